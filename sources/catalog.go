@@ -9,8 +9,8 @@ import (
 	"sallyport/action"
 )
 
-// Catalog knows the actions of every organization. It implements
-// [gate.Catalog].
+// Catalog holds the actions of every organization. It implements [gate.Catalog]
+// and is safe for concurrent use.
 type Catalog struct {
 	Config
 
@@ -18,7 +18,7 @@ type Catalog struct {
 	services              []*service
 	platform              *platformSource
 
-	ctx        context.Context // of what runs in the background
+	ctx        context.Context // of background work
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 
@@ -27,7 +27,7 @@ type Catalog struct {
 	tenants map[string]*tenant
 }
 
-// New returns a catalog; nothing is asked yet.
+// New returns a catalog. It makes no requests.
 func New(c Config) (*Catalog, error) {
 	c, err := c.complete()
 	if err != nil {
@@ -50,8 +50,7 @@ func New(c Config) (*Catalog, error) {
 	return cat, nil
 }
 
-// Close ends what runs in the background, closes the sources and waits for
-// both.
+// Close cancels background work, closes the sources and waits for both.
 func (c *Catalog) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -66,8 +65,8 @@ func (c *Catalog) Close() error {
 	return nil
 }
 
-// goTracked runs f in the background, where Close waits for it. It reports false
-// after Close.
+// goTracked runs f in a goroutine that Close waits for. It reports false after
+// Close.
 func (c *Catalog) goTracked(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,9 +90,9 @@ func (c *Catalog) tenant(organization string) *tenant {
 	return t
 }
 
-// Invalidate forgets the organization's connectors and integrations, so that
-// they are read again by whoever asks next, and sources that failed are asked again too.
-// The lists of sources that did not change stay.
+// Invalidate drops the cached connectors and integrations of the organization:
+// the next call reads them again, and retries sources that failed. The lists of
+// unchanged sources stay cached.
 func (c *Catalog) Invalidate(organization string) {
 	c.mu.Lock()
 	t := c.tenants[organization]
@@ -103,9 +102,8 @@ func (c *Catalog) Invalidate(organization string) {
 	}
 }
 
-// List implements [gate.Catalog]. It waits for sources that never answered,
-// or not for a long time, but not longer than Config.Patience; they go on in
-// the background.
+// List implements [gate.Catalog]. It waits up to Config.Patience for sources
+// that have no current list; their refresh continues in the background.
 func (c *Catalog) List(ctx context.Context, organization string) ([]*action.Action, string, error) {
 	v, err := c.view(ctx, organization)
 	if err != nil {
@@ -123,8 +121,8 @@ func (c *Catalog) Offerings(ctx context.Context, organization string) (*action.O
 	return v.offerings, nil
 }
 
-// view returns what the organization sees now, and remembers that somebody saw
-// it.
+// view returns the organization's current view and marks it as served, so that
+// a change of it is published.
 func (c *Catalog) view(ctx context.Context, organization string) (*view, error) {
 	t := c.tenant(organization)
 	v := t.cachedView()
@@ -135,8 +133,8 @@ func (c *Catalog) view(ctx context.Context, organization string) (*view, error) 
 		t.awaitRefreshes(ctx)
 		v = t.view.Load()
 	}
-	// Whoever builds the next view looks at shown after he has put it in
-	// place: so either it is seen here, or its coming is told.
+	// A builder of the next view reads served after it stores that view, so a
+	// new view is either seen here or published as a change.
 	for !v.served.Load() {
 		v.served.Store(true)
 		v = t.view.Load()
@@ -166,11 +164,12 @@ func (c *Catalog) Find(ctx context.Context, organization, source, name string, f
 	if a := t.view.Load().index[key]; a != nil {
 		return a, nil
 	}
-	return nil, action.Errorf(action.ErrNotFound, "action_not_found", "%s has no action %s. List the actions again to see what there is.", quote(called), quote(name))
+	return nil, action.Errorf(action.ErrNotFound, "action_not_found", "%s has no action %s. List the actions again.", quote(called), quote(name))
 }
 
-// awaitSource waits until the actions of a source are known, or fresh, and returns
-// what the source is called. Those of a module always are.
+// awaitSource waits until the actions of a source are known, or refreshed if
+// fresh is set, and returns the name of the source. Actions of modules are
+// always known.
 func (t *tenant) awaitSource(ctx context.Context, source string, fresh bool) (called string, err error) {
 	if source == action.Platform && t.Platform != nil {
 		return t.platform.Title, nil

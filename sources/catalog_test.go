@@ -454,7 +454,7 @@ func TestSourceThatNeverAnswered(t *testing.T) {
 		w.add("url", "z", 1)
 		w.change("url", func(c *action.Connector) { c.URL = "broken" })
 		w.want(t, "x_b")
-		for id, says := range map[string]string{"bad": "unexpected way", "url": "not a URL"} {
+		for id, says := range map[string]string{"bad": "Unexpected failure", "url": "not a URL"} {
 			for _, fresh := range []bool{false, true} {
 				_, err := w.Find(t.Context(), "o", "connector:"+id, "b", fresh)
 				var e *action.Error

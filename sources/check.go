@@ -19,21 +19,21 @@ import (
 
 // Bounds of the params of one check.
 const (
-	maxValues    = 200_000   // values in them
-	cheapVisits  = 200_000   // of schemas, by the bound: not worth metering
-	cheapMatches = 5_000_000 // of bytes by pattern instructions
-	maxProblems  = 3         // told at once
+	maxValues    = 200_000   // values in the params
+	cheapVisits  = 200_000   // schema visits below which a check is not metered
+	cheapMatches = 5_000_000 // bytes matched, times pattern instructions
+	maxProblems  = 3         // listed in one error
 )
 
-// checker tells whether params fit the input schema of one tool.
+// checker validates params against the input schema of one tool.
 //
-// Where the schema's shape and the size of the params bound the work, it
-// simply validates. Otherwise, a schema that leads back to itself above all,
-// it validates with a second copy of the schema that counts, one call at a
-// time, and gives up when the budget is used.
+// If the schema's shape and the size of the params bound the work, it validates
+// directly. Otherwise, above all for recursive schemas, it validates one call
+// at a time with a second copy of the schema that meters the work, and gives up
+// when the budget is spent.
 type checker struct {
 	raw        json.RawMessage
-	acceptsAll bool // every object fits
+	acceptsAll bool // every object is valid
 	plain      *schema
 	budget     time.Duration
 	rejected   atomic.Int64 // checks given up
@@ -44,7 +44,7 @@ type checker struct {
 }
 
 // newChecker compiles an input schema. Notes are sentences for people about
-// what it will not check.
+// parts of the schema that are not checked.
 func newChecker(raw json.RawMessage, budget time.Duration) (c *checker, notes []string, err error) {
 	doc, err := readSchema(raw)
 	if err != nil {
@@ -52,7 +52,7 @@ func newChecker(raw json.RawMessage, budget time.Duration) (c *checker, notes []
 	}
 	obj, ok := doc.(map[string]any)
 	if !ok {
-		return nil, nil, errors.New("it is no object")
+		return nil, nil, errors.New("it is not an object")
 	}
 	if kind, ok := obj["type"]; ok && kind != "object" {
 		return nil, nil, errors.New("it does not describe an object")
@@ -85,15 +85,15 @@ func readSchema(raw json.RawMessage) (any, error) {
 	return doc, (&inspector{}).schema(doc, 0)
 }
 
-// Check returns nil, or an [*action.Error] of kind ErrInvalid that points at
-// what is wrong.
+// Check returns nil, or an [*action.Error] of kind ErrInvalid that names the
+// invalid field.
 func (c *checker) Check(params json.RawMessage) error {
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
 	}
 	v, err := decode(params)
 	if err != nil {
-		return invalidParams("", "They are no JSON.")
+		return invalidParams("", "They are not valid JSON.")
 	}
 	if _, ok := v.(map[string]any); !ok {
 		return invalidParams("", "They must be an object.")
@@ -105,7 +105,7 @@ func (c *checker) Check(params json.RawMessage) error {
 	s.walk(v)
 	switch {
 	case s.values > maxValues:
-		return action.Errorf(action.ErrTooLarge, "params_too_large", "The params have more than %d values; send them in parts.", maxValues)
+		return action.Errorf(action.ErrTooLarge, "params_too_large", "The params have more than %d values. Send them in several calls.", maxValues)
 	case s.costlyNumber != "":
 		return invalidParams("", fmt.Sprintf("The number %.40s… is too large or too exact.", s.costlyNumber))
 	}
@@ -129,7 +129,7 @@ func (c *checker) check(v any, values, bytes float64) error {
 
 var errBudgetExceeded = errors.New("the check took too long")
 
-// checkMetered validates with the copy that counts.
+// checkMetered validates with the metered copy of the schema.
 func (c *checker) checkMetered(v any) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *checker) checkMetered(v any) (err error) {
 	return validate(c.metered, v)
 }
 
-// validate lets no panic out: neither the meter's nor the validator's own.
+// validate recovers from panics of the meter and of the validator itself.
 func validate(s *schema, v any) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -171,7 +171,7 @@ func explain(err error, s *schema) error {
 	}
 	list := problems(v)
 	if len(list) == 0 {
-		return invalidParams("", "They do not fit the action's schema.")
+		return invalidParams("", "They do not match the action's schema.")
 	}
 	texts := make([]string, 0, maxProblems)
 	for _, p := range list[:min(len(list), maxProblems)] {
@@ -184,11 +184,11 @@ func explain(err error, s *schema) error {
 	return invalidParams(list[0].pointer, message+".")
 }
 
-// maxSuggestionFields is how many fields are compared with one that is not known.
+// maxSuggestionFields bounds how many fields are compared with an unknown one.
 const maxSuggestionFields = 200
 
-// suggestions tells which fields of the schema a writer may have meant by one that it
-// does not know.
+// suggestions returns the fields of the schema with a name similar to an
+// unknown field.
 func (s *schema) suggestions(p *problem) string {
 	if p.rank != rankUnknown || strings.Count(p.pointer, "/") != 1 || len(s.Properties) > maxSuggestionFields {
 		return ""
@@ -207,12 +207,13 @@ func invalidParams(pointer, message string) error {
 	return action.Errorf(action.ErrInvalid, "invalid_params", "%s", action.Unfitting+message).WithField(pointer)
 }
 
-// settingsBudget is for schemas of our own, which cost little.
+// settingsBudget bounds checks against the gateway's own schemas, which are
+// cheap.
 const settingsBudget = time.Second
 
-// CheckSettings returns nil for settings that fit the module's schema, and none
-// at all where it has no schema. Its error is an [*action.Error] of kind
-// ErrInvalid whose field is below /settings.
+// CheckSettings returns nil for settings that are valid against the module's
+// schema; without a schema, only empty settings are valid. Its error is an
+// [*action.Error] of kind ErrInvalid with a field below /settings.
 func (m *Module) CheckSettings(settings json.RawMessage) error {
 	if len(settings) == 0 {
 		settings = json.RawMessage("{}")
@@ -221,17 +222,18 @@ func (m *Module) CheckSettings(settings json.RawMessage) error {
 	if schema == nil {
 		schema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	}
-	return checkOwnSchema(schema, settings, ownSchema{"settings", "The settings do not fit: ", "is no setting"})
+	return checkOwnSchema(schema, settings, ownSchema{"settings", "The settings are not valid: ", "is not a setting"})
 }
 
-// CheckConfig returns nil for a trigger's filters that fit the schema of its
-// type. Its error is an [*action.Error] of kind ErrInvalid whose field is below
-// /config.
+// CheckConfig returns nil for trigger filters that are valid against the schema
+// of the trigger type. Its error is an [*action.Error] of kind ErrInvalid with
+// a field below /config.
 func CheckConfig(schema, config json.RawMessage) error {
-	return checkOwnSchema(schema, config, ownSchema{"config", "The config does not fit: ", "is no field of it"})
+	return checkOwnSchema(schema, config, ownSchema{"config", "The config is not valid: ", "is not a field of it"})
 }
 
-// ownSchema is what a schema of our own is for, and what is said of it.
+// ownSchema is the use of one of the gateway's own schemas, and how its errors
+// are worded.
 type ownSchema struct{ name, unfit, unknown string }
 
 func checkOwnSchema(schema, value json.RawMessage, d ownSchema) error {
@@ -242,8 +244,8 @@ func checkOwnSchema(schema, value json.RawMessage, d ownSchema) error {
 	return d.rewordError(c.Check(value), schema)
 }
 
-// CheckSomeSettings is [Module.CheckSettings] for settings of which some may be
-// missing: they may still follow from the account.
+// CheckSomeSettings is [Module.CheckSettings] for settings that may lack
+// required fields: the account can still provide those.
 func (m *Module) CheckSomeSettings(settings json.RawMessage) error {
 	if m.Settings == nil {
 		return m.CheckSettings(settings)
@@ -260,8 +262,9 @@ func (m *Module) CheckSomeSettings(settings json.RawMessage) error {
 	return (&Module{Settings: some}).CheckSettings(settings)
 }
 
-// rewordError says of a document what was said of params, and of a value that fits no
-// pattern what the schema says of it: people read no patterns.
+// rewordError rewords an error about params for a document. For a value that
+// does not match a pattern it shows the description in the schema instead,
+// since people do not read patterns.
 func (d ownSchema) rewordError(err error, schema json.RawMessage) error {
 	var e *action.Error
 	if !errors.As(err, &e) {
@@ -271,12 +274,12 @@ func (d ownSchema) rewordError(err error, schema json.RawMessage) error {
 	name, _, _ := strings.Cut(strings.TrimPrefix(e.Field, "/"), "/")
 	before, _, unmatched := strings.Cut(message, " must match the pattern ")
 	if about := description(schema, name); unmatched && about != "" && !strings.Contains(before, "; ") {
-		message = before + " is not of its form. " + name + ": " + about
+		message = before + " has an invalid format. " + name + ": " + about
 	}
 	return action.Errorf(e.Kind, "invalid_"+d.name, "%s", d.unfit+message).WithField("/" + d.name + e.Field)
 }
 
-// description is what a schema says of a property.
+// description returns the description of a property in a schema.
 func description(schema json.RawMessage, property string) string {
 	var s struct {
 		Properties map[string]struct {

@@ -9,62 +9,63 @@ import (
 	"sallyport/action"
 )
 
-// Config is what a [Catalog] needs.
+// Config configures a [Catalog].
 type Config struct {
-	// Connectors returns the organization's connectors, disabled ones too.
-	// Required.
+	// Connectors returns the organization's connectors, including disabled
+	// ones. Required.
 	Connectors func(ctx context.Context, organization string) ([]action.Connector, error)
-	// Open returns the source of an enabled connector without asking it
-	// anything. It is called once for each revision. Required.
+	// Open returns the source of an enabled connector without making a request.
+	// It is called once for each revision. Required.
 	Open func(c action.Connector) (Source, error)
-	// Observe is told what an enabled connector lists, by the names at its
-	// server: once in the life of a process and then when the list is another,
-	// and always before anybody sees one of the tools. While it fails the list
-	// counts as one that could not be fetched. Nil: nobody looks.
+	// Observe records the tools that an enabled connector lists, by their names
+	// at its server: once per process and again whenever the list changes,
+	// always before an agent sees any of the tools. While it fails, the list
+	// counts as failed to fetch. Nil: not recorded.
 	Observe func(ctx context.Context, c action.Connector, tools map[string]action.ToolVersion) error
-	// Hints is told of lists that changed. Nil: nobody is.
+	// Hints publishes changed lists. Nil: not published.
 	Hints action.Hints
-	// Modules are the services that the gateway itself speaks to. With any, the
-	// next four are required.
+	// Modules are the services with built-in support. If there are any, the
+	// next four fields are required.
 	Modules []*Module
-	// Own is what the gateway itself does for agents. Nil: nothing.
+	// Platform has the gateway's own tools. Nil: none.
 	Platform *Platform
 	// Integrations returns an organization's integrations that are not deleted.
 	Integrations func(ctx context.Context, organization string) ([]action.Integration, error)
-	// Session returns a session by its id, which nobody changes.
+	// Session returns a session by its ID. Callers do not modify it.
 	Session func(ctx context.Context, id string) (*action.Session, error)
-	// Connect returns what a module needs to speak for an integration.
+	// Connect returns the connection with which a module acts for an
+	// integration.
 	Connect func(ctx context.Context, in action.Integration) (*Conn, error)
-	// Refused is told that the service did not take the integration's credential,
-	// which was token. Again: there is another one by now, to try once.
+	// CredentialRefused reports that the service refused the integration's
+	// credential, which was token. Again: there is a new one to try once.
 	CredentialRefused func(ctx context.Context, in action.Integration, token, why string) (again bool, err error)
-	// Reserved are names of tools that no source may have.
+	// Reserved are tool names that no source may use.
 	Reserved []string
-	// ReservedPrompts are names of prompts that no source may have.
+	// ReservedPrompts are prompt names that no source may use.
 	ReservedPrompts []string
 
-	Reload   time.Duration // connectors are read again after it; zero: 1 s
-	TTL      time.Duration // a source's list is good for it; zero: 5 min
-	Fresh    time.Duration // and this fresh for it; zero: 1 s
-	Patience time.Duration // List waits for sources no longer; zero: 3 s
-	Timeout  time.Duration // of asking a source; zero: 15 s
-	Retry    time.Duration // a source that failed is left alone for it, then for twice as long, up to 2 min, and for as long as it asks, up to 10 min; zero: 5 s
-	Call     time.Duration // one call of a module for an integration that names no time; zero: 30 s
-	Budget   time.Duration // of checking params against a costly schema; zero: 250 ms
+	Reload   time.Duration // how long connectors are cached; zero: 1 s
+	TTL      time.Duration // how long a source's list is cached; zero: 5 min
+	Fresh    time.Duration // and how long it counts as fresh; zero: 1 s
+	Patience time.Duration // how long List waits for sources; zero: 3 s
+	Timeout  time.Duration // of one request for a list; zero: 15 s
+	Retry    time.Duration // delay before a failed source is retried, doubled after each failure up to 2 min, and up to 10 min if the source asks for it; zero: 5 s
+	Call     time.Duration // timeout of a module call if the integration sets none; zero: 30 s
+	Budget   time.Duration // of one check against an expensive schema; zero: 250 ms
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: slog.Default
 }
 
-// How long a source that failed is left alone at most: by itself, and because
-// it asks to be.
+// Upper bounds of the delay before a failed source is retried: by default, and
+// at the source's request.
 const (
 	maxRetry = 2 * time.Minute
 	maxAsked = 10 * time.Minute
 )
 
-// askTimeout bounds a call whose source may ask its caller, whose answer takes
-// a person's time.
+// askTimeout bounds a call whose source may ask the caller a question: the
+// answer takes a person's time.
 const askTimeout = 2 * time.Minute
 
 func (c Config) complete() (Config, error) {

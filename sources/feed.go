@@ -14,40 +14,41 @@ import (
 	"sallyport/action"
 )
 
-// feed keeps the list of one source. Its tenant's mutex guards the fields.
+// feed caches the list of one source. Its tenant's mutex guards the fields.
 type feed struct {
 	tenant    *tenant
 	connector action.Connector
 	source    Source // nil: it could not be opened
 
-	ctx    context.Context // of what it does by itself
+	ctx    context.Context // of its background work
 	cancel context.CancelFunc
 
 	tools        []*tool
 	offerings    offerings
 	warnings     []string
 	protocol     string
-	instructions string      // the server's instructions to models
-	fetchedAt    time.Time   // when the list at hand was asked for; zero: there is none
-	observedHash string      // mark of the list that Observe took last; empty: none
-	err          error       // of the last attempt; nil: it worked
-	failures     int         // in a row
-	retryAt      time.Time   // not before
-	refresh      *refreshRun // the refresh that is under way
+	instructions string      // of the server, for models
+	fetchedAt    time.Time   // when the current list was requested; zero: there is none
+	observedHash string      // of the list that Observe recorded last; empty: none
+	err          error       // of the last refresh; nil: it succeeded
+	failures     int         // consecutive
+	retryAt      time.Time   // earliest time of the next refresh
+	refresh      *refreshRun // in progress; nil: none
 
-	about         *action.About // of the actions as they are
+	about         *action.About // of the current actions
 	notifications notificationState
 	updates       resourceUpdates
 }
 
-// refreshRun is one refresh, which anyone may wait for and nobody cancels.
+// refreshRun is one refresh. Any number of callers can wait for it, and none
+// can cancel it.
 type refreshRun struct {
 	started time.Time
 	done    chan struct{}
-	changed listSet // the lists that the source said are others: whoever has them is told so
+	changed listSet // lists that the source announced as changed; agents are notified of those
 }
 
-// refreshResult is what a refresh brought.
+// refreshResult is the result of a refresh.
 type refreshResult struct {
 	tools        []*tool
 	offerings    offerings
@@ -56,8 +57,8 @@ type refreshResult struct {
 	instructions string
 }
 
-// open returns the feed of a connector; one that cannot be opened keeps the
-// error, as one that does not answer would.
+// open returns the feed of a connector. If the connector cannot be opened, the
+// feed keeps the error, as it does for a source that does not answer.
 func (t *tenant) open(con action.Connector) *feed {
 	f := &feed{tenant: t, connector: con}
 	f.ctx, f.cancel = context.WithCancel(t.ctx)
@@ -83,13 +84,13 @@ func (f *feed) name() string {
 	return f.connector.Name
 }
 
-// currentLocked reports whether the list at hand needs no refresh.
+// currentLocked reports whether the list needs no refresh.
 func (f *feed) currentLocked() bool {
 	return !f.fetchedAt.IsZero() && f.tenant.Now().Sub(f.fetchedAt) < f.tenant.TTL
 }
 
-// refreshIfDueLocked returns the refresh that a list is worth waiting for, started if
-// need be, or nil.
+// refreshIfDueLocked returns the refresh to wait for before the list is used,
+// and starts it if necessary. Nil: none is due.
 func (f *feed) refreshIfDueLocked() *refreshRun {
 	switch {
 	case f.source == nil || f.currentLocked():
@@ -102,8 +103,8 @@ func (f *feed) refreshIfDueLocked() *refreshRun {
 	return f.startLocked()
 }
 
-// worthAwaitingLocked reports whether List would wait for a refresh, one that is due
-// and that nobody started yet included.
+// worthAwaitingLocked reports whether List would wait for a refresh, including
+// one that is due but not started.
 func (f *feed) worthAwaitingLocked() bool {
 	now := f.tenant.Now()
 	switch {
@@ -115,7 +116,8 @@ func (f *feed) worthAwaitingLocked() bool {
 	return now.Sub(f.refresh.started) < f.tenant.Patience
 }
 
-// startLocked starts a refresh. It has its own time limit and no caller.
+// startLocked starts a refresh with a timeout of its own; callers cannot cancel
+// it.
 func (f *feed) startLocked() *refreshRun {
 	fl := &refreshRun{started: f.tenant.Now(), done: make(chan struct{})}
 	before := refreshResult{tools: f.tools, offerings: f.offerings}
@@ -148,7 +150,7 @@ func (f *feed) list(ctx context.Context) (l Listing, err error) {
 	return f.source.List(ctx)
 }
 
-// compile compiles what the source listed.
+// compile compiles a listing.
 func (f *feed) compile(l Listing, before refreshResult) (c refreshResult) {
 	c.protocol, c.instructions = l.Protocol, strings.ToValidUTF8(l.Instructions, "\uFFFD")
 	tools, warnings := compileTools(l, before.tools, f.tenant.Budget)
@@ -158,7 +160,8 @@ func (f *feed) compile(l Listing, before refreshResult) (c refreshResult) {
 	return c
 }
 
-// applyRefresh keeps what a refresh brought. A failed one leaves the last good list.
+// applyRefresh stores the result of a refresh. After a failure the last good
+// list stays.
 func (f *feed) applyRefresh(fl *refreshRun, c refreshResult, err error) {
 	t := f.tenant
 	t.mu.Lock()
@@ -182,8 +185,8 @@ func (f *feed) applyRefresh(fl *refreshRun, c refreshResult, err error) {
 	t.publishChange(changed)
 }
 
-// recordFailureLocked keeps why the source cannot be listed. That it is left alone for
-// a while says less than why that was.
+// recordFailureLocked keeps the error of a refresh. An open circuit does not
+// replace an earlier error, which says more.
 func (f *feed) recordFailureLocked(err error) {
 	t := f.tenant
 	wait := min(t.Retry<<min(f.failures, 10), maxRetry)
@@ -201,8 +204,8 @@ func (f *feed) recordFailureLocked(err error) {
 	}
 }
 
-// awaitFirst waits until the source has ever answered, and starts what is due
-// without waiting for it.
+// awaitFirst waits until the source has answered once. If a refresh is due, it
+// starts one without waiting for it.
 func (f *feed) awaitFirst(ctx context.Context) error {
 	f.tenant.mu.Lock()
 	fl := f.refreshIfDueLocked()
@@ -216,15 +219,15 @@ func (f *feed) awaitFirst(ctx context.Context) error {
 	return f.usable()
 }
 
-// refreshIfStale asks the source again unless its list is fresh, or it failed just
-// now. A refresh that began earlier may have read an older list: it is waited
-// for, and then another one is due.
+// refreshIfStale refreshes the list unless it is fresh or the source has just
+// failed. A refresh that started earlier may return an older list: it is
+// awaited, and then another one is due.
 func (f *feed) refreshIfStale(ctx context.Context) error {
 	return f.refreshOlderThan(ctx, f.tenant.Fresh)
 }
 
-// refreshOlderThan asks the source again unless its list was asked for within the time;
-// zero: whatever list there is.
+// refreshOlderThan refreshes the list unless it was requested within maxAge.
+// Zero: always.
 func (f *feed) refreshOlderThan(ctx context.Context, maxAge time.Duration) error {
 	t := f.tenant
 	for range 2 {
@@ -259,44 +262,45 @@ func (fl *refreshRun) wait(ctx context.Context) error {
 	}
 }
 
-// usable returns nil when there is a list, and otherwise why there is none.
+// usable returns nil if there is a list, and otherwise the reason why there is
+// none.
 func (f *feed) usable() error {
 	f.tenant.mu.Lock()
 	defer f.tenant.mu.Unlock()
 	if !f.fetchedAt.IsZero() {
 		return nil
 	}
-	reason := "it did not answer yet; try again in a few seconds."
+	reason := "it has not answered yet. Retry in a few seconds."
 	if f.err != nil {
 		reason = diagnose(f.err).Message
 	}
 	return action.NewError("source_unavailable", quote(f.connector.Name), reason).WithCause(f.err).WithRetry(max(f.retryAt.Sub(f.tenant.Now()), 0))
 }
 
-// diagnose returns what people may be told of an error of List.
+// diagnose returns the public form of an error of List.
 func diagnose(err error) *action.Error {
 	var e *action.Error
 	switch {
 	case errors.As(err, &e):
 		return e
 	case errors.Is(err, context.DeadlineExceeded):
-		return action.Errorf(action.ErrUnavailable, FaultTimeout, "It did not answer in time; see whether its server is up and can be reached from the gateway. It is asked again by itself.")
+		return action.Errorf(action.ErrUnavailable, FaultTimeout, "It did not answer in time. Check that the server is running and reachable from the gateway. The gateway retries automatically.")
 	}
-	return action.Errorf(action.ErrUnavailable, FaultFailed, "It failed in an unexpected way; the gateway's log has the details.")
+	return action.Errorf(action.ErrUnavailable, FaultFailed, "Unexpected failure. See the gateway's log for details.")
 }
 
-// observe has a list written down that is another than the one before. It
-// comes before the list is anybody's: what is reviewed and what drifted is told
-// by what was written down, so a tool that is seen earlier would be decided, and
-// might run, before the gateway knows whether it is the one that was reviewed.
-// For the same reason a list that cannot be written down is not used.
+// observe records a list that differs from the previous one, before the list is
+// published. Review and drift are determined from the recorded versions: a tool
+// that agents see earlier could be decided, and run, before the gateway knows
+// whether it is the reviewed one. For the same reason a list that cannot be
+// recorded is not used.
 func (f *feed) observe(tools []*tool) error {
 	t := f.tenant
 	hash := listHash(tools)
 	t.mu.Lock()
 	con := f.connector
-	// A feed of an old revision has nothing to say any more: what it lists may
-	// be another server's.
+	// A feed of an old revision records nothing: its list may come from another
+	// server.
 	due := t.Observe != nil && !t.ephemeral && t.feeds[con.Source()] == f && f.observedHash != hash
 	t.mu.Unlock()
 	if !due {
@@ -310,7 +314,7 @@ func (f *feed) observe(tools []*tool) error {
 	defer stop()
 	if err := t.Observe(ctx, con, versions); err != nil {
 		return action.Errorf(action.ErrUnavailable, FaultUnrecorded,
-			"It answered, but the gateway could not write its tools down, so they are not used; this is tried again by itself, and the gateway's log has the details.").WithCause(err)
+			"It answered, but the gateway could not record its tools, so they are not used. The gateway retries automatically. See its log for details.").WithCause(err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -318,8 +322,8 @@ func (f *feed) observe(tools []*tool) error {
 	return nil
 }
 
-// listHash is the same for two lists exactly when they have the same tools, in
-// any order and any spelling of their definitions.
+// listHash is equal for two lists exactly if they have the same tools, in any
+// order and with any formatting of their definitions.
 func listHash(tools []*tool) string {
 	lines := make([]string, len(tools))
 	for i, tl := range tools {

@@ -12,16 +12,16 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// Member is one member of a raw JSON object, by its place in the bytes:
-// raw[Start:End] is `"name": value`, and raw[Value:End] the value.
+// Member is one member of a raw JSON object, by its byte offsets:
+// raw[Start:End] is `"name": value`, and raw[Value:End] is the value.
 type Member struct {
 	Name              string // decoded
 	Start, Value, End int
 }
 
-// Members returns the members of a raw JSON object in their order, repeated
-// names included. Names are compared exactly, which encoding/json does not
-// do. It reports false when raw is not one valid JSON object.
+// Members returns the members of a raw JSON object in order, including repeated
+// names. Names are compared exactly, unlike in encoding/json. It reports false
+// if raw is not one valid JSON object.
 func Members(raw []byte) ([]Member, bool) {
 	if !json.Valid(raw) {
 		return nil, false
@@ -47,8 +47,8 @@ func Members(raw []byte) ([]Member, bool) {
 	return list, true
 }
 
-// Lookup returns the value of the last member of that name, which is the one
-// that most readers take, or nil.
+// Lookup returns the value of the last member with that name, which most
+// parsers use, or nil.
 func Lookup(raw []byte, members []Member, name string) json.RawMessage {
 	for i := len(members) - 1; i >= 0; i-- {
 		if m := members[i]; m.Name == name {
@@ -58,8 +58,8 @@ func Lookup(raw []byte, members []Member, name string) json.RawMessage {
 	return nil
 }
 
-// RemoveMember returns a copy of a raw JSON object that lacks the members of that
-// name; every other byte stays. What is not an object is returned as it is.
+// RemoveMember returns a copy of a raw JSON object without the members of that
+// name; all other bytes stay. Anything but an object is returned unchanged.
 func RemoveMember(raw []byte, name string) []byte {
 	members, ok := Members(raw)
 	if !ok || Lookup(raw, members, name) == nil {
@@ -72,7 +72,7 @@ func RemoveMember(raw []byte, name string) []byte {
 		case m.Name == name:
 			continue
 		case last >= 0:
-			// What stood before this member stands before it still.
+			// Keep the separator that precedes this member.
 			out = append(out, raw[members[i-1].End:m.Start]...)
 		}
 		out = append(out, raw[m.Start:m.End]...)
@@ -92,8 +92,7 @@ func unquote(quoted []byte) string {
 	return string(content)
 }
 
-// Encode returns a value as JSON for an agent to read: nothing in it is escaped
-// for HTML.
+// Encode returns a value as JSON for agents, without HTML escapes.
 func Encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -102,24 +101,25 @@ func Encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// Integer is a param that is a number without fraction, however it is written:
-// 12 and 1.2e1 are the same to a JSON Schema.
+// Integer is a param that is a whole number in any notation: 12 and 1.2e1 are
+// equal in JSON Schema.
 type Integer int64
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (n *Integer) UnmarshalJSON(raw []byte) error {
 	f, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return fmt.Errorf("%.40s is no whole number", raw)
+		return fmt.Errorf("%.40s is not a whole number", raw)
 	}
 	*n = Integer(f)
 	return nil
 }
 
+// String returns the number in decimal.
 func (n Integer) String() string { return strconv.FormatInt(int64(n), 10) }
 
-// AsNotExecuted is the error of a request that only looks, before the one that
-// writes: whether it was answered is not in doubt for what is written.
+// AsNotExecuted converts the error of a read request that precedes a write:
+// even if the outcome of the read is unknown, nothing was written.
 func AsNotExecuted(err error) error {
 	var e *action.Error
 	if !errors.Is(err, action.ErrOutcomeUnknown) {
@@ -127,7 +127,7 @@ func AsNotExecuted(err error) error {
 	}
 	before := &action.Error{
 		Kind: action.ErrUnavailable, Code: FaultFailed, Err: errors.New(err.Error()), // no longer of its kind
-		Message: "The service did not answer what had to be known before, so nothing was sent.",
+		Message: "The service did not answer a preliminary request, so nothing was sent.",
 	}
 	if errors.As(err, &e) {
 		before.Code, before.RetryAfter = e.Code, e.RetryAfter

@@ -12,59 +12,60 @@ import (
 	"sallyport/internal/outbound"
 )
 
-// Module is a service that the gateway itself can speak to: what it takes to
-// connect to it, and what can be done there. It keeps nothing: credential, URL
-// and client come with each call. A module never changes.
+// Module is a service with built-in support: how to connect to it, and its
+// actions. It is stateless (credential, URL and client come with each call) and
+// immutable.
 type Module struct {
-	ID    string // its source id and the prefix of its tools, [a-z0-9-]{1,16}
-	Title string // as people call the service
+	ID    string // source ID and prefix of its tools, [a-z0-9-]{1,16}
+	Title string // name of the service, for people
 	About string // one sentence for people
-	Guide string // Markdown for agents: what to know before the first call
-	// BaseURL of the service's API where an integration names none. Empty: the
-	// module makes no requests.
+	Guide string // Markdown for agents, to read before the first call
+	// BaseURL is the URL of the service's API if an integration sets none.
+	// Empty: the module makes no requests.
 	BaseURL string
-	Needs   []Need // how to connect, the best way first
+	Needs   []Need // ways to connect, the preferred one first
 	// Settings is the JSON Schema of an integration's settings, an object. Nil:
-	// there are none.
+	// none.
 	Settings json.RawMessage
 	Actions  []ModuleAction
-	// Account asks the service whose the credential is. It is called before an
-	// integration is saved, and to see whether one is still good. Nil: there is
-	// no credential.
+	// Account asks the service for the owner of the credential. It is called
+	// before an integration is saved, and to check that one still works. Nil:
+	// there is no credential.
 	Account func(ctx context.Context, c *Conn) (Account, error)
-	// Revoke gives the credential back. Nil: the service knows no such thing, or
+	// Revoke revokes the credential. Nil: the service does not support it, or
 	// the broker does it.
 	Revoke func(ctx context.Context, c *Conn) error
-	// Metadata answers what forms need, by the query: see the module. Nil: it
-	// has none.
+	// Metadata returns data for forms, selected by the query: see the module.
+	// Nil: none.
 	Metadata func(ctx context.Context, c *Conn, q url.Values) (any, error)
-	// Poll looks for what happened since the cursor that the look before left.
-	// Nil, or a cursor that the module cannot read, begins with what happens from
-	// now on. Errors are those of Run. Nil: the service cannot be polled.
+	// Poll returns the events since the cursor of the previous poll. With a nil
+	// or unreadable cursor it starts at the present. Errors are those of Run.
+	// Nil: the service cannot be polled.
 	Poll func(ctx context.Context, c *Conn, cursor json.RawMessage) (event.Polled, error)
-	// Hydrate completes an event that a delivery tells too little of, by its ids
-	// and never by a URL of it: it returns false, and asks nobody, when nothing is
-	// missing. Errors are those of Run. Nil: deliveries say all there is.
+	// Hydrate completes an event whose delivery lacks data. It uses the IDs in
+	// the delivery, never its URLs. If nothing is missing it returns false and
+	// makes no request. Errors are those of Run. Nil: deliveries are complete.
 	Hydrate func(ctx context.Context, c *Conn, e *event.Event) (changed bool, err error)
-	// Workspace tells that an account is a workspace of many people, so that a
-	// user's own connection stands in for the organization's only where both are
-	// of the same one. Otherwise an account is a person or an installation.
+	// Workspace says that an account is a workspace shared by many people, so
+	// that a user's own connection replaces the organization's only if both
+	// belong to the same one. Otherwise an account is a person or an
+	// installation.
 	Workspace bool
-	// Choose returns the one of several integrations that a call with the params
-	// means, by its index, or -1. Nil: a session is bound to one at a time.
+	// Choose returns the index of the integration, out of several, that the
+	// params refer to, or -1. Nil: a session is bound to one at a time.
 	Choose func(params json.RawMessage, among []action.Integration) int
 }
 
 // Need is a way to connect to a service.
 type Need struct {
 	Kind action.IntegrationKind
-	// Users may connect so in their own name, beside the organization.
+	// Users can connect as themselves, in addition to the organization.
 	Users bool
-	// Preset of the OAuth endpoints, known to package credential. Of KindOAuth2
+	// Preset names the OAuth endpoints in package credential. For KindOAuth2
 	// and KindApp.
 	Preset string
-	Scopes []string // that the actions need, in the service's words
-	Hint   string   // where a person gets the credential, and what triggers need besides
+	Scopes []string // required by the actions, as the service names them
+	Hint   string   // where to get the credential, and what triggers need in addition
 }
 
 // ModuleAction is one operation of a module.
@@ -73,63 +74,64 @@ type ModuleAction struct {
 	Title       string
 	Description string // for agents
 	Risk        action.Risk
-	Idempotent  bool // done again with the same params it changes nothing more
-	// AsUser asks for the name of the session's creator on what is done: his own
-	// connection is used where he has one.
+	Idempotent  bool // repeating it with the same params changes nothing
+	// AsUser attributes the action to the creator of the session: it uses that
+	// person's own connection if there is one.
 	AsUser bool
 	Input  json.RawMessage // JSON Schema of the params
-	// Summarize says in a line what a call with the params would do.
+	// Summarize describes in one line what a call with the params would do.
 	Summarize func(params json.RawMessage) string
 	Examples  []Example
-	// Guard refuses params that the integration's settings do not let run, before
-	// anybody is asked about them. It asks nobody; nil: nothing is refused so.
-	// Run refuses the same.
+	// Guard rejects params that the integration's settings do not permit,
+	// before an approval is requested. It makes no request. Run rejects the
+	// same params. Nil: no such check.
 	Guard func(settings, params json.RawMessage) error
-	// Run does it and returns a JSON object. Params fit Input. A service's no is
-	// a [*Refusal]; other errors are those of [outbound.Client.Do].
+	// Run executes the action and returns a JSON object. Params are valid
+	// against Input. If the service refuses, the error is a [*Refusal]; other
+	// errors are those of [outbound.Client.Do].
 	Run func(ctx context.Context, c *Conn, params json.RawMessage) (json.RawMessage, error)
 
-	closed bool // it reaches nothing outside of the gateway
+	closed bool // does not reach anything outside the gateway
 }
 
-// Example is a call that makes sense, for guides.
+// Example is an example call for guides.
 type Example struct {
 	Note   string
 	Params json.RawMessage
 }
 
-// Conn is what a module works with for one call.
+// Conn is what a module uses for one call.
 type Conn struct {
 	Kind     action.IntegrationKind
-	Token    string           // empty: there is none
+	Token    string           // empty: none
 	HTTP     *outbound.Client // for the integration's base URL
 	Settings json.RawMessage  // of the integration; nil: none
-	Account  string           // of the integration; empty while it is not known
+	Account  string           // of the integration; empty while unknown
 }
 
-// Account is whose a credential is.
+// Account is the owner of a credential.
 type Account struct {
 	ID     string   // stable, unique at the service
-	Name   string   // as the service calls it
-	Scopes []string // as granted; nil: the service does not say
-	// Settings that follow from the account, laid under those that an admin
-	// chose. Nil: none.
+	Name   string   // as shown by the service
+	Scopes []string // as granted; nil: unknown
+	// Settings derived from the account. Settings of an admin override them.
+	// Nil: none.
 	Settings json.RawMessage
 }
 
-// Refusal is a service's answer that it does not do what was asked. Its text
-// goes to agents: one sentence that says what to change, no credential in it.
+// Refusal is a service's rejection of a request. Its text is shown to agents:
+// one sentence that says what to change, without any credential.
 type Refusal struct {
-	Code    string // the service's own; empty: the HTTP status
+	Code    string // the service's error code; empty: the HTTP status
 	Status  int    // of the HTTP answer
-	Message string // such as "There is no issue X; list the issues to see their ids."
-	// Credential tells that the service does not take the credential any more,
-	// and did nothing.
+	Message string // such as "There is no issue X; list the issues to see their IDs."
+	// Credential says that the service refused the credential and did nothing.
 	Credential bool
-	// Detail is the service's own text, foreign: for people, in the log.
+	// Detail is the service's own text, untrusted: for people, in the log.
 	Detail string
 }
 
+// Error implements error. It includes foreign text: for logs only.
 func (r *Refusal) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("refused (%s, %d): %s %s", r.Code, r.Status, r.Message, r.Detail))
 }

@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/redact"
 )
 
-// bindFunc returns what tells for which integration a call would run, before a
-// person is asked about it.
+// bindFunc returns the function that determines the integration of a call
+// before an approval is requested.
 func (s *service) bindFunc(act *ModuleAction) func(context.Context, *action.Session, json.RawMessage) (action.Binding, error) {
 	return func(ctx context.Context, who *action.Session, params json.RawMessage) (action.Binding, error) {
 		in, err := s.chooseIntegration(ctx, who, act, params)
@@ -32,8 +32,8 @@ func (s *service) bindFunc(act *ModuleAction) func(context.Context, *action.Sess
 	}
 }
 
-// integrationFor is the integration of a call that runs, which is the one that a person
-// approved it for, if he was asked.
+// integrationFor returns the integration of a call that is about to run. If the
+// call was approved for another integration, it returns an error.
 func (s *service) integrationFor(ctx context.Context, caller action.Caller, act *ModuleAction, params json.RawMessage) (in action.Integration, err error) {
 	who, err := s.catalog.Session(ctx, caller.Session())
 	if err != nil {
@@ -41,13 +41,14 @@ func (s *service) integrationFor(ctx context.Context, caller action.Caller, act 
 	}
 	in, err = s.chooseIntegration(ctx, who, act, params)
 	if approved := caller.Integration(); err == nil && approved != "" && approved != in.ID {
-		return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The call would now run for another integration of %s than the one it was approved for; call again to have it approved anew.", s.Title)
+		return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The call would now run for another integration of %s than the one it was approved for. Call again to request a new approval.", s.Title)
 	}
 	return in, err
 }
 
-// chooseIntegration returns the integration that a call is for. Policy looked before; but
-// only here are the params known.
+// chooseIntegration returns the integration of a call. Policy has been
+// evaluated by then, but the integration depends on the params, which only the
+// module understands.
 func (s *service) chooseIntegration(ctx context.Context, who *action.Session, act *ModuleAction, params json.RawMessage) (in action.Integration, err error) {
 	t := s.catalog.tenant(who.Organization)
 	if err := t.load(ctx, false); err != nil {
@@ -63,26 +64,27 @@ func (s *service) chooseIntegration(ctx context.Context, who *action.Session, ac
 	return in, nil
 }
 
-// substitutes reports whether a user's own connection reaches what the integration
-// does that his session is bound to.
+// substitutes reports whether a user's own connection reaches the same place as
+// the integration that the session is bound to.
 func (s *service) substitutes(own, in action.Integration) bool {
 	return own.BaseURL == in.BaseURL && (!s.Workspace || own.Account == in.Account)
 }
 
-// onBehalf is a user's own connection in the place of the integration that his
-// session is bound to. What an admin allows there holds for whoever acts.
+// onBehalf returns a user's own connection with the settings and timeout of the
+// integration that the session is bound to: what an admin permits there applies
+// to every user.
 func onBehalf(own, in action.Integration) action.Integration {
 	own.Settings, own.TimeoutSeconds = in.Settings, in.TimeoutSeconds
 	return own
 }
 
-// boundIntegration returns the one of the session's integrations that the params mean.
+// boundIntegration returns the session's integration that the params refer to.
 func (s *service) boundIntegration(who *action.Session, all []action.Integration, params json.RawMessage) (in action.Integration, err error) {
 	bound := who.Bound(all, s.ID)
 	active := slices.DeleteFunc(slices.Clone(bound), func(in action.Integration) bool { return in.Status != action.IntegrationActive })
 	switch {
 	case len(bound) == 0:
-		return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The session is not connected to %s; tell the user that it takes a session that is.", s.Title)
+		return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The session is not connected to %s. Tell the user that a session with an integration of it is required.", s.Title)
 	case len(active) == 0:
 		return in, s.unusableError(bound)
 	case s.Choose != nil && len(bound) > 1:
@@ -90,11 +92,11 @@ func (s *service) boundIntegration(who *action.Session, all []action.Integration
 	case len(active) == 1:
 		return active[0], nil
 	}
-	return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The session is connected to several integrations of %s, and its actions are for one; tell the user that it takes a session with one of them.", s.Title)
+	return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The session is connected to several integrations of %s, but its actions need exactly one. Tell the user that a session with one of them is required.", s.Title)
 }
 
-// moduleChoice has the module tell by the params which one is meant. Dead ones are
-// asked for, too: what is for one of them is for no other.
+// moduleChoice lets the module select the integration by the params. Inactive
+// ones can be selected, too: a call for one of them is not for any other.
 func (s *service) moduleChoice(bound []action.Integration, params json.RawMessage) (in action.Integration, err error) {
 	i := s.Choose(params, bound)
 	switch {
@@ -118,7 +120,7 @@ func (s *service) unusableError(bound []action.Integration) error {
 		}))
 }
 
-// integrationName is what people call an integration. Who looks at a call learns no name
+// integrationName returns the display name of an integration. It hides the name
 // of a private one.
 func integrationName(in action.Integration) string {
 	if in.Owner() != "" {
@@ -127,7 +129,7 @@ func integrationName(in action.Integration) string {
 	return quote(in.Name)
 }
 
-// joinEach says something of each of a few integrations.
+// joinEach joins a text for each of the first few integrations.
 func joinEach(all []action.Integration, say func(action.Integration) string) string {
 	var parts []string
 	for _, in := range all[:min(len(all), maxListed)] {
@@ -139,11 +141,11 @@ func joinEach(all []action.Integration, say func(action.Integration) string) str
 	return strings.Join(parts, ", ")
 }
 
-// maxRefusalText is how much of a refusal is told, in characters.
+// maxRefusalText bounds the text of a refusal, in characters.
 const maxRefusalText = 600
 
-// run returns what runs an action of the module, for whichever organization the
-// session is of.
+// run returns the function that runs an action of the module, for the
+// organization of the calling session.
 func (s *service) run(act *ModuleAction) action.Run {
 	return func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
 		in, err := s.integrationFor(ctx, caller, act, params)
@@ -163,11 +165,11 @@ type moduleCall struct {
 	integration action.Integration
 	params      json.RawMessage
 
-	secrets []string // that were used
+	secrets []string // used so far
 }
 
-// run does it, and once more where the service did not take the credential
-// and there is another one by now.
+// run executes the call, and retries once if the service refused the credential
+// and there is a new one by then.
 func (p *moduleCall) run(ctx context.Context) (action.Result, error) {
 	out, token, err := p.attempt(ctx)
 	if no := asRefusal(err); no != nil && no.Credential {
@@ -188,7 +190,7 @@ func (p *moduleCall) run(ctx context.Context) (action.Result, error) {
 	return p.result(out)
 }
 
-// code is the service's own, or the status where it has none.
+// code returns the service's error code, or the HTTP status if there is none.
 func (r *Refusal) code() string {
 	if r.Code == "" {
 		return strconv.Itoa(r.Status)
@@ -196,8 +198,8 @@ func (r *Refusal) code() string {
 	return r.Code
 }
 
-// asRefusal returns why nothing was done, nil where that is not so: a service's
-// no, or params that lead to no request.
+// asRefusal returns the refusal in err: that of the service, or one for invalid
+// params, which cause no request. Nil: err is something else.
 func asRefusal(err error) (no *Refusal) {
 	var e *action.Error
 	if errors.As(err, &no) {
@@ -209,14 +211,14 @@ func asRefusal(err error) (no *Refusal) {
 	return nil
 }
 
-// needsPerson tells whether the keeper of the credential says what the refusal says
-// too, which has the service's own code beside it: that it takes a person.
+// needsPerson reports whether the credential can only be restored by a person.
+// The refusal says that, too, with the service's own code.
 func needsPerson(err error) bool {
 	var e *action.Error
 	return errors.As(err, &e) && e.Lasting()
 }
 
-// attempt does it with the credential as it is now.
+// attempt executes the call with the current credential.
 func (p *moduleCall) attempt(ctx context.Context) (out json.RawMessage, token string, err error) {
 	conn, err := p.catalog.Connect(ctx, p.integration)
 	if err != nil {
@@ -230,8 +232,8 @@ func (p *moduleCall) attempt(ctx context.Context) (out json.RawMessage, token st
 	return out, conn.Token, err
 }
 
-// result is the result of what the module returned. A service may repeat the
-// credential in what it says.
+// result returns the result of a successful call. The credential is redacted,
+// since a service may echo it.
 func (p *moduleCall) result(out json.RawMessage) (action.Result, error) {
 	if _, ok := Members(out); !ok {
 		return p.textResult(nil), action.NewError("module_failed", p.Title)
@@ -239,32 +241,32 @@ func (p *moduleCall) result(out json.RawMessage) (action.Result, error) {
 	return p.textResult(p.redact(out)), nil
 }
 
-// refusedResult is the result of a refusal, which is an answer too. What the service
-// itself says is for people.
+// refusedResult returns a refusal as an error result. The service's own text is
+// only logged.
 func (p *moduleCall) refusedResult(no *Refusal) action.Result {
 	p.catalog.Log.Info("a service refused a call", "provider", p.ID, "action", p.action.Name, "integration", p.integration.ID, "why", p.refusalText(no))
 	message := no.Message
 	if no.Credential {
 		whose, who := integrationName(p.integration), "a person"
 		if p.integration.User != "" {
-			whose, who = "the user's own connection", "he himself"
+			whose, who = "the user's own connection", "they"
 		}
-		message = fmt.Sprintf("It does not take the credential of %s any more. Do not repeat the call: tell the user that %s must connect %s again.", whose, who, p.Title)
+		message = fmt.Sprintf("It no longer accepts the credential of %s. Do not repeat the call: tell the user that %s must connect %s again.", whose, who, p.Title)
 	}
-	// Cleaned before it is cut: half a credential would not be found.
+	// Redact before truncating: half a credential would not be recognized.
 	text := p.redact(fmt.Appendf(nil, "%s refused (%s): %s", p.Title, no.code(), message))
 	res := p.textResult([]byte(Printable(string(text), maxRefusalText)))
 	res.IsError, res.Body = true, append(bytes.TrimSuffix(res.Body, []byte("}")), `,"isError":true}`...)
 	return res
 }
 
-// refusalText is a refusal in full, without the credential.
+// refusalText returns the full refusal without the credential.
 func (p *moduleCall) refusalText(no *Refusal) string {
 	return Printable(string(p.redact([]byte(no.Error()))), maxRefusalText)
 }
 
-// textResult makes a result of tools/call of a text without the credential; nil:
-// none.
+// textResult returns a tools/call result with the text, which no longer holds
+// the credential. Nil: an empty result.
 func (p *moduleCall) textResult(text []byte) action.Result {
 	res := action.Result{Secrets: p.secrets, Integration: p.integration.ID}
 	if text != nil {
@@ -278,8 +280,8 @@ func (p *moduleCall) redact(text []byte) []byte {
 	return redact.NewReplacer(p.secrets...).Replace(text)
 }
 
-// notExecuted is an error of what comes before any request of a module: the service
-// did nothing, whatever went wrong.
+// notExecuted wraps an error that occurs before any request of a module:
+// whatever went wrong, the service did nothing.
 func notExecuted(err error) error {
 	var e *action.Error
 	switch {

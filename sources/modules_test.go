@@ -212,14 +212,14 @@ func TestSettings(t *testing.T) {
 		var e *action.Error
 		switch {
 		case want == "" && err == nil:
-		case !errors.As(err, &e) || e.Field != want || !errors.Is(err, action.ErrInvalid) || !strings.HasPrefix(e.Message, "The settings do not fit: ") || strings.Contains(e.Message, "params"):
+		case !errors.As(err, &e) || e.Field != want || !errors.Is(err, action.ErrInvalid) || !strings.HasPrefix(e.Message, "The settings are not valid: ") || strings.Contains(e.Message, "params"):
 			t.Errorf("%s: %v", settings, err)
 		}
 	}
 	m.Settings = json.RawMessage(`{"type":"object","properties":{"of":{"type":"array","description":"A word in capitals.","items":{"type":"string","pattern":"^[A-Z]+$"}},"by":{"pattern":"^[a-z]+$"}}}`)
 	for settings, says := range map[string]string{
-		`{"of":["A","b"]}`: `The settings do not fit: "of[1]" is not of its form. of: A word in capitals.`,
-		`{"by":"B"}`:       `The settings do not fit: "by" must match the pattern ^[a-z]+$.`,
+		`{"of":["A","b"]}`: `The settings are not valid: "of[1]" has an invalid format. of: A word in capitals.`,
+		`{"by":"B"}`:       `The settings are not valid: "by" must match the pattern ^[a-z]+$.`,
 	} {
 		if err := m.CheckSettings(json.RawMessage(settings)); err == nil || !strings.HasSuffix(err.Error(), says) {
 			t.Errorf("%s: %v", settings, err)

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// How long the names are that agents see. Of tools: some clients add a prefix
-// of their own and allow 64 in all.
+// Maximum length of the names that agents see. Tools: some clients add a prefix
+// of their own and allow 64 characters in total.
 const (
 	maxToolName           = 50
 	maxPrefixedPromptName = 64
 )
 
-// nameRequest is a tool or a prompt that wants a name: the place of its source among
-// the others, its source's slug, and its own name there.
+// nameRequest is a tool or a prompt that needs a name.
 type nameRequest struct {
 	created time.Time // of the source
 	source  string
 	slug    string
-	name    string
+	name    string // at the source
 	prompt  bool
 }
 
-// names gives every origin the name that agents see, in the order of
-// origins. A name depends on nothing but the sources that are older and the
-// tools of its own: a new source renames nobody. All are tools, or all prompts.
+// names assigns to each request the name that agents see, in the order of the
+// requests. A name depends only on older sources and on the other tools of the
+// same source, so that a new source renames nothing. All requests are for
+// tools, or all for prompts.
 func names(origins []nameRequest, reserved []string) []string {
 	taken := make(map[string]bool, len(origins)+len(reserved))
 	for _, name := range reserved {
@@ -47,8 +47,8 @@ func names(origins []nameRequest, reserved []string) []string {
 	return out
 }
 
-// byPriority orders those who may choose first: older sources, and in a source
-// the tools whose names can stay as they are.
+// byPriority orders requests: older sources first, and within a source the
+// tools that keep their names.
 func byPriority(a, b *nameRequest) int {
 	return cmp.Or(
 		a.created.Compare(b.created),
@@ -58,8 +58,8 @@ func byPriority(a, b *nameRequest) int {
 	)
 }
 
-// changesName tells, as 0 or 1, whether the wanted name differs from what the
-// source calls the tool.
+// changesName is 1 if the preferred name differs from the name at the source,
+// otherwise 0.
 func (o *nameRequest) changesName() int {
 	if plain := o.preferred(); len(plain) > o.maxLength() || !strings.HasSuffix(plain, o.name) {
 		return 1
@@ -67,11 +67,11 @@ func (o *nameRequest) changesName() int {
 	return 0
 }
 
-// keepsName tells that the name stays as it is, whatever its letters: clients
-// show the names of prompts to people, and models never write them.
+// keepsName reports whether the name stays unchanged, whatever its characters:
+// clients show prompt names to people, and models never write them.
 func (o *nameRequest) keepsName() bool { return o.prompt && o.slug == "" }
 
-// conflictKey is the same for names that may not both be there.
+// conflictKey is equal for names that conflict.
 func (o *nameRequest) conflictKey(name string) string {
 	if o.prompt {
 		return name
@@ -89,7 +89,8 @@ func (o *nameRequest) maxLength() int {
 	return maxToolName
 }
 
-// preferred is the wanted name: what agents allow, not yet cut.
+// preferred returns the name with only valid characters, before it is
+// truncated.
 func (o *nameRequest) preferred() string {
 	if o.keepsName() {
 		return o.name
@@ -97,7 +98,7 @@ func (o *nameRequest) preferred() string {
 	return o.sanitized()
 }
 
-// sanitized is the wanted name of nothing but letters, digits, _ and -.
+// sanitized returns the prefixed name with only letters, digits, _ and -.
 func (o *nameRequest) sanitized() string {
 	name := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
@@ -111,9 +112,9 @@ func (o *nameRequest) sanitized() string {
 	return o.slug + "_" + name
 }
 
-// unusedName returns the plain name, or when it is too long or taken the beginning
-// of it with a suffix that is the tool's own. Longer suffixes are for the
-// case that somebody took that too, on purpose.
+// unusedName returns the preferred name. If that is too long or taken, it
+// returns a prefix of it with a hash of source and name, and with a longer hash
+// if somebody chose the short form on purpose.
 func (o *nameRequest) unusedName(taken map[string]bool) string {
 	if name := o.preferred(); len(name) <= o.maxLength() && !taken[o.conflictKey(name)] {
 		return name

@@ -86,7 +86,7 @@ func checkNames(t *testing.T, in []sources.Origin, reserved []string) {
 			t.Fatalf("%q from %+v", name, in[i])
 		}
 		if seen[name] {
-			t.Fatalf("%q is there twice, in %+v", name, in)
+			t.Fatalf("%q is defined twice, in %+v", name, in)
 		}
 		seen[name] = true
 		byTool[in[i].Source+" "+in[i].Tool] = name

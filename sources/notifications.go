@@ -8,9 +8,9 @@ import (
 	"sallyport/action"
 )
 
-// How often a source that says that its lists are others is asked for them. A
-// server that says so again and again, or whose list is another each time,
-// costs a list in noticeSlow, until it was quiet for noticeQuiet.
+// Minimum interval between refreshes that a source's own notifications cause. A
+// server that notifies again and again, or whose list differs each time, is
+// refreshed every refreshIntervalSlow until it was quiet for burstReset.
 const (
 	refreshInterval     = time.Second
 	refreshIntervalSlow = 30 * time.Second
@@ -18,7 +18,7 @@ const (
 	burstLimit          = 10
 )
 
-// listSet are the lists that a source said are others.
+// listSet is the set of lists that a source announced as changed.
 type listSet [3]bool
 
 const (
@@ -27,7 +27,7 @@ const (
 	changedPrompts
 )
 
-// changeCounts say how often each list was said to be another.
+// changeCounts counts the announced changes of each list.
 type changeCounts [len(listSet{})]int
 
 func (c *changeCounts) add(k listSet) {
@@ -38,24 +38,24 @@ func (c *changeCounts) add(k listSet) {
 	}
 }
 
-// notificationState is what a feed keeps of its source's own words.
+// notificationState is a feed's state of the source's notifications.
 type notificationState struct {
 	listening   bool
-	pending     listSet // and not seen to yet
+	pending     listSet // not refreshed yet
 	refreshing  bool
-	lastRefresh time.Time // when the source was asked because of its words
-	burst       int       // how often, since it was quiet
+	lastRefresh time.Time // that notifications caused
+	burst       int       // refreshes since the source was last quiet
 }
 
-// listenLocked begins to listen to the source.
+// listenLocked starts listening to the source.
 func (f *feed) listenLocked() {
 	if f.source != nil && !f.tenant.ephemeral && !f.notifications.listening {
 		f.notifications.listening = f.tenant.goTracked(f.listen)
 	}
 }
 
-// listen goes on for as long as the feed. A source that has nothing to listen
-// to may have it later, when its server is another.
+// listen runs until the feed is closed. A source without a notification stream
+// is retried later: its server can be upgraded.
 func (f *feed) listen() {
 	t := f.tenant
 	wait := t.Retry
@@ -88,7 +88,7 @@ func (f *feed) listenOnce() (err error) {
 	return f.source.Listen(f.ctx, f.onNotice)
 }
 
-// onNotice notes what the source says. It does not block.
+// onNotice handles one notification. It does not block.
 func (f *feed) onNotice(n Notice) {
 	var k listSet
 	switch n.Kind {
@@ -118,8 +118,8 @@ func (k *listSet) merge(more listSet) {
 	}
 }
 
-// refreshLoop asks for the lists anew until nothing that the source said is left,
-// also when they cannot be had at once.
+// refreshLoop refreshes the lists until no announced change is pending, and
+// retries after failures.
 func (f *feed) refreshLoop() {
 	for {
 		wait, due := f.nextRefresh()
@@ -130,8 +130,8 @@ func (f *feed) refreshLoop() {
 	}
 }
 
-// nextRefresh tells how long to wait before the source is asked, and whether it is to
-// be asked at all.
+// nextRefresh returns the delay before the next refresh, and whether one is
+// due.
 func (f *feed) nextRefresh() (wait time.Duration, due bool) {
 	t := f.tenant
 	t.mu.Lock()
@@ -151,8 +151,8 @@ func (f *feed) nextRefresh() (wait time.Duration, due bool) {
 	return next.Sub(now), true
 }
 
-// refreshNow asks the source for its lists. A refresh that is under way may have
-// read older ones, so it is only waited for.
+// refreshNow refreshes the lists. A refresh in progress can return older ones:
+// it is awaited first.
 func (f *feed) refreshNow() {
 	t := f.tenant
 	t.mu.Lock()
@@ -162,7 +162,7 @@ func (f *feed) refreshNow() {
 		<-under.done
 	}
 	t.mu.Lock()
-	fl := f.refresh // somebody else may have begun another
+	fl := f.refresh // another caller can have started it
 	if fl == nil {
 		fl = f.startLocked()
 	}
@@ -179,11 +179,11 @@ func (f *feed) refreshNow() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f.err != nil {
-		f.notifications.pending.merge(fl.changed) // they are still to be had
+		f.notifications.pending.merge(fl.changed) // try again
 	}
 }
 
-// sleep reports false when the feed ended meanwhile.
+// sleep reports false if the feed was closed meanwhile.
 func (f *feed) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return f.ctx.Err() == nil
@@ -198,23 +198,22 @@ func (f *feed) sleep(d time.Duration) bool {
 	}
 }
 
-// A source's word that a resource changed is passed on at most once in
-// updateEvery for each URI, and for as many URIs as maxUpdates; more are lost,
-// as hints may be.
+// A changed resource is announced at most once in updateEvery for each URI, and
+// for at most maxUpdates URIs. Further updates are dropped: they are hints.
 const (
 	updateEvery = time.Second
 	maxUpdates  = 200
 )
 
-// resourceUpdates are the resources that a source said have changed.
+// resourceUpdates limits the rate of resource updates.
 type resourceUpdates struct {
-	recent  map[string]bool // they were passed on a moment ago
-	waiting map[string]bool // and said to have changed again since
+	recent  map[string]bool // announced within the last updateEvery
+	waiting map[string]bool // updated again since
 	running bool
 }
 
-// onResourceUpdated passes on that a resource changed: at once, or a moment later when
-// that was said of it just now. It does not block.
+// onResourceUpdated announces that a resource changed: at once, or after a
+// delay if it was announced just now. It does not block.
 func (f *feed) onResourceUpdated(uri string) {
 	if uri == "" || len(uri) > maxURIBytes {
 		return
@@ -240,7 +239,7 @@ func (f *feed) onResourceUpdated(uri string) {
 	}
 }
 
-// publishLoop passes on what waits, until nothing does.
+// publishLoop announces waiting updates until there are none.
 func (f *feed) publishLoop() {
 	t, u := f.tenant, &f.updates
 	for f.sleep(updateEvery) {

@@ -145,7 +145,7 @@ func TestUnobservedIsNotUsed(t *testing.T) {
 			t.Errorf("got %+v, %+v", s, s.Error)
 		}
 		_, err := w.Find(t.Context(), "o", "connector:a", "b", true)
-		if !errors.Is(err, action.ErrUnavailable) || !containsAll(action.Public(err).Message, "could not write its tools down") || containsAll(action.Public(err).Message, "10.0.0.7") {
+		if !errors.Is(err, action.ErrUnavailable) || !containsAll(action.Public(err).Message, "could not record its tools") || containsAll(action.Public(err).Message, "10.0.0.7") {
 			t.Error("found:", err)
 		}
 		if len(w.observed) != 1 {

@@ -16,6 +16,10 @@ import (
 
 func resource(uri string) string { return fmt.Sprintf(`{"uri":%q,"name":"n"}`, uri) }
 
+// pattern is a regular expression of a schema. Schemas use JavaScript syntax,
+// which has features that Go lacks (lookaround, back references). Such a
+// pattern matches anything, since the source validates its params itself. A
+// pattern that is invalid in JavaScript, too, is an error.
 func pattern(uri string) string { return fmt.Sprintf(`{"uriTemplate":%q,"name":"n"}`, uri) }
 
 func prompt(name string) string { return fmt.Sprintf(`{"name":%q}`, name) }

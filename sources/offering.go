@@ -14,7 +14,7 @@ import (
 	"sallyport/internal/canonical"
 )
 
-// Bounds of what a source offers beside tools.
+// Limits on resources, templates and prompts of a source.
 const (
 	maxResources     = 2_000
 	maxTemplates     = 500
@@ -24,19 +24,19 @@ const (
 	maxPromptName    = 256
 )
 
-// platformScheme is of the gateway's own resources.
+// platformScheme is the URI scheme of the gateway's own resources.
 const platformScheme = "sallyport"
 
-// item is a resource, a template or a prompt of a source: all of an
-// [action.Offering] that does not depend on the other sources.
+// item is a resource, a template or a prompt of a source: the part of an
+// [action.Offering] that does not depend on other sources.
 type item struct {
 	raw     json.RawMessage
-	name    string            // its URI, URI template or name there
+	name    string            // URI, URI template or name at the source
 	digest  [sha256.Size]byte // of raw
 	pattern template          // of a template
 }
 
-// offerings is what a source has beside tools.
+// offerings are the resources, templates and prompts of a source.
 type offerings struct {
 	capabilities Capabilities
 	resources    itemList
@@ -50,16 +50,16 @@ type itemList struct {
 	digest [sha256.Size]byte // of the items
 }
 
-// itemKind is a kind of item: how one is called, where its definition names it, and
-// what is kept.
+// itemKind describes one kind of item: its label, the member of its definition
+// that names it, and its limits.
 type itemKind struct {
 	label, member string
 	limit         int
 	check         func(i *item) error
 }
 
-// compileOfferings compiles what a source listed beside tools. What it listed in
-// the same bytes before is taken over as it is.
+// compileOfferings compiles the listed resources, templates and prompts. Items
+// whose bytes did not change are reused.
 func compileOfferings(l Listing, before offerings) (o offerings, warnings []string) {
 	o.capabilities = l.Capabilities
 	for _, s := range []struct {
@@ -67,7 +67,7 @@ func compileOfferings(l Listing, before offerings) (o offerings, warnings []stri
 		raw  []json.RawMessage
 		old  itemList
 		new  *itemList
-		gone bool // it could not be had
+		gone bool // it could not be listed
 	}{
 		{itemKind{"Resource", "uri", maxResources, checkURI}, l.Resources, before.resources, &o.resources, l.Missing.Resources},
 		{itemKind{"Template", "uriTemplate", maxTemplates, checkTemplate}, l.Templates, before.templates, &o.templates, l.Missing.Templates},
@@ -118,21 +118,21 @@ func (w itemKind) compileList(list []json.RawMessage, before itemList) (s itemLi
 	return s, warnings
 }
 
-// compile reads the item's name. The error says why it is left out.
+// compile reads the name of an item. The error says why the item is left out.
 func (w itemKind) compile(i *item) error {
 	if len(i.raw) > maxOfferingBytes {
 		return fmt.Errorf("its definition is larger than %d KiB", maxOfferingBytes>>10)
 	}
 	members, ok := Members(i.raw)
 	if !ok {
-		return errors.New("it is no object")
+		return errors.New("it is not an object")
 	}
 	i.name = stringMember(i.raw, members, w.member)
 	if i.name == "" {
 		return fmt.Errorf("it has no %s", w.member)
 	}
-	// Repeated names in an object are refused here too: different readers would
-	// see different things.
+	// Reject duplicate object keys: parsers disagree about them, and would
+	// see different items.
 	if _, err := canonical.JSON(i.raw); err != nil {
 		return errors.New(action.Public(err).Message)
 	}
@@ -152,19 +152,19 @@ func checkURI(i *item) error {
 	}
 	u, err := url.Parse(i.name)
 	if err != nil || u.Scheme == "" {
-		return errors.New("its URI does not begin with a scheme, as https: is one")
+		return errors.New("its URI does not start with a scheme such as https:")
 	}
 	return checkScheme(u.Scheme)
 }
 
-// checkScheme refuses the schemes that only the gateway gives out.
+// checkScheme rejects URI schemes that are reserved for the gateway.
 func checkScheme(scheme string) error {
 	scheme = strings.ToLower(scheme)
 	if scheme == platformScheme {
-		return fmt.Errorf("the scheme %s: is the gateway's own", platformScheme)
+		return fmt.Errorf("the scheme %s: is reserved for the gateway", platformScheme)
 	}
 	if _, _, ok := unqualify(scheme + ":"); ok {
-		return fmt.Errorf("a scheme such as %s: is one that the gateway gives out", quote(scheme))
+		return fmt.Errorf("a scheme such as %s: is reserved for the gateway", quote(scheme))
 	}
 	return nil
 }
@@ -178,12 +178,12 @@ func checkTemplate(i *item) (err error) {
 	}
 	u, err := url.Parse(i.pattern.scheme() + ":")
 	if err != nil || u.Scheme == "" {
-		return errors.New("its URI template does not begin with a scheme such as https:, so nobody could tell whose the URIs are")
+		return errors.New("its URI template does not start with a scheme such as https:, so its URIs cannot be routed")
 	}
 	return checkScheme(u.Scheme)
 }
 
-// checkPrompt keeps every name that a person could have meant.
+// checkPrompt accepts any name that a person can have chosen.
 func checkPrompt(i *item) error {
 	switch {
 	case len(i.name) > maxPromptName:
@@ -194,11 +194,11 @@ func checkPrompt(i *item) error {
 	return nil
 }
 
-// qualified is the URI by which agents reach one source's resource when another
-// source lists the same URI, too.
+// qualified returns the URI of one source's resource if other sources list the
+// same URI.
 func qualified(slug, uri string) string { return "mcp-" + slug + "+" + uri }
 
-// unqualify is the reverse of qualified.
+// unqualify is the inverse of qualified.
 func unqualify(uri string) (slug, plain string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, "mcp-")
 	if !ok {

@@ -12,16 +12,15 @@ import (
 
 const maxPattern = 8 << 10
 
-// pattern is a regular expression of a schema. Schemas are written for
-// JavaScript, whose expressions know more than Go's do: one that is good there
-// and cannot be had here (looking around, back references) matches anything,
-// since the source checks its params itself. One that is broken everywhere is
-// an error.
+// pattern is a regular expression of a schema. Schemas use JavaScript syntax,
+// which has features that Go lacks (lookaround, back references). Such a
+// pattern matches anything, since the source validates its params itself. A
+// pattern that is invalid in JavaScript, too, is an error.
 type pattern struct {
 	source string
 	re     *regexp.Regexp // nil: matches anything
-	size   int            // of its program: how much work a byte may be
-	meter  *meter         // nil: not counted
+	size   int            // of its program: bounds the work for each byte
+	meter  *meter         // nil: not metered
 }
 
 func (p *pattern) String() string { return p.source }
@@ -36,8 +35,8 @@ func (p *pattern) MatchString(s string) bool {
 	return p.re.MatchString(s)
 }
 
-// regexpEngine compiles patterns whose work the meter counts, and adds up their
-// sizes.
+// regexpEngine compiles patterns whose work the meter counts, and counts
+// patterns that cannot be checked.
 func regexpEngine(m *meter, unchecked *int) jsonschema.RegexpEngine {
 	return func(source string) (jsonschema.Regexp, error) {
 		p, err := compilePattern(source)
@@ -74,7 +73,7 @@ func compilePattern(source string) (*pattern, error) {
 	return p, err
 }
 
-// validInJavaScript reports whether the expression may be a good one in JavaScript.
+// validInJavaScript reports whether the expression can be valid in JavaScript.
 func validInJavaScript(err error) bool {
 	var e *syntax.Error
 	if !errors.As(err, &e) {
@@ -89,7 +88,7 @@ func validInJavaScript(err error) bool {
 	return false
 }
 
-// translateEscapes rewrites the one common escape that Go spells differently:
+// translateEscapes rewrites the common escape that Go spells differently:
 // \uXXXX is \x{XXXX}.
 func translateEscapes(source string) string {
 	if !strings.Contains(source, `\u`) {
@@ -116,22 +115,22 @@ func hexadecimal(s string) bool {
 	return strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }
 
-// Bounds of one metered check.
+// Limits of one metered check.
 const (
-	maxSteps = 300_000    // schemas visited; it bounds the memory of the error too
+	maxSteps = 300_000    // schemas visited; bounds the memory of the error, too
 	maxWork  = 50_000_000 // bytes matched, times the size of the pattern
 )
 
-// meter counts the work of one check and ends it by a panic when it is too
-// much, which is the only way out of the validator from the inside. So no
-// check outlives its call, and none needs a goroutine.
+// meter counts the work of one check and panics if it exceeds the budget: a
+// panic is the only way to abort the validator. No check outlives its call, and
+// none needs a goroutine.
 type meter struct {
 	steps    int
 	work     int
 	deadline time.Time
 }
 
-// budgetExceeded is the panic's value.
+// budgetExceeded is the value of that panic.
 type budgetExceeded struct{}
 
 func (m *meter) reset(budget time.Duration) { *m = meter{deadline: time.Now().Add(budget)} }
@@ -145,6 +144,5 @@ func (m *meter) spend(work int) {
 	}
 }
 
-// Validate counts one visit of a schema. It makes the meter an extension of
-// every schema that it is attached to.
+// Validate counts one visit of a schema. It makes the meter a schema extension.
 func (m *meter) Validate(*jsonschema.ValidatorContext, any) { m.spend(0) }

@@ -142,7 +142,7 @@ func TestARefusalIsAnAnswer(t *testing.T) {
 }
 
 func TestACredentialThatIsRefused(t *testing.T) {
-	const again = `Notes refused (bad_token): It does not take the credential of "Name of 1" any more. Do not repeat the call: tell the user that a person must connect Notes again.`
+	const again = `Notes refused (bad_token): It no longer accepts the credential of "Name of 1". Do not repeat the call: tell the user that a person must connect Notes again.`
 	for _, tt := range []struct {
 		name  string
 		next  map[string]string
@@ -191,7 +191,7 @@ func TestOnesOwnCredentialThatIsRefused(t *testing.T) {
 	d.add("mine", 1, func(in *action.Integration) { in.User = "u1" })
 	d.tokens["mine"] = "old-one"
 	res, err := d.callAs(action.Session{Kind: action.Interactive, CreatedBy: "u1", Connections: []string{"1"}}, "add", note)
-	if err != nil || !strings.Contains(said(t, res), "the user's own connection any more. Do not repeat the call: tell the user that he himself must connect Notes again.") {
+	if err != nil || !strings.Contains(said(t, res), "the user's own connection. Do not repeat the call: tell the user that they must connect Notes again.") {
 		t.Errorf("got %s, %v", res.Body, err)
 	}
 }

@@ -10,48 +10,48 @@ import (
 	"sallyport/action"
 )
 
-// Platform is the source that the gateway itself is, as [action.Platform]. Its tools
-// are called just what its actions are, in every organization, and no other
-// source has those names. It has no credential and asks nobody.
+// Platform is the gateway as a source, [action.Platform]. Its tools have the
+// names of their actions in every organization, and those names are reserved.
+// It uses no credential and makes no requests.
 type Platform struct {
-	Title   string // as people call it
+	Title   string // display name
 	Actions []PlatformAction
 }
 
-// PlatformAction is one tool of the gateway's own.
+// PlatformAction is one tool of the gateway.
 type PlatformAction struct {
 	Name        string
-	Alias       string // another name that it is called by, and not listed under; empty: none
+	Alias       string // another accepted name, not listed; empty: none
 	Title       string
 	Description string // for agents
 	Risk        action.Risk
-	Idempotent  bool                 // done again with the same params it changes nothing more
-	Types       []action.SessionType // of session that may use it; nil: every one
-	OfRun       bool                 // only for the sessions of an automation's runs
+	Idempotent  bool                 // repeating it with the same params changes nothing
+	Types       []action.SessionType // session types that can use it; nil: all
+	OfRun       bool                 // only for sessions of automation runs
 	Input       json.RawMessage      // JSON Schema of the params
 	Examples    []Example
-	// Summarize says in a line what a call with the params would do. Nil: the
-	// params are shown.
+	// Summarize describes in one line what a call with the params would do.
+	// Nil: the params are shown.
 	Summarize func(params json.RawMessage) string
-	// Check refuses params that fit Input and are wrong all the same, with an
-	// [*action.Error] that names the field. Nil: Input says all.
+	// Check rejects params that are valid against Input and still wrong, with
+	// an [*action.Error] that names the field. Nil: Input is sufficient.
 	Check func(params json.RawMessage) error
-	// Answered is [action.Own.Answered] for the call, which has no invocation yet.
+	// Answered is [action.Own.Answered] for a call that has no invocation yet.
 	Answered func(ctx context.Context, c action.ToolCall, params json.RawMessage) (*action.ToolReply, error)
-	// Run does it, for a call without an id of its own; a reply that is not kept
-	// is an error: of ErrTooMany when the session's quota is used up, and else as
-	// of [action.Run].
+	// Run executes a call that has no ID of its own. A reply that is not stored
+	// is an error: of ErrTooMany if the session's quota is used up, otherwise
+	// as in [action.Run].
 	Run func(ctx context.Context, c action.ToolCall, params json.RawMessage) (action.ToolReply, error)
 }
 
-// platformSource is the gateway's source, compiled.
+// platformSource is the compiled [Platform].
 type platformSource struct {
 	*Platform
 	tools   []*tool
 	actions map[string]*PlatformAction // by name
 }
 
-// newPlatformSource compiles the gateway's source; nil: there is none.
+// newPlatformSource compiles the platform's tools; nil: none.
 func newPlatformSource(o *Platform, budget time.Duration) (*platformSource, error) {
 	if o == nil {
 		return &platformSource{Platform: &Platform{}}, nil
@@ -61,7 +61,7 @@ func newPlatformSource(o *Platform, budget time.Duration) (*platformSource, erro
 		act := &o.Actions[i]
 		t, err := act.compile(budget)
 		if err == nil && c.actions[act.Name] != nil {
-			err = errors.New("there are two of it")
+			err = errors.New("it is defined twice")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("sources: tool %.40q of the gateway: %w", act.Name, err)
@@ -71,10 +71,10 @@ func newPlatformSource(o *Platform, budget time.Duration) (*platformSource, erro
 	return c, nil
 }
 
-// compile compiles a tool as that of any module, and tries its examples.
+// compile compiles a tool like one of a module, and validates its examples.
 func (a *PlatformAction) compile(budget time.Duration) (*tool, error) {
 	if a.Run == nil || a.Answered == nil || len(a.Name) > maxToolName {
-		return nil, errors.New("it has nothing that runs it or remembers its answers, or too long a name")
+		return nil, errors.New("it has no Run or Answered function, or its name is too long")
 	}
 	m := ModuleAction{
 		Name: a.Name, Title: a.Title, Description: a.Description, Risk: a.Risk, Idempotent: a.Idempotent, Input: a.Input, Examples: a.Examples, closed: true,
@@ -92,8 +92,8 @@ func (a *PlatformAction) compile(budget time.Duration) (*tool, error) {
 	return t, nil
 }
 
-// resolveAlias returns the tool that agents call by another name than its own. There
-// need be no such source.
+// resolveAlias returns the tool with the given alias, or the empty string. The
+// receiver can be nil.
 func (o *platformSource) resolveAlias(name string) string {
 	if o == nil {
 		return ""
@@ -106,13 +106,13 @@ func (o *platformSource) resolveAlias(name string) string {
 	return ""
 }
 
-// platformFor is the gateway's source as an organization sees it.
+// platformFor is the platform source of one organization.
 type platformFor struct {
 	*platformSource
 	organization string
 }
 
-// action implements [maker].
+// action implements [actionBuilder].
 func (o platformFor) action(t *tool, name string) *action.Action {
 	act := o.actions[t.name]
 	return &action.Action{

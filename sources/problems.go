@@ -13,23 +13,23 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// problem is one thing that is wrong with a value.
+// problem is one violation in a value.
 type problem struct {
-	pointer string // of the field concerned
-	field   string // the same in words
-	text    string // a sentence that begins with the field
-	rank    int    // what to tell first
+	pointer string // JSON pointer to the field
+	field   string // path to the field, for people
+	text    string // a sentence that starts with the field
+	rank    int    // order in which problems are reported
 }
 
-// The ranks of problems.
+// Ranks of problems.
 const (
 	rankMissing = iota
 	rankUnknown
 	rankValue
 )
 
-// problems returns what a failed check found, what matters most first. The
-// validator walks maps, so that its own order is a different one each time.
+// problems returns the violations that a check found, the most important first.
+// The validator iterates over maps, so that its own order varies.
 func problems(err *jsonschema.ValidationError) []problem {
 	list := collectProblems(err)
 	slices.SortFunc(list, func(a, b problem) int {
@@ -46,7 +46,7 @@ func collectProblems(err *jsonschema.ValidationError) []problem {
 		return anyOfProblems(err)
 	case *kind.OneOf:
 		if len(k.Subschemas) > 0 {
-			return []problem{valueProblem(err, "fits more than one of the allowed forms; exactly one is due")}
+			return []problem{valueProblem(err, "matches more than one of the allowed forms; exactly one must match")}
 		}
 		return anyOfProblems(err)
 	case *kind.Required:
@@ -75,9 +75,9 @@ func collectCauses(causes []*jsonschema.ValidationError) []problem {
 	return list
 }
 
-// anyOfProblems tells what is wrong with a value that fits none of several forms:
-// all that they want when each wants something else in its place, and
-// otherwise what the form wants that comes closest.
+// anyOfProblems explains a value that fits none of several alternatives: all
+// accepted forms if each alternative rejects the value as a whole, otherwise
+// the problems of the closest alternative.
 func anyOfProblems(err *jsonschema.ValidationError) []problem {
 	var types kind.Type
 	var wants []string
@@ -106,8 +106,8 @@ func anyOfProblems(err *jsonschema.ValidationError) []problem {
 	return []problem{valueProblem(err, strings.Join(slices.Compact(wants), ", or "))}
 }
 
-// rootCause returns why a form refuses a value as a whole, or nil when it is
-// about something inside of it.
+// rootCause returns why an alternative rejects a value as a whole, or nil if
+// the violation is inside the value.
 func rootCause(err *jsonschema.ValidationError, here int) jsonschema.ErrorKind {
 	for len(err.Causes) == 1 {
 		err = err.Causes[0]
@@ -124,7 +124,7 @@ func missingProblems(err *jsonschema.ValidationError, names []string, because st
 		p := problemAt(append(slices.Clone(err.InstanceLocation), name))
 		p.rank, p.text = rankMissing, quote(p.field)+" is missing"
 		if because != "" {
-			p.text += "; it is due because " + quote(because) + " is given"
+			p.text += "; it is required because " + quote(because) + " is given"
 		}
 		list = append(list, p)
 	}
@@ -152,7 +152,7 @@ func valueProblem(err *jsonschema.ValidationError, text string) problem {
 	return p
 }
 
-// problemAt returns a problem that points to a place in the value.
+// problemAt returns a problem with the given location.
 func problemAt(path []string) problem {
 	var p problem
 	for _, segment := range path {
@@ -169,7 +169,7 @@ func problemAt(path []string) problem {
 	return p
 }
 
-// ruleText says in words what a value must be.
+// ruleText describes what a value must be.
 func ruleText(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Type:
@@ -207,11 +207,11 @@ func ruleText(k jsonschema.ErrorKind) string {
 	case *kind.UniqueItems:
 		return fmt.Sprintf("has the same item twice, at %d and %d", k.Duplicates[0], k.Duplicates[1])
 	case *kind.Contains, *kind.MinContains, *kind.MaxContains:
-		return "does not have the items that are due"
+		return "lacks required items"
 	case *kind.Not:
-		return "is of a form that is excluded"
+		return "has a form that is not allowed"
 	}
-	return "is not what the schema asks for (" + strings.Join(k.KeywordPath(), " ") + ")"
+	return "does not match the schema (" + strings.Join(k.KeywordPath(), " ") + ")"
 }
 
 func withArticle(types []string) []string {
@@ -229,7 +229,7 @@ func withArticle(types []string) []string {
 	return out
 }
 
-// optionList lists allowed values, as many as a reader can use.
+// optionList lists allowed values, up to a readable number.
 func optionList(values []any) string {
 	const most = 30
 	var list []string
@@ -250,7 +250,7 @@ func quoteValue(v any) string {
 	return truncate(string(raw), 80)
 }
 
-// quote quotes a name that came from outside.
+// quote quotes an untrusted name.
 func quote(name string) string { return strconv.Quote(truncate(name, 120)) }
 
 func truncate(s string, limit int) string {

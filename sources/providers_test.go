@@ -123,7 +123,7 @@ func TestHostileDeliveries(t *testing.T) {
 func TestConfigIsRefusedInWords(t *testing.T) {
 	err := sources.CheckConfig(github.Triggers().Types[0].Config, json.RawMessage(`{"actions":["fell"]}`))
 	var e *action.Error
-	if !errors.As(err, &e) || !errors.Is(err, action.ErrInvalid) || e.Field != "/config/actions/0" || !strings.HasPrefix(e.Message, "The config does not fit: ") {
+	if !errors.As(err, &e) || !errors.Is(err, action.ErrInvalid) || e.Field != "/config/actions/0" || !strings.HasPrefix(e.Message, "The config is not valid: ") {
 		t.Errorf("refused with %v", err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"sallyport/action"
 )
 
-// Resolve returns the action that agents see under a name of a tool. It waits
-// as List does when the name is not known yet. ErrNotFound means that no
-// source has it, ErrUnavailable that the one which may have it never answered.
+// Resolve returns the action with the given tool name. If the name is unknown
+// it waits as List does. ErrNotFound: no source has it. ErrUnavailable: the
+// source that can have it never answered.
 func (c *Catalog) Resolve(ctx context.Context, organization, tool string) (a *action.Action, err error) {
 	err = c.lookup(ctx, organization, func(v *view) bool {
 		if a = v.tools[tool]; a == nil {
@@ -27,12 +27,12 @@ func (c *Catalog) Resolve(ctx context.Context, organization, tool string) (a *ac
 	return nil, c.tenant(organization).notFound("tool", tool, func(slug string) (may, sure bool) { return prefixed(slug, tool), slug != "" })
 }
 
-// ResolveResource returns whose resource agents mean by a URI, or whose template
-// by a URI template, and what it is called there. A URI that no source lists is
-// that of the source it names in the form that tells two apart, else of the
-// source with a template for it, else of the only source that has resources. It
-// waits and fails as Resolve does; ErrInvalid with the code "ambiguous_resource"
-// names the forms to use for what several sources list, or have templates for.
+// ResolveResource returns the source of a resource, or of a template given its
+// URI template, and its name there. A URI that no source lists belongs to the
+// source that its qualified form names, otherwise to the source with a matching
+// template, otherwise to the only source with resources. It waits and fails as
+// Resolve does. ErrInvalid with code "ambiguous_resource" lists the qualified
+// forms of a URI that several sources have.
 func (c *Catalog) ResolveResource(ctx context.Context, organization, uri string) (source, name string, err error) {
 	var found sourceRef
 	var several error
@@ -52,8 +52,8 @@ func (c *Catalog) ResolveResource(ctx context.Context, organization, uri string)
 	return "", "", t.notFound("resource", uri, func(s string) (may, sure bool) { return !named || s == slug, named })
 }
 
-// ResolvePrompt returns whose prompt agents see under a name, and what it is
-// called there. It waits and fails as Resolve does.
+// ResolvePrompt returns the source of a prompt by the name that agents see, and
+// its name there. It waits and fails as Resolve does.
 func (c *Catalog) ResolvePrompt(ctx context.Context, organization, prompt string) (source, name string, err error) {
 	var found sourceRef
 	err = c.lookup(ctx, organization, func(v *view) (ok bool) {
@@ -66,8 +66,8 @@ func (c *Catalog) ResolvePrompt(ctx context.Context, organization, prompt string
 	return "", "", c.tenant(organization).notFound("prompt", prompt, func(slug string) (may, sure bool) { return prefixed(slug, prompt), slug != "" })
 }
 
-// lookup looks into what is known, and when that is not enough once more
-// after waiting for the sources.
+// lookup searches the current view, and searches again after waiting for the
+// sources.
 func (c *Catalog) lookup(ctx context.Context, organization string, find func(*view) bool) error {
 	t := c.tenant(organization)
 	if find(t.view.Load()) {
@@ -80,14 +80,13 @@ func (c *Catalog) lookup(ctx context.Context, organization string, find func(*vi
 	return nil
 }
 
-// prefixed tells whether the source with the slug may have what agents see
-// under the name.
+// prefixed reports whether the source with the slug can have the name.
 func prefixed(slug, name string) bool { return slug == "" || strings.HasPrefix(name, slug+"_") }
 
-// notFound says that there is no such thing, or ErrUnavailable when it may be
-// one of a source that has never answered. Of what may be any source's, one that
-// was asked in vain is only named: it may stay away for days, and must not make
-// every mistake of an agent look like a matter of seconds.
+// notFound returns a not-found error, or ErrUnavailable if the name can belong
+// to a source that never answered. An unreachable source that only possibly has
+// it is merely mentioned: it may be down for days, and must not make every
+// mistyped name look temporary.
 func (t *tenant) notFound(what, name string, match func(slug string) (possible, certain bool)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,23 +98,23 @@ func (t *tenant) notFound(what, name string, match func(slug string) (possible, 
 		case certain || f.err == nil:
 			e := action.NewError("source_unheard", quote(f.connector.Name), what)
 			if e.Err = f.err; f.err != nil {
-				e.Message = fmt.Sprintf("The connector %s cannot be reached, so its %ss are not known; tell the user that an admin can look into that.", quote(f.connector.Name), what)
+				e.Message = fmt.Sprintf("The connector %s cannot be reached, so its %ss are unknown. Tell the user to ask an admin to check it.", quote(f.connector.Name), what)
 			}
 			return e
 		default:
 			unreachable = append(unreachable, quote(f.connector.Name))
 		}
 	}
-	e := action.Errorf(action.ErrNotFound, what+"_not_found", "There is no %s %s. List the %ss again to see what there is.", what, quote(name), what)
+	e := action.Errorf(action.ErrNotFound, what+"_not_found", "There is no %s %s. List the %ss again.", what, quote(name), what)
 	if len(unreachable) > 0 {
 		slices.Sort(unreachable)
-		e.Message += fmt.Sprintf(" Nobody could ask %s, which cannot be reached; an admin can look into that.", strings.Join(unreachable, ", "))
+		e.Message += fmt.Sprintf(" These connectors cannot be reached: %s. An admin can check them.", strings.Join(unreachable, ", "))
 	}
 	return e
 }
 
-// lookupListed finds what a source listed. What several did is nobody's: the error
-// says how to name either.
+// lookupListed finds a listed URI. If several sources list it, the error shows
+// their qualified forms.
 func (p *routes) lookupListed(uri string) (at sourceRef, ok bool, err error) {
 	if at, ok = p.resources[uri]; ok {
 		return at, true, nil
@@ -127,7 +126,7 @@ func (p *routes) lookupListed(uri string) (at sourceRef, ok bool, err error) {
 	return at, ok, nil
 }
 
-// lookupByTemplate finds the source of a URI that nobody listed.
+// lookupByTemplate finds the source of an unlisted URI.
 func (p *routes) lookupByTemplate(uri string) (at sourceRef, ok bool, err error) {
 	if slug, plain, ok := unqualify(uri); ok {
 		i := slices.IndexFunc(p.resourceSources, func(r *resourceSource) bool { return r.slug == slug })
@@ -154,17 +153,16 @@ func (p *routes) lookupByTemplate(uri string) (at sourceRef, ok bool, err error)
 	return sourceRef{p.resourceSources[0].source, uri}, true, nil
 }
 
-// matchesTemplate reports whether the source has a template for the URI.
+// matchesTemplate reports whether a template of the source matches the URI.
 func (r *resourceSource) matchesTemplate(a *uriIndex) bool {
 	return slices.ContainsFunc(r.templates, func(t *item) bool { return t.pattern.matches(a) })
 }
 
-// maxListed are told of a URI that several sources may have.
+// maxListed bounds the names listed in an error.
 const maxListed = 5
 
-// ambiguousError says that a URI may be one of several sources'. Whoever came first,
-// or is asked first, would otherwise decide what agents read in place of
-// another's.
+// ambiguousError reports that several sources can have a URI. Picking the first
+// would let one source replace what agents read from another.
 func ambiguousError(uri string, forms []string) error {
 	var list []string
 	for _, form := range forms[:min(len(forms), maxListed)] {

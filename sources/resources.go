@@ -16,13 +16,13 @@ import (
 // sourceRef is a resource, template or prompt: its source, and its name there.
 type sourceRef struct{ source, name string }
 
-// routes tells whose resources and prompts agents mean.
+// routes maps what agents see to sources.
 type routes struct {
 	resources       map[string]sourceRef // by what agents see
 	templates       map[string]sourceRef
 	prompts         map[string]sourceRef
-	ambiguous       map[string][]string // URIs and templates that several list, with what tells them apart
-	resourceSources []*resourceSource   // the sources that have resources
+	ambiguous       map[string][]string // URIs and templates that several sources list, with their qualified forms
+	resourceSources []*resourceSource   // sources that have resources
 }
 
 // resourceSource is a source that has resources.
@@ -31,8 +31,8 @@ type resourceSource struct {
 	templates    []*item
 }
 
-// buildOfferingsLocked builds what the organization's sources offer beside actions, or
-// takes over what was built before when nothing of it changed.
+// buildOfferingsLocked builds the resources, templates and prompts of the
+// organization, or reuses the previous ones if nothing changed.
 func (t *tenant) buildOfferingsLocked(before *view) (*action.Offerings, *routes) {
 	feeds := make([]*feed, 0, len(t.feeds))
 	for _, f := range t.feeds {
@@ -69,7 +69,7 @@ func (t *tenant) buildOfferingsLocked(before *view) (*action.Offerings, *routes)
 	return o, p
 }
 
-// offeringVersions are the versions of what the feeds offer.
+// offeringVersions returns the versions of what the feeds offer.
 func (t *tenant) offeringVersions(feeds []*feed) (resources, prompts string) {
 	r, p := sha256.New(), sha256.New()
 	fmt.Fprintln(r, t.changes[changedResources])
@@ -83,10 +83,10 @@ func (t *tenant) offeringVersions(feeds []*feed) (resources, prompts string) {
 	return hex.EncodeToString(r.Sum(nil)[:16]), hex.EncodeToString(p.Sum(nil)[:16])
 }
 
-// routeResources names the items of one kind, which are told apart by URIs. A URI stays
-// as it is, because results of tools name it too, unless several sources list
-// it: then it is nobody's, since a source that is only older than another could
-// otherwise have agents read its own in place of the other's.
+// routeResources assigns URIs to the resources or templates of all sources. A
+// URI stays unchanged, because tool results refer to it, unless several sources
+// list it: then only qualified forms work, since otherwise an older source
+// could replace what agents read from another.
 func (p *routes) routeResources(feeds []*feed, member string, items func(*feed) []*item) (list []action.Offering, at map[string]sourceRef) {
 	owners := map[string]int{}
 	for _, f := range feeds {
@@ -109,8 +109,8 @@ func (p *routes) routeResources(feeds []*feed, member string, items func(*feed) 
 	return list, at
 }
 
-// addAmbiguous notes a form that tells a URI of several sources apart. A resource and
-// a template of a source may have the same.
+// addAmbiguous records a qualified form of a URI. A resource and a template of
+// one source can share it.
 func (p *routes) addAmbiguous(uri, form string) {
 	if !slices.Contains(p.ambiguous[uri], form) {
 		p.ambiguous[uri] = append(p.ambiguous[uri], form)
@@ -125,7 +125,7 @@ func (f *feed) offering(i *item, member, as string) action.Offering {
 	return action.Offering{Source: f.connector.Source(), SourceName: f.connector.Name, Name: i.name, As: as, Definition: definition}
 }
 
-// routePrompts names the prompts.
+// routePrompts assigns names to the prompts.
 func routePrompts(feeds []*feed, reserved []string) (list []action.Offering, at map[string]sourceRef) {
 	var origins []nameRequest
 	var from []*feed
@@ -149,15 +149,15 @@ func routePrompts(feeds []*feed, reserved []string) (list []action.Offering, at 
 	return list, at
 }
 
-// The params of the actions beside tools, by the names at the source.
+// Params of the read and get actions, with the names at the source.
 const (
 	readSchemaText = `{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}`
 	getSchemaText  = `{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["name"]}`
 )
 
-// resourceActions returns the actions by which the source's resources are read and its
-// prompts gotten. They are the gateway's own code, which no server can change,
-// so that there is nothing of them to review.
+// resourceActions returns the actions that read the source's resources and get
+// its prompts. They are the gateway's own code, which no server can change, so
+// that there is nothing to review.
 func (f *feed) resourceActions() (list []*action.Action) {
 	if f.source == nil {
 		return nil
@@ -179,7 +179,7 @@ func (f *feed) resourceActions() (list []*action.Action) {
 	return list
 }
 
-// builtinAction returns an action that is no tool.
+// builtinAction returns an action that is not a tool.
 func (f *feed) builtinAction(name, schema string, c *checker, says string) *action.Action {
 	con := f.connector
 	sum := sha256.Sum256([]byte(name + "\n" + schema))

@@ -12,20 +12,20 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// schemaURL is where a schema pretends to be, so that # leads to itself.
+// schemaURL is the base URI of a schema, so that # refers to the schema itself.
 const schemaURL = "sallyport:///schema"
 
-// schema is a compiled schema and what a check against it can cost.
+// schema is a compiled schema and the cost of checking against it.
 type schema struct {
 	*jsonschema.Schema
 	cost      cost
 	unchecked int // patterns that Go cannot match
 }
 
-// cost bounds the work of a check: each value is visited at most visits
-// times, each byte matched by programs of at most bytes instructions. Schemas
-// that lead back to themselves have no bound. The validator looks for cycles
-// at every visit, through as many schemas as lead to it: that is the height.
+// cost bounds the work of a check: each value is visited at most visits times,
+// and each byte is matched by programs of at most bytes instructions. Recursive
+// schemas have no bound. The validator searches for cycles at every visit,
+// through as many schemas as lead to it: that is the height.
 type cost struct {
 	visits, bytes float64
 	height        int
@@ -33,12 +33,12 @@ type cost struct {
 
 const maxHeight = 256
 
-// compileSchema compiles a decoded schema that was inspected. With a meter,
-// every visit and match is counted by it.
+// compileSchema compiles a decoded and inspected schema. With a meter, every
+// visit and match is metered.
 func compileSchema(doc any, m *meter) (s *schema, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("it breaks the compiler: %.100v", p)
+			err = fmt.Errorf("the schema compiler failed: %.100v", p)
 		}
 	}()
 	s = &schema{}
@@ -57,39 +57,39 @@ func compileSchema(doc any, m *meter) (s *schema, err error) {
 	return s, g.err
 }
 
-// noLoader is a loader that loads nothing.
+// noLoader refuses to load other schemas.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%.100q is not loaded", url)
 }
 
-// compileError shortens the compiler's errors to what concerns the schema.
+// compileError shortens the compiler's errors to the part about the schema.
 func compileError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	if errors.As(err, &invalid) {
 		var v *jsonschema.ValidationError
 		if errors.As(invalid.Err, &v) {
 			if list := problems(v); len(list) > 0 {
-				return fmt.Errorf("it is no JSON Schema: at %.100q, %s", list[0].pointer, list[0].text)
+				return fmt.Errorf("it is not a valid JSON Schema: at %.100q, %s", list[0].pointer, list[0].text)
 			}
 		}
-		return errors.New("it is no JSON Schema")
+		return errors.New("it is not a valid JSON Schema")
 	}
 	return errors.New(strings.ReplaceAll(err.Error(), schemaURL, ""))
 }
 
-// costGraph walks what a compiled schema consists of.
+// costGraph traverses a compiled schema.
 type costGraph struct {
 	meter    *meter
 	costs    map[*jsonschema.Schema]cost
-	visiting map[*jsonschema.Schema]bool // on the way from the root
+	visiting map[*jsonschema.Schema]bool // on the path from the root
 	err      error
 }
 
-// cost returns the cost of a schema and all that it leads to, unfolded. On
-// the way it attaches the meter, and takes formats out: they are hints, and
-// what one validator calls an e-mail address or a date another does not.
+// cost returns the cost of a schema and of all schemas it refers to, unfolded.
+// It also attaches the meter, and removes formats: they are hints, and
+// validators disagree about what is a valid e-mail address or date.
 func (g *costGraph) cost(s *jsonschema.Schema) cost {
 	if s == nil {
 		return cost{}
@@ -101,7 +101,7 @@ func (g *costGraph) cost(s *jsonschema.Schema) cost {
 		return cost{visits: math.Inf(1), bytes: math.Inf(1)}
 	}
 	if strings.Contains(s.Location, "json-schema.org") {
-		g.err = errors.New("it leads out of itself")
+		g.err = errors.New("it refers to another document")
 		return cost{}
 	}
 	g.visiting[s] = true
@@ -141,7 +141,7 @@ func size(re jsonschema.Regexp) float64 {
 	return 0
 }
 
-// children returns the schemas that s applies; some may be nil.
+// children returns the schemas that s applies; some can be nil.
 func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	list := []*jsonschema.Schema{
 		s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,
@@ -181,8 +181,8 @@ func subschemas(v any) []*jsonschema.Schema {
 	return nil
 }
 
-// Bounds of what a schema may be. They keep the work of one check, and the
-// memory of its error, in proportion to the params.
+// Limits of a schema. They keep the work of one check, and the memory of its
+// error, proportional to the params.
 const (
 	maxSchemaBytes  = 256 << 10
 	maxSchemaDepth  = 64
@@ -193,7 +193,7 @@ const (
 	maxNumber       = 1_024 // bytes of one number
 )
 
-// decode reads one JSON value, with numbers as they are written.
+// decode parses one JSON value and keeps the notation of numbers.
 func decode(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -202,15 +202,15 @@ func decode(raw []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is something after the end of the value")
+		return nil, errors.New("there is data after the end of the value")
 	}
 	return v, nil
 }
 
-// inspector walks a schema before anything is compiled from it.
+// inspector checks a schema before it is compiled.
 type inspector struct{ schemas int }
 
-// schema refuses what the gateway does not check params against.
+// schema rejects schemas that the gateway does not support.
 func (n *inspector) schema(v any, depth int) error {
 	if depth > maxSchemaDepth {
 		return fmt.Errorf("it is nested deeper than %d levels", maxSchemaDepth)
@@ -234,7 +234,7 @@ func (n *inspector) keyword(name string, value any, depth int) error {
 	switch name {
 	case "$ref", "$dynamicRef", "$recursiveRef":
 		if ref, ok := value.(string); ok && !strings.HasPrefix(ref, "#") {
-			return fmt.Errorf("%s %.100q leads out of the schema; only #… is followed", name, ref)
+			return fmt.Errorf("%s %.100q refers to another document; only references that start with # are supported", name, ref)
 		}
 	case "$id", "id":
 		if id, ok := value.(string); ok && strings.Contains(id, "json-schema.org") {
@@ -264,7 +264,7 @@ func (n *inspector) keyword(name string, value any, depth int) error {
 	return nil
 }
 
-// mapValues inspects the values of an object whose names are not keywords.
+// mapValues inspects the values of an object whose keys are not keywords.
 func (n *inspector) mapValues(value any, depth int) error {
 	obj, _ := value.(map[string]any)
 	for _, v := range obj {
@@ -295,7 +295,7 @@ func checkLength(name string, value any, limit int) error {
 	return nil
 }
 
-// checkNumbers refuses numbers that are costly to compare exactly.
+// checkNumbers rejects numbers that are expensive to compare exactly.
 func checkNumbers(value any) error {
 	s := valueStats{}
 	s.walk(value)
@@ -305,10 +305,10 @@ func checkNumbers(value any) error {
 	return nil
 }
 
-// valueStats counts what a decoded value consists of.
+// valueStats describes a decoded value.
 type valueStats struct {
 	values       int
-	costlyNumber string // a number that would be costly to compare
+	costlyNumber string // a number that is expensive to compare
 }
 
 func (s *valueStats) walk(v any) {
@@ -329,8 +329,8 @@ func (s *valueStats) walk(v any) {
 	}
 }
 
-// isCostlyNumber reports whether a number is so long, or its exponent so large, that
-// exact arithmetic with it takes noticeable time.
+// isCostlyNumber reports whether a number is so long, or its exponent so large,
+// that exact arithmetic with it takes noticeable time.
 func isCostlyNumber(number string) bool {
 	if len(number) > maxNumber {
 		return true

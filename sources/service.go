@@ -14,8 +14,8 @@ import (
 	"sallyport/action"
 )
 
-// service is a module, compiled: its actions are tools like any other, of which
-// the gateway itself is the server.
+// service is a compiled module: its actions are tools like any others, with the
+// gateway as the server.
 type service struct {
 	*Module
 	catalog *Catalog
@@ -24,18 +24,17 @@ type service struct {
 	about   *action.About
 }
 
-// Modules returns the services that the gateway itself speaks to, which nobody
-// may change.
+// Modules returns the modules. Callers must not modify them.
 func (c *Catalog) Modules() []*Module { return c.Config.Modules }
 
-// newServices compiles modules. The error names the one that cannot be used,
-// which is a mistake in the gateway and not in its configuration.
+// newServices compiles modules. An error names a module that is broken, which
+// is a bug in the gateway rather than in its configuration.
 func newServices(c *Catalog) ([]*service, error) {
 	list := make([]*service, 0, len(c.Config.Modules))
 	for _, m := range c.Config.Modules {
 		s, err := newService(m, c.Budget)
 		if err == nil && slices.ContainsFunc(list, func(other *service) bool { return other.ID == m.ID }) {
-			err = errors.New("there are two of it")
+			err = errors.New("it is defined twice")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("sources: module %.40q: %w", m.ID, err)
@@ -58,7 +57,7 @@ func newService(m *Module, budget time.Duration) (*service, error) {
 		act := &m.Actions[i]
 		t, err := act.compile(budget)
 		if err == nil && s.actions[act.Name] != nil {
-			err = errors.New("there are two of it")
+			err = errors.New("it is defined twice")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("action %.40q: %w", act.Name, err)
@@ -68,17 +67,17 @@ func newService(m *Module, budget time.Duration) (*service, error) {
 	return s, nil
 }
 
-// check checks all of a module but its actions.
+// check validates a module except for its actions.
 func (m *Module) check(budget time.Duration) error {
 	if !moduleID(m.ID) || m.Title == "" {
 		return errors.New("a module has a title, and an id of 1 to 16 of a-z, 0-9 and -")
 	}
 	if len(m.Needs) == 0 {
-		return errors.New("it does not say how to connect to it")
+		return errors.New("it has no way to connect")
 	}
 	for _, n := range m.Needs {
 		if !n.Kind.Valid() {
-			return fmt.Errorf("there is no kind %.40q of integration", n.Kind)
+			return fmt.Errorf("unknown kind %.40q of integration", n.Kind)
 		}
 		if n.Kind == action.KindOAuth2 && (n.Preset == "" || len(n.Scopes) == 0) {
 			return errors.New("its OAuth has no preset, or no scopes")
@@ -88,7 +87,7 @@ func (m *Module) check(budget time.Duration) error {
 		return nil
 	}
 	if _, notes, err := newChecker(m.Settings, budget); err != nil || len(notes) > 0 {
-		return fmt.Errorf("its settings are no schema that can be checked: %w", err)
+		return fmt.Errorf("its settings schema cannot be used: %w", err)
 	}
 	return nil
 }
@@ -102,11 +101,11 @@ func moduleID(id string) bool {
 	return id != "" && len(id) <= 16
 }
 
-// compile compiles an action as if a server had listed it, and tries its
-// examples, which agents will copy.
+// compile compiles an action like a tool that a server lists, and validates its
+// examples, which agents copy.
 func (a *ModuleAction) compile(budget time.Duration) (*tool, error) {
 	if !a.Risk.Valid() || a.Run == nil {
-		return nil, errors.New("it has no risk, or nothing that runs it")
+		return nil, errors.New("it has no risk or no Run function")
 	}
 	raw, err := a.definition()
 	if err != nil {
@@ -127,7 +126,7 @@ func (a *ModuleAction) compile(budget time.Duration) (*tool, error) {
 	return t, nil
 }
 
-// examples are the action's, as guides have them.
+// examples returns the examples for guides.
 func (a *ModuleAction) examples() []action.Example {
 	list := make([]action.Example, len(a.Examples))
 	for i, e := range a.Examples {
@@ -136,7 +135,7 @@ func (a *ModuleAction) examples() []action.Example {
 	return list
 }
 
-// definition is the action as a tool of MCP.
+// definition returns the action as an MCP tool.
 func (a *ModuleAction) definition() (json.RawMessage, error) {
 	type annotations struct {
 		ReadOnly    bool `json:"readOnlyHint"`
@@ -159,25 +158,26 @@ func (a *ModuleAction) definition() (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// moduleView is a module as one organization sees it. Two that are equal make the
-// same actions.
+// moduleView is a module as one organization sees it. Equal values result in
+// the same actions.
 type moduleView struct {
 	*service
 	title    string
-	created  time.Time // of the first integration that is left
+	created  time.Time // of the oldest remaining integration
 	revision string
-	timeout  time.Duration // zero: the Gate's
+	timeout  time.Duration // zero: the Gate's default
 }
 
-// neverConnected is when an organization connects to what it has no integration of: its
-// tools are named after all others.
+// neverConnected is the creation time for modules without an integration: their
+// tools are named last.
 func neverConnected() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// maxAccountName is how much of an account's name shows in its module's, in
+// maxAccountName bounds the account name in a module's display name, in
 // characters.
 const maxAccountName = 60
 
-// presentModules says how the modules show in an organization with these integrations.
+// presentModules returns the modules as an organization with these integrations
+// sees them.
 func (t *tenant) presentModules(all []action.Integration) []moduleView {
 	list := make([]moduleView, 0, len(t.services))
 	for _, s := range t.services {
@@ -194,8 +194,8 @@ func (t *tenant) presentModules(all []action.Integration) []moduleView {
 	return list
 }
 
-// displayName names the account where there is just one that everybody sees: what is
-// private must not show in what all are told.
+// displayName includes the account if there is exactly one integration that
+// everybody can see. The names of private ones stay hidden.
 func (s *service) displayName(mine []action.Integration) string {
 	seen := slices.DeleteFunc(slices.Clone(mine), func(in action.Integration) bool { return in.Owner() != "" })
 	if len(seen) != 1 || seen[0].AccountName == "" {
@@ -214,10 +214,11 @@ func firstCreated(mine []action.Integration) time.Time {
 	return first.UTC().Round(0)
 }
 
-// integrationsRevision is another one when an integration of the organization was added,
-// removed, changed in what a call would do, died or lives again: for all of that
-// a call may go elsewhere, and what was approved before is not run after. What is
-// one person's own counts where a call is for it, by the call's binding.
+// integrationsRevision changes if an integration of the organization is added,
+// removed, changed in what a call would do, or changes between active and
+// inactive. In all these cases a call may go elsewhere, so that earlier
+// approvals no longer apply. A user's own connection counts through the binding
+// of the call.
 func integrationsRevision(mine []action.Integration) string {
 	lines := make([]string, 0, len(mine))
 	for _, in := range mine {
@@ -231,8 +232,8 @@ func integrationsRevision(mine []action.Integration) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// longestTimeout is the time of the call that may take longest: which integration a
-// call is for is known only when it runs.
+// longestTimeout returns the longest timeout of the integrations: the one that
+// a call uses is known only when it runs.
 func (t *tenant) longestTimeout(mine []action.Integration) (longest time.Duration) {
 	named := false
 	for _, in := range mine {
@@ -245,7 +246,7 @@ func (t *tenant) longestTimeout(mine []action.Integration) (longest time.Duratio
 	return longest
 }
 
-// callTimeout is the time that one call for an integration has.
+// callTimeout returns the timeout of one call for an integration.
 func (c *Catalog) callTimeout(in action.Integration) time.Duration {
 	if in.TimeoutSeconds <= 0 {
 		return c.Call
@@ -253,7 +254,7 @@ func (c *Catalog) callTimeout(in action.Integration) time.Duration {
 	return min(time.Duration(in.TimeoutSeconds)*time.Second, action.MaxTimeout)
 }
 
-// action implements [maker].
+// action implements [actionBuilder].
 func (p moduleView) action(t *tool, name string) *action.Action {
 	act := p.actions[t.name]
 	return &action.Action{

@@ -8,46 +8,45 @@ import (
 	"sallyport/action"
 )
 
-// Source is an origin of actions. One that is also an io.Closer is closed
-// when it is not needed any more; Close waits for what still runs.
+// Source is an origin of actions. One that implements io.Closer is closed when
+// it is no longer needed; Close waits for running calls.
 type Source interface {
-	// ID returns the source id, such as "connector:<uuid>".
+	// ID returns the source ID, such as "connector:<uuid>".
 	ID() string
-	// List asks for the tools and for what else it lists. Without the tools it is
-	// an error; other lists may be Missing. What could not be listed stays as it
-	// was. Its error is an [action.Error] whose code is one of
-	// the Fault constants wherever the cause is known, and whose RetryAfter says
-	// how long the source wants to be left alone.
+	// List lists the tools and everything else that the source offers. Without
+	// the tools it fails; other lists can be Missing. Its error is an
+	// [action.Error] whose code is one of the Fault constants if the cause is
+	// known, and whose RetryAfter is the delay that the source asks for.
 	List(ctx context.Context) (Listing, error)
-	// Call runs a tool, as [action.Run] says.
+	// Call runs a tool. See [action.Run].
 	Call(ctx context.Context, tool string, params json.RawMessage, caller action.Caller) (action.Result, error)
-	// Do sends resources/read, prompts/get or completion/complete with params,
-	// as [action.Run] says. The caller may be nil.
+	// Do sends resources/read, prompts/get or completion/complete with params.
+	// See [action.Run]. The caller can be nil.
 	Do(ctx context.Context, method string, params json.RawMessage, caller action.Caller) (action.Result, error)
-	// Subscribe has the source tell of changes of a resource, or no more. It
-	// ends with as many calls without on as there were with it.
+	// Subscribe starts (on) or stops notifications about changes of a resource.
+	// Calls are counted: the subscription ends with the last stop.
 	Subscribe(ctx context.Context, uri string, on bool) error
 	// Listen calls heard for each notice, one at a time, until ctx ends or
-	// there is nothing to listen to; then its error is nil. It begins anew by
-	// itself where a stream breaks.
+	// there is no notification stream, which is no error. It reconnects after a
+	// broken stream.
 	Listen(ctx context.Context, heard func(Notice)) error
-	// Circuit reports whether calls fail at once now, because the server failed
-	// again and again, and until when.
+	// Circuit reports whether calls fail immediately because of repeated
+	// failures of the server, and until when.
 	Circuit() (open bool, until time.Time)
-	// Steps tells how long each step of the last handshake and list took.
+	// Steps returns the duration of each step of the last handshake and list.
 	Steps() []Step
 }
 
-// Notice is a word of a source about itself.
+// Notice is a notification of a source.
 type Notice struct {
 	Kind NoticeKind
 	URI  string // of a NoticeUpdated
 }
 
-// NoticeKind is what a source said.
+// NoticeKind is the method of a notification.
 type NoticeKind string
 
-// The kinds of notice, by their methods.
+// Kinds of notices.
 const (
 	NoticeTools     NoticeKind = "notifications/tools/list_changed"
 	NoticeResources NoticeKind = "notifications/resources/list_changed"
@@ -55,68 +54,66 @@ const (
 	NoticeUpdated   NoticeKind = "notifications/resources/updated"
 )
 
-// Listing is what a source answered to List.
+// Listing is the result of List.
 type Listing struct {
-	Tools    []json.RawMessage // each definition exactly as it was listed
+	Tools    []json.RawMessage // each definition exactly as listed
 	Warnings []string          // one sentence each, for people
-	Protocol string            // the protocol version that is spoken
+	Protocol string            // protocol version in use
 
 	// What it has beside tools, each exactly as it was listed.
 	Resources    []json.RawMessage
 	Templates    []json.RawMessage
 	Prompts      []json.RawMessage
 	Capabilities Capabilities
-	// Says are the server's instructions to models: foreign, bounded. Empty: it
-	// gives none.
+	// Instructions of the server for models: untrusted, bounded. Empty: none.
 	Instructions string
-	// Missing are the lists that could not be had, while the tools could: what
-	// they were before stays, with a warning.
+	// Missing lists could not be fetched although the tools could. Their
+	// previous content stays, with a warning.
 	Missing Missing
 }
 
-// Missing says which lists of a [Listing] could not be had.
+// Missing names the lists of a [Listing] that could not be fetched.
 type Missing struct {
 	Resources bool
 	Templates bool
 	Prompts   bool
 }
 
-// Capabilities says what a source has beside tools.
+// Capabilities are the features of a source other than tools.
 type Capabilities struct {
 	Resources   bool `json:"resources"`
-	Subscribe   bool `json:"subscribe"` // it tells of changes of single resources
+	Subscribe   bool `json:"subscribe"` // notifies about changes of single resources
 	Prompts     bool `json:"prompts"`
 	Completions bool `json:"completions"`
 	Logging     bool `json:"logging"`
-	Tasks       bool `json:"-"` // tools may be called as tasks of 2025-11-25; later versions leave that to the server
+	Tasks       bool `json:"-"` // tools can be called as tasks of 2025-11-25; later versions leave that to the server
 }
 
-// The codes with which a source says what is wrong, so that people can be
-// told what to do about it.
+// Error codes of sources, each with a known remedy.
 const (
-	FaultDNS         = "upstream_dns"          // its name does not resolve
-	FaultUnreachable = "upstream_unreachable"  // nobody answers there
-	FaultTLS         = "upstream_tls"          // its certificate is not good
-	FaultBlocked     = "upstream_blocked"      // its address may not be dialled
-	FaultTimeout     = "upstream_timeout"      // it did not answer in time
-	FaultAuth        = "upstream_auth"         // it refused the credential
-	FaultCredential  = "upstream_credential"   // our credential cannot be used
-	FaultTransport   = "upstream_transport"    // it does not speak MCP over streamable HTTP
-	FaultProtocol    = "upstream_protocol"     // it broke the protocol
-	FaultTooLarge    = "upstream_too_large"    // it answered too much
-	FaultRefused     = "upstream_refused"      // it refused the request
-	FaultRateLimited = "upstream_rate_limited" // it wants fewer requests
-	FaultFailed      = "upstream_failed"       // it failed by itself
-	FaultConfig      = "upstream_config"       // its configuration cannot be used
-	FaultReconnect   = "upstream_reconnect"    // a person must sign in to it
-	FaultOpen        = "upstream_circuit_open" // it failed again and again, and is left alone for a moment
-	FaultUnrecorded  = "tools_unrecorded"      // it answered, and the gateway could not write its tools down
+	FaultDNS         = "upstream_dns"          // the host name does not resolve
+	FaultUnreachable = "upstream_unreachable"  // the connection fails
+	FaultTLS         = "upstream_tls"          // the certificate is not valid
+	FaultBlocked     = "upstream_blocked"      // the address is not permitted
+	FaultTimeout     = "upstream_timeout"      // no answer in time
+	FaultAuth        = "upstream_auth"         // the server refused the credential
+	FaultCredential  = "upstream_credential"   // the stored credential cannot be used
+	FaultTransport   = "upstream_transport"    // not MCP over streamable HTTP
+	FaultProtocol    = "upstream_protocol"     // protocol violation
+	FaultTooLarge    = "upstream_too_large"    // the answer is too large
+	FaultRefused     = "upstream_refused"      // the server refused the request
+	FaultRateLimited = "upstream_rate_limited" // too many requests
+	FaultFailed      = "upstream_failed"       // the server failed
+	FaultConfig      = "upstream_config"       // the configuration cannot be used
+	FaultReconnect   = "upstream_reconnect"    // a person must sign in again
+	FaultOpen        = "upstream_circuit_open" // repeated failures; calls fail immediately for a while
+	FaultUnrecorded  = "tools_unrecorded"      // the gateway could not record the tools
 )
 
-// Step is a part of reaching a server.
+// Step is one step of connecting to a server.
 type Step struct {
 	Name   string        `json:"name"`             // dns, connect, tls, handshake, tools and so on
-	Took   time.Duration `json:"took_ns"`          // zero: it was not needed, such as dns for an address
-	Detail string        `json:"detail,omitempty"` // such as the version of TLS; may be empty
-	Failed bool          `json:"failed,omitempty"` // it got no further
+	Took   time.Duration `json:"took_ns"`          // zero: skipped, such as dns for an IP address
+	Detail string        `json:"detail,omitempty"` // such as the TLS version; may be empty
+	Failed bool          `json:"failed,omitempty"` // the last step reached
 }

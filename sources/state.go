@@ -11,7 +11,7 @@ import (
 	"sallyport/action"
 )
 
-// State is what people see of a source.
+// State is the state of a source, for people.
 type State struct {
 	Source       string       `json:"source_id"`
 	Name         string       `json:"name"`
@@ -23,27 +23,26 @@ type State struct {
 	Prompts      int          `json:"prompts"`
 	Capabilities Capabilities `json:"offers"`
 	Warnings     []string     `json:"warnings,omitempty"`
-	Error        *Diagnosis   `json:"error,omitempty"`      // of the last attempt; the tools are of the last good one
-	FetchedAt    *time.Time   `json:"fetched_at,omitempty"` // of the tools; absent: it never answered
+	Error        *Diagnosis   `json:"error,omitempty"`      // of the last attempt; the tools are from the last successful one
+	FetchedAt    *time.Time   `json:"fetched_at,omitempty"` // of the tools; absent: never fetched
 	Protocol     string       `json:"protocol_version,omitempty"`
-	Checking     bool         `json:"checking,omitempty"` // it is being asked right now
-	RetryAt      *time.Time   `json:"retry_at,omitempty"` // it is left alone until then
-	// CircuitOpen tells that calls fail at once until RetryAt.
+	Checking     bool         `json:"checking,omitempty"` // a refresh is in progress
+	RetryAt      *time.Time   `json:"retry_at,omitempty"` // no attempt before that time
+	// CircuitOpen says that calls fail immediately until RetryAt.
 	CircuitOpen bool   `json:"circuit_open,omitempty"`
-	Steps       []Step `json:"steps,omitempty"` // of its last handshake and list
+	Steps       []Step `json:"steps,omitempty"` // of the last handshake and list
 
-	Actions []*action.Action `json:"-"` // its tools in the order of their names, then what is no tool; read-only
+	Actions []*action.Action `json:"-"` // tools ordered by name, then other actions; read-only
 }
 
-// Diagnosis says what is wrong with a source: one of the Fault codes, and a
-// sentence.
+// Diagnosis is a problem of a source: one of the Fault codes, and a sentence.
 type Diagnosis struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// States returns the state of every connector of the organization, in the
-// order of their names. It waits for sources as List does.
+// States returns the state of every connector of the organization, ordered by
+// name. It waits for sources as List does.
 func (c *Catalog) States(ctx context.Context, organization string) ([]State, error) {
 	t := c.tenant(organization)
 	if err := t.load(ctx, true); err != nil {
@@ -61,8 +60,7 @@ func (c *Catalog) States(ctx context.Context, organization string) ([]State, err
 	return list, nil
 }
 
-// State returns the state of one connector as it is known now, without asking
-// anybody.
+// State returns the current state of one connector without making a request.
 func (c *Catalog) State(con action.Connector) State {
 	t := c.tenant(con.Organization)
 	return t.stateOf(con)
@@ -72,7 +70,7 @@ func (t *tenant) stateOf(con action.Connector) State {
 	t.mu.Lock()
 	s, source := t.stateLocked(con)
 	t.mu.Unlock()
-	// Not under the mutex: a source may hold its own while it says something.
+	// Not under the mutex: a source may hold its own while it calls back.
 	if source != nil {
 		s.open(source.Circuit())
 		s.Steps = source.Steps()
@@ -80,8 +78,8 @@ func (t *tenant) stateOf(con action.Connector) State {
 	return s
 }
 
-// open notes a circuit. Why it opened is the better error where it is known: it
-// says what to do, and that calls fail at once is told by CircuitOpen.
+// open records an open circuit. An earlier error stays, since it says what to
+// do; CircuitOpen already says that calls fail immediately.
 func (s *State) open(open bool, until time.Time) {
 	if !open {
 		return
@@ -90,7 +88,7 @@ func (s *State) open(open bool, until time.Time) {
 	s.CircuitOpen, s.RetryAt = true, &until
 	if s.Error == nil {
 		s.Error = &Diagnosis{Code: FaultOpen, Message: fmt.Sprintf(
-			"Its server failed again and again, so that calls fail at once until %s and are tried again then by themselves. If that goes on, see whether the server is up.",
+			"The server failed repeatedly, so calls fail immediately until %s and are then retried automatically. If this continues, check that the server is running.",
 			until.Format("15:04:05 UTC"))}
 	}
 }
@@ -98,7 +96,7 @@ func (s *State) open(open bool, until time.Time) {
 func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
 	s = State{Source: con.Source(), Name: con.Name, Slug: con.Slug, Enabled: con.Enabled}
 	f := t.feeds[con.Source()]
-	if f == nil || f.connector.URL != con.URL { // what another server did is not this one's
+	if f == nil || f.connector.URL != con.URL { // the feed is of another server
 		return s, nil
 	}
 	s.Tools, s.Warnings, s.Protocol, s.Checking = len(f.tools), slices.Clone(f.warnings), f.protocol, f.refresh != nil
@@ -117,7 +115,7 @@ func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
 	}
 	for _, tl := range f.tools {
 		if n := tl.checker.rejected.Load(); n > 0 {
-			s.Warnings = append(s.Warnings, fmt.Sprintf("Tool %s has a schema that is costly to check; %d calls were refused for it.", quote(tl.name), n))
+			s.Warnings = append(s.Warnings, fmt.Sprintf("Tool %s has a schema that is expensive to check; %d calls were rejected because of it.", quote(tl.name), n))
 		}
 	}
 	for _, a := range t.view.Load().actions {
@@ -128,32 +126,32 @@ func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
 	return s, f.source
 }
 
-// advice is what an admin can do about a fault, where its message does not say:
-// the same message goes to agents, who can do something else.
+// advice is what an admin can do about a fault, in addition to its message.
+// Agents see the message, too, but cannot follow this advice.
 func advice(code string) string {
 	switch code {
 	case FaultTimeout:
-		return "Check that the server runs and is not overloaded, then validate the connector again."
+		return "Check that the server is running and not overloaded, then validate the connector again."
 	case FaultFailed:
-		return "Look into the server's own log, then validate the connector again."
+		return "Check the server's own log, then validate the connector again."
 	case FaultProtocol:
-		return "Check that the URL is that of its MCP endpoint, and that the server is up to date."
+		return "Check that the URL is that of the MCP endpoint and that the server is up to date."
 	case FaultTooLarge:
-		return "Have the server list less, or in smaller pages."
+		return "Make the server list less, or use smaller pages."
 	case FaultRefused:
-		return "Check the connector's URL and headers, and what the server's own log says."
+		return "Check the connector's URL and headers, and the server's own log."
 	}
 	return ""
 }
 
-// Health is how a connector answers, as far as this process knows.
+// Health is the health of a connector as this process sees it.
 type Health struct {
 	Source  string
-	Healthy bool // its last list arrived, and calls of it do not fail at once
+	Healthy bool // the last list succeeded and the circuit is closed
 }
 
-// Health returns that of every enabled connector of all organizations which was
-// asked for anything, in the order of their source ids. It asks nobody.
+// Health returns the health of every enabled connector that was used, in all
+// organizations, ordered by source ID. It makes no requests.
 func (c *Catalog) Health() []Health {
 	c.mu.Lock()
 	tenants := slices.Collect(maps.Values(c.tenants))
@@ -187,11 +185,11 @@ func (t *tenant) health() []Health {
 	return asked
 }
 
-// Probe reaches a connector now and returns its state, with the steps and the
-// error of just that. It is opened for this once, so that neither a session that
-// is there nor a circuit that is open stands in for the server. One that is saved
-// and enabled is asked for its list then, too, unless it cannot be reached: the
-// rest of the state is that of what agents use.
+// Probe connects to a connector now and returns its state, with the steps and
+// the error of that attempt. It opens a new source, so that neither an existing
+// session nor an open circuit hides the state of the server. If the connector
+// is saved, enabled and reachable, its list is refreshed, too: the rest of the
+// state is that of the source in use.
 func (c *Catalog) Probe(ctx context.Context, con action.Connector) (State, error) {
 	t := c.tenant(con.Organization)
 	if err := t.load(ctx, true); err != nil {
@@ -206,7 +204,7 @@ func (c *Catalog) Probe(ctx context.Context, con action.Connector) (State, error
 		f.setError(fault)
 	} else {
 		f.clearError()
-		_ = f.refreshOlderThan(ctx, 0) // its error is in the state
+		_ = f.refreshOlderThan(ctx, 0) // the state has its error
 	}
 	s := c.State(con)
 	s.Steps = now.Steps
@@ -216,8 +214,8 @@ func (c *Catalog) Probe(ctx context.Context, con action.Connector) (State, error
 	return s, nil
 }
 
-// probeConnector looks at a connector through a tenant of its own. The fault is why it
-// cannot be listed; nil too when ctx ended before that was known.
+// probeConnector connects to a connector with a tenant of its own. fault is why
+// it cannot be listed; it is nil, too, if ctx ended first.
 func (t *tenant) probeConnector(ctx context.Context, con action.Connector) (s State, fault, err error) {
 	apart := newTenant(t.Catalog, con.Organization)
 	apart.ephemeral = true
@@ -235,7 +233,8 @@ func (t *tenant) probeConnector(ctx context.Context, con action.Connector) (s St
 	return s, f.lastError(), nil
 }
 
-// savedFeed returns the feed of a connector as it is saved and enabled, or nil.
+// savedFeed returns the feed of a connector if it is saved and enabled in that
+// revision, or nil.
 func (t *tenant) savedFeed(con action.Connector) *feed {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -251,15 +250,14 @@ func (f *feed) lastError() error {
 	return f.err
 }
 
-// setError notes what was found to be wrong with the source, while its list is not
-// asked for.
+// setError records a failure without a refresh.
 func (f *feed) setError(fault error) {
 	f.tenant.mu.Lock()
 	defer f.tenant.mu.Unlock()
 	f.err = fault
 }
 
-// clearError forgets that the source failed, so that it is asked again at once.
+// clearError removes the error, so that the source is retried at once.
 func (f *feed) clearError() {
 	f.tenant.mu.Lock()
 	defer f.tenant.mu.Unlock()

@@ -11,27 +11,27 @@ import (
 	"sallyport/action"
 )
 
-// tenant is what the catalog keeps of one organization.
+// tenant caches the state of one organization.
 type tenant struct {
 	*Catalog
 	organization string
-	ephemeral    bool // nobody is told of changes, and nothing is written down
+	ephemeral    bool // for a probe: publishes and records nothing
 
 	view       atomic.Pointer[view]
-	freshUntil atomic.Int64 // the view is handed out without a look until then, in Unix ns
+	freshUntil atomic.Int64 // the view is served without further checks until then, in Unix ns
 
-	loading chan struct{} // holds one: who reads the connectors and integrations
-	reads   atomic.Int64  // reads of them
+	loading chan struct{} // semaphore of size one: reading connectors and integrations
+	reads   atomic.Int64  // counts reads of them
 
-	mu            sync.Mutex // the fields below, and the fields of the feeds
+	mu            sync.Mutex // guards the fields below, and the fields of the feeds
 	loaded        time.Time  // when the connectors and integrations were read
-	readSeq       int64      // which read that was
+	readSeq       int64      // number of that read
 	connectors    []action.Connector
-	modules       []moduleView         // of all modules; nil: integrations were never read
-	integrations  []action.Integration // not deleted ones, as they were read; read-only
-	invalidations int                  // how often all of this was forgotten
-	feeds         map[string]*feed     // of enabled connectors, by source id
-	changes       changeCounts         // how often sources said that their lists are others
+	modules       []moduleView         // nil: integrations were never read
+	integrations  []action.Integration // as read last, without deleted ones; read-only
+	invalidations int                  // counts calls of invalidate
+	feeds         map[string]*feed     // of enabled connectors, by source ID
+	changes       changeCounts         // announced by sources
 	closed        bool
 }
 
@@ -41,7 +41,7 @@ func newTenant(c *Catalog, organization string) *tenant {
 	return t
 }
 
-// cachedView returns the view while it needs no look at anything else.
+// cachedView returns the view if it needs no check, or nil.
 func (t *tenant) cachedView() *view {
 	if t.Now().UnixNano() < t.freshUntil.Load() {
 		return t.view.Load()
@@ -60,8 +60,8 @@ func (t *tenant) invalidate() {
 	}
 }
 
-// load reads the connectors and integrations when they were not read lately, or
-// with force when no read began since load was called.
+// load reads the connectors and integrations if the last read is too old, or,
+// with force, if no read has begun since the call.
 func (t *tenant) load(ctx context.Context, force bool) error {
 	asked := t.reads.Load()
 	select {
@@ -95,14 +95,14 @@ func (t *tenant) load(ctx context.Context, force bool) error {
 	return nil
 }
 
-// currentIntegrations are the organization's integrations as they were read last.
+// currentIntegrations returns the integrations as read last.
 func (t *tenant) currentIntegrations() []action.Integration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.integrations
 }
 
-// apply opens the sources of new connectors, drops those of old ones, and
+// apply opens the sources of new connectors, closes those of removed ones and
 // keeps the rest.
 func (t *tenant) apply(list []action.Connector, all []action.Integration, present []moduleView, read int64, forgot int, now time.Time) {
 	t.mu.Lock()
@@ -110,7 +110,7 @@ func (t *tenant) apply(list []action.Connector, all []action.Integration, presen
 		t.mu.Unlock()
 		return
 	}
-	if t.invalidations != forgot { // it may be from before what changed: whoever asks next reads again
+	if t.invalidations != forgot { // invalidated during the read: the next call reads again
 		now = time.Time{}
 	}
 	t.loaded, t.readSeq, t.connectors = now, read, slices.Clone(list)
@@ -146,8 +146,8 @@ func (t *tenant) apply(list []action.Connector, all []action.Integration, presen
 	t.publishChange(changed)
 }
 
-// visibleFields is all of a connector that shows in its actions. A revision opens
-// another feed.
+// visibleFields returns the fields of a connector that its actions show. A new
+// revision opens a new feed anyway.
 func visibleFields(c action.Connector) any {
 	return struct {
 		name, slug string
@@ -172,11 +172,11 @@ func (t *tenant) feed(source string) (*feed, error) {
 			return nil, action.NewError("source_disabled", quote(con.Name))
 		}
 	}
-	return nil, action.Errorf(action.ErrNotFound, "source_not_found", "There is no source %s. List the actions again to see what there is.", quote(source))
+	return nil, action.Errorf(action.ErrNotFound, "source_not_found", "There is no source %s. List the actions again.", quote(source))
 }
 
-// awaitRefreshes starts what is due and waits for it, each no longer than the
-// patience after it was started.
+// awaitRefreshes starts due refreshes and waits for them, for each no longer
+// than Patience after its start.
 func (t *tenant) awaitRefreshes(ctx context.Context) {
 	t.mu.Lock()
 	var flights []*refreshRun
@@ -200,7 +200,7 @@ func (t *tenant) awaitRefreshes(ctx context.Context) {
 	t.updateExpiryLocked()
 }
 
-// updateExpiryLocked sets until when the view may be handed out without a look.
+// updateExpiryLocked sets how long the view is served without further checks.
 func (t *tenant) updateExpiryLocked() {
 	until := t.loaded.Add(t.Reload)
 	for _, f := range t.feeds {
@@ -231,7 +231,7 @@ func (t *tenant) close() {
 	t.feeds = nil
 	t.freshUntil.Store(0)
 	t.mu.Unlock()
-	// At once: a server that does not answer takes seconds to be left.
+	// In parallel: closing the session of an unresponsive server takes seconds.
 	var group sync.WaitGroup
 	for _, f := range old {
 		group.Go(f.close)
@@ -239,8 +239,8 @@ func (t *tenant) close() {
 	group.Wait()
 }
 
-// closeFeeds closes feeds that are not needed any more, which waits for the calls
-// that still run on them.
+// closeFeeds closes removed feeds in the background: closing waits for running
+// calls.
 func (t *tenant) closeFeeds(old []*feed) {
 	for _, f := range old {
 		if !t.goTracked(f.close) {

@@ -21,25 +21,25 @@ const (
 	maxWarnings   = 50
 )
 
-// tool is one tool of a source, compiled: all of an action that does not
-// depend on the other sources.
+// tool is one compiled tool of a source: the part of an action that does not
+// depend on other sources.
 type tool struct {
 	raw          json.RawMessage
 	name         string
 	title        string
 	description  string
-	riskHint     action.Risk // of the annotations; empty: they say nothing
+	riskHint     action.Risk // from the annotations; empty: none
 	input        json.RawMessage
 	output       json.RawMessage
 	hashes       action.ToolHashes
 	digest       [sha256.Size]byte // of raw
-	notes        []string          // warnings that do not drop it
-	requiresTask bool              // its definition says that it runs as a task alone
-	taskOnly     bool              // and its server runs tools as tasks
+	notes        []string          // warnings about a usable tool
+	requiresTask bool              // the definition says that it only runs as a task
+	taskOnly     bool              // and the server runs tools as tasks
 	checker      *checker
 }
 
-// compile compiles a tool definition. The error says why it is dropped.
+// compile compiles a tool definition. The error says why the tool is left out.
 func compile(raw json.RawMessage, budget time.Duration) (t *tool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -48,16 +48,16 @@ func compile(raw json.RawMessage, budget time.Duration) (t *tool, err error) {
 	}()
 	members, ok := Members(raw)
 	if !ok {
-		return nil, errors.New("it is no object")
+		return nil, errors.New("it is not an object")
 	}
 	t = &tool{raw: raw, digest: sha256.Sum256(raw), name: stringMember(raw, members, "name")}
 	if !validToolName(t.name) {
-		return t, fmt.Errorf("its name is not made of letters, digits, _, . and -, at most %d of them", maxActionName)
+		return t, fmt.Errorf("its name must consist of at most %d letters, digits, _, . and -", maxActionName)
 	}
 	if len(raw) > maxToolBytes {
 		return t, fmt.Errorf("its definition is larger than %d KiB", maxToolBytes>>10)
 	}
-	// Repeated names in an object are refused here too: different readers
+	// Reject duplicate object keys: parsers disagree about them, and
 	// would see different tools.
 	if t.hashes.Behaviour, err = canonical.DefinitionHash(raw); err != nil {
 		return t, errors.New(action.Public(err).Message)
@@ -76,8 +76,8 @@ func compile(raw json.RawMessage, budget time.Duration) (t *tool, err error) {
 	return t, nil
 }
 
-// checkFunc returns what checks the params of the tool's calls. One that its server
-// runs as a task alone fails there in any case, so that nobody is asked about it.
+// checkFunc returns the check of the tool's params. A tool that only runs as a
+// task fails here, before an approval is requested.
 func (t *tool) checkFunc(name string) func(json.RawMessage) error {
 	if !t.taskOnly {
 		return t.checker.Check
@@ -101,8 +101,8 @@ func (t *tool) schemas(members []Member, budget time.Duration) (err error) {
 	if t.output == nil {
 		return nil
 	}
-	// Nothing is checked against it here, but clients compile it, and some
-	// lose their whole list over one that is broken.
+	// The gateway does not use it, but clients compile it, and some
+	// drop the whole list because of one that is broken.
 	doc, err := readSchema(t.output)
 	if err == nil {
 		_, err = compileSchema(doc, nil)
@@ -113,8 +113,7 @@ func (t *tool) schemas(members []Member, budget time.Duration) (err error) {
 	return nil
 }
 
-// annotations reads what the source says of the tool's risk. Only a plain
-// true counts.
+// annotations reads the risk hints of the source. Only a literal true counts.
 func (t *tool) annotations(raw json.RawMessage) {
 	members, ok := Members(raw)
 	if !ok {
@@ -131,7 +130,7 @@ func (t *tool) annotations(raw json.RawMessage) {
 	}
 }
 
-// stringMember returns the string member of that name, or nothing.
+// stringMember returns the string member with that name, or the empty string.
 func stringMember(raw []byte, members []Member, name string) string {
 	value := Lookup(raw, members, name)
 	if len(value) == 0 || value[0] != '"' {
@@ -151,7 +150,7 @@ func validToolName(name string) bool {
 	return name != "" && len(name) <= maxActionName
 }
 
-// definitionAs returns the definition with only the value of its name replaced.
+// definitionAs returns the definition with only the name replaced.
 func (t *tool) definitionAs(name string) json.RawMessage {
 	if name == t.name {
 		return t.raw
@@ -159,8 +158,7 @@ func (t *tool) definitionAs(name string) json.RawMessage {
 	return replaceMember(t.raw, "name", name)
 }
 
-// replaceMember returns a definition in which only the value of one member is
-// another.
+// replaceMember returns a definition with the value of one member replaced.
 func replaceMember(raw json.RawMessage, member, value string) json.RawMessage {
 	members, _ := Members(raw)
 	for _, m := range members {
@@ -174,8 +172,8 @@ func replaceMember(raw json.RawMessage, member, value string) json.RawMessage {
 	return raw
 }
 
-// compileTools compiles what a source listed. Tools that it listed in the same
-// bytes before are taken over as they are.
+// compileTools compiles the listed tools. Tools whose bytes did not change are
+// reused.
 func compileTools(listing Listing, before []*tool, budget time.Duration) (tools []*tool, warnings []string) {
 	known := make(map[[sha256.Size]byte]*tool, len(before))
 	for _, t := range before {
@@ -209,13 +207,13 @@ func compileTools(listing Listing, before []*tool, budget time.Duration) (tools 
 			warnings = append(warnings, fmt.Sprintf("Tool %s %s.", toolLabel(t, i), note))
 		}
 		if t.taskOnly {
-			warnings = append(warnings, fmt.Sprintf("Tool %s can only be called as a task of its server's own, which is not passed on, so that its calls are refused.", toolLabel(t, i)))
+			warnings = append(warnings, fmt.Sprintf("Tool %s can only be called as a task of its server, which the gateway does not support. Its calls are refused.", toolLabel(t, i)))
 		}
 	}
 	return tools, warnings
 }
 
-// truncateWarnings cuts the warnings of a list to as many as people read.
+// truncateWarnings limits the number of warnings.
 func truncateWarnings(warnings []string) []string {
 	if more := len(warnings) - maxWarnings; more > 0 {
 		warnings = append(warnings[:maxWarnings:maxWarnings], fmt.Sprintf("And %d more warnings.", more))
@@ -230,15 +228,15 @@ func toolLabel(t *tool, i int) string {
 	return quote(t.name)
 }
 
-// HeaderParam is a param that its tool wants repeated in a header of the
-// request (x-mcp-header).
+// HeaderParam is a param that its tool wants repeated in a request header
+// (x-mcp-header).
 type HeaderParam struct {
-	Header string   // without the Mcp-Param- before it
-	Path   []string // of property names
+	Header string   // without the prefix Mcp-Param-
+	Path   []string // property names
 }
 
 // HeaderParams returns the params that an input schema wants in headers. The
-// error says how it asks wrongly.
+// error describes an invalid x-mcp-header.
 func HeaderParams(schema json.RawMessage) ([]HeaderParam, error) {
 	if !strings.Contains(string(schema), "x-mcp-header") {
 		return nil, nil
@@ -280,11 +278,11 @@ func headerParam(property any, path []string, list *[]HeaderParam) error {
 	case kind != "string" && kind != "integer" && kind != "boolean":
 		return fmt.Errorf("x-mcp-header at %.100q is only for strings, integers and booleans", where)
 	case !validHeaderName(header):
-		return fmt.Errorf("x-mcp-header at %.100q is no name of a header", where)
+		return fmt.Errorf("x-mcp-header at %.100q is not a valid header name", where)
 	}
 	for _, other := range *list {
 		if strings.EqualFold(other.Header, header) {
-			return fmt.Errorf("x-mcp-header %.100q is there twice", header)
+			return fmt.Errorf("x-mcp-header %.100q is defined twice", header)
 		}
 	}
 	*list = append(*list, HeaderParam{Header: header, Path: path})

@@ -14,11 +14,13 @@ import (
 	"sallyport/sources"
 )
 
-// tool returns a definition with an input schema.
+// tool is one compiled tool of a source: the part of an action that does not
+// depend on other sources.
 func tool(schema string) json.RawMessage {
 	return json.RawMessage(`{"name":"t","inputSchema":` + schema + `}`)
 }
 
+// compile compiles a tool definition. The error says why the tool is left out.
 func compile(t *testing.T, raw json.RawMessage) *sources.Compiled {
 	t.Helper()
 	c, err := sources.Compile(raw, 250*time.Millisecond)
@@ -70,9 +72,9 @@ func TestCompileReads(t *testing.T) {
 func TestCompileDrops(t *testing.T) {
 	deep := strings.Repeat(`{"properties":{"a":`, 40) + `{}` + strings.Repeat(`}}`, 40)
 	for _, test := range []struct{ name, raw, says string }{
-		{"null", `null`, "no object"},
-		{"a number", `7`, "no object"},
-		{"a list", `[]`, "no object"},
+		{"null", `null`, "not an object"},
+		{"a number", `7`, "not an object"},
+		{"a list", `[]`, "not an object"},
 		{"no name", `{"inputSchema":{}}`, "name"},
 		{"a name that is no text", `{"name":7,"inputSchema":{}}`, "name"},
 		{"a name with a space", `{"name":"a b","inputSchema":{}}`, "name"},
@@ -83,22 +85,22 @@ func TestCompileDrops(t *testing.T) {
 		{"two names", `{"name":"t","name":"u","inputSchema":{}}`, "twice"},
 		{"a keyword twice", `{"name":"t","inputSchema":{"properties":{"a":{"type":"string","type":"number"}}}}`, "twice"},
 		{"no schema", `{"name":"t"}`, "no inputSchema"},
-		{"null schema", string(tool(`null`)), "no object"},
-		{"true", string(tool(`true`)), "no object"},
+		{"null schema", string(tool(`null`)), "not an object"},
+		{"true", string(tool(`true`)), "not an object"},
 		{"a schema of text", string(tool(`{"type":"string"}`)), "describe an object"},
 		{"of several types", string(tool(`{"type":["object","null"]}`)), "describe an object"},
-		{"an unknown type", string(tool(`{"properties":{"a":{"type":"strin"}}}`)), "no JSON Schema"},
-		{"required that is text", string(tool(`{"required":"a"}`)), "no JSON Schema"},
-		{"a reference out of it", string(tool(`{"properties":{"a":{"$ref":"https://example.com/s.json"}}}`)), "leads out"},
-		{"a reference to a file", string(tool(`{"properties":{"a":{"$ref":"file:///etc/passwd"}}}`)), "leads out"},
-		{"a relative reference", string(tool(`{"allOf":[{"$ref":"other.json#/a"}]}`)), "leads out"},
-		{"a reference to the meta schema", string(tool(`{"$ref":"https://json-schema.org/draft/2020-12/schema"}`)), "leads out"},
+		{"an unknown type", string(tool(`{"properties":{"a":{"type":"strin"}}}`)), "not a valid JSON Schema"},
+		{"required that is text", string(tool(`{"required":"a"}`)), "not a valid JSON Schema"},
+		{"a reference out of it", string(tool(`{"properties":{"a":{"$ref":"https://example.com/s.json"}}}`)), "refers to another document"},
+		{"a reference to a file", string(tool(`{"properties":{"a":{"$ref":"file:///etc/passwd"}}}`)), "refers to another document"},
+		{"a relative reference", string(tool(`{"allOf":[{"$ref":"other.json#/a"}]}`)), "refers to another document"},
+		{"a reference to the meta schema", string(tool(`{"$ref":"https://json-schema.org/draft/2020-12/schema"}`)), "refers to another document"},
 		{"a reference by a trick of base", string(tool(`{"$id":"http://json-schema.org/draft-07/schema","$ref":"#"}`)), "claims to be"},
-		{"a dynamic reference", string(tool(`{"$dynamicRef":"https://example.com/#x"}`)), "leads out"},
+		{"a dynamic reference", string(tool(`{"$dynamicRef":"https://example.com/#x"}`)), "refers to another document"},
 		{"a reference to nothing", string(tool(`{"$ref":"#/$defs/none"}`)), "not found"},
 		{"an unknown dialect", string(tool(`{"$schema":"https://example.com/dialect"}`)), "not loaded"},
 		{"an unknown dialect inside", string(tool(`{"properties":{"a":{"$id":"x","$schema":"https://example.com/dialect"}}}`)), "not loaded"},
-		{"an expression that is broken", string(tool(`{"properties":{"a":{"pattern":"("}}}`)), "no JSON Schema"},
+		{"an expression that is broken", string(tool(`{"properties":{"a":{"pattern":"("}}}`)), "not a valid JSON Schema"},
 		{"a number as large as a house", string(tool(`{"properties":{"a":{"minimum":1e999999999}}}`)), "too large"},
 		{"too deep", string(tool(deep)), "64"},
 		{"too large", string(tool(`{"title":"` + strings.Repeat("x", 256<<10) + `"}`)), "larger"},
@@ -210,6 +212,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
+// decode parses one JSON value and keeps the notation of numbers.
 func decode(t *testing.T, raw []byte) (v map[string]any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(raw))

@@ -18,8 +18,8 @@ import (
 // maxContext bounds [event.Event.Context], in bytes.
 const maxContext = 64 << 10
 
-// ReadDelivery decodes what a service posted into v, which takes what it knows
-// of it. Nesting is bounded.
+// ReadDelivery decodes a delivery into v, with bounded nesting. Unknown fields
+// are ignored.
 func ReadDelivery(body []byte, v any) error {
 	if err := jsonlex.Document(body); err != nil {
 		return fmt.Errorf("reading a delivery: %w", err)
@@ -30,8 +30,8 @@ func ReadDelivery(body []byte, v any) error {
 	return nil
 }
 
-// EventContext returns v, a struct or map that JSON can hold, as the context of
-// an event. One that is too large becomes shorter and says so ("_truncated").
+// EventContext encodes v, a struct or map, as the context of an event. A
+// context that is too large is shortened and marked ("_truncated").
 func EventContext(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -39,13 +39,13 @@ func EventContext(v any) json.RawMessage {
 	if err := e.Encode(v); err != nil {
 		return json.RawMessage(`{"_truncated":true}`)
 	}
-	// What was foreign JSON before may hold what is no text, which rows refuse.
+	// Untrusted JSON can contain invalid UTF-8, which the database rejects.
 	text := bytes.ToValidUTF8(bytes.TrimSpace(b.Bytes()), []byte("\ufffd"))
 	return redact.JSON{}.Prune(text, maxContext)
 }
 
-// ValidID returns a foreign id that has the form of one, so that it can stand
-// in keys and rows, or nothing.
+// ValidID returns an untrusted ID if it is safe in keys and rows, or the empty
+// string.
 func ValidID(id string) string {
 	odd := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:", r))
@@ -56,15 +56,15 @@ func ValidID(id string) string {
 	return id
 }
 
-// MatchesFilter reports whether a filter has one of the values, in whatever case. A
-// filter without entries lets everything pass; empty values match nothing.
+// MatchesFilter reports whether a filter contains one of the values, ignoring
+// case. An empty filter matches everything; empty values match nothing.
 func MatchesFilter(filter []string, values ...string) bool {
 	return len(filter) == 0 || slices.ContainsFunc(values, func(v string) bool {
 		return v != "" && slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, v) })
 	})
 }
 
-// EventTime returns a time that rows and JSON can hold; zero: the text is none.
+// EventTime parses a time that rows and JSON can represent. Zero: not valid.
 func EventTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 {
@@ -73,8 +73,8 @@ func EventTime(text string) time.Time {
 	return t
 }
 
-// WebURL returns a foreign URL if a page may link to it, or nothing. The gateway
-// itself never goes there.
+// WebURL returns an untrusted URL if a page can link to it, or the empty
+// string. The gateway itself never requests it.
 func WebURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > 2000 || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
@@ -83,9 +83,9 @@ func WebURL(text string) string {
 	return u.String()
 }
 
-// Printable makes foreign text harmless in a line of ours: characters that
-// nobody sees, which may break lines or turn their direction, become spaces, and
-// an ellipsis stands for all beyond the limit, in characters.
+// Printable makes untrusted text safe for one line: unprintable characters,
+// which could break the line or change its direction, become spaces, and text
+// beyond the limit, in characters, is replaced with an ellipsis.
 func Printable(text string, limit int) string {
 	return truncate(strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {
@@ -95,9 +95,9 @@ func Printable(text string, limit int) string {
 	}, text), limit)
 }
 
-// AccountID makes an id unique among servers: each one that somebody runs
-// himself counts from 1. Cloud is the host of the service's own, whose ids stay
-// as they are, as those of the hosts below it.
+// AccountID returns an ID that is unique across servers: every self-hosted
+// server numbers its accounts from 1. IDs at cloud, the host of the service
+// itself, and at its subdomains are returned unchanged.
 func AccountID(base *url.URL, cloud, id string) string {
 	host := strings.TrimSuffix(guard.Host(base), ":443")
 	if host == cloud || strings.HasSuffix(host, "."+cloud) {

@@ -8,14 +8,14 @@ import (
 	"unicode"
 )
 
-// template is a URI template (RFC 6570), as far as it takes to tell whose a URI
-// may be. It matches more than the template could make, never less: variables
-// are any text that their kind of expression can hold, reserved characters that
-// clients leave as they are included.
+// template is a URI template (RFC 6570), as far as is needed to find the owner
+// of a URI. It matches more than the template can produce, never less: a
+// variable matches any text that its kind of expression allows, including
+// reserved characters that clients leave unescaped.
 type template []segment
 
-// maxExpressions of a template bound the work of matching it. Neighbours of one
-// kind match what one of them does, and count as one.
+// maxExpressions bounds the work of matching a template. Adjacent expressions
+// of one kind match what one of them matches, and count as one.
 const maxExpressions = 16
 
 // segment is literal text, or an expression when op is set.
@@ -24,7 +24,8 @@ type segment struct {
 	op   byte   // of + # . / ; ? & and, for a plain expression, {
 }
 
-// parseTemplate reads a template; its error says why it cannot be used.
+// parseTemplate parses a template. Its error says why the template cannot be
+// used.
 func parseTemplate(s string) (t template, err error) {
 	expressions := 0
 	if strings.ContainsFunc(s, unicode.IsControl) {
@@ -33,7 +34,7 @@ func parseTemplate(s string) (t template, err error) {
 	for s != "" {
 		literal, rest, open := strings.Cut(s, "{")
 		if strings.Contains(literal, "}") {
-			return nil, errors.New("its URI template closes what was not opened")
+			return nil, errors.New("its URI template has an unmatched }")
 		}
 		if literal != "" {
 			t = append(t, segment{text: literal})
@@ -43,7 +44,7 @@ func parseTemplate(s string) (t template, err error) {
 		}
 		expression, rest, closed := strings.Cut(rest, "}")
 		if !closed || expression == "" || strings.ContainsAny(expression, "{=!@|") {
-			return nil, errors.New("its URI template has an expression that cannot be read")
+			return nil, errors.New("its URI template has an invalid expression")
 		}
 		op := byte('{')
 		if strings.IndexByte("+#./;?&", expression[0]) >= 0 {
@@ -61,7 +62,8 @@ func parseTemplate(s string) (t template, err error) {
 	return t, nil
 }
 
-// scheme is the scheme that all URIs of the template have, or nothing.
+// scheme returns the scheme that all URIs of the template share, or the empty
+// string.
 func (t template) scheme() string {
 	if len(t) == 0 {
 		return ""
@@ -73,19 +75,20 @@ func (t template) scheme() string {
 	return scheme
 }
 
-// bitset are places in a URI, before each of its bytes and at its end.
+// bitset holds positions in a URI: before each of its bytes, and at its end.
 type bitset [maxURIBytes/64 + 1]uint64
 
-// uriIndex is a URI that is matched with templates: all places of a part are
-// looked at together, in words, so that many templates take little time.
+// uriIndex is a URI prepared for matching against templates. Matching follows
+// all candidate positions in parallel, a machine word at a time, so that many
+// templates cost little time.
 type uriIndex struct {
 	size      int
-	words     int         // of spots that are in use
-	all       bitset      // all bytes
-	positions [256]bitset // where each byte is
+	words     int         // of a bitset that are in use
+	all       bitset      // positions of all bytes
+	positions [256]bitset // by byte, where it occurs
 }
 
-// indexURI returns nil for a URI that is longer than any.
+// indexURI returns nil for a URI that exceeds the limit.
 func indexURI(uri string) *uriIndex {
 	if len(uri) > maxURIBytes {
 		return nil
@@ -98,20 +101,20 @@ func indexURI(uri string) *uriIndex {
 	return a
 }
 
-// matches reports whether the URI may be one of the template's. It needs no
-// memory.
+// matches reports whether the template can produce the URI. It does not
+// allocate.
 func (t template) matches(a *uriIndex) bool {
 	if a == nil {
 		return false
 	}
-	last := a.size // where the part at hand may begin, at the latest
+	last := a.size // latest start of the current segment
 	for _, p := range t {
 		last -= len(p.text)
 	}
 	if last < 0 {
 		return false
 	}
-	at := bitset{1} // where what was read so far may have ended
+	at := bitset{1} // where the segments matched so far can end
 	for _, p := range t {
 		last += len(p.text)
 		words := at[:last/64+1]
@@ -124,9 +127,10 @@ func (t template) matches(a *uriIndex) bool {
 	return at[a.size/64]>>(a.size%64)&1 == 1
 }
 
-// matchLiteral moves the places over a literal, and reports whether any is left.
+// matchLiteral advances the positions past a literal. It reports whether any
+// position is left.
 func (a *uriIndex) matchLiteral(literal string, at []uint64) bool {
-	low := 0 // the first word that has any
+	low := 0 // first word with a position
 	for i := range len(literal) {
 		is, carry, some := &a.positions[literal[i]], uint64(0), uint64(0)
 		for w := low; w < len(at); w++ {
@@ -143,8 +147,9 @@ func (a *uriIndex) matchLiteral(literal string, at []uint64) bool {
 	return true
 }
 
-// matchExpression adds to the places those where the text of an expression may end that
-// begins at one of them. It goes on from byte to byte as the carry of a sum does.
+// matchExpression adds every position at which an expression that starts at one
+// of the positions can end. It propagates from byte to byte the way the carry
+// of an addition does.
 func (a *uriIndex) matchExpression(op byte, at []uint64) {
 	ends, carry := excludedBytes(op), uint64(0)
 	for w := range at {
@@ -162,8 +167,8 @@ func (a *uriIndex) matchExpression(op byte, at []uint64) {
 	}
 }
 
-// excludedBytes are what the text of an expression cannot contain. It begins with the
-// operator, unless that is + or none.
+// excludedBytes returns the bytes that the value of an expression cannot
+// contain. The value starts with the operator, unless that is + or absent.
 func excludedBytes(op byte) string {
 	switch op {
 	case '+', '#':

@@ -15,23 +15,23 @@ import (
 	"sallyport/action"
 )
 
-// view is all that an organization sees at one time. It is built once for
-// each change and never changed.
+// view is what an organization sees at one point in time. It is immutable and
+// rebuilt after each change.
 type view struct {
 	actions []*action.Action
 	index   map[action.Key]*action.Action
-	tools   map[string]*action.Action // by the name that agents see
-	toolOf  map[*action.Action]*tool  // from which tool each was made
+	tools   map[string]*action.Action // by tool name
+	toolOf  map[*action.Action]*tool  // source of each action
 	version string
-	// What is offered beside them, and who does.
+	// Resources, templates and prompts, and where each comes from.
 	offerings *action.Offerings
 	routes    *routes
 
-	served atomic.Bool // somebody was given the list
+	served atomic.Bool // to at least one caller
 }
 
-// rebuildLocked builds the view again and reports whether somebody has a list
-// that is not so any more.
+// rebuildLocked rebuilds the view and reports whether a served list is
+// outdated.
 func (t *tenant) rebuildLocked() (changed bool) {
 	before := t.view.Load()
 	next := t.buildLocked(before)
@@ -70,14 +70,13 @@ func (t *tenant) buildLocked(before *view) *view {
 	return v
 }
 
-// actionBuilder makes the action of one of its tools under a name, but for the
-// definition.
+// actionBuilder builds the action of one of its tools, without the definition.
 type actionBuilder interface {
 	action(t *tool, name string) *action.Action
 }
 
-// allToolsLocked returns all tools, with what names each and what makes its
-// action.
+// allToolsLocked returns all tools, with the request for a name and the builder
+// of each.
 func (t *tenant) allToolsLocked() (origins []nameRequest, tools []*tool, makers []actionBuilder) {
 	add := func(m actionBuilder, o nameRequest, list []*tool) {
 		for _, tl := range list {
@@ -95,7 +94,7 @@ func (t *tenant) allToolsLocked() (origins []nameRequest, tools []*tool, makers 
 	return origins, tools, makers
 }
 
-// sourceActionsLocked returns the actions that are no tools.
+// sourceActionsLocked returns the actions that are not tools.
 func (t *tenant) sourceActionsLocked(before *view) (list []*action.Action) {
 	for _, f := range t.feeds {
 		for _, a := range f.resourceActions() {
@@ -111,7 +110,7 @@ func (t *tenant) sourceActionsLocked(before *view) (list []*action.Action) {
 	return list
 }
 
-// action implements [maker].
+// action implements [actionBuilder].
 func (f *feed) action(t *tool, name string) *action.Action {
 	con := f.connector
 	source, review := f.source, cmp.Or(con.Review, action.ReviewTrust)
@@ -147,8 +146,9 @@ func (f *feed) revision() string {
 	return fmt.Sprintf("%s:%d", f.connector.ID, f.connector.Revision)
 }
 
-// askLimits is what the source may ask of callers, and how long its actions may
-// take: as an admin said, or for the answer of a person; zero: as long as any.
+// askLimits returns what the source can ask of callers, and the timeout of its
+// actions: as configured, or long enough for a person's answer; zero: the
+// default.
 func (f *feed) askLimits() ([]action.AskKind, time.Duration) {
 	con := f.connector
 	switch {
@@ -160,8 +160,8 @@ func (f *feed) askLimits() ([]action.AskKind, time.Duration) {
 	return nil, 0
 }
 
-// effectiveRisk is the first that somebody named: an admin for this tool, the source in
-// its annotations, an admin for the whole connector.
+// effectiveRisk returns the first valid risk: an admin's for this tool, the
+// source's annotation, an admin's for the whole connector. Default: write.
 func effectiveRisk(override, hint, standard action.Risk) action.Risk {
 	for _, r := range []action.Risk{override, hint, standard} {
 		if r.Valid() {
@@ -171,8 +171,8 @@ func effectiveRisk(override, hint, standard action.Risk) action.Risk {
 	return action.RiskWrite
 }
 
-// approvalHash is the hash that approvals and grants are for: where the texts
-// count, a change of either is another tool.
+// approvalHash returns the hash that approvals and grants refer to. If texts
+// are reviewed, too, a change of either makes it another tool.
 func approvalHash(h action.ToolHashes, review action.ReviewRule) string {
 	if !review.Texts() {
 		return h.Behaviour
@@ -181,16 +181,16 @@ func approvalHash(h action.ToolHashes, review action.ReviewRule) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// sameAction reports whether two actions of one tool, or of none, differ in nothing.
+// sameAction reports whether two actions of one tool, or of none, are equal.
 func sameAction(a, b *action.Action) bool {
 	return a.Tool == b.Tool && a.SourceName == b.SourceName && a.Risk == b.Risk && a.Review == b.Review && a.About == b.About && a.Revision == b.Revision &&
 		a.Timeout == b.Timeout && slices.Equal(a.MayAsk, b.MayAsk) && (a.Complete == nil) == (b.Complete == nil) && (a.Subscribe == nil) == (b.Subscribe == nil)
 }
 
-// hash covers all that anyone sees of the actions, all that policy decides by,
-// and how often sources said that their tools are others. What a server says of
-// itself is not in it: some say the time, and agents would be told of a change
-// each time. Guides have it as it was when something else changed.
+// hash covers everything that agents see of the actions, everything that policy
+// uses, and the number of announced changes of tools. Server instructions are
+// excluded: some contain the current time, and would notify agents of a change
+// each time. Guides show them as of the last other change.
 func (v *view) hash(told int) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d\x00", told)

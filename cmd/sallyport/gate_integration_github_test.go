@@ -108,7 +108,7 @@ func TestGuardrailsAtGitHub(t *testing.T) {
 	why := p.refused(400, "invalid_settings", "POST", "/integrations", map[string]any{
 		"provider": "github", "kind": "api_key", "secret": gitHubToken, "base_url": gitHub.URL, "settings": map[string]any{"repos": []string{"octocat/hello"}},
 	})
-	if !strings.Contains(why, `"repos" is no setting`) {
+	if !strings.Contains(why, `"repos" is not a setting`) {
 		t.Errorf("the settings are refused with %q", why)
 	}
 	p.connectTo(gitHub, "github", map[string]any{"kind": "api_key", "secret": gitHubToken, "settings": settings})
