@@ -29,7 +29,7 @@ func TestInboxIsLive(t *testing.T) {
   document.hasFocus = () => false;
 })()`, nil)
 	owner.clickOn("#notify")
-	owner.waitFor(`document.querySelector("#notify").getAttribute("aria-checked") === "true" && sallyport.awake`, "notifications to be on")
+	owner.waitFor(`document.querySelector("#notify").getAttribute("aria-checked") === "true" && sallyport.keepConnected`, "notifications to be on")
 
 	agent := s.agent("Fix the login page", args{"task": "T-42"})
 	call := agent.call("demo_write", args{"text": "the shopping list"})
@@ -293,7 +293,7 @@ func TestAnErrorGoesHome(t *testing.T) {
   window.homes = [box.parentElement, box.nextElementSibling];
   window.isHome = () => box.parentElement === homes[0] && box.nextElementSibling === homes[1];
   window.errors = [];
-  for (const field of ["/title", undefined]) { sallyport.forgive(form); sallyport.blame(form, { field, message: "Wrong." }); errors.push(isHome()); }
+  for (const field of ["/title", undefined]) { sallyport.clearErrors(form); sallyport.showError(form, { field, message: "Wrong." }); errors.push(isHome()); }
 })()`, nil)
 	owner.eval("isHome()", &home)
 	owner.eval("errors[0]", &away)

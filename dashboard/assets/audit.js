@@ -1,7 +1,7 @@
 "use strict";
 // The evidence: verifying it, and comparing it with a head that was kept.
 (() => {
-  const { $, call, forms, presses, nothing, spell } = sallyport;
+  const { $, call, forms, presses, nothing, escapeInvisible } = sallyport;
 
   function element(tag, text, kind) {
     const e = document.createElement(tag);
@@ -18,8 +18,8 @@
 
   function fault(f) {
     const li = element("li", "");
-    li.append(element("b", kinds[f.kind] || f.kind), element("p", spell(f.message)));
-    const at = [f.seq && "entry " + f.seq, f.row && spell(f.row)].filter(Boolean).join(", ");
+    li.append(element("b", kinds[f.kind] || f.kind), element("p", escapeInvisible(f.message)));
+    const at = [f.seq && "entry " + f.seq, f.row && escapeInvisible(f.row)].filter(Boolean).join(", ");
     if (at) li.append(element("small", "At " + at + "."));
     return li;
   }
@@ -36,7 +36,7 @@
       ? `${many(r.unsealed, "completed row")} not sealed yet, the oldest for ${r.unsealed_seconds.toFixed(1)} s. Sealing usually takes about two seconds. If it takes longer, check that the gateway is running.`
       : "All completed rows are sealed.", "hint"));
     if (kept && r.ok) out.push(element("p", `The stored head (entry ${kept.seq}) is part of the chain. No entries up to it were removed.`));
-    if (r.note) out.push(element("p", spell(r.note), "warn"));
+    if (r.note) out.push(element("p", escapeInvisible(r.note), "warn"));
     if (r.faults.length) {
       const list = element("ol", "", "faults");
       list.append(...r.faults.map(fault));

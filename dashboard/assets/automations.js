@@ -1,12 +1,11 @@
 "use strict";
-// Automations, what starts them, their runs, and what came in.
+// Automations, triggers, schedules, runs, events and deliveries.
 (() => {
-  const { $, $$, call, notice, ask, sure, exact, out, tick, live, forms, presses, nothing, remember } = sallyport;
+  const { $, $$, call, notice, ask, confirmed, formatTime, showOutput, tick, live, forms, presses, nothing, remember } = sallyport;
 
   // ── lists that stay current ──────────────────────────────────────────────
-  // Parts that the page calls live are read again when something changed, and
-  // those that nothing tells of every few seconds while somebody looks. What is
-  // the same stays, with what is open or has the focus in it.
+  // Parts with data-live reload on events; those with data-poll also every few seconds
+  // while the page is visible. Unchanged parts stay, with open details and focus.
   const POLL = 4000;
   let known = new Map(), soon;
   const keep = (root = document) => { known = new Map($$("[data-live]", root).map((part) => [part.id, part.innerHTML])); };
@@ -22,14 +21,14 @@
       if (here && known.get(part.id) !== part.innerHTML && !busy(here)) replace(here, part);
     }
     tick();
-    place();
+    renderDueTimes();
   }
 
-  // busy tells whether somebody has begun to write in a part.
+  // busy reports whether the user has started to fill in a form in a part.
   const busy = (part) => $$("input, textarea, select", part).some((f) => f === document.activeElement || sallyport.changed(f));
 
   function replace(here, part) {
-    const focus = here.contains(document.activeElement) && address(document.activeElement);
+    const focus = here.contains(document.activeElement) && selectorOf(document.activeElement);
     const open = $$("details[open]", here).map((d) => d.id || $("summary", d).textContent);
     known.set(part.id, part.innerHTML);
     here.replaceChildren(...part.childNodes);
@@ -37,8 +36,8 @@
     if (focus) ($(focus, here) || here.querySelector("a, button"))?.focus({ preventScroll: true });
   }
 
-  // address is a selector that finds a control again in what replaces it.
-  function address(e) {
+  // selectorOf returns a selector that finds a control again after its part is replaced.
+  function selectorOf(e) {
     for (const name of ["id", "href", "data-call", "data-path"]) {
       if (e.hasAttribute(name)) return `[${name}="${CSS.escape(e.getAttribute(name))}"]`;
     }
@@ -49,8 +48,8 @@
   for (const kind of ["ready", "reload", "run", "invocation"]) live(kind, refreshSoon);
   setInterval(() => { if (!document.hidden && $("[data-poll]")) refreshSoon(); }, POLL);
 
-  // go shows another page of this area without leaving this one, so that what is
-  // shown once is in no storage on the way.
+  // go opens another page without a navigation, so that a secret that is shown once never
+  // passes through storage.
   async function go(path) {
     const res = await fetch(path, { credentials: "same-origin" });
     if (!res.ok) { location.assign(path); return; }
@@ -65,10 +64,10 @@
   }
   addEventListener("popstate", () => location.reload());
 
-  // once shows a secret in its box, and nowhere else.
-  function once(box, secret) {
+  // showSecret shows a secret once.
+  function showSecret(box, secret) {
     if (!secret) return;
-    out(box, "secret", secret);
+    showOutput(box, "secret", secret);
     box.scrollIntoView({ block: "nearest" });
   }
 
@@ -76,20 +75,20 @@
   const step = (s) => s.replaceAll("~1", "/").replaceAll("~0", "~");
   const texts = (f) => f.value.split("\n").map((s) => s.trim()).filter(Boolean);
 
-  // wrong is an error of a form's own, beside a field.
-  const wrong = (field, text) => { throw Object.assign(new Error(text), { field: "/" + field.name }); };
+  // fieldError throws a validation error for a field.
+  const fieldError = (field, text) => { throw Object.assign(new Error(text), { field: "/" + field.name }); };
 
   function numeric(field, text) {
     const n = Number(text);
-    if (text === "" || !Number.isFinite(n)) wrong(field, `${JSON.stringify(text)} is not a number.`);
+    if (text === "" || !Number.isFinite(n)) fieldError(field, `${JSON.stringify(text)} is not a number.`);
     return n;
   }
 
   function parsed(field) {
-    try { return JSON.parse(field.value); } catch (e) { return wrong(field, "Not valid JSON: " + e.message); }
+    try { return JSON.parse(field.value); } catch (e) { return fieldError(field, "Not valid JSON: " + e.message); }
   }
 
-  // value is what a control says; undefined: nothing.
+  // value reads each kind of control; undefined means empty.
   const value = {
     group: () => undefined, // its controls say it
     text: (f) => f.value.trim() || undefined,
@@ -116,9 +115,8 @@
     return all;
   }
 
-  // placed has an error of the config told beside the control that is nearest to
-  // what it names.
-  const placed = (f) => async (v, form) => {
+  // withFieldErrors assigns a config error to the control closest to its JSON Pointer.
+  const withFieldErrors = (f) => async (v, form) => {
     try { return await f(v, form); } catch (e) {
       if (e.field !== "/config" && !e.field?.startsWith("/config/")) throw e;
       let near;
@@ -148,18 +146,18 @@
       remember("Saved");
       return true;
     },
-    trigger: placed(async (v, form) => {
+    trigger: withFieldErrors(async (v, form) => {
       const body = { provider: form.dataset.provider, event_type: form.dataset.type, automation: v.automation, name: v.name, trigger_type: v.trigger_type, config: config(form) };
       if (v.integration_id) body.integration_id = v.integration_id;
       if (v.trigger_type === "polling") body.interval_seconds = Number(v.interval_seconds);
       else if (v.secret) body.secret = v.secret;
       const t = await call("POST", "/api/v1/triggers", body);
       await go("/triggers/" + t.id);
-      once($("#secret-once"), t.secret);
+      showSecret($("#secret-once"), t.secret);
       notice("Trigger created");
       return nothing;
     }),
-    triggerChange: placed(async (v, form) => {
+    triggerChange: withFieldErrors(async (v, form) => {
       const body = { name: v.name, config: config(form) };
       if (form.elements.integration_id) body.integration_id = form.elements.integration_id.value;
       if (v.interval_seconds) body.interval_seconds = Number(v.interval_seconds);
@@ -171,7 +169,7 @@
       const made = await call("POST", form.dataset.path, v);
       if (!made.secret) { remember("Secret saved"); return true; }
       await go(location.pathname);
-      once($("#secret-once"), made.secret);
+      showSecret($("#secret-once"), made.secret);
       return nothing;
     },
     async schedule(v, form) {
@@ -189,14 +187,14 @@
     async endpoint(v) {
       const e = await call("PUT", "/api/v1/run-endpoint", v);
       await go(location.pathname + location.search);
-      if (e.secret) once($("#endpoint-once"), e.secret);
+      if (e.secret) showSecret($("#endpoint-once"), e.secret);
       else notice("Saved");
       return nothing;
     },
     async endpointRotate(v) {
       const made = await call("POST", "/api/v1/run-endpoint/rotate", v);
       await go(location.pathname + location.search);
-      once($("#endpoint-once"), made.secret);
+      showSecret($("#endpoint-once"), made.secret);
       return nothing;
     },
   });
@@ -204,16 +202,16 @@
   // ── buttons ──────────────────────────────────────────────────────────────
   Object.assign(presses, {
     async patch(button) {
-      if (!(await sure(button))) return;
+      if (!(await confirmed(button))) return;
       await call("PATCH", button.dataset.path, JSON.parse(button.dataset.body));
       location.reload();
     },
     async endpointSwitch(button) {
-      if (!(await sure(button))) return;
+      if (!(await confirmed(button))) return;
       await call("PUT", "/api/v1/run-endpoint", { url: button.dataset.url, enabled: button.dataset.enabled === "true" });
       location.reload();
     },
-    // whole puts what nobody has read yet in the place of its button.
+    // whole replaces its button with the full text.
     async whole(button) {
       const res = await fetch(button.dataset.path, { credentials: "same-origin" });
       const page = new DOMParser().parseFromString(await res.text(), "text/html");
@@ -231,27 +229,27 @@
   });
 
   // ── schedules ────────────────────────────────────────────────────────────
-  const mine = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const both = (time, zone) => exact(time, zone) + (zone === mine ? "" : ` · ${exact(time)} local time`);
+  const ownZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const inBothZones = (time, zone) => formatTime(time, zone) + (zone === ownZone ? "" : ` · ${formatTime(time)} local time`);
 
-  // place says due times where they are due, and where the viewer is.
-  function place() {
-    for (const t of $$("time[data-zone]")) t.textContent = both(new Date(t.dateTime), t.dataset.zone);
+  // renderDueTimes shows due times in the time zone of the schedule and of the viewer.
+  function renderDueTimes() {
+    for (const t of $$("time[data-zone]")) t.textContent = inBothZones(new Date(t.dateTime), t.dataset.zone);
   }
 
-  let asked = 0, typing;
+  let previews = 0, typing;
   async function preview() {
-    const form = $("form[data-form=schedule]"), box = $("[data-times]", form), turn = ++asked;
+    const form = $("form[data-form=schedule]"), box = $("[data-times]", form), turn = ++previews;
     const cron = form.elements.cron_expression.value.trim(), zone = form.elements.timezone.value.trim() || "UTC";
     if (!cron) { box.hidden = true; return; }
     let lines, failed;
     try {
       const { times } = await call("POST", "/api/v1/schedules/preview", { cron_expression: cron, timezone: zone });
-      lines = times.length ? times.map((t) => both(new Date(t), zone)) : ["never"];
+      lines = times.length ? times.map((t) => inBothZones(new Date(t), zone)) : ["never"];
     } catch (e) { failed = e.message; }
-    if (turn !== asked) return; // somebody typed on
+    if (turn !== previews) return; // somebody typed on
     const head = document.createElement("b"), list = document.createElement("ol");
-    head.textContent = failed ? "Invalid schedule: " : `The next ${lines.length === 1 ? "time" : lines.length + " times"}, in ${zone}${zone === mine ? "" : ` and your time zone (${mine})`}:`;
+    head.textContent = failed ? "Invalid schedule: " : `The next ${lines.length === 1 ? "time" : lines.length + " times"}, in ${zone}${zone === ownZone ? "" : ` and your time zone (${ownZone})`}:`;
     for (const line of lines || []) list.append(Object.assign(document.createElement("li"), { textContent: line }));
     box.replaceChildren(head, failed ? failed : list);
     box.hidden = false;
@@ -271,12 +269,12 @@
   });
   document.addEventListener("change", (e) => { if (e.target.name === "trigger_type") fit(e.target.form); });
   document.addEventListener("DOMContentLoaded", () => {
-    place();
+    renderDueTimes();
     const zones = $("#zones");
     if (zones) {
       zones.replaceChildren(...["UTC", ...Intl.supportedValuesOf("timeZone")].map((z) => new Option(z, z)));
       const field = $("[name=timezone]");
-      if (!field.value && !$("form[data-schedule]")) field.value = mine;
+      if (!field.value && !$("form[data-schedule]")) field.value = ownZone;
       if ($("[name=cron_expression]").value) preview();
     }
     const form = $("form[data-form=trigger]");

@@ -1,14 +1,14 @@
 "use strict";
 // Connectors and integrations.
 (() => {
-  const { $, $$, call, notice, remember, ask, forms, presses, nothing, changed, pairs, json, webPage, at, spell, page, blame, forgive } = sallyport;
+  const { $, $$, call, notice, remember, ask, forms, presses, nothing, changed, pairs, json, webPage, at, escapeInvisible, page, showError, clearErrors } = sallyport;
   const FAILED = "sallyport-sign-in-failed"; // what is said on the page that comes next
 
   Object.assign(forms, {
     async connector(v, form) {
       const body = { name: v.name, ...upstream(form) };
       const browser = body.oauth && body.oauth.kind === "authorization_code";
-      if (!browser && !v.anyway && !(await tries(form, body))) return nothing;
+      if (!browser && !v.anyway && !(await checkServer(form, body))) return nothing;
       const c = await placed(form, call("POST", "/api/v1/connectors", body));
       const page = "/connectors/" + c.id; // it is there now, whatever its server says
       if (browser) return signInTo(c.id).then((to) => to || page, (e) => { sessionStorage.setItem(FAILED, e.message); return page; });
@@ -64,9 +64,9 @@
     },
   });
 
-  // connected leads to what is connected now, where it is told.
+  // connected returns the URL of a new integration, whose page shows a notice.
   function connected(integration) {
-    remember(`${spell(integration.name)} is connected.`);
+    remember(`${escapeInvisible(integration.name)} is connected.`);
     return at(`/integrations/${integration.provider}`, integration.id);
   }
 
@@ -90,11 +90,11 @@
   }
 
   // ── connectors ───────────────────────────────────────────────────────────
-  // upstream reads what a form says of a server: of a new one what is filled
-  // in, of one that is there what was changed.
-  function upstream(form, there) {
+  // upstream reads the fields of a connector form: all filled fields of a new connector,
+  // only the changed ones of an existing one.
+  function upstream(form, existing) {
     const field = (name) => form.elements[name];
-    const said = (name) => field(name) && (there ? changed(field(name)) : field(name).value !== "");
+    const said = (name) => field(name) && (existing ? changed(field(name)) : field(name).value !== "");
     const body = {}, auth = field("auth").value;
     for (const name of ["preset", "variant", "url", "slug", "review", "default_risk"]) if (said(name)) body[name] = field(name).value;
     const boxes = $$("[name=may_ask]", form);
@@ -105,9 +105,9 @@
       for (const name of ["header", "prefix"]) if (said(name)) body[name] = field(name).value;
       if (field("secret_value").value) body.secret_value = field("secret_value").value;
     }
-    if (there && auth !== "secret" && changed(field("auth"))) body.secret = "";
+    if (existing && auth !== "secret" && changed(field("auth"))) body.secret = "";
     if (auth === "authorization_code" || auth === "client_credentials") body.oauth = oauth(field, auth);
-    else if (there && changed(field("auth"))) body.oauth = { kind: "none" };
+    else if (existing && changed(field("auth"))) body.oauth = { kind: "none" };
     return body;
   }
 
@@ -118,22 +118,21 @@
     return scopes.length ? { ...o, scopes } : o;
   }
 
-  // fit shows the fields that belong to how the gateway signs in.
+  // fit shows the fields of the chosen authentication method.
   function fit(form) {
     const auth = form.elements.auth.value;
     for (const group of $$("[data-auth]", form)) group.hidden = group.dataset.auth !== (auth === "secret" ? "secret" : auth === "none" ? "" : "oauth");
   }
 
-  // usual shows where a preset leads as long as no other address is given.
-  function usual(form) {
+  // applyVariant shows the default URL and authentication of a preset variant.
+  function applyVariant(form) {
     const { url, auth } = form.elements.variant.selectedOptions[0].dataset;
     form.elements.url.placeholder = url;
     form.elements.auth.value = auth;
     fit(form);
   }
 
-  // field is the one of the form that an error is about: who signs in is chosen
-  // before what with.
+  // field maps the JSON Pointer of an error to a form field.
   function field(form, pointer = "") {
     const [, name, part] = pointer.split("/");
     if (name === "oauth") return "/" + (part && form.elements[part] ? part : "auth");
@@ -143,56 +142,54 @@
 
   const placed = (form, answer) => answer.catch((e) => { throw Object.assign(e, { field: field(form, e.field) }); });
 
-  // tries asks the server of a form whether it works, and shows what it says.
-  async function tries(form, { slug, ...body }) {
+  // checkServer checks the server of a form and shows the result.
+  async function checkServer(form, { slug, ...body }) {
     const box = $("[data-tried]", form), v = await placed(form, call("POST", "/api/v1/connectors/validate", body));
     const fault = v.diagnosis || (v.error && { message: v.error });
-    tried(box, v);
+    showCheck(box, v);
     if (!fault) return true;
     $("[data-anyway]", form).hidden = false;
-    blame(form, { field: field(form, fault.field), message: spell(fault.message) });
+    showError(form, { field: field(form, fault.field), message: escapeInvisible(fault.message) });
     return false;
   }
 
-  // tried says what a server answered to a check. What it wrote itself stays
-  // text; control characters in it are spelled out by the server's own page.
-  function tried(box, v) {
+  // showCheck shows the result of a check. Text from the server is inserted as text, with
+  // control characters escaped.
+  function showCheck(box, v) {
     const line = (tag, text, kind) => { const e = document.createElement(tag); e.textContent = text; if (kind) e.className = kind; return e; };
     const out = [];
     if (v.diagnosis || v.error) out.push(line("p", "Connection failed" + (v.diagnosis ? ": " + v.diagnosis.code : "") + ".", "warn"));
-    else out.push(line("p", `Connected${v.protocol_version ? " with MCP " + spell(v.protocol_version) : ""}: ${["tool", "resource", "template", "prompt"].map((w) => `${v[w + "_count"]} ${w}${v[w + "_count"] === 1 ? "" : "s"}`).join(", ")}.`));
-    for (const w of v.warnings) out.push(line("p", spell(w), "warn"));
+    else out.push(line("p", `Connected${v.protocol_version ? " with MCP " + escapeInvisible(v.protocol_version) : ""}: ${["tool", "resource", "template", "prompt"].map((w) => `${v[w + "_count"]} ${w}${v[w + "_count"] === 1 ? "" : "s"}`).join(", ")}.`));
+    for (const w of v.warnings) out.push(line("p", escapeInvisible(w), "warn"));
     const steps = (v.steps || []).map((x) => `${x.name} ${x.took_ms ? x.took_ms.toFixed(1) + " ms" : "skipped"}${x.failed ? ", failed" : ""}`);
-    if (steps.length) out.push(line("p", spell(steps.join(" · ")), "hint"));
+    if (steps.length) out.push(line("p", escapeInvisible(steps.join(" · ")), "hint"));
     if (v.tools && v.tools.length) {
       const list = line("details", ""), ul = document.createElement("ul");
       list.append(line("summary", "Tools and risks"), ul);
-      for (const t of v.tools.slice(0, 500)) ul.append(line("li", `${spell(t.name)} · ${t.risk}`));
+      for (const t of v.tools.slice(0, 500)) ul.append(line("li", `${escapeInvisible(t.name)} · ${t.risk}`));
       out.push(list);
     }
     box.replaceChildren(...out);
     box.hidden = false;
   }
 
-  async function tryFirst(button) {
+  async function checkOnly(button) {
     const form = button.form;
-    forgive(form);
-    try { await tries(form, upstream(form)); } catch (e) { $("[data-tried]", form).hidden = true; blame(form, e); }
+    clearErrors(form);
+    try { await checkServer(form, upstream(form)); } catch (e) { $("[data-tried]", form).hidden = true; showError(form, e); }
   }
 
-  // signInTo returns where the browser goes for a sign-in to a service, or null
-  // when the person does not want to go there: the connector's server alone says
-  // where that is.
+  // signInTo returns the authorization URL of a connector, or null if the user declines:
+  // the URL comes from the connector's server and is not trusted.
   async function signInTo(id) {
     const link = await call("POST", `/api/v1/connectors/${encodeURIComponent(id)}/sign-in`);
     const to = webPage(link.authorize_url);
-    const whose = link.issuer ? ` (authorization server ${spell(link.issuer)})` : "";
+    const whose = link.issuer ? ` (authorization server ${escapeInvisible(link.issuer)})` : "";
     const sure = link.known || await ask(`Sign in at ${to.host}?`, `The server of this connector redirects you to ${to.host}${whose}. Continue only if you recognize this host, because the page may ask for your password.`, "Continue");
     return sure ? to.href : null;
   }
 
-  // signInFailed shows why the sign-in of a connector that was just added could
-  // not begin, or why this one cannot.
+  // signInFailed shows why a sign-in could not start.
   function signInFailed(text) {
     const box = $("#sign-in-error");
     if (!box) { notice(text); return; }
@@ -201,8 +198,7 @@
     box.scrollIntoView({ block: "nearest" });
   }
 
-  // finishSignIn takes over what a service put into the address, which must
-  // not stay there.
+  // finishSignIn reads the parameters of the redirect and removes them from the URL.
   async function finishSignIn() {
     const say = (text) => { $("#callback-state").textContent = text; };
     const q = new URLSearchParams(location.search);
@@ -216,22 +212,22 @@
     try {
       const c = await call("POST", "/api/v1/oauth/finish", body);
       if (c.of === "integration") { location.replace(connected(c.integration)); return; }
-      remember(`${spell(c.name)} is connected.`);
+      remember(`${escapeInvisible(c.name)} is connected.`);
       location.replace("/connectors/" + encodeURIComponent(c.id));
     } catch (e) {
       say(e.status === 401 ? "You are not signed in to Sallyport, so nothing was connected. Sign in, then connect the service again." : e.message);
     }
   }
 
-  async function leave(button) {
+  async function startSignIn(button) {
     try {
       const to = await signInTo(button.dataset.signIn);
       if (to) location.assign(to);
     } catch (e) { signInFailed(e.message); }
   }
 
-  // review takes a tool as reviewed, as it is shown on this page; one that is
-  // not listed any more has no hashes, and is forgotten.
+  // review marks tools as reviewed in the version shown. A removed tool has no hashes and
+  // is dismissed.
   async function review(connector, rows) {
     const tools = rows.map(({ dataset: { tool, behaviour, text } }) => ({ tool, behaviour_hash: behaviour, text_hash: text }));
     await call("POST", `/api/v1/connectors/${encodeURIComponent(connector)}/review`, { tools });
@@ -248,17 +244,17 @@
     if (await ask("Mark all as reviewed?", `Confirm that you reviewed the ${rows.length} tools shown and their changes.`, "Mark as reviewed")) await review(connector, rows);
   }
 
-  Object.assign(presses, { signIn: leave, try: tryFirst, disconnect, review: reviewOne, reviewAll });
+  Object.assign(presses, { signIn: startSignIn, try: checkOnly, disconnect, review: reviewOne, reviewAll });
 
   document.addEventListener("change", (e) => {
     const form = e.target.form;
     if (!form || !form.elements.auth) return;
-    if (e.target.name === "variant") usual(form);
+    if (e.target.name === "variant") applyVariant(form);
     else if (e.target.name === "auth") fit(form);
   });
   for (const form of $$("form[data-form=connector], form[data-form=change]")) {
     fit(form);
-    if (form.dataset.fault) blame(form, { field: field(form, form.dataset.fault), message: form.dataset.faultText }, false);
+    if (form.dataset.fault) showError(form, { field: field(form, form.dataset.fault), message: form.dataset.faultText }, false);
   }
 
   if (page === "callback") finishSignIn();

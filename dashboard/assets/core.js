@@ -1,10 +1,10 @@
 "use strict";
-// What every page shares: speaking to the API, asking and telling people,
-// times, live events, forms and buttons. Reading needs the cookie alone; every
-// change carries the key that lives in this origin's storage.
+// Code shared by all pages: API requests, dialogs and notices, times, live events, forms
+// and buttons. Reads need only the cookie; every change sends the key from this origin's
+// storage.
 //
-// An area's own script adds to sallyport.forms (by data-form), to
-// sallyport.presses (by data-press), and listens with sallyport.live.
+// The script of an area adds handlers to sallyport.forms (by data-form) and
+// sallyport.presses (by data-press), and subscribes to events with sallyport.live.
 const sallyport = (() => {
   const KEY = "sallyport-key";
   const DONE = "sallyport-done"; // what is said on the page that comes next
@@ -25,19 +25,19 @@ const sallyport = (() => {
   }
 
   // ── notices and questions ────────────────────────────────────────────────
-  let hush;
+  let noticeTimer;
   function notice(text) {
     const box = $("#notice");
     box.textContent = text;
     box.hidden = false;
-    clearTimeout(hush);
-    hush = setTimeout(() => { box.hidden = true; }, 6000);
+    clearTimeout(noticeTimer);
+    noticeTimer = setTimeout(() => { box.hidden = true; }, 6000);
   }
 
-  // remember has the page that comes next say something.
+  // remember shows a notice on the next page.
   const remember = (text) => sessionStorage.setItem(DONE, text);
 
-  // ask paints its button as a deletion's where the kind is danger.
+  // ask opens a confirmation dialog. With kind danger, its button is styled as destructive.
   function ask(title, text, yes, kind = "") {
     const box = $("#confirm");
     $("#confirm-title").textContent = title;
@@ -49,26 +49,26 @@ const sallyport = (() => {
     return new Promise((done) => box.addEventListener("close", () => done(box.returnValue === "yes"), { once: true }));
   }
 
-  // sure asks before a button does what its data-ask or data-sure says, in the
-  // button's own words, and in its colour.
-  async function sure(button) {
+  // confirmed asks for confirmation if a button has data-ask or data-sure, with the label
+  // and style of the button.
+  async function confirmed(button) {
     const { ask: asks, sure: text = asks, yes = button.textContent.trim() } = button.dataset;
     return !text || ask("Are you sure?", text, yes, button.matches(".bad, .danger") ? "danger" : "");
   }
 
   // ── times ────────────────────────────────────────────────────────────────
-  // exact says a time as the pages of the server do, in a zone; without one,
-  // where the viewer is.
-  function exact(time, timeZone) {
+  // formatTime formats a time as the server does, in a time zone or else in that of the
+  // browser.
+  function formatTime(time, timeZone) {
     try {
       const parts = new Intl.DateTimeFormat("en-GB", { timeZone, weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" }).formatToParts(time);
       const { weekday, day, month, year, hour, minute, second, timeZoneName } = Object.fromEntries(parts.map((p) => [p.type, p.value]));
       return `${weekday} ${day} ${month.slice(0, 3)} ${year}, ${hour}:${minute}${second === "00" ? "" : ":" + second} ${timeZoneName}`;
-    } catch { return exact(time, "UTC"); } // a zone that this browser does not know
+    } catch { return formatTime(time, "UTC"); } // a zone that this browser does not know
   }
 
   const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" });
-  function ago(then) {
+  function formatAge(then) {
     const s = (then - Date.now()) / 1000;
     for (const [unit, size] of [["day", 86400], ["hour", 3600], ["minute", 60]]) {
       if (Math.abs(s) >= size) return relative.format(Math.trunc(s / size), unit);
@@ -76,15 +76,15 @@ const sallyport = (() => {
     return Math.abs(s) < 5 ? "now" : relative.format(Math.trunc(s), "second");
   }
 
-  function clock(seconds) {
+  function formatRemaining(seconds) {
     const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60, s = Math.floor(seconds % 60);
     const two = (n) => String(n).padStart(2, "0");
     return h ? `${h}:${two(m)}:${two(s)} left` : `${m}:${two(s)} left`;
   }
 
-  // A text that is longer than its box says so at its end. What says so takes
-  // its room also when there is nothing to say, so that nothing moves.
-  const measured = new ResizeObserver((entries) => {
+  // Truncated text shows how many lines are visible. The label keeps its space when it is
+  // hidden, so that the layout does not shift.
+  const overflow = new ResizeObserver((entries) => {
     for (const { target: box } of entries) {
       const more = box.nextElementSibling, end = box.getBoundingClientRect().bottom + 1;
       if (more?.dataset.press !== "whole") continue;
@@ -98,70 +98,69 @@ const sallyport = (() => {
   function tick() {
     for (const t of $$("time[datetime]:not([data-exact])")) {
       const then = Date.parse(t.dateTime);
-      if (then) t.textContent = ago(then);
+      if (then) t.textContent = formatAge(then);
     }
-    for (const text of $$(".prose.long")) measured.observe(text); // again is nothing
+    for (const text of $$(".prose.long")) overflow.observe(text); // again is nothing
     for (const f of ticks) f();
   }
 
   // ── live events ──────────────────────────────────────────────────────────
-  // One stream a page. A browser has few connections to one server, so a page
-  // that nobody looks at lets go of its own, unless it says that it must not.
+  // One stream per page. Browsers limit connections per server, so a hidden page closes its
+  // stream unless keepConnected is set.
   const page = document.body.dataset.page;
   const listeners = {};
-  let stream, resting;
-  const keep = () => sallyport.awake;
+  let stream, disconnectTimer;
+  const keep = () => sallyport.keepConnected;
 
-  // live calls back with the data of each event of a kind; see /api/v1/events.
-  // "ready" and "reload" say that what is shown must be read again; "lost",
-  // that the stream broke.
+  // live calls f with the data of each event of a kind; see /api/v1/events. After "ready"
+  // and "reload", the page must reload its data; "lost" reports a broken stream.
   function live(kind, f) {
     (listeners[kind] ??= []).push(f);
-    if (stream) hear(kind);
+    if (stream) subscribe(kind);
   }
 
-  const tell = (kind, data) => { for (const f of listeners[kind] || []) Promise.resolve(f(data)).catch(() => {}); };
-  const heard = new Set();
-  function hear(kind) {
-    if (heard.has(kind) || kind === "lost") return;
-    heard.add(kind);
-    stream.addEventListener(kind, (e) => tell(kind, JSON.parse(e.data)));
+  const dispatch = (kind, data) => { for (const f of listeners[kind] || []) Promise.resolve(f(data)).catch(() => {}); };
+  const subscribed = new Set();
+  function subscribe(kind) {
+    if (subscribed.has(kind) || kind === "lost") return;
+    subscribed.add(kind);
+    stream.addEventListener(kind, (e) => dispatch(kind, JSON.parse(e.data)));
   }
 
-  function listen() {
-    clearTimeout(resting);
+  function connect() {
+    clearTimeout(disconnectTimer);
     if (stream) return;
     stream = new EventSource("/api/v1/events");
-    heard.clear();
-    for (const kind of Object.keys(listeners)) hear(kind);
-    stream.onerror = () => tell("lost");
+    subscribed.clear();
+    for (const kind of Object.keys(listeners)) subscribe(kind);
+    stream.onerror = () => dispatch("lost");
   }
 
-  function rest() {
+  function disconnect() {
     if (!stream || keep()) return;
     stream.close();
     stream = undefined;
   }
 
-  // ── how many wait ────────────────────────────────────────────────────────
+  // ── pending count ────────────────────────────────────────────────────────
   const title = document.title;
-  let counting;
-  async function count() {
-    counting = undefined;
+  let countTimer;
+  async function updateCount() {
+    countTimer = undefined;
     const { calls, requests } = await call("GET", "/inbox/count");
     const n = calls + requests;
     document.title = (n ? `(${n}) ` : "") + title;
     for (const badge of $$("[data-count]")) { badge.textContent = n; badge.hidden = n === 0; }
-    tell("counted", n);
+    dispatch("counted", n);
   }
-  const countSoon = () => { counting ??= setTimeout(() => count().catch(() => {}), 300); };
+  const countSoon = () => { countTimer ??= setTimeout(() => updateCount().catch(() => {}), 300); };
 
   // ── forms ────────────────────────────────────────────────────────────────
-  const out = (root, name, text) => { $(`[data-out=${name}]`, root).textContent = text; root.hidden = false; };
+  const showOutput = (root, name, text) => { $(`[data-out=${name}]`, root).textContent = text; root.hidden = false; };
 
-  // renew fetches a list of this page anew; what stands around it, such as a
-  // secret that is shown once, stays.
-  async function renew(id) {
+  // reloadPart reloads one list. The rest of the page stays, such as a secret that is shown
+  // once.
+  async function reloadPart(id) {
     await htmx.ajax("GET", location.pathname, { target: "#" + id, select: "#" + id, swap: "outerMorph" });
     tick();
   }
@@ -171,7 +170,7 @@ const sallyport = (() => {
   const changed = (f) => f.selectedOptions ? !f.selectedOptions[0]?.defaultSelected : f.type === "checkbox" ? f.checked !== f.defaultChecked : f.value !== f.defaultValue;
   const pairs = (text) => Object.fromEntries(text.split("\n").filter((l) => l.trim()).map((l) => [l.split(":")[0].trim(), l.split(":").slice(1).join(":").trim()]));
 
-  // json keeps an error of the form's own words.
+  // parseJSON reports errors in terms of the form.
   function json(text) {
     try { return JSON.parse(text); } catch (e) { throw new Error("The settings are not valid JSON: " + e.message); }
   }
@@ -182,18 +181,19 @@ const sallyport = (() => {
     return to;
   }
 
-  // at is the address of a part of a page, which is loaded also from itself.
+  // at returns the URL of a section of a page, or true to reload if the page is already
+  // open.
   function at(path, part) {
     if (location.pathname !== path) return path + "#" + part;
     history.replaceState(null, "", "#" + part);
     return true;
   }
 
-  const spell = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
+  const escapeInvisible = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
 
-  // blame shows an error of a form: beside the field that it names, if the form
-  // has such a one, which is given the focus unless somebody is elsewhere.
-  function blame(form, e, focus = true) {
+  // showError shows an error next to the field that it names, or else at the end of the
+  // form, and focuses the field.
+  function showError(form, e, focus = true) {
     const name = (e.field || "").split("/")[1], field = name && form.elements[name];
     const box = $(":scope > .error, .error", form);
     if (!box.home) box.before(box.home = document.createComment("")); // where it stands unless it is beside a field
@@ -208,7 +208,7 @@ const sallyport = (() => {
     if (focus) field.focus();
   }
 
-  function forgive(form) {
+  function clearErrors(form) {
     const box = $(".error", form);
     if (box) box.hidden = true;
     box?.home?.after(box);
@@ -216,7 +216,7 @@ const sallyport = (() => {
   }
 
   async function submit(form, button) {
-    forgive(form);
+    clearErrors(form);
     button.disabled = true;
     try {
       const values = Object.fromEntries([...new FormData(form)].filter(([, v]) => v !== ""));
@@ -225,19 +225,18 @@ const sallyport = (() => {
       else if (next === nothing) button.disabled = false;
       else if (next) location.reload();
       else form.reset();
-    } catch (e) { blame(form, e); }
+    } catch (e) { showError(form, e); }
     button.disabled = false;
   }
 
   // ── buttons ──────────────────────────────────────────────────────────────
   const presses = {
-    // copy puts a text of the page on the clipboard: that of the element whose
-    // id the button names.
+    // copy copies the text of the element whose ID is in data-of.
     async copy(button) {
       await navigator.clipboard.writeText(document.getElementById(button.dataset.of).textContent);
       notice("Copied");
     },
-    // whole opens a long text, which takes the focus of its button.
+    // whole expands a long text and moves the focus to it.
     whole(button) {
       const text = button.previousElementSibling;
       for (const box of [text, button.closest("pre")]) box?.classList.add("whole");
@@ -251,8 +250,8 @@ const sallyport = (() => {
     },
   };
 
-  async function press(button) {
-    if (!(await sure(button))) return;
+  async function callAPI(button) {
+    if (!(await confirmed(button))) return;
     const [method, path] = button.dataset.call.split(" ");
     button.disabled = true;
     try {
@@ -265,7 +264,7 @@ const sallyport = (() => {
     button.disabled = false;
   }
 
-  async function pressed(button) {
+  async function runAction(button) {
     button.disabled = true;
     try { await presses[button.dataset.press](button); } catch (e) { notice(e.message); }
     button.disabled = false;
@@ -274,8 +273,8 @@ const sallyport = (() => {
   document.addEventListener("click", (e) => {
     const b = e.target.closest("button");
     if (!b) return;
-    if (b.dataset.call) press(b);
-    else if (b.dataset.press) pressed(b);
+    if (b.dataset.call) callAPI(b);
+    else if (b.dataset.press) runAction(b);
   });
 
   document.addEventListener("submit", (e) => {
@@ -298,14 +297,14 @@ const sallyport = (() => {
     live("invocation", countSoon);
     live("policy", countSoon);
     live("ended", () => location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search)));
-    listen();
-    document.addEventListener("visibilitychange", () => { if (document.hidden) resting = setTimeout(rest, 5000); else listen(); });
+    connect();
+    document.addEventListener("visibilitychange", () => { if (document.hidden) disconnectTimer = setTimeout(disconnect, 5000); else connect(); });
     addEventListener("pagehide", () => { stream?.close(); stream = undefined; });
-    addEventListener("pageshow", (e) => { if (e.persisted) listen(); });
+    addEventListener("pageshow", (e) => { if (e.persisted) connect(); });
   });
 
   return {
-    $, $$, KEY, page, call, notice, remember, ask, sure, exact, ago, clock, tick, ticks, live, countSoon, out, renew, forms, presses,
-    nothing, changed, pairs, json, webPage, at, spell, blame, forgive, awake: false,
+    $, $$, KEY, page, call, notice, remember, ask, confirmed, formatTime, formatAge, formatRemaining, tick, ticks, live, countSoon, showOutput, reloadPart, forms, presses,
+    nothing, changed, pairs, json, webPage, at, escapeInvisible, showError, clearErrors, keepConnected: false,
   };
 })();

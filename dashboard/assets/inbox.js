@@ -1,7 +1,7 @@
 "use strict";
-// Calls that wait for a person: the inbox, and the page of one call.
+// Pending calls: the inbox, and the page of a single call.
 (() => {
-  const { $, $$, call, notice, ask, exact, clock, tick, live, countSoon, page } = sallyport;
+  const { $, $$, call, notice, ask, formatTime, formatRemaining, tick, live, countSoon, page } = sallyport;
   const list = $("#pending");
   if (!list) return;
   const inbox = page === "inbox";
@@ -9,24 +9,24 @@
   const cardOf = (id) => document.getElementById("inv-" + id);
   const requests = () => $$("#requests [data-request]");
 
-  // ── nothing moves under anybody's hands ──────────────────────────────────
-  // Somebody is at work: nothing may come in above.
-  const busy = () => list.contains(document.activeElement) || list.matches(":hover") || $("dialog[open]") || scrollY > 60 || waiting.size > 0;
+  // ── layout stability ────────────────────────────────────────────────────
+  // The user is interacting with the list: do not insert cards above.
+  const busy = () => list.contains(document.activeElement) || list.matches(":hover") || $("dialog[open]") || scrollY > 60 || unseen.size > 0;
 
-  // After something moved that is not the person's doing, keys and clicks
-  // decide nothing for a moment: they were meant for what stood there before.
-  const STILL = 400;
-  let moved = -STILL, settling;
-  function shake() {
-    moved = performance.now();
+  // After a layout shift that the user did not cause, ignore keys and clicks for a moment:
+  // they were meant for the previous content.
+  const PAUSE = 400;
+  let movedAt = -PAUSE, pauseTimer;
+  function pauseInput() {
+    movedAt = performance.now();
     document.body.classList.add("settling");
-    clearTimeout(settling);
-    settling = setTimeout(() => document.body.classList.remove("settling"), STILL);
+    clearTimeout(pauseTimer);
+    pauseTimer = setTimeout(() => document.body.classList.remove("settling"), PAUSE);
   }
 
-  // still does something to the page while what the person looks at stays
-  // where it is: the card that has the focus, or the pointer, or is on top.
-  function still(change) {
+  // keepInPlace changes the page without moving the card that the user is looking at: the
+  // focused, hovered or topmost one.
+  function keepInPlace(change) {
     const at = document.activeElement.closest?.(".card") || $(".card:hover") ||
       (scrollY > 60 && $$(".card").find((c) => c.getBoundingClientRect().bottom > 60));
     const id = at && at.id, top = at && at.getBoundingClientRect().top;
@@ -42,22 +42,22 @@
     if (!res.ok) throw new Error("The gateway returned status " + res.status + ".");
     return document.adoptNode(new DOMParser().parseFromString("<ol>" + await res.text() + "</ol>", "text/html").querySelector("ol"));
   }
-  const fetched = async (path) => [...(await load(path)).children].map(adopt);
+  const fetched = async (path) => [...(await load(path)).children].map(initRow);
   const byIDs = (ids) => fetched("/inbox/cards?" + ids.map((id) => "id=" + encodeURIComponent(id)).join("&"));
 
-  // adopt gives a row of the list what only the script knows of it. What is
-  // left is counted from what the server said: its clock is not ours.
-  function adopt(row) {
+  // initRow adds client state to a row. The time left comes from the server, because the
+  // clocks may differ.
+  function initRow(row) {
     const bar = $("progress", row);
     if (bar) row.end = performance.now() + bar.value * 1000;
-    if (inbox) (row.matches(".gap") ? ends : sight).observe(row);
+    if (inbox) (row.matches(".gap") ? gaps : visibility).observe(row);
     return row;
   }
 
-  // near are the cards in sight, or almost. Only those are kept current by the
-  // second, and only those show params that are long.
+  // near holds the cards in or near the viewport. Only these are updated every second and
+  // load large params.
   const near = new Set();
-  const sight = new IntersectionObserver((entries) => {
+  const visibility = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
       near[isIntersecting ? "add" : "delete"](target);
       if (isIntersecting && $("[data-partial]", target)) refresh(target.dataset.id, true);
@@ -65,13 +65,12 @@
     tick();
   }, { rootMargin: "1200px 0px" });
 
-  // swap puts a card in the place of the one that stands there, which keeps
-  // the focus and at least its height.
-  function swap(card, fresh) {
+  // replaceCard replaces a card, keeping the focus and at least the height.
+  function replaceCard(card, fresh) {
     const focused = card.contains(document.activeElement), height = card.offsetHeight, partial = $("[data-partial]", card);
-    still(() => {
+    keepInPlace(() => {
       if (!partial) fresh.style.minHeight = height + "px";
-      sight.unobserve(card);
+      visibility.unobserve(card);
       near.delete(card);
       card.replaceWith(fresh);
       if (focused) fresh.focus({ preventScroll: true });
@@ -79,9 +78,8 @@
     tick();
   }
 
-  // refresh brings a card up to date where it stands. It stays, decided or
-  // not, until the page is loaded again; one that did not change is left alone,
-  // as somebody may be writing on it.
+  // refresh updates a card in place. Decided cards stay until the page is reloaded;
+  // unchanged cards are not replaced, because the user may be typing.
   const refreshing = new Map(); // to whether it changed again meanwhile
   async function refresh(id, whole) {
     if (!cardOf(id)) return;
@@ -93,13 +91,13 @@
       do {
         refreshing.set(id, false);
         const [fresh] = await fetched("/inbox/" + encodeURIComponent(id)), card = cardOf(id);
-        if (card && fresh && (whole || fresh.dataset.status !== card.dataset.status)) swap(card, fresh);
+        if (card && fresh && (whole || fresh.dataset.status !== card.dataset.status)) replaceCard(card, fresh);
       } while (refreshing.get(id));
     } finally { refreshing.delete(id); }
     count();
   }
 
-  // recheck does so for many cards.
+  // recheck refreshes several cards.
   async function recheck(cards) {
     const ids = cards.map((c) => c.dataset.id);
     if (!inbox) return Promise.all(ids.map(async (id) => {
@@ -109,7 +107,7 @@
     for (let i = 0; i < ids.length; i += PART) {
       for (const fresh of await byIDs(ids.slice(i, i + PART))) {
         const card = cardOf(fresh.dataset.id);
-        if (card && card.dataset.status !== fresh.dataset.status) swap(card, fresh);
+        if (card && card.dataset.status !== fresh.dataset.status) replaceCard(card, fresh);
       }
     }
   }
@@ -120,7 +118,7 @@
       if (!box) continue;
       const left = Math.max(0, (card.end - performance.now()) / 1000);
       $("progress", box).value = left;
-      $("span", box).textContent = left > 0 ? clock(left) : "expired";
+      $("span", box).textContent = left > 0 ? formatRemaining(left) : "expired";
       box.classList.toggle("soon", left < 60);
       if (left > 0 || performance.now() < (card.asked || 0)) continue;
       card.asked = performance.now() + 3000;
@@ -128,7 +126,7 @@
     }
   });
 
-  // Whether anybody waits for the answer changes without an event.
+  // There is no event for a caller that stops waiting, so poll.
   setInterval(async () => {
     const ids = [...(inbox ? near : $$(".card", list))].filter((c) => c.dataset.status === "pending").slice(0, 2 * PART).map((c) => c.dataset.id);
     if (document.hidden || !ids.length) return;
@@ -139,23 +137,22 @@
     }
   }, 10000);
 
-  // ── a list without end ───────────────────────────────────────────────────
-  // Rows of the list are cards, and gaps: the last one stands for all calls
-  // that were not fetched yet, others for cards that were let go of, far from
-  // the window, with their height.
+  // ── infinite scrolling ──────────────────────────────────────────────────
+  // Rows are cards or gaps. The last gap stands for the calls not loaded yet; other gaps
+  // replace unloaded cards far from the viewport and keep their height.
   const ROOM = 100; // cards; more are let go of
-  const ends = new IntersectionObserver((entries) => {
-    for (const { target, isIntersecting } of entries) if (isIntersecting) fill(target).catch(() => {});
+  const gaps = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) if (isIntersecting) loadGap(target).catch(() => {});
   }, { rootMargin: "1500px 0px" });
 
-  // fill puts cards in the place of a gap.
-  function fill(gap) {
+  // loadGap replaces a gap with its cards.
+  function loadGap(gap) {
     gap.filling ??= (async () => {
       try {
         const rows = await (gap.ids ? byIDs(gap.ids) : fetched("/inbox/more?cursor=" + encodeURIComponent(gap.dataset.next)));
-        still(() => gap.replaceWith(...rows.filter((r) => !cardOf(r.dataset.id))));
+        keepInPlace(() => gap.replaceWith(...rows.filter((r) => !cardOf(r.dataset.id))));
         tick();
-        thin();
+        unloadDistant();
       } catch (e) {
         gap.filling = undefined;
         throw e;
@@ -164,9 +161,8 @@
     return gap.filling;
   }
 
-  // thin lets go of what is far from the window, as long as nobody is at work
-  // in it.
-  function thin() {
+  // unloadDistant replaces cards far from the viewport with gaps, except those in use.
+  function unloadDistant() {
     const rows = [...list.children];
     let there = rows.filter((r) => r.matches(".card")).length;
     if (there <= ROOM) return;
@@ -183,78 +179,78 @@
       there -= run.length;
       runs.push({ run, height: run.at(-1).getBoundingClientRect().bottom - run[0].getBoundingClientRect().top });
     }
-    if (runs.length) still(() => runs.forEach(({ run, height }) => close(run, height)));
+    if (runs.length) keepInPlace(() => runs.forEach(({ run, height }) => collapse(run, height)));
   }
 
-  function close(run, height) {
+  function collapse(run, height) {
     const gap = document.createElement("li");
     gap.className = "gap";
     gap.ids = run.map((c) => c.dataset.id);
     gap.style.height = height + "px";
     run[0].before(gap);
-    for (const c of run) { sight.unobserve(c); near.delete(c); c.remove(); }
-    ends.observe(gap);
+    for (const c of run) { visibility.unobserve(c); near.delete(c); c.remove(); }
+    gaps.observe(gap);
   }
   const closed = () => $$(".gap", list).flatMap((g) => g.ids || []);
 
-  // ── what comes in ────────────────────────────────────────────────────────
-  const waiting = new Set(); // ids that came while somebody was at work in the list
-  const coming = new Set();
-  const landing = new Set(); // ids whose cards are being fetched; what is decided meanwhile leaves
+  // ── new calls ───────────────────────────────────────────────────────────
+  const unseen = new Set(); // ids that came while somebody was at work in the list
+  const arrivals = new Set();
+  const loading = new Set(); // ids whose cards are being fetched; what is decided meanwhile leaves
   let soon;
 
   function count() {
     countSoon();
     if (!inbox) return;
-    $("#empty").hidden = list.children.length + waiting.size + requests().length > 0;
+    $("#empty").hidden = list.children.length + unseen.size + requests().length > 0;
     const fresh = $("#fresh");
-    fresh.hidden = waiting.size === 0;
-    fresh.textContent = waiting.size === 1 ? "1 new call · Show" : `${waiting.size} new calls · Show`;
+    fresh.hidden = unseen.size === 0;
+    fresh.textContent = unseen.size === 1 ? "1 new call · Show" : `${unseen.size} new calls · Show`;
   }
 
-  function arrived(id) {
-    if (cardOf(id) || waiting.has(id) || landing.has(id) || closed().includes(id)) return;
-    coming.add(id);
-    soon ??= setTimeout(() => land().catch(() => {}), 60);
+  function queueArrival(id) {
+    if (cardOf(id) || unseen.has(id) || loading.has(id) || closed().includes(id)) return;
+    arrivals.add(id);
+    soon ??= setTimeout(() => loadArrivals().catch(() => {}), 60);
   }
 
   const newestFirst = (ids) => [...ids].sort().reverse(); // ids begin with a time
 
-  // land takes in what came within a moment, and says so.
-  async function land() {
+  // loadArrivals loads the calls that arrived since the last batch and announces them.
+  async function loadArrivals() {
     soon = undefined;
-    const ids = newestFirst(coming);
-    coming.clear();
-    for (const id of ids) landing.add(id);
+    const ids = newestFirst(arrivals);
+    arrivals.clear();
+    for (const id of ids) loading.add(id);
     const all = ids.length <= PART && await byIDs(ids).catch(() => {});
-    const left = new Set(ids.filter((id) => landing.delete(id)));
+    const left = new Set(ids.filter((id) => loading.delete(id)));
     const cards = all && all.filter((c) => left.has(c.dataset.id) && c.dataset.status === "pending" && !cardOf(c.dataset.id));
-    if (cards && !busy()) onTop(cards);
-    else for (const id of cards ? cards.map((c) => c.dataset.id) : left) waiting.add(id);
+    if (cards && !busy()) addToTop(cards);
+    else for (const id of cards ? cards.map((c) => c.dataset.id) : left) unseen.add(id);
     count();
-    say(cards || [], cards ? cards.length : left.size);
+    announce(cards || [], cards ? cards.length : left.size);
   }
 
-  function onTop(cards) {
+  function addToTop(cards) {
     if (!cards.length) return;
-    still(() => list.prepend(...cards));
-    if (list.children.length > cards.length) shake();
+    keepInPlace(() => list.prepend(...cards));
+    if (list.children.length > cards.length) pauseInput();
     tick();
-    thin();
+    unloadDistant();
   }
 
-  function say(cards, n) {
+  function announce(cards, n) {
     if (!n) return;
     const what = cards.length === 1 ? `1 new pending call: ${cards[0].dataset.what}, requested by ${cards[0].dataset.asker}` : n === 1 ? "1 new pending call" : `${n} new pending calls`;
     $("#news").textContent = what;
-    if (cards.length === 1) notifyOf("Approval required: " + cards[0].dataset.what, `Requested by ${cards[0].dataset.asker}. Risk: ${cards[0].dataset.risk}.`, cards[0].dataset.id);
-    else notifyOf(what, "", "");
+    if (cards.length === 1) showNotification("Approval required: " + cards[0].dataset.what, `Requested by ${cards[0].dataset.asker}. Risk: ${cards[0].dataset.risk}.`, cards[0].dataset.id);
+    else showNotification(what, "", "");
   }
 
   async function showFresh() {
     if ("older" in list.dataset) { location.assign("/"); return; }
-    const ids = newestFirst(waiting);
-    waiting.clear();
+    const ids = newestFirst(unseen);
+    unseen.clear();
     $("#fresh").hidden = true;
     try {
       if (ids.length <= PART) {
@@ -262,57 +258,56 @@
         list.prepend(...cards);
       } else list.replaceChildren(...await fetched("/inbox/more"));
     } catch (e) {
-      for (const id of ids) waiting.add(id);
+      for (const id of ids) unseen.add(id);
       notice("Could not load the new calls. " + e.message);
     }
     scrollTo(0, 0);
-    shake();
+    pauseInput();
     const first = $(".card", list);
     if (first) focusOn(first);
     tick();
-    thin();
+    unloadDistant();
     count();
   }
 
-  // renewRequests brings the requests for grants up to date, once nobody is at
-  // work in them.
+  // renewRequests reloads the requests once the user is not interacting with them.
   let later;
-  const asking = () => $("#requests").matches(":hover, :focus-within, :has(details[open])") || $("dialog[open]");
+  const requestsInUse = () => $("#requests").matches(":hover, :focus-within, :has(details[open])") || $("dialog[open]");
   async function renewRequests() {
     clearTimeout(later);
-    const fresh = !asking() && await load("/inbox/requests");
-    if (!fresh || asking()) { // somebody may have come to them meanwhile
+    const fresh = !requestsInUse() && await load("/inbox/requests");
+    if (!fresh || requestsInUse()) { // somebody may have come to them meanwhile
       clearTimeout(later);
       later = setTimeout(() => renewRequests().catch(() => {}), 2000);
       return;
     }
     const known = new Set(requests().map((r) => r.dataset.request));
-    still(() => $("#requests").replaceWith(...fresh.children));
+    keepInPlace(() => $("#requests").replaceWith(...fresh.children));
     const news = requests().filter((r) => !known.has(r.dataset.request));
-    if (news.length) { shake(); $("#news").textContent = `${news[0].dataset.asks || "Grant requested"}: ${news[0].dataset.what}`; }
+    if (news.length) { pauseInput(); $("#news").textContent = `${news[0].dataset.asks || "Grant requested"}: ${news[0].dataset.what}`; }
     tick();
     count();
   }
 
-  // resync makes up for events that were lost.
+  // resync reloads state after missed events.
   async function resync(all) {
     renewRequests().catch(() => {});
     const { items } = await call("GET", "/api/v1/invocations?status=pending&limit=100");
     const pending = new Set(items.map((inv) => inv.id)), last = items.at(-1)?.id || "";
     const cards = $$(".card[data-status=pending], .card[data-status=approved], .card[data-status=executing]", list);
     const first = newestFirst(cards.map((c) => c.dataset.id))[0] || "";
-    for (const id of pending) if (!cardOf(id) && (id > first || !first)) arrived(id);
-    for (const id of waiting) if (id >= last && !pending.has(id)) waiting.delete(id);
+    for (const id of pending) if (!cardOf(id) && (id > first || !first)) queueArrival(id);
+    for (const id of unseen) if (id >= last && !pending.has(id)) unseen.delete(id);
     await recheck(cards.filter((c) => all || (c.dataset.id >= last && !pending.has(c.dataset.id))));
     count();
   }
 
   // ── the connection ───────────────────────────────────────────────────────
-  let known = false, silence;
+  let known = false, lostTimer;
   function connected(yes) {
     const box = $("#live"), banner = $("#lost");
-    clearTimeout(silence);
-    silence = undefined;
+    clearTimeout(lostTimer);
+    lostTimer = undefined;
     if (box) { box.dataset.state = yes ? "on" : "off"; box.textContent = yes ? "live" : known ? "reconnecting" : "connecting"; }
     if (banner && yes) banner.hidden = true;
   }
@@ -324,68 +319,68 @@
   });
   live("reload", () => (inbox ? resync(true) : recheck($$(".card[data-id]"))));
   live("lost", () => {
-    if (silence) return;
+    if (lostTimer) return;
     connected(false);
-    silence = setTimeout(() => {
+    lostTimer = setTimeout(() => {
       if (!$("#lost")) return;
       $("#lost").textContent = "Connection to the gateway lost. This page may be out of date, and you cannot approve or deny calls until the connection is restored.";
       $("#lost").hidden = false;
     }, 2500);
   });
   live("invocation", (inv) => {
-    if (inbox && inv.status === "pending") return arrived(inv.id);
-    coming.delete(inv.id);
-    landing.delete(inv.id);
-    if (waiting.delete(inv.id)) count();
+    if (inbox && inv.status === "pending") return queueArrival(inv.id);
+    arrivals.delete(inv.id);
+    loading.delete(inv.id);
+    if (unseen.delete(inv.id)) count();
     const card = cardOf(inv.id);
     if (card && card.dataset.status !== inv.status) return refresh(inv.id);
   });
   live("policy", () => inbox && renewRequests());
 
   // ── notifications of the desktop ─────────────────────────────────────────
-  const BELL = "sallyport-notify", bell = $("#notify");
-  const rings = () => "Notification" in window && Notification.permission === "granted" && localStorage.getItem(BELL) === "on";
-  function paintBell() {
-    if (!bell || !("Notification" in window)) return;
-    bell.hidden = false;
-    bell.setAttribute("aria-checked", String(rings()));
-    sallyport.awake = rings(); // also while nobody looks at the page
+  const NOTIFY = "sallyport-notify", notifyButton = $("#notify");
+  const notificationsOn = () => "Notification" in window && Notification.permission === "granted" && localStorage.getItem(NOTIFY) === "on";
+  function renderNotifyButton() {
+    if (!notifyButton || !("Notification" in window)) return;
+    notifyButton.hidden = false;
+    notifyButton.setAttribute("aria-checked", String(notificationsOn()));
+    sallyport.keepConnected = notificationsOn(); // also while nobody looks at the page
   }
-  async function turnBell() {
-    const on = !rings();
+  async function toggleNotifications() {
+    const on = !notificationsOn();
     if (on && await Notification.requestPermission() !== "granted") notice("Your browser blocks notifications from this site. Allow them in the site settings of your browser.");
-    localStorage.setItem(BELL, on ? "on" : "off");
-    paintBell();
+    localStorage.setItem(NOTIFY, on ? "on" : "off");
+    renderNotifyButton();
   }
-  function notifyOf(title, body, id) {
-    if (!rings() || (document.hasFocus() && !document.hidden)) return;
+  function showNotification(title, body, id) {
+    if (!notificationsOn() || (document.hasFocus() && !document.hidden)) return;
     const note = new Notification(title, { body, tag: id || "sallyport-many" });
-    note.onclick = () => { window.focus(); note.close(); jump(id).catch(() => {}); };
+    note.onclick = () => { window.focus(); note.close(); openCall(id).catch(() => {}); };
   }
-  async function jump(id) {
-    if (waiting.size) await showFresh();
+  async function openCall(id) {
+    if (unseen.size) await showFresh();
     if (!id) return;
     if (!cardOf(id)) { location.assign("/invocations/" + encodeURIComponent(id)); return; }
-    shake();
+    pauseInput();
     focusOn(cardOf(id));
   }
 
   // ── decisions ────────────────────────────────────────────────────────────
-  // They bind to what was shown.
-  const seen = (card) => ({ params_hash: card.dataset.paramsHash, tool_hash: card.dataset.toolHash });
+  // A decision carries the hashes of what was shown.
+  const shownHashes = (card) => ({ params_hash: card.dataset.paramsHash, tool_hash: card.dataset.toolHash });
 
-  function blamed(card, text) {
+  function showCardError(card, text) {
     const error = $(".error", card);
     error.textContent = text;
     error.hidden = false;
   }
-  const enabled = (card, yes) => { $$("button", card).forEach((b) => { b.disabled = !yes; }); };
+  const setEnabled = (card, yes) => { $$("button", card).forEach((b) => { b.disabled = !yes; }); };
 
-  async function decide(card, verb, body, shown = seen(card)) {
+  async function decide(card, verb, body, shown = shownHashes(card)) {
     const id = card.dataset.id;
     $(".error", card).hidden = true;
     const focus = card.contains(document.activeElement);
-    enabled(card, false);
+    setEnabled(card, false);
     if (focus) card.focus({ preventScroll: true });
     try {
       await call("POST", `/api/v1/invocations/${encodeURIComponent(id)}/${verb}`, { ...shown, ...body });
@@ -393,8 +388,8 @@
     } catch (e) {
       const now = cardOf(id);
       if (now && $(".error", now)) {
-        enabled(now, true);
-        blamed(now, e.status ? e.message : "The gateway did not respond, so your decision may not have been saved. Check this call again when the connection is restored.");
+        setEnabled(now, true);
+        showCardError(now, e.status ? e.message : "The gateway did not respond, so your decision may not have been saved. Check this call again when the connection is restored.");
       }
       if (e.code === "tool_unreviewed" || (e.status !== 409 && e.status !== 410)) return;
       notice(e.message);
@@ -403,7 +398,7 @@
   }
 
   async function approve(card, grant) {
-    const shown = seen(card);
+    const shown = shownHashes(card);
     if (card.dataset.risk === "danger") {
       const often = grant ? "It runs now and for every later call that the grant covers." : "It runs once with the params shown.";
       const sure = await ask("Approve a destructive call?", `${card.dataset.what}, requested by ${card.dataset.asker}, may delete or overwrite data permanently. ${often}`, "Approve", "danger");
@@ -412,31 +407,31 @@
     decide(card, "approve", grant ? { mode: "grant", grant } : {}, shown);
   }
 
-  function denying(card, yes) {
+  function toggleReason(card, yes) {
     $(".buttons", card).hidden = yes;
     $(".reason", card).hidden = !yes;
     if (yes) $(".reason input", card).focus(); else $("[data-decide=deny]", card).focus();
   }
 
-  // terms reads what a form says of a grant; what is left empty is left out.
-  function terms(form) {
+  // grantTerms reads the terms of a grant from a form, without empty fields.
+  function grantTerms(form) {
     const { scope, max_calls: calls, expires_in: span, unreviewed } = Object.fromEntries(new FormData(form));
     const pin = new FormData(form).getAll("pin");
     return { scope, ...(calls && { max_calls: Number(calls) }), ...(span && { expires_in: span }), ...(pin.length && { pin }), ...(unreviewed && { unreviewed: true }) };
   }
 
-  // sentence says what the grant of a form would let through.
-  function sentence(form) {
-    const { scope, max_calls: n, expires_in: span } = terms(form);
+  // describeGrant shows which calls the grant would allow.
+  function describeGrant(form) {
+    const { scope, max_calls: n, expires_in: span } = grantTerms(form);
     const which = n ? `The next ${n === 1 ? "call" : n + " calls"}` : "All calls";
     const where = scope === "organization" ? "in every session of the organization" : "in this session";
-    const until = span ? "until " + exact(Math.ceil((Date.now() + parseInt(span, 10) * 3600e3) / 60e3) * 60e3) : "until the grant is revoked";
+    const until = span ? "until " + formatTime(Math.ceil((Date.now() + parseInt(span, 10) * 3600e3) / 60e3) * 60e3) : "until the grant is revoked";
     const pins = $$("[name=pin]:checked", form).map((p) => p.closest("label").innerText.trim());
     const what = pins.length ? `where ${pins.join(" and ")}` : "with any params";
     $("[data-sentence]", form).textContent = `${which} to ${form.closest(".card").dataset.what} ${where} ${what} will run without approval ${until}. This call runs now.`;
   }
 
-  async function offer(details) {
+  async function openGrantForm(details) {
     const card = details.closest(".card");
     if (!details.loaded) {
       details.loaded = true;
@@ -444,18 +439,18 @@
         details.append(...(await load(`/inbox/${encodeURIComponent(card.dataset.id)}/grant`)).children);
       } catch (e) {
         details.loaded = details.open = false;
-        blamed(card, "Could not load the form. " + e.message);
+        showCardError(card, "Could not load the form. " + e.message);
       }
     }
     const form = $("form", details);
     if (!form) return;
-    sentence(form);
+    describeGrant(form);
     if (details.open) $("select", form).focus();
   }
 
-  // wide says what is wide about the grant that a request's form would make.
-  function wide(card, form) {
-    const { scope, max_calls: calls, expires_in: span } = terms(form), said = [];
+  // grantWarnings lists what is broad about a grant.
+  function grantWarnings(card, form) {
+    const { scope, max_calls: calls, expires_in: span } = grantTerms(form), said = [];
     if ("any" in card.dataset) said.push("Every non-destructive tool runs without approval, including tools added later.");
     if (!calls) said.push("The number of calls is not limited.");
     if (!span && "endless" in card.dataset) said.push("The grant never expires.");
@@ -463,23 +458,23 @@
     return said;
   }
 
-  async function answer(form) {
+  async function submitRequest(form) {
     const card = form.closest("[data-request]"), verb = form.dataset.verdict;
-    const said = verb === "approve" ? wide(card, form) : [];
+    const said = verb === "approve" ? grantWarnings(card, form) : [];
     if (said.length && !(await ask("Create a broad grant?", said.join(" "), "Approve grant"))) return;
     $(".error", card).hidden = true;
-    enabled(card, false);
-    const body = verb === "approve" ? terms(form) : form.reason.value ? { reason: form.reason.value } : {};
+    setEnabled(card, false);
+    const body = verb === "approve" ? grantTerms(form) : form.reason.value ? { reason: form.reason.value } : {};
     try {
       await call("POST", `/api/v1/grant-requests/${encodeURIComponent(card.dataset.request)}/${verb}`, body);
       notice((verb === "approve" ? "Grant approved: " : "Grant denied: ") + card.dataset.what);
       const next = card.nextElementSibling || card.previousElementSibling;
       card.remove();
-      if (next?.matches(".card")) { shake(); next.focus({ preventScroll: true }); }
+      if (next?.matches(".card")) { pauseInput(); next.focus({ preventScroll: true }); }
       count();
     } catch (e) {
-      enabled(card, true);
-      blamed(card, e.status ? e.message : "The gateway did not respond. Check this request again when the connection is restored.");
+      setEnabled(card, true);
+      showCardError(card, e.status ? e.message : "The gateway did not respond. Check this request again when the connection is restored.");
       if (e.status === 409 || e.status === 410) { $$("details", card).forEach((d) => d.remove()); notice(e.message); }
     }
   }
@@ -499,52 +494,51 @@
   }
 
   const rows = () => [...requests(), ...list.children];
-  async function step(by) {
+  async function moveFocus(by) {
     const all = rows(), now = document.activeElement.closest(".card");
     let at = all.indexOf(now);
     at = at < 0 ? all.findIndex((r) => r.matches(".card") && r.getBoundingClientRect().bottom > 80) : at + by;
     if (all[at]?.matches(".gap")) {
       const before = all[at - 1], after = all[at + 1];
-      await fill(all[at]);
+      await loadGap(all[at]);
       const filled = by > 0 ? before?.nextElementSibling : after ? after.previousElementSibling : list.lastElementChild;
       if (filled?.matches(".card")) focusOn(filled);
     } else if (all[at]) focusOn(all[at]);
   }
 
-  // The card that keys are for: it has the focus, is whole, waits, and has not
-  // just moved.
-  function ready() {
+  // focusedCard returns the card that keys apply to: focused, pending and not just moved.
+  function focusedCard() {
     const card = document.activeElement.closest(".card");
-    return card && card.dataset.status === "pending" && performance.now() - moved > STILL ? card : undefined;
+    return card && card.dataset.status === "pending" && performance.now() - movedAt > PAUSE ? card : undefined;
   }
   const usable = (b) => b && !b.disabled && b.checkVisibility();
 
   const keys = {
-    j: () => step(1), k: () => step(-1),
+    j: () => moveFocus(1), k: () => moveFocus(-1),
     a(card) {
       if (!card) return;
       if (usable($("[data-decide=approve]", card))) approve(card);
-      else if (card.dataset.request) open($("details:has([data-verdict=approve])", card));
+      else if (card.dataset.request) openDetails($("details:has([data-verdict=approve])", card));
     },
     d(card) {
       if (!card) return;
-      if (usable($("[data-decide=deny]", card))) denying(card, true);
-      else if (card.dataset.request) open($("details:has([data-verdict=deny])", card));
+      if (usable($("[data-decide=deny]", card))) toggleReason(card, true);
+      else if (card.dataset.request) openDetails($("details:has([data-verdict=deny])", card));
     },
-    g(card) { if (card) open($("[data-grant]", card)); },
-    n() { if (waiting.size) showFresh(); },
+    g(card) { if (card) openDetails($("[data-grant]", card)); },
+    n() { if (unseen.size) showFresh(); },
     "?"() { $("#keys")?.showModal(); },
   };
-  function open(details) {
+  function openDetails(details) {
     if (!details) return;
     details.open = true;
     $("select, input", details)?.focus();
   }
 
-  function leave(field) {
+  function closeForm(field) {
     const card = field.closest(".card"), details = field.closest("details");
     if (!card) return false;
-    if (field.closest(".reason")) denying(card, false);
+    if (field.closest(".reason")) toggleReason(card, false);
     else if (details) details.open = false;
     card.focus({ preventScroll: true });
     return true;
@@ -553,14 +547,14 @@
   document.addEventListener("keydown", (e) => {
     if (e.defaultPrevented || e.isComposing || e.repeat || e.ctrlKey || e.metaKey || e.altKey || $("dialog[open]")) return;
     const at = e.target;
-    if (e.key === "Escape" && at.closest(".card")) { if (leave(at)) e.preventDefault(); return; }
+    if (e.key === "Escape" && at.closest(".card")) { if (closeForm(at)) e.preventDefault(); return; }
     if (at.closest("input, textarea, select, [contenteditable]")) return;
     const own = at.matches(".card"), arrow = { ArrowDown: "j", ArrowUp: "k" }[e.key];
     const key = own && arrow ? arrow : e.key;
     if (own && e.key === "Enter" && $("a.more", at)) { e.preventDefault(); location.assign($("a.more", at).href); return; }
     if (!Object.hasOwn(keys, key) || (e.shiftKey && key !== "?") || (!inbox && key !== "a" && key !== "d" && key !== "g")) return;
     e.preventDefault();
-    Promise.resolve(keys[key](ready())).catch(() => {});
+    Promise.resolve(keys[key](focusedCard())).catch(() => {});
   });
 
   // ── clicks and forms ─────────────────────────────────────────────────────
@@ -569,22 +563,22 @@
     if (!b) return;
     const card = b.closest(".card");
     if (b.dataset.decide === "approve") approve(card);
-    else if (b.dataset.decide === "deny") denying(card, true);
-    else if (b.dataset.decide === "cancel") denying(card, false);
-    else if (b.dataset.decide === "back") leave(b);
+    else if (b.dataset.decide === "deny") toggleReason(card, true);
+    else if (b.dataset.decide === "cancel") toggleReason(card, false);
+    else if (b.dataset.decide === "back") closeForm(b);
     else if (b.dataset.reveal) reveal(b.dataset.reveal).catch((err) => notice(err.message));
     else if (b.id === "fresh") showFresh();
     else if (b.id === "keys-help") keys["?"]();
-    else if (b.id === "notify") turnBell();
+    else if (b.id === "notify") toggleNotifications();
   });
 
   document.addEventListener("toggle", (e) => {
-    if (e.target.matches?.("[data-grant]") && e.target.open) offer(e.target).catch(() => {});
+    if (e.target.matches?.("[data-grant]") && e.target.open) openGrantForm(e.target).catch(() => {});
   }, true);
 
   document.addEventListener("input", (e) => {
     const form = e.target.closest("[data-granting]");
-    if (form) sentence(form);
+    if (form) describeGrant(form);
   });
 
   document.addEventListener("submit", (e) => {
@@ -592,12 +586,12 @@
     if (!form.matches(".reason, [data-granting], [data-verdict]")) return;
     e.preventDefault();
     if (form.matches(".reason")) decide(form.closest(".card"), "deny", form.reason.value ? { reason: form.reason.value } : {});
-    else if ("granting" in form.dataset) approve(form.closest(".card"), terms(form));
-    else answer(form);
+    else if ("granting" in form.dataset) approve(form.closest(".card"), grantTerms(form));
+    else submitRequest(form);
   });
 
-  [...list.children].forEach(adopt);
-  paintBell();
+  [...list.children].forEach(initRow);
+  renderNotifyButton();
   count();
   tick();
 })();

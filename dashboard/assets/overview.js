@@ -1,6 +1,6 @@
 "use strict";
-// The charts. Each is drawn from the table beside it, so that both say the
-// same; new figures are read from the page itself, while somebody looks.
+// Charts. Each is drawn from the table next to it, so that both always match; the page
+// reloads its figures while it is visible.
 (() => {
   const { $, $$, tick } = sallyport;
   const EVERY = 12_000;
@@ -10,8 +10,8 @@
   const style = () => getComputedStyle(document.documentElement);
   const colour = (name) => style().getPropertyValue(name).trim();
 
-  // fill is a colour with a pattern over it, for those who see no difference
-  // between colours. A part that is painted over another must hide it.
+  // fill returns a colour with a pattern, so that series differ without colour. It is
+  // opaque, because series are painted over each other.
   function fill(name, pattern) {
     if (pattern === "plain") return colour(name);
     const scale = devicePixelRatio || 1, size = Math.round(8 * scale);
@@ -39,8 +39,7 @@
   const numbers = (row) => cells(row).slice(1).map((t) => Number(t.replaceAll(",", "")));
 
   const kinds = {
-    // One bar a bucket: its parts lie on each other, so the longest is painted
-    // first.
+    // One stacked bar per bucket. Parts are painted over each other, the longest first.
     modes: {
       parts: [["--c-deny", "dots"], ["--c-held", "lines"], ["--c-allow", "plain"]],
       time: true,
@@ -58,7 +57,7 @@
     },
   };
 
-  // clock is a time of an axis: midnight is the day that begins.
+  // clock formats a time on the axis; midnight shows the date.
   const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
   function clock(seconds) {
@@ -66,7 +65,7 @@
     return (t.getHours() || t.getMinutes() ? hour : day).format(t);
   }
 
-  // reading says the figures of a row in words.
+  // reading returns the figures of a row as text.
   function reading(table, i) {
     const row = rows(table)[i];
     if (!row) return "";
@@ -113,20 +112,19 @@
   }
 
   // ── live ─────────────────────────────────────────────────────────────────
-  // local writes times as the charts do: in the time of who looks.
+  // local formats times in the time zone of the browser, as the charts do.
   const format = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   function local(root) {
     for (const t of $$("time[data-exact]", root)) { t.title ||= t.textContent; t.textContent = format.format(new Date(t.dateTime)); }
   }
 
-  const said = new Map(); // what the server said last of each part
+  const rendered = new Map(); // what the server said last of each part
   const links = (part) => $$("a[href]", part);
 
-  // take puts new figures where the old ones stand. Who has a link in his
-  // focus keeps it.
-  function take(part, fresh) {
-    if (said.get(part.id) === fresh.innerHTML) return false;
-    said.set(part.id, fresh.innerHTML);
+  // replacePart updates the figures of a part and keeps a focused link.
+  function replacePart(part, fresh) {
+    if (rendered.get(part.id) === fresh.innerHTML) return false;
+    rendered.set(part.id, fresh.innerHTML);
     const at = links(part).indexOf(document.activeElement);
     part.replaceChildren(...fresh.childNodes);
     local(part);
@@ -138,10 +136,10 @@
     const res = await fetch(location.pathname + location.search, { credentials: "same-origin" });
     if (!res.ok || res.redirected) return;
     const page = new DOMParser().parseFromString(await res.text(), "text/html");
-    // With the first call there is more to show than there was.
+    // The first call adds sections to the page.
     if (!$("#o-empty", page) !== !$("#o-empty")) { location.reload(); return; }
     for (const box of $$("#o-waits-box, #o-denials-box")) box.hidden = $("#" + box.id, page).hidden;
-    const changed = $$("[data-part]").filter((part) => take(part, page.getElementById(part.id))).map((part) => part.id);
+    const changed = $$("[data-part]").filter((part) => replacePart(part, page.getElementById(part.id))).map((part) => part.id);
     for (const chart of charts) {
       if (changed.includes(chart.table.tBodies[0].id) || !chart.plot) draw(chart);
     }
@@ -149,7 +147,7 @@
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    for (const part of $$("[data-part]")) said.set(part.id, part.innerHTML);
+    for (const part of $$("[data-part]")) rendered.set(part.id, part.innerHTML);
     local(document);
     for (const figure of $$("[data-chart]")) charts.push({ figure, kind: kinds[figure.dataset.chart], table: document.getElementById(figure.dataset.of) });
     const all = () => charts.forEach(draw);

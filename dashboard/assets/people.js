@@ -1,16 +1,16 @@
 "use strict";
 // People, their API keys, and where one is signed in.
 (() => {
-  const { $, call, out, renew, forms, presses } = sallyport;
+  const { $, call, showOutput, reloadPart, forms, presses } = sallyport;
 
   const once = (id, name, text) => {
-    out($(id), name, text);
+    showOutput($(id), name, text);
     $(id).focus();
   };
 
   forms.key = async ({ can, ...v }) => {
     const k = await call("POST", "/api/v1/api-keys", can === "runs" ? { ...v, scope: can } : { ...v, role: can });
-    await renew("key-list");
+    await reloadPart("key-list");
     once("#key-once", "key", k.key);
     return false;
   };
@@ -22,7 +22,7 @@
     const form = $("#role-form");
     form.elements.user.value = button.dataset.user;
     form.elements.role.value = button.dataset.role;
-    out(form, "name", button.dataset.name);
+    showOutput(form, "name", button.dataset.name);
     form.elements.role.focus();
   };
 })();

@@ -1,19 +1,19 @@
 "use strict";
-// Modes, what groups may do, gates, rates, choices and grants.
+// Overrides, group access, gates, rate limits, approval settings and grants.
 (() => {
-  const { $, $$, call, ask, remember, forms, presses, nothing, forgive, tick } = sallyport;
+  const { $, $$, call, ask, remember, forms, presses, nothing, clearErrors, tick } = sallyport;
 
   const lines = (text) => (text || "").split("\n").map((l) => l.trim()).filter(Boolean);
   const keyOf = (source, action) => source === "*" ? "*" : source + ":" + action;
 
-  // part fetches what the server renders of a page.
+  // part fetches a rendered fragment.
   async function part(path, query) {
     const res = await fetch(path + "?" + new URLSearchParams(query), { credentials: "same-origin" });
     return new DOMParser().parseFromString(await res.text(), "text/html").body;
   }
 
   // ── choosing an action ───────────────────────────────────────────────────
-  // Each pair of fields offers the actions of the source that was chosen.
+  // The tool field suggests the tools of the chosen source.
   let lists = 0;
   function pick(box) {
     const source = $("[name=source]", box), action = $("[name=action]", box), form = source.form;
@@ -38,11 +38,11 @@
     form.addEventListener("focusin", offer, { once: true });
   }
 
-  // now shows what is in force of the action that a form is about.
-  const soon = new WeakMap();
-  function now(form) {
-    clearTimeout(soon.get(form));
-    soon.set(form, setTimeout(async () => {
+  // showCurrent shows the current decision for the tool of a form.
+  const timers = new WeakMap();
+  function showCurrent(form) {
+    clearTimeout(timers.get(form));
+    timers.set(form, setTimeout(async () => {
       const { source, action, automation } = form.elements, box = $("[data-now]", form);
       if (!source.value || !action.value) return;
       const question = { key: keyOf(source.value, action.value) + (source.value === "*" ? ":*" : ""), automation: automation.value };
@@ -61,7 +61,7 @@
 
   presses.changeMode = (button) => {
     const { key, mode, automation } = button.dataset, form = $("[data-form=mode]"), at = key.lastIndexOf(":");
-    forgive(form);
+    clearErrors(form);
     const source = at < 0 || key === "*:*" ? "*" : key.slice(0, at), f = form.elements;
     $("#set-mode").open = true;
     if (![...f.source.options].some((o) => o.value === source)) {
@@ -73,7 +73,7 @@
     f.action.value = source === "*" ? "*" : key.slice(at + 1);
     f.automation.value = automation;
     f.mode.value = mode;
-    now(form);
+    showCurrent(form);
     f.mode.focus();
     form.scrollIntoView({ block: "nearest" });
   };
@@ -86,8 +86,8 @@
     location.reload();
   };
 
-  // filter hides the rows that do not match, as long as all of them are here;
-  // otherwise the server looks.
+  // filter hides rows that do not match if all rows are on this page; otherwise the server
+  // searches.
   function filter(form) {
     const rows = $$("#" + form.dataset.filter + " tbody tr"), f = form.elements, found = $(".found", form);
     const text = f.q.value.trim().toLowerCase();
@@ -112,7 +112,7 @@
   presses.capability = (button) => {
     const { group, provider, name, has } = button.dataset, box = $("#capability"), form = $("form", box), f = form.elements;
     const c = has ? JSON.parse(has) : null;
-    forgive(form);
+    clearErrors(form);
     form.reset();
     form.dataset.was = has || "";
     f.group.value = group;
@@ -142,7 +142,7 @@
     f.seconds.value = c.rate.seconds;
   }
 
-  // fit shows the fields that what is chosen needs.
+  // fit shows the fields that the selection needs.
   function fit(form) {
     $("[data-only]", form).hidden = !form.elements.only.checked;
     form.elements.required_gate.required = form.elements.level.value === "3";
@@ -198,7 +198,7 @@
   };
 
   // ── grants ───────────────────────────────────────────────────────────────
-  // pins reads lines such as /channel = "#general".
+  // pins parses lines such as /channel = "#general".
   function pins(text) {
     const out = {};
     for (const line of lines(text)) {
@@ -211,8 +211,8 @@
     return out;
   }
 
-  // warned says what is wide about a grant.
-  function warned(form) {
+  // showWarnings shows what is broad about a grant.
+  function showWarnings(form) {
     const f = form.elements, box = $("[data-warn]", form), said = [];
     const any = f.any.checked || f.source.value === "*";
     if (any) said.push(`Every non-destructive tool of ${f.source.value === "*" ? "all sources" : "this source"} runs without approval, including tools added later.`);
@@ -227,7 +227,7 @@
   }
 
   forms.grant = async (v, form) => {
-    const said = warned(form), body = { any: form.elements.any.checked };
+    const said = showWarnings(form), body = { any: form.elements.any.checked };
     if (said.length && !(await ask("Create a broad grant?", said.join(" "), "Create grant"))) return nothing;
     if (v.session_id === "*") body.scope = "organization"; else Object.assign(body, { scope: "session", session_id: v.session_id });
     if (v.source && v.source !== "*") body.source = v.source;
@@ -250,9 +250,9 @@
   for (const kind of ["input", "change"]) document.addEventListener(kind, (e) => {
     const form = e.target.form;
     if (!form) return;
-    if (form.dataset.form === "mode" && e.target.name !== "mode") now(form);
+    if (form.dataset.form === "mode" && e.target.name !== "mode") showCurrent(form);
     if (form.dataset.form === "capability") fit(form);
-    if (form.dataset.form === "grant") warned(form);
+    if (form.dataset.form === "grant") showWarnings(form);
   });
   tick();
 })();

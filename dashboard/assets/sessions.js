@@ -1,7 +1,7 @@
 "use strict";
 // Sessions of agents.
 (() => {
-  const { $, call, out, renew, forms } = sallyport;
+  const { $, call, showOutput, reloadPart, forms } = sallyport;
 
   forms.session = async (v, form) => {
     const chosen = [...form.elements.connections.selectedOptions].map((o) => o.value);
@@ -10,9 +10,9 @@
     if (chosen.length) v.connections = chosen.includes("all") ? ["all"] : chosen;
     const s = await call("POST", "/api/v1/sessions", v);
     const box = $("#session-once");
-    out(box, "env", "export SALLYPORT_TOKEN=" + s.token);
-    out(box, "left", s.left_out.map((l) => "Not connected to " + l.name + ": " + l.reason).join(" "));
-    await renew("session-list");
+    showOutput(box, "env", "export SALLYPORT_TOKEN=" + s.token);
+    showOutput(box, "left", s.left_out.map((l) => "Not connected to " + l.name + ": " + l.reason).join(" "));
+    await reloadPart("session-list");
     box.focus();
     return false;
   };

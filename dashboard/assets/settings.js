@@ -1,11 +1,11 @@
 "use strict";
 // Where an organization's approvers hear of held calls.
 (() => {
-  const { $, call, out, forms, presses, ask, nothing } = sallyport;
+  const { $, call, showOutput, forms, presses, ask, nothing } = sallyport;
   const PATH = "/api/v1/notify/";
 
   const shown = (secret) => {
-    out($("#secret-once"), "secret", secret);
+    showOutput($("#secret-once"), "secret", secret);
     $("#secret-once").focus();
   };
 
@@ -14,7 +14,7 @@
   forms.webhook = async ({ url, wants, enabled }) => {
     const c = await call("PUT", PATH + "webhook", { url, wants, enabled: enabled === "on" });
     if (!c.secret) return true;
-    await sallyport.renew("webhook-channel");
+    await sallyport.reloadPart("webhook-channel");
     shown(c.secret);
     return nothing;
   };
