@@ -64,11 +64,11 @@ func modeName(mode any) string { return strings.ReplaceAll(fmt.Sprint(mode), "_"
 func happening(kind string) string {
 	switch kind {
 	case action.LateOutcome:
-		return "The execution finished after it had timed out."
+		return "The execution finished after it had timed out"
 	case action.ParamsRevealed:
-		return "The full params were viewed."
+		return "Full params viewed"
 	case action.SourceAsked:
-		return "The source requested input from the caller."
+		return "The source requested input from the caller"
 	}
 	return kind
 }

@@ -60,7 +60,7 @@ func sourcePage(inv action.Invocation) link {
 func (p *pageRequest) moments(d *invocationPage) []occasion {
 	list, names := lifeOf(d.Invocation, d.Settled), p.loadNames()
 	if at := d.Evidence.DeliveredAt; at != nil {
-		list = append(list, occasion{At: *at, Text: "The result was delivered to the agent."})
+		list = append(list, occasion{At: *at, Text: "The result was delivered to the agent"})
 	}
 	for _, e := range load2(p, p.Calls.Events, p.org, d.ID) {
 		m := occasion{At: e.At, Text: happening(e.Kind), Data: e.Data}
@@ -75,27 +75,27 @@ func (p *pageRequest) moments(d *invocationPage) []occasion {
 
 // lifeOf is what the row tells of its life.
 func lifeOf(inv action.Invocation, by settler) []occasion {
-	list := []occasion{{At: inv.CreatedAt, Text: "The agent requested the call."}}
+	list := []occasion{{At: inv.CreatedAt, Text: "The agent requested the call"}}
 	add := func(at *time.Time, m occasion) {
 		if at != nil {
 			m.At = *at
 			list = append(list, m)
 		}
 	}
-	layer := "Policy layer: " + string(inv.ModeSource) + "."
+	layer := "Policy layer: " + string(inv.ModeSource)
 	switch {
 	case inv.Mode == action.ModeRequireApproval:
-		add(&inv.CreatedAt, occasion{Text: "Policy required approval.", Note: layer})
+		add(&inv.CreatedAt, occasion{Text: "Policy required approval", Note: layer})
 	case inv.Mode == action.ModeAllow && inv.Grant != "":
-		add(&inv.CreatedAt, occasion{Text: "Allowed by a grant.", Class: "good"})
+		add(&inv.CreatedAt, occasion{Text: "Allowed by a grant", Class: "good"})
 	case inv.Mode == action.ModeAllow:
-		add(&inv.CreatedAt, occasion{Text: "Allowed by policy.", Note: layer, Class: "good"})
+		add(&inv.CreatedAt, occasion{Text: "Allowed by policy", Note: layer, Class: "good"})
 	}
 	if inv.ApprovedBy != "" && inv.ApprovedAt != nil {
-		add(inv.ApprovedAt, occasion{Text: "Approved.", By: by, Class: "good"})
+		add(inv.ApprovedAt, occasion{Text: "Approved", By: by, Class: "good"})
 	}
 	if inv.StartedAt != nil {
-		add(inv.StartedAt, occasion{Text: "Execution started.", Note: inv.Executor})
+		add(inv.StartedAt, occasion{Text: "Execution started", Note: inv.Executor})
 	}
 	add(inv.CompletedAt, endOf(inv, by))
 	return list
@@ -106,25 +106,26 @@ func endOf(inv action.Invocation, by settler) occasion {
 	m := occasion{Note: inv.DeniedNote}
 	switch inv.Status {
 	case action.StatusCompleted:
-		m.Text, m.Class = "Completed.", "good"
+		m.Text, m.Class = "Completed", "good"
 	case action.StatusFailed:
-		m.Text, m.Class = "Failed.", "bad"
+		m.Text, m.Class = "Failed", "bad"
 		if inv.Error != nil {
 			m.Note = inv.Error.Code
 		}
 	case action.StatusExpired:
-		m.Text, m.Class = "Expired: not decided in time.", "bad"
+		m.Text, m.Class = "Expired: not decided in time", "bad"
 		if inv.ApprovedBy != "" {
-			m.Text = "Expired: not executed in time."
+			m.Text = "Expired: not executed in time"
 		}
 	default:
-		m.Text, _ = action.Denied(inv.DeniedReason)
+		sentence, _ := action.Denied(inv.DeniedReason)
+		m.Text = strings.TrimSuffix(sentence, ".")
 		switch m.Class = "bad"; inv.DeniedReason {
 		case action.DeniedHuman:
-			m.Text, m.By = "Denied.", by
+			m.Text, m.By = "Denied", by
 		case action.DeniedWithdrawn:
 			if m.Class = ""; inv.DeniedNote != "" {
-				m.Text = "Withdrawn."
+				m.Text = "Withdrawn"
 			}
 		}
 	}

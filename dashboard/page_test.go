@@ -107,7 +107,7 @@ func TestInbox(t *testing.T) {
 		t.Error("a secret cannot be revealed, or it is not recorded")
 	}
 
-	if body := b.get("/invocations/" + id).body; !strings.Contains(body, "The full params were viewed.") {
+	if body := b.get("/invocations/" + id).body; !strings.Contains(body, "Full params viewed by <b>") {
 		t.Error("the page does not say that somebody read the params")
 	}
 

@@ -246,7 +246,7 @@ func TestTheDetailShowsWhatWasAsked(t *testing.T) {
 	const asked = `{"round":"r1","outcome":"answered","questions":[{"method":"elicitation/create","params":{"message":"Which \u202eone?"},"reply":{"action":"accept"}}]}`
 	h.insert("invocation_events", "id", "asked", "organization_id", org, "invocation_id", id, "kind", action.SourceAsked, "at", h.clock.now(), "data", asked)
 	body := h.signIn("u-cyd").get("/invocations/" + id).body
-	for _, want := range []string{"The source requested input from the caller.", "elicitation/create", `\u202e`, "accept"} {
+	for _, want := range []string{"The source requested input from the caller", "elicitation/create", `\u202e`, "accept"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %s", want)
 		}
