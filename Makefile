@@ -43,7 +43,7 @@ help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Play with it: a gateway with a built-in demo upstream, and what to do next
+run: ## Run a demo gateway with a built-in upstream
 	$(GO) run ./cmd/sallyport demo
 
 .PHONY: build
@@ -80,28 +80,27 @@ format: $(GOFUMPT) ## Format the Go files
 	$(GOFUMPT) -w .
 
 .PHONY: tidy
-tidy: ## Bring go.mod and go.sum of the three modules up to date
+tidy: ## Update go.mod and go.sum of the three modules
 	@for dir in . bench conformance; do (cd $$dir && GOWORK=off $(GO) mod tidy) || exit 1; done
 
 .PHONY: licences
-licences: ## Say which licence each module of the program has; those that ask for more than to be named fail (make test too)
+licences: ## List the licence of each module; fail if one requires more than attribution (part of make test)
 	$(GO) test -count 1 -v -run '^TestLicences' ./conformance
 
-# Apart from make test: it reads the whole program for a minute, and what it says
-# depends on the day.
+# Not part of make test: it takes a minute, and its result depends on the day.
 .PHONY: vulncheck
-vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities in what the program calls; says so when their database (VULNDB) cannot be reached
+vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities in called code; needs their database (VULNDB)
 	@status=0; said=$$(GOWORK=off $(GOVULNCHECK) -db $(VULNDB) ./cmd/... 2>&1) || status=$$?; printf '%s\n' "$$said"; \
 	case "$$status $$said" in 1*"fetching vulnerabilities"*) \
 	  echo "vulncheck: NOTHING WAS CHECKED: the database of vulnerabilities cannot be reached: $(VULNDB)" >&2; exit 0;; esac; \
 	exit $$status
 
 .PHONY: bench
-bench: ## Compare calls through the gateway with direct ones and with a thin proxy (ROUNDS=5)
+bench: ## Compare calls through the gateway with direct calls and a thin proxy (ROUNDS=5)
 	$(GO) run ./bench -rounds $(ROUNDS) -json bench.json $(FLAGS)
 
 .PHONY: bench-check
-bench-check: bench ## The same, and fail where a ratio is worse than bench/baseline.json by more than 15 % beyond its noise
+bench-check: bench ## Run the benchmark, and fail if a ratio is more than 15 % worse than bench/baseline.json, beyond its noise
 	$(GO) run ./bench check -baseline bench/baseline.json -report bench.json
 
 .PHONY: bench-webhooks
@@ -110,7 +109,7 @@ bench-webhooks: ## Send a thousand signed webhooks a second for 30 s (FLAGS="-ra
 	$(GO) run ./bench webhooks -json $(BIN)/bench-webhooks.json $(FLAGS)
 
 .PHONY: bench-instances
-bench-instances: ## Time approvals across instances, and hold ten thousand calls at once (FLAGS="-held-sessions 100")
+bench-instances: ## Time approvals across instances, with ten thousand pending calls (FLAGS="-held-sessions 100")
 	@mkdir -p $(BIN)
 	$(GO) run ./bench instances -json $(BIN)/bench-instances.json $(FLAGS)
 
@@ -124,7 +123,7 @@ count: ## Print lines, exported names and interfaces of each package of the prog
 	@$(GO) run ./bench/count
 
 .PHONY: soak
-soak: ## Have two gateways work for SOAK (10m) while all around them restarts: no leak, nothing lost, doubled or stuck
+soak: ## Run two gateways for SOAK (10m) with restarts around them: no leak, nothing lost, doubled or stuck
 	SOAK=$(SOAK) $(GO) test -count 1 -v -tags soak -run '^TestSoak$$' -timeout 2h ./conformance
 
 .PHONY: fuzz
@@ -135,7 +134,7 @@ fuzz: ## Run each fuzz test for FUZZTIME (20s)
 	  done; done
 
 .PHONY: clean
-clean: ## Remove what was built or installed here
+clean: ## Remove build results and installed tools
 	rm -rf $(BIN) conformance/node_modules artifacts bench.json
 
 $(GOFUMPT):
