@@ -93,15 +93,15 @@ func (p *Policy) capability(_ time.Time, s *action.Session, a *action.Action) ac
 // or a write is as bad as a danger.
 func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) action.Step {
 	if a.Own != nil {
-		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It acts on this gateway alone, and such tools run without asking unless policy says otherwise."}
+		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It affects only this gateway; such tools are allowed by default."}
 	}
 	switch a.Risk {
 	case action.RiskRead:
-		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It only reads, and reads run without asking unless policy says otherwise."}
+		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It is read-only; reads are allowed by default."}
 	case action.RiskWrite:
-		return action.Step{Layer: action.LayerInferred, Mode: action.ModeRequireApproval, Note: "It writes, and writes wait for a person unless policy says otherwise."}
+		return action.Step{Layer: action.LayerInferred, Mode: action.ModeRequireApproval, Note: "It is a write; writes need approval by default."}
 	}
-	return action.Step{Layer: action.LayerInferred, Mode: action.ModeDeny, Note: "It is destructive, and such actions are denied unless policy says otherwise."}
+	return action.Step{Layer: action.LayerInferred, Mode: action.ModeDeny, Note: "It is destructive; such actions are denied by default."}
 }
 
 // attended has a person look at what would be allowed in a session that an
@@ -111,7 +111,7 @@ func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) acti
 func attended(step action.Step, s *action.Session, a *action.Action) action.Step {
 	if s.Event != "" && a.Own == nil && step.Mode == action.ModeAllow && a.Risk != action.RiskRead {
 		step.Mode = action.ModeRequireApproval
-		step.Note += " An inbound event started the session, so a person must approve it all the same: only an override of the automation lets it run without."
+		step.Note += " An inbound event started the session, so it still needs approval: only a mode of the automation can allow it."
 	}
 	return step
 }

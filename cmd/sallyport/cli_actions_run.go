@@ -172,13 +172,13 @@ func (w *waiter) progress(i *action.Invocation) {
 	first := w.status == ""
 	switch {
 	case i.Status == action.StatusPending && first:
-		said("a person must approve " + callName(i) + " (invocation " + i.ID + ")")(w.log)
+		said("waiting for approval: " + callName(i) + " (invocation " + i.ID + ")")(w.log)
 		if i.ApprovalURL != "" {
 			said("  at " + i.ApprovalURL)(w.log)
 		}
-		said("  it expires " + since(i.ExpiresAt) + "; sallyport actions wait " + i.ID + " comes back to it")(w.log)
+		said("  expires " + since(i.ExpiresAt) + "; to resume: sallyport actions wait " + i.ID)(w.log)
 	case i.Status == action.StatusPending:
-		said("still waits for a person; it expires " + since(i.ExpiresAt))(w.log)
+		said("still waiting for approval; expires " + since(i.ExpiresAt))(w.log)
 	case i.Status != w.status:
 		said(callStanding(i))(w.log)
 	}

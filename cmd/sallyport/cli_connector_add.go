@@ -47,10 +47,10 @@ func (r *remote) nowWhat(done string) func(io.Writer, *api.ConnectorView) {
 	return func(w io.Writer, c *api.ConnectorView) {
 		connectorIs(done)(w, c)
 		if hasOAuth(c, action.OAuthCode) {
-			said("sign in at its service with: " + r.hint("connector", "sign-in", c.Name))(w)
+			said("sign in to its service: " + r.hint("connector", "sign-in", c.Name))(w)
 		}
-		said("see whether it can be reached with: " + r.hint("connector", "validate", c.Name))(w)
-		said("say what agents may do with its tools with: " + r.hint("connector", "onboard", c.Name))(w)
+		said("test the connection: " + r.hint("connector", "validate", c.Name))(w)
+		said("set the modes of its tools: " + r.hint("connector", "onboard", c.Name))(w)
 	}
 }
 

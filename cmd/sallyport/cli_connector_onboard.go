@@ -45,12 +45,12 @@ func (c *connectorOnboard) Run(ctx context.Context, std *stdio) error {
 		return nil
 	}
 	if c.Digest != shown {
-		return fmt.Errorf("the tools of %s are not those that were shown as %s, and nothing is changed; look again with: %s",
+		return fmt.Errorf("the tools of %s changed since the list with digest %s, so nothing was changed; list them again: %s",
 			visible(c.Ref), visible(c.Digest), visible(c.hint("connector", "onboard", c.Ref)))
 	}
 	in := api.ByRefWith[api.Onboarding]{ByRef: c.ref(), Body: api.Onboarding{Tools: c.decided(all)}}
 	return perform(ctx, &c.remote, std, api.OnboardTools, in, func(w io.Writer, _ *api.List[api.ReviewView]) {
-		said(fmt.Sprintf("%s of %s decided about as shown", number(len(all), "action"), c.Ref))(w)
+		said(fmt.Sprintf("set the modes of %s of %s and marked the tools as reviewed", number(len(all), "action"), c.Ref))(w)
 		c.left(w, gone)
 	})
 }
@@ -100,19 +100,19 @@ func (c *connectorOnboard) check(all []api.ReviewView) error {
 // is gone, and to forget it takes a look of its own.
 func (c *connectorOnboard) left(w io.Writer, gone []api.ReviewView) {
 	if len(gone) > 0 {
-		said(fmt.Sprintf("not listed any more: %s; forget what was reviewed of it with: %s",
+		said(fmt.Sprintf("no longer listed: %s; remove their reviews: %s",
 			strings.Join(names(gone), ", "), c.hint("connector", "review", c.Ref)))(w)
 	}
 }
 
 // show lists the tools with what would become of them.
 func (c *connectorOnboard) show(w io.Writer, all, gone []api.ReviewView) {
-	tableOf(w, "TOOL RISK MODE_NOW REVIEW MODE_THEN IN_ITS_SERVER'S_WORDS", all, func(r *api.ReviewView) []string {
+	tableOf(w, "TOOL RISK MODE REVIEW NEW_MODE DESCRIPTION", all, func(r *api.ReviewView) []string {
 		return []string{r.Tool, string(r.Risk), string(r.Mode), string(r.State), string(c.mode(r)), words(r)}
 	})
 	c.left(w, gone)
-	said("whole definitions: " + c.hint("connector", "review", c.Ref))(w)
-	said("decide with: " + c.hint("connector", "onboard", c.Ref, "--digest", digest(all)) + ", and --mode TOOL=MODE or --all-reads allow")(w)
+	said("full definitions: " + c.hint("connector", "review", c.Ref))(w)
+	said("to decide: " + c.hint("connector", "onboard", c.Ref, "--digest", digest(all)) + ", and --mode TOOL=MODE or --all-reads allow")(w)
 }
 
 // mode is the one that is asked for; empty: what policy says stays.

@@ -163,25 +163,25 @@ func clientFile(folder, name string, comments bool) (string, error) {
 // command writes.
 func (c *configCommand) next(w io.Writer, file string, setup *agent.Setup) {
 	if file != "" {
-		said("put this into " + file + " of your project, or have it merged with --write DIR; then:")(w)
+		said("add this to " + file + " in your project, or merge it with --write DIR; then:")(w)
 	}
 	if agent.Client(c.Client) != agent.VSCode {
-		said("  export SALLYPORT_URL=" + word(gatewayOf(setup.MCPURL)) + "   # for the command sallyport")(w)
+		said("  export SALLYPORT_URL=" + word(gatewayOf(setup.MCPURL)) + "   # for sallyport commands")(w)
 	}
 	switch agent.Client(c.Client) {
 	case agent.OpenCode:
-		said("  export " + agent.TokenVariable + "=...   # what session create printed")(w)
+		said("  export " + agent.TokenVariable + "=...   # the token from session create")(w)
 		if setup.Instructions == agent.GuideFile {
-			said("  sallyport actions guide --write " + filepath.Dir(agent.GuideFile) + "   # what the session may do, for its prompt")(w)
+			said("  sallyport actions guide --write " + filepath.Dir(agent.GuideFile) + "   # what the session can do, for its prompt")(w)
 		}
 		said("  opencode")(w)
 	case agent.ClaudeCode:
-		said("  export " + agent.TokenVariable + "=...   # what session create printed")(w)
+		said("  export " + agent.TokenVariable + "=...   # the token from session create")(w)
 		said("  claude")(w)
 	case agent.Cursor:
-		said("  export " + agent.TokenVariable + "=...   # what session create printed; Cursor must be started from this shell")(w)
+		said("  export " + agent.TokenVariable + "=...   # the token from session create; start Cursor from this shell")(w)
 		said("  cursor .")(w)
 	case agent.VSCode:
-		said("  code .   # asks for the session's token when the server starts first, and keeps it")(w)
+		said("  code .   # asks for the session token at the first start, and stores it")(w)
 	}
 }

@@ -69,7 +69,7 @@ func (c *pendingCommand) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	if len(calls.Items)+len(asked.Items)+len(lacks.Items) == 0 {
-		fmt.Fprintln(std.Out, "nothing waits for a decision")
+		fmt.Fprintln(std.Out, "no pending approvals")
 	}
 	c.showCalls(ctx, std.Out, server, calls)
 	c.showRequests(std.Out, asked)
@@ -88,10 +88,10 @@ func (c *pendingCommand) showCalls(ctx context.Context, w io.Writer, server *cli
 	of := server.whose(ctx, all...)
 	for _, i := range all {
 		showHeld(w, i, of, "params "+string(i.Params))
-		fmt.Fprintf(w, "    asked %s, expires %s\n", since(&i.CreatedAt), since(i.ExpiresAt))
+		fmt.Fprintf(w, "    requested %s, expires %s\n", since(&i.CreatedAt), since(i.ExpiresAt))
 	}
 	more(w, calls.NextCursor)
-	said("decide with: " + c.hint("approve", "ID") + " (--reveal shows what is redacted), or: " + c.hint("deny", "ID", "--reason", "TEXT"))(w)
+	said("to decide: " + c.hint("approve", "ID") + " (--reveal shows redacted params), or: " + c.hint("deny", "ID", "--reason", "TEXT"))(w)
 }
 
 func (c *pendingCommand) showRequests(w io.Writer, asked *api.List[api.RequestView]) {

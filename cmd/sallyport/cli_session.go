@@ -77,7 +77,7 @@ func (c *sessionCreate) Run(ctx context.Context, std *stdio) error {
 		server.unusable(ctx, std, made.SessionID)
 	}
 	if made.MCPURL != "" {
-		said("its agent's shell needs: export SALLYPORT_URL=" + word(gatewayOf(made.MCPURL)) + " " + agent.TokenVariable + "=TOKEN")(std.Err)
+		said("for the agent's shell: export SALLYPORT_URL=" + word(gatewayOf(made.MCPURL)) + " " + agent.TokenVariable + "=TOKEN")(std.Err)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func TestWaitSaysAtOnceWhatFor(t *testing.T) {
 			_, _ = io.WriteString(w, `{"invocation":{"id":"i","source_name":"Notes","action":"add","status":"pending"}}`)
 			return
 		}
-		if wait != "20s" || !strings.Contains(told.String(), "a person must approve Notes:add") {
+		if wait != "20s" || !strings.Contains(told.String(), "waiting for approval: Notes:add") {
 			t.Errorf("look %d waits for %s, after %q was told", looks, wait, told.String())
 		}
 		_, _ = io.WriteString(w, `{"invocation":{"id":"i","source_name":"Notes","action":"add","status":"completed"},"result":{}}`)

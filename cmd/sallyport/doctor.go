@@ -319,7 +319,7 @@ func (d *doctor) database(ctx context.Context) {
 		d.note("fail", "database", "%v", databaseAdvice(err))
 		return
 	}
-	d.note("ok", "database", "it answers, and its tables are those of this version")
+	d.note("ok", "database", "reachable, and its schema is up to date")
 	d.rows(ctx)
 }
 
@@ -418,7 +418,7 @@ func (d *doctor) chains(ctx context.Context) {
 			return
 		}
 	}
-	d.note("ok", "evidence", "the ends of its chains hold; sallyport audit verify follows them whole")
+	d.note("ok", "evidence", "the heads of the audit log are valid; sallyport audit verify checks all of it")
 }
 
 func (d *doctor) valkey(ctx context.Context) {
@@ -503,7 +503,7 @@ func (d *doctor) running(ctx context.Context) {
 	if me, _, err := fetch(ctx, server, api.GetMe, api.None{}); err != nil {
 		d.note("fail", "local admin", "%v", err)
 	} else if me.Role == action.RoleOwner {
-		d.note("ok", "local admin", "on: whoever runs as the user of the server, an agent's shell too, decides and changes all with the key in %s", endpointPath(d.options.Data))
+		d.note("ok", "local admin", "on: every program of the server's user, including an agent's shell, can approve calls and change settings with the key in %s", endpointPath(d.options.Data))
 	} else {
 		d.note("ok", "local admin", "off: the key in %s reads, and mints plain sessions", endpointPath(d.options.Data))
 	}

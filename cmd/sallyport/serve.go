@@ -40,25 +40,25 @@ func startGateway(ctx context.Context, o options, std *stdio, more ...step) (*ga
 
 // greet tells the person at the terminal how to go on.
 func (g *gateway) greet(w io.Writer, link string) {
-	power, add := "", `Add a service on the page, under Integrations or Connectors. Commands that add one need
+	power, add := "", `Add a service in the dashboard, under Integrations or Connectors. Commands that add one need
 an administrator's API key in SALLYPORT_API_KEY, or a server with --local-admin`
 	if g.options.LocalAdmin {
 		add = fmt.Sprintf("Add a service with \"sallyport integration connect PROVIDER%[1]s\", or any MCP server\nwith \"sallyport connector add NAME URL%[1]s\"", g.dataFlag())
-		power = fmt.Sprintf("\nLocal admin is on: whoever runs as this user, an agent's shell too, decides and changes all with the key in %s", endpointPath(g.options.Data))
+		power = fmt.Sprintf("\nLocal admin is on: every program of this user, including an agent's shell, can approve calls and change settings with the key in %s", endpointPath(g.options.Data))
 	}
 	fmt.Fprintf(w, `Sallyport is ready at %[1]s%[5]s
 
 1. Sign in to approve calls (this link works once, for 10 minutes):
    %[2]s
 
-2. Mint a session for an agent; this prints its token:
+2. Create a session for an agent; this prints its token:
    sallyport session create%[4]s
 
 3. Give the agent the token in SALLYPORT_TOKEN, and this in its opencode.json
    (sallyport opencode-config --session ID%[4]s --write DIR merges it, for other clients too):
 %[3]s
 
-%[6]s; "sallyport --help" has the rest.
+%[6]s; "sallyport --help" lists all commands.
 `, g.url, link, openCodeConfig(g.url+"/mcp", "   "), g.dataFlag(), power, add)
 }
 

@@ -136,7 +136,7 @@ func (d *document) stable() string {
 		{`127\.0\.0\.1:\d+`, "127.0.0.1:8787"},
 		{`sps_[\w-]{20,}`, "sps_…"},
 		{`\d{4}-\d\d-\d\dT[\d:.]+Z`, "2026-12-22T09:00:00Z"},
-		{`asked \w+ ago, expires in \w+`, "asked 3s ago, expires in 5m"},
+		{`requested \w+ ago, expires in \w+`, "requested 3s ago, expires in 5m"},
 		{regexp.QuoteMeta(d.dir) + `/`, ""},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
