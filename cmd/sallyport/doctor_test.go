@@ -30,7 +30,7 @@ func TestDoctorOnServers(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	status := execute(t.Context(), []string{"doctor", "--data", filepath.Join(t.TempDir(), "none"), "--database-url", url, "--valkey-url", valkey}, nil, &out, &errs)
-	for _, want := range []string{"ok    database: it answers", "ok    clock", "ok    inbox", "ok    outbox", "ok    Valkey: it answers", "warn  files: evidence is kept on this machine alone"} {
+	for _, want := range []string{"ok    database: reachable", "ok    clock", "ok    inbox", "ok    outbox", "ok    Valkey: it answers", "warn  files: evidence is kept on this machine alone"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("lacks %q", want)
 		}
