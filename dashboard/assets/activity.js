@@ -1,6 +1,6 @@
 "use strict";
-// Calls as they come and go: a list that says what is new and moves nothing,
-// and the page of one call, of which only what changed is drawn anew.
+// Live updates: the list announces new calls without moving rows, and the page of a call
+// replaces only the sections that changed.
 (() => {
   const { $, $$, live, tick, page } = sallyport;
 
@@ -10,7 +10,7 @@
     return new DOMParser().parseFromString(await res.text(), "text/html");
   }
 
-  // soon calls f a moment after the last of many wishes, and one at a time.
+  // soon debounces f and never runs it concurrently.
   function soon(f, wait) {
     let timer, busy = false, again = false;
     const go = async () => {
@@ -28,7 +28,7 @@
   const fresh = $("#fresh");
   let latest; // the list as it would be now
 
-  // update brings rows up to date where they stand, and counts those that came.
+  // update refreshes rows in place and counts new ones.
   async function update() {
     const now = await fetched();
     const rows = $$("#rows > tr", now);
@@ -61,7 +61,7 @@
     let known = false;
     for (const kind of ["invocation", "reload"]) live(kind, again);
     live("ready", () => { if (known) again(); known = true; });
-    // An address is easier to read without what it does not say.
+    // Leave empty fields out of the URL.
     $("form.wishes").addEventListener("submit", (e) => {
       for (const field of e.target.elements) if (!field.value) field.disabled = true;
     });
@@ -69,8 +69,7 @@
   }
 
   // ── one call ─────────────────────────────────────────────────────────────
-  // Sections are drawn anew by their ids, and only those that differ. What
-  // somebody writes in, or has in focus, is found again.
+  // Replace only the sections that changed, and restore the focus.
   async function redraw() {
     const now = await fetched(), focus = document.activeElement;
     for (const part of $$("[data-part]", now)) {

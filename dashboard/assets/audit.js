@@ -1,5 +1,5 @@
 "use strict";
-// The evidence: verifying it, and comparing it with a head that was kept.
+// Verifies the audit log, also against a stored head.
 (() => {
   const { $, call, forms, presses, nothing, escapeInvisible } = sallyport;
 
@@ -24,7 +24,7 @@
     return li;
   }
 
-  // report says what a look through the chain found.
+  // report shows the result of a verification.
   function report(r, kept) {
     const box = $("#report"), out = [];
     out.push(element("p", r.ok ? "Verification passed" : "Verification failed", r.ok ? "verdict holds" : "verdict broken"));

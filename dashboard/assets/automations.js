@@ -247,7 +247,7 @@
       const { times } = await call("POST", "/api/v1/schedules/preview", { cron_expression: cron, timezone: zone });
       lines = times.length ? times.map((t) => inBothZones(new Date(t), zone)) : ["never"];
     } catch (e) { failed = e.message; }
-    if (turn !== previews) return; // somebody typed on
+    if (turn !== previews) return; // the user kept typing
     const head = document.createElement("b"), list = document.createElement("ol");
     head.textContent = failed ? "Invalid schedule: " : `The next ${lines.length === 1 ? "time" : lines.length + " times"}, in ${zone}${zone === ownZone ? "" : ` and your time zone (${ownZone})`}:`;
     for (const line of lines || []) list.append(Object.assign(document.createElement("li"), { textContent: line }));

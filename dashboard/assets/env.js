@@ -1,11 +1,11 @@
 "use strict";
-// Environment variables that agents ask for.
+// Environment variables that agents request.
 (() => {
   const { call, remember, forms, presses } = sallyport;
   const path = (form, verb) => `/api/v1/env-requests/${encodeURIComponent(form.dataset.env)}/${verb}`;
 
-  // Names of fields begin with v., so that none that an agent chose is taken
-  // for a part of the form itself.
+  // Field names have the prefix v., so that a name chosen by an agent cannot shadow a
+  // property of the form.
   forms.env = async (fields, form) => {
     const values = Object.fromEntries(Object.entries(fields).map(([name, value]) => [name.slice(2), value.replace(/\r\n/g, "\n")]));
     try {
@@ -31,7 +31,7 @@
     field.focus();
   };
 
-  // A password field holds one line; keys have several.
+  // A password field holds a single line, but keys such as PEM have several.
   presses.severalLines = (button) => {
     const field = document.getElementById(button.dataset.of), area = document.createElement("textarea");
     for (const name of ["id", "name", "required", "maxlength", "spellcheck"]) if (field.hasAttribute(name)) area.setAttribute(name, field.getAttribute(name));

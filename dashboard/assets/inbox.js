@@ -276,7 +276,7 @@
   async function renewRequests() {
     clearTimeout(later);
     const fresh = !requestsInUse() && await load("/inbox/requests");
-    if (!fresh || requestsInUse()) { // somebody may have come to them meanwhile
+    if (!fresh || requestsInUse()) { // the user may have started to interact meanwhile
       clearTimeout(later);
       later = setTimeout(() => renewRequests().catch(() => {}), 2000);
       return;
@@ -344,7 +344,7 @@
     if (!notifyButton || !("Notification" in window)) return;
     notifyButton.hidden = false;
     notifyButton.setAttribute("aria-checked", String(notificationsOn()));
-    sallyport.keepConnected = notificationsOn(); // also while nobody looks at the page
+    sallyport.keepConnected = notificationsOn(); // also while the page is hidden
   }
   async function toggleNotifications() {
     const on = !notificationsOn();

@@ -1,9 +1,9 @@
 "use strict";
-// Signing in with a link.
+// Sign-in with a link.
 (() => {
   const { $, KEY, ask } = sallyport;
 
-  // next returns a whole address: a path alone may begin like that of a host.
+  // next returns an absolute URL: a path that starts with // would name another host.
   function next() {
     const to = new URLSearchParams(location.search).get("next") || "/";
     const url = URL.parse(to, location.origin);
@@ -16,13 +16,13 @@
     const failed = $("#login > .error"); // what went wrong is read here, at an address that can be opened again
     history.replaceState(null, "", failed ? "/login" : location.pathname + location.search);
     if (failed && !code) return;
-    // A link from elsewhere arrives without the cookie; from here it goes along.
+    // A link from another site arrives without the cookie, but this request sends it.
     const me = () => fetch("/api/v1/me", { credentials: "same-origin" });
     if (!code || !key) {
       if ((await me()).ok) location.replace(next());
       return;
     }
-    // A link that somebody sent must not have one work as him unawares.
+    // Without this check, a link sent by someone else could switch the account unnoticed.
     const res = localStorage.getItem(KEY) && await me(); // else nobody is signed in
     if (res && res.ok && !await ask("Switch account?", `You are signed in as ${(await res.json()).name}. Sign in with this link instead?`, "Sign in")) {
       location.replace(next());

@@ -102,7 +102,7 @@
     const { figure, kind, table } = chart;
     chart.plot?.destroy();
     figure.hidden = false;
-    if (!figure.clientWidth) return; // nobody sees it yet
+    if (!figure.clientWidth) return; // not visible yet
     const data = kind.data(table);
     chart.plot = new uPlot(options(figure, kind, table, data), data, $(".plot", figure));
     chart.plot.over.addEventListener("click", () => {

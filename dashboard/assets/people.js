@@ -1,5 +1,5 @@
 "use strict";
-// People, their API keys, and where one is signed in.
+// Members, API keys and sign-ins.
 (() => {
   const { $, call, showOutput, reloadPart, forms, presses } = sallyport;
 

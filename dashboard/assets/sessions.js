@@ -1,5 +1,5 @@
 "use strict";
-// Sessions of agents.
+// Agent sessions.
 (() => {
   const { $, call, showOutput, reloadPart, forms } = sallyport;
 

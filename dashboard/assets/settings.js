@@ -1,5 +1,5 @@
 "use strict";
-// Where an organization's approvers hear of held calls.
+// Notification channels of an organization.
 (() => {
   const { $, call, showOutput, forms, presses, ask, nothing } = sallyport;
   const PATH = "/api/v1/notify/";
@@ -9,8 +9,7 @@
     $("#secret-once").focus();
   };
 
-  // The secret is shown beside what is saved: the page comes anew only when
-  // there is none.
+  // Reload the page only if there is no secret to show.
   forms.webhook = async ({ url, wants, enabled }) => {
     const c = await call("PUT", PATH + "webhook", { url, wants, enabled: enabled === "on" });
     if (!c.secret) return true;
