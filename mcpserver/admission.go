@@ -15,9 +15,9 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// allowlist knows which hosts and origins may talk to the server. Both checks keep
-// pages in a browser out: one that runs elsewhere shows its Origin, and one
-// that had its own name resolve to us shows its Host.
+// allowlist holds the accepted hosts and origins. Both checks protect against web
+// pages in a browser: the Origin header reveals pages of other sites, and the Host
+// header reveals DNS rebinding.
 type allowlist struct {
 	hosts   map[string]bool // host or host:port, in lower case
 	origins map[string]bool
@@ -43,7 +43,7 @@ func newAllowlist(cfg *Config) (allowlist, error) {
 	return e, nil
 }
 
-// hostAllowed reports whether the request names a host that is us.
+// hostAllowed reports whether the Host header names this server.
 func (e *allowlist) hostAllowed(r *http.Request) bool {
 	host := strings.ToLower(r.Host)
 	name := hostname(host)
@@ -55,15 +55,15 @@ func (e *allowlist) hostAllowed(r *http.Request) bool {
 	case *net.UnixAddr:
 		return loopbackName(name)
 	case *net.TCPAddr:
-		// A name can be made to point here; an address cannot.
+		// DNS can point any name to this server, but not an address.
 		ip := net.ParseIP(name)
 		return a.IP.IsLoopback() && loopbackName(name) || ip != nil && ip.Equal(a.IP)
 	}
 	return false
 }
 
-// originAllowed reports whether the request comes from no page, or from one
-// that may call. A page on another port of this host is another origin.
+// originAllowed reports whether the request comes from no page or from an allowed
+// one. Another port of the same host is another origin.
 func (e *allowlist) originAllowed(r *http.Request) bool {
 	values := r.Header["Origin"]
 	if len(values) == 0 {
@@ -80,7 +80,7 @@ func (e *allowlist) originAllowed(r *http.Request) bool {
 	return e.origins[origin] || origin == scheme+strings.ToLower(r.Host)
 }
 
-// hostname cuts the port off, and the brackets of an IPv6 address.
+// hostname returns host without its port and the brackets of an IPv6 address.
 func hostname(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -96,7 +96,8 @@ func loopbackName(name string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// authenticate returns whose request it is and by what bearer, or answers it.
+// authenticate returns the session and the bearer of a request. It returns false if
+// it answered the request.
 func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *http.Request) (_ *action.Session, bearer string, ok bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
@@ -128,7 +129,7 @@ func challenge(w http.ResponseWriter, params, text string) {
 	wire.WriteText(w, http.StatusUnauthorized, text)
 }
 
-// publicText is the message of an error that may be shown, or otherwise.
+// publicText returns the message of an error that may be shown, or otherwise.
 func publicText(err error, otherwise string) string {
 	var e *action.Error
 	if errors.As(err, &e) && e.Message != "" {
@@ -137,15 +138,14 @@ func publicText(err error, otherwise string) string {
 	return otherwise
 }
 
-// bodyTimeout bounds how long a body may take to arrive.
+// bodyTimeout bounds the arrival of a body.
 const bodyTimeout = time.Minute
 
-// maxPooledBody is the largest buffer that is used again.
+// maxPooledBody is the largest buffer that returns to the pool.
 const maxPooledBody = 64 << 10
 
-// readBody reads the body into a pooled buffer, to its end: only then does
-// net/http notice that a client leaves. When it answers the request itself it
-// returns the status.
+// readBody reads the body into a pooled buffer to its end: only then does net/http
+// detect that a client disconnects. It returns a status if it answered the request.
 func (s *Server) readBody(x *exchange) (buf *[]byte, status int) {
 	buf, _ = s.bodies.Get().(*[]byte)
 	if buf == nil {
@@ -157,7 +157,7 @@ func (s *Server) readBody(x *exchange) (buf *[]byte, status int) {
 		return buf, s.tooLarge(x)
 	}
 	rc := http.NewResponseController(x.w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // where the writer knows deadlines
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // not every writer supports deadlines
 	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	for {
 		if len(*buf) == cap(*buf) {
@@ -178,12 +178,12 @@ func (s *Server) readBody(x *exchange) (buf *[]byte, status int) {
 }
 
 func (s *Server) tooLarge(x *exchange) int {
-	x.w.Header().Set("Connection", "close") // the rest of the body is not worth reading
+	x.w.Header().Set("Connection", "close") // do not read the rest of the body
 	wire.WriteText(x.w, http.StatusRequestEntityTooLarge, fmt.Sprintf("The request is over the limit of %d bytes.", s.cfg.MaxBody))
 	return http.StatusRequestEntityTooLarge
 }
 
-// putBody takes a buffer back.
+// putBody returns a buffer to the pool.
 func (s *Server) putBody(buf *[]byte) {
 	if buf != nil && cap(*buf) > 0 && cap(*buf) <= maxPooledBody {
 		s.bodies.Put(buf)

@@ -13,23 +13,22 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// A client that opens pages for its user is asked to open the one where a held
-// call is decided: by a request on the event stream of the call in the older era,
-// by an input_required result in the stateless one, and once for a call, however
-// many join it. Whatever it replies decides nothing and withdraws nothing. It is
-// the page that knows people, and the row that has their decision.
+// A client with URL elicitation is asked to open the approval page of a pending call:
+// by a request on the event stream of the call, or by an input_required result in the
+// stateless protocol; once per call. Its reply decides nothing: people decide on the
+// page, where they are authenticated.
 
-// approvalKey names the question in the stateless era, and begins its id in the
-// older one. No source's question has such a name: theirs have the id of a round.
+// approvalKey is the key of the question, and the prefix of its id in sessions. It
+// cannot clash with questions of sources, whose ids contain the id of a round.
 const approvalKey = questionPrefix + "approval"
 
-// opensPages reports whether the caller's client is asked to open pages. Nobody sits
-// with an unattended one, and a task says where its page is.
+// opensPages reports whether the client is asked to open pages. Unattended sessions
+// have no user, and a task contains the link.
 func (c *caller) opensPages() bool {
 	return c.features.Has(action.ClientElicitsURL) && !c.asTask && c.who.Kind != action.Unattended
 }
 
-// approvalPage is where a person decides, if that is a page of ours.
+// approvalPage returns the URL of the approval page if it is a page of this gateway.
 func (s *Server) approvalPage(inv *action.Invocation) string {
 	page, err := url.Parse(approvalURL(inv))
 	if err != nil || page.Host == "" || page.Scheme != "https" && page.Scheme != "http" {
@@ -41,8 +40,8 @@ func (s *Server) approvalPage(inv *action.Invocation) string {
 	return page.String()
 }
 
-// appendPageElicitation appends the method and params that ask to open a page. The words
-// are ours; names that others chose are quoted. The id is of the older era.
+// appendPageElicitation appends the method and params that ask to open a page. Names
+// that others chose are quoted. The id is for sessions only.
 func appendPageElicitation(b []byte, inv *action.Invocation, page, id string) []byte {
 	b = append(b, `"method":"elicitation/create","params":{"mode":"url"`...)
 	if id != "" {
@@ -55,11 +54,11 @@ func appendPageElicitation(b []byte, inv *action.Invocation, page, id string) []
 	return append(b, '}')
 }
 
-// quoted shows a name that somebody else chose, without what could pass for more
-// than a name.
+// quoted quotes a name from outside, so that it cannot be read as part of the
+// sentence.
 func quoted(name string) string { return strconv.Quote(wire.Truncate(name, 80)) }
 
-// askToOpenPage asks a client of the older era to open the page of its call.
+// askToOpenPage asks a client with a session to open the approval page of its call.
 func (s *Server) askToOpenPage(c *caller, inv *action.Invocation) {
 	page := s.approvalPage(inv)
 	if page == "" {
@@ -71,8 +70,8 @@ func (s *Server) askToOpenPage(c *caller, inv *action.Invocation) {
 	c.onWriteError(c.reply.Event(append(b, '}')))
 }
 
-// completeElicitation tells a client of the older era that its user need not have the page
-// open any more, once somebody decided or nobody can.
+// completeElicitation tells a client with a session that the page is no longer
+// needed, once the call was decided or expired.
 func (c *caller) completeElicitation(inv *action.Invocation) {
 	if c.openedPage == "" || inv.Status == action.StatusPending {
 		return
@@ -82,9 +81,8 @@ func (c *caller) completeElicitation(inv *action.Invocation) {
 	c.onWriteError(c.reply.Event(append(b, `}}`...)))
 }
 
-// askToOpenPageStateless asks a client of the stateless era, as the result of its call, when
-// there is a page of ours to open. One that could not be told is gone: whoever
-// lost it repeats the call, and waits.
+// askToOpenPageStateless asks a stateless client, as the result of its call. A
+// client that did not get it repeats the call and waits.
 func (s *Server) askToOpenPageStateless(c *caller, inv *action.Invocation) (answered, told bool) {
 	page := s.approvalPage(inv)
 	if page == "" {
@@ -109,10 +107,10 @@ func (s *Server) askToOpenPageStateless(c *caller, inv *action.Invocation) (answ
 	return true, err == nil
 }
 
-// pendingNotice is the result of a call that waits on when its answer cannot:
-// it says where to approve and how to come back. A tool with an output schema
-// gets it as an error without structured content, because strict clients would
-// drop a result that misses the schema.
+// pendingNotice is the result of a call that is still pending: where to approve it
+// and how to get the result. For a tool with an output schema it is an error without
+// structured content, because strict clients drop results that do not match the
+// schema.
 func pendingNotice(inv *action.Invocation, lead string, strict bool, now time.Time) wire.Response {
 	said := lead + pendingText(inv, now)
 	b := []byte(`{"content":[{"type":"text","text":`)
@@ -160,7 +158,7 @@ func pendingContent(inv *action.Invocation) []byte {
 	return b
 }
 
-// approvalURL is where a person decides, while there is something to decide.
+// approvalURL is where a person decides, while the call is pending.
 func approvalURL(inv *action.Invocation) string {
 	if inv.Status == action.StatusPending {
 		return inv.ApprovalURL
@@ -168,7 +166,7 @@ func approvalURL(inv *action.Invocation) string {
 	return ""
 }
 
-// remaining says how long it is until t, in words short enough for a line.
+// remaining returns the time until t in a short form.
 func remaining(t, now time.Time) string {
 	d := t.Sub(now).Round(time.Second)
 	switch {

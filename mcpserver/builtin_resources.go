@@ -15,8 +15,7 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// The gateway's own resources: what a session may do, for programs, and the same
-// for its agent.
+// The built-in resources: what a session may do, as JSON and as a guide for its agent.
 const (
 	capabilitiesURI  = "sallyport://capabilities"
 	capabilitiesType = "application/json"
@@ -26,12 +25,12 @@ const (
 	guideType        = "text/markdown"
 )
 
-// builtinOfferings are the definitions of what the gateway itself offers beside tools.
+// builtinOfferings are the definitions of the built-in resources and prompts.
 type builtinOfferings struct {
 	resources map[string][]byte // by URI
 	templates map[string][]byte
-	prompts   map[action.SessionType]map[string][]byte // by what they are listed under, for each type of session
-	reserved  map[string][]byte                        // the names that no prompt of a source has
+	prompts   map[action.SessionType]map[string][]byte // by sort key, for each type of session
+	reserved  map[string][]byte                        // names that prompts of sources cannot have
 }
 
 func newBuiltinOfferings(snapshot bool) builtinOfferings {
@@ -60,8 +59,7 @@ func newBuiltinOfferings(snapshot bool) builtinOfferings {
 	return o
 }
 
-// builtinResource returns what answers a read of one of the gateway's own; nil for
-// any other URI.
+// builtinResource returns the handler of a built-in resource; nil for other URIs.
 func (s *Server) builtinResource(uri string) func(x *exchange, uri string) {
 	switch {
 	case uri == capabilitiesURI && s.cfg.Snapshot != nil:
@@ -72,7 +70,7 @@ func (s *Server) builtinResource(uri string) func(x *exchange, uri string) {
 	return nil
 }
 
-// readGuide answers with the guide of the session that asks, or of one source.
+// readGuide answers with the guide to all sources of the session, or to one.
 func (s *Server) readGuide(x *exchange, uri string) {
 	source, err := url.PathUnescape(strings.TrimPrefix(strings.TrimPrefix(uri, guideURI), "/"))
 	if err != nil || source == "" && uri != guideURI {
@@ -92,7 +90,8 @@ func (s *Server) readGuide(x *exchange, uri string) {
 	}
 }
 
-// buildGuide writes the guide of a session, of a source of it, or of one action.
+// buildGuide returns the guide to a session's tools, to one source, or to one
+// action.
 func (s *Server) buildGuide(x *exchange, source, name string) (guide.Guide, error) {
 	list, _, err := s.cfg.Gate.Available(x.r.Context(), &x.who)
 	if err != nil {
@@ -110,7 +109,7 @@ func (x *exchange) sendContents(uri, kind, text string) {
 	x.send(wire.Response{Result: append(b, `}]}`...)})
 }
 
-// readCapabilities answers with what the session that asks may do.
+// readCapabilities answers with what the session may do.
 func (s *Server) readCapabilities(x *exchange, _ string) {
 	snapshot, err := s.cfg.Snapshot(x.r.Context(), &x.who)
 	if err == nil {
@@ -124,12 +123,13 @@ func (s *Server) readCapabilities(x *exchange, _ string) {
 	x.sendError(listProblem(err))
 }
 
-// promptTypes are the types of session, each with a prompt of its name.
+// promptTypes are the types of session; each has a prompt of the same name.
 func promptTypes() []action.SessionType {
 	return []action.SessionType{action.TypeSetup, action.TypeCoding, action.TypeAutomation}
 }
 
-// PromptNames returns the names that no prompt of a source may have.
+// PromptNames returns the names of the built-in prompts, which no prompt of a source
+// may have.
 func PromptNames() (names []string) {
 	for _, t := range promptTypes() {
 		names = append(names, string(t))
@@ -141,9 +141,9 @@ func isBuiltinPrompt(name string) bool {
 	return slices.Contains(promptTypes(), action.SessionType(name))
 }
 
-// builtinPrompts are the definitions of the gateway's prompts, by what they are
-// listed under: pages are in the order of that, and a session's own prompt comes
-// first, then the others, then those of sources.
+// builtinPrompts returns the definitions of the built-in prompts by their sort keys:
+// a session's own prompt comes first, then the other built-in ones, then those of
+// sources.
 func builtinPrompts() (of map[action.SessionType]map[string][]byte, nothing map[string][]byte) {
 	of, nothing = map[action.SessionType]map[string][]byte{}, map[string][]byte{}
 	for _, session := range append(promptTypes(), "") {
@@ -161,7 +161,7 @@ func builtinPrompts() (of map[action.SessionType]map[string][]byte, nothing map[
 	return of, nothing
 }
 
-// getPrompt answers with a system prompt, as it is for the session that asks.
+// getPrompt answers with the system prompt of a session type.
 func (s *Server) getPrompt(x *exchange, p *params) {
 	now := s.cfg.Now()
 	list, err := s.views.of(&x.who, now).current(x.r.Context(), s.cfg.Gate, &x.who, now)

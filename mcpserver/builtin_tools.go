@@ -13,40 +13,39 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// The gateway's own tools look at calls that were made and at what there is to
-// call, or ask a person for something. They make no calls, so they have no row
-// and no rate, and decide nothing. (actions_call is none of them: it is unwrapped
-// before a tool is looked for.)
+// The built-in tools report on calls and on available tools, or request a grant. They
+// make no calls, so they create no rows, do not count as calls and decide nothing.
+// (actions_call is unwrapped before the tool is resolved.)
 const (
 	toolWait   = "invocation_wait"
 	toolStatus = "invocation_status"
 	toolGrant  = "grant_request"
 )
 
-// maxWait bounds timeout_seconds.
+// maxWait is the maximum of timeout_seconds.
 const maxWait = 5 * time.Minute
 
-// builtinFunc answers a call of one of our tools.
+// builtinFunc answers a call of a built-in tool.
 type builtinFunc func(s *Server, ctx context.Context, c *caller)
 
+// builtinTool is the definition of a built-in tool.
 type builtinTool struct {
 	name       string
 	definition string
 	run        builtinFunc
-	// searching: it is listed in search mode only.
+	// searchOnly tools are listed in search mode only.
 	searchOnly bool
-	// begins: it asks for something new, so that a session which is done does not
-	// list it. Who calls it all the same is told why not.
+	// startsWork tools are not listed in completed sessions, and fail there.
 	startsWork bool
 }
 
-// listed reports whether sessions list it that search, or that are done.
+// listed reports whether sessions in search mode, or completed ones, list the tool.
 func (o *builtinTool) listed(search, done bool) bool {
 	return (search || !o.searchOnly) && (!done || !o.startsWork)
 }
 
-// BuiltinTools returns the names that no action may have, whether or not the tool
-// is offered.
+// BuiltinTools returns the names of the built-in tools, which no action may have,
+// whether or not they are offered.
 func BuiltinTools() []string {
 	var names []string
 	for _, o := range builtinTools(true) {
@@ -55,7 +54,7 @@ func BuiltinTools() []string {
 	return names
 }
 
-// Listed returns the names of the gateway's own tools that the session lists.
+// Listed returns the names of the built-in tools that the session lists.
 func (s *Server) Listed(who *action.Session) (names []string) {
 	for _, o := range s.views.builtins {
 		if o.listed(s.views.usesSearch(who), who.CompletedAt != nil) {
@@ -65,8 +64,8 @@ func (s *Server) Listed(who *action.Session) (names []string) {
 	return names
 }
 
-// builtinTools are those that are offered: all of them, or those that need nobody
-// who takes wishes for grants.
+// builtinTools returns the built-in tools; without grants, those that do not request
+// grants.
 func builtinTools(grants bool) []builtinTool {
 	tools := []builtinTool{
 		{name: toolStatus, definition: statusDefinition, run: (*Server).statusTool},
@@ -103,13 +102,12 @@ func (s *Server) wrapperTool(_ context.Context, c *caller) {
 	_ = c.sendTo(c.reply, wire.InternalError().Response()) // a client that left needs no answer
 }
 
-// invocationNotFound answers for an id that is nobody's and for one that is
-// another's alike.
+// invocationNotFound is the result for an unknown id and for one of another session.
 func invocationNotFound() wire.Response {
 	return wire.ToolError("There is no such invocation in this session. Check invocation_id.")
 }
 
-// waitTool waits as the original caller would, and gives the same answer.
+// waitTool waits like the original caller and returns the same result.
 func (s *Server) waitTool(ctx context.Context, c *caller) {
 	id, timeout, bad := waitArguments(c.arguments)
 	if bad != "" {
@@ -126,8 +124,7 @@ func (s *Server) waitTool(ctx context.Context, c *caller) {
 	s.finishCall(ctx, c, o, err, invocationNotFound)
 }
 
-// waitArguments returns what is asked for; the timeout is negative when it is
-// left open.
+// waitArguments parses the arguments; the timeout is negative if it is absent.
 func waitArguments(raw []byte) (id string, timeout time.Duration, bad string) {
 	id, bad = invocationArgument(raw)
 	if bad != "" {
@@ -152,7 +149,7 @@ func invocationArgument(raw []byte) (id, bad string) {
 	return wire.DecodeString(v), ""
 }
 
-// statusTool tells where an invocation stands.
+// statusTool returns the status of an invocation.
 func (s *Server) statusTool(ctx context.Context, c *caller) {
 	id, bad := invocationArgument(c.arguments)
 	if bad != "" {
@@ -172,7 +169,7 @@ func (s *Server) statusTool(ctx context.Context, c *caller) {
 	_ = c.sendTo(c.reply, m) // a client that left needs no answer
 }
 
-// statusResult is what an agent may know of a call before its result.
+// statusResult is what an agent may see of a call before its result.
 func statusResult(inv *action.Invocation) wire.Response {
 	status, _ := json.Marshal(struct { // strings and times always encode
 		Status       action.Status   `json:"status"`
@@ -230,7 +227,7 @@ func guideResult(g *guide.Guide) wire.Response {
 	return wire.TextResult(g.Markdown, content)
 }
 
-// argument returns a string of the arguments; empty when it is none.
+// argument returns a string argument; empty if it is absent or not a string.
 func argument(raw []byte, name string) string {
 	if v := wire.Member(raw, name); wire.IsString(v) {
 		return wire.DecodeString(v)

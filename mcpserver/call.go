@@ -12,7 +12,7 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// serveCall answers one call, however long it takes.
+// serveCall runs one call to its response.
 func (s *Server) serveCall(c *caller) {
 	if c.session != nil {
 		c.call.linger = cancelLinger
@@ -48,7 +48,8 @@ func (s *Server) serveCall(c *caller) {
 	s.finishCall(ctx, c, o, err, c.notFound)
 }
 
-// registerCall has the call be in flight, or answers it and returns false.
+// registerCall adds the call to its session and to the calls in flight. It returns
+// false if it answered the request.
 func (s *Server) registerCall(c *caller) bool {
 	if c.session != nil {
 		id := wire.IDKey(c.ID)
@@ -70,8 +71,8 @@ func (s *Server) removeCall(c *caller) {
 	c.ended()
 }
 
-// invoke makes the call. It returns true when it answered with the question to open
-// a page: only to whoever begins a held call, for who repeats one was asked.
+// invoke calls the Gate. It returns asked if it answered with a request to open the
+// approval page; that is sent once per pending call, to the client that created it.
 func (s *Server) invoke(ctx context.Context, c *caller) (o *action.Outcome, asked bool, err error) {
 	waiting := s.waiting(c, s.patience(c))
 	if c.opensPages() {
@@ -91,7 +92,7 @@ func (s *Server) invoke(ctx context.Context, c *caller) (o *action.Outcome, aske
 	return o, asked, err
 }
 
-// notFound answers for an action that is gone since it was found.
+// notFound is the response for an action that disappeared after it was resolved.
 func (c *caller) notFound() wire.Response {
 	switch {
 	case c.retry != nil:
@@ -104,7 +105,7 @@ func (c *caller) notFound() wire.Response {
 	return toolNotFound(c.name, "").Response()
 }
 
-// refuseDraining answers a call that came too late.
+// refuseDraining answers a call that arrived during a shutdown.
 func (c *caller) refuseDraining() {
 	text := drainingText
 	if c.tool.builtin != nil && c.name != toolGrant {
@@ -113,9 +114,9 @@ func (c *caller) refuseDraining() {
 	_ = c.sendTo(c.reply, wire.ToolError("%s", text)) // a client that left needs no answer
 }
 
-// patience is how long a caller waits for a person. One that sees progress
-// waits to the end; but nobody sits with an unattended one, and its hold lasts
-// longer than any connection.
+// patience is how long a caller waits for approval. A client that gets progress
+// waits until the end, but not in an unattended session, where approvals stay
+// pending longer than a connection lasts.
 func (s *Server) patience(c *caller) time.Duration {
 	switch {
 	case c.progress == nil:
@@ -126,7 +127,7 @@ func (s *Server) patience(c *caller) time.Duration {
 	return action.Forever
 }
 
-// waiting connects a caller to the Gate.
+// waiting returns the callbacks through which the Gate reports to the caller.
 func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
 	w := action.Waiting{Patience: patience, Can: c.features, Again: c.stateless, Leaves: c.asTask}
 	if c.wantsLogs {
@@ -136,7 +137,7 @@ func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
 	w.Held = func(inv *action.Invocation) {
 		c.call.hold()
 		c.completeElicitation(inv)
-		if s.calls.draining() { // it came too late to be seen by Drain
+		if s.calls.draining() { // Drain did not see it as held
 			c.call.cancel(errDraining)
 			return
 		}
@@ -150,18 +151,18 @@ func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
 	return w
 }
 
-// onWriteError takes the error of a word on the way: a client that cannot be reached
-// is gone.
+// onWriteError handles the error of an intermediate message: a client that cannot be
+// reached is gone.
 func (c *caller) onWriteError(err error) {
 	if err != nil {
 		c.call.clientGone()
 	}
 }
 
-// keepAlive says something every now and then until it is stopped, and hands on
-// what became of it.
+// keepAlive sends keep-alive comments until stop is called, and reports their errors
+// to heard.
 func (s *Server) keepAlive(a *wire.Writer, heard func(error)) (stop func()) {
-	var mu sync.Mutex // a beat may come before its timer is known
+	var mu sync.Mutex // the timer may fire before it is assigned
 	var timer *time.Timer
 	mu.Lock()
 	defer mu.Unlock()
@@ -181,16 +182,16 @@ func (s *Server) keepAlive(a *wire.Writer, heard func(error)) (stop func()) {
 	}
 }
 
-// finishCall gives the caller what became of the call. It counts as delivered
-// when the last byte went out to a client that still wanted it.
+// finishCall sends the outcome of a call. The outcome counts as delivered once its
+// last byte was flushed to a client that was still connected.
 func (s *Server) finishCall(ctx context.Context, c *caller, o *action.Outcome, err error, missing func() wire.Response) {
 	if o, err = s.askClient(ctx, c, o, err); err == nil && o.Round != nil {
-		return // the question was the answer
+		return // the question was the response
 	}
 	if err == nil {
 		c.completeElicitation(&o.Invocation)
 	}
-	known := c.tool.builtin != nil || c.retry != nil // it was made before this request
+	known := c.tool.builtin != nil || c.retry != nil // the call existed before this request
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errDraining):
 		s.answerInterrupted(c, o, err)
@@ -209,7 +210,7 @@ func (s *Server) finishCall(ctx context.Context, c *caller, o *action.Outcome, e
 		if c.Method == methodCall && o.Answer.Body != nil && !isTool(&o.Invocation) {
 			m = asToolResult(o.Answer.Body)
 		}
-	case errors.Is(err, action.ErrNotFound) && !known && o.Invocation.ID != "": // it was there
+	case errors.Is(err, action.ErrNotFound) && !known && o.Invocation.ID != "": // the call was recorded
 		m = wire.ToolError("%s%s", unknownOutcome, invocationSuffix(o.Invocation.ID))
 	case errors.Is(err, action.ErrNotFound):
 		m = missing()
@@ -221,8 +222,8 @@ func (s *Server) finishCall(ctx context.Context, c *caller, o *action.Outcome, e
 	s.deliver(ctx, c, o, m, err == nil)
 }
 
-// noticePrefix is what a notice begins with: a Gate that stops lets held callers go by
-// itself, and they are told why like those whom Drain interrupts.
+// noticePrefix is the prefix of pending notices during a shutdown, in which the Gate
+// releases waiting callers.
 func (s *Server) noticePrefix() string {
 	if s.calls.draining() {
 		return restartingText
@@ -230,10 +231,10 @@ func (s *Server) noticePrefix() string {
 	return ""
 }
 
-// deliver sends the last message of a call.
+// deliver sends the response of a call and reports the delivery to the Gate.
 func (s *Server) deliver(ctx context.Context, c *caller, o *action.Outcome, m wire.Response, recorded bool) {
-	// Looked at before the answer: clients that are done with their connection
-	// close it as soon as they have read the last byte.
+	// Checked before the response: clients may close the connection as soon as they
+	// have read the last byte.
 	wanted := ctx.Err() == nil && !hangup.Gone(c.r)
 	sent := c.sendTo(c.reply, m)
 	if sent == nil && wanted && recorded && o.Invocation.Status.Terminal() {

@@ -15,45 +15,46 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// caller is somebody who waits for the answer of a tool, a resource or a prompt.
-// It shares no byte with the body of its request.
+// caller is a client that waits for the result of a tool, a resource or a prompt. It
+// shares no memory with the body of its request.
 type caller struct {
 	*exchange
 	call     *call
 	reply    *wire.Writer
-	progress *progress // nil when the client wants none, or can get none
+	progress *progress // nil if the client wants none or does not accept event streams
 
 	name           string // of the tool or prompt, or the URI
 	tool           tool
 	arguments      json.RawMessage
-	idempotencyKey string // of idempotency
+	idempotencyKey string
 	trace          string // whose trace the call is part of, as its client says; only where calls are traced
 	acceptsStream  bool   // takes event streams
 	wantsLogs      bool   // wants log messages, of this level or worse
 	logLevel       string
 	features       action.ClientFeatures // what its client can be asked
-	retry          *retry                // nil when it is no repeated call with replies
-	asTask         bool                  // takes a task instead of waiting for a person
-	openedPage     string                // the invocation whose page its client was asked to open, of the older era
+	retry          *retry                // nil unless the call is repeated with replies
+	asTask         bool                  // gets a task instead of waiting for approval
+	openedPage     string                // the invocation whose page its client was asked to open; sessions only
 
-	unregister func() // ends the call's being in flight; nil before it is
+	unregister func() // removes the call from its session; nil before it is registered
 }
 
-// sendTo sends the answer. Before that the call is no longer in flight, so
-// that a client that has its answer may use the id again at once.
+// sendTo sends the response. The call is unregistered before, so that a client may
+// reuse the id as soon as it has the response.
 func (c *caller) sendTo(a *wire.Writer, m wire.Response) error {
 	c.ended()
 	return c.exchange.sendTo(a, m)
 }
 
-// ended has the call be in flight no more. It may be called again.
+// ended unregisters the call. It may be called again.
 func (c *caller) ended() {
 	if c.unregister != nil {
 		c.unregister()
 	}
 }
 
-// startCall begins to answer a call; the rest does not need the body.
+// startCall parses a call and returns the rest of the work, which does not need the
+// body.
 func (s *Server) startCall(x *exchange, p *params) (rest func()) {
 	c, bad := s.newCaller(x, p)
 	if bad != nil {
@@ -63,7 +64,7 @@ func (s *Server) startCall(x *exchange, p *params) (rest func()) {
 	return func() { s.serveCall(c) }
 }
 
-// newCaller reads a call, or says what is wrong with it.
+// newCaller parses a call, or returns the response that rejects it.
 func (s *Server) newCaller(x *exchange, p *params) (*caller, *wire.Response) {
 	t, arguments, bad := s.target(x, p)
 	if bad != nil {
@@ -101,7 +102,7 @@ func (s *Server) newCaller(x *exchange, p *params) (*caller, *wire.Response) {
 	return c, nil
 }
 
-// target finds what a call is of, and its arguments.
+// target finds what is called, and the arguments.
 func (s *Server) target(x *exchange, p *params) (t tool, arguments []byte, bad *wire.Response) {
 	switch x.Method {
 	case methodRead:
@@ -127,7 +128,7 @@ func (s *Server) target(x *exchange, p *params) (t tool, arguments []byte, bad *
 	return t, arguments, nil
 }
 
-// readClientOptions reads what the caller can be told and asked meanwhile.
+// readClientOptions reads what the client can be sent and asked for during the call.
 func (s *Server) readClientOptions(c *caller, p *params) (bad *wire.Error) {
 	level, logs, bad := s.logLevel(c.exchange, p)
 	if bad != nil {
@@ -155,9 +156,8 @@ func toolErrorResponse(text string) *wire.Response {
 	return &m
 }
 
-// findTool finds what a name means: one of our tools, an action that the
-// session sees, or one that it does not, which the Gate then denies with a
-// row.
+// findTool resolves a name: a built-in tool, an action in the session's list, or one
+// that is not listed, which the Gate then denies and records.
 func (s *Server) findTool(x *exchange, p *params) (tool, *wire.Response) {
 	if !p.hasName || p.name == "" {
 		return tool{}, errorResponse(wire.InvalidParams("The name of the tool is missing."))
@@ -179,7 +179,7 @@ func (s *Server) findTool(x *exchange, p *params) (tool, *wire.Response) {
 		m := s.gateError(err, newCallText)
 		return tool{}, &m
 	}
-	// Nothing is known of its results, so a notice must not look like one.
+	// The output schema is unknown, so a pending notice must not look like a result.
 	return tool{source: source, action: name, strict: true}, nil
 }
 
@@ -187,8 +187,8 @@ func toolNotFound(name, nearest string) *wire.Error {
 	return wire.InvalidParams("Unknown tool %q.%s", wire.Truncate(name, 64), nearest)
 }
 
-// idempotencyKey reads the key from where the kinds of client put it: the
-// header, _meta, or an argument of actions_call.
+// idempotencyKey reads the key from the header, from _meta, or from the arguments of
+// actions_call.
 func idempotencyKey(x *exchange, p *params) (key string, ok bool) {
 	key = x.r.Header.Get("Idempotency-Key")
 	for _, raw := range [][]byte{wire.Member(p.meta, "sallyport/idempotencyKey"), p.idempotencyKey} {
@@ -207,8 +207,8 @@ func idempotencyKey(x *exchange, p *params) (key string, ok bool) {
 	return key, true
 }
 
-// toolCallID is what the gateway's own tools know a call by: the id that the
-// client's model gave it, or else the key of idempotency.
+// toolCallID returns the key that platform tools identify a call by: the id that the
+// client's model gave the call, or the idempotency key.
 func toolCallID(p *params, t tool, key string) (id string, ok bool) {
 	raw := wire.Member(p.meta, "sallyport/toolCallId")
 	switch {
@@ -220,23 +220,23 @@ func toolCallID(p *params, t tool, key string) (id string, ok bool) {
 	return wire.DecodeString(raw), true
 }
 
-// call is a tools/call in flight.
+// call is a call in flight.
 type call struct {
 	cancel context.CancelCauseFunc
 
-	// linger is how long a held call outlasts its client's request.
+	// linger is how long a pending call outlasts its client's request.
 	linger time.Duration
 
 	mu          sync.Mutex
-	held        bool        // a person is waited for
-	lingerTimer *time.Timer // nil while the client is there
+	held        bool        // waits for approval
+	lingerTimer *time.Timer // nil while the client is connected
 }
 
-// cancelLinger is how long the word of a cancellation may take, by way of
-// another instance above all.
+// cancelLinger is how long a cancellation may take to arrive, which can come through
+// another instance.
 const cancelLinger = 2 * time.Second
 
-// hold notes that the call waits for a person.
+// hold marks the call as waiting for approval.
 func (c *call) hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,8 +249,8 @@ func (c *call) isHeld() bool {
 	return c.held
 }
 
-// start returns the context of the call. Its cause tells who ended it; a client
-// whose request ended is gone, whatever the era.
+// start returns the context of the call. Its cause says why it ended; the end of the
+// request means that the client is gone, in both protocols.
 func (c *call) start(request context.Context) (ctx context.Context, stop func()) {
 	ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(request))
 	unhook := context.AfterFunc(request, c.clientGone)
@@ -261,9 +261,9 @@ func (c *call) start(request context.Context) (ctx context.Context, stop func())
 	}
 }
 
-// clientGone ends the call because its client is gone. Some clients close the request
-// as they cancel, and the word of that is still on its way; so a held call
-// lingers for it, to be withdrawn then and not merely left alone.
+// clientGone ends the call because its client disconnected. Some clients close the
+// request when they cancel, before the cancellation arrives; so a pending call
+// lingers, to be withdrawn then instead of being left pending.
 func (c *call) clientGone() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -275,7 +275,7 @@ func (c *call) clientGone() {
 	}
 }
 
-// stopLingering undoes gone; the call is over.
+// stopLingering stops the timer: the call is over.
 func (c *call) stopLingering() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,16 +284,16 @@ func (c *call) stopLingering() {
 	}
 }
 
-// calls are all of them, so that a shutdown can answer everyone.
+// calls are all calls in flight, so that a shutdown can answer every client.
 type calls struct {
 	mu         sync.Mutex
 	all        map[*call]bool
 	closed     bool
-	empty      chan struct{} // made when closed; itself closed with the last call
-	deadlineAt time.Time     // when a shutdown gives up waiting; zero: not known
+	empty      chan struct{} // created by close, closed after the last call
+	deadlineAt time.Time     // of the shutdown; zero: unknown
 }
 
-// add returns false when no more are taken.
+// add returns false after close.
 func (c *calls) add(one *call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -313,8 +313,7 @@ func (c *calls) remove(one *call) {
 	}
 }
 
-// close takes no more calls and returns a channel that is closed when the last
-// one has ended.
+// close refuses new calls and returns a channel that is closed after the last call.
 func (c *calls) close(until time.Time) (empty <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -340,7 +339,7 @@ func (c *calls) deadline() time.Time {
 	return c.deadlineAt
 }
 
-// cancel ends the calls, or only those that wait for a person.
+// cancel ends all calls, or only those that wait for approval.
 func (c *calls) cancel(cause error, onlyHeld bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -351,11 +350,10 @@ func (c *calls) cancel(cause error, onlyHeld bool) {
 	}
 }
 
-// cancelled handles notifications/cancelled. It means something only while the
-// call is in flight, here or elsewhere, and only within its own session:
-// clients send one after every call that they gave an abort signal, and ids
-// repeat from session to session. In the stateless era a client cancels by
-// closing its request.
+// cancelled handles notifications/cancelled. It matters only while the call is in
+// flight, here or on a peer, and only within its session: some clients send one
+// after every call, and ids repeat across sessions. In the stateless protocol a
+// client cancels by closing its request.
 func (s *Server) cancelled(x *exchange) {
 	if id := wire.Member(x.Params, "requestId"); x.session != nil && id != nil {
 		key, cause := wire.IDKey(id), cancelCause(wire.Member(x.Params, "reason"))
@@ -370,8 +368,8 @@ func (s *Server) cancelled(x *exchange) {
 	x.w.WriteHeader(http.StatusAccepted)
 }
 
-// cancelCause tells a client that gave up waiting from one whose user changed
-// his mind: only the latter wants the held call withdrawn.
+// cancelCause distinguishes a client timeout from a user's cancellation: only the
+// latter withdraws the pending call.
 func cancelCause(reason []byte) error {
 	if wire.IsString(reason) {
 		text := strings.ToLower(wire.DecodeString(reason))

@@ -1,74 +1,66 @@
-// Package mcpserver lets agents in: it serves the Model Context Protocol over
-// streamable HTTP, both eras of it (sessions up to 2025-11-25, stateless from
-// 2026-07-28) behind one URL, and turns tools/call, resources/read and
-// prompts/get into calls of the Gate.
+// Package mcpserver serves the Model Context Protocol to agents over streamable HTTP. It
+// supports protocol versions with sessions (up to 2025-11-25) and the stateless protocol
+// (from 2026-07-28) behind one URL, and turns tools/call, resources/read and prompts/get
+// into calls of the Gate.
 //
 // It promises:
 //
-//   - arguments and results pass as the bytes that they are: no number, key
-//     order or unknown field of them is touched, and request ids come back as
-//     they were written;
-//   - a held call is answered: progress at once and then as often as the Gate
-//     reports it, a "pending" result where the client cannot wait, an answer
-//     for everyone when the gateway stops;
-//   - what a principal has open ends with its right to it: event streams and
-//     subscriptions end when its session expires or is revoked (at a lost hint
-//     of that, within a minute), and subscriptions to resources of a source that
-//     policy does not let it read without asking any more;
-//   - an MCP session answers to the principal that opened it and to nobody
-//     else, and lists and servers of two organizations are never shared;
-//   - a session lives in its signed id: any instance that has the key goes on
-//     with it, after a restart too, for as long as the id is good;
-//   - an outcome counts as delivered only when its last byte was flushed to a
-//     client that was still there.
+//   - Arguments and results pass through as the bytes that were received: numbers, key
+//     order, unknown fields and request ids are not changed.
+//   - A pending call is always answered: progress at once and as often as the Gate reports
+//     it, a "pending" result if the client cannot wait, and a response to every client
+//     when the gateway stops.
+//   - What a principal has open ends with its session: event streams and subscriptions end
+//     when the session expires or is revoked (within a minute if the hint is lost), and
+//     subscriptions to a source's resources end when policy no longer allows reading it.
+//   - An MCP session belongs to the principal that opened it, and two organizations never
+//     share lists or SDK servers.
+//   - A session is defined by its signed id: any instance that has the key can continue
+//     it, also after a restart, until the id expires.
+//   - An outcome counts as delivered once its last byte was flushed to a client that was
+//     still connected.
 //
-// By an instance a principal has 64 subscriptions/listen (see
-// [Config.MaxSessions]), 1,000 subscriptions to resources, of which 100 are of one
-// session or listen, and replies 120 times a minute to questions. A listen is
-// acknowledged after at most ten seconds, with the resources whose sources agreed
-// until then. Where subscriptions end, their sources are told one after another,
-// eight sources at once; beyond a thousand such words a source is not told.
+// Limits per instance and principal: 64 subscriptions/listen (see [Config.MaxSessions]),
+// 1,000 subscriptions to resources, 100 of them per session or listen, and 120 replies to
+// questions per minute. A listen is acknowledged after at most ten seconds, with the
+// resources whose sources agreed by then. Ended subscriptions are removed at their sources
+// by eight workers, one request at a time per source; beyond 1,000 queued requests a source
+// is not informed.
 //
-// Lists, calls, completion, log levels, subscriptions and event streams are its
-// own: no tool, resource or prompt meets a typed struct. The SDK answers
-// initialize, ping and server/discover, and knows a session only while it does.
+// Lists, calls, completion, log levels, subscriptions and event streams are implemented
+// here, so no tool, resource or prompt passes through typed structs. The SDK answers
+// initialize, ping and server/discover, and has sessions only while it does.
 //
-// What a source asks of the caller of a call that runs (elicitation, sampling,
-// roots) is put to one client: by requests on the event stream of its call in
-// the older era, by an input_required result in the stateless one. It says whose
-// question it is, in _meta and in the message of an elicitation, which a person
-// reads. Replies may come to any instance: the id of a question names it, and a
-// requestState is sealed under a key that all instances have. A client of the older era that is
-// gone is told of to the source, so that nobody waits for it; one of the stateless
-// era may come back for its question, for as long as the source waits. Questions
-// whose keys make a requestState larger than 256 KiB are not asked.
+// A source may ask the client of a running call for input (elicitation, sampling, roots):
+// by requests on the event stream of the call in a session, by an input_required result in
+// the stateless protocol. The question names its source in _meta and in the message that a
+// person reads. Replies may go to any instance: the id of a question names it, and a
+// requestState is sealed under a shared key. If a client with a session disconnects, its
+// source is informed at once; a stateless client may come back for as long as the source
+// waits. Questions whose keys make the requestState larger than 256 KiB are not asked.
 //
-// A held call is a task for clients of the stateless era that declare the Tasks
-// extension with it: the row of its invocation, and nothing besides. Only tools/call
-// makes tasks, only of calls that a person has to approve. A client that opens pages
-// (URL elicitation) is asked once to open the page of the approval instead, unless its
-// session is unattended. It is the row that has the decision: nothing that a client
-// replies approves a call, denies or withdraws it.
+// A pending call is a task for stateless clients that declare the Tasks extension: the
+// task is the row of its invocation. Only pending calls of tools/call become tasks. A
+// client with URL elicitation is asked once to open the approval page instead, unless its
+// session is unattended. Replies of clients never approve, deny or withdraw a call: people
+// decide on the page.
 //
-// A log message goes to the client whose call it is about. The level that a
-// client of the older era sets is remembered by the instances that know its
-// session then. Where there are several, one that was not told takes info for it;
-// a single one passes messages as the source sends them.
+// A log message goes to the client of the call. The level that a session sets is kept by
+// the instances that have the session in memory; an instance that missed it uses info.
 //
-// Between instances, a cancellation, a level of log messages, a subscription to a
-// resource and the end of a session travel by [Peers], within about a second: until then an instance
-// that has the session in use may take calls of it, and little else. Each is a
-// row, so of one principal an instance tells at most 120 a minute of each kind;
-// a session that ends beyond that ends on its instance alone. A subscription is
-// told to the instances that know the session then: a client that opens its
-// event stream on another one later has to subscribe again.
+// Between instances, cancellations, log levels, subscriptions to resources and ends of
+// sessions travel through [Peers] within about a second. Until then, another instance may
+// still accept calls of an ended session. Signals are rows, so an instance sends at most
+// 120 per minute, principal and kind; above that, a session ends on its own instance only.
+// A subscription reaches the instances that have the session in memory: a client that
+// later opens its event stream on another one must subscribe again.
 //
-// A change of a list is seen by each instance for itself; the one that has the
-// client's event stream tells it. A client that opens event streams on two
-// instances is told by both, and one that opens its stream again after some
-// time is told of a change in any case, for it may have missed one.
+// Each instance detects changes of lists itself; the one with the client's event stream
+// notifies it. A client with event streams on two instances is notified by both, and one
+// that reopens its stream after some time is notified in any case, because it may have
+// missed a change.
 //
-// It decides nothing, executes nothing and stores nothing: the tool
-// grant_request only has written down what an agent wants of a person. It
-// starts no goroutine for an idle session; [Server.Run] does the upkeep.
+// The package decides nothing, executes nothing and stores nothing, except that the tool
+// grant_request stores a request for a person. It starts no goroutine for an idle session;
+// [Server.Run] does the background work.
 package mcpserver

@@ -12,9 +12,9 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// gateError maps an error of the Gate; words are those in which the caller is
-// told of one that may pass: nothingHappened or asItStands. The caller handles
-// ErrNotFound, whose meaning depends on what was asked for.
+// gateError maps an error of the Gate; words (newCallText or existingCallText)
+// phrase errors that may be temporary. The caller handles ErrNotFound, whose meaning
+// depends on the request.
 func (s *Server) gateError(err error, words func(*action.Error) string) wire.Response {
 	var e *action.Error
 	if !errors.As(err, &e) {
@@ -38,12 +38,12 @@ func (s *Server) gateError(err error, words func(*action.Error) string) wire.Res
 	return wire.InternalError().Response()
 }
 
-// unknownOutcome must never read as "it failed, try again": the effect may be
-// there.
+// unknownOutcome must never read as "it failed, try again": the call may have taken
+// effect.
 const unknownOutcome = "The outcome is unknown: the call may or may not have happened. " +
 	"Check at the service before you try again; the gateway will not repeat it."
 
-// offeringError maps an error of the Gate for a request that is no call.
+// offeringError maps an error of the Gate for a request that is not a call.
 func (s *Server) offeringError(err error) wire.Response {
 	var e *action.Error
 	if errors.Is(err, action.ErrNotFound) && errors.As(err, &e) {
@@ -52,8 +52,7 @@ func (s *Server) offeringError(err error) wire.Response {
 	return s.gateError(err, existingCallText)
 }
 
-// resourceError maps an error of finding a resource, or of what was to be
-// done with it.
+// resourceError maps an error of resolving or using a resource.
 func (s *Server) resourceError(x *exchange, uri string, err error) wire.Response {
 	var e *action.Error
 	if errors.Is(err, action.ErrNotFound) && (!errors.As(err, &e) || e.Code != "no_subscription" && e.Code != "no_completion") {
@@ -62,8 +61,8 @@ func (s *Server) resourceError(x *exchange, uri string, err error) wire.Response
 	return s.offeringError(err)
 }
 
-// resourceNotFound tells of a resource that is not there as the era of whoever
-// asks does.
+// resourceNotFound is the error for an unknown resource; its code depends on the
+// protocol.
 func resourceNotFound(modern bool, uri string) *wire.Error {
 	p := wire.InvalidParams("There is no such resource; resources/list tells what there is.")
 	if !modern {
@@ -81,8 +80,9 @@ func promptNotFound(name string) *wire.Error {
 	return wire.InvalidParams("There is no prompt %q; prompts/list tells what there is.", wire.Truncate(name, 64))
 }
 
-// outcomeResponse maps what became of an invocation. strict is for tools whose
-// result must follow a schema, which a notice cannot; the lead is for a notice.
+// outcomeResponse maps the outcome of an invocation. strict is for tools whose
+// result must match a schema, which a pending notice does not; lead is a prefix for
+// the notice.
 func (s *Server) outcomeResponse(o *action.Outcome, lead string, strict bool, now time.Time) wire.Response {
 	m := s.invocationResponse(o, lead, strict, now)
 	if m.Text != "" {
@@ -112,7 +112,7 @@ func (s *Server) invocationResponse(o *action.Outcome, lead string, strict bool,
 	return pendingNotice(inv, lead, strict, now)
 }
 
-// failedResponse maps the codes of a failed invocation.
+// failedResponse maps the error codes of a failed invocation.
 func failedResponse(o *action.Outcome) wire.Response {
 	inv := &o.Invocation
 	code, why := "", ""
@@ -138,7 +138,7 @@ func failedResponse(o *action.Outcome) wire.Response {
 	return wire.ToolError("%s failed inside the gateway before it could run; nothing was executed. Try again later.%s", callName(inv), invocationSuffix(inv.ID))
 }
 
-// expiredResult answers for a result that is no longer kept in full.
+// expiredResult is the response for a result that is no longer stored in full.
 func expiredResult(inv *action.Invocation) wire.Response {
 	kept := inv.Result
 	if kept == nil {
@@ -173,8 +173,8 @@ func fieldSuffix(field string) string {
 	return " at " + field
 }
 
-// newCallText is the message of an error of a new call. It says that
-// nothing was executed where that is proven, unless the message does.
+// newCallText is the message of an error of a new call. It adds that nothing was
+// executed if that is certain.
 func newCallText(e *action.Error) string {
 	text := sentence(e.Message)
 	if provesNoRow(e) && !strings.Contains(strings.ToLower(text), "nothing was executed") {
@@ -183,19 +183,18 @@ func newCallText(e *action.Error) string {
 	return text + retryHint(e)
 }
 
-// provesNoRow reports whether an error proves that its call has no row. One that
-// names an invocation is of a row. One of rows that are out of reach proves
-// nothing: the row may be there, and what holds or joins it may yet run.
+// provesNoRow reports whether an error proves that the call was not recorded. Errors
+// of an unreachable database prove nothing: the row may exist and the call may still
+// run.
 func provesNoRow(e *action.Error) bool {
 	return e.Invocation == "" && e.Code != "database_unavailable"
 }
 
-// restartingStatusText is for who asks for a call that was made before: it may well
+// restartingStatusText answers questions about an existing call during a restart: it may
 // have been executed.
 const restartingStatusText = "The gateway is restarting and cannot say now where this call stands. Ask again in a few seconds."
 
-// existingCallText is the message of an error about a call that has a row. What
-// became of the call is for the message to say.
+// existingCallText is the message of an error about a recorded call.
 func existingCallText(e *action.Error) string {
 	if e.Code == "shutting_down" {
 		return restartingStatusText
@@ -203,7 +202,7 @@ func existingCallText(e *action.Error) string {
 	return sentence(e.Message) + retryHint(e)
 }
 
-// retryHint says when to try again, unless the message does.
+// retryHint says when to retry, unless the message does.
 func retryHint(e *action.Error) string {
 	lower := strings.ToLower(e.Message)
 	if e.RetryAfter <= 0 || strings.Contains(lower, "try again in") || strings.Contains(lower, "in a few seconds") {
@@ -212,7 +211,7 @@ func retryHint(e *action.Error) string {
 	return fmt.Sprintf(" Try again in %d seconds.", int64((e.RetryAfter+time.Second-1)/time.Second))
 }
 
-// sentence ends s as a sentence ends.
+// sentence returns s with a final period.
 func sentence(s string) string {
 	s = strings.TrimSpace(s)
 	if s == "" || strings.ContainsAny(s[len(s)-1:], ".!?") {

@@ -12,24 +12,24 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// maxSubscriptionsPerClient is how many resources one client may subscribe to.
+// maxSubscriptionsPerClient is the limit of a session, and of one subscriptions/listen.
 const maxSubscriptionsPerClient = 100
 
-// stream is an open event stream: the one of a session of the older era, or a
-// subscription of the stateless one. Whoever has news for it leaves them and
-// goes on; it is the stream's own request that writes.
+// stream is an open event stream: of a session, or of a stateless
+// subscriptions/listen. Other goroutines only record what is to be sent; the request
+// of the stream writes it.
 type stream struct {
 	view         *view
 	wants        [kinds]bool
-	subscription []byte // raw id of the subscription; nil in the older era
+	subscription []byte // raw id of the subscriptions/listen; nil for sessions
 	wake         chan struct{}
 
 	mu               sync.Mutex
-	listVersions     versions    // of the lists that the client was told of
-	pendingChanges   [kinds]bool // changes to tell
-	updatedResources []string    // resources that changed, each once
-	keepAliveDue     bool        // a sign of life is due
-	// subscribed are those of the stateless era, by URI as the client knows it.
+	listVersions     versions    // of the lists that the client was notified of
+	pendingChanges   [kinds]bool // lists whose change is to be sent
+	updatedResources []string    // changed resources, without duplicates
+	keepAliveDue     bool        // a keep-alive comment is due
+	// subscribed are the resources of a subscriptions/listen, by the client's URI.
 	subscribed map[string]*subscription
 }
 
@@ -39,7 +39,7 @@ func newStream(v *view, wants [kinds]bool, subscription []byte) *stream {
 
 func (st *stream) currentView() *view { return st.view }
 
-// addSubscription notes a subscription.
+// addSubscription adds a subscription.
 func (st *stream) addSubscription(w *subscriberIndex, sub *subscription) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -56,7 +56,7 @@ func (st *stream) isSubscribed(uri string) bool {
 	return st.subscribed[uri] != nil
 }
 
-// removeSubscription forgets a subscription and returns it, or nil.
+// removeSubscription removes a subscription and returns it, or nil.
 func (st *stream) removeSubscription(w *subscriberIndex, uri string) *subscription {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -68,7 +68,7 @@ func (st *stream) removeSubscription(w *subscriberIndex, uri string) *subscripti
 	return sub
 }
 
-// removeStreamSubscriptions forgets every subscription of a stream that is over.
+// removeStreamSubscriptions removes all subscriptions of a closed stream.
 func (s *Server) removeStreamSubscriptions(st *stream) {
 	st.mu.Lock()
 	uris := slices.Collect(maps.Keys(st.subscribed))
@@ -85,7 +85,8 @@ func (st *stream) wakeUp() {
 	}
 }
 
-// setVersion tells the stream of the version of a list.
+// setVersion records the version of a list and schedules a notification if it
+// changed.
 func (st *stream) setVersion(k kind, version string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -99,8 +100,7 @@ func (st *stream) setVersion(k kind, version string) {
 	st.listVersions[k] = version
 }
 
-// markChanged has the stream begin with word of a change that its client may have
-// missed.
+// markChanged schedules a notification of a change that the client may have missed.
 func (st *stream) markChanged(k kind) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -108,8 +108,7 @@ func (st *stream) markChanged(k kind) {
 	st.wakeUp()
 }
 
-// update tells the stream of a resource that changed, by the URI that its
-// client knows.
+// update schedules a notification of a changed resource, by the client's URI.
 func (st *stream) update(uri string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -126,7 +125,7 @@ func (st *stream) keepAlive() {
 	st.wakeUp()
 }
 
-// drain returns what there is to say and forgets it.
+// drain returns what is to be sent and resets it.
 func (st *stream) drain() (events [][]byte, beat bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -143,7 +142,8 @@ func (st *stream) drain() (events [][]byte, beat bool) {
 	return events, beat
 }
 
-// notification is a message with a member for its params, or none.
+// notification encodes a notification; member is the raw member of its params, or
+// empty.
 func (st *stream) notification(method string, member []byte) []byte {
 	b := append([]byte(`{"jsonrpc":"2.0","method":"`), method...)
 	b = append(b, `","params":{`...)
@@ -157,13 +157,13 @@ func (st *stream) notification(method string, member []byte) []byte {
 	return append(b, `}}`...)
 }
 
-// meta says of which subscription of the stateless era a message is.
+// meta is the _meta that names the subscription of a message.
 func (st *stream) meta() []byte {
 	b := append([]byte(`{"io.modelcontextprotocol/subscriptionId":`), st.subscription...)
 	return append(b, '}')
 }
 
-// serve writes what there is to say until ctx ends or the client is gone.
+// serve writes messages until ctx ends or the client disconnects.
 func (st *stream) serve(ctx context.Context, a *wire.Writer) {
 	for {
 		select {
@@ -183,9 +183,8 @@ func (st *stream) serve(ctx context.Context, a *wire.Writer) {
 	}
 }
 
-// handleEventStream opens the event stream of a session of the older era. On it comes
-// word of changed lists and resources, from this instance: every instance looks
-// for itself when it hears that something changed.
+// handleEventStream opens the event stream of a session. It carries changes of lists
+// and resources that this instance observes; every instance observes them itself.
 func (s *Server) handleEventStream(x *exchange) {
 	if p := s.checkVersion(x.r.Header.Get(wire.VersionHeader)); p != nil {
 		x.sendError(p)
@@ -205,7 +204,7 @@ func (s *Server) handleEventStream(x *exchange) {
 	}
 	defer v.removeStream(st)
 	defer x.session.closeStream()
-	ctx, done, _ := s.trackStream(ctx, x, st) // of these there is one a session
+	ctx, done, _ := s.trackStream(ctx, x, st) // the limit concerns subscriptions/listen only
 	defer done()
 	a := wire.NewWriter(x.w)
 	defer a.Close()
@@ -218,7 +217,7 @@ func (s *Server) handleEventStream(x *exchange) {
 	s.serveStream(ctx, st, a)
 }
 
-// serveStream serves a stream until it or the gateway ends.
+// serveStream serves a stream until it ends or the gateway shuts down.
 func (s *Server) serveStream(ctx context.Context, st *stream, a *wire.Writer) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -226,13 +225,12 @@ func (s *Server) serveStream(ctx context.Context, st *stream, a *wire.Writer) {
 	st.serve(ctx, a)
 }
 
-// reopenedAfter is how old a session is when an event stream of it, the first that
-// is seen here, cannot be its first one any more.
+// reopenedAfter is the age of a session at which the first event stream on this instance
+// is assumed not to be its first one.
 const reopenedAfter = time.Minute
 
-// queueMissedChanges has a stream begin with word of lists that changed since the client
-// took them, or may have: one that was without a stream for some time may have
-// missed it.
+// queueMissedChanges schedules notifications of lists that changed since the client
+// fetched them, or that may have changed while it had no stream.
 func (s *Server) queueMissedChanges(x *exchange, st *stream, now versions) {
 	for k := range kinds {
 		if now[k] == "" {

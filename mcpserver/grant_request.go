@@ -35,7 +35,7 @@ const grantDefinition = `{"name":"grant_request","title":"Request a standing app
 	`"additionalProperties":false},` +
 	`"annotations":{"title":"Request a standing approval","readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
 
-// grantTool writes down that the agent wants a grant.
+// grantTool stores a request for a grant.
 func (s *Server) grantTool(ctx context.Context, c *caller) {
 	request, err := s.requestGrant(ctx, c)
 	var m wire.Response
@@ -56,7 +56,7 @@ func (s *Server) requestGrant(ctx context.Context, c *caller) (action.GrantReque
 		return action.GrantRequest{}, err
 	}
 	now := s.cfg.Now()
-	if err := c.who.Working(now); err != nil { // whose list lacks what it may ask for
+	if err := c.who.Working(now); err != nil { // a completed session does not list the tools
 		return action.GrantRequest{}, err
 	}
 	list, err := s.views.of(&c.who, now).current(ctx, s.cfg.Gate, &c.who, now)
@@ -71,8 +71,8 @@ func (s *Server) requestGrant(ctx context.Context, c *caller) (action.GrantReque
 	return request, withArgumentField(err)
 }
 
-// terms returns the wish in the words of policy. What a person need not be
-// RequestState is refused here: his attention is short.
+// terms converts the arguments to terms of a grant. It rejects requests that need no
+// person's decision.
 func (s *Server) terms(ctx context.Context, c *caller, w *grantArguments, list *toolset) (t action.Terms, err error) {
 	t = action.Terms{Scope: w.scope, Any: w.any, Pins: w.pins, MaxCalls: w.maxCalls}
 	if w.duration > 0 {
@@ -94,8 +94,8 @@ func (s *Server) terms(ctx context.Context, c *caller, w *grantArguments, list *
 	return t, nil
 }
 
-// unlistedToolError says why no grant can be asked for a tool that the session's list
-// does not show.
+// unlistedToolError explains why no grant can be requested for a tool that the
+// session does not list.
 func (s *Server) unlistedToolError(ctx context.Context, c *caller, name string, list *toolset) error {
 	_, _, err := s.cfg.Resolver.Resolve(ctx, &c.who, name)
 	switch {
@@ -107,8 +107,8 @@ func (s *Server) unlistedToolError(ctx context.Context, c *caller, name string, 
 	return err
 }
 
-// source returns the id of a source that has tools in the list, by its id or
-// by what people call it; an empty one is every source.
+// source returns the id of a source with tools in the list, by id or display name;
+// empty for every source.
 func (t *toolset) source(name string) (id string, err error) {
 	if _, ok := t.sources[name]; ok || name == "" {
 		return name, nil
@@ -128,8 +128,8 @@ func (t *toolset) source(name string) (id string, err error) {
 	return id, nil
 }
 
-// withArgumentField has an error point at the tool's argument instead of the member
-// of the terms that was made of it.
+// withArgumentField replaces the field of the terms in an error by the tool's
+// argument.
 func withArgumentField(err error) error {
 	var e *action.Error
 	if !errors.As(err, &e) {
@@ -144,14 +144,14 @@ func withArgumentField(err error) error {
 	return &own
 }
 
-// grantRequestResult says what was written down, and above all that nothing came
-// of it yet.
+// grantRequestResult reports that the request was stored and that nothing was
+// granted yet.
 func grantRequestResult(r *action.GrantRequest, now time.Time) wire.Response {
 	t := &r.Terms
 	text := fmt.Sprintf("Request %s is written down. Nothing is granted yet: a person decides on it in the dashboard, or it expires in %s. "+
 		"Do not wait for that and do not ask again. Go on calling the tool as usual: each call waits for its own approval until the grant is there, and after that they run at once.",
 		r.ID, remaining(r.ExpiresAt, now))
-	content, _ := json.Marshal(struct { // what was stored always encodes
+	content, _ := json.Marshal(struct { // stored values always encode
 		Request        string                     `json:"request_id"`
 		Status         action.RequestStatus       `json:"status"`
 		ExpiresAt      time.Time                  `json:"expires_at"`
@@ -173,7 +173,7 @@ func badArgument(name, format string, args ...any) error {
 	return &action.Error{Kind: action.ErrInvalid, Code: "invalid_grant", Field: "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name), Message: fmt.Sprintf(format, args...)}
 }
 
-// Bounds of what an agent may ask a person to read.
+// Limits of a request, which a person has to read.
 const (
 	maxReason        = 2000 // characters
 	maxPins          = 20
@@ -183,7 +183,7 @@ const (
 	maxGrantDuration = 30 * 24 * time.Hour
 )
 
-// grantArguments is what an agent asks for with grant_request.
+// grantArguments are the arguments of grant_request.
 type grantArguments struct {
 	tool, source string
 	any          bool
@@ -194,8 +194,8 @@ type grantArguments struct {
 	reason       string
 }
 
-// parseGrantArguments reads the arguments. Unlike the other tools it refuses what it does
-// not know: a bound with a misspelt name would be none.
+// parseGrantArguments parses the arguments. Unlike other tools it rejects unknown
+// ones: a misspelt limit would be no limit.
 func parseGrantArguments(raw []byte) (*grantArguments, error) {
 	w := &grantArguments{scope: action.ScopeSession}
 	seen := map[string]bool{}
@@ -207,7 +207,7 @@ func parseGrantArguments(raw []byte) (*grantArguments, error) {
 		}
 		seen[name] = true
 		if wire.IsNull(m.Value) {
-			continue // what some models write for an argument that they leave out
+			continue // some models send null for absent arguments
 		}
 		if err := w.set(name, m.Value); err != nil {
 			return nil, err
@@ -216,7 +216,7 @@ func parseGrantArguments(raw []byte) (*grantArguments, error) {
 	return w, w.validate()
 }
 
-// validate refuses a wish that names nothing, or two things.
+// validate rejects arguments that name no tool, or both a tool and any.
 func (w *grantArguments) validate() error {
 	switch {
 	case w.any && w.tool != "":

@@ -9,8 +9,8 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// list answers one of the four list methods with the definitions as their
-// sources wrote them.
+// list answers the four list methods with the definitions as their sources wrote
+// them.
 func (s *Server) list(x *exchange, p *params) {
 	after, bad := cursorParam(p)
 	if bad != nil {
@@ -34,13 +34,13 @@ func (s *Server) list(x *exchange, p *params) {
 		m = append(m, s.cacheFields...)
 	}
 	id := x.ID
-	// The list is long and shared: it goes out from where it is.
-	_ = wire.NewWriter(x.w).End(200, []byte(`{"jsonrpc":"2.0","id":`), id, // a client that left asks again
+	// The list is large and shared, so it is written without a copy.
+	_ = wire.NewWriter(x.w).End(200, []byte(`{"jsonrpc":"2.0","id":`), id, // a client that disconnected lists again
 		[]byte(`,"result":{"`+listMember(x.Method)+`":[`), definitions, m, []byte(`}}`))
 }
 
-// requestedList returns the list that a method asks for, and notes that the client
-// takes it from its beginning.
+// requestedList returns the list of a method and records that the client fetched it
+// from the start.
 func (s *Server) requestedList(x *exchange, v *view, whole bool) (*pages, error) {
 	took := func(k kind, version string) {
 		if x.session != nil && whole {
@@ -70,7 +70,7 @@ func (s *Server) requestedList(x *exchange, v *view, whole bool) (*pages, error)
 	return &o.resources, nil
 }
 
-// listMember is the member of a result that has the list.
+// listMember is the name of the result's member with the list.
 func listMember(method string) string {
 	switch method {
 	case methodResources:
@@ -83,14 +83,14 @@ func listMember(method string) string {
 	return "tools"
 }
 
-// cacheFields are what every list carries in the stateless era. A list is the
-// principal's own, and stale at once: a policy may change at any time.
+// cacheFields are in every list of the stateless protocol. A list is private to the
+// principal and stale at once, because policy may change at any time.
 func cacheFields(version string) []byte {
 	info, _ := json.Marshal(map[string]string{"name": serverName, "version": version}) // strings always encode
 	return []byte(`,"ttlMs":0,"cacheScope":"private","resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":` + string(info) + `}`)
 }
 
-// cursorParam returns the name after which the page begins.
+// cursorParam returns the name after which the page starts.
 func cursorParam(p *params) (after string, bad *wire.Error) {
 	if p.cursor == nil || wire.IsNull(p.cursor) {
 		return "", nil
@@ -103,7 +103,7 @@ func cursorParam(p *params) (after string, bad *wire.Error) {
 	return "", wire.InvalidParams("The cursor is not one of this server's; list again without it.")
 }
 
-// listProblem maps an error of the Gate for a request that has no tool result.
+// listProblem maps an error of the Gate for a request without a tool result.
 func listProblem(err error) *wire.Error {
 	var e *action.Error
 	if errors.As(err, &e) && e.Kind != nil {
@@ -115,7 +115,7 @@ func listProblem(err error) *wire.Error {
 // kind is a kind of list.
 type kind int
 
-// The kinds of list, in the order in which their changes are told.
+// The kinds of list, in the order of their notifications.
 const (
 	kindTools kind = iota
 	kindPrompts
@@ -123,11 +123,10 @@ const (
 	kinds
 )
 
-// versions are those of a session's lists; empty ones are not known.
+// versions are the versions of a session's lists; empty if unknown.
 type versions [kinds]string
 
-// notification is the method by which a change is told, and filter the member of
-// subscriptions/listen that asks for it.
+// notification is the method that announces a change.
 func (k kind) notification() string {
 	return [kinds]string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"}[k]
 }
@@ -136,7 +135,7 @@ func (k kind) listenFilter() string {
 	return [kinds]string{"toolsListChanged", "promptsListChanged", "resourcesListChanged"}[k]
 }
 
-// announcedKinds are the kinds of list whose changes clients are told of.
+// announcedKinds are the kinds of list whose changes are announced.
 func (o serverFeatures) announcedKinds() (wants [kinds]bool) {
 	for k := range kinds {
 		wants[k] = o.announces(k)
@@ -144,7 +143,7 @@ func (o serverFeatures) announcedKinds() (wants [kinds]bool) {
 	return wants
 }
 
-// announces reports whether clients are told that the list may change.
+// announces reports whether changes of the list are announced.
 func (o serverFeatures) announces(k kind) bool {
 	return [kinds]bool{true, o.prompts, o.resourceChanges}[k]
 }

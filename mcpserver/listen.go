@@ -9,9 +9,8 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// listen serves subscriptions/listen of the stateless era: an event stream of
-// what the client names, which is acknowledged first. Tasks are not among it:
-// their clients ask for them.
+// listen serves subscriptions/listen: an acknowledgement, then an event stream of
+// what the client names. Tasks are not included: their clients poll.
 func (s *Server) listen(x *exchange, p *params) (rest func()) {
 	want := wire.Member(x.Params, "notifications")
 	uris, ok := subscribedURIs(want)
@@ -27,7 +26,7 @@ func (s *Server) listen(x *exchange, p *params) (rest func()) {
 		s.sendDraining(x.w)
 		return nil
 	}
-	if len(uris) > 0 { // however many they are, they count as one call
+	if len(uris) > 0 { // counts as one call, whatever the number
 		if err := s.cfg.Gate.Admit(x.r.Context(), &x.who); err != nil {
 			x.send(s.offeringError(err))
 			return nil
@@ -53,7 +52,7 @@ func (s *Server) listen(x *exchange, p *params) (rest func()) {
 	}
 }
 
-// subscribedURIs reads the list of resources, which may be absent.
+// subscribedURIs parses the list of resources, which may be absent.
 func subscribedURIs(want []byte) (uris []string, ok bool) {
 	raw := wire.Member(want, "resourceSubscriptions")
 	if raw == nil || wire.IsNull(raw) {
@@ -65,9 +64,9 @@ func subscribedURIs(want []byte) (uris []string, ok bool) {
 	return uris, true
 }
 
-// serveSubscription keeps a subscription until its client leaves. It ends by
-// itself only when there is nothing to listen to, when nobody may listen any
-// more, or with the gateway.
+// serveSubscription serves a subscription until its client disconnects. It ends
+// earlier only if there is nothing to listen to, if the principal's session ends, or
+// with the gateway.
 func (s *Server) serveSubscription(ctx context.Context, x *exchange, st *stream, o *offerings, uris []string) {
 	a := wire.NewWriter(x.w)
 	defer a.Close()
@@ -85,7 +84,7 @@ func (s *Server) serveSubscription(ctx context.Context, x *exchange, st *stream,
 	_ = x.sendTo(a, wire.Response{Result: append(result, '}')}) // a client that left needs no answer
 }
 
-// acknowledgement says what of a subscription is honoured.
+// acknowledgement lists what of a subscription is honored.
 func (st *stream) acknowledgement(uris []string) []byte {
 	honoured := map[string]any{}
 	for k := range kinds {
@@ -100,12 +99,11 @@ func (st *stream) acknowledgement(uris []string) []byte {
 	return st.notification("notifications/subscriptions/acknowledged", append([]byte(`"notifications":`), raw...))
 }
 
-// subscribeWorkers is how many of its resources a stream subscribes to at the
-// same time.
+// subscribeWorkers is the number of concurrent subscribe requests of a stream.
 const subscribeWorkers = 8
 
-// subscribeStream subscribes a stream of the stateless era to resources, as far as
-// that is possible in time, and returns those for which it was.
+// subscribeStream subscribes a stateless stream to resources within a time limit,
+// and returns those that succeeded.
 func (s *Server) subscribeStream(ctx context.Context, x *exchange, st *stream, a *wire.Writer, uris []string) (honoured []string) {
 	uris = dedupe(uris)
 	ctx, cancel := context.WithTimeout(ctx, subscribeTimeout)
@@ -148,16 +146,16 @@ func dedupe(list []string) (out []string) {
 	return out
 }
 
-// subscribeAll subscribes to resources, several at once. Of each comes the
-// subscription, or nil.
+// subscribeAll subscribes to resources concurrently. It sends one subscription, or
+// nil, per resource.
 func (s *Server) subscribeAll(ctx context.Context, x *exchange, uris []string) <-chan *subscription {
-	made := make(chan *subscription, len(uris)) // so that nobody waits who is late
+	made := make(chan *subscription, len(uris)) // so that late workers do not block
 	todo := make(chan string, len(uris))
 	for _, uri := range uris {
 		todo <- uri
 	}
 	close(todo)
-	who := &exchange{who: x.who, bearer: x.bearer} // all of x that may outlive it
+	who := &exchange{who: x.who, bearer: x.bearer} // the part of x that may outlive the request
 	for range min(len(uris), subscribeWorkers) {
 		go func() {
 			for uri := range todo {
@@ -176,7 +174,7 @@ func (s *Server) subscribeAll(ctx context.Context, x *exchange, uris []string) <
 	return made
 }
 
-// unsubscribeLate ends those that were made after all.
+// unsubscribeLate ends subscriptions that succeeded after the time limit.
 func (s *Server) unsubscribeLate(made <-chan *subscription, left int) {
 	for range left {
 		s.queueUnsubscribe(<-made)

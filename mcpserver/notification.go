@@ -15,20 +15,20 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// progress tells a client that gave a token how its call fares: first how long
-// it is held, then whatever its source reports.
+// progress sends progress notifications: first while the call is pending, then those
+// of its source.
 type progress struct {
-	token []byte // raw, as the client wrote it
+	token []byte // raw
 	reply *wire.Writer
 
 	mu        sync.Mutex
-	lastValue float64 // the last value while held; zero: it never was
+	lastValue float64 // the last value while pending; zero: the call was never pending
 	offset    float64
 	hasOffset bool
 }
 
-// reportHeld tells that the call waits for a person, or what came of the waiting. The
-// values only count.
+// reportHeld reports that the call is pending, or what was decided. The values are a
+// counter.
 func (p *progress) reportHeld(inv *action.Invocation, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,7 +39,7 @@ func (p *progress) reportHeld(inv *action.Invocation, now time.Time) error {
 	return p.reply.Event(append(b, `}}`...))
 }
 
-// statusText says where a call stands that had to be approved.
+// statusText describes the state of a call that needs approval.
 func statusText(inv *action.Invocation, now time.Time) string {
 	switch inv.Status {
 	case action.StatusApproved:
@@ -57,11 +57,10 @@ func statusText(inv *action.Invocation, now time.Time) string {
 	return text
 }
 
-// forward passes a notification of the source on. Nothing of it changes but the
-// token, unless hold progress was sent before: values must grow over the whole
-// call, while the source's begin where it likes, often at zero. Then all of
-// its values are moved up by the same amount, and its total with them, so that
-// they grow as the source meant them to.
+// forward passes on a notification of the source with the client's token. If
+// progress was sent while the call was pending, the source's values are increased by
+// a constant, because values must grow over the whole call and sources often start
+// at zero.
 func (p *progress) forward(params []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,12 +78,13 @@ func (p *progress) forward(params []byte) error {
 		b = append(append(b, ':'), value...)
 	}
 	if m.Err != nil {
-		return nil // broken: not worth an answer
+		return nil // malformed: dropped
 	}
 	return p.reply.Event(append(b, `}}`...))
 }
 
-// addOffset returns a raw value, moved up where hold progress came before it.
+// addOffset adds the offset to a raw value if progress was sent while the call was
+// pending.
 func (p *progress) addOffset(params, value []byte) []byte {
 	if p.lastValue == 0 || !wire.IsNumber(value) {
 		return value
@@ -109,18 +109,17 @@ func (p *progress) begin() []byte {
 	return append(b, p.token...)
 }
 
-// severity orders the levels of log messages, the least severe first; -1 is for
-// a name that is none.
+// severity orders the log levels, the least severe first; -1 for an unknown name.
 func severity(level string) int {
 	return slices.Index([]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}, level)
 }
 
-// defaultPeerLevel is taken for the level of a session whose client may have
-// said one to another instance, and not to this one.
+// defaultPeerLevel is the level of a session whose client may have set one on another
+// instance only.
 const defaultPeerLevel = "info"
 
-// setLevel answers logging/setLevel of the older era. The level is remembered
-// with the MCP session, and told to the instances that know it.
+// setLevel answers logging/setLevel. The level is kept with the MCP session and sent
+// to peers.
 func (s *Server) setLevel(x *exchange, p *params) {
 	level, bad := levelOf(p.level, "level")
 	if bad == nil && level == "" {
@@ -137,7 +136,7 @@ func (s *Server) setLevel(x *exchange, p *params) {
 	x.send(wire.Response{Result: []byte("{}")})
 }
 
-// levelOf reads a level; empty when there is none.
+// levelOf parses a log level; empty if it is absent.
 func levelOf(raw []byte, field string) (string, *wire.Error) {
 	switch {
 	case raw == nil:
@@ -163,7 +162,7 @@ type levelData struct {
 	Level string `json:"level"`
 }
 
-// setLevelFromPeer takes a level that the client said to another instance.
+// setLevelFromPeer sets a level that the client set on another instance.
 func (s *session) setLevelFromPeer(data json.RawMessage) {
 	var d levelData
 	if json.Unmarshal(data, &d) == nil && severity(d.Level) >= 0 {
@@ -177,9 +176,9 @@ func (s *session) logLevel() string {
 	return s.level
 }
 
-// logLevel returns the level of log messages that the caller wants, and whether
-// it wants any. A client of the older era that said nothing gets what comes;
-// one of the stateless era has to ask for them with every request.
+// logLevel returns the log level that the client wants and whether it wants log
+// messages. With a session, the default is to send all; stateless clients ask with
+// every request.
 func (s *Server) logLevel(x *exchange, p *params) (level string, wanted bool, bad *wire.Error) {
 	if !x.stateless {
 		if level = x.session.logLevel(); level == "" && s.cfg.Peers != nil {
@@ -192,7 +191,7 @@ func (s *Server) logLevel(x *exchange, p *params) (level string, wanted bool, ba
 	return level, level != "", bad
 }
 
-// forwardLog sends a log message of the source on, if the caller wants it.
+// forwardLog passes on a log message of the source if the client wants its level.
 func (c *caller) forwardLog(params []byte) {
 	level := wire.Member(params, "level")
 	if c.logLevel != "" && wire.IsString(level) {

@@ -13,8 +13,8 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// offerings is what sessions that see the same can read and get beside tools,
-// encoded once. It does not change after it was made.
+// offerings are the resources and prompts of sessions with the same view, encoded
+// once. Immutable.
 type offerings struct {
 	resourcesVersion string
 	promptsVersion   string
@@ -25,15 +25,15 @@ type offerings struct {
 	features  serverFeatures
 }
 
-// serverFeatures is what clients are told that there is.
+// serverFeatures are the capabilities that clients are told.
 type serverFeatures struct {
 	resources, resourceChanges, subscribe, prompts, completions, logging bool
 
-	tasks bool // in the stateless era alone
+	tasks bool // stateless only
 }
 
-// newOfferings encodes what is offered to sessions of a type. The gateway's own
-// resources and prompts win a clash.
+// newOfferings encodes what sessions of a type are offered. Built-in resources and
+// prompts win name clashes.
 func newOfferings(o *action.Offerings, own *builtinOfferings, t action.SessionType) *offerings {
 	return &offerings{
 		resourcesVersion: o.ResourcesVersion, promptsVersion: o.PromptsVersion + "/" + string(t),
@@ -72,12 +72,12 @@ func definitionsOf(list []action.Offering) map[string][]byte {
 	return definitions
 }
 
-// offeringsKey is what makes two sessions of an organization be offered the same.
+// offeringsKey is equal for sessions of an organization that are offered the same.
 func offeringsKey(o *action.Offerings, t action.SessionType) string {
 	return fmt.Sprintf("%s\n%s\n%s\n%v", o.ResourcesVersion, o.PromptsVersion, t, serverFeaturesOf(o))
 }
 
-// offerings returns what is offered now to the sessions of the view.
+// offerings returns the current offerings of the view's sessions.
 func (w *view) offerings(ctx context.Context, gate Gate, s *action.Session) (*offerings, error) {
 	now, err := gate.Offerings(ctx, s)
 	if err != nil {
@@ -87,14 +87,14 @@ func (w *view) offerings(ctx context.Context, gate Gate, s *action.Session) (*of
 	made := w.all.offerings.of(w.key.organization, key, func() *offerings { return newOfferings(now, &w.all.builtinOfferings, w.key.sessionType) })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lastOfferings = made // kept, so that the next one need not encode it again
+	w.lastOfferings = made // kept alive, so that it need not be encoded again
 	w.announceLocked(kindResources, made.resourcesVersion)
 	w.announceLocked(kindPrompts, made.promptsVersion)
 	return made, nil
 }
 
-// currentOfferings returns what the session is told that there is. Where that cannot be
-// known just now, it is what it was.
+// currentOfferings returns the current offerings, or the last known ones on an
+// error.
 func (s *Server) currentOfferings(ctx context.Context, v *view, who *action.Session) *offerings {
 	o, err := v.offerings(ctx, s.cfg.Gate, who)
 	if err == nil {
@@ -109,7 +109,7 @@ func (s *Server) currentOfferings(ctx context.Context, v *view, who *action.Sess
 	return &offerings{features: serverFeatures{resources: true, prompts: true}}
 }
 
-// forSDK returns it as the SDK has it.
+// forSDK converts the features to the SDK's type.
 func (o serverFeatures) forSDK() *mcp.ServerCapabilities {
 	c := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}}
 	if o.resources {
@@ -130,9 +130,8 @@ func (o serverFeatures) forSDK() *mcp.ServerCapabilities {
 	return c
 }
 
-// refreshView makes the lists of a view anew, as far as somebody knows of them, so
-// that whoever sees one that changed is told, and nobody is told any more of
-// what he may not read.
+// refreshView rebuilds the lists of a view that clients know, so that streams are
+// notified of changes, and drops subscriptions that are no longer allowed.
 func (s *Server) refreshView(ctx context.Context, v *view, who *action.Session, known versions, all []subscribedResource) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -151,8 +150,8 @@ func (s *Server) refreshView(ctx context.Context, v *view, who *action.Session, 
 	}
 }
 
-// currentVersions returns the versions of all lists of a view, which its streams
-// are told of from now on; o has some of them.
+// currentVersions returns the versions of all lists of a view, from which on its
+// streams are notified.
 func (s *Server) currentVersions(ctx context.Context, v *view, who *action.Session, o *offerings) versions {
 	within, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -166,15 +165,15 @@ func (s *Server) currentVersions(ctx context.Context, v *view, who *action.Sessi
 	return now
 }
 
-// This file is what sources offer beside tools: their resources are read and
-// their prompts gotten by calls of the Gate, as tools are called.
+// Reading a resource and getting a prompt of a source are calls of the Gate, like tool
+// calls.
 
-// isTool reports whether an invocation was a tool's.
+// isTool reports whether an invocation is a tool call.
 func isTool(inv *action.Invocation) bool {
 	return inv.Action != action.ActionRead && inv.Action != action.ActionPrompt
 }
 
-// findResource finds what a read is a call of.
+// findResource resolves the resource of resources/read.
 func (s *Server) findResource(x *exchange, p *params) (t tool, arguments []byte, bad *wire.Response) {
 	if p.uri == "" {
 		return t, nil, errorResponse(missingURI())
@@ -187,7 +186,7 @@ func (s *Server) findResource(x *exchange, p *params) (t tool, arguments []byte,
 	return tool{source: source, action: action.ActionRead}, append(jsonlex.Quote([]byte(`{"uri":`), name), '}'), nil
 }
 
-// findPrompt finds what the getting of a prompt is a call of.
+// findPrompt resolves the prompt of prompts/get.
 func (s *Server) findPrompt(x *exchange, p *params) (t tool, arguments []byte, bad *wire.Response) {
 	if p.name == "" {
 		return t, nil, errorResponse(wire.InvalidParams("The name of the prompt is missing; prompts/list tells what there is."))
@@ -210,16 +209,15 @@ func (s *Server) findPrompt(x *exchange, p *params) (t tool, arguments []byte, b
 	return tool{source: source, action: action.ActionPrompt}, append(b, '}'), nil
 }
 
-// asToolResult is what was read or gotten, for somebody who waited for it with
-// a tool.
+// asToolResult returns a resource or prompt as the result of invocation_wait.
 func asToolResult(body []byte) wire.Response {
 	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), body)
 	b = append(append(b, `}],"structuredContent":`...), body...)
 	return wire.Response{Result: append(b, '}')}
 }
 
-// complete answers completion/complete. Of its params only the name changes,
-// into that at the source; what concerns the client and us alone stays here.
+// complete answers completion/complete. The source gets the params with its own name
+// for the prompt or resource, without _meta.
 func (s *Server) complete(x *exchange) {
 	if s.calls.draining() {
 		s.sendDraining(x.w)
@@ -244,7 +242,7 @@ func (s *Server) complete(x *exchange) {
 	}
 }
 
-// completion reads whose completion is asked for.
+// completion resolves the reference of a completion.
 func (s *Server) completion(x *exchange) (source, beside string, params json.RawMessage, bad *wire.Response) {
 	ref := wire.Member(x.Params, "ref")
 	field := func(key string) string {
@@ -267,7 +265,7 @@ func (s *Server) completion(x *exchange) (source, beside string, params json.Raw
 		source, name, err = s.cfg.Resolver.ResolveResource(x.r.Context(), &x.who, field("uri"))
 		if errors.Is(err, action.ErrNotFound) {
 			p := resourceNotFound(x.stateless, field("uri"))
-			p.Code = wire.CodeInvalidParams // it was not asked to be read
+			p.Code = wire.CodeInvalidParams // not a read
 			return "", "", nil, errorResponse(p)
 		}
 	default:
@@ -280,8 +278,8 @@ func (s *Server) completion(x *exchange) (source, beside string, params json.Raw
 	return source, beside, renamed(x.Params, ref, key, name), nil
 }
 
-// renamed returns the params of a completion with another name in its
-// reference, without _meta.
+// renamed returns the params of a completion with another name in its reference, and
+// without _meta.
 func renamed(params, ref []byte, key, name string) []byte {
 	b := []byte{'{'}
 	for m := (wire.Members{Text: params}); m.Next(); {

@@ -13,23 +13,23 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// params are the params of the methods that are ours, taken apart. The slices
-// are raw and point into the body.
+// params are the parsed params of the methods that the server handles itself. The
+// slices are raw and point into the body.
 type params struct {
 	name      string
 	hasName   bool
-	uri       string // empty when absent
+	uri       string // empty if absent
 	task      string // likewise
 	arguments []byte
 	cursor    []byte
 	meta      []byte
 	level     []byte
-	state     []byte // requestState, and what goes with it
+	state     []byte // requestState; responses goes with it
 	responses []byte
 
-	// Of actions_call, once it is unwrapped.
+	// Only for an unwrapped actions_call.
 	wrapped        bool
-	idempotencyKey []byte // of idempotency, raw; nil when it has none
+	idempotencyKey []byte // raw; nil if absent
 }
 
 func parseParams(raw []byte) (params, *wire.Error) {
@@ -75,14 +75,14 @@ func parseParams(raw []byte) (params, *wire.Error) {
 			p.meta = m.Value
 		}
 	}
-	if m.Err != nil { // the envelope was valid, so this cannot be
+	if m.Err != nil { // cannot happen: the envelope was valid
 		return p, wire.InvalidParams("params must be an object.")
 	}
 	return p, nil
 }
 
-// object returns the arguments as an object. Some models write the object as
-// a string, and leave it out when there is nothing to say.
+// object returns the arguments as an object. Some models send the object as a
+// string, or omit it if it is empty.
 func (p *params) object() ([]byte, bool) {
 	if p.arguments == nil || wire.IsNull(p.arguments) {
 		return []byte("{}"), true
@@ -90,8 +90,7 @@ func (p *params) object() ([]byte, bool) {
 	return jsonlex.Object(p.arguments)
 }
 
-// token returns the raw progress token, or nil when the client wants no
-// progress.
+// token returns the raw progress token; nil if the client wants no progress.
 func (p *params) token() ([]byte, *wire.Error) {
 	t := wire.Member(p.meta, "progressToken")
 	if t != nil && !wire.IsString(t) && !wire.IsNumber(t) {
@@ -100,8 +99,8 @@ func (p *params) token() ([]byte, *wire.Error) {
 	return t, nil
 }
 
-// checkVersion refuses a version that we do not speak. Clients of the older
-// era may leave the header out.
+// checkVersion rejects unsupported protocol versions. Clients with sessions may omit
+// the header.
 func (s *Server) checkVersion(version string) *wire.Error {
 	if version == "" || slices.Contains(s.versions, version) {
 		return nil
@@ -113,8 +112,8 @@ func (s *Server) checkVersion(version string) *wire.Error {
 	}
 }
 
-// checkStatelessHeaders checks what every request of the stateless era carries: its
-// headers, which proxies route by, must say what its body says.
+// checkStatelessHeaders checks what every stateless request must carry: the headers,
+// which proxies use for routing, must match the body.
 func checkStatelessHeaders(h http.Header, e *wire.Envelope, p *params) *wire.Error {
 	version := h.Get(wire.VersionHeader)
 	metaVersion := wire.Member(p.meta, mcp.MetaKeyProtocolVersion)
@@ -159,10 +158,9 @@ func missingMeta(key string) *wire.Error {
 	return &wire.Error{Status: http.StatusBadRequest, Code: wire.CodeInvalidParams, Message: "The _meta field " + key + " is missing or invalid."}
 }
 
-// statelessResult splits a result so that lead and rest together have what the
-// stateless era wants and older sources do not say: what kind of result it is,
-// and, of what was read, for how long and by whom it may be kept. Nothing else
-// of it changes.
+// statelessResult splits a result into lead and rest, which together have the
+// members that the stateless protocol requires and older sources omit: the result
+// type and, of resources, the cache fields. Nothing else changes.
 func statelessResult(method string, result []byte) (rest, lead []byte) {
 	missing := ""
 	kind := wire.Member(result, "resultType")
@@ -184,7 +182,7 @@ func statelessResult(method string, result []byte) (rest, lead []byte) {
 	m := wire.Members{Text: result}
 	some := m.Next()
 	switch {
-	case m.Err != nil: // no object: not ours to mend
+	case m.Err != nil: // not an object: leave it
 		return result, nil
 	case !some:
 		return []byte("}"), []byte("{" + missing[1:])
@@ -192,8 +190,8 @@ func statelessResult(method string, result []byte) (rest, lead []byte) {
 	return result[bytes.IndexByte(result, '{')+1:], []byte("{" + missing[1:] + ",")
 }
 
-// privateResult says of what was read that nobody else may be given it: what a
-// session may read is its own, whatever the source says of it.
+// privateResult marks the content of a resource as private to the session, whatever
+// the source declares.
 func privateResult(result []byte) []byte {
 	return wire.ReplaceMember(result, "cacheScope", []byte(`"private"`))
 }

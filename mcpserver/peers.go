@@ -11,61 +11,58 @@ import (
 	"sallyport/mcpserver/token"
 )
 
-// Peers is how instances tell one another about MCP sessions.
+// Peers connects the instances that share MCP sessions.
 type Peers interface {
-	// Post makes sig durable; every instance is given it by [Server.Receive],
-	// within about a second.
+	// Post stores sig durably. Every instance gets it through [Server.Receive] within
+	// about a second.
 	Post(ctx context.Context, sig Signal) error
-	// End notes that a session ended, until its id would have expired anyway.
+	// End records that a session ended, until its id expires.
 	End(ctx context.Context, organization, session string, until time.Time) error
-	// Ended reports whether it did.
+	// Ended reports whether a session ended.
 	Ended(ctx context.Context, organization, session string) (bool, error)
 }
 
-// SignalKind is what a signal says.
+// SignalKind is the subject of a signal.
 type SignalKind string
 
 // The kinds of signal.
 const (
-	SignalCancel SignalKind = "cancel" // a client cancelled a call that is in flight elsewhere
+	SignalCancel SignalKind = "cancel" // a client canceled a call on another instance
 	SignalEnd    SignalKind = "end"    // a client ended its session
-	// A client subscribed to a resource, or does no more. Its event stream may
-	// be elsewhere.
-	SignalLevel       SignalKind = "level" // a client said which log messages it wants
+	SignalLevel  SignalKind = "level"  // a client set its log level
+	// Sent on a change of subscriptions: the event stream may be on another instance.
 	SignalSubscribe   SignalKind = "subscribe"
 	SignalUnsubscribe SignalKind = "unsubscribe"
 )
 
-// Signal is a word of one instance to all.
+// Signal is a message of one instance to all.
 type Signal struct {
 	Kind         SignalKind
 	Organization string
-	// Session is the hash of the MCP session's id; the id itself is a
-	// credential and leaves the process nowhere.
+	// Session is the hash of the MCP session's id. The id itself is a credential and
+	// never leaves the process.
 	Session string
-	// Data of a cancel: which call, and whether its client only gave up
-	// waiting. Of a subscription: which resource.
+	// Data depends on the kind: cancelData, subscriptionData or levelData.
 	Data json.RawMessage
 }
 
 // cancelData is the Data of a SignalCancel.
 type cancelData struct {
-	ID      string `json:"id"` // see idKey
+	ID      string `json:"id"` // see wire.IDKey
 	Timeout bool   `json:"timeout,omitempty"`
 }
 
 const (
-	// peerTimeout bounds one word to the peers.
+	// peerTimeout bounds one signal or query to peers.
 	peerTimeout = 5 * time.Second
-	// maxClockSkew is how far the clocks of two instances may be apart.
+	// maxClockSkew is the largest expected difference between instances' clocks.
 	maxClockSkew = 5 * time.Minute
-	// maxSignalID is the longest request id that is told to peers. Clients
-	// count, or take a UUID.
+	// maxSignalID is the longest request id in a signal. Clients use numbers or UUIDs.
 	maxSignalID = 128
 )
 
-// Receive takes a signal that some instance posted, this one included. It does
-// not block, and one that comes twice does nothing.
+// Receive handles a signal of any instance, including this one. It does not block
+// and is idempotent.
 func (s *Server) Receive(sig Signal) {
 	name, ok := token.ParseSessionHash(sig.Session)
 	if !ok {
@@ -95,7 +92,7 @@ func (s *Server) Receive(sig Signal) {
 	}
 }
 
-// cancelled cancels the call that a signal names, if it is in flight here.
+// cancelled cancels the call that a signal names if it is in flight here.
 func (s *session) cancelled(data json.RawMessage) {
 	var d cancelData
 	if json.Unmarshal(data, &d) != nil {
@@ -111,8 +108,7 @@ func (s *session) cancelled(data json.RawMessage) {
 	}
 }
 
-// postCancel tells the other instances of a cancellation of a call that is not
-// in flight here, if it may be in flight there.
+// postCancel tells peers about a canceled call that is not in flight here.
 func (s *Server) postCancel(x *exchange, id string, cause error) error {
 	if s.cfg.Peers == nil || len(id) > maxSignalID || x.session.endedRecently(id) || !s.allowSignal(x, SignalCancel) {
 		return nil
@@ -121,7 +117,7 @@ func (s *Server) postCancel(x *exchange, id string, cause error) error {
 	if err != nil { // a string and a bool always encode
 		return err
 	}
-	// A client that cancels may well not wait for the answer.
+	// A client that cancels may disconnect before the response.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), peerTimeout)
 	defer cancel()
 	return s.cfg.Peers.Post(ctx, Signal{
@@ -129,16 +125,15 @@ func (s *Server) postCancel(x *exchange, id string, cause error) error {
 	})
 }
 
-// endSession ends a session on every instance; beyond what its principal may
-// have told to peers, on this one. When it returns an error, the session goes
-// on.
+// endSession ends a session on every instance; above the rate limit of its
+// principal, on this one only. On an error the session continues.
 func (s *Server) endSession(x *exchange) error {
 	until := x.session.ends.Add(maxClockSkew)
 	if s.cfg.Peers == nil || !s.allowSignal(x, SignalEnd) {
 		s.endSessionHere(x.session, until)
 		return nil
 	}
-	// Nor may one that says goodbye.
+	// The client may disconnect before the response.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), peerTimeout)
 	defer cancel()
 	organization, name := x.who.Organization, x.session.name.String()
@@ -147,7 +142,7 @@ func (s *Server) endSession(x *exchange) error {
 	}
 	s.endSessionHere(x.session, until)
 	if err := s.cfg.Peers.Post(ctx, Signal{Kind: SignalEnd, Organization: organization, Session: name}); err != nil {
-		s.cfg.Log.Warn("telling other instances that an MCP session ended; they forget it when it rests", "error", err)
+		s.cfg.Log.Warn("telling other instances that an MCP session ended; they remove it when it is idle", "error", err)
 	}
 	return nil
 }
@@ -158,7 +153,7 @@ func (s *Server) endSessionHere(old *session, until time.Time) {
 	}
 }
 
-// sessionEnded reports whether a client ended the session, here or elsewhere.
+// sessionEnded reports whether a client ended the session, on any instance.
 func (s *Server) sessionEnded(x *exchange, name token.SessionHash) (bool, error) {
 	if s.sessions.hasEnded(name) {
 		return true, nil
@@ -172,15 +167,15 @@ func (s *Server) sessionEnded(x *exchange, name token.SessionHash) (bool, error)
 }
 
 const (
-	// maxPerWindow is how much of one kind a principal has written to rows in a
-	// minute, by one instance, beside its calls: an agent may cancel, reply, and
-	// open and end sessions, as often as it likes.
+	// maxPerWindow is how many signals of one kind a principal may have stored per
+	// minute and instance: cancellations and replies need no call of the Gate, which
+	// would count them.
 	maxPerWindow     = 120
 	rateWindowLength = time.Minute
 )
 
-// rateLimiter count what principals had told to peers, and what they replied.
-// They are of principals and not of MCP sessions, which cost nothing to open.
+// rateLimiter counts signals and replies by principal. MCP sessions are not counted
+// separately because opening one costs nothing.
 type rateLimiter struct {
 	mu      sync.Mutex
 	windows map[rateKey]rateWindow
@@ -188,18 +183,18 @@ type rateLimiter struct {
 
 type rateKey struct {
 	principal string
-	kind      SignalKind // kindReply for a reply
+	kind      SignalKind // kindReply for replies
 }
 
 type rateWindow struct {
-	since time.Time // of the first word of its window
+	since time.Time // start of the window
 	count int
 }
 
 func (a rateWindow) expired(now time.Time) bool { return now.Sub(a.since) >= rateWindowLength }
 
-// allow counts a word and reports whether it may be written. The first of a
-// minute that may not is worth a line in the log.
+// allow counts an event and reports whether it is within the limit; first is true
+// for the first one above the limit, which is logged.
 func (a *rateLimiter) allow(k rateKey, now time.Time) (ok, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,7 +207,7 @@ func (a *rateLimiter) allow(k rateKey, now time.Time) (ok, first bool) {
 	return one.count <= maxPerWindow, one.count == maxPerWindow+1
 }
 
-// expire drops what counts no longer.
+// expire drops ended windows.
 func (a *rateLimiter) expire(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -223,11 +218,10 @@ func (a *rateLimiter) expire(now time.Time) {
 	}
 }
 
-// kindReply counts replies to questions among what is told to peers.
+// kindReply is the rate limit's kind for replies to questions.
 const kindReply SignalKind = "reply"
 
-// allowReply reports whether one more reply of the principal is taken, and counts
-// it.
+// allowReply counts a reply and reports whether it is within the limit.
 func (s *Server) allowReply(x *exchange) bool {
 	ok, first := s.limits.allow(rateKey{x.who.ID, kindReply}, s.cfg.Now())
 	if first {
@@ -236,8 +230,7 @@ func (s *Server) allowReply(x *exchange) bool {
 	return ok
 }
 
-// allowSignal reports whether peers are to be told of one more word of the kind,
-// and counts it.
+// allowSignal counts a signal and reports whether peers may be told.
 func (s *Server) allowSignal(x *exchange, kind SignalKind) bool {
 	ok, first := s.limits.allow(rateKey{x.who.ID, kind}, s.cfg.Now())
 	if first {

@@ -16,14 +16,13 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// A source may ask something of the caller of a call that runs. The client of
-// the older era gets each question as a request on the event stream of its
-// call, and POSTs the reply to any instance; see replied. That of the stateless
-// era gets them as the result of its call, and repeats the call with the
-// replies; see retry.go.
+// A source may ask the client of a running call for input. With a session, the client
+// gets each question as a request on the event stream of its call and POSTs the reply
+// to any instance; see handleReply. A stateless client gets the questions as the
+// result of its call and repeats the call with the replies; see readRetry.
 
-// askClient puts what the call's source asks to its client, round after round,
-// until there is an outcome to answer with, or the question is the answer.
+// askClient sends the source's questions to the client, round after round, until
+// there is an outcome. For stateless clients the questions are the response.
 func (s *Server) askClient(ctx context.Context, c *caller, o *action.Outcome, err error) (*action.Outcome, error) {
 	for err == nil && o.Round != nil {
 		round := o.Round
@@ -45,8 +44,8 @@ func (s *Server) askClient(ctx context.Context, c *caller, o *action.Outcome, er
 	return o, err
 }
 
-// failQuestions tells a source that nobody replies, and why, so that it need not
-// wait. Replies that came keep their place.
+// failQuestions tells the source that no reply will come, and why, so that it does
+// not wait. Replies that were received are kept.
 func (s *Server) failQuestions(c *caller, round *action.Round, why string) {
 	replies := make(map[string]action.Reply, len(round.Questions))
 	for i := range round.Questions {
@@ -55,7 +54,7 @@ func (s *Server) failQuestions(c *caller, round *action.Round, why string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), peerTimeout)
 	defer cancel()
 	_, err := s.cfg.Gate.Reply(ctx, &c.who, round.ID, replies, true)
-	if errors.Is(err, action.ErrTooLarge) { // the keys alone are: then it hears no reason
+	if errors.Is(err, action.ErrTooLarge) { // because of the keys alone: send no reason
 		_, err = s.cfg.Gate.Reply(ctx, &c.who, round.ID, nil, true)
 	}
 	if err != nil && !errors.Is(err, action.ErrNotFound) && !errors.Is(err, action.ErrGone) {
@@ -63,23 +62,22 @@ func (s *Server) failQuestions(c *caller, round *action.Round, why string) {
 	}
 }
 
-// questionEvent is a question as a request.
+// questionEvent encodes a question as a JSON-RPC request.
 func questionEvent(round *action.Round, q *action.Question) []byte {
 	b := jsonlex.Quote([]byte(`{"jsonrpc":"2.0","id":`), questionID(round.ID, q.Key))
 	return append(appendQuestion(append(b, ','), round.SourceName, q), '}')
 }
 
-// questionIDs begin so. The rest names round and question, so that the reply
-// can be taken by any instance.
+// questionPrefix starts the ids of questions. The rest names round and question, so
+// that any instance can accept the reply.
 const questionPrefix = "sallyport/"
 
 func questionID(round, key string) string { return questionPrefix + round + "/" + key }
 
-// uuidText is the length of a UUID as rounds have it; there are other spellings.
+// uuidText is the length of a round's UUID in its canonical form.
 const uuidText = 36
 
-// parseQuestionID reads the id of a response, if it can be to a question of
-// ours.
+// parseQuestionID parses the id of a response to a question.
 func parseQuestionID(id []byte) (round, key string, ok bool) {
 	if !wire.IsString(id) {
 		return "", "", false
@@ -92,10 +90,9 @@ func parseQuestionID(id []byte) (round, key string, ok bool) {
 	return round, key, ok && len(round) == uuidText && uuid.Validate(round) == nil
 }
 
-// appendQuestion appends the method and params of a question. Whose it is
-// stands in its _meta, and before the message that a person reads: a source
-// must not pass for another one, or for the gateway. Values that are not
-// concerned stay as they are.
+// appendQuestion appends the method and params of a question. Its source is named in
+// _meta and in the message that a person reads, so that a source cannot pretend to
+// be another one or the gateway. Other values stay as they are.
 func appendQuestion(b []byte, source string, q *action.Question) []byte {
 	b = jsonlex.Quote(append(b, `"method":`...), q.Method)
 	b = append(b, `,"params":{`...)
@@ -115,11 +112,11 @@ func appendQuestion(b []byte, source string, q *action.Question) []byte {
 	return append(appendSource(append(b, `"_meta":{`...), source, meta), '}')
 }
 
-// sourceMeta names whose question it is.
+// sourceMeta is the _meta key with the name of the source that asks.
 const sourceMeta = "sallyport/source"
 
-// appendSource appends the members of _meta, with the source's name in place of
-// one that the source may have given itself.
+// appendSource appends the members of _meta, replacing a source name that the source
+// itself may have set.
 func appendSource(b []byte, source string, meta []byte) []byte {
 	for m := (wire.Members{Text: meta}); m.Next(); {
 		if string(m.Key) != sourceMeta {
@@ -131,8 +128,8 @@ func appendSource(b []byte, source string, meta []byte) []byte {
 	return append(b, '}')
 }
 
-// handleReply takes the response of a client of the older era to a question that
-// this or another instance put to it. Any other response means nothing.
+// handleReply handles a response to a question of this or another instance. Other
+// responses are ignored.
 func (s *Server) handleReply(x *exchange) {
 	round, key, ok := parseQuestionID(x.ID)
 	switch {
@@ -147,7 +144,7 @@ func (s *Server) handleReply(x *exchange) {
 		wire.WriteText(x.w, http.StatusTooManyRequests, "This session replied too often within a minute; send this reply again in a minute.")
 		return
 	}
-	// Whoever answers may well not wait for our answer.
+	// The client may disconnect before the response.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), peerTimeout)
 	defer cancel()
 	err := s.forwardReply(ctx, x, round, key)
@@ -160,8 +157,8 @@ func (s *Server) handleReply(x *exchange) {
 	}
 }
 
-// Writer hands one reply on. One that is too large is no answer; the source is
-// told so, because nobody will send another.
+// forwardReply passes a reply to the Gate. A reply that is too large becomes an
+// error for the source, because the client will not send another one.
 func (s *Server) forwardReply(ctx context.Context, x *exchange, round, key string) error {
 	r := action.Reply{Result: bytes.Clone(x.Result), Problem: bytes.Clone(x.Error)}
 	if r.Problem != nil {
@@ -175,18 +172,16 @@ func (s *Server) forwardReply(ctx context.Context, x *exchange, round, key strin
 	return err
 }
 
-// retry is a call of the stateless era that comes again with replies to what
-// its source asked.
+// retry is a repeated call of a stateless client with replies to the source's
+// questions.
 type retry struct {
 	token.RequestState
 	replies map[string]action.Reply
 }
 
-// askStateless puts a round of questions to a client of the stateless era, as the result
-// of its call; false when that cannot be done. Whether the result gets out does
-// not matter: a client that lost it repeats its call and is asked again (see
-// action.Waiting.Again), and for one that does not the source waits no longer
-// than it would for a person.
+// askStateless sends a round of questions as the result of the call; false if that
+// is not possible. A lost result is no problem: the client repeats its call and is
+// asked again (see action.Waiting.Again).
 func (s *Server) askStateless(c *caller, round *action.Round) bool {
 	m, ok := s.inputRequired(c, round)
 	if ok {
@@ -195,8 +190,8 @@ func (s *Server) askStateless(c *caller, round *action.Round) bool {
 	return ok
 }
 
-// inputRequired is the result that asks a client of the stateless era; false when
-// its state would be larger than one that is taken back.
+// inputRequired is the result with the questions for a stateless client; false if
+// its request state would be too large.
 func (s *Server) inputRequired(c *caller, round *action.Round) (m wire.Response, ok bool) {
 	a := &token.RequestState{
 		Principal: principalBytes(c), Call: token.CallDigest(c.Method, c.name, c.arguments),
@@ -222,8 +217,9 @@ func principalBytes(c *caller) []byte {
 	return p[:]
 }
 
-// readRetry reads what a call carries that comes again; nil when it does not.
-// A state is good for the call that it was given to and for nobody else's.
+// readRetry reads the request state and the replies of a repeated call; nil without
+// a state. A state is valid only for the call and the principal that it was issued
+// to.
 func (s *Server) readRetry(c *caller, p *params) (*retry, *wire.Error) {
 	if !c.stateless || p.state == nil || wire.IsNull(p.state) {
 		return nil, nil
@@ -248,10 +244,10 @@ func (s *Server) readRetry(c *caller, p *params) (*retry, *wire.Error) {
 	return r, nil
 }
 
-// resumeCall hands the replies of a retry on, and waits for its call as it did
-// before. Replies that come twice, or too late, change nothing.
+// resumeCall passes on the replies and waits for the call again. Duplicate and late
+// replies change nothing.
 func (s *Server) resumeCall(ctx context.Context, c *caller) (*action.Outcome, error) {
-	if c.retry.Round != "" { // otherwise a page was to be opened, and the reply says nothing
+	if c.retry.Round != "" { // empty: the client was asked to open a page
 		_, err := s.cfg.Gate.Reply(ctx, &c.who, c.retry.Round, c.retry.replies, true)
 		if err != nil && !errors.Is(err, action.ErrNotFound) && !errors.Is(err, action.ErrGone) {
 			return &action.Outcome{}, err

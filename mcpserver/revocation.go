@@ -10,13 +10,13 @@ import (
 	"sallyport/action"
 )
 
-// maxSubscriptionsPerPrincipal is how many subscriptions at sources a principal may have by
-// this instance, of whatever MCP sessions and event streams.
+// maxSubscriptionsPerPrincipal limits the subscriptions at sources that a principal has
+// through this instance, over all its MCP sessions and event streams.
 const maxSubscriptionsPerPrincipal = 1000
 
-// principalRegistry know what principals have open here that outlasts their requests:
-// event streams, and subscriptions at sources. Both are bounded, and end with
-// the right to them; see lapse.go.
+// principalRegistry tracks what principals have open beyond a request: event streams
+// and subscriptions at sources. Both are limited, and end with the principal's
+// session.
 type principalRegistry struct {
 	mu   sync.Mutex
 	byID map[string]*principalState // by principal
@@ -24,11 +24,11 @@ type principalRegistry struct {
 
 // principalState is what one principal has open.
 type principalState struct {
-	who           action.Session // as it last came
-	bearer        string         // with which it last came
+	who           action.Session // as of the last request
+	bearer        string         // of the last request
 	streams       map[*stream]context.CancelFunc
-	listens       int // event streams of the stateless era
-	subscriptions int // at sources, until they ended there
+	listens       int // stateless event streams
+	subscriptions int // at sources
 }
 
 func (r *principalRegistry) stateLocked(x *exchange) *principalState {
@@ -39,7 +39,7 @@ func (r *principalRegistry) stateLocked(x *exchange) *principalState {
 	}
 	one.who = x.who
 	if one.bearer != x.bearer {
-		one.bearer = strings.Clone(x.bearer) // not all headers of the request
+		one.bearer = strings.Clone(x.bearer) // do not keep the request's headers alive
 	}
 	return one
 }
@@ -50,8 +50,8 @@ func (r *principalRegistry) dropIfUnusedLocked(principal string, one *principalS
 	}
 }
 
-// open notes an event stream and what ends it; false when its principal has
-// as many of the stateless era as the limit allows. The caller must close it.
+// open adds an event stream with its cancel function; false if the principal is at
+// the limit of stateless streams. The caller must close it.
 func (r *principalRegistry) open(x *exchange, st *stream, end context.CancelFunc, limit int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func (r *principalRegistry) close(x *exchange, st *stream) {
 	r.dropIfUnusedLocked(x.who.ID, one)
 }
 
-// subscribe makes room for a subscription; false when there is none.
+// subscribe reserves a subscription; false at the limit.
 func (r *principalRegistry) subscribe(x *exchange) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +89,7 @@ func (r *principalRegistry) subscribe(x *exchange) bool {
 	return true
 }
 
-// unsubscribe gives the room back.
+// unsubscribe releases a reservation.
 func (r *principalRegistry) unsubscribe(principal string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *principalRegistry) unsubscribe(principal string) {
 	r.dropIfUnusedLocked(principal, one)
 }
 
-// closeStreams ends the event streams of a principal.
+// closeStreams cancels the event streams of a principal.
 func (r *principalRegistry) closeStreams(principal string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +109,7 @@ func (r *principalRegistry) closeStreams(principal string) {
 	}
 }
 
-// expired returns the principals whose time is over.
+// expired returns the principals whose sessions have expired.
 func (r *principalRegistry) expired(now time.Time) (principals []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,11 +121,11 @@ func (r *principalRegistry) expired(now time.Time) (principals []string) {
 	return principals
 }
 
-// recheck is a principal, or all of an organization, or with neither everybody,
-// whose right may have ended.
+// recheck is a principal whose session may have ended; all of an organization if
+// principal is empty, and everybody if both are.
 type recheck struct{ organization, principal string }
 
-// recheckQueue are what there is to look at.
+// recheckQueue collects rechecks.
 type recheckQueue struct {
 	mu      sync.Mutex
 	pending map[recheck]bool
@@ -150,7 +150,7 @@ func (d *recheckQueue) take() map[recheck]bool {
 	return all
 }
 
-// bearersToRecheck returns who has something open and is in doubt, and by what bearer.
+// bearersToRecheck returns the bearers of the principals to check.
 func (r *principalRegistry) bearersToRecheck(of map[recheck]bool) map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,7 +164,7 @@ func (r *principalRegistry) bearersToRecheck(of map[recheck]bool) map[string]str
 	return bearers
 }
 
-// runRechecks looks at who is in doubt, until ctx ends.
+// runRechecks processes rechecks until ctx ends.
 func (s *Server) runRechecks(ctx context.Context) {
 	settled := time.NewTimer(debounce)
 	defer settled.Stop()
@@ -174,7 +174,7 @@ func (s *Server) runRechecks(ctx context.Context) {
 			return
 		case <-s.rechecks.wake:
 		}
-		settled.Reset(debounce) // others drop by the same hint what they kept of it
+		settled.Reset(debounce) // caches of sessions are invalidated by the same hint
 		select {
 		case <-ctx.Done():
 			return
@@ -184,9 +184,9 @@ func (s *Server) runRechecks(ctx context.Context) {
 	}
 }
 
-// recheckPrincipals asks again whether bearers are good, and ends what is open of those
-// that are not. While that cannot be said, everything goes on; it is asked
-// again with the next sign of life of the event streams.
+// recheckPrincipals authenticates bearers again and closes what is open for invalid
+// ones. If that is not possible at the moment, everything stays open until the next
+// keep-alive, which triggers another check.
 func (s *Server) recheckPrincipals(ctx context.Context, of map[recheck]bool) {
 	for principal, bearer := range s.principals.bearersToRecheck(of) {
 		who, err := s.reauthenticate(ctx, bearer)
@@ -213,9 +213,8 @@ func (s *Server) reauthenticate(ctx context.Context, bearer string) (*action.Ses
 	return who, who.Live(s.cfg.Now())
 }
 
-// updateSession has the event streams of a session that lists otherwise than it did, such
-// as in search mode now, say so. It goes on hearing of what changes in the list
-// that it had: whatever changes one changes the other.
+// updateSession notifies the event streams of a session whose view changed, for
+// example to search mode.
 func (r *principalRegistry) updateSession(who *action.Session, view func(*action.Session) viewKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,9 +229,8 @@ func (r *principalRegistry) updateSession(who *action.Session, view func(*action
 	}
 }
 
-// revoke ends what a principal has open whose right to it ended: its MCP
-// sessions, with their subscriptions, and its event streams. Calls in flight
-// are the Gate's.
+// revoke closes what a principal has open: its MCP sessions with their
+// subscriptions, and its event streams. Calls in flight are the Gate's business.
 func (s *Server) revoke(principal string) {
 	s.cfg.Log.Info("a session has ended, and with it what it had open", "session", principal)
 	for _, old := range s.sessions.removeByPrincipal(principal) {
@@ -241,8 +239,8 @@ func (s *Server) revoke(principal string) {
 	s.principals.closeStreams(principal)
 }
 
-// trackStream has an event stream end with the right of its principal; false when
-// that has too many already. The caller calls done in the end.
+// trackStream registers an event stream, which ends when its principal's session
+// ends; false at the limit. The caller must call done.
 func (s *Server) trackStream(ctx context.Context, x *exchange, st *stream) (_ context.Context, done func(), ok bool) {
 	ctx, end := context.WithCancel(ctx)
 	if e := x.who.ExpiresAt; e != nil {

@@ -14,8 +14,8 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// serverKey carries the view's server to the SDK's handler, which asks for it
-// with nothing but the request in hand.
+// serverKey is the context key of the view's SDK server: the SDK's handler asks for
+// the server with nothing but the request.
 type serverKey struct{}
 
 func sdkServerFromContext(r *http.Request) *mcp.Server {
@@ -23,31 +23,31 @@ func sdkServerFromContext(r *http.Request) *mcp.Server {
 	return s
 }
 
-// newStatelessHandler returns the SDK's handler of the stateless era. JSONResponse costs
-// nothing here, because no tool runs inside it, and lets clients in that take
-// no event streams.
+// newStatelessHandler returns the SDK's handler of the stateless protocol.
+// JSONResponse costs nothing, because no tool runs inside it, and admits clients
+// that do not accept event streams.
 func newStatelessHandler(maxBody int64) http.Handler {
 	return mcp.NewStreamableHTTPHandler(sdkServerFromContext, &mcp.StreamableHTTPOptions{
 		Stateless:                    true,
 		JSONResponse:                 true,
-		DisableLocalhostProtection:   true, // edge checks the Host header
+		DisableLocalhostProtection:   true, // allowlist checks the Host header
 		MaxRequestBodyBytes:          maxBody,
 		PropagateRequestCancellation: true,
 	})
 }
 
-// sdkSession is the SDK's side of a session of the older era. Nothing of it has to
-// last: one is made for each request that needs the SDK, from what the
-// session's id says, and an idle session has none.
+// sdkSession is the SDK's side of an MCP session. It holds nothing that must
+// survive: each request that needs the SDK creates one from the session's id, so
+// idle sessions have none.
 type sdkSession struct {
 	transport *mcp.StreamableServerTransport
 	session   *mcp.ServerSession
 }
 
-// connectSDK makes a link for an exchange; state is nil for a client that has not
-// said anything yet. The caller must close it.
+// connectSDK creates an SDK session for an exchange; state is nil before initialize.
+// The caller must close it.
 func (s *Server) connectSDK(x *exchange, v *view, state *mcp.ServerSessionState) (*sdkSession, error) {
-	t := &mcp.StreamableServerTransport{} // the id is not for the SDK, which would log it
+	t := &mcp.StreamableServerTransport{} // without the id: the SDK would log it
 	session, err := s.sdkServer(x, v).Connect(context.Background(), t, &mcp.ServerSessionOptions{State: state})
 	if err != nil {
 		return nil, err
@@ -55,18 +55,18 @@ func (s *Server) connectSDK(x *exchange, v *view, state *mcp.ServerSessionState)
 	return &sdkSession{transport: t, session: session}, nil
 }
 
-func (l *sdkSession) close() { _ = l.session.Close() } // nothing was left in it
+func (l *sdkSession) close() { _ = l.session.Close() } // nothing to flush
 
-// roundTrip gives the SDK one message, and returns its answer.
+// roundTrip gives the SDK one message and returns its response.
 func (l *sdkSession) roundTrip(r *http.Request, body []byte) *sdkResponse {
 	h := &sdkResponse{header: http.Header{}}
 	l.transport.ServeHTTP(h, withBody(r, body))
 	return h
 }
 
-// sdkServer returns the view's server, which says what there is now to those who
-// ask for that. It has none of it itself: lists, calls and event streams are
-// ours.
+// sdkServer returns the SDK server of a view, which reports the current capabilities
+// and instructions to initialize and server/discover. Lists, calls and event streams
+// do not go through it.
 func (s *Server) sdkServer(x *exchange, w *view) *mcp.Server {
 	asked := x.Method == "initialize" || x.Method == "server/discover"
 	var now serverFeatures
@@ -91,7 +91,8 @@ func (s *Server) sdkServer(x *exchange, w *view) *mcp.Server {
 	return w.server
 }
 
-// instructionsOf are those of the sessions of a view, by its list as it is now.
+// instructionsOf returns the instructions for the sessions of a view, from its
+// current list.
 func (s *Server) instructionsOf(x *exchange, w *view) string {
 	ctx, cancel := context.WithTimeout(x.r.Context(), listTimeout)
 	defer cancel()
@@ -104,9 +105,8 @@ func (s *Server) instructionsOf(x *exchange, w *view) string {
 
 const serverName = "sallyport"
 
-// statelessRequest returns the exchange's request as the SDK's handler shall see it:
-// with the body that was read already, the server of its view, and an Accept
-// header that it takes.
+// statelessRequest returns the request for the SDK's handler: with the body that was
+// read, the server of its view, and an Accept header that the SDK requires.
 func statelessRequest(x *exchange, server *mcp.Server, body []byte) *http.Request {
 	ctx := context.WithValue(x.r.Context(), serverKey{}, server)
 	out := withBody(x.r.Clone(ctx), body)
@@ -114,7 +114,7 @@ func statelessRequest(x *exchange, server *mcp.Server, body []byte) *http.Reques
 	return out
 }
 
-// withBody returns the request with the body that was read from it.
+// withBody returns r with the body that was read from it.
 func withBody(r *http.Request, body []byte) *http.Request {
 	out := r.WithContext(r.Context())
 	out.Body = io.NopCloser(bytes.NewReader(body))
@@ -122,7 +122,7 @@ func withBody(r *http.Request, body []byte) *http.Request {
 	return out
 }
 
-// handleGetOrDelete handles what carries no message: event streams and goodbyes.
+// handleGetOrDelete opens the event stream of a session, or ends the session.
 func (s *Server) handleGetOrDelete(x *exchange) {
 	if x.stateless {
 		wire.MethodNotAllowed(x.w, "POST")
@@ -144,7 +144,7 @@ func (s *Server) handleGetOrDelete(x *exchange) {
 	x.w.WriteHeader(http.StatusNoContent)
 }
 
-// forward hands a message to the SDK.
+// forward passes a message to the SDK.
 func (s *Server) forward(x *exchange, body []byte) {
 	if s.calls.draining() && x.IsRequest() {
 		s.sendDraining(x.w)
@@ -156,9 +156,9 @@ func (s *Server) forward(x *exchange, body []byte) {
 		defer func() { s.views.release(v, s.cfg.Now()) }()
 		s.statelessSDK.ServeHTTP(prepareSDKWriter(x.w), statelessRequest(x, s.sdkServer(x, v), body))
 	case !x.IsRequest():
-		x.w.WriteHeader(http.StatusAccepted) // what a client tells of itself, and what means nothing to us
+		x.w.WriteHeader(http.StatusAccepted) // notifications that need no action
 	case x.Method != "initialize" && x.Method != "ping" && x.Method != "server/discover":
-		x.sendError(wire.MethodNotFound(x.Method)) // the SDK would refuse it in plain text
+		x.sendError(wire.MethodNotFound(x.Method)) // the SDK would answer in plain text
 	case x.session != nil:
 		s.forwardSessionMessage(x, body)
 	default:
@@ -166,20 +166,19 @@ func (s *Server) forward(x *exchange, body []byte) {
 	}
 }
 
+// sendDraining answers a request during a shutdown.
 func (s *Server) sendDraining(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "2")
 	wire.WriteText(w, http.StatusServiceUnavailable, drainingText)
 }
 
-// prepareSDKWriter is w for an answer of the SDK, which neither keeps proxies from
-// buffering nor bounds its writes.
+// prepareSDKWriter sets what the SDK does not: a header against proxy buffering, and
+// a write deadline.
 func prepareSDKWriter(w http.ResponseWriter) http.ResponseWriter {
 	w.Header().Set("X-Accel-Buffering", "no")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wire.WriteTimeout)) // where it knows deadlines
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wire.WriteTimeout)) // not every writer supports deadlines
 	return w
 }
-
-// This file is the front of the older era: what the SDK answers.
 
 // forwardSessionMessage has the SDK answer a message of a session.
 func (s *Server) forwardSessionMessage(x *exchange, body []byte) {
@@ -191,11 +190,11 @@ func (s *Server) forwardSessionMessage(x *exchange, body []byte) {
 	l.roundTrip(x.r, body).writeTo(x.w)
 }
 
-// resumeSDK makes a link for a session from its id, which was checked
-// already. It returns false when it answered the request.
+// resumeSDK creates an SDK session from the session's id, which was verified
+// already. It returns false if it answered the request.
 func (s *Server) resumeSDK(x *exchange) (*sdkSession, bool) {
 	who, ok := s.ids.Parse(x.r.Header.Get(sessionHeader), s.cfg.Now())
-	if !ok { // it expired this moment
+	if !ok { // it has just expired
 		wire.WriteText(x.w, http.StatusNotFound, sessionGoneText)
 		return nil, false
 	}
@@ -208,7 +207,7 @@ func (s *Server) resumeSDK(x *exchange) (*sdkSession, bool) {
 	return l, true
 }
 
-// initialize lets the SDK agree on a session, and gives it its id.
+// initialize has the SDK negotiate a session and assigns its id.
 func (s *Server) initialize(x *exchange, body []byte) {
 	v := s.views.hold(&x.who, s.cfg.Now())
 	defer func() { s.views.release(v, s.cfg.Now()) }()
@@ -226,8 +225,8 @@ func (s *Server) initialize(x *exchange, body []byte) {
 	h.writeTo(x.w)
 }
 
-// negotiatedVersion is the protocol version of an answer to initialize; empty for any
-// other answer.
+// negotiatedVersion returns the protocol version of a response to initialize; empty
+// for other responses.
 func negotiatedVersion(message []byte) string {
 	if version := wire.Member(wire.Member(message, "result"), "protocolVersion"); wire.IsString(version) {
 		return wire.DecodeString(version)
@@ -235,7 +234,7 @@ func negotiatedVersion(message []byte) string {
 	return ""
 }
 
-// createSession enters a new session and returns its id.
+// createSession adds a new session and returns its id.
 func (s *Server) createSession(x *exchange, p *mcp.InitializeParams, version string) (id string) {
 	who := token.Session{IssuedAt: s.cfg.Now().Truncate(time.Second), Principal: token.PrincipalOf(&x.who), Protocol: version}
 	if p != nil {
@@ -249,11 +248,10 @@ func (s *Server) createSession(x *exchange, p *mcp.InitializeParams, version str
 	return id
 }
 
-// sdkResponse is the SDK's answer to one message of the older era, as it was heard.
-// The SDK sends an event stream of one event, because the option that makes it
-// send plain JSON is not there for those who serve its transport themselves.
-// Clients get plain JSON all the same: some take nothing else, and none needs
-// a stream for one message.
+// sdkResponse records the SDK's response to one message of a session. The SDK sends
+// an event stream of one event, because its option for plain JSON is not available
+// to those who serve its transport themselves. Clients get plain JSON: some accept
+// nothing else.
 type sdkResponse struct {
 	header http.Header
 	status int
@@ -275,7 +273,7 @@ func (h *sdkResponse) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Response returns the message of the answer, or nil when it has none.
+// message returns the message of the response; nil if it has none.
 func (h *sdkResponse) message() []byte {
 	if h.header.Get("Content-Type") != "text/event-stream" {
 		return nil
@@ -289,7 +287,7 @@ func (h *sdkResponse) message() []byte {
 	return last
 }
 
-// writeTo passes the answer on.
+// writeTo sends the response to the client.
 func (h *sdkResponse) writeTo(w http.ResponseWriter) {
 	to := prepareSDKWriter(w).Header()
 	for key, values := range h.header {
@@ -298,7 +296,7 @@ func (h *sdkResponse) writeTo(w http.ResponseWriter) {
 	body := h.body
 	if h.header.Get("Content-Type") == "text/event-stream" {
 		if body = h.message(); body == nil {
-			return // the client left before the SDK could answer
+			return // the client disconnected before the SDK answered
 		}
 		to.Set("Content-Type", "application/json")
 		to.Del("Connection")
@@ -307,8 +305,8 @@ func (h *sdkResponse) writeTo(w http.ResponseWriter) {
 	_, _ = w.Write(body) // a client that left needs no answer
 }
 
-// instructions go into the model's prompt, so they say only what changes what
-// it does. They fit what the session lists; list is nil when that is not known.
+// instructions are part of the model's prompt, so they contain only what changes its
+// behavior. They match the list of the session; list is nil if it is unknown.
 func (s *Server) instructions(search bool, list *toolset) string {
 	text := `These tools act on real services through Sallyport, a gateway that checks every call.
 Reads usually run at once. Writes may wait for a person's approval: the call then stays open for some minutes while the person decides. This is normal.
@@ -332,7 +330,7 @@ Reads usually run at once. Writes may wait for a person's approval: the call the
 	return text + "\n- actions_guide explains the tools of a service, with arguments and examples."
 }
 
-// durationText says how long something does, in words.
+// durationText returns a duration in words.
 func durationText(d time.Duration) string {
 	for _, unit := range []struct {
 		span time.Duration

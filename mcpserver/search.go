@@ -16,10 +16,9 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// In search mode a session's list has the gateway's own tools only, and every
-// other tool is found, described and called through these. They are answered in
-// the other mode too, where they are not listed: a client that knows them loses
-// nothing when the mode changes, and a list that is complete need not have them.
+// In search mode a session lists the built-in tools only; all others are found,
+// described and called through these three. They also work outside search mode, where
+// they are not listed, so that a client can keep using them when the mode changes.
 const (
 	toolSearch   = "actions_search"
 	toolDescribe = "actions_describe"
@@ -59,7 +58,7 @@ const callDefinition = `{"name":"actions_call","title":"Call a tool",` +
 	`"required":["tool"],"additionalProperties":false},` +
 	`"annotations":{"title":"Call a tool","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}}`
 
-// hit is a tool that was found.
+// hit is a search result.
 type hit struct {
 	Tool     string      `json:"tool"`
 	Source   string      `json:"source"`
@@ -102,7 +101,7 @@ func searchArguments(raw []byte) (query string, limit int, bad string) {
 	return query, min(limit, maxHits), ""
 }
 
-// searchResult is the answer to a search.
+// searchResult is the response to a search.
 func (t *toolset) searchResult(query string, limit int) wire.Response {
 	best, total := t.index().Search(query, limit)
 	hits := make([]hit, 0, len(best))
@@ -145,14 +144,15 @@ func newHit(a *action.Available, params []guide.Param) hit {
 	return h
 }
 
-// Of schemas, which servers write, no more is read to search in than these bytes
-// of each, or these of all where there are fewer.
+// Limits of the schema bytes that are indexed, of one tool and of all. Schemas come from
+// servers and can be of any size.
 const (
 	searchedSchema  = 128 << 10
 	searchedSchemas = 64 << 20
 )
 
-// index returns what finds the tools by words. Most lists are never searched.
+// index returns the search index, which is built on first use: most lists are never
+// searched.
 func (t *toolset) index() *rank.Index {
 	t.indexed.Do(func() {
 		names := make([]string, len(t.searched))
@@ -175,7 +175,7 @@ func (t *toolset) index() *rank.Index {
 	return t.ranks
 }
 
-// describeTool tells all of a tool's definition.
+// describeTool returns the definition of a tool.
 func (s *Server) describeTool(ctx context.Context, c *caller) {
 	m, err := s.described(ctx, c)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Server) described(ctx context.Context, c *caller) (wire.Response, error
 	return wire.Response{}, err
 }
 
-// describedMessage hands a definition on as its source wrote it.
+// describedMessage returns a definition as its source wrote it.
 func describedMessage(list *toolset, name string, definition []byte) wire.Response {
 	text := name + " is a tool of the gateway itself. Call it by its name."
 	about := []byte(`{"tool":`)
@@ -229,10 +229,9 @@ func describedMessage(list *toolset, name string, definition []byte) wire.Respon
 	return wire.Response{Result: append(b, '}', '}')}
 }
 
-// unwrap turns the params of actions_call into those of the call that it asks
-// for, so that from there on it is that call: the same row, the same hold, the
-// same digest for a repeat, the same bytes of the result. Nothing else in this
-// package knows how a call came. What is wrong with it is told in bad.
+// unwrap replaces the params of actions_call by those of the call that it contains.
+// From there on it is that call: the same row, pending state, digest and result
+// bytes. It returns the response that rejects invalid arguments.
 func unwrap(who *action.Session, p *params) (bad *wire.Response) {
 	if p.name != toolCall {
 		return nil
@@ -250,7 +249,7 @@ func unwrap(who *action.Session, p *params) (bad *wire.Response) {
 		}
 		seen[name] = true
 		if wire.IsNull(m.Value) {
-			continue // what some models write for what they leave out
+			continue // some models send null for absent arguments
 		}
 		if bad := p.setWrapped(who, name, m.Value); bad != nil {
 			return bad
@@ -265,6 +264,7 @@ func unwrap(who *action.Session, p *params) (bad *wire.Response) {
 	return nil
 }
 
+// setWrapped sets one argument of actions_call.
 func (p *params) setWrapped(who *action.Session, name string, value []byte) (bad *wire.Response) {
 	if name == "arguments" {
 		p.arguments = value
@@ -300,7 +300,7 @@ func taskText(who *action.Session) string {
 	return "the task " + who.Task
 }
 
-// argumentsNotObject refuses arguments that are no object.
+// argumentsNotObject rejects arguments that are not an object.
 func argumentsNotObject(raw []byte) *wire.Response {
 	return toolErrorResponse("Invalid params: arguments must be a JSON object, but " + jsonlex.NoObject(raw) + ".")
 }

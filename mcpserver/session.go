@@ -14,47 +14,47 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// session is what this instance remembers of an MCP session of the older era:
-// what is going on, and what its client knows. All that the session is stands
-// in its id, so it can be forgotten at any time when it rests, and begun again
-// from the id here or elsewhere. It belongs to the principal that opened it:
-// to anyone else it does not exist.
+// session is the state of an MCP session in this instance. The session itself is
+// defined by its id, so an idle one can be removed at any time and restored from the
+// id, here or on another instance. It belongs to the principal that opened it; for
+// others it does not exist.
 type session struct {
 	name      token.SessionHash
 	principal string
 	issued    time.Time
-	ends      time.Time // when its id is good no longer
+	ends      time.Time // when its id expires
 	view      *view
-	features  action.ClientFeatures // what its client can be asked
+	features  action.ClientFeatures // what its client can be asked for
 
 	lastUsed           atomic.Int64 // when a request last ended, in nanoseconds
 	active             atomic.Int32 // requests and event streams in progress
-	ownedSubscriptions atomic.Int32 // subscriptions that this instance made for it
+	ownedSubscriptions atomic.Int32 // subscriptions that this instance made at sources
 
 	mu           sync.Mutex
-	calls        map[string]*call // in flight, by request id; nil while there is none
-	recentCalls  []string         // request ids of the last calls that ended here
-	stream       *stream          // nil while there is none
+	calls        map[string]*call // in flight, by request id; nil if there is none
+	recentCalls  []string         // request ids of the last calls that ended on this instance
+	stream       *stream          // nil if no event stream is open
 	cancelStream context.CancelFunc
 	closed       bool
-	listVersions versions                 // of the lists that its client took here last
-	level        string                   // of log messages; empty: its client did not say
-	subscribed   map[string]*subscription // by URI, as its client knows it
+	listVersions versions                 // of the lists that its client last fetched from this instance
+	level        string                   // of log messages; empty: not set
+	subscribed   map[string]*subscription // by the URI that its client uses
 }
 
-// release notes that a request of the session ended; see sessions.enter.
+// release marks the end of a request; see sessions.acquire.
 func (s *session) release(now time.Time) {
 	s.lastUsed.Store(now.UnixNano())
 	s.active.Add(-1)
 }
 
-// idleSince reports whether nothing happened since t and nothing is going on.
-// One that subscribed here to a resource may well listen elsewhere.
+// idleSince reports whether the session was unused since t. A session with
+// subscriptions from this instance counts as used: its event stream may be on
+// another one.
 func (s *session) idleSince(t time.Time) bool {
 	return s.active.Load() == 0 && s.ownedSubscriptions.Load() == 0 && s.lastUsed.Load() < t.UnixNano()
 }
 
-// register notes a call in flight. It returns false when its id is in use.
+// register adds a call in flight. It returns false if the id is in use.
 func (s *session) register(id string, c *call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *session) register(id string, c *call) bool {
 	return true
 }
 
-// unregister forgets a call; its id may be another's by now.
+// unregister removes a call unless its id belongs to another call by now.
 func (s *session) unregister(id string, c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,23 +77,23 @@ func (s *session) unregister(id string, c *call) {
 	}
 	delete(s.calls, id)
 	if len(s.calls) == 0 {
-		s.calls = nil // most sessions rest most of the time
+		s.calls = nil // most sessions are idle most of the time
 	}
 	s.endedLocked(id)
 }
 
-// inFlight returns the call with the id, or nil when there is none (any more).
+// inFlight returns the call with the id, or nil.
 func (s *session) inFlight(id string) *call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[id]
 }
 
-// maxRecentCalls is how many ids of ended calls are remembered.
+// maxRecentCalls is the number of ended calls whose ids are kept.
 const maxRecentCalls = 8
 
-// endedLocked remembers the id of a call that ended here. Some clients cancel
-// every call after it ended, and peers need not hear of that.
+// endedLocked keeps the id of a call that ended. Some clients send a cancellation
+// after every call; peers need not receive those.
 func (s *session) endedLocked(id string) {
 	if len(id) > maxSignalID {
 		return
@@ -104,16 +104,17 @@ func (s *session) endedLocked(id string) {
 	s.recentCalls = append(s.recentCalls, id)
 }
 
-// endedRecently reports whether the call is one of the last that ended here.
+// endedRecently reports whether the call is one of the last that ended on this
+// instance.
 func (s *session) endedRecently(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Contains(s.recentCalls, id)
 }
 
-// openStream makes st the session's event stream and returns its context, which
-// ends with the session. It returns false when there is a stream already: every
-// Response is for one of them only. The caller must close the stream.
+// openStream registers the event stream of the session and returns a context that
+// ends with the session. It returns false if a stream is open: every message is sent
+// on one stream only. The caller must close the stream.
 func (s *session) openStream(ctx context.Context, st *stream) (context.Context, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +136,7 @@ func (s *session) closeStream() {
 	s.stream, s.cancelStream = nil, nil
 }
 
-// close ends the session's event stream, now and for good. Calls in flight go
-// on to their answers.
+// close ends the event stream for good. Calls in flight continue to their responses.
 func (s *session) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +146,8 @@ func (s *session) close() {
 	}
 }
 
-// recordVersion notes which list the client took, and returns the one of the kind that
-// it took here before, if any.
+// recordVersion records which version of a list the client fetched, and returns the
+// previous one.
 func (s *session) recordVersion(k kind, version string) (before string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,16 +157,15 @@ func (s *session) recordVersion(k kind, version string) (before string) {
 
 const sessionHeader = "Mcp-Session-Id"
 
-// sessionGoneText is what an unknown session is answered with, and another
-// principal's. It is plain text: clients take it for the end of their session
-// and open a new one.
+// sessionGoneText answers requests for unknown sessions and those of other
+// principals. Clients react to it by opening a new session.
 const sessionGoneText = "This MCP session is unknown or has expired; initialize again."
 
-// errSessionGone tells that an id is no good, or not for this principal.
+// errSessionGone means that a session id is invalid, or not valid for the principal.
 var errSessionGone = errors.New("the MCP session is gone")
 
-// loadSession finds the MCP session of a request of the older era. It returns
-// false when it answered the request.
+// loadSession finds the MCP session of a request. It returns false if it answered
+// the request.
 func (s *Server) loadSession(x *exchange) bool {
 	if x.stateless {
 		return true
@@ -201,11 +200,10 @@ func (s *Server) loadSession(x *exchange) bool {
 	return false
 }
 
-// stillOpen reports whether a session that is known here was not ended elsewhere
-// this moment, and leaves it if it was. Whoever ended it is told at once that
-// it is gone, on whichever instance he looks. Only calls, and what some
-// clients send after each of them, wait for the signal: the rows are not asked
-// once more for those.
+// stillOpen reports whether a session in memory was not ended on another instance,
+// and releases it otherwise. Calls and the cancellations that some clients send
+// after each call skip this query; for them the signal of the peer, which takes up
+// to a second, is enough.
 func (s *Server) stillOpen(x *exchange) bool {
 	if x.Method == methodCall || x.Method == methodCancelled {
 		return true
@@ -224,15 +222,14 @@ func (s *Server) stillOpen(x *exchange) bool {
 	return false
 }
 
-// sendLookupFailed answers a request that could not be looked at. It must not look like
-// the end of the session.
+// sendLookupFailed answers a request whose session could not be looked up. Clients
+// must not take it for the end of the session.
 func (s *Server) sendLookupFailed(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
 	wire.WriteText(w, http.StatusServiceUnavailable, "The MCP session could not be looked up just now; nothing was executed for this request. Try again.")
 }
 
-// resume enters a session that this instance does not know: it was opened
-// elsewhere, or was forgotten here.
+// resume restores a session that is not in memory from its id.
 func (s *Server) resume(x *exchange, id string, name token.SessionHash) (*session, error) {
 	who, ok := s.ids.Parse(id, s.cfg.Now())
 	if !ok || who.Principal != token.PrincipalOf(&x.who) {
@@ -251,8 +248,7 @@ func (s *Server) resume(x *exchange, id string, name token.SessionHash) (*sessio
 	return nil, errSessionGone
 }
 
-// addSession enters a session that is not known here; nil when it ended
-// meanwhile.
+// addSession adds a session to the registry; nil if it ended meanwhile.
 func (s *Server) addSession(x *exchange, name token.SessionHash, who *token.Session) *session {
 	now := s.cfg.Now()
 	n := &session{
@@ -270,7 +266,7 @@ func (s *Server) addSession(x *exchange, name token.SessionHash, who *token.Sess
 	return kept
 }
 
-// closeSession closes a session that is out of the registry.
+// closeSession releases what a session holds after its removal from the registry.
 func (s *Server) closeSession(old *session) {
 	old.close()
 	s.removeSubscriptions(old)

@@ -8,26 +8,25 @@ import (
 	"sallyport/mcpserver/token"
 )
 
-// maxEnded is how many ended sessions are remembered. Beyond it some are
-// forgotten, and their clients could use them again until their ids expire,
-// unless peers remember.
+// maxEnded is the number of ended sessions that are kept. Beyond it, clients could
+// use some of them again until their ids expire, unless peers know that they ended.
 const maxEnded = 100_000
 
-// sessions is the registry of the MCP sessions that this instance remembers.
+// sessions is the registry of the MCP sessions in memory.
 type sessions struct {
 	mu          sync.Mutex
 	all         map[token.SessionHash]*session
 	byPrincipal map[string]map[*session]bool // by principal
-	ended       map[token.SessionHash]int64  // those that a client ended, until when, in Unix seconds
+	ended       map[token.SessionHash]int64  // ended by clients, with the expiry in Unix seconds
 }
 
 func newSessions() sessions {
 	return sessions{all: map[token.SessionHash]*session{}, byPrincipal: map[string]map[*session]bool{}, ended: map[token.SessionHash]int64{}}
 }
 
-// acquire returns the principal's session and notes that a request of it
-// begins, so that it is not forgotten in between; nil when it is not known
-// here. The caller must leave it.
+// acquire returns the principal's session and marks a request as in progress, so
+// that the session is not evicted; nil if it is not in memory. The caller must
+// release it.
 func (r *sessions) acquire(name token.SessionHash, who *action.Session, now time.Time) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,17 +38,16 @@ func (r *sessions) acquire(name token.SessionHash, who *action.Session, now time
 	return s
 }
 
-// find returns a session, whoever's it is, or nil.
+// find returns a session of any principal, or nil.
 func (r *sessions) find(name token.SessionHash) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.all[name]
 }
 
-// add enters a session that was not known here. Of several that do so at once
-// one is kept, and all enter it; nil is for one that ended meanwhile. When its
-// principal has too many, the one that rested longest is taken out and
-// returned.
+// add registers a session. If several requests do so at once, one session is kept
+// and all acquire it; nil means that it ended meanwhile. Above the limit of its
+// principal, the least recently used session is removed and returned.
 func (r *sessions) add(n *session, limit int) (kept, dropped *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,8 +75,8 @@ func (r *sessions) add(n *session, limit int) (kept, dropped *session) {
 	return n, dropped
 }
 
-// leastRecentlyUsed returns the session of them that nobody used for longest, or
-// nil when all are busy.
+// leastRecentlyUsed returns the idle session that was not used for longest, or nil
+// if all are active.
 func leastRecentlyUsed(of map[*session]bool) (found *session) {
 	for s := range of {
 		if s.active.Load() == 0 && (found == nil || s.lastUsed.Load() < found.lastUsed.Load()) {
@@ -88,8 +86,8 @@ func leastRecentlyUsed(of map[*session]bool) (found *session) {
 	return found
 }
 
-// end takes a session out for good: it is not begun again here, whoever has
-// its id. It returns the session, or nil when it was not known.
+// end removes a session for good: its id is not accepted any more. It returns the
+// session, or nil if it was not in memory.
 func (r *sessions) end(name token.SessionHash, until time.Time) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,8 +105,7 @@ func (r *sessions) end(name token.SessionHash, until time.Time) *session {
 	return s
 }
 
-// hasEnded reports whether a client ended the session, as far as is known
-// here.
+// hasEnded reports whether this instance knows that the session ended.
 func (r *sessions) hasEnded(name token.SessionHash) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,18 +121,18 @@ func (r *sessions) removeLocked(s *session) {
 	}
 }
 
-// removeIdle takes out every session that rested since t or whose id expired,
-// and returns them.
+// removeIdle removes and returns the sessions that are idle since t or whose ids
+// expired.
 func (r *sessions) removeIdle(t, now time.Time) []*session {
 	return r.removeWhere(func(s *session) bool { return s.idleSince(t) || !now.Before(s.ends) })
 }
 
-// removeAll takes out every session and returns them.
+// removeAll removes and returns all sessions.
 func (r *sessions) removeAll() []*session {
 	return r.removeWhere(func(*session) bool { return true })
 }
 
-// removeByPrincipal takes out every session of a principal and returns them.
+// removeByPrincipal removes and returns all sessions of a principal.
 func (r *sessions) removeByPrincipal(principal string) (out []*session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +158,7 @@ func (r *sessions) removeWhere(which func(*session) bool) []*session {
 	return out
 }
 
-// forgetEnded forgets the ended sessions whose ids are good no longer.
+// forgetEnded drops ended sessions whose ids have expired.
 func (r *sessions) forgetEnded(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

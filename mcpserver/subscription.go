@@ -13,17 +13,16 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// subscription is a wish of a client to hear of one resource.
+// subscription is a client's subscription to one resource.
 type subscription struct {
 	key resourceKey
-	uri string // the URI that the client knows
-	// owner is whose subscription it is at the source. Nil: another instance
-	// made it there, or nobody did yet.
+	uri string // the client's URI
+	// owner is the session that subscribed at the source. Nil: another instance did.
 	owner *action.Session
 }
 
-// subscribeAtSource has the source of a resource tell of its changes. The resource is
-// one that the session may read.
+// subscribeAtSource subscribes to a resource at its source, if the session may read
+// it.
 func (s *Server) subscribeAtSource(ctx context.Context, x *exchange, uri string) (*subscription, error) {
 	owner := x.who
 	source, name, err := s.cfg.Resolver.ResolveResource(ctx, &owner, uri)
@@ -40,7 +39,7 @@ func (s *Server) subscribeAtSource(ctx context.Context, x *exchange, uri string)
 	return &subscription{key: resourceKey{owner.Organization, source, name}, uri: uri, owner: &owner}, nil
 }
 
-// handleSubscribe answers resources/subscribe of the older era.
+// handleSubscribe answers resources/subscribe.
 func (s *Server) handleSubscribe(x *exchange, p *params) {
 	switch {
 	case p.uri == "":
@@ -53,7 +52,7 @@ func (s *Server) handleSubscribe(x *exchange, p *params) {
 		x.sendError(tooManySubscriptions())
 		return
 	case x.session.isSubscribed(p.uri):
-		_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that left asks again
+		_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that disconnected subscribes again
 		return
 	}
 	err := s.cfg.Gate.Admit(x.r.Context(), &x.who)
@@ -71,19 +70,18 @@ func (s *Server) handleSubscribe(x *exchange, p *params) {
 		return
 	}
 	s.postSubscription(x, SignalSubscribe, subscriptionData{URI: sub.uri, Source: sub.key.source, Name: sub.key.uri})
-	_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that left has what it wants
+	_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that disconnected needs no response
 }
 
 func tooManySubscriptions() *wire.Error {
 	return &wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("This MCP session has %d subscriptions already; end one before you ask for another.", maxSubscriptionsPerClient)}
 }
 
-// sendNotSubscribed answers for a subscription that its source agreed to and that the
-// session cannot have, since a moment ago.
+// sendNotSubscribed answers if the source agreed but the session changed meanwhile.
 func (s *Server) sendNotSubscribed(x *exchange, uri string) {
 	switch {
-	case x.session.isSubscribed(uri): // it was asked for twice at once
-		_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that left has what it wants
+	case x.session.isSubscribed(uri): // two concurrent requests
+		_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that disconnected needs no response
 	case x.session.canSubscribe(uri): // the session ended
 		wire.WriteText(x.w, http.StatusNotFound, sessionGoneText)
 	default:
@@ -91,8 +89,7 @@ func (s *Server) sendNotSubscribed(x *exchange, uri string) {
 	}
 }
 
-// handleUnsubscribe answers resources/unsubscribe of the older era, on whichever
-// instance it comes to.
+// handleUnsubscribe answers resources/unsubscribe on any instance.
 func (s *Server) handleUnsubscribe(x *exchange, p *params) {
 	if p.uri == "" {
 		x.sendError(missingURI())
@@ -100,20 +97,20 @@ func (s *Server) handleUnsubscribe(x *exchange, p *params) {
 	}
 	s.queueUnsubscribe(x.session.removeSubscription(&s.subscribers, p.uri))
 	s.postSubscription(x, SignalUnsubscribe, subscriptionData{URI: p.uri})
-	_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that left has what it wants
+	_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that disconnected needs no response
 }
 
 // subscriptionData is the Data of a SignalSubscribe and a SignalUnsubscribe.
 type subscriptionData struct {
-	URI    string `json:"uri"` // as the client knows it
+	URI    string `json:"uri"` // the client's URI
 	Source string `json:"source,omitempty"`
 	Name   string `json:"name,omitempty"` // the URI at the source
 }
 
-// maxSignalURI is the longest URI that is told to peers.
+// maxSignalURI is the longest URI in a signal.
 const maxSignalURI = 8 << 10
 
-// postSubscription tells the other instances, one of which may have the
+// postSubscription tells peers about a subscription: one of them may have the
 // client's event stream.
 func (s *Server) postSubscription(x *exchange, kind SignalKind, d subscriptionData) {
 	if s.cfg.Peers == nil || len(d.URI)+len(d.Name) > maxSignalURI || !s.allowSignal(x, kind) {
@@ -122,7 +119,7 @@ func (s *Server) postSubscription(x *exchange, kind SignalKind, d subscriptionDa
 	s.postSignal(x, kind, d)
 }
 
-// postSignal posts a signal about the session, which others can do without.
+// postSignal posts a signal whose loss is tolerable.
 func (s *Server) postSignal(x *exchange, kind SignalKind, what any) {
 	data, err := json.Marshal(what)
 	if err == nil {
@@ -135,7 +132,7 @@ func (s *Server) postSignal(x *exchange, kind SignalKind, what any) {
 	}
 }
 
-// applyPeerSubscription takes a subscription that another instance made, or
+// applyPeerSubscription adds or removes a subscription that another instance made or
 // ended.
 func (s *Server) applyPeerSubscription(known *session, kind SignalKind, data json.RawMessage) {
 	var d subscriptionData
@@ -149,8 +146,8 @@ func (s *Server) applyPeerSubscription(known *session, kind SignalKind, data jso
 	s.queueUnsubscribe(known.removeSubscription(&s.subscribers, d.URI))
 }
 
-// canSubscribe reports whether a session may have one more subscription, or this
-// one again.
+// canSubscribe reports whether the session is below its limit, or has the
+// subscription already.
 func (s *session) canSubscribe(uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,8 +160,8 @@ func (s *session) isSubscribed(uri string) bool {
 	return s.subscribed[uri] != nil
 }
 
-// addSubscription notes a subscription. It returns false when it has it already, has too
-// many, or is over.
+// addSubscription adds a subscription. It returns false if the session has it
+// already, is at its limit, or is closed.
 func (s *session) addSubscription(w *subscriberIndex, sub *subscription) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +179,7 @@ func (s *session) addSubscription(w *subscriberIndex, sub *subscription) bool {
 	return true
 }
 
-// removeSubscription forgets a subscription and returns it, or nil.
+// removeSubscription removes a subscription and returns it, or nil.
 func (s *session) removeSubscription(w *subscriberIndex, uri string) *subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,8 +197,8 @@ func (s *session) removeSubscription(w *subscriberIndex, uri string) *subscripti
 
 func (s *session) currentView() *view { return s.view }
 
-// update tells the session's event stream, if it is here, of a resource that
-// changed.
+// update notifies the session's event stream, if it is on this instance, of a
+// changed resource.
 func (s *session) update(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,8 +207,8 @@ func (s *session) update(uri string) {
 	}
 }
 
-// removeSubscriptions forgets every subscription of a session that is over, and has
-// those end at their sources that were made here.
+// removeSubscriptions removes all subscriptions of a closed session, and ends those
+// at the sources that this instance made.
 func (s *Server) removeSubscriptions(old *session) {
 	old.mu.Lock()
 	uris := make([]string, 0, len(old.subscribed))
@@ -224,8 +221,7 @@ func (s *Server) removeSubscriptions(old *session) {
 	}
 }
 
-// removeDenied ends the subscriptions of a view's sessions that they could not
-// make any more.
+// removeDenied ends subscriptions of a view's sessions that policy no longer allows.
 func (s *Server) removeDenied(list *toolset, all []subscribedResource) {
 	for _, w := range all {
 		if list.subscribable[w.key.source] {
@@ -236,23 +232,22 @@ func (s *Server) removeDenied(list *toolset, all []subscribedResource) {
 	}
 }
 
-// resourceKey names a resource: by its URI at its source.
+// resourceKey identifies a resource by its URI at its source.
 type resourceKey struct{ organization, source, uri string }
 
 func (k resourceKey) sourceKey() sourceKey { return sourceKey{k.organization, k.source} }
 
-// subscriber is a session of the older era or a stream of the stateless one.
+// subscriber is a session or a stateless stream.
 type subscriber interface {
-	// update tells of a resource that changed, by the URI that the client
-	// knows. It must not block.
+	// update reports a changed resource by the client's URI. It must not block.
 	update(uri string)
-	// unwatch forgets a subscription and returns it, or nil.
+	// removeSubscription removes a subscription and returns it, or nil.
 	removeSubscription(w *subscriberIndex, uri string) *subscription
-	// sees is the view of whoever watches.
+	// currentView is the view of the subscriber.
 	currentView() *view
 }
 
-// subscriberIndex know who wants to hear of which resource.
+// subscriberIndex maps resources to their subscribers.
 type subscriberIndex struct {
 	mu         sync.Mutex
 	byResource map[resourceKey]map[subscriber]string
@@ -279,24 +274,24 @@ func (w *subscriberIndex) remove(key resourceKey, who subscriber) {
 	}
 }
 
-// onHint takes a hint that a resource changed.
+// onHint handles a hint that a resource changed.
 func (w *subscriberIndex) onHint(h action.Hint) {
 	w.mu.Lock()
 	told := maps.Clone(w.byResource[resourceKey{h.Organization, h.Source, h.Resource}])
-	w.mu.Unlock() // a session adds to us while it holds itself
+	w.mu.Unlock() // a session locks the index while it holds its own lock
 	for who, as := range told {
 		who.update(as)
 	}
 }
 
-// subscribedResource is a resource that somebody wants to hear of.
+// subscribedResource is a resource with one of its subscribers.
 type subscribedResource struct {
 	key        resourceKey
 	subscriber subscriber
 	uri        string
 }
 
-// byView returns what is watched, by the views of those who do.
+// byView returns the subscribed resources by the views of their subscribers.
 func (w *subscriberIndex) byView() map[*view][]subscribedResource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -310,22 +305,19 @@ func (w *subscriberIndex) byView() map[*view][]subscribedResource {
 }
 
 const (
-	// subscribeTimeout bounds the beginning and the end of a subscription at its
-	// source.
+	// subscribeTimeout bounds a subscribe or unsubscribe request to a source.
 	subscribeTimeout = 10 * time.Second
-	// unsubscribeWorkers is how many sources are told at once that somebody does not
-	// want to hear of a resource any more, and maxReleases how many such words
-	// wait for one of them.
+	// unsubscribeWorkers is the number of concurrent unsubscribe requests, and
+	// maxQueuedUnsubscribes the limit of queued ones per source.
 	unsubscribeWorkers    = 8
 	maxQueuedUnsubscribes = 1000
 )
 
-// sourceKey names a source.
+// sourceKey identifies a source.
 type sourceKey struct{ organization, source string }
 
-// unsubscribeQueue are subscriptions that end at their sources, when there is time for
-// it. Each source is told one word after another, so that one that hangs keeps
-// only itself waiting.
+// unsubscribeQueue holds subscriptions that are to be ended at their sources. Each
+// source gets one request at a time, so that a slow one delays only its own.
 type unsubscribeQueue struct {
 	mu       sync.Mutex
 	bySource map[sourceKey][]*subscription
@@ -337,7 +329,7 @@ func newUnsubscribeQueue() unsubscribeQueue {
 	return unsubscribeQueue{bySource: map[sourceKey][]*subscription{}, busy: map[sourceKey]bool{}, wake: make(chan struct{}, unsubscribeWorkers)}
 }
 
-// add returns false when too many wait for the source.
+// add returns false if the queue of the source is full.
 func (r *unsubscribeQueue) add(sub *subscription) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -353,8 +345,8 @@ func (r *unsubscribeQueue) add(sub *subscription) bool {
 	return true
 }
 
-// next returns one of a source that nobody tells anything now, or nil. The
-// caller calls done with it.
+// next returns a subscription of a source without a request in progress, or nil. The
+// caller must call done.
 func (r *unsubscribeQueue) next() *subscription {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -377,7 +369,7 @@ func (r *unsubscribeQueue) done(sub *subscription) {
 	delete(r.busy, sub.key.sourceKey())
 }
 
-// queueUnsubscribe has a subscription end at its source, if it was made here.
+// queueUnsubscribe ends a subscription at its source if this instance made it.
 func (s *Server) queueUnsubscribe(sub *subscription) {
 	if sub == nil || sub.owner == nil || s.unsubscribes.add(sub) {
 		return
@@ -386,7 +378,7 @@ func (s *Server) queueUnsubscribe(sub *subscription) {
 	s.cfg.Log.Warn("a source is too slow to be told of all subscriptions that ended; it goes on telling of this one", "session", sub.owner.ID, "source", sub.key.source)
 }
 
-// runUnsubscribes ends what nobody wants any more, until ctx ends.
+// runUnsubscribes sends queued unsubscribe requests until ctx ends.
 func (s *Server) runUnsubscribes(ctx context.Context) {
 	for ctx.Err() == nil {
 		if sub := s.unsubscribes.next(); sub != nil {

@@ -14,16 +14,15 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// A call that is held is a task for clients of the stateless era that declare the
-// Tasks extension with it. The task is the invocation's row, and its id is the
-// invocation's: nothing else is kept, so any instance answers for it, after a
-// restart too. For other clients there are no tasks.
+// A pending call is a task for stateless clients that declare the Tasks extension. The
+// task is the row of the invocation and has its id. Nothing else is stored, so any
+// instance can answer for it, also after a restart.
 
-// tasksExtension is the name under which both sides declare it.
+// tasksExtension is the name of the extension.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// The statuses of a task. A call that was denied, that expired, or whose tool
-// failed is completed with a result that says so: failed is for JSON-RPC errors.
+// The statuses of a task. Denied, expired and failed calls are completed with a result
+// that says so: failed is for JSON-RPC errors.
 const (
 	taskWorking       = "working"
 	taskInputRequired = "input_required"
@@ -33,10 +32,11 @@ const (
 )
 
 const (
-	// pollInterval is how often a client should ask for a task: a source waits some
-	// seconds for somebody to take its question.
+	// pollInterval is how often a client should poll a task: a source waits only some
+	// seconds for its question to be delivered.
 	pollInterval = 2 * time.Second
-	// unattendedPollInterval is the same while nobody sits there who could decide soon.
+	// unattendedPollInterval is the same while the call of an unattended session is
+	// pending.
 	unattendedPollInterval = 5 * time.Second
 )
 
@@ -45,7 +45,7 @@ func declaresTasks(meta []byte) bool {
 	return wire.IsObject(wire.Member(wire.Member(token.DeclaredCapabilities(meta), "extensions"), tasksExtension))
 }
 
-// needsTasks refuses what only clients with tasks may ask for.
+// needsTasks is the error for clients that do not declare the extension.
 func needsTasks() *wire.Error {
 	return &wire.Error{
 		Code: wire.CodeMissingCapability, Message: "Declare the extension " + tasksExtension + " in the capabilities of this request; only clients that do have tasks.",
@@ -53,7 +53,7 @@ func needsTasks() *wire.Error {
 	}
 }
 
-// task is what a client is told of a call that is one.
+// task is a call as clients see it in the Tasks extension.
 type task struct {
 	ID           string `json:"taskId"`
 	Status       string `json:"status"`
@@ -64,7 +64,7 @@ type task struct {
 	PollInterval int64  `json:"pollIntervalMs"`
 }
 
-// taskOf tells of a call that has not ended.
+// taskOf returns the task of a call that has not ended.
 func (s *Server) taskOf(inv *action.Invocation, unattended bool) task {
 	now, every := s.cfg.Now(), pollInterval
 	if unattended && inv.Status == action.StatusPending {
@@ -81,8 +81,8 @@ func (s *Server) taskOf(inv *action.Invocation, unattended bool) task {
 	return t
 }
 
-// taskLife is how long after its creation a task can be asked for with its full
-// result, as far as that is known now.
+// taskLife is how long after its creation a task is available with its full result,
+// as far as that is known.
 func (s *Server) taskLife(inv *action.Invocation, unattended bool, now time.Time) time.Duration {
 	end, kept := now, s.cfg.Pickup
 	if unattended {
@@ -107,16 +107,16 @@ func lastUpdated(inv *action.Invocation) time.Time {
 	return inv.CreatedAt
 }
 
-// formatTime is a time as tasks have it.
+// formatTime formats a time for the Tasks extension.
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// created answers a call with its task.
+// created is the response to a call that became a task.
 func (t *task) created() wire.Response {
 	return wire.Response{Result: t.encode(`"resultType":"task",`, "", nil)}
 }
 
-// encode returns the task as an object that begins with raw members and ends with
-// one more, if it has a name.
+// encode returns the task as a JSON object that starts with the raw members lead and
+// ends with one more member, if name is not empty.
 func (t *task) encode(lead, name string, value []byte) []byte {
 	fields, _ := json.Marshal(t) // strings and numbers always encode
 	b := append([]byte{'{'}, lead...)
@@ -128,8 +128,8 @@ func (t *task) encode(lead, name string, value []byte) []byte {
 	return append(b, '}')
 }
 
-// taskDetails is all that a client may know of a task: where it stands, and what
-// goes with that. Its result is the one that the call would have been given.
+// taskDetails returns the state of a task with its questions, error or result. The
+// result is the one that the call would have returned.
 func (s *Server) taskDetails(who *action.Session, o *action.Outcome) []byte {
 	inv := &o.Invocation
 	t := s.taskOf(inv, who.Kind == action.Unattended)
@@ -155,8 +155,8 @@ func (s *Server) taskDetails(who *action.Session, o *action.Outcome) []byte {
 	return t.encode("", "result", append(lead, rest...))
 }
 
-// taskQuestions are those of a round, under keys that no other round of the task
-// has.
+// taskQuestions encodes the questions of a round under keys that are unique within
+// the task.
 func taskQuestions(round *action.Round) []byte {
 	b := []byte{'{'}
 	for i := range round.Questions {
@@ -177,8 +177,8 @@ const (
 	methodTaskCancel = "tasks/cancel"
 )
 
-// tasks serves the methods of the Tasks extension. They look at calls that were
-// made, so they have no row and no rate; a session sees its own only.
+// tasks serves the methods of the Tasks extension. They read existing calls of the
+// session, so they create no rows and do not count as calls.
 func (s *Server) tasks(x *exchange, p *params) {
 	switch {
 	case !declaresTasks(p.meta):
@@ -204,8 +204,8 @@ func (s *Server) tasks(x *exchange, p *params) {
 	}
 }
 
-// getTask tells at once where a task stands. One that ended is delivered with its
-// result, when that got out.
+// getTask returns the state of a task. The result of an ended task counts as
+// delivered once it was sent.
 func (s *Server) getTask(ctx context.Context, x *exchange, p *params) {
 	o, ok := s.findTask(ctx, x, p, token.Features(token.DeclaredCapabilities(p.meta)))
 	if !ok {
@@ -218,8 +218,8 @@ func (s *Server) getTask(ctx context.Context, x *exchange, p *params) {
 	}
 }
 
-// findTask finds the call that a task is; false when it answered the request.
-// What is no call of a tool is no task.
+// findTask returns the call of a task; false if it answered the request. Only tool
+// calls are tasks.
 func (s *Server) findTask(ctx context.Context, x *exchange, p *params, can action.ClientFeatures) (*action.Outcome, bool) {
 	o, err := s.cfg.Gate.Look(ctx, &x.who, p.task, can)
 	if err == nil && isTool(&o.Invocation) {
@@ -229,7 +229,7 @@ func (s *Server) findTask(ctx context.Context, x *exchange, p *params, can actio
 	return o, false
 }
 
-// sendTaskError answers for a task that is not there, or cannot be looked at.
+// sendTaskError answers for a task that does not exist or cannot be read.
 func (s *Server) sendTaskError(x *exchange, err error) {
 	if err == nil || errors.Is(err, action.ErrNotFound) {
 		x.sendError(wire.InvalidParams("There is no such task in this session. Check taskId, or make the call again if it is still needed."))
@@ -238,8 +238,8 @@ func (s *Server) sendTaskError(x *exchange, err error) {
 	x.send(s.gateError(err, existingCallText))
 }
 
-// updateTask hands on replies to what a task's source asks. What was not asked,
-// or was answered already, changes nothing.
+// updateTask passes on replies to the questions of a task's source. Unknown and
+// already answered questions are ignored.
 func (s *Server) updateTask(ctx context.Context, x *exchange, p *params) {
 	if !wire.IsObject(p.responses) {
 		x.sendError(wire.InvalidParams("inputResponses must be an object."))
@@ -263,8 +263,8 @@ func (s *Server) updateTask(ctx context.Context, x *exchange, p *params) {
 	s.sendEmpty(x)
 }
 
-// repliesTo picks those of the responses that answer a question of the round. The
-// Gate keeps the bytes as they are now.
+// repliesTo returns the responses that answer a question of the round. The Gate
+// keeps the bytes as they are.
 func repliesTo(round *action.Round, responses []byte) map[string]action.Reply {
 	if round == nil {
 		return nil
@@ -283,8 +283,8 @@ func repliesTo(round *action.Round, responses []byte) map[string]action.Reply {
 	return replies
 }
 
-// cancelTask withdraws a call that is held. What runs, or has ended, stays as it
-// is: to cancel is to ask, and tasks/get tells what came of it.
+// cancelTask withdraws a pending call. Running and ended calls stay as they are:
+// cancellation is a request, and tasks/get reports its result.
 func (s *Server) cancelTask(ctx context.Context, x *exchange, p *params) {
 	if _, ok := s.findTask(ctx, x, p, 0); !ok {
 		return
@@ -297,4 +297,5 @@ func (s *Server) cancelTask(ctx context.Context, x *exchange, p *params) {
 	s.sendEmpty(x)
 }
 
+// sendEmpty answers with an empty result.
 func (s *Server) sendEmpty(x *exchange) { x.send(wire.Response{Result: []byte("{}")}) }

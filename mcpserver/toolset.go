@@ -15,43 +15,41 @@ import (
 	"sallyport/mcpserver/wire"
 )
 
-// toolset is a tool list, encoded once for everyone who sees the same. It does
-// not change after it was made.
+// toolset is a tool list, encoded once for all sessions that see the same.
+// Immutable.
 type toolset struct {
 	version string
 	tools   map[string]tool
-	sources map[string]string // what people call them, by id
-	// watchable are the sources of whose resources a session may be told.
+	sources map[string]string // display names by id
+	// subscribable are the sources whose resources a session may subscribe to.
 	subscribable map[string]bool
 	pages        // what is listed
-	// told is by what clients are told of changes: the version, for what a server
-	// says of its own list is handed on whether or not it says something else now.
-	// In search mode it is a digest of what is listed, for what a client does not
-	// see changes without it.
+	// announcedVersion is the version whose changes are announced. In search mode it is
+	// a digest of what is listed, because other changes are invisible to clients.
 	announcedVersion string
 
-	all         []action.Available // as the Gate gave it: not ours to change
+	all         []action.Available // from the Gate; read only
 	definitions map[string][]byte  // of all tools, listed or not
-	searched    []action.Available // the tools that are found by words
+	searched    []action.Available // the tools that a search covers
 	indexed     sync.Once
 	ranks       *rank.Index
-	hits        []hit // as they are told, in the order of searched
-	truncated   bool  // some say more than is searched
+	hits        []hit // in the order of searched
+	truncated   bool  // some definitions were indexed in part
 }
 
-// tool is what a call needs to know of a listed tool.
+// tool is what a call needs to know about a listed tool.
 type tool struct {
-	builtin builtinFunc // one of ours; nil for an action
+	builtin builtinFunc // nil for an action
 	source  string
 	action  string
 	mode    action.Mode // of a call with any params
 	strict  bool        // results must follow a schema
 	headers []wire.ParamHeader
-	index   int // its place in toolset.all
+	index   int // index in toolset.all
 }
 
-// newToolset encodes a list. Our own tools win every clash of names. With search
-// only they and the platform's are listed, and all others are found by words.
+// newToolset encodes a list. Built-in tools win name clashes. In search mode only
+// they and platform tools are listed, and all others are searchable.
 func newToolset(list []action.Available, own []builtinTool, version string, search, done bool) *toolset {
 	t := &toolset{
 		version: version, tools: make(map[string]tool, len(list)+len(own)), sources: map[string]string{}, subscribable: map[string]bool{},
@@ -100,13 +98,13 @@ func newToolset(list []action.Available, own []builtinTool, version string, sear
 	return t
 }
 
-// is reports whether it is the tool of the action, and not one of ours.
+// is reports whether t is the tool of the action.
 func (t *tool) is(a *action.Action) bool {
 	return t.builtin == nil && t.source == a.Source && t.action == a.Name && a.Tool != ""
 }
 
-// availableAction returns the action of a tool, or nil for one of ours and for one
-// that is not there.
+// availableAction returns the action of a tool, or nil for built-in and unknown
+// tools.
 func (t *toolset) availableAction(name string) *action.Available {
 	if one, ok := t.tools[name]; ok && one.builtin == nil {
 		return &t.all[one.index]
@@ -114,19 +112,20 @@ func (t *toolset) availableAction(name string) *action.Available {
 	return nil
 }
 
-// definition returns that of a tool, listed or not; nil when there is none.
+// definition returns the definition of a tool, listed or not; nil if it does not
+// exist.
 func (t *toolset) definition(name string) []byte { return t.definitions[name] }
 
-// Beyond these a list is long: it costs a model more than what it is for.
+// A list above these limits costs the model more than it helps.
 const (
 	longList  = 100
 	longBytes = 50 << 10
 )
 
-// long reports whether whoever lists it might better search.
+// long reports whether the session should rather use search mode.
 func (t *toolset) long() bool { return len(t.names) > longList || len(t.joined) > longBytes }
 
-// suggestions tells a caller who wrote name which tools may be meant.
+// suggestions returns a sentence with tool names similar to name.
 func (t *toolset) suggestions(name string) string {
 	names := append(make([]string, 0, len(t.names)+len(t.searched)), t.names...)
 	for i := range t.searched {
@@ -136,19 +135,18 @@ func (t *toolset) suggestions(name string) string {
 	return nearest.Sentence(name, names)
 }
 
-// pageSize is how many entries one page of a list holds. OpenCode reads up to a
-// thousand pages, but most organizations fit into one of these.
+// pageSize is the number of entries of a page. Most organizations fit into one page.
 const pageSize = 1000
 
-// pages is a list of definitions, encoded once for everyone who sees the same.
-// It does not change after it was made.
+// pages is a list of definitions, encoded once for all sessions that see the same.
+// Immutable.
 type pages struct {
 	names  []string // sorted
 	joined []byte   // the definitions in that order, with commas between
 	ends   []int    // where the i-th definition ends in joined
 }
 
-// newPages encodes definitions, by name.
+// newPages encodes definitions by name.
 func newPages(definitions map[string][]byte) pages {
 	p := pages{names: make([]string, 0, len(definitions))}
 	size := 0
@@ -169,10 +167,9 @@ func newPages(definitions map[string][]byte) pages {
 	return p
 }
 
-// page returns the definitions after the named one and the cursor of the next
-// page, if there is one. A cursor is the last name that was shown, so that
-// entries may come and go between two pages without one being missed or shown
-// twice.
+// page returns the definitions after the named one and the cursor of the next page,
+// if any. A cursor is the last name of a page, so that no other entry is missed or
+// repeated when entries are added or removed between two pages.
 func (p *pages) page(after string) (definitions []byte, next string) {
 	from := 0
 	if after != "" {
@@ -195,8 +192,7 @@ func (p *pages) page(after string) (definitions []byte, next string) {
 	return p.joined[start:p.ends[to-1]], next
 }
 
-// cursorPrefix marks our cursors, so that a foreign one is told from an old
-// one.
+// cursorPrefix distinguishes cursors of this server from others.
 const cursorPrefix = "after:"
 
 func encodeCursor(last string) string {

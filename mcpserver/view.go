@@ -13,21 +13,20 @@ import (
 	"sallyport/action"
 )
 
-// listMaxAge is how long tools/call may look a name up in a list that was made
-// earlier. The Gate decides on every call; this only finds the action.
+// listMaxAge is how long tools/call may use an earlier list to resolve a name. The Gate
+// decides on every call; the list only finds the action.
 const listMaxAge = time.Second
 
-// viewKey is everything of a session that decides what it sees: all that a
-// decision looks at which is not about one call. Sessions with the same key
-// share a list and a server; two organizations never do.
+// viewKey is everything about a session that determines its lists. Sessions with the
+// same key share lists and an SDK server; two organizations never do.
 type viewKey struct {
 	organization, automation, group, task string
-	connections, onBehalfOf               string             // the integrations that it may use, and in whose name
+	connections, onBehalfOf               string             // the integrations that it may use, and for whom
 	event                                 bool               // an inbound event started it
-	sessionType                           action.SessionType // whose prompt comes first, and which tools of ours there are
-	ofRun                                 bool               // it works on an automation's run
-	completed                             bool               // it said that it is done
-	search                                bool               // it lists what finds and calls the other tools
+	sessionType                           action.SessionType // determines the first prompt
+	ofRun                                 bool               // works on a run of an automation
+	completed                             bool               // the session is completed
+	search                                bool               // search mode
 }
 
 func (v *views) keyOf(s *action.Session) viewKey {
@@ -38,48 +37,46 @@ func (v *views) keyOf(s *action.Session) viewKey {
 	if len(s.Connections) > 0 {
 		k.connections, k.onBehalfOf = strings.Join(slices.Sorted(slices.Values(s.Connections)), ","), s.CreatedBy
 	}
-	if s.Group != "" { // only groups have gates, and only gates look at the task
+	if s.Group != "" { // only gates depend on the task, and only groups have gates
 		k.task = s.Task
 	}
 	return k
 }
 
-// usesSearch reports whether the session lists what finds and calls the other
-// tools, and not those.
+// usesSearch reports whether the session lists tools in search mode.
 func (v *views) usesSearch(s *action.Session) bool {
 	return s.Tools == action.ListSearch || s.Tools == "" && v.searchByDefault
 }
 
-// view is what sessions of one key see: their lists, and the SDK server that
-// tells them so.
+// view is what sessions of one key see: their lists and their SDK server.
 type view struct {
 	all      *views
 	key      viewKey
-	builtins []builtinTool // the gateway's own tools
+	builtins []builtinTool // the built-in tools
 
 	// guarded by views.mu
-	holders  int       // MCP sessions and requests in progress at the server
-	lastUsed time.Time // when the last holder left, or the view was last used
+	holders  int       // MCP sessions and requests that use the SDK server
+	lastUsed time.Time // by a holder or a request
 
-	buildMu sync.Mutex // held while the list is made, so that it is made once
+	buildMu sync.Mutex // held while the list is built, so that it is built once
 
 	mu              sync.Mutex // guards the fields below
 	server          *mcp.Server
-	sdkFeatures     serverFeatures // what the server tells
-	sdkInstructions string         // and its instructions
+	sdkFeatures     serverFeatures // of the SDK server
+	sdkInstructions string         // of the SDK server
 	list            *toolset
 	lastOfferings   *offerings
-	checked         time.Time            // when list was last known to be current; zero: ask
-	announced       versions             // of the lists that sessions know of
-	streams         map[*stream]struct{} // that are told of changes
-	sampleSession   action.Session       // one that sees this view
+	checked         time.Time            // when list was last known to be current; zero: unknown
+	announced       versions             // of the lists that sessions were told
+	streams         map[*stream]struct{} // that are notified of changes
+	sampleSession   action.Session       // a session with this view
 }
 
 // views is the pool of views.
 type views struct {
 	builtins         []builtinTool
-	searchByDefault  bool             // what sessions list that do not say
-	builtinOfferings builtinOfferings // the gateway's own
+	searchByDefault  bool             // for sessions without a setting
+	builtinOfferings builtinOfferings // the built-in resources and prompts
 	mu               sync.Mutex
 	all              map[viewKey]*view
 
@@ -87,8 +84,8 @@ type views struct {
 	offerings listCache[offerings]
 }
 
-// listCache are the lists in use. Views of many tasks mostly see the same one, which
-// is large: so they share it.
+// listCache shares lists between views: views of many tasks mostly have the same
+// list, which is large.
 type listCache[T any] struct {
 	mu sync.Mutex
 	m  map[listCacheKey]weak.Pointer[T]
@@ -96,7 +93,7 @@ type listCache[T any] struct {
 
 type listCacheKey struct{ organization, version string }
 
-// of returns the list of the version, made if nobody has it.
+// of returns the list of a version, and encodes it if it is not cached.
 func (s *listCache[T]) of(organization, version string, encode func() *T) *T {
 	key := listCacheKey{organization, version}
 	s.mu.Lock()
@@ -120,8 +117,8 @@ func (s *listCache[T]) of(organization, version string, encode func() *T) *T {
 	return list
 }
 
-// of returns the view of a session, made if need be. It stays in the pool for
-// some time; hold it to keep its server.
+// of returns the view of a session. It may be dropped after some time; use hold to
+// keep its SDK server.
 func (v *views) of(s *action.Session, now time.Time) *view {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -155,7 +152,7 @@ func (v *views) release(w *view, now time.Time) {
 	w.lastUsed = now
 }
 
-// expire drops the views that nobody held or used since t.
+// expire drops views that were not held or used since t.
 func (v *views) expire(t time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -166,8 +163,8 @@ func (v *views) expire(t time.Time) {
 	}
 }
 
-// invalidate returns the held views of the organizations, or of all of them when
-// one is empty, after it marked every view of theirs.
+// invalidate marks the views of the organizations (of all, if one is empty) as
+// outdated and returns those that are held.
 func (v *views) invalidate(organizations map[string]bool) []*view {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -186,7 +183,7 @@ func (v *views) invalidate(organizations map[string]bool) []*view {
 	return held
 }
 
-// current returns the list as it is now.
+// current returns the current list.
 func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now time.Time) (*toolset, error) {
 	available, version, err := gate.Available(ctx, s)
 	if err != nil {
@@ -198,7 +195,7 @@ func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now ti
 	list := w.list
 	w.mu.Unlock()
 	if w.key.search {
-		version = "search/" + version // the same tools, listed otherwise
+		version = "search/" + version // the same tools, listed differently
 	}
 	if list == nil || list.version != version {
 		list = w.all.tools.of(w.key.organization, version, func() *toolset { return newToolset(available, w.builtins, version, w.key.search, w.key.completed) })
@@ -210,13 +207,13 @@ func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now ti
 	return list, nil
 }
 
-// recent returns a list that is at most freshFor old. While one caller asks
-// for a new one, others go on with the last.
+// recent returns a list that is at most listMaxAge old. While one caller refreshes
+// it, others use the last one.
 func (w *view) recent(ctx context.Context, gate Gate, s *action.Session, now time.Time) (*toolset, error) {
 	w.mu.Lock()
 	list, fresh := w.list, !w.checked.IsZero() && now.Sub(w.checked) < listMaxAge
 	if list != nil && !fresh {
-		// Whoever comes next meanwhile need not ask too.
+		// Callers that arrive meanwhile do not refresh it, too.
 		w.checked = now
 	}
 	w.mu.Unlock()
@@ -226,8 +223,7 @@ func (w *view) recent(ctx context.Context, gate Gate, s *action.Session, now tim
 	return w.current(ctx, gate, s, now)
 }
 
-// announceLocked tells the streams of the view that a list is another than the
-// one that their clients know of.
+// announceLocked notifies the streams of the view if the version of a list changed.
 func (w *view) announceLocked(k kind, version string) {
 	if w.announced[k] == version {
 		return
@@ -238,7 +234,8 @@ func (w *view) announceLocked(k kind, version string) {
 	}
 }
 
-// addStream has a stream be told of changes from now on, or from those versions on.
+// addStream has a stream notified of changes from now on, or since the given
+// versions.
 func (w *view) addStream(st *stream, since versions) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,7 +255,7 @@ func (w *view) removeStream(st *stream) {
 	delete(w.streams, st)
 }
 
-// keepAlive has every stream give a sign of life.
+// keepAlive has every stream send a keep-alive comment.
 func (v *views) keepAlive() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
