@@ -42,6 +42,9 @@ func TestADatabaseIsDroppedWithItsTest(t *testing.T) {
 	t.Parallel()
 	var url string
 	t.Run("inner", func(t *testing.T) { url = Postgres(t) })
+	if url == "" {
+		t.Skip("the inner test has no database")
+	}
 	if err := try(t, url, "SELECT 1"); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("got %v", err)
 	}
