@@ -68,6 +68,12 @@ func (s *Server) who(pattern string) api.Access {
 	return who
 }
 
+// mayOpen tells whether there is such a page, and the person may see it.
+func (s *Server) mayOpen(p *Principal, pattern string) bool {
+	who, ok := s.roles[pattern]
+	return ok && accessPermit(who, p, "") == nil
+}
+
 // open mounts a route that needs no credential.
 func (s *Server) open(mux *http.ServeMux, pattern string, h http.HandlerFunc) {
 	if s.who(pattern) != api.Public {
@@ -77,10 +83,8 @@ func (s *Server) open(mux *http.ServeMux, pattern string, h http.HandlerFunc) {
 }
 
 // mount registers everything.
-func (s *Server) mount(mux *http.ServeMux) error {
+func (s *Server) mount(mux *http.ServeMux, parts []Part) error {
 	s.api = humago.New(mux, s.apiConfig())
-	s.routes()
-	s.illustrate()                             // while no request reads the description yet
 	description := sync.OnceValues(s.describe) // when it is asked for: making it is half of a start
 	s.open(mux, "GET /api/v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		text, err := description()
@@ -96,10 +100,13 @@ func (s *Server) mount(mux *http.ServeMux) error {
 	})
 	s.open(mux, "GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	s.open(mux, "GET /readyz", s.ready)
-	s.open(mux, "GET /oauth/client.json", s.clientMetadata)
 	s.open(mux, "POST /login", s.redeem)
 	s.open(mux, "POST /logout", s.signOut)
-	s.pages.mount(mux)
+	for _, part := range parts {
+		if err := part(s, mux); err != nil {
+			return err
+		}
+	}
 	for pattern := range s.roles {
 		if _, ok := s.mounted[pattern]; !ok {
 			return fmt.Errorf("dashboard: nothing serves %s", pattern)
@@ -120,41 +127,6 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = io.WriteString(w, "ready\n")
-}
-
-func (s *Server) routes() {
-	s.sessionRoutes()
-	s.actionRoutes()
-	s.toolRoutes()
-	s.setupRoutes()
-	s.guideRoutes()
-	s.invocationRoutes()
-	s.statisticsRoutes()
-	s.secretRoutes()
-	s.connectorRoutes()
-	s.integrationRoutes()
-	s.automationRoutes()
-	s.triggerRoutes()
-	s.scheduleRoutes()
-	s.inboundRoutes()
-	s.runRoutes()
-	s.outboxRoutes()
-	s.notifyRoutes()
-	s.policyRoutes()
-	s.quotaRoutes()
-	s.capabilityRoutes()
-	s.gateRoutes()
-	s.grantRoutes()
-	s.requestRoutes()
-	s.envRoutes()
-	s.evidenceRoutes()
-	s.reviewRoutes()
-	s.auditRoutes()
-	s.exportRoutes()
-	s.userRoutes()
-	s.loginRoutes()
-	s.keyRoutes()
-	s.eventRoutes()
 }
 
 // decodeJSON is strict about what comes after the value, and keeps number
@@ -205,26 +177,6 @@ func encodeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
-}
-
-// listOf makes a whole list of a slice.
-func listOf[T any](items []T) api.List[T] {
-	return api.List[T]{Items: nonNil(items), Total: len(items)}
-}
-
-func pageOf[T, U any](p action.Page[T], show func(T) U) api.List[U] {
-	out := api.List[U]{Items: make([]U, len(p.Items)), NextCursor: p.Next, Total: p.Total, TotalCapped: p.Capped}
-	for i, item := range p.Items {
-		out.Items[i] = show(item)
-	}
-	return out
-}
-
-func nonNil[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
 }
 
 // body is an answer that is nothing but its body.

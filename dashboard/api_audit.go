@@ -25,7 +25,7 @@ func (s *Server) auditRoutes() {
 			return action.AuditReport{}, err
 		}
 		report.Faults = nonNil(report.Faults)
-		s.log.InfoContext(ctx, "evidence verified", "ok", report.OK, "checked", report.Checked, "faults", len(report.Faults), "by", p.By())
+		s.Log.InfoContext(ctx, "evidence verified", "ok", report.OK, "checked", report.Checked, "faults", len(report.Faults), "by", p.By())
 		return report, nil
 	})
 }

@@ -31,7 +31,7 @@ func (s *Server) beginConnection(ctx context.Context, p *Principal, n api.NewCon
 		return link, err
 	}
 	link.Host = hostOf(link.URL)
-	s.log.InfoContext(ctx, "connection begun", "provider", w.Provider, "kind", w.Kind, "broker", w.Broker, "own", w.Own, "by", p.By())
+	s.Log.InfoContext(ctx, "connection begun", "provider", w.Provider, "kind", w.Kind, "broker", w.Broker, "own", w.Own, "by", p.By())
 	return link, nil
 }
 

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -84,7 +85,7 @@ func (s *Server) connectorProbes() {
 
 // try asks the server of a connector that is not saved.
 func (s *Server) try(ctx context.Context, p *Principal, n api.TriedConnector) (api.ConnectorView, error) {
-	c, err := s.unsaved(p, or(n.Name, "untitled"), n.FromPreset, &n.Upstream)
+	c, err := s.unsaved(p, cmp.Or(n.Name, "untitled"), n.FromPreset, &n.Upstream)
 	if err != nil {
 		return api.ConnectorView{}, err
 	}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -88,7 +89,7 @@ func (s *Server) decideEnv(ctx context.Context, p *Principal, v action.EnvVerdic
 // pullEnv hands out what was answered, and says what was not.
 func (s *Server) pullEnv(ctx context.Context, p *Principal, key string) (api.EnvPulled, error) {
 	out := api.EnvPulled{Values: map[string]string{}, Pending: []string{}, Refused: []api.EnvRefused{}}
-	sum := sha256.Sum256([]byte(or(key, newID())))
+	sum := sha256.Sum256([]byte(cmp.Or(key, newID())))
 	list, err := s.Sessions.TakeEnv(ctx, p.Organization, p.Session.ID, hex.EncodeToString(sum[:]))
 	if err != nil {
 		return out, err

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -109,7 +110,7 @@ func (st *stream) next(tick <-chan time.Time) bool {
 	select {
 	case <-st.r.Context().Done():
 		return false
-	case <-st.server.closing:
+	case <-st.server.done():
 		return false
 	case <-tick:
 		return (st.alive() || st.leave()) && st.send(": keep-alive\n\n")
@@ -170,7 +171,7 @@ func (st *stream) describe(h action.Hint) InvocationEvent {
 		return e // the row may not be written yet; the hint says enough
 	}
 	e.Source, e.Action, e.Session = inv.Source, inv.Action, inv.Session
-	e.Status = or(e.Status, inv.Status)
+	e.Status = cmp.Or(e.Status, inv.Status)
 	return e
 }
 

@@ -18,7 +18,7 @@ func (s *Server) exportRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		s.log.InfoContext(ctx, "export", "what", in.What, "by", p.By())
+		s.Log.InfoContext(ctx, "export", "what", in.What, "by", p.By())
 		return &streamed{Body: func(hc huma.Context) {
 			r, w := humago.Unwrap(hc)
 			x := &export{server: s, r: r, w: w, csv: in.Format == "csv", name: "sallyport-" + in.What}

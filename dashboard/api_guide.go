@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -61,5 +62,5 @@ func (s *Server) prompt(ctx context.Context, session *action.Session, t action.S
 		return api.PromptView{}, err
 	}
 	text, own := agents.ForSession(session, t, s.has(session, list))
-	return api.PromptView{Type: or(t, session.Type), Own: own, Text: text}, nil
+	return api.PromptView{Type: cmp.Or(t, session.Type), Own: own, Text: text}, nil
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -31,7 +32,7 @@ func (s *Server) inboundRoutes() {
 			return api.InboundEvent{}, err
 		}
 		s.runChanged(&event.Run{ID: r.Run, Organization: r.Organization, Status: r.RunStatus})
-		s.log.InfoContext(ctx, "event skipped", "event", r.ID, "run", r.Run, "by", p.By())
+		s.Log.InfoContext(ctx, "event skipped", "event", r.ID, "run", r.Run, "by", p.By())
 		return s.viewEvent(ctx, r)
 	})
 	s.deliveryRoutes()
@@ -51,7 +52,7 @@ func (s *Server) deliveryRoutes() {
 		if err != nil {
 			return api.DeliveryView{}, err
 		}
-		s.log.InfoContext(ctx, "delivery queued anew", "delivery", r.ID, "by", p.By())
+		s.Log.InfoContext(ctx, "delivery queued anew", "delivery", r.ID, "by", p.By())
 		return viewDelivery(r), nil
 	})
 }
@@ -89,7 +90,7 @@ func viewDelivery(r event.Receipt) api.DeliveryView {
 }
 
 // shownJSON is what was kept for people, as JSON whatever it was.
-func shownJSON(kept []byte) raw {
+func shownJSON(kept []byte) json.RawMessage {
 	if len(kept) == 0 {
 		return nil
 	}
@@ -97,7 +98,7 @@ func shownJSON(kept []byte) raw {
 }
 
 // wholeContext opens the context of an event for a person, who is on record.
-func (s *Server) wholeContext(ctx context.Context, p *Principal, id string) (raw, error) {
+func (s *Server) wholeContext(ctx context.Context, p *Principal, id string) (json.RawMessage, error) {
 	sealed, err := s.Inbound.EventContext(ctx, p.Organization, id)
 	if err != nil {
 		return nil, err
@@ -109,12 +110,12 @@ func (s *Server) wholeContext(ctx context.Context, p *Principal, id string) (raw
 	if err != nil {
 		return nil, err
 	}
-	s.log.InfoContext(ctx, "whole context of an event read", "event", id, "by", p.By())
+	s.Log.InfoContext(ctx, "whole context of an event read", "event", id, "by", p.By())
 	return whole, nil
 }
 
 // openContext opens what was sealed for an event's row.
-func (s *Server) openContext(organization, id string, sealed []byte) (raw, error) {
+func (s *Server) openContext(organization, id string, sealed []byte) (json.RawMessage, error) {
 	whole, err := s.Vault.Open(action.Ref{Organization: organization, Table: "events", Row: id, Column: "sealed"}, sealed)
 	if err != nil {
 		return nil, fmt.Errorf("opening the context of event %s: %w", id, err)

@@ -125,7 +125,7 @@ func (s *Server) approve(ctx context.Context, p *Principal, session, id string, 
 	if err != nil {
 		return api.Outcome{}, s.undecided(ctx, p, id, ofGrant(err))
 	}
-	s.log.InfoContext(ctx, "call approved", "invocation", inv.ID, "by", p.By())
+	s.Log.InfoContext(ctx, "call approved", "invocation", inv.ID, "by", p.By())
 	out := api.Outcome{Invocation: s.shown(inv)}
 	if patience > 0 {
 		out = s.await(ctx, p, inv, patience)
@@ -134,7 +134,7 @@ func (s *Server) approve(ctx context.Context, p *Principal, session, id string, 
 		s.granted(ctx, p, v.Grant)
 		view, err := s.viewGrant(ctx, *v.Grant)
 		if err != nil {
-			s.log.WarnContext(ctx, "the name of a source is not known", "error", err) // the approval holds
+			s.Log.WarnContext(ctx, "the name of a source is not known", "error", err) // the approval holds
 		}
 		out.Grant = &view
 	}
@@ -165,7 +165,7 @@ func (s *Server) await(ctx context.Context, p *Principal, inv action.Invocation,
 			return s.outcome(out)
 		}
 	}
-	s.log.DebugContext(ctx, "no outcome of an approved call", "invocation", inv.ID, "error", err)
+	s.Log.DebugContext(ctx, "no outcome of an approved call", "invocation", inv.ID, "error", err)
 	if now, err := s.Calls.Invocation(ctx, p.Organization, inv.ID); err == nil {
 		inv = now
 	}
@@ -181,7 +181,7 @@ func (s *Server) deny(ctx context.Context, p *Principal, v action.Verdict) (api.
 	if err != nil {
 		return api.Outcome{}, s.undecided(ctx, p, v.ID, err)
 	}
-	s.log.InfoContext(ctx, "call denied", "invocation", inv.ID, "by", p.By())
+	s.Log.InfoContext(ctx, "call denied", "invocation", inv.ID, "by", p.By())
 	return api.Outcome{Invocation: inv}, nil
 }
 

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 
@@ -21,13 +22,13 @@ func (s *Server) keyRoutes() {
 		if err := s.People.RevokeAPIKey(ctx, p.Organization, in.ID, s.now()); err != nil {
 			return err
 		}
-		s.log.InfoContext(ctx, "API key revoked", "key", in.ID, "by", p.By())
+		s.Log.InfoContext(ctx, "API key revoked", "key", in.ID, "by", p.By())
 		return nil
 	})
 }
 
 func (s *Server) mintKey(ctx context.Context, p *Principal, n api.NewKey) (api.MintedKey, error) {
-	role := or(n.Role, action.RoleMember)
+	role := cmp.Or(n.Role, action.RoleMember)
 	if err := p.outranks(role); err != nil {
 		return api.MintedKey{}, err
 	}
@@ -43,6 +44,6 @@ func (s *Server) mintKey(ctx context.Context, p *Principal, n api.NewKey) (api.M
 	if err := s.People.CreateAPIKey(ctx, row, hex.EncodeToString(hash)); err != nil {
 		return api.MintedKey{}, err
 	}
-	s.log.InfoContext(ctx, "API key made", "key", id, "role", role, "scope", n.Scope, "by", p.By())
+	s.Log.InfoContext(ctx, "API key made", "key", id, "role", role, "scope", n.Scope, "by", p.By())
 	return api.MintedKey{APIKey: row, Key: key}, nil
 }

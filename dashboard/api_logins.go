@@ -26,7 +26,7 @@ func (s *Server) loginRoutes() {
 		if err := s.People.EndLogin(ctx, p.Organization, p.User, in.ID); err != nil {
 			return err
 		}
-		s.log.InfoContext(ctx, "signed out elsewhere", "login", in.ID, "by", p.By())
+		s.Log.InfoContext(ctx, "signed out elsewhere", "login", in.ID, "by", p.By())
 		s.hint(action.HintLogin, p.Organization, "")
 		return nil
 	})
@@ -48,7 +48,7 @@ func (s *Server) loginRoutes() {
 		if err := s.People.ReadmitUser(ctx, p.Organization, in.ID, p.Role, p.By()); err != nil {
 			return err
 		}
-		s.log.InfoContext(ctx, "user may sign in again", "user", in.ID, "by", p.By())
+		s.Log.InfoContext(ctx, "user may sign in again", "user", in.ID, "by", p.By())
 		return nil
 	})
 }
@@ -82,7 +82,7 @@ func (s *Server) endLogins(ctx context.Context, p *Principal, user string, why a
 	if err != nil {
 		return 0, err
 	}
-	s.log.InfoContext(ctx, "signed out everywhere", "user", user, "logins", n, "by", p.By())
+	s.Log.InfoContext(ctx, "signed out everywhere", "user", user, "logins", n, "by", p.By())
 	s.hint(action.HintLogin, p.Organization, "")
 	return n, nil
 }

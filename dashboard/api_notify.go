@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 
 	"sallyport/action"
@@ -84,7 +85,7 @@ func (s *Server) setNotify(ctx context.Context, p *Principal, kind action.Notify
 		return api.MintedNotify{}, err
 	}
 	set(&c.Enabled, n.Enabled)
-	c.Wants = action.NotifyWants(or(string(n.Wants), string(c.Wants)))
+	c.Wants = action.NotifyWants(cmp.Or(string(n.Wants), string(c.Wants)))
 	c.UpdatedBy = p.By()
 	var secret *event.Secret
 	shown := ""

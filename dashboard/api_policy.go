@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 
 	"sallyport/action"
@@ -80,7 +82,7 @@ func (s *Server) notSet(ctx context.Context, organization, text string, err erro
 
 // changed logs a change of policy and tells the rest of the gateway.
 func (s *Server) changed(ctx context.Context, p *Principal, what string, args ...any) {
-	s.log.InfoContext(ctx, what, append(args, "by", p.By())...)
+	s.Log.InfoContext(ctx, what, append(args, "by", p.By())...)
 	s.hint(action.HintPolicy, p.Organization, "")
 }
 
@@ -121,7 +123,7 @@ func (s *Server) explain(ctx context.Context, p *Principal, in *api.Asked) (api.
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	params := raw(in.Params)
+	params := json.RawMessage(in.Params)
 	key, all, err := s.resolveKey(ctx, p.Organization, in.Action)
 	if err != nil {
 		return api.Explanation{}, placed(err, "/action")
@@ -210,7 +212,7 @@ func keyName(key action.Key, all []action.Connector) string {
 func sourceName(id string, all []action.Connector) string {
 	for _, c := range all {
 		if c.Source() == id {
-			return or(c.Slug, c.Name)
+			return cmp.Or(c.Slug, c.Name)
 		}
 	}
 	return id

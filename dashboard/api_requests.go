@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 
 	"sallyport/action"
@@ -147,7 +148,7 @@ func (s *Server) narrow(t *action.Terms, n *api.Narrowing) error {
 	}
 	pins := maps.Clone(t.Pins)
 	if pins == nil {
-		pins = map[string]raw{}
+		pins = map[string]json.RawMessage{}
 	}
 	maps.Copy(pins, n.Pins)
 	t.Pins = pins

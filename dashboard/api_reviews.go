@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -65,7 +66,7 @@ func (s *Server) review(ctx context.Context, p *Principal, c action.Connector, n
 	}
 	list, err := s.Policy.ReviewTools(ctx, p.Organization, c.ID, seen, p.By())
 	if e := action.Public(err); e.Code == "tool_not_found" {
-		err = &action.Error{Kind: e.Kind, Code: e.Code, Field: "/tools", Message: e.Message + " GET /api/v1/connectors/" + or(c.Slug, c.ID) + "/tools lists them."}
+		err = &action.Error{Kind: e.Kind, Code: e.Code, Field: "/tools", Message: e.Message + " GET /api/v1/connectors/" + cmp.Or(c.Slug, c.ID) + "/tools lists them."}
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func (s *Server) plainly(ctx context.Context, a *action.Action, organization str
 	plain := &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
 	d, err := s.Decide(ctx, plain, a, nil, true)
 	if err != nil {
-		s.log.WarnContext(ctx, "mode of a tool is not known", "tool", a.Tool, "error", err)
+		s.Log.WarnContext(ctx, "mode of a tool is not known", "tool", a.Tool, "error", err)
 	}
 	return d, err == nil
 }

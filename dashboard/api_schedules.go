@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 
 	"sallyport/api"
@@ -15,7 +16,7 @@ func (s *Server) scheduleRoutes() {
 		return s.addSchedule(ctx, p, in.Body)
 	})
 	handle(s, api.PreviewSchedule, func(_ context.Context, _ *Principal, in *api.Body[api.CronTimes]) (api.DueTimes, error) {
-		times, err := s.Times(in.Body.Cron, or(in.Body.TimeZone, "UTC"), s.now(), upcoming)
+		times, err := s.Times(in.Body.Cron, cmp.Or(in.Body.TimeZone, "UTC"), s.now(), upcoming)
 		return api.DueTimes{Times: nonNil(times)}, err
 	})
 	s.scheduleOneRoutes("/api/v1/schedules/{id}")

@@ -20,12 +20,12 @@ func (s *Server) secretRoutes() {
 		if err := s.Sources.DeleteSecret(ctx, p.Organization, in.Key); err != nil {
 			return err
 		}
-		s.log.InfoContext(ctx, "secret deleted", "key", in.Key, "by", p.By())
+		s.Log.InfoContext(ctx, "secret deleted", "key", in.Key, "by", p.By())
 		s.hint(action.HintCatalog, p.Organization, "")
 		return nil
 	})
 	handle(s, api.RotateMasterKey, func(ctx context.Context, p *Principal, _ *api.None) (api.Rotated, error) {
-		s.log.InfoContext(ctx, "master key about to be replaced", "by", p.By())
+		s.Log.InfoContext(ctx, "master key about to be replaced", "by", p.By())
 		return s.Rotate(ctx, p.Organization, p.By())
 	})
 }

@@ -66,7 +66,7 @@ func (s *Server) endSession(ctx context.Context, p *Principal, id string, end *a
 
 // moved tells of a session's new status, and answers it.
 func (s *Server) moved(ctx context.Context, p *Principal, step string, session action.Session) (api.SessionView, error) {
-	s.log.InfoContext(ctx, "session changed", "session", session.ID, "step", step, "status", session.Status, "by", p.By())
+	s.Log.InfoContext(ctx, "session changed", "session", session.ID, "step", step, "status", session.Status, "by", p.By())
 	s.hint(action.HintSession, p.Organization, session.ID)
 	return s.seenSession(ctx, p, session)
 }

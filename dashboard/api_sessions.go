@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -66,7 +67,7 @@ func (s *Server) revoke(ctx context.Context, p *Principal, id string) error {
 	if err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "session revoked", "session", id, "by", p.By(), "withdrew", len(withdrew))
+	s.Log.InfoContext(ctx, "session revoked", "session", id, "by", p.By(), "withdrew", len(withdrew))
 	s.sessionEnded(p.Organization, id, withdrew)
 	return nil
 }
@@ -108,7 +109,7 @@ func (s *Server) mint(ctx context.Context, p *Principal, n api.NewSession) (*cod
 	case existed:
 		return s.handOut(&session, http.StatusOK), nil
 	}
-	s.log.InfoContext(ctx, "session minted", "session", session.ID, "connections", session.Connections, "left_out", len(session.LeftOut), "by", p.By())
+	s.Log.InfoContext(ctx, "session minted", "session", session.ID, "connections", session.Connections, "left_out", len(session.LeftOut), "by", p.By())
 	s.hint(action.HintSession, p.Organization, session.ID)
 	return s.handOut(&session, http.StatusCreated), nil
 }
@@ -154,7 +155,7 @@ func mintable(p *Principal, n api.NewSession) error {
 func (s *Server) newSession(p *Principal, n api.NewSession) (action.Session, error) {
 	kind, typ := n.Kind, n.Type
 	if n.Automation != "" {
-		kind, typ = or(kind, action.Unattended), or(typ, action.TypeAutomation)
+		kind, typ = cmp.Or(kind, action.Unattended), cmp.Or(typ, action.TypeAutomation)
 	}
 	ttl, err := s.ttl(n.TTL)
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *Server) newSession(p *Principal, n api.NewSession) (action.Session, err
 	now := s.now()
 	expires := now.Add(ttl)
 	return action.Session{
-		ID: newID(), Organization: p.Organization, Kind: or(kind, action.Interactive), Type: or(typ, action.TypeCoding),
+		ID: newID(), Organization: p.Organization, Kind: cmp.Or(kind, action.Interactive), Type: cmp.Or(typ, action.TypeCoding),
 		Automation: n.Automation, Group: n.Group, Task: n.Task, Event: n.Event, Title: n.Title,
 		Prompt: n.Prompt, Tools: n.Tools, Model: model, IdleTimeout: idle, Status: action.SessionPending,
 		CreatedBy: p.By(), CreatedAt: now, ExpiresAt: &expires,
@@ -187,14 +188,6 @@ func (s *Server) ttl(text string) (time.Duration, error) {
 		return 0, invalid("/ttl", "ttl must be a duration above zero and up to 8760h, such as 8h or 90m.")
 	}
 	return d, nil
-}
-
-func or[T comparable](v, fallback T) T {
-	var zero T
-	if v == zero {
-		return fallback
-	}
-	return v
 }
 
 func invalid(field, message string) error {

@@ -47,7 +47,7 @@ func (s *Server) beginSignIn(ctx context.Context, p *Principal, ref string) (to 
 	if err != nil {
 		return to, err
 	}
-	s.log.InfoContext(ctx, "sign-in begun", "connector", c.ID, "by", p.By())
+	s.Log.InfoContext(ctx, "sign-in begun", "connector", c.ID, "by", p.By())
 	to = api.SignInLink{AuthorizeURL: authorize, Host: hostOf(authorize), Known: c.OAuth.Issuer != "" || before.Issuer == issuer}
 	if hostOf(issuer) != to.Host {
 		to.Issuer = issuer
@@ -102,7 +102,7 @@ func (s *Server) giveBack(ctx context.Context, c action.Connector, by string) {
 	ctx, stop := context.WithTimeout(ctx, giveBackWait)
 	defer stop()
 	if err := s.Connectors.Disconnect(ctx, c, by); err != nil && !errors.Is(err, action.ErrNotFound) {
-		s.log.WarnContext(ctx, "tokens are lost that could not be given back", "connector", c.ID, "error", err)
+		s.Log.WarnContext(ctx, "tokens are lost that could not be given back", "connector", c.ID, "error", err)
 	}
 }
 

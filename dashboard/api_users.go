@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -37,14 +38,14 @@ func (s *Server) userRoutes() {
 }
 
 func (s *Server) addUser(ctx context.Context, p *Principal, n api.NewUser) (action.User, error) {
-	u := action.User{ID: newID(), Organization: p.Organization, Name: n.Name, Role: or(n.Role, action.RoleMember), CreatedAt: s.now()}
+	u := action.User{ID: newID(), Organization: p.Organization, Name: n.Name, Role: cmp.Or(n.Role, action.RoleMember), CreatedAt: s.now()}
 	if err := p.outranks(u.Role); err != nil {
 		return u, err
 	}
 	if err := s.People.CreateUser(ctx, u, p.By()); err != nil {
 		return u, err
 	}
-	s.log.InfoContext(ctx, "user added", "user", u.ID, "role", u.Role, "by", p.By())
+	s.Log.InfoContext(ctx, "user added", "user", u.ID, "role", u.Role, "by", p.By())
 	return u, nil
 }
 
@@ -68,7 +69,7 @@ func (s *Server) changeRole(ctx context.Context, p *Principal, id string, role a
 	if err := s.People.SetUserRole(ctx, p.Organization, id, role, p.By()); err != nil {
 		return u, err
 	}
-	s.log.InfoContext(ctx, "user changed", "user", id, "role", role, "by", p.By())
+	s.Log.InfoContext(ctx, "user changed", "user", id, "role", role, "by", p.By())
 	u.Role = role
 	return u, nil
 }
@@ -126,7 +127,7 @@ func (s *Server) disconnectAll(ctx context.Context, p *Principal, user string) e
 			_, err = s.Connections.Disconnect(ctx, in, p.By())
 		}
 		if err != nil {
-			s.log.WarnContext(ctx, "a credential is lost that could not be given back", "integration", in.ID, "error", err)
+			s.Log.WarnContext(ctx, "a credential is lost that could not be given back", "integration", in.ID, "error", err)
 		}
 	}
 	return nil
@@ -140,6 +141,6 @@ func (s *Server) linkFor(ctx context.Context, p *Principal, id string) (api.Link
 	if u.Issuer != "" {
 		return api.Link{}, action.NewError("signs_in_elsewhere", u.Issuer)
 	}
-	s.log.InfoContext(ctx, "sign-in link made", "user", id, "by", p.By())
+	s.Log.InfoContext(ctx, "sign-in link made", "user", id, "by", p.By())
 	return s.CreateLoginLink(ctx, p.Organization, id)
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -162,7 +163,7 @@ func those(all []action.Integration, keep func(*action.Integration) bool) []acti
 func several(which string, found []action.Integration) error {
 	names := make([]string, len(found))
 	for i, in := range found {
-		names[i] = fmt.Sprintf("%s (%s)", in.ID, plain(or(in.Name, in.Account)))
+		names[i] = fmt.Sprintf("%s (%s)", in.ID, plain(cmp.Or(in.Name, in.Account)))
 	}
 	return invalid("/connections", fmt.Sprintf("There are several integrations %s; name one by its id: %s.", which, strings.Join(names, ", ")))
 }

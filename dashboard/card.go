@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -69,7 +70,7 @@ func (p *pageRequest) cards(list []action.Invocation) []card {
 	}
 	cards := make([]card, len(list))
 	for i, inv := range list {
-		c := card{Invocation: inv, asker: asking(inv.Session), Who: or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, names)}
+		c := card{Invocation: inv, asker: asking(inv.Session), Who: cmp.Or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, names)}
 		c.Accounts = p.accounts(integrations, &c.Asking, &inv)
 		if waiter, ok := waiters[inv.ID]; ok {
 			c.Waiting = p.waiting(waiter)

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -99,7 +100,7 @@ func controlsOf(properties, object json.RawMessage, at string) ([]control, bool)
 func controlOf(name, pointer string, schema, value json.RawMessage) control {
 	c := control{Pointer: pointer, Name: "config." + strings.ReplaceAll(pointer, "/", "."), Label: inWords(name)}
 	p, ok := readProperty(schema)
-	c.Label, c.Hint = or(p.Title, c.Label), p.Description
+	c.Label, c.Hint = cmp.Or(p.Title, c.Label), p.Description
 	if ok {
 		c.Kind = p.kind()
 		ok = c.fill(&p, value)
@@ -140,7 +141,7 @@ func (p *property) kind() string {
 	case p.Type == "array":
 		return p.listKind()
 	}
-	return or(map[string]string{"string": controlText, "boolean": controlFlag, "integer": controlNumber, "number": controlNumber}[p.Type], controlJSON)
+	return cmp.Or(map[string]string{"string": controlText, "boolean": controlFlag, "integer": controlNumber, "number": controlNumber}[p.Type], controlJSON)
 }
 
 func (p *property) listKind() string {
@@ -148,7 +149,7 @@ func (p *property) listKind() string {
 	if !ok {
 		return controlJSON
 	}
-	return or(map[string]string{controlChoice: controlChoices, controlText: controlLines, controlNumber: controlNumbers}[each.kind()], controlJSON)
+	return cmp.Or(map[string]string{controlChoice: controlChoices, controlText: controlLines, controlNumber: controlNumbers}[each.kind()], controlJSON)
 }
 
 // fill gives the control its value; false: the control cannot show it.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -21,7 +22,7 @@ func (s *Server) withSecret(ctx context.Context, p *Principal, c *action.Connect
 		return nil, invalid("/oauth", "A connector sends a secret or OAuth tokens, not both; leave secret_value out, or set oauth.kind to none.")
 	}
 	if c.Secret == "" {
-		c.Secret = or(c.Slug, slugOf(c.Name))
+		c.Secret = cmp.Or(c.Slug, slugOf(c.Name))
 		if err := s.checkUnused(ctx, c); err != nil {
 			return nil, err
 		}

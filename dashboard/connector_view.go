@@ -19,7 +19,7 @@ func (s *Server) viewConnector(ctx context.Context, c action.Connector, state Co
 func (s *Server) viewConnectors(ctx context.Context, organization string, all []action.Connector) []api.ConnectorView {
 	grants, err := s.Connectors.Grants(ctx, organization)
 	if err != nil {
-		s.log.WarnContext(ctx, "listing the sign-ins of connectors", "error", err)
+		s.Log.WarnContext(ctx, "listing the sign-ins of connectors", "error", err)
 	}
 	views := make([]api.ConnectorView, 0, len(all))
 	for _, c := range all {

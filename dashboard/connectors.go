@@ -49,7 +49,7 @@ func (s *Server) addConnector(ctx context.Context, p *Principal, n api.NewConnec
 	if err := s.Sources.CreateConnector(ctx, c, secret, p.By()); err != nil {
 		return c, madeSlugTaken(err, c.Slug, n.Slug == nil)
 	}
-	s.log.InfoContext(ctx, "connector added", "connector", c.ID, "name", c.Name, "url", c.URL, "by", p.By())
+	s.Log.InfoContext(ctx, "connector added", "connector", c.ID, "name", c.Name, "url", c.URL, "by", p.By())
 	s.hint(action.HintCatalog, p.Organization, "")
 	return c, nil
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -27,7 +28,7 @@ func settledBy(inv action.Invocation, names map[string]string) settler {
 	case inv.ApprovedBy == "":
 		return settler{Text: "policy"}
 	}
-	return settler{Text: or(names[inv.ApprovedBy], short(inv.ApprovedBy)), Person: true}
+	return settler{Text: cmp.Or(names[inv.ApprovedBy], short(inv.ApprovedBy)), Person: true}
 }
 
 // deniedWhy is why a call was denied, unless who did it or a note says so.
@@ -78,5 +79,5 @@ func redacted(params []byte) bool { return bytes.Contains(params, []byte("[redac
 
 // person names one by an ID, also one who is gone.
 func person(id string, names map[string]string) settler {
-	return settler{Text: or(names[id], short(id)), Person: names[id] != ""}
+	return settler{Text: cmp.Or(names[id], short(id)), Person: names[id] != ""}
 }

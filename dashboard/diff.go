@@ -22,7 +22,7 @@ const (
 // diff compares two definitions member by member. An array is compared as a
 // whole, unless it has schemas in it and as many as before. Past maxChanges
 // it says so with a last change of the whole.
-func diff(before, after raw) []api.Change {
+func diff(before, after json.RawMessage) []api.Change {
 	a, aErr := canonical.JSON(before)
 	b, bErr := canonical.JSON(after)
 	if aErr != nil || bErr != nil {
@@ -163,7 +163,7 @@ func (d *differ) path() string {
 }
 
 // bounded keeps what is shown of one value short, and JSON.
-func bounded(value []byte) raw {
+func bounded(value []byte) json.RawMessage {
 	if value == nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"reflect"
@@ -41,7 +42,7 @@ func readQuery[T any](p *pageRequest, in *T, more ...string) filters {
 		if param.name != "limit" {
 			f.read(p, param.name, field.Type.Kind() == reflect.Slice)
 			f.oneOf(p, param.name, enumOf(field))
-			text = or(strings.Join(f.values[param.name], ","), text)
+			text = cmp.Or(strings.Join(f.values[param.name], ","), text)
 		}
 		if text == "" || p.err != nil {
 			continue

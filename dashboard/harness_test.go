@@ -100,7 +100,7 @@ func newHouseOf(t *testing.T, loginIdle time.Duration, change ...func(*dashboard
 	for _, f := range change {
 		f(&c)
 	}
-	h.srv = must(dashboard.New(c))
+	h.srv = must(dashboard.New(c, dashboard.MountRoutes, dashboard.MountPage))
 	t.Cleanup(h.srv.Close)
 	return h
 }

@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -192,7 +194,7 @@ func (s *Server) providerIDs() string {
 	for i, p := range s.Providers {
 		ids[i] = p.ID
 	}
-	return or(strings.Join(ids, ", "), "none")
+	return cmp.Or(strings.Join(ids, ", "), "none")
 }
 
 // plainName reports whether nothing in a name hides or poses.
@@ -225,7 +227,7 @@ func checkBaseURL(text string) (err error) {
 	return err
 }
 
-func checkSettings(p *api.Provider, settings raw) error {
+func checkSettings(p *api.Provider, settings json.RawMessage) error {
 	if settings == nil || p == nil {
 		return nil
 	}
@@ -239,9 +241,9 @@ func checkSettings(p *api.Provider, settings raw) error {
 }
 
 // settled is nil for settings that say nothing.
-func settled(settings raw) raw {
+func settled(settings json.RawMessage) json.RawMessage {
 	if text := strings.TrimSpace(string(settings)); text != "" && text != "null" {
-		return raw(text)
+		return json.RawMessage(text)
 	}
 	return nil
 }

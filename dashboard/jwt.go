@@ -149,7 +149,7 @@ func (s *Server) identifyHost(ctx context.Context, text string) (*Principal, err
 	if err != nil {
 		var e *action.Error
 		if errors.As(err, &e) && e.Err != nil {
-			s.log.WarnContext(ctx, "a token of the host application was refused", "error", e.Err)
+			s.Log.WarnContext(ctx, "a token of the host application was refused", "error", e.Err)
 		}
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (s *Server) takeIn(ctx context.Context, who action.Identity) (action.User, 
 	if !errors.Is(err, action.ErrConflict) {
 		return u, err
 	}
-	s.log.WarnContext(ctx, "somebody was not taken in", "issuer", who.Issuer, "role", who.Role, "error", err)
+	s.Log.WarnContext(ctx, "somebody was not taken in", "issuer", who.Issuer, "role", who.Role, "error", err)
 	s.hint(action.HintLogin, who.Organization, "")
 	if action.Public(err).Code == "last_owner" {
 		err = action.Errorf(action.ErrForbidden, "last_owner",
@@ -188,7 +188,7 @@ func (s *Server) withoutRole(ctx context.Context, who action.Identity) error {
 	if err != nil {
 		return err
 	}
-	s.log.WarnContext(ctx, "somebody without a role was not signed in", "issuer", who.Issuer, "user", id)
+	s.Log.WarnContext(ctx, "somebody without a role was not signed in", "issuer", who.Issuer, "user", id)
 	if id != "" {
 		s.hint(action.HintLogin, who.Organization, "")
 	}
@@ -201,6 +201,6 @@ func (s *Server) hostLink(ctx context.Context, p *Principal) (api.Link, error) {
 	if p.lesser { // the link would give the role of now
 		return api.Link{}, errBadToken("it is older than the role that its person has now, or does not say by iat how old it is")
 	}
-	s.log.InfoContext(ctx, "sign-in link made for a user of the host application", "user", p.User)
+	s.Log.InfoContext(ctx, "sign-in link made for a user of the host application", "user", p.User)
 	return s.createLink(ctx, p.Organization, p.User, action.ViaHost)
 }

@@ -80,10 +80,10 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	}
 	if was != nil { // nobody could end it any more
 		if err := s.People.DeleteLogin(r.Context(), was.login.ID); err != nil { // the link is used: there is no second try
-			s.log.ErrorContext(r.Context(), "the earlier login of a browser stays", "login", was.login.ID, "user", was.User, "error", err)
+			s.Log.ErrorContext(r.Context(), "the earlier login of a browser stays", "login", was.login.ID, "user", was.User, "error", err)
 		}
 	}
-	s.log.InfoContext(r.Context(), "signed in", "user", login.User, "via", login.Via)
+	s.Log.InfoContext(r.Context(), "signed in", "user", login.User, "via", login.Via)
 	s.setCookie(w, cookie, int(s.LoginLife/time.Second))
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -158,6 +158,22 @@ func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
 		}
 	}
 	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: u.Role, login: &login, via: login.ID}, nil
+}
+
+// loginEnd returns why the login of the browser's cookie ended; false when there
+// is no cookie, or its login is valid.
+func (s *Server) loginEnd(r *http.Request) (why action.LoginEnd, ended bool) {
+	c, err := r.Cookie(s.cookieName())
+	if err != nil || c.Value == "" {
+		return "", false
+	}
+	if _, err := s.identifyLogin(r); err == nil {
+		return "", false
+	}
+	if why, err = s.People.LoginEnd(r.Context(), hashSecret(c.Value)); err != nil {
+		s.Log.WarnContext(r.Context(), "looking why a login ended", "error", err)
+	}
+	return why, true
 }
 
 func (s *Server) checkKey(r *http.Request, keyHash string) error {

@@ -19,91 +19,102 @@ import (
 
 const callbackPath = "/login/oidc/callback"
 
-// beginOIDC leads a browser to the provider. It changes nothing here but a
-// cookie of that browser.
-func (p *pages) beginOIDC(w http.ResponseWriter, r *http.Request) {
-	if p.oidc == nil {
-		p.notSignedIn(w, r, action.Errorf(action.ErrNotFound, "no_oidc", "Nobody signs in with OpenID Connect here: the operator can start the gateway with --oidc-issuer."))
-		return
+// beginOIDC starts a sign-in with the OpenID provider and returns the address
+// that the browser goes to. It changes nothing but a cookie of that browser.
+func (s *Server) beginOIDC(w http.ResponseWriter, r *http.Request) (string, error) {
+	if s.oidc == nil {
+		return "", action.Errorf(action.ErrNotFound, "no_oidc", "Nobody signs in with OpenID Connect here: the operator can start the gateway with --oidc-issuer.")
 	}
-	if p.elsewhere(w, r) {
-		return
+	if to := s.canonicalURL(r); to != "" {
+		return to, nil
 	}
-	found, err := p.oidc.discover()
+	found, err := s.oidc.discover()
 	if err != nil {
-		p.notSignedIn(w, r, p.unreachable(err))
-		return
+		return "", s.unreachable(err)
 	}
 	f := flow{
 		State: secret(), Nonce: secret(), Verifier: oauth2.GenerateVerifier(), Code: secret(), Key: secret(),
-		Next: within(r.URL.Query().Get("next")), ExpiresAt: p.now().Add(flowLife),
+		Next: localPath(r.URL.Query().Get("next")), ExpiresAt: s.now().Add(flowLife),
 	}
-	sealed, err := p.sealFlow(f)
+	sealed, err := s.sealFlow(f)
 	if err != nil {
-		p.failed(w, r, nil, err)
-		return
+		return "", err
 	}
-	p.setFlow(w, sealed, int(flowLife/time.Second))
-	to := p.oidc.oauth(found, p.PublicURL+callbackPath).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier))
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	s.setFlow(w, sealed, int(flowLife/time.Second))
+	return s.oidc.oauth(found, s.PublicURL+callbackPath).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
-// endOIDC takes a browser back from the provider. Who it is there becomes a
-// one-time link of the known kind, whose key thus reaches the page alone.
-func (p *pages) endOIDC(w http.ResponseWriter, r *http.Request) {
-	link, err := p.signInOIDC(r)
-	if p.oidc != nil {
-		p.setFlow(w, "", -1)
+// endOIDC completes a sign-in when the provider sends the browser back, and
+// returns where the browser goes on: a one-time sign-in link, so that its key
+// reaches the page alone.
+func (s *Server) endOIDC(w http.ResponseWriter, r *http.Request) (string, error) {
+	link, err := s.signInOIDC(r)
+	if s.oidc != nil {
+		s.setFlow(w, "", -1)
 	}
-	if err != nil {
-		p.notSignedIn(w, r, err)
-		return
+	return link, err
+}
+
+// canonicalURL returns where a browser that uses another name of this machine
+// must go to sign in, or nothing: a cookie belongs to one name, and localhost
+// has several. The fragment follows a redirect.
+func (s *Server) canonicalURL(r *http.Request) string {
+	if !action.Loopback(s.public.Hostname()) || strings.EqualFold(r.Host, s.public.Host) {
+		return ""
 	}
-	http.Redirect(w, r, link, http.StatusSeeOther)
+	return s.PublicURL + r.URL.RequestURI()
+}
+
+// oidcName returns the display name of the OpenID provider, or nothing.
+func (s *Server) oidcName() string {
+	if s.oidc == nil {
+		return ""
+	}
+	return s.oidc.Name
 }
 
 // signInOIDC returns where the browser goes on.
-func (p *pages) signInOIDC(r *http.Request) (string, error) {
-	if p.oidc == nil {
+func (s *Server) signInOIDC(r *http.Request) (string, error) {
+	if s.oidc == nil {
 		return "", action.Errorf(action.ErrNotFound, "no_oidc", "Nobody signs in with OpenID Connect here.")
 	}
 	q := r.URL.Query()
-	c, err := r.Cookie(p.flowName())
+	c, err := r.Cookie(s.flowName())
 	if err != nil {
 		return "", errOtherBrowser()
 	}
-	f, ok := p.openFlow(c.Value)
+	f, ok := s.openFlow(c.Value)
 	if !ok || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(f.State)) != 1 {
 		return "", errOtherBrowser()
 	}
-	if iss := q.Get("iss"); iss != "" && iss != p.oidc.Issuer {
+	if iss := q.Get("iss"); iss != "" && iss != s.oidc.Issuer {
 		return "", action.NewError("other_issuer")
 	}
 	if code := q.Get("error"); code != "" {
-		p.log.WarnContext(r.Context(), "the provider signed nobody in", "error", code, "description", q.Get("error_description"))
+		s.Log.WarnContext(r.Context(), "the provider signed nobody in", "error", code, "description", q.Get("error_description"))
 		return "", errRefusedThere(code)
 	}
-	who, err := p.oidc.identify(r.Context(), f, p.PublicURL+callbackPath, q.Get("code"))
+	who, err := s.oidc.identify(r.Context(), f, s.PublicURL+callbackPath, q.Get("code"))
 	if err != nil {
-		return "", p.unproven(r, err)
+		return "", s.unproven(r, err)
 	}
-	return p.linkOIDC(r, f, who)
+	return s.linkOIDC(r, f, who)
 }
 
 // linkOIDC makes the link of somebody whom the provider knows, unless nobody
 // of that role comes in.
-func (p *pages) linkOIDC(r *http.Request, f flow, who action.Identity) (string, error) {
+func (s *Server) linkOIDC(r *http.Request, f flow, who action.Identity) (string, error) {
 	ctx := r.Context()
 	if who.Role == "" {
-		return "", p.withoutRole(ctx, who)
+		return "", s.withoutRole(ctx, who)
 	}
-	u, err := p.takeIn(ctx, who)
+	u, err := s.takeIn(ctx, who)
 	if err != nil {
 		return "", err
 	}
-	err = p.People.CreateLoginLink(ctx, action.LoginLink{
+	err = s.People.CreateLoginLink(ctx, action.LoginLink{
 		Organization: u.Organization, User: u.ID, Via: action.ViaOIDC,
-		CodeHash: hashSecret(f.Code), KeyHash: hashSecret(f.Key), ExpiresAt: p.now().Add(linkLife),
+		CodeHash: hashSecret(f.Code), KeyHash: hashSecret(f.Key), ExpiresAt: s.now().Add(linkLife),
 	})
 	if errors.Is(err, action.ErrConflict) {
 		return "", action.NewError("callback_replayed")
@@ -111,8 +122,8 @@ func (p *pages) linkOIDC(r *http.Request, f flow, who action.Identity) (string, 
 	if err != nil {
 		return "", err
 	}
-	p.log.InfoContext(ctx, "signed in with OpenID Connect", "user", u.ID, "role", u.Role)
-	to := p.PublicURL + "/login"
+	s.Log.InfoContext(ctx, "signed in with OpenID Connect", "user", u.ID, "role", u.Role)
+	to := s.PublicURL + "/login"
 	if f.Next != "" {
 		to += "?next=" + url.QueryEscape(f.Next)
 	}
@@ -139,23 +150,14 @@ func errRefusedThere(code string) error {
 
 // unproven is an error of what the provider said. Why stays in the log: it may
 // be anything.
-func (p *pages) unproven(r *http.Request, err error) error {
-	p.log.WarnContext(r.Context(), "a sign-in with OpenID Connect failed", "error", err)
+func (s *Server) unproven(r *http.Request, err error) error {
+	s.Log.WarnContext(r.Context(), "a sign-in with OpenID Connect failed", "error", err)
 	return action.NewError("sign_in_failed")
 }
 
-func (p *pages) unreachable(err error) error {
-	p.log.Warn("the OpenID provider cannot be asked", "issuer", p.oidc.Issuer, "error", err)
+func (s *Server) unreachable(err error) error {
+	s.Log.Warn("the OpenID provider cannot be asked", "issuer", s.oidc.Issuer, "error", err)
 	return action.NewError("provider_away")
-}
-
-// notSignedIn shows the sign-in page with what went wrong.
-func (p *pages) notSignedIn(w http.ResponseWriter, r *http.Request, err error) {
-	problem := p.problem(r.Context(), err)
-	w.WriteHeader(problem.Status)
-	if err := p.render(w, "login", "layout", view{Page: "login", Title: "Sign in", Data: p.ways("", problem.Detail)}); err != nil {
-		p.log.ErrorContext(r.Context(), "the sign-in page failed", "error", err)
-	}
 }
 
 // flowName is of the cookie of a sign-in at the provider. It comes back with a
@@ -169,9 +171,9 @@ func (s *Server) setFlow(w http.ResponseWriter, value string, maxAge int) {
 	})
 }
 
-// within returns an address of this origin's pages, or nothing. What a browser
+// localPath returns an address of this origin's pages, or nothing. What a browser
 // would make another path of, such as /.//host, is none of them.
-func within(next string) string {
+func localPath(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || u.Opaque != "" || strings.ContainsAny(next, "\\\r\n\t") || len(next) > 2000 {
 		return ""

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func withNext(p *Principal, err error) error {
 	if len(e.Values) > 0 { // the first one is what the operation is about
 		next.Path = regexp.MustCompile(`\{\w+\}`).ReplaceAllLiteralString(next.Path, url.PathEscape(fmt.Sprint(e.Values[0])))
 	}
-	out.Message += " " + next.Method + " " + next.Path + " " + or(does[see], "lists them") + "."
+	out.Message += " " + next.Method + " " + next.Path + " " + cmp.Or(does[see], "lists them") + "."
 	return &out
 }
 

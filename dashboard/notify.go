@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -26,7 +27,7 @@ func (s *Server) toWebhook(ctx context.Context, c *action.NotifyChannel, n *api.
 	if n.Integration != "" || n.Channel != "" {
 		return nil, "", invalid("/integration", "integration and channel are of Slack; a webhook has a url.")
 	}
-	if c.URL = or(n.URL, c.URL); c.URL == "" {
+	if c.URL = cmp.Or(n.URL, c.URL); c.URL == "" {
 		return nil, "", invalid("/url", "Send the url that held calls are told to.")
 	}
 	u, err := guard.CheckURL(c.URL)
@@ -65,7 +66,7 @@ func (s *Server) toSlack(ctx context.Context, p *Principal, c *action.NotifyChan
 	case n.URL != "":
 		return s.toHook(c, n.URL)
 	}
-	c.Integration, c.Target = or(n.Integration, c.Integration), or(n.Channel, c.Target)
+	c.Integration, c.Target = cmp.Or(n.Integration, c.Integration), cmp.Or(n.Channel, c.Target)
 	switch {
 	case c.Integration == "" && c.Target == "" && c.Sealed != nil:
 		return nil

@@ -359,7 +359,7 @@ func (e *endpoint) respond(hc huma.Context, w http.ResponseWriter, out any) erro
 	}
 	err := encodeJSON(w, body)
 	if ctx := hc.Context(); err != nil && ctx.Err() == nil {
-		e.server.log.ErrorContext(ctx, "the response could not be sent", "error", err)
+		e.server.Log.ErrorContext(ctx, "the response could not be sent", "error", err)
 		panic(http.ErrAbortHandler) // a truncated body must not look complete
 	}
 	return err

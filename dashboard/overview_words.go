@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -84,5 +85,5 @@ func denialWords(d action.DenialCount) string {
 		action.LayerOrganization: "Organization override", action.LayerInferred: "Destructive tool without an override",
 		action.LayerDrift: "Tool changed since review", action.LayerCapability: "Group access",
 	}
-	return or(words[d.Layer], "Policy")
+	return cmp.Or(words[d.Layer], "Policy")
 }

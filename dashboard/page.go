@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -33,12 +34,22 @@ type pages struct {
 	packed    map[string]func() ([]byte, error) // of each asset: it, compressed when it is first wanted
 }
 
-// view is what every page gets.
-type view struct {
+// layoutData is what every page gets.
+type layoutData struct {
 	Page  string // the one in the navigation that it belongs to; see [pages.navigation]
 	Title string
 	Me    *Principal
 	Data  any
+}
+
+// MountPage adds the web page to the server.
+func MountPage(server *Server, mux *http.ServeMux) error {
+	p, err := newPages(server)
+	if err != nil {
+		return err
+	}
+	p.mount(mux)
+	return nil
 }
 
 func newPages(s *Server) (*pages, error) {
@@ -107,7 +118,7 @@ func (p *pages) funcs(name string) template.FuncMap {
 		"asset":       func(name string) string { return "/assets/" + name + "?v=" + p.versions[name] },
 		"visible":     visible,
 		"plain":       plain,
-		"pretty":      func(raw raw) []Segment { return pretty(raw) },
+		"pretty":      func(raw json.RawMessage) []Segment { return pretty(raw) },
 		"utc":         utc,
 		"iso":         iso,
 		"short":       short,
@@ -254,8 +265,8 @@ func (p *pages) signedIn(who api.Access, h func(*pageRequest) error) http.Handle
 func (p *pages) failed(w http.ResponseWriter, r *http.Request, me *Principal, err error) {
 	problem := p.problem(r.Context(), err)
 	w.WriteHeader(problem.Status)
-	if err := p.render(w, "error", "layout", view{Title: problem.Title, Me: me, Data: problem}); err != nil {
-		p.log.ErrorContext(r.Context(), "error page failed", "error", err)
+	if err := p.render(w, "error", "layout", layoutData{Title: problem.Title, Me: me, Data: problem}); err != nil {
+		p.Log.ErrorContext(r.Context(), "error page failed", "error", err)
 	}
 }
 
@@ -268,7 +279,7 @@ func (p *pages) render(w http.ResponseWriter, page, part string, v any) error {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, err := w.Write(b.Bytes())
 	if err != nil {
-		p.log.Debug("a page was not taken", "page", page, "error", err)
+		p.Log.Debug("a page was not taken", "page", page, "error", err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -170,9 +171,9 @@ func eventIn(e action.PolicyEvent, all []action.Connector, names map[string]stri
 	}
 	named := func(text string) string {
 		for _, c := range all {
-			text = strings.ReplaceAll(text, c.Source(), or(c.Slug, c.Name))
+			text = strings.ReplaceAll(text, c.Source(), cmp.Or(c.Slug, c.Name))
 		}
-		return or(names[text], text)
+		return cmp.Or(names[text], text)
 	}
 	row.Subject = named(row.Subject)
 	for _, field := range fieldsOf(before, after) {
@@ -197,7 +198,7 @@ func noise(name string) bool {
 	return slices.Contains([]string{"organization_id", "updated_by", "updated_at", "granted_by", "granted_at", "created_by", "created_at", "revision", "id"}, name)
 }
 
-func leavesOf(value raw) leaves {
+func leavesOf(value json.RawMessage) leaves {
 	root, ok := parseJSON(value)
 	if !ok || string(root.bytes()) == "null" {
 		return nil

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -75,7 +76,7 @@ func (d *newConnectorData) choose(known *api.Preset) {
 			d.Ways[v.Name] = d.Ways[""]
 		}
 	}
-	d.Form.usual = usual{known.URL, known.Header, or(known.Prefix, "none")}
+	d.Form.usual = usual{known.URL, known.Header, cmp.Or(known.Prefix, "none")}
 	for i := range d.Form.Auths {
 		d.Form.Auths[i].On = d.Form.Auths[i].Value == d.Ways[""]
 	}
@@ -154,7 +155,7 @@ func (d *connectorData) addOwn() {
 // is the same whatever the address says; its script takes it from there, as a
 // browser that comes from elsewhere brings no cookie.
 func (p *pages) callback(w http.ResponseWriter, r *http.Request) {
-	if err := p.render(w, "callback", "layout", view{Page: "callback", Title: "Connecting a service"}); err != nil {
+	if err := p.render(w, "callback", "layout", layoutData{Page: "callback", Title: "Connecting a service"}); err != nil {
 		p.failed(w, r, nil, err)
 	}
 }
@@ -201,8 +202,8 @@ func (p *pages) upstreamForm(c action.Connector) upstreamForm {
 		f.OAuth, auth = *c.OAuth, string(c.OAuth.Kind)
 	}
 	f.Auths = choose(auth, "none", "None", "secret", "Key or token", "authorization_code", "OAuth (a person signs in)", "client_credentials", "OAuth (client credentials)")
-	f.Reviews = choose(string(or(c.Review, action.ReviewTrust)), "trust", "Trust (the first tool list counts as reviewed)", "strict", "Strict (also flags changed descriptions)", "required", "Required (tools are denied until reviewed)")
-	f.Risks = choose(string(or(c.DefaultRisk, action.RiskWrite)), "write", "Write", "read", "Read", "danger", "Danger")
+	f.Reviews = choose(string(cmp.Or(c.Review, action.ReviewTrust)), "trust", "Trust (the first tool list counts as reviewed)", "strict", "Strict (also flags changed descriptions)", "required", "Required (tools are denied until reviewed)")
+	f.Risks = choose(string(cmp.Or(c.DefaultRisk, action.RiskWrite)), "write", "Write", "read", "Read", "danger", "Danger")
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		f.Headers += plain(name+": "+c.Headers[name]) + "\n"
 	}

@@ -1,6 +1,9 @@
 package dashboard
 
-import "sallyport/action"
+import (
+	"cmp"
+	"sallyport/action"
+)
 
 // envCard is an agent's request for environment variables as a person sees it.
 type envCard struct {
@@ -34,6 +37,6 @@ func (p *pageRequest) envCardsOf(list []action.EnvRequest) []envCard {
 func (p *pageRequest) envPage() error {
 	request := load2(p, p.Sessions.EnvRequest, p.org, p.r.PathValue("id"))
 	c := p.envCardsOf([]action.EnvRequest{request})[0]
-	c.Alone, c.By = true, or(p.loadNames()[request.DecidedBy], request.DecidedBy)
+	c.Alone, c.By = true, cmp.Or(p.loadNames()[request.DecidedBy], request.DecidedBy)
 	return p.show("env", "inbox", "Environment variables", c)
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"sallyport/api"
 	"sallyport/ingest/event"
 )
@@ -49,13 +50,13 @@ func (p *pageRequest) eventPage() error {
 	if d.Receipt != "" {
 		d.Others = load2(p, p.listEvents, p.me, &api.EventQuery{Delivery: d.Receipt, Paging: api.Paging{Limit: 50}}).Items
 	}
-	return p.show("event", "events", or(d.Title, "Event"), d)
+	return p.show("event", "events", cmp.Or(d.Title, "Event"), d)
 }
 
 // eventContext is all that is known of an event, for a person who asked to see
 // it; the reading is logged.
 func (p *pageRequest) eventContext() error {
-	return p.showPart("event", "whole", view{Me: p.me, Data: pretty(load2(p, p.wholeContext, p.me, p.r.PathValue("id")))})
+	return p.showPart("event", "whole", layoutData{Me: p.me, Data: pretty(load2(p, p.wholeContext, p.me, p.r.PathValue("id")))})
 }
 
 // unmatched says why an event started nothing.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -52,7 +53,7 @@ func (p *pageRequest) sessionChoices(state, chosen string) []sessionChoice {
 	var out []sessionChoice
 	page := load2(p, p.listSessions, p.me, &api.ListSessionsInput{State: state, Paging: api.Paging{Limit: sessionsOffered}})
 	for _, s := range page.Items {
-		text := plain(or(clip(s.Title, 60), "untitled")) + " · " + short(s.ID)
+		text := plain(cmp.Or(clip(s.Title, 60), "untitled")) + " · " + short(s.ID)
 		if s.Group != "" {
 			text += " · group " + plain(s.Group)
 		}

@@ -61,7 +61,7 @@ func (p *pageRequest) askedIDs() []string {
 
 // inboxCard is one card alone, and whole.
 func (p *pageRequest) inboxCard() error {
-	return p.showPart("inbox", "item", view{Me: p.me, Data: p.cardOf(p.r.PathValue("id"))})
+	return p.showPart("inbox", "item", layoutData{Me: p.me, Data: p.cardOf(p.r.PathValue("id"))})
 }
 
 // inboxGrant is the form of an approval that lets more calls through.
@@ -72,7 +72,7 @@ func (p *pageRequest) inboxGrant() error {
 // inboxParams is what a card masks, for a person who asked to see it.
 func (p *pageRequest) inboxParams() error {
 	full := load2(p, p.fullParams, p.me, p.r.PathValue("id"))
-	return p.showPart("inbox", "params-full", view{Me: p.me, Data: pretty(full.Params)})
+	return p.showPart("inbox", "params-full", layoutData{Me: p.me, Data: pretty(full.Params)})
 }
 
 // inboxCount is how much waits, however much it is.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -146,7 +147,7 @@ func registered(id string, app *action.ProviderApp, kinds []action.IntegrationKi
 }
 
 // settingsOf reads what a schema says of its properties.
-func settingsOf(schema raw) (list []setting) {
+func settingsOf(schema json.RawMessage) (list []setting) {
 	var s struct {
 		Properties map[string]struct {
 			Type        any    `json:"type"`
@@ -175,9 +176,9 @@ func whoSees(in action.Integration, names map[string]string) string {
 	owner := in.Owner()
 	switch {
 	case in.User != "":
-		return plain(or(names[owner], short(owner))) + " (personal)"
+		return plain(cmp.Or(names[owner], short(owner))) + " (personal)"
 	case owner != "":
-		return plain(or(names[owner], short(owner))) + " (private)"
+		return plain(cmp.Or(names[owner], short(owner))) + " (private)"
 	}
 	return "everyone"
 }
@@ -219,7 +220,7 @@ func chosen(all []action.Integration, id string) string {
 // accountOf leads with what the service calls the account, which people here
 // cannot choose.
 func accountOf(in *action.Integration) string {
-	text := or(in.AccountName, in.Account)
+	text := cmp.Or(in.AccountName, in.Account)
 	if in.Name != "" && !strings.EqualFold(in.Name, text) {
 		text += " (" + in.Name + ")"
 	}

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -28,10 +29,10 @@ type link struct{ Path, Text string }
 type occasion struct {
 	At    time.Time
 	Text  string
-	By    settler // who did it; none: nobody in particular
-	Note  string  // what was said of it
-	Data  raw     // redacted
-	Class string  // of its mark: good, bad, or neither
+	By    settler         // who did it; none: nobody in particular
+	Note  string          // what was said of it
+	Data  json.RawMessage // redacted
+	Class string          // of its mark: good, bad, or neither
 }
 
 func (p *pageRequest) invocation() error {

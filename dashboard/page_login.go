@@ -3,7 +3,6 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"sallyport/action"
@@ -19,10 +18,10 @@ type ways struct {
 }
 
 func (p *pages) ways(next, failed string) ways {
-	w := ways{Failed: failed, Host: p.hostTokens != nil}
-	if p.oidc != nil {
-		w.OIDC, w.Begin = p.oidc.Name, "/login/oidc"
-		if next = within(next); next != "" {
+	w := ways{Failed: failed, Host: p.UserJWT != nil}
+	if w.OIDC = p.oidcName(); w.OIDC != "" {
+		w.Begin = "/login/oidc"
+		if next = localPath(next); next != "" {
 			w.Begin += "?next=" + url.QueryEscape(next)
 		}
 	}
@@ -30,40 +29,49 @@ func (p *pages) ways(next, failed string) ways {
 }
 
 func (p *pages) login(w http.ResponseWriter, r *http.Request) {
-	if p.elsewhere(w, r) {
+	if to := p.canonicalURL(r); to != "" {
+		http.Redirect(w, r, to, http.StatusSeeOther)
 		return
 	}
 	data := p.ways(r.URL.Query().Get("next"), "")
 	data.Ended = p.ended(r)
-	if err := p.render(w, "login", "layout", view{Page: "login", Title: "Sign in", Data: data}); err != nil {
+	if err := p.render(w, "login", "layout", layoutData{Page: "login", Title: "Sign in", Data: data}); err != nil {
 		p.failed(w, r, nil, err)
 	}
 }
 
-// elsewhere leads those who use another name of this machine to the one that
-// sign-ins are for: a cookie is for one name, and localhost has several. The
-// fragment follows a redirect.
-func (p *pages) elsewhere(w http.ResponseWriter, r *http.Request) bool {
-	if !action.Loopback(p.public.Hostname()) || strings.EqualFold(r.Host, p.public.Host) {
-		return false
+// beginOIDC sends the browser to the OpenID provider.
+func (p *pages) beginOIDC(w http.ResponseWriter, r *http.Request) {
+	to, err := p.Server.beginOIDC(w, r)
+	p.goOn(w, r, to, err)
+}
+
+// endOIDC receives the browser that comes back from the OpenID provider.
+func (p *pages) endOIDC(w http.ResponseWriter, r *http.Request) {
+	to, err := p.Server.endOIDC(w, r)
+	p.goOn(w, r, to, err)
+}
+
+// goOn redirects a sign-in with the OpenID provider, or shows the sign-in page
+// with what went wrong.
+func (p *pages) goOn(w http.ResponseWriter, r *http.Request, to string, err error) {
+	if err == nil {
+		http.Redirect(w, r, to, http.StatusSeeOther)
+		return
 	}
-	http.Redirect(w, r, p.PublicURL+r.URL.RequestURI(), http.StatusSeeOther)
-	return true
+	problem := p.problem(r.Context(), err)
+	w.WriteHeader(problem.Status)
+	if err := p.render(w, "login", "layout", layoutData{Page: "login", Title: "Sign in", Data: p.ways("", problem.Detail)}); err != nil {
+		p.Log.ErrorContext(r.Context(), "the sign-in page failed", "error", err)
+	}
 }
 
 // ended says why the login of the browser's cookie is good no more; empty when
 // there is none, or it is good.
 func (p *pages) ended(r *http.Request) string {
-	c, err := r.Cookie(p.cookieName())
-	if err != nil || c.Value == "" {
+	why, ended := p.loginEnd(r)
+	if !ended {
 		return ""
-	}
-	if _, err := p.identifyLogin(r); err == nil {
-		return ""
-	}
-	why, err := p.People.LoginEnd(r.Context(), hashSecret(c.Value))
-	if err != nil {
-		p.log.WarnContext(r.Context(), "looking why a login ended", "error", err)
 	}
 	return map[action.LoginEnd]string{
 		action.EndIdle:       "You were signed out after " + lasting(p.LoginIdle) + " of inactivity.",

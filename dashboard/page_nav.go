@@ -6,7 +6,7 @@ type navGroup struct {
 	Links []navLink
 }
 
-// navLink leads to a page, which names itself in [view].
+// navLink leads to a page, which names itself in [layoutData].
 type navLink struct{ Page, Path, Title string }
 
 // navigation is the pages that the person may see, in their order.
@@ -45,6 +45,5 @@ func (p *pages) offers(me *Principal, path string) bool {
 	if path == "/" {
 		return true
 	}
-	who, ok := p.roles["GET "+path]
-	return ok && accessPermit(who, me, "") == nil
+	return p.mayOpen(me, "GET "+path)
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ func newBar(n, bad, most int) bar {
 }
 
 func (p *pageRequest) overview() error {
-	stats := load2(p, p.viewStatistics, p.org, or(p.query("window"), "24h"))
+	stats := load2(p, p.viewStatistics, p.org, cmp.Or(p.query("window"), "24h"))
 	o := newOverview(stats)
 	o.Tiles = p.tiles(p.me, stats.Queues)
 	if stats.Calls.Count == 0 {

@@ -52,8 +52,8 @@ func (p *pages) signsIn(u *action.User) string {
 	switch {
 	case u.Issuer == "":
 		return "one-time links"
-	case p.oidc != nil && u.Issuer == p.oidc.Issuer:
-		return p.oidc.Name
+	case p.OIDC != nil && u.Issuer == p.OIDC.Issuer:
+		return p.oidcName()
 	}
 	return u.Issuer
 }

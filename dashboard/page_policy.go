@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -88,7 +89,7 @@ func (p *pageRequest) modeList(automations []event.Automation) modeList {
 	l.All, l.Searched = len(all), l.Search+l.Mode+l.Whose != ""
 	var matching []modeRow
 	for _, v := range all {
-		row := modeRow{ModeView: v, For: or(names[v.Automation], v.Automation)}
+		row := modeRow{ModeView: v, For: cmp.Or(names[v.Automation], v.Automation)}
 		row.Source, row.Action = cutKey(v.Name)
 		if l.matches(&row) {
 			matching = append(matching, row)

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -63,7 +64,7 @@ func load2[A, B, T any](p *pageRequest, f func(context.Context, A, B) (T, error)
 
 // show renders a page, unless a load failed. The name is the template's.
 func (p *pageRequest) show(name, navigation, title string, data any) error {
-	return p.showPart(name, "layout", view{Page: navigation, Title: title, Me: p.me, Data: data})
+	return p.showPart(name, "layout", layoutData{Page: navigation, Title: title, Me: p.me, Data: data})
 }
 
 // showPart renders a part of a page's template.
@@ -139,6 +140,6 @@ func (p *pageRequest) askers(ids []string) func(id string) asker {
 		if !ok {
 			s = action.Session{ID: id}
 		}
-		return asker{s, or(labels[s.Automation], s.Automation)}
+		return asker{s, cmp.Or(labels[s.Automation], s.Automation)}
 	}
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"strings"
 
 	"sallyport/action"
@@ -68,7 +69,7 @@ func (p *pageRequest) runPage() error {
 		}
 	}
 	d.Timeline = p.timeline(&d)
-	return p.show("run", "runs", or(run.Title, "Run"), d)
+	return p.show("run", "runs", cmp.Or(run.Title, "Run"), d)
 }
 
 // workerOf names who has a run, or had it last.

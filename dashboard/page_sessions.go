@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 
 	"sallyport/action"
@@ -19,7 +20,7 @@ type sessionLine struct {
 
 func (p *pageRequest) sessionsPage() error {
 	f := p.readFilters("state")
-	state := or(f.Get("state"), "live")
+	state := cmp.Or(f.Get("state"), "live")
 	if !slices.Contains(sessionStates(), state) {
 		return invalid("/state", "A session is live, running, paused, ended or failed; leave state out for those that are live.")
 	}

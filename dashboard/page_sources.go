@@ -25,7 +25,7 @@ func (p *pageRequest) sources() []sourceChoice {
 	}
 	var list []sourceChoice
 	for _, c := range p.loadConnectors() {
-		list = append(list, sourceChoice{Value: c.Source(), ID: c.Source(), Name: or(c.Slug, c.Name), Live: live[c.Source()]})
+		list = append(list, sourceChoice{Value: c.Source(), ID: c.Source(), Name: cmp.Or(c.Slug, c.Name), Live: live[c.Source()]})
 	}
 	for _, m := range p.Providers {
 		list = append(list, sourceChoice{Value: modulePrefix + m.ID, ID: m.ID, Name: m.ID, Live: live[m.ID]})

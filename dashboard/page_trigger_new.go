@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -52,10 +53,10 @@ func customSample(url string, config json.RawMessage) string {
 	_ = json.Unmarshal(config, &c) // it was checked when it was written
 	v := c.Verification
 	lines, headers := []string{`body='{"event":"test","title":"Test event"}'`}, []string{"Content-Type: application/json"}
-	if c.IDHeader != "" && or(v.Scheme, "standard") != "standard" {
+	if c.IDHeader != "" && cmp.Or(v.Scheme, "standard") != "standard" {
 		headers = append(headers, c.IDHeader+": test-$(date +%s)")
 	}
-	switch or(v.Scheme, "standard") {
+	switch cmp.Or(v.Scheme, "standard") {
 	case "standard":
 		lines = append(lines, `id="msg_$(date +%s)"; time="$(date +%s)"`,
 			`key="$(printf %s "${WEBHOOK_SECRET#whsec_}" | base64 -d | od -An -v -tx1 | tr -d ' \n')"`,
@@ -68,13 +69,13 @@ func customSample(url string, config json.RawMessage) string {
 			headers = append(headers, v.Time+": $time")
 		}
 		lines = append(lines, fmt.Sprintf(`signature="$(printf %%s "%s" | openssl dgst -sha256 -hmac "$WEBHOOK_SECRET" | sed 's/^.*= *//')"`, signed))
-		headers = append(headers, or(v.Header, "X-Webhook-Signature")+": sha256=$signature")
+		headers = append(headers, cmp.Or(v.Header, "X-Webhook-Signature")+": sha256=$signature")
 	case "header":
 		bearer := ""
 		if strings.EqualFold(v.Header, "Authorization") {
 			bearer = "Bearer "
 		}
-		headers = append(headers, or(v.Header, "X-Webhook-Token")+": "+bearer+"$WEBHOOK_SECRET")
+		headers = append(headers, cmp.Or(v.Header, "X-Webhook-Token")+": "+bearer+"$WEBHOOK_SECRET")
 	}
 	post := "curl -i " + url
 	for _, h := range headers {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -50,7 +51,7 @@ func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.C
 	if slices.Contains(names, key.Action) {
 		return nil
 	}
-	source := or(all[i].Slug, all[i].Name)
+	source := cmp.Or(all[i].Slug, all[i].Name)
 	for _, a := range tools {
 		if a.Tool == key.Action {
 			return unknownAction("%q is the name that agents see; use %s:%s.", key.Action, source, a.Name)
@@ -93,7 +94,7 @@ func (s *Server) unsure(ctx context.Context, key action.Key, all []action.Connec
 	if c.Enabled {
 		why = "cannot be asked"
 	}
-	source := or(c.Slug, c.Name)
+	source := cmp.Or(c.Slug, c.Name)
 	return plain(fmt.Sprintf("%s %s and never listed an action %q: what was set counts for nothing until it does.%s", source, why, key.Action, nearest.Sentence(key.Action, names))), nil
 }
 

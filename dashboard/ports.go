@@ -173,6 +173,3 @@ type Calls interface {
 	// ignored.
 	Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error
 }
-
-// raw is JSON that passes through untouched.
-type raw = json.RawMessage

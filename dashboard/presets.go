@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,7 +35,7 @@ func (s *Server) fill(c *action.Connector, from api.FromPreset) error {
 	if err != nil {
 		return err
 	}
-	c.Preset, c.URL, c.Header, c.Prefix, c.PerAgent = p.Name, or(v.URL, p.URL), p.Header, p.Prefix, p.PerAgent
+	c.Preset, c.URL, c.Header, c.Prefix, c.PerAgent = p.Name, cmp.Or(v.URL, p.URL), p.Header, p.Prefix, p.PerAgent
 	c.Headers = map[string]string{}
 	maps.Copy(c.Headers, p.Headers)
 	maps.Copy(c.Headers, v.Headers)

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (s *Server) problem(ctx context.Context, err error) *Problem {
 	}
 	p.Title = http.StatusText(p.Status)
 	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil && public.Err != nil {
-		s.log.ErrorContext(ctx, "request failed", "error", err)
+		s.Log.ErrorContext(ctx, "request failed", "error", err)
 	}
 	return p
 }
@@ -124,7 +125,7 @@ func invalidValue(finding error) *Problem {
 	case where == "body" && rest == "":
 		return malformedBody(d.Message)
 	default:
-		p.Detail = must(or(rest, where), d.Message)
+		p.Detail = must(cmp.Or(rest, where), d.Message)
 	}
 	return p
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -59,7 +60,7 @@ func runActed(e action.PolicyEvent) string {
 	}
 	switch {
 	case after.Status == "queued":
-		return "Queued again, previously " + or(before.Status, "none")
+		return "Queued again, previously " + cmp.Or(before.Status, "none")
 	case after.Code == "cancelled":
 		return "Cancelled"
 	case before.Status == "needs_human":

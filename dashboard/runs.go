@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,7 +42,7 @@ func (s *Server) claimRun(ctx context.Context, p *Principal, w api.Wish, wait st
 		return nil, err
 	}
 	s.runChanged(&work.Run)
-	s.log.InfoContext(ctx, "run claimed", "run", work.Run.ID, "session", work.Run.Session, "by", c.By)
+	s.Log.InfoContext(ctx, "run claimed", "run", work.Run.ID, "session", work.Run.Session, "by", c.By)
 	out := api.ClaimedRun{
 		Run: work.Run, Automation: api.RunAutomation{ID: work.Automation.ID, Name: work.Automation.Name, Instructions: work.Automation.Instructions},
 		Event:   api.InboundEvent{Record: work.Record, Status: work.Record.Status(), AutomationName: work.Automation.Name},
@@ -86,7 +87,7 @@ func (s *Server) awaitRun(ctx context.Context, c event.Claim, patience time.Dura
 		case <-look.C:
 		case <-end.C:
 			return work, err
-		case <-s.closing:
+		case <-s.done():
 			return work, err
 		case <-ctx.Done():
 			return work, err
@@ -108,7 +109,7 @@ func (s *Server) claim(ctx context.Context, p *Principal, w api.Wish) (event.Cla
 	if c.Automation, err = s.automationID(ctx, p, w.Automation, "/automation"); err != nil {
 		return c, err
 	}
-	c.Lease, err = time.ParseDuration(or(w.Lease, runLease.String()))
+	c.Lease, err = time.ParseDuration(cmp.Or(w.Lease, runLease.String()))
 	if err != nil || c.Lease < time.Second || c.Lease > maxLease {
 		return c, invalid("/lease", "lease must be a duration from 1s to 24h, such as 5m.")
 	}
@@ -195,7 +196,7 @@ func (s *Server) redriveRun(ctx context.Context, p *Principal, id string) (event
 		return run, err
 	}
 	s.runChanged(&run)
-	s.log.InfoContext(ctx, "run queued anew", "run", run.ID, "by", p.By())
+	s.Log.InfoContext(ctx, "run queued anew", "run", run.ID, "by", p.By())
 	return run, nil
 }
 
@@ -223,7 +224,7 @@ func isCode(text string) bool {
 
 // runEnded logs the end of a run, and tells of its session's.
 func (s *Server) runEnded(ctx context.Context, p *Principal, what string, run event.Run, withdrew []action.Invocation) {
-	s.log.InfoContext(ctx, what, "run", run.ID, "status", run.Status, "code", run.Code, "by", or(p.worker(), "session"), "withdrew", len(withdrew))
+	s.Log.InfoContext(ctx, what, "run", run.ID, "status", run.Status, "code", run.Code, "by", cmp.Or(p.worker(), "session"), "withdrew", len(withdrew))
 	s.runChanged(&run)
 	if run.Session != "" {
 		s.sessionEnded(run.Organization, run.Session, withdrew)
@@ -231,7 +232,7 @@ func (s *Server) runEnded(ctx context.Context, p *Principal, what string, run ev
 }
 
 // jsonOrText is JSON as it is, and anything else as a string.
-func jsonOrText(text []byte) raw {
+func jsonOrText(text []byte) json.RawMessage {
 	if json.Valid(text) {
 		return text
 	}

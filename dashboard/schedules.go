@@ -44,7 +44,7 @@ func (s *Server) showSchedule(row event.Schedule, names map[string]string) api.S
 	v.Next = append(v.Next, *row.NextAt)
 	later, err := s.Times(row.Cron, row.TimeZone, *row.NextAt, upcoming-1)
 	if err != nil {
-		s.log.Warn("times of a schedule that is kept are not known", "schedule", row.ID, "error", err)
+		s.Log.Warn("times of a schedule that is kept are not known", "schedule", row.ID, "error", err)
 	}
 	v.Next = append(v.Next, later...)
 	return v

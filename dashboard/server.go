@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
@@ -17,12 +16,10 @@ import (
 // Server answers the API and the page.
 type Server struct {
 	Config
-	log     *slog.Logger
 	public  *url.URL
 	hosts   map[string]bool
 	roles   map[string]api.Access
 	api     huma.API
-	pages   *pages
 	figures *figures
 	links   *pace // that are made for each person
 	tries   *pace // of codes that were none, by each sender
@@ -38,9 +35,12 @@ type Server struct {
 	closeOnce sync.Once
 }
 
-// New returns a server of everything under /api, the page, /healthz and
-// /readyz.
-func New(c Config) (*Server, error) {
+// Part adds routes to a server: the JSON API or the web page.
+type Part func(s *Server, mux *http.ServeMux) error
+
+// New returns a server of its parts, the sign-in, /healthz and /readyz. The
+// parts together must serve every pattern that has a role.
+func New(c Config, parts ...Part) (*Server, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		Config: c, log: c.Log, public: public, closing: make(chan struct{}),
+		Config: c, public: public, closing: make(chan struct{}),
 		hosts: allowedHosts(public, c.AllowedHosts), roles: table(), mounted: map[string]api.Access{}, figures: newFigures(),
 		links: newPace(linkEvery, linksAtOnce), tries: newPace(tryEvery, triesAtOnce), sending: newSending(),
 	}
@@ -59,11 +59,8 @@ func New(c Config) (*Server, error) {
 	if s.hostTokens, err = newHostTokens(c.UserJWT, s.now); err != nil {
 		return nil, err
 	}
-	if s.pages, err = newPages(s); err != nil {
-		return nil, err
-	}
 	mux := http.NewServeMux()
-	if err := s.mount(mux); err != nil {
+	if err := s.mount(mux, parts); err != nil {
 		return nil, err
 	}
 	s.http = s.guard(mux)
@@ -77,7 +74,10 @@ func (s *Server) Handler() http.Handler { return s.http }
 // shut down. It may be called more than once.
 func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 
-func (s *Server) now() time.Time { return s.Now().UTC() }
+// done is closed when event streams and waits must end.
+func (s *Server) done() <-chan struct{} { return s.closing }
+
+func (s *Server) now() time.Time { return s.Config.Now().UTC() }
 
 // hint tells the other parts of the gateway that something changed.
 func (s *Server) hint(kind action.HintKind, organization, session string) {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,7 +19,7 @@ func oneKey(field, header string) (string, error) {
 	if field != "" && header != "" && field != header {
 		return "", invalid("/idempotency_key", "The header Idempotency-Key and the field idempotency_key differ; send one of them.")
 	}
-	return or(field, header), nil
+	return cmp.Or(field, header), nil
 }
 
 // newSessionOnce binds the wish to who has it: nobody gets another's token by his key.
@@ -88,7 +89,7 @@ func (s *Server) working(ctx context.Context, p *Principal, ids []string) (bound
 			bound = append(bound, id)
 			continue
 		}
-		left = append(left, action.LeftOut{Integration: id, Name: or(all[i].Name, view.Title), Reason: view.Why})
+		left = append(left, action.LeftOut{Integration: id, Name: cmp.Or(all[i].Name, view.Title), Reason: view.Why})
 	}
 	return bound, left, nil
 }

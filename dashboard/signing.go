@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -70,7 +71,7 @@ func checkSigning(secret string) error {
 
 // signsStandard reports whether deliveries to a trigger are signed as Standard
 // Webhooks has it.
-func signsStandard(provider string, config raw) bool {
+func signsStandard(provider string, config json.RawMessage) bool {
 	if provider != "custom" && provider != "posthog" {
 		return false
 	}
@@ -80,7 +81,7 @@ func signsStandard(provider string, config raw) bool {
 		} `json:"verification"`
 	}
 	_ = json.Unmarshal(config, &c) // it was checked when it was written
-	return or(c.Verification.Scheme, "standard") == "standard"
+	return cmp.Or(c.Verification.Scheme, "standard") == "standard"
 }
 
 // rotate gives an owner of secrets another one.
@@ -88,7 +89,7 @@ func (s *Server) rotate(ctx context.Context, p *Principal, owner string, r *api.
 	if r == nil {
 		r = &api.Rotation{}
 	}
-	keep, err := time.ParseDuration(or(r.Keep, keepSecrets.String()))
+	keep, err := time.ParseDuration(cmp.Or(r.Keep, keepSecrets.String()))
 	if err != nil || keep < 0 || keep > maxKeep {
 		return api.MintedSecret{}, invalid("/keep", "keep must be a duration up to 720h, such as 24h, or 0s.")
 	}
@@ -99,6 +100,6 @@ func (s *Server) rotate(ctx context.Context, p *Principal, owner string, r *api.
 	if err := s.Inbound.RotateSecret(ctx, p.Organization, owner, secret, s.now().Add(keep), p.By()); err != nil {
 		return api.MintedSecret{}, err
 	}
-	s.log.InfoContext(ctx, "signing secret replaced", "owner", owner, "keep", keep.String(), "by", p.By())
+	s.Log.InfoContext(ctx, "signing secret replaced", "owner", owner, "keep", keep.String(), "by", p.By())
 	return api.MintedSecret{Secret: shown}, nil
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -62,7 +63,7 @@ func (s *Server) sourceID(ctx context.Context, organization, name string, all []
 // sourceNames are the names of all sources.
 func (s *Server) sourceNames(all []action.Connector) (names []string) {
 	for _, c := range all {
-		names = append(names, plain(or(c.Slug, c.Name)))
+		names = append(names, plain(cmp.Or(c.Slug, c.Name)))
 	}
 	for _, p := range s.Providers {
 		names = append(names, p.ID)

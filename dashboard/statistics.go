@@ -29,7 +29,7 @@ func windows() []window {
 }
 
 func findWindow(name string) (window, error) {
-	i := slices.IndexFunc(windows(), func(w window) bool { return w.Name == or(name, "24h") })
+	i := slices.IndexFunc(windows(), func(w window) bool { return w.Name == cmp.Or(name, "24h") })
 	if i < 0 {
 		return window{}, invalid("/window", "There is no such window; take 1h, 24h, 7d or 30d.")
 	}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -55,7 +56,7 @@ func sourceNames(a action.Available) []string {
 }
 
 // object returns params as an object: some models write it as a string.
-func object(params raw) (raw, error) {
+func object(params json.RawMessage) (json.RawMessage, error) {
 	if jsonlex.Kind(params) != "a string" {
 		return params, nil // the Gate says what is wrong with anything else
 	}

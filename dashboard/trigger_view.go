@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -31,7 +32,7 @@ func (n *naming) integration(id string) string {
 	if i < 0 {
 		return ""
 	}
-	return or(n.integrations[i].Name, n.integrations[i].Account)
+	return cmp.Or(n.integrations[i].Name, n.integrations[i].Account)
 }
 
 func (s *Server) triggers(ctx context.Context, p *Principal, automation string) ([]api.TriggerView, error) {

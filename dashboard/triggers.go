@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,7 +25,7 @@ func (s *Server) eventProvider(id, field string) (*api.EventProvider, error) {
 			return &s.EventProviders[i], nil
 		}
 	}
-	e := action.Errorf(action.ErrNotFound, "no_such_provider", "There are no events of %q; providers are %s.", plain(id), or(strings.Join(ids, ", "), "none"))
+	e := action.Errorf(action.ErrNotFound, "no_such_provider", "There are no events of %q; providers are %s.", plain(id), cmp.Or(strings.Join(ids, ", "), "none"))
 	if e.Field = field; field != "" {
 		e.Kind = action.ErrInvalid
 	}
@@ -69,7 +70,7 @@ func eventProviderChoose(p *api.EventProvider, t *event.Trigger) error {
 		for i, o := range p.Types {
 			ids[i] = o.ID
 		}
-		return invalid("/event_type", fmt.Sprintf("event_type must be one of those of %s: %s.", p.Title, or(strings.Join(ids, ", "), "there is none")))
+		return invalid("/event_type", fmt.Sprintf("event_type must be one of those of %s: %s.", p.Title, cmp.Or(strings.Join(ids, ", "), "there is none")))
 	}
 	if t.Kind == "" {
 		t.Kind = event.Webhooks
@@ -80,7 +81,7 @@ func eventProviderChoose(p *api.EventProvider, t *event.Trigger) error {
 	if t.Kind == event.Polling && t.PollSeconds == 0 {
 		t.PollSeconds = pollSeconds
 	}
-	t.Name = or(t.Name, p.Title+" "+t.Type)
+	t.Name = cmp.Or(t.Name, p.Title+" "+t.Type)
 	return nil
 }
 
@@ -104,7 +105,7 @@ func checkTrigger(p *api.EventProvider, t *event.Trigger) error {
 }
 
 // config is a trigger's, in which nothing said means no filters.
-func config(said raw) []byte {
+func config(said json.RawMessage) []byte {
 	if said = settled(said); said == nil {
 		return []byte("{}")
 	}
@@ -201,7 +202,7 @@ func (s *Server) changeTrigger(ctx context.Context, p *Principal, id string, cha
 
 // verifiedAs is a changed config, in which senders are verified as before where
 // nothing is said of that: with another scheme the trigger would refuse them.
-func verifiedAs(was, is raw) raw {
+func verifiedAs(was, is json.RawMessage) json.RawMessage {
 	const verification = "verification"
 	var before, after map[string]json.RawMessage
 	if json.Unmarshal(was, &before) != nil || json.Unmarshal(is, &after) != nil || after == nil {

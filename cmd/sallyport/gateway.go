@@ -285,7 +285,7 @@ func (g *gateway) openDoors(context.Context) (err error) {
 	if c.UserJWT, err = g.options.SignIn.userJWT(g.guard(), g.url); err != nil {
 		return err
 	}
-	g.page, err = dashboard.New(c)
+	g.page, err = dashboard.New(c, dashboard.MountRoutes, dashboard.MountPage)
 	return err
 }
 
