@@ -117,10 +117,10 @@ type Config struct {
 // Limits of what the page and the API accept.
 const (
 	maxBody     = 1 << 20          // of a request
-	maxWait     = 10 * time.Minute // of ?wait=
+	MaxWait     = 10 * time.Minute // of ?wait=
 	linkLife    = 10 * time.Minute // of a login link
 	touchEvery  = time.Minute      // how exact a login's SeenAt is
-	eventBuffer = 64               // live events that wait for one slow client
+	EventBuffer = 64               // live events that wait for one slow client
 )
 
 func (c *Config) fill() error {

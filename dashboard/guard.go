@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/dashboard/render"
 )
 
 // contentPolicy lets a page load nothing but its own files.
@@ -31,7 +32,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			err = plainPath(r)
 		}
 		if err != nil {
-			s.fail(w, r, err)
+			s.Fail(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -62,7 +63,7 @@ func plainPath(r *http.Request) error {
 		return nil
 	}
 	return action.Errorf(action.ErrInvalid, "invalid_path",
-		"A part of the path %s is empty or only dots; name what belongs there. A / within a name is written %%2F.", plain(r.URL.Path))
+		"A part of the path %s is empty or only dots; name what belongs there. A / within a name is written %%2F.", render.Plain(r.URL.Path))
 }
 
 func isProbe(path string) bool { return path == "/healthz" || path == "/readyz" }

@@ -18,6 +18,8 @@ import (
 
 	"sallyport/action"
 	"sallyport/dashboard"
+	"sallyport/dashboard/page"
+	"sallyport/dashboard/routes"
 	"sallyport/ingest/event"
 	"sallyport/internal/redact"
 	"sallyport/internal/token"
@@ -100,7 +102,7 @@ func newHouseOf(t *testing.T, loginIdle time.Duration, change ...func(*dashboard
 	for _, f := range change {
 		f(&c)
 	}
-	h.srv = must(dashboard.New(c, dashboard.MountRoutes, dashboard.MountPage))
+	h.srv = must(dashboard.New(c, routes.Mount, page.Mount))
 	t.Cleanup(h.srv.Close)
 	return h
 }

@@ -163,7 +163,7 @@ func (s *Server) identifyHost(ctx context.Context, text string) (*Principal, err
 	// A token that is older than the last one says less than is known, and gives
 	// no more than it says.
 	role := lesser(who.Role, u.Role)
-	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: role, lesser: role != u.Role, host: true}, nil
+	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: role, Lesser: role != u.Role, host: true}, nil
 }
 
 // takeIn takes somebody of another house in, or tells those who listen that he
@@ -174,7 +174,7 @@ func (s *Server) takeIn(ctx context.Context, who action.Identity) (action.User, 
 		return u, err
 	}
 	s.Log.WarnContext(ctx, "somebody was not taken in", "issuer", who.Issuer, "role", who.Role, "error", err)
-	s.hint(action.HintLogin, who.Organization, "")
+	s.Hint(action.HintLogin, who.Organization, "")
 	if action.Public(err).Code == "last_owner" {
 		err = action.Errorf(action.ErrForbidden, "last_owner",
 			"You would be an owner no more, and you are the last one, so that nobody was signed in: have somebody else made an owner first. The operator gets a sign-in link by restarting the gateway.")
@@ -190,15 +190,15 @@ func (s *Server) withoutRole(ctx context.Context, who action.Identity) error {
 	}
 	s.Log.WarnContext(ctx, "somebody without a role was not signed in", "issuer", who.Issuer, "user", id)
 	if id != "" {
-		s.hint(action.HintLogin, who.Organization, "")
+		s.Hint(action.HintLogin, who.Organization, "")
 	}
 	return action.NewError("no_role")
 }
 
-// hostLink makes a link for the bearer of a host application's token, to which
+// HostLink makes a link for the bearer of a host application's token, to which
 // the application leads the browser.
-func (s *Server) hostLink(ctx context.Context, p *Principal) (api.Link, error) {
-	if p.lesser { // the link would give the role of now
+func (s *Server) HostLink(ctx context.Context, p *Principal) (api.Link, error) {
+	if p.Lesser { // the link would give the role of now
 		return api.Link{}, errBadToken("it is older than the role that its person has now, or does not say by iat how old it is")
 	}
 	s.Log.InfoContext(ctx, "sign-in link made for a user of the host application", "user", p.User)

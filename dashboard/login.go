@@ -35,13 +35,13 @@ func (s *Server) CreateLoginLink(ctx context.Context, organization, user string)
 }
 
 func (s *Server) createLink(ctx context.Context, organization, user string, via action.Via) (api.Link, error) {
-	if !s.links.take(organization+"/"+user, s.now()) {
+	if !s.links.take(organization+"/"+user, s.Now()) {
 		return api.Link{}, errTooOften(linkEvery, "Many sign-in links were made for this person within minutes; use one of them, or try again later.")
 	}
 	code, key := secret(), secret()
 	link := action.LoginLink{
 		Organization: organization, User: user, Via: via,
-		CodeHash: hashSecret(code), KeyHash: hashSecret(key), ExpiresAt: s.now().Add(linkLife),
+		CodeHash: hashSecret(code), KeyHash: hashSecret(key), ExpiresAt: s.Now().Add(linkLife),
 	}
 	if err := s.People.CreateLoginLink(ctx, link); err != nil {
 		return api.Link{}, err
@@ -52,20 +52,20 @@ func (s *Server) createLink(ctx context.Context, organization, user string, via 
 // redeem turns the code of a link into a cookie.
 func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	if !s.fromPage(r) {
-		s.fail(w, r, errForeign())
+		s.Fail(w, r, errForeign())
 		return
 	}
 	var body struct {
 		Code string `json:"code"`
 	}
 	if err := json.NewDecoder(io.LimitReader(r.Body, 4096)).Decode(&body); err != nil || body.Code == "" {
-		s.fail(w, r, action.NewError("malformed_json"))
+		s.Fail(w, r, action.NewError("malformed_json"))
 		return
 	}
-	now, cookie := s.now(), secret()
-	was, _ := s.identifyLogin(r) // of this browser until now
+	now, cookie := s.Now(), secret()
+	was, _ := s.IdentifyLogin(r) // of this browser until now
 	login, err := s.People.RedeemLoginLink(r.Context(), hashSecret(body.Code), hashSecret(cookie), action.Login{
-		ID: newID(), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.LoginLife),
+		ID: NewID(), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.LoginLife),
 	}, now)
 	if errors.Is(err, action.ErrUnauthenticated) {
 		// Only codes that are none: a good one works whoever else is behind its
@@ -75,12 +75,12 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err != nil {
-		s.fail(w, r, err)
+		s.Fail(w, r, err)
 		return
 	}
 	if was != nil { // nobody could end it any more
-		if err := s.People.DeleteLogin(r.Context(), was.login.ID); err != nil { // the link is used: there is no second try
-			s.Log.ErrorContext(r.Context(), "the earlier login of a browser stays", "login", was.login.ID, "user", was.User, "error", err)
+		if err := s.People.DeleteLogin(r.Context(), was.Login.ID); err != nil { // the link is used: there is no second try
+			s.Log.ErrorContext(r.Context(), "the earlier login of a browser stays", "login", was.Login.ID, "user", was.User, "error", err)
 		}
 	}
 	s.Log.InfoContext(r.Context(), "signed in", "user", login.User, "via", login.Via)
@@ -92,12 +92,12 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 // that lost its key can still leave.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	if !s.fromPage(r) {
-		s.fail(w, r, errForeign())
+		s.Fail(w, r, errForeign())
 		return
 	}
-	if p, err := s.identifyLogin(r); err == nil {
-		if err := s.People.DeleteLogin(r.Context(), p.login.ID); err != nil {
-			s.fail(w, r, err)
+	if p, err := s.IdentifyLogin(r); err == nil {
+		if err := s.People.DeleteLogin(r.Context(), p.Login.ID); err != nil {
+			s.Fail(w, r, err)
 			return
 		}
 	}
@@ -127,9 +127,9 @@ func (s *Server) endedLogin(ctx context.Context, cookieHash string) error {
 	return errBadCredential()
 }
 
-// identifyLogin returns the person of a browser's cookie. A request that may
+// IdentifyLogin returns the person of a browser's cookie. A request that may
 // change something must come from the page and carry its key.
-func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
+func (s *Server) IdentifyLogin(r *http.Request) (*Principal, error) {
 	c, err := r.Cookie(s.cookieName())
 	if err != nil {
 		return nil, errBadCredential()
@@ -142,7 +142,7 @@ func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
-	now := s.now()
+	now := s.Now()
 	u, err := s.People.User(r.Context(), login.Organization, login.User)
 	if err != nil {
 		return nil, unknownAsBad(err)
@@ -157,17 +157,17 @@ func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
 			return nil, err
 		}
 	}
-	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: u.Role, login: &login, via: login.ID}, nil
+	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: u.Role, Login: &login, CredentialID: login.ID}, nil
 }
 
-// loginEnd returns why the login of the browser's cookie ended; false when there
+// LoginEnd returns why the login of the browser's cookie ended; false when there
 // is no cookie, or its login is valid.
-func (s *Server) loginEnd(r *http.Request) (why action.LoginEnd, ended bool) {
+func (s *Server) LoginEnd(r *http.Request) (why action.LoginEnd, ended bool) {
 	c, err := r.Cookie(s.cookieName())
 	if err != nil || c.Value == "" {
 		return "", false
 	}
-	if _, err := s.identifyLogin(r); err == nil {
+	if _, err := s.IdentifyLogin(r); err == nil {
 		return "", false
 	}
 	if why, err = s.People.LoginEnd(r.Context(), hashSecret(c.Value)); err != nil {
@@ -210,5 +210,5 @@ func secret() string { return token.NewSecret("", 32) }
 // hashSecret returns what is stored of it.
 func hashSecret(v string) string { return hex.EncodeToString(token.HashSecret(v)) }
 
-// newID returns an id whose order is that of time.
-func newID() string { return uuid.Must(uuid.NewV7()).String() }
+// NewID returns an id whose order is that of time.
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -2,8 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -86,16 +84,4 @@ func withNext(p *Principal, err error) error {
 	}
 	out.Message += " " + next.Method + " " + next.Path + " " + cmp.Or(does[see], "lists them") + "."
 	return &out
-}
-
-// undecided says why an invocation could not be decided; it looks whether
-// there is a grant request of that id, as both are in one inbox.
-func (s *Server) undecided(ctx context.Context, p *Principal, id string, err error) error {
-	if !errors.Is(err, action.ErrNotFound) {
-		return named(err, id)
-	}
-	if _, missing := s.Policy.GrantRequest(ctx, p.Organization, id); missing != nil {
-		return named(err, id)
-	}
-	return action.NewError("is_grant_request", plain(id))
 }

@@ -7,9 +7,9 @@ import (
 	"reflect"
 	"strings"
 
-	"sallyport/api"
-
 	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/api"
 )
 
 const apiDoc = `The API of the gateway for people and programs. Errors are problem documents whose ` + "`detail`" + ` says what to do. ` +
@@ -46,7 +46,7 @@ func (s *Server) problems(rt *api.Operation) map[string]*huma.Response {
 		codes = append(codes, http.StatusNotFound)
 	}
 	out := map[string]*huma.Response{}
-	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	schema := s.API.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
 	for _, code := range append(codes, rt.Errors...) {
 		out[statusText(code)] = &huma.Response{
 			Description: http.StatusText(code),
@@ -97,7 +97,7 @@ func security(who api.Access) []map[string][]string {
 // describe returns the description, indented, so that a change of it can be
 // read in a diff. It changes nothing: requests are checked against it.
 func (s *Server) describe() ([]byte, error) {
-	b, err := json.Marshal(s.api.OpenAPI())
+	b, err := json.Marshal(s.API.OpenAPI())
 	if err != nil {
 		return nil, err
 	}

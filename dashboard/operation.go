@@ -40,8 +40,8 @@ func (s *Server) operation(rt *api.Operation, in, out reflect.Type, h func(ctx c
 	}
 	e.describeInput(&op)
 	e.describeOutput(&op, out)
-	s.api.OpenAPI().AddOperation(&op)
-	s.api.Adapter().Handle(&op, e.serve)
+	s.API.OpenAPI().AddOperation(&op)
+	s.API.Adapter().Handle(&op, e.serve)
 }
 
 // endpoint serves one operation.
@@ -62,19 +62,19 @@ type endpoint struct {
 
 // param is one parameter in the path, the query or a header.
 type param struct {
-	name, in string
+	Name, in string
 	place    string // both, for the validator
-	fallback string // the default, or empty
+	Fallback string // the default, or empty
 	required bool
 	index    []int
 	schema   *huma.Schema
 	value    func(r *http.Request, name string) string
-	set      func(field reflect.Value, text string) (any, error)
+	Set      func(field reflect.Value, text string) (any, error)
 }
 
 // describeInput reads the input type and describes it in op.
 func (e *endpoint) describeInput(op *huma.Operation) {
-	registry := e.server.api.OpenAPI().Components.Schemas
+	registry := e.server.API.OpenAPI().Components.Schemas
 	e.resolves = reflect.PointerTo(e.in).Implements(reflect.TypeFor[huma.Resolver]())
 	for _, f := range reflect.VisibleFields(e.in) {
 		switch {
@@ -83,7 +83,7 @@ func (e *endpoint) describeInput(op *huma.Operation) {
 			e.body, e.required, e.schema = f.Index, f.Type.Kind() != reflect.Pointer, huma.SchemaFromField(registry, f, op.OperationID+"Request")
 			op.RequestBody = &huma.RequestBody{Required: e.required, Content: map[string]*huma.MediaType{"application/json": {Schema: e.schema}}}
 		default:
-			p := newParam(f)
+			p := NewParam(f)
 			p.schema = huma.SchemaFromField(registry, f, "")
 			e.params = append(e.params, p)
 			op.Parameters = append(op.Parameters, p.describe())
@@ -91,8 +91,8 @@ func (e *endpoint) describeInput(op *huma.Operation) {
 	}
 }
 
-func newParam(f reflect.StructField) param {
-	p := param{index: f.Index, fallback: f.Tag.Get("default"), required: f.Tag.Get("required") == "true", set: parser(f.Type)}
+func NewParam(f reflect.StructField) param {
+	p := param{index: f.Index, Fallback: f.Tag.Get("default"), required: f.Tag.Get("required") == "true", Set: parser(f.Type)}
 	for _, place := range []struct {
 		in    string
 		value func(*http.Request, string) string
@@ -102,7 +102,7 @@ func newParam(f reflect.StructField) param {
 		{"header", func(r *http.Request, name string) string { return r.Header.Get(name) }},
 	} {
 		if name := f.Tag.Get(place.in); name != "" {
-			p.name, p.in, p.place, p.value = name, place.in, place.in+"."+name, place.value
+			p.Name, p.in, p.place, p.value = name, place.in, place.in+"."+name, place.value
 			p.required = p.required || p.in == "path"
 			return p
 		}
@@ -111,7 +111,7 @@ func newParam(f reflect.StructField) param {
 }
 
 func (p *param) describe() *huma.Param {
-	d := &huma.Param{Name: p.name, In: p.in, Description: p.schema.Description, Required: p.required, Schema: p.schema}
+	d := &huma.Param{Name: p.Name, In: p.in, Description: p.schema.Description, Required: p.required, Schema: p.schema}
 	if p.in == "query" {
 		d.Explode = new(bool) // lists are separated by commas
 	}
@@ -181,7 +181,7 @@ func (e *endpoint) describeOutput(op *huma.Operation, out reflect.Type) {
 	e.status = op.DefaultStatus
 	res := &huma.Response{Description: http.StatusText(e.status)}
 	if body != nil && body.Kind() != reflect.Func {
-		schema := e.server.api.OpenAPI().Components.Schemas.Schema(body, true, op.OperationID+"Response")
+		schema := e.server.API.OpenAPI().Components.Schemas.Schema(body, true, op.OperationID+"Response")
 		res.Content = map[string]*huma.MediaType{"application/json": {Schema: schema}}
 	}
 	op.Responses[strconv.Itoa(e.status)] = res
@@ -196,17 +196,17 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// onSent has f called once the response to this request was sent. Whether its
+// OnSent has f called once the response to this request was sent. Whether its
 // client is still connected is checked here: a client that is done with its
 // connection closes it as soon as it has read the last byte.
-func onSent(ctx context.Context, f func()) {
+func OnSent(ctx context.Context, f func()) {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && !hangup.Gone(x.request) {
 		x.sent = f
 	}
 }
 
-// stillPermitted checks the credential of a request again, after a wait.
-func stillPermitted(ctx context.Context) error {
+// Reauthorize checks the credential of a request again, after a wait.
+func Reauthorize(ctx context.Context) error {
 	x, _ := ctx.Value(exchangeKey{}).(*exchange)
 	_, err := x.endpoint.server.authorize(x.endpoint.who, x.request)
 	return err
@@ -214,7 +214,7 @@ func stillPermitted(ctx context.Context) error {
 
 // authorize checks the credential of a request and its role.
 func (s *Server) authorize(who api.Access, r *http.Request) (*Principal, error) {
-	p, err := s.identify(r)
+	p, err := s.Identify(r)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (e *endpoint) serve(hc huma.Context) {
 	r, w := humago.Unwrap(hc)
 	p, err := s.authorize(e.who, r)
 	if err != nil {
-		s.fail(w, r, err)
+		s.Fail(w, r, err)
 		return
 	}
 	in := reflect.New(e.in)
@@ -243,7 +243,7 @@ func (e *endpoint) serve(hc huma.Context) {
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
 	out, err := e.handle(ctx, p, in.Interface())
 	if err != nil {
-		err = s.problem(ctx, withNext(p, err)).write(w)
+		err = s.Problem(ctx, withNext(p, err)).write(w)
 	} else {
 		err = e.respond(hc, w, out)
 	}
@@ -255,7 +255,7 @@ func (e *endpoint) serve(hc huma.Context) {
 // read fills in the input. It reports the first parameter that is wrong, and
 // reads the body only if none is.
 func (e *endpoint) read(w http.ResponseWriter, r *http.Request, in reflect.Value) *Problem {
-	v := &validation{registry: e.server.api.OpenAPI().Components.Schemas}
+	v := &validation{registry: e.server.API.OpenAPI().Components.Schemas}
 	for i := range e.params {
 		if problem := e.params[i].read(r, in, v); problem != nil {
 			return problem
@@ -264,7 +264,7 @@ func (e *endpoint) read(w http.ResponseWriter, r *http.Request, in reflect.Value
 	if e.body == nil {
 		return nil
 	}
-	setReadDeadline(w, r, time.Now().Add(bodyWithin))
+	SetReadDeadline(w, r, time.Now().Add(bodyWithin))
 	data, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	switch {
 	case len(data) > maxBody:
@@ -282,16 +282,16 @@ func (e *endpoint) read(w http.ResponseWriter, r *http.Request, in reflect.Value
 }
 
 func (p *param) read(r *http.Request, in reflect.Value, v *validation) *Problem {
-	text := cmp.Or(p.value(r, p.name), p.fallback)
+	text := cmp.Or(p.value(r, p.Name), p.Fallback)
 	if text == "" {
 		if p.required {
-			return badField("/"+p.name, p.name+" is missing from the "+p.in+".")
+			return badField("/"+p.Name, p.Name+" is missing from the "+p.in+".")
 		}
 		return nil
 	}
-	value, err := p.set(in.FieldByIndex(p.index), text)
+	value, err := p.Set(in.FieldByIndex(p.index), text)
 	if err != nil {
-		return badField("/"+p.name, p.name+" "+err.Error()+".")
+		return badField("/"+p.Name, p.Name+" "+err.Error()+".")
 	}
 	return v.check(p.place, p.schema, value)
 }
@@ -300,7 +300,7 @@ func (p *param) read(r *http.Request, in reflect.Value, v *validation) *Problem 
 // plain values, the handler exact ones, so it is decoded twice.
 func (e *endpoint) decode(contentType string, data []byte, in reflect.Value, v *validation) *Problem {
 	var plain any
-	err := e.server.api.Unmarshal(contentType, data, &plain)
+	err := e.server.API.Unmarshal(contentType, data, &plain)
 	if errors.Is(err, huma.ErrUnknownContentType) {
 		return badRequest(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the body as application/json.")
 	}
@@ -308,7 +308,7 @@ func (e *endpoint) decode(contentType string, data []byte, in reflect.Value, v *
 		if problem := v.check("body", e.schema, plain); problem != nil {
 			return problem
 		}
-		err = e.server.api.Unmarshal(contentType, data, in.FieldByIndex(e.body).Addr().Interface())
+		err = e.server.API.Unmarshal(contentType, data, in.FieldByIndex(e.body).Addr().Interface())
 	}
 	if err != nil {
 		return malformedBody(err.Error())
@@ -357,7 +357,7 @@ func (e *endpoint) respond(hc huma.Context, w http.ResponseWriter, out any) erro
 	if status == http.StatusNoContent {
 		return nil
 	}
-	err := encodeJSON(w, body)
+	err := EncodeJSON(w, body)
 	if ctx := hc.Context(); err != nil && ctx.Err() == nil {
 		e.server.Log.ErrorContext(ctx, "the response could not be sent", "error", err)
 		panic(http.ErrAbortHandler) // a truncated body must not look complete
@@ -365,10 +365,10 @@ func (e *endpoint) respond(hc huma.Context, w http.ResponseWriter, out any) erro
 	return err
 }
 
-// setReadDeadline bounds the time that reading the body may take. net/http
+// SetReadDeadline bounds the time that reading the body may take. net/http
 // lifts the bound at the end of a body. Without a body it would stay, and end
 // the context of this request and of all later ones on its connection.
-func setReadDeadline(w http.ResponseWriter, r *http.Request, t time.Time) {
+func SetReadDeadline(w http.ResponseWriter, r *http.Request, t time.Time) {
 	if r.ContentLength != 0 {
 		_ = huma.SetReadDeadline(w, t) // not every connection has deadlines
 	}

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"time"
 
 	"sallyport/action"
@@ -172,4 +173,12 @@ type Calls interface {
 	// yield returns an error, which it returns. The filter's Limit and Cursor are
 	// ignored.
 	Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error
+}
+
+// Files keeps the bytes of evidence.
+type Files interface {
+	// Put keeps size bytes of that SHA-256, or nothing.
+	Put(ctx context.Context, key string, r io.Reader, size int64, sum string) error
+	// Get returns what is kept, for the caller to close, and its size.
+	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 }

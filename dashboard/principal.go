@@ -21,10 +21,10 @@ type Principal struct {
 	User         string          // the person's id
 	Name         string
 	Role         action.Role   // of a person
-	login        *action.Login // of a browser
-	via          string        // the id of that, or of the person's API key
-	lesser       bool          // that key's role is below the person's
-	scope        action.KeyScope
+	Login        *action.Login // of a browser
+	CredentialID string        // the id of that, or of the person's API key
+	Lesser       bool          // that key's role is below the person's
+	Scope        action.KeyScope
 	works        bool // of a key for workers: its person still decides
 	host         bool // with a token of the host application
 }
@@ -32,32 +32,32 @@ type Principal struct {
 // By returns what a row says of who did it.
 func (p *Principal) By() string { return p.User }
 
-// worker is what a run says of who works on it.
-func (p *Principal) worker() string {
-	if p.scope == action.ScopeRuns {
-		return "key:" + p.via
+// WorkerID is what a run says of who works on it.
+func (p *Principal) WorkerID() string {
+	if p.Scope == action.ScopeRuns {
+		return "key:" + p.CredentialID
 	}
 	return p.By()
 }
 
-// viewer is whose private and own integrations the principal sees and manages;
+// Viewer is whose private and own integrations the principal sees and manages;
 // empty: nobody's. A key of a lesser role may lie where agents read it, so that
 // whoever has it is not taken for the person.
-func (p *Principal) viewer() string {
-	if p.lesser {
+func (p *Principal) Viewer() string {
+	if p.Lesser {
 		return ""
 	}
 	return p.User
 }
 
-// identify returns who sends r, or an error of kind ErrUnauthenticated. An
+// Identify returns who sends r, or an error of kind ErrUnauthenticated. An
 // Authorization header is looked at alone: a browser never sends one by
 // itself.
-func (s *Server) identify(r *http.Request) (*Principal, error) {
+func (s *Server) Identify(r *http.Request) (*Principal, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		return s.identifyBearer(r.Context(), header)
 	}
-	return s.identifyLogin(r)
+	return s.IdentifyLogin(r)
 }
 
 func (s *Server) identifyBearer(ctx context.Context, header string) (*Principal, error) {
@@ -85,7 +85,7 @@ func (s *Server) identifySession(ctx context.Context, text string) (*Principal, 
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
-	if err := session.Live(s.now()); err != nil {
+	if err := session.Live(s.Now()); err != nil {
 		return nil, err
 	}
 	if s.Used != nil {
@@ -111,32 +111,32 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	switch {
 	case key.RevokedAt != nil:
 		return nil, action.NewError("key_revoked")
-	case key.ExpiresAt != nil && !s.now().Before(*key.ExpiresAt):
+	case key.ExpiresAt != nil && !s.Now().Before(*key.ExpiresAt):
 		return nil, action.NewError("key_expired")
 	}
 	u, err := s.People.User(ctx, key.Organization, key.User)
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
-	if now := s.now(); key.UsedAt == nil || now.Sub(*key.UsedAt) >= touchEvery {
+	if now := s.Now(); key.UsedAt == nil || now.Sub(*key.UsedAt) >= touchEvery {
 		if err := s.People.TouchAPIKey(ctx, key.ID, now); err != nil {
 			return nil, err
 		}
 	}
 	role := lesser(key.Role, u.Role)
 	return &Principal{
-		Organization: key.Organization, User: u.ID, Name: u.Name, Role: role, via: key.ID, lesser: role != u.Role,
-		scope: key.Scope, works: key.Scope == action.ScopeRuns && u.Role.Decides(),
+		Organization: key.Organization, User: u.ID, Name: u.Name, Role: role, CredentialID: key.ID, Lesser: role != u.Role,
+		Scope: key.Scope, works: key.Scope == action.ScopeRuns && u.Role.Decides(),
 	}, nil
 }
 
 // permit returns nil when the principal may use a route of that access, for
 // what the path names.
 func (s *Server) permit(who api.Access, p *Principal, r *http.Request) error {
-	if err := p.idle(r, s.now()); err != nil {
+	if err := p.idle(r, s.Now()); err != nil {
 		return err
 	}
-	if err := accessPermit(who, p, r.PathValue("session")); err != nil || (who != api.Holder && who != api.Reader) || p.Session == nil {
+	if err := Permit(who, p, r.PathValue("session")); err != nil || (who != api.Holder && who != api.Reader) || p.Session == nil {
 		return err
 	}
 	run, err := s.Inbound.RunOfSession(r.Context(), p.Organization, p.Session.ID)

@@ -52,9 +52,9 @@ func errInterrupted() error {
 		"This instance is shutting down, and what was asked goes on without it: list the session's invocations, or send the same request again.")
 }
 
-// problem turns an error into what may be shown of it. What may not goes to
+// Problem turns an error into what may be shown of it. What may not goes to
 // the log.
-func (s *Server) problem(ctx context.Context, err error) *Problem {
+func (s *Server) Problem(ctx context.Context, err error) *Problem {
 	if errors.Is(err, action.ErrCallerGone) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errInterrupted()
 	}
@@ -87,12 +87,12 @@ func (p *Problem) write(w http.ResponseWriter) error {
 		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.retryAfter.Seconds())))))
 	}
 	w.WriteHeader(p.Status)
-	return encodeJSON(w, p)
+	return EncodeJSON(w, p)
 }
 
-// fail sends err as the response.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	_ = s.problem(r.Context(), err).write(w) // there is nobody to report a failure to
+// Fail sends err as the response.
+func (s *Server) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	_ = s.Problem(r.Context(), err).write(w) // there is nobody to report a failure to
 }
 
 // badRequest is the problem of a request that cannot be read.
@@ -139,4 +139,50 @@ func requiredName(message string) string {
 	name := strings.TrimPrefix(message, "expected required property ")
 	name, _, _ = strings.Cut(name, " ")
 	return name
+}
+
+// must turns the validator's finding about a field into a sentence that says
+// what the field must be.
+func must(field, finding string) string {
+	switch what := strings.TrimPrefix(finding, "expected "); what {
+	case "length >= 1":
+		return field + " must not be empty."
+	case "integer", "object", "array":
+		return field + " must be an " + what + "."
+	case "string", "number", "boolean":
+		return field + " must be a " + what + "."
+	}
+	if values, ok := strings.CutPrefix(finding, `expected value to be one of "`); ok {
+		return field + " must be one of " + strings.TrimSuffix(values, `"`) + "."
+	}
+	for _, rule := range []struct{ finding, must, unit string }{
+		{"expected length >= ", "have at least ", " characters"},
+		{"expected length <= ", "have at most ", " characters"},
+		{"expected number >= ", "be at least ", ""},
+		{"expected number <= ", "be at most ", ""},
+		{"expected number > ", "be more than ", ""},
+		{"expected number < ", "be less than ", ""},
+		{"expected array length >= ", "have at least ", " items"},
+		{"expected array length <= ", "have at most ", " items"},
+		{"expected string to ", "", ""},
+		{"expected value to ", "", ""},
+		{"expected number to ", "", ""},
+	} {
+		if limit, ok := strings.CutPrefix(finding, rule.finding); ok {
+			return field + " must " + rule.must + limit + rule.unit + "."
+		}
+	}
+	return field + " is not valid: " + finding + "."
+}
+
+// aside adds why a body is no object, where there is more to say than that.
+func aside(finding string) string {
+	if finding == "" || strings.HasPrefix(finding, "expected object") {
+		return ""
+	}
+	return fmt.Sprintf("; %s", strings.TrimSuffix(finding, "."))
+}
+
+func Invalid(field, message string) error {
+	return &action.Error{Kind: action.ErrInvalid, Code: "invalid_field", Field: field, Message: message}
 }

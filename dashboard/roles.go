@@ -79,13 +79,13 @@ func table() map[string]api.Access {
 	}
 }
 
-// accessPermit returns nil when the principal may use a route of that access, whose
+// Permit returns nil when the principal may use a route of that access, whose
 // path names the session, if it names one.
-func accessPermit(a api.Access, p *Principal, session string) error {
+func Permit(a api.Access, p *Principal, session string) error {
 	if p.Session != nil {
 		return accessPermitSession(a, p.Session, session)
 	}
-	if p.scope == action.ScopeRuns {
+	if p.Scope == action.ScopeRuns {
 		return accessPermitKey(a, p)
 	}
 	switch {
@@ -138,9 +138,9 @@ func accessPermitSession(a api.Access, own *action.Session, session string) erro
 	return action.NewError("people_only")
 }
 
-// outranks tells whether the principal may make, change or act for somebody
+// Outranks tells whether the principal may make, change or act for somebody
 // of that role: nobody reaches above himself.
-func (p *Principal) outranks(role action.Role) error {
+func (p *Principal) Outranks(role action.Role) error {
 	if p.Role == action.RoleOwner || role != action.RoleOwner {
 		return nil
 	}

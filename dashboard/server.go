@@ -19,11 +19,10 @@ type Server struct {
 	public  *url.URL
 	hosts   map[string]bool
 	roles   map[string]api.Access
-	api     huma.API
+	API     huma.API // describes and serves the operations
 	figures *figures
 	links   *pace // that are made for each person
 	tries   *pace // of codes that were none, by each sender
-	sending *sending
 	http    http.Handler
 
 	oidc       *provider   // nil: nobody signs in so
@@ -51,12 +50,12 @@ func New(c Config, parts ...Part) (*Server, error) {
 	s := &Server{
 		Config: c, public: public, closing: make(chan struct{}),
 		hosts: allowedHosts(public, c.AllowedHosts), roles: table(), mounted: map[string]api.Access{}, figures: newFigures(),
-		links: newPace(linkEvery, linksAtOnce), tries: newPace(tryEvery, triesAtOnce), sending: newSending(),
+		links: newPace(linkEvery, linksAtOnce), tries: newPace(tryEvery, triesAtOnce),
 	}
-	if s.oidc, err = newProvider(c.OIDC, s.now); err != nil {
+	if s.oidc, err = newProvider(c.OIDC, s.Now); err != nil {
 		return nil, err
 	}
-	if s.hostTokens, err = newHostTokens(c.UserJWT, s.now); err != nil {
+	if s.hostTokens, err = newHostTokens(c.UserJWT, s.Now); err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
@@ -74,19 +73,19 @@ func (s *Server) Handler() http.Handler { return s.http }
 // shut down. It may be called more than once.
 func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 
-// done is closed when event streams and waits must end.
-func (s *Server) done() <-chan struct{} { return s.closing }
+// Done is closed when event streams and waits must end.
+func (s *Server) Done() <-chan struct{} { return s.closing }
 
-func (s *Server) now() time.Time { return s.Config.Now().UTC() }
+func (s *Server) Now() time.Time { return s.Config.Now().UTC() }
 
-// hint tells the other parts of the gateway that something changed.
-func (s *Server) hint(kind action.HintKind, organization, session string) {
+// Hint tells the other parts of the gateway that something changed.
+func (s *Server) Hint(kind action.HintKind, organization, session string) {
 	s.Hints.Publish(action.Hint{Kind: kind, Organization: organization, Session: session})
 }
 
-// untilClosing returns a context that ends with ctx, or when the server
+// UntilClosing returns a context that ends with ctx, or when the server
 // closes.
-func (s *Server) untilClosing(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *Server) UntilClosing(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -11,16 +11,17 @@ import (
 	"sallyport/action"
 )
 
-// window is how far back statistics look. It has so many buckets, of which the
+// Window is how far back statistics look. It has so many buckets, of which the
 // last one goes on now.
-type window struct {
+type Window struct {
 	Name, Words string // in an address, and behind "the last"
 	width       time.Duration
 	buckets     int
 }
 
-func windows() []window {
-	return []window{
+// Windows lists the windows that statistics can have.
+func Windows() []Window {
+	return []Window{
 		{"1h", "hour", time.Minute, 60},
 		{"24h", "24 hours", 30 * time.Minute, 48},
 		{"7d", "7 days", 3 * time.Hour, 56},
@@ -28,16 +29,17 @@ func windows() []window {
 	}
 }
 
-func findWindow(name string) (window, error) {
-	i := slices.IndexFunc(windows(), func(w window) bool { return w.Name == cmp.Or(name, "24h") })
+// FindWindow returns the window of a name; empty: the default.
+func FindWindow(name string) (Window, error) {
+	i := slices.IndexFunc(Windows(), func(w Window) bool { return w.Name == cmp.Or(name, "24h") })
 	if i < 0 {
-		return window{}, invalid("/window", "There is no such window; take 1h, 24h, 7d or 30d.")
+		return Window{}, Invalid("/window", "There is no such window; take 1h, 24h, 7d or 30d.")
 	}
-	return windows()[i], nil
+	return Windows()[i], nil
 }
 
 // period is the window at a time.
-func (w window) period(now time.Time) action.Period {
+func (w Window) period(now time.Time) action.Period {
 	to := now.UTC().Truncate(w.width).Add(w.width)
 	return action.Period{From: to.Add(-time.Duration(w.buckets) * w.width), To: to, Width: w.width}
 }
@@ -69,10 +71,17 @@ func newFigures() *figures {
 	return &figures{turn: make(chan struct{}, 1), kept: map[figureKey]figure{}}
 }
 
+// CachedStatistics returns an organization's statistics, counted recently, and
+// when they were counted.
+func (s *Server) CachedStatistics(ctx context.Context, organization string, w Window) (action.Statistics, time.Time, error) {
+	found, err := s.figures.of(ctx, s, organization, w)
+	return found.Statistics, found.at, err
+}
+
 // of returns the figures of an organization, and counts them if they are old.
-func (f *figures) of(ctx context.Context, s *Server, organization string, w window) (figure, error) {
+func (f *figures) of(ctx context.Context, s *Server, organization string, w Window) (figure, error) {
 	key := figureKey{organization, w.Name}
-	if found, ok := f.find(key, s.now()); ok {
+	if found, ok := f.find(key, s.Now()); ok {
 		return found, nil
 	}
 	select {
@@ -81,15 +90,15 @@ func (f *figures) of(ctx context.Context, s *Server, organization string, w wind
 	case <-ctx.Done():
 		return figure{}, ctx.Err()
 	}
-	if found, ok := f.find(key, s.now()); ok { // somebody else asked the same
+	if found, ok := f.find(key, s.Now()); ok { // somebody else asked the same
 		return found, nil
 	}
-	begun := s.now()
+	begun := s.Now()
 	counted, err := s.Calls.Statistics(ctx, organization, w.period(begun))
 	if err != nil {
 		return figure{}, err
 	}
-	now := s.now()
+	now := s.Now()
 	found := figure{counted, begun, now.Add(max(figuresLast, figuresRest*now.Sub(begun)))}
 	f.keep(key, found, now)
 	return found, nil

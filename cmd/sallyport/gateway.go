@@ -22,6 +22,8 @@ import (
 	"sallyport/action"
 	"sallyport/action/gate"
 	"sallyport/dashboard"
+	webpage "sallyport/dashboard/page"
+	"sallyport/dashboard/routes"
 	"sallyport/internal/hangup"
 	"sallyport/internal/outbound"
 	"sallyport/internal/redact"
@@ -285,7 +287,7 @@ func (g *gateway) openDoors(context.Context) (err error) {
 	if c.UserJWT, err = g.options.SignIn.userJWT(g.guard(), g.url); err != nil {
 		return err
 	}
-	g.page, err = dashboard.New(c, dashboard.MountRoutes, dashboard.MountPage)
+	g.page, err = dashboard.New(c, routes.Mount, webpage.Mount)
 	return err
 }
 

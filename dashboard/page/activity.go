@@ -1,0 +1,104 @@
+package page
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+)
+
+// activityRow is a call as a line of the list.
+type activityRow struct {
+	action.Invocation
+	asker
+	Settled settler
+}
+
+// activityList is what the page of calls shows.
+type activityList struct {
+	action.Page[action.Invocation]
+	Rows  []activityRow
+	Query activityQuery
+	Names map[string]string // of people, by id
+
+	Sources     []action.Connector
+	Automations map[string]string
+	JSONL, CSV  string // where the list is as a file; empty: for those who decide
+}
+
+func (p *pageRequest) activity() error {
+	var in api.ListInvocationsInput
+	q := activityQuery{readQuery(p, &in, "last")}
+	q.oneOf(p, "last", slices.Sorted(maps.Keys(spells())))
+	if last := q.Get("last"); last != "" && in.From == "" {
+		in.From = p.Now().Add(-spells()[last]).UTC().Format(time.RFC3339)
+	}
+	f := load2(p, func(ctx context.Context, in api.Sought, by api.AskedBy) (action.InvocationFilter, error) {
+		return p.InvocationFilter(ctx, p.me, in, by)
+	}, in.Sought, in.AskedBy)
+	f.Limit, f.Cursor = in.Limit, in.Cursor
+	d := activityList{
+		Query: q, Page: load(p, p.Calls.ListInvocations, f), Names: p.loadNames(), Sources: p.loadConnectors(), Automations: p.loadAutomationNames(),
+	}
+	if p.decides() {
+		d.JSONL, d.CSV = q.export("jsonl", in.From), q.export("csv", in.From)
+	}
+	var ids []string
+	for _, inv := range d.Items {
+		ids = append(ids, inv.Session)
+	}
+	asking := p.askers(ids)
+	for _, inv := range d.Items {
+		d.Rows = append(d.Rows, activityRow{inv, asking(inv.Session), settledBy(inv, d.Names)})
+	}
+	return p.show("activity", "activity", "Activity", d)
+}
+
+// activityQuery is the query of the page.
+type activityQuery struct{ filters }
+
+// spells of time that a link leads to.
+func spells() map[string]time.Duration {
+	return map[string]time.Duration{"hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
+}
+
+// More reports whether a filter is set that only the form shows.
+func (q activityQuery) More() bool { return len(q.copy("status", "last", "cursor", "session")) > 0 }
+
+// Toggle is the address of the list with a status more, or less.
+func (q activityQuery) Toggle(status string) string {
+	v := q.copy("status", "cursor")
+	for _, s := range q.values["status"] {
+		if s != status {
+			v.Add("status", s)
+		}
+	}
+	if !q.Has("status", status) {
+		v.Add("status", status)
+	}
+	return address(q.path, v)
+}
+
+// Last is the address of the list of the last hour, day or week.
+func (q activityQuery) Last(spell string) string {
+	v := q.copy("from", "to", "last", "cursor")
+	v.Set("last", spell)
+	return address(q.path, v)
+}
+
+// export is the address of all that the list has since a time, as a file.
+func (q activityQuery) export(format, from string) string {
+	v := q.copy("status", "last", "cursor")
+	if list := q.values["status"]; len(list) > 0 {
+		v.Set("status", strings.Join(list, ","))
+	}
+	if from != "" {
+		v.Set("from", from)
+	}
+	v.Set("format", format)
+	return address("/api/v1/audit/export", v)
+}

@@ -1,0 +1,200 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
+)
+
+// auditData is all that the page of the audit shows.
+type auditData struct {
+	action.Page[action.PolicyEvent]
+	Rows          []eventRow
+	Filters       filters
+	Kinds, People []choice
+	Subject       string            // trimmed
+	Head          *action.AuditHead // nil: not for this person
+	HeadJSON      string
+	Decides       bool
+	Names         map[string]string
+}
+
+// eventRow is one change of policy, in words.
+type eventRow struct {
+	action.PolicyEvent
+	What    string // such as "Mode set"
+	Subject string // with the names of sources
+	Changes []fieldChange
+	More    int // that are not shown
+}
+
+// fieldChange is what became of one part.
+type fieldChange struct {
+	Field         string
+	Before, After []render.Segment // nil: it was not there, or is not any more
+}
+
+func (p *pageRequest) auditPage() error {
+	q := p.readFilters("kind", "subject", "by", "from", "to")
+	f := action.PolicyEventFilter{
+		Organization: p.org, Kind: q.Get("kind"), Subject: strings.TrimSpace(q.Get("subject")), By: q.Get("by"),
+		Limit: 50, Cursor: q.Get("cursor"),
+	}
+	d := auditData{Filters: q, Subject: f.Subject, Names: p.loadNames(), Decides: p.decides()}
+	var err error
+	if f.From, err = view.ParseTime("/from", q.Get("from")); err != nil {
+		return err
+	}
+	if f.To, err = lastDay(q.Get("to")); err != nil {
+		return err
+	}
+	all := p.loadConnectors()
+	f.Subject = storedSubject(f.Subject, all)
+	d.Page = load(p, p.Policy.PolicyEvents, f)
+	for _, e := range d.Items {
+		d.Rows = append(d.Rows, eventIn(e, all, d.Names))
+	}
+	d.choices(f)
+	if d.Decides {
+		d.addHead(load(p, p.Calls.AuditHeads, p.org))
+	}
+	return p.show("audit", "audit", "Audit log", d)
+}
+
+// addHead adds the end of the chain of evidence.
+func (d *auditData) addHead(heads []action.AuditHead) {
+	if len(heads) > 0 {
+		d.Head = &heads[0]
+		raw, _ := json.Marshal(heads[0]) // plain values: cannot fail
+		d.HeadJSON = string(raw)
+	}
+}
+
+// lastDay reads the end of a time: of a day, its end.
+func lastDay(text string) (time.Time, error) {
+	t, err := view.ParseTime("/to", text)
+	if err == nil && len(text) == len(time.DateOnly) {
+		t = t.AddDate(0, 0, 1)
+	}
+	return t, err
+}
+
+func (d *auditData) choices(f action.PolicyEventFilter) {
+	d.Kinds = []choice{{Text: "all"}}
+	for _, k := range eventKinds() {
+		d.Kinds = append(d.Kinds, choice{k.kind, k.plural, k.kind == f.Kind})
+	}
+	d.People = []choice{{Text: "anyone"}}
+	ids := make([]string, 0, len(d.Names))
+	for id := range d.Names {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		return strings.Compare(strings.ToLower(d.Names[a]), strings.ToLower(d.Names[b]))
+	})
+	for _, id := range ids {
+		d.People = append(d.People, choice{id, render.Plain(d.Names[id]), id == f.By})
+	}
+}
+
+// storedSubject is a subject with the ids of connectors for their slugs, as
+// keys are stored.
+func storedSubject(text string, all []action.Connector) string {
+	source, name := cutKey(text)
+	if c := view.FindConnector(all, source); c != nil && name != "" {
+		return c.Source() + ":" + name
+	}
+	if c := view.FindConnector(all, text); c != nil {
+		return c.Source()
+	}
+	return text
+}
+
+// eventKind is a kind of event as people say it.
+type eventKind struct{ kind, one, plural string }
+
+func eventKinds() []eventKind {
+	return []eventKind{
+		{action.EventMode, "Override", "overrides"},
+		{action.EventCapability, "Group access", "group access"},
+		{action.EventGate, "Gate approval", "gate approvals"},
+		{action.EventGrant, "Grant", "grants"},
+		{action.EventRequest, "Grant request", "grant requests"},
+		{action.EventEnv, "Variable request", "variable requests"},
+		{action.EventQuota, "Rate limit", "rate limits"},
+		{action.EventSettings, "Settings", "settings"},
+		{action.EventReview, "Tool review", "tool reviews"},
+		{action.EventConnector, "Connector", "connectors"},
+		{action.EventIntegration, "Integration", "integrations"},
+		{action.EventApp, "App registration", "app registrations"},
+		{action.EventBinding, "Automation integrations", "automation integrations"},
+		{action.EventMasterKey, "Master key", "master keys"},
+		{action.EventAutomation, "Automation", "automations"},
+		{action.EventTrigger, "Trigger", "triggers"},
+		{action.EventSchedule, "Schedule", "schedules"},
+		{action.EventEndpoint, "Run endpoint", "run endpoint"},
+		{action.EventRun, "Run", "runs"},
+		{action.EventDelivery, "Delivery", "deliveries"},
+		{action.EventPerson, "Person", "people"},
+		{action.EventNotify, "Notifications", "notifications"},
+	}
+}
+
+// fieldsShown of one event.
+const fieldsShown = 40
+
+// eventIn says what happened: what it was about, and each part that changed.
+func eventIn(e action.PolicyEvent, all []action.Connector, names map[string]string) eventRow {
+	row := eventRow{PolicyEvent: e, What: e.Kind, Subject: e.Subject}
+	for _, k := range eventKinds() {
+		if k.kind == e.Kind {
+			row.What = k.one
+		}
+	}
+	before, after := render.ParseFields(e.Before), render.ParseFields(e.After)
+	switch {
+	case len(before) == 0 && len(after) == 0:
+	case len(before) == 0:
+		row.What += " added"
+	case len(after) == 0:
+		row.What += " removed"
+	case before["revoked_at"] == nil && after["revoked_at"] != nil:
+		row.What += " revoked"
+	default:
+		row.What += " changed"
+	}
+	named := func(text string) string {
+		for _, c := range all {
+			text = strings.ReplaceAll(text, c.Source(), cmp.Or(c.Slug, c.Name))
+		}
+		return cmp.Or(names[text], text)
+	}
+	row.Subject = named(row.Subject)
+	for _, field := range render.FieldNames(before, after) {
+		was, is := before.Value(field, named), after.Value(field, named)
+		if bytes.Equal(before[field], after[field]) || was == nil && is == nil {
+			continue
+		}
+		if len(row.Changes) == fieldsShown {
+			row.More++
+			continue
+		}
+		row.Changes = append(row.Changes, fieldChange{fieldWords(field), was, is})
+	}
+	return row
+}
+
+// fieldWords writes a field's name as words.
+func fieldWords(field string) string {
+	if field == "" {
+		return "value"
+	}
+	return strings.NewReplacer("\x00", " › ", "_", " ").Replace(field)
+}

@@ -1,0 +1,272 @@
+package page
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
+)
+
+// connectorData is all that the page of a connector shows.
+type connectorData struct {
+	View    api.ConnectorView
+	Form    upstreamForm
+	Tools   []toolRow     // that are listed and did not change
+	Fresh   int           // of them, those that no person has looked at
+	More    int           // that are not shown
+	Reviews []reviewTable // those that changed or went
+	Names   map[string]string
+	Decides bool
+}
+
+// toolRow is an action of a connector that people may decide about.
+type toolRow struct {
+	api.ReviewView
+	Own   bool // it is no tool, but the gateway's own
+	Fresh bool // no person has looked at it
+}
+
+const (
+	toolsShown = 300          // on one page
+	firstList  = "first list" // reviewed what nobody was asked about; see [action.ToolReview]
+)
+
+func (p *pageRequest) connectorsPage() error {
+	return p.show("connectors", "connectors", "Connectors", struct {
+		Connectors []api.ConnectorView
+		Decides    bool
+	}{p.ViewConnectors(p.ctx(), p.org, p.loadConnectors()), p.decides()})
+}
+
+// newConnectorData is the gallery of known servers, or the form of one.
+type newConnectorData struct {
+	Presets []api.Preset
+	Preset  *api.Preset       // the chosen one
+	Custom  bool              // any other server was chosen
+	Ways    map[string]string // to sign in, by variant; "" is the preset itself
+	Form    upstreamForm
+}
+
+func (p *pageRequest) newConnectorPage() error {
+	d := newConnectorData{Presets: p.Presets, Form: p.upstreamForm(action.Connector{Review: action.ReviewTrust})}
+	switch name := p.query("preset"); name {
+	case "":
+	case "custom":
+		d.Custom = true
+	default:
+		i := slices.IndexFunc(p.Presets, func(known api.Preset) bool { return known.Name == name })
+		if i < 0 {
+			return action.NewError("no_such_preset")
+		}
+		d.choose(&p.Presets[i])
+	}
+	return p.show("connector_new", "connectors", "Add connector", d)
+}
+
+// choose fills the form with what is known of a server.
+func (d *newConnectorData) choose(known *api.Preset) {
+	d.Preset, d.Ways = known, map[string]string{"": authOf(known.Auth)}
+	for _, v := range known.Variants {
+		d.Ways[v.Name] = authOf(v.Auth)
+		if len(v.Auth) == 0 {
+			d.Ways[v.Name] = d.Ways[""]
+		}
+	}
+	d.Form.usual = usual{known.URL, known.Header, cmp.Or(known.Prefix, "none")}
+	for i := range d.Form.Auths {
+		d.Form.Auths[i].On = d.Form.Auths[i].Value == d.Ways[""]
+	}
+}
+
+// authOf is how a form says the first of the ways in which a server is signed
+// in to.
+func authOf(ways []string) string {
+	switch {
+	case len(ways) == 0:
+		return "none"
+	case ways[0] == "oauth":
+		return string(action.OAuthCode)
+	}
+	return ways[0]
+}
+
+// waysIn says them to people.
+func waysIn(ways []string) string {
+	words := map[string]string{"none": "no authentication", "secret": "API key", "oauth": "OAuth"}
+	said := make([]string, len(ways))
+	for i, w := range ways {
+		said[i] = words[w]
+	}
+	return strings.Join(said, " or ")
+}
+
+func (p *pageRequest) connectorPage() error {
+	ctx := p.ctx()
+	c, err := p.Connector(ctx, p.org, p.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	state := p.Connectors.State(ctx, c)
+	if c.Enabled && state.FetchedAt.IsZero() && state.Error == "" {
+		// Nobody asked it since the gateway began: its risks are not known, and
+		// nothing can be reviewed.
+		state = load(p, p.Connectors.Probe, c)
+	}
+	d := connectorData{Form: p.upstreamForm(c), View: load2(p, p.ViewTools, c, state), Names: p.loadNames(), Decides: p.decides()}
+	changed := reviewTable{Connector: c, FetchedAt: state.FetchedAt, Error: state.Error}
+	for _, v := range p.ViewReviews(ctx, c, load2(p, p.Policy.ListReviews, p.org, c.ID)) {
+		if v.State == action.ToolChanged || v.State == action.ToolRemoved {
+			changed.add(v)
+		} else {
+			d.add(v)
+		}
+	}
+	d.addOwn()
+	if len(changed.Tools) > 0 {
+		d.Reviews = []reviewTable{changed}
+	}
+	return p.show("connector", "connectors", c.Name, d)
+}
+
+func (d *connectorData) add(v api.ReviewView) {
+	if len(d.Tools) == toolsShown {
+		d.More++
+		return
+	}
+	row := toolRow{ReviewView: v, Fresh: v.State == action.ToolNew || v.ReviewedBy == firstList}
+	if row.Fresh {
+		d.Fresh++
+	}
+	d.Tools = append(d.Tools, row)
+}
+
+// addOwn adds what is no tool.
+func (d *connectorData) addOwn() {
+	for _, v := range d.View.Beside {
+		d.Tools = append(d.Tools, toolRow{ReviewView: api.ReviewView{Tool: v.Name, Risk: v.Risk, Mode: v.Mode}, Own: true})
+	}
+}
+
+// callback is where services lead browsers back to after a sign-in. The page
+// is the same whatever the address says; its script takes it from there, as a
+// browser that comes from elsewhere brings no cookie.
+func (p *pages) callback(w http.ResponseWriter, r *http.Request) {
+	if err := p.render(w, "callback", "layout", layoutData{Page: "callback", Title: "Connecting a service"}); err != nil {
+		p.failed(w, r, nil, err)
+	}
+}
+
+// upstreamForm are the fields of a connector's form, filled.
+type upstreamForm struct {
+	action.Connector
+	usual
+	OAuth    action.OAuthSettings
+	Headers  string // one a line
+	Redirect string // where services lead back to
+	Auths    []choice
+	Asks     []askChoice
+	Reviews  []choice
+	Risks    []choice
+}
+
+// usual is what a known server has where nothing else is said.
+type usual struct{ Usual, UsualHeader, UsualPrefix string }
+
+// choice is one of several.
+type choice struct {
+	Value, Text string
+	On          bool
+}
+
+// askChoice is a kind of question, with what may come of it.
+type askChoice struct {
+	Kind           action.AskKind
+	Title, Warning string
+	On             bool
+}
+
+func (p *pages) upstreamForm(c action.Connector) upstreamForm {
+	f := upstreamForm{Connector: c, Redirect: p.PublicURL + "/oauth/callback", usual: usual{UsualPrefix: "Bearer "}}
+	if c.ID != "" {
+		f.UsualPrefix = "none"
+	}
+	auth := "none"
+	if c.Secret != "" {
+		auth = "secret"
+	}
+	if c.OAuth != nil {
+		f.OAuth, auth = *c.OAuth, string(c.OAuth.Kind)
+	}
+	f.Auths = choose(auth, "none", "None", "secret", "Key or token", "authorization_code", "OAuth (a person signs in)", "client_credentials", "OAuth (client credentials)")
+	f.Reviews = choose(string(cmp.Or(c.Review, action.ReviewTrust)), "trust", "Trust (the first tool list counts as reviewed)", "strict", "Strict (also flags changed descriptions)", "required", "Required (tools are denied until reviewed)")
+	f.Risks = choose(string(cmp.Or(c.DefaultRisk, action.RiskWrite)), "write", "Write", "read", "Read", "danger", "Danger")
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		f.Headers += render.Plain(name+": "+c.Headers[name]) + "\n"
+	}
+	for _, a := range askChoices() {
+		a.On = slices.Contains(c.MayAsk, a.Kind)
+		f.Asks = append(f.Asks, a)
+	}
+	return f
+}
+
+// choose makes choices of values and their texts.
+func choose(on string, pairs ...string) []choice {
+	var list []choice
+	for pair := range slices.Chunk(pairs, 2) {
+		list = append(list, choice{Value: pair[0], Text: pair[1], On: pair[0] == on})
+	}
+	return list
+}
+
+func askChoices() []askChoice {
+	return []askChoice{
+		{Kind: action.AskElicitation, Title: "Forms", Warning: "The server can show forms in the client of the agent. A malicious server could ask users for passwords."},
+		{Kind: action.AskURL, Title: "Links", Warning: "The server can open links in the client. A malicious server could send users to a phishing page."},
+		{Kind: action.AskSampling, Title: "Completions", Warning: "The server can use the model of the agent at your cost. Its prompts are not checked."},
+		{Kind: action.AskRoots, Title: "Folders", Warning: "The server can read the names of the folders that the agent works in."},
+	}
+}
+
+// reviewTable is what of a connector waits for a review.
+type reviewTable struct {
+	Connector action.Connector
+	Tools     []api.ReviewView
+	More      int // that are not shown
+	FetchedAt time.Time
+	Error     string // of the last time that the server was asked
+}
+
+// reviewsShown of one connector: who reviews should read.
+const reviewsShown = 50
+
+func (p *pageRequest) reviews() (tables []reviewTable) {
+	for _, c := range p.loadConnectors() {
+		state := p.Connectors.State(p.ctx(), c)
+		t := reviewTable{Connector: c, FetchedAt: state.FetchedAt, Error: state.Error}
+		for _, r := range load2(p, p.Policy.ListReviews, c.Organization, c.ID) {
+			if r.State != action.ToolReviewed {
+				t.add(view.ViewReview(r))
+			}
+		}
+		if len(t.Tools) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	return tables
+}
+
+func (t *reviewTable) add(v api.ReviewView) {
+	if len(t.Tools) == reviewsShown {
+		t.More++
+		return
+	}
+	t.Tools = append(t.Tools, v)
+}

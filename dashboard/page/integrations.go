@@ -1,0 +1,258 @@
+package page
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
+	"sallyport/ingest/event"
+)
+
+// providerData is all that the page of a service shows.
+type providerData struct {
+	Provider     api.Provider
+	Integrations []integrationRow
+	Ways         []way
+	Settings     []setting
+	App          *action.ProviderApp // the gateway's registration there; nil: none
+	AppFor       []action.IntegrationKind
+	Nango        *action.ProviderApp // that at the broker; nil: none
+	Redirect     string              // where the service leads back to
+	Names        map[string]string
+	Decides      bool
+}
+
+// integrationRow is an integration as the page shows it.
+type integrationRow struct {
+	api.IntegrationView
+	Manages bool // the person may change it
+	Keyed   bool // its credential is one that a form takes
+	Sharing []choice
+	Binds   []event.Automation // whose sessions use it
+}
+
+// way is how the person may connect the service.
+type way struct {
+	api.ProviderNeed
+	Browser bool // it goes on at the service
+	OwnOnly bool // the person connects in his own name alone
+	Ready   bool // the gateway is registered there, where it must be
+	Nango   bool // a broker may do it
+}
+
+// setting is one of a service's settings, as its schema describes it.
+type setting struct{ Name, Type, Text string }
+
+func (p *pageRequest) integrationsPage() error {
+	return p.show("integrations", "integrations", "Integrations", struct {
+		Integrations []api.IntegrationView
+		Providers    []api.Provider
+		Names        map[string]string
+	}{load(p, p.Integrations, p.me), p.Providers, p.loadNames()})
+}
+
+func (p *pageRequest) providerPage() error {
+	provider := p.Provider(p.r.PathValue("provider"))
+	if provider == nil {
+		return action.Errorf(action.ErrNotFound, "no_such_provider", "This service is not supported. Choose one from the list of integrations.")
+	}
+	d := providerData{
+		Provider: *provider, Names: p.loadNames(), Decides: p.decides(), Redirect: p.PublicURL + "/oauth/callback/" + provider.ID, Settings: settingsOf(provider.Settings),
+	}
+	for _, v := range load(p, p.Integrations, p.me) {
+		if v.Provider == provider.ID {
+			d.Integrations = append(d.Integrations, rowOf(v, p.me))
+		}
+	}
+	p.addBindings(d.Integrations)
+	d.addWays(load(p, p.Sources.ListProviderApps, p.org))
+	return p.show("provider", "integrations", provider.Title, d)
+}
+
+// addBindings adds the automations to the integrations that their sessions are
+// bound to.
+func (p *pageRequest) addBindings(rows []integrationRow) {
+	if len(rows) == 0 {
+		return
+	}
+	for _, a := range p.loadAutomations() {
+		ids := load2(p, p.Sources.Bindings, p.org, a.ID)
+		for i := range rows {
+			if slices.Contains(ids, rows[i].ID) {
+				rows[i].Binds = append(rows[i].Binds, a)
+			}
+		}
+	}
+}
+
+func rowOf(v api.IntegrationView, me *dashboard.Principal) integrationRow {
+	return integrationRow{
+		IntegrationView: v, Manages: view.Manages(me, &v.Integration) == nil,
+		Keyed:   v.Kind == action.KindAPIKey || v.Kind == action.KindBotToken,
+		Sharing: choose(string(v.Visibility), "organization", "Everyone in the organization", "private", "Private (only the creator)"),
+	}
+}
+
+// addWays adds how the person may connect: what can be done at once, and of that the
+// best way first.
+func (d *providerData) addWays(apps []action.ProviderApp) {
+	app := func(id string) *action.ProviderApp {
+		if i := slices.IndexFunc(apps, func(a action.ProviderApp) bool { return a.Provider == id }); i >= 0 {
+			return &apps[i]
+		}
+		return nil
+	}
+	d.App, d.Nango = app(d.Provider.ID), app(string(action.BrokerNango))
+	for _, n := range d.Provider.Needs {
+		browser := n.Kind == action.KindOAuth2 || n.Kind == action.KindApp
+		if browser {
+			d.AppFor = append(d.AppFor, n.Kind)
+		}
+		if !d.Decides && !n.Users {
+			continue
+		}
+		nango := n.Kind == action.KindOAuth2 && d.Nango != nil
+		d.Ways = append(d.Ways, way{n, browser, !d.Decides, !browser || d.App != nil || nango, nango})
+	}
+	slices.SortStableFunc(d.Ways, func(a, b way) int {
+		switch {
+		case a.Ready == b.Ready:
+			return 0
+		case a.Ready:
+			return -1
+		}
+		return 1
+	})
+}
+
+// registration is a form of the gateway's registration.
+type registration struct {
+	ID               string
+	App              *action.ProviderApp // nil: it is not set
+	Set              action.ProviderApp
+	OAuth, Installed bool // the fields that it has
+}
+
+func registered(id string, app *action.ProviderApp, kinds []action.IntegrationKind) registration {
+	r := registration{ID: id, App: app, Installed: slices.Contains(kinds, action.KindApp), OAuth: slices.Contains(kinds, action.KindOAuth2)}
+	if app != nil {
+		r.Set = *app
+	}
+	return r
+}
+
+// settingsOf reads what a schema says of its properties.
+func settingsOf(schema json.RawMessage) (list []setting) {
+	var s struct {
+		Properties map[string]struct {
+			Type        any    `json:"type"`
+			Description string `json:"description"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		list = append(list, setting{name, fmt.Sprint(s.Properties[name].Type), s.Properties[name].Description})
+	}
+	return list
+}
+
+// kindWords says a kind as the page does.
+func kindWords(k action.IntegrationKind) string {
+	return map[action.IntegrationKind]string{
+		action.KindAPIKey: "with a key", action.KindBotToken: "with a bot token", action.KindOAuth2: "with OAuth",
+		action.KindApp: "with an app installation", action.KindNone: "without a credential",
+	}[k]
+}
+
+// whoSees says who may see and use an integration.
+func whoSees(in action.Integration, names map[string]string) string {
+	owner := in.Owner()
+	switch {
+	case in.User != "":
+		return render.Plain(cmp.Or(names[owner], short(owner))) + " (personal)"
+	case owner != "":
+		return render.Plain(cmp.Or(names[owner], short(owner))) + " (private)"
+	}
+	return "everyone"
+}
+
+// accounts say whose credential a call of a module's action uses, or from which
+// it would choose where none is chosen yet. What is private to others is said to
+// be, and not named. All are the integrations that this person may see.
+func (p *pages) accounts(all []action.Integration, s *action.Session, inv *action.Invocation) (list []string) {
+	if p.Provider(inv.Source) == nil {
+		return nil
+	}
+	if inv.Integration != "" {
+		return []string{chosen(all, inv.Integration)}
+	}
+	for _, in := range s.Bound(all, inv.Source) {
+		list = append(list, accountOf(&in))
+	}
+	if len(view.KeepListed(s.Connections, all)) < len(s.Connections) {
+		list = append(list, "possibly one that is not visible to you")
+	}
+	if own, ok := s.OwnConnection(all, inv.Source); ok {
+		list = append(list, accountOf(&own)+" (personal account of the session creator, if the tool requires it)")
+	}
+	return list
+}
+
+// chosen says whose the integration is that a call was decided for.
+func chosen(all []action.Integration, id string) string {
+	i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == id })
+	switch {
+	case i < 0:
+		return "integration " + short(id) + " (disconnected or not visible to you)"
+	case all[i].User != "":
+		return accountOf(&all[i]) + " (personal account of the session creator)"
+	}
+	return accountOf(&all[i])
+}
+
+// accountOf leads with what the service calls the account, which people here
+// cannot choose.
+func accountOf(in *action.Integration) string {
+	text := cmp.Or(in.AccountName, in.Account)
+	if in.Name != "" && !strings.EqualFold(in.Name, text) {
+		text += " (" + in.Name + ")"
+	}
+	if in.BaseURL != "" {
+		text += " at " + view.HostOf(in.BaseURL)
+	}
+	return text
+}
+
+// secretUse is a secret with the connectors that send it.
+type secretUse struct {
+	action.Secret
+	Users []action.Connector
+}
+
+func (p *pageRequest) secretsPage() error {
+	secrets, connectors := load(p, p.Sources.ListSecrets, p.org), p.loadConnectors()
+	uses := make([]secretUse, len(secrets))
+	for i, s := range secrets {
+		uses[i].Secret = s
+		for _, c := range connectors {
+			if c.Secret == s.Key || c.OAuth != nil && c.OAuth.ClientSecret == s.Key {
+				uses[i].Users = append(uses[i].Users, c)
+			}
+		}
+	}
+	return p.show("secrets", "secrets", "Secrets", struct {
+		Secrets []secretUse
+		Names   map[string]string
+		Decides bool
+	}{uses, p.loadNames(), p.decides()})
+}

@@ -1,0 +1,238 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// invocationPage is what the page of one call shows.
+type invocationPage struct {
+	card
+	Moments  []occasion
+	Evidence action.Evidence
+	Origin   event.Origin
+	From     link // where its connector or integration is
+	Short    bool // the result is kept shortened
+}
+
+// link leads to a page; without a path, to none.
+type link struct{ Path, Text string }
+
+// occasion is something that happened to a call.
+type occasion struct {
+	At    time.Time
+	Text  string
+	By    settler         // who did it; none: nobody in particular
+	Note  string          // what was said of it
+	Data  json.RawMessage // redacted
+	Class string          // of its mark: good, bad, or neither
+}
+
+func (p *pageRequest) invocation() error {
+	c := p.cardOf(p.r.PathValue("id"))
+	d := invocationPage{
+		card: c, From: sourcePage(c.Invocation), Short: bytes.Contains(c.Result, []byte(`"_truncated"`)),
+		Evidence: load2(p, p.Calls.Evidence, p.org, c.ID),
+		Origin:   load2(p, p.Origins, p.me, []action.Invocation{c.Invocation})[c.Session],
+	}
+	d.Moments = p.moments(&d)
+	return p.show("invocation", "activity", c.Action, d)
+}
+
+// sourcePage is where the source of a call is managed.
+func sourcePage(inv action.Invocation) link {
+	if id, ok := strings.CutPrefix(inv.Source, "connector:"); ok {
+		return link{"/connectors/" + id, inv.SourceName}
+	}
+	if inv.Integration != "" {
+		return link{"/integrations/" + inv.Source, inv.SourceName}
+	}
+	return link{Text: inv.SourceName}
+}
+
+// moments are what happened to the call, in the order of time.
+func (p *pageRequest) moments(d *invocationPage) []occasion {
+	list, names := lifeOf(d.Invocation, d.Settled), p.loadNames()
+	if at := d.Evidence.DeliveredAt; at != nil {
+		list = append(list, occasion{At: *at, Text: "The result was delivered to the agent"})
+	}
+	for _, e := range load2(p, p.Calls.Events, p.org, d.ID) {
+		m := occasion{At: e.At, Text: happening(e.Kind), Data: e.Data}
+		if e.By != "" {
+			m.By = person(e.By, names)
+		}
+		list = append(list, m)
+	}
+	slices.SortStableFunc(list, func(a, b occasion) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
+	return list
+}
+
+// lifeOf is what the row tells of its life.
+func lifeOf(inv action.Invocation, by settler) []occasion {
+	list := []occasion{{At: inv.CreatedAt, Text: "The agent requested the call"}}
+	add := func(at *time.Time, m occasion) {
+		if at != nil {
+			m.At = *at
+			list = append(list, m)
+		}
+	}
+	layer := "Policy layer: " + string(inv.ModeSource)
+	switch {
+	case inv.Mode == action.ModeRequireApproval:
+		add(&inv.CreatedAt, occasion{Text: "Policy required approval", Note: layer})
+	case inv.Mode == action.ModeAllow && inv.Grant != "":
+		add(&inv.CreatedAt, occasion{Text: "Allowed by a grant", Class: "good"})
+	case inv.Mode == action.ModeAllow:
+		add(&inv.CreatedAt, occasion{Text: "Allowed by policy", Note: layer, Class: "good"})
+	}
+	if inv.ApprovedBy != "" && inv.ApprovedAt != nil {
+		add(inv.ApprovedAt, occasion{Text: "Approved", By: by, Class: "good"})
+	}
+	if inv.StartedAt != nil {
+		add(inv.StartedAt, occasion{Text: "Execution started", Note: inv.Executor})
+	}
+	add(inv.CompletedAt, endOf(inv, by))
+	return list
+}
+
+// endOf says how it ended.
+func endOf(inv action.Invocation, by settler) occasion {
+	m := occasion{Note: inv.DeniedNote}
+	switch inv.Status {
+	case action.StatusCompleted:
+		m.Text, m.Class = "Completed", "good"
+	case action.StatusFailed:
+		m.Text, m.Class = "Failed", "bad"
+		if inv.Error != nil {
+			m.Note = inv.Error.Code
+		}
+	case action.StatusExpired:
+		m.Text, m.Class = "Expired: not decided in time", "bad"
+		if inv.ApprovedBy != "" {
+			m.Text = "Expired: not executed in time"
+		}
+	default:
+		sentence, _ := action.Denied(inv.DeniedReason)
+		m.Text = strings.TrimSuffix(sentence, ".")
+		switch m.Class = "bad"; inv.DeniedReason {
+		case action.DeniedHuman:
+			m.Text, m.By = "Denied", by
+		case action.DeniedWithdrawn:
+			if m.Class = ""; inv.DeniedNote != "" {
+				m.Text = "Withdrawn"
+			}
+		}
+	}
+	return m
+}
+
+// evidencePage is what a session sent as evidence of its work.
+func (p *pageRequest) evidencePage() error {
+	session := load2(p, p.Session, p.org, p.r.PathValue("id"))
+	page := load2(p, func(ctx context.Context, session, cursor string) (action.Page[action.Upload], error) {
+		return p.Sessions.ListUploads(ctx, p.org, session, 20, cursor)
+	}, session.ID, p.query("cursor"))
+	return p.show("evidence", "sessions", "Evidence", struct {
+		Session action.Session
+		Uploads []action.Upload
+		Older   string
+	}{session, page.Items, p.readFilters().Older(page.Next)})
+}
+
+func evidenceURL(u action.Upload, name string) string {
+	return "/api/v1/sessions/" + url.PathEscape(u.Session) + "/evidence/" + url.PathEscape(u.ID) + "/" + url.PathEscape(name)
+}
+
+// measure says a size for people.
+func measure(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// settler is who or what settled a call, as pages say it.
+type settler struct {
+	Text   string
+	Person bool
+}
+
+// settledBy names it. Names are those of people, by id.
+func settledBy(inv action.Invocation, names map[string]string) settler {
+	switch {
+	case inv.Status == action.StatusPending:
+		return settler{Text: "not decided yet"}
+	case inv.Status == action.StatusExpired && inv.ApprovedBy == "":
+		return settler{Text: "no one"}
+	case inv.Status == action.StatusDenied && inv.DeniedReason != action.DeniedHuman:
+		_, by := action.Denied(inv.DeniedReason)
+		return settler{Text: by}
+	case inv.ApprovedBy == "":
+		return settler{Text: "policy"}
+	}
+	return settler{Text: cmp.Or(names[inv.ApprovedBy], short(inv.ApprovedBy)), Person: true}
+}
+
+// deniedWhy is why a call was denied, unless who did it or a note says so.
+func deniedWhy(inv action.Invocation) string {
+	sentence, _ := action.Denied(inv.DeniedReason)
+	_, why, _ := strings.Cut(sentence, ": ")
+	if inv.DeniedReason == action.DeniedWithdrawn && inv.DeniedNote != "" {
+		return ""
+	}
+	return strings.TrimSuffix(why, ".")
+}
+
+// shown is a status as pages show it: a call that its caller took back was
+// refused by nobody.
+func shown(inv action.Invocation) string {
+	if inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedWithdrawn {
+		return "withdrawn"
+	}
+	return string(inv.Status)
+}
+
+// nothingRan reports whether a failed call surely never ran.
+func nothingRan(inv action.Invocation) bool {
+	if inv.Status != action.StatusFailed || inv.Error == nil {
+		return false
+	}
+	return inv.Error.Code == action.FailedStale || inv.Error.Code == action.FailedInternal
+}
+
+// modeName returns the name of a mode, given as a string or an [action.Mode].
+func modeName(mode any) string { return strings.ReplaceAll(fmt.Sprint(mode), "_", " ") }
+
+// happening names a kind of event for people.
+func happening(kind string) string {
+	switch kind {
+	case action.LateOutcome:
+		return "The execution finished after it had timed out"
+	case action.ParamsRevealed:
+		return "Full params viewed"
+	case action.SourceAsked:
+		return "The source requested input from the caller"
+	}
+	return kind
+}
+
+// redacted reports whether redaction left a mark in the params.
+func redacted(params []byte) bool { return bytes.Contains(params, []byte("[redacted")) }
+
+// person names one by an ID, also one who is gone.
+func person(id string, names map[string]string) settler {
+	return settler{Text: cmp.Or(names[id], short(id)), Person: names[id] != ""}
+}

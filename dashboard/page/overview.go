@@ -1,0 +1,275 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/view"
+)
+
+// overview is what the page of charts shows. Every figure leads to the calls
+// that it is of, as far as a list of calls can be asked for them.
+type overview struct {
+	api.StatisticsView
+	Window  dashboard.Window
+	Windows []dashboard.Window
+	Never   bool // nothing was ever called
+	Tiles   []tile
+	Modes   [3]int // allowed, held and denied
+	Rows    []bucketRow
+	Bins    []binRow
+	Actions []actionRow
+	Denials []denialRow
+	Health  []sourceRow
+
+	AllList, HeldList, DeniedList string // where these calls are listed
+}
+
+// tile is how many of something there are now.
+type tile struct {
+	Title, Path string
+	Count       string
+}
+
+type bucketRow struct {
+	action.Bucket
+	Unix int64
+	Path string
+}
+
+type binRow struct {
+	Words string
+	Calls int
+}
+
+type actionRow struct {
+	action.ActionCount
+	Path, Failures string // where they are listed, and those that failed
+	Share          string // that failed
+	bar
+}
+
+type denialRow struct {
+	Words, Path string
+	Calls       int
+	bar
+}
+
+type sourceRow struct {
+	api.SourceStatistics
+	Path, Failures, Page string
+	Share, P50, P95      string
+	bar
+}
+
+// bar is a drawn figure, in hundredths of the longest one. The second part
+// belongs to the first.
+type bar struct{ Long, Bad float64 }
+
+func newBar(n, bad, most int) bar {
+	if most == 0 {
+		return bar{}
+	}
+	return bar{100 * float64(n) / float64(most), 100 * float64(bad) / float64(most)}
+}
+
+func (p *pageRequest) overview() error {
+	stats := load2(p, p.ViewStatistics, p.org, cmp.Or(p.query("window"), "24h"))
+	o := newOverview(stats)
+	o.Tiles = p.tiles(p.me, stats.Queues)
+	if stats.Calls.Count == 0 {
+		o.Never = len(load(p, p.Calls.ListInvocations, action.InvocationFilter{Organization: p.org, Limit: 1}).Items) == 0
+	}
+	return p.show("overview", "overview", "Overview", o)
+}
+
+func newOverview(s api.StatisticsView) *overview {
+	o := &overview{StatisticsView: s, Windows: dashboard.Windows()}
+	o.Window, _ = dashboard.FindWindow(s.Window)
+	o.AllList = statisticsViewList(s, s.Calls)
+	o.HeldList = statisticsViewList(s, s.Held.Extent, "mode", string(action.ModeRequireApproval))
+	o.DeniedList = statisticsViewList(s, s.Denied.Extent, "status", string(action.StatusDenied))
+	for _, b := range s.Buckets {
+		o.Modes[0] += b.Allow
+		o.Modes[1] += b.RequireApproval
+		o.Modes[2] += b.Deny
+		path := callsBetween(b.At, b.At.Add(time.Duration(s.Width)*time.Second))
+		o.Rows = append(o.Rows, bucketRow{b, b.At.Unix(), path})
+	}
+	for _, b := range s.Held.Bins {
+		o.Bins = append(o.Bins, binRow{binWords(b, s.Held.Bins), b.Calls})
+	}
+	o.countActions(s)
+	o.countDenials(s)
+	o.countSources(s)
+	return o
+}
+
+func (o *overview) countActions(s api.StatisticsView) {
+	for _, a := range s.Statistics.Actions {
+		pairs := []string{"source", a.Source, "action", a.Action}
+		o.Actions = append(o.Actions, actionRow{
+			a, statisticsViewList(s, s.Calls, pairs...), statisticsViewList(s, s.Calls, append(pairs, "status", string(action.StatusFailed))...),
+			share(a.Failed, a.Calls), newBar(a.Calls, a.Failed, s.Statistics.Actions[0].Calls),
+		})
+	}
+}
+
+func (o *overview) countDenials(s api.StatisticsView) {
+	for _, d := range s.Denied.Reasons {
+		pairs := []string{"status", string(action.StatusDenied)}
+		if d.Reason != action.DeniedPolicy {
+			pairs = append(pairs, "mode", string(action.ModeRequireApproval))
+		}
+		o.Denials = append(o.Denials, denialRow{denialWords(d), statisticsViewList(s, s.Denied.Extent, pairs...), d.Calls, newBar(d.Calls, 0, s.Denied.Reasons[0].Calls)})
+	}
+}
+
+func (o *overview) countSources(s api.StatisticsView) {
+	most := int64(0)
+	for _, source := range s.Sources {
+		if source.P95MS != nil {
+			most = max(most, *source.P95MS)
+		}
+	}
+	for _, source := range s.Sources {
+		row := sourceRow{
+			SourceStatistics: source, Path: statisticsViewList(s, s.Calls, "source", source.Source), Failures: statisticsViewList(s, s.Calls, "source", source.Source, "status", string(action.StatusFailed)),
+			Share: share(source.Failed, source.Calls),
+		}
+		if id, ok := strings.CutPrefix(source.Source, view.ConnectorPrefix); ok && source.Health != "" {
+			row.Page = "/connectors/" + url.PathEscape(id)
+		}
+		if source.P50MS != nil {
+			row.P50, row.P95 = elapsed(*source.P50MS), elapsed(*source.P95MS)
+			row.bar = newBar(int(*source.P50MS), int(*source.P95MS-*source.P50MS), int(most))
+		}
+		o.Health = append(o.Health, row)
+	}
+}
+
+// statisticsViewList is where the calls of an extent are listed, of those that more is asked
+// of by names and values.
+func statisticsViewList(s api.StatisticsView, e action.Extent, pairs ...string) string {
+	return callsBetween(e.Since, s.To, pairs...)
+}
+
+func callsBetween(from, to time.Time, pairs ...string) string {
+	q := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return "/activity?" + q.Encode()
+}
+
+// tiles are what waits or runs, with a link for who may see it.
+func (p *pages) tiles(me *dashboard.Principal, q action.Queues) []tile {
+	list := []tile{
+		{"pending approvals", "/", deep(q.Pending)},
+		{"approved, starting", "/activity?status=approved", deep(q.Approved)},
+		{"running", "/activity?status=executing", deep(q.Executing)},
+		{"runs queued", "/runs?status=queued", deep(q.Runs)},
+		{"deliveries queued", "/deliveries?status=queued", deep(q.Deliveries)},
+		{"runs waiting for the endpoint", "/runs?status=queued", deep(q.Outbox)},
+	}
+	for i := range list {
+		path, _, _ := strings.Cut(list[i].Path, "?")
+		if !p.offers(me, path) {
+			list[i].Path = ""
+		}
+	}
+	return list
+}
+
+func deep(d action.Depth) string {
+	text := thousands(d.Count)
+	if d.Capped {
+		text += "+"
+	}
+	return text
+}
+
+// thousands writes a number so that it can be read.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Counted writes a number so that it can be read.
+func (o *overview) Counted(n int) string { return thousands(n) }
+
+// Lasting writes a time in milliseconds.
+func (o *overview) Lasting(ms *int64) string { return elapsed(*ms) }
+
+// elapsed writes a time with two digits or three.
+func elapsed(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", ms)
+	case d < 10*time.Second:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < time.Hour:
+		return joined(d/time.Minute, "min", d%time.Minute/time.Second, "s")
+	case d < 48*time.Hour:
+		return joined(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
+	}
+	return joined(d/(24*time.Hour), "d", d%(24*time.Hour)/time.Hour, "h")
+}
+
+func joined(n time.Duration, unit string, rest time.Duration, smaller string) string {
+	if rest == 0 {
+		return fmt.Sprintf("%d %s", n, unit)
+	}
+	return fmt.Sprintf("%d %s %d %s", n, unit, rest, smaller)
+}
+
+// share is a part of all, in percent; empty for none.
+func share(n, all int) string {
+	switch percent := 100 * float64(n) / float64(max(all, 1)); {
+	case n == 0:
+		return ""
+	case percent < 1:
+		return "under 1%"
+	default:
+		return fmt.Sprintf("%.0f%%", percent)
+	}
+}
+
+func binWords(b action.Bin, all []action.Bin) string {
+	if b.UpToMS > 0 {
+		return "up to " + elapsed(b.UpToMS)
+	}
+	i := slices.Index(all, b)
+	if i <= 0 {
+		return "any"
+	}
+	return "over " + elapsed(all[i-1].UpToMS)
+}
+
+// denialWords says why calls were denied.
+func denialWords(d action.DenialCount) string {
+	text, _ := action.Denied(d.Reason)
+	if d.Reason != action.DeniedPolicy {
+		return strings.TrimSuffix(text, ".")
+	}
+	words := map[action.Layer]string{
+		action.LayerCeiling: "Limit of the session's group", action.LayerAutomation: "Automation override",
+		action.LayerOrganization: "Organization override", action.LayerInferred: "Destructive tool without an override",
+		action.LayerDrift: "Tool changed since review", action.LayerCapability: "Group access",
+	}
+	return cmp.Or(words[d.Layer], "Policy")
+}

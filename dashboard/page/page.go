@@ -1,0 +1,352 @@
+// Package page renders the web page. Its pages read rows; their scripts change
+// them through the JSON API.
+package page
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
+)
+
+//go:embed templates assets
+var files embed.FS
+
+// pages renders the web page. Every page is a layout around one template;
+// what pages do, their script does through the API.
+type pages struct {
+	*view.Reader
+	templates map[string]*template.Template
+	versions  map[string]string                 // of each asset: a hash of its bytes
+	packed    map[string]func() ([]byte, error) // of each asset: it, compressed when it is first wanted
+}
+
+// layoutData is what every page gets.
+type layoutData struct {
+	Page  string // the one in the navigation that it belongs to; see [pages.navigation]
+	Title string
+	Me    *dashboard.Principal
+	Data  any
+}
+
+// Mount adds the web page to the server.
+func Mount(server *dashboard.Server, mux *http.ServeMux) error {
+	p, err := newPages(view.NewReader(server))
+	if err != nil {
+		return err
+	}
+	p.mount(mux)
+	return nil
+}
+
+func newPages(reader *view.Reader) (*pages, error) {
+	p := &pages{Reader: reader, templates: map[string]*template.Template{}, versions: map[string]string{}, packed: map[string]func() ([]byte, error){}}
+	assets, err := fs.ReadDir(files, "assets")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range assets {
+		b, err := files.ReadFile("assets/" + f.Name())
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(b)
+		p.versions[f.Name()] = hex.EncodeToString(sum[:6])
+		p.packed[f.Name()] = sync.OnceValues(func() ([]byte, error) { return pack(b) })
+	}
+	common, err := template.New("").Funcs(p.funcs("")).Funcs(p.inboundFuncs()).ParseFS(files, "templates/layout.html", "templates/part_*.html")
+	if err != nil {
+		return nil, fmt.Errorf("parsing what all pages have: %w", err)
+	}
+	for name := range areas() {
+		t, err := common.Clone()
+		if err == nil {
+			t, err = t.Funcs(p.funcs(name)).ParseFS(files, "templates/"+name+".html")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("parsing the page %s: %w", name, err)
+		}
+		p.templates[name] = t
+	}
+	return p, nil
+}
+
+// areas are the pages by the names of their templates, each with the area that
+// it belongs to, after what it borrows. An area may have a script and a style
+// of its own, by its name, which its pages load after core.js and style.css.
+func areas() map[string]string {
+	return map[string]string{
+		"inbox": "env inbox", "env": "env", "evidence": "", "invocation": "inbox activity", "activity": "activity", "overview": "uplot.min overview",
+		"connectors": "connections", "connector": "connections", "connector_new": "connections", "secrets": "connections", "integrations": "connections", "provider": "connections", "callback": "connections",
+		"policy": "connections policy", "grants": "policy", "audit": "audit", "sessions": "sessions", "people": "people",
+		"automations": "automations", "automation": "automations", "triggers": "automations", "trigger": "automations", "trigger_new": "automations",
+		"schedules": "automations", "runs": "automations", "run": "automations", "events": "automations", "event": "automations", "deliveries": "automations", "delivery": "automations",
+		"settings": "settings", "login": "login", "error": "",
+	}
+}
+
+// parts lists those of some areas' files that there are.
+func (p *pages) parts(common []string, areas, ext string) []string {
+	for area := range strings.FieldsSeq(areas) {
+		if _, ok := p.versions[area+ext]; ok {
+			common = append(common, area+ext)
+		}
+	}
+	return common
+}
+
+func (p *pages) funcs(name string) template.FuncMap {
+	area := areas()[name]
+	scripts, styles := p.parts([]string{"htmx.min.js", "core.js"}, area, ".js"), p.parts([]string{"style.css"}, area, ".css")
+	return template.FuncMap{
+		"scripts":     func() []string { return scripts },
+		"styles":      func() []string { return styles },
+		"nav":         p.navigation,
+		"asset":       func(name string) string { return "/assets/" + name + "?v=" + p.versions[name] },
+		"visible":     render.Escape,
+		"plain":       render.Plain,
+		"pretty":      func(raw json.RawMessage) []render.Segment { return render.JSON(raw) },
+		"utc":         utc,
+		"iso":         iso,
+		"short":       short,
+		"status":      statusWords,
+		"level":       levelBadge,
+		"means":       modeWords,
+		"window":      whileOf,
+		"shown":       shown,
+		"alerts":      action.Alerts,
+		"spans":       func() []span { return spansWithin(p.Now(), nil) },
+		"settled":     settledBy,
+		"denied":      deniedWhy,
+		"lines":       render.Lines,
+		"count":       render.Count,
+		"ended":       func(t *time.Time) bool { return t != nil && !p.Now().Before(*t) },
+		"join":        strings.Join,
+		"wants":       wantsWords,
+		"told":        toldWords,
+		"kind":        kindWords,
+		"ways":        waysIn,
+		"sees":        whoSees,
+		"registered":  registered,
+		"evidenceURL": evidenceURL,
+		"measure":     measure,
+		"event":       happening,
+		"modeName":    modeName,
+		"spread":      func(list ...string) []string { return list },
+		"nothingRan":  nothingRan,
+		"limited":     func(names []string) bool { return names != nil }, // also to none
+		"pins":        func(t action.Terms) []render.Pin { return pinsOf(&t) },
+		"person":      person,
+	}
+}
+
+func (p *pages) mount(mux *http.ServeMux) {
+	for pattern, h := range map[string]func(*pageRequest) error{
+		"GET /{$}":               (*pageRequest).inbox,
+		"GET /inbox/more":        (*pageRequest).inboxMore,
+		"GET /inbox/cards":       (*pageRequest).inboxCards,
+		"GET /inbox/count":       (*pageRequest).inboxCount,
+		"GET /inbox/waiters":     (*pageRequest).inboxWaiters,
+		"GET /inbox/requests":    (*pageRequest).inboxRequests,
+		"GET /inbox/{id}":        (*pageRequest).inboxCard,
+		"GET /inbox/{id}/grant":  (*pageRequest).inboxGrant,
+		"GET /inbox/{id}/params": (*pageRequest).inboxParams,
+		"GET /activity":          (*pageRequest).activity,
+		"GET /overview":          (*pageRequest).overview,
+		"GET /invocations/{id}":  (*pageRequest).invocation,
+
+		"GET /connectors":              (*pageRequest).connectorsPage,
+		"GET /connectors/new":          (*pageRequest).newConnectorPage,
+		"GET /connectors/{id}":         (*pageRequest).connectorPage,
+		"GET /integrations":            (*pageRequest).integrationsPage,
+		"GET /integrations/{provider}": (*pageRequest).providerPage,
+		"GET /secrets":                 (*pageRequest).secretsPage,
+
+		"GET /policy":         (*pageRequest).policyPage,
+		"GET /policy/actions": (*pageRequest).policyActions,
+		"GET /policy/answer":  (*pageRequest).explained,
+		"GET /policy/removed": (*pageRequest).policyRemoved,
+		"GET /audit":          (*pageRequest).auditPage,
+
+		"GET /grants":   (*pageRequest).grantsPage,
+		"GET /sessions": (*pageRequest).sessionsPage,
+
+		"GET /sessions/{id}/evidence": (*pageRequest).evidencePage,
+		"GET /env-requests/{id}":      (*pageRequest).envPage,
+
+		"GET /automations":         (*pageRequest).automationsPage,
+		"GET /automations/{id}":    (*pageRequest).automationPage,
+		"GET /triggers":            (*pageRequest).triggersPage,
+		"GET /triggers/new":        (*pageRequest).newTriggerPage,
+		"GET /triggers/{id}":       (*pageRequest).triggerPage,
+		"GET /schedules":           (*pageRequest).schedulesPage,
+		"GET /runs":                (*pageRequest).runsPage,
+		"GET /runs/{id}":           (*pageRequest).runPage,
+		"GET /events":              (*pageRequest).eventsPage,
+		"GET /events/{id}":         (*pageRequest).eventPage,
+		"GET /events/{id}/context": (*pageRequest).eventContext,
+		"GET /deliveries":          (*pageRequest).deliveriesPage,
+		"GET /deliveries/{id}":     (*pageRequest).deliveryPage,
+
+		"GET /people":   (*pageRequest).peoplePage,
+		"GET /settings": (*pageRequest).settingsPage,
+
+		"GET /settings/{rest...}": (*pageRequest).moved,
+	} {
+		mux.HandleFunc(pattern, p.signedIn(p.Access(pattern), h))
+	}
+	p.HandlePublic(mux, "GET /login", p.login)
+	p.HandlePublic(mux, "GET /login/oidc", p.beginOIDC)
+	p.HandlePublic(mux, "GET "+dashboard.CallbackPath, p.endOIDC)
+	p.HandlePublic(mux, "GET /oauth/callback", p.callback)
+	p.HandlePublic(mux, "GET /oauth/callback/{provider}", p.callback)
+	p.HandlePublic(mux, "GET /assets/{file}", p.asset)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_page", "This page does not exist."))
+	})
+}
+
+// moved leads from where pages of connectors and integrations were to where
+// they are, and nowhere else.
+func (p *pageRequest) moved() error {
+	kind, id, one := strings.Cut(p.r.PathValue("rest"), "/")
+	if kind != "connectors" && kind != "integrations" {
+		return action.Errorf(action.ErrNotFound, "no_such_page", "This page does not exist. Choose a page from the menu.")
+	}
+	to := "/" + kind
+	if one {
+		to += "/" + url.PathEscape(id)
+	}
+	http.Redirect(p.w, p.r, to, http.StatusFound) // 303 leads to the sign-in
+	return nil
+}
+
+// signedIn sends those who are not to the sign-in page, and tells those who
+// use another name of this machine the one that sign-ins are for.
+func (p *pages) signedIn(who api.Access, h func(*pageRequest) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		me, err := p.IdentifyLogin(r)
+		switch {
+		case errors.Is(err, action.ErrUnauthenticated):
+			to := p.PublicURL + "/login?next=" + url.QueryEscape(r.URL.RequestURI())
+			if r.Header.Get("HX-Request") != "" {
+				w.Header().Set("HX-Redirect", to)
+				return
+			}
+			http.Redirect(w, r, to, http.StatusSeeOther)
+			return
+		case err != nil:
+			p.failed(w, r, nil, err)
+			return
+		}
+		if err = dashboard.Permit(who, me, ""); err == nil {
+			err = h(&pageRequest{pages: p, w: w, r: r, me: me, org: me.Organization})
+		}
+		if err != nil {
+			p.failed(w, r, me, err)
+		}
+	}
+}
+
+// failed shows an error as a page.
+func (p *pages) failed(w http.ResponseWriter, r *http.Request, me *dashboard.Principal, err error) {
+	problem := p.Problem(r.Context(), err)
+	w.WriteHeader(problem.Status)
+	if err := p.render(w, "error", "layout", layoutData{Title: problem.Title, Me: me, Data: problem}); err != nil {
+		p.Log.ErrorContext(r.Context(), "error page failed", "error", err)
+	}
+}
+
+// render writes a page as a whole or not at all.
+func (p *pages) render(w http.ResponseWriter, page, part string, v any) error {
+	var b bytes.Buffer
+	if err := p.templates[page].ExecuteTemplate(&b, part, v); err != nil {
+		return fmt.Errorf("rendering %s: %w", page, err)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, err := w.Write(b.Bytes())
+	if err != nil {
+		p.Log.Debug("a page was not taken", "page", page, "error", err)
+	}
+	return nil
+}
+
+// asset serves an embedded file. Its address has its version, so it may be
+// kept.
+func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	version, ok := p.versions[name]
+	b, err := files.ReadFile(path.Join("assets", path.Base(name)))
+	if !ok || err != nil {
+		p.failed(w, r, nil, action.NewError("no_such_file"))
+		return
+	}
+	types := map[string]string{".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
+	w.Header().Set("Content-Type", types[path.Ext(name)]+"; charset=utf-8")
+	if r.URL.Query().Get("v") == version {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	w.Header().Set("Vary", "Accept-Encoding")
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		if packed, err := p.packed[name](); err == nil {
+			w.Header().Set("Content-Encoding", "gzip")
+			b = packed
+		}
+	}
+	_, _ = w.Write(b) // a browser that left needs no script
+}
+
+// pack compresses what is the same for everybody. Pages are not: their length
+// would tell of what stands beside a text that somebody else chose.
+func pack(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(b)
+	err = errors.Join(err, w.Close()) // which writes the rest
+	return out.Bytes(), err
+}
+
+// short is the end of an id: the beginnings are times, and alike.
+func short(id string) string {
+	if len(id) <= 12 {
+		return render.Plain(id)
+	}
+	return "…" + render.Plain(id[len(id)-8:])
+}
+
+// utc writes a time for people, as the helper exact of core.js does; iso, for
+// their browsers.
+func utc(t any) string {
+	return strings.Replace(render.FormatTime(t, "Mon 2 Jan 2006, 15:04:05 UTC"), ":00 UTC", " UTC", 1)
+}
+
+func iso(t any) string { return render.FormatTime(t, time.RFC3339) }
+
+// statusWords says a status as the page does.
+func statusWords(s action.Status) string {
+	return map[action.Status]string{
+		action.StatusPending: "pending", action.StatusApproved: "starting", action.StatusExecuting: "running",
+		action.StatusCompleted: "completed", action.StatusFailed: "failed", action.StatusDenied: "denied", action.StatusExpired: "expired",
+	}[s]
+}

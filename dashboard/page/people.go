@@ -1,0 +1,120 @@
+package page
+
+import (
+	"slices"
+
+	"sallyport/action"
+	"sallyport/api"
+)
+
+// personLine is a person of the organization, with what the viewer may do.
+type personLine struct {
+	action.User
+	Me      bool
+	Via     string // how the person signs in
+	Changes bool   // the viewer may remove the person, and sign them out
+	Links   bool   // and make a link for them, or give another role
+}
+
+func (p *pageRequest) peoplePage() error {
+	var removed []action.RemovedUser
+	if p.decides() {
+		removed = load(p, p.People.RemovedUsers, p.org)
+	}
+	return p.show("people", "people", "People", struct {
+		People  []personLine
+		Keys    []action.APIKey
+		Logins  []api.LoginView
+		Removed []action.RemovedUser
+		Names   map[string]string
+		Decides bool
+		Owns    bool
+		Idle    string
+		Life    string
+	}{
+		p.personLines(), slices.DeleteFunc(load(p, p.People.ListAPIKeys, p.org), func(k action.APIKey) bool { return k.RevokedAt != nil }),
+		load(p, p.Logins, p.me), removed, p.loadNames(), p.decides(), p.me.Role == action.RoleOwner, lasting(p.LoginIdle), lasting(p.LoginLife),
+	})
+}
+
+func (p *pageRequest) personLines() []personLine {
+	users := p.loadUsers()
+	lines := make([]personLine, len(users))
+	for i, u := range users {
+		changes := p.decides() && p.me.Outranks(u.Role) == nil
+		lines[i] = personLine{User: u, Me: u.ID == p.me.User, Via: p.signsIn(&u), Changes: changes, Links: changes && u.Issuer == ""}
+	}
+	return lines
+}
+
+// signsIn says how somebody does.
+func (p *pages) signsIn(u *action.User) string {
+	switch {
+	case u.Issuer == "":
+		return "one-time links"
+	case p.OIDC != nil && u.Issuer == p.OIDC.Issuer:
+		return p.OIDCName()
+	}
+	return u.Issuer
+}
+
+// settingsData is what the page of settings shows.
+type settingsData struct {
+	Decides bool
+	Webhook *api.NotifyView // nil: nobody set it up
+	Slack   *api.NotifyView
+	Told    []api.NotificationView
+	Slacks  []action.Integration // that can post to Slack
+	Names   map[string]string
+	Public  string
+	MCP     string
+	Version string
+}
+
+func (p *pageRequest) settingsPage() error {
+	d := settingsData{Decides: p.decides(), Names: p.loadNames(), Public: p.PublicURL, MCP: p.MCPURL, Version: p.Version}
+	channels := load(p, p.NotifyViews, p.org)
+	for i, c := range channels {
+		if c.Kind == action.NotifyWebhook {
+			d.Webhook = &channels[i]
+		} else {
+			d.Slack = &channels[i]
+		}
+	}
+	if d.Decides {
+		d.Told = load2(p, p.Notifications, p.org, 20)
+		for _, in := range load2(p, p.Sources.ListIntegrations, p.org, p.me.Viewer()) {
+			if in.Provider == "slack" && in.User == "" && in.Visibility == action.VisibleOrganization {
+				d.Slacks = append(d.Slacks, in)
+			}
+		}
+	}
+	return p.show("settings", "settings", "Settings", d)
+}
+
+// wantsWords says which held calls a channel tells of.
+func wantsWords(w action.NotifyWants) string {
+	switch w {
+	case action.WantsDanger:
+		return "Dangerous calls only"
+	case action.WantsUnattended:
+		return "Calls of unattended sessions only"
+	case action.WantsAll:
+	}
+	return "All pending approvals"
+}
+
+// toldWords says what became of a notification.
+func toldWords(n api.NotificationView) string {
+	switch {
+	case n.Status == action.NotifyPending && n.Failures > 0:
+		return "retrying"
+	case n.Status == action.NotifyPending:
+		return "queued"
+	case n.Status == action.NotifyVoid && n.Event == action.NotifyHeld:
+		return "skipped: the call ended or the channel was disabled"
+	case n.Status == action.NotifyVoid:
+		return "failed"
+	}
+	return "sent"
+}

@@ -1,0 +1,158 @@
+package page
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard/render"
+	"sallyport/ingest/event"
+)
+
+// cause is a trigger or schedule, as lists of what it started name it.
+type cause struct{ Name, Path string }
+
+// causes are all that there are, by id; those that are removed are not.
+func (p *pageRequest) causes() map[string]cause {
+	all := map[string]cause{}
+	for _, t := range load2(p, p.Inbound.ListTriggers, p.org, "") {
+		all[t.ID] = cause{t.Name, "/triggers/" + t.ID}
+	}
+	for _, s := range load2(p, p.Inbound.ListSchedules, p.org, "") {
+		all[s.ID] = cause{s.Name, "/schedules#" + s.ID}
+	}
+	return all
+}
+
+func (p *pageRequest) runsPage() error {
+	var in api.RunQuery
+	f := readQuery(p, &in, "parcels")
+	return p.show("runs", "runs", "Runs", struct {
+		Runs        api.List[api.RunView]
+		Filters     filters
+		Automations []event.Automation
+		Causes      map[string]cause
+		Taker       taker
+		Decides     bool
+	}{load2(p, p.ListRuns, p.me, &in), f, p.loadAutomations(), p.causes(), p.taker(f), p.decides()})
+}
+
+// runData is all that the page of a run shows.
+type runData struct {
+	api.RunView
+	Event    event.Record
+	Cause    cause
+	Worker   settler
+	Timeline []happened
+	Calls    action.Page[action.Invocation]
+	Held     []action.Invocation
+	Names    map[string]string
+	Decides  bool
+}
+
+func (p *pageRequest) runPage() error {
+	run, err := p.Inbound.Run(p.ctx(), p.org, p.r.PathValue("id"))
+	v, err := p.ViewRun(p.ctx(), run, err)
+	if err != nil {
+		return err
+	}
+	d := runData{
+		RunView: v, Decides: p.decides(), Names: p.loadNames(),
+		Event: load2(p, p.Inbound.Event, p.org, run.Event),
+		Cause: p.causes()[run.Trigger],
+		Calls: load(p, p.Calls.ListInvocations, action.InvocationFilter{Organization: p.org, Run: run.ID, Limit: 50}),
+	}
+	d.Worker = p.workerOf(&run)
+	for _, inv := range d.Calls.Items {
+		if inv.Status == action.StatusPending {
+			d.Held = append(d.Held, inv)
+		}
+	}
+	d.Timeline = p.timeline(&d)
+	return p.show("run", "runs", cmp.Or(run.Title, "Run"), d)
+}
+
+// workerOf names who has a run, or had it last.
+func (p *pageRequest) workerOf(run *event.Run) settler {
+	key, is := strings.CutPrefix(run.ClaimedBy, "key:")
+	switch {
+	case run.ClaimedBy == "endpoint":
+		return settler{Text: "endpoint"}
+	case !is && run.ClaimedBy == "":
+		return settler{Text: "none"}
+	case !is:
+		return person(run.ClaimedBy, p.loadNames())
+	}
+	for _, k := range load(p, p.People.ListAPIKeys, p.org) {
+		if k.ID == key {
+			return settler{Text: k.Name, Person: true}
+		}
+	}
+	return settler{Text: "deleted key"}
+}
+
+// happened is one thing that happened to a run.
+type happened struct {
+	At   time.Time
+	What string
+	By   string // empty: nobody
+}
+
+// timeline puts in order what rows say of a run, and what people did to it.
+func (p *pageRequest) timeline(d *runData) (all []happened) {
+	add := func(at *time.Time, what string) {
+		if at != nil && !at.IsZero() {
+			all = append(all, happened{At: *at, What: what})
+		}
+	}
+	add(d.Event.OccurredAt, "Event occurred")
+	add(&d.Event.CreatedAt, "Event matched, run queued")
+	add(d.StartedAt, "Run started")
+	if d.Session != "" {
+		if s, err := p.Session(p.ctx(), p.org, d.Session); err == nil { // one that is gone says nothing
+			add(&s.CreatedAt, fmt.Sprintf("Claimed by %s (attempt %d)", d.Worker.Text, d.Attempt))
+		}
+	}
+	for _, inv := range d.Calls.Items {
+		add(&inv.CreatedAt, fmt.Sprintf("Agent called %s › %s", render.Plain(inv.SourceName), render.Plain(inv.Action)))
+	}
+	acted := time.Time{}
+	for _, e := range load(p, p.Policy.PolicyEvents, action.PolicyEventFilter{Organization: p.org, Kind: action.EventRun, Subject: d.ID, Limit: 100}).Items {
+		all = append(all, happened{At: e.At, What: runActed(e), By: e.By})
+		if e.At.After(acted) {
+			acted = e.At
+		}
+	}
+	if d.EndedAt != nil && d.EndedAt.After(acted) { // otherwise it was a person who ended it
+		add(d.EndedAt, "Run ended: "+string(d.Status))
+	}
+	slices.SortStableFunc(all, func(a, b happened) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// runActed says what a person did to a run.
+func runActed(e action.PolicyEvent) string {
+	var before, after struct {
+		Status string `json:"status"`
+		Code   string `json:"code"`
+	}
+	if json.Unmarshal(e.Before, &before) != nil || json.Unmarshal(e.After, &after) != nil {
+		return "Changed manually"
+	}
+	switch {
+	case after.Status == "queued":
+		return "Queued again, previously " + cmp.Or(before.Status, "none")
+	case after.Code == "cancelled":
+		return "Cancelled"
+	case before.Status == "needs_human":
+		return "Resolved: " + after.Status
+	case after.Status == "skipped":
+		return "Event skipped"
+	}
+	return "Changed: " + after.Status
+}

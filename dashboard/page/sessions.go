@@ -1,0 +1,92 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/ingest/event"
+	agents "sallyport/internal/agent"
+)
+
+// sessionLine is a session with what goes on in it.
+type sessionLine struct {
+	action.Session
+	action.SessionState
+	Over bool
+	Of   event.Origin // the run that it was made for; empty: none
+}
+
+func (p *pageRequest) sessionsPage() error {
+	f := p.readFilters("state")
+	state := cmp.Or(f.Get("state"), "live")
+	if !slices.Contains(sessionStates(), state) {
+		return dashboard.Invalid("/state", "A session is live, running, paused, ended or failed; leave state out for those that are live.")
+	}
+	f.values.Set("state", state)
+	sessions := load2(p, p.ListSessions, p.me, &api.ListSessionsInput{State: state, Paging: api.Paging{Limit: 50, Cursor: f.Get("cursor")}})
+	configs, err := clientConfigs(p.MCPURL)
+	if err != nil {
+		return err
+	}
+	var automations []event.Automation
+	if p.decides() { // nobody else may name one
+		automations = p.loadAutomations()
+	}
+	return p.show("sessions", "sessions", "Sessions", struct {
+		Sessions     action.Page[action.Session]
+		Lines        []sessionLine
+		State        string
+		States       []string
+		Older        string
+		First        bool
+		Integrations []api.IntegrationView
+		Automations  []event.Automation
+		Names        map[string]string
+		Decides      bool
+		Configs      []clientConfig
+		Mine         string // in whose name the person makes sessions
+	}{
+		sessions, p.sessionLines(sessions.Items), state, sessionStates(), f.Older(sessions.Next), f.Get("cursor") == "",
+		load(p, p.Integrations, p.me), automations, p.loadNames(), p.decides(), configs, p.me.By(),
+	})
+}
+
+// clientConfig is what one client's configuration must say.
+type clientConfig struct{ Name, File, Text string }
+
+// clientConfigs are those of all clients, OpenCode's first.
+func clientConfigs(mcpURL string) ([]clientConfig, error) {
+	var all []clientConfig
+	for _, c := range agents.Clients() {
+		config, err := agents.ClientConfig(c, agents.Setup{MCPURL: mcpURL, Permissions: agents.AskOwn})
+		if err != nil {
+			return nil, err
+		}
+		text, err := config.JSON()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, clientConfig{c.Name(), config.File, text})
+	}
+	return all, nil
+}
+
+// sessionStates are what the page can show alone.
+func sessionStates() []string { return []string{"live", "running", "paused", "ended", "failed", "all"} }
+
+func (p *pageRequest) sessionLines(list []action.Session) []sessionLine {
+	ids := make([]string, len(list))
+	for i, s := range list {
+		ids[i] = s.ID
+	}
+	states := load2(p, p.Sessions.SessionStates, p.org, ids)
+	runs := load2(p, p.Inbound.OriginsOfSessions, p.org, ids)
+	lines := make([]sessionLine, len(list))
+	for i, s := range list {
+		lines[i] = sessionLine{Session: s, SessionState: states[s.ID], Over: s.Live(p.Now()) != nil, Of: runs[s.ID]}
+	}
+	return lines
+}

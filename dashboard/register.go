@@ -1,0 +1,202 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"sallyport/action"
+	"sallyport/api"
+)
+
+// Handle mounts a route whose answer is its body.
+func Handle[In, Out any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (Out, error)) {
+	HandleRaw(s, rt, h)
+}
+
+// HandleRaw mounts a route whose request is more than its parameters and a JSON
+// body, so that its input is a type of the server's.
+func HandleRaw[In, Out, I any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *I) (Out, error)) {
+	register(s, &rt.Operation, func(ctx context.Context, p *Principal, in *I) (*body[Out], error) {
+		out, err := h(ctx, p, in)
+		return &body[Out]{out}, err
+	})
+}
+
+// HandleNone mounts a route whose answer has no body.
+func HandleNone[In any](s *Server, rt api.Route[In, api.None], h func(context.Context, *Principal, *In) error) {
+	register(s, &rt.Operation, func(ctx context.Context, p *Principal, in *In) (*struct{}, error) { return nil, h(ctx, p, in) })
+}
+
+// HandleCoded mounts a route whose answer has a status of its own.
+func HandleCoded[In, Out any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (*StatusResponse[Out], error)) {
+	register(s, &rt.Operation, h)
+}
+
+// HandleStream mounts a route whose answer is written as it comes.
+func HandleStream[In any](s *Server, rt api.Route[In, api.None], h func(context.Context, *Principal, *In) (*StreamResponse, error)) {
+	register(s, &rt.Operation, h)
+}
+
+// register erases the types of a handler.
+func register[I, O any](s *Server, rt *api.Operation, h func(context.Context, *Principal, *I) (*O, error)) {
+	s.operation(rt, reflect.TypeFor[I](), reflect.TypeFor[O](), func(ctx context.Context, p *Principal, in any) (any, error) {
+		out, err := h(ctx, p, in.(*I))
+		if out == nil || err != nil {
+			return nil, err
+		}
+		return out, nil
+	})
+}
+
+// Access returns who may use a page, which is mounted now.
+func (s *Server) Access(pattern string) api.Access {
+	who, ok := s.roles[pattern]
+	if !ok {
+		panic("dashboard: no role for " + pattern)
+	}
+	s.mounted[pattern] = who
+	return who
+}
+
+// MayOpen tells whether there is such a page, and the person may see it.
+func (s *Server) MayOpen(p *Principal, pattern string) bool {
+	who, ok := s.roles[pattern]
+	return ok && Permit(who, p, "") == nil
+}
+
+// HandlePublic mounts a route that needs no credential.
+func (s *Server) HandlePublic(mux *http.ServeMux, pattern string, h http.HandlerFunc) {
+	if s.Access(pattern) != api.Public {
+		panic("dashboard: " + pattern + " is not public")
+	}
+	mux.HandleFunc(pattern, h)
+}
+
+// mount registers everything.
+func (s *Server) mount(mux *http.ServeMux, parts []Part) error {
+	s.API = humago.New(mux, s.apiConfig())
+	description := sync.OnceValues(s.describe) // when it is asked for: making it is half of a start
+	s.HandlePublic(mux, "GET /api/v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		text, err := description()
+		if err != nil {
+			s.Fail(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(text)
+	})
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		s.Fail(w, r, withNext(&Principal{}, action.NewError("no_such_route", r.Method, r.URL.Path)))
+	})
+	s.HandlePublic(mux, "GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	s.HandlePublic(mux, "GET /readyz", s.ready)
+	s.HandlePublic(mux, "POST /login", s.redeem)
+	s.HandlePublic(mux, "POST /logout", s.signOut)
+	for _, part := range parts {
+		if err := part(s, mux); err != nil {
+			return err
+		}
+	}
+	for pattern := range s.roles {
+		if _, ok := s.mounted[pattern]; !ok {
+			return fmt.Errorf("dashboard: nothing serves %s", pattern)
+		}
+	}
+	return nil
+}
+
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-s.closing:
+		s.Fail(w, r, action.Errorf(action.ErrNotReady, "shutting_down", "This instance is shutting down."))
+		return
+	default:
+	}
+	if s.Ready() != nil { // whoever answers that has said why, once and not at each probe
+		s.Fail(w, r, action.NewError("not_ready"))
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+}
+
+// decodeJSON is strict about what comes after the value, and keeps number
+// lexemes: params may hold any number that JSON can say. What huma checks
+// against the description gets the plain numbers that it knows.
+func decodeJSON(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(v); err != nil {
+		var syntax *json.SyntaxError
+		switch {
+		case errors.As(err, &syntax):
+			return fmt.Errorf("%w (at byte %d)", err, syntax.Offset)
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return errors.New("it ends too early")
+		}
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more after its end")
+	}
+	if checked, ok := v.(*any); ok {
+		*checked = plainNumbers(*checked)
+	}
+	return nil
+}
+
+// plainNumbers replaces the numbers in v that have a float64.
+func plainNumbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+	case []any:
+		for i := range v {
+			v[i] = plainNumbers(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = plainNumbers(v[k])
+		}
+	}
+	return v
+}
+
+func EncodeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// body is an answer that is nothing but its body.
+type body[T any] struct{ Body T }
+
+// StatusResponse is an answer with a status of its own.
+type StatusResponse[T any] struct {
+	Status int
+	Body   T
+}
+
+func statusText(code int) string { return strconv.Itoa(code) }
+
+func NonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// StreamResponse is an answer that is written as it comes.
+type StreamResponse struct{ Body func(huma.Context) }

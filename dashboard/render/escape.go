@@ -1,0 +1,235 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Segment is a piece of text and how it is shown. Segments go through the
+// template's escaping like any text.
+type Segment struct {
+	Class string
+	Text  string
+	Title string // said when it is pointed at
+}
+
+// The classes of segments. A piece without class is text as it is.
+const (
+	classEscape = "esc"    // a character that would not be seen, spelled out
+	classMixed  = "mixed"  // a word of several scripts
+	ClassMasked = "masked" // a value that is not shown
+	classKey    = "key"
+	classString = "str"
+	classNumber = "num"
+	classWord   = "lit" // true, false, null
+	classPunct  = "pun"
+	classNote   = "how" // what is said of a value
+	classText   = "txt" // a line begins, of a text of several
+	classTab    = "tab"
+)
+
+// Escape splits foreign text so that nothing in it can hide or pose: control,
+// bidirectional and invisible characters are spelled out, and words that mix
+// scripts are marked.
+func Escape(text string) []Segment {
+	var w writer
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && size == 1 {
+			w.escape(fmt.Sprintf(`\x%02x`, text[i]))
+		} else {
+			w.rune(r)
+		}
+		i += size
+	}
+	return w.segments()
+}
+
+// Plain is visible for where no markup can be: titles and attributes.
+func Plain(text string) string {
+	var b strings.Builder
+	for _, s := range Escape(text) {
+		b.WriteString(s.Text)
+	}
+	return b.String()
+}
+
+// writer gathers segments.
+type writer struct {
+	class string // of plain runes
+	out   []Segment
+	plain strings.Builder
+}
+
+func (w *writer) rune(r rune) {
+	if IsInvisible(r) {
+		w.escape(spell(r))
+		return
+	}
+	w.plain.WriteRune(r)
+}
+
+func (w *writer) escape(text string) {
+	w.add(classEscape, text, "Invisible or formatting character")
+}
+
+func (w *writer) add(class, text, title string) {
+	w.flush()
+	w.out = append(w.out, Segment{class, text, title})
+}
+
+// flush ends a run of plain text and marks its mixed words.
+func (w *writer) flush() {
+	text := w.plain.String()
+	w.plain.Reset()
+	from := 0
+	for _, word := range words(text) {
+		scripts := mixture(text[word[0]:word[1]])
+		if scripts == "" {
+			continue
+		}
+		w.part(text[from:word[0]])
+		w.out = append(w.out, Segment{classMixed, text[word[0]:word[1]], "This word mixes " + scripts + "."})
+		from = word[1]
+	}
+	w.part(text[from:])
+}
+
+func (w *writer) part(text string) {
+	if text != "" {
+		w.out = append(w.out, Segment{Class: w.class, Text: text})
+	}
+}
+
+func (w *writer) segments() []Segment {
+	w.flush()
+	return w.out
+}
+
+// IsInvisible reports whether a rune would not be seen, or would change how its
+// neighbours are.
+func IsInvisible(r rune) bool {
+	switch {
+	case r == ' ':
+		return false
+	case r < ' ', 0x7f <= r && r <= 0x9f:
+		return true
+	case r < 0x7f:
+		return false
+	case unicode.In(r, unicode.Cf, unicode.Zs, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
+		return true
+	case r == 0x2800: // an empty Braille cell looks like a space
+		return true
+	}
+	return !unicode.IsGraphic(r)
+}
+
+func spell(r rune) string {
+	switch r {
+	case '\n':
+		return `\n`
+	case '\r':
+		return `\r`
+	case '\t':
+		return `\t`
+	}
+	if r > 0xffff {
+		return fmt.Sprintf(`\u{%x}`, r)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
+}
+
+// words returns where the words of text are: letters and the marks on them.
+func words(text string) (spans [][2]int) {
+	start := -1
+	for i, r := range text {
+		inWord := unicode.IsLetter(r) || unicode.IsMark(r)
+		switch {
+		case inWord && start < 0:
+			start = i
+		case !inWord && start >= 0:
+			spans = append(spans, [2]int{start, i})
+			start = -1
+		}
+	}
+	if start >= 0 {
+		spans = append(spans, [2]int{start, len(text)})
+	}
+	return spans
+}
+
+// mixture names the scripts of a word that mixes scripts which no language
+// writes together; otherwise it is empty.
+func mixture(word string) string {
+	var found []string
+	for _, r := range word {
+		name := script(r)
+		if name != "" && !contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	if len(found) < 2 || together(found) {
+		return ""
+	}
+	return strings.Join(found, " and ")
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+// together reports whether all scripts are of one way of writing: Japanese,
+// Korean and Chinese mix theirs in a word.
+func together(scripts []string) bool {
+	for _, family := range []string{"Han Hiragana Katakana", "Han Hangul", "Han Bopomofo"} {
+		all := true
+		for _, s := range scripts {
+			all = all && strings.Contains(family, s)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+// script returns the name of a letter's script, empty for what all share.
+func script(r rune) string {
+	if r < 0x80 {
+		return "Latin"
+	}
+	if unicode.In(r, unicode.Common, unicode.Inherited) {
+		return ""
+	}
+	// The usual ones first; which of several is found does not depend on the
+	// order, as every letter has one script.
+	for _, s := range []struct {
+		name  string
+		table *unicode.RangeTable
+	}{
+		{"Latin", unicode.Latin},
+		{"Cyrillic", unicode.Cyrillic},
+		{"Greek", unicode.Greek},
+		{"Han", unicode.Han},
+		{"Hiragana", unicode.Hiragana},
+		{"Katakana", unicode.Katakana},
+		{"Hangul", unicode.Hangul},
+	} {
+		if unicode.Is(s.table, r) {
+			return s.name
+		}
+	}
+	for name, table := range unicode.Scripts {
+		if unicode.Is(table, r) {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,121 @@
+package render
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Line is one line of laid out JSON. Pages give it a box of its own, so that
+// what wraps stays under its beginning, and no rest of a string can stand
+// where a key would.
+type Line struct {
+	Depth int // of its indentation
+	Text  []Segment
+	Block []Line // instead of Text: the lines of a text, in a box of theirs
+}
+
+const (
+	tallText = 40 // lines of a text that are shown at once
+	wideText = 80 // letters of a line, about, before it wraps
+)
+
+// Long reports whether a text may be taller than the box that it has.
+func (l Line) Long() bool {
+	rows := 0
+	for _, line := range l.Block {
+		width := 0
+		for _, s := range line.Text {
+			width += len(s.Text)
+		}
+		rows += 1 + width/wideText
+	}
+	return rows > tallText
+}
+
+// Lines cuts segments at the line breaks that the layout made; text has none,
+// as visible spells them out.
+func Lines(segments []Segment) []Line {
+	out := []Line{{}}
+	for _, s := range segments {
+		rest, breaks := strings.CutPrefix(s.Text, "\n")
+		depth := (len(rest) - len(strings.TrimLeft(rest, " "))) / 2
+		switch last := &out[len(out)-1]; {
+		case breaks && s.Class == classText && last.Block != nil:
+			last.Block = append(last.Block, Line{})
+		case breaks && s.Class == classText:
+			out = append(out, Line{Depth: depth, Block: []Line{{}}})
+		case breaks:
+			out = append(out, Line{Depth: depth})
+			s.Text = rest
+			fallthrough
+		default:
+			out[len(out)-1].add(s)
+		}
+	}
+	return out
+}
+
+func (l *Line) add(s Segment) {
+	if l.Block != nil {
+		l = &l.Block[len(l.Block)-1]
+	}
+	if s.Text != "" {
+		l.Text = append(l.Text, s)
+	}
+}
+
+// Mark is a piece of the little Markdown that modules write about themselves.
+type Mark struct {
+	Kind string // bold, code, link; empty: text
+	Text string
+	Link string
+}
+
+// Markdown splits what a module of this program says; nothing foreign.
+func Markdown(text string) (marks []Mark) {
+	syntax := regexp.MustCompile("\\*\\*([^*]+)\\*\\*|`([^`]+)`|\\[([^\\]]+)\\]\\((https://[^)\\s]+)\\)")
+	from := 0
+	for _, at := range syntax.FindAllStringSubmatchIndex(text, -1) {
+		if at[0] > from {
+			marks = append(marks, Mark{Text: text[from:at[0]]})
+		}
+		switch {
+		case at[2] >= 0:
+			marks = append(marks, Mark{Kind: "bold", Text: text[at[2]:at[3]]})
+		case at[4] >= 0:
+			marks = append(marks, Mark{Kind: "code", Text: text[at[4]:at[5]]})
+		default:
+			marks = append(marks, Mark{Kind: "link", Text: text[at[6]:at[7]], Link: text[at[8]:at[9]]})
+		}
+		from = at[1]
+	}
+	if from < len(text) {
+		marks = append(marks, Mark{Text: text[from:]})
+	}
+	return marks
+}
+
+func FormatTime(t any, layout string) string {
+	switch t := t.(type) {
+	case time.Time:
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(layout)
+	case *time.Time:
+		if t != nil {
+			return t.UTC().Format(layout)
+		}
+	}
+	return ""
+}
+
+// Count says how many there are of what.
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

@@ -1,0 +1,190 @@
+package routes
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/view"
+	"sallyport/ingest/event"
+)
+
+func (s *handlers) automationRoutes() {
+	dashboard.Handle(s.Server, api.ListAutomations, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[event.Automation], error) {
+		all, err := s.Inbound.ListAutomations(ctx, p.Organization)
+		return view.ListOf(all), err
+	})
+	dashboard.Handle(s.Server, api.CreateAutomation, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewAutomation]) (event.Automation, error) {
+		return s.addAutomation(ctx, p, in.Body)
+	})
+	dashboard.Handle(s.Server, api.GetAutomation, func(ctx context.Context, p *dashboard.Principal, in *api.ByAutomation) (event.Automation, error) {
+		return s.Automation(ctx, p, in.Automation, "")
+	})
+	dashboard.Handle(s.Server, api.UpdateAutomation, func(ctx context.Context, p *dashboard.Principal, in *api.ByAutomationWith[api.AutomationChange]) (event.Automation, error) {
+		return s.changeAutomation(ctx, p, in.Automation, in.Body)
+	})
+	dashboard.HandleNone(s.Server, api.DeleteAutomation, func(ctx context.Context, p *dashboard.Principal, in *api.ByAutomation) error {
+		return s.removeAutomation(ctx, p, in.Automation)
+	})
+}
+
+func (s *handlers) addAutomation(ctx context.Context, p *dashboard.Principal, n api.NewAutomation) (event.Automation, error) {
+	now := s.Now()
+	a := event.Automation{
+		ID: dashboard.NewID(), Organization: p.Organization, Enabled: true, CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
+	}
+	apply(&a, &n)
+	a.Name = strings.TrimSpace(a.Name)
+	if err := checkTitle(a.Name); err != nil {
+		return a, err
+	}
+	a, err := s.Inbound.CreateAutomation(ctx, a)
+	if err != nil {
+		return a, err
+	}
+	s.changed(ctx, p, "automation made", "automation", a.ID, "name", a.Name)
+	return a, nil
+}
+
+func (s *handlers) changeAutomation(ctx context.Context, p *dashboard.Principal, ref string, change api.AutomationChange) (event.Automation, error) {
+	a, err := s.Automation(ctx, p, ref, "")
+	if err != nil {
+		return a, err
+	}
+	apply(&a, &change)
+	a.Name, a.UpdatedAt = strings.TrimSpace(a.Name), s.Now()
+	if err := checkTitle(a.Name); err != nil {
+		return a, err
+	}
+	if a, err = s.Inbound.UpdateAutomation(ctx, a, p.By()); err != nil {
+		return a, err
+	}
+	s.changed(ctx, p, "automation changed", "automation", a.ID, "name", a.Name, "enabled", a.Enabled)
+	return a, nil
+}
+
+func (s *handlers) removeAutomation(ctx context.Context, p *dashboard.Principal, ref string) error {
+	a, err := s.Automation(ctx, p, ref, "")
+	if err != nil {
+		return err
+	}
+	if err := s.Inbound.DeleteAutomation(ctx, p.Organization, a.ID, p.By()); err != nil {
+		return err
+	}
+	s.changed(ctx, p, "automation removed", "automation", a.ID, "name", a.Name)
+	return nil
+}
+
+// checkTitle refuses names of which something would not be seen.
+func checkTitle(name string) error {
+	if !plainName(name) {
+		return dashboard.Invalid("/name", "name must be plain text of 1 to 120 characters, on one line.")
+	}
+	return nil
+}
+
+func (s *handlers) scheduleRoutes() {
+	dashboard.Handle(s.Server, api.ListSchedules, func(ctx context.Context, p *dashboard.Principal, in *api.OfAutomation) (api.List[api.ScheduleView], error) {
+		views, err := s.Schedules(ctx, p, in.Automation)
+		return view.ListOf(views), err
+	})
+	dashboard.Handle(s.Server, api.CreateSchedule, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewSchedule]) (api.ScheduleView, error) {
+		return s.addSchedule(ctx, p, in.Body)
+	})
+	dashboard.Handle(s.Server, api.PreviewSchedule, func(_ context.Context, _ *dashboard.Principal, in *api.Body[api.CronTimes]) (api.DueTimes, error) {
+		times, err := s.Times(in.Body.Cron, cmp.Or(in.Body.TimeZone, "UTC"), s.Now(), view.UpcomingTimes)
+		return api.DueTimes{Times: dashboard.NonNil(times)}, err
+	})
+	s.scheduleOneRoutes("/api/v1/schedules/{id}")
+}
+
+func (s *handlers) scheduleOneRoutes(one string) {
+	dashboard.Handle(s.Server, api.GetSchedule, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.ScheduleView, error) {
+		row, err := s.Inbound.Schedule(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.ScheduleView{}, err
+		}
+		return s.viewSchedule(ctx, row)
+	})
+	dashboard.Handle(s.Server, api.UpdateSchedule, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.ScheduleChange]) (api.ScheduleView, error) {
+		return s.changeSchedule(ctx, p, in.ID, in.Body)
+	})
+	dashboard.HandleNone(s.Server, api.DeleteSchedule, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+		if err := s.Inbound.DeleteSchedule(ctx, p.Organization, in.ID, p.By()); err != nil {
+			return err
+		}
+		s.changed(ctx, p, "schedule removed", "schedule", in.ID)
+		return nil
+	})
+}
+
+func (s *handlers) viewSchedule(ctx context.Context, row event.Schedule) (api.ScheduleView, error) {
+	names, err := s.Inbound.AutomationNames(ctx, row.Organization)
+	return s.ShowSchedule(row, names), err
+}
+
+func (s *handlers) addSchedule(ctx context.Context, p *dashboard.Principal, n api.NewSchedule) (api.ScheduleView, error) {
+	now := s.Now()
+	row := event.Schedule{
+		ID: dashboard.NewID(), Organization: p.Organization, Name: n.Cron, TimeZone: "UTC", Enabled: true, Missed: event.MissedOnce,
+		CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
+	}
+	apply(&row, &n, "Automation")
+	row.Name, row.Cron = strings.TrimSpace(row.Name), strings.TrimSpace(row.Cron)
+	var err error
+	if row.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
+		return api.ScheduleView{}, err
+	}
+	if err := s.due(&row); err != nil {
+		return api.ScheduleView{}, err
+	}
+	if row, err = s.Inbound.CreateSchedule(ctx, row); err != nil {
+		return api.ScheduleView{}, err
+	}
+	s.changed(ctx, p, "schedule made", "schedule", row.ID, "automation", row.Automation, "cron", row.Cron, "zone", row.TimeZone)
+	return s.viewSchedule(ctx, row)
+}
+
+func (s *handlers) changeSchedule(ctx context.Context, p *dashboard.Principal, id string, change api.ScheduleChange) (api.ScheduleView, error) {
+	old, err := s.Inbound.Schedule(ctx, p.Organization, id)
+	if err != nil {
+		return api.ScheduleView{}, err
+	}
+	row := old
+	apply(&row, &change)
+	row.Name, row.Cron, row.UpdatedAt = strings.TrimSpace(row.Name), strings.TrimSpace(row.Cron), s.Now()
+	if row.Cron != old.Cron || row.TimeZone != old.TimeZone || row.Enabled != old.Enabled {
+		err = s.due(&row)
+	} else {
+		err = checkTitle(row.Name)
+	}
+	if err != nil {
+		return api.ScheduleView{}, err
+	}
+	if row, err = s.Inbound.UpdateSchedule(ctx, row, p.By()); err != nil {
+		return api.ScheduleView{}, err
+	}
+	s.changed(ctx, p, "schedule changed", "schedule", row.ID, "cron", row.Cron, "zone", row.TimeZone, "enabled", row.Enabled)
+	return s.viewSchedule(ctx, row)
+}
+
+// due checks a schedule and finds its next time from now on.
+func (s *handlers) due(row *event.Schedule) error {
+	if err := checkTitle(row.Name); err != nil {
+		return err
+	}
+	times, err := s.Times(row.Cron, row.TimeZone, s.Now(), 1)
+	switch {
+	case err != nil:
+		return err
+	case len(times) == 0:
+		return dashboard.Invalid("/cron_expression", "This is never due; set cron_expression to a time that comes, such as 0 7 * * 1-5.")
+	}
+	row.NextAt = nil
+	if row.Enabled {
+		row.NextAt = &times[0]
+	}
+	return nil
+}

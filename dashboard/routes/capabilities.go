@@ -1,0 +1,218 @@
+package routes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/view"
+)
+
+func (s *handlers) quotaRoutes() {
+	dashboard.Handle(s.Server, api.ListQuotas, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.QuotaView], error) {
+		return s.Quotas(ctx, p.Organization)
+	})
+	dashboard.Handle(s.Server, api.PutQuota, func(ctx context.Context, p *dashboard.Principal, in *api.ByPolicyKeyWith[api.NewQuota]) (api.QuotaView, error) {
+		key, all, err := s.knownKey(ctx, p.Organization, in.Key)
+		if err != nil {
+			return api.QuotaView{}, err
+		}
+		warning, err := s.unsure(ctx, key, all)
+		if err != nil {
+			return api.QuotaView{}, err
+		}
+		q := action.Quota{
+			Organization: p.Organization, Key: key, Per: in.Body.Per, Rate: action.Rate(in.Body.NewRate), UpdatedBy: p.By(),
+		}
+		if err := s.Policy.SetQuota(ctx, q); err != nil {
+			return api.QuotaView{}, err
+		}
+		s.changed(ctx, p, "quota set", "key", key.String(), "per", q.Per, "calls", q.Calls, "seconds", q.Seconds)
+		v := view.ViewQuota(q, all)
+		v.Warning = warning
+		return v, nil
+	})
+	dashboard.HandleNone(s.Server, api.DeleteQuota, func(ctx context.Context, p *dashboard.Principal, in *api.DeleteQuotaInput) error {
+		key, err := s.storedKey(ctx, p.Organization, in.Key)
+		if err != nil {
+			return err
+		}
+		if err := s.Policy.UnsetQuota(ctx, p.Organization, key, in.Per, p.By()); err != nil {
+			return err
+		}
+		s.changed(ctx, p, "quota unset", "key", key.String(), "per", in.Per)
+		return nil
+	})
+	s.settingsRoutes()
+}
+
+func (s *handlers) settingsRoutes() {
+	dashboard.Handle(s.Server, api.GetSettings, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (action.Settings, error) {
+		return s.Policy.Settings(ctx, p.Organization)
+	})
+	dashboard.Handle(s.Server, api.UpdateSettings, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.SettingsChange]) (action.Settings, error) {
+		now, err := s.Policy.Settings(ctx, p.Organization)
+		if err != nil {
+			return action.Settings{}, err
+		}
+		apply(&now, &in.Body)
+		if err := s.Policy.SetSettings(ctx, p.Organization, now, p.By()); err != nil {
+			return action.Settings{}, err
+		}
+		s.changed(ctx, p, "settings changed", "self_approval", now.SelfApproval, "denial_limit", now.DenialLimit, "unverified_events", now.UnverifiedEvents)
+		return now, nil
+	})
+	dashboard.Handle(s.Server, api.ListPolicyEvents, func(ctx context.Context, p *dashboard.Principal, in *api.ListPolicyEventsInput) (api.List[action.PolicyEvent], error) {
+		f := action.PolicyEventFilter{Organization: p.Organization, Kind: in.Kind, Subject: in.Subject, By: in.By, Limit: in.Limit, Cursor: in.Cursor}
+		var err error
+		if f.From, err = view.ParseTime("/from", in.From); err != nil {
+			return api.List[action.PolicyEvent]{}, err
+		}
+		if f.To, err = view.ParseTime("/to", in.To); err != nil {
+			return api.List[action.PolicyEvent]{}, err
+		}
+		page, err := s.Policy.PolicyEvents(ctx, f)
+		return view.PageOf(page, same), err
+	})
+}
+
+func (s *handlers) capabilityRoutes() {
+	s.capabilityReads()
+	dashboard.Handle(s.Server, api.PutCapability, func(ctx context.Context, p *dashboard.Principal, in *api.ByCapabilityWith[api.NewCapability]) (api.CapabilityView, error) {
+		c, all, err := s.newCapability(ctx, p, in.Group, in.Provider, in.Body)
+		if err != nil {
+			return api.CapabilityView{}, err
+		}
+		warning := ""
+		for _, name := range slices.Concat(c.AllowedActions, c.DeniedActions) {
+			if warning != "" {
+				break
+			}
+			if warning, err = s.unsure(ctx, action.Key{Source: c.Provider, Action: name}, all); err != nil {
+				return api.CapabilityView{}, err
+			}
+		}
+		if c, err = s.Policy.PutCapability(ctx, c); err != nil {
+			return api.CapabilityView{}, err
+		}
+		s.changed(ctx, p, "capability given", "group", c.Group, "provider", c.Provider, "level", c.Level.String())
+		return api.CapabilityView{Capability: c, Name: view.SourceName(c.Provider, all), Warning: warning}, nil
+	})
+	// The schema is the level's own; the type alone does not tell it.
+	schemas := s.API.OpenAPI().Components.Schemas.Map()
+	schemas["NewCapability"].Properties["level"] = levelSchema()
+	delete(schemas, "LevelName")
+	dashboard.HandleNone(s.Server, api.DeleteCapability, func(ctx context.Context, p *dashboard.Principal, in *api.ByCapability) error {
+		provider, _, err := s.Source(ctx, p.Organization, in.Provider)
+		if provider == "" {
+			return err
+		}
+		if err := s.Policy.DeleteCapability(ctx, p.Organization, in.Group, provider, p.By()); err != nil {
+			return err
+		}
+		s.changed(ctx, p, "capability revoked", "group", in.Group, "provider", provider)
+		return nil
+	})
+}
+
+func (s *handlers) capabilityReads() {
+	dashboard.Handle(s.Server, api.ListCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.ListCapabilitiesInput) (api.List[api.CapabilityView], error) {
+		views, err := s.Capabilities(ctx, p.Organization, in.Group)
+		return view.ListOf(views), err
+	})
+	dashboard.Handle(s.Server, api.GetGroupCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.GetGroupCapabilitiesInput) (action.Snapshot, error) {
+		snap, err := s.Snapshot(ctx, &action.Session{
+			Organization: p.Organization, Kind: action.Interactive, Type: action.TypeCoding, Group: in.Group, Task: in.Task,
+		})
+		return snap, err
+	})
+	dashboard.Handle(s.Server, api.GetSessionCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.InSession) (action.Snapshot, error) {
+		session, err := s.sessionOf(ctx, p, in.Session)
+		if err != nil {
+			return action.Snapshot{}, err
+		}
+		return s.Snapshot(ctx, &session)
+	})
+}
+
+func (s *handlers) newCapability(ctx context.Context, p *dashboard.Principal, group, provider string, n api.NewCapability) (action.Capability, []action.Connector, error) {
+	c := action.Capability{
+		Organization: p.Organization, Group: group, Level: levelOf(n.Level), AllowedActions: n.AllowedActions,
+		DeniedActions: n.DeniedActions, Gate: n.Gate, GrantedBy: p.By(), GrantedAt: s.Now(),
+	}
+	if n.Rate != nil {
+		rate := action.Rate(n.Rate.NewRate)
+		c.Rate = &rate
+	}
+	id, all, err := s.Source(ctx, p.Organization, provider)
+	if err != nil {
+		return c, all, view.AtField(err, "/provider")
+	}
+	c.Provider = id
+	if c.ExpiresAt, err = lifetimeUntil(n.Lifetime, s.Now()); err != nil {
+		return c, all, err
+	}
+	if err := s.checkNames(ctx, id, "/allowed_actions", c.AllowedActions, all); err != nil {
+		return c, all, err
+	}
+	return c, all, s.checkNames(ctx, id, "/denied_actions", c.DeniedActions, all)
+}
+
+// checkNames refuses names that no action of the source can have, or is known
+// to: a denial with a typo in it would deny nothing.
+func (s *handlers) checkNames(ctx context.Context, source, field string, names []string, all []action.Connector) error {
+	for i, name := range names {
+		at := fmt.Sprintf("%s/%d", field, i)
+		if name == "" || strings.Contains(name, "*") {
+			return dashboard.Invalid(at, "Name one action of the provider, without *; the level says how far all others reach.")
+		}
+		if err := s.checkAction(ctx, action.Key{Source: source, Action: name}, all); err != nil {
+			return view.AtField(err, at)
+		}
+	}
+	return nil
+}
+
+func (s *handlers) gateRoutes() {
+	dashboard.Handle(s.Server, api.ListGates, func(ctx context.Context, p *dashboard.Principal, in *api.ListGatesInput) (api.List[action.GateApproval], error) {
+		list, err := s.Policy.ListGates(ctx, p.Organization, in.Group, in.Task)
+		return view.ListOf(list), err
+	})
+	dashboard.Handle(s.Server, api.ApproveGate, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewGateApproval]) (action.GateApproval, error) {
+		a, err := s.newGate(ctx, p, in.Body)
+		if err != nil {
+			return action.GateApproval{}, err
+		}
+		if a, err = s.Policy.ApproveGate(ctx, a); err != nil {
+			return action.GateApproval{}, err
+		}
+		s.changed(ctx, p, "gate approved", "gate", a.Gate, "group", a.Group, "task", a.Task)
+		return a, nil
+	})
+	dashboard.HandleNone(s.Server, api.DeleteGate, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+		if err := s.Policy.RevokeGate(ctx, p.Organization, in.ID, p.By()); err != nil {
+			return err
+		}
+		s.changed(ctx, p, "gate revoked", "approval", in.ID)
+		return nil
+	})
+}
+
+func (s *handlers) newGate(ctx context.Context, p *dashboard.Principal, n api.NewGateApproval) (action.GateApproval, error) {
+	a := action.GateApproval{Organization: p.Organization, Gate: n.Gate, Group: n.Group, Task: n.Task, ApprovedBy: p.By()}
+	for i, text := range n.Actions {
+		at := fmt.Sprintf("/actions/%d", i)
+		key, _, err := s.knownKey(ctx, p.Organization, text)
+		if err != nil {
+			return a, view.AtField(err, at)
+		}
+		a.Actions = append(a.Actions, key.String())
+	}
+	var err error
+	a.ExpiresAt, err = lifetimeUntil(n.Lifetime, s.Now())
+	return a, err
+}

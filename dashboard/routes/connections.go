@@ -1,0 +1,228 @@
+package routes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
+)
+
+func (s *handlers) connectRoutes() {
+	dashboard.Handle(s.Server, api.ConnectIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewConnection]) (api.ConnectLink, error) {
+		return s.beginConnection(ctx, p, in.Body)
+	})
+}
+
+func (s *handlers) beginConnection(ctx context.Context, p *dashboard.Principal, n api.NewConnection) (link api.ConnectLink, err error) {
+	kinds := []action.IntegrationKind{action.KindOAuth2, action.KindApp}
+	if n.Broker != action.BrokerOwn {
+		kinds = kinds[:1]
+	}
+	w, err := s.wanted(ctx, p, n.Connecting, "", kinds...)
+	if err != nil {
+		return link, err
+	}
+	if err := action.CheckScopes("/scopes", n.Scopes); err != nil {
+		return link, err
+	}
+	w.Scopes = n.Scopes
+	if link.ConnectStep, err = s.Connections.Begin(ctx, w); err != nil {
+		return link, err
+	}
+	link.Host = view.HostOf(link.URL)
+	s.Log.InfoContext(ctx, "connection begun", "provider", w.Provider, "kind", w.Kind, "broker", w.Broker, "own", w.Own, "by", p.By())
+	return link, nil
+}
+
+// finish ends what was begun where the answer came to. Connectors have a page
+// of their own, and each provider has: what one server was led to answer must
+// not reach the flow of another.
+func (s *handlers) finish(ctx context.Context, p *dashboard.Principal, n api.FinishedSignIn) (api.Finished, error) {
+	if n.Provider != "" {
+		return s.finishConnection(ctx, p, n)
+	}
+	if err := dashboard.Permit(api.Decider, p, ""); err != nil {
+		return api.Finished{}, err
+	}
+	v, err := s.finishSignIn(ctx, p, n)
+	if err != nil {
+		return api.Finished{}, err
+	}
+	return api.Finished{Of: "connector", ConnectorView: v}, nil
+}
+
+func (s *handlers) finishConnection(ctx context.Context, p *dashboard.Principal, n api.FinishedSignIn) (api.Finished, error) {
+	decides := p.Role.Decides()
+	switch {
+	case s.Provider(n.Provider) == nil:
+		return api.Finished{}, dashboard.Invalid("/provider", fmt.Sprintf("There is no provider %q; there is %s.", render.Plain(n.Provider), s.providerIDs()))
+	case p.Lesser && !decides:
+		return api.Finished{}, errLesserKey()
+	}
+	in, err := s.Connections.Finish(ctx, p.Organization, p.By(), p.CredentialID, decides, action.ConnectAnswer{
+		Provider: n.Provider, Iss: n.Iss, State: n.State, Code: n.Code, Error: n.Error, Installation: n.Installation, Connection: n.Connection,
+	})
+	if err != nil {
+		return api.Finished{}, err
+	}
+	s.integrationChanged(ctx, p, "integration connected", &in)
+	v := s.ViewIntegration(in)
+	return api.Finished{Of: "integration", Integration: &v}, nil
+}
+
+func (s *handlers) bindingRoutes() {
+	dashboard.Handle(s.Server, api.GetBindings, func(ctx context.Context, p *dashboard.Principal, in *api.ByAutomation) (api.Bindings, error) {
+		a, err := s.Automation(ctx, p, in.Automation, "")
+		if err != nil {
+			return api.Bindings{}, err
+		}
+		ids, err := s.Sources.Bindings(ctx, p.Organization, a.ID)
+		if err != nil {
+			return api.Bindings{}, err
+		}
+		ids, err = s.seen(ctx, p, ids)
+		return api.Bindings{Automation: a.ID, Connections: dashboard.NonNil(ids)}, err
+	})
+	dashboard.Handle(s.Server, api.PutBindings, func(ctx context.Context, p *dashboard.Principal, in *api.ByAutomationWith[api.NewBindings]) (api.Bindings, error) {
+		a, err := s.Automation(ctx, p, in.Automation, "")
+		if err != nil {
+			return api.Bindings{}, err
+		}
+		ids, err := s.bindable(ctx, p, in.Body.Connections)
+		if err != nil {
+			return api.Bindings{}, err
+		}
+		if err := s.Sources.SetBindings(ctx, p.Organization, a.ID, ids, p.By()); err != nil {
+			return api.Bindings{}, err
+		}
+		s.changed(ctx, p, "automation bound", "automation", a.ID, "connections", ids)
+		return api.Bindings{Automation: a.ID, Connections: dashboard.NonNil(ids)}, nil
+	})
+}
+
+// seen are those of the ids that the person may know of: what is private to
+// others is not there for him.
+func (s *handlers) seen(ctx context.Context, p *dashboard.Principal, ids []string) ([]string, error) {
+	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
+		return ids, nil
+	}
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
+	return view.KeepListed(ids, all), err
+}
+
+// connections returns what a session is bound to that is minted with these
+// names; nil: none are said, which is the automation's, if it has one.
+func (s *handlers) connections(ctx context.Context, p *dashboard.Principal, n api.NewSession) ([]string, error) {
+	switch {
+	case n.Connections == nil && n.Automation != "":
+		ids, err := s.Sources.Bindings(ctx, p.Organization, n.Automation)
+		if err != nil {
+			return nil, err
+		}
+		return s.seen(ctx, p, ids)
+	case slices.Equal(n.Connections, []string{action.AllConnections}):
+		return n.Connections, nil
+	}
+	return s.bindable(ctx, p, n.Connections)
+}
+
+// bindable returns the ids of integrations that were named by id, provider or
+// name.
+func (s *handlers) bindable(ctx context.Context, p *dashboard.Principal, names []string) (ids []string, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
+	if err != nil {
+		return nil, err
+	}
+	bound := map[string]string{} // the id, by the provider that takes just one
+	for i, name := range names {
+		at := fmt.Sprintf("/connections/%d", i)
+		in, err := s.bind(name, all)
+		if err != nil {
+			return nil, view.AtField(err, at)
+		}
+		if slices.Contains(ids, in.ID) {
+			continue
+		}
+		if provider := s.Provider(in.Provider); provider != nil && !provider.Many {
+			if bound[in.Provider] != "" {
+				return nil, dashboard.Invalid(at, fmt.Sprintf("A session is bound to one integration of %s, as its actions cannot tell several apart; leave one out.", provider.Title))
+			}
+			bound[in.Provider] = in.ID
+		}
+		ids = append(ids, in.ID)
+	}
+	return ids, nil
+}
+
+// bind finds the integration that one name means, among those that the person
+// may see: by its id, else as the one of a provider, else by its name.
+func (s *handlers) bind(name string, all []action.Integration) (*action.Integration, error) {
+	if i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == name }); i >= 0 {
+		return bindableOnly(&all[i])
+	}
+	if name == action.AllConnections {
+		return nil, dashboard.Invalid("/connections", `"all" stands alone, and for a session; here, name integrations.`)
+	}
+	if id := strings.TrimPrefix(name, view.ModulePrefix); s.Provider(id) != nil {
+		return theOne(id, all)
+	}
+	found := those(all, func(in *action.Integration) bool { return strings.EqualFold(in.Name, name) })
+	if ours := those(found, func(in *action.Integration) bool { return in.User == "" }); len(ours) > 0 {
+		found = ours
+	}
+	switch len(found) {
+	case 0:
+		return nil, dashboard.Invalid("/connections", fmt.Sprintf("There is no integration or provider %q; GET /api/v1/integrations lists the ids and names, and providers are %s.", render.Plain(name), s.providerIDs()))
+	case 1:
+		return bindableOnly(&found[0])
+	}
+	return nil, several(fmt.Sprintf("called %q", render.Plain(name)), found)
+}
+
+// bindableOnly refuses what nothing is bound to.
+func bindableOnly(in *action.Integration) (*action.Integration, error) {
+	if in.User != "" {
+		return nil, dashboard.Invalid("/connections", "This is somebody's own connection, which nothing is bound to: it is used by itself where an action bears his name. Name one of the organization's.")
+	}
+	return in, nil
+}
+
+// theOne is the only active integration of a provider that everybody may see,
+// or when none is active, the only one: what is bound to it says why not.
+func theOne(provider string, all []action.Integration) (*action.Integration, error) {
+	ours := those(all, func(in *action.Integration) bool { return in.Provider == provider && in.Owner() == "" })
+	found := those(ours, func(in *action.Integration) bool { return in.Status == action.IntegrationActive })
+	if len(found) == 0 && len(ours) == 1 {
+		found = ours
+	}
+	switch len(found) {
+	case 0:
+		return nil, dashboard.Invalid("/connections", fmt.Sprintf("There is no active integration of %s; connect one first (POST /api/v1/integrations), or name one by its id.", provider))
+	case 1:
+		return &found[0], nil
+	}
+	return nil, several("of "+provider, found)
+}
+
+func those(all []action.Integration, keep func(*action.Integration) bool) []action.Integration {
+	return slices.DeleteFunc(slices.Clone(all), func(in action.Integration) bool { return !keep(&in) })
+}
+
+// several refuses a name of more than one integration.
+func several(which string, found []action.Integration) error {
+	names := make([]string, len(found))
+	for i, in := range found {
+		names[i] = fmt.Sprintf("%s (%s)", in.ID, render.Plain(cmp.Or(in.Name, in.Account)))
+	}
+	return dashboard.Invalid("/connections", fmt.Sprintf("There are several integrations %s; name one by its id: %s.", which, strings.Join(names, ", ")))
+}

@@ -1,0 +1,262 @@
+package routes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
+)
+
+// withSecret seals a value that came with a connector, for the host of its
+// URL, and has the connector name it. Nil: none came.
+func (s *handlers) withSecret(ctx context.Context, p *dashboard.Principal, c *action.Connector, value string) (*action.SealedSecret, error) {
+	if value == "" {
+		return nil, nil
+	}
+	if c.OAuth != nil {
+		return nil, dashboard.Invalid("/oauth", "A connector sends a secret or OAuth tokens, not both; leave secret_value out, or set oauth.kind to none.")
+	}
+	if c.Secret == "" {
+		c.Secret = cmp.Or(c.Slug, slugOf(c.Name))
+		if err := s.checkUnused(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	n := api.NewSecret{Value: value, Host: view.HostOf(c.URL)}
+	if err := checkSecret(c.Secret, n); err != nil {
+		at := map[string]string{"/key": "/secret", "/value": "/secret_value", "/host": "/url"}
+		return nil, view.AtField(err, at[action.Public(err).Field])
+	}
+	sealed, err := s.SealSecret(p.Organization, c.Secret, []byte(value))
+	if err != nil {
+		return nil, err
+	}
+	now := s.Now()
+	return &action.SealedSecret{Sealed: sealed, Secret: action.Secret{
+		Organization: p.Organization, Key: c.Secret, Host: n.Host, UpdatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
+	}}, nil
+}
+
+// checkUnused refuses a key that nobody named and that another connector
+// sends: its credential would be another at once.
+func (s *handlers) checkUnused(ctx context.Context, c *action.Connector) error {
+	all, err := s.Sources.ListConnectors(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if o.ID != c.ID && (o.Secret == c.Secret || o.OAuth != nil && o.OAuth.ClientSecret == c.Secret) {
+			return action.Errorf(action.ErrConflict, "secret_in_use",
+				"The connector %s already uses a secret %q; set `secret` to another key for this value.", o.Name, c.Secret).WithField("/secret")
+		}
+	}
+	return nil
+}
+
+// checkSecrets refuses secrets that are not there, and keeps the connector's to
+// its host. Old is the connector before; nil: there was none. Written is what
+// is written with it.
+func (s *handlers) checkSecrets(ctx context.Context, old, c *action.Connector, written *action.SealedSecret) error {
+	if c.Secret == "" && (c.OAuth == nil || c.OAuth.ClientSecret == "") {
+		return nil
+	}
+	all, err := s.Sources.ListSecrets(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	find := func(key string) int {
+		return slices.IndexFunc(all, func(secret action.Secret) bool { return secret.Key == key })
+	}
+	if c.OAuth != nil {
+		if key := c.OAuth.ClientSecret; key != "" && find(key) < 0 {
+			return dashboard.Invalid("/oauth/client_secret", fmt.Sprintf("There is no secret %q; set it first, with the host of the service's token endpoint.", render.Plain(key)))
+		}
+		return nil
+	}
+	host, i := view.HostOf(c.URL), find(c.Secret)
+	switch {
+	case written != nil:
+		return nil
+	case i < 0:
+		return dashboard.Invalid("/secret", fmt.Sprintf("There is no secret %q; create it first, with host %s, or send its value with secret_value.", render.Plain(c.Secret), host))
+	case action.SameHost(all[i].Host, c.URL):
+		return nil
+	case old != nil && old.Secret == c.Secret:
+		return action.Errorf(action.ErrInvalid, "secret_host",
+			"The secret %q was entered for %s and is not sent to %s; enter it again, with secret_value, if that host may have it.", c.Secret, all[i].Host, host).WithField("/secret_value")
+	}
+	return dashboard.Invalid("/secret", fmt.Sprintf("The secret %q is bound to %s and cannot go to %s; set another for that host.", c.Secret, all[i].Host, host))
+}
+
+func upstreamApply(u *api.Upstream, c *action.Connector) {
+	apply(c, u, "MayAsk", "OAuth")
+	set(&c.TimeoutSeconds, u.Timeout)
+	if u.MayAsk != nil {
+		c.MayAsk = slices.DeleteFunc(action.AskKinds(), func(k action.AskKind) bool { return !slices.Contains(*u.MayAsk, k) })
+	}
+	if u.OAuth != nil {
+		c.OAuth = newOAuthSettings(u.OAuth)
+	}
+	credential := c.Secret != "" || u.SecretValue != ""
+	if credential && u.Prefix == nil && c.Prefix == "" && (c.Header == "" || strings.EqualFold(c.Header, "Authorization")) {
+		c.Prefix = "Bearer "
+	}
+}
+
+func newOAuthSettings(o *api.NewOAuth) *action.OAuthSettings {
+	if o.Kind == "none" {
+		return nil
+	}
+	return &action.OAuthSettings{
+		Kind: action.OAuthKind(o.Kind), ClientID: o.ClientID, ClientSecret: o.ClientSecret, Scopes: o.Scopes, Issuer: o.Issuer,
+	}
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// apply sets the fields of a word that an input of the API names: those of the
+// same name, unless the input leaves them out (a nil pointer, or a zero value).
+// Word and input are pointers to structs. The fields in own are the handler's to
+// set, such as references that it resolves; fields that the word lacks are left
+// alone. It panics when a field of one name has two types, which is a mistake in
+// the declaration of either.
+func apply(word, input any, own ...string) {
+	to, from := reflect.ValueOf(word).Elem(), reflect.ValueOf(input).Elem()
+	for _, f := range reflect.VisibleFields(from.Type()) {
+		target, ok := to.Type().FieldByName(f.Name)
+		value := from.FieldByIndex(f.Index)
+		if f.Anonymous || !ok || slices.Contains(own, f.Name) {
+			continue
+		}
+		optional := f.Type.Kind() == reflect.Pointer && f.Type != target.Type
+		if f.Type != target.Type && (!optional || f.Type.Elem() != target.Type) {
+			panic(fmt.Sprintf("dashboard: %s of %T is no %s of %T", f.Name, input, target.Type, word))
+		}
+		if value.IsZero() {
+			continue
+		}
+		if optional {
+			value = value.Elem()
+		}
+		to.FieldByIndex(target.Index).Set(value)
+	}
+}
+
+func (s *handlers) onboardRoutes() {
+	dashboard.Handle(s.Server, api.OnboardTools, func(ctx context.Context, p *dashboard.Principal, in *api.ByRefWith[api.Onboarding]) (api.List[api.ReviewView], error) {
+		c, err := s.Connector(ctx, p.Organization, in.Ref)
+		if err != nil {
+			return api.List[api.ReviewView]{}, err
+		}
+		list, err := s.onboard(ctx, p, c, in.Body.Tools)
+		return view.ListOf(s.ViewReviews(ctx, c, list)), err
+	})
+}
+
+// onboard checks what it can name, and leaves the rest to the transaction.
+func (s *handlers) onboard(ctx context.Context, p *dashboard.Principal, c action.Connector, tools []api.OnboardedTool) ([]action.ToolReview, error) {
+	list, err := s.Policy.ListReviews(ctx, p.Organization, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	seen, modes, named := map[string]action.ToolHashes{}, map[string]action.Mode{}, map[string]bool{}
+	for i, t := range tools {
+		if named[t.Tool] {
+			return nil, dashboard.Invalid(fmt.Sprintf("/tools/%d/tool", i), "A tool is named twice; name it once, with one mode.")
+		}
+		named[t.Tool] = true
+		if t.Mode != "" {
+			modes[t.Tool] = t.Mode
+		}
+		if beside(t.Tool) {
+			continue
+		}
+		if err := asSeen(list, t.SeenTool); err != nil {
+			return nil, view.AtField(err, fmt.Sprintf("/tools/%d", i))
+		}
+		seen[t.Tool] = action.ToolHashes{Behaviour: t.Behaviour, Text: t.Text}
+	}
+	if list, err = s.Policy.OnboardTools(ctx, p.Organization, c.ID, seen, modes, p.By()); err != nil {
+		return nil, err
+	}
+	s.changed(ctx, p, "tools decided about", "connector", c.ID, "tools", len(seen), "modes", len(modes))
+	return list, nil
+}
+
+// beside reports whether an action of a connector is no tool, and so has
+// nothing to review.
+func beside(name string) bool { return name == action.ActionRead || name == action.ActionPrompt }
+
+// asSeen refuses a tool that is not there as it was seen.
+func asSeen(list []action.ToolReview, t api.SeenTool) error {
+	i := slices.IndexFunc(list, func(r action.ToolReview) bool { return r.Tool == t.Tool && r.Current != nil })
+	if i < 0 {
+		return &action.Error{Kind: action.ErrNotFound, Code: "tool_not_found", Field: "/tools", Message: fmt.Sprintf("The connector lists no tool %q; look at its list again.", render.Plain(t.Tool))}
+	}
+	if list[i].Current.ToolHashes != (action.ToolHashes{Behaviour: t.Behaviour, Text: t.Text}) {
+		return &action.Error{Kind: action.ErrConflict, Code: "tool_changed", Field: "/tools", Message: fmt.Sprintf("The tool %q is not as you saw it; look again before you decide about it.", render.Plain(t.Tool))}
+	}
+	return nil
+}
+
+func (s *handlers) presetRoutes() {
+	dashboard.Handle(s.Server, api.ListPresets, func(context.Context, *dashboard.Principal, *api.None) (api.List[api.Preset], error) {
+		return view.ListOf(s.Presets), nil
+	})
+}
+
+// fill gives a connector what its preset says.
+func (s *handlers) fill(c *action.Connector, from api.FromPreset) error {
+	if from.Preset == "" {
+		if from.Variant != "" {
+			return dashboard.Invalid("/variant", "A variant is one of a preset; name the preset too.")
+		}
+		return nil
+	}
+	i := slices.IndexFunc(s.Presets, func(p api.Preset) bool { return p.Name == from.Preset })
+	if i < 0 {
+		return dashboard.Invalid("/preset", fmt.Sprintf("There is no preset %q; GET /api/v1/connectors/presets lists them.", render.Plain(from.Preset)))
+	}
+	p := s.Presets[i]
+	v, err := presetVariant(&p, from.Variant)
+	if err != nil {
+		return err
+	}
+	c.Preset, c.URL, c.Header, c.Prefix, c.PerAgent = p.Name, cmp.Or(v.URL, p.URL), p.Header, p.Prefix, p.PerAgent
+	c.Headers = map[string]string{}
+	maps.Copy(c.Headers, p.Headers)
+	maps.Copy(c.Headers, v.Headers)
+	return nil
+}
+
+// presetVariant returns the one of the name; empty: one that changes nothing.
+func presetVariant(p *api.Preset, name string) (api.PresetVariant, error) {
+	if name == "" {
+		return api.PresetVariant{}, nil
+	}
+	names := make([]string, len(p.Variants))
+	for i, v := range p.Variants {
+		if v.Name == name {
+			return v, nil
+		}
+		names[i] = v.Name
+	}
+	has := "leave it out, it has none"
+	if len(names) > 0 {
+		has = "it has " + strings.Join(names, ", ")
+	}
+	return api.PresetVariant{}, dashboard.Invalid("/variant", fmt.Sprintf("The preset %s has no variant %q; %s.", p.Name, render.Plain(name), has))
+}

@@ -1,0 +1,184 @@
+package routes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/ingest/event"
+)
+
+// InvocationEvent is the data of an invocation event.
+type InvocationEvent struct {
+	ID      string        `json:"id"`
+	Status  action.Status `json:"status"`
+	Session string        `json:"session_id"`
+	Source  string        `json:"source_id,omitempty"`
+	Action  string        `json:"action,omitempty"`
+}
+
+// RunEvent is the data of a run's event.
+type RunEvent struct {
+	ID     string          `json:"id"`
+	Status event.RunStatus `json:"status"`
+}
+
+func (s *handlers) eventRoutes() {
+	dashboard.HandleStream(s.Server, api.StreamEvents, func(_ context.Context, p *dashboard.Principal, _ *api.None) (*dashboard.StreamResponse, error) {
+		return &dashboard.StreamResponse{Body: func(hc huma.Context) {
+			r, w := humago.Unwrap(hc)
+			st := &stream{server: s, r: r, w: w, out: http.NewResponseController(w), principal: p, hints: make(chan action.Hint, dashboard.EventBuffer)}
+			st.run()
+		}}, nil
+	})
+	op := s.API.OpenAPI().Paths["/api/v1/events"].Get
+	op.Responses["200"] = &huma.Response{
+		Description: "A stream of events",
+		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
+	}
+}
+
+// stream is one listener.
+type stream struct {
+	server    *handlers
+	r         *http.Request
+	w         http.ResponseWriter
+	out       *http.ResponseController
+	principal *dashboard.Principal
+	hints     chan action.Hint
+	lost      atomic.Bool // a hint found the buffer full
+}
+
+// run sends until the client leaves, its credential ends, or the server
+// closes.
+func (st *stream) run() {
+	cancel := st.server.Hints.Subscribe(st.take)
+	defer cancel()
+	st.w.Header().Set("Content-Type", "text/event-stream")
+	st.w.Header().Set("X-Accel-Buffering", "no")
+	if !st.send("retry: 2000\nevent: ready\ndata: {}\n\n") {
+		return
+	}
+	tick := time.NewTicker(st.server.KeepAlive)
+	defer tick.Stop()
+	for st.next(tick.C) {
+	}
+}
+
+// take is called by the publisher and never blocks it.
+func (st *stream) take(h action.Hint) {
+	if !st.concerns(h) {
+		return
+	}
+	select {
+	case st.hints <- h:
+	default:
+		st.lost.Store(true)
+	}
+}
+
+// concerns keeps a listener to what it may see.
+func (st *stream) concerns(h action.Hint) bool {
+	if h.Organization != st.principal.Organization {
+		return false
+	}
+	own := st.principal.Session
+	switch h.Kind {
+	case action.HintSignal, action.HintResource: // of MCP sessions alone
+		return false
+	case action.HintRun, action.HintLogin: // of people
+		return own == nil
+	case action.HintCatalog, action.HintPolicy, action.HintReload:
+		return true
+	}
+	return own == nil || h.Session == own.ID
+}
+
+func (st *stream) next(tick <-chan time.Time) bool {
+	select {
+	case <-st.r.Context().Done():
+		return false
+	case <-st.server.Done():
+		return false
+	case <-tick:
+		return (st.alive() || st.leave()) && st.send(": keep-alive\n\n")
+	case h := <-st.hints:
+		if h.Kind == action.HintLogin {
+			return st.alive() || st.leave()
+		}
+		if st.lost.Swap(false) {
+			st.drain()
+			return st.send("event: reload\ndata: {}\n\n")
+		}
+		return st.send(st.format(h))
+	}
+}
+
+// drain forgets what is queued: after a reload it is news to nobody.
+func (st *stream) drain() {
+	for {
+		select {
+		case <-st.hints:
+		default:
+			return
+		}
+	}
+}
+
+// alive looks again whether the credential is good, so that a stream does not
+// outlive it.
+func (st *stream) alive() bool {
+	_, err := st.server.Identify(st.r)
+	return err == nil
+}
+
+// leave tells a listener that its credential is over, and ends the stream.
+func (st *stream) leave() bool {
+	st.send("event: ended\ndata: {}\n\n")
+	return false
+}
+
+func (st *stream) format(h action.Hint) string {
+	var data any = struct{}{}
+	switch h.Kind {
+	case action.HintInvocation:
+		data = st.describe(h)
+	case action.HintRun:
+		data = RunEvent{ID: h.Run, Status: event.RunStatus(h.Status)}
+	case action.HintSession:
+		data = map[string]string{"session_id": h.Session}
+	}
+	text, _ := json.Marshal(data) // strings alone: cannot fail
+	return fmt.Sprintf("event: %s\ndata: %s\n\n", h.Kind, text)
+}
+
+func (st *stream) describe(h action.Hint) InvocationEvent {
+	e := InvocationEvent{ID: h.Invocation, Status: h.Status, Session: h.Session}
+	inv, err := st.server.Calls.Invocation(st.r.Context(), h.Organization, h.Invocation)
+	if err != nil {
+		return e // the row may not be written yet; the hint says enough
+	}
+	e.Source, e.Action, e.Session = inv.Source, inv.Action, inv.Session
+	e.Status = cmp.Or(e.Status, inv.Status)
+	return e
+}
+
+// send writes one piece within ten seconds: a client that does not read holds
+// nothing up.
+func (st *stream) send(text string) bool {
+	_ = st.out.SetWriteDeadline(time.Now().Add(10 * time.Second)) // not every writer has deadlines
+	if _, err := st.w.Write([]byte(text)); err != nil {
+		return false
+	}
+	return st.out.Flush() == nil
+}

@@ -1,0 +1,267 @@
+package routes
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sallyport/action"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+)
+
+// export writes rows as they are read, in constant memory. What goes wrong
+// before anything was sent is answered like any other error; afterwards the
+// answer is cut off, so that nobody takes a part of it for the whole.
+type export struct {
+	server *handlers
+	r      *http.Request
+	w      http.ResponseWriter
+	csv    bool
+	name   string // of the file, without its ending
+	begun  bool   // something was sent
+	gone   error  // the client took no more
+}
+
+const (
+	exportBuffer = 32 << 10
+	exportStall  = 30 * time.Second // that a client may take for a buffer
+)
+
+// columns are how a row looks in CSV.
+type columns[T any] struct {
+	names []string
+	cells func(T) []string
+}
+
+// exportRows sends what each yields.
+func exportRows[T any](ctx context.Context, x *export, t columns[T], each func(ctx context.Context, yield func(T) error) error) {
+	ctx, stop := x.server.UntilClosing(ctx)
+	defer stop()
+	out := bufio.NewWriterSize(x, exportBuffer)
+	write := func(v T) error { return dashboard.EncodeJSON(out, v) }
+	finish := out.Flush
+	if x.csv {
+		table := csv.NewWriter(out) // with UseCRLF it would change the line breaks within cells
+		_ = table.Write(t.names)
+		write = func(v T) error { return table.Write(harmless(t.cells(v))) }
+		finish = func() error { table.Flush(); return errors.Join(table.Error(), out.Flush()) }
+	}
+	err := each(ctx, write)
+	if err != nil && ctx.Err() != nil {
+		err = action.Errorf(action.ErrNotReady, "shutting_down", "This instance is shutting down; ask for the export again.")
+	}
+	switch {
+	case x.gone != nil || x.r.Context().Err() != nil:
+		return
+	case err == nil:
+		x.start() // of an empty one, too
+		_ = finish()
+	case !x.begun:
+		x.server.Fail(x.w, x.r, err)
+		return
+	default:
+		x.broken(out, finish, err)
+	}
+	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Time{}) // the connection may be used again
+}
+
+// broken ends what was begun so that it shows: JSON Lines with a last line
+// that says why, and either with a connection that breaks.
+func (x *export) broken(out *bufio.Writer, finish func() error, err error) {
+	problem := x.server.Problem(x.r.Context(), err)
+	if finish() == nil && !x.csv {
+		_ = dashboard.EncodeJSON(out, map[string]any{"error": problem})
+		_ = out.Flush()
+	}
+	_ = http.NewResponseController(x.w).Flush()
+	panic(http.ErrAbortHandler) // which net/http knows: it closes the connection
+}
+
+// Write sends a buffer. A client that does not read holds no rows open.
+func (x *export) Write(b []byte) (int, error) {
+	x.start()
+	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(exportStall)) // not every writer has deadlines
+	n, err := x.w.Write(b)
+	if err != nil {
+		x.gone = err
+	}
+	return n, err
+}
+
+func (x *export) start() {
+	if x.begun {
+		return
+	}
+	x.begun = true
+	kind, ending := "application/jsonl", ".jsonl"
+	if x.csv {
+		kind, ending = "text/csv; charset=utf-8; header=present", ".csv"
+	}
+	x.w.Header().Set("Content-Type", kind)
+	x.w.Header().Set("Content-Disposition", `attachment; filename="`+x.name+ending+`"`)
+}
+
+// harmless keeps spreadsheets from running what others wrote: what they would
+// take for a formula becomes text. White space and unseen characters before
+// it do not keep them from it.
+func harmless(cells []string) []string {
+	for i, cell := range cells {
+		bare := strings.TrimLeftFunc(cell, func(r rune) bool { return r == ' ' || render.IsInvisible(r) })
+		first, _ := utf8.DecodeRuneInString(bare)
+		if strings.HasPrefix(cell, "\t") || strings.HasPrefix(cell, "\r") || bare != "" && strings.ContainsRune("=+-@＝＋－＠", first) {
+			cells[i] = "'" + cell
+		}
+	}
+	return cells
+}
+
+// callLayout is the order of the columns of calls in CSV, where scripts find them by
+// position. Further fields of a call follow it.
+const callLayout = `id created_at session_id source_id source_name action risk mode mode_source status summary params
+  params_hash tool_hash result result_summary error_code error_message denied_reason denied_note
+  approved_by approved_at grant_id integration_id executor started_at completed_at duration_ms
+  session_created_by group task automation_id decision`
+
+// callsWithout are the fields of a call that CSV leaves out.
+const callsWithout = "organization_id expires_at approval_url"
+
+// invocationColumns are what CSV tells of a call; JSON Lines tells all.
+func invocationColumns() columns[exportedCall] {
+	fields := csvFields(reflect.TypeFor[exportedCall](), "", nil)
+	names := strings.Fields(callLayout)
+	for _, f := range fields {
+		if !slices.Contains(names, f.name) && !slices.Contains(strings.Fields(callsWithout), f.name) {
+			names = append(names, f.name)
+		}
+	}
+	index := make([][]int, len(names))
+	for i, name := range names {
+		index[i] = fields[slices.IndexFunc(fields, func(f csvField) bool { return f.name == name })].index
+	}
+	return columns[exportedCall]{names: names, cells: func(call exportedCall) []string {
+		v, cells := reflect.ValueOf(call), make([]string, len(names))
+		for i := range index {
+			if field, err := v.FieldByIndexErr(index[i]); err == nil { // otherwise it did not fail, and has no error
+				cells[i] = csvCell(field)
+			}
+		}
+		return cells
+	}}
+}
+
+// csvField is a column of CSV and the field that it shows.
+type csvField struct {
+	name  string
+	index []int
+}
+
+// csvFields are the fields of a struct under their JSON names; those of a struct within
+// it have its name before theirs.
+func csvFields(t reflect.Type, prefix string, within []int) (all []csvField) {
+	for i := range t.NumField() {
+		f, index := t.Field(i), append(slices.Clone(within), i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+			all = append(all, csvFields(f.Type, prefix, index)...)
+		case name == "-":
+		case f.Type == reflect.TypeFor[*action.Failure]():
+			all = append(all, csvFields(f.Type.Elem(), prefix+name+"_", index)...)
+		default:
+			all = append(all, csvField{prefix + name, index})
+		}
+	}
+	return all
+}
+
+func csvCell(v reflect.Value) string {
+	switch value := v.Interface().(type) {
+	case time.Time, *time.Time:
+		return precise(value)
+	case *int64:
+		return number(value)
+	case json.RawMessage:
+		return string(value)
+	case []action.Step:
+		return steps(value)
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func policyColumns() columns[action.PolicyEvent] {
+	return columns[action.PolicyEvent]{
+		names: []string{"id", "at", "by", "kind", "subject", "before", "after"},
+		cells: func(e action.PolicyEvent) []string {
+			return []string{e.ID, precise(e.At), e.By, e.Kind, e.Subject, string(e.Before), string(e.After)}
+		},
+	}
+}
+
+// precise writes a time with all that is known of it.
+func precise(t any) string { return render.FormatTime(t, time.RFC3339Nano) }
+
+// exportedCall is a call with what is known of the session that made it.
+type exportedCall struct {
+	action.Invocation
+	CreatedBy  string `json:"session_created_by,omitempty"`
+	Group      string `json:"group,omitempty"`
+	Task       string `json:"task,omitempty"`
+	Automation string `json:"automation_id,omitempty"`
+}
+
+// callers looks sessions up, and remembers them for one export.
+type callers struct {
+	server *handlers
+	known  map[string]action.Session
+}
+
+// maxCallers bounds the memory of an export; past it, it starts anew.
+const maxCallers = 1000
+
+// of returns a call with its session's facts; without, when the session is no
+// more.
+func (c *callers) of(ctx context.Context, inv action.Invocation) (exportedCall, error) {
+	s, ok := c.known[inv.Session]
+	if !ok {
+		var err error
+		if s, err = c.server.Session(ctx, inv.Organization, inv.Session); err != nil && !errors.Is(err, action.ErrNotFound) {
+			return exportedCall{}, err
+		}
+		if len(c.known) >= maxCallers {
+			clear(c.known)
+		}
+		c.known[inv.Session] = s
+	}
+	return exportedCall{inv, s.CreatedBy, s.Group, s.Task, s.Automation}, nil
+}
+
+// exportCalls hands over calls as they are exported.
+func (s *handlers) exportCalls(ctx context.Context, f action.InvocationFilter, yield func(exportedCall) error) error {
+	from := callers{s, map[string]action.Session{}}
+	return s.Calls.Export(ctx, f, func(inv action.Invocation) error {
+		call, err := from.of(ctx, inv)
+		if err != nil {
+			return err
+		}
+		return yield(call)
+	})
+}
+
+// steps writes how a call was decided into a cell.
+func steps(list []action.Step) string {
+	if len(list) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(list) // plain strings always encode
+	return string(text)
+}

@@ -1,0 +1,304 @@
+package routes
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/view"
+)
+
+// grantViewCovering is a grant as p may see it in the list of what covers a session.
+func grantViewCovering(v api.GrantView, p *dashboard.Principal) api.CoveringGrant {
+	c := api.CoveringGrant{GrantView: v}
+	if v.MaxCalls != nil {
+		left := *v.MaxCalls - v.UsedCalls
+		c.CallsLeft = &left
+	}
+	if p.Session == nil || v.Session != "" {
+		c.UsedCalls, c.CreatedBy, c.CreatedAt = &v.UsedCalls, v.CreatedBy, &v.CreatedAt
+		return c
+	}
+	c.Pinned = slices.Sorted(maps.Keys(v.Pins))
+	c.Grant = action.Grant{ID: v.ID, Organization: v.Organization, Terms: v.Terms}
+	c.Pins, c.MaxCalls = nil, nil
+	return c
+}
+
+func scopeNameScope(w api.ScopeName) action.GrantScope {
+	switch w {
+	case "org":
+		return action.ScopeOrganization
+	case "":
+		return action.ScopeSession
+	}
+	return action.GrantScope(w)
+}
+
+func (s *handlers) grantRoutes() {
+	s.grantReads()
+	dashboard.Handle(s.Server, api.CreateGrant, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewGrant]) (api.GrantView, error) {
+		g, err := s.makeGrant(ctx, p, in.Body)
+		if err != nil {
+			return api.GrantView{}, err
+		}
+		return s.viewGrant(ctx, g)
+	})
+	dashboard.Handle(s.Server, api.RevokeGrant, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.GrantView, error) {
+		g, err := s.Policy.RevokeGrant(ctx, p.Organization, in.ID, p.By())
+		if err != nil {
+			return api.GrantView{}, err
+		}
+		s.changed(ctx, p, "grant revoked", "grant", g.ID)
+		return s.viewGrant(ctx, g)
+	})
+}
+
+func (s *handlers) grantReads() {
+	dashboard.Handle(s.Server, api.ListGrants, func(ctx context.Context, p *dashboard.Principal, in *api.ListGrantsInput) (api.List[api.GrantView], error) {
+		return s.listGrants(ctx, view.GrantFilter(p, in))
+	})
+	dashboard.Handle(s.Server, api.GetGrant, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.GrantView, error) {
+		g, err := s.Policy.Grant(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.GrantView{}, err
+		}
+		return s.viewGrant(ctx, g)
+	})
+	dashboard.Handle(s.Server, api.ListSessionGrants, func(ctx context.Context, p *dashboard.Principal, in *api.ListSessionGrantsInput) (api.List[api.CoveringGrant], error) {
+		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
+			return api.List[api.CoveringGrant]{}, err
+		}
+		page, all, err := s.Grants(ctx, action.GrantFilter{Organization: p.Organization, Session: in.Session, Covering: true, Usable: true, Limit: in.Limit, Cursor: in.Cursor})
+		return view.PageOf(page, func(g action.Grant) api.CoveringGrant {
+			return grantViewCovering(api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}, p)
+		}), err
+	})
+}
+
+func (s *handlers) listGrants(ctx context.Context, f action.GrantFilter) (api.List[api.GrantView], error) {
+	page, all, err := s.Grants(ctx, f)
+	return view.PageOf(page, func(g action.Grant) api.GrantView {
+		return api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}
+	}), err
+}
+
+func (s *handlers) viewGrant(ctx context.Context, g action.Grant) (api.GrantView, error) {
+	all, err := s.Sources.ListConnectors(ctx, g.Organization)
+	return api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}, err
+}
+
+// terms reads what a grant is to cover, and leaves the rest of the checks to
+// the Gate.
+func (s *handlers) terms(ctx context.Context, organization string, n api.NewTerms) (action.Terms, error) {
+	t := action.Terms{Scope: scopeNameScope(n.Scope), Action: n.Action, Any: n.Any, Pins: n.Pins, MaxCalls: n.MaxCalls}
+	var err error
+	if t.ExpiresAt, err = lifetimeUntil(n.Lifetime, s.Now()); err != nil || n.Source == "" {
+		return t, err
+	}
+	t.Source, _, err = s.Source(ctx, organization, n.Source)
+	return t, view.AtField(err, "/source")
+}
+
+// makeGrant leaves to the rows whether the session is one that this person may
+// decide for.
+func (s *handlers) makeGrant(ctx context.Context, p *dashboard.Principal, n api.NewGrant) (action.Grant, error) {
+	t, err := s.terms(ctx, p.Organization, n.NewTerms)
+	if err != nil {
+		return action.Grant{}, err
+	}
+	g := action.Grant{Organization: p.Organization, Session: n.Session, Terms: t, CreatedBy: p.By()}
+	if g.ToolHash, err = s.Gate.Terms(ctx, p.Organization, &g.Terms, n.Unreviewed); err != nil {
+		return g, err
+	}
+	if g, err = s.Policy.CreateGrant(ctx, g); err != nil {
+		return g, err
+	}
+	s.granted(ctx, p, &g)
+	return g, nil
+}
+
+func (s *handlers) granted(ctx context.Context, p *dashboard.Principal, g *action.Grant) {
+	s.changed(ctx, p, "grant made", "grant", g.ID, "scope", g.Scope, "source", g.Source, "action", g.Action, "invocation", g.Invocation, "request", g.Request)
+}
+
+const maxLifetime = 10 * 365 * 24 * time.Hour
+
+// lifetimeUntil returns when it ends; nil for never.
+func lifetimeUntil(l api.Lifetime, now time.Time) (*time.Time, error) {
+	if l.ExpiresIn == "" {
+		if l.ExpiresAt != nil && !now.Before(*l.ExpiresAt) {
+			return nil, dashboard.Invalid("/expires_at", "expires_at must be in the future; leave it out for never.")
+		}
+		return l.ExpiresAt, nil
+	}
+	if l.ExpiresAt != nil {
+		return nil, dashboard.Invalid("/expires_in", "Send expires_at or expires_in, not both.")
+	}
+	d, err := time.ParseDuration(l.ExpiresIn)
+	if err != nil || d <= 0 || d > maxLifetime {
+		return nil, dashboard.Invalid("/expires_in", "expires_in must be a duration above zero and up to 87600h, such as 90m or 24h.")
+	}
+	at := now.Add(d)
+	return &at, nil
+}
+
+// under puts the field of an error below another one, as in /grant/scope.
+func under(err error, field string) error {
+	e := action.Public(err)
+	if e.Field == "" || e.Kind == nil {
+		return err
+	}
+	return view.AtField(err, field+e.Field)
+}
+
+func (s *handlers) requestRoutes() {
+	dashboard.Handle(s.Server, api.RequestGrant, func(ctx context.Context, p *dashboard.Principal, in *api.InSessionWith[api.NewRequest]) (api.RequestView, error) {
+		n := in.Body
+		t, err := s.terms(ctx, p.Organization, api.NewTerms{
+			Scope: n.Scope, Source: n.Source, Action: n.Action, Any: n.Any, Pins: n.Pins, MaxCalls: n.MaxCalls, Lifetime: api.Lifetime{ExpiresIn: n.ExpiresIn},
+		})
+		if err != nil {
+			return api.RequestView{}, err
+		}
+		if err := s.worthAsking(ctx, p.Session, &t); err != nil {
+			return api.RequestView{}, err
+		}
+		r, err := s.RequestGrant(ctx, p.Session, t, n.Reason)
+		if err != nil {
+			return api.RequestView{}, err
+		}
+		return s.viewRequest(ctx, r)
+	})
+	dashboard.Handle(s.Server, api.ListGrantRequests, func(ctx context.Context, p *dashboard.Principal, in *api.ListGrantRequestsInput) (api.List[api.RequestView], error) {
+		all, err := s.Sources.ListConnectors(ctx, p.Organization)
+		if err != nil {
+			return api.List[api.RequestView]{}, err
+		}
+		page, err := s.Policy.ListGrantRequests(ctx, action.RequestFilter{
+			Organization: p.Organization, Session: in.Session, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor,
+		})
+		return view.PageOf(page, func(r action.GrantRequest) api.RequestView {
+			return api.RequestView{GrantRequest: r, Name: view.SourceName(r.Terms.Source, all)}
+		}), err
+	})
+	dashboard.Handle(s.Server, api.GetGrantRequest, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.RequestView, error) {
+		r, err := s.Policy.GrantRequest(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.RequestView{}, err
+		}
+		return s.viewRequest(ctx, r)
+	})
+	s.requestVerdicts("/api/v1/grant-requests/{id}")
+}
+
+// worthAsking refuses a wish for one action that a person need not decide about:
+// his attention is short.
+func (s *handlers) worthAsking(ctx context.Context, session *action.Session, t *action.Terms) error {
+	if t.Any {
+		return nil
+	}
+	e, err := s.Gate.Explain(ctx, session, t.Source, t.Action, nil)
+	if err != nil {
+		return s.suggested(ctx, session, t.Source, t.Action, err)
+	}
+	switch e.Decision.Mode {
+	case action.ModeAllow:
+		return action.NewError("already_allowed")
+	case action.ModeDeny:
+		return action.Errorf(action.ErrForbidden, "denied", "Policy denies this action: %s A grant lifts no denial.", e.Decision.Why())
+	case action.ModeRequireApproval:
+	}
+	return nil
+}
+
+func (s *handlers) requestVerdicts(path string) {
+	dashboard.Handle(s.Server, api.ApproveGrantRequest, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Narrowing]) (api.RequestOutcome, error) {
+		return s.approveRequest(ctx, p, in.ID, in.Body)
+	})
+	dashboard.Handle(s.Server, api.DenyGrantRequest, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Refusal]) (api.RequestOutcome, error) {
+		v := action.RequestVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
+		if in.Body != nil {
+			v.Note = in.Body.Reason
+		}
+		r, err := s.Policy.DenyRequest(ctx, v)
+		if err != nil {
+			return api.RequestOutcome{}, err
+		}
+		s.changed(ctx, p, "grant refused", "request", r.ID)
+		view, err := s.viewRequest(ctx, r)
+		return api.RequestOutcome{Request: view}, err
+	})
+}
+
+func (s *handlers) approveRequest(ctx context.Context, p *dashboard.Principal, id string, n *api.Narrowing) (api.RequestOutcome, error) {
+	v := action.RequestVerdict{Organization: p.Organization, ID: id, By: p.By()}
+	r, err := s.Policy.GrantRequest(ctx, p.Organization, id)
+	if err != nil {
+		return api.RequestOutcome{}, err
+	}
+	terms := r.Terms
+	if n != nil {
+		if err := s.narrow(&terms, n); err != nil {
+			return api.RequestOutcome{}, err
+		}
+		v.Terms = &terms
+	}
+	if r.Status == action.RequestPending { // of any other, the rows say why not
+		if _, err := s.Gate.Terms(ctx, p.Organization, &terms, false); err != nil {
+			return api.RequestOutcome{}, ofRequest(err)
+		}
+	}
+	r, g, err := s.Policy.ApproveRequest(ctx, v)
+	if err != nil {
+		return api.RequestOutcome{}, err
+	}
+	s.granted(ctx, p, &g)
+	view, err := s.viewRequest(ctx, r)
+	return api.RequestOutcome{Request: view, Grant: &api.GrantView{Grant: g, Name: view.Name}}, err
+}
+
+// ofRequest says of a tool that nobody looked at what helps with a request:
+// what was asked is for the tool as it was then.
+func ofRequest(err error) error {
+	if action.Public(err).Code != "tool_unreviewed" {
+		return err
+	}
+	return action.Errorf(action.ErrConflict, "tool_unreviewed",
+		"The tool is not as it was reviewed, so nothing is granted as it was asked. Review the tool first; or make a grant of your own, with unreviewed, for the tool as it is now.")
+}
+
+func (s *handlers) viewRequest(ctx context.Context, r action.GrantRequest) (api.RequestView, error) {
+	all, err := s.Sources.ListConnectors(ctx, r.Organization)
+	return api.RequestView{GrantRequest: r, Name: view.SourceName(r.Terms.Source, all)}, err
+}
+
+// narrow applies what a person says to what was asked. Whether that is
+// narrower is told where the request is decided.
+func (s *handlers) narrow(t *action.Terms, n *api.Narrowing) error {
+	until, err := lifetimeUntil(n.Lifetime, s.Now())
+	if err != nil {
+		return err
+	}
+	if until != nil {
+		t.ExpiresAt = until
+	}
+	if n.Scope != "" {
+		t.Scope = scopeNameScope(n.Scope)
+	}
+	if n.MaxCalls != nil {
+		t.MaxCalls = n.MaxCalls
+	}
+	pins := maps.Clone(t.Pins)
+	if pins == nil {
+		pins = map[string]json.RawMessage{}
+	}
+	maps.Copy(pins, n.Pins)
+	t.Pins = pins
+	return nil
+}

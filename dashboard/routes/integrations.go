@@ -1,0 +1,383 @@
+package routes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
+	"sallyport/internal/guard"
+)
+
+// MetadataQuery is the query of a metadata route, whose parameters are the
+// provider's own.
+type MetadataQuery struct {
+	api.ByID
+	query url.Values
+}
+
+// Resolve keeps the whole query, which no description can list.
+func (q *MetadataQuery) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	q.query = u.Query()
+	return nil
+}
+
+func (s *handlers) integrationRoutes() {
+	s.integrationReads()
+	s.integrationChanges()
+	s.connectRoutes()
+	s.providerAppRoutes()
+	s.bindingRoutes()
+}
+
+func (s *handlers) integrationReads() {
+	dashboard.Handle(s.Server, api.ListProviders, func(context.Context, *dashboard.Principal, *api.None) (api.List[api.Provider], error) {
+		return view.ListOf(s.Providers), nil
+	})
+	dashboard.Handle(s.Server, api.ListIntegrations, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.IntegrationView], error) {
+		views, err := s.Integrations(ctx, p)
+		return view.ListOf(views), err
+	})
+	dashboard.Handle(s.Server, api.GetIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.IntegrationView, error) {
+		i, err := s.Sources.Integration(ctx, p.Organization, in.ID, p.Viewer())
+		return s.ViewIntegration(i), err
+	})
+	dashboard.HandleRaw(s.Server, api.GetIntegrationMetadata, func(ctx context.Context, p *dashboard.Principal, in *MetadataQuery) (json.RawMessage, error) {
+		i, err := s.managed(ctx, p, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		data, err := s.Connections.Metadata(ctx, i, in.query)
+		return data, inQuery(err)
+	})
+}
+
+func (s *handlers) integrationChanges() {
+	dashboard.HandleCoded(s.Server, api.CreateIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewIntegration]) (*dashboard.StatusResponse[api.IntegrationView], error) {
+		return s.connect(ctx, p, in.Body)
+	})
+	dashboard.Handle(s.Server, api.UpdateIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.IntegrationChange]) (api.IntegrationView, error) {
+		i, err := s.changeIntegration(ctx, p, in.ID, in.Body)
+		return s.ViewIntegration(i), err
+	})
+	dashboard.Handle(s.Server, api.CheckIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.IntegrationView, error) {
+		i, err := s.checkIntegration(ctx, p, in.ID)
+		return s.ViewIntegration(i), err
+	})
+	dashboard.Handle(s.Server, api.DeleteIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.Disconnected, error) {
+		revoked, err := s.disconnect(ctx, p, in.ID)
+		return api.Disconnected{Revoked: revoked}, err
+	})
+}
+
+// inQuery says of what is wrong with a query that it is no field of a body.
+func inQuery(err error) error {
+	e := action.Public(err)
+	if e.Kind == nil || e.Field == "" {
+		return err
+	}
+	return view.AtField(err, "/query"+e.Field)
+}
+
+// providerNeed returns the provider's way to connect of a kind; empty: the first of
+// those that may be. Nil: there is none.
+func providerNeed(p *api.Provider, kind action.IntegrationKind, may ...action.IntegrationKind) *api.ProviderNeed {
+	i := slices.IndexFunc(p.Needs, func(n api.ProviderNeed) bool {
+		return slices.Contains(may, n.Kind) && (kind == "" || n.Kind == kind)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &p.Needs[i]
+}
+
+// managed returns an integration that the person may change.
+func (s *handlers) managed(ctx context.Context, p *dashboard.Principal, id string) (action.Integration, error) {
+	in, err := s.Sources.Integration(ctx, p.Organization, id, p.Viewer())
+	if err != nil {
+		return in, err
+	}
+	return in, view.Manages(p, &in)
+}
+
+// connect makes an integration of a credential.
+func (s *handlers) connect(ctx context.Context, p *dashboard.Principal, n api.NewIntegration) (*dashboard.StatusResponse[api.IntegrationView], error) {
+	w, err := s.wanted(ctx, p, n.Connecting, n.Secret, action.KindAPIKey, action.KindBotToken, action.KindNone)
+	if err != nil {
+		return nil, err
+	}
+	before, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
+	if err != nil {
+		return nil, err
+	}
+	in, err := s.Connections.Connect(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	s.integrationChanged(ctx, p, "integration connected", &in)
+	out := &dashboard.StatusResponse[api.IntegrationView]{Status: http.StatusCreated, Body: s.ViewIntegration(in)}
+	if slices.ContainsFunc(before, func(o action.Integration) bool { return o.ID == in.ID }) {
+		out.Status = http.StatusOK
+	}
+	return out, nil
+}
+
+// wanted checks what is said of a new connection, as far as this is known
+// without the service.
+func (s *handlers) wanted(ctx context.Context, p *dashboard.Principal, c api.Connecting, secret string, kinds ...action.IntegrationKind) (action.Wanted, error) {
+	w := action.Wanted{
+		Organization: p.Organization, Provider: c.Provider, Broker: c.Broker, Name: strings.TrimSpace(c.Name), Own: c.Own,
+		Visibility: c.Visibility, BaseURL: c.BaseURL, Settings: settled(c.Settings), TimeoutSeconds: c.Timeout, By: p.By(), Login: p.CredentialID, Secret: secret,
+	}
+	provider := s.Provider(c.Provider)
+	if provider == nil {
+		return w, dashboard.Invalid("/provider", fmt.Sprintf("There is no provider %q; there is %s.", render.Plain(c.Provider), s.providerIDs()))
+	}
+	need := providerNeed(provider, c.Kind, kinds...)
+	if need == nil {
+		return w, providerOtherwise(provider, c.Kind, kinds)
+	}
+	w.Kind = need.Kind
+	switch {
+	case p.Lesser && (c.Own || c.Visibility == action.VisiblePrivate || !p.Role.Decides()):
+		return w, errLesserKey()
+	case !c.Own && !p.Role.Decides():
+		return w, action.Errorf(action.ErrForbidden, "role_required",
+			"A member connects only in their own name: set `own`, or ask an owner or admin to connect it for the organization.").WithField("/own")
+	case c.Own && !need.Users:
+		return w, dashboard.Invalid("/own", fmt.Sprintf("%s is not connected this way in a person's own name; leave `own` out.", provider.Title))
+	}
+	if err := w.Check(); err != nil {
+		return w, err
+	}
+	if err := s.checkName(w.Name, w.Provider); err != nil {
+		return w, err
+	}
+	if err := checkBaseURL(w.BaseURL); err != nil {
+		return w, err
+	}
+	if err := checkSettings(provider, w.Settings); err != nil {
+		return w, err
+	}
+	return w, s.checkPlace(ctx, p, &w)
+}
+
+// errLesserKey is for what a key of a lesser role does not do for its person.
+func errLesserKey() error {
+	return action.Errorf(action.ErrForbidden, "role_required",
+		"This API key has a lesser role than whoever made it, so that it connects nothing in that person's name or for that person alone; do it in the page, or with a key of the person's own role.")
+}
+
+// checkPlace lets a member lead the gateway only to where the organization
+// itself connects to: an operator may have opened what he could not reach.
+func (s *handlers) checkPlace(ctx context.Context, p *dashboard.Principal, w *action.Wanted) error {
+	if w.BaseURL == "" || p.Role.Decides() {
+		return nil
+	}
+	shared, err := s.Sources.ListIntegrations(ctx, p.Organization, "")
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(shared, func(in action.Integration) bool { return in.Provider == w.Provider && in.BaseURL == w.BaseURL }) {
+		return nil
+	}
+	return action.Errorf(action.ErrForbidden, "role_required",
+		"A member connects to the provider's own address, or to one that an integration of the organization has; leave base_url out, or ask an owner or admin to connect the organization there first.").WithField("/base_url")
+}
+
+// providerOtherwise says how a provider is connected instead.
+func providerOtherwise(p *api.Provider, kind action.IntegrationKind, may []action.IntegrationKind) error {
+	var here, there []string
+	for _, n := range p.Needs {
+		if slices.Contains(may, n.Kind) {
+			here = append(here, string(n.Kind))
+		} else {
+			there = append(there, string(n.Kind))
+		}
+	}
+	route := "/api/v1/integrations/connect"
+	if slices.Contains(may, action.KindOAuth2) {
+		route = "/api/v1/integrations"
+	}
+	if slices.Contains(there, string(kind)) || len(here) == 0 {
+		return dashboard.Invalid("/kind", fmt.Sprintf("%s is connected so elsewhere: POST %s takes kind %s.", p.Title, route, strings.Join(there, ", ")))
+	}
+	return dashboard.Invalid("/kind", fmt.Sprintf("%s is not connected so; kind may be %s.", p.Title, strings.Join(here, ", ")))
+}
+
+func (s *handlers) providerIDs() string {
+	ids := make([]string, len(s.Providers))
+	for i, p := range s.Providers {
+		ids[i] = p.ID
+	}
+	return cmp.Or(strings.Join(ids, ", "), "none")
+}
+
+// plainName reports whether nothing in a name hides or poses.
+func plainName(name string) bool {
+	all := render.Escape(name)
+	return len(all) == 1 && all[0].Class == ""
+}
+
+// checkName refuses names of an integration of a provider that hide something,
+// or that stand for something else where sessions are bound.
+func (s *handlers) checkName(name, provider string) error {
+	low := strings.ToLower(name)
+	switch {
+	case name == "":
+		return nil
+	case !plainName(name):
+		return dashboard.Invalid("/name", "name must be plain text.")
+	case low == action.AllConnections, low != provider && s.Provider(low) != nil,
+		strings.HasPrefix(low, view.ModulePrefix), strings.HasPrefix(low, view.ConnectorPrefix):
+		return dashboard.Invalid("/name", fmt.Sprintf("The name %q stands for something else where sessions are bound; choose another.", name))
+	}
+	return nil
+}
+
+// checkBaseURL checks the URL of an API; empty is the provider's own.
+func checkBaseURL(text string) (err error) {
+	if text != "" {
+		_, err = guard.CheckBaseURL(text)
+	}
+	return err
+}
+
+func checkSettings(p *api.Provider, settings json.RawMessage) error {
+	if settings == nil || p == nil {
+		return nil
+	}
+	if settings[0] != '{' {
+		return dashboard.Invalid("/settings", "settings must be a JSON object that fits the provider's settings_schema.")
+	}
+	if p.CheckSettings == nil {
+		return nil
+	}
+	return p.CheckSettings(settings)
+}
+
+// settled is nil for settings that say nothing.
+func settled(settings json.RawMessage) json.RawMessage {
+	if text := strings.TrimSpace(string(settings)); text != "" && text != "null" {
+		return json.RawMessage(text)
+	}
+	return nil
+}
+
+func (s *handlers) changeIntegration(ctx context.Context, p *dashboard.Principal, id string, change api.IntegrationChange) (action.Integration, error) {
+	in, err := s.managed(ctx, p, id)
+	if err != nil {
+		return in, err
+	}
+	if err := s.checkChange(p, &in, &change); err != nil {
+		return in, err
+	}
+	if change.Secret != "" {
+		if err := s.renew(ctx, p, &in, change.Secret); err != nil {
+			return in, err
+		}
+	}
+	apply(&in, &change, "Settings")
+	set(&in.TimeoutSeconds, change.Timeout)
+	if settings := settled(change.Settings); settings != nil {
+		in.Settings = settings
+	}
+	if in, err = s.Sources.ChangeIntegration(ctx, in, p.By()); err != nil {
+		return in, err
+	}
+	s.integrationChanged(ctx, p, "integration changed", &in, "revision", in.Revision, "secret", change.Secret != "")
+	return in, nil
+}
+
+// checkChange refuses what would not be, before anything is changed.
+func (s *handlers) checkChange(p *dashboard.Principal, in *action.Integration, change *api.IntegrationChange) error {
+	if change.Visibility != nil && *change.Visibility != in.Visibility {
+		switch {
+		case in.User != "":
+			return dashboard.Invalid("/visibility", "A connection in somebody's own name stays private; connect another for the organization.")
+		case !p.Role.Decides():
+			return action.Errorf(action.ErrForbidden, "role_required", "Only owners and admins choose who sees an integration; ask one.")
+		case in.CreatedBy != p.Viewer():
+			return dashboard.Invalid("/visibility", "Private means to be seen by who made it alone, and that was somebody else; connect the account again as private.")
+		}
+	}
+	if change.Name != nil {
+		if *change.Name = strings.TrimSpace(*change.Name); *change.Name == "" {
+			return dashboard.Invalid("/name", "name must be plain text.")
+		}
+		if err := s.checkName(*change.Name, in.Provider); err != nil {
+			return err
+		}
+	}
+	if change.Secret != "" && in.Kind != action.KindAPIKey && in.Kind != action.KindBotToken {
+		return dashboard.Invalid("/secret", fmt.Sprintf("An integration of kind %s has no key to replace; connect the account again.", in.Kind))
+	}
+	if err := action.CheckCredential("/secret", change.Secret); err != nil {
+		return err
+	}
+	return checkSettings(s.Provider(in.Provider), settled(change.Settings))
+}
+
+// renew replaces the credential by another one of the same account.
+func (s *handlers) renew(ctx context.Context, p *dashboard.Principal, in *action.Integration, secret string) error {
+	next, err := s.Connections.Connect(ctx, action.Wanted{
+		Organization: in.Organization, Provider: in.Provider, Kind: in.Kind, Broker: in.Broker, Secret: secret, Name: in.Name,
+		Own: in.User != "", Visibility: in.Visibility, BaseURL: in.BaseURL, Settings: in.Settings, TimeoutSeconds: in.TimeoutSeconds,
+		Account: in.Account, By: p.By(), Login: p.CredentialID,
+	})
+	switch {
+	case errors.Is(err, action.ErrConflict):
+		return view.AtField(err, "/secret")
+	case err != nil:
+		return err
+	case next.ID != in.ID:
+		s.integrationChanged(ctx, p, "integration connected", &next)
+		return action.NewError("other_account").WithField("/secret")
+	}
+	*in = next
+	return nil
+}
+
+func (s *handlers) checkIntegration(ctx context.Context, p *dashboard.Principal, id string) (action.Integration, error) {
+	in, err := s.managed(ctx, p, id)
+	if err != nil {
+		return in, err
+	}
+	now, err := s.Connections.Check(ctx, in)
+	if err != nil {
+		return in, err
+	}
+	s.integrationChanged(ctx, p, "integration checked", &now, "status", now.Status)
+	return now, nil
+}
+
+func (s *handlers) disconnect(ctx context.Context, p *dashboard.Principal, id string) (revoked bool, err error) {
+	in, err := s.managed(ctx, p, id)
+	if err != nil {
+		return false, err
+	}
+	if revoked, err = s.Connections.Disconnect(ctx, in, p.By()); err != nil {
+		return revoked, err
+	}
+	s.integrationChanged(ctx, p, "integration disconnected", &in, "revoked", revoked)
+	return revoked, nil
+}
+
+// integrationChanged logs a change, and has everybody decide and list anew.
+func (s *handlers) integrationChanged(ctx context.Context, p *dashboard.Principal, what string, in *action.Integration, args ...any) {
+	s.changed(ctx, p, what, append([]any{"integration", in.ID, "provider", in.Provider}, args...)...)
+	s.Hint(action.HintCatalog, p.Organization, "")
+}

@@ -1,0 +1,259 @@
+package routes
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
+	"sallyport/ingest/event"
+)
+
+// undecided says why an invocation could not be decided; it looks whether
+// there is a grant request of that id, as both are in one inbox.
+func (s *handlers) undecided(ctx context.Context, p *dashboard.Principal, id string, err error) error {
+	if !errors.Is(err, action.ErrNotFound) {
+		return named(err, id)
+	}
+	if _, missing := s.Policy.GrantRequest(ctx, p.Organization, id); missing != nil {
+		return named(err, id)
+	}
+	return action.NewError("is_grant_request", render.Plain(id))
+}
+
+func (s *handlers) invocationRoutes() {
+	dashboard.Handle(s.Server, api.ListInvocations, func(ctx context.Context, p *dashboard.Principal, in *api.ListInvocationsInput) (api.InvocationList, error) {
+		return s.listInvocations(ctx, p, in.Sought, in.AskedBy, in.Paging)
+	})
+	dashboard.Handle(s.Server, api.GetInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.InvocationView, error) {
+		inv, err := s.Calls.Invocation(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.InvocationView{}, err
+		}
+		return s.view(ctx, p, inv)
+	})
+	dashboard.Handle(s.Server, api.GetInvocationParams, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.FullParams, error) {
+		return s.FullParams(ctx, p, in.ID)
+	})
+	dashboard.Handle(s.Server, api.ListInvocationEvents, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.List[action.Event], error) {
+		events, err := s.events(ctx, p.Organization, in.ID)
+		return view.ListOf(events), err
+	})
+	s.verdictRoutes("/api/v1/invocations/{id}")
+}
+
+// approvalVerdict is the decision that a body says; nil says no more than yes. Who
+// decided comes from the login.
+func approvalVerdict(a *api.Approval, session, id string, now time.Time) (action.Verdict, error) {
+	v := action.Verdict{Session: session, ID: id}
+	if a == nil {
+		return v, nil
+	}
+	v.ParamsHash, v.ToolHash = a.ParamsHash, a.ToolHash
+	grant := a.Grant
+	switch {
+	case grant != nil && a.Mode == "once":
+		return v, dashboard.Invalid("/mode", "An approval for once makes no grant; leave grant out, or send mode grant.")
+	case grant == nil && a.Mode == "grant":
+		grant = &api.ApprovalGrant{}
+	case grant == nil:
+		return v, nil
+	}
+	until, err := lifetimeUntil(grant.Lifetime, now)
+	if err != nil {
+		return v, under(err, "/grant")
+	}
+	v.Pin, v.Unreviewed = grant.Pin, grant.Unreviewed
+	v.Grant = &action.Grant{Terms: action.Terms{Scope: scopeNameScope(grant.Scope), Pins: grant.Pins, MaxCalls: grant.MaxCalls, ExpiresAt: until}}
+	return v, nil
+}
+
+// denialVerdict is the decision that a body says; nil says no more than no.
+func denialVerdict(d *api.Denial, session, id string) action.Verdict {
+	v := action.Verdict{Session: session, ID: id}
+	if d != nil {
+		v.Note, v.ParamsHash, v.ToolHash = d.Reason, d.ParamsHash, d.ToolHash
+	}
+	return v
+}
+
+// verdictRoutes adds approve and deny under an invocation's path; see
+// sessionVerdicts for those under a session's.
+func (s *handlers) verdictRoutes(path string) {
+	dashboard.Handle(s.Server, api.ApproveInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWaitWith[*api.Approval]) (api.Outcome, error) {
+		return s.approve(ctx, p, "", in.ID, in.Body, in.Wait)
+	})
+	dashboard.Handle(s.Server, api.DenyInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Denial]) (api.Outcome, error) {
+		return s.deny(ctx, p, denialVerdict(in.Body, "", in.ID))
+	})
+}
+
+// shown adds what a row does not hold: where a person decides.
+func (s *handlers) shown(inv action.Invocation) action.Invocation {
+	if inv.Status == action.StatusPending && inv.ApprovalURL == "" {
+		inv.ApprovalURL = s.PublicURL + "/invocations/" + inv.ID
+	}
+	return inv
+}
+
+// events returns the events of an invocation that the organization has.
+func (s *handlers) events(ctx context.Context, organization, id string) ([]action.Event, error) {
+	if _, err := s.Calls.Invocation(ctx, organization, id); err != nil {
+		return nil, err
+	}
+	return s.Calls.Events(ctx, organization, id)
+}
+
+func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session, id string, said *api.Approval, wait string) (api.Outcome, error) {
+	patience, err := parseWait(wait)
+	if err != nil {
+		return api.Outcome{}, err
+	}
+	v, err := approvalVerdict(said, session, id, s.Now())
+	if err != nil {
+		return api.Outcome{}, err
+	}
+	v = s.verdict(p, v)
+	inv, err := s.Gate.Approve(ctx, v)
+	if err != nil {
+		return api.Outcome{}, s.undecided(ctx, p, id, ofGrant(err))
+	}
+	s.Log.InfoContext(ctx, "call approved", "invocation", inv.ID, "by", p.By())
+	out := api.Outcome{Invocation: s.shown(inv)}
+	if patience > 0 {
+		out = s.await(ctx, p, inv, patience)
+	}
+	if v.Grant != nil {
+		s.granted(ctx, p, v.Grant)
+		view, err := s.viewGrant(ctx, *v.Grant)
+		if err != nil {
+			s.Log.WarnContext(ctx, "the name of a source is not known", "error", err) // the approval holds
+		}
+		out.Grant = &view
+	}
+	return out, nil
+}
+
+// ofGrant says of the terms of a grant where they stand in an approval.
+func ofGrant(err error) error {
+	e := action.Public(err)
+	if (e.Code == "invalid_grant" || e.Code == "tool_unreviewed") && !strings.HasPrefix(e.Field, "/grant/") {
+		return under(err, "/grant")
+	}
+	return err
+}
+
+// await gives the outcome of an approved call, or what stands after the
+// patience. The approval holds in any case, so that no trouble with the wait
+// may look like one with the approval.
+func (s *handlers) await(ctx context.Context, p *dashboard.Principal, inv action.Invocation, patience time.Duration) api.Outcome {
+	session, err := s.Session(ctx, p.Organization, inv.Session)
+	if err == nil {
+		waitCtx, stop := s.UntilClosing(ctx)
+		defer stop()
+		waitCtx, cancel := context.WithTimeoutCause(waitCtx, patience, action.ErrCallerGone)
+		defer cancel()
+		var out *action.Outcome
+		if out, err = s.Gate.Wait(waitCtx, &session, inv.ID, action.Waiting{Patience: patience}); err == nil {
+			return s.outcome(out)
+		}
+	}
+	s.Log.DebugContext(ctx, "no outcome of an approved call", "invocation", inv.ID, "error", err)
+	if now, err := s.Calls.Invocation(ctx, p.Organization, inv.ID); err == nil {
+		inv = now
+	}
+	return api.Outcome{Invocation: s.shown(inv)}
+}
+
+func (s *handlers) outcome(o *action.Outcome) api.Outcome {
+	return api.Outcome{Invocation: s.shown(o.Invocation), Result: o.Answer.Body, Problem: o.Answer.Problem, Repeated: o.Repeated}
+}
+
+func (s *handlers) deny(ctx context.Context, p *dashboard.Principal, v action.Verdict) (api.Outcome, error) {
+	inv, err := s.Gate.Deny(ctx, s.verdict(p, v))
+	if err != nil {
+		return api.Outcome{}, s.undecided(ctx, p, v.ID, err)
+	}
+	s.Log.InfoContext(ctx, "call denied", "invocation", inv.ID, "by", p.By())
+	return api.Outcome{Invocation: inv}, nil
+}
+
+func (s *handlers) verdict(p *dashboard.Principal, v action.Verdict) action.Verdict {
+	v.Organization, v.By, v.Now = p.Organization, p.By(), s.Now()
+	return v
+}
+
+// named puts the invocation into an error that lacks it.
+func named(err error, id string) error {
+	public := action.Public(err)
+	if public.Kind == nil || public.Invocation != "" {
+		return err
+	}
+	e := *public
+	e.Invocation = id
+	return &e
+}
+
+// parseWait reads ?wait=, a duration or a number of seconds.
+func parseWait(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		if n, convErr := strconv.Atoi(text); convErr == nil {
+			d, err = time.Duration(n)*time.Second, nil
+		}
+	}
+	if err != nil || d < 0 {
+		return 0, dashboard.Invalid("/wait", "wait must be a duration, such as 30s or 2m.")
+	}
+	return min(d, dashboard.MaxWait), nil
+}
+
+func (s *handlers) statisticsRoutes() {
+	dashboard.Handle(s.Server, api.GetStatistics, func(ctx context.Context, p *dashboard.Principal, in *api.GetStatisticsInput) (api.StatisticsView, error) {
+		return s.ViewStatistics(ctx, p.Organization, in.Window)
+	})
+}
+
+// viewOf is an invocation as lists and reads show it.
+func (s *handlers) viewOf(inv action.Invocation, from event.Origin) api.InvocationView {
+	return api.InvocationView{Invocation: s.shown(inv), Event: from.Event, Run: from.Run}
+}
+
+// view shows one.
+func (s *handlers) view(ctx context.Context, p *dashboard.Principal, inv action.Invocation) (api.InvocationView, error) {
+	from, err := s.Origins(ctx, p, []action.Invocation{inv})
+	return s.viewOf(inv, from[inv.Session]), err
+}
+
+// viewPage shows a page of them.
+func (s *handlers) viewPage(ctx context.Context, p *dashboard.Principal, page action.Page[action.Invocation]) (api.InvocationList, error) {
+	from, err := s.Origins(ctx, p, page.Items)
+	list := view.PageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewOf(inv, from[inv.Session]) })
+	out := api.InvocationList{List: list}
+	if !page.LookedBack.IsZero() {
+		out.LookedBackTo = &page.LookedBack
+	}
+	return out, err
+}
+
+func (s *handlers) listInvocations(ctx context.Context, p *dashboard.Principal, in api.Sought, by api.AskedBy, q api.Paging) (api.InvocationList, error) {
+	f, err := s.InvocationFilter(ctx, p, in, by)
+	if err != nil {
+		return api.InvocationList{}, err
+	}
+	f.Limit, f.Cursor = q.Limit, q.Cursor
+	page, err := s.Calls.ListInvocations(ctx, f)
+	if err != nil {
+		return api.InvocationList{}, err
+	}
+	return s.viewPage(ctx, p, page)
+}

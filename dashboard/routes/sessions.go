@@ -1,0 +1,378 @@
+package routes
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
+	agents "sallyport/internal/agent"
+)
+
+const maxSessionTTL = 365 * 24 * time.Hour
+
+func (s *handlers) sessionRoutes() {
+	dashboard.HandleCoded(s.Server, api.CreateSession, func(ctx context.Context, p *dashboard.Principal, in *api.CreateSessionInput) (out *dashboard.StatusResponse[api.MintedSession], err error) {
+		if in.Body.IdempotencyKey, err = oneKey(in.Body.IdempotencyKey, in.Key); err != nil {
+			return nil, err
+		}
+		return s.mint(ctx, p, in.Body)
+	})
+	dashboard.Handle(s.Server, api.ListSessions, func(ctx context.Context, p *dashboard.Principal, in *api.ListSessionsInput) (api.List[api.SessionView], error) {
+		page, err := s.ListSessions(ctx, p, in)
+		return view.PageOf(page, viewSession), err
+	})
+	dashboard.Handle(s.Server, api.GetSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.SessionView, error) {
+		session, err := s.Session(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.SessionView{}, err
+		}
+		return s.seenSession(ctx, p, session)
+	})
+	dashboard.HandleNone(s.Server, api.RevokeSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+		return s.revoke(ctx, p, in.ID)
+	})
+	s.lifeRoutes()
+}
+
+func (s *handlers) revoke(ctx context.Context, p *dashboard.Principal, id string) error {
+	withdrew, err := s.Sessions.RevokeSession(ctx, p.Organization, id)
+	if err != nil {
+		return err
+	}
+	s.Log.InfoContext(ctx, "session revoked", "session", id, "by", p.By(), "withdrew", len(withdrew))
+	s.sessionEnded(p.Organization, id, withdrew)
+	return nil
+}
+
+// sessionEnded tells of a session that ended, and of the calls that were
+// withdrawn with it.
+func (s *handlers) sessionEnded(organization, id string, withdrew []action.Invocation) {
+	s.Hint(action.HintSession, organization, id)
+	s.Withdrew(withdrew)
+}
+
+func same[T any](v T) T { return v }
+
+func (s *handlers) mint(ctx context.Context, p *dashboard.Principal, n api.NewSession) (*dashboard.StatusResponse[api.MintedSession], error) {
+	if err := mintable(p, n); err != nil {
+		return nil, err
+	}
+	once := newSessionOnce(n, p)
+	if once.Key != "" {
+		session, found, err := s.Sessions.SessionOnce(ctx, p.Organization, once)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			if err := session.Live(s.Now()); err != nil {
+				return nil, action.Errorf(action.ErrConflict, "session_ended", "The session %s of this idempotency key has ended; use another key for a new one.", session.ID)
+			}
+			return s.handOut(&session, http.StatusOK), nil
+		}
+	}
+	session, err := s.wish(ctx, p, n)
+	if err != nil {
+		return nil, err
+	}
+	session, existed, err := s.Sessions.MakeSession(ctx, session, once)
+	switch {
+	case err != nil:
+		return nil, err
+	case existed:
+		return s.handOut(&session, http.StatusOK), nil
+	}
+	s.Log.InfoContext(ctx, "session minted", "session", session.ID, "connections", session.Connections, "left_out", len(session.LeftOut), "by", p.By())
+	s.Hint(action.HintSession, p.Organization, session.ID)
+	return s.handOut(&session, http.StatusCreated), nil
+}
+
+// wish is the session that is to be.
+func (s *handlers) wish(ctx context.Context, p *dashboard.Principal, n api.NewSession) (session action.Session, err error) {
+	if n.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
+		return session, err
+	}
+	if session, err = s.newSession(p, n); err != nil {
+		return session, err
+	}
+	ids, err := s.connections(ctx, p, n)
+	if err != nil {
+		return session, err
+	}
+	session.Connections, session.LeftOut, err = s.working(ctx, p, ids)
+	return session, err
+}
+
+// handOut answers a session with its token, which is made of its id.
+func (s *handlers) handOut(session *action.Session, status int) *dashboard.StatusResponse[api.MintedSession] {
+	return &dashboard.StatusResponse[api.MintedSession]{Status: status, Body: api.MintedSession{
+		SessionID: session.ID, Token: s.Tokens.Mint(session.ID), MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt,
+		Status: session.Status, LeftOut: dashboard.NonNil(session.LeftOut),
+	}}
+}
+
+// mintable keeps what opens ceilings and overrides to those who decide.
+func mintable(p *dashboard.Principal, n api.NewSession) error {
+	if p.Role.Decides() {
+		return nil
+	}
+	for field, v := range map[string]string{"/group": n.Group, "/task": n.Task, "/automation": n.Automation, "/event_id": n.Event} {
+		if v != "" {
+			return action.Errorf(action.ErrForbidden, "role_required",
+				"A member mints plain sessions; leave out group, task, automation and event_id, or ask an owner or admin.").WithField(field)
+		}
+	}
+	return nil
+}
+
+func (s *handlers) newSession(p *dashboard.Principal, n api.NewSession) (action.Session, error) {
+	kind, typ := n.Kind, n.Type
+	if n.Automation != "" {
+		kind, typ = cmp.Or(kind, action.Unattended), cmp.Or(typ, action.TypeAutomation)
+	}
+	ttl, err := s.ttl(n.TTL)
+	if err != nil {
+		return action.Session{}, err
+	}
+	idle, err := idleTimeout(n.Idle)
+	if err != nil {
+		return action.Session{}, err
+	}
+	model, err := canonicalModel(n.Model)
+	if err != nil {
+		return action.Session{}, err
+	}
+	now := s.Now()
+	expires := now.Add(ttl)
+	return action.Session{
+		ID: dashboard.NewID(), Organization: p.Organization, Kind: cmp.Or(kind, action.Interactive), Type: cmp.Or(typ, action.TypeCoding),
+		Automation: n.Automation, Group: n.Group, Task: n.Task, Event: n.Event, Title: n.Title,
+		Prompt: n.Prompt, Tools: n.Tools, Model: model, IdleTimeout: idle, Status: action.SessionPending,
+		CreatedBy: p.By(), CreatedAt: now, ExpiresAt: &expires,
+	}, nil
+}
+
+func (s *handlers) ttl(text string) (time.Duration, error) {
+	if text == "" {
+		return s.SessionTTL, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 || d > maxSessionTTL {
+		return 0, dashboard.Invalid("/ttl", "ttl must be a duration above zero and up to 8760h, such as 8h or 90m.")
+	}
+	return d, nil
+}
+
+// oneKey is the idempotency key of a request that may name it twice.
+func oneKey(field, header string) (string, error) {
+	if field != "" && header != "" && field != header {
+		return "", dashboard.Invalid("/idempotency_key", "The header Idempotency-Key and the field idempotency_key differ; send one of them.")
+	}
+	return cmp.Or(field, header), nil
+}
+
+// newSessionOnce binds the wish to who has it: nobody gets another's token by his key.
+func newSessionOnce(n api.NewSession, p *dashboard.Principal) action.Once {
+	key := n.IdempotencyKey
+	n.IdempotencyKey = ""
+	text, _ := json.Marshal([]any{p.By(), n}) // texts alone: cannot fail
+	sum := sha256.Sum256(text)
+	return action.Once{Key: key, Hash: hex.EncodeToString(sum[:])}
+}
+
+const never = "never"
+
+// idleTimeout reads how long a session may be idle.
+func idleTimeout(text string) (time.Duration, error) {
+	switch text {
+	case "":
+		return 0, nil
+	case never:
+		return action.NeverIdle, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second || d > maxSessionTTL || d%time.Second != 0 {
+		return 0, dashboard.Invalid("/idle_timeout", "idle_timeout must be never, or whole seconds up to 8760h, such as 30m.")
+	}
+	return d, nil
+}
+
+func canonicalModel(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	m, err := agents.FindModel(name)
+	if err != nil {
+		return "", view.AtField(err, "/model")
+	}
+	return m.ID, nil
+}
+
+// resolveWithin is how long minting waits for services that renew tokens. What
+// is not known by then is bound: a service that is slow may work a moment later.
+const resolveWithin = 10 * time.Second
+
+// working divides integrations into those that a session is bound to and those
+// for which no token can be had.
+func (s *handlers) working(ctx context.Context, p *dashboard.Principal, ids []string) (bound []string, left []action.LeftOut, err error) {
+	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
+		return ids, nil, nil
+	}
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, stop := context.WithTimeout(ctx, resolveWithin)
+	defer stop()
+	for _, id := range ids {
+		i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == id })
+		if i < 0 { // the rows say what is wrong with it
+			bound = append(bound, id)
+			continue
+		}
+		view := s.ViewIntegration(all[i])
+		if view.Why == "" {
+			view.Why = render.Plain(s.Connections.Unusable(ctx, all[i]))
+		}
+		if view.Why == "" {
+			bound = append(bound, id)
+			continue
+		}
+		left = append(left, action.LeftOut{Integration: id, Name: cmp.Or(all[i].Name, view.Title), Reason: view.Why})
+	}
+	return bound, left, nil
+}
+
+func viewSession(s action.Session) api.SessionView {
+	v := api.SessionView{Session: s}
+	switch {
+	case s.IdleTimeout == action.NeverIdle:
+		v.Idle = never
+	case s.IdleTimeout > 0:
+		v.Idle = s.IdleTimeout.String()
+	}
+	return v
+}
+
+func (s *handlers) lifeRoutes() {
+	dashboard.Handle(s.Server, api.UpdateSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.SessionChange]) (api.SessionView, error) {
+		return s.changeSession(ctx, p, in.ID, in.Body)
+	})
+	dashboard.Handle(s.Server, api.PauseSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.SessionView, error) {
+		session, err := s.Sessions.PauseSession(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.SessionView{}, err
+		}
+		return s.moved(ctx, p, "pause", session)
+	})
+	dashboard.Handle(s.Server, api.ResumeSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.SessionView, error) {
+		session, err := s.Sessions.ResumeSession(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.SessionView{}, err
+		}
+		return s.moved(ctx, p, "resume", session)
+	})
+	dashboard.Handle(s.Server, api.StopSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.SessionEnd]) (api.SessionView, error) {
+		return s.endSession(ctx, p, in.ID, in.Body, "stop", action.SessionStopped)
+	})
+	dashboard.Handle(s.Server, api.FailSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.SessionEnd]) (api.SessionView, error) {
+		return s.endSession(ctx, p, in.ID, in.Body, "fail", action.SessionFailed)
+	})
+}
+
+// endSession stops a session or marks it as failed; word is the verb for the log.
+func (s *handlers) endSession(ctx context.Context, p *dashboard.Principal, id string, end *api.SessionEnd, word string, as action.SessionStatus) (api.SessionView, error) {
+	note := ""
+	if end != nil {
+		note = end.Note
+	}
+	session, withdrew, err := s.Sessions.EndSession(ctx, p.Organization, id, as, note)
+	if err != nil {
+		return api.SessionView{}, err
+	}
+	s.sessionEnded(p.Organization, id, withdrew)
+	out, err := s.moved(ctx, p, word, session)
+	if err == nil {
+		out.Withdrew = len(withdrew)
+	}
+	return out, err
+}
+
+// moved tells of a session's new status, and answers it.
+func (s *handlers) moved(ctx context.Context, p *dashboard.Principal, step string, session action.Session) (api.SessionView, error) {
+	s.Log.InfoContext(ctx, "session changed", "session", session.ID, "step", step, "status", session.Status, "by", p.By())
+	s.Hint(action.HintSession, p.Organization, session.ID)
+	return s.seenSession(ctx, p, session)
+}
+
+func (s *handlers) changeSession(ctx context.Context, p *dashboard.Principal, id string, c api.SessionChange) (api.SessionView, error) {
+	if err := s.renames(ctx, p, id, c); err != nil {
+		return api.SessionView{}, err
+	}
+	var idle *time.Duration
+	if c.Idle != nil {
+		d, err := idleTimeout(*c.Idle)
+		if err != nil {
+			return api.SessionView{}, err
+		}
+		idle = &d
+	}
+	session, err := s.Sessions.ChangeSession(ctx, p.Organization, id, c.Title, idle)
+	if err != nil {
+		return api.SessionView{}, err
+	}
+	return s.moved(ctx, p, "change", session)
+}
+
+// renames lets a member change the title of what he made.
+func (s *handlers) renames(ctx context.Context, p *dashboard.Principal, id string, c api.SessionChange) error {
+	if p.Role.Decides() {
+		return nil
+	}
+	session, err := s.Session(ctx, p.Organization, id)
+	if err != nil || session.CreatedBy == p.By() && c.Idle == nil {
+		return err
+	}
+	return action.Errorf(action.ErrForbidden, "role_required", "A member renames the sessions that he made, and changes nothing else; ask an owner or admin.")
+}
+
+// seenSession is a session without what is private to others.
+func (s *handlers) seenSession(ctx context.Context, p *dashboard.Principal, session action.Session) (api.SessionView, error) {
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
+	view.HideUnlisted(&session, all)
+	return viewSession(session), err
+}
+
+func (s *handlers) setupRoutes() {
+	dashboard.Handle(s.Server, api.ListSetups, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.SetupEntry], error) {
+		all, err := s.Sessions.ListSetups(ctx, p.Organization)
+		entries := make([]api.SetupEntry, len(all))
+		for i, one := range all {
+			entries[i] = api.SetupEntry{Name: one.Name, Commands: length(one.ServiceCommands), EnvFiles: length(one.EnvFiles), UpdatedBy: one.UpdatedBy, UpdatedAt: one.UpdatedAt}
+		}
+		return view.ListOf(entries), err
+	})
+	dashboard.Handle(s.Server, api.GetSetup, func(ctx context.Context, p *dashboard.Principal, in *api.GetSetupInput) (api.SetupView, error) {
+		one, err := s.Sessions.Setup(ctx, p.Organization, in.Name)
+		return api.SetupView{
+			Name: one.Name, ServiceCommands: one.ServiceCommands, EnvFiles: one.EnvFiles,
+			UpdatedBy: one.UpdatedBy, CreatedAt: one.CreatedAt, UpdatedAt: one.UpdatedAt,
+		}, err
+	})
+}
+
+// length is how many items a JSON list has.
+func length(list json.RawMessage) int {
+	var items []json.RawMessage
+	_ = json.Unmarshal(list, &items) // what is no list has none
+	return len(items)
+}

@@ -1,0 +1,305 @@
+package routes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/view"
+	"sallyport/ingest/event"
+)
+
+func (s *handlers) triggerRoutes() {
+	s.eventProviderRoutes()
+	dashboard.Handle(s.Server, api.ListTriggers, func(ctx context.Context, p *dashboard.Principal, in *api.OfAutomation) (api.List[api.TriggerView], error) {
+		views, err := s.Triggers(ctx, p, in.Automation)
+		return view.ListOf(views), err
+	})
+	dashboard.Handle(s.Server, api.CreateTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewTrigger]) (api.MintedTrigger, error) {
+		return s.addTrigger(ctx, p, in.Body)
+	})
+	s.triggerOneRoutes("/api/v1/triggers/{id}")
+	s.triggerSecretRoutes("/api/v1/triggers/{id}")
+	dashboard.Handle(s.Server, api.ListPollGroups, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.PollGroupView], error) {
+		views, err := s.PollGroups(ctx, p.Organization)
+		return view.ListOf(views), err
+	})
+}
+
+func (s *handlers) triggerOneRoutes(one string) {
+	dashboard.Handle(s.Server, api.GetTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.TriggerView, error) {
+		t, err := s.Inbound.Trigger(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.TriggerView{}, err
+		}
+		return s.ViewTrigger(ctx, p, t)
+	})
+	dashboard.Handle(s.Server, api.UpdateTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.TriggerChange]) (api.TriggerView, error) {
+		return s.changeTrigger(ctx, p, in.ID, in.Body)
+	})
+	dashboard.HandleNone(s.Server, api.DeleteTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+		return s.removeTrigger(ctx, p, in.ID)
+	})
+}
+
+func (s *handlers) triggerSecretRoutes(one string) {
+	dashboard.Handle(s.Server, api.ListTriggerSecrets, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.List[api.SigningSecret], error) {
+		if _, err := s.Inbound.Trigger(ctx, p.Organization, in.ID); err != nil {
+			return api.List[api.SigningSecret]{}, err
+		}
+		list, err := s.Inbound.SigningSecrets(ctx, p.Organization, in.ID)
+		return view.ListOf(view.SigningSecrets(list)), err
+	})
+	dashboard.Handle(s.Server, api.RotateTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Rotation]) (api.MintedSecret, error) {
+		return s.rotateTrigger(ctx, p, in.ID, in.Body)
+	})
+}
+
+func (s *handlers) eventProviderRoutes() {
+	dashboard.Handle(s.Server, api.ListEventProviders, func(context.Context, *dashboard.Principal, *api.None) (api.List[api.EventProvider], error) {
+		return view.ListOf(s.EventProviders), nil
+	})
+	dashboard.Handle(s.Server, api.GetEventProvider, func(_ context.Context, _ *dashboard.Principal, in *api.GetEventProviderInput,
+	) (api.EventProvider, error) {
+		provider, err := s.EventProvider(in.ID, "")
+		if err != nil {
+			return api.EventProvider{}, err
+		}
+		return *provider, nil
+	})
+}
+
+// pollSeconds is the least time between two looks where none is said.
+const pollSeconds = 300
+
+// trigger makes one of what was said of it, and checks all that is known
+// without the rows.
+func (s *handlers) trigger(ctx context.Context, p *dashboard.Principal, n api.NewTrigger) (event.Trigger, error) {
+	now := s.Now()
+	t := event.Trigger{
+		ID: dashboard.NewID(), Organization: p.Organization, Enabled: true, Config: config(n.Config), CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
+	}
+	apply(&t, &n, "Automation", "Integration", "Config")
+	t.Name = strings.TrimSpace(t.Name)
+	provider, err := s.EventProvider(n.Provider, "/provider")
+	if err != nil {
+		return t, err
+	}
+	if t.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
+		return t, err
+	}
+	if err := eventProviderChoose(provider, &t); err != nil {
+		return t, err
+	}
+	if t.Integration, err = s.eventIntegration(ctx, p, t.Provider, n.Integration); err != nil {
+		return t, err
+	}
+	if n.Secret != "" && t.Kind == event.Polling {
+		return t, dashboard.Invalid("/secret", "A polling trigger has no secret; leave `secret` out, or set trigger_type to webhook.")
+	}
+	return t, checkTrigger(provider, &t)
+}
+
+// eventProviderChoose fills in what a new trigger leaves to the provider.
+func eventProviderChoose(p *api.EventProvider, t *event.Trigger) error {
+	if t.Type == "" && len(p.Types) == 1 {
+		t.Type = p.Types[0].ID
+	}
+	if !slices.ContainsFunc(p.Types, func(o api.EventType) bool { return o.ID == t.Type }) {
+		ids := make([]string, len(p.Types))
+		for i, o := range p.Types {
+			ids[i] = o.ID
+		}
+		return dashboard.Invalid("/event_type", fmt.Sprintf("event_type must be one of those of %s: %s.", p.Title, cmp.Or(strings.Join(ids, ", "), "there is none")))
+	}
+	if t.Kind == "" {
+		t.Kind = event.Webhooks
+		if t.PollSeconds > 0 || !p.Webhook {
+			t.Kind = event.Polling
+		}
+	}
+	if t.Kind == event.Polling && t.PollSeconds == 0 {
+		t.PollSeconds = pollSeconds
+	}
+	t.Name = cmp.Or(t.Name, p.Title+" "+t.Type)
+	return nil
+}
+
+// checkTrigger refuses what could not work.
+func checkTrigger(p *api.EventProvider, t *event.Trigger) error {
+	if err := checkTitle(t.Name); err != nil {
+		return err
+	}
+	switch {
+	case t.Kind == event.Webhooks && !p.Webhook:
+		return dashboard.Invalid("/trigger_type", fmt.Sprintf("%s posts no events; set trigger_type to polling.", p.Title))
+	case t.Kind == event.Polling && !p.Polling:
+		return dashboard.Invalid("/trigger_type", fmt.Sprintf("The gateway cannot poll %s; set trigger_type to webhook.", p.Title))
+	case t.Kind == event.Polling && t.Integration == "":
+		return dashboard.Invalid("/integration_id", fmt.Sprintf("Set integration_id to the integration of %s whose credential polls for events; where there is none, connect one first (POST /api/v1/integrations).", p.Title))
+	}
+	if err := action.Fault(t.Check()); err != nil || p.CheckConfig == nil {
+		return err
+	}
+	return p.CheckConfig(t.Type, t.Config)
+}
+
+// config is a trigger's, in which nothing said means no filters.
+func config(said json.RawMessage) []byte {
+	if said = settled(said); said == nil {
+		return []byte("{}")
+	}
+	return said
+}
+
+// eventIntegration finds the integration that a trigger names by its id, or as
+// the one of the provider, or by its name: one that everybody may see, as the
+// trigger is everybody's.
+func (s *handlers) eventIntegration(ctx context.Context, p *dashboard.Principal, provider, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	if s.Provider(provider) == nil {
+		return "", dashboard.Invalid("/integration_id", "This provider has no integrations; leave integration_id out.")
+	}
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, "")
+	if err != nil {
+		return "", err
+	}
+	in, err := s.bind(name, those(all, func(in *action.Integration) bool { return in.Provider == provider }))
+	if err == nil {
+		return in.ID, nil
+	}
+	if other, elsewhere := s.bind(name, all); elsewhere == nil && other.Provider != provider {
+		return "", dashboard.Invalid("/integration_id", fmt.Sprintf("This is an integration of %s; name one of %s.", other.Provider, provider))
+	}
+	return "", view.AtField(err, "/integration_id")
+}
+
+func (s *handlers) addTrigger(ctx context.Context, p *dashboard.Principal, n api.NewTrigger) (api.MintedTrigger, error) {
+	t, err := s.trigger(ctx, p, n)
+	if err != nil {
+		return api.MintedTrigger{}, err
+	}
+	secret, shown, err := s.firstSecret(&t, n.Secret)
+	if err != nil {
+		return api.MintedTrigger{}, err
+	}
+	if t, err = s.Inbound.CreateTrigger(ctx, t, secret); err != nil {
+		return api.MintedTrigger{}, err
+	}
+	s.changed(ctx, p, "trigger made", "trigger", t.ID, "automation", t.Automation, "provider", t.Provider, "trigger_type", t.Kind)
+	view, err := s.ViewTrigger(ctx, p, t)
+	if err != nil {
+		return api.MintedTrigger{}, err
+	}
+	return api.MintedTrigger{TriggerView: view, Secret: shown}, nil
+}
+
+// firstSecret is that of a new trigger, and what is shown of it; nil: it needs
+// none, or its service makes one that is not known yet.
+func (s *handlers) firstSecret(t *event.Trigger, said string) (secret *event.Secret, shown string, err error) {
+	if t.Kind != event.Webhooks || s.givenSecret(t, said) != nil {
+		return nil, "", nil
+	}
+	made, shown, err := s.newSecret(t.Organization, said, signsStandard(t.Provider, t.Config))
+	return &made, shown, err
+}
+
+// givenSecret refuses to make a secret with which the service would not sign.
+func (s *handlers) givenSecret(t *event.Trigger, said string) error {
+	provider, err := s.EventProvider(t.Provider, "")
+	if err != nil || !provider.Gives || said != "" {
+		return nil //nolint:nilerr // what is not known gives nothing
+	}
+	return dashboard.Invalid("/secret", strings.TrimSpace(provider.Secret+" Send it as `secret`."))
+}
+
+func (s *handlers) changeTrigger(ctx context.Context, p *dashboard.Principal, id string, change api.TriggerChange) (api.TriggerView, error) {
+	t, err := s.Inbound.Trigger(ctx, p.Organization, id)
+	if err != nil {
+		return api.TriggerView{}, err
+	}
+	apply(&t, &change, "Integration", "Config")
+	t.Name, t.UpdatedAt = strings.TrimSpace(t.Name), s.Now()
+	if settled(change.Config) != nil {
+		t.Config = verifiedAs(t.Config, config(change.Config))
+	}
+	if change.Integration != nil {
+		if t.Integration, err = s.eventIntegration(ctx, p, t.Provider, *change.Integration); err != nil {
+			return api.TriggerView{}, err
+		}
+	}
+	if err := s.checkTriggerChange(&t, change); err != nil {
+		return api.TriggerView{}, err
+	}
+	if t, err = s.Inbound.UpdateTrigger(ctx, t, p.By()); err != nil {
+		return api.TriggerView{}, err
+	}
+	s.changed(ctx, p, "trigger changed", "trigger", t.ID, "enabled", t.Enabled)
+	return s.ViewTrigger(ctx, p, t)
+}
+
+// verifiedAs is a changed config, in which senders are verified as before where
+// nothing is said of that: with another scheme the trigger would refuse them.
+func verifiedAs(was, is json.RawMessage) json.RawMessage {
+	const verification = "verification"
+	var before, after map[string]json.RawMessage
+	if json.Unmarshal(was, &before) != nil || json.Unmarshal(is, &after) != nil || after == nil {
+		return is // checked later
+	}
+	scheme, had := before[verification]
+	if _, said := after[verification]; said || !had {
+		return is
+	}
+	after[verification] = scheme
+	whole, err := json.Marshal(after)
+	if err != nil {
+		return is
+	}
+	return whole
+}
+
+// checkTriggerChange lets one be named or disabled whose provider is gone.
+func (s *handlers) checkTriggerChange(t *event.Trigger, change api.TriggerChange) error {
+	if change.Config == nil && change.Integration == nil && change.PollSeconds == nil && !t.Enabled {
+		return checkTitle(t.Name)
+	}
+	provider, err := s.EventProvider(t.Provider, "/enabled")
+	if err != nil {
+		return err
+	}
+	return checkTrigger(provider, t)
+}
+
+func (s *handlers) removeTrigger(ctx context.Context, p *dashboard.Principal, id string) error {
+	if err := s.Inbound.DeleteTrigger(ctx, p.Organization, id, p.By()); err != nil {
+		return err
+	}
+	s.changed(ctx, p, "trigger removed", "trigger", id)
+	return nil
+}
+
+// rotateTrigger replaces the secret of a webhook.
+func (s *handlers) rotateTrigger(ctx context.Context, p *dashboard.Principal, id string, r *api.Rotation) (api.MintedSecret, error) {
+	t, err := s.Inbound.Trigger(ctx, p.Organization, id)
+	if err != nil {
+		return api.MintedSecret{}, err
+	}
+	if t.Kind != event.Webhooks {
+		return api.MintedSecret{}, action.NewError("no_secret")
+	}
+	if r == nil {
+		r = &api.Rotation{}
+	}
+	if err := s.givenSecret(&t, r.Secret); err != nil {
+		return api.MintedSecret{}, err
+	}
+	return s.rotate(ctx, p, t.ID, r, signsStandard(t.Provider, t.Config))
+}

@@ -1,0 +1,290 @@
+package routes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
+)
+
+const (
+	evidencePath = "/api/v1/sessions/{session}/evidence"
+	sendDoc      = "The body is the file's bytes, with Content-Length. The first file makes the upload, whose id the agent chooses. The same bytes again are no mistake; other bytes under the same name are a conflict. " +
+		"The tool verify seals the upload; one that is not sealed within 25 hours of its last file is removed. One sender sends a file, and a session four files at a time; 429 says when to try again."
+	fileDoc = "Always as an attachment of type application/octet-stream, whatever it is: an agent made it."
+
+	sendWithin = 5 * time.Minute // for the bytes of one file to be read by a browser
+)
+
+func inUploadRef(in *api.InUpload, p *dashboard.Principal) action.UploadRef {
+	return action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload}
+}
+
+// sentFile is a file on its way in.
+type sentFile struct {
+	api.EvidenceFile
+
+	length int64 // -1: not said
+	bytes  *steady
+}
+
+// Resolve implements huma.Resolver: bytes are read as they come, and not before.
+func (in *sentFile) Resolve(hc huma.Context) []error {
+	r, w := humago.Unwrap(hc)
+	in.length = r.ContentLength
+	in.bytes = newSteady(r.Body, in.length, func(t time.Time) { dashboard.SetReadDeadline(w, r, t) })
+	return nil
+}
+
+func (s *handlers) evidenceRoutes() {
+	const one, file = evidencePath + "/{upload}", evidencePath + "/{upload}/{name}"
+	dashboard.HandleRaw(s.Server, api.PutEvidence, func(ctx context.Context, p *dashboard.Principal, in *sentFile) (action.UploadFile, error) {
+		return s.receive(ctx, p, in)
+	})
+	s.API.OpenAPI().Paths[file].Put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}
+	dashboard.Handle(s.Server, api.ListEvidence, func(ctx context.Context, p *dashboard.Principal, in *api.ListEvidenceInput) (api.List[action.Upload], error) {
+		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
+			return api.List[action.Upload]{}, err
+		}
+		page, err := s.Sessions.ListUploads(ctx, p.Organization, in.Session, in.Limit, in.Cursor)
+		return view.PageOf(page, func(u action.Upload) action.Upload { return u }), err
+	})
+	dashboard.Handle(s.Server, api.GetEvidence, func(ctx context.Context, p *dashboard.Principal, in *api.GetEvidenceInput) (action.Upload, error) {
+		return s.Sessions.Upload(ctx, action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload})
+	})
+	dashboard.HandleStream(s.Server, api.GetEvidenceFile, func(ctx context.Context, p *dashboard.Principal, in *api.InUpload) (*dashboard.StreamResponse, error) {
+		return s.sendEvidence(ctx, p, in)
+	})
+	s.API.OpenAPI().Paths[file].Get.Responses["200"] = &huma.Response{
+		Description: "The content", Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
+	}
+}
+
+// receive keeps a file: first its row, then its bytes, then that they are there.
+func (s *handlers) receive(ctx context.Context, p *dashboard.Principal, in *sentFile) (action.UploadFile, error) {
+	defer in.bytes.leave()
+	size := in.length
+	if size < 0 {
+		return action.UploadFile{}, dashboard.Invalid("/Content-Length", "Say how many bytes the file has: send Content-Length, and no chunks.")
+	}
+	f := action.UploadFile{Name: in.Name, Size: size, SHA256: in.SHA256, Type: action.GuessType(in.Name)}
+	key := fileKey(inUploadRef(&in.InUpload, p), &f)
+	end, err := s.uploads.begin(inUploadRef(&in.InUpload, p), key)
+	if err != nil {
+		return f, err
+	}
+	defer end()
+	there, err := s.Sessions.ReserveFile(ctx, inUploadRef(&in.InUpload, p), f)
+	if err != nil || there {
+		return f, err
+	}
+	if err := s.Files.Put(ctx, key, in.bytes, size, f.SHA256); err != nil {
+		if in.bytes.err != nil { // the sender's, who may be gone
+			err = action.NewError("body_broken")
+		}
+		return f, err
+	}
+	return f, s.Sessions.FileStored(ctx, inUploadRef(&in.InUpload, p), f.Name)
+}
+
+// fileKey is where a file's bytes are. Its name is no part of it, since not
+// every store takes every name.
+func fileKey(ref action.UploadRef, f *action.UploadFile) string {
+	return action.UploadPrefix(ref.Organization, ref.Session, ref.ID) + f.SHA256
+}
+
+func (s *handlers) sendEvidence(ctx context.Context, p *dashboard.Principal, in *api.InUpload) (*dashboard.StreamResponse, error) {
+	u, err := s.Sessions.Upload(ctx, inUploadRef(in, p))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range u.Files {
+		if f.Name != in.Name || f.StoredAt == nil {
+			continue
+		}
+		content, size, err := s.Files.Get(ctx, fileKey(inUploadRef(in, p), &f))
+		if err != nil {
+			return nil, err
+		}
+		return &dashboard.StreamResponse{Body: func(hc huma.Context) {
+			defer content.Close()
+			_, w := humago.Unwrap(hc)
+			asAttachment(w.Header(), f.Name, size)
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendWithin)) // a client that does not read holds nothing open
+			if _, err := io.Copy(w, content); err != nil {
+				panic(http.ErrAbortHandler) // what was cut off must not look whole
+			}
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		}}, nil
+	}
+	return nil, action.Errorf(action.ErrNotFound, "file_not_found", "This upload has no such file; list its files.")
+}
+
+// asAttachment keeps browsers from doing anything with a file but saving it.
+func asAttachment(h http.Header, name string, size int64) {
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", `attachment; filename="`+asciiName(name)+`"; filename*=UTF-8''`+spelled(name))
+	h.Set("Content-Length", strconv.FormatInt(size, 10))
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Download-Options", "noopen")
+}
+
+// asciiName is the last part of a name as every client can read it.
+func asciiName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, base(name))
+}
+
+// spelled is the last part of a name by RFC 8187. What is not seen, or reorders
+// what is, becomes _: the name is shown beside the file for good.
+func spelled(name string) string {
+	var b strings.Builder
+	for _, c := range []byte(seen(base(name))) {
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("._-", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteString("%" + strings.ToUpper(strconv.FormatInt(int64(c)+256, 16)[1:]))
+	}
+	return b.String()
+}
+
+func seen(name string) string {
+	return strings.Map(func(r rune) rune {
+		if render.IsInvisible(r) {
+			return '_'
+		}
+		return r
+	}, name)
+}
+
+func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+const (
+	// sendingAtOnce is how many files of one session come in at a time.
+	sendingAtOnce = 4
+	// sendAgain is when to try again what another sender is in the way of.
+	sendAgain = 10 * time.Second
+
+	// A file may take as long as its line does: so many bytes have to come in
+	// such a time, and all of it within leastTime or at leastRate. Only what its
+	// sender is waited for counts.
+	stallAfter = time.Minute
+	steadily   = 64 << 10
+	leastTime  = 10 * time.Minute
+	leastRate  = 8 << 10 // a second
+
+	// restWithin is for what is left of a body that nobody wants.
+	restWithin = 5 * time.Second
+)
+
+// sending are the files that come in to this instance. What an upload may have is
+// counted once for each file, so there must be one sender for each: he would get
+// around all limits with many.
+type sending struct {
+	mu    sync.Mutex
+	files map[string]bool // by where the bytes go
+	of    map[string]int  // by session
+}
+
+func newSending() *sending { return &sending{files: map[string]bool{}, of: map[string]int{}} }
+
+// begin takes a place for a file until end is called.
+func (s *sending) begin(ref action.UploadRef, key string) (end func(), err error) {
+	session := ref.Organization + "/" + ref.Session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.files[key]:
+		return nil, action.NewError("file_underway").WithRetry(sendAgain)
+	case s.of[session] >= sendingAtOnce:
+		return nil, action.NewError("too_many_files_underway").WithRetry(sendAgain)
+	}
+	s.files[key] = true
+	s.of[session]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.files, key)
+		if s.of[session]--; s.of[session] == 0 {
+			delete(s.of, session)
+		}
+	}, nil
+}
+
+// steady reads a body whose sender is waited for while enough comes. Between two
+// reads the connection has no deadline: the store's time is not the sender's, and
+// a deadline that passes after the last byte ends the request, and all later ones
+// of its connection.
+type steady struct {
+	io.Reader
+	deadline func(time.Time)
+	patience time.Duration // for the next bytes that are enough
+	whole    time.Duration // for all of them
+	came     int
+	err      error // of the sender
+	over     bool  // nothing more is read
+}
+
+func newSteady(r io.Reader, size int64, deadline func(time.Time)) *steady {
+	return &steady{
+		Reader: r, deadline: deadline, patience: stallAfter,
+		whole: max(leastTime, time.Duration(min(size, action.MaxUploadFile))*time.Second/leastRate),
+	}
+}
+
+// Read implements io.Reader.
+func (s *steady) Read(p []byte) (int, error) {
+	if s.over {
+		return 0, s.end()
+	}
+	began := time.Now()
+	s.deadline(began.Add(min(s.patience, s.whole)))
+	n, err := s.Reader.Read(p)
+	took := time.Since(began)
+	s.patience, s.whole = s.patience-took, s.whole-took
+	if s.came += n; s.came >= steadily {
+		s.came, s.patience = 0, stallAfter
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		s.over = true
+	case err != nil:
+		s.over, s.err = true, err
+		return n, err // the deadline stays, so that nothing waits for the rest
+	}
+	s.deadline(time.Time{})
+	return n, err
+}
+
+func (s *steady) end() error {
+	if s.err != nil {
+		return s.err
+	}
+	return io.EOF
+}
+
+// leave bounds the wait for what is left, as net/http reads some of it.
+func (s *steady) leave() {
+	if !s.over {
+		s.deadline(time.Now().Add(restWithin))
+	}
+}

@@ -1,0 +1,244 @@
+package routes
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"slices"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/view"
+	"sallyport/internal/token"
+)
+
+func (s *handlers) userRoutes() {
+	dashboard.Handle(s.Server, api.GetMe, func(_ context.Context, p *dashboard.Principal, _ *api.None) (api.Me, error) {
+		me := api.Me{Kind: "person", Organization: p.Organization, User: p.User, Name: p.Name, Role: p.Role, Scope: p.Scope, MCPURL: s.MCPURL}
+		if p.Session != nil {
+			me.Kind, me.Session = "session", p.Session.ID
+			me.SessionKind, me.SessionType = string(p.Session.Kind), string(p.Session.Type)
+			me.Model = p.Session.Model
+		}
+		return me, nil
+	})
+	dashboard.Handle(s.Server, api.ListUsers, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[action.User], error) {
+		list, err := s.People.ListUsers(ctx, p.Organization)
+		return view.ListOf(list), err
+	})
+	dashboard.Handle(s.Server, api.CreateUser, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewUser]) (action.User, error) {
+		return s.addUser(ctx, p, in.Body)
+	})
+	dashboard.Handle(s.Server, api.UpdateUserRole, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.RoleChange]) (action.User, error) {
+		return s.changeRole(ctx, p, in.ID, in.Body.Role)
+	})
+	dashboard.HandleNone(s.Server, api.DeleteUser, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+		return s.removeUser(ctx, p, in.ID)
+	})
+	dashboard.Handle(s.Server, api.CreateLoginLink, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.Link, error) {
+		return s.linkFor(ctx, p, in.ID)
+	})
+}
+
+func (s *handlers) addUser(ctx context.Context, p *dashboard.Principal, n api.NewUser) (action.User, error) {
+	u := action.User{ID: dashboard.NewID(), Organization: p.Organization, Name: n.Name, Role: cmp.Or(n.Role, action.RoleMember), CreatedAt: s.Now()}
+	if err := p.Outranks(u.Role); err != nil {
+		return u, err
+	}
+	if err := s.People.CreateUser(ctx, u, p.By()); err != nil {
+		return u, err
+	}
+	s.Log.InfoContext(ctx, "user added", "user", u.ID, "role", u.Role, "by", p.By())
+	return u, nil
+}
+
+// other returns a person of the organization whom the principal may change.
+func (s *handlers) other(ctx context.Context, p *dashboard.Principal, id string) (action.User, error) {
+	u, err := s.People.User(ctx, p.Organization, id)
+	if err != nil {
+		return u, err
+	}
+	return u, p.Outranks(u.Role)
+}
+
+func (s *handlers) changeRole(ctx context.Context, p *dashboard.Principal, id string, role action.Role) (action.User, error) {
+	u, err := s.other(ctx, p, id)
+	if err != nil {
+		return u, err
+	}
+	if err := p.Outranks(role); err != nil {
+		return u, err
+	}
+	if err := s.People.SetUserRole(ctx, p.Organization, id, role, p.By()); err != nil {
+		return u, err
+	}
+	s.Log.InfoContext(ctx, "user changed", "user", id, "role", role, "by", p.By())
+	u.Role = role
+	return u, nil
+}
+
+func (s *handlers) removeUser(ctx context.Context, p *dashboard.Principal, id string) error {
+	u, err := s.other(ctx, p, id)
+	if err != nil {
+		return err
+	}
+	if err := s.removable(ctx, &u); err != nil {
+		return err
+	}
+	if err := s.disconnectAll(ctx, p, id); err != nil {
+		return err
+	}
+	if err := s.People.DeleteUser(ctx, p.Organization, id, p.By()); err != nil {
+		return err
+	}
+	s.changed(ctx, p, "user removed", "user", id)
+	s.Hint(action.HintLogin, p.Organization, "")
+	s.Hint(action.HintCatalog, p.Organization, "")
+	return nil
+}
+
+// removable refuses the last owner, as the removal would, before anything of
+// his is gone.
+func (s *handlers) removable(ctx context.Context, u *action.User) error {
+	if u.Role != action.RoleOwner {
+		return nil
+	}
+	all, err := s.People.ListUsers(ctx, u.Organization)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, func(o action.User) bool { return o.Role == action.RoleOwner && o.ID != u.ID }) {
+		return nil
+	}
+	return action.Errorf(action.ErrConflict, "last_owner", "This is the last owner; make someone else an owner first.")
+}
+
+// disconnectAll gives back the credentials that only the user could use, for
+// as long as a change waits for that. What is left is wiped with the user.
+func (s *handlers) disconnectAll(ctx context.Context, p *dashboard.Principal, user string) error {
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, user)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, giveBackWait)
+	defer stop()
+	for _, in := range all {
+		if in.Owner() != user {
+			continue
+		}
+		if err = ctx.Err(); err == nil {
+			_, err = s.Connections.Disconnect(ctx, in, p.By())
+		}
+		if err != nil {
+			s.Log.WarnContext(ctx, "a credential is lost that could not be given back", "integration", in.ID, "error", err)
+		}
+	}
+	return nil
+}
+
+func (s *handlers) linkFor(ctx context.Context, p *dashboard.Principal, id string) (api.Link, error) {
+	u, err := s.other(ctx, p, id)
+	if err != nil {
+		return api.Link{}, err
+	}
+	if u.Issuer != "" {
+		return api.Link{}, action.NewError("signs_in_elsewhere", u.Issuer)
+	}
+	s.Log.InfoContext(ctx, "sign-in link made", "user", id, "by", p.By())
+	return s.CreateLoginLink(ctx, p.Organization, id)
+}
+
+func (s *handlers) loginRoutes() {
+	dashboard.Handle(s.Server, api.ListLogins, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.LoginView], error) {
+		list, err := s.Logins(ctx, p)
+		return view.ListOf(list), err
+	})
+	dashboard.Handle(s.Server, api.EndLogins, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.EndedLogins, error) {
+		if err := view.RequireOwnRole(p); err != nil {
+			return api.EndedLogins{}, err
+		}
+		n, err := s.endLogins(ctx, p, p.User, action.EndEverywhere)
+		return api.EndedLogins{Ended: n}, err
+	})
+	dashboard.HandleNone(s.Server, api.EndLogin, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+		if err := view.RequireOwnRole(p); err != nil {
+			return err
+		}
+		if err := s.People.EndLogin(ctx, p.Organization, p.User, in.ID); err != nil {
+			return err
+		}
+		s.Log.InfoContext(ctx, "signed out elsewhere", "login", in.ID, "by", p.By())
+		s.Hint(action.HintLogin, p.Organization, "")
+		return nil
+	})
+	dashboard.Handle(s.Server, api.CreateOwnLoginLink, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.Link, error) {
+		return s.HostLink(ctx, p)
+	})
+	dashboard.Handle(s.Server, api.EndUserLogins, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.EndedLogins, error) {
+		if _, err := s.other(ctx, p, in.ID); err != nil {
+			return api.EndedLogins{}, err
+		}
+		n, err := s.endLogins(ctx, p, in.ID, action.EndAdmin)
+		return api.EndedLogins{Ended: n}, err
+	})
+	dashboard.Handle(s.Server, api.ListRemovedUsers, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[action.RemovedUser], error) {
+		list, err := s.People.RemovedUsers(ctx, p.Organization)
+		return view.ListOf(list), err
+	})
+	dashboard.HandleNone(s.Server, api.ReadmitUser, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+		if err := s.People.ReadmitUser(ctx, p.Organization, in.ID, p.Role, p.By()); err != nil {
+			return err
+		}
+		s.Log.InfoContext(ctx, "user may sign in again", "user", in.ID, "by", p.By())
+		return nil
+	})
+}
+
+func (s *handlers) endLogins(ctx context.Context, p *dashboard.Principal, user string, why action.LoginEnd) (int, error) {
+	n, err := s.People.EndLogins(ctx, p.Organization, user, why)
+	if err != nil {
+		return 0, err
+	}
+	s.Log.InfoContext(ctx, "signed out everywhere", "user", user, "logins", n, "by", p.By())
+	s.Hint(action.HintLogin, p.Organization, "")
+	return n, nil
+}
+
+func (s *handlers) keyRoutes() {
+	dashboard.Handle(s.Server, api.ListKeys, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[action.APIKey], error) {
+		list, err := s.People.ListAPIKeys(ctx, p.Organization)
+		return view.ListOf(list), err
+	})
+	dashboard.Handle(s.Server, api.CreateKey, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewKey]) (api.MintedKey, error) {
+		return s.mintKey(ctx, p, in.Body)
+	})
+	dashboard.HandleNone(s.Server, api.RevokeKey, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+		if err := s.People.RevokeAPIKey(ctx, p.Organization, in.ID, s.Now()); err != nil {
+			return err
+		}
+		s.Log.InfoContext(ctx, "API key revoked", "key", in.ID, "by", p.By())
+		return nil
+	})
+}
+
+func (s *handlers) mintKey(ctx context.Context, p *dashboard.Principal, n api.NewKey) (api.MintedKey, error) {
+	role := cmp.Or(n.Role, action.RoleMember)
+	if err := p.Outranks(role); err != nil {
+		return api.MintedKey{}, err
+	}
+	id, key, hash := token.NewAPIKey()
+	until, err := lifetimeUntil(n.Lifetime, s.Now())
+	if err != nil {
+		return api.MintedKey{}, err
+	}
+	if n.Scope != "" && role != action.RoleMember {
+		return api.MintedKey{}, dashboard.Invalid("/role", "A key for workers has no role beside its scope; leave out role or scope.")
+	}
+	row := action.APIKey{ID: id, Organization: p.Organization, Name: n.Name, User: p.User, Role: role, Scope: n.Scope, CreatedAt: s.Now(), ExpiresAt: until}
+	if err := s.People.CreateAPIKey(ctx, row, hex.EncodeToString(hash)); err != nil {
+		return api.MintedKey{}, err
+	}
+	s.Log.InfoContext(ctx, "API key made", "key", id, "role", role, "scope", n.Scope, "by", p.By())
+	return api.MintedKey{APIKey: row, Key: key}, nil
+}

@@ -1,0 +1,196 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+	"sallyport/ingest/event"
+)
+
+// naming is what views of what starts runs take names from.
+type naming struct {
+	automations  map[string]string
+	integrations []action.Integration // that everybody may see
+}
+
+func (s *Reader) naming(ctx context.Context, organization string) (n naming, err error) {
+	if n.automations, err = s.Inbound.AutomationNames(ctx, organization); err != nil {
+		return n, err
+	}
+	n.integrations, err = s.Sources.ListIntegrations(ctx, organization, "")
+	return n, err
+}
+
+// integration names one; empty: it is gone, or somebody's own affair by now.
+func (n *naming) integration(id string) string {
+	i := slices.IndexFunc(n.integrations, func(in action.Integration) bool { return in.ID == id })
+	if i < 0 {
+		return ""
+	}
+	return cmp.Or(n.integrations[i].Name, n.integrations[i].Account)
+}
+
+func (s *Reader) Triggers(ctx context.Context, p *dashboard.Principal, automation string) ([]api.TriggerView, error) {
+	id, err := s.AutomationID(ctx, p, automation, "/automation")
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Inbound.ListTriggers(ctx, p.Organization, id)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.naming(ctx, p.Organization)
+	views := make([]api.TriggerView, len(list))
+	for i, t := range list {
+		views[i] = s.showTrigger(t, &names)
+	}
+	return views, err
+}
+
+// ViewTrigger is the view of one that is read alone.
+func (s *Reader) ViewTrigger(ctx context.Context, p *dashboard.Principal, t event.Trigger) (api.TriggerView, error) {
+	names, err := s.naming(ctx, p.Organization)
+	if err != nil {
+		return api.TriggerView{}, err
+	}
+	v := s.showTrigger(t, &names)
+	if t.Kind == event.Webhooks {
+		secrets, err := s.Inbound.SigningSecrets(ctx, p.Organization, t.ID)
+		if err != nil {
+			return v, err
+		}
+		n := len(secrets)
+		v.Secrets, v.SecretNeeded = &n, n == 0
+	}
+	return v, nil
+}
+
+func (s *Reader) showTrigger(t event.Trigger, names *naming) api.TriggerView {
+	v := api.TriggerView{
+		Trigger: t, Config: t.Config, Title: t.Provider, AutomationName: names.automations[t.Automation], IntegrationName: names.integration(t.Integration),
+	}
+	if v.IntegrationName == "" {
+		v.Integration = "" // it is private to somebody by now, or gone
+	}
+	provider, err := s.EventProvider(t.Provider, "")
+	if err != nil {
+		return v
+	}
+	v.Title = provider.Title
+	if t.Kind == event.Webhooks {
+		v.URL, v.SharedURL = s.PublicURL+eventProviderPath(provider, &t), provider.URL
+	}
+	return v
+}
+
+// eventProviderPath is that of the trigger's own URL.
+func eventProviderPath(p *api.EventProvider, t *event.Trigger) string {
+	return strings.NewReplacer("{trigger}", url.PathEscape(t.ID), "{automation}", url.PathEscape(t.Automation)).Replace(p.Endpoint)
+}
+
+func (s *Reader) PollGroups(ctx context.Context, organization string) ([]api.PollGroupView, error) {
+	groups, err := s.Inbound.PollGroups(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.naming(ctx, organization)
+	views := make([]api.PollGroupView, len(groups))
+	for i, g := range groups {
+		views[i] = api.PollGroupView{PollGroup: g, Title: g.Provider, IntegrationName: names.integration(g.Integration)}
+		if views[i].IntegrationName == "" {
+			views[i].Integration = ""
+		}
+		if provider, err := s.EventProvider(g.Provider, ""); err == nil {
+			views[i].Title = provider.Title
+		}
+	}
+	return views, err
+}
+
+func SigningSecrets(list []event.Secret) []api.SigningSecret {
+	out := make([]api.SigningSecret, len(list))
+	for i, s := range list {
+		out[i] = api.SigningSecret(s)
+	}
+	return out
+}
+
+// Automation finds one by its id or name; field is where it was named, empty
+// for the path.
+func (s *Reader) Automation(ctx context.Context, p *dashboard.Principal, ref, field string) (event.Automation, error) {
+	a, err := s.Inbound.Automation(ctx, p.Organization, ref)
+	if !errors.Is(err, action.ErrNotFound) {
+		return a, err
+	}
+	return a, action.NewError("no_such_automation", render.Plain(ref)).WithField(field)
+}
+
+// AutomationID is that of an automation that may be named; empty: none was.
+func (s *Reader) AutomationID(ctx context.Context, p *dashboard.Principal, ref, field string) (string, error) {
+	if ref == "" {
+		return "", nil
+	}
+	a, err := s.Automation(ctx, p, ref, field)
+	return a.ID, err
+}
+
+// UpcomingTimes is how many times to come are shown.
+const UpcomingTimes = 5
+
+func (s *Reader) Schedules(ctx context.Context, p *dashboard.Principal, automation string) ([]api.ScheduleView, error) {
+	id, err := s.AutomationID(ctx, p, automation, "/automation")
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Inbound.ListSchedules(ctx, p.Organization, id)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.Inbound.AutomationNames(ctx, p.Organization)
+	views := make([]api.ScheduleView, len(list))
+	for i, row := range list {
+		views[i] = s.ShowSchedule(row, names)
+	}
+	return views, err
+}
+
+// ShowSchedule shows the times that the rows know of: one that is overdue comes
+// first.
+func (s *Reader) ShowSchedule(row event.Schedule, names map[string]string) api.ScheduleView {
+	v := api.ScheduleView{Schedule: row, AutomationName: names[row.Automation], Next: []time.Time{}}
+	if row.NextAt == nil {
+		return v
+	}
+	v.Next = append(v.Next, *row.NextAt)
+	later, err := s.Times(row.Cron, row.TimeZone, *row.NextAt, UpcomingTimes-1)
+	if err != nil {
+		s.Log.Warn("times of a schedule that is kept are not known", "schedule", row.ID, "error", err)
+	}
+	v.Next = append(v.Next, later...)
+	return v
+}
+
+// EventProvider finds one by its id; field is where it was named, empty for the
+// path.
+func (s *Reader) EventProvider(id, field string) (*api.EventProvider, error) {
+	ids := make([]string, len(s.EventProviders))
+	for i := range s.EventProviders {
+		if ids[i] = s.EventProviders[i].ID; ids[i] == id {
+			return &s.EventProviders[i], nil
+		}
+	}
+	e := action.Errorf(action.ErrNotFound, "no_such_provider", "There are no events of %q; providers are %s.", render.Plain(id), cmp.Or(strings.Join(ids, ", "), "none"))
+	if e.Field = field; field != "" {
+		e.Kind = action.ErrInvalid
+	}
+	return nil, e
+}

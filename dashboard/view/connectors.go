@@ -1,0 +1,197 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
+)
+
+func (s *Reader) ViewConnector(ctx context.Context, c action.Connector, state dashboard.ConnectorState) (v api.ConnectorView, err error) {
+	v = s.viewState(c, state)
+	v.OAuthStatus, err = s.OAuthStatus(ctx, c)
+	return v, err
+}
+
+// ViewConnectors does so with those of an organization. A list is there also
+// when what is known of its tokens is not.
+func (s *Reader) ViewConnectors(ctx context.Context, organization string, all []action.Connector) []api.ConnectorView {
+	grants, err := s.Connectors.Grants(ctx, organization)
+	if err != nil {
+		s.Log.WarnContext(ctx, "listing the sign-ins of connectors", "error", err)
+	}
+	views := make([]api.ConnectorView, 0, len(all))
+	for _, c := range all {
+		v := s.viewState(c, s.Connectors.State(ctx, c))
+		if err == nil && c.OAuth != nil {
+			v.OAuthStatus = &api.OAuthStatus{Status: "not_connected"}
+			if i := slices.IndexFunc(grants, func(g action.OAuthGrant) bool { return g.Connector == c.ID }); i >= 0 {
+				v.OAuthStatus = viewGrant(&grants[i])
+			}
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+func (s *Reader) viewState(c action.Connector, state dashboard.ConnectorState) api.ConnectorView {
+	tools, _ := ViewActions(state.Tools)
+	v := api.ConnectorView{
+		Connector: c, Source: c.Source(), ToolCount: len(tools), ResourceCount: state.Resources, TemplateCount: state.Templates,
+		PromptCount: state.Prompts, Protocol: state.Protocol, Error: state.Error, Diagnosis: state.Diagnosis, Warnings: slices.Clone(dashboard.NonNil(state.Warnings)),
+		CircuitOpen: state.CircuitOpen,
+	}
+	if v.Diagnosis != nil {
+		d := *v.Diagnosis
+		d.Field = dashboard.DiagnosisConcerns(&d, &c)
+		v.Diagnosis = &d
+	}
+	v.Warnings = append(v.Warnings, s.sharedNames(&c)...)
+	for _, step := range state.Steps {
+		v.Steps = append(v.Steps, api.StepView{Name: step.Name, TookMS: float64(step.Took.Microseconds()) / 1000, Detail: step.Detail, Failed: step.Failed})
+	}
+	if !state.FetchedAt.IsZero() {
+		v.FetchedAt = &state.FetchedAt
+	}
+	if !state.RetryAt.IsZero() {
+		v.RetryAt = &state.RetryAt
+	}
+	return v
+}
+
+// ViewTools adds the actions, each with its mode in a plain session.
+func (s *Reader) ViewTools(ctx context.Context, c action.Connector, state dashboard.ConnectorState) (api.ConnectorView, error) {
+	v, err := s.ViewConnector(ctx, c, state)
+	v.Tools, v.Beside = ViewActions(state.Tools)
+	modes := map[string]action.Mode{}
+	for _, a := range state.Tools {
+		if d, ok := s.plainly(ctx, a, c.Organization); ok {
+			modes[a.Name] = d.Mode
+		}
+	}
+	for _, list := range [][]api.ToolView{v.Tools, v.Beside} {
+		for i := range list {
+			list[i].Mode = modes[list[i].Name]
+		}
+	}
+	return v, err
+}
+
+// ViewActions parts tools from what is none.
+func ViewActions(actions []*action.Action) (tools, beside []api.ToolView) {
+	tools, beside = []api.ToolView{}, []api.ToolView{}
+	for _, a := range actions {
+		v := api.ToolView{Name: a.Name, Tool: a.Tool, Title: a.Title, Description: a.Description, Risk: a.Risk}
+		if a.Tool == "" {
+			beside = append(beside, v)
+		} else {
+			tools = append(tools, v)
+		}
+	}
+	return tools, beside
+}
+
+// Connector finds one by id, slug or name, in this order.
+func (s *Reader) Connector(ctx context.Context, organization, ref string) (action.Connector, error) {
+	all, err := s.Sources.ListConnectors(ctx, organization)
+	if err != nil {
+		return action.Connector{}, err
+	}
+	if c := FindConnector(all, ref); c != nil {
+		return *c, nil
+	}
+	return action.Connector{}, action.NewError("no_such_connector", ref)
+}
+
+func FindConnector(all []action.Connector, ref string) *action.Connector {
+	id := strings.TrimPrefix(ref, ConnectorPrefix)
+	for _, matches := range []func(action.Connector) bool{
+		func(c action.Connector) bool { return c.ID == id },
+		func(c action.Connector) bool { return c.Slug != "" && c.Slug == ref },
+		func(c action.Connector) bool { return strings.EqualFold(c.Name, ref) },
+	} {
+		if i := slices.IndexFunc(all, matches); i >= 0 {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// HostOf is the host of a URL that was checked, as secrets are bound to it.
+func HostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}
+
+// OAuthStatus is nil for a connector without OAuth.
+func (s *Reader) OAuthStatus(ctx context.Context, c action.Connector) (*api.OAuthStatus, error) {
+	if c.OAuth == nil {
+		return nil, nil
+	}
+	g, err := s.Connectors.Grant(ctx, c.Organization, c.ID)
+	if errors.Is(err, action.ErrNotFound) {
+		return &api.OAuthStatus{Status: "not_connected"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return viewGrant(&g), nil
+}
+
+func viewGrant(g *action.OAuthGrant) *api.OAuthStatus {
+	return &api.OAuthStatus{Status: string(g.Status), Reason: g.Reason, Issuer: g.Issuer, Scope: g.Scope, ExpiresAt: g.ExpiresAt, By: g.By}
+}
+
+func (s *Reader) ViewReviews(ctx context.Context, c action.Connector, list []action.ToolReview) []api.ReviewView {
+	tools := s.Connectors.State(ctx, c).Tools
+	views := make([]api.ReviewView, len(list))
+	for i, r := range list {
+		views[i] = ViewReview(r)
+		at := slices.IndexFunc(tools, func(a *action.Action) bool { return a.Name == r.Tool })
+		if at < 0 {
+			continue
+		}
+		views[i].Risk = tools[at].Risk
+		if d, ok := s.plainly(ctx, tools[at], c.Organization); ok {
+			views[i].Mode, views[i].ModeSource = d.Mode, d.Source
+		}
+	}
+	return views
+}
+
+func ViewReview(r action.ToolReview) api.ReviewView {
+	v := api.ReviewView{
+		Tool: r.Tool, State: r.State, Reviewed: viewVersion(r.Reviewed), Current: viewVersion(r.Current),
+		ReviewedBy: r.ReviewedBy, ReviewedAt: r.ReviewedAt, SeenAt: r.SeenAt, Changes: []api.Change{},
+	}
+	if r.State == action.ToolChanged && r.Reviewed != nil && r.Current != nil {
+		v.Changes = dashboard.NonNil(render.Diff(r.Reviewed.Definition, r.Current.Definition))
+	}
+	return v
+}
+
+func viewVersion(v *action.ToolVersion) *api.Definition {
+	if v == nil {
+		return nil
+	}
+	return &api.Definition{ToolHashes: v.ToolHashes, Definition: v.Definition}
+}
+
+// plainly decides an action in a session that nothing special is said of.
+func (s *Reader) plainly(ctx context.Context, a *action.Action, organization string) (action.Decision, bool) {
+	plain := &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
+	d, err := s.Decide(ctx, plain, a, nil, true)
+	if err != nil {
+		s.Log.WarnContext(ctx, "mode of a tool is not known", "tool", a.Tool, "error", err)
+	}
+	return d, err == nil
+}

@@ -1,0 +1,173 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/dashboard"
+)
+
+func (s *Reader) Modes(ctx context.Context, organization string) ([]api.ModeView, error) {
+	list, _, err := s.Policy.Overrides(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.Sources.ListConnectors(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]api.ModeView, len(list))
+	for i, o := range list {
+		views[i] = ViewMode(o, all)
+	}
+	return views, nil
+}
+
+// SampleSession is a session of which only that is known, or the one that is named.
+func (s *Reader) SampleSession(ctx context.Context, p *dashboard.Principal, in *api.Asked) (action.Session, error) {
+	if in.Session != "" {
+		if in.Group+in.Task+in.Automation != "" {
+			return action.Session{}, dashboard.Invalid("/session", "A session has its own group, task and automation; name it, or them, not both.")
+		}
+		return s.Session(ctx, p.Organization, in.Session)
+	}
+	row := action.Session{Organization: p.Organization, Kind: action.Interactive, Type: action.TypeCoding, Group: in.Group, Task: in.Task}
+	var err error
+	if row.Automation, err = s.AutomationID(ctx, p, in.Automation, "/automation"); row.Automation != "" {
+		row.Kind, row.Type = action.Unattended, action.TypeAutomation
+	}
+	return row, err
+}
+
+func (s *Reader) Explain(ctx context.Context, p *dashboard.Principal, in *api.Asked) (api.Explanation, error) {
+	row, err := s.SampleSession(ctx, p, in)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	params := json.RawMessage(in.Params)
+	key, all, err := s.ResolveKey(ctx, p.Organization, in.Action)
+	if err != nil {
+		return api.Explanation{}, AtField(err, "/action")
+	}
+	if key.Action == "*" {
+		return api.Explanation{}, dashboard.Invalid("/action", "Name one action; a pattern is not decided.")
+	}
+	if len(params) == 0 {
+		params = nil
+	}
+	e, err := s.Gate.Explain(ctx, &row, key.Source, key.Action, params)
+	if err != nil {
+		return api.Explanation{}, ParamsError(err)
+	}
+	d := e.Decision
+	d.Steps = dashboard.NonNil(d.Steps)
+	return api.Explanation{
+		Decision: d, Key: key.String(), Name: KeyName(key, all), Session: row.ID, Risk: e.Risk,
+		Available: d.Mode != action.ModeDeny, Reason: d.Why(), Refused: e.Refused, Note: e.Note,
+	}, nil
+}
+
+// ResolveKey parses a policy key and replaces a connector's slug or name by
+// its id. A source that nobody knows is refused: a denial with a typo in it
+// would deny nothing.
+func (s *Reader) ResolveKey(ctx context.Context, organization, text string) (action.Key, []action.Connector, error) {
+	key, err := action.ParseKey(text)
+	if err != nil {
+		return key, nil, err
+	}
+	all, err := s.Sources.ListConnectors(ctx, organization)
+	if err != nil {
+		return key, nil, err
+	}
+	if key.Source == "*" {
+		return key, all, nil
+	}
+	key.Source, err = s.sourceID(ctx, organization, key.Source, all)
+	return key, all, err
+}
+
+// AtField says of an error's field where it stands in this request.
+func AtField(err error, field string) error {
+	var e *action.Error
+	if !errors.As(err, &e) || e.Field == "" {
+		return err
+	}
+	out := *e
+	out.Field = field
+	return &out
+}
+
+func ViewMode(o action.Override, all []action.Connector) api.ModeView {
+	v := api.ModeView{Key: o.Key.String(), Name: KeyName(o.Key, all), Mode: o.Mode, Automation: o.Automation, UpdatedBy: o.UpdatedBy}
+	if !o.UpdatedAt.IsZero() {
+		v.UpdatedAt = &o.UpdatedAt
+	}
+	return v
+}
+
+// KeyName writes a key as people do: with the slug, or else the name.
+func KeyName(key action.Key, all []action.Connector) string {
+	key.Source = SourceName(key.Source, all)
+	return key.String()
+}
+
+func SourceName(id string, all []action.Connector) string {
+	for _, c := range all {
+		if c.Source() == id {
+			return cmp.Or(c.Slug, c.Name)
+		}
+	}
+	return id
+}
+
+func (s *Reader) Quotas(ctx context.Context, organization string) (api.List[api.QuotaView], error) {
+	list, err := s.Policy.ListQuotas(ctx, organization)
+	if err != nil {
+		return api.List[api.QuotaView]{}, err
+	}
+	all, err := s.Sources.ListConnectors(ctx, organization)
+	views := make([]api.QuotaView, len(list))
+	for i, q := range list {
+		views[i] = ViewQuota(q, all)
+	}
+	return ListOf(views), err
+}
+
+func ViewQuota(q action.Quota, all []action.Connector) api.QuotaView {
+	return api.QuotaView{Key: q.Key.String(), Name: KeyName(q.Key, all), Per: q.Per, Calls: q.Calls, Seconds: q.Seconds, UpdatedBy: q.UpdatedBy}
+}
+
+func (s *Reader) Capabilities(ctx context.Context, organization, group string) ([]api.CapabilityView, error) {
+	list, err := s.Policy.ListCapabilities(ctx, organization, group)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.Sources.ListConnectors(ctx, organization)
+	views := make([]api.CapabilityView, len(list))
+	for i, c := range list {
+		views[i] = api.CapabilityView{Capability: c, Name: SourceName(c.Provider, all)}
+	}
+	return views, err
+}
+
+func GrantFilter(p *dashboard.Principal, in *api.ListGrantsInput) action.GrantFilter {
+	return action.GrantFilter{
+		Organization: p.Organization, Session: in.Session, Scope: in.Scope, Source: in.Source, Action: in.Action, Usable: in.Usable, Limit: in.Limit, Cursor: in.Cursor,
+	}
+}
+
+func (s *Reader) Grants(ctx context.Context, f action.GrantFilter) (action.Page[action.Grant], []action.Connector, error) {
+	all, err := s.Sources.ListConnectors(ctx, f.Organization)
+	if err != nil {
+		return action.Page[action.Grant]{}, nil, err
+	}
+	if id, err := s.sourceID(ctx, f.Organization, f.Source, all); err == nil {
+		f.Source = id
+	}
+	page, err := s.Policy.ListGrants(ctx, f)
+	return page, all, err
+}
