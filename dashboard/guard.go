@@ -27,9 +27,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		err := s.admit(r)
+		err := s.checkOrigin(r)
 		if err == nil {
-			err = plainPath(r)
+			err = checkPath(r)
 		}
 		if err != nil {
 			s.Fail(w, r, err)
@@ -39,9 +39,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// admit refuses foreign hosts (a name that was rebound to this address) and
+// checkOrigin refuses foreign hosts (a name that was rebound to this address) and
 // foreign origins, whatever credential comes with them.
-func (s *Server) admit(r *http.Request) error {
+func (s *Server) checkOrigin(r *http.Request) error {
 	if isProbe(r.URL.Path) {
 		return nil // probes speak to the address itself
 	}
@@ -55,9 +55,9 @@ func (s *Server) admit(r *http.Request) error {
 	return nil
 }
 
-// plainPath refuses paths of the API that lack a name: a redirect to what is
+// checkPath refuses paths of the API that lack a name: a redirect to what is
 // left of one would ask for something else.
-func plainPath(r *http.Request) error {
+func checkPath(r *http.Request) error {
 	p := r.URL.EscapedPath()
 	if !strings.HasPrefix(p, "/api/") || path.Clean(p) == strings.TrimSuffix(p, "/") {
 		return nil

@@ -75,14 +75,14 @@ func publicKey(text []byte) (key crypto.PublicKey, alg string, err error) {
 	return nil, "", errors.New("the public key of a host application must be RSA of 2048 bits or more (RS256), of the curve P-256 (ES256) or Ed25519 (EdDSA)")
 }
 
-// hostTokens verifies them.
-type hostTokens struct {
+// hostVerifier verifies them.
+type hostVerifier struct {
 	issuer   string
 	verifier *oidc.IDTokenVerifier
 	now      func() time.Time
 }
 
-func newHostTokens(u *UserJWT, now func() time.Time) (*hostTokens, error) {
+func newHostVerifier(u *UserJWT, now func() time.Time) (*hostVerifier, error) {
 	if u == nil {
 		return nil, nil
 	}
@@ -92,8 +92,8 @@ func newHostTokens(u *UserJWT, now func() time.Time) (*hostTokens, error) {
 		if err != nil {
 			return nil, err
 		}
-		client := newOutside(u.Guard, at)
-		client.Transport = &seldom{next: client.Transport, now: now}
+		client := newRestrictedClient(u.Guard, at)
+		client.Transport = &cachingTransport{next: client.Transport, now: now}
 		keys = oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), client), u.JWKSURL)
 	} else {
 		key, alg, err := publicKey(u.PublicKey)
@@ -102,13 +102,13 @@ func newHostTokens(u *UserJWT, now func() time.Time) (*hostTokens, error) {
 		}
 		algs, keys = []string{alg}, &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key}}
 	}
-	return &hostTokens{issuer: u.Issuer, now: now, verifier: oidc.NewVerifier(u.Issuer, keys, &oidc.Config{
+	return &hostVerifier{issuer: u.Issuer, now: now, verifier: oidc.NewVerifier(u.Issuer, keys, &oidc.Config{
 		ClientID: u.Audience, SupportedSigningAlgs: algs, Now: func() time.Time { return now().Add(-clockSkew) },
 	})}, nil
 }
 
 // verify returns whom a token is of.
-func (h *hostTokens) verify(ctx context.Context, text string) (action.Identity, error) {
+func (h *hostVerifier) verify(ctx context.Context, text string) (action.Identity, error) {
 	token, err := h.verifier.Verify(ctx, text)
 	if err != nil {
 		e := errBadToken("it is not signed by whom the gateway knows, is over, or is for another audience")
@@ -153,7 +153,7 @@ func (s *Server) identifyHost(ctx context.Context, text string) (*Principal, err
 		}
 		return nil, err
 	}
-	u, err := s.takeIn(ctx, who)
+	u, err := s.admitUser(ctx, who)
 	if errors.Is(err, action.ErrNotFound) {
 		return nil, errBadToken("there is no organization as its claim org says")
 	}
@@ -162,13 +162,13 @@ func (s *Server) identifyHost(ctx context.Context, text string) (*Principal, err
 	}
 	// A token that is older than the last one says less than is known, and gives
 	// no more than it says.
-	role := lesser(who.Role, u.Role)
-	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: role, Lesser: role != u.Role, host: true}, nil
+	role := lowerRole(who.Role, u.Role)
+	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: role, LimitedRole: role != u.Role, hostToken: true}, nil
 }
 
-// takeIn takes somebody of another house in, or tells those who listen that he
+// admitUser takes somebody of another house in, or tells those who listen that he
 // is out.
-func (s *Server) takeIn(ctx context.Context, who action.Identity) (action.User, error) {
+func (s *Server) admitUser(ctx context.Context, who action.Identity) (action.User, error) {
 	u, err := s.People.AdmitUser(ctx, who)
 	if !errors.Is(err, action.ErrConflict) {
 		return u, err
@@ -182,8 +182,8 @@ func (s *Server) takeIn(ctx context.Context, who action.Identity) (action.User, 
 	return u, err
 }
 
-// withoutRole ends what somebody has who is given no role any more.
-func (s *Server) withoutRole(ctx context.Context, who action.Identity) error {
+// cutOffUser ends what somebody has who is given no role any more.
+func (s *Server) cutOffUser(ctx context.Context, who action.Identity) error {
 	id, err := s.People.CutOffUser(ctx, who.Organization, who.Issuer, who.Subject)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (s *Server) withoutRole(ctx context.Context, who action.Identity) error {
 // HostLink makes a link for the bearer of a host application's token, to which
 // the application leads the browser.
 func (s *Server) HostLink(ctx context.Context, p *Principal) (api.Link, error) {
-	if p.Lesser { // the link would give the role of now
+	if p.LimitedRole { // the link would give the role of now
 		return api.Link{}, errBadToken("it is older than the role that its person has now, or does not say by iat how old it is")
 	}
 	s.Log.InfoContext(ctx, "sign-in link made for a user of the host application", "user", p.User)

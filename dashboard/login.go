@@ -35,7 +35,7 @@ func (s *Server) CreateLoginLink(ctx context.Context, organization, user string)
 }
 
 func (s *Server) createLink(ctx context.Context, organization, user string, via action.Via) (api.Link, error) {
-	if !s.links.take(organization+"/"+user, s.Now()) {
+	if !s.linkLimiter.allow(organization+"/"+user, s.Now()) {
 		return api.Link{}, errTooOften(linkEvery, "Many sign-in links were made for this person within minutes; use one of them, or try again later.")
 	}
 	code, key := secret(), secret()
@@ -52,7 +52,7 @@ func (s *Server) createLink(ctx context.Context, organization, user string, via 
 // redeem turns the code of a link into a cookie.
 func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	if !s.fromPage(r) {
-		s.Fail(w, r, errForeign())
+		s.Fail(w, r, errForeignOrigin())
 		return
 	}
 	var body struct {
@@ -70,7 +70,7 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	if errors.Is(err, action.ErrUnauthenticated) {
 		// Only codes that are none: a good one works whoever else is behind its
 		// address.
-		if err = errSpent(err); !s.tries.take(sender(r), now) {
+		if err = errLinkUsed(err); !s.attemptLimiter.allow(clientAddress(r), now) {
 			err = errTooOften(tryEvery, "Too many sign-in links from this address were not good; wait some seconds, and open a new link.")
 		}
 	}
@@ -92,7 +92,7 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 // that lost its key can still leave.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	if !s.fromPage(r) {
-		s.Fail(w, r, errForeign())
+		s.Fail(w, r, errForeignOrigin())
 		return
 	}
 	if p, err := s.IdentifyLogin(r); err == nil {
@@ -105,18 +105,18 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// errSpent says the ways to a link that need no link.
-func errSpent(err error) error {
+// errLinkUsed says the ways to a link that need no link.
+func errLinkUsed(err error) error {
 	return action.Errorf(action.ErrUnauthenticated, action.Public(err).Code, "This sign-in link was used already, or its ten minutes are over. "+
 		"Ask somebody who is signed in for another (People → Sign-in link), or restart the server, which prints a new one.")
 }
 
-func errForeign() error {
+func errForeignOrigin() error {
 	return action.Errorf(action.ErrForbidden, "foreign_origin", "A change in a browser must come from the page itself; open it and try again.")
 }
 
-// endedLogin is the error for a cookie that has no valid login.
-func (s *Server) endedLogin(ctx context.Context, cookieHash string) error {
+// errLoginEnded is the error for a cookie that has no valid login.
+func (s *Server) errLoginEnded(ctx context.Context, cookieHash string) error {
 	why, err := s.People.LoginEnd(ctx, cookieHash)
 	switch {
 	case err != nil:
@@ -137,17 +137,17 @@ func (s *Server) IdentifyLogin(r *http.Request) (*Principal, error) {
 	hash := hashSecret(c.Value)
 	login, keyHash, err := s.People.Login(r.Context(), hash)
 	if errors.Is(err, action.ErrNotFound) {
-		return nil, s.endedLogin(r.Context(), hash)
+		return nil, s.errLoginEnded(r.Context(), hash)
 	}
 	if err != nil {
-		return nil, unknownAsBad(err)
+		return nil, hideNotFound(err)
 	}
 	now := s.Now()
 	u, err := s.People.User(r.Context(), login.Organization, login.User)
 	if err != nil {
-		return nil, unknownAsBad(err)
+		return nil, hideNotFound(err)
 	}
-	if changes(r.Method) && r.URL.Path != "/logout" && r.URL.Path != "/login" {
+	if mutates(r.Method) && r.URL.Path != "/logout" && r.URL.Path != "/login" {
 		if err := s.checkKey(r, keyHash); err != nil {
 			return nil, err
 		}
@@ -178,7 +178,7 @@ func (s *Server) LoginEnd(r *http.Request) (why action.LoginEnd, ended bool) {
 
 func (s *Server) checkKey(r *http.Request, keyHash string) error {
 	if !s.fromPage(r) {
-		return errForeign()
+		return errForeignOrigin()
 	}
 	got := hashSecret(r.Header.Get(keyHeader))
 	if subtle.ConstantTimeCompare([]byte(got), []byte(keyHash)) != 1 {
@@ -187,8 +187,8 @@ func (s *Server) checkKey(r *http.Request, keyHash string) error {
 	return nil
 }
 
-// changes reports whether a method may change something.
-func changes(method string) bool { return method != http.MethodGet && method != http.MethodHead }
+// mutates reports whether a method may change something.
+func mutates(method string) bool { return method != http.MethodGet && method != http.MethodHead }
 
 func (s *Server) cookieName() string {
 	if s.public.Scheme == "https" {

@@ -39,15 +39,15 @@ type OIDC struct {
 }
 
 const (
-	flowLife      = 10 * time.Minute // between leaving for the provider and coming back
-	discoveryLife = time.Hour        // of what the provider says of itself
-	discoveryRest = 5 * time.Second  // after it could not be asked
-	clockSkew     = time.Minute      // how far its clock may be from ours
+	flowLife         = 10 * time.Minute // between leaving for the provider and coming back
+	discoveryTTL     = time.Hour        // of what the provider says of itself
+	discoveryBackoff = 5 * time.Second  // after it could not be asked
+	clockSkew        = time.Minute      // how far its clock may be from ours
 )
 
-// asymmetric are the signatures of tokens that are taken. None can be made with
+// signingAlgorithms are the signatures of tokens that are taken. None can be made with
 // what is public.
-func asymmetric() []string { return []string{oidc.RS256, oidc.PS256, oidc.ES256, oidc.EdDSA} }
+func signingAlgorithms() []string { return []string{oidc.RS256, oidc.PS256, oidc.ES256, oidc.EdDSA} }
 
 // check refuses what would let the wrong people in.
 func (o *OIDC) check() error {
@@ -82,25 +82,25 @@ func values[K comparable, V any](m map[K]V) (list []V) {
 	return list
 }
 
-// provider is what is known of the OpenID provider.
-type provider struct {
+// oidcProvider is what is known of the OpenID provider.
+type oidcProvider struct {
 	OIDC
 	client *http.Client
 	now    func() time.Time
 
-	mu     sync.Mutex
-	known  *discovered
-	asked  time.Time // when it was known, or could not be
-	failed error
+	mu        sync.Mutex
+	known     *discoveryDocument
+	fetchedAt time.Time // when it was known, or could not be
+	lastError error
 }
 
-// discovered is what the provider says of itself.
-type discovered struct {
+// discoveryDocument is what the provider says of itself.
+type discoveryDocument struct {
 	*oidc.Provider
 	style oauth2.AuthStyle // how the client says at its token endpoint who it is
 }
 
-func newProvider(o *OIDC, now func() time.Time) (*provider, error) {
+func newOIDCProvider(o *OIDC, now func() time.Time) (*oidcProvider, error) {
 	if o == nil {
 		return nil, nil
 	}
@@ -108,7 +108,7 @@ func newProvider(o *OIDC, now func() time.Time) (*provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &provider{OIDC: *o, now: now, client: newOutside(o.Guard, u)}
+	p := &oidcProvider{OIDC: *o, now: now, client: newRestrictedClient(o.Guard, u)}
 	p.Name = cmp.Or(p.Name, u.Host)
 	if p.Scopes == nil {
 		p.Scopes = []string{"profile", "email"}
@@ -118,32 +118,32 @@ func newProvider(o *OIDC, now func() time.Time) (*provider, error) {
 
 // discover asks the provider where it signs people in. What it said before
 // stands in while it does not answer, and for others while it is asked.
-func (p *provider) discover() (*discovered, error) {
+func (p *oidcProvider) discover() (*discoveryDocument, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	age := p.now().Sub(p.asked)
+	age := p.now().Sub(p.fetchedAt)
 	switch {
-	case p.failed != nil && age < discoveryRest && p.known == nil:
-		return nil, p.failed
-	case p.known != nil && age < discoveryLife:
+	case p.lastError != nil && age < discoveryBackoff && p.known == nil:
+		return nil, p.lastError
+	case p.known != nil && age < discoveryTTL:
 		return p.known, nil
 	case p.known != nil:
-		p.asked = p.now()
+		p.fetchedAt = p.now()
 		p.mu.Unlock()
-		found, err := p.ask()
+		found, err := p.fetchDiscovery()
 		p.mu.Lock()
 		if err == nil {
 			p.known = found
 		}
 		return p.known, nil
 	}
-	p.known, p.failed = p.ask()
-	p.asked = p.now()
-	return p.known, p.failed
+	p.known, p.lastError = p.fetchDiscovery()
+	p.fetchedAt = p.now()
+	return p.known, p.lastError
 }
 
-// ask returns nothing beside an error.
-func (p *provider) ask() (*discovered, error) {
+// fetchDiscovery returns nothing beside an error.
+func (p *oidcProvider) fetchDiscovery() (*discoveryDocument, error) {
 	// The client is kept for its keys: no request's context may end it.
 	found, err := oidc.NewProvider(oidc.ClientContext(context.Background(), p.client), p.Issuer)
 	if err != nil {
@@ -164,11 +164,11 @@ func (p *provider) ask() (*discovered, error) {
 	if p.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
 		style = oauth2.AuthStyleInParams
 	}
-	return &discovered{found, style}, nil
+	return &discoveryDocument{found, style}, nil
 }
 
 // oauth is the client's side of the protocol.
-func (p *provider) oauth(found *discovered, callback string) *oauth2.Config {
+func (p *oidcProvider) oauth(found *discoveryDocument, callback string) *oauth2.Config {
 	e := found.Endpoint()
 	e.AuthStyle = found.style
 	return &oauth2.Config{
@@ -190,7 +190,7 @@ type flow struct {
 }
 
 // identify trades the provider's code for who somebody is.
-func (p *provider) identify(ctx context.Context, f flow, callback, code string) (action.Identity, error) {
+func (p *oidcProvider) identify(ctx context.Context, f flow, callback, code string) (action.Identity, error) {
 	found, err := p.discover()
 	if err != nil {
 		return action.Identity{}, err
@@ -198,11 +198,11 @@ func (p *provider) identify(ctx context.Context, f flow, callback, code string) 
 	ctx = oidc.ClientContext(ctx, p.client)
 	tokens, err := p.oauth(found, callback).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
 	if err != nil {
-		return action.Identity{}, fmt.Errorf("trading the code: %w", withoutAnswer(err))
+		return action.Identity{}, fmt.Errorf("trading the code: %w", redactAnswer(err))
 	}
 	raw, _ := tokens.Extra("id_token").(string)
 	token, err := found.Verifier(&oidc.Config{
-		ClientID: p.ClientID, SupportedSigningAlgs: asymmetric(), Now: func() time.Time { return p.now().Add(-clockSkew) },
+		ClientID: p.ClientID, SupportedSigningAlgs: signingAlgorithms(), Now: func() time.Time { return p.now().Add(-clockSkew) },
 	}).Verify(ctx, raw)
 	if err != nil {
 		return action.Identity{}, err
@@ -214,7 +214,7 @@ func (p *provider) identify(ctx context.Context, f flow, callback, code string) 
 	switch {
 	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(f.Nonce)) != 1:
 		return action.Identity{}, errors.New("the nonce is of another sign-in")
-	case !p.isFor(c, token.Audience):
+	case !p.isAuthorizedParty(c, token.Audience):
 		return action.Identity{}, errors.New("the token was issued to another client")
 	}
 	if err := checkSubject(token.Subject); err != nil {
@@ -222,31 +222,31 @@ func (p *provider) identify(ctx context.Context, f flow, callback, code string) 
 	}
 	return action.Identity{
 		Organization: p.Organization, Issuer: p.Issuer, Subject: token.Subject, Name: c.name(p.NameClaim, token.Subject), Role: p.role(c),
-		SaidAt: p.said(token),
+		SaidAt: p.issuedAt(token),
 	}, nil
 }
 
-// said is when the provider said it: now, by its own clock when that is not
+// issuedAt is when the provider said it: now, by its own clock when that is not
 // ahead.
-func (p *provider) said(token *oidc.IDToken) time.Time {
+func (p *oidcProvider) issuedAt(token *oidc.IDToken) time.Time {
 	if now := p.now(); token.IssuedAt.IsZero() || token.IssuedAt.After(now) {
 		return now
 	}
 	return token.IssuedAt
 }
 
-// isFor tells whether a token was issued to this client, and not only with it
+// isAuthorizedParty tells whether a token was issued to this client, and not only with it
 // in mind.
-func (p *provider) isFor(c claims, audience []string) bool {
+func (p *oidcProvider) isAuthorizedParty(c claims, audience []string) bool {
 	if _, said := c["azp"]; said {
 		return c.text("azp") == p.ClientID
 	}
 	return len(audience) == 1
 }
 
-// withoutAnswer leaves out of an error the body that the provider answered,
+// redactAnswer leaves out of an error the body that the provider answered,
 // which may repeat what it was sent.
-func withoutAnswer(err error) error {
+func redactAnswer(err error) error {
 	var answered *oauth2.RetrieveError
 	if errors.As(err, &answered) && answered.Response != nil {
 		return fmt.Errorf("the provider answered %d %.80q", answered.Response.StatusCode, answered.ErrorCode)
@@ -335,7 +335,7 @@ func (c claims) values(name string) []string {
 func (o *OIDC) role(c claims) action.Role {
 	var role action.Role
 	for _, v := range c.values(o.RoleClaim) {
-		if r := o.RoleMap[v]; r != "" && (role == "" || lesser(r, role) == role) {
+		if r := o.RoleMap[v]; r != "" && (role == "" || lowerRole(r, role) == role) {
 			role = r
 		}
 	}

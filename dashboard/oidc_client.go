@@ -18,17 +18,17 @@ const (
 	outsidePause   = 10 * time.Second // in which nothing is fetched a second time
 )
 
-// outside is the way to those who say who people are: to any host that the
+// restrictedTransport is the way to those who say who people are: to any host that the
 // configured URL names, as providers keep their keys elsewhere, but only by
 // https, to no redirect, and to loopback only where the configured URL is so.
-type outside struct {
+type restrictedTransport struct {
 	public, loopback *http.Transport // nil: not configured so
 }
 
-// newOutside returns a client for what a configured URL names.
-func newOutside(g guard.Config, configured *url.URL) *http.Client {
+// newRestrictedClient returns a client for what a configured URL names.
+func newRestrictedClient(g guard.Config, configured *url.URL) *http.Client {
 	g.AllowLoopback = false
-	o := outside{public: guard.NewTransport(g)}
+	o := restrictedTransport{public: guard.NewTransport(g)}
 	if guard.Loopback(configured) {
 		g.AllowLoopback = true
 		o.loopback = guard.NewTransport(g)
@@ -40,7 +40,7 @@ func newOutside(g guard.Config, configured *url.URL) *http.Client {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (o outside) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o restrictedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t := o.public
 	switch {
 	case o.loopback != nil && guard.Loopback(r.URL):
@@ -58,9 +58,9 @@ func (o outside) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// seldom fetches one address at most every ten seconds, and hands out meanwhile
+// cachingTransport fetches one address at most every ten seconds, and hands out meanwhile
 // what it had: anybody can send a token that names a key nobody knows.
-type seldom struct {
+type cachingTransport struct {
 	next http.RoundTripper
 	now  func() time.Time
 
@@ -73,7 +73,7 @@ type seldom struct {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *cachingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := s.now(); s.tried.IsZero() || now.Sub(s.tried) >= outsidePause || now.Before(s.tried) {
@@ -89,7 +89,7 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func (s *seldom) fetch(r *http.Request) {
+func (s *cachingTransport) fetch(r *http.Request) {
 	res, err := s.next.RoundTrip(r)
 	if s.err = err; err != nil {
 		return

@@ -17,6 +17,7 @@ import (
 	"sallyport/action"
 )
 
+// CallbackPath is where the OpenID provider sends the browser back to.
 const CallbackPath = "/login/oidc/callback"
 
 // BeginOIDC starts a sign-in with the OpenID provider and returns the address
@@ -30,7 +31,7 @@ func (s *Server) BeginOIDC(w http.ResponseWriter, r *http.Request) (string, erro
 	}
 	found, err := s.oidc.discover()
 	if err != nil {
-		return "", s.unreachable(err)
+		return "", s.errProviderUnreachable(err)
 	}
 	f := flow{
 		State: secret(), Nonce: secret(), Verifier: oauth2.GenerateVerifier(), Code: secret(), Key: secret(),
@@ -81,22 +82,22 @@ func (s *Server) signInOIDC(r *http.Request) (string, error) {
 	q := r.URL.Query()
 	c, err := r.Cookie(s.flowName())
 	if err != nil {
-		return "", errOtherBrowser()
+		return "", errNoFlow()
 	}
 	f, ok := s.openFlow(c.Value)
 	if !ok || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(f.State)) != 1 {
-		return "", errOtherBrowser()
+		return "", errNoFlow()
 	}
 	if iss := q.Get("iss"); iss != "" && iss != s.oidc.Issuer {
 		return "", action.NewError("other_issuer")
 	}
 	if code := q.Get("error"); code != "" {
 		s.Log.WarnContext(r.Context(), "the provider signed nobody in", "error", code, "description", q.Get("error_description"))
-		return "", errRefusedThere(code)
+		return "", errProviderRefused(code)
 	}
 	who, err := s.oidc.identify(r.Context(), f, s.PublicURL+CallbackPath, q.Get("code"))
 	if err != nil {
-		return "", s.unproven(r, err)
+		return "", s.errNotProven(r, err)
 	}
 	return s.linkOIDC(r, f, who)
 }
@@ -106,9 +107,9 @@ func (s *Server) signInOIDC(r *http.Request) (string, error) {
 func (s *Server) linkOIDC(r *http.Request, f flow, who action.Identity) (string, error) {
 	ctx := r.Context()
 	if who.Role == "" {
-		return "", s.withoutRole(ctx, who)
+		return "", s.cutOffUser(ctx, who)
 	}
-	u, err := s.takeIn(ctx, who)
+	u, err := s.admitUser(ctx, who)
 	if err != nil {
 		return "", err
 	}
@@ -130,14 +131,14 @@ func (s *Server) linkOIDC(r *http.Request, f flow, who action.Identity) (string,
 	return to + "#" + f.Code + "." + f.Key, nil
 }
 
-func errOtherBrowser() error {
+func errNoFlow() error {
 	return action.Errorf(action.ErrUnauthenticated, "sign_in_over",
 		"This sign-in was begun in another browser, was used already, or took longer than ten minutes; sign in again.")
 }
 
-// errRefusedThere says what the provider said, if it is one of the words that
+// errProviderRefused says what the provider said, if it is one of the words that
 // there are for it. Its own text is in the log alone.
-func errRefusedThere(code string) error {
+func errProviderRefused(code string) error {
 	known := []string{
 		"access_denied", "login_required", "consent_required", "interaction_required", "account_selection_required",
 		"invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error", "temporarily_unavailable",
@@ -148,14 +149,14 @@ func errRefusedThere(code string) error {
 	return action.NewError("refused_there", code)
 }
 
-// unproven is an error of what the provider said. Why stays in the log: it may
+// errNotProven is an error of what the provider said. Why stays in the log: it may
 // be anything.
-func (s *Server) unproven(r *http.Request, err error) error {
+func (s *Server) errNotProven(r *http.Request, err error) error {
 	s.Log.WarnContext(r.Context(), "a sign-in with OpenID Connect failed", "error", err)
 	return action.NewError("sign_in_failed")
 }
 
-func (s *Server) unreachable(err error) error {
+func (s *Server) errProviderUnreachable(err error) error {
 	s.Log.Warn("the OpenID provider cannot be asked", "issuer", s.oidc.Issuer, "error", err)
 	return action.NewError("provider_away")
 }

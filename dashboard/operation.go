@@ -91,6 +91,8 @@ func (e *endpoint) describeInput(op *huma.Operation) {
 	}
 }
 
+// NewParam reads the place, name, default and type of a parameter from the tags of
+// its field.
 func NewParam(f reflect.StructField) param {
 	p := param{index: f.Index, Fallback: f.Tag.Get("default"), required: f.Tag.Get("required") == "true", Set: parser(f.Type)}
 	for _, place := range []struct {
@@ -187,27 +189,27 @@ func (e *endpoint) describeOutput(op *huma.Operation, out reflect.Type) {
 	op.Responses[strconv.Itoa(e.status)] = res
 }
 
-// exchange is the request that a handler serves, as its context knows it.
-type exchange struct {
+// pendingResponse is the request that a handler serves, as its context knows it.
+type pendingResponse struct {
 	endpoint *endpoint
 	request  *http.Request
-	sent     func() // nil, or to be called once the client has the response
+	onSent   func() // nil, or to be called once the client has the response
 }
 
-type exchangeKey struct{}
+type pendingResponseKey struct{}
 
 // OnSent has f called once the response to this request was sent. Whether its
 // client is still connected is checked here: a client that is done with its
 // connection closes it as soon as it has read the last byte.
 func OnSent(ctx context.Context, f func()) {
-	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && !hangup.Gone(x.request) {
-		x.sent = f
+	if x, ok := ctx.Value(pendingResponseKey{}).(*pendingResponse); ok && !hangup.Gone(x.request) {
+		x.onSent = f
 	}
 }
 
 // Reauthorize checks the credential of a request again, after a wait.
 func Reauthorize(ctx context.Context) error {
-	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	x, _ := ctx.Value(pendingResponseKey{}).(*pendingResponse)
 	_, err := x.endpoint.server.authorize(x.endpoint.who, x.request)
 	return err
 }
@@ -239,16 +241,16 @@ func (e *endpoint) serve(hc huma.Context) {
 	if e.resolves {
 		_ = in.Interface().(huma.Resolver).Resolve(hc) // resolvers keep a part of the request and never fail
 	}
-	x := &exchange{endpoint: e, request: r}
-	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	x := &pendingResponse{endpoint: e, request: r}
+	ctx := context.WithValue(r.Context(), pendingResponseKey{}, x)
 	out, err := e.handle(ctx, p, in.Interface())
 	if err != nil {
 		err = s.Problem(ctx, withNext(p, err)).write(w)
 	} else {
 		err = e.respond(hc, w, out)
 	}
-	if x.sent != nil && err == nil && http.NewResponseController(w).Flush() == nil {
-		x.sent()
+	if x.onSent != nil && err == nil && http.NewResponseController(w).Flush() == nil {
+		x.onSent()
 	}
 }
 

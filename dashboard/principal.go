@@ -23,10 +23,10 @@ type Principal struct {
 	Role         action.Role   // of a person
 	Login        *action.Login // of a browser
 	CredentialID string        // the id of that, or of the person's API key
-	Lesser       bool          // that key's role is below the person's
+	LimitedRole  bool          // that key's role is below the person's
 	Scope        action.KeyScope
-	works        bool // of a key for workers: its person still decides
-	host         bool // with a token of the host application
+	runsAllowed  bool // of a key for workers: its person still decides
+	hostToken    bool // with a token of the host application
 }
 
 // By returns what a row says of who did it.
@@ -44,7 +44,7 @@ func (p *Principal) WorkerID() string {
 // empty: nobody's. A key of a lesser role may lie where agents read it, so that
 // whoever has it is not taken for the person.
 func (p *Principal) Viewer() string {
-	if p.Lesser {
+	if p.LimitedRole {
 		return ""
 	}
 	return p.User
@@ -83,7 +83,7 @@ func (s *Server) identifySession(ctx context.Context, text string) (*Principal, 
 	}
 	session, err := s.Sessions.Session(ctx, id)
 	if err != nil {
-		return nil, unknownAsBad(err)
+		return nil, hideNotFound(err)
 	}
 	if err := session.Live(s.Now()); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	}
 	key, want, err := s.People.APIKey(ctx, id)
 	if err != nil {
-		return nil, unknownAsBad(err)
+		return nil, hideNotFound(err)
 	}
 	if subtle.ConstantTimeCompare([]byte(hex.EncodeToString(hash)), []byte(want)) != 1 {
 		return nil, errBadCredential()
@@ -116,24 +116,24 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	}
 	u, err := s.People.User(ctx, key.Organization, key.User)
 	if err != nil {
-		return nil, unknownAsBad(err)
+		return nil, hideNotFound(err)
 	}
 	if now := s.Now(); key.UsedAt == nil || now.Sub(*key.UsedAt) >= touchEvery {
 		if err := s.People.TouchAPIKey(ctx, key.ID, now); err != nil {
 			return nil, err
 		}
 	}
-	role := lesser(key.Role, u.Role)
+	role := lowerRole(key.Role, u.Role)
 	return &Principal{
-		Organization: key.Organization, User: u.ID, Name: u.Name, Role: role, CredentialID: key.ID, Lesser: role != u.Role,
-		Scope: key.Scope, works: key.Scope == action.ScopeRuns && u.Role.Decides(),
+		Organization: key.Organization, User: u.ID, Name: u.Name, Role: role, CredentialID: key.ID, LimitedRole: role != u.Role,
+		Scope: key.Scope, runsAllowed: key.Scope == action.ScopeRuns && u.Role.Decides(),
 	}, nil
 }
 
 // permit returns nil when the principal may use a route of that access, for
 // what the path names.
 func (s *Server) permit(who api.Access, p *Principal, r *http.Request) error {
-	if err := p.idle(r, s.Now()); err != nil {
+	if err := p.checkWorking(r, s.Now()); err != nil {
 		return err
 	}
 	if err := Permit(who, p, r.PathValue("session")); err != nil || (who != api.Holder && who != api.Reader) || p.Session == nil {
@@ -149,9 +149,9 @@ func (s *Server) permit(who api.Access, p *Principal, r *http.Request) error {
 	return nil
 }
 
-// idle refuses what a session would change that said that it is done. Calls go
+// checkWorking refuses what a session would change that said that it is done. Calls go
 // to the Gate, which knows those that were answered before.
-func (p *Principal) idle(r *http.Request, now time.Time) error {
+func (p *Principal) checkWorking(r *http.Request, now time.Time) error {
 	calls := strings.HasPrefix(r.URL.Path, "/internal/tools/") || strings.HasSuffix(r.URL.Path, "/actions/invoke")
 	if p.Session == nil || p.Session.CompletedAt == nil || r.Method == http.MethodGet || calls {
 		return nil
@@ -159,7 +159,7 @@ func (p *Principal) idle(r *http.Request, now time.Time) error {
 	return p.Session.Working(now)
 }
 
-func lesser(a, b action.Role) action.Role {
+func lowerRole(a, b action.Role) action.Role {
 	for _, r := range []action.Role{action.RoleMember, action.RoleAdmin, action.RoleOwner} {
 		if a == r || b == r {
 			return r
@@ -172,9 +172,9 @@ func errBadCredential() error {
 	return action.NewError("unauthenticated")
 }
 
-// unknownAsBad keeps a failing database apart from a credential that nobody
+// hideNotFound keeps a failing database apart from a credential that nobody
 // has.
-func unknownAsBad(err error) error {
+func hideNotFound(err error) error {
 	if errors.Is(err, action.ErrNotFound) || errors.Is(err, action.ErrUnauthenticated) {
 		return errBadCredential()
 	}

@@ -45,9 +45,9 @@ type kindStatus struct {
 	status int
 }
 
-// errInterrupted is a wait that ended before its outcome, because the server
+// errShuttingDown is a wait that ended before its outcome, because the server
 // closes. Who left by himself does not read it.
-func errInterrupted() error {
+func errShuttingDown() error {
 	return action.Errorf(action.ErrNotReady, "shutting_down",
 		"This instance is shutting down, and what was asked goes on without it: list the session's invocations, or send the same request again.")
 }
@@ -56,7 +56,7 @@ func errInterrupted() error {
 // the log.
 func (s *Server) Problem(ctx context.Context, err error) *Problem {
 	if errors.Is(err, action.ErrCallerGone) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = errInterrupted()
+		err = errShuttingDown()
 	}
 	public := action.Public(err)
 	p := &Problem{Problem: api.Problem{
@@ -125,14 +125,14 @@ func invalidValue(finding error) *Problem {
 	case where == "body" && rest == "":
 		return malformedBody(d.Message)
 	default:
-		p.Detail = must(cmp.Or(rest, where), d.Message)
+		p.Detail = describeFinding(cmp.Or(rest, where), d.Message)
 	}
 	return p
 }
 
 // malformedBody is the problem of a body that is not a JSON object.
 func malformedBody(why string) *Problem {
-	return badRequest(http.StatusBadRequest, "malformed_json", "The body must be one JSON object"+aside(why)+".")
+	return badRequest(http.StatusBadRequest, "malformed_json", "The body must be one JSON object"+findingSuffix(why)+".")
 }
 
 func requiredName(message string) string {
@@ -141,9 +141,9 @@ func requiredName(message string) string {
 	return name
 }
 
-// must turns the validator's finding about a field into a sentence that says
+// describeFinding turns the validator's finding about a field into a sentence that says
 // what the field must be.
-func must(field, finding string) string {
+func describeFinding(field, finding string) string {
 	switch what := strings.TrimPrefix(finding, "expected "); what {
 	case "length >= 1":
 		return field + " must not be empty."
@@ -175,14 +175,15 @@ func must(field, finding string) string {
 	return field + " is not valid: " + finding + "."
 }
 
-// aside adds why a body is no object, where there is more to say than that.
-func aside(finding string) string {
+// findingSuffix adds why a body is no object, where there is more to say than that.
+func findingSuffix(finding string) string {
 	if finding == "" || strings.HasPrefix(finding, "expected object") {
 		return ""
 	}
 	return fmt.Sprintf("; %s", strings.TrimSuffix(finding, "."))
 }
 
+// Invalid returns the error of a field that the handler refuses.
 func Invalid(field, message string) error {
 	return &action.Error{Kind: action.ErrInvalid, Code: "invalid_field", Field: field, Message: message}
 }

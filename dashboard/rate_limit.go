@@ -21,8 +21,8 @@ const (
 	tryEvery    = 2 * time.Second
 )
 
-// pace counts what each of many does, on this instance.
-type pace struct {
+// rateLimiter counts what each of many does, on this instance.
+type rateLimiter struct {
 	mu    sync.Mutex
 	every time.Duration
 	burst int
@@ -30,8 +30,8 @@ type pace struct {
 	swept time.Time
 }
 
-func newPace(every time.Duration, burst int) *pace {
-	return &pace{every: every, burst: burst, of: map[string]*rate.Limiter{}}
+func newRateLimiter(every time.Duration, burst int) *rateLimiter {
+	return &rateLimiter{every: every, burst: burst, of: map[string]*rate.Limiter{}}
 }
 
 // From manyPaces on, those are forgotten who did nothing for long; whoever comes
@@ -41,8 +41,8 @@ const (
 	mostPaces = 10_000
 )
 
-// take reports whether who may do one more, and counts it.
-func (p *pace) take(who string, now time.Time) bool {
+// allow reports whether who may do one more, and counts it.
+func (p *rateLimiter) allow(who string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of[who] == nil && len(p.of) >= manyPaces && now.Sub(p.swept) >= p.every*time.Duration(p.burst) {
@@ -66,9 +66,9 @@ func errTooOften(wait time.Duration, what string) error {
 	return &action.Error{Kind: action.ErrTooMany, Code: "too_many_attempts", Message: what, RetryAfter: wait}
 }
 
-// sender is the address that a request comes from: of IPv6, the network, all of
+// clientAddress is the address that a request comes from: of IPv6, the network, all of
 // which is one sender's.
-func sender(r *http.Request) string {
+func clientAddress(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr

@@ -38,8 +38,8 @@ func HandleNone[In any](s *Server, rt api.Route[In, api.None], h func(context.Co
 	register(s, &rt.Operation, func(ctx context.Context, p *Principal, in *In) (*struct{}, error) { return nil, h(ctx, p, in) })
 }
 
-// HandleCoded mounts a route whose answer has a status of its own.
-func HandleCoded[In, Out any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (*StatusResponse[Out], error)) {
+// HandleStatus mounts a route whose answer has a status of its own.
+func HandleStatus[In, Out any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (*StatusResponse[Out], error)) {
 	register(s, &rt.Operation, h)
 }
 
@@ -174,6 +174,7 @@ func plainNumbers(v any) any {
 	return v
 }
 
+// EncodeJSON writes v as JSON without escaping HTML, as API clients expect.
 func EncodeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -191,6 +192,7 @@ type StatusResponse[T any] struct {
 
 func statusText(code int) string { return strconv.Itoa(code) }
 
+// NonNil returns an empty slice for a nil one, so that it is encoded as [].
 func NonNil[T any](s []T) []T {
 	if s == nil {
 		return []T{}

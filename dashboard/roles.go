@@ -5,7 +5,7 @@ import (
 	"sallyport/api"
 )
 
-// table is the one place that says who may do what. A person is a browser
+// roleTable is the one place that says who may do what. A person is a browser
 // login or an API key with its role, but that pages (all that is not under
 // /api) know browsers alone; a session is an agent with its token; a key for
 // workers opens what is a worker's, and else only who it is. Beyond it,
@@ -15,7 +15,7 @@ import (
 // manages), only an owner makes,
 // changes or removes owners (see outranks), and the rows may keep the creator
 // of a session from deciding for it.
-func table() map[string]api.Access {
+func roleTable() map[string]api.Access {
 	return map[string]api.Access{
 		"GET /{$}":                     api.Member,
 		"GET /inbox/more":              api.Member,
@@ -83,41 +83,41 @@ func table() map[string]api.Access {
 // path names the session, if it names one.
 func Permit(a api.Access, p *Principal, session string) error {
 	if p.Session != nil {
-		return accessPermitSession(a, p.Session, session)
+		return permitSession(a, p.Session, session)
 	}
 	if p.Scope == action.ScopeRuns {
-		return accessPermitKey(a, p)
+		return permitKey(a, p)
 	}
 	switch {
 	case a == api.Anyone, a == api.Listener, a == api.Audience, a == api.Member, a == api.Reader:
 		return nil
 	case a == api.Agent, a == api.Caller:
 		return action.NewError("session_only")
-	case accessIsDecided(a) && p.Role.Decides(), a == api.Owner && p.Role == action.RoleOwner:
+	case isDeciderOnly(a) && p.Role.Decides(), a == api.Owner && p.Role == action.RoleOwner:
 		return nil
-	case a == api.Hosted && p.host:
+	case a == api.Hosted && p.hostToken:
 		return nil
 	case a == api.Hosted:
 		return action.NewError("host_only")
 	case a == api.Owner:
 		return action.Errorf(action.ErrForbidden, "owner_required", "Only an owner may do this; ask one of the organization.")
-	case accessIsDecided(a):
+	case isDeciderOnly(a):
 		return action.Errorf(action.ErrForbidden, "role_required",
 			"A %s may not do this; ask an owner or admin of the organization.", p.Role)
 	}
 	return action.NewError("forbidden")
 }
 
-// accessIsDecided reports whether those may who decide, and no other person.
-func accessIsDecided(a api.Access) bool {
+// isDeciderOnly reports whether those may who decide, and no other person.
+func isDeciderOnly(a api.Access) bool {
 	return a == api.Decider || a == api.Approver || a == api.Worker || a == api.Holder
 }
 
-// accessPermitKey keeps a key for workers to runs, and to those whom its maker could
+// permitKey keeps a key for workers to runs, and to those whom its maker could
 // give it: whoever claims a run has a session of its automation.
-func accessPermitKey(a api.Access, p *Principal) error {
+func permitKey(a api.Access, p *Principal) error {
 	switch {
-	case a == api.Anyone, (a == api.Worker || a == api.Holder) && p.works:
+	case a == api.Anyone, (a == api.Worker || a == api.Holder) && p.runsAllowed:
 		return nil
 	case a == api.Worker, a == api.Holder:
 		return action.Errorf(action.ErrForbidden, "role_required", "Whoever made this key for workers decides nothing any more; ask an owner or admin for another.")
@@ -125,7 +125,7 @@ func accessPermitKey(a api.Access, p *Principal) error {
 	return action.NewError("scope_required")
 }
 
-func accessPermitSession(a api.Access, own *action.Session, session string) error {
+func permitSession(a api.Access, own *action.Session, session string) error {
 	switch a {
 	case api.Anyone, api.Listener, api.Holder, api.Reader, api.Caller: // whose run it is, the rows say; see [Server.permit]
 		return nil

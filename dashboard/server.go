@@ -16,17 +16,17 @@ import (
 // Server answers the API and the page.
 type Server struct {
 	Config
-	public  *url.URL
-	hosts   map[string]bool
-	roles   map[string]api.Access
-	API     huma.API // describes and serves the operations
-	figures *figures
-	links   *pace // that are made for each person
-	tries   *pace // of codes that were none, by each sender
-	http    http.Handler
+	public         *url.URL
+	hosts          map[string]bool
+	roles          map[string]api.Access
+	API            huma.API // describes and serves the operations
+	statistics     *statisticsCache
+	linkLimiter    *rateLimiter // that are made for each person
+	attemptLimiter *rateLimiter // of codes that were none, by each sender
+	http           http.Handler
 
-	oidc       *provider   // nil: nobody signs in so
-	hostTokens *hostTokens // nil: likewise
+	oidc       *oidcProvider // nil: nobody signs in so
+	hostTokens *hostVerifier // nil: likewise
 
 	mounted map[string]api.Access // who may use what is served
 
@@ -49,13 +49,13 @@ func New(c Config, parts ...Part) (*Server, error) {
 	}
 	s := &Server{
 		Config: c, public: public, closing: make(chan struct{}),
-		hosts: allowedHosts(public, c.AllowedHosts), roles: table(), mounted: map[string]api.Access{}, figures: newFigures(),
-		links: newPace(linkEvery, linksAtOnce), tries: newPace(tryEvery, triesAtOnce),
+		hosts: allowedHosts(public, c.AllowedHosts), roles: roleTable(), mounted: map[string]api.Access{}, statistics: newStatisticsCache(),
+		linkLimiter: newRateLimiter(linkEvery, linksAtOnce), attemptLimiter: newRateLimiter(tryEvery, triesAtOnce),
 	}
-	if s.oidc, err = newProvider(c.OIDC, s.Now); err != nil {
+	if s.oidc, err = newOIDCProvider(c.OIDC, s.Now); err != nil {
 		return nil, err
 	}
-	if s.hostTokens, err = newHostTokens(c.UserJWT, s.Now); err != nil {
+	if s.hostTokens, err = newHostVerifier(c.UserJWT, s.Now); err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
@@ -76,6 +76,7 @@ func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 // Done is closed when event streams and waits must end.
 func (s *Server) Done() <-chan struct{} { return s.closing }
 
+// Now returns the current time in UTC.
 func (s *Server) Now() time.Time { return s.Config.Now().UTC() }
 
 // Hint tells the other parts of the gateway that something changed.

@@ -45,81 +45,81 @@ func (w Window) period(now time.Time) action.Period {
 }
 
 const (
-	maxFigures  = 200              // that are kept
-	figuresLast = 10 * time.Second // how long they are not counted again
-	figuresRest = 20               // and how many times as long as counting took
+	maxCachedStatistics = 200              // that are kept
+	statisticsTTL       = 10 * time.Second // how long they are not counted again
+	statisticsTTLFactor = 20               // and how many times as long as counting took
 )
 
-// figures are statistics that were counted a short while ago. Only one counts
+// statisticsCache are statistics that were counted a short while ago. Only one counts
 // at a time, and never more than one part of twenty of the time for each
 // window: people who look at charts cost calls next to nothing.
-type figures struct {
-	turn chan struct{} // holds who counts
+type statisticsCache struct {
+	counting chan struct{} // holds who counts
 
-	mu   sync.Mutex // protects what is below
-	kept map[figureKey]figure
+	mu      sync.Mutex // protects what is below
+	entries map[statisticsKey]cachedStatistics
 }
 
-type figureKey struct{ organization, window string }
+type statisticsKey struct{ organization, window string }
 
-type figure struct {
+type cachedStatistics struct {
 	action.Statistics
-	at, until time.Time
+	computedAt, expiresAt time.Time
 }
 
-func newFigures() *figures {
-	return &figures{turn: make(chan struct{}, 1), kept: map[figureKey]figure{}}
+func newStatisticsCache() *statisticsCache {
+	return &statisticsCache{counting: make(chan struct{}, 1), entries: map[statisticsKey]cachedStatistics{}}
 }
 
 // CachedStatistics returns an organization's statistics, counted recently, and
 // when they were counted.
 func (s *Server) CachedStatistics(ctx context.Context, organization string, w Window) (action.Statistics, time.Time, error) {
-	found, err := s.figures.of(ctx, s, organization, w)
-	return found.Statistics, found.at, err
+	found, err := s.statistics.get(ctx, s, organization, w)
+	return found.Statistics, found.computedAt, err
 }
 
-// of returns the figures of an organization, and counts them if they are old.
-func (f *figures) of(ctx context.Context, s *Server, organization string, w Window) (figure, error) {
-	key := figureKey{organization, w.Name}
-	if found, ok := f.find(key, s.Now()); ok {
+// get returns the figures of an organization, and counts them if they are old.
+func (f *statisticsCache) get(ctx context.Context, s *Server, organization string, w Window) (cachedStatistics, error) {
+	key := statisticsKey{organization, w.Name}
+	if found, ok := f.lookup(key, s.Now()); ok {
 		return found, nil
 	}
 	select {
-	case f.turn <- struct{}{}:
-		defer func() { <-f.turn }()
+	case f.counting <- struct{}{}:
+		defer func() { <-f.counting }()
 	case <-ctx.Done():
-		return figure{}, ctx.Err()
+		return cachedStatistics{}, ctx.Err()
 	}
-	if found, ok := f.find(key, s.Now()); ok { // somebody else asked the same
+	if found, ok := f.lookup(key, s.Now()); ok { // somebody else asked the same
 		return found, nil
 	}
 	begun := s.Now()
 	counted, err := s.Calls.Statistics(ctx, organization, w.period(begun))
 	if err != nil {
-		return figure{}, err
+		return cachedStatistics{}, err
 	}
 	now := s.Now()
-	found := figure{counted, begun, now.Add(max(figuresLast, figuresRest*now.Sub(begun)))}
-	f.keep(key, found, now)
+	found := cachedStatistics{counted, begun, now.Add(max(statisticsTTL, statisticsTTLFactor*now.Sub(begun)))}
+	f.store(key, found, now)
 	return found, nil
 }
 
-func (f *figures) find(key figureKey, now time.Time) (figure, bool) {
+func (f *statisticsCache) lookup(key statisticsKey, now time.Time) (cachedStatistics, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found, ok := f.kept[key]
-	return found, ok && now.Before(found.until)
+	found, ok := f.entries[key]
+	return found, ok && now.Before(found.expiresAt)
 }
 
-// keep forgets what is old, and when there is too much what will be so first.
-func (f *figures) keep(key figureKey, found figure, now time.Time) {
+// store forgets what is old, and when there is too much what will be so first.
+func (f *statisticsCache) store(key statisticsKey, found cachedStatistics, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.kept[key] = found
-	maps.DeleteFunc(f.kept, func(_ figureKey, old figure) bool { return !now.Before(old.until) })
-	for len(f.kept) > maxFigures {
-		delete(f.kept, slices.MinFunc(slices.Collect(maps.Keys(f.kept)), func(a, b figureKey) int {
-			return cmp.Or(f.kept[a].until.Compare(f.kept[b].until), cmp.Compare(a.organization, b.organization))
+	f.entries[key] = found
+	maps.DeleteFunc(f.entries, func(_ statisticsKey, old cachedStatistics) bool { return !now.Before(old.expiresAt) })
+	for len(f.entries) > maxCachedStatistics {
+		delete(f.entries, slices.MinFunc(slices.Collect(maps.Keys(f.entries)), func(a, b statisticsKey) int {
+			return cmp.Or(f.entries[a].expiresAt.Compare(f.entries[b].expiresAt), cmp.Compare(a.organization, b.organization))
 		}))
 	}
 }

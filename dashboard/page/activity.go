@@ -14,8 +14,8 @@ import (
 // activityRow is a call as a line of the list.
 type activityRow struct {
 	action.Invocation
-	asker
-	Settled settler
+	callerSession
+	Settled decider
 }
 
 // activityList is what the page of calls shows.
@@ -51,9 +51,9 @@ func (p *pageRequest) activity() error {
 	for _, inv := range d.Items {
 		ids = append(ids, inv.Session)
 	}
-	asking := p.askers(ids)
+	asking := p.callerSessions(ids)
 	for _, inv := range d.Items {
-		d.Rows = append(d.Rows, activityRow{inv, asking(inv.Session), settledBy(inv, d.Names)})
+		d.Rows = append(d.Rows, activityRow{inv, asking(inv.Session), decidedBy(inv, d.Names)})
 	}
 	return p.show("activity", "activity", "Activity", d)
 }

@@ -186,13 +186,13 @@ func eventIn(e action.PolicyEvent, all []action.Connector, names map[string]stri
 			row.More++
 			continue
 		}
-		row.Changes = append(row.Changes, fieldChange{fieldWords(field), was, is})
+		row.Changes = append(row.Changes, fieldChange{fieldText(field), was, is})
 	}
 	return row
 }
 
-// fieldWords writes a field's name as words.
-func fieldWords(field string) string {
+// fieldText writes a field's name as words.
+func fieldText(field string) string {
 	if field == "" {
 		return "value"
 	}

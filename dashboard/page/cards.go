@@ -18,7 +18,7 @@ import (
 // card is one invocation as the inbox and its own page show it.
 type card struct {
 	action.Invocation
-	asker
+	callerSession
 	Why        string           // why it was held or refused, in one sentence
 	Text       []render.Segment // the params
 	Pins       []render.Pin     // those that a grant may be bound to
@@ -29,7 +29,7 @@ type card struct {
 	Partial    bool             // the params are left out: the script asks for the whole card before anybody decides
 	Decides    bool             // the person who looks may decide
 	Who        string           // who decided
-	Settled    settler          // who or what did, in every case
+	Settled    decider          // who or what did, in every case
 	Left       int              // seconds
 	Hold       int              // seconds, of the whole hold
 	Waiting    waiting          // who waits for the answer, while it is pending
@@ -69,14 +69,14 @@ func (p *pageRequest) cards(list []action.Invocation) []card {
 	if len(list) == 0 {
 		return nil
 	}
-	names, asking, waiters := p.loadNames(), p.askers(sessions), load2(p, p.Calls.Waiters, p.org, pending)
+	names, asking, waiters := p.loadNames(), p.callerSessions(sessions), load2(p, p.Calls.Waiters, p.org, pending)
 	var integrations []action.Integration
 	if modules {
 		integrations = load2(p, p.Sources.ListIntegrations, p.org, p.me.Viewer())
 	}
 	cards := make([]card, len(list))
 	for i, inv := range list {
-		c := card{Invocation: inv, asker: asking(inv.Session), Who: cmp.Or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, names)}
+		c := card{Invocation: inv, callerSession: asking(inv.Session), Who: cmp.Or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: decidedBy(inv, names)}
 		c.Accounts = p.accounts(integrations, &c.Asking, &inv)
 		if waiter, ok := waiters[inv.ID]; ok {
 			c.Waiting = p.waiting(waiter)
@@ -172,7 +172,7 @@ func sendJSON(w http.ResponseWriter, v any) error {
 // envCard is an agent's request for environment variables as a person sees it.
 type envCard struct {
 	action.EnvRequest
-	asker
+	callerSession
 	By      string // the name of who decided
 	Decides bool
 	Alone   bool // on its own page
@@ -191,9 +191,9 @@ func (p *pageRequest) envCardsOf(list []action.EnvRequest) []envCard {
 	for i, r := range list {
 		ids[i] = r.Session
 	}
-	asking, cards := p.askers(ids), make([]envCard, len(list))
+	asking, cards := p.callerSessions(ids), make([]envCard, len(list))
 	for i, r := range list {
-		cards[i] = envCard{EnvRequest: r, asker: asking(r.Session), Decides: p.decides()}
+		cards[i] = envCard{EnvRequest: r, callerSession: asking(r.Session), Decides: p.decides()}
 	}
 	return cards
 }
@@ -208,7 +208,7 @@ func (p *pageRequest) envPage() error {
 // requestCard is an agent's wish for a grant as the inbox shows it.
 type requestCard struct {
 	api.RequestView
-	asker
+	callerSession
 	Pins  []render.Pin
 	Spans []span // that are not longer than was asked
 }
@@ -236,7 +236,7 @@ func (p *pageRequest) requests() requestList {
 	for i, r := range page.Items {
 		ids[i] = r.Session
 	}
-	asking, all := p.askers(ids), p.loadConnectors()
+	asking, all := p.callerSessions(ids), p.loadConnectors()
 	for _, r := range page.Items {
 		view := api.RequestView{GrantRequest: r, Name: view.SourceName(r.Terms.Source, all)}
 		list.Cards = append(list.Cards, requestCard{view, asking(r.Session), pinsOf(&r.Terms), spansWithin(p.Now(), r.Terms.ExpiresAt)})

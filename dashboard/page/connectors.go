@@ -79,7 +79,7 @@ func (d *newConnectorData) choose(known *api.Preset) {
 			d.Ways[v.Name] = d.Ways[""]
 		}
 	}
-	d.Form.usual = usual{known.URL, known.Header, cmp.Or(known.Prefix, "none")}
+	d.Form.defaultValue = defaultValue{known.URL, known.Header, cmp.Or(known.Prefix, "none")}
 	for i := range d.Form.Auths {
 		d.Form.Auths[i].On = d.Form.Auths[i].Value == d.Ways[""]
 	}
@@ -97,8 +97,8 @@ func authOf(ways []string) string {
 	return ways[0]
 }
 
-// waysIn says them to people.
-func waysIn(ways []string) string {
+// authMethods says them to people.
+func authMethods(ways []string) string {
 	words := map[string]string{"none": "no authentication", "secret": "API key", "oauth": "OAuth"}
 	said := make([]string, len(ways))
 	for i, w := range ways {
@@ -159,14 +159,14 @@ func (d *connectorData) addOwn() {
 // browser that comes from elsewhere brings no cookie.
 func (p *pages) callback(w http.ResponseWriter, r *http.Request) {
 	if err := p.render(w, "callback", "layout", layoutData{Page: "callback", Title: "Connecting a service"}); err != nil {
-		p.failed(w, r, nil, err)
+		p.showError(w, r, nil, err)
 	}
 }
 
 // upstreamForm are the fields of a connector's form, filled.
 type upstreamForm struct {
 	action.Connector
-	usual
+	defaultValue
 	OAuth    action.OAuthSettings
 	Headers  string // one a line
 	Redirect string // where services lead back to
@@ -176,8 +176,8 @@ type upstreamForm struct {
 	Risks    []choice
 }
 
-// usual is what a known server has where nothing else is said.
-type usual struct{ Usual, UsualHeader, UsualPrefix string }
+// defaultValue is what a known server has where nothing else is said.
+type defaultValue struct{ Usual, UsualHeader, UsualPrefix string }
 
 // choice is one of several.
 type choice struct {
@@ -193,7 +193,7 @@ type askChoice struct {
 }
 
 func (p *pages) upstreamForm(c action.Connector) upstreamForm {
-	f := upstreamForm{Connector: c, Redirect: p.PublicURL + "/oauth/callback", usual: usual{UsualPrefix: "Bearer "}}
+	f := upstreamForm{Connector: c, Redirect: p.PublicURL + "/oauth/callback", defaultValue: defaultValue{UsualPrefix: "Bearer "}}
 	if c.ID != "" {
 		f.UsualPrefix = "none"
 	}

@@ -15,12 +15,12 @@ import (
 // eventData is all that the page of an event shows.
 type eventData struct {
 	api.InboundEvent
-	Cause   cause
+	Cause   runCause
 	Kind    string           // its trigger's type, in words
 	Text    []render.Segment // the context; nil: it is not kept here
 	Filters []byte           // its trigger's config as it is now; nil: it is gone
 	Others  []api.InboundEvent
-	Causes  map[string]cause
+	Causes  map[string]runCause
 	Decides bool
 }
 
@@ -32,14 +32,14 @@ func (p *pageRequest) eventsPage() error {
 		Filters     filters
 		Providers   []api.EventProvider
 		Automations []event.Automation
-		Causes      map[string]cause
+		Causes      map[string]runCause
 		Decides     bool
-	}{load2(p, p.ListEvents, p.me, &in), f, p.EventProviders, p.loadAutomations(), p.causes(), p.decides()})
+	}{load2(p, p.ListEvents, p.me, &in), f, p.EventProviders, p.loadAutomations(), p.runCauses(), p.decides()})
 }
 
 func (p *pageRequest) eventPage() error {
 	record := load2(p, p.Inbound.Event, p.org, p.r.PathValue("id"))
-	d := eventData{InboundEvent: load(p, p.ViewEvent, record), Kind: record.Type, Causes: p.causes(), Decides: p.decides()}
+	d := eventData{InboundEvent: load(p, p.ViewEvent, record), Kind: record.Type, Causes: p.runCauses(), Decides: p.decides()}
 	if p.err != nil {
 		return p.err
 	}
@@ -65,8 +65,8 @@ func (p *pageRequest) eventContext() error {
 	return p.showPart("event", "whole", layoutData{Me: p.me, Data: render.JSON(load2(p, p.FullContext, p.me, p.r.PathValue("id")))})
 }
 
-// unmatched says why an event started nothing.
-func unmatched(why event.SkipReason) string {
+// unmatchedReason says why an event started nothing.
+func unmatchedReason(why event.SkipReason) string {
 	return map[event.SkipReason]string{
 		event.SkipFilter:     "The event does not match the filters of the trigger.",
 		event.SkipDisabled:   "The automation was disabled when the event was received.",
@@ -79,10 +79,10 @@ func unmatched(why event.SkipReason) string {
 // deliveryData is all that the page of a delivery shows.
 type deliveryData struct {
 	api.DeliveryView
-	Cause  cause
+	Cause  runCause
 	Text   []render.Segment // the payload; nil: it is not kept
 	Events []api.InboundEvent
-	Causes map[string]cause
+	Causes map[string]runCause
 }
 
 func (p *pageRequest) deliveriesPage() error {
@@ -92,12 +92,12 @@ func (p *pageRequest) deliveriesPage() error {
 		action.Page[event.Receipt]
 		Filters   filters
 		Providers []api.EventProvider
-		Causes    map[string]cause
-	}{load2(p, p.ListReceipts, p.me, &in), f, p.EventProviders, p.causes()})
+		Causes    map[string]runCause
+	}{load2(p, p.ListReceipts, p.me, &in), f, p.EventProviders, p.runCauses()})
 }
 
 func (p *pageRequest) deliveryPage() error {
-	d := deliveryData{DeliveryView: view.ViewDelivery(load2(p, p.Inbound.Receipt, p.org, p.r.PathValue("id"))), Causes: p.causes()}
+	d := deliveryData{DeliveryView: view.ViewDelivery(load2(p, p.Inbound.Receipt, p.org, p.r.PathValue("id"))), Causes: p.runCauses()}
 	if d.Payload != nil {
 		d.Text = render.JSON(d.Payload)
 	}
@@ -112,17 +112,17 @@ func again(r event.Receipt) bool {
 	return r.Status == event.ReceiptFailed || r.Status == event.ReceiptCompleted && r.LastError != "" && !r.Doubled
 }
 
-// taker is who gets an organization's runs, as far as the person may know.
-type taker struct {
+// runDelivery is who gets an organization's runs, as far as the person may know.
+type runDelivery struct {
 	Endpoint *api.EndpointView // nil: there is none
 	Keys     int               // for workers
 	Parcels  action.Page[event.Parcel]
 	Nobody   bool // neither an endpoint nor a key: nothing works on runs
 }
 
-// taker looks who works on runs. A member hears of keys alone.
-func (p *pageRequest) taker(f filters) taker {
-	var t taker
+// runDelivery looks who works on runs. A member hears of keys alone.
+func (p *pageRequest) runDelivery(f filters) runDelivery {
+	var t runDelivery
 	status, _ := reflect.TypeFor[api.ParcelQuery]().FieldByName("Status")
 	f.oneOf(p, "parcels", enumOf(status))
 	for _, k := range load(p, p.People.ListAPIKeys, p.org) {
@@ -138,7 +138,7 @@ func (p *pageRequest) taker(f filters) taker {
 	case err == nil:
 		t.Endpoint = &e
 	case !errors.Is(err, action.ErrNotFound):
-		p.keep(err)
+		p.setError(err)
 	}
 	t.Nobody = t.Keys == 0 && (t.Endpoint == nil || !t.Endpoint.Enabled)
 	t.Parcels = load(p, p.Inbound.ListParcels, event.ParcelFilter{Organization: p.org, Status: event.ParcelStatus(f.Get("parcels")), Limit: 20})

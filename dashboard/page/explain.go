@@ -44,7 +44,7 @@ type tally struct {
 const sessionsOffered = 50
 
 func (p *pageRequest) explainPanel() explainPanel {
-	d := askedOf(p.r.URL.Query())
+	d := explainQuery(p.r.URL.Query())
 	d.Sessions = p.sessionChoices("", d.Session)
 	p.answer(&d)
 	return d
@@ -56,20 +56,20 @@ func (p *pageRequest) sessionChoices(state, chosen string) []sessionChoice {
 	var out []sessionChoice
 	page := load2(p, p.ListSessions, p.me, &api.ListSessionsInput{State: state, Paging: api.Paging{Limit: sessionsOffered}})
 	for _, s := range page.Items {
-		text := render.Plain(cmp.Or(render.Truncate(s.Title, 60), "untitled")) + " · " + short(s.ID)
+		text := render.Plain(cmp.Or(render.Truncate(s.Title, 60), "untitled")) + " · " + shortID(s.ID)
 		if s.Group != "" {
 			text += " · group " + render.Plain(s.Group)
 		}
 		out = append(out, sessionChoice{s.ID, text, s.ID == chosen})
 	}
 	if chosen != "" && !slices.ContainsFunc(out, func(c sessionChoice) bool { return c.On }) {
-		out = append(out, sessionChoice{chosen, short(chosen), true})
+		out = append(out, sessionChoice{chosen, shortID(chosen), true})
 	}
 	return out
 }
 
-// askedOf reads the question: a key, or its two parts.
-func askedOf(q url.Values) explainPanel {
+// explainQuery reads the question: a key, or its two parts.
+func explainQuery(q url.Values) explainPanel {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	d := explainPanel{Asked: api.Asked{
 		Session: get("session"), Group: get("group"), Task: get("task"), Automation: get("automation"), Action: get("key"), Params: get("params"),
@@ -84,7 +84,7 @@ func askedOf(q url.Values) explainPanel {
 
 // explained is the answer alone, for the script to put in its place.
 func (p *pageRequest) explained() error {
-	d := askedOf(p.r.URL.Query())
+	d := explainQuery(p.r.URL.Query())
 	p.answer(&d)
 	return p.showPart("policy", "explained", d)
 }
@@ -104,7 +104,7 @@ func (p *pageRequest) answer(d *explainPanel) {
 	}
 	if err != nil {
 		if d.Problem = p.Problem(p.ctx(), err); d.Problem.Status >= http.StatusInternalServerError {
-			p.keep(err)
+			p.setError(err)
 		}
 	}
 }
@@ -146,8 +146,8 @@ func (t *tally) add(actions []action.ActionAbility) {
 	}
 }
 
-// modeWords says what a mode does with a call.
-func modeWords(m action.Mode) string {
+// modeText says what a mode does with a call.
+func modeText(m action.Mode) string {
 	return map[action.Mode]string{
 		action.ModeAllow: "Allowed", action.ModeRequireApproval: "Requires approval", action.ModeDeny: "Denied",
 	}[m]
@@ -166,7 +166,7 @@ func (p *pageRequest) policyRemoved() error {
 // cascade of policy, from here on.
 func (p *pageRequest) without(automation string, key action.Key) string {
 	list, _, err := p.Policy.Overrides(p.ctx(), p.org)
-	p.keep(err)
+	p.setError(err)
 	all := p.loadConnectors()
 	owners := []string{automation}
 	if automation != "" {

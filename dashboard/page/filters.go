@@ -50,7 +50,7 @@ func readQuery[T any](p *pageRequest, in *T, more ...string) filters {
 			continue
 		}
 		if _, err := param.Set(v.FieldByIndex(field.Index), text); err != nil {
-			p.keep(dashboard.Invalid("/"+param.Name, param.Name+" "+err.Error()+"."))
+			p.setError(dashboard.Invalid("/"+param.Name, param.Name+" "+err.Error()+"."))
 		}
 	}
 	return f
@@ -82,7 +82,7 @@ func (f filters) oneOf(p *pageRequest, name string, options []string) {
 	f.options[name] = options
 	for _, v := range f.values[name] {
 		if !slices.Contains(options, v) {
-			p.keep(dashboard.Invalid("/"+name, "There is no such "+name+"; use one of: "+strings.Join(options, ", ")+"."))
+			p.setError(dashboard.Invalid("/"+name, "There is no such "+name+"; use one of: "+strings.Join(options, ", ")+"."))
 		}
 	}
 }

@@ -13,11 +13,11 @@ import (
 func (p *pages) inboundFuncs() template.FuncMap {
 	return template.FuncMap{
 		"marks":      render.Markdown,
-		"unmatched":  unmatched,
+		"unmatched":  unmatchedReason,
 		"again":      again,
 		"paragraphs": paragraphs,
 		"intervals":  intervals,
-		"crons":      crons,
+		"crons":      cronExamples,
 		"workerHelp": p.workerHelp,
 		"dict":       dict,
 	}
@@ -57,8 +57,8 @@ func intervals() []interval {
 	return []interval{{30, "30 seconds"}, {60, "minute"}, {300, "5 minutes"}, {900, "15 minutes"}, {3600, "hour"}, {21600, "6 hours"}, {86400, "day"}}
 }
 
-// crons are expressions to begin with.
-func crons() []choice {
+// cronExamples are expressions to begin with.
+func cronExamples() []choice {
 	return []choice{
 		{Value: "0 9 * * 1-5", Text: "weekdays at 9:00"},
 		{Value: "0 * * * *", Text: "every hour"},

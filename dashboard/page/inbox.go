@@ -41,7 +41,7 @@ func (p *pageRequest) inboxPage(size int) inboxPage {
 // those that the script let go of, and those that it has not seen.
 func (p *pageRequest) inboxCards() error {
 	var list []action.Invocation
-	for _, id := range p.askedIDs() {
+	for _, id := range p.requestedIDs() {
 		if inv, err := p.Calls.Invocation(p.ctx(), p.org, id); err == nil { // else it is gone
 			list = append(list, inv)
 		}
@@ -51,11 +51,11 @@ func (p *pageRequest) inboxCards() error {
 	return p.showPart("inbox", "part", inboxPage{Cards: cards})
 }
 
-// askedIDs are the calls that a query names, as many as a page has.
-func (p *pageRequest) askedIDs() []string {
+// requestedIDs are the calls that a query names, as many as a page has.
+func (p *pageRequest) requestedIDs() []string {
 	ids := p.r.URL.Query()["id"]
 	if len(ids) > 2*inboxSize {
-		p.keep(dashboard.Invalid("/id", "Ask for fewer calls at once."))
+		p.setError(dashboard.Invalid("/id", "Ask for fewer calls at once."))
 		return nil
 	}
 	return ids
@@ -89,7 +89,7 @@ func (p *pageRequest) inboxCount() error {
 // inboxWaiters tells the script of the callers of cards that are in sight.
 func (p *pageRequest) inboxWaiters() error {
 	said := map[string]waiting{}
-	for id, waiter := range load2(p, p.Calls.Waiters, p.org, p.askedIDs()) {
+	for id, waiter := range load2(p, p.Calls.Waiters, p.org, p.requestedIDs()) {
 		said[id] = p.waiting(waiter)
 	}
 	if p.err != nil {

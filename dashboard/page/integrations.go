@@ -166,22 +166,22 @@ func settingsOf(schema json.RawMessage) (list []setting) {
 	return list
 }
 
-// kindWords says a kind as the page does.
-func kindWords(k action.IntegrationKind) string {
+// kindText says a kind as the page does.
+func kindText(k action.IntegrationKind) string {
 	return map[action.IntegrationKind]string{
 		action.KindAPIKey: "with a key", action.KindBotToken: "with a bot token", action.KindOAuth2: "with OAuth",
 		action.KindApp: "with an app installation", action.KindNone: "without a credential",
 	}[k]
 }
 
-// whoSees says who may see and use an integration.
-func whoSees(in action.Integration, names map[string]string) string {
+// visibilityText says who may see and use an integration.
+func visibilityText(in action.Integration, names map[string]string) string {
 	owner := in.Owner()
 	switch {
 	case in.User != "":
-		return render.Plain(cmp.Or(names[owner], short(owner))) + " (personal)"
+		return render.Plain(cmp.Or(names[owner], shortID(owner))) + " (personal)"
 	case owner != "":
-		return render.Plain(cmp.Or(names[owner], short(owner))) + " (private)"
+		return render.Plain(cmp.Or(names[owner], shortID(owner))) + " (private)"
 	}
 	return "everyone"
 }
@@ -213,7 +213,7 @@ func chosen(all []action.Integration, id string) string {
 	i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == id })
 	switch {
 	case i < 0:
-		return "integration " + short(id) + " (disconnected or not visible to you)"
+		return "integration " + shortID(id) + " (disconnected or not visible to you)"
 	case all[i].User != "":
 		return accountOf(&all[i]) + " (personal account of the session creator)"
 	}

@@ -18,7 +18,7 @@ import (
 // invocationPage is what the page of one call shows.
 type invocationPage struct {
 	card
-	Moments  []occasion
+	Moments  []timelineEvent
 	Evidence action.Evidence
 	Origin   event.Origin
 	From     link // where its connector or integration is
@@ -28,11 +28,11 @@ type invocationPage struct {
 // link leads to a page; without a path, to none.
 type link struct{ Path, Text string }
 
-// occasion is something that happened to a call.
-type occasion struct {
+// timelineEvent is something that happened to a call.
+type timelineEvent struct {
 	At    time.Time
 	Text  string
-	By    settler         // who did it; none: nobody in particular
+	By    decider         // who did it; none: nobody in particular
 	Note  string          // what was said of it
 	Data  json.RawMessage // redacted
 	Class string          // of its mark: good, bad, or neither
@@ -45,7 +45,7 @@ func (p *pageRequest) invocation() error {
 		Evidence: load2(p, p.Calls.Evidence, p.org, c.ID),
 		Origin:   load2(p, p.Origins, p.me, []action.Invocation{c.Invocation})[c.Session],
 	}
-	d.Moments = p.moments(&d)
+	d.Moments = p.invocationTimeline(&d)
 	return p.show("invocation", "activity", c.Action, d)
 }
 
@@ -60,27 +60,27 @@ func sourcePage(inv action.Invocation) link {
 	return link{Text: inv.SourceName}
 }
 
-// moments are what happened to the call, in the order of time.
-func (p *pageRequest) moments(d *invocationPage) []occasion {
-	list, names := lifeOf(d.Invocation, d.Settled), p.loadNames()
+// invocationTimeline are what happened to the call, in the order of time.
+func (p *pageRequest) invocationTimeline(d *invocationPage) []timelineEvent {
+	list, names := lifecycle(d.Invocation, d.Settled), p.loadNames()
 	if at := d.Evidence.DeliveredAt; at != nil {
-		list = append(list, occasion{At: *at, Text: "The result was delivered to the agent"})
+		list = append(list, timelineEvent{At: *at, Text: "The result was delivered to the agent"})
 	}
 	for _, e := range load2(p, p.Calls.Events, p.org, d.ID) {
-		m := occasion{At: e.At, Text: happening(e.Kind), Data: e.Data}
+		m := timelineEvent{At: e.At, Text: eventText(e.Kind), Data: e.Data}
 		if e.By != "" {
-			m.By = person(e.By, names)
+			m.By = personName(e.By, names)
 		}
 		list = append(list, m)
 	}
-	slices.SortStableFunc(list, func(a, b occasion) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
+	slices.SortStableFunc(list, func(a, b timelineEvent) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
 	return list
 }
 
-// lifeOf is what the row tells of its life.
-func lifeOf(inv action.Invocation, by settler) []occasion {
-	list := []occasion{{At: inv.CreatedAt, Text: "The agent requested the call"}}
-	add := func(at *time.Time, m occasion) {
+// lifecycle is what the row tells of its life.
+func lifecycle(inv action.Invocation, by decider) []timelineEvent {
+	list := []timelineEvent{{At: inv.CreatedAt, Text: "The agent requested the call"}}
+	add := func(at *time.Time, m timelineEvent) {
 		if at != nil {
 			m.At = *at
 			list = append(list, m)
@@ -89,25 +89,25 @@ func lifeOf(inv action.Invocation, by settler) []occasion {
 	layer := "Policy layer: " + string(inv.ModeSource)
 	switch {
 	case inv.Mode == action.ModeRequireApproval:
-		add(&inv.CreatedAt, occasion{Text: "Policy required approval", Note: layer})
+		add(&inv.CreatedAt, timelineEvent{Text: "Policy required approval", Note: layer})
 	case inv.Mode == action.ModeAllow && inv.Grant != "":
-		add(&inv.CreatedAt, occasion{Text: "Allowed by a grant", Class: "good"})
+		add(&inv.CreatedAt, timelineEvent{Text: "Allowed by a grant", Class: "good"})
 	case inv.Mode == action.ModeAllow:
-		add(&inv.CreatedAt, occasion{Text: "Allowed by policy", Note: layer, Class: "good"})
+		add(&inv.CreatedAt, timelineEvent{Text: "Allowed by policy", Note: layer, Class: "good"})
 	}
 	if inv.ApprovedBy != "" && inv.ApprovedAt != nil {
-		add(inv.ApprovedAt, occasion{Text: "Approved", By: by, Class: "good"})
+		add(inv.ApprovedAt, timelineEvent{Text: "Approved", By: by, Class: "good"})
 	}
 	if inv.StartedAt != nil {
-		add(inv.StartedAt, occasion{Text: "Execution started", Note: inv.Executor})
+		add(inv.StartedAt, timelineEvent{Text: "Execution started", Note: inv.Executor})
 	}
-	add(inv.CompletedAt, endOf(inv, by))
+	add(inv.CompletedAt, finalEvent(inv, by))
 	return list
 }
 
-// endOf says how it ended.
-func endOf(inv action.Invocation, by settler) occasion {
-	m := occasion{Note: inv.DeniedNote}
+// finalEvent says how it ended.
+func finalEvent(inv action.Invocation, by decider) timelineEvent {
+	m := timelineEvent{Note: inv.DeniedNote}
 	switch inv.Status {
 	case action.StatusCompleted:
 		m.Text, m.Class = "Completed", "good"
@@ -164,30 +164,30 @@ func measure(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// settler is who or what settled a call, as pages say it.
-type settler struct {
+// decider is who or what settled a call, as pages say it.
+type decider struct {
 	Text   string
 	Person bool
 }
 
-// settledBy names it. Names are those of people, by id.
-func settledBy(inv action.Invocation, names map[string]string) settler {
+// decidedBy names it. Names are those of people, by id.
+func decidedBy(inv action.Invocation, names map[string]string) decider {
 	switch {
 	case inv.Status == action.StatusPending:
-		return settler{Text: "not decided yet"}
+		return decider{Text: "not decided yet"}
 	case inv.Status == action.StatusExpired && inv.ApprovedBy == "":
-		return settler{Text: "no one"}
+		return decider{Text: "no one"}
 	case inv.Status == action.StatusDenied && inv.DeniedReason != action.DeniedHuman:
 		_, by := action.Denied(inv.DeniedReason)
-		return settler{Text: by}
+		return decider{Text: by}
 	case inv.ApprovedBy == "":
-		return settler{Text: "policy"}
+		return decider{Text: "policy"}
 	}
-	return settler{Text: cmp.Or(names[inv.ApprovedBy], short(inv.ApprovedBy)), Person: true}
+	return decider{Text: cmp.Or(names[inv.ApprovedBy], shortID(inv.ApprovedBy)), Person: true}
 }
 
-// deniedWhy is why a call was denied, unless who did it or a note says so.
-func deniedWhy(inv action.Invocation) string {
+// denialReason is why a call was denied, unless who did it or a note says so.
+func denialReason(inv action.Invocation) string {
 	sentence, _ := action.Denied(inv.DeniedReason)
 	_, why, _ := strings.Cut(sentence, ": ")
 	if inv.DeniedReason == action.DeniedWithdrawn && inv.DeniedNote != "" {
@@ -216,8 +216,8 @@ func nothingRan(inv action.Invocation) bool {
 // modeName returns the name of a mode, given as a string or an [action.Mode].
 func modeName(mode any) string { return strings.ReplaceAll(fmt.Sprint(mode), "_", " ") }
 
-// happening names a kind of event for people.
-func happening(kind string) string {
+// eventText names a kind of event for people.
+func eventText(kind string) string {
 	switch kind {
 	case action.LateOutcome:
 		return "The execution finished after it had timed out"
@@ -232,7 +232,7 @@ func happening(kind string) string {
 // redacted reports whether redaction left a mark in the params.
 func redacted(params []byte) bool { return bytes.Contains(params, []byte("[redacted")) }
 
-// person names one by an ID, also one who is gone.
-func person(id string, names map[string]string) settler {
-	return settler{Text: cmp.Or(names[id], short(id)), Person: names[id] != ""}
+// personName names one by an ID, also one who is gone.
+func personName(id string, names map[string]string) decider {
+	return decider{Text: cmp.Or(names[id], shortID(id)), Person: names[id] != ""}
 }

@@ -10,8 +10,8 @@ import (
 	"sallyport/dashboard/render"
 )
 
-// ways is what the sign-in page says: how to sign in, and why one must.
-type ways struct {
+// signInOptions is what the sign-in page says: how to sign in, and why one must.
+type signInOptions struct {
 	OIDC   string // what the OpenID provider is called; empty: there is none
 	Begin  string // where signing in there begins
 	Host   bool   // a host application leads its users here
@@ -19,8 +19,8 @@ type ways struct {
 	Failed string // why this one was
 }
 
-func (p *pages) ways(next, failed string) ways {
-	w := ways{Failed: failed, Host: p.UserJWT != nil}
+func (p *pages) signInOptions(next, failed string) signInOptions {
+	w := signInOptions{Failed: failed, Host: p.UserJWT != nil}
 	if w.OIDC = p.OIDCName(); w.OIDC != "" {
 		w.Begin = "/login/oidc"
 		if next = dashboard.LocalPath(next); next != "" {
@@ -35,49 +35,49 @@ func (p *pages) login(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return
 	}
-	data := p.ways(r.URL.Query().Get("next"), "")
-	data.Ended = p.ended(r)
+	data := p.signInOptions(r.URL.Query().Get("next"), "")
+	data.Ended = p.signOutReason(r)
 	if err := p.render(w, "login", "layout", layoutData{Page: "login", Title: "Sign in", Data: data}); err != nil {
-		p.failed(w, r, nil, err)
+		p.showError(w, r, nil, err)
 	}
 }
 
 // beginOIDC sends the browser to the OpenID provider.
 func (p *pages) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	to, err := p.Server.BeginOIDC(w, r)
-	p.goOn(w, r, to, err)
+	p.redirectSignIn(w, r, to, err)
 }
 
 // endOIDC receives the browser that comes back from the OpenID provider.
 func (p *pages) endOIDC(w http.ResponseWriter, r *http.Request) {
 	to, err := p.Server.EndOIDC(w, r)
-	p.goOn(w, r, to, err)
+	p.redirectSignIn(w, r, to, err)
 }
 
-// goOn redirects a sign-in with the OpenID provider, or shows the sign-in page
+// redirectSignIn redirects a sign-in with the OpenID provider, or shows the sign-in page
 // with what went wrong.
-func (p *pages) goOn(w http.ResponseWriter, r *http.Request, to string, err error) {
+func (p *pages) redirectSignIn(w http.ResponseWriter, r *http.Request, to string, err error) {
 	if err == nil {
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return
 	}
 	problem := p.Problem(r.Context(), err)
 	w.WriteHeader(problem.Status)
-	if err := p.render(w, "login", "layout", layoutData{Page: "login", Title: "Sign in", Data: p.ways("", problem.Detail)}); err != nil {
+	if err := p.render(w, "login", "layout", layoutData{Page: "login", Title: "Sign in", Data: p.signInOptions("", problem.Detail)}); err != nil {
 		p.Log.ErrorContext(r.Context(), "the sign-in page failed", "error", err)
 	}
 }
 
-// ended says why the login of the browser's cookie is good no more; empty when
+// signOutReason says why the login of the browser's cookie is good no more; empty when
 // there is none, or it is good.
-func (p *pages) ended(r *http.Request) string {
+func (p *pages) signOutReason(r *http.Request) string {
 	why, ended := p.LoginEnd(r)
 	if !ended {
 		return ""
 	}
 	return map[action.LoginEnd]string{
-		action.EndIdle:       "You were signed out after " + lasting(p.LoginIdle) + " of inactivity.",
-		action.EndExpired:    "Your session expired after " + lasting(p.LoginLife) + ".",
+		action.EndIdle:       "You were signed out after " + durationText(p.LoginIdle) + " of inactivity.",
+		action.EndExpired:    "Your session expired after " + durationText(p.LoginLife) + ".",
 		action.EndEverywhere: "You signed out, here or from another browser.",
 		action.EndAdmin:      "An owner or admin signed you out.",
 		action.EndRole:       "You no longer have a role in this organization.",
@@ -86,8 +86,8 @@ func (p *pages) ended(r *http.Request) string {
 	}[why]
 }
 
-// lasting says how long something does.
-func lasting(d time.Duration) string {
+// durationText says how long something does.
+func durationText(d time.Duration) string {
 	switch day := 24 * time.Hour; {
 	case d >= day && d%day == 0:
 		return render.Count(int(d/day), "day")

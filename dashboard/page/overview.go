@@ -105,7 +105,7 @@ func newOverview(s api.StatisticsView) *overview {
 		o.Rows = append(o.Rows, bucketRow{b, b.At.Unix(), path})
 	}
 	for _, b := range s.Held.Bins {
-		o.Bins = append(o.Bins, binRow{binWords(b, s.Held.Bins), b.Calls})
+		o.Bins = append(o.Bins, binRow{binText(b, s.Held.Bins), b.Calls})
 	}
 	o.countActions(s)
 	o.countDenials(s)
@@ -129,7 +129,7 @@ func (o *overview) countDenials(s api.StatisticsView) {
 		if d.Reason != action.DeniedPolicy {
 			pairs = append(pairs, "mode", string(action.ModeRequireApproval))
 		}
-		o.Denials = append(o.Denials, denialRow{denialWords(d), statisticsViewList(s, s.Denied.Extent, pairs...), d.Calls, newBar(d.Calls, 0, s.Denied.Reasons[0].Calls)})
+		o.Denials = append(o.Denials, denialRow{denialText(d), statisticsViewList(s, s.Denied.Extent, pairs...), d.Calls, newBar(d.Calls, 0, s.Denied.Reasons[0].Calls)})
 	}
 }
 
@@ -182,7 +182,7 @@ func (p *pages) tiles(me *dashboard.Principal, q action.Queues) []tile {
 	}
 	for i := range list {
 		path, _, _ := strings.Cut(list[i].Path, "?")
-		if !p.offers(me, path) {
+		if !p.mayOpen(me, path) {
 			list[i].Path = ""
 		}
 	}
@@ -249,7 +249,7 @@ func share(n, all int) string {
 	}
 }
 
-func binWords(b action.Bin, all []action.Bin) string {
+func binText(b action.Bin, all []action.Bin) string {
 	if b.UpToMS > 0 {
 		return "up to " + elapsed(b.UpToMS)
 	}
@@ -260,8 +260,8 @@ func binWords(b action.Bin, all []action.Bin) string {
 	return "over " + elapsed(all[i-1].UpToMS)
 }
 
-// denialWords says why calls were denied.
-func denialWords(d action.DenialCount) string {
+// denialText says why calls were denied.
+func denialText(d action.DenialCount) string {
 	text, _ := action.Denied(d.Reason)
 	if d.Reason != action.DeniedPolicy {
 		return strings.TrimSuffix(text, ".")

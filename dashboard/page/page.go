@@ -70,13 +70,13 @@ func newPages(reader *view.Reader) (*pages, error) {
 		}
 		sum := sha256.Sum256(b)
 		p.versions[f.Name()] = hex.EncodeToString(sum[:6])
-		p.packed[f.Name()] = sync.OnceValues(func() ([]byte, error) { return pack(b) })
+		p.packed[f.Name()] = sync.OnceValues(func() ([]byte, error) { return compress(b) })
 	}
 	common, err := template.New("").Funcs(p.funcs("")).Funcs(p.inboundFuncs()).ParseFS(files, "templates/layout.html", "templates/part_*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parsing what all pages have: %w", err)
 	}
-	for name := range areas() {
+	for name := range pageAreas() {
 		t, err := common.Clone()
 		if err == nil {
 			t, err = t.Funcs(p.funcs(name)).ParseFS(files, "templates/"+name+".html")
@@ -89,10 +89,10 @@ func newPages(reader *view.Reader) (*pages, error) {
 	return p, nil
 }
 
-// areas are the pages by the names of their templates, each with the area that
+// pageAreas are the pages by the names of their templates, each with the area that
 // it belongs to, after what it borrows. An area may have a script and a style
 // of its own, by its name, which its pages load after core.js and style.css.
-func areas() map[string]string {
+func pageAreas() map[string]string {
 	return map[string]string{
 		"inbox": "env inbox", "env": "env", "evidence": "", "invocation": "inbox activity", "activity": "activity", "overview": "uplot.min overview",
 		"connectors": "connections", "connector": "connections", "connector_new": "connections", "secrets": "connections", "integrations": "connections", "provider": "connections", "callback": "connections",
@@ -114,7 +114,7 @@ func (p *pages) parts(common []string, areas, ext string) []string {
 }
 
 func (p *pages) funcs(name string) template.FuncMap {
-	area := areas()[name]
+	area := pageAreas()[name]
 	scripts, styles := p.parts([]string{"htmx.min.js", "core.js"}, area, ".js"), p.parts([]string{"style.css"}, area, ".css")
 	return template.FuncMap{
 		"scripts":     func() []string { return scripts },
@@ -126,35 +126,35 @@ func (p *pages) funcs(name string) template.FuncMap {
 		"pretty":      func(raw json.RawMessage) []render.Segment { return render.JSON(raw) },
 		"utc":         utc,
 		"iso":         iso,
-		"short":       short,
-		"status":      statusWords,
+		"short":       shortID,
+		"status":      statusText,
 		"level":       levelBadge,
-		"means":       modeWords,
-		"window":      whileOf,
+		"means":       modeText,
+		"window":      windowText,
 		"shown":       shown,
 		"alerts":      action.Alerts,
 		"spans":       func() []span { return spansWithin(p.Now(), nil) },
-		"settled":     settledBy,
-		"denied":      deniedWhy,
+		"settled":     decidedBy,
+		"denied":      denialReason,
 		"lines":       render.Lines,
 		"count":       render.Count,
 		"ended":       func(t *time.Time) bool { return t != nil && !p.Now().Before(*t) },
 		"join":        strings.Join,
-		"wants":       wantsWords,
-		"told":        toldWords,
-		"kind":        kindWords,
-		"ways":        waysIn,
-		"sees":        whoSees,
+		"wants":       notificationScope,
+		"told":        notificationStatus,
+		"kind":        kindText,
+		"ways":        authMethods,
+		"sees":        visibilityText,
 		"registered":  registered,
 		"evidenceURL": evidenceURL,
 		"measure":     measure,
-		"event":       happening,
+		"event":       eventText,
 		"modeName":    modeName,
 		"spread":      func(list ...string) []string { return list },
 		"nothingRan":  nothingRan,
 		"limited":     func(names []string) bool { return names != nil }, // also to none
 		"pins":        func(t action.Terms) []render.Pin { return pinsOf(&t) },
-		"person":      person,
+		"person":      personName,
 	}
 }
 
@@ -209,9 +209,9 @@ func (p *pages) mount(mux *http.ServeMux) {
 		"GET /people":   (*pageRequest).peoplePage,
 		"GET /settings": (*pageRequest).settingsPage,
 
-		"GET /settings/{rest...}": (*pageRequest).moved,
+		"GET /settings/{rest...}": (*pageRequest).redirectMoved,
 	} {
-		mux.HandleFunc(pattern, p.signedIn(p.Access(pattern), h))
+		mux.HandleFunc(pattern, p.requireSignIn(p.Access(pattern), h))
 	}
 	p.HandlePublic(mux, "GET /login", p.login)
 	p.HandlePublic(mux, "GET /login/oidc", p.beginOIDC)
@@ -220,13 +220,13 @@ func (p *pages) mount(mux *http.ServeMux) {
 	p.HandlePublic(mux, "GET /oauth/callback/{provider}", p.callback)
 	p.HandlePublic(mux, "GET /assets/{file}", p.asset)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_page", "This page does not exist."))
+		p.showError(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_page", "This page does not exist."))
 	})
 }
 
-// moved leads from where pages of connectors and integrations were to where
+// redirectMoved leads from where pages of connectors and integrations were to where
 // they are, and nowhere else.
-func (p *pageRequest) moved() error {
+func (p *pageRequest) redirectMoved() error {
 	kind, id, one := strings.Cut(p.r.PathValue("rest"), "/")
 	if kind != "connectors" && kind != "integrations" {
 		return action.Errorf(action.ErrNotFound, "no_such_page", "This page does not exist. Choose a page from the menu.")
@@ -239,9 +239,9 @@ func (p *pageRequest) moved() error {
 	return nil
 }
 
-// signedIn sends those who are not to the sign-in page, and tells those who
+// requireSignIn sends those who are not to the sign-in page, and tells those who
 // use another name of this machine the one that sign-ins are for.
-func (p *pages) signedIn(who api.Access, h func(*pageRequest) error) http.HandlerFunc {
+func (p *pages) requireSignIn(who api.Access, h func(*pageRequest) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		me, err := p.IdentifyLogin(r)
 		switch {
@@ -254,20 +254,20 @@ func (p *pages) signedIn(who api.Access, h func(*pageRequest) error) http.Handle
 			http.Redirect(w, r, to, http.StatusSeeOther)
 			return
 		case err != nil:
-			p.failed(w, r, nil, err)
+			p.showError(w, r, nil, err)
 			return
 		}
 		if err = dashboard.Permit(who, me, ""); err == nil {
 			err = h(&pageRequest{pages: p, w: w, r: r, me: me, org: me.Organization})
 		}
 		if err != nil {
-			p.failed(w, r, me, err)
+			p.showError(w, r, me, err)
 		}
 	}
 }
 
-// failed shows an error as a page.
-func (p *pages) failed(w http.ResponseWriter, r *http.Request, me *dashboard.Principal, err error) {
+// showError shows an error as a page.
+func (p *pages) showError(w http.ResponseWriter, r *http.Request, me *dashboard.Principal, err error) {
 	problem := p.Problem(r.Context(), err)
 	w.WriteHeader(problem.Status)
 	if err := p.render(w, "error", "layout", layoutData{Title: problem.Title, Me: me, Data: problem}); err != nil {
@@ -296,7 +296,7 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	version, ok := p.versions[name]
 	b, err := files.ReadFile(path.Join("assets", path.Base(name)))
 	if !ok || err != nil {
-		p.failed(w, r, nil, action.NewError("no_such_file"))
+		p.showError(w, r, nil, action.NewError("no_such_file"))
 		return
 	}
 	types := map[string]string{".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
@@ -314,9 +314,9 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b) // a browser that left needs no script
 }
 
-// pack compresses what is the same for everybody. Pages are not: their length
+// compress compresses what is the same for everybody. Pages are not: their length
 // would tell of what stands beside a text that somebody else chose.
-func pack(b []byte) ([]byte, error) {
+func compress(b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
@@ -327,8 +327,8 @@ func pack(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// short is the end of an id: the beginnings are times, and alike.
-func short(id string) string {
+// shortID is the end of an id: the beginnings are times, and alike.
+func shortID(id string) string {
 	if len(id) <= 12 {
 		return render.Plain(id)
 	}
@@ -343,8 +343,8 @@ func utc(t any) string {
 
 func iso(t any) string { return render.FormatTime(t, time.RFC3339) }
 
-// statusWords says a status as the page does.
-func statusWords(s action.Status) string {
+// statusText says a status as the page does.
+func statusText(s action.Status) string {
 	return map[action.Status]string{
 		action.StatusPending: "pending", action.StatusApproved: "starting", action.StatusExecuting: "running",
 		action.StatusCompleted: "completed", action.StatusFailed: "failed", action.StatusDenied: "denied", action.StatusExpired: "expired",

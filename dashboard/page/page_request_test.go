@@ -25,7 +25,7 @@ func TestFirstErrorOfPageStays(t *testing.T) {
 	if got := load(p, f, ""); got != 0 || !errors.Is(p.err, first) {
 		t.Errorf("a failed load returns %d with error %v", got, p.err)
 	}
-	p.keep(errors.New("second"))
+	p.setError(errors.New("second"))
 	load(p, f, "")
 	if err := p.show("runs", "runs", "Runs", nil); calls != 1 || !errors.Is(err, first) || w.Body.Len() > 0 {
 		t.Errorf("%d loads, error %v, %d bytes rendered", calls, err, w.Body.Len())

@@ -33,7 +33,7 @@ func (p *pageRequest) peoplePage() error {
 		Life    string
 	}{
 		p.personLines(), slices.DeleteFunc(load(p, p.People.ListAPIKeys, p.org), func(k action.APIKey) bool { return k.RevokedAt != nil }),
-		load(p, p.Logins, p.me), removed, p.loadNames(), p.decides(), p.me.Role == action.RoleOwner, lasting(p.LoginIdle), lasting(p.LoginLife),
+		load(p, p.Logins, p.me), removed, p.loadNames(), p.decides(), p.me.Role == action.RoleOwner, durationText(p.LoginIdle), durationText(p.LoginLife),
 	})
 }
 
@@ -92,8 +92,8 @@ func (p *pageRequest) settingsPage() error {
 	return p.show("settings", "settings", "Settings", d)
 }
 
-// wantsWords says which held calls a channel tells of.
-func wantsWords(w action.NotifyWants) string {
+// notificationScope says which held calls a channel tells of.
+func notificationScope(w action.NotifyWants) string {
 	switch w {
 	case action.WantsDanger:
 		return "Dangerous calls only"
@@ -104,8 +104,8 @@ func wantsWords(w action.NotifyWants) string {
 	return "All pending approvals"
 }
 
-// toldWords says what became of a notification.
-func toldWords(n api.NotificationView) string {
+// notificationStatus says what became of a notification.
+func notificationStatus(n api.NotificationView) string {
 	switch {
 	case n.Status == action.NotifyPending && n.Failures > 0:
 		return "retrying"

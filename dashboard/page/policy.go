@@ -231,8 +231,8 @@ func levelBadge(l action.Level) string {
 	return ""
 }
 
-// whileOf returns the window of a rate limit, as it follows "per".
-func whileOf(seconds int) string {
+// windowText returns the window of a rate limit, as it follows "per".
+func windowText(seconds int) string {
 	span := action.Rate{Seconds: seconds}.Span()
 	for _, article := range []string{"a ", "an ", "1 "} {
 		span = strings.TrimPrefix(span, article)

@@ -39,8 +39,8 @@ func (p *pageRequest) query(name string) string { return p.r.URL.Query().Get(nam
 
 func (p *pageRequest) decides() bool { return p.me.Role.Decides() }
 
-// keep keeps an error unless there is one already.
-func (p *pageRequest) keep(err error) {
+// setError keeps an error unless there is one already.
+func (p *pageRequest) setError(err error) {
 	if p.err == nil {
 		p.err = err
 	}
@@ -119,14 +119,14 @@ func (p *pageRequest) loadAutomationNames() map[string]string {
 	return p.automationNames
 }
 
-// asker is the session that a row is of.
-type asker struct {
+// callerSession is the session that a row is of.
+type callerSession struct {
 	Asking     action.Session // one that is gone has its ID alone
 	Automation string         // the name of the session's
 }
 
-// askers returns those of some sessions.
-func (p *pageRequest) askers(ids []string) func(id string) asker {
+// callerSessions returns those of some sessions.
+func (p *pageRequest) callerSessions(ids []string) func(id string) callerSession {
 	slices.Sort(ids)
 	sessions := load2(p, p.Calls.SessionsOf, p.org, slices.Compact(ids))
 	labels := map[string]string{}
@@ -136,12 +136,12 @@ func (p *pageRequest) askers(ids []string) func(id string) asker {
 			break
 		}
 	}
-	return func(id string) asker {
+	return func(id string) callerSession {
 		s, ok := sessions[id]
 		if !ok {
 			s = action.Session{ID: id}
 		}
-		return asker{s, cmp.Or(labels[s.Automation], s.Automation)}
+		return callerSession{s, cmp.Or(labels[s.Automation], s.Automation)}
 	}
 }
 
@@ -174,7 +174,7 @@ func (p *pages) navigation(me *dashboard.Principal) []navGroup {
 	for _, g := range all {
 		shown := navGroup{Title: g.Title}
 		for _, l := range g.Links {
-			if p.offers(me, l.Path) {
+			if p.mayOpen(me, l.Path) {
 				shown.Links = append(shown.Links, l)
 			}
 		}
@@ -185,8 +185,8 @@ func (p *pages) navigation(me *dashboard.Principal) []navGroup {
 	return out
 }
 
-// offers tells whether there is such a page, and the person may see it.
-func (p *pages) offers(me *dashboard.Principal, path string) bool {
+// mayOpen tells whether there is such a page, and the person may see it.
+func (p *pages) mayOpen(me *dashboard.Principal, path string) bool {
 	if path == "/" {
 		return true
 	}

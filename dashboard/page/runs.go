@@ -14,17 +14,17 @@ import (
 	"sallyport/ingest/event"
 )
 
-// cause is a trigger or schedule, as lists of what it started name it.
-type cause struct{ Name, Path string }
+// runCause is a trigger or schedule, as lists of what it started name it.
+type runCause struct{ Name, Path string }
 
-// causes are all that there are, by id; those that are removed are not.
-func (p *pageRequest) causes() map[string]cause {
-	all := map[string]cause{}
+// runCauses are all that there are, by id; those that are removed are not.
+func (p *pageRequest) runCauses() map[string]runCause {
+	all := map[string]runCause{}
 	for _, t := range load2(p, p.Inbound.ListTriggers, p.org, "") {
-		all[t.ID] = cause{t.Name, "/triggers/" + t.ID}
+		all[t.ID] = runCause{t.Name, "/triggers/" + t.ID}
 	}
 	for _, s := range load2(p, p.Inbound.ListSchedules, p.org, "") {
-		all[s.ID] = cause{s.Name, "/schedules#" + s.ID}
+		all[s.ID] = runCause{s.Name, "/schedules#" + s.ID}
 	}
 	return all
 }
@@ -36,19 +36,19 @@ func (p *pageRequest) runsPage() error {
 		Runs        api.List[api.RunView]
 		Filters     filters
 		Automations []event.Automation
-		Causes      map[string]cause
-		Taker       taker
+		Causes      map[string]runCause
+		Taker       runDelivery
 		Decides     bool
-	}{load2(p, p.ListRuns, p.me, &in), f, p.loadAutomations(), p.causes(), p.taker(f), p.decides()})
+	}{load2(p, p.ListRuns, p.me, &in), f, p.loadAutomations(), p.runCauses(), p.runDelivery(f), p.decides()})
 }
 
 // runData is all that the page of a run shows.
 type runData struct {
 	api.RunView
 	Event    event.Record
-	Cause    cause
-	Worker   settler
-	Timeline []happened
+	Cause    runCause
+	Worker   decider
+	Timeline []timelineEntry
 	Calls    action.Page[action.Invocation]
 	Held     []action.Invocation
 	Names    map[string]string
@@ -64,7 +64,7 @@ func (p *pageRequest) runPage() error {
 	d := runData{
 		RunView: v, Decides: p.decides(), Names: p.loadNames(),
 		Event: load2(p, p.Inbound.Event, p.org, run.Event),
-		Cause: p.causes()[run.Trigger],
+		Cause: p.runCauses()[run.Trigger],
 		Calls: load(p, p.Calls.ListInvocations, action.InvocationFilter{Organization: p.org, Run: run.ID, Limit: 50}),
 	}
 	d.Worker = p.workerOf(&run)
@@ -78,36 +78,36 @@ func (p *pageRequest) runPage() error {
 }
 
 // workerOf names who has a run, or had it last.
-func (p *pageRequest) workerOf(run *event.Run) settler {
+func (p *pageRequest) workerOf(run *event.Run) decider {
 	key, is := strings.CutPrefix(run.ClaimedBy, "key:")
 	switch {
 	case run.ClaimedBy == "endpoint":
-		return settler{Text: "endpoint"}
+		return decider{Text: "endpoint"}
 	case !is && run.ClaimedBy == "":
-		return settler{Text: "none"}
+		return decider{Text: "none"}
 	case !is:
-		return person(run.ClaimedBy, p.loadNames())
+		return personName(run.ClaimedBy, p.loadNames())
 	}
 	for _, k := range load(p, p.People.ListAPIKeys, p.org) {
 		if k.ID == key {
-			return settler{Text: k.Name, Person: true}
+			return decider{Text: k.Name, Person: true}
 		}
 	}
-	return settler{Text: "deleted key"}
+	return decider{Text: "deleted key"}
 }
 
-// happened is one thing that happened to a run.
-type happened struct {
+// timelineEntry is one thing that happened to a run.
+type timelineEntry struct {
 	At   time.Time
 	What string
 	By   string // empty: nobody
 }
 
 // timeline puts in order what rows say of a run, and what people did to it.
-func (p *pageRequest) timeline(d *runData) (all []happened) {
+func (p *pageRequest) timeline(d *runData) (all []timelineEntry) {
 	add := func(at *time.Time, what string) {
 		if at != nil && !at.IsZero() {
-			all = append(all, happened{At: *at, What: what})
+			all = append(all, timelineEntry{At: *at, What: what})
 		}
 	}
 	add(d.Event.OccurredAt, "Event occurred")
@@ -123,7 +123,7 @@ func (p *pageRequest) timeline(d *runData) (all []happened) {
 	}
 	acted := time.Time{}
 	for _, e := range load(p, p.Policy.PolicyEvents, action.PolicyEventFilter{Organization: p.org, Kind: action.EventRun, Subject: d.ID, Limit: 100}).Items {
-		all = append(all, happened{At: e.At, What: runActed(e), By: e.By})
+		all = append(all, timelineEntry{At: e.At, What: runActed(e), By: e.By})
 		if e.At.After(acted) {
 			acted = e.At
 		}
@@ -131,7 +131,7 @@ func (p *pageRequest) timeline(d *runData) (all []happened) {
 	if d.EndedAt != nil && d.EndedAt.After(acted) { // otherwise it was a person who ended it
 		add(d.EndedAt, "Run ended: "+string(d.Status))
 	}
-	slices.SortStableFunc(all, func(a, b happened) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(all, func(a, b timelineEntry) int { return a.At.Compare(b.At) })
 	return all
 }
 

@@ -65,7 +65,7 @@ type writer struct {
 
 func (w *writer) rune(r rune) {
 	if IsInvisible(r) {
-		w.escape(spell(r))
+		w.escape(escapeName(r))
 		return
 	}
 	w.plain.WriteRune(r)
@@ -126,7 +126,7 @@ func IsInvisible(r rune) bool {
 	return !unicode.IsGraphic(r)
 }
 
-func spell(r rune) string {
+func escapeName(r rune) string {
 	switch r {
 	case '\n':
 		return `\n`

@@ -30,7 +30,7 @@ func Pinnable(full, redacted []byte) []Pin {
 		return nil
 	}
 	var out []Pin
-	root.leaves(mask, "", func(pointer string, value *node) {
+	root.walkPinnable(mask, "", func(pointer string, value *node) {
 		if len(out) < action.MaxPins {
 			out = append(out, Pin{Pointer: pointer, Value: Escape(Truncate(string(value.bytes()), maxPinText))})
 		}
@@ -38,9 +38,9 @@ func Pinnable(full, redacted []byte) []Pin {
 	return out
 }
 
-// leaves walks the members of an object down to what is no object, or too deep
+// walkPinnable walks the members of an object down to what is no object, or too deep
 // to be of interest.
-func (n *node) leaves(mask *node, at string, yield func(pointer string, value *node)) {
+func (n *node) walkPinnable(mask *node, at string, yield func(pointer string, value *node)) {
 	for i, key := range n.keys {
 		if !n.like(mask) || !bytes.Equal(key, mask.keys[i]) {
 			continue
@@ -50,7 +50,7 @@ func (n *node) leaves(mask *node, at string, yield func(pointer string, value *n
 		pointer, kid := at+"/"+PointerToken(name), n.kids[i]
 		switch {
 		case kid.open == '{' && len(kid.kids) > 0 && strings.Count(pointer, "/") < maxPinDeep:
-			kid.leaves(mask.kids[i], pointer, yield)
+			kid.walkPinnable(mask.kids[i], pointer, yield)
 		case bytes.Equal(kid.bytes(), mask.kids[i].bytes()):
 			yield(pointer, kid)
 		}
@@ -68,46 +68,48 @@ func Truncate(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "… (" + strconv.Itoa(len(text)) + " bytes)"
 }
 
-// leaves are the parts of a JSON value that have none, by their names.
-type leaves map[string][]byte
+// Fields are the parts of a JSON value that have none, by their names.
+type Fields map[string][]byte
 
-// noise is what says nothing about the change that its row does not.
-func noise(name string) bool {
+// isMetadata is what says nothing about the change that its row does not.
+func isMetadata(name string) bool {
 	return slices.Contains([]string{"organization_id", "updated_by", "updated_at", "granted_by", "granted_at", "created_by", "created_at", "revision", "id"}, name)
 }
 
-func ParseFields(value json.RawMessage) leaves {
+// ParseFields returns the leaf fields of a JSON value; nil if it is null or not JSON.
+func ParseFields(value json.RawMessage) Fields {
 	root, ok := parseJSON(value)
 	if !ok || string(root.bytes()) == "null" {
 		return nil
 	}
-	out := leaves{}
+	out := Fields{}
 	if root.open != '{' {
 		out[""] = root.bytes()
 		return out
 	}
-	root.gather("", out)
+	root.collectFields("", out)
 	return out
 }
 
-func (n *node) gather(at string, out leaves) {
+func (n *node) collectFields(at string, out Fields) {
 	for i, key := range n.keys {
 		var name string
 		_ = json.Unmarshal(key, &name) // it was parsed before
-		if at == "" && noise(name) {
+		if at == "" && isMetadata(name) {
 			continue
 		}
 		if kid := n.kids[i]; kid.open == '{' && len(kid.kids) > 0 {
-			kid.gather(at+name+"\x00", out)
+			kid.collectFields(at+name+"\x00", out)
 		} else {
 			out[at+name] = kid.bytes()
 		}
 	}
 }
 
-func FieldNames(before, after leaves) []string {
+// FieldNames returns the names of the fields of both sides, sorted.
+func FieldNames(before, after Fields) []string {
 	var fields []string
-	for _, side := range []leaves{before, after} {
+	for _, side := range []Fields{before, after} {
 		for field := range side {
 			fields = append(fields, field)
 		}
@@ -121,7 +123,7 @@ const valueShown = 600
 
 // Value is one side of a change, as people read it: a text without its quotes,
 // ids by their names.
-func (l leaves) Value(field string, named func(string) string) []Segment {
+func (l Fields) Value(field string, named func(string) string) []Segment {
 	raw, ok := l[field]
 	if !ok || string(raw) == "null" {
 		return nil

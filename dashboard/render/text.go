@@ -97,6 +97,8 @@ func Markdown(text string) (marks []Mark) {
 	return marks
 }
 
+// FormatTime formats a time.Time or *time.Time in UTC; the zero time and nil are
+// empty.
 func FormatTime(t any, layout string) string {
 	switch t := t.(type) {
 	case time.Time:

@@ -35,7 +35,7 @@ func (s *handlers) actionRoutes() {
 		}
 		return view.ListOf(views), err
 	})
-	dashboard.HandleCoded(s.Server, api.Invoke, func(ctx context.Context, p *dashboard.Principal, in *api.InvokeInput) (*dashboard.StatusResponse[api.Outcome], error) {
+	dashboard.HandleStatus(s.Server, api.Invoke, func(ctx context.Context, p *dashboard.Principal, in *api.InvokeInput) (*dashboard.StatusResponse[api.Outcome], error) {
 		return s.invoke(ctx, p, in.Body, in.Key, in.Wait)
 	})
 	s.actionReads()
@@ -56,15 +56,15 @@ func (s *handlers) actionReads() {
 		}
 		return s.view(ctx, p, inv)
 	})
-	dashboard.HandleCoded(s.Server, api.GetSessionResult, func(ctx context.Context, p *dashboard.Principal, in *api.GetSessionResultInput) (*dashboard.StatusResponse[api.Outcome], error) {
+	dashboard.HandleStatus(s.Server, api.GetSessionResult, func(ctx context.Context, p *dashboard.Principal, in *api.GetSessionResultInput) (*dashboard.StatusResponse[api.Outcome], error) {
 		return s.result(ctx, p, in.Session, in.ID, in.Wait)
 	})
-	s.sessionVerdicts(one)
+	s.sessionVerdictRoutes(one)
 }
 
-// sessionVerdicts are approve and deny under the session's path, where the
+// sessionVerdictRoutes are approve and deny under the session's path, where the
 // invocation must be the session's.
-func (s *handlers) sessionVerdicts(path string) {
+func (s *handlers) sessionVerdictRoutes(path string) {
 	dashboard.Handle(s.Server, api.ApproveSessionInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ApproveSessionInvocationInput) (api.Outcome, error) {
 		return s.approve(ctx, p, in.Session, in.ID, in.Body, in.Wait)
 	})
@@ -102,9 +102,9 @@ func (s *handlers) invoke(ctx context.Context, p *dashboard.Principal, n api.New
 	defer stop()
 	out, err := s.Gate.Call(waitCtx, &call)
 	if err != nil {
-		return nil, s.suggested(ctx, &call.Session, call.Source, call.Action, view.ParamsError(err))
+		return nil, s.suggestions(ctx, &call.Session, call.Source, call.Action, view.ParamsError(err))
 	}
-	return s.answered(ctx, out)
+	return s.respondCall(ctx, out)
 }
 
 func (s *handlers) call(ctx context.Context, p *dashboard.Principal, n api.NewCall, header, wait string) (action.Call, error) {
@@ -112,11 +112,11 @@ func (s *handlers) call(ctx context.Context, p *dashboard.Principal, n api.NewCa
 	if err != nil {
 		return action.Call{}, err
 	}
-	key, err := oneKey(n.IdempotencyKey, header)
+	key, err := idempotencyKey(n.IdempotencyKey, header)
 	if err != nil {
 		return action.Call{}, err
 	}
-	params, err := object(n.Params)
+	params, err := paramsObject(n.Params)
 	if err != nil {
 		return action.Call{}, err
 	}
@@ -130,22 +130,22 @@ func (s *handlers) call(ctx context.Context, p *dashboard.Principal, n api.NewCa
 	}, nil
 }
 
-// answered gives an outcome its status, and has the Gate told when the client
+// respondCall gives an outcome its status, and has the Gate told when the client
 // took it.
-func (s *handlers) answered(ctx context.Context, out *action.Outcome) (*dashboard.StatusResponse[api.Outcome], error) {
+func (s *handlers) respondCall(ctx context.Context, out *action.Outcome) (*dashboard.StatusResponse[api.Outcome], error) {
 	inv := out.Invocation
 	dashboard.OnSent(ctx, func() { s.Gate.Delivered(out) })
 	switch {
 	case inv.Status == action.StatusDenied:
-		return nil, refused(inv)
+		return nil, refusalResponse(inv)
 	case !inv.Status.Terminal():
 		return &dashboard.StatusResponse[api.Outcome]{Status: http.StatusAccepted, Body: s.outcome(out)}, nil
 	}
 	return &dashboard.StatusResponse[api.Outcome]{Status: http.StatusOK, Body: s.outcome(out)}, nil
 }
 
-// refused is a denied call as an error.
-func refused(inv action.Invocation) error {
+// refusalResponse is a denied call as an error.
+func refusalResponse(inv action.Invocation) error {
 	return action.Errorf(action.ErrForbidden, "denied", "%s", inv.Refusal("a while")).WithInvocation(inv.ID)
 }
 
@@ -178,7 +178,7 @@ func (s *handlers) result(ctx context.Context, p *dashboard.Principal, session, 
 		}
 		return &dashboard.StatusResponse[api.Outcome]{Status: status, Body: s.outcome(out)}, nil
 	}
-	return s.answered(ctx, out)
+	return s.respondCall(ctx, out)
 }
 
 func viewAvailable(a action.Available) api.AvailableAction {
@@ -188,9 +188,9 @@ func viewAvailable(a action.Available) api.AvailableAction {
 	}
 }
 
-// suggested adds to the error of a call of something that is not there the
+// suggestions adds to the error of a call of something that is not there the
 // names that its caller may have meant, of what it may call.
-func (s *handlers) suggested(ctx context.Context, session *action.Session, source, name string, err error) error {
+func (s *handlers) suggestions(ctx context.Context, session *action.Session, source, name string, err error) error {
 	var e *action.Error
 	if !errors.Is(err, action.ErrNotFound) || !errors.As(err, &e) {
 		return err
@@ -200,13 +200,13 @@ func (s *handlers) suggested(ctx context.Context, session *action.Session, sourc
 		return err
 	}
 	out := *e
-	out.Message += likely(list, source, name)
+	out.Message += suggestActions(list, source, name)
 	return &out
 }
 
-// likely tells the nearest names of actions of the source, or where there is no
+// suggestActions tells the nearest names of actions of the source, or where there is no
 // such source those of sources.
-func likely(list []action.Available, source, name string) string {
+func suggestActions(list []action.Available, source, name string) string {
 	var actions, sources []string
 	for _, a := range list {
 		if a.Source == source && a.Tool != "" {
@@ -232,8 +232,8 @@ func sourceNames(a action.Available) []string {
 	return []string{a.SourceName}
 }
 
-// object returns params as an object: some models write it as a string.
-func object(params json.RawMessage) (json.RawMessage, error) {
+// paramsObject returns params as an object: some models write it as a string.
+func paramsObject(params json.RawMessage) (json.RawMessage, error) {
 	if jsonlex.Kind(params) != "a string" {
 		return params, nil // the Gate says what is wrong with anything else
 	}

@@ -25,18 +25,18 @@ func TestInputsFitTheirWords(t *testing.T) {
 		{&action.Integration{}, &api.IntegrationChange{}, []string{"Settings"}},
 		{&action.Settings{}, &api.SettingsChange{}, nil},
 	} {
-		apply(row.word, row.input, row.own...)
+		applyChange(row.word, row.input, row.own...)
 	}
 }
 
 // What an input leaves out stays, and what is the handler's own is not touched.
 func TestApply(t *testing.T) {
 	s := event.Schedule{Name: "old", Cron: "0 7 * * *", TimeZone: "UTC", Enabled: true}
-	apply(&s, &api.ScheduleChange{Name: new("new"), Enabled: new(false)})
+	applyChange(&s, &api.ScheduleChange{Name: new("new"), Enabled: new(false)})
 	if s.Name != "new" || s.Enabled || s.Cron != "0 7 * * *" || s.TimeZone != "UTC" {
 		t.Errorf("changed to %+v", s)
 	}
-	apply(&s, &api.NewSchedule{Automation: "a name", CronTimes: api.CronTimes{TimeZone: "Europe/Berlin"}}, "Automation")
+	applyChange(&s, &api.NewSchedule{Automation: "a name", CronTimes: api.CronTimes{TimeZone: "Europe/Berlin"}}, "Automation")
 	if s.Automation != "" || s.TimeZone != "Europe/Berlin" || s.Name != "new" {
 		t.Errorf("applied %+v", s)
 	}
@@ -45,5 +45,5 @@ func TestApply(t *testing.T) {
 			t.Error("a field of another type was taken")
 		}
 	}()
-	apply(&s, &struct{ Cron int }{7})
+	applyChange(&s, &struct{ Cron int }{7})
 }

@@ -64,7 +64,7 @@ func (s *handlers) exportRoutes() {
 	}
 }
 
-func number(n *int64) string {
+func formatInt(n *int64) string {
 	if n == nil {
 		return ""
 	}

@@ -35,7 +35,7 @@ func (s *handlers) addAutomation(ctx context.Context, p *dashboard.Principal, n 
 	a := event.Automation{
 		ID: dashboard.NewID(), Organization: p.Organization, Enabled: true, CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
-	apply(&a, &n)
+	applyChange(&a, &n)
 	a.Name = strings.TrimSpace(a.Name)
 	if err := checkTitle(a.Name); err != nil {
 		return a, err
@@ -44,7 +44,7 @@ func (s *handlers) addAutomation(ctx context.Context, p *dashboard.Principal, n 
 	if err != nil {
 		return a, err
 	}
-	s.changed(ctx, p, "automation made", "automation", a.ID, "name", a.Name)
+	s.policyChanged(ctx, p, "automation made", "automation", a.ID, "name", a.Name)
 	return a, nil
 }
 
@@ -53,7 +53,7 @@ func (s *handlers) changeAutomation(ctx context.Context, p *dashboard.Principal,
 	if err != nil {
 		return a, err
 	}
-	apply(&a, &change)
+	applyChange(&a, &change)
 	a.Name, a.UpdatedAt = strings.TrimSpace(a.Name), s.Now()
 	if err := checkTitle(a.Name); err != nil {
 		return a, err
@@ -61,7 +61,7 @@ func (s *handlers) changeAutomation(ctx context.Context, p *dashboard.Principal,
 	if a, err = s.Inbound.UpdateAutomation(ctx, a, p.By()); err != nil {
 		return a, err
 	}
-	s.changed(ctx, p, "automation changed", "automation", a.ID, "name", a.Name, "enabled", a.Enabled)
+	s.policyChanged(ctx, p, "automation changed", "automation", a.ID, "name", a.Name, "enabled", a.Enabled)
 	return a, nil
 }
 
@@ -73,7 +73,7 @@ func (s *handlers) removeAutomation(ctx context.Context, p *dashboard.Principal,
 	if err := s.Inbound.DeleteAutomation(ctx, p.Organization, a.ID, p.By()); err != nil {
 		return err
 	}
-	s.changed(ctx, p, "automation removed", "automation", a.ID, "name", a.Name)
+	s.policyChanged(ctx, p, "automation removed", "automation", a.ID, "name", a.Name)
 	return nil
 }
 
@@ -115,14 +115,14 @@ func (s *handlers) scheduleOneRoutes(one string) {
 		if err := s.Inbound.DeleteSchedule(ctx, p.Organization, in.ID, p.By()); err != nil {
 			return err
 		}
-		s.changed(ctx, p, "schedule removed", "schedule", in.ID)
+		s.policyChanged(ctx, p, "schedule removed", "schedule", in.ID)
 		return nil
 	})
 }
 
 func (s *handlers) viewSchedule(ctx context.Context, row event.Schedule) (api.ScheduleView, error) {
 	names, err := s.Inbound.AutomationNames(ctx, row.Organization)
-	return s.ShowSchedule(row, names), err
+	return s.ViewSchedule(row, names), err
 }
 
 func (s *handlers) addSchedule(ctx context.Context, p *dashboard.Principal, n api.NewSchedule) (api.ScheduleView, error) {
@@ -131,19 +131,19 @@ func (s *handlers) addSchedule(ctx context.Context, p *dashboard.Principal, n ap
 		ID: dashboard.NewID(), Organization: p.Organization, Name: n.Cron, TimeZone: "UTC", Enabled: true, Missed: event.MissedOnce,
 		CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
-	apply(&row, &n, "Automation")
+	applyChange(&row, &n, "Automation")
 	row.Name, row.Cron = strings.TrimSpace(row.Name), strings.TrimSpace(row.Cron)
 	var err error
 	if row.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
 		return api.ScheduleView{}, err
 	}
-	if err := s.due(&row); err != nil {
+	if err := s.nextDue(&row); err != nil {
 		return api.ScheduleView{}, err
 	}
 	if row, err = s.Inbound.CreateSchedule(ctx, row); err != nil {
 		return api.ScheduleView{}, err
 	}
-	s.changed(ctx, p, "schedule made", "schedule", row.ID, "automation", row.Automation, "cron", row.Cron, "zone", row.TimeZone)
+	s.policyChanged(ctx, p, "schedule made", "schedule", row.ID, "automation", row.Automation, "cron", row.Cron, "zone", row.TimeZone)
 	return s.viewSchedule(ctx, row)
 }
 
@@ -153,10 +153,10 @@ func (s *handlers) changeSchedule(ctx context.Context, p *dashboard.Principal, i
 		return api.ScheduleView{}, err
 	}
 	row := old
-	apply(&row, &change)
+	applyChange(&row, &change)
 	row.Name, row.Cron, row.UpdatedAt = strings.TrimSpace(row.Name), strings.TrimSpace(row.Cron), s.Now()
 	if row.Cron != old.Cron || row.TimeZone != old.TimeZone || row.Enabled != old.Enabled {
-		err = s.due(&row)
+		err = s.nextDue(&row)
 	} else {
 		err = checkTitle(row.Name)
 	}
@@ -166,12 +166,12 @@ func (s *handlers) changeSchedule(ctx context.Context, p *dashboard.Principal, i
 	if row, err = s.Inbound.UpdateSchedule(ctx, row, p.By()); err != nil {
 		return api.ScheduleView{}, err
 	}
-	s.changed(ctx, p, "schedule changed", "schedule", row.ID, "cron", row.Cron, "zone", row.TimeZone, "enabled", row.Enabled)
+	s.policyChanged(ctx, p, "schedule changed", "schedule", row.ID, "cron", row.Cron, "zone", row.TimeZone, "enabled", row.Enabled)
 	return s.viewSchedule(ctx, row)
 }
 
-// due checks a schedule and finds its next time from now on.
-func (s *handlers) due(row *event.Schedule) error {
+// nextDue checks a schedule and finds its next time from now on.
+func (s *handlers) nextDue(row *event.Schedule) error {
 	if err := checkTitle(row.Name); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (s *handlers) quotaRoutes() {
 		if err != nil {
 			return api.QuotaView{}, err
 		}
-		warning, err := s.unsure(ctx, key, all)
+		warning, err := s.unknownActionWarning(ctx, key, all)
 		if err != nil {
 			return api.QuotaView{}, err
 		}
@@ -31,7 +31,7 @@ func (s *handlers) quotaRoutes() {
 		if err := s.Policy.SetQuota(ctx, q); err != nil {
 			return api.QuotaView{}, err
 		}
-		s.changed(ctx, p, "quota set", "key", key.String(), "per", q.Per, "calls", q.Calls, "seconds", q.Seconds)
+		s.policyChanged(ctx, p, "quota set", "key", key.String(), "per", q.Per, "calls", q.Calls, "seconds", q.Seconds)
 		v := view.ViewQuota(q, all)
 		v.Warning = warning
 		return v, nil
@@ -44,7 +44,7 @@ func (s *handlers) quotaRoutes() {
 		if err := s.Policy.UnsetQuota(ctx, p.Organization, key, in.Per, p.By()); err != nil {
 			return err
 		}
-		s.changed(ctx, p, "quota unset", "key", key.String(), "per", in.Per)
+		s.policyChanged(ctx, p, "quota unset", "key", key.String(), "per", in.Per)
 		return nil
 	})
 	s.settingsRoutes()
@@ -59,11 +59,11 @@ func (s *handlers) settingsRoutes() {
 		if err != nil {
 			return action.Settings{}, err
 		}
-		apply(&now, &in.Body)
+		applyChange(&now, &in.Body)
 		if err := s.Policy.SetSettings(ctx, p.Organization, now, p.By()); err != nil {
 			return action.Settings{}, err
 		}
-		s.changed(ctx, p, "settings changed", "self_approval", now.SelfApproval, "denial_limit", now.DenialLimit, "unverified_events", now.UnverifiedEvents)
+		s.policyChanged(ctx, p, "settings changed", "self_approval", now.SelfApproval, "denial_limit", now.DenialLimit, "unverified_events", now.UnverifiedEvents)
 		return now, nil
 	})
 	dashboard.Handle(s.Server, api.ListPolicyEvents, func(ctx context.Context, p *dashboard.Principal, in *api.ListPolicyEventsInput) (api.List[action.PolicyEvent], error) {
@@ -76,7 +76,7 @@ func (s *handlers) settingsRoutes() {
 			return api.List[action.PolicyEvent]{}, err
 		}
 		page, err := s.Policy.PolicyEvents(ctx, f)
-		return view.PageOf(page, same), err
+		return view.PageOf(page, identity), err
 	})
 }
 
@@ -92,14 +92,14 @@ func (s *handlers) capabilityRoutes() {
 			if warning != "" {
 				break
 			}
-			if warning, err = s.unsure(ctx, action.Key{Source: c.Provider, Action: name}, all); err != nil {
+			if warning, err = s.unknownActionWarning(ctx, action.Key{Source: c.Provider, Action: name}, all); err != nil {
 				return api.CapabilityView{}, err
 			}
 		}
 		if c, err = s.Policy.PutCapability(ctx, c); err != nil {
 			return api.CapabilityView{}, err
 		}
-		s.changed(ctx, p, "capability given", "group", c.Group, "provider", c.Provider, "level", c.Level.String())
+		s.policyChanged(ctx, p, "capability given", "group", c.Group, "provider", c.Provider, "level", c.Level.String())
 		return api.CapabilityView{Capability: c, Name: view.SourceName(c.Provider, all), Warning: warning}, nil
 	})
 	// The schema is the level's own; the type alone does not tell it.
@@ -114,7 +114,7 @@ func (s *handlers) capabilityRoutes() {
 		if err := s.Policy.DeleteCapability(ctx, p.Organization, in.Group, provider, p.By()); err != nil {
 			return err
 		}
-		s.changed(ctx, p, "capability revoked", "group", in.Group, "provider", provider)
+		s.policyChanged(ctx, p, "capability revoked", "group", in.Group, "provider", provider)
 		return nil
 	})
 }
@@ -190,14 +190,14 @@ func (s *handlers) gateRoutes() {
 		if a, err = s.Policy.ApproveGate(ctx, a); err != nil {
 			return action.GateApproval{}, err
 		}
-		s.changed(ctx, p, "gate approved", "gate", a.Gate, "group", a.Group, "task", a.Task)
+		s.policyChanged(ctx, p, "gate approved", "gate", a.Gate, "group", a.Group, "task", a.Task)
 		return a, nil
 	})
 	dashboard.HandleNone(s.Server, api.DeleteGate, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
 		if err := s.Policy.RevokeGate(ctx, p.Organization, in.ID, p.By()); err != nil {
 			return err
 		}
-		s.changed(ctx, p, "gate revoked", "approval", in.ID)
+		s.policyChanged(ctx, p, "gate revoked", "approval", in.ID)
 		return nil
 	})
 }

@@ -25,7 +25,7 @@ func (s *handlers) beginConnection(ctx context.Context, p *dashboard.Principal, 
 	if n.Broker != action.BrokerOwn {
 		kinds = kinds[:1]
 	}
-	w, err := s.wanted(ctx, p, n.Connecting, "", kinds...)
+	w, err := s.connectionRequest(ctx, p, n.Connecting, "", kinds...)
 	if err != nil {
 		return link, err
 	}
@@ -41,10 +41,10 @@ func (s *handlers) beginConnection(ctx context.Context, p *dashboard.Principal, 
 	return link, nil
 }
 
-// finish ends what was begun where the answer came to. Connectors have a page
+// finishSignInOrConnection ends what was begun where the answer came to. Connectors have a page
 // of their own, and each provider has: what one server was led to answer must
 // not reach the flow of another.
-func (s *handlers) finish(ctx context.Context, p *dashboard.Principal, n api.FinishedSignIn) (api.Finished, error) {
+func (s *handlers) finishSignInOrConnection(ctx context.Context, p *dashboard.Principal, n api.FinishedSignIn) (api.Finished, error) {
 	if n.Provider != "" {
 		return s.finishConnection(ctx, p, n)
 	}
@@ -63,7 +63,7 @@ func (s *handlers) finishConnection(ctx context.Context, p *dashboard.Principal,
 	switch {
 	case s.Provider(n.Provider) == nil:
 		return api.Finished{}, dashboard.Invalid("/provider", fmt.Sprintf("There is no provider %q; there is %s.", render.Plain(n.Provider), s.providerIDs()))
-	case p.Lesser && !decides:
+	case p.LimitedRole && !decides:
 		return api.Finished{}, errLesserKey()
 	}
 	in, err := s.Connections.Finish(ctx, p.Organization, p.By(), p.CredentialID, decides, action.ConnectAnswer{
@@ -87,7 +87,7 @@ func (s *handlers) bindingRoutes() {
 		if err != nil {
 			return api.Bindings{}, err
 		}
-		ids, err = s.seen(ctx, p, ids)
+		ids, err = s.visibleConnections(ctx, p, ids)
 		return api.Bindings{Automation: a.ID, Connections: dashboard.NonNil(ids)}, err
 	})
 	dashboard.Handle(s.Server, api.PutBindings, func(ctx context.Context, p *dashboard.Principal, in *api.ByAutomationWith[api.NewBindings]) (api.Bindings, error) {
@@ -95,21 +95,21 @@ func (s *handlers) bindingRoutes() {
 		if err != nil {
 			return api.Bindings{}, err
 		}
-		ids, err := s.bindable(ctx, p, in.Body.Connections)
+		ids, err := s.resolveConnections(ctx, p, in.Body.Connections)
 		if err != nil {
 			return api.Bindings{}, err
 		}
 		if err := s.Sources.SetBindings(ctx, p.Organization, a.ID, ids, p.By()); err != nil {
 			return api.Bindings{}, err
 		}
-		s.changed(ctx, p, "automation bound", "automation", a.ID, "connections", ids)
+		s.policyChanged(ctx, p, "automation bound", "automation", a.ID, "connections", ids)
 		return api.Bindings{Automation: a.ID, Connections: dashboard.NonNil(ids)}, nil
 	})
 }
 
-// seen are those of the ids that the person may know of: what is private to
+// visibleConnections are those of the ids that the person may know of: what is private to
 // others is not there for him.
-func (s *handlers) seen(ctx context.Context, p *dashboard.Principal, ids []string) ([]string, error) {
+func (s *handlers) visibleConnections(ctx context.Context, p *dashboard.Principal, ids []string) ([]string, error) {
 	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
 		return ids, nil
 	}
@@ -126,16 +126,16 @@ func (s *handlers) connections(ctx context.Context, p *dashboard.Principal, n ap
 		if err != nil {
 			return nil, err
 		}
-		return s.seen(ctx, p, ids)
+		return s.visibleConnections(ctx, p, ids)
 	case slices.Equal(n.Connections, []string{action.AllConnections}):
 		return n.Connections, nil
 	}
-	return s.bindable(ctx, p, n.Connections)
+	return s.resolveConnections(ctx, p, n.Connections)
 }
 
-// bindable returns the ids of integrations that were named by id, provider or
+// resolveConnections returns the ids of integrations that were named by id, provider or
 // name.
-func (s *handlers) bindable(ctx context.Context, p *dashboard.Principal, names []string) (ids []string, err error) {
+func (s *handlers) resolveConnections(ctx context.Context, p *dashboard.Principal, names []string) (ids []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -146,7 +146,7 @@ func (s *handlers) bindable(ctx context.Context, p *dashboard.Principal, names [
 	bound := map[string]string{} // the id, by the provider that takes just one
 	for i, name := range names {
 		at := fmt.Sprintf("/connections/%d", i)
-		in, err := s.bind(name, all)
+		in, err := s.resolveConnection(name, all)
 		if err != nil {
 			return nil, view.AtField(err, at)
 		}
@@ -164,44 +164,44 @@ func (s *handlers) bindable(ctx context.Context, p *dashboard.Principal, names [
 	return ids, nil
 }
 
-// bind finds the integration that one name means, among those that the person
+// resolveConnection finds the integration that one name means, among those that the person
 // may see: by its id, else as the one of a provider, else by its name.
-func (s *handlers) bind(name string, all []action.Integration) (*action.Integration, error) {
+func (s *handlers) resolveConnection(name string, all []action.Integration) (*action.Integration, error) {
 	if i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == name }); i >= 0 {
-		return bindableOnly(&all[i])
+		return checkBindable(&all[i])
 	}
 	if name == action.AllConnections {
 		return nil, dashboard.Invalid("/connections", `"all" stands alone, and for a session; here, name integrations.`)
 	}
 	if id := strings.TrimPrefix(name, view.ModulePrefix); s.Provider(id) != nil {
-		return theOne(id, all)
+		return onlyActive(id, all)
 	}
-	found := those(all, func(in *action.Integration) bool { return strings.EqualFold(in.Name, name) })
-	if ours := those(found, func(in *action.Integration) bool { return in.User == "" }); len(ours) > 0 {
+	found := filterIntegrations(all, func(in *action.Integration) bool { return strings.EqualFold(in.Name, name) })
+	if ours := filterIntegrations(found, func(in *action.Integration) bool { return in.User == "" }); len(ours) > 0 {
 		found = ours
 	}
 	switch len(found) {
 	case 0:
 		return nil, dashboard.Invalid("/connections", fmt.Sprintf("There is no integration or provider %q; GET /api/v1/integrations lists the ids and names, and providers are %s.", render.Plain(name), s.providerIDs()))
 	case 1:
-		return bindableOnly(&found[0])
+		return checkBindable(&found[0])
 	}
-	return nil, several(fmt.Sprintf("called %q", render.Plain(name)), found)
+	return nil, errAmbiguous(fmt.Sprintf("called %q", render.Plain(name)), found)
 }
 
-// bindableOnly refuses what nothing is bound to.
-func bindableOnly(in *action.Integration) (*action.Integration, error) {
+// checkBindable refuses what nothing is bound to.
+func checkBindable(in *action.Integration) (*action.Integration, error) {
 	if in.User != "" {
 		return nil, dashboard.Invalid("/connections", "This is somebody's own connection, which nothing is bound to: it is used by itself where an action bears his name. Name one of the organization's.")
 	}
 	return in, nil
 }
 
-// theOne is the only active integration of a provider that everybody may see,
+// onlyActive is the only active integration of a provider that everybody may see,
 // or when none is active, the only one: what is bound to it says why not.
-func theOne(provider string, all []action.Integration) (*action.Integration, error) {
-	ours := those(all, func(in *action.Integration) bool { return in.Provider == provider && in.Owner() == "" })
-	found := those(ours, func(in *action.Integration) bool { return in.Status == action.IntegrationActive })
+func onlyActive(provider string, all []action.Integration) (*action.Integration, error) {
+	ours := filterIntegrations(all, func(in *action.Integration) bool { return in.Provider == provider && in.Owner() == "" })
+	found := filterIntegrations(ours, func(in *action.Integration) bool { return in.Status == action.IntegrationActive })
 	if len(found) == 0 && len(ours) == 1 {
 		found = ours
 	}
@@ -211,15 +211,15 @@ func theOne(provider string, all []action.Integration) (*action.Integration, err
 	case 1:
 		return &found[0], nil
 	}
-	return nil, several("of "+provider, found)
+	return nil, errAmbiguous("of "+provider, found)
 }
 
-func those(all []action.Integration, keep func(*action.Integration) bool) []action.Integration {
+func filterIntegrations(all []action.Integration, keep func(*action.Integration) bool) []action.Integration {
 	return slices.DeleteFunc(slices.Clone(all), func(in action.Integration) bool { return !keep(&in) })
 }
 
-// several refuses a name of more than one integration.
-func several(which string, found []action.Integration) error {
+// errAmbiguous refuses a name of more than one integration.
+func errAmbiguous(which string, found []action.Integration) error {
 	names := make([]string, len(found))
 	for i, in := range found {
 		names[i] = fmt.Sprintf("%s (%s)", in.ID, render.Plain(cmp.Or(in.Name, in.Account)))

@@ -24,12 +24,12 @@ func (s *handlers) signInRoutes() {
 		if err := s.Connectors.Disconnect(ctx, c, p.By()); err != nil {
 			return err
 		}
-		s.changed(ctx, p, "connector signed out", "connector", c.ID)
+		s.policyChanged(ctx, p, "connector signed out", "connector", c.ID)
 		s.Hint(action.HintCatalog, p.Organization, "")
 		return nil
 	})
 	dashboard.Handle(s.Server, api.FinishOAuth, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.FinishedSignIn]) (api.Finished, error) {
-		return s.finish(ctx, p, in.Body)
+		return s.finishSignInOrConnection(ctx, p, in.Body)
 	})
 }
 
@@ -63,7 +63,7 @@ func (s *handlers) finishSignIn(ctx context.Context, p *dashboard.Principal, n a
 	if err != nil {
 		return nil, err
 	}
-	s.changed(ctx, p, "connector signed in", "connector", id)
+	s.policyChanged(ctx, p, "connector signed in", "connector", id)
 	s.Hint(action.HintCatalog, p.Organization, "")
 	c, err := s.Connector(ctx, p.Organization, id)
 	if err != nil {
@@ -76,9 +76,9 @@ func (s *handlers) finishSignIn(ctx context.Context, p *dashboard.Principal, n a
 // giveBackWait is how long a change waits for tokens to be revoked.
 const giveBackWait = 5 * time.Second
 
-// giveBack revokes the tokens of a connector before a change loses them. That a
+// revokeTokens revokes the tokens of a connector before a change loses them. That a
 // service cannot be reached keeps nothing from changing.
-func (s *handlers) giveBack(ctx context.Context, c action.Connector, by string) {
+func (s *handlers) revokeTokens(ctx context.Context, c action.Connector, by string) {
 	if c.OAuth == nil {
 		return
 	}

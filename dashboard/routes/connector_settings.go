@@ -98,8 +98,8 @@ func (s *handlers) checkSecrets(ctx context.Context, old, c *action.Connector, w
 }
 
 func upstreamApply(u *api.Upstream, c *action.Connector) {
-	apply(c, u, "MayAsk", "OAuth")
-	set(&c.TimeoutSeconds, u.Timeout)
+	applyChange(c, u, "MayAsk", "OAuth")
+	setIfGiven(&c.TimeoutSeconds, u.Timeout)
 	if u.MayAsk != nil {
 		c.MayAsk = slices.DeleteFunc(action.AskKinds(), func(k action.AskKind) bool { return !slices.Contains(*u.MayAsk, k) })
 	}
@@ -121,19 +121,19 @@ func newOAuthSettings(o *api.NewOAuth) *action.OAuthSettings {
 	}
 }
 
-func set[T any](to, from *T) {
+func setIfGiven[T any](to, from *T) {
 	if from != nil {
 		*to = *from
 	}
 }
 
-// apply sets the fields of a word that an input of the API names: those of the
+// applyChange sets the fields of a word that an input of the API names: those of the
 // same name, unless the input leaves them out (a nil pointer, or a zero value).
 // Word and input are pointers to structs. The fields in own are the handler's to
 // set, such as references that it resolves; fields that the word lacks are left
 // alone. It panics when a field of one name has two types, which is a mistake in
 // the declaration of either.
-func apply(word, input any, own ...string) {
+func applyChange(word, input any, own ...string) {
 	to, from := reflect.ValueOf(word).Elem(), reflect.ValueOf(input).Elem()
 	for _, f := range reflect.VisibleFields(from.Type()) {
 		target, ok := to.Type().FieldByName(f.Name)
@@ -181,10 +181,10 @@ func (s *handlers) onboard(ctx context.Context, p *dashboard.Principal, c action
 		if t.Mode != "" {
 			modes[t.Tool] = t.Mode
 		}
-		if beside(t.Tool) {
+		if isNotTool(t.Tool) {
 			continue
 		}
-		if err := asSeen(list, t.SeenTool); err != nil {
+		if err := checkSeen(list, t.SeenTool); err != nil {
 			return nil, view.AtField(err, fmt.Sprintf("/tools/%d", i))
 		}
 		seen[t.Tool] = action.ToolHashes{Behaviour: t.Behaviour, Text: t.Text}
@@ -192,16 +192,16 @@ func (s *handlers) onboard(ctx context.Context, p *dashboard.Principal, c action
 	if list, err = s.Policy.OnboardTools(ctx, p.Organization, c.ID, seen, modes, p.By()); err != nil {
 		return nil, err
 	}
-	s.changed(ctx, p, "tools decided about", "connector", c.ID, "tools", len(seen), "modes", len(modes))
+	s.policyChanged(ctx, p, "tools decided about", "connector", c.ID, "tools", len(seen), "modes", len(modes))
 	return list, nil
 }
 
-// beside reports whether an action of a connector is no tool, and so has
+// isNotTool reports whether an action of a connector is no tool, and so has
 // nothing to review.
-func beside(name string) bool { return name == action.ActionRead || name == action.ActionPrompt }
+func isNotTool(name string) bool { return name == action.ActionRead || name == action.ActionPrompt }
 
-// asSeen refuses a tool that is not there as it was seen.
-func asSeen(list []action.ToolReview, t api.SeenTool) error {
+// checkSeen refuses a tool that is not there as it was seen.
+func checkSeen(list []action.ToolReview, t api.SeenTool) error {
 	i := slices.IndexFunc(list, func(r action.ToolReview) bool { return r.Tool == t.Tool && r.Current != nil })
 	if i < 0 {
 		return &action.Error{Kind: action.ErrNotFound, Code: "tool_not_found", Field: "/tools", Message: fmt.Sprintf("The connector lists no tool %q; look at its list again.", render.Plain(t.Tool))}
@@ -218,8 +218,8 @@ func (s *handlers) presetRoutes() {
 	})
 }
 
-// fill gives a connector what its preset says.
-func (s *handlers) fill(c *action.Connector, from api.FromPreset) error {
+// fillPreset gives a connector what its preset says.
+func (s *handlers) fillPreset(c *action.Connector, from api.FromPreset) error {
 	if from.Preset == "" {
 		if from.Variant != "" {
 			return dashboard.Invalid("/variant", "A variant is one of a preset; name the preset too.")

@@ -26,7 +26,7 @@ func (s *handlers) addConnector(ctx context.Context, p *dashboard.Principal, n a
 		return c, err
 	}
 	if err := s.Sources.CreateConnector(ctx, c, secret, p.By()); err != nil {
-		return c, madeSlugTaken(err, c.Slug, n.Slug == nil)
+		return c, isDerivedSlugConflict(err, c.Slug, n.Slug == nil)
 	}
 	s.Log.InfoContext(ctx, "connector added", "connector", c.ID, "name", c.Name, "url", c.URL, "by", p.By())
 	s.Hint(action.HintCatalog, p.Organization, "")
@@ -34,7 +34,7 @@ func (s *handlers) addConnector(ctx context.Context, p *dashboard.Principal, n a
 }
 
 func (s *handlers) newConnector(ctx context.Context, p *dashboard.Principal, n api.NewConnector) (action.Connector, *action.SealedSecret, error) {
-	c, err := s.unsaved(p, n.Name, n.FromPreset, &n.Upstream)
+	c, err := s.unsavedConnector(p, n.Name, n.FromPreset, &n.Upstream)
 	if err != nil {
 		return c, nil, err
 	}
@@ -53,14 +53,14 @@ func (s *handlers) newConnector(ctx context.Context, p *dashboard.Principal, n a
 	return c, secret, s.checkSecrets(ctx, nil, &c, secret)
 }
 
-// unsaved makes a connector of what a preset says, and over it the request.
-func (s *handlers) unsaved(p *dashboard.Principal, name string, from api.FromPreset, u *api.Upstream) (action.Connector, error) {
+// unsavedConnector makes a connector of what a preset says, and over it the request.
+func (s *handlers) unsavedConnector(p *dashboard.Principal, name string, from api.FromPreset, u *api.Upstream) (action.Connector, error) {
 	now := s.Now()
 	c := action.Connector{
 		ID: uuid.NewString(), Organization: p.Organization, Name: name, Review: action.ReviewTrust, Enabled: true,
 		Revision: 1, CreatedAt: now, UpdatedAt: now,
 	}
-	if err := s.fill(&c, from); err != nil {
+	if err := s.fillPreset(&c, from); err != nil {
 		return c, err
 	}
 	if u.Header != nil && !strings.EqualFold(*u.Header, c.Header) {
@@ -78,8 +78,8 @@ func (s *handlers) changeConnector(ctx context.Context, p *dashboard.Principal, 
 		return api.ConnectorView{}, err
 	}
 	c := old
-	set(&c.Name, change.Name)
-	set(&c.Enabled, enabled)
+	setIfGiven(&c.Name, change.Name)
+	setIfGiven(&c.Enabled, enabled)
 	upstreamApply(&change.Upstream, &c)
 	if err := s.checkRisks(ctx, old, c); err != nil {
 		return api.ConnectorView{}, err
@@ -95,7 +95,7 @@ func (s *handlers) changeConnector(ctx context.Context, p *dashboard.Principal, 
 		return api.ConnectorView{}, err
 	}
 	if !c.KeepsTokens(&old) {
-		s.giveBack(ctx, old, p.By())
+		s.revokeTokens(ctx, old, p.By())
 	}
 	if err := s.Sources.UpdateConnector(ctx, c, secret, p.By()); err != nil {
 		return api.ConnectorView{}, err
@@ -103,7 +103,7 @@ func (s *handlers) changeConnector(ctx context.Context, p *dashboard.Principal, 
 	if c, err = s.Connector(ctx, p.Organization, c.ID); err != nil {
 		return api.ConnectorView{}, err
 	}
-	s.changed(ctx, p, "connector changed", "connector", c.ID, "revision", c.Revision, "enabled", c.Enabled, "secret", secret != nil)
+	s.policyChanged(ctx, p, "connector changed", "connector", c.ID, "revision", c.Revision, "enabled", c.Enabled, "secret", secret != nil)
 	s.Hint(action.HintCatalog, p.Organization, "")
 	v, err := s.ViewConnector(ctx, c, s.Connectors.State(ctx, c))
 	v.ReviewReset = c.URL != old.URL
@@ -148,9 +148,9 @@ func slugOf(name string) string {
 	return slug
 }
 
-// madeSlugTaken says of a slug that nobody chose where it came from, and how
+// isDerivedSlugConflict says of a slug that nobody chose where it came from, and how
 // to choose one.
-func madeSlugTaken(err error, slug string, made bool) error {
+func isDerivedSlugConflict(err error, slug string, made bool) error {
 	var e *action.Error
 	if !made || !errors.As(err, &e) || e.Field != "/slug" {
 		return err
@@ -205,13 +205,13 @@ func (s *handlers) connectorChanges() {
 		if err != nil {
 			return err
 		}
-		s.giveBack(ctx, c, p.By())
+		s.revokeTokens(ctx, c, p.By())
 		withdrew, err := s.Sources.DeleteConnector(ctx, p.Organization, c.ID, p.By())
 		if err != nil {
 			return err
 		}
 		s.Withdrew(withdrew)
-		s.changed(ctx, p, "connector removed", "connector", c.ID)
+		s.policyChanged(ctx, p, "connector removed", "connector", c.ID)
 		s.Hint(action.HintCatalog, p.Organization, "")
 		return nil
 	})
@@ -230,13 +230,13 @@ func (s *handlers) connectorProbes() {
 		return s.ViewTools(ctx, c, state)
 	})
 	dashboard.Handle(s.Server, api.TryConnector, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.TriedConnector]) (api.ConnectorView, error) {
-		return s.try(ctx, p, in.Body)
+		return s.tryConnector(ctx, p, in.Body)
 	})
 }
 
-// try asks the server of a connector that is not saved.
-func (s *handlers) try(ctx context.Context, p *dashboard.Principal, n api.TriedConnector) (api.ConnectorView, error) {
-	c, err := s.unsaved(p, cmp.Or(n.Name, "untitled"), n.FromPreset, &n.Upstream)
+// tryConnector asks the server of a connector that is not saved.
+func (s *handlers) tryConnector(ctx context.Context, p *dashboard.Principal, n api.TriedConnector) (api.ConnectorView, error) {
+	c, err := s.unsavedConnector(p, cmp.Or(n.Name, "untitled"), n.FromPreset, &n.Upstream)
 	if err != nil {
 		return api.ConnectorView{}, err
 	}

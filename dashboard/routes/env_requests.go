@@ -83,7 +83,7 @@ func (s *handlers) answerEnv(ctx context.Context, p *dashboard.Principal, id str
 func (s *handlers) decideEnv(ctx context.Context, p *dashboard.Principal, v action.EnvVerdict, what string) (action.EnvRequest, error) {
 	r, err := s.Sessions.DecideEnv(ctx, v)
 	if err == nil {
-		s.changed(ctx, p, what, "request", r.ID)
+		s.policyChanged(ctx, p, what, "request", r.ID)
 	}
 	return r, err
 }
@@ -109,7 +109,7 @@ func (s *handlers) pullEnv(ctx context.Context, p *dashboard.Principal, key stri
 	if err != nil {
 		return out, err
 	}
-	out.Pending, out.Refused = envNews(page.Items, list, s.Now())
+	out.Pending, out.Refused = newVariables(page.Items, list, s.Now())
 	return out, nil
 }
 
@@ -117,10 +117,10 @@ func (s *handlers) pullEnv(ctx context.Context, p *dashboard.Principal, key stri
 // one. Few of them can wait at once.
 const maxLooked = 50
 
-// envNews are what waits for a person, and the refusals that the sandbox does not
+// newVariables are what waits for a person, and the refusals that the sandbox does not
 // know yet: one is told until something was taken after it, or what was refused
 // was asked for again. Requests are newest first; handed are those of this answer.
-func envNews(requests []action.EnvRequest, handed []action.SealedEnv, now time.Time) (pending []string, refused []api.EnvRefused) {
+func newVariables(requests []action.EnvRequest, handed []action.SealedEnv, now time.Time) (pending []string, refused []api.EnvRefused) {
 	pending, refused = []string{}, []api.EnvRefused{}
 	var told time.Time
 	for _, r := range requests {

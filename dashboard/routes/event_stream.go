@@ -50,19 +50,19 @@ func (s *handlers) eventRoutes() {
 
 // stream is one listener.
 type stream struct {
-	server    *handlers
-	r         *http.Request
-	w         http.ResponseWriter
-	out       *http.ResponseController
-	principal *dashboard.Principal
-	hints     chan action.Hint
-	lost      atomic.Bool // a hint found the buffer full
+	server     *handlers
+	r          *http.Request
+	w          http.ResponseWriter
+	out        *http.ResponseController
+	principal  *dashboard.Principal
+	hints      chan action.Hint
+	overflowed atomic.Bool // a hint found the buffer full
 }
 
 // run sends until the client leaves, its credential ends, or the server
 // closes.
 func (st *stream) run() {
-	cancel := st.server.Hints.Subscribe(st.take)
+	cancel := st.server.Hints.Subscribe(st.enqueue)
 	defer cancel()
 	st.w.Header().Set("Content-Type", "text/event-stream")
 	st.w.Header().Set("X-Accel-Buffering", "no")
@@ -75,20 +75,20 @@ func (st *stream) run() {
 	}
 }
 
-// take is called by the publisher and never blocks it.
-func (st *stream) take(h action.Hint) {
-	if !st.concerns(h) {
+// enqueue is called by the publisher and never blocks it.
+func (st *stream) enqueue(h action.Hint) {
+	if !st.visible(h) {
 		return
 	}
 	select {
 	case st.hints <- h:
 	default:
-		st.lost.Store(true)
+		st.overflowed.Store(true)
 	}
 }
 
-// concerns keeps a listener to what it may see.
-func (st *stream) concerns(h action.Hint) bool {
+// visible keeps a listener to what it may see.
+func (st *stream) visible(h action.Hint) bool {
 	if h.Organization != st.principal.Organization {
 		return false
 	}
@@ -111,12 +111,12 @@ func (st *stream) next(tick <-chan time.Time) bool {
 	case <-st.server.Done():
 		return false
 	case <-tick:
-		return (st.alive() || st.leave()) && st.send(": keep-alive\n\n")
+		return (st.keepAlive() || st.leave()) && st.send(": keep-alive\n\n")
 	case h := <-st.hints:
 		if h.Kind == action.HintLogin {
-			return st.alive() || st.leave()
+			return st.keepAlive() || st.leave()
 		}
-		if st.lost.Swap(false) {
+		if st.overflowed.Swap(false) {
 			st.drain()
 			return st.send("event: reload\ndata: {}\n\n")
 		}
@@ -135,9 +135,9 @@ func (st *stream) drain() {
 	}
 }
 
-// alive looks again whether the credential is good, so that a stream does not
+// keepAlive looks again whether the credential is good, so that a stream does not
 // outlive it.
-func (st *stream) alive() bool {
+func (st *stream) keepAlive() bool {
 	_, err := st.server.Identify(st.r)
 	return err == nil
 }

@@ -53,7 +53,7 @@ func exportRows[T any](ctx context.Context, x *export, t columns[T], each func(c
 	if x.csv {
 		table := csv.NewWriter(out) // with UseCRLF it would change the line breaks within cells
 		_ = table.Write(t.names)
-		write = func(v T) error { return table.Write(harmless(t.cells(v))) }
+		write = func(v T) error { return table.Write(escapeFormula(t.cells(v))) }
 		finish = func() error { table.Flush(); return errors.Join(table.Error(), out.Flush()) }
 	}
 	err := each(ctx, write)
@@ -70,14 +70,14 @@ func exportRows[T any](ctx context.Context, x *export, t columns[T], each func(c
 		x.server.Fail(x.w, x.r, err)
 		return
 	default:
-		x.broken(out, finish, err)
+		x.fail(out, finish, err)
 	}
 	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Time{}) // the connection may be used again
 }
 
-// broken ends what was begun so that it shows: JSON Lines with a last line
+// fail ends what was begun so that it shows: JSON Lines with a last line
 // that says why, and either with a connection that breaks.
-func (x *export) broken(out *bufio.Writer, finish func() error, err error) {
+func (x *export) fail(out *bufio.Writer, finish func() error, err error) {
 	problem := x.server.Problem(x.r.Context(), err)
 	if finish() == nil && !x.csv {
 		_ = dashboard.EncodeJSON(out, map[string]any{"error": problem})
@@ -111,10 +111,10 @@ func (x *export) start() {
 	x.w.Header().Set("Content-Disposition", `attachment; filename="`+x.name+ending+`"`)
 }
 
-// harmless keeps spreadsheets from running what others wrote: what they would
+// escapeFormula keeps spreadsheets from running what others wrote: what they would
 // take for a formula becomes text. White space and unseen characters before
 // it do not keep them from it.
-func harmless(cells []string) []string {
+func escapeFormula(cells []string) []string {
 	for i, cell := range cells {
 		bare := strings.TrimLeftFunc(cell, func(r rune) bool { return r == ' ' || render.IsInvisible(r) })
 		first, _ := utf8.DecodeRuneInString(bare)
@@ -187,13 +187,13 @@ func csvFields(t reflect.Type, prefix string, within []int) (all []csvField) {
 func csvCell(v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case time.Time, *time.Time:
-		return precise(value)
+		return formatNano(value)
 	case *int64:
-		return number(value)
+		return formatInt(value)
 	case json.RawMessage:
 		return string(value)
 	case []action.Step:
-		return steps(value)
+		return formatSteps(value)
 	}
 	return fmt.Sprint(v.Interface())
 }
@@ -202,13 +202,13 @@ func policyColumns() columns[action.PolicyEvent] {
 	return columns[action.PolicyEvent]{
 		names: []string{"id", "at", "by", "kind", "subject", "before", "after"},
 		cells: func(e action.PolicyEvent) []string {
-			return []string{e.ID, precise(e.At), e.By, e.Kind, e.Subject, string(e.Before), string(e.After)}
+			return []string{e.ID, formatNano(e.At), e.By, e.Kind, e.Subject, string(e.Before), string(e.After)}
 		},
 	}
 }
 
-// precise writes a time with all that is known of it.
-func precise(t any) string { return render.FormatTime(t, time.RFC3339Nano) }
+// formatNano writes a time with all that is known of it.
+func formatNano(t any) string { return render.FormatTime(t, time.RFC3339Nano) }
 
 // exportedCall is a call with what is known of the session that made it.
 type exportedCall struct {
@@ -219,25 +219,25 @@ type exportedCall struct {
 	Automation string `json:"automation_id,omitempty"`
 }
 
-// callers looks sessions up, and remembers them for one export.
-type callers struct {
+// sessionCache looks sessions up, and remembers them for one export.
+type sessionCache struct {
 	server *handlers
 	known  map[string]action.Session
 }
 
-// maxCallers bounds the memory of an export; past it, it starts anew.
-const maxCallers = 1000
+// maxCachedSessions bounds the memory of an export; past it, it starts anew.
+const maxCachedSessions = 1000
 
-// of returns a call with its session's facts; without, when the session is no
+// session returns a call with its session's facts; without, when the session is no
 // more.
-func (c *callers) of(ctx context.Context, inv action.Invocation) (exportedCall, error) {
+func (c *sessionCache) session(ctx context.Context, inv action.Invocation) (exportedCall, error) {
 	s, ok := c.known[inv.Session]
 	if !ok {
 		var err error
 		if s, err = c.server.Session(ctx, inv.Organization, inv.Session); err != nil && !errors.Is(err, action.ErrNotFound) {
 			return exportedCall{}, err
 		}
-		if len(c.known) >= maxCallers {
+		if len(c.known) >= maxCachedSessions {
 			clear(c.known)
 		}
 		c.known[inv.Session] = s
@@ -247,9 +247,9 @@ func (c *callers) of(ctx context.Context, inv action.Invocation) (exportedCall, 
 
 // exportCalls hands over calls as they are exported.
 func (s *handlers) exportCalls(ctx context.Context, f action.InvocationFilter, yield func(exportedCall) error) error {
-	from := callers{s, map[string]action.Session{}}
+	from := sessionCache{s, map[string]action.Session{}}
 	return s.Calls.Export(ctx, f, func(inv action.Invocation) error {
-		call, err := from.of(ctx, inv)
+		call, err := from.session(ctx, inv)
 		if err != nil {
 			return err
 		}
@@ -257,8 +257,8 @@ func (s *handlers) exportCalls(ctx context.Context, f action.InvocationFilter, y
 	})
 }
 
-// steps writes how a call was decided into a cell.
-func steps(list []action.Step) string {
+// formatSteps writes how a call was decided into a cell.
+func formatSteps(list []action.Step) string {
 	if len(list) == 0 {
 		return ""
 	}

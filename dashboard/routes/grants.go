@@ -13,8 +13,8 @@ import (
 	"sallyport/dashboard/view"
 )
 
-// grantViewCovering is a grant as p may see it in the list of what covers a session.
-func grantViewCovering(v api.GrantView, p *dashboard.Principal) api.CoveringGrant {
+// coveringGrant is a grant as p may see it in the list of what covers a session.
+func coveringGrant(v api.GrantView, p *dashboard.Principal) api.CoveringGrant {
 	c := api.CoveringGrant{GrantView: v}
 	if v.MaxCalls != nil {
 		left := *v.MaxCalls - v.UsedCalls
@@ -30,7 +30,7 @@ func grantViewCovering(v api.GrantView, p *dashboard.Principal) api.CoveringGran
 	return c
 }
 
-func scopeNameScope(w api.ScopeName) action.GrantScope {
+func grantScope(w api.ScopeName) action.GrantScope {
 	switch w {
 	case "org":
 		return action.ScopeOrganization
@@ -43,7 +43,7 @@ func scopeNameScope(w api.ScopeName) action.GrantScope {
 func (s *handlers) grantRoutes() {
 	s.grantReads()
 	dashboard.Handle(s.Server, api.CreateGrant, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewGrant]) (api.GrantView, error) {
-		g, err := s.makeGrant(ctx, p, in.Body)
+		g, err := s.createGrant(ctx, p, in.Body)
 		if err != nil {
 			return api.GrantView{}, err
 		}
@@ -54,7 +54,7 @@ func (s *handlers) grantRoutes() {
 		if err != nil {
 			return api.GrantView{}, err
 		}
-		s.changed(ctx, p, "grant revoked", "grant", g.ID)
+		s.policyChanged(ctx, p, "grant revoked", "grant", g.ID)
 		return s.viewGrant(ctx, g)
 	})
 }
@@ -76,7 +76,7 @@ func (s *handlers) grantReads() {
 		}
 		page, all, err := s.Grants(ctx, action.GrantFilter{Organization: p.Organization, Session: in.Session, Covering: true, Usable: true, Limit: in.Limit, Cursor: in.Cursor})
 		return view.PageOf(page, func(g action.Grant) api.CoveringGrant {
-			return grantViewCovering(api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}, p)
+			return coveringGrant(api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}, p)
 		}), err
 	})
 }
@@ -96,7 +96,7 @@ func (s *handlers) viewGrant(ctx context.Context, g action.Grant) (api.GrantView
 // terms reads what a grant is to cover, and leaves the rest of the checks to
 // the Gate.
 func (s *handlers) terms(ctx context.Context, organization string, n api.NewTerms) (action.Terms, error) {
-	t := action.Terms{Scope: scopeNameScope(n.Scope), Action: n.Action, Any: n.Any, Pins: n.Pins, MaxCalls: n.MaxCalls}
+	t := action.Terms{Scope: grantScope(n.Scope), Action: n.Action, Any: n.Any, Pins: n.Pins, MaxCalls: n.MaxCalls}
 	var err error
 	if t.ExpiresAt, err = lifetimeUntil(n.Lifetime, s.Now()); err != nil || n.Source == "" {
 		return t, err
@@ -105,9 +105,9 @@ func (s *handlers) terms(ctx context.Context, organization string, n api.NewTerm
 	return t, view.AtField(err, "/source")
 }
 
-// makeGrant leaves to the rows whether the session is one that this person may
+// createGrant leaves to the rows whether the session is one that this person may
 // decide for.
-func (s *handlers) makeGrant(ctx context.Context, p *dashboard.Principal, n api.NewGrant) (action.Grant, error) {
+func (s *handlers) createGrant(ctx context.Context, p *dashboard.Principal, n api.NewGrant) (action.Grant, error) {
 	t, err := s.terms(ctx, p.Organization, n.NewTerms)
 	if err != nil {
 		return action.Grant{}, err
@@ -119,12 +119,12 @@ func (s *handlers) makeGrant(ctx context.Context, p *dashboard.Principal, n api.
 	if g, err = s.Policy.CreateGrant(ctx, g); err != nil {
 		return g, err
 	}
-	s.granted(ctx, p, &g)
+	s.grantCreated(ctx, p, &g)
 	return g, nil
 }
 
-func (s *handlers) granted(ctx context.Context, p *dashboard.Principal, g *action.Grant) {
-	s.changed(ctx, p, "grant made", "grant", g.ID, "scope", g.Scope, "source", g.Source, "action", g.Action, "invocation", g.Invocation, "request", g.Request)
+func (s *handlers) grantCreated(ctx context.Context, p *dashboard.Principal, g *action.Grant) {
+	s.policyChanged(ctx, p, "grant made", "grant", g.ID, "scope", g.Scope, "source", g.Source, "action", g.Action, "invocation", g.Invocation, "request", g.Request)
 }
 
 const maxLifetime = 10 * 365 * 24 * time.Hour
@@ -148,8 +148,8 @@ func lifetimeUntil(l api.Lifetime, now time.Time) (*time.Time, error) {
 	return &at, nil
 }
 
-// under puts the field of an error below another one, as in /grant/scope.
-func under(err error, field string) error {
+// fieldUnder puts the field of an error below another one, as in /grant/scope.
+func fieldUnder(err error, field string) error {
 	e := action.Public(err)
 	if e.Field == "" || e.Kind == nil {
 		return err
@@ -166,7 +166,7 @@ func (s *handlers) requestRoutes() {
 		if err != nil {
 			return api.RequestView{}, err
 		}
-		if err := s.worthAsking(ctx, p.Session, &t); err != nil {
+		if err := s.checkNeedsGrant(ctx, p.Session, &t); err != nil {
 			return api.RequestView{}, err
 		}
 		r, err := s.RequestGrant(ctx, p.Session, t, n.Reason)
@@ -197,15 +197,15 @@ func (s *handlers) requestRoutes() {
 	s.requestVerdicts("/api/v1/grant-requests/{id}")
 }
 
-// worthAsking refuses a wish for one action that a person need not decide about:
+// checkNeedsGrant refuses a wish for one action that a person need not decide about:
 // his attention is short.
-func (s *handlers) worthAsking(ctx context.Context, session *action.Session, t *action.Terms) error {
+func (s *handlers) checkNeedsGrant(ctx context.Context, session *action.Session, t *action.Terms) error {
 	if t.Any {
 		return nil
 	}
 	e, err := s.Gate.Explain(ctx, session, t.Source, t.Action, nil)
 	if err != nil {
-		return s.suggested(ctx, session, t.Source, t.Action, err)
+		return s.suggestions(ctx, session, t.Source, t.Action, err)
 	}
 	switch e.Decision.Mode {
 	case action.ModeAllow:
@@ -230,7 +230,7 @@ func (s *handlers) requestVerdicts(path string) {
 		if err != nil {
 			return api.RequestOutcome{}, err
 		}
-		s.changed(ctx, p, "grant refused", "request", r.ID)
+		s.policyChanged(ctx, p, "grant refused", "request", r.ID)
 		view, err := s.viewRequest(ctx, r)
 		return api.RequestOutcome{Request: view}, err
 	})
@@ -251,21 +251,21 @@ func (s *handlers) approveRequest(ctx context.Context, p *dashboard.Principal, i
 	}
 	if r.Status == action.RequestPending { // of any other, the rows say why not
 		if _, err := s.Gate.Terms(ctx, p.Organization, &terms, false); err != nil {
-			return api.RequestOutcome{}, ofRequest(err)
+			return api.RequestOutcome{}, requestError(err)
 		}
 	}
 	r, g, err := s.Policy.ApproveRequest(ctx, v)
 	if err != nil {
 		return api.RequestOutcome{}, err
 	}
-	s.granted(ctx, p, &g)
+	s.grantCreated(ctx, p, &g)
 	view, err := s.viewRequest(ctx, r)
 	return api.RequestOutcome{Request: view, Grant: &api.GrantView{Grant: g, Name: view.Name}}, err
 }
 
-// ofRequest says of a tool that nobody looked at what helps with a request:
+// requestError says of a tool that nobody looked at what helps with a request:
 // what was asked is for the tool as it was then.
-func ofRequest(err error) error {
+func requestError(err error) error {
 	if action.Public(err).Code != "tool_unreviewed" {
 		return err
 	}
@@ -289,7 +289,7 @@ func (s *handlers) narrow(t *action.Terms, n *api.Narrowing) error {
 		t.ExpiresAt = until
 	}
 	if n.Scope != "" {
-		t.Scope = scopeNameScope(n.Scope)
+		t.Scope = grantScope(n.Scope)
 	}
 	if n.MaxCalls != nil {
 		t.MaxCalls = n.MaxCalls

@@ -62,10 +62,10 @@ func (s *handlers) deliveryRoutes() {
 func (s *handlers) outboxRoutes() {
 	dashboard.Handle(s.Server, api.ListOutbox, func(ctx context.Context, p *dashboard.Principal, in *api.ParcelQuery) (api.List[event.Parcel], error) {
 		page, err := s.Inbound.ListParcels(ctx, event.ParcelFilter{Organization: p.Organization, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
-		return view.PageOf(page, same), err
+		return view.PageOf(page, identity), err
 	})
 	dashboard.Handle(s.Server, api.RedriveParcel, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.RunView, error) {
-		run, err := s.redriveParcel(ctx, p, in.ID)
+		run, err := s.redriveDelivery(ctx, p, in.ID)
 		return s.ViewRun(ctx, run, err)
 	})
 	s.endpointRoutes("/api/v1/run-endpoint")
@@ -80,9 +80,9 @@ func (s *handlers) endpointRoutes(path string) {
 	})
 	dashboard.HandleNone(s.Server, api.DeleteRunEndpoint, func(ctx context.Context, p *dashboard.Principal, _ *api.None) error {
 		if err := s.Inbound.DeleteRunEndpoint(ctx, p.Organization, p.By()); err != nil {
-			return view.NoEndpoint(err)
+			return view.ErrNoEndpoint(err)
 		}
-		s.changed(ctx, p, "run endpoint removed")
+		s.policyChanged(ctx, p, "run endpoint removed")
 		return nil
 	})
 	dashboard.Handle(s.Server, api.RotateRunEndpoint, func(ctx context.Context, p *dashboard.Principal, in *api.Body[*api.Rotation]) (api.MintedSecret, error) {
@@ -93,7 +93,7 @@ func (s *handlers) endpointRoutes(path string) {
 	})
 }
 
-func (s *handlers) redriveParcel(ctx context.Context, p *dashboard.Principal, id string) (event.Run, error) {
+func (s *handlers) redriveDelivery(ctx context.Context, p *dashboard.Principal, id string) (event.Run, error) {
 	parcel, err := s.Inbound.Parcel(ctx, p.Organization, id)
 	if err != nil {
 		return event.Run{}, err
@@ -113,7 +113,7 @@ func (s *handlers) setEndpoint(ctx context.Context, p *dashboard.Principal, n ap
 		return api.MintedEndpoint{}, err
 	}
 	e := event.Endpoint{Organization: p.Organization, URL: n.URL, Enabled: true, UpdatedBy: p.By(), UpdatedAt: s.Now()}
-	set(&e.Enabled, n.Enabled)
+	setIfGiven(&e.Enabled, n.Enabled)
 	var secret *event.Secret
 	shown := ""
 	switch {
@@ -129,7 +129,7 @@ func (s *handlers) setEndpoint(ctx context.Context, p *dashboard.Principal, n ap
 	if e, err = s.Inbound.SetRunEndpoint(ctx, e, secret); err != nil {
 		return api.MintedEndpoint{}, err
 	}
-	s.changed(ctx, p, "run endpoint set", "url", e.URL, "enabled", e.Enabled)
+	s.policyChanged(ctx, p, "run endpoint set", "url", e.URL, "enabled", e.Enabled)
 	return api.MintedEndpoint{EndpointView: view.ViewEndpoint(e), Secret: shown}, nil
 }
 

@@ -56,7 +56,7 @@ func (s *handlers) integrationReads() {
 		return s.ViewIntegration(i), err
 	})
 	dashboard.HandleRaw(s.Server, api.GetIntegrationMetadata, func(ctx context.Context, p *dashboard.Principal, in *MetadataQuery) (json.RawMessage, error) {
-		i, err := s.managed(ctx, p, in.ID)
+		i, err := s.managedIntegration(ctx, p, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -66,8 +66,8 @@ func (s *handlers) integrationReads() {
 }
 
 func (s *handlers) integrationChanges() {
-	dashboard.HandleCoded(s.Server, api.CreateIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewIntegration]) (*dashboard.StatusResponse[api.IntegrationView], error) {
-		return s.connect(ctx, p, in.Body)
+	dashboard.HandleStatus(s.Server, api.CreateIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewIntegration]) (*dashboard.StatusResponse[api.IntegrationView], error) {
+		return s.connectIntegration(ctx, p, in.Body)
 	})
 	dashboard.Handle(s.Server, api.UpdateIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.IntegrationChange]) (api.IntegrationView, error) {
 		i, err := s.changeIntegration(ctx, p, in.ID, in.Body)
@@ -104,8 +104,8 @@ func providerNeed(p *api.Provider, kind action.IntegrationKind, may ...action.In
 	return &p.Needs[i]
 }
 
-// managed returns an integration that the person may change.
-func (s *handlers) managed(ctx context.Context, p *dashboard.Principal, id string) (action.Integration, error) {
+// managedIntegration returns an integration that the person may change.
+func (s *handlers) managedIntegration(ctx context.Context, p *dashboard.Principal, id string) (action.Integration, error) {
 	in, err := s.Sources.Integration(ctx, p.Organization, id, p.Viewer())
 	if err != nil {
 		return in, err
@@ -113,9 +113,9 @@ func (s *handlers) managed(ctx context.Context, p *dashboard.Principal, id strin
 	return in, view.Manages(p, &in)
 }
 
-// connect makes an integration of a credential.
-func (s *handlers) connect(ctx context.Context, p *dashboard.Principal, n api.NewIntegration) (*dashboard.StatusResponse[api.IntegrationView], error) {
-	w, err := s.wanted(ctx, p, n.Connecting, n.Secret, action.KindAPIKey, action.KindBotToken, action.KindNone)
+// connectIntegration makes an integration of a credential.
+func (s *handlers) connectIntegration(ctx context.Context, p *dashboard.Principal, n api.NewIntegration) (*dashboard.StatusResponse[api.IntegrationView], error) {
+	w, err := s.connectionRequest(ctx, p, n.Connecting, n.Secret, action.KindAPIKey, action.KindBotToken, action.KindNone)
 	if err != nil {
 		return nil, err
 	}
@@ -135,12 +135,12 @@ func (s *handlers) connect(ctx context.Context, p *dashboard.Principal, n api.Ne
 	return out, nil
 }
 
-// wanted checks what is said of a new connection, as far as this is known
+// connectionRequest checks what is said of a new connection, as far as this is known
 // without the service.
-func (s *handlers) wanted(ctx context.Context, p *dashboard.Principal, c api.Connecting, secret string, kinds ...action.IntegrationKind) (action.Wanted, error) {
+func (s *handlers) connectionRequest(ctx context.Context, p *dashboard.Principal, c api.Connecting, secret string, kinds ...action.IntegrationKind) (action.Wanted, error) {
 	w := action.Wanted{
 		Organization: p.Organization, Provider: c.Provider, Broker: c.Broker, Name: strings.TrimSpace(c.Name), Own: c.Own,
-		Visibility: c.Visibility, BaseURL: c.BaseURL, Settings: settled(c.Settings), TimeoutSeconds: c.Timeout, By: p.By(), Login: p.CredentialID, Secret: secret,
+		Visibility: c.Visibility, BaseURL: c.BaseURL, Settings: normalizeSettings(c.Settings), TimeoutSeconds: c.Timeout, By: p.By(), Login: p.CredentialID, Secret: secret,
 	}
 	provider := s.Provider(c.Provider)
 	if provider == nil {
@@ -148,11 +148,11 @@ func (s *handlers) wanted(ctx context.Context, p *dashboard.Principal, c api.Con
 	}
 	need := providerNeed(provider, c.Kind, kinds...)
 	if need == nil {
-		return w, providerOtherwise(provider, c.Kind, kinds)
+		return w, errOtherMethod(provider, c.Kind, kinds)
 	}
 	w.Kind = need.Kind
 	switch {
-	case p.Lesser && (c.Own || c.Visibility == action.VisiblePrivate || !p.Role.Decides()):
+	case p.LimitedRole && (c.Own || c.Visibility == action.VisiblePrivate || !p.Role.Decides()):
 		return w, errLesserKey()
 	case !c.Own && !p.Role.Decides():
 		return w, action.Errorf(action.ErrForbidden, "role_required",
@@ -172,7 +172,7 @@ func (s *handlers) wanted(ctx context.Context, p *dashboard.Principal, c api.Con
 	if err := checkSettings(provider, w.Settings); err != nil {
 		return w, err
 	}
-	return w, s.checkPlace(ctx, p, &w)
+	return w, s.checkServiceURL(ctx, p, &w)
 }
 
 // errLesserKey is for what a key of a lesser role does not do for its person.
@@ -181,9 +181,9 @@ func errLesserKey() error {
 		"This API key has a lesser role than whoever made it, so that it connects nothing in that person's name or for that person alone; do it in the page, or with a key of the person's own role.")
 }
 
-// checkPlace lets a member lead the gateway only to where the organization
+// checkServiceURL lets a member lead the gateway only to where the organization
 // itself connects to: an operator may have opened what he could not reach.
-func (s *handlers) checkPlace(ctx context.Context, p *dashboard.Principal, w *action.Wanted) error {
+func (s *handlers) checkServiceURL(ctx context.Context, p *dashboard.Principal, w *action.Wanted) error {
 	if w.BaseURL == "" || p.Role.Decides() {
 		return nil
 	}
@@ -198,8 +198,8 @@ func (s *handlers) checkPlace(ctx context.Context, p *dashboard.Principal, w *ac
 		"A member connects to the provider's own address, or to one that an integration of the organization has; leave base_url out, or ask an owner or admin to connect the organization there first.").WithField("/base_url")
 }
 
-// providerOtherwise says how a provider is connected instead.
-func providerOtherwise(p *api.Provider, kind action.IntegrationKind, may []action.IntegrationKind) error {
+// errOtherMethod says how a provider is connected instead.
+func errOtherMethod(p *api.Provider, kind action.IntegrationKind, may []action.IntegrationKind) error {
 	var here, there []string
 	for _, n := range p.Needs {
 		if slices.Contains(may, n.Kind) {
@@ -269,8 +269,8 @@ func checkSettings(p *api.Provider, settings json.RawMessage) error {
 	return p.CheckSettings(settings)
 }
 
-// settled is nil for settings that say nothing.
-func settled(settings json.RawMessage) json.RawMessage {
+// normalizeSettings is nil for settings that say nothing.
+func normalizeSettings(settings json.RawMessage) json.RawMessage {
 	if text := strings.TrimSpace(string(settings)); text != "" && text != "null" {
 		return json.RawMessage(text)
 	}
@@ -278,7 +278,7 @@ func settled(settings json.RawMessage) json.RawMessage {
 }
 
 func (s *handlers) changeIntegration(ctx context.Context, p *dashboard.Principal, id string, change api.IntegrationChange) (action.Integration, error) {
-	in, err := s.managed(ctx, p, id)
+	in, err := s.managedIntegration(ctx, p, id)
 	if err != nil {
 		return in, err
 	}
@@ -286,13 +286,13 @@ func (s *handlers) changeIntegration(ctx context.Context, p *dashboard.Principal
 		return in, err
 	}
 	if change.Secret != "" {
-		if err := s.renew(ctx, p, &in, change.Secret); err != nil {
+		if err := s.replaceCredential(ctx, p, &in, change.Secret); err != nil {
 			return in, err
 		}
 	}
-	apply(&in, &change, "Settings")
-	set(&in.TimeoutSeconds, change.Timeout)
-	if settings := settled(change.Settings); settings != nil {
+	applyChange(&in, &change, "Settings")
+	setIfGiven(&in.TimeoutSeconds, change.Timeout)
+	if settings := normalizeSettings(change.Settings); settings != nil {
 		in.Settings = settings
 	}
 	if in, err = s.Sources.ChangeIntegration(ctx, in, p.By()); err != nil {
@@ -328,11 +328,11 @@ func (s *handlers) checkChange(p *dashboard.Principal, in *action.Integration, c
 	if err := action.CheckCredential("/secret", change.Secret); err != nil {
 		return err
 	}
-	return checkSettings(s.Provider(in.Provider), settled(change.Settings))
+	return checkSettings(s.Provider(in.Provider), normalizeSettings(change.Settings))
 }
 
-// renew replaces the credential by another one of the same account.
-func (s *handlers) renew(ctx context.Context, p *dashboard.Principal, in *action.Integration, secret string) error {
+// replaceCredential replaces the credential by another one of the same account.
+func (s *handlers) replaceCredential(ctx context.Context, p *dashboard.Principal, in *action.Integration, secret string) error {
 	next, err := s.Connections.Connect(ctx, action.Wanted{
 		Organization: in.Organization, Provider: in.Provider, Kind: in.Kind, Broker: in.Broker, Secret: secret, Name: in.Name,
 		Own: in.User != "", Visibility: in.Visibility, BaseURL: in.BaseURL, Settings: in.Settings, TimeoutSeconds: in.TimeoutSeconds,
@@ -352,7 +352,7 @@ func (s *handlers) renew(ctx context.Context, p *dashboard.Principal, in *action
 }
 
 func (s *handlers) checkIntegration(ctx context.Context, p *dashboard.Principal, id string) (action.Integration, error) {
-	in, err := s.managed(ctx, p, id)
+	in, err := s.managedIntegration(ctx, p, id)
 	if err != nil {
 		return in, err
 	}
@@ -365,7 +365,7 @@ func (s *handlers) checkIntegration(ctx context.Context, p *dashboard.Principal,
 }
 
 func (s *handlers) disconnect(ctx context.Context, p *dashboard.Principal, id string) (revoked bool, err error) {
-	in, err := s.managed(ctx, p, id)
+	in, err := s.managedIntegration(ctx, p, id)
 	if err != nil {
 		return false, err
 	}
@@ -378,6 +378,6 @@ func (s *handlers) disconnect(ctx context.Context, p *dashboard.Principal, id st
 
 // integrationChanged logs a change, and has everybody decide and list anew.
 func (s *handlers) integrationChanged(ctx context.Context, p *dashboard.Principal, what string, in *action.Integration, args ...any) {
-	s.changed(ctx, p, what, append([]any{"integration", in.ID, "provider", in.Provider}, args...)...)
+	s.policyChanged(ctx, p, what, append([]any{"integration", in.ID, "provider", in.Provider}, args...)...)
 	s.Hint(action.HintCatalog, p.Organization, "")
 }

@@ -15,14 +15,14 @@ import (
 	"sallyport/ingest/event"
 )
 
-// undecided says why an invocation could not be decided; it looks whether
+// errNotPending says why an invocation could not be decided; it looks whether
 // there is a grant request of that id, as both are in one inbox.
-func (s *handlers) undecided(ctx context.Context, p *dashboard.Principal, id string, err error) error {
+func (s *handlers) errNotPending(ctx context.Context, p *dashboard.Principal, id string, err error) error {
 	if !errors.Is(err, action.ErrNotFound) {
-		return named(err, id)
+		return errInvocation(err, id)
 	}
 	if _, missing := s.Policy.GrantRequest(ctx, p.Organization, id); missing != nil {
-		return named(err, id)
+		return errInvocation(err, id)
 	}
 	return action.NewError("is_grant_request", render.Plain(id))
 }
@@ -67,10 +67,10 @@ func approvalVerdict(a *api.Approval, session, id string, now time.Time) (action
 	}
 	until, err := lifetimeUntil(grant.Lifetime, now)
 	if err != nil {
-		return v, under(err, "/grant")
+		return v, fieldUnder(err, "/grant")
 	}
 	v.Pin, v.Unreviewed = grant.Pin, grant.Unreviewed
-	v.Grant = &action.Grant{Terms: action.Terms{Scope: scopeNameScope(grant.Scope), Pins: grant.Pins, MaxCalls: grant.MaxCalls, ExpiresAt: until}}
+	v.Grant = &action.Grant{Terms: action.Terms{Scope: grantScope(grant.Scope), Pins: grant.Pins, MaxCalls: grant.MaxCalls, ExpiresAt: until}}
 	return v, nil
 }
 
@@ -122,7 +122,7 @@ func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session,
 	v = s.verdict(p, v)
 	inv, err := s.Gate.Approve(ctx, v)
 	if err != nil {
-		return api.Outcome{}, s.undecided(ctx, p, id, ofGrant(err))
+		return api.Outcome{}, s.errNotPending(ctx, p, id, grantError(err))
 	}
 	s.Log.InfoContext(ctx, "call approved", "invocation", inv.ID, "by", p.By())
 	out := api.Outcome{Invocation: s.shown(inv)}
@@ -130,7 +130,7 @@ func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session,
 		out = s.await(ctx, p, inv, patience)
 	}
 	if v.Grant != nil {
-		s.granted(ctx, p, v.Grant)
+		s.grantCreated(ctx, p, v.Grant)
 		view, err := s.viewGrant(ctx, *v.Grant)
 		if err != nil {
 			s.Log.WarnContext(ctx, "the name of a source is not known", "error", err) // the approval holds
@@ -140,11 +140,11 @@ func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session,
 	return out, nil
 }
 
-// ofGrant says of the terms of a grant where they stand in an approval.
-func ofGrant(err error) error {
+// grantError says of the terms of a grant where they stand in an approval.
+func grantError(err error) error {
 	e := action.Public(err)
 	if (e.Code == "invalid_grant" || e.Code == "tool_unreviewed") && !strings.HasPrefix(e.Field, "/grant/") {
-		return under(err, "/grant")
+		return fieldUnder(err, "/grant")
 	}
 	return err
 }
@@ -178,7 +178,7 @@ func (s *handlers) outcome(o *action.Outcome) api.Outcome {
 func (s *handlers) deny(ctx context.Context, p *dashboard.Principal, v action.Verdict) (api.Outcome, error) {
 	inv, err := s.Gate.Deny(ctx, s.verdict(p, v))
 	if err != nil {
-		return api.Outcome{}, s.undecided(ctx, p, v.ID, err)
+		return api.Outcome{}, s.errNotPending(ctx, p, v.ID, err)
 	}
 	s.Log.InfoContext(ctx, "call denied", "invocation", inv.ID, "by", p.By())
 	return api.Outcome{Invocation: inv}, nil
@@ -189,8 +189,8 @@ func (s *handlers) verdict(p *dashboard.Principal, v action.Verdict) action.Verd
 	return v
 }
 
-// named puts the invocation into an error that lacks it.
-func named(err error, id string) error {
+// errInvocation puts the invocation into an error that lacks it.
+func errInvocation(err error, id string) error {
 	public := action.Public(err)
 	if public.Kind == nil || public.Invocation != "" {
 		return err

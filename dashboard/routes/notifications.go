@@ -28,7 +28,7 @@ func (s *handlers) notifyRoutes() {
 		if err := s.Policy.DeleteNotifyChannel(ctx, p.Organization, in.Kind, p.By()); err != nil {
 			return err
 		}
-		s.changed(ctx, p, "notifications removed", "kind", in.Kind)
+		s.policyChanged(ctx, p, "notifications removed", "kind", in.Kind)
 		return nil
 	})
 	dashboard.Handle(s.Server, api.TestNotify, func(ctx context.Context, p *dashboard.Principal, in *api.ByNotifyKind) (api.NotifyTest, error) {
@@ -49,15 +49,15 @@ func (s *handlers) setNotify(ctx context.Context, p *dashboard.Principal, kind a
 	if err != nil {
 		return api.MintedNotify{}, err
 	}
-	set(&c.Enabled, n.Enabled)
+	setIfGiven(&c.Enabled, n.Enabled)
 	c.Wants = action.NotifyWants(cmp.Or(string(n.Wants), string(c.Wants)))
 	c.UpdatedBy = p.By()
 	var secret *event.Secret
 	shown := ""
 	if kind == action.NotifySlack {
-		err = s.toSlack(ctx, p, &c, &n)
+		err = s.slackChannel(ctx, p, &c, &n)
 	} else {
-		secret, shown, err = s.toWebhook(ctx, &c, &n, known)
+		secret, shown, err = s.webhookChannel(ctx, &c, &n, known)
 	}
 	if err != nil {
 		return api.MintedNotify{}, err
@@ -65,7 +65,7 @@ func (s *handlers) setNotify(ctx context.Context, p *dashboard.Principal, kind a
 	if c, err = s.Policy.SetNotifyChannel(ctx, c, secret); err != nil {
 		return api.MintedNotify{}, err
 	}
-	s.changed(ctx, p, "notifications set", "kind", kind, "enabled", c.Enabled, "wants", c.Wants)
+	s.policyChanged(ctx, p, "notifications set", "kind", kind, "enabled", c.Enabled, "wants", c.Wants)
 	v, err := s.ViewNotify(ctx, &c)
 	return api.MintedNotify{NotifyView: v, Secret: shown}, err
 }
@@ -79,8 +79,8 @@ func (s *handlers) notifyChannel(ctx context.Context, organization string, kind 
 	return c, err == nil, err
 }
 
-// toWebhook takes the URL, and makes the secret of a webhook that has none.
-func (s *handlers) toWebhook(ctx context.Context, c *action.NotifyChannel, n *api.NotifyChange, known bool) (*event.Secret, string, error) {
+// webhookChannel takes the URL, and makes the secret of a webhook that has none.
+func (s *handlers) webhookChannel(ctx context.Context, c *action.NotifyChannel, n *api.NotifyChange, known bool) (*event.Secret, string, error) {
 	if n.Integration != "" || n.Channel != "" {
 		return nil, "", dashboard.Invalid("/integration", "integration and channel are of Slack; a webhook has a url.")
 	}
@@ -112,16 +112,16 @@ func (s *handlers) toWebhook(ctx context.Context, c *action.NotifyChannel, n *ap
 // slackHooks are the hosts of Slack's incoming webhooks.
 var slackHooks = []string{"hooks.slack.com", "hooks.slack-gov.com"}
 
-// toSlack takes an incoming webhook's URL, or an integration with a channel:
+// slackChannel takes an incoming webhook's URL, or an integration with a channel:
 // either replaces the other.
-func (s *handlers) toSlack(ctx context.Context, p *dashboard.Principal, c *action.NotifyChannel, n *api.NotifyChange) error {
+func (s *handlers) slackChannel(ctx context.Context, p *dashboard.Principal, c *action.NotifyChannel, n *api.NotifyChange) error {
 	switch {
 	case n.Secret != "":
 		return dashboard.Invalid("/secret", "Messages of Slack are not signed; leave secret out.")
 	case n.URL != "" && n.Integration+n.Channel != "":
 		return dashboard.Invalid("/url", "Send the url of an incoming webhook, or integration and channel, and not both.")
 	case n.URL != "":
-		return s.toHook(c, n.URL)
+		return s.slackWebhookChannel(c, n.URL)
 	}
 	c.Integration, c.Target = cmp.Or(n.Integration, c.Integration), cmp.Or(n.Channel, c.Target)
 	switch {
@@ -144,7 +144,7 @@ func (s *handlers) toSlack(ctx context.Context, p *dashboard.Principal, c *actio
 	return nil
 }
 
-func (s *handlers) toHook(c *action.NotifyChannel, text string) (err error) {
+func (s *handlers) slackWebhookChannel(c *action.NotifyChannel, text string) (err error) {
 	u, err := guard.CheckURL(text)
 	if err != nil {
 		return err

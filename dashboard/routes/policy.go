@@ -44,7 +44,7 @@ func (s *handlers) setMode(ctx context.Context, p *dashboard.Principal, text str
 	if n.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
 		return api.ModeView{}, err
 	}
-	warning, err := s.unsure(ctx, key, all)
+	warning, err := s.unknownActionWarning(ctx, key, all)
 	if err != nil {
 		return api.ModeView{}, err
 	}
@@ -52,7 +52,7 @@ func (s *handlers) setMode(ctx context.Context, p *dashboard.Principal, text str
 	if err := s.Policy.SetOverride(ctx, o); err != nil {
 		return api.ModeView{}, err
 	}
-	s.changed(ctx, p, "policy set", "key", key.String(), "mode", n.Mode, "automation", n.Automation)
+	s.policyChanged(ctx, p, "policy set", "key", key.String(), "mode", n.Mode, "automation", n.Automation)
 	v := view.ViewMode(o, all)
 	v.Warning = warning
 	return v, nil
@@ -67,15 +67,15 @@ func (s *handlers) unsetMode(ctx context.Context, p *dashboard.Principal, text, 
 		return err
 	}
 	if err := s.Policy.UnsetOverride(ctx, p.Organization, automation, key, p.By()); err != nil {
-		return s.notSet(ctx, p.Organization, text, err)
+		return s.errNoMode(ctx, p.Organization, text, err)
 	}
-	s.changed(ctx, p, "policy unset", "key", key.String(), "automation", automation)
+	s.policyChanged(ctx, p, "policy unset", "key", key.String(), "automation", automation)
 	return nil
 }
 
-// notSet says of a mode that is not there which ones are nearest to what was
+// errNoMode says of a mode that is not there which ones are nearest to what was
 // asked for.
-func (s *handlers) notSet(ctx context.Context, organization, text string, err error) error {
+func (s *handlers) errNoMode(ctx context.Context, organization, text string, err error) error {
 	modes, failed := s.Modes(ctx, organization)
 	if !errors.Is(err, action.ErrNotFound) || failed != nil {
 		return err
@@ -89,8 +89,8 @@ func (s *handlers) notSet(ctx context.Context, organization, text string, err er
 	return e
 }
 
-// changed logs a change of policy and tells the rest of the gateway.
-func (s *handlers) changed(ctx context.Context, p *dashboard.Principal, what string, args ...any) {
+// policyChanged logs a change of policy and tells the rest of the gateway.
+func (s *handlers) policyChanged(ctx context.Context, p *dashboard.Principal, what string, args ...any) {
 	s.Log.InfoContext(ctx, what, append(args, "by", p.By())...)
 	s.Hint(action.HintPolicy, p.Organization, "")
 }
@@ -153,7 +153,7 @@ func (s *handlers) checkAction(ctx context.Context, key action.Key, all []action
 		return providerCheckAction(p, key.Action)
 	}
 	i := slices.IndexFunc(all, func(c action.Connector) bool { return c.Source() == key.Source })
-	if i < 0 || !all[i].Enabled || key.Action == "*" || beside(key.Action) {
+	if i < 0 || !all[i].Enabled || key.Action == "*" || isNotTool(key.Action) {
 		return nil
 	}
 	state := s.Connectors.State(ctx, all[i])
@@ -167,7 +167,7 @@ func (s *handlers) checkAction(ctx context.Context, key action.Key, all []action
 			return err
 		}
 	}
-	tools := slices.DeleteFunc(slices.Clone(state.Tools), func(a *action.Action) bool { return beside(a.Name) })
+	tools := slices.DeleteFunc(slices.Clone(state.Tools), func(a *action.Action) bool { return isNotTool(a.Name) })
 	if len(tools) == 0 && (state.FetchedAt.IsZero() || state.Error != "") {
 		return nil
 	}
@@ -191,11 +191,11 @@ func (s *handlers) checkAction(ctx context.Context, key action.Key, all []action
 		source, key.Action, render.Plain(strings.Join(nearest.Three(key.Action, names), ", ")))
 }
 
-// unsure says of a key that checkAction took that nobody knows of such an
+// unknownActionWarning says of a key that checkAction took that nobody knows of such an
 // action, because its connector is off or does not answer; empty: somebody does.
-func (s *handlers) unsure(ctx context.Context, key action.Key, all []action.Connector) (string, error) {
+func (s *handlers) unknownActionWarning(ctx context.Context, key action.Key, all []action.Connector) (string, error) {
 	i := slices.IndexFunc(all, func(c action.Connector) bool { return c.Source() == key.Source })
-	if i < 0 || key.Action == "*" || beside(key.Action) {
+	if i < 0 || key.Action == "*" || isNotTool(key.Action) {
 		return "", nil
 	}
 	c := all[i]

@@ -32,15 +32,15 @@ func (s *handlers) providerAppRoutes() {
 	})
 	dashboard.HandleNone(s.Server, api.DeleteApp, func(ctx context.Context, p *dashboard.Principal, in *api.ByProvider) error {
 		if err := s.Sources.DeleteProviderApp(ctx, p.Organization, in.Provider, p.By()); err != nil {
-			return unregistered(in.Provider, err)
+			return errNotRegistered(in.Provider, err)
 		}
-		s.changed(ctx, p, "provider app removed", "provider", in.Provider)
+		s.policyChanged(ctx, p, "provider app removed", "provider", in.Provider)
 		return nil
 	})
 }
 
-// unregistered says of a registration that is not there that nothing was done.
-func unregistered(provider string, err error) error {
+// errNotRegistered says of a registration that is not there that nothing was done.
+func errNotRegistered(provider string, err error) error {
 	if !errors.Is(err, action.ErrNotFound) {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *handlers) putApp(ctx context.Context, p *dashboard.Principal, provider 
 	if err := s.Sources.PutProviderApp(ctx, app, p.By()); err != nil {
 		return app, err
 	}
-	s.changed(ctx, p, "provider app set", "provider", provider, "secrets", app.Secrets)
+	s.policyChanged(ctx, p, "provider app set", "provider", provider, "secrets", app.Secrets)
 	return app, nil
 }
 

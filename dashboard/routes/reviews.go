@@ -72,7 +72,7 @@ func (s *handlers) review(ctx context.Context, p *dashboard.Principal, c action.
 	if err != nil {
 		return nil, err
 	}
-	s.changed(ctx, p, "tools reviewed", "connector", c.ID, "tools", len(seen), "all", n.All)
+	s.policyChanged(ctx, p, "tools reviewed", "connector", c.ID, "tools", len(seen), "all", n.All)
 	return list, nil
 }
 

@@ -11,12 +11,12 @@ import (
 // handlers answer the operations of the API.
 type handlers struct {
 	*view.Reader
-	uploads *sending
+	uploads *uploadLimiter
 }
 
 // Mount adds the operations of the JSON API to the server.
 func Mount(server *dashboard.Server, mux *http.ServeMux) error {
-	s := &handlers{Reader: view.NewReader(server), uploads: newSending()}
+	s := &handlers{Reader: view.NewReader(server), uploads: newUploadLimiter()}
 	s.sessionRoutes()
 	s.actionRoutes()
 	s.toolRoutes()

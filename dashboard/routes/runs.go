@@ -31,7 +31,7 @@ func (s *handlers) runRoutes() {
 }
 
 func (s *handlers) workerRoutes() {
-	dashboard.HandleCoded(s.Server, api.ClaimRun, func(ctx context.Context, p *dashboard.Principal, in *api.ClaimRunInput) (*dashboard.StatusResponse[api.ClaimedRun], error) {
+	dashboard.HandleStatus(s.Server, api.ClaimRun, func(ctx context.Context, p *dashboard.Principal, in *api.ClaimRunInput) (*dashboard.StatusResponse[api.ClaimedRun], error) {
 		if in.Body == nil {
 			in.Body = &api.Wish{}
 		}
@@ -89,7 +89,7 @@ func (s *handlers) claimRun(ctx context.Context, p *dashboard.Principal, w api.W
 	}
 	work, err := s.awaitRun(ctx, c, min(patience, maxRunWait))
 	switch {
-	case noRun(err):
+	case errNoRun(err):
 		return &dashboard.StatusResponse[api.ClaimedRun]{Status: http.StatusNoContent}, nil
 	case err != nil:
 		return nil, err
@@ -108,7 +108,7 @@ func (s *handlers) claimRun(ctx context.Context, p *dashboard.Principal, w api.W
 	return &dashboard.StatusResponse[api.ClaimedRun]{Status: http.StatusOK, Body: out}, err
 }
 
-func noRun(err error) bool {
+func errNoRun(err error) bool {
 	return errors.Is(err, action.ErrNotFound) && action.Public(err).Code == "no_run"
 }
 
@@ -132,7 +132,7 @@ func (s *handlers) awaitRun(ctx context.Context, c event.Claim, patience time.Du
 	defer look.Stop()
 	for {
 		work, err := s.Inbound.ClaimRun(ctx, c)
-		if !noRun(err) {
+		if !errNoRun(err) {
 			return work, err
 		}
 		select {
@@ -202,7 +202,7 @@ func (s *handlers) renewRun(ctx context.Context, p *dashboard.Principal, id stri
 }
 
 func (s *handlers) finishRun(ctx context.Context, p *dashboard.Principal, id string, f api.Finish) (event.Run, error) {
-	e, err := s.ending(f.Status, f.RunOutcome)
+	e, err := s.runEnding(f.Status, f.RunOutcome)
 	if err == nil && f.Status == event.RunNeeds && strings.TrimSpace(f.Message) == "" {
 		err = dashboard.Invalid("/message", "`message` must say what a person is to do.")
 	}
@@ -231,7 +231,7 @@ func (s *handlers) cancelRun(ctx context.Context, p *dashboard.Principal, id, re
 }
 
 func (s *handlers) resolveRun(ctx context.Context, p *dashboard.Principal, id string, r api.Resolution) (event.Run, error) {
-	e, err := s.ending(r.Status, r.RunOutcome)
+	e, err := s.runEnding(r.Status, r.RunOutcome)
 	if err != nil {
 		return event.Run{}, err
 	}
@@ -253,8 +253,8 @@ func (s *handlers) redriveRun(ctx context.Context, p *dashboard.Principal, id st
 	return run, nil
 }
 
-// ending is what was said of a run, without what must not be kept.
-func (s *handlers) ending(status event.RunStatus, o api.RunOutcome) (event.Ending, error) {
+// runEnding is what was said of a run, without what must not be kept.
+func (s *handlers) runEnding(status event.RunStatus, o api.RunOutcome) (event.Ending, error) {
 	e := event.Ending{Status: status, Code: o.Code, Message: s.JSON.RedactText(o.Message, nil)}
 	switch {
 	case o.Code != "" && !isCode(o.Code):
@@ -264,7 +264,7 @@ func (s *handlers) ending(status event.RunStatus, o api.RunOutcome) (event.Endin
 	case len(o.Result) > maxResult:
 		return e, action.NewError("result_too_large").WithField("/result")
 	}
-	if result := settled(o.Result); result != nil {
+	if result := normalizeSettings(o.Result); result != nil {
 		e.Result = s.JSON.Prune(s.JSON.Redact(result, nil), keptResult)
 	}
 	return e, nil

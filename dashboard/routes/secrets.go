@@ -55,7 +55,7 @@ func (s *handlers) putSecret(ctx context.Context, p *dashboard.Principal, key st
 	if err := s.Sources.PutSecret(ctx, secret, sealed); err != nil {
 		return action.Secret{}, err
 	}
-	s.changed(ctx, p, "secret set", "key", key, "host", secret.Host) // a new host asks for new reviews
+	s.policyChanged(ctx, p, "secret set", "key", key, "host", secret.Host) // a new host asks for new reviews
 	s.Hint(action.HintCatalog, p.Organization, "")
 	return secret, nil
 }

@@ -21,11 +21,11 @@ import (
 const maxSessionTTL = 365 * 24 * time.Hour
 
 func (s *handlers) sessionRoutes() {
-	dashboard.HandleCoded(s.Server, api.CreateSession, func(ctx context.Context, p *dashboard.Principal, in *api.CreateSessionInput) (out *dashboard.StatusResponse[api.MintedSession], err error) {
-		if in.Body.IdempotencyKey, err = oneKey(in.Body.IdempotencyKey, in.Key); err != nil {
+	dashboard.HandleStatus(s.Server, api.CreateSession, func(ctx context.Context, p *dashboard.Principal, in *api.CreateSessionInput) (out *dashboard.StatusResponse[api.MintedSession], err error) {
+		if in.Body.IdempotencyKey, err = idempotencyKey(in.Body.IdempotencyKey, in.Key); err != nil {
 			return nil, err
 		}
-		return s.mint(ctx, p, in.Body)
+		return s.createSession(ctx, p, in.Body)
 	})
 	dashboard.Handle(s.Server, api.ListSessions, func(ctx context.Context, p *dashboard.Principal, in *api.ListSessionsInput) (api.List[api.SessionView], error) {
 		page, err := s.ListSessions(ctx, p, in)
@@ -36,7 +36,7 @@ func (s *handlers) sessionRoutes() {
 		if err != nil {
 			return api.SessionView{}, err
 		}
-		return s.seenSession(ctx, p, session)
+		return s.visibleSession(ctx, p, session)
 	})
 	dashboard.HandleNone(s.Server, api.RevokeSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
 		return s.revoke(ctx, p, in.ID)
@@ -61,10 +61,10 @@ func (s *handlers) sessionEnded(organization, id string, withdrew []action.Invoc
 	s.Withdrew(withdrew)
 }
 
-func same[T any](v T) T { return v }
+func identity[T any](v T) T { return v }
 
-func (s *handlers) mint(ctx context.Context, p *dashboard.Principal, n api.NewSession) (*dashboard.StatusResponse[api.MintedSession], error) {
-	if err := mintable(p, n); err != nil {
+func (s *handlers) createSession(ctx context.Context, p *dashboard.Principal, n api.NewSession) (*dashboard.StatusResponse[api.MintedSession], error) {
+	if err := checkMayCreate(p, n); err != nil {
 		return nil, err
 	}
 	once := newSessionOnce(n, p)
@@ -77,10 +77,10 @@ func (s *handlers) mint(ctx context.Context, p *dashboard.Principal, n api.NewSe
 			if err := session.Live(s.Now()); err != nil {
 				return nil, action.Errorf(action.ErrConflict, "session_ended", "The session %s of this idempotency key has ended; use another key for a new one.", session.ID)
 			}
-			return s.handOut(&session, http.StatusOK), nil
+			return s.sessionResponse(&session, http.StatusOK), nil
 		}
 	}
-	session, err := s.wish(ctx, p, n)
+	session, err := s.buildSession(ctx, p, n)
 	if err != nil {
 		return nil, err
 	}
@@ -89,15 +89,15 @@ func (s *handlers) mint(ctx context.Context, p *dashboard.Principal, n api.NewSe
 	case err != nil:
 		return nil, err
 	case existed:
-		return s.handOut(&session, http.StatusOK), nil
+		return s.sessionResponse(&session, http.StatusOK), nil
 	}
 	s.Log.InfoContext(ctx, "session minted", "session", session.ID, "connections", session.Connections, "left_out", len(session.LeftOut), "by", p.By())
 	s.Hint(action.HintSession, p.Organization, session.ID)
-	return s.handOut(&session, http.StatusCreated), nil
+	return s.sessionResponse(&session, http.StatusCreated), nil
 }
 
-// wish is the session that is to be.
-func (s *handlers) wish(ctx context.Context, p *dashboard.Principal, n api.NewSession) (session action.Session, err error) {
+// buildSession is the session that is to be.
+func (s *handlers) buildSession(ctx context.Context, p *dashboard.Principal, n api.NewSession) (session action.Session, err error) {
 	if n.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
 		return session, err
 	}
@@ -108,20 +108,20 @@ func (s *handlers) wish(ctx context.Context, p *dashboard.Principal, n api.NewSe
 	if err != nil {
 		return session, err
 	}
-	session.Connections, session.LeftOut, err = s.working(ctx, p, ids)
+	session.Connections, session.LeftOut, err = s.usableConnections(ctx, p, ids)
 	return session, err
 }
 
-// handOut answers a session with its token, which is made of its id.
-func (s *handlers) handOut(session *action.Session, status int) *dashboard.StatusResponse[api.MintedSession] {
+// sessionResponse answers a session with its token, which is made of its id.
+func (s *handlers) sessionResponse(session *action.Session, status int) *dashboard.StatusResponse[api.MintedSession] {
 	return &dashboard.StatusResponse[api.MintedSession]{Status: status, Body: api.MintedSession{
 		SessionID: session.ID, Token: s.Tokens.Mint(session.ID), MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt,
 		Status: session.Status, LeftOut: dashboard.NonNil(session.LeftOut),
 	}}
 }
 
-// mintable keeps what opens ceilings and overrides to those who decide.
-func mintable(p *dashboard.Principal, n api.NewSession) error {
+// checkMayCreate keeps what opens ceilings and overrides to those who decide.
+func checkMayCreate(p *dashboard.Principal, n api.NewSession) error {
 	if p.Role.Decides() {
 		return nil
 	}
@@ -172,8 +172,8 @@ func (s *handlers) ttl(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// oneKey is the idempotency key of a request that may name it twice.
-func oneKey(field, header string) (string, error) {
+// idempotencyKey is the idempotency key of a request that may name it twice.
+func idempotencyKey(field, header string) (string, error) {
 	if field != "" && header != "" && field != header {
 		return "", dashboard.Invalid("/idempotency_key", "The header Idempotency-Key and the field idempotency_key differ; send one of them.")
 	}
@@ -221,9 +221,9 @@ func canonicalModel(name string) (string, error) {
 // is not known by then is bound: a service that is slow may work a moment later.
 const resolveWithin = 10 * time.Second
 
-// working divides integrations into those that a session is bound to and those
+// usableConnections divides integrations into those that a session is bound to and those
 // for which no token can be had.
-func (s *handlers) working(ctx context.Context, p *dashboard.Principal, ids []string) (bound []string, left []action.LeftOut, err error) {
+func (s *handlers) usableConnections(ctx context.Context, p *dashboard.Principal, ids []string) (bound []string, left []action.LeftOut, err error) {
 	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
 		return ids, nil, nil
 	}
@@ -272,14 +272,14 @@ func (s *handlers) lifeRoutes() {
 		if err != nil {
 			return api.SessionView{}, err
 		}
-		return s.moved(ctx, p, "pause", session)
+		return s.sessionStatusChanged(ctx, p, "pause", session)
 	})
 	dashboard.Handle(s.Server, api.ResumeSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.SessionView, error) {
 		session, err := s.Sessions.ResumeSession(ctx, p.Organization, in.ID)
 		if err != nil {
 			return api.SessionView{}, err
 		}
-		return s.moved(ctx, p, "resume", session)
+		return s.sessionStatusChanged(ctx, p, "resume", session)
 	})
 	dashboard.Handle(s.Server, api.StopSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.SessionEnd]) (api.SessionView, error) {
 		return s.endSession(ctx, p, in.ID, in.Body, "stop", action.SessionStopped)
@@ -300,22 +300,22 @@ func (s *handlers) endSession(ctx context.Context, p *dashboard.Principal, id st
 		return api.SessionView{}, err
 	}
 	s.sessionEnded(p.Organization, id, withdrew)
-	out, err := s.moved(ctx, p, word, session)
+	out, err := s.sessionStatusChanged(ctx, p, word, session)
 	if err == nil {
 		out.Withdrew = len(withdrew)
 	}
 	return out, err
 }
 
-// moved tells of a session's new status, and answers it.
-func (s *handlers) moved(ctx context.Context, p *dashboard.Principal, step string, session action.Session) (api.SessionView, error) {
+// sessionStatusChanged tells of a session's new status, and answers it.
+func (s *handlers) sessionStatusChanged(ctx context.Context, p *dashboard.Principal, step string, session action.Session) (api.SessionView, error) {
 	s.Log.InfoContext(ctx, "session changed", "session", session.ID, "step", step, "status", session.Status, "by", p.By())
 	s.Hint(action.HintSession, p.Organization, session.ID)
-	return s.seenSession(ctx, p, session)
+	return s.visibleSession(ctx, p, session)
 }
 
 func (s *handlers) changeSession(ctx context.Context, p *dashboard.Principal, id string, c api.SessionChange) (api.SessionView, error) {
-	if err := s.renames(ctx, p, id, c); err != nil {
+	if err := s.checkMayRename(ctx, p, id, c); err != nil {
 		return api.SessionView{}, err
 	}
 	var idle *time.Duration
@@ -330,11 +330,11 @@ func (s *handlers) changeSession(ctx context.Context, p *dashboard.Principal, id
 	if err != nil {
 		return api.SessionView{}, err
 	}
-	return s.moved(ctx, p, "change", session)
+	return s.sessionStatusChanged(ctx, p, "change", session)
 }
 
-// renames lets a member change the title of what he made.
-func (s *handlers) renames(ctx context.Context, p *dashboard.Principal, id string, c api.SessionChange) error {
+// checkMayRename lets a member change the title of what he made.
+func (s *handlers) checkMayRename(ctx context.Context, p *dashboard.Principal, id string, c api.SessionChange) error {
 	if p.Role.Decides() {
 		return nil
 	}
@@ -345,8 +345,8 @@ func (s *handlers) renames(ctx context.Context, p *dashboard.Principal, id strin
 	return action.Errorf(action.ErrForbidden, "role_required", "A member renames the sessions that he made, and changes nothing else; ask an owner or admin.")
 }
 
-// seenSession is a session without what is private to others.
-func (s *handlers) seenSession(ctx context.Context, p *dashboard.Principal, session action.Session) (api.SessionView, error) {
+// visibleSession is a session without what is private to others.
+func (s *handlers) visibleSession(ctx context.Context, p *dashboard.Principal, session action.Session) (api.SessionView, error) {
 	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
 	view.HideUnlisted(&session, all)
 	return viewSession(session), err
@@ -357,7 +357,7 @@ func (s *handlers) setupRoutes() {
 		all, err := s.Sessions.ListSetups(ctx, p.Organization)
 		entries := make([]api.SetupEntry, len(all))
 		for i, one := range all {
-			entries[i] = api.SetupEntry{Name: one.Name, Commands: length(one.ServiceCommands), EnvFiles: length(one.EnvFiles), UpdatedBy: one.UpdatedBy, UpdatedAt: one.UpdatedAt}
+			entries[i] = api.SetupEntry{Name: one.Name, Commands: textLength(one.ServiceCommands), EnvFiles: textLength(one.EnvFiles), UpdatedBy: one.UpdatedBy, UpdatedAt: one.UpdatedAt}
 		}
 		return view.ListOf(entries), err
 	})
@@ -370,8 +370,8 @@ func (s *handlers) setupRoutes() {
 	})
 }
 
-// length is how many items a JSON list has.
-func length(list json.RawMessage) int {
+// textLength is how many items a JSON list has.
+func textLength(list json.RawMessage) int {
 	var items []json.RawMessage
 	_ = json.Unmarshal(list, &items) // what is no list has none
 	return len(items)

@@ -17,7 +17,7 @@ import (
 )
 
 func (s *handlers) toolRoutes() {
-	dashboard.HandleCoded(s.Server, api.CallPlatformTool, func(ctx context.Context, p *dashboard.Principal, in *api.CallPlatformToolInput) (*dashboard.StatusResponse[api.PlatformAnswer], error) {
+	dashboard.HandleStatus(s.Server, api.CallPlatformTool, func(ctx context.Context, p *dashboard.Principal, in *api.CallPlatformToolInput) (*dashboard.StatusResponse[api.PlatformAnswer], error) {
 		return s.callTool(ctx, p, in.Tool, in.Wait, in.Body)
 	})
 }
@@ -30,7 +30,7 @@ func (s *handlers) callTool(ctx context.Context, p *dashboard.Principal, tool, w
 	if err != nil {
 		return nil, err
 	}
-	params, err := object(settled(c.Params))
+	params, err := paramsObject(normalizeSettings(c.Params))
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +42,10 @@ func (s *handlers) callTool(ctx context.Context, p *dashboard.Principal, tool, w
 		IdempotencyKey: c.ID, Waiting: action.Waiting{Patience: patience},
 	})
 	if err != nil {
-		return nil, s.suggested(ctx, p.Session, action.Platform, tool, view.ParamsError(err))
+		return nil, s.suggestions(ctx, p.Session, action.Platform, tool, view.ParamsError(err))
 	}
 	if out.Invocation.Status == action.StatusDenied {
-		return nil, refused(out.Invocation)
+		return nil, refusalResponse(out.Invocation)
 	}
 	dashboard.OnSent(ctx, func() { s.Gate.Delivered(out) })
 	return platformAnswer(out), nil
@@ -104,12 +104,12 @@ func (s *handlers) guide(ctx context.Context, p *dashboard.Principal, id, source
 	if known, _, err := s.Source(ctx, p.Organization, source); err == nil && source != "" {
 		source = known
 	}
-	g, err := guide.Of(list, source, name, s.has(&session, list))
+	g, err := guide.Of(list, source, name, s.hasTool(&session, list))
 	return api.GuideView{Source: g.Source, Title: g.Title, Markdown: g.Markdown}, err
 }
 
-// has tells which tools the session's agent has.
-func (s *handlers) has(session *action.Session, list []action.Available) func(tool string) bool {
+// hasTool tells which tools the session's agent has.
+func (s *handlers) hasTool(session *action.Session, list []action.Available) func(tool string) bool {
 	var own []string
 	if s.AgentTools != nil {
 		own = s.AgentTools(session)
@@ -126,6 +126,6 @@ func (s *handlers) prompt(ctx context.Context, session *action.Session, t action
 	if err != nil {
 		return api.PromptView{}, err
 	}
-	text, own := agents.ForSession(session, t, s.has(session, list))
+	text, own := agents.ForSession(session, t, s.hasTool(session, list))
 	return api.PromptView{Type: cmp.Or(t, session.Type), Own: own, Text: text}, nil
 }

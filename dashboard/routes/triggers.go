@@ -83,9 +83,9 @@ const pollSeconds = 300
 func (s *handlers) trigger(ctx context.Context, p *dashboard.Principal, n api.NewTrigger) (event.Trigger, error) {
 	now := s.Now()
 	t := event.Trigger{
-		ID: dashboard.NewID(), Organization: p.Organization, Enabled: true, Config: config(n.Config), CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
+		ID: dashboard.NewID(), Organization: p.Organization, Enabled: true, Config: triggerConfig(n.Config), CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
-	apply(&t, &n, "Automation", "Integration", "Config")
+	applyChange(&t, &n, "Automation", "Integration", "Config")
 	t.Name = strings.TrimSpace(t.Name)
 	provider, err := s.EventProvider(n.Provider, "/provider")
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *handlers) trigger(ctx context.Context, p *dashboard.Principal, n api.Ne
 	if t.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
 		return t, err
 	}
-	if err := eventProviderChoose(provider, &t); err != nil {
+	if err := completeTrigger(provider, &t); err != nil {
 		return t, err
 	}
 	if t.Integration, err = s.eventIntegration(ctx, p, t.Provider, n.Integration); err != nil {
@@ -106,8 +106,8 @@ func (s *handlers) trigger(ctx context.Context, p *dashboard.Principal, n api.Ne
 	return t, checkTrigger(provider, &t)
 }
 
-// eventProviderChoose fills in what a new trigger leaves to the provider.
-func eventProviderChoose(p *api.EventProvider, t *event.Trigger) error {
+// completeTrigger fills in what a new trigger leaves to the provider.
+func completeTrigger(p *api.EventProvider, t *event.Trigger) error {
 	if t.Type == "" && len(p.Types) == 1 {
 		t.Type = p.Types[0].ID
 	}
@@ -150,9 +150,9 @@ func checkTrigger(p *api.EventProvider, t *event.Trigger) error {
 	return p.CheckConfig(t.Type, t.Config)
 }
 
-// config is a trigger's, in which nothing said means no filters.
-func config(said json.RawMessage) []byte {
-	if said = settled(said); said == nil {
+// triggerConfig is a trigger's, in which nothing said means no filters.
+func triggerConfig(said json.RawMessage) []byte {
+	if said = normalizeSettings(said); said == nil {
 		return []byte("{}")
 	}
 	return said
@@ -172,11 +172,11 @@ func (s *handlers) eventIntegration(ctx context.Context, p *dashboard.Principal,
 	if err != nil {
 		return "", err
 	}
-	in, err := s.bind(name, those(all, func(in *action.Integration) bool { return in.Provider == provider }))
+	in, err := s.resolveConnection(name, filterIntegrations(all, func(in *action.Integration) bool { return in.Provider == provider }))
 	if err == nil {
 		return in.ID, nil
 	}
-	if other, elsewhere := s.bind(name, all); elsewhere == nil && other.Provider != provider {
+	if other, elsewhere := s.resolveConnection(name, all); elsewhere == nil && other.Provider != provider {
 		return "", dashboard.Invalid("/integration_id", fmt.Sprintf("This is an integration of %s; name one of %s.", other.Provider, provider))
 	}
 	return "", view.AtField(err, "/integration_id")
@@ -194,7 +194,7 @@ func (s *handlers) addTrigger(ctx context.Context, p *dashboard.Principal, n api
 	if t, err = s.Inbound.CreateTrigger(ctx, t, secret); err != nil {
 		return api.MintedTrigger{}, err
 	}
-	s.changed(ctx, p, "trigger made", "trigger", t.ID, "automation", t.Automation, "provider", t.Provider, "trigger_type", t.Kind)
+	s.policyChanged(ctx, p, "trigger made", "trigger", t.ID, "automation", t.Automation, "provider", t.Provider, "trigger_type", t.Kind)
 	view, err := s.ViewTrigger(ctx, p, t)
 	if err != nil {
 		return api.MintedTrigger{}, err
@@ -226,10 +226,10 @@ func (s *handlers) changeTrigger(ctx context.Context, p *dashboard.Principal, id
 	if err != nil {
 		return api.TriggerView{}, err
 	}
-	apply(&t, &change, "Integration", "Config")
+	applyChange(&t, &change, "Integration", "Config")
 	t.Name, t.UpdatedAt = strings.TrimSpace(t.Name), s.Now()
-	if settled(change.Config) != nil {
-		t.Config = verifiedAs(t.Config, config(change.Config))
+	if normalizeSettings(change.Config) != nil {
+		t.Config = keepVerification(t.Config, triggerConfig(change.Config))
 	}
 	if change.Integration != nil {
 		if t.Integration, err = s.eventIntegration(ctx, p, t.Provider, *change.Integration); err != nil {
@@ -242,13 +242,13 @@ func (s *handlers) changeTrigger(ctx context.Context, p *dashboard.Principal, id
 	if t, err = s.Inbound.UpdateTrigger(ctx, t, p.By()); err != nil {
 		return api.TriggerView{}, err
 	}
-	s.changed(ctx, p, "trigger changed", "trigger", t.ID, "enabled", t.Enabled)
+	s.policyChanged(ctx, p, "trigger changed", "trigger", t.ID, "enabled", t.Enabled)
 	return s.ViewTrigger(ctx, p, t)
 }
 
-// verifiedAs is a changed config, in which senders are verified as before where
+// keepVerification is a changed config, in which senders are verified as before where
 // nothing is said of that: with another scheme the trigger would refuse them.
-func verifiedAs(was, is json.RawMessage) json.RawMessage {
+func keepVerification(was, is json.RawMessage) json.RawMessage {
 	const verification = "verification"
 	var before, after map[string]json.RawMessage
 	if json.Unmarshal(was, &before) != nil || json.Unmarshal(is, &after) != nil || after == nil {
@@ -282,7 +282,7 @@ func (s *handlers) removeTrigger(ctx context.Context, p *dashboard.Principal, id
 	if err := s.Inbound.DeleteTrigger(ctx, p.Organization, id, p.By()); err != nil {
 		return err
 	}
-	s.changed(ctx, p, "trigger removed", "trigger", id)
+	s.policyChanged(ctx, p, "trigger removed", "trigger", id)
 	return nil
 }
 

@@ -33,26 +33,26 @@ func inUploadRef(in *api.InUpload, p *dashboard.Principal) action.UploadRef {
 	return action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload}
 }
 
-// sentFile is a file on its way in.
-type sentFile struct {
+// fileUpload is a file on its way in.
+type fileUpload struct {
 	api.EvidenceFile
 
 	length int64 // -1: not said
-	bytes  *steady
+	bytes  *pacedReader
 }
 
 // Resolve implements huma.Resolver: bytes are read as they come, and not before.
-func (in *sentFile) Resolve(hc huma.Context) []error {
+func (in *fileUpload) Resolve(hc huma.Context) []error {
 	r, w := humago.Unwrap(hc)
 	in.length = r.ContentLength
-	in.bytes = newSteady(r.Body, in.length, func(t time.Time) { dashboard.SetReadDeadline(w, r, t) })
+	in.bytes = newPacedReader(r.Body, in.length, func(t time.Time) { dashboard.SetReadDeadline(w, r, t) })
 	return nil
 }
 
 func (s *handlers) evidenceRoutes() {
 	const one, file = evidencePath + "/{upload}", evidencePath + "/{upload}/{name}"
-	dashboard.HandleRaw(s.Server, api.PutEvidence, func(ctx context.Context, p *dashboard.Principal, in *sentFile) (action.UploadFile, error) {
-		return s.receive(ctx, p, in)
+	dashboard.HandleRaw(s.Server, api.PutEvidence, func(ctx context.Context, p *dashboard.Principal, in *fileUpload) (action.UploadFile, error) {
+		return s.receiveFile(ctx, p, in)
 	})
 	s.API.OpenAPI().Paths[file].Put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}
 	dashboard.Handle(s.Server, api.ListEvidence, func(ctx context.Context, p *dashboard.Principal, in *api.ListEvidenceInput) (api.List[action.Upload], error) {
@@ -73,9 +73,9 @@ func (s *handlers) evidenceRoutes() {
 	}
 }
 
-// receive keeps a file: first its row, then its bytes, then that they are there.
-func (s *handlers) receive(ctx context.Context, p *dashboard.Principal, in *sentFile) (action.UploadFile, error) {
-	defer in.bytes.leave()
+// receiveFile keeps a file: first its row, then its bytes, then that they are there.
+func (s *handlers) receiveFile(ctx context.Context, p *dashboard.Principal, in *fileUpload) (action.UploadFile, error) {
+	defer in.bytes.discardRest()
 	size := in.length
 	if size < 0 {
 		return action.UploadFile{}, dashboard.Invalid("/Content-Length", "Say how many bytes the file has: send Content-Length, and no chunks.")
@@ -136,7 +136,7 @@ func (s *handlers) sendEvidence(ctx context.Context, p *dashboard.Principal, in 
 // asAttachment keeps browsers from doing anything with a file but saving it.
 func asAttachment(h http.Header, name string, size int64) {
 	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", `attachment; filename="`+asciiName(name)+`"; filename*=UTF-8''`+spelled(name))
+	h.Set("Content-Disposition", `attachment; filename="`+asciiName(name)+`"; filename*=UTF-8''`+encodeFileName(name))
 	h.Set("Content-Length", strconv.FormatInt(size, 10))
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -150,14 +150,14 @@ func asciiName(name string) string {
 			return r
 		}
 		return '_'
-	}, base(name))
+	}, baseName(name))
 }
 
-// spelled is the last part of a name by RFC 8187. What is not seen, or reorders
+// encodeFileName is the last part of a name by RFC 8187. What is not seen, or reorders
 // what is, becomes _: the name is shown beside the file for good.
-func spelled(name string) string {
+func encodeFileName(name string) string {
 	var b strings.Builder
-	for _, c := range []byte(seen(base(name))) {
+	for _, c := range []byte(replaceInvisible(baseName(name))) {
 		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("._-", c) >= 0 {
 			b.WriteByte(c)
 			continue
@@ -167,7 +167,7 @@ func spelled(name string) string {
 	return b.String()
 }
 
-func seen(name string) string {
+func replaceInvisible(name string) string {
 	return strings.Map(func(r rune) rune {
 		if render.IsInvisible(r) {
 			return '_'
@@ -176,13 +176,13 @@ func seen(name string) string {
 	}, name)
 }
 
-func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+func baseName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 const (
 	// sendingAtOnce is how many files of one session come in at a time.
 	sendingAtOnce = 4
-	// sendAgain is when to try again what another sender is in the way of.
-	sendAgain = 10 * time.Second
+	// uploadRetryAfter is when to try again what another sender is in the way of.
+	uploadRetryAfter = 10 * time.Second
 
 	// A file may take as long as its line does: so many bytes have to come in
 	// such a time, and all of it within leastTime or at leastRate. Only what its
@@ -196,27 +196,29 @@ const (
 	restWithin = 5 * time.Second
 )
 
-// sending are the files that come in to this instance. What an upload may have is
+// uploadLimiter are the files that come in to this instance. What an upload may have is
 // counted once for each file, so there must be one sender for each: he would get
 // around all limits with many.
-type sending struct {
+type uploadLimiter struct {
 	mu    sync.Mutex
 	files map[string]bool // by where the bytes go
 	of    map[string]int  // by session
 }
 
-func newSending() *sending { return &sending{files: map[string]bool{}, of: map[string]int{}} }
+func newUploadLimiter() *uploadLimiter {
+	return &uploadLimiter{files: map[string]bool{}, of: map[string]int{}}
+}
 
 // begin takes a place for a file until end is called.
-func (s *sending) begin(ref action.UploadRef, key string) (end func(), err error) {
+func (s *uploadLimiter) begin(ref action.UploadRef, key string) (end func(), err error) {
 	session := ref.Organization + "/" + ref.Session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.files[key]:
-		return nil, action.NewError("file_underway").WithRetry(sendAgain)
+		return nil, action.NewError("file_underway").WithRetry(uploadRetryAfter)
 	case s.of[session] >= sendingAtOnce:
-		return nil, action.NewError("too_many_files_underway").WithRetry(sendAgain)
+		return nil, action.NewError("too_many_files_underway").WithRetry(uploadRetryAfter)
 	}
 	s.files[key] = true
 	s.of[session]++
@@ -230,61 +232,61 @@ func (s *sending) begin(ref action.UploadRef, key string) (end func(), err error
 	}, nil
 }
 
-// steady reads a body whose sender is waited for while enough comes. Between two
+// pacedReader reads a body whose sender is waited for while enough comes. Between two
 // reads the connection has no deadline: the store's time is not the sender's, and
 // a deadline that passes after the last byte ends the request, and all later ones
 // of its connection.
-type steady struct {
+type pacedReader struct {
 	io.Reader
 	deadline func(time.Time)
 	patience time.Duration // for the next bytes that are enough
 	whole    time.Duration // for all of them
-	came     int
+	received int
 	err      error // of the sender
-	over     bool  // nothing more is read
+	done     bool  // nothing more is read
 }
 
-func newSteady(r io.Reader, size int64, deadline func(time.Time)) *steady {
-	return &steady{
+func newPacedReader(r io.Reader, size int64, deadline func(time.Time)) *pacedReader {
+	return &pacedReader{
 		Reader: r, deadline: deadline, patience: stallAfter,
 		whole: max(leastTime, time.Duration(min(size, action.MaxUploadFile))*time.Second/leastRate),
 	}
 }
 
 // Read implements io.Reader.
-func (s *steady) Read(p []byte) (int, error) {
-	if s.over {
-		return 0, s.end()
+func (s *pacedReader) Read(p []byte) (int, error) {
+	if s.done {
+		return 0, s.finalError()
 	}
 	began := time.Now()
 	s.deadline(began.Add(min(s.patience, s.whole)))
 	n, err := s.Reader.Read(p)
 	took := time.Since(began)
 	s.patience, s.whole = s.patience-took, s.whole-took
-	if s.came += n; s.came >= steadily {
-		s.came, s.patience = 0, stallAfter
+	if s.received += n; s.received >= steadily {
+		s.received, s.patience = 0, stallAfter
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		s.over = true
+		s.done = true
 	case err != nil:
-		s.over, s.err = true, err
+		s.done, s.err = true, err
 		return n, err // the deadline stays, so that nothing waits for the rest
 	}
 	s.deadline(time.Time{})
 	return n, err
 }
 
-func (s *steady) end() error {
+func (s *pacedReader) finalError() error {
 	if s.err != nil {
 		return s.err
 	}
 	return io.EOF
 }
 
-// leave bounds the wait for what is left, as net/http reads some of it.
-func (s *steady) leave() {
-	if !s.over {
+// discardRest bounds the wait for what is left, as net/http reads some of it.
+func (s *pacedReader) discardRest() {
+	if !s.done {
 		s.deadline(time.Now().Add(restWithin))
 	}
 }

@@ -37,7 +37,7 @@ func (s *handlers) userRoutes() {
 		return s.removeUser(ctx, p, in.ID)
 	})
 	dashboard.Handle(s.Server, api.CreateLoginLink, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.Link, error) {
-		return s.linkFor(ctx, p, in.ID)
+		return s.loginLink(ctx, p, in.ID)
 	})
 }
 
@@ -53,8 +53,8 @@ func (s *handlers) addUser(ctx context.Context, p *dashboard.Principal, n api.Ne
 	return u, nil
 }
 
-// other returns a person of the organization whom the principal may change.
-func (s *handlers) other(ctx context.Context, p *dashboard.Principal, id string) (action.User, error) {
+// otherUser returns a person of the organization whom the principal may change.
+func (s *handlers) otherUser(ctx context.Context, p *dashboard.Principal, id string) (action.User, error) {
 	u, err := s.People.User(ctx, p.Organization, id)
 	if err != nil {
 		return u, err
@@ -63,7 +63,7 @@ func (s *handlers) other(ctx context.Context, p *dashboard.Principal, id string)
 }
 
 func (s *handlers) changeRole(ctx context.Context, p *dashboard.Principal, id string, role action.Role) (action.User, error) {
-	u, err := s.other(ctx, p, id)
+	u, err := s.otherUser(ctx, p, id)
 	if err != nil {
 		return u, err
 	}
@@ -79,11 +79,11 @@ func (s *handlers) changeRole(ctx context.Context, p *dashboard.Principal, id st
 }
 
 func (s *handlers) removeUser(ctx context.Context, p *dashboard.Principal, id string) error {
-	u, err := s.other(ctx, p, id)
+	u, err := s.otherUser(ctx, p, id)
 	if err != nil {
 		return err
 	}
-	if err := s.removable(ctx, &u); err != nil {
+	if err := s.checkRemovable(ctx, &u); err != nil {
 		return err
 	}
 	if err := s.disconnectAll(ctx, p, id); err != nil {
@@ -92,15 +92,15 @@ func (s *handlers) removeUser(ctx context.Context, p *dashboard.Principal, id st
 	if err := s.People.DeleteUser(ctx, p.Organization, id, p.By()); err != nil {
 		return err
 	}
-	s.changed(ctx, p, "user removed", "user", id)
+	s.policyChanged(ctx, p, "user removed", "user", id)
 	s.Hint(action.HintLogin, p.Organization, "")
 	s.Hint(action.HintCatalog, p.Organization, "")
 	return nil
 }
 
-// removable refuses the last owner, as the removal would, before anything of
+// checkRemovable refuses the last owner, as the removal would, before anything of
 // his is gone.
-func (s *handlers) removable(ctx context.Context, u *action.User) error {
+func (s *handlers) checkRemovable(ctx context.Context, u *action.User) error {
 	if u.Role != action.RoleOwner {
 		return nil
 	}
@@ -137,8 +137,8 @@ func (s *handlers) disconnectAll(ctx context.Context, p *dashboard.Principal, us
 	return nil
 }
 
-func (s *handlers) linkFor(ctx context.Context, p *dashboard.Principal, id string) (api.Link, error) {
-	u, err := s.other(ctx, p, id)
+func (s *handlers) loginLink(ctx context.Context, p *dashboard.Principal, id string) (api.Link, error) {
+	u, err := s.otherUser(ctx, p, id)
 	if err != nil {
 		return api.Link{}, err
 	}
@@ -176,7 +176,7 @@ func (s *handlers) loginRoutes() {
 		return s.HostLink(ctx, p)
 	})
 	dashboard.Handle(s.Server, api.EndUserLogins, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.EndedLogins, error) {
-		if _, err := s.other(ctx, p, in.ID); err != nil {
+		if _, err := s.otherUser(ctx, p, in.ID); err != nil {
 			return api.EndedLogins{}, err
 		}
 		n, err := s.endLogins(ctx, p, in.ID, action.EndAdmin)

@@ -16,13 +16,13 @@ import (
 	"sallyport/ingest/event"
 )
 
-// naming is what views of what starts runs take names from.
-type naming struct {
+// referenceNames is what views of what starts runs take names from.
+type referenceNames struct {
 	automations  map[string]string
 	integrations []action.Integration // that everybody may see
 }
 
-func (s *Reader) naming(ctx context.Context, organization string) (n naming, err error) {
+func (s *Reader) referenceNames(ctx context.Context, organization string) (n referenceNames, err error) {
 	if n.automations, err = s.Inbound.AutomationNames(ctx, organization); err != nil {
 		return n, err
 	}
@@ -31,7 +31,7 @@ func (s *Reader) naming(ctx context.Context, organization string) (n naming, err
 }
 
 // integration names one; empty: it is gone, or somebody's own affair by now.
-func (n *naming) integration(id string) string {
+func (n *referenceNames) integration(id string) string {
 	i := slices.IndexFunc(n.integrations, func(in action.Integration) bool { return in.ID == id })
 	if i < 0 {
 		return ""
@@ -39,6 +39,7 @@ func (n *naming) integration(id string) string {
 	return cmp.Or(n.integrations[i].Name, n.integrations[i].Account)
 }
 
+// Triggers lists the triggers of an automation, or of all when it is empty.
 func (s *Reader) Triggers(ctx context.Context, p *dashboard.Principal, automation string) ([]api.TriggerView, error) {
 	id, err := s.AutomationID(ctx, p, automation, "/automation")
 	if err != nil {
@@ -48,21 +49,21 @@ func (s *Reader) Triggers(ctx context.Context, p *dashboard.Principal, automatio
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.naming(ctx, p.Organization)
+	names, err := s.referenceNames(ctx, p.Organization)
 	views := make([]api.TriggerView, len(list))
 	for i, t := range list {
-		views[i] = s.showTrigger(t, &names)
+		views[i] = s.triggerView(t, &names)
 	}
 	return views, err
 }
 
 // ViewTrigger is the view of one that is read alone.
 func (s *Reader) ViewTrigger(ctx context.Context, p *dashboard.Principal, t event.Trigger) (api.TriggerView, error) {
-	names, err := s.naming(ctx, p.Organization)
+	names, err := s.referenceNames(ctx, p.Organization)
 	if err != nil {
 		return api.TriggerView{}, err
 	}
-	v := s.showTrigger(t, &names)
+	v := s.triggerView(t, &names)
 	if t.Kind == event.Webhooks {
 		secrets, err := s.Inbound.SigningSecrets(ctx, p.Organization, t.ID)
 		if err != nil {
@@ -74,7 +75,7 @@ func (s *Reader) ViewTrigger(ctx context.Context, p *dashboard.Principal, t even
 	return v, nil
 }
 
-func (s *Reader) showTrigger(t event.Trigger, names *naming) api.TriggerView {
+func (s *Reader) triggerView(t event.Trigger, names *referenceNames) api.TriggerView {
 	v := api.TriggerView{
 		Trigger: t, Config: t.Config, Title: t.Provider, AutomationName: names.automations[t.Automation], IntegrationName: names.integration(t.Integration),
 	}
@@ -97,12 +98,13 @@ func eventProviderPath(p *api.EventProvider, t *event.Trigger) string {
 	return strings.NewReplacer("{trigger}", url.PathEscape(t.ID), "{automation}", url.PathEscape(t.Automation)).Replace(p.Endpoint)
 }
 
+// PollGroups lists the state of polling, by provider and integration.
 func (s *Reader) PollGroups(ctx context.Context, organization string) ([]api.PollGroupView, error) {
 	groups, err := s.Inbound.PollGroups(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.naming(ctx, organization)
+	names, err := s.referenceNames(ctx, organization)
 	views := make([]api.PollGroupView, len(groups))
 	for i, g := range groups {
 		views[i] = api.PollGroupView{PollGroup: g, Title: g.Provider, IntegrationName: names.integration(g.Integration)}
@@ -116,6 +118,7 @@ func (s *Reader) PollGroups(ctx context.Context, organization string) ([]api.Pol
 	return views, err
 }
 
+// SigningSecrets converts signing secrets, without their values.
 func SigningSecrets(list []event.Secret) []api.SigningSecret {
 	out := make([]api.SigningSecret, len(list))
 	for i, s := range list {
@@ -146,6 +149,7 @@ func (s *Reader) AutomationID(ctx context.Context, p *dashboard.Principal, ref, 
 // UpcomingTimes is how many times to come are shown.
 const UpcomingTimes = 5
 
+// Schedules lists the schedules of an automation, or of all when it is empty.
 func (s *Reader) Schedules(ctx context.Context, p *dashboard.Principal, automation string) ([]api.ScheduleView, error) {
 	id, err := s.AutomationID(ctx, p, automation, "/automation")
 	if err != nil {
@@ -158,14 +162,14 @@ func (s *Reader) Schedules(ctx context.Context, p *dashboard.Principal, automati
 	names, err := s.Inbound.AutomationNames(ctx, p.Organization)
 	views := make([]api.ScheduleView, len(list))
 	for i, row := range list {
-		views[i] = s.ShowSchedule(row, names)
+		views[i] = s.ViewSchedule(row, names)
 	}
 	return views, err
 }
 
-// ShowSchedule shows the times that the rows know of: one that is overdue comes
+// ViewSchedule shows the times that the rows know of: one that is overdue comes
 // first.
-func (s *Reader) ShowSchedule(row event.Schedule, names map[string]string) api.ScheduleView {
+func (s *Reader) ViewSchedule(row event.Schedule, names map[string]string) api.ScheduleView {
 	v := api.ScheduleView{Schedule: row, AutomationName: names[row.Automation], Next: []time.Time{}}
 	if row.NextAt == nil {
 		return v

@@ -26,6 +26,8 @@ func ParamsError(err error) error {
 	return &out
 }
 
+// FullParams returns the unredacted params of an invocation while they are kept, and
+// records who read them.
 func (s *Reader) FullParams(ctx context.Context, p *dashboard.Principal, id string) (api.FullParams, error) {
 	inv, err := s.Calls.Invocation(ctx, p.Organization, id)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"sallyport/dashboard/render"
 )
 
+// ViewConnector returns the view of one connector, with its OAuth status.
 func (s *Reader) ViewConnector(ctx context.Context, c action.Connector, state dashboard.ConnectorState) (v api.ConnectorView, err error) {
 	v = s.viewState(c, state)
 	v.OAuthStatus, err = s.OAuthStatus(ctx, c)
@@ -52,7 +53,7 @@ func (s *Reader) viewState(c action.Connector, state dashboard.ConnectorState) a
 		d.Field = dashboard.DiagnosisConcerns(&d, &c)
 		v.Diagnosis = &d
 	}
-	v.Warnings = append(v.Warnings, s.sharedNames(&c)...)
+	v.Warnings = append(v.Warnings, s.nameConflicts(&c)...)
 	for _, step := range state.Steps {
 		v.Steps = append(v.Steps, api.StepView{Name: step.Name, TookMS: float64(step.Took.Microseconds()) / 1000, Detail: step.Detail, Failed: step.Failed})
 	}
@@ -71,7 +72,7 @@ func (s *Reader) ViewTools(ctx context.Context, c action.Connector, state dashbo
 	v.Tools, v.Beside = ViewActions(state.Tools)
 	modes := map[string]action.Mode{}
 	for _, a := range state.Tools {
-		if d, ok := s.plainly(ctx, a, c.Organization); ok {
+		if d, ok := s.defaultDecision(ctx, a, c.Organization); ok {
 			modes[a.Name] = d.Mode
 		}
 	}
@@ -109,6 +110,8 @@ func (s *Reader) Connector(ctx context.Context, organization, ref string) (actio
 	return action.Connector{}, action.NewError("no_such_connector", ref)
 }
 
+// FindConnector returns the connector with that id, slug or name, in this order;
+// nil if there is none.
 func FindConnector(all []action.Connector, ref string) *action.Connector {
 	id := strings.TrimPrefix(ref, ConnectorPrefix)
 	for _, matches := range []func(action.Connector) bool{
@@ -151,6 +154,7 @@ func viewGrant(g *action.OAuthGrant) *api.OAuthStatus {
 	return &api.OAuthStatus{Status: string(g.Status), Reason: g.Reason, Issuer: g.Issuer, Scope: g.Scope, ExpiresAt: g.ExpiresAt, By: g.By}
 }
 
+// ViewReviews returns the views of tool reviews, with risk and mode of each tool.
 func (s *Reader) ViewReviews(ctx context.Context, c action.Connector, list []action.ToolReview) []api.ReviewView {
 	tools := s.Connectors.State(ctx, c).Tools
 	views := make([]api.ReviewView, len(list))
@@ -161,13 +165,14 @@ func (s *Reader) ViewReviews(ctx context.Context, c action.Connector, list []act
 			continue
 		}
 		views[i].Risk = tools[at].Risk
-		if d, ok := s.plainly(ctx, tools[at], c.Organization); ok {
+		if d, ok := s.defaultDecision(ctx, tools[at], c.Organization); ok {
 			views[i].Mode, views[i].ModeSource = d.Mode, d.Source
 		}
 	}
 	return views
 }
 
+// ViewReview returns the view of one tool review, with what changed since.
 func ViewReview(r action.ToolReview) api.ReviewView {
 	v := api.ReviewView{
 		Tool: r.Tool, State: r.State, Reviewed: viewVersion(r.Reviewed), Current: viewVersion(r.Current),
@@ -186,8 +191,8 @@ func viewVersion(v *action.ToolVersion) *api.Definition {
 	return &api.Definition{ToolHashes: v.ToolHashes, Definition: v.Definition}
 }
 
-// plainly decides an action in a session that nothing special is said of.
-func (s *Reader) plainly(ctx context.Context, a *action.Action, organization string) (action.Decision, bool) {
+// defaultDecision decides an action in a session that nothing special is said of.
+func (s *Reader) defaultDecision(ctx context.Context, a *action.Action, organization string) (action.Decision, bool) {
 	plain := &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
 	d, err := s.Decide(ctx, plain, a, nil, true)
 	if err != nil {

@@ -13,10 +13,12 @@ import (
 	"sallyport/ingest/event"
 )
 
+// ListReceipts lists inbound deliveries.
 func (s *Reader) ListReceipts(ctx context.Context, p *dashboard.Principal, q *api.DeliveryQuery) (action.Page[event.Receipt], error) {
 	return s.Inbound.ListReceipts(ctx, event.ReceiptFilter{Organization: p.Organization, Trigger: q.Trigger, Provider: q.Provider, Status: q.Status, Limit: q.Limit, Cursor: q.Cursor})
 }
 
+// ListEvents lists inbound events with the names of their automations.
 func (s *Reader) ListEvents(ctx context.Context, p *dashboard.Principal, q *api.EventQuery) (api.List[api.InboundEvent], error) {
 	f := event.RecordFilter{Organization: p.Organization, Trigger: q.Trigger, Receipt: q.Delivery, Provider: q.Provider, Status: q.Status, Limit: q.Limit, Cursor: q.Cursor}
 	if skipped, err := strconv.ParseBool(q.Skipped); err == nil {
@@ -36,17 +38,19 @@ func (s *Reader) ListEvents(ctx context.Context, p *dashboard.Principal, q *api.
 	}), err
 }
 
+// ViewEvent returns the view of one event, with its redacted context.
 func (s *Reader) ViewEvent(ctx context.Context, r event.Record) (api.InboundEvent, error) {
 	names, err := s.Inbound.AutomationNames(ctx, r.Organization)
-	return api.InboundEvent{Record: r, Status: r.Status(), AutomationName: names[r.Automation], Context: shownJSON(r.Shown)}, err
+	return api.InboundEvent{Record: r, Status: r.Status(), AutomationName: names[r.Automation], Context: storedJSON(r.Shown)}, err
 }
 
+// ViewDelivery returns the view of one delivery, with its redacted payload.
 func ViewDelivery(r event.Receipt) api.DeliveryView {
-	return api.DeliveryView{Receipt: r, Payload: shownJSON(r.Shown)}
+	return api.DeliveryView{Receipt: r, Payload: storedJSON(r.Shown)}
 }
 
-// shownJSON is what was kept for people, as JSON whatever it was.
-func shownJSON(kept []byte) json.RawMessage {
+// storedJSON is what was kept for people, as JSON whatever it was.
+func storedJSON(kept []byte) json.RawMessage {
 	if len(kept) == 0 {
 		return nil
 	}
@@ -79,23 +83,26 @@ func (s *Reader) OpenContext(organization, id string, sealed []byte) (json.RawMe
 	return jsonOrText(whole), nil
 }
 
+// RunEndpoint returns the endpoint that runs are delivered to.
 func (s *Reader) RunEndpoint(ctx context.Context, p *dashboard.Principal) (api.EndpointView, error) {
 	e, err := s.Inbound.RunEndpoint(ctx, p.Organization)
-	return ViewEndpoint(e), NoEndpoint(err)
+	return ViewEndpoint(e), ErrNoEndpoint(err)
 }
 
+// ViewEndpoint returns the view of the run endpoint.
 func ViewEndpoint(e event.Endpoint) api.EndpointView {
 	return api.EndpointView{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, Secrets: SigningSecrets(e.Secrets)}
 }
 
-// NoEndpoint says what else becomes of runs.
-func NoEndpoint(err error) error {
+// ErrNoEndpoint says what else becomes of runs.
+func ErrNoEndpoint(err error) error {
 	if !errors.Is(err, action.ErrNotFound) {
 		return err
 	}
 	return action.NewError("no_run_endpoint")
 }
 
+// ListRuns lists runs with the names of their automations.
 func (s *Reader) ListRuns(ctx context.Context, p *dashboard.Principal, q *api.RunQuery) (api.List[api.RunView], error) {
 	automation, err := s.AutomationID(ctx, p, q.Automation, "/automation")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"sallyport/dashboard/render"
 )
 
+// ViewIntegration returns the view of one integration, and why it cannot be used.
 func (s *Reader) ViewIntegration(in action.Integration) api.IntegrationView {
 	in.Reason = render.Plain(in.Reason) // a service may have written some of it
 	v := api.IntegrationView{Integration: in, Title: in.Provider}

@@ -9,6 +9,7 @@ import (
 	"sallyport/dashboard/render"
 )
 
+// NotifyViews lists the notification channels.
 func (s *Reader) NotifyViews(ctx context.Context, organization string) ([]api.NotifyView, error) {
 	all, err := s.Policy.NotifyChannels(ctx, organization)
 	if err != nil {
@@ -23,6 +24,7 @@ func (s *Reader) NotifyViews(ctx context.Context, organization string) ([]api.No
 	return views, nil
 }
 
+// ViewNotify returns the view of one notification channel.
 func (s *Reader) ViewNotify(ctx context.Context, c *action.NotifyChannel) (api.NotifyView, error) {
 	v := api.NotifyView{
 		Kind: c.Kind, Enabled: c.Enabled, Wants: c.Wants, URL: c.URL, Integration: c.Integration, Channel: c.Target, Secrets: []api.SigningSecret{},
@@ -39,6 +41,7 @@ func (s *Reader) ViewNotify(ctx context.Context, c *action.NotifyChannel) (api.N
 	return v, err
 }
 
+// Notifications lists the newest notifications.
 func (s *Reader) Notifications(ctx context.Context, organization string, limit int) ([]api.NotificationView, error) {
 	all, err := s.Policy.Notifications(ctx, organization, limit)
 	views := make([]api.NotificationView, len(all))

@@ -11,6 +11,7 @@ import (
 	"sallyport/dashboard"
 )
 
+// Modes lists the configured modes.
 func (s *Reader) Modes(ctx context.Context, organization string) ([]api.ModeView, error) {
 	list, _, err := s.Policy.Overrides(ctx, organization)
 	if err != nil {
@@ -43,6 +44,7 @@ func (s *Reader) SampleSession(ctx context.Context, p *dashboard.Principal, in *
 	return row, err
 }
 
+// Explain returns the decision for a hypothetical call, and each step towards it.
 func (s *Reader) Explain(ctx context.Context, p *dashboard.Principal, in *api.Asked) (api.Explanation, error) {
 	row, err := s.SampleSession(ctx, p, in)
 	if err != nil {
@@ -101,6 +103,7 @@ func AtField(err error, field string) error {
 	return &out
 }
 
+// ViewMode returns the view of one configured mode.
 func ViewMode(o action.Override, all []action.Connector) api.ModeView {
 	v := api.ModeView{Key: o.Key.String(), Name: KeyName(o.Key, all), Mode: o.Mode, Automation: o.Automation, UpdatedBy: o.UpdatedBy}
 	if !o.UpdatedAt.IsZero() {
@@ -115,6 +118,8 @@ func KeyName(key action.Key, all []action.Connector) string {
 	return key.String()
 }
 
+// SourceName returns the slug or name of a connector for its source id; any other
+// id is returned as it is.
 func SourceName(id string, all []action.Connector) string {
 	for _, c := range all {
 		if c.Source() == id {
@@ -124,6 +129,7 @@ func SourceName(id string, all []action.Connector) string {
 	return id
 }
 
+// Quotas lists the configured quotas.
 func (s *Reader) Quotas(ctx context.Context, organization string) (api.List[api.QuotaView], error) {
 	list, err := s.Policy.ListQuotas(ctx, organization)
 	if err != nil {
@@ -137,10 +143,12 @@ func (s *Reader) Quotas(ctx context.Context, organization string) (api.List[api.
 	return ListOf(views), err
 }
 
+// ViewQuota returns the view of one quota.
 func ViewQuota(q action.Quota, all []action.Connector) api.QuotaView {
 	return api.QuotaView{Key: q.Key.String(), Name: KeyName(q.Key, all), Per: q.Per, Calls: q.Calls, Seconds: q.Seconds, UpdatedBy: q.UpdatedBy}
 }
 
+// Capabilities lists the ceilings of a group, or of all groups when it is empty.
 func (s *Reader) Capabilities(ctx context.Context, organization, group string) ([]api.CapabilityView, error) {
 	list, err := s.Policy.ListCapabilities(ctx, organization, group)
 	if err != nil {
@@ -154,12 +162,14 @@ func (s *Reader) Capabilities(ctx context.Context, organization, group string) (
 	return views, err
 }
 
+// GrantFilter converts the query of a list of grants.
 func GrantFilter(p *dashboard.Principal, in *api.ListGrantsInput) action.GrantFilter {
 	return action.GrantFilter{
 		Organization: p.Organization, Session: in.Session, Scope: in.Scope, Source: in.Source, Action: in.Action, Usable: in.Usable, Limit: in.Limit, Cursor: in.Cursor,
 	}
 }
 
+// Grants lists grants, and returns the connectors that name their sources.
 func (s *Reader) Grants(ctx context.Context, f action.GrantFilter) (action.Page[action.Grant], []action.Connector, error) {
 	all, err := s.Sources.ListConnectors(ctx, f.Organization)
 	if err != nil {

@@ -52,6 +52,7 @@ func RequireOwnRole(p *dashboard.Principal) error {
 	return nil
 }
 
+// Logins lists the principal's own browser logins.
 func (s *Reader) Logins(ctx context.Context, p *dashboard.Principal) ([]api.LoginView, error) {
 	if err := RequireOwnRole(p); err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (s *Reader) sourceID(ctx context.Context, organization, name string, all []
 	case module == nil && c == nil && strings.EqualFold(name, platformName):
 		return action.Platform, nil
 	case module == nil && c == nil:
-		return name, s.noSource(name, all)
+		return name, s.errNoSource(name, all)
 	case module == nil:
 		return c.Source(), nil
 	case c == nil:
@@ -74,8 +74,8 @@ func (s *Reader) sourceNames(all []action.Connector) (names []string) {
 	return slices.Compact(names)
 }
 
-// noSource says what there is instead.
-func (s *Reader) noSource(name string, all []action.Connector) error {
+// errNoSource says what there is instead.
+func (s *Reader) errNoSource(name string, all []action.Connector) error {
 	names := s.sourceNames(all)
 	there := "there is none yet"
 	if len(names) > 0 {
@@ -85,8 +85,8 @@ func (s *Reader) noSource(name string, all []action.Connector) error {
 		"No source is called %q: %s. Use a connector's slug, name or id, or a module's id.", name, there).WithField("/key")
 }
 
-// sharedNames are sentences about what a connector and a module are both called.
-func (s *Reader) sharedNames(c *action.Connector) (warnings []string) {
+// nameConflicts are sentences about what a connector and a module are both called.
+func (s *Reader) nameConflicts(c *action.Connector) (warnings []string) {
 	for _, p := range s.Providers {
 		if c.Slug == p.ID || strings.EqualFold(c.Name, p.ID) {
 			warnings = append(warnings, fmt.Sprintf("The gateway has a module that is called %s, too: in policy, name this connector %s, and the module %s%s.", p.ID, c.Source(), ModulePrefix, p.ID))

@@ -22,6 +22,7 @@ func ListOf[T any](items []T) api.List[T] {
 	return api.List[T]{Items: dashboard.NonNil(items), Total: len(items)}
 }
 
+// PageOf converts a page of rows, item by item.
 func PageOf[T, U any](p action.Page[T], show func(T) U) api.List[U] {
 	out := api.List[U]{Items: make([]U, len(p.Items)), NextCursor: p.Next, Total: p.Total, TotalCapped: p.Capped}
 	for i, item := range p.Items {
