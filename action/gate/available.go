@@ -9,10 +9,9 @@ import (
 	"sallyport/action"
 )
 
-// Available lists the actions that the session may call or ask for, denied
-// ones left out, in the catalog's order, with a version that changes when the
-// list may have: in an organization, the same version is the same list. The
-// list is shared: treat it as read-only.
+// Available lists the actions that the session may call, without denied ones, in
+// the catalog's order. Within an organization the same version means the same
+// list. The list is shared: treat it as read-only.
 func (g *Gate) Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error) {
 	actions, catalog, err := g.Catalog.List(ctx, s.Organization)
 	if err != nil {
@@ -40,9 +39,8 @@ func (g *Gate) Available(ctx context.Context, s *action.Session) (list []action.
 	return list, version, nil
 }
 
-// Abilities lists every action of the organization with what policy says of it
-// for the session, denied ones too, each with the sentence that this very
-// session would read.
+// Abilities lists every action of the organization with the decision of policy for
+// the session, denied ones included.
 func (g *Gate) Abilities(ctx context.Context, s *action.Session) ([]action.Available, error) {
 	actions, _, err := g.Catalog.List(ctx, s.Organization)
 	if err != nil {
@@ -51,7 +49,7 @@ func (g *Gate) Abilities(ctx context.Context, s *action.Session) ([]action.Avail
 	return g.decided(ctx, s, actions)
 }
 
-// decided decides the whole catalog for a session, whatever the params.
+// decided decides the whole catalog for a session, without params.
 func (g *Gate) decided(ctx context.Context, s *action.Session, actions []*action.Action) ([]action.Available, error) {
 	list := make([]action.Available, 0, len(actions))
 	for _, a := range actions {
@@ -59,7 +57,7 @@ func (g *Gate) decided(ctx context.Context, s *action.Session, actions []*action
 		if err != nil {
 			return nil, err
 		}
-		d.Limits = nil // they name who is counted, and the list may be shared
+		d.Limits = nil // they name the session, and the list may be shared
 		if s.CompletedAt != nil {
 			d = d.Completed(a)
 		}
@@ -68,9 +66,10 @@ func (g *Gate) decided(ctx context.Context, s *action.Session, actions []*action
 	return list, nil
 }
 
-// Explain decides a call for nobody: nothing is counted, used up or written.
-// Nil params stand for any, a session without an id for all that are like it. Errors: ErrInvalid for params that do not fit, and
-// those of finding the action.
+// Explain decides a call without making it: nothing is counted or written. Nil
+// params stand for any, a session without an id for all that are like it. Errors:
+// ErrInvalid for params that do not match the schema, and those of finding the
+// action.
 func (g *Gate) Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Explained, error) {
 	act, err := g.Catalog.Find(ctx, s.Organization, source, name, false)
 	if err != nil {
@@ -90,10 +89,10 @@ func (g *Gate) Explain(ctx context.Context, s *action.Session, source, name stri
 		return e, nil
 	}
 	if params == nil {
-		e.Decision.Steps = append(slices.Clip(d.Steps), action.Step{Layer: action.LayerGrant, Note: "Grants are for calls with certain params, and none were given: nobody looked for one."})
+		e.Decision.Steps = append(slices.Clip(d.Steps), action.Step{Layer: action.LayerGrant, Note: "Grants depend on the params. None were given, so grants were not checked."})
 	}
 	if s.ID == "" {
-		return e, nil // nobody asked before
+		return e, nil // no session, so no earlier denial
 	}
 	draft, err := g.draft(ctx, &action.Call{Session: *s}, act, d, params, g.Vault.Hash(params))
 	if err != nil {
@@ -103,11 +102,11 @@ func (g *Gate) Explain(ctx context.Context, s *action.Session, source, name stri
 	return e, err
 }
 
-// lists remembers decided lists by everything that decides them.
+// lists caches decided lists by everything that they depend on.
 type lists struct {
 	mu     sync.Mutex
 	m      map[listKey]*decidedList
-	listed int // actions in m, and one for each list
+	listed int // actions in m, plus one for each list
 }
 
 // listKey is what makes two sessions see the same list.
@@ -118,8 +117,8 @@ type decidedList struct {
 	actions []action.Available
 }
 
-// maxListed bounds the actions of all lists together, and so the memory: about
-// a kilobyte each. Past it the lists are made anew.
+// maxListed bounds the actions of all cached lists, about a kilobyte each; the
+// cache is emptied when it is full.
 const maxListed = 100_000
 
 func (l *lists) find(k listKey, version string) *decidedList {

@@ -9,101 +9,101 @@ import (
 	"sallyport/action"
 )
 
-// await waits until the invocation ends, the caller leaves, its patience is
-// over or the gateway shuts down, and takes the waiter off the board. What is
-// large is kept out of its frame, in which a held call rests.
+// await waits until the invocation ends, the caller leaves or runs out of
+// patience, or the gateway shuts down, and removes the waiter from the board.
+// Held calls spend their time in its frame, so it is kept small.
 func (g *Gate) await(ctx context.Context, t *wait, how *action.Waiting) (out *action.Outcome, err error) {
 	defer func() {
-		if out != nil { // it is in a panic
+		if out != nil { // nil in a panic
 			out.Repeated, out.Joins = t.repeated, t.joins
 			g.traceHold(ctx, t, &out.Invocation)
 		}
 	}()
-	held := t.inv.Mode == action.ModeRequireApproval // also while it executes: its callers still need a sign of life
+	held := t.inv.Mode == action.ModeRequireApproval // also while it executes: its callers still need progress
 	t.inv.ApprovalURL = g.ApprovalURL(t.inv.ID)
 	if held && how.Leaves {
-		return t.stands(), g.leaves(ctx, t, how)
+		return t.unfinished(), g.releaseReturning(ctx, t, how)
 	}
 	if g.Tracer != nil && t.inv.Status == action.StatusPending && how.Patience > 0 {
-		t.holds = time.Now()
+		t.heldSince = time.Now()
 	}
-	clock := g.clocks(held, how)
+	clock := g.startTimers(held, how)
 	defer clock.stop()
 	if held && how.Patience > 0 {
 		if t.new && how.Opened != nil && how.Opened(&t.inv) {
-			return t.stands(), g.answered(ctx, t)
+			return t.unfinished(), g.releasePending(ctx, t)
 		}
-		t.tell(how)
+		t.notifyHeld(how)
 	}
 	for {
 		select {
-		case <-t.w.news:
-			g.pass(t.w, how)
+		case <-t.w.posted:
+			g.forward(t.w, how)
 		case <-t.w.wake:
-			ended, err := g.look(ctx, t)
+			ended, err := g.refresh(ctx, t)
 			switch {
 			case errors.Is(err, action.ErrUnavailable) && ctx.Err() == nil:
-				// The rows are out of reach for a moment: Poll wakes us again.
+				// The database is unreachable for a moment; Poll wakes this caller again.
 			case err != nil:
 				g.board.leave(t.inv.ID, t.w)
-				return t.stands(), err
+				return t.unfinished(), err
 			case ended != nil:
 				g.board.leave(t.inv.ID, t.w)
-				g.pass(t.w, how) // what came before the end
+				g.forward(t.w, how) // messages from before the end
 				return ended, nil
 			}
 			round, err := g.asked(ctx, t)
 			if err != nil || round != nil {
 				g.board.leave(t.inv.ID, t.w)
-				g.pass(t.w, how)
-				out := t.stands()
+				g.forward(t.w, how)
+				out := t.unfinished()
 				out.Round = round
 				return out, err
 			}
 		case <-clock.tick:
-			clock.again()
-			t.tell(how)
+			clock.reset()
+			t.notifyHeld(how)
 		case <-clock.patience:
 			if t.inv.Status == action.StatusPending {
-				return t.stands(), g.answered(ctx, t)
+				return t.unfinished(), g.releasePending(ctx, t)
 			}
 		case <-clock.drain:
 			if t.inv.Status != action.StatusExecuting {
-				return t.stands(), g.answered(ctx, t) // nobody runs it any more here
+				return t.unfinished(), g.releasePending(ctx, t) // this instance claims nothing any more
 			}
-			clock.drain = nil // what runs is waited for
+			clock.drain = nil // an execution is waited for
 		case <-ctx.Done():
-			return t.stands(), g.left(ctx, t, how)
+			return t.unfinished(), g.callerLeft(ctx, t, how)
 		}
 	}
 }
 
-// stands is the outcome of a call that did not end.
-func (t *wait) stands() *action.Outcome { return &action.Outcome{Invocation: t.inv} }
+// unfinished returns the outcome of a call that has not ended.
+func (t *wait) unfinished() *action.Outcome { return &action.Outcome{Invocation: t.inv} }
 
-// tell has the caller hear that it is held.
-func (t *wait) tell(how *action.Waiting) {
+// notifyHeld reports to the caller that the call is held.
+func (t *wait) notifyHeld(how *action.Waiting) {
 	if how.Held != nil {
 		how.Held(&t.inv)
 	}
 }
 
-// clocks of a held call. Those that are not due stay nil and never tick.
-type clocks struct {
+// timers are those of a held call. Channels that do not apply are nil.
+type timers struct {
 	tick     <-chan time.Time
 	patience <-chan time.Time
 	drain    <-chan struct{}
-	again    func() // after each tick
+	reset    func() // restarts tick
 	stop     func()
 }
 
-func (g *Gate) clocks(held bool, how *action.Waiting) clocks {
+func (g *Gate) startTimers(held bool, how *action.Waiting) timers {
 	if !held {
-		return clocks{stop: func() {}}
+		return timers{stop: func() {}}
 	}
-	// Thousands that came at once, as after a restart, do not all speak at once.
+	// Jitter: thousands of callers that reconnect together must not report progress together.
 	tick := time.NewTimer(g.HoldEvery/2 + rand.N(g.HoldEvery/2+1))
-	c := clocks{tick: tick.C, drain: g.drain, again: func() { tick.Reset(g.HoldEvery) }, stop: func() { tick.Stop() }}
+	c := timers{tick: tick.C, drain: g.drain, reset: func() { tick.Reset(g.HoldEvery) }, stop: func() { tick.Stop() }}
 	if how.Patience != action.Forever {
 		timer := time.NewTimer(how.Patience)
 		c.patience = timer.C
@@ -112,23 +112,23 @@ func (g *Gate) clocks(held bool, how *action.Waiting) clocks {
 	return c
 }
 
-// pass hands on what the source said.
-func (g *Gate) pass(w *waiter, how *action.Waiting) {
-	for _, said := range g.board.words(w) {
+// forward passes the source's progress and log messages to the caller.
+func (g *Gate) forward(w *waiter, how *action.Waiting) {
+	for _, m := range g.board.takeMessages(w) {
 		switch {
-		case said.log && how.Log != nil:
-			how.Log(said.params)
-		case !said.log && how.Progress != nil:
-			how.Progress(said.params)
+		case m.log && how.Log != nil:
+			how.Log(m.params)
+		case !m.log && how.Progress != nil:
+			how.Progress(m.params)
 		}
 	}
 }
 
-// look brings t up to date with its row, and returns the outcome when the
-// invocation ended.
-func (g *Gate) look(ctx context.Context, t *wait) (*action.Outcome, error) {
+// refresh updates t from its row, and returns the outcome when the invocation
+// ended.
+func (g *Gate) refresh(ctx context.Context, t *wait) (*action.Outcome, error) {
 	if out, _ := g.board.outcome(t.inv.ID); out != nil {
-		ended := *out // each caller marks its own
+		ended := *out // each caller has its own marks
 		return &ended, nil
 	}
 	rec, err := g.Ledger.Load(ctx, t.inv.Organization, t.inv.ID)
@@ -136,13 +136,13 @@ func (g *Gate) look(ctx context.Context, t *wait) (*action.Outcome, error) {
 		return nil, err
 	}
 	if !rec.Status.Terminal() {
-		if t.inv = g.linked(rec.Invocation); t.inv.Status != action.StatusPending {
+		if t.inv = g.withLink(rec.Invocation); t.inv.Status != action.StatusPending {
 			g.traceHold(ctx, t, &t.inv)
 		}
 		return nil, nil
 	}
-	// A row ends a moment before its run does. The run has the full answer,
-	// which of a read is kept nowhere else.
+	// A row ends a moment before its execution. The execution has the full answer,
+	// which is stored nowhere else for a read.
 	switch here, running := g.board.outcome(t.inv.ID); {
 	case here != nil:
 		ended := *here
@@ -157,9 +157,9 @@ func (g *Gate) look(ctx context.Context, t *wait) (*action.Outcome, error) {
 	return out, nil
 }
 
-// reopen makes an outcome of a row that ended.
+// reopen returns the outcome of a row that ended.
 func (g *Gate) reopen(rec *action.Record) (*action.Outcome, error) {
-	out := &action.Outcome{Invocation: g.linked(rec.Invocation), Joins: true}
+	out := &action.Outcome{Invocation: g.withLink(rec.Invocation), Joins: true}
 	if rec.SealedResult == nil {
 		return out, nil
 	}
@@ -171,19 +171,19 @@ func (g *Gate) reopen(rec *action.Record) (*action.Outcome, error) {
 	return out, err
 }
 
-// answered lets the caller go with "pending". He counts as waiting from now
-// on: he was told to come back.
-func (g *Gate) answered(ctx context.Context, t *wait) error {
+// releasePending answers the caller with "pending". It counts as waiting from
+// then on, since it was asked to come back.
+func (g *Gate) releasePending(ctx context.Context, t *wait) error {
 	g.board.leave(t.inv.ID, t.w)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer stop()
 	return action.Unread(g.Ledger.Answered(ctx, t.inv.Organization, t.inv.ID), t.inv.ID)
 }
 
-// leaves lets a caller go who comes back by itself. What it can be asked then is
-// kept: the source that runs meanwhile wants to know.
-func (g *Gate) leaves(ctx context.Context, t *wait, how *action.Waiting) error {
-	if err := g.answered(ctx, t); err != nil || how.Can == 0 {
+// releaseReturning answers a caller that comes back by itself, and records which
+// questions its client can answer, for the source that runs meanwhile.
+func (g *Gate) releaseReturning(ctx context.Context, t *wait, how *action.Waiting) error {
+	if err := g.releasePending(ctx, t); err != nil || how.Can == 0 {
 		return err
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -191,10 +191,10 @@ func (g *Gate) leaves(ctx context.Context, t *wait, how *action.Waiting) error {
 	return action.Unread(g.Ledger.Returns(ctx, t.inv.Organization, t.inv.ID, how.Can), t.inv.ID)
 }
 
-// left takes a caller away that is gone. When it was the last one and left on
-// purpose, nobody wants the held call any more; but a hold of an unattended
-// session waits for a person, not for its caller.
-func (g *Gate) left(ctx context.Context, t *wait, how *action.Waiting) error {
+// callerLeft removes a caller that is gone. If the last caller of an interactive
+// hold cancelled on purpose, the call is withdrawn. A hold of an unattended session
+// stays: it waits for a person, not for its caller.
+func (g *Gate) callerLeft(ctx context.Context, t *wait, how *action.Waiting) error {
 	cause := context.Cause(ctx)
 	last := g.board.leave(t.inv.ID, t.w)
 	if !last || t.inv.Status != action.StatusPending || how.Unattended || !errors.Is(cause, action.ErrCancelled) {
@@ -208,17 +208,17 @@ func (g *Gate) left(ctx context.Context, t *wait, how *action.Waiting) error {
 	return cause
 }
 
-// withdraw takes a held call back, unless an earlier caller was told to come
-// back for it.
+// withdraw withdraws a held call, unless an earlier caller was asked to come back
+// for it.
 func (g *Gate) withdraw(ctx context.Context, inv *action.Invocation) error {
 	rec, err := g.Ledger.Load(ctx, inv.Organization, inv.ID)
 	if err != nil || rec.Answered {
 		return err
 	}
-	gone, err := g.Ledger.Withdraw(ctx, inv.Organization, inv.ID, g.Now())
+	withdrawn, err := g.Ledger.Withdraw(ctx, inv.Organization, inv.ID, g.Now())
 	if err != nil {
 		return err
 	}
-	g.changed(&gone)
+	g.changed(&withdrawn)
 	return nil
 }

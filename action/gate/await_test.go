@@ -15,7 +15,7 @@ func TestHeldCallsSpeakInTurn(t *testing.T) {
 		g := &Gate{Config: Config{HoldEvery: 4 * time.Second}}
 		firsts := map[time.Duration]bool{}
 		for range 20 {
-			c := g.clocks(true, &action.Waiting{Patience: action.Forever})
+			c := g.startTimers(true, &action.Waiting{Patience: action.Forever})
 			began := time.Now()
 			<-c.tick
 			first := time.Since(began)
@@ -24,7 +24,7 @@ func TestHeldCallsSpeakInTurn(t *testing.T) {
 			}
 			firsts[first] = true
 			for range 2 {
-				c.again()
+				c.reset()
 				began = time.Now()
 				if <-c.tick; time.Since(began) != 4*time.Second {
 					t.Errorf("a later tick came after %v", time.Since(began))

@@ -8,41 +8,40 @@ import (
 	"sallyport/action"
 )
 
-// board is where callers of this instance wait. It is memory only: rows are
-// the truth, and whoever wakes looks at them.
+// board holds the callers that wait on this instance. It is memory only: a caller
+// that wakes reads its row.
 type board struct {
 	mu      sync.Mutex
 	entries map[string]*entry // by invocation
 }
 
-// entry is an invocation that somebody here waits for, or that runs here.
+// entry is an invocation that has callers here, or that runs here.
 type entry struct {
 	waiters map[*waiter]struct{}
 	running bool            // a goroutine of this instance claims or executes it
 	outcome *action.Outcome // once it ended here, with the full answer
-	asking  bool            // a round of questions may wait for a caller
-	asker   chan struct{}   // wakes whoever waits here for replies; nil: nobody does
+	asking  bool            // a round of questions may be open
+	asker   chan struct{}   // wakes the source that waits for replies; nil if none does
 }
 
-// waiter is one caller. Its channels are buffered, so that whoever tells it
-// something never waits for it.
+// waiter is one caller. Its channels are buffered, so that nobody blocks on it.
 type waiter struct {
-	wake   chan struct{}
-	news   chan struct{} // there are words
-	queued []word        // guarded by the board; most callers see none
-	can    action.ClientFeatures
-	level  string    // of log messages
-	lost   time.Time // what was asked before it may have been lost; zero: nothing
+	wake       chan struct{}
+	posted     chan struct{} // signals queued messages
+	queued     []message     // guarded by the mutex of the board
+	can        action.ClientFeatures
+	level      string    // of log messages
+	lostBefore time.Time // questions from before it may have been lost with an earlier connection
 }
 
-// word is something that a source says while it runs.
-type word struct {
-	log    bool // and not progress
+// message is progress or a log message of a running source.
+type message struct {
+	log    bool // a log message, otherwise progress
 	params json.RawMessage
 }
 
-// wordBuffer is how many words a slow caller may lag.
-const wordBuffer = 64
+// maxQueuedMessages bounds the messages queued for a slow caller.
+const maxQueuedMessages = 64
 
 func (b *board) entryLocked(id string) *entry {
 	if b.entries == nil {
@@ -64,9 +63,9 @@ func (b *board) dropLocked(id string, e *entry) {
 
 // enter adds a waiter.
 func (b *board) enter(id string, how *action.Waiting, now time.Time) *waiter {
-	w := &waiter{wake: make(chan struct{}, 1), news: make(chan struct{}, 1), can: how.Can, level: how.LogLevel}
+	w := &waiter{wake: make(chan struct{}, 1), posted: make(chan struct{}, 1), can: how.Can, level: how.LogLevel}
 	if how.Again {
-		w.lost = now
+		w.lostBefore = now
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +86,7 @@ func (b *board) leave(id string, w *waiter) (last bool) {
 	return len(e.waiters) == 0
 }
 
-// start notes that the invocation runs here; false when it does already.
+// start marks the invocation as running here; false if it already runs.
 func (b *board) start(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,8 +98,8 @@ func (b *board) start(id string) bool {
 	return true
 }
 
-// end notes how a run ended and wakes the waiters. Without an outcome they
-// look at the row.
+// end stores the outcome of an execution and wakes the waiters. Without an outcome
+// they read the row.
 func (b *board) end(id string, out *action.Outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,7 +114,7 @@ func (b *board) end(id string, out *action.Outcome) {
 	b.dropLocked(id, e)
 }
 
-// wake makes the waiters look at their row and reports whether there are any.
+// wake has the waiters read their row, and reports whether there are any.
 func (b *board) wake(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,8 +128,8 @@ func (b *board) wake(id string) bool {
 	return len(e.waiters) > 0
 }
 
-// tell hands a word to every waiter; one that lags loses its oldest.
-func (b *board) tell(id string, said word) {
+// post queues a message for every waiter; a slow one loses its oldest.
+func (b *board) post(id string, m message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.entries[id]
@@ -138,16 +137,16 @@ func (b *board) tell(id string, said word) {
 		return
 	}
 	for w := range e.waiters {
-		if len(w.queued) == wordBuffer {
+		if len(w.queued) == maxQueuedMessages {
 			w.queued = append(w.queued[:0:0], w.queued[1:]...)
 		}
-		w.queued = append(w.queued, said)
-		signal(w.news)
+		w.queued = append(w.queued, m)
+		signal(w.posted)
 	}
 }
 
-// words takes what a waiter has not heard yet.
-func (b *board) words(w *waiter) []word {
+// takeMessages returns and clears the messages queued for a waiter.
+func (b *board) takeMessages(w *waiter) []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	queued := w.queued
@@ -155,9 +154,9 @@ func (b *board) words(w *waiter) []word {
 	return queued
 }
 
-// asks notes that a round of questions was opened or answered, and wakes the
-// waiters, who may take it, and whoever asked.
-func (b *board) asks(id string) {
+// notifyQuestion marks that a round of questions was opened or answered, and wakes
+// the waiters that can answer and the source that asked.
+func (b *board) notifyQuestion(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.entries[id]
@@ -175,16 +174,16 @@ func (b *board) asks(id string) {
 	}
 }
 
-// asking reports whether a round of questions may wait for a caller.
-func (b *board) asking(id string) bool {
+// hasQuestion reports whether a round of questions may be open.
+func (b *board) hasQuestion(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.entries[id]
 	return e != nil && e.asking
 }
 
-// listen has whoever asked be woken until done.
-func (b *board) listen(id string) (woken <-chan struct{}, done func()) {
+// listenForReplies returns a channel that signals replies until done is called.
+func (b *board) listenForReplies(id string) (woken <-chan struct{}, done func()) {
 	c := make(chan struct{}, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -199,8 +198,9 @@ func (b *board) listen(id string) (woken <-chan struct{}, done func()) {
 	}
 }
 
-// audience is who waits here: what they offer together, the most talkative
-// level of log messages that one wants, and whether one offers all of needs.
+// audience describes the callers that wait here: their number, the features of
+// their clients combined, the lowest log level that one of them wants, and whether
+// one client has all features in needs.
 func (b *board) audience(id string, needs action.ClientFeatures) (callers int, can action.ClientFeatures, level string, able bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -218,8 +218,8 @@ func (b *board) audience(id string, needs action.ClientFeatures) (callers int, c
 	return len(e.waiters), can, level, able
 }
 
-// outcome returns how the invocation ended here, if it did, and otherwise
-// whether it runs here still: then its end will wake the waiters.
+// outcome returns the outcome of an invocation that ended here, and otherwise
+// whether it still runs here; its end then wakes the waiters.
 func (b *board) outcome(id string) (out *action.Outcome, running bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,9 +229,8 @@ func (b *board) outcome(id string) (out *action.Outcome, running bool) {
 	return nil, false
 }
 
-// waited returns the invocations that callers wait for and that do not run
-// here.
-func (b *board) waited() []string {
+// waiting returns the invocations that have callers here and do not run here.
+func (b *board) waiting() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ids := make([]string, 0, len(b.entries))
@@ -243,7 +242,7 @@ func (b *board) waited() []string {
 	return ids
 }
 
-// Callers counts the callers who wait on this instance for the invocation.
+// Callers returns the number of callers that wait on this instance for the invocation.
 func (g *Gate) Callers(id string) int {
 	g.board.mu.Lock()
 	defer g.board.mu.Unlock()
@@ -253,7 +252,7 @@ func (g *Gate) Callers(id string) int {
 	return 0
 }
 
-// Waiting counts the callers who wait on this instance.
+// Waiting returns the number of callers that wait on this instance.
 func (g *Gate) Waiting() int {
 	g.board.mu.Lock()
 	defer g.board.mu.Unlock()

@@ -16,26 +16,26 @@ type job struct {
 	action.Invocation
 	act        *action.Action
 	params     json.RawMessage
-	joins      bool // a repeat may be handed the outcome
+	joins      bool // a repeated call may get the outcome
 	unattended bool
-	returning  action.ClientFeatures // what callers can be asked who come back by themselves
-	trace      context.Context       // carries the span of its caller, where calls are traced and it is known
-	end        *action.Traced        // how it ended, where calls are traced
+	returning  action.ClientFeatures // questions that callers can answer who come back by themselves
+	trace      context.Context       // carries the caller's span, if there is one
+	end        *action.Traced        // the end of the call, for its trace
 }
 
-// claim has an approved call executed by this instance, if no other wins it.
-// It returns at once.
+// claim starts the execution of an approved call, unless another instance wins
+// it. It does not block.
 func (g *Gate) claim(inv action.Invocation) {
 	if !g.work.add() {
 		return
 	}
 	if !g.board.start(inv.ID) {
-		g.work.done() // it runs here already
+		g.work.done() // this instance runs it already
 		return
 	}
 	g.work.run(func() {
 		defer g.work.done()
-		if err := g.claimed(inv); err != nil {
+		if err := g.runClaimed(inv); err != nil {
 			if !errors.Is(err, action.ErrConflict) {
 				g.Log.Error("executing an approved call", "invocation", inv.ID, "error", err)
 			}
@@ -44,9 +44,9 @@ func (g *Gate) claim(inv action.Invocation) {
 	})
 }
 
-// claimed wins the row, reads again everything that the approval rested on,
-// and executes what was approved or nothing.
-func (g *Gate) claimed(inv action.Invocation) error {
+// runClaimed claims the row, rechecks everything that the approval rested on, and
+// executes what was approved, or nothing.
+func (g *Gate) runClaimed(inv action.Invocation) error {
 	ctx, stop := context.WithTimeout(context.Background(), g.CheckTimeout)
 	defer stop()
 	lease, err := g.lease(ctx, inv)
@@ -61,12 +61,12 @@ func (g *Gate) claimed(inv action.Invocation) error {
 	j := &job{Invocation: rec.Invocation, joins: true}
 	defer g.traceResume(j)()
 	began := time.Now()
-	fin, err := g.again(ctx, j, rec.SealedParams)
+	fin, err := g.recheck(ctx, j, rec.SealedParams)
 	for action.RowsAway(err) && pause(ctx, g.LookEvery) {
-		fin, err = g.again(ctx, j, rec.SealedParams)
+		fin, err = g.recheck(ctx, j, rec.SealedParams)
 	}
 	if err != nil {
-		// Nothing ran, and the row must not look as if something had.
+		// Nothing ran, and the row must say so.
 		g.Log.Error("checking an approved call again", "invocation", inv.ID, "error", err)
 		fin = &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedInternal, Message: "The gateway could not check the call again before running it; nothing was executed."}}
 	}
@@ -76,7 +76,7 @@ func (g *Gate) claimed(inv action.Invocation) error {
 		return nil
 	}
 	j.returning, err = g.Ledger.Returning(ctx, rec.Organization, rec.ID)
-	g.logged("reading what the callers can be asked", err)
+	g.logError("reading what the callers can be asked", err)
 	g.execute(j)
 	return nil
 }
@@ -91,8 +91,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// lease is a claim for long enough to check and to execute. An approval that
-// nobody used in time is not used any more, also when no sweep came by.
+// lease returns a claim that lasts for the check and the execution. An approval
+// that is too old is refused even when no sweep has expired it yet.
 func (g *Gate) lease(ctx context.Context, inv action.Invocation) (action.Claim, error) {
 	rec, err := g.Ledger.Load(ctx, inv.Organization, inv.ID)
 	if err != nil {
@@ -111,50 +111,50 @@ func (g *Gate) lease(ctx context.Context, inv action.Invocation) (action.Claim, 
 	}, nil
 }
 
-// again reads everything that may have changed since a person approved, and
-// fills in the job. A non-nil Finish is how the invocation ends instead.
-func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*action.Finish, error) {
+// recheck reads everything that may have changed since the approval, and fills in
+// the job. A non-nil Finish ends the invocation instead.
+func (g *Gate) recheck(ctx context.Context, j *job, sealed []byte) (*action.Finish, error) {
 	s, err := g.Sessions.Session(ctx, j.Session)
 	if err != nil {
 		return nil, err
 	}
 	j.unattended = s.Kind == action.Unattended
 	if err := s.Working(g.Now()); err != nil {
-		return denial("The session ended before the call could run."), nil
+		return deniedNow("The session ended before the call could run."), nil
 	}
 	j.act, err = g.Catalog.Find(ctx, j.Organization, j.Source, j.Action, true)
 	switch {
 	case errors.Is(err, action.ErrNotFound):
-		return stale("The action does not exist any more; nothing was executed."), nil
+		return staleApproval("The action no longer exists; nothing was executed."), nil
 	case errors.Is(err, action.ErrUnavailable) && !action.RowsAway(err):
-		return &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedReach, Message: "The source could not be reached; nothing was executed. It may be called again."}}, nil
+		return &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedReach, Message: "The source could not be reached; nothing was executed. You can call again."}}, nil
 	case err != nil:
 		return nil, err
 	case j.act.Hash != j.ToolHash:
-		return stale("The action's definition changed after it was approved; nothing was executed. Call it again to have it approved as it is now."), nil
+		return staleApproval("The action's definition changed after the approval; nothing was executed. Call again to request approval for it as it is now."), nil
 	case j.act.Bind == nil && j.act.Revision != j.Revision:
-		return moved(), nil
+		return targetChanged(), nil
 	}
 	decision, err := g.Decide(ctx, &s, j.act, nil, true)
 	if err != nil {
 		return nil, err
 	}
 	if decision.Mode == action.ModeDeny {
-		return denial("Policy denies this action now: " + decision.Why()), nil
+		return deniedNow("Policy now denies this action: " + decision.Why()), nil
 	}
 	j.params, err = g.Vault.Open(paramsRef(&j.Invocation), sealed)
 	if err != nil {
 		return nil, err
 	}
 	if g.Vault.Hash(j.params) != j.ParamsHash || !bytes.Equal(g.JSON.Redact(j.params, nil), j.Params) {
-		return stale("The stored params are not those that were approved; nothing was executed."), nil
+		return staleApproval("The stored params differ from the approved ones; nothing was executed."), nil
 	}
-	return g.boundAgain(ctx, j, &s)
+	return g.recheckBinding(ctx, j, &s)
 }
 
-// boundAgain ends a call of a module that would go elsewhere now than where a
-// person let it.
-func (g *Gate) boundAgain(ctx context.Context, j *job, s *action.Session) (*action.Finish, error) {
+// recheckBinding ends a call that would now use another integration, or another
+// revision of it, than the approved one.
+func (g *Gate) recheckBinding(ctx context.Context, j *job, s *action.Session) (*action.Finish, error) {
 	if j.act.Bind == nil {
 		return nil, nil
 	}
@@ -162,24 +162,24 @@ func (g *Gate) boundAgain(ctx context.Context, j *job, s *action.Session) (*acti
 	var e *action.Error
 	switch {
 	case errors.As(err, &e) && !action.RowsAway(err):
-		return stale("The call cannot run any more as it was approved, so nothing was executed: " + e.Message), nil
+		return staleApproval("The call can no longer run as it was approved; nothing was executed: " + e.Message), nil
 	case err != nil:
 		return nil, err
 	case b.Integration != j.Integration || j.act.Bound(b) != j.Revision:
-		return moved(), nil
+		return targetChanged(), nil
 	}
 	return nil, nil
 }
 
-func moved() *action.Finish {
-	return stale("What the call is sent to was changed after the approval; nothing was executed. Call again to have it approved as it is now.")
+func targetChanged() *action.Finish {
+	return staleApproval("The connection that this call uses changed after the approval; nothing was executed. Call again to request approval for it as it is now.")
 }
 
-func stale(message string) *action.Finish {
+func staleApproval(message string) *action.Finish {
 	return &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedStale, Message: message}}
 }
 
-func denial(note string) *action.Finish {
+func deniedNow(note string) *action.Finish {
 	return &action.Finish{Status: action.StatusDenied, DeniedReason: action.DeniedPolicy, DeniedNote: note}
 }
 
@@ -190,9 +190,8 @@ func (g *Gate) timeout(act *action.Action) time.Duration {
 	return g.CallTimeout
 }
 
-// execute runs a claimed invocation and writes down how it ended. It is the
-// only place from which an effect starts, and knows no caller: nobody's
-// leaving stops it, only its own timeout.
+// execute runs a claimed invocation and records how it ended. Every effect of the
+// gateway starts here. It depends on no caller: only its own timeout stops it.
 func (g *Gate) execute(j *job) {
 	ctx, stop := context.WithTimeout(j.trace, g.timeout(j.act))
 	var end func(action.Traced)
@@ -200,19 +199,19 @@ func (g *Gate) execute(j *job) {
 		ctx, end = g.Tracer.Start(ctx, action.TraceExecute)
 	}
 	started := g.Now()
-	on := &line{Gate: g, job: j, can: j.returning}
+	on := &executionCaller{Gate: g, job: j, can: j.returning}
 	on.listeners()
 	res, err := g.run(ctx, j, on)
 	stop()
 	on.over.Store(true)
-	j.joins = j.joins || on.asked.Load() // whoever replied comes back for the outcome
+	j.joins = j.joins || on.asked.Load() // the caller that replied comes back for the outcome
 	fin, answer := g.verdict(j.act, &res, err)
 	fin.Integration = res.Integration
 	took := max(0, g.Now().Sub(started))
 	fin.DurationMS = took.Milliseconds()
 	g.Observer.Ran(&j.Invocation, fin.Status, took)
 	if end != nil {
-		end(j.came(fin))
+		end(j.traced(fin))
 	}
 	if j.joins && (answer.Body != nil || answer.Problem != nil) {
 		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.Keep()); err != nil {
@@ -222,7 +221,7 @@ func (g *Gate) execute(j *job) {
 	g.finish(j, fin, answer)
 }
 
-// run calls the source. A panic of it is an outcome like any other.
+// run calls the source. A panic in it counts as an unknown outcome.
 func (g *Gate) run(ctx context.Context, j *job, caller action.Caller) (res action.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -232,16 +231,16 @@ func (g *Gate) run(ctx context.Context, j *job, caller action.Caller) (res actio
 	return j.act.Run(ctx, j.params, caller)
 }
 
-// codeRateLimited is of a service that wants fewer requests; RetryAfter says for
-// how long.
+// codeRateLimited is the code of an error of a service that limits its callers;
+// its RetryAfter says for how long.
 const codeRateLimited = "upstream_rate_limited"
 
-// verdict says what a source's answer means for the row.
+// verdict returns what a source's answer means for the row.
 func (g *Gate) verdict(act *action.Action, res *action.Result, err error) (*action.Finish, action.Answer) {
 	answer := action.Answer{Body: res.Body, Problem: res.Problem, IsError: res.IsError}
 	switch {
 	case act.Own != nil && errors.Is(err, action.ErrTooMany):
-		// Others of the session came first; the same call may be made again later.
+		// Other calls of the session used the quota; the same call can be made later.
 		return &action.Finish{Status: action.StatusDenied, DeniedReason: action.DeniedQuota, DeniedNote: action.Public(err).Message}, action.Answer{}
 	case err == nil && res.Problem != nil:
 		return &action.Finish{Status: action.StatusFailed, Error: &action.Failure{
@@ -261,16 +260,16 @@ func (g *Gate) verdict(act *action.Action, res *action.Result, err error) (*acti
 	}
 	g.Log.Warn("a source failed", "source", act.Source, "action", act.Name, "error", g.JSON.RedactText(err.Error(), res.Secrets))
 	failure := &action.Failure{Code: action.FailedUnknown}
-	reason, again := "The source's answer did not arrive.", "It may be tried again."
+	reason, again := "The source's answer did not arrive.", "You can try again."
 	if e := (*action.Error)(nil); errors.As(err, &e) {
 		if reason = e.Message; act.Provider != "" && e.Code == codeRateLimited {
-			reason = act.SourceName + " wants fewer requests."
+			reason = act.SourceName + " limits its requests."
 		}
 		switch {
 		case e.Lasting():
-			again = "Do not repeat it: it fails again until a person has mended that; tell the user."
+			again = "Do not repeat it: it fails until a person fixes the cause. Tell the user."
 		case e.RetryAfter > 0:
-			again = fmt.Sprintf("It may be tried again in %s.", e.RetryAfter.Round(time.Second))
+			again = fmt.Sprintf("You can try again in %s.", e.RetryAfter.Round(time.Second))
 		}
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		reason = fmt.Sprintf("The source did not answer within %s.", g.timeout(act))
@@ -283,57 +282,21 @@ func (g *Gate) verdict(act *action.Action, res *action.Result, err error) (*acti
 		failure.Code = action.FailedReach
 		failure.Message = reason + " Nothing was changed. " + again
 	default:
-		failure.Message = reason + " It may or may not have happened; check at the service before trying again. The gateway will not repeat it."
+		failure.Message = reason + " The effect may or may not have happened: check at the service before you try again. The gateway does not repeat it."
 	}
 	failure.Message = g.clip(failure.Message, res.Secrets)
 	return &action.Finish{Status: action.StatusFailed, Error: failure}, action.Answer{}
 }
 
-// clip cleans a line of foreign text and bounds it.
-func (g *Gate) clip(text string, secrets []string) string {
-	text = g.JSON.RedactText(text, secrets)
-	if r := []rune(text); len(r) > 500 {
-		text = string(r[:500]) + "…"
-	}
-	return text
-}
-
-func problemText(problem json.RawMessage) string {
-	var p struct {
-		Code    json.Number `json:"code"`
-		Message string      `json:"message"`
-	}
-	if json.Unmarshal(problem, &p) != nil {
-		return "the source answered with an error"
-	}
-	return fmt.Sprintf("%s (%s)", p.Message, p.Code)
-}
-
-func toolText(body json.RawMessage) string {
-	var r struct {
-		Content []struct {
-			Text string `json:"text"`
-		} `json:"content"`
-	}
-	if json.Unmarshal(body, &r) == nil {
-		for _, c := range r.Content {
-			if c.Text != "" {
-				return c.Text
-			}
-		}
-	}
-	return "the tool reported an error"
-}
-
-// finish ends the row and then the waits for it: nobody is answered before
-// what is told is durable. When the row cannot be written, the callers are
-// told that the outcome is unknown, which is what the row will come to say.
+// finish ends the row, then wakes its callers: an answer is durable before it is
+// given. If the row cannot be written, the callers get "outcome unknown", which is
+// what a sweep will write into the row.
 func (g *Gate) finish(j *job, fin *action.Finish, answer action.Answer) {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	fin.Organization, fin.ID, fin.Executor, fin.Now = j.Organization, j.ID, g.Instance, g.Now()
 	switch {
-	case fin.Status == action.StatusDenied: // the next call is decided anew
+	case fin.Status == action.StatusDenied: // nothing to pick up; the next call is decided anew
 	case j.unattended:
 		fin.PickupUntil = fin.Now.Add(g.PickupUnattended)
 	default:
@@ -345,14 +308,14 @@ func (g *Gate) finish(j *job, fin *action.Finish, answer action.Answer) {
 		g.Log.Error("recording how a call ended", "invocation", j.ID, "status", fin.Status, "error", err)
 		ended, answer = j.Invocation, action.Answer{}
 		ended.Status = action.StatusFailed
-		ended.Error = &action.Failure{Code: action.FailedUnknown, Message: "How the call ended could not be recorded; it may or may not have happened. Check at the service before trying again."}
+		ended.Error = &action.Failure{Code: action.FailedUnknown, Message: "The end of the call could not be recorded; the effect may or may not have happened. Check at the service before you try again."}
 	case !recorded:
-		g.Log.Warn("a call ended after it was given up", "invocation", j.ID, "status", fin.Status)
+		g.Log.Warn("a call ended after its lease had lapsed", "invocation", j.ID, "status", fin.Status)
 		answer = action.Answer{}
 	default:
 		g.Observer.Changed(&ended)
 	}
-	ended = g.linked(ended)
+	ended = g.withLink(ended)
 	g.traceEnd(j, &ended)
 	g.board.end(j.ID, &action.Outcome{Invocation: ended, Answer: answer, Joins: j.joins})
 	g.announce(&ended)

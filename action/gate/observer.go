@@ -7,34 +7,33 @@ import (
 	"sallyport/action"
 )
 
-// Observer is told of calls while they go their way, for what operators watch.
-// Many goroutines call it at once, and calls wait for it: it must be quick, block
-// for nothing, change nothing that it is given, and keep none of it.
+// Observer is notified of calls, for logs and metrics. Its methods are called
+// concurrently and delay calls: they must be quick, must not block, and must not
+// change or keep their arguments.
 type Observer interface {
-	// Decided is told what policy said of a call, and how long it took to find
-	// and check the action and to decide. A call that lost a race is decided
-	// again, and told again.
+	// Decided reports the decision of policy, and the time that finding, checking
+	// and deciding took. A call that is retried is reported again.
 	Decided(a *action.Action, d *action.Decision, took time.Duration)
-	// Refused is told why a call got no row.
+	// Refused reports why a call got no row.
 	Refused(err error)
-	// Changed is told of an invocation with a new status which this instance
-	// wrote down; of an execution that nobody approved only its end.
+	// Changed reports a new status that this instance wrote. For an allowed call only
+	// the end is reported.
 	Changed(inv *action.Invocation)
-	// Ran is told of an execution by this instance: how it ended, and how long
-	// the source took.
+	// Ran reports an execution by this instance: how it ended, and how long the
+	// source took.
 	Ran(inv *action.Invocation, ended action.Status, took time.Duration)
 }
 
-// nobody observes nothing.
-type nobody struct{}
+// noObserver observes nothing.
+type noObserver struct{}
 
-func (nobody) Decided(*action.Action, *action.Decision, time.Duration) {}
+func (noObserver) Decided(*action.Action, *action.Decision, time.Duration) {}
 
-func (nobody) Refused(error) {}
+func (noObserver) Refused(error) {}
 
-func (nobody) Changed(*action.Invocation) {}
+func (noObserver) Changed(*action.Invocation) {}
 
-func (nobody) Ran(*action.Invocation, action.Status, time.Duration) {}
+func (noObserver) Ran(*action.Invocation, action.Status, time.Duration) {}
 
 // Tracer draws what becomes of calls as spans of traces. Many goroutines call it
 // at once, and calls wait for it: it must be quick and block for nothing. What it

@@ -11,9 +11,9 @@ import (
 	"sallyport/action"
 )
 
-// Offerings returns what the session may read and get beside actions: what is
-// of a source whose resources/read or prompts/get is denied is left out.
-// It is shared between sessions that see the same: treat it as read-only.
+// Offerings returns the resources and prompts that the session may use, without
+// those of sources whose resources/read or prompts/get is denied. The result is
+// shared between sessions: treat it as read-only.
 func (g *Gate) Offerings(ctx context.Context, s *action.Session) (*action.Offerings, error) {
 	all, err := g.Catalog.Offerings(ctx, s.Organization)
 	if err != nil {
@@ -39,7 +39,7 @@ func (g *Gate) Offerings(ctx context.Context, s *action.Session) (*action.Offeri
 	return mine, nil
 }
 
-// offered decides what of the offerings is a session's.
+// offered returns the part of the offerings that policy allows the session.
 func (g *Gate) offered(ctx context.Context, s *action.Session, all *action.Offerings, actions []*action.Action) (*action.Offerings, error) {
 	mine := &action.Offerings{Logs: all.Logs}
 	reads, gets := map[string]bool{}, map[string]bool{}
@@ -69,8 +69,7 @@ func (g *Gate) offered(ctx context.Context, s *action.Session, all *action.Offer
 	return mine, nil
 }
 
-// only returns the part of a list that is of the sources: the list itself where
-// that is all of it.
+// only returns the offerings of the sources, without a copy if that is all of them.
 func only(list []action.Offering, of map[string]bool) []action.Offering {
 	foreign := func(o action.Offering) bool { return !of[o.Source] }
 	if !slices.ContainsFunc(list, foreign) {
@@ -79,7 +78,7 @@ func only(list []action.Offering, of map[string]bool) []action.Offering {
 	return slices.DeleteFunc(slices.Clone(list), foreign)
 }
 
-// offers remembers decided offerings by everything that decides them.
+// offers caches decided offerings by everything that they depend on.
 type offers struct {
 	mu sync.Mutex
 	m  map[listKey]*decidedOffers
@@ -87,12 +86,11 @@ type offers struct {
 
 type decidedOffers struct {
 	version string            // of catalog and policy
-	of      *action.Offerings // from which they were decided
+	of      *action.Offerings // decided from these
 	mine    *action.Offerings
 }
 
-// maxOffers bounds how many views are remembered. Past it they are decided
-// anew.
+// maxOffers bounds the cached views; the cache is emptied when it is full.
 const maxOffers = 1_000
 
 func (o *offers) find(k listKey, version string, of *action.Offerings) *action.Offerings {
@@ -122,15 +120,15 @@ func names(of map[string]bool) string {
 	return strings.Join(list, ",")
 }
 
-// Complete answers completion/complete about an argument of a source's
-// resources/read or prompts/get. It is no invocation: it is counted as a call
-// of the session, and answered only where policy allows the action itself
-// without asking. Errors: as [Gate.Call], and ErrForbidden.
+// Complete answers completion/complete for an argument of a source's resources/read
+// or prompts/get. It writes no invocation, counts against the session's rate limit,
+// and works only where policy allows the action. Errors: those of [Gate.Call], and
+// ErrForbidden.
 func (g *Gate) Complete(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Answer, error) {
 	if err := g.Admit(ctx, s); err != nil {
 		return action.Answer{}, err
 	}
-	act, err := g.beside(ctx, s, source, name)
+	act, err := g.allowed(ctx, s, source, name)
 	if err != nil {
 		return action.Answer{}, err
 	}
@@ -146,12 +144,12 @@ func (g *Gate) Complete(ctx context.Context, s *action.Session, source, name str
 	return action.Answer{Body: res.Body, Problem: res.Problem}, nil
 }
 
-// Subscribe has a source tell of changes of one of its resources, or no more;
-// they come as hints of kind HintResource. It is allowed where Complete is; to
-// end it is always allowed. It is not counted: see [Gate.Admit].
+// Subscribe starts or ends the subscription to a resource of a source; changes
+// arrive as hints of kind HintResource. Starting is allowed where Complete is,
+// ending always. It is not counted; see [Gate.Admit].
 func (g *Gate) Subscribe(ctx context.Context, s *action.Session, source, uri string, on bool) error {
-	find := g.beside
-	if !on { // who may not subscribe any more must not go on being told
+	find := g.allowed
+	if !on { // a session that lost access must be able to unsubscribe
 		find = func(ctx context.Context, s *action.Session, source, name string) (*action.Action, error) {
 			return g.Catalog.Find(ctx, s.Organization, source, name, false)
 		}
@@ -168,8 +166,8 @@ func (g *Gate) Subscribe(ctx context.Context, s *action.Session, source, uri str
 	return reading(act.Subscribe(ctx, uri, on))
 }
 
-// Admit counts something that is no call as one call of the session. Errors:
-// ErrUnauthenticated, ErrTooMany, ErrNotReady.
+// Admit counts a request that is not a call against the session's rate limit.
+// Errors: ErrUnauthenticated, ErrTooMany, ErrNotReady.
 func (g *Gate) Admit(ctx context.Context, s *action.Session) error {
 	if g.refusing.Load() {
 		return errDraining()
@@ -177,9 +175,9 @@ func (g *Gate) Admit(ctx context.Context, s *action.Session) error {
 	return g.admit(ctx, &action.Call{Session: *s})
 }
 
-// beside finds the action that something which is no call belongs to, and
-// checks that policy allows the action.
-func (g *Gate) beside(ctx context.Context, s *action.Session, source, name string) (*action.Action, error) {
+// allowed returns the action that a completion or a subscription belongs to, if
+// policy allows it.
+func (g *Gate) allowed(ctx context.Context, s *action.Session, source, name string) (*action.Action, error) {
 	if g.refusing.Load() {
 		return nil, errDraining()
 	}
@@ -200,8 +198,8 @@ func (g *Gate) beside(ctx context.Context, s *action.Session, source, name strin
 	return act, nil
 }
 
-// reading turns an unknown outcome of something that has none into a plain
-// failure.
+// reading turns "outcome unknown" into "unavailable" for requests that change
+// nothing.
 func reading(err error) error {
 	if !errors.Is(err, action.ErrOutcomeUnknown) {
 		return err

@@ -9,12 +9,11 @@ import (
 	"sallyport/action"
 )
 
-// lookBatch is how many rows one look takes.
-const lookBatch = 100
+// takeOverBatch bounds the approved calls that one round takes over.
+const takeOverBatch = 100
 
-// Run keeps the invocations moving that callers of this instance wait for, or
-// nobody, until ctx ends: it runs approved calls whose callers are gone, says
-// that callers still wait, and looks at rows whose hint was lost. It returns
+// Run works until ctx ends: it claims approved calls whose callers are gone,
+// records that callers still wait, and reads rows whose hint was lost. It returns
 // ctx's error.
 func (g *Gate) Run(ctx context.Context) error {
 	ticker := time.NewTicker(g.LookEvery)
@@ -29,7 +28,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		}
 		if due(seen, now, g.SeenEvery) {
 			seen = now
-			g.logged("noting that callers wait", g.Ledger.Seen(ctx, g.board.waited(), now))
+			g.logError("noting that callers wait", g.Ledger.Seen(ctx, g.board.waiting(), now))
 		}
 		select {
 		case <-ctx.Done():
@@ -39,43 +38,43 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
-// due tells whether it is time again. A clock that was set back must not stop
-// the work until it has caught up.
+// due reports whether the interval is over. A clock that was set back must not
+// stop the work until it has caught up.
 func due(last, now time.Time, every time.Duration) bool {
 	return now.Sub(last) >= every || now.Before(last)
 }
 
-func (g *Gate) logged(doing string, err error) {
+func (g *Gate) logError(doing string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		g.Log.Error(doing, "error", err)
 	}
 }
 
-// takeOver runs approved calls whose callers are gone. The instance where a
-// caller waits comes first: it learns of the approval by a hint, or else by
-// looking at the row, and has that much time.
+// takeOver claims approved calls that no instance claimed within the grace period.
+// The instance of a waiting caller comes first: it learns of the approval by a
+// hint, or by polling the row.
 func (g *Gate) takeOver(ctx context.Context, now time.Time) {
 	grace := g.ClaimGrace
 	if !g.Hinted() {
 		grace = max(grace, g.ClaimGraceBlind)
 	}
-	left, err := g.Ledger.Unclaimed(ctx, now.Add(-grace), lookBatch)
-	g.logged("looking for approved calls", err)
-	for _, inv := range left {
+	unclaimed, err := g.Ledger.Unclaimed(ctx, now.Add(-grace), takeOverBatch)
+	g.logError("looking for approved calls", err)
+	for _, inv := range unclaimed {
 		g.claim(inv)
 	}
 }
 
-// Poll looks at the rows that callers here wait for, in case a hint was lost.
+// Poll reads the rows that callers here wait for, in case a hint was lost.
 func (g *Gate) Poll(ctx context.Context) {
-	ids := g.board.waited()
+	ids := g.board.waiting()
 	for len(ids) > 0 {
 		n := min(len(ids), 500)
 		moved, err := g.Ledger.Settled(ctx, ids[:n])
-		g.logged("looking at waited calls", err)
+		g.logError("looking at waited calls", err)
 		var running []string
 		for _, inv := range moved {
-			g.moved(inv)
+			g.rowChanged(inv)
 			if inv.Status == action.StatusExecuting {
 				running = append(running, inv.ID)
 			}
@@ -85,46 +84,46 @@ func (g *Gate) Poll(ctx context.Context) {
 	}
 }
 
-// lookForQuestions wakes the callers of calls that run elsewhere and ask
-// something.
+// lookForQuestions wakes the callers of calls that run on other instances and have
+// an open question.
 func (g *Gate) lookForQuestions(ctx context.Context, running []string) {
 	if len(running) == 0 {
 		return
 	}
 	asking, err := g.Ledger.Asking(ctx, running)
-	g.logged("looking for questions", err)
+	g.logError("looking for questions", err)
 	for _, id := range asking {
-		g.board.asks(id)
+		g.board.notifyQuestion(id)
 	}
 }
 
-// moved acts on a row that callers here wait for.
-func (g *Gate) moved(inv action.Invocation) {
+// rowChanged wakes the callers of a row, and claims it if it was approved.
+func (g *Gate) rowChanged(inv action.Invocation) {
 	if g.board.wake(inv.ID) && inv.Status == action.StatusApproved {
 		g.claim(inv)
 	}
 }
 
-// hinted acts on the hint that an invocation changed. It does not block.
-func (g *Gate) hinted(h action.Hint) {
+// onHint handles a hint about an invocation. It does not block.
+func (g *Gate) onHint(h action.Hint) {
 	switch {
 	case h.Kind == action.HintInvocation && h.Asking:
-		g.board.asks(h.Invocation)
+		g.board.notifyQuestion(h.Invocation)
 	case h.Kind == action.HintInvocation && h.Status != action.StatusPending:
-		g.moved(action.Invocation{ID: h.Invocation, Organization: h.Organization, Status: h.Status})
+		g.rowChanged(action.Invocation{ID: h.Invocation, Organization: h.Organization, Status: h.Status})
 	}
 }
 
-// Refuse takes no new calls, and answers callers of held ones with "pending".
-// What executes goes on, and who comes back for a call is told where it
-// stands; [Gate.Drain] ends that, too.
+// Refuse refuses new calls and answers the callers of held ones with "pending".
+// Executions continue, and callers can still ask for the state of a call until
+// [Gate.Drain].
 func (g *Gate) Refuse() {
 	if g.refusing.CompareAndSwap(false, true) {
 		close(g.drain)
 	}
 }
 
-// Drain refuses everything, and waits until what executes has ended, or ctx.
+// Drain refuses everything and waits until all executions have ended, or ctx.
 func (g *Gate) Drain(ctx context.Context) error {
 	g.Refuse()
 	g.work.close()
@@ -135,21 +134,21 @@ func (g *Gate) Drain(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		g.ends()
+		g.unsubscribe()
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// work counts what a shutdown waits for.
+// work counts the callers and executions that a shutdown waits for.
 type work struct {
 	mu     sync.Mutex
 	closed bool
 	wg     sync.WaitGroup
 }
 
-// add counts one more, unless the gateway shuts down.
+// add counts one more; false if the gateway shuts down.
 func (w *work) add() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,10 +161,10 @@ func (w *work) add() bool {
 
 func (w *work) done() { w.wg.Done() }
 
-// run counts f, for a caller that is counted itself.
+// run counts and starts f. The caller must be counted itself.
 func (w *work) run(f func()) { w.wg.Go(f) }
 
-// close ends the adding.
+// close has add refuse from now on.
 func (w *work) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

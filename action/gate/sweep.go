@@ -8,43 +8,43 @@ import (
 	"sallyport/action"
 )
 
-// sweepBatch is how many rows of a kind one sweep takes: the writer is busy
-// for a few milliseconds only.
+// sweepBatch bounds the rows of a kind in one sweep, so that the writer is busy for
+// a few milliseconds only.
 const sweepBatch = 100
 
-// sweeps remembers what one round of Sweep must know of those before.
-type sweeps struct {
-	mu    sync.Mutex // one round at a time
-	again bool       // there was a first round
-	last  time.Time  // when rows could last be swept
-	gone  time.Time  // when callers were last looked for who are gone
-	spare time.Time  // until then no silence is held against a caller
-	late  time.Time  // until then no lease is taken for lapsed
+// sweepState is what a sweep must know of earlier ones.
+type sweepState struct {
+	mu                sync.Mutex // one sweep at a time
+	sweptBefore       bool       // a first sweep was done
+	last              time.Time  // the last sweep that reached the database
+	lastAbandonCheck  time.Time  // the last look for abandoned calls
+	abandonGraceUntil time.Time  // until then no call counts as abandoned
+	leaseGraceUntil   time.Time  // until then no lease counts as lapsed
 }
 
-// Sweep ends what is overdue: it expires and withdraws held calls, gives up
-// approvals that nobody used and executions whose owner died, and wipes what
-// is kept no longer. Of the instances that share rows one should do it, every
-// quarter of a second or so; more than one do no harm.
+// Sweep ends what is overdue: it expires and withdraws held calls, expires
+// approvals that nobody claimed, ends executions whose owner died, and wipes
+// results past their pick-up time. One of the instances that share rows should call
+// it about four times a second; several do no harm.
 func (g *Gate) Sweep(ctx context.Context) {
 	g.sweeps.mu.Lock()
 	defer g.sweeps.mu.Unlock()
 	now := g.Now()
-	g.sweeps.gap(now, 4*g.LookEvery)
+	g.sweeps.noteGap(now, 4*g.LookEvery)
 	rules := action.SweepRules{
 		Now: now, Limit: sweepBatch, LeaseBefore: g.sweeps.leaseBefore(now),
 		SeenBefore: g.sweeps.seenBefore(now, g.AbandonAfter, max(g.SeenEvery, 4*g.LookEvery)), ApprovedBefore: now.Add(-g.ClaimWithin),
 		PickupInteractive: g.PickupInteractive, PickupUnattended: g.PickupUnattended,
 	}
-	if g.Alone && !g.sweeps.again {
-		rules.Alone = g.Instance // only the first round can find rows of an earlier process
+	if g.Alone && !g.sweeps.sweptBefore {
+		rules.Alone = g.Instance // only the first sweep can find rows of an earlier process
 	}
 	for {
 		ended, err := g.Ledger.Sweep(ctx, rules)
-		g.logged("sweeping invocations", err)
+		g.logError("sweeping invocations", err)
 		for _, inv := range ended {
 			if inv.Error != nil {
-				g.Log.Warn("an execution was given up", "invocation", inv.ID, "error", inv.Error.Code)
+				g.Log.Warn("an execution was ended because its lease lapsed", "invocation", inv.ID, "error", inv.Error.Code)
 			}
 			g.board.wake(inv.ID)
 			g.changed(&inv)
@@ -56,40 +56,39 @@ func (g *Gate) Sweep(ctx context.Context) {
 			break
 		}
 	}
-	g.sweeps.again, g.sweeps.last = true, now
+	g.sweeps.sweptBefore, g.sweeps.last = true, now
 }
 
-// leaseSpare is how long an executor may take to write down how a call ended
-// once the rows can be reached again; longer than the pauses between its tries.
-const leaseSpare = 3 * time.Second
+// leaseGrace is the time that executors get to record the end of a call once the
+// database is reachable again. It exceeds their pause between attempts.
+const leaseGrace = 3 * time.Second
 
-// gap notes that rows could not be swept for a while: out of reach for this
-// instance, they may have been so for those that execute, too.
-func (s *sweeps) gap(now time.Time, usual time.Duration) {
-	if now.Sub(s.last) > max(usual, leaseSpare/2) {
-		s.late = now.Add(leaseSpare)
+// noteGap starts the grace of leases after a gap between sweeps: if the database
+// was unreachable for this instance, it may have been for the executors too.
+func (s *sweepState) noteGap(now time.Time, usual time.Duration) {
+	if now.Sub(s.last) > max(usual, leaseGrace/2) {
+		s.leaseGraceUntil = now.Add(leaseGrace)
 	}
 }
 
-// leaseBefore says which leases have lapsed.
-func (s *sweeps) leaseBefore(now time.Time) time.Time {
-	if now.Before(s.late) {
+// leaseBefore returns the time before which leases have lapsed.
+func (s *sweepState) leaseBefore(now time.Time) time.Time {
+	if now.Before(s.leaseGraceUntil) {
 		return time.Time{}
 	}
 	return now
 }
 
-// seenBefore says since when a caller must have been seen. Who could not write
-// that callers wait, because the rows were out of reach or this program not
-// running, must not find their calls withdrawn when they are back: after such
-// a gap every instance gets time to say so again.
-func (s *sweeps) seenBefore(now time.Time, abandon, every time.Duration) time.Time {
+// seenBefore returns the time since which a caller must have been seen. After a gap,
+// when the database was unreachable or no gateway ran, every instance gets time to
+// record its callers again before their calls count as abandoned.
+func (s *sweepState) seenBefore(now time.Time, abandon, every time.Duration) time.Time {
 	if now.Sub(s.last) > every {
-		s.spare = now.Add(2 * every)
+		s.abandonGraceUntil = now.Add(2 * every)
 	}
-	if now.Before(s.spare) || !due(s.gone, now, every/4) {
-		return time.Time{} // every look reads all held calls that are old enough
+	if now.Before(s.abandonGraceUntil) || !due(s.lastAbandonCheck, now, every/4) {
+		return time.Time{} // each look reads all held calls that are old enough, so not at every sweep
 	}
-	s.gone = now
+	s.lastAbandonCheck = now
 	return now.Add(-abandon)
 }

@@ -38,8 +38,8 @@ func tracedAnswer(s *action.Session, out *action.Outcome, err error) action.Trac
 	return t
 }
 
-// came tells of an execution, or of one that did not come to be.
-func (j *job) came(fin *action.Finish) action.Traced {
+// traced tells of an execution, or of one that did not come to be.
+func (j *job) traced(fin *action.Finish) action.Traced {
 	t := traced(&j.Invocation)
 	t.Status, t.Code = fin.Status, fin.DeniedReason
 	if fin.Error != nil {
@@ -86,20 +86,20 @@ func (g *Gate) traceRecheck(j *job, fin *action.Finish, began time.Time) {
 	case fin == nil:
 		g.Tracer.Past(j.trace, action.TraceRecheck, began, traced(&j.Invocation))
 	default:
-		g.Tracer.Past(j.trace, action.TraceRecheck, began, j.came(fin))
+		g.Tracer.Past(j.trace, action.TraceRecheck, began, j.traced(fin))
 	}
 }
 
 // traceHold draws once that a caller waited for a person.
 func (g *Gate) traceHold(ctx context.Context, t *wait, now *action.Invocation) {
-	if !t.holds.IsZero() {
-		g.Tracer.Past(ctx, action.TraceHold, t.holds, traced(now))
-		t.holds = time.Time{}
+	if !t.heldSince.IsZero() {
+		g.Tracer.Past(ctx, action.TraceHold, t.heldSince, traced(now))
+		t.heldSince = time.Time{}
 	}
 }
 
-// bare is what an execution knows of its caller: the span, and nothing else.
-func (g *Gate) bare(ctx context.Context) context.Context {
+// detached is what an execution knows of its caller: the span, and nothing else.
+func (g *Gate) detached(ctx context.Context) context.Context {
 	if g.Tracer == nil {
 		return context.Background()
 	}

@@ -18,7 +18,7 @@ func TestNoTraceCostsNothing(t *testing.T) {
 		g.tracePolicy(ctx, c, act, d, time.Time{})
 		g.keepTrace(ctx, "id")
 		g.traceHold(ctx, w, inv)
-		j.trace = g.bare(ctx)
+		j.trace = g.detached(ctx)
 		g.traceResume(j)()
 		g.traceRecheck(j, nil, time.Time{})
 		g.traceEnd(j, inv)

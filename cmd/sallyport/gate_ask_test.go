@@ -274,7 +274,7 @@ func TestNobodyIsThereToBeAsked(t *testing.T) {
 	if got := heard(h, h.want(h.get(h.begin(t.Context(), h.askable("write"))), action.StatusCompleted)); fmt.Sprint(got) != "[not_asked]" {
 		t.Errorf("the source heard %q", got)
 	}
-	if outcomes, _ := h.written(id); len(outcomes) != 1 || !strings.Contains(outcomes[0], "Nobody who can be asked") {
+	if outcomes, _ := h.written(id); len(outcomes) != 1 || !strings.Contains(outcomes[0], "No caller that can answer") {
 		t.Errorf("written down: %q", outcomes)
 	}
 }

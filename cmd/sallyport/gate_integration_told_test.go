@@ -16,7 +16,7 @@ func TestWantsFewerRequests(t *testing.T) {
 		w.Header().Set("Retry-After", "60")
 		reply(w, http.StatusTooManyRequests, `{}`)
 	})
-	const want = "Linear (Acme) wants fewer requests. Nothing was executed. It may be tried again in 1m0s. (invocation "
+	const want = "Linear (Acme) limits its requests. Nothing was executed. You can try again in 1m0s. (invocation "
 	if got := a.answered(a.call("linear_list_issues", `{}`), true); !strings.HasPrefix(got, want) {
 		t.Errorf("told %q\nwant %q", got, want)
 	}

@@ -8,10 +8,10 @@ import (
 	"sallyport/action"
 )
 
-// recall hands out what a tool of the gateway's own answered to the same call
-// before, however long ago, and refuses what is over its session's quota. It
-// comes before policy: nothing is done. Nil: it is a new call.
-func (g *Gate) recall(ctx context.Context, c *action.Call, act *action.Action, params json.RawMessage) (*action.Outcome, error) {
+// replay returns the answer that a tool of the gateway itself gave to the same call
+// before, however long ago. Since nothing runs, policy is not asked. Nil means
+// that the call is new.
+func (g *Gate) replay(ctx context.Context, c *action.Call, act *action.Action, params json.RawMessage) (*action.Outcome, error) {
 	if act.Own == nil {
 		return nil, nil
 	}
@@ -22,12 +22,12 @@ func (g *Gate) recall(ctx context.Context, c *action.Call, act *action.Action, p
 	if reply == nil {
 		return nil, c.Session.Working(g.Now())
 	}
-	return g.reply(ctx, c, act, reply)
+	return g.replayed(ctx, c, act, reply)
 }
 
-// reply is the outcome of a call that was answered. Its invocation may be gone,
-// or say less than the reply, when its executor died before it wrote that down.
-func (g *Gate) reply(ctx context.Context, c *action.Call, act *action.Action, reply *action.ToolReply) (*action.Outcome, error) {
+// replayed returns the outcome of a call that was answered. Its invocation may be
+// deleted, or may have ended without the reply because its executor died.
+func (g *Gate) replayed(ctx context.Context, c *action.Call, act *action.Action, reply *action.ToolReply) (*action.Outcome, error) {
 	rec, err := g.Ledger.Load(ctx, c.Session.Organization, reply.Invocation)
 	if err != nil && !errors.Is(err, action.ErrNotFound) {
 		return nil, action.Unwritten(err)
@@ -40,11 +40,11 @@ func (g *Gate) reply(ctx context.Context, c *action.Call, act *action.Action, re
 		inv.Status, inv.Error = action.StatusFailed, &action.Failure{Code: action.FailedTool, Message: g.clip(reply.Text, nil)}
 	}
 	res := reply.Result()
-	return &action.Outcome{Invocation: g.linked(inv), Answer: action.Answer{Body: res.Body, IsError: res.IsError}, Repeated: true}, nil
+	return &action.Outcome{Invocation: g.withLink(inv), Answer: action.Answer{Body: res.Body, IsError: res.IsError}, Repeated: true}, nil
 }
 
-// orNone is for callers of the Gate, who never get nil.
-func orNone(out *action.Outcome) *action.Outcome {
+// orEmpty returns an empty outcome for nil: the Gate's callers never get nil.
+func orEmpty(out *action.Outcome) *action.Outcome {
 	if out == nil {
 		return &action.Outcome{}
 	}

@@ -14,41 +14,42 @@ import (
 	"sallyport/action"
 )
 
-// line is the [Caller] of an execution: it leads to whoever waits for it.
-type line struct {
+// executionCaller is the [action.Caller] of an execution: it connects the source to
+// the callers that wait.
+type executionCaller struct {
 	*Gate
 	job   *job
 	asked atomic.Bool // a round was opened
-	over  atomic.Bool // Run returned
+	over  atomic.Bool // the execution ended
 
-	turn   sync.Mutex // held by the round that is open: there is one at a time
+	turn   sync.Mutex // held while a round is open: one at a time
 	rounds int
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	can   action.ClientFeatures
 	level string
 }
 
-func (l *line) Session() string { return l.job.Session }
+func (l *executionCaller) Session() string { return l.job.Session }
 
-func (l *line) Invocation() string { return l.job.ID }
+func (l *executionCaller) Invocation() string { return l.job.ID }
 
-func (l *line) Integration() string { return l.job.Integration }
+func (l *executionCaller) Integration() string { return l.job.Integration }
 
-func (l *line) Features() action.ClientFeatures {
+func (l *executionCaller) Features() action.ClientFeatures {
 	can, _ := l.listeners()
 	return can
 }
 
-func (l *line) LogLevel() string {
+func (l *executionCaller) LogLevel() string {
 	_, level := l.listeners()
 	return level
 }
 
-// listeners returns what is known of those who wait here. While nobody does it
-// is what was known last: a client of the stateless era leaves with every
-// question, and comes back with the reply, perhaps to another instance.
-func (l *line) listeners() (can action.ClientFeatures, level string) {
+// listeners returns the features and log level of the callers here. Without callers
+// it returns the last known ones: a client of the stateless protocol leaves with
+// every question and comes back with the reply, perhaps on another instance.
+func (l *executionCaller) listeners() (can action.ClientFeatures, level string) {
 	callers, can, level, _ := l.board.audience(l.job.ID, 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,25 +59,25 @@ func (l *line) listeners() (can action.ClientFeatures, level string) {
 	return l.can, l.level
 }
 
-func (l *line) Progress(params json.RawMessage) { l.tell(word{params: params}) }
+func (l *executionCaller) Progress(params json.RawMessage) { l.tell(message{params: params}) }
 
-func (l *line) Log(params json.RawMessage) { l.tell(word{log: true, params: params}) }
+func (l *executionCaller) Log(params json.RawMessage) { l.tell(message{log: true, params: params}) }
 
-func (l *line) tell(w word) {
+func (l *executionCaller) tell(w message) {
 	if !l.over.Load() {
-		l.board.tell(l.job.ID, w)
+		l.board.post(l.job.ID, w)
 	}
 }
 
-// severity orders the levels of log messages, the least severe first; one that
-// MCP does not know counts as the least.
+// severity orders the log levels of MCP, the least severe first. An unknown level
+// counts as the least severe.
 func severity(level string) int {
 	return slices.Index([]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}, level)
 }
 
-// Ask opens a round in the rows, where a caller on any instance may take it,
-// and closes it when it was answered or nobody did in time.
-func (l *line) Ask(ctx context.Context, questions []action.Question) (map[string]action.Reply, error) {
+// Ask opens a round of questions as a row, which a caller on any instance may take,
+// and closes it when it was answered or the time for it is over.
+func (l *executionCaller) Ask(ctx context.Context, questions []action.Question) (map[string]action.Reply, error) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	needs, err := l.mayAsk(questions)
@@ -93,16 +94,16 @@ func (l *line) Ask(ctx context.Context, questions []action.Question) (map[string
 	l.asked.Store(true)
 	replies, err := l.replies(ctx, row)
 	if closed := l.close(row, questions, replies, err); closed != nil && err == nil {
-		return nil, closed // what nobody wrote down was not answered
+		return nil, closed // a reply that was not recorded does not count
 	}
 	return replies, err
 }
 
-// maxKey is how long the key of a question may be, in bytes.
+// maxKey bounds the key of a question, in bytes.
 const maxKey = 256
 
-// mayAsk returns what a client must offer for the questions.
-func (l *line) mayAsk(questions []action.Question) (needs action.ClientFeatures, err error) {
+// mayAsk returns the features that a client needs for the questions.
+func (l *executionCaller) mayAsk(questions []action.Question) (needs action.ClientFeatures, err error) {
 	if l.over.Load() {
 		return 0, notAsked("The call is over.")
 	}
@@ -116,13 +117,13 @@ func (l *line) mayAsk(questions []action.Question) (needs action.ClientFeatures,
 		kind, f, ok := q.Needs()
 		switch {
 		case !ok:
-			return 0, notAsked(fmt.Sprintf("Clients are not asked %.60q.", q.Method))
+			return 0, notAsked(fmt.Sprintf("%.60q is not a question that clients can be asked.", q.Method))
 		case !slices.Contains(l.job.act.MayAsk, kind):
 			return 0, notAsked(fmt.Sprintf("This source may not ask for %s; an admin can allow it.", kind))
 		case seen[q.Key]:
-			return 0, notAsked("Two questions of a round have the same key.")
+			return 0, notAsked("Two questions of a round have the same key. Use a key once.")
 		case q.Key == "" || len(q.Key) > maxKey || !printable(q.Key):
-			return 0, notAsked(fmt.Sprintf("The key of a question has 1 to %d bytes of printable text.", maxKey))
+			return 0, notAsked(fmt.Sprintf("The key of a question must have 1 to %d bytes of printable text.", maxKey))
 		}
 		seen[q.Key] = true
 		needs |= f
@@ -141,8 +142,8 @@ func notAsked(message string) error {
 	return action.Errorf(action.ErrForbidden, "not_asked", "%s", message)
 }
 
-// open writes the round's row.
-func (l *line) open(ctx context.Context, questions []action.Question, needs action.ClientFeatures) (*action.AskedRound, error) {
+// open writes the row of the round.
+func (l *executionCaller) open(ctx context.Context, questions []action.Question, needs action.ClientFeatures) (*action.AskedRound, error) {
 	now := l.Now()
 	until := now.Add(l.AskWithin)
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < l.AskWithin {
@@ -173,10 +174,10 @@ func roundRef(r *action.AskedRound, column string) action.Ref {
 }
 
 // replies waits until the round is answered.
-func (l *line) replies(ctx context.Context, row *action.AskedRound) (map[string]action.Reply, error) {
-	woken, done := l.board.listen(l.job.ID)
+func (l *executionCaller) replies(ctx context.Context, row *action.AskedRound) (map[string]action.Reply, error) {
+	woken, done := l.board.listenForReplies(l.job.ID)
 	defer done()
-	l.told(row)
+	l.announceRound(row)
 	ticker := time.NewTicker(l.PollEvery)
 	defer ticker.Stop()
 	for {
@@ -186,49 +187,50 @@ func (l *line) replies(ctx context.Context, row *action.AskedRound) (map[string]
 		case <-woken:
 		case <-ticker.C:
 		}
-		at := l.Now() // before the look, so that what happened by then is seen
+		at := l.Now() // before the read, so that it covers what happened until then
 		now, err := l.Ledger.LoadRound(ctx, row.Organization, row.ID)
 		switch {
 		case err != nil && !errors.Is(err, action.ErrUnavailable):
 			return nil, err
-		case err != nil: // the rows are out of reach for a moment
+		case err != nil: // the database is unreachable for a moment
 		case now.AnsweredAt != nil:
 			return l.openReplies(&now)
 		case l.refusing.Load() && l.alone():
-			return nil, notAsked("The gateway is shutting down, and whoever was asked is not here.")
+			return nil, notAsked("The gateway is shutting down, and the caller that was asked is gone.")
 		case now.TakenAt == nil && at.Sub(row.AskedAt) > l.takeWithin():
-			return nil, notAsked("Nobody who can be asked waits for this call.")
+			return nil, notAsked("No caller that can answer waits for this call.")
 		case at.After(row.Until):
 			return nil, action.NewError("not_answered")
 		}
 	}
 }
 
-// takeWithin is how long the question waits for somebody to take it. Who comes
-// back by himself does so every few seconds.
-func (l *line) takeWithin() time.Duration {
+// takeWithin is how long a question waits to be taken. Clients that poll come back
+// only every few seconds.
+func (l *executionCaller) takeWithin() time.Duration {
 	if l.job.returning != 0 {
 		return 3 * l.TakeWithin
 	}
 	return l.TakeWithin
 }
 
-// alone reports whether nobody waits here.
-func (l *line) alone() bool {
+// alone reports whether no caller waits here.
+func (l *executionCaller) alone() bool {
 	callers, _, _, _ := l.board.audience(l.job.ID, 0)
 	return callers == 0
 }
 
-// told tells everybody that a round was opened or answered.
-func (g *Gate) told(r *action.AskedRound) {
-	g.board.asks(r.Invocation)
+// announceRound reports that a round was opened or answered, here and to other
+// instances.
+func (g *Gate) announceRound(r *action.AskedRound) {
+	g.board.notifyQuestion(r.Invocation)
 	g.Hints.Publish(action.Hint{
 		Kind: action.HintInvocation, Organization: r.Organization, Session: r.Session, Invocation: r.Invocation,
 		Status: action.StatusExecuting, Asking: true,
 	})
 }
 
-func (l *line) openReplies(row *action.AskedRound) (map[string]action.Reply, error) {
+func (l *executionCaller) openReplies(row *action.AskedRound) (map[string]action.Reply, error) {
 	replies := make(map[string]action.Reply, len(row.Replies))
 	for key, sealed := range row.Replies {
 		plain, err := l.Vault.Open(roundRef(row, "reply/"+key), sealed)
@@ -244,10 +246,10 @@ func (l *line) openReplies(row *action.AskedRound) (map[string]action.Reply, err
 	return replies, nil
 }
 
-// close ends the round, and has what was asked and answered written down. An
-// error tells that it could not be.
-func (l *line) close(row *action.AskedRound, questions []action.Question, replies map[string]action.Reply, asking error) error {
-	type record struct {
+// close ends the round and records its questions and replies. It fails if they
+// cannot be recorded.
+func (l *executionCaller) close(row *action.AskedRound, questions []action.Question, replies map[string]action.Reply, asking error) error {
+	type exchange struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params,omitempty"`
 		Reply  json.RawMessage `json:"reply,omitempty"`
@@ -259,21 +261,21 @@ func (l *line) close(row *action.AskedRound, questions []action.Question, replie
 		}
 		return l.JSON.Prune(l.JSON.Redact(raw, nil), l.KeepResult/len(questions))
 	}
-	said := struct {
-		Round     string   `json:"round"`
-		Outcome   string   `json:"outcome"`
-		Questions []record `json:"questions"`
+	record := struct {
+		Round     string     `json:"round"`
+		Outcome   string     `json:"outcome"`
+		Questions []exchange `json:"questions"`
 	}{Round: row.ID, Outcome: "answered"}
 	if asking != nil {
-		said.Outcome = action.Public(asking).Message
+		record.Outcome = action.Public(asking).Message
 	}
 	for _, q := range questions {
 		r := replies[q.Key]
-		said.Questions = append(said.Questions, record{Method: q.Method, Params: kept(q.Params), Reply: kept(r.Result), Error: kept(r.Problem)})
+		record.Questions = append(record.Questions, exchange{Method: q.Method, Params: kept(q.Params), Reply: kept(r.Result), Error: kept(r.Problem)})
 	}
-	data, err := json.Marshal(said)
+	data, err := json.Marshal(record)
 	if err != nil {
-		data = json.RawMessage(`{"outcome":"it could not be written down"}`)
+		data = json.RawMessage(`{"outcome":"the round could not be recorded"}`)
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
@@ -284,7 +286,7 @@ func (l *line) close(row *action.AskedRound, questions []action.Question, replie
 	return nil
 }
 
-// encode keeps foreign JSON as it is, but for white space between its tokens.
+// encode keeps foreign JSON as it is, except for white space between its tokens.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -293,17 +295,16 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), err
 }
 
-// asked takes the round that the call's source opened, if it is for this
-// caller: nil otherwise.
+// asked returns the open round of the call if this caller gets it, otherwise nil.
 func (g *Gate) asked(ctx context.Context, t *wait) (*action.Round, error) {
-	if t.w.can == 0 || t.inv.Status != action.StatusExecuting || !g.board.asking(t.inv.ID) {
+	if t.w.can == 0 || t.inv.Status != action.StatusExecuting || !g.board.hasQuestion(t.inv.ID) {
 		return nil, nil
 	}
-	return g.take(ctx, &t.inv, t.w.can, t.w.lost)
+	return g.take(ctx, &t.inv, t.w.can, t.w.lostBefore)
 }
 
-// take gives the open round of an executing call to one caller; nil when there
-// is none for him. Who comes back is not asked again what he answered.
+// take assigns the open round of an executing call to one caller; nil if there is
+// none for it. Questions that were answered before are left out.
 func (g *Gate) take(ctx context.Context, inv *action.Invocation, can action.ClientFeatures, lost time.Time) (*action.Round, error) {
 	row, err := g.Ledger.TakeRound(ctx, inv.Organization, inv.ID, can, lost, g.Now())
 	if err == nil && row != nil && !lost.IsZero() {
@@ -311,7 +312,7 @@ func (g *Gate) take(ctx context.Context, inv *action.Invocation, can action.Clie
 	}
 	switch {
 	case errors.Is(err, action.ErrUnavailable) && ctx.Err() == nil:
-		return nil, nil // whoever asks gives up in time
+		return nil, nil // the source gives up in time
 	case err != nil || row == nil || row.AnsweredAt != nil || row.ClosedAt != nil:
 		return nil, err
 	}
@@ -327,10 +328,10 @@ func (g *Gate) take(ctx context.Context, inv *action.Invocation, can action.Clie
 	return &r, nil
 }
 
-// Reply answers questions of a [Round] that a caller of the session was given,
-// by their keys, and returns the invocation that goes on then. With final, keys
-// that are missing stay unanswered; without it the rest is waited for. Errors:
-// ErrNotFound, ErrGone when the source waits no more, ErrTooLarge.
+// Reply answers questions of an [action.Round] by their keys, and returns the
+// invocation that continues. With final, missing keys stay unanswered; without it
+// the source waits for the rest. Errors: ErrNotFound, ErrGone if the source no
+// longer waits, ErrTooLarge.
 func (g *Gate) Reply(ctx context.Context, s *action.Session, round string, replies map[string]action.Reply, final bool) (invocation string, err error) {
 	row := &action.AskedRound{ID: round, Organization: s.Organization}
 	size := 0
@@ -355,7 +356,7 @@ func (g *Gate) Reply(ctx context.Context, s *action.Session, round string, repli
 		return "", err
 	}
 	if now.AnsweredAt != nil {
-		g.told(&now)
+		g.announceRound(&now)
 	}
 	return now.Invocation, nil
 }

@@ -1,0 +1,139 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/defaults"
+	"sallyport/internal/redact"
+)
+
+// Config is what a [Gate] works with. The interfaces, Decide and View are required.
+type Config struct {
+	Catalog  Catalog
+	Sessions Sessions
+	Ledger   action.Ledger
+	Limiter  action.Limiter
+	Vault    action.Vault
+	JSON     *redact.JSON
+	Hints    action.Hints
+
+	// Decide decides one call of the action in the session with canonical
+	// params. With current it reads the stored policy; without, a snapshot that is
+	// at most one second old. Nil params stand for any; grants are ignored then.
+	Decide func(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
+	// View returns the part of the session that decisions without params depend
+	// on, so that sessions with the same view share a list, and a version that
+	// changes whenever such a decision may change. Both are at most one second old.
+	View func(ctx context.Context, s *action.Session) (view, version string, err error)
+
+	Instance string // this process; unique among those that share rows
+	Alone    bool   // no other process shares the rows
+	// Hinted reports whether hints of other instances arrive at the moment. Nil
+	// means always.
+	Hinted func() bool
+	NewID  func() string // ids of invocations, ascending in time (UUIDv7)
+	// ApprovalURL returns the page where a person decides. Nil means no links.
+	ApprovalURL func(id string) string
+
+	// How long the steps of a call may take; zero means the default.
+
+	HoldInteractive time.Duration `default:"5m"`  // until a held call of an interactive session expires
+	HoldUnattended  time.Duration `default:"24h"` // the same in an unattended session
+	HoldEvery       time.Duration `default:"3s"`  // between two calls of Waiting.Held
+	ClaimWithin     time.Duration `default:"5m"`  // until an approval that nobody claimed expires
+	AbandonAfter    time.Duration `default:"2m"`  // without a caller, until an interactive hold is withdrawn
+	DenialHolds     time.Duration `default:"15m"` // for which a person's denial refuses the same call
+
+	CallTimeout  time.Duration `default:"30s"` // of one execution, unless its action has its own
+	CheckTimeout time.Duration `default:"20s"` // of the check before an approved call runs
+	LeaseMargin  time.Duration `default:"15s"` // by which an executor's lease exceeds the timeout
+
+	// ClaimGrace is how long an approved call waits for the instance of its caller
+	// before any other claims it. ClaimGraceBlind is the same while hints do not
+	// arrive; it must exceed PollEvery.
+	ClaimGrace      time.Duration `default:"500ms"`
+	ClaimGraceBlind time.Duration `default:"2500ms"`
+
+	AskWithin  time.Duration `default:"110s"` // for which a source waits for replies, within its own timeout
+	TakeWithin time.Duration `default:"5s"`   // until a question that no caller took is refused
+
+	PickupInteractive time.Duration `default:"15m"` // for which an outcome can be picked up
+	PickupUnattended  time.Duration `default:"24h"` // the same in an unattended session
+
+	LookEvery time.Duration `default:"250ms"` // between two rounds of [Gate.Run]
+	SeenEvery time.Duration `default:"10s"`   // between two notes that callers still wait
+	PollEvery time.Duration `default:"1s"`    // between two reads of the rows that callers wait for
+
+	// Limits of calls, sizes in bytes; zero means the default.
+
+	MaxPending    int `default:"10"`      // pending invocations of a session
+	MaxHeldParams int `default:"262144"`  // params of a held call: 256 KiB
+	KeepResult    int `default:"10000"`   // of a result that is kept for people
+	KeepSummary   int `default:"300"`     // of a summary
+	MaxRounds     int `default:"10"`      // rounds of questions of a call
+	MaxAsked      int `default:"1048576"` // a round of questions, and the replies to it: 1 MiB
+
+	Now func() time.Time // time.Now
+	Log *slog.Logger     // discards
+
+	Observer Observer // nobody
+	Tracer   Tracer   // nil: calls are not traced
+}
+
+func (c *Config) fill() error {
+	if c.Catalog == nil || c.Decide == nil || c.View == nil || c.Sessions == nil || c.Ledger == nil || c.Limiter == nil ||
+		c.Vault == nil || c.JSON == nil || c.Hints == nil || c.NewID == nil || c.Instance == "" {
+		return errors.New("gate.Config: Catalog, Decide, View, Sessions, Ledger, Limiter, Vault, JSON, Hints, NewID and Instance are required")
+	}
+	defaults.Set(c)
+	if c.ApprovalURL == nil {
+		c.ApprovalURL = func(string) string { return "" }
+	}
+	if c.Hinted == nil {
+		c.Hinted = func() bool { return true }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Observer == nil {
+		c.Observer = noObserver{}
+	}
+	return nil
+}
+
+// Gate runs calls. Every effect of the gateway starts in it. It is safe for
+// concurrent use.
+type Gate struct {
+	Config
+	board  board
+	lists  lists
+	offers offers
+
+	sweeps sweepState
+	traces traces
+
+	refusing    atomic.Bool   // new calls are refused
+	drain       chan struct{} // closed when new calls are refused
+	work        work          // callers and executions in progress
+	unsubscribe func()        // ends the subscription to hints
+}
+
+// New returns a Gate. The caller must run [Gate.Run] beside it, call
+// [Gate.Sweep] regularly on one of the instances, and end it by [Gate.Drain].
+func New(c Config) (*Gate, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	g := &Gate{Config: c, drain: make(chan struct{})}
+	g.unsubscribe = g.Hints.Subscribe(g.onHint)
+	return g, nil
+}

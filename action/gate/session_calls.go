@@ -1,0 +1,104 @@
+package gate
+
+import (
+	"context"
+	"errors"
+
+	"sallyport/action"
+)
+
+// Wait waits for an invocation of the session as [Gate.Call] does.
+func (g *Gate) Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (out *action.Outcome, err error) {
+	if !g.work.add() {
+		return &action.Outcome{}, errDraining()
+	}
+	defer g.work.done()
+	if g.Tracer != nil {
+		var end func(action.Traced)
+		ctx, end = g.Tracer.Start(ctx, action.TraceWait)
+		defer func() { end(tracedAnswer(s, orEmpty(out), err)) }()
+	}
+	if _, err := g.Status(ctx, s, id); err != nil {
+		return &action.Outcome{}, err
+	}
+	w.Unattended = s.Kind == action.Unattended
+	out, wait, err := g.enter(ctx, s.Organization, id, &w)
+	if wait != nil {
+		return g.await(ctx, wait, &w)
+	}
+	return orEmpty(out), err
+}
+
+// Status returns an invocation of the session.
+func (g *Gate) Status(ctx context.Context, s *action.Session, id string) (action.Invocation, error) {
+	rec, err := g.sessionRecord(ctx, s, id)
+	if err != nil {
+		return action.Invocation{}, err
+	}
+	return g.withLink(rec.Invocation), nil
+}
+
+// Delivered records that the outcome reached its caller. Until then a repeat of the
+// call gets the outcome again.
+func (g *Gate) Delivered(o *action.Outcome) {
+	s := o.Invocation.Status
+	if !o.Joins || (s != action.StatusCompleted && s != action.StatusFailed) {
+		return
+	}
+	if err := g.Ledger.Delivered(context.Background(), o.Invocation.Organization, o.Invocation.ID, g.Now()); err != nil {
+		g.Log.Error("noting a delivery", "invocation", o.Invocation.ID, "error", err)
+	}
+}
+
+// Look returns the state of an invocation of the session without waiting: with its
+// answer if it ended, and with a Round if its source asks questions that a client
+// with the features can answers. It serves clients that poll: one that got a round
+// before and has not answered all of it gets the rest again.
+func (g *Gate) Look(ctx context.Context, s *action.Session, id string, can action.ClientFeatures) (*action.Outcome, error) {
+	if !g.work.add() {
+		return &action.Outcome{}, errDraining()
+	}
+	defer g.work.done()
+	rec, err := g.sessionRecord(ctx, s, id)
+	switch {
+	case err != nil:
+		return &action.Outcome{}, err
+	case rec.Status.Terminal():
+		return g.reopen(&rec)
+	}
+	out := &action.Outcome{Invocation: g.withLink(rec.Invocation)}
+	if rec.Status == action.StatusExecuting && can != 0 {
+		out.Round, err = g.take(ctx, &rec.Invocation, can, g.Now())
+	}
+	return out, err
+}
+
+// Withdraw withdraws a held call of the session, even if other callers wait for it.
+// ErrConflict means that it is no longer pending; then nothing changes.
+func (g *Gate) Withdraw(ctx context.Context, s *action.Session, id string) error {
+	rec, err := g.sessionRecord(ctx, s, id)
+	if err != nil {
+		return err
+	}
+	withdrawn, err := g.Ledger.Withdraw(ctx, rec.Organization, rec.ID, g.Now())
+	if errors.Is(err, action.ErrGone) { // it expired in this moment
+		return action.NewError("not_pending")
+	}
+	if err == nil {
+		g.changed(&withdrawn)
+	}
+	return err
+}
+
+// sessionRecord loads an invocation of the session. An invocation of another
+// session is reported like one that does not exist.
+func (g *Gate) sessionRecord(ctx context.Context, s *action.Session, id string) (action.Record, error) {
+	rec, err := g.Ledger.Load(ctx, s.Organization, id)
+	if err != nil {
+		return action.Record{}, action.Unread(err, id)
+	}
+	if rec.Session != s.ID {
+		return action.Record{}, action.NewError("unknown_invocation")
+	}
+	return rec, nil
+}

@@ -1,0 +1,101 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"sallyport/action"
+)
+
+// Approve approves a held call. It changes the row and runs nothing itself: the
+// instance of a waiting caller claims the call, or any other a moment later. A
+// Grant in v is created in the same transaction.
+func (g *Gate) Approve(ctx context.Context, v action.Verdict) (action.Invocation, error) {
+	v.Now = g.Now()
+	if v.Grant != nil {
+		if err := g.offer(ctx, &v); err != nil {
+			return action.Invocation{}, err
+		}
+	}
+	return g.announced(g.Ledger.Approve(ctx, v))
+}
+
+// offer checks the grant that comes with an approval, resolves v.Pin to values, and
+// makes sure that the grant covers the approved call.
+func (g *Gate) offer(ctx context.Context, v *action.Verdict) error {
+	terms := v.Grant.Terms
+	terms.Any, terms.Source, terms.Action = false, "-", "-" // taken from the row
+	if err := terms.Check(v.Now); err != nil {
+		return err
+	}
+	rec, err := g.Ledger.Load(ctx, v.Organization, v.ID)
+	if err != nil {
+		return err
+	}
+	if alerts := action.Alerts(rec.Steps); len(alerts) > 0 && !v.Unreviewed {
+		return notReviewed(alerts[0])
+	}
+	if len(v.Pin) == 0 && len(v.Grant.Pins) == 0 {
+		return nil
+	}
+	params, full, err := g.Params(ctx, v.Organization, v.ID)
+	if err != nil {
+		return err
+	}
+	if !full {
+		return nil // the call ended; Approve reports that
+	}
+	pins := make(map[string]json.RawMessage, len(v.Pin)+len(v.Grant.Pins))
+	for pointer, value := range v.Grant.Pins {
+		pins[pointer] = value
+	}
+	for _, pointer := range v.Pin {
+		if pins[pointer] = g.JSON.At(params, pointer); pins[pointer] == nil {
+			return action.BadTerm("/grant/pin", fmt.Sprintf("The call has no param at %q. Pin one of its params by JSON Pointer, such as /channel.", pointer))
+		}
+	}
+	redacted := g.JSON.Redact(params, nil) // whether a value is secret may depend on its siblings
+	for pointer, value := range pins {
+		if !bytes.Equal(g.JSON.At(redacted, pointer), g.JSON.At(params, pointer)) {
+			return secretPin(pointer)
+		}
+		if pins[pointer], err = g.pinned(pointer, value); err != nil {
+			return err
+		}
+		if !bytes.Equal(g.JSON.At(params, pointer), pins[pointer]) {
+			return action.BadTerm("/grant/pins", fmt.Sprintf("The call that you approve has another value at %s, so the grant would not cover it. Pin the value that the call has.", pointer))
+		}
+	}
+	terms.Pins, v.Grant.Pins = pins, pins
+	return terms.Check(v.Now)
+}
+
+// Deny denies a held call, and repeats of it for Config.DenialHolds.
+func (g *Gate) Deny(ctx context.Context, v action.Verdict) (action.Invocation, error) {
+	v.Now = g.Now()
+	return g.announced(g.Ledger.Deny(ctx, v))
+}
+
+func (g *Gate) announced(inv action.Invocation, err error) (action.Invocation, error) {
+	if err != nil {
+		return inv, err
+	}
+	g.changed(&inv)
+	return g.withLink(inv), nil
+}
+
+// Params returns the full canonical params of a held call for the approver, and
+// the redacted params of a call that ended.
+func (g *Gate) Params(ctx context.Context, organization, id string) (raw []byte, full bool, err error) {
+	rec, err := g.Ledger.Load(ctx, organization, id)
+	if err != nil {
+		return nil, false, err
+	}
+	if rec.SealedParams == nil {
+		return rec.Params, false, nil
+	}
+	raw, err = g.Vault.Open(paramsRef(&rec.Invocation), rec.SealedParams)
+	return raw, err == nil, err
+}
