@@ -15,6 +15,9 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"sallyport/cmd/sallyport/command"
+	"sallyport/cmd/sallyport/server"
 )
 
 // The files with which Sallyport is run and released name what is there:
@@ -52,7 +55,7 @@ func parses(t *testing.T, where string, args []string) {
 
 func parsing(args []string) error {
 	var line commandLine
-	app, err := kong.New(&line, kong.Name("sallyport"), kong.Configuration(loadConfig),
+	app, err := kong.New(&line, kong.Name("sallyport"), kong.Configuration(server.LoadConfig),
 		kong.Vars{"data": "DATA", "version": "", "event_kinds": "EVENTS"})
 	if err != nil {
 		return err
@@ -327,12 +330,12 @@ func TestContainerfile(t *testing.T) {
 // versions of go.mod alone, no path of the machine in it, and its version.
 func builds(t *testing.T, where, line string) {
 	t.Helper()
-	for _, part := range []string{"GOWORK=off", "-trimpath", "-buildvcs=false", "-X main.release=", "./cmd/sallyport"} {
+	for _, part := range []string{"GOWORK=off", "-trimpath", "-buildvcs=false", "-X sallyport/cmd/sallyport/command.Release=", "./cmd/sallyport"} {
 		if !strings.Contains(line, part) {
 			t.Errorf("%s builds without %s: %s", where, part, line)
 		}
 	}
-	_ = release // which -X sets
+	_ = command.Release // which -X sets
 }
 
 // goreleaser is what .goreleaser.yaml may hold, and no more.
@@ -468,18 +471,18 @@ func TestDoctorReady(t *testing.T) {
 		code := execute(t.Context(), []string{"doctor", "--ready", at}, strings.NewReader(""), &out, &errs)
 		return code, out.String() + errs.String()
 	}
-	if code, said := ask(server.URL); code != exitOK || said != "" {
+	if code, said := ask(server.URL); code != command.ExitOK || said != "" {
 		t.Errorf("a ready server: %d %s", code, said)
 	}
 	status = http.StatusServiceUnavailable
-	if code, said := ask(server.URL + "/"); code != exitError || !strings.Contains(said, "its log says why") {
+	if code, said := ask(server.URL + "/"); code != command.ExitError || !strings.Contains(said, "its log says why") {
 		t.Errorf("one that is not ready: %d %s", code, said)
 	}
 	server.Close()
-	if code, said := ask(server.URL); code != exitError || !strings.Contains(said, "see that it runs") {
+	if code, said := ask(server.URL); code != command.ExitError || !strings.Contains(said, "see that it runs") {
 		t.Errorf("one that is gone: %d %s", code, said)
 	}
-	if code, said := ask("127.0.0.1"); code != exitUsage || !strings.Contains(said, "http://127.0.0.1:8787") {
+	if code, said := ask("127.0.0.1"); code != command.ExitUsage || !strings.Contains(said, "http://127.0.0.1:8787") {
 		t.Errorf("no URL: %d %s", code, said)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"sallyport/cmd/sallyport/cli"
 )
 
 // Each command is known by itself as it is among all, and unknown ones see all,
@@ -12,7 +14,7 @@ import (
 func TestGrammar(t *testing.T) {
 	commands := func(args ...string) map[string]*kong.Node {
 		t.Helper()
-		app, err := kong.New(grammar(args), kong.Name("sallyport"), grammarVars(), flagTypes())
+		app, err := kong.New(grammar(args), kong.Name("sallyport"), cli.Vars(), kong.Vars{"version": "dev"}, cli.FlagTypes())
 		if err != nil {
 			t.Fatal(args, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/agent"
 )
 
@@ -36,7 +37,7 @@ func TestListsPrint(t *testing.T) {
 		}
 		lists++
 		var out, said bytes.Buffer
-		if status := execute(t.Context(), append(words, "--url", server.URL), nil, &out, &said); status != exitOK {
+		if status := execute(t.Context(), append(words, "--url", server.URL), nil, &out, &said); status != command.ExitOK {
 			t.Errorf("%s ends with %d: %s", node.FullPath(), status, said.String())
 		}
 		if strings.TrimSpace(out.String()) == "" || strings.HasPrefix(out.String(), "none\n") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -17,7 +18,7 @@ func TestConfigurationReference(t *testing.T) {
 	if len(want) > 26_000 {
 		t.Errorf("%s has %d bytes; shorten help texts to stay within 26,000", file, len(want))
 	}
-	if *update {
+	if *updateReference {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -218,3 +219,5 @@ func split(f *kong.Flag) (meaning, value string) {
 func cell(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", " "), "|", `\|`)
 }
+
+var updateReference = flag.Bool("update", false, "write docs/configuration.md anew")

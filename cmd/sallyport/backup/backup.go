@@ -1,0 +1,280 @@
+// Package backup copies the data folder of a gateway and makes a data folder of
+// such a copy. Rows in PostgreSQL are backed up with its own tools.
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"sallyport/action"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/vault"
+	"sallyport/store"
+	"sallyport/store/files"
+)
+
+type Command struct {
+	command.Database
+	To          string `arg:"" type:"path" help:"Folder to create; it must not exist, or must be empty."`
+	WithoutKeys bool   `help:"Leave out the key files; sealed values then need keys kept elsewhere."`
+}
+
+// manifest says what is in a backup. It is written last, so that a folder
+// without it is no backup.
+type manifest struct {
+	Format       int       `json:"format"`
+	Version      string    `json:"version"`
+	TakenAt      time.Time `json:"taken_at"`
+	Keys         []string  `json:"keys"` // names of files, never what is in them
+	Database     fileSum   `json:"database"`
+	Files        int       `json:"files"`
+	FilesMissing int       `json:"files_missing"`
+}
+
+type fileSum struct {
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+const (
+	manifestFile = "backup.json"
+	backupFormat = 1
+)
+
+// Run copies the data folder, whether a gateway runs on it or not. It asks no
+// running gateway for the copy: who may read the folder may have it, and no key
+// of the API should open all that the folder holds.
+func (c *Command) Run(ctx context.Context, std *command.Streams) error {
+	data, err := embeddedFolder(&c.Database, "back up")
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(c.To)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("looking where the backup goes: %w; name a folder that is not there, or is empty", err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty; name a folder that is not there, or is empty", c.To)
+	}
+	part, err := os.MkdirTemp(filepath.Dir(c.To), ".sallyport-backup-*") // mode 0700
+	if err != nil {
+		return fmt.Errorf("making the backup: %w", err)
+	}
+	defer os.RemoveAll(part)
+	m := &manifest{Format: backupFormat, Version: command.Version(), TakenAt: time.Now().UTC()}
+	fits, err := c.copyAll(ctx, data, part, m)
+	if err != nil {
+		return err
+	}
+	// A rename takes the place of no folder. What came into it meanwhile stays.
+	if err := syscall.Rmdir(c.To); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s cannot be replaced: %w; no backup was made: name a folder in it that is not there", c.To, err)
+	}
+	if err := os.Rename(part, c.To); err != nil {
+		return fmt.Errorf("putting the backup in its place: %w; no backup was made: name another folder", err)
+	}
+	if c.JSON {
+		return json.NewEncoder(std.Out).Encode(m)
+	}
+	m.report(std.Out, c.To, fits)
+	return nil
+}
+
+// embeddedFolder returns the data folder of a gateway that keeps its rows in SQLite.
+func embeddedFolder(w *command.Database, what string) (string, error) {
+	if w.DatabaseURL != "" {
+		return "", fmt.Errorf("the rows are in PostgreSQL, which this command does not %s; docs/backup.md says how it is done", what)
+	}
+	if w.Data == "" {
+		return command.DataFolder(), nil
+	}
+	return w.Data, nil
+}
+
+// copyAll fills a folder, and reports whether one of the key files is the master
+// key of the rows.
+func (c *Command) copyAll(ctx context.Context, data, part string, m *manifest) (fits bool, err error) {
+	database := filepath.Join(part, command.DatabaseFile)
+	keys, err := copyRows(ctx, data, database)
+	if err != nil {
+		return false, err
+	}
+	rows, err := store.Still(database)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	if err := rows.Integrity(ctx); err != nil {
+		return false, err
+	}
+	if fits, err = fitting(ctx, rows, keys); err != nil {
+		return false, err
+	}
+	if !c.WithoutKeys {
+		for name, text := range keys {
+			if err := command.ReplaceFile(filepath.Join(part, name), text, 0o600); err != nil {
+				return false, err
+			}
+		}
+		m.Keys = slices.Sorted(maps.Keys(keys))
+	}
+	if m.Files, m.FilesMissing, err = copyFiles(ctx, rows, data, part); err != nil {
+		return false, err
+	}
+	if m.Database, err = sumOf(database); err != nil {
+		return false, err
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return false, err
+	}
+	return fits && !c.WithoutKeys, command.ReplaceFile(filepath.Join(part, manifestFile), append(text, '\n'), 0o600)
+}
+
+// keyRounds is how often a copy is made anew because keys were replaced
+// meanwhile.
+const keyRounds = 5
+
+// copyRows copies the database and reads the keys that open it: keys that are
+// the same before and after the copy.
+func copyRows(ctx context.Context, data, to string) (map[string][]byte, error) {
+	for range keyRounds {
+		before, err := readKeys(data)
+		if err != nil {
+			return nil, err
+		}
+		if err := store.Backup(ctx, filepath.Join(data, command.DatabaseFile), to); err != nil {
+			return nil, err
+		}
+		after, err := readKeys(data)
+		if err != nil {
+			return nil, err
+		}
+		if maps.EqualFunc(before, after, bytes.Equal) {
+			return after, nil
+		}
+		if err := os.Remove(to); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("the keys are being replaced; make the backup when secret rotate has ended")
+}
+
+// readKeys reads the key files of a data folder, by their names.
+func readKeys(data string) (map[string][]byte, error) {
+	keys := map[string][]byte{}
+	entries, err := os.ReadDir(data)
+	for _, e := range entries {
+		if name := e.Name(); name == command.TokenFile || name == command.MasterFile || strings.HasPrefix(name, command.MasterFile+".") {
+			text, err := os.ReadFile(filepath.Join(data, name))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // replaced this moment
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading the keys: %w", err)
+			}
+			keys[name] = text
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the data folder: %w", err)
+	}
+	return keys, nil
+}
+
+// fitting reports whether the rows were written with one of the master keys.
+func fitting(ctx context.Context, rows *store.DB, keys map[string][]byte) (bool, error) {
+	known, err := rows.CheckedKey(ctx, "master")
+	if err != nil {
+		return false, err
+	}
+	for name, text := range keys {
+		key, err := vault.ParseKey(string(text))
+		if err == nil && name != command.TokenFile && command.Fingerprint("master", key) == known {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// copyFiles copies the evidence that rows tell of. Rows come first: their files
+// are there, unless they are removed meanwhile.
+func copyFiles(ctx context.Context, rows *store.DB, from, to string) (copied, missing int, err error) {
+	var source, target *files.Store
+	if _, err := os.Stat(filepath.Join(from, command.EvidenceFolder)); err == nil {
+		if source, err = openFolder(ctx, from); err != nil {
+			return 0, 0, err
+		}
+		defer source.Close()
+		if target, err = openFolder(ctx, to); err != nil {
+			return 0, 0, err
+		}
+		defer target.Close()
+	}
+	err = rows.StoredFiles(ctx, func(f store.StoredFile) error {
+		if source == nil {
+			missing++
+			return nil
+		}
+		r, _, err := source.Get(ctx, f.Key)
+		if errors.Is(err, action.ErrNotFound) {
+			missing++
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		copied++
+		return target.Put(ctx, f.Key, r, f.Size, f.SHA256)
+	})
+	return copied, missing, err
+}
+
+func openFolder(ctx context.Context, data string) (*files.Store, error) {
+	at, err := command.EvidenceURL(data)
+	if err != nil {
+		return nil, err
+	}
+	return files.Open(ctx, at)
+}
+
+func sumOf(path string) (s fileSum, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return s, err
+	}
+	defer f.Close()
+	digest := sha256.New()
+	s.Size, err = io.Copy(digest, f)
+	s.SHA256 = hex.EncodeToString(digest.Sum(nil))
+	return s, err
+}
+
+// report says what is in the backup, and what else is needed.
+func (m *manifest) report(w io.Writer, to string, fits bool) {
+	fmt.Fprintf(w, "%s holds the database as of %s (%d bytes, checked) and %s of evidence.\n", to, m.TakenAt.Format(time.RFC3339), m.Database.Size, command.Plural(m.Files, "file"))
+	if m.FilesMissing > 0 {
+		fmt.Fprintf(w, "%s that rows tell of are not in the data folder: they were removed meanwhile, or are kept elsewhere (serve --evidence). Back that up, too.\n", command.Plural(m.FilesMissing, "file"))
+	}
+	if len(m.Keys) > 0 {
+		fmt.Fprintf(w, "The keys are in it (%s): whoever has this folder can read every secret. Keep it as you would keep them.\n", strings.Join(m.Keys, ", "))
+	}
+	if !fits {
+		fmt.Fprintln(w, "The master key of these rows is NOT in it. Without that key the backup is worthless: keep SALLYPORT_MASTER_KEY (or master.key) elsewhere, and SALLYPORT_TOKEN_KEY with it.")
+	}
+}

@@ -1,0 +1,290 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"sallyport/action"
+	"sallyport/cmd/sallyport/cli"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/store"
+)
+
+type RestoreCommand struct {
+	command.Database
+	From          string   `arg:"" type:"path" help:"Folder written by sallyport backup."`
+	MasterKey     string   `help:"Master key of the backup, if the backup does not contain it." placeholder:"HEX"`
+	OldMasterKeys []string `help:"Previous master keys of the backup." placeholder:"HEX"`
+	TokenKey      string   `help:"Token key of the backup, if the backup does not contain it." placeholder:"HEX"`
+}
+
+// restored is what a restore found.
+type restored struct {
+	Data         string `json:"data"`
+	TakenAt      string `json:"taken_at"`
+	Links        int64  `json:"links"`
+	Files        int    `json:"files"`
+	FilesMissing int    `json:"files_missing"`
+	Expired      int    `json:"expired"`
+}
+
+// RunWith makes a data folder of a backup. Everything is checked in a folder beside
+// it before it takes its place, and the backup stays as it is.
+func (c *RestoreCommand) RunWith(ctx context.Context, std *command.Streams, settle VerifyRows) error {
+	data, err := embeddedFolder(&c.Database, "restore")
+	if err != nil {
+		return err
+	}
+	m, err := readManifest(c.From)
+	if err != nil {
+		return err
+	}
+	if err := c.hasKeys(m); err != nil {
+		return err
+	}
+	if err := emptyFolder(data); err != nil {
+		return err
+	}
+	folder, err := os.OpenRoot(data)
+	if err != nil {
+		return fmt.Errorf("opening the data folder: %w", err)
+	}
+	defer folder.Close()
+	stage, err := os.MkdirTemp(data, ".restore-*") // mode 0700
+	if err != nil {
+		return fmt.Errorf("making the data folder: %w", err)
+	}
+	defer os.RemoveAll(stage)
+	held, err := hold(folder, filepath.Base(stage), os.Geteuid())
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	done := restored{Data: data, TakenAt: m.TakenAt.Format("2006-01-02T15:04:05Z07:00")}
+	if err := c.fill(ctx, stage, m, &done, std, settle); err != nil {
+		return err
+	}
+	if err := giveOver(held, folder); err != nil {
+		return err
+	}
+	if err := unstage(held, folder, filepath.Base(stage)); err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(std.Out).Encode(done)
+	}
+	done.report(std.Out)
+	return nil
+}
+
+func readManifest(from string) (*manifest, error) {
+	m := new(manifest)
+	text, err := os.ReadFile(filepath.Join(from, manifestFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is no backup: it has no %s; name a folder that sallyport backup made", from, manifestFile)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of the backup: %w", manifestFile, err)
+	}
+	if m.Format != backupFormat {
+		return nil, fmt.Errorf("the backup is of format %d and was made by version %s; restore it with that version", m.Format, command.Printable(m.Version))
+	}
+	for _, name := range m.Keys {
+		if name != command.TokenFile && name != command.MasterFile && !strings.HasPrefix(name, command.MasterFile+".") || strings.ContainsRune(name, filepath.Separator) {
+			return nil, fmt.Errorf("the backup names a key file %q, which no data folder has", name)
+		}
+	}
+	return m, nil
+}
+
+// hasKeys refuses to go on without what the rows were sealed with: new keys
+// would be made, and open nothing.
+func (c *RestoreCommand) hasKeys(m *manifest) error {
+	for file, given := range map[string]string{command.MasterFile: c.MasterKey, command.TokenFile: c.TokenKey} {
+		if given == "" && !slices.Contains(m.Keys, file) {
+			return fmt.Errorf("the backup has no %s: set SALLYPORT_MASTER_KEY and SALLYPORT_TOKEN_KEY to the keys of its gateway, as far as they are not in it", file)
+		}
+	}
+	return nil
+}
+
+// emptyFolder makes the data folder, or refuses one that has something in it.
+func emptyFolder(data string) error {
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return fmt.Errorf("making the data folder: %w", err)
+	}
+	entries, err := os.ReadDir(data)
+	if err != nil {
+		return fmt.Errorf("reading the data folder: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() != "lost+found" {
+			return fmt.Errorf("the data folder %s is not empty (it has %s), and a restore overwrites nothing: stop its server and move the folder away, or name another one with --data", data, command.Printable(e.Name()))
+		}
+	}
+	return nil
+}
+
+// fill copies the backup into a folder and checks what it holds.
+func (c *RestoreCommand) fill(ctx context.Context, stage string, m *manifest, done *restored, std *command.Streams, settle VerifyRows) error {
+	for _, name := range append(slices.Clone(m.Keys), command.DatabaseFile) {
+		if err := copyFile(filepath.Join(c.From, name), filepath.Join(stage, name)); err != nil {
+			return fmt.Errorf("copying the backup: %w", err)
+		}
+	}
+	database := filepath.Join(stage, command.DatabaseFile)
+	if sum, err := sumOf(database); err != nil || sum != m.Database {
+		return errors.Join(fmt.Errorf("%s of the backup is not what was written (size or SHA-256 differ): it was damaged or changed; use another backup", command.DatabaseFile), err)
+	}
+	copied, err := store.Still(database)
+	if err == nil {
+		err = copied.Integrity(ctx)
+		if err == nil {
+			done.Files, done.FilesMissing, err = copyFiles(ctx, copied, c.From, stage)
+		}
+		err = errors.Join(err, copied.Close())
+	}
+	if err != nil {
+		return err
+	}
+	rows, err := settle(ctx, RowKeys{Data: stage, MasterKey: c.MasterKey, OldMasterKeys: c.OldMasterKeys, TokenKey: c.TokenKey}, std)
+	if err == nil && rows.Broken != nil {
+		cli.ShowReport(std.Err, rows.Broken, nil)
+		return fmt.Errorf("the evidence of organization %s does not hold, so nothing was restored; use an earlier backup, or see docs/backup.md", command.Printable(rows.Broken.Organization))
+	}
+	done.Links, done.Expired = rows.Links, rows.Expired
+	return err
+}
+
+// RestoredRows is what the gateway finds in restored rows.
+type RestoredRows struct {
+	Links   int64               // of the audit log, verified
+	Expired int                 // pending calls that were ended
+	Broken  *action.AuditReport // of the first audit log that does not verify; nil: none
+}
+
+// VerifyRows opens restored rows with their keys, verifies the audit log and
+// ends pending calls.
+type VerifyRows func(ctx context.Context, keys RowKeys, std *command.Streams) (RestoredRows, error)
+
+// RowKeys are the folder of restored rows and the keys that are not in it.
+type RowKeys struct {
+	Data, MasterKey, TokenKey string
+	OldMasterKeys             []string
+}
+
+// hold opens the stage, before anything is in it; by the handle it stays the
+// same. The owner of the data folder may rename in it: what is no folder, no link
+// included, or not of this user, is not what was made.
+func hold(folder *os.Root, name string, uid int) (*os.Root, error) {
+	made, err := folder.Lstat(name)
+	if err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	replaced := fmt.Errorf("something else was put in the place of %s, which this restore made; stop what is at work in the data folder and restore again", filepath.Join(folder.Name(), name))
+	if owner, ok := made.Sys().(*syscall.Stat_t); !made.IsDir() || ok && int(owner.Uid) != uid {
+		return nil, replaced
+	}
+	held, err := folder.OpenRoot(name)
+	if err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	if found, err := held.Stat("."); err != nil || !os.SameFile(made, found) {
+		return nil, errors.Join(replaced, err, held.Close())
+	}
+	return held, nil
+}
+
+// giveOver gives what root restored to the owner of the data folder, who runs
+// the gateway and reads none of root's files.
+func giveOver(stage, folder *os.Root) error {
+	info, err := folder.Stat(".")
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || os.Geteuid() != 0 || owner.Uid == 0 {
+		return nil
+	}
+	if err := deepestFirst(stage, func(name string) error {
+		return stage.Lchown(name, int(owner.Uid), int(owner.Gid))
+	}); err != nil {
+		return fmt.Errorf("giving the files to the owner of %s: %w", folder.Name(), err)
+	}
+	return nil
+}
+
+// deepestFirst calls do with all names in the stage, of folders after what is in
+// them: whoever was given a folder may be at work in it.
+func deepestFirst(stage *os.Root, do func(name string) error) error {
+	var all []string
+	err := fs.WalkDir(stage.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		all = append(all, name)
+		return err
+	})
+	for _, name := range slices.Backward(all) {
+		err = errors.Join(err, do(name))
+	}
+	return err
+}
+
+// unstage moves everything to its place, the database last: a server that
+// starts meanwhile finds either none or all. No name leads out of the folder.
+func unstage(stage, folder *os.Root, base string) error {
+	entries, err := fs.ReadDir(stage.FS(), ".")
+	if err != nil {
+		return err
+	}
+	names := []string{command.DatabaseFile}
+	for _, e := range entries {
+		if name := e.Name(); !strings.HasPrefix(name, command.DatabaseFile) {
+			names = append([]string{name}, names...)
+		}
+	}
+	for _, name := range names {
+		if _, err := folder.Lstat(name); err == nil {
+			return fmt.Errorf("%s came while the backup was checked; stop what made it, empty the folder and restore again", filepath.Join(folder.Name(), name))
+		}
+		if err := folder.Rename(filepath.Join(base, name), name); err != nil {
+			return fmt.Errorf("putting %s in its place: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+func (r *restored) report(w io.Writer) {
+	fmt.Fprintf(w, "Restored %s as it was at %s: the database is sound, the evidence holds (%s), %s of evidence are there.\n", r.Data, r.TakenAt, command.Plural(r.Links, "link"), command.Plural(r.Files, "file"))
+	if r.FilesMissing > 0 {
+		fmt.Fprintf(w, "%s that rows tell of are not in the backup.\n", command.Plural(r.FilesMissing, "file"))
+	}
+	if r.Expired > 0 {
+		fmt.Fprintf(w, "%s that waited then expired: they may have run since.\n", command.Plural(r.Expired, "call"))
+	}
+	fmt.Fprintln(w, "What was revoked, used up or ended after that moment is as it was before: look at sessions, API keys, users and grants before agents go on (docs/backup.md).")
+}

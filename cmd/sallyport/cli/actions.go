@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/nearest"
+)
+
+type actionsCommand struct {
+	List   actionsList   `cmd:"" help:"List the actions the session may run or request."`
+	Guide  actionsGuide  `cmd:"" help:"Describe the actions of the session or of one source."`
+	Run    actionsRun    `cmd:"" help:"Run an action, wait while it is pending, and print the result as JSON. Exit status: 0 completed, 3 denied (or the session is paused or has ended), 4 expired, 5 failed, 6 outcome unknown, 7 still pending after --wait, or the gateway is away."`
+	Wait   actionsWait   `cmd:"" help:"Wait for an earlier call; same output and exit status as run."`
+	Status actionsStatus `cmd:"" help:"Show the current status of a call."`
+	Calls  actionsCalls  `cmd:"" help:"List the calls of the session."`
+	Grant  actionsGrant  `cmd:"" help:"Request a grant from a person."`
+	Grants actionsGrants `cmd:"" help:"List the grants that apply to the session."`
+}
+
+type actionsList struct {
+	inSession
+	Source string `env:"-" placeholder:"SOURCE" help:"Only actions of this source, by ID or name."`
+	Search string `env:"-" placeholder:"WORDS" help:"Only actions whose name or description contains all these words."`
+}
+
+func (*actionsList) route() api.Operation { return api.ListAvailableActions.Operation }
+
+func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	// With --json each is printed as it came.
+	route := api.Route[api.InSession, api.List[json.RawMessage]]{Operation: api.ListAvailableActions.Operation}
+	_, all, _, err := fetchAs(ctx, a, route, a.in())
+	if err != nil {
+		return err
+	}
+	var kept []json.RawMessage
+	var rows [][]string
+	var sources []string
+	for _, item := range all.Items {
+		var row api.AvailableAction
+		if err := decode(item, &row); err != nil {
+			return err
+		}
+		sources = append(sources, cmp.Or(row.SourceName, row.Source))
+		if c.fits(&row) {
+			kept, rows = append(kept, item), append(rows, availableCells(&row))
+		}
+	}
+	if len(kept) == 0 && c.Source != "" && c.Search == "" {
+		return fmt.Errorf("the session has no action of a source %q; sallyport actions list has all of them.%s", c.Source, command.Printable(nearest.Sentence(c.Source, sources)))
+	}
+	if c.JSON {
+		raw, err := json.Marshal(map[string]any{"items": append([]json.RawMessage{}, kept...), "total": len(kept), "next_cursor": ""})
+		if err != nil {
+			return err
+		}
+		return std.PrintJSON(raw)
+	}
+	command.Table(std.Out, []string{"SOURCE", "ACTION", "RISK", "MODE", "WHAT IT DOES"}, rows)
+	return nil
+}
+
+// availableCells are an action's line in a table.
+func availableCells(r *api.AvailableAction) []string {
+	what, _, _ := strings.Cut(strings.TrimSpace(r.Description), "\n")
+	return []string{cmp.Or(r.SourceName, r.Source), r.Action, string(r.Risk), string(r.Mode), brief(what)}
+}
+
+// fits reports whether an action is one that was asked for.
+func (c *actionsList) fits(r *api.AvailableAction) bool {
+	if c.Source != "" && c.Source != r.Source && !strings.EqualFold(c.Source, r.SourceName) {
+		return false
+	}
+	text := strings.ToLower(strings.Join([]string{r.Source, r.SourceName, r.Action, r.Tool, r.Title, r.Description}, " "))
+	for word := range strings.FieldsSeq(strings.ToLower(c.Search)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+type actionsStatus struct {
+	inSession
+	ID string `arg:"" help:"ID of the call."`
+}
+
+func (c *actionsStatus) Run(ctx context.Context, std *command.Streams) error {
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	return performAs(ctx, &c.inSession, std, a, api.GetSessionInvocation, a.invocation(c.ID), func(w io.Writer, i *api.InvocationView) {
+		said(callStanding(&i.Invocation))(w)
+	})
+}
+
+type actionsCalls struct {
+	inSession
+	api.Paging
+}
+
+func (*actionsCalls) route() api.Operation { return api.ListSessionInvocations.Operation }
+
+func (c *actionsCalls) Run(ctx context.Context, std *command.Streams) error {
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	in := api.ListSessionInvocationsInput{InSession: a.in(), Paging: c.Paging}
+	return performAs(ctx, &c.inSession, std, a, api.ListSessionInvocations, in, func(w io.Writer, all *api.InvocationList) {
+		cells("ID CALL STATUS MADE", func(i *api.InvocationView) []string {
+			return []string{i.ID, callName(&i.Invocation), callBecame(&i.Invocation), since(&i.CreatedAt)}
+		})(w, &all.List)
+	})
+}
+
+type actionsGrant struct {
+	Request actionsGrantRequest `cmd:"" help:"Request a grant, so that later calls of an action run without approval. Exit status: 0 requested or not needed, 3 the action is denied."`
+}
+
+type actionsGrantRequest struct {
+	inSession
+	api.NewRequest
+	Pin []pin `env:"-" sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this param value; repeat for more."`
+}
+
+func (c *actionsGrantRequest) Run(ctx context.Context, std *command.Streams) error {
+	var err error
+	if c.Pins, err = pinned(c.Pin); err != nil {
+		return err
+	}
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	_, asked, raw, err := fetchAs(ctx, a, api.RequestGrant, api.InSessionWith[api.NewRequest]{InSession: a.in(), Body: c.NewRequest})
+	if p := new(problem); errors.As(err, &p) && p.Code == "already_allowed" {
+		raw, err = json.Marshal(map[string]string{"status": p.Code, "detail": p.Detail})
+		if err != nil {
+			return err
+		}
+		return c.print(std, raw, said(p.Detail))
+	}
+	if err != nil {
+		return barred(err)
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		said(fmt.Sprintf("asked for %s: %s (request %s, %s)", covers(&asked.Terms, asked.Name), budget(&asked.Terms), asked.ID, asked.Status))(w)
+		said("go on calling meanwhile; sallyport actions grants shows it once a person agreed")(w)
+	})
+}
+
+type actionsGrants struct {
+	inSession
+	api.Paging
+}
+
+func (c *actionsGrants) Run(ctx context.Context, std *command.Streams) error {
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	in := api.ListSessionGrantsInput{InSession: a.in(), Paging: c.Paging}
+	return performAs(ctx, &c.inSession, std, a, api.ListSessionGrants, in, cells("ID LETS_THROUGH SCOPE CALLS_LEFT STATE", func(g *api.CoveringGrant) []string {
+		left := "any number"
+		if g.CallsLeft != nil {
+			left = strconv.FormatInt(*g.CallsLeft, 10)
+		}
+		return []string{g.ID, covers(&g.Terms, g.Name), string(g.Scope), left, ends(g.ExpiresAt)}
+	}))
+}
+
+type actionsGuide struct {
+	inSession
+	Source string `arg:"" optional:"" help:"ID or name of a source (default: all sources of the session)."`
+	api.OfAction
+	Write string `env:"-" type:"path" placeholder:"DIR" help:"Write actions-guide.md to this folder instead of printing it."`
+}
+
+// guideFile is what the guide is called in the folder of --write.
+const guideFile = "actions-guide.md"
+
+func (c *actionsGuide) Run(ctx context.Context, std *command.Streams) error {
+	if c.Write != "" && (c.Source != "" || c.Action != "") {
+		return command.UsageErrorf("--write writes the guide of all the session's actions; leave out SOURCE and --action")
+	}
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	_, guide, raw, err := c.read(ctx, a)
+	if err != nil {
+		return err
+	}
+	if c.Write != "" {
+		return writeGuide(std, c.Write, guide.Markdown)
+	}
+	return c.print(std, raw, func(w io.Writer) { page(w, guide.Markdown) })
+}
+
+func (c *actionsGuide) read(ctx context.Context, a *agentClient) (int, *api.GuideView, json.RawMessage, error) {
+	if c.Source == "" {
+		return fetchAs(ctx, a, api.GetGuide, api.GetGuideInput{InSession: a.in(), OfAction: c.OfAction})
+	}
+	return fetchAs(ctx, a, api.GetSourceGuide, api.GetSourceGuideInput{InSession: a.in(), OfAction: c.OfAction, Source: c.Source})
+}
+
+func writeGuide(std *command.Streams, folder, text string) error {
+	if strings.HasSuffix(folder, ".md") {
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			return command.UsageErrorf("--write names a folder, in which the guide is called %s; leave out %s", guideFile, command.Printable(filepath.Base(folder)))
+		}
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return command.UnwritableError(folder, err)
+	}
+	path := filepath.Join(folder, guideFile)
+	if err := command.WriteFile(path, []byte(text)); err != nil {
+		return err
+	}
+	said("the guide is in " + path)(std.Out)
+	return nil
+}
+
+// page shows text of several lines, each made harmless.
+func page(w io.Writer, text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintln(w, command.Printable(strings.TrimRight(line, "\r\n")))
+	}
+}

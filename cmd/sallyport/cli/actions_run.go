@@ -1,0 +1,335 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	apiclient "sallyport/client"
+	"sallyport/cmd/sallyport/command"
+)
+
+// patience are the flags of commands that wait for a call.
+type patience struct {
+	Wait time.Duration `env:"-" default:"10m" placeholder:"D" help:"Time to wait for the call; 0s checks once. After it the exit status is 7 and the call stays open (default: 10m)."`
+}
+
+type actionsRun struct {
+	inSession
+	patience
+	Source         string `arg:"" help:"ID or name of the source; see sallyport actions list."`
+	Action         string `arg:"" help:"Name of the action."`
+	Params         string `env:"-" default:"{}" placeholder:"JSON|@FILE|-" help:"Params as a JSON object, a file, or - for standard input (default: {})."`
+	IdempotencyKey string `env:"-" placeholder:"KEY" help:"Key that makes repeats the same call, which runs once (default: a new key)."`
+}
+
+func (c *actionsRun) Run(ctx context.Context, std *command.Streams) error {
+	params, err := readParams(c.Params, std.In)
+	if err != nil {
+		return err
+	}
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	key := cmp.Or(c.IdempotencyKey, "cli-"+rand.Text())
+	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON}
+	err = w.call(ctx, api.NewCall{Source: c.Source, Action: c.Action, Params: params, IdempotencyKey: key})
+	if w.id == "" && (ctx.Err() != nil || errors.As(err, new(unanswered))) {
+		return command.ExitWith(fmt.Errorf("%w; whether the call was made is not known: the same command with --idempotency-key %s gets its outcome, and never makes it twice", stopped(ctx, err), key), command.ExitPending)
+	}
+	return err
+}
+
+// readParams reads what --params says. What is no JSON object is wrong use.
+func readParams(text string, stdin io.Reader) (json.RawMessage, error) {
+	raw, from := []byte(text), "--params"
+	var err error
+	switch path, file := strings.CutPrefix(text, "@"); {
+	case file:
+		raw, err = os.ReadFile(path)
+		from = path
+	case text == "-":
+		raw, err = io.ReadAll(io.LimitReader(stdin, apiclient.MaxAnswer))
+		from = "standard input"
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the params: %w", err)
+	}
+	raw = bytes.TrimSpace(raw)
+	if !json.Valid(raw) {
+		return nil, command.UsageErrorf("%s is no JSON; write an object such as --params '{\"title\": \"Fix the login page\"}'", command.Printable(from))
+	}
+	if raw[0] != '{' {
+		return nil, command.UsageErrorf("%s is JSON but no object; params are named, as in --params '{\"title\": \"Fix the login page\"}'", command.Printable(from))
+	}
+	return raw, nil
+}
+
+type actionsWait struct {
+	inSession
+	patience
+	ID string `arg:"" help:"ID of the call."`
+}
+
+func (c *actionsWait) Run(ctx context.Context, std *command.Streams) error {
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON, id: c.ID}
+	return w.wait(ctx)
+}
+
+// waiter waits for a call, tells how it goes on standard error and prints its
+// result on standard output.
+type waiter struct {
+	*agentClient
+	std   *command.Streams
+	until time.Time
+	whole bool   // print the whole outcome
+	id    string // of the invocation, once it is known
+
+	status action.Status // that was told of
+}
+
+// A look at a call lasts so long at most; the first one is short, so that a
+// person hears of it soon. Proxies cut what is silent for a minute.
+const (
+	firstLook = time.Second
+	nextLook  = 20 * time.Second
+)
+
+// call makes the call and waits for it.
+func (w *waiter) call(ctx context.Context, call api.NewCall) error {
+	status, out, raw, err := fetchAs(ctx, w.agentClient, api.Invoke, api.InvokeInput{InSession: w.in(), Patience: w.look(firstLook), Body: call})
+	if err != nil {
+		return w.refused(ctx, err)
+	}
+	if done, err := w.heard(ctx, status, out, raw); done {
+		return err
+	}
+	return w.wait(ctx)
+}
+
+// wait looks at the call until it ended or the patience is over.
+func (w *waiter) wait(ctx context.Context) error {
+	for {
+		most := nextLook
+		if w.status == "" { // UnreachableError has been told yet what is waited for
+			most = 0
+		}
+		status, out, raw, err := fetchAs(ctx, w.agentClient, api.GetSessionResult, api.GetSessionResultInput{InSessionByID: w.invocation(w.id), Patience: w.look(most)})
+		if err != nil {
+			return w.refused(ctx, err)
+		}
+		if done, err := w.heard(ctx, status, out, raw); done {
+			return err
+		}
+	}
+}
+
+// invocation is the parameter of routes about a call.
+func (a *agentClient) invocation(id string) api.InSessionByID {
+	return api.InSessionByID{InSession: a.in(), ByID: api.ByID{ID: id}}
+}
+
+// look is how long the server is to wait.
+func (w *waiter) look(most time.Duration) api.Patience {
+	d := max(0, min(time.Until(w.until), most)).Round(time.Millisecond)
+	return api.Patience{Wait: d.String()}
+}
+
+// heard takes an answer, and reports whether it is the last one.
+func (w *waiter) heard(ctx context.Context, status int, out *api.Outcome, raw json.RawMessage) (done bool, err error) {
+	w.id = out.Invocation.ID
+	if status != http.StatusAccepted {
+		return true, w.ended(raw, out)
+	}
+	w.progress(&out.Invocation)
+	if left := time.Until(w.until); left > 0 && ctx.Err() == nil {
+		return false, nil
+	}
+	if err := w.print(raw); err != nil {
+		return true, err
+	}
+	return true, w.pending(string(out.Invocation.Status))
+}
+
+// progress says on standard error how the call stands.
+func (w *waiter) progress(i *action.Invocation) {
+	first := w.status == ""
+	switch {
+	case i.Status == action.StatusPending && first:
+		said("waiting for approval: " + callName(i) + " (invocation " + i.ID + ")")(w.log)
+		if i.ApprovalURL != "" {
+			said("  at " + i.ApprovalURL)(w.log)
+		}
+		said("  expires " + since(i.ExpiresAt) + "; to resume: sallyport actions wait " + i.ID)(w.log)
+	case i.Status == action.StatusPending:
+		said("still waiting for approval; expires " + since(i.ExpiresAt))(w.log)
+	case i.Status != w.status:
+		said(callStanding(i))(w.log)
+	}
+	w.status = i.Status
+}
+
+// callName names the call to its own agent.
+func callName(i *action.Invocation) string { return cmp.Or(i.SourceName, i.Source) + ":" + i.Action }
+
+// ended prints the outcome and returns what the command ends with.
+func (w *waiter) ended(raw json.RawMessage, out *api.Outcome) error {
+	i := &out.Invocation
+	if out.Result == nil && i.Status == action.StatusCompleted {
+		said("the result was picked up or its time is over; this is what was kept of it, redacted and perhaps cut")(w.log)
+		out.Result = i.Result
+	}
+	switch {
+	case w.whole:
+		if err := w.std.PrintJSON(raw); err != nil {
+			return err
+		}
+	case out.Result != nil:
+		if err := w.std.PrintJSON(out.Result); err != nil {
+			return err
+		}
+	}
+	switch i.Status {
+	case action.StatusCompleted:
+		return nil
+	case action.StatusExpired:
+		return command.ExitWith(errors.New(callStanding(i)), command.ExitExpired)
+	}
+	if i.Error != nil && i.Error.Code == action.FailedUnknown {
+		return command.ExitWith(errors.New(callStanding(i)), command.ExitUnknown)
+	}
+	return command.ExitWith(errors.New(callStanding(i)), command.ExitFailed)
+}
+
+// print prints the whole outcome, where that was asked for.
+func (w *waiter) print(raw json.RawMessage) error {
+	if !w.whole {
+		return nil
+	}
+	return w.std.PrintJSON(raw)
+}
+
+// refused gives the refusal of a call its exit status.
+func (w *waiter) refused(ctx context.Context, err error) error {
+	var p *problem
+	switch {
+	case ctx.Err() != nil && w.id != "":
+		return w.pending("pending")
+	case errors.As(err, &p) && p.Code == "denied":
+		if p.Invocation != "" {
+			err = fmt.Errorf("%w (invocation %s)", err, p.Invocation)
+		}
+		return command.ExitWith(errors.Join(err, w.printDenied(ctx, p.Invocation)), command.ExitDenied)
+	case w.status == action.StatusPending && p != nil && p.Status == http.StatusUnauthorized:
+		// The session ended between two looks, and took what it held along; but
+		// a person may have approved the call just before, and it may have run.
+		return command.ExitWith(fmt.Errorf("the call was withdrawn with its session, unless a person had just approved it; a person can look at invocation %s: %w", w.id, err), command.ExitUnknown)
+	case w.id != "" && p != nil && p.Status == http.StatusUnauthorized:
+		return command.ExitWith(fmt.Errorf("the call was not held any more when its session ended, and may or may not have happened; a person can look at invocation %s: %w", w.id, err), command.ExitUnknown)
+	case w.id != "" && errors.As(err, new(unanswered)):
+		return command.ExitWith(fmt.Errorf("%w; the call may still be open, so do not make it again: sallyport actions wait %s comes back to it once the gateway answers", err, w.id), command.ExitPending)
+	}
+	return barred(err)
+}
+
+// barred gives the status of a denial to what is refused because the session is
+// paused, or is done: a person said so, and asking again is of no use.
+func barred(err error) error {
+	var p *problem
+	if errors.As(err, &p) && slices.Contains([]string{"denied", action.CodePaused, action.CodeCompleted}, p.Code) {
+		return command.ExitWith(err, command.ExitDenied)
+	}
+	return err
+}
+
+// printDenied prints the invocation where the whole outcome was asked for: the
+// refusal itself has only its id.
+func (w *waiter) printDenied(ctx context.Context, id string) error {
+	if !w.whole || id == "" {
+		return nil
+	}
+	_, _, now, err := fetchAs(ctx, w.agentClient, api.GetSessionInvocation, w.invocation(id))
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(map[string]json.RawMessage{"invocation": now})
+	if err != nil {
+		return err
+	}
+	return w.std.PrintJSON(raw)
+}
+
+// pending is the end of a command whose call goes on. It withdraws nothing:
+// who started the command may have lost patience while a person is deciding,
+// and will want the outcome of what that person allows.
+func (w *waiter) pending(status string) error {
+	return command.ExitWith(fmt.Errorf("the call is %s and goes on without this command; do not make it again: sallyport actions wait %s comes back to it", status, w.id), command.ExitPending)
+}
+
+// stopped is what ended a command before it knew of its call.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errors.New("stopped before the gateway answered")
+	}
+	return err
+}
+
+// callStanding says where a call stands, as a person would.
+func callStanding(i *action.Invocation) string {
+	name := callName(i) + " "
+	switch i.Status {
+	case action.StatusPending:
+		return name + "waits for a person; it expires " + since(i.ExpiresAt)
+	case action.StatusApproved:
+		return name + "was approved and runs at once"
+	case action.StatusExecuting:
+		return name + "runs"
+	case action.StatusExpired:
+		return name + "expired before anybody decided; nothing was executed"
+	case action.StatusDenied:
+		text := name + "was denied (" + i.DeniedReason + "); nothing was executed"
+		if i.DeniedNote != "" {
+			text += ": " + i.DeniedNote
+		}
+		return text
+	case action.StatusFailed:
+		return name + callFailure(i)
+	}
+	return name + string(i.Status)
+}
+
+// callBecame is the call's status, in a word; unknown when nobody knows what it did.
+func callBecame(i *action.Invocation) string {
+	if i.Error != nil && i.Error.Code == action.FailedUnknown {
+		return "unknown"
+	}
+	return string(i.Status)
+}
+
+// callFailure says why the call failed.
+func callFailure(i *action.Invocation) string {
+	switch {
+	case i.Error == nil:
+		return "failed"
+	case i.Error.Code == action.FailedUnknown:
+		return "may or may not have happened: " + i.Error.Message
+	}
+	return "failed: " + i.Error.Message
+}

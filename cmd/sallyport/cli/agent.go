@@ -1,0 +1,385 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sallyport/action"
+	"sallyport/api"
+	apiclient "sallyport/client"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/agent"
+	"sallyport/sources/platform"
+)
+
+// inSession are the flags of commands that a session's agent runs in its
+// sandbox. The token comes from the environment alone.
+type inSession struct {
+	remote
+	RetryEvery time.Duration `default:"1s" hidden:"" help:"Pause between attempts while the gateway does not answer."`
+}
+
+// retries is how often a request is sent again when the gateway does not
+// answer it.
+const retries = 10
+
+// agentClient speaks to a server as one session.
+type agentClient struct {
+	*Client
+	session string
+	pause   time.Duration
+	log     io.Writer // Database it tells what it waits for
+}
+
+// connect finds the server and learns from it whose token this is.
+func (c *inSession) connect(ctx context.Context, std *command.Streams) (*agentClient, error) {
+	a, _, err := c.identify(ctx, std)
+	return a, err
+}
+
+func (c *inSession) identify(ctx context.Context, std *command.Streams) (*agentClient, *api.Me, error) {
+	token := os.Getenv(agent.TokenVariable)
+	if token == "" {
+		return nil, nil, fmt.Errorf("no session token: set %s to the token that sallyport session create printed", agent.TokenVariable)
+	}
+	at := c.URL
+	if at == "" {
+		e, err := command.ReadEndpoint(c.folder())
+		if err != nil {
+			return nil, nil, errors.New("where is the gateway? set SALLYPORT_URL to its address, such as https://gateway.example.com; or say --data DIR where one runs on this machine")
+		}
+		at = e.URL
+	}
+	server, err := NewClient(at, token)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &agentClient{Client: server, pause: c.RetryEvery, log: std.Err}
+	_, who, _, err := fetchAs(ctx, a, api.GetMe, api.None{})
+	if err != nil {
+		return nil, nil, err
+	}
+	if who.Session == "" {
+		return nil, nil, fmt.Errorf("%s is no token of a session; set it to the one that sallyport session create printed", agent.TokenVariable)
+	}
+	a.session = who.Session
+	return a, who, nil
+}
+
+// in is the parameter of routes under the session.
+func (a *agentClient) in() api.InSession { return api.InSession{Session: a.session} }
+
+// fetchAs calls an operation as [agentClient.exchange] does, and returns the status and
+// the answer, also as it came.
+func fetchAs[In, Out any](ctx context.Context, a *agentClient, route api.Route[In, Out], in In) (status int, out *Out, raw json.RawMessage, err error) {
+	out = new(Out)
+	if status, raw, err = a.exchange(ctx, &route.Operation, in); err == nil {
+		err = decode(raw, out)
+	}
+	return status, out, raw, err
+}
+
+// performAs calls an operation with [fetchAs] and prints its answer: as JSON with --json,
+// and otherwise as human writes it.
+func performAs[In, Out any](ctx context.Context, c *inSession, std *command.Streams, a *agentClient, route api.Route[In, Out], in In, human func(io.Writer, *Out)) error {
+	_, out, raw, err := fetchAs(ctx, a, route, in)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) { human(w, out) })
+}
+
+// exchange calls an operation and returns the status and body of the answer. What
+// gets no answer is sent again, unchanged, so in must be what may arrive twice: a
+// call has an idempotency key.
+func (a *agentClient) exchange(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
+	for try := 1; ; try++ {
+		status, raw, err := a.once(ctx, op, in)
+		if !errors.As(err, new(unanswered)) || ctx.Err() != nil || try > retries {
+			return status, raw, err
+		}
+		if err := a.backOff(ctx, err, try, a.pause); err != nil {
+			return 0, nil, err
+		}
+	}
+}
+
+// backOff says why a request is sent again, and waits before it is.
+func (a *agentClient) backOff(ctx context.Context, err error, try int, pause time.Duration) error {
+	said(fmt.Sprintf("%v; trying again (%d of %d)", err, try, retries))(a.log)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
+	}
+}
+
+// unanswered is a request of which nobody knows whether it arrived, or that
+// reached no gateway.
+type unanswered struct{ error }
+
+// Unwrap returns what went wrong.
+func (e unanswered) Unwrap() error { return e.error }
+
+func (a *agentClient) once(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
+	request, err := a.NewRequest(ctx, op, in)
+	if err != nil {
+		return 0, nil, err
+	}
+	return a.answer(ctx, request)
+}
+
+// answer sends a request once.
+func (a *agentClient) answer(ctx context.Context, request *http.Request) (int, json.RawMessage, error) {
+	response, err := a.Send(request)
+	if err != nil {
+		return 0, nil, a.failed(ctx, err)
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, apiclient.MaxAnswer))
+	if err != nil {
+		return 0, nil, unanswered{fmt.Errorf("the gateway's answer was cut off (%w)", err)}
+	}
+	return response.StatusCode, raw, nil
+}
+
+// failed is an error of a request that was sent. The gateway itself is out of
+// reach where it or a proxy says so; what it says of a service is an answer.
+func (a *agentClient) failed(ctx context.Context, err error) error {
+	var refused *apiclient.Error
+	var unexpected *apiclient.UnexpectedError
+	switch {
+	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
+		return unanswered{a.refusal(refused)}
+	case errors.As(err, &refused):
+		return a.refusal(refused)
+	case errors.As(err, &unexpected) && slices.Contains([]int{http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout}, unexpected.Response.StatusCode):
+		return unanswered{err}
+	case ctx.Err() == nil && connectionFailed(err):
+		return unanswered{fmt.Errorf("the gateway at %s does not answer (%w)", a.Base, cause(err))}
+	}
+	return err
+}
+
+// connectionFailed reports whether no answer came because of the connection.
+func connectionFailed(err error) bool {
+	for _, e := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	var broken *net.OpError
+	var name *net.DNSError
+	var slow net.Error
+	return errors.As(err, &broken) || errors.As(err, &name) || errors.As(err, &slow) && slow.Timeout()
+}
+
+// cause is an error of a request without the URL, which the message has.
+func cause(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+type verifyCommand struct {
+	inSession
+	patience
+	Folder string `arg:"" optional:"" default:".sallyport/verification/" help:"Folder with the files; symbolic links are skipped (default: .sallyport/verification/)."`
+	Upload string `env:"-" placeholder:"ID" help:"ID of an interrupted upload to continue (default: a new upload)."`
+}
+
+// Run sends every file, and then has the gateway seal what it got.
+func (c *verifyCommand) Run(ctx context.Context, std *command.Streams) error {
+	if c.Upload != "" && !action.ValidUploadID(c.Upload) {
+		return command.UsageErrorf("--upload takes the id that verify printed when it was cut off, a UUID in lower case; leave it out for a new upload")
+	}
+	root, err := os.OpenRoot(c.Folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no folder %s; put the files there that show your work, such as screenshots and test reports", c.Folder)
+	}
+	if info, statErr := os.Stat(c.Folder); statErr == nil && !info.IsDir() {
+		return command.UsageErrorf("%s is a file; put what shows your work into a folder, and name that", command.Printable(c.Folder))
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	list, err := evidenceIn(root, std)
+	if err != nil {
+		return err
+	}
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	if c.Upload == "" {
+		c.Upload = uuid.NewString()
+	}
+	for i := range list {
+		if err := a.sendFile(ctx, root, c.Upload, &list[i]); err != nil {
+			return fmt.Errorf("%s: %w%s", command.Printable(list[i].Name), err, c.onward(err))
+		}
+	}
+	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON}
+	params, err := json.Marshal(map[string]string{"folder": filepath.ToSlash(c.Folder), "upload": c.Upload})
+	if err != nil {
+		return err
+	}
+	return w.call(ctx, api.NewCall{
+		Source: action.Platform, Action: platform.VerifyTool, Params: params,
+		IdempotencyKey: fmt.Sprintf("verify-%s-%.4x", c.Upload, sha256.Sum256([]byte(c.Folder))),
+	})
+}
+
+// onward says how to go on after a file could not be sent: with the same upload
+// Database it still takes files, with a new one where it does not, and not at all
+// Database the file itself is refused.
+func (c *verifyCommand) onward(err error) string {
+	p := new(problem)
+	switch {
+	case !errors.As(err, &p), p.Status >= http.StatusInternalServerError, p.Status == http.StatusTooManyRequests, p.Code == "body_broken":
+		return " (go on with: --upload " + c.Upload + ")"
+	case p.Status == http.StatusConflict:
+		return " (run verify again without --upload: that makes a new upload)"
+	}
+	return ""
+}
+
+// maxWrong is how many files are told of that the gateway would refuse.
+const maxWrong = 10
+
+// evidenceIn lists the regular files of a folder. What the gateway would refuse
+// is refused before anything is sent.
+func evidenceIn(root *os.Root, std *command.Streams) (list []action.UploadFile, err error) {
+	var bytes int64
+	var wrong []string
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			fmt.Fprintf(std.Err, "left out %s: it is no regular file\n", command.Printable(name))
+			return nil
+		}
+		if err := action.CheckUploadName(name); err != nil {
+			wrong = append(wrong, command.Printable(name)+": "+action.Public(err).Message)
+			return nil
+		}
+		f, err := measured(root, name)
+		if err != nil {
+			return err
+		}
+		if err := f.Check(); err != nil {
+			wrong = append(wrong, command.Printable(name)+": "+action.Public(err).Message)
+			return nil
+		}
+		list, bytes = append(list, f), bytes+f.Size
+		if len(list) > action.MaxUploadFiles || bytes > action.MaxUploadBytes {
+			return fmt.Errorf("there are over %d files or %d MiB; leave only what shows your work", action.MaxUploadFiles, action.MaxUploadBytes>>20)
+		}
+		return nil
+	})
+	if n := len(wrong); err == nil && n > 0 {
+		if n > maxWrong {
+			wrong = append(wrong[:maxWrong], fmt.Sprintf("and %d more", n-maxWrong))
+		}
+		return nil, fmt.Errorf("%s would be refused, so nothing was sent:\n%s", command.Plural(n, "file"), strings.Join(wrong, "\n"))
+	}
+	if err == nil && len(list) == 0 {
+		err = errors.New("the folder has no files; put some there that show your work, such as screenshots and test reports")
+	}
+	return list, err
+}
+
+// measured reads a file once, for its size and digest.
+func measured(root *os.Root, name string) (f action.UploadFile, err error) {
+	in, err := root.Open(name)
+	if err != nil {
+		return f, err
+	}
+	defer in.Close()
+	digest := sha256.New()
+	size, err := io.Copy(digest, io.LimitReader(in, action.MaxUploadFile+1))
+	if err != nil {
+		return f, err
+	}
+	return action.UploadFile{Name: name, Size: size, SHA256: hex.EncodeToString(digest.Sum(nil))}, nil
+}
+
+// sendFile sends one file, again while the gateway does not answer, or cannot take
+// it for now.
+func (a *agentClient) sendFile(ctx context.Context, root *os.Root, upload string, f *action.UploadFile) error {
+	for try := 1; ; try++ {
+		err := a.sendOnce(ctx, root, upload, f, sendSilence)
+		pause := a.pause
+		var p *problem
+		switch {
+		case errors.As(err, &p) && p.Status == http.StatusTooManyRequests:
+			pause *= 10 // an attempt that was cut off lasts a minute there
+		case p != nil && slices.Contains([]string{"files_unavailable", "body_broken"}, p.Code), errors.As(err, new(unanswered)):
+		default:
+			return err
+		}
+		if ctx.Err() != nil || try > retries {
+			return err
+		}
+		if err := a.backOff(ctx, err, try, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// sendSilence is how long nothing of a file may go out, and then no answer come.
+const sendSilence = 2 * time.Minute
+
+// sendOnce takes as long as the line does, as long as bytes go out.
+func (a *agentClient) sendOnce(outer context.Context, root *os.Root, upload string, f *action.UploadFile, silence time.Duration) error {
+	ctx, stop := context.WithCancelCause(outer)
+	defer stop(nil)
+	timer := time.AfterFunc(silence, func() { stop(fmt.Errorf("nothing moved for %s", silence)) })
+	defer timer.Stop()
+	patient := *a.HTTP
+	patient.Timeout = 0
+	in, err := root.Open(f.Name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	request, err := a.NewRequest(ctx, &api.PutEvidence.Operation, api.EvidenceFile{
+		InUpload: api.InUpload{InSession: a.in(), Upload: upload, Name: f.Name}, SHA256: f.SHA256,
+	})
+	if err != nil {
+		return err
+	}
+	request.ContentLength = f.Size
+	request.Body = http.NoBody
+	if f.Size > 0 {
+		request.Body = io.NopCloser(io.TeeReader(io.LimitReader(in, f.Size), sink(func() { timer.Reset(silence) })))
+	}
+	request.Header.Set("Content-Type", "application/octet-stream")
+	_, _, err = (&agentClient{Client: &Client{Client: apiclient.Client{Base: a.Base, Key: a.Key, HTTP: &patient}}}).answer(ctx, request)
+	if stalled := context.Cause(ctx); stalled != nil && outer.Err() == nil {
+		return unanswered{fmt.Errorf("the gateway at %s takes no bytes: %w", a.Base, stalled)}
+	}
+	return err
+}

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/agent"
+	"sallyport/mcpserver"
+	"sallyport/sources/platform"
+)
+
+type configCommand struct {
+	inSession
+	Session      string  `env:"-" placeholder:"ID" help:"Session of the agent (default: the session of SALLYPORT_TOKEN)."`
+	Client       string  `env:"-" enum:"opencode,claude-code,cursor,vscode" default:"opencode" help:"Client: opencode, claude-code, cursor or vscode (default: opencode)."`
+	Write        string  `env:"-" type:"path" placeholder:"FILE|DIR" help:"Merge into this file, or into the client's file in this folder; comments and other settings stay (default: print)."`
+	Model        string  `env:"-" placeholder:"MODEL" help:"Model, by any of its names; OpenCode only (default: the session's, if none is configured)."`
+	Permissions  string  `env:"-" enum:"gateway,sandbox,none," default:"" help:"OpenCode permissions to add: gateway (no prompts for gateway tools), sandbox (no prompts at all) or none (default: sandbox for unattended sessions, else gateway)."`
+	Instructions *string `env:"-" placeholder:"FILE" help:"File that OpenCode adds to its prompt; empty for none (default: .sallyport/actions-guide.md)."`
+}
+
+func (c *configCommand) Run(ctx context.Context, std *command.Streams) error {
+	who, err := c.who(ctx, std)
+	if err != nil {
+		return err
+	}
+	setup, err := c.setup(who)
+	if err != nil {
+		return err
+	}
+	config, err := agent.ClientConfig(agent.Client(c.Client), setup)
+	if err != nil {
+		return err
+	}
+	if c.Write == "" {
+		text, err := config.JSON()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(std.Out, text)
+		c.next(std.Err, config.File, &setup)
+		return nil
+	}
+	path, err := c.merge(&config)
+	if err != nil {
+		return err
+	}
+	said(path + " configures " + c.Client + " for session " + who.Session)(std.Out)
+	c.next(std.Err, "", &setup)
+	return nil
+}
+
+// who is the session that the configuration is for: that of the token, or one
+// that the caller may read.
+func (c *configCommand) who(ctx context.Context, std *command.Streams) (*api.Me, error) {
+	if c.Session == "" {
+		if os.Getenv(agent.TokenVariable) == "" {
+			return nil, command.UsageErrorf("say for which session: --session ID, or its token in %s", agent.TokenVariable)
+		}
+		_, who, err := c.identify(ctx, std)
+		return who, err
+	}
+	if os.Getenv(agent.TokenVariable) != "" && os.Getenv("SALLYPORT_API_KEY") == "" { // in a sandbox
+		if _, who, err := c.identify(ctx, std); err == nil && who.Session == c.Session {
+			return who, nil
+		}
+	}
+	server, err := c.remote.connect()
+	if err != nil {
+		return nil, err
+	}
+	who, _, err := Fetch(ctx, server, api.GetMe, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	s, _, err := Fetch(ctx, server, api.GetSession, api.ByID{ID: c.Session})
+	if err != nil {
+		return nil, err
+	}
+	if s.Status.Ended() || s.RevokedAt != nil || s.ExpiresAt != nil && s.ExpiresAt.Before(time.Now()) {
+		return nil, fmt.Errorf("session %s has ended; mint another one with: %s", c.Session, c.hint("session", "create"))
+	}
+	who.Session, who.SessionKind, who.Model = s.ID, string(s.Kind), s.Model
+	return who, nil
+}
+
+func (c *configCommand) setup(who *api.Me) (agent.Setup, error) {
+	s := agent.Setup{MCPURL: who.MCPURL, Permissions: agent.Permissions(c.Permissions), Instructions: agent.GuideFile}
+	if agent.Client(c.Client) != agent.OpenCode {
+		if c.Model != "" || c.Permissions != "" || c.Instructions != nil {
+			return s, command.UsageErrorf("--model, --permissions and --instructions go with --client opencode; %s has them elsewhere", c.Client)
+		}
+		return agent.Setup{MCPURL: who.MCPURL}, nil
+	}
+	if c.Instructions != nil {
+		s.Instructions = *c.Instructions
+	}
+	if s.Permissions == "" {
+		s.Permissions = agent.AskOwn
+		if who.SessionKind == string(action.Unattended) {
+			s.Permissions = agent.AskNothing
+		}
+	}
+	name := c.Model
+	if name == "" {
+		name, s.ModelDefault = who.Model, true
+	}
+	if name == "" {
+		return s, nil
+	}
+	model, err := agent.FindModel(name)
+	if err != nil {
+		return s, command.UsageErrorf("%w", errors.New(action.Public(err).Message))
+	}
+	s.Model = model.OpenCode
+	return s, nil
+}
+
+// merge changes the file of --write, or makes it, and returns its path.
+func (c *configCommand) merge(config *agent.Config) (string, error) {
+	path := c.Write
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && filepath.Ext(path) != ".json" && filepath.Ext(path) != ".jsonc" {
+		return "", command.UsageErrorf("there is no folder %s; make it, or name a file that ends in .json or .jsonc", path)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if path, err = clientFile(path, config.File, config.Client == agent.OpenCode); err != nil {
+			return "", err
+		}
+	}
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", command.UnreadableError(path, err)
+	}
+	text, err := config.Merge(old)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w. Nothing is changed; mend it, or print the configuration without --write and add it by hand", path, err)
+	}
+	return path, command.WriteFile(path, text)
+}
+
+// clientFile is a client's file in a project's folder; comments says that the
+// Client reads one with the ending of JSON with comments too.
+func clientFile(folder, name string, comments bool) (string, error) {
+	path := filepath.Join(folder, filepath.FromSlash(name))
+	if _, err := os.Lstat(path); comments && errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path + "c"); err == nil {
+			return path + "c", nil
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", command.UnwritableError(filepath.Dir(path), err)
+	}
+	return path, nil
+}
+
+// next says what is still to be done. The token is in no file that this
+// command writes.
+func (c *configCommand) next(w io.Writer, file string, setup *agent.Setup) {
+	if file != "" {
+		said("add this to " + file + " in your project, or merge it with --write DIR; then:")(w)
+	}
+	if agent.Client(c.Client) != agent.VSCode {
+		said("  export SALLYPORT_URL=" + command.ShellQuote(gatewayOf(setup.MCPURL)) + "   # for sallyport commands")(w)
+	}
+	switch agent.Client(c.Client) {
+	case agent.OpenCode:
+		said("  export " + agent.TokenVariable + "=...   # the token from session create")(w)
+		if setup.Instructions == agent.GuideFile {
+			said("  sallyport actions guide --write " + filepath.Dir(agent.GuideFile) + "   # what the session can do, for its prompt")(w)
+		}
+		said("  opencode")(w)
+	case agent.ClaudeCode:
+		said("  export " + agent.TokenVariable + "=...   # the token from session create")(w)
+		said("  claude")(w)
+	case agent.Cursor:
+		said("  export " + agent.TokenVariable + "=...   # the token from session create; start Cursor from this shell")(w)
+		said("  cursor .")(w)
+	case agent.VSCode:
+		said("  code .   # asks for the session token at the first start, and stores it")(w)
+	}
+}
+
+type promptCommand struct {
+	inSession
+	Session string `env:"-" placeholder:"ID" help:"Session (default: the session of SALLYPORT_TOKEN)."`
+	Type    string `env:"-" enum:"coding,setup,automation," default:"" help:"Session type instead of a session: coding, setup or automation; needs no server."`
+}
+
+func (c *promptCommand) Run(ctx context.Context, std *command.Streams) error {
+	if c.Type != "" {
+		if c.Session != "" {
+			return command.UsageErrorf("--type is for any session of a type; leave out it or --session")
+		}
+		return c.ofType(std)
+	}
+	p, raw, err := c.read(ctx, std)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) { page(w, p.Text) })
+}
+
+func (c *promptCommand) read(ctx context.Context, std *command.Streams) (*api.PromptView, json.RawMessage, error) {
+	if c.Session != "" {
+		server, err := c.remote.connect()
+		if err != nil {
+			return nil, nil, err
+		}
+		return Fetch(ctx, server, api.GetPrompt, api.GetPromptInput{InSession: api.InSession{Session: c.Session}})
+	}
+	if os.Getenv(agent.TokenVariable) == "" {
+		return nil, nil, command.UsageErrorf("say whose prompt: --session ID, --type TYPE, or a session's token in %s", agent.TokenVariable)
+	}
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, p, raw, err := fetchAs(ctx, a, api.GetPrompt, api.GetPromptInput{InSession: a.in()})
+	return p, raw, err
+}
+
+// ofType prints the prompt of a type of session whose tools are all listed.
+func (c *promptCommand) ofType(std *command.Streams) error {
+	t := action.SessionType(c.Type)
+	text := agent.Prompt(t, func(tool string) bool { return tool != "actions_search" && slices.Contains(toolsOf(t), tool) })
+	raw, err := json.Marshal(api.PromptView{Type: t, Text: text})
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) { page(w, text) })
+}
+
+// toolsOf are the gateway's own tools in sessions of a type.
+func toolsOf(t action.SessionType) []string {
+	tools := append(mcpserver.BuiltinTools(), platform.VerifyTool, platform.VariablesTool)
+	switch t {
+	case action.TypeSetup:
+		return append(tools, platform.CommandsTool, platform.FilesTool)
+	case action.TypeAutomation:
+		return append(tools, platform.CompleteTool)
+	}
+	return tools
+}
+
+type modelsCommand struct {
+	JSON bool `help:"Print JSON."`
+}
+
+// Run needs no server: the table is part of the program.
+func (c *modelsCommand) Run(_ context.Context, std *command.Streams) error {
+	models := agent.Models()
+	if c.JSON {
+		raw, err := json.Marshal(map[string]any{"items": models, "total": len(models), "next_cursor": ""})
+		if err != nil {
+			return err
+		}
+		return std.PrintJSON(raw)
+	}
+	tableOf(std.Out, "MODEL OPENCODE API PROVIDER", models, func(m *agent.Model) []string {
+		return []string{m.ID, m.OpenCode, m.API, m.Provider}
+	})
+	return nil
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sallyport/action"
+)
+
+// A file takes as long as its line does, whatever other requests may take; one
+// that stalls is given up, to be tried again.
+func TestFilesAreSentAsLongAsTheyMove(t *testing.T) {
+	const size = 8 << 20 // more than a connection holds by itself
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "film"), bytes.Repeat([]byte("x"), size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	stalls, over := make(chan bool, 1), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if <-stalls {
+			<-over
+			return
+		}
+		n, _ := io.Copy(io.Discard, r.Body)
+		if n != size {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	defer server.Close()
+	defer close(over)
+	c, err := NewClient(server.URL, "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.HTTP.Timeout = time.Nanosecond
+	a := &agentClient{Client: c, session: "s"}
+	file := &action.UploadFile{Name: "film", Size: size, SHA256: strings.Repeat("0", 64)}
+	stalls <- false
+	if err := a.sendOnce(t.Context(), root, "u", file, time.Minute); err != nil {
+		t.Errorf("a file that moves: %v", err)
+	}
+	stalls <- true
+	if err := a.sendOnce(t.Context(), root, "u", file, 50*time.Millisecond); !errors.As(err, new(unanswered)) || !strings.Contains(err.Error(), "nothing moved") {
+		t.Errorf("one that stalls: %v", err)
+	}
+}
+
+// What the gateway cannot take for now is sent again; what it will never take is
+// not.
+func TestFilesAreSentAgainWhereThatHelps(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "film"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for answer, sent := range map[string]int{
+		`{"status":429,"code":"file_underway","detail":"It is underway."}`:        2,
+		`{"status":502,"code":"files_unavailable","detail":"The store is away."}`: 2,
+		`{"status":400,"code":"body_broken","detail":"It broke off."}`:            2,
+		`{"status":400,"code":"wrong_digest","detail":"It changed."}`:             1,
+		`{"status":409,"code":"upload_gone","detail":"It is gone."}`:              1,
+	} {
+		tries := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if tries++; tries == 1 {
+				var p problem
+				if err := json.Unmarshal([]byte(answer), &p); err != nil {
+					t.Error(err)
+				}
+				w.WriteHeader(p.Status)
+				_, _ = io.WriteString(w, answer)
+			}
+		}))
+		c, err := NewClient(server.URL, "token")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &agentClient{Client: c, session: "s", log: io.Discard}
+		err = a.sendFile(t.Context(), root, "u", &action.UploadFile{Name: "film", Size: 1, SHA256: strings.Repeat("0", 64)})
+		if tries != sent || (err == nil) != (sent == 2) {
+			t.Errorf("%s: sent %d times, want %d: %v", answer, tries, sent, err)
+		}
+		server.Close()
+	}
+}

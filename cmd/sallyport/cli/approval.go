@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+// held names a call that a person decides on.
+func held(i *action.Invocation) string {
+	return fmt.Sprintf("%s, %s, of session %s", call(i.SourceName, i.Source, i.Action), i.Risk, i.Session)
+}
+
+// call names an action as people do, with the source's id behind it: the name
+// is what somebody chose.
+func call(name, source, act string) string {
+	if name == "" || name == source {
+		return source + ":" + act
+	}
+	return fmt.Sprintf("%s:%s (%s)", name, act, source)
+}
+
+// showHeld tells what the call is, why it waits, and what a person must know
+// before he lets it run. What the source and the agent said of it is in params.
+func showHeld(w io.Writer, i *action.Invocation, of *whose, params string) {
+	said(i.ID + "  " + held(i))(w)
+	of.show(w, i)
+	decision := action.Decision{Source: i.ModeSource, Steps: i.Steps}
+	alerts := action.Alerts(i.Steps)
+	if why := decision.Why(); why != "" && !slices.Contains(alerts, why) {
+		said("    " + why)(w)
+	}
+	for _, note := range alerts {
+		said("! " + note)(w)
+	}
+	said("    " + params)(w)
+}
+
+type pendingCommand struct {
+	remote
+	api.Paging
+}
+
+// Run lists what is held, each call with its redacted params. With --json it is
+// the calls alone; grant requests and env requests have the rest.
+func (c *pendingCommand) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	of := api.ListInvocationsInput{Paging: c.Paging, Sought: api.Sought{Status: []action.Status{action.StatusPending}}}
+	calls, raw, err := Fetch(ctx, server, api.ListInvocations, of)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return std.PrintJSON(raw)
+	}
+	asked, _, err := Fetch(ctx, server, api.ListGrantRequests, api.ListGrantRequestsInput{Status: action.RequestPending})
+	if err != nil {
+		return err
+	}
+	lacks, _, err := Fetch(ctx, server, api.ListEnvRequests, api.ListEnvRequestsInput{Status: action.EnvPending})
+	if err != nil {
+		return err
+	}
+	if len(calls.Items)+len(asked.Items)+len(lacks.Items) == 0 {
+		fmt.Fprintln(std.Out, "no pending approvals")
+	}
+	c.showCalls(ctx, std.Out, server, calls)
+	c.showRequests(std.Out, asked)
+	c.showVariables(std.Out, lacks)
+	return nil
+}
+
+func (c *pendingCommand) showCalls(ctx context.Context, w io.Writer, server *Client, calls *api.InvocationList) {
+	if len(calls.Items) == 0 {
+		return
+	}
+	all := make([]*action.Invocation, len(calls.Items))
+	for k := range calls.Items {
+		all[k] = &calls.Items[k].Invocation
+	}
+	of := server.whose(ctx, all...)
+	for _, i := range all {
+		showHeld(w, i, of, "params "+string(i.Params))
+		fmt.Fprintf(w, "    requested %s, expires %s\n", since(&i.CreatedAt), since(i.ExpiresAt))
+	}
+	more(w, calls.NextCursor)
+	said("to decide: " + c.hint("approve", "ID") + " (--reveal shows redacted params), or: " + c.hint("deny", "ID", "--reason", "TEXT"))(w)
+}
+
+func (c *pendingCommand) showRequests(w io.Writer, asked *api.List[api.RequestView]) {
+	if len(asked.Items) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "requests for grants:")
+	for i := range asked.Items {
+		showRequest(w, &asked.Items[i])
+	}
+	if asked.NextCursor != "" {
+		said("and more; all of them: " + c.hint("grant", "requests"))(w)
+	}
+	c.howToGrant(w)
+}
+
+func (c *pendingCommand) showVariables(w io.Writer, lacks *api.List[action.EnvRequest]) {
+	if len(lacks.Items) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "requests for environment variables:")
+	for i := range lacks.Items {
+		reportEnv(w, &lacks.Items[i])
+	}
+	if lacks.NextCursor != "" {
+		said("and more; all of them: " + c.hint("env", "requests"))(w)
+	}
+	c.howToGive(w)
+}
+
+// verdict is what approve and deny have in common.
+type verdict struct {
+	remote
+	ID string `arg:"" help:"ID of the pending call; see sallyport pending."`
+}
+
+// showDecided tells who decided what.
+func showDecided(w io.Writer, verb, who string, o *api.Outcome) {
+	said(fmt.Sprintf("%s %s", verb, held(&o.Invocation)))(w)
+	said(fmt.Sprintf("as %s (user %s)", who, o.Invocation.ApprovedBy))(w)
+}
+
+type approveCommand struct {
+	verdict
+	bounds
+	Wait       time.Duration `env:"-" placeholder:"D" help:"Wait for the call to end and print its result."`
+	Grant      api.ScopeName `env:"-" enum:"session,org,organization," default:"" placeholder:"SCOPE" help:"Also approve later calls of the action: session (this session) or org (all sessions)."`
+	Unreviewed bool          `env:"-" help:"Grant even if the tool changed since its review; needs --grant."`
+	Reveal     bool          `env:"-" help:"Show redacted params before approving; this is recorded."`
+	Pin        []string      `sep:"none" env:"-" placeholder:"/PARAM" help:"Limit --grant to the value this param has here; repeat for more."`
+}
+
+// grant is what is granted beside the call; nil: nothing.
+func (c *approveCommand) grant() (*api.ApprovalGrant, error) {
+	if c.Grant == "" {
+		if c.given() || c.Pin != nil || c.Unreviewed {
+			return nil, command.UsageErrorf("--max-calls, --expires, --pin and --unreviewed go with --grant session or --grant org; without it, the call runs once")
+		}
+		return nil, nil
+	}
+	for i, pointer := range c.Pin {
+		if slices.Contains(c.Pin[:i], pointer) {
+			return nil, command.UsageErrorf("--pin %s is there twice; once is enough", command.Printable(pointer))
+		}
+	}
+	return &api.ApprovalGrant{Scope: c.Grant, Pin: c.Pin, Unreviewed: c.Unreviewed, MaxCalls: c.MaxCalls, Lifetime: c.Expires.Lifetime}, nil
+}
+
+// Run shows what will run, and then approves that and nothing else: the hashes
+// of what it showed go along. Only --reveal shows what is redacted.
+func (c *approveCommand) Run(ctx context.Context, std *command.Streams) error {
+	grant, err := c.grant()
+	if err != nil {
+		return err
+	}
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	shown, who, err := c.show(ctx, std, server, c.Reveal)
+	if err != nil {
+		return err
+	}
+	in := api.ByIDWaitWith[*api.Approval]{Body: &api.Approval{ParamsHash: shown.ParamsHash, ToolHash: shown.ToolHash, Grant: grant}}
+	in.ID = c.ID
+	if c.Wait > 0 {
+		in.Wait = c.Wait.String()
+		server.HTTP.Timeout += c.Wait
+	}
+	if grant != nil {
+		in.Body.Mode = "grant"
+	}
+	now, raw, err := Fetch(ctx, server, api.ApproveInvocation, in)
+	if err != nil {
+		return err
+	}
+	if err := c.print(std, raw, func(w io.Writer) {
+		showDecided(w, "approved", who, now)
+		if g := now.Grant; g != nil {
+			g.Name = cmp.Or(g.Name, now.Invocation.SourceName)
+			showGrant(w, g, &c.remote)
+		}
+		if c.Wait > 0 {
+			showOutcome(w, now)
+		}
+	}); err != nil {
+		return err
+	}
+	return failed(&now.Invocation)
+}
+
+// show tells a person what he decides on, before he does, and returns it with
+// his name. With --json that is no part of the answer. Revealing is recorded.
+func (v *verdict) show(ctx context.Context, std *command.Streams, server *Client, reveal bool) (*api.InvocationView, string, error) {
+	id := api.ByID{ID: v.ID}
+	i, _, err := Fetch(ctx, server, api.GetInvocation, id)
+	if err != nil {
+		return nil, "", err
+	}
+	params := "params " + string(i.Params)
+	if reveal {
+		all, _, err := Fetch(ctx, server, api.GetInvocationParams, id)
+		if err != nil {
+			return nil, "", err
+		}
+		if all.Full { // of a call that ended, nobody has them
+			params = "params in clear " + string(all.Params)
+		}
+	}
+	me, _, err := Fetch(ctx, server, api.GetMe, api.None{})
+	if err != nil {
+		return nil, "", err
+	}
+	out := std.Out
+	if v.JSON {
+		out = std.Err
+	}
+	showHeld(out, &i.Invocation, server.whose(ctx, &i.Invocation), params)
+	return i, me.Name, nil
+}
+
+// showOutcome tells how the call ended, for those who waited.
+func showOutcome(w io.Writer, o *api.Outcome) {
+	text := string(o.Invocation.Status)
+	if answer := cmp.Or(string(o.Result), string(o.Problem)); answer != "" {
+		text += ": " + answer
+	}
+	said(text)(w)
+}
+
+// failed is an error when the call that was approved did not end well.
+func failed(i *action.Invocation) error {
+	switch {
+	case i.Error != nil:
+		return errors.New(command.Printable(i.Error.Message))
+	case i.Status == action.StatusDenied:
+		return fmt.Errorf("it was denied (%s): %s", command.Printable(i.DeniedReason), command.Printable(cmp.Or(i.DeniedNote, "no reason was given")))
+	case i.Status == action.StatusExpired:
+		return errors.New("it expired before it ran; the agent may call again")
+	}
+	return nil
+}
+
+type denyCommand struct {
+	verdict
+	api.Denial
+}
+
+// Run shows what it denies, and denies that: the hashes go along.
+func (c *denyCommand) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	shown, who, err := c.show(ctx, std, server, false)
+	if err != nil {
+		return err
+	}
+	c.ParamsHash, c.ToolHash = shown.ParamsHash, shown.ToolHash
+	in := api.ByIDWith[*api.Denial]{ByID: api.ByID{ID: c.ID}, Body: &c.Denial}
+	return perform(ctx, &c.remote, std, api.DenyInvocation, in, func(w io.Writer, now *api.Outcome) { showDecided(w, "denied", who, now) })
+}

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+type auditCommand struct {
+	Verify auditVerify `cmd:"" help:"Verify the audit log; exits with 1 if a record was changed or removed."`
+	Heads  auditHeads  `cmd:"" help:"Print the head of the audit log, to keep elsewhere for verify --head."`
+	Export auditExport `cmd:"" help:"Export calls or policy changes."`
+}
+
+type auditVerify struct {
+	remote
+	Head string `placeholder:"FILE" type:"path" help:"File with heads printed by audit heads; the last one must still be in the log."`
+}
+
+// Run fails when the chain does not hold. A long chain takes its time.
+func (c *auditVerify) Run(ctx context.Context, std *command.Streams) error {
+	var known *api.KnownHead
+	var head *action.AuditHead
+	if c.Head != "" {
+		var err error
+		if head, err = readHead(c.Head); err != nil {
+			return err
+		}
+		known = &api.KnownHead{Head: head}
+	}
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	server.HTTP.Timeout = 0
+	report, raw, err := Fetch(ctx, server, api.VerifyAudit, api.Body[*api.KnownHead]{Body: known})
+	if err != nil {
+		return err
+	}
+	if err := c.print(std, raw, func(w io.Writer) { ShowReport(w, report, head) }); err != nil || report.OK {
+		return err
+	}
+	return errors.New("the evidence does not hold; keep the database as it is, and compare it with your backups")
+}
+
+func ShowReport(w io.Writer, r *action.AuditReport, head *action.AuditHead) {
+	for _, f := range r.Faults {
+		said(fmt.Sprintf("%s at %d: %s %s", f.Kind, f.Seq, f.Row, f.Message))(w)
+	}
+	if r.More {
+		fmt.Fprintln(w, "and more faults")
+	}
+	switch {
+	case r.OK && r.Head.Seq == 0:
+		fmt.Fprintln(w, "there is no evidence yet")
+	case r.OK:
+		fmt.Fprintf(w, "the evidence holds: %s, from %d to %d\n", command.Plural(r.Checked, "link"), r.From, r.Head.Seq)
+	}
+	if head != nil {
+		fmt.Fprintf(w, "compared with head %d of %s\n", head.Seq, head.At.UTC().Format(time.RFC3339))
+	}
+	if r.Note != "" {
+		said(r.Note)(w)
+	}
+	if r.Unsealed > 0 {
+		age := time.Duration(r.UnsealedAge * float64(time.Second)).Round(time.Second)
+		fmt.Fprintf(w, "not sealed yet: %s, the oldest for %s\n", command.Plural(r.Unsealed, "row"), age)
+	}
+}
+
+// readHead returns the last head of a file.
+func readHead(name string) (*action.AuditHead, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var last *action.AuditHead
+	for d := json.NewDecoder(file); ; {
+		var head action.AuditHead
+		err := d.Decode(&head)
+		switch {
+		case errors.Is(err, io.EOF) && last != nil:
+			return last, nil
+		case err != nil || head.MAC == "":
+			return nil, fmt.Errorf("%s holds no heads; make it with: sallyport audit heads > FILE", command.Printable(name))
+		}
+		last = &head
+	}
+}
+
+type auditHeads struct{ remote }
+
+// Run prints a head a line, so that a file may gather them.
+func (c *auditHeads) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListAuditHeads, api.None{}, func(w io.Writer, all *api.List[action.AuditHead]) {
+		lines := json.NewEncoder(w)
+		for _, head := range all.Items {
+			_ = lines.Encode(head) // of plain fields; a full disk shows at the next verify
+		}
+	})
+}
+
+type auditExport struct {
+	remote
+	api.ExportQuery
+	Out string `placeholder:"FILE" type:"path" help:"New file to write, mode 0600 (default: standard output)."`
+}
+
+// Run fails when the export is not whole; then there is no file either.
+func (c *auditExport) Run(ctx context.Context, std *command.Streams) error {
+	if c.JSON && c.Format == "csv" {
+		return command.UsageErrorf("--json and --format csv exclude one another; leave one out")
+	}
+	choice := c.ExportQuery
+	choice.What, choice.Format, choice.From, choice.To = "", "", "", ""
+	if c.What == "policy" && !reflect.ValueOf(choice).IsZero() {
+		return command.UsageErrorf("--status, --session, --source, --action and the like choose calls; with --what policy there is --from and --to")
+	}
+	if err := checkStatuses(c.Status); err != nil {
+		return err
+	}
+	c.Source, c.Action = sourceOf(c.Source, c.Action)
+	return c.write(ctx, std, exportSilence)
+}
+
+// exportSilence is how long the server may think before the next row.
+const exportSilence = 2 * time.Minute
+
+func (c *auditExport) write(ctx context.Context, std *command.Streams, silence time.Duration) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	if err := c.known(ctx, server); err != nil {
+		return err
+	}
+	if err := server.hasSession(ctx, c.Session); err != nil {
+		return err
+	}
+	if c.Out == "" {
+		return server.export(ctx, c.ExportQuery, std.Out, silence)
+	}
+	file, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s is there already; evidence is written to a new file, so name another", command.Printable(c.Out))
+	}
+	if err != nil {
+		return err
+	}
+	err = server.export(ctx, c.ExportQuery, file, silence)
+	if err = cmp.Or(err, file.Close()); err != nil {
+		_ = os.Remove(c.Out) // half of it would look whole
+		return err
+	}
+	fmt.Fprintln(std.Err, "written to", command.Printable(c.Out))
+	return nil
+}
+
+// known refuses a source that nobody knows: an empty export would say that
+// there were no calls. One that was removed goes by the id that its calls have.
+func (c *auditExport) known(ctx context.Context, server *Client) error {
+	if c.Source == "" || strings.HasPrefix(c.Source, "connector:") {
+		return nil
+	}
+	_, _, err := Fetch(ctx, server, api.GetConnector, connectorRef(c.Source))
+	if p := new(problem); errors.As(err, &p) && p.Status == http.StatusNotFound {
+		return fmt.Errorf("there is no source %q; see: %s. One that was removed goes by its id, connector:…",
+			command.Printable(c.Source), command.Printable(c.hint("connector", "list")))
+	}
+	return err
+}
+
+// export copies an answer of lines to w as it comes, however long it takes as
+// long as it comes. What ends too early is an error.
+func (c *Client) export(ctx context.Context, in api.ExportQuery, w io.Writer, silence time.Duration) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	c.HTTP.Timeout = 0
+	timer := time.AfterFunc(silence, func() { stop(fmt.Errorf("nothing came for %s", silence)) })
+	defer timer.Stop()
+	request, err := c.NewRequest(ctx, &api.ExportAudit.Operation, in)
+	if err != nil {
+		return err
+	}
+	response, err := c.dispatch(request)
+	if err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	defer response.Body.Close()
+	end := new(tail)
+	_, err = io.Copy(io.MultiWriter(w, end, sink(func() { timer.Reset(silence) })), response.Body)
+	if err = cmp.Or(context.Cause(ctx), err, end.fault()); err != nil {
+		return fmt.Errorf("the export is not whole: %w; try again", err)
+	}
+	return nil
+}
+
+// sink takes what is written and tells that something was.
+type sink func()
+
+// Write implements io.Writer.
+func (s sink) Write(p []byte) (int, error) { s(); return len(p), nil }
+
+// tail remembers the end of what is written.
+type tail struct{ end []byte }
+
+const tailLimit = 4 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.end = append(t.end, p...)
+	if over := len(t.end) - tailLimit; over > 0 {
+		t.end = slices.Delete(t.end, 0, over)
+	}
+	return len(p), nil
+}
+
+// fault is what the server says went wrong after it had begun: in the last
+// line, which no row looks like.
+func (t *tail) fault() error {
+	if len(t.end) == 0 {
+		return nil
+	}
+	line, whole := bytes.CutSuffix(t.end, []byte("\n"))
+	if !whole {
+		return errors.New("it ends in the middle of a line")
+	}
+	line = line[bytes.LastIndexByte(line, '\n')+1:]
+	if !bytes.HasPrefix(line, []byte(`{"error":`)) {
+		return nil
+	}
+	var last struct {
+		Error json.RawMessage `json:"error"`
+	}
+	p := new(problem)
+	if json.Unmarshal(line, &last) == nil && json.Unmarshal(last.Error, p) == nil && p.Detail != "" {
+		return p
+	}
+	return errors.New(command.Printable(string(line)))
+}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+type callsCommand struct {
+	remote
+	api.Paging
+	Status  []action.Status `env:"-" placeholder:"STATUS" help:"Filter by status, comma-separated: pending, approved, executing, completed, failed, denied, expired."`
+	Session string          `env:"-" placeholder:"ID" help:"Only calls of this session."`
+	Source  string          `env:"-" help:"Only calls to this source: a provider, or the slug, name or ID of a connector."`
+	Action  string          `env:"-" help:"Only calls of this action; SOURCE:ACTION also sets the source."`
+	Since   string          `env:"-" type:"moment" placeholder:"TIME" help:"Only calls since this time, such as 24h or 2026-01-02T15:04:05Z."`
+}
+
+func (*callsCommand) route() api.Operation { return api.ListInvocations.Operation }
+
+// Run lists calls of the whole organization, newest first.
+func (c *callsCommand) Run(ctx context.Context, std *command.Streams) error {
+	if err := checkStatuses(c.Status); err != nil {
+		return err
+	}
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	c.Source, c.Action = sourceOf(c.Source, c.Action)
+	calls, raw, err := Fetch(ctx, server, api.ListInvocations, api.ListInvocationsInput{
+		Paging:  c.Paging,
+		Sought:  api.Sought{Status: c.Status, Source: c.Source, Action: c.Action, From: c.Since},
+		AskedBy: api.AskedBy{Session: c.Session},
+	})
+	if err != nil {
+		return err
+	}
+	if len(calls.Items) == 0 {
+		if err := server.hasSession(ctx, c.Session); err != nil {
+			return err
+		}
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		if len(calls.Items) == 0 && calls.NextCursor == "" {
+			fmt.Fprintln(w, "there are no such calls")
+			return
+		}
+		names := server.labels(ctx, actors()...)
+		tableOf(w, "ID CALL RISK STATUS WHY DECIDED_BY SESSION MADE", calls.Items, func(v *api.InvocationView) []string {
+			i := &v.Invocation
+			return []string{i.ID, callName(i), string(i.Risk), string(i.Status), whyNot(i), names.of(i.ApprovedBy), i.Session, since(&i.CreatedAt)}
+		})
+		if calls.LookedBackTo != nil {
+			said("looked back to what was made " + since(calls.LookedBackTo))(w)
+		}
+		more(w, calls.NextCursor)
+	})
+}
+
+// checkStatuses refuses words that are no statuses.
+func checkStatuses(all []action.Status) error {
+	for _, status := range all {
+		if !status.Valid() {
+			return command.UsageErrorf("--status %s is none: a call is pending, approved, executing, completed, failed (also when nobody knows what it did), denied or expired", command.Printable(string(status)))
+		}
+	}
+	return nil
+}
+
+// sourceOf takes an action as calls are listed, SOURCE:ACTION, apart.
+func sourceOf(source, name string) (of, bare string) {
+	if i := strings.LastIndexByte(name, ':'); i > 0 && (source == "" || source == name[:i]) {
+		return name[:i], name[i+1:]
+	}
+	return source, name
+}
+
+// hasSession refuses a session that is not there: to have found nothing of it
+// would say that it made no calls.
+func (c *Client) hasSession(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	_, _, err := Fetch(ctx, c, api.GetSession, api.ByID{ID: id})
+	return err
+}
+
+// whyNot says in a word why a call did not run, or failed.
+func whyNot(i *action.Invocation) string {
+	switch {
+	case i.Error != nil && i.Status == action.StatusFailed:
+		return i.Error.Code
+	case i.Status == action.StatusDenied:
+		return i.DeniedReason
+	}
+	return ""
+}
+
+// whose is what is told of calls besides their rows: whose session each is of,
+// and which account it is for.
+type whose struct {
+	sessions     map[string]*api.SessionView
+	people       []action.User
+	integrations []api.IntegrationView
+	automations  labels
+}
+
+// whose asks for it. What cannot be read is told by its id: the calls alone
+// were asked for.
+func (c *Client) whose(ctx context.Context, calls ...*action.Invocation) *whose {
+	w := &whose{sessions: make(map[string]*api.SessionView)}
+	bound, unattended := false, false
+	for _, i := range calls {
+		if _, asked := w.sessions[i.Session]; i.Session != "" && !asked {
+			s, _, _ := Fetch(ctx, c, api.GetSession, api.ByID{ID: i.Session})
+			w.sessions[i.Session] = s
+			unattended = unattended || strings.HasPrefix(s.CreatedBy, ofAutomation)
+		}
+		bound = bound || i.Integration != ""
+	}
+	if len(w.sessions) > 0 {
+		people, _, _ := Fetch(ctx, c, api.ListUsers, api.None{})
+		w.people = people.Items
+	}
+	if bound {
+		all, _, _ := Fetch(ctx, c, api.ListIntegrations, api.None{})
+		w.integrations = all.Items
+	}
+	if unattended {
+		w.automations = c.labels(ctx, api.ListAutomations.Operation)
+	}
+	return w
+}
+
+// show tells what the call would do, in the words of its module, for which
+// integration and in whose session. A connector's has no words but its params.
+func (w *whose) show(out io.Writer, i *action.Invocation) {
+	if i.Summary != "" && !strings.HasPrefix(i.Source, "connector:") {
+		said("    " + i.Summary)(out)
+	}
+	if i.Integration != "" {
+		said("    for " + w.account(i.Integration))(out)
+	}
+	if s := w.sessions[i.Session]; s != nil && s.CreatedBy != "" {
+		title := ""
+		if s.Title != "" {
+			title = " " + s.Title
+		}
+		said("    in the session" + title + " of " + w.person(s.CreatedBy))(out)
+	}
+}
+
+// account is an integration as people know it. One that is private to somebody
+// else is not theirs to know.
+func (w *whose) account(id string) string {
+	i := slices.IndexFunc(w.integrations, func(in api.IntegrationView) bool { return in.ID == id })
+	if i < 0 {
+		return "integration " + id
+	}
+	return integrationName(&w.integrations[i]) + ", account " + accountName(&w.integrations[i])
+}
+
+// ofAutomation begins the maker of a session that a run was given.
+const ofAutomation = "automation:"
+
+func (w *whose) person(id string) string {
+	if strings.HasPrefix(id, ofAutomation) {
+		return w.automations.of(id)
+	}
+	if i := slices.IndexFunc(w.people, func(u action.User) bool { return u.ID == id }); i >= 0 {
+		return w.people[i].Name + " (user " + id + ")"
+	}
+	return "user " + id
+}
+
+// labels are what people call things, by the ids that rows have of them.
+type labels map[string]string
+
+// labeled is what labels read of an item.
+type labeled struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// labels reads those of lists. What cannot be read is told by its id: something
+// else was asked for.
+func (c *Client) labels(ctx context.Context, lists ...api.Operation) labels {
+	all := make(labels)
+	for _, list := range lists {
+		found, _, _ := Fetch(ctx, c, api.Route[api.None, api.List[labeled]]{Operation: list}, api.None{})
+		for _, one := range found.Items {
+			all[one.ID] = one.Name
+		}
+	}
+	return all
+}
+
+// key is a policy key with the name of its connector.
+func (n labels) key(key string) string {
+	id, action, _ := strings.Cut(strings.TrimPrefix(key, "connector:"), ":")
+	if n[id] == "" {
+		return key
+	}
+	return n[id] + ":" + action
+}
+
+// of is the name of what has an id. Keys are told as "key:ID", automations that
+// act for nobody as "automation:ID".
+func (n labels) of(id string) string {
+	kind, bare, _ := strings.Cut(id, ":")
+	if name := n[bare]; name != "" {
+		return kind + " " + name
+	}
+	return cmp.Or(n[id], id)
+}
+
+// actors list those who act, and then what others are asked for.
+func actors(others ...api.Operation) []api.Operation {
+	return append([]api.Operation{api.ListUsers.Operation, api.ListKeys.Operation}, others...)
+}

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+type capabilityCommand struct {
+	Set    capabilitySet    `cmd:"" help:"Set the capability of a group at a provider."`
+	List   capabilityList   `cmd:"" help:"List capabilities."`
+	Show   capabilityShow   `cmd:"" help:"Show every action and its mode in a session of the group."`
+	Remove capabilityRemove `cmd:"" help:"Remove a capability; takes effect at the next call."`
+}
+
+// ceiling names the capability of a group at a provider.
+type ceiling struct {
+	remote
+	api.ByCapability
+}
+
+// Validate refuses names that are empty, as of a variable that is not set.
+func (c *ceiling) Validate() error {
+	if c.Group == "" || c.Provider == "" {
+		return errors.New("the group and the provider have names; say which, as in: developer github")
+	}
+	return nil
+}
+
+// capabilityLimits tells what is said beside the level.
+func capabilityLimits(c *action.Capability) string {
+	var parts []string
+	if c.AllowedActions != nil {
+		parts = append(parts, "only "+cmp.Or(strings.Join(c.AllowedActions, ", "), "nothing"))
+	}
+	if len(c.DeniedActions) > 0 {
+		parts = append(parts, "never "+strings.Join(c.DeniedActions, ", "))
+	}
+	if c.Gate != "" {
+		parts = append(parts, "dangerous actions behind gate "+c.Gate)
+	}
+	if c.Rate != nil {
+		parts = append(parts, fmt.Sprintf("%s in %s", command.Plural(c.Rate.Calls, "call"), c.Rate.Span()))
+	}
+	if c.ExpiresAt != nil {
+		parts = append(parts, ends(c.ExpiresAt))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// levelMeaning tells what comes of the level, unless something else says less.
+func levelMeaning(c *action.Capability) string {
+	const unless = " of this group run without asking there, unless a mode says otherwise"
+	switch c.Level {
+	case action.LevelRead:
+		return "reads" + unless + "; everything else is denied"
+	case action.LevelWrite:
+		return "reads and writes" + unless + "; dangerous actions are denied"
+	case action.LevelProduction:
+		return "reads, writes and, once gate " + c.Gate + " is approved for the session's task, dangerous actions" + unless
+	}
+	return "everything of this group is denied there"
+}
+
+type capabilitySet struct {
+	ceiling
+	Level string `required:"" enum:"none,read,write,production,0,1,2,3" placeholder:"LEVEL" help:"Level: none, read, write, production, or 0 to 3."`
+	api.NewCapability
+	Rate    *rate  `placeholder:"N/D" help:"Rate limit of the whole group, such as 10/1m."`
+	Expires expiry `field:"expires_in,expires_at" placeholder:"D|TIME" help:"Expiry, such as 24h or 2026-01-02T15:04:05Z (default: never)."`
+}
+
+func (c *capabilitySet) Run(ctx context.Context, std *command.Streams) error {
+	in := api.ByCapabilityWith[api.NewCapability]{ByCapability: c.ByCapability, Body: c.NewCapability}
+	in.Body.Lifetime = c.Expires.Lifetime
+	in.Body.Level.RawMessage = json.RawMessage(c.Level)
+	if _, err := strconv.Atoi(c.Level); err != nil {
+		in.Body.Level.RawMessage = json.RawMessage(strconv.Quote(c.Level))
+	}
+	if c.Rate != nil {
+		in.Body.Rate = &api.GroupRate{NewRate: api.NewRate(*c.Rate)}
+	}
+	return perform(ctx, &c.remote, std, api.PutCapability, in, func(w io.Writer, now *api.CapabilityView) {
+		std.Warn(now.Warning)
+		text := fmt.Sprintf("group %s has level %d (%s) at %s", now.Group, now.Level, now.Level, sourceName(now.Name, now.Provider))
+		if more := capabilityLimits(&now.Capability); more != "" {
+			text += "; " + more
+		}
+		said(text)(w)
+		said(levelMeaning(&now.Capability))(w)
+		said("see what that comes to with: " + c.hint("capability", "show", now.Group))(w)
+	})
+}
+
+type capabilityList struct {
+	remote
+	api.ListCapabilitiesInput
+}
+
+func (*capabilityList) route() api.Operation { return api.ListCapabilities.Operation }
+
+func (c *capabilityList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListCapabilities, c.ListCapabilitiesInput, cells("GROUP PROVIDER LEVEL LIMITS BY ID", func(k *api.CapabilityView) []string {
+		return []string{k.Group, k.Name, k.Level.String(), capabilityLimits(&k.Capability), k.GrantedBy, k.Provider}
+	}))
+}
+
+type capabilityShow struct {
+	remote
+	api.GetGroupCapabilitiesInput
+}
+
+// Validate refuses an empty name, as of a variable that is not set.
+func (c *capabilityShow) Validate() error {
+	if c.Group == "" {
+		return errors.New("the group has a name; say which, as in: developer")
+	}
+	return nil
+}
+
+// Run shows the snapshot that an agent of the group sees.
+func (c *capabilityShow) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.GetGroupCapabilities, c.GetGroupCapabilitiesInput, func(w io.Writer, s *action.Snapshot) {
+		if len(s.Capabilities) == 0 {
+			said("there is no provider yet; add one with: " + c.hint("connector", "add", "NAME", "URL"))(w)
+		}
+		for i := range s.Capabilities {
+			showProvider(w, &s.Capabilities[i])
+		}
+	})
+}
+
+func showProvider(w io.Writer, p *action.ProviderAbility) {
+	text := fmt.Sprintf("%s: level %d (%s)", sourceName(p.Name, p.Provider), p.Level, p.LevelName)
+	if more := capabilityLimits(&action.Capability{
+		AllowedActions: p.AllowedActions, DeniedActions: p.DeniedActions, Gate: p.Gate, Rate: p.Rate, ExpiresAt: p.ExpiresAt,
+	}); more != "" {
+		text += "; " + more
+	}
+	said(text)(w)
+	tableOf(w, "ACTION RISK LEVEL MODE WHY", p.Actions, func(a *action.ActionAbility) []string {
+		mode := string(a.Mode)
+		if a.Denied {
+			mode = "DENIED"
+		}
+		return []string{a.Action, string(a.Risk), strconv.Itoa(int(a.Level)), mode, a.Reason}
+	})
+	fmt.Fprintln(w)
+}
+
+type capabilityRemove struct{ ceiling }
+
+func (c *capabilityRemove) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.DeleteCapability, c.ByCapability, done("group "+c.Group+" has no capability at "+c.Provider+" any more"))
+}
+
+// sourceName names a source as people do, with the id behind it that nobody
+// chose.
+func sourceName(name, id string) string {
+	if name == "" || name == id {
+		return id
+	}
+	return fmt.Sprintf("%s (%s)", name, id)
+}
+
+type gateCommand struct {
+	Approve gateApprove `cmd:"" aliases:"set" help:"Approve a gate for a task of a group."`
+	List    gateList    `cmd:"" help:"List gate approvals."`
+	Remove  gateRemove  `cmd:"" help:"Remove a gate approval; takes effect at the next call."`
+}
+
+type gateApprove struct {
+	remote
+	api.NewGateApproval
+	Expires expiry `field:"expires_in,expires_at" placeholder:"D|TIME" help:"Expiry, such as 24h or 2026-01-02T15:04:05Z (default: 30 days)."`
+}
+
+func (c *gateApprove) Run(ctx context.Context, std *command.Streams) error {
+	c.Lifetime = c.Expires.Lifetime
+	return perform(ctx, &c.remote, std, api.ApproveGate, api.Body[api.NewGateApproval]{Body: c.NewGateApproval}, func(w io.Writer, a *action.GateApproval) {
+		names := c.labels(ctx, api.ListConnectors.Operation)
+		said(fmt.Sprintf("group %s may pass gate %s for task %s: %s; %s", a.Group, a.Gate, a.Task, behind(a, names), ends(a.ExpiresAt)))(w)
+		said("take it back with: " + c.hint("gate", "remove", a.ID))(w)
+	})
+}
+
+// behind names the actions that the approval is for.
+func behind(a *action.GateApproval, names labels) string {
+	if a.Actions == nil {
+		return "every action"
+	}
+	keys := make([]string, len(a.Actions))
+	for i, key := range a.Actions {
+		keys[i] = names.key(key)
+	}
+	return strings.Join(keys, ", ")
+}
+
+type gateList struct {
+	remote
+	api.ListGatesInput
+}
+
+func (*gateList) route() api.Operation { return api.ListGates.Operation }
+
+func (c *gateList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListGates, c.ListGatesInput, func(w io.Writer, all *api.List[action.GateApproval]) {
+		names := c.labels(ctx, actors(api.ListConnectors.Operation)...)
+		cells("GATE GROUP TASK FOR STATE BY ID", func(a *action.GateApproval) []string {
+			state := ends(a.ExpiresAt)
+			if a.RevokedAt != nil {
+				state = "revoked " + since(a.RevokedAt)
+			}
+			return []string{a.Gate, a.Group, a.Task, behind(a, names), state, names.of(a.ApprovedBy), a.ID}
+		})(w, all)
+	})
+}
+
+type gateRemove struct {
+	remote
+	ID string `arg:"" help:"ID of the gate approval; see sallyport gate list."`
+}
+
+func (c *gateRemove) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.DeleteGate, api.ByID{ID: c.ID}, done("approval "+c.ID+" is taken back"))
+}

@@ -1,0 +1,343 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+type connectorAdd struct {
+	remote
+	connectorFields
+	connectorRules
+	Name string `arg:"" help:"Name of the connector."`
+	At   string `arg:"" optional:"" name:"url" help:"Streamable HTTP endpoint; with --preset, only to override it."`
+	api.FromPreset
+	Slug *string `placeholder:"S" help:"Prefix of the tool names; --slug= for none (default: derived from the name)."`
+}
+
+func (c *connectorAdd) Run(ctx context.Context, std *command.Streams) error {
+	switch {
+	case c.At == "" && c.Preset == "":
+		return command.UsageErrorf("where is it? Give its URL after the name, or a known server with --preset; see: %s", c.hint("connector", "presets"))
+	case c.Variant != "" && c.Preset == "":
+		return command.UsageErrorf("--variant goes with --preset")
+	}
+	if err := c.complete(std, new(action.Connector)); err != nil {
+		return err
+	}
+	if c.At != "" {
+		c.Upstream.URL = &c.At
+	}
+	c.ToolRules = c.rules(nil)
+	made := api.NewConnector{Name: c.Name, Slug: c.Slug, FromPreset: c.FromPreset, Upstream: c.Upstream}
+	return alterConnector(ctx, &c.remote, std, api.CreateConnector, api.Body[api.NewConnector]{Body: made}, c.nowWhat("is added"))
+}
+
+// connectorRules say what is to be thought of a connector's tools.
+type connectorRules struct {
+	Review   action.ReviewRule      `enum:"trust,strict,required," default:"" placeholder:"RULE" help:"Review rule: trust (the first list counts as reviewed), strict (changed texts are drift too) or required (nothing runs before review) (default: trust)."`
+	ToolRisk map[string]action.Risk `field:"tool_risks" mapsep:"none" placeholder:"TOOL=RISK" help:"Risk of one tool, overriding its hints; repeat for more, TOOL= to clear."`
+}
+
+// rules are what was given, for the API, which takes all risks together: those
+// that stand now stay.
+func (r *connectorRules) rules(now map[string]action.Risk) (out api.ToolRules) {
+	if r.Review != "" {
+		out.Review = &r.Review
+	}
+	if len(r.ToolRisk) > 0 {
+		risks := map[string]action.Risk{}
+		maps.Copy(risks, now)
+		maps.Copy(risks, r.ToolRisk)
+		maps.DeleteFunc(risks, func(_ string, risk action.Risk) bool { return risk == "" })
+		out.Risks = &risks
+	}
+	return out
+}
+
+// connectorFields are what add, update and validate have in common.
+type connectorFields struct {
+	api.Upstream
+	SecretStdin bool        `field:"secret_value" env:"-" help:"Read the secret from standard input and save it with the connector."`
+	WithHeader  []plainPair `field:"headers" sep:"none" env:"-" placeholder:"'K: V'" help:"Fixed header without a secret; repeat for more, 'K:' to remove."`
+	MayAsk      *string     `placeholder:"KINDS" help:"Questions the server may ask: elicitation, url_elicitation, sampling, roots, comma-separated; --may-ask= for none (default: none)."`
+	oauthFields
+}
+
+// oauthFields say how tokens are had that are sent in a secret's place.
+type oauthFields struct {
+	OAuth        string   `name:"oauth" field:"oauth,kind" enum:"code,client,none," default:"" env:"-" placeholder:"KIND" help:"Use OAuth tokens instead of a secret: code (a person signs in once), client (client credentials) or none."`
+	ClientID     *string  `env:"-" placeholder:"ID" help:"OAuth client registered at the service (default: automatic registration)."`
+	ClientSecret *string  `env:"-" placeholder:"KEY" help:"Name of the secret that holds the client secret; see secret set."`
+	Scope        []string `field:"scopes" sep:"none" env:"-" placeholder:"S" help:"OAuth scope to request; repeat for more (default: the server's scopes)."`
+	Issuer       *string  `env:"-" placeholder:"URL" help:"OAuth authorization server (default: the one the server names)."`
+}
+
+// complete puts into what is sent what was given in another form than the API
+// takes. Of headers and OAuth that is the whole: what stands now stays.
+func (f *connectorFields) complete(std *command.Streams, now *action.Connector) (err error) {
+	if f.MayAsk != nil {
+		kinds := []action.AskKind{}
+		for _, kind := range strings.FieldsFunc(*f.MayAsk, func(r rune) bool { return r == ',' || r == ' ' }) {
+			kinds = append(kinds, action.AskKind(kind))
+		}
+		f.Upstream.MayAsk = &kinds
+	}
+	if len(f.WithHeader) > 0 {
+		headers := map[string]string{}
+		maps.Copy(headers, now.Headers)
+		for _, h := range f.WithHeader {
+			maps.DeleteFunc(headers, func(name, _ string) bool { return strings.EqualFold(name, h.name) })
+			if h.value != "" {
+				headers[h.name] = h.value
+			}
+		}
+		f.Headers = &headers
+	}
+	if f.Upstream.OAuth, err = f.settings(now.OAuth); err != nil || !f.SecretStdin {
+		return err
+	}
+	f.SecretValue, err = readSecret(std, "connector add NAME URL --secret-stdin")
+	return err
+}
+
+// settings are those of OAuth, which the API takes as a whole; nil: none were
+// given.
+func (f *oauthFields) settings(now *action.OAuthSettings) (*api.NewOAuth, error) {
+	parts := f.ClientID != nil || f.ClientSecret != nil || f.Issuer != nil || len(f.Scope) > 0
+	switch {
+	case f.OAuth == "none" && parts:
+		return nil, command.UsageErrorf("--oauth none goes with no other flag of OAuth")
+	case f.OAuth == "none":
+		return &api.NewOAuth{Kind: "none"}, nil
+	case f.OAuth == "" && !parts:
+		return nil, nil
+	}
+	var o api.NewOAuth
+	if now != nil {
+		o = api.NewOAuth{Kind: string(now.Kind), ClientID: now.ClientID, ClientSecret: now.ClientSecret, Scopes: now.Scopes, Issuer: now.Issuer}
+	}
+	switch f.OAuth {
+	case "code":
+		o.Kind = string(action.OAuthCode)
+	case "client":
+		o.Kind = string(action.OAuthClient)
+	}
+	if o.Kind == "" {
+		return nil, command.UsageErrorf("--client-id, --client-secret, --scope and --issuer go with --oauth code or --oauth client")
+	}
+	if len(f.Scope) > 0 {
+		o.Scopes = f.Scope
+	}
+	for field, given := range map[*string]*string{&o.ClientID: f.ClientID, &o.ClientSecret: f.ClientSecret, &o.Issuer: f.Issuer} {
+		if given != nil {
+			*field = *given
+		}
+	}
+	return &o, nil
+}
+
+// plainPair is a header as it is written: Name: value.
+type plainPair struct{ name, value string }
+
+// UnmarshalText reads a flag.
+func (p *plainPair) UnmarshalText(text []byte) error {
+	name, value, ok := strings.Cut(string(text), ":")
+	if p.name, p.value = strings.TrimSpace(name), strings.TrimSpace(value); !ok || p.name == "" {
+		return fmt.Errorf("%q is no header; write it as 'Name: value'", text)
+	}
+	return nil
+}
+
+type connectorUpdate struct {
+	theConnector
+	connectorFields
+	connectorRules
+	Name *string `name:"rename" field:"name" placeholder:"NAME" help:"New name."`
+	At   *string `name:"endpoint" field:"url" placeholder:"URL" help:"New endpoint; its tools need a new review."`
+}
+
+// Run changes what is given. Of headers, risks and OAuth the API takes the
+// whole, so that what stands is read first.
+func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
+	if c.Name == nil && c.At == nil && c.Review == "" && len(c.ToolRisk) == 0 && reflect.ValueOf(c.connectorFields).IsZero() {
+		if c.remote.URL != "" && c.remote.URL != os.Getenv("SALLYPORT_URL") {
+			return command.UsageErrorf("nothing to change: --url is the gateway's address; the connector's is --endpoint")
+		}
+		return command.UsageErrorf("nothing to change: give one of the flags that connector update --help lists")
+	}
+	server, err := c.connect()
+	if wrong := new(command.UsageError); errors.As(err, wrong) {
+		return command.UsageErrorf("%w; the connector's is --endpoint", err)
+	}
+	if err != nil {
+		return err
+	}
+	if c.remote.URL != "" { // which people take for the connector's
+		if err := server.isGateway(ctx); err != nil {
+			return err
+		}
+	}
+	now, _, err := Fetch(ctx, server, api.GetConnector, c.ref())
+	if err != nil {
+		return err
+	}
+	if err := c.complete(std, &now.Connector); err != nil {
+		return err
+	}
+	c.Upstream.URL = c.At
+	c.ToolRules = c.rules(now.Risks)
+	changed := connectorIs("is changed")
+	if c.At != nil && *c.At != now.URL {
+		changed = c.nowWhat("is changed")
+	}
+	body := api.ConnectorChange{Name: c.Name, Upstream: c.Upstream}
+	return alterConnector(ctx, &c.remote, std, api.UpdateConnector, api.ByRefWith[api.ConnectorChange]{ByRef: c.ref(), Body: body}, changed)
+}
+
+type connectorOnboard struct {
+	theConnector
+	Mode     map[string]action.Mode `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"Mode of a tool: allow, require_approval or deny; repeat for more. resources/read and prompts/get count as tools."`
+	AllReads action.Mode            `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"Mode of all read-only tools that --mode does not name."`
+	Digest   string                 `env:"-" placeholder:"D" help:"Digest printed below the tool list; required to set modes, and marks the tools as reviewed."`
+}
+
+// Run shows the tools. With the digest of what was shown it sets modes and
+// takes the tools as reviewed, and nothing else: neither tools that are new
+// since, nor definitions that are others by now.
+func (c *connectorOnboard) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	all, gone, raw, err := c.tools(ctx, server)
+	if err != nil {
+		return err
+	}
+	if err := c.check(all); err != nil {
+		return err
+	}
+	shown := digest(all)
+	if c.Digest == "" {
+		if err := c.print(std, raw, func(w io.Writer) { c.show(w, all, gone) }); err != nil {
+			return err
+		}
+		if len(c.Mode) > 0 || c.AllReads != "" {
+			return command.UsageErrorf("nothing is changed: say that you decide about what was just shown with --digest %s", shown)
+		}
+		return nil
+	}
+	if c.Digest != shown {
+		return fmt.Errorf("the tools of %s changed since the list with digest %s, so nothing was changed; list them again: %s",
+			command.Printable(c.Ref), command.Printable(c.Digest), command.Printable(c.hint("connector", "onboard", c.Ref)))
+	}
+	in := api.ByRefWith[api.Onboarding]{ByRef: c.ref(), Body: api.Onboarding{Tools: c.decided(all)}}
+	return perform(ctx, &c.remote, std, api.OnboardTools, in, func(w io.Writer, _ *api.List[api.ReviewView]) {
+		said(fmt.Sprintf("set the modes of %s of %s and marked the tools as reviewed", command.Plural(len(all), "action"), c.Ref))(w)
+		c.left(w, gone)
+	})
+}
+
+// tools are what the server lists when it is asked now, and beside them how
+// its resources are read and its prompts gotten, for which nobody reviews. Gone
+// are those that it listed once.
+func (c *connectorOnboard) tools(ctx context.Context, server *Client) (all, gone []api.ReviewView, raw json.RawMessage, err error) {
+	known, raw, err := Fetch(ctx, server, api.ListTools, api.ListToolsInput{ByRef: c.ref(), Fresh: true})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if known.Error != "" {
+		return nil, nil, nil, fmt.Errorf("%s cannot be asked: %s; see: %s", command.Printable(c.Ref), clause(known.Error), command.Printable(c.hint("connector", "validate", c.Ref)))
+	}
+	connector, _, err := Fetch(ctx, server, api.GetConnector, c.ref())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, r := range known.Items {
+		if r.Current == nil {
+			gone = append(gone, r)
+		} else {
+			all = append(all, r)
+		}
+	}
+	for _, b := range connector.Beside {
+		all = append(all, api.ReviewView{Tool: b.Name, Risk: b.Risk, Mode: b.Mode})
+	}
+	return all, gone, raw, nil
+}
+
+// check refuses modes of tools that are not there, and those that are none.
+func (c *connectorOnboard) check(all []api.ReviewView) error {
+	for tool, mode := range c.Mode {
+		if !slices.ContainsFunc(all, func(r api.ReviewView) bool { return r.Tool == tool }) {
+			return fmt.Errorf("%s lists no tool %q; it lists: %s", command.Printable(c.Ref), command.Printable(tool), command.Printable(strings.Join(names(all), ", ")))
+		}
+		if !mode.Valid() {
+			return command.UsageErrorf("--mode %s=%s: a mode is allow, require_approval or deny", command.Printable(tool), command.Printable(string(mode)))
+		}
+	}
+	return nil
+}
+
+// left says what a digest does not decide about: nothing runs of a tool that
+// is gone, and to forget it takes a look of its own.
+func (c *connectorOnboard) left(w io.Writer, gone []api.ReviewView) {
+	if len(gone) > 0 {
+		said(fmt.Sprintf("no longer listed: %s; remove their reviews: %s",
+			strings.Join(names(gone), ", "), c.hint("connector", "review", c.Ref)))(w)
+	}
+}
+
+// show lists the tools with what would become of them.
+func (c *connectorOnboard) show(w io.Writer, all, gone []api.ReviewView) {
+	tableOf(w, "TOOL RISK MODE REVIEW NEW_MODE DESCRIPTION", all, func(r *api.ReviewView) []string {
+		return []string{r.Tool, string(r.Risk), string(r.Mode), string(r.State), string(c.mode(r)), words(r)}
+	})
+	c.left(w, gone)
+	said("full definitions: " + c.hint("connector", "review", c.Ref))(w)
+	said("to decide: " + c.hint("connector", "onboard", c.Ref, "--digest", digest(all)) + ", and --mode TOOL=MODE or --all-reads allow")(w)
+}
+
+// mode is the one that is asked for; empty: what policy says stays.
+func (c *connectorOnboard) mode(r *api.ReviewView) action.Mode {
+	if mode, ok := c.Mode[r.Tool]; ok || r.Risk != action.RiskRead {
+		return mode
+	}
+	return c.AllReads
+}
+
+// words are the beginning of a tool's description.
+func words(r *api.ReviewView) string {
+	var said struct {
+		Description string `json:"description"`
+	}
+	if r.Current == nil || json.Unmarshal(r.Current.Definition, &said) != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(said.Description), "\n")
+	if text := []rune(line); len(text) > 80 {
+		line = string(text[:80]) + "…"
+	}
+	return line
+}
+
+// decided is what goes to the server: each tool as it was shown.
+func (c *connectorOnboard) decided(all []api.ReviewView) []api.OnboardedTool {
+	tools := make([]api.OnboardedTool, len(all))
+	for i := range all {
+		tools[i] = api.OnboardedTool{SeenTool: seen(&all[i]), Mode: c.mode(&all[i])}
+	}
+	return tools
+}

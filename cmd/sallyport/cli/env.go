@@ -1,0 +1,344 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/envfile"
+	"sallyport/internal/nearest"
+)
+
+type envCommand struct {
+	Requests envRequests `cmd:"" help:"List requests for environment variables."`
+	Answer   envAnswer   `cmd:"" help:"Send the requested values to an agent, which can read them."`
+	Refuse   envRefuse   `cmd:"" help:"Refuse a request, with a reason."`
+
+	Pull  envPull  `cmd:"" help:"For agents: fetch the values entered for this session, once, and write them to a file."`
+	Apply envApply `cmd:"" help:"In a sandbox: write the env files of a specification from the environment and the pulled values."`
+	Scrub envScrub `cmd:"" help:"In a sandbox: remove the files that env apply wrote."`
+}
+
+// envSpec are the flags of commands that work on files of a workspace.
+type envSpec struct {
+	Spec      string `required:"" env:"-" placeholder:"FILE|JSON|-" help:"Specification as JSON, a file, or - for standard input; the format of save_env_files."`
+	Workspace string `default:"." type:"path" placeholder:"DIR" help:"Folder of the workspace (default: current folder)."`
+	JSON      bool   `help:"Print the result as JSON."`
+}
+
+// specLimit is far above any specification; it keeps a wrong file out.
+const specLimit = 1 << 20
+
+func (c *envSpec) files(std *command.Streams) ([]envfile.File, error) {
+	text := strings.TrimSpace(c.Spec)
+	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		return envfile.Parse([]byte(text))
+	}
+	in := std.In
+	if text != "-" {
+		f, err := os.Open(text)
+		if err != nil {
+			return nil, fmt.Errorf("reading the specification: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, specLimit))
+	if err != nil {
+		return nil, fmt.Errorf("reading the specification: %w", err)
+	}
+	return envfile.Parse(raw)
+}
+
+// done prints what became of which files.
+func (c *envSpec) done(std *command.Streams, became map[string][]string) error {
+	if c.JSON {
+		raw, err := json.Marshal(became)
+		if err != nil {
+			return err
+		}
+		return std.PrintJSON(raw)
+	}
+	for _, what := range []string{"written", "removed", "left"} {
+		for _, name := range became[what] {
+			text := what + " " + name
+			if what == "left" {
+				text += ": it was not written by sallyport env apply"
+			}
+			said(text)(std.Out)
+		}
+	}
+	return nil
+}
+
+// pulledFile is where env pull writes, unless it is told otherwise.
+const pulledFile = "/tmp/.sallyport_env.json"
+
+type envApply struct {
+	envSpec
+	Values  string `type:"path" placeholder:"FILE" help:"File written by env pull; its values override the environment (default: /tmp/.sallyport_env.json)."`
+	Replace bool   `help:"Replace existing files that env apply did not write."`
+}
+
+func (c *envApply) Run(std *command.Streams) error {
+	list, err := c.files(std)
+	if err != nil {
+		return err
+	}
+	over, err := readValues(cmp.Or(c.Values, pulledFile))
+	if over == nil && err == nil && c.Values != "" {
+		err = fmt.Errorf("there is no file %s; name what sallyport env pull wrote, or leave --values out", command.Printable(c.Values))
+	}
+	if err != nil {
+		return err
+	}
+	if err := envfile.Apply(c.Workspace, list, envfile.Values(list, os.LookupEnv, over), c.Replace); err != nil {
+		return err
+	}
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name()
+	}
+	return c.done(std, map[string][]string{"written": names})
+}
+
+type envScrub struct{ envSpec }
+
+func (c *envScrub) Run(std *command.Streams) error {
+	list, err := c.files(std)
+	if err != nil {
+		return err
+	}
+	removed, left, err := envfile.Scrub(c.Workspace, list)
+	if err != nil {
+		return err
+	}
+	return c.done(std, map[string][]string{"removed": nonEmpty(removed), "left": nonEmpty(left)})
+}
+
+func nonEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// readValues reads what env pull wrote; there need not be any. A file that
+// others can write or read is not its.
+func readValues(name string) (map[string]string, error) {
+	info, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s is not a file for its owner alone (mode 0600), as sallyport env pull writes it; look at it, then remove it", name)
+	}
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var values map[string]string
+	if json.Unmarshal(raw, &values) != nil { // whose error could show some
+		return nil, fmt.Errorf("%s is not an object of texts, as sallyport env pull writes it; remove it and pull again", name)
+	}
+	return values, nil
+}
+
+// reportEnv tells who asks for what. Descriptions and suggestions are the
+// agent's own words.
+func reportEnv(w io.Writer, r *action.EnvRequest) {
+	said(fmt.Sprintf("%s  session %s asks for %s", r.ID, r.Session, command.Plural(len(r.Keys), "environment variable")))(w)
+	for _, k := range r.Keys {
+		text := "    " + k.Key
+		if !k.Needed() {
+			text += " (may be left out)"
+		}
+		said(text)(w)
+		if k.Description != "" {
+			said("      the agent says: " + k.Description)(w)
+		}
+		for _, s := range k.Suggestions {
+			text := "      the agent suggests: " + s.Label
+			if s.Instructions != "" {
+				text += ": " + s.Instructions
+			}
+			if s.Value != "" {
+				text += " = " + s.Value
+			}
+			said(text)(w)
+		}
+	}
+	at := "    asked " + since(&r.CreatedAt)
+	if r.Status == action.EnvPending {
+		said(at + ", expires " + since(&r.ExpiresAt))(w)
+		return
+	}
+	text := at + ", " + string(r.Status)
+	if r.DecidedBy != "" {
+		text += " (by " + r.DecidedBy + ")"
+	}
+	if r.Note != "" {
+		text += ": " + r.Note
+	}
+	said(text)(w)
+}
+
+// envWarning is what the page says, too.
+const envWarning = "! The agent can read what you enter, and so can everything that runs in its sandbox. Give it only what it may have: keys of test accounts, with as few rights as will do."
+
+type envRequests struct {
+	remote
+	api.ListEnvRequestsInput
+}
+
+func (*envRequests) route() api.Operation { return api.ListEnvRequests.Operation }
+
+func (c *envRequests) Run(ctx context.Context, std *command.Streams) error {
+	in := c.ListEnvRequestsInput
+	in.Status = anyStatus(c.Status)
+	return perform(ctx, &c.remote, std, api.ListEnvRequests, in, func(w io.Writer, all *api.List[action.EnvRequest]) {
+		if len(all.Items) == 0 {
+			noRequests(w, string(c.Status), "an answer")
+		}
+		for i := range all.Items {
+			reportEnv(w, &all.Items[i])
+		}
+		more(w, all.NextCursor)
+		if len(all.Items) > 0 && c.Status == action.EnvPending {
+			c.howToGive(w)
+		}
+	})
+}
+
+// theEnvRequest names one.
+type theEnvRequest struct {
+	remote
+	ID string `arg:"" help:"ID of the request; see sallyport env requests."`
+}
+
+type envAnswer struct {
+	theEnvRequest
+	Name   string `arg:"" optional:"" help:"Variable whose value is on standard input (default: the only one requested)."`
+	Values string `env:"-" placeholder:"FILE|-" help:"JSON object of values, {\"NAME\": \"value\"}, in a file or - for standard input."`
+}
+
+// Run shows who asks for what and who reads the answer, before it takes one.
+// Values are no arguments: a command line can be read by every user of the
+// machine.
+func (c *envAnswer) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	request, _, err := Fetch(ctx, server, api.GetEnvRequest, api.ByID{ID: c.ID})
+	if err != nil {
+		return err
+	}
+	reportEnv(std.Err, request)
+	if request.Status == action.EnvPending {
+		said(envWarning)(std.Err)
+		if c.Name != "" { // before a value is typed
+			if err := asksFor(request, c.Name); err != nil {
+				return err
+			}
+		}
+	}
+	values, err := c.values(std, request)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err == nil && request.Status == action.EnvPending {
+			err = asksFor(request, name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	in := api.ByIDWith[api.EnvAnswer]{ByID: api.ByID{ID: c.ID}, Body: api.EnvAnswer{Values: values}}
+	return perform(ctx, &c.remote, std, api.AnswerEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
+		said(fmt.Sprintf("gave %s to session %s; its sandbox takes them once, with sallyport env pull; they are wiped %s",
+			strings.Join(slices.Sorted(maps.Keys(values)), ", "), r.Session, since(&r.ExpiresAt)))(w)
+	})
+}
+
+// envNames are the names that are asked for.
+func envNames(r *action.EnvRequest) []string {
+	names := make([]string, len(r.Keys))
+	for i, k := range r.Keys {
+		names[i] = k.Key
+	}
+	return names
+}
+
+// asksFor refuses a name that is not asked for.
+func asksFor(r *action.EnvRequest, name string) error {
+	names := envNames(r)
+	if slices.Contains(names, name) {
+		return nil
+	}
+	if near := nearest.Near(name, names); len(near) > 0 && len(names) > 1 {
+		return command.UsageErrorf("the request asks for %s, and not for %s; did you mean %s?", strings.Join(names, ", "), command.Printable(name), strings.Join(near, ", "))
+	}
+	return command.UsageErrorf("the request asks for %s, and not for %s", strings.Join(names, ", "), command.Printable(name))
+}
+
+// values reads what is entered.
+func (c *envAnswer) values(std *command.Streams, asked *action.EnvRequest) (map[string]string, error) {
+	switch {
+	case c.Values != "" && c.Name != "":
+		return nil, command.UsageErrorf("say NAME and pass its value on standard input, or give --values, not both")
+	case c.Values != "":
+		return c.file(std)
+	case c.Name == "" && len(asked.Keys) != 1:
+		return nil, command.UsageErrorf("several variables are asked for; give them as --values FILE, a JSON object {\"NAME\": \"value\"}")
+	case c.Name == "":
+		c.Name = asked.Keys[0].Key
+	}
+	value, err := readSecret(std, "env answer "+c.ID+" "+command.ShellQuote(c.Name))
+	return map[string]string{c.Name: value}, err
+}
+
+// file reads an object of texts. What is wrong with it is told without it.
+func (c *envAnswer) file(std *command.Streams) (values map[string]string, err error) {
+	in := std.In
+	if c.Values != "-" {
+		f, err := os.Open(c.Values)
+		if err != nil {
+			return nil, fmt.Errorf("reading the values: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, specLimit))
+	if err != nil {
+		return nil, fmt.Errorf("reading the values: %w", err)
+	}
+	if json.Unmarshal(raw, &values) != nil || len(values) == 0 {
+		return nil, errors.New(`the values are no object of texts; write {"NAME": "value"}`)
+	}
+	return values, nil
+}
+
+type envRefuse struct {
+	theEnvRequest
+	api.EnvRefusal
+}
+
+func (c *envRefuse) Run(ctx context.Context, std *command.Streams) error {
+	in := api.ByIDWith[*api.EnvRefusal]{ByID: api.ByID{ID: c.ID}, Body: &c.EnvRefusal}
+	return perform(ctx, &c.remote, std, api.RefuseEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
+		said(fmt.Sprintf("refused %s to session %s", strings.Join(envNames(r), ", "), r.Session))(w)
+	})
+}

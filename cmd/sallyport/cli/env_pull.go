@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+type envPull struct {
+	inSession
+	File string        `default:"/tmp/.sallyport_env.json" type:"path" placeholder:"FILE" help:"JSON file for the values, mode 0600; existing values are kept (default: /tmp/.sallyport_env.json)."`
+	Wait time.Duration `env:"-" placeholder:"D" help:"Time to wait for an answer; then the exit status is 7 (default: no wait)."`
+}
+
+// pulledEnv is what the server hands out.
+type pulledEnv struct {
+	Values  map[string]string `json:"values"`
+	Pending []string          `json:"pending"`
+	Refused []struct {
+		Keys   []string `json:"keys"`
+		Reason string   `json:"reason"`
+	} `json:"refused"`
+}
+
+// pullEvery is the pause between two looks for an answer.
+const pullEvery = 2 * time.Second
+
+// Run asks until there is something to say, or the patience is over.
+func (c *envPull) Run(ctx context.Context, std *command.Streams) error {
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(c.Wait); ; {
+		got, err := c.look(ctx, a)
+		if err != nil {
+			return err
+		}
+		if len(got.Values) > 0 || len(got.Pending) == 0 || !time.Now().Before(end) {
+			return c.report(std, got)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(pullEvery, time.Until(end))):
+		}
+	}
+}
+
+// look takes what there is and adds it to the file, while no other command
+// does. It makes sure that the file can be written before it takes what is
+// handed out only once.
+func (c *envPull) look(ctx context.Context, a *agentClient) (*pulledEnv, error) {
+	t, err := beginTake(ctx, c.File)
+	if err != nil {
+		return nil, fmt.Errorf("nothing was taken: %w", err)
+	}
+	defer t.Close()
+	all, err := readValues(c.File)
+	if err != nil {
+		return nil, err
+	}
+	next, err := os.CreateTemp(filepath.Dir(c.File), ".sallyport_env_*") // mode 0600
+	if err != nil {
+		return nil, fmt.Errorf("nothing was taken, as it could not be written: %w", err)
+	}
+	defer os.Remove(next.Name())
+	defer next.Close()
+	got, err := a.pullEnv(ctx, t.key)
+	if err != nil {
+		return nil, err // values may have been taken before it failed: the key stays
+	}
+	if len(got.Values) > 0 {
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, got.Values)
+		if err := replaceBy(next, c.File, all); err != nil {
+			return nil, fmt.Errorf("the values were taken and could not be written; run this again within five minutes, once they can be: %w", err)
+		}
+	}
+	return got, t.done()
+}
+
+// pullEnv takes what there is. All tries have one key, by which values that were
+// handed out are handed out again if their answer was lost.
+func (a *agentClient) pullEnv(ctx context.Context, key string) (*pulledEnv, error) {
+	_, raw, err := a.exchange(ctx, &api.PullEnv.Operation, api.PullEnvInput{InSession: a.in(), Key: key})
+	if err != nil {
+		return nil, err
+	}
+	got := new(pulledEnv)
+	if json.Unmarshal(raw, got) != nil { // whose error could show some
+		return nil, errors.New("the server's answer is not understood; are server and command of one version?")
+	}
+	return got, nil
+}
+
+// replaceBy writes values into next, which takes the place of a file.
+func replaceBy(next *os.File, name string, values map[string]string) error {
+	raw, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	_, err = next.Write(append(raw, '\n'))
+	if err = errors.Join(err, next.Chmod(0o600), next.Sync(), next.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), name)
+}
+
+// report says what came, by name: values are for the file alone.
+func (c *envPull) report(std *command.Streams, got *pulledEnv) error {
+	names := slices.Sorted(maps.Keys(got.Values))
+	if c.JSON {
+		raw, err := json.Marshal(map[string]any{"file": c.File, "keys": nonEmpty(names), "pending": got.Pending, "refused": got.Refused})
+		if err == nil {
+			err = std.PrintJSON(raw)
+		}
+		if err != nil {
+			return err
+		}
+	} else if len(names) > 0 {
+		said("wrote " + strings.Join(names, ", ") + " to " + c.File)(std.Out)
+	}
+	refused := make([]string, 0, len(got.Refused))
+	for _, r := range got.Refused {
+		refused = append(refused, strings.TrimSuffix(fmt.Sprintf("a person refused %s: %s", strings.Join(r.Keys, ", "), command.Printable(r.Reason)), ": "))
+	}
+	told := refused
+	if len(got.Pending) > 0 {
+		told = append(told, "a person did not answer yet: "+strings.Join(got.Pending, ", "))
+	}
+	switch {
+	case len(names) > 0:
+		if !c.JSON {
+			std.Notes = append(std.Notes, told...)
+		}
+		return nil
+	case len(got.Pending) > 0:
+		return command.ExitWith(errors.New(strings.Join(told, "\n")+"; run this again, with --wait 10m"), command.ExitPending)
+	case len(refused) > 0:
+		return command.ExitWith(errors.New(strings.Join(told, "\n")), command.ExitDenied)
+	}
+	return errors.New("there is nothing to take: ask for variables with the tool request_env_variables first; they were taken already, or nobody answered within a day")
+}
+
+// take is one attempt to take what is handed out once. It is a file beside the
+// values: while it is locked no other command takes any, and its key is that of
+// the attempt. A command that dies between the answer and the file leaves it, so
+// that the next one asks with the same key and is given the same values.
+type take struct {
+	*os.File
+	key string
+}
+
+// takeEvery is the pause between two looks for whether another command is done.
+const takeEvery = 50 * time.Millisecond
+
+// beginTake waits for other commands, and goes on with an attempt that was left.
+func beginTake(ctx context.Context, file string) (*take, error) {
+	name := file + ".taking"
+	for {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		t := &take{File: f}
+		if err = t.lock(ctx); err == nil {
+			err = t.read()
+		}
+		if err == nil {
+			return t, nil
+		}
+		f.Close()
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+}
+
+func (t *take) lock(ctx context.Context) error {
+	for {
+		err := syscall.Flock(int(t.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(takeEvery):
+		}
+	}
+}
+
+// read finds the key, or makes one and has it on the disk before it is used. The
+// error is fs.ErrNotExist when another command ended the attempt meanwhile.
+func (t *take) read() error {
+	mine, err := t.Stat()
+	if err != nil {
+		return err
+	}
+	now, err := os.Lstat(t.Name())
+	switch {
+	case err != nil:
+		return err
+	case !os.SameFile(mine, now):
+		return fs.ErrNotExist
+	case !mine.Mode().IsRegular() || mine.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s is not a file for its owner alone (mode 0600), as sallyport env pull writes it; look at it, then remove it", t.Name())
+	}
+	raw, err := io.ReadAll(io.LimitReader(t, 200))
+	if err != nil {
+		return err
+	}
+	if text, whole := strings.CutSuffix(string(raw), "\n"); whole {
+		t.key = text
+		return nil
+	}
+	t.key = rand.Text()
+	_, err = t.WriteAt([]byte(t.key+"\n"), 0)
+	return errors.Join(err, t.Sync())
+}
+
+// done ends the attempt: what was taken is written.
+func (t *take) done() error { return os.Remove(t.Name()) }

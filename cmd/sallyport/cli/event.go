@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/ingest/event"
+)
+
+type eventCommand struct {
+	List eventList `cmd:"" help:"List events of triggers and schedules, newest first."`
+	Show eventShow `cmd:"" help:"Show an event and its result."`
+	Skip eventSkip `cmd:"" help:"Skip an event whose run is still queued."`
+}
+
+// eventOutcome is what came of the event.
+func eventOutcome(e *api.InboundEvent) string {
+	switch {
+	case e.Skip != "":
+		return "skipped: " + string(e.Skip)
+	case e.RunStatus == event.RunSkipped:
+		return "skipped: its run did not begin"
+	}
+	return e.Status
+}
+
+type eventList struct {
+	remote
+	api.EventQuery
+	Skipped *bool `help:"Only events that started nothing; --skipped=false for the others."`
+}
+
+func (*eventList) route() api.Operation { return api.ListInboundEvents.Operation }
+
+func (c *eventList) Run(ctx context.Context, std *command.Streams) error {
+	if c.Skipped != nil {
+		c.EventQuery.Skipped = strconv.FormatBool(*c.Skipped)
+	}
+	return perform(ctx, &c.remote, std, api.ListInboundEvents, c.EventQuery, func(w io.Writer, all *api.List[api.InboundEvent]) {
+		called := c.workLabels(ctx)
+		cells("WHEN AUTOMATION BY PROVIDER TYPE TITLE OUTCOME RUN ID", func(e *api.InboundEvent) []string {
+			return []string{since(&e.CreatedAt), e.AutomationName, called.of(e.Trigger), e.Provider, e.Type, e.Title, eventOutcome(e), e.Run, e.ID}
+		})(w, all)
+		if len(all.Items) == 0 && c.Trigger != "" && called[c.Trigger] == "" {
+			said("there is no trigger or schedule " + c.Trigger + " now; see: " + c.hint("trigger", "list"))(w)
+		}
+	})
+}
+
+// theEvent names one.
+type theEvent struct {
+	remote
+	ID string `arg:"" help:"ID of the event."`
+}
+
+type eventShow struct {
+	theEvent
+	Whole bool `help:"Show the full, unredacted context that the agent gets; this is logged."`
+}
+
+func (*eventShow) route() api.Operation { return api.GetInboundEvent.Operation }
+
+func (c *eventShow) Run(ctx context.Context, std *command.Streams) error {
+	if c.Whole {
+		return perform(ctx, &c.remote, std, api.GetInboundContext, api.ByID{ID: c.ID}, func(w io.Writer, e *api.WholeContext) { block(w, "", e.Context) })
+	}
+	return perform(ctx, &c.remote, std, api.GetInboundEvent, api.ByID{ID: c.ID}, showEvent)
+}
+
+func showEvent(w io.Writer, e *api.InboundEvent) {
+	said(fmt.Sprintf("%s %s: %s", e.Provider, e.Type, e.Title))(w)
+	said(fmt.Sprintf("of %s, %s, %s", e.AutomationName, since(&e.CreatedAt), eventOutcome(e)))(w)
+	for _, line := range []struct{ what, text string }{{"", e.Error}, {"run ", e.Run}, {"delivery ", e.Receipt}, {"", e.URL}} {
+		if line.text != "" {
+			said(line.what + line.text)(w)
+		}
+	}
+	if e.Context != nil {
+		block(w, "    ", e.Context)
+	}
+}
+
+type eventSkip struct{ theEvent }
+
+func (c *eventSkip) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.SkipInboundEvent, api.ByID{ID: c.ID}, func(w io.Writer, e *api.InboundEvent) {
+		said("event " + e.ID + " is skipped; its run is not done")(w)
+	})
+}
+
+type deliveryCommand struct {
+	List    deliveryList    `cmd:"" help:"List webhook deliveries, newest first."`
+	Show    deliveryShow    `cmd:"" help:"Show a delivery and its result."`
+	Redrive deliveryRedrive `cmd:"" help:"Process a failed delivery again."`
+}
+
+func deliveryState(d *api.DeliveryView) string {
+	switch {
+	case d.Doubled:
+		return "duplicate"
+	case d.LastError != "":
+		return string(d.Status) + ": " + d.LastError
+	}
+	return string(d.Status)
+}
+
+// deliveryAttempts tell how often it was worked off, and when it is next.
+func deliveryAttempts(d *api.DeliveryView) string {
+	text := fmt.Sprintf(" (attempt %d)", d.Attempt)
+	if d.Status == event.ReceiptQueued && d.Attempt > 0 {
+		text = fmt.Sprintf(" (attempt %d; the next one is due %s)", d.Attempt, since(&d.NextAt))
+	}
+	return text
+}
+
+type deliveryList struct {
+	remote
+	api.DeliveryQuery
+}
+
+func (*deliveryList) route() api.Operation { return api.ListDeliveries.Operation }
+
+func (c *deliveryList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListDeliveries, c.DeliveryQuery, cells("WHEN PROVIDER EVENT ATTEMPT STATE ID", func(d *api.DeliveryView) []string {
+		return []string{since(&d.ReceivedAt), d.Provider, d.Native, strconv.Itoa(d.Attempt), brief(deliveryState(d)), d.ID}
+	}))
+}
+
+// theDelivery names one.
+type theDelivery struct {
+	remote
+	ID string `arg:"" help:"ID of the delivery."`
+}
+
+type deliveryShow struct{ theDelivery }
+
+func (c *deliveryShow) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.GetDelivery, api.ByID{ID: c.ID}, func(w io.Writer, d *api.DeliveryView) {
+		said(strings.TrimRight(d.Provider+" "+d.Native, " ") + " at /webhooks/" + d.Endpoint + ", " + since(&d.ReceivedAt))(w)
+		said(deliveryState(d) + deliveryAttempts(d))(w)
+		if d.Status == event.ReceiptFailed {
+			said("work it off again with: " + c.hint("delivery", "redrive", d.ID))(w)
+		}
+		said("its events: " + c.hint("event", "list", "--delivery", d.ID))(w)
+		if d.Payload != nil {
+			block(w, "    ", d.Payload)
+		}
+	})
+}
+
+type deliveryRedrive struct{ theDelivery }
+
+func (c *deliveryRedrive) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.RedriveDelivery, api.ByID{ID: c.ID}, func(w io.Writer, d *api.DeliveryView) {
+		said("delivery " + d.ID + " is worked off again")(w)
+	})
+}

@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+// readJSON reads a flag that is a JSON object.
+func readJSON(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("JSON", &text); err != nil {
+		return err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &members); err != nil || members == nil {
+		return fmt.Errorf(`%q is no JSON object; write one, such as '{"name": "value"}'`, text)
+	}
+	target.Set(reflect.ValueOf(json.RawMessage(text)))
+	return nil
+}
+
+// readAnyJSON reads a flag that is any JSON.
+func readAnyJSON(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("JSON", &text); err != nil {
+		return err
+	}
+	if !json.Valid([]byte(text)) {
+		return fmt.Errorf(`%q is no JSON; a text has quotes: '"done"'`, text)
+	}
+	target.SetBytes([]byte(text))
+	return nil
+}
+
+// readPeriod reads a duration, also one of days, as the API takes it.
+func readPeriod(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := span(text)
+	if err != nil {
+		return fmt.Errorf("%q is no duration; write one such as 8h or 90d", text)
+	}
+	target.SetString(d.String())
+	return nil
+}
+
+// readSpan is readPeriod for a duration of which zero is as if nothing was given.
+func readSpan(ctx *kong.DecodeContext, target reflect.Value) error {
+	err := readPeriod(ctx, target)
+	if target.String() == "0s" {
+		target.SetString("")
+	}
+	return err
+}
+
+// readSeconds reads a duration into a number of seconds.
+func readSeconds(ctx *kong.DecodeContext, target reflect.Value) error {
+	return seconds(ctx, target, "is no duration; write one such as 8h or 90d", func(time.Duration) bool { return true })
+}
+
+// readLimit reads how long a list may be. Zero is refused here: a request leaves
+// it out, as a limit that was not given.
+func readLimit(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("limit", &text); err != nil {
+		return err
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 {
+		return fmt.Errorf("%q is no limit; write a number from 1 to 100", text)
+	}
+	target.SetInt(int64(limit))
+	return nil
+}
+
+// readWindow reads the time in which calls are counted into a number of seconds.
+func readWindow(ctx *kong.DecodeContext, target reflect.Value) error {
+	return seconds(ctx, target, notWindow, inWindow)
+}
+
+// notWindow refuses a time that [inWindow] does.
+const notWindow = "is no window; write whole seconds from 1s to 24h, such as 1m"
+
+func inWindow(d time.Duration) bool {
+	return d >= time.Second && d <= 24*time.Hour && d%time.Second == 0
+}
+
+// readCallTime reads how long one call may take into a number of seconds.
+func readCallTime(ctx *kong.DecodeContext, target reflect.Value) error {
+	return seconds(ctx, target, "is no time for a call; write whole seconds up to 2m, such as 90s, or 0 for the gateway's", func(d time.Duration) bool {
+		return d >= 0 && d <= action.MaxTimeout && d%time.Second == 0
+	})
+}
+
+// seconds reads an accepted duration into a number of seconds, and says wrong
+// of any other text.
+func seconds(ctx *kong.DecodeContext, target reflect.Value, wrong string, good func(time.Duration) bool) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := span(text)
+	if err != nil || !good(d) {
+		return fmt.Errorf("%q %s", text, wrong)
+	}
+	if target.Kind() == reflect.Pointer {
+		target.Set(reflect.New(target.Type().Elem()))
+		target = target.Elem()
+	}
+	target.SetInt(int64(d / time.Second))
+	return nil
+}
+
+// readFolder reads the path of a folder. An empty one, of a variable that is not
+// set, would otherwise be the folder in which the command runs.
+func readFolder(ctx *kong.DecodeContext, target reflect.Value) error {
+	var path string
+	if err := ctx.Scan.PopValueInto("folder", &path); err != nil {
+		return err
+	}
+	if path == "" {
+		return errors.New("it is empty (a variable that is not set?); name a folder, . for this one, or leave it out")
+	}
+	target.SetString(kong.ExpandPath(path))
+	return nil
+}
+
+// readNetwork reads a network in CIDR.
+func readNetwork(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("network", &text); err != nil {
+		return err
+	}
+	network, err := netip.ParsePrefix(text)
+	if err != nil {
+		return fmt.Errorf("%q is no network; write one such as 10.1.0.0/16, or 127.0.0.1/32 for one address", text)
+	}
+	target.Set(reflect.ValueOf(network))
+	return nil
+}
+
+// span reads a duration, also one of days, such as 90d.
+func span(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 16) // more would not fit
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	return time.ParseDuration(text)
+}
+
+// expiry is when something ends: after a while, such as 24h, or at a time.
+// Not given, it never ends.
+type expiry struct{ api.Lifetime }
+
+// UnmarshalText reads a flag.
+func (e *expiry) UnmarshalText(text []byte) error {
+	value := string(text)
+	if d, err := span(value); err == nil {
+		e.ExpiresIn = value
+		if strings.HasSuffix(value, "d") { // the server knows no days
+			e.ExpiresIn = d.String()
+		}
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return notTime(value)
+	}
+	e.ExpiresAt = &at
+	return nil
+}
+
+func (e *expiry) given() bool { return e.Lifetime != (api.Lifetime{}) }
+
+func notTime(text string) error {
+	return fmt.Errorf("%q is neither a duration such as 24h or 90d nor a time such as 2026-01-02T15:04:05Z", text)
+}
+
+// readMoment reads a time in the past, or how long ago it was, as the API takes it.
+func readMoment(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("time", &text); err != nil {
+		return err
+	}
+	at, err := moment(text)
+	target.SetString(at.UTC().Format(time.RFC3339Nano))
+	return err
+}
+
+func moment(text string) (time.Time, error) {
+	if d, err := span(text); err == nil {
+		return time.Now().Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		err = notTime(text)
+	}
+	return at, err
+}
+
+// rate is a number of calls in a window, such as 10/1m.
+type rate api.NewRate
+
+// UnmarshalText reads a flag.
+func (r *rate) UnmarshalText(text []byte) (err error) {
+	calls, in, _ := strings.Cut(string(text), "/")
+	if r.Calls, err = strconv.Atoi(calls); err != nil {
+		return fmt.Errorf("%q is no rate; write calls and window, such as 10/1m", text)
+	}
+	window, err := span(in)
+	if err != nil || !inWindow(window) {
+		return fmt.Errorf("%q %s", in, notWindow)
+	}
+	r.Seconds = int(window / time.Second)
+	return nil
+}
+
+// pin is a param that must have exactly one value: /channel="C1".
+type pin struct {
+	pointer string
+	value   json.RawMessage
+}
+
+// UnmarshalText reads a flag. A param's name may have a = in it, so that the
+// first one which JSON follows counts.
+func (p *pin) UnmarshalText(text []byte) error {
+	for i, b := range text {
+		if b == '=' && json.Valid(text[i+1:]) {
+			p.pointer, p.value = string(text[:i]), bytes.Clone(text[i+1:])
+			return nil
+		}
+	}
+	pointer, value, ok := strings.Cut(string(text), "=")
+	if !ok {
+		pointer, value = string(text), "C1"
+	}
+	quoted, _ := json.Marshal(value) // a string always encodes
+	return fmt.Errorf("a pin is a param and its value as JSON; a text has quotes: --pin '%s=%s'", pointer, quoted)
+}
+
+// bounds are the flags that narrow a grant. None of what a decision lets through comes
+// from a variable, which whoever decides may not know of.
+type bounds struct {
+	MaxCalls *int64 `env:"-" placeholder:"N" help:"Maximum number of calls (default: unlimited)."`
+	Expires  expiry `field:"expires_in,expires_at" env:"-" placeholder:"D|TIME" help:"Expiry, such as 24h, 90d or 2026-01-02T15:04:05Z (default: no expiry)."`
+}
+
+func (b *bounds) given() bool { return b.MaxCalls != nil || b.Expires.given() }
+
+// Vars are the variables in help texts of clientCommands and serverCommands.
+func Vars() kong.Vars {
+	return kong.Vars{"data": command.DataFolder(), "event_kinds": strings.Join(action.EventKinds(), ",")}
+}
+
+// FlagTypes are the kinds of values that flags have beside Go's own.
+func FlagTypes() kong.Option {
+	return kong.OptionFunc(func(k *kong.Kong) error {
+		for name, read := range map[string]kong.MapperFunc{
+			"folder": readFolder, "seconds": readSeconds, "period": readPeriod, "span": readSpan, "window": readWindow,
+			"limit": readLimit, "calltime": readCallTime, "anyjson": readAnyJSON, "moment": readMoment,
+		} {
+			if err := kong.NamedMapper(name, read).Apply(k); err != nil {
+				return err
+			}
+		}
+		if err := kong.TypeMapper(reflect.TypeFor[json.RawMessage](), kong.MapperFunc(readJSON)).Apply(k); err != nil {
+			return err
+		}
+		return kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(readNetwork)).Apply(k)
+	})
+}

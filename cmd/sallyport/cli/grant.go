@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+type grantCommand struct {
+	Create   grantCreate   `cmd:"" aliases:"set" help:"Pre-approve calls. Without flags the grant has no limits; set --session, --max-calls or --expires."`
+	List     grantList     `cmd:"" help:"List grants."`
+	Remove   grantRemove   `cmd:"" aliases:"revoke" help:"Revoke a grant; takes effect at the next call."`
+	Requests grantRequests `cmd:"" help:"List grant requests of agents."`
+	Approve  grantApprove  `cmd:"" help:"Approve a grant request, as requested or narrower."`
+	Deny     grantDeny     `cmd:"" help:"Deny a grant request."`
+}
+
+// covers tells what terms let through.
+func covers(t *action.Terms, name string) string {
+	source, text := sourceName(name, t.Source), ""
+	switch {
+	case t.Any && t.Source == "":
+		text = "any action of any source that is not dangerous"
+	case t.Any:
+		text = "any action of " + source + " that is not dangerous"
+	default:
+		text = call(name, t.Source, t.Action)
+	}
+	for i, pointer := range slices.Sorted(maps.Keys(t.Pins)) {
+		text += []string{" with ", " and "}[min(i, 1)] + pointer + "=" + string(t.Pins[pointer])
+	}
+	return text
+}
+
+// budget tells how often and how long terms last.
+func budget(t *action.Terms) string {
+	calls := "any number of calls"
+	if t.MaxCalls != nil {
+		calls = command.Plural(*t.MaxCalls, "call")
+	}
+	if t.ExpiresAt == nil {
+		return calls + ", for ever"
+	}
+	return calls + "; " + ends(t.ExpiresAt)
+}
+
+// grantWhose tells whose calls the grant covers.
+func grantWhose(g *api.GrantView) string {
+	if g.Scope == action.ScopeSession {
+		return "session " + g.Session
+	}
+	return "all sessions"
+}
+
+// showGrant tells what the grant does, and how to undo it.
+func showGrant(w io.Writer, g *api.GrantView, r *remote) {
+	said(fmt.Sprintf("grant %s lets through %s for %s: %s", g.ID, covers(&g.Terms, g.Name), grantWhose(g), budget(&g.Terms)))(w)
+	said("take it back with: " + r.hint("grant", "remove", g.ID))(w)
+}
+
+type grantCreate struct {
+	remote
+	bounds
+	Key string `arg:"" optional:"" help:"source:action; name a connector by name, slug or ID."`
+	api.NewGrant
+	Pin []pin `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Only calls with exactly this param value; repeat for more."`
+}
+
+func (c *grantCreate) Run(ctx context.Context, std *command.Streams) (err error) {
+	in := c.NewGrant
+	in.Scope = api.ScopeName(action.ScopeOrganization)
+	if c.Session != "" {
+		in.Scope = api.ScopeName(action.ScopeSession)
+	}
+	if in.Pins, err = pinned(c.Pin); err != nil {
+		return err
+	}
+	in.MaxCalls, in.Lifetime = c.bounds.MaxCalls, c.Expires.Lifetime
+	if err = c.what(&in); err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.CreateGrant, api.Body[api.NewGrant]{Body: in}, func(w io.Writer, g *api.GrantView) {
+		showGrant(w, g, &c.remote)
+		if wide := c.wide(); len(wide) > 0 {
+			said("to let less through, remove it and say " + strings.Join(wide, ", "))(w)
+		}
+	})
+}
+
+// wide are the flags that would have narrowed the grant.
+func (c *grantCreate) wide() (flags []string) {
+	if c.Session == "" {
+		flags = append(flags, "--session ID")
+	}
+	if !c.Expires.given() {
+		flags = append(flags, "--expires 8h")
+	}
+	if c.bounds.MaxCalls == nil {
+		flags = append(flags, "--max-calls N")
+	}
+	return flags
+}
+
+// what checks and fills in which actions are let through.
+func (c *grantCreate) what(in *api.NewGrant) error {
+	switch {
+	case c.Any && c.Key != "":
+		return command.UsageErrorf("--any takes no action; leave out %s, or leave out --any", command.Printable(c.Key))
+	case c.Any:
+		return nil
+	case c.Key == "":
+		return command.UsageErrorf("name what to let through: %s, or --any for all that is not dangerous", command.Printable(c.hint("grant", "create", "SOURCE:ACTION")))
+	case c.Source != "":
+		return command.UsageErrorf("--source goes with --any; an action is named with its source, as SOURCE:ACTION")
+	case strings.Contains(c.Key, "*"):
+		return command.UsageErrorf("a grant takes no *; for all actions that are not dangerous say: --any --source SOURCE")
+	}
+	key, err := action.ParseKey(c.Key)
+	if err != nil {
+		return command.UsageErrorf("%s is no action; write source:action, such as linear:create_issue", command.Printable(c.Key))
+	}
+	in.Source, in.Action = key.Source, key.Action
+	return nil
+}
+
+type grantList struct {
+	remote
+	api.ListGrantsInput
+}
+
+func (*grantList) route() api.Operation { return api.ListGrants.Operation }
+
+func (c *grantList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListGrants, c.ListGrantsInput, cells("ID LETS_THROUGH FOR USED STATE BY", func(g *api.GrantView) []string {
+		return []string{g.ID, covers(&g.Terms, g.Name), grantWhose(g), grantUsed(g), grantState(g), g.CreatedBy}
+	}))
+}
+
+func grantUsed(g *api.GrantView) string {
+	if g.MaxCalls == nil {
+		return fmt.Sprint(g.UsedCalls)
+	}
+	return fmt.Sprintf("%d of %d", g.UsedCalls, *g.MaxCalls)
+}
+
+func grantState(g *api.GrantView) string {
+	switch {
+	case g.RevokedAt != nil:
+		return "revoked " + since(g.RevokedAt)
+	case g.MaxCalls != nil && g.UsedCalls >= *g.MaxCalls:
+		return "used up"
+	}
+	return ends(g.ExpiresAt)
+}
+
+type grantRemove struct {
+	remote
+	ID string `arg:"" help:"ID of the grant; see sallyport grant list."`
+}
+
+func (c *grantRemove) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.RevokeGrant, api.ByID{ID: c.ID}, func(w io.Writer, g *api.GrantView) {
+		said("grant " + g.ID + " is revoked; it lets nothing through any more")(w)
+	})
+}
+
+// pinned are pins as the API takes them. Of two for one param, one would be lost.
+func pinned(pins []pin) (map[string]json.RawMessage, error) {
+	by := make(map[string]json.RawMessage, len(pins))
+	for _, p := range pins {
+		if by[p.pointer] != nil {
+			return nil, command.UsageErrorf("--pin %s is there twice; a param has one value", command.Printable(p.pointer))
+		}
+		by[p.pointer] = p.value
+	}
+	return by, nil
+}
+
+// showRequest tells who asks for what. The reason is the agent's own word.
+func showRequest(w io.Writer, r *api.RequestView) {
+	whose := "the session"
+	if r.Terms.Scope == action.ScopeOrganization {
+		whose = "all sessions"
+	}
+	said(fmt.Sprintf("%s  session %s asks for %s for %s: %s", r.ID, r.Session, covers(&r.Terms, r.Name), whose, budget(&r.Terms)))(w)
+	if r.Reason != "" {
+		said("    the agent says: " + r.Reason)(w)
+	}
+	at := "    asked " + since(&r.CreatedAt)
+	if r.Status == action.RequestPending {
+		fmt.Fprintf(w, "%s, expires %s\n", at, since(&r.ExpiresAt))
+		return
+	}
+	text := fmt.Sprintf("%s, %s", at, r.Status)
+	if r.DecidedBy != "" {
+		text += " by " + r.DecidedBy
+	}
+	if r.DecidedNote != "" {
+		text += ": " + r.DecidedNote
+	}
+	said(text)(w)
+}
+
+// noRequests says so of such a list.
+func noRequests(w io.Writer, status, awaited string) {
+	if status == "pending" {
+		fmt.Fprintln(w, "nothing waits for "+awaited)
+		return
+	}
+	fmt.Fprintln(w, "there is no such request")
+}
+
+type grantRequests struct {
+	remote
+	api.ListGrantRequestsInput
+}
+
+func (*grantRequests) route() api.Operation { return api.ListGrantRequests.Operation }
+
+func (c *grantRequests) Run(ctx context.Context, std *command.Streams) error {
+	in := c.ListGrantRequestsInput
+	in.Status = anyStatus(c.Status)
+	return perform(ctx, &c.remote, std, api.ListGrantRequests, in, func(w io.Writer, all *api.List[api.RequestView]) {
+		if len(all.Items) == 0 {
+			noRequests(w, string(c.Status), "a decision")
+		}
+		for i := range all.Items {
+			showRequest(w, &all.Items[i])
+		}
+		more(w, all.NextCursor)
+		if len(all.Items) > 0 && c.Status == action.RequestPending {
+			c.howToGrant(w)
+		}
+	})
+}
+
+// wish names a request.
+type wish struct {
+	remote
+	ID string `arg:"" help:"ID of the request; see sallyport grant requests."`
+}
+
+type grantApprove struct {
+	wish
+	bounds
+	api.Narrowing
+	Pin []pin `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Pin this param too; repeat for more."`
+}
+
+func (*grantApprove) route() api.Operation { return api.ApproveGrantRequest.Operation }
+
+func (c *grantApprove) Run(ctx context.Context, std *command.Streams) (err error) {
+	if c.Pins, err = pinned(c.Pin); err != nil {
+		return err
+	}
+	c.Narrowing.MaxCalls, c.Lifetime = c.bounds.MaxCalls, c.Expires.Lifetime
+	in := api.ByIDWith[*api.Narrowing]{ByID: api.ByID{ID: c.ID}, Body: &c.Narrowing}
+	return perform(ctx, &c.remote, std, api.ApproveGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
+		if now.Grant != nil {
+			showGrant(w, now.Grant, &c.remote)
+		}
+	})
+}
+
+type grantDeny struct {
+	wish
+	api.Refusal
+}
+
+func (c *grantDeny) Run(ctx context.Context, std *command.Streams) error {
+	in := api.ByIDWith[*api.Refusal]{ByID: api.ByID{ID: c.ID}, Body: &c.Refusal}
+	return perform(ctx, &c.remote, std, api.DenyGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
+		r := &now.Request
+		said(fmt.Sprintf("denied %s to session %s", covers(&r.Terms, r.Name), r.Session))(w)
+	})
+}

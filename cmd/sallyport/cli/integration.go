@@ -1,0 +1,289 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	apiclient "sallyport/client"
+	"sallyport/cmd/sallyport/command"
+)
+
+type integrationCommand struct {
+	Providers  integrationProviders  `cmd:"" help:"List the providers and how to connect each."`
+	Connect    integrationConnect    `cmd:"" help:"Connect a service; the credential is read from standard input."`
+	List       integrationList       `cmd:"" help:"List the integrations you can see."`
+	Show       integrationShow       `cmd:"" help:"Show an integration."`
+	Update     integrationUpdate     `cmd:"" help:"Change an integration or replace its credential."`
+	Check      integrationCheck      `cmd:"" help:"Test the credential at the service."`
+	Metadata   integrationMetadata   `cmd:"" help:"List values for params, such as teams and projects, from the service."`
+	Disconnect integrationDisconnect `cmd:"" help:"Disconnect an integration and revoke its credential if the service supports it."`
+	App        integrationApp        `cmd:"" help:"Register the gateway at services that use OAuth or an app."`
+	Bind       integrationBind       `cmd:"" help:"Set the integrations that sessions of an automation may use."`
+	Bindings   integrationBindings   `cmd:"" help:"List the integrations that sessions of an automation may use."`
+}
+
+// integrationName is how an integration is named to a person.
+func integrationName(in *api.IntegrationView) string {
+	return fmt.Sprintf("integration %s (%s)", in.Name, in.ID)
+}
+
+// accountName is whose credential it is at the service.
+func accountName(in *api.IntegrationView) string { return cmp.Or(in.AccountName, in.Account) }
+
+// integrationState is the status, with what to do about it.
+func integrationState(in *api.IntegrationView) string {
+	if in.Usable || in.Why == "" {
+		return string(in.Status)
+	}
+	return string(in.Status) + ": " + in.Why
+}
+
+// whoseIntegration tells who sees it.
+func whoseIntegration(in *api.IntegrationView) string {
+	switch {
+	case in.User != "":
+		return "your own"
+	case in.Visibility == action.VisiblePrivate:
+		return "private"
+	}
+	return "organization"
+}
+
+type integrationList struct{ remote }
+
+func (*integrationList) route() api.Operation { return api.ListIntegrations.Operation }
+
+func (c *integrationList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListIntegrations, api.None{}, cells("NAME PROVIDER ACCOUNT KIND WHOSE STATUS ID", func(in *api.IntegrationView) []string {
+		return []string{in.Name, in.Provider, accountName(in), string(in.Kind), whoseIntegration(in), integrationState(in), in.ID}
+	}))
+}
+
+// theIntegration names one.
+type theIntegration struct {
+	remote
+	Ref string `arg:"" help:"ID or name of the integration, or its provider if there is only one."`
+}
+
+// find connects, and finds the integration that is meant.
+func (c *theIntegration) find(ctx context.Context) (*Client, api.IntegrationView, error) {
+	server, err := c.connect()
+	if err != nil {
+		return nil, api.IntegrationView{}, err
+	}
+	all, _, err := Fetch(ctx, server, api.ListIntegrations, api.None{})
+	if err != nil {
+		return nil, api.IntegrationView{}, err
+	}
+	in, err := meant(c.Ref, all.Items)
+	return server, in, err
+}
+
+// meant is the integration of that id, or else the only one of that name, or
+// else the only one of that provider.
+func meant(ref string, all []api.IntegrationView) (api.IntegrationView, error) {
+	for _, means := range []func(*api.IntegrationView) bool{
+		func(in *api.IntegrationView) bool { return in.ID == ref },
+		func(in *api.IntegrationView) bool { return in.Name == ref },
+		func(in *api.IntegrationView) bool { return in.Provider == ref },
+	} {
+		found := slices.DeleteFunc(slices.Clone(all), func(in api.IntegrationView) bool { return !means(&in) })
+		switch {
+		case len(found) == 1:
+			return found[0], nil
+		case len(found) > 1:
+			return api.IntegrationView{}, several(ref, found)
+		}
+	}
+	return api.IntegrationView{}, fmt.Errorf("there is no integration %q; see: sallyport integration list", ref)
+}
+
+// several says how to name one of those that a reference may mean.
+func several(ref string, found []api.IntegrationView) error {
+	var ids []string
+	for i := range found {
+		ids = append(ids, fmt.Sprintf("%s (%s, account %s)", found[i].ID, command.Printable(found[i].Name), command.Printable(accountName(&found[i]))))
+	}
+	return fmt.Errorf("%q may be several integrations; name one by its id: %s", ref, strings.Join(ids, ", "))
+}
+
+type integrationShow struct{ theIntegration }
+
+func (c *integrationShow) Run(ctx context.Context, std *command.Streams) error {
+	_, in, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.GetIntegration, api.ByID{ID: in.ID}, showIntegration)
+}
+
+// showIntegration shows all of an integration.
+func showIntegration(w io.Writer, in *api.IntegrationView) {
+	said(integrationName(in) + ": " + in.Title + ", account " + accountName(in) + " (" + in.Account + ")")(w)
+	said("  " + integrationState(in))(w)
+	how := "  connected with " + string(in.Kind)
+	if in.Broker != action.BrokerOwn {
+		how += " through " + string(in.Broker)
+	}
+	said(how + " " + since(&in.CreatedAt) + ", seen by: " + whoseIntegration(in))(w)
+	if in.BaseURL != "" {
+		said("  at " + in.BaseURL)(w)
+	}
+	if in.ExpiresAt != nil {
+		said("  its token " + ends(in.ExpiresAt))(w)
+	}
+	if len(in.Scopes) > 0 {
+		said("  granted: " + strings.Join(in.Scopes, ", "))(w)
+	}
+	if in.TimeoutSeconds > 0 {
+		said("  a call may take " + strconv.Itoa(in.TimeoutSeconds) + " s")(w)
+	}
+	if len(in.Settings) > 0 {
+		said("  settings: " + string(in.Settings))(w)
+	}
+}
+
+type integrationCheck struct{ theIntegration }
+
+func (c *integrationCheck) Run(ctx context.Context, std *command.Streams) error {
+	_, in, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.CheckIntegration, api.ByID{ID: in.ID}, func(w io.Writer, now *api.IntegrationView) {
+		said(integrationName(now) + " is " + integrationState(now))(w)
+	})
+}
+
+type integrationMetadata struct {
+	theIntegration
+	Query map[string]string `arg:"" optional:"" mapsep:"none" placeholder:"KEY=VALUE" help:"Filters of the provider: team=ENG for linear, organization=SLUG and project=SLUG for sentry, owner=NAME for github."`
+}
+
+// Run prints JSON in any case: what there is, each service says in its own way.
+func (c *integrationMetadata) Run(ctx context.Context, std *command.Streams) error {
+	server, in, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	request, err := server.NewRequest(ctx, &api.GetIntegrationMetadata.Operation, api.ByID{ID: in.ID})
+	if err != nil {
+		return err
+	}
+	query := request.URL.Query()
+	for name, value := range c.Query {
+		query.Set(name, value)
+	}
+	request.URL.RawQuery = query.Encode()
+	response, err := server.dispatch(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, apiclient.MaxAnswer))
+	if err != nil {
+		return err
+	}
+	return std.PrintJSON(raw)
+}
+
+type integrationDisconnect struct{ theIntegration }
+
+// Run says whether the service knows that it is over.
+func (c *integrationDisconnect) Run(ctx context.Context, std *command.Streams) error {
+	_, in, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.DeleteIntegration, api.ByID{ID: in.ID}, func(w io.Writer, end *api.Disconnected) {
+		said(integrationName(&in) + " is disconnected")(w)
+		switch {
+		case in.Kind == action.KindNone:
+		case end.Revoked:
+			said(in.Title + " took the credential back")(w)
+		default:
+			said("the credential was not taken back at " + in.Title + "; if nothing else uses it, remove it there")(w)
+		}
+	})
+}
+
+type integrationBind struct {
+	theAutomation
+	api.NewBindings
+}
+
+func (c *integrationBind) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	if c.Connections, err = server.bindable(ctx, c.Connections); err != nil {
+		return err
+	}
+	in := api.ByAutomationWith[api.NewBindings]{ByAutomation: c.ByAutomation, Body: c.NewBindings}
+	return perform(ctx, &c.remote, std, api.PutBindings, in, func(w io.Writer, b *api.Bindings) {
+		said(fmt.Sprintf("sessions of %s that are minted from now on see %s", b.Automation, command.Plural(len(b.Connections), "integration")))(w)
+	})
+}
+
+// bindable are references as the API takes them: it knows ids and providers,
+// and what is called by a name is told to it by its id.
+func (c *Client) bindable(ctx context.Context, refs []string) ([]string, error) {
+	names := []string{}
+	if len(refs) == 0 {
+		return names, nil
+	}
+	all, _, err := Fetch(ctx, c, api.ListIntegrations, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range refs {
+		if ref != action.AllConnections && slices.ContainsFunc(all.Items, func(in api.IntegrationView) bool { return in.Name == ref }) {
+			in, err := meant(ref, all.Items)
+			if err != nil {
+				return nil, err
+			}
+			ref = in.ID
+		}
+		names = append(names, ref)
+	}
+	return names, nil
+}
+
+type integrationBindings struct{ theAutomation }
+
+func (c *integrationBindings) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	bound, raw, err := Fetch(ctx, server, api.GetBindings, c.ByAutomation)
+	if err != nil {
+		return err
+	}
+	all, _, err := Fetch(ctx, server, api.ListIntegrations, api.None{})
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		if len(bound.Connections) == 0 {
+			said("sessions of " + c.Automation + " see no integration; bind some with: " + c.hint("integration", "bind", c.Automation, "REF"))(w)
+			return
+		}
+		for _, id := range bound.Connections {
+			line := id
+			if i := slices.IndexFunc(all.Items, func(in api.IntegrationView) bool { return in.ID == id }); i >= 0 {
+				in := &all.Items[i]
+				line = in.Provider + "  " + integrationName(in) + "  " + integrationState(in)
+			}
+			said(line)(w)
+		}
+	})
+}

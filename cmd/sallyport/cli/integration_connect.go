@@ -1,0 +1,304 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+type integrationProviders struct{ remote }
+
+func (c *integrationProviders) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListProviders, api.None{}, cells("PROVIDER SERVICE CONNECTED_WITH ACTIONS", func(p *api.Provider) []string {
+		return []string{p.ID, p.Title, providerKinds(p), strconv.Itoa(len(p.Actions))}
+	}))
+}
+
+func providerKinds(p *api.Provider) string {
+	var kinds []string
+	for i := range p.Needs {
+		kinds = append(kinds, string(p.Needs[i].Kind))
+	}
+	return strings.Join(kinds, ", ")
+}
+
+// inBrowsers tells that a person signs in at the service; otherwise a command can
+// connect it.
+func inBrowsers(kind action.IntegrationKind) bool {
+	return kind == action.KindOAuth2 || kind == action.KindApp
+}
+
+type integrationConnect struct {
+	remote
+	api.NewIntegration
+	Nango   bool `field:"broker" env:"-" help:"Sign in through Nango, which stores the tokens."`
+	Private bool `field:"visibility" env:"-" help:"Hide it from other people."`
+}
+
+func (*integrationConnect) route() api.Operation { return api.CreateIntegration.Operation }
+
+func (c *integrationConnect) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	providers, _, err := Fetch(ctx, server, api.ListProviders, api.None{})
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(providers.Items, func(p api.Provider) bool { return p.ID == c.Provider })
+	if i < 0 {
+		return fmt.Errorf("there is no provider %q; see: %s", c.Provider, c.hint("integration", "providers"))
+	}
+	kind, err := c.kind(&providers.Items[i])
+	if err != nil {
+		return err
+	}
+	if c.Private {
+		c.Visibility = action.VisiblePrivate
+	}
+	if inBrowsers(kind) {
+		rest := c.Connecting
+		rest.Provider, rest.Kind = "", ""
+		if !reflect.ValueOf(rest).IsZero() {
+			return command.UsageErrorf("%s is connected in the browser, where the page asks for name, settings and the rest; leave those flags out", c.Provider)
+		}
+		return c.inBrowser(ctx, std, server, &providers.Items[i], kind)
+	}
+	c.Kind = kind
+	if kind != action.KindNone {
+		if c.Secret, err = readSecret(std, "integration connect "+c.Provider); err != nil {
+			return err
+		}
+	}
+	status, made, raw, err := fetchStatus(ctx, server, api.CreateIntegration, api.Body[api.NewIntegration]{Body: c.NewIntegration})
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) { c.connected(w, made, status == http.StatusOK) })
+}
+
+// kind is how the service is to be connected.
+func (c *integrationConnect) kind(p *api.Provider) (action.IntegrationKind, error) {
+	kind := c.Kind
+	if c.Nango {
+		if kind != "" && kind != action.KindOAuth2 {
+			return "", command.UsageErrorf("--nango keeps tokens of kind oauth2; leave --kind out")
+		}
+		kind = action.KindOAuth2
+	}
+	i := slices.IndexFunc(p.Needs, func(n api.ProviderNeed) bool { return n.Kind == kind || kind == "" && !inBrowsers(n.Kind) })
+	switch {
+	case i >= 0:
+		return p.Needs[i].Kind, nil
+	case kind == "" && len(p.Needs) > 0:
+		return p.Needs[0].Kind, nil
+	}
+	return "", command.UsageErrorf("%s is not connected with %s; --kind may be: %s", p.Title, kind, providerKinds(p))
+}
+
+// connected says what to do with an integration that was just connected, or
+// connected again.
+func (c *integrationConnect) connected(w io.Writer, in *api.IntegrationView, again bool) {
+	if again {
+		said(integrationName(in) + " is renewed, for the account " + accountName(in) + ", which was connected before; the sessions that see it still do")(w)
+		return
+	}
+	said(integrationName(in) + " is connected, for the account " + accountName(in))(w)
+	if in.User != "" {
+		said("it is used in your own sessions, where an action bears your name")(w)
+		return
+	}
+	said("agents see it in sessions that are minted with: " + c.hint("session", "create", "--connect", in.ID))(w)
+}
+
+type integrationUpdate struct {
+	theIntegration
+	api.IntegrationChange
+	Private     bool `field:"visibility" env:"-" xor:"visibility" help:"Hide it from other people; only for integrations you created."`
+	Public      bool `env:"-" xor:"visibility" help:"Share it with the whole organization."`
+	SecretStdin bool `env:"-" help:"Read a new credential of the same account from standard input."`
+}
+
+func (c *integrationUpdate) Run(ctx context.Context, std *command.Streams) error {
+	switch {
+	case c.Private:
+		c.Visibility = new(action.VisiblePrivate)
+	case c.Public:
+		c.Visibility = new(action.VisibleOrganization)
+	}
+	if reflect.ValueOf(c.IntegrationChange).IsZero() && !c.SecretStdin {
+		return command.UsageErrorf("nothing to change: give one of the flags that integration update --help lists")
+	}
+	_, in, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	if c.SecretStdin {
+		if c.Secret, err = readSecret(std, "integration update REF --secret-stdin"); err != nil {
+			return err
+		}
+	}
+	return perform(ctx, &c.remote, std, api.UpdateIntegration, api.ByIDWith[api.IntegrationChange]{ByID: api.ByID{ID: in.ID}, Body: c.IntegrationChange}, showIntegration)
+}
+
+// inBrowser says where a person goes on: he signs in at the service, and only
+// the browser that began it can end it.
+func (c *integrationConnect) inBrowser(ctx context.Context, std *command.Streams, server *Client, p *api.Provider, kind action.IntegrationKind) error {
+	if std.Given() {
+		return command.UsageErrorf("%s is connected with %s in the browser, and no value is read for it; leave out what comes on standard input, or say another --kind of: %s", p.ID, kind, providerKinds(p))
+	}
+	at, err := c.public()
+	if err != nil {
+		return err
+	}
+	page := at + "/integrations/" + url.PathEscape(p.ID)
+	raw, err := json.Marshal(map[string]any{"provider": p.ID, "kind": kind, "page": page})
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		if first := c.first(ctx, server, p.ID, kind); first != "" {
+			said("the gateway is not registered there yet; first: " + first)(w)
+		}
+		said(p.ID + " is connected with " + string(kind) + " in a browser, by somebody who is signed in to Sallyport there. Open:")(w)
+		said(page)(w)
+	})
+}
+
+// first is the command that registers the gateway where this takes it. Empty: it
+// is registered, or whoever asks may not know.
+func (c *integrationConnect) first(ctx context.Context, server *Client, provider string, kind action.IntegrationKind) string {
+	apps, _, err := Fetch(ctx, server, api.ListApps, api.None{})
+	if err != nil {
+		return ""
+	}
+	has := func(id string, with func(a *action.ProviderApp) bool) bool {
+		return slices.ContainsFunc(apps.Items, func(a action.ProviderApp) bool { return a.Provider == id && with(&a) })
+	}
+	nango := string(action.BrokerNango)
+	switch {
+	case c.Nango && !has(nango, func(*action.ProviderApp) bool { return true }):
+		return c.hint("integration", "app", "set", nango, "--api-key-stdin")
+	case !c.Nango && kind == action.KindApp && !has(provider, func(a *action.ProviderApp) bool { return a.AppID != "" }):
+		return c.hint("integration", "app", "set", provider, "--app-id", "N", "--slug", "NAME", "--private-key", "FILE")
+	case !c.Nango && kind == action.KindOAuth2 && !has(provider, func(a *action.ProviderApp) bool { return a.ClientID != "" }):
+		return c.hint("integration", "app", "set", provider, "--client-id", "ID", "--client-secret-stdin")
+	}
+	return ""
+}
+
+// public is where browsers reach the server.
+func (r *remote) public() (string, error) {
+	if r.URL != "" {
+		return strings.TrimSuffix(r.URL, "/"), nil
+	}
+	e, err := command.ReadEndpoint(r.folder())
+	return strings.TrimSuffix(e.MCPURL, "/mcp"), err
+}
+
+type integrationApp struct {
+	List   appList   `cmd:"" help:"List registrations and the names of their secrets."`
+	Set    appSet    `cmd:"" help:"Set the registration of the gateway at a service."`
+	Delete appDelete `cmd:"" help:"Delete a registration that no integration uses."`
+}
+
+type appList struct{ remote }
+
+func (*appList) route() api.Operation { return api.ListApps.Operation }
+
+func (c *appList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListApps, api.None{}, cells("PROVIDER CLIENT APP SECRETS URL KEYS SET", func(a *action.ProviderApp) []string {
+		return []string{a.Provider, a.ClientID, appNamed(a), strings.Join(a.Secrets, ", "), a.BaseURL, brokered(a.Keys), since(&a.UpdatedAt)}
+	}))
+}
+
+func appNamed(a *action.ProviderApp) string {
+	if a.AppID == "" {
+		return ""
+	}
+	return a.Slug + " (" + a.AppID + ")"
+}
+
+// brokered are a broker's names of providers.
+func brokered(keys map[string]string) string {
+	var parts []string
+	for _, id := range slices.Sorted(maps.Keys(keys)) {
+		parts = append(parts, id+"="+keys[id])
+	}
+	return strings.Join(parts, ", ")
+}
+
+type appSet struct {
+	remote
+	api.ByProvider
+	api.NewApp
+	ClientSecretStdin bool   `env:"-" xor:"stdin" help:"Read the client secret from standard input."`
+	PrivateKeyFile    string `name:"private-key" type:"path" env:"-" placeholder:"FILE" help:"Private key of the GitHub App, the .pem file from GitHub."`
+	APIKeyStdin       bool   `name:"api-key-stdin" env:"-" xor:"stdin" help:"Read the Nango environment key from standard input."`
+}
+
+func (*appSet) route() api.Operation { return api.PutApp.Operation }
+
+func (c *appSet) Run(ctx context.Context, std *command.Streams) error {
+	if err := c.secrets(std); err != nil {
+		return err
+	}
+	in := api.ByProviderWith[api.NewApp]{ByProvider: c.ByProvider, Body: c.NewApp}
+	return perform(ctx, &c.remote, std, api.PutApp, in, func(w io.Writer, a *action.ProviderApp) {
+		said("the gateway is registered at " + a.Provider + "; secrets that are set: " + cmp.Or(strings.Join(a.Secrets, ", "), "none"))(w)
+		if a.Provider == string(action.BrokerNango) {
+			said("connect a service through it with: " + c.hint("integration", "connect", "PROVIDER", "--nango"))(w)
+			return
+		}
+		if at, err := c.public(); err == nil {
+			said("it must lead back to " + at + "/oauth/callback/" + url.PathEscape(a.Provider) + "; connect it at " + at + "/integrations/" + url.PathEscape(a.Provider))(w)
+		}
+	})
+}
+
+// secrets reads what no command line may hold.
+func (c *appSet) secrets(std *command.Streams) (err error) {
+	if c.ClientSecretStdin {
+		if c.ClientSecret, err = readSecret(std, "integration app set PROVIDER --client-id ID --client-secret-stdin"); err != nil {
+			return err
+		}
+	}
+	if c.APIKeyStdin {
+		if c.APIKey, err = readSecret(std, "integration app set nango --api-key-stdin"); err != nil {
+			return err
+		}
+	}
+	if c.PrivateKeyFile == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(c.PrivateKeyFile)
+	if err != nil {
+		return fmt.Errorf("reading the private key: %w", err)
+	}
+	c.PrivateKey = string(pem)
+	return nil
+}
+
+type appDelete struct {
+	remote
+	api.ByProvider
+}
+
+func (c *appDelete) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.DeleteApp, c.ByProvider, done("the gateway is registered at "+c.Provider+" no more"))
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+type notifyCommand struct {
+	Webhook notifyWebhook `cmd:"" help:"Send pending calls to a URL; prints the signing secret once."`
+	Slack   notifySlack   `cmd:"" help:"Send pending calls to Slack, by an incoming webhook (URL on standard input) or an integration."`
+	Show    notifyShow    `cmd:"" help:"Show the notification channels."`
+	Log     notifyLog     `cmd:"" help:"List recent notifications."`
+	Test    notifyTest    `cmd:"" help:"Send a test notification and show the response."`
+	Rotate  notifyRotate  `cmd:"" help:"Replace the signing secret of the webhook."`
+	Remove  notifyRemove  `cmd:"" help:"Remove a notification channel."`
+}
+
+// telling is what every channel has.
+type telling struct {
+	remote
+	api.NotifyChange
+	Off bool `xor:"state" help:"Turn the channel off."`
+	On  bool `xor:"state" help:"Turn the channel on."`
+}
+
+// change is what was said of a channel of the kind.
+func (t *telling) change(kind action.NotifyKind) api.ByNotifyKindWith[api.NotifyChange] {
+	if t.On || t.Off {
+		t.Enabled = &t.On
+	}
+	return api.ByNotifyKindWith[api.NotifyChange]{ByNotifyKind: api.ByNotifyKind{Kind: kind}, Body: t.NotifyChange}
+}
+
+// putNotify is [api.PutNotify] for one kind of channel.
+func putNotify(kind action.NotifyKind) api.Operation {
+	op := api.PutNotify.Operation
+	op.Path = strings.Replace(op.Path, "{kind}", string(kind), 1)
+	return op
+}
+
+type notifyWebhook struct {
+	telling
+	Target      string `arg:"" optional:"" name:"url" help:"URL, https or http on this machine (default: unchanged)."`
+	SecretStdin bool   `help:"Read the secret from standard input instead of generating one."`
+}
+
+func (*notifyWebhook) route() api.Operation { return putNotify(action.NotifyWebhook) }
+
+func (c *notifyWebhook) Run(ctx context.Context, std *command.Streams) (err error) {
+	c.NotifyChange.URL = c.Target
+	if c.SecretStdin {
+		if c.Secret, err = readSecret(std, "notify webhook URL --secret-stdin"); err != nil {
+			return err
+		}
+	}
+	return perform(ctx, &c.remote, std, api.PutNotify, c.change(action.NotifyWebhook), func(w io.Writer, now *api.MintedNotify) {
+		showNotify(w, &now.NotifyView)
+		said("try it with: " + c.hint("notify", "test", "webhook"))(w)
+		sayOnce(w, std, "the secret is "+now.Secret, now.Secret)
+	})
+}
+
+type notifySlack struct {
+	telling
+	URLStdin    bool   `name:"url-stdin" help:"Read the incoming webhook URL from standard input."`
+	Integration string `placeholder:"ID" help:"Post with this Slack integration instead of an incoming webhook."`
+	Channel     string `placeholder:"CHANNEL" help:"Slack channel ID; needs --integration."`
+}
+
+func (*notifySlack) route() api.Operation { return putNotify(action.NotifySlack) }
+
+func (c *notifySlack) Run(ctx context.Context, std *command.Streams) (err error) {
+	switch {
+	case c.Integration != "", c.Channel != "":
+		c.NotifyChange.Integration, c.NotifyChange.Channel = c.Integration, c.Channel
+	case c.URLStdin, c.Wants == "" && !c.On && !c.Off:
+		if c.NotifyChange.URL, err = readSecret(std, "notify slack"); err != nil {
+			return err
+		}
+	}
+	return perform(ctx, &c.remote, std, api.PutNotify, c.change(action.NotifySlack), func(w io.Writer, now *api.MintedNotify) {
+		showNotify(w, &now.NotifyView)
+		said("try it with: " + c.hint("notify", "test", "slack"))(w)
+	})
+}
+
+func showNotify(w io.Writer, v *api.NotifyView) {
+	to := v.URL
+	switch {
+	case v.Channel != "":
+		to = "the channel " + v.Channel
+	case to == "":
+		to = "an incoming webhook"
+	}
+	state := "tells of"
+	if !v.Enabled {
+		state = "is off; it would tell of"
+	}
+	said(fmt.Sprintf("%s %s %s calls, to %s", v.Kind, state, v.Wants, to))(w)
+	if v.Failures > 0 {
+		said(fmt.Sprintf("it failed %s in a row, last %s: %s", command.Plural(v.Failures, "time"), since(v.LastErrorAt), v.LastError))(w)
+	}
+}
+
+type notifyShow struct{ remote }
+
+func (c *notifyShow) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListNotify, api.None{}, func(w io.Writer, all *api.List[api.NotifyView]) {
+		if len(all.Items) == 0 {
+			said("nobody hears of held calls elsewhere; set it up with: " + c.hint("notify", "webhook", "URL"))(w)
+		}
+		for i := range all.Items {
+			showNotify(w, &all.Items[i])
+		}
+	})
+}
+
+type notifyLog struct{ remote }
+
+func (c *notifyLog) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListNotifications, api.None{}, cells("OF BY TELLS STATUS FAILED MADE", func(n *api.NotificationView) []string {
+		return []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), command.Plural(n.Failures, "failure"), since(&n.CreatedAt)}
+	}))
+}
+
+// theNotify names a channel.
+type theNotify struct {
+	remote
+	api.ByNotifyKind
+}
+
+type notifyTest struct{ theNotify }
+
+func (c *notifyTest) Run(ctx context.Context, std *command.Streams) error {
+	ok := false
+	err := perform(ctx, &c.remote, std, api.TestNotify, c.ByNotifyKind, func(w io.Writer, a *api.NotifyTest) {
+		ok = a.OK
+		said(a.Detail)(w)
+	})
+	if err == nil && !ok && !c.JSON {
+		return errors.New("the test did not arrive")
+	}
+	return err
+}
+
+type notifyRotate struct {
+	remote
+	replacement
+}
+
+func (c *notifyRotate) Run(ctx context.Context, std *command.Streams) error {
+	r, err := c.rotation(std, "notify rotate")
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.RotateNotifySecret, api.Body[*api.Rotation]{Body: r}, c.replaced(std, "the webhook for held calls"))
+}
+
+type notifyRemove struct{ theNotify }
+
+func (c *notifyRemove) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.DeleteNotify, c.ByNotifyKind, done("nobody hears of held calls by "+string(c.Kind)+" any more"))
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+type userCommand struct {
+	Add       userAdd       `cmd:"" help:"Add a person."`
+	List      userList      `cmd:"" help:"List people."`
+	Role      userRole      `cmd:"" help:"Change the role of a person."`
+	Remove    userRemove    `cmd:"" help:"Remove a person and end their sign-ins."`
+	LoginLink userLoginLink `cmd:"" name:"login-link" help:"Print a one-time sign-in link for a person."`
+	SignOut   userSignOut   `cmd:"" name:"sign-out" help:"Sign a person out of every browser."`
+	Removed   userRemoved   `cmd:"" help:"List removed people of an identity provider or host application."`
+	Readmit   userReadmit   `cmd:"" help:"Let a removed person sign in again."`
+}
+
+type userAdd struct {
+	remote
+	api.NewUser
+}
+
+func (c *userAdd) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.CreateUser, api.Body[api.NewUser]{Body: c.NewUser}, func(w io.Writer, u *action.User) {
+		said(fmt.Sprintf("%s %s (%s) is added; the sign-in link is made with: %s", u.Role, u.Name, u.ID, c.hint("user", "login-link", u.ID)))(w)
+	})
+}
+
+type userList struct{ remote }
+
+func (*userList) route() api.Operation { return api.ListUsers.Operation }
+
+func (c *userList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListUsers, api.None{}, columns[action.User]("NAME=name ROLE=role ADDED=created_at ID=id"))
+}
+
+// person names a user by id, or by a name that only one has.
+type person struct {
+	remote
+	User string `arg:"" help:"ID or name of the person."`
+}
+
+// find returns the person.
+func (p *person) find(ctx context.Context) (*action.User, error) {
+	server, err := p.connect()
+	if err != nil {
+		return nil, err
+	}
+	users, _, err := Fetch(ctx, server, api.ListUsers, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	var found []*action.User
+	for i := range users.Items {
+		u := &users.Items[i]
+		if u.ID == p.User {
+			return u, nil
+		}
+		if u.Name == p.User {
+			found = append(found, u)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("nobody has the id or name %q; see: %s", command.Printable(p.User), command.Printable(p.hint("user", "list")))
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf("%d people are called %q; use the id, see: %s", len(found), command.Printable(p.User), command.Printable(p.hint("user", "list")))
+}
+
+type userRole struct {
+	person
+	api.RoleChange
+}
+
+func (c *userRole) Run(ctx context.Context, std *command.Streams) error {
+	u, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.UpdateUserRole, api.ByIDWith[api.RoleChange]{ByID: api.ByID{ID: u.ID}, Body: c.RoleChange}, func(w io.Writer, _ *action.User) {
+		said(u.Name + " is " + string(c.Role) + " now")(w)
+	})
+}
+
+type userRemove struct{ person }
+
+func (c *userRemove) Run(ctx context.Context, std *command.Streams) error {
+	u, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.DeleteUser, api.ByID{ID: u.ID}, done(u.Name+" is removed"))
+}
+
+type userLoginLink struct{ person }
+
+func (*userLoginLink) route() api.Operation { return api.CreateLoginLink.Operation }
+
+func (c *userLoginLink) Run(ctx context.Context, std *command.Streams) error {
+	u, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.CreateLoginLink, api.ByID{ID: u.ID}, func(w io.Writer, link *api.Link) {
+		fmt.Fprintln(w, command.Printable(link.URL))
+		fmt.Fprintf(std.Err, "it works once and ends %s\n", since(&link.ExpiresAt))
+	})
+}
+
+type userSignOut struct{ person }
+
+func (c *userSignOut) Run(ctx context.Context, std *command.Streams) error {
+	u, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.EndUserLogins, api.ByID{ID: u.ID}, func(w io.Writer, l *api.EndedLogins) {
+		said(fmt.Sprintf("%s is signed out everywhere: %d browsers", u.Name, l.Ended))(w)
+	})
+}
+
+type userRemoved struct{ remote }
+
+func (c *userRemoved) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListRemovedUsers, api.None{}, columns[action.RemovedUser]("NAME=name FROM=issuer REMOVED=removed_at ID=id"))
+}
+
+type userReadmit struct {
+	remote
+	ID string `arg:"" help:"ID of the removed person."`
+}
+
+func (c *userReadmit) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ReadmitUser, api.ByID{ID: c.ID}, done("user "+c.ID+" may sign in again"))
+}
+
+type apiKeyCommand struct {
+	Create apiKeyCreate `cmd:"" help:"Create a key and print it once."`
+	List   apiKeyList   `cmd:"" help:"List keys without their values."`
+	Revoke apiKeyRevoke `cmd:"" help:"Revoke a key."`
+}
+
+type apiKeyCreate struct {
+	remote
+	api.NewKey
+}
+
+func (c *apiKeyCreate) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.CreateKey, api.Body[api.NewKey]{Body: c.NewKey}, func(w io.Writer, k *api.MintedKey) {
+		fmt.Fprintln(w, command.Printable(k.Key))
+		fmt.Fprintf(std.Err, "key %s; it is not shown again\n", command.Printable(k.ID))
+	})
+}
+
+type apiKeyList struct{ remote }
+
+func (*apiKeyList) route() api.Operation { return api.ListKeys.Operation }
+
+func (c *apiKeyList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListKeys, api.None{}, cells("NAME ROLE OF CREATED STATE ID", func(k *action.APIKey) []string {
+		role, state := string(k.Role), "good"
+		if k.Scope != "" {
+			role = "only " + string(k.Scope)
+		}
+		if k.RevokedAt != nil {
+			state = "revoked " + since(k.RevokedAt)
+		}
+		return []string{k.Name, role, k.User, since(&k.CreatedAt), state, k.ID}
+	}))
+}
+
+type apiKeyRevoke struct {
+	remote
+	ID string `arg:"" help:"ID of the key."`
+}
+
+func (c *apiKeyRevoke) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.RevokeKey, api.ByID{ID: c.ID}, done("key "+c.ID+" is revoked"))
+}

@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+)
+
+type connectorReview struct {
+	theConnector
+	Accept    []string `xor:"accept" sep:"none" env:"-" placeholder:"TOOL@HASH" help:"Accept this tool with this hash, as listed; repeat for more."`
+	AcceptAll bool     `xor:"accept" env:"-" help:"Accept every listed tool; needs --digest."`
+	Digest    string   `env:"-" placeholder:"D" help:"Digest printed below the tool list; required for --accept-all."`
+}
+
+func (*connectorReview) route() api.Operation { return api.ListTools.Operation }
+
+// Run shows what waits for a review, or accepts what was shown earlier.
+func (c *connectorReview) Run(ctx context.Context, std *command.Streams) error {
+	if c.Digest != "" && !c.AcceptAll {
+		return command.UsageErrorf("--digest goes with --accept-all; a tool is accepted with --accept TOOL@HASH")
+	}
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	if len(c.Accept) == 0 && (!c.AcceptAll || c.Digest == "") {
+		return c.look(ctx, std, server)
+	}
+	return c.accept(ctx, std, server)
+}
+
+// look asks the connector's server first, so that nobody reviews an old list
+// unknowingly.
+func (c *connectorReview) look(ctx context.Context, std *command.Streams, server *Client) error {
+	in := api.ListToolsInput{ByRef: c.ref(), Fresh: true}
+	tools, raw, err := Fetch(ctx, server, api.ListTools, in)
+	if p := new(problem); errors.As(err, &p) && p.Code == "role_required" {
+		in.Fresh = false
+		if tools, raw, err = Fetch(ctx, server, api.ListTools, in); err == nil {
+			tools.Error = cmp.Or(tools.Error, "that is for owners and admins")
+		}
+	}
+	if err != nil {
+		return err
+	}
+	open := waiting(tools.Items)
+	if err := c.print(std, raw, func(w io.Writer) {
+		if tools.Error != "" {
+			said(fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Ref, clause(tools.Error), dated(tools.FetchedAt)))(w)
+		}
+		c.show(w, open)
+	}); err != nil || !c.AcceptAll || len(open) == 0 {
+		return err
+	}
+	return command.UsageErrorf("say that these are what you accept: %s", command.Printable(c.all(open)))
+}
+
+// dated tells when something old is from.
+func dated(t *time.Time) string {
+	if t == nil {
+		return "of an unknown time"
+	}
+	return fmt.Sprintf("from %s (%s)", t.Local().Format("15:04"), since(t))
+}
+
+// all is the command that accepts rows.
+func (c *connectorReview) all(rows []api.ReviewView) string {
+	return c.hint("connector", "review", c.Ref, "--accept-all", "--digest", digest(rows))
+}
+
+// waiting are the tools that are not as somebody reviewed them.
+func waiting(tools []api.ReviewView) []api.ReviewView {
+	return slices.DeleteFunc(slices.Clone(tools), func(r api.ReviewView) bool { return r.State == action.ToolReviewed })
+}
+
+func (c *connectorReview) show(w io.Writer, open []api.ReviewView) {
+	if len(open) == 0 {
+		said("no tool of " + c.Ref + " waits for a review")(w)
+		return
+	}
+	report(w, open)
+	said(fmt.Sprintf("accept what is right with: %s, or all with: %s", c.hint("connector", "review", c.Ref, "--accept", "TOOL@HASH"), c.all(open)))(w)
+}
+
+func report(w io.Writer, rows []api.ReviewView) {
+	for i := range rows {
+		showReview(w, &rows[i])
+	}
+}
+
+// showReview shows a tool and what of it nobody reviewed. All of it is the
+// server's own word.
+func showReview(w io.Writer, r *api.ReviewView) {
+	text := fmt.Sprintf("%s is %s", tag(r), r.State)
+	if r.Risk != "" {
+		text += fmt.Sprintf(" (%s, %s)", r.Risk, r.Mode)
+	}
+	said(text)(w)
+	if r.Reviewed == nil && r.Current != nil {
+		block(w, "    + ", r.Current.Definition)
+		return
+	}
+	for _, change := range r.Changes {
+		said(fmt.Sprintf("    %s %s", change.Kind, change.Path))(w)
+		side(w, "      - ", change.Before)
+		side(w, "      + ", change.After)
+	}
+}
+
+func side(w io.Writer, mark string, raw json.RawMessage) {
+	if len(raw) > 0 && string(raw) != "null" {
+		block(w, mark, raw)
+	}
+}
+
+// accept takes what was shown as reviewed, and nothing else: a tool that is
+// another by now is refused here, and one that changes in between by the
+// server, to which the whole hashes go.
+func (c *connectorReview) accept(ctx context.Context, std *command.Streams, server *Client) error {
+	tools, raw, err := Fetch(ctx, server, api.ListTools, api.ListToolsInput{ByRef: c.ref()})
+	if err != nil {
+		return err
+	}
+	chosen, err := c.choose(tools.Items)
+	if bare := new(unseen); errors.As(err, &bare) {
+		return cmp.Or(c.print(std, raw, func(w io.Writer) { report(w, bare.rows) }), err)
+	}
+	if err != nil {
+		return err
+	}
+	body := api.NewReview{Tools: make([]api.SeenTool, len(chosen))}
+	for i := range chosen {
+		body.Tools[i] = seen(&chosen[i])
+	}
+	return perform(ctx, &c.remote, std, api.ReviewTools, api.ByRefWith[api.NewReview]{ByRef: c.ref(), Body: body}, func(w io.Writer, _ *api.List[api.ReviewView]) {
+		said("accepted as shown: " + strings.Join(tags(chosen), ", "))(w)
+	})
+}
+
+// choose returns those that are to be accepted, all of them as they were shown.
+func (c *connectorReview) choose(tools []api.ReviewView) ([]api.ReviewView, error) {
+	if c.AcceptAll {
+		if open := waiting(tools); digest(open) == c.Digest {
+			return open, nil
+		}
+		return nil, c.moved("what waits for a review", "--digest "+c.Digest)
+	}
+	var chosen []api.ReviewView
+	whole := true
+	for _, text := range c.Accept {
+		row, hash, err := c.find(tools, text)
+		if err != nil {
+			return nil, err
+		}
+		if whole = whole && hash; hash && tag(&row) != text {
+			return nil, c.moved(row.Tool, text)
+		}
+		chosen = append(chosen, row)
+	}
+	if whole {
+		return chosen, nil
+	}
+	words := []string{"connector", "review", c.Ref}
+	for _, tag := range tags(chosen) {
+		words = append(words, "--accept", tag)
+	}
+	return nil, &unseen{command.UsageErrorf("say which definition you accept: %s", command.Printable(c.hint(words...))), chosen}
+}
+
+// unseen refuses to accept rows of which nobody said what he saw.
+type unseen struct {
+	error
+	rows []api.ReviewView
+}
+
+// Unwrap returns what is wrong.
+func (u *unseen) Unwrap() error { return u.error }
+
+func (c *connectorReview) moved(what, shown string) error {
+	return fmt.Errorf("%s changed since it was shown as %s, and nothing is accepted; look again with: %s",
+		command.Printable(what), command.Printable(shown), command.Printable(c.hint("connector", "review", c.Ref)))
+}
+
+// find returns the tool that text names, and whether with a hash. A tool's name
+// may have a @ in it.
+func (c *connectorReview) find(tools []api.ReviewView, text string) (row api.ReviewView, hash bool, err error) {
+	at := strings.LastIndexByte(text, '@')
+	for _, name := range []string{text[:max(at, 0)], text} {
+		if i := slices.IndexFunc(tools, func(r api.ReviewView) bool { return name != "" && r.Tool == name }); i >= 0 {
+			return tools[i], name != text, nil
+		}
+	}
+	return row, false, fmt.Errorf("%s lists no tool %q; it lists: %s", command.Printable(c.Ref), command.Printable(text), command.Printable(strings.Join(names(tools), ", ")))
+}
+
+func names(rows []api.ReviewView) []string {
+	all := make([]string, len(rows))
+	for i, r := range rows {
+		all[i] = r.Tool
+	}
+	return all
+}
+
+// seen is the tool as it was shown; one that is gone has no hashes.
+func seen(r *api.ReviewView) api.SeenTool {
+	if r.Current == nil {
+		return api.SeenTool{Tool: r.Tool}
+	}
+	return api.SeenTool{Tool: r.Tool, Behaviour: r.Current.Behaviour, Text: r.Current.Text}
+}
+
+// tag stands for the tool as it is listed now: whoever accepts says it, and so
+// what he saw.
+func tag(r *api.ReviewView) string {
+	if r.Current == nil {
+		return r.Tool + "@gone"
+	}
+	return r.Tool + "@" + shortHash(r.Current.Behaviour+r.Current.Text)
+}
+
+// digest stands for several tools as they are listed now.
+func digest(rows []api.ReviewView) string { return shortHash(strings.Join(tags(rows), "\n")) }
+
+func shortHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:6])
+}
+
+func tags(rows []api.ReviewView) []string {
+	all := make([]string, len(rows))
+	for i := range rows {
+		all[i] = tag(&rows[i])
+	}
+	return all
+}

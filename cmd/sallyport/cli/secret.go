@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/redact"
+)
+
+type secretCommand struct {
+	Set    secretSet    `cmd:"" help:"Set a secret; the value is read from standard input."`
+	List   secretList   `cmd:"" help:"List secrets without their values."`
+	Delete secretDelete `cmd:"" help:"Delete a secret that no connector uses."`
+	Rotate secretRotate `cmd:"" help:"Rotate the master key: seal all sealed values again with the new key. Safe to repeat."`
+}
+
+type secretSet struct {
+	remote
+	api.ByKey
+	api.NewSecret
+}
+
+// secretLimit is far above any credential; it keeps a wrong file out.
+const secretLimit = 64 << 10
+
+func (c *secretSet) Run(ctx context.Context, std *command.Streams) (err error) {
+	if _, err := c.connect(); err != nil { // before a value is typed
+		return err
+	}
+	if c.Value, err = readSecret(std, "secret set KEY --host HOST"); err != nil {
+		return err
+	}
+	if ip, err := netip.ParseAddr(c.Host); err == nil && ip.Is6() {
+		c.Host = "[" + c.Host + "]" // as it stands in a URL
+	}
+	return perform(ctx, &c.remote, std, api.PutSecret, api.ByKeyWith[api.NewSecret]{ByKey: c.ByKey, Body: c.NewSecret}, func(w io.Writer, _ *action.Secret) {
+		said("secret " + c.Key + " is set; only " + c.Host + " will receive it")(w)
+	})
+}
+
+// readSecret reads a value without the line end that shells add, for a command
+// that is written like so. What is to be known of a value that is kept is told
+// when it is.
+func readSecret(std *command.Streams, command string) (string, error) {
+	if f, ok := std.In.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			fmt.Fprintln(std.Err, "type the value, then Enter and Ctrl-D:")
+		}
+	}
+	raw, err := io.ReadAll(io.LimitReader(std.In, secretLimit+1))
+	if err != nil {
+		return "", fmt.Errorf("reading the value from standard input: %w", err)
+	}
+	value := strings.TrimRight(string(raw), "\r\n")
+	switch {
+	case value == "":
+		return "", errors.New(`the value is empty: pass it on standard input, as in: printf %s "$TOKEN" | sallyport ` + command)
+	case strings.TrimSpace(value) == "":
+		return "", errors.New("the value is nothing but blanks; is the variable set that it comes from?")
+	case len(value) > secretLimit:
+		return "", errors.New("the value is over 64 KB; was that the right file?")
+	case len(strings.TrimSpace(value)) < redact.MinSecret:
+		std.Notes = append(std.Notes, fmt.Sprintf("warning: the value has fewer than %d characters: it is not replaced where the server repeats it", redact.MinSecret))
+	}
+	return value, nil
+}
+
+type secretList struct{ remote }
+
+func (*secretList) route() api.Operation { return api.ListSecrets.Operation }
+
+func (c *secretList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListSecrets, api.None{}, columns[action.Secret]("KEY=key HOST=host SET_BY=updated_by SET=updated_at"))
+}
+
+type secretDelete struct {
+	remote
+	api.ByKey
+}
+
+func (c *secretDelete) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.DeleteSecret, c.ByKey, done("secret "+c.Key+" is deleted"))
+}
+
+type secretRotate struct{ remote }
+
+func (c *secretRotate) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	d, raw, err := Fetch(ctx, server, api.RotateMasterKey, api.None{})
+	if err != nil {
+		return err
+	}
+	if d.Left > 0 {
+		fmt.Fprintf(std.Err, "warning: %d values open with none of the keys, or change all the time; the server's log names them, and the old key is kept until they are gone and you rotate again\n", d.Left)
+	}
+	return c.print(std, raw, said(rotated(d)))
+}
+
+// rotated is what a rotation did, in a sentence.
+func rotated(d *api.Rotated) string {
+	if d.Left > 0 {
+		return fmt.Sprintf("master key %s seals from now on; %d values were sealed with another before, and %d still are", d.KeyID, d.Resealed, d.Left)
+	}
+	return fmt.Sprintf("master key %s seals everything now; %d values were sealed with another before", d.KeyID, d.Resealed)
+}

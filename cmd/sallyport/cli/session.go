@@ -1,0 +1,390 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/agent"
+	"sallyport/internal/envfile"
+	"sallyport/internal/nearest"
+)
+
+type sessionCommand struct {
+	Create sessionCreate `cmd:"" help:"Create a session and print its token once."`
+	List   sessionList   `cmd:"" help:"List sessions."`
+	Show   sessionShow   `cmd:"" help:"Show a session."`
+	Rename sessionRename `cmd:"" help:"Change the title or idle timeout of a session."`
+	Pause  sessionPause  `cmd:"" help:"Pause a session: new calls are refused, pending calls stay."`
+	Resume sessionResume `cmd:"" help:"Resume a paused session."`
+	Stop   sessionStop   `cmd:"" help:"Stop a session; pending calls are withdrawn."`
+	Fail   sessionFail   `cmd:"" help:"Mark a session as failed and stop it."`
+	Revoke sessionRevoke `cmd:"" help:"Stop a session, whatever its status; its token stops working at once."`
+}
+
+type sessionCreate struct {
+	remote
+	api.NewSession
+	PromptFile string `field:"prompt" type:"path" env:"-" placeholder:"FILE" help:"File with a system prompt (default: the prompt of the session type)."`
+}
+
+// Run prints JSON in any case, and before all else: a token is for a program to
+// take.
+func (c *sessionCreate) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	if c.PromptFile != "" {
+		text, err := os.ReadFile(c.PromptFile)
+		if err != nil {
+			return fmt.Errorf("reading the prompt: %w", err)
+		}
+		c.Prompt = string(text)
+	}
+	if len(c.Connections) > 0 {
+		if c.Connections, err = server.bindable(ctx, c.Connections); err != nil {
+			return err
+		}
+	}
+	made, raw, err := c.mint(ctx, server)
+	if raw != nil {
+		err = errors.Join(std.PrintJSON(raw), err)
+	}
+	if err != nil || c.JSON { // then all is in what the server said
+		return err
+	}
+	for _, l := range made.LeftOut {
+		said("note: left out " + leftOut(l))(std.Err)
+	}
+	if c.Group != "" {
+		c.groupless(ctx, std, server)
+	}
+	switch {
+	case len(c.Connections) == 0 && c.Automation == "":
+		c.blind(ctx, std, server)
+	default:
+		server.unusable(ctx, std, made.SessionID)
+	}
+	if made.MCPURL != "" {
+		said("for the agent's shell: export SALLYPORT_URL=" + command.ShellQuote(gatewayOf(made.MCPURL)) + " " + agent.TokenVariable + "=TOKEN")(std.Err)
+	}
+	return nil
+}
+
+// mint makes the session, with a key, so that one whose token was lost on the
+// way is not lost.
+func (c *sessionCreate) mint(ctx context.Context, server *Client) (*api.MintedSession, json.RawMessage, error) {
+	in := api.CreateSessionInput{Body: c.NewSession}
+	key := c.IdempotencyKey
+	if key == "" {
+		key = "cli-" + rand.Text()
+		in.Key = key
+	}
+	made, raw, err := Fetch(ctx, server, api.CreateSession, in)
+	p := new(problem)
+	if err != nil && raw == nil && (!errors.As(err, &p) || p.Status >= http.StatusInternalServerError) && !errors.As(err, new(UnreachableError)) {
+		err = fmt.Errorf("%w; whether the session was made is not known: the same command with --idempotency-key %s gets it with its token, and never makes a second one", err, key)
+	}
+	return made, raw, err
+}
+
+// gatewayOf is the gateway's own URL, of that for MCP.
+func gatewayOf(mcp string) string { return strings.TrimSuffix(strings.TrimRight(mcp, "/"), "/mcp") }
+
+// blind says that the session sees no integration, where there are some.
+func (c *sessionCreate) blind(ctx context.Context, std *command.Streams, server *Client) {
+	all, _, _ := Fetch(ctx, server, api.ListIntegrations, api.None{}) // the session is minted, which alone was asked for
+	n := 0
+	for _, in := range all.Items {
+		if in.Usable && in.User == "" {
+			n++
+		}
+	}
+	if n > 0 {
+		said(fmt.Sprintf("note: this session sees none of %s; mint one with --connect REF or --connect all to have its agent use them", command.Plural(n, "integration")))(std.Err)
+	}
+}
+
+// groupless says that the session's group has no capability, where others have
+// some: the name may be mistaken, and the session may call nothing.
+func (c *sessionCreate) groupless(ctx context.Context, std *command.Streams, server *Client) {
+	all, _, _ := Fetch(ctx, server, api.ListCapabilities, api.ListCapabilitiesInput{}) // the session is minted, which alone was asked for
+	var groups []string
+	for _, row := range all.Items {
+		if row.Group == c.Group {
+			return
+		}
+		groups = append(groups, row.Group)
+	}
+	if len(groups) > 0 {
+		said(fmt.Sprintf("note: group %s has no capability, so that this session's calls of services are denied; sallyport capability list shows who has one.%s",
+			c.Group, nearest.Sentence(c.Group, groups)))(std.Err)
+	}
+}
+
+type sessionList struct {
+	remote
+	api.ListSessionsInput
+}
+
+func (*sessionList) route() api.Operation { return api.ListSessions.Operation }
+
+func (c *sessionList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListSessions, c.ListSessionsInput, func(w io.Writer, all *api.List[api.SessionView]) {
+		names := c.labels(ctx, actors(api.ListAutomations.Operation)...)
+		cells("SESSION KIND TYPE TITLE BY CREATED STATUS EXPIRES INTEGRATIONS", func(s *api.SessionView) []string {
+			return []string{s.ID, string(s.Kind), string(s.Type), s.Title, names.of(s.CreatedBy), since(&s.CreatedAt), sessionLife(s), since(s.ExpiresAt), sessionSees(s)}
+		})(w, all)
+	})
+}
+
+// sessionSees tells how many integrations its agent may use.
+func sessionSees(s *api.SessionView) string {
+	if slices.Equal(s.Connections, []string{action.AllConnections}) {
+		return action.AllConnections
+	}
+	return strconv.Itoa(len(s.Connections))
+}
+
+// sessionLife is where the session is, and since when where that is an end.
+func sessionLife(s *api.SessionView) string {
+	switch {
+	case s.RevokedAt != nil:
+		return string(s.Status) + " " + since(s.RevokedAt)
+	case s.ExpiresAt != nil && !s.ExpiresAt.After(time.Now()):
+		return "over"
+	}
+	return string(s.Status)
+}
+
+// theSession names one.
+type theSession struct {
+	remote
+	ID string `arg:"" help:"ID of the session."`
+}
+
+type sessionShow struct{ theSession }
+
+// Run prints one session.
+func (c *sessionShow) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.GetSession, api.ByID{ID: c.ID}, func(w io.Writer, s *api.SessionView) {
+		s.CreatedBy = c.labels(ctx, actors()...).of(s.CreatedBy)
+		writeSession(w, s)
+	})
+}
+
+// writeSession prints what the session is, a line each.
+func writeSession(w io.Writer, s *api.SessionView) {
+	for _, line := range [][2]string{
+		{"session", s.ID},
+		{"title", s.Title},
+		{"status", sessionLife(s)},
+		{"why", s.EndedNote},
+		{"kind", string(s.Kind) + ", " + string(s.Type)},
+		{"group", s.Group},
+		{"task", s.Task},
+		{"automation", s.Automation},
+		{"made", strings.TrimSpace(since(&s.CreatedAt) + " by " + s.CreatedBy)},
+		{"expires", since(s.ExpiresAt)},
+		{"last used", since(s.LastSeenAt)},
+		{"idle timeout", s.Idle},
+		{"tools", string(s.Tools)},
+		{"model", s.Model},
+		{"integrations", sessionSees(s)},
+	} {
+		if line[1] != "" && line[1] != "-" {
+			fmt.Fprintf(w, "%-13s %s\n", line[0], command.Printable(line[1]))
+		}
+	}
+	if s.Prompt != "" {
+		fmt.Fprintf(w, "%-13s its own, %d bytes; --json shows it\n", "prompt", len(s.Prompt))
+	}
+	for _, l := range s.LeftOut {
+		fmt.Fprintf(w, "%-13s %s\n", "left out", command.Printable(leftOut(l)))
+	}
+}
+
+// leftOut tells of an integration that a session was not bound to.
+func leftOut(l action.LeftOut) string { return l.Name + " (" + l.Integration + "): " + l.Reason }
+
+type sessionRename struct {
+	theSession
+	api.SessionChange
+}
+
+// Run changes what is given.
+func (c *sessionRename) Run(ctx context.Context, std *command.Streams) error {
+	if c.SessionChange == (api.SessionChange{}) {
+		return command.UsageErrorf("nothing is to change: give a TITLE, or --idle-timeout")
+	}
+	return perform(ctx, &c.remote, std, api.UpdateSession, api.ByIDWith[api.SessionChange]{ByID: api.ByID{ID: c.ID}, Body: c.SessionChange}, writeSession)
+}
+
+// sessionMoved says where the session is after a step, and what that withdrew.
+func sessionMoved(w io.Writer, s *api.SessionView) {
+	text := fmt.Sprintf("session %s is %s now", s.ID, s.Status)
+	switch {
+	case s.Withdrew == 1:
+		text += "; 1 held call was withdrawn"
+	case s.Withdrew > 1:
+		text += fmt.Sprintf("; %d held calls were withdrawn", s.Withdrew)
+	}
+	said(text)(w)
+}
+
+type sessionPause struct{ theSession }
+
+// Run has the session begin no calls.
+func (c *sessionPause) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.PauseSession, api.ByID{ID: c.ID}, sessionMoved)
+}
+
+type sessionResume struct{ theSession }
+
+// Run ends a pause.
+func (c *sessionResume) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ResumeSession, api.ByID{ID: c.ID}, sessionMoved)
+}
+
+// sessionEnd are the words of a command that ends a session.
+type sessionEnd struct {
+	theSession
+	api.SessionEnd
+}
+
+func (c *sessionEnd) input() api.ByIDWith[*api.SessionEnd] {
+	return api.ByIDWith[*api.SessionEnd]{ByID: api.ByID{ID: c.ID}, Body: &c.SessionEnd}
+}
+
+type sessionStop struct{ sessionEnd }
+
+// Run ends the session.
+func (c *sessionStop) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.StopSession, c.input(), sessionMoved)
+}
+
+type sessionFail struct{ sessionEnd }
+
+// Run ends the session as one that failed.
+func (c *sessionFail) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.FailSession, c.input(), sessionMoved)
+}
+
+type sessionRevoke struct{ theSession }
+
+func (c *sessionRevoke) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.RevokeSession, api.ByID{ID: c.ID}, done("session "+c.ID+" is revoked"))
+}
+
+// unusable says of which services the session is connected to it can do nothing,
+// and why, as policy says it. What cannot be read goes unsaid: the session is
+// minted, which alone was asked for.
+func (c *Client) unusable(ctx context.Context, std *command.Streams, session string) {
+	s, _, err := Fetch(ctx, c, api.GetSession, api.ByID{ID: session})
+	if err != nil || len(s.Connections) == 0 {
+		return
+	}
+	all, _, err := Fetch(ctx, c, api.ListIntegrations, api.None{})
+	if err != nil {
+		return
+	}
+	providers, _, _ := Fetch(ctx, c, api.ListProviders, api.None{})
+	for _, p := range providers.Items {
+		if len(p.Actions) == 0 || !connected(s, p.ID, all.Items) {
+			continue
+		}
+		asked := api.Asked{Session: session, Action: "module:" + p.ID + ":" + p.Actions[0].Name}
+		if why, _, err := Fetch(ctx, c, api.ExplainPolicy, asked); err == nil && why.Mode == action.ModeDeny && why.Source == action.LayerCeiling {
+			said(fmt.Sprintf("note: this session cannot use %s: %s", p.ID, why.Reason))(std.Err)
+		}
+	}
+}
+
+// connected reports whether the session is bound to an integration of the
+// provider.
+func connected(s *api.SessionView, provider string, all []api.IntegrationView) bool {
+	every := slices.Equal(s.Connections, []string{action.AllConnections})
+	return slices.ContainsFunc(all, func(in api.IntegrationView) bool {
+		return in.Provider == provider && in.User == "" && (slices.Contains(s.Connections, in.ID) || every && in.Visibility == action.VisibleOrganization)
+	})
+}
+
+type setupCommand struct {
+	List setupList `cmd:"" help:"List workspace setups by group."`
+	Show setupShow `cmd:"" help:"Show a workspace setup."`
+}
+
+type setupList struct{ remote }
+
+func (*setupList) route() api.Operation { return api.ListSetups.Operation }
+
+func (c *setupList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListSetups, api.None{}, columns[api.SetupEntry]("SETUP=name COMMANDS=command_count FILES=file_count SAVED=updated_at"))
+}
+
+type setupShow struct {
+	remote
+	api.GetSetupInput
+}
+
+func (c *setupShow) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	s, raw, err := Fetch(ctx, server, api.GetSetup, c.GetSetupInput)
+	if err != nil {
+		return err
+	}
+	var commands []struct {
+		Name      string `json:"name"`
+		Command   string `json:"command"`
+		Cwd       string `json:"cwd"`
+		Workspace string `json:"workspacePath"`
+	}
+	var files []envfile.File
+	if err := errors.Join(decode(s.ServiceCommands, &commands), decode(s.EnvFiles, &files)); err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		said(fmt.Sprintf("setup %s, saved %s by session %s", s.Name, since(&s.UpdatedAt), s.UpdatedBy))(w)
+		var rows [][]string
+		for _, one := range commands {
+			rows = append(rows, []string{"start " + one.Name, in(one.Workspace, one.Cwd), one.Command})
+		}
+		for _, f := range files {
+			var keys []string
+			for _, k := range f.Keys {
+				key := k.Key
+				if !k.Required {
+					key += "?"
+				}
+				keys = append(keys, key)
+			}
+			rows = append(rows, []string{"file " + f.Path, in(f.WorkspacePath, ""), strings.Join(keys, " ")})
+		}
+		command.Table(w, []string{"WHAT", "IN", "COMMAND, OR VARIABLES (? OPTIONAL)"}, rows)
+	})
+}
+
+// in is a folder of a workspace.
+func in(workspace, folder string) string {
+	path := strings.Trim(workspace+"/"+folder, "/")
+	if path == "" {
+		return "."
+	}
+	return path
+}

@@ -1,0 +1,384 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/api"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/ingest/event"
+	"sallyport/internal/guard"
+)
+
+type triggerCommand struct {
+	Providers triggerProviders `cmd:"" help:"List providers of events, or the event types and filters of one."`
+	Create    triggerCreate    `cmd:"" help:"Create a trigger and print its webhook URL and secret once."`
+	List      triggerList      `cmd:"" help:"List triggers."`
+	Show      triggerShow      `cmd:"" help:"Show a trigger."`
+	Update    triggerUpdate    `cmd:"" help:"Change a trigger."`
+	Enable    triggerEnable    `cmd:"" help:"Enable a trigger."`
+	Disable   triggerDisable   `cmd:"" help:"Disable a trigger; its deliveries are not kept."`
+	Rotate    triggerRotate    `cmd:"" help:"Replace the webhook secret of a trigger."`
+	Remove    triggerRemove    `cmd:"" help:"Remove a trigger and its URL."`
+	Polls     triggerPolls     `cmd:"" help:"Show the status of polling."`
+}
+
+// triggerAlias is the URL by which the automation's only trigger of the provider may
+// be called as well; empty: there is none.
+func triggerAlias(t *api.TriggerView) string {
+	base, _, _ := strings.Cut(t.URL, "/webhooks/")
+	switch t.Provider {
+	case "custom":
+		return base + "/webhooks/automation/" + t.Automation
+	case "posthog":
+		return base + "/webhooks/posthog/" + t.Automation
+	}
+	return ""
+}
+
+// triggerLine is a trigger in a line.
+func triggerLine(t *api.TriggerView) string {
+	text := fmt.Sprintf("trigger %s (%s): %s %s by %s, %s", t.Name, t.ID, t.Provider, t.Type, t.Kind, onOff(t.Enabled))
+	if string(t.Config) != "{}" && len(t.Config) > 0 {
+		text += ", where " + string(t.Config)
+	}
+	return text
+}
+
+type triggerCreate struct {
+	remote
+	api.NewTrigger
+	SecretStdin bool `help:"Read the secret from standard input, for services that issue it."`
+	Disabled    bool `help:"Create it disabled, to get the URL before the service issues the secret."`
+}
+
+func (c *triggerCreate) Run(ctx context.Context, std *command.Streams) (err error) {
+	if c.Disabled {
+		c.Enabled = new(false)
+	}
+	if c.SecretStdin {
+		if c.Secret, err = readSecret(std, "trigger create AUTOMATION PROVIDER TYPE --secret-stdin"); err != nil {
+			return err
+		}
+	}
+	return perform(ctx, &c.remote, std, api.CreateTrigger, api.Body[api.NewTrigger]{Body: c.NewTrigger}, func(w io.Writer, t *api.MintedTrigger) {
+		said(triggerLine(&t.TriggerView))(w)
+		if t.Kind == event.Webhooks {
+			said("enter at the service the URL " + t.URL)(w)
+			c.local(std, t.URL)
+		}
+		if t.SecretNeeded {
+			said("the service makes the secret; until it is known here, whatever comes is refused. Give it with: " + c.hint("trigger", "rotate", t.ID, "--secret-stdin"))(w)
+		}
+		sayOnce(w, std, "and the secret "+t.Secret, t.Secret)
+	})
+}
+
+// local warns of a URL that no service can reach.
+func (c *triggerCreate) local(std *command.Streams, at string) {
+	if u, err := url.Parse(at); err == nil && guard.Loopback(u) {
+		std.Notes = append(std.Notes, "only this machine reaches that URL; start the server with --public-url for services elsewhere")
+	}
+}
+
+// sayOnce shows a secret that was made, in a sentence. Where it was given there
+// is none to show.
+func sayOnce(w io.Writer, std *command.Streams, sentence, secret string) {
+	if secret == "" {
+		return
+	}
+	said(sentence)(w)
+	fmt.Fprintln(std.Err, "the secret is not shown again")
+}
+
+type triggerList struct {
+	remote
+	api.OfAutomation
+}
+
+func (*triggerList) route() api.Operation { return api.ListTriggers.Operation }
+
+func (c *triggerList) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListTriggers, c.OfAutomation, columns[api.TriggerView](
+		"AUTOMATION=automation_name PROVIDER=provider TYPE=event_type KIND=trigger_type STATE=enabled LAST_EVENT=last_event_at NAME=name ID=id"))
+}
+
+// theTrigger names one.
+type theTrigger struct {
+	remote
+	ID string `arg:"" help:"ID of the trigger."`
+}
+
+type triggerShow struct{ theTrigger }
+
+func (c *triggerShow) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.GetTrigger, api.ByID{ID: c.ID}, func(w io.Writer, t *api.TriggerView) {
+		said(triggerLine(t))(w)
+		said("starts runs of " + t.AutomationName)(w)
+		if t.IntegrationName != "" {
+			said("for the integration " + t.IntegrationName)(w)
+		}
+		if t.PollSeconds > 0 {
+			said("looks for events every " + (time.Duration(t.PollSeconds) * time.Second).String())(w)
+		}
+		if t.URL != "" {
+			said("its own URL is " + t.URL)(w)
+			if also := triggerAlias(t); also != "" {
+				said("also " + also + " while the automation has no other one of " + t.Provider)(w)
+			}
+		}
+		if t.SecretNeeded {
+			said("it has no secret, and refuses whatever comes; give it the service's with: " + c.hint("trigger", "rotate", t.ID, "--secret-stdin"))(w)
+		}
+		if t.SharedURL != "" {
+			said("events of all installations may come to " + t.SharedURL)(w)
+		}
+		if t.Secrets != nil {
+			said(command.Plural(*t.Secrets, "secret") + " good now")(w)
+		}
+		if t.LastEventAt != nil {
+			said("an event matched " + since(t.LastEventAt))(w)
+		}
+	})
+}
+
+type triggerUpdate struct {
+	theTrigger
+	api.TriggerChange
+}
+
+func (c *triggerUpdate) Run(ctx context.Context, std *command.Streams) error {
+	if reflect.ValueOf(c.TriggerChange).IsZero() {
+		return command.UsageErrorf("say what to change: --config JSON, --integration REF, --poll D or --rename NAME")
+	}
+	return c.change(ctx, std, c.TriggerChange)
+}
+
+// change changes the trigger and says what is so now.
+func (t *theTrigger) change(ctx context.Context, std *command.Streams, change api.TriggerChange) error {
+	return perform(ctx, &t.remote, std, api.UpdateTrigger, api.ByIDWith[api.TriggerChange]{ByID: api.ByID{ID: t.ID}, Body: change}, func(w io.Writer, now *api.TriggerView) {
+		said(triggerLine(now))(w)
+	})
+}
+
+type triggerEnable struct{ theTrigger }
+
+func (c *triggerEnable) Run(ctx context.Context, std *command.Streams) error {
+	return c.change(ctx, std, api.TriggerChange{Enabled: new(true)})
+}
+
+type triggerDisable struct{ theTrigger }
+
+func (c *triggerDisable) Run(ctx context.Context, std *command.Streams) error {
+	return c.change(ctx, std, api.TriggerChange{Enabled: new(false)})
+}
+
+type triggerRotate struct {
+	theTrigger
+	replacement
+}
+
+// replacement is how a secret is replaced.
+type replacement struct {
+	api.Rotation
+	SecretStdin bool `help:"Read the new secret from standard input instead of generating one."`
+}
+
+// rotation is the request for it. Command is what to type with a secret on
+// standard input.
+func (r *replacement) rotation(std *command.Streams, command string) (_ *api.Rotation, err error) {
+	if r.SecretStdin {
+		r.Secret, err = readSecret(std, command+" --secret-stdin")
+	}
+	return &r.Rotation, err
+}
+
+// replaced tells of the new secret of a place.
+func (r *replacement) replaced(std *command.Streams, place string) func(io.Writer, *api.MintedSecret) {
+	return func(w io.Writer, now *api.MintedSecret) {
+		said("the secret of " + place + " is replaced; " + r.before())(w)
+		sayOnce(w, std, "the new one is "+now.Secret, now.Secret)
+	}
+}
+
+// before says what becomes of the secrets before.
+func (r *replacement) before() string {
+	switch keep, _ := time.ParseDuration(r.Keep); { // as the flag was written by [readPeriod]
+	case r.Keep == "":
+		return "those before are good for another 24h"
+	case keep == 0:
+		return "those before are good no more"
+	default:
+		return "those before are good for another " + short(keep)
+	}
+}
+
+func (c *triggerRotate) Run(ctx context.Context, std *command.Streams) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	t, _, err := Fetch(ctx, server, api.GetTrigger, api.ByID{ID: c.ID})
+	if err != nil {
+		return err
+	}
+	r, err := c.rotation(std, "trigger rotate ID")
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.RotateTrigger, api.ByIDWith[*api.Rotation]{ByID: api.ByID{ID: c.ID}, Body: r}, c.replaced(std, t.URL))
+}
+
+type triggerRemove struct{ theTrigger }
+
+func (c *triggerRemove) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.DeleteTrigger, api.ByID{ID: c.ID}, done("trigger "+c.ID+" is removed"))
+}
+
+type triggerProviders struct {
+	remote
+	Provider string `arg:"" optional:"" help:"Provider to show in detail."`
+}
+
+func providerWays(p *api.EventProvider) string {
+	var ways []string
+	if p.Webhook {
+		ways = append(ways, "webhook")
+	}
+	if p.Polling {
+		ways = append(ways, "polling")
+	}
+	return strings.Join(ways, ", ")
+}
+
+func (c *triggerProviders) Run(ctx context.Context, std *command.Streams) error {
+	if c.Provider != "" {
+		return perform(ctx, &c.remote, std, api.GetEventProvider, api.GetEventProviderInput{ID: c.Provider}, showEventProvider)
+	}
+	return perform(ctx, &c.remote, std, api.ListEventProviders, api.None{}, cells("ID SERVICE BY TYPES", func(p *api.EventProvider) []string {
+		types := make([]string, len(p.Types))
+		for i, t := range p.Types {
+			types[i] = t.ID
+		}
+		return []string{p.ID, p.Title, providerWays(p), strings.Join(types, ", ")}
+	}))
+}
+
+func showEventProvider(w io.Writer, p *api.EventProvider) {
+	said(fmt.Sprintf("%s (%s), by %s", p.Title, p.ID, providerWays(p)))(w)
+	if p.Secret != "" {
+		said(regexp.MustCompile(`\[([^]]*)\]\(([^)]*)\)`).ReplaceAllString(strings.NewReplacer("`", "", "**", "").Replace(p.Secret), "$1 ($2)"))(w)
+	}
+	for _, t := range p.Types {
+		said("")(w)
+		said(t.ID + ": " + t.Title + ". " + strings.ReplaceAll(t.Description, "`", ""))(w)
+		showFilters(w, t.Config)
+	}
+}
+
+type triggerPolls struct{ remote }
+
+func (c *triggerPolls) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.remote, std, api.ListPollGroups, api.None{}, cells("SERVICE INTEGRATION EVERY LAST NEXT FAILURES ERROR", func(g *api.PollGroupView) []string {
+		every := (time.Duration(g.PollSeconds) * time.Second).String()
+		return []string{g.Title, g.IntegrationName, every, since(g.LastAt), since(&g.NextAt), strconv.Itoa(g.Failures), brief(cmp.Or(g.LastError, g.Lost))}
+	}))
+}
+
+// filter is what of a JSON Schema a person needs to write a filter.
+type filter struct {
+	Type        any               `json:"type"`
+	Description string            `json:"description"`
+	Enum        []any             `json:"enum"`
+	Items       *filter           `json:"items"`
+	Properties  map[string]filter `json:"properties"`
+}
+
+// showFilters shows the filters of a schema, and how one is written.
+func showFilters(w io.Writer, schema json.RawMessage) {
+	var all filter
+	if json.Unmarshal(schema, &all) != nil || len(all.Properties) == 0 {
+		said("    no filters")(w)
+		return
+	}
+	names := slices.Sorted(maps.Keys(all.Properties))
+	for _, name := range names {
+		f := all.Properties[name]
+		f.show(w, "    "+name)
+		for _, part := range slices.Sorted(maps.Keys(f.Properties)) {
+			inner := f.Properties[part]
+			inner.show(w, "        "+part)
+		}
+	}
+	for _, name := range names {
+		if f := all.Properties[name]; len(f.Properties) == 0 && f.example() != nil {
+			line, _ := json.Marshal(map[string]any{name: f.example()}) // of strings, numbers and booleans
+			said("    such as --config '" + string(line) + "'")(w)
+			return
+		}
+	}
+}
+
+// show is one filter in a line.
+func (f *filter) show(w io.Writer, name string) {
+	text := name + " (" + f.kind() + ")"
+	if f.Description != "" {
+		text += ": " + strings.ReplaceAll(f.Description, "`", "")
+	}
+	said(text)(w)
+}
+
+// kind says what a filter's value may be.
+func (f *filter) kind() string {
+	choices := f.Enum
+	if f.Items != nil && len(f.Items.Enum) > 0 {
+		choices = f.Items.Enum
+	}
+	words := make([]string, len(choices))
+	for i, c := range choices {
+		words[i] = fmt.Sprint(c)
+	}
+	switch {
+	case f.Items != nil && len(words) > 0:
+		return "list of " + strings.Join(words, ", ")
+	case f.Items != nil:
+		return "list of " + f.Items.kind() + "s"
+	case len(words) > 0:
+		return strings.Join(words, ", ")
+	}
+	if kind, ok := f.Type.(string); ok {
+		return kind
+	}
+	return "value"
+}
+
+// example is a value that fits, or nil.
+func (f *filter) example() any {
+	switch {
+	case len(f.Enum) > 0:
+		return f.Enum[0]
+	case f.Items != nil:
+		if one := f.Items.example(); one != nil {
+			return []any{one}
+		}
+		return nil
+	}
+	switch f.Type {
+	case "boolean":
+		return true
+	case "string":
+		return "…"
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/api"
+	"sallyport/cmd/sallyport/cli"
+	"sallyport/cmd/sallyport/command"
+)
+
+// scriptLimit bounds the whole script.
+const scriptLimit = 60 * time.Second
+
+// scene is one part of the story.
+type scene struct {
+	title string
+	play  func(ctx context.Context, s *script) (seen string, err error)
+}
+
+// script plays the demo alone. Every scene checks what the agent was told
+// against what really happened behind the gateway.
+type script struct {
+	*demo
+	agent *demoAgent
+}
+
+// play plays the story and prints a table of it.
+func (d *demo) play(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, scriptLimit)
+	defer cancel()
+	agent, err := newDemoAgent(ctx, d.session)
+	if err != nil {
+		return err
+	}
+	defer agent.session.Close()
+	s := &script{demo: d, agent: agent}
+	var rows [][]string
+	failed := 0
+	for _, scene := range []scene{
+		{"a read is allowed", readAllowed},
+		{"a write waits, is approved, runs once", writeApproved},
+		{"another write is denied", writeDenied},
+		{"a destructive call is refused", wipeRefused},
+		{"a repeated call joins the first", repeatJoined},
+	} {
+		seen, err := scene.play(ctx, s)
+		verdict := "ok"
+		if err != nil {
+			verdict, seen = "FAILED", err.Error()
+			failed++
+		}
+		rows = append(rows, []string{scene.title, verdict, seen})
+	}
+	command.Table(d.Out, []string{"SCENE", "", "WHAT WAS SEEN"}, rows)
+	if failed > 0 {
+		return fmt.Errorf("%d of %d scenes were not as told", failed, len(rows))
+	}
+	return nil
+}
+
+func readAllowed(ctx context.Context, s *script) (string, error) {
+	got := s.agent.call(ctx, "list", nil, "read", nil)
+	if err := got.check(false, "Buy milk"); err != nil {
+		return "", err
+	}
+	return "answered at once with the notes", s.happened(1, 0, 0)
+}
+
+// writeApproved waits for two messages of progress, to be sure that they go
+// on, before a person approves.
+func writeApproved(ctx context.Context, s *script) (string, error) {
+	messages := make(chan string, 100)
+	done := s.start(ctx, "add", "Call the plumber", "approved", messages)
+	var last string
+	for range 2 {
+		select {
+		case last = <-messages:
+			fmt.Fprintln(s.Out, "  the agent is told:", command.Printable(last))
+		case got := <-done:
+			return "", fmt.Errorf("the write was not held: %v", got)
+		case <-ctx.Done():
+			return "", errors.New("no progress came while the write was held")
+		}
+	}
+	held, err := s.held(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := s.happened(1, 0, 0); err != nil {
+		return "", fmt.Errorf("before the approval: %w", err)
+	}
+	if err := s.approve(ctx, held.ID, &api.Approval{ParamsHash: held.ParamsHash}); err != nil {
+		return "", err
+	}
+	got, err := await(ctx, done)
+	if err == nil {
+		err = got.check(false, "Noted")
+	}
+	if err != nil {
+		return "", err
+	}
+	return "held with progress, then: " + got.text, s.happened(1, 1, 0)
+}
+
+func writeDenied(ctx context.Context, s *script) (string, error) {
+	const reason = "Not on a Sunday."
+	done := s.start(ctx, "add", "Mow the lawn", "denied", nil)
+	held, err := s.held(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := s.deny(ctx, held.ID, reason); err != nil {
+		return "", err
+	}
+	got, err := await(ctx, done)
+	if err == nil {
+		err = got.check(true, reason)
+	}
+	if err != nil {
+		return "", err
+	}
+	return "the agent is told why: " + reason, s.happened(1, 1, 0)
+}
+
+func wipeRefused(ctx context.Context, s *script) (string, error) {
+	listed, err := s.agent.offers(ctx, "wipe")
+	if err != nil {
+		return "", err
+	}
+	if listed {
+		return "", errors.New("a denied tool is listed")
+	}
+	if got := s.agent.call(ctx, "wipe", nil, "wipe", nil); got.err == nil && !got.refused {
+		return "", fmt.Errorf("it was answered with %q", got.text)
+	}
+	return "not listed, and refused when called by name", s.happened(1, 1, 0)
+}
+
+// repeatJoined sends the same call twice while it waits, as an agent does
+// after a timeout of its own.
+func repeatJoined(ctx context.Context, s *script) (string, error) {
+	first := s.start(ctx, "add", "Water the plants", "first", nil)
+	if _, err := s.held(ctx); err != nil {
+		return "", err
+	}
+	heard := make(chan string, 100)
+	second := s.start(ctx, "add", "Water the plants", "second", heard)
+	select {
+	case <-heard: // it waits too
+	case <-ctx.Done():
+		return "", errors.New("the repeated call was not held")
+	}
+	held, err := s.held(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := s.approve(ctx, held.ID, nil); err != nil {
+		return "", err
+	}
+	for _, done := range []<-chan spoken{first, second} {
+		got, err := await(ctx, done)
+		if err == nil {
+			err = got.check(false, "Noted")
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "two callers, one approval, one effect", s.happened(1, 2, 0)
+}
+
+// start calls the write beside the script; messages, if any, gets the words
+// of the progress.
+func (s *script) start(ctx context.Context, tool, note, token string, messages chan<- string) <-chan spoken {
+	done := make(chan spoken, 1)
+	hear := func(_ float64, message string) {
+		select {
+		case messages <- message: // nil: never
+		default:
+		}
+	}
+	go func() { done <- s.agent.call(ctx, tool, map[string]any{"text": note}, token, hear) }()
+	return done
+}
+
+func await(ctx context.Context, done <-chan spoken) (spoken, error) {
+	select {
+	case got := <-done:
+		return got, got.err
+	case <-ctx.Done():
+		return spoken{}, errors.New("the agent got no answer")
+	}
+}
+
+// check tells whether the agent was answered as it should be.
+func (s spoken) check(refused bool, part string) error {
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.refused != refused:
+		return fmt.Errorf("refused is %t, not %t: %s", s.refused, refused, s.text)
+	case !strings.Contains(s.text, part):
+		return fmt.Errorf("the answer lacks %q: %s", part, s.text)
+	}
+	return nil
+}
+
+// held waits for the one call of the session that is held.
+func (s *script) held(ctx context.Context) (*api.InvocationView, error) {
+	in := api.ListInvocationsInput{Sought: api.Sought{Status: []action.Status{action.StatusPending}}, AskedBy: api.AskedBy{Session: s.session.ID}}
+	for {
+		held, _, err := cli.Fetch(ctx, s.admin, api.ListInvocations, in)
+		if err != nil {
+			return nil, err
+		}
+		switch len(held.Items) {
+		case 1:
+			return &held.Items[0], nil
+		case 0:
+		default:
+			return nil, fmt.Errorf("%d calls are held where one should be", len(held.Items))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.New("nothing was held")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// approve is the person, over the API.
+func (s *script) approve(ctx context.Context, call string, as *api.Approval) error {
+	_, _, err := cli.Fetch(ctx, s.admin, api.ApproveInvocation, api.ByIDWaitWith[*api.Approval]{ByIDWait: api.ByIDWait{ByID: api.ByID{ID: call}}, Body: as})
+	return err
+}
+
+// deny is the person, too.
+func (s *script) deny(ctx context.Context, call, reason string) error {
+	_, _, err := cli.Fetch(ctx, s.admin, api.DenyInvocation, api.ByIDWith[*api.Denial]{ByID: api.ByID{ID: call}, Body: &api.Denial{Reason: reason}})
+	return err
+}
+
+// happened checks what really ran behind the gateway so far.
+func (s *script) happened(reads, writes, wipes int) error {
+	r, w, x := s.notebook.Counts()
+	if r != reads || w != writes || x != wipes {
+		return fmt.Errorf("behind the gateway %d reads, %d writes and %d wipes ran; %d, %d and %d should have", r, w, x, reads, writes, wipes)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"sallyport/cmd/sallyport/backup"
+	"sallyport/cmd/sallyport/cli"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/cmd/sallyport/demo"
+	"sallyport/cmd/sallyport/doctor"
+	"sallyport/cmd/sallyport/server"
+)
+
+type commandLine struct {
+	serverCommands
+	Version kong.VersionFlag `help:"Print the version." env:"-"`
+	cli.Commands
+}
+
+// serverCommands may share a configuration file, so that each must know the others'
+// flags.
+type serverCommands struct {
+	Serve   server.ServeCommand   `cmd:"" help:"Run everything in one process."`
+	Gateway server.GatewayCommand `cmd:"" help:"Run one of several gateway instances for agents and people."`
+	Ingest  server.IngestCommand  `cmd:"" help:"Run the inbound instance: webhooks, polling, schedules, runs and cleanup."`
+	Migrate server.MigrateCommand `cmd:"" help:"Apply database migrations, or show their status."`
+	Backup  backup.Command        `cmd:"" help:"Back up the data folder of a running gateway."`
+	Restore gatewayRestore        `cmd:"" help:"Restore a backup to a data folder and verify it."`
+	Doctor  doctor.Command        `cmd:"" help:"Check configuration, database, keys, Valkey and connectors."`
+	Demo    demo.Command          `cmd:"" help:"Run a demo gateway with a built-in upstream."`
+}
+
+// grammar is what args are read by: of the clients' commands the named one alone, or
+// those of servers. To build all of them takes longer than most commands do.
+func grammar(args []string) any {
+	all := new(commandLine)
+	if len(args) == 0 {
+		return all
+	}
+	if _, ok := commandNamed(reflect.TypeFor[serverCommands](), args[0]); ok {
+		return &struct {
+			serverCommands
+			Version kong.VersionFlag `help:"Print the version." env:"-"`
+		}{}
+	}
+	command, ok := commandNamed(reflect.TypeFor[cli.Commands](), args[0])
+	if !ok {
+		return all
+	}
+	flag, _ := reflect.TypeFor[commandLine]().FieldByName("Version")
+	return reflect.New(reflect.StructOf([]reflect.StructField{command, {Name: flag.Name, Type: flag.Type, Tag: flag.Tag}})).Interface()
+}
+
+// commandNamed finds a command's field as kong names it.
+func commandNamed(commands reflect.Type, name string) (command reflect.StructField, ok bool) {
+	return commands.FieldByNameFunc(func(field string) bool {
+		f, _ := commands.FieldByName(field)
+		return cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)) == name
+	})
+}
+
+// gatewayRestore restores a backup, whose rows the gateway verifies.
+type gatewayRestore struct{ backup.RestoreCommand }
+
+// Run restores the backup.
+func (c *gatewayRestore) Run(ctx context.Context, std *command.Streams) error {
+	return c.RunWith(ctx, std, server.VerifyRestored)
+}

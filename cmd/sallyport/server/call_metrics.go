@@ -1,0 +1,270 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sallyport/action"
+	"sallyport/action/gate"
+	"sallyport/internal/redact"
+)
+
+// Bounds of series. Names of actions are chosen by upstreams, and sources come
+// and go: what is met first is told apart until the process ends, and the rest is
+// counted together, so that nobody can fill this process or Prometheus.
+const (
+	toldSources = 100 // of all organizations
+	toldActions = 100 // of a source
+	toldPairs   = 1000
+	others      = "other" // no source is called so: ids of modules are known, others have a colon
+)
+
+// callMetrics are what operators watch of calls. It is an [gate.Observer].
+type callMetrics struct {
+	calls     *prometheus.CounterVec
+	refused   *prometheus.CounterVec
+	decisions *prometheus.HistogramVec
+	runs      *prometheus.HistogramVec
+	approvals *prometheus.HistogramVec
+	grants    prometheus.Counter
+	unknown   prometheus.Counter
+	drifted   *prometheus.CounterVec
+
+	decided map[action.Mode]prometheus.Observer // of decisions
+
+	mu    sync.RWMutex // the fields below
+	told  map[action.Key]bool
+	count map[string]int // actions told apart, by source
+	ends  map[end]prometheus.Counter
+	ran   map[string]prometheus.Observer // by source
+}
+
+// end is what calls are counted by.
+type end struct {
+	key    action.Key
+	mode   action.Mode
+	status action.Status
+}
+
+func newCallMetrics() *callMetrics {
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	count := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	m := &callMetrics{
+		calls:   count("sallyport_calls_total", "Calls that this instance recorded as ended, by source ID, action (other: beyond the first 100 sources, 100 actions per source and 1,000 in total), mode and final status.", "source", "action", "mode", "status"),
+		refused: count("sallyport_calls_refused_total", "Requests refused without a record, by kind: invalid, unauthenticated, forbidden (an action that the gateway never calls), not_found, conflict, too_many (a rate limit, a quota or too many pending calls), too_large, unavailable, gone (the caller disconnected), internal.", "kind"),
+		decisions: histogram("sallyport_decision_seconds", "Time to resolve an action, check its params and decide.",
+			[]float64{.00001, .00003, .0001, .0003, .001, .003, .01, .1, 1, 10}, "mode"),
+		runs: histogram("sallyport_execution_seconds", "Execution time of calls, by source ID (other: beyond the first 100).",
+			[]float64{.001, .003, .01, .03, .1, .3, 1, 3, 10, 30, 120}, "source"),
+		approvals: histogram("sallyport_approval_seconds", "Time that pending calls waited until this instance recorded them as approved, denied by a person, withdrawn or expired.",
+			[]float64{1, 3, 10, 30, 60, 180, 300, 900, 3600, 14400, 86400}, "result"),
+		grants:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_grants_used_total", Help: "Ended calls that a grant approved."}),
+		unknown: prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_outcomes_unknown_total", Help: "Calls that may or may not have happened (error outcome_unknown)."}),
+		drifted: count("sallyport_drift_decisions_total", "Decisions on calls of tools that changed since their review, by mode.", "mode"),
+		decided: map[action.Mode]prometheus.Observer{},
+		told:    map[action.Key]bool{}, count: map[string]int{}, ends: map[end]prometheus.Counter{}, ran: map[string]prometheus.Observer{},
+	}
+	for _, mode := range []action.Mode{action.ModeAllow, action.ModeDeny, action.ModeRequireApproval} {
+		m.decided[mode] = m.decisions.WithLabelValues(string(mode))
+		m.drifted.WithLabelValues(string(mode))
+	}
+	for _, kind := range refusals() {
+		m.refused.WithLabelValues(kind.name)
+	}
+	for _, result := range []string{"approved", "denied", "withdrawn", "expired"} {
+		m.approvals.WithLabelValues(result)
+	}
+	return m
+}
+
+func (m *callMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.calls, m.refused, m.decisions, m.runs, m.approvals, m.grants, m.unknown, m.drifted}
+}
+
+// Decided implements gate.Observer.
+func (m *callMetrics) Decided(_ *action.Action, d *action.Decision, took time.Duration) {
+	if o := m.decided[d.Mode]; o != nil {
+		o.Observe(took.Seconds())
+	}
+	for i := range d.Steps {
+		if d.Steps[i].Alert {
+			m.drifted.WithLabelValues(string(d.Mode)).Inc()
+			return
+		}
+	}
+}
+
+// refusals are the kinds of error that calls end with which get no row. The
+// first that fits counts.
+func refusals() []struct {
+	name string
+	kind error
+} {
+	return []struct {
+		name string
+		kind error
+	}{
+		{"invalid", action.ErrInvalid},
+		{"unauthenticated", action.ErrUnauthenticated},
+		{"forbidden", action.ErrForbidden},
+		{"not_found", action.ErrNotFound},
+		{"conflict", action.ErrConflict},
+		{"too_many", action.ErrTooMany},
+		{"too_large", action.ErrTooLarge},
+		{"unavailable", action.ErrUnavailable},
+		{"gone", action.ErrCancelled},
+		{"gone", action.ErrCallerGone},
+		{"internal", nil},
+	}
+}
+
+// Refused implements gate.Observer.
+func (m *callMetrics) Refused(err error) {
+	for _, r := range refusals() {
+		if r.kind == nil || errors.Is(err, r.kind) {
+			m.refused.WithLabelValues(r.name).Inc()
+			return
+		}
+	}
+}
+
+// Changed implements gate.Observer.
+func (m *callMetrics) Changed(inv *action.Invocation) {
+	if inv.Mode == action.ModeRequireApproval {
+		m.answered(inv)
+	}
+	if !inv.Status.Terminal() {
+		return
+	}
+	m.ended(end{action.Key{Source: inv.Source, Action: inv.Action}, inv.Mode, inv.Status})
+	if inv.Grant != "" {
+		m.grants.Inc()
+	}
+	if inv.Error != nil && inv.Error.Code == action.FailedUnknown {
+		m.unknown.Inc()
+	}
+}
+
+// answered tells how long a held call waited.
+func (m *callMetrics) answered(inv *action.Invocation) {
+	var result string
+	until := inv.CompletedAt
+	switch {
+	case inv.Status == action.StatusApproved:
+		result, until = "approved", inv.ApprovedAt
+	case inv.Status == action.StatusExpired && inv.ApprovedAt == nil:
+		result = "expired"
+	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedHuman:
+		result = "denied"
+	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedWithdrawn:
+		result = "withdrawn"
+	}
+	if result != "" && until != nil {
+		m.approvals.WithLabelValues(result).Observe(until.Sub(inv.CreatedAt).Seconds())
+	}
+}
+
+// Ran implements gate.Observer.
+func (m *callMetrics) Ran(inv *action.Invocation, _ action.Status, took time.Duration) {
+	m.mu.RLock()
+	o := m.ran[inv.Source]
+	m.mu.RUnlock()
+	if o == nil {
+		m.mu.Lock()
+		key, _ := m.labels(action.Key{Source: inv.Source, Action: inv.Action})
+		if o = m.runs.WithLabelValues(key.Source); key.Source == inv.Source {
+			m.ran[inv.Source] = o
+		}
+		m.mu.Unlock()
+	}
+	o.Observe(took.Seconds())
+}
+
+func (m *callMetrics) ended(e end) {
+	m.mu.RLock()
+	c := m.ends[e]
+	m.mu.RUnlock()
+	if c == nil {
+		m.mu.Lock()
+		key, known := m.labels(e.key)
+		if c = m.calls.WithLabelValues(key.Source, key.Action, string(e.mode), string(e.status)); known {
+			m.ends[e] = c
+		}
+		m.mu.Unlock()
+	}
+	c.Inc()
+}
+
+// labels returns under what an action is counted, and whether under its own
+// name. Who calls it holds the lock.
+func (m *callMetrics) labels(key action.Key) (action.Key, bool) {
+	if m.told[key] {
+		return key, true
+	}
+	n, known := m.count[key.Source]
+	switch {
+	case !known && len(m.count) == toldSources:
+		return action.Key{Source: others, Action: others}, false
+	case n == toldActions || len(m.told) == toldPairs:
+		m.count[key.Source] = n // its executions are told apart all the same
+		return action.Key{Source: key.Source, Action: others}, false
+	}
+	m.told[key], m.count[key.Source] = true, n+1
+	return key, true
+}
+
+// callLog is an [gate.Observer] that writes a line for every call at its end,
+// beside what another does. It says who called what and how it went, and nothing
+// of params and results.
+type callLog struct {
+	gate.Observer
+	log *slog.Logger
+}
+
+// newCallLog writes to log. Looking for secrets would cost a call more than the
+// line; ids, the gateway's own words and names of actions (of a few characters
+// that [sources] lets pass) need none.
+func newCallLog(beside gate.Observer, log *slog.Logger) callLog {
+	return callLog{beside, redact.Bare(log)}
+}
+
+// Changed implements gate.Observer.
+func (l callLog) Changed(inv *action.Invocation) {
+	l.Observer.Changed(inv)
+	ctx := context.Background()
+	if !inv.Status.Terminal() || !l.log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	line := []slog.Attr{
+		slog.String("invocation", inv.ID),
+		slog.String("session", inv.Session),
+		slog.String("organization", inv.Organization),
+		slog.String("source", inv.Source),
+		slog.String("action", inv.Action),
+		slog.String("mode", string(inv.Mode)),
+		slog.String("mode_source", string(inv.ModeSource)),
+		slog.String("status", string(inv.Status)),
+	}
+	switch {
+	case inv.Error != nil:
+		line = append(line, slog.String("error", inv.Error.Code))
+	case inv.DeniedReason != "":
+		line = append(line, slog.String("denied", inv.DeniedReason))
+	}
+	if inv.DurationMS != nil { // it ran
+		line = append(line, slog.Int64("duration_ms", *inv.DurationMS))
+	}
+	if inv.CompletedAt != nil {
+		line = append(line, slog.Int64("total_ms", inv.CompletedAt.Sub(inv.CreatedAt).Milliseconds()))
+	}
+	l.log.LogAttrs(ctx, slog.LevelInfo, "call", line...)
+}

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"sallyport/action"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/store"
+	"sallyport/store/evidence"
+	"sallyport/store/files"
+)
+
+// chore is work that comes again and again.
+type chore struct {
+	name  string
+	every time.Duration
+	// once: of the instances that share rows one does it at a time.
+	once bool
+	do   func(context.Context)
+}
+
+// locks make sure that one instance at a time does something. Around the loss
+// of an instance or a server two may hold one for a moment: what is done under
+// them must be right then, too.
+type locks interface {
+	Hold(ctx context.Context, name string, ttl time.Duration) bool
+	Release(ctx context.Context, name string)
+}
+
+// lockFor is how long a chore's lock outlives the instance that held it: it is
+// renewed each time, so another one takes over a few seconds after a crash.
+func (c chore) lockFor() time.Duration { return max(3*c.every, 5*time.Second) }
+
+// upkeep does the chores until ctx ends. One that is still busy when its time
+// comes again is left alone.
+func upkeep(ctx context.Context, locks locks, log *slog.Logger, chores []chore) error {
+	quiet := cron.DiscardLogger
+	clock := cron.New(cron.WithLogger(quiet), cron.WithChain(cron.SkipIfStillRunning(quiet)))
+	for _, c := range chores {
+		clock.Schedule(every(c.every), cron.FuncJob(func() { c.round(ctx, locks, log) }))
+	}
+	clock.Start()
+	<-ctx.Done()
+	<-clock.Stop().Done()
+	released, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer stop()
+	for _, c := range chores {
+		if c.once {
+			locks.Release(released, c.name) // the next instance need not wait
+		}
+	}
+	return ctx.Err()
+}
+
+// round does the chore once. A panic must not end it for good, nor the
+// program.
+func (c chore) round(ctx context.Context, locks locks, log *slog.Logger) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error("a chore panicked", "chore", c.name, "panic", p)
+		}
+	}()
+	if ctx.Err() != nil || c.once && !locks.Hold(ctx, c.name, c.lockFor()) {
+		return
+	}
+	if !c.once {
+		c.do(ctx)
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { c.keep(ctx, locks, stop) })
+	defer keeping.Wait()
+	defer stop()
+	c.do(ctx)
+}
+
+// keep renews the lock of a chore that takes long, and stops the chore when
+// another instance has it.
+func (c chore) keep(ctx context.Context, locks locks, stop func()) {
+	renew := time.NewTicker(c.lockFor() / 3)
+	defer renew.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-renew.C:
+			if !locks.Hold(ctx, c.name, c.lockFor()) && ctx.Err() == nil {
+				stop()
+				return
+			}
+		}
+	}
+}
+
+// every is a cron schedule whose steps may be shorter than a second.
+type every time.Duration
+
+// Next implements cron.Schedule.
+func (e every) Next(t time.Time) time.Time { return t.Add(time.Duration(e)) }
+
+// How many rows one transaction seals or removes: few enough that calls get
+// between two of them.
+const (
+	sealBatch   = 200
+	retainBatch = 100
+)
+
+// setAside is how long a chain that does not hold is left alone before it is
+// looked at again: somebody has to mend it.
+const setAside = time.Minute
+
+// sealer chains what ended. It says what fails when that changes, and not every
+// round.
+type sealer struct {
+	db  *store.DB
+	key []byte
+	log *slog.Logger
+	now func() time.Time
+
+	aside map[string]time.Time // organizations whose chains do not hold, and until when
+	said  map[string]string    // what was said of organizations; of "": of all
+}
+
+func newSealer(db *store.DB, key []byte, log *slog.Logger) *sealer {
+	return &sealer{db: db, key: key, log: log, now: time.Now, aside: map[string]time.Time{}, said: map[string]string{}}
+}
+
+// seal chains what ended since the last round. An organization that fails keeps
+// no other waiting.
+func (s *sealer) seal(ctx context.Context) {
+	failed := map[string]bool{}
+	s.lookAgain(ctx)
+	for n := sealBatch; n == sealBatch; {
+		var err error
+		n, err = s.db.Seal(ctx, s.key, sealBatch, slices.Collect(maps.Keys(s.aside))...)
+		if ctx.Err() != nil {
+			return
+		}
+		s.note(err, failed)
+	}
+	for organization := range s.said {
+		if _, aside := s.aside[organization]; !aside && !failed[organization] {
+			delete(s.said, organization)
+			s.log.Info("sealing goes on", "organization", organization)
+		}
+	}
+}
+
+// lookAgain takes those back whose time has come and whose chains hold.
+func (s *sealer) lookAgain(ctx context.Context) {
+	for organization, until := range s.aside {
+		if s.now().Before(until) {
+			continue
+		}
+		err := s.db.Sealable(ctx, organization, s.key)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			delete(s.aside, organization)
+			continue
+		}
+		s.aside[organization] = s.now().Add(setAside)
+		s.say(organization, err)
+	}
+}
+
+// note takes down who failed.
+func (s *sealer) note(err error, failed map[string]bool) {
+	var unsealed evidence.Unsealed
+	errors.As(err, &unsealed)
+	for organization, why := range unsealed {
+		failed[organization] = true
+		if e := (*action.Error)(nil); errors.As(why, &e) && e.Code == "audit_broken" {
+			s.aside[organization] = s.now().Add(setAside)
+		}
+		s.say(organization, why)
+	}
+}
+
+// say warns of what is new.
+func (s *sealer) say(organization string, err error) {
+	if text := err.Error(); s.said[organization] != text {
+		s.said[organization] = text
+		s.log.Warn("sealing what ended", "organization", organization, "error", err)
+	}
+}
+
+// retain removes calls that ended longer ago than they are kept.
+func (g *Gateway) retain(ctx context.Context) {
+	organizations, err := g.DB.Versions(ctx)
+	if err != nil {
+		g.log.Warn("removing old calls", "error", err)
+		return
+	}
+	before := g.DB.Now().Add(-g.Options.Retention)
+	for _, o := range organizations {
+		for n := retainBatch; n == retainBatch && ctx.Err() == nil; {
+			if n, err = g.DB.Retain(ctx, o.Organization, before, g.AuditKey, retainBatch); err != nil {
+				g.log.Warn("removing old calls", "organization", o.Organization, "error", err)
+				break
+			}
+		}
+	}
+}
+
+// verifyAudit looks through a chain of evidence with its key, which nobody else needs.
+func (g *Gateway) verifyAudit(ctx context.Context, organization string, last *action.AuditHead) (action.AuditReport, error) {
+	return g.DB.VerifyAudit(ctx, organization, g.AuditKey, last)
+}
+
+// openFiles opens where evidence is kept.
+func (g *Gateway) openFiles(ctx context.Context) (err error) {
+	at := g.Options.Evidence
+	if at == "" {
+		if at, err = command.EvidenceURL(g.Options.Data); err != nil {
+			return err
+		}
+		if g.DB.Shared() {
+			g.log.Warn("evidence of agents is kept on this machine alone; instances that share a database should share a store of evidence, too: set --evidence", "folder", filepath.Join(g.Options.Data, command.EvidenceFolder))
+		}
+	}
+	if g.files, err = files.Open(ctx, at); err != nil {
+		return fmt.Errorf("%w (--evidence)", err)
+	}
+	return nil
+}
+
+// unsealedKept is how long files wait to be sealed: longer than a call of verify
+// may be held.
+const unsealedKept = 25 * time.Hour
+
+// sweepEvidence removes files that nobody needs, and then what is known of
+// them: if it stops between, the next round goes on.
+func (g *Gateway) sweepEvidence(ctx context.Context, now time.Time, limit int) (n int, err error) {
+	if g.files == nil {
+		return 0, nil
+	}
+	refs, err := g.DB.GoneUploads(ctx, now.Add(-cmp.Or(g.Options.Intervals.EvidenceKept, unsealedKept)), limit)
+	for _, ref := range refs { // one that cannot be removed keeps no other
+		one := g.files.RemoveAll(ctx, action.UploadPrefix(ref.Organization, ref.Session, ref.ID))
+		if one == nil {
+			one = g.DB.ForgetUpload(ctx, ref)
+		}
+		if one != nil {
+			err = errors.Join(err, one)
+			continue
+		}
+		n++
+	}
+	return n, err
+}

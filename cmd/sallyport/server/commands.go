@@ -1,0 +1,310 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oklog/run"
+
+	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/agent"
+	"sallyport/internal/redact"
+	"sallyport/store"
+	"sallyport/store/database"
+)
+
+type ServeCommand struct {
+	Options
+}
+
+// Run serves until ctx ends.
+func (c *ServeCommand) Run(ctx context.Context, std *command.Streams) error {
+	g, link, err := startGateway(ctx, c.Options, std, (*Gateway).openInbound)
+	if err != nil {
+		return err
+	}
+	g.greet(std.Out, link)
+	return g.Run(ctx)
+}
+
+// startGateway opens a gateway, with further steps, and returns a link with which
+// the local owner signs in.
+func startGateway(ctx context.Context, o Options, std *command.Streams, more ...step) (*Gateway, string, error) {
+	g, err := Open(ctx, o, NewLogger(std.Err, o.LogLevel, o.LogFormat), more...)
+	if err != nil {
+		return nil, "", err
+	}
+	link, err := g.Welcome(ctx)
+	if err != nil {
+		g.Close()
+		return nil, "", err
+	}
+	return g, link, nil
+}
+
+// greet tells the person at the terminal how to go on.
+func (g *Gateway) greet(w io.Writer, link string) {
+	power, add := "", `Add a service in the dashboard, under Integrations or Connectors. Commands that add one need
+an administrator's API key in SALLYPORT_API_KEY, or a server with --local-admin`
+	if g.Options.LocalAdmin {
+		add = fmt.Sprintf("Add a service with \"sallyport integration connect PROVIDER%[1]s\", or any MCP server\nwith \"sallyport connector add NAME URL%[1]s\"", g.dataFlag())
+		power = fmt.Sprintf("\nLocal admin is on: every program of this user, including an agent's shell, can approve calls and change settings with the key in %s", command.EndpointPath(g.Options.Data))
+	}
+	fmt.Fprintf(w, `Sallyport is ready at %[1]s%[5]s
+
+1. Sign in to approve calls (this link works once, for 10 minutes):
+   %[2]s
+
+2. Create a session for an agent; this prints its token:
+   sallyport session create%[4]s
+
+3. Give the agent the token in SALLYPORT_TOKEN, and this in its opencode.json
+   (sallyport opencode-config --session ID%[4]s --write DIR merges it, for other clients too):
+%[3]s
+
+%[6]s; "sallyport --help" lists all commands.
+`, g.URL, link, OpenCodeConfig(g.URL+"/mcp", "   "), g.dataFlag(), power, add)
+}
+
+// OpenCodeConfig is what OpenCode's configuration must say, each line indented.
+func OpenCodeConfig(mcpURL, indent string) string {
+	config, err := agent.ClientConfig(agent.OpenCode, agent.Setup{MCPURL: mcpURL})
+	if err != nil {
+		return "" // of a client that is known: cannot be
+	}
+	text, err := config.JSON()
+	if err != nil {
+		return "" // of values that are texts: cannot be
+	}
+	return indent + strings.ReplaceAll(text, "\n", "\n"+indent)
+}
+
+// dataFlag is what commands need to find this server.
+func (g *Gateway) dataFlag() string {
+	if g.Options.Data == command.DataFolder() {
+		return ""
+	}
+	return " --data " + command.ShellQuote(g.Options.Data)
+}
+
+// The parts are for many instances: each is one process of `serve`.
+
+type GatewayCommand struct {
+	Options
+}
+
+// Run serves agents and people until ctx ends.
+func (c *GatewayCommand) Run(ctx context.Context, std *command.Streams) error {
+	if err := c.shared("gateway"); err != nil {
+		return err
+	}
+	g, link, err := startGateway(ctx, c.Options, std)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, "Sallyport gateway is ready at %s; people and agents reach it at %s and %s/mcp\n", g.local, g.URL, g.URL)
+	if g.founded {
+		fmt.Fprintf(std.Out, "The database is new. Sign in once, within 10 minutes:\n   %s\n", link)
+	}
+	return g.Run(ctx)
+}
+
+// shared refuses a part whose rows no other process could reach or read.
+func (o *Options) shared(part string) error {
+	if o.DatabaseURL == "" {
+		return fmt.Errorf("sallyport %s is one of several instances and needs --database-url (or SALLYPORT_DATABASE_URL); for one process alone there is sallyport serve", part)
+	}
+	if o.MasterKey == "" || o.TokenKey == "" {
+		return fmt.Errorf("sallyport %s is one of several instances, which share their keys: set SALLYPORT_MASTER_KEY and SALLYPORT_TOKEN_KEY to the same values on each (openssl rand -hex 32 makes one)", part)
+	}
+	return nil
+}
+
+type IngestCommand struct {
+	Options
+}
+
+// Run takes in what happens elsewhere, and does the work of the cluster that no
+// request brings, until ctx ends.
+func (c *IngestCommand) Run(ctx context.Context, std *command.Streams) error {
+	if err := c.shared("ingest"); err != nil {
+		return err
+	}
+	if c.PublicURL == "" {
+		return errors.New("sallyport ingest tells who works on runs where the gateways are, and needs --public-url (or SALLYPORT_PUBLIC_URL): the same as theirs")
+	}
+	steps := []step{(*Gateway).openTracing, (*Gateway).openRows, (*Gateway).openCoordination, (*Gateway).listen, (*Gateway).openGate, (*Gateway).openInbound}
+	if c.Evidence != "" { // which it cleans; of a folder of its own it knows nothing
+		steps = append(steps, (*Gateway).openFiles)
+	}
+	g, err := openParts(ctx, c.Options, NewLogger(std.Err, c.LogLevel, c.LogFormat), steps...)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, "Sallyport ingest is ready at %s; webhooks reach it at %s/webhooks/\n", g.local, g.URL)
+	return g.runIngest(ctx)
+}
+
+// runIngest serves webhooks, probes and metrics beside what works them off.
+func (g *Gateway) runIngest(ctx context.Context) error {
+	defer g.Close()
+	var group run.Group
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if g.ready() != nil { // which says why, once
+			http.Error(w, "not ready; the log says why", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ready\n")
+	})
+	mux.Handle("GET /metrics", g.metrics())
+	g.inbound.takeIn(mux, g.tracing)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn)}
+	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
+		g.stopping.Store(true)
+		time.Sleep(g.Options.Intervals.ShutdownDelay) // so that balancers see /readyz first
+		last, stop := context.WithTimeout(context.Background(), lastAnswers)
+		defer stop()
+		if err := server.Shutdown(last); err != nil {
+			_ = server.Close()
+		}
+	})
+	g.addInbound(&group)
+	actors := []func(context.Context) error{g.keepUp}
+	if g.coord.valkey != nil {
+		actors = append(actors, g.coord.valkey.Run)
+	}
+	for _, actor := range actors {
+		free, stop := context.WithCancel(context.WithoutCancel(ctx))
+		group.Add(func() error { return actor(free) }, func(error) { stop() })
+	}
+	group.Add(func() error { <-ctx.Done(); return ctx.Err() }, func(error) {})
+	err := group.Run()
+	g.log.Info("stopped")
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+type MigrateCommand struct {
+	Up     migrateUp     `cmd:"" default:"withargs" help:"Apply pending migrations; instances also do this at startup."`
+	Status migrateStatus `cmd:"" help:"List migrations and their status."`
+}
+
+func databaseConfig(w *command.Database, std *command.Streams) store.Config {
+	g := Gateway{Options: Options{Data: w.Data, DatabaseURL: w.DatabaseURL}, log: NewLogger(std.Err, "warn", "text")}
+	if g.Options.Data == "" {
+		g.Options.Data = command.DataFolder()
+	}
+	return g.StoreConfig()
+}
+
+// migrationRow is a migration as it is printed.
+type migrationRow struct {
+	Name      string     `json:"name"`
+	Checksum  string     `json:"checksum"`
+	AppliedAt *time.Time `json:"applied_at"`
+}
+
+func printMigrations(std *command.Streams, asJSON bool, list []database.Migration, text func(io.Writer)) error {
+	if !asJSON {
+		text(std.Out)
+		return nil
+	}
+	rows := make([]migrationRow, 0, len(list))
+	for _, m := range list {
+		rows = append(rows, migrationRow{m.Name, m.Checksum, m.AppliedAt})
+	}
+	encoder := json.NewEncoder(std.Out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(map[string]any{"items": rows})
+}
+
+type migrateUp struct {
+	command.Database
+	DryRun bool `help:"Print the SQL without running it."`
+}
+
+// Run applies the pending migrations.
+func (c *migrateUp) Run(ctx context.Context, std *command.Streams) error {
+	if c.DryRun {
+		return c.dryRun(ctx, std)
+	}
+	applied, err := database.Migrate(ctx, databaseConfig(&c.Database, std))
+	if err != nil {
+		return ExplainDatabaseError(err)
+	}
+	return printMigrations(std, c.JSON, applied, func(w io.Writer) {
+		for _, m := range applied {
+			fmt.Fprintln(w, "applied", m.Name)
+		}
+		if len(applied) == 0 {
+			fmt.Fprintln(w, "Nothing to do: the database is up to date.")
+		}
+	})
+}
+
+func (c *migrateUp) dryRun(ctx context.Context, std *command.Streams) error {
+	list, err := database.MigrationStatus(ctx, databaseConfig(&c.Database, std))
+	if err != nil {
+		return ExplainDatabaseError(err)
+	}
+	var pending []database.Migration
+	for _, m := range list {
+		if m.AppliedAt == nil {
+			pending = append(pending, m)
+		}
+	}
+	return printMigrations(std, c.JSON, pending, func(w io.Writer) {
+		for _, m := range pending {
+			fmt.Fprintf(w, "-- %s\n%s\n", m.Name, m.SQL)
+		}
+		if len(pending) == 0 {
+			fmt.Fprintln(w, "-- Nothing to do: the database is up to date.")
+		}
+	})
+}
+
+type migrateStatus struct{ command.Database }
+
+// Run prints every migration and when it was applied.
+func (c *migrateStatus) Run(ctx context.Context, std *command.Streams) error {
+	list, err := database.MigrationStatus(ctx, databaseConfig(&c.Database, std))
+	if err != nil {
+		return ExplainDatabaseError(err)
+	}
+	return printMigrations(std, c.JSON, list, func(w io.Writer) {
+		rows := make([][]string, 0, len(list))
+		for _, m := range list {
+			applied := "pending"
+			if m.AppliedAt != nil {
+				applied = m.AppliedAt.Format(time.RFC3339)
+			}
+			rows = append(rows, []string{m.Name, applied, m.Checksum[:12]})
+		}
+		command.Table(w, []string{"MIGRATION", "APPLIED", "SHA-256"}, rows)
+	})
+}
+
+// NewLogger writes lines that are cleaned of secrets: also of those in an error
+// that somebody else made.
+func NewLogger(w io.Writer, level, format string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo
+	}
+	var lines slog.Handler = slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})
+	if format == "json" {
+		lines = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l})
+	}
+	return slog.New(redact.NewHandler(lines, &redact.JSON{}, nil))
+}

@@ -1,0 +1,219 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/oklog/run"
+	"golang.org/x/sync/errgroup"
+
+	"sallyport/action"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/ingest/dispatch"
+	"sallyport/ingest/event"
+	"sallyport/ingest/inbox"
+	"sallyport/ingest/loop"
+	"sallyport/ingest/poll"
+	"sallyport/ingest/schedule"
+	"sallyport/ingest/webhook"
+	"sallyport/internal/guard"
+	"sallyport/store"
+)
+
+// inbound is what takes in what happens elsewhere, and makes runs of it.
+type inbound struct {
+	server     *webhook.Server
+	worker     *inbox.Worker
+	poller     *poll.Poller
+	scheduler  *schedule.Scheduler
+	dispatcher *dispatch.Dispatcher
+	pace       loop.Pace
+	sender     runSender
+	counts     inboundCounts
+}
+
+// openInbound builds it. Nothing happens before run.
+func (g *Gateway) openInbound(context.Context) (err error) {
+	in := &inbound{sender: newRunSender(guard.Config{Allow: g.Options.AllowUpstream}), counts: newInboundCounts()}
+	if in.dispatcher, err = dispatch.NewDispatcher(g.dispatcherConfig(in)); err != nil {
+		return err
+	}
+	if in.worker, err = inbox.NewWorker(g.workerConfig(in)); err != nil {
+		return err
+	}
+	if in.server, err = webhook.NewServer(g.webhookConfig(in)); err != nil {
+		return err
+	}
+	if in.poller, err = poll.NewPoller(g.pollerConfig(in)); err != nil {
+		return err
+	}
+	if in.scheduler, err = schedule.NewScheduler(g.schedulerConfig(in)); err != nil {
+		return err
+	}
+	g.inbound = in
+	return nil
+}
+
+func (g *Gateway) webhookConfig(in *inbound) webhook.Config {
+	o := &g.Options
+	perMinute := o.WebhookRate
+	if perMinute == 0 {
+		perMinute = -1 // zero is a default there
+	}
+	return webhook.Config{
+		Providers: eventSources(), Rows: g.DB, Vault: g.vault,
+		Secrets: o.WebhookSecrets.of, Operator: store.DefaultOrganization, PerMinute: perMinute, Tolerances: o.WebhookTolerance.of,
+		Pace: &in.pace, Accepted: in.worker.Wake, Count: in.counts.answered, NewID: newID, Now: g.DB.Now, Log: g.log,
+	}
+}
+
+func (g *Gateway) workerConfig(in *inbound) inbox.Config {
+	iv := g.Options.Intervals
+	return inbox.Config{
+		Providers: eventSources(), Rows: g.DB, Integrations: inboundServices{g},
+		Vault: g.vault, JSON: g.json, Operator: store.DefaultOrganization, Worker: g.instance, NewID: newID, Hydrates: g.hydrates,
+		PollEvery: iv.InboxEvery, Lease: iv.InboxLease, Backoff: pauses(iv.InboxPause), Pace: &in.pace,
+		Began: in.dispatch(g), Count: in.counts.worked, Now: g.DB.Now, Log: g.log,
+	}
+}
+
+// pauses are those between attempts, where the first is not the default.
+func pauses(first time.Duration) func(attempt int) time.Duration {
+	if first == 0 {
+		return nil
+	}
+	return func(attempt int) time.Duration { return first << min(attempt-1, 10) }
+}
+
+func (g *Gateway) pollerConfig(in *inbound) poll.Config {
+	return poll.Config{
+		Providers: eventSources(), Rows: g.DB, Integrations: inboundServices{g}, Vault: g.vault, JSON: g.json,
+		Worker: g.instance, NewID: newID, Every: g.Options.Intervals.LookEvery,
+		Began: in.dispatch(g), Looked: in.counts.looked, Now: g.DB.Now, Log: g.log,
+	}
+}
+
+func (g *Gateway) schedulerConfig(in *inbound) schedule.Config {
+	return schedule.Config{
+		Rows: g.DB, Vault: g.vault, JSON: g.json, NewID: newID, Every: g.Options.Intervals.ScheduleEvery,
+		Began: in.dispatch(g), Now: g.DB.Now, Log: g.log,
+	}
+}
+
+func (g *Gateway) dispatcherConfig(in *inbound) dispatch.DispatcherConfig {
+	return dispatch.DispatcherConfig{
+		Rows: g.DB, Vault: g.vault, JSON: g.json, Do: in.sender.Do, Worker: g.instance, Token: g.signer.Mint,
+		MCPURL: g.URL + "/mcp", APIURL: g.URL + "/api/v1", UserAgent: "sallyport/" + command.Version(),
+		Every: g.Options.Intervals.DispatchEvery, Life: g.Options.RunLife.Duration,
+		Changed: func(runs []event.Run) { g.runsChanged(runs, nil) }, Now: g.DB.Now, Log: g.log,
+	}
+}
+
+// dispatch returns what has runs that began delivered at once, where they are.
+func (in *inbound) dispatch(g *Gateway) func([]event.Run) {
+	return func(runs []event.Run) {
+		for _, r := range runs {
+			g.log.Info("a run waits", "organization", r.Organization, "run", r.ID, "automation", r.Automation, "event", r.Event)
+			g.tellRun(r)
+			g.tracing.run(&r)
+		}
+		in.dispatcher.Wake()
+	}
+}
+
+// run does all that no request brings until ctx ends, and finishes what it took
+// up, which takes seconds at most.
+func (in *inbound) run(ctx context.Context) error {
+	all, ctx := errgroup.WithContext(ctx)
+	for _, part := range []func(context.Context) error{in.worker.Run, in.poller.Run, in.scheduler.Run, in.dispatcher.Run} {
+		all.Go(func() error { return part(ctx) })
+	}
+	return all.Wait()
+}
+
+// addInbound adds it to a group. It comes right behind the server: nothing is
+// taken in any more when it stops, and what it needs to finish is still there.
+func (g *Gateway) addInbound(group *run.Group) {
+	if g.inbound == nil {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	group.Add(func() error {
+		defer close(done)
+		return g.inbound.run(ctx)
+	}, func(error) {
+		stop()
+		<-done
+	})
+}
+
+// takeIn serves webhooks beside other things.
+func (in *inbound) takeIn(mux *http.ServeMux, t *tracing) {
+	mux.Handle("/webhooks/", t.webhooks(in.server.Handler()))
+}
+
+// runChores end runs that are overdue, and forget payloads. Any process does them.
+func (g *Gateway) runChores() ([]chore, error) {
+	o := &g.Options
+	sweeper, err := dispatch.NewSweeper(dispatch.SweeperConfig{
+		Sweep: g.DB.SweepRuns, Forget: g.DB.ForgetInbound, Retention: o.PayloadRetention, Changed: g.runsChanged, Now: g.DB.Now, Log: g.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := []chore{{name: "runs", every: cmp.Or(o.Intervals.RunSweepEvery, 5*time.Second), once: true, do: sweeper.Sweep}}
+	if o.PayloadRetention > 0 {
+		all = append(all, chore{name: "payloads", every: time.Minute, once: true, do: sweeper.Forget})
+	}
+	return all, nil
+}
+
+// tellRun tells people, and workers that wait for one.
+func (g *Gateway) tellRun(r event.Run) {
+	g.coord.Publish(action.Hint{Kind: action.HintRun, Organization: r.Organization, Run: r.ID, Status: action.Status(r.Status)})
+}
+
+// runsChanged tells of runs that nobody's request changed: where one is not its
+// worker's any more, nobody may use its session, here or elsewhere.
+func (g *Gateway) runsChanged(runs []event.Run, withdrew []action.Invocation) {
+	for _, r := range runs {
+		g.tellRun(r)
+		if r.Session == "" || r.Status == event.RunClaimed {
+			continue
+		}
+		g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: r.Organization, Session: r.Session})
+	}
+	g.withdrew(withdrew)
+}
+
+// runSender sends runs to the endpoints of organizations. It reaches a private
+// address only where the operator opened it, and loopback only where the URL
+// names it; a redirect is an answer like others.
+type runSender struct{ public, loopback *http.Client }
+
+func newRunSender(c guard.Config) runSender {
+	client := func(loopback bool) *http.Client {
+		c.AllowLoopback = loopback
+		return &http.Client{
+			Transport:     guard.NewTransport(c),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	return runSender{public: client(false), loopback: client(true)}
+}
+
+// Do sends a request; see [dispatch.DispatcherConfig].
+func (s runSender) Do(r *http.Request) (*http.Response, error) {
+	if guard.Loopback(r.URL) {
+		return s.loopback.Do(r)
+	}
+	return s.public.Do(r)
+}
+
+func (s runSender) close() {
+	s.public.CloseIdleConnections()
+	s.loopback.CloseIdleConnections()
+}

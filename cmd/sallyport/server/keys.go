@@ -1,0 +1,177 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/cmd/sallyport/backup"
+	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/vault"
+)
+
+// SecretKey is the one that is given, or that of the data folder, where a first
+// start makes it.
+func (g *Gateway) SecretKey(hex, file string) ([]byte, error) {
+	if hex != "" {
+		key, err := vault.ParseKey(hex)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", KeyVariable(file), err)
+		}
+		return key, nil
+	}
+	path := filepath.Join(g.Options.Data, file)
+	if _, err := os.Lstat(path); os.IsNotExist(err) {
+		g.madeKeys = append(g.madeKeys, path)
+	}
+	return vault.LoadKey(path)
+}
+
+// unmakeKeys removes keys that this start made beside rows of another one, so that
+// neither a later start nor a backup takes them for the ones that were lost.
+func (g *Gateway) unmakeKeys(err error) error {
+	for _, path := range g.madeKeys {
+		err = fmt.Errorf("%w (there was no %s: restore it, or give the key in %s)", err, path, KeyVariable(filepath.Base(path)))
+		if gone := os.Remove(path); gone != nil {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
+
+// VerifyRestored opens restored rows with their keys, verifies the audit log and
+// ends pending calls.
+func VerifyRestored(ctx context.Context, keys backup.RowKeys, std *command.Streams) (done backup.RestoredRows, err error) {
+	g := &Gateway{Options: Options{Data: keys.Data, MasterKey: keys.MasterKey, OldMasterKeys: keys.OldMasterKeys, TokenKey: keys.TokenKey}, log: NewLogger(std.Err, "warn", "text")}
+	defer g.Close()
+	if err := g.openRows(ctx); err != nil {
+		return done, err
+	}
+	heads, err := g.DB.AuditHeads(ctx, "")
+	if err != nil {
+		return done, err
+	}
+	for _, head := range heads {
+		report, err := g.DB.VerifyAudit(ctx, head.Organization, g.AuditKey, nil)
+		if err != nil {
+			return done, err
+		}
+		if !report.OK {
+			return backup.RestoredRows{Broken: &report}, nil
+		}
+		done.Links += report.Checked
+	}
+	done.Expired, err = g.DB.EndWaiting(ctx)
+	return done, err
+}
+
+// masterKeys are those of the vault. They change in a rotation.
+type masterKeys struct {
+	Sealing []byte
+	file    string   // that sealing is in; empty: it was given
+	retired []byte   // that sealing replaces in its file; nil: none
+	shelved [][]byte // that were replaced before, when some values were left
+	given   [][]byte // further ones that only open
+}
+
+// Opening are the keys that do not seal.
+func (k *masterKeys) Opening() [][]byte {
+	olds := slices.Concat(k.shelved, k.given)
+	if k.retired != nil {
+		olds = append(olds, k.retired)
+	}
+	return olds
+}
+
+// OpenMaster reads the master keys, and opens the vault with them.
+func (g *Gateway) OpenMaster() (err error) {
+	k := &g.Master
+	for i, text := range g.Options.OldMasterKeys {
+		key, err := vault.ParseKey(text)
+		if err != nil {
+			return fmt.Errorf("--old-master-keys, key %d: %w", i+1, err)
+		}
+		k.given = append(k.given, key)
+	}
+	if k.Sealing, err = g.SecretKey(g.Options.MasterKey, command.MasterFile); err != nil {
+		return err
+	}
+	if g.Options.MasterKey == "" {
+		k.file = filepath.Join(g.Options.Data, command.MasterFile)
+		if k.retired, err = vault.LoadRetired(k.file); err != nil {
+			return err
+		}
+		if k.shelved, err = vault.LoadShelved(k.file); err != nil {
+			return err
+		}
+	}
+	g.vault, err = vault.New(k.Sealing, k.Opening()...)
+	return err
+}
+
+// Names of the keys that outlive the master keys: rows and the chains of
+// evidence hold what they made, which new ones could not make again.
+const (
+	keptHash  = "hash"
+	keptAudit = "audit"
+)
+
+func keptRef(name string) action.Ref {
+	return action.Ref{Table: "vault_keys", Row: name, Column: "sealed"}
+}
+
+// OpenKept finds the keys that were kept in a rotation. Before the first one
+// they are derived of the master key that the rows were written with.
+func (g *Gateway) OpenKept(ctx context.Context, master []byte) error {
+	hash, err := vault.HashKey(master)
+	if err != nil {
+		return err
+	}
+	g.kept = map[string][]byte{keptHash: hash, keptAudit: command.Derive(master, "audit chain")}
+	for name := range g.kept {
+		sealed, err := g.DB.VaultKey(ctx, name)
+		if errors.Is(err, action.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			g.kept[name], err = g.vault.Open(keptRef(name), sealed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	g.vault.UseHash(g.kept[keptHash])
+	g.AuditKey = g.kept[keptAudit]
+	return nil
+}
+
+// checkKeys makes sure that all instances on the rows have the same keys: with
+// others they could not read what they sealed, nor know each other's tokens.
+// The rows may know a master key that another is about to replace.
+func (g *Gateway) checkKeys(ctx context.Context, signing []byte) error {
+	known, err := g.DB.CheckedKey(ctx, "master")
+	if err != nil {
+		return err
+	}
+	master := g.Master.Sealing
+	for _, old := range g.Master.Opening() {
+		if command.Fingerprint("master", old) == known {
+			master = old
+		}
+	}
+	err = g.DB.CheckKeys(ctx, map[string]string{"master": command.Fingerprint("master", master), "token": command.Fingerprint("token", signing)})
+	if err != nil {
+		return err
+	}
+	return g.OpenKept(ctx, master)
+}
+
+// KeyVariable is the variable that gives what is in a key file otherwise.
+func KeyVariable(file string) string {
+	return "SALLYPORT_" + strings.ToUpper(strings.TrimSuffix(file, ".key")) + "_KEY"
+}

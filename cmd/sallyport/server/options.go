@@ -1,0 +1,266 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// Options are the flags of `sallyport serve`; each is an environment variable
+// too, in capitals behind SALLYPORT_.
+type Options struct {
+	Config        configFlag     `help:"YAML configuration file with flag names as keys." placeholder:"FILE"`
+	Listen        string         `help:"Address to listen on; port 0 picks a free port (default: 127.0.0.1:8787)." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
+	Data          string         `help:"Folder of the database and keys (default: ${data})." placeholder:"DIR" type:"folder"`
+	LocalAdmin    bool           `help:"Write an administrator key to endpoint.json; every program of the same system user can then approve calls."`
+	PublicURL     string         `help:"Public base URL of the gateway, used in all links (default: the listen address)." placeholder:"URL"`
+	AllowHost     []string       `help:"Additional Host header values to accept." placeholder:"HOST"`
+	AllowUpstream []netip.Prefix `help:"Private networks that connectors may reach." placeholder:"CIDR"`
+	RateLimit     int            `help:"Calls per minute and session; 0 for no limit (default: 60)." default:"60" placeholder:"N"`
+	ToolList      string         `help:"Tools that agents list by default: all, or search for tools that find and call the others (default: all)." enum:"all,search" default:"all"`
+	LogLevel      string         `help:"Log level: debug, info, warn or error (default: info)." enum:"debug,info,warn,error" default:"info"`
+	LogFormat     string         `help:"Log format: text or json (default: text)." enum:"text,json" default:"text"`
+	MetricsToken  string         `help:"Bearer token required for /metrics (default: none, loopback only)." placeholder:"TOKEN"`
+
+	Logs        map[string]string `help:"Log files for the cloudlogs integration, by service name; FILE may be a pattern." placeholder:"NAME=FILE"`
+	LogsFor     []string          `help:"Organizations that may read these logs (default: the first one)." placeholder:"ORGANIZATION"`
+	LogsRange   time.Duration     `help:"Maximum time range of a log query (default: 24h)." placeholder:"D"`
+	LogsEntries int               `help:"Maximum number of entries of a log query (default: 100)." placeholder:"N"`
+
+	WebhookSecrets   webhookSecrets    `help:"Signing secrets of provider-wide webhook URLs, and of nango; name a provider twice while you replace its secret." placeholder:"PROVIDER=SECRET,…"`
+	WebhookRate      int               `help:"New verified deliveries per minute and trigger URL, ten times as many per provider URL; 0 for no limit (default: 6000)." default:"6000" placeholder:"N"`
+	WebhookTolerance webhookTolerances `help:"Maximum age of signed webhook timestamps (default: what the provider recommends)." placeholder:"PROVIDER=D,…"`
+	PayloadRetention time.Duration     `help:"Retention of delivery and event payloads, at least 48h; 0 for no limit (default: 720h)." default:"720h" placeholder:"D"`
+	RunLife          runLife           `help:"Maximum duration of a run (default: 48h)." default:"48h" placeholder:"D"`
+
+	Retention time.Duration `help:"Retention of ended calls, at least 48h; 0 for no limit (default: no limit)." placeholder:"D"`
+
+	Evidence         string        `help:"Storage of evidence files: file:///FOLDER or s3://BUCKET?region=R&endpoint=URL (default: the data folder)." placeholder:"URL"`
+	SessionIdle      time.Duration `help:"Idle time before a session is stopped (default: no limit)." placeholder:"D"`
+	SessionRetention time.Duration `help:"Retention of ended sessions (default: no limit)." placeholder:"D"`
+
+	DatabaseURL         string        `help:"PostgreSQL URL, instead of SQLite: postgres://user:password@host/name." placeholder:"URL"`
+	DatabaseConnections int           `help:"Maximum PostgreSQL connections (default: 16)." placeholder:"N"`
+	DatabaseWait        time.Duration `help:"Time to wait for PostgreSQL at startup; 0 for no wait (default: 30s)." default:"30s" placeholder:"D"`
+	ValkeyURL           string        `help:"Valkey or Redis URL, for hints and counters shared by instances: valkey://host:6379/0." placeholder:"URL"`
+
+	MasterKey     string   `help:"Key that seals secrets, params and results: 32 bytes in hex (default: generated in the data folder)." placeholder:"HEX"`
+	OldMasterKeys []string `help:"Previous master keys, only for opening sealed values during a rotation." placeholder:"HEX"`
+	TokenKey      string   `help:"Key that signs session tokens: 32 bytes in hex (default: generated in the data folder)." placeholder:"HEX"`
+
+	SignIn    signInFlags `embed:"" group:"Signing in"`
+	Intervals intervals   `embed:"" group:"Intervals"`
+}
+
+// intervals are times that few deployments change. Zero
+// means the default in the help.
+type intervals struct {
+	HoldInteractive time.Duration `help:"Time a pending call waits for approval (default: 5m)." placeholder:"D"`
+	HoldUnattended  time.Duration `help:"Time a pending call of an unattended session waits for approval (default: 24h)." placeholder:"D"`
+	HoldEvery       time.Duration `help:"Interval of progress messages for a pending call (default: 3s)." placeholder:"D"`
+	PendingAfter    time.Duration `help:"Time before a client without progress support gets the answer pending (default: 45s)." placeholder:"D"`
+	PendingUnattend time.Duration `help:"Time before an unattended session gets the answer pending (default: 10m)." name:"pending-after-unattended" placeholder:"D"`
+	KeepAlive       time.Duration `help:"Interval of keep-alive comments on idle streams (default: 15s)." placeholder:"D"`
+	CallTimeout     time.Duration `help:"Timeout of one execution (default: 30s)." placeholder:"D"`
+	CheckTimeout    time.Duration `help:"Timeout of the check before an approved call runs (default: 20s)." placeholder:"D"`
+	ListTimeout     time.Duration `help:"Timeout of listing a connector's tools (default: 15s)." placeholder:"D"`
+	ListFor         time.Duration `help:"How long a connector's tool list is cached (default: 5m)." placeholder:"D"`
+	LeaseMargin     time.Duration `help:"Lease of an execution beyond its timeout (default: 15s)." placeholder:"D"`
+	ClaimGrace      time.Duration `help:"Grace period before another instance runs an approved call (default: 500ms)." placeholder:"D"`
+	ClaimGraceBlind time.Duration `help:"The same grace period while hints are unavailable (default: 2.5s)." placeholder:"D"`
+	ClaimWithin     time.Duration `help:"Time before an unused approval expires (default: 5m)." placeholder:"D"`
+	AbandonAfter    time.Duration `help:"Time without a caller before a pending call is withdrawn (default: 2m)." placeholder:"D"`
+	DenialHolds     time.Duration `help:"How long a denial also refuses identical calls (default: 15m)." placeholder:"D"`
+	Pickup          time.Duration `help:"How long a result can be fetched (default: 15m)." placeholder:"D"`
+	PickupUnattend  time.Duration `help:"How long a result of an unattended session can be fetched (default: 24h)." name:"pickup-unattended" placeholder:"D"`
+	SweepEvery      time.Duration `help:"Interval of the sweep that ends overdue calls (default: 250ms)." placeholder:"D"`
+	SealEvery       time.Duration `help:"Interval of sealing ended calls into the audit log (default: 500ms)." placeholder:"D"`
+	SeenEvery       time.Duration `help:"Interval of recording that callers still wait (default: 10s)." placeholder:"D"`
+	PollEvery       time.Duration `help:"Interval of checking for changes by other instances (default: 1s)." placeholder:"D"`
+	ClockEvery      time.Duration `help:"Interval of comparing the clock with the database's (default: 10s)." placeholder:"D"`
+	ValkeyHeartbeat time.Duration `help:"Interval of Valkey heartbeats; after 2.5 missed ones Valkey counts as down (default: 1s)." placeholder:"D"`
+	ValkeyTimeout   time.Duration `help:"Timeout of one Valkey request (default: 250ms)." placeholder:"D"`
+	InboxEvery      time.Duration `help:"Interval of checking for new deliveries (default: 1s)." placeholder:"D"`
+	InboxLease      time.Duration `help:"Lease of a delivery that is being processed (default: 1m)." placeholder:"D"`
+	InboxPause      time.Duration `help:"Backoff after the first failed attempt at a delivery; doubles each time (default: 1s)." placeholder:"D"`
+	LookEvery       time.Duration `help:"Interval of checking which triggers to poll (default: 1s)." placeholder:"D"`
+	ScheduleEvery   time.Duration `help:"Interval of checking for due schedules (default: 1s)." placeholder:"D"`
+	DispatchEvery   time.Duration `help:"Interval of checking for runs to deliver (default: 1s)." placeholder:"D"`
+	NotifyEvery     time.Duration `help:"Interval of checking for notifications to send (default: 1s)." placeholder:"D"`
+	RunSweepEvery   time.Duration `help:"Interval of checking for runs that lost their worker or timed out (default: 5s)." placeholder:"D"`
+	EvidenceKept    time.Duration `help:"How long unverified evidence files are kept (default: 25h)." name:"evidence-unsealed" placeholder:"D"`
+	SessionEvery    time.Duration `help:"Interval of recording session activity (default: 1s)." placeholder:"D"`
+	SessionIdleLook time.Duration `help:"Interval of checking for idle and expired sessions (default: 15s)." name:"session-idle-every" placeholder:"D"`
+	IdleSession     time.Duration `help:"Time before the memory of an unused MCP session is freed (default: 30m)." placeholder:"D"`
+	SessionLife     time.Duration `help:"Lifetime of an MCP session (default: 24h)." name:"mcp-session-life" placeholder:"D"`
+	CompletionStays time.Duration `help:"How long a session answers after it completed its run (default: 15m)." placeholder:"D"`
+	ShutdownDelay   time.Duration `help:"Delay before shutdown, for load balancers to see /readyz (default: 0s)." placeholder:"D"`
+	ShutdownWithin  time.Duration `help:"Time for executing calls to end at shutdown (default: 40s)." placeholder:"D"`
+}
+
+// DefaultListen is --listen where nothing is said.
+const DefaultListen = "127.0.0.1:8787"
+
+// Check refuses options that would break calls later.
+func (o *Options) Check() error {
+	if o.RateLimit < 0 {
+		return errors.New("--rate-limit must be 0 (no limit) or more")
+	}
+	if _, _, err := net.SplitHostPort(o.Listen); o.Listen != "" && err != nil {
+		return fmt.Errorf("--listen %s is no HOST:PORT; write one such as 127.0.0.1:%s", o.Listen, cmp.Or(onlyPort(o.Listen), "8787"))
+	}
+	if o.Retention != 0 && o.Retention < 48*time.Hour {
+		return fmt.Errorf("--retention (%s) must be 48h or more, so that no call is removed whose result may still be picked up; or 0 to keep all", o.Retention)
+	}
+	if o.SessionIdle < 0 || o.SessionIdle%time.Second != 0 || o.SessionRetention < 0 {
+		return errors.New("--session-idle must be whole seconds and --session-retention a time above 0, or 0 for ever")
+	}
+	if err := errors.Join(o.checkInbound(), o.SignIn.check()); err != nil {
+		return err
+	}
+	if o.LogsRange < 0 || o.LogsEntries < 0 {
+		return errors.New("--logs-range and --logs-entries must be above 0, or 0 for the default")
+	}
+	if o.DatabaseWait < 0 {
+		return errors.New("--database-wait must be a time such as 30s, or 0 to wait for nothing")
+	}
+	if o.DatabaseConnections < 0 {
+		return errors.New("--database-connections must be 1 or more, or 0 for the default")
+	}
+	fields := reflect.ValueOf(o.Intervals)
+	for i := range fields.NumField() {
+		if d, ok := fields.Field(i).Interface().(time.Duration); ok && d < 0 {
+			return fmt.Errorf("--%s must not be negative: it is %s", flagName(fields.Type().Field(i)), d)
+		}
+	}
+	abandon, seen := cmp.Or(o.Intervals.AbandonAfter, 2*time.Minute), cmp.Or(o.Intervals.SeenEvery, 10*time.Second)
+	if abandon < 2*seen {
+		return fmt.Errorf("--abandon-after (%s) must be at least twice --seen-every (%s): otherwise calls are withdrawn whose callers still wait", abandon, seen)
+	}
+	blind, poll := cmp.Or(o.Intervals.ClaimGraceBlind, 2500*time.Millisecond), cmp.Or(o.Intervals.PollEvery, time.Second)
+	if blind <= poll {
+		return fmt.Errorf("--claim-grace-blind (%s) must be longer than --poll-every (%s): otherwise the instance where a caller waits does not come first", blind, poll)
+	}
+	return nil
+}
+
+// onlyPort is a text that is nothing but a port, and empty of another.
+func onlyPort(text string) string {
+	if text = strings.TrimPrefix(text, ":"); strings.Trim(text, "0123456789") != "" {
+		return ""
+	}
+	return text
+}
+
+// flagName is how the command line calls a field.
+func flagName(f reflect.StructField) string {
+	if name := f.Tag.Get("name"); name != "" {
+		return name
+	}
+	var b strings.Builder
+	for i, r := range f.Name {
+		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// Public returns the public URL of a server that listens on addr.
+func (o *Options) Public(addr net.Addr) (string, error) {
+	if o.PublicURL == "" {
+		_, port, err := net.SplitHostPort(addr.String())
+		if err != nil {
+			return "", err
+		}
+		host, _, err := net.SplitHostPort(o.Listen)
+		if err != nil {
+			return "", fmt.Errorf("--listen: %w", err)
+		}
+		if ip, err := netip.ParseAddr(host); host == "" || (err == nil && ip.IsUnspecified()) {
+			return "", fmt.Errorf("listening on every address (%s) needs --public-url, so that links lead here", o.Listen)
+		}
+		return "http://" + net.JoinHostPort(host, port), nil
+	}
+	u, err := url.Parse(o.PublicURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil {
+		return "", errors.New("--public-url must be a scheme and a host, such as https://gate.example.com")
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+// LoadConfig reads the optional configuration file: one YAML mapping from
+// flag names to values. Flags and environment go before it.
+func LoadConfig(r io.Reader) (kong.Resolver, error) {
+	values := map[string]any{}
+	if err := yaml.NewDecoder(r).Decode(&values); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("the configuration file is no YAML mapping of flags to values: %w", err)
+	}
+	return configFile(values), nil
+}
+
+// configFlag names the configuration file.
+type configFlag string
+
+// BeforeResolve has the file answer for flags that are not given.
+func (configFlag) BeforeResolve(app *kong.Kong, ctx *kong.Context, trace *kong.Path) error {
+	path, _ := ctx.FlagValue(trace.Flag).(configFlag)
+	values, err := app.LoadConfig(string(path))
+	if errors.As(err, new(*fs.PathError)) {
+		return fmt.Errorf("the configuration file (--config): %w", err)
+	}
+	if err == nil {
+		ctx.AddResolver(values)
+	}
+	return err
+}
+
+type configFile map[string]any
+
+// Validate implements kong.Resolver: a name that no flag has is a mistake
+// that would otherwise go unseen.
+func (c configFile) Validate(app *kong.Application) error {
+	var known []string
+	_ = kong.Visit(app, func(n kong.Visitable, next kong.Next) error {
+		if f, ok := n.(*kong.Flag); ok {
+			known = append(known, f.Name)
+		}
+		return next(nil)
+	})
+	for name := range c {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("the configuration file has %q, which is no flag; see sallyport serve --help", name)
+		}
+	}
+	return nil
+}
+
+// Resolve implements kong.Resolver.
+func (c configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	value, ok := c[flag.Name]
+	if !ok {
+		return nil, nil
+	}
+	if list, ok := value.([]any); ok {
+		parts := make([]string, len(list))
+		for i, v := range list {
+			parts[i] = fmt.Sprint(v)
+		}
+		return strings.Join(parts, ","), nil
+	}
+	return fmt.Sprint(value), nil
+}

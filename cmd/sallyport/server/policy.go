@@ -1,0 +1,254 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"sallyport/action"
+	"sallyport/policy"
+)
+
+// snapshotAge is how old a snapshot of policy or of a session may be where
+// one is good enough.
+const snapshotAge = time.Second
+
+// policies decides for the Gate: the pure rules of package policy over
+// snapshots of what is stored. A snapshot is read again when the stored
+// Version is another; grants are read whenever a call needs one.
+type policies struct {
+	load    func(ctx context.Context, organization string) (action.Rules, error)
+	version func(ctx context.Context, organization string) (int64, error)
+	grants  func(ctx context.Context, organization, session, source, act string, now time.Time) ([]action.Grant, error)
+	now     func() time.Time // for the age of snapshots
+	clock   func() time.Time // of the rows, for what expires
+
+	one singleflight.Group
+	mu  sync.Mutex
+	m   map[string]policySnapshot
+}
+
+type policySnapshot struct {
+	policy *policy.Policy
+	read   time.Time // when it was known to be what is stored
+}
+
+// Decide is [gate.Config.Decide].
+func (p *policies) Decide(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error) {
+	rules, err := p.rules(ctx, s.Organization, current)
+	if err != nil {
+		return action.Decision{}, err
+	}
+	now := p.clock()
+	d := rules.Decide(now, s, a)
+	if params == nil || d.Mode != action.ModeRequireApproval {
+		return d, nil
+	}
+	grants, err := p.grants(ctx, s.Organization, s.ID, a.Source, a.Name, now)
+	if err != nil {
+		return action.Decision{}, err
+	}
+	return rules.WithGrants(now, d, s, a, params, grants), nil
+}
+
+// View is [gate.Config.View].
+func (p *policies) View(ctx context.Context, s *action.Session) (view, version string, err error) {
+	rules, err := p.rules(ctx, s.Organization, false)
+	if err != nil {
+		return "", "", err
+	}
+	now := p.clock()
+	return rules.View(now, s), rules.Stamp(now), nil
+}
+
+func (p *policies) rules(ctx context.Context, organization string, current bool) (*policy.Policy, error) {
+	if current {
+		return p.read(ctx, organization)
+	}
+	if snap, ok := p.snapshot(organization); ok && p.now().Sub(snap.read) < snapshotAge {
+		return snap.policy, nil
+	}
+	got, err, _ := p.one.Do(organization, func() (any, error) { return p.read(context.WithoutCancel(ctx), organization) })
+	if err != nil {
+		return nil, err
+	}
+	return got.(*policy.Policy), nil
+}
+
+func (p *policies) snapshot(organization string) (policySnapshot, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	snap, ok := p.m[organization]
+	return snap, ok
+}
+
+// read returns what is stored. Its age counts from before the reading.
+func (p *policies) read(ctx context.Context, organization string) (*policy.Policy, error) {
+	read := p.now()
+	version, err := p.version(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	if snap, ok := p.snapshot(organization); ok && snap.policy.Version() == version {
+		p.keep(organization, policySnapshot{policy: snap.policy, read: read})
+		return snap.policy, nil
+	}
+	stored, err := p.load(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	rules := policy.New(stored)
+	p.keep(organization, policySnapshot{policy: rules, read: read})
+	return rules, nil
+}
+
+// keep keeps a snapshot unless a newer one came first.
+func (p *policies) keep(organization string, snap policySnapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.m == nil {
+		p.m = make(map[string]policySnapshot)
+	}
+	old, ok := p.m[organization]
+	if !ok || old.policy.Version() < snap.policy.Version() || old.policy == snap.policy && old.read.Before(snap.read) {
+		p.m[organization] = snap
+	}
+}
+
+// forget has a snapshot looked at again because policy changed.
+func (p *policies) forget(organization string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if snap, ok := p.m[organization]; ok {
+		snap.read = time.Time{}
+		p.m[organization] = snap
+	}
+}
+
+// snapshot tells what a session may do, with the whole catalog. A session
+// without an id stands for all of its group and task.
+func (g *Gateway) snapshot(ctx context.Context, s *action.Session) (action.Snapshot, error) {
+	snap := action.Snapshot{GeneratedAt: g.DB.Now().UTC(), Group: s.Group, Task: s.Task, Providers: []string{}}
+	abilities, err := g.gate.Abilities(ctx, s)
+	if err != nil {
+		return snap, err
+	}
+	providers := map[string]*action.ProviderAbility{}
+	connectors, err := g.DB.ListConnectors(ctx, s.Organization)
+	if err != nil {
+		return snap, err
+	}
+	for _, c := range connectors {
+		if c.Enabled {
+			providers[c.Source()] = newProvider(c.Source(), c.Name, s)
+		}
+	}
+	integrations, err := g.DB.Integrations(ctx, s.Organization)
+	if err != nil {
+		return snap, err
+	}
+	for _, a := range abilities {
+		if !here(integrations, a.Provider, s) || a.Own != nil && a.Decision.Mode == action.ModeDeny {
+			continue
+		}
+		p := providers[a.Source]
+		if p == nil {
+			p = newProvider(a.Source, a.SourceName, s)
+			providers[a.Source] = p
+		}
+		p.Actions = append(p.Actions, ability(a))
+	}
+	if err := g.ceilings(ctx, s, providers); err != nil {
+		return snap, err
+	}
+	snap.Capabilities = make([]action.ProviderAbility, 0, len(providers))
+	for _, p := range providers {
+		snap.Capabilities = append(snap.Capabilities, *p)
+	}
+	slices.SortFunc(snap.Capabilities, func(a, b action.ProviderAbility) int { return strings.Compare(a.Name+a.Provider, b.Name+b.Provider) })
+	for _, p := range snap.Capabilities {
+		snap.Providers = append(snap.Providers, p.Name)
+	}
+	return snap, nil
+}
+
+// here reports whether there is an integration of the provider that the session
+// may know of. What the organization does not use at all would only be in the
+// way of what it does.
+func here(all []action.Integration, provider string, s *action.Session) bool {
+	return provider == "" || slices.ContainsFunc(all, func(in action.Integration) bool {
+		return in.Provider == provider && (in.Owner() == "" || in.Owner() == s.CreatedBy)
+	})
+}
+
+// newProvider begins with what a group has that was given nothing; without a
+// group there is no ceiling.
+func newProvider(id, name string, s *action.Session) *action.ProviderAbility {
+	p := &action.ProviderAbility{Provider: id, Name: name, DeniedActions: []string{}, Actions: []action.ActionAbility{}}
+	p.LevelName = p.Level.String()
+	if s.Group == "" {
+		p.Level, p.LevelName = action.LevelProduction, "no ceiling"
+	}
+	return p
+}
+
+func ability(a action.Available) action.ActionAbility {
+	return action.ActionAbility{
+		Action: a.Name, Tool: a.Tool, Risk: a.Risk, Level: a.Risk.Level(), Description: a.Description,
+		Mode: a.Decision.Mode, ModeSource: a.Decision.Source, Denied: a.Decision.Mode == action.ModeDeny, Reason: a.Decision.Why(),
+	}
+}
+
+// ceilings writes the group's capabilities beside what they come to.
+func (g *Gateway) ceilings(ctx context.Context, s *action.Session, providers map[string]*action.ProviderAbility) error {
+	if s.Group == "" {
+		return nil
+	}
+	list, err := g.DB.ListCapabilities(ctx, s.Organization, s.Group)
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		p := providers[c.Provider]
+		if p == nil || c.ExpiresAt != nil && !g.DB.Now().Before(*c.ExpiresAt) {
+			continue
+		}
+		p.Level, p.LevelName, p.Gate, p.Rate, p.ExpiresAt = c.Level, c.Level.String(), c.Gate, c.Rate, c.ExpiresAt
+		p.AllowedActions, p.DeniedActions = c.AllowedActions, append(p.DeniedActions, c.DeniedActions...)
+	}
+	return nil
+}
+
+// requestFor is how long an agent's wish for a grant waits for a person.
+const requestFor = 24 * time.Hour
+
+// requests takes agents' wishes for grants. They come to nothing before a
+// person makes a grant of them.
+type requests struct{ *Gateway }
+
+// RequestGrant checks and writes down what the session wants.
+func (r requests) RequestGrant(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error) {
+	hash, err := r.gate.Terms(ctx, s.Organization, &t, false)
+	if e := action.Public(err); err != nil && e.Code == "tool_unreviewed" {
+		// What the message says to a person is not for an agent to do.
+		return action.GrantRequest{}, action.Errorf(action.ErrConflict, e.Code,
+			"This tool is not as it was reviewed, so no grant can be asked for it; ask your user to have it reviewed. Until then each of its calls waits for an approval of its own.")
+	}
+	if err != nil {
+		return action.GrantRequest{}, err
+	}
+	now := r.DB.Now()
+	request, made, err := r.DB.RequestGrant(ctx, action.GrantRequest{
+		Organization: s.Organization, Session: s.ID, Terms: t, ToolHash: hash, Reason: r.json.RedactText(reason, nil),
+		CreatedAt: now, ExpiresAt: now.Add(requestFor),
+	})
+	if made {
+		r.coord.Publish(action.Hint{Kind: action.HintPolicy, Organization: s.Organization})
+	}
+	return request, err
+}
