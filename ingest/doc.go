@@ -1,19 +1,18 @@
-// Package ingest takes in what happens elsewhere and makes automation runs of
-// it, each once.
+// Package ingest turns events of other services into automation runs, each exactly once.
 //
-// What comes over HTTP is verified on its raw bytes, kept as one durable row and
-// acknowledged; nothing else happens while the sender waits. Workers read the
-// rows, with the module of the service, find out whose event it is, complete it
-// once, ask each trigger whether it matches, and write events, runs and outbox
-// in one transaction, which two unique keys guard: a trigger has an event once.
-// What is polled, and what schedules make, goes the same way with its cursor or
-// its due time in the same transaction. Runs leave by the outbox, to an endpoint
-// or to whoever claims them.
+// A webhook delivery is verified on its raw bytes, stored as one durable row and
+// acknowledged; nothing else happens while the sender waits (webhook). Workers parse the
+// rows with the module of the service, find the organizations concerned, complete the
+// events, ask each trigger whether it matches, and write events, runs and outbox in one
+// transaction (inbox). Two unique keys guarantee that a trigger gets an event once. Polled
+// events and due schedules take the same path, with the cursor or the due time in the same
+// transaction (poll, schedule). Runs leave through the outbox to an endpoint (dispatch),
+// or are claimed by workers.
 //
-// It promises that a verified delivery is worked off at least once and has its
-// effect once, however many processes there are and whenever one dies. It does
-// not promise an order among deliveries.
+// It promises that a verified delivery is processed at least once and takes effect once,
+// with any number of instances and whenever one of them dies. It promises no order among
+// deliveries.
 //
-// It knows no service: modules come as [event.Provider], rows, credentials and
-// clocks through the interfaces in ports.go.
+// It knows no service: modules are given as [event.Provider], rows and credentials through
+// the interfaces in ports.go.
 package ingest

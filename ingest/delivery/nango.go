@@ -12,37 +12,36 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// The kinds of what Nango delivers. It has others, which mean nothing here.
+// The kinds of Nango's deliveries. Others are ignored.
 const (
-	NangoAuth    = "auth"    // a connection was made, replaced or could not be renewed
-	NangoSync    = "sync"    // it copied something for itself
-	NangoForward = "forward" // a service's own delivery, passed on
+	NangoAuth    = "auth"    // a connection was created or replaced, or could not be refreshed
+	NangoSync    = "sync"    // a sync finished
+	NangoForward = "forward" // a forwarded delivery of a service
 )
 
-// Nango is what a delivery of Nango says. Its own HMAC is all that vouches for
-// it. What it forwards it wrote anew, so that the service's signature is void,
-// and of most services it never checked one.
+// Nango is the content of a delivery through Nango. Only Nango's HMAC authenticates
+// it: Nango re-encodes what it forwards, which invalidates the service's signature,
+// and does not verify the signature of most services.
 type Nango struct {
 	Kind        string // [NangoAuth] and so on
 	Connection  string // empty when bare
 	ProviderKey string // the integration's name at Nango; empty when bare
-	// Provider is the service, as Nango calls it; of a bare delivery, as its
-	// headers tell, and empty when they do not.
+	// Provider is Nango's name of the service; of a bare delivery it is derived from the
+	// headers and may be empty.
 	Provider  string
 	Operation string          // of an auth: creation, override, refresh, …
 	Success   bool            // of an auth or sync
-	Error     string          // of one that failed; foreign, one line
-	Delivery  *event.Delivery // what was forwarded; nil for other kinds
-	// Bare tells that it came without an envelope, as when Nango knows no
-	// connection that it is for. Whoever sends something to Nango determines all
-	// of it.
+	Error     string          // untrusted, one line
+	Delivery  *event.Delivery // of a forward; nil for other kinds
+	// Bare means that there is no envelope, for example because Nango knows no connection
+	// for the delivery. All content is then chosen by the sender.
 	Bare bool
 }
 
-// Unwrap reads a verified delivery of Nango. What has no envelope is a bare
-// forward; it is an error only when it is no JSON at all, or when an envelope
-// holds nothing. Nango signs both alike, so that a stranger whose words it passes
-// on bare can make them look like an envelope, if he knows the connection's id.
+// Unwrap parses a verified delivery of Nango. A body without an envelope is a bare forward;
+// it is an error only if it is not JSON, or if an envelope has no payload. Nango signs both
+// alike, so the sender of a bare delivery that knows a connection's id can imitate an
+// envelope.
 func Unwrap(d *event.Delivery) (Nango, error) {
 	if err := jsonlex.Document(d.Body); err != nil {
 		return Nango{}, fmt.Errorf("nango: the delivery's body is no JSON: %w", err)
@@ -69,11 +68,10 @@ func Unwrap(d *event.Delivery) (Nango, error) {
 	return n, nil
 }
 
-// nangoEnvelope has its members as they were written, under their exact names.
+// nangoEnvelope has raw members by their exact names.
 type nangoEnvelope map[string]json.RawMessage
 
-// valid reports whether it is one: says who sends it, of what kind it is and
-// which connection it is about.
+// valid reports whether the required members are present.
 func (m nangoEnvelope) valid() bool {
 	for _, name := range []string{"from", "type", "connectionId", "providerConfigKey"} {
 		if m.text(name) == "" {
@@ -83,7 +81,7 @@ func (m nangoEnvelope) valid() bool {
 	return m.text("type") == NangoForward || m.text("from") == match.NangoProvider
 }
 
-// text returns a member that is a text, or nothing.
+// text returns a string member, or an empty string.
 func (m nangoEnvelope) text(name string) (text string) {
 	if json.Unmarshal(m[name], &text) != nil || len(text) > match.MaxID {
 		return ""
@@ -91,7 +89,7 @@ func (m nangoEnvelope) text(name string) (text string) {
 	return text
 }
 
-// errorText returns what went wrong, in Nango's words.
+// errorText returns the error that Nango reports.
 func (m nangoEnvelope) errorText() string {
 	var e struct {
 		Type        string `json:"type"`
@@ -103,7 +101,8 @@ func (m nangoEnvelope) errorText() string {
 	return match.Line(e.Type+": "+e.Description, match.MaxLine)
 }
 
-// providerByHeader tells by headers that only one service has whose delivery it is.
+// providerByHeader derives the service of a delivery from headers that only one
+// service uses.
 func providerByHeader(h http.Header) string {
 	for _, of := range []struct{ header, provider string }{
 		{"X-Github-Event", "github"},
@@ -120,8 +119,8 @@ func providerByHeader(h http.Header) string {
 	return ""
 }
 
-// VerifyNango takes the HMAC and nothing else: the older X-Nango-Signature can
-// be made longer by anybody who has seen one. No time is signed.
+// VerifyNango accepts the HMAC header only: the older X-Nango-Signature is open to
+// length extension. No time is signed.
 func VerifyNango(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) error {
 	signature, ok := event.Header(d.Header, "X-Nango-Hmac-Sha256")
 	if !ok {

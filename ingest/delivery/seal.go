@@ -15,9 +15,8 @@ import (
 	"sallyport/ingest/event"
 )
 
-// StoredHeaders returns the headers of a delivery that modules read, and what other ones
-// are asked for by name. One that holds a secret is never kept: it was the
-// credential, and has served.
+// StoredHeaders returns the headers that modules read and those in also. Headers
+// that contain a secret are never stored.
 func StoredHeaders(h http.Header, secrets [][]byte, also ...string) http.Header {
 	out := http.Header{}
 	for name, values := range h {
@@ -59,16 +58,15 @@ func containsSecret(values []string, secrets [][]byte) bool {
 	return false
 }
 
-// sealedFormat is the first byte of what is sealed of a delivery. Behind it are
-// the number of headers' values, each with its name; the config's length and one
-// more, or zero where there is none; and the rest is the body. Texts have their
-// length in front of them, and numbers are varints.
+// sealedFormat is the first byte of a sealed delivery. It is followed by the number of
+// header values, each with its name; the length of the config plus one, or zero without a
+// config; and the body. Strings are length-prefixed, numbers are varints.
 const sealedFormat = 1
 
 var errSealedDelivery = errors.New("the kept delivery cannot be read: it was written by another version")
 
-// Seal fills in what a receipt keeps of its delivery. The config is that
-// with which it was verified, which may be another one when it is worked off.
+// Seal seals a delivery into its receipt, with the config that verified it: the
+// trigger may have another one when the delivery is processed.
 func Seal(v action.Vault, r *event.Receipt, d *event.Delivery) error {
 	count := 0
 	for _, values := range d.Header {
@@ -94,7 +92,7 @@ func Seal(v action.Vault, r *event.Receipt, d *event.Delivery) error {
 	return nil
 }
 
-// Open returns what a receipt keeps.
+// Open returns the delivery of a receipt.
 func Open(v action.Vault, r event.Receipt) (*event.Delivery, error) {
 	plain, err := v.Open(receiptRef(&r), r.Sealed)
 	if err != nil {
@@ -127,8 +125,7 @@ func appendText(to []byte, text string) []byte {
 	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
 }
 
-// reader takes pieces from the front of what is left. Once something is amiss it
-// is bad and gives nothing more.
+// reader consumes the front of a buffer. After an error it returns nothing more.
 type reader struct {
 	rest   []byte
 	failed bool

@@ -17,32 +17,31 @@ import (
 	"sallyport/internal/redact"
 )
 
-// DispatcherConfig says what a [Dispatcher] works with. The interfaces, Do, Token,
-// Worker, MCPURL and APIURL are required; of the durations and numbers, zero
-// means the default in the comment.
+// DispatcherConfig configures a [Dispatcher]. The interfaces, Do, Token, Worker, MCPURL and
+// APIURL are required; zero durations and numbers mean the default in the comment.
 type DispatcherConfig struct {
 	Rows  ingest.Rows
 	Vault action.Vault
 	JSON  *redact.JSON
-	// Do sends a request to an endpoint for runs: it reaches no private address
-	// and follows no redirect.
+	// Do sends a request to an endpoint. It must not reach private addresses or follow
+	// redirects.
 	Do func(r *http.Request) (*http.Response, error)
 
-	Worker    string // this process; unique among those that share rows
+	Worker    string // id of this process; unique among those that share the database
 	Token     func(session string) string
-	MCPURL    string // where agents reach the gateway
-	APIURL    string // where workers do: the base of /api/v1
+	MCPURL    string // of the gateway, for agents
+	APIURL    string // the base of /api/v1, for workers
 	UserAgent string // "sallyport"
 
-	Batch    int           // parcels that are claimed at once; 32
-	Parallel int           // requests at once, of all organizations; 64
-	Every    time.Duration // between two looks when nobody wakes it; 1 second
+	Batch    int           // parcels per claim; 32
+	Parallel int           // concurrent requests of all organizations; 64
+	Every    time.Duration // between two claims without a wake-up; 1 second
 	Timeout  time.Duration // of a request; 15 seconds
-	Lease    time.Duration // before others send what this process has; 2 minutes
-	Life     time.Duration // of a run that an endpoint took; 48 hours
+	Lease    time.Duration // of claimed parcels; 2 minutes
+	Life     time.Duration // of an endpoint's claim to a run; 48 hours
 
-	// Changed is told of runs that were claimed for their endpoint, or that failed
-	// because it did not take them. Nil: nobody is.
+	// Changed is called with runs that were claimed for their endpoint, or that failed
+	// because it did not accept them. May be nil.
 	Changed func(runs []event.Run)
 	Now     func() time.Time // time.Now
 	Log     *slog.Logger     // discards
@@ -77,13 +76,12 @@ func (c *DispatcherConfig) setDefaults() error {
 	return nil
 }
 
-// Dispatcher delivers runs to the endpoints of their organizations. A run may
-// reach its endpoint more than once, each time with the same webhook-id, claim
-// and session.
+// Dispatcher delivers runs to the endpoints of their organizations. A run may reach its
+// endpoint more than once, each time with the same webhook-id, claim and session.
 type Dispatcher struct {
 	DispatcherConfig
 	wake    loop.Signal
-	slots   chan struct{} // of requests
+	slots   chan struct{} // for concurrent requests
 	queues  queues
 	sending sync.WaitGroup
 }
@@ -96,18 +94,18 @@ func NewDispatcher(c DispatcherConfig) (*Dispatcher, error) {
 	return &Dispatcher{DispatcherConfig: c, wake: loop.NewSignal(), slots: make(chan struct{}, c.Parallel)}, nil
 }
 
-// Wake has the dispatcher look for runs now. It does not wait.
+// Wake has the dispatcher claim runs now. It does not block.
 func (d *Dispatcher) Wake() { d.wake.Notify() }
 
-// Run delivers what is due until ctx ends, finishes the requests that are under
-// way, and returns ctx's error.
+// Run delivers due runs until ctx ends, finishes requests in progress and returns
+// ctx's error.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	work, stop := loop.WithGrace(ctx, loop.ShutdownGrace)
 	defer stop()
 	defer d.sending.Wait()
 	for failures := 0; ctx.Err() == nil; {
 		list, err := d.Rows.ClaimParcels(work, d.Worker, d.Batch, d.Lease, d.Life)
-		d.enqueue(ctx, work, list) // also with an error: these are claimed
+		d.enqueue(ctx, work, list) // even after an error, list was claimed
 		switch {
 		case err != nil:
 			failures++
@@ -123,7 +121,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// enqueue puts claimed parcels into the bags of their organizations.
+// enqueue adds claimed parcels to the queues of their organizations.
 func (d *Dispatcher) enqueue(ctx, work context.Context, list []event.Dispatch) {
 	var begun []event.Run
 	for _, one := range list {
@@ -144,8 +142,8 @@ func (d *Dispatcher) enqueue(ctx, work context.Context, list []event.Dispatch) {
 	}
 }
 
-// sendQueue sends what is in a bag, one parcel after the other. Once ctx ended it
-// sends nothing more.
+// sendQueue sends the parcels of a queue one by one. After ctx has ended it sends
+// nothing more.
 func (d *Dispatcher) sendQueue(ctx, work context.Context, b *queue) {
 	for one, ok := d.queues.next(b); ok; one, ok = d.queues.next(b) {
 		d.slots <- struct{}{}
@@ -164,8 +162,8 @@ func (d *Dispatcher) sendQueue(ctx, work context.Context, b *queue) {
 	}
 }
 
-// settle writes what came of a parcel. While rows are out of reach it tries
-// until the lease is over; then the parcel is sent again.
+// settle writes the outcome of a parcel. While the database is unreachable it
+// retries until the lease expires; then the parcel is sent again.
 func (d *Dispatcher) settle(ctx context.Context, s event.Sent) {
 	ctx, end := loop.WithGrace(ctx, time.Second)
 	defer end()
@@ -180,7 +178,7 @@ func (d *Dispatcher) settle(ctx context.Context, s event.Sent) {
 	switch {
 	case err != nil:
 		d.Log.ErrorContext(ctx, "what came of a delivery could not be written", "run", s.Parcel.Run, "error", err)
-	case !held && s.Status == event.ParcelDelivered: // who has the run began before the answer came
+	case !held && s.Status == event.ParcelDelivered: // the run began before the response arrived
 	case !held:
 		d.Log.WarnContext(ctx, "a delivery was in other hands when it ended", "run", s.Parcel.Run)
 	case run.Status.Ended():
@@ -190,12 +188,12 @@ func (d *Dispatcher) settle(ctx context.Context, s event.Sent) {
 }
 
 const (
-	maxQueued  = 32 // parcels of an organization that wait in this process
-	maxSenders = 4  // requests to its endpoint at once
+	maxQueued  = 32 // queued parcels of an organization
+	maxSenders = 4  // concurrent requests to its endpoint
 )
 
-// queues hold claimed parcels by organization, so that an endpoint which does not
-// answer keeps nobody's waiting but its own.
+// queues hold claimed parcels by organization, so that an endpoint that does not
+// respond delays only its own.
 type queues struct {
 	mu             sync.Mutex
 	byOrganization map[string]*queue
@@ -205,26 +203,25 @@ type queue struct {
 	organization string
 	parcels      []queuedParcel
 	senders      int
-	unreachable  bool // the endpoint did not answer the last request
+	unreachable  bool // the endpoint did not respond to the last request
 }
 
 type queuedParcel struct {
 	event.Dispatch
-	claimedAt time.Time // when it was claimed
+	claimedAt time.Time // for the lease
 }
 
-// putResult is where a parcel was put.
+// putResult is the result of queues.add.
 type putResult int
 
 const (
 	queued       putResult = iota
-	needsSender            // in the bag, which wants one more sender
-	queueFull              // nowhere: the bag is
-	endpointDown           // nowhere: the endpoint is
+	needsSender            // queued; start another sender
+	queueFull              // rejected: the queue is full
+	endpointDown           // rejected: the endpoint does not respond
 )
 
-// add puts a parcel into its organization's bag, unless that is full or the
-// endpoint is down.
+// add queues a parcel unless the queue is full or its endpoint does not respond.
 func (s *queues) add(one event.Dispatch, now time.Time) (*queue, putResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +247,7 @@ func (s *queues) add(one event.Dispatch, now time.Time) (*queue, putResult) {
 	return b, needsSender
 }
 
-// next takes a parcel out; false: it was the sender's last.
+// next returns the next parcel; false ends the sender.
 func (s *queues) next(b *queue) (one queuedParcel, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,13 +256,13 @@ func (s *queues) next(b *queue) (one queuedParcel, ok bool) {
 		return one, true
 	}
 	if b.senders--; b.senders == 0 {
-		delete(s.byOrganization, b.organization) // with what is known of the endpoint
+		delete(s.byOrganization, b.organization) // and the state of the endpoint with it
 	}
 	return one, false
 }
 
-// recordAnswer notes whether an endpoint answered. When it did not, those that wait
-// are taken out.
+// recordAnswer records whether an endpoint responded. If not, the queued parcels are
+// returned.
 func (s *queues) recordAnswer(b *queue, did bool) (out []queuedParcel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"sallyport/ingest/match"
 )
 
-// webhookPayload is what an endpoint is sent.
+// webhookPayload is the body of a request to an endpoint.
 type webhookPayload struct {
 	Type      string     `json:"type"`
 	Timestamp time.Time  `json:"timestamp"`
 	Data      runPayload `json:"data"`
 }
 
-// runPayload is all that a worker needs; the same that claiming a run answers.
+// runPayload is all that a worker needs; claiming a run returns the same.
 type runPayload struct {
 	Run        event.Run         `json:"run"`
 	Automation automationPayload `json:"automation"`
@@ -35,7 +35,7 @@ type automationPayload struct {
 type eventPayload struct {
 	event.Record
 	Status  string          `json:"status"`
-	Context json.RawMessage `json:"context,omitempty"` // whole; absent after its retention
+	Context json.RawMessage `json:"context,omitempty"` // absent after its retention
 }
 
 type sessionPayload struct {
@@ -45,8 +45,8 @@ type sessionPayload struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// payload returns the body, which is the same for all attempts but for what
-// became of the run since.
+// payload returns the body. It is the same for all attempts, except for changes of
+// the run.
 func (d *Dispatcher) payload(one event.Dispatch, token string) ([]byte, error) {
 	w := &one.Work
 	o := runPayload{

@@ -17,18 +17,18 @@ import (
 	"sallyport/ingest/match"
 )
 
-// maxAnswer is how much of an endpoint's answer is read.
+// maxAnswer is how much of a response is read.
 const maxAnswer = 4 << 10
 
-// The texts that people read where a run could not even be sent.
+// The texts for runs that could not be sent.
 const (
 	noSecretText       = "The run endpoint has no signing secret. Rotate its secret to create one."
 	encodingFailedText = "The run could not be put into words; the gateway's log has the details."
 	stoppedText        = "The gateway was stopped while it sent this."
 )
 
-// send posts a run to its endpoint and says what came of it, and whether the
-// endpoint is there as far as anybody knows.
+// send posts a run to its endpoint and returns the outcome, and whether the endpoint
+// is reachable as far as known.
 func (d *Dispatcher) send(ctx context.Context, one event.Dispatch) (s event.Sent, there bool) {
 	token := d.Token(one.Work.Run.Session)
 	body, err := d.payload(one, token)
@@ -55,7 +55,7 @@ func (d *Dispatcher) send(ctx context.Context, one event.Dispatch) (s event.Sent
 	return d.retry(one.Parcel, 0, 0, d.connectionError(err, hidden)), false
 }
 
-// secrets opens those that sign for an endpoint.
+// secrets opens the secrets that sign for an endpoint.
 func (d *Dispatcher) secrets(ctx context.Context, e event.Endpoint) (open []string) {
 	for _, s := range e.Secrets {
 		if s.ExpiresAt != nil && !s.ExpiresAt.After(d.Now()) {
@@ -71,7 +71,7 @@ func (d *Dispatcher) secrets(ctx context.Context, e event.Endpoint) (open []stri
 	return open
 }
 
-// signatures returns what each of the secrets signs; empty: none has a key.
+// signatures returns a signature by each secret; empty if none has a key.
 func signatures(id string, at time.Time, body []byte, secrets []string) string {
 	var all []string
 	for _, secret := range secrets {
@@ -95,7 +95,7 @@ func (d *Dispatcher) post(ctx context.Context, one event.Dispatch, body []byte, 
 	return d.Do(req)
 }
 
-// readResponse reads an answer.
+// readResponse maps the response to an outcome.
 func (d *Dispatcher) readResponse(p event.Parcel, resp *http.Response, hidden []string) event.Sent {
 	told := parseRetryAfter(resp.Header, d.Now())
 	answer := "The endpoint answered " + strconv.Itoa(resp.StatusCode)
@@ -107,15 +107,15 @@ func (d *Dispatcher) readResponse(p event.Parcel, resp *http.Response, hidden []
 	case status >= 300 && status < 400:
 		return d.retry(p, told, status, answer+", and redirects are not followed: set the URL that it leads to.")
 	}
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what came is enough
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // a partial text is enough
 	if said := match.Line(strings.TrimSpace(d.JSON.RedactText(string(text), hidden)), match.MaxLine); said != "" {
 		answer += " and said: " + said
 	}
 	return d.retry(p, told, resp.StatusCode, answer)
 }
 
-// connectionError tells people why there was no answer, without the URL: its query
-// may be a secret.
+// connectionError describes why there was no response, without the URL, whose query
+// may contain a secret.
 func (d *Dispatcher) connectionError(err error, hidden []string) string {
 	var told *action.Error
 	if errors.As(err, &told) {
@@ -132,11 +132,11 @@ func (d *Dispatcher) connectionError(err error, hidden []string) string {
 }
 
 const (
-	// maxDeliveryTime is how long a run is offered to its endpoint.
+	// maxDeliveryTime is how long delivery is attempted.
 	maxDeliveryTime = 24 * time.Hour
-	// postponeFor is how long one waits for others of its organization.
+	// postponeFor is the delay of parcels whose queue is full.
 	postponeFor = 5 * time.Second
-	// maxRetryAfter bounds how long an endpoint may put off the next attempt.
+	// maxRetryAfter bounds the delay that an endpoint may ask for.
 	maxRetryAfter = 4 * time.Hour
 )
 
@@ -148,8 +148,8 @@ func retryPauses() []time.Duration {
 	}
 }
 
-// retry returns what comes of a failed attempt: another one later, the last when
-// the time is over, and then none. The endpoint may have told when it wants it.
+// retry returns the outcome of a failed attempt: another attempt later, a last one
+// when the delivery time is over, and then none. told is the endpoint's Retry-After.
 func (d *Dispatcher) retry(p event.Parcel, told time.Duration, status int, why string) event.Sent {
 	now := d.Now()
 	end := firstAttempt(p, now).Add(maxDeliveryTime)
@@ -163,19 +163,19 @@ func (d *Dispatcher) retry(p event.Parcel, told time.Duration, status int, why s
 	return event.Sent{Parcel: p, Status: event.ParcelPending, NextAt: next, HTTP: status, Error: why}
 }
 
-// postpone returns a parcel for a little later. It is not the endpoint's fault, and
-// no attempt.
+// postpone releases a parcel for a short time, without counting an attempt: it is
+// not the endpoint's fault.
 func (d *Dispatcher) postpone(p event.Parcel, why string) event.Sent {
 	return event.Sent{Parcel: p, Status: event.ParcelPending, NextAt: d.Now().Add(jitter(postponeFor)), Error: why}
 }
 
-// retryUnanswered returns a parcel whose endpoint did not answer another one. To it
-// this is an attempt: it is dead when its time is over.
+// retryUnanswered releases a parcel whose endpoint did not respond to another one.
+// It counts as an attempt, so that the parcel is dead when its time is over.
 func (d *Dispatcher) retryUnanswered(p event.Parcel) event.Sent {
 	return d.retry(d.markAttempted(p), 0, 0, "The endpoint did not answer another delivery, so this one was not sent.")
 }
 
-// markAttempted notes when the first attempt was.
+// markAttempted records the time of the first attempt.
 func (d *Dispatcher) markAttempted(p event.Parcel) event.Parcel {
 	if p.FirstAt == nil {
 		now := d.Now()
@@ -191,10 +191,8 @@ func firstAttempt(p event.Parcel, now time.Time) time.Time {
 	return *p.FirstAt
 }
 
-// retryPause returns how long to wait before the next attempt, by the time since the
-// first: how often a parcel was claimed tells less, since not each time it was
-// sent. A quarter is chance, so that what failed together does not come back
-// together.
+// retryPause returns the pause before the next attempt, by the time since the first
+// one: the number of claims is not the number of requests.
 func retryPause(age time.Duration) (d time.Duration) {
 	var sum time.Duration
 	for _, d = range retryPauses() {
@@ -207,7 +205,7 @@ func retryPause(age time.Duration) (d time.Duration) {
 
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
-// parseRetryAfter reads Retry-After: seconds, or a date; zero: it does not say.
+// parseRetryAfter parses Retry-After, in seconds or as a date; zero if it is absent.
 func parseRetryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {

@@ -10,19 +10,19 @@ import (
 	"sallyport/ingest/event"
 )
 
-// SweeperConfig says what a [Sweeper] works with. Sweep and Forget are required.
+// SweeperConfig configures a [Sweeper]. Sweep and Forget are required.
 type SweeperConfig struct {
-	// Sweep ends, or queues anew, up to limit runs whose worker is lost or
-	// whose time is over, and renews the leases of those that wait for a person.
-	// It returns those that changed, and the invocations that were withdrawn.
+	// Sweep ends, or queues again, up to limit runs whose worker was lost or whose time
+	// is over, and renews the leases of those that wait for a person. It returns the
+	// changed runs and the withdrawn invocations.
 	Sweep func(ctx context.Context, now time.Time, limit int) (runs []event.Run, withdrew []action.Invocation, err error)
-	// Forget wipes payloads of events and deletes ended receipts from before a
-	// time, up to limit rows, and returns how many.
+	// Forget wipes payloads of events and deletes ended receipts from before a time, up
+	// to limit rows, and returns their number.
 	Forget func(ctx context.Context, before time.Time, limit int) (int, error)
 
 	Retention time.Duration // of payloads; 30 days
-	// Changed is told of runs that ended or are queued anew, and of calls of their
-	// sessions that were withdrawn with them. Nil: nobody is.
+	// Changed is called with runs that ended or were queued again, and with calls of
+	// their sessions that were withdrawn. May be nil.
 	Changed func(runs []event.Run, withdrew []action.Invocation)
 	Now     func() time.Time // time.Now
 	Log     *slog.Logger     // discards
@@ -47,7 +47,7 @@ func (c *SweeperConfig) setDefaults() error {
 	return nil
 }
 
-// Sweeper ends what is overdue, and forgets what is kept no longer.
+// Sweeper ends overdue runs and deletes expired payloads.
 type Sweeper struct{ SweeperConfig }
 
 // NewSweeper returns a sweeper.
@@ -58,16 +58,15 @@ func NewSweeper(c SweeperConfig) (*Sweeper, error) {
 	return &Sweeper{c}, nil
 }
 
-// Rows are swept and forgotten in batches: the writer is busy with one for a few
-// milliseconds only, and others come in between.
+// Rows are changed in batches of a few milliseconds, so that other writers are not
+// blocked.
 const (
 	sweepBatch  = 100
 	forgetBatch = 500
 )
 
-// Sweep ends, or queues anew, runs whose worker is lost or whose time is over.
-// Of the instances that share rows one should do it, every 5 seconds or so; more
-// than one do no harm.
+// Sweep ends, or queues again, runs whose worker was lost or whose time is over. One
+// of the instances should call it about every 5 seconds; several do no harm.
 func (s *Sweeper) Sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		runs, withdrew, err := s.SweeperConfig.Sweep(ctx, s.Now().UTC(), sweepBatch)
@@ -87,8 +86,8 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 	}
 }
 
-// Forget wipes payloads of events, and deletes deliveries that were worked off,
-// when they are older than the retention. Once a minute is enough.
+// Forget wipes payloads of events and deletes processed deliveries that are older
+// than the retention. Once a minute is enough.
 func (s *Sweeper) Forget(ctx context.Context) {
 	before := s.Now().UTC().Add(-s.Retention)
 	for ctx.Err() == nil {

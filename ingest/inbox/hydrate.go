@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	queueWorkers   = 4   // deliveries of one integration whose events are completed at once
-	maxQueued      = 25  // that this process holds in one lane
-	maxQueuedTotal = 200 // and in all lanes
+	queueWorkers   = 4   // deliveries of one integration that are completed concurrently
+	maxQueued      = 25  // limit of deliveries in one queue
+	maxQueuedTotal = 200 // limit of deliveries in all queues
 	hydrateTimeout = 30 * time.Second
-	// maxHydrations is how often an event is asked for before it goes on as it
-	// came, and hydrateWithin how long, where the service only wants to be asked
-	// later.
+	// maxHydrations is the number of attempts before an event continues incomplete, and
+	// hydrateWithin how long it waits for a service that asks to retry later.
 	maxHydrations   = 3
 	hydrateWithin   = 6 * time.Hour
 	maxServicePause = time.Hour
 )
 
-// postponed is an error of a delivery with which nothing is wrong: its time has not
-// come.
+// postponed is the error of a delivery that is to be processed later, without having
+// failed.
 type postponed struct {
 	until  time.Time
 	reason string
@@ -33,9 +32,9 @@ type postponed struct {
 
 func (l *postponed) Error() string { return l.reason }
 
-// queueName returns the integration that the events of a reading are completed with,
-// or that is asked about, the first if they are several; empty: nothing is asked
-// of a service.
+// queueName returns the queue of a reading: the integration that completes its
+// events or is rechecked, the first if there are several; empty if no service is
+// called.
 func (w *Worker) queueName(rd *reading) string {
 	if len(rd.recheck) > 0 {
 		return rd.recheck[0].Organization + "/" + rd.recheck[0].ID
@@ -50,8 +49,8 @@ func (w *Worker) queueName(rd *reading) string {
 	return ""
 }
 
-// needsHydration reports whether an event is completed for a target. What nobody
-// vouches for has nothing asked of a service.
+// needsHydration reports whether an event is completed for a target. Unverified
+// events cause no calls of a service.
 func (w *Worker) needsHydration(t target, e event.Event) bool {
 	return t.integration != "" && !t.unverified && w.Hydrates(e.Provider)
 }
@@ -60,9 +59,8 @@ func (t *target) listensTo(e event.Event) bool {
 	return slices.ContainsFunc(t.triggers, func(tr event.Trigger) bool { return tr.Type == e.Type })
 }
 
-// hydrateLater has the events of a reading completed and what comes of it written,
-// beside the batches. It returns when to come again where the lane is full, or
-// its service wants to be left alone.
+// hydrateLater completes and settles a reading in the background. It returns when to
+// retry if the queue is full or paused.
 func (w *Worker) hydrateLater(ctx, work context.Context, rd *reading) *postponed {
 	l, late := w.queues.admit(rd.queue, w.Now(), w.Backoff(rd.receipt.Failures+1))
 	if late != nil {
@@ -75,8 +73,8 @@ func (w *Worker) hydrateLater(ctx, work context.Context, rd *reading) *postponed
 	return nil
 }
 
-// hydrateAndMatch works off a reading whose turn in its lane comes. When ctx ends
-// somebody else is to do it.
+// hydrateAndMatch processes a reading when its turn in the queue comes. If ctx ends
+// before, the delivery is released.
 func (w *Worker) hydrateAndMatch(ctx, work context.Context, rd *reading, l *serviceQueue) event.Settlement {
 	select {
 	case <-ctx.Done():
@@ -96,9 +94,9 @@ func stoppedError(now time.Time) *postponed {
 	return &postponed{until: now, reason: "The gateway was stopped while it worked on it."}
 }
 
-// hydrate completes an event with the credential of a target's integration. The
-// note tells people why it stayed as it came. The error is a [*later] when the
-// service wants to be asked again, and any other when it may be worth to try.
+// hydrate completes an event with the credential of a target's integration. The note
+// tells people why an event stayed incomplete. The error is a [*postponed] if the
+// service asks to retry later, any other if a retry may help.
 func (w *Worker) hydrate(ctx context.Context, rd *reading, t target, e *event.Event) (note string, err error) {
 	within, stop := context.WithTimeout(ctx, hydrateTimeout)
 	defer stop()
@@ -126,8 +124,8 @@ func (w *Worker) hydrate(ctx context.Context, rd *reading, t target, e *event.Ev
 	return "Its details could not be fetched from the service. " + w.match.PublicText(err), nil
 }
 
-// serviceQueues bound what waits for services, so that no integration's flood, and no
-// slow service, keeps others waiting.
+// serviceQueues bound what waits for services, so that neither a flood of one
+// integration nor a slow service delays others.
 type serviceQueues struct {
 	mu     sync.Mutex
 	total  int
@@ -137,10 +135,10 @@ type serviceQueues struct {
 type serviceQueue struct {
 	slots       chan struct{}
 	length      int
-	pausedUntil time.Time // when its service may be asked again
+	pausedUntil time.Time // when the service may be called again
 }
 
-// admit takes a place in a lane, or says when to come again.
+// admit reserves a place in a queue, or says when to retry.
 func (l *serviceQueues) admit(name string, now time.Time, wait time.Duration) (*serviceQueue, *postponed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +170,7 @@ func (l *serviceQueues) release(name string, now time.Time) {
 	}
 }
 
-// pause has a lane rest.
+// pause stops a queue until a time.
 func (l *serviceQueues) pause(name string, until time.Time) *postponed {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +181,7 @@ func (l *serviceQueues) pause(name string, until time.Time) *postponed {
 	return &postponed{until: until, reason: pausedText}
 }
 
-// paused returns when to come again while a lane rests, otherwise nil.
+// paused returns when to retry while a queue is paused, otherwise nil.
 func (l *serviceQueues) paused(name string, now time.Time) *postponed {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +193,7 @@ func (l *serviceQueues) paused(name string, now time.Time) *postponed {
 
 const pausedText = "The service wants to be asked later."
 
-// postpone spreads those who come again: they all wait for the same moment.
+// postpone adds jitter, because all deliveries of the queue wait for the same time.
 func (l *serviceQueue) postpone(now time.Time) *postponed {
 	return &postponed{until: l.pausedUntil.Add(rand.N(l.pausedUntil.Sub(now)/2 + 1)), reason: pausedText}
 }

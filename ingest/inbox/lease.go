@@ -12,7 +12,7 @@ import (
 	"sallyport/ingest/loop"
 )
 
-// leases are the receipts that this process has, whose leases it renews.
+// leases are the receipts that this process holds and renews.
 type leases struct {
 	mu  sync.Mutex
 	ids map[string]bool
@@ -41,7 +41,7 @@ func (h *leases) all() []string {
 	return slices.Sorted(maps.Keys(h.ids))
 }
 
-// renewLeases has the leases of all that is held begin anew, until ctx ends.
+// renewLeases renews all leases until ctx ends.
 func (w *Worker) renewLeases(ctx context.Context) {
 	for loop.Sleep(ctx, w.Lease/3) {
 		ids := w.leases.all()
@@ -55,14 +55,14 @@ func (w *Worker) renewLeases(ctx context.Context) {
 }
 
 const (
-	// suspectLosses is how often in a row a delivery was lost with its process
-	// until it is worked off alone: it may be what ends processes.
+	// suspectLosses is how often a delivery was lost with its process until it is
+	// processed alone: it may be the cause.
 	suspectLosses = 2
-	// maxLosses is how often that may be before it is given up.
+	// maxLosses is the number of losses after which a delivery fails.
 	maxLosses = 10
 )
 
-// splitSuspects takes deliveries out of a batch that may have ended a process.
+// splitSuspects separates deliveries that may have ended a process.
 func splitSuspects(receipts []event.Receipt) (others, alone []event.Receipt) {
 	for _, r := range receipts {
 		if r.Losses >= suspectLosses {
@@ -74,8 +74,8 @@ func splitSuspects(receipts []event.Receipt) (others, alone []event.Receipt) {
 	return others, alone
 }
 
-// processAlone works off the first of the suspects while nothing else can be lost with
-// it. The others are given back before, with what is counted against them.
+// processAlone processes the first suspect while no other delivery can be lost with
+// it. The others are released before, with their counts.
 func (w *Worker) processAlone(ctx, work context.Context, list []event.Receipt) {
 	if len(list) == 0 {
 		return
@@ -94,7 +94,7 @@ func (w *Worker) processAlone(ctx, work context.Context, list []event.Receipt) {
 	w.processBatch(ctx, work, list[:1])
 }
 
-// abandoned ends a delivery that ends processes.
+// abandoned fails a delivery that ends processes.
 func (w *Worker) abandoned(ctx context.Context, r event.Receipt) event.Settlement {
 	w.Log.ErrorContext(ctx, "a delivery was given up: each process that worked on it ended", "delivery", r.ID, "endpoint", r.Endpoint, "provider", r.Provider, "losses", r.Losses)
 	w.Count("losing", r.Provider)

@@ -10,9 +10,9 @@ import (
 	"sallyport/ingest/loop"
 )
 
-// applyLifecycle notes what a service said of an app's installation. Only what is
-// verified for the whole provider may say so: the secret of a trigger vouches
-// for nothing beyond it.
+// applyLifecycle applies what a service reports about an app's installation. Only
+// deliveries verified for the whole provider may do so: the secret of a trigger
+// covers only that trigger.
 func (w *Worker) applyLifecycle(ctx context.Context, look *lookup, found []action.Integration, what event.Lifecycle) error {
 	for _, in := range found {
 		status, reason := lifecycleStatus(in.Status, what)
@@ -23,8 +23,8 @@ func (w *Worker) applyLifecycle(ctx context.Context, look *lookup, found []actio
 	return nil
 }
 
-// lifecycleStatus returns what an integration becomes by what happened to its
-// installation; nothing when it stays what it is.
+// lifecycleStatus returns the new status of an integration; empty if it does not
+// change.
 func lifecycleStatus(is action.IntegrationStatus, what event.Lifecycle) (action.IntegrationStatus, string) {
 	switch {
 	case what == event.Suspended && (is == action.IntegrationActive || is == action.IntegrationExpired):
@@ -37,8 +37,8 @@ func lifecycleStatus(is action.IntegrationStatus, what event.Lifecycle) (action.
 	return "", ""
 }
 
-// readAuth finds what Nango's word of a connection is about. That is a hint and
-// no more: Nango also signs what strangers have it pass on.
+// readAuth finds the integrations that Nango's message about a connection concerns.
+// It is only a hint, because Nango also signs what strangers have it forward.
 func (w *Worker) readAuth(ctx context.Context, look *lookup, rd *reading, n delivery.Nango) error {
 	switch n.Operation {
 	case "creation", "override", "refresh":
@@ -57,7 +57,7 @@ func (w *Worker) readAuth(ctx context.Context, look *lookup, rd *reading, n deli
 	return nil
 }
 
-// recheckIntegrations asks how the integrations do that a hint was about.
+// recheckIntegrations queries the status of integrations after a hint.
 func (w *Worker) recheckIntegrations(ctx context.Context, rd *reading) error {
 	for _, in := range rd.recheck {
 		within, stop := context.WithTimeout(ctx, hydrateTimeout)
@@ -74,7 +74,7 @@ func (w *Worker) setIntegrationStatus(ctx context.Context, look *lookup, in acti
 	if status == "" {
 		return nil
 	}
-	look.forget() // the next delivery of the batch finds it changed
+	look.forget() // the next delivery of the batch must see the change
 	w.Log.InfoContext(ctx, "an integration changes by what was delivered", "organization", in.Organization, "integration", in.ID, "status", status)
 	return loop.RetryUnavailable(ctx, func() error { return w.Integrations.IntegrationStatus(ctx, in, status, reason) })
 }

@@ -11,25 +11,25 @@ import (
 	"sallyport/ingest/match"
 )
 
-// sameBodyWindow is how long a body counts as the same delivery, where the id is not
-// signed and whoever captured it could send it under another one.
+// sameBodyWindow is how long a body counts as the same delivery if its id is not signed,
+// because a captured delivery could be replayed under another id.
 const sameBodyWindow = 5 * time.Minute
 
-// reading is what a receipt says, and to whom.
+// reading is a parsed delivery with its targets.
 type reading struct {
 	receipt event.Receipt
 	shown   []byte // the payload for people
-	body    string // keyed hash of the signed body, where the id is not signed
+	body    string // keyed hash of the body, if the id is not signed
 	events  []event.Event
 	targets []target
-	note    string               // why there is nobody to tell
-	recheck []action.Integration // a broker hints that they are not what they were
-	// lane in which the events wait for being completed; empty: they do not.
+	note    string               // why there are no targets
+	recheck []action.Integration // integrations whose status may have changed
+	// queue in which the events wait for hydration; empty: none is needed.
 	queue string
 }
 
-// read reads a receipt. The reading is never nil: of what cannot be read it
-// holds what is known.
+// read parses a receipt. The reading is never nil: on an error it contains what is
+// known.
 func (w *Worker) read(ctx context.Context, look *lookup, r event.Receipt) (*reading, error) {
 	rd := &reading{receipt: r}
 	err := w.match.Recovering(ctx, "reading delivery "+r.ID, func() error {
@@ -52,7 +52,7 @@ func (w *Worker) read(ctx context.Context, look *lookup, r event.Receipt) (*read
 	return rd, err
 }
 
-// parse reads a delivery with the module of a provider into rd.
+// parse parses a delivery into rd with the module of a provider.
 func (w *Worker) parse(ctx context.Context, rd *reading, provider string, d *event.Delivery) (event.Parsed, error) {
 	p := w.match.Providers[provider]
 	if p == nil || p.Webhook == nil {
@@ -76,17 +76,17 @@ func (w *Worker) parse(ctx context.Context, rd *reading, provider string, d *eve
 		e := &rd.events[i]
 		e.Provider = p.ID
 		switch {
-		case e.Key == "": // nothing tells it from others but its delivery
+		case e.Key == "": // identified by its delivery only
 			e.Key = rd.receipt.ID + ":" + strconv.Itoa(i)
-		case !parsed.Signed: // whoever captured a body could use up the key of another
+		case !parsed.Signed: // a replayed body must not use up the key of another
 			e.Key += ":" + body[:16]
 		}
 	}
 	return parsed, nil
 }
 
-// readNango reads what came by way of Nango. Nothing of it has an id, so that the
-// same body a moment later is the same delivery.
+// readNango reads a delivery through Nango. It has no id, so the same body within a
+// short time is the same delivery.
 func (w *Worker) readNango(ctx context.Context, look *lookup, rd *reading, d *event.Delivery) error {
 	rd.body = delivery.BodyHash(w.Vault, d.Body)
 	n, err := delivery.Unwrap(d)
@@ -100,11 +100,11 @@ func (w *Worker) readNango(ctx context.Context, look *lookup, rd *reading, d *ev
 	case delivery.NangoForward:
 		return w.readForward(ctx, look, rd, n)
 	}
-	return nil // nothing here depends on it
+	return nil // other kinds are ignored
 }
 
-// readForward reads a service's own delivery that Nango passed on. Whose it is
-// follows from the connection; without an envelope, from what it says itself.
+// readForward reads a service's delivery that Nango forwarded. The connection
+// determines its targets; without an envelope, the account in the delivery does.
 func (w *Worker) readForward(ctx context.Context, look *lookup, rd *reading, n delivery.Nango) error {
 	found, err := look.broker(ctx, n.Connection, n.ProviderKey)
 	if err != nil {
@@ -113,7 +113,7 @@ func (w *Worker) readForward(ctx context.Context, look *lookup, rd *reading, n d
 	provider := n.Provider
 	switch {
 	case len(found) > 0:
-		provider = found[0].Provider // as the gateway calls it
+		provider = found[0].Provider // the gateway's name, not Nango's
 	case !n.Bare:
 		rd.note = "There is no integration of this connection of Nango's, so nobody was told."
 		return nil
@@ -133,11 +133,12 @@ func (w *Worker) readForward(ctx context.Context, look *lookup, rd *reading, n d
 	return w.addTargets(ctx, look, rd, found, parsed, verifiedByNango(provider, n))
 }
 
-// verifiedByNango reports whether Nango itself verified what it passes on: of most
-// services it checks nothing.
+// verifiedByNango reports whether Nango verified the signature of what it forwards;
+// for most services it does not.
 func verifiedByNango(provider string, n delivery.Nango) bool { return provider == "linear" && !n.Bare }
 
-// addTargets tells each organization as far as it trusts what was not verified.
+// addTargets adds the targets of each organization, as far as it trusts unverified
+// deliveries.
 func (w *Worker) addTargets(ctx context.Context, look *lookup, rd *reading, found []action.Integration, parsed event.Parsed, verified bool) error {
 	if len(found) == 0 {
 		rd.note = noIntegrationText

@@ -10,16 +10,16 @@ import (
 	"sallyport/ingest/match"
 )
 
-// hydrateFunc completes an event for a target, and returns what people are to know
-// of it.
+// hydrateFunc completes an event for a target and returns a note for people.
 type hydrateFunc func(t target, e *event.Event) (note string, err error)
 
-// outcomeOf returns what comes of a reading whose events are complete.
+// outcomeOf returns the outcome of a reading whose events are complete.
 func (w *Worker) outcomeOf(ctx context.Context, rd *reading) event.Settlement {
 	return w.hydratedOutcome(ctx, rd, nil)
 }
 
-// hydratedOutcome asks the triggers and returns what comes of a reading.
+// hydratedOutcome completes the events, asks the triggers and returns the outcome of
+// a reading.
 func (w *Worker) hydratedOutcome(ctx context.Context, rd *reading, with hydrateFunc) event.Settlement {
 	s := event.Settlement{
 		Receipt: rd.receipt, Status: event.ReceiptCompleted, Error: rd.note, Keep: rd.note != "", Shown: rd.shown, Body: rd.body, Window: sameBodyWindow,
@@ -43,7 +43,7 @@ func (w *Worker) hydratedOutcome(ctx context.Context, rd *reading, with hydrateF
 	return s
 }
 
-// matches asks for each event, once it is complete, the triggers that hear it.
+// matches completes each event and asks the triggers that listen to it.
 func (w *Worker) matches(ctx context.Context, rd *reading, with hydrateFunc) (all []event.Match, err error) {
 	for _, e := range rd.events {
 		for _, t := range rd.targets {
@@ -75,13 +75,13 @@ func skip(m event.Match, why event.SkipReason, text string) event.Match {
 	return m
 }
 
-// postpone gives a receipt back until its time has come.
+// postpone releases a receipt until a time.
 func (w *Worker) postpone(rd *reading, l *postponed) event.Settlement {
 	return event.Settlement{Receipt: rd.receipt, Status: event.ReceiptQueued, NextAt: l.until.UTC(), Error: l.reason, Failures: rd.receipt.Failures}
 }
 
-// failure gives a receipt back to be tried again, or, after the last attempt or
-// where no other one would help, up.
+// failure releases a receipt for a retry, or fails it after the last attempt or a
+// permanent error.
 func (w *Worker) failure(ctx context.Context, rd *reading, err error) event.Settlement {
 	r := rd.receipt
 	w.Log.WarnContext(ctx, "a delivery could not be worked off", "delivery", r.ID, "endpoint", r.Endpoint, "attempt", r.Attempt, "error", w.match.JSON.RedactText(err.Error(), nil))
@@ -95,8 +95,8 @@ func (w *Worker) failure(ctx context.Context, rd *reading, err error) event.Sett
 	return s
 }
 
-// settle writes what came of receipts, together; each alone when they cannot be
-// written together, so that only what is amiss stays behind.
+// settle writes outcomes in one transaction; one by one if that fails, so that only
+// the faulty ones remain.
 func (w *Worker) settle(ctx context.Context, list []event.Settlement) {
 	if len(list) == 0 {
 		return
@@ -122,8 +122,8 @@ func (w *Worker) settle(ctx context.Context, list []event.Settlement) {
 	}
 }
 
-// settleFailed gives back a receipt of which nothing could be written. At the last
-// attempt its events are kept as ones that started nothing, for people to see.
+// settleFailed releases a receipt whose outcome could not be written. After the last
+// attempt its events are stored as skipped, for people to see.
 func (w *Worker) settleFailed(ctx context.Context, s event.Settlement, cause error) {
 	back := w.failure(ctx, &reading{receipt: s.Receipt, shown: s.Shown}, cause)
 	if back.Status == event.ReceiptFailed {
@@ -141,7 +141,7 @@ func (w *Worker) settleFailed(ctx context.Context, s event.Settlement, cause err
 	}
 }
 
-// write waits while rows are out of reach.
+// write writes outcomes and waits while the database is unreachable.
 func (w *Worker) write(ctx context.Context, list []event.Settlement) error {
 	var out event.Settled
 	err := loop.RetryUnavailable(ctx, func() (err error) {

@@ -13,18 +13,18 @@ import (
 	"sallyport/ingest/match"
 )
 
-// target are triggers of an organization that hear of events, with the
-// integration whose credential completes these.
+// target is a set of an organization's triggers with the integration whose
+// credential completes their events.
 type target struct {
 	organization string
-	integration  string // empty: there is none
+	integration  string // empty: none
 	triggers     []event.Trigger
-	// unverified tells that nobody vouches for the events, and that they start
-	// nothing here.
+	// unverified events start nothing in the organization.
 	unverified bool
 }
 
-// readTriggerDelivery reads a delivery at a trigger's own URL. It is for that trigger alone.
+// readTriggerDelivery reads a delivery at a trigger's URL, which is for that trigger
+// only.
 func (w *Worker) readTriggerDelivery(ctx context.Context, look *lookup, rd *reading, d *event.Delivery) error {
 	t, err := look.trigger(ctx, rd.receipt.Trigger)
 	switch {
@@ -44,8 +44,8 @@ func (w *Worker) readTriggerDelivery(ctx context.Context, look *lookup, rd *read
 	return nil
 }
 
-// readProviderDelivery reads a delivery at a provider's URL. It is for all organizations
-// that are connected with the account whose it is.
+// readProviderDelivery reads a delivery at a provider URL, which is for all
+// organizations with an integration of the account.
 func (w *Worker) readProviderDelivery(ctx context.Context, look *lookup, rd *reading, d *event.Delivery) error {
 	parsed, err := w.parse(ctx, rd, rd.receipt.Provider, d)
 	if err != nil || len(parsed.Events) == 0 && parsed.Lifecycle == "" {
@@ -67,7 +67,7 @@ func (w *Worker) readProviderDelivery(ctx context.Context, look *lookup, rd *rea
 	return err
 }
 
-// noAccountText says whose account nobody is connected with.
+// noAccountText explains why a delivery has no targets.
 func (w *Worker) noAccountText(account string) string {
 	if account == "" {
 		return "It does not say of which account it is, so nobody was told. Have the service post it to a trigger's own URL."
@@ -77,18 +77,18 @@ func (w *Worker) noAccountText(account string) string {
 
 const noIntegrationText = "There is no integration of the account %s that the service itself vouches for, so nobody was told. Connect it by OAuth or as an app, for the whole organization; then have this delivery worked off again."
 
-// hideFromOthers forgets what people see of a delivery that is of others than the
-// organization that has its row.
+// hideFromOthers removes the displayed payload if it belongs to other organizations
+// than the owner of the row.
 func (rd *reading) hideFromOthers(found []action.Integration) {
 	if slices.ContainsFunc(found, func(in action.Integration) bool { return in.Organization != rd.receipt.Organization }) {
 		rd.shown = nil
 	}
 }
 
-// hasVerifiedAccount reports whether the service itself said whose account an integration
-// has: it connected the account to the gateway's own app. Otherwise anybody who
-// runs a server that speaks like the service could name an account of others, and
-// hear what happens there. The operator's own people are trusted.
+// hasVerifiedAccount reports whether the service itself confirmed the account of an
+// integration, because it was connected to the gateway's own app. Otherwise, anybody
+// who runs a server with the service's API could claim the account of others and
+// receive their events. The operator's organization is trusted.
 func (w *Worker) hasVerifiedAccount(in action.Integration) bool {
 	if in.Organization == w.Operator {
 		return true
@@ -96,8 +96,7 @@ func (w *Worker) hasVerifiedAccount(in action.Integration) bool {
 	return in.BaseURL == "" && in.Owner() == "" && (in.Kind == action.KindOAuth2 || in.Kind == action.KindApp)
 }
 
-// targets returns who hears of the events, by the integrations whose account
-// they are of.
+// targets returns the triggers for the events of an account, by its integrations.
 func (w *Worker) targets(ctx context.Context, look *lookup, rd *reading, found []action.Integration) (all []target, err error) {
 	if len(rd.events) == 0 {
 		return nil, nil
@@ -132,16 +131,15 @@ func statusRank(in action.Integration) int {
 	return 1
 }
 
-// groupTargets sorts an organization's triggers by the integration that each hears
-// the events of, and leaves out those that hear of none.
+// groupTargets groups an organization's triggers by the integration that delivers
+// their events, and drops triggers without one.
 func groupTargets(organization string, triggers []event.Trigger, found []action.Integration) (all []target) {
-	// Where there are several, one that can be used is the one that completes.
+	// Prefer active integrations for completing events.
 	slices.SortStableFunc(found, func(a, b action.Integration) int { return cmp.Compare(statusRank(a), statusRank(b)) })
 	for _, t := range triggers {
 		i := slices.IndexFunc(found, func(in action.Integration) bool {
-			// What happens at an account that a user has for himself is no affair of
-			// triggers, whatever it was when they were made; nor is one that the
-			// service took away.
+			// Triggers get no events of users' personal accounts, even if the account
+			// was shared before, and none of revoked integrations.
 			return in.Owner() == "" && in.Status != action.IntegrationRevoked && (in.ID == t.Integration || t.Integration == "")
 		})
 		if i < 0 || t.Kind != event.Webhooks {
@@ -157,8 +155,7 @@ func groupTargets(organization string, triggers []event.Trigger, found []action.
 	return all
 }
 
-// lookup remembers for one batch what was asked of the rows, and waits while
-// they are out of reach.
+// lookup caches queries for one batch and waits while the database is unreachable.
 type lookup struct {
 	w              *Worker
 	triggers       map[string]event.Trigger
@@ -175,7 +172,7 @@ func (w *Worker) newLookup() *lookup {
 	}
 }
 
-// trigger returns the trigger of an id, enabled or not; ErrNotFound.
+// trigger returns a trigger by id, enabled or not; ErrNotFound.
 func (l *lookup) trigger(ctx context.Context, id string) (event.Trigger, error) {
 	return cached(ctx, l.triggers, id, func() (event.Trigger, error) {
 		lock, err := l.w.Rows.TriggerLock(ctx, id)
@@ -190,8 +187,8 @@ func (l *lookup) active(ctx context.Context, organization, provider string) ([]e
 	})
 }
 
-// account returns the integrations of an account, of all organizations, that are
-// vouched for; none where a delivery does not say whose it is.
+// account returns the integrations with a verified account, of all organizations;
+// none if the account is empty.
 func (l *lookup) account(ctx context.Context, provider, account string) ([]action.Integration, error) {
 	if account == "" {
 		return nil, nil
@@ -202,7 +199,7 @@ func (l *lookup) account(ctx context.Context, provider, account string) ([]actio
 	})
 }
 
-// broker returns the integrations that a broker's connection is kept by.
+// broker returns the integrations behind a broker's connection.
 func (l *lookup) broker(ctx context.Context, connection, key string) ([]action.Integration, error) {
 	if connection == "" {
 		return nil, nil
@@ -212,13 +209,13 @@ func (l *lookup) broker(ctx context.Context, connection, key string) ([]action.I
 	})
 }
 
-// forget has integrations asked for anew.
+// forget drops cached integrations.
 func (l *lookup) forget() {
 	clear(l.accounts)
 	clear(l.brokers)
 }
 
-// acceptsUnverified reports whether events that a broker did not verify start something.
+// acceptsUnverified reports whether unverified events of a broker may start runs.
 func (l *lookup) acceptsUnverified(ctx context.Context, organization string) (bool, error) {
 	return cached(ctx, l.unverified, organization, func() (bool, error) { return l.w.Rows.UnverifiedEvents(ctx, organization) })
 }

@@ -20,35 +20,34 @@ import (
 	"sallyport/internal/redact"
 )
 
-// Config says what a [Worker] works with. The interfaces are required; of
-// the durations and numbers, zero means the default in the comment.
+// Config configures a [Worker]. The interfaces are required; zero durations and
+// numbers mean the default in the comment.
 type Config struct {
-	Providers    []event.Provider // [Custom] is added
+	Providers    []event.Provider // [match.Custom] is added
 	Rows         ingest.Rows
 	Integrations ingest.Integrations
 	Vault        action.Vault
 	JSON         *redact.JSON
 
-	Operator string        // the organization of URLs of a whole provider; it may connect as it likes
-	Worker   string        // this process; unique among those that share rows
+	Operator string        // the organization of provider URLs; its integrations are trusted
+	Worker   string        // id of this process; unique among those that share the database
 	NewID    func() string // ids of events and runs, ascending in time (UUIDv7)
-	// Hydrates tells of a provider whether its module completes events: others
-	// need not wait for a service. Nil: any might.
+	// Hydrates reports whether a provider's module completes events. Nil: all do.
 	Hydrates func(provider string) bool
 
-	Workers     int           // goroutines that take batches; 2
-	Batch       int           // deliveries of one batch, whose writing others wait for; 25
-	Lease       time.Duration // before others take what this process has; 1 minute
-	PollEvery   time.Duration // between two looks when nobody wakes it; 1 second
-	Gather      time.Duration // rest after a batch that was not full, so that the next one is no batch of one; 20 ms
-	MaxAttempts int           // before a delivery failed; 10
-	Pace        *loop.Pace    // of the server that shares rows and processors; nil: there is none
-	// Backoff returns the wait after an attempt failed, the first being 1. Nil: a
-	// second, doubled each time up to 10 minutes, with jitter.
+	Workers     int           // goroutines that process batches; 2
+	Batch       int           // deliveries of one batch, which is one transaction; 25
+	Lease       time.Duration // of claimed deliveries; 1 minute
+	PollEvery   time.Duration // between two claims without a wake-up; 1 second
+	Gather      time.Duration // pause after a batch that was not full, to collect more; 20 ms
+	MaxAttempts int           // before a delivery fails; 10
+	Pace        *loop.Pace    // of the server that shares database and CPU; nil: none
+	// Backoff returns the wait after a failed attempt, the first being 1. Nil: a second,
+	// doubled each time up to 10 minutes, with jitter.
 	Backoff func(attempt int) time.Duration
 
-	Began func(runs []event.Run)      // is told of runs that began; nil: nobody is
-	Count func(what, provider string) // counts for metrics, see [Worker]; nil: nobody does
+	Began func(runs []event.Run)      // called with runs that began; may be nil
+	Count func(what, provider string) // for metrics, see [Worker]; may be nil
 	Now   func() time.Time            // time.Now
 	Log   *slog.Logger                // discards
 }
@@ -88,18 +87,17 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// Worker works off what the inbox keeps: it reads each delivery with the module
-// of its service, finds out for whom it is, has its events completed, asks the
-// triggers, and writes what came of it. It counts deliveries as "completed",
-// "retried" and "failed", and, beside that, "doubled" and "unreadable" ones,
-// "losing" ones that ended processes, "hydrate_failed" and "hydrate_backoff"; and of matches "run" and "no_run": the event was there
-// already, or its trigger not any more.
+// Worker processes stored deliveries: it parses each with the module of its service, finds
+// its targets, has its events completed, asks the triggers and writes the outcome. It
+// counts deliveries as "completed", "retried" and "failed", and also as "doubled",
+// "unreadable", "losing" (they ended processes), "hydrate_failed" and "hydrate_backoff";
+// matches as "run" and "no_run" (the event existed already, or its trigger is gone).
 type Worker struct {
 	Config
 	match      *match.Matcher
 	leases     leases
 	queues     serviceQueues
-	hydrations sync.WaitGroup // deliveries whose events are being completed
+	hydrations sync.WaitGroup // deliveries whose events are completed in the background
 	wake       loop.Signal
 }
 
@@ -119,11 +117,11 @@ func NewWorker(c Config) (*Worker, error) {
 	}, nil
 }
 
-// Wake has the worker look for deliveries now. It does not wait.
+// Wake has the worker claim deliveries now. It does not block.
 func (w *Worker) Wake() { w.wake.Notify() }
 
-// Run works until ctx ends, and finishes what it took before it returns ctx's
-// error. What it cannot finish in time others take when its lease is over.
+// Run processes deliveries until ctx ends, finishes begun ones and returns ctx's
+// error. Other workers process unfinished ones after their leases.
 func (w *Worker) Run(ctx context.Context) error {
 	work, stop := loop.WithGrace(ctx, loop.ShutdownGrace)
 	defer stop()
@@ -141,7 +139,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// processBatches works off batch after batch. What it takes up is finished with work,
+// processBatches claims and processes batches. Begun work uses the context work,
 // which outlives ctx.
 func (w *Worker) processBatches(ctx, work context.Context) {
 	var behind time.Duration
@@ -160,7 +158,7 @@ func (w *Worker) processBatches(ctx, work context.Context) {
 			failures = 0
 			full := len(receipts) == some
 			if full {
-				w.Wake() // there is more, and another may be idle
+				w.Wake() // more is due, and another goroutine may be idle
 			}
 			began := time.Now()
 			others, suspect := splitSuspects(receipts)
@@ -176,7 +174,7 @@ func (w *Worker) processBatches(ctx, work context.Context) {
 	}
 }
 
-// oldestWait is how long the first of them was due.
+// oldestWait is how long the oldest receipt was due.
 func oldestWait(receipts []event.Receipt, now time.Time) (longest time.Duration) {
 	for _, r := range receipts {
 		longest = max(longest, now.Sub(r.NextAt))
@@ -184,14 +182,15 @@ func oldestWait(receipts []event.Receipt, now time.Time) (longest time.Duration)
 	return longest
 }
 
-// processBatch reads what was claimed and writes what came of it, together. What waits
-// for a service is worked off beside it, so that nothing else waits, too.
+// processBatch parses claimed deliveries and writes their outcomes together.
+// Deliveries that need a service are completed in the background, so that they do
+// not delay others.
 func (w *Worker) processBatch(ctx, work context.Context, receipts []event.Receipt) {
 	w.leases.add(receipts)
 	look := w.newLookup()
 	var list []event.Settlement
 	for _, r := range receipts {
-		runtime.Gosched() // those who wait for an answer go before
+		runtime.Gosched() // HTTP senders go first
 		rd, err := w.read(work, look, r)
 		switch {
 		case err != nil:

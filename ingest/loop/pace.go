@@ -6,37 +6,36 @@ import (
 )
 
 const (
-	// easyLatency is how long keeping a delivery takes at most while there is room for
-	// other work, unless it takes half of that when nothing else is done.
+	// easyLatency is the latency of storing a delivery up to which workers run at full
+	// speed. It is twice the fastest latency if that is longer.
 	easyLatency = 2 * time.Millisecond
-	// decay is how slowly the fastest of them is forgotten, in deliveries.
+	// decay is how slowly the fastest latency is forgotten, in deliveries.
 	decay = 1 << 14
-	// window is how long what was measured counts.
+	// window is how long a measurement counts.
 	window = 100 * time.Millisecond
-	// maxPauseFactor bounds how many times as long as it worked a worker rests, and
-	// longestRest how long.
+	// maxPauseFactor bounds the pause of a worker in multiples of its working time, and
+	// maxPause bounds it absolutely.
 	maxPauseFactor = 8
 	maxPause       = 500 * time.Millisecond
-	// batchDivisor is what part of a batch is taken while senders wait: what came of it
-	// is written in one transaction, for which they wait, too.
+	// batchDivisor reduces batches while senders wait, because they also wait for the
+	// transaction of a batch.
 	batchDivisor = 3
-	// maxBacklog is how long a delivery may have waited for a worker that rests
-	// afterwards: what came is worked off under any load.
+	// maxBacklog is the age of the oldest delivery above which workers do not pause, so
+	// that deliveries are processed under any load.
 	maxBacklog = 5 * time.Second
 )
 
-// Pace has workers give way to senders, who wait for an answer: the longer it
-// takes to keep a delivery, the longer they rest between batches, unless they are
-// behind. What came then waits in the inbox. The zero one is ready for use, and a
-// nil one does nothing.
+// Pace is the backpressure between HTTP senders and workers: the longer it takes to
+// store a delivery, the longer workers pause between batches, unless they are
+// behind. The zero value is ready for use; a nil one does nothing.
 type Pace struct {
 	mu      sync.Mutex
 	average time.Duration
-	fastest time.Duration // as far as it is remembered: what the database takes by itself
+	fastest time.Duration // decays slowly: the latency without load
 	last    time.Time
 }
 
-// Record notes how long it took to keep a delivery.
+// Record records how long it took to store a delivery.
 func (p *Pace) Record(d time.Duration, now time.Time) {
 	if p == nil {
 		return
@@ -54,13 +53,14 @@ func (p *Pace) Record(d time.Duration, now time.Time) {
 	p.last = now
 }
 
-// Pause is how long to rest after so much work on what had waited so long.
+// Pause returns how long to pause after working for the given time on a batch that
+// had waited.
 func (p *Pace) Pause(worked, waited time.Duration, now time.Time) time.Duration {
 	over := p.overload(waited, now)
 	return min(time.Duration(float64(worked)*min(over, maxPauseFactor)), maxPause)
 }
 
-// BatchSize is how many of a batch to take when what was taken before had waited so long.
+// BatchSize returns how many of a batch to claim when the previous one had waited.
 func (p *Pace) BatchSize(batch int, waited time.Duration, now time.Time) int {
 	if p.overload(waited, now) > 0 {
 		return max(1, batch/batchDivisor)
@@ -68,7 +68,8 @@ func (p *Pace) BatchSize(batch int, waited time.Duration, now time.Time) int {
 	return batch
 }
 
-// overload is by how much keeping takes too long, in times of what is easy.
+// overload is the excess of the average latency over the acceptable one, as a
+// multiple of the latter.
 func (p *Pace) overload(waited time.Duration, now time.Time) float64 {
 	if p == nil || waited > maxBacklog {
 		return 0

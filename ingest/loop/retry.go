@@ -11,9 +11,8 @@ import (
 	"sallyport/action"
 )
 
-// Backoff returns how long to wait after an attempt failed, the first being 1:
-// base, then twice as long each time up to limit. A quarter of it is chance, so
-// that what failed together does not come back together.
+// Backoff returns how long to wait after a failed attempt, the first being 1: base,
+// doubled each time up to limit, minus up to a quarter of jitter.
 func Backoff(base, limit time.Duration, attempt int) time.Duration {
 	d := base
 	for range attempt - 1 {
@@ -26,13 +25,13 @@ func Backoff(base, limit time.Duration, attempt int) time.Duration {
 	return d - rand.N(d/4+1)
 }
 
-// The pauses while rows are out of reach.
+// The backoff while the database is unreachable.
 const (
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 5 * time.Second
 )
 
-// RetryUnavailable does what needs rows, again and again while they are out of reach.
+// RetryUnavailable calls do until the database is reachable or ctx ends.
 func RetryUnavailable(ctx context.Context, do func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := do()
@@ -42,13 +41,13 @@ func RetryUnavailable(ctx context.Context, do func() error) error {
 	}
 }
 
-// isUnavailable reports whether rows were out of reach.
+// isUnavailable reports whether the database was unreachable.
 func isUnavailable(err error) bool {
 	var e *action.Error
 	return errors.As(err, &e) && e.Code == "database_unavailable"
 }
 
-// Sleep returns false when ctx ended before the time was over.
+// Sleep returns false if ctx ended before the time was over.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -60,7 +59,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// WithGrace returns a context that ends a while after ctx, for what has begun.
+// WithGrace returns a context that ends some time after ctx, for work that has
+// begun.
 func WithGrace(ctx context.Context, while time.Duration) (context.Context, func()) {
 	out, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -71,10 +71,10 @@ func WithGrace(ctx context.Context, while time.Duration) (context.Context, func(
 	return out, func() { stop(); end() }
 }
 
-// ShutdownGrace is how long what has begun may take when the worker is to stop.
+// ShutdownGrace is how long begun work may take after a shutdown started.
 const ShutdownGrace = 5 * time.Second
 
-// RetryAfter returns how long a service wants to be left alone; zero: it did not say.
+// RetryAfter returns how long a service asked to wait; zero if it did not.
 func RetryAfter(err error) time.Duration {
 	var e *action.Error
 	if errors.As(err, &e) && (errors.Is(err, action.ErrUnavailable) || errors.Is(err, action.ErrTooMany)) {

@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// Signal is how somebody who looks for work every now and then is told to look
-// now.
+// Signal wakes up a loop that waits for its next turn.
 type Signal chan struct{}
 
+// NewSignal returns a signal.
 func NewSignal() Signal { return make(Signal, 1) }
 
-// Notify does not wait. Several rings before anybody waits are one.
+// Notify wakes up the loop. It does not block; several notifications before the loop
+// waits are one.
 func (b Signal) Notify() {
 	select {
 	case b <- struct{}{}:
@@ -19,7 +20,7 @@ func (b Signal) Notify() {
 	}
 }
 
-// Wait ends with a ring, with the time, or with ctx.
+// Wait returns after a notification, after the time, or when ctx ends.
 func (b Signal) Wait(ctx context.Context, every time.Duration) {
 	timer := time.NewTimer(every)
 	defer timer.Stop()

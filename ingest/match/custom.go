@@ -14,19 +14,18 @@ import (
 	"sallyport/internal/redact"
 )
 
-// customProvider is the provider of senders that have no module: anything that
-// can post, and prove who it is.
+// CustomProvider is the provider of senders without a module.
 const (
 	CustomProvider = "custom"
 	customEvent    = "event"
 )
 
-// customTolerance is how far a signed time may be from ours.
+// customTolerance is the largest accepted difference of a signed time from the clock.
 const customTolerance = 5 * time.Minute
 
-// Custom returns the provider of one's own senders. A delivery is one event, for
-// the one trigger to whose URL it came, whose config says how it is verified and
-// what in it is what.
+// Custom returns the provider of custom webhooks. A delivery is one event for the
+// trigger whose URL received it; the trigger's config says how to verify and read
+// it.
 func Custom() event.Provider {
 	return event.Provider{
 		ID:    CustomProvider,
@@ -84,8 +83,8 @@ type customConfig struct {
 	TitlePath string                  `json:"title_path"`
 }
 
-// parseCustomConfig reads a config. One that cannot be read has a scheme that nobody
-// knows, so that nothing is good enough for it.
+// parseCustomConfig parses a config. A config that cannot be parsed gets an unknown
+// scheme, so that no delivery is accepted.
 func parseCustomConfig(raw json.RawMessage) (c customConfig) {
 	if len(raw) > 0 && json.Unmarshal(raw, &c) != nil {
 		c = customConfig{}
@@ -112,10 +111,10 @@ func parseCustomConfig(raw json.RawMessage) (c customConfig) {
 // CustomIDHeader returns the header that holds the id of a delivery; empty: none.
 func CustomIDHeader(config json.RawMessage) string { return parseCustomConfig(config).IDHeader }
 
-// needsJSON reports whether the trigger looks into the body.
+// needsJSON reports whether the trigger reads the body.
 func (c *customConfig) needsJSON() bool { return c.EventPath != "" || len(c.Match) > 0 }
 
-// id returns the delivery's own id; empty: it has none that can be kept.
+// id returns the delivery's own id; empty if it has none that can be stored.
 func (c *customConfig) id(d *event.Delivery) string {
 	if c.IDHeader == "" {
 		return ""
@@ -124,20 +123,19 @@ func (c *customConfig) id(d *event.Delivery) string {
 	return plainID(id)
 }
 
-// maxCustomContext bounds the context of an event, in bytes.
+// maxCustomContext is the largest context of an event, in bytes.
 const maxCustomContext = 64 << 10
 
-// parseCustom reads a delivery, which is one event. Without an id of its own it
-// has no key, and is told from others by its receipt: the same body may well mean
-// something new.
+// parseCustom parses a delivery into one event. Without an id the event has no key
+// and is identified by its receipt, because the same body may mean a new event.
 func parseCustom(d *event.Delivery) (event.Parsed, error) {
 	c := parseCustomConfig(d.Config)
 	context, isJSON := contextOf(d.Body)
 	if !isJSON && c.needsJSON() {
 		return event.Parsed{}, errors.New("custom: the delivery's body is not JSON, or nests too deeply, and the trigger looks into it (event_path, events, match); have the sender post JSON, or take these out of the trigger's config")
 	}
-	// Where nothing is signed, whoever captured a delivery can make any other: a
-	// hash of its body would stop only senders that repeat themselves.
+	// Without a signed id, a captured delivery can be replayed under another id, and a
+	// hash of its body would only stop honest senders.
 	p := event.Parsed{ID: c.id(d)}
 	p.Signed = p.ID != "" && c.Verification.Scheme != "hmac"
 	e := event.Event{Provider: CustomProvider, Type: customEvent, Key: p.ID, Context: context}
@@ -150,22 +148,22 @@ func parseCustom(d *event.Delivery) (event.Parsed, error) {
 	return p, nil
 }
 
-// contextOf returns a body as a JSON object, of bounded size.
+// contextOf returns a body as a JSON object of bounded size.
 func contextOf(body []byte) (object json.RawMessage, isJSON bool) {
 	whole := bytes.Trim(body, " \t\r\n")
 	if jsonlex.Document(body) == nil && whole[0] != '{' {
 		whole = fmt.Appendf(nil, `{"body":%s}`, whole)
 	}
-	isJSON = jsonlex.Document(whole) == nil // in the object it is a level deeper
+	isJSON = jsonlex.Document(whole) == nil // the object adds a level of nesting
 	if !isJSON {
 		whole = append(jsonlex.Quote([]byte(`{"text":`), string(body)), '}')
 	}
-	// Strings of JSON may hold what is no text, which rows refuse.
+	// JSON strings may contain invalid UTF-8, which the database refuses.
 	return redact.JSON{}.Prune(bytes.ToValidUTF8(whole, []byte("\ufffd")), maxCustomContext), isJSON
 }
 
-// matchesCustom reports whether an event passes the filters. What cannot be read
-// does not pass: a filter that was meant must not go missing.
+// matchesCustom reports whether an event passes the filters. A config that cannot be
+// parsed matches nothing, so that no filter is dropped silently.
 func matchesCustom(e *event.Event, config json.RawMessage) bool {
 	c := parseCustomConfig(config)
 	doc, is := decodeJSON(e.Context).(map[string]any)
@@ -183,11 +181,11 @@ func matchesCustom(e *event.Event, config json.RawMessage) bool {
 	return true
 }
 
-// customValues are texts, numbers and truths that may be at a pointer, as
-// [scalar] has them.
+// customValues are the strings, numbers and booleans that a filter accepts, as
+// [scalar] returns them.
 type customValues []string
 
-// UnmarshalJSON reads one value or a list of them.
+// UnmarshalJSON accepts one value or a list.
 func (v *customValues) UnmarshalJSON(raw []byte) error {
 	doc := decodeJSON(raw)
 	list, is := doc.([]any)
@@ -214,8 +212,8 @@ func (v customValues) contains(value any) bool {
 	return false
 }
 
-// verifyCustom goes by the scheme of the trigger and no other: a delivery that
-// could choose would choose the weakest.
+// verifyCustom uses only the scheme of the trigger: a sender that could choose would
+// choose the weakest.
 func verifyCustom(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error {
 	c := parseCustomConfig(d.Config)
 	switch c.Verification.Scheme {
@@ -229,8 +227,8 @@ func verifyCustom(d *event.Delivery, secrets [][]byte, now time.Time, tolerance 
 	return event.ErrSignature
 }
 
-// verifyHMAC takes hex over the body, or over time and body where the trigger
-// has a header for the time.
+// verifyHMAC verifies a hex HMAC of the body, or of time and body if the trigger has
+// a timestamp header.
 func (c *customConfig) verifyHMAC(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error {
 	signature, ok := event.Header(d.Header, c.Verification.Header)
 	if !ok {
@@ -251,7 +249,7 @@ func (c *customConfig) verifyHMAC(d *event.Delivery, secrets [][]byte, now time.
 	return event.Within(time.Unix(seconds, 0), now, tolerance)
 }
 
-// compareSecret looks for the secret itself in the header.
+// compareSecret compares a header with the secret.
 func (c *customConfig) compareSecret(d *event.Delivery, secrets [][]byte) error {
 	given, ok := event.Header(d.Header, c.Verification.Header)
 	if ok && strings.EqualFold(c.Verification.Header, "Authorization") {

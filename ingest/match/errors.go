@@ -12,21 +12,20 @@ import (
 	"sallyport/action"
 )
 
-// Unreadable is the error of what can never be read, however often it is tried.
+// Unreadable is the error of a delivery that can never be parsed.
 func (m *Matcher) Unreadable(err error) error {
 	return action.Errorf(action.ErrInvalid, codeUnreadable, "The delivery cannot be read: %s", m.Line(parseErrorText(err), MaxLine))
 }
 
 const codeUnreadable = "unreadable"
 
-// IsPermanent reports whether another attempt would end in the same way.
+// IsPermanent reports whether another attempt would fail in the same way.
 func IsPermanent(err error) bool {
 	var e *action.Error
 	return errors.As(err, &e) && e.Code == codeUnreadable
 }
 
-// parseErrorText says what is wrong with a body, without words that only those know who
-// wrote the program.
+// parseErrorText describes a parse error without Go's terms.
 func parseErrorText(err error) string {
 	var shape *json.UnmarshalTypeError
 	var number *strconv.NumError
@@ -43,10 +42,10 @@ func parseErrorText(err error) string {
 	return err.Error()
 }
 
-// maxRedacted is the largest body of which anything is shown, in bytes.
+// maxRedacted is the largest body that is redacted and shown, in bytes.
 const maxRedacted = 1 << 20
 
-// Payload returns a body as people see it.
+// Payload returns a body as it is shown to people.
 func (m *Matcher) Payload(body []byte) []byte {
 	if len(body) > maxRedacted {
 		return fmt.Appendf(nil, `{"_truncated":true,"size":%d}`, len(body))

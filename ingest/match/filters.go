@@ -10,13 +10,13 @@ import (
 	"sallyport/ingest/event"
 )
 
-// botsFilter is what modules call the filter that lets pass what programs did,
-// and whose absence keeps it out.
+// botsFilter is the modules' name of the filter that admits events caused by programs,
+// which are excluded by default.
 const botsFilter = "bots"
 
-// failedFilters tells people which filters an event does not pass. A module says only
-// whether an event passes all of them, so they are laid aside, and taken back
-// one by one: those with which it does not pass any more are the ones.
+// failedFilters tells people which filters an event does not pass. A module only
+// reports whether all filters pass, so they are added one by one: those with which
+// the event no longer passes are the ones.
 func failedFilters(kind *event.Type, e *event.Event, config json.RawMessage) string {
 	var filters map[string]json.RawMessage
 	if json.Unmarshal(config, &filters) != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// decodeJSON returns a value with its numbers as they were written; nil when it
-// is no JSON. The text is one whose nesting is known to be bounded.
+// decodeJSON decodes JSON of bounded nesting with number lexemes kept; nil if it is
+// not JSON.
 func decodeJSON(raw []byte) (v any) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -18,8 +18,8 @@ func decodeJSON(raw []byte) (v any) {
 	return v
 }
 
-// pointerValue returns the value at a JSON Pointer (RFC 6901), or nil. The empty pointer
-// points to nothing here.
+// pointerValue returns the value at a JSON Pointer (RFC 6901), or nil. The empty
+// pointer returns nil.
 func pointerValue(v any, pointer string) any {
 	if !strings.HasPrefix(pointer, "/") {
 		return nil
@@ -41,7 +41,8 @@ func pointerValue(v any, pointer string) any {
 	return v
 }
 
-// scalar returns a text, a number or a truth as text, and nothing for others.
+// scalar returns a string, number or boolean as text, and an empty string for
+// others.
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -54,7 +55,7 @@ func scalar(v any) string {
 	return ""
 }
 
-// plainID returns a foreign id that can stand in keys and rows, or nothing.
+// plainID returns an untrusted id that is safe in keys and rows, or an empty string.
 func plainID(id string) string {
 	if len(id) > MaxID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""

@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	keptShown = 10_000 // bytes of a payload that are kept for people
-	MaxLine   = 300    // bytes of what foreign text is kept in a line
+	keptShown = 10_000 // bytes of a payload that are stored for display
+	MaxLine   = 300    // bytes of untrusted text in one line
 	maxURL    = 2000
 	maxError  = 500
 )
 
-// Matcher makes records of events: it asks the triggers, and shows and seals
-// what is kept. Deliveries, polls and schedules share it.
+// Matcher creates the records of events: it asks the triggers, and redacts and seals
+// what is stored.
 type Matcher struct {
 	Providers Registry
 	Vault     action.Vault
@@ -38,11 +38,11 @@ type Matcher struct {
 	Log       *slog.Logger
 }
 
-// Matches returns what an event is to those of the triggers that are of its
-// type: one match each, skipped where it does not pass the filters. The event
-// came with a receipt, unless it is empty.
+// Matches returns the result of an event for each trigger of its type; skipped if it
+// does not pass the filters. receipt is the id of the delivery with the event, or
+// empty.
 func (m *Matcher) Matches(ctx context.Context, triggers []event.Trigger, e event.Event, receipt string) (all []event.Match) {
-	var draft event.Record // made once for all triggers, and only where there is one
+	var draft event.Record // created once, on the first trigger
 	for _, t := range triggers {
 		if t.Provider != e.Provider || t.Type != e.Type {
 			continue
@@ -58,7 +58,7 @@ func (m *Matcher) Matches(ctx context.Context, triggers []event.Trigger, e event
 			r.Skip, r.Error = event.SkipRunFailed, m.PublicText(err)
 		case !passed:
 			if r.Skip, r.Error = event.SkipFilter, m.filterText(ctx, t, e); receipt != "" {
-				r.Shown = nil // its delivery has it, once for all triggers
+				r.Shown = nil // stored with the delivery, once for all triggers
 			}
 		}
 		all = append(all, m.NewMatch(ctx, r, e.Context))
@@ -84,7 +84,7 @@ func (m *Matcher) filterText(ctx context.Context, t event.Trigger, e event.Event
 	_ = m.Recovering(ctx, "asking single filters of trigger "+t.ID, func() error {
 		text = m.Line(failedFilters(m.eventType(e), &e, t.Config), maxError)
 		return nil
-	}) // it is logged; nothing more is known then
+	}) // a panic is logged
 	return text
 }
 
@@ -95,7 +95,7 @@ func (m *Matcher) eventType(e event.Event) *event.Type {
 	return nil
 }
 
-// Record returns an event as it is kept, of no trigger yet.
+// Record returns the stored form of an event, without a trigger.
 func (m *Matcher) Record(e event.Event, receipt string) event.Record {
 	r := event.Record{
 		Receipt: receipt, Provider: e.Provider, Type: e.Type, CreatedAt: m.Now().UTC(),
@@ -109,8 +109,8 @@ func (m *Matcher) Record(e event.Event, receipt string) event.Record {
 	return r
 }
 
-// NewMatch completes a record with its id and, unless it is skipped, those of its
-// run and the sealed context.
+// NewMatch completes a record with its id and, unless it is skipped, with the id of
+// its run and the sealed context.
 func (m *Matcher) NewMatch(ctx context.Context, r event.Record, whole json.RawMessage) event.Match {
 	r.ID = m.NewID()
 	if r.Skip != "" {
@@ -130,18 +130,18 @@ func ContextRef(organization, id string) action.Ref {
 	return action.Ref{Organization: organization, Table: "events", Row: id, Column: "sealed"}
 }
 
-// shown returns a payload as people see it.
+// shown returns a payload as it is shown to people.
 func (m *Matcher) shown(raw json.RawMessage) []byte {
 	return m.JSON.Prune(m.JSON.Redact(raw, nil), keptShown)
 }
 
-// Line returns foreign text as a line for people.
+// Line returns untrusted text as one redacted line.
 func (m *Matcher) Line(text string, limit int) string {
 	return Line(m.JSON.RedactText(text, nil), limit)
 }
 
-// key returns the key of an event as it is kept: itself, or a keyed hash where it
-// is too long, no text or looks like a secret.
+// key returns the stored key of an event: the key itself, or a keyed hash if it is
+// too long, not printable or looks like a secret.
 func (m *Matcher) key(key string) string {
 	if key != "" && key == m.Line(key, MaxLine) {
 		return key
@@ -149,11 +149,11 @@ func (m *Matcher) key(key string) string {
 	return "hash:" + Hash(m.Vault, "key", []byte(key))
 }
 
-// Recovering calls a module, whose panic is an error.
+// Recovering calls a module and turns a panic into an error.
 func (m *Matcher) Recovering(ctx context.Context, doing string, do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			what := fmt.Sprintf("%T", p) // its text may be foreign, unless Go's runtime says it
+			what := fmt.Sprintf("%T", p) // the text of a panic is untrusted unless it is Go's
 			if e, is := p.(runtime.Error); is {
 				what = Line(e.Error(), MaxLine)
 			}
@@ -164,11 +164,11 @@ func (m *Matcher) Recovering(ctx context.Context, doing string, do func() error)
 	return do()
 }
 
-// PublicText returns what people may know of an error, in a line.
+// PublicText returns the public message of an error in one line.
 func (m *Matcher) PublicText(err error) string { return m.Line(action.Public(err).Message, maxError) }
 
-// Line makes foreign text harmless in a line: what nobody sees becomes a space,
-// and there are at most limit bytes.
+// Line makes untrusted text safe as one line of at most limit bytes: characters that
+// are not printable become spaces.
 func Line(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {
@@ -182,14 +182,11 @@ func Line(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }
 
-// What rows have of payloads, so that the same is told from other ones, is
-// hashed with a key: who reads rows could otherwise find out by trying what
-// people are not shown.
-
-// Hash returns a keyed hash that is used for one thing, of all parts in order.
+// Hash returns a keyed hash of parts for one purpose. Without the key, a reader of
+// the rows could find stored values by guessing.
 func Hash(v action.Vault, what string, parts ...[]byte) string {
 	plain := []byte("sallyport inbound " + what + "\x00")
-	for _, part := range parts { // bodies are large, and this has the same length for all
+	for _, part := range parts { // bounds the size and separates the parts
 		sum := sha256.Sum256(part)
 		plain = append(plain, sum[:]...)
 	}

@@ -7,11 +7,11 @@ import (
 	"sallyport/ingest/event"
 )
 
-// Registry are the providers by their ids.
+// Registry maps ids to providers.
 type Registry map[string]*event.Provider
 
-// NewRegistry takes what modules declare, and adds the provider of one's own
-// senders, [Custom].
+// NewRegistry returns the providers of modules and the provider of custom webhooks,
+// [Custom].
 func NewRegistry(modules []event.Provider) (Registry, error) {
 	r := Registry{}
 	for _, p := range append([]event.Provider{Custom()}, modules...) {
@@ -28,6 +28,6 @@ func NewRegistry(modules []event.Provider) (Registry, error) {
 	return r, nil
 }
 
-// NangoProvider is the provider of receipts that came by way of Nango, and
-// under which its signing key is configured. No module may have this id.
+// NangoProvider is the provider of deliveries through Nango and the id of its signing key
+// in the configuration. No module may have this id.
 const NangoProvider = "nango"

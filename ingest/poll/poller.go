@@ -18,9 +18,8 @@ import (
 	"sallyport/internal/redact"
 )
 
-// Config says what a [Poller] works with. The interfaces, Worker and NewID
-// are required; of the durations and numbers, zero means the default in the
-// comment.
+// Config configures a [Poller]. The interfaces, Worker and NewID are required; zero
+// durations and numbers mean the default in the comment.
 type Config struct {
 	Providers    []event.Provider
 	Rows         ingest.Rows
@@ -28,18 +27,17 @@ type Config struct {
 	Vault        action.Vault
 	JSON         *redact.JSON
 
-	Worker string        // this process; unique among those that share rows
+	Worker string        // id of this process; unique among those that share the database
 	NewID  func() string // ids of events and runs, ascending in time (UUIDv7)
 
-	Parallel int           // looks at once; 4
-	Every    time.Duration // between two questions what is due, while nothing is; 1 second
-	Lease    time.Duration // before others poll what this process has; 1 minute
-	Timeout  time.Duration // that a look may take; 2 minutes
+	Parallel int           // concurrent polls; 4
+	Every    time.Duration // between two claims while nothing is due; 1 second
+	Lease    time.Duration // of a claimed group; 1 minute
+	Timeout  time.Duration // of a poll; 2 minutes
 
-	Began func(runs []event.Run) // is told of runs that began; nil: nobody is
-	// Looked is told for metrics how a look went: "found", "failed", "backoff"
-	// where the service wants to be left alone, or "lost" to another process.
-	// Nil: nobody is.
+	Began func(runs []event.Run) // called with runs that began; may be nil
+	// Looked is called for metrics with the result of a poll: "found", "failed",
+	// "backoff" if the service asked to wait, or "lost" to another process. May be nil.
 	Looked func(result, provider string, took time.Duration)
 	Now    func() time.Time // time.Now
 	Log    *slog.Logger     // discards
@@ -72,8 +70,8 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// Poller looks for events at services that are polled: once for all triggers of
-// an integration, by one process at a time.
+// Poller polls services for events: once for all triggers of an integration, by one
+// process at a time.
 type Poller struct {
 	Config
 	match  *match.Matcher
@@ -92,9 +90,8 @@ func NewPoller(c Config) (*Poller, error) {
 	return &Poller{Config: c, match: &match.Matcher{Providers: known, Vault: c.Vault, JSON: c.JSON, NewID: c.NewID, Now: c.Now, Log: c.Log}}, nil
 }
 
-// Run looks at what is due until ctx ends, finishes the looks that it is at, and
-// returns ctx's error. What it cannot finish in time is polled anew when its
-// lease is over.
+// Run polls what is due until ctx ends, finishes begun polls and returns ctx's
+// error. Unfinished ones are polled again after their leases.
 func (p *Poller) Run(ctx context.Context) error {
 	work, stop := loop.WithGrace(ctx, loop.ShutdownGrace)
 	defer stop()
@@ -129,7 +126,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// process looks at a claimed group and writes what came of it.
+// process polls a claimed group and writes the result.
 func (p *Poller) process(ctx context.Context, g event.PollGroup) {
 	ctx, stop := context.WithCancel(ctx)
 	var renewing sync.WaitGroup
@@ -144,8 +141,8 @@ func (p *Poller) process(ctx context.Context, g event.PollGroup) {
 	p.Looked(result, g.Provider, p.Now().Sub(began))
 }
 
-// renewLease has the lease of a group begin anew, until ctx ends. It calls stop when
-// another process has the group, or may have it.
+// renewLease renews the lease of a group until ctx ends. It calls stop if another
+// process has, or may have, the group.
 func (p *Poller) renewLease(ctx context.Context, stop func(), g event.PollGroup) {
 	for until := p.Now().Add(p.Lease); loop.Sleep(ctx, p.Lease/3); {
 		begun := p.Now()
@@ -161,8 +158,8 @@ func (p *Poller) renewLease(ctx context.Context, stop func(), g event.PollGroup)
 	}
 }
 
-// settle writes what came of a look; false: it is thrown away. What cannot be
-// written, though rows can be reached, is found again after a while.
+// settle writes the result of a poll; false: the result is dropped. If it cannot be
+// written, the group is polled again later.
 func (p *Poller) settle(ctx context.Context, l event.Look) bool {
 	runs, err := p.save(ctx, l)
 	if err != nil && !errors.Is(err, action.ErrConflict) && ctx.Err() == nil {
@@ -185,17 +182,17 @@ func (p *Poller) save(ctx context.Context, l event.Look) (runs []event.Run, err 
 }
 
 const (
-	// maxConsecutivePolls is how often a service that has more is looked at without a
+	// maxConsecutivePolls is how often a service with more events is polled without a
 	// pause.
 	maxConsecutivePolls = 20
-	// maxBackoff is how far failures put off the next look, and longestTold how
-	// far a service can.
+	// maxBackoff bounds the delay of the next poll after failures, and maxRetryAfter the
+	// delay that a service asks for.
 	maxBackoff    = time.Hour
 	maxRetryAfter = 24 * time.Hour
 )
 
-// pollGroup asks the service, and the triggers what they make of what it says. The
-// result is that of [PollerConfig.Looked].
+// pollGroup polls the service and asks the triggers. The result is that of
+// [Config.Looked].
 func (p *Poller) pollGroup(ctx context.Context, g event.PollGroup) (l event.Look, result string) {
 	triggers, polled, err := p.poll(ctx, g)
 	switch {
@@ -220,9 +217,9 @@ func (p *Poller) pollGroup(ctx context.Context, g event.PollGroup) (l event.Look
 	return l, "found"
 }
 
-// poll returns the triggers of a group and what is new for them, as they are
-// when the service has answered: that takes a while. A group without triggers
-// asks nobody.
+// poll returns the new events of a group and its triggers, which are read again
+// after the service has answered, because that takes a while. A group without
+// triggers is not polled.
 func (p *Poller) poll(ctx context.Context, g event.PollGroup) (triggers []event.Trigger, polled event.Polled, err error) {
 	if triggers, err = p.triggers(ctx, g); err != nil || len(triggers) == 0 {
 		return nil, polled, err
@@ -239,7 +236,7 @@ func (p *Poller) poll(ctx context.Context, g event.PollGroup) (triggers []event.
 	return triggers, polled, err
 }
 
-// triggers are the enabled ones of a group.
+// triggers are the enabled triggers of a group.
 func (p *Poller) triggers(ctx context.Context, g event.PollGroup) (list []event.Trigger, err error) {
 	err = loop.RetryUnavailable(ctx, func() error {
 		list, err = p.Rows.ActiveTriggers(ctx, g.Organization, g.Provider)
@@ -250,7 +247,7 @@ func (p *Poller) triggers(ctx context.Context, g event.PollGroup) (list []event.
 	}), err
 }
 
-// nextPoll returns when to look again.
+// nextPoll returns when to poll again.
 func (p *Poller) nextPoll(g event.PollGroup, polled event.Polled) time.Time {
 	if p.rounds.again(g.ID, polled.More) {
 		return p.Now()
@@ -258,7 +255,7 @@ func (p *Poller) nextPoll(g event.PollGroup, polled event.Polled) time.Time {
 	return p.Now().Add(max(interval(g), polled.Wait))
 }
 
-// backOff says when to look again after a failure: later each time, or when the
+// backOff returns when to poll again after a failure: with backoff, or when the
 // service says.
 func (p *Poller) backOff(g event.PollGroup, err error) event.Look {
 	p.rounds.again(g.ID, false)
@@ -273,13 +270,13 @@ func interval(g event.PollGroup) time.Duration {
 	return time.Duration(max(g.PollSeconds, 1)) * time.Second
 }
 
-// consecutivePolls count how often a group was looked at without a pause.
+// consecutivePolls counts polls of a group without a pause.
 type consecutivePolls struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
-// again reports whether a group that has more, or has not, is looked at at once.
+// again reports whether to poll a group again at once.
 func (r *consecutivePolls) again(group string, has bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

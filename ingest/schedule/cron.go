@@ -14,24 +14,23 @@ import (
 )
 
 const (
-	// maxExpression is the longest expression in bytes.
+	// maxExpression is the largest length of an expression in bytes.
 	maxExpression = 200
-	// minInterval is how far apart the due times of a schedule are at least.
+	// minInterval is the smallest interval between due times.
 	minInterval = 10 * time.Second
 
 	cronHelp = `Write 5 fields, minute hour day month weekday, as in "30 9 * * 1-5", or 6 with seconds first; weekdays are 0 (Sunday) to 6. @hourly, @daily, @weekly, @monthly and @yearly are good, too.`
 )
 
-// Times returns the first n due times of a cron expression after a time, in
-// UTC; fewer when the expression comes to an end. It has 5 fields, or 6 with
-// seconds first, or is a descriptor like @daily, and zone is an IANA name. Errors
-// are an [*action.Error] of kind ErrInvalid with Field /cron_expression or /timezone.
+// Times returns the first n due times of a cron expression after a time, in UTC; fewer if
+// the expression has no more. An expression has 5 fields, or 6 with seconds first, or is a
+// descriptor like @daily; zone is an IANA name. Errors are an [*action.Error] of kind
+// ErrInvalid with Field /cron_expression or /timezone.
 //
-// What clocks are set to for summer time changes due times like this. With an
-// expression that names hours, a time that is left out is due at the first
-// moment after the gap, and one that comes twice is due the first time. With one
-// that takes every hour, due is what the clock shows whenever it shows it: each
-// quarter of an hour stays each quarter of an hour.
+// Daylight saving time: for expressions with specific hours, a time that is skipped is due
+// at the first moment after the gap, and one that occurs twice is due the first time. For
+// expressions with every hour, due times follow the clock: every quarter of an hour stays
+// every quarter of an hour.
 func Times(expression, zone string, after time.Time, n int) ([]time.Time, error) {
 	s, err := parseCron(expression, zone)
 	if err != nil {
@@ -50,9 +49,9 @@ func Times(expression, zone string, after time.Time, n int) ([]time.Time, error)
 
 // cronSchedule is a cron expression in a time zone.
 type cronSchedule struct {
-	fields    *cron.SpecSchedule // of times without a zone, for which UTC stands
+	fields    *cron.SpecSchedule // evaluated on wall times that are represented in UTC
 	zone      *time.Location
-	everyHour bool // every hour is good
+	everyHour bool // matches every hour
 }
 
 func parseCron(expression, zone string) (cronSchedule, error) {
@@ -68,7 +67,8 @@ func parseCron(expression, zone string) (cronSchedule, error) {
 	return cronSchedule{fields: fields, zone: location, everyHour: fields.Hour&hours == hours}, nil
 }
 
-// loadZone refuses what time.LoadLocation takes for the zone of this machine.
+// loadZone rejects names that time.LoadLocation maps to the local zone of this
+// machine.
 func loadZone(name string) (*time.Location, error) {
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "" || location == time.Local {
@@ -83,10 +83,10 @@ func parseFields(expression string) (*cron.SpecSchedule, error) {
 	switch {
 	case len(expression) > maxExpression:
 		return nil, cronError("The expression is longer than 200 bytes. " + cronHelp)
-	case strings.Contains(expression, "="): // TZ=, with which the parser panics, too
+	case strings.Contains(expression, "="): // such as TZ=, on which the parser can panic
 		return nil, cronError("The expression names a time zone. Move the zone to `timezone`; the expression holds only the fields.")
 	case strings.HasPrefix(expression, "@every"):
-		// It counts from whenever a process began, so that no two would agree.
+		// It counts from the start of a process, so instances would disagree.
 		return nil, cronError(`@every has no times of the clock. Write them, as in "*/15 * * * *" for every 15 minutes.`)
 	}
 	parser := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
@@ -105,8 +105,8 @@ func parseFields(expression string) (*cron.SpecSchedule, error) {
 	return fields, nil
 }
 
-// hasEmptyField reports whether a field has no value, as "," has none: the parser takes
-// it, and a search would not end soon.
+// hasEmptyField reports whether a field has no value, as in ",": the parser accepts
+// it, and a search for the next time would not end.
 func hasEmptyField(f *cron.SpecSchedule) bool {
 	const star = 1 << 63
 	return slices.ContainsFunc([]uint64{f.Second, f.Minute, f.Hour, f.Dom, f.Month, f.Dow}, func(set uint64) bool { return set&^star == 0 })
@@ -118,12 +118,12 @@ func cronError(message string) error {
 	return e
 }
 
-// tooFrequent reports whether seconds of a minute, a bit each, are too close to one
-// another, or to those of the next minute.
+// tooFrequent reports whether seconds of a minute, one bit each, are too close
+// together, across the end of the minute, too.
 func tooFrequent(seconds uint64) bool {
 	const minute = 60
 	seconds &= 1<<minute - 1
-	last := bits.Len64(seconds) - 1 - minute // of the minute before
+	last := bits.Len64(seconds) - 1 - minute // in the previous minute
 	for i := range minute {
 		if seconds&(1<<i) == 0 {
 			continue
@@ -136,8 +136,8 @@ func tooFrequent(seconds uint64) bool {
 	return false
 }
 
-// What clocks show is reckoned in times of UTC that have the same digits: none
-// of those is left out or comes twice.
+// Wall times are represented as UTC times with the same digits, in which none is skipped
+// or occurs twice.
 
 // next returns the first due time after a time, in UTC; zero: there is none.
 func (s cronSchedule) next(after time.Time) time.Time {
@@ -147,8 +147,8 @@ func (s cronSchedule) next(after time.Time) time.Time {
 	return s.nextFixedTime(after)
 }
 
-// nextFixedTime returns when clocks next come to a due time that they had not come
-// to before. Several that one gap leaves out are one.
+// nextFixedTime returns when the clock next reaches a due time for the first time.
+// Several due times in one gap are one.
 func (s cronSchedule) nextFixedTime(after time.Time) time.Time {
 	wall := wallTime(after.In(s.zone))
 	for {
@@ -161,7 +161,7 @@ func (s cronSchedule) nextFixedTime(after time.Time) time.Time {
 	}
 }
 
-// nextWallTime returns when clocks next show a due time.
+// nextWallTime returns when the clock next shows a due time.
 func (s cronSchedule) nextWallTime(after time.Time) time.Time {
 	from := after.In(s.zone)
 	for wall := wallTime(from); ; wall = wallTime(from).Add(-time.Nanosecond) {
@@ -176,17 +176,18 @@ func (s cronSchedule) nextWallTime(after time.Time) time.Time {
 	}
 }
 
-// nextMatch returns what clocks show at the next due time after what they show.
+// nextMatch returns the next matching wall time.
 func (s cronSchedule) nextMatch(wall time.Time) time.Time {
 	next := s.fields.Next(wall)
 	if next.IsZero() {
-		// It looks ahead for five years. Leap days are up to eight apart.
+		// The library searches five years. Leap days can be eight years apart.
 		next = s.fields.Next(time.Date(wall.Year()+6, 1, 1, 0, 0, 0, -1, time.UTC))
 	}
 	return next
 }
 
-// firstReached returns the first moment at which clocks of a zone show wall or later.
+// firstReached returns the first moment at which clocks of a zone show wall or
+// later.
 func firstReached(wall time.Time, zone *time.Location) time.Time {
 	for from := wall.Add(-36 * time.Hour).In(zone); ; {
 		at := wall.Add(-offset(from))
@@ -201,9 +202,9 @@ func firstReached(wall time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// offsetUntil returns a moment until which the offset of the time's zone stays as
-// it is, or true when it stays for good. On the last day of leap years
-// ZoneBounds has an end that is over.
+// offsetUntil returns a moment until which the zone's offset is constant, or true if
+// it stays constant. On the last day of leap years, ZoneBounds returns an end in the
+// past.
 func offsetUntil(t time.Time) (end time.Time, lasts bool) {
 	_, end = t.ZoneBounds()
 	if end.IsZero() {
@@ -215,7 +216,7 @@ func offsetUntil(t time.Time) (end time.Time, lasts bool) {
 	return end.In(t.Location()), false
 }
 
-// wallTime returns what clocks of the time's zone show.
+// wallTime returns the wall time of t's zone.
 func wallTime(t time.Time) time.Time { return t.UTC().Add(offset(t)) }
 
 func offset(t time.Time) time.Duration {
@@ -223,20 +224,20 @@ func offset(t time.Time) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// maxMissed bounds how far missed due times are counted.
+// maxMissed bounds the count of missed due times.
 const maxMissed = 1000
 
-// occurrence is what a schedule does when it is looked at.
+// occurrence is what a due schedule does.
 type occurrence struct {
-	at     time.Time // the due time that makes an event; zero: none does
-	missed int       // due times before it that make none
+	at     time.Time // the due time of the event; zero: no event
+	missed int       // earlier due times without an event
 	next   time.Time // zero: never
 }
 
-// occurrence says what comes of a due time that has come. Within the grace each has
-// its event, also when they come faster than they are looked at. An older one was
-// missed: then the last of all that have come has the event, or none that is
-// older than the grace.
+// occurrence returns the result of a due time. Within the grace period every due
+// time creates an event, even if they are due faster than they are checked. After it
+// the time was missed: then the last due time creates the event, or with MissedSkip
+// only one within the grace period.
 func (s cronSchedule) occurrence(due, now time.Time, grace time.Duration, missed event.Missed) occurrence {
 	if now.Sub(due) <= grace {
 		return occurrence{at: due, next: s.next(due)}
@@ -248,9 +249,8 @@ func (s cronSchedule) occurrence(due, now time.Time, grace time.Duration, missed
 	return occurrence{at: last, missed: s.count(due, last), next: s.next(last)}
 }
 
-// last returns the last due time that is not after now, the first of which is
-// due. It halves the time between: a second's schedule may have been missed for
-// a year.
+// last returns the last due time up to now; due is the first. It uses a binary
+// search, because a schedule of every 10 seconds may have been missed for a year.
 func (s cronSchedule) last(due, now time.Time) time.Time {
 	come := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
 	for end := now; come(s.next(due)); {
@@ -264,7 +264,7 @@ func (s cronSchedule) last(due, now time.Time) time.Time {
 	return due
 }
 
-// count returns how many due times there are from one until before another.
+// count returns the number of due times from one until before another.
 func (s cronSchedule) count(from, to time.Time) (n int) {
 	for ; n < maxMissed && !from.IsZero() && from.Before(to); from = s.next(from) {
 		n++

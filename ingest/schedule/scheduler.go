@@ -17,18 +17,18 @@ import (
 	"sallyport/internal/redact"
 )
 
-// Config says what a [Scheduler] works with. The interfaces and NewID
-// are required; of the durations, zero means the default in the comment.
+// Config configures a [Scheduler]. The interfaces and NewID are required; zero
+// durations mean the default in the comment.
 type Config struct {
 	Rows  ingest.Rows
 	Vault action.Vault
 	JSON  *redact.JSON
 	NewID func() string // ids of events and runs, ascending in time (UUIDv7)
 
-	Every time.Duration // between two looks; 1 second
-	Grace time.Duration // how late a due time is not taken for missed; 1 minute
+	Every time.Duration // between two rounds; 1 second
+	Grace time.Duration // how late a due time may be before it counts as missed; 1 minute
 
-	Began func(runs []event.Run) // is told of runs that began; nil: nobody is
+	Began func(runs []event.Run) // called with runs that began; may be nil
 	Now   func() time.Time       // time.Now
 	Log   *slog.Logger           // discards
 }
@@ -54,8 +54,8 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// Scheduler makes events of schedules whose time has come. Any number of them
-// may run on the same rows: a due time has one event.
+// Scheduler creates events of due schedules. Any number of schedulers may share the
+// rows: a due time creates one event.
 type Scheduler struct {
 	Config
 	match *match.Matcher
@@ -69,8 +69,8 @@ func NewScheduler(c Config) (*Scheduler, error) {
 	return &Scheduler{Config: c, match: &match.Matcher{Vault: c.Vault, JSON: c.JSON, NewID: c.NewID, Now: c.Now, Log: c.Log}}, nil
 }
 
-// Run looks for due schedules until ctx ends, finishes the one that it is at,
-// and returns ctx's error.
+// Run fires due schedules until ctx ends, finishes the current one and returns ctx's
+// error.
 func (s *Scheduler) Run(ctx context.Context) error {
 	work, stop := loop.WithGrace(ctx, loop.ShutdownGrace)
 	defer stop()
@@ -86,11 +86,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// dueBatch is how many schedules are read at once.
+// dueBatch is the number of schedules that are read at once.
 const dueBatch = 100
 
-// fireDue sees to all that is due. One that cannot be seen to is left for the next
-// round, and keeps no other waiting.
+// fireDue fires all due schedules. A failed one is left for the next round and
+// delays no other.
 func (s *Scheduler) fireDue(ctx, work context.Context) error {
 	failed := map[string]bool{}
 	for more := true; more; {
@@ -106,7 +106,7 @@ func (s *Scheduler) fireDue(ctx, work context.Context) error {
 			if failed[one.ID] {
 				continue
 			}
-			more = true // behind it, once this one or another instance saw to it
+			more = true // more may follow once these were fired
 			if err := s.fire(work, one); err != nil {
 				failed[one.ID] = true
 				s.Log.ErrorContext(ctx, "a schedule could not be seen to", "organization", one.Organization, "schedule", one.ID, "error", err)
@@ -137,8 +137,8 @@ func (s *Scheduler) fire(ctx context.Context, one event.Schedule) error {
 	return nil
 }
 
-// due says what a schedule that is due makes, if anything, and when it is due
-// next. One that cannot be read any more stops, and says so where people look.
+// due returns the event of a due schedule, if any, and its next due time. A schedule
+// that can no longer be parsed stops and reports that in its event.
 func (s *Scheduler) due(ctx context.Context, one event.Schedule) (*time.Time, *event.Match, error) {
 	table, err := parseCron(one.Cron, one.TimeZone)
 	if err != nil {
@@ -163,7 +163,7 @@ type eventContext struct {
 	Cron     string      `json:"cron_expression"`
 	TimeZone string      `json:"timezone"`
 	DueAt    time.Time   `json:"due_at"`
-	Missed   int         `json:"missed"` // due times before it that made nothing; 1000 are 1000 or more
+	Missed   int         `json:"missed"` // earlier due times without an event; 1000 means 1000 or more
 }
 
 type scheduleRef struct {
@@ -171,7 +171,7 @@ type scheduleRef struct {
 	Name string `json:"name"`
 }
 
-// newEvent returns the event of a due time, skipped where there is a problem.
+// newEvent returns the event of a due time; skipped if there is a problem.
 func (s *Scheduler) newEvent(ctx context.Context, one event.Schedule, f occurrence, zone *time.Location, problem string) (*event.Match, error) {
 	due := f.at.UTC()
 	whole, err := json.Marshal(eventContext{scheduleRef{one.ID, one.Name}, one.Cron, one.TimeZone, due, f.missed})

@@ -11,27 +11,26 @@ import (
 )
 
 const (
-	// defaultMaxBody is the size to which any delivery may grow, in bytes, where a
-	// provider asks for no more.
+	// defaultMaxBody is the largest body in bytes, unless the provider allows more.
 	defaultMaxBody = 1 << 20
-	// initialBuffer is how much a body is given before any of it came.
+	// initialBuffer is the first buffer of a body.
 	initialBuffer = 16 << 10
-	// drainTimeout is how long one may take for what nobody wants.
+	// drainTimeout bounds reading the rest of a rejected body.
 	drainTimeout = time.Second / 2
 )
 
-// readBody reads a delivery's body, whole or not at all. release has to be called
-// when it is no longer needed, whatever comes back. Whoever can reach the URL can
-// send one, without a secret: so it is given memory only as it comes, of what
-// there is for all, and has to come at a pace.
+// readBody reads the whole body. The caller must call release when the body is no longer
+// needed, also after an error. Anybody who can reach the URL can send a body, so memory
+// grows only with what arrives, within a shared budget, and senders must keep a minimum
+// rate.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), err error) {
 	if encoding := r.Header.Values("Content-Encoding"); len(encoding) > 1 || len(encoding) == 1 && encoding[0] != "" && encoding[0] != "identity" {
-		return nil, func() {}, errEncoding // what is signed is what was sent, and few say which
+		return nil, func() {}, errEncoding // senders differ in whether they sign the compressed bytes
 	}
 	if r.ContentLength > limit {
 		return nil, func() {}, errTooLarge
 	}
-	whole := limit + 1 // one byte more tells that it is too large
+	whole := limit + 1 // one more byte reveals a body that is too large
 	if r.ContentLength >= 0 {
 		whole = r.ContentLength + 1
 	}
@@ -44,21 +43,21 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int64) (
 		err = errTooLarge
 	case errors.Is(err, io.EOF):
 		err = nil
-		setReadDeadline(w, 0) // or a slow answer would look like a lost sender
+		setReadDeadline(w, 0) // otherwise a slow answer would look like a lost connection
 	}
 	return in.buffer, in.memory.release, err
 }
 
-// bodyReader is a body that comes in.
+// bodyReader reads a body in steps.
 type bodyReader struct {
 	memory   *reservation
 	source   io.Reader
-	maxSize  int64 // its length at most, and one more
+	maxSize  int64 // its largest size plus one
 	deadline *readDeadline
 	buffer   []byte
 }
 
-// read reads on; [io.EOF] when there is nothing more.
+// read reads more of the body; [io.EOF] at the end.
 func (in *bodyReader) read(ctx context.Context) error {
 	if len(in.buffer) == cap(in.buffer) {
 		if err := in.grow(ctx); err != nil {
@@ -77,7 +76,7 @@ func (in *bodyReader) read(ctx context.Context) error {
 	return errBroken
 }
 
-// grow doubles the room for it.
+// grow doubles the buffer.
 func (in *bodyReader) grow(ctx context.Context) error {
 	has := int64(cap(in.buffer))
 	size := max(2*has, initialBuffer)
@@ -94,9 +93,9 @@ func (in *bodyReader) grow(ctx context.Context) error {
 }
 
 const (
-	// stallTimeout is how long nothing may come.
+	// stallTimeout is how long a sender may be silent.
 	stallTimeout = 3 * time.Second
-	// minRate is how much has to come in a second, after that time, on average.
+	// minRate is the required average number of bytes per second after that time.
 	minRate = 32 << 10
 )
 
@@ -110,17 +109,17 @@ func newReadDeadline(w http.ResponseWriter) *readDeadline {
 	return &readDeadline{w: w, start: time.Now()}
 }
 
-// extend gives the sender of which so much came time for something more.
+// extend sets the deadline of the next read, given the bytes received.
 func (p *readDeadline) extend(came int) {
 	owed := p.start.Add(stallTimeout + time.Duration(came)*time.Second/minRate)
 	setReadDeadline(p.w, min(stallTimeout, max(time.Until(owed), time.Nanosecond)))
 }
 
-// pause does not count a time in which he had to wait.
+// pause excludes a time during which the sender had to wait.
 func (p *readDeadline) pause(waited time.Duration) { p.start = p.start.Add(waited) }
 
-// setReadDeadline sets the time that the sender has for what is still to be read; zero is
-// any. Not every connection can; there the server's own limits hold.
+// setReadDeadline sets the time for reading the rest; zero removes the limit. Where
+// connections do not support deadlines, the limits of the http.Server apply.
 func setReadDeadline(w http.ResponseWriter, d time.Duration) {
 	var end time.Time
 	if d > 0 {
@@ -130,16 +129,15 @@ func setReadDeadline(w http.ResponseWriter, d time.Duration) {
 }
 
 const (
-	// maxMemory is how much memory all bodies may have at once. Large ones may not
-	// have all of it: three quarters.
+	// maxMemory bounds the memory of all bodies; large ones may use three quarters of it.
 	maxMemory = 256 << 20
-	// maxLargeBodies is how many may be larger than smallBody at once.
+	// maxLargeBodies bounds the number of bodies above defaultMaxBody.
 	maxLargeBodies = 16
-	// largeTimeout is how long one waits for another. Some senders try only once.
+	// largeTimeout is how long a large body waits for its turn: some senders do not retry.
 	largeTimeout = 5 * time.Second
 )
 
-// memoryBudget is the memory for what is being taken in.
+// memoryBudget is the shared memory of bodies.
 type memoryBudget struct {
 	limit      int64
 	used       atomic.Int64
@@ -152,14 +150,14 @@ func newMemoryBudget(limit int64) *memoryBudget {
 
 func (b *memoryBudget) reserve() *reservation { return &reservation{budget: b} }
 
-// reservation is what one body has of it.
+// reservation is the share of one body.
 type reservation struct {
 	budget *memoryBudget
 	size   int64
 	large  bool
 }
 
-// grow has the room grow to a size, and says how long that was waited for.
+// grow increases the reservation and returns how long that had to wait.
 func (r *reservation) grow(ctx context.Context, size int64) (waited time.Duration, err error) {
 	limit := r.budget.limit
 	if size > defaultMaxBody+1 {
@@ -178,7 +176,7 @@ func (r *reservation) grow(ctx context.Context, size int64) (waited time.Duratio
 	return waited, nil
 }
 
-// acquireLarge waits until there are few enough large ones.
+// acquireLarge waits for one of the slots for large bodies.
 func (r *reservation) acquireLarge(ctx context.Context) error {
 	if r.large {
 		return nil
@@ -194,7 +192,7 @@ func (r *reservation) acquireLarge(ctx context.Context) error {
 	}
 }
 
-// release gives all of it back.
+// release returns the reservation.
 func (r *reservation) release() {
 	r.budget.used.Add(-r.size)
 	if r.large {

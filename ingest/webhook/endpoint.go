@@ -17,29 +17,29 @@ import (
 	"sallyport/ingest/match"
 )
 
-// posthogProvider has URLs that name an automation, which its people know
-// before there is a trigger.
+// posthogProvider has URLs with the id of an automation, which is known before a trigger
+// exists.
 const posthogProvider = "posthog"
 
-// lookupTimeout bounds the search for a trigger.
+// lookupTimeout bounds the lookup of a trigger.
 const lookupTimeout = 5 * time.Second
 
-// endpoint is a URL that somebody may post to, and what verifies it.
+// endpoint is a URL that accepts deliveries, with what verifies them.
 type endpoint struct {
-	path          string // behind /webhooks/; of a trigger always the same one
+	path          string // after /webhooks/; canonical for a trigger
 	provider      *event.Provider
-	requestedPath string // the same as it was called
+	requestedPath string // as in the request
 	organization  string
-	trigger       *event.Trigger // nil: a URL of the whole provider
+	trigger       *event.Trigger // nil for a provider URL
 	secrets       [][]byte
 }
 
-// resolver returns whose URL a request is for, or an error of [refusals].
+// resolver returns the endpoint of a request, or a refusal.
 type resolver func(r *http.Request) (endpoint, error)
 
 func unknownEndpoint(*http.Request) (endpoint, error) { return endpoint{}, errUnknown }
 
-// providerEndpoint finds the URL of a whole provider.
+// providerEndpoint finds a provider URL.
 func (s *Server) providerEndpoint(r *http.Request) (endpoint, error) {
 	id := r.PathValue("provider")
 	p := s.providers[id]
@@ -49,14 +49,14 @@ func (s *Server) providerEndpoint(r *http.Request) (endpoint, error) {
 	return endpoint{path: "direct/" + id, provider: p, organization: s.Operator, secrets: s.providerSecrets[id]}, nil
 }
 
-// nangoEndpoint finds the URL for all that comes by way of Nango.
+// nangoEndpoint finds the URL of all deliveries through Nango.
 func (s *Server) nangoEndpoint(*http.Request) (endpoint, error) {
 	p := &event.Provider{ID: match.NangoProvider, Webhook: &event.Webhook{Verify: delivery.VerifyNango}}
 	return endpoint{path: "nango", provider: p, organization: s.Operator, secrets: s.providerSecrets[match.NangoProvider]}, nil
 }
 
-// triggerEndpoint finds a trigger's own URL. Ids of triggers are made here: what is none
-// is not even looked up.
+// triggerEndpoint finds the URL of a trigger. Strings that are not ids of triggers
+// are not looked up.
 func (s *Server) triggerEndpoint(r *http.Request) (endpoint, error) {
 	provider, id := r.PathValue("provider"), r.PathValue("trigger")
 	if !isTrigger(id) {
@@ -67,7 +67,7 @@ func (s *Server) triggerEndpoint(r *http.Request) (endpoint, error) {
 	})
 }
 
-// customEndpoint finds the URL of a trigger of one's own sender.
+// customEndpoint finds the URL of a trigger for custom webhooks.
 func (s *Server) customEndpoint(r *http.Request) (endpoint, error) {
 	id := r.PathValue("trigger")
 	if !isTrigger(id) {
@@ -80,8 +80,8 @@ func (s *Server) customEndpoint(r *http.Request) (endpoint, error) {
 
 func isTrigger(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
 
-// automationEndpoint finds the URL of the one trigger of a provider that an automation
-// has.
+// automationEndpoint finds the URL of the only trigger of a provider in an
+// automation.
 func (s *Server) automationEndpoint(provider string) resolver {
 	prefix := "automation/"
 	if provider == posthogProvider {
@@ -95,7 +95,7 @@ func (s *Server) automationEndpoint(provider string) resolver {
 	}
 }
 
-// lookUpEndpoint finds the trigger behind a URL that has an id in it.
+// lookUpEndpoint finds the trigger of a URL with an id.
 func (s *Server) lookUpEndpoint(r *http.Request, path, provider, id string, look func(context.Context) (event.Lock, error)) (endpoint, error) {
 	p := s.providers[provider]
 	if p == nil || p.Webhook == nil || len(id) > match.MaxID || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
@@ -114,9 +114,9 @@ func (s *Server) lookUpEndpoint(r *http.Request, path, provider, id string, look
 	return endpoint{path: canonicalPath(&k.trigger), requestedPath: path, provider: p, organization: k.trigger.Organization, trigger: &k.trigger, secrets: k.secrets}, nil
 }
 
-// canonicalPath is the one of a trigger's URLs under which all that comes to any of them
-// is counted and kept, so that a delivery that was captured at one is no new
-// one at another.
+// canonicalPath is the URL under which deliveries to all URLs of a trigger are
+// counted and stored, so that a delivery captured at one URL counts as a repeat at
+// another.
 func canonicalPath(t *event.Trigger) string {
 	if t.Provider == match.CustomProvider {
 		return "custom/" + t.ID
@@ -124,8 +124,8 @@ func canonicalPath(t *event.Trigger) string {
 	return "direct/" + t.Provider + "/" + t.ID
 }
 
-// loadTrigger reads a trigger and opens its secrets. Others wait for it, so it does not
-// end with the request.
+// loadTrigger reads a trigger and opens its secrets. Other requests wait for it, so
+// it does not end with this one.
 func (s *Server) loadTrigger(ctx context.Context, look func(context.Context) (event.Lock, error)) (*cachedTrigger, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
@@ -136,12 +136,12 @@ func (s *Server) loadTrigger(ctx context.Context, look func(context.Context) (ev
 	k := &cachedTrigger{trigger: lock.Trigger}
 	for _, secret := range lock.Secrets {
 		plain, openErr := s.Vault.Open(action.Ref{Organization: lock.Trigger.Organization, Table: "signing_secrets", Row: secret.ID, Column: "sealed"}, secret.Sealed)
-		if openErr != nil { // another one may do
+		if openErr != nil { // another secret may work
 			s.Log.ErrorContext(ctx, "a secret of a trigger cannot be opened", "trigger", lock.Trigger.ID, "secret", secret.ID, "error", openErr)
 			err = openErr
 			continue
 		}
-		if len(plain) > 0 { // with an empty one anybody can sign
+		if len(plain) > 0 { // anybody can sign with an empty secret
 			k.secrets = append(k.secrets, plain)
 		}
 	}
@@ -151,7 +151,7 @@ func (s *Server) loadTrigger(ctx context.Context, look func(context.Context) (ev
 	return k, nil
 }
 
-// config is the trigger's; nil for a URL of the whole provider.
+// config is the trigger's config; nil for a provider URL.
 func (e *endpoint) config() json.RawMessage {
 	if e.trigger == nil {
 		return nil
@@ -166,8 +166,8 @@ func (e *endpoint) maxBody() int64 {
 	return defaultMaxBody
 }
 
-// idHeader is where the delivery has its id; with custom senders, where the
-// trigger says. Empty: nowhere.
+// idHeader is the header with the delivery's id; empty if there is none. The config
+// of a custom webhook names it.
 func (e *endpoint) idHeader(d *event.Delivery) string {
 	if e.provider.ID == match.CustomProvider {
 		return match.CustomIDHeader(d.Config)
@@ -175,7 +175,7 @@ func (e *endpoint) idHeader(d *event.Delivery) string {
 	return e.provider.Webhook.IDHeader
 }
 
-// deliveryID is the id that the sender repeats when it tries again, or nothing.
+// deliveryID is the id that the sender repeats when it retries, or empty.
 func (e *endpoint) deliveryID(d *event.Delivery) string {
 	name := e.idHeader(d)
 	if name == "" {

@@ -9,43 +9,42 @@ import (
 )
 
 const (
-	// providerFactor is how much more the URL of a whole provider takes than that of
-	// a trigger: everybody's deliveries come there.
+	// providerFactor is the rate limit of a provider URL in multiples of a trigger's: it
+	// receives the deliveries of all organizations.
 	providerFactor = 10
-	// maxRememberedBodies bounds how many bodies are remembered, twice: some 10 MB.
+	// maxRememberedBodies bounds the hashes of a window; two windows take about 10 MB.
 	maxRememberedBodies = 1 << 16
 )
 
-// rateLimiter counts genuine deliveries by URL and minute. Each process counts its
-// own. What was there before has a budget of its own: whoever captured deliveries
-// could otherwise send them again until there is no room for new ones. The counts
-// need no bound: only URLs that exist, and whose secret somebody has, are ever
-// counted, and each minute begins with none.
+// rateLimiter counts verified deliveries by URL and minute, per instance. Repeats have a
+// separate budget: otherwise, captured deliveries could be replayed until there is no
+// budget for new ones. The counts need no bound, because only deliveries with a valid
+// secret are counted, and every minute starts at zero.
 type rateLimiter struct {
-	limit  int // less than zero: none
+	limit  int // negative: no limit
 	mu     sync.Mutex
 	minute time.Time
 	counts map[budget]int
 
-	bodies, olderBodies map[[16]byte]bool // that came in since, and in the window before
+	bodies, olderBodies map[[16]byte]bool // of this window and of the one before
 	bodiesSince         time.Time
 }
 
-// charge is what a delivery was counted as.
+// charge is a counted delivery.
 type charge struct {
 	minute time.Time
 	budget budget
 	body   [16]byte
 }
 
-// budget is one of a URL's budgets.
+// budget identifies one of a URL's two budgets.
 type budget struct {
 	path   string
 	repeat bool
 }
 
-// charge counts one. When there were too many it returns how long to wait, and
-// otherwise zero.
+// charge counts a delivery. Above the limit it returns how long to wait, otherwise
+// zero.
 func (f *rateLimiter) charge(path, body string, whole bool, now time.Time) (t charge, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,8 +63,8 @@ func (f *rateLimiter) charge(path, body string, whole bool, now time.Time) (t ch
 	return t, 0
 }
 
-// confirm notes that one was kept. One that was there already, though nobody here
-// remembers it, is counted as what it is.
+// confirm records a stored delivery. If the database had it already, it is moved to
+// the budget of repeats.
 func (f *rateLimiter) confirm(t charge, fresh bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,8 +78,7 @@ func (f *rateLimiter) confirm(t charge, fresh bool) {
 	}
 }
 
-// rollOver begins a minute with no counts, and forgets bodies from before the last
-// window.
+// rollOver resets the counts every minute and drops bodies older than two windows.
 func (f *rateLimiter) rollOver(now time.Time) {
 	if minute := now.Truncate(time.Minute); f.counts == nil || !minute.Equal(f.minute) {
 		f.minute, f.counts = minute, map[budget]int{}

@@ -26,38 +26,36 @@ import (
 	"sallyport/ingest/match"
 )
 
-// Config is what a Server is made of.
+// Config configures a Server.
 type Config struct {
-	Providers []event.Provider // what modules declare; [Custom] is added to them
+	Providers []event.Provider // of the modules; [match.Custom] is added
 	Rows      ingest.Rows
 	Vault     action.Vault
-	// Secrets of URLs that name only a provider, by the provider's id; that of
-	// "nango" is its webhook signing key. Several are good at once. A provider
-	// without any takes nothing there.
+	// Secrets of provider URLs, by the provider's id; that of "nango" is its webhook
+	// signing key. Several secrets are valid at once. A provider URL without a secret
+	// accepts nothing.
 	Secrets map[string][]string
-	// Operator is the organization whose the receipts of such URLs are. Required
-	// with Secrets.
+	// Operator is the organization that owns the receipts of provider URLs. Required with
+	// Secrets.
 	Operator string
-	// PerMinute is how many new genuine deliveries the URL of a trigger takes, and
-	// as many again that were there before; that of a whole provider takes ten
-	// times as many. Zero: 6,000; less: any number.
+	// PerMinute limits the verified deliveries of a trigger's URL, and separately their
+	// repeats; provider URLs accept ten times as many. Zero: 6,000; negative: no limit.
 	PerMinute int
-	// Tolerances are how far a signed time may be from ours, by provider, for
-	// those where it is not what the service advises.
+	// Tolerances override, by provider, how far a signed time may differ from the clock.
 	Tolerances map[string]time.Duration
-	Pace       *loop.Pace                  // is told how long they take; may be nil
-	Accepted   func()                      // told of each delivery kept; may be nil
+	Pace       *loop.Pace                  // records how long storing takes; may be nil
+	Accepted   func()                      // called for each stored delivery; may be nil
 	Count      func(what, provider string) // counts answers; may be nil
 	NewID      func() string               // ids of receipts, ascending in time (UUIDv7)
-	Now        func() time.Time            // nil: the time
+	Now        func() time.Time            // nil: time.Now
 	Log        *slog.Logger
 }
 
-// defaultPerMinute is what the URL of a trigger takes unless told otherwise.
+// defaultPerMinute is the default of PerMinute.
 const defaultPerMinute = 6000
 
-// Server takes deliveries in over HTTP: it verifies them, keeps them and
-// answers. Nothing else happens while the sender waits.
+// Server receives deliveries over HTTP: it verifies and stores them and answers.
+// Nothing else happens while the sender waits.
 type Server struct {
 	Config
 	providers       match.Registry
@@ -67,7 +65,8 @@ type Server struct {
 	memory          *memoryBudget
 }
 
-// NewServer checks the config.
+// NewServer returns a server. It fails if a required field is missing or a secret
+// cannot be used.
 func NewServer(c Config) (*Server, error) {
 	if c.Rows == nil || c.Vault == nil || c.NewID == nil || c.Log == nil {
 		return nil, errors.New("webhook.Config: Rows, Vault, NewID and Log are required")
@@ -98,8 +97,8 @@ func NewServer(c Config) (*Server, error) {
 	return s, s.loadSecrets()
 }
 
-// loadSecrets reads the deployment's secrets. One that nothing can use is a
-// mistake that would show only when deliveries are refused.
+// loadSecrets reads the configured secrets. It rejects secrets that nothing can use,
+// which would otherwise show only in refused deliveries.
 func (s *Server) loadSecrets() error {
 	known := []string{match.NangoProvider}
 	for id, p := range s.providers {
@@ -122,7 +121,7 @@ func (s *Server) loadSecrets() error {
 	return nil
 }
 
-// Handler serves everything under /webhooks/.
+// Handler serves all paths under /webhooks/.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, find := range map[string]resolver{
@@ -145,7 +144,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, find resolver) {
 	switch {
 	case err != nil:
 		s.sendRefusal(w, r, e, err)
-	case isRead(r) && e.trigger == nil && len(e.secrets) == 0: // it takes nothing
+	case isRead(r) && e.trigger == nil && len(e.secrets) == 0: // it accepts nothing
 		s.sendRefusal(w, r, e, errUnknown)
 	case isRead(r):
 		respond(w, http.StatusOK, `{"status":"ok"}`)
@@ -159,9 +158,9 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, find resolver) {
 
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// handlePost takes one delivery in.
+// handlePost receives one delivery.
 func (s *Server) handlePost(w http.ResponseWriter, r *http.Request, e endpoint, find resolver) {
-	if len(e.secrets) == 0 { // nothing could be good enough
+	if len(e.secrets) == 0 { // nothing can be verified
 		s.sendRefusal(w, r, e, errSignature)
 		return
 	}
@@ -173,7 +172,7 @@ func (s *Server) handlePost(w http.ResponseWriter, r *http.Request, e endpoint, 
 	}
 	d := &event.Delivery{Header: r.Header, Body: body, Config: e.config()}
 	challenge, err := s.accept(r, e, d)
-	if errors.Is(err, errSignature) && e.trigger != nil && s.triggers.invalidate(e.requestedPath) { // its secret may be new
+	if errors.Is(err, errSignature) && e.trigger != nil && s.triggers.invalidate(e.requestedPath) { // its secret may have been rotated
 		if now, lost := find(r); lost == nil {
 			challenge, err = s.accept(r, now, d)
 		}
@@ -189,12 +188,12 @@ func (s *Server) handlePost(w http.ResponseWriter, r *http.Request, e endpoint, 
 	}
 }
 
-// storeTimeout bounds how long the sender waits for the row.
+// storeTimeout bounds the write of the row, for which the sender waits.
 const storeTimeout = 8 * time.Second
 
-// accept verifies a delivery and keeps it, unless it is one that wants an answer
-// at once. Nothing of it is read, counted or kept before it is verified, so that
-// nobody without a secret can leave anything behind.
+// accept verifies and stores a delivery, or returns the answer to a challenge.
+// Nothing is read, counted or stored before the verification, so that senders
+// without a secret leave no trace.
 func (s *Server) accept(r *http.Request, e endpoint, d *event.Delivery) (challenge []byte, err error) {
 	if err := s.verify(r.Context(), e, d); err != nil {
 		return nil, err
@@ -223,7 +222,7 @@ func (s *Server) accept(r *http.Request, e endpoint, d *event.Delivery) (challen
 	return nil, nil
 }
 
-// verify asks the module. Whatever is wrong, the sender is told the same.
+// verify asks the module. The sender gets the same answer for every failure.
 func (s *Server) verify(ctx context.Context, e endpoint, d *event.Delivery) error {
 	err := event.ErrSignature
 	if len(e.secrets) > 0 {
@@ -243,7 +242,7 @@ func (s *Server) verify(ctx context.Context, e endpoint, d *event.Delivery) erro
 	return errSignature
 }
 
-// store writes the delivery. A sender who hangs up now has sent it all the same.
+// store writes the delivery, also if the sender disconnects meanwhile.
 func (s *Server) store(ctx context.Context, e endpoint, d *event.Delivery) (fresh bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
@@ -268,7 +267,7 @@ func (s *Server) store(ctx context.Context, e endpoint, d *event.Delivery) (fres
 	return fresh, nil
 }
 
-// recovering calls a module, whose panic refuses the delivery and nothing more.
+// recovering calls a module; a panic rejects the delivery.
 func (s *Server) recovering(ctx context.Context, e endpoint, do func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -280,18 +279,18 @@ func (s *Server) recovering(ctx context.Context, e endpoint, do func()) (err err
 	return nil
 }
 
-// refusal is an answer to a delivery that was not taken in.
+// refusal is the answer to a delivery that was not accepted.
 type refusal struct {
 	status  int
-	count   string // as what it is counted
+	count   string // name in the metrics
 	message string
-	retry   time.Duration // when to try again; zero: not said
+	retry   time.Duration // zero: no Retry-After
 }
 
 func (r *refusal) Error() string { return r.message }
 
-// rejectedText is all that is said of an unknown URL, a wrong signature and an old
-// one: more would help only those who try them out.
+// rejectedText is the same for an unknown URL, an invalid signature and an old one, so
+// that it does not help attackers.
 const rejectedText = "Nothing takes this delivery. Compare the URL, the secret and how it signs with what the trigger says; for a signed time, set the clock."
 
 // The refusals.
@@ -308,12 +307,12 @@ var (
 	errStorage   = &refusal{status: http.StatusServiceUnavailable, count: "unavailable", message: "The delivery could not be kept; send it again.", retry: 5 * time.Second}
 )
 
-// rateLimited refuses what comes too often.
+// rateLimited rejects deliveries above the rate limit.
 func rateLimited(wait time.Duration) *refusal {
 	return &refusal{status: http.StatusTooManyRequests, count: "flooded", message: "This URL gets too many deliveries; send it again later.", retry: wait}
 }
 
-// sendRefusal answers and counts.
+// sendRefusal answers with a refusal and counts it.
 func (s *Server) sendRefusal(w http.ResponseWriter, r *http.Request, e endpoint, err error) {
 	var no *refusal
 	if !errors.As(err, &no) {
@@ -328,7 +327,7 @@ func (s *Server) sendRefusal(w http.ResponseWriter, r *http.Request, e endpoint,
 	if no.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(no.retry.Seconds()))))
 	}
-	setReadDeadline(w, drainTimeout) // a body that was not read comes before the answer
+	setReadDeadline(w, drainTimeout) // net/http reads the rest of the body before the answer
 	text, _ := json.Marshal(map[string]string{"error": no.message})
 	respond(w, no.status, string(text))
 }

@@ -11,37 +11,36 @@ import (
 )
 
 const (
-	// cacheTTL is how long a trigger and its secrets are known without looking:
-	// a rotation, or a trigger that was disabled, counts after that.
+	// cacheTTL is how long a trigger and its secrets are cached. Rotated secrets and
+	// disabled triggers take effect after that.
 	cacheTTL = time.Second
-	// maxCacheEntries bounds how many are, with those that do not exist.
+	// maxCacheEntries bounds the cache, including entries for unknown URLs.
 	maxCacheEntries = 4096
-	// maxUnknownLookups is how many URLs of which nothing is known are looked up at
-	// once. Those that were there a moment ago do not wait for them.
+	// maxUnknownLookups bounds concurrent lookups of uncached URLs, so that a flood of
+	// random ids does not delay known ones.
 	maxUnknownLookups = 4
 )
 
-// cachedTrigger is a trigger with its secrets, opened.
+// cachedTrigger is a trigger with its opened secrets.
 type cachedTrigger struct {
 	trigger event.Trigger
 	secrets [][]byte
 }
 
-// triggerCache remember for a moment what URLs were found to be, so that neither a
-// busy URL nor one that does not exist costs a query each time. Of many who ask
-// at once one looks.
+// triggerCache caches lookups of URLs, also of unknown ones. Of concurrent requests
+// for one URL, one does the lookup.
 type triggerCache struct {
 	now     func() time.Time
-	slots   chan struct{} // one for each
+	slots   chan struct{} // for concurrent lookups of uncached URLs
 	mu      sync.Mutex
 	entries map[string]*cacheEntry
 }
 
 type cacheEntry struct {
 	loadedAt time.Time
-	existed  bool // it was there before
-	reloaded bool // it was looked up before its time
-	stale    bool // it is to be looked up before its time
+	existed  bool // the trigger existed at the previous lookup
+	reloaded bool // this entry is an early reload
+	stale    bool // an early reload is due
 	once     sync.Once
 	trigger  *cachedTrigger
 	err      error
@@ -52,7 +51,7 @@ func newTriggerCache(now func() time.Time) *triggerCache {
 	return &triggerCache{now: now, slots: make(chan struct{}, maxUnknownLookups), entries: map[string]*cacheEntry{}}
 }
 
-// get returns the key of a path, or the error with which looking ended.
+// get returns the trigger of a path, or the error of the lookup.
 func (l *triggerCache) get(path string, look func() (*cachedTrigger, error)) (*cachedTrigger, error) {
 	found := l.entry(path)
 	found.once.Do(func() {
@@ -60,13 +59,13 @@ func (l *triggerCache) get(path string, look func() (*cachedTrigger, error)) (*c
 		if found.trigger, found.err = l.load(found, look); found.err == nil {
 			found.exists.Store(true)
 		} else if !errors.Is(found.err, action.ErrNotFound) {
-			l.forget(path, found) // the next one tries again
+			l.forget(path, found) // the next request tries again
 		}
 	})
 	return found.trigger, found.err
 }
 
-// load looks, when its turn comes.
+// load does the lookup, within the limit for uncached URLs.
 func (l *triggerCache) load(e *cacheEntry, look func() (*cachedTrigger, error)) (*cachedTrigger, error) {
 	if e.existed {
 		return look()
@@ -80,7 +79,7 @@ func (l *triggerCache) load(e *cacheEntry, look func() (*cachedTrigger, error)) 
 	return look()
 }
 
-// entry returns what is known of a path, or something that is to be filled in.
+// entry returns the entry of a path, or a new one that is to be loaded.
 func (l *triggerCache) entry(path string) *cacheEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,8 +97,8 @@ func (l *triggerCache) entry(path string) *cacheEntry {
 	return found
 }
 
-// invalidate has a path looked up once more before its time, as what was known of it
-// did not do; false: that was just done.
+// invalidate requests an early reload after a failed verification; false if that was
+// just done.
 func (l *triggerCache) invalidate(path string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +110,7 @@ func (l *triggerCache) invalidate(path string) bool {
 	return true
 }
 
-// evict makes room: first of what was not there.
+// evict makes room, first by removing unknown URLs.
 func (l *triggerCache) evict() {
 	for path, e := range l.entries {
 		if !e.existed && !e.exists.Load() {
