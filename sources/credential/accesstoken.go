@@ -10,115 +10,116 @@ import (
 	"sallyport/sources"
 )
 
-// access returns the access token of our own OAuth, renewed before it ends.
-func (t *Tokens) access(ctx context.Context, h *owned) (string, error) {
-	c := h.cred
-	usable := c.issued.alive(t.Now())
-	if usable && (c.Refresh == "" || !c.due(t.Now(), t.RefreshBefore) || t.busy(h.place())) {
+// access returns the gateway's own OAuth access token and renews it before it
+// expires.
+func (t *Tokens) access(ctx context.Context, h *storedIntegration) (string, error) {
+	c := h.secrets
+	usable := c.tokenSet.valid(t.Now())
+	if usable && (c.Refresh == "" || !c.needsRenewal(t.Now(), t.RefreshBefore) || t.changing(h.key())) {
 		return c.Access, nil
 	}
-	next, err := t.renew(ctx, h, func(c *cred) bool { return !c.issued.alive(t.Now()) || c.due(t.Now(), t.RefreshBefore) })
+	next, err := t.renew(ctx, h, func(c *secrets) bool { return !c.tokenSet.valid(t.Now()) || c.needsRenewal(t.Now(), t.RefreshBefore) })
 	switch {
 	case err == nil:
 		return next, nil
-	case usable && !errors.Is(err, errDead):
-		return c.Access, nil // it will do for a moment
+	case usable && !errors.Is(err, errEnded):
+		return c.Access, nil // still valid for a moment
 	}
-	return "", unsent(err)
+	return "", asUnavailable(err)
 }
 
-// renew has the access token replaced unless it is not stale any more, once for
-// all callers and instances, and returns the one that is stored then.
-func (t *Tokens) renew(ctx context.Context, h *owned, stale func(*cred) bool) (string, error) {
-	at := h.place()
-	if err := t.paused(at); err != nil {
+// renew replaces the access token if it is stale, once for all callers and
+// instances, and returns the stored one.
+func (t *Tokens) renew(ctx context.Context, h *storedIntegration, stale func(*secrets) bool) (string, error) {
+	key := h.key()
+	if err := t.retryError(key); err != nil {
 		return "", err
 	}
-	return once(ctx, t.doors, at, func(ctx context.Context) (token string, err error) {
-		// Whoever was here before may have renewed it: no lock is needed for that.
-		if now, err := t.look(ctx, at); err == nil && now.cred.Host == h.cred.Host && !stale(now.cred) {
-			return now.cred.Access, nil
+	return runExclusive(ctx, t.rowCache, key, func(ctx context.Context) (token string, err error) {
+		// The previous holder can have renewed it: checking needs no lock.
+		if now, err := t.load(ctx, key); err == nil && now.secrets.Host == h.secrets.Host && !stale(now.secrets) {
+			return now.secrets.Access, nil
 		}
-		err = t.locked(ctx, at, func() error {
-			token, err = t.renewed(ctx, h, stale)
+		err = t.withLock(ctx, key, func() error {
+			token, err = t.renewLocked(ctx, h, stale)
 			return err
 		})
 		return token, err
 	})
 }
 
-// renewed is renew for the one who is alone.
-func (t *Tokens) renewed(ctx context.Context, h *owned, stale func(*cred) bool) (string, error) {
-	at := h.place()
-	if err := t.paused(at); err != nil {
+// renewLocked is renew for the holder of the lock.
+func (t *Tokens) renewLocked(ctx context.Context, h *storedIntegration, stale func(*secrets) bool) (string, error) {
+	key := h.key()
+	if err := t.retryError(key); err != nil {
 		return "", err
 	}
-	h, err := t.same(ctx, h)
+	h, err := t.reloadSame(ctx, h)
 	if err != nil {
 		return "", err
 	}
-	if !stale(h.cred) {
-		return h.cred.Access, nil
+	if !stale(h.secrets) {
+		return h.secrets.Access, nil
 	}
-	next := *h.cred
+	next := *h.secrets
 	err = t.refresh(ctx, h, &next)
-	var no *refusal
+	var no *tokenError
 	switch {
 	case err == nil:
-		return t.renewal(ctx, h, &next)
-	case errors.Is(err, errForeign):
-		err = t.bury(ctx, h, action.IntegrationExpired, action.Public(err).Message)
-	case errors.Is(err, errDead) || errors.As(err, &no) && no.final() && !no.client():
-		err = t.expire(ctx, h, no)
+		return t.saveRenewal(ctx, h, &next)
+	case errors.Is(err, errRegistrationChanged):
+		err = t.markUnusable(ctx, h, action.IntegrationExpired, action.Public(err).Message)
+	case errors.Is(err, errEnded) || errors.As(err, &no) && no.permanent() && !no.clientRejected():
+		err = t.markExpired(ctx, h, no)
 	}
-	if !errors.Is(err, errNewer) { // which may be good
-		t.pause(at, err)
+	if !errors.Is(err, errChanged) { // which may be valid
+		t.setRetry(key, err)
 	}
 	return "", err
 }
 
-// refresh asks for new tokens, which replace those in c.
-func (t *Tokens) refresh(ctx context.Context, h *owned, c *cred) error {
+// refresh requests new tokens and stores them in c.
+func (t *Tokens) refresh(ctx context.Context, h *storedIntegration, c *secrets) error {
 	if c.Refresh == "" {
-		return errDead
+		return errEnded
 	}
-	app, p, err := t.client(ctx, h)
+	app, p, err := t.clientFor(ctx, h)
 	if err != nil {
 		return err
 	}
-	return t.exchange(ctx, app, p, &c.issued, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.Refresh}})
+	return t.exchange(ctx, app, p, &c.tokenSet, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.Refresh}})
 }
 
-// renewal writes new tokens. They may be the only good ones, so that a failure
-// is not taken for an answer at once.
-func (t *Tokens) renewal(ctx context.Context, h *owned, c *cred) (string, error) {
-	in, at := h.in, h.place()
+// saveRenewal writes renewed tokens. They can be the only valid ones, so that
+// it retries after a failure.
+func (t *Tokens) saveRenewal(ctx context.Context, h *storedIntegration, c *secrets) (string, error) {
+	in, key := h.in, h.key()
 	in.UpdatedAt, in.ExpiresAt = t.Now().UTC(), nil
 	if !c.ExpiresAt.IsZero() {
 		in.ExpiresAt = &c.ExpiresAt
 	}
 	if len(c.Granted) > 0 {
-		in.Scopes = scopeList(c.Granted)
+		in.Scopes = sortedScopes(c.Granted)
 	}
 	for attempt := 1; ; attempt++ {
-		// Each time anew: the vault's key may be replaced between two tries.
-		sealed, err := seal(t.Vault, integrationRef(at.organization, at.id), c)
+		// Seal on each attempt: the vault's key can be rotated in between.
+		sealed, err := seal(t.Vault, integrationRef(key.organization, key.id), c)
 		if err != nil {
-			return "", unread(err)
+			return "", storageError(err)
 		}
 		in.Sealed = sealed
 		if err = t.Store.RenewIntegration(ctx, in); err == nil {
-			t.forget(at)
+			t.evict(key)
 			return c.Access, nil
 		}
 		if errors.Is(err, action.ErrConflict) {
-			if now, err := t.reread(ctx, at); err == nil && now.cred.issued.alive(t.Now()) {
-				return now.cred.Access, nil // connected again meanwhile
+			if now, err := t.reload(ctx, key); err == nil && now.secrets.tokenSet.valid(t.Now()) {
+				return now.secrets.Access, nil // connected again meanwhile
 			}
 		}
 		if attempt == 3 || errors.Is(err, action.ErrConflict) || errors.Is(err, action.ErrNotFound) {
-			t.Log.Error("writing renewed tokens", "integration", at.id, "error", err)
-			return "", unread(err)
+			t.Log.Error("writing renewed tokens", "integration", key.id, "error", err)
+			return "", storageError(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -127,65 +128,64 @@ func (t *Tokens) renewal(ctx context.Context, h *owned, c *cred) (string, error)
 	}
 }
 
-// expire writes down that the tokens are of no use any more, unless another
-// instance renewed them while this one had lost the lock.
-func (t *Tokens) expire(ctx context.Context, h *owned, no *refusal) error {
-	reason := "The access to " + t.title(h.in.Provider) + " ended, and there is nothing to renew it with; connect it again."
+// markExpired records that the tokens are no longer valid, unless another
+// instance renewed them after this one lost the lock.
+func (t *Tokens) markExpired(ctx context.Context, h *storedIntegration, no *tokenError) error {
+	reason := "The access to " + t.title(h.in.Provider) + " has expired and cannot be renewed. Connect it again."
 	if no != nil {
-		reason = t.title(h.in.Provider) + " does not renew the access any more (" + no.code + "); connect it again."
+		reason = t.title(h.in.Provider) + " no longer renews the access (" + no.code + "). Connect it again."
 	}
-	return t.bury(ctx, h, action.IntegrationExpired, reason)
+	return t.markUnusable(ctx, h, action.IntegrationExpired, reason)
 }
 
-// Refused is told that the service did not take the integration's credential,
-// which was token, and did nothing. again reports whether there is another one
-// by now, to try once. An error says what is to be done instead; of kind
-// ErrUnavailable. why is the service's, for people.
+// Refused reports that the service refused the integration's credential, which
+// was token, and did nothing. again reports whether there is a new credential
+// to try once. An error, of kind ErrUnavailable, says what to do instead. why
+// is the service's reason, for people.
 func (t *Tokens) Refused(ctx context.Context, in action.Integration, token, why string) (again bool, err error) {
-	at := place{in.Organization, in.ID}
-	h, err := t.reread(ctx, at)
+	key := rowKey{in.Organization, in.ID}
+	h, err := t.reload(ctx, key)
 	if err != nil {
-		return false, unread(err)
+		return false, storageError(err)
 	}
 	switch {
 	case h.in.Status != action.IntegrationActive:
-		return false, t.over(&h.in)
+		return false, t.reconnectError(&h.in)
 	case h.in.Kind == action.KindNone:
 		return false, nil
 	case h.in.Kind == action.KindOAuth2 && h.in.Broker == action.BrokerOwn:
-		return t.refusedAccess(ctx, &h, token, why)
+		return t.accessTokenRefused(ctx, &h, token, why)
 	case h.in.Kind == action.KindOAuth2 || h.in.Kind == action.KindApp:
-		return t.refusedMinted(ctx, &h, token)
-	case h.cred.Value != token:
+		return t.issuedTokenRefused(ctx, &h, token)
+	case h.secrets.Value != token:
 		return true, nil
 	}
-	return false, t.refusedValue(ctx, at, token, why)
+	return false, t.keyRefused(ctx, key, token, why)
 }
 
-// refusedValue writes down that a key is of no use, unless another was set, or
-// it is of use.
-func (t *Tokens) refusedValue(ctx context.Context, at place, token, why string) error {
-	return t.alone(ctx, at, func() error {
-		h, err := t.reread(ctx, at)
+// keyRefused marks a key as unusable, unless it was replaced or still works.
+func (t *Tokens) keyRefused(ctx context.Context, key rowKey, token, why string) error {
+	return t.exclusive(ctx, key, func() error {
+		h, err := t.reload(ctx, key)
 		if err != nil {
-			return unread(err)
+			return storageError(err)
 		}
-		if h.cred.Value != token {
-			return failing(sources.FaultCredential, nil, "The credential was replaced just now; try again.")
+		if h.secrets.Value != token {
+			return unavailable(sources.FaultCredential, nil, "The credential has just been replaced. Retry.")
 		}
-		return t.refusedForGood(ctx, &h, token, why)
+		return t.confirmRefused(ctx, &h, token, why)
 	})
 }
 
-// refusedForGood buries a credential that cannot be renewed, when the service
-// does not take it for what every credential is good for either: some refuse so
-// what a credential merely is not allowed to do.
-func (t *Tokens) refusedForGood(ctx context.Context, h *owned, token, why string) error {
+// confirmRefused marks a credential that cannot be renewed as unusable if the
+// service also refuses it for the account request, which every credential
+// permits: some services answer missing permissions with the same error.
+func (t *Tokens) confirmRefused(ctx context.Context, h *storedIntegration, token, why string) error {
 	m := t.modules[h.in.Provider]
 	if m == nil || m.Account == nil {
-		return t.bury(ctx, h, action.IntegrationRevoked, t.reason(&h.in, token, why))
+		return t.markUnusable(ctx, h, action.IntegrationRevoked, t.refusedReason(&h.in, token, why))
 	}
-	c, err := t.connWith(h, token)
+	c, err := t.connWithToken(h, token)
 	if err != nil {
 		return err
 	}
@@ -195,150 +195,153 @@ func (t *Tokens) refusedForGood(ctx context.Context, h *owned, token, why string
 	var no *sources.Refusal
 	switch {
 	case errors.As(err, &no) && no.Credential:
-		return t.bury(ctx, h, action.IntegrationRevoked, t.reason(&h.in, token, why))
+		return t.markUnusable(ctx, h, action.IntegrationRevoked, t.refusedReason(&h.in, token, why))
 	case err == nil || no != nil:
-		return failing(sources.FaultRefused, nil, "%s refused this%s, though it still takes the credential, which may lack a right that it takes; see to its rights there, or connect another one.",
-			m.Title, beside(why, token))
+		return unavailable(sources.FaultRefused, nil, "%s refused this%s but still accepts the credential, which may lack a permission. Check its permissions there, or connect another credential.",
+			m.Title, inParentheses(why, token))
 	}
-	return unanswered(m.Title, err)
+	return requestError(m.Title, err)
 }
 
-// reason says that the service does not take the credential, with its words.
-func (t *Tokens) reason(in *action.Integration, token, why string) string {
-	return t.title(in.Provider) + " does not take the credential any more" + beside(why, token) + "; connect it again."
+// refusedReason says that the service no longer accepts the credential, with
+// its reason.
+func (t *Tokens) refusedReason(in *action.Integration, token, why string) string {
+	return t.title(in.Provider) + " no longer accepts the credential" + inParentheses(why, token) + ". Connect it again."
 }
 
-// beside is what a service says, where it says anything.
-func beside(why, token string) string {
-	if why = clean(why, token); why != "" {
+// inParentheses returns the service's reason in parentheses, if there is one.
+func inParentheses(why, token string) string {
+	if why = redactText(why, token); why != "" {
 		return " (" + why + ")"
 	}
 	return ""
 }
 
-// refusedAccess replaces an access token. One that was had just now is not
-// replaced: the next one would be refused as well.
-func (t *Tokens) refusedAccess(ctx context.Context, h *owned, token, why string) (bool, error) {
-	if h.cred.Access != token {
+// accessTokenRefused replaces an access token. A token that was issued just now
+// is not replaced: the next one would be refused as well.
+func (t *Tokens) accessTokenRefused(ctx context.Context, h *storedIntegration, token, why string) (bool, error) {
+	if h.secrets.Access != token {
 		return true, nil
 	}
-	if t.Now().Sub(h.cred.IssuedAt) < young {
-		return false, t.tooYoung(&h.in)
+	if t.Now().Sub(h.secrets.IssuedAt) < minTokenAge {
+		return false, t.freshTokenRefused(&h.in)
 	}
-	if h.cred.Refresh == "" {
-		err := t.alone(ctx, h.place(), func() error {
-			now, err := t.reread(ctx, h.place())
+	if h.secrets.Refresh == "" {
+		err := t.exclusive(ctx, h.key(), func() error {
+			now, err := t.reload(ctx, h.key())
 			if err != nil {
-				return unread(err)
+				return storageError(err)
 			}
-			if now.cred.Access != token {
+			if now.secrets.Access != token {
 				return nil
 			}
-			return t.refusedForGood(ctx, &now, token, why)
+			return t.confirmRefused(ctx, &now, token, why)
 		})
 		return err == nil, err
 	}
-	_, err := t.renew(ctx, h, func(c *cred) bool { return c.Access == token })
-	return err == nil, unsent(err)
+	_, err := t.renew(ctx, h, func(c *secrets) bool { return c.Access == token })
+	return err == nil, asUnavailable(err)
 }
 
-// refusedMinted has a token made anew.
-func (t *Tokens) refusedMinted(ctx context.Context, h *owned, token string) (bool, error) {
-	if m, ok := t.remembered(h); ok && m.token == token && t.Now().Sub(m.at) < young {
-		return false, t.tooYoung(&h.in)
+// issuedTokenRefused requests a new token.
+func (t *Tokens) issuedTokenRefused(ctx context.Context, h *storedIntegration, token string) (bool, error) {
+	if m, ok := t.cached(h); ok && m.token == token && t.Now().Sub(m.issuedAt) < minTokenAge {
+		return false, t.freshTokenRefused(&h.in)
 	}
-	next, err := t.mint(ctx, h, token)
+	next, err := t.issueToken(ctx, h, token)
 	if err == nil && next == token {
-		return false, t.tooYoung(&h.in)
+		return false, t.freshTokenRefused(&h.in)
 	}
 	return err == nil, err
 }
 
-func (t *Tokens) tooYoung(in *action.Integration) error {
-	return failing(sources.FaultAuth, nil, "%s refuses a token that was had just now; try again in a minute, and connect it again if that does not help.", t.title(in.Provider))
+func (t *Tokens) freshTokenRefused(in *action.Integration) error {
+	return unavailable(sources.FaultAuth, nil, "%s refuses a token that was issued just now. Retry in a minute, and connect it again if that does not help.", t.title(in.Provider))
 }
 
-// minted is a token that is in no row: it is had anew whenever it is needed.
-type minted struct {
-	version int64 // of the row that it was had for
-	token   string
-	at      time.Time
-	until   time.Time // it is used
+// cachedToken is a token that is not stored in a row: it is requested again
+// when needed.
+type cachedToken struct {
+	version     int64 // of the row at that time
+	token       string
+	issuedAt    time.Time
+	usableUntil time.Time // earlier than its expiry
 }
 
-// mint returns a token of an app's installation or of a broker, other than not,
-// from memory or had anew: once for all callers of this instance.
-func (t *Tokens) mint(ctx context.Context, h *owned, not string) (string, error) {
-	if m, ok := t.remembered(h); ok && m.token != not {
+// issueToken returns a token of an app installation or of a broker, cached or
+// requested once for all callers of this instance. It never returns the token
+// not.
+func (t *Tokens) issueToken(ctx context.Context, h *storedIntegration, not string) (string, error) {
+	if m, ok := t.cached(h); ok && m.token != not {
 		return m.token, nil
 	}
-	at := h.place()
-	if err := t.paused(at); err != nil {
+	key := h.key()
+	if err := t.retryError(key); err != nil {
 		return "", err
 	}
-	return once(ctx, t.doors, at, func(ctx context.Context) (string, error) {
-		if m, ok := t.remembered(h); ok && m.token != not {
+	return runExclusive(ctx, t.rowCache, key, func(ctx context.Context) (string, error) {
+		if m, ok := t.cached(h); ok && m.token != not {
 			return m.token, nil
 		}
-		if err := t.paused(at); err != nil {
+		if err := t.retryError(key); err != nil {
 			return "", err
 		}
-		now, err := t.same(ctx, h)
+		now, err := t.reloadSame(ctx, h)
 		if err != nil {
 			return "", err
 		}
-		if m, ok := t.remembered(now); ok && m.token != not {
+		if m, ok := t.cached(now); ok && m.token != not {
 			return m.token, nil
 		}
-		m, err := t.minting(ctx, now, not != "")
-		if errors.Is(err, errNewer) {
+		m, err := t.requestToken(ctx, now, not != "")
+		if errors.Is(err, errChanged) {
 			return "", err
 		}
 		if err != nil {
-			err = unsent(err)
-			t.pause(at, err)
+			err = asUnavailable(err)
+			t.setRetry(key, err)
 			return "", err
 		}
-		m.version, m.at = now.in.Version, t.Now()
-		t.mintedMu.Lock()
-		t.minted[at] = m
-		t.mintedMu.Unlock()
+		m.version, m.issuedAt = now.in.Version, t.Now()
+		t.cachedMu.Lock()
+		t.cachedTokens[key] = m
+		t.cachedMu.Unlock()
 		return m.token, nil
 	})
 }
 
-// same returns the row as it is now, unless its credential is for something else
-// than the caller knows.
-func (t *Tokens) same(ctx context.Context, h *owned) (*owned, error) {
-	now, err := t.reread(ctx, h.place())
+// reloadSame returns the current row, unless its credential now has another
+// kind or host.
+func (t *Tokens) reloadSame(ctx context.Context, h *storedIntegration) (*storedIntegration, error) {
+	now, err := t.reload(ctx, h.key())
 	if err != nil {
-		return nil, unread(err)
+		return nil, storageError(err)
 	}
-	if now.in.Kind != h.in.Kind || now.in.Broker != h.in.Broker || now.cred.Host != h.cred.Host {
-		return nil, newer()
+	if now.in.Kind != h.in.Kind || now.in.Broker != h.in.Broker || now.secrets.Host != h.secrets.Host {
+		return nil, changedError()
 	}
 	return &now, nil
 }
 
-func (t *Tokens) minting(ctx context.Context, h *owned, anew bool) (minted, error) {
+func (t *Tokens) requestToken(ctx context.Context, h *storedIntegration, anew bool) (cachedToken, error) {
 	if h.in.Kind == action.KindApp {
 		return t.installationToken(ctx, h)
 	}
-	return t.brokersToken(ctx, h, anew)
+	return t.nangoToken(ctx, h, anew)
 }
 
-// remembered returns the token that was had for the row as it is.
-func (t *Tokens) remembered(h *owned) (minted, bool) {
-	t.mintedMu.Lock()
-	defer t.mintedMu.Unlock()
-	m, ok := t.minted[h.place()]
-	return m, ok && m.version == h.in.Version && t.Now().Before(m.until)
+// cached returns the cached token for this version of the row.
+func (t *Tokens) cached(h *storedIntegration) (cachedToken, bool) {
+	t.cachedMu.Lock()
+	defer t.cachedMu.Unlock()
+	m, ok := t.cachedTokens[h.key()]
+	return m, ok && m.version == h.in.Version && t.Now().Before(m.usableUntil)
 }
 
-// drop forgets what this instance knows of an integration.
-func (t *Tokens) drop(at place) {
-	t.forget(at)
-	t.mintedMu.Lock()
-	delete(t.minted, at)
-	t.mintedMu.Unlock()
+// evictAll removes an integration from the caches of this instance.
+func (t *Tokens) evictAll(key rowKey) {
+	t.evict(key)
+	t.cachedMu.Lock()
+	delete(t.cachedTokens, key)
+	t.cachedMu.Unlock()
 }

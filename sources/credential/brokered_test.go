@@ -42,7 +42,7 @@ func TestWhoseNangosConnectionIs(t *testing.T) {
 			t.Errorf("%v: there are %d", other, n)
 		}
 	}
-	if err := tokens.Told(t.Context(), in, action.IntegrationExpired, "Nango cannot renew it."); err != nil {
+	if err := tokens.ApplyStatus(t.Context(), in, action.IntegrationExpired, "Nango cannot renew it."); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.rows[in.ID]; got.Status != action.IntegrationExpired {
@@ -147,18 +147,18 @@ func TestWhatIsToldOfAnIntegration(t *testing.T) {
 		b.rows[in.ID] = row
 	}
 	tell := func(status action.IntegrationStatus) error {
-		return tokens.Told(t.Context(), in, status, "They say so.")
+		return tokens.ApplyStatus(t.Context(), in, status, "They say so.")
 	}
 	change(func(row *action.Integration) { row.Version++ }) // its token was renewed
 	if err := tell(action.IntegrationSuspended); err != nil || b.row(in.ID).Status != action.IntegrationSuspended {
 		t.Errorf("it is %s, %v", b.row(in.ID).Status, err)
 	}
-	fails(t, tell(action.IntegrationExpired), action.ErrConflict, "integration_moved", "try again")
+	fails(t, tell(action.IntegrationExpired), action.ErrConflict, "integration_moved", "Retry")
 	if err := tell(action.IntegrationSuspended); err != nil {
 		t.Errorf("told again: %v", err)
 	}
 	change(func(row *action.Integration) { row.Status, row.Account = action.IntegrationActive, "another" })
-	fails(t, tell(action.IntegrationRevoked), action.ErrConflict, "integration_moved", "try again")
+	fails(t, tell(action.IntegrationRevoked), action.ErrConflict, "integration_moved", "Retry")
 	change(func(row *action.Integration) { row.Status = action.IntegrationDeleted })
 	if err := tell(action.IntegrationRevoked); err != nil || b.row(in.ID).Status != action.IntegrationDeleted {
 		t.Errorf("what is gone is %s, %v", b.row(in.ID).Status, err)

@@ -11,34 +11,33 @@ import (
 	"sallyport/sources"
 )
 
-// Check asks the service whether the credential is good, and who keeps it whether
-// there still is one, writes down what they say, and returns the integration as
-// it is then. It takes as long as one request may. An error says why they could
-// not be asked.
+// Check verifies the credential at the service, and at the broker if there is
+// one, records the result and returns the updated integration. It takes at most
+// one Timeout. An error says why the check was not possible.
 func (t *Tokens) Check(ctx context.Context, in action.Integration) (action.Integration, error) {
-	at := place{in.Organization, in.ID}
+	key := rowKey{in.Organization, in.ID}
 	m := t.modules[in.Provider]
 	asking, stop := context.WithTimeout(ctx, t.Timeout)
 	defer stop()
-	err := t.checkup(asking, m, at, true)
-	h, readErr := t.reread(ctx, at)
+	err := t.check(asking, m, key, true)
+	h, readErr := t.reload(ctx, key)
 	if readErr != nil {
 		return in, readErr
 	}
 	h.in.Sealed = nil
 	var shown *action.Error
 	if h.in.Status != action.IntegrationActive && errors.As(err, &shown) && shown.Code == sources.FaultReconnect {
-		err = nil // the row says it
+		err = nil // the row has the reason
 	}
 	return h.in, err
 }
 
-func (t *Tokens) checkup(ctx context.Context, m *sources.Module, at place, again bool) error {
-	h, err := t.reread(ctx, at)
+func (t *Tokens) check(ctx context.Context, m *sources.Module, key rowKey, again bool) error {
+	h, err := t.reload(ctx, key)
 	if err != nil || h.in.Kind == action.KindNone || m == nil || m.Account == nil {
 		return err
 	}
-	if err := t.kept(ctx, &h); err != nil {
+	if err := t.checkKeeper(ctx, &h); err != nil {
 		return err
 	}
 	c, err := t.conn(ctx, &h)
@@ -49,48 +48,48 @@ func (t *Tokens) checkup(ctx context.Context, m *sources.Module, at place, again
 	var no *sources.Refusal
 	switch {
 	case err == nil:
-		return t.revive(ctx, at)
+		return t.markActive(ctx, key)
 	case errors.As(err, &no) && no.Credential:
 		better, err := t.Refused(ctx, h.in, c.Token, refusalCode(no, c.Token))
 		if better && again {
-			return t.checkup(ctx, m, at, false)
+			return t.check(ctx, m, key, false)
 		}
 		return err
 	case errors.As(err, &no):
-		return t.refusedForm(m, no, c.Token)
+		return t.refusedError(m, no, c.Token)
 	}
-	return unanswered(m.Title, err)
+	return requestError(m.Title, err)
 }
 
-// kept asks the one who keeps the credential whether there still is one: a token
-// that is remembered here may outlive it.
-func (t *Tokens) kept(ctx context.Context, h *owned) error {
+// checkKeeper asks the broker or GitHub whether the credential still exists: a
+// cached token can outlive it.
+func (t *Tokens) checkKeeper(ctx context.Context, h *storedIntegration) error {
 	var err error
 	switch {
 	case h.in.Kind == action.KindApp:
-		err = t.installed(ctx, h)
+		err = t.checkInstallation(ctx, h)
 	case h.in.Broker == action.BrokerNango:
-		_, err = t.brokersToken(ctx, h, false)
+		_, err = t.nangoToken(ctx, h, false)
 	default:
 		return nil
 	}
 	if err == nil {
-		t.forget(h.place()) // what failed a moment ago does not stand in the way
+		t.evict(h.key()) // an earlier failure no longer delays a renewal
 	}
-	return unsent(err)
+	return asUnavailable(err)
 }
 
-// revive writes that the credential is good, which may have been renewed for
-// the question.
-func (t *Tokens) revive(ctx context.Context, at place) error {
-	h, err := t.reread(ctx, at)
+// markActive records that the credential works. It can have been renewed during
+// the check.
+func (t *Tokens) markActive(ctx context.Context, key rowKey) error {
+	h, err := t.reload(ctx, key)
 	if err == nil && h.in.Status != action.IntegrationActive {
 		t.setStatus(ctx, h.in, action.IntegrationActive, "")
 	}
 	return err
 }
 
-// Metadata answers what forms need: what the module says to the query, as JSON.
+// Metadata returns data for forms: the module's answer to the query, as JSON.
 func (t *Tokens) Metadata(ctx context.Context, in action.Integration, q url.Values) (json.RawMessage, error) {
 	m := t.modules[in.Provider]
 	if m == nil || m.Metadata == nil {
@@ -105,29 +104,29 @@ func (t *Tokens) Metadata(ctx context.Context, in action.Integration, q url.Valu
 		var no *sources.Refusal
 		switch {
 		case err == nil:
-			return harmless(answer, c.Token)
+			return redactedJSON(answer, c.Token)
 		case !errors.As(err, &no):
-			return nil, unanswered(m.Title, err)
+			return nil, requestError(m.Title, err)
 		case !no.Credential:
-			return nil, t.refusedForm(m, no, c.Token)
+			return nil, t.refusedError(m, no, c.Token)
 		}
 		if better, err := t.Refused(ctx, in, c.Token, refusalCode(no, c.Token)); err != nil || !better || !again {
 			if err == nil {
-				err = t.refusedForm(m, no, c.Token)
+				err = t.refusedError(m, no, c.Token)
 			}
 			return nil, err
 		}
 	}
 }
 
-// harmless is an answer as JSON. A service may repeat the credential in what it
-// says.
-func harmless(answer any, token string) (json.RawMessage, error) {
+// redactedJSON encodes an answer and redacts the credential, which a service
+// can echo.
+func redactedJSON(answer any, token string) (json.RawMessage, error) {
 	raw, err := json.Marshal(answer)
 	return redact.NewReplacer(token).Replace(raw), err
 }
 
-// refusedForm is a service's no for people.
-func (t *Tokens) refusedForm(m *sources.Module, no *sources.Refusal, token string) error {
-	return failing(sources.FaultRefused, nil, "%s refused (%s): %s", m.Title, refusalCode(no, token), clean(no.Message, token))
+// refusedError returns a service's refusal as an error for people.
+func (t *Tokens) refusedError(m *sources.Module, no *sources.Refusal, token string) error {
+	return unavailable(sources.FaultRefused, nil, "%s refused (%s): %s", m.Title, refusalCode(no, token), redactText(no.Message, token))
 }

@@ -91,8 +91,8 @@ func TestAQuestionLeavesNothingInDoubt(t *testing.T) {
 		ask  func(context.Context, *sources.Conn) (sources.Account, error)
 		says string
 	}{
-		sources.FaultFailed:  {failed, "Acme gave no answer that can be used; try again later."},
-		sources.FaultTimeout: {hanging(t), "Acme did not answer in time; try again later."},
+		sources.FaultFailed:  {failed, "Acme gave no valid answer. Retry later."},
+		sources.FaultTimeout: {hanging(t), "Acme did not answer in time. Retry later."},
 	} {
 		ask = c.ask
 		_, err = tokens.Check(t.Context(), in)
@@ -125,7 +125,7 @@ func TestAFinishThatFailsSaysToBeginAgain(t *testing.T) {
 		}
 		return err
 	}
-	const again = "This attempt to connect is over: begin again on the page of integrations."
+	const again = "This attempt to connect has ended. Start again on the integrations page."
 	ask = func(context.Context, *sources.Conn) (sources.Account, error) { return sources.Account{}, lost() }
 	fails(t, finish(), action.ErrUnavailable, sources.FaultFailed, again)
 	a.answers(http.StatusInternalServerError, "oops")
@@ -133,7 +133,7 @@ func TestAFinishThatFailsSaysToBeginAgain(t *testing.T) {
 	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	a.trouble.Store(&h)
 	err := finish()
-	fails(t, err, action.ErrUnavailable, sources.FaultFailed, "127.0.0.1 gave no answer that can be used; try again later. "+again)
+	fails(t, err, action.ErrUnavailable, sources.FaultFailed, "127.0.0.1 gave no valid answer. Retry later. "+again)
 }
 
 func TestOwnConnectionsAreTold(t *testing.T) {
@@ -148,9 +148,9 @@ func TestOwnConnectionsAreTold(t *testing.T) {
 		}
 		b.good = func(string) bool { return false }
 		_, err = tokens.Refused(t.Context(), in, "key-canary-1", "")
-		says := "A person must do that, on the page of integrations."
+		says := "A person must do so on the integrations page."
 		if own {
-			says = "It is a user's own connection: that user must do it, on the page of integrations."
+			says = "It is a user's own connection: that user must do so on the integrations page."
 		}
 		fails(t, err, action.ErrUnavailable, sources.FaultReconnect, says)
 		b.good = func(string) bool { return true }

@@ -16,85 +16,85 @@ import (
 	"sallyport/sources"
 )
 
-// How a client proves itself at the token endpoint.
+// Client authentication methods of the token endpoint.
 const (
-	methodBasic = "client_secret_basic"
-	methodPost  = "client_secret_post"
-	methodNone  = "none"
+	authBasic = "client_secret_basic"
+	authPost  = "client_secret_post"
+	authNone  = "none"
 )
 
-// maxClientID bounds the id that a registration may give.
+// maxClientID bounds the client ID in a registration response.
 const maxClientID = 2048
 
-// client is who the gateway is to an authorization server.
+// client is the gateway's identity at an authorization server.
 type client struct {
 	ID        string `json:"id"`
 	Method    string `json:"method"`
-	SecretKey string `json:"secret_key,omitempty"` // of the organization's secret
+	SecretKey string `json:"secret_key,omitempty"` // name of the organization's secret
 
-	// Of a client that was registered dynamically:
+	// For dynamically registered clients:
 	Registered bool      `json:"registered,omitempty"`
 	Secret     string    `json:"secret,omitempty"`
 	Redirect   string    `json:"redirect,omitempty"`
-	Until      time.Time `json:"until"` // the secret is good; zero: for ever
+	Until      time.Time `json:"until"` // expiry of the secret; zero: none
 }
 
-// identify says which client to be: the one of the settings, the one of our
-// metadata document, the one registered before at the same server, or a new
-// one.
-func (r reach) identify(ctx context.Context, s *action.OAuthSettings, m *oauthex.AuthServerMeta, before *kept) (client, error) {
+// chooseClient selects the client: the configured one, the client metadata
+// document, a previous registration at the same server, or a new registration.
+func (r oauthClient) chooseClient(ctx context.Context, s *action.OAuthSettings, m *oauthex.AuthServerMeta, before *grantSecrets) (client, error) {
 	switch {
 	case s.ClientID != "":
-		method, err := method(m.TokenEndpointAuthMethodsSupported, s.ClientSecret != "")
+		method, err := authMethod(m.TokenEndpointAuthMethodsSupported, s.ClientSecret != "")
 		return client{ID: s.ClientID, SecretKey: s.ClientSecret, Method: method}, err
 	case s.Kind == action.OAuthClient:
-		return client{}, wrongClient("Client credentials need the id of a client that is registered at %s; set it, and its secret.", m.Issuer)
+		return client{}, clientError("Client credentials require a client that is registered at %s. Set its ID and secret.", m.Issuer)
 	case r.MetadataURL != "" && m.ClientIDMetadataDocumentSupported:
-		return client{ID: r.MetadataURL, Method: methodNone}, nil
-	case before != nil && sameIssuer(before.Issuer, m.Issuer) && before.Client.serves(r.RedirectURL, r.Now()):
+		return client{ID: r.MetadataURL, Method: authNone}, nil
+	case before != nil && sameIssuer(before.Issuer, m.Issuer) && before.Client.reusable(r.RedirectURL, r.Now()):
 		return before.Client, nil
 	case m.RegistrationEndpoint != "":
 		return r.register(ctx, m)
 	}
-	return client{}, wrongClient("The authorization server %s registers no clients by itself; register one there by hand, with the redirect URL %s, and set its id here.", m.Issuer, r.RedirectURL)
+	return client{}, clientError("The authorization server %s does not support dynamic client registration. Register a client there with the redirect URL %s, and set its ID here.", m.Issuer, r.RedirectURL)
 }
 
-func wrongClient(format string, args ...any) error {
+func clientError(format string, args ...any) error {
 	e := action.Errorf(action.ErrInvalid, codeClient, format, args...)
 	e.Field = "/oauth/client_id"
 	return e
 }
 
-// serves reports whether a registered client can be used again.
-func (c *client) serves(redirect string, now time.Time) bool {
+// reusable reports whether a registered client can be used again.
+func (c *client) reusable(redirect string, now time.Time) bool {
 	return c.Registered && c.Redirect == redirect && (c.Until.IsZero() || now.Before(c.Until))
 }
 
-// method chooses how to prove oneself. What is not said is basic, by RFC 8414.
-func method(supported []string, secret bool) (string, error) {
+// authMethod selects the authentication method. The default is basic (RFC
+// 8414).
+func authMethod(supported []string, secret bool) (string, error) {
 	switch {
 	case !secret:
-		return methodNone, nil
-	case len(supported) == 0 || slices.Contains(supported, methodBasic):
-		return methodBasic, nil
-	case slices.Contains(supported, methodPost):
-		return methodPost, nil
-	case slices.Contains(supported, methodNone):
-		return methodNone, nil
+		return authNone, nil
+	case len(supported) == 0 || slices.Contains(supported, authBasic):
+		return authBasic, nil
+	case slices.Contains(supported, authPost):
+		return authPost, nil
+	case slices.Contains(supported, authNone):
+		return authNone, nil
 	}
-	return "", wrongClient("The authorization server takes no client secret (only %s); use a client of another kind.", sources.Printable(supported[0], 60))
+	return "", clientError("The authorization server accepts no client secret (only %s). Use another type of client.", sources.Printable(supported[0], 60))
 }
 
-// register has the authorization server register the gateway (RFC 7591).
-func (r reach) register(ctx context.Context, m *oauthex.AuthServerMeta) (client, error) {
-	wanted := methodBasic
-	if list := m.TokenEndpointAuthMethodsSupported; len(list) > 0 && !slices.Contains(list, methodBasic) {
-		wanted = methodNone
-		if slices.Contains(list, methodPost) {
-			wanted = methodPost
+// register registers the gateway at the authorization server (RFC 7591).
+func (r oauthClient) register(ctx context.Context, m *oauthex.AuthServerMeta) (client, error) {
+	wanted := authBasic
+	if list := m.TokenEndpointAuthMethodsSupported; len(list) > 0 && !slices.Contains(list, authBasic) {
+		wanted = authNone
+		if slices.Contains(list, authPost) {
+			wanted = authPost
 		}
 	}
-	meta := r.document7591()
+	meta := r.clientDocument()
 	meta["token_endpoint_auth_method"] = wanted
 	body, err := json.Marshal(meta)
 	if err != nil {
@@ -113,21 +113,21 @@ func (r reach) register(ctx context.Context, m *oauthex.AuthServerMeta) (client,
 	}
 	err = json.Unmarshal(a.body, &got)
 	if err != nil || a.status != http.StatusCreated && a.status != http.StatusOK || got.ClientID == "" || len(got.ClientID) > maxClientID {
-		return client{}, wrongClient("The authorization server %s did not register the gateway (%d, %s); register a client there by hand, with the redirect URL %s, and set its id here.",
+		return client{}, clientError("The authorization server %s did not register the gateway (%d, %s). Register a client there with the redirect URL %s, and set its ID here.",
 			sources.Printable(m.Issuer, 200), a.status, errorCode(got.Error), r.RedirectURL)
 	}
 	c := client{ID: got.ClientID, Secret: got.ClientSecret, Method: got.Method, Registered: true, Redirect: r.RedirectURL}
 	if seconds, err := got.Until.Int64(); err == nil && seconds > 0 {
 		c.Until = time.Unix(seconds, 0).UTC()
 	}
-	if c.Method != methodBasic && c.Method != methodPost && c.Method != methodNone {
-		c.Method, err = method(m.TokenEndpointAuthMethodsSupported, c.Secret != "")
+	if c.Method != authBasic && c.Method != authPost && c.Method != authNone {
+		c.Method, err = authMethod(m.TokenEndpointAuthMethodsSupported, c.Secret != "")
 	}
 	return c, err
 }
 
-// document7591 is what the gateway says of itself, in the words of RFC 7591.
-func (o *OAuth) document7591() map[string]any {
+// clientDocument returns the gateway's client metadata (RFC 7591).
+func (o *OAuth) clientDocument() map[string]any {
 	kind := "web"
 	if u, err := url.Parse(o.RedirectURL); err == nil && guard.Loopback(u) {
 		kind = "native"
@@ -138,27 +138,27 @@ func (o *OAuth) document7591() map[string]any {
 	}
 }
 
-// ClientMetadata returns the document, in JSON, that is to be served at the
-// MetadataURL: the URL is the gateway's client id where a server takes that.
-// Nil: there is no MetadataURL.
+// ClientMetadata returns the JSON document to serve at the MetadataURL, which
+// is the gateway's client ID at servers that support it. Nil: there is no
+// MetadataURL.
 func (o *OAuth) ClientMetadata() []byte {
 	if o.MetadataURL == "" {
 		return nil
 	}
-	meta := o.document7591()
-	meta["client_id"], meta["token_endpoint_auth_method"] = o.MetadataURL, methodNone
+	meta := o.clientDocument()
+	meta["client_id"], meta["token_endpoint_auth_method"] = o.MetadataURL, authNone
 	raw, _ := json.Marshal(meta) //nolint:errcheck // strings and lists of them
 	return raw
 }
 
-// secret returns the client's secret, which goes to the token endpoint.
-func (o *OAuth) secret(ctx context.Context, organization string, t *target) (string, error) {
+// clientSecret returns the client secret for the token endpoint.
+func (o *OAuth) clientSecret(ctx context.Context, organization string, t *target) (string, error) {
 	if t.Client.SecretKey == "" {
 		return t.Client.Secret, nil
 	}
 	value, host, err := o.ClientSecret(ctx, organization, t.Client.SecretKey)
 	if err != nil {
-		e := wrongSecret("The client's secret %q cannot be read; set it again.", t.Client.SecretKey)
+		e := secretError("The client's secret %q cannot be read. Set it again.", t.Client.SecretKey)
 		e.Err = err
 		return "", e
 	}
@@ -166,14 +166,14 @@ func (o *OAuth) secret(ctx context.Context, organization string, t *target) (str
 	if err != nil {
 		return "", err
 	}
-	if bound := hostOf(u.Scheme + "://" + host); host == "" || bound != guard.Host(u) {
-		return "", wrongSecret("The client's secret %q was set for the host %s and is not sent to the token endpoint at %s; set it again for that host.",
+	if bound := hostKey(u.Scheme + "://" + host); host == "" || bound != guard.Host(u) {
+		return "", secretError("The client's secret %q was set for the host %s and is not sent to the token endpoint at %s. Set it again for that host.",
 			t.Client.SecretKey, sources.Printable(host, 100), sources.Printable(u.Host, 100))
 	}
 	return value, nil
 }
 
-func wrongSecret(format string, args ...any) *action.Error {
+func secretError(format string, args ...any) *action.Error {
 	e := action.Errorf(action.ErrUnavailable, codeClient, format, args...)
 	e.Field = "/oauth/client_secret"
 	return e

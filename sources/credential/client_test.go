@@ -179,7 +179,7 @@ func TestClientCredentials(t *testing.T) {
 			t.Errorf("it proved itself by %q", p)
 		}
 		again, err := o.Refused(t.Context(), c, h.token(o, c), http.StatusForbidden, []string{`Bearer error="insufficient_scope", scope="admin"`})
-		fails(t, err, action.ErrUnavailable, sources.FaultAuth, "the scopes admin; add them")
+		fails(t, err, action.ErrUnavailable, sources.FaultAuth, "the scopes admin. Add them")
 		if again {
 			t.Error("it would be tried again")
 		}
@@ -204,7 +204,7 @@ func TestClientCredentialsThatAreNotTaken(t *testing.T) {
 	h.pass(time.Hour)
 	for range 3 { // and after
 		_, _, err := o.Token(t.Context(), c)
-		fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "look at the OAuth settings")
+		fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "check the OAuth settings")
 	}
 	if n := h.service.grants("client_credentials"); n != 3 {
 		t.Errorf("the server was asked %d times", n)
@@ -240,7 +240,7 @@ func TestDisconnecting(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _, err := o.Token(t.Context(), c)
-			fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Nobody has signed in")
+			fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "has no sign-in yet")
 			if diff := cmp.Diff(test.want, h.service.revoked); diff != "" {
 				t.Error(diff)
 			}

@@ -17,32 +17,32 @@ import (
 	"sallyport/sources"
 )
 
-// Codes of errors of connecting.
+// Error codes of connecting.
 const (
 	codeWanted  = "invalid_integration"
-	codeRefused = "credential_refused" // the service does not take it
-	codeAccount = "other_account"      // it is of another account than the one that is meant
+	codeRefused = "credential_refused" // the service refused it
+	codeAccount = "other_account"      // it belongs to another account than the intended one
 	codeNoApp   = "no_app"             // the gateway is not registered at the service
 )
 
-// maxSecret bounds a key, in bytes.
+// maxSecret bounds an API key, in bytes.
 const maxSecret = 8 << 10
 
-// Connect verifies a key or a bot's token at its service and saves it: as a new
-// integration, or in the place of what its account had before. Errors of kind
-// ErrInvalid name the field.
+// Connect verifies an API key or bot token at its service and saves it, as a
+// new integration or as a replacement for the account's existing one. Errors of
+// kind ErrInvalid name the field.
 func (t *Tokens) Connect(ctx context.Context, w action.Wanted) (action.Integration, error) {
-	m, _, err := t.need(&w)
+	m, _, err := t.checkRequest(&w)
 	if err != nil {
 		return action.Integration{}, err
 	}
 	if w.Kind == action.KindOAuth2 || w.Kind == action.KindApp {
-		return action.Integration{}, invalid("/kind", "%s is connected with %s in a browser; begin it there, on the page of integrations.", m.Title, w.Kind)
+		return action.Integration{}, invalid("/kind", "%s is connected with %s in a browser. Start on the integrations page.", m.Title, w.Kind)
 	}
 	if err := w.Check(); err != nil {
 		return action.Integration{}, err
 	}
-	base, host, err := t.wantedBase(m, &w, "")
+	base, host, err := t.requestedBaseURL(m, &w, "")
 	if err != nil {
 		return action.Integration{}, err
 	}
@@ -54,19 +54,18 @@ func (t *Tokens) Connect(ctx context.Context, w action.Wanted) (action.Integrati
 	if err := checkSecret(m, &w); err != nil {
 		return action.Integration{}, err
 	}
-	c := &cred{Host: host, Value: w.Secret}
+	c := &secrets{Host: host, Value: w.Secret}
 	if w.Kind == action.KindNone {
 		c = nil
 	}
-	return t.verified(ctx, m, w, c, w.Secret)
+	return t.verifyAndSave(ctx, m, w, c, w.Secret)
 }
 
-// need checks what is wanted against what the module offers, and fills in what
-// was left out.
-func (t *Tokens) need(w *action.Wanted) (*sources.Module, sources.Need, error) {
+// checkRequest validates the request against the module and fills in defaults.
+func (t *Tokens) checkRequest(w *action.Wanted) (*sources.Module, sources.Need, error) {
 	m := t.modules[w.Provider]
 	if m == nil {
-		return nil, sources.Need{}, invalid("/provider", "There is no service %q to connect to; there are %s.", sources.Printable(w.Provider, 40), t.providers())
+		return nil, sources.Need{}, invalid("/provider", "Unknown service %q. Available: %s.", sources.Printable(w.Provider, 40), t.providers())
 	}
 	if w.Kind == "" && len(m.Needs) > 0 {
 		w.Kind = m.Needs[0].Kind
@@ -74,9 +73,9 @@ func (t *Tokens) need(w *action.Wanted) (*sources.Module, sources.Need, error) {
 	i := slices.IndexFunc(m.Needs, func(n sources.Need) bool { return n.Kind == w.Kind })
 	switch {
 	case i < 0:
-		return m, sources.Need{}, invalid("/kind", "%s cannot be connected with %q; use %s.", m.Title, sources.Printable(string(w.Kind), 40), kinds(m.Needs))
+		return m, sources.Need{}, invalid("/kind", "%s cannot be connected with %q. Use %s.", m.Title, sources.Printable(string(w.Kind), 40), kinds(m.Needs))
 	case w.Own && !slices.ContainsFunc(m.Needs[i:], func(n sources.Need) bool { return n.Kind == w.Kind && n.Users }):
-		return m, sources.Need{}, invalid("/own", "%s is connected with %s for the whole organization only; leave `own` out.", m.Title, w.Kind)
+		return m, sources.Need{}, invalid("/own", "%s can only be connected with %s for the whole organization. Omit `own`.", m.Title, w.Kind)
 	}
 	return m, m.Needs[i], nil
 }
@@ -98,10 +97,10 @@ func kinds(needs []sources.Need) string {
 	return strings.Join(slices.Compact(list), " or ")
 }
 
-// wantedBase returns the base URL to keep, empty where it is the module's own,
-// and the host that the credential is for. registered is that of the gateway's
-// registration at the service.
-func (t *Tokens) wantedBase(m *sources.Module, w *action.Wanted, registered string) (base, host string, err error) {
+// requestedBaseURL returns the base URL to store, empty if it is the module's
+// default, and the host of the credential. registered is the base URL of the
+// gateway's registration.
+func (t *Tokens) requestedBaseURL(m *sources.Module, w *action.Wanted, registered string) (base, host string, err error) {
 	base = w.BaseURL
 	if base == "" {
 		base = registered
@@ -128,16 +127,16 @@ func checkSecret(m *sources.Module, w *action.Wanted) error {
 	case w.Kind == action.KindNone:
 		return nil
 	case w.Secret == "":
-		return invalid("/secret", "Give the credential for %s.", m.Title)
+		return invalid("/secret", "Enter the credential for %s.", m.Title)
 	case len(w.Secret) > maxSecret || strings.ContainsFunc(w.Secret, odd):
-		return invalid("/secret", "The credential has blanks or other characters that cannot be sent, or more than %d of them; copy it again.", maxSecret)
+		return invalid("/secret", "The credential contains blanks or other invalid characters, or is longer than %d bytes. Copy it again.", maxSecret)
 	}
 	return nil
 }
 
-// verified asks the service whose the credential is, and saves it. Without a
-// cred there is nothing to ask.
-func (t *Tokens) verified(ctx context.Context, m *sources.Module, w action.Wanted, c *cred, token string) (action.Integration, error) {
+// verifyAndSave asks the service for the account of the credential and saves
+// both. Without secrets there is nothing to verify.
+func (t *Tokens) verifyAndSave(ctx context.Context, m *sources.Module, w action.Wanted, c *secrets, token string) (action.Integration, error) {
 	var account sources.Account
 	if c != nil && m.Account != nil {
 		base, err := t.base(&action.Integration{Provider: w.Provider, BaseURL: w.BaseURL})
@@ -151,44 +150,43 @@ func (t *Tokens) verified(ctx context.Context, m *sources.Module, w action.Wante
 		ctx, stop := context.WithTimeout(ctx, t.Timeout)
 		defer stop()
 		if account, err = m.Account(ctx, conn); err != nil {
-			return action.Integration{}, unverified(m, &w, token, err)
+			return action.Integration{}, verifyError(m, &w, token, err)
 		}
-		if account, err = harmlessAccount(account, token); err != nil {
+		if account, err = redactAccount(account, token); err != nil {
 			return action.Integration{}, err
 		}
 	}
-	if account.ID == "" { // there is one: of the service as such
+	if account.ID == "" { // a single one for the service
 		account.ID = w.Provider
 	}
-	return t.keep(ctx, m, w, account, c)
+	return t.save(ctx, m, w, account, c)
 }
 
-// harmlessAccount is an account in which the token cannot be, whatever the
-// service repeats.
-func harmlessAccount(a sources.Account, token string) (sources.Account, error) {
-	a.ID, a.Name = without(a.ID, token), without(a.Name, token)
+// redactAccount redacts the token in an account, since a service can echo it.
+func redactAccount(a sources.Account, token string) (sources.Account, error) {
+	a.ID, a.Name = removeToken(a.ID, token), removeToken(a.Name, token)
 	for i, scope := range a.Scopes {
-		a.Scopes[i] = without(scope, token)
+		a.Scopes[i] = removeToken(scope, token)
 	}
 	if a.Settings == nil {
 		return a, nil
 	}
-	settings, err := harmless(a.Settings, token)
+	settings, err := redactedJSON(a.Settings, token)
 	a.Settings = settings
 	return a, err
 }
 
-// unverified says that the service does not take what is to be saved.
-func unverified(m *sources.Module, w *action.Wanted, token string, err error) error {
+// verifyError reports that the service refused a new credential.
+func verifyError(m *sources.Module, w *action.Wanted, token string, err error) error {
 	var no *sources.Refusal
 	if !errors.As(err, &no) {
-		return unanswered(m.Title, err)
+		return requestError(m.Title, err)
 	}
-	message := clean(no.Message, token)
-	if no.Credential { // the module's words are for one that was good before
-		message = "Copy it again, whole, and see that it is meant for this and has not ended."
+	message := redactText(no.Message, token)
+	if no.Credential { // the module's message is about a credential that used to work
+		message = "Copy the whole credential again, and check that it is of the right type and has not expired."
 	}
-	e := action.Errorf(action.ErrInvalid, codeRefused, "%s did not take the credential (%s): %s", m.Title, refusalCode(no, token), message)
+	e := action.Errorf(action.ErrInvalid, codeRefused, "%s did not accept the credential (%s): %s", m.Title, refusalCode(no, token), message)
 	e.Field = "/secret"
 	if w.Kind == action.KindOAuth2 {
 		e.Field = ""
@@ -196,25 +194,25 @@ func unverified(m *sources.Module, w *action.Wanted, token string, err error) er
 	return e
 }
 
-// refusalCode is a service's code. It is foreign, too.
+// refusalCode returns a service's error code, redacted: it is untrusted.
 func refusalCode(no *sources.Refusal, token string) string {
 	if no.Code != "" {
-		return sources.Printable(without(no.Code, token), 60)
+		return sources.Printable(removeToken(no.Code, token), 60)
 	}
 	return fmt.Sprint(no.Status)
 }
 
-// clean is foreign text for people, in which the token cannot be.
-func clean(text, token string) string { return sources.Printable(without(text, token), 400) }
+// redactText makes untrusted text without the token printable.
+func redactText(text, token string) string { return sources.Printable(removeToken(text, token), 400) }
 
-// without is foreign text in which the token cannot be, in no form that services
-// repeat it in.
-func without(text, token string) string {
+// removeToken removes the token from untrusted text, in every encoding in which
+// services echo it.
+func removeToken(text, token string) string {
 	if token == "" {
 		return text
 	}
 	text = string(redact.NewReplacer(token).Replace([]byte(text)))
-	return strings.ReplaceAll(text, token, "…") // also a short one
+	return strings.ReplaceAll(text, token, "…") // the replacer ignores short ones
 }
 
 func invalid(field, format string, args ...any) error {
@@ -223,17 +221,16 @@ func invalid(field, format string, args ...any) error {
 	return e
 }
 
-// keep saves a credential that was verified, in the place of what its account
-// had before.
-func (t *Tokens) keep(ctx context.Context, m *sources.Module, w action.Wanted, account sources.Account, c *cred) (action.Integration, error) {
-	settings, err := laid(account.Settings, w.Settings)
+// save stores a verified credential. It replaces the account's previous one.
+func (t *Tokens) save(ctx context.Context, m *sources.Module, w action.Wanted, account sources.Account, c *secrets) (action.Integration, error) {
+	settings, err := mergeSettings(account.Settings, w.Settings)
 	if err != nil {
 		return action.Integration{}, err
 	}
 	w.Settings = settings
 	if w.Account != "" && w.Account != account.ID {
 		return action.Integration{}, action.Errorf(action.ErrConflict, codeAccount,
-			"This credential is of another account (%s); connect that one as an integration of its own.", sources.Printable(account.Name, 100))
+			"This credential belongs to another account (%s). Connect that account as a separate integration.", sources.Printable(account.Name, 100))
 	}
 	holder := ""
 	if w.Own || w.Visibility == action.VisiblePrivate {
@@ -247,7 +244,7 @@ func (t *Tokens) keep(ctx context.Context, m *sources.Module, w action.Wanted, a
 		if err != nil {
 			return in, fmt.Errorf("reading the integrations of %s: %w", w.Provider, err)
 		}
-		in, err = t.put(ctx, m, in, &w, &account, c)
+		in, err = t.write(ctx, m, in, &w, &account, c)
 		if err == nil || attempt == 3 || !errors.Is(err, action.ErrConflict) {
 			in.Sealed = nil
 			return in, err
@@ -263,10 +260,11 @@ func newIntegration(w *action.Wanted, account string) (action.Integration, error
 	return action.Integration{ID: id.String(), Organization: w.Organization, Provider: w.Provider, Account: account, CreatedBy: w.By}, nil
 }
 
-// put writes the integration with what is wanted and the credential. What is
-// not said stays as it was, also where it was disconnected meanwhile: sessions
-// are still bound to it, and its settings say what they may not do.
-func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integration, w *action.Wanted, account *sources.Account, c *cred) (saved action.Integration, err error) {
+// write stores the integration with the requested settings and the credential.
+// Omitted settings stay unchanged, even of an integration that was
+// disconnected: sessions are still bound to it, and its settings restrict what
+// they can do.
+func (t *Tokens) write(ctx context.Context, m *sources.Module, in action.Integration, w *action.Wanted, account *sources.Account, c *secrets) (saved action.Integration, err error) {
 	before := in
 	in.Kind, in.Broker, in.Visibility, in.BaseURL = w.Kind, w.Broker, w.Visibility, w.BaseURL
 	in.Status, in.Reason, in.Scopes, in.ExpiresAt, in.Sealed = action.IntegrationActive, "", account.Scopes, nil, nil
@@ -277,7 +275,7 @@ func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integrati
 	if w.TimeoutSeconds > 0 {
 		in.TimeoutSeconds = w.TimeoutSeconds
 	}
-	if in.Settings, err = laid(before.Settings, w.Settings); err != nil {
+	if in.Settings, err = mergeSettings(before.Settings, w.Settings); err != nil {
 		return in, err
 	}
 	if err := m.CheckSettings(in.Settings); err != nil {
@@ -287,7 +285,7 @@ func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integrati
 		in.Name = before.Name
 	}
 	if in.Name == "" {
-		in.Name = named(m, in.AccountName)
+		in.Name = integrationName(m, in.AccountName)
 	}
 	now := t.Now().UTC()
 	if in.UpdatedAt = now; before.Version == 0 {
@@ -295,7 +293,7 @@ func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integrati
 	}
 	if c != nil {
 		if in.Scopes == nil {
-			in.Scopes = scopeList(c.Granted)
+			in.Scopes = sortedScopes(c.Granted)
 		}
 		if !c.ExpiresAt.IsZero() {
 			in.ExpiresAt = &c.ExpiresAt
@@ -304,8 +302,8 @@ func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integrati
 			return in, err
 		}
 	}
-	at, replaced := place{in.Organization, in.ID}, t.replaced(ctx, &in)
-	err = t.alone(ctx, at, func() (err error) {
+	key, replaced := rowKey{in.Organization, in.ID}, t.replacedConnections(ctx, &in)
+	err = t.exclusive(ctx, key, func() (err error) {
 		saved, err = t.Store.PutIntegration(ctx, in, w.By)
 		return err
 	})
@@ -313,17 +311,18 @@ func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integrati
 		return in, fmt.Errorf("writing integration %s: %w", in.ID, err)
 	}
 	for _, h := range replaced {
-		t.giveBack(context.WithoutCancel(ctx), &h)
-		t.drop(h.place())
+		t.revoke(context.WithoutCancel(ctx), &h)
+		t.evictAll(h.key())
 	}
-	t.drop(at)
+	t.evictAll(key)
 	t.Changed(in.Organization)
 	return saved, nil
 }
 
-// replaced returns the user's own connections of other accounts, with their
-// credentials: the store ends them when it writes in, and knows no services.
-func (t *Tokens) replaced(ctx context.Context, in *action.Integration) (list []owned) {
+// replacedConnections returns the user's own connections to other accounts,
+// with their credentials. The store deletes them when it writes in, but cannot
+// revoke credentials.
+func (t *Tokens) replacedConnections(ctx context.Context, in *action.Integration) (list []storedIntegration) {
 	if in.User == "" {
 		return nil
 	}
@@ -332,26 +331,27 @@ func (t *Tokens) replaced(ctx context.Context, in *action.Integration) (list []o
 		if other.User != in.User || other.Provider != in.Provider || other.ID == in.ID {
 			continue
 		}
-		var h owned
-		if h, err = t.owned(ctx, place{other.Organization, other.ID}); err == nil {
+		var h storedIntegration
+		if h, err = t.readIntegration(ctx, rowKey{other.Organization, other.ID}); err == nil {
 			list = append(list, h)
 		}
 	}
 	if err != nil {
-		t.Log.Warn("a credential is replaced that cannot be given back", "integration", in.ID, "error", err)
+		t.Log.Warn("replacing a credential without revoking it", "integration", in.ID, "error", err)
 	}
 	return list
 }
 
-func named(m *sources.Module, account string) string {
+func integrationName(m *sources.Module, account string) string {
 	if account == "" {
 		return m.Title
 	}
 	return sources.Printable(m.Title+" ("+account+")", 100)
 }
 
-// laid lays settings over others, by their names. Nil: there are none.
-func laid(under, over json.RawMessage) (json.RawMessage, error) {
+// mergeSettings returns the settings in under, overridden by those in over.
+// Nil: none.
+func mergeSettings(under, over json.RawMessage) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	for _, raw := range []json.RawMessage{under, over} {
 		some := map[string]json.RawMessage{}
@@ -366,8 +366,8 @@ func laid(under, over json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(all)
 }
 
-// scopeList puts scopes in one order, so that they can be compared.
-func scopeList(list []string) []string {
+// sortedScopes sorts scopes, so that they can be compared.
+func sortedScopes(list []string) []string {
 	list = slices.Clone(list)
 	slices.Sort(list)
 	return slices.Compact(list)

@@ -41,17 +41,17 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 		"provider":    {func(w *action.Wanted) { w.Provider = "acne" }, "invalid_integration", "/provider", "acme"},
 		"kind":        {func(w *action.Wanted) { w.Kind = action.KindBotToken }, "invalid_integration", "/kind", "api_key or oauth2"},
 		"browser":     {func(w *action.Wanted) { w.Kind = action.KindOAuth2 }, "invalid_integration", "/kind", "in a browser"},
-		"no secret":   {func(w *action.Wanted) { w.Secret = " " }, "invalid_integration", "/secret", "Give"},
-		"blank":       {func(w *action.Wanted) { w.Secret = "canary canary" }, "invalid_integration", "/secret", "copy it again"},
+		"no secret":   {func(w *action.Wanted) { w.Secret = " " }, "invalid_integration", "/secret", "Enter"},
+		"blank":       {func(w *action.Wanted) { w.Secret = "canary canary" }, "invalid_integration", "/secret", "Copy it again"},
 		"plain http":  {func(w *action.Wanted) { w.BaseURL = "http://acme.example" }, "invalid_field", "/base_url", "https"},
 		"no URL":      {func(w *action.Wanted) { w.BaseURL = "acme.example" }, "invalid_url", "/base_url", "https"},
-		"setting":     {func(w *action.Wanted) { w.Settings = json.RawMessage(`{"tem":"x"}`) }, "invalid_settings", "/settings/tem", "is no setting"},
+		"setting":     {func(w *action.Wanted) { w.Settings = json.RawMessage(`{"tem":"x"}`) }, "invalid_settings", "/settings/tem", "is not a setting"},
 		"type":        {func(w *action.Wanted) { w.Settings = json.RawMessage(`{"team":3}`) }, "invalid_settings", "/settings/team", "string"},
 		"no object":   {func(w *action.Wanted) { w.Settings = json.RawMessage(`[]`) }, "invalid_settings", "/settings", "object"},
 		"time":        {func(w *action.Wanted) { w.TimeoutSeconds = 121 }, "invalid", "/timeout_seconds", "120"},
 		"broker":      {func(w *action.Wanted) { w.Broker = action.BrokerNango }, "invalid_field", "/broker", "oauth2"},
 		"own for all": {func(w *action.Wanted) { w.Own, w.Visibility = true, action.VisibleOrganization }, "invalid_field", "/visibility", "private"},
-		"refused":     {func(w *action.Wanted) { w.Secret = "canary-bad" }, "credential_refused", "/secret", "Acme did not take the credential (bad_token): Copy it again, whole,"},
+		"refused":     {func(w *action.Wanted) { w.Secret = "canary-bad" }, "credential_refused", "/secret", "Acme did not accept the credential (bad_token): Copy the whole credential again,"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBank(t)
@@ -83,7 +83,7 @@ func TestConnectingAgainRenewsTheSame(t *testing.T) {
 	if again, err := tokens.Refused(t.Context(), first, "key-canary-1", "bad_token key-canary-1"); again {
 		t.Error("there is no other key, and it is said to try again")
 	} else {
-		fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Acme does not take the credential any more (bad_token [redacted]); connect it again.")
+		fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Acme no longer accepts the credential (bad_token [redacted]). Connect it again.")
 	}
 	if row := b.row(first.ID); row.Status != action.IntegrationRevoked || b.changed != 2 {
 		t.Errorf("it is %s, and %d changes were told", row.Status, b.changed)
@@ -149,7 +149,7 @@ func TestCredentialIsForItsHost(t *testing.T) {
 	_, err = tokens.Conn(t.Context(), moved)
 	fails(t, err, action.ErrUnavailable, sources.FaultCredential, "another host")
 	_, err = tokens.Conn(t.Context(), in)
-	fails(t, err, action.ErrUnavailable, sources.FaultCredential, "changed just now")
+	fails(t, err, action.ErrUnavailable, sources.FaultCredential, "has just changed")
 }
 
 func TestCheckKeepsWhatTheServiceSays(t *testing.T) {

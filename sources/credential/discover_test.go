@@ -80,7 +80,7 @@ func TestServersWithoutMetadata(t *testing.T) {
 			}
 			h.service.with(func(s *service) { s.metaAt = ""; s.path = ""; s.meta["issuer"] = "https://elsewhere.example" })
 			_, _, err := o.Begin(t.Context(), c, "ann")
-			fails(t, err, action.ErrUnavailable, "oauth_discovery", "says of itself that it is another")
+			fails(t, err, action.ErrUnavailable, "oauth_discovery", "identifies itself as")
 		})
 	}
 }
@@ -99,14 +99,14 @@ func TestWhatServersSayThatCannotBeUsed(t *testing.T) {
 		"the host of a tenant":    {func(s *service) { s.resource["resource"] = s.mcp.URL }, "oauth_discovery", "not for the connector's URL"},
 		"no resource":             {func(s *service) { s.resource["resource"] = nil }, "oauth_discovery", "not for the connector's URL"},
 		"no authorization server": {func(s *service) { s.resource["authorization_servers"] = nil }, "oauth_discovery", "names no authorization server"},
-		"another issuer":          {func(s *service) { s.meta["issuer"] = "https://elsewhere.example" }, "oauth_discovery", "says of itself that it is another"},
+		"another issuer":          {func(s *service) { s.meta["issuer"] = "https://elsewhere.example" }, "oauth_discovery", "identifies itself as"},
 		"no PKCE":                 {func(s *service) { s.meta["code_challenge_methods_supported"] = nil }, "oauth_discovery", "PKCE"},
 		"plain PKCE":              {func(s *service) { s.meta["code_challenge_methods_supported"] = []string{"plain"} }, "oauth_discovery", "PKCE"},
 		"a script":                {func(s *service) { s.meta["authorization_endpoint"] = "javascript:alert(1)" }, "oauth_discovery", "authorization endpoint"},
 		"a fragment":              {func(s *service) { s.meta["authorization_endpoint"] = "https://elsewhere.example/#x" }, "oauth_discovery", "fragment"},
 		"no token endpoint":       {func(s *service) { s.meta["token_endpoint"] = nil }, "oauth_discovery", "token endpoint"},
-		"plain http":              {func(s *service) { s.meta["token_endpoint"] = "http://elsewhere.example/token" }, "oauth_discovery", "not https"},
-		"no metadata":             {func(s *service) { s.metaAt = "/nowhere" }, "oauth_discovery", "check the issuer"},
+		"plain http":              {func(s *service) { s.meta["token_endpoint"] = "http://elsewhere.example/token" }, "oauth_discovery", "does not use https"},
+		"no metadata":             {func(s *service) { s.metaAt = "/nowhere" }, "oauth_discovery", "Check the issuer"},
 		"too much metadata":       {func(s *service) { s.meta["x"] = strings.Repeat("x", 65<<10) }, "oauth_discovery", "larger than"},
 		"a private issuer":        {func(s *service) { s.resource["authorization_servers"] = []string{"https://10.1.2.3"} }, sources.FaultBlocked, `"private"`},
 		"a cloud's metadata":      {func(s *service) { s.challenge = `resource_metadata="https://169.254.169.254/latest"` }, sources.FaultBlocked, `"cloud metadata"`},

@@ -17,20 +17,20 @@ import (
 	"sallyport/sources"
 )
 
-// Bounds of the scopes that a server may ask for.
+// Limits on the scopes that a server can ask for.
 const (
 	maxScopes = 64
-	maxScope  = 256 // characters of one
+	maxScope  = 256 // characters of one scope
 )
 
-// challenge is what a server says in WWW-Authenticate.
+// challenge is the content of WWW-Authenticate.
 type challenge struct {
-	metadata string // URL of its resource metadata
+	metadata string // URL of the resource metadata
 	problem  string // error code
 	scopes   []string
 }
 
-// readChallenge reads the headers; one that is malformed is passed over.
+// readChallenge parses the headers and skips malformed ones.
 func readChallenge(headers []string) (c challenge) {
 	for _, h := range headers {
 		list, err := oauthex.ParseWWWAuthenticate([]string{h})
@@ -51,8 +51,8 @@ func readChallenge(headers []string) (c challenge) {
 	return c
 }
 
-// scopes returns those of the lists that are formed like scopes, each once, in
-// order, and not more than a server may ask for.
+// scopes returns the valid scopes of the lists, deduplicated, in order and
+// limited in number.
 func scopes(lists ...[]string) (all []string) {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
 	for _, list := range lists {
@@ -65,21 +65,21 @@ func scopes(lists ...[]string) (all []string) {
 	return all
 }
 
-// protection is what a server says of how it is protected.
-type protection struct {
+// resourceInfo describes how a server is protected.
+type resourceInfo struct {
 	resource string
 	issuers  []string
 	scopes   []string
-	// legacy: it says nothing, so that its own origin is the authorization
-	// server, as it was in the version 2025-03-26 of MCP.
+	// legacy: there is no metadata, so that the server's own origin is the
+	// authorization server, as in MCP version 2025-03-26.
 	legacy bool
 }
 
 const resourceWellKnown = "/.well-known/oauth-protected-resource"
 
-// probe asks the server without a credential for its challenge. What it asks
-// has no effect, and makes no session.
-func (r reach) probe(ctx context.Context, plain map[string]string) (challenge, error) {
+// probe requests the challenge of the server, without a credential. The request
+// has no effect and creates no session.
+func (r oauthClient) probe(ctx context.Context, plain map[string]string) (challenge, error) {
 	header := http.Header{
 		"Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"server/discover"},
 	}
@@ -93,16 +93,16 @@ func (r reach) probe(ctx context.Context, plain map[string]string) (challenge, e
 	var odd *action.Error
 	switch {
 	case errors.As(err, &odd) && odd.Code == codeDiscovery:
-		return challenge{}, nil // a long page, say: what there is to know is at the well-known places
+		return challenge{}, nil // such as a large page: continue with the well-known URLs
 	case err != nil || a.status != http.StatusUnauthorized:
 		return challenge{}, err
 	}
 	return readChallenge(a.header.Values("WWW-Authenticate")), nil
 }
 
-// protection finds the server's resource metadata: where the challenge says,
-// at the well-known place of its path, or at that of its root.
-func (r reach) protection(ctx context.Context, ch challenge) (*protection, error) {
+// resourceMetadata fetches the server's resource metadata: from the URL in the
+// challenge, from the well-known URL for its path, or from that for its root.
+func (r oauthClient) resourceMetadata(ctx context.Context, ch challenge) (*resourceInfo, error) {
 	const what = "resource metadata"
 	places := []string{ch.metadata, wellKnown(r.server, resourceWellKnown, r.server.Path), wellKnown(r.server, resourceWellKnown, "")}
 	var other string
@@ -111,53 +111,53 @@ func (r reach) protection(ctx context.Context, ch challenge) (*protection, error
 			continue
 		}
 		var meta oauthex.ProtectedResourceMetadata
-		found, err := r.document(ctx, place, what, &meta)
+		found, err := r.getDocument(ctx, place, what, &meta)
 		switch {
 		case err != nil:
 			return nil, err
 		case !found:
 			continue
-		case !r.covers(meta.Resource, place):
+		case !r.coversServer(meta.Resource, place):
 			other = cmp.Or(other, "“"+sources.Printable(meta.Resource, 200)+"”")
 			continue
 		case len(meta.AuthorizationServers) == 0:
-			return nil, unusable("The server's resource metadata names no authorization server; its operator must name one.")
+			return nil, discoveryError("The server's resource metadata names no authorization server. Its operator must add one.")
 		}
-		return &protection{resource: meta.Resource, issuers: meta.AuthorizationServers, scopes: scopes(meta.ScopesSupported)}, nil
+		return &resourceInfo{resource: meta.Resource, issuers: meta.AuthorizationServers, scopes: scopes(meta.ScopesSupported)}, nil
 	}
 	if other != "" {
-		return nil, unusable("The server's resource metadata is for %s, not for the connector's URL; set the connector's URL to that, if it is the right one.", other)
+		return nil, discoveryError("The server's resource metadata is for %s, not for the connector's URL. If that URL is correct, set it as the connector's URL.", other)
 	}
-	return &protection{resource: r.canonical(), issuers: []string{r.server.Scheme + "://" + r.server.Host}, legacy: true}, nil
+	return &resourceInfo{resource: r.resourceID(), issuers: []string{r.server.Scheme + "://" + r.server.Host}, legacy: true}, nil
 }
 
-// covers reports whether the resource is the server. One that is wider, such
-// as its whole host, is believed only where it would itself be asked: else one
-// tenant of a host could have tokens for all of them.
-func (r reach) covers(resource, place string) bool {
-	its, wider, ok := within(r.server, resource)
+// coversServer reports whether the resource includes the server. A wider
+// resource, such as the whole host, is accepted only from its own well-known
+// URL: otherwise one tenant of a host could obtain tokens for all of them.
+func (r oauthClient) coversServer(resource, place string) bool {
+	its, wider, ok := resourceCovers(r.server, resource)
 	return ok && (!wider || place == wellKnown(r.server, resourceWellKnown, its))
 }
 
-// within reports whether a server is of a resource, whose path is its, and
-// whether the resource is the wider of the two.
-func within(server *url.URL, resource string) (its string, wider, ok bool) {
+// resourceCovers reports whether a resource, whose path is its, includes a
+// server, and whether it is wider than the server.
+func resourceCovers(server *url.URL, resource string) (its string, wider, ok bool) {
 	u, err := guard.CheckURL(resource)
 	if err != nil || u.Scheme != server.Scheme || guard.Host(u) != guard.Host(server) || u.RawQuery != "" && u.RawQuery != server.RawQuery {
 		return "", false, false
 	}
 	mine, its := strings.TrimSuffix(server.Path, "/"), strings.TrimSuffix(u.Path, "/")
 	wider = mine != its
-	return its, wider, !wider || strings.HasPrefix(path.Clean(mine), its+"/") // /a/../b is not of /a
+	return its, wider, !wider || strings.HasPrefix(path.Clean(mine), its+"/") // /a/../b is not below /a
 }
 
-// canonical is the server's URL as a resource is named.
-func (r reach) canonical() string {
+// resourceID returns the server's URL as a resource identifier.
+func (r oauthClient) resourceID() string {
 	u := url.URL{Scheme: r.server.Scheme, Host: r.server.Host, Path: r.server.Path}
 	return u.String()
 }
 
-// wellKnown returns the URL of a well-known place of u's host, for a path.
+// wellKnown returns a well-known URL on u's host, for a path.
 func wellKnown(u *url.URL, place, path string) string {
 	path = strings.Trim(path, "/")
 	if path != "" {
@@ -167,9 +167,9 @@ func wellKnown(u *url.URL, place, path string) string {
 	return w.String()
 }
 
-// choose returns the authorization server to use: the configured one, or the
-// one that was used before if the server still names it, or the first.
-func (p *protection) choose(s *action.OAuthSettings, before string) (string, error) {
+// chooseIssuer returns the authorization server to use: the configured one, the
+// previous one if the server still names it, or the first.
+func (p *resourceInfo) chooseIssuer(s *action.OAuthSettings, before string) (string, error) {
 	if s.Issuer != "" {
 		return s.Issuer, nil
 	}
@@ -177,7 +177,7 @@ func (p *protection) choose(s *action.OAuthSettings, before string) (string, err
 		return p.issuers[0], nil
 	}
 	i := slices.IndexFunc(p.issuers, func(issuer string) bool {
-		return sameIssuer(issuer, before) || p.legacy && hostOf(issuer) == hostOf(before)
+		return sameIssuer(issuer, before) || p.legacy && hostKey(issuer) == hostKey(before)
 	})
 	if i < 0 {
 		e := action.Errorf(action.ErrConflict, codeMoved,
@@ -189,26 +189,26 @@ func (p *protection) choose(s *action.OAuthSettings, before string) (string, err
 	return p.issuers[i], nil
 }
 
-// authority finds the metadata of an authorization server and checks what
-// will be used of it.
-func (r reach) authority(ctx context.Context, issuer string, kind action.OAuthKind, legacy bool) (*oauthex.AuthServerMeta, error) {
+// serverMetadata fetches the metadata of an authorization server and validates
+// the parts in use.
+func (r oauthClient) serverMetadata(ctx context.Context, issuer string, kind action.OAuthKind, legacy bool) (*oauthex.AuthServerMeta, error) {
 	const what = "authorization server"
-	u, err := r.check(issuer, what)
+	u, err := r.checkEndpoint(issuer, what)
 	if err != nil {
 		return nil, err
 	}
-	for _, place := range authorityPlaces(u) {
+	for _, place := range metadataURLs(u) {
 		var meta oauthex.AuthServerMeta
-		found, err := r.document(ctx, place, what+"'s metadata", &meta)
+		found, err := r.getDocument(ctx, place, what+"'s metadata", &meta)
 		if err != nil {
 			return nil, err
 		}
 		if found {
-			return r.accept(&meta, issuer, kind, legacy)
+			return r.checkMetadata(&meta, issuer, kind, legacy)
 		}
 	}
 	if !legacy {
-		return nil, unusable("The authorization server %s has no metadata at any of the usual places; check the issuer.", sources.Printable(issuer, 200))
+		return nil, discoveryError("The authorization server %s has no metadata at any well-known URL. Check the issuer.", sources.Printable(issuer, 200))
 	}
 	base := strings.TrimSuffix(issuer, "/")
 	return &oauthex.AuthServerMeta{
@@ -216,9 +216,9 @@ func (r reach) authority(ctx context.Context, issuer string, kind action.OAuthKi
 	}, nil
 }
 
-// authorityPlaces are where the metadata of an issuer may be, by RFC 8414 and
-// by OpenID Connect.
-func authorityPlaces(u *url.URL) []string {
+// metadataURLs returns the URLs of an issuer's metadata, by RFC 8414 and by
+// OpenID Connect.
+func metadataURLs(u *url.URL) []string {
 	places := []string{
 		wellKnown(u, "/.well-known/oauth-authorization-server", u.Path),
 		wellKnown(u, "/.well-known/openid-configuration", u.Path),
@@ -229,24 +229,24 @@ func authorityPlaces(u *url.URL) []string {
 	return places
 }
 
-// accept checks metadata. Of servers that are their own authorization server
-// some give it a path of its own.
-func (r reach) accept(m *oauthex.AuthServerMeta, issuer string, kind action.OAuthKind, legacy bool) (*oauthex.AuthServerMeta, error) {
+// checkMetadata validates metadata. Some servers that are their own
+// authorization server give it a path of its own.
+func (r oauthClient) checkMetadata(m *oauthex.AuthServerMeta, issuer string, kind action.OAuthKind, legacy bool) (*oauthex.AuthServerMeta, error) {
 	shown := sources.Printable(issuer, 200)
-	if !sameIssuer(m.Issuer, issuer) && !(legacy && hostOf(m.Issuer) == hostOf(issuer)) {
-		return nil, unusable("The authorization server %s says of itself that it is another (%s); its operator must mend that.", shown, sources.Printable(m.Issuer, 200))
+	if !sameIssuer(m.Issuer, issuer) && !(legacy && hostKey(m.Issuer) == hostKey(issuer)) {
+		return nil, discoveryError("The authorization server %s identifies itself as %s. Its operator must fix its metadata.", shown, sources.Printable(m.Issuer, 200))
 	}
-	if _, err := r.check(m.TokenEndpoint, "token endpoint"); err != nil {
+	if _, err := r.checkEndpoint(m.TokenEndpoint, "token endpoint"); err != nil {
 		return nil, err
 	}
 	if kind == action.OAuthClient {
 		return m, nil
 	}
-	if _, err := r.check(m.AuthorizationEndpoint, "authorization endpoint"); err != nil {
+	if _, err := r.checkEndpoint(m.AuthorizationEndpoint, "authorization endpoint"); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(m.CodeChallengeMethodsSupported, "S256") {
-		return nil, unusable("The authorization server %s does not say that it supports PKCE with S256, without which a sign-in is not safe; its operator must turn it on.", shown)
+		return nil, discoveryError("The authorization server %s does not support PKCE with S256, which a safe sign-in requires. Its operator must enable it.", shown)
 	}
 	return m, nil
 }

@@ -1,24 +1,23 @@
-// Package credential has the tokens that the gateway sends. [OAuth] has those of
-// connectors: it signs in to the authorization servers of remote MCP servers by
-// OAuth 2.1, as an admin began it (authorization code) or by itself (client
-// credentials), and renews what it was given before it ends. [Tokens] has those
-// of integrations, whatever they are: keys, bots' tokens, sign-ins of our own
-// or of Nango, installations of a GitHub App.
+// Package credential provides the tokens that the gateway sends. [OAuth] holds
+// those of connectors: it signs in to the authorization servers of remote MCP
+// servers with OAuth 2.1, started by an admin (authorization code) or on its
+// own (client credentials), and renews tokens before they expire. [Tokens]
+// holds those of integrations: API keys, bot tokens, OAuth sign-ins of the
+// gateway or of Nango, GitHub App installations.
 //
-// It promises: tokens, client secrets and verifiers are stored sealed and are
-// in no error and no log; a token goes to the host that it was had for and to
-// no other, and to no path that it was not had for; a sign-in is ended once, by
-// the person who began it, with an answer of the very authorization server that
-// was asked; a token is renewed once, however many callers and instances need
-// it, and whoever waits for that may leave; everything is asked through the
-// guarded client, in bounded size and time, and a request with a credential
-// follows no redirect.
+// It guarantees: tokens, client secrets and verifiers are stored sealed and
+// appear in no error and no log; a token is sent only to the host and path it
+// was issued for; a sign-in is completed once, by the person who began it, with
+// an answer of the authorization server that was asked; a token is renewed once
+// for all callers and instances, and a waiting caller can leave; all requests
+// use the guarded client, with bounded size and time, and requests with a
+// credential follow no redirects.
 //
-// It opens no browser and serves no page: whoever calls Begin leads the person
-// to the URL, and passes to Finish what came back. It signs no assertions
+// It opens no browser and serves no page: the caller of Begin sends the person
+// to the URL, and passes the result to Finish. It signs no assertions
 // (private_key_jwt, DPoP).
 //
 // It does not use golang.org/x/oauth2: connectors and integrations share one
-// exchange, which needs resource indicators, discovered metadata and a guarded
-// client that reads a bounded body, and one place that knows what is a final no.
+// token exchange, which needs resource indicators, discovered metadata and a
+// guarded client with bounded bodies, and one definition of a permanent error.
 package credential

@@ -8,15 +8,15 @@ func Within(server, resource string) bool {
 	if err != nil {
 		return false
 	}
-	_, _, ok := within(u, resource)
+	_, _, ok := resourceCovers(u, resource)
 	return ok
 }
 
 // Check tells whether a URL that a server names may be used.
 func Check(o *OAuth, server, raw string) error {
-	r, err := o.reach(server)
+	r, err := o.clientFor(server)
 	if err == nil {
-		_, err = r.check(raw, "thing")
+		_, err = r.checkEndpoint(raw, "thing")
 	}
 	return err
 }

@@ -23,7 +23,7 @@ import (
 	"sallyport/sources"
 )
 
-// installation is what GitHub says of one.
+// installation is an installation of a GitHub App.
 type installation struct {
 	ID      int64 `json:"id"`
 	Account struct {
@@ -34,9 +34,9 @@ type installation struct {
 	Permissions map[string]string `json:"permissions"`
 }
 
-// account is whose installation it is. Its own id changes when the app is
-// installed anew, that of the account does not. Servers of others than GitHub
-// count them from 1, each.
+// account returns the account of the installation. The installation's ID
+// changes when the app is reinstalled, that of the account does not.
+// Self-hosted servers each count from 1.
 func (i *installation) account(m *sources.Module, api string) (sources.Account, error) {
 	base, err := url.Parse(api)
 	if err != nil {
@@ -51,13 +51,12 @@ func (i *installation) account(m *sources.Module, api string) (sources.Account, 
 		scopes = append(scopes, sources.Printable(name+":"+level, 100))
 	}
 	id := sources.AccountID(base, cloud.Host, strconv.FormatInt(i.Account.ID, 10))
-	return sources.Account{ID: id, Name: i.Account.Login, Scopes: scopeList(scopes)}, nil
+	return sources.Account{ID: id, Name: i.Account.Login, Scopes: sortedScopes(scopes)}, nil
 }
 
-// installationOf asks GitHub about an installation, as the app; nil: there is no
-// such one.
-func (t *Tokens) installationOf(ctx context.Context, app *registration, api, id string) (*installation, error) {
-	a, err := t.asApp(ctx, app, api, http.MethodGet, id, "")
+// installation fetches an installation as the app. Nil: it does not exist.
+func (t *Tokens) installation(ctx context.Context, app *registration, api, id string) (*installation, error) {
+	a, err := t.requestAsApp(ctx, app, api, http.MethodGet, id, "")
 	if err != nil {
 		return nil, err
 	}
@@ -66,46 +65,46 @@ func (t *Tokens) installationOf(ctx context.Context, app *registration, api, id 
 	case a.Status == http.StatusNotFound:
 		return nil, nil //nolint:nilnil // there is none, which is no error
 	case a.Status != http.StatusOK:
-		return nil, t.appRefused(a)
+		return nil, t.appError(a)
 	case json.Unmarshal(a.Body, i) != nil || strconv.FormatInt(i.ID, 10) != id || i.Account.ID == 0:
-		return nil, failing(sources.FaultProtocol, nil, "GitHub's answer about the installation cannot be read; try again later.")
+		return nil, unavailable(sources.FaultProtocol, nil, "GitHub's response about the installation is not valid. Retry later.")
 	}
 	return i, nil
 }
 
-// installed asks GitHub whether the installation is there, and in use.
-func (t *Tokens) installed(ctx context.Context, h *owned) error {
-	app, api, err := t.livingApp(ctx, h)
+// checkInstallation checks that the installation exists and is not suspended.
+func (t *Tokens) checkInstallation(ctx context.Context, h *storedIntegration) error {
+	app, api, err := t.activeApp(ctx, h)
 	if err != nil {
 		return err
 	}
-	i, err := t.installationOf(ctx, app, api, h.cred.Installation)
+	i, err := t.installation(ctx, app, api, h.secrets.Installation)
 	switch {
 	case err != nil:
 		return err
 	case i == nil:
-		return t.uninstalled(ctx, h)
+		return t.markUninstalled(ctx, h)
 	case i.SuspendedAt != nil:
-		return t.suspended(ctx, h)
+		return t.markSuspended(ctx, h)
 	}
 	return nil
 }
 
-func (t *Tokens) uninstalled(ctx context.Context, h *owned) error {
-	return t.bury(ctx, h, action.IntegrationRevoked, "The GitHub App is not installed there any more; install it again.")
+func (t *Tokens) markUninstalled(ctx context.Context, h *storedIntegration) error {
+	return t.markUnusable(ctx, h, action.IntegrationRevoked, "The GitHub App is no longer installed there. Install it again.")
 }
 
-func (t *Tokens) suspended(ctx context.Context, h *owned) error {
-	return t.bury(ctx, h, action.IntegrationSuspended, "The installation of the GitHub App is suspended; its owner must unsuspend it at GitHub, then have it checked here.")
+func (t *Tokens) markSuspended(ctx context.Context, h *storedIntegration) error {
+	return t.markUnusable(ctx, h, action.IntegrationSuspended, "The installation of the GitHub App is suspended. Its owner must unsuspend it at GitHub. Then check the integration here.")
 }
 
-// installationToken has GitHub give a token.
-func (t *Tokens) installationToken(ctx context.Context, h *owned) (m minted, err error) {
-	app, api, err := t.livingApp(ctx, h)
+// installationToken requests an installation token.
+func (t *Tokens) installationToken(ctx context.Context, h *storedIntegration) (m cachedToken, err error) {
+	app, api, err := t.activeApp(ctx, h)
 	if err != nil {
 		return m, err
 	}
-	a, err := t.asApp(ctx, app, api, http.MethodPost, h.cred.Installation, "access_tokens")
+	a, err := t.requestAsApp(ctx, app, api, http.MethodPost, h.secrets.Installation, "access_tokens")
 	if err != nil {
 		return m, err
 	}
@@ -115,48 +114,48 @@ func (t *Tokens) installationToken(ctx context.Context, h *owned) (m minted, err
 	}
 	switch {
 	case a.Status == http.StatusNotFound:
-		return m, t.uninstalled(ctx, h)
+		return m, t.markUninstalled(ctx, h)
 	case a.Status == http.StatusForbidden && strings.Contains(strings.ToLower(string(a.Body)), "suspended"):
-		return m, t.suspended(ctx, h)
+		return m, t.markSuspended(ctx, h)
 	case a.Status != http.StatusCreated:
-		return m, t.appRefused(a)
-	case json.Unmarshal(a.Body, &got) != nil || got.Token == "" || strings.ContainsFunc(got.Token, notToken):
-		return m, failing(sources.FaultProtocol, nil, "GitHub's answer holds no token; try again later.")
+		return m, t.appError(a)
+	case json.Unmarshal(a.Body, &got) != nil || got.Token == "" || strings.ContainsFunc(got.Token, invalidTokenChar):
+		return m, unavailable(sources.FaultProtocol, nil, "GitHub's response has no token. Retry later.")
 	}
-	m.token, m.until = got.Token, t.Now().Add(t.AppTokenLife)
-	if last := got.ExpiresAt.Add(-time.Minute); !got.ExpiresAt.IsZero() && last.Before(m.until) {
-		m.until = last
+	m.token, m.usableUntil = got.Token, t.Now().Add(t.AppTokenLife)
+	if last := got.ExpiresAt.Add(-time.Minute); !got.ExpiresAt.IsZero() && last.Before(m.usableUntil) {
+		m.usableUntil = last
 	}
 	return m, nil
 }
 
-// appRefused is GitHub's no to the app itself.
-func (t *Tokens) appRefused(a *outbound.Response) error {
+// appError converts an error response about the app itself.
+func (t *Tokens) appError(a *outbound.Response) error {
 	if a.Status == http.StatusUnauthorized {
-		return failing(sources.FaultAuth, nil, "GitHub does not take the App's signature; an owner or admin must set its id and private key again.")
+		return unavailable(sources.FaultAuth, nil, "GitHub does not accept the App's signature. An owner or admin must set its ID and private key again.")
 	}
-	return failing(sources.FaultFailed, nil, "GitHub did not answer about the installation (%d); try again later.", a.Status)
+	return unavailable(sources.FaultFailed, nil, "GitHub returned no installation (%d). Retry later.", a.Status)
 }
 
-// appOf returns the app of an integration and the URL of the API that it is
-// used at: the app's own, or the module's.
-func (t *Tokens) appOf(ctx context.Context, h *owned) (app *registration, api string, err error) {
+// appFor returns the app of an integration and its API URL: the app's own, or
+// the module's.
+func (t *Tokens) appFor(ctx context.Context, h *storedIntegration) (app *registration, api string, err error) {
 	if app, err = t.registration(ctx, h.in.Organization, h.in.Provider); err != nil {
 		return nil, "", err
 	}
 	api = t.appAPI(app)
-	if hostOf(api) != h.cred.Host {
-		return nil, "", foreign("The GitHub App's base URL was changed since; install the app again.")
+	if hostKey(api) != h.secrets.Host {
+		return nil, "", registrationChanged("The GitHub App's base URL has changed. Install the app again.")
 	}
 	return app, api, nil
 }
 
-// livingApp is appOf for what is to be used: an app that is another by now ends
-// the integration.
-func (t *Tokens) livingApp(ctx context.Context, h *owned) (app *registration, api string, err error) {
-	app, api, err = t.appOf(ctx, h)
-	if errors.Is(err, errForeign) {
-		err = t.bury(ctx, h, action.IntegrationExpired, action.Public(err).Message)
+// activeApp is appFor for requests that use the app: if the registration
+// changed, the integration expires.
+func (t *Tokens) activeApp(ctx context.Context, h *storedIntegration) (app *registration, api string, err error) {
+	app, api, err = t.appFor(ctx, h)
+	if errors.Is(err, errRegistrationChanged) {
+		err = t.markUnusable(ctx, h, action.IntegrationExpired, action.Public(err).Message)
 	}
 	return app, api, err
 }
@@ -169,8 +168,8 @@ func (t *Tokens) appAPI(app *registration) string {
 	return strings.TrimSuffix(api, "/")
 }
 
-// asApp makes a request about an installation, signed by the app.
-func (t *Tokens) asApp(ctx context.Context, app *registration, api, method, id, what string) (*outbound.Response, error) {
+// requestAsApp sends a request about an installation, signed by the app.
+func (t *Tokens) requestAsApp(ctx context.Context, app *registration, api, method, id, what string) (*outbound.Response, error) {
 	signed, err := t.appJWT(app)
 	if err != nil {
 		return nil, err
@@ -185,28 +184,28 @@ func (t *Tokens) asApp(ctx context.Context, app *registration, api, method, id, 
 	return t.send(ctx, "app:"+app.Organization+":"+app.Provider, api+path, &outbound.Request{Method: method, Header: header, Repeatable: method == http.MethodGet}, signed)
 }
 
-// appJWT signs as the app, for ten minutes less a minute in all: GitHub takes no
-// longer ones, and clocks differ.
+// appJWT returns a JWT of the app. GitHub accepts a lifetime of ten minutes; it
+// is a minute shorter because of clock skew.
 func (t *Tokens) appJWT(app *registration) (string, error) {
-	pem, err := app.need(action.AppPrivateKey)
+	pem, err := app.secret(action.AppPrivateKey)
 	if err != nil {
 		return "", err
 	}
 	who := cmp.Or(app.AppID, app.ClientID)
 	key, err := privateKey(pem)
-	if err != nil || who == "" { // the error may hold the key
-		return "", noApp(app.Provider, "The registration at %s has no app id, or no private key that can be used.", app.Provider)
+	if err != nil || who == "" { // the error can contain the key
+		return "", noApp(app.Provider, "The registration at %s has no app ID or no valid private key.", app.Provider)
 	}
 	begin := t.Now().Add(-30 * time.Second)
 	signed, err := signRS256(key, map[string]any{"iss": who, "iat": begin.Unix(), "exp": begin.Add(9 * time.Minute).Unix()})
 	if err != nil {
-		return "", failing(sources.FaultCredential, nil, "The private key of the App at %s cannot sign; an owner or admin must set it again.", app.Provider)
+		return "", unavailable(sources.FaultCredential, nil, "The private key of the App at %s cannot sign. An owner or admin must set it again.", app.Provider)
 	}
 	return signed, nil
 }
 
-// signRS256 returns the claims as a signed JSON Web Token (RFC 7515 and RFC 7518,
-// section 3.3).
+// signRS256 returns the claims as a signed JSON Web Token (RFC 7515 and RFC
+// 7518, section 3.3).
 func signRS256(key *rsa.PrivateKey, claims map[string]any) (string, error) {
 	payload, err := json.Marshal(claims)
 	if err != nil {
@@ -222,7 +221,7 @@ func signRS256(key *rsa.PrivateKey, claims map[string]any) (string, error) {
 	return input + "." + encoded(signature), nil
 }
 
-// installURL is where a person installs the app.
+// installURL returns the page on which a person installs the app.
 func installURL(app *registration, state string) string {
 	u := &url.URL{Scheme: "https", Host: "github.com", Path: "/apps/" + app.Slug + "/installations/new"}
 	if base, err := guard.CheckURL(app.BaseURL); err == nil {
@@ -232,7 +231,7 @@ func installURL(app *registration, state string) string {
 	return u.String()
 }
 
-// installationID is a number, in the browser's answer.
+// installationID reports whether the browser's answer is a valid ID.
 func installationID(raw string) bool {
 	return raw != "" && len(raw) <= 19 && !strings.ContainsFunc(raw, func(r rune) bool { return r < '0' || r > '9' })
 }

@@ -181,7 +181,7 @@ func TestSecretsOfARegistrationAreForItsHost(t *testing.T) {
 			b.apps["org/acme"] = row
 			b.mu.Unlock()
 			_, err := tokens.Begin(t.Context(), app())
-			fails(t, err, action.ErrInvalid, "no_app", "another base_url than its secrets were given for; set both again")
+			fails(t, err, action.ErrInvalid, "no_app", "a base_url that its secrets were not set for. Set both again")
 		})
 	}
 }
@@ -252,7 +252,7 @@ func TestSuspendedAndRemovedInstallations(t *testing.T) {
 	h.with(func() { h.gone = true })
 	b.pass(time.Hour)
 	_, err = tokens.Token(t.Context(), in)
-	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "not installed there any more")
+	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "no longer installed there")
 	if row := b.row(in.ID); row.Status != action.IntegrationRevoked {
 		t.Errorf("it is %s", row.Status)
 	}
@@ -268,12 +268,12 @@ func TestAppKeyThatIsNotTaken(t *testing.T) {
 	}
 	h.with(func() { h.key = other })
 	_, err = tokens.Token(t.Context(), in)
-	fails(t, err, action.ErrUnavailable, sources.FaultAuth, "set its id and private key again")
+	fails(t, err, action.ErrUnavailable, sources.FaultAuth, "set its ID and private key again")
 	if row := b.row(in.ID); row.Status != action.IntegrationActive {
 		t.Errorf("it is %s, though the installation is as it was", row.Status)
 	}
 	_, err = tokens.SealApp(action.ProviderApp{Organization: "org", Provider: "acme"}, map[string]string{action.AppPrivateKey: "-----BEGIN canary"})
-	fails(t, err, action.ErrInvalid, "invalid_integration", "no RSA key")
+	fails(t, err, action.ErrInvalid, "invalid_integration", "not an RSA key")
 	_, err = tokens.SealApp(action.ProviderApp{Organization: "org", Provider: "acme"}, map[string]string{"pasword": "canary"})
 	fails(t, err, action.ErrInvalid, "invalid_integration", "client_secret")
 }
@@ -299,7 +299,7 @@ func TestAppKeyEncodings(t *testing.T) {
 		t.Errorf("a PKCS #8 key yields %q, %v", got, err)
 	}
 	_, err = tokens.SealApp(action.ProviderApp{Organization: "org", Provider: "acme"}, map[string]string{action.AppPrivateKey: pkcs8(curve)})
-	fails(t, err, action.ErrInvalid, "invalid_integration", "no RSA key")
+	fails(t, err, action.ErrInvalid, "invalid_integration", "not an RSA key")
 }
 
 func TestDisconnectUninstalls(t *testing.T) {

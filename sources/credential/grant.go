@@ -15,48 +15,48 @@ import (
 	"sallyport/internal/guard"
 )
 
-// target is where tokens are had and what they are for: what one sign-in is
-// about, from its beginning on.
+// target is the authorization server and the resource of one sign-in.
 type target struct {
 	Kind     action.OAuthKind `json:"kind"`
-	Host     string           `json:"host"` // of the MCP server, as [guard.Host] has it
+	Host     string           `json:"host"` // of the MCP server, as in [guard.Host]
 	Server   string           `json:"server"`
 	Resource string           `json:"resource"`
 	Issuer   string           `json:"issuer"`
 	Token    string           `json:"token_endpoint"`
 	Revoke   string           `json:"revocation_endpoint,omitempty"`
-	Scopes   []string         `json:"scopes,omitempty"` // as asked for
+	Scopes   []string         `json:"scopes,omitempty"` // as requested
 	Client   client           `json:"client"`
 }
 
-// issued is what a token endpoint gave.
-type issued struct {
-	Access    string    `json:"access,omitempty"` // empty: dead
+// tokenSet is a token response.
+type tokenSet struct {
+	Access    string    `json:"access,omitempty"` // empty: expired
 	Refresh   string    `json:"refresh,omitempty"`
-	Granted   []string  `json:"granted,omitempty"` // scopes, as the server said or else as asked for
+	Granted   []string  `json:"granted,omitempty"` // scopes, as returned or else as requested
 	IssuedAt  time.Time `json:"issued_at,omitzero"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: nobody said
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: unknown
 }
 
-// held is a grant's row, and what is sealed in it. Without one, both are zero.
-type held struct {
-	grant action.OAuthGrant
-	kept  *kept
+// grantRow is the row of a grant and its unsealed content. Without a grant,
+// both are zero.
+type grantRow struct {
+	grant   action.OAuthGrant
+	secrets *grantSecrets
 }
 
-// kept is what is sealed of a grant.
-type kept struct {
+// grantSecrets is the sealed part of a grant.
+type grantSecrets struct {
 	target
-	issued
-	// Wanted are scopes that the server found missing.
+	tokenSet
+	// Wanted are scopes that the server reported as missing.
 	Wanted []string `json:"wanted,omitempty"`
 }
 
-// begun is what is sealed of a flow.
-type begun struct {
+// flowSecrets is the sealed part of a flow.
+type flowSecrets struct {
 	target
-	Verifier string `json:"verifier"`
-	Iss      bool   `json:"iss"` // the server says that it names itself in its answers
+	Verifier    string `json:"verifier"`
+	IssRequired bool   `json:"iss"` // the server includes its issuer in its answers
 }
 
 func seal(vault action.Vault, ref action.Ref, v any) ([]byte, error) {
@@ -86,14 +86,13 @@ func flowRef(organization, hash string) action.Ref {
 	return action.Ref{Organization: organization, Table: "oauth_flows", Row: hash, Column: "sealed"}
 }
 
-func (o *OAuth) held(ctx context.Context, at place) (h held, err error) {
-	h.grant, h.kept, err = o.readGrant(ctx, at.organization, at.id)
+func (o *OAuth) loadGrant(ctx context.Context, key rowKey) (h grantRow, err error) {
+	h.grant, h.secrets, err = o.readGrant(ctx, key.organization, key.id)
 	return h, err
 }
 
-// readGrant returns the connector's grant as its row has it now. Without one,
-// both are zero.
-func (o *OAuth) readGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, *kept, error) {
+// readGrant returns the connector's current grant. Without one, both are zero.
+func (o *OAuth) readGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, *grantSecrets, error) {
 	g, err := o.Store.OAuthGrant(ctx, organization, connector)
 	if errors.Is(err, action.ErrNotFound) {
 		return action.OAuthGrant{}, nil, nil
@@ -101,15 +100,15 @@ func (o *OAuth) readGrant(ctx context.Context, organization, connector string) (
 	if err != nil {
 		return g, nil, fmt.Errorf("reading the tokens of connector %s: %w", connector, err)
 	}
-	k := &kept{}
+	k := &grantSecrets{}
 	if err := unseal(o.Vault, grantRef(organization, connector), g.Sealed, k); err != nil {
 		return g, nil, fmt.Errorf("opening the tokens of connector %s: %w", connector, err)
 	}
 	return g, k, nil
 }
 
-// write puts the grant over the one that was read.
-func (o *OAuth) write(ctx context.Context, g action.OAuthGrant, k *kept) (err error) {
+// writeGrant overwrites the grant that was read.
+func (o *OAuth) writeGrant(ctx context.Context, g action.OAuthGrant, k *grantSecrets) (err error) {
 	g.Issuer, g.ClientID, g.UpdatedAt = k.Issuer, k.Client.ID, o.Now().UTC()
 	g.Scope, g.ExpiresAt = strings.Join(k.Granted, " "), nil
 	if !k.ExpiresAt.IsZero() {
@@ -127,33 +126,35 @@ func (o *OAuth) write(ctx context.Context, g action.OAuthGrant, k *kept) (err er
 	return nil
 }
 
-// due reports whether the token ought to be renewed. One that lives shortly is
-// not renewed before half its life is over.
-func (k *issued) due(now time.Time, before time.Duration) bool {
+// needsRenewal reports whether the token should be renewed. A short-lived token
+// is not renewed before half its lifetime.
+func (k *tokenSet) needsRenewal(now time.Time, before time.Duration) bool {
 	if k.ExpiresAt.IsZero() {
 		return false
 	}
 	return !now.Before(k.ExpiresAt.Add(-min(before, k.ExpiresAt.Sub(k.IssuedAt)/2)))
 }
 
-// alive reports whether the token can be sent.
-func (k *issued) alive(now time.Time) bool {
+// valid reports whether the token can be sent.
+func (k *tokenSet) valid(now time.Time) bool {
 	return k.Access != "" && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
-// fits reports whether what was had is for the connector as it is now.
-func (k *kept) fits(c *action.Connector) bool {
+// matches reports whether the grant is valid for the connector's current
+// settings.
+func (k *grantSecrets) matches(c *action.Connector) bool {
 	s := c.OAuth
-	return k != nil && k.Kind == s.Kind && k.Host == hostOf(c.URL) && k.reaches(c.URL) &&
+	return k != nil && k.Kind == s.Kind && k.Host == hostKey(c.URL) && k.coversServer(c.URL) &&
 		(s.Issuer == "" || sameIssuer(s.Issuer, k.Issuer)) &&
 		(s.ClientID == "" || s.ClientID == k.Client.ID) &&
 		(s.Kind == action.OAuthCode || slices.Equal(s.Scopes, k.Scopes) || len(s.Scopes) == 0)
 }
 
-// reaches reports whether the tokens are for a server at that URL: another path
-// of the host may be another tenant's. A resource that is wider than the server
-// was proved to be so when somebody signed in, and no other is.
-func (k *kept) reaches(server string) bool {
+// coversServer reports whether the tokens are for the server at that URL:
+// another path of the host can belong to another tenant. A resource that is
+// wider than the server was verified at sign-in; no other wider one is
+// accepted.
+func (k *grantSecrets) coversServer(server string) bool {
 	if server == k.Server {
 		return true
 	}
@@ -162,14 +163,13 @@ func (k *kept) reaches(server string) bool {
 	if err != nil || errBefore != nil {
 		return false
 	}
-	_, wider, ok := within(now, k.Resource)
-	_, wide, _ := within(before, k.Resource)
+	_, wider, ok := resourceCovers(now, k.Resource)
+	_, wide, _ := resourceCovers(before, k.Resource)
 	return ok && (!wider || wide)
 }
 
-// hostOf returns the host of a URL in the form of [guard.Host]; empty: it is
-// none.
-func hostOf(raw string) string {
+// hostKey returns the host of a URL as [guard.Host] does; empty: not a URL.
+func hostKey(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return ""
@@ -177,37 +177,36 @@ func hostOf(raw string) string {
 	return guard.Host(u)
 }
 
-// sameIssuer compares issuers. A slash at the end is no difference: some
-// software writes one by itself. What an authorization server says of itself
-// in its answer is compared more strictly.
+// sameIssuer compares issuers and ignores a trailing slash, which some software
+// adds. The issuer in an authorization response is compared strictly.
 func sameIssuer(a, b string) bool {
 	return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
 }
 
-// Disconnect gives the connector's tokens back where the authorization server
-// takes them (RFC 7009), and removes them in any case. by is the person who
-// wants it.
+// Disconnect revokes the connector's tokens if the authorization server
+// supports it (RFC 7009), and deletes them in any case. by is the person who
+// requested it.
 func (o *OAuth) Disconnect(ctx context.Context, c action.Connector, by string) error {
-	at := place{c.Organization, c.ID}
-	return o.alone(ctx, at, func() error {
+	key := rowKey{c.Organization, c.ID}
+	return o.exclusive(ctx, key, func() error {
 		_, k, err := o.readGrant(ctx, c.Organization, c.ID)
 		if err != nil {
-			o.Log.Warn("tokens are removed that cannot be given back", "connector", c.ID, "error", err)
+			o.Log.Warn("deleting tokens without revoking them", "connector", c.ID, "error", err)
 		}
 		if k != nil {
 			o.revoke(ctx, &c, k)
 		}
-		defer o.forget(at)
+		defer o.evict(key)
 		return o.Store.DeleteOAuthGrant(ctx, c.Organization, c.ID, by)
 	})
 }
 
-// revoke tells the authorization server that the tokens are not needed. The
-// refresh token goes first: most servers end what came of it, too. The client's
-// secret is bound to the host of the token endpoint.
-func (o *OAuth) revoke(ctx context.Context, c *action.Connector, k *kept) {
-	r, err := o.reach(k.Server)
-	if err != nil || k.Revoke == "" || hostOf(k.Revoke) != hostOf(k.Token) {
+// revoke revokes the tokens. The refresh token goes first: most servers then
+// revoke its access tokens, too. The client secret is bound to the host of the
+// token endpoint.
+func (o *OAuth) revoke(ctx context.Context, c *action.Connector, k *grantSecrets) {
+	r, err := o.clientFor(k.Server)
+	if err != nil || k.Revoke == "" || hostKey(k.Revoke) != hostKey(k.Token) {
 		return
 	}
 	for _, token := range []struct{ value, kind string }{{k.Refresh, "refresh_token"}, {k.Access, "access_token"}} {
@@ -215,12 +214,12 @@ func (o *OAuth) revoke(ctx context.Context, c *action.Connector, k *kept) {
 			continue
 		}
 		form, header := url.Values{"token": {token.value}, "token_type_hint": {token.kind}}, http.Header{}
-		err := r.prove(ctx, c.Organization, &k.target, form, header)
+		err := r.authenticate(ctx, c.Organization, &k.target, form, header)
 		if err == nil {
 			_, err = r.post(ctx, k.Revoke, "revocation endpoint", "application/x-www-form-urlencoded", strings.NewReader(form.Encode()), header)
 		}
 		if err != nil {
-			o.Log.Warn("a token could not be given back", "connector", c.ID, "error", err)
+			o.Log.Warn("a token could not be revoked", "connector", c.ID, "error", err)
 			return
 		}
 	}

@@ -11,24 +11,24 @@ import (
 	"sallyport/sources"
 )
 
-// owned is an integration's row, and what is sealed in it.
-type owned struct {
-	in   action.Integration
-	cred *cred
+// storedIntegration is an integration's row and its unsealed credential.
+type storedIntegration struct {
+	in      action.Integration
+	secrets *secrets
 }
 
-func (h *owned) place() place { return place{h.in.Organization, h.in.ID} }
+func (h *storedIntegration) key() rowKey { return rowKey{h.in.Organization, h.in.ID} }
 
-// cred is what is sealed of an integration.
-type cred struct {
-	// Host is the one that the credential is sent to, as [guard.Host] has it:
-	// who can write the row's base URL must not have it sent elsewhere.
+// secrets is the sealed part of an integration.
+type secrets struct {
+	// Host is where the credential is sent, as in [guard.Host]: a changed base
+	// URL in the row must not redirect it.
 	Host  string `json:"host,omitempty"`
-	Value string `json:"value,omitempty"` // a key, or a bot's token
+	Value string `json:"value,omitempty"` // an API key or bot token
 
-	issued        // of our own OAuth
-	Token  string `json:"token_endpoint,omitempty"`
-	Client string `json:"client_id,omitempty"` // to which they were issued
+	tokenSet        // of our own OAuth
+	Token    string `json:"token_endpoint,omitempty"`
+	Client   string `json:"client_id,omitempty"` // client ID the tokens were issued to
 
 	Connection string `json:"connection,omitempty"` // at the broker
 	Key        string `json:"key,omitempty"`        // the broker's name of the provider
@@ -40,18 +40,18 @@ func integrationRef(organization, id string) action.Ref {
 	return action.Ref{Organization: organization, Table: "integrations", Row: id, Column: "sealed"}
 }
 
-// owned returns an integration as its row has it now; ErrNotFound.
-func (t *Tokens) owned(ctx context.Context, at place) (h owned, err error) {
-	in, err := t.Store.IntegrationCredential(ctx, at.organization, at.id)
+// readIntegration reads an integration's row; ErrNotFound.
+func (t *Tokens) readIntegration(ctx context.Context, key rowKey) (h storedIntegration, err error) {
+	in, err := t.Store.IntegrationCredential(ctx, key.organization, key.id)
 	if err != nil {
-		return h, fmt.Errorf("reading the credential of integration %s: %w", at.id, err)
+		return h, fmt.Errorf("reading the credential of integration %s: %w", key.id, err)
 	}
-	h = owned{in: in, cred: &cred{}}
+	h = storedIntegration{in: in, secrets: &secrets{}}
 	if len(in.Sealed) == 0 {
 		return h, nil
 	}
-	if err := unseal(t.Vault, integrationRef(at.organization, at.id), in.Sealed, h.cred); err != nil {
-		return h, fmt.Errorf("opening the credential of integration %s: %w", at.id, err)
+	if err := unseal(t.Vault, integrationRef(key.organization, key.id), in.Sealed, h.secrets); err != nil {
+		return h, fmt.Errorf("opening the credential of integration %s: %w", key.id, err)
 	}
 	return h, nil
 }
@@ -69,32 +69,32 @@ func (t *Tokens) base(in *action.Integration) (*url.URL, error) {
 	return guard.CheckURL(raw)
 }
 
-// bury writes why the integration's credential cannot be used, and returns the
-// error that says so. Where there is another credential by now, it buries
-// nothing: that one is to be tried.
-func (t *Tokens) bury(ctx context.Context, h *owned, status action.IntegrationStatus, reason string) error {
+// markUnusable records why the credential cannot be used and returns that as an
+// error. If there is a newer credential it records nothing: that one is to be
+// tried.
+func (t *Tokens) markUnusable(ctx context.Context, h *storedIntegration, status action.IntegrationStatus, reason string) error {
 	if !t.setStatus(ctx, h.in, status, reason) {
-		return newer()
+		return changedError()
 	}
 	dead := h.in
 	dead.Status, dead.Reason = status, reason
-	return t.over(&dead)
+	return t.reconnectError(&dead)
 }
 
-// errNewer is a credential that is not the one that the caller knows.
-var errNewer = errors.New("there is another credential")
+// errChanged reports that the credential was replaced meanwhile.
+var errChanged = errors.New("there is another credential")
 
-func newer() error {
-	e := failing(sources.FaultCredential, nil, "The integration was changed just now; try again.")
-	e.Err = errNewer
+func changedError() error {
+	e := unavailable(sources.FaultCredential, nil, "The integration has just changed. Retry.")
+	e.Err = errChanged
 	return e
 }
 
-// itself is who changed a status that no person changed, in records.
-const itself = "gateway"
+// gatewayActor is the actor in records of status changes that no person made.
+const gatewayActor = "gateway"
 
-// setStatus writes a status, as the gateway itself found it, and reports whether
-// it was found of the credential that there still is.
+// setStatus writes a status that the gateway determined. It reports whether the
+// status applies to the current credential.
 func (t *Tokens) setStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) bool {
 	current, err := t.putStatus(ctx, in, status, reason)
 	if err != nil {
@@ -104,16 +104,16 @@ func (t *Tokens) setStatus(ctx context.Context, in action.Integration, status ac
 }
 
 func (t *Tokens) putStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) (current bool, err error) {
-	ctx = context.WithoutCancel(ctx) // it is so, whoever still waits
-	changed, err := t.Store.SetIntegrationStatus(ctx, in.Organization, in.ID, in.Version, status, reason, itself)
+	ctx = context.WithoutCancel(ctx) // true even if the caller left
+	changed, err := t.Store.SetIntegrationStatus(ctx, in.Organization, in.ID, in.Version, status, reason, gatewayActor)
 	if errors.Is(err, action.ErrConflict) {
-		t.drop(place{in.Organization, in.ID})
+		t.evictAll(rowKey{in.Organization, in.ID})
 		return false, nil
 	}
 	if err != nil {
 		return true, err
 	}
-	t.drop(place{in.Organization, in.ID})
+	t.evictAll(rowKey{in.Organization, in.ID})
 	if changed {
 		t.Log.Warn("an integration changed its status", "integration", in.ID, "provider", in.Provider, "status", status, "reason", reason)
 		t.Changed(in.Organization)
@@ -121,11 +121,12 @@ func (t *Tokens) putStatus(ctx context.Context, in action.Integration, status ac
 	return true, nil
 }
 
-// Told writes what a service or a broker said of an integration that was read
-// before, also where its credential was renewed meanwhile. It does nothing when
-// the integration is gone, or has that status by now. ErrConflict when it has
-// another one, or is of another account: what was said is to be looked at anew.
-func (t *Tokens) Told(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) error {
+// ApplyStatus records the status that a service or broker reported for an
+// integration, even if its credential was renewed since in was read. It does
+// nothing if the integration was deleted or already has that status.
+// ErrConflict: it has another status or account by now, and the report must be
+// evaluated again.
+func (t *Tokens) ApplyStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) error {
 	for range 3 {
 		now, err := t.Store.IntegrationCredential(ctx, in.Organization, in.ID)
 		switch {
@@ -134,22 +135,22 @@ func (t *Tokens) Told(ctx context.Context, in action.Integration, status action.
 		case err != nil:
 			return fmt.Errorf("reading integration %s: %w", in.ID, err)
 		case now.Account != in.Account || now.Status != in.Status:
-			return unsettled(in.ID)
+			return movedError(in.ID)
 		}
 		if written, err := t.putStatus(ctx, now, status, reason); written {
 			return err
 		}
 	}
-	return unsettled(in.ID)
+	return movedError(in.ID)
 }
 
-func unsettled(id string) error {
-	return action.Errorf(action.ErrConflict, "integration_moved", "Integration %s was changed just now; try again.", id)
+func movedError(id string) error {
+	return action.Errorf(action.ErrConflict, "integration_moved", "Integration %s has just changed. Retry.", id)
 }
 
-// Recheck follows a hint that an integration may do otherwise than its row says:
-// it asks those who know, and writes what they answer, as [Tokens.Check] does. An
-// error says why they could not be asked.
+// Recheck follows a hint that the stored status is outdated: it verifies the
+// credential and records the result, as [Tokens.Check] does. An error says why
+// that was not possible.
 func (t *Tokens) Recheck(ctx context.Context, in action.Integration) error {
 	_, err := t.Check(ctx, in)
 	if errors.Is(err, action.ErrNotFound) {

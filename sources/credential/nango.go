@@ -22,14 +22,14 @@ import (
 
 const (
 	nangoURL = "https://api.nango.dev"
-	// nangoLife is how long one of its tokens is used without asking again: it
-	// may be revoked there meanwhile.
+	// nangoLife is how long a token is used before asking again: it can be
+	// revoked at Nango meanwhile.
 	nangoLife = 5 * time.Minute
-	// nangoFlow is the tag that ties a connection to the flow that asked for it.
+	// nangoFlow is the tag that links a connection to the flow that created it.
 	nangoFlow = "sallyport_flow"
 )
 
-// nangoConnection is what Nango says of one.
+// nangoConnection is a connection at Nango.
 type nangoConnection struct {
 	Tags        map[string]string `json:"tags"`
 	Credentials struct {
@@ -46,9 +46,9 @@ func (c *nangoConnection) token() string {
 	return c.Credentials.Key
 }
 
-// nango makes a request to the organization's Nango.
+// nango sends a request to the organization's Nango.
 func (t *Tokens) nango(ctx context.Context, app *registration, r *outbound.Request, path string, q url.Values) (*outbound.Response, error) {
-	key, err := app.need(action.AppAPIKey)
+	key, err := app.secret(action.AppAPIKey)
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +59,12 @@ func (t *Tokens) nango(ctx context.Context, app *registration, r *outbound.Reque
 	return t.send(ctx, "nango:"+app.Organization, nangoBase(app)+path+"?"+q.Encode(), r, key)
 }
 
-// nangoBase is the URL of the organization's Nango.
+// nangoBase returns the URL of the organization's Nango.
 func nangoBase(app *registration) string {
 	return cmp.Or(strings.TrimSuffix(app.BaseURL, "/"), nangoURL)
 }
 
-// nangoKey is the broker's name of a provider.
+// nangoKey returns the broker's name of a provider.
 func nangoKey(app *registration, provider string) string {
 	if key := app.Keys[provider]; key != "" {
 		return key
@@ -72,8 +72,7 @@ func nangoKey(app *registration, provider string) string {
 	return provider
 }
 
-// nangoConnection fetches a connection. The status is Nango's, where it has no
-// connection to show.
+// nangoConnection fetches a connection. Without one it returns Nango's status.
 func (t *Tokens) nangoConnection(ctx context.Context, app *registration, id, key string, anew bool) (c *nangoConnection, status int, err error) {
 	q := url.Values{"provider_config_key": {key}}
 	if anew {
@@ -86,49 +85,49 @@ func (t *Tokens) nangoConnection(ctx context.Context, app *registration, id, key
 	case a.Status == http.StatusNotFound || a.Status == http.StatusFailedDependency:
 		return nil, a.Status, nil
 	case a.Status != http.StatusOK:
-		return nil, 0, nangoRefused(a)
+		return nil, 0, nangoError(a)
 	}
 	c = &nangoConnection{}
-	if json.Unmarshal(a.Body, c) != nil || c.token() == "" || strings.ContainsFunc(c.token(), notToken) {
-		return nil, 0, failing(sources.FaultProtocol, nil, "Nango's answer holds no token that can be used; check the connection there.")
+	if json.Unmarshal(a.Body, c) != nil || c.token() == "" || strings.ContainsFunc(c.token(), invalidTokenChar) {
+		return nil, 0, unavailable(sources.FaultProtocol, nil, "Nango's response has no valid token. Check the connection there.")
 	}
 	return c, http.StatusOK, nil
 }
 
-func nangoRefused(a *outbound.Response) error {
+func nangoError(a *outbound.Response) error {
 	switch a.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return failing(sources.FaultAuth, nil, "Nango does not take the gateway's API key (%d); an owner or admin must set it again.", a.Status)
+		return unavailable(sources.FaultAuth, nil, "Nango does not accept the gateway's API key (%d). An owner or admin must set it again.", a.Status)
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return failing(sources.FaultConfig, nil, "Nango did not understand the request (%d); check the provider names in the registration of Nango.", a.Status)
+		return unavailable(sources.FaultConfig, nil, "Nango rejected the request (%d). Check the provider names in the Nango registration.", a.Status)
 	}
-	return failing(sources.FaultFailed, nil, "Nango failed (%d); try again later.", a.Status)
+	return unavailable(sources.FaultFailed, nil, "Nango failed (%d). Retry later.", a.Status)
 }
 
-// brokersToken has Nango give the token that it keeps. anew: the one before was
+// nangoToken requests the current token from Nango. anew: the previous one was
 // refused.
-func (t *Tokens) brokersToken(ctx context.Context, h *owned, anew bool) (m minted, err error) {
+func (t *Tokens) nangoToken(ctx context.Context, h *storedIntegration, anew bool) (m cachedToken, err error) {
 	app, err := t.registration(ctx, h.in.Organization, string(action.BrokerNango))
 	if err != nil {
 		return m, err
 	}
-	c, status, err := t.nangoConnection(ctx, app, h.cred.Connection, h.cred.Key, anew)
+	c, status, err := t.nangoConnection(ctx, app, h.secrets.Connection, h.secrets.Key, anew)
 	switch {
 	case err != nil:
 		return m, err
 	case status == http.StatusFailedDependency:
-		return m, t.bury(ctx, h, action.IntegrationExpired, "Nango cannot renew the access any more (424): reconnect needed.")
+		return m, t.markUnusable(ctx, h, action.IntegrationExpired, "Nango can no longer renew the access (424). Connect it again.")
 	case status == http.StatusNotFound:
-		return m, t.bury(ctx, h, action.IntegrationRevoked, "Nango has no such connection any more (404); connect it again.")
+		return m, t.markUnusable(ctx, h, action.IntegrationRevoked, "Nango no longer has this connection (404). Connect it again.")
 	}
-	m.token, m.until = c.token(), t.Now().Add(nangoLife)
-	if end := c.Credentials.ExpiresAt; end != nil && end.Before(m.until) {
-		m.until = *end
+	m.token, m.usableUntil = c.token(), t.Now().Add(nangoLife)
+	if end := c.Credentials.ExpiresAt; end != nil && end.Before(m.usableUntil) {
+		m.usableUntil = *end
 	}
 	return m, nil
 }
 
-// nangoSession has Nango begin a connection for a flow.
+// nangoSession starts a connection at Nango for a flow.
 func (t *Tokens) nangoSession(ctx context.Context, app *registration, f *action.IntegrationFlow, key string) (action.ConnectStep, error) {
 	var step action.ConnectStep
 	body, err := json.Marshal(map[string]any{
@@ -143,7 +142,7 @@ func (t *Tokens) nangoSession(ctx context.Context, app *registration, f *action.
 		return step, err
 	}
 	if a.Status != http.StatusCreated && a.Status != http.StatusOK {
-		return step, nangoRefused(a)
+		return step, nangoError(a)
 	}
 	var got struct {
 		Data struct {
@@ -153,7 +152,7 @@ func (t *Tokens) nangoSession(ctx context.Context, app *registration, f *action.
 		} `json:"data"`
 	}
 	if json.Unmarshal(a.Body, &got) != nil || got.Data.Token == "" {
-		return step, failing(sources.FaultProtocol, nil, "Nango's answer holds no connect session; try again later.")
+		return step, unavailable(sources.FaultProtocol, nil, "Nango's response has no connect session. Retry later.")
 	}
 	step.Token, step.ExpiresAt = got.Data.Token, got.Data.ExpiresAt
 	if u, err := url.Parse(got.Data.Link); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" {
@@ -162,38 +161,39 @@ func (t *Tokens) nangoSession(ctx context.Context, app *registration, f *action.
 	return step, nil
 }
 
-// brokeredFor is how long the connections at the broker are taken as they were
-// read: a delivery of a new one that comes sooner is tried again.
-const brokeredFor = 5 * time.Second
+// brokeredTTL is how long the list of the broker's connections is cached. A
+// delivery of a newer connection is retried.
+const brokeredTTL = 5 * time.Second
 
-// brokered knows which integrations the broker keeps as which connections.
-type brokered struct {
-	one  singleflight.Group
-	last atomic.Pointer[connections] // nil: they were never read
+// brokeredConnections caches which integrations the broker holds as which
+// connections.
+type brokeredConnections struct {
+	group  singleflight.Group
+	latest atomic.Pointer[connectionList] // nil: never read
 }
 
-// connections are those at one Nango. They do not change.
-type connections struct {
-	operator string
-	readAt   time.Time
-	found    map[connection][]action.Integration
+// connectionList is the list of connections at one Nango. It is immutable.
+type connectionList struct {
+	operator     string
+	readAt       time.Time
+	integrations map[connectionKey][]action.Integration
 }
 
-// connection is one at the broker, as the broker names it.
-type connection struct{ id, key string }
+// connectionKey identifies a connection at the broker.
+type connectionKey struct{ id, key string }
 
-// Brokered returns the integrations that the operator's Nango keeps as a
-// connection under one of its names for a provider, without credentials: whose
-// event a delivery of it is. They are those of all organizations that use the
-// operator's Nango with its API key: at any other, who runs it names connections
-// as he likes. A connection that several of them claim is nobody's, since its id
-// is all that tells whose it is.
+// Brokered returns the integrations, without credentials, that the operator's
+// Nango holds as a connection under one of its provider names: they receive its
+// deliveries. It includes all organizations that use the operator's Nango with
+// its API key; the operator of any other Nango can choose connection names at
+// will. A connection that several organizations claim belongs to none, since
+// nothing but its ID identifies the owner.
 func (t *Tokens) Brokered(ctx context.Context, operator, id, key string) ([]action.Integration, error) {
 	all, err := t.connections(ctx, operator)
 	if err != nil {
 		return nil, err
 	}
-	list := all.found[connection{id, key}]
+	list := all.integrations[connectionKey{id, key}]
 	for _, in := range list {
 		if in.Organization != list[0].Organization {
 			return nil, action.NewError("connection_claimed")
@@ -202,12 +202,12 @@ func (t *Tokens) Brokered(ctx context.Context, operator, id, key string) ([]acti
 	return list, nil
 }
 
-// connections returns those that were read a moment ago, or has them read, for
-// all who ask meanwhile at once.
-func (t *Tokens) connections(ctx context.Context, operator string) (*connections, error) {
+// connections returns the cached list, or reads it once for all concurrent
+// callers.
+func (t *Tokens) connections(ctx context.Context, operator string) (*connectionList, error) {
 	b := &t.brokered
-	recent := func() *connections {
-		if last := b.last.Load(); last != nil && last.operator == operator && t.Now().Sub(last.readAt) <= brokeredFor {
+	recent := func() *connectionList {
+		if last := b.latest.Load(); last != nil && last.operator == operator && t.Now().Sub(last.readAt) <= brokeredTTL {
 			return last
 		}
 		return nil
@@ -215,15 +215,15 @@ func (t *Tokens) connections(ctx context.Context, operator string) (*connections
 	if last := recent(); last != nil {
 		return last, nil
 	}
-	reading := b.one.DoChan(operator, func() (any, error) {
-		if last := recent(); last != nil { // they were read in this moment
+	reading := b.group.DoChan(operator, func() (any, error) {
+		if last := recent(); last != nil { // read meanwhile
 			return last, nil
 		}
-		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), t.Timeout) // it is for others, too
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), t.Timeout) // other callers share the result
 		defer stop()
 		read, err := t.readConnections(ctx, operator)
 		if err == nil {
-			b.last.Store(read)
+			b.latest.Store(read)
 		}
 		return read, err
 	})
@@ -231,18 +231,19 @@ func (t *Tokens) connections(ctx context.Context, operator string) (*connections
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case got := <-reading:
-		return got.Val.(*connections), got.Err
+		return got.Val.(*connectionList), got.Err
 	}
 }
 
-// readConnections reads them all. What cannot be opened is left out, and told.
-func (t *Tokens) readConnections(ctx context.Context, operator string) (*connections, error) {
-	all := &connections{operator: operator, readAt: t.Now(), found: map[connection][]action.Integration{}}
+// readConnections reads the list. Credentials that cannot be unsealed are
+// skipped and logged.
+func (t *Tokens) readConnections(ctx context.Context, operator string) (*connectionList, error) {
+	all := &connectionList{operator: operator, readAt: t.Now(), integrations: map[connectionKey][]action.Integration{}}
 	list, err := t.Store.BrokeredIntegrations(ctx, action.BrokerNango)
 	if err != nil {
 		return nil, fmt.Errorf("reading which connections the broker keeps: %w", err)
 	}
-	theirs, err := t.nangoOf(ctx, operator)
+	theirs, err := t.nangoRegistration(ctx, operator)
 	if err != nil || theirs == nil {
 		return all, err
 	}
@@ -250,7 +251,7 @@ func (t *Tokens) readConnections(ctx context.Context, operator string) (*connect
 	for _, in := range list {
 		same, known := shares[in.Organization]
 		if !known {
-			app, err := t.nangoOf(ctx, in.Organization)
+			app, err := t.nangoRegistration(ctx, in.Organization)
 			if err != nil {
 				return nil, err
 			}
@@ -264,20 +265,20 @@ func (t *Tokens) readConnections(ctx context.Context, operator string) (*connect
 	return all, nil
 }
 
-func (t *Tokens) addConnection(all *connections, in action.Integration) {
-	var c cred
+func (t *Tokens) addConnection(all *connectionList, in action.Integration) {
+	var c secrets
 	if err := unseal(t.Vault, integrationRef(in.Organization, in.ID), in.Sealed, &c); err != nil {
 		t.Log.Error("opening the credential of an integration", "integration", in.ID, "error", err)
 		return
 	}
 	in.Sealed = nil
-	at := connection{c.Connection, c.Key}
-	all.found[at] = append(all.found[at], in)
+	at := connectionKey{c.Connection, c.Key}
+	all.integrations[at] = append(all.integrations[at], in)
 }
 
-// nangoOf returns an organization's registration at Nango; nil: it has none that
-// can be used, which is told where it is broken.
-func (t *Tokens) nangoOf(ctx context.Context, organization string) (*registration, error) {
+// nangoRegistration returns an organization's registration at Nango. Nil: none,
+// or a broken one, which is logged.
+func (t *Tokens) nangoRegistration(ctx context.Context, organization string) (*registration, error) {
 	app, err := t.Store.ProviderApp(ctx, organization, string(action.BrokerNango))
 	if errors.Is(err, action.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none, which is no error
@@ -285,15 +286,15 @@ func (t *Tokens) nangoOf(ctx context.Context, organization string) (*registratio
 	if err != nil {
 		return nil, fmt.Errorf("reading who uses which Nango: %w", err)
 	}
-	r, err := t.opened(app)
+	r, err := t.unsealRegistration(app)
 	if err != nil {
 		t.Log.Error("opening a registration at Nango", "organization", organization, "error", err)
-		return nil, nil //nolint:nilnil // nobody else has to do with it
+		return nil, nil //nolint:nilnil // other organizations are not affected
 	}
 	return r, nil
 }
 
-// sameNango reports whether both are used at the same place with the same key.
+// sameNango reports whether both use the same Nango with the same key.
 func (r *registration) sameNango(other *registration) bool {
 	if other == nil || nangoBase(r) != nangoBase(other) {
 		return false

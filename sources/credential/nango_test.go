@@ -118,9 +118,9 @@ func TestNangoConnectionIsTheFlowsOwn(t *testing.T) {
 	}
 	other := begin(t, tokens, brokered()) // its connection has other tags
 	_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: step.State, Connection: "c-1"})
-	fails(t, err, action.ErrInvalid, "oauth_flow", "no such connection that was made here")
+	fails(t, err, action.ErrInvalid, "oauth_flow", "no matching connection that was created here")
 	_, err = tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: other.State, Connection: "c-2"})
-	fails(t, err, action.ErrInvalid, "oauth_flow", "no such connection")
+	fails(t, err, action.ErrInvalid, "oauth_flow", "no matching connection")
 	if len(b.rows) > 0 {
 		t.Fatal("it was saved")
 	}
@@ -163,8 +163,8 @@ func TestNangoConnectionsThatEnd(t *testing.T) {
 		status action.IntegrationStatus
 		says   string
 	}{
-		http.StatusFailedDependency: {action.IntegrationExpired, "reconnect needed"},
-		http.StatusNotFound:         {action.IntegrationRevoked, "no such connection any more"},
+		http.StatusFailedDependency: {action.IntegrationExpired, "can no longer renew"},
+		http.StatusNotFound:         {action.IntegrationRevoked, "no longer has this connection"},
 	} {
 		b := newBank(t)
 		n, tokens := b.startBroker()

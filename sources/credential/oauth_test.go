@@ -72,16 +72,16 @@ func TestFinishIsForWhoBegan(t *testing.T) {
 		kind           error
 		says           string
 	}{
-		"another user":         {"org", "bob", "l1", false, nil, action.ErrInvalid, "another login, which can still end it"},
-		"another login":        {"org", "ann", "l2", false, nil, action.ErrInvalid, "another login, which can still end it"},
-		"another organization": {"gro", "ann", "l1", false, nil, action.ErrInvalid, "another login, which can still end it"},
-		"decides no more":      {"org", "ann", "l1", true, nil, action.ErrForbidden, "An owner or admin connects"},
-		"another's page":       {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Provider = "acne" }, action.ErrInvalid, "not of the service that was asked"},
-		"nobody's page":        {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Provider = "" }, action.ErrInvalid, "not of the service that was asked"},
+		"another user":         {"org", "bob", "l1", false, nil, action.ErrInvalid, "another login, which can still complete it"},
+		"another login":        {"org", "ann", "l2", false, nil, action.ErrInvalid, "another login, which can still complete it"},
+		"another organization": {"gro", "ann", "l1", false, nil, action.ErrInvalid, "another login, which can still complete it"},
+		"decides no more":      {"org", "ann", "l1", true, nil, action.ErrForbidden, "Only an owner or admin can connect"},
+		"another's page":       {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Provider = "acne" }, action.ErrInvalid, "not from the expected service"},
+		"nobody's page":        {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Provider = "" }, action.ErrInvalid, "not from the expected service"},
 		"no state":             {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.State = "" }, action.ErrInvalid, "no state"},
-		"wrong state":          {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.State += "x" }, action.ErrInvalid, "never begun"},
-		"late":                 {"org", "ann", "l1", false, func(b *bank, _ *action.ConnectAnswer) { b.pass(5 * time.Minute) }, action.ErrInvalid, "took too long"},
-		"denied":               {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Error = "access_denied" }, action.ErrInvalid, "did not let the gateway in: access_denied"},
+		"wrong state":          {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.State += "x" }, action.ErrInvalid, "does not exist"},
+		"late":                 {"org", "ann", "l1", false, func(b *bank, _ *action.ConnectAnswer) { b.pass(5 * time.Minute) }, action.ErrInvalid, "has expired"},
+		"denied":               {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Error = "access_denied" }, action.ErrInvalid, "denied access: access_denied"},
 		"odd denial":           {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Error = "<b>canary" }, action.ErrInvalid, "an unknown error"},
 		"no code":              {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Code = "" }, action.ErrInvalid, "no code"},
 	} {
@@ -117,14 +117,14 @@ func TestFinishIsForWhoBegan(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, a)
-	fails(t, err, action.ErrInvalid, "oauth_flow", "begin again")
+	fails(t, err, action.ErrInvalid, "oauth_flow", "Start again")
 }
 
 // What a service calls itself in its answer is compared where that is known.
 func TestIssuerOfAnAnswer(t *testing.T) {
 	for issuer, says := range map[string]string{
-		"https://accounts.google.com": "did not let the gateway in", "": "did not let the gateway in",
-		"https://accounts.google.com/": "not of the service that was asked", "https://thief.example": "not of the service that was asked",
+		"https://accounts.google.com": "denied access", "": "denied access",
+		"https://accounts.google.com/": "not from the expected service", "https://thief.example": "not from the expected service",
 	} {
 		b := newBank(t)
 		tokens := b.instance(b.module(func(m *sources.Module) { m.Needs[1].Preset = "google" }))
@@ -158,7 +158,7 @@ func TestBeginNeedsARegistration(t *testing.T) {
 	_, err = tokens.Begin(t.Context(), w)
 	fails(t, err, action.ErrInvalid, "invalid_integration", "connects to no other host")
 	_, err = tokens.Begin(t.Context(), key())
-	fails(t, err, action.ErrInvalid, "invalid_integration", "nothing to do in a browser")
+	fails(t, err, action.ErrInvalid, "invalid_integration", "without a browser")
 }
 
 // fifty asks for the token fifty times at once, and returns those that came.
@@ -219,9 +219,9 @@ func TestLostRenewalIsTold(t *testing.T) {
 	b.pass(3 * time.Hour)
 	b.broken = 3
 	_, err := one.Token(t.Context(), in)
-	fails(t, err, action.ErrUnavailable, sources.FaultCredential, "try again")
+	fails(t, err, action.ErrUnavailable, sources.FaultCredential, "Retry")
 	_, err = b.instance(b.module()).Token(t.Context(), in)
-	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Acme does not renew the access any more (invalid_grant); connect it again.")
+	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Acme no longer renews the access (invalid_grant). Connect it again.")
 	if row := b.row(in.ID); row.Status != action.IntegrationExpired {
 		t.Errorf("it is %s", row.Status)
 	}
@@ -281,11 +281,11 @@ func TestRefusedAccessIsReplacedOnce(t *testing.T) {
 	if again {
 		t.Error("a token of this very moment is replaced")
 	}
-	fails(t, err, action.ErrUnavailable, sources.FaultAuth, "had just now")
+	fails(t, err, action.ErrUnavailable, sources.FaultAuth, "issued just now")
 	b.pass(time.Minute)
 	a.answers(http.StatusBadRequest, `{"error":"invalid_grant","error_description":"refresh-canary-2"}`)
 	_, err = tokens.Refused(t.Context(), in, "access-canary-2", "expired")
-	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "connect it again")
+	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Connect it again")
 	if row := b.row(in.ID); row.Status != action.IntegrationExpired {
 		t.Errorf("it is %s", row.Status)
 	}

@@ -35,7 +35,7 @@ func TestLateFindingOfAnInstallationBuriesNothing(t *testing.T) {
 	h.with(func() { h.gone = true })
 	b.movesAt(in.ID, "/api/v3/app")
 	_, err := tokens.Token(t.Context(), in)
-	fails(t, err, action.ErrUnavailable, sources.FaultCredential, "changed just now; try again")
+	fails(t, err, action.ErrUnavailable, sources.FaultCredential, "has just changed. Retry")
 	if row := b.row(in.ID); row.Status != action.IntegrationActive {
 		t.Errorf("what was connected meanwhile is %s", row.Status)
 	}
@@ -54,7 +54,7 @@ func TestLateFindingOfARenewalBuriesNothing(t *testing.T) {
 	b.movesAt(in.ID, "/oauth/token")
 	b.pass(3 * time.Hour)
 	_, err := tokens.Token(t.Context(), in)
-	fails(t, err, action.ErrUnavailable, sources.FaultCredential, "changed just now; try again")
+	fails(t, err, action.ErrUnavailable, sources.FaultCredential, "has just changed. Retry")
 	if row := b.row(in.ID); row.Status != action.IntegrationActive {
 		t.Errorf("what was connected meanwhile is %s", row.Status)
 	}
@@ -74,8 +74,8 @@ func TestChangedRegistrationIsTold(t *testing.T) {
 	b.register(tokens, action.ProviderApp{Provider: "acme", ClientID: "another", BaseURL: b.url}, secrets)
 	b.pass(3 * time.Hour)
 	_, err := tokens.Token(t.Context(), in)
-	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "The gateway's registration at Acme was changed since; connect it again. A person must do that")
-	if row := b.row(in.ID); row.Status != action.IntegrationExpired || row.Reason != "The gateway's registration at Acme was changed since; connect it again." {
+	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "The gateway's registration at Acme has changed. Connect it again. A person must do so")
+	if row := b.row(in.ID); row.Status != action.IntegrationExpired || row.Reason != "The gateway's registration at Acme has changed. Connect it again." {
 		t.Errorf("it is %s: %s", row.Status, row.Reason)
 	}
 	b.register(tokens, action.ProviderApp{Provider: "acme", ClientID: "client", BaseURL: b.url}, secrets)
@@ -91,7 +91,7 @@ func TestChangedHostOfAnAppIsTold(t *testing.T) {
 	in := installed(t, tokens)
 	b.register(tokens, action.ProviderApp{Provider: "acme", AppID: "7", Slug: "sallyport", BaseURL: "https://git.example/api/v3"}, map[string]string{action.AppPrivateKey: h.pem()})
 	_, err := tokens.Token(t.Context(), in)
-	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "install the app again")
+	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Install the app again")
 	if row := b.row(in.ID); row.Status != action.IntegrationExpired {
 		t.Errorf("it is %s", row.Status)
 	}

@@ -35,7 +35,7 @@ func TestARefusedTokenIsRenewedOnce(t *testing.T) {
 	}
 	// One that has just been given would be followed by one that is no better.
 	again, err := instances[0].Refused(t.Context(), c, "access-canary-2", http.StatusUnauthorized, nil)
-	fails(t, err, action.ErrUnavailable, sources.FaultAuth, "has just given")
+	fails(t, err, action.ErrUnavailable, sources.FaultAuth, "has just issued")
 	if n := h.service.grants("refresh_token"); again || n != 1 {
 		t.Errorf("again: %v, %d renewals", again, n)
 	}

@@ -18,7 +18,8 @@ import (
 	"sallyport/sources"
 )
 
-// registration is how an organization's gateway is known at a service.
+// registration is an organization's registration (OAuth app, GitHub App, Nango)
+// at a service.
 type registration struct {
 	action.ProviderApp
 	secrets map[string]string
@@ -28,8 +29,8 @@ func appRef(organization, provider string) action.Ref {
 	return action.Ref{Organization: organization, Table: "provider_apps", Row: provider, Column: "sealed"}
 }
 
-// registration returns the organization's, with its secrets. Without one the
-// error is of kind ErrInvalid and has the code "no_app".
+// registration returns the organization's registration with its secrets. If
+// there is none, the error is of kind ErrInvalid with the code "no_app".
 func (t *Tokens) registration(ctx context.Context, organization, provider string) (*registration, error) {
 	app, err := t.Store.ProviderApp(ctx, organization, provider)
 	if errors.Is(err, action.ErrNotFound) {
@@ -38,11 +39,11 @@ func (t *Tokens) registration(ctx context.Context, organization, provider string
 	if err != nil {
 		return nil, fmt.Errorf("reading the registration at %s: %w", provider, err)
 	}
-	return t.opened(app)
+	return t.unsealRegistration(app)
 }
 
-// opened returns a registration with its secrets, as its row has them.
-func (t *Tokens) opened(app action.ProviderApp) (*registration, error) {
+// unsealRegistration returns a registration with its unsealed secrets.
+func (t *Tokens) unsealRegistration(app action.ProviderApp) (*registration, error) {
 	r, provider := &registration{ProviderApp: app}, app.Provider
 	if len(app.Sealed) > 0 {
 		var s appSecrets
@@ -50,7 +51,7 @@ func (t *Tokens) opened(app action.ProviderApp) (*registration, error) {
 			return nil, fmt.Errorf("opening the registration at %s: %w", provider, err)
 		}
 		if s.Origin != origin(app.BaseURL) {
-			return nil, noApp(provider, "The registration at %s has another base_url than its secrets were given for; set both again.", provider)
+			return nil, noApp(provider, "The registration at %s has a base_url that its secrets were not set for. Set both again.", provider)
 		}
 		r.secrets = s.Secrets
 	}
@@ -58,15 +59,15 @@ func (t *Tokens) opened(app action.ProviderApp) (*registration, error) {
 	return r, nil
 }
 
-// appSecrets is what is sealed of a registration.
+// appSecrets is the sealed part of a registration.
 type appSecrets struct {
-	// Origin of the base URL that they were given for, empty: the service's own.
-	// Who can write the row must not have them sent elsewhere.
+	// Origin of the base URL that the secrets were set for; empty: the
+	// service's own. A changed base URL in the row must not redirect them.
 	Origin  string            `json:"origin,omitempty"`
 	Secrets map[string]string `json:"secrets"`
 }
 
-// origin returns the scheme and host of a URL; empty: it is none.
+// origin returns the scheme and host of a URL; empty: not a URL.
 func origin(raw string) string {
 	u, err := url.Parse(raw)
 	if raw == "" || err != nil {
@@ -81,29 +82,29 @@ func noApp(provider, format string, args ...any) error {
 	return e
 }
 
-// need returns the named secret, or says that it is to be set.
-func (r *registration) need(secret string) (string, error) {
+// secret returns the named secret, or an error that asks to set it.
+func (r *registration) secret(secret string) (string, error) {
 	if r.secrets[secret] == "" {
 		return "", noApp(r.Provider, "The registration at %s has no %s.", r.Provider, secret)
 	}
 	return r.secrets[secret], nil
 }
 
-// SealApp seals the secrets of a registration, by their names, for its base URL
-// alone, and returns it with them. Errors name the field.
+// SealApp seals the secrets of a registration, by name, for its base URL only,
+// and returns the registration with them. Errors name the field.
 func (t *Tokens) SealApp(app action.ProviderApp, secrets map[string]string) (action.ProviderApp, error) {
 	known := []string{action.AppClientSecret, action.AppPrivateKey, action.AppAPIKey}
 	for name, value := range secrets {
 		switch {
 		case !slices.Contains(known, name):
-			return app, invalid("/secrets/"+name, "There is no such secret of a registration; there are %s.", strings.Join(known, ", "))
+			return app, invalid("/secrets/"+name, "Unknown secret. Available: %s.", strings.Join(known, ", "))
 		case value == "":
-			return app, invalid("/secrets/"+name, "A secret cannot be empty; leave it out instead.")
+			return app, invalid("/secrets/"+name, "A secret cannot be empty. Omit it instead.")
 		}
 	}
 	if key := secrets[action.AppPrivateKey]; key != "" {
 		if _, err := privateKey(key); err != nil {
-			return app, invalid("/secrets/"+action.AppPrivateKey, "This is no RSA key in PEM; give the whole file that the service made, with its first and last line.")
+			return app, invalid("/secrets/"+action.AppPrivateKey, "This is not an RSA key in PEM. Provide the whole file from the service, including its first and last line.")
 		}
 	}
 	app.Secrets, app.Sealed = slices.Sorted(maps.Keys(secrets)), nil
@@ -118,8 +119,8 @@ func (t *Tokens) SealApp(app action.ProviderApp, secrets map[string]string) (act
 	return app, err
 }
 
-// privateKey reads an RSA key in PEM, as PKCS #1 or PKCS #8. Its errors may hold
-// parts of the key.
+// privateKey parses an RSA key in PEM, as PKCS #1 or PKCS #8. Its errors can
+// contain parts of the key.
 func privateKey(text string) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
@@ -139,11 +140,11 @@ func privateKey(text string) (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// boundBase is wantedBase for what the gateway's registration is used for: its
-// secrets, and the tokens had with them, are for the service's own host alone,
-// or one below it (de.sentry.io).
-func (t *Tokens) boundBase(m *sources.Module, w *action.Wanted, app *registration) (base, host string, err error) {
-	base, host, err = t.wantedBase(m, w, app.BaseURL)
+// registeredBaseURL is requestedBaseURL for connections that use the gateway's
+// registration: its secrets and tokens are sent only to the service's own host
+// or a subdomain (de.sentry.io).
+func (t *Tokens) registeredBaseURL(m *sources.Module, w *action.Wanted, app *registration) (base, host string, err error) {
+	base, host, err = t.requestedBaseURL(m, w, app.BaseURL)
 	if err != nil || w.BaseURL == "" {
 		return base, host, err
 	}
@@ -154,7 +155,7 @@ func (t *Tokens) boundBase(m *sources.Module, w *action.Wanted, app *registratio
 	at, errAt := url.Parse(own)
 	wanted, errWanted := url.Parse(w.BaseURL)
 	if errAt != nil || errWanted != nil || guard.Host(at) != host && !strings.HasSuffix(strings.ToLower(wanted.Hostname()), "."+strings.ToLower(at.Hostname())) {
-		return "", "", invalid("/base_url", "The gateway is registered at %s and connects to no other host; set the base_url of the registration first.", at.Host)
+		return "", "", invalid("/base_url", "The gateway is registered at %s and connects to no other host. Set the base_url of the registration first.", at.Host)
 	}
 	return base, host, nil
 }

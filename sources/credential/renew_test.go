@@ -196,7 +196,7 @@ func TestASignInThatEnds(t *testing.T) {
 			h.pass(time.Hour)
 			says := code
 			if code == "no refresh token" {
-				says = "none to renew it with"
+				says = "there is no refresh token"
 			}
 			for range 3 {
 				_, _, err := o.Token(t.Context(), c)
@@ -324,7 +324,7 @@ func TestATokenIsForItsConnectorAsItWas(t *testing.T) {
 			change(&c)
 			for range 2 { // before it ended, and after
 				token, _, err := o.Token(t.Context(), c)
-				fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "was changed")
+				fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "has changed")
 				if token != "" {
 					t.Errorf("got %q", token)
 				}

@@ -15,48 +15,50 @@ import (
 	"sallyport/sources"
 )
 
-// maxGiveBack bounds what is tried at the service when an integration ends.
-const maxGiveBack = 5 * time.Second
+// revokeTimeout bounds the revocation at the service when an integration is
+// disconnected.
+const revokeTimeout = 5 * time.Second
 
-// Disconnect ends an integration for a person, and tells whether the service
-// took the credential back. That it did not is no error: the service may know no
-// such thing, or another integration of the account would end with this one.
+// Disconnect deletes an integration on behalf of a person, and reports whether
+// the service revoked the credential. A missing revocation is no error: the
+// service may not support it, or it would end another integration of the same
+// account.
 func (t *Tokens) Disconnect(ctx context.Context, in action.Integration, by string) (revoked bool, err error) {
-	at := place{in.Organization, in.ID}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), maxRenew)
+	key := rowKey{in.Organization, in.ID}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
 	defer stop()
-	err = t.alone(ctx, at, func() error {
-		revoked, err = t.disconnect(ctx, at, by)
+	err = t.exclusive(ctx, key, func() error {
+		revoked, err = t.disconnect(ctx, key, by)
 		return err
 	})
 	return revoked, err
 }
 
-// disconnect is Disconnect for the one who is alone: a renewal under way would
-// bring a credential that nobody gives back.
-func (t *Tokens) disconnect(ctx context.Context, at place, by string) (revoked bool, err error) {
-	h, err := t.owned(ctx, at)
+// disconnect is Disconnect for the holder of the lock: a concurrent renewal
+// would create a credential that is never revoked.
+func (t *Tokens) disconnect(ctx context.Context, key rowKey, by string) (revoked bool, err error) {
+	h, err := t.readIntegration(ctx, key)
 	switch {
 	case errors.Is(err, action.ErrNotFound):
 		return false, err
 	case err != nil:
-		t.Log.Warn("a credential is removed that cannot be given back", "integration", at.id, "error", err)
+		t.Log.Warn("deleting a credential without revoking it", "integration", key.id, "error", err)
 	default:
-		revoked = t.giveBack(ctx, &h)
+		revoked = t.revoke(ctx, &h)
 	}
-	changed, err := t.Store.SetIntegrationStatus(ctx, at.organization, at.id, 0, action.IntegrationDeleted, "", by)
-	t.drop(at)
+	changed, err := t.Store.SetIntegrationStatus(ctx, key.organization, key.id, 0, action.IntegrationDeleted, "", by)
+	t.evictAll(key)
 	if changed {
-		t.Changed(at.organization)
+		t.Changed(key.organization)
 	}
 	return revoked, err
 }
 
-// needed reports whether another integration would end if the service took the
-// credential back: uninstalling an app, and at many services revoking, ends all
-// that an account gave the gateway. A broker's connection is the integration's
-// alone.
-func (t *Tokens) needed(ctx context.Context, h *owned) (bool, error) {
+// accountInUse reports whether revoking the credential would end another
+// integration: uninstalling an app, and revoking at many services, ends all
+// access that the account granted. A broker's connection belongs to one
+// integration only.
+func (t *Tokens) accountInUse(ctx context.Context, h *storedIntegration) (bool, error) {
 	if h.in.Broker == action.BrokerNango {
 		return false, nil
 	}
@@ -69,17 +71,17 @@ func (t *Tokens) needed(ctx context.Context, h *owned) (bool, error) {
 	}), nil
 }
 
-// giveBack tells the service that the credential is not needed any more.
-func (t *Tokens) giveBack(ctx context.Context, h *owned) bool {
-	ctx, stop := context.WithTimeout(ctx, maxGiveBack)
+// revoke revokes the credential at the service.
+func (t *Tokens) revoke(ctx context.Context, h *storedIntegration) bool {
+	ctx, stop := context.WithTimeout(ctx, revokeTimeout)
 	defer stop()
-	needed, err := t.needed(ctx, h)
+	needed, err := t.accountInUse(ctx, h)
 	m := t.modules[h.in.Provider]
 	switch {
 	case h.in.Kind == action.KindNone || m == nil:
 		return false
 	case needed && err == nil:
-		err = errKept
+		err = errNotRevocable
 	case err != nil:
 	case h.in.Kind == action.KindApp:
 		err = t.uninstall(ctx, h)
@@ -88,79 +90,80 @@ func (t *Tokens) giveBack(ctx context.Context, h *owned) bool {
 	case m.Revoke != nil:
 		err = t.revokeByModule(ctx, m, h)
 	case h.in.Kind == action.KindOAuth2:
-		err = t.revokeTokens(ctx, h)
+		err = t.revokeOAuth(ctx, h)
 	default:
 		return false
 	}
-	if err != nil && !errors.Is(err, errKept) {
-		t.Log.Warn("a credential could not be given back", "integration", h.in.ID, "provider", h.in.Provider, "error", err)
+	if err != nil && !errors.Is(err, errNotRevocable) {
+		t.Log.Warn("a credential could not be revoked", "integration", h.in.ID, "provider", h.in.Provider, "error", err)
 	}
 	return err == nil
 }
 
-// errKept is a credential that no service takes back, or that is still needed.
-var errKept = errors.New("the credential is not given back")
+// errNotRevocable reports a credential that the service cannot revoke, or that
+// is still in use.
+var errNotRevocable = errors.New("the credential is not revoked")
 
-func (t *Tokens) uninstall(ctx context.Context, h *owned) error {
-	app, api, err := t.appOf(ctx, h)
+func (t *Tokens) uninstall(ctx context.Context, h *storedIntegration) error {
+	app, api, err := t.appFor(ctx, h)
 	if err != nil {
 		return err
 	}
-	a, err := t.asApp(ctx, app, api, http.MethodDelete, h.cred.Installation, "")
+	a, err := t.requestAsApp(ctx, app, api, http.MethodDelete, h.secrets.Installation, "")
 	if err == nil && a.Status != http.StatusNoContent && a.Status != http.StatusNotFound {
-		err = t.appRefused(a)
+		err = t.appError(a)
 	}
 	return err
 }
 
-func (t *Tokens) nangoDelete(ctx context.Context, h *owned) error {
+func (t *Tokens) nangoDelete(ctx context.Context, h *storedIntegration) error {
 	app, err := t.registration(ctx, h.in.Organization, string(action.BrokerNango))
 	if err != nil {
 		return err
 	}
-	q := url.Values{"provider_config_key": {h.cred.Key}}
-	a, err := t.nango(ctx, app, &outbound.Request{Method: http.MethodDelete}, outbound.Path("connections", h.cred.Connection), q)
+	q := url.Values{"provider_config_key": {h.secrets.Key}}
+	a, err := t.nango(ctx, app, &outbound.Request{Method: http.MethodDelete}, outbound.Path("connections", h.secrets.Connection), q)
 	if err == nil && a.Status >= 300 && a.Status != http.StatusNotFound {
-		err = nangoRefused(a)
+		err = nangoError(a)
 	}
 	return err
 }
 
-// revokeByModule has the module do it with the token that there is: to renew
-// one for it would be odd.
-func (t *Tokens) revokeByModule(ctx context.Context, m *sources.Module, h *owned) error {
-	token := h.cred.Value
+// revokeByModule lets the module revoke the stored token. It does not renew a
+// token only to revoke it.
+func (t *Tokens) revokeByModule(ctx context.Context, m *sources.Module, h *storedIntegration) error {
+	token := h.secrets.Value
 	if h.in.Kind == action.KindOAuth2 {
-		token = h.cred.Access
+		token = h.secrets.Access
 	}
-	c, err := t.connWith(h, token)
+	c, err := t.connWithToken(h, token)
 	if err != nil {
 		return err
 	}
 	if token == "" {
-		return errors.New("there is no credential to give back")
+		return errors.New("there is no credential to revoke")
 	}
 	var no *sources.Refusal
 	if err = m.Revoke(ctx, c); errors.As(err, &no) {
-		return errors.New(clean(no.Message, token)) // its detail is foreign
+		return errors.New(redactText(no.Message, token)) // its detail is untrusted
 	}
 	return err
 }
 
-// revokeTokens gives the tokens of our own OAuth back (RFC 7009), the refresh
-// token first: most services end what came of it, too.
-func (t *Tokens) revokeTokens(ctx context.Context, h *owned) error {
-	app, p, err := t.client(ctx, h)
+// revokeOAuth revokes the gateway's own OAuth tokens (RFC 7009), the refresh
+// token first: most services then revoke its access tokens, too.
+func (t *Tokens) revokeOAuth(ctx context.Context, h *storedIntegration) error {
+	app, p, err := t.clientFor(ctx, h)
 	if err != nil {
 		return err
 	}
-	if p.revoke == "" && p.forget == "" {
-		return errKept
+	if p.revoke == "" && p.deletePath == "" {
+		return errNotRevocable
 	}
-	if p.forget != "" {
-		return t.forgetToken(ctx, h, app, p)
+	if p.deletePath != "" {
+		return t.deleteGitHubToken(ctx, h, app, p)
 	}
-	for _, token := range []struct{ value, kind string }{{h.cred.Refresh, "refresh_token"}, {h.cred.Access, "access_token"}} {
+	for _, token := range []struct{ value, kind string }{{h.secrets.Refresh, "refresh_token"}, {h.secrets.Access, "access_token"}} {
 		if token.value == "" {
 			continue
 		}
@@ -173,30 +176,30 @@ func (t *Tokens) revokeTokens(ctx context.Context, h *owned) error {
 		if err != nil {
 			return err
 		}
-		if a.Status >= 300 && !(token.kind == "access_token" && h.cred.Refresh != "") { // it went with the other
-			return failing(sources.FaultRefused, nil, "The service answered %d.", a.Status)
+		if a.Status >= 300 && !(token.kind == "access_token" && h.secrets.Refresh != "") { // revoked with the refresh token
+			return unavailable(sources.FaultRefused, nil, "The service returned %d.", a.Status)
 		}
 	}
 	return nil
 }
 
-// forgetToken gives a token back in GitHub's way, in which the app speaks for
-// itself at the API.
-func (t *Tokens) forgetToken(ctx context.Context, h *owned, app *registration, p preset) error {
-	secret, err := app.need(action.AppClientSecret)
+// deleteGitHubToken deletes a token through GitHub's API, for which the app
+// authenticates as itself.
+func (t *Tokens) deleteGitHubToken(ctx context.Context, h *storedIntegration, app *registration, p preset) error {
+	secret, err := app.secret(action.AppClientSecret)
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]string{"access_token": h.cred.Access})
+	body, err := json.Marshal(map[string]string{"access_token": h.secrets.Access})
 	if err != nil {
 		return errors.New("encoding a token")
 	}
 	proof := http.Request{Header: http.Header{"Content-Type": {"application/json"}}}
 	proof.SetBasicAuth(app.ClientID, secret)
-	endpoint := t.appAPI(app) + outbound.Path(p.forget, app.ClientID, "token")
-	a, err := t.send(ctx, "oauth:"+h.in.Organization, endpoint, &outbound.Request{Method: http.MethodDelete, Header: proof.Header, Body: body}, h.cred.Access, secret)
+	endpoint := t.appAPI(app) + outbound.Path(p.deletePath, app.ClientID, "token")
+	a, err := t.send(ctx, "oauth:"+h.in.Organization, endpoint, &outbound.Request{Method: http.MethodDelete, Header: proof.Header, Body: body}, h.secrets.Access, secret)
 	if err == nil && a.Status >= 300 && a.Status != http.StatusNotFound {
-		err = failing(sources.FaultRefused, nil, "The service answered %d.", a.Status)
+		err = unavailable(sources.FaultRefused, nil, "The service returned %d.", a.Status)
 	}
 	return err
 }

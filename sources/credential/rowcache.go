@@ -9,176 +9,179 @@ import (
 	"sallyport/sources"
 )
 
-// place is whose credential it is: a connector's, or an integration's.
-type place struct{ organization, id string }
+// rowKey identifies a credential: that of a connector or of an integration.
+type rowKey struct{ organization, id string }
 
-// retry is how long a renewal that failed is not tried again.
-const retry = 10 * time.Second
+// retryDelay is the pause after a failed renewal.
+const retryDelay = 10 * time.Second
 
-// doors are the one way for this instance to read credentials of rows and to
-// change them: each is read once at a time and changed by one at a time.
-type doors[V any] struct {
-	name    string // of the locks
+// rowCache serialises access to the rows of credentials in this instance:
+// concurrent reads of a row share one query, and one caller at a time changes
+// it. A lock extends that to all instances.
+type rowCache[V any] struct {
+	name    string // prefix of the lock names
 	lock    func(ctx context.Context, name string) (unlock func(), err error)
-	read    func(ctx context.Context, at place) (V, error)
-	timeout time.Duration // of reading
+	read    func(ctx context.Context, at rowKey) (V, error)
+	timeout time.Duration // of a read
 	now     func() time.Time
 
-	work sync.WaitGroup  // renewals, and reads of rows
-	life context.Context // of waiting for locks
-	end  context.CancelFunc
+	background sync.WaitGroup  // renewals and reads
+	ctx        context.Context // of waiting for locks
+	cancel     context.CancelFunc
 
-	mu     sync.Mutex // and what is said to be guarded of each door
-	closed bool
-	doors  map[place]*door[V]
+	mu      sync.Mutex // guards the fields below, and those of the entries
+	closed  bool
+	entries map[rowKey]*entry[V]
 }
 
-// door is what this instance knows of one credential.
-type door[V any] struct {
-	turn chan struct{} // holds one value while somebody changes it
+// entry is what this instance knows of one credential.
+type entry[V any] struct {
+	busy chan struct{} // semaphore of size one: held by whoever changes the credential
 
-	// Guarded by the mutex of all:
-	at      time.Time // the row was read; zero: it is to be read
-	row     V
-	reading *reading[V] // what those who look wait for; nil: nobody does
-	failed  error       // of the last renewal
-	until   time.Time
+	// of the row; zero: not cached
+	readAt    time.Time // the row was read; zero: it is to be read
+	row       V
+	pending   *pendingRead[V] // read in progress; nil: none
+	lastError error           // of the last renewal
+	retryAt   time.Time
 }
 
-func (d *doors[V]) open() {
-	d.doors = make(map[place]*door[V])
-	d.life, d.end = context.WithCancel(context.Background())
+func (d *rowCache[V]) start() {
+	d.entries = make(map[rowKey]*entry[V])
+	d.ctx, d.cancel = context.WithCancel(context.Background())
 }
 
-// close waits for what was started. Nothing begins after it.
-func (d *doors[V]) close() {
+// close waits for background work. Nothing starts afterwards.
+func (d *rowCache[V]) close() {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
-	d.end()
-	d.work.Wait()
+	d.cancel()
+	d.background.Wait()
 }
 
-// start runs f in the background, where close waits for it, unless it came
-// first.
-func (d *doors[V]) start(f func()) error {
+// goTracked runs f in a goroutine that close waits for. After close it returns
+// an error.
+func (d *rowCache[V]) goTracked(f func()) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return action.Errorf(action.ErrUnavailable, sources.FaultCredential, "The gateway is stopping; try again in a few seconds.")
+		return action.Errorf(action.ErrUnavailable, sources.FaultCredential, "The gateway is shutting down. Retry in a few seconds.")
 	}
-	d.work.Go(f)
+	d.background.Go(f)
 	return nil
 }
 
-func (d *doors[V]) door(at place) *door[V] {
+func (d *rowCache[V]) entry(key rowKey) *entry[V] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	one := d.doors[at]
+	one := d.entries[key]
 	if one == nil {
-		one = &door[V]{turn: make(chan struct{}, 1)}
-		d.doors[at] = one
+		one = &entry[V]{busy: make(chan struct{}, 1)}
+		d.entries[key] = one
 	}
 	return one
 }
 
-// reread returns the row as it is now.
-func (d *doors[V]) reread(ctx context.Context, at place) (V, error) {
+// reload reads the row now.
+func (d *rowCache[V]) reload(ctx context.Context, key rowKey) (V, error) {
 	now := d.now()
-	row, err := d.read(ctx, at)
+	row, err := d.read(ctx, key)
 	if err != nil {
 		return row, err
 	}
-	one := d.door(at)
+	one := d.entry(key)
 	d.mu.Lock()
-	one.at, one.row = now, row
+	one.readAt, one.row = now, row
 	d.mu.Unlock()
 	return row, nil
 }
 
-// forget has the row read again.
-func (d *doors[V]) forget(at place) {
-	one := d.door(at)
+// evict removes the row from the cache.
+func (d *rowCache[V]) evict(key rowKey) {
+	one := d.entry(key)
 	d.mu.Lock()
-	one.at, one.reading, one.failed, one.until = time.Time{}, nil, nil, time.Time{}
+	one.readAt, one.pending, one.lastError, one.retryAt = time.Time{}, nil, nil, time.Time{}
 	d.mu.Unlock()
 }
 
-// paused returns why the last renewal failed, as long as it is too early for
-// another.
-func (d *doors[V]) paused(at place) error {
-	one := d.door(at)
+// retryError returns the error of the last renewal while it is too early to
+// retry.
+func (d *rowCache[V]) retryError(key rowKey) error {
+	one := d.entry(key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.now().Before(one.until) {
-		return one.failed
+	if d.now().Before(one.retryAt) {
+		return one.lastError
 	}
 	return nil
 }
 
-func (d *doors[V]) pause(at place, err error) {
-	one := d.door(at)
+func (d *rowCache[V]) setRetry(key rowKey, err error) {
+	one := d.entry(key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	one.failed, one.until = err, d.now().Add(retry)
+	one.lastError, one.retryAt = err, d.now().Add(retryDelay)
 }
 
-// busy reports whether somebody here changes the credential now.
-func (d *doors[V]) busy(at place) bool { return len(d.door(at).turn) > 0 }
+// changing reports whether a caller of this instance is changing the
+// credential.
+func (d *rowCache[V]) changing(key rowKey) bool { return len(d.entry(key).busy) > 0 }
 
-// alone runs f while nobody else changes the credential, here or elsewhere.
-func (d *doors[V]) alone(ctx context.Context, at place, f func() error) error {
-	leave, err := d.door(at).enter(ctx)
+// exclusive runs f while no other caller or instance changes the credential.
+func (d *rowCache[V]) exclusive(ctx context.Context, key rowKey, f func() error) error {
+	leave, err := d.entry(key).acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return d.locked(ctx, at, f)
+	return d.withLock(ctx, key, f)
 }
 
-// enter waits until nobody of this instance changes the credential: one caller
-// at a time asks for the lock that all instances contend for.
-func (d *door[V]) enter(ctx context.Context) (leave func(), err error) {
+// acquire waits until no caller of this instance changes the credential: only
+// one at a time contends for the lock of all instances.
+func (d *entry[V]) acquire(ctx context.Context) (leave func(), err error) {
 	select {
-	case d.turn <- struct{}{}:
-		return func() { <-d.turn }, nil
+	case d.busy <- struct{}{}:
+		return func() { <-d.busy }, nil
 	case <-ctx.Done():
-		return nil, late(context.Cause(ctx))
+		return nil, waitError(context.Cause(ctx))
 	}
 }
 
-func (d *doors[V]) locked(ctx context.Context, at place, f func() error) error {
+func (d *rowCache[V]) withLock(ctx context.Context, key rowKey, f func() error) error {
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(d.life, stop)()
-	unlock, err := d.lock(waiting, d.name+":"+at.organization+":"+at.id)
+	defer context.AfterFunc(d.ctx, stop)()
+	unlock, err := d.lock(waiting, d.name+":"+key.organization+":"+key.id)
 	if err != nil {
-		return late(err)
+		return waitError(err)
 	}
 	defer unlock()
 	return f()
 }
 
-func late(err error) error {
-	e := action.Errorf(action.ErrUnavailable, sources.FaultTimeout, "The token is being renewed, which takes too long; try again.")
+func waitError(err error) error {
+	e := action.Errorf(action.ErrUnavailable, sources.FaultTimeout, "The token is being renewed, which is taking too long. Retry.")
 	e.Err = err
 	return e
 }
 
-// once runs f when it is the caller's turn at the door, in the background: a
-// caller whose ctx ends is waited for no longer, and what was begun goes on.
-func once[V, R any](ctx context.Context, d *doors[V], at place, f func(context.Context) (R, error)) (R, error) {
+// runExclusive runs f in the background once no other caller of this instance
+// changes the credential. If ctx ends, the caller stops waiting and f
+// continues.
+func runExclusive[V, R any](ctx context.Context, d *rowCache[V], key rowKey, f func(context.Context) (R, error)) (R, error) {
 	var got, none R
-	leave, err := d.door(at).enter(ctx)
+	leave, err := d.entry(key).acquire(ctx)
 	if err != nil {
 		return none, err
 	}
 	var failed error
 	done := make(chan struct{})
-	err = d.start(func() {
+	err = d.goTracked(func() {
 		defer close(done)
 		defer leave()
-		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), maxRenew)
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
 		defer stop()
 		got, failed = f(ctx)
 	})
@@ -190,39 +193,40 @@ func once[V, R any](ctx context.Context, d *doors[V], at place, f func(context.C
 	case <-done:
 		return got, failed
 	case <-ctx.Done():
-		return none, late(context.Cause(ctx))
+		return none, waitError(context.Cause(ctx))
 	}
 }
 
-// fresh is how long a row that was read is relied on.
-const fresh = time.Second
+// cacheTTL is how long a row is cached.
+const cacheTTL = time.Second
 
-// reading is one read of a row, for all who look meanwhile.
-type reading[V any] struct {
+// pendingRead is one read of a row, shared by all callers that arrive
+// meanwhile.
+type pendingRead[V any] struct {
 	done chan struct{}
 	row  V
 	err  error
 }
 
-// look returns the row as it was a second ago or later. However many look, it
-// is read once at a time, and whoever leaves stops it for nobody.
-func (d *doors[V]) look(ctx context.Context, at place) (row V, err error) {
-	one, now := d.door(at), d.now()
+// load returns the row, at most cacheTTL old. Concurrent callers share one
+// read, and a caller that leaves does not cancel it.
+func (d *rowCache[V]) load(ctx context.Context, key rowKey) (row V, err error) {
+	one, now := d.entry(key), d.now()
 	d.mu.Lock()
-	if age := now.Sub(one.at); age >= 0 && age < fresh {
+	if age := now.Sub(one.readAt); age >= 0 && age < cacheTTL {
 		defer d.mu.Unlock()
 		return one.row, nil
 	}
-	r, first := one.reading, one.reading == nil
+	r, first := one.pending, one.pending == nil
 	if first {
-		r = &reading[V]{done: make(chan struct{})}
-		one.reading = r
+		r = &pendingRead[V]{done: make(chan struct{})}
+		one.pending = r
 	}
 	d.mu.Unlock()
 	if first {
-		if err := d.start(func() { d.fill(ctx, at, r) }); err != nil {
+		if err := d.goTracked(func() { d.readInto(ctx, key, r) }); err != nil {
 			r.err = err
-			d.show(one, r, now)
+			d.publish(one, r, now)
 		}
 	}
 	select {
@@ -233,24 +237,24 @@ func (d *doors[V]) look(ctx context.Context, at place) (row V, err error) {
 	}
 }
 
-// fill reads the row.
-func (d *doors[V]) fill(ctx context.Context, at place, r *reading[V]) {
+// readInto reads the row.
+func (d *rowCache[V]) readInto(ctx context.Context, key rowKey, r *pendingRead[V]) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), d.timeout)
 	defer stop()
 	now := d.now()
-	r.row, r.err = d.read(ctx, at)
-	d.show(d.door(at), r, now)
+	r.row, r.err = d.read(ctx, key)
+	d.publish(d.entry(key), r, now)
 }
 
-// show hands out what was read. What was forgotten meanwhile is an older row,
-// for those alone who were there before.
-func (d *doors[V]) show(one *door[V], r *reading[V], at time.Time) {
+// publish hands the row to the waiting callers. A row that was evicted during
+// the read is not cached.
+func (d *rowCache[V]) publish(one *entry[V], r *pendingRead[V], at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if one.reading == r {
-		one.reading = nil
+	if one.pending == r {
+		one.pending = nil
 		if r.err == nil {
-			one.at, one.row = at, r.row
+			one.readAt, one.row = at, r.row
 		}
 	}
 	close(r.done)

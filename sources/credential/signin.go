@@ -18,25 +18,25 @@ import (
 	"sallyport/action"
 )
 
-// maxBegin bounds all requests of a discovery together.
-const maxBegin = 45 * time.Second
+// flowTimeout bounds all requests of a discovery together.
+const flowTimeout = 45 * time.Second
 
-// Begin starts the sign-in of a person to the connector's service and returns
-// the URL at which it goes on, and the authorization server whose it is. What
-// comes back from there belongs to [OAuth.Finish]. Errors say what is wrong with the connector's settings
-// (ErrInvalid), with its authorization server (ErrUnavailable), or that the
-// server names another one than before (ErrConflict).
+// Begin starts a person's sign-in to the connector's service and returns the
+// URL at which it continues, and the issuer. Pass the answer to [OAuth.Finish].
+// Errors report a problem of the connector's settings (ErrInvalid), of the
+// authorization server (ErrUnavailable), or that the server names another
+// authorization server than before (ErrConflict).
 func (o *OAuth) Begin(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error) {
 	if c.OAuth == nil || c.OAuth.Kind != action.OAuthCode {
-		e := action.Errorf(action.ErrInvalid, codeFlow, "Nobody signs in to this connector; set its OAuth kind to %s first.", action.OAuthCode)
+		e := action.Errorf(action.ErrInvalid, codeFlow, "This connector has no sign-in. Set its OAuth kind to %s first.", action.OAuthCode)
 		e.Field = "/oauth/kind"
 		return "", "", e
 	}
-	r, err := o.reach(c.URL)
+	r, err := o.clientFor(c.URL)
 	if err != nil {
 		return "", "", err
 	}
-	ctx, stop := context.WithTimeout(ctx, maxBegin)
+	ctx, stop := context.WithTimeout(ctx, flowTimeout)
 	defer stop()
 	_, before, err := o.readGrant(ctx, c.Organization, c.ID)
 	if err != nil {
@@ -46,11 +46,11 @@ func (o *OAuth) Begin(ctx context.Context, c action.Connector, by string) (autho
 	if err != nil {
 		return "", "", err
 	}
-	state, verifier := secret(), secret()
+	state, verifier := randomToken(), randomToken()
 	flow := action.OAuthFlow{
-		StateHash: hash(state), Organization: c.Organization, Connector: c.ID, By: by, ExpiresAt: o.Now().UTC().Add(o.FlowLife),
+		StateHash: hashState(state), Organization: c.Organization, Connector: c.ID, By: by, ExpiresAt: o.Now().UTC().Add(o.FlowLife),
 	}
-	b := begun{target: *t, Verifier: verifier, Iss: m.AuthorizationResponseIssParameterSupported}
+	b := flowSecrets{target: *t, Verifier: verifier, IssRequired: m.AuthorizationResponseIssParameterSupported}
 	if flow.Sealed, err = seal(o.Vault, flowRef(flow.Organization, flow.StateHash), b); err != nil {
 		return "", "", err
 	}
@@ -61,47 +61,48 @@ func (o *OAuth) Begin(ctx context.Context, c action.Connector, by string) (autho
 	return authorizeURL, t.Issuer, err
 }
 
-// discover finds out where tokens of the connector are had, who the gateway
-// is there, and what it asks for. before is what was had last, or nil.
-func (r reach) discover(ctx context.Context, c *action.Connector, before *kept) (*target, *oauthex.AuthServerMeta, error) {
+// discover determines the authorization server of the connector, the gateway's
+// client there, and the scopes. before is the previous grant, or nil.
+func (r oauthClient) discover(ctx context.Context, c *action.Connector, before *grantSecrets) (*target, *oauthex.AuthServerMeta, error) {
 	ch, err := r.probe(ctx, c.Headers)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := r.protection(ctx, ch)
+	p, err := r.resourceMetadata(ctx, ch)
 	if err != nil {
 		return nil, nil, err
 	}
-	if before != nil && before.Host != hostOf(c.URL) {
-		before = nil // it was another server's
+	if before != nil && before.Host != hostKey(c.URL) {
+		before = nil // for another server
 	}
 	pinned := ""
 	if before != nil {
 		pinned = before.Issuer
 	}
-	issuer, err := p.choose(c.OAuth, pinned)
+	issuer, err := p.chooseIssuer(c.OAuth, pinned)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := r.authority(ctx, issuer, c.OAuth.Kind, p.legacy)
+	m, err := r.serverMetadata(ctx, issuer, c.OAuth.Kind, p.legacy)
 	if err != nil {
 		return nil, nil, err
 	}
-	who, err := r.identify(ctx, c.OAuth, m, before)
+	who, err := r.chooseClient(ctx, c.OAuth, m, before)
 	if err != nil {
 		return nil, nil, err
 	}
 	t := &target{
-		Kind: c.OAuth.Kind, Host: hostOf(c.URL), Server: c.URL, Resource: p.resource, Issuer: m.Issuer, Token: m.TokenEndpoint, Revoke: m.RevocationEndpoint,
-		Scopes: asked(c.OAuth, ch, p, m, before), Client: who,
+		Kind: c.OAuth.Kind, Host: hostKey(c.URL), Server: c.URL, Resource: p.resource, Issuer: m.Issuer, Token: m.TokenEndpoint, Revoke: m.RevocationEndpoint,
+		Scopes: requestedScopes(c.OAuth, ch, p, m, before), Client: who,
 	}
 	return t, m, nil
 }
 
-// asked selects the scopes to ask for: those of the settings, of the server's
-// challenge, or all that it knows; with them those that it found missing of
-// what was granted, and the one that makes a sign-in last.
-func asked(s *action.OAuthSettings, ch challenge, p *protection, m *oauthex.AuthServerMeta, before *kept) []string {
+// requestedScopes selects the scopes to request: those of the settings, of the
+// server's challenge, or all supported ones; in addition those that the server
+// reported as missing, the ones already granted, and the scope for refresh
+// tokens.
+func requestedScopes(s *action.OAuthSettings, ch challenge, p *resourceInfo, m *oauthex.AuthServerMeta, before *grantSecrets) []string {
 	list := s.Scopes
 	if len(list) == 0 {
 		list = ch.scopes
@@ -115,19 +116,19 @@ func asked(s *action.OAuthSettings, ch challenge, p *protection, m *oauthex.Auth
 	if before != nil && len(before.Wanted) > 0 && sameIssuer(before.Issuer, m.Issuer) {
 		list = slices.Concat(before.Wanted, before.Granted, list)
 	}
-	if slices.Contains(m.ScopesSupported, offline) {
-		list = slices.Concat([]string{offline}, list)
+	if slices.Contains(m.ScopesSupported, scopeOffline) {
+		list = slices.Concat([]string{scopeOffline}, list)
 	}
 	return scopes(list)
 }
 
-// offline is the scope for tokens that are renewed while nobody is there.
-const offline = "offline_access"
+// scopeOffline is the scope for refresh tokens.
+const scopeOffline = "offline_access"
 
 func (o *OAuth) authorizeURL(t *target, endpoint, state, verifier string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return "", unusable("The authorization endpoint that the server names is no URL.")
+		return "", discoveryError("The authorization endpoint that the server names is not a valid URL.")
 	}
 	challenge := sha256.Sum256([]byte(verifier))
 	q := u.Query()
@@ -140,97 +141,97 @@ func (o *OAuth) authorizeURL(t *target, endpoint, state, verifier string) (strin
 	if len(t.Scopes) > 0 {
 		q.Set("scope", strings.Join(t.Scopes, " "))
 	}
-	if slices.Contains(t.Scopes, offline) {
-		q.Set("prompt", "consent") // OpenID Connect gives it only so
+	if slices.Contains(t.Scopes, scopeOffline) {
+		q.Set("prompt", "consent") // OpenID Connect requires it for this scope
 	}
 	u.RawQuery = q.Encode()
 	return u.String(), nil
 }
 
-// secret returns 256 random bits, in the characters that a state and a
-// verifier may have.
-func secret() string {
+// randomToken returns 256 random bits, in characters that are valid in a state
+// and a verifier.
+func randomToken() string {
 	var b [32]byte
 	rand.Read(b[:]) //nolint:errcheck // never fails: it ends the process instead
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-func hash(state string) string {
+func hashState(state string) string {
 	sum := sha256.Sum256([]byte(state))
 	return hex.EncodeToString(sum[:])
 }
 
-// Finish ends a sign-in with what the authorization server sent the person
-// back with: state, code, iss, and problem, which is its parameter "error". It
-// must be of the organization and by the person that began it. The sign-in is
-// over then, in whichever way: another one needs another Begin. It returns the
-// id of the connector wherever that is known.
+// Finish completes a sign-in with the parameters of the authorization response:
+// state, code, iss, and problem, which is the parameter "error". The
+// organization and the person must be those that began it. Afterwards the flow
+// is over, successful or not: retrying requires another Begin. It returns the
+// ID of the connector if that is known.
 func (o *OAuth) Finish(ctx context.Context, organization, by, state, code, iss, problem string) (connector string, err error) {
-	b, connector, err := o.resume(ctx, organization, by, state)
+	b, connector, err := o.takeFlow(ctx, organization, by, state)
 	if err != nil {
 		return connector, err
 	}
 	switch {
-	case iss != b.Issuer && (iss != "" || b.Iss):
-		return connector, unfinished("The answer is not of the authorization server that was asked. Somebody may have tampered with it; begin again.")
+	case iss != b.Issuer && (iss != "" || b.IssRequired):
+		return connector, flowError("The response is not from the expected authorization server, and may have been tampered with. Start again.")
 	case problem != "":
-		return connector, unfinished("The authorization server did not let the gateway in: %s. Begin again, and allow what it asks for.", errorCode(problem))
+		return connector, flowError("The authorization server denied access: %s. Start again, and grant the requested access.", errorCode(problem))
 	case code == "":
-		return connector, unfinished("The authorization server's answer has no code in it; begin again.")
+		return connector, flowError("The authorization server's response has no code. Start again.")
 	}
-	r, err := o.reach(b.Server)
+	r, err := o.clientFor(b.Server)
 	if err != nil {
 		return connector, err
 	}
-	k := &kept{target: b.target, issued: issued{Granted: b.Scopes}}
+	k := &grantSecrets{target: b.target, tokenSet: tokenSet{Granted: b.Scopes}}
 	form := url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {o.RedirectURL}, "code_verifier": {b.Verifier},
 	}
-	// The code is good once: from here on the person's leaving stops nothing.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), maxBegin)
+	// The code is valid once: from here on, closing the browser cancels nothing.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), flowTimeout)
 	defer stop()
 	if err := r.exchange(ctx, organization, k, form); err != nil {
 		return connector, err
 	}
-	return connector, o.keep(ctx, organization, connector, by, k)
+	return connector, o.saveGrant(ctx, organization, connector, by, k)
 }
 
-// codeNoFlow is of a state that no sign-in to a connector has.
+// codeNoFlow is the code for an unknown state.
 const codeNoFlow = "no_such_sign_in"
 
-func unfinished(format string, args ...any) error {
+func flowError(format string, args ...any) error {
 	return action.Errorf(action.ErrInvalid, codeFlow, format, args...)
 }
 
-// resume takes the flow of a state.
-func (o *OAuth) resume(ctx context.Context, organization, by, state string) (b begun, connector string, err error) {
+// takeFlow takes the flow of a state.
+func (o *OAuth) takeFlow(ctx context.Context, organization, by, state string) (b flowSecrets, connector string, err error) {
 	now := o.Now()
-	f, err := o.Store.TakeOAuthFlow(ctx, hash(state), now)
+	f, err := o.Store.TakeOAuthFlow(ctx, hashState(state), now)
 	if errors.Is(err, action.ErrNotFound) || err == nil && !now.Before(f.ExpiresAt) {
-		return b, "", action.Errorf(action.ErrInvalid, codeNoFlow, "This sign-in is over, took too long, or was never begun; begin again on the connector's page.")
+		return b, "", action.Errorf(action.ErrInvalid, codeNoFlow, "This sign-in does not exist, has expired or is already complete. Start again on the connector's page.")
 	}
 	if err != nil {
 		return b, "", err
 	}
 	if f.Organization != organization || f.By != by {
-		return b, "", action.Errorf(action.ErrForbidden, codeFlow, "Another person began this sign-in, and only that person can end it; begin your own on the connector's page.")
+		return b, "", action.Errorf(action.ErrForbidden, codeFlow, "Another person started this sign-in, and only that person can complete it. Start your own on the connector's page.")
 	}
 	return b, f.Connector, unseal(o.Vault, flowRef(organization, f.StateHash), f.Sealed, &b)
 }
 
-// keep writes what a person's sign-in gave, over whatever was there.
-func (o *OAuth) keep(ctx context.Context, organization, connector, by string, k *kept) error {
-	at := place{organization, connector}
-	return o.alone(ctx, at, func() error {
+// saveGrant stores the result of a sign-in and replaces any previous grant.
+func (o *OAuth) saveGrant(ctx context.Context, organization, connector, by string, k *grantSecrets) error {
+	key := rowKey{organization, connector}
+	return o.exclusive(ctx, key, func() error {
 		for attempt := 1; ; attempt++ {
 			g, _, err := o.readGrant(ctx, organization, connector)
 			if err != nil && len(g.Sealed) == 0 {
 				return err
 			}
 			g.Organization, g.Connector, g.Status, g.By = organization, connector, action.OAuthConnected, by
-			err = o.write(ctx, g, k)
+			err = o.writeGrant(ctx, g, k)
 			if err == nil || attempt == 3 || !errors.Is(err, action.ErrConflict) {
-				o.forget(at)
+				o.evict(key)
 				return err
 			}
 		}

@@ -19,7 +19,7 @@ func TestSignIn(t *testing.T) {
 	h.service.with(func(s *service) { s.challenge = `scope="read write"` })
 	o, c := h.instance(), h.connector()
 	_, _, err := o.Token(t.Context(), c)
-	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Nobody has signed in")
+	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "has no sign-in yet")
 
 	authorize, _, err := o.Begin(t.Context(), c, "ann")
 	if err != nil {
@@ -69,19 +69,19 @@ func TestSignInsThatAreRefused(t *testing.T) {
 		kind   error
 		says   string
 	}{
-		"another state":        {change: func(_ *house, q url.Values) { q.Set("state", "guessed") }, kind: action.ErrInvalid, says: "begin again"},
-		"no state":             {change: func(_ *house, q url.Values) { q.Del("state") }, kind: action.ErrInvalid, says: "begin again"},
+		"another state":        {change: func(_ *house, q url.Values) { q.Set("state", "guessed") }, kind: action.ErrInvalid, says: "Start again"},
+		"no state":             {change: func(_ *house, q url.Values) { q.Del("state") }, kind: action.ErrInvalid, says: "Start again"},
 		"another person":       {by: "bob", kind: action.ErrForbidden, says: "Another person"},
 		"another organization": {org: "org2", kind: action.ErrForbidden, says: "Another person"},
-		"too late":             {change: func(h *house, _ url.Values) { h.pass(10 * time.Minute) }, kind: action.ErrInvalid, says: "too long"},
-		"another issuer":       {before: func(s *service) { s.iss = &other }, kind: action.ErrInvalid, says: "not of the authorization server"},
-		"no issuer":            {before: func(s *service) { s.iss = &none }, kind: action.ErrInvalid, says: "not of the authorization server"},
+		"too late":             {change: func(h *house, _ url.Values) { h.pass(10 * time.Minute) }, kind: action.ErrInvalid, says: "has expired"},
+		"another issuer":       {before: func(s *service) { s.iss = &other }, kind: action.ErrInvalid, says: "not from the expected authorization server"},
+		"no issuer":            {before: func(s *service) { s.iss = &none }, kind: action.ErrInvalid, says: "not from the expected authorization server"},
 		"an issuer that was not promised": {before: func(s *service) {
 			s.iss, s.meta["authorization_response_iss_parameter_supported"] = &other, nil
-		}, kind: action.ErrInvalid, says: "not of the authorization server"},
-		"almost the issuer":    {before: func(s *service) { slash = s.issuer() + "/"; s.iss = &slash }, kind: action.ErrInvalid, says: "not of the authorization server"},
+		}, kind: action.ErrInvalid, says: "not from the expected authorization server"},
+		"almost the issuer":    {before: func(s *service) { slash = s.issuer() + "/"; s.iss = &slash }, kind: action.ErrInvalid, says: "not from the expected authorization server"},
 		"a refusal":            {before: func(s *service) { s.problem = "access_denied" }, kind: action.ErrInvalid, says: "access_denied"},
-		"a refusal of another": {before: func(s *service) { s.problem, s.iss = "access_denied", &other }, kind: action.ErrInvalid, says: "not of the authorization server"},
+		"a refusal of another": {before: func(s *service) { s.problem, s.iss = "access_denied", &other }, kind: action.ErrInvalid, says: "not from the expected authorization server"},
 		"an odd refusal":       {before: func(s *service) { s.problem = "<b>canary" }, kind: action.ErrInvalid, says: "an unknown error"},
 		"no code":              {change: func(_ *house, q url.Values) { q.Del("code") }, kind: action.ErrInvalid, says: "no code"},
 	} {
@@ -125,7 +125,7 @@ func TestSignInsThatAreRefused(t *testing.T) {
 			// Whatever was wrong, the sign-in is over once its state was seen.
 			if q.Get("state") == again.Get("state") {
 				_, err = finish(t, o, "ann", again)
-				fails(t, err, action.ErrInvalid, "no_such_sign_in", "begin again")
+				fails(t, err, action.ErrInvalid, "no_such_sign_in", "Start again")
 			}
 		})
 	}

@@ -41,15 +41,15 @@ func TestMetadataIsTheModules(t *testing.T) {
 	_, err = tokens.Metadata(t.Context(), in, url.Values{"kind": {"teems"}})
 	fails(t, err, action.ErrUnavailable, sources.FaultRefused, "Acme refused (unknown): There are teams ([redacted]).")
 	_, err = tokens.Metadata(t.Context(), in, url.Values{"kind": {"tames"}})
-	fails(t, err, action.ErrUnavailable, sources.FaultFailed, "Acme gave no answer that can be used; try again later.")
+	fails(t, err, action.ErrUnavailable, sources.FaultFailed, "Acme gave no valid answer. Retry later.")
 	_, err = tokens.Metadata(t.Context(), in, nil)
-	fails(t, err, action.ErrUnavailable, sources.FaultRefused, "Acme refused this (bad_token), though it still takes the credential")
+	fails(t, err, action.ErrUnavailable, sources.FaultRefused, "Acme refused this (bad_token) but still accepts the credential")
 	if row := b.row(in.ID); row.Status != action.IntegrationActive {
 		t.Errorf("a good key is %s", row.Status)
 	}
 	b.good = func(string) bool { return false }
 	_, err = tokens.Metadata(t.Context(), in, nil)
-	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "connect it again")
+	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Connect it again")
 	if row := b.row(in.ID); row.Status != action.IntegrationRevoked {
 		t.Errorf("it is %s", row.Status)
 	}

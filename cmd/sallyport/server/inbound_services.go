@@ -134,7 +134,7 @@ func (s inboundServices) IntegrationsByBroker(ctx context.Context, connection, k
 
 // IntegrationStatus implements ingest.Integrations.
 func (s inboundServices) IntegrationStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) error {
-	return s.tokens.Told(ctx, in, status, reason)
+	return s.tokens.ApplyStatus(ctx, in, status, reason)
 }
 
 // eventSources are the services whose events can start runs, beside one's own
