@@ -75,21 +75,10 @@ func TestFolderSize(t *testing.T) {
 		t.Fatal("go list found no packages")
 	}
 	for _, p := range packages {
-		folder := strings.TrimPrefix(p.ImportPath, module+"/")
-		n := len(p.GoFiles)
-		switch most, known := stillCrowded()[folder]; {
-		case known && n <= maxFiles:
-			t.Errorf("%s has %d files: take it off the list of crowded folders", folder, n)
-		case known && n > most, !known && n > maxFiles:
-			t.Errorf("%s has %d Go files, and a folder has at most %d: move a subject into a package of its own, or merge small files", folder, n, max(most, maxFiles))
+		if n := len(p.GoFiles); n > maxFiles {
+			t.Errorf("%s has %d Go files, and a folder has at most %d: move a subject into a package of its own, or merge small files", strings.TrimPrefix(p.ImportPath, module+"/"), n, maxFiles)
 		}
 	}
-}
-
-// stillCrowded are the folders that are yet to be split, with the number of
-// their files, which must not grow.
-func stillCrowded() map[string]int {
-	return map[string]int{"cmd/sallyport": 115}
 }
 
 // arrow is an import between packages of one top-level folder.
