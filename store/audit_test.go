@@ -191,7 +191,7 @@ func TestTamperingIsFound(t *testing.T) {
 						}
 						continue
 					}
-					mustChange(t, raw, strings.ReplaceAll(text, "DIGEST", bytesOf(raw, evidence.GoneDigest)))
+					mustChange(t, raw, strings.ReplaceAll(text, "DIGEST", bytesOf(raw, evidence.MissingDigest)))
 				}
 				if d := cmp.Diff(append([]string{}, c.faults...), found(t, db, nil)); d != "" {
 					t.Errorf("faults (-want +got):\n%s", d)
@@ -268,8 +268,8 @@ func TestHistoryPutBackIsFoundByAHeadThatWasKept(t *testing.T) {
 // followed, as retention would have it.
 func TestACheckpointThatComesMeanwhileMustBeGenuine(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
-		v := &evidence.Verification{DB: db.evidenceStore, Key: testAuditKey, Organization: DefaultOrganization}
-		c, err := db.Chain(t.Context(), DefaultOrganization)
+		v := &evidence.Verification{Store: db.evidenceStore, Key: testAuditKey, Organization: DefaultOrganization}
+		c, err := db.LoadChain(t.Context(), DefaultOrganization)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -96,9 +96,9 @@ func (db *DB) StoredFiles(ctx context.Context, f func(StoredFile) error) error {
 // there were. It is for rows that come from a backup: such a call may have run
 // after the backup was taken, and must not run again.
 func (db *DB) EndWaiting(ctx context.Context) (n int, err error) {
-	err = db.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err = database.Affected(tx.NewUpdate().Table("invocations").
-			Set("status = 'expired', completed_at = ?, sealed_params = NULL", database.At(db.db.Now())).
+	err = db.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err = database.RowsAffected(tx.NewUpdate().Table("invocations").
+			Set("status = 'expired', completed_at = ?, sealed_params = NULL", database.NewTimestamp(db.db.Now())).
 			Where("status IN ('pending', 'approved')").Exec(ctx))
 		return err
 	})

@@ -33,8 +33,8 @@ func TestDeliveredBetweenTwoLooks(t *testing.T) {
 	}
 	joined := func() (begun *action.Begun) {
 		t.Helper()
-		err := db.db.Do(t.Context(), func(ctx context.Context, tx bun.Tx) (err error) {
-			begun, err = db.Join(ctx, tx, d, &calls.Checked{Undelivered: database.Opt(d.ID)}, now)
+		err := db.db.ExclusiveTransaction(t.Context(), func(ctx context.Context, tx bun.Tx) (err error) {
+			begun, err = db.Join(ctx, tx, d, &calls.CheckResult{Undelivered: database.NullString(d.ID)}, now)
 			return err
 		})
 		if err != nil {

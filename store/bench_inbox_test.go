@@ -23,7 +23,7 @@ func BenchmarkInbox(b *testing.B) { onEach(b, benchmarkInbox) }
 func benchmarkInbox(b *testing.B, c store.Config) {
 	db, _ := openBench(b, c, 0)
 	t, payload := benchTrigger(b, db), benchPayload()
-	ctx, stop := context.WithCancel(b.Context())
+	ctx, cancel := context.WithCancel(b.Context())
 	var done sync.WaitGroup
 	var worked atomic.Int64
 	done.Go(func() {
@@ -52,7 +52,7 @@ func benchmarkInbox(b *testing.B, c store.Config) {
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 	b.ReportMetric(float64(int64(b.N)-worked.Load()), "waiting")
-	stop()
+	cancel()
 	done.Wait()
 }
 

@@ -87,18 +87,18 @@ func TestSettingTheOwnClockChangesNothing(t *testing.T) {
 	if !c.Now().Equal(own) {
 		t.Errorf("before the first measure it is %s, want the own clock's %s", c.Now(), own)
 	}
-	c.Set(database.Anchor{Own: own, Theirs: theirs}, 0)
+	c.Set(database.Anchor{Local: own, Remote: theirs}, 0)
 	before := c.Now()
 	own = step(t, own.Add(time.Second), 2*time.Minute)
 	if got := c.Now(); !got.Equal(theirs.Add(time.Second)) || got.Sub(before) != time.Second {
 		t.Errorf("a second later, and after the own clock was set: %s, %s after the last look; want %s", got, got.Sub(before), theirs.Add(time.Second))
 	}
 	// A measure that agrees changes nothing either; one that does not does.
-	c.Set(database.Anchor{Own: own, Theirs: theirs.Add(time.Second)}, 0)
+	c.Set(database.Anchor{Local: own, Remote: theirs.Add(time.Second)}, 0)
 	if got := c.Now(); !got.Equal(theirs.Add(time.Second)) {
 		t.Errorf("after the next measure: %s, want %s", got, theirs.Add(time.Second))
 	}
-	c.Set(database.Anchor{Own: own, Theirs: theirs.Add(time.Minute)}, 0)
+	c.Set(database.Anchor{Local: own, Remote: theirs.Add(time.Minute)}, 0)
 	if got := c.Now(); !got.Equal(theirs.Add(time.Minute)) {
 		t.Errorf("after the database's clock was set: %s, want %s", got, theirs.Add(time.Minute))
 	}
@@ -150,7 +150,7 @@ func TestRowsHaveTheDatabasesTime(t *testing.T) {
 		}
 		now, after := db.db.Now(), serverTime()
 		// Half of the longest round trip that counts.
-		const tolerance = database.ClockTrip / 2
+		const tolerance = database.MaxRoundTrip / 2
 		for what, at := range map[string]time.Time{"organization": org.CreatedAt, "session": session.CreatedAt, "signal": signal.CreatedAt, "now": now} {
 			if at.Before(before.Add(-tolerance)) || at.After(after.Add(tolerance)) {
 				t.Errorf("clock off by %s: %s has %s, while the database had %s to %s", off, what, at, before, after)

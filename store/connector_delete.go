@@ -16,7 +16,7 @@ import (
 // DeleteConnector removes a connector and what policy said of it; ErrNotFound.
 // Its invocations stay; those that wait for a person are withdrawn, and returned.
 func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) (withdrew []action.Invocation, err error) {
-	err = db.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = db.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := connect.ConnectorOf(ctx, tx, organization, id)
 		if err != nil {
 			return err

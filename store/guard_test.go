@@ -72,9 +72,9 @@ func TestHistoryIsNotReplaced(t *testing.T) {
 			for _, table := range []string{"invocations", "invocation_events", "policy_events", "audit_seals"} {
 				all = append(all, "REPLACE INTO "+table+" SELECT * FROM "+table+" LIMIT 1")
 			}
-			for _, e := range evidence.EvidenceTables {
+			for _, e := range evidence.Tables {
 				columns := strings.Join(e.Columns, ", ")
-				all = append(all, "REPLACE INTO "+e.Table+" (rowid, "+columns+") SELECT rowid, "+strings.Replace(columns, " id,", " 'x' || id,", 1)+" FROM "+e.Table+" LIMIT 1")
+				all = append(all, "REPLACE INTO "+e.Name+" (rowid, "+columns+") SELECT rowid, "+strings.Replace(columns, " id,", " 'x' || id,", 1)+" FROM "+e.Name+" LIMIT 1")
 			}
 		}
 		for _, text := range all {
@@ -91,8 +91,8 @@ func TestHistoryIsNotReplaced(t *testing.T) {
 // TestARowIsLinkedOnce has a sealer know of a row what another did meanwhile.
 func TestARowIsLinkedOnce(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
-		err := db.SealRows(t.Context(), testAuditKey, DefaultOrganization, []evidence.Waiting{{RowKey: evidence.RowKey{Kind: evidence.SealedEvent, ID: "e03"}}})
-		if !errors.Is(err, evidence.ErrOvertaken) {
+		err := db.SealRows(t.Context(), testAuditKey, DefaultOrganization, []evidence.QueuedRow{{RowKey: evidence.RowKey{Kind: evidence.SealedEvent, ID: "e03"}}})
+		if !errors.Is(err, evidence.ErrConcurrentAppend) {
 			t.Errorf("sealed again: %v", err)
 		}
 	})

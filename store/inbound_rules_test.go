@@ -157,7 +157,7 @@ func TestAGroupThatIsWantedSooner(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		group := func(seconds int) {
 			t.Helper()
-			err := db.db.Do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+			err := db.db.ExclusiveTransaction(t.Context(), func(ctx context.Context, tx bun.Tx) error {
 				return db.PutPollGroup(ctx, tx, &event.Trigger{Organization: DefaultOrganization, Provider: "slack", Integration: "i"}, seconds)
 			})
 			if err != nil {
@@ -168,7 +168,7 @@ func TestAGroupThatIsWantedSooner(t *testing.T) {
 			t.Helper()
 			now := db.db.Now()
 			if set != "" {
-				if _, err := db.db.Write.DB.NewUpdate().Table("poll_groups").Set("next_at = ?", database.At(now.AddDate(0, 0, 1))).Set(set).Where("id <> ''").Exec(t.Context()); err != nil {
+				if _, err := db.db.Write.DB.NewUpdate().Table("poll_groups").Set("next_at = ?", database.NewTimestamp(now.AddDate(0, 0, 1))).Set(set).Where("id <> ''").Exec(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -248,7 +248,7 @@ func TestNamesBecomeAutomations(t *testing.T) {
 // automations.
 func before0008(t *testing.T, c Config) {
 	t.Helper()
-	db, release, err := c.ToMigrate()
+	db, release, err := c.OpenForMigration()
 	if err != nil {
 		t.Fatal(err)
 	}

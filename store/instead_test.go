@@ -15,7 +15,7 @@ import (
 // begins is put as the beginning of a row, whose end writes n + 100.
 func begins(n int) *database.Job {
 	j := put(n)
-	j.Begins = &calls.BegunRow{}
+	j.Inserted = &calls.QueuedBegin{}
 	return j
 }
 
@@ -26,7 +26,7 @@ func ends(n int) func(any) *database.Job {
 func TestEndIsWrittenInThePlaceOfTheBeginning(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
-	done, err := b.db.Write.Instead(t.Context(), "1", ends(1))
+	done, err := b.db.Write.ReplaceInsert(t.Context(), "1", ends(1))
 	if !done || err != nil {
 		t.Fatal(done, err)
 	}
@@ -40,12 +40,12 @@ func TestEndOfAWrittenBeginningIsItsOwn(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	b.ok(b.db.Write.Flush(t.Context(), "1"))
-	if done, err := b.db.Write.Instead(t.Context(), "1", ends(1)); done || err != nil {
+	if done, err := b.db.Write.ReplaceInsert(t.Context(), "1", ends(1)); done || err != nil {
 		t.Fatal(done, err)
 	}
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(2)))
 	b.ok(b.db.Write.Enqueue(t.Context(), put(2))) // more than its beginning
-	if done, err := b.db.Write.Instead(t.Context(), "2", ends(2)); done || err != nil {
+	if done, err := b.db.Write.ReplaceInsert(t.Context(), "2", ends(2)); done || err != nil {
 		t.Fatal(done, err)
 	}
 	b.want(1)
@@ -57,7 +57,7 @@ func TestReadersWaitForTheEndThatIsQueued(t *testing.T) {
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.db.Write.Instead(context.Background(), "1", ends(1))
+		_, err := b.db.Write.ReplaceInsert(context.Background(), "1", ends(1))
 		ended <- err
 	}()
 	for !b.replaced() {
@@ -79,7 +79,7 @@ func TestBeginningComesBackWhenItsEndIsTakenBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.db.Write.Instead(ctx, "1", ends(1))
+		_, err := b.db.Write.ReplaceInsert(ctx, "1", ends(1))
 		ended <- err
 	}()
 	for !b.replaced() {
@@ -97,8 +97,8 @@ func TestBeginningComesBackWhenItsEndIsTakenBack(t *testing.T) {
 func TestFailedEndTellsItsCaller(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
-	done, err := b.db.Write.Instead(t.Context(), "1", func(any) *database.Job {
-		return &database.Job{Single: true, Run: exec("INSERT INTO none VALUES (1)")}
+	done, err := b.db.Write.ReplaceInsert(t.Context(), "1", func(any) *database.Job {
+		return &database.Job{SingleStatement: true, Run: exec("INSERT INTO none VALUES (1)")}
 	})
 	if !done || err == nil {
 		t.Fatal(done, err)
@@ -111,7 +111,7 @@ func (b *bench) replaced() bool {
 	b.db.Write.Mu.Lock()
 	defer b.db.Write.Mu.Unlock()
 	for _, q := range b.db.Write.Queue {
-		if q.Instead != nil {
+		if q.Replaces != nil {
 			return true
 		}
 	}
@@ -121,17 +121,17 @@ func (b *bench) replaced() bool {
 // overtakes is put as a job that may be done before rows that began.
 func overtakes(n int) *database.Job {
 	j := put(n)
-	j.Row, j.Passes = "", true
+	j.Row, j.Unordered = "", true
 	return j
 }
 
 func TestBeginningsWaitForTheirEndsWhileOthersAreCommitted(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.db.Write.Settles = time.Hour
+	b.db.Write.InsertDelay = time.Hour
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	b.ok(b.db.Write.Do(t.Context(), overtakes(2)))
 	b.want(2)
-	if done, err := b.db.Write.Instead(t.Context(), "1", ends(1)); !done || err != nil {
+	if done, err := b.db.Write.ReplaceInsert(t.Context(), "1", ends(1)); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	b.want(2, 101)
@@ -143,11 +143,11 @@ func TestBeginningsComeBeforeWhatDoesNotPassThem(t *testing.T) {
 		"a look at the row": func(b *bench) error { return b.db.Write.Flush(t.Context(), "1") },
 		"more of the same row": func(b *bench) error {
 			j := put(1)
-			j.Run, j.Passes = put(2).Run, true
+			j.Run, j.Unordered = put(2).Run, true
 			return b.db.Write.Do(t.Context(), j)
 		},
 		"what passes, later on": func(b *bench) error {
-			time.Sleep(2 * database.SettleFor)
+			time.Sleep(2 * database.InsertDelay)
 			return b.db.Write.Do(t.Context(), overtakes(2))
 		},
 	} {
@@ -164,10 +164,10 @@ func TestBeginningsComeBeforeWhatDoesNotPassThem(t *testing.T) {
 
 func TestBeginningsStayWhenTheTimerRings(t *testing.T) {
 	b := newBench(t, time.Millisecond)
-	b.db.Write.Settles = time.Hour
+	b.db.Write.InsertDelay = time.Hour
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	other := put(2)
-	other.Passes = true
+	other.Unordered = true
 	b.ok(b.db.Write.Enqueue(t.Context(), other))
 	for len(b.numbers()) == 0 {
 		time.Sleep(time.Millisecond)
@@ -177,7 +177,7 @@ func TestBeginningsStayWhenTheTimerRings(t *testing.T) {
 
 func TestBeginningIsWrittenWithoutItsEndAtLast(t *testing.T) {
 	b := newBench(t, time.Millisecond)
-	b.db.Write.Settles = 5 * time.Millisecond
+	b.db.Write.InsertDelay = 5 * time.Millisecond
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	for len(b.numbers()) == 0 {
 		time.Sleep(time.Millisecond)
@@ -188,7 +188,7 @@ func TestBeginningIsWrittenWithoutItsEndAtLast(t *testing.T) {
 // An end whose beginning is just being written leaves other beginnings where they are.
 func TestEndOfWhatIsBeingWrittenPasses(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.db.Write.Settles = time.Hour
+	b.db.Write.InsertDelay = time.Hour
 	begun, free := make(chan struct{}), make(chan struct{})
 	first := begins(1)
 	write := first.Run
@@ -214,7 +214,7 @@ func TestEndOfWhatIsBeingWrittenPasses(t *testing.T) {
 
 func TestBeginningsStayWhenTheEvidenceIsSealed(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.db.Write.Settles = time.Hour
+	b.db.Write.InsertDelay = time.Hour
 	seed(t, b.db.Write.DB.DB)
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	if n, err := b.Seal(t.Context(), testAuditKey, 100); n == 0 || err != nil {
@@ -226,7 +226,7 @@ func TestBeginningsStayWhenTheEvidenceIsSealed(t *testing.T) {
 // Many beginnings are not in the way of who commits.
 func TestMoreBeginningsThanABatch(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.db.Write.Batch, b.db.Write.Settles = 2, time.Hour
+	b.db.Write.Batch, b.db.Write.InsertDelay = 2, time.Hour
 	for n := range 5 {
 		b.ok(b.db.Write.Enqueue(t.Context(), begins(n)))
 	}

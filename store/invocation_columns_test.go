@@ -88,8 +88,8 @@ func fill(t *testing.T, v reflect.Value) {
 	case *time.Time:
 		*p = time.Unix(1, 0)
 		return
-	case *database.Stamp:
-		p.T = time.Unix(1, 0)
+	case *database.Timestamp:
+		p.Time = time.Unix(1, 0)
 		return
 	case *json.RawMessage:
 		*p = json.RawMessage(`[{}]`)

@@ -32,32 +32,32 @@ func TestTheJournalIsCopiedBesideTheCommits(t *testing.T) {
 			fill("INSERT INTO filler VALUES (zeroblob(?))", pages*4096)
 		}
 	}
-	commits((database.CopyAfter + database.CopyAfter/4) / pages)
-	look := &database.Copier{DB: db.db.Copier.DB}
+	commits((database.CheckpointAfter + database.CheckpointAfter/4) / pages)
+	look := &database.Checkpointer{DB: db.db.Checkpointer.DB}
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		length, waits, err := look.Checkpoint("NOOP")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if waits < database.CopyAfter {
+		if waits < database.CheckpointAfter {
 			break
 		}
 		if time.Since(began) > time.Minute {
 			t.Fatalf("of %d pages %d still wait", length, waits)
 		}
 	}
-	commits(3 * database.JournalPages / pages)
+	commits(3 * database.WALPages / pages)
 	info, err := os.Stat(path + "-wal")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if most := int64(database.JournalPages+database.CopyAfter) * 4200; info.Size() > most {
+	if most := int64(database.WALPages+database.CheckpointAfter) * 4200; info.Size() > most {
 		t.Errorf("the journal has %d bytes, wanted at most %d", info.Size(), most)
 	}
 	if err := db.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if db.db.Copier.Copies == 0 {
+	if db.db.Checkpointer.Checkpoints == 0 {
 		t.Error("all was copied within commits")
 	}
 }

@@ -86,16 +86,16 @@ func (c *sample) write(t *testing.T, db *DB) {
 	t.Helper()
 	row := map[string]any{
 		"id": c.ID, "organization_id": c.Organization, "session_id": c.Session, "status": c.Status, "joins": 0, "unattended": 0,
-		"created_at": database.At(c.CreatedAt), "waiter_seen_at": database.At(c.CreatedAt), "policy_version": 1, "source_id": c.Source, "source_name": c.Source,
+		"created_at": database.NewTimestamp(c.CreatedAt), "waiter_seen_at": database.NewTimestamp(c.CreatedAt), "policy_version": 1, "source_id": c.Source, "source_name": c.Source,
 		"action": c.Action, "params_hash": "", "tool_hash": "", "revision": "", "risk": c.Risk, "mode": c.Mode, "mode_source": "inferred",
-		"approved_by": database.Opt(c.ApprovedBy), "decision": "[]", "params": "{}",
+		"approved_by": database.NullString(c.ApprovedBy), "decision": "[]", "params": "{}",
 	}
 	times := map[action.Status][]string{
 		action.StatusPending: {"expires_at"}, action.StatusExecuting: {"lease_until", "started_at"}, action.StatusCompleted: {"started_at", "completed_at"},
 		action.StatusFailed: {"completed_at"}, action.StatusDenied: {"completed_at"}, action.StatusExpired: {"completed_at"},
 	}
 	for _, column := range times[c.Status] {
-		row[column] = database.At(c.CreatedAt)
+		row[column] = database.NewTimestamp(c.CreatedAt)
 	}
 	switch c.Status {
 	case action.StatusExecuting:
@@ -156,7 +156,7 @@ func TestSearchesFindWhatIsThere(t *testing.T) {
 			r := rand.New(rand.NewPCG(7, 7))
 			list := samples(t, db, r, 340) // more than one step
 			for range 160 {
-				db.LookBack = pick(r, 7, 60, calls.MaxLookBack)
+				db.ScanLimit = pick(r, 7, 60, calls.MaxScanned)
 				f := wanted(r, list)
 				var want []string
 				for _, c := range list {
@@ -166,7 +166,7 @@ func TestSearchesFindWhatIsThere(t *testing.T) {
 				}
 				checkSearch(t, db, f, want)
 				if t.Failed() {
-					t.Fatalf("with %+v, looking at %d", f, db.LookBack)
+					t.Fatalf("with %+v, looking at %d", f, db.ScanLimit)
 				}
 			}
 		})
@@ -181,7 +181,7 @@ func checkSearch(t *testing.T, db *DB, f action.InvocationFilter, want []string)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Total > len(want) || p.Total != len(want) && !p.Capped || p.Capped && db.LookBack == calls.MaxLookBack {
+		if p.Total > len(want) || p.Total != len(want) && !p.Capped || p.Capped && db.ScanLimit == calls.MaxScanned {
 			t.Errorf("total %d (capped %t) of %d", p.Total, p.Capped, len(want))
 		}
 		if !p.LookedBack.IsZero() && (p.Next == "" || len(p.Items) > f.Limit) {

@@ -309,8 +309,8 @@ func TestADatabaseThatStaysAwayIsSaid(t *testing.T) {
 			return db.CreateUser(t.Context(), action.User{ID: "u", Organization: s.Organization, Name: "A", Role: action.RoleOwner}, "me")
 		},
 		"finish": func() error {
-			ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer stop()
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
 			_, _, err := db.Finish(ctx, &action.Finish{Organization: s.Organization, ID: "x", Status: action.StatusCompleted, Now: time.Now()})
 			return err
 		},

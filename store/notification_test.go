@@ -53,14 +53,14 @@ func (h *runHouse) waits(risk action.Risk, unattended bool) string {
 // insert writes so many calls that wait.
 func (h *runHouse) insert(s action.Session, risk action.Risk, n int) {
 	h.Helper()
-	now := database.At(h.db.db.Now())
-	h.ok(h.db.db.Do(h.ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := database.NewTimestamp(h.db.db.Now())
+	h.ok(h.db.db.ExclusiveTransaction(h.ctx, func(ctx context.Context, tx bun.Tx) error {
 		for range n {
 			row := map[string]any{
 				"id": uuid.Must(uuid.NewV7()).String(), "organization_id": h.org, "session_id": s.ID, "source_id": "linear", "source_name": "Linear", "action": "create_issue",
 				"risk": string(risk), "mode": "require_approval", "mode_source": "inferred", "status": "pending", "params": "{}", "params_hash": uuid.NewString(),
-				"tool_hash": "h", "revision": "", "decision": "[]", "policy_version": 0, "joins": 0, "unattended": database.Flag(s.Kind == action.Unattended), "answered": 0,
-				"created_at": now, "expires_at": database.At(now.T.Add(time.Hour)), "waiter_seen_at": now,
+				"tool_hash": "h", "revision": "", "decision": "[]", "policy_version": 0, "joins": 0, "unattended": database.BoolToInt(s.Kind == action.Unattended), "answered": 0,
+				"created_at": now, "expires_at": database.NewTimestamp(now.Time.Add(time.Hour)), "waiter_seen_at": now,
 			}
 			if _, err := tx.NewInsert().Model(&row).Table("invocations").Exec(ctx); err != nil {
 				return err
@@ -73,8 +73,8 @@ func (h *runHouse) insert(s action.Session, risk action.Risk, n int) {
 // decide ends the wait for a call.
 func (h *runHouse) decide(id string) {
 	h.Helper()
-	h.ok(h.db.db.Do(h.ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewUpdate().Table("invocations").Set("status = 'denied', denied_reason = 'human', approved_by = 'alice', completed_at = ?", database.At(h.db.db.Now())).
+	h.ok(h.db.db.ExclusiveTransaction(h.ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewUpdate().Table("invocations").Set("status = 'denied', denied_reason = 'human', approved_by = 'alice', completed_at = ?", database.NewTimestamp(h.db.db.Now())).
 			Where("id = ?", id).Exec(ctx)
 		return err
 	}))
@@ -236,8 +236,8 @@ var notificationStories = map[string]func(*runHouse){
 		}
 		all.Wait()
 		h.equal(got, 1, "workers that have it")
-		h.ok(h.db.db.Do(h.ctx, func(ctx context.Context, tx bun.Tx) error {
-			_, err := tx.NewUpdate().Table("notify_channels").Set("lease_until = ?, holder = 'dead'", database.At(h.db.db.Now().Add(-time.Second))).Where("organization_id = ?", h.org).Exec(ctx)
+		h.ok(h.db.db.ExclusiveTransaction(h.ctx, func(ctx context.Context, tx bun.Tx) error {
+			_, err := tx.NewUpdate().Table("notify_channels").Set("lease_until = ?, holder = 'dead'", database.NewTimestamp(h.db.db.Now().Add(-time.Second))).Where("organization_id = ?", h.org).Exec(ctx)
 			return err
 		}))
 		h.equal(len(h.take("w", c.Kind)), 1, "once the lease is over")

@@ -34,7 +34,7 @@ func called(t *testing.T, db *DB, s action.Session, params string) {
 		t.Fatal(ok, err)
 	}
 	rec, err := db.Load(t.Context(), s.Organization, d.ID)
-	if err != nil || rec.Error == nil || rec.Error.Message != database.Storable(params) || !rec.CreatedAt.Equal(database.At(d.CreatedAt).T) {
+	if err != nil || rec.Error == nil || rec.Error.Message != database.SanitizeText(params) || !rec.CreatedAt.Equal(database.NewTimestamp(d.CreatedAt).Time) {
 		t.Fatalf("%+v, %v", rec.Invocation, err)
 	}
 }
@@ -220,7 +220,7 @@ func TestPlansGrowWithTheirTables(t *testing.T) {
 	}
 	err = conn.Raw(func(c any) error {
 		data := c.(*stdlib.Conn).Conn().PgConn().CustomData()
-		data[database.PreparesKey] = data[database.PreparesKey].(time.Time).Add(-database.PlansFor)
+		data[database.PreparableKey] = data[database.PreparableKey].(time.Time).Add(-database.PlanLifetime)
 		return nil
 	})
 	if err := errors.Join(err, conn.Close()); err != nil {
@@ -254,8 +254,8 @@ func TestForgottenAfterItWasDone(t *testing.T) {
 	if _, err := db.Begin(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
-	db.ForgetExecuting(s.Organization, d.ID) // as on an instance that did not begin it
-	if _, err := db.InTx(t.Context(), db.db.Write.DB, s.Organization, d.ID); err != nil {
+	db.EvictExecuting(s.Organization, d.ID) // as on an instance that did not begin it
+	if _, err := db.LoadInTx(t.Context(), db.db.Write.DB, s.Organization, d.ID); err != nil {
 		t.Fatal(err)
 	}
 	var name string

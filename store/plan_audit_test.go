@@ -16,41 +16,41 @@ import (
 // grow with the rows at rest, but for the count of what waits to be sealed.
 func auditQueries(db *DB) []hotQuery {
 	now := time.Now()
-	after := database.Cursor{At: database.At(now.Add(-24 * time.Hour)), ID: "i7"}
-	soon := database.Cursor{At: database.At(after.At.T.Add(time.Hour)), ID: "x"}
+	after := database.Cursor{Time: database.NewTimestamp(now.Add(-24 * time.Hour)), ID: "i7"}
+	soon := database.Cursor{Time: database.NewTimestamp(after.Time.Time.Add(time.Hour)), ID: "x"}
 	export := func(f action.InvocationFilter) string {
 		f.Organization = "o"
 		s := searchFor(f)
-		s.Oldest = true
-		return s.Places(db.db.Read, calls.Span{After: after, Before: soon}, evidence.ExportStep).String()
+		s.OldestFirst = true
+		return s.SelectCursors(db.db.Read, calls.TimeRange{After: after, Before: soon}, evidence.ExportStep).String()
 	}
 	text := func(query string, args ...any) string { return db.db.Read.NewRaw(query, args...).String() }
 	ids := []string{"i7", "i17", "i27"}
 	queries := []hotQuery{
-		{name: "for whom rows wait", sql: evidence.WaitingForSQL, sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id>?)", "SEARCH q USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_queue_pkey"}},
-		{name: "what waits", sql: evidence.WaitingRows(db.db.Read, "o", 200).String(), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id=?)", "audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey", "audit_seals_row"}},
+		{name: "for whom rows wait", sql: evidence.QueuedOrganizationsSQL, sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id>?)", "SEARCH q USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_queue_pkey"}},
+		{name: "what waits", sql: evidence.QueuedRows(db.db.Read, "o", 200).String(), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id=?)", "audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey", "audit_seals_row"}},
 		{name: "chain", sql: text(evidence.ChainSQL, "o"), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq=?)", "SEARCH audit_seals USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_seals_pkey"}},
 		{name: "links", sql: evidence.LinksAfter(db.db.Read, "o", 7, 20000, 200).String(), sqlite: []string{"USING PRIMARY KEY (organization_id=? AND seq>? AND seq<?)"}, postgres: []string{"audit_seals_pkey"}},
-		{name: "dequeue", sql: evidence.Dequeue(db.db.Read, "o", "event", ids).String(), sqlite: []string{"SEARCH audit_queue USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey"}},
-		{name: "first sealed", sql: text(evidence.FirstSQL, "o", 7), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq>?)"}, postgres: []string{"audit_seals_pkey", "invocations_pkey"}},
-		{name: "ends", sql: evidence.EndsOf(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
-		{name: "removal", sql: evidence.RemoveRows(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)", "invocation_events_invocation (invocation_id=?)", "idempotency_keys_invocation (invocation_id=?)"}, postgres: []string{"invocations_pkey"}},
-		{name: "events of several", sql: evidence.EventsOf(db.db.Read, "o", ids).String(), sqlite: []string{"invocation_events_"}, postgres: []string{"invocation_events_"}, sorts: true},
+		{name: "dequeue", sql: evidence.DeleteQueued(db.db.Read, "o", "event", ids).String(), sqlite: []string{"SEARCH audit_queue USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey"}},
+		{name: "first sealed", sql: text(evidence.FirstCompletionSQL, "o", 7), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq>?)"}, postgres: []string{"audit_seals_pkey", "invocations_pkey"}},
+		{name: "ends", sql: evidence.CompletionTimes(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
+		{name: "removal", sql: evidence.DeleteInvocations(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)", "invocation_events_invocation (invocation_id=?)", "idempotency_keys_invocation (invocation_id=?)"}, postgres: []string{"invocations_pkey"}},
+		{name: "events of several", sql: evidence.InvocationEvents(db.db.Read, "o", ids).String(), sqlite: []string{"invocation_events_"}, postgres: []string{"invocation_events_"}, sorts: true},
 		{name: "step of an export", sql: export(action.InvocationFilter{Source: "linear"}), sqlite: []string{"COVERING INDEX invocations_list (organization_id=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
 		{name: "step of a session's export", sql: export(action.InvocationFilter{Session: "s"}), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}},
 		{name: "seal of a call", sql: text(evidence.SealSQL, "i7", "o"), sqlite: []string{"audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_seals_row"}},
-		{name: "changes of policy", sql: evidence.PolicyPart(db.db.Read, "o", database.Cursor{At: database.At(now.AddDate(0, 0, -80)), ID: "p7"}, now, now).String(), sqlite: []string{"policy_events_list (organization_id=? AND (at,id)>(?,?)"}, postgres: []string{"policy_events_list"}},
+		{name: "changes of policy", sql: evidence.PolicyEventsPage(db.db.Read, "o", database.Cursor{Time: database.NewTimestamp(now.AddDate(0, 0, -80)), ID: "p7"}, now, now).String(), sqlite: []string{"policy_events_list (organization_id=? AND (at,id)>(?,?)"}, postgres: []string{"policy_events_list"}},
 	}
-	for _, e := range evidence.EvidenceTables {
-		byID := hotQuery{name: "rows of " + e.Table, sql: e.Rows(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_" + e.Table + "_1 (id=?)"}, postgres: []string{e.Table + "_pkey"}, sorts: true}
-		place := []any{after.At, after.ID}
+	for _, e := range evidence.Tables {
+		byID := hotQuery{name: "rows of " + e.Name, sql: e.Rows(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_" + e.Name + "_1 (id=?)"}, postgres: []string{e.Name + "_pkey"}, sorts: true}
+		place := []any{after.Time, after.ID}
 		if e.Kind == evidence.SealedEvent {
-			place = []any{"i7", after.At, after.ID}
+			place = []any{"i7", after.Time, after.ID}
 		}
 		strays := hotQuery{
-			name: "strays of " + e.Table, sql: e.Unchained(db.db.Read, "o", place).String(),
-			sqlite:   []string{e.Table + "_list (organization_id=? AND (", "audit_seals_row (row_id=? AND kind=?)", "SEARCH q USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"},
-			postgres: []string{e.Table + "_list", "audit_seals_row", "audit_queue_pkey"},
+			name: "strays of " + e.Name, sql: e.UnchainedRows(db.db.Read, "o", place).String(),
+			sqlite:   []string{e.Name + "_list (organization_id=? AND (", "audit_seals_row (row_id=? AND kind=?)", "SEARCH q USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"},
+			postgres: []string{e.Name + "_list", "audit_seals_row", "audit_queue_pkey"},
 			sorts:    e.Kind != evidence.SealedInvocation, // there are few in the test
 		}
 		queries = append(queries, byID, strays)

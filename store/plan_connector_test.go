@@ -16,8 +16,8 @@ import (
 func connectorQueries(db *DB) map[string]string {
 	now := time.Now()
 	return map[string]string{
-		"who is asking":   calls.Asked(db.db.Read, []string{"i7", "i8", "i9"}).String(),
-		"take a round":    calls.Takeable(db.db.Read, "default", "i7", action.ClientElicitsForm, database.At(now), database.At(now)).String(),
+		"who is asking":   calls.OpenRounds(db.db.Read, []string{"i7", "i8", "i9"}).String(),
+		"take a round":    calls.TakeableRound(db.db.Read, "default", "i7", action.ClientElicitsForm, database.NewTimestamp(now), database.NewTimestamp(now)).String(),
 		"look for rounds": calls.OldRounds(now).Find(db.db.Read.NewSelect(), 1).String(),
 		"sweep rounds":    calls.OldRounds(now).Remove(db.db.Read, 100).String(),
 		"its replies":     "SELECT key FROM round_replies WHERE round_id = 'r7'",

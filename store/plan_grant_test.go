@@ -14,7 +14,7 @@ import (
 // grantQueries are those of an organization "o" with a session "s".
 func grantQueries(db *DB) map[string]string {
 	now := time.Now()
-	after := database.Cursor{At: database.At(now.Add(-time.Hour)), ID: "id"}
+	after := database.Cursor{Time: database.NewTimestamp(now.Add(-time.Hour)), ID: "id"}
 	text := func(query string, args ...any) string { return db.db.Read.NewRaw(query, args...).String() }
 	list := func(f action.GrantFilter) string {
 		f.Organization = "o"
@@ -25,10 +25,10 @@ func grantQueries(db *DB) map[string]string {
 		return database.NewestFirst(policy.MatchRequests(f, db.db.Read.NewSelect().Model((*policy.RequestRow)(nil))), after, 50).String()
 	}
 	queries := map[string]string{
-		"grants for a call":     text(policy.GrantsForSQL, nil, "o", "s", "linear", "x", database.At(now)),
-		"grants in a place":     (&policy.GrantRow{Organization: "o", Session: "s", Source: "linear", Action: "x", CreatedAt: database.At(now)}).Beside(db.db.Read).String(),
-		"use":                   text(policy.UseGrantSQL, nil, "o", "s", "g7", database.At(now)),
-		"revoke":                text("UPDATE grants SET revoked_at = ?, revoked_by = ? WHERE organization_id = ? AND id = ? AND revoked_at IS NULL", database.At(now), "me", "o", "g7"),
+		"grants for a call":     text(policy.GrantsForSQL, nil, "o", "s", "linear", "x", database.NewTimestamp(now)),
+		"grants in a place":     (&policy.GrantRow{Organization: "o", Session: "s", Source: "linear", Action: "x", CreatedAt: database.NewTimestamp(now)}).Beside(db.db.Read).String(),
+		"use":                   text(policy.UseGrantSQL, nil, "o", "s", "g7", database.NewTimestamp(now)),
+		"revoke":                text("UPDATE grants SET revoked_at = ?, revoked_by = ? WHERE organization_id = ? AND id = ? AND revoked_at IS NULL", database.NewTimestamp(now), "me", "o", "g7"),
 		"list":                  list(action.GrantFilter{}),
 		"list of a session":     list(action.GrantFilter{Session: "s"}),
 		"list for everybody":    list(action.GrantFilter{Scope: action.ScopeOrganization}),
@@ -37,7 +37,7 @@ func grantQueries(db *DB) map[string]string {
 		"inbox":                 requests(action.RequestFilter{Status: action.RequestPending}),
 		"requests of a session": requests(action.RequestFilter{Session: "s"}),
 		"recent requests": policy.RecentRequests(db.db.Read.NewSelect().Model((*policy.RequestRow)(nil)),
-			&policy.RequestRow{Organization: "o", Session: "s", CreatedAt: database.At(now)}).String(),
+			&policy.RequestRow{Organization: "o", Session: "s", CreatedAt: database.NewTimestamp(now)}).String(),
 		"look for overdue requests": policy.OverdueRequests(db.db.Read.NewSelect(), now, 1).String(),
 		"expire requests":           policy.ExpireOverdue(db.db.Read, now, 100).String(),
 	}

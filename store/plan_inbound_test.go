@@ -15,7 +15,7 @@ import (
 // inboundQueries are those of an organization "o": none may grow with what was
 // worked off.
 func inboundQueries(db *DB) []runQuery {
-	now, after := database.At(time.Now()), database.Cursor{At: database.At(time.Now().Add(-time.Hour)), ID: "id"}
+	now, after := database.NewTimestamp(time.Now()), database.Cursor{Time: database.NewTimestamp(time.Now().Add(-time.Hour)), ID: "id"}
 	receipts := func(f event.ReceiptFilter) string {
 		f.Organization = "o"
 		return inbound.FindReceipts(f, db.db.Read, after, 50).String()
@@ -52,7 +52,7 @@ func inboundQueries(db *DB) []runQuery {
 		{name: "what matches are of", sql: inbound.OriginsOf(db.db.Read, inbound.OfTriggers, []string{"t7", "t8"}).String(), sqlite: []string{"sqlite_autoindex_triggers_1 (id=?)", "sqlite_autoindex_automations_1 (organization_id=? AND id=?)"}, postgres: []string{"triggers_pkey"}, sorts: true},
 		{name: "payloads of events", sql: old[0].Oldest(db.db.Read, 1).String(), sqlite: []string{"events_kept (created_at<?)"}, postgres: []string{"events_kept"}},
 		{name: "ended deliveries", sql: old[1].Oldest(db.db.Read, 1).String(), sqlite: []string{"inbox_age (received_at<?)"}, postgres: []string{"inbox_age"}},
-		{name: "bodies", sql: inbound.OldBodies(now.T, now.T).Find(db.db.Read.NewSelect(), 1).String(), sqlite: []string{"inbox_bodies_age (received_at<?)"}, postgres: []string{"inbox_bodies_age"}},
+		{name: "bodies", sql: inbound.OldBodies(now.Time, now.Time).Find(db.db.Read.NewSelect(), 1).String(), sqlite: []string{"inbox_bodies_age (received_at<?)"}, postgres: []string{"inbox_bodies_age"}},
 		{name: "due schedules", sql: inbound.DueSchedules(db.db.Read, now, 10).String(), sqlite: []string{"schedules_due (next_at>? AND next_at<?)"}, postgres: []string{"schedules_due"}},
 	}
 }

@@ -18,8 +18,8 @@ func instanceQueries(db *DB) map[string]string {
 	now, old := time.Now(), time.Now().Add(-9*time.Minute)
 	return map[string]string{
 		"signals":           database.Signals(db.db.Read, now.Add(-5*time.Second), 100).String(),
-		"look for signals":  database.OldSignals(old).Find(db.db.Read.NewSelect(), 1).String(),
-		"sweep signals":     database.OldSignals(old).Remove(db.db.Read, 100).String(),
+		"look for signals":  database.ExpiredSignals(old).Find(db.db.Read.NewSelect(), 1).String(),
+		"sweep signals":     database.ExpiredSignals(old).Remove(db.db.Read, 100).String(),
 		"ended":             db.db.Read.NewRaw(sessions.MCPSessionEndedSQL, DefaultOrganization, "session 7").String(),
 		"look for MCP ends": sessions.OldMCPSessions(now).Find(db.db.Read.NewSelect(), 1).String(),
 		"sweep MCP ends":    sessions.OldMCPSessions(now).Remove(db.db.Read, 100).String(),

@@ -15,8 +15,8 @@ import (
 
 // policyQueries are those of an organization "o" that has much of everything.
 func policyQueries(db *DB) map[string]string {
-	now := database.At(time.Now())
-	after := database.Cursor{At: database.At(time.Now().Add(-time.Hour)), ID: "id"}
+	now := database.NewTimestamp(time.Now())
+	after := database.Cursor{Time: database.NewTimestamp(time.Now().Add(-time.Hour)), ID: "id"}
 	events := func(f action.PolicyEventFilter) string {
 		f.Organization = "o"
 		return history.FindPolicyEvents(f, db.db.Read, after, 50).String()
@@ -38,7 +38,7 @@ func policyQueries(db *DB) map[string]string {
 		"history of a subject":      events(action.PolicyEventFilter{Subject: "s7"}),
 		"history of both":           events(action.PolicyEventFilter{Kind: "gate", Subject: "s7"}),
 		"history of a person":       events(action.PolicyEventFilter{By: "me7"}),
-		"count of a kind's history": history.MatchPolicyEvents(action.PolicyEventFilter{Organization: "o", Kind: "gate"}, db.db.Read.NewSelect().Table("policy_events")).ColumnExpr("1").Limit(database.MaxTotal + 1).String(),
+		"count of a kind's history": history.MatchPolicyEvents(action.PolicyEventFilter{Organization: "o", Kind: "gate"}, db.db.Read.NewSelect().Table("policy_events")).ColumnExpr("1").Limit(database.MaxCount + 1).String(),
 	}
 }
 

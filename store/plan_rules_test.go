@@ -13,8 +13,8 @@ import (
 
 // ruleQueries are those of what comes in and of workers who look for what is due.
 func ruleQueries(db *DB) map[string]string {
-	now := database.At(db.db.Now())
-	later := database.Stamp{T: now.T.AddDate(0, 0, 1)}
+	now := database.NewTimestamp(db.db.Now())
+	later := database.Timestamp{Time: now.Time.AddDate(0, 0, 1)}
 	t := &event.Trigger{Organization: "o7", Provider: "slack", Integration: "i7"}
 	return map[string]string{
 		"a trigger":                db.db.Read.NewSelect().Model((*inbound.TriggerRow)(nil)).Where("id = ?", "t7").String(),
@@ -24,7 +24,7 @@ func ruleQueries(db *DB) map[string]string {
 		"an automation's triggers": inbound.TriggersOf(db.db.Read, "o7", "a7").String(),
 		"all triggers":             inbound.TriggersOf(db.db.Read, "o7", "").String(),
 		"an automation's schedule": inbound.SchedulesOf(db.db.Read, "o7", "a7").String(),
-		"secrets that are over":    inbound.OldSecrets(now.T).Find(db.db.Read.NewSelect(), 100).String(),
+		"secrets that are over":    inbound.OldSecrets(now.Time).Find(db.db.Read.NewSelect(), 100).String(),
 		"secrets":                  inbound.LiveSecrets(db.db.Read, "o7", "t7", now).String(),
 		"those of an account":      connect.IntegrationsOfAccount(db.db.Read, "slack", "a7").String(),
 		"what is due":              inbound.DuePolls(db.db.Read.NewSelect(), now).String(),

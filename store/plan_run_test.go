@@ -24,7 +24,7 @@ type runQuery struct {
 
 // runQueries are those of an organization "o".
 func runQueries(db *DB) []runQuery {
-	now, after := database.At(time.Now()), database.Cursor{At: database.At(time.Now().Add(-time.Hour)), ID: "id"}
+	now, after := database.NewTimestamp(time.Now()), database.Cursor{Time: database.NewTimestamp(time.Now().Add(-time.Hour)), ID: "id"}
 	list := func(f event.RunFilter) string {
 		f.Organization = "o"
 		return database.NewestFirst(inbound.MatchRuns(f, inbound.Runs(db.db.Read, (*inbound.RunRow)(nil))), after, 50).String()
@@ -51,8 +51,8 @@ func runQueries(db *DB) []runQuery {
 		{name: "who has something to send", sql: inbound.DueOrganizations(db.db.Read, now).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)", "runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"outbox_again", "runs_waiting"}, sorts: true},
 		{name: "what is to be sent again", sql: inbound.AgainParcels(db.db.Read, (*inbound.ParcelRow)(nil), "o", now, 20).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)"}, postgres: []string{"outbox_again", "runs_pkey"}},
 		{name: "what is to be sent", sql: inbound.FirstParcels(db.db.Read, (*inbound.ParcelRow)(nil), "o", "a7", now, 20).String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)", "outbox_open"}, postgres: []string{"runs_waiting", "outbox_open"}},
-		{name: "sessions that ended long ago", sql: calls.Unpurged(db.db.Read, now.T, 100).String(), sqlite: []string{"sessions_unpurged (<expr><?)"}, postgres: []string{"sessions_unpurged"}},
-		{name: "sessions that had to stay", sql: calls.PurgedLongAgo(db.db.Read, now.T, 100).String(), sqlite: []string{"sessions_purged (purged_at>? AND purged_at<?)"}, postgres: []string{"sessions_purged"}},
+		{name: "sessions that ended long ago", sql: calls.Unpurged(db.db.Read, now.Time, 100).String(), sqlite: []string{"sessions_unpurged (<expr><?)"}, postgres: []string{"sessions_unpurged"}},
+		{name: "sessions that had to stay", sql: calls.DueForRepurge(db.db.Read, now.Time, 100).String(), sqlite: []string{"sessions_purged (purged_at>? AND purged_at<?)"}, postgres: []string{"sessions_purged"}},
 		{
 			name: "deleting sessions", sql: calls.DeletePurged(db.db.Read, []string{"s7", "s8", "s9"}).String(),
 			sqlite:   []string{"SEARCH s USING INDEX sqlite_autoindex_sessions_1 (id=?)", "invocations_session (organization_id=? AND session_id=?)", "grants_of_session (organization_id=? AND session_id=?)", "grant_requests_session (organization_id=? AND session_id=?)", "runs_session (session_id=?)"},

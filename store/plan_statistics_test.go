@@ -15,10 +15,10 @@ func statisticsQueries(db *DB) []hotQuery {
 	now := time.Now().UTC().Truncate(time.Minute)
 	p := action.Period{From: now.Add(-24 * time.Hour), To: now, Width: time.Hour}
 	part := func(where string) string {
-		return calls.Counted{Where: where}.Find(db.db.Read, "o", p, database.Cursor{At: database.At(now.Add(-time.Hour)), ID: "i7"}, 1000).String()
+		return calls.Counted{Where: where}.Find(db.db.Read, "o", p, database.Cursor{Time: database.NewTimestamp(now.Add(-time.Hour)), ID: "i7"}, 1000).String()
 	}
 	waiting := func(table, status string) string {
-		return calls.WaitingIn(db.db.Read, table, "o", status).Limit(calls.MaxBacklog).String()
+		return calls.RowsWithStatus(db.db.Read, table, "o", status).Limit(calls.MaxQueueCount).String()
 	}
 	return []hotQuery{
 		{name: "calls", sql: part(""), sqlite: []string{"invocations_list (organization_id=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
@@ -27,7 +27,7 @@ func statisticsQueries(db *DB) []hotQuery {
 		{name: "pending", sql: waiting("invocations", "pending"), sqlite: []string{"COVERING INDEX invocations_inbox (organization_id=? AND status=?)"}, postgres: []string{"invocations_"}},
 		{name: "runs", sql: waiting("runs", "queued"), sqlite: []string{"INDEX runs_", "(organization_id=?"}},
 		{name: "outbox", sql: waiting("outbox", "pending"), sqlite: []string{"INDEX outbox_", "(organization_id=?"}},
-		{name: "deliveries", sql: calls.FirstDeliveries(db.db.Read, "o").String(), sqlite: []string{"INDEX inbox_due"}},
+		{name: "deliveries", sql: calls.OldestDeliveries(db.db.Read, "o").String(), sqlite: []string{"INDEX inbox_due"}},
 	}
 }
 

@@ -29,23 +29,23 @@ func hotQueries(db *DB) []hotQuery {
 	rules := action.SweepRules{Now: now, SeenBefore: now.Add(-2 * time.Minute), ApprovedBefore: now.Add(-5 * time.Minute), LeaseBefore: now, Limit: 100}
 	alone := rules
 	alone.Alone = "me"
-	after := database.Cursor{At: database.At(now.Add(-time.Hour)), ID: "id"}
+	after := database.Cursor{Time: database.NewTimestamp(now.Add(-time.Hour)), ID: "id"}
 	text := func(query string, args ...any) string { return db.db.Read.NewRaw(query, args...).String() }
 	list := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return searchFor(f).Find(db.db.Read, searchFor(f).F.Span().UpTo(after), 50).Column(calls.Shown...).String()
+		return searchFor(f).SelectPage(db.db.Read, searchFor(f).F.TimeRange().Until(after), 50).Column(calls.PublicColumnNames...).String()
 	}
 	count := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return searchFor(f).Lists[0].Match(db.db.Read.NewSelect(), "o", calls.Span{}).ColumnExpr("1").Limit(database.MaxTotal + 1).String()
+		return searchFor(f).Lists[0].Match(db.db.Read.NewSelect(), "o", calls.TimeRange{}).ColumnExpr("1").Limit(database.MaxCount + 1).String()
 	}
 	places := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return searchFor(f).Places(db.db.Read, searchFor(f).F.Span().UpTo(after), 250).String()
+		return searchFor(f).SelectCursors(db.db.Read, searchFor(f).F.TimeRange().Until(after), 250).String()
 	}
 	among := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return searchFor(f).Among(db.db.Read.NewSelect().Table("invocations").Column("id"), []database.Cursor{{ID: "i7"}, {ID: "i17"}, {ID: "i27"}}).String()
+		return searchFor(f).SelectMatching(db.db.Read.NewSelect().Table("invocations").Column("id"), []database.Cursor{{ID: "i7"}, {ID: "i17"}, {ID: "i27"}}).String()
 	}
 	everything := action.InvocationFilter{
 		Session: "s", Run: "r", Automation: "a", Group: "g", Person: "me", Statuses: []action.Status{"completed"}, Source: "linear", Action: "x",
@@ -58,7 +58,7 @@ func hotQueries(db *DB) []hotQuery {
 	queries := []hotQuery{
 		{name: "load", sql: text(calls.LoadSQL, nil, "o", "i7"), sqlite: []string{byID}, postgres: one},
 		{
-			name: "begin", sql: text(calls.CheckSQL, nil, "o", "s", "linear", "x", "hash 7", database.At(now), "k", 1, 1, database.At(now.Add(-15*time.Minute)), 3, 0),
+			name: "begin", sql: text(calls.CheckSQL, nil, "o", "s", "linear", "x", "hash 7", database.NewTimestamp(now), "k", 1, 1, database.NewTimestamp(now.Add(-15*time.Minute)), 3, 0),
 			sqlite: []string{
 				"SEARCH s USING INDEX sqlite_autoindex_sessions_2 (organization_id=? AND id=?)",
 				"SEARCH k USING PRIMARY KEY (organization_id=? AND session_id=? AND source_id=? AND action=? AND key=?)",
@@ -74,11 +74,11 @@ func hotQueries(db *DB) []hotQuery {
 			name: "finish", sqlite: []string{byID}, postgres: one,
 			sql: text(calls.FinishSQL, append([]any{nil}, calls.FinishArgs(&action.Finish{Organization: "o", ID: "i7", Executor: "e", Status: action.StatusCompleted, Now: now})...)...),
 		},
-		{name: "delivered", sql: text(calls.DeliveredSQL, nil, database.At(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
-		{name: "approve", sql: text(calls.ApproveSQL, nil, "me", database.At(now), "o", "i7", "s", "p", "t"), sqlite: []string{byID, "sqlite_autoindex_sessions_2 (organization_id=? AND id=?)"}, postgres: []string{"invocations_p"}},
-		{name: "deny", sql: text(calls.DenySQL, nil, "me", database.At(now), "o", "i7", "s", "p", "t", nil), sqlite: []string{byID}, postgres: []string{"invocations_p"}}, // its key, or what a session has pending
-		{name: "claim", sql: text(calls.ClaimSQL, nil, "e", database.At(now), database.At(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
-		{name: "seen", sql: calls.Seen(db.db.Read, []string{"i7", "i8"}, database.At(now)).String(), sqlite: []string{byID}, postgres: one, sorts: true},
+		{name: "delivered", sql: text(calls.DeliveredSQL, nil, database.NewTimestamp(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
+		{name: "approve", sql: text(calls.ApproveSQL, nil, "me", database.NewTimestamp(now), "o", "i7", "s", "p", "t"), sqlite: []string{byID, "sqlite_autoindex_sessions_2 (organization_id=? AND id=?)"}, postgres: []string{"invocations_p"}},
+		{name: "deny", sql: text(calls.DenySQL, nil, "me", database.NewTimestamp(now), "o", "i7", "s", "p", "t", nil), sqlite: []string{byID}, postgres: []string{"invocations_p"}}, // its key, or what a session has pending
+		{name: "claim", sql: text(calls.ClaimSQL, nil, "e", database.NewTimestamp(now), database.NewTimestamp(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
+		{name: "seen", sql: calls.MarkSeen(db.db.Read, []string{"i7", "i8"}, database.NewTimestamp(now)).String(), sqlite: []string{byID}, postgres: one, sorts: true},
 		{name: "policy", sql: text(policy.OverridesSQL, nil, "o"), sqlite: []string{"SEARCH p USING PRIMARY KEY (organization_id=?)"}, sorts: true},
 		{
 			name: "events", sql: "SELECT * FROM invocation_events WHERE organization_id = 'o' AND invocation_id = 'i7' ORDER BY at, id",
@@ -102,9 +102,9 @@ func hotQueries(db *DB) []hotQuery {
 		{name: "places of an automation", sql: places(action.InvocationFilter{Automation: "a", From: since}), sqlite: []string{"PRIMARY KEY (organization_id=? AND (kind,name,created_at,id)>(?,?,?,?) AND (kind,name,created_at,id)<(?,?,?,?))"}, postgres: []string{"invocation_origins_pkey"}, sorts: true},
 		{name: "places of a group", sql: places(action.InvocationFilter{Group: "g", From: since}), sqlite: []string{"PRIMARY KEY (organization_id=? AND (kind,name,created_at,id)>(?,?,?,?) AND (kind,name,created_at,id)<(?,?,?,?))"}, postgres: []string{"invocation_origins_pkey"}, sorts: true},
 		{name: "among places", sql: among(everything), sqlite: []string{byID, "SEARCH s USING INDEX sqlite_autoindex_sessions_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
-		{name: "unclaimed", sql: calls.Unclaimed(db.db.Read, now, 10).String(), sqlite: []string{"invocations_unclaimed (approved_at<?)"}, postgres: []string{"invocations_unclaimed"}},
-		{name: "look for old keys", sql: calls.StaleKeys(db.db.Read.NewSelect(), rules, 1).Column("k.invocation_id").String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey"}},
-		{name: "sweep old keys", sql: calls.RemoveKeys(db.db.Read, rules).String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey", "Tid Scan on idempotency_keys"}},
+		{name: "unclaimed", sql: calls.SelectUnclaimed(db.db.Read, now, 10).String(), sqlite: []string{"invocations_unclaimed (approved_at<?)"}, postgres: []string{"invocations_unclaimed"}},
+		{name: "look for old keys", sql: calls.ExpiredKeys(db.db.Read.NewSelect(), rules, 1).Column("k.invocation_id").String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey"}},
+		{name: "sweep old keys", sql: calls.DeleteExpiredKeys(db.db.Read, rules).String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey", "Tid Scan on idempotency_keys"}},
 		{name: "login", sql: "SELECT * FROM logins WHERE cookie_hash = 'cookie 7 0000000000'", sqlite: []string{"SEARCH logins USING INDEX sqlite_autoindex_logins"}, postgres: []string{"logins_cookie_hash_key"}},
 	}
 	kinds := [][]calls.Sweep{calls.Sweeps(rules)}
@@ -113,11 +113,11 @@ func hotQueries(db *DB) []hotQuery {
 	}
 	for _, kind := range kinds {
 		for _, s := range kind {
-			index, column := sweepIndex(s.What)
+			index, column := sweepIndex(s.Name)
 			queries = append(
 				queries,
-				hotQuery{name: "look for " + s.What, sql: s.Overdue(db.db.Read.NewSelect(), 1).String(), sqlite: []string{index + column}, postgres: []string{index}},
-				hotQuery{name: "sweep " + s.What, sql: s.Update(db.db.Read, 100).String(), sqlite: []string{index + column, "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{index}},
+				hotQuery{name: "look for " + s.Name, sql: s.Select(db.db.Read.NewSelect(), 1).String(), sqlite: []string{index + column}, postgres: []string{index}},
+				hotQuery{name: "sweep " + s.Name, sql: s.Update(db.db.Read, 100).String(), sqlite: []string{index + column, "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{index}},
 			)
 		}
 	}
@@ -165,7 +165,7 @@ func searchFor(f action.InvocationFilter) *calls.Search {
 // severalStatuses takes one look-up each.
 func severalStatuses(db *DB) string {
 	f := action.InvocationFilter{Organization: "o", Statuses: []action.Status{"pending", "completed"}}
-	return searchFor(f).Places(db.db.Read, calls.Span{Before: database.Cursor{At: database.At(time.Now().Add(-time.Hour)), ID: "id"}}, 50).String()
+	return searchFor(f).SelectCursors(db.db.Read, calls.TimeRange{Before: database.Cursor{Time: database.NewTimestamp(time.Now().Add(-time.Hour)), ID: "id"}}, 50).String()
 }
 
 func checkPlan(t *testing.T, query, plan string, want, bad []string) {

@@ -19,15 +19,15 @@ import (
 // Rules returns all of an organization's policy as it was at one version,
 // whatever is written meanwhile.
 func (db *DB) Rules(ctx context.Context, organization string) (rules action.Rules, err error) {
-	ctx, stop := db.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := db.db.ReadContext(ctx)
+	defer cancel()
 	err = db.db.Retry.Do(ctx, false, func(ctx context.Context, _ bool) error {
 		tx, err := db.snapshot(ctx)
 		if err != nil {
 			return fmt.Errorf("reading policy: %w", err)
 		}
 		defer tx.Rollback()
-		rules, err = readRules(ctx, tx, organization, database.At(db.db.Now()))
+		rules, err = readRules(ctx, tx, organization, database.NewTimestamp(db.db.Now()))
 		return err
 	})
 	return rules, err
@@ -43,7 +43,7 @@ func (db *DB) snapshot(ctx context.Context) (bun.Tx, error) {
 	return db.db.Write.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 }
 
-func readRules(ctx context.Context, tx bun.Tx, organization string, now database.Stamp) (rules action.Rules, err error) {
+func readRules(ctx context.Context, tx bun.Tx, organization string, now database.Timestamp) (rules action.Rules, err error) {
 	chosen, err := history.SettingsRowOf(ctx, tx, organization)
 	if err != nil {
 		return rules, err

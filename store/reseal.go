@@ -113,7 +113,7 @@ func (db *DB) resealColumn(ctx context.Context, c *sealedColumn, keyID []byte, s
 // sealedRow is a value, and what replaces it.
 type sealedRow struct {
 	key          []string
-	at           database.Stamp // in the column's index by time, if it has one
+	at           database.Timestamp // in the column's index by time, if it has one
 	organization string
 	old, now     []byte
 }
@@ -125,7 +125,7 @@ func (c *sealedColumn) start() sealedRow {
 
 // sealedOtherwise is a page of what another master key sealed.
 func (db *DB) sealedOtherwise(ctx context.Context, c *sealedColumn, keyID []byte, after sealedRow) (page []sealedRow, err error) {
-	err = db.db.Each(ctx, c.page(db.db.Read, keyID, after), func(rows *sql.Rows) error {
+	err = db.db.ForEachRow(ctx, c.page(db.db.Read, keyID, after), func(rows *sql.Rows) error {
 		r := c.start()
 		to := []any{&r.organization, &r.old}
 		if c.by != "" {
@@ -169,14 +169,14 @@ func (db *DB) replaceSealed(ctx context.Context, c *sealedColumn, list []sealedR
 		return 0, ctx.Err()
 	}
 	slices.SortFunc(list, func(a, b sealedRow) int { return slices.Compare(a.key, b.key) })
-	err = db.db.Write.Do(ctx, &database.Job{Whole: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = db.db.Write.Do(ctx, &database.Job{InTransaction: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		n = 0
 		for _, r := range list {
 			q := tx.NewUpdate().TableExpr(c.table+" AS t").Set("? = ?", bun.Ident(c.column), r.now).Where("t.? = ?", bun.Ident(c.column), r.old)
 			for i, part := range c.key {
 				q = q.Where("t.? = ?", bun.Ident(part), r.key[i])
 			}
-			one, err := database.Affected(q.Exec(ctx))
+			one, err := database.RowsAffected(q.Exec(ctx))
 			if err != nil {
 				return err
 			}
@@ -204,7 +204,7 @@ type oldKeys struct {
 // RecordRotation writes a rotation into the history, unless it is the newest
 // one there: one that was stopped and goes on is written down once.
 func (db *DB) RecordRotation(ctx context.Context, r Rotation) error {
-	return db.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return db.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		last, err := lastRotation(ctx, tx, r.Organization)
 		if err != nil || last.KeyID == r.KeyID {
 			return err

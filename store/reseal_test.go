@@ -292,12 +292,12 @@ func TestResealTogetherAndInParts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ctx, stop := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		var places []string
 		seal := rekey(&places)
 		done, _, err := db.Reseal(ctx, []byte("NEW.KEY!"), func(ref action.Ref, sealed []byte) ([]byte, error) {
 			if len(places) == 100 {
-				stop()
+				cancel()
 			}
 			return seal(ref, sealed)
 		})

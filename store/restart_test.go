@@ -26,7 +26,7 @@ func TestRestartsUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := make(chan struct{})
+	cancel := make(chan struct{})
 	var callers sync.WaitGroup
 	acknowledged := make([]map[string]action.Status, 8)
 	for n := range acknowledged {
@@ -34,7 +34,7 @@ func TestRestartsUnderLoad(t *testing.T) {
 		callers.Go(func() {
 			for i := 0; ; i++ {
 				select {
-				case <-stop:
+				case <-cancel:
 					return
 				default:
 				}
@@ -52,7 +52,7 @@ func TestRestartsUnderLoad(t *testing.T) {
 		server.Start()
 	}
 	time.Sleep(300 * time.Millisecond)
-	close(stop)
+	close(cancel)
 	callers.Wait()
 	total := 0
 	for _, own := range acknowledged {

@@ -18,15 +18,15 @@ func TestNonsenseRepliesWaitForNoWriter(t *testing.T) {
 	db := openAt(t, newPath(t))
 	held, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- db.db.Do(t.Context(), func(context.Context, bun.Tx) error {
+		done <- db.db.ExclusiveTransaction(t.Context(), func(context.Context, bun.Tx) error {
 			close(held)
 			<-free
 			return nil
 		})
 	}()
 	<-held
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
-	defer stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
 	_, err := db.ReplyRound(ctx, DefaultOrganization, "s", uuid.NewString(), map[string][]byte{"a": nil}, false, time.Now())
 	if !errors.Is(err, action.ErrNotFound) {
 		t.Errorf("a reply to nothing: %v", err)

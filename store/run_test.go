@@ -110,7 +110,7 @@ func (h *runHouse) equal(got, want any, what string) {
 // queued writes a run that waits, as an event makes it, and its delivery.
 func (h *runHouse) queued() string {
 	h.Helper()
-	id, now := uuid.Must(uuid.NewV7()).String(), database.At(h.db.db.Now())
+	id, now := uuid.Must(uuid.NewV7()).String(), database.NewTimestamp(h.db.db.Now())
 	for _, row := range []struct {
 		query string
 		args  []any

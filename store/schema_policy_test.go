@@ -125,7 +125,7 @@ func TestPolicyOfAnEarlierVersion(t *testing.T) {
 // earlier makes the tables of migration 0002, with rows.
 func earlier(t *testing.T, c Config) {
 	t.Helper()
-	db, release, err := c.ToMigrate()
+	db, release, err := c.OpenForMigration()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -261,7 +261,7 @@ func TestOnlyItsUserReadsTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.db.Close()
-	if err := db.db.Do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+	if err := db.db.ExclusiveTransaction(t.Context(), func(ctx context.Context, tx bun.Tx) error {
 		_, err := history.PolicyMoved(ctx, tx, DefaultOrganization)
 		return err
 	}); err != nil {

@@ -66,15 +66,15 @@ func fullRows(t *testing.T, raw *sql.DB) {
 func TestDigestsCoverEveryColumn(t *testing.T) {
 	free := []string{"sealed_params", "sealed_result", "pickup_until", "delivered_at"}
 	onBoth(t, func(t *testing.T, raw *sql.DB) {
-		for _, e := range evidence.EvidenceTables {
+		for _, e := range evidence.Tables {
 			if !slices.IsSorted(e.Columns) {
-				t.Errorf("the columns of %s are not sorted", e.Table)
+				t.Errorf("the columns of %s are not sorted", e.Name)
 			}
-			columns := columnsOf(t, raw, e.Table)
+			columns := columnsOf(t, raw, e.Name)
 			columns = slices.DeleteFunc(columns, func(c string) bool { return e.Kind == evidence.SealedInvocation && slices.Contains(free, c) })
 			slices.Sort(columns)
 			if d := cmp.Diff(columns, e.Columns); d != "" {
-				t.Errorf("columns of %s (-table +digest):\n%s", e.Table, d)
+				t.Errorf("columns of %s (-table +digest):\n%s", e.Name, d)
 			}
 		}
 	})
@@ -98,12 +98,12 @@ func columnsOf(t *testing.T, raw *sql.DB, table string) []string {
 // on and retention removed the links whose places it would take.
 func TestALateSealerIsOvertaken(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
-		c, err := db.Chain(t.Context(), DefaultOrganization)
+		c, err := db.LoadChain(t.Context(), DefaultOrganization)
 		if err != nil {
 			t.Fatal(err)
 		}
-		links := []evidence.SealRow{{Organization: DefaultOrganization, Kind: evidence.SealedEvent, Row: "e98", Digest: evidence.GoneDigest}}
-		head := evidence.AuditKey(testAuditKey).Extend(c, links, database.At(db.db.Now()))
+		links := []evidence.SealRow{{Organization: DefaultOrganization, Kind: evidence.SealedEvent, Row: "e98", Digest: evidence.MissingDigest}}
+		head := evidence.AuditKey(testAuditKey).Extend(c, links, database.NewTimestamp(db.db.Now()))
 		for _, id := range []string{"j01", "j02"} {
 			if err := insertRow(t, raw, id, "expired", "completed_at = 'T'"); err != nil {
 				t.Fatal(err)
@@ -114,10 +114,10 @@ func TestALateSealerIsOvertaken(t *testing.T) {
 		if err := errors.Join(err, bad); err != nil || n != 12 {
 			t.Fatalf("removed %d, %v", n, err)
 		}
-		err = db.db.Write.Do(t.Context(), &database.Job{Whole: true, Run: func(ctx context.Context, tx bun.IDB) error {
-			return c.Append(ctx, tx, statementOf(t, db, evidence.LinkSQL), statementOf(t, db, evidence.LinksSQL), head, links)
+		err = db.db.Write.Do(t.Context(), &database.Job{InTransaction: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			return c.Append(ctx, tx, statementOf(t, db, evidence.InsertLinkSQL), statementOf(t, db, evidence.InsertLinksSQL), head, links)
 		}})
-		if !errors.Is(err, evidence.ErrOvertaken) {
+		if !errors.Is(err, evidence.ErrConcurrentAppend) {
 			t.Errorf("appended: %v", err)
 		}
 		if got := found(t, db, nil); len(got) > 0 {
@@ -224,7 +224,7 @@ func TestSealingTellsWhoIsLeftOut(t *testing.T) {
 		left := func(want int, but ...string) (list []string) {
 			t.Helper()
 			n, err := db.Seal(t.Context(), testAuditKey, 1, but...)
-			var failed evidence.Unsealed
+			var failed evidence.SealErrors
 			if err != nil && !errors.As(err, &failed) || n != want {
 				t.Errorf("sealed %d, %v", n, err)
 			}
@@ -243,7 +243,7 @@ func TestSealingTellsWhoIsLeftOut(t *testing.T) {
 		if broken == nil || late != nil {
 			t.Errorf("sealable: %v and %v", broken, late)
 		}
-		if list, err := db.WaitingFor(t.Context()); err != nil || !slices.Equal(list, []string{DefaultOrganization}) {
+		if list, err := db.QueuedOrganizations(t.Context()); err != nil || !slices.Equal(list, []string{DefaultOrganization}) {
 			t.Errorf("rows wait for %v, %v", list, err)
 		}
 	})

@@ -81,22 +81,22 @@ func insert(t *testing.T, db *DB, made []madeCall) {
 	}
 	rows := make([]string, 0, len(made))
 	for _, c := range made {
-		started := database.Stamp{}
+		started := database.Timestamp{}
 		if c.took != nil {
-			started = database.At(c.at)
+			started = database.NewTimestamp(c.at)
 		}
-		by := database.Opt("")
+		by := database.NullString("")
 		if c.approved != nil {
 			by = "person"
 		}
-		code := database.Opt("")
+		code := database.NullString("")
 		if c.status == "failed" {
 			code = "tool_error"
 		}
 		var values []string
 		for _, v := range []any{
-			c.id, c.organization, "s of " + c.organization, c.status, 0, 0, database.At(c.at), database.At(c.at), database.At(c.at.Add(time.Hour)), database.AtPtr(c.approved), started, database.AtPtr(c.completed), c.took, 1,
-			c.source, c.action, "", "", "", c.risk, c.mode, c.layer, by, database.Opt(c.reason), code, c.name, "[]", "{}",
+			c.id, c.organization, "s of " + c.organization, c.status, 0, 0, database.NewTimestamp(c.at), database.NewTimestamp(c.at), database.NewTimestamp(c.at.Add(time.Hour)), database.TimestampFromPtr(c.approved), started, database.TimestampFromPtr(c.completed), c.took, 1,
+			c.source, c.action, "", "", "", c.risk, c.mode, c.layer, by, database.NullString(c.reason), code, c.name, "[]", "{}",
 		} {
 			values = append(values, text(v))
 		}

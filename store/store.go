@@ -57,25 +57,27 @@ type (
 // Open opens the database and brings its tables up to date. It takes a file for
 // this process alone; any number may open the same PostgreSQL.
 func Open(ctx context.Context, c Config) (*DB, error) {
-	db, err := with(database.Open(ctx, c))
+	db, err := newDB(database.Open(ctx, c))
 	if err != nil {
 		return nil, err
 	}
 	if _, err := db.EnsureOrganization(ctx, DefaultOrganization, "Default"); err != nil {
-		return nil, errors.Join(database.Failed(c, err), db.Close())
+		return nil, errors.Join(database.OpenError(c, err), db.Close())
 	}
 	return db, nil
 }
 
-// Still opens a SQLite file for reading while another process may write to it;
-// see [database.Still].
-func Still(path string) (*DB, error) { return with(database.Still(path)) }
+// OpenFileReadOnly opens a SQLite file for reading while another process may write to it;
+// see [database.OpenFileReadOnly].
+func OpenFileReadOnly(path string) (*DB, error) { return newDB(database.OpenFileReadOnly(path)) }
 
-// Look opens a PostgreSQL for reading; see [database.Look].
-func Look(ctx context.Context, c Config) (*DB, error) { return with(database.Look(ctx, c)) }
+// OpenURLReadOnly opens a PostgreSQL for reading; see [database.OpenURLReadOnly].
+func OpenURLReadOnly(ctx context.Context, c Config) (*DB, error) {
+	return newDB(database.OpenURLReadOnly(ctx, c))
+}
 
 // with returns the rows of an opened database.
-func with(base *database.DB, err error) (*DB, error) {
+func newDB(base *database.DB, err error) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -46,14 +46,14 @@ var exportStories = map[string]func(*house){
 	"an export carries whole rows, and stops when it is told to": func(h *house) {
 		id := h.ended(`{"a":1}`)
 		h.ended(`{"a":2}`)
-		stop := errors.New("the reader left")
+		cancel := errors.New("the reader left")
 		n := 0
 		err := h.db.Export(h.ctx, action.InvocationFilter{Organization: h.org.ID}, func(inv action.Invocation) error {
 			h.equal(inv, h.load(id).Invocation, "the row")
 			n++
-			return stop
+			return cancel
 		})
-		if n != 1 || !errors.Is(err, stop) {
+		if n != 1 || !errors.Is(err, cancel) {
 			h.Errorf("%d rows, %v", n, err)
 		}
 		err = h.db.Export(h.ctx, action.InvocationFilter{Organization: h.org.ID, Statuses: []action.Status{"done"}}, nil)

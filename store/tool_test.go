@@ -219,7 +219,7 @@ func quotaOfTools(h *runHouse) {
 	}
 	_, err = h.db.ToolAnswered(h.ctx, h.call(s, "save_service_commands", "call-10", "a"), "") // another tool
 	h.ok(err)
-	_, err = h.db.db.Write.DB.ExecContext(h.ctx, `UPDATE session_tool_invocations SET created_at = ? WHERE session_id = ? AND tool_call_id = 'call-0'`, database.At(h.db.db.Now().Add(-61*time.Minute)), s)
+	_, err = h.db.db.Write.DB.ExecContext(h.ctx, `UPDATE session_tool_invocations SET created_at = ? WHERE session_id = ? AND tool_call_id = 'call-0'`, database.NewTimestamp(h.db.db.Now().Add(-61*time.Minute)), s)
 	h.ok(err)
 	_, err = h.db.SaveEnvFiles(h.ctx, over, json.RawMessage(`[]`))
 	h.ok(err)

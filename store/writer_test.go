@@ -62,7 +62,7 @@ func exec(sql string, args ...any) func(context.Context, bun.IDB) error {
 }
 
 func put(n int) *database.Job {
-	return &database.Job{Single: true, Row: fmt.Sprint(n), Run: exec("INSERT INTO n VALUES (?)", n)}
+	return &database.Job{SingleStatement: true, Row: fmt.Sprint(n), Run: exec("INSERT INTO n VALUES (?)", n)}
 }
 
 // numbers are those that are committed.

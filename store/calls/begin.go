@@ -23,12 +23,12 @@ import (
 // for the session before they come here.
 func (st *Store) useGrant(ctx context.Context, tx bun.IDB, d *action.Draft, r *InvocationRow) error {
 	for _, id := range d.Grants {
-		n, err := database.Affected(st.stmts.use.Exec(ctx, tx, d.Organization, d.Session, id, r.CreatedAt))
+		n, err := database.RowsAffected(st.stmts.useGrant.Exec(ctx, tx, d.Organization, d.Session, id, r.CreatedAt))
 		if err != nil {
 			return fmt.Errorf("using up grant %s: %w", id, err)
 		}
 		if n > 0 {
-			r.Grant = database.Opt(id)
+			r.Grant = database.NullString(id)
 			return nil
 		}
 	}
@@ -46,7 +46,7 @@ const CheckSQL = `SELECT s.revoked_at, s.expires_at, s.completed_at, s.status, o
     WHERE k.organization_id = ?1 AND k.session_id = ?2 AND k.source_id = ?3 AND k.action = ?4 AND k.key = ?7) END,
   CASE WHEN ?8 = 1 THEN (` + openSQL + `) END,
   CASE WHEN ?8 = 1 THEN (` + undeliveredSQL + `) END,
-  CASE WHEN ?9 = 1 OR ?12 = 1 THEN (` + refusedSQL + `) END,
+  CASE WHEN ?9 = 1 OR ?12 = 1 THEN (` + deniedSQL + `) END,
   CASE WHEN ?9 = 1 AND ?11 > 0 THEN (` + denialsSQL + `) END,
   CASE WHEN ?9 = 1 THEN (` + pendingSQL + `) END
 FROM sessions s JOIN organizations o ON o.id = s.organization_id
@@ -63,7 +63,7 @@ const (
     AND i.joins = 1 AND i.delivered_at IS NULL AND i.pickup_until IS NOT NULL AND i.pickup_until > ?6
     AND i.status IN ('completed', 'failed')
     ORDER BY i.pickup_until DESC LIMIT 1`
-	refusedSQL = `SELECT i.id FROM invocations i
+	deniedSQL = `SELECT i.id FROM invocations i
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
     AND i.denied_reason = 'human' AND i.completed_at >= ?10
     ORDER BY i.completed_at DESC LIMIT 1`
@@ -102,16 +102,16 @@ WHERE o.id = ` + beginColumns.placeholder("organization_id") + ` AND s.id = ` + 
 VALUES (` + EndedColumns.placeholders() + `, ` + EndedColumns.placeholder("created_at") + `) ON CONFLICT (id) DO NOTHING`
 )
 
-// Checked is what checkSQL found.
-type Checked struct {
+// CheckResult is what checkSQL found.
+type CheckResult struct {
 	session                          action.Session
 	version                          int64
-	keyed, open, Undelivered, denial database.Opt
+	byKey, open, Undelivered, denial database.NullString
 	denials, pending                 sql.NullInt64
 }
 
 // candidates reports whether a row was found that may answer the call.
-func (c *Checked) candidates() bool { return c.keyed != "" || c.open != "" || c.Undelivered != "" }
+func (c *CheckResult) candidates() bool { return c.byKey != "" || c.open != "" || c.Undelivered != "" }
 
 // Begin implements [action.Ledger].
 func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
@@ -122,55 +122,55 @@ func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.Begun, err
 	if d.Snapshot && !d.Joins && d.Status != action.StatusPending && len(d.Grants) == 0 {
 		return st.beginQueued(ctx, d, r)
 	}
-	again := false
-	for range LostRaces {
+	retried := false
+	for range MaxRaceRetries {
 		// A copy: what is written may differ from the draft, and be undone.
-		row, joined, first := *r, (*action.Begun)(nil), looked{}
+		row, joined, opened := *r, (*action.Begun)(nil), checkRow{}
 		j := &database.Job{
-			Again: again, Single: d.IdempotencyKey == "" && len(d.Grants) == 0, Whole: true, Passes: true,
+			Retried: retried, SingleStatement: d.IdempotencyKey == "" && len(d.Grants) == 0, InTransaction: true, Unordered: true,
 			// Without a key or a grant its only write that needs company is
 			// none: what expires an overdue row, or notes a waiter, is right
 			// whether or not the insert is.
 		}
 		if database.Shared(st.db.Write.DB) {
-			j.Opening = st.opening(d, &first)
+			j.Pipeline = st.pipeline(d, &opened)
 		}
 		j.Run = func(ctx context.Context, tx bun.IDB) (err error) {
 			row = *r
-			joined, err = st.begin(ctx, tx, j, d, &row, &first)
+			joined, err = st.begin(ctx, tx, j, d, &row, &opened)
 			return err
 		}
 		err = st.db.Write.Do(ctx, j)
-		again = j.Again // the row that came first may be its own
-		var behind *behindError
+		retried = j.Retried // the row that came first may be its own
+		var queued *queuedWritesError
 		switch {
-		case errors.As(err, &behind):
-			if err := st.db.Write.Flush(ctx, behind.rows...); err != nil {
+		case errors.As(err, &queued):
+			if err := st.db.Write.Flush(ctx, queued.rows...); err != nil {
 				return nil, err
 			}
 		case err == nil && joined != nil:
 			return joined, nil
 		case err == nil:
-			return st.begun(d, &row), nil
-		case !database.Shared(st.db.Write.DB) || !database.Taken(err):
+			return st.newBegun(d, &row), nil
+		case !database.Shared(st.db.Write.DB) || !database.IsUniqueViolation(err):
 			return nil, err
 		}
 	}
 	return nil, err
 }
 
-// LostRaces is how often Begin looks again after another row came first, or
+// MaxRaceRetries is how often Begin looks again after another row came first, or
 // was still queued.
-const LostRaces = 8
+const MaxRaceRetries = 8
 
-// behindError tells of rows that queued writes are about to change. Where the
+// queuedWritesError tells of rows that queued writes are about to change. Where the
 // writer does not work in order, Begin waits for them and looks again.
-type behindError struct{ rows []string }
+type queuedWritesError struct{ rows []string }
 
-func (e *behindError) Error() string { return "queued writes come first" }
+func (e *queuedWritesError) Error() string { return "queued writes come first" }
 
-// BegunRow is a row that a queued job writes.
-type BegunRow struct {
+// QueuedBegin is a row that a queued job writes.
+type QueuedBegin struct {
 	draft *action.Draft
 	row   *InvocationRow
 }
@@ -180,48 +180,48 @@ type BegunRow struct {
 // place of this job.
 func (st *Store) beginQueued(ctx context.Context, d *action.Draft, r *InvocationRow) (*action.Begun, error) {
 	args := func() []any { return beginColumns.Values(r) } // not needed when the end comes first
-	err := st.db.Write.Enqueue(ctx, &database.Job{Row: r.ID, Single: true, Begins: &BegunRow{d, r}, Quick: &database.Quick{Stmt: st.stmts.queue, Args: args, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
+	err := st.db.Write.Enqueue(ctx, &database.Job{Row: r.ID, SingleStatement: true, Inserted: &QueuedBegin{d, r}, Batchable: &database.BatchStatement{Stmt: st.stmts.queue, Args: args, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := st.stmts.queue.Exec(ctx, tx, args()...)
 		return err
 	}})
 	if err != nil {
 		return nil, err
 	}
-	return st.begun(d, r), nil
+	return st.newBegun(d, r), nil
 }
 
 // opening locks and asks what begin does, see there.
-func (st *Store) opening(d *action.Draft, first *looked) *database.Opening {
-	o := &database.Opening{Reset: func() { *first = looked{} }}
-	if locks(d) {
-		o.Asks = append(o.Asks, database.Ask{Stmt: st.stmts.hold, Args: []any{d.Organization, d.Session}})
+func (st *Store) pipeline(d *action.Draft, opened *checkRow) *database.Pipeline {
+	o := &database.Pipeline{Reset: func() { *opened = checkRow{} }}
+	if needsSessionLock(d) {
+		o.Queries = append(o.Queries, database.PipelineQuery{Stmt: st.stmts.lockSession, Args: []any{d.Organization, d.Session}})
 	}
-	o.Asks = append(o.Asks, database.Ask{Stmt: st.stmts.check, Args: checkArgs(d, d.CreatedAt), Dest: first.dest()})
+	o.Queries = append(o.Queries, database.PipelineQuery{Stmt: st.stmts.check, Args: checkArgs(d, d.CreatedAt), Dest: opened.scanTargets()})
 	return o
 }
 
 // begin finds the row that answers the call, or writes the draft's own and
 // returns nil. First is what check found, where the job's opening was done.
-func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow, first *looked) (*action.Begun, error) {
-	now := r.CreatedAt.T
-	look := first.checked
-	if !j.Opened() {
+func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow, opened *checkRow) (*action.Begun, error) {
+	now := r.CreatedAt.Time
+	check := opened.result
+	if !j.Pipelined() {
 		if err := st.lockSession(ctx, tx, d); err != nil {
 			return nil, err
 		}
-		if j.Again { // not before the lock: the commit nobody heard of may be under way, and holds it
-			if mine, err := st.mine(ctx, tx, d); mine != nil || err != nil {
-				return mine, err
+		if j.Retried { // not before the lock: the commit nobody heard of may be under way, and holds it
+			if own, err := st.ownRow(ctx, tx, d); own != nil || err != nil {
+				return own, err
 			}
 		}
-		look = func(d *action.Draft) (*Checked, error) { return st.check(ctx, tx, d, now) }
+		check = func(d *action.Draft) (*CheckResult, error) { return st.check(ctx, tx, d, now) }
 	}
-	c, err := look(d)
+	c, err := check(d)
 	if err != nil {
 		return nil, err
 	}
-	if rows := []string{string(c.keyed), string(c.open), string(c.Undelivered)}; database.Shared(tx) && st.db.Write.Queued(rows) {
-		return nil, &behindError{rows}
+	if rows := []string{string(c.byKey), string(c.open), string(c.Undelivered)}; database.Shared(tx) && st.db.Write.Queued(rows) {
+		return nil, &queuedWritesError{rows}
 	}
 	if !d.Snapshot {
 		if err := c.session.Working(now); err != nil {
@@ -249,7 +249,7 @@ func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 		}
 	}
 	if d.Status == action.StatusPending {
-		if err := st.hold(ctx, tx, d, c, r); err != nil {
+		if err := st.checkApprovalLimits(ctx, tx, d, c, r); err != nil {
 			return nil, err
 		}
 	}
@@ -265,8 +265,8 @@ func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 }
 
 // mine finds the draft's own row, which an attempt wrote whose end nobody heard.
-func (st *Store) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Begun, error) {
-	r, err := st.InTx(ctx, tx, d.Organization, d.ID)
+func (st *Store) ownRow(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Begun, error) {
+	r, err := st.LoadInTx(ctx, tx, d.Organization, d.ID)
 	if errors.Is(err, action.ErrNotFound) {
 		return nil, nil
 	}
@@ -275,7 +275,7 @@ func (st *Store) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action
 	}
 	rec, err := r.record()
 	if rec.Status == action.StatusExecuting {
-		st.running.put(rec.Invocation)
+		st.executing.put(rec.Invocation)
 	}
 	return &action.Begun{New: true, Record: rec}, err
 }
@@ -286,7 +286,7 @@ func (st *Store) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action
 // when it is not known whether one was committed, the next attempt must not
 // find the grant spent by it and its row not there yet.
 func (st *Store) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
-	if !database.Shared(tx) || !locks(d) {
+	if !database.Shared(tx) || !needsSessionLock(d) {
 		return nil
 	}
 	if err := st.sessions.HoldSession(ctx, tx, d.Organization, d.Session); err != nil {
@@ -296,39 +296,39 @@ func (st *Store) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) e
 }
 
 // locks reports whether the draft's row depends on others of its session.
-func locks(d *action.Draft) bool {
+func needsSessionLock(d *action.Draft) bool {
 	return d.Joins || d.Status == action.StatusPending || len(d.Grants) > 0
 }
 
-func (st *Store) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) (*Checked, error) {
-	var l looked
-	err := st.stmts.check.One(ctx, tx, checkArgs(d, now), l.dest())
+func (st *Store) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) (*CheckResult, error) {
+	var l checkRow
+	err := st.stmts.check.One(ctx, tx, checkArgs(d, now), l.scanTargets())
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("beginning invocation %s: %w", d.ID, err)
 	}
-	return l.checked(d)
+	return l.result(d)
 }
 
 func checkArgs(d *action.Draft, now time.Time) []any {
 	return []any{
 		d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
-		database.At(now), d.IdempotencyKey, database.Flag(d.Joins), database.Flag(d.Status == action.StatusPending), database.At(d.DeniedSince).Or(database.Epoch), d.DenialLimit, database.Flag(len(d.Grants) > 0),
+		database.NewTimestamp(now), d.IdempotencyKey, database.BoolToInt(d.Joins), database.BoolToInt(d.Status == action.StatusPending), database.NewTimestamp(d.DeniedSince).Or(database.Epoch), d.DenialLimit, database.BoolToInt(len(d.Grants) > 0),
 	}
 }
 
 // looked is the row of checkSQL, if there was one.
-type looked struct {
-	c                           Checked
-	revoked, expires, completed database.Stamp
+type checkRow struct {
+	c                           CheckResult
+	revoked, expires, completed database.Timestamp
 	status                      string // never empty
 }
 
-func (l *looked) dest() []any {
+func (l *checkRow) scanTargets() []any {
 	c := &l.c
-	return []any{&l.revoked, &l.expires, &l.completed, &l.status, &c.version, &c.keyed, &c.open, &c.Undelivered, &c.denial, &c.denials, &c.pending}
+	return []any{&l.revoked, &l.expires, &l.completed, &l.status, &c.version, &c.byKey, &c.open, &c.Undelivered, &c.denial, &c.denials, &c.pending}
 }
 
-func (l *looked) checked(d *action.Draft) (*Checked, error) {
+func (l *checkRow) result(d *action.Draft) (*CheckResult, error) {
 	if l.status == "" {
 		return nil, action.NewError("session_unknown")
 	}
@@ -343,12 +343,12 @@ func (l *looked) checked(d *action.Draft) (*Checked, error) {
 
 // Join finds the row that answers the call already: by its key, by being open,
 // by waiting to be picked up.
-func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Checked, now time.Time) (*action.Begun, error) {
-	for i, id := range []database.Opt{c.keyed, c.open, c.Undelivered} {
+func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *CheckResult, now time.Time) (*action.Begun, error) {
+	for i, id := range []database.NullString{c.byKey, c.open, c.Undelivered} {
 		if id == "" {
 			continue
 		}
-		row, err := st.InTx(ctx, tx, d.Organization, string(id))
+		row, err := st.LoadInTx(ctx, tx, d.Organization, string(id))
 		if err != nil {
 			return nil, err
 		}
@@ -358,14 +358,14 @@ func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Check
 				return nil, err
 			}
 		}
-		keyed, kept := i == 0, i == 2
-		if !row.Answers(now) || kept && !row.DeliveredAt.T.IsZero() { // which came between c and the row
+		keyed, undelivered := i == 0, i == 2
+		if !row.CanAnswer(now) || undelivered && !row.DeliveredAt.Time.IsZero() { // which came between c and the row
 			continue
 		}
 		if keyed && row.ParamsHash != d.ParamsHash {
 			return nil, keyReused(row.ID)
 		}
-		if err := st.joined(ctx, tx, d, row, keyed, now); err != nil {
+		if err := st.recordJoin(ctx, tx, d, row, keyed, now); err != nil {
 			return nil, err
 		}
 		rec, err := row.record()
@@ -381,9 +381,9 @@ func keyReused(id string) error {
 
 // joined notes that a caller waits for the row again, and that its key means
 // this row from now on: a later repeat with that key must not run anew.
-func (st *Store) joined(ctx context.Context, tx bun.IDB, d *action.Draft, row *InvocationRow, keyed bool, now time.Time) error {
+func (st *Store) recordJoin(ctx context.Context, tx bun.IDB, d *action.Draft, row *InvocationRow, keyed bool, now time.Time) error {
 	if row.Status == string(action.StatusPending) {
-		if _, err := Seen(tx, []string{row.ID}, database.At(now)).Exec(ctx); err != nil {
+		if _, err := MarkSeen(tx, []string{row.ID}, database.NewTimestamp(now)).Exec(ctx); err != nil {
 			return fmt.Errorf("joining invocation %s: %w", row.ID, err)
 		}
 	}
@@ -399,25 +399,25 @@ func (st *Store) insert(ctx context.Context, tx bun.IDB, j *database.Job, d *act
 	if live {
 		insert = st.stmts.insertLive
 	}
-	if j.Opened() && len(d.Grants) == 0 && d.IdempotencyKey == "" {
-		j.Opening.Last = &database.Ask{Stmt: insert, Args: args}
+	if j.Pipelined() && len(d.Grants) == 0 && d.IdempotencyKey == "" {
+		j.Pipeline.Last = &database.PipelineQuery{Stmt: insert, Args: args}
 		return nil
 	}
-	n, err := database.Affected(insert.Exec(ctx, tx, args...))
+	n, err := database.RowsAffected(insert.Exec(ctx, tx, args...))
 	if err != nil {
 		return fmt.Errorf("writing invocation %s: %w", d.ID, err)
 	}
 	if live && n == 0 {
-		return st.moved(ctx, tx, d, r.CreatedAt.T)
+		return st.insertConflict(ctx, tx, d, r.CreatedAt.Time)
 	}
 	if d.Joins && d.IdempotencyKey != "" {
-		return putKey(ctx, tx, d, r.ID, r.CreatedAt.T)
+		return putKey(ctx, tx, d, r.ID, r.CreatedAt.Time)
 	}
 	return nil
 }
 
 // moved tells what changed between check and insert.
-func (st *Store) moved(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) error {
+func (st *Store) insertConflict(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) error {
 	c, err := st.check(ctx, tx, d, now)
 	if err != nil {
 		return err
@@ -429,14 +429,14 @@ func (st *Store) moved(ctx context.Context, tx bun.IDB, d *action.Draft, now tim
 }
 
 // begun is the draft as it was written: no need to read it again.
-func (st *Store) begun(d *action.Draft, r *InvocationRow) *action.Begun {
+func (st *Store) newBegun(d *action.Draft, r *InvocationRow) *action.Begun {
 	b := &action.Begun{New: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
 	inv := &b.Invocation
 	inv.Params, inv.Grant, inv.Executor = json.RawMessage(r.Params), string(r.Grant), string(r.Executor)
 	inv.Status, inv.DeniedReason, inv.DeniedNote = action.Status(r.Status), string(r.DeniedReason), string(r.DeniedNote)
-	inv.CreatedAt, inv.ExpiresAt, inv.StartedAt, inv.CompletedAt = r.CreatedAt.T, r.ExpiresAt.Ptr(), r.StartedAt.Ptr(), r.CompletedAt.Ptr()
+	inv.CreatedAt, inv.ExpiresAt, inv.StartedAt, inv.CompletedAt = r.CreatedAt.Time, r.ExpiresAt.Ptr(), r.StartedAt.Ptr(), r.CompletedAt.Ptr()
 	if inv.Status == action.StatusExecuting {
-		st.running.put(*inv)
+		st.executing.put(*inv)
 	}
 	return b
 }
@@ -445,20 +445,20 @@ func (st *Store) begun(d *action.Draft, r *InvocationRow) *action.Begun {
 type keyRow struct {
 	bun.BaseModel `bun:"table:idempotency_keys"`
 
-	Organization string         `bun:"organization_id,pk"`
-	Session      string         `bun:"session_id,pk"`
-	Source       string         `bun:"source_id,pk"`
-	Action       string         `bun:"action,pk"`
-	Key          string         `bun:"key,pk"`
-	Invocation   string         `bun:"invocation_id"`
-	ParamsHash   string         `bun:"params_hash"`
-	CreatedAt    database.Stamp `bun:"created_at"`
+	Organization string             `bun:"organization_id,pk"`
+	Session      string             `bun:"session_id,pk"`
+	Source       string             `bun:"source_id,pk"`
+	Action       string             `bun:"action,pk"`
+	Key          string             `bun:"key,pk"`
+	Invocation   string             `bun:"invocation_id"`
+	ParamsHash   string             `bun:"params_hash"`
+	CreatedAt    database.Timestamp `bun:"created_at"`
 }
 
 func putKey(ctx context.Context, tx bun.IDB, d *action.Draft, id string, now time.Time) error {
 	_, err := tx.NewInsert().Model(&keyRow{
 		Organization: d.Organization, Session: d.Session, Source: d.Source, Action: d.Action, Key: d.IdempotencyKey,
-		Invocation: id, ParamsHash: d.ParamsHash, CreatedAt: database.At(now),
+		Invocation: id, ParamsHash: d.ParamsHash, CreatedAt: database.NewTimestamp(now),
 	}).On("CONFLICT (organization_id, session_id, source_id, action, key) DO UPDATE").
 		Set("invocation_id = EXCLUDED.invocation_id, params_hash = EXCLUDED.params_hash, created_at = EXCLUDED.created_at").
 		Exec(ctx)
@@ -475,13 +475,13 @@ func (st *Store) Foresee(ctx context.Context, d *action.Draft) (refused, note st
 	if err != nil {
 		return "", "", err
 	}
-	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		row := *r
-		c, err := st.check(ctx, tx, d, row.CreatedAt.T)
+		c, err := st.check(ctx, tx, d, row.CreatedAt.Time)
 		if err != nil {
 			return err
 		}
-		err = st.hold(ctx, tx, d, c, &row)
+		err = st.checkApprovalLimits(ctx, tx, d, c, &row)
 		refused, note = string(row.DeniedReason), string(row.DeniedNote)
 		return err
 	}})
@@ -492,17 +492,17 @@ func (st *Store) Foresee(ctx context.Context, d *action.Draft) (refused, note st
 }
 
 // hold is what only a call that waits for a person must pass.
-func (st *Store) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c *Checked, r *InvocationRow) error {
+func (st *Store) checkApprovalLimits(ctx context.Context, tx bun.IDB, d *action.Draft, c *CheckResult, r *InvocationRow) error {
 	if c.denial != "" {
-		denial, err := st.InTx(ctx, tx, d.Organization, string(c.denial))
+		denial, err := st.LoadInTx(ctx, tx, d.Organization, string(c.denial))
 		if err != nil {
 			return err
 		}
-		r.refuse(action.DeniedRepeated, denial.DeniedNote)
+		r.deny(action.DeniedRepeated, denial.DeniedNote)
 		return nil
 	}
 	if d.DenialLimit > 0 && c.denials.Int64 >= int64(d.DenialLimit) {
-		r.refuse(action.DeniedOften, database.Opt(fmt.Sprintf("People denied this action %d times in this session, so that nobody is asked for it any more. "+
+		r.deny(action.DeniedOften, database.NullString(fmt.Sprintf("People denied this action %d times in this session, so that nobody is asked for it any more. "+
 			"Do something else, or ask the user what to do.", c.denials.Int64)))
 		return nil
 	}
@@ -513,7 +513,7 @@ func (st *Store) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c *Check
 }
 
 // refuse turns the row of a call that would wait into one that was denied.
-func (r *InvocationRow) refuse(reason, note database.Opt) {
+func (r *InvocationRow) deny(reason, note database.NullString) {
 	r.Status, r.DeniedReason, r.DeniedNote = string(action.StatusDenied), reason, note
-	r.CompletedAt, r.ExpiresAt, r.SealedParams = r.CreatedAt, database.Stamp{}, nil
+	r.CompletedAt, r.ExpiresAt, r.SealedParams = r.CreatedAt, database.Timestamp{}, nil
 }

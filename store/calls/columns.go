@@ -21,12 +21,12 @@ type InvocationColumn struct {
 type columnFlags uint8
 
 const (
-	OnBegin   columnFlags = 1 << iota // written by the statements that begin a call
-	OnFinish                          // written by the statements that finish a call
-	keepsOld                          // with onFinish: NULL does not replace a value
-	writeOnly                         // not read into a row
-	encrypted                         // read only with a whole record, and not covered by the digest
-	mutable                           // may change after the end, so the digest does not cover it
+	OnBegin       columnFlags = 1 << iota // written by the statements that begin a call
+	OnFinish                              // written by the statements that finish a call
+	keepsPrevious                         // with onFinish: NULL does not replace a value
+	writeOnly                             // not read into a row
+	encrypted                             // read only with a whole record, and not covered by the digest
+	mutable                               // may change after the end, so the digest does not cover it
 )
 
 func (f columnFlags) Any(of columnFlags) bool { return f&of != 0 }
@@ -39,12 +39,12 @@ var (
 	DigestColumns = InvocationTable.where(func(f columnFlags) bool { return !f.Any(encrypted | mutable) })
 
 	// Of an [action.Invocation] and its delivery, and of an [action.Record].
-	shownColumns = InvocationTable.where(func(f columnFlags) bool { return !f.Any(writeOnly | encrypted) })
-	keptColumns  = InvocationTable.where(func(f columnFlags) bool { return !f.Any(writeOnly) })
+	publicColumns = InvocationTable.where(func(f columnFlags) bool { return !f.Any(writeOnly | encrypted) })
+	recordColumns = InvocationTable.where(func(f columnFlags) bool { return !f.Any(writeOnly) })
 
-	Shown     = shownColumns.Names()
-	shownList = shownColumns.list()
-	keptList  = keptColumns.list()
+	PublicColumnNames = publicColumns.Names()
+	publicColumnList  = publicColumns.list()
+	recordColumnList  = recordColumns.list()
 )
 
 type InvocationColumns []InvocationColumn
@@ -83,7 +83,7 @@ func (c InvocationColumns) assignments() string {
 	list := make([]string, len(c))
 	for i := range c {
 		mark := "?" + strconv.Itoa(i+1)
-		if c[i].Flags.Any(keepsOld) {
+		if c[i].Flags.Any(keepsPrevious) {
 			mark = "coalesce(" + mark + ", " + c[i].Name + ")"
 		}
 		list[i] = c[i].Name + " = " + mark
@@ -115,9 +115,9 @@ func columnValue(field any) any {
 	switch p := field.(type) {
 	case *string:
 		return *p
-	case *database.Opt:
+	case *database.NullString:
 		return *p
-	case *database.Stamp:
+	case *database.Timestamp:
 		return *p
 	case *[]byte:
 		return *p

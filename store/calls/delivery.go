@@ -27,12 +27,12 @@ const (
 WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivered_at IS NULL`
 )
 
-// Seen implements [action.Ledger]. Many ids take several transactions, so that
+// MarkSeen implements [action.Ledger]. Many ids take several transactions, so that
 // others get between them.
 func (st *Store) Seen(ctx context.Context, ids []string, now time.Time) error {
-	for some := range slices.Chunk(ids, database.Chunk) {
-		err := st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-			_, err := Seen(tx, some, database.At(now)).Exec(ctx)
+	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
+		err := st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			_, err := MarkSeen(tx, batch, database.NewTimestamp(now)).Exec(ctx)
 			return err
 		}})
 		if err != nil {
@@ -42,9 +42,9 @@ func (st *Store) Seen(ctx context.Context, ids []string, now time.Time) error {
 	return nil
 }
 
-// Seen notes that callers wait for the rows; a late note does not turn time
+// MarkSeen notes that callers wait for the rows; a late note does not turn time
 // back.
-func Seen(db bun.IDB, ids []string, now database.Stamp) *bun.RawQuery {
+func MarkSeen(db bun.IDB, ids []string, now database.Timestamp) *bun.RawQuery {
 	if database.Shared(db) && len(ids) > 1 {
 		return db.NewRaw(seenInOrderSQL, now, bun.List(ids))
 	}
@@ -53,7 +53,7 @@ func Seen(db bun.IDB, ids []string, now database.Stamp) *bun.RawQuery {
 
 // Answered implements [action.Ledger].
 func (st *Store) Answered(ctx context.Context, organization, id string) error {
-	return st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	return st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(`UPDATE invocations SET answered = 1 WHERE organization_id = ? AND id = ? AND status = 'pending'`,
 			organization, id).Exec(ctx)
 		return err
@@ -62,8 +62,8 @@ func (st *Store) Answered(ctx context.Context, organization, id string) error {
 
 // Delivered implements [action.Ledger].
 func (st *Store) Delivered(ctx context.Context, organization, id string, now time.Time) error {
-	args := []any{database.At(now), organization, id}
-	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, Single: true, Passes: true, Quick: &database.Quick{Stmt: st.stmts.delivered, Args: func() []any { return args }, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
+	args := []any{database.NewTimestamp(now), organization, id}
+	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, SingleStatement: true, Unordered: true, Batchable: &database.BatchStatement{Stmt: st.stmts.delivered, Args: func() []any { return args }, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := st.stmts.delivered.Exec(ctx, tx, args...)
 		return err
 	}})
@@ -75,9 +75,9 @@ func (st *Store) Settled(ctx context.Context, ids []string) ([]action.Invocation
 		return nil, err
 	}
 	var settled []action.Invocation
-	for some := range slices.Chunk(ids, database.Chunk) {
+	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		list, err := st.list(ctx, st.db.Read.NewSelect().Model((*InvocationRow)(nil)).
-			Where("id IN (?)", bun.List(some)).Where("status <> 'pending'"))
+			Where("id IN (?)", bun.List(batch)).Where("status <> 'pending'"))
 		if err != nil {
 			return nil, fmt.Errorf("looking for settled invocations: %w", err)
 		}
@@ -86,24 +86,24 @@ func (st *Store) Settled(ctx context.Context, ids []string) ([]action.Invocation
 	return settled, nil
 }
 
-// Unclaimed implements [action.Ledger].
+// SelectUnclaimed implements [action.Ledger].
 func (st *Store) Unclaimed(ctx context.Context, t time.Time, limit int) ([]action.Invocation, error) {
-	list, err := st.list(ctx, Unclaimed(st.db.Read, t, limit))
+	list, err := st.list(ctx, SelectUnclaimed(st.db.Read, t, limit))
 	if err != nil {
 		return nil, fmt.Errorf("looking for unclaimed invocations: %w", err)
 	}
 	return list, nil
 }
 
-func Unclaimed(db bun.IDB, t time.Time, limit int) *bun.SelectQuery {
+func SelectUnclaimed(db bun.IDB, t time.Time, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model((*InvocationRow)(nil)).
-		Where("status = 'approved'").Where("approved_at < ?", database.At(t)).Order("approved_at").Limit(int64(limit))
+		Where("status = 'approved'").Where("approved_at < ?", database.NewTimestamp(t)).Order("approved_at").Limit(int64(limit))
 }
 
 // list reads the invocations that q finds, without what is sealed.
 func (st *Store) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocation, error) {
 	var rows []InvocationRow
-	if err := q.Column(Shown...).Scan(ctx, &rows); err != nil {
+	if err := q.Column(PublicColumnNames...).Scan(ctx, &rows); err != nil {
 		return nil, err
 	}
 	return invocations(rows)
@@ -112,7 +112,7 @@ func (st *Store) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocat
 // Returns implements [action.Ledger]. Of several callers of a call each may be
 // asked, so what they can adds up.
 func (st *Store) Returns(ctx context.Context, organization, invocation string, can action.ClientFeatures) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewRaw(returnsSQL, int(can), organization, invocation).Exec(ctx); err != nil {
 			return fmt.Errorf("noting who comes back for invocation %s: %w", invocation, err)
 		}
@@ -129,8 +129,8 @@ WHERE c.invocation_id = ?2 AND i.organization_id = ?1`
 
 // Returning implements [action.Ledger].
 func (st *Store) Returning(ctx context.Context, organization, invocation string) (action.ClientFeatures, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	var can int
 	err := st.stmts.returning.One(ctx, st.db.Read, []any{organization, invocation}, []any{&can})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

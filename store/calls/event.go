@@ -14,19 +14,19 @@ import (
 type eventRow struct {
 	bun.BaseModel `bun:"table:invocation_events"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Invocation   string         `bun:"invocation_id"`
-	Kind         string         `bun:"kind"`
-	By           database.Opt   `bun:"by"`
-	At           database.Stamp `bun:"at"`
-	Data         string         `bun:"data"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Invocation   string              `bun:"invocation_id"`
+	Kind         string              `bun:"kind"`
+	By           database.NullString `bun:"by"`
+	At           database.Timestamp  `bun:"at"`
+	Data         string              `bun:"data"`
 }
 
 // AppendEvent writes e to the history of its invocation.
 func (st *Store) AppendEvent(ctx context.Context, e action.Event) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := st.InTx(ctx, tx, e.Organization, e.Invocation); err != nil {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := st.LoadInTx(ctx, tx, e.Organization, e.Invocation); err != nil {
 			return err
 		}
 		return appendEvent(ctx, tx, &e)
@@ -45,7 +45,7 @@ func appendEvent(ctx context.Context, tx bun.IDB, e *action.Event) (err error) {
 		e.Data = json.RawMessage("{}")
 	}
 	_, err = tx.NewInsert().Model(&eventRow{
-		ID: e.ID, Organization: e.Organization, Invocation: e.Invocation, Kind: e.Kind, By: database.Opt(e.By), At: database.At(e.At), Data: string(e.Data),
+		ID: e.ID, Organization: e.Organization, Invocation: e.Invocation, Kind: e.Kind, By: database.NullString(e.By), At: database.NewTimestamp(e.At), Data: string(e.Data),
 	}).On("CONFLICT (id) DO NOTHING").Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("appending an event to invocation %s: %w", e.Invocation, err)
@@ -66,7 +66,7 @@ func (st *Store) Events(ctx context.Context, organization, invocation string) ([
 	for _, r := range rows {
 		events = append(events, action.Event{
 			ID: r.ID, Organization: r.Organization, Invocation: r.Invocation, Kind: r.Kind,
-			By: string(r.By), At: r.At.T, Data: json.RawMessage(r.Data),
+			By: string(r.By), At: r.At.Time, Data: json.RawMessage(r.Data),
 		})
 	}
 	return events, nil

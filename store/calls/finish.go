@@ -25,10 +25,10 @@ func (st *Store) Finish(ctx context.Context, f *action.Finish) (inv action.Invoc
 	if (f.Status == action.StatusFailed) != (f.Error != nil) || (f.Status == action.StatusDenied) != (f.DeniedReason != "") {
 		return inv, false, fmt.Errorf("invocation %s cannot finish as %s: its error or reason does not fit", f.ID, f.Status)
 	}
-	begun, known := st.running.Take(f.Organization, f.ID)
+	begun, known := st.executing.Take(f.Organization, f.ID)
 	if known {
-		if done, err := st.db.Write.Instead(ctx, f.ID, func(begun any) *database.Job {
-			b := begun.(*BegunRow)
+		if done, err := st.db.Write.ReplaceInsert(ctx, f.ID, func(begun any) *database.Job {
+			b := begun.(*QueuedBegin)
 			return st.endedJob(b, f, &recorded)
 		}); done {
 			if err != nil {
@@ -44,7 +44,7 @@ func (st *Store) Finish(ctx context.Context, f *action.Finish) (inv action.Invoc
 func (st *Store) finish(ctx context.Context, f *action.Finish, begun action.Invocation, known bool) (inv action.Invocation, recorded bool, err error) {
 	args := FinishArgs(f)
 	late := &action.Event{Organization: f.Organization, Invocation: f.ID, Kind: action.LateOutcome, At: f.Now}
-	j := &database.Job{Single: true, Row: f.ID, Patient: true, Passes: true}
+	j := &database.Job{SingleStatement: true, Row: f.ID, RetryUntilCanceled: true, Unordered: true}
 	j.Run = func(ctx context.Context, tx bun.IDB) error {
 		recorded = false
 		res, err := st.stmts.finish.Exec(ctx, tx, args...)
@@ -56,13 +56,13 @@ func (st *Store) finish(ctx context.Context, f *action.Finish, begun action.Invo
 		case err != nil:
 			return err
 		case n == 0:
-			inv, recorded, err = st.finishLate(ctx, tx, f, late, j.Again)
+			inv, recorded, err = st.finishLate(ctx, tx, f, late, j.Retried)
 			return err
 		case known:
 			recorded, inv = true, finished(begun, f)
 			return nil
 		}
-		r, err := st.InTx(ctx, tx, f.Organization, f.ID)
+		r, err := st.LoadInTx(ctx, tx, f.Organization, f.ID)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (st *Store) finish(ctx context.Context, f *action.Finish, begun action.Invo
 		return err
 	}
 	if known {
-		j.Quick = &database.Quick{Stmt: st.stmts.finish, Args: func() []any { return args }, Done: func(n int64) bool {
+		j.Batchable = &database.BatchStatement{Stmt: st.stmts.finish, Args: func() []any { return args }, Done: func(n int64) bool {
 			recorded, inv = n > 0, finished(begun, f)
 			return recorded
 		}}
@@ -83,27 +83,27 @@ func (st *Store) finish(ctx context.Context, f *action.Finish, begun action.Invo
 }
 
 // endedJob writes a row that was not written yet as f leaves it.
-func (st *Store) endedJob(b *BegunRow, f *action.Finish, recorded *bool) *database.Job {
+func (st *Store) endedJob(b *QueuedBegin, f *action.Finish, recorded *bool) *database.Job {
 	r := *b.row
 	r.Finish(f)
 	args := EndedColumns.Values(&r)
-	j := &database.Job{Single: true, Patient: true, Passes: true}
+	j := &database.Job{SingleStatement: true, RetryUntilCanceled: true, Unordered: true}
 	j.Run = func(ctx context.Context, tx bun.IDB) error {
-		n, err := database.Affected(st.stmts.ended.Exec(ctx, tx, args...))
+		n, err := database.RowsAffected(st.stmts.ended.Exec(ctx, tx, args...))
 		if err != nil {
 			return fmt.Errorf("finishing invocation %s: %w", f.ID, err)
 		}
 		if *recorded = n > 0; *recorded {
 			return nil
 		}
-		written, err := st.InTx(ctx, tx, f.Organization, f.ID) // by an attempt whose commit nobody heard of
+		written, err := st.LoadInTx(ctx, tx, f.Organization, f.ID) // by an attempt whose commit nobody heard of
 		if err != nil {
 			return err
 		}
 		*recorded = written.endedBy(f)
 		return nil
 	}
-	j.Quick = &database.Quick{Stmt: st.stmts.ended, Args: func() []any { return args }, Done: func(n int64) bool {
+	j.Batchable = &database.BatchStatement{Stmt: st.stmts.ended, Args: func() []any { return args }, Done: func(n int64) bool {
 		*recorded = n > 0
 		return *recorded
 	}}
@@ -120,7 +120,7 @@ func FinishArgs(f *action.Finish) []any {
 // stands, and what happened is still written down. When Finish is tried again,
 // the end may be its own.
 func (st *Store) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, late *action.Event, again bool) (inv action.Invocation, recorded bool, err error) {
-	r, err := st.InTx(ctx, tx, f.Organization, f.ID)
+	r, err := st.LoadInTx(ctx, tx, f.Organization, f.ID)
 	if err != nil {
 		return action.Invocation{}, false, err
 	}
@@ -144,7 +144,7 @@ func (st *Store) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, l
 
 // endedBy reports whether the row ended as f would end it.
 func (r *InvocationRow) endedBy(f *action.Finish) bool {
-	return r.Status == string(f.Status) && string(r.Executor) == f.Executor && r.CompletedAt.T.Equal(database.At(f.Now).T)
+	return r.Status == string(f.Status) && string(r.Executor) == f.Executor && r.CompletedAt.Time.Equal(database.NewTimestamp(f.Now).Time)
 }
 
 // lateOutcome is the data of an [action.LateOutcome].

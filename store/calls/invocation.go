@@ -20,46 +20,46 @@ import (
 type InvocationRow struct {
 	bun.BaseModel `bun:"table:invocations,alias:i"`
 
-	ID            string         `bun:"id,pk"`
-	Organization  string         `bun:"organization_id"`
-	Session       string         `bun:"session_id"`
-	Status        string         `bun:"status"`
-	Answered      bool           `bun:"answered"`
-	CreatedAt     database.Stamp `bun:"created_at"`
-	ExpiresAt     database.Stamp `bun:"expires_at"`
-	ApprovedAt    database.Stamp `bun:"approved_at"`
-	StartedAt     database.Stamp `bun:"started_at"`
-	CompletedAt   database.Stamp `bun:"completed_at"`
-	PickupUntil   database.Stamp `bun:"pickup_until"`
-	DeliveredAt   database.Stamp `bun:"delivered_at"`
-	DurationMS    *int64         `bun:"duration_ms"`
-	PolicyVersion int64          `bun:"policy_version"`
-	Source        string         `bun:"source_id"`
-	Action        string         `bun:"action"`
-	ParamsHash    string         `bun:"params_hash"`
-	ToolHash      string         `bun:"tool_hash"`
-	Revision      string         `bun:"revision"`
-	Risk          string         `bun:"risk"`
-	Mode          string         `bun:"mode"`
-	ModeSource    string         `bun:"mode_source"`
-	Executor      database.Opt   `bun:"executor"`
-	ApprovedBy    database.Opt   `bun:"approved_by"`
-	DeniedReason  database.Opt   `bun:"denied_reason"`
-	ErrorCode     database.Opt   `bun:"error_code"`
-	SourceName    string         `bun:"source_name"`
-	DeniedNote    database.Opt   `bun:"denied_note"`
-	ErrorMessage  database.Opt   `bun:"error_message"`
-	Decision      string         `bun:"decision"`
-	Params        string         `bun:"params"`
-	Result        database.Opt   `bun:"result"`
-	Summary       database.Opt   `bun:"summary"`
-	ResultNote    database.Opt   `bun:"result_summary"`
-	Grant         database.Opt   `bun:"grant_id"`
-	Integration   database.Opt   `bun:"integration_id"`
+	ID            string              `bun:"id,pk"`
+	Organization  string              `bun:"organization_id"`
+	Session       string              `bun:"session_id"`
+	Status        string              `bun:"status"`
+	Answered      bool                `bun:"answered"`
+	CreatedAt     database.Timestamp  `bun:"created_at"`
+	ExpiresAt     database.Timestamp  `bun:"expires_at"`
+	ApprovedAt    database.Timestamp  `bun:"approved_at"`
+	StartedAt     database.Timestamp  `bun:"started_at"`
+	CompletedAt   database.Timestamp  `bun:"completed_at"`
+	PickupUntil   database.Timestamp  `bun:"pickup_until"`
+	DeliveredAt   database.Timestamp  `bun:"delivered_at"`
+	DurationMS    *int64              `bun:"duration_ms"`
+	PolicyVersion int64               `bun:"policy_version"`
+	Source        string              `bun:"source_id"`
+	Action        string              `bun:"action"`
+	ParamsHash    string              `bun:"params_hash"`
+	ToolHash      string              `bun:"tool_hash"`
+	Revision      string              `bun:"revision"`
+	Risk          string              `bun:"risk"`
+	Mode          string              `bun:"mode"`
+	ModeSource    string              `bun:"mode_source"`
+	Executor      database.NullString `bun:"executor"`
+	ApprovedBy    database.NullString `bun:"approved_by"`
+	DeniedReason  database.NullString `bun:"denied_reason"`
+	ErrorCode     database.NullString `bun:"error_code"`
+	SourceName    string              `bun:"source_name"`
+	DeniedNote    database.NullString `bun:"denied_note"`
+	ErrorMessage  database.NullString `bun:"error_message"`
+	Decision      string              `bun:"decision"`
+	Params        string              `bun:"params"`
+	Result        database.NullString `bun:"result"`
+	Summary       database.NullString `bun:"summary"`
+	ResultNote    database.NullString `bun:"result_summary"`
+	Grant         database.NullString `bun:"grant_id"`
+	Integration   database.NullString `bun:"integration_id"`
 
-	Joins      int            `bun:"joins"`
-	Unattended int            `bun:"unattended"`
-	LeaseUntil database.Stamp `bun:"lease_until"`
+	Joins      int                `bun:"joins"`
+	Unattended int                `bun:"unattended"`
+	LeaseUntil database.Timestamp `bun:"lease_until"`
 
 	SealedParams []byte `bun:"sealed_params"`
 	SealedResult []byte `bun:"sealed_result"`
@@ -105,7 +105,7 @@ var InvocationTable = InvocationColumns{
 	{"summary", OnBegin, func(r *InvocationRow) any { return &r.Summary }},
 	{"result_summary", OnFinish, func(r *InvocationRow) any { return &r.ResultNote }},
 	{"grant_id", OnBegin, func(r *InvocationRow) any { return &r.Grant }},
-	{"integration_id", OnBegin | OnFinish | keepsOld, func(r *InvocationRow) any { return &r.Integration }},
+	{"integration_id", OnBegin | OnFinish | keepsPrevious, func(r *InvocationRow) any { return &r.Integration }},
 	{"joins", OnBegin | writeOnly, func(r *InvocationRow) any { return &r.Joins }},
 	{"unattended", OnBegin | writeOnly, func(r *InvocationRow) any { return &r.Unattended }},
 	{"waiter_seen_at", writeOnly, nil}, // begins as created_at
@@ -119,16 +119,16 @@ func (r *InvocationRow) open() bool { return !action.Status(r.Status).Terminal()
 
 // overdue reports whether a pending row should have expired by now.
 func (r *InvocationRow) overdue(now time.Time) bool {
-	return r.Status == string(action.StatusPending) && !r.ExpiresAt.T.After(now)
+	return r.Status == string(action.StatusPending) && !r.ExpiresAt.Time.After(now)
 }
 
-// Answers reports whether the row may answer a repeat of its call.
-func (r *InvocationRow) Answers(now time.Time) bool {
+// CanAnswer reports whether the row may answer a repeat of its call.
+func (r *InvocationRow) CanAnswer(now time.Time) bool {
 	if r.open() {
 		return !r.overdue(now)
 	}
 	ran := r.Status == string(action.StatusCompleted) || r.Status == string(action.StatusFailed)
-	return ran && r.PickupUntil.T.After(now)
+	return ran && r.PickupUntil.Time.After(now)
 }
 
 func (r *InvocationRow) Invocation() (action.Invocation, error) {
@@ -140,7 +140,7 @@ func (r *InvocationRow) Invocation() (action.Invocation, error) {
 		Grant: string(r.Grant), Integration: string(r.Integration), Executor: string(r.Executor),
 		Params: json.RawMessage(r.Params), ParamsHash: r.ParamsHash, ToolHash: r.ToolHash, Revision: r.Revision,
 		DeniedReason: string(r.DeniedReason), DeniedNote: string(r.DeniedNote), ApprovedBy: string(r.ApprovedBy),
-		ApprovedAt: r.ApprovedAt.Ptr(), CreatedAt: r.CreatedAt.T, ExpiresAt: r.ExpiresAt.Ptr(),
+		ApprovedAt: r.ApprovedAt.Ptr(), CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Ptr(),
 		StartedAt: r.StartedAt.Ptr(), CompletedAt: r.CompletedAt.Ptr(), DurationMS: r.DurationMS,
 	}
 	if r.Result != "" {
@@ -161,7 +161,7 @@ func (r *InvocationRow) record() (action.Record, error) {
 	inv, err := r.Invocation()
 	return action.Record{
 		Invocation: inv, SealedParams: r.SealedParams, SealedResult: r.SealedResult,
-		Delivered: !r.DeliveredAt.T.IsZero(), Answered: r.Answered,
+		Delivered: !r.DeliveredAt.Time.IsZero(), Answered: r.Answered,
 	}, err
 }
 
@@ -187,13 +187,13 @@ func NewRow(d *action.Draft) (*InvocationRow, error) {
 	}
 	r := &InvocationRow{
 		ID: d.ID, Organization: d.Organization, Session: d.Session, Status: string(d.Status),
-		CreatedAt: database.At(d.CreatedAt), ExpiresAt: database.AtPtr(d.ExpiresAt), StartedAt: database.AtPtr(d.StartedAt), CompletedAt: database.AtPtr(d.CompletedAt),
+		CreatedAt: database.NewTimestamp(d.CreatedAt), ExpiresAt: database.TimestampFromPtr(d.ExpiresAt), StartedAt: database.TimestampFromPtr(d.StartedAt), CompletedAt: database.TimestampFromPtr(d.CompletedAt),
 		PolicyVersion: d.PolicyVersion, Source: d.Source, SourceName: d.SourceName, Action: d.Action,
 		ParamsHash: d.ParamsHash, ToolHash: d.ToolHash, Revision: d.Revision,
-		Risk: string(d.Risk), Mode: string(d.Mode), ModeSource: string(d.ModeSource), Executor: database.Opt(d.Executor),
-		DeniedReason: database.Opt(d.DeniedReason), DeniedNote: database.Opt(d.DeniedNote),
-		Decision: string(steps), Params: string(d.Params), Summary: database.Opt(d.Summary), SealedParams: d.SealedParams,
-		Integration: database.Opt(d.Integration), Joins: database.Flag(d.Joins), Unattended: database.Flag(d.Unattended), LeaseUntil: database.At(d.LeaseUntil),
+		Risk: string(d.Risk), Mode: string(d.Mode), ModeSource: string(d.ModeSource), Executor: database.NullString(d.Executor),
+		DeniedReason: database.NullString(d.DeniedReason), DeniedNote: database.NullString(d.DeniedNote),
+		Decision: string(steps), Params: string(d.Params), Summary: database.NullString(d.Summary), SealedParams: d.SealedParams,
+		Integration: database.NullString(d.Integration), Joins: database.BoolToInt(d.Joins), Unattended: database.BoolToInt(d.Unattended), LeaseUntil: database.NewTimestamp(d.LeaseUntil),
 	}
 	if r.Params == "" {
 		r.Params = "{}"
@@ -220,15 +220,15 @@ func (r *InvocationRow) Finish(f *action.Finish) {
 	if f.Error != nil {
 		failure = *f.Error
 	}
-	r.Status, r.CompletedAt, r.DurationMS, r.SealedParams = string(f.Status), database.At(f.Now), &f.DurationMS, nil
-	r.DeniedReason, r.DeniedNote, r.Integration = database.Opt(f.DeniedReason), database.Opt(f.DeniedNote), cmp.Or(database.Opt(f.Integration), r.Integration)
-	r.Result, r.ResultNote, r.ErrorCode, r.ErrorMessage = database.Opt(f.Result), database.Opt(f.ResultNote), database.Opt(failure.Code), database.Opt(failure.Message)
-	r.SealedResult, r.PickupUntil = pickedUp(f)
+	r.Status, r.CompletedAt, r.DurationMS, r.SealedParams = string(f.Status), database.NewTimestamp(f.Now), &f.DurationMS, nil
+	r.DeniedReason, r.DeniedNote, r.Integration = database.NullString(f.DeniedReason), database.NullString(f.DeniedNote), cmp.Or(database.NullString(f.Integration), r.Integration)
+	r.Result, r.ResultNote, r.ErrorCode, r.ErrorMessage = database.NullString(f.Result), database.NullString(f.ResultNote), database.NullString(failure.Code), database.NullString(failure.Message)
+	r.SealedResult, r.PickupUntil = pickup(f)
 }
 
-// pickedUp is what is kept for whoever comes back for the outcome, and until when.
-func pickedUp(f *action.Finish) (sealed []byte, until database.Stamp) {
-	if until = database.At(f.PickupUntil); until.T.IsZero() {
+// pickup is what is kept for whoever comes back for the outcome, and until when.
+func pickup(f *action.Finish) (sealed []byte, until database.Timestamp) {
+	if until = database.NewTimestamp(f.PickupUntil); until.Time.IsZero() {
 		return nil, until // nobody may pick it up
 	}
 	return f.SealedResult, until
@@ -236,7 +236,7 @@ func pickedUp(f *action.Finish) (sealed []byte, until database.Stamp) {
 
 // finished is an executing invocation as f leaves it.
 func finished(inv action.Invocation, f *action.Finish) action.Invocation {
-	inv.Status, inv.CompletedAt, inv.DurationMS = f.Status, database.At(f.Now).Ptr(), &f.DurationMS
+	inv.Status, inv.CompletedAt, inv.DurationMS = f.Status, database.NewTimestamp(f.Now).Ptr(), &f.DurationMS
 	inv.DeniedReason, inv.DeniedNote, inv.Integration = f.DeniedReason, f.DeniedNote, cmp.Or(f.Integration, inv.Integration)
 	inv.Result, inv.ResultNote = nil, f.ResultNote
 	if len(f.Result) > 0 {
@@ -249,15 +249,15 @@ func finished(inv action.Invocation, f *action.Finish) action.Invocation {
 	return inv
 }
 
-var LoadSQL = "SELECT " + keptList + " FROM invocations WHERE organization_id = ?1 AND id = ?2"
+var LoadSQL = "SELECT " + recordColumnList + " FROM invocations WHERE organization_id = ?1 AND id = ?2"
 
 // Load implements [action.Ledger].
 func (st *Store) Load(ctx context.Context, organization, id string) (action.Record, error) {
 	if err := st.db.Write.Flush(ctx, id); err != nil {
 		return action.Record{}, err
 	}
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	row, err := loadRow(ctx, st.stmts.load, st.db.Read, organization, id)
 	if err != nil {
 		return action.Record{}, err
@@ -271,16 +271,16 @@ func (st *Store) Invocation(ctx context.Context, organization, id string) (actio
 	return rec.Invocation, err
 }
 
-// InTx reads one row within the transaction.
-func (st *Store) InTx(ctx context.Context, tx bun.IDB, organization, id string) (*InvocationRow, error) {
-	return loadRow(ctx, st.stmts.one, tx, organization, id)
+// LoadInTx reads one row within the transaction.
+func (st *Store) LoadInTx(ctx context.Context, tx bun.IDB, organization, id string) (*InvocationRow, error) {
+	return loadRow(ctx, st.stmts.loadInTx, tx, organization, id)
 }
 
 func loadRow(ctx context.Context, load *database.Statement, db bun.IDB, organization, id string) (*InvocationRow, error) {
 	r := &InvocationRow{}
-	err := load.One(ctx, db, []any{organization, id}, keptColumns.scan(r))
+	err := load.One(ctx, db, []any{organization, id}, recordColumns.scan(r))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, database.NotFound(id)
+		return nil, database.InvocationNotFound(id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading invocation %s: %w", id, err)

@@ -26,10 +26,10 @@ func (st *Store) ListInvocations(ctx context.Context, f action.InvocationFilter)
 	if err != nil {
 		return page, err
 	}
-	if s.direct() {
+	if s.usesOneIndex() {
 		return st.listDirect(ctx, s, after)
 	}
-	return st.listFound(ctx, s, after)
+	return st.listScanned(ctx, s, after)
 }
 
 // InvocationFilter is a filter with the sessions of its run.
@@ -39,8 +39,8 @@ type InvocationFilter struct {
 }
 
 // Search checks a filter and looks up the sessions of its run.
-func (st *Store) Search(ctx context.Context, wanted action.InvocationFilter) (*Search, error) {
-	f := &InvocationFilter{InvocationFilter: wanted}
+func (st *Store) Search(ctx context.Context, filter action.InvocationFilter) (*Search, error) {
+	f := &InvocationFilter{InvocationFilter: filter}
 	for _, s := range f.Statuses {
 		if !s.Valid() {
 			return nil, database.Invalid("/status", fmt.Sprintf("There is no status %q.", s))
@@ -69,51 +69,51 @@ func (st *Store) Search(ctx context.Context, wanted action.InvocationFilter) (*S
 // listDirect is a page of what one index has, in order.
 func (st *Store) listDirect(ctx context.Context, s *Search, after database.Cursor) (page action.Page[action.Invocation], err error) {
 	limit := database.PageSize(s.F.Limit)
-	rows, err := st.list(ctx, s.Find(st.db.Read, s.F.Span().UpTo(after), limit+1))
+	rows, err := st.list(ctx, s.SelectPage(st.db.Read, s.F.TimeRange().Until(after), limit+1))
 	if err != nil {
 		return page, fmt.Errorf("listing invocations: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, s.Lists[0].Match(st.db.Read.NewSelect(), s.F.Organization, s.F.Span()))
+	total, capped, err := database.CountUpTo(ctx, s.Lists[0].Match(st.db.Read.NewSelect(), s.F.Organization, s.F.TimeRange()))
 	if err != nil {
 		return page, fmt.Errorf("counting invocations: %w", err)
 	}
 	return database.NewPage(rows, limit, total, capped, func(i action.Invocation) database.Cursor {
-		return database.Cursor{At: database.At(i.CreatedAt), ID: i.ID}
+		return database.Cursor{Time: database.NewTimestamp(i.CreatedAt), ID: i.ID}
 	}), nil
 }
 
-// listFound is a page of what has to be looked for.
-func (st *Store) listFound(ctx context.Context, s *Search, after database.Cursor) (page action.Page[action.Invocation], err error) {
+// listScanned is a page of what has to be looked for.
+func (st *Store) listScanned(ctx context.Context, s *Search, after database.Cursor) (page action.Page[action.Invocation], err error) {
 	limit := database.PageSize(s.F.Limit)
-	seen, err := st.look(ctx, s, s.F.Span(), database.MaxTotal+1)
+	result, err := st.scan(ctx, s, s.F.TimeRange(), database.MaxCount+1)
 	if err != nil {
 		return page, fmt.Errorf("counting invocations: %w", err)
 	}
-	page.Total, page.Capped = min(len(seen.found), database.MaxTotal), len(seen.found) > database.MaxTotal || !seen.all
+	page.Total, page.Capped = min(len(result.found), database.MaxCount), len(result.found) > database.MaxCount || !result.all
 	if after.ID != "" {
-		if seen, err = st.look(ctx, s, s.F.Span().UpTo(after), limit+1); err != nil {
+		if result, err = st.scan(ctx, s, s.F.TimeRange().Until(after), limit+1); err != nil {
 			return page, fmt.Errorf("looking for invocations: %w", err)
 		}
 	}
 	switch {
-	case len(seen.found) > limit:
-		seen.found = seen.found[:limit]
-		page.Next = seen.found[limit-1].String()
-	case !seen.all:
-		page.Next, page.LookedBack = seen.last.String(), seen.last.At.T
+	case len(result.found) > limit:
+		result.found = result.found[:limit]
+		page.Next = result.found[limit-1].String()
+	case !result.all:
+		page.Next, page.LookedBack = result.last.String(), result.last.Time.Time
 	}
-	if page.Items, err = st.At(ctx, s, seen.found); err != nil {
+	if page.Items, err = st.InvocationsAt(ctx, s, result.found); err != nil {
 		return page, fmt.Errorf("listing invocations: %w", err)
 	}
 	return page, nil
 }
 
-// At reads the invocations at the places, in their order.
-func (st *Store) At(ctx context.Context, s *Search, places []database.Cursor) ([]action.Invocation, error) {
-	if len(places) == 0 {
+// Time reads the invocations at the places, in their order.
+func (st *Store) InvocationsAt(ctx context.Context, s *Search, cursors []database.Cursor) ([]action.Invocation, error) {
+	if len(cursors) == 0 {
 		return nil, nil
 	}
-	rows, err := st.list(ctx, s.Among(st.db.Read.NewSelect().Model((*InvocationRow)(nil)), places))
+	rows, err := st.list(ctx, s.SelectMatching(st.db.Read.NewSelect().Model((*InvocationRow)(nil)), cursors))
 	if err != nil {
 		return nil, err
 	}
@@ -122,16 +122,16 @@ func (st *Store) At(ctx context.Context, s *Search, places []database.Cursor) ([
 		known[inv.ID] = inv
 	}
 	list := make([]action.Invocation, 0, len(rows))
-	for _, place := range places {
-		if inv, ok := known[place.ID]; ok { // otherwise it has changed since
+	for _, cursor := range cursors {
+		if inv, ok := known[cursor.ID]; ok { // otherwise it has changed since
 			list = append(list, inv)
 		}
 	}
 	return list, nil
 }
 
-// Find is the query of a page of what one index has.
-func (s *Search) Find(db bun.IDB, within Span, n int) *bun.SelectQuery {
+// SelectPage is the query of a page of what one index has.
+func (s *Search) SelectPage(db bun.IDB, interval TimeRange, n int) *bun.SelectQuery {
 	list := s.Lists[0]
-	return list.order(list.Match(db.NewSelect().Model((*InvocationRow)(nil)), s.F.Organization, within), false).Limit(int64(n))
+	return list.order(list.Match(db.NewSelect().Model((*InvocationRow)(nil)), s.F.Organization, interval), false).Limit(int64(n))
 }

@@ -17,70 +17,70 @@ func (st *Store) queues(ctx context.Context, organization string) (q action.Queu
 		rows *bun.SelectQuery
 		into *action.Depth
 	}{
-		{WaitingIn(st.db.Read, "invocations", organization, "pending"), &q.Pending},
-		{WaitingIn(st.db.Read, "invocations", organization, "approved"), &q.Approved},
-		{WaitingIn(st.db.Read, "invocations", organization, "executing"), &q.Executing},
-		{WaitingIn(st.db.Read, "runs", organization, "queued"), &q.Runs},
-		{WaitingIn(st.db.Read, "outbox", organization, "pending"), &q.Outbox},
+		{RowsWithStatus(st.db.Read, "invocations", organization, "pending"), &q.Pending},
+		{RowsWithStatus(st.db.Read, "invocations", organization, "approved"), &q.Approved},
+		{RowsWithStatus(st.db.Read, "invocations", organization, "executing"), &q.Executing},
+		{RowsWithStatus(st.db.Read, "runs", organization, "queued"), &q.Runs},
+		{RowsWithStatus(st.db.Read, "outbox", organization, "pending"), &q.Outbox},
 	} {
-		if part.into.Count, err = countSome(ctx, st.db.Read, part.rows); err != nil {
+		if part.into.Count, err = countUpToMax(ctx, st.db.Read, part.rows); err != nil {
 			return q, err
 		}
-		part.into.Capped = part.into.Count == MaxBacklog
+		part.into.Capped = part.into.Count == MaxQueueCount
 	}
-	q.Deliveries, err = st.deliveriesOf(ctx, organization)
+	q.Deliveries, err = st.queuedDeliveries(ctx, organization)
 	return q, err
 }
 
-// WaitingIn is what of an organization stands at a status, for which there is
+// RowsWithStatus is what of an organization stands at a status, for which there is
 // an index.
-func WaitingIn(db bun.IDB, table, organization, status string) *bun.SelectQuery {
+func RowsWithStatus(db bun.IDB, table, organization, status string) *bun.SelectQuery {
 	return db.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = ?", status)
 }
 
-// deliveriesOf counts those of an organization among the first of all that
+// queuedDeliveries counts those of an organization among the first of all that
 // wait: an index by organization would cost every delivery something.
-func (st *Store) deliveriesOf(ctx context.Context, organization string) (d action.Depth, err error) {
+func (st *Store) queuedDeliveries(ctx context.Context, organization string) (d action.Depth, err error) {
 	var all int
-	if err = FirstDeliveries(st.db.Read, organization).Scan(ctx, &d.Count, &all); err != nil {
+	if err = OldestDeliveries(st.db.Read, organization).Scan(ctx, &d.Count, &all); err != nil {
 		return d, fmt.Errorf("counting deliveries that wait: %w", err)
 	}
-	d.Capped = all == MaxBacklog
+	d.Capped = all == MaxQueueCount
 	return d, nil
 }
 
-func FirstDeliveries(db bun.IDB, organization string) *bun.SelectQuery {
-	first := db.NewSelect().Table("inbox").Column("organization_id").Where("status = 'queued'").OrderExpr("next_at, id").Limit(MaxBacklog)
+func OldestDeliveries(db bun.IDB, organization string) *bun.SelectQuery {
+	first := db.NewSelect().Table("inbox").Column("organization_id").Where("status = 'queued'").OrderExpr("next_at, id").Limit(MaxQueueCount)
 	return db.NewSelect().TableExpr("(?) AS waiting", first).
 		ColumnExpr("coalesce(sum(CASE WHEN organization_id = ? THEN 1 ELSE 0 END), 0)", organization).ColumnExpr("count(*)")
 }
 
-// MaxBacklog is how far what waits is counted.
-const MaxBacklog = 10_000
+// MaxQueueCount is how far what waits is counted.
+const MaxQueueCount = 10_000
 
 // DeliveriesWaiting returns how many deliveries of all organizations wait to be
 // worked off, counted to 10,000.
 func (st *Store) DeliveriesWaiting(ctx context.Context) (int, error) {
-	return countSome(ctx, st.db.Read, st.db.Read.NewSelect().Table("inbox").ColumnExpr("1").Where("status = 'queued'"))
+	return countUpToMax(ctx, st.db.Read, st.db.Read.NewSelect().Table("inbox").ColumnExpr("1").Where("status = 'queued'"))
 }
 
 // RunsUndelivered returns how many runs of all organizations wait for their
 // endpoint, or for whoever claims them, counted to 10,000.
 func (st *Store) RunsUndelivered(ctx context.Context) (int, error) {
-	return countSome(ctx, st.db.Read, st.db.Read.NewSelect().Table("outbox").ColumnExpr("1").Where("status = 'pending'"))
+	return countUpToMax(ctx, st.db.Read, st.db.Read.NewSelect().Table("outbox").ColumnExpr("1").Where("status = 'pending'"))
 }
 
 // CallsPending returns how many calls of all organizations wait for a person,
 // counted to 10,000.
 func (st *Store) CallsPending(ctx context.Context) (int, error) {
-	return countSome(ctx, st.db.Read, st.db.Read.NewSelect().Table("invocations").ColumnExpr("1").Where("status = 'pending'"))
+	return countUpToMax(ctx, st.db.Read, st.db.Read.NewSelect().Table("invocations").ColumnExpr("1").Where("status = 'pending'"))
 }
 
 // ToolsUnreviewed returns how many tools that connectors of all organizations
 // list nobody reviewed, or behave otherwise than when somebody did; counted to
 // 10,000.
 func (st *Store) ToolsUnreviewed(ctx context.Context) (int, error) {
-	return countSome(ctx, st.db.Read, st.db.Read.NewSelect().Table("tool_reviews").ColumnExpr("1").
+	return countUpToMax(ctx, st.db.Read, st.db.Read.NewSelect().Table("tool_reviews").ColumnExpr("1").
 		Where("current_behaviour IS NOT NULL").Where("reviewed_behaviour IS NULL OR reviewed_behaviour <> current_behaviour"))
 }
 
@@ -94,11 +94,11 @@ func (st *Store) InboxLag(ctx context.Context) (time.Duration, error) {
 // whoever claims it, that is due the longest, of the 10,000 that it looks at;
 // zero when none is.
 func (st *Store) OutboxLag(ctx context.Context) (time.Duration, error) {
-	return st.lag(ctx, st.db.Read.NewSelect().Table("outbox").Column("next_at").Where("status = 'pending'"), MaxBacklog)
+	return st.lag(ctx, st.db.Read.NewSelect().Table("outbox").Column("next_at").Where("status = 'pending'"), MaxQueueCount)
 }
 
 func (st *Store) lag(ctx context.Context, due *bun.SelectQuery, limit int) (time.Duration, error) {
-	var first database.Stamp
+	var first database.Timestamp
 	err := st.db.Read.NewSelect().TableExpr("(?) AS due", due.Limit(int64(limit))).ColumnExpr("min(next_at)").Scan(ctx, &first)
 	if err != nil {
 		return 0, fmt.Errorf("looking at what is due: %w", err)
@@ -106,11 +106,11 @@ func (st *Store) lag(ctx context.Context, due *bun.SelectQuery, limit int) (time
 	if first.Ptr() == nil {
 		return 0, nil
 	}
-	return max(0, st.db.Now().Sub(first.T)), nil
+	return max(0, st.db.Now().Sub(first.Time)), nil
 }
 
-func countSome(ctx context.Context, db bun.IDB, rows *bun.SelectQuery) (n int, err error) {
-	err = db.NewSelect().TableExpr("(?) AS waiting", rows.Limit(MaxBacklog)).ColumnExpr("count(*)").Scan(ctx, &n)
+func countUpToMax(ctx context.Context, db bun.IDB, rows *bun.SelectQuery) (n int, err error) {
+	err = db.NewSelect().TableExpr("(?) AS waiting", rows.Limit(MaxQueueCount)).ColumnExpr("count(*)").Scan(ctx, &n)
 	if err != nil {
 		return 0, fmt.Errorf("counting what waits: %w", err)
 	}

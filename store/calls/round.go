@@ -20,24 +20,24 @@ import (
 type roundRow struct {
 	bun.BaseModel `bun:"table:rounds"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Invocation   string         `bun:"invocation_id"`
-	Session      string         `bun:"session_id"`
-	Needs        int            `bun:"needs"`
-	Keys         database.Texts `bun:"keys"`
-	Sealed       []byte         `bun:"sealed"`
-	AskedAt      database.Stamp `bun:"asked_at"`
-	Until        database.Stamp `bun:"until"`
-	TakenAt      database.Stamp `bun:"taken_at"`
-	AnsweredAt   database.Stamp `bun:"answered_at"`
-	ClosedAt     database.Stamp `bun:"closed_at"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Invocation   string              `bun:"invocation_id"`
+	Session      string              `bun:"session_id"`
+	Needs        int                 `bun:"needs"`
+	Keys         database.StringList `bun:"keys"`
+	Sealed       []byte              `bun:"sealed"`
+	AskedAt      database.Timestamp  `bun:"asked_at"`
+	Until        database.Timestamp  `bun:"until"`
+	TakenAt      database.Timestamp  `bun:"taken_at"`
+	AnsweredAt   database.Timestamp  `bun:"answered_at"`
+	ClosedAt     database.Timestamp  `bun:"closed_at"`
 }
 
 func (r *roundRow) round() action.AskedRound {
 	return action.AskedRound{
 		ID: r.ID, Organization: r.Organization, Invocation: r.Invocation, Session: r.Session,
-		Needs: action.ClientFeatures(r.Needs), Keys: r.Keys, Sealed: r.Sealed, AskedAt: r.AskedAt.T, Until: r.Until.T,
+		Needs: action.ClientFeatures(r.Needs), Keys: r.Keys, Sealed: r.Sealed, AskedAt: r.AskedAt.Time, Until: r.Until.Time,
 		TakenAt: r.TakenAt.Ptr(), AnsweredAt: r.AnsweredAt.Ptr(), ClosedAt: r.ClosedAt.Ptr(),
 	}
 }
@@ -46,10 +46,10 @@ func (r *roundRow) round() action.AskedRound {
 type replyRow struct {
 	bun.BaseModel `bun:"table:round_replies"`
 
-	Round  string         `bun:"round_id,pk"`
-	Key    string         `bun:"key,pk"`
-	At     database.Stamp `bun:"at"`
-	Sealed []byte         `bun:"sealed"`
+	Round  string             `bun:"round_id,pk"`
+	Key    string             `bun:"key,pk"`
+	At     database.Timestamp `bun:"at"`
+	Sealed []byte             `bun:"sealed"`
 }
 
 const openRoundSQL = `INSERT INTO rounds (id, organization_id, invocation_id, session_id, needs, keys, sealed, asked_at, until)
@@ -62,8 +62,8 @@ func (st *Store) OpenRound(ctx context.Context, r *action.AskedRound) error {
 	if err := st.db.Write.Flush(ctx, r.Invocation); err != nil {
 		return err
 	}
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err := database.Affected(tx.NewRaw(openRoundSQL, r.ID, int(r.Needs), database.Texts(r.Keys), r.Sealed, database.At(r.AskedAt), database.At(r.Until),
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := database.RowsAffected(tx.NewRaw(openRoundSQL, r.ID, int(r.Needs), database.StringList(r.Keys), r.Sealed, database.NewTimestamp(r.AskedAt), database.NewTimestamp(r.Until),
 			r.Organization, r.Invocation, r.Session).Exec(ctx))
 		switch {
 		case err != nil:
@@ -77,11 +77,11 @@ func (st *Store) OpenRound(ctx context.Context, r *action.AskedRound) error {
 
 // Asking implements [action.Ledger].
 func (st *Store) Asking(ctx context.Context, invocations []string) (asking []string, err error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
-	for some := range slices.Chunk(invocations, database.Chunk) {
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
+	for batch := range slices.Chunk(invocations, database.MaxIDsPerStatement) {
 		var found []string
-		if err := Asked(st.db.Read, some).Scan(ctx, &found); err != nil {
+		if err := OpenRounds(st.db.Read, batch).Scan(ctx, &found); err != nil {
 			return nil, fmt.Errorf("looking for open rounds of questions: %w", err)
 		}
 		asking = append(asking, found...)
@@ -89,16 +89,16 @@ func (st *Store) Asking(ctx context.Context, invocations []string) (asking []str
 	return asking, nil
 }
 
-func Asked(db bun.IDB, invocations []string) *bun.SelectQuery {
+func OpenRounds(db bun.IDB, invocations []string) *bun.SelectQuery {
 	return db.NewSelect().Table("rounds").Distinct().Column("invocation_id").
 		Where("invocation_id IN (?)", bun.List(invocations)).Where("taken_at IS NULL").Where("closed_at IS NULL")
 }
 
 // LoadRound implements [action.Ledger].
 func (st *Store) LoadRound(ctx context.Context, organization, id string) (action.AskedRound, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
-	r, err := roundOf(ctx, st.db.Read, organization, id)
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
+	r, err := loadRound(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return action.AskedRound{}, err
 	}
@@ -122,12 +122,12 @@ func (r *roundRow) withReplies(ctx context.Context, db bun.IDB) (action.AskedRou
 
 // CloseRound implements [action.Ledger].
 func (st *Store) CloseRound(ctx context.Context, organization, id string, data json.RawMessage, now time.Time) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r, err := roundOf(ctx, tx, organization, id)
-		if err != nil || !r.ClosedAt.T.IsZero() {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := loadRound(ctx, tx, organization, id)
+		if err != nil || !r.ClosedAt.Time.IsZero() {
 			return err
 		}
-		r.ClosedAt, r.Sealed = database.At(now), nil
+		r.ClosedAt, r.Sealed = database.NewTimestamp(now), nil
 		if _, err := tx.NewUpdate().Model(r).Column("closed_at", "sealed").WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("closing round %s: %w", id, err)
 		}
@@ -144,8 +144,8 @@ const roundAge = time.Hour
 
 // OldRounds are those that nobody comes back for, also those that nobody
 // closed.
-func OldRounds(now time.Time) database.Stale {
-	return database.Stale{Table: "rounds", Key: "id", Time: "until", Before: database.At(now.Add(-roundAge)).Or(database.Epoch)}
+func OldRounds(now time.Time) database.Expired {
+	return database.Expired{Table: "rounds", Key: "id", Time: "until", Before: database.NewTimestamp(now.Add(-roundAge)).Or(database.Epoch)}
 }
 
 // sweepRounds forgets old rounds. Whoever asked one that is open died, so that
@@ -154,7 +154,7 @@ func (st *Store) sweepRounds(ctx context.Context, now time.Time, limit int) erro
 	old := OldRounds(now)
 	some, err := database.Exists(ctx, old.Find(st.db.Read.NewSelect(), 1))
 	if err == nil && some {
-		err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 			var rows []roundRow
 			if err := old.Remove(tx, limit).Returning("id, organization_id, invocation_id, closed_at").Scan(ctx, &rows); err != nil {
 				return err
@@ -175,7 +175,7 @@ func (st *Store) sweepRounds(ctx context.Context, now time.Time, limit int) erro
 
 // abandon tells of a round that nobody closed.
 func (r *roundRow) abandon(ctx context.Context, tx bun.Tx, now time.Time) error {
-	if !r.ClosedAt.T.IsZero() {
+	if !r.ClosedAt.Time.IsZero() {
 		return nil
 	}
 	data, err := json.Marshal(struct {
@@ -190,16 +190,16 @@ func (r *roundRow) abandon(ctx context.Context, tx bun.Tx, now time.Time) error 
 
 // readRound reads a round by itself.
 func (st *Store) readRound(ctx context.Context, organization, id string) (*roundRow, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
-	return roundOf(ctx, st.db.Read, organization, id)
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
+	return loadRound(ctx, st.db.Read, organization, id)
 }
 
-func roundOf(ctx context.Context, db bun.IDB, organization, id string) (*roundRow, error) {
+func loadRound(ctx context.Context, db bun.IDB, organization, id string) (*roundRow, error) {
 	r := &roundRow{ID: id}
 	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, noRound()
+		return nil, errRoundNotFound()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading round %s: %w", id, err)
@@ -207,21 +207,21 @@ func roundOf(ctx context.Context, db bun.IDB, organization, id string) (*roundRo
 	return r, nil
 }
 
-func noRound() error {
+func errRoundNotFound() error {
 	return action.NewError("round_not_found")
 }
 
 // TakeRound implements [action.Ledger].
 func (st *Store) TakeRound(ctx context.Context, organization, invocation string, can action.ClientFeatures, lost, now time.Time) (taken *action.AskedRound, err error) {
-	some, err := database.Exists(ctx, Takeable(st.db.Read, organization, invocation, can, database.At(lost).Or(database.Epoch), database.At(now)))
-	if err != nil || !some {
+	found, err := database.Exists(ctx, TakeableRound(st.db.Read, organization, invocation, can, database.NewTimestamp(lost).Or(database.Epoch), database.NewTimestamp(now)))
+	if err != nil || !found {
 		return nil, err
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		taken = nil
 		r := &roundRow{}
-		err := tx.NewUpdate().Model(r).Set("taken_at = ?", database.At(now)).
-			Where("id = (?)", Takeable(tx, organization, invocation, can, database.At(lost).Or(database.Epoch), database.At(now))).Returning("*").Scan(ctx)
+		err := tx.NewUpdate().Model(r).Set("taken_at = ?", database.NewTimestamp(now)).
+			Where("id = (?)", TakeableRound(tx, organization, invocation, can, database.NewTimestamp(lost).Or(database.Epoch), database.NewTimestamp(now))).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -235,10 +235,10 @@ func (st *Store) TakeRound(ctx context.Context, organization, invocation string,
 	return taken, err
 }
 
-// Takeable finds the newest round that a caller may be given: an older one is
+// TakeableRound finds the newest round that a caller may be given: an older one is
 // of a source that could not close it. coalesce keeps PostgreSQL from the index
 // of all rounds' ends.
-func Takeable(db bun.IDB, organization, invocation string, can action.ClientFeatures, lost, now database.Stamp) *bun.SelectQuery {
+func TakeableRound(db bun.IDB, organization, invocation string, can action.ClientFeatures, lost, now database.Timestamp) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("rounds AS r").ColumnExpr("r.id").Join("JOIN invocations AS i ON i.id = r.invocation_id").
 		Where("r.invocation_id = ?", invocation).Where("r.organization_id = ?", organization).
 		Where("(r.taken_at IS NULL OR r.taken_at < ?)", lost).Where("r.answered_at IS NULL").Where("r.closed_at IS NULL").Where("coalesce(r.until, ?0) > ?0", now).
@@ -251,21 +251,21 @@ func Takeable(db bun.IDB, organization, invocation string, can action.ClientFeat
 func (st *Store) ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (round action.AskedRound, err error) {
 	asked, err := st.readRound(ctx, organization, id)
 	if err == nil {
-		err = asked.takes(session, replies)
+		err = asked.checkReplies(session, replies)
 	}
 	if err != nil {
 		return action.AskedRound{}, err
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r, err := roundOf(ctx, tx, organization, id)
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := loadRound(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
-		if err := r.takes(session, replies); err != nil {
+		if err := r.checkReplies(session, replies); err != nil {
 			return err
 		}
-		if r.AnsweredAt.T.IsZero() {
-			if err := r.reply(ctx, tx, replies, final, database.At(now)); err != nil {
+		if r.AnsweredAt.Time.IsZero() {
+			if err := r.addReplies(ctx, tx, replies, final, database.NewTimestamp(now)); err != nil {
 				return err
 			}
 		}
@@ -279,21 +279,21 @@ func (st *Store) ReplyRound(ctx context.Context, organization, session, id strin
 }
 
 // takes refuses replies of whoever was not asked, and to what was not asked.
-func (r *roundRow) takes(session string, replies map[string][]byte) error {
-	if r.Session != session || r.TakenAt.T.IsZero() {
-		return noRound()
+func (r *roundRow) checkReplies(session string, replies map[string][]byte) error {
+	if r.Session != session || r.TakenAt.Time.IsZero() {
+		return errRoundNotFound()
 	}
 	for key := range replies {
 		if !slices.Contains(r.Keys, key) {
-			return noRound()
+			return errRoundNotFound()
 		}
 	}
 	return nil
 }
 
 // reply writes what is new of the replies, and notes when nothing is missing.
-func (r *roundRow) reply(ctx context.Context, tx bun.Tx, replies map[string][]byte, final bool, now database.Stamp) error {
-	if !r.ClosedAt.T.IsZero() || now.T.After(r.Until.T) {
+func (r *roundRow) addReplies(ctx context.Context, tx bun.Tx, replies map[string][]byte, final bool, now database.Timestamp) error {
+	if !r.ClosedAt.Time.IsZero() || now.Time.After(r.Until.Time) {
 		return action.NewError("round_over")
 	}
 	for key, sealed := range replies {

@@ -15,52 +15,52 @@ import (
 )
 
 const (
-	// MaxLookBack is how many calls one search looks at. More would make people
+	// MaxScanned is how many calls one search looks at. More would make people
 	// wait, and less make them ask too often.
-	MaxLookBack = 10_000
+	MaxScanned = 10_000
 
-	// maxLists bounds the lists that one statement merges.
-	maxLists = 100
+	// maxMergedLists bounds the lists that one statement merges.
+	maxMergedLists = 100
 )
 
-// Span is a time in the order of lists: what is behind one place and before
+// TimeRange is a time in the order of lists: what is behind one place and before
 // another. The zero place is no bound.
-type Span struct{ After, Before database.Cursor }
+type TimeRange struct{ After, Before database.Cursor }
 
-// Span is the time that the filter wants. No id is empty, so that what was
+// TimeRange is the time that the filter wants. No id is empty, so that what was
 // made at From is behind the place, and what was made at To not before it.
-func (f *InvocationFilter) Span() Span {
-	return Span{database.Cursor{At: database.At(f.From)}, database.Cursor{At: database.At(f.To)}}
+func (f *InvocationFilter) TimeRange() TimeRange {
+	return TimeRange{database.Cursor{Time: database.NewTimestamp(f.From)}, database.Cursor{Time: database.NewTimestamp(f.To)}}
 }
 
-// UpTo is the part of the span before a place.
-func (s Span) UpTo(place database.Cursor) Span {
-	if place.ID != "" && (s.Before.At.T.IsZero() || !s.Before.At.T.Before(place.At.T)) {
-		s.Before = place
+// Until is the part of the span before a place.
+func (s TimeRange) Until(cursor database.Cursor) TimeRange {
+	if cursor.ID != "" && (s.Before.Time.Time.IsZero() || !s.Before.Time.Time.Before(cursor.Time.Time)) {
+		s.Before = cursor
 	}
 	return s
 }
 
 // wish is a part of a filter: a name, and what it says in SQL.
-type wish struct {
+type condition struct {
 	name, where string
 	args        []any
 }
 
 // orderly is what an index has in the order of time: the invocations with
 // certain values in the columns before the time.
-type orderly struct {
-	table   string
-	of      string // which wish it fulfils; empty: none
-	columns []string
-	values  []any
-	partial string // what all in the index have; empty: the index has all
+type sortedIndex struct {
+	table     string
+	condition string // which wish it fulfils; empty: none
+	columns   []string
+	values    []any
+	partial   string // what all in the index have; empty: the index has all
 }
 
 // Match restricts q to what the index has in a span. The columns are part of
 // the places and of the order, and not compared by themselves: what PostgreSQL
 // believes of a value's share would lead it to sort all that has it.
-func (o orderly) Match(q *bun.SelectQuery, organization string, within Span) *bun.SelectQuery {
+func (o sortedIndex) Match(q *bun.SelectQuery, organization string, within TimeRange) *bun.SelectQuery {
 	if q.GetModel() == nil {
 		q = q.Table(o.table)
 	}
@@ -70,17 +70,17 @@ func (o orderly) Match(q *bun.SelectQuery, organization string, within Span) *bu
 	}
 	names := bun.Safe(strings.Join(o.names(), ", "))
 	bounded := len(o.columns) > 0
-	if bounded || !within.After.At.T.IsZero() {
-		q = q.Where("(?) > (?)", names, bun.List(append(slices.Clone(o.values), within.After.At.Or(database.Epoch), within.After.ID)))
+	if bounded || !within.After.Time.Time.IsZero() {
+		q = q.Where("(?) > (?)", names, bun.List(append(slices.Clone(o.values), within.After.Time.Or(database.Epoch), within.After.ID)))
 	}
-	if bounded || !within.Before.At.T.IsZero() {
-		q = q.Where("(?) < (?)", names, bun.List(append(slices.Clone(o.values), within.Before.At.Or(doomsday), within.Before.ID)))
+	if bounded || !within.Before.Time.Time.IsZero() {
+		q = q.Where("(?) < (?)", names, bun.List(append(slices.Clone(o.values), within.Before.Time.Or(maxTime), within.Before.ID)))
 	}
 	return q
 }
 
 // order has q in the order of the index.
-func (o orderly) order(q *bun.SelectQuery, oldest bool) *bun.SelectQuery {
+func (o sortedIndex) order(q *bun.SelectQuery, oldest bool) *bun.SelectQuery {
 	if oldest {
 		return q.OrderExpr(strings.Join(o.names(), ", "))
 	}
@@ -88,37 +88,37 @@ func (o orderly) order(q *bun.SelectQuery, oldest bool) *bun.SelectQuery {
 }
 
 // names are the columns of a place.
-func (o orderly) names() []string { return append(slices.Clone(o.columns), "created_at", "id") }
+func (o sortedIndex) names() []string { return append(slices.Clone(o.columns), "created_at", "id") }
 
 // Search is a filter and the lists where it is looked for.
 type Search struct {
-	F      *InvocationFilter
-	Lists  []orderly // none: nothing fulfils the filter
-	wishes []wish
-	exact  bool // the lists have what fulfils the filter, and nothing else
-	Oldest bool // first
+	F           *InvocationFilter
+	Lists       []sortedIndex // none: nothing fulfils the filter
+	conditions  []condition
+	exact       bool // the lists have what fulfils the filter, and nothing else
+	OldestFirst bool // first
 }
 
 // doomsday is after every time in a row.
-var doomsday = database.Stamp{T: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+var maxTime = database.Timestamp{Time: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 
 // Search chooses the lists that promise to be the shortest.
 func (f *InvocationFilter) Search() *Search {
-	s := &Search{F: f, wishes: f.wishes()}
+	s := &Search{F: f, conditions: f.conditions()}
 	by := func(of, column string, value any, partial string) {
-		s.Lists = append(s.Lists, orderly{"invocations", of, []string{column}, []any{value}, partial})
+		s.Lists = append(s.Lists, sortedIndex{"invocations", of, []string{column}, []any{value}, partial})
 	}
 	from := func(kind, name string) {
-		s.Lists = []orderly{{"invocation_origins", kind, []string{"kind", "name"}, []any{kind, name}, ""}}
+		s.Lists = []sortedIndex{{"invocation_origins", kind, []string{"kind", "name"}, []any{kind, name}, ""}}
 	}
 	switch {
 	case f.Session != "":
 		by("session", "session_id", f.Session, "")
-	case f.Run != "" && len(f.Sessions) <= maxLists:
+	case f.Run != "" && len(f.Sessions) <= maxMergedLists:
 		for _, id := range f.Sessions {
 			by("run", "session_id", id, "")
 		}
-	case len(f.Statuses) > 0 && (f.onlyOpen() || f.common()):
+	case len(f.Statuses) > 0 && (f.onlyOpen() || f.unselective()):
 		for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
 			by("status", "status", status, "") // together they are in no order
 		}
@@ -129,13 +129,13 @@ func (f *InvocationFilter) Search() *Search {
 	case f.Group != "":
 		from("group", f.Group)
 	case f.Risk == action.RiskDanger:
-		s.Lists = []orderly{{table: "invocations", of: "risk", partial: "risk = 'danger'"}}
+		s.Lists = []sortedIndex{{table: "invocations", condition: "risk", partial: "risk = 'danger'"}}
 	case f.Mode != "" && f.Mode != action.ModeAllow:
 		by("mode", "mode", f.Mode, "mode <> 'allow'")
 	default:
-		s.Lists = []orderly{{table: "invocations"}}
+		s.Lists = []sortedIndex{{table: "invocations"}}
 	}
-	s.exact = len(s.Lists) == 0 || !slices.ContainsFunc(s.wishes, func(w wish) bool { return w.name != s.Lists[0].of })
+	s.exact = len(s.Lists) == 0 || !slices.ContainsFunc(s.conditions, func(w condition) bool { return w.name != s.Lists[0].condition })
 	return s
 }
 
@@ -146,16 +146,16 @@ func (f *InvocationFilter) onlyOpen() bool {
 }
 
 // common reports whether nothing that few calls have is wanted.
-func (f *InvocationFilter) common() bool {
+func (f *InvocationFilter) unselective() bool {
 	return f.Person == "" && f.Automation == "" && f.Group == "" && f.Risk != action.RiskDanger && (f.Mode == "" || f.Mode == action.ModeAllow)
 }
 
 // wishes are all parts of the filter but its time, as expressions that no index
 // has: rows are taken by their ids.
-func (f *InvocationFilter) wishes() (all []wish) {
-	add := func(name, where string, wanted bool, args ...any) {
-		if wanted {
-			all = append(all, wish{name, where, args})
+func (f *InvocationFilter) conditions() (all []condition) {
+	add := func(name, where string, used bool, args ...any) {
+		if used {
+			all = append(all, condition{name, where, args})
 		}
 	}
 	const session = "(SELECT s.? FROM sessions AS s WHERE s.id = session_id) = ?"
@@ -173,14 +173,14 @@ func (f *InvocationFilter) wishes() (all []wish) {
 }
 
 // direct reports whether one index of the rows themselves has all in order.
-func (s *Search) direct() bool {
+func (s *Search) usesOneIndex() bool {
 	return s.exact && len(s.Lists) == 1 && s.Lists[0].table == "invocations"
 }
 
-// Places selects the next n places of the lists.
-func (s *Search) Places(db bun.IDB, within Span, n int) *bun.SelectQuery {
-	of := func(o orderly) *bun.SelectQuery {
-		return o.order(o.Match(db.NewSelect(), s.F.Organization, within), s.Oldest).Column("created_at", "id").Limit(int64(n))
+// SelectCursors selects the next n places of the lists.
+func (s *Search) SelectCursors(db bun.IDB, interval TimeRange, n int) *bun.SelectQuery {
+	of := func(o sortedIndex) *bun.SelectQuery {
+		return o.order(o.Match(db.NewSelect(), s.F.Organization, interval), s.OldestFirst).Column("created_at", "id").Limit(int64(n))
 	}
 	if len(s.Lists) == 1 {
 		return of(s.Lists[0])
@@ -195,28 +195,28 @@ func (s *Search) Places(db bun.IDB, within Span, n int) *bun.SelectQuery {
 		}
 	}
 	order := "created_at DESC, id DESC"
-	if s.Oldest {
+	if s.OldestFirst {
 		order = "created_at, id"
 	}
 	return db.NewSelect().TableExpr("(?) AS place", merged).Column("created_at", "id").OrderExpr(order).Limit(int64(n))
 }
 
-// Among selects the rows at the places that fulfil the filter. The organization
+// SelectMatching selects the rows at the places that fulfil the filter. The organization
 // is an expression, so that they are taken by their ids and in no other way.
-func (s *Search) Among(q *bun.SelectQuery, places []database.Cursor) *bun.SelectQuery {
-	ids := make([]string, len(places))
-	for i, place := range places {
-		ids[i] = place.ID
+func (s *Search) SelectMatching(q *bun.SelectQuery, cursors []database.Cursor) *bun.SelectQuery {
+	ids := make([]string, len(cursors))
+	for i, cursor := range cursors {
+		ids[i] = cursor.ID
 	}
-	q = q.Where(database.WithIDs, bun.List(ids), s.F.Organization)
-	for _, w := range s.wishes {
+	q = q.Where(database.WhereIDs, bun.List(ids), s.F.Organization)
+	for _, w := range s.conditions {
 		q = q.Where(w.where, w.args...)
 	}
 	return q
 }
 
 // sight is what a search saw.
-type sight struct {
+type searchResult struct {
 	found []database.Cursor // that fulfil the filter, in the order of the search
 	last  database.Cursor   // that was looked at
 	all   bool              // there is nothing behind it
@@ -224,55 +224,55 @@ type sight struct {
 
 // look looks for want places in a span, and at no more than a search may. It
 // takes larger and larger steps.
-func (st *Store) look(ctx context.Context, s *Search, within Span, want int) (seen sight, err error) {
-	for looked, n := 0, database.Chunk; len(seen.found) < want && looked < st.LookBack && !seen.all; n = min(2*n, 4*database.Chunk) {
-		n = min(n, st.LookBack-looked)
-		places, err := st.Step(ctx, s, &within, n)
+func (st *Store) scan(ctx context.Context, s *Search, interval TimeRange, want int) (result searchResult, err error) {
+	for scanned, n := 0, database.MaxIDsPerStatement; len(result.found) < want && scanned < st.ScanLimit && !result.all; n = min(2*n, 4*database.MaxIDsPerStatement) {
+		n = min(n, st.ScanLimit-scanned)
+		places, err := st.NextCursors(ctx, s, &interval, n)
 		if err != nil {
-			return seen, err
+			return result, err
 		}
-		looked += len(places)
-		if seen.all = len(places) < n; len(places) > 0 {
-			seen.last = places[len(places)-1]
+		scanned += len(places)
+		if result.all = len(places) < n; len(places) > 0 {
+			result.last = places[len(places)-1]
 		}
-		found, err := st.Fulfilling(ctx, s, places)
+		found, err := st.FilterMatching(ctx, s, places)
 		if err != nil {
-			return seen, err
+			return result, err
 		}
-		seen.found = append(seen.found, found...)
+		result.found = append(result.found, found...)
 	}
-	return seen, nil
+	return result, nil
 }
 
-// Step reads the next n places, and leaves what is behind them of the span.
-func (st *Store) Step(ctx context.Context, s *Search, within *Span, n int) (places []database.Cursor, err error) {
+// NextCursors reads the next n places, and leaves what is behind them of the span.
+func (st *Store) NextCursors(ctx context.Context, s *Search, interval *TimeRange, n int) (cursors []database.Cursor, err error) {
 	if len(s.Lists) == 0 {
 		return nil, nil
 	}
-	err = st.db.Each(ctx, s.Places(st.db.Read, *within, n), func(rows *sql.Rows) error {
-		var place database.Cursor
-		err := rows.Scan(&place.At, &place.ID)
-		places = append(places, place)
+	err = st.db.ForEachRow(ctx, s.SelectCursors(st.db.Read, *interval, n), func(rows *sql.Rows) error {
+		var cursor database.Cursor
+		err := rows.Scan(&cursor.Time, &cursor.ID)
+		cursors = append(cursors, cursor)
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	if err == nil && s.Oldest {
-		within.After = places[len(places)-1]
+	if err == nil && s.OldestFirst {
+		interval.After = cursors[len(cursors)-1]
 	} else if err == nil {
-		within.Before = places[len(places)-1]
+		interval.Before = cursors[len(cursors)-1]
 	}
-	return places, err
+	return cursors, err
 }
 
-// Fulfilling are those of the places that fulfil the filter.
-func (st *Store) Fulfilling(ctx context.Context, s *Search, places []database.Cursor) ([]database.Cursor, error) {
-	if s.exact || len(places) == 0 {
-		return places, nil
+// FilterMatching are those of the places that fulfil the filter.
+func (st *Store) FilterMatching(ctx context.Context, s *Search, cursors []database.Cursor) ([]database.Cursor, error) {
+	if s.exact || len(cursors) == 0 {
+		return cursors, nil
 	}
 	found := map[string]bool{}
-	err := st.db.Each(ctx, s.Among(st.db.Read.NewSelect().Table("invocations").Column("id"), places), func(rows *sql.Rows) error {
+	err := st.db.ForEachRow(ctx, s.SelectMatching(st.db.Read.NewSelect().Table("invocations").Column("id"), cursors), func(rows *sql.Rows) error {
 		var id string
 		err := rows.Scan(&id)
 		found[id] = true
@@ -281,5 +281,5 @@ func (st *Store) Fulfilling(ctx context.Context, s *Search, places []database.Cu
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
-	return slices.DeleteFunc(places, func(place database.Cursor) bool { return !found[place.ID] }), nil
+	return slices.DeleteFunc(cursors, func(cursor database.Cursor) bool { return !found[cursor.ID] }), nil
 }

@@ -19,11 +19,11 @@ import (
 // and when it was made. It can be bound to integrations that who makes it may
 // see.
 func (st *Store) CreateSession(ctx context.Context, s action.Session) (action.Session, error) {
-	if err := st.CompleteSession(&s); err != nil {
+	if err := st.PrepareSession(&s); err != nil {
 		return action.Session{}, err
 	}
 	r := sessions.NewSessionRow(&s)
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := connect.CheckConnections(ctx, tx, s.Organization, s.CreatedBy, s.Connections, false); err != nil {
 			return err
 		}
@@ -47,17 +47,17 @@ func (st *Store) MakeSession(ctx context.Context, s action.Session, once action.
 		made, err = st.CreateSession(ctx, s)
 		return made, false, err
 	}
-	if err := st.CompleteSession(&s); err != nil {
+	if err := st.PrepareSession(&s); err != nil {
 		return made, false, err
 	}
 	r := sessions.NewSessionRow(&s)
-	r.Key, r.Hash = database.Opt(once.Key), database.Opt(once.Hash)
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	r.Key, r.Hash = database.NullString(once.Key), database.NullString(once.Hash)
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := connect.CheckConnections(ctx, tx, s.Organization, s.CreatedBy, s.Connections, false); err != nil {
 			return err
 		}
 		for range makeTries {
-			n, err := database.Affected(tx.NewInsert().Model(r).On("CONFLICT (organization_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING").Exec(ctx))
+			n, err := database.RowsAffected(tx.NewInsert().Model(r).On("CONFLICT (organization_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING").Exec(ctx))
 			if made, existed = r.Session(), false; err != nil || n > 0 {
 				return err
 			}

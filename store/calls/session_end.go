@@ -13,30 +13,30 @@ import (
 	"sallyport/store/sessions"
 )
 
-func (st *Store) CompleteSession(s *action.Session) error {
+func (st *Store) PrepareSession(s *action.Session) error {
 	if s.CreatedAt.IsZero() {
 		s.CreatedAt = st.db.Now()
 	}
-	return history.First(s.Check(), database.IDOr(&s.ID))
+	return history.First(s.Check(), database.EnsureID(&s.ID))
 }
 
 // RevokeSession ends a session for good and withdraws its pending invocations,
 // which are returned. A second time changes nothing.
-func (st *Store) RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error) {
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		withdrew, err = RevokeSession(ctx, tx, organization, id, st.db.Now(), action.NoteRevoked)
+func (st *Store) RevokeSession(ctx context.Context, organization, id string) (withdrawn []action.Invocation, err error) {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		withdrawn, err = RevokeSession(ctx, tx, organization, id, st.db.Now(), action.NoteRevoked)
 		return err
 	})
-	return withdrew, err
+	return withdrawn, err
 }
 
 // RevokeSession tells with the note why its calls were withdrawn. The session's
 // row comes first: who begins a call that waits holds it, too.
 func RevokeSession(ctx context.Context, tx bun.IDB, organization, id string, now time.Time, note string) ([]action.Invocation, error) {
-	n, err := database.Affected(tx.NewUpdate().Table("sessions").
+	n, err := database.RowsAffected(tx.NewUpdate().Table("sessions").
 		Set("status = CASE WHEN revoked_at IS NULL THEN 'stopped' ELSE status END").
 		Set("ended_note = CASE WHEN revoked_at IS NULL THEN ? ELSE ended_note END", note).
-		Set("revoked_at = coalesce(revoked_at, ?)", database.At(now)).
+		Set("revoked_at = coalesce(revoked_at, ?)", database.NewTimestamp(now)).
 		Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("revoking session %s: %w", id, err)
@@ -47,12 +47,12 @@ func RevokeSession(ctx context.Context, tx bun.IDB, organization, id string, now
 	return WithdrawCalls(ctx, tx, organization, "session_id", id, now, note)
 }
 
-// CompleteSession has a session do nothing new from now on, but live until a
+// PrepareSession has a session do nothing new from now on, but live until a
 // time, so that its agent hears what it was answered. Its calls are withdrawn as
 // by [RevokeSession].
 func CompleteSession(ctx context.Context, tx bun.IDB, organization, id string, now, until time.Time, note string) ([]action.Invocation, error) {
-	n, err := database.Affected(tx.NewUpdate().Table("sessions").Set("completed_at = ?", database.At(now)).
-		Set("expires_at = CASE WHEN expires_at < ? THEN expires_at ELSE ? END", database.At(until), database.At(until)).
+	n, err := database.RowsAffected(tx.NewUpdate().Table("sessions").Set("completed_at = ?", database.NewTimestamp(now)).
+		Set("expires_at = CASE WHEN expires_at < ? THEN expires_at ELSE ? END", database.NewTimestamp(until), database.NewTimestamp(until)).
 		Where("organization_id = ?", organization).Where("id = ?", id).Where("revoked_at IS NULL").Where("completed_at IS NULL").Exec(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("completing session %s: %w", id, err)
@@ -67,9 +67,9 @@ func CompleteSession(ctx context.Context, tx bun.IDB, organization, id string, n
 // for a source.
 func WithdrawCalls(ctx context.Context, tx bun.IDB, organization, column, id string, now time.Time, note string) ([]action.Invocation, error) {
 	var rows []InvocationRow
-	err := withdrawn(tx.NewUpdate().Table("invocations"), now, note).
+	err := setWithdrawn(tx.NewUpdate().Table("invocations"), now, note).
 		Where("organization_id = ?", organization).Where("? = ?", bun.Ident(column), id).Where("status = 'pending'").
-		Returning(shownList).Scan(ctx, &rows)
+		Returning(publicColumnList).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("withdrawing the calls of %s: %w", id, err)
 	}
@@ -78,17 +78,17 @@ func WithdrawCalls(ctx context.Context, tx bun.IDB, organization, column, id str
 
 // EndSession stops a live session for good, or has it failed, with a note of
 // why, and withdraws what it holds, which is returned.
-func (st *Store) EndSession(ctx context.Context, organization, id string, as action.SessionStatus, note string) (s action.Session, withdrew []action.Invocation, err error) {
+func (st *Store) EndSession(ctx context.Context, organization, id string, as action.SessionStatus, note string) (s action.Session, withdrawn []action.Invocation, err error) {
 	if !as.Ended() {
 		return s, nil, database.Invalid("/status", "A session ends stopped or failed.")
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		now := database.At(st.db.Now())
-		if s, err = moveSession(ctx, tx, organization, id, now, ending(as, note)); err != nil {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		now := database.NewTimestamp(st.db.Now())
+		if s, err = transitionSession(ctx, tx, organization, id, now, setEnded(as, note)); err != nil {
 			return err
 		}
-		withdrew, err = WithdrawCalls(ctx, tx, organization, "session_id", id, now.T, heldNote(as))
+		withdrawn, err = WithdrawCalls(ctx, tx, organization, "session_id", id, now.Time, withdrawalNote(as))
 		return err
 	})
-	return s, withdrew, err
+	return s, withdrawn, err
 }

@@ -13,10 +13,10 @@ import (
 	"sallyport/store/sessions"
 )
 
-// Ended is a session that ended, with what it held.
-type Ended struct {
-	Session  action.Session
-	Withdrew []action.Invocation
+// EndedSession is a session that ended, with what it held.
+type EndedSession struct {
+	Session   action.Session
+	Withdrawn []action.Invocation
 }
 
 // StopIdle stops up to limit (zero: 100) sessions that were silent for as long
@@ -24,12 +24,12 @@ type Ended struct {
 // those are never idle. A session with a call that is open is not idle, and
 // neither is one that is paused or works on a run, whose worker has a time of
 // its own.
-func (st *Store) StopIdle(ctx context.Context, usual time.Duration, limit int) (list []Ended, err error) {
-	limit = database.OrHundred(limit)
+func (st *Store) StopIdle(ctx context.Context, defaultTimeout time.Duration, limit int) (list []EndedSession, err error) {
+	limit = database.LimitOrDefault(limit)
 	now := st.db.Now()
 	var timeouts []int64
-	err = st.db.Read.NewSelect().TableExpr("sessions AS s").Distinct().ColumnExpr("coalesce(s.idle_seconds, ?)", int64(usual/time.Second)).
-		Where("s.revoked_at IS NULL").Where("s.expires_at IS NULL OR s.expires_at > ?", database.At(now)).Scan(ctx, &timeouts)
+	err = st.db.Read.NewSelect().TableExpr("sessions AS s").Distinct().ColumnExpr("coalesce(s.idle_seconds, ?)", int64(defaultTimeout/time.Second)).
+		Where("s.revoked_at IS NULL").Where("s.expires_at IS NULL OR s.expires_at > ?", database.NewTimestamp(now)).Scan(ctx, &timeouts)
 	if err != nil {
 		return nil, fmt.Errorf("looking how long sessions may be idle: %w", err)
 	}
@@ -38,9 +38,9 @@ func (st *Store) StopIdle(ctx context.Context, usual time.Duration, limit int) (
 			continue
 		}
 		since := now.Add(-time.Duration(seconds) * time.Second)
-		silent := idle{usual: int64(usual / time.Second), seconds: seconds, since: database.At(since), seen: database.At(since.Add(-sessions.SeenEvery))}
-		some, err := st.stopIdle(ctx, silent, limit-len(list))
-		if list = append(list, some...); err != nil {
+		filter := idleFilter{defaultSeconds: int64(defaultTimeout / time.Second), seconds: seconds, since: database.NewTimestamp(since), seen: database.NewTimestamp(since.Add(-sessions.SeenEvery))}
+		stopped, err := st.stopIdle(ctx, filter, limit-len(list))
+		if list = append(list, stopped...); err != nil {
 			return list, err
 		}
 	}
@@ -50,14 +50,14 @@ func (st *Store) StopIdle(ctx context.Context, usual time.Duration, limit int) (
 // idle are the sessions with one timeout that were silent since. A use is noted
 // to within [SeenEvery], so one that was used is silent when it was seen last
 // that much earlier.
-type idle struct {
-	usual, seconds int64
-	since, seen    database.Stamp
+type idleFilter struct {
+	defaultSeconds, seconds int64
+	since, seen             database.Timestamp
 }
 
-func (i idle) where(q bun.QueryBuilder) bun.QueryBuilder {
+func (i idleFilter) where(q bun.QueryBuilder) bun.QueryBuilder {
 	return q.Where("s.revoked_at IS NULL").Where("s.status <> 'paused'").
-		Where("coalesce(s.idle_seconds, ?) = ?", i.usual, i.seconds).
+		Where("coalesce(s.idle_seconds, ?) = ?", i.defaultSeconds, i.seconds).
 		Where("s.last_seen_at <= ? OR s.last_seen_at IS NULL AND s.created_at <= ?", i.seen, i.since).
 		Where("s.resumed_at IS NULL OR s.resumed_at <= ?", i.since).
 		Where(`NOT EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id = s.organization_id AND i.session_id = s.id
@@ -65,60 +65,60 @@ func (i idle) where(q bun.QueryBuilder) bun.QueryBuilder {
 		Where("NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.session_id = s.id AND r.claim_id IS NOT NULL)")
 }
 
-func (st *Store) stopIdle(ctx context.Context, i idle, limit int) (list []Ended, err error) {
+func (st *Store) stopIdle(ctx context.Context, i idleFilter, limit int) (list []EndedSession, err error) {
 	var rows []sessions.SessionRow
-	q := st.db.Read.NewSelect().TableExpr("sessions AS s").Column("s.id", "s.organization_id").Where("s.expires_at IS NULL OR s.expires_at > ?", database.At(st.db.Now()))
+	q := st.db.Read.NewSelect().TableExpr("sessions AS s").Column("s.id", "s.organization_id").Where("s.expires_at IS NULL OR s.expires_at > ?", database.NewTimestamp(st.db.Now()))
 	if err := q.ApplyQueryBuilder(i.where).Limit(int64(limit)).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("looking for idle sessions: %w", err)
 	}
 	for _, r := range rows {
-		one, stopped, err := st.stopIfIdle(ctx, i, r.Organization, r.ID)
+		ended, stopped, err := st.stopIfIdle(ctx, i, r.Organization, r.ID)
 		if err != nil {
 			return list, err
 		}
 		if stopped {
-			list = append(list, one)
+			list = append(list, ended)
 		}
 	}
 	return list, nil
 }
 
 // stopIfIdle looks again behind the lock that who begins a held call takes, too.
-func (st *Store) stopIfIdle(ctx context.Context, i idle, organization, id string) (one Ended, stopped bool, err error) {
+func (st *Store) stopIfIdle(ctx context.Context, i idleFilter, organization, id string) (ended EndedSession, stopped bool, err error) {
 	note := fmt.Sprintf("%s%s.", action.NoteIdle, time.Duration(i.seconds)*time.Second)
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		now := database.At(st.db.Now())
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		now := database.NewTimestamp(st.db.Now())
 		if err := st.sessions.HoldSession(ctx, tx, organization, id); err != nil {
 			return err
 		}
 		q := tx.NewUpdate().TableExpr("sessions AS s").ApplyQueryBuilder(i.where).Where("s.organization_id = ?", organization).Where("s.id = ?", id)
-		n, err := database.Affected(ending(action.SessionStopped, note)(q, now).Exec(ctx))
+		n, err := database.RowsAffected(setEnded(action.SessionStopped, note)(q, now).Exec(ctx))
 		if stopped = n > 0; err != nil || !stopped {
 			return err
 		}
-		if one.Session, err = sessions.SessionIn(ctx, tx, organization, id); err != nil {
+		if ended.Session, err = sessions.SessionIn(ctx, tx, organization, id); err != nil {
 			return err
 		}
-		one.Withdrew, err = WithdrawCalls(ctx, tx, organization, "session_id", id, now.T, "The session was idle.")
+		ended.Withdrawn, err = WithdrawCalls(ctx, tx, organization, "session_id", id, now.Time, "The session was idle.")
 		return err
 	})
 	if err != nil {
-		return one, false, fmt.Errorf("stopping session %s, which is idle: %w", id, err)
+		return ended, false, fmt.Errorf("stopping session %s, which is idle: %w", id, err)
 	}
-	return one, stopped, nil
+	return ended, stopped, nil
 }
 
 const (
-	// purgeAgain is when a session that had to stay is looked at again: what
+	// purgeRetryAfter is when a session that had to stay is looked at again: what
 	// refers to it may be gone.
-	purgeAgain = 7 * 24 * time.Hour
+	purgeRetryAfter = 7 * 24 * time.Hour
 	// PurgeBatch is how many sessions go at once: calls wait meanwhile.
 	PurgeBatch = 20
 )
 
-// staysSQL is true of a session that something refers to which stays: without
+// referencedSQL is true of a session that something refers to which stays: without
 // its row nobody could say whose call, grant or run that was.
-const staysSQL = `EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id = s.organization_id AND i.session_id = s.id)
+const referencedSQL = `EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id = s.organization_id AND i.session_id = s.id)
   OR EXISTS (SELECT 1 FROM grants AS g WHERE g.organization_id = s.organization_id AND g.session_id = s.id)
   OR EXISTS (SELECT 1 FROM grant_requests AS g WHERE g.organization_id = s.organization_id AND g.session_id = s.id)
   OR EXISTS (SELECT 1 FROM runs AS r WHERE r.organization_id = s.organization_id AND r.session_id = s.id)`
@@ -130,10 +130,10 @@ const staysSQL = `EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id
 // title, prompt, model, notes and key.
 func (st *Store) PurgeSessions(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := st.db.Now()
-	ids, err := st.purgeable(ctx, before, now, database.OrHundred(limit))
-	for some := range slices.Chunk(ids, PurgeBatch) {
+	ids, err := st.purgeable(ctx, before, now, database.LimitOrDefault(limit))
+	for batch := range slices.Chunk(ids, PurgeBatch) {
 		if err == nil {
-			err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error { return purge(ctx, tx, some, now) })
+			err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error { return purge(ctx, tx, batch, now) })
 		}
 	}
 	if err != nil {
@@ -148,19 +148,19 @@ func (st *Store) purgeable(ctx context.Context, before, now time.Time, limit int
 	if err := Unpurged(st.db.Read, before, limit).Scan(ctx, &ids); err != nil || len(ids) == limit {
 		return ids, err
 	}
-	var again []string
-	err = PurgedLongAgo(st.db.Read, now, limit-len(ids)).Scan(ctx, &again)
-	return append(ids, again...), err
+	var retried []string
+	err = DueForRepurge(st.db.Read, now, limit-len(ids)).Scan(ctx, &retried)
+	return append(ids, retried...), err
 }
 
 func Unpurged(db bun.IDB, before time.Time, limit int) *bun.SelectQuery {
 	return db.NewSelect().Table("sessions").Column("id").Where("purged_at IS NULL").
-		Where("coalesce(revoked_at, expires_at) <= ?", database.At(before)).OrderExpr("coalesce(revoked_at, expires_at)").Limit(int64(limit))
+		Where("coalesce(revoked_at, expires_at) <= ?", database.NewTimestamp(before)).OrderExpr("coalesce(revoked_at, expires_at)").Limit(int64(limit))
 }
 
-func PurgedLongAgo(db bun.IDB, now time.Time, limit int) *bun.SelectQuery {
+func DueForRepurge(db bun.IDB, now time.Time, limit int) *bun.SelectQuery {
 	return db.NewSelect().Table("sessions").Column("id").Where("purged_at IS NOT NULL").
-		Where("purged_at <= ?", database.At(now.Add(-purgeAgain))).Order("purged_at").Limit(int64(limit))
+		Where("purged_at <= ?", database.NewTimestamp(now.Add(-purgeRetryAfter))).Order("purged_at").Limit(int64(limit))
 }
 
 func purge(ctx context.Context, tx bun.IDB, ids []string, now time.Time) error {
@@ -168,10 +168,10 @@ func purge(ctx context.Context, tx bun.IDB, ids []string, now time.Time) error {
 		return err
 	}
 	_, err := tx.NewUpdate().Table("sessions").Set("title = NULL, prompt = NULL, model = NULL, ended_note = NULL, left_out = NULL").
-		Set("idempotency_key = NULL, idempotency_hash = NULL").Set("purged_at = ?", database.At(now)).Where("id IN (?)", bun.List(ids)).Exec(ctx)
+		Set("idempotency_key = NULL, idempotency_hash = NULL").Set("purged_at = ?", database.NewTimestamp(now)).Where("id IN (?)", bun.List(ids)).Exec(ctx)
 	return err
 }
 
 func DeletePurged(tx bun.IDB, ids []string) *bun.RawQuery {
-	return tx.NewRaw("DELETE FROM sessions AS s WHERE s.id IN (?) AND NOT ("+staysSQL+")", bun.List(ids))
+	return tx.NewRaw("DELETE FROM sessions AS s WHERE s.id IN (?) AND NOT ("+referencedSQL+")", bun.List(ids))
 }

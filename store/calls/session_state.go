@@ -18,56 +18,56 @@ import (
 // PauseSession has a session begin no calls any more, until it is resumed. What
 // it holds goes on. ErrConflict tells the status that it has otherwise.
 func (st *Store) PauseSession(ctx context.Context, organization, id string) (action.Session, error) {
-	return st.moveSession(ctx, organization, id, func(q *bun.UpdateQuery, _ database.Stamp) *bun.UpdateQuery {
+	return st.transitionSession(ctx, organization, id, func(q *bun.UpdateQuery, _ database.Timestamp) *bun.UpdateQuery {
 		return q.Set("status = 'paused'").Where("status IN ('pending', 'running')")
 	})
 }
 
 // ResumeSession ends a pause. Its idle time begins anew.
 func (st *Store) ResumeSession(ctx context.Context, organization, id string) (action.Session, error) {
-	return st.moveSession(ctx, organization, id, func(q *bun.UpdateQuery, now database.Stamp) *bun.UpdateQuery {
+	return st.transitionSession(ctx, organization, id, func(q *bun.UpdateQuery, now database.Timestamp) *bun.UpdateQuery {
 		return q.Set("status = CASE WHEN last_seen_at IS NULL THEN 'pending' ELSE 'running' END").Set("resumed_at = ?", now).Where("status = 'paused'")
 	})
 }
 
-func ending(as action.SessionStatus, note string) func(*bun.UpdateQuery, database.Stamp) *bun.UpdateQuery {
-	return func(q *bun.UpdateQuery, now database.Stamp) *bun.UpdateQuery {
-		return q.Set("status = ?", as).Set("ended_note = ?", database.Opt(note)).Set("revoked_at = ?", now)
+func setEnded(as action.SessionStatus, note string) func(*bun.UpdateQuery, database.Timestamp) *bun.UpdateQuery {
+	return func(q *bun.UpdateQuery, now database.Timestamp) *bun.UpdateQuery {
+		return q.Set("status = ?", as).Set("ended_note = ?", database.NullString(note)).Set("revoked_at = ?", now)
 	}
 }
 
-func heldNote(as action.SessionStatus) string {
+func withdrawalNote(as action.SessionStatus) string {
 	if as == action.SessionFailed {
 		return "A person ended the session as one that failed."
 	}
 	return "A person stopped the session."
 }
 
-func (st *Store) moveSession(ctx context.Context, organization, id string, how func(*bun.UpdateQuery, database.Stamp) *bun.UpdateQuery) (s action.Session, err error) {
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		s, err = moveSession(ctx, tx, organization, id, database.At(st.db.Now()), how)
+func (st *Store) transitionSession(ctx context.Context, organization, id string, update func(*bun.UpdateQuery, database.Timestamp) *bun.UpdateQuery) (s action.Session, err error) {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		s, err = transitionSession(ctx, tx, organization, id, database.NewTimestamp(st.db.Now()), update)
 		return err
 	})
 	return s, err
 }
 
-// moveSession changes a live session where how lets it, and returns it as it is
+// transitionSession changes a live session where how lets it, and returns it as it is
 // then.
-func moveSession(ctx context.Context, tx bun.IDB, organization, id string, now database.Stamp, how func(*bun.UpdateQuery, database.Stamp) *bun.UpdateQuery) (action.Session, error) {
-	n, err := database.Affected(how(sessions.Live(tx.NewUpdate().Table("sessions"), now), now).
+func transitionSession(ctx context.Context, tx bun.IDB, organization, id string, now database.Timestamp, update func(*bun.UpdateQuery, database.Timestamp) *bun.UpdateQuery) (action.Session, error) {
+	n, err := database.RowsAffected(update(sessions.Live(tx.NewUpdate().Table("sessions"), now), now).
 		Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx))
 	if err != nil {
 		return action.Session{}, fmt.Errorf("changing session %s: %w", id, err)
 	}
 	s, err := sessions.SessionIn(ctx, tx, organization, id)
 	if err == nil && n == 0 {
-		err = wrongStep(&s, now.T)
+		err = transitionError(&s, now.Time)
 	}
 	return s, err
 }
 
-// wrongStep says where a session is, and where it can go from there.
-func wrongStep(s *action.Session, now time.Time) error {
+// transitionError says where a session is, and where it can go from there.
+func transitionError(s *action.Session, now time.Time) error {
 	if s.Live(now) == nil {
 		next := "paused"
 		if s.Status == action.SessionPaused {
@@ -90,25 +90,25 @@ func (st *Store) ChangeSession(ctx context.Context, organization, id string, tit
 			return s, err
 		}
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if s, err = sessions.SessionIn(ctx, tx, organization, id); err != nil {
 			return err
 		}
 		q := tx.NewUpdate().Table("sessions").Where("organization_id = ?", organization).Where("id = ?", id)
 		if title != nil {
 			s.Title = *title
-			q = q.Set("title = ?", database.Opt(*title))
+			q = q.Set("title = ?", database.NullString(*title))
 		}
 		if idle != nil {
 			s.IdleTimeout = *idle
-			q = sessions.Live(q.Set("idle_seconds = ?", sessions.ToIdle(*idle)), database.At(st.db.Now()))
+			q = sessions.Live(q.Set("idle_seconds = ?", sessions.ToIdle(*idle)), database.NewTimestamp(st.db.Now()))
 		}
 		if title == nil && idle == nil {
 			return nil
 		}
-		n, err := database.Affected(q.Exec(ctx))
+		n, err := database.RowsAffected(q.Exec(ctx))
 		if err == nil && n == 0 {
-			return wrongStep(&s, st.db.Now())
+			return transitionError(&s, st.db.Now())
 		}
 		return err
 	})
@@ -123,12 +123,12 @@ func (st *Store) SessionStates(ctx context.Context, organization string, ids []s
 		return states, nil
 	}
 	var rows []struct {
-		ID       string         `bun:"id"`
-		LastCall database.Stamp `bun:"last_call"`
-		Pending  int            `bun:"pending"`
-		Grants   int            `bun:"grants"`
+		ID       string             `bun:"id"`
+		LastCall database.Timestamp `bun:"last_call"`
+		Pending  int                `bun:"pending"`
+		Grants   int                `bun:"grants"`
 	}
-	if err := st.db.Read.NewRaw(sessionStatesSQL, organization, bun.List(ids), database.At(st.db.Now())).Scan(ctx, &rows); err != nil {
+	if err := st.db.Read.NewRaw(sessionStatesSQL, organization, bun.List(ids), database.NewTimestamp(st.db.Now())).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading what goes on in sessions: %w", err)
 	}
 	for _, r := range rows {

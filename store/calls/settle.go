@@ -25,32 +25,32 @@ WHERE organization_id = ?3 AND id = ?4 AND status = 'pending' AND expires_at > ?
 
 var (
 	ApproveSQL = `UPDATE invocations SET status = 'approved', approved_by = ?1, approved_at = ?2` + undecidedSQL + `
-  AND ?1 <> ` + sessions.CreatorSQL("invocations.organization_id", "invocations.session_id") + ` RETURNING ` + shownList
+  AND ?1 <> ` + sessions.CreatorSQL("invocations.organization_id", "invocations.session_id") + ` RETURNING ` + publicColumnList
 
 	// DenySQL has the note as ?8.
 	DenySQL = `UPDATE invocations SET status = 'denied', approved_by = ?1, denied_reason = 'human', denied_note = ?8,
-  completed_at = ?2, sealed_params = NULL` + undecidedSQL + ` RETURNING ` + shownList
+  completed_at = ?2, sealed_params = NULL` + undecidedSQL + ` RETURNING ` + publicColumnList
 )
 
 // Approve implements [action.Ledger].
 func (st *Store) Approve(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	s := settlement{
 		stmt: st.stmts.approve,
-		mine: func(r *InvocationRow) bool {
-			return string(r.ApprovedBy) == v.By && r.ApprovedAt.T.Equal(database.At(v.Now).T)
+		alreadyDone: func(r *InvocationRow) bool {
+			return string(r.ApprovedBy) == v.By && r.ApprovedAt.Time.Equal(database.NewTimestamp(v.Now).Time)
 		},
-		why: func(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
+		explain: func(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 			return sessions.Barred(ctx, tx, r.Organization, r.Session, v.By, r.ID)
 		},
 	}
 	if v.Grant == nil {
 		return st.decide(ctx, v, s)
 	}
-	return st.approveWith(ctx, v, s)
+	return st.approveWithGrant(ctx, v, s)
 }
 
-// approveWith makes a grant in the transaction of the approval.
-func (st *Store) approveWith(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
+// approveWithGrant makes a grant in the transaction of the approval.
+func (st *Store) approveWithGrant(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
 	terms := v.Grant.Terms
 	terms.Any, terms.Source, terms.Action = false, "-", "-" // the row's own
 	if err := terms.Check(v.Now); err != nil {
@@ -61,7 +61,7 @@ func (st *Store) approveWith(ctx context.Context, v action.Verdict, s settlement
 		return action.Invocation{}, err
 	}
 	var g action.Grant
-	s.then = func(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
+	s.followUp = func(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 		terms.Source, terms.Action = r.Source, r.Action
 		g = action.Grant{
 			ID: id, Organization: r.Organization, Terms: terms, ToolHash: r.ToolHash, Invocation: r.ID, CreatedBy: v.By, CreatedAt: v.Now,
@@ -81,9 +81,9 @@ func (st *Store) approveWith(ctx context.Context, v action.Verdict, s settlement
 // Deny implements [action.Ledger].
 func (st *Store) Deny(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	return st.decide(ctx, v, settlement{
-		stmt: st.stmts.deny, args: []any{database.Opt(v.Note)},
-		mine: func(r *InvocationRow) bool {
-			return string(r.ApprovedBy) == v.By && r.DeniedReason == action.DeniedHuman && r.CompletedAt.T.Equal(database.At(v.Now).T)
+		stmt: st.stmts.deny, args: []any{database.NullString(v.Note)},
+		alreadyDone: func(r *InvocationRow) bool {
+			return string(r.ApprovedBy) == v.By && r.DeniedReason == action.DeniedHuman && r.CompletedAt.Time.Equal(database.NewTimestamp(v.Now).Time)
 		},
 	})
 }
@@ -94,18 +94,18 @@ func (st *Store) decide(ctx context.Context, v action.Verdict, s settlement) (ac
 	if v.By == "" {
 		return action.Invocation{}, errors.New("a verdict needs the person who gives it")
 	}
-	why := s.why
+	explain := s.explain
 	s.organization, s.id = v.Organization, v.ID
-	s.args = append([]any{v.By, database.At(v.Now), v.Organization, v.ID, v.Session, v.ParamsHash, v.ToolHash}, s.args...)
-	s.why = func(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
+	s.args = append([]any{v.By, database.NewTimestamp(v.Now), v.Organization, v.ID, v.Session, v.ParamsHash, v.ToolHash}, s.args...)
+	s.explain = func(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 		if v.Session != "" && r.Session != v.Session {
-			return database.NotFound(v.ID)
+			return database.InvocationNotFound(v.ID)
 		}
 		if r.Status != string(action.StatusPending) || r.overdue(v.Now) {
-			return undecidable(ctx, tx, r)
+			return alreadyDecided(ctx, tx, r)
 		}
-		if why != nil {
-			if err := why(ctx, tx, r); err != nil {
+		if explain != nil {
+			if err := explain(ctx, tx, r); err != nil {
 				return err
 			}
 		}
@@ -117,18 +117,18 @@ func (st *Store) decide(ctx context.Context, v action.Verdict, s settlement) (ac
 // Withdraw implements [action.Ledger].
 func (st *Store) Withdraw(ctx context.Context, organization, id string, now time.Time) (action.Invocation, error) {
 	return st.settle(ctx, settlement{
-		organization: organization, id: id, why: undecidable,
-		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery { return withdrawn(q, now, "").Where("status = 'pending'") },
-		mine: func(r *InvocationRow) bool {
-			return r.DeniedReason == action.DeniedWithdrawn && r.CompletedAt.T.Equal(database.At(now).T)
+		organization: organization, id: id, explain: alreadyDecided,
+		update: func(q *bun.UpdateQuery) *bun.UpdateQuery { return setWithdrawn(q, now, "").Where("status = 'pending'") },
+		alreadyDone: func(r *InvocationRow) bool {
+			return r.DeniedReason == action.DeniedWithdrawn && r.CompletedAt.Time.Equal(database.NewTimestamp(now).Time)
 		},
 	})
 }
 
 // withdrawn sets what a withdrawal sets. Without a note it was the caller.
-func withdrawn(q *bun.UpdateQuery, now time.Time, note string) *bun.UpdateQuery {
+func setWithdrawn(q *bun.UpdateQuery, now time.Time, note string) *bun.UpdateQuery {
 	return q.Set("status = 'denied', denied_reason = ?, denied_note = ?, completed_at = ?, sealed_params = NULL",
-		action.DeniedWithdrawn, database.Opt(note), database.At(now))
+		action.DeniedWithdrawn, database.NullString(note), database.NewTimestamp(now))
 }
 
 // settlement is one compare-and-swap on a row, and what else belongs to it.
@@ -136,36 +136,36 @@ type settlement struct {
 	organization, id string
 
 	// stmt does it with args and returns what is shown of the row; nil: swap does.
-	stmt *database.Statement
-	args []any
-	swap func(*bun.UpdateQuery) *bun.UpdateQuery
+	stmt   *database.Statement
+	args   []any
+	update func(*bun.UpdateQuery) *bun.UpdateQuery
 	// mine tells from the row as it is, when swap changes nothing and is tried
 	// again, that it was done before. With then, its transaction tells.
-	mine func(*InvocationRow) bool
+	alreadyDone func(*InvocationRow) bool
 	// why tells otherwise why it changes nothing.
-	why func(context.Context, bun.IDB, *InvocationRow) error
+	explain func(context.Context, bun.IDB, *InvocationRow) error
 	// then is done in the same transaction, and no other such is under way. Nil:
 	// nothing, and there is no transaction but the statement's.
-	then func(context.Context, bun.IDB, *InvocationRow) error
+	followUp func(context.Context, bun.IDB, *InvocationRow) error
 }
 
 func (st *Store) settle(ctx context.Context, s settlement) (inv action.Invocation, err error) {
-	j := &database.Job{Single: s.then == nil, Whole: s.then != nil, Exclusive: s.then != nil}
+	j := &database.Job{SingleStatement: s.followUp == nil, InTransaction: s.followUp != nil, Exclusive: s.followUp != nil}
 	j.Run = func(ctx context.Context, tx bun.IDB) error {
 		r := &InvocationRow{}
-		err := s.do(ctx, tx, shownColumns.scan(r))
+		err := s.apply(ctx, tx, publicColumns.scan(r))
 		if errors.Is(err, sql.ErrNoRows) {
-			if r, err = st.InTx(ctx, tx, s.organization, s.id); err != nil {
+			if r, err = st.LoadInTx(ctx, tx, s.organization, s.id); err != nil {
 				return err
 			}
-			if s.then != nil || !j.Again || !s.mine(r) {
-				return s.why(ctx, tx, r)
+			if s.followUp != nil || !j.Retried || !s.alreadyDone(r) {
+				return s.explain(ctx, tx, r)
 			}
 		} else if err != nil {
 			return fmt.Errorf("settling invocation %s: %w", s.id, err)
 		}
-		if s.then != nil {
-			if err := s.then(ctx, tx, r); err != nil {
+		if s.followUp != nil {
+			if err := s.followUp(ctx, tx, r); err != nil {
 				return err
 			}
 		}
@@ -180,31 +180,31 @@ func (st *Store) settle(ctx context.Context, s settlement) (inv action.Invocatio
 
 // do changes the row and reads what is shown of it then; sql.ErrNoRows when it did
 // not fit.
-func (s *settlement) do(ctx context.Context, tx bun.IDB, shown []any) error {
+func (s *settlement) apply(ctx context.Context, tx bun.IDB, targets []any) error {
 	if s.stmt != nil {
-		return s.stmt.One(ctx, tx, s.args, shown)
+		return s.stmt.One(ctx, tx, s.args, targets)
 	}
-	return s.swap(tx.NewUpdate().Model((*InvocationRow)(nil)).ModelTableExpr("invocations").
+	return s.update(tx.NewUpdate().Model((*InvocationRow)(nil)).ModelTableExpr("invocations").
 		Where("organization_id = ?", s.organization).Where("id = ?", s.id)).
-		Returning(shownList).Scan(ctx, shown...)
+		Returning(publicColumnList).Scan(ctx, targets...)
 }
 
 // undecidable says why a row is no longer pending: who was first, and how.
-func undecidable(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
+func alreadyDecided(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 	e := &action.Error{Kind: action.ErrConflict, Code: "already_decided", Invocation: r.ID}
 	switch {
 	case r.Status == string(action.StatusExpired) && r.ApprovedBy != "":
 		e.Kind, e.Code = action.ErrGone, "expired"
-		e.Message = "This call was approved by " + r.decider(ctx, tx) + ", but nothing took it up in time, so it expired; the agent has to ask again."
+		e.Message = "This call was approved by " + r.deciderName(ctx, tx) + ", but nothing took it up in time, so it expired; the agent has to ask again."
 	case r.Status == string(action.StatusExpired) || r.Status == string(action.StatusPending):
 		e.Kind, e.Code = action.ErrGone, "expired"
 		e.Message = "This call expired before anyone decided; the agent has to ask again."
 	case r.DeniedReason == action.DeniedWithdrawn:
 		e.Code, e.Message = "withdrawn", "This call was withdrawn: "+or(string(r.DeniedNote), "its caller no longer waits for it.")
 	case r.DeniedReason == action.DeniedHuman:
-		e.Message = "This call was already denied by " + r.decider(ctx, tx) + "."
+		e.Message = "This call was already denied by " + r.deciderName(ctx, tx) + "."
 	case r.ApprovedBy != "":
-		e.Message = fmt.Sprintf("This call was already approved by %s; it is %s now.", r.decider(ctx, tx), r.Status)
+		e.Message = fmt.Sprintf("This call was already approved by %s; it is %s now.", r.deciderName(ctx, tx), r.Status)
 	case r.Status == string(action.StatusDenied):
 		e.Message = "This call was already denied by policy."
 	default:
@@ -214,23 +214,23 @@ func undecidable(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 }
 
 // decider returns the name of who decided about the row.
-func (r *InvocationRow) decider(ctx context.Context, tx bun.IDB) string {
+func (r *InvocationRow) deciderName(ctx context.Context, tx bun.IDB) string {
 	return history.NameOf(ctx, tx, r.Organization, string(r.ApprovedBy))
 }
 
 // Claim implements [action.Ledger].
 func (st *Store) Claim(ctx context.Context, c action.Claim) (rec action.Record, err error) {
-	j := &database.Job{Single: true}
+	j := &database.Job{SingleStatement: true}
 	j.Run = func(ctx context.Context, tx bun.IDB) error {
 		var r InvocationRow
-		err := st.stmts.claim.One(ctx, tx, []any{c.Executor, database.At(c.LeaseUntil), database.At(c.Now), c.Organization, c.ID}, keptColumns.scan(&r))
+		err := st.stmts.claim.One(ctx, tx, []any{c.Executor, database.NewTimestamp(c.LeaseUntil), database.NewTimestamp(c.Now), c.Organization, c.ID}, recordColumns.scan(&r))
 		if errors.Is(err, sql.ErrNoRows) {
-			now, err := st.InTx(ctx, tx, c.Organization, c.ID)
+			now, err := st.LoadInTx(ctx, tx, c.Organization, c.ID)
 			if err != nil {
 				return err
 			}
-			if !j.Again || !now.claimedBy(c) {
-				return unclaimable(now)
+			if !j.Retried || !now.claimedBy(c) {
+				return claimError(now)
 			}
 			r = *now
 		} else if err != nil {
@@ -242,19 +242,19 @@ func (st *Store) Claim(ctx context.Context, c action.Claim) (rec action.Record, 
 	if err := st.db.Write.Do(ctx, j); err != nil {
 		return action.Record{}, err
 	}
-	st.running.put(rec.Invocation)
+	st.executing.put(rec.Invocation)
 	return rec, nil
 }
 
 var ClaimSQL = `UPDATE invocations SET status = 'executing', executor = ?1, lease_until = ?2, started_at = ?3
-WHERE organization_id = ?4 AND id = ?5 AND status = 'approved' RETURNING ` + keptList
+WHERE organization_id = ?4 AND id = ?5 AND status = 'approved' RETURNING ` + recordColumnList
 
 // claimedBy reports whether the row executes as c would have it.
 func (r *InvocationRow) claimedBy(c action.Claim) bool {
-	return r.Status == string(action.StatusExecuting) && string(r.Executor) == c.Executor && r.StartedAt.T.Equal(database.At(c.Now).T)
+	return r.Status == string(action.StatusExecuting) && string(r.Executor) == c.Executor && r.StartedAt.Time.Equal(database.NewTimestamp(c.Now).Time)
 }
 
-func unclaimable(r *InvocationRow) error {
+func claimError(r *InvocationRow) error {
 	e := &action.Error{Kind: action.ErrConflict, Code: "not_approved", Invocation: r.ID}
 	switch {
 	case r.Status == string(action.StatusPending):

@@ -87,18 +87,18 @@ func (st *Store) count(ctx context.Context, organization string, p action.Period
 	e := action.Extent{Since: p.From}
 	row := &InvocationRow{} // each in its turn
 	fields := row.countedFields()
-	for before := (database.Cursor{At: database.At(p.To)}); ; {
+	for before := (database.Cursor{Time: database.NewTimestamp(p.To)}); ; {
 		n, last := 0, before
 		want := min(c.atOnce, c.limit+1-e.Count) // one more tells whether there are more
-		err := st.db.Each(ctx, c.Find(st.db.Read, organization, p, before, want), func(rows *sql.Rows) error {
+		err := st.db.ForEachRow(ctx, c.Find(st.db.Read, organization, p, before, want), func(rows *sql.Rows) error {
 			if err := rows.Scan(fields...); err != nil {
 				return err
 			}
 			if n++; e.Count == c.limit {
-				e.Capped, e.Since = true, last.At.T
+				e.Capped, e.Since = true, last.Time.Time
 				return nil
 			}
-			last = database.Cursor{At: row.CreatedAt, ID: row.ID}
+			last = database.Cursor{Time: row.CreatedAt, ID: row.ID}
 			e.Count++
 			c.add(row)
 			return nil
@@ -120,7 +120,7 @@ func (c Counted) Find(db bun.IDB, organization string, p action.Period, before d
 	if c.Where != "" {
 		q = q.Where(c.Where)
 	}
-	return q.Where("(created_at, id) > (?, '')", database.At(p.From)).Where("(created_at, id) < (?, ?)", before.At, before.ID).
+	return q.Where("(created_at, id) > (?, '')", database.NewTimestamp(p.From)).Where("(created_at, id) < (?, ?)", before.Time, before.ID).
 		OrderExpr("created_at DESC, id DESC").Limit(int64(n))
 }
 
@@ -152,7 +152,7 @@ func newTally(p action.Period) *tally {
 }
 
 func (t *tally) add(r *InvocationRow) {
-	t.addBucket(&t.buckets[int(r.CreatedAt.T.Sub(t.period.From)/t.period.Width)], r)
+	t.addBucket(&t.buckets[int(r.CreatedAt.Time.Sub(t.period.From)/t.period.Width)], r)
 	t.addAction(r)
 	t.addSource(r)
 }
@@ -196,7 +196,7 @@ func (t *tally) addSource(r *InvocationRow) {
 	}
 	if r.Status == string(action.StatusFailed) {
 		s.Failed++
-		if failed := r.CompletedAt.T; s.LastFailedAt == nil || s.LastFailedAt.Before(failed) {
+		if failed := r.CompletedAt.Time; s.LastFailedAt == nil || s.LastFailedAt.Before(failed) {
 			s.LastFailedAt = &failed
 		}
 	}
@@ -259,7 +259,7 @@ type holdTally struct {
 func (t *holdTally) add(r *InvocationRow) {
 	h := &t.holds
 	switch {
-	case !r.ApprovedAt.T.IsZero():
+	case !r.ApprovedAt.Time.IsZero():
 		h.Approved++
 		t.wait(r, r.ApprovedAt)
 	case r.DeniedReason == action.DeniedHuman:
@@ -276,8 +276,8 @@ func (t *holdTally) add(r *InvocationRow) {
 	}
 }
 
-func (t *holdTally) wait(r *InvocationRow, until database.Stamp) {
-	t.waited = append(t.waited, max(0, until.T.Sub(r.CreatedAt.T).Milliseconds()))
+func (t *holdTally) wait(r *InvocationRow, until database.Timestamp) {
+	t.waited = append(t.waited, max(0, until.Time.Sub(r.CreatedAt.Time).Milliseconds()))
 }
 
 // write completes what is said of held calls.

@@ -14,45 +14,45 @@ type Store struct {
 	policy   *policy.Store
 	sessions *sessions.Store
 
-	LookBack int // how many calls one search looks at at most
-	running  running
+	ScanLimit int // how many calls one search looks at at most
+	executing executingCache
 
 	stmts struct {
-		check      *database.Statement
-		insert     *database.Statement
-		queue      *database.Statement
-		ended      *database.Statement
-		finish     *database.Statement
-		delivered  *database.Statement
-		one        *database.Statement
-		use        *database.Statement
-		approve    *database.Statement
-		deny       *database.Statement
-		claim      *database.Statement
-		load       *database.Statement
-		returning  *database.Statement
-		insertLive *database.Statement
-		hold       *database.Statement
+		check       *database.Statement
+		insert      *database.Statement
+		queue       *database.Statement
+		ended       *database.Statement
+		finish      *database.Statement
+		delivered   *database.Statement
+		loadInTx    *database.Statement
+		useGrant    *database.Statement
+		approve     *database.Statement
+		deny        *database.Statement
+		claim       *database.Statement
+		load        *database.Statement
+		returning   *database.Statement
+		insertLive  *database.Statement
+		lockSession *database.Statement
 	}
 }
 
 // New returns the rows of the database that p prepares statements for; see p.Err.
 func New(p *database.Preparer, policyRows *policy.Store, sessionsRows *sessions.Store) *Store {
-	s := &Store{db: p.DB, policy: policyRows, sessions: sessionsRows, LookBack: MaxLookBack}
+	s := &Store{db: p.DB, policy: policyRows, sessions: sessionsRows, ScanLimit: MaxScanned}
 	s.stmts.check = p.Write(CheckSQL)
 	s.stmts.insert = p.Write(InsertSQL)
 	s.stmts.queue = p.Write(QueueSQL)
 	s.stmts.ended = p.Write(EndedSQL)
 	s.stmts.finish = p.Write(FinishSQL)
 	s.stmts.delivered = p.Write(DeliveredSQL)
-	s.stmts.one = p.Write(LoadSQL)
-	s.stmts.use = p.Write(policy.UseGrantSQL)
+	s.stmts.loadInTx = p.Write(LoadSQL)
+	s.stmts.useGrant = p.Write(policy.UseGrantSQL)
 	s.stmts.approve = p.Write(ApproveSQL)
 	s.stmts.deny = p.Write(DenySQL)
 	s.stmts.claim = p.Write(ClaimSQL)
 	s.stmts.load = p.Read(LoadSQL)
 	s.stmts.returning = p.Read(ReturningSQL)
 	s.stmts.insertLive = p.WriteShared(InsertLiveSQL)
-	s.stmts.hold = p.WriteShared(sessions.HoldSessionSQL)
+	s.stmts.lockSession = p.WriteShared(sessions.HoldSessionSQL)
 	return s
 }

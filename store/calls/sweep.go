@@ -19,49 +19,49 @@ const unknownOutcome = "The gateway lost track of this call while it was executi
 // Sweep is one kind of overdue work: the rows, and what becomes of them. The
 // where names a partial index's predicate word by word.
 type Sweep struct {
-	What  string
-	where string
-	args  []any
-	order string
-	set   string
-	vals  []any
-	quiet bool // its rows did not end
+	Name        string
+	where       string
+	args        []any
+	order       string
+	set         string
+	values      []any
+	keepsStatus bool // its rows did not end
 }
 
 func Sweeps(r action.SweepRules) []Sweep {
-	now, lapsed := database.At(r.Now), database.At(r.LeaseBefore).Or(database.Epoch)
-	dead, executor := "lease_until < ?", []any{lapsed}
+	now, leaseCutoff := database.NewTimestamp(r.Now), database.NewTimestamp(r.LeaseBefore).Or(database.Epoch)
+	lostWhere, lostArgs := "lease_until < ?", []any{leaseCutoff}
 	if r.Alone != "" {
-		dead, executor = "(lease_until < ? OR executor <> ?)", []any{lapsed, r.Alone}
+		lostWhere, lostArgs = "(lease_until < ? OR executor <> ?)", []any{leaseCutoff, r.Alone}
 	}
 	return []Sweep{
 		{
-			What: "expired", order: "expires_at", where: "status = 'pending' AND expires_at <= ?", args: []any{now},
-			set: "status = 'expired', completed_at = ?, sealed_params = NULL", vals: []any{now},
+			Name: "expired", order: "expires_at", where: "status = 'pending' AND expires_at <= ?", args: []any{now},
+			set: "status = 'expired', completed_at = ?, sealed_params = NULL", values: []any{now},
 		},
 		{
 			// The index is by created_at, which is never after waiter_seen_at: an
 			// index by the latter would be written each time that a caller is
 			// seen, and PostgreSQL would write every other one with it.
-			What: "withdrawn", order: "created_at",
-			where: "status = 'pending' AND unattended = 0 AND answered = 0 AND created_at < ? AND waiter_seen_at < ?",
-			args:  []any{database.At(r.SeenBefore).Or(database.Epoch), database.At(r.SeenBefore).Or(database.Epoch)},
-			set:   "status = 'denied', denied_reason = ?, completed_at = ?, sealed_params = NULL",
-			vals:  []any{action.DeniedWithdrawn, now},
+			Name: "withdrawn", order: "created_at",
+			where:  "status = 'pending' AND unattended = 0 AND answered = 0 AND created_at < ? AND waiter_seen_at < ?",
+			args:   []any{database.NewTimestamp(r.SeenBefore).Or(database.Epoch), database.NewTimestamp(r.SeenBefore).Or(database.Epoch)},
+			set:    "status = 'denied', denied_reason = ?, completed_at = ?, sealed_params = NULL",
+			values: []any{action.DeniedWithdrawn, now},
 		},
 		{
-			What: "unclaimed", order: "approved_at", where: "status = 'approved' AND approved_at < ?", args: []any{database.At(r.ApprovedBefore).Or(database.Epoch)},
-			set: "status = 'expired', completed_at = ?, sealed_params = NULL", vals: []any{now},
+			Name: "unclaimed", order: "approved_at", where: "status = 'approved' AND approved_at < ?", args: []any{database.NewTimestamp(r.ApprovedBefore).Or(database.Epoch)},
+			set: "status = 'expired', completed_at = ?, sealed_params = NULL", values: []any{now},
 		},
 		{
-			What: "lost", order: "lease_until", where: "status = 'executing' AND " + dead, args: executor,
+			Name: "lost", order: "lease_until", where: "status = 'executing' AND " + lostWhere, args: lostArgs,
 			set: "status = 'failed', error_code = ?, error_message = ?, completed_at = ?, sealed_params = NULL, " +
 				"pickup_until = CASE WHEN unattended = 1 THEN ? WHEN unattended = 0 THEN ? ELSE pickup_until END",
-			vals: []any{action.FailedUnknown, unknownOutcome, now, database.At(r.Now.Add(r.PickupUnattended)), database.At(r.Now.Add(r.PickupInteractive))},
+			values: []any{action.FailedUnknown, unknownOutcome, now, database.NewTimestamp(r.Now.Add(r.PickupUnattended)), database.NewTimestamp(r.Now.Add(r.PickupInteractive))},
 		},
 		{
-			What: "sealed", order: "pickup_until", where: "sealed_result IS NOT NULL AND pickup_until < ?", args: []any{now},
-			set: "sealed_result = NULL", quiet: true,
+			Name: "sealed", order: "pickup_until", where: "sealed_result IS NOT NULL AND pickup_until < ?", args: []any{now},
+			set: "sealed_result = NULL", keepsStatus: true,
 		},
 	}
 }
@@ -78,13 +78,13 @@ func (st *Store) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invoc
 	for _, s := range Sweeps(r) {
 		list, err := st.sweep(ctx, s, r.Limit)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("sweeping %s invocations: %w", s.What, err))
+			errs = append(errs, fmt.Errorf("sweeping %s invocations: %w", s.Name, err))
 		}
 		if errors.Is(err, action.ErrUnavailable) {
 			return ended, errors.Join(errs...) // the others would only wait as long again
 		}
 		for _, inv := range list {
-			st.running.Take(inv.Organization, inv.ID)
+			st.executing.Take(inv.Organization, inv.ID)
 		}
 		ended = append(ended, list...)
 	}
@@ -97,8 +97,8 @@ func (st *Store) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invoc
 	return ended, errors.Join(errs...)
 }
 
-// Overdue finds the rows of a sweep.
-func (s Sweep) Overdue(q *bun.SelectQuery, limit int) *bun.SelectQuery {
+// Select finds the rows of a sweep.
+func (s Sweep) Select(q *bun.SelectQuery, limit int) *bun.SelectQuery {
 	return q.Table("invocations").Column("id").Where(s.where, s.args...).Order(s.order).Limit(int64(limit))
 }
 
@@ -106,8 +106,8 @@ func (s Sweep) Overdue(q *bun.SelectQuery, limit int) *bun.SelectQuery {
 // it. The array is made once, where a sub-select might run several times and
 // then find more than the limit.
 func (s Sweep) Update(db bun.IDB, limit int) *bun.UpdateQuery {
-	due := s.Overdue(db.NewSelect(), limit)
-	q := db.NewUpdate().Table("invocations").Set(s.set, s.vals...)
+	due := s.Select(db.NewSelect(), limit)
+	q := db.NewUpdate().Table("invocations").Set(s.set, s.values...)
 	if database.Shared(db) {
 		q = q.Where("id = ANY (ARRAY(?))", due.For("NO KEY UPDATE SKIP LOCKED"))
 	} else {
@@ -119,18 +119,18 @@ func (s Sweep) Update(db bun.IDB, limit int) *bun.UpdateQuery {
 func (st *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.Invocation, err error) {
 	// A reader looks first: mostly there is nothing, and then the writer is
 	// left alone.
-	some, err := database.Exists(ctx, s.Overdue(st.db.Read.NewSelect(), 1))
-	if err != nil || !some {
+	found, err := database.Exists(ctx, s.Select(st.db.Read.NewSelect(), 1))
+	if err != nil || !found {
 		return nil, err
 	}
-	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		q := s.Update(tx, limit)
-		if s.quiet {
+		if s.keepsStatus {
 			_, err := q.Exec(ctx)
 			return err
 		}
 		var rows []InvocationRow
-		if err := q.Returning(shownList).Scan(ctx, &rows); err != nil {
+		if err := q.Returning(publicColumnList).Scan(ctx, &rows); err != nil {
 			return err
 		}
 		ended, err = invocations(rows)
@@ -145,44 +145,44 @@ func (st *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.
 // expire ends one pending row whose time is over.
 func expire(ctx context.Context, tx bun.IDB, r *InvocationRow, now time.Time) error {
 	_, err := tx.NewUpdate().Table("invocations").
-		Set("status = 'expired', completed_at = ?, sealed_params = NULL", database.At(now)).
+		Set("status = 'expired', completed_at = ?, sealed_params = NULL", database.NewTimestamp(now)).
 		Where("organization_id = ?", r.Organization).Where("id = ?", r.ID).Where("status = 'pending'").Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("expiring invocation %s: %w", r.ID, err)
 	}
-	r.Status, r.CompletedAt, r.SealedParams = string(action.StatusExpired), database.At(now), nil
+	r.Status, r.CompletedAt, r.SealedParams = string(action.StatusExpired), database.NewTimestamp(now), nil
 	return nil
 }
 
-// keyAge is how old a key is before a sweep looks whether it still means
+// minKeyAge is how old a key is before a sweep looks whether it still means
 // anything; longer than any hold and pick-up together.
-const keyAge = 72 * time.Hour
+const minKeyAge = 72 * time.Hour
 
-// StaleKeys finds keys that count as absent anyway.
-func StaleKeys(q *bun.SelectQuery, r action.SweepRules, limit int) *bun.SelectQuery {
+// ExpiredKeys finds keys that count as absent anyway.
+func ExpiredKeys(q *bun.SelectQuery, r action.SweepRules, limit int) *bun.SelectQuery {
 	return q.TableExpr("idempotency_keys AS k").Join("JOIN invocations AS i ON i.id = k.invocation_id").
-		Where("k.created_at < ?", database.At(r.Now.Add(-keyAge))).
-		Where("i.completed_at IS NOT NULL").Where("i.pickup_until IS NULL OR i.pickup_until < ?", database.At(r.Now)).
+		Where("k.created_at < ?", database.NewTimestamp(r.Now.Add(-minKeyAge))).
+		Where("i.completed_at IS NOT NULL").Where("i.pickup_until IS NULL OR i.pickup_until < ?", database.NewTimestamp(r.Now)).
 		Order("k.created_at").Limit(int64(limit))
 }
 
-// RemoveKeys deletes them, in the same way as [stale.remove].
-func RemoveKeys(db bun.IDB, r action.SweepRules) *bun.DeleteQuery {
-	due, q := StaleKeys(db.NewSelect(), r, r.Limit), db.NewDelete().Table("idempotency_keys")
+// DeleteExpiredKeys deletes them, in the same way as [stale.remove].
+func DeleteExpiredKeys(db bun.IDB, r action.SweepRules) *bun.DeleteQuery {
+	due, q := ExpiredKeys(db.NewSelect(), r, r.Limit), db.NewDelete().Table("idempotency_keys")
 	if database.Shared(db) {
 		return q.Where("ctid = ANY (ARRAY(?))", due.ColumnExpr("k.ctid").For("UPDATE OF k SKIP LOCKED"))
 	}
-	return q.Where("invocation_id IN (?)", due.Column("k.invocation_id")).Where("created_at < ?", database.At(r.Now.Add(-keyAge)))
+	return q.Where("invocation_id IN (?)", due.Column("k.invocation_id")).Where("created_at < ?", database.NewTimestamp(r.Now.Add(-minKeyAge)))
 }
 
 // sweepKeys forgets them.
 func (st *Store) sweepKeys(ctx context.Context, r action.SweepRules) error {
-	some, err := database.Exists(ctx, StaleKeys(st.db.Read.NewSelect(), r, 1).Column("k.invocation_id"))
-	if err != nil || !some {
+	found, err := database.Exists(ctx, ExpiredKeys(st.db.Read.NewSelect(), r, 1).Column("k.invocation_id"))
+	if err != nil || !found {
 		return err
 	}
-	return st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := RemoveKeys(tx, r).Exec(ctx)
+	return st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := DeleteExpiredKeys(tx, r).Exec(ctx)
 		return err
 	}})
 }

@@ -12,8 +12,8 @@ import (
 	sessionsrows "sallyport/store/sessions"
 )
 
-// maxWaiting is how far what waits is counted: further than anybody scrolls.
-const maxWaiting = 100_000
+// maxPendingCount is how far what waits is counted: further than anybody scrolls.
+const maxPendingCount = 100_000
 
 // The status is an expression, so that only the index of ids is taken.
 const waitersSQL = `SELECT id, waiter_seen_at, answered FROM invocations WHERE id IN (?) AND organization_id || '' = ? AND status || '' = 'pending'`
@@ -21,17 +21,17 @@ const waitersSQL = `SELECT id, waiter_seen_at, answered FROM invocations WHERE i
 // Waiters tells who waits for those of the invocations that are pending.
 func (st *Store) Waiters(ctx context.Context, organization string, ids []string) (map[string]action.Waiter, error) {
 	waiters := make(map[string]action.Waiter, len(ids))
-	for some := range slices.Chunk(ids, database.Chunk) {
+	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		var rows []struct {
-			ID       string         `bun:"id"`
-			SeenAt   database.Stamp `bun:"waiter_seen_at"`
-			Answered bool           `bun:"answered"`
+			ID       string             `bun:"id"`
+			SeenAt   database.Timestamp `bun:"waiter_seen_at"`
+			Answered bool               `bun:"answered"`
 		}
-		if err := st.db.Read.NewRaw(waitersSQL, bun.List(some), organization).Scan(ctx, &rows); err != nil {
+		if err := st.db.Read.NewRaw(waitersSQL, bun.List(batch), organization).Scan(ctx, &rows); err != nil {
 			return nil, fmt.Errorf("reading who waits: %w", err)
 		}
 		for _, r := range rows {
-			waiters[r.ID] = action.Waiter{SeenAt: r.SeenAt.T, Answered: r.Answered}
+			waiters[r.ID] = action.Waiter{SeenAt: r.SeenAt.Time, Answered: r.Answered}
 		}
 	}
 	return waiters, nil
@@ -40,9 +40,9 @@ func (st *Store) Waiters(ctx context.Context, organization string, ids []string)
 // SessionsOf returns those of the sessions that the organization has, by id.
 func (st *Store) SessionsOf(ctx context.Context, organization string, ids []string) (map[string]action.Session, error) {
 	sessions := make(map[string]action.Session, len(ids))
-	for some := range slices.Chunk(ids, database.Chunk) {
+	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		var rows []sessionsrows.SessionRow
-		if err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("id IN (?)", bun.List(some)).Scan(ctx); err != nil {
+		if err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("id IN (?)", bun.List(batch)).Scan(ctx); err != nil {
 			return nil, fmt.Errorf("reading sessions: %w", err)
 		}
 		for i := range rows {
@@ -57,7 +57,7 @@ func (st *Store) SessionsOf(ctx context.Context, organization string, ids []stri
 func (st *Store) CountWaiting(ctx context.Context, organization string) (calls, requests int, err error) {
 	var variables int
 	for table, n := range map[string]*int{"invocations": &calls, "grant_requests": &requests, "env_requests": &variables} {
-		part := st.db.Read.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = 'pending'").Limit(maxWaiting)
+		part := st.db.Read.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = 'pending'").Limit(maxPendingCount)
 		if err := st.db.Read.NewSelect().TableExpr("(?) AS part", part).ColumnExpr("count(*)").Scan(ctx, n); err != nil {
 			return 0, 0, fmt.Errorf("counting what waits: %w", err)
 		}

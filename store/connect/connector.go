@@ -28,9 +28,9 @@ type ConnectorRow struct {
 }
 
 // newConnectorRow is that of a connector as it is first written.
-func newConnectorRow(c action.Connector, now database.Stamp) *ConnectorRow {
+func newConnectorRow(c action.Connector, now database.Timestamp) *ConnectorRow {
 	r := &ConnectorRow{Connector: c}
-	r.Revision, r.UpdatedAt = 1, now.T
+	r.Revision, r.UpdatedAt = 1, now.Time
 	if len(r.Headers) == 0 {
 		r.Headers = nil
 	}
@@ -65,8 +65,8 @@ func (st *Store) CreateConnector(ctx context.Context, c action.Connector, secret
 	if err := c.Check(); err != nil {
 		return err
 	}
-	r := newConnectorRow(c, database.At(st.db.Now()))
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	r := newConnectorRow(c, database.NewTimestamp(st.db.Now()))
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		others, err := connectorsOf(ctx, tx, c.Organization)
 		if err != nil {
 			return err
@@ -93,8 +93,8 @@ func (st *Store) UpdateConnector(ctx context.Context, c action.Connector, secret
 	if err := c.Check(); err != nil {
 		return err
 	}
-	now := database.At(st.db.Now())
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := database.NewTimestamp(st.db.Now())
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r := newConnectorRow(c, now)
 		old, err := ConnectorOf(ctx, tx, c.Organization, c.ID)
 		if err != nil {
@@ -131,7 +131,7 @@ func (st *Store) UpdateConnector(ctx context.Context, c action.Connector, secret
 
 // differs reports whether a call would do something else than before.
 func (r *ConnectorRow) differs(old *ConnectorRow) bool {
-	text := func(o *action.OAuthSettings) string { return database.AsJSON[*action.OAuthSettings]{V: o}.Text() }
+	text := func(o *action.OAuthSettings) string { return database.JSON[*action.OAuthSettings]{V: o}.Text() }
 	return r.URL != old.URL || r.Header != old.Header || r.Prefix != old.Prefix || r.Secret != old.Secret ||
 		r.DefaultRisk != old.DefaultRisk || r.Review != old.Review || !maps.Equal(r.Risks, old.Risks) ||
 		!maps.Equal(r.Headers, old.Headers) || text(r.OAuth) != text(old.OAuth) ||
@@ -162,8 +162,8 @@ func (st *Store) connectorChanged(ctx context.Context, tx bun.Tx, old, r *Connec
 
 // ListConnectors returns the organization's connectors by name.
 func (st *Store) ListConnectors(ctx context.Context, organization string) ([]action.Connector, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	rows := []action.Connector{}
 	if err := st.stmts.connectors.Models(ctx, st.db.Read, &rows, organization); err != nil {
 		return nil, fmt.Errorf("listing connectors: %w", err)
@@ -186,7 +186,7 @@ func (st *Store) ConnectorByName(ctx context.Context, organization, name string)
 	}
 	i := slices.IndexFunc(rows, func(c action.Connector) bool { return hasName(&c, name) })
 	if name == "" || i < 0 {
-		return action.Connector{}, database.NoConnector(name)
+		return action.Connector{}, database.ConnectorNotFound(name)
 	}
 	return rows[i], nil
 }
@@ -208,7 +208,7 @@ func connectorList(db bun.IDB, organization any) *bun.SelectQuery {
 func ConnectorsQuery(db *bun.DB) string { return connectorList(db, bun.Safe("?1")).String() }
 
 func ConnectorOf(ctx context.Context, db bun.IDB, organization, id string) (ConnectorRow, error) {
-	return database.One[ConnectorRow](ctx, database.RowsOf[ConnectorRow](db, organization).Where("id = ?", id), database.NoConnector(id))
+	return database.One[ConnectorRow](ctx, database.RowsOf[ConnectorRow](db, organization).Where("id = ?", id), database.ConnectorNotFound(id))
 }
 
 // checkConnector refuses what would not be unique, show a credential, or send a

@@ -20,10 +20,10 @@ type IntegrationRow struct {
 }
 
 // newIntegrationRow is that of an active integration as it is first written.
-func newIntegrationRow(in action.Integration, now database.Stamp) *IntegrationRow {
+func newIntegrationRow(in action.Integration, now database.Timestamp) *IntegrationRow {
 	r := &IntegrationRow{Integration: in, Holder: in.Owner()}
 	r.Status, r.Reason, r.Revision, r.Version = action.IntegrationActive, "", 1, in.Version+1
-	r.ExpiresAt, r.CreatedAt, r.UpdatedAt = database.AtPtr(in.ExpiresAt).Ptr(), database.At(in.CreatedAt).Or(now).T, now.T
+	r.ExpiresAt, r.CreatedAt, r.UpdatedAt = database.TimestampFromPtr(in.ExpiresAt).Ptr(), database.NewTimestamp(in.CreatedAt).Or(now).Time, now.Time
 	if len(r.Settings) == 0 {
 		r.Settings = nil
 	}
@@ -112,8 +112,8 @@ func IntegrationOf(db bun.IDB, organization, provider, holder, account string, o
 // IntegrationCredential returns an integration with its credential;
 // ErrNotFound, also when it is deleted.
 func (st *Store) IntegrationCredential(ctx context.Context, organization, id string) (action.Integration, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	r, err := integrationRowOf(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return action.Integration{}, err
@@ -229,7 +229,7 @@ func (st *Store) SetBindings(ctx context.Context, organization, automation strin
 	if err := action.CheckName("/automation_id", "automation", automation); err != nil {
 		return err
 	}
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := CheckConnections(ctx, tx, organization, by, ids, true); err != nil {
 			return err
 		}

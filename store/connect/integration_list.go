@@ -43,7 +43,7 @@ func visibleIntegration(ctx context.Context, db bun.IDB, organization, id, viewe
 // Then, and with the visibility, policy moves.
 func (st *Store) ChangeIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
 	var r IntegrationRow
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = visibleIntegration(ctx, tx, in.Organization, in.ID, by); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (st *Store) changeIntegration(ctx context.Context, tx bun.Tx, old, r *Integ
 	if r.differs(old) {
 		r.Revision++
 	}
-	r.UpdatedAt = database.At(st.db.Now()).T
+	r.UpdatedAt = database.NewTimestamp(st.db.Now()).Time
 	_, err := tx.NewUpdate().Model(r).Column("name", "visibility", "holder", "settings", "timeout_seconds", "revision", "updated_at").
 		WherePK().Exec(ctx)
 	if err != nil {

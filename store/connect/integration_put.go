@@ -30,8 +30,8 @@ func (st *Store) PutIntegration(ctx context.Context, in action.Integration, by s
 	if (redact.JSON{}).RedactText(in.BaseURL, nil) != in.BaseURL {
 		return action.Integration{}, database.Invalid("/base_url", "This URL holds what looks like a credential; give that as the credential, and the URL without it.")
 	}
-	r := newIntegrationRow(in, database.At(st.db.Now()))
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error { return st.putIntegration(ctx, tx, r, in.Version, by) })
+	r := newIntegrationRow(in, database.NewTimestamp(st.db.Now()))
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error { return st.putIntegration(ctx, tx, r, in.Version, by) })
 	if err != nil {
 		return action.Integration{}, err
 	}
@@ -147,10 +147,10 @@ func checkRoom(ctx context.Context, tx bun.Tx, old *IntegrationRow, organization
 // ErrConflict, code "integration_moved", when the row has another version or is
 // deleted.
 func (st *Store) RenewIntegration(ctx context.Context, in action.Integration) error {
-	now := database.At(st.db.Now())
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err := database.Affected(tx.NewUpdate().Table("integrations").
-			Set("sealed = ?, expires_at = ?, scopes = ?, updated_at = ?, version = version + 1", in.Sealed, database.AtPtr(in.ExpiresAt), database.AsJSON[[]string]{V: in.Scopes}, now).
+	now := database.NewTimestamp(st.db.Now())
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := database.RowsAffected(tx.NewUpdate().Table("integrations").
+			Set("sealed = ?, expires_at = ?, scopes = ?, updated_at = ?, version = version + 1", in.Sealed, database.TimestampFromPtr(in.ExpiresAt), database.JSON[[]string]{V: in.Scopes}, now).
 			Where("organization_id = ?", in.Organization).Where("id = ?", in.ID).
 			Where("version = ?", in.Version).Where("status <> 'deleted'").Exec(ctx))
 		if err != nil {
@@ -175,7 +175,7 @@ func (st *Store) SetIntegrationStatus(ctx context.Context, organization, id stri
 	if status == action.IntegrationActive {
 		reason = ""
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		changed = false
 		r, err := anyIntegration(ctx, tx, organization, id)
 		switch {
@@ -198,7 +198,7 @@ func (st *Store) SetIntegrationStatus(ctx context.Context, organization, id stri
 // when the credential goes, so that no renewal brings it back.
 func (st *Store) setStatus(ctx context.Context, tx bun.Tx, r *IntegrationRow, status action.IntegrationStatus, reason, by string) error {
 	old := *r
-	r.Status, r.Reason, r.UpdatedAt = status, reason, database.At(st.db.Now()).T
+	r.Status, r.Reason, r.UpdatedAt = status, reason, database.NewTimestamp(st.db.Now()).Time
 	columns := []string{"status", "reason", "updated_at"}
 	if status == action.IntegrationDeleted {
 		r.Sealed, r.ExpiresAt, r.Version = nil, nil, r.Version+1

@@ -25,23 +25,23 @@ const (
 type integrationFlowRow struct {
 	bun.BaseModel `bun:"table:integration_flows"`
 
-	StateHash    string         `bun:"state_hash,pk"`
-	Organization string         `bun:"organization_id"`
-	Provider     string         `bun:"provider"`
-	By           string         `bun:"by"`
-	Login        string         `bun:"login"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
-	Sealed       []byte         `bun:"sealed"`
+	StateHash    string             `bun:"state_hash,pk"`
+	Organization string             `bun:"organization_id"`
+	Provider     string             `bun:"provider"`
+	By           string             `bun:"by"`
+	Login        string             `bun:"login"`
+	ExpiresAt    database.Timestamp `bun:"expires_at"`
+	Sealed       []byte             `bun:"sealed"`
 }
 
 // PutIntegrationFlow writes a connection that begins, after those of the
 // organization went that are over. ErrTooMany.
 func (st *Store) PutIntegrationFlow(ctx context.Context, f action.IntegrationFlow) error {
 	r := &integrationFlowRow{
-		StateHash: f.StateHash, Organization: f.Organization, Provider: f.Provider, By: f.By, Login: f.Login, ExpiresAt: database.At(f.ExpiresAt), Sealed: f.Sealed,
+		StateHash: f.StateHash, Organization: f.Organization, Provider: f.Provider, By: f.By, Login: f.Login, ExpiresAt: database.NewTimestamp(f.ExpiresAt), Sealed: f.Sealed,
 	}
-	now := database.At(st.db.Now())
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := database.NewTimestamp(st.db.Now())
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("integration_flows").Where("organization_id = ?", f.Organization).Where("expires_at <= ?", now).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("forgetting old connections: %w", err)
@@ -84,7 +84,7 @@ func IntegrationFlows(db bun.IDB, organization string) *bun.SelectQuery {
 // of another stays as it is, and is not found.
 func (st *Store) TakeIntegrationFlow(ctx context.Context, organization, stateHash, by, login string, now time.Time) (action.IntegrationFlow, error) {
 	r := &integrationFlowRow{}
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Where("organization_id = ?", organization).
 			Where("? = ?", bun.Ident("by"), by).Where("login = ?", login).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -98,11 +98,11 @@ func (st *Store) TakeIntegrationFlow(ctx context.Context, organization, stateHas
 	if err != nil {
 		return action.IntegrationFlow{}, err
 	}
-	if !now.Before(r.ExpiresAt.T) {
+	if !now.Before(r.ExpiresAt.Time) {
 		return action.IntegrationFlow{}, action.NewError("connection_over")
 	}
 	return action.IntegrationFlow{
-		StateHash: r.StateHash, Organization: r.Organization, Provider: r.Provider, By: r.By, Login: r.Login, ExpiresAt: r.ExpiresAt.T, Sealed: r.Sealed,
+		StateHash: r.StateHash, Organization: r.Organization, Provider: r.Provider, By: r.By, Login: r.Login, ExpiresAt: r.ExpiresAt.Time, Sealed: r.Sealed,
 	}, nil
 }
 
@@ -112,22 +112,22 @@ const maxOAuthFlows = 20
 type oauthFlowRow struct {
 	bun.BaseModel `bun:"table:oauth_flows"`
 
-	StateHash    string         `bun:"state_hash,pk"`
-	Organization string         `bun:"organization_id"`
-	Connector    string         `bun:"connector_id"`
-	By           string         `bun:"by"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
-	Sealed       []byte         `bun:"sealed"`
+	StateHash    string             `bun:"state_hash,pk"`
+	Organization string             `bun:"organization_id"`
+	Connector    string             `bun:"connector_id"`
+	By           string             `bun:"by"`
+	ExpiresAt    database.Timestamp `bun:"expires_at"`
+	Sealed       []byte             `bun:"sealed"`
 }
 
 // PutOAuthFlow writes a sign-in that begins, after those of the organization
 // went that are over. ErrNotFound without the connector, ErrTooMany.
 func (st *Store) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
 	r := &oauthFlowRow{
-		StateHash: f.StateHash, Organization: f.Organization, Connector: f.Connector, By: f.By, ExpiresAt: database.At(f.ExpiresAt), Sealed: f.Sealed,
+		StateHash: f.StateHash, Organization: f.Organization, Connector: f.Connector, By: f.By, ExpiresAt: database.NewTimestamp(f.ExpiresAt), Sealed: f.Sealed,
 	}
-	now := database.At(st.db.Now())
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := database.NewTimestamp(st.db.Now())
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := ConnectorOf(ctx, tx, f.Organization, f.Connector); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func OAuthFlows(db bun.IDB, organization string) *bun.SelectQuery {
 // and ErrGone when it is over.
 func (st *Store) TakeOAuthFlow(ctx context.Context, stateHash string, now time.Time) (action.OAuthFlow, error) {
 	r := &oauthFlowRow{}
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return action.NewError("sign_in_not_found")
@@ -170,43 +170,43 @@ func (st *Store) TakeOAuthFlow(ctx context.Context, stateHash string, now time.T
 	if err != nil {
 		return action.OAuthFlow{}, err
 	}
-	if !now.Before(r.ExpiresAt.T) {
+	if !now.Before(r.ExpiresAt.Time) {
 		return action.OAuthFlow{}, action.Errorf(action.ErrGone, "sign_in_over", "This sign-in took too long; connect again.")
 	}
 	return action.OAuthFlow{
-		StateHash: r.StateHash, Organization: r.Organization, Connector: r.Connector, By: r.By, ExpiresAt: r.ExpiresAt.T, Sealed: r.Sealed,
+		StateHash: r.StateHash, Organization: r.Organization, Connector: r.Connector, By: r.By, ExpiresAt: r.ExpiresAt.Time, Sealed: r.Sealed,
 	}, nil
 }
 
 type OAuthGrantRow struct {
 	bun.BaseModel `bun:"table:oauth_grants"`
 
-	Organization string         `bun:"organization_id,pk"`
-	Connector    string         `bun:"connector_id,pk"`
-	Issuer       string         `bun:"issuer"`
-	ClientID     database.Opt   `bun:"client_id"`
-	Scope        database.Opt   `bun:"scope"`
-	Status       string         `bun:"status"`
-	Reason       database.Opt   `bun:"reason"`
-	By           database.Opt   `bun:"by"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
-	UpdatedAt    database.Stamp `bun:"updated_at"`
-	Version      int64          `bun:"version"`
-	Sealed       []byte         `bun:"sealed"`
+	Organization string              `bun:"organization_id,pk"`
+	Connector    string              `bun:"connector_id,pk"`
+	Issuer       string              `bun:"issuer"`
+	ClientID     database.NullString `bun:"client_id"`
+	Scope        database.NullString `bun:"scope"`
+	Status       string              `bun:"status"`
+	Reason       database.NullString `bun:"reason"`
+	By           database.NullString `bun:"by"`
+	ExpiresAt    database.Timestamp  `bun:"expires_at"`
+	UpdatedAt    database.Timestamp  `bun:"updated_at"`
+	Version      int64               `bun:"version"`
+	Sealed       []byte              `bun:"sealed"`
 }
 
 func (r *OAuthGrantRow) grant() action.OAuthGrant {
 	return action.OAuthGrant{
 		Organization: r.Organization, Connector: r.Connector, Issuer: r.Issuer, ClientID: string(r.ClientID), Scope: string(r.Scope),
-		Status: action.OAuthStatus(r.Status), Reason: string(r.Reason), ExpiresAt: r.ExpiresAt.Ptr(), By: string(r.By), UpdatedAt: r.UpdatedAt.T,
+		Status: action.OAuthStatus(r.Status), Reason: string(r.Reason), ExpiresAt: r.ExpiresAt.Ptr(), By: string(r.By), UpdatedAt: r.UpdatedAt.Time,
 		Version: r.Version, Sealed: r.Sealed,
 	}
 }
 
-func newOAuthGrantRow(g *action.OAuthGrant, now database.Stamp) *OAuthGrantRow {
+func newOAuthGrantRow(g *action.OAuthGrant, now database.Timestamp) *OAuthGrantRow {
 	r := &OAuthGrantRow{
-		Organization: g.Organization, Connector: g.Connector, Issuer: g.Issuer, ClientID: database.Opt(g.ClientID), Scope: database.Opt(g.Scope),
-		Status: string(g.Status), Reason: database.Opt(g.Reason), By: database.Opt(g.By), ExpiresAt: database.AtPtr(g.ExpiresAt), UpdatedAt: database.At(g.UpdatedAt).Or(now),
+		Organization: g.Organization, Connector: g.Connector, Issuer: g.Issuer, ClientID: database.NullString(g.ClientID), Scope: database.NullString(g.Scope),
+		Status: string(g.Status), Reason: database.NullString(g.Reason), By: database.NullString(g.By), ExpiresAt: database.TimestampFromPtr(g.ExpiresAt), UpdatedAt: database.NewTimestamp(g.UpdatedAt).Or(now),
 		Version: g.Version + 1, Sealed: g.Sealed,
 	}
 	if g.Status == action.OAuthConnected {
@@ -253,8 +253,8 @@ func (st *Store) ListOAuthGrants(ctx context.Context, organization string) ([]ac
 // others are there, and ErrNotFound without the connector. That somebody signed
 // in is recorded; a refresh is not.
 func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
-	r := newOAuthGrantRow(&g, database.At(st.db.Now()))
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	r := newOAuthGrantRow(&g, database.NewTimestamp(st.db.Now()))
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		c, err := ConnectorOf(ctx, tx, g.Organization, g.Connector)
 		if err != nil {
 			return err
@@ -314,7 +314,7 @@ func (st *Store) signInChanged(ctx context.Context, tx bun.Tx, e action.PolicyEv
 
 // DeleteOAuthGrant removes the tokens of a connector; ErrNotFound.
 func (st *Store) DeleteOAuthGrant(ctx context.Context, organization, connector, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		c, err := ConnectorOf(ctx, tx, organization, connector)
 		if err != nil {
 			return err

@@ -34,12 +34,12 @@ func (st *Store) ObserveTools(ctx context.Context, organization, connector strin
 	if err != nil || o.nothing() {
 		return false, err
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		o, err := st.observe(ctx, tx, organization, connector, revision, tools)
 		if changed = err == nil && !o.nothing(); !changed {
 			return err
 		}
-		if err := o.write(ctx, tx, organization, connector, database.At(st.db.Now())); err != nil || !o.first {
+		if err := o.write(ctx, tx, organization, connector, database.NewTimestamp(st.db.Now())); err != nil || !o.first {
 			return err
 		}
 		return st.trust(ctx, tx, organization, connector, tools)
@@ -63,7 +63,7 @@ func (st *Store) observe(ctx context.Context, from bun.IDB, organization, connec
 	}
 	// A server that lists nothing yet has not shown what would be trusted.
 	o.first = c.TrustedAt == nil && len(tools) > 0
-	now := database.At(st.db.Now())
+	now := database.NewTimestamp(st.db.Now())
 	for _, tool := range slices.Sorted(maps.Keys(tools)) {
 		if was := rows[tool]; was == nil || !was.Current.lists(tools[tool]) {
 			o.listed = append(o.listed, o.row(organization, connector, tool, tools[tool], now))
@@ -83,7 +83,7 @@ func (st *Store) observe(ctx context.Context, from bun.IDB, organization, connec
 }
 
 // row is that of a tool that was not known. Of one that was, its review stays.
-func (o *observation) row(organization, connector, tool string, v action.ToolVersion, now database.Stamp) reviewRow {
+func (o *observation) row(organization, connector, tool string, v action.ToolVersion, now database.Timestamp) reviewRow {
 	r := reviewRow{Organization: organization, Connector: connector, Tool: tool, Current: newVersion(v), SeenAt: now}
 	if o.first {
 		r.Reviewed, r.ReviewedBy, r.ReviewedAt = r.Current, firstList, now
@@ -94,7 +94,7 @@ func (o *observation) row(organization, connector, tool string, v action.ToolVer
 // manyTools is how many are written in one statement.
 const manyTools = 100
 
-func (o *observation) write(ctx context.Context, tx bun.Tx, organization, connector string, now database.Stamp) error {
+func (o *observation) write(ctx context.Context, tx bun.Tx, organization, connector string, now database.Timestamp) error {
 	for rows := range slices.Chunk(o.listed, manyTools) {
 		_, err := tx.NewInsert().Model(&rows).On("CONFLICT (organization_id, connector_id, tool) DO UPDATE").
 			Set("current_behaviour = EXCLUDED.current_behaviour, current_text = EXCLUDED.current_text").
@@ -118,7 +118,7 @@ func (o *observation) write(ctx context.Context, tx bun.Tx, organization, connec
 // trust notes that the first list was taken as reviewed, so that no other one
 // is.
 func (st *Store) trust(ctx context.Context, tx bun.Tx, organization, connector string, tools map[string]action.ToolVersion) error {
-	_, err := tx.NewUpdate().Model((*ConnectorRow)(nil)).Set("trusted_at = ?", database.At(st.db.Now())).
+	_, err := tx.NewUpdate().Model((*ConnectorRow)(nil)).Set("trusted_at = ?", database.NewTimestamp(st.db.Now())).
 		Where("id = ?", connector).Where("organization_id = ?", organization).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("trusting the tools of connector %s: %w", connector, err)

@@ -61,9 +61,9 @@ func (st *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by 
 	if len(app.Keys) == 0 {
 		app.Keys = nil
 	}
-	app.UpdatedBy, app.UpdatedAt = by, database.At(st.db.Now()).T
+	app.UpdatedBy, app.UpdatedAt = by, database.NewTimestamp(st.db.Now()).Time
 	r := &ProviderAppRow{ProviderApp: app}
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := database.Optional[ProviderAppRow](ctx, providerAppOf(tx, r.Organization, r.Provider))
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func (st *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by 
 // DeleteProviderApp removes a registration; ErrNotFound, or ErrConflict while
 // an integration needs it.
 func (st *Store) DeleteProviderApp(ctx context.Context, organization, provider, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := database.One[ProviderAppRow](ctx, providerAppOf(tx, organization, provider), noProviderApp(provider))
 		if err != nil {
 			return err

@@ -21,27 +21,27 @@ const firstList = "first list"
 type reviewRow struct {
 	bun.BaseModel `bun:"table:tool_reviews"`
 
-	Organization string         `bun:"organization_id,pk"`
-	Connector    string         `bun:"connector_id,pk"`
-	Tool         string         `bun:"tool,pk"`
-	Reviewed     version        `bun:"embed:reviewed_"` // NULL: it is not
-	Current      version        `bun:"embed:current_"`  // NULL: it is not listed
-	ReviewedBy   database.Opt   `bun:"reviewed_by"`
-	ReviewedAt   database.Stamp `bun:"reviewed_at"`
-	SeenAt       database.Stamp `bun:"seen_at"`
+	Organization string              `bun:"organization_id,pk"`
+	Connector    string              `bun:"connector_id,pk"`
+	Tool         string              `bun:"tool,pk"`
+	Reviewed     version             `bun:"embed:reviewed_"` // NULL: it is not
+	Current      version             `bun:"embed:current_"`  // NULL: it is not listed
+	ReviewedBy   database.NullString `bun:"reviewed_by"`
+	ReviewedAt   database.Timestamp  `bun:"reviewed_at"`
+	SeenAt       database.Timestamp  `bun:"seen_at"`
 }
 
 // version is a definition with its hashes; all NULL, or none.
 type version struct {
-	Behaviour  *string      `bun:"behaviour"`
-	Text       *string      `bun:"text"`
-	Risk       database.Opt `bun:"risk"`
-	Definition *string      `bun:"definition"` // nil, too, when it was not asked for
+	Behaviour  *string             `bun:"behaviour"`
+	Text       *string             `bun:"text"`
+	Risk       database.NullString `bun:"risk"`
+	Definition *string             `bun:"definition"` // nil, too, when it was not asked for
 }
 
 func newVersion(t action.ToolVersion) version {
 	definition := string(t.Definition)
-	return version{&t.Behaviour, &t.Text, database.Opt(t.Risk), &definition}
+	return version{&t.Behaviour, &t.Text, database.NullString(t.Risk), &definition}
 }
 
 // hashes are nil when there is no such version.
@@ -54,7 +54,7 @@ func (v *version) hashes() *action.ToolHashes {
 
 // lists reports whether a connector that lists t lists nothing new.
 func (v *version) lists(t action.ToolVersion) bool {
-	return v.is(t.ToolHashes) && v.Risk == database.Opt(t.Risk)
+	return v.is(t.ToolHashes) && v.Risk == database.NullString(t.Risk)
 }
 
 func (v *version) is(h action.ToolHashes) bool { return v.Behaviour != nil && *v.hashes() == h }
@@ -82,7 +82,7 @@ func (r *reviewRow) review() action.ToolReview {
 	return action.ToolReview{
 		Organization: r.Organization, Connector: r.Connector, Tool: r.Tool, State: r.state(),
 		Reviewed: r.Reviewed.tool(), Current: r.Current.tool(),
-		ReviewedBy: string(r.ReviewedBy), ReviewedAt: r.ReviewedAt.Ptr(), SeenAt: r.SeenAt.T,
+		ReviewedBy: string(r.ReviewedBy), ReviewedAt: r.ReviewedAt.Ptr(), SeenAt: r.SeenAt.Time,
 	}
 }
 
@@ -183,7 +183,7 @@ func (st *Store) ReviewTools(ctx context.Context, organization, connector string
 // OnboardTools does what ReviewTools does, and in the same transaction sets the
 // modes that actions of the connector get in the organization, by their names.
 func (st *Store) OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) (list []action.ToolReview, err error) {
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := ConnectorOf(ctx, tx, organization, connector); err != nil {
 			return err
 		}
@@ -260,7 +260,7 @@ func (st *Store) accept(ctx context.Context, tx bun.Tx, organization, connector 
 	if len(listed) > 0 {
 		_, err := tx.NewUpdate().Model((*reviewRow)(nil)).
 			Set("reviewed_behaviour = current_behaviour, reviewed_text = current_text, reviewed_risk = current_risk, reviewed_definition = current_definition").
-			Set("reviewed_by = ?, reviewed_at = ?", by, database.At(st.db.Now())).
+			Set("reviewed_by = ?, reviewed_at = ?", by, database.NewTimestamp(st.db.Now())).
 			Where("organization_id = ?", organization).Where("connector_id = ?", connector).Where("tool IN (?)", bun.List(listed)).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("reviewing tools of connector %s: %w", connector, err)

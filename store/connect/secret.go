@@ -19,28 +19,28 @@ import (
 type secretRow struct {
 	bun.BaseModel `bun:"table:secrets"`
 
-	Organization string         `bun:"organization_id,pk"`
-	Key          string         `bun:"key,pk"`
-	Host         string         `bun:"host"`
-	Sealed       []byte         `bun:"sealed"`
-	UpdatedBy    string         `bun:"updated_by"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	UpdatedAt    database.Stamp `bun:"updated_at"`
-	LastUsedAt   database.Stamp `bun:"last_used_at"`
+	Organization string             `bun:"organization_id,pk"`
+	Key          string             `bun:"key,pk"`
+	Host         string             `bun:"host"`
+	Sealed       []byte             `bun:"sealed"`
+	UpdatedBy    string             `bun:"updated_by"`
+	CreatedAt    database.Timestamp `bun:"created_at"`
+	UpdatedAt    database.Timestamp `bun:"updated_at"`
+	LastUsedAt   database.Timestamp `bun:"last_used_at"`
 }
 
 func (r *secretRow) secret() action.Secret {
 	return action.Secret{
 		Organization: r.Organization, Key: r.Key, Host: r.Host, UpdatedBy: r.UpdatedBy,
-		CreatedAt: r.CreatedAt.T, UpdatedAt: r.UpdatedAt.T, LastUsedAt: r.LastUsedAt.Ptr(),
+		CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time, LastUsedAt: r.LastUsedAt.Ptr(),
 	}
 }
 
 // PutSecret writes a sealed secret, or replaces it. Its host cannot change
 // while a connector sends it to the old one, or signs in with it (ErrConflict).
 func (st *Store) PutSecret(ctx context.Context, s action.Secret, sealed []byte) error {
-	now := database.At(st.db.Now())
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := database.NewTimestamp(st.db.Now())
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		users, err := putSecret(ctx, tx, &action.SealedSecret{Secret: s, Sealed: sealed}, "", now)
 		if err != nil || len(users) == 0 {
 			return err
@@ -54,13 +54,13 @@ func (st *Store) putSecretOf(ctx context.Context, tx bun.Tx, r *ConnectorRow, s 
 	if s.Organization != r.Organization || s.Key == "" || !uses(&r.Connector, s.Key) {
 		return database.Invalid("/secret", "The secret that is given is not the one that the connector names; name it.")
 	}
-	_, err := putSecret(ctx, tx, s, r.ID, database.At(st.db.Now()))
+	_, err := putSecret(ctx, tx, s, r.ID, database.NewTimestamp(st.db.Now()))
 	return err
 }
 
 // putSecret writes a secret and returns the connectors that use it. Along is the
 // one that changes with it, if any.
-func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along string, now database.Stamp) ([]action.Connector, error) {
+func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along string, now database.Timestamp) ([]action.Connector, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along str
 	}
 	r := &secretRow{
 		Organization: s.Organization, Key: s.Key, Host: strings.ToLower(s.Host), Sealed: s.Sealed, UpdatedBy: s.UpdatedBy,
-		CreatedAt: database.At(s.CreatedAt).Or(now), UpdatedAt: database.At(s.UpdatedAt).Or(now),
+		CreatedAt: database.NewTimestamp(s.CreatedAt).Or(now), UpdatedAt: database.NewTimestamp(s.UpdatedAt).Or(now),
 	}
 	if err := r.checkUsers(ctx, tx, users, along); err != nil {
 		return nil, err
@@ -133,10 +133,10 @@ func (st *Store) SecretValue(ctx context.Context, organization, key string) (act
 // SecretUsed notes that a secret was read to be sent, at most once a minute. It
 // is queued.
 func (st *Store) SecretUsed(ctx context.Context, organization, key string, used time.Time) error {
-	return st.db.Write.Enqueue(ctx, &database.Job{Row: organization + " " + key, Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := tx.NewUpdate().Table("secrets").Set("last_used_at = ?", database.At(used)).
+	return st.db.Write.Enqueue(ctx, &database.Job{Row: organization + " " + key, SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewUpdate().Table("secrets").Set("last_used_at = ?", database.NewTimestamp(used)).
 			Where("organization_id = ?", organization).Where("key = ?", key).
-			Where("last_used_at IS NULL OR last_used_at <= ?", database.At(used.Add(-database.TouchEvery))).Exec(ctx)
+			Where("last_used_at IS NULL OR last_used_at <= ?", database.NewTimestamp(used.Add(-database.TouchEvery))).Exec(ctx)
 		return err
 	}})
 }
@@ -159,7 +159,7 @@ func (st *Store) ListSecrets(ctx context.Context, organization string) ([]action
 // DeleteSecret removes a secret; ErrNotFound, or ErrConflict while a connector
 // uses it.
 func (st *Store) DeleteSecret(ctx context.Context, organization, key string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		users, err := connectorsOfSecret(ctx, tx, organization, key)
 		if err != nil {
 			return err

@@ -11,45 +11,45 @@ import (
 
 // The pages of SQLite's journal, 4 KiB each.
 const (
-	// CopyAfter is how many wait before they are copied: a page that many commits
+	// CheckpointAfter is how many wait before they are copied: a page that many commits
 	// change is then copied once.
-	CopyAfter = 4000
-	// JournalPages is how long the journal is when the writer copies what is left
+	CheckpointAfter = 4000
+	// WALPages is how long the journal is when the writer copies what is left
 	// of it within a commit. Only then can SQLite begin the journal anew while
 	// commits follow one another without a pause.
-	JournalPages = 12000
-	// copyRest is how many are left to the writer at most, if the copier comes in time.
-	copyRest = 400
+	WALPages = 12000
+	// maxUncheckpointed is how many are left to the writer at most, if the copier comes in time.
+	maxUncheckpointed = 400
 
-	lookAtJournal = 20 * time.Millisecond
-	lookAgain     = 5 * time.Second // after it could not be copied
+	checkpointInterval = 20 * time.Millisecond
+	checkpointRetry    = 5 * time.Second // after it could not be copied
 )
 
-// Copier copies the journal into SQLite's database beside the commits, on a
+// Checkpointer copies the journal into SQLite's database beside the commits, on a
 // connection of its own. What a commit would have to copy others wait for.
-type Copier struct {
-	DB     *bun.DB
-	log    *slog.Logger
-	wake   chan struct{}
-	end    context.CancelFunc // of the goroutine
-	over   sync.WaitGroup
-	Copies int // for tests, once it is over
+type Checkpointer struct {
+	DB          *bun.DB
+	log         *slog.Logger
+	wake        chan struct{}
+	cancel      context.CancelFunc // of the goroutine
+	running     sync.WaitGroup
+	Checkpoints int // for tests, once it is over
 }
 
-// startCopier opens the copier of the database at path.
-func startCopier(path string, log *slog.Logger) (*Copier, error) {
-	db, err := openCopier(path)
+// startCheckpointer opens the copier of the database at path.
+func startCheckpointer(path string, log *slog.Logger) (*Checkpointer, error) {
+	db, err := openCheckpointer(path)
 	if err != nil {
 		return nil, err
 	}
-	ctx, end := context.WithCancel(context.Background())
-	c := &Copier{DB: db, log: log, wake: make(chan struct{}, 1), end: end}
-	c.over.Go(func() { c.run(ctx) })
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Checkpointer{DB: db, log: log, wake: make(chan struct{}, 1), cancel: cancel}
+	c.running.Go(func() { c.run(ctx) })
 	return c, nil
 }
 
 // committed tells that the journal may have grown.
-func (c *Copier) committed() {
+func (c *Checkpointer) notify() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -57,26 +57,26 @@ func (c *Copier) committed() {
 }
 
 // close ends a copy at its next statement. Nil is fine.
-func (c *Copier) close() error {
+func (c *Checkpointer) close() error {
 	if c == nil {
 		return nil
 	}
-	c.end()
-	c.over.Wait()
+	c.cancel()
+	c.running.Wait()
 	return c.DB.Close()
 }
 
-func (c *Copier) run(ctx context.Context) {
+func (c *Checkpointer) run(ctx context.Context) {
 	for failed := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.wake:
 		}
-		rest := lookAtJournal
-		err := c.look()
+		wait := checkpointInterval
+		err := c.checkpointIfDue()
 		if err != nil {
-			rest = lookAgain
+			wait = checkpointRetry
 			if !failed { // each time would fill a disk that is full
 				c.log.Warn("the journal is not copied beside the commits; they do it", "error", err)
 			}
@@ -85,18 +85,18 @@ func (c *Copier) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(rest):
+		case <-time.After(wait):
 		}
 	}
 }
 
 // look copies what is due.
-func (c *Copier) look() error {
-	length, waits, err := c.Checkpoint("NOOP")
-	if err != nil || waits < CopyAfter && (length < JournalPages-CopyAfter/4 || waits < copyRest) {
+func (c *Checkpointer) checkpointIfDue() error {
+	length, pending, err := c.Checkpoint("NOOP")
+	if err != nil || pending < CheckpointAfter && (length < WALPages-CheckpointAfter/4 || pending < maxUncheckpointed) {
 		return err
 	}
-	c.Copies++
+	c.Checkpoints++
 	_, _, err = c.Checkpoint("PASSIVE")
 	return err
 }
@@ -104,7 +104,7 @@ func (c *Copier) look() error {
 // Checkpoint returns how many pages the journal has, and how many of them are not
 // copied. PASSIVE copies those that no reader needs where they are, and waits for
 // nobody; NOOP only tells.
-func (c *Copier) Checkpoint(mode string) (length, waits int, err error) {
+func (c *Checkpointer) Checkpoint(mode string) (length, pending int, err error) {
 	var busy, copied int
 	err = c.DB.DB.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &length, &copied)
 	return length, length - copied, err

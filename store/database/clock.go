@@ -12,8 +12,8 @@ import (
 
 const (
 	ClockSamples = 5
-	ClockTrip    = time.Second // a longer round trip tells too little
-	clockBound   = 5 * time.Second
+	MaxRoundTrip = time.Second // a longer round trip tells too little
+	syncTimeout  = 5 * time.Second
 )
 
 // Clock tells the database's time: what it was at the last measure, and what
@@ -24,27 +24,27 @@ const (
 // Where the own clock has a monotonic reading, as that of [time.Now] has, what
 // has passed is counted by it: setting the own clock changes nothing.
 type Clock struct {
-	own    func() time.Time
+	local  func() time.Time
 	anchor atomic.Pointer[Anchor] // nil until measured: the own clock counts
 }
 
 // Anchor is a moment on both clocks.
-type Anchor struct{ Own, Theirs time.Time }
+type Anchor struct{ Local, Remote time.Time }
 
-func NewClock(own func() time.Time) *Clock { return &Clock{own: own} }
+func NewClock(local func() time.Time) *Clock { return &Clock{local: local} }
 
 func (c *Clock) Now() time.Time {
-	own, a := c.own(), c.anchor.Load()
+	local, a := c.local(), c.anchor.Load()
 	if a == nil {
-		return own
+		return local
 	}
-	return a.at(own)
+	return a.remoteTime(local)
 }
 
 // at is what the database's clock shows when the own one shows t. It has no
 // monotonic reading, which would be of a time that was set since.
-func (a *Anchor) at(t time.Time) time.Time {
-	return a.Theirs.Add(t.Sub(a.Own)).In(t.Location())
+func (a *Anchor) remoteTime(t time.Time) time.Time {
+	return a.Remote.Add(t.Sub(a.Local)).In(t.Location())
 }
 
 // Now returns the time as the database has it, by what [DB.SyncClock] measured
@@ -61,7 +61,7 @@ func (db *DB) ClockNow() any {
 	if db.Shared() {
 		return ServerNow
 	}
-	return At(db.Now())
+	return NewTimestamp(db.Now())
 }
 
 // SyncClock measures how far this program's clock is from the database's.
@@ -74,7 +74,7 @@ func (db *DB) SyncClock(ctx context.Context) error {
 	if !Shared(db.Read) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, clockBound)
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	// One connection, so that no sample includes the wait for one.
 	conn, err := db.Read.DB.Conn(ctx)
@@ -94,20 +94,20 @@ func (db *DB) SyncClock(ctx context.Context) error {
 
 // Sync takes the sample with the shortest round trip, in whose middle the
 // database most likely looked at its clock.
-func (c *Clock) Sync(ask func() (time.Time, error)) error {
-	best, found := ClockTrip+1, Anchor{}
+func (c *Clock) Sync(query func() (time.Time, error)) error {
+	best, found := MaxRoundTrip+1, Anchor{}
 	for range ClockSamples {
-		start := c.own()
-		theirs, err := ask()
+		start := c.local()
+		remote, err := query()
 		if err != nil {
 			return err
 		}
-		trip := c.own().Sub(start)
-		if trip >= 0 && trip < best {
-			best, found = trip, Anchor{start.Add(trip / 2), theirs}
+		roundTrip := c.local().Sub(start)
+		if roundTrip >= 0 && roundTrip < best {
+			best, found = roundTrip, Anchor{start.Add(roundTrip / 2), remote}
 		}
 	}
-	if best > ClockTrip {
+	if best > MaxRoundTrip {
 		return errors.New("each of its answers took over a second; times stay as they were last measured")
 	}
 	c.Set(found, best)
@@ -116,8 +116,8 @@ func (c *Clock) Sync(ask func() (time.Time, error)) error {
 
 // Set keeps a measure that the sample cannot tell from the new one, so that
 // time does not step back and forth each time.
-func (c *Clock) Set(found Anchor, trip time.Duration) {
-	if was := c.anchor.Load(); was == nil || found.Theirs.Sub(was.at(found.Own)).Abs() > trip/2 {
+func (c *Clock) Set(found Anchor, roundTrip time.Duration) {
+	if previous := c.anchor.Load(); previous == nil || found.Remote.Sub(previous.remoteTime(found.Local)).Abs() > roundTrip/2 {
 		c.anchor.Store(&found)
 	}
 }

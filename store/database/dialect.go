@@ -59,9 +59,9 @@ func Migrations(shared bool) (fs.FS, error) {
 // Shared reports whether others may write to the same rows at the same time.
 func Shared(db bun.IDB) bool { return db.Dialect().Name() == dialect.PG }
 
-// Taken reports whether err is of a unique key that another row has. On SQLite
+// IsUniqueViolation reports whether err is of a unique key that another row has. On SQLite
 // a trigger may say so first: see audit_seals_replaced.
-func Taken(err error) bool {
+func IsUniqueViolation(err error) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) {
 		return p.Code == "23505"
@@ -79,9 +79,9 @@ func Taken(err error) bool {
 
 // poisons reports whether err may have ended the whole transaction and not
 // only its statement: then nothing more may be done in it.
-func poisons(err error) bool {
+func abortsTransaction(err error) bool {
 	var p *pgconn.PgError
-	if errors.As(err, &p) || lost(err) {
+	if errors.As(err, &p) || connectionLost(err) {
 		return true
 	}
 	var e *sqlite.Error
@@ -95,9 +95,9 @@ func poisons(err error) bool {
 	return true
 }
 
-// serverLimit is how long the server lets one statement run, and a transaction
+// statementTimeout is how long the server lets one statement run, and a transaction
 // wait for the next one: a gateway that vanished must not hold its locks.
-const serverLimit = 15 * time.Second
+const statementTimeout = 15 * time.Second
 
 // OpenPool opens the connections to PostgreSQL; none is made yet. Nothing rests
 // on the state of a connection, but for what is prepared on one that leads to
@@ -107,7 +107,7 @@ func OpenPool(c Config) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := stdlib.OpenDB(*conf, stdlib.OptionAfterConnect(greet))
+	pool := stdlib.OpenDB(*conf, stdlib.OptionAfterConnect(initConnection))
 	pool.SetMaxOpenConns(c.MaxConns)
 	pool.SetMaxIdleConns(c.MaxConns)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
@@ -118,7 +118,7 @@ func OpenPool(c Config) (*sql.DB, error) {
 func ParseURL(text string) (*pgx.ConnConfig, error) {
 	conf, err := pgx.ParseConfig(text)
 	if err != nil || !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
-		return nil, unreadable(err)
+		return nil, invalidURL(err)
 	}
 	conf.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	conf.StatementCacheCapacity, conf.DescriptionCacheCapacity = 0, 0
@@ -138,7 +138,7 @@ func ParseURL(text string) (*pgx.ConnConfig, error) {
 
 // unreadable tells what is wrong with a URL and not the URL: it may hold a
 // password.
-func unreadable(err error) error {
+func invalidURL(err error) error {
 	const form = "the database URL has the form postgres://user:password@host:5432/database?sslmode=verify-full"
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
@@ -155,7 +155,7 @@ func unreadable(err error) error {
 // greet sets the limits of a new connection, and notes whether statements may
 // be prepared on it. Behind a pooler the limits may reach another client's
 // connection instead; nothing but they themselves rests on that.
-func greet(ctx context.Context, conn *pgx.Conn) error {
+func initConnection(ctx context.Context, conn *pgx.Conn) error {
 	set := func(name, value string) string {
 		if conn.Config().RuntimeParams[name] != "" {
 			return "" // the URL says it
@@ -166,7 +166,7 @@ func greet(ctx context.Context, conn *pgx.Conn) error {
 	conn.TypeMap().RegisterType(&pgtype.Type{
 		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
 	})
-	ms := fmt.Sprint(serverLimit.Milliseconds())
+	ms := fmt.Sprint(statementTimeout.Milliseconds())
 	text := set("statement_timeout", ms) + set("idle_in_transaction_session_timeout", ms) + "SELECT pg_backend_pid()"
 	results, err := conn.PgConn().Exec(ctx, text).ReadAll()
 	if err != nil {
@@ -181,12 +181,12 @@ func greet(ctx context.Context, conn *pgx.Conn) error {
 	// making one takes longer than they do. It is so for all of the connection: what
 	// else is sent has its values in its text, and what triggers ask goes by keys.
 	_, err = conn.Exec(ctx, set("plan_cache_mode", "force_generic_plan"))
-	conn.PgConn().CustomData()[PreparesKey] = time.Now()
+	conn.PgConn().CustomData()[PreparableKey] = time.Now()
 	return err
 }
 
 // place names the database in errors.
-func place(text string) string {
+func describeURL(text string) string {
 	conf, err := pgx.ParseConfig(text)
 	if err != nil {
 		return "the database"
@@ -211,7 +211,7 @@ func NewPostgres(pool *sql.DB, options ...bun.DBOption) *bun.DB {
 
 // AppendString implements schema.Dialect.
 func (d postgres) AppendString(b []byte, s string) []byte {
-	return d.Dialect.AppendString(b, Storable(s))
+	return d.Dialect.AppendString(b, SanitizeText(s))
 }
 
 // AppendTime implements schema.Dialect.
@@ -224,18 +224,18 @@ func (d postgres) AppendJSON(b, text []byte) []byte { return d.AppendString(b, s
 // returned survives a loss of power. The journal, of 48 MB, is cut to 64 after a
 // reader let it grow.
 func openWriter(path string) (*bun.DB, error) {
-	if err := private(path); err != nil {
+	if err := ensurePrivate(path); err != nil {
 		return nil, err
 	}
 	return Connect(path, 1, url.Values{
 		"_txlock": {"immediate"},
-		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)", "cache_size(-32768)", fmt.Sprintf("wal_autocheckpoint(%d)", JournalPages), "journal_size_limit(67108864)"},
+		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)", "cache_size(-32768)", fmt.Sprintf("wal_autocheckpoint(%d)", WALPages), "journal_size_limit(67108864)"},
 	})
 }
 
-// openCopier opens the connection of a [Copier]. FULL: the journal is on the disk
+// openCheckpointer opens the connection of a [Copier]. FULL: the journal is on the disk
 // before what is copied from it, and that before the journal begins anew.
-func openCopier(path string) (*bun.DB, error) {
+func openCheckpointer(path string) (*bun.DB, error) {
 	return Connect(path, 1, url.Values{"_pragma": {"busy_timeout(10000)", "synchronous(FULL)", "cache_size(-64)"}})
 }
 
@@ -246,10 +246,10 @@ func openReaders(path string, n int) (*bun.DB, error) {
 	})
 }
 
-// openStill opens a file to look at it, and leaves nothing behind. Where no
+// openReadOnly opens a file to look at it, and leaves nothing behind. Where no
 // journal lies beside it nobody writes to it, and SQLite is told so: otherwise
 // it would make one.
-func openStill(path string) (*bun.DB, error) {
+func openReadOnly(path string) (*bun.DB, error) {
 	options := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(10000)", "query_only(1)"}}
 	if _, err := os.Stat(path + "-wal"); errors.Is(err, os.ErrNotExist) {
 		options.Set("immutable", "1")
@@ -279,7 +279,7 @@ func (sqliteDialect) AppendTime(b []byte, t time.Time) []byte { return appendTim
 func (d sqliteDialect) AppendJSON(b, text []byte) []byte { return d.AppendString(b, string(text)) }
 
 // private makes sure that only this user may read the file at path.
-func private(path string) error {
+func ensurePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err

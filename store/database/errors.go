@@ -9,10 +9,10 @@ func Invalid(field, message string) error {
 	return &action.Error{Kind: action.ErrInvalid, Code: "invalid", Field: field, Message: message}
 }
 
-func NoConnector(name string) error {
+func ConnectorNotFound(name string) error {
 	return action.NewError("connector_not_found", name)
 }
 
-func NotFound(id string) error {
+func InvocationNotFound(id string) error {
 	return action.NewError("invocation_not_found").WithInvocation(id)
 }

@@ -8,27 +8,27 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Stale is rows of a table that mean nothing once their time is over.
-type Stale struct {
+// Expired is rows of a table that mean nothing once their time is over.
+type Expired struct {
 	Table  string
 	Key    string // columns of the primary key, with commas between
 	Time   string // the column that tells
-	Before Stamp
+	Before Timestamp
 }
 
 // Find selects the keys of the oldest such rows.
-func (s Stale) Find(q *bun.SelectQuery, limit int) *bun.SelectQuery {
+func (s Expired) Find(q *bun.SelectQuery, limit int) *bun.SelectQuery {
 	return s.oldest(q.ColumnExpr(s.Key), limit)
 }
 
-func (s Stale) oldest(q *bun.SelectQuery, limit int) *bun.SelectQuery {
+func (s Expired) oldest(q *bun.SelectQuery, limit int) *bun.SelectQuery {
 	return q.Table(s.Table).Where("? < ?", bun.Ident(s.Time), s.Before).Order(s.Time).Limit(int64(limit))
 }
 
 // Remove deletes them. On PostgreSQL rows that another process holds are left
 // to it, and the others, which the inner query has locked, are found by where
 // they lie: another condition would have the server read more of the index.
-func (s Stale) Remove(db bun.IDB, limit int) *bun.DeleteQuery {
+func (s Expired) Remove(db bun.IDB, limit int) *bun.DeleteQuery {
 	q := db.NewDelete().Table(s.Table)
 	if Shared(db) {
 		return q.Where("ctid = ANY (ARRAY(?))", s.oldest(db.NewSelect().ColumnExpr("ctid"), limit).For("UPDATE SKIP LOCKED"))
@@ -36,8 +36,8 @@ func (s Stale) Remove(db bun.IDB, limit int) *bun.DeleteQuery {
 	return q.Where("("+s.Key+") IN (?)", s.Find(db.NewSelect(), limit))
 }
 
-// OrHundred returns the limit, or what it is when none was said.
-func OrHundred(limit int) int {
+// LimitOrDefault returns the limit, or what it is when none was said.
+func LimitOrDefault(limit int) int {
 	if limit <= 0 {
 		return 100
 	}
@@ -51,13 +51,13 @@ func Exists(ctx context.Context, q *bun.SelectQuery) (found bool, err error) {
 	return found, err
 }
 
-// Forget deletes at most limit of the rows and returns how many it were.
-func (db *DB) Forget(ctx context.Context, s Stale, limit int) (n int, err error) {
+// DeleteExpired deletes at most limit of the rows and returns how many it were.
+func (db *DB) DeleteExpired(ctx context.Context, s Expired, limit int) (n int, err error) {
 	// A reader looks first, as in a sweep: mostly there is nothing.
-	some, err := Exists(ctx, s.Find(db.Read.NewSelect(), 1))
-	if err == nil && some {
-		err = db.Write.Do(ctx, &Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-			n, err = Affected(s.Remove(tx, OrHundred(limit)).Exec(ctx))
+	found, err := Exists(ctx, s.Find(db.Read.NewSelect(), 1))
+	if err == nil && found {
+		err = db.Write.Do(ctx, &Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			n, err = RowsAffected(s.Remove(tx, LimitOrDefault(limit)).Exec(ctx))
 			return err
 		}})
 	}
@@ -67,8 +67,8 @@ func (db *DB) Forget(ctx context.Context, s Stale, limit int) (n int, err error)
 	return n, nil
 }
 
-// Affected returns how many rows a statement changed.
-func Affected(res sql.Result, err error) (int, error) {
+// RowsAffected returns how many rows a statement changed.
+func RowsAffected(res sql.Result, err error) (int, error) {
 	if err != nil {
 		return 0, err
 	}

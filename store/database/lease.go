@@ -14,7 +14,7 @@ import (
 // does it all, so that of many one wins; to the holder it is the same when it
 // is sent twice.
 const (
-	holdSQL = `INSERT INTO locks (name, holder, until) VALUES (?0, ?1, ?2)
+	acquireSQL = `INSERT INTO locks (name, holder, until) VALUES (?0, ?1, ?2)
 ON CONFLICT (name) DO UPDATE SET holder = EXCLUDED.holder, until = EXCLUDED.until
 WHERE locks.holder = EXCLUDED.holder OR locks.until <= ?3
 RETURNING holder`
@@ -31,9 +31,9 @@ func (db *DB) Hold(ctx context.Context, name, holder string, ttl time.Duration) 
 	if name == "" || holder == "" || ttl <= 0 {
 		return false, errors.New("holding a lock: give a name, a holder and a time greater than zero")
 	}
-	err = db.Write.Do(ctx, &Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = db.Write.Do(ctx, &Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		now, until := db.LeaseTimes(ttl)
-		err := tx.NewRaw(holdSQL, name, holder, until, now).Scan(ctx, new(string))
+		err := tx.NewRaw(acquireSQL, name, holder, until, now).Scan(ctx, new(string))
 		held = err == nil
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -53,12 +53,12 @@ func (db *DB) LeaseTimes(ttl time.Duration) (now, until any) {
 		return db.ClockNow(), bun.SafeQuery("clock_timestamp() + ? * interval '1 microsecond'", ttl.Microseconds())
 	}
 	t := db.Now()
-	return At(t), At(t.Add(ttl))
+	return NewTimestamp(t), NewTimestamp(t.Add(ttl))
 }
 
 // Release gives the lock back. If the holder has it no longer, nothing changes.
 func (db *DB) Release(ctx context.Context, name, holder string) error {
-	err := db.Write.Do(ctx, &Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err := db.Write.Do(ctx, &Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(releaseSQL, name, holder).Exec(ctx)
 		return err
 	}})

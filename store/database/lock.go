@@ -27,18 +27,18 @@ func lockFile(path string) (*fileLock, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("the database %s is in use by %s; stop that one first, or use another data folder", path, holder(f))
+			return nil, fmt.Errorf("the database %s is in use by %s; stop that one first, or use another data folder", path, lockHolder(f))
 		}
 		return nil, fmt.Errorf("locking the database: %w", err)
 	}
-	if err := sign(f); err != nil {
+	if err := writePID(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("writing the lock of the database: %w", err), f.Close())
 	}
 	return &fileLock{f}, nil
 }
 
 // sign leaves the process id for whoever comes second.
-func sign(f *os.File) error {
+func writePID(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func sign(f *os.File) error {
 	return err
 }
 
-func holder(f *os.File) string {
+func lockHolder(f *os.File) string {
 	pid, err := io.ReadAll(io.LimitReader(f, 32))
 	if id := strings.TrimSpace(string(pid)); err == nil && id != "" {
 		return "process " + id

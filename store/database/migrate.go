@@ -28,9 +28,9 @@ type Migration struct {
 type migrationRow struct {
 	bun.BaseModel `bun:"table:schema_migrations"`
 
-	Name      string `bun:"name,pk"`
-	Checksum  string `bun:"checksum"`
-	AppliedAt Stamp  `bun:"applied_at"`
+	Name      string    `bun:"name,pk"`
+	Checksum  string    `bun:"checksum"`
+	AppliedAt Timestamp `bun:"applied_at"`
 }
 
 // Migrate brings the tables up to date and returns what it applied. [Open]
@@ -40,19 +40,19 @@ func Migrate(ctx context.Context, c Config) ([]Migration, error) {
 		return nil, err
 	}
 	c = c.WithDefaults()
-	db, release, err := c.ToMigrate()
+	db, release, err := c.OpenForMigration()
 	if err != nil {
 		return nil, err
 	}
 	applied, err := migrate(ctx, db, c.Now)
 	if err != nil {
-		err = Failed(c, err)
+		err = OpenError(c, err)
 	}
 	return applied, errors.Join(err, db.Close(), release())
 }
 
-// ToMigrate opens no more than migrations need.
-func (c Config) ToMigrate() (db *bun.DB, release func() error, err error) {
+// OpenForMigration opens no more than migrations need.
+func (c Config) OpenForMigration() (db *bun.DB, release func() error, err error) {
 	if c.URL != "" {
 		pool, err := OpenPool(c)
 		if err != nil {
@@ -65,7 +65,7 @@ func (c Config) ToMigrate() (db *bun.DB, release func() error, err error) {
 		return nil, nil, err
 	}
 	if db, err = openWriter(c.Path); err != nil {
-		return nil, nil, errors.Join(Failed(c, err), lock.release())
+		return nil, nil, errors.Join(OpenError(c, err), lock.release())
 	}
 	return db, lock.release, nil
 }
@@ -89,7 +89,7 @@ func MigrationStatus(ctx context.Context, c Config) ([]Migration, error) {
 	}
 	applied, err := c.applied(ctx)
 	if err != nil {
-		return nil, Failed(c, err)
+		return nil, OpenError(c, err)
 	}
 	return list, compare(list, applied)
 }
@@ -108,7 +108,7 @@ func (c Config) applied(ctx context.Context) ([]migrationRow, error) {
 			return nil, nil
 		}
 		var err error
-		if db, err = openStill(c.Path); err != nil {
+		if db, err = openReadOnly(c.Path); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +143,7 @@ func MigrateFiles(ctx context.Context, db *bun.DB, files fs.FS, now func() time.
 	}
 	for {
 		var next *Migration
-		err := db.RunInTx(ctx, migrationTx(db), func(ctx context.Context, tx bun.Tx) (err error) {
+		err := db.RunInTx(ctx, migrationTxOptions(db), func(ctx context.Context, tx bun.Tx) (err error) {
 			next, err = migrateNext(ctx, tx, list, now)
 			return err
 		})
@@ -154,10 +154,10 @@ func MigrateFiles(ctx context.Context, db *bun.DB, files fs.FS, now func() time.
 	}
 }
 
-// migrationTx has each statement see what was committed before it, whatever the
+// migrationTxOptions has each statement see what was committed before it, whatever the
 // server's default is: who waited for the lock must see what was applied
 // meanwhile. SQLite has no such choice.
-func migrationTx(db bun.IDB) *sql.TxOptions {
+func migrationTxOptions(db bun.IDB) *sql.TxOptions {
 	if !Shared(db) {
 		return nil
 	}
@@ -165,9 +165,9 @@ func migrationTx(db bun.IDB) *sql.TxOptions {
 }
 
 // migrationTime is when a migration is applied, by the database's clock.
-func migrationTime(ctx context.Context, tx bun.Tx, now func() time.Time) (t Stamp, err error) {
+func migrationTime(ctx context.Context, tx bun.Tx, now func() time.Time) (t Timestamp, err error) {
 	if !Shared(tx) {
-		return At(now()), nil
+		return NewTimestamp(now()), nil
 	}
 	err = tx.NewRaw("SELECT clock_timestamp()").Scan(ctx, &t)
 	return t, err
@@ -213,9 +213,9 @@ func migrateNext(ctx context.Context, tx bun.Tx, list []Migration, now func() ti
 // lockMigrations makes the table of migrations if it is not there, and on
 // PostgreSQL keeps others away from all tables' history until tx ends.
 func lockMigrations(ctx context.Context, tx bun.Tx) error {
-	stamp := "TEXT"
+	timeType := "TEXT"
 	if Shared(tx) {
-		stamp = "TIMESTAMPTZ"
+		timeType = "TIMESTAMPTZ"
 		// A migration may take its time, and another one wait for it.
 		if _, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
 			return err
@@ -225,7 +225,7 @@ func lockMigrations(ctx context.Context, tx bun.Tx) error {
 		}
 	}
 	_, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (
-	name TEXT NOT NULL PRIMARY KEY, checksum TEXT NOT NULL, applied_at `+stamp+` NOT NULL)`)
+	name TEXT NOT NULL PRIMARY KEY, checksum TEXT NOT NULL, applied_at `+timeType+` NOT NULL)`)
 	if err != nil {
 		return fmt.Errorf("making the table of migrations: %w", err)
 	}
@@ -256,12 +256,12 @@ func pending(list []Migration) bool {
 // appliedMigrations reads what was applied; nothing when there is no table of
 // it yet.
 func appliedMigrations(ctx context.Context, db bun.IDB) (rows []migrationRow, err error) {
-	there := "SELECT count(*) FROM sqlite_master WHERE name = 'schema_migrations'"
+	query := "SELECT count(*) FROM sqlite_master WHERE name = 'schema_migrations'"
 	if Shared(db) {
-		there = "SELECT count(to_regclass('schema_migrations'))"
+		query = "SELECT count(to_regclass('schema_migrations'))"
 	}
 	var n int
-	if err = db.NewRaw(there).Scan(ctx, &n); err == nil && n > 0 {
+	if err = db.NewRaw(query).Scan(ctx, &n); err == nil && n > 0 {
 		err = db.NewSelect().Model(&rows).Order("name").Scan(ctx)
 	}
 	if err != nil {

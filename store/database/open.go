@@ -51,7 +51,7 @@ type DB struct {
 	reader   *reader      // on PostgreSQL
 	lock     *fileLock
 
-	Copier *Copier // nil on PostgreSQL
+	Checkpointer *Checkpointer // nil on PostgreSQL
 }
 
 // Open opens the database and brings its tables up to date. It takes a file for
@@ -61,8 +61,8 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		return nil, err
 	}
 	c = c.WithDefaults()
-	ticks := NewClock(c.Now)
-	db := &DB{clock: ticks, TimeNow: ticks.Now, log: c.Log, LoginIdle: c.LoginIdle, Retry: newRetrier(c.RetryFor)}
+	clock := NewClock(c.Now)
+	db := &DB{clock: clock, TimeNow: clock.Now, log: c.Log, LoginIdle: c.LoginIdle, Retry: newRetrier(c.RetryFor)}
 	open := db.openURL
 	if c.URL == "" {
 		lock, err := lockFile(c.Path)
@@ -73,7 +73,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	}
 	err := open(ctx, c)
 	if err != nil {
-		return nil, errors.Join(Failed(c, err), db.Close())
+		return nil, errors.Join(OpenError(c, err), db.Close())
 	}
 	return db, nil
 }
@@ -125,10 +125,10 @@ func (db *DB) openFile(ctx context.Context, c Config) error {
 	if db.Read, err = openReaders(c.Path, c.Readers); err != nil {
 		return err
 	}
-	if db.Copier, err = startCopier(c.Path, c.Log); err != nil {
+	if db.Checkpointer, err = startCheckpointer(c.Path, c.Log); err != nil {
 		return err
 	}
-	db.Write.committed = db.Copier.committed
+	db.Write.onCommit = db.Checkpointer.notify
 	return db.Write.prepare(ctx)
 }
 
@@ -148,40 +148,40 @@ func (db *DB) connect(ctx context.Context, c Config) error {
 	}
 	db.Retry.log = c.Log
 	r := &reader{pool, db.Retry}
-	db.Read = NewPostgres(pool, bun.WithConnResolver(r)).WithQueryHook(bound{c.RetryFor})
+	db.Read = NewPostgres(pool, bun.WithConnResolver(r)).WithQueryHook(queryTimeout{c.RetryFor})
 	db.Write = newWriter(NewPostgres(pool), c)
 	db.Write.retry = db.Retry
 	db.reader = r
 	// Not in the words of the driver, which would take what is prepared here for its own.
-	db.Write.start, db.Write.finish = db.shared("begin transaction isolation level read committed", nil), db.shared("commit transaction", nil)
+	db.Write.beginStmt, db.Write.commitStmt = db.postgresStatement("begin transaction isolation level read committed", nil), db.postgresStatement("commit transaction", nil)
 	if err := db.Ping(ctx); err != nil {
 		return err
 	}
 	return db.SyncClock(ctx)
 }
 
-// Failed returns the error of opening a database, with which one it was.
-func Failed(c Config, err error) error {
+// OpenError returns the error of opening a database, with which one it was.
+func OpenError(c Config, err error) error {
 	switch {
 	case c.URL == "":
 		return fmt.Errorf("opening the database %s: %w", c.Path, err)
-	case lost(err):
-		return fmt.Errorf("%s cannot be reached; see that it runs and that the URL is right: %w", place(c.URL), err)
+	case connectionLost(err):
+		return fmt.Errorf("%s cannot be reached; see that it runs and that the URL is right: %w", describeURL(c.URL), err)
 	}
-	return fmt.Errorf("opening %s: %w", place(c.URL), err)
+	return fmt.Errorf("opening %s: %w", describeURL(c.URL), err)
 }
 
 // Away reports whether an error of [Open] is of a PostgreSQL that cannot be
 // reached, or takes no connections, at the moment: trying again may help.
-func Away(err error) bool { return lost(err) }
+func Away(err error) bool { return connectionLost(err) }
 
 // Shared reports whether other processes may use the same rows.
 func (db *DB) Shared() bool { return Shared(db.Read) }
 
 // Ping asks whether the database answers.
 func (db *DB) Ping(ctx context.Context) error {
-	ctx, stop := context.WithTimeout(ctx, db.Retry.limit)
-	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, db.Retry.limit)
+	defer cancel()
 	if err := db.Read.DB.PingContext(ctx); err != nil {
 		return fmt.Errorf("the database does not answer: %w", err)
 	}
@@ -205,26 +205,26 @@ func (db *DB) Close() error {
 	if db.Read != nil {
 		errs = append(errs, db.Read.Close())
 	}
-	errs = append(errs, db.Copier.close())
+	errs = append(errs, db.Checkpointer.close())
 	if db.Write != nil {
 		errs = append(errs, db.Write.closeDB())
 	}
 	return errors.Join(append(errs, db.lock.release())...)
 }
 
-// Do runs f in a transaction that is durable when do returns nil. No other one
+// ExclusiveTransaction runs f in a transaction that is durable when do returns nil. No other one
 // of do's runs at the same time, in no process: f may read and then write.
-func (db *DB) Do(ctx context.Context, f func(context.Context, bun.Tx) error) error {
-	return db.Write.Do(ctx, &Job{Whole: true, Exclusive: true, Run: func(ctx context.Context, tx bun.IDB) error {
+func (db *DB) ExclusiveTransaction(ctx context.Context, f func(context.Context, bun.Tx) error) error {
+	return db.Write.Do(ctx, &Job{InTransaction: true, Exclusive: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		return f(ctx, tx.(bun.Tx))
 	}})
 }
 
-// Once runs f in a transaction that is durable when once returns nil, beside
+// Transaction runs f in a transaction that is durable when once returns nil, beside
 // others, which lock rows or compare what they change: where there are many
 // writers f must do so too.
-func (db *DB) Once(ctx context.Context, f func(context.Context, bun.IDB) error) error {
-	return db.Write.Do(ctx, &Job{Whole: true, Numbered: true, Run: f})
+func (db *DB) Transaction(ctx context.Context, f func(context.Context, bun.IDB) error) error {
+	return db.Write.Do(ctx, &Job{InTransaction: true, TrackXID: true, Run: f})
 }
 
 // NewID returns an id whose order is the order of time.
@@ -239,11 +239,11 @@ func NewID() (string, error) {
 // TouchEvery is how often a login in use is noted.
 const TouchEvery = time.Minute
 
-// Lookup is the context of a short read. The caller's end is left out of it. On
+// ReadContext is the context of a short read. The caller's end is left out of it. On
 // SQLite the driver starts a goroutine to watch a context, which costs more
 // than the read; on PostgreSQL a connection that is left in the middle must be
 // closed, and the read only be bounded.
-func (db *DB) Lookup(ctx context.Context) (context.Context, context.CancelFunc) {
+func (db *DB) ReadContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
 	if !db.Shared() {
 		return ctx, func() {}
@@ -251,34 +251,34 @@ func (db *DB) Lookup(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeout(ctx, db.Retry.limit)
 }
 
-// Still opens a SQLite file that nobody writes to, or one that another process
+// OpenFileReadOnly opens a SQLite file that nobody writes to, or one that another process
 // may write to, to look at it: nothing is migrated, locked or written. Only
 // what reads may be called.
-func Still(path string) (*DB, error) {
+func OpenFileReadOnly(path string) (*DB, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
 	c := Config{}.WithDefaults()
-	ticks := NewClock(c.Now)
+	clock := NewClock(c.Now)
 	read, err := openReaders(path, 1)
 	if err != nil {
 		return nil, err
 	}
-	return &DB{clock: ticks, TimeNow: ticks.Now, log: c.Log, LoginIdle: c.LoginIdle, Retry: newRetrier(c.RetryFor), Read: read}, nil
+	return &DB{clock: clock, TimeNow: clock.Now, log: c.Log, LoginIdle: c.LoginIdle, Retry: newRetrier(c.RetryFor), Read: read}, nil
 }
 
-// Look opens a PostgreSQL to look at it, as [Still] does a file: nothing is
+// OpenURLReadOnly opens a PostgreSQL to look at it, as [Still] does a file: nothing is
 // migrated or written, its first organization neither. Only what reads may be
 // called.
-func Look(ctx context.Context, c Config) (*DB, error) {
+func OpenURLReadOnly(ctx context.Context, c Config) (*DB, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	c = c.WithDefaults()
-	ticks := NewClock(c.Now)
-	db := &DB{clock: ticks, TimeNow: ticks.Now, log: c.Log, LoginIdle: c.LoginIdle, Retry: newRetrier(c.RetryFor)}
+	clock := NewClock(c.Now)
+	db := &DB{clock: clock, TimeNow: clock.Now, log: c.Log, LoginIdle: c.LoginIdle, Retry: newRetrier(c.RetryFor)}
 	if err := db.connect(ctx, c); err != nil {
-		return nil, errors.Join(Failed(c, err), db.Close())
+		return nil, errors.Join(OpenError(c, err), db.Close())
 	}
 	return db, nil
 }

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	defaultPage = 50
-	maxPage     = 500
-	MaxTotal    = 1000
+	defaultPageSize = 50
+	maxPageSize     = 500
+	MaxCount        = 1000
 )
 
 func PageSize(limit int) int {
 	if limit <= 0 {
-		return defaultPage
+		return defaultPageSize
 	}
-	return min(limit, maxPage)
+	return min(limit, maxPageSize)
 }
 
 // Cursor is the last row of a page. It names a place in the order and not a
 // number of rows, so that new rows shift nothing.
 type Cursor struct {
-	At Stamp
-	ID string
+	Time Timestamp
+	ID   string
 }
 
 func (c Cursor) String() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(c.At.T.Format(Layout) + c.ID))
+	return base64.RawURLEncoding.EncodeToString([]byte(c.Time.Time.Format(Layout) + c.ID))
 }
 
 // ParseCursor reads what String wrote. The empty text is the zero cursor.
@@ -47,7 +47,7 @@ func ParseCursor(text string) (Cursor, error) {
 		return Cursor{}, bad
 	}
 	var c Cursor
-	if err := c.At.parse(string(raw[:len(Layout)])); err != nil || c.At.T.IsZero() {
+	if err := c.Time.parse(string(raw[:len(Layout)])); err != nil || c.Time.Time.IsZero() {
 		return Cursor{}, bad
 	}
 	if c.ID = string(raw[len(Layout):]); strings.ContainsFunc(c.ID, func(r rune) bool { return r < '!' || r > '~' }) {
@@ -63,37 +63,37 @@ func ParseCursor(text string) (Cursor, error) {
 // the page to tell whether another page follows.
 func NewestFirst(q *bun.SelectQuery, after Cursor, limit int) *bun.SelectQuery {
 	if after.ID != "" {
-		q = q.Where("(created_at, id) < (?, ?)", after.At, after.ID)
+		q = q.Where("(created_at, id) < (?, ?)", after.Time, after.ID)
 	}
 	return q.OrderExpr("created_at DESC, id DESC").Limit(int64(limit) + 1)
 }
 
 // CountUpTo counts the rows of q, but not further than a person would read.
 func CountUpTo(ctx context.Context, q *bun.SelectQuery) (total int, capped bool, err error) {
-	err = q.NewSelect().TableExpr("(?) AS part", q.ColumnExpr("1").Limit(MaxTotal+1)).ColumnExpr("count(*)").Scan(ctx, &total)
-	return min(total, MaxTotal), total > MaxTotal, err
+	err = q.NewSelect().TableExpr("(?) AS part", q.ColumnExpr("1").Limit(MaxCount+1)).ColumnExpr("count(*)").Scan(ctx, &total)
+	return min(total, MaxCount), total > MaxCount, err
 }
 
 // NewPage cuts the extra row off.
-func NewPage[T any](rows []T, limit, total int, capped bool, place func(T) Cursor) action.Page[T] {
+func NewPage[T any](rows []T, limit, total int, capped bool, cursorOf func(T) Cursor) action.Page[T] {
 	p := action.Page[T]{Items: rows, Total: total, Capped: capped}
 	if len(rows) > limit {
 		p.Items = rows[:limit]
-		p.Next = place(rows[limit-1]).String()
+		p.Next = cursorOf(rows[limit-1]).String()
 	}
 	return p
 }
 
-// Chunk bounds the ids in one statement.
-const Chunk = 250
+// MaxIDsPerStatement bounds the ids in one statement.
+const MaxIDsPerStatement = 250
 
-// Each gives f every row that q finds; sql.ErrNoRows when there is none.
-func (db *DB) Each(ctx context.Context, q fmt.Stringer, f func(*sql.Rows) error) error {
+// ForEachRow gives f every row that q finds; sql.ErrNoRows when there is none.
+func (db *DB) ForEachRow(ctx context.Context, q fmt.Stringer, f func(*sql.Rows) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, stop := db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := db.ReadContext(ctx)
+	defer cancel()
 	rows, err := reader{db.Read.DB, db.Retry}.QueryContext(ctx, q.String())
 	if err != nil {
 		return err
@@ -115,4 +115,4 @@ func (db *DB) Each(ctx context.Context, q fmt.Stringer, f func(*sql.Rows) error)
 	return nil
 }
 
-const WithIDs = "id IN (?) AND organization_id || '' = ?"
+const WhereIDs = "id IN (?) AND organization_id || '' = ?"

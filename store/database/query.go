@@ -21,8 +21,8 @@ func One[T any](ctx context.Context, q *bun.SelectQuery, missing error) (T, erro
 		err = missing
 	}
 	if err != nil {
-		var none T
-		return none, err
+		var zero T
+		return zero, err
 	}
 	return *r, nil
 }

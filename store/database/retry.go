@@ -62,36 +62,36 @@ func (r reader) ExecContext(ctx context.Context, query string, args ...any) (sql
 
 // bound ends a query that a server does not answer, and the reading of its
 // rows: who asks in the background has a context that never ends.
-type bound struct{ limit time.Duration }
+type queryTimeout struct{ limit time.Duration }
 
-// stopKey is where a query's context has the function that ends it.
-type stopKey struct{}
+// cancelKey is where a query's context has the function that ends it.
+type cancelKey struct{}
 
 // BeforeQuery implements bun.QueryHook.
-func (b bound) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
-	ctx, stop := context.WithTimeout(ctx, b.limit)
-	return context.WithValue(ctx, stopKey{}, stop)
+func (b queryTimeout) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, b.limit)
+	return context.WithValue(ctx, cancelKey{}, cancel)
 }
 
 // AfterQuery implements bun.QueryHook. The rows have been read.
-func (b bound) AfterQuery(ctx context.Context, _ *bun.QueryEvent) {
-	if stop, ok := ctx.Value(stopKey{}).(context.CancelFunc); ok {
-		stop()
+func (b queryTimeout) AfterQuery(ctx context.Context, _ *bun.QueryEvent) {
+	if cancel, ok := ctx.Value(cancelKey{}).(context.CancelFunc); ok {
+		cancel()
 	}
 }
 
 // The pauses between two attempts.
 const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = time.Second
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = time.Second
 )
 
 // retrier does again what failed because the connection was lost: in a restart
 // or a failover of PostgreSQL callers wait instead of failing.
 type retrier struct {
-	limit   time.Duration
-	forgets *atomic.Bool // what is prepared on a connection is not there later
-	log     *slog.Logger
+	limit          time.Duration
+	statementsLost *atomic.Bool // what is prepared on a connection is not there later
+	log            *slog.Logger
 }
 
 func newRetrier(limit time.Duration) retrier {
@@ -101,39 +101,39 @@ func newRetrier(limit time.Duration) retrier {
 // Do calls f until it succeeds, fails for another reason, or the time is over.
 // again tells f that an earlier attempt may have been committed, though nobody
 // heard of it. Patient calls end with their context only.
-func (r retrier) Do(ctx context.Context, patient bool, f func(ctx context.Context, again bool) error) error {
-	started, pause, again := time.Now(), firstPause, false
+func (r retrier) Do(ctx context.Context, untilCanceled bool, f func(ctx context.Context, retried bool) error) error {
+	started, backoff, retried := time.Now(), minBackoff, false
 	for {
-		err := r.attempt(ctx, again, f)
-		if forgotten(err) && r.forgets.CompareAndSwap(false, true) {
+		err := r.attempt(ctx, retried, f)
+		if preparedStatementLost(err) && r.statementsLost.CompareAndSwap(false, true) {
 			r.log.Warn("PostgreSQL, or a pooler before it, forgot what was prepared; statements are sent as text until a restart, which is slower", "error", err)
 		}
-		if !lost(err) && !clash(err) {
+		if !connectionLost(err) && !transactionConflict(err) {
 			return err
 		}
 		// What of a job's statements was forgotten may come after one that was done.
-		again = again || forgotten(err) || lost(err) && !unsent(err)
-		if !patient && time.Since(started)+pause > r.limit {
+		retried = retried || preparedStatementLost(err) || connectionLost(err) && !neverSent(err)
+		if !untilCanceled && time.Since(started)+backoff > r.limit {
 			return unavailable(err)
 		}
 		select {
 		case <-ctx.Done():
 			return unavailable(err)
-		case <-time.After(pause/2 + rand.N(pause)):
+		case <-time.After(backoff/2 + rand.N(backoff)):
 		}
-		pause = min(2*pause, lastPause)
+		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
 // attempt bounds one attempt. What has begun is not left when the caller goes:
 // a connection that is left in the middle must be closed.
-func (r retrier) attempt(ctx context.Context, again bool, f func(ctx context.Context, again bool) error) error {
+func (r retrier) attempt(ctx context.Context, retried bool, f func(ctx context.Context, retried bool) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.limit)
-	defer stop()
-	return f(ctx, again)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.limit)
+	defer cancel()
+	return f(ctx, retried)
 }
 
 // unavailable is the error of a database that did not come back in time.
@@ -142,7 +142,7 @@ func unavailable(err error) error {
 }
 
 // lost reports whether err is of the connection and not of the statement.
-func lost(err error) bool {
+func connectionLost(err error) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) {
 		switch p.Code {
@@ -162,7 +162,7 @@ func lost(err error) bool {
 
 // unsent reports whether the work of a lost connection cannot have been done.
 // ErrBadConn does not tell that; see [writer.single].
-func unsent(err error) bool {
+func neverSent(err error) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) {
 		return p.Code == "57P03" || p.Code == "53300" || p.Code == "25006"
@@ -173,7 +173,7 @@ func unsent(err error) bool {
 
 // clash reports whether PostgreSQL undid a transaction for another's sake, or
 // for a statement that it does not have prepared.
-func clash(err error) bool {
+func transactionConflict(err error) bool {
 	var p *pgconn.PgError
-	return errors.As(err, &p) && (p.Code == "40001" || p.Code == "40P01") || forgotten(err)
+	return errors.As(err, &p) && (p.Code == "40001" || p.Code == "40P01") || preparedStatementLost(err)
 }

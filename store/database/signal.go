@@ -29,18 +29,18 @@ type Signal struct {
 type signalRow struct {
 	bun.BaseModel `bun:"table:signals"`
 
-	ID           string `bun:"id,pk"`
-	Organization string `bun:"organization_id"`
-	Session      string `bun:"session"`
-	Kind         string `bun:"kind"`
-	CreatedAt    Stamp  `bun:"created_at"`
-	Data         string `bun:"data"`
+	ID           string    `bun:"id,pk"`
+	Organization string    `bun:"organization_id"`
+	Session      string    `bun:"session"`
+	Kind         string    `bun:"kind"`
+	CreatedAt    Timestamp `bun:"created_at"`
+	Data         string    `bun:"data"`
 }
 
 func (r *signalRow) signal() Signal {
 	return Signal{
 		ID: r.ID, Organization: r.Organization, Session: r.Session, Kind: r.Kind,
-		Data: json.RawMessage(r.Data), CreatedAt: r.CreatedAt.T,
+		Data: json.RawMessage(r.Data), CreatedAt: r.CreatedAt.Time,
 	}
 }
 
@@ -55,11 +55,11 @@ func (db *DB) PostSignal(ctx context.Context, s Signal) (Signal, error) {
 		return Signal{}, err
 	}
 	r := &signalRow{ID: id, Organization: s.Organization, Session: s.Session, Kind: s.Kind, Data: string(s.Data)}
-	err = db.Write.Do(ctx, &Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = db.Write.Do(ctx, &Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		// Taken here and not before the wait for the writer: a reader's window
 		// must outlast what lies between this time and the commit. A conflict
 		// is with this very signal, committed by an attempt nobody heard of.
-		r.CreatedAt = At(db.Now())
+		r.CreatedAt = NewTimestamp(db.Now())
 		_, err := tx.NewInsert().Model(r).On("CONFLICT (id) DO UPDATE").Set("created_at = EXCLUDED.created_at").Exec(ctx)
 		return err
 	}})
@@ -96,7 +96,7 @@ func checkSignal(s *Signal) error {
 // must be larger than what one overlap can hold.
 func (db *DB) Signals(ctx context.Context, since time.Time, limit int) ([]Signal, error) {
 	var rows []signalRow
-	if err := Signals(db.Read, since, OrHundred(limit)).Scan(ctx, &rows); err != nil {
+	if err := Signals(db.Read, since, LimitOrDefault(limit)).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading signals: %w", err)
 	}
 	list := make([]Signal, 0, len(rows))
@@ -107,16 +107,16 @@ func (db *DB) Signals(ctx context.Context, since time.Time, limit int) ([]Signal
 }
 
 func Signals(db bun.IDB, since time.Time, limit int) *bun.SelectQuery {
-	return db.NewSelect().Model((*signalRow)(nil)).Where("created_at >= ?", At(since).Or(Epoch)).
+	return db.NewSelect().Model((*signalRow)(nil)).Where("created_at >= ?", NewTimestamp(since).Or(Epoch)).
 		Order("created_at", "id").Limit(int64(limit))
 }
 
 // SweepSignals forgets at most limit (zero: 100) of the signals made before the
 // time, and returns how many.
 func (db *DB) SweepSignals(ctx context.Context, before time.Time, limit int) (int, error) {
-	return db.Forget(ctx, OldSignals(before), limit)
+	return db.DeleteExpired(ctx, ExpiredSignals(before), limit)
 }
 
-func OldSignals(before time.Time) Stale {
-	return Stale{Table: "signals", Key: "id", Time: "created_at", Before: At(before).Or(Epoch)}
+func ExpiredSignals(before time.Time) Expired {
+	return Expired{Table: "signals", Key: "id", Time: "created_at", Before: NewTimestamp(before).Or(Epoch)}
 }

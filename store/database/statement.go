@@ -56,7 +56,7 @@ func (p *Preparer) Read(text string) *Statement {
 func (p *Preparer) prepare(db *bun.DB, text string, r *reader) *Statement {
 	s := &Statement{Text: text}
 	if p.DB.Shared() {
-		s = p.DB.shared(text, r)
+		s = p.DB.postgresStatement(text, r)
 	} else if p.err == nil {
 		if s.Prepared, p.err = db.DB.PrepareContext(p.ctx, text); p.err != nil {
 			p.err = fmt.Errorf("preparing a statement: %w", p.err)
@@ -67,8 +67,8 @@ func (p *Preparer) prepare(db *bun.DB, text string, r *reader) *Statement {
 }
 
 // shared is a statement of PostgreSQL, read outside of transactions by r if there is one.
-func (db *DB) shared(text string, r *reader) *Statement {
-	return &Statement{Text: text, Dollars: strings.ReplaceAll(text, "?", "$"), db: db.Write.DB, forgets: db.reader.retry.forgets, reader: r}
+func (db *DB) postgresStatement(text string, r *reader) *Statement {
+	return &Statement{Text: text, Dollars: strings.ReplaceAll(text, "?", "$"), db: db.Write.DB, statementsLost: db.reader.retry.statementsLost, reader: r}
 }
 
 // Statements returns the statements of the hot path.
@@ -76,24 +76,24 @@ func (db *DB) Statements() []*Statement { return db.prepared }
 
 // Statement is a text, prepared where that pays.
 type Statement struct {
-	Text     string
-	Prepared *sql.Stmt // on SQLite
-	Dollars  string    // the text as PostgreSQL prepares it
-	db       *bun.DB   // that writes values into the text
-	forgets  *atomic.Bool
-	reader   *reader // where to ask it outside of a transaction
+	Text           string
+	Prepared       *sql.Stmt // on SQLite
+	Dollars        string    // the text as PostgreSQL prepares it
+	db             *bun.DB   // that writes values into the text
+	statementsLost *atomic.Bool
+	reader         *reader // where to ask it outside of a transaction
 }
 
 // Exec runs the statement, in the transaction if db is one.
 func (s *Statement) Exec(ctx context.Context, db bun.IDB, args ...any) (sql.Result, error) {
 	if s.Prepared == nil {
-		return s.on(db).ExecContext(ctx, s.Text, s.hot(args)...)
+		return s.connOf(db).ExecContext(ctx, s.Text, s.rewriterArgs(args)...)
 	}
 	return within(ctx, db, s.Prepared).ExecContext(ctx, args...)
 }
 
 // with is the statement with its values in the text.
-func (s *Statement) with(args []any) string {
+func (s *Statement) inline(args []any) string {
 	return s.db.NewRaw(s.Text, append([]any{nil}, args...)...).String() // bun counts from zero
 }
 
@@ -101,15 +101,15 @@ func (s *Statement) with(args []any) string {
 func (s *Statement) Query(ctx context.Context, db bun.IDB, args ...any) (*sql.Rows, error) {
 	switch {
 	case s.reader != nil:
-		return s.reader.QueryContext(ctx, s.Text, s.hot(args)...)
+		return s.reader.QueryContext(ctx, s.Text, s.rewriterArgs(args)...)
 	case s.Prepared == nil:
-		return s.on(db).QueryContext(ctx, s.Text, s.hot(args)...)
+		return s.connOf(db).QueryContext(ctx, s.Text, s.rewriterArgs(args)...)
 	}
 	return within(ctx, db, s.Prepared).QueryContext(ctx, args...)
 }
 
 // on is what is below bun, which would write the values into the text.
-func (s *Statement) on(db bun.IDB) bun.IConn {
+func (s *Statement) connOf(db bun.IDB) bun.IConn {
 	switch db := db.(type) {
 	case bun.Tx:
 		return db.Tx

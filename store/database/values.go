@@ -11,21 +11,21 @@ import (
 // Layout has a fixed width, so that the order of the texts is that of time.
 const Layout = "2006-01-02T15:04:05.000000Z"
 
-// Stamp is a time in a row: UTC, whole microseconds. The zero one is NULL.
-type Stamp struct{ T time.Time }
+// Timestamp is a time in a row: UTC, whole microseconds. The zero one is NULL.
+type Timestamp struct{ Time time.Time }
 
-func At(t time.Time) Stamp {
+func NewTimestamp(t time.Time) Timestamp {
 	if t.IsZero() {
-		return Stamp{}
+		return Timestamp{}
 	}
-	return Stamp{t.UTC().Truncate(time.Microsecond)}
+	return Timestamp{t.UTC().Truncate(time.Microsecond)}
 }
 
-func AtPtr(t *time.Time) Stamp {
+func TimestampFromPtr(t *time.Time) Timestamp {
 	if t == nil {
-		return Stamp{}
+		return Timestamp{}
 	}
-	return At(*t)
+	return NewTimestamp(*t)
 }
 
 // appendTime writes a time as [Stamp] does: both dialects use it for the times of
@@ -39,63 +39,63 @@ func appendTime(b []byte, t time.Time) []byte {
 }
 
 // Epoch is before every time in a row.
-var Epoch = Stamp{time.Unix(0, 0).UTC()}
+var Epoch = Timestamp{time.Unix(0, 0).UTC()}
 
 // Ptr returns nil for NULL.
-func (s Stamp) Ptr() *time.Time {
-	if s.T.IsZero() {
+func (s Timestamp) Ptr() *time.Time {
+	if s.Time.IsZero() {
 		return nil
 	}
-	return &s.T
+	return &s.Time
 }
 
 // Or returns s, or other for NULL.
-func (s Stamp) Or(other Stamp) Stamp {
-	if s.T.IsZero() {
+func (s Timestamp) Or(other Timestamp) Timestamp {
+	if s.Time.IsZero() {
 		return other
 	}
 	return s
 }
 
 // Value implements driver.Valuer.
-func (s Stamp) Value() (driver.Value, error) {
-	if s.T.IsZero() {
+func (s Timestamp) Value() (driver.Value, error) {
+	if s.Time.IsZero() {
 		return nil, nil
 	}
-	return s.T.Format(Layout), nil
+	return s.Time.Format(Layout), nil
 }
 
 // Scan implements sql.Scanner.
-func (s *Stamp) Scan(src any) error {
+func (s *Timestamp) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
-		s.T = time.Time{}
+		s.Time = time.Time{}
 		return nil
 	case string:
 		return s.parse(v)
 	case []byte:
 		return s.parse(string(v))
 	case time.Time:
-		*s = At(v)
+		*s = NewTimestamp(v)
 		return nil
 	}
 	return fmt.Errorf("a time in a row is a %T", src)
 }
 
-func (s *Stamp) parse(text string) error {
+func (s *Timestamp) parse(text string) error {
 	t, err := time.Parse(Layout, text)
 	if err != nil {
 		return fmt.Errorf("a time in a row: %w", err)
 	}
-	s.T = t
+	s.Time = t
 	return nil
 }
 
-// Opt is a text that may be missing. The empty one is NULL.
-type Opt string
+// NullString is a text that may be missing. The empty one is NULL.
+type NullString string
 
 // Or returns o, or other for NULL.
-func (o Opt) Or(other Opt) Opt {
+func (o NullString) Or(other NullString) NullString {
 	if o == "" {
 		return other
 	}
@@ -103,7 +103,7 @@ func (o Opt) Or(other Opt) Opt {
 }
 
 // Value implements driver.Valuer.
-func (o Opt) Value() (driver.Value, error) {
+func (o NullString) Value() (driver.Value, error) {
 	if o == "" {
 		return nil, nil
 	}
@@ -111,14 +111,14 @@ func (o Opt) Value() (driver.Value, error) {
 }
 
 // Scan implements sql.Scanner.
-func (o *Opt) Scan(src any) error {
+func (o *NullString) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
 		*o = ""
 	case string:
-		*o = Opt(v)
+		*o = NullString(v)
 	case []byte:
-		*o = Opt(v)
+		*o = NullString(v)
 	default:
 		return fmt.Errorf("a text in a row is a %T", src)
 	}
@@ -126,18 +126,18 @@ func (o *Opt) Scan(src any) error {
 }
 
 // Bytes returns nil for NULL.
-func (o Opt) Bytes() []byte {
+func (o NullString) Bytes() []byte {
 	if o == "" {
 		return nil
 	}
 	return []byte(o)
 }
 
-// Texts is a JSON list in a row. The nil one is NULL, the empty one is not.
-type Texts []string
+// StringList is a JSON list in a row. The nil one is NULL, the empty one is not.
+type StringList []string
 
 // Value implements driver.Valuer.
-func (t Texts) Value() (driver.Value, error) {
+func (t StringList) Value() (driver.Value, error) {
 	if t == nil {
 		return nil, nil
 	}
@@ -145,13 +145,13 @@ func (t Texts) Value() (driver.Value, error) {
 }
 
 // Scan implements sql.Scanner.
-func (t *Texts) Scan(src any) error { return decode(src, (*[]string)(t)) }
+func (t *StringList) Scan(src any) error { return decode(src, (*[]string)(t)) }
 
-// AsJSON is a value as JSON in a row. What holds nothing is NULL.
-type AsJSON[T any] struct{ V T }
+// JSON is a value as JSON in a row. What holds nothing is NULL.
+type JSON[T any] struct{ V T }
 
 // Value implements driver.Valuer.
-func (j AsJSON[T]) Value() (driver.Value, error) {
+func (j JSON[T]) Value() (driver.Value, error) {
 	switch text := j.Text(); text {
 	case "null", "{}", "[]":
 		return nil, nil
@@ -161,10 +161,10 @@ func (j AsJSON[T]) Value() (driver.Value, error) {
 }
 
 // Scan implements sql.Scanner.
-func (j *AsJSON[T]) Scan(src any) error { return decode(src, &j.V) }
+func (j *JSON[T]) Scan(src any) error { return decode(src, &j.V) }
 
 // Text is the value; equal ones have equal texts.
-func (j AsJSON[T]) Text() string {
+func (j JSON[T]) Text() string {
 	text, err := json.Marshal(j.V)
 	if err != nil {
 		panic(err) // no type of a row is without JSON
@@ -193,24 +193,24 @@ func decode[T any](src any, v *T) error {
 	return fmt.Errorf("JSON in a row is a %T", src)
 }
 
-// Flag is a truth as the rows of invocations keep it: their partial indexes
+// BoolToInt is a truth as the rows of invocations keep it: their partial indexes
 // compare numbers, which every database can.
-func Flag(b bool) int {
+func BoolToInt(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// IDOr gives what is new an id, unless it has one.
-func IDOr(id *string) (err error) {
+// EnsureID gives what is new an id, unless it has one.
+func EnsureID(id *string) (err error) {
 	if *id == "" {
 		*id, err = NewID()
 	}
 	return err
 }
 
-// Storable is text that each database can hold.
-func Storable(text string) string {
+// SanitizeText is text that each database can hold.
+func SanitizeText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

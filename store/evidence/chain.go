@@ -22,13 +22,13 @@ import (
 type SealRow struct {
 	bun.BaseModel `bun:"table:audit_seals"`
 
-	Organization string         `bun:"organization_id,pk"`
-	Seq          int64          `bun:"seq,pk"`
-	Kind         string         `bun:"kind"`
-	Row          string         `bun:"row_id"`
-	Digest       []byte         `bun:"digest"`
-	Hash         []byte         `bun:"hash"`
-	At           database.Stamp `bun:"sealed_at"`
+	Organization string             `bun:"organization_id,pk"`
+	Seq          int64              `bun:"seq,pk"`
+	Kind         string             `bun:"kind"`
+	Row          string             `bun:"row_id"`
+	Digest       []byte             `bun:"digest"`
+	Hash         []byte             `bun:"hash"`
+	At           database.Timestamp `bun:"sealed_at"`
 }
 
 // AuditKey is what links are made with. It is never in the database.
@@ -44,9 +44,9 @@ func newAuditKey(key []byte) (AuditKey, error) {
 // mac is the keyed hash of the fields for one purpose. Each field is preceded
 // by its length, so that no two lists of fields are the same bytes.
 func (k AuditKey) mac(purpose string, fields ...string) []byte {
-	text := sized(sized(make([]byte, 0, 512), "sallyport audit 1"), purpose)
+	text := appendField(appendField(make([]byte, 0, 512), "sallyport audit 1"), purpose)
 	for _, f := range fields {
-		text = sized(text, f)
+		text = appendField(text, f)
 	}
 	h := hmac.New(sha256.New, k)
 	h.Write(text)
@@ -54,48 +54,48 @@ func (k AuditKey) mac(purpose string, fields ...string) []byte {
 }
 
 // sized appends a field with its length.
-func sized(b []byte, field string) []byte {
+func appendField(b []byte, field string) []byte {
 	return append(binary.BigEndian.AppendUint64(b, uint64(len(field))), field...)
 }
 
 // link is the hash of a link behind the one with the hash prev, which is nil
 // for the first.
 func (k AuditKey) link(prev []byte, s *SealRow) []byte {
-	return k.mac("link", s.Organization, string(prev), number(s.Seq), s.Kind, s.Row, string(s.Digest), s.At.T.Format(database.Layout))
+	return k.mac("link", s.Organization, string(prev), formatInt(s.Seq), s.Kind, s.Row, string(s.Digest), s.At.Time.Format(database.Layout))
 }
 
-func (k AuditKey) head(organization string, seq int64, hash []byte, at database.Stamp) []byte {
-	return k.mac("head", organization, number(seq), string(hash), at.T.Format(database.Layout))
+func (k AuditKey) head(organization string, seq int64, hash []byte, at database.Timestamp) []byte {
+	return k.mac("head", organization, formatInt(seq), string(hash), at.Time.Format(database.Layout))
 }
 
 func (k AuditKey) checkpoint(organization string, c *checkpoint) []byte {
-	return k.mac("checkpoint", organization, number(c.seq), string(c.hash), c.until.T.Format(database.Layout), c.at.T.Format(database.Layout), number(c.removed))
+	return k.mac("checkpoint", organization, formatInt(c.seq), string(c.hash), c.until.Time.Format(database.Layout), c.at.Time.Format(database.Layout), formatInt(c.removed))
 }
 
-func number(n int64) string { return strconv.FormatInt(n, 10) }
+func formatInt(n int64) string { return strconv.FormatInt(n, 10) }
 
 // chain is what is known of an organization's chain without its links. What is
 // not there is zero.
 type chain struct {
 	organization string
-	began        bool // there was a head once
-	head         mark
-	cut          checkpoint
-	last         mark // the last link, without mac and time
+	started      bool // there was a head once
+	head         position
+	checkpoint   checkpoint
+	last         position // the last link, without mac and time
 }
 
 // mark is a place in a chain.
-type mark struct {
+type position struct {
 	seq       int64
 	hash, mac []byte
-	at        database.Stamp
+	at        database.Timestamp
 }
 
 // checkpoint is the last link that retention removed.
 type checkpoint struct {
-	mark
-	until   database.Stamp // what ended before it was removed
-	removed int64          // invocations, since the chain began
+	position
+	until   database.Timestamp // what ended before it was removed
+	removed int64              // invocations, since the chain began
 }
 
 // ChainSQL reads it in one statement: head and links move together.
@@ -106,18 +106,18 @@ LEFT JOIN audit_checkpoints c ON c.organization_id = o.id
 LEFT JOIN audit_seals s ON s.organization_id = o.id AND s.seq = (SELECT max(seq) FROM audit_seals WHERE organization_id = o.id)
 WHERE o.id = ?`
 
-// Chain reads it; ErrNotFound when there is no such organization.
-func (st *Store) Chain(ctx context.Context, organization string) (*chain, error) {
+// LoadChain reads it; ErrNotFound when there is no such organization.
+func (st *Store) LoadChain(ctx context.Context, organization string) (*chain, error) {
 	c := &chain{organization: organization}
-	err := st.db.Each(ctx, st.db.Read.NewRaw(ChainSQL, organization), func(rows *sql.Rows) error {
+	err := st.db.ForEachRow(ctx, st.db.Read.NewRaw(ChainSQL, organization), func(rows *sql.Rows) error {
 		var head, cut, removed, last sql.NullInt64
-		err := rows.Scan(&c.began, &head, &c.head.hash, &c.head.mac, &c.head.at,
-			&cut, &c.cut.hash, &c.cut.mac, &c.cut.until, &c.cut.at, &removed, &last, &c.last.hash)
-		c.head.seq, c.cut.seq, c.cut.removed, c.last.seq = head.Int64, cut.Int64, removed.Int64, last.Int64
+		err := rows.Scan(&c.started, &head, &c.head.hash, &c.head.mac, &c.head.at,
+			&cut, &c.checkpoint.hash, &c.checkpoint.mac, &c.checkpoint.until, &c.checkpoint.at, &removed, &last, &c.last.hash)
+		c.head.seq, c.checkpoint.seq, c.checkpoint.removed, c.last.seq = head.Int64, cut.Int64, removed.Int64, last.Int64
 		return err
 	})
-	if err == nil && c.last.seq < c.cut.seq { // retention removed all links
-		c.last = mark{seq: c.cut.seq, hash: c.cut.hash}
+	if err == nil && c.last.seq < c.checkpoint.seq { // retention removed all links
+		c.last = position{seq: c.checkpoint.seq, hash: c.checkpoint.hash}
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, history.NoOrganization()
@@ -134,11 +134,11 @@ func (c *chain) faults(k AuditKey) (list []action.AuditFault) {
 	fault := func(kind string, seq int64, message string, args ...any) {
 		list = append(list, action.AuditFault{Kind: kind, Seq: seq, Message: fmt.Sprintf(message, args...)})
 	}
-	if c.cut.seq > 0 && !hmac.Equal(c.cut.mac, k.checkpoint(c.organization, &c.cut)) {
-		fault("checkpoint", c.cut.seq, "The checkpoint of retention was not written with this key.")
+	if c.checkpoint.seq > 0 && !hmac.Equal(c.checkpoint.mac, k.checkpoint(c.organization, &c.checkpoint)) {
+		fault("checkpoint", c.checkpoint.seq, "The checkpoint of retention was not written with this key.")
 	}
 	switch {
-	case c.head.seq == 0 && c.last.seq == 0 && !c.began:
+	case c.head.seq == 0 && c.last.seq == 0 && !c.started:
 	case c.head.seq == 0 && c.last.seq == 0:
 		fault("head", 0, "The chain began once, and there is nothing of it: all evidence was removed.")
 	case c.head.seq == 0:
@@ -157,8 +157,8 @@ func (c *chain) faults(k AuditKey) (list []action.AuditFault) {
 
 // broken is the error of who would go on with a chain that does not hold; left
 // is what he does not do.
-func (c *chain) broken(f action.AuditFault, left string) error {
-	return action.NewError("audit_broken", c.organization, f.Seq, f.Message, left)
+func (c *chain) brokenError(f action.AuditFault, operation string) error {
+	return action.NewError("audit_broken", c.organization, f.Seq, f.Message, operation)
 }
 
 // AuditHeads returns where the chains end: of one organization, or of all when
@@ -170,10 +170,10 @@ func (st *Store) AuditHeads(ctx context.Context, organization string) (heads []a
 	if organization != "" {
 		q = q.Where("o.id = ?", organization)
 	}
-	err = st.db.Each(ctx, q, func(rows *sql.Rows) error {
+	err = st.db.ForEachRow(ctx, q, func(rows *sql.Rows) error {
 		var id string
 		var seq sql.NullInt64
-		var m mark
+		var m position
 		err := rows.Scan(&id, &seq, &m.hash, &m.mac, &m.at)
 		m.seq = seq.Int64
 		heads = append(heads, m.head(id))
@@ -188,6 +188,6 @@ func (st *Store) AuditHeads(ctx context.Context, organization string) (heads []a
 	return heads, nil
 }
 
-func (m mark) head(organization string) action.AuditHead {
-	return action.AuditHead{Organization: organization, Seq: m.seq, Hash: hex.EncodeToString(m.hash), MAC: hex.EncodeToString(m.mac), At: m.at.T}
+func (m position) head(organization string) action.AuditHead {
+	return action.AuditHead{Organization: organization, Seq: m.seq, Hash: hex.EncodeToString(m.hash), MAC: hex.EncodeToString(m.mac), At: m.at.Time}
 }

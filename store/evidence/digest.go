@@ -27,28 +27,28 @@ const (
 )
 
 // evidence is a table whose rows are sealed.
-type evidence struct {
-	Kind, Table string
-	Columns     []string // that the digest covers, sorted
-	order       []string // in which all rows of an organization can be read
-	session     []string // columns of its session that the digest covers, too: who asked
+type table struct {
+	Kind, Name     string
+	Columns        []string // that the digest covers, sorted
+	orderColumns   []string // in which all rows of an organization can be read
+	sessionColumns []string // columns of its session that the digest covers, too: who asked
 }
 
 // names are those of all that the digest covers.
-func (e evidence) names() []string {
+func (e table) columnNames() []string {
 	names := slices.Clone(e.Columns)
-	for _, column := range e.session {
+	for _, column := range e.sessionColumns {
 		names = append(names, "session "+column)
 	}
 	return names
 }
 
-// EvidenceTables are all of them. The columns leave out encrypted values and those of
+// Tables are all of them. The columns leave out encrypted values and those of
 // delivery, which change after the end.
 //
 // A column that is added later must be covered, and be NULL in rows that were sealed
 // before: the digest leaves NULL out. Those of invocations are in invocationTable.
-var EvidenceTables = []evidence{
+var Tables = []table{
 	{
 		SealedInvocation, "invocations", slices.Sorted(slices.Values(calls.DigestColumns.Names())),
 		[]string{"created_at", "id"},
@@ -58,21 +58,21 @@ var EvidenceTables = []evidence{
 	{SealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}, nil},
 }
 
-// GoneDigest stands for a row that was not there any more when it was to be
+// MissingDigest stands for a row that was not there any more when it was to be
 // sealed.
-var GoneDigest = make([]byte, sha256.Size)
+var MissingDigest = make([]byte, sha256.Size)
 
 // Rows selects those with the ids. The organization is an expression, so that
 // the primary key is taken and not an index of all that is the organization's.
-func (e evidence) Rows(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
-	q := db.NewSelect().TableExpr("? AS r", bun.Ident(e.Table))
+func (e table) Rows(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
+	q := db.NewSelect().TableExpr("? AS r", bun.Ident(e.Name))
 	for _, column := range e.Columns {
 		q = q.ColumnExpr("r.?", bun.Ident(column))
 	}
-	if len(e.session) > 0 {
+	if len(e.sessionColumns) > 0 {
 		q = q.Join("LEFT JOIN sessions AS s ON s.id = r.session_id")
 	}
-	for _, column := range e.session {
+	for _, column := range e.sessionColumns {
 		q = q.ColumnExpr("s.?", bun.Ident(column))
 	}
 	return q.Where("r.id IN (?) AND r.organization_id || '' = ?", bun.List(ids), organization)
@@ -85,25 +85,25 @@ type RowKey struct{ Kind, ID string }
 // one row at a time.
 func (st *Store) Digests(ctx context.Context, organization string, keys []RowKey) (map[RowKey][]byte, error) {
 	found := make(map[RowKey][]byte, len(keys))
-	for _, e := range EvidenceTables {
-		ids := ofKind(keys, e.Kind)
+	for _, e := range Tables {
+		ids := idsOfKind(keys, e.Kind)
 		if len(ids) == 0 {
 			continue
 		}
 		d := e.digester()
-		err := st.db.Each(ctx, e.Rows(st.db.Read, organization, ids), func(rows *sql.Rows) error {
+		err := st.db.ForEachRow(ctx, e.Rows(st.db.Read, organization, ids), func(rows *sql.Rows) error {
 			id, digest, err := d.digest(rows)
 			found[RowKey{e.Kind, id}] = digest
 			return err
 		})
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, fmt.Errorf("reading what was sealed of %s: %w", e.Table, err)
+			return nil, fmt.Errorf("reading what was sealed of %s: %w", e.Name, err)
 		}
 	}
 	return found, nil
 }
 
-func ofKind(keys []RowKey, kind string) (ids []string) {
+func idsOfKind(keys []RowKey, kind string) (ids []string) {
 	for _, k := range keys {
 		if k.Kind == kind {
 			ids = append(ids, k.ID)
@@ -114,15 +114,15 @@ func ofKind(keys []RowKey, kind string) (ids []string) {
 
 // digester digests rows of one table, one after the other.
 type digester struct {
-	evidence
+	table
 	covered      []string
 	values, dest []any
 	text         []byte
 }
 
-func (e evidence) digester() *digester {
-	names := e.names()
-	d := &digester{evidence: e, covered: names, values: make([]any, len(names)), dest: make([]any, len(names))}
+func (e table) digester() *digester {
+	names := e.columnNames()
+	d := &digester{table: e, covered: names, values: make([]any, len(names)), dest: make([]any, len(names))}
 	for i := range d.values {
 		d.dest[i] = &d.values[i]
 	}
@@ -135,19 +135,19 @@ func (d *digester) digest(rows *sql.Rows) (id string, digest []byte, err error) 
 	if err := rows.Scan(d.dest...); err != nil {
 		return "", nil, err
 	}
-	text := sized(sized(d.text[:0], "sallyport row 1"), d.Kind)
+	text := appendField(appendField(d.text[:0], "sallyport row 1"), d.Kind)
 	for i, name := range d.covered {
 		if d.values[i] == nil {
 			continue
 		}
-		value, err := lexeme(d.values[i])
+		value, err := canonicalValue(d.values[i])
 		if err != nil {
 			return "", nil, fmt.Errorf("column %s: %w", name, err)
 		}
 		if name == "id" {
 			id = value
 		}
-		text = sized(sized(text, name), value)
+		text = appendField(appendField(text, name), value)
 	}
 	d.text = text
 	sum := sha256.Sum256(text)
@@ -156,7 +156,7 @@ func (d *digester) digest(rows *sql.Rows) (id string, digest []byte, err error) 
 
 // lexeme is a value in the one form that it has whatever the database: of a
 // time that of [Layout], which is how SQLite has it.
-func lexeme(v any) (string, error) {
+func canonicalValue(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
@@ -182,18 +182,18 @@ func (st *Store) Evidence(ctx context.Context, organization, id string) (e actio
 	}
 	digest, ok := digests[key]
 	if !ok {
-		return e, database.NotFound(id)
+		return e, database.InvocationNotFound(id)
 	}
 	e.Digest = hex.EncodeToString(digest)
 	var sealed []byte
-	var at, delivered database.Stamp
-	err = st.db.Each(ctx, st.db.Read.NewRaw(SealSQL, id, organization), func(rows *sql.Rows) error { return rows.Scan(&e.Seq, &sealed, &at) })
+	var at, delivered database.Timestamp
+	err = st.db.ForEachRow(ctx, st.db.Read.NewRaw(SealSQL, id, organization), func(rows *sql.Rows) error { return rows.Scan(&e.Seq, &sealed, &at) })
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return e, fmt.Errorf("reading the seal of invocation %s: %w", id, err)
 	}
 	e.SealedAt, e.Changed = at.Ptr(), sealed != nil && !bytes.Equal(sealed, digest)
 	q := st.db.Read.NewSelect().Table("invocations").Column("delivered_at").Where("id = ?", id)
-	if err := st.db.Each(ctx, q, func(rows *sql.Rows) error { return rows.Scan(&delivered) }); err != nil {
+	if err := st.db.ForEachRow(ctx, q, func(rows *sql.Rows) error { return rows.Scan(&delivered) }); err != nil {
 		return e, fmt.Errorf("reading the delivery of invocation %s: %w", id, err)
 	}
 	e.DeliveredAt = delivered.Ptr()

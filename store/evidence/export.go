@@ -31,27 +31,27 @@ func (st *Store) Export(ctx context.Context, f action.InvocationFilter, yield fu
 	if err != nil {
 		return err
 	}
-	within := s.F.Span()
-	s.Oldest = true
+	interval := s.F.TimeRange()
+	s.OldestFirst = true
 	for n := exportRows; ; n = ExportStep { // who reads sees the first ones soon
-		places, err := st.calls.Step(ctx, s, &within, n)
+		cursors, err := st.calls.NextCursors(ctx, s, &interval, n)
 		if err != nil {
 			return fmt.Errorf("exporting invocations: %w", err)
 		}
-		last := len(places) < n
-		if places, err = st.calls.Fulfilling(ctx, s, places); err != nil {
+		last := len(cursors) < n
+		if cursors, err = st.calls.FilterMatching(ctx, s, cursors); err != nil {
 			return fmt.Errorf("exporting invocations: %w", err)
 		}
-		if err := st.exportAt(ctx, s, places, yield); err != nil || last {
+		if err := st.exportPages(ctx, s, cursors, yield); err != nil || last {
 			return err
 		}
 	}
 }
 
-// exportAt hands over the invocations at the places.
-func (st *Store) exportAt(ctx context.Context, s *calls.Search, places []database.Cursor, yield func(action.Invocation) error) error {
-	for some := range slices.Chunk(places, exportRows) {
-		list, err := st.calls.At(ctx, s, some)
+// exportPages hands over the invocations at the places.
+func (st *Store) exportPages(ctx context.Context, s *calls.Search, cursors []database.Cursor, yield func(action.Invocation) error) error {
+	for page := range slices.Chunk(cursors, exportRows) {
+		list, err := st.calls.InvocationsAt(ctx, s, page)
 		if err != nil {
 			return fmt.Errorf("exporting invocations: %w", err)
 		}
@@ -64,16 +64,16 @@ func (st *Store) exportAt(ctx context.Context, s *calls.Search, places []databas
 	return nil
 }
 
-// PolicyPart selects changes of policy, oldest first.
-func PolicyPart(db bun.IDB, organization string, after database.Cursor, from, to time.Time) *bun.SelectQuery {
+// PolicyEventsPage selects changes of policy, oldest first.
+func PolicyEventsPage(db bun.IDB, organization string, after database.Cursor, from, to time.Time) *bun.SelectQuery {
 	q := db.NewSelect().Model((*history.PolicyEventRow)(nil)).Where("organization_id = ?", organization).OrderExpr("at, id").Limit(exportRows)
 	if !to.IsZero() {
-		q = q.Where("at < ?", database.At(to))
+		q = q.Where("at < ?", database.NewTimestamp(to))
 	}
 	if after.ID != "" {
-		return q.Where("(at, id) > (?, ?)", after.At, after.ID)
+		return q.Where("(at, id) > (?, ?)", after.Time, after.ID)
 	}
-	return q.Where("at >= ?", database.At(from).Or(database.Epoch))
+	return q.Where("at >= ?", database.NewTimestamp(from).Or(database.Epoch))
 }
 
 // ExportPolicy gives yield every change of the organization's policy from one
@@ -82,11 +82,11 @@ func PolicyPart(db bun.IDB, organization string, after database.Cursor, from, to
 func (st *Store) ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error {
 	for after, n := (database.Cursor{}), exportRows; n == exportRows; {
 		var rows []history.PolicyEventRow
-		if err := PolicyPart(st.db.Read, organization, after, from, to).Scan(ctx, &rows); err != nil {
+		if err := PolicyEventsPage(st.db.Read, organization, after, from, to).Scan(ctx, &rows); err != nil {
 			return fmt.Errorf("exporting changes of policy: %w", err)
 		}
 		for _, r := range rows {
-			after = database.Cursor{At: r.At, ID: r.ID}
+			after = database.Cursor{Time: r.At, ID: r.ID}
 			if err := yield(r.Event()); err != nil {
 				return err
 			}

@@ -18,9 +18,9 @@ import (
 type keyCheckRow struct {
 	bun.BaseModel `bun:"table:key_checks"`
 
-	Name        string         `bun:"name,pk"`
-	Fingerprint string         `bun:"fingerprint"`
-	CreatedAt   database.Stamp `bun:"created_at"`
+	Name        string             `bun:"name,pk"`
+	Fingerprint string             `bun:"fingerprint"`
+	CreatedAt   database.Timestamp `bun:"created_at"`
 }
 
 // CheckKeys makes sure that all who use these rows have the same keys. It is
@@ -33,7 +33,7 @@ func (st *Store) CheckKeys(ctx context.Context, fingerprints map[string]string) 
 	if len(names) == 0 {
 		return nil
 	}
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var rows []keyCheckRow
 		if err := tx.NewSelect().Model(&rows).Where("name IN (?)", bun.List(names)).Order("name").Scan(ctx); err != nil {
 			return fmt.Errorf("checking the keys: %w", err)
@@ -49,7 +49,7 @@ func (st *Store) CheckKeys(ctx context.Context, fingerprints map[string]string) 
 			if known[name] {
 				continue
 			}
-			r := &keyCheckRow{Name: name, Fingerprint: fingerprints[name], CreatedAt: database.At(st.db.Now())}
+			r := &keyCheckRow{Name: name, Fingerprint: fingerprints[name], CreatedAt: database.NewTimestamp(st.db.Now())}
 			if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 				return fmt.Errorf("noting the %s key: %w", name, err)
 			}
@@ -70,10 +70,10 @@ func (st *Store) CheckedKey(ctx context.Context, name string) (fingerprint strin
 
 // ReplaceKey writes down the fingerprint of the key that replaced one of those
 // that have the olds, or is there already; ErrConflict when it is a third one's.
-func (st *Store) ReplaceKey(ctx context.Context, name, fingerprint string, olds ...string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err := database.Affected(tx.NewUpdate().Table("key_checks").Set("fingerprint = ?", fingerprint).
-			Where("name = ?", name).Where("fingerprint IN (?)", bun.List(append(olds, fingerprint))).Exec(ctx))
+func (st *Store) ReplaceKey(ctx context.Context, name, fingerprint string, previous ...string) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := database.RowsAffected(tx.NewUpdate().Table("key_checks").Set("fingerprint = ?", fingerprint).
+			Where("name = ?", name).Where("fingerprint IN (?)", bun.List(append(previous, fingerprint))).Exec(ctx))
 		switch {
 		case err != nil:
 			return fmt.Errorf("noting the new %s key: %w", name, err)
@@ -93,9 +93,9 @@ func keyDiffers(name string) error {
 type vaultKeyRow struct {
 	bun.BaseModel `bun:"table:vault_keys"`
 
-	Name      string         `bun:"name,pk"`
-	Sealed    []byte         `bun:"sealed"`
-	CreatedAt database.Stamp `bun:"created_at"`
+	Name      string             `bun:"name,pk"`
+	Sealed    []byte             `bun:"sealed"`
+	CreatedAt database.Timestamp `bun:"created_at"`
 }
 
 // VaultKey returns a sealed key of the deployment; ErrNotFound.
@@ -113,8 +113,8 @@ func (st *Store) VaultKey(ctx context.Context, name string) ([]byte, error) {
 
 // PutVaultKey writes a sealed key, or replaces it.
 func (st *Store) PutVaultKey(ctx context.Context, name string, sealed []byte) error {
-	r := &vaultKeyRow{Name: name, Sealed: sealed, CreatedAt: database.At(st.db.Now())}
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	r := &vaultKeyRow{Name: name, Sealed: sealed, CreatedAt: database.NewTimestamp(st.db.Now())}
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewInsert().Model(r).On("CONFLICT (name) DO UPDATE").Set("sealed = EXCLUDED.sealed").Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("writing key %s: %w", name, err)

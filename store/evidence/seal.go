@@ -19,31 +19,31 @@ import (
 // do; so few, that calls get between two of them.
 const SealBatch = 200
 
-// ErrOvertaken tells that another instance added to the same chain first.
-var ErrOvertaken = errors.New("the chain went on meanwhile")
+// ErrConcurrentAppend tells that another instance added to the same chain first.
+var ErrConcurrentAppend = errors.New("the chain went on meanwhile")
 
-// Waiting is a row that ended and is not sealed.
-type Waiting struct {
+// QueuedRow is a row that ended and is not sealed.
+type QueuedRow struct {
 	RowKey
 	sealed bool // it is, and should not wait
 }
 
-// Unsealed are organizations to whose chains nothing was added, and why. Under
+// SealErrors are organizations to whose chains nothing was added, and why. Under
 // "" it is why it is not known what waits.
-type Unsealed map[string]error
+type SealErrors map[string]error
 
 // Error implements error.
-func (u Unsealed) Error() string { return errors.Join(u.Unwrap()...).Error() }
+func (u SealErrors) Error() string { return errors.Join(u.Unwrap()...).Error() }
 
 // Unwrap returns the reasons, in the order of the organizations.
-func (u Unsealed) Unwrap() (list []error) {
+func (u SealErrors) Unwrap() (list []error) {
 	for _, organization := range slices.Sorted(maps.Keys(u)) {
 		list = append(list, u[organization])
 	}
 	return list
 }
 
-func (u Unsealed) orNil() error {
+func (u SealErrors) orNil() error {
 	if len(u) > 0 {
 		return u
 	}
@@ -60,16 +60,16 @@ func (u Unsealed) orNil() error {
 // Rows are read and hashed outside of the writer. An organization whose chain
 // does not hold is in the error, an [Unsealed], and the others are sealed all the
 // same; a row that vanished before it was sealed gets a link that says so.
-func (st *Store) Seal(ctx context.Context, key []byte, limit int, but ...string) (n int, err error) {
+func (st *Store) Seal(ctx context.Context, key []byte, limit int, exclude ...string) (n int, err error) {
 	k, err := newAuditKey(key)
 	if err != nil {
 		return 0, err
 	}
-	limit = database.OrHundred(limit)
-	failed := Unsealed{}
-	for lost := 0; n < limit && lost < calls.LostRaces; {
-		list, err := st.WaitingFor(ctx)
-		list = slices.DeleteFunc(list, func(o string) bool { return failed[o] != nil || slices.Contains(but, o) })
+	limit = database.LimitOrDefault(limit)
+	failed := SealErrors{}
+	for conflicts := 0; n < limit && conflicts < calls.MaxRaceRetries; {
+		list, err := st.QueuedOrganizations(ctx)
+		list = slices.DeleteFunc(list, func(o string) bool { return failed[o] != nil || slices.Contains(exclude, o) })
 		if err != nil {
 			failed[""] = err
 		}
@@ -80,12 +80,12 @@ func (st *Store) Seal(ctx context.Context, key []byte, limit int, but ...string)
 			if n == limit {
 				break
 			}
-			done, err := st.sealSome(ctx, k, organization, min(limit-n, SealBatch))
+			done, err := st.sealBatch(ctx, k, organization, min(limit-n, SealBatch))
 			switch {
 			case err == nil:
 				n += done
-			case errors.Is(err, ErrOvertaken):
-				lost++
+			case errors.Is(err, ErrConcurrentAppend):
+				conflicts++
 			default:
 				failed[organization] = err
 			}
@@ -105,26 +105,26 @@ func (st *Store) Sealable(ctx context.Context, organization string, key []byte) 
 }
 
 func (st *Store) sealable(ctx context.Context, k AuditKey, organization string) (*chain, error) {
-	c, err := st.Chain(ctx, organization)
+	c, err := st.LoadChain(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
 	if f := c.faults(k); len(f) > 0 {
-		return nil, c.broken(f[0], "sealed")
+		return nil, c.brokenError(f[0], "sealed")
 	}
 	return c, nil
 }
 
-// WaitingForSQL finds the organizations for which rows wait, by as many steps
+// QueuedOrganizationsSQL finds the organizations for which rows wait, by as many steps
 // in the index as there are: however many rows wait. With each comes the oldest.
-const WaitingForSQL = `WITH RECURSIVE w (id) AS (
+const QueuedOrganizationsSQL = `WITH RECURSIVE w (id) AS (
   SELECT min(organization_id) FROM audit_queue
   UNION ALL SELECT (SELECT min(q.organization_id) FROM audit_queue q WHERE q.organization_id > w.id) FROM w WHERE w.id IS NOT NULL)
 SELECT w.id, (SELECT min(q.row_id) FROM audit_queue q WHERE q.organization_id = w.id) FROM w WHERE w.id IS NOT NULL`
 
-func (st *Store) WaitingFor(ctx context.Context) (list []string, err error) {
+func (st *Store) QueuedOrganizations(ctx context.Context) (list []string, err error) {
 	oldest := map[string]string{}
-	err = st.db.Each(ctx, st.db.Read.NewRaw(WaitingForSQL), func(rows *sql.Rows) error {
+	err = st.db.ForEachRow(ctx, st.db.Read.NewRaw(QueuedOrganizationsSQL), func(rows *sql.Rows) error {
 		var organization, row string
 		err := rows.Scan(&organization, &row)
 		list, oldest[organization] = append(list, organization), row
@@ -137,16 +137,16 @@ func (st *Store) WaitingFor(ctx context.Context) (list []string, err error) {
 	return list, nil
 }
 
-// WaitingRows selects an organization's oldest.
-func WaitingRows(db bun.IDB, organization string, limit int) *bun.SelectQuery {
+// QueuedRows selects an organization's oldest.
+func QueuedRows(db bun.IDB, organization string, limit int) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("audit_queue AS q").ColumnExpr("q.kind, q.row_id").
 		ColumnExpr("(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = q.row_id AND s.kind = q.kind) IS NOT NULL").
 		Where("q.organization_id = ?", organization).OrderExpr("q.row_id, q.kind").Limit(int64(limit))
 }
 
-func (st *Store) waiting(ctx context.Context, organization string, limit int) (list []Waiting, err error) {
-	err = st.db.Each(ctx, WaitingRows(st.db.Read, organization, limit), func(rows *sql.Rows) error {
-		var w Waiting
+func (st *Store) queuedRows(ctx context.Context, organization string, limit int) (list []QueuedRow, err error) {
+	err = st.db.ForEachRow(ctx, QueuedRows(st.db.Read, organization, limit), func(rows *sql.Rows) error {
+		var w QueuedRow
 		err := rows.Scan(&w.Kind, &w.ID, &w.sealed)
 		list = append(list, w)
 		return err
@@ -157,10 +157,10 @@ func (st *Store) waiting(ctx context.Context, organization string, limit int) (l
 	return list, nil
 }
 
-// sealSome adds an organization's oldest rows to its chain, and returns how
+// sealBatch adds an organization's oldest rows to its chain, and returns how
 // many it were.
-func (st *Store) sealSome(ctx context.Context, k AuditKey, organization string, limit int) (int, error) {
-	rows, err := st.waiting(ctx, organization, limit)
+func (st *Store) sealBatch(ctx context.Context, k AuditKey, organization string, limit int) (int, error) {
+	rows, err := st.queuedRows(ctx, organization, limit)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -168,23 +168,23 @@ func (st *Store) sealSome(ctx context.Context, k AuditKey, organization string, 
 }
 
 // SealRows adds a batch of rows to their organization's chain.
-func (st *Store) SealRows(ctx context.Context, k AuditKey, organization string, rows []Waiting) error {
+func (st *Store) SealRows(ctx context.Context, k AuditKey, organization string, rows []QueuedRow) error {
 	c, err := st.sealable(ctx, k, organization)
 	if err != nil {
 		return err
 	}
-	links, err := st.digested(ctx, organization, rows)
+	links, err := st.digestLinks(ctx, organization, rows)
 	if err != nil {
 		return err
 	}
-	head := k.Extend(c, links, database.At(st.db.Now()))
-	return st.db.Write.Do(ctx, &database.Job{Whole: true, Passes: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	head := k.Extend(c, links, database.NewTimestamp(st.db.Now()))
+	return st.db.Write.Do(ctx, &database.Job{InTransaction: true, Unordered: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		if err := c.Append(ctx, tx, st.stmts.link, st.stmts.links, head, links); err != nil {
 			return err
 		}
-		for _, e := range EvidenceTables {
-			if err := e.unqueue(ctx, tx, organization, rows); err != nil {
-				return fmt.Errorf("sealing %s: %w", e.Table, err)
+		for _, e := range Tables {
+			if err := e.dequeue(ctx, tx, organization, rows); err != nil {
+				return fmt.Errorf("sealing %s: %w", e.Name, err)
 			}
 		}
 		return nil
@@ -192,7 +192,7 @@ func (st *Store) SealRows(ctx context.Context, k AuditKey, organization string, 
 }
 
 // digested returns a link, without its place, of each row that has none.
-func (st *Store) digested(ctx context.Context, organization string, rows []Waiting) ([]SealRow, error) {
+func (st *Store) digestLinks(ctx context.Context, organization string, rows []QueuedRow) ([]SealRow, error) {
 	var keys []RowKey
 	for _, w := range rows {
 		if !w.sealed {
@@ -207,7 +207,7 @@ func (st *Store) digested(ctx context.Context, organization string, rows []Waiti
 	for _, key := range keys {
 		digest, ok := digests[key]
 		if !ok {
-			digest = GoneDigest
+			digest = MissingDigest
 		}
 		links = append(links, SealRow{Organization: organization, Kind: key.Kind, Row: key.ID, Digest: digest})
 	}
@@ -216,7 +216,7 @@ func (st *Store) digested(ctx context.Context, organization string, rows []Waiti
 
 // Extend gives the links their places behind the chain's last one, and returns
 // the head that they make.
-func (k AuditKey) Extend(c *chain, links []SealRow, now database.Stamp) mark {
+func (k AuditKey) Extend(c *chain, links []SealRow, now database.Timestamp) position {
 	seq, hash := c.last.seq, c.last.hash
 	for i := range links {
 		l := &links[i]
@@ -225,15 +225,15 @@ func (k AuditKey) Extend(c *chain, links []SealRow, now database.Stamp) mark {
 		l.Hash = k.link(hash, l)
 		hash = l.Hash
 	}
-	return mark{seq: seq, hash: hash, mac: k.head(c.organization, seq, hash, now), at: now}
+	return position{seq: seq, hash: hash, mac: k.head(c.organization, seq, hash, now), at: now}
 }
 
 // Append writes links and the head that they make, unless the chain went on.
-func (c *chain) Append(ctx context.Context, tx bun.IDB, one, many *database.Statement, head mark, links []SealRow) error {
+func (c *chain) Append(ctx context.Context, tx bun.IDB, one, many *database.Statement, head position, links []SealRow) error {
 	if len(links) == 0 {
 		return nil
 	}
-	n, err := database.Affected(tx.NewRaw(`INSERT INTO audit_heads (organization_id, seq, hash, mac, at) VALUES (?, ?, ?, ?, ?)
+	n, err := database.RowsAffected(tx.NewRaw(`INSERT INTO audit_heads (organization_id, seq, hash, mac, at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (organization_id) DO UPDATE SET seq = EXCLUDED.seq, hash = EXCLUDED.hash, mac = EXCLUDED.mac, at = EXCLUDED.at
 		WHERE audit_heads.seq = ? AND audit_heads.hash = ?`,
 		c.organization, head.seq, head.hash, head.mac, head.at, c.head.seq, c.head.hash).Exec(ctx))
@@ -241,11 +241,11 @@ func (c *chain) Append(ctx context.Context, tx bun.IDB, one, many *database.Stat
 		return fmt.Errorf("moving the head of the evidence: %w", err)
 	}
 	if n == 0 {
-		return ErrOvertaken
+		return ErrConcurrentAppend
 	}
-	err = putLinks(ctx, tx, one, many, links)
-	if database.Taken(err) {
-		return ErrOvertaken
+	err = insertLinks(ctx, tx, one, many, links)
+	if database.IsUniqueViolation(err) {
+		return ErrConcurrentAppend
 	}
 	if err != nil {
 		return fmt.Errorf("writing links of the evidence: %w", err)
@@ -253,18 +253,18 @@ func (c *chain) Append(ctx context.Context, tx bun.IDB, one, many *database.Stat
 	return nil
 }
 
-// putLinks writes links that follow each other. Where statements are prepared it
+// insertLinks writes links that follow each other. Where statements are prepared it
 // writes many with one, and the rest one by one: as one text they would be longer
 // to parse than to write.
-func putLinks(ctx context.Context, tx bun.IDB, one, many *database.Statement, links []SealRow) error {
+func insertLinks(ctx context.Context, tx bun.IDB, one, many *database.Statement, links []SealRow) error {
 	if one.Prepared == nil {
 		_, err := tx.NewInsert().Model(&links).Exec(ctx)
 		return err
 	}
-	args := make([]any, 0, 3+4*linksAtOnce)
-	for ; len(links) >= linksAtOnce; links = links[linksAtOnce:] {
+	args := make([]any, 0, 3+4*linksPerStatement)
+	for ; len(links) >= linksPerStatement; links = links[linksPerStatement:] {
 		args = append(args[:0], links[0].Organization, links[0].Seq, links[0].At)
-		for _, l := range links[:linksAtOnce] {
+		for _, l := range links[:linksPerStatement] {
 			args = append(args, l.Kind, l.Row, l.Digest, l.Hash)
 		}
 		if _, err := many.Exec(ctx, tx, args...); err != nil {
@@ -280,22 +280,22 @@ func putLinks(ctx context.Context, tx bun.IDB, one, many *database.Statement, li
 	return nil
 }
 
-// linksAtOnce is how many links linksSQL writes.
-const linksAtOnce = 20
+// linksPerStatement is how many links linksSQL writes.
+const linksPerStatement = 20
 
-var LinksSQL = func() string {
+var InsertLinksSQL = func() string {
 	text := `INSERT INTO audit_seals (organization_id, seq, sealed_at, kind, row_id, digest, hash) VALUES `
-	for i := range linksAtOnce {
+	for i := range linksPerStatement {
 		text += fmt.Sprintf(`(?1, ?2 + %d, ?3, ?%d, ?%d, ?%d, ?%d), `, i, 4*i+4, 4*i+5, 4*i+6, 4*i+7)
 	}
 	return strings.TrimSuffix(text, ", ")
 }()
 
-// LinkSQL writes one link.
-const LinkSQL = `INSERT INTO audit_seals (organization_id, seq, kind, row_id, digest, hash, sealed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`
+// InsertLinkSQL writes one link.
+const InsertLinkSQL = `INSERT INTO audit_seals (organization_id, seq, kind, row_id, digest, hash, sealed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`
 
 // unqueue takes the rows of one table out of the queue.
-func (e evidence) unqueue(ctx context.Context, tx bun.IDB, organization string, rows []Waiting) error {
+func (e table) dequeue(ctx context.Context, tx bun.IDB, organization string, rows []QueuedRow) error {
 	var ids []string
 	for _, w := range rows {
 		if w.Kind == e.Kind {
@@ -305,11 +305,11 @@ func (e evidence) unqueue(ctx context.Context, tx bun.IDB, organization string, 
 	if len(ids) == 0 {
 		return nil
 	}
-	_, err := Dequeue(tx, organization, e.Kind, ids).Exec(ctx)
+	_, err := DeleteQueued(tx, organization, e.Kind, ids).Exec(ctx)
 	return err
 }
 
-// Dequeue deletes them from the queue.
-func Dequeue(db bun.IDB, organization, kind string, ids []string) *bun.DeleteQuery {
+// DeleteQueued deletes them from the queue.
+func DeleteQueued(db bun.IDB, organization, kind string, ids []string) *bun.DeleteQuery {
 	return db.NewDelete().Table("audit_queue").Where("organization_id = ?", organization).Where("kind = ?", kind).Where("row_id IN (?)", bun.List(ids))
 }

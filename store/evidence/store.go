@@ -21,7 +21,7 @@ type Store struct {
 // New returns the rows of the database that p prepares statements for; see p.Err.
 func New(p *database.Preparer, callsRows *calls.Store) *Store {
 	s := &Store{db: p.DB, calls: callsRows}
-	s.stmts.link = p.Write(LinkSQL)
-	s.stmts.links = p.Write(LinksSQL)
+	s.stmts.link = p.Write(InsertLinkSQL)
+	s.stmts.links = p.Write(InsertLinksSQL)
 	return s
 }

@@ -30,21 +30,21 @@ const (
 // It reads in parts, ends with ctx, and may run while rows are written, sealed and
 // removed by retention: what comes meanwhile is not looked at.
 func (st *Store) VerifyAudit(ctx context.Context, organization string, key []byte, known *action.AuditHead) (action.AuditReport, error) {
-	v := &Verification{DB: st, Organization: organization}
+	v := &Verification{Store: st, Organization: organization}
 	var err error
 	if v.Key, err = newAuditKey(key); err != nil {
 		return v.Report, err
 	}
-	if err := v.keep(known); err != nil {
+	if err := v.setKnownHead(known); err != nil {
 		return v.Report, err
 	}
-	c, err := st.Chain(ctx, organization)
+	c, err := st.LoadChain(ctx, organization)
 	if err != nil {
 		return v.Report, err
 	}
 	v.Report = action.AuditReport{Organization: organization, Head: c.head.head(organization), Faults: []action.AuditFault{}, CheckedAt: st.db.Now()}
 	v.add(c.faults(v.Key)...)
-	if err := errors.Join(v.Links(ctx, c), v.strays(ctx), v.unsealed(ctx)); err != nil {
+	if err := errors.Join(v.Links(ctx, c), v.unchained(ctx), v.unsealed(ctx)); err != nil {
 		return v.Report, fmt.Errorf("verifying the evidence: %w", err)
 	}
 	v.Report.OK = len(v.Report.Faults) == 0
@@ -53,12 +53,12 @@ func (st *Store) VerifyAudit(ctx context.Context, organization string, key []byt
 
 // Verification is one look at a chain.
 type Verification struct {
-	DB           *Store
-	Key          AuditKey
-	Organization string
-	known        mark // zero: none
-	met          bool // the link of known was compared
-	Report       action.AuditReport
+	Store         *Store
+	Key           AuditKey
+	Organization  string
+	known         position // zero: none
+	knownCompared bool     // the link of known was compared
+	Report        action.AuditReport
 }
 
 func (v *Verification) add(faults ...action.AuditFault) {
@@ -72,7 +72,7 @@ func (v *Verification) add(faults ...action.AuditFault) {
 }
 
 // keep takes the head that the caller kept.
-func (v *Verification) keep(known *action.AuditHead) error {
+func (v *Verification) setKnownHead(known *action.AuditHead) error {
 	if known == nil || known.Seq == 0 {
 		return nil
 	}
@@ -84,31 +84,31 @@ func (v *Verification) keep(known *action.AuditHead) error {
 	if known.Organization != v.Organization {
 		return database.Invalid("/head", fmt.Sprintf("This head is of organization %q; give one of %q.", known.Organization, v.Organization))
 	}
-	if !hmac.Equal(mac, v.Key.head(v.Organization, known.Seq, hash, database.At(known.At))) {
+	if !hmac.Equal(mac, v.Key.head(v.Organization, known.Seq, hash, database.NewTimestamp(known.At))) {
 		return database.Invalid("/head", "This head was not written with this gateway's key, or was changed since; give it as \"audit heads\" wrote it.")
 	}
-	v.known = mark{seq: known.Seq, hash: hash}
+	v.known = position{seq: known.Seq, hash: hash}
 	return nil
 }
 
 // Links follows the chain from the checkpoint to where it ended just now.
 func (v *Verification) Links(ctx context.Context, c *chain) error {
-	from := c.cut.mark
-	v.begin(from)
+	from := c.checkpoint.position
+	v.startAfter(from)
 	for from.seq < c.last.seq {
-		p, err := v.part(ctx, from, c.last.seq)
+		p, err := v.checkSegment(ctx, from, c.last.seq)
 		if err != nil {
 			return err
 		}
 		if len(p.faults) > 0 {
 			// Retention may have been here meanwhile.
-			now, err := v.DB.Chain(ctx, v.Organization)
+			now, err := v.Store.LoadChain(ctx, v.Organization)
 			if err != nil {
 				return err
 			}
-			if now.cut.seq > from.seq && hmac.Equal(now.cut.mac, v.Key.checkpoint(v.Organization, &now.cut)) {
-				from = now.cut.mark
-				v.begin(from)
+			if now.checkpoint.seq > from.seq && hmac.Equal(now.checkpoint.mac, v.Key.checkpoint(v.Organization, &now.checkpoint)) {
+				from = now.checkpoint.position
+				v.startAfter(from)
 				continue
 			}
 		}
@@ -116,7 +116,7 @@ func (v *Verification) Links(ctx context.Context, c *chain) error {
 		v.Report.Checked += p.compared
 		from = p.end
 	}
-	v.note()
+	v.noteRemovedHead()
 	if v.known.seq > c.last.seq && v.known.seq > from.seq {
 		v.add(action.AuditFault{Kind: "cut_off", Seq: c.last.seq + 1, Message: fmt.Sprintf(
 			"The chain ends at link %d, and once had link %d: the end of history was removed.", c.last.seq, v.known.seq)})
@@ -125,39 +125,39 @@ func (v *Verification) Links(ctx context.Context, c *chain) error {
 }
 
 // begin starts behind a checkpoint.
-func (v *Verification) begin(cut mark) {
-	v.Report.From = cut.seq + 1
-	if v.replaced(cut) {
-		v.add(action.AuditFault{Kind: "checkpoint", Seq: cut.seq, Message: "The checkpoint is not of the link that the given head was of."})
+func (v *Verification) startAfter(checkpoint position) {
+	v.Report.From = checkpoint.seq + 1
+	if v.differsFromKnown(checkpoint) {
+		v.add(action.AuditFault{Kind: "checkpoint", Seq: checkpoint.seq, Message: "The checkpoint is not of the link that the given head was of."})
 	}
 }
 
 // replaced reports whether a link is not the one that was kept.
-func (v *Verification) replaced(m mark) bool {
+func (v *Verification) differsFromKnown(m position) bool {
 	if m.seq == 0 || m.seq != v.known.seq {
 		return false
 	}
-	v.met = true
+	v.knownCompared = true
 	return !hmac.Equal(m.hash, v.known.hash)
 }
 
 // note tells of a head that retention left nothing to compare with.
-func (v *Verification) note() {
-	if v.known.seq > 0 && !v.met && v.known.seq < v.Report.From {
+func (v *Verification) noteRemovedHead() {
+	if v.known.seq > 0 && !v.knownCompared && v.known.seq < v.Report.From {
 		v.Report.Note = fmt.Sprintf("The given head is of link %d, which retention removed with all before link %d: "+
 			"it was not compared. Give a later head, and keep a new one.", v.known.seq, v.Report.From)
 	}
 }
 
 // part is some links, checked.
-type part struct {
+type segment struct {
 	links    []SealRow
-	end      mark // the last of them
+	end      position // the last of them
 	compared int64
 	faults   []action.AuditFault
 }
 
-func (p *part) fault(kind string, l *SealRow, message string) {
+func (p *segment) fault(kind string, l *SealRow, message string) {
 	f := action.AuditFault{Kind: kind, Seq: l.Seq, Message: message}
 	if l.Row != "" {
 		f.Row = l.Kind + " " + l.Row
@@ -172,45 +172,45 @@ func LinksAfter(db bun.IDB, organization string, after, last int64, limit int) *
 }
 
 // part checks the links after from, up to last.
-func (v *Verification) part(ctx context.Context, from mark, last int64) (*part, error) {
+func (v *Verification) checkSegment(ctx context.Context, from position, last int64) (*segment, error) {
 	var links []SealRow
-	if err := LinksAfter(v.DB.db.Read, v.Organization, from.seq, last, verifyLinks).Scan(ctx, &links); err != nil {
+	if err := LinksAfter(v.Store.db.Read, v.Organization, from.seq, last, verifyLinks).Scan(ctx, &links); err != nil {
 		return nil, err
 	}
 	keys := make([]RowKey, len(links))
 	for i, l := range links {
 		keys[i] = RowKey{l.Kind, l.Row}
 	}
-	digests, err := v.DB.Digests(ctx, v.Organization, keys)
+	digests, err := v.Store.Digests(ctx, v.Organization, keys)
 	if err != nil {
 		return nil, err
 	}
-	p := &part{links: links, end: from}
+	p := &segment{links: links, end: from}
 	for i := range links {
-		v.link(p, &links[i], digests[keys[i]])
+		v.checkLink(p, &links[i], digests[keys[i]])
 	}
 	if len(links) == 0 {
 		p.missing(last + 1)
-		p.end = mark{seq: last}
+		p.end = position{seq: last}
 	}
 	return p, nil
 }
 
 // missing notes that there are no links between the end and next.
-func (p *part) missing(next int64) {
+func (p *segment) missing(next int64) {
 	p.fault("removed", &SealRow{Seq: p.end.seq + 1}, fmt.Sprintf("The links from %d to %d are missing.", p.end.seq+1, next-1))
 }
 
 // link checks the next link, and its row by the digest, which is nil when the
 // row is not there.
-func (v *Verification) link(p *part, l *SealRow, digest []byte) {
+func (v *Verification) checkLink(p *segment, l *SealRow, digest []byte) {
 	if l.Seq != p.end.seq+1 {
 		p.missing(l.Seq)
 	} else if !hmac.Equal(l.Hash, v.Key.link(p.end.hash, l)) {
 		p.fault("link", l, "The link was changed, or is not behind the one that it was made behind.")
 	}
 	switch {
-	case digest == nil && bytes.Equal(l.Digest, GoneDigest):
+	case digest == nil && bytes.Equal(l.Digest, MissingDigest):
 		p.fault("removed", l, "The row was removed before it was sealed.")
 	case digest == nil:
 		p.fault("removed", l, "The row was removed.")
@@ -218,8 +218,8 @@ func (v *Verification) link(p *part, l *SealRow, digest []byte) {
 		p.fault("altered", l, "The row is not what was sealed.")
 	}
 	p.compared++
-	p.end = mark{seq: l.Seq, hash: l.Hash}
-	if v.replaced(p.end) {
+	p.end = position{seq: l.Seq, hash: l.Hash}
+	if v.differsFromKnown(p.end) {
 		p.fault("link", l, "This link is not the one that the given head was of: history was replaced.")
 	}
 }
@@ -232,11 +232,11 @@ LEFT JOIN policy_events p ON q.kind = 'policy' AND p.id = q.row_id
 WHERE q.organization_id = ?`
 
 func (v *Verification) unsealed(ctx context.Context) error {
-	return v.DB.db.Each(ctx, v.DB.db.Read.NewRaw(unsealedSQL, v.Organization), func(rows *sql.Rows) error {
-		var oldest database.Stamp
+	return v.Store.db.ForEachRow(ctx, v.Store.db.Read.NewRaw(unsealedSQL, v.Organization), func(rows *sql.Rows) error {
+		var oldest database.Timestamp
 		err := rows.Scan(&v.Report.Unsealed, &oldest)
-		if err == nil && !oldest.T.IsZero() {
-			v.Report.UnsealedAge = max(0, v.Report.CheckedAt.Sub(oldest.T).Seconds())
+		if err == nil && !oldest.Time.IsZero() {
+			v.Report.UnsealedAge = max(0, v.Report.CheckedAt.Sub(oldest.Time).Seconds())
 		}
 		return err
 	})

@@ -37,21 +37,21 @@ type Organization struct {
 type organizationRow struct {
 	bun.BaseModel `bun:"table:organizations"`
 
-	ID            string         `bun:"id,pk"`
-	Name          string         `bun:"name"`
-	PolicyVersion int64          `bun:"policy_version"`
-	CreatedAt     database.Stamp `bun:"created_at"`
+	ID            string             `bun:"id,pk"`
+	Name          string             `bun:"name"`
+	PolicyVersion int64              `bun:"policy_version"`
+	CreatedAt     database.Timestamp `bun:"created_at"`
 }
 
 func (r *organizationRow) organization() Organization {
-	return Organization{ID: r.ID, Name: r.Name, PolicyVersion: r.PolicyVersion, CreatedAt: r.CreatedAt.T}
+	return Organization{ID: r.ID, Name: r.Name, PolicyVersion: r.PolicyVersion, CreatedAt: r.CreatedAt.Time}
 }
 
 // EnsureOrganization returns the organization with the id, made with the name
 // when there is none. An existing one keeps its name.
 func (st *Store) EnsureOrganization(ctx context.Context, id, name string) (Organization, error) {
-	r := &organizationRow{ID: id, Name: name, PolicyVersion: 1, CreatedAt: database.At(st.db.Now())}
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	r := &organizationRow{ID: id, Name: name, PolicyVersion: 1, CreatedAt: database.NewTimestamp(st.db.Now())}
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewInsert().Model(r).On("CONFLICT (id) DO NOTHING").Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("making organization %s: %w", id, err)

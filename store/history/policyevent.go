@@ -18,19 +18,19 @@ import (
 type PolicyEventRow struct {
 	bun.BaseModel `bun:"table:policy_events"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Kind         string         `bun:"kind"`
-	Subject      string         `bun:"subject"`
-	By           string         `bun:"by"`
-	At           database.Stamp `bun:"at"`
-	Before       string         `bun:"before"`
-	After        string         `bun:"after"`
+	ID           string             `bun:"id,pk"`
+	Organization string             `bun:"organization_id"`
+	Kind         string             `bun:"kind"`
+	Subject      string             `bun:"subject"`
+	By           string             `bun:"by"`
+	At           database.Timestamp `bun:"at"`
+	Before       string             `bun:"before"`
+	After        string             `bun:"after"`
 }
 
 func (r *PolicyEventRow) Event() action.PolicyEvent {
 	return action.PolicyEvent{
-		ID: r.ID, Organization: r.Organization, Kind: r.Kind, Subject: r.Subject, By: r.By, At: r.At.T,
+		ID: r.ID, Organization: r.Organization, Kind: r.Kind, Subject: r.Subject, By: r.By, At: r.At.Time,
 		Before: json.RawMessage(r.Before), After: json.RawMessage(r.After),
 	}
 }
@@ -60,7 +60,7 @@ func (st *Store) RecordChange(ctx context.Context, tx bun.IDB, e action.PolicyEv
 		return fmt.Errorf("recording a change of policy: %w", err)
 	}
 	_, err = tx.NewInsert().Model(&PolicyEventRow{
-		ID: e.ID, Organization: e.Organization, Kind: e.Kind, Subject: e.Subject, By: e.By, At: database.At(st.db.Now()),
+		ID: e.ID, Organization: e.Organization, Kind: e.Kind, Subject: e.Subject, By: e.By, At: database.NewTimestamp(st.db.Now()),
 		Before: was, After: is,
 	}).Exec(ctx)
 	if err != nil {
@@ -124,7 +124,9 @@ func (st *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (
 	for i := range rows {
 		list = append(list, rows[i].Event())
 	}
-	return database.NewPage(list, limit, total, capped, func(e action.PolicyEvent) database.Cursor { return database.Cursor{At: database.At(e.At), ID: e.ID} }), nil
+	return database.NewPage(list, limit, total, capped, func(e action.PolicyEvent) database.Cursor {
+		return database.Cursor{Time: database.NewTimestamp(e.At), ID: e.ID}
+	}), nil
 }
 
 // find is the query of one page, with one row more to tell whether another
@@ -132,7 +134,7 @@ func (st *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (
 func FindPolicyEvents(f action.PolicyEventFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
 	q := MatchPolicyEvents(f, db.NewSelect().Model((*PolicyEventRow)(nil)))
 	if after.ID != "" {
-		q = q.Where("(at, id) < (?, ?)", after.At, after.ID)
+		q = q.Where("(at, id) < (?, ?)", after.Time, after.ID)
 	}
 	return q.OrderExpr("at DESC, id DESC").Limit(int64(limit) + 1)
 }
@@ -149,10 +151,10 @@ func MatchPolicyEvents(f action.PolicyEventFilter, q *bun.SelectQuery) *bun.Sele
 		q = q.Where("by = ?", f.By)
 	}
 	if !f.From.IsZero() {
-		q = q.Where("at >= ?", database.At(f.From))
+		q = q.Where("at >= ?", database.NewTimestamp(f.From))
 	}
 	if !f.To.IsZero() {
-		q = q.Where("at < ?", database.At(f.To))
+		q = q.Where("at < ?", database.NewTimestamp(f.To))
 	}
 	return q
 }

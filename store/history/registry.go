@@ -34,7 +34,7 @@ func (st *Store) Create(ctx context.Context, tx bun.Tx, r Recorded, by string, l
 	table, row := reflected(tx, r)
 	if f := table.FieldMap["created_at"]; f != nil {
 		created := f.Value(row).Addr().Interface().(*time.Time)
-		*created = database.At(*created).Or(database.At(st.db.Now())).T
+		*created = database.NewTimestamp(*created).Or(database.NewTimestamp(st.db.Now())).Time
 	}
 	st.setUpdated(table, row, by)
 	e := r.Event(by)
@@ -155,7 +155,7 @@ func signature(column string) bool {
 // setUpdated signs a row that is written, if it has such columns.
 func (st *Store) setUpdated(table *schema.Table, row reflect.Value, by string) {
 	if f := table.FieldMap["updated_at"]; f != nil {
-		f.Value(row).Set(reflect.ValueOf(database.At(st.db.Now()).T))
+		f.Value(row).Set(reflect.ValueOf(database.NewTimestamp(st.db.Now()).Time))
 	}
 	if f := table.FieldMap["updated_by"]; f != nil {
 		f.Value(row).SetString(by)

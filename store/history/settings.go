@@ -39,7 +39,7 @@ func (st *Store) SetSettings(ctx context.Context, organization string, s action.
 	if err := s.Check(); err != nil {
 		return err
 	}
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := SettingsRowOf(ctx, tx, organization)
 		if err != nil {
 			return err
@@ -48,7 +48,7 @@ func (st *Store) SetSettings(ctx context.Context, organization string, s action.
 		if was == s {
 			return nil
 		}
-		r.SelfApproval, r.DenialLimit, r.Unverified = database.Flag(s.SelfApproval), s.DenialLimit, database.Flag(s.UnverifiedEvents)
+		r.SelfApproval, r.DenialLimit, r.Unverified = database.BoolToInt(s.SelfApproval), s.DenialLimit, database.BoolToInt(s.UnverifiedEvents)
 		if _, err := tx.NewUpdate().Model(r).Column("self_approval", "denial_limit", "unverified_events").WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("writing settings: %w", err)
 		}
@@ -89,7 +89,7 @@ func VersionsOf(db bun.IDB) *bun.SelectQuery {
 // what an instance knows of them is read again. It belongs into the
 // transaction of the change.
 func CatalogMoved(ctx context.Context, tx bun.Tx, organization string) error {
-	n, err := database.Affected(tx.NewUpdate().Table("organizations").Set("catalog_version = catalog_version + 1").
+	n, err := database.RowsAffected(tx.NewUpdate().Table("organizations").Set("catalog_version = catalog_version + 1").
 		Where("id = ?", organization).Exec(ctx))
 	if err != nil {
 		return fmt.Errorf("counting a change of connectors: %w", err)

@@ -54,10 +54,10 @@ func (r *AutomationRow) Snapshot() any {
 // none was said. ErrConflict when its name is another's name or id; ErrTooMany.
 func (st *Store) CreateAutomation(ctx context.Context, a event.Automation) (event.Automation, error) {
 	r := &AutomationRow{Automation: a}
-	if err := history.First(database.IDOr(&r.ID), action.Fault(r.Check())); err != nil {
+	if err := history.First(database.EnsureID(&r.ID), action.Fault(r.Check())); err != nil {
 		return event.Automation{}, err
 	}
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := r.checkUnique(ctx, tx); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (st *Store) ListAutomations(ctx context.Context, organization string) ([]ev
 // ErrNotFound, or ErrConflict when the name is another's name or id.
 func (st *Store) UpdateAutomation(ctx context.Context, a event.Automation, by string) (event.Automation, error) {
 	var r AutomationRow
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = automationOf(ctx, tx, a.Organization, a.ID); err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ const runDeleted = "automation_deleted"
 // bindings; its runs that nobody has yet are skipped. ErrNotFound, or
 // ErrConflict while a run is worked on. What its events and runs were stays.
 func (st *Store) DeleteAutomation(ctx context.Context, organization, id, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := lockAutomation(ctx, tx, organization, id)
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ func (st *Store) deleteSchedules(ctx context.Context, tx bun.Tx, a *AutomationRo
 // endRuns skips runs that nobody has. What looks for others afterwards sees
 // those that somebody took, or gave back, in this moment.
 func (st *Store) endRuns(ctx context.Context, tx bun.Tx, a *AutomationRow) error {
-	now := database.At(st.db.Now())
+	now := database.NewTimestamp(st.db.Now())
 	var ended []string
 	err := tx.NewUpdate().Table("runs").Set("status = ?, completed_at = ?, code = ?", string(event.RunSkipped), now, runDeleted).
 		Where("organization_id = ?", a.Organization).Where("automation_id = ?", a.ID).Where("status = ?", string(event.RunQueued)).
@@ -227,7 +227,7 @@ func (st *Store) endRuns(ctx context.Context, tx bun.Tx, a *AutomationRow) error
 	if busy {
 		return action.NewError("automation_busy")
 	}
-	for some := range slices.Chunk(ended, database.Chunk) {
+	for some := range slices.Chunk(ended, database.MaxIDsPerStatement) {
 		_, err := tx.NewUpdate().Table("outbox").Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(event.ParcelVoid), now).
 			Where("run_id IN (?)", bun.List(some)).Where("status IN ('pending', 'sending')").Exec(ctx)
 		if err != nil {

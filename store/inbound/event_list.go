@@ -47,13 +47,15 @@ func (st *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.P
 	for i := range rows {
 		list = append(list, rows[i].record())
 	}
-	return database.NewPage(list, limit, total, capped, func(r event.Record) database.Cursor { return database.Cursor{At: database.At(r.CreatedAt), ID: r.ID} }), nil
+	return database.NewPage(list, limit, total, capped, func(r event.Record) database.Cursor {
+		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
+	}), nil
 }
 
 func FindRecords(f event.RecordFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
 	q := matchRecords(f, records(db))
 	if after.ID != "" {
-		q = q.Where("(e.created_at, e.id) < (?, ?)", after.At, after.ID)
+		q = q.Where("(e.created_at, e.id) < (?, ?)", after.Time, after.ID)
 	}
 	return q.OrderExpr("e.created_at DESC, e.id DESC").Limit(int64(limit) + 1)
 }
@@ -116,8 +118,8 @@ func records(db bun.IDB) *bun.SelectQuery {
 
 // Event returns one; ErrNotFound.
 func (st *Store) Event(ctx context.Context, organization, id string) (event.Record, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	return recordOf(ctx, st.db.Read, organization, id)
 }
 
@@ -140,8 +142,8 @@ func noRecord() error {
 // EventContext returns the event's whole context, sealed; nil after its
 // retention, and where it was skipped.
 func (st *Store) EventContext(ctx context.Context, organization, id string) (sealed []byte, err error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	var r recordRow
 	err = st.db.Read.NewSelect().Model(&r).Column("sealed").Where("id = ?", id).Where("organization_id = ?", organization).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -17,34 +17,34 @@ import (
 type receiptRow struct {
 	bun.BaseModel `bun:"table:inbox"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Endpoint     string         `bun:"endpoint"`
-	Provider     string         `bun:"provider"`
-	Trigger      database.Opt   `bun:"trigger_id"`
-	Key          string         `bun:"dedup_key"`
-	Native       database.Opt   `bun:"native"`
-	Size         int            `bun:"size"`
-	Status       string         `bun:"status"`
-	Attempt      int            `bun:"attempt"`
-	Failures     int            `bun:"failures"`
-	Losses       int            `bun:"losses"`
-	NextAt       database.Stamp `bun:"next_at"`
-	Holder       database.Opt   `bun:"holder"`
-	LeaseUntil   database.Stamp `bun:"lease_until"`
-	Doubled      bool           `bun:"doubled"`
-	LastError    database.Opt   `bun:"last_error"`
-	ReceivedAt   database.Stamp `bun:"received_at"`
-	ProcessedAt  database.Stamp `bun:"processed_at"`
-	Shown        database.Opt   `bun:"shown"`
-	Sealed       []byte         `bun:"sealed"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Endpoint     string              `bun:"endpoint"`
+	Provider     string              `bun:"provider"`
+	Trigger      database.NullString `bun:"trigger_id"`
+	Key          string              `bun:"dedup_key"`
+	Native       database.NullString `bun:"native"`
+	Size         int                 `bun:"size"`
+	Status       string              `bun:"status"`
+	Attempt      int                 `bun:"attempt"`
+	Failures     int                 `bun:"failures"`
+	Losses       int                 `bun:"losses"`
+	NextAt       database.Timestamp  `bun:"next_at"`
+	Holder       database.NullString `bun:"holder"`
+	LeaseUntil   database.Timestamp  `bun:"lease_until"`
+	Doubled      bool                `bun:"doubled"`
+	LastError    database.NullString `bun:"last_error"`
+	ReceivedAt   database.Timestamp  `bun:"received_at"`
+	ProcessedAt  database.Timestamp  `bun:"processed_at"`
+	Shown        database.NullString `bun:"shown"`
+	Sealed       []byte              `bun:"sealed"`
 }
 
 func (r *receiptRow) receipt() event.Receipt {
 	return event.Receipt{
 		ID: r.ID, Organization: r.Organization, Endpoint: r.Endpoint, Provider: r.Provider, Trigger: string(r.Trigger), Key: r.Key,
-		Native: string(r.Native), Size: r.Size, Status: event.ReceiptStatus(r.Status), Attempt: r.Attempt, Failures: r.Failures, Losses: r.Losses, NextAt: r.NextAt.T,
-		LastError: string(r.LastError), Doubled: r.Doubled, ReceivedAt: r.ReceivedAt.T, EndedAt: r.ProcessedAt.Ptr(),
+		Native: string(r.Native), Size: r.Size, Status: event.ReceiptStatus(r.Status), Attempt: r.Attempt, Failures: r.Failures, Losses: r.Losses, NextAt: r.NextAt.Time,
+		LastError: string(r.LastError), Doubled: r.Doubled, ReceivedAt: r.ReceivedAt.Time, EndedAt: r.ProcessedAt.Ptr(),
 		Shown: r.Shown.Bytes(), Sealed: r.Sealed,
 	}
 }
@@ -69,13 +69,13 @@ WHERE inbox.status IN ('failed', 'completed') AND inbox.sealed IS NOT NULL`
 // nobody. fresh tells that there is something to be worked off now. A zero
 // ReceivedAt is now, and a zero NextAt at once.
 func (st *Store) Receive(ctx context.Context, r event.Receipt) (fresh bool, err error) {
-	received := database.At(r.ReceivedAt).Or(database.At(st.db.Now()))
+	received := database.NewTimestamp(r.ReceivedAt).Or(database.NewTimestamp(st.db.Now()))
 	args := []any{
-		r.ID, r.Organization, r.Endpoint, r.Provider, database.Opt(r.Trigger), r.Key, r.Size, database.At(r.NextAt).Or(received), received, r.Sealed,
+		r.ID, r.Organization, r.Endpoint, r.Provider, database.NullString(r.Trigger), r.Key, r.Size, database.NewTimestamp(r.NextAt).Or(received), received, r.Sealed,
 	}
 	// One statement, so that 1,000 a second share their commits.
-	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		n, err := database.Affected(st.stmts.receive.Exec(ctx, tx, args...))
+	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		n, err := database.RowsAffected(st.stmts.receive.Exec(ctx, tx, args...))
 		fresh = n > 0
 		return err
 	}})
@@ -90,14 +90,14 @@ func (st *Store) Receive(ctx context.Context, r event.Receipt) (fresh bool, err 
 type bodyRow struct {
 	bun.BaseModel `bun:"table:inbox_bodies"`
 
-	Endpoint   string         `bun:"endpoint,pk"`
-	Hash       string         `bun:"hash,pk"`
-	Receipt    string         `bun:"inbox_id"`
-	ReceivedAt database.Stamp `bun:"received_at"`
+	Endpoint   string             `bun:"endpoint,pk"`
+	Hash       string             `bun:"hash,pk"`
+	Receipt    string             `bun:"inbox_id"`
+	ReceivedAt database.Timestamp `bun:"received_at"`
 }
 
 func (s *settled) body() bodyRow {
-	return bodyRow{Endpoint: s.Receipt.Endpoint, Hash: s.Body, Receipt: s.Receipt.ID, ReceivedAt: database.At(s.Receipt.ReceivedAt)}
+	return bodyRow{Endpoint: s.Receipt.Endpoint, Hash: s.Body, Receipt: s.Receipt.ID, ReceivedAt: database.NewTimestamp(s.Receipt.ReceivedAt)}
 }
 
 // markDoubled finds the deliveries that are the same as another one, before or
@@ -120,7 +120,7 @@ func markDoubled(ctx context.Context, tx bun.IDB, list []*settled) error {
 	for _, s := range unsigned {
 		key := [2]string{s.Receipt.Endpoint, s.Body}
 		was, is := last[key], s.body()
-		switch apart := is.ReceivedAt.T.Sub(was.ReceivedAt.T); {
+		switch apart := is.ReceivedAt.Time.Sub(was.ReceivedAt.Time); {
 		case was.Receipt == is.Receipt:
 		case apart.Abs() < s.Window:
 			s.doubled = true
@@ -146,7 +146,7 @@ func lastBodies(ctx context.Context, tx bun.IDB, list []*settled) (map[[2]string
 		return a.Receipt.Endpoint == b.Receipt.Endpoint && a.Body == b.Body
 	})
 	last := map[[2]string]bodyRow{}
-	for some := range slices.Chunk(firsts, database.Chunk) {
+	for some := range slices.Chunk(firsts, database.MaxIDsPerStatement) {
 		var rows, there []bodyRow
 		for _, s := range some {
 			rows = append(rows, s.body())

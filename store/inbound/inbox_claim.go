@@ -22,11 +22,11 @@ const claimBytes = 32 << 20
 type unworked struct {
 	where, order string
 	losses       int // that one of them more has then
-	now          database.Stamp
+	now          database.Timestamp
 }
 
 // UnworkedKinds are those that a worker lost, and those that are due.
-func UnworkedKinds(now database.Stamp) []unworked {
+func UnworkedKinds(now database.Timestamp) []unworked {
 	return []unworked{
 		{"status = 'processing' AND lease_until < ?", "lease_until", 1, now},
 		{"status = 'queued' AND next_at <= ?", "next_at, id", 0, now},
@@ -41,7 +41,7 @@ func (u unworked) Due(db bun.IDB, limit int) *bun.SelectQuery {
 // Claim takes them. The array is made once; see [sweep.update]. They are locked
 // as they are found, so nothing is asked of them again: PostgreSQL would read
 // all that is due for it.
-func (u unworked) Claim(db bun.IDB, worker string, until database.Stamp, limit int) *bun.UpdateQuery {
+func (u unworked) Claim(db bun.IDB, worker string, until database.Timestamp, limit int) *bun.UpdateQuery {
 	due := u.Due(db, limit).Column("size", "next_at")
 	if database.Shared(db) {
 		due = due.For("NO KEY UPDATE SKIP LOCKED")
@@ -62,30 +62,30 @@ func (u unworked) Claim(db bun.IDB, worker string, until database.Stamp, limit i
 func (st *Store) ClaimReceipts(ctx context.Context, worker string, limit int, lease time.Duration) ([]event.Receipt, error) {
 	now := st.db.Now()
 	var rows []receiptRow
-	for _, kind := range UnworkedKinds(database.At(now)) {
+	for _, kind := range UnworkedKinds(database.NewTimestamp(now)) {
 		if len(rows) >= limit {
 			break
 		}
-		some, err := st.claimReceipts(ctx, kind, worker, database.At(now.Add(lease)), limit-len(rows))
+		some, err := st.claimReceipts(ctx, kind, worker, database.NewTimestamp(now.Add(lease)), limit-len(rows))
 		if err != nil {
 			return nil, fmt.Errorf("claiming deliveries: %w", err)
 		}
 		rows = append(rows, some...)
 	}
 	slices.SortFunc(rows, func(a, b receiptRow) int {
-		return cmp.Or(a.NextAt.T.Compare(b.NextAt.T), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(a.NextAt.Time.Compare(b.NextAt.Time), cmp.Compare(a.ID, b.ID))
 	})
 	return receipts(rows), nil
 }
 
 // claimReceipts takes those of one kind. A reader looks first, as in a sweep:
 // whoever asks when nothing is due writes nothing.
-func (st *Store) claimReceipts(ctx context.Context, kind unworked, worker string, until database.Stamp, limit int) (rows []receiptRow, err error) {
+func (st *Store) claimReceipts(ctx context.Context, kind unworked, worker string, until database.Timestamp, limit int) (rows []receiptRow, err error) {
 	some, err := database.Exists(ctx, kind.Due(st.db.Read, 1))
 	if err != nil || !some {
 		return nil, err
 	}
-	err = st.db.Write.Do(ctx, &database.Job{Single: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
 		return kind.Claim(tx, worker, until, limit).Returning("*").Scan(ctx, &rows)
 	}})
@@ -95,9 +95,9 @@ func (st *Store) claimReceipts(ctx context.Context, kind unworked, worker string
 // RenewReceipts has the leases of those of the worker begin anew. One that is
 // being settled is passed by.
 func (st *Store) RenewReceipts(ctx context.Context, worker string, ids []string, lease time.Duration) error {
-	until := database.At(st.db.Now().Add(lease))
-	for some := range slices.Chunk(ids, database.Chunk) {
-		err := st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	until := database.NewTimestamp(st.db.Now().Add(lease))
+	for some := range slices.Chunk(ids, database.MaxIDsPerStatement) {
+		err := st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 			_, err := RenewReceipts(tx, worker, some, until).Exec(ctx)
 			return err
 		}})
@@ -108,7 +108,7 @@ func (st *Store) RenewReceipts(ctx context.Context, worker string, ids []string,
 	return nil
 }
 
-func RenewReceipts(db bun.IDB, worker string, ids []string, until database.Stamp) *bun.UpdateQuery {
+func RenewReceipts(db bun.IDB, worker string, ids []string, until database.Timestamp) *bun.UpdateQuery {
 	q := db.NewUpdate().Table("inbox").Set("lease_until = ?", until)
 	held := db.NewSelect().Table("inbox").Column("id").Where("id IN (?)", bun.List(ids)).
 		Where("holder = ?", worker).Where("status = 'processing'")
@@ -132,7 +132,7 @@ func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlem
 	if len(list) == 0 {
 		return out, nil
 	}
-	err = st.db.Write.Do(ctx, &database.Job{Whole: true, Numbered: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{InTransaction: true, TrackXID: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		mine, err := heldReceipts(ctx, tx, worker, list)
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlem
 		if out.Runs, err = st.writeMatches(ctx, tx, OfTriggers, matches(mine)); err != nil {
 			return err
 		}
-		return endReceipts(ctx, tx, mine, database.At(st.db.Now()))
+		return endReceipts(ctx, tx, mine, database.NewTimestamp(st.db.Now()))
 	}})
 	if err != nil {
 		return event.Settled{}, fmt.Errorf("settling deliveries: %w", err)
@@ -160,7 +160,7 @@ func heldReceipts(ctx context.Context, tx bun.IDB, worker string, list []event.S
 	for i := range list {
 		ids = append(ids, list[i].Receipt.ID)
 	}
-	for some := range slices.Chunk(ids, database.Chunk) {
+	for some := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		var rows []receiptRow
 		if err := ReceiptsOf(tx, worker, some).Scan(ctx, &rows); err != nil {
 			return nil, fmt.Errorf("looking which of them the worker has: %w", err)
@@ -210,35 +210,35 @@ func doubled(list []*settled) (ids []string) {
 // Outcome is what is written of a receipt. The types are PostgreSQL's, which
 // does not see them in a list of values.
 type Outcome struct {
-	ID          string         `bun:"id,type:text"`
-	Status      string         `bun:"status,type:text"`
-	NextAt      database.Stamp `bun:"next_at,type:timestamptz"`
-	ProcessedAt database.Stamp `bun:"processed_at,type:timestamptz"`
-	LastError   database.Opt   `bun:"last_error,type:text"`
-	Native      database.Opt   `bun:"native,type:text"`
-	Shown       database.Opt   `bun:"shown,type:text"`
-	Doubled     bool           `bun:"doubled,type:boolean"`
-	Failures    int            `bun:"failures,type:integer"`
-	Losses      int            `bun:"losses,type:integer"`
-	Kept        bool           `bun:"kept,type:boolean"`
+	ID          string              `bun:"id,type:text"`
+	Status      string              `bun:"status,type:text"`
+	NextAt      database.Timestamp  `bun:"next_at,type:timestamptz"`
+	ProcessedAt database.Timestamp  `bun:"processed_at,type:timestamptz"`
+	LastError   database.NullString `bun:"last_error,type:text"`
+	Native      database.NullString `bun:"native,type:text"`
+	Shown       database.NullString `bun:"shown,type:text"`
+	Doubled     bool                `bun:"doubled,type:boolean"`
+	Failures    int                 `bun:"failures,type:integer"`
+	Losses      int                 `bun:"losses,type:integer"`
+	Kept        bool                `bun:"kept,type:boolean"`
 }
 
-func (s *settled) outcome(now database.Stamp) Outcome {
+func (s *settled) outcome(now database.Timestamp) Outcome {
 	o := Outcome{
-		ID: s.Receipt.ID, Status: string(s.Status), LastError: database.Opt(s.Error), Native: database.Opt(s.Native), Shown: database.Opt(s.Shown), Doubled: s.doubled,
+		ID: s.Receipt.ID, Status: string(s.Status), LastError: database.NullString(s.Error), Native: database.NullString(s.Native), Shown: database.NullString(s.Shown), Doubled: s.doubled,
 		Failures: s.Failures, Losses: s.Losses, Kept: s.Keep || s.Status != event.ReceiptCompleted,
 	}
 	if s.Status == event.ReceiptQueued {
-		o.NextAt = database.At(s.NextAt).Or(now)
+		o.NextAt = database.NewTimestamp(s.NextAt).Or(now)
 	} else {
 		o.ProcessedAt = now
 	}
 	return o
 }
 
-func endReceipts(ctx context.Context, tx bun.IDB, list []*settled, now database.Stamp) error {
+func endReceipts(ctx context.Context, tx bun.IDB, list []*settled, now database.Timestamp) error {
 	slices.SortFunc(list, func(a, b *settled) int { return cmp.Compare(a.Receipt.ID, b.Receipt.ID) })
-	for some := range slices.Chunk(list, database.Chunk) {
+	for some := range slices.Chunk(list, database.MaxIDsPerStatement) {
 		rows := make([]Outcome, 0, len(some))
 		for _, s := range some {
 			rows = append(rows, s.outcome(now))

@@ -35,13 +35,15 @@ func (st *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (actio
 	if err != nil {
 		return page, fmt.Errorf("counting deliveries: %w", err)
 	}
-	return database.NewPage(receipts(rows), limit, total, capped, func(r event.Receipt) database.Cursor { return database.Cursor{At: database.At(r.ReceivedAt), ID: r.ID} }), nil
+	return database.NewPage(receipts(rows), limit, total, capped, func(r event.Receipt) database.Cursor {
+		return database.Cursor{Time: database.NewTimestamp(r.ReceivedAt), ID: r.ID}
+	}), nil
 }
 
 func FindReceipts(f event.ReceiptFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
 	q := matchReceipts(f, db.NewSelect().Model((*receiptRow)(nil)).ExcludeColumn("sealed"))
 	if after.ID != "" {
-		q = q.Where("(received_at, id) < (?, ?)", after.At, after.ID)
+		q = q.Where("(received_at, id) < (?, ?)", after.Time, after.ID)
 	}
 	return q.OrderExpr("received_at DESC, id DESC").Limit(int64(limit) + 1)
 }
@@ -74,8 +76,8 @@ func matchReceipts(f event.ReceiptFilter, q *bun.SelectQuery) *bun.SelectQuery {
 
 // Receipt returns a delivery with what is sealed; ErrNotFound.
 func (st *Store) Receipt(ctx context.Context, organization, id string) (event.Receipt, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	r, err := receiptOf(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return event.Receipt{}, err
@@ -99,7 +101,7 @@ func receiptOf(ctx context.Context, db bun.IDB, organization, id string) (*recei
 // others, ErrGone when its payload was forgotten.
 func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string) (event.Receipt, error) {
 	var r *receiptRow
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = receiptOf(ctx, tx, organization, id); err != nil {
 			return err
 		}
@@ -110,8 +112,8 @@ func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string
 			return action.NewError("payload_gone")
 		}
 		before := r.told()
-		r.Status, r.Attempt, r.Failures, r.Losses, r.NextAt, r.ProcessedAt, r.LastError = string(event.ReceiptQueued), 0, 0, 0, database.At(st.db.Now()), database.Stamp{}, ""
-		n, err := database.Affected(tx.NewUpdate().Model(r).Column("status", "attempt", "failures", "losses", "next_at", "processed_at", "last_error").
+		r.Status, r.Attempt, r.Failures, r.Losses, r.NextAt, r.ProcessedAt, r.LastError = string(event.ReceiptQueued), 0, 0, 0, database.NewTimestamp(st.db.Now()), database.Timestamp{}, ""
+		n, err := database.RowsAffected(tx.NewUpdate().Model(r).Column("status", "attempt", "failures", "losses", "next_at", "processed_at", "last_error").
 			WherePK().Where("status IN ('failed', 'completed')").Where("sealed IS NOT NULL").Exec(ctx))
 		switch {
 		case err != nil:

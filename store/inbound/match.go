@@ -25,7 +25,7 @@ func (st *Store) writeMatches(ctx context.Context, tx bun.IDB, from origin, list
 	if len(list) == 0 {
 		return nil, nil
 	}
-	now := database.At(st.db.Now())
+	now := database.NewTimestamp(st.db.Now())
 	live, err := liveOrigins(ctx, tx, from, list)
 	if err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func compareKeys(a, b event.Match) int {
 }
 
 // keepEvents writes those that are new, with their runs, which it returns.
-func keepEvents(ctx context.Context, tx bun.IDB, list []event.Match, now database.Stamp) (all []event.Run, err error) {
-	for some := range slices.Chunk(list, database.Chunk) {
+func keepEvents(ctx context.Context, tx bun.IDB, list []event.Match, now database.Timestamp) (all []event.Run, err error) {
+	for some := range slices.Chunk(list, database.MaxIDsPerStatement) {
 		var fresh []string
 		if database.Shared(tx) {
 			fresh, err = keepAll(ctx, tx.(bun.Tx), some, now)
@@ -100,13 +100,13 @@ func keepEvents(ctx context.Context, tx bun.IDB, list []event.Match, now databas
 
 // writeEvents inserts those that are new, and returns which. Their values are
 // bound: sealed payloads, which nearly all of it is, need not become text.
-func writeEvents(ctx context.Context, tx bun.IDB, list []event.Match, now database.Stamp) (fresh []string, err error) {
+func writeEvents(ctx context.Context, tx bun.IDB, list []event.Match, now database.Timestamp) (fresh []string, err error) {
 	args := make([]any, 0, len(list)*17)
 	for i := range list {
 		r := newRecordRow(&list[i], now)
-		r.Title = database.Storable(r.Title)
-		for _, text := range []*database.Opt{&r.Native, &r.URL, &r.Error, &r.Shown} {
-			*text = database.Opt(database.Storable(string(*text)))
+		r.Title = database.SanitizeText(r.Title)
+		for _, text := range []*database.NullString{&r.Native, &r.URL, &r.Error, &r.Shown} {
+			*text = database.NullString(database.SanitizeText(string(*text)))
 		}
 		args = append(args, r.ID, r.Organization, r.Trigger, r.Automation, r.Receipt, r.Provider, r.Type, r.Native, r.Key,
 			r.OccurredAt, r.Title, r.URL, r.Skip, r.Error, r.CreatedAt, r.Shown, r.Sealed)
@@ -141,7 +141,7 @@ func placeholders(rows, columns int) string {
 }
 
 // started are the runs of those that are new.
-func started(list []event.Match, fresh []string, now database.Stamp) (runs []event.Run) {
+func started(list []event.Match, fresh []string, now database.Timestamp) (runs []event.Run) {
 	slices.Sort(fresh)
 	for i := range list {
 		if _, ok := slices.BinarySearch(fresh, list[i].Record.ID); ok && list[i].Run != "" {
@@ -151,16 +151,16 @@ func started(list []event.Match, fresh []string, now database.Stamp) (runs []eve
 	return runs
 }
 
-func startedRun(m *event.Match, now database.Stamp) event.Run {
+func startedRun(m *event.Match, now database.Timestamp) event.Run {
 	return event.Run{
 		ID: m.Run, Organization: m.Record.Organization, Automation: m.Record.Automation, Event: m.Record.ID, Trigger: m.Record.Trigger,
-		Status: event.RunQueued, CreatedAt: now.T, Title: m.Record.Title,
+		Status: event.RunQueued, CreatedAt: now.Time, Title: m.Record.Title,
 	}
 }
 
 // startRuns writes new runs, each with its parcel.
 func startRuns(ctx context.Context, tx bun.IDB, runs []event.Run) error {
-	for some := range slices.Chunk(runs, database.Chunk) {
+	for some := range slices.Chunk(runs, database.MaxIDsPerStatement) {
 		rows, parcels := make([]RunRow, 0, len(some)), make([]ParcelRow, 0, len(some))
 		for i := range some {
 			id, err := database.NewID()
@@ -211,7 +211,7 @@ type columns struct {
 	sealed [][]byte
 }
 
-func (c *columns) add(m *event.Match, parcel string, now database.Stamp) {
+func (c *columns) add(m *event.Match, parcel string, now database.Timestamp) {
 	r := newRecordRow(m, now)
 	for i, text := range []string{
 		r.ID, r.Organization, r.Trigger, r.Automation, string(r.Receipt), r.Provider, r.Type, string(r.Native), r.Key,
@@ -231,14 +231,14 @@ func textOf(text string, empty bool) *string {
 	if text == "" && !empty {
 		return nil
 	}
-	text = database.Storable(text)
+	text = database.SanitizeText(text)
 	return &text
 }
 
 // keepAll writes events with their runs and parcels, and returns which are new.
 // The server tells of the columns' types first: nothing of that outlives the
 // transaction.
-func keepAll(ctx context.Context, tx bun.Tx, list []event.Match, now database.Stamp) (fresh []string, err error) {
+func keepAll(ctx context.Context, tx bun.Tx, list []event.Match, now database.Timestamp) (fresh []string, err error) {
 	var c columns
 	for i := range list {
 		id, err := database.NewID()
@@ -249,7 +249,7 @@ func keepAll(ctx context.Context, tx bun.Tx, list []event.Match, now database.St
 	}
 	t := &c.texts
 	rows, err := tx.Tx.QueryContext(ctx, keepSQL, pgx.QueryExecModeDescribeExec,
-		t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], c.times[0], t[9], t[10], t[11], t[12], c.times[1], t[13], c.sealed, t[14], t[15], now.T)
+		t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], c.times[0], t[9], t[10], t[11], t[12], c.times[1], t[13], c.sealed, t[14], t[15], now.Time)
 	if err != nil {
 		return nil, fmt.Errorf("writing events: %w", err)
 	}
@@ -260,37 +260,37 @@ func keepAll(ctx context.Context, tx bun.Tx, list []event.Match, now database.St
 type recordRow struct {
 	bun.BaseModel `bun:"table:events,alias:e"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Trigger      string         `bun:"trigger_id"`
-	Automation   string         `bun:"automation_id"`
-	Receipt      database.Opt   `bun:"inbox_id"`
-	Provider     string         `bun:"provider"`
-	Type         string         `bun:"type"`
-	Native       database.Opt   `bun:"native"`
-	Key          string         `bun:"dedup_key"`
-	OccurredAt   database.Stamp `bun:"occurred_at"`
-	Title        string         `bun:"title"`
-	URL          database.Opt   `bun:"url"`
-	Skip         database.Opt   `bun:"skip_reason"`
-	Error        database.Opt   `bun:"error"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	Shown        database.Opt   `bun:"shown"`
-	Sealed       []byte         `bun:"sealed"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Trigger      string              `bun:"trigger_id"`
+	Automation   string              `bun:"automation_id"`
+	Receipt      database.NullString `bun:"inbox_id"`
+	Provider     string              `bun:"provider"`
+	Type         string              `bun:"type"`
+	Native       database.NullString `bun:"native"`
+	Key          string              `bun:"dedup_key"`
+	OccurredAt   database.Timestamp  `bun:"occurred_at"`
+	Title        string              `bun:"title"`
+	URL          database.NullString `bun:"url"`
+	Skip         database.NullString `bun:"skip_reason"`
+	Error        database.NullString `bun:"error"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	Shown        database.NullString `bun:"shown"`
+	Sealed       []byte              `bun:"sealed"`
 
-	Run       database.Opt `bun:"run_id,scanonly"`
-	RunStatus database.Opt `bun:"run_status,scanonly"`
+	Run       database.NullString `bun:"run_id,scanonly"`
+	RunStatus database.NullString `bun:"run_status,scanonly"`
 
-	Session     database.Opt   `bun:"session_id,scanonly"`
-	CompletedAt database.Stamp `bun:"completed_at,scanonly"`
+	Session     database.NullString `bun:"session_id,scanonly"`
+	CompletedAt database.Timestamp  `bun:"completed_at,scanonly"`
 }
 
-func newRecordRow(m *event.Match, now database.Stamp) recordRow {
+func newRecordRow(m *event.Match, now database.Timestamp) recordRow {
 	r := &m.Record
 	return recordRow{
-		ID: r.ID, Organization: r.Organization, Trigger: r.Trigger, Automation: r.Automation, Receipt: database.Opt(r.Receipt), Provider: r.Provider,
-		Type: r.Type, Native: database.Opt(r.Native), Key: r.Key, OccurredAt: database.AtPtr(r.OccurredAt), Title: r.Title, URL: database.Opt(r.URL), Skip: database.Opt(r.Skip),
-		Error: database.Opt(r.Error), CreatedAt: database.At(r.CreatedAt).Or(now), Shown: database.Opt(r.Shown), Sealed: m.Sealed,
+		ID: r.ID, Organization: r.Organization, Trigger: r.Trigger, Automation: r.Automation, Receipt: database.NullString(r.Receipt), Provider: r.Provider,
+		Type: r.Type, Native: database.NullString(r.Native), Key: r.Key, OccurredAt: database.TimestampFromPtr(r.OccurredAt), Title: r.Title, URL: database.NullString(r.URL), Skip: database.NullString(r.Skip),
+		Error: database.NullString(r.Error), CreatedAt: database.NewTimestamp(r.CreatedAt).Or(now), Shown: database.NullString(r.Shown), Sealed: m.Sealed,
 	}
 }
 
@@ -298,13 +298,13 @@ func (r *recordRow) record() event.Record {
 	return event.Record{
 		ID: r.ID, Organization: r.Organization, Trigger: r.Trigger, Automation: r.Automation, Receipt: string(r.Receipt), Provider: r.Provider,
 		Type: r.Type, Native: string(r.Native), Key: r.Key, OccurredAt: r.OccurredAt.Ptr(), Title: r.Title, URL: string(r.URL),
-		Skip: event.SkipReason(r.Skip), Error: string(r.Error), CreatedAt: r.CreatedAt.T, Run: string(r.Run), RunStatus: event.RunStatus(r.RunStatus),
+		Skip: event.SkipReason(r.Skip), Error: string(r.Error), CreatedAt: r.CreatedAt.Time, Run: string(r.Run), RunStatus: event.RunStatus(r.RunStatus),
 		Session: string(r.Session), EndedAt: r.endedAt().Ptr(), Shown: r.Shown.Bytes(),
 	}
 }
 
 // endedAt is when the event's run ended; what starts none ends as it comes.
-func (r *recordRow) endedAt() database.Stamp {
+func (r *recordRow) endedAt() database.Timestamp {
 	if r.Skip != "" && r.Run == "" {
 		return r.CreatedAt
 	}
@@ -331,12 +331,12 @@ const replaceSQL = `id = EXCLUDED.id, organization_id = EXCLUDED.organization_id
 func newRunRow(r *event.Run) RunRow {
 	return RunRow{
 		ID: r.ID, Organization: r.Organization, Automation: r.Automation, Event: r.Event, Trigger: r.Trigger, Status: string(r.Status),
-		CreatedAt: database.At(r.CreatedAt),
+		CreatedAt: database.NewTimestamp(r.CreatedAt),
 	}
 }
 
 func newParcelRow(r *event.Run, id string) ParcelRow {
 	return ParcelRow{
-		ID: id, Organization: r.Organization, Run: r.ID, Status: string(event.ParcelPending), NextAt: database.At(r.CreatedAt), CreatedAt: database.At(r.CreatedAt),
+		ID: id, Organization: r.Organization, Run: r.ID, Status: string(event.ParcelPending), NextAt: database.NewTimestamp(r.CreatedAt), CreatedAt: database.NewTimestamp(r.CreatedAt),
 	}
 }

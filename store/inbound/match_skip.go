@@ -16,7 +16,7 @@ import (
 // otherwise. Its context stays as long as it would have.
 func (st *Store) SkipEvent(ctx context.Context, organization, id, by string) (r event.Record, err error) {
 	now := st.db.Now()
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if r, err = recordOf(ctx, tx, organization, id); err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func (st *Store) SkipEvent(ctx context.Context, organization, id, by string) (r 
 		if err != nil {
 			return fmt.Errorf("skipping event %s: %w", id, err)
 		}
-		r.Skip, r.RunStatus, r.EndedAt = event.SkipManual, event.RunSkipped, database.At(now).Ptr()
+		r.Skip, r.RunStatus, r.EndedAt = event.SkipManual, event.RunSkipped, database.NewTimestamp(now).Ptr()
 		e := action.PolicyEvent{Organization: organization, Kind: action.EventRun, Subject: r.Run, By: by}
 		return st.history.RecordChange(ctx, tx, e, statusTold{id, before}, statusTold{id, r.Status()})
 	})
@@ -43,7 +43,7 @@ type statusTold struct {
 
 // skipRun ends a run that waits, and has it delivered to nobody.
 func skipRun(ctx context.Context, tx bun.Tx, r *event.Record, now time.Time) error {
-	n, err := database.Affected(tx.NewUpdate().Table("runs").Set("status = 'skipped', completed_at = ?", database.At(now)).
+	n, err := database.RowsAffected(tx.NewUpdate().Table("runs").Set("status = 'skipped', completed_at = ?", database.NewTimestamp(now)).
 		Where("id = ?", r.Run).Where("status = 'queued'").Exec(ctx))
 	switch {
 	case err != nil:

@@ -22,10 +22,10 @@ const (
 
 // originRow is a trigger or schedule that may start something.
 type originRow struct {
-	ID           string         `bun:"id"`
-	Organization string         `bun:"organization_id"`
-	Enabled      bool           `bun:"enabled"`       // its automation
-	LastEventAt  database.Stamp `bun:"last_event_at"` // of a trigger
+	ID           string             `bun:"id"`
+	Organization string             `bun:"organization_id"`
+	Enabled      bool               `bun:"enabled"`       // its automation
+	LastEventAt  database.Timestamp `bun:"last_event_at"` // of a trigger
 }
 
 type origins map[string]originRow
@@ -39,7 +39,7 @@ func liveOrigins(ctx context.Context, tx bun.IDB, from origin, list []event.Matc
 	}
 	slices.Sort(ids)
 	live := origins{}
-	for some := range slices.Chunk(slices.Compact(ids), database.Chunk) {
+	for some := range slices.Chunk(slices.Compact(ids), database.MaxIDsPerStatement) {
 		var rows []originRow
 		if err := OriginsOf(tx, from, some).Scan(ctx, &rows); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", from, err)
@@ -75,16 +75,16 @@ func OriginsOf(db bun.IDB, from origin, ids []string) *bun.SelectQuery {
 const noteEvery = time.Minute
 
 // note writes down when an event last matched.
-func (live origins) note(ctx context.Context, tx bun.IDB, list []event.Match, now database.Stamp) error {
+func (live origins) note(ctx context.Context, tx bun.IDB, list []event.Match, now database.Timestamp) error {
 	var ids []string
 	for i := range list {
 		o, ok := live.of(&list[i])
-		if ok && list[i].Record.Skip == "" && now.T.Sub(o.LastEventAt.T) >= noteEvery {
+		if ok && list[i].Record.Skip == "" && now.Time.Sub(o.LastEventAt.Time) >= noteEvery {
 			ids = append(ids, o.ID)
 		}
 	}
 	slices.Sort(ids)
-	for some := range slices.Chunk(slices.Compact(ids), database.Chunk) {
+	for some := range slices.Chunk(slices.Compact(ids), database.MaxIDsPerStatement) {
 		if _, err := noteTriggers(tx, some, now).Exec(ctx); err != nil {
 			return fmt.Errorf("noting events of triggers: %w", err)
 		}
@@ -93,7 +93,7 @@ func (live origins) note(ctx context.Context, tx bun.IDB, list []event.Match, no
 }
 
 // noteTriggers passes by those that somebody else is about to write.
-func noteTriggers(db bun.IDB, ids []string, now database.Stamp) *bun.UpdateQuery {
+func noteTriggers(db bun.IDB, ids []string, now database.Timestamp) *bun.UpdateQuery {
 	q := db.NewUpdate().Table("triggers").Set("last_event_at = ?", now)
 	if !database.Shared(db) {
 		return q.Where("id IN (?)", bun.List(ids))

@@ -15,25 +15,25 @@ import (
 type ParcelRow struct {
 	bun.BaseModel `bun:"table:outbox,alias:o"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Run          string         `bun:"run_id"`
-	Status       string         `bun:"status"`
-	Attempt      int            `bun:"attempt"`
-	FirstAt      database.Stamp `bun:"first_at"`
-	NextAt       database.Stamp `bun:"next_at"`
-	Holder       database.Opt   `bun:"holder"`
-	LeaseUntil   database.Stamp `bun:"lease_until"`
-	LastStatus   *int64         `bun:"last_status"`
-	LastError    database.Opt   `bun:"last_error"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	DeliveredAt  database.Stamp `bun:"delivered_at"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Run          string              `bun:"run_id"`
+	Status       string              `bun:"status"`
+	Attempt      int                 `bun:"attempt"`
+	FirstAt      database.Timestamp  `bun:"first_at"`
+	NextAt       database.Timestamp  `bun:"next_at"`
+	Holder       database.NullString `bun:"holder"`
+	LeaseUntil   database.Timestamp  `bun:"lease_until"`
+	LastStatus   *int64              `bun:"last_status"`
+	LastError    database.NullString `bun:"last_error"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	DeliveredAt  database.Timestamp  `bun:"delivered_at"`
 }
 
 func (r *ParcelRow) parcel() event.Parcel {
 	p := event.Parcel{
 		ID: r.ID, Organization: r.Organization, Run: r.Run, Status: event.ParcelStatus(r.Status), Attempt: r.Attempt,
-		FirstAt: r.FirstAt.Ptr(), NextAt: r.NextAt.T, LastError: string(r.LastError), CreatedAt: r.CreatedAt.T, EndedAt: r.DeliveredAt.Ptr(),
+		FirstAt: r.FirstAt.Ptr(), NextAt: r.NextAt.Time, LastError: string(r.LastError), CreatedAt: r.CreatedAt.Time, EndedAt: r.DeliveredAt.Ptr(),
 	}
 	if r.LastStatus != nil {
 		p.LastStatus = int(*r.LastStatus)
@@ -48,7 +48,7 @@ func putParcel(ctx context.Context, tx bun.IDB, r *RunRow, now time.Time) error 
 		return err
 	}
 	_, err = tx.NewInsert().Model(&ParcelRow{
-		ID: id, Organization: r.Organization, Run: r.ID, Status: string(event.ParcelPending), NextAt: database.At(now), CreatedAt: database.At(now),
+		ID: id, Organization: r.Organization, Run: r.ID, Status: string(event.ParcelPending), NextAt: database.NewTimestamp(now), CreatedAt: database.NewTimestamp(now),
 	}).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("writing the delivery of run %s: %w", r.ID, err)
@@ -60,7 +60,7 @@ func putParcel(ctx context.Context, tx bun.IDB, r *RunRow, now time.Time) error 
 // after the run: whoever has both locks them in this order.
 func closeParcel(ctx context.Context, tx bun.IDB, run string, s event.ParcelStatus, now time.Time) error {
 	_, err := tx.NewUpdate().Table("outbox").
-		Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(s), database.At(now)).
+		Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(s), database.NewTimestamp(now)).
 		Where("run_id = ?", run).Where("status IN ('pending', 'sending')").Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("ending the delivery of run %s: %w", run, err)
@@ -105,7 +105,9 @@ func (st *Store) ListParcels(ctx context.Context, f event.ParcelFilter) (page ac
 	for i := range rows {
 		list = append(list, rows[i].parcel())
 	}
-	return database.NewPage(list, limit, total, capped, func(p event.Parcel) database.Cursor { return database.Cursor{At: database.At(p.CreatedAt), ID: p.ID} }), nil
+	return database.NewPage(list, limit, total, capped, func(p event.Parcel) database.Cursor {
+		return database.Cursor{Time: database.NewTimestamp(p.CreatedAt), ID: p.ID}
+	}), nil
 }
 
 func MatchParcels(f event.ParcelFilter, q *bun.SelectQuery) *bun.SelectQuery {

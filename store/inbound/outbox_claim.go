@@ -31,7 +31,7 @@ func (st *Store) ClaimParcels(ctx context.Context, worker string, limit int, lea
 		return nil, errors.New("claiming deliveries: give a worker, how many, and for how long")
 	}
 	var due []string
-	if err := DueOrganizations(st.db.Read, database.At(st.db.Now())).Scan(ctx, &due); err != nil {
+	if err := DueOrganizations(st.db.Read, database.NewTimestamp(st.db.Now())).Scan(ctx, &due); err != nil {
 		return nil, fmt.Errorf("looking for deliveries: %w", err)
 	}
 	rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
@@ -57,7 +57,7 @@ func (st *Store) ClaimParcels(ctx context.Context, worker string, limit int, lea
 }
 
 // DueOrganizations are those with something to send.
-func DueOrganizations(db bun.IDB, now database.Stamp) *bun.SelectQuery {
+func DueOrganizations(db bun.IDB, now database.Timestamp) *bun.SelectQuery {
 	again := begunParcels(db.NewSelect().TableExpr("outbox AS o").ColumnExpr("1"), now).Where("o.organization_id = p.organization_id")
 	return db.NewSelect().TableExpr("run_endpoints AS p").Column("p.organization_id").Where("p.enabled").Where("EXISTS (?) OR "+waitsSQL, again)
 }
@@ -69,19 +69,19 @@ const waitsSQL = `EXISTS (SELECT 1 FROM automations AS a WHERE a.organization_id
 
 // begunParcels restricts q to the next attempts that are due: of what was begun,
 // which goes on though its automation was disabled.
-func begunParcels(q *bun.SelectQuery, now database.Stamp) *bun.SelectQuery {
+func begunParcels(q *bun.SelectQuery, now database.Timestamp) *bun.SelectQuery {
 	return q.Where("o.status = 'pending' AND o.attempt > 0").Where("o.next_at <= ?", now)
 }
 
 // AgainParcels are an organization's, the most overdue first.
-func AgainParcels(db bun.IDB, into any, organization string, now database.Stamp, limit int) *bun.SelectQuery {
+func AgainParcels(db bun.IDB, into any, organization string, now database.Timestamp, limit int) *bun.SelectQuery {
 	return begunParcels(db.NewSelect().Model(into), now).Join("JOIN runs AS r ON r.id = o.run_id").
 		Where("o.organization_id = ?", organization).Order("o.next_at", "o.id").Limit(int64(limit))
 }
 
 // FirstParcels are an automation's that were never sent, as their runs came. The
 // where names the predicate of the index of open ones word by word.
-func FirstParcels(db bun.IDB, into any, organization, automation string, now database.Stamp, limit int) *bun.SelectQuery {
+func FirstParcels(db bun.IDB, into any, organization, automation string, now database.Timestamp, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model(into).Join("JOIN runs AS r ON r.id = o.run_id").
 		Where("r.organization_id = ?", organization).Where("r.automation_id = ?", automation).Where("r.status = 'queued'").
 		Where("o.status IN ('pending', 'sending')").Where("o.status = 'pending'").Where("o.next_at <= ?", now).
@@ -90,7 +90,7 @@ func FirstParcels(db bun.IDB, into any, organization, automation string, now dat
 
 // dueParcels finds up to so many that an organization has to send: those that
 // were begun and those that wait take turns to be the first.
-func dueParcels(ctx context.Context, tx bun.IDB, organization string, now database.Stamp, limit int) (rows []ParcelRow, err error) {
+func dueParcels(ctx context.Context, tx bun.IDB, organization string, now database.Timestamp, limit int) (rows []ParcelRow, err error) {
 	var automations []string
 	if err := WaitingAutomations(tx, organization, "").Scan(ctx, &automations); err != nil {
 		return nil, err
@@ -131,10 +131,10 @@ func (st *Store) claimParcels(ctx context.Context, organization string, limit in
 	if err != nil {
 		return nil, err
 	}
-	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		list = nil
 		now := st.db.Now()
-		rows, err := dueParcels(ctx, tx, organization, database.At(now), limit)
+		rows, err := dueParcels(ctx, tx, organization, database.NewTimestamp(now), limit)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (st *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t pa
 		return nil, closeParcel(ctx, tx, r.ID, event.ParcelVoid, now)
 	}
 	p.Status, p.Attempt = string(event.ParcelSending), p.Attempt+1
-	p.Holder, p.LeaseUntil = database.Opt(t.worker), database.At(now.Add(t.lease))
+	p.Holder, p.LeaseUntil = database.NullString(t.worker), database.NewTimestamp(now.Add(t.lease))
 	_, err = tx.NewUpdate().Model(p).Column("status", "attempt", "holder", "lease_until").WherePK().Exec(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("claiming delivery %s: %w", p.ID, err)
@@ -212,7 +212,7 @@ func (st *Store) SettleParcel(ctx context.Context, worker string, s event.Sent) 
 }
 
 func (st *Store) parcelSettled(ctx context.Context, worker string, s *event.Sent) (run event.Run, err error) {
-	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := ReadRun(ctx, tx, s.Parcel.Organization, s.Parcel.Run)
 		if err != nil {
 			return err
@@ -233,17 +233,17 @@ func (st *Store) parcelSettled(ctx context.Context, worker string, s *event.Sent
 }
 
 func (st *Store) settleParcel(ctx context.Context, tx bun.IDB, worker string, s *event.Sent) error {
-	r := &ParcelRow{ID: s.Parcel.ID, Status: string(s.Status), FirstAt: database.AtPtr(s.Parcel.FirstAt), NextAt: database.At(s.Parcel.NextAt), LastError: database.Opt(ShortMessage(s.Error))}
+	r := &ParcelRow{ID: s.Parcel.ID, Status: string(s.Status), FirstAt: database.TimestampFromPtr(s.Parcel.FirstAt), NextAt: database.NewTimestamp(s.Parcel.NextAt), LastError: database.NullString(ShortMessage(s.Error))}
 	if s.HTTP != 0 {
 		code := int64(s.HTTP)
 		r.LastStatus = &code
 	}
 	if s.Status == event.ParcelPending {
-		r.NextAt = database.At(s.NextAt)
+		r.NextAt = database.NewTimestamp(s.NextAt)
 	} else {
-		r.DeliveredAt = database.At(st.db.Now())
+		r.DeliveredAt = database.NewTimestamp(st.db.Now())
 	}
-	n, err := database.Affected(tx.NewUpdate().Model(r).Column("status", "first_at", "next_at", "holder", "lease_until", "last_status", "last_error", "delivered_at").
+	n, err := database.RowsAffected(tx.NewUpdate().Model(r).Column("status", "first_at", "next_at", "holder", "lease_until", "last_status", "last_error", "delivered_at").
 		WherePK().Where("organization_id = ?", s.Parcel.Organization).Where("status = 'sending'").
 		Where("holder = ?", worker).Where("attempt = ?", s.Parcel.Attempt).Exec(ctx))
 	if err != nil {

@@ -22,7 +22,7 @@ func (st *Store) ClaimPoll(ctx context.Context, worker string, lease time.Durati
 		return g, false, wrapped("looking for what is to be polled", err)
 	}
 	var rows []pollGroupRow
-	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		now, until := st.db.LeaseTimes(lease)
 		return ClaimPoll(tx, worker, now, until).Scan(ctx, &rows)
 	}})
@@ -55,9 +55,9 @@ func ClaimPoll(db bun.IDB, worker string, now, until any) *bun.UpdateQuery {
 // RenewPoll has the lease of a claimed group begin anew; false: the worker lost
 // it.
 func (st *Store) RenewPoll(ctx context.Context, worker string, g event.PollGroup, lease time.Duration) (held bool, err error) {
-	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, until := st.db.LeaseTimes(lease)
-		n, err := database.Affected(tx.NewUpdate().Table("poll_groups").Set("lease_until = ?", until).
+		n, err := database.RowsAffected(tx.NewUpdate().Table("poll_groups").Set("lease_until = ?", until).
 			Where("id = ?", g.ID).Where("holder = ?", worker).Where("turn = ?", g.Turn).Exec(ctx))
 		held = n == 1
 		return err
@@ -76,26 +76,26 @@ func wrapped(what string, err error) error {
 type pollGroupRow struct {
 	bun.BaseModel `bun:"table:poll_groups,alias:g"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Provider     string         `bun:"provider"`
-	Integration  string         `bun:"integration_id"`
-	Cursor       database.Opt   `bun:"cursor"`
-	PollSeconds  int            `bun:"poll_seconds"`
-	NextAt       database.Stamp `bun:"next_at"`
-	LastAt       database.Stamp `bun:"last_at"`
-	Failures     int            `bun:"failures"`
-	LastError    database.Opt   `bun:"last_error"`
-	Lost         database.Opt   `bun:"lost"`
-	LostAt       database.Stamp `bun:"lost_at"`
-	Turn         int64          `bun:"turn"`
-	Holder       database.Opt   `bun:"holder"`
-	LeaseUntil   database.Stamp `bun:"lease_until"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Provider     string              `bun:"provider"`
+	Integration  string              `bun:"integration_id"`
+	Cursor       database.NullString `bun:"cursor"`
+	PollSeconds  int                 `bun:"poll_seconds"`
+	NextAt       database.Timestamp  `bun:"next_at"`
+	LastAt       database.Timestamp  `bun:"last_at"`
+	Failures     int                 `bun:"failures"`
+	LastError    database.NullString `bun:"last_error"`
+	Lost         database.NullString `bun:"lost"`
+	LostAt       database.Timestamp  `bun:"lost_at"`
+	Turn         int64               `bun:"turn"`
+	Holder       database.NullString `bun:"holder"`
+	LeaseUntil   database.Timestamp  `bun:"lease_until"`
 }
 
 func (r *pollGroupRow) group() event.PollGroup {
 	g := event.PollGroup{
-		ID: r.ID, Organization: r.Organization, Provider: r.Provider, Integration: r.Integration, PollSeconds: r.PollSeconds, NextAt: r.NextAt.T,
+		ID: r.ID, Organization: r.Organization, Provider: r.Provider, Integration: r.Integration, PollSeconds: r.PollSeconds, NextAt: r.NextAt.Time,
 		LastAt: r.LastAt.Ptr(), Failures: r.Failures, LastError: string(r.LastError), Lost: string(r.Lost), LostAt: r.LostAt.Ptr(), Turn: r.Turn,
 	}
 	if r.Cursor != "" {
@@ -159,10 +159,10 @@ func (st *Store) PutPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, 
 	}
 	now := st.db.Now()
 	_, err = tx.NewInsert().Model(&pollGroupRow{
-		ID: id, Organization: t.Organization, Provider: t.Provider, Integration: t.Integration, PollSeconds: seconds, NextAt: database.At(now),
+		ID: id, Organization: t.Organization, Provider: t.Provider, Integration: t.Integration, PollSeconds: seconds, NextAt: database.NewTimestamp(now),
 	}).On("CONFLICT (organization_id, provider, integration_id) DO UPDATE").Set("poll_seconds = EXCLUDED.poll_seconds").
 		Set("next_at = CASE WHEN g.failures = 0 AND g.next_at > ?0 AND g.poll_seconds > ?1 THEN ?0 ELSE g.next_at END",
-			database.At(now.Add(time.Duration(seconds)*time.Second)), seconds).Exec(ctx)
+			database.NewTimestamp(now.Add(time.Duration(seconds)*time.Second)), seconds).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("writing how often %s is polled: %w", t.Integration, err)
 	}
@@ -172,8 +172,8 @@ func (st *Store) PutPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, 
 // SettlePoll writes cursor and events in one transaction, and gives the group
 // back. Nothing is written, and ErrConflict returned, when the worker lost it.
 func (st *Store) SettlePoll(ctx context.Context, worker string, l event.Look) (runs []event.Run, err error) {
-	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
-		n, err := database.Affected(giveBack(tx, worker, &l, database.At(st.db.Now())).Exec(ctx))
+	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
+		n, err := database.RowsAffected(giveBack(tx, worker, &l, database.NewTimestamp(st.db.Now())).Exec(ctx))
 		switch {
 		case err != nil:
 			return err
@@ -190,8 +190,8 @@ func (st *Store) SettlePoll(ctx context.Context, worker string, l event.Look) (r
 }
 
 // giveBack ends the worker's turn.
-func giveBack(db bun.IDB, worker string, l *event.Look, now database.Stamp) *bun.UpdateQuery {
-	q := db.NewUpdate().Table("poll_groups").Set("holder = NULL, lease_until = NULL, next_at = ?, last_at = ?", database.At(l.NextAt).Or(now), now)
+func giveBack(db bun.IDB, worker string, l *event.Look, now database.Timestamp) *bun.UpdateQuery {
+	q := db.NewUpdate().Table("poll_groups").Set("holder = NULL, lease_until = NULL, next_at = ?, last_at = ?", database.NewTimestamp(l.NextAt).Or(now), now)
 	if l.Cursor != nil {
 		q = q.Set("cursor = ?", string(l.Cursor))
 	}

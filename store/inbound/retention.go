@@ -18,8 +18,8 @@ const bodyAge = time.Hour
 // a time, up to limit rows (zero: 100), and says how many. Each kind is a
 // transaction of its own, and none when there is nothing to do.
 func (st *Store) ForgetInbound(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	limit = database.OrHundred(limit)
-	for _, f := range Forgettings(database.At(before)) {
+	limit = database.LimitOrDefault(limit)
+	for _, f := range Forgettings(database.NewTimestamp(before)) {
 		if n >= limit {
 			return n, nil
 		}
@@ -29,7 +29,7 @@ func (st *Store) ForgetInbound(ctx context.Context, before time.Time, limit int)
 		}
 	}
 	if n < limit {
-		some, err := st.db.Forget(ctx, OldBodies(before, st.db.Now()), limit-n)
+		some, err := st.db.DeleteExpired(ctx, OldBodies(before, st.db.Now()), limit-n)
 		return n + some, err
 	}
 	return n, nil
@@ -37,22 +37,22 @@ func (st *Store) ForgetInbound(ctx context.Context, before time.Time, limit int)
 
 // OldBodies are kept as long as deliveries are: one that was put off is settled
 // hours after it came, and so is another with its body.
-func OldBodies(before, now time.Time) database.Stale {
+func OldBodies(before, now time.Time) database.Expired {
 	if until := now.Add(-bodyAge); before.After(until) {
 		before = until
 	}
-	return database.Stale{Table: "inbox_bodies", Key: "endpoint, hash", Time: "received_at", Before: database.At(before)}
+	return database.Expired{Table: "inbox_bodies", Key: "endpoint, hash", Time: "received_at", Before: database.NewTimestamp(before)}
 }
 
 // forgetting is one kind of what inbound work leaves behind. The where names a
 // partial index's predicate word by word.
 type forgetting struct {
 	table, where, order string
-	before              database.Stamp
+	before              database.Timestamp
 	wipe                bool // the row stays without its payload
 }
 
-func Forgettings(before database.Stamp) []forgetting {
+func Forgettings(before database.Timestamp) []forgetting {
 	return []forgetting{
 		{table: "events", where: "(shown IS NOT NULL OR sealed IS NOT NULL) AND created_at < ?", order: "created_at", before: before, wipe: true},
 		{table: "inbox", where: "status IN ('completed', 'failed') AND received_at < ?", order: "received_at", before: before},
@@ -65,7 +65,7 @@ func (st *Store) forgetInbound(ctx context.Context, f forgetting, limit int) (n 
 	if err != nil || !some {
 		return 0, err
 	}
-	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		n, err = f.apply(ctx, tx, limit)
 		return err
 	}})
@@ -82,7 +82,7 @@ func (f forgetting) apply(ctx context.Context, db bun.IDB, limit int) (int, erro
 		due, which = due.For("UPDATE SKIP LOCKED"), "id = ANY (ARRAY(?))"
 	}
 	if f.wipe {
-		return database.Affected(db.NewUpdate().Table(f.table).Set("shown = NULL, sealed = NULL").Where(which, due).Exec(ctx))
+		return database.RowsAffected(db.NewUpdate().Table(f.table).Set("shown = NULL, sealed = NULL").Where(which, due).Exec(ctx))
 	}
-	return database.Affected(db.NewDelete().Table(f.table).Where(which, due).Exec(ctx))
+	return database.RowsAffected(db.NewDelete().Table(f.table).Where(which, due).Exec(ctx))
 }

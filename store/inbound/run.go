@@ -17,26 +17,26 @@ import (
 type RunRow struct {
 	bun.BaseModel `bun:"table:runs,alias:r"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Automation   string         `bun:"automation_id"`
-	Event        string         `bun:"event_id"`
-	Trigger      string         `bun:"trigger_id"`
-	Status       string         `bun:"status"`
-	Attempt      int            `bun:"attempt"`
-	Claim        database.Opt   `bun:"claim_id"`
-	LastClaim    database.Opt   `bun:"last_claim"` // with which its worker ended it
-	ClaimedBy    database.Opt   `bun:"claimed_by"`
-	LeaseUntil   database.Stamp `bun:"lease_until"`
-	LeaseSeconds *int64         `bun:"lease_seconds"`
-	Deadline     database.Stamp `bun:"deadline"`
-	Session      database.Opt   `bun:"session_id"`
-	Code         database.Opt   `bun:"code"`
-	Message      database.Opt   `bun:"message"`
-	Result       database.Opt   `bun:"result"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	StartedAt    database.Stamp `bun:"started_at"`
-	CompletedAt  database.Stamp `bun:"completed_at"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Automation   string              `bun:"automation_id"`
+	Event        string              `bun:"event_id"`
+	Trigger      string              `bun:"trigger_id"`
+	Status       string              `bun:"status"`
+	Attempt      int                 `bun:"attempt"`
+	Claim        database.NullString `bun:"claim_id"`
+	LastClaim    database.NullString `bun:"last_claim"` // with which its worker ended it
+	ClaimedBy    database.NullString `bun:"claimed_by"`
+	LeaseUntil   database.Timestamp  `bun:"lease_until"`
+	LeaseSeconds *int64              `bun:"lease_seconds"`
+	Deadline     database.Timestamp  `bun:"deadline"`
+	Session      database.NullString `bun:"session_id"`
+	Code         database.NullString `bun:"code"`
+	Message      database.NullString `bun:"message"`
+	Result       database.NullString `bun:"result"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	StartedAt    database.Timestamp  `bun:"started_at"`
+	CompletedAt  database.Timestamp  `bun:"completed_at"`
 
 	Title   string `bun:"title,scanonly"`
 	Waiting int    `bun:"waiting,scanonly"`
@@ -57,7 +57,7 @@ func (r *RunRow) run() event.Run {
 		Status: event.RunStatus(r.Status), Attempt: r.Attempt, Claim: string(r.Claim), ClaimedBy: string(r.ClaimedBy),
 		LeaseUntil: r.LeaseUntil.Ptr(), Deadline: r.Deadline.Ptr(), Session: string(r.Session), Waiting: r.Waiting,
 		Code: string(r.Code), Message: string(r.Message), Result: json.RawMessage(r.Result),
-		CreatedAt: r.CreatedAt.T, StartedAt: r.StartedAt.Ptr(), EndedAt: r.CompletedAt.Ptr(), Title: r.Title,
+		CreatedAt: r.CreatedAt.Time, StartedAt: r.StartedAt.Ptr(), EndedAt: r.CompletedAt.Ptr(), Title: r.Title,
 	}
 }
 
@@ -126,7 +126,9 @@ func (st *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.P
 	for i := range rows {
 		list = append(list, rows[i].run())
 	}
-	return database.NewPage(list, limit, total, capped, func(r event.Run) database.Cursor { return database.Cursor{At: database.At(r.CreatedAt), ID: r.ID} }), nil
+	return database.NewPage(list, limit, total, capped, func(r event.Run) database.Cursor {
+		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
+	}), nil
 }
 
 // LastRuns returns the newest run of each automation that has one, by their ids.

@@ -45,7 +45,7 @@ func (st *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err
 			return event.Work{}, noRun()
 		}
 	}
-	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := pickRun(ctx, tx, &c)
 		if err != nil {
 			return err
@@ -154,14 +154,14 @@ func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c claimTer
 	if err != nil {
 		return err
 	}
-	r.Status, r.Claim, r.ClaimedBy, r.Session = string(event.RunClaimed), database.Opt(claim), database.Opt(c.by), database.Opt(s)
-	r.Attempt, r.Deadline, r.StartedAt = r.Attempt+1, database.At(c.deadline), database.Stamp{}
+	r.Status, r.Claim, r.ClaimedBy, r.Session = string(event.RunClaimed), database.NullString(claim), database.NullString(c.by), database.NullString(s)
+	r.Attempt, r.Deadline, r.StartedAt = r.Attempt+1, database.NewTimestamp(c.deadline), database.Timestamp{}
 	if c.lease > 0 {
 		seconds := int64(math.Ceil(c.lease.Seconds()))
 		r.LeaseSeconds = &seconds
 		r.LeaseUntil = r.leaseFrom(c.now)
 	}
-	err = swapped(database.Affected(tx.NewUpdate().Model(r).
+	err = swapped(database.RowsAffected(tx.NewUpdate().Model(r).
 		Column("status", "attempt", "claim_id", "claimed_by", "lease_until", "lease_seconds", "deadline", "session_id", "started_at").
 		WherePK().Where("status = 'queued'").Exec(ctx)))
 	if err != nil {
@@ -172,15 +172,15 @@ func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c claimTer
 
 // leaseFrom is the end of a lease that begins at a time: never after the
 // deadline. NULL where there is none.
-func (r *RunRow) leaseFrom(now time.Time) database.Stamp {
+func (r *RunRow) leaseFrom(now time.Time) database.Timestamp {
 	if r.LeaseSeconds == nil {
-		return database.Stamp{}
+		return database.Timestamp{}
 	}
 	until := now.Add(time.Duration(*r.LeaseSeconds) * time.Second)
-	if until.After(r.Deadline.T) {
+	if until.After(r.Deadline.Time) {
 		return r.Deadline
 	}
-	return database.At(until)
+	return database.NewTimestamp(until)
 }
 
 // mintSession makes the session that works on a run, and returns its id. It is
@@ -193,7 +193,7 @@ func (st *Store) mintSession(ctx context.Context, tx bun.IDB, r *RunRow, c claim
 	if err := connect.Bindings(tx, r.Organization, r.Automation).Scan(ctx, &s.Connections); err != nil {
 		return "", fmt.Errorf("reading the connections of automation %s: %w", r.Automation, err)
 	}
-	if err := st.calls.CompleteSession(&s); err != nil {
+	if err := st.calls.PrepareSession(&s); err != nil {
 		return "", err
 	}
 	if _, err := tx.NewInsert().Model(sessions.NewSessionRow(&s)).Exec(ctx); err != nil {
@@ -206,17 +206,17 @@ func (st *Store) mintSession(ctx context.Context, tx bun.IDB, r *RunRow, c claim
 type workEvent struct {
 	bun.BaseModel `bun:"table:events,alias:e"`
 
-	ID         string         `bun:"id,pk"`
-	Receipt    database.Opt   `bun:"inbox_id"`
-	Provider   string         `bun:"provider"`
-	Type       string         `bun:"type"`
-	Native     database.Opt   `bun:"native"`
-	Key        string         `bun:"dedup_key"`
-	OccurredAt database.Stamp `bun:"occurred_at"`
-	URL        database.Opt   `bun:"url"`
-	Error      database.Opt   `bun:"error"`
-	CreatedAt  database.Stamp `bun:"created_at"`
-	Sealed     []byte         `bun:"sealed"`
+	ID         string              `bun:"id,pk"`
+	Receipt    database.NullString `bun:"inbox_id"`
+	Provider   string              `bun:"provider"`
+	Type       string              `bun:"type"`
+	Native     database.NullString `bun:"native"`
+	Key        string              `bun:"dedup_key"`
+	OccurredAt database.Timestamp  `bun:"occurred_at"`
+	URL        database.NullString `bun:"url"`
+	Error      database.NullString `bun:"error"`
+	CreatedAt  database.Timestamp  `bun:"created_at"`
+	Sealed     []byte              `bun:"sealed"`
 }
 
 // readWork reads what the worker of a claimed run needs.
@@ -230,11 +230,11 @@ func readWork(ctx context.Context, tx bun.IDB, r *RunRow) (event.Work, error) {
 		return event.Work{}, fmt.Errorf("reading the event of run %s: %w", r.ID, err)
 	}
 	return event.Work{
-		Run: r.run(), Automation: a.Automation, Sealed: e.Sealed, ExpiresAt: r.Deadline.T,
+		Run: r.run(), Automation: a.Automation, Sealed: e.Sealed, ExpiresAt: r.Deadline.Time,
 		Record: event.Record{
 			ID: e.ID, Organization: r.Organization, Trigger: r.Trigger, Automation: r.Automation, Receipt: string(e.Receipt),
 			Provider: e.Provider, Type: e.Type, Native: string(e.Native), Key: e.Key, OccurredAt: e.OccurredAt.Ptr(), Title: r.Title,
-			URL: string(e.URL), Error: string(e.Error), CreatedAt: e.CreatedAt.T, Run: r.ID, RunStatus: event.RunStatus(r.Status),
+			URL: string(e.URL), Error: string(e.Error), CreatedAt: e.CreatedAt.Time, Run: r.ID, RunStatus: event.RunStatus(r.Status),
 		},
 	}, nil
 }
@@ -257,7 +257,7 @@ func (r *RunRow) endedWith(claim string, s event.RunStatus) bool {
 // for a person, and its lease begins anew. ErrNotFound; ErrConflict with code
 // "claim_lost".
 func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (run event.Run, err error) {
-	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := ReadRun(ctx, tx, organization, id)
 		if err != nil {
 			return err
@@ -266,9 +266,9 @@ func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (
 			return claimLost()
 		}
 		now := st.db.Now()
-		err = swapped(database.Affected(r.asRead(tx.NewUpdate().Table("runs").
+		err = swapped(database.RowsAffected(r.asRead(tx.NewUpdate().Table("runs").
 			Set("status = CASE WHEN status = 'claimed' THEN 'running' ELSE status END").
-			Set("started_at = coalesce(started_at, ?), lease_until = ?", database.At(now), r.leaseFrom(now)).
+			Set("started_at = coalesce(started_at, ?), lease_until = ?", database.NewTimestamp(now), r.leaseFrom(now)).
 			Where("id = ?", r.ID)).Exec(ctx)))
 		if err != nil {
 			return fmt.Errorf("renewing run %s: %w", id, err)
@@ -297,7 +297,7 @@ func (st *Store) FinishRun(ctx context.Context, organization, id, claim string, 
 	if err := CheckEnding(&e, event.RunSucceeded, event.RunFailed, event.RunNeeds); err != nil {
 		return event.Run{}, nil, err
 	}
-	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := ReadRun(ctx, tx, organization, id)
 		switch {
 		case err != nil:

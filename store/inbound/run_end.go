@@ -113,7 +113,7 @@ func (st *Store) EndRun(ctx context.Context, tx bun.IDB, r *RunRow, e RunEnd, no
 		swap = swap.Where("lease_until = ?", r.LeaseUntil)
 	}
 	r.end(e, now)
-	if err := swapped(database.Affected(swap.Exec(ctx))); err != nil {
+	if err := swapped(database.RowsAffected(swap.Exec(ctx))); err != nil {
 		return nil, fmt.Errorf("ending run %s: %w", r.ID, err)
 	}
 	if e.Parcel != "" {
@@ -149,13 +149,13 @@ func (r *RunRow) end(e RunEnd, now time.Time) {
 	if e.Finished {
 		r.LastClaim = r.Claim
 	}
-	r.Claim, r.LeaseUntil, r.LeaseSeconds, r.Deadline, r.CompletedAt = "", database.Stamp{}, nil, database.Stamp{}, database.Stamp{}
-	r.Code, r.Message, r.Result = database.Opt(e.Ending.Code), database.Opt(e.Ending.Message), database.Opt(e.Ending.Result)
+	r.Claim, r.LeaseUntil, r.LeaseSeconds, r.Deadline, r.CompletedAt = "", database.Timestamp{}, nil, database.Timestamp{}, database.Timestamp{}
+	r.Code, r.Message, r.Result = database.NullString(e.Ending.Code), database.NullString(e.Ending.Message), database.NullString(e.Ending.Result)
 	switch {
 	case e.Status.Ended():
-		r.CompletedAt = database.At(now)
+		r.CompletedAt = database.NewTimestamp(now)
 	case e.Status == event.RunQueued:
-		r.ClaimedBy, r.StartedAt = "", database.Stamp{}
+		r.ClaimedBy, r.StartedAt = "", database.Timestamp{}
 		if e.fresh {
 			r.Attempt = 0
 		}

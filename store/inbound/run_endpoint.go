@@ -20,15 +20,15 @@ const maxEndpoint = 2000
 type endpointRow struct {
 	bun.BaseModel `bun:"table:run_endpoints"`
 
-	Organization string         `bun:"organization_id,pk"`
-	URL          string         `bun:"url"`
-	Enabled      bool           `bun:"enabled"`
-	UpdatedBy    string         `bun:"updated_by"`
-	UpdatedAt    database.Stamp `bun:"updated_at"`
+	Organization string             `bun:"organization_id,pk"`
+	URL          string             `bun:"url"`
+	Enabled      bool               `bun:"enabled"`
+	UpdatedBy    string             `bun:"updated_by"`
+	UpdatedAt    database.Timestamp `bun:"updated_at"`
 }
 
 func (r *endpointRow) endpoint() event.Endpoint {
-	return event.Endpoint{Organization: r.Organization, URL: r.URL, Enabled: r.Enabled, UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.T}
+	return event.Endpoint{Organization: r.Organization, URL: r.URL, Enabled: r.Enabled, UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.Time}
 }
 
 // told is what history says of an endpoint.
@@ -78,11 +78,11 @@ func EndpointRowOf(ctx context.Context, db bun.IDB, organization string) (*endpo
 // SetRunEndpoint writes URL and Enabled, in the name of e.UpdatedBy, adds the
 // secret when it is given, and returns the endpoint with all that are good.
 func (st *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *event.Secret) (event.Endpoint, error) {
-	r := &endpointRow{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: database.At(st.db.Now())}
+	r := &endpointRow{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: database.NewTimestamp(st.db.Now())}
 	if err := r.check(); err != nil {
 		return event.Endpoint{}, err
 	}
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := EndpointRowOf(ctx, tx, r.Organization)
 		if err != nil && !errors.Is(err, action.ErrNotFound) {
 			return err
@@ -126,7 +126,7 @@ func (r *endpointRow) check() error {
 // DeleteRunEndpoint removes an organization's endpoint with its secrets: runs
 // wait for who claims them. ErrNotFound.
 func (st *Store) DeleteRunEndpoint(ctx context.Context, organization, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := EndpointRowOf(ctx, tx, organization)
 		if err != nil {
 			return err

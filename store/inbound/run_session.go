@@ -85,7 +85,7 @@ func (st *Store) act(
 		return event.Run{}, nil, errors.New("an act on a run needs the person whose it is")
 	}
 	for range ActTries {
-		err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 			r, err := ReadRun(ctx, tx, organization, id)
 			if err != nil {
 				return err
@@ -117,13 +117,13 @@ func (st *Store) act(
 // told is what history says of a run.
 func (r *RunRow) told() any {
 	return struct {
-		Automation string       `json:"automation_id"`
-		Status     string       `json:"status"`
-		Attempt    int          `json:"attempt"`
-		ClaimedBy  database.Opt `json:"claimed_by,omitempty"`
-		Session    database.Opt `json:"session_id,omitempty"`
-		Code       database.Opt `json:"code,omitempty"`
-		Message    database.Opt `json:"message,omitempty"`
+		Automation string              `json:"automation_id"`
+		Status     string              `json:"status"`
+		Attempt    int                 `json:"attempt"`
+		ClaimedBy  database.NullString `json:"claimed_by,omitempty"`
+		Session    database.NullString `json:"session_id,omitempty"`
+		Code       database.NullString `json:"code,omitempty"`
+		Message    database.NullString `json:"message,omitempty"`
 	}{r.Automation, r.Status, r.Attempt, r.ClaimedBy, r.Session, r.Code, r.Message}
 }
 
@@ -144,18 +144,18 @@ func RunOfSession(db bun.IDB, into any, organization, session string) *bun.Selec
 
 // originOfSession is of a session with an event.
 type originOfSession struct {
-	Session string       `bun:"id"`
-	Event   string       `bun:"event_id"`
-	Run     database.Opt `bun:"run_id"`
-	Status  database.Opt `bun:"status"`
-	Message database.Opt `bun:"message"`
+	Session string              `bun:"id"`
+	Event   string              `bun:"event_id"`
+	Run     database.NullString `bun:"run_id"`
+	Status  database.NullString `bun:"status"`
+	Message database.NullString `bun:"message"`
 }
 
 // OriginsOfSessions returns what sessions were minted for, by their ids: those
 // that were minted for no event are left out.
 func (st *Store) OriginsOfSessions(ctx context.Context, organization string, ids []string) (map[string]event.Origin, error) {
 	known := map[string]event.Origin{}
-	for some := range slices.Chunk(ids, database.Chunk) {
+	for some := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		var rows []originOfSession
 		if err := OriginsOfSessions(st.db.Read, organization, some).Scan(ctx, &rows); err != nil {
 			return nil, fmt.Errorf("reading what sessions were minted for: %w", err)

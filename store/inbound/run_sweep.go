@@ -31,7 +31,7 @@ type runSweep struct {
 	end   func(*RunRow) RunEnd
 }
 
-func RunSweeps(now database.Stamp) []runSweep {
+func RunSweeps(now database.Timestamp) []runSweep {
 	return []runSweep{
 		{
 			What: "overdue", where: "r.claim_id IS NOT NULL AND r.deadline <= ?", args: []any{now}, order: "r.deadline",
@@ -109,8 +109,8 @@ func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (chang
 	if limit <= 0 {
 		limit = 100
 	}
-	errs := []error{st.sweepWaiting(ctx, now, limit), st.sweepParcels(ctx, database.At(now), limit)}
-	for _, s := range RunSweeps(database.At(now)) {
+	errs := []error{st.sweepWaiting(ctx, now, limit), st.sweepParcels(ctx, database.NewTimestamp(now), limit)}
+	for _, s := range RunSweeps(database.NewTimestamp(now)) {
 		var rows []RunRow
 		if err := s.Overdue(st.db.Read, &rows, limit-len(changed)).Scan(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("looking for %s runs: %w", s.What, err))
@@ -143,7 +143,7 @@ func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (chang
 // written.
 func (st *Store) SweepRun(ctx context.Context, r *RunRow, e RunEnd, now time.Time) (withdrew []action.Invocation, err error) {
 	was := *r
-	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
+	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
 		*r = was
 		withdrew, err = st.EndRun(ctx, tx, r, e, now)
 		return err
@@ -152,7 +152,7 @@ func (st *Store) SweepRun(ctx context.Context, r *RunRow, e RunEnd, now time.Tim
 }
 
 // WaitingForPeople are runs whose lease must not lapse.
-func WaitingForPeople(db bun.IDB, until database.Stamp, limit int) *bun.SelectQuery {
+func WaitingForPeople(db bun.IDB, until database.Timestamp, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model((*RunRow)(nil)).Column("id", "claim_id", "lease_until", "lease_seconds", "deadline").
 		Where("claim_id IS NOT NULL AND lease_until IS NOT NULL AND lease_until <= ? AND status = 'needs_human'", until).
 		Order("lease_until").Limit(int64(limit))
@@ -162,14 +162,14 @@ func WaitingForPeople(db bun.IDB, until database.Stamp, limit int) *bun.SelectQu
 // wait, too.
 func (st *Store) sweepWaiting(ctx context.Context, now time.Time, limit int) error {
 	var rows []RunRow
-	if err := WaitingForPeople(st.db.Read, database.At(now.Add(renewAhead)), limit).Scan(ctx, &rows); err != nil {
+	if err := WaitingForPeople(st.db.Read, database.NewTimestamp(now.Add(renewAhead)), limit).Scan(ctx, &rows); err != nil {
 		return fmt.Errorf("looking for runs that wait: %w", err)
 	}
 	var errs []error
 	for i := range rows {
 		r := &rows[i]
-		if until := r.leaseFrom(now); until.T.After(r.LeaseUntil.T) {
-			errs = append(errs, st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		if until := r.leaseFrom(now); until.Time.After(r.LeaseUntil.Time) {
+			errs = append(errs, st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 				_, err := tx.NewUpdate().Table("runs").Set("lease_until = ?", until).Where("id = ?", r.ID).
 					Where("claim_id = ?", r.Claim).Where("lease_until = ?", r.LeaseUntil).Exec(ctx)
 				return err
@@ -183,16 +183,16 @@ func (st *Store) sweepWaiting(ctx context.Context, now time.Time, limit int) err
 }
 
 // LapsedParcels are deliveries whose worker was lost.
-func LapsedParcels(q *bun.SelectQuery, now database.Stamp, limit int) *bun.SelectQuery {
+func LapsedParcels(q *bun.SelectQuery, now database.Timestamp, limit int) *bun.SelectQuery {
 	return q.TableExpr("outbox AS o").Column("o.id").Where("o.status = 'sending' AND o.lease_until <= ?", now).
 		Order("o.lease_until").Limit(int64(limit))
 }
 
 // sweepParcels has the next attempt of deliveries due whose worker was lost.
-func (st *Store) sweepParcels(ctx context.Context, now database.Stamp, limit int) error {
+func (st *Store) sweepParcels(ctx context.Context, now database.Timestamp, limit int) error {
 	some, err := database.Exists(ctx, LapsedParcels(st.db.Read.NewSelect(), now, 1))
 	if err == nil && some {
-		err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 			_, err := FreeParcels(tx, now, limit).Exec(ctx)
 			return err
 		}})
@@ -203,7 +203,7 @@ func (st *Store) sweepParcels(ctx context.Context, now database.Stamp, limit int
 	return nil
 }
 
-func FreeParcels(tx bun.IDB, now database.Stamp, limit int) *bun.UpdateQuery {
+func FreeParcels(tx bun.IDB, now database.Timestamp, limit int) *bun.UpdateQuery {
 	lapsed, q := LapsedParcels(tx.NewSelect(), now, limit), tx.NewUpdate().Table("outbox")
 	if database.Shared(tx) {
 		q = q.Where("id = ANY (ARRAY(?))", lapsed.For("NO KEY UPDATE SKIP LOCKED"))

@@ -36,11 +36,11 @@ func (r *ScheduleRow) Snapshot() any {
 // was said. ErrNotFound when the organization has no such automation; ErrTooMany.
 func (st *Store) CreateSchedule(ctx context.Context, s event.Schedule) (event.Schedule, error) {
 	r := &ScheduleRow{Schedule: s}
-	r.LastAt, r.NextAt = nil, database.AtPtr(r.NextAt).Ptr()
-	if err := history.First(database.IDOr(&r.ID), action.Fault(r.Check())); err != nil {
+	r.LastAt, r.NextAt = nil, database.TimestampFromPtr(r.NextAt).Ptr()
+	if err := history.First(database.EnsureID(&r.ID), action.Fault(r.Check())); err != nil {
 		return event.Schedule{}, err
 	}
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := automationOf(ctx, tx, r.Organization, r.Automation); err != nil {
 			return err
 		}
@@ -75,14 +75,14 @@ func SchedulesOf(db bun.IDB, organization, automation string) *bun.SelectQuery {
 // are wanted again: otherwise the row's has possibly moved on since it was read.
 func (st *Store) UpdateSchedule(ctx context.Context, s event.Schedule, by string) (event.Schedule, error) {
 	var r ScheduleRow
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = scheduleOf(ctx, tx, s.Organization, s.ID); err != nil {
 			return err
 		}
 		old := r
 		r.Name, r.Cron, r.TimeZone, r.Enabled, r.Missed = s.Name, s.Cron, s.TimeZone, s.Enabled, s.Missed
 		if r.Cron != old.Cron || r.TimeZone != old.TimeZone || r.Enabled != old.Enabled {
-			r.NextAt = database.AtPtr(s.NextAt).Ptr()
+			r.NextAt = database.TimestampFromPtr(s.NextAt).Ptr()
 		}
 		if err := action.Fault(r.Check()); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (st *Store) UpdateSchedule(ctx context.Context, s event.Schedule, by string
 
 // DeleteSchedule removes one; ErrNotFound. What its events and runs were stays.
 func (st *Store) DeleteSchedule(ctx context.Context, organization, id, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := scheduleOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
@@ -106,11 +106,11 @@ func (st *Store) DeleteSchedule(ctx context.Context, organization, id, by string
 // DueSchedules returns enabled schedules whose time has come, of all
 // organizations, the most overdue first.
 func (st *Store) DueSchedules(ctx context.Context, now time.Time, limit int) ([]event.Schedule, error) {
-	return database.List[event.Schedule](ctx, DueSchedules(st.db.Read, database.At(now), limit))
+	return database.List[event.Schedule](ctx, DueSchedules(st.db.Read, database.NewTimestamp(now), limit))
 }
 
 // DueSchedules needs not ask which are enabled: the others have no next time.
-func DueSchedules(db bun.IDB, now database.Stamp, limit int) *bun.SelectQuery {
+func DueSchedules(db bun.IDB, now database.Timestamp, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model((*ScheduleRow)(nil)).Where("next_at IS NOT NULL").Where("next_at <= ?", now).
 		Order("next_at").Limit(int64(limit))
 }
@@ -123,9 +123,9 @@ func (st *Store) FireSchedule(ctx context.Context, s event.Schedule, next *time.
 	if s.NextAt == nil {
 		return nil, false, nil
 	}
-	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		runs = nil
-		n, err := database.Affected(moveOn(tx, &s, database.AtPtr(next)).Exec(ctx))
+		n, err := database.RowsAffected(moveOn(tx, &s, database.TimestampFromPtr(next)).Exec(ctx))
 		if fired = n > 0; err != nil || !fired || m == nil {
 			return err
 		}
@@ -138,8 +138,8 @@ func (st *Store) FireSchedule(ctx context.Context, s event.Schedule, next *time.
 	return runs, fired, nil
 }
 
-func moveOn(db bun.IDB, s *event.Schedule, next database.Stamp) *bun.UpdateQuery {
+func moveOn(db bun.IDB, s *event.Schedule, next database.Timestamp) *bun.UpdateQuery {
 	return db.NewUpdate().Table("schedules").Set("next_at = ?, last_at = next_at", next).
 		Where("id = ?", s.ID).Where("organization_id = ?", s.Organization).Where("enabled").
-		Where("next_at = ?", database.AtPtr(s.NextAt)).Where("updated_at = ?", database.At(s.UpdatedAt))
+		Where("next_at = ?", database.TimestampFromPtr(s.NextAt)).Where("updated_at = ?", database.NewTimestamp(s.UpdatedAt))
 }

@@ -23,21 +23,21 @@ const EndpointSecrets = "endpoint"
 type SigningRow struct {
 	bun.BaseModel `bun:"table:signing_secrets"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Owner        string         `bun:"owner_id"`
-	Sealed       []byte         `bun:"sealed"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
+	ID           string             `bun:"id,pk"`
+	Organization string             `bun:"organization_id"`
+	Owner        string             `bun:"owner_id"`
+	Sealed       []byte             `bun:"sealed"`
+	CreatedAt    database.Timestamp `bun:"created_at"`
+	ExpiresAt    database.Timestamp `bun:"expires_at"`
 }
 
 func (r *SigningRow) secret() event.Secret {
-	return event.Secret{ID: r.ID, Sealed: r.Sealed, CreatedAt: r.CreatedAt.T, ExpiresAt: r.ExpiresAt.Ptr()}
+	return event.Secret{ID: r.ID, Sealed: r.Sealed, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Ptr()}
 }
 
 func (st *Store) Secrets(ctx context.Context, from bun.IDB, organization, owner string) ([]event.Secret, error) {
 	var rows []SigningRow
-	if err := LiveSecrets(from, organization, owner, database.At(st.db.Now())).Scan(ctx, &rows); err != nil {
+	if err := LiveSecrets(from, organization, owner, database.NewTimestamp(st.db.Now())).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading the secrets of %s: %w", owner, err)
 	}
 	list := make([]event.Secret, 0, len(rows))
@@ -47,7 +47,7 @@ func (st *Store) Secrets(ctx context.Context, from bun.IDB, organization, owner 
 	return list, nil
 }
 
-func LiveSecrets(db bun.IDB, organization, owner string, now database.Stamp) *bun.SelectQuery {
+func LiveSecrets(db bun.IDB, organization, owner string, now database.Timestamp) *bun.SelectQuery {
 	return db.NewSelect().Model((*SigningRow)(nil)).Where("organization_id = ?", organization).Where("owner_id = ?", owner).
 		Where("expires_at IS NULL OR expires_at > ?", now).OrderExpr("created_at DESC, id DESC")
 }
@@ -57,7 +57,7 @@ func (st *Store) AddSecret(ctx context.Context, tx bun.Tx, organization, owner s
 	if s.ID == "" || len(s.Sealed) == 0 {
 		return errors.New("a secret needs an id, and to be sealed")
 	}
-	now := database.At(st.db.Now())
+	now := database.NewTimestamp(st.db.Now())
 	_, err := tx.NewDelete().Table("signing_secrets").Where("organization_id = ?", organization).Where("owner_id = ?", owner).
 		Where("expires_at <= ?", now).Exec(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (st *Store) AddSecret(ctx context.Context, tx bun.Tx, organization, owner s
 	if n >= maxSecrets {
 		return action.NewError("too_many_secrets", n)
 	}
-	r := &SigningRow{ID: s.ID, Organization: organization, Owner: owner, Sealed: s.Sealed, CreatedAt: database.At(s.CreatedAt).Or(now), ExpiresAt: database.AtPtr(s.ExpiresAt)}
+	r := &SigningRow{ID: s.ID, Organization: organization, Owner: owner, Sealed: s.Sealed, CreatedAt: database.NewTimestamp(s.CreatedAt).Or(now), ExpiresAt: database.TimestampFromPtr(s.ExpiresAt)}
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 		return fmt.Errorf("writing a secret of %s: %w", owner, err)
 	}
@@ -88,9 +88,9 @@ func DeleteSecrets(ctx context.Context, tx bun.Tx, organization, owner string) e
 // SweepSigningSecrets forgets at most limit (zero: 100) secrets that expired
 // before a time, and returns how many.
 func (st *Store) SweepSigningSecrets(ctx context.Context, before time.Time, limit int) (int, error) {
-	return st.db.Forget(ctx, OldSecrets(before), limit)
+	return st.db.DeleteExpired(ctx, OldSecrets(before), limit)
 }
 
-func OldSecrets(before time.Time) database.Stale {
-	return database.Stale{Table: "signing_secrets", Key: "id", Time: "expires_at", Before: database.At(before).Or(database.Epoch)}
+func OldSecrets(before time.Time) database.Expired {
+	return database.Expired{Table: "signing_secrets", Key: "id", Time: "expires_at", Before: database.NewTimestamp(before).Or(database.Epoch)}
 }

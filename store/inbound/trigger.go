@@ -41,13 +41,13 @@ func (r *TriggerRow) Snapshot() any {
 func (st *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *event.Secret) (event.Trigger, error) {
 	r := &TriggerRow{Trigger: t}
 	r.LastEventAt = nil
-	if err := history.First(database.IDOr(&r.ID), action.Fault(r.Check())); err != nil {
+	if err := history.First(database.EnsureID(&r.ID), action.Fault(r.Check())); err != nil {
 		return event.Trigger{}, err
 	}
 	if secret != nil && t.Kind == event.Polling {
 		return event.Trigger{}, database.Invalid("/secret", "Nobody posts to a trigger that polls; leave the secret out.")
 	}
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := automationOf(ctx, tx, r.Organization, r.Automation); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func ofAutomation[R any](db bun.IDB, organization, automation string) *bun.Selec
 // returns the row; ErrNotFound.
 func (st *Store) UpdateTrigger(ctx context.Context, t event.Trigger, by string) (event.Trigger, error) {
 	var r TriggerRow
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = TriggerOf(ctx, tx, t.Organization, t.ID); err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (st *Store) updateTrigger(ctx context.Context, tx bun.Tx, old, r *TriggerRo
 // DeleteTrigger removes one with its secrets; ErrNotFound. What its events and
 // runs were stays.
 func (st *Store) DeleteTrigger(ctx context.Context, organization, id, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := TriggerOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
@@ -186,8 +186,8 @@ func (r *TriggerRow) checkIntegration(ctx context.Context, tx bun.Tx, by string)
 // TriggerLock returns a trigger, enabled or not, with its secrets that have not
 // expired, by its id alone, which is all that a URL has; ErrNotFound.
 func (st *Store) TriggerLock(ctx context.Context, id string) (event.Lock, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	t, err := database.One[event.Trigger](ctx, st.db.Read.NewSelect().Model((*TriggerRow)(nil)).Where("id = ?", id), noTrigger())
 	if err != nil {
 		return event.Lock{}, err
@@ -204,8 +204,8 @@ func (st *Store) lockOf(ctx context.Context, t event.Trigger) (event.Lock, error
 // automation has, by the automation's id alone; ErrNotFound also when there are
 // several, or several automations of the id: a guess would be somebody else's.
 func (st *Store) AutomationLock(ctx context.Context, automation, provider string) (event.Lock, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	n, err := st.db.Read.NewSelect().Table("automations").Where("id = ?", automation).Count(ctx)
 	if err != nil {
 		return event.Lock{}, fmt.Errorf("looking for automation %s: %w", automation, err)

@@ -20,30 +20,30 @@ import (
 type channelRow struct {
 	bun.BaseModel `bun:"table:notify_channels,alias:c"`
 
-	Organization string         `bun:"organization_id,pk"`
-	Kind         string         `bun:"kind,pk"`
-	Enabled      bool           `bun:"enabled"`
-	Wants        string         `bun:"wants"`
-	URL          database.Opt   `bun:"url"`
-	Sealed       []byte         `bun:"sealed"`
-	Integration  database.Opt   `bun:"integration_id"`
-	Target       database.Opt   `bun:"target"`
-	Failures     int            `bun:"failures"`
-	RetryAt      database.Stamp `bun:"retry_at"`
-	LastError    database.Opt   `bun:"last_error"`
-	LastErrorAt  database.Stamp `bun:"last_error_at"`
-	LastSentAt   database.Stamp `bun:"last_sent_at"`
-	Holder       database.Opt   `bun:"holder"`
-	LeaseUntil   database.Stamp `bun:"lease_until"`
-	UpdatedBy    string         `bun:"updated_by"`
-	UpdatedAt    database.Stamp `bun:"updated_at"`
+	Organization string              `bun:"organization_id,pk"`
+	Kind         string              `bun:"kind,pk"`
+	Enabled      bool                `bun:"enabled"`
+	Wants        string              `bun:"wants"`
+	URL          database.NullString `bun:"url"`
+	Sealed       []byte              `bun:"sealed"`
+	Integration  database.NullString `bun:"integration_id"`
+	Target       database.NullString `bun:"target"`
+	Failures     int                 `bun:"failures"`
+	RetryAt      database.Timestamp  `bun:"retry_at"`
+	LastError    database.NullString `bun:"last_error"`
+	LastErrorAt  database.Timestamp  `bun:"last_error_at"`
+	LastSentAt   database.Timestamp  `bun:"last_sent_at"`
+	Holder       database.NullString `bun:"holder"`
+	LeaseUntil   database.Timestamp  `bun:"lease_until"`
+	UpdatedBy    string              `bun:"updated_by"`
+	UpdatedAt    database.Timestamp  `bun:"updated_at"`
 }
 
 func (r *channelRow) channel() action.NotifyChannel {
 	return action.NotifyChannel{
 		Organization: r.Organization, Kind: action.NotifyKind(r.Kind), Enabled: r.Enabled, Wants: action.NotifyWants(r.Wants),
 		URL: string(r.URL), Sealed: r.Sealed, Integration: string(r.Integration), Target: string(r.Target),
-		UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.T, Failures: r.Failures, LastError: string(r.LastError),
+		UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.Time, Failures: r.Failures, LastError: string(r.LastError),
 		LastErrorAt: r.LastErrorAt.Ptr(), LastSentAt: r.LastSentAt.Ptr(), RetryAt: r.RetryAt.Ptr(),
 	}
 }
@@ -59,11 +59,11 @@ func (r *channelRow) told() any {
 		host = u.Host
 	}
 	return struct {
-		Enabled     bool         `json:"enabled"`
-		Wants       string       `json:"wants"`
-		Host        string       `json:"host,omitempty"`
-		Integration database.Opt `json:"integration_id,omitempty"`
-		Target      database.Opt `json:"channel,omitempty"`
+		Enabled     bool                `json:"enabled"`
+		Wants       string              `json:"wants"`
+		Host        string              `json:"host,omitempty"`
+		Integration database.NullString `json:"integration_id,omitempty"`
+		Target      database.NullString `json:"channel,omitempty"`
 	}{r.Enabled, r.Wants, host, r.Integration, r.Target}
 }
 
@@ -114,8 +114,8 @@ func (st *Store) NotifyChannels(ctx context.Context, organization string) ([]act
 // channel: what failed before is tried again at once.
 func (st *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, secret *event.Secret) (action.NotifyChannel, error) {
 	r := &channelRow{
-		Organization: c.Organization, Kind: string(c.Kind), Enabled: c.Enabled, Wants: string(c.Wants), URL: database.Opt(c.URL), Sealed: c.Sealed,
-		Integration: database.Opt(c.Integration), Target: database.Opt(c.Target), UpdatedBy: c.UpdatedBy, UpdatedAt: database.At(st.db.Now()),
+		Organization: c.Organization, Kind: string(c.Kind), Enabled: c.Enabled, Wants: string(c.Wants), URL: database.NullString(c.URL), Sealed: c.Sealed,
+		Integration: database.NullString(c.Integration), Target: database.NullString(c.Target), UpdatedBy: c.UpdatedBy, UpdatedAt: database.NewTimestamp(st.db.Now()),
 	}
 	if err := c.Check(); err != nil {
 		return action.NotifyChannel{}, err
@@ -123,7 +123,7 @@ func (st *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, s
 	if (redact.JSON{}).RedactText(c.URL, nil) != c.URL {
 		return action.NotifyChannel{}, database.Invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
 	}
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := channelRowOf(ctx, tx, r.Organization, c.Kind)
 		if err != nil && !errors.Is(err, action.ErrNotFound) {
 			return err
@@ -181,7 +181,7 @@ func endNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
 // DeleteNotifyChannel removes a channel with its secrets and what was told by
 // it. ErrNotFound.
 func (st *Store) DeleteNotifyChannel(ctx context.Context, organization string, kind action.NotifyKind, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := channelRowOf(ctx, tx, organization, kind)
 		if err != nil {
 			return err

@@ -23,21 +23,21 @@ const (
 
 // waitingCall is where a held call stands in the order in which they came.
 type waitingCall struct {
-	ID        string         `bun:"id"`
-	CreatedAt database.Stamp `bun:"created_at"`
-	Told      bool           `bun:"told"`
-	Wanted    bool           `bun:"wanted"`
+	ID        string             `bun:"id"`
+	CreatedAt database.Timestamp `bun:"created_at"`
+	Told      bool               `bun:"told"`
+	Wanted    bool               `bun:"wanted"`
 }
 
 // waitingPart selects up to limit calls of an organization that wait, in the
 // order of their index, and which of them the channel has to tell of yet.
-func waitingPart(db bun.IDB, c *action.NotifyChannel, after database.Cursor, limit int, now, held database.Stamp) *bun.SelectQuery {
+func waitingPart(db bun.IDB, c *action.NotifyChannel, after database.Cursor, limit int, now, held database.Timestamp) *bun.SelectQuery {
 	q := db.NewSelect().TableExpr("invocations AS i").Column("i.id", "i.created_at", "i.expires_at", "i.risk", "i.unattended").
 		Where("i.organization_id = ?", c.Organization).Where("i.status = 'pending'").Limit(int64(limit))
 	if after.ID == "" && limit == LookNewest {
 		q = q.OrderExpr("i.created_at DESC, i.id DESC")
 	} else {
-		q = q.Where("(i.created_at, i.id) > (?, ?)", after.At.Or(database.Epoch), after.ID).OrderExpr("i.created_at, i.id")
+		q = q.Where("(i.created_at, i.id) > (?, ?)", after.Time.Or(database.Epoch), after.ID).OrderExpr("i.created_at, i.id")
 	}
 	wanted := "p.expires_at > ? AND p.created_at <= ?"
 	switch c.Wants {
@@ -60,20 +60,20 @@ func (st *Store) LookForCalls(ctx context.Context, c action.NotifyChannel, held 
 	next = from
 	var newest, others []waitingCall
 	now := st.db.Now()
-	if err := waitingPart(st.db.Read, &c, database.Cursor{}, LookNewest, database.At(now), database.At(held)).Scan(ctx, &newest); err != nil {
+	if err := waitingPart(st.db.Read, &c, database.Cursor{}, LookNewest, database.NewTimestamp(now), database.NewTimestamp(held)).Scan(ctx, &newest); err != nil {
 		return 0, from, fmt.Errorf("looking for calls to tell of: %w", err)
 	}
 	if len(newest) == LookNewest { // there may be others
-		if err := waitingPart(st.db.Read, &c, database.Cursor{At: database.At(from.At), ID: from.ID}, LookOthers, database.At(now), database.At(held)).Scan(ctx, &others); err != nil {
+		if err := waitingPart(st.db.Read, &c, database.Cursor{Time: database.NewTimestamp(from.At), ID: from.ID}, LookOthers, database.NewTimestamp(now), database.NewTimestamp(held)).Scan(ctx, &others); err != nil {
 			return 0, from, fmt.Errorf("looking for calls to tell of: %w", err)
 		}
 	}
-	next.At, next.ID = database.Epoch.T, ""
+	next.At, next.ID = database.Epoch.Time, ""
 	if len(others) == LookOthers {
 		last := others[len(others)-1]
-		next.At, next.ID = last.CreatedAt.T, last.ID
+		next.At, next.ID = last.CreatedAt.Time, last.ID
 	}
-	ids, err := st.envToTell(ctx, &c, database.At(now), database.At(held))
+	ids, err := st.envToTell(ctx, &c, database.NewTimestamp(now), database.NewTimestamp(held))
 	if err != nil {
 		return 0, from, err
 	}
@@ -98,7 +98,7 @@ func (st *Store) tellOf(ctx context.Context, c *action.NotifyChannel, ids []stri
 			return err
 		}
 	}
-	return st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	return st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		if there, err := lockChannel(ctx, tx, c); err != nil || !there {
 			return err
 		}
@@ -163,17 +163,17 @@ func (st *Store) LookForEnds(ctx context.Context, c action.NotifyChannel, from a
 // closeNotifications ends those that are open, and tells of the ends of calls
 // that were told of.
 func (st *Store) closeNotifications(ctx context.Context, c *action.NotifyChannel, ids []string) error {
-	return st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	return st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		on, err := lockChannel(ctx, tx, c)
 		if err != nil {
 			return err
 		}
 		now := st.db.Now()
-		if _, err := voided(tx, database.At(now)).Where("id IN (?)", bun.List(ids)).Exec(ctx); err != nil {
+		if _, err := voided(tx, database.NewTimestamp(now)).Where("id IN (?)", bun.List(ids)).Exec(ctx); err != nil {
 			return fmt.Errorf("ending notifications: %w", err)
 		}
 		var done, ends []notificationRow
-		err = tx.NewUpdate().Model(&done).Set("status = 'done', ended_at = ?", database.At(now)).
+		err = tx.NewUpdate().Model(&done).Set("status = 'done', ended_at = ?", database.NewTimestamp(now)).
 			Where("id IN (?)", bun.List(ids)).Where("status = 'sent'").Returning("*").Scan(ctx)
 		if err != nil {
 			return fmt.Errorf("ending notifications: %w", err)
@@ -194,7 +194,7 @@ func (st *Store) closeNotifications(ctx context.Context, c *action.NotifyChannel
 }
 
 // voided ends notifications that were not sent.
-func voided(tx bun.IDB, now database.Stamp) *bun.UpdateQuery {
+func voided(tx bun.IDB, now database.Timestamp) *bun.UpdateQuery {
 	return tx.NewUpdate().Table("notifications").Set("status = 'void', ended_at = ?", now).Where("status = 'pending'")
 }
 
@@ -209,7 +209,7 @@ const joinEnv = "LEFT JOIN env_requests AS r ON r.id = substr(n.invocation_id, 5
 // envToTell returns, as notifications name them, requests for variables that
 // wait, were made before a time, and were not told of by the channel. A channel
 // for dangerous calls alone hears of none.
-func (st *Store) envToTell(ctx context.Context, c *action.NotifyChannel, now, made database.Stamp) (subjects []string, err error) {
+func (st *Store) envToTell(ctx context.Context, c *action.NotifyChannel, now, made database.Timestamp) (subjects []string, err error) {
 	if c.Wants == action.WantsDanger {
 		return nil, nil
 	}

@@ -14,25 +14,25 @@ import (
 type notificationRow struct {
 	bun.BaseModel `bun:"table:notifications,alias:n"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Kind         string         `bun:"kind"`
-	Event        string         `bun:"event"`
-	Invocation   string         `bun:"invocation_id"` // or [ofEnv] and the id of a request for variables
-	Status       string         `bun:"status"`
-	Attempt      int            `bun:"attempt"`
-	NextAt       database.Stamp `bun:"next_at"`
-	Ref          database.Opt   `bun:"ref"`
-	LastError    database.Opt   `bun:"last_error"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	EndedAt      database.Stamp `bun:"ended_at"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Kind         string              `bun:"kind"`
+	Event        string              `bun:"event"`
+	Invocation   string              `bun:"invocation_id"` // or [ofEnv] and the id of a request for variables
+	Status       string              `bun:"status"`
+	Attempt      int                 `bun:"attempt"`
+	NextAt       database.Timestamp  `bun:"next_at"`
+	Ref          database.NullString `bun:"ref"`
+	LastError    database.NullString `bun:"last_error"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	EndedAt      database.Timestamp  `bun:"ended_at"`
 }
 
 func (r *notificationRow) notification() action.Notification {
 	return subject(action.Notification{
 		ID: r.ID, Organization: r.Organization, Kind: action.NotifyKind(r.Kind), Event: action.NotifyEvent(r.Event), Invocation: r.Invocation,
 		Status: action.NotifyStatus(r.Status), Attempt: r.Attempt, Ref: string(r.Ref), LastError: string(r.LastError),
-		CreatedAt: r.CreatedAt.T, EndedAt: r.EndedAt.Ptr(),
+		CreatedAt: r.CreatedAt.Time, EndedAt: r.EndedAt.Ptr(),
 	})
 }
 
@@ -41,7 +41,7 @@ func newNotification(organization string, kind action.NotifyKind, what action.No
 	id, err := database.NewID()
 	return notificationRow{
 		ID: id, Organization: organization, Kind: string(kind), Event: string(what), Invocation: invocation,
-		Status: string(action.NotifyPending), NextAt: database.At(now), CreatedAt: database.At(now),
+		Status: string(action.NotifyPending), NextAt: database.NewTimestamp(now), CreatedAt: database.NewTimestamp(now),
 	}, err
 }
 
@@ -61,7 +61,7 @@ func putNotifications(ctx context.Context, tx bun.IDB, rows []notificationRow) e
 func (st *Store) Notifications(ctx context.Context, organization string, limit int) ([]action.Notification, error) {
 	var rows []notificationRow
 	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).
-		OrderExpr("created_at DESC, id DESC").Limit(int64(database.OrHundred(limit))).Scan(ctx)
+		OrderExpr("created_at DESC, id DESC").Limit(int64(database.LimitOrDefault(limit))).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing notifications: %w", err)
 	}
@@ -75,5 +75,5 @@ func (st *Store) Notifications(ctx context.Context, organization string, limit i
 // SweepNotifications forgets at most limit (zero: 100) notifications that ended
 // before a time, and returns how many.
 func (st *Store) SweepNotifications(ctx context.Context, before time.Time, limit int) (int, error) {
-	return st.db.Forget(ctx, database.Stale{Table: "notifications", Key: "id", Time: "ended_at", Before: database.At(before).Or(database.Epoch)}, limit)
+	return st.db.DeleteExpired(ctx, database.Expired{Table: "notifications", Key: "id", Time: "ended_at", Before: database.NewTimestamp(before).Or(database.Epoch)}, limit)
 }

@@ -19,13 +19,13 @@ var errChannelLost = errors.New("the channel is in other hands")
 // freeChannels restricts q to channels that a worker may take.
 func freeChannels[Q interface {
 	Where(query string, args ...any) Q
-}](q Q, now database.Stamp,
+}](q Q, now database.Timestamp,
 ) Q {
 	return q.Where("c.enabled").Where("(c.retry_at IS NULL OR c.retry_at <= ?)", now).Where("(c.lease_until IS NULL OR c.lease_until <= ?)", now)
 }
 
 // dueChannels are those by which something is to be told.
-func dueChannels(db bun.IDB, into any, now database.Stamp) *bun.SelectQuery {
+func dueChannels(db bun.IDB, into any, now database.Timestamp) *bun.SelectQuery {
 	due := db.NewSelect().TableExpr("notifications AS n").ColumnExpr("1").Where("n.organization_id = c.organization_id").
 		Where("n.kind = c.kind").Where("n.event IN ('held', 'settled')").Where("n.status = 'pending'").Where("n.next_at <= ?", now)
 	return freeChannels(db.NewSelect().Model(into), now).Where("EXISTS (?)", due)
@@ -36,14 +36,14 @@ func dueChannels(db bun.IDB, into any, now database.Stamp) *bun.SelectQuery {
 func (st *Store) ClaimChannels(ctx context.Context, worker string, lease time.Duration) (list []action.NotifyChannel, err error) {
 	var rows []channelRow
 	now := st.db.Now()
-	if err := dueChannels(st.db.Read, &rows, database.At(now)).Scan(ctx); err != nil {
+	if err := dueChannels(st.db.Read, &rows, database.NewTimestamp(now)).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("looking for notifications: %w", err)
 	}
 	for i := range rows {
 		r := &rows[i]
 		n := 0
-		err := st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
-			n, err = database.Affected(freeChannels(tx.NewUpdate().Model(r), database.At(now)).Set("holder = ?, lease_until = ?", worker, database.At(now.Add(lease))).
+		err := st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
+			n, err = database.RowsAffected(freeChannels(tx.NewUpdate().Model(r), database.NewTimestamp(now)).Set("holder = ?, lease_until = ?", worker, database.NewTimestamp(now.Add(lease))).
 				WherePK().Where("c.updated_at = ?", r.UpdatedAt).Exec(ctx))
 			return err
 		})
@@ -72,7 +72,7 @@ func (st *Store) nextOf(ctx context.Context, c *action.NotifyChannel, what actio
 	for {
 		var rows []notificationRow
 		err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", c.Organization).Where("kind = ?", string(c.Kind)).Where("event = ?", string(what)).
-			Where("status = 'pending'").Where("next_at <= ?", database.At(st.db.Now())).Order("next_at", "id").Limit(1).Scan(ctx)
+			Where("status = 'pending'").Where("next_at <= ?", database.NewTimestamp(st.db.Now())).Order("next_at", "id").Limit(1).Scan(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("reading what to tell: %w", err)
 		}
@@ -83,8 +83,8 @@ func (st *Store) nextOf(ctx context.Context, c *action.NotifyChannel, what actio
 		if w != nil || err != nil {
 			return w, err
 		}
-		err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
-			_, err := voided(tx, database.At(st.db.Now())).Where("id = ?", rows[0].ID).Exec(ctx)
+		err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
+			_, err := voided(tx, database.NewTimestamp(st.db.Now())).Where("id = ?", rows[0].ID).Exec(ctx)
 			return err
 		})
 		if err != nil {
@@ -136,20 +136,20 @@ func (st *Store) callWork(ctx context.Context, w *action.NotifyWork) (bool, erro
 // SettleNotification writes what came of an attempt. It returns false, and has
 // written nothing, when the worker lost the channel: who has it sends again.
 func (st *Store) SettleNotification(ctx context.Context, worker string, s action.NotifyOutcome) (held bool, err error) {
-	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
-		if err := settleChannel(ctx, tx, worker, &s, database.At(st.db.Now())); err != nil {
+	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
+		if err := settleChannel(ctx, tx, worker, &s, database.NewTimestamp(st.db.Now())); err != nil {
 			return err
 		}
 		q := tx.NewUpdate().Table("notifications").Where("id = ?", s.ID).Where("status = 'pending'")
 		switch {
 		case s.OK && s.Event == action.NotifyHeld:
-			q = q.Set("status = 'sent', ref = ?", database.Opt(s.Ref))
+			q = q.Set("status = 'sent', ref = ?", database.NullString(s.Ref))
 		case s.OK:
-			q = q.Set("status = 'done', ended_at = ?", database.At(st.db.Now()))
+			q = q.Set("status = 'done', ended_at = ?", database.NewTimestamp(st.db.Now()))
 		case s.Again.IsZero():
-			q = q.Set("status = 'void', ended_at = ?, attempt = attempt + 1, last_error = ?", database.At(st.db.Now()), database.Opt(inbound.ShortMessage(s.Error)))
+			q = q.Set("status = 'void', ended_at = ?, attempt = attempt + 1, last_error = ?", database.NewTimestamp(st.db.Now()), database.NullString(inbound.ShortMessage(s.Error)))
 		default:
-			q = q.Set("next_at = ?, attempt = attempt + 1, last_error = ?", database.At(s.Again), database.Opt(inbound.ShortMessage(s.Error)))
+			q = q.Set("next_at = ?, attempt = attempt + 1, last_error = ?", database.NewTimestamp(s.Again), database.NullString(inbound.ShortMessage(s.Error)))
 		}
 		if _, err := q.Exec(ctx); err != nil {
 			return fmt.Errorf("settling notification %s: %w", s.ID, err)
@@ -162,17 +162,17 @@ func (st *Store) SettleNotification(ctx context.Context, worker string, s action
 	return err == nil, err
 }
 
-func settleChannel(ctx context.Context, tx bun.IDB, worker string, s *action.NotifyOutcome, now database.Stamp) error {
+func settleChannel(ctx context.Context, tx bun.IDB, worker string, s *action.NotifyOutcome, now database.Timestamp) error {
 	q := tx.NewUpdate().Table("notify_channels").Where("organization_id = ?", s.Organization).Where("kind = ?", string(s.Kind)).Where("holder = ?", worker)
 	switch {
 	case s.OK:
 		q = q.Set("failures = 0, retry_at = NULL, last_sent_at = ?", now)
 	case s.RetryAt.IsZero():
-		q = q.Set("last_error = ?, last_error_at = ?", database.Opt(inbound.ShortMessage(s.Error)), now)
+		q = q.Set("last_error = ?, last_error_at = ?", database.NullString(inbound.ShortMessage(s.Error)), now)
 	default:
-		q = q.Set("failures = failures + 1, retry_at = ?, last_error = ?, last_error_at = ?", database.At(s.RetryAt), database.Opt(inbound.ShortMessage(s.Error)), now)
+		q = q.Set("failures = failures + 1, retry_at = ?, last_error = ?, last_error_at = ?", database.NewTimestamp(s.RetryAt), database.NullString(inbound.ShortMessage(s.Error)), now)
 	}
-	n, err := database.Affected(q.Exec(ctx))
+	n, err := database.RowsAffected(q.Exec(ctx))
 	if err != nil {
 		return fmt.Errorf("settling a channel for notifications: %w", err)
 	}
@@ -184,7 +184,7 @@ func settleChannel(ctx context.Context, tx bun.IDB, worker string, s *action.Not
 
 // ReleaseChannel lets others have a channel that the worker has.
 func (st *Store) ReleaseChannel(ctx context.Context, worker string, c action.NotifyChannel) error {
-	err := st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err := st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewUpdate().Table("notify_channels").Set("holder = NULL, lease_until = NULL").
 			Where("organization_id = ?", c.Organization).Where("kind = ?", string(c.Kind)).Where("holder = ?", worker).Exec(ctx)
 		return err

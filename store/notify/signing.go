@@ -27,7 +27,7 @@ func (st *Store) SigningSecrets(ctx context.Context, organization, owner string)
 func (st *Store) SecretOwners(ctx context.Context, organization string) (map[string]bool, error) {
 	var owners []string
 	err := st.db.Read.NewSelect().Model((*inbound.SigningRow)(nil)).Distinct().Column("owner_id").Where("organization_id = ?", organization).
-		Where("expires_at IS NULL OR expires_at > ?", database.At(st.db.Now())).Scan(ctx, &owners)
+		Where("expires_at IS NULL OR expires_at > ?", database.NewTimestamp(st.db.Now())).Scan(ctx, &owners)
 	if err != nil {
 		return nil, fmt.Errorf("reading who has secrets: %w", err)
 	}
@@ -60,7 +60,7 @@ func ownerOf(ctx context.Context, db bun.IDB, organization, owner string) (kind 
 // if that is sooner. Those that ended are gone. ErrNotFound when there is no such
 // owner; ErrTooMany while too many others go on.
 func (st *Store) RotateSecret(ctx context.Context, organization, owner string, s event.Secret, othersUntil time.Time, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		kind, err := ownerOf(ctx, tx, organization, owner)
 		if err != nil {
 			return err
@@ -69,9 +69,9 @@ func (st *Store) RotateSecret(ctx context.Context, organization, owner string, s
 		if err != nil {
 			return err
 		}
-		_, err = tx.NewUpdate().Table("signing_secrets").Set("expires_at = ?", database.At(othersUntil).Or(database.Epoch)).
+		_, err = tx.NewUpdate().Table("signing_secrets").Set("expires_at = ?", database.NewTimestamp(othersUntil).Or(database.Epoch)).
 			Where("organization_id = ?", organization).Where("owner_id = ?", owner).
-			Where("expires_at IS NULL OR expires_at > ?", database.At(othersUntil).Or(database.Epoch)).Exec(ctx)
+			Where("expires_at IS NULL OR expires_at > ?", database.NewTimestamp(othersUntil).Or(database.Epoch)).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("ending the secrets of %s: %w", owner, err)
 		}

@@ -16,20 +16,20 @@ import (
 type apiKeyRow struct {
 	bun.BaseModel `bun:"table:api_keys,alias:k"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	User         string         `bun:"user_id"`
-	Name         string         `bun:"name"`
-	Role         string         `bun:"role"`
-	Scope        database.Opt   `bun:"scope"`
-	Hash         string         `bun:"hash"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
-	RevokedAt    database.Stamp `bun:"revoked_at"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	User         string              `bun:"user_id"`
+	Name         string              `bun:"name"`
+	Role         string              `bun:"role"`
+	Scope        database.NullString `bun:"scope"`
+	Hash         string              `bun:"hash"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	ExpiresAt    database.Timestamp  `bun:"expires_at"`
+	RevokedAt    database.Timestamp  `bun:"revoked_at"`
 
-	UserRole string         `bun:"user_role,scanonly"`
-	UsedAt   database.Stamp `bun:"used_at,scanonly"`
-	Over     bool           `bun:"over,scanonly"` // its time is, by the database's clock
+	UserRole string             `bun:"user_role,scanonly"`
+	UsedAt   database.Timestamp `bun:"used_at,scanonly"`
+	Over     bool               `bun:"over,scanonly"` // its time is, by the database's clock
 }
 
 // key returns the row with the role that counts: the key's own, or its user's
@@ -37,7 +37,7 @@ type apiKeyRow struct {
 func (r *apiKeyRow) key() action.APIKey {
 	k := action.APIKey{
 		ID: r.ID, Organization: r.Organization, Name: r.Name, User: r.User, Role: action.Role(r.Role), Scope: action.KeyScope(r.Scope),
-		CreatedAt: r.CreatedAt.T, ExpiresAt: r.ExpiresAt.Ptr(), RevokedAt: r.RevokedAt.Ptr(), UsedAt: r.UsedAt.Ptr(),
+		CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Ptr(), RevokedAt: r.RevokedAt.Ptr(), UsedAt: r.UsedAt.Ptr(),
 	}
 	if rank(action.Role(r.UserRole)) < rank(k.Role) {
 		k.Role = action.Role(r.UserRole)
@@ -69,10 +69,10 @@ func (st *Store) CreateAPIKey(ctx context.Context, k action.APIKey, hash string)
 		return database.Invalid("/scope", "The scope of a key is runs; leave it out for all that the role may.")
 	}
 	r := &apiKeyRow{
-		ID: k.ID, Organization: k.Organization, User: k.User, Name: k.Name, Role: string(k.Role), Scope: database.Opt(k.Scope), Hash: hash,
-		CreatedAt: database.At(k.CreatedAt).Or(database.At(st.db.Now())), ExpiresAt: database.AtPtr(k.ExpiresAt),
+		ID: k.ID, Organization: k.Organization, User: k.User, Name: k.Name, Role: string(k.Role), Scope: database.NullString(k.Scope), Hash: hash,
+		CreatedAt: database.NewTimestamp(k.CreatedAt).Or(database.NewTimestamp(st.db.Now())), ExpiresAt: database.TimestampFromPtr(k.ExpiresAt),
 	}
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return fmt.Errorf("writing API key %s: %w", k.ID, err)
 		}
@@ -94,11 +94,11 @@ func apiKeys(db *bun.DB, rows, now any) *bun.SelectQuery {
 // ErrNotFound. It is found by its id alone: who presents it knows no more. A
 // key whose time is over, by the database's clock, was revoked then.
 func (st *Store) APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	r, args := &apiKeyRow{}, []any{id}
 	if !st.db.Shared() {
-		args = append(args, database.At(st.db.Now()))
+		args = append(args, database.NewTimestamp(st.db.Now()))
 	}
 	err = st.stmts.apiKey.Model(ctx, st.db.Read, r, args...)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -143,8 +143,8 @@ func (st *Store) ListAPIKeys(ctx context.Context, organization string) ([]action
 
 // TouchAPIKey notes that a key is in use, at most once a minute. It is queued.
 func (st *Store) TouchAPIKey(ctx context.Context, id string, used time.Time) error {
-	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := tx.NewRaw(touchKeySQL, id, database.At(used), database.At(used.Add(-database.TouchEvery))).Exec(ctx)
+	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewRaw(touchKeySQL, id, database.NewTimestamp(used), database.NewTimestamp(used.Add(-database.TouchEvery))).Exec(ctx)
 		return err
 	}})
 }
@@ -155,8 +155,8 @@ ON CONFLICT (key_id) DO UPDATE SET used_at = excluded.used_at WHERE api_key_uses
 
 // RevokeAPIKey ends a key for good; ErrNotFound. A second time changes nothing.
 func (st *Store) RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		res, err := tx.NewUpdate().Table("api_keys").Set("revoked_at = coalesce(revoked_at, ?)", database.At(now)).
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		res, err := tx.NewUpdate().Table("api_keys").Set("revoked_at = coalesce(revoked_at, ?)", database.NewTimestamp(now)).
 			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("revoking API key %s: %w", id, err)
@@ -176,8 +176,8 @@ func (st *Store) RenewAPIKey(ctx context.Context, organization, id string, until
 	if until.IsZero() {
 		return errors.New("renewing an API key: say until when")
 	}
-	return st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		n, err := database.Affected(tx.NewUpdate().Table("api_keys").Set("expires_at = ?", database.At(until)).
+	return st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		n, err := database.RowsAffected(tx.NewUpdate().Table("api_keys").Set("expires_at = ?", database.NewTimestamp(until)).
 			Where("organization_id = ?", organization).Where("id = ?", id).
 			Where("revoked_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", st.db.ClockNow()).Exec(ctx))
 		if err != nil {
@@ -193,9 +193,9 @@ func (st *Store) RenewAPIKey(ctx context.Context, organization, id string, until
 // SweepAPIKeys forgets at most limit (zero: 100) keys whose time was over
 // before, and returns how many.
 func (st *Store) SweepAPIKeys(ctx context.Context, before time.Time, limit int) (int, error) {
-	return st.db.Forget(ctx, OldAPIKeys(before), limit)
+	return st.db.DeleteExpired(ctx, OldAPIKeys(before), limit)
 }
 
-func OldAPIKeys(before time.Time) database.Stale {
-	return database.Stale{Table: "api_keys", Key: "id", Time: "expires_at", Before: database.At(before).Or(database.Epoch)}
+func OldAPIKeys(before time.Time) database.Expired {
+	return database.Expired{Table: "api_keys", Key: "id", Time: "expires_at", Before: database.NewTimestamp(before).Or(database.Epoch)}
 }

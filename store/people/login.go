@@ -19,34 +19,34 @@ const linkLife = 10 * time.Minute
 type linkRow struct {
 	bun.BaseModel `bun:"table:login_links"`
 
-	CodeHash     string         `bun:"code_hash,pk"`
-	KeyHash      string         `bun:"key_hash"`
-	Organization string         `bun:"organization_id"`
-	User         string         `bun:"user_id"`
-	Via          database.Opt   `bun:"via"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
-	UsedAt       database.Stamp `bun:"used_at"`
+	CodeHash     string              `bun:"code_hash,pk"`
+	KeyHash      string              `bun:"key_hash"`
+	Organization string              `bun:"organization_id"`
+	User         string              `bun:"user_id"`
+	Via          database.NullString `bun:"via"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	ExpiresAt    database.Timestamp  `bun:"expires_at"`
+	UsedAt       database.Timestamp  `bun:"used_at"`
 }
 
 type loginRow struct {
 	bun.BaseModel `bun:"table:logins"`
 
-	ID           string         `bun:"id,pk"`
-	CookieHash   string         `bun:"cookie_hash"`
-	KeyHash      string         `bun:"key_hash"`
-	Organization string         `bun:"organization_id"`
-	User         string         `bun:"user_id"`
-	Via          database.Opt   `bun:"via"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	SeenAt       database.Stamp `bun:"seen_at"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
+	ID           string              `bun:"id,pk"`
+	CookieHash   string              `bun:"cookie_hash"`
+	KeyHash      string              `bun:"key_hash"`
+	Organization string              `bun:"organization_id"`
+	User         string              `bun:"user_id"`
+	Via          database.NullString `bun:"via"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	SeenAt       database.Timestamp  `bun:"seen_at"`
+	ExpiresAt    database.Timestamp  `bun:"expires_at"`
 }
 
 func (r *loginRow) login() action.Login {
 	return action.Login{
-		ID: r.ID, Organization: r.Organization, User: r.User, Via: action.Via(r.Via.Or(database.Opt(action.ViaLink))),
-		CreatedAt: r.CreatedAt.T, SeenAt: r.SeenAt.T, ExpiresAt: r.ExpiresAt.T,
+		ID: r.ID, Organization: r.Organization, User: r.User, Via: action.Via(r.Via.Or(database.NullString(action.ViaLink))),
+		CreatedAt: r.CreatedAt.Time, SeenAt: r.SeenAt.Time, ExpiresAt: r.ExpiresAt.Time,
 	}
 }
 
@@ -58,12 +58,12 @@ func (st *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error 
 		l.ExpiresAt = latest
 	}
 	r := &linkRow{
-		CodeHash: l.CodeHash, KeyHash: l.KeyHash, Organization: l.Organization, User: l.User, Via: database.Opt(l.Via),
-		CreatedAt: database.At(now), ExpiresAt: database.At(l.ExpiresAt),
+		CodeHash: l.CodeHash, KeyHash: l.KeyHash, Organization: l.Organization, User: l.User, Via: database.NullString(l.Via),
+		CreatedAt: database.NewTimestamp(now), ExpiresAt: database.NewTimestamp(l.ExpiresAt),
 	}
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		for _, table := range []string{"login_links", "logins", "ended_logins"} {
-			if _, err := tx.NewDelete().Table(table).Where("expires_at < ?", database.At(now)).Exec(ctx); err != nil {
+			if _, err := tx.NewDelete().Table(table).Where("expires_at < ?", database.NewTimestamp(now)).Exec(ctx); err != nil {
 				return fmt.Errorf("forgetting old %s: %w", table, err)
 			}
 		}
@@ -72,7 +72,7 @@ func (st *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error 
 		}
 		return nil
 	})
-	if database.Taken(err) {
+	if database.IsUniqueViolation(err) {
 		return action.NewError("login_link_exists")
 	}
 	return err
@@ -86,21 +86,21 @@ func (st *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash strin
 		return action.Login{}, errors.New("a login needs an id, a cookie and an end")
 	}
 	r := &loginRow{
-		ID: l.ID, CookieHash: cookieHash, CreatedAt: database.At(l.CreatedAt).Or(database.At(now)), SeenAt: database.At(l.SeenAt).Or(database.At(now)), ExpiresAt: database.At(l.ExpiresAt),
+		ID: l.ID, CookieHash: cookieHash, CreatedAt: database.NewTimestamp(l.CreatedAt).Or(database.NewTimestamp(now)), SeenAt: database.NewTimestamp(l.SeenAt).Or(database.NewTimestamp(now)), ExpiresAt: database.NewTimestamp(l.ExpiresAt),
 	}
 	over := action.NewError("login_link_over")
 	// Anybody may try codes, so one that is none costs a look and no write.
 	some, err := database.Exists(ctx, st.db.Read.NewSelect().Table("login_links").Column("code_hash").
-		Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.At(now)))
+		Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.NewTimestamp(now)))
 	if err != nil {
 		return action.Login{}, fmt.Errorf("looking for a sign-in link: %w", err)
 	}
 	if !some {
 		return action.Login{}, over
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		err := tx.NewUpdate().Table("login_links").Set("used_at = ?", database.At(now)).
-			Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.At(now)).
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := tx.NewUpdate().Table("login_links").Set("used_at = ?", database.NewTimestamp(now)).
+			Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.NewTimestamp(now)).
 			Returning("organization_id, user_id, key_hash, via").Scan(ctx, &r.Organization, &r.User, &r.KeyHash, &r.Via)
 		if errors.Is(err, sql.ErrNoRows) {
 			return over
@@ -137,19 +137,19 @@ func (st *Store) Login(ctx context.Context, cookieHash string) (l action.Login, 
 // It is queued.
 func (st *Store) TouchLogin(ctx context.Context, id string, seen time.Time) error {
 	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := tx.NewUpdate().Table("logins").Set("seen_at = ?", database.At(seen)).
-			Where("id = ?", id).Where("seen_at <= ?", database.At(seen.Add(-database.TouchEvery))).Exec(ctx)
+		_, err := tx.NewUpdate().Table("logins").Set("seen_at = ?", database.NewTimestamp(seen)).
+			Where("id = ?", id).Where("seen_at <= ?", database.NewTimestamp(seen.Add(-database.TouchEvery))).Exec(ctx)
 		if err != nil {
 			return err
 		}
-		return userSeen(ctx, tx, id, database.At(seen))
+		return userSeen(ctx, tx, id, database.NewTimestamp(seen))
 	}})
 }
 
-func userSeen(ctx context.Context, tx bun.IDB, login string, seen database.Stamp) error {
+func userSeen(ctx context.Context, tx bun.IDB, login string, seen database.Timestamp) error {
 	_, err := tx.NewUpdate().Table("users").Set("seen_at = ?", seen).
 		Where("id = (?)", tx.NewSelect().Table("logins").Column("user_id").Where("id = ?", login)).
-		Where("seen_at IS NULL OR seen_at <= ?", database.At(seen.T.Add(-database.TouchEvery))).Exec(ctx)
+		Where("seen_at IS NULL OR seen_at <= ?", database.NewTimestamp(seen.Time.Add(-database.TouchEvery))).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("noting that a user was seen: %w", err)
 	}
@@ -174,12 +174,12 @@ func (st *Store) ListLogins(ctx context.Context, organization, user string) ([]a
 // good narrows a query of logins to those that are neither over nor idle.
 func (st *Store) good(q *bun.SelectQuery) *bun.SelectQuery {
 	now := st.db.Now()
-	return q.Where("expires_at > ?", database.At(now)).Where("seen_at > ?", database.At(now.Add(-st.db.LoginIdle)))
+	return q.Where("expires_at > ?", database.NewTimestamp(now)).Where("seen_at > ?", database.NewTimestamp(now.Add(-st.db.LoginIdle)))
 }
 
 // DeleteLogin signs out. A second time changes nothing.
 func (st *Store) DeleteLogin(ctx context.Context, id string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("logins").Where("id = ?", id).Exec(ctx)
 		return err
 	})
@@ -188,7 +188,7 @@ func (st *Store) DeleteLogin(ctx context.Context, id string) error {
 // EndLogin ends one of a user's logins from elsewhere, on record for its
 // browser; ErrNotFound.
 func (st *Store) EndLogin(ctx context.Context, organization, user, id string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err := st.end(ctx, tx, action.EndEverywhere, "organization_id = ? AND user_id = ? AND id = ?", organization, user, id)
 		if err == nil && n == 0 {
 			return action.Errorf(action.ErrNotFound, "login_not_found", "There is no such sign-in, or it has ended.")
@@ -200,7 +200,7 @@ func (st *Store) EndLogin(ctx context.Context, organization, user, id string) er
 // EndLogins signs a user out everywhere, on record for each browser, takes his
 // unused links back, and returns how many logins ended.
 func (st *Store) EndLogins(ctx context.Context, organization, user string, why action.LoginEnd) (n int, err error) {
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err = st.endLogins(ctx, tx, organization, user, why)
 		return err
 	})
@@ -224,11 +224,11 @@ func (st *Store) endLogins(ctx context.Context, tx bun.Tx, organization, user st
 // may run beside this one, a login that is there is good.
 func (st *Store) end(ctx context.Context, tx bun.Tx, why action.LoginEnd, which string, args ...any) (int, error) {
 	_, err := tx.NewRaw("INSERT INTO ended_logins (cookie_hash, why, ended_at, expires_at) SELECT cookie_hash, ?, ?, expires_at FROM logins WHERE "+which+
-		" ON CONFLICT (cookie_hash) DO NOTHING", append([]any{why, database.At(st.db.Now())}, args...)...).Exec(ctx)
+		" ON CONFLICT (cookie_hash) DO NOTHING", append([]any{why, database.NewTimestamp(st.db.Now())}, args...)...).Exec(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("keeping why logins ended: %w", err)
 	}
-	n, err := database.Affected(tx.NewDelete().Table("logins").Where(which, args...).Exec(ctx))
+	n, err := database.RowsAffected(tx.NewDelete().Table("logins").Where(which, args...).Exec(ctx))
 	if err != nil {
 		return 0, fmt.Errorf("ending logins: %w", err)
 	}
@@ -250,9 +250,9 @@ func (st *Store) LoginEnd(ctx context.Context, cookieHash string) (why action.Lo
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("reading a login: %w", err)
-	case !now.Before(r.ExpiresAt.T):
+	case !now.Before(r.ExpiresAt.Time):
 		return action.EndExpired, nil
-	case now.Sub(r.SeenAt.T) >= st.db.LoginIdle:
+	case now.Sub(r.SeenAt.Time) >= st.db.LoginIdle:
 		return action.EndIdle, nil
 	}
 	return "", nil

@@ -15,21 +15,21 @@ import (
 type userRow struct {
 	bun.BaseModel `bun:"table:users"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Name         string         `bun:"name"`
-	Role         string         `bun:"role"`
-	Issuer       database.Opt   `bun:"issuer"`
-	Subject      database.Opt   `bun:"subject"`
-	SaidAt       database.Stamp `bun:"said_at"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	SeenAt       database.Stamp `bun:"seen_at"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Name         string              `bun:"name"`
+	Role         string              `bun:"role"`
+	Issuer       database.NullString `bun:"issuer"`
+	Subject      database.NullString `bun:"subject"`
+	SaidAt       database.Timestamp  `bun:"said_at"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	SeenAt       database.Timestamp  `bun:"seen_at"`
 }
 
 func (r *userRow) user() action.User {
 	return action.User{
 		ID: r.ID, Organization: r.Organization, Name: r.Name, Role: action.Role(r.Role),
-		Issuer: string(r.Issuer), Subject: string(r.Subject), CreatedAt: r.CreatedAt.T, SeenAt: r.SeenAt.Ptr(),
+		Issuer: string(r.Issuer), Subject: string(r.Subject), CreatedAt: r.CreatedAt.Time, SeenAt: r.SeenAt.Ptr(),
 	}
 }
 
@@ -38,14 +38,14 @@ func (st *Store) CreateUser(ctx context.Context, u action.User, by string) error
 	if err := u.Check(); err != nil {
 		return err
 	}
-	r := &userRow{ID: u.ID, Organization: u.Organization, Name: u.Name, Role: string(u.Role), CreatedAt: database.At(u.CreatedAt).Or(database.At(st.db.Now()))}
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	r := &userRow{ID: u.ID, Organization: u.Organization, Name: u.Name, Role: string(u.Role), CreatedAt: database.NewTimestamp(u.CreatedAt).Or(database.NewTimestamp(st.db.Now()))}
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return err
 		}
 		return st.recordPerson(ctx, tx, r, by, nil, personOf(r))
 	})
-	if database.Taken(err) {
+	if database.IsUniqueViolation(err) {
 		return &action.Error{Kind: action.ErrConflict, Code: "user_exists", Field: "/name", Message: "Someone has this name already; choose another."}
 	}
 	if err != nil {
@@ -73,8 +73,8 @@ func (st *Store) recordPerson(ctx context.Context, tx bun.Tx, r *userRow, by str
 
 // User returns one person; ErrNotFound.
 func (st *Store) User(ctx context.Context, organization, id string) (action.User, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	r := &userRow{}
 	err := st.stmts.user.Model(ctx, st.db.Read, r, organization, id)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -114,7 +114,7 @@ func (st *Store) SetUserRole(ctx context.Context, organization, id string, role 
 	if err := role.Check(); err != nil {
 		return err
 	}
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := userOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
@@ -154,7 +154,7 @@ func userOf(ctx context.Context, tx bun.Tx, organization, id string) (*userRow, 
 // disconnects the integrations that only he saw; ErrNotFound, or ErrConflict for
 // the last owner. Somebody of another house stays away: see [DB.ReadmitUser].
 func (st *Store) DeleteUser(ctx context.Context, organization, id, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := userOf(ctx, tx, organization, id)
 		if err != nil {
 			return err

@@ -30,11 +30,11 @@ func (st *Store) AdmitUser(ctx context.Context, in action.Identity) (action.User
 		return action.User{}, database.Invalid("/role", "A role is owner, admin or member.")
 	}
 	r, err := userAt(ctx, st.db.Read, in)
-	if err == nil && r != nil && (outdated(r, in) || r.SaidAt == database.At(in.SaidAt) && r.Role == string(in.Role) && sameName(r.Name, in.Name)) {
+	if err == nil && r != nil && (outdated(r, in) || r.SaidAt == database.NewTimestamp(in.SaidAt) && r.Role == string(in.Role) && sameName(r.Name, in.Name)) {
 		return r.user(), nil
 	}
 	var refused error
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		refused = nil
 		if r, err = userAt(ctx, tx, in); err != nil {
 			return err
@@ -71,7 +71,7 @@ func userAt(ctx context.Context, db bun.IDB, in action.Identity) (*userRow, erro
 // outdated tells whether newer is known of somebody: who keeps an old token does
 // not get an old role back with it.
 func outdated(r *userRow, in action.Identity) bool {
-	return in.SaidAt.IsZero() || database.At(in.SaidAt).T.Before(r.SaidAt.T)
+	return in.SaidAt.IsZero() || database.NewTimestamp(in.SaidAt).Time.Before(r.SaidAt.Time)
 }
 
 // enrol writes somebody who comes for the first time.
@@ -90,7 +90,7 @@ func (st *Store) enrol(ctx context.Context, tx bun.Tx, in action.Identity) (*use
 	if barred {
 		return nil, action.NewError("person_removed")
 	}
-	r := &userRow{Organization: in.Organization, Role: string(in.Role), Issuer: database.Opt(in.Issuer), Subject: database.Opt(in.Subject), SaidAt: database.At(in.SaidAt), CreatedAt: database.At(st.db.Now())}
+	r := &userRow{Organization: in.Organization, Role: string(in.Role), Issuer: database.NullString(in.Issuer), Subject: database.NullString(in.Subject), SaidAt: database.NewTimestamp(in.SaidAt), CreatedAt: database.NewTimestamp(st.db.Now())}
 	if r.ID, err = database.NewID(); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (st *Store) enrol(ctx context.Context, tx bun.Tx, in action.Identity) (*use
 
 // follow gives somebody the role and the name that he has elsewhere now.
 func (st *Store) follow(ctx context.Context, tx bun.Tx, r *userRow, in action.Identity) (refused, err error) {
-	r.SaidAt = database.At(in.SaidAt)
+	r.SaidAt = database.NewTimestamp(in.SaidAt)
 	if _, err = tx.NewUpdate().Table("users").Set("said_at = ?", r.SaidAt).Where("id = ?", r.ID).Exec(ctx); err != nil {
 		return nil, fmt.Errorf("noting what is said of user %s: %w", r.ID, err)
 	}
@@ -163,7 +163,7 @@ func sameName(here, elsewhere string) bool {
 // was nothing to take.
 func (st *Store) CutOffUser(ctx context.Context, organization, issuer, subject string) (id string, err error) {
 	in := action.Identity{Organization: organization, Issuer: issuer, Subject: subject}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		id = ""
 		r, err := userAt(ctx, tx, in)
 		if err != nil || r == nil {
@@ -184,7 +184,7 @@ func (st *Store) cutOff(ctx context.Context, tx bun.Tx, r *userRow, by string) (
 	if err != nil {
 		return n, err
 	}
-	keys, err := database.Affected(tx.NewUpdate().Table("api_keys").Set("revoked_at = ?", database.At(st.db.Now())).
+	keys, err := database.RowsAffected(tx.NewUpdate().Table("api_keys").Set("revoked_at = ?", database.NewTimestamp(st.db.Now())).
 		Where("organization_id = ?", r.Organization).Where("user_id = ?", r.ID).Where("revoked_at IS NULL").Exec(ctx))
 	if err != nil {
 		return n, fmt.Errorf("revoking the API keys of user %s: %w", r.ID, err)
@@ -200,14 +200,14 @@ func (st *Store) cutOff(ctx context.Context, tx bun.Tx, r *userRow, by string) (
 type removedRow struct {
 	bun.BaseModel `bun:"table:removed_users"`
 
-	Organization string         `bun:"organization_id,pk"`
-	Issuer       string         `bun:"issuer,pk"`
-	Subject      string         `bun:"subject,pk"`
-	User         string         `bun:"user_id"`
-	Name         string         `bun:"name"`
-	Role         string         `bun:"role"`
-	RemovedBy    string         `bun:"removed_by"`
-	RemovedAt    database.Stamp `bun:"removed_at"`
+	Organization string             `bun:"organization_id,pk"`
+	Issuer       string             `bun:"issuer,pk"`
+	Subject      string             `bun:"subject,pk"`
+	User         string             `bun:"user_id"`
+	Name         string             `bun:"name"`
+	Role         string             `bun:"role"`
+	RemovedBy    string             `bun:"removed_by"`
+	RemovedAt    database.Timestamp `bun:"removed_at"`
 }
 
 // removed narrows a query to somebody who may not come back.
@@ -221,7 +221,7 @@ func (st *Store) bar(ctx context.Context, tx bun.Tx, r *userRow, by string) erro
 		return nil
 	}
 	_, err := tx.NewInsert().Model(&removedRow{
-		Organization: r.Organization, Issuer: string(r.Issuer), Subject: string(r.Subject), User: r.ID, Name: r.Name, Role: r.Role, RemovedBy: by, RemovedAt: database.At(st.db.Now()),
+		Organization: r.Organization, Issuer: string(r.Issuer), Subject: string(r.Subject), User: r.ID, Name: r.Name, Role: r.Role, RemovedBy: by, RemovedAt: database.NewTimestamp(st.db.Now()),
 	}).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("keeping user %s away: %w", r.ID, err)
@@ -238,7 +238,7 @@ func (st *Store) RemovedUsers(ctx context.Context, organization string) ([]actio
 	}
 	list := make([]action.RemovedUser, 0, len(rows))
 	for _, r := range rows {
-		list = append(list, action.RemovedUser{ID: r.User, Name: r.Name, Role: action.Role(r.Role), Issuer: r.Issuer, RemovedBy: r.RemovedBy, RemovedAt: r.RemovedAt.T})
+		list = append(list, action.RemovedUser{ID: r.User, Name: r.Name, Role: action.Role(r.Role), Issuer: r.Issuer, RemovedBy: r.RemovedBy, RemovedAt: r.RemovedAt.Time})
 	}
 	return list, nil
 }
@@ -247,7 +247,7 @@ func (st *Store) RemovedUsers(ctx context.Context, organization string) ([]actio
 // again, as somebody new; ErrNotFound, or ErrForbidden when the person was an
 // owner and who lets him in is none.
 func (st *Store) ReadmitUser(ctx context.Context, organization, id string, as action.Role, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var rows []removedRow
 		_, err := tx.NewDelete().Model((*removedRow)(nil)).Where("organization_id = ?", organization).Where("user_id = ?", id).Returning("*").Exec(ctx, &rows)
 		if err != nil {
@@ -259,7 +259,7 @@ func (st *Store) ReadmitUser(ctx context.Context, organization, id string, as ac
 		if action.Role(rows[0].Role) == action.RoleOwner && as != action.RoleOwner {
 			return action.Errorf(action.ErrForbidden, "owner_required", "This person was an owner when removed; have an owner let them in again.")
 		}
-		r := &userRow{ID: id, Organization: organization, Name: rows[0].Name, Issuer: database.Opt(rows[0].Issuer)}
+		r := &userRow{ID: id, Organization: organization, Name: rows[0].Name, Issuer: database.NullString(rows[0].Issuer)}
 		return st.recordPerson(ctx, tx, r, by, nil, personOf(r))
 	})
 }

@@ -38,12 +38,12 @@ func (st *Store) PutCapability(ctx context.Context, c action.Capability) (action
 	if err := c.Check(st.db.Now()); err != nil {
 		return action.Capability{}, err
 	}
-	c.ExpiresAt, c.GrantedAt = database.AtPtr(c.ExpiresAt).Ptr(), database.At(st.db.Now()).T
+	c.ExpiresAt, c.GrantedAt = database.TimestampFromPtr(c.ExpiresAt).Ptr(), database.NewTimestamp(st.db.Now()).Time
 	if len(c.DeniedActions) == 0 {
 		c.DeniedActions = nil
 	}
 	var r CapabilityRow
-	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := checkSource(ctx, tx, c.Organization, c.Provider); err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (st *Store) PutCapability(ctx context.Context, c action.Capability) (action
 // DeleteCapability revokes what a group may do at a provider, with effect on
 // the next call; ErrNotFound.
 func (st *Store) DeleteCapability(ctx context.Context, organization, group, provider, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := database.RowsOf[CapabilityRow](tx, organization).Where("group_id = ?", group).Where("provider = ?", provider).Where("revoked_at IS NULL")
 		r, err := database.One[CapabilityRow](ctx, q,
 			action.NewError("capability_not_found", group, provider))
@@ -64,7 +64,7 @@ func (st *Store) DeleteCapability(ctx context.Context, organization, group, prov
 			return err
 		}
 		old := r
-		r.RevokedBy, r.RevokedAt = by, database.At(st.db.Now()).Ptr()
+		r.RevokedBy, r.RevokedAt = by, database.NewTimestamp(st.db.Now()).Ptr()
 		return st.history.Update(ctx, tx, &old, &r, by)
 	})
 }

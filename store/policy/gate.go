@@ -42,8 +42,8 @@ func (st *Store) ApproveGate(ctx context.Context, a action.GateApproval) (action
 		return action.GateApproval{}, err
 	}
 	now := st.db.Now()
-	r.ApprovedAt, r.ExpiresAt, r.RevokedAt = database.At(now).T, database.AtPtr(a.ExpiresAt).Or(database.At(now.Add(gateHolds))).Ptr(), nil
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	r.ApprovedAt, r.ExpiresAt, r.RevokedAt = database.NewTimestamp(now).Time, database.TimestampFromPtr(a.ExpiresAt).Or(database.NewTimestamp(now.Add(gateHolds))).Ptr(), nil
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		for _, key := range keys {
 			if err := checkSource(ctx, tx, a.Organization, key.Source); err != nil {
 				return err
@@ -57,14 +57,14 @@ func (st *Store) ApproveGate(ctx context.Context, a action.GateApproval) (action
 // RevokeGate takes an approval back, with effect on the next call;
 // ErrNotFound. A second time changes nothing.
 func (st *Store) RevokeGate(ctx context.Context, organization, id, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := database.One[GateRow](ctx, database.RowsOf[GateRow](tx, organization).Where("id = ?", id),
 			action.NewError("gate_not_found"))
 		if err != nil || r.RevokedAt != nil {
 			return err
 		}
 		old := r
-		r.RevokedAt = database.At(st.db.Now()).Ptr()
+		r.RevokedAt = database.NewTimestamp(st.db.Now()).Ptr()
 		return st.history.Update(ctx, tx, &old, &r, by)
 	})
 }
@@ -92,7 +92,7 @@ func Gates(db bun.IDB, organization, group, task string) *bun.SelectQuery {
 }
 
 // OpenGates are those that are neither revoked nor expired.
-func OpenGates(db bun.IDB, organization string, now database.Stamp) *bun.SelectQuery {
+func OpenGates(db bun.IDB, organization string, now database.Timestamp) *bun.SelectQuery {
 	return database.RowsOf[GateRow](db, organization).
 		Where("revoked_at IS NULL").Where("expires_at > ?", now)
 }

@@ -19,24 +19,24 @@ import (
 type GrantRow struct {
 	bun.BaseModel `bun:"table:grants"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Scope        string         `bun:"scope"`
-	Session      database.Opt   `bun:"session_id"`
-	Source       string         `bun:"source_id"`
-	Action       string         `bun:"action"`
-	Any          int            `bun:"covers_any"`
-	Pins         database.Opt   `bun:"pins"`
-	ToolHash     database.Opt   `bun:"tool_hash"`
-	MaxCalls     *int64         `bun:"max_calls"`
-	UsedCalls    int64          `bun:"used_calls"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
-	CreatedBy    string         `bun:"created_by"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	RevokedAt    database.Stamp `bun:"revoked_at"`
-	RevokedBy    database.Opt   `bun:"revoked_by"`
-	Invocation   database.Opt   `bun:"invocation_id"`
-	Request      database.Opt   `bun:"request_id"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Scope        string              `bun:"scope"`
+	Session      database.NullString `bun:"session_id"`
+	Source       string              `bun:"source_id"`
+	Action       string              `bun:"action"`
+	Any          int                 `bun:"covers_any"`
+	Pins         database.NullString `bun:"pins"`
+	ToolHash     database.NullString `bun:"tool_hash"`
+	MaxCalls     *int64              `bun:"max_calls"`
+	UsedCalls    int64               `bun:"used_calls"`
+	ExpiresAt    database.Timestamp  `bun:"expires_at"`
+	CreatedBy    string              `bun:"created_by"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	RevokedAt    database.Timestamp  `bun:"revoked_at"`
+	RevokedBy    database.NullString `bun:"revoked_by"`
+	Invocation   database.NullString `bun:"invocation_id"`
+	Request      database.NullString `bun:"request_id"`
 }
 
 // grantColumns are those of fields, in their order.
@@ -52,16 +52,16 @@ func (r *GrantRow) fields() []any {
 
 func newGrantRow(g *action.Grant) (*GrantRow, error) {
 	r := &GrantRow{
-		ID: g.ID, Organization: g.Organization, Scope: string(g.Scope), Session: database.Opt(g.Session), Source: g.Source, Action: g.Action,
-		Any: database.Flag(g.Any), ToolHash: database.Opt(g.ToolHash), MaxCalls: g.MaxCalls, ExpiresAt: database.AtPtr(g.ExpiresAt),
-		CreatedBy: g.CreatedBy, CreatedAt: database.At(g.CreatedAt), Invocation: database.Opt(g.Invocation), Request: database.Opt(g.Request),
+		ID: g.ID, Organization: g.Organization, Scope: string(g.Scope), Session: database.NullString(g.Session), Source: g.Source, Action: g.Action,
+		Any: database.BoolToInt(g.Any), ToolHash: database.NullString(g.ToolHash), MaxCalls: g.MaxCalls, ExpiresAt: database.TimestampFromPtr(g.ExpiresAt),
+		CreatedBy: g.CreatedBy, CreatedAt: database.NewTimestamp(g.CreatedAt), Invocation: database.NullString(g.Invocation), Request: database.NullString(g.Request),
 	}
 	if len(g.Pins) > 0 {
 		pins, err := Verbatim(g.Pins)
 		if err != nil {
 			return nil, fmt.Errorf("writing the pins of a grant: %w", err)
 		}
-		r.Pins = database.Opt(pins)
+		r.Pins = database.NullString(pins)
 	}
 	return r, nil
 }
@@ -80,7 +80,7 @@ func (r *GrantRow) grant() (action.Grant, error) {
 	g := action.Grant{
 		ID: r.ID, Organization: r.Organization, Session: string(r.Session), ToolHash: string(r.ToolHash), UsedCalls: r.UsedCalls,
 		Invocation: string(r.Invocation), Request: string(r.Request),
-		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.T, RevokedAt: r.RevokedAt.Ptr(), RevokedBy: string(r.RevokedBy),
+		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.Time, RevokedAt: r.RevokedAt.Ptr(), RevokedBy: string(r.RevokedBy),
 		Terms: action.Terms{
 			Scope: action.GrantScope(r.Scope), Source: r.Source, Action: r.Action, Any: r.Any == 1,
 			MaxCalls: r.MaxCalls, ExpiresAt: r.ExpiresAt.Ptr(),
@@ -111,7 +111,7 @@ func (st *Store) CreateGrant(ctx context.Context, g action.Grant) (action.Grant,
 	if err := g.Check(); err != nil {
 		return action.Grant{}, err
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if g.Scope == action.ScopeSession {
 			if err := sessions.MayDecide(ctx, tx, g.Organization, g.Session, g.CreatedBy, g.CreatedAt); err != nil {
 				return err
@@ -155,9 +155,9 @@ func (st *Store) RevokeGrant(ctx context.Context, organization, id, by string) (
 		return action.Grant{}, errors.New("revoking a grant needs the person who does it")
 	}
 	now := st.db.Now()
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var r GrantRow
-		err := tx.NewRaw(revokeGrantSQL, database.At(now), by, organization, id, bun.Safe(grantColumns)).Scan(ctx, r.fields()...)
+		err := tx.NewRaw(revokeGrantSQL, database.NewTimestamp(now), by, organization, id, bun.Safe(grantColumns)).Scan(ctx, r.fields()...)
 		if errors.Is(err, sql.ErrNoRows) {
 			g, err = readGrant(ctx, tx, organization, id) // revoked before, or none
 			return err
@@ -183,8 +183,8 @@ WHERE organization_id = ? AND id = ? AND revoked_at IS NULL RETURNING ?`
 
 // Grant returns one grant; ErrNotFound when the organization has no such.
 func (st *Store) Grant(ctx context.Context, organization, id string) (action.Grant, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	return readGrant(ctx, st.db.Read, organization, id)
 }
 

@@ -48,7 +48,7 @@ func (st *Store) ApproveRequest(ctx context.Context, v action.RequestVerdict) (r
 		if !terms.Any {
 			g.ToolHash = asked.ToolHash
 		}
-		r.Status, r.Grant = string(action.RequestApproved), database.Opt(id)
+		r.Status, r.Grant = string(action.RequestApproved), database.NullString(id)
 		return st.PutGrant(ctx, tx, &g)
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func (st *Store) decideRequest(
 	if v.By == "" {
 		return action.GrantRequest{}, errors.New("a verdict needs the person who gives it")
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := readRequest(ctx, tx, v.Organization, v.ID)
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func (st *Store) decideRequest(
 		if err := decide(ctx, tx, r, &asked); err != nil {
 			return err
 		}
-		r.DecidedBy, r.DecidedAt, r.DecidedNote = database.Opt(v.By), database.At(now), database.Opt(v.Note)
+		r.DecidedBy, r.DecidedAt, r.DecidedNote = database.NullString(v.By), database.NewTimestamp(now), database.NullString(v.Note)
 		if err := settleRequest(ctx, tx, r, now); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (st *Store) decideRequest(
 // settleRequest writes a decision, by compare-and-swap: a sweep may come
 // between.
 func settleRequest(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time) error {
-	n, err := database.Affected(tx.NewUpdate().Model(r).Column("status", "grant_id", "decided_by", "decided_at", "decided_note").
+	n, err := database.RowsAffected(tx.NewUpdate().Model(r).Column("status", "grant_id", "decided_by", "decided_at", "decided_note").
 		WherePK().Where("status = 'pending'").Exec(ctx))
 	if err != nil {
 		return fmt.Errorf("deciding request %s: %w", r.ID, err)
@@ -123,7 +123,7 @@ func settleRequest(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time
 // undecided says why a request is no longer pending, if it is not.
 func undecided(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time) error {
 	switch {
-	case r.Status == string(action.RequestExpired), r.Status == string(action.RequestPending) && !r.ExpiresAt.T.After(now):
+	case r.Status == string(action.RequestExpired), r.Status == string(action.RequestPending) && !r.ExpiresAt.Time.After(now):
 		return action.Errorf(action.ErrGone, "request_expired", "This request expired before anyone decided; the agent has to ask again.")
 	case r.Status == string(action.RequestPending):
 		return nil

@@ -34,7 +34,9 @@ func (st *Store) ListGrants(ctx context.Context, f action.GrantFilter) (action.P
 	if err != nil {
 		return page, err
 	}
-	return database.NewPage(list, limit, total, capped, func(g action.Grant) database.Cursor { return database.Cursor{At: database.At(g.CreatedAt), ID: g.ID} }), nil
+	return database.NewPage(list, limit, total, capped, func(g action.Grant) database.Cursor {
+		return database.Cursor{Time: database.NewTimestamp(g.CreatedAt), ID: g.ID}
+	}), nil
 }
 
 // match restricts q to what the filter wants.
@@ -59,7 +61,7 @@ func MatchGrants(f action.GrantFilter, q *bun.SelectQuery, now time.Time) *bun.S
 		q = q.Where("action = ?", f.Action)
 	}
 	if f.Usable {
-		q = q.Where("revoked_at IS NULL").Where("spent_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", database.At(now))
+		q = q.Where("revoked_at IS NULL").Where("spent_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", database.NewTimestamp(now))
 	}
 	return q
 }
@@ -114,9 +116,9 @@ ORDER BY covers_any, scope DESC, max_calls IS NULL, created_at, id LIMIT ` + str
 // those with a budget before those without, older before newer. Pins and
 // hashes are for the caller to look at. There are at most 600.
 func (st *Store) GrantsFor(ctx context.Context, organization, session, source, act string, now time.Time) ([]action.Grant, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
-	found, err := st.stmts.grants.Query(ctx, st.db.Read, organization, session, source, act, database.At(now))
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
+	found, err := st.stmts.grants.Query(ctx, st.db.Read, organization, session, source, act, database.NewTimestamp(now))
 	if err != nil {
 		return nil, fmt.Errorf("looking for grants: %w", err)
 	}

@@ -30,24 +30,24 @@ const (
 type RequestRow struct {
 	bun.BaseModel `bun:"table:grant_requests"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Session      string         `bun:"session_id"`
-	Status       string         `bun:"status"`
-	Terms        string         `bun:"terms"`
-	ToolHash     database.Opt   `bun:"tool_hash"`
-	Reason       database.Opt   `bun:"reason"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
-	Grant        database.Opt   `bun:"grant_id"`
-	DecidedBy    database.Opt   `bun:"decided_by"`
-	DecidedAt    database.Stamp `bun:"decided_at"`
-	DecidedNote  database.Opt   `bun:"decided_note"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Session      string              `bun:"session_id"`
+	Status       string              `bun:"status"`
+	Terms        string              `bun:"terms"`
+	ToolHash     database.NullString `bun:"tool_hash"`
+	Reason       database.NullString `bun:"reason"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	ExpiresAt    database.Timestamp  `bun:"expires_at"`
+	Grant        database.NullString `bun:"grant_id"`
+	DecidedBy    database.NullString `bun:"decided_by"`
+	DecidedAt    database.Timestamp  `bun:"decided_at"`
+	DecidedNote  database.NullString `bun:"decided_note"`
 }
 
 func newRequestRow(r *action.GrantRequest) (*RequestRow, error) {
 	terms := r.Terms
-	terms.ExpiresAt = database.AtPtr(terms.ExpiresAt).Ptr() // the same terms are the same text
+	terms.ExpiresAt = database.TimestampFromPtr(terms.ExpiresAt).Ptr() // the same terms are the same text
 	text, err := Verbatim(terms)
 	if err != nil {
 		return nil, fmt.Errorf("writing the terms of a request: %w", err)
@@ -58,7 +58,7 @@ func newRequestRow(r *action.GrantRequest) (*RequestRow, error) {
 	}
 	return &RequestRow{
 		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: string(action.RequestPending), Terms: text,
-		ToolHash: database.Opt(r.ToolHash), Reason: database.Opt(r.Reason), CreatedAt: database.At(r.CreatedAt), ExpiresAt: database.At(ends),
+		ToolHash: database.NullString(r.ToolHash), Reason: database.NullString(r.Reason), CreatedAt: database.NewTimestamp(r.CreatedAt), ExpiresAt: database.NewTimestamp(ends),
 	}, nil
 }
 
@@ -67,7 +67,7 @@ func (r *RequestRow) request() (action.GrantRequest, error) {
 		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: action.RequestStatus(r.Status),
 		ToolHash: string(r.ToolHash), Reason: string(r.Reason), Grant: string(r.Grant),
 		DecidedBy: string(r.DecidedBy), DecidedAt: r.DecidedAt.Ptr(), DecidedNote: string(r.DecidedNote),
-		CreatedAt: r.CreatedAt.T, ExpiresAt: r.ExpiresAt.T,
+		CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Time,
 	}
 	if err := json.Unmarshal([]byte(r.Terms), &req.Terms); err != nil {
 		return req, fmt.Errorf("reading the terms of request %s: %w", r.ID, err)
@@ -131,7 +131,7 @@ func (st *Store) RequestGrant(ctx context.Context, req action.GrantRequest) (_ a
 	// up who writes.
 	earlier, err := answered(ctx, st.db.Read, r)
 	if err == nil && earlier == nil {
-		err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 			earlier, err = putRequest(ctx, tx, r)
 			return err
 		})
@@ -153,7 +153,7 @@ func putRequest(ctx context.Context, tx bun.IDB, r *RequestRow) (*RequestRow, er
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Accepts(r.CreatedAt.T); err != nil {
+	if err := s.Accepts(r.CreatedAt.Time); err != nil {
 		return nil, err
 	}
 	if earlier, err := answered(ctx, tx, r); earlier != nil || err != nil {
@@ -177,7 +177,7 @@ func answered(ctx context.Context, db bun.IDB, r *RequestRow) (*RequestRow, erro
 		other := &rows[i]
 		waits := other.Status == string(action.RequestPending)
 		switch {
-		case other.same(r) && (waits || other.DecidedAt.T.After(r.CreatedAt.T.Add(-refusalHolds))):
+		case other.same(r) && (waits || other.DecidedAt.Time.After(r.CreatedAt.Time.Add(-refusalHolds))):
 			return other, nil
 		case waits:
 			pending++
@@ -211,15 +211,15 @@ func mayAsk(ctx context.Context, db bun.IDB, r *RequestRow, denied int) error {
 // RecentRequests are those of a session that wait, or were denied of late.
 func RecentRequests(q *bun.SelectQuery, r *RequestRow) *bun.SelectQuery {
 	return q.Where("organization_id = ?", r.Organization).Where("session_id = ?", r.Session).
-		Where("status = 'pending' AND expires_at > ? OR status = 'denied' AND decided_at > ?", r.CreatedAt, database.At(r.CreatedAt.T.Add(-refusalCounts))).
+		Where("status = 'pending' AND expires_at > ? OR status = 'denied' AND decided_at > ?", r.CreatedAt, database.NewTimestamp(r.CreatedAt.Time.Add(-refusalCounts))).
 		Order("created_at DESC", "id DESC").Limit(1000)
 }
 
 // GrantRequest returns one request; ErrNotFound when the organization has no
 // such.
 func (st *Store) GrantRequest(ctx context.Context, organization, id string) (action.GrantRequest, error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	r, err := readRequest(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return action.GrantRequest{}, err
@@ -267,7 +267,7 @@ func (st *Store) ListGrantRequests(ctx context.Context, f action.RequestFilter) 
 		return page, errs
 	}
 	return database.NewPage(list, limit, total, capped, func(r action.GrantRequest) database.Cursor {
-		return database.Cursor{At: database.At(r.CreatedAt), ID: r.ID}
+		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
 	}), nil
 }
 

@@ -26,7 +26,7 @@ WHERE organization_id = ?1 AND id = ?3 AND revoked_at IS NULL AND (expires_at IS
 // behind it is another server now, or none, whatever its tools' hashes.
 func (st *Store) RevokeGrantsOf(ctx context.Context, tx bun.Tx, organization, source, by string) error {
 	var rows []GrantRow
-	err := tx.NewUpdate().Model(&rows).Set("revoked_at = ?, revoked_by = ?", database.At(st.db.Now()), by).
+	err := tx.NewUpdate().Model(&rows).Set("revoked_at = ?, revoked_by = ?", database.NewTimestamp(st.db.Now()), by).
 		Where("organization_id = ?", organization).Where("source_id = ?", source).Where("revoked_at IS NULL").Returning(grantColumns).Scan(ctx)
 	if err != nil {
 		return fmt.Errorf("revoking the grants of %s: %w", source, err)
@@ -54,12 +54,12 @@ const grantAge = 30 * 24 * time.Hour
 // ended, and forgets grants and requests that ended long ago: at most limit of
 // each. It returns how many rows it changed or deleted.
 func (st *Store) SweepGrants(ctx context.Context, now time.Time, limit int) (int, error) {
-	n, err := st.expireRequests(ctx, now, database.OrHundred(limit))
+	n, err := st.expireRequests(ctx, now, database.LimitOrDefault(limit))
 	if err != nil {
 		return n, err
 	}
 	for _, s := range EndedGrants(now) {
-		gone, err := st.db.Forget(ctx, s, limit)
+		gone, err := st.db.DeleteExpired(ctx, s, limit)
 		n += gone
 		if err != nil {
 			return n, err
@@ -68,9 +68,9 @@ func (st *Store) SweepGrants(ctx context.Context, now time.Time, limit int) (int
 	return n, nil
 }
 
-func EndedGrants(now time.Time) []database.Stale {
-	before := database.At(now.Add(-grantAge))
-	return []database.Stale{
+func EndedGrants(now time.Time) []database.Expired {
+	before := database.NewTimestamp(now.Add(-grantAge))
+	return []database.Expired{
 		{Table: "grants", Key: "id", Time: "expires_at", Before: before},
 		{Table: "grants", Key: "id", Time: "revoked_at", Before: before},
 		{Table: "grants", Key: "id", Time: "spent_at", Before: before},
@@ -81,8 +81,8 @@ func EndedGrants(now time.Time) []database.Stale {
 func (st *Store) expireRequests(ctx context.Context, now time.Time, limit int) (n int, err error) {
 	some, err := database.Exists(ctx, OverdueRequests(st.db.Read.NewSelect(), now, 1))
 	if err == nil && some {
-		err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-			n, err = database.Affected(ExpireOverdue(tx, now, limit).Exec(ctx))
+		err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			n, err = database.RowsAffected(ExpireOverdue(tx, now, limit).Exec(ctx))
 			return err
 		}})
 	}
@@ -98,7 +98,7 @@ func (st *Store) expireRequests(ctx context.Context, now time.Time, limit int) (
 func OverdueRequests(q *bun.SelectQuery, now time.Time, limit int) *bun.SelectQuery {
 	return q.TableExpr("grant_requests AS r").Column("r.id").Where("r.status = 'pending'").
 		Where(`r.expires_at <= ?0 OR (SELECT CASE WHEN s.revoked_at IS NOT NULL OR s.expires_at <= ?0 THEN 1 END FROM sessions AS s
-  WHERE s.organization_id = r.organization_id AND s.id = r.session_id) = 1`, database.At(now)).
+  WHERE s.organization_id = r.organization_id AND s.id = r.session_id) = 1`, database.NewTimestamp(now)).
 		Order("r.expires_at").Limit(int64(limit))
 }
 

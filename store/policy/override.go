@@ -24,7 +24,7 @@ func checkSource(ctx context.Context, tx bun.Tx, organization, source string) er
 	}
 	found, err := database.Exists(ctx, tx.NewSelect().Table("connectors").Where("organization_id = ?", organization).Where("id = ?", id))
 	if err == nil && !found {
-		err = database.NoConnector(id)
+		err = database.ConnectorNotFound(id)
 	}
 	return err
 }
@@ -50,7 +50,7 @@ func (st *Store) SetOverride(ctx context.Context, o action.Override) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := checkSource(ctx, tx, o.Organization, o.Key.Source); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (st *Store) Override(ctx context.Context, tx bun.Tx, o *action.Override) er
 
 // UnsetOverride removes a row of policy; ErrNotFound when there is none.
 func (st *Store) UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(&OverrideRow{Override: action.Override{Organization: organization, Automation: automation, Key: key}}).WherePK()
 		r, err := database.One[OverrideRow](ctx, q, action.NewError("override_not_found", key))
 		if err != nil {
@@ -83,8 +83,8 @@ WHERE o.id = ?1 ORDER BY p.automation_id, p.source_id, p.action`
 
 // Overrides returns all of an organization's policy, with its version.
 func (st *Store) Overrides(ctx context.Context, organization string) (list []action.Override, version int64, err error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	rows, err := st.stmts.overrides.Query(ctx, st.db.Read, organization)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading policy: %w", err)
@@ -93,8 +93,8 @@ func (st *Store) Overrides(ctx context.Context, organization string) (list []act
 	found := false
 	for rows.Next() {
 		found = true
-		var automation, source, act, mode, by database.Opt
-		var when database.Stamp
+		var automation, source, act, mode, by database.NullString
+		var when database.Timestamp
 		if err := rows.Scan(&version, &automation, &source, &act, &mode, &by, &when); err != nil {
 			return nil, 0, fmt.Errorf("reading policy: %w", err)
 		}
@@ -103,7 +103,7 @@ func (st *Store) Overrides(ctx context.Context, organization string) (list []act
 		}
 		list = append(list, action.Override{
 			Organization: organization, Automation: string(automation), Key: action.Key{Source: string(source), Action: string(act)},
-			Mode: action.Mode(mode), UpdatedBy: string(by), UpdatedAt: when.T,
+			Mode: action.Mode(mode), UpdatedBy: string(by), UpdatedAt: when.Time,
 		})
 	}
 	if err := rows.Err(); err != nil {
@@ -118,8 +118,8 @@ func (st *Store) Overrides(ctx context.Context, organization string) (list []act
 // PolicyVersion returns the version of an organization's policy, as cheaply as
 // can be: a snapshot with the same version is current.
 func (st *Store) PolicyVersion(ctx context.Context, organization string) (version int64, err error) {
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	err = st.stmts.version.One(ctx, st.db.Read, []any{organization}, []any{&version})
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, history.NoOrganization()

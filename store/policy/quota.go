@@ -29,7 +29,7 @@ func (st *Store) SetQuota(ctx context.Context, q action.Quota) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := checkSource(ctx, tx, q.Organization, q.Key.Source); err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (st *Store) SetQuota(ctx context.Context, q action.Quota) error {
 
 // UnsetQuota removes a quota; ErrNotFound.
 func (st *Store) UnsetQuota(ctx context.Context, organization string, key action.Key, per action.QuotaScope, by string) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(&QuotaRow{Quota: action.Quota{Organization: organization, Key: key, Per: per}}).WherePK()
 		r, err := database.One[QuotaRow](ctx, q, action.NewError("quota_not_found", per, key))
 		if err != nil {

@@ -75,7 +75,7 @@ func completedReply(r *inbound.RunRow, e *action.Completion, now time.Time) (act
 		Completion string    `json:"completion_id"`
 		Outcome    string    `json:"outcome"`
 		At         time.Time `json:"completed_at"`
-	}{r.ID, e.ID, e.Outcome, database.At(now).T.UTC()})
+	}{r.ID, e.ID, e.Outcome, database.NewTimestamp(now).Time.UTC()})
 	if err != nil {
 		return action.ToolReply{}, fmt.Errorf("answering a completion: %w", err)
 	}

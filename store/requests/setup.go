@@ -15,23 +15,23 @@ import (
 type setupRow struct {
 	bun.BaseModel `bun:"table:setups"`
 
-	Organization string         `bun:"organization_id,pk"`
-	Name         string         `bun:"name,pk"`
-	Commands     database.Opt   `bun:"service_commands"`
-	EnvFiles     database.Opt   `bun:"env_files"`
-	UpdatedBy    string         `bun:"updated_by"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	UpdatedAt    database.Stamp `bun:"updated_at"`
+	Organization string              `bun:"organization_id,pk"`
+	Name         string              `bun:"name,pk"`
+	Commands     database.NullString `bun:"service_commands"`
+	EnvFiles     database.NullString `bun:"env_files"`
+	UpdatedBy    string              `bun:"updated_by"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	UpdatedAt    database.Timestamp  `bun:"updated_at"`
 }
 
 func (r *setupRow) setup() action.Setup {
 	return action.Setup{
 		Organization: r.Organization, Name: r.Name, ServiceCommands: orList(r.Commands), EnvFiles: orList(r.EnvFiles),
-		UpdatedBy: r.UpdatedBy, CreatedAt: r.CreatedAt.T, UpdatedAt: r.UpdatedAt.T,
+		UpdatedBy: r.UpdatedBy, CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time,
 	}
 }
 
-func orList(text database.Opt) json.RawMessage {
+func orList(text database.NullString) json.RawMessage {
 	if text == "" {
 		return json.RawMessage("[]")
 	}
@@ -59,11 +59,11 @@ func (st *Store) saveSetup(ctx context.Context, c action.ToolCall, column string
 		if err := json.Unmarshal(value, &items); err != nil {
 			return action.ToolReply{}, fmt.Errorf("saving %s: %w", column, err)
 		}
-		r := &setupRow{Organization: s.Organization, Name: action.SetupOf(s), UpdatedBy: s.ID, CreatedAt: database.At(now), UpdatedAt: database.At(now)}
+		r := &setupRow{Organization: s.Organization, Name: action.SetupOf(s), UpdatedBy: s.ID, CreatedAt: database.NewTimestamp(now), UpdatedAt: database.NewTimestamp(now)}
 		if column == "env_files" {
-			r.EnvFiles = database.Opt(value)
+			r.EnvFiles = database.NullString(value)
 		} else {
-			r.Commands = database.Opt(value)
+			r.Commands = database.NullString(value)
 		}
 		_, err := tx.NewInsert().Model(r).On("CONFLICT (organization_id, name) DO UPDATE").
 			Set("? = EXCLUDED.?", bun.Ident(column), bun.Ident(column)).Set("updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)

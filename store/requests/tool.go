@@ -21,16 +21,16 @@ import (
 type toolRow struct {
 	bun.BaseModel `bun:"table:session_tool_invocations"`
 
-	Organization string         `bun:"organization_id,pk"`
-	Session      string         `bun:"session_id,pk"`
-	Tool         string         `bun:"tool,pk"`
-	ID           string         `bun:"tool_call_id,pk"`
-	Invocation   string         `bun:"invocation_id"`
-	ParamsHash   string         `bun:"params_hash"`
-	Subject      database.Opt   `bun:"subject"`
-	Outcome      string         `bun:"outcome"`
-	Result       string         `bun:"result"`
-	CreatedAt    database.Stamp `bun:"created_at"`
+	Organization string              `bun:"organization_id,pk"`
+	Session      string              `bun:"session_id,pk"`
+	Tool         string              `bun:"tool,pk"`
+	ID           string              `bun:"tool_call_id,pk"`
+	Invocation   string              `bun:"invocation_id"`
+	ParamsHash   string              `bun:"params_hash"`
+	Subject      database.NullString `bun:"subject"`
+	Outcome      string              `bun:"outcome"`
+	Result       string              `bun:"result"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
 }
 
 // toolResult is the column result.
@@ -84,12 +84,12 @@ func toolJoins(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Tim
 		WhereOr("id IN (SELECT i.id FROM invocations AS i WHERE "+same+" AND i.completed_at IS NULL AND i.status IN ('pending', 'approved', 'executing'))",
 			c.Organization, c.Session, action.Platform, c.Tool, c.ParamsHash).
 		WhereOr("id IN (SELECT i.id FROM invocations AS i WHERE "+same+" AND i.delivered_at IS NULL AND i.pickup_until IS NOT NULL AND i.pickup_until > ?5 AND i.status IN ('completed', 'failed'))",
-			c.Organization, c.Session, action.Platform, c.Tool, c.ParamsHash, database.At(now)).
+			c.Organization, c.Session, action.Platform, c.Tool, c.ParamsHash, database.NewTimestamp(now)).
 		Scan(ctx)
 	if err != nil {
 		return false, fmt.Errorf("looking for a call of %s that is under way: %w", c.Tool, err)
 	}
-	return slices.ContainsFunc(rows, func(r calls.InvocationRow) bool { return r.Answers(now) }), nil
+	return slices.ContainsFunc(rows, func(r calls.InvocationRow) bool { return r.CanAnswer(now) }), nil
 }
 
 func toolAnswered(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject string, now time.Time) (*action.ToolReply, error) {
@@ -156,7 +156,7 @@ func overQuota(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Tim
 	if len(last) == 0 {
 		return nil
 	}
-	wait := last[0].CreatedAt.T.Add(c.Quota.Window()).Sub(now)
+	wait := last[0].CreatedAt.Time.Add(c.Quota.Window()).Sub(now)
 	if wait <= 0 {
 		return nil
 	}
@@ -171,7 +171,7 @@ func overQuota(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Tim
 // and so is one over its quota (ErrTooMany): then nothing is kept.
 func (st *Store) callTool(ctx context.Context, c action.ToolCall, w toolWork) (reply action.ToolReply, err error) {
 	for range inbound.ActTries {
-		err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
+		err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
 			reply, err = st.callToolIn(ctx, tx, c, w)
 			return err
 		})
@@ -242,7 +242,7 @@ func putTool(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject string
 	}
 	r := &toolRow{
 		Organization: c.Organization, Session: c.Session, Tool: c.Tool, ID: c.ID, Invocation: c.Invocation, ParamsHash: c.ParamsHash,
-		Subject: database.Opt(subject), Outcome: "completed", Result: string(result), CreatedAt: database.At(now),
+		Subject: database.NullString(subject), Outcome: "completed", Result: string(result), CreatedAt: database.NewTimestamp(now),
 	}
 	if reply.Failed {
 		r.Outcome = "failed"

@@ -20,34 +20,34 @@ import (
 type uploadRow struct {
 	bun.BaseModel `bun:"table:evidence_uploads"`
 
-	Session      string         `bun:"session_id,pk"`
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Folder       database.Opt   `bun:"folder"`
-	Manifest     database.Opt   `bun:"manifest"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	TouchedAt    database.Stamp `bun:"touched_at"`
-	SealedAt     database.Stamp `bun:"sealed_at"`
-	GoneAt       database.Stamp `bun:"gone_at"`
+	Session      string              `bun:"session_id,pk"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Folder       database.NullString `bun:"folder"`
+	Manifest     database.NullString `bun:"manifest"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	TouchedAt    database.Timestamp  `bun:"touched_at"`
+	SealedAt     database.Timestamp  `bun:"sealed_at"`
+	GoneAt       database.Timestamp  `bun:"gone_at"`
 }
 
 func (r *uploadRow) upload() action.Upload {
 	return action.Upload{
 		ID: r.ID, Organization: r.Organization, Session: r.Session, Folder: string(r.Folder), Manifest: string(r.Manifest),
-		Prefix: action.UploadPrefix(r.Organization, r.Session, r.ID), CreatedAt: r.CreatedAt.T, SealedAt: r.SealedAt.Ptr(),
+		Prefix: action.UploadPrefix(r.Organization, r.Session, r.ID), CreatedAt: r.CreatedAt.Time, SealedAt: r.SealedAt.Ptr(),
 	}
 }
 
 type uploadFileRow struct {
 	bun.BaseModel `bun:"table:evidence_files"`
 
-	Session  string         `bun:"session_id,pk"`
-	Upload   string         `bun:"upload_id,pk"`
-	Name     string         `bun:"name,pk"`
-	Size     int64          `bun:"size"`
-	SHA256   string         `bun:"sha256"`
-	Type     string         `bun:"content_type"`
-	StoredAt database.Stamp `bun:"stored_at"`
+	Session  string             `bun:"session_id,pk"`
+	Upload   string             `bun:"upload_id,pk"`
+	Name     string             `bun:"name,pk"`
+	Size     int64              `bun:"size"`
+	SHA256   string             `bun:"sha256"`
+	Type     string             `bun:"content_type"`
+	StoredAt database.Timestamp `bun:"stored_at"`
 }
 
 func (r *uploadFileRow) file() action.UploadFile {
@@ -66,7 +66,7 @@ func (st *Store) ReserveFile(ctx context.Context, ref action.UploadRef, f action
 	if err := f.Check(); err != nil {
 		return false, err
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		there, err = st.reserve(ctx, tx, ref, f)
 		return err
 	})
@@ -82,7 +82,7 @@ func (st *Store) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f
 	if err := s.Accepts(now); err != nil {
 		return false, err
 	}
-	u, err := touchUpload(ctx, tx, ref, database.At(now))
+	u, err := touchUpload(ctx, tx, ref, database.NewTimestamp(now))
 	if err != nil {
 		return false, err
 	}
@@ -113,13 +113,13 @@ func (st *Store) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f
 // touchUpload returns the upload, which is made if there is none. The session's
 // row is held first, so that what its uploads have in all is counted by one at
 // a time.
-func touchUpload(ctx context.Context, tx bun.Tx, ref action.UploadRef, now database.Stamp) (*uploadRow, error) {
+func touchUpload(ctx context.Context, tx bun.Tx, ref action.UploadRef, now database.Timestamp) (*uploadRow, error) {
 	if database.Shared(tx) {
 		if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sessions WHERE id = ? FOR NO KEY UPDATE", ref.Session); err != nil {
 			return nil, fmt.Errorf("holding session %s: %w", ref.Session, err)
 		}
 	}
-	made, err := database.Affected(tx.NewInsert().Model(&uploadRow{Session: ref.Session, ID: ref.ID, Organization: ref.Organization, CreatedAt: now, TouchedAt: now}).
+	made, err := database.RowsAffected(tx.NewInsert().Model(&uploadRow{Session: ref.Session, ID: ref.ID, Organization: ref.Organization, CreatedAt: now, TouchedAt: now}).
 		On("CONFLICT (session_id, id) DO NOTHING").Exec(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("writing upload %s: %w", ref.ID, err)
@@ -179,9 +179,9 @@ func roomFor(ctx context.Context, tx bun.Tx, ref action.UploadRef, size int64) e
 // FileStored writes down that the bytes of a file are there. ErrConflict when
 // its upload is gone meanwhile.
 func (st *Store) FileStored(ctx context.Context, ref action.UploadRef, name string) error {
-	now := database.At(st.db.Now())
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err := database.Affected(tx.NewUpdate().Table("evidence_files").Set("stored_at = coalesce(stored_at, ?)", now).
+	now := database.NewTimestamp(st.db.Now())
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := database.RowsAffected(tx.NewUpdate().Table("evidence_files").Set("stored_at = coalesce(stored_at, ?)", now).
 			Where("session_id = ?", ref.Session).Where("upload_id = ?", ref.ID).Where("name = ?", name).
 			Where("EXISTS (SELECT 1 FROM evidence_uploads AS u WHERE u.session_id = evidence_files.session_id AND u.id = evidence_files.upload_id AND u.organization_id = ? AND u.sealed_at IS NULL AND u.gone_at IS NULL)", ref.Organization).
 			Exec(ctx))
@@ -213,7 +213,7 @@ func readUpload(ctx context.Context, db bun.IDB, ref action.UploadRef) (*uploadR
 // ErrConflict when it is gone, or bytes of a file did not arrive.
 func (st *Store) SealUpload(ctx context.Context, ref action.UploadRef, folder string) (u action.Upload, err error) {
 	now := st.db.Now()
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if database.Shared(tx) { // whoever adds a file holds it, too
 			if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sessions WHERE id = ? FOR NO KEY UPDATE", ref.Session); err != nil {
 				return fmt.Errorf("holding session %s: %w", ref.Session, err)
@@ -246,7 +246,7 @@ func sealUpload(ctx context.Context, tx bun.IDB, ref action.UploadRef, folder st
 	if len(away) > 0 {
 		return action.Upload{}, action.NewError("upload_incomplete", len(away), away[0])
 	}
-	r.Folder, r.Manifest, r.SealedAt = database.Opt(folder), database.Opt(manifest(files)), database.At(now)
+	r.Folder, r.Manifest, r.SealedAt = database.NullString(folder), database.NullString(manifest(files)), database.NewTimestamp(now)
 	if _, err := tx.NewUpdate().Model(r).Column("folder", "manifest", "sealed_at").WherePK().Exec(ctx); err != nil {
 		return action.Upload{}, fmt.Errorf("sealing upload %s: %w", ref.ID, err)
 	}
@@ -336,7 +336,9 @@ func (st *Store) ListUploads(ctx context.Context, organization, session string, 
 	for i := range rows {
 		list = append(list, rows[i].with(append([]action.UploadFile{}, files[rows[i].ID]...)))
 	}
-	return database.NewPage(list, database.PageSize(limit), total, capped, func(u action.Upload) database.Cursor { return database.Cursor{At: database.At(u.CreatedAt), ID: u.ID} }), nil
+	return database.NewPage(list, database.PageSize(limit), total, capped, func(u action.Upload) database.Cursor {
+		return database.Cursor{Time: database.NewTimestamp(u.CreatedAt), ID: u.ID}
+	}), nil
 }
 
 // GoneUploads gives up uploads that nobody sealed and nobody added to since
@@ -344,14 +346,14 @@ func (st *Store) ListUploads(ctx context.Context, organization, session string, 
 // these, and those of sessions that are deleted. They take no file from then on.
 func (st *Store) GoneUploads(ctx context.Context, before time.Time, limit int) ([]action.UploadRef, error) {
 	open := func(q *bun.SelectQuery) *bun.SelectQuery {
-		return q.Table("evidence_uploads").Where("sealed_at IS NULL").Where("gone_at IS NULL").Where("touched_at < ?", database.At(before))
+		return q.Table("evidence_uploads").Where("sealed_at IS NULL").Where("gone_at IS NULL").Where("touched_at < ?", database.NewTimestamp(before))
 	}
 	some, err := database.Exists(ctx, open(st.db.Read.NewSelect().ColumnExpr("1")).Limit(1))
 	if err == nil && some {
-		err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-			ids := open(tx.NewSelect().ColumnExpr("session_id, id")).Order("touched_at").Limit(int64(database.OrHundred(limit)))
-			_, err := tx.NewUpdate().Table("evidence_uploads").Set("gone_at = ?", database.At(st.db.Now())).
-				Where("(session_id, id) IN (?)", ids).Where("sealed_at IS NULL").Where("touched_at < ?", database.At(before)).Exec(ctx)
+		err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+			ids := open(tx.NewSelect().ColumnExpr("session_id, id")).Order("touched_at").Limit(int64(database.LimitOrDefault(limit)))
+			_, err := tx.NewUpdate().Table("evidence_uploads").Set("gone_at = ?", database.NewTimestamp(st.db.Now())).
+				Where("(session_id, id) IN (?)", ids).Where("sealed_at IS NULL").Where("touched_at < ?", database.NewTimestamp(before)).Exec(ctx)
 			return err
 		})
 	}
@@ -359,7 +361,7 @@ func (st *Store) GoneUploads(ctx context.Context, before time.Time, limit int) (
 		return nil, fmt.Errorf("giving up uploads: %w", err)
 	}
 	var rows []uploadRow
-	err = st.db.Read.NewSelect().Model(&rows).Where("gone_at IS NOT NULL").Order("gone_at").Limit(int64(database.OrHundred(limit))).Scan(ctx)
+	err = st.db.Read.NewSelect().Model(&rows).Where("gone_at IS NOT NULL").Order("gone_at").Limit(int64(database.LimitOrDefault(limit))).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking for uploads that are gone: %w", err)
 	}
@@ -373,7 +375,7 @@ func (st *Store) GoneUploads(ctx context.Context, before time.Time, limit int) (
 // ForgetUpload deletes the rows of an upload that is gone, once its files are
 // removed.
 func (st *Store) ForgetUpload(ctx context.Context, ref action.UploadRef) error {
-	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("evidence_uploads").Where("organization_id = ?", ref.Organization).
 			Where("session_id = ?", ref.Session).Where("id = ?", ref.ID).Where("gone_at IS NOT NULL").Exec(ctx)
 		if err != nil {

@@ -31,22 +31,22 @@ const (
 type envRow struct {
 	bun.BaseModel `bun:"table:env_requests"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Session      string         `bun:"session_id"`
-	Status       string         `bun:"status"`
-	Keys         string         `bun:"keys"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
-	DecidedBy    database.Opt   `bun:"decided_by"`
-	DecidedAt    database.Stamp `bun:"decided_at"`
-	Note         database.Opt   `bun:"note"`
-	TakenAt      database.Stamp `bun:"taken_at"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Session      string              `bun:"session_id"`
+	Status       string              `bun:"status"`
+	Keys         string              `bun:"keys"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	ExpiresAt    database.Timestamp  `bun:"expires_at"`
+	DecidedBy    database.NullString `bun:"decided_by"`
+	DecidedAt    database.Timestamp  `bun:"decided_at"`
+	Note         database.NullString `bun:"note"`
+	TakenAt      database.Timestamp  `bun:"taken_at"`
 }
 
 func (r *envRow) request() (action.EnvRequest, error) {
 	req := action.EnvRequest{
-		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: action.EnvStatus(r.Status), CreatedAt: r.CreatedAt.T, ExpiresAt: r.ExpiresAt.T,
+		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: action.EnvStatus(r.Status), CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Time,
 		DecidedBy: string(r.DecidedBy), DecidedAt: r.DecidedAt.Ptr(), Note: string(r.Note), TakenAt: r.TakenAt.Ptr(),
 	}
 	if err := json.Unmarshal([]byte(r.Keys), &req.Keys); err != nil {
@@ -68,7 +68,7 @@ func (st *Store) RequestEnv(ctx context.Context, organization, session string, k
 	if err != nil {
 		return req, false, err
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		made = false
 		earlier, err := putEnvRequest(ctx, tx, r, now)
 		if made = err == nil && earlier == nil; earlier != nil {
@@ -93,7 +93,7 @@ func newEnvRow(organization, session string, keys []action.EnvKey, now time.Time
 		return nil, fmt.Errorf("writing what variables are asked for: %w", err)
 	}
 	return &envRow{
-		ID: id, Organization: organization, Session: session, Status: string(action.EnvPending), Keys: text, CreatedAt: database.At(now), ExpiresAt: database.At(now.Add(EnvWaits)),
+		ID: id, Organization: organization, Session: session, Status: string(action.EnvPending), Keys: text, CreatedAt: database.NewTimestamp(now), ExpiresAt: database.NewTimestamp(now.Add(EnvWaits)),
 	}, nil
 }
 
@@ -106,7 +106,7 @@ func putEnvRequest(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) (e
 		return nil, err
 	}
 	var waiting []envRow
-	if err := tx.NewSelect().Model(&waiting).Where("session_id = ?", r.Session).Where("status = 'pending'").Where("expires_at > ?", database.At(now)).Scan(ctx); err != nil {
+	if err := tx.NewSelect().Model(&waiting).Where("session_id = ?", r.Session).Where("status = 'pending'").Where("expires_at > ?", database.NewTimestamp(now)).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("looking for requests of session %s: %w", r.Session, err)
 	}
 	for i := range waiting {
@@ -181,6 +181,6 @@ func (st *Store) ListEnvRequests(ctx context.Context, f action.EnvFilter) (actio
 		list = append(list, req)
 	}
 	return database.NewPage(list, database.PageSize(f.Limit), total, capped, func(r action.EnvRequest) database.Cursor {
-		return database.Cursor{At: database.At(r.CreatedAt), ID: r.ID}
+		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
 	}), nil
 }

@@ -23,7 +23,7 @@ func (st *Store) DecideEnv(ctx context.Context, v action.EnvVerdict) (req action
 		return req, errors.New("a verdict needs the person who gives it")
 	}
 	now := st.db.Now()
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := readEnv(ctx, tx, v.Organization, v.ID)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func record(r *action.EnvRequest, given []string) map[string]any {
 
 // settleEnv writes a verdict, by compare-and-swap: a sweep may come between.
 func settleEnv(ctx context.Context, tx bun.Tx, r *envRow, v action.EnvVerdict, now time.Time) error {
-	r.DecidedBy, r.DecidedAt, r.Note, r.Status = database.Opt(v.By), database.At(now), database.Opt(v.Note), string(action.EnvRefused)
+	r.DecidedBy, r.DecidedAt, r.Note, r.Status = database.NullString(v.By), database.NewTimestamp(now), database.NullString(v.Note), string(action.EnvRefused)
 	q := tx.NewUpdate().Model(r).Column("status", "decided_by", "decided_at", "note", "expires_at")
 	if v.Sealed != nil {
 		s, err := sessions.SessionIn(ctx, tx, r.Organization, r.Session)
@@ -75,10 +75,10 @@ func settleEnv(ctx context.Context, tx bun.Tx, r *envRow, v action.EnvVerdict, n
 		if s.Live(now) != nil {
 			return action.NewError("session_over")
 		}
-		r.Status, r.ExpiresAt = string(action.EnvAnswered), database.At(now.Add(EnvWaits))
+		r.Status, r.ExpiresAt = string(action.EnvAnswered), database.NewTimestamp(now.Add(EnvWaits))
 		q = q.Set("sealed = ?", v.Sealed)
 	}
-	n, err := database.Affected(q.WherePK().Where("status = 'pending'").Exec(ctx))
+	n, err := database.RowsAffected(q.WherePK().Where("status = 'pending'").Exec(ctx))
 	if err != nil {
 		return fmt.Errorf("deciding request %s: %w", r.ID, err)
 	}
@@ -95,7 +95,7 @@ func settleEnv(ctx context.Context, tx bun.Tx, r *envRow, v action.EnvVerdict, n
 // waitingEnv says why a request is no longer pending, if it is not.
 func waitingEnv(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) error {
 	switch status := action.EnvStatus(r.Status); {
-	case status == action.EnvPending && r.ExpiresAt.T.After(now):
+	case status == action.EnvPending && r.ExpiresAt.Time.After(now):
 		return nil
 	case status == action.EnvPending, status == action.EnvExpired && r.DecidedBy == "":
 		return action.Errorf(action.ErrGone, "request_expired", "This request expired before anyone answered; the agent has to ask again.")
@@ -127,7 +127,7 @@ func (st *Store) TakeEnv(ctx context.Context, organization, session, key string)
 		}
 		return nil, err
 	}
-	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		s, err := sessions.SessionIn(ctx, tx, organization, session)
 		if err != nil {
 			return err
@@ -135,15 +135,15 @@ func (st *Store) TakeEnv(ctx context.Context, organization, session, key string)
 		if err := s.Accepts(now); err != nil {
 			return err
 		}
-		_, err = tx.NewUpdate().Table("env_requests").Set("status = 'taken'").Set("taken_at = ?", database.At(now)).Set("taken_key = ?", key).
-			Where("organization_id = ?", organization).Where("session_id = ?", session).Where("status = 'answered'").Where("expires_at > ?", database.At(now)).Exec(ctx)
+		_, err = tx.NewUpdate().Table("env_requests").Set("status = 'taken'").Set("taken_at = ?", database.NewTimestamp(now)).Set("taken_key = ?", key).
+			Where("organization_id = ?", organization).Where("session_id = ?", session).Where("status = 'answered'").Where("expires_at > ?", database.NewTimestamp(now)).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("taking values of session %s: %w", session, err)
 		}
 		list = nil
 		err = tx.NewSelect().Table("env_requests").Column("id", "sealed").
 			Where("organization_id = ?", organization).Where("session_id = ?", session).Where("status = 'taken'").
-			Where("taken_key = ?", key).Where("taken_at > ?", database.At(now.Add(-EnvAgain))).Where("sealed IS NOT NULL").OrderExpr("decided_at, id").Scan(ctx, &list)
+			Where("taken_key = ?", key).Where("taken_at > ?", database.NewTimestamp(now.Add(-EnvAgain))).Where("sealed IS NOT NULL").OrderExpr("decided_at, id").Scan(ctx, &list)
 		if err != nil {
 			return fmt.Errorf("reading values of session %s: %w", session, err)
 		}
@@ -158,12 +158,12 @@ func (st *Store) TakeEnv(ctx context.Context, organization, session, key string)
 func (st *Store) SweepEnv(ctx context.Context, now time.Time, limit int) (n int, err error) {
 	overdue := func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.TableExpr("env_requests AS r").Column("r.id").Where("r.status IN ('pending', 'answered')").
-			Where(`r.expires_at <= ?0 OR (SELECT CASE WHEN s.revoked_at IS NOT NULL OR s.expires_at <= ?0 THEN 1 END FROM sessions AS s WHERE s.id = r.session_id) = 1`, database.At(now)).
-			Limit(int64(database.OrHundred(limit)))
+			Where(`r.expires_at <= ?0 OR (SELECT CASE WHEN s.revoked_at IS NOT NULL OR s.expires_at <= ?0 THEN 1 END FROM sessions AS s WHERE s.id = r.session_id) = 1`, database.NewTimestamp(now)).
+			Limit(int64(database.LimitOrDefault(limit)))
 	}
 	handed := func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.TableExpr("env_requests AS r").Column("r.id").Where("r.status = 'taken' AND r.sealed IS NOT NULL").
-			Where("r.taken_at <= ?", database.At(now.Add(-EnvAgain))).Limit(int64(database.OrHundred(limit)))
+			Where("r.taken_at <= ?", database.NewTimestamp(now.Add(-EnvAgain))).Limit(int64(database.LimitOrDefault(limit)))
 	}
 	for _, w := range []struct {
 		find  func(*bun.SelectQuery) *bun.SelectQuery
@@ -175,8 +175,8 @@ func (st *Store) SweepEnv(ctx context.Context, now time.Time, limit int) (n int,
 	} {
 		some, err := database.Exists(ctx, w.find(st.db.Read.NewSelect()))
 		if err == nil && some {
-			err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-				changed, err := database.Affected(tx.NewUpdate().Table("env_requests").Set(w.set).Where("id IN (?)", w.find(tx.NewSelect())).Where(w.still).Exec(ctx))
+			err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+				changed, err := database.RowsAffected(tx.NewUpdate().Table("env_requests").Set(w.set).Where("id IN (?)", w.find(tx.NewSelect())).Where(w.still).Exec(ctx))
 				n += changed
 				return err
 			})

@@ -24,8 +24,8 @@ WHERE ended_mcp_sessions.expires_at < EXCLUDED.expires_at`
 // itself. session is a hash of the id. Both are required. Again changes nothing,
 // but that a later until counts.
 func (st *Store) EndMCPSession(ctx context.Context, organization, session string, until time.Time) error {
-	err := st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := tx.NewRaw(endMCPSessionSQL, organization, session, database.At(until)).Exec(ctx)
+	err := st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewRaw(endMCPSessionSQL, organization, session, database.NewTimestamp(until)).Exec(ctx)
 		return err
 	}})
 	if err != nil {
@@ -46,9 +46,9 @@ func (st *Store) MCPSessionEnded(ctx context.Context, organization, session stri
 // SweepMCPSessions forgets at most limit (zero: 100) ended sessions whose ids
 // have expired anyway, and returns how many.
 func (st *Store) SweepMCPSessions(ctx context.Context, now time.Time, limit int) (int, error) {
-	return st.db.Forget(ctx, OldMCPSessions(now), limit)
+	return st.db.DeleteExpired(ctx, OldMCPSessions(now), limit)
 }
 
-func OldMCPSessions(now time.Time) database.Stale {
-	return database.Stale{Table: "ended_mcp_sessions", Key: "organization_id, session", Time: "expires_at", Before: database.At(now).Or(database.Epoch)}
+func OldMCPSessions(now time.Time) database.Expired {
+	return database.Expired{Table: "ended_mcp_sessions", Key: "organization_id, session", Time: "expires_at", Before: database.NewTimestamp(now).Or(database.Epoch)}
 }

@@ -60,44 +60,44 @@ func SessionIn(ctx context.Context, tx bun.IDB, organization, id string) (action
 type SessionRow struct {
 	bun.BaseModel `bun:"table:sessions"`
 
-	ID           string         `bun:"id,pk"`
-	Organization string         `bun:"organization_id"`
-	Kind         string         `bun:"kind"`
-	Type         string         `bun:"type"`
-	Automation   database.Opt   `bun:"automation_id"`
-	Group        database.Opt   `bun:"group_id"`
-	Task         database.Opt   `bun:"task_id"`
-	Event        database.Opt   `bun:"event_id"`
-	Title        database.Opt   `bun:"title"`
-	CreatedBy    string         `bun:"created_by"`
-	CreatedAt    database.Stamp `bun:"created_at"`
-	ExpiresAt    database.Stamp `bun:"expires_at"`
-	RevokedAt    database.Stamp `bun:"revoked_at"`
-	CompletedAt  database.Stamp `bun:"completed_at"`
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Kind         string              `bun:"kind"`
+	Type         string              `bun:"type"`
+	Automation   database.NullString `bun:"automation_id"`
+	Group        database.NullString `bun:"group_id"`
+	Task         database.NullString `bun:"task_id"`
+	Event        database.NullString `bun:"event_id"`
+	Title        database.NullString `bun:"title"`
+	CreatedBy    string              `bun:"created_by"`
+	CreatedAt    database.Timestamp  `bun:"created_at"`
+	ExpiresAt    database.Timestamp  `bun:"expires_at"`
+	RevokedAt    database.Timestamp  `bun:"revoked_at"`
+	CompletedAt  database.Timestamp  `bun:"completed_at"`
 
-	Connections database.AsJSON[[]string] `bun:"connections"`
+	Connections database.JSON[[]string] `bun:"connections"`
 
-	Status     string                            `bun:"status"`
-	Tools      database.Opt                      `bun:"tools"`
-	Prompt     database.Opt                      `bun:"prompt"`
-	Model      database.Opt                      `bun:"model"`
-	LastSeenAt database.Stamp                    `bun:"last_seen_at"`
-	Idle       sql.NullInt64                     `bun:"idle_seconds"` // NULL: the gateway's; 0: never
-	EndedNote  database.Opt                      `bun:"ended_note"`
-	LeftOut    database.AsJSON[[]action.LeftOut] `bun:"left_out"`
-	Key        database.Opt                      `bun:"idempotency_key"`
-	Hash       database.Opt                      `bun:"idempotency_hash"`
+	Status     string                          `bun:"status"`
+	Tools      database.NullString             `bun:"tools"`
+	Prompt     database.NullString             `bun:"prompt"`
+	Model      database.NullString             `bun:"model"`
+	LastSeenAt database.Timestamp              `bun:"last_seen_at"`
+	Idle       sql.NullInt64                   `bun:"idle_seconds"` // NULL: the gateway's; 0: never
+	EndedNote  database.NullString             `bun:"ended_note"`
+	LeftOut    database.JSON[[]action.LeftOut] `bun:"left_out"`
+	Key        database.NullString             `bun:"idempotency_key"`
+	Hash       database.NullString             `bun:"idempotency_hash"`
 }
 
 func (r *SessionRow) Session() action.Session {
 	status := action.SessionStatus(r.Status)
-	if !r.RevokedAt.T.IsZero() && !status.Ended() {
+	if !r.RevokedAt.Time.IsZero() && !status.Ended() {
 		status = action.SessionStopped // by an instance that knows no status
 	}
 	return action.Session{
 		ID: r.ID, Organization: r.Organization, Kind: action.SessionKind(r.Kind), Type: action.SessionType(r.Type),
 		Automation: string(r.Automation), Group: string(r.Group), Task: string(r.Task), Event: string(r.Event), Title: string(r.Title),
-		Connections: r.Connections.V, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.T, ExpiresAt: r.ExpiresAt.Ptr(), RevokedAt: r.RevokedAt.Ptr(),
+		Connections: r.Connections.V, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Ptr(), RevokedAt: r.RevokedAt.Ptr(),
 		CompletedAt: r.CompletedAt.Ptr(),
 		Status:      status, Tools: action.ToolListing(r.Tools), Prompt: string(r.Prompt), Model: string(r.Model),
 		LastSeenAt: r.LastSeenAt.Ptr(), IdleTimeout: fromIdle(r.Idle), EndedNote: string(r.EndedNote), LeftOut: r.LeftOut.V,
@@ -120,13 +120,13 @@ func ToIdle(d time.Duration) sql.NullInt64 {
 
 func NewSessionRow(s *action.Session) *SessionRow {
 	r := &SessionRow{
-		ID: s.ID, Organization: s.Organization, Kind: string(s.Kind), Type: string(s.Type), Automation: database.Opt(s.Automation),
-		Group: database.Opt(s.Group), Task: database.Opt(s.Task), Event: database.Opt(s.Event), Title: database.Opt(s.Title), CreatedBy: s.CreatedBy,
-		CreatedAt: database.At(s.CreatedAt), ExpiresAt: database.AtPtr(s.ExpiresAt),
+		ID: s.ID, Organization: s.Organization, Kind: string(s.Kind), Type: string(s.Type), Automation: database.NullString(s.Automation),
+		Group: database.NullString(s.Group), Task: database.NullString(s.Task), Event: database.NullString(s.Event), Title: database.NullString(s.Title), CreatedBy: s.CreatedBy,
+		CreatedAt: database.NewTimestamp(s.CreatedAt), ExpiresAt: database.TimestampFromPtr(s.ExpiresAt),
 	}
 	r.Connections.V = s.Connections
-	r.Status, r.Tools, r.Prompt, r.Model = string(s.Status), database.Opt(s.Tools), database.Opt(s.Prompt), database.Opt(s.Model)
-	r.LastSeenAt, r.Idle, r.LeftOut.V = database.AtPtr(s.LastSeenAt), ToIdle(s.IdleTimeout), s.LeftOut
+	r.Status, r.Tools, r.Prompt, r.Model = string(s.Status), database.NullString(s.Tools), database.NullString(s.Prompt), database.NullString(s.Model)
+	r.LastSeenAt, r.Idle, r.LeftOut.V = database.TimestampFromPtr(s.LastSeenAt), ToIdle(s.IdleTimeout), s.LeftOut
 	return r
 }
 
@@ -134,8 +134,8 @@ func NewSessionRow(s *action.Session) *SessionRow {
 // more. Whether it is live is for [action.Session.Live] to say.
 func (st *Store) Session(ctx context.Context, id string) (action.Session, error) {
 	r := &SessionRow{ID: id}
-	ctx, stop := st.db.Lookup(ctx)
-	defer stop()
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
 	err := st.stmts.session.Model(ctx, st.db.Read, r, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return action.Session{}, NoSession()
@@ -160,7 +160,7 @@ func (st *Store) ListSessions(ctx context.Context, f action.SessionFilter) (acti
 	if err != nil {
 		return action.Page[action.Session]{}, err
 	}
-	now := database.At(st.db.Now())
+	now := database.NewTimestamp(st.db.Now())
 	match := func(q *bun.SelectQuery) *bun.SelectQuery {
 		q = q.Where("organization_id = ?", f.Organization)
 		if f.Automation != "" {
@@ -197,7 +197,9 @@ func (st *Store) ListSessions(ctx context.Context, f action.SessionFilter) (acti
 	for i := range rows {
 		list = append(list, rows[i].Session())
 	}
-	return database.NewPage(list, limit, total, capped, func(s action.Session) database.Cursor { return database.Cursor{At: database.At(s.CreatedAt), ID: s.ID} }), nil
+	return database.NewPage(list, limit, total, capped, func(s action.Session) database.Cursor {
+		return database.Cursor{Time: database.NewTimestamp(s.CreatedAt), ID: s.ID}
+	}), nil
 }
 
 const HoldSessionSQL = `SELECT FROM sessions WHERE organization_id = ?1 AND id = ?2 FOR NO KEY UPDATE`
@@ -211,7 +213,7 @@ func (st *Store) HoldSession(ctx context.Context, tx bun.IDB, organization, id s
 	return err
 }
 
-func Live[Q interface{ Where(string, ...any) Q }](q Q, now database.Stamp) Q {
+func Live[Q interface{ Where(string, ...any) Q }](q Q, now database.Timestamp) Q {
 	return q.Where("revoked_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", now)
 }
 

@@ -113,7 +113,7 @@ func (c *Command) copyAll(ctx context.Context, data, part string, m *manifest) (
 	if err != nil {
 		return false, err
 	}
-	rows, err := store.Still(database)
+	rows, err := store.OpenFileReadOnly(database)
 	if err != nil {
 		return false, err
 	}

@@ -148,7 +148,7 @@ func (c *RestoreCommand) fill(ctx context.Context, stage string, m *manifest, do
 	if sum, err := sumOf(database); err != nil || sum != m.Database {
 		return errors.Join(fmt.Errorf("%s of the backup is not what was written (size or SHA-256 differ): it was damaged or changed; use another backup", command.DatabaseFile), err)
 	}
-	copied, err := store.Still(database)
+	copied, err := store.OpenFileReadOnly(database)
 	if err == nil {
 		err = copied.Integrity(ctx)
 		if err == nil {

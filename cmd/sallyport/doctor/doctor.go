@@ -310,9 +310,9 @@ func (d *doctor) database(ctx context.Context) {
 		return
 	}
 	if d.Options.DatabaseURL == "" {
-		d.DB, err = store.Still(config.Path)
+		d.DB, err = store.OpenFileReadOnly(config.Path)
 	} else {
-		d.DB, err = store.Look(ctx, config)
+		d.DB, err = store.OpenURLReadOnly(ctx, config)
 	}
 	if err != nil {
 		d.note("fail", "database", "%v", server.ExplainDatabaseError(err))

@@ -179,7 +179,7 @@ func (s *sealer) lookAgain(ctx context.Context) {
 
 // note takes down who failed.
 func (s *sealer) note(err error, failed map[string]bool) {
-	var unsealed evidence.Unsealed
+	var unsealed evidence.SealErrors
 	errors.As(err, &unsealed)
 	for organization, why := range unsealed {
 		failed[organization] = true

@@ -159,7 +159,7 @@ func (g *Gateway) tidySessions(ctx context.Context) {
 		for _, e := range ended {
 			g.log.Info("session stopped", "session", e.Session.ID, "why", e.Session.EndedNote)
 			g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: e.Session.Organization, Session: e.Session.ID})
-			g.withdrew(e.Withdrew)
+			g.withdrew(e.Withdrawn)
 		}
 	}
 	keep := g.Options.SessionRetention

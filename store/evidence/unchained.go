@@ -14,28 +14,28 @@ import (
 
 // strays looks for rows that ended and are neither sealed nor waiting: no code
 // writes such a row, and no trigger lets one pass.
-func (v *Verification) strays(ctx context.Context) error {
-	for _, e := range EvidenceTables {
-		if err := v.straysOf(ctx, e); err != nil {
+func (v *Verification) unchained(ctx context.Context) error {
+	for _, e := range Tables {
+		if err := v.unchainedIn(ctx, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (v *Verification) straysOf(ctx context.Context, e evidence) error {
+func (v *Verification) unchainedIn(ctx context.Context, e table) error {
 	var after []any
 	for {
 		n := 0
-		err := v.DB.db.Each(ctx, e.Unchained(v.DB.db.Read, v.Organization, after), func(rows *sql.Rows) error {
+		err := v.Store.db.ForEachRow(ctx, e.UnchainedRows(v.Store.db.Read, v.Organization, after), func(rows *sql.Rows) error {
 			n++
-			place := e.newPlace()
-			var stray bool
-			if err := rows.Scan(append(place, &stray)...); err != nil {
+			targets := e.scanTargets()
+			var unchained bool
+			if err := rows.Scan(append(targets, &unchained)...); err != nil {
 				return err
 			}
-			after = values(place)
-			if stray {
+			after = scannedValues(targets)
+			if unchained {
 				id := after[len(after)-1].(string)
 				v.add(action.AuditFault{Kind: "unchained", Row: e.Kind + " " + id, Message: "The row ended, and is in no chain: it was written past the gateway."})
 			}
@@ -50,18 +50,18 @@ func (v *Verification) straysOf(ctx context.Context, e evidence) error {
 	}
 }
 
-// Unchained reads the next rows of an organization, and whether each is a
+// UnchainedRows reads the next rows of an organization, and whether each is a
 // stray. One statement sees a row together with its seal or its place in the
 // queue.
-func (e evidence) Unchained(db bun.IDB, organization string, after []any) *bun.SelectQuery {
+func (e table) UnchainedRows(db bun.IDB, organization string, after []any) *bun.SelectQuery {
 	// As values: PostgreSQL may answer an EXISTS by reading the whole table.
-	stray := `(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = r.id AND s.kind = ? AND s.organization_id = r.organization_id) IS NULL
+	unchained := `(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = r.id AND s.kind = ? AND s.organization_id = r.organization_id) IS NULL
 		AND (SELECT q.kind FROM audit_queue AS q WHERE q.row_id = r.id AND q.kind = ? AND q.organization_id = r.organization_id) IS NULL`
 	if e.Kind == SealedInvocation {
-		stray = "r.completed_at IS NOT NULL AND " + stray
+		unchained = "r.completed_at IS NOT NULL AND " + unchained
 	}
-	order := "r." + strings.Join(e.order, ", r.")
-	q := db.NewSelect().TableExpr("? AS r", bun.Ident(e.Table)).ColumnExpr(order).ColumnExpr(stray, e.Kind, e.Kind).
+	order := "r." + strings.Join(e.orderColumns, ", r.")
+	q := db.NewSelect().TableExpr("? AS r", bun.Ident(e.Name)).ColumnExpr(order).ColumnExpr(unchained, e.Kind, e.Kind).
 		Where("r.organization_id = ?", organization).OrderExpr(order).Limit(verifyRows)
 	if len(after) > 0 {
 		q = q.Where("("+order+") > (?"+strings.Repeat(", ?", len(after)-1)+")", after...)
@@ -69,23 +69,23 @@ func (e evidence) Unchained(db bun.IDB, organization string, after []any) *bun.S
 	return q
 }
 
-// newPlace is where the columns of the order are scanned to.
-func (e evidence) newPlace() (place []any) {
-	for _, column := range e.order {
+// scanTargets is where the columns of the order are scanned to.
+func (e table) scanTargets() (targets []any) {
+	for _, column := range e.orderColumns {
 		if strings.HasSuffix(column, "at") {
-			place = append(place, new(database.Stamp))
+			targets = append(targets, new(database.Timestamp))
 		} else {
-			place = append(place, new(string))
+			targets = append(targets, new(string))
 		}
 	}
-	return place
+	return targets
 }
 
 // values are what was scanned.
-func values(place []any) (list []any) {
-	for _, p := range place {
+func scannedValues(targets []any) (list []any) {
+	for _, p := range targets {
 		switch p := p.(type) {
-		case *database.Stamp:
+		case *database.Timestamp:
 			list = append(list, *p)
 		case *string:
 			list = append(list, *p)
