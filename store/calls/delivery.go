@@ -27,8 +27,8 @@ const (
 WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivered_at IS NULL`
 )
 
-// MarkSeen implements [action.Ledger]. Many ids take several transactions, so that
-// others get between them.
+// Seen implements [action.Ledger]. It splits many IDs over several transactions
+// so that other writes can run in between.
 func (st *Store) Seen(ctx context.Context, ids []string, now time.Time) error {
 	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		err := st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
@@ -42,8 +42,8 @@ func (st *Store) Seen(ctx context.Context, ids []string, now time.Time) error {
 	return nil
 }
 
-// MarkSeen notes that callers wait for the rows; a late note does not turn time
-// back.
+// MarkSeen records that callers still wait for the rows. An out-of-order update
+// never moves the time backwards.
 func MarkSeen(db bun.IDB, ids []string, now database.Timestamp) *bun.RawQuery {
 	if database.Shared(db) && len(ids) > 1 {
 		return db.NewRaw(seenInOrderSQL, now, bun.List(ids))
@@ -86,7 +86,7 @@ func (st *Store) Settled(ctx context.Context, ids []string) ([]action.Invocation
 	return settled, nil
 }
 
-// SelectUnclaimed implements [action.Ledger].
+// Unclaimed implements [action.Ledger].
 func (st *Store) Unclaimed(ctx context.Context, t time.Time, limit int) ([]action.Invocation, error) {
 	list, err := st.list(ctx, SelectUnclaimed(st.db.Read, t, limit))
 	if err != nil {
@@ -95,6 +95,7 @@ func (st *Store) Unclaimed(ctx context.Context, t time.Time, limit int) ([]actio
 	return list, nil
 }
 
+// SelectUnclaimed selects calls that were approved before t and are not claimed yet.
 func SelectUnclaimed(db bun.IDB, t time.Time, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model((*InvocationRow)(nil)).
 		Where("status = 'approved'").Where("approved_at < ?", database.NewTimestamp(t)).Order("approved_at").Limit(int64(limit))

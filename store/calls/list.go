@@ -108,7 +108,7 @@ func (st *Store) listScanned(ctx context.Context, s *Search, after database.Curs
 	return page, nil
 }
 
-// Time reads the invocations at the places, in their order.
+// InvocationsAt returns the invocations that the cursors point to, in the same order.
 func (st *Store) InvocationsAt(ctx context.Context, s *Search, cursors []database.Cursor) ([]action.Invocation, error) {
 	if len(cursors) == 0 {
 		return nil, nil

@@ -13,6 +13,7 @@ import (
 	"sallyport/store/sessions"
 )
 
+// PrepareSession validates a new session and fills in its ID and creation time.
 func (st *Store) PrepareSession(s *action.Session) error {
 	if s.CreatedAt.IsZero() {
 		s.CreatedAt = st.db.Now()
@@ -47,9 +48,9 @@ func RevokeSession(ctx context.Context, tx bun.IDB, organization, id string, now
 	return WithdrawCalls(ctx, tx, organization, "session_id", id, now, note)
 }
 
-// PrepareSession has a session do nothing new from now on, but live until a
-// time, so that its agent hears what it was answered. Its calls are withdrawn as
-// by [RevokeSession].
+// CompleteSession stops a session from beginning new calls but keeps it alive
+// until a deadline, so that its agent can still fetch pending results. Its
+// pending calls are withdrawn as in [RevokeSession].
 func CompleteSession(ctx context.Context, tx bun.IDB, organization, id string, now, until time.Time, note string) ([]action.Invocation, error) {
 	n, err := database.RowsAffected(tx.NewUpdate().Table("sessions").Set("completed_at = ?", database.NewTimestamp(now)).
 		Set("expires_at = CASE WHEN expires_at < ? THEN expires_at ELSE ? END", database.NewTimestamp(until), database.NewTimestamp(until)).

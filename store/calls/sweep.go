@@ -158,7 +158,7 @@ func expire(ctx context.Context, tx bun.IDB, r *InvocationRow, now time.Time) er
 // anything; longer than any hold and pick-up together.
 const minKeyAge = 72 * time.Hour
 
-// ExpiredKeys finds keys that count as absent anyway.
+// ExpiredKeys finds idempotency keys that no longer have any effect.
 func ExpiredKeys(q *bun.SelectQuery, r action.SweepRules, limit int) *bun.SelectQuery {
 	return q.TableExpr("idempotency_keys AS k").Join("JOIN invocations AS i ON i.id = k.invocation_id").
 		Where("k.created_at < ?", database.NewTimestamp(r.Now.Add(-minKeyAge))).
@@ -166,7 +166,7 @@ func ExpiredKeys(q *bun.SelectQuery, r action.SweepRules, limit int) *bun.Select
 		Order("k.created_at").Limit(int64(limit))
 }
 
-// DeleteExpiredKeys deletes them, in the same way as [stale.remove].
+// DeleteExpiredKeys deletes the keys that [ExpiredKeys] finds, as [database.Expired.Remove] does.
 func DeleteExpiredKeys(db bun.IDB, r action.SweepRules) *bun.DeleteQuery {
 	due, q := ExpiredKeys(db.NewSelect(), r, r.Limit), db.NewDelete().Table("idempotency_keys")
 	if database.Shared(db) {

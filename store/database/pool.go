@@ -204,7 +204,8 @@ func (w *writer) wasCommitted(ctx context.Context, xid string) (bool, error) {
 	return false, errInProgress // and so is asked again
 }
 
-// Batchable is a job of one statement, for a batch that is sent at once.
+// BatchStatement is a job that consists of one statement, so that a batch of
+// such jobs can be sent in one round trip.
 type BatchStatement struct {
 	Stmt *Statement
 	Args func() []any
