@@ -25,7 +25,7 @@ func (p *peers) told() told {
 
 // What an agent has told to other instances is bounded, however many MCP
 // sessions it opens, and costs no other agent anything.
-func TestWordsToPeersAreBounded(t *testing.T) {
+func TestSignalRateLimit(t *testing.T) {
 	var log bytes.Buffer
 	var later atomic.Int64
 	p := &peers{ended: map[string]time.Time{}}

@@ -194,7 +194,7 @@ func TestClientCancels(t *testing.T) {
 	})
 }
 
-func TestClientHearsOfChanges(t *testing.T) {
+func TestClientIsNotifiedOfChanges(t *testing.T) {
 	eras(t, func(t *testing.T, version string) {
 		s := open(t, nil, read())
 		changed := make(chan struct{}, 10)

@@ -122,7 +122,7 @@ func TestGrantSource(t *testing.T) {
 }
 
 // A gateway that stops writes nothing down, and says so.
-func TestGrantWhileDraining(t *testing.T) {
+func TestGrantRequestWhileDraining(t *testing.T) {
 	g := newGate(write())
 	s := newServer(t, g, &hints{}, func(c *mcpserver.Config) { c.RequestGrant = g.RequestGrant })
 	id := begin(t, s, "token-a")

@@ -76,7 +76,7 @@ func ended(l *listening) bool {
 
 // What a session has open ends with the right to it, and only then: when it is
 // revoked, not when that cannot be said, and nobody else's.
-func TestRevokedSessionHearsNothing(t *testing.T) {
+func TestRevokedSessionGetsNoEvents(t *testing.T) {
 	var d desk
 	s := open(t, func(c *mcpserver.Config) { c.Authenticate = d.authenticate })
 	s.gate.offer()
@@ -120,7 +120,7 @@ func TestRevokedSessionHearsNothing(t *testing.T) {
 }
 
 // A hint may be lost: it is asked again every minute. An expiry needs none.
-func TestLapseWithoutHint(t *testing.T) {
+func TestRevocationWithoutHint(t *testing.T) {
 	for name, how := range map[string]func(d *desk, s *action.Session){
 		"revoked": func(d *desk, _ *action.Session) { d.tell("token-a", action.ErrUnauthenticated) },
 		"expired": func(_ *desk, s *action.Session) { at := time.Now().Add(30 * time.Second); s.ExpiresAt = &at },
@@ -211,7 +211,7 @@ func TestDeniedSubscriptionsEnd(t *testing.T) {
 
 // A principal has so many listens and subscriptions and no more, whatever MCP
 // sessions it opens; what it closes makes room.
-func TestListensAreBounded(t *testing.T) {
+func TestListenLimit(t *testing.T) {
 	s := open(t, func(c *mcpserver.Config) { c.MaxSessions = 3 })
 	s.gate.offer()
 	listen := func(token string) *listening {
@@ -233,7 +233,7 @@ func TestListensAreBounded(t *testing.T) {
 	eventually(t, "there is room again", func() bool { l := listen("token-a"); return !strings.Contains(l.first(), "already") })
 }
 
-func TestSubscriptionsOfAPrincipalAreBounded(t *testing.T) {
+func TestSubscriptionLimitOfPrincipal(t *testing.T) {
 	s := open(t, nil)
 	s.gate.offer()
 	uris := func(round int) (list []string) {
@@ -263,7 +263,7 @@ func TestSubscriptionsOfAPrincipalAreBounded(t *testing.T) {
 
 // A listen subscribes to several resources at once, within its time, and says
 // meanwhile that it lives. What a source grants too late is given back.
-func TestListenIsNotKeptWaiting(t *testing.T) {
+func TestListenTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlayWith(t, func(c *mcpserver.Config) { c.KeepAliveEvery = 4 * time.Second })
 		defer p.stop()
@@ -310,7 +310,7 @@ func TestListenIsNotKeptWaiting(t *testing.T) {
 
 // A source that hangs when subscriptions end keeps only itself waiting, and
 // nobody who stops the gateway.
-func TestHangingSourceKeepsNobodyWaiting(t *testing.T) {
+func TestHangingSourceDoesNotDelayOthers(t *testing.T) {
 	var at, most atomic.Int64
 	var how atomic.Value
 	t.Cleanup(func() { // after that of the site
@@ -350,7 +350,7 @@ func TestHangingSourceKeepsNobodyWaiting(t *testing.T) {
 }
 
 // What waits for a source is bounded, and not lost for who comes next.
-func TestReleasesAreBounded(t *testing.T) {
+func TestUnsubscribeQueueLimit(t *testing.T) {
 	if kept, of := mcpserver.QueuedUnsubscribes(1200); kept != 1000 {
 		t.Errorf("%d of %d wait", kept, of)
 	}

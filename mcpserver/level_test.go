@@ -8,7 +8,7 @@ import (
 
 // A level of log messages holds on the instances that know the session; one that
 // was told nothing takes info for it.
-func TestLevelOnAnotherInstance(t *testing.T) {
+func TestLogLevelOnAnotherInstance(t *testing.T) {
 	c := newCluster(t, 2)
 	c.gate.offer()
 	a, b := c.nodes[0], c.nodes[1]

@@ -164,7 +164,7 @@ func TestReplicasSubscribe(t *testing.T) {
 
 // A client asked by one instance replies to another; in the stateless era its
 // whole retry goes there.
-func TestReplicasAsk(t *testing.T) {
+func TestReplicasQuestions(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			c := newCluster(t, 3)
@@ -181,7 +181,7 @@ func TestReplicasAsk(t *testing.T) {
 
 // Beyond its limit a session subscribes to nothing more; what it has is bounded
 // also where peers tell of it.
-func TestSubscriptionsAreBounded(t *testing.T) {
+func TestSubscriptionLimit(t *testing.T) {
 	c := newCluster(t, 2)
 	c.gate.offer()
 	a, b := c.nodes[0], c.nodes[1]
@@ -213,7 +213,7 @@ const askBody = `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name"
 
 // A reply that cannot be kept is said to be none, so that the source need not
 // wait; one that cannot be written down just now may come again.
-func TestRepliesThatFail(t *testing.T) {
+func TestFailedReplies(t *testing.T) {
 	for _, test := range []struct {
 		err    error
 		status int
@@ -245,7 +245,7 @@ func TestRepliesThatFail(t *testing.T) {
 
 // A session that is full, or over, by the time that a source agreed is told so,
 // and the source is told again.
-func TestSubscriptionThatCameTooLate(t *testing.T) {
+func TestLateSubscription(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		during func(s *site, id string)
@@ -283,7 +283,7 @@ func TestSubscriptionThatCameTooLate(t *testing.T) {
 
 // A client of the stateless era that does not get its question comes back for
 // it: its source goes on waiting.
-func TestQuestionThatDoesNotGetOut(t *testing.T) {
+func TestUnsentQuestion(t *testing.T) {
 	const asks = `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"asks","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`
 	for _, test := range []struct {
 		name string
@@ -324,7 +324,7 @@ func (w *eagerLeaver) FlushError() error { w.leave(); return nil }
 
 // A question that does not fit into a requestState is not asked, and its source
 // hears why.
-func TestQuestionThatIsTooLong(t *testing.T) {
+func TestQuestionTooLong(t *testing.T) {
 	s := open(t, nil)
 	s.gate.offer()
 	ask := func(want string) {
@@ -342,7 +342,7 @@ func TestQuestionThatIsTooLong(t *testing.T) {
 
 // What comes as a reply costs the rows nothing when it can be none, and is
 // bounded when it can, however many MCP sessions it comes by.
-func TestRepliesAreBounded(t *testing.T) {
+func TestReplyRateLimit(t *testing.T) {
 	var later atomic.Int64
 	g := newGate()
 	s := newServer(t, g, &hints{}, func(c *mcpserver.Config) {
@@ -377,7 +377,7 @@ func TestRepliesAreBounded(t *testing.T) {
 }
 
 // Whoever is asked is gone: the source is told, and need not wait.
-func TestAskedClientIsGone(t *testing.T) {
+func TestQuestionToDisconnectedClient(t *testing.T) {
 	s := open(t, nil)
 	s.gate.offer()
 	id := s.initializeAs(t, "token-a", `{"elicitation":{}}`)
@@ -402,7 +402,7 @@ func TestAskedClientIsGone(t *testing.T) {
 
 // What the stateless era wants is added where it is missing. That what was read
 // is the session's own is said in any case; nothing else changes.
-func TestModernResults(t *testing.T) {
+func TestStatelessResults(t *testing.T) {
 	for _, test := range []struct{ method, result, want string }{
 		{"tools/call", ` { "content":[] }`, `{"resultType":"complete", "content":[] }`},
 		{"tools/call", `{"content":[],"resultType":"odd"}`, `{"content":[],"resultType":"odd"}`},

@@ -8,7 +8,7 @@ import (
 )
 
 // What a caller reads while he waits is what happens.
-func TestHeldText(t *testing.T) {
+func TestStatusText(t *testing.T) {
 	now := time.Now()
 	expires := now.Add(4*time.Minute + 10*time.Second)
 	for status, want := range map[action.Status]string{

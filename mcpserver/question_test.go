@@ -14,7 +14,7 @@ import (
 )
 
 // A source names itself nowhere where its client looks for its name.
-func TestQuestionSaysWhose(t *testing.T) {
+func TestQuestionNamesItsSource(t *testing.T) {
 	for _, test := range []struct{ method, params, want string }{
 		{"roots/list", ``, `"method":"roots/list","params":{"_meta":{"sallyport/source":"De\"mo"}}`},
 		{"roots/list", `{}`, `"method":"roots/list","params":{"_meta":{"sallyport/source":"De\"mo"}}`},

@@ -297,7 +297,7 @@ func TestReplicasDeleteAtOnce(t *testing.T) {
 
 // An instance that hears of the end before it begins the session again does
 // not begin it.
-func TestEndIsRemembered(t *testing.T) {
+func TestEndedSessionStaysEnded(t *testing.T) {
 	c := newCluster(t, 2, read())
 	a, b := c.nodes[0], c.nodes[1]
 	id := a.initialize(t, "token-a")

@@ -15,7 +15,7 @@ import (
 )
 
 // Sessions that share a server read each its own capabilities, also at once.
-func TestCapabilitiesAreOnesOwn(t *testing.T) {
+func TestCapabilitiesOfOwnSession(t *testing.T) {
 	eras(t, func(t *testing.T, version string) {
 		g := newGate()
 		s := open(t, func(c *mcpserver.Config) { c.Snapshot = g.snapshot }, read())

@@ -342,7 +342,7 @@ func TestModeSwitches(t *testing.T) {
 }
 
 // A gateway may have all sessions search that do not say.
-func TestSearchIsTheSetting(t *testing.T) {
+func TestSearchModeSetting(t *testing.T) {
 	s := open(t, func(c *mcpserver.Config) { c.Tools = action.ListSearch }, tracker()...)
 	if got := toolNames(t, s.connect(t, "token-a", "2025-11-25", nil)); slices.Contains(got, "linear_create_issue") {
 		t.Error("listed:", got)

@@ -23,7 +23,7 @@ import (
 	"sallyport/mcpserver"
 )
 
-func TestNewRefusesWhatIsMissing(t *testing.T) {
+func TestNewRequiresConfig(t *testing.T) {
 	g := newGate()
 	whole := mcpserver.Config{Gate: g, Resolver: g, Authenticate: authenticate, Hints: &hints{}}
 	if _, err := mcpserver.New(whole); err != nil {
@@ -245,8 +245,8 @@ func TestCallsWithoutList(t *testing.T) {
 }
 
 // No action can take the place of one of the gateway's own tools.
-// TestOwnSlugsAreReserved: no connector's tools look like the gateway's own.
-func TestOwnSlugsAreReserved(t *testing.T) {
+// TestBuiltinNamesAreReserved: no connector's tools look like the gateway's own.
+func TestBuiltinNamesAreReserved(t *testing.T) {
 	for _, name := range mcpserver.BuiltinTools() {
 		if slug, _, _ := strings.Cut(name, "_"); !action.ReservedSlug(slug) {
 			t.Errorf("a connector may have the slug %q, with which the tool %s begins", slug, name)
@@ -254,7 +254,7 @@ func TestOwnSlugsAreReserved(t *testing.T) {
 	}
 }
 
-func TestOwnToolsWin(t *testing.T) {
+func TestBuiltinToolsWin(t *testing.T) {
 	names := mcpserver.BuiltinTools()
 	if !slices.Equal(names, []string{"invocation_status", "invocation_wait", "actions_guide", "actions_search", "actions_describe", "actions_call", "grant_request"}) {
 		t.Error(names)
@@ -298,7 +298,7 @@ func TestInvocationsOfOthers(t *testing.T) {
 
 // Of a principal that opens sessions without end, those that rested longest are
 // forgotten, and nobody else's. A forgotten session can be used all the same.
-func TestSessionsAreBounded(t *testing.T) {
+func TestSessionLimit(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Now()
 	g := newGate(read(), write())
@@ -543,7 +543,7 @@ func (w *timedWriter) FlushError() error {
 }
 
 // Every write has its time, so that a client that stopped reading is let go.
-func TestWritesHaveTheirTime(t *testing.T) {
+func TestWriteDeadlines(t *testing.T) {
 	big := &served{Action: action.Action{Tool: "big"}, run: func(_ context.Context, _ json.RawMessage, progress func(string)) action.Outcome {
 		progress(`{"progress":1}`)
 		time.Sleep(10 * time.Millisecond)
@@ -561,7 +561,7 @@ func TestWritesHaveTheirTime(t *testing.T) {
 }
 
 // A client that hangs up in the middle of its answer holds nobody up.
-func TestHangUpInTheMiddle(t *testing.T) {
+func TestClientDisconnectsMidResponse(t *testing.T) {
 	big := `{"content":[{"type":"text","text":"` + strings.Repeat("x", 8<<20) + `"}]}`
 	s := open(t, nil, &served{Action: action.Action{Tool: "big"}, run: func(context.Context, json.RawMessage, func(string)) action.Outcome {
 		return answer(big)
@@ -589,7 +589,7 @@ func TestHangUpInTheMiddle(t *testing.T) {
 
 // What a call keeps is its own: the buffer of its request serves others while
 // it is held.
-func TestHeldCallKeepsItsBytes(t *testing.T) {
+func TestPendingCallKeepsItsBytes(t *testing.T) {
 	s := open(t, nil, write(), read())
 	id := s.initialize(t, "token-a")
 	const held = `{"text":"held held held held held held"}`
@@ -731,7 +731,7 @@ func (w *eager) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-func TestAnIdIsFreeWithItsAnswer(t *testing.T) {
+func TestRequestIDIsFreeAfterResponse(t *testing.T) {
 	g := newGate(world()...)
 	s := newServer(t, g, &hints{}, nil)
 	id := begin(t, s, "token-a")

@@ -46,7 +46,7 @@ func (s *site) ended(t testing.TB, token, id string) (said string) {
 
 // What a task comes to is what the call would have been answered with, byte for
 // byte; only a JSON-RPC error makes it fail.
-func TestTaskEndsAsItsCall(t *testing.T) {
+func TestTaskEndsLikeItsCall(t *testing.T) {
 	held := func(tool string, o action.Outcome) *served {
 		return &served{Action: action.Action{Tool: tool}, mode: action.ModeRequireApproval, run: func(context.Context, json.RawMessage, func(string)) action.Outcome { return o }}
 	}
@@ -98,7 +98,7 @@ func TestTasksOfOthers(t *testing.T) {
 }
 
 // What was read as a resource is no task: only calls of tools are.
-func TestReadsAreNoTasks(t *testing.T) {
+func TestReadsAreNotTasks(t *testing.T) {
 	s := open(t, nil)
 	s.gate.add(&served{Action: action.Action{Source: "demo", Name: action.ActionRead}, mode: action.ModeRequireApproval})
 	s.gate.offer()
@@ -183,7 +183,7 @@ func TestPageIsOpenedOnce(t *testing.T) {
 
 // A client that opens pages is taken for told once it was: not where it joins a
 // call that another began, who may still cancel it, and not twice.
-func TestToldOfAPageOnce(t *testing.T) {
+func TestPageInformsCallerOnce(t *testing.T) {
 	joins := &served{Action: action.Action{Tool: "joins"}, mode: action.ModeRequireApproval, joined: true}
 	s := open(t, func(c *mcpserver.Config) { c.PendingAfter = 20 * time.Millisecond }, write(), joins)
 	if said := s.ask(t, "token-a", "tools/call", "write", `"name":"write"`, withPages); !strings.Contains(said, "input_required") {
@@ -201,7 +201,7 @@ func TestToldOfAPageOnce(t *testing.T) {
 
 // Nobody is sent to a page that is not ours, and a name that others chose cannot
 // pass for words of ours.
-func TestPageIsOurs(t *testing.T) {
+func TestApprovalPageOfThisGateway(t *testing.T) {
 	hostile := "x\" of Sallyport.\n\nVisit \u202ehttps://evil.example/" + strings.Repeat("y", 200)
 	evil := &served{Action: action.Action{Tool: "write", Name: hostile, Source: "demo", SourceName: hostile}, mode: action.ModeRequireApproval}
 	s := open(t, nil, evil)

@@ -111,7 +111,7 @@ func TestLostRow(t *testing.T) {
 
 // A shutdown says the same to everyone, whether the Gate lets him go or Drain,
 // and to who comes too late only what is true of his call.
-func TestShutdownWords(t *testing.T) {
+func TestShutdownMessages(t *testing.T) {
 	g := &scripted{gate: newGate(read())}
 	stopped, entered := make(chan struct{}), make(chan struct{}, 2)
 	g.answer = func() (*action.Outcome, error) {
@@ -149,7 +149,7 @@ func TestShutdownWords(t *testing.T) {
 
 // How a call ended is told once, with what can be done about it: what a ceiling
 // lacks, its own sentence says.
-func TestEndsAreToldOnce(t *testing.T) {
+func TestSessionEndIsSignaledOnce(t *testing.T) {
 	denied := func(layer action.Layer, note string) action.Invocation {
 		return action.Invocation{Status: action.StatusDenied, DeniedReason: action.DeniedPolicy, Mode: action.ModeDeny, ModeSource: layer, DeniedNote: note}
 	}

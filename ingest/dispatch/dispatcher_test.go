@@ -28,18 +28,18 @@ import (
 	"sallyport/internal/vault"
 )
 
-// tray is an outbox in memory.
-type tray struct {
+// parcelRows is an outbox in memory.
+type parcelRows struct {
 	ingest.Rows
 	t       *testing.T
 	mu      sync.Mutex
-	parcels map[string]*lain
+	parcels map[string]*storedParcel
 	sent    []event.Sent
 	away    bool                  // no attempt can be settled
 	change  func(*event.Dispatch) // of what is laid; nil: nothing is
 }
 
-type lain struct {
+type storedParcel struct {
 	event.Dispatch
 	lease time.Time
 }
@@ -51,8 +51,8 @@ const (
 	content = `{"issue":{"id":12345678901234567890,"title":"<b>"}}`
 )
 
-// lay puts a parcel of an organization into the tray.
-func (o *tray) lay(id, organization string) {
+// add puts a parcel of an organization into the rows.
+func (o *parcelRows) add(id, organization string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	v := testVault(o.t)
@@ -64,7 +64,7 @@ func (o *tray) lay(id, organization string) {
 		return sealed
 	}
 	now, over := time.Now(), time.Now().Add(-time.Second)
-	o.parcels[id] = &lain{Dispatch: event.Dispatch{
+	o.parcels[id] = &storedParcel{Dispatch: event.Dispatch{
 		Parcel: event.Parcel{ID: id, Organization: organization, Run: "run " + id, Status: event.ParcelPending, NextAt: now},
 		Work: event.Work{
 			Run:        event.Run{ID: "run " + id, Organization: organization, Status: event.RunClaimed, Claim: "claim " + id, Session: "session " + id, CreatedAt: now},
@@ -83,17 +83,17 @@ func (o *tray) lay(id, organization string) {
 	}
 }
 
-func (o *tray) ClaimParcels(_ context.Context, _ string, limit int, lease, _ time.Duration) (list []event.Dispatch, _ error) {
+func (o *parcelRows) ClaimParcels(_ context.Context, _ string, limit int, lease, _ time.Duration) (list []event.Dispatch, _ error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	var due []*lain
+	var due []*storedParcel
 	for _, p := range o.parcels {
 		if p.Parcel.Status == event.ParcelPending && !p.Parcel.NextAt.After(now) || p.Parcel.Status == event.ParcelSending && !p.lease.After(now) {
 			due = append(due, p)
 		}
 	}
-	slices.SortFunc(due, func(a, b *lain) int {
+	slices.SortFunc(due, func(a, b *storedParcel) int {
 		return 2*a.Parcel.NextAt.Compare(b.Parcel.NextAt) + strings.Compare(a.Parcel.ID, b.Parcel.ID)
 	})
 	for _, p := range due[:min(limit, len(due))] {
@@ -104,7 +104,7 @@ func (o *tray) ClaimParcels(_ context.Context, _ string, limit int, lease, _ tim
 	return list, nil
 }
 
-func (o *tray) SettleParcel(_ context.Context, _ string, s event.Sent) (event.Run, bool, error) {
+func (o *parcelRows) SettleParcel(_ context.Context, _ string, s event.Sent) (event.Run, bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.away {
@@ -123,7 +123,7 @@ func (o *tray) SettleParcel(_ context.Context, _ string, s event.Sent) (event.Ru
 	return run, true, nil
 }
 
-func (o *tray) status(id string) event.Parcel {
+func (o *parcelRows) status(id string) event.Parcel {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.parcels[id].Parcel
@@ -152,19 +152,19 @@ func answer(status int, body string, h ...string) *http.Response {
 	return resp
 }
 
-// mute is an endpoint that takes the connection and never answers.
-func mute(r *http.Request, _ []byte) (*http.Response, error) {
+// noResponse is an endpoint that takes the connection and never answers.
+func noResponse(r *http.Request, _ []byte) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// dispatching runs a dispatcher on a tray with the parcels until the returned
+// startDispatcher runs a dispatcher on rows with the parcels until the returned
 // function is called, which says what was logged and whose runs changed.
-func dispatching(t *testing.T, o *tray, e endpoint, parcels ...string) (stop func() (logged string, changed []event.Run)) {
+func startDispatcher(t *testing.T, o *parcelRows, e endpoint, parcels ...string) (stop func() (logged string, changed []event.Run)) {
 	t.Helper()
-	o.t, o.parcels = t, map[string]*lain{}
+	o.t, o.parcels = t, map[string]*storedParcel{}
 	for _, id := range parcels {
-		o.lay(id, strings.TrimRight(id, "0123456789"))
+		o.add(id, strings.TrimRight(id, "0123456789"))
 	}
 	var log bytes.Buffer
 	var mu sync.Mutex
@@ -192,11 +192,11 @@ func dispatching(t *testing.T, o *tray, e endpoint, parcels ...string) (stop fun
 	}
 }
 
-func TestARunIsDelivered(t *testing.T) {
+func TestRunIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o tray
+		var o parcelRows
 		var got map[string]any
-		stop := dispatching(t, &o, func(r *http.Request, body []byte) (*http.Response, error) {
+		stop := startDispatcher(t, &o, func(r *http.Request, body []byte) (*http.Response, error) {
 			for _, key := range []string{newKey, oldKey} {
 				if err := event.VerifyStandard(r.Header, body, [][]byte{[]byte(key)}, time.Now(), time.Minute); err != nil {
 					t.Errorf("under %s: %v", key, err)
@@ -265,13 +265,13 @@ func TestAnswersOfAnEndpoint(t *testing.T) {
 		{"a private address", func(*http.Request, []byte) (*http.Response, error) {
 			return nil, action.Errorf(action.ErrUnavailable, "upstream_blocked", "The address is private.")
 		}, event.ParcelPending, 0, 5 * time.Second, 7 * time.Second, "The address is private."},
-		{"no answer", mute, event.ParcelPending, 0, 20 * time.Second, 53 * time.Second, "The endpoint did not answer within 15s."},
+		{"no answer", noResponse, event.ParcelPending, 0, 20 * time.Second, 53 * time.Second, "The endpoint did not answer within 15s."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var o tray
+				var o parcelRows
 				began := time.Now()
-				stop := dispatching(t, &o, test.answer, "a1")
+				stop := startDispatcher(t, &o, test.answer, "a1")
 				time.Sleep(4 * time.Second)
 				if test.name == "no answer" {
 					time.Sleep(15 * time.Second)
@@ -294,12 +294,12 @@ func ok(status int, body string, h ...string) endpoint {
 	return func(*http.Request, []byte) (*http.Response, error) { return answer(status, body, h...), nil }
 }
 
-func TestARunIsOfferedForADay(t *testing.T) {
+func TestDeliveryIsRetriedForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o tray
+		var o parcelRows
 		began, at := time.Now(), []time.Duration{}
 		claims := map[string]bool{}
-		stop := dispatching(t, &o, func(r *http.Request, body []byte) (*http.Response, error) {
+		stop := startDispatcher(t, &o, func(r *http.Request, body []byte) (*http.Response, error) {
 			at = append(at, time.Since(began))
 			var n struct {
 				Data struct {
@@ -333,14 +333,14 @@ func TestARunIsOfferedForADay(t *testing.T) {
 }
 
 // What waits behind others for an endpoint that is away is dead as they are.
-func TestManyRunsAreOfferedForADay(t *testing.T) {
+func TestManyDeliveriesAreRetriedForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o tray
+		var o parcelRows
 		var ids []string
 		for i := range 300 {
 			ids = append(ids, "a"+strconv.Itoa(i))
 		}
-		stop := dispatching(t, &o, func(*http.Request, []byte) (*http.Response, error) { return nil, errors.New("connection refused") }, ids...)
+		stop := startDispatcher(t, &o, func(*http.Request, []byte) (*http.Response, error) { return nil, errors.New("connection refused") }, ids...)
 		time.Sleep(25 * time.Hour)
 		synctest.Wait()
 		stop()
@@ -354,9 +354,9 @@ func TestManyRunsAreOfferedForADay(t *testing.T) {
 
 // An endpoint that never answers keeps only its own runs waiting, of which it is
 // asked for few at a time.
-func TestADeadEndpointStopsNobody(t *testing.T) {
+func TestUnreachableEndpointDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o tray
+		var o parcelRows
 		var mu sync.Mutex
 		open, most := 0, 0
 		arrived := map[string]time.Time{}
@@ -367,7 +367,7 @@ func TestADeadEndpointStopsNobody(t *testing.T) {
 		for i := range 40 {
 			parcels = append(parcels, fmt.Sprintf("well%03d", i))
 		}
-		stop := dispatching(t, &o, func(r *http.Request, _ []byte) (*http.Response, error) {
+		stop := startDispatcher(t, &o, func(r *http.Request, _ []byte) (*http.Response, error) {
 			if strings.HasPrefix(r.URL.Host, "well") {
 				mu.Lock()
 				defer mu.Unlock()
@@ -379,7 +379,7 @@ func TestADeadEndpointStopsNobody(t *testing.T) {
 			most = max(most, open)
 			mu.Unlock()
 			defer func() { mu.Lock(); defer mu.Unlock(); open-- }()
-			return mute(r, nil)
+			return noResponse(r, nil)
 		}, parcels...)
 		began := time.Now()
 		time.Sleep(time.Minute)
@@ -402,14 +402,14 @@ func TestADeadEndpointStopsNobody(t *testing.T) {
 // All of a burst arrives, each once.
 func TestABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o tray
+		var o parcelRows
 		var mu sync.Mutex
 		arrived := map[string]int{}
 		parcels := []string{}
 		for i := range 300 {
 			parcels = append(parcels, "a"+strconv.Itoa(i))
 		}
-		stop := dispatching(t, &o, func(r *http.Request, _ []byte) (*http.Response, error) {
+		stop := startDispatcher(t, &o, func(r *http.Request, _ []byte) (*http.Response, error) {
 			time.Sleep(50 * time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
@@ -430,15 +430,15 @@ func TestABurst(t *testing.T) {
 	})
 }
 
-func TestNoKeyNoDelivery(t *testing.T) {
+func TestNoDeliveryWithoutSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := tray{change: func(d *event.Dispatch) {
+		o := parcelRows{change: func(d *event.Dispatch) {
 			secrets := d.Endpoint.Secrets
 			if d.Endpoint.Secrets = secrets[2:]; d.Parcel.ID == "b1" { // in a1 it expired
 				d.Endpoint.Secrets = []event.Secret{{ID: "elsewhere", Sealed: secrets[0].Sealed}}
 			}
 		}}
-		stop := dispatching(t, &o, func(*http.Request, []byte) (*http.Response, error) {
+		stop := startDispatcher(t, &o, func(*http.Request, []byte) (*http.Response, error) {
 			t.Error("it was sent")
 			return answer(200, ""), nil
 		}, "a1", "b1")
@@ -454,10 +454,10 @@ func TestNoKeyNoDelivery(t *testing.T) {
 }
 
 // Whatever an endpoint says, its people and the log see no secret.
-func TestDeliveriesTellNoSecret(t *testing.T) {
+func TestDeliveryHidesSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o tray
-		stop := dispatching(t, &o, func(r *http.Request, body []byte) (*http.Response, error) {
+		var o parcelRows
+		stop := startDispatcher(t, &o, func(r *http.Request, body []byte) (*http.Response, error) {
 			switch r.URL.Host {
 			case "echo.example":
 				return answer(400, bearer+" "+newKey+" "+oldKey), nil
@@ -484,12 +484,12 @@ func TestDeliveriesTellNoSecret(t *testing.T) {
 }
 
 // While rows are away nothing is sent twice that was settled late.
-func TestWhatArrivedIsWrittenLate(t *testing.T) {
+func TestLateSettlementIsNotResent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o tray
+		var o parcelRows
 		o.away = true
 		arrived := 0
-		stop := dispatching(t, &o, func(*http.Request, []byte) (*http.Response, error) {
+		stop := startDispatcher(t, &o, func(*http.Request, []byte) (*http.Response, error) {
 			arrived++
 			return answer(200, ""), nil
 		}, "a1")
@@ -508,16 +508,16 @@ func TestWhatArrivedIsWrittenLate(t *testing.T) {
 
 // A dispatcher that is to stop lets a request end, gives back what waits, and
 // does not wait for an endpoint for long.
-func TestADispatcherStops(t *testing.T) {
+func TestDispatcherStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o tray
+		var o parcelRows
 		parcels := []string{}
 		for i := range 10 {
 			parcels = append(parcels, "slow"+strconv.Itoa(i))
 		}
-		stop := dispatching(t, &o, func(r *http.Request, _ []byte) (*http.Response, error) {
+		stop := startDispatcher(t, &o, func(r *http.Request, _ []byte) (*http.Response, error) {
 			if r.Header.Get("Webhook-Id") != "slow0" {
-				return mute(r, nil)
+				return noResponse(r, nil)
 			}
 			time.Sleep(3 * time.Second)
 			return answer(200, ""), nil

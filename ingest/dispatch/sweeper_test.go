@@ -11,15 +11,15 @@ import (
 	"sallyport/ingest/event"
 )
 
-// litter is what is to be swept.
-type litter struct {
+// sweepRows is what is to be swept.
+type sweepRows struct {
 	runs, payloads int // that are left
 	fail           int // the batch that fails, counted from 1; zero: none
 	batches        int
 	before         time.Time
 }
 
-func (l *litter) SweepRuns(_ context.Context, _ time.Time, limit int) ([]event.Run, []action.Invocation, error) {
+func (l *sweepRows) SweepRuns(_ context.Context, _ time.Time, limit int) ([]event.Run, []action.Invocation, error) {
 	n := min(limit, l.runs)
 	l.runs -= n
 	if l.batches++; l.batches == l.fail {
@@ -28,7 +28,7 @@ func (l *litter) SweepRuns(_ context.Context, _ time.Time, limit int) ([]event.R
 	return make([]event.Run, n), make([]action.Invocation, n/10), nil
 }
 
-func (l *litter) ForgetInbound(_ context.Context, before time.Time, limit int) (int, error) {
+func (l *sweepRows) ForgetInbound(_ context.Context, before time.Time, limit int) (int, error) {
 	n := min(limit, l.payloads)
 	l.payloads -= n
 	l.before = before
@@ -38,7 +38,7 @@ func (l *litter) ForgetInbound(_ context.Context, before time.Time, limit int) (
 	return n, nil
 }
 
-func sweeper(t *testing.T, l *litter, runs, calls *int) *dispatch.Sweeper {
+func sweeper(t *testing.T, l *sweepRows, runs, calls *int) *dispatch.Sweeper {
 	t.Helper()
 	s, err := dispatch.NewSweeper(dispatch.SweeperConfig{
 		Sweep: l.SweepRuns, Forget: l.ForgetInbound, Now: func() time.Time { return time.Unix(1e9, 0) },
@@ -56,13 +56,13 @@ func sweeper(t *testing.T, l *litter, runs, calls *int) *dispatch.Sweeper {
 func TestSweep(t *testing.T) {
 	for _, test := range []struct {
 		name               string
-		litter             litter
+		litter             sweepRows
 		runs, calls, after int // told of, and left
 	}{
-		{"nothing", litter{}, 0, 0, 0},
-		{"a few", litter{runs: 30}, 30, 3, 0},
-		{"many", litter{runs: 250}, 250, 25, 0},
-		{"until it fails", litter{runs: 250, fail: 2}, 150, 11, 50},
+		{"nothing", sweepRows{}, 0, 0, 0},
+		{"a few", sweepRows{runs: 30}, 30, 3, 0},
+		{"many", sweepRows{runs: 250}, 250, 25, 0},
+		{"until it fails", sweepRows{runs: 250, fail: 2}, 150, 11, 50},
 	} {
 		runs, calls := 0, 0
 		sweeper(t, &test.litter, &runs, &calls).Sweep(t.Context())
@@ -74,17 +74,17 @@ func TestSweep(t *testing.T) {
 
 func TestForget(t *testing.T) {
 	runs, calls := 0, 0
-	l := litter{payloads: 1700}
+	l := sweepRows{payloads: 1700}
 	sweeper(t, &l, &runs, &calls).Forget(t.Context())
 	if want := time.Unix(1e9, 0).AddDate(0, 0, -30); l.payloads != 0 || !l.before.Equal(want) {
 		t.Errorf("%d payloads left from before %s", l.payloads, l.before)
 	}
-	l = litter{payloads: 1700, fail: 2}
+	l = sweepRows{payloads: 1700, fail: 2}
 	sweeper(t, &l, &runs, &calls).Forget(t.Context())
 	if l.batches != 2 {
 		t.Errorf("%d batches though the second failed", l.batches)
 	}
-	l = litter{payloads: 1700}
+	l = sweepRows{payloads: 1700}
 	over, stop := context.WithCancel(t.Context())
 	stop()
 	sweeper(t, &l, &runs, &calls).Forget(over)

@@ -49,7 +49,7 @@ func TestVerifyHex(t *testing.T) {
 	}
 }
 
-func TestHeaderIsTakenOnce(t *testing.T) {
+func TestDuplicateHeader(t *testing.T) {
 	h := http.Header{}
 	h.Add("X-Signature", "a")
 	if v, ok := event.Header(h, "x-signature"); v != "a" || !ok {

@@ -90,7 +90,7 @@ func TestVerifyStandard(t *testing.T) {
 }
 
 // Anybody can sign with an empty key.
-func TestAnEmptyKeyIsNone(t *testing.T) {
+func TestEmptySecret(t *testing.T) {
 	h := standardHeader()
 	// HMAC-SHA256 of the published message under an empty key.
 	h.Set("webhook-signature", "v1,woH/1mJtZGSMCmpFTxRYbStS24eLLD/oXIYr4PYyZ7g=")

@@ -24,9 +24,9 @@ import (
 	"sallyport/internal/vault"
 )
 
-// workshop is all that a worker works with, in memory: rows that are fenced as
+// fixture is all that a worker works with, in memory: rows that are fenced as
 // those of a store, and a service.
-type workshop struct {
+type fixture struct {
 	ingest.Rows // of the others nothing is asked
 	t           testing.TB
 	vault       *vault.Vault
@@ -35,7 +35,7 @@ type workshop struct {
 	mu       sync.Mutex
 	last     int // of ids
 	down     bool
-	receipts map[string]*shelved
+	receipts map[string]*storedReceipt
 	bodies   map[string]time.Time
 	events   map[string]event.Match // by trigger and key
 	runs     []string
@@ -53,49 +53,49 @@ type workshop struct {
 	awry     error // of the first recheck
 }
 
-// shelved is a row of the inbox.
-type shelved struct {
+// storedReceipt is a row of the inbox.
+type storedReceipt struct {
 	event.Receipt
 	holder string
 	lease  time.Time
 	error  string
 }
 
-func newWorkshop(t testing.TB) *workshop {
+func newFixture(t testing.TB) *fixture {
 	v, err := vault.New(bytes.Repeat([]byte{7}, vault.KeySize))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &workshop{
-		t: t, vault: v, receipts: map[string]*shelved{}, bodies: map[string]time.Time{}, events: map[string]event.Match{},
+	return &fixture{
+		t: t, vault: v, receipts: map[string]*storedReceipt{}, bodies: map[string]time.Time{}, events: map[string]event.Match{},
 		triggers: map[string]event.Trigger{}, trusting: map[string]bool{}, counted: map[string]int{},
 	}
 }
 
-func (s *workshop) id() string {
+func (s *fixture) id() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
 	return fmt.Sprintf("id%04d", s.last)
 }
 
-func (s *workshop) config() Config {
+func (s *fixture) config() Config {
 	return Config{
-		Providers: []event.Provider{shop("shop"), shop("linear"), shop("slow")}, Rows: s, Integrations: s, Vault: s.vault, JSON: &redact.JSON{},
+		Providers: []event.Provider{shopProvider("shop"), shopProvider("linear"), shopProvider("slow")}, Rows: s, Integrations: s, Vault: s.vault, JSON: &redact.JSON{},
 		Operator: "operator", Worker: "w1", NewID: s.id, Hydrates: func(p string) bool { return p == "slow" },
 		Count: func(what, provider string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.counted[what]++
 		},
-		Log: slog.New(slog.NewTextHandler(&guarded{s: s}, nil)),
+		Log: slog.New(slog.NewTextHandler(&lockedWriter{s: s}, nil)),
 	}
 }
 
-// guarded lets several write.
-type guarded struct{ s *workshop }
+// lockedWriter lets several write.
+type lockedWriter struct{ s *fixture }
 
-func (g *guarded) Write(p []byte) (int, error) {
+func (g *lockedWriter) Write(p []byte) (int, error) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	return g.s.log.Write(p)
@@ -103,7 +103,7 @@ func (g *guarded) Write(p []byte) (int, error) {
 
 // start has a worker run until the returned function is called, which waits for
 // its end.
-func (s *workshop) start(c Config) (stop func()) {
+func (s *fixture) start(c Config) (stop func()) {
 	w, err := NewWorker(c)
 	if err != nil {
 		s.t.Fatal(err)
@@ -120,7 +120,7 @@ func (s *workshop) start(c Config) (stop func()) {
 }
 
 // post keeps a delivery as the server does.
-func (s *workshop) post(r event.Receipt, body string, headers ...string) event.Receipt {
+func (s *fixture) post(r event.Receipt, body string, headers ...string) event.Receipt {
 	s.t.Helper()
 	d := &event.Delivery{Header: http.Header{}, Body: []byte(body)}
 	for i := 0; i < len(headers); i += 2 {
@@ -134,11 +134,11 @@ func (s *workshop) post(r event.Receipt, body string, headers ...string) event.R
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.receipts[r.ID] = &shelved{Receipt: r}
+	s.receipts[r.ID] = &storedReceipt{Receipt: r}
 	return r
 }
 
-func (s *workshop) receipt(id string) shelved {
+func (s *fixture) receipt(id string) storedReceipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return *s.receipts[id]
@@ -146,7 +146,7 @@ func (s *workshop) receipt(id string) shelved {
 
 // kept returns the events that are kept, by trigger and key, in order, with why
 // they were skipped.
-func (s *workshop) kept() (all []string) {
+func (s *fixture) kept() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, m := range s.events {
@@ -156,7 +156,7 @@ func (s *workshop) kept() (all []string) {
 	return all
 }
 
-func (s *workshop) trigger(t event.Trigger) {
+func (s *fixture) trigger(t event.Trigger) {
 	t.Organization, t.Provider, t.Type = cmp.Or(t.Organization, "org"), cmp.Or(t.Provider, "shop"), cmp.Or(t.Type, "sale")
 	t.Automation, t.Enabled, t.Kind = cmp.Or(t.Automation, "auto"), true, cmp.Or(t.Kind, event.Webhooks)
 	if t.Config == nil {
@@ -165,7 +165,7 @@ func (s *workshop) trigger(t event.Trigger) {
 	s.triggers[t.ID] = t
 }
 
-func (s *workshop) integration(in action.Integration) {
+func (s *fixture) integration(in action.Integration) {
 	in.Organization, in.Provider, in.Status = cmp.Or(in.Organization, "org"), cmp.Or(in.Provider, "shop"), cmp.Or(in.Status, action.IntegrationActive)
 	in.Kind = cmp.Or(in.Kind, action.KindOAuth2)
 	s.accounts = append(s.accounts, in)
@@ -173,11 +173,11 @@ func (s *workshop) integration(in action.Integration) {
 
 var errDown = action.Errorf(action.ErrUnavailable, "database_unavailable", "away")
 
-func (s *workshop) Receive(context.Context, event.Receipt) (bool, error) {
+func (s *fixture) Receive(context.Context, event.Receipt) (bool, error) {
 	return false, errors.New("not here")
 }
 
-func (s *workshop) ClaimReceipts(_ context.Context, worker string, limit int, lease time.Duration) (all []event.Receipt, err error) {
+func (s *fixture) ClaimReceipts(_ context.Context, worker string, limit int, lease time.Duration) (all []event.Receipt, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
@@ -198,7 +198,7 @@ func (s *workshop) ClaimReceipts(_ context.Context, worker string, limit int, le
 	return all, nil
 }
 
-func (s *workshop) RenewReceipts(_ context.Context, worker string, ids []string, lease time.Duration) error {
+func (s *fixture) RenewReceipts(_ context.Context, worker string, ids []string, lease time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewals++
@@ -210,7 +210,7 @@ func (s *workshop) RenewReceipts(_ context.Context, worker string, ids []string,
 	return nil
 }
 
-func (s *workshop) Settle(_ context.Context, worker string, list []event.Settlement) (out event.Settled, err error) {
+func (s *fixture) Settle(_ context.Context, worker string, list []event.Settlement) (out event.Settled, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
@@ -267,7 +267,7 @@ func (s *workshop) Settle(_ context.Context, worker string, list []event.Settlem
 	return out, nil
 }
 
-func (s *workshop) TriggerLock(_ context.Context, id string) (event.Lock, error) {
+func (s *fixture) TriggerLock(_ context.Context, id string) (event.Lock, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
@@ -281,11 +281,11 @@ func (s *workshop) TriggerLock(_ context.Context, id string) (event.Lock, error)
 	return event.Lock{Trigger: t}, nil
 }
 
-func (s *workshop) AutomationLock(context.Context, string, string) (event.Lock, error) {
+func (s *fixture) AutomationLock(context.Context, string, string) (event.Lock, error) {
 	return event.Lock{}, errors.New("not here")
 }
 
-func (s *workshop) ActiveTriggers(_ context.Context, organization, provider string) (all []event.Trigger, err error) {
+func (s *fixture) ActiveTriggers(_ context.Context, organization, provider string) (all []event.Trigger, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lookups++
@@ -297,20 +297,20 @@ func (s *workshop) ActiveTriggers(_ context.Context, organization, provider stri
 	return all, nil
 }
 
-func (s *workshop) UnverifiedEvents(_ context.Context, organization string) (bool, error) {
+func (s *fixture) UnverifiedEvents(_ context.Context, organization string) (bool, error) {
 	return s.trusting[organization], nil
 }
 
-func (s *workshop) IntegrationsByAccount(_ context.Context, provider, account string) ([]action.Integration, error) {
+func (s *fixture) IntegrationsByAccount(_ context.Context, provider, account string) ([]action.Integration, error) {
 	return s.integrations(func(in action.Integration) bool { return in.Provider == provider && in.Account == account }), nil
 }
 
 // IntegrationsByBroker finds those whose name is the connection's.
-func (s *workshop) IntegrationsByBroker(_ context.Context, connection, key string) ([]action.Integration, error) {
+func (s *fixture) IntegrationsByBroker(_ context.Context, connection, key string) ([]action.Integration, error) {
 	return s.integrations(func(in action.Integration) bool { return in.Name == connection+"@"+key }), nil
 }
 
-func (s *workshop) integrations(want func(action.Integration) bool) (all []action.Integration) {
+func (s *fixture) integrations(want func(action.Integration) bool) (all []action.Integration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, in := range s.accounts {
@@ -321,7 +321,7 @@ func (s *workshop) integrations(want func(action.Integration) bool) (all []actio
 	return all
 }
 
-func (s *workshop) IntegrationStatus(_ context.Context, in action.Integration, status action.IntegrationStatus, reason string) error {
+func (s *fixture) IntegrationStatus(_ context.Context, in action.Integration, status action.IntegrationStatus, reason string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.statuses = append(s.statuses, in.ID+" "+string(status))
@@ -336,11 +336,11 @@ func (s *workshop) IntegrationStatus(_ context.Context, in action.Integration, s
 	return nil
 }
 
-func (s *workshop) Poll(context.Context, string, string, json.RawMessage) (event.Polled, error) {
+func (s *fixture) Poll(context.Context, string, string, json.RawMessage) (event.Polled, error) {
 	return event.Polled{}, errors.New("not here")
 }
 
-func (s *workshop) Recheck(_ context.Context, in action.Integration) error {
+func (s *fixture) Recheck(_ context.Context, in action.Integration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.statuses = append(s.statuses, in.ID+" rechecked")
@@ -350,7 +350,7 @@ func (s *workshop) Recheck(_ context.Context, in action.Integration) error {
 	return nil
 }
 
-func (s *workshop) Hydrate(ctx context.Context, _, integration string, e *event.Event) (bool, error) {
+func (s *fixture) Hydrate(ctx context.Context, _, integration string, e *event.Event) (bool, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, integration+" "+e.Key)
 	hydrate := s.hydrate
@@ -358,8 +358,8 @@ func (s *workshop) Hydrate(ctx context.Context, _, integration string, e *event.
 	return true, hydrate(ctx, integration, e)
 }
 
-// shop is a service that posts what tests want it to.
-func shop(id string) event.Provider {
+// shopProvider is a service that posts what tests want it to.
+func shopProvider(id string) event.Provider {
 	return event.Provider{
 		ID: id, Title: "Shop",
 		Types: []event.Type{
@@ -373,8 +373,8 @@ func shop(id string) event.Provider {
 	}
 }
 
-// sold is what a shop posts, and the context of its events.
-type sold struct {
+// sale is what a shop posts, and the context of its events.
+type sale struct {
 	Account   string          `json:"account,omitempty"`
 	Signed    bool            `json:"signed,omitempty"`   // though it has no keys
 	Unsigned  bool            `json:"unsigned,omitempty"` // though it has
@@ -387,7 +387,7 @@ type sold struct {
 	Note      string          `json:"note,omitempty"`
 }
 
-func (s sold) String() string {
+func (s sale) String() string {
 	text, _ := json.Marshal(s)
 	return string(text)
 }
@@ -396,7 +396,7 @@ func shopParse(d *event.Delivery) (event.Parsed, error) {
 	if string(d.Body) == "panic" {
 		panic("canary-panic")
 	}
-	var s sold
+	var s sale
 	if err := json.Unmarshal(d.Body, &s); err != nil {
 		return event.Parsed{}, fmt.Errorf("shop: %q: %w", d.Body, err)
 	}
@@ -411,7 +411,7 @@ func shopParse(d *event.Delivery) (event.Parsed, error) {
 
 // shopMatches lets those goods pass that the config wants.
 func shopMatches(e *event.Event, config json.RawMessage) bool {
-	var want, is sold
+	var want, is sale
 	if json.Unmarshal(config, &want) != nil || json.Unmarshal(e.Context, &is) != nil {
 		return false
 	}

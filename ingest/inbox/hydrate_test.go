@@ -17,30 +17,30 @@ import (
 	"sallyport/ingest/loop"
 )
 
-// slowShop has an integration of a service that completes events.
-func slowShop(s *workshop, triggers int) {
+// slowService has an integration of a service that completes events.
+func slowService(s *fixture, triggers int) {
 	s.integration(action.Integration{ID: "in", Provider: "slow", Account: "acme"})
 	for i := range triggers {
 		s.trigger(event.Trigger{ID: fmt.Sprint("t", i+1), Provider: "slow", Integration: "in", Config: []byte(`{"goods":"tea"}`)})
 	}
 }
 
-func fillIn(_ context.Context, _ string, e *event.Event) error {
+func completeEvent(_ context.Context, _ string, e *event.Event) error {
 	e.Context = []byte(`{"goods":"tea","note":"complete"}`)
 	return nil
 }
 
-func TestAnEventIsCompletedOnceForAllTriggers(t *testing.T) {
-	worked(t, time.Second, func(s *workshop, c *Config) {
-		slowShop(s, 3)
+func TestEventIsHydratedOncePerDelivery(t *testing.T) {
+	processFor(t, time.Second, func(s *fixture, c *Config) {
+		slowService(s, 3)
 		s.integration(action.Integration{ID: "in2", Provider: "slow", Account: "acme", Organization: "org2"})
 		s.trigger(event.Trigger{ID: "u1", Provider: "slow", Organization: "org2"})
 		s.trigger(event.Trigger{ID: "own", Provider: "slow"})
-		s.hydrate = fillIn
-		s.post(event.Receipt{Provider: "slow"}, sold{Account: "acme", Keys: []string{"k1", "k2"}}.String())
-		s.post(event.Receipt{Provider: "slow"}, sold{Account: "acme", Keys: []string{"k3"}, Type: "refund"}.String()) // nobody's
-		s.post(event.Receipt{Provider: "slow", Trigger: "own"}, sold{Keys: []string{"k4"}}.String())                  // no credential
-	}, func(s *workshop) {
+		s.hydrate = completeEvent
+		s.post(event.Receipt{Provider: "slow"}, sale{Account: "acme", Keys: []string{"k1", "k2"}}.String())
+		s.post(event.Receipt{Provider: "slow"}, sale{Account: "acme", Keys: []string{"k3"}, Type: "refund"}.String()) // nobody's
+		s.post(event.Receipt{Provider: "slow", Trigger: "own"}, sale{Keys: []string{"k4"}}.String())                  // no credential
+	}, func(s *fixture) {
 		if diff := cmp.Diff([]string{"in k1", "in k2", "in2 k1", "in2 k2"}, slices.Sorted(slices.Values(s.asked))); diff != "" {
 			t.Error(diff)
 		}
@@ -54,12 +54,12 @@ func TestAnEventIsCompletedOnceForAllTriggers(t *testing.T) {
 	})
 }
 
-func TestAServiceThatWantsToBeAskedLater(t *testing.T) {
+func TestHydrateRetryAfter(t *testing.T) {
 	var receipts []event.Receipt
 	var began time.Time
 	var asked []time.Duration
-	worked(t, 30*time.Minute, func(s *workshop, c *Config) {
-		slowShop(s, 1)
+	processFor(t, 30*time.Minute, func(s *fixture, c *Config) {
+		slowService(s, 1)
 		began = time.Now()
 		c.MaxAttempts = 2
 		s.hydrate = func(ctx context.Context, in string, e *event.Event) error {
@@ -69,12 +69,12 @@ func TestAServiceThatWantsToBeAskedLater(t *testing.T) {
 			if time.Since(began) < 15*time.Minute {
 				return &action.Error{Kind: action.ErrUnavailable, Code: "rate_limited", Message: "wait", RetryAfter: 5 * time.Minute}
 			}
-			return fillIn(ctx, in, e)
+			return completeEvent(ctx, in, e)
 		}
 		for i := range 12 {
-			receipts = append(receipts, s.post(event.Receipt{Provider: "slow"}, sold{Account: "acme", Keys: []string{fmt.Sprint("k", i)}}.String()))
+			receipts = append(receipts, s.post(event.Receipt{Provider: "slow"}, sale{Account: "acme", Keys: []string{fmt.Sprint("k", i)}}.String()))
 		}
-	}, func(s *workshop) {
+	}, func(s *fixture) {
 		for _, r := range receipts {
 			if got := s.receipt(r.ID); got.Status != event.ReceiptCompleted || got.Attempt < 3 {
 				t.Errorf("%s after %d", got.Status, got.Attempt)
@@ -91,46 +91,46 @@ func TestAServiceThatWantsToBeAskedLater(t *testing.T) {
 	})
 }
 
-func TestAServiceThatGivesNoAnswer(t *testing.T) {
+func TestServiceTimeout(t *testing.T) {
 	var kept event.Record
-	worked(t, 10*time.Minute, func(s *workshop, c *Config) {
-		slowShop(s, 1)
+	processFor(t, 10*time.Minute, func(s *fixture, c *Config) {
+		slowService(s, 1)
 		s.hydrate = func(context.Context, string, *event.Event) error {
 			return errors.New("canary: not for people")
 		}
-		s.post(event.Receipt{Provider: "slow"}, sold{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String())
-	}, func(s *workshop) {
+		s.post(event.Receipt{Provider: "slow"}, sale{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String())
+	}, func(s *fixture) {
 		kept = s.events["t1 k1"].Record
 		if len(s.asked) != 3 || len(s.runs) != 1 || !strings.Contains(kept.Error, "could not be fetched") || strings.Contains(kept.Error, "canary") {
 			t.Errorf("asked %d times, %d runs, %q", len(s.asked), len(s.runs), kept.Error)
 		}
 	})
-	worked(t, 10*time.Minute, func(s *workshop, c *Config) {
-		slowShop(s, 1)
+	processFor(t, 10*time.Minute, func(s *fixture, c *Config) {
+		slowService(s, 1)
 		s.hydrate = func(context.Context, string, *event.Event) error { panic("canary") }
-		s.post(event.Receipt{Provider: "slow"}, sold{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String())
-	}, func(s *workshop) {
+		s.post(event.Receipt{Provider: "slow"}, sale{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String())
+	}, func(s *fixture) {
 		if len(s.runs) != 1 || strings.Contains(s.log.String(), "canary") {
 			t.Errorf("%d runs, log %s", len(s.runs), s.log.String())
 		}
 	})
-	worked(t, 7*time.Hour, func(s *workshop, c *Config) {
-		slowShop(s, 1)
+	processFor(t, 7*time.Hour, func(s *fixture, c *Config) {
+		slowService(s, 1)
 		s.hydrate = func(context.Context, string, *event.Event) error {
 			return &action.Error{Kind: action.ErrTooMany, Code: "rate_limited", Message: "wait", RetryAfter: 10 * time.Minute}
 		}
-		s.post(event.Receipt{Provider: "slow"}, sold{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String())
-	}, func(s *workshop) {
+		s.post(event.Receipt{Provider: "slow"}, sale{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String())
+	}, func(s *fixture) {
 		if len(s.runs) != 1 {
 			t.Error("it waits forever")
 		}
 	})
 }
 
-func TestOneServicesFloodKeepsNobodyWaiting(t *testing.T) {
+func TestFloodOfOneServiceDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorkshop(t)
-		slowShop(s, 1)
+		s := newFixture(t)
+		slowService(s, 1)
 		s.integration(action.Integration{ID: "in2", Provider: "slow", Account: "b", Organization: "org2"})
 		s.trigger(event.Trigger{ID: "u1", Provider: "slow", Organization: "org2"})
 		s.trigger(event.Trigger{ID: "quick"})
@@ -150,13 +150,13 @@ func TestOneServicesFloodKeepsNobodyWaiting(t *testing.T) {
 			s.mu.Lock()
 			atOnce--
 			s.mu.Unlock()
-			return fillIn(t.Context(), in, e)
+			return completeEvent(t.Context(), in, e)
 		}
 		for i := range 100 {
-			s.post(event.Receipt{Provider: "slow"}, sold{Account: "acme", Keys: []string{fmt.Sprint("k", i)}}.String())
+			s.post(event.Receipt{Provider: "slow"}, sale{Account: "acme", Keys: []string{fmt.Sprint("k", i)}}.String())
 		}
-		s.post(event.Receipt{Provider: "slow"}, sold{Account: "b", Keys: []string{"b"}}.String())
-		s.post(event.Receipt{Trigger: "quick"}, sold{Keys: []string{"q"}}.String())
+		s.post(event.Receipt{Provider: "slow"}, sale{Account: "b", Keys: []string{"b"}}.String())
+		s.post(event.Receipt{Trigger: "quick"}, sale{Keys: []string{"q"}}.String())
 		stop := s.start(s.config())
 		defer stop()
 		time.Sleep(time.Second)
@@ -185,15 +185,15 @@ func TestOneServicesFloodKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
-func TestStoppedWhileAServiceIsAsked(t *testing.T) {
+func TestShutdownDuringHydration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorkshop(t)
-		slowShop(s, 1)
+		s := newFixture(t)
+		slowService(s, 1)
 		s.hydrate = func(ctx context.Context, _ string, _ *event.Event) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		r := s.post(event.Receipt{Provider: "slow"}, sold{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String())
+		r := s.post(event.Receipt{Provider: "slow"}, sale{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String())
 		s.receipts[r.ID].Attempt = 9 // the last one must not be lost by it
 		stop := s.start(s.config())
 		time.Sleep(time.Second)

@@ -12,7 +12,7 @@ import (
 	"sallyport/ingest/match"
 )
 
-func TestAfter(t *testing.T) {
+func TestLifecycleStatus(t *testing.T) {
 	const (
 		active, expired, revoked, suspended, deleted = action.IntegrationActive, action.IntegrationExpired, action.IntegrationRevoked, action.IntegrationSuspended, action.IntegrationDeleted
 		same                                         = action.IntegrationStatus("")
@@ -34,18 +34,18 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-func TestWhatHappensToAnInstallation(t *testing.T) {
-	worked(t, time.Second, func(s *workshop, c *Config) {
+func TestInstallationLifecycle(t *testing.T) {
+	processFor(t, time.Second, func(s *fixture, c *Config) {
 		s.integration(action.Integration{ID: "in1", Account: "acme"})
 		s.integration(action.Integration{ID: "in2", Account: "acme", Organization: "org2"})
 		s.integration(action.Integration{ID: "in3", Account: "other"})
 		s.trigger(event.Trigger{ID: "t1"})
 		for _, what := range []event.Lifecycle{event.Suspended, event.Unsuspended, event.Uninstalled} { // one batch
-			s.post(event.Receipt{}, sold{Account: "acme", Lifecycle: what}.String())
+			s.post(event.Receipt{}, sale{Account: "acme", Lifecycle: what}.String())
 		}
 		// The secret of a trigger says nothing of installations.
-		s.post(event.Receipt{Trigger: "t1"}, sold{Account: "other", Lifecycle: event.Uninstalled}.String())
-	}, func(s *workshop) {
+		s.post(event.Receipt{Trigger: "t1"}, sale{Account: "other", Lifecycle: event.Uninstalled}.String())
+	}, func(s *fixture) {
 		want := []string{"in1 suspended", "in2 suspended", "in1 active", "in2 active", "in1 revoked", "in2 revoked"}
 		if diff := cmp.Diff(want, s.statuses); diff != "" {
 			t.Error(diff)
@@ -58,7 +58,7 @@ func byNango(kind, rest string) string {
 	return `{"from":"nango","type":"` + kind + `","connectionId":"c","providerConfigKey":"k",` + rest + `}`
 }
 
-func TestNangoSaysWhatBecameOfAConnection(t *testing.T) {
+func TestNangoAuth(t *testing.T) {
 	for _, test := range []struct {
 		name, body string
 		is         action.IntegrationStatus
@@ -78,10 +78,10 @@ func TestNangoSaysWhatBecameOfAConnection(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r event.Receipt
-			worked(t, time.Millisecond, func(s *workshop, c *Config) {
+			processFor(t, time.Millisecond, func(s *fixture, c *Config) {
 				s.integration(action.Integration{ID: "in", Name: "c@k", Status: test.is})
 				r = s.post(event.Receipt{Provider: match.NangoProvider}, test.body)
-			}, func(s *workshop) {
+			}, func(s *fixture) {
 				if diff := cmp.Diff(test.want, s.statuses); diff != "" || s.receipt(r.ID).Status != event.ReceiptCompleted {
 					t.Errorf("%s\n%+v", diff, s.receipt(r.ID))
 				}
@@ -90,21 +90,21 @@ func TestNangoSaysWhatBecameOfAConnection(t *testing.T) {
 	}
 }
 
-func TestAHintIsLookedIntoAgain(t *testing.T) {
+func TestRecheckIsRetried(t *testing.T) {
 	var r event.Receipt
-	worked(t, time.Minute, func(s *workshop, c *Config) {
+	processFor(t, time.Minute, func(s *fixture, c *Config) {
 		s.integration(action.Integration{ID: "in", Name: "c@k"})
 		s.awry = action.Errorf(action.ErrUnavailable, "broker_away", "Nango is away.")
 		r = s.post(event.Receipt{Provider: match.NangoProvider}, byNango("auth", `"operation":"refresh","success":false`))
-	}, func(s *workshop) {
+	}, func(s *fixture) {
 		if got := s.receipt(r.ID); len(s.statuses) != 2 || got.Attempt != 2 || got.Status != event.ReceiptCompleted {
 			t.Errorf("%v, %+v", s.statuses, got)
 		}
 	})
 }
 
-func TestWhatNangoPassesOn(t *testing.T) {
-	forward := func(s sold) string {
+func TestNangoForwards(t *testing.T) {
+	forward := func(s sale) string {
 		return `{"from":"shop","type":"forward","connectionId":"c","providerConfigKey":"k","payload":` + s.String() + `}`
 	}
 	for _, test := range []struct {
@@ -113,22 +113,22 @@ func TestWhatNangoPassesOn(t *testing.T) {
 		want, statuses       []string
 		note                 string
 	}{
-		{name: "not verified", provider: "shop", body: forward(sold{Keys: []string{"k1"}, Goods: "tea"}), want: []string{"milk k1 filter_mismatch", "tea k1 unverified"}},
-		{name: "not verified, and taken all the same", provider: "shop", trusting: true, body: forward(sold{Keys: []string{"k1"}, Goods: "tea"}), want: []string{"milk k1 filter_mismatch", "tea k1"}},
-		{name: "nobody is asked of what is not verified", provider: "slow", body: forward(sold{Keys: []string{"k1"}, Goods: "tea"}), want: []string{"milk k1 filter_mismatch", "tea k1 unverified"}},
-		{name: "verified", provider: "linear", body: forward(sold{Keys: []string{"k1"}, Goods: "tea"}), want: []string{"milk k1 filter_mismatch", "tea k1"}},
-		{name: "an uninstallation that is not verified", provider: "shop", body: forward(sold{Lifecycle: event.Uninstalled})},
-		{name: "a verified uninstallation", provider: "linear", body: forward(sold{Lifecycle: event.Uninstalled}), statuses: []string{"in revoked"}},
-		{name: "an uninstallation that is taken", provider: "shop", trusting: true, body: forward(sold{Lifecycle: event.Uninstalled}), statuses: []string{"in revoked"}},
-		{name: "bare", provider: "linear", body: sold{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String(), want: []string{"milk k1 filter_mismatch", "tea k1 unverified"}},
-		{name: "bare, and taken", provider: "linear", trusting: true, body: sold{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String(), want: []string{"milk k1 filter_mismatch", "tea k1"}},
-		{name: "bare, of nobody", provider: "linear", body: sold{Account: "x", Keys: []string{"k1"}}.String(), note: "account"},
-		{name: "bare, of no service", provider: "shop", body: sold{Account: "acme", Keys: []string{"k1"}}.String(), note: "which service"},
-		{name: "of another connection", provider: "linear", body: strings.Replace(forward(sold{Keys: []string{"k1"}}), `"c"`, `"d"`, 1), note: "connection"},
+		{name: "not verified", provider: "shop", body: forward(sale{Keys: []string{"k1"}, Goods: "tea"}), want: []string{"milk k1 filter_mismatch", "tea k1 unverified"}},
+		{name: "not verified, and taken all the same", provider: "shop", trusting: true, body: forward(sale{Keys: []string{"k1"}, Goods: "tea"}), want: []string{"milk k1 filter_mismatch", "tea k1"}},
+		{name: "nobody is asked of what is not verified", provider: "slow", body: forward(sale{Keys: []string{"k1"}, Goods: "tea"}), want: []string{"milk k1 filter_mismatch", "tea k1 unverified"}},
+		{name: "verified", provider: "linear", body: forward(sale{Keys: []string{"k1"}, Goods: "tea"}), want: []string{"milk k1 filter_mismatch", "tea k1"}},
+		{name: "an uninstallation that is not verified", provider: "shop", body: forward(sale{Lifecycle: event.Uninstalled})},
+		{name: "a verified uninstallation", provider: "linear", body: forward(sale{Lifecycle: event.Uninstalled}), statuses: []string{"in revoked"}},
+		{name: "an uninstallation that is taken", provider: "shop", trusting: true, body: forward(sale{Lifecycle: event.Uninstalled}), statuses: []string{"in revoked"}},
+		{name: "bare", provider: "linear", body: sale{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String(), want: []string{"milk k1 filter_mismatch", "tea k1 unverified"}},
+		{name: "bare, and taken", provider: "linear", trusting: true, body: sale{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String(), want: []string{"milk k1 filter_mismatch", "tea k1"}},
+		{name: "bare, of nobody", provider: "linear", body: sale{Account: "x", Keys: []string{"k1"}}.String(), note: "account"},
+		{name: "bare, of no service", provider: "shop", body: sale{Account: "acme", Keys: []string{"k1"}}.String(), note: "which service"},
+		{name: "of another connection", provider: "linear", body: strings.Replace(forward(sale{Keys: []string{"k1"}}), `"c"`, `"d"`, 1), note: "connection"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r event.Receipt
-			worked(t, time.Millisecond, func(s *workshop, c *Config) {
+			processFor(t, time.Millisecond, func(s *fixture, c *Config) {
 				s.integration(action.Integration{ID: "in", Name: "c@k", Provider: test.provider, Account: "acme"})
 				s.trigger(event.Trigger{ID: "tea", Provider: test.provider, Integration: "in", Config: []byte(`{"goods":"tea"}`)})
 				s.trigger(event.Trigger{ID: "milk", Provider: test.provider, Config: []byte(`{"goods":"milk"}`)})
@@ -138,7 +138,7 @@ func TestWhatNangoPassesOn(t *testing.T) {
 					headers = []string{"Linear-Event", "Issue"}
 				}
 				r = s.post(event.Receipt{Provider: match.NangoProvider}, test.body, headers...)
-			}, func(s *workshop) {
+			}, func(s *fixture) {
 				if diff := cmp.Diff(test.want, s.kept()); diff != "" {
 					t.Error(diff)
 				}
@@ -154,14 +154,14 @@ func TestWhatNangoPassesOn(t *testing.T) {
 	}
 }
 
-func TestNangoTellsTheSameTwice(t *testing.T) {
-	worked(t, time.Second, func(s *workshop, c *Config) {
+func TestNangoRepeats(t *testing.T) {
+	processFor(t, time.Second, func(s *fixture, c *Config) {
 		s.integration(action.Integration{ID: "in", Name: "c@k", Provider: "linear"})
 		s.trigger(event.Trigger{ID: "t1", Provider: "linear"})
 		for range 2 {
-			s.post(event.Receipt{Provider: match.NangoProvider}, `{"from":"linear","type":"forward","connectionId":"c","providerConfigKey":"k","payload":`+sold{Keys: []string{""}, Signed: true}.String()+`}`)
+			s.post(event.Receipt{Provider: match.NangoProvider}, `{"from":"linear","type":"forward","connectionId":"c","providerConfigKey":"k","payload":`+sale{Keys: []string{""}, Signed: true}.String()+`}`)
 		}
-	}, func(s *workshop) {
+	}, func(s *fixture) {
 		if len(s.runs) != 1 {
 			t.Errorf("runs of %v", s.kept())
 		}

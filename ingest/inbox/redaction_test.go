@@ -17,19 +17,19 @@ func TestNoSecretIsShown(t *testing.T) {
 	const canary = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 	deep := strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
 	bodies := []string{
-		sold{Keys: []string{canary}, Title: "help " + canary, URL: "https://shop.example/?token=" + canary, Note: "my key is " + canary}.String(),
+		sale{Keys: []string{canary}, Title: "help " + canary, URL: "https://shop.example/?token=" + canary, Note: "my key is " + canary}.String(),
 		`{"keys":["k1"],"password":"` + canary + `"}`,
 		"payload=%7B%22keys%22%3A%5B%22k2%22%5D%2C%22note%22%3A%22" + canary + "%22%7D",
 		canary, `"` + canary + `"`, `{"keys":"` + canary + `"}`, deep, "",
 	}
 	var receipts []event.Receipt
-	worked(t, 20*time.Minute, func(s *workshop, c *Config) {
+	processFor(t, 20*time.Minute, func(s *fixture, c *Config) {
 		s.trigger(event.Trigger{ID: "t1"})
 		for _, body := range bodies {
 			receipts = append(receipts, s.post(event.Receipt{Trigger: "t1"}, body))
 		}
 		receipts = append(receipts, s.post(event.Receipt{Trigger: "t1"}, `{"note":"`+canary+strings.Repeat(" ", 1<<20)+`"}`))
-	}, func(s *workshop) {
+	}, func(s *fixture) {
 		for i, r := range receipts {
 			got := s.receipt(r.ID)
 			if got.Status != event.ReceiptCompleted && got.Status != event.ReceiptFailed || len(got.Shown) > 10_000 {
@@ -63,7 +63,7 @@ func TestNoSecretIsShown(t *testing.T) {
 // BenchmarkWorker is what a delivery of 8 KB costs that three triggers hear of,
 // one in vain, but for the rows.
 func BenchmarkWorker(b *testing.B) {
-	s := newWorkshop(b)
+	s := newFixture(b)
 	s.integration(action.Integration{ID: "in", Account: "acme"})
 	for i, config := range []string{`{"goods":"tea"}`, `{}`, `{"goods":"milk"}`} {
 		s.trigger(event.Trigger{ID: fmt.Sprint("t", i), Config: []byte(config)})
@@ -72,7 +72,7 @@ func BenchmarkWorker(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	body := sold{Account: "acme", Keys: []string{""}, Title: "a title", Goods: "tea", Note: strings.Repeat("It was a quiet day in the shop. ", 256)}.String()
+	body := sale{Account: "acme", Keys: []string{""}, Title: "a title", Goods: "tea", Note: strings.Repeat("It was a quiet day in the shop. ", 256)}.String()
 	r := s.post(event.Receipt{}, body)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()

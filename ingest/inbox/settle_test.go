@@ -14,8 +14,8 @@ import (
 )
 
 // Being put off, by a service or because the process stops, is no failure.
-func TestOnlyFailuresCount(t *testing.T) {
-	s := newWorkshop(t)
+func TestOnlyFailuresCountAsAttempts(t *testing.T) {
+	s := newFixture(t)
 	w, err := NewWorker(s.config())
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestOnlyFailuresCount(t *testing.T) {
 
 // What a service took away hears nothing, and of several integrations one that
 // can be used completes events.
-func TestWhichIntegrationHears(t *testing.T) {
+func TestIntegrationOfTrigger(t *testing.T) {
 	in := func(id string, status action.IntegrationStatus) action.Integration {
 		return action.Integration{ID: id, Organization: "o", Status: status, Visibility: action.VisibleOrganization}
 	}
@@ -60,9 +60,9 @@ func TestWhichIntegrationHears(t *testing.T) {
 
 // While senders wait for long, workers rest between batches, and take up work
 // again when they do not.
-func TestWorkersRestWhileSendersWait(t *testing.T) {
+func TestWorkersPauseWhileSendersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorkshop(t)
+		s := newFixture(t)
 		s.trigger(event.Trigger{ID: "t1"})
 		for i := range 400 {
 			s.post(event.Receipt{Trigger: "t1"}, fmt.Sprintf(`{"key":"k%d"}`, i))

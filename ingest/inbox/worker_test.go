@@ -19,11 +19,11 @@ import (
 	"sallyport/ingest/event"
 )
 
-// worked runs a worker on a workshop until nothing happens any more for a while.
-func worked(t *testing.T, for_ time.Duration, prepare func(s *workshop, c *Config), check func(s *workshop)) {
+// processFor runs a worker on a fixture until it is idle for a while.
+func processFor(t *testing.T, for_ time.Duration, prepare func(s *fixture, c *Config), check func(s *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorkshop(t)
+		s := newFixture(t)
 		c := s.config()
 		prepare(s, &c)
 		stop := s.start(c)
@@ -34,13 +34,13 @@ func worked(t *testing.T, for_ time.Duration, prepare func(s *workshop, c *Confi
 	})
 }
 
-func TestADeliveryAtATriggersOwnURL(t *testing.T) {
+func TestDeliveryAtTriggerURL(t *testing.T) {
 	var r event.Receipt
-	worked(t, time.Millisecond, func(s *workshop, c *Config) {
+	processFor(t, time.Millisecond, func(s *fixture, c *Config) {
 		s.trigger(event.Trigger{ID: "t1"})
 		s.trigger(event.Trigger{ID: "t2"}) // of the same kind, and not meant
-		r = s.post(event.Receipt{Organization: "org", Trigger: "t1"}, sold{Keys: []string{"k1"}, Title: "sold", Goods: "tea"}.String())
-	}, func(s *workshop) {
+		r = s.post(event.Receipt{Organization: "org", Trigger: "t1"}, sale{Keys: []string{"k1"}, Title: "sold", Goods: "tea"}.String())
+	}, func(s *fixture) {
 		m := s.events["t1 k1"]
 		at := r.ReceivedAt.UTC()
 		want := event.Record{
@@ -60,9 +60,9 @@ func TestADeliveryAtATriggersOwnURL(t *testing.T) {
 	})
 }
 
-func TestWhoHearsOfWhatIsAnybodys(t *testing.T) {
+func TestTargetsOfProviderDelivery(t *testing.T) {
 	var strangers, nobodys event.Receipt
-	worked(t, time.Millisecond, func(s *workshop, c *Config) {
+	processFor(t, time.Millisecond, func(s *fixture, c *Config) {
 		s.integration(action.Integration{ID: "in1", Account: "acme"})
 		s.integration(action.Integration{ID: "in2", Account: "other"})
 		s.integration(action.Integration{ID: "in3", Account: "acme", Organization: "org2"})
@@ -78,10 +78,10 @@ func TestWhoHearsOfWhatIsAnybodys(t *testing.T) {
 		s.trigger(event.Trigger{ID: "any3", Organization: "org3"})
 		s.trigger(event.Trigger{ID: "adas", Organization: "org3", Integration: "in4"})
 		s.trigger(event.Trigger{ID: "linear", Organization: "org4", Provider: "linear"})
-		s.post(event.Receipt{}, sold{Account: "acme", Keys: []string{"k1"}, Goods: "milk"}.String())
-		strangers = s.post(event.Receipt{}, sold{Account: "stranger", Keys: []string{"k2"}}.String())
-		nobodys = s.post(event.Receipt{}, sold{Keys: []string{"k3"}}.String())
-	}, func(s *workshop) {
+		s.post(event.Receipt{}, sale{Account: "acme", Keys: []string{"k1"}, Goods: "milk"}.String())
+		strangers = s.post(event.Receipt{}, sale{Account: "stranger", Keys: []string{"k2"}}.String())
+		nobodys = s.post(event.Receipt{}, sale{Keys: []string{"k3"}}.String())
+	}, func(s *fixture) {
 		want := []string{"any k1", "named k1", "second k1", "tea k1 filter_mismatch"}
 		if diff := cmp.Diff(want, s.kept()); diff != "" {
 			t.Error(diff)
@@ -94,18 +94,18 @@ func TestWhoHearsOfWhatIsAnybodys(t *testing.T) {
 	})
 }
 
-func TestTriggersThatAreGoneOrDisabled(t *testing.T) {
+func TestDeletedAndDisabledTriggers(t *testing.T) {
 	var gone, disabled, other event.Receipt
-	worked(t, time.Millisecond, func(s *workshop, c *Config) {
+	processFor(t, time.Millisecond, func(s *fixture, c *Config) {
 		s.trigger(event.Trigger{ID: "t1"})
 		off := s.triggers["t1"]
 		off.Enabled = false
 		s.triggers["t1"] = off
 		s.trigger(event.Trigger{ID: "t2", Provider: "linear"})
-		gone = s.post(event.Receipt{Trigger: "t0"}, sold{Keys: []string{"k1"}}.String())
-		disabled = s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{"k1"}}.String())
-		other = s.post(event.Receipt{Trigger: "t2"}, sold{Keys: []string{"k1"}}.String())
-	}, func(s *workshop) {
+		gone = s.post(event.Receipt{Trigger: "t0"}, sale{Keys: []string{"k1"}}.String())
+		disabled = s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{"k1"}}.String())
+		other = s.post(event.Receipt{Trigger: "t2"}, sale{Keys: []string{"k1"}}.String())
+	}, func(s *fixture) {
 		for _, r := range []event.Receipt{gone, disabled, other} {
 			if got := s.receipt(r.ID); got.Status != event.ReceiptCompleted || got.error == "" {
 				t.Errorf("%s: %s, %q", r.Trigger, got.Status, got.error)
@@ -117,9 +117,9 @@ func TestTriggersThatAreGoneOrDisabled(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeReadFailsAlone(t *testing.T) {
+func TestUnreadableDeliveryFailsAlone(t *testing.T) {
 	var bad [4]event.Receipt
-	worked(t, 20*time.Minute, func(s *workshop, c *Config) {
+	processFor(t, 20*time.Minute, func(s *fixture, c *Config) {
 		s.trigger(event.Trigger{ID: "t1"})
 		s.trigger(event.Trigger{ID: "t2", Config: []byte(`{"goods":"panic"}`)})
 		bad[0] = s.post(event.Receipt{Trigger: "t1"}, "panic")
@@ -127,9 +127,9 @@ func TestWhatCannotBeReadFailsAlone(t *testing.T) {
 		bad[2] = s.post(event.Receipt{Provider: "unknown"}, "{}")
 		bad[3] = s.post(event.Receipt{Trigger: "t1"}, "{}")
 		s.receipts[bad[3].ID].Sealed = []byte("of another place")
-		s.post(event.Receipt{Trigger: "t2"}, sold{Keys: []string{"k1"}}.String())
-		s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{"k1"}}.String())
-	}, func(s *workshop) {
+		s.post(event.Receipt{Trigger: "t2"}, sale{Keys: []string{"k1"}}.String())
+		s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{"k1"}}.String())
+	}, func(s *fixture) {
 		for i, says := range []string{"its log has the details", "The delivery cannot be read: it is no JSON.", "not accept deliveries of unknown", "its log has the details"} {
 			got, attempts := s.receipt(bad[i].ID), 10
 			if i < 2 { // what cannot be read now never can
@@ -151,10 +151,10 @@ func TestWhatCannotBeReadFailsAlone(t *testing.T) {
 	})
 }
 
-func TestAttemptsAreFurtherAndFurtherApart(t *testing.T) {
+func TestRetryPausesGrow(t *testing.T) {
 	var r event.Receipt
 	var tried []time.Duration
-	worked(t, time.Hour, func(s *workshop, c *Config) {
+	processFor(t, time.Hour, func(s *fixture, c *Config) {
 		c.MaxAttempts = 12
 		began := time.Now()
 		s.refuse = func(list []event.Settlement) error {
@@ -162,7 +162,7 @@ func TestAttemptsAreFurtherAndFurtherApart(t *testing.T) {
 			return nil
 		}
 		r = s.post(event.Receipt{Provider: "unknown"}, "{}")
-	}, func(s *workshop) {
+	}, func(s *fixture) {
 		if got := s.receipt(r.ID); got.Status != event.ReceiptFailed || len(tried) != 12 {
 			t.Fatalf("%s after %d", got.Status, len(tried))
 		}
@@ -175,15 +175,15 @@ func TestAttemptsAreFurtherAndFurtherApart(t *testing.T) {
 	})
 }
 
-func TestOneThatCannotBeWrittenKeepsNobodyBack(t *testing.T) {
+func TestFailedWriteDoesNotDelayOthers(t *testing.T) {
 	var bad event.Receipt
 	broken := true
-	worked(t, 20*time.Minute, func(s *workshop, c *Config) {
+	processFor(t, 20*time.Minute, func(s *fixture, c *Config) {
 		s.trigger(event.Trigger{ID: "t1"})
 		s.trigger(event.Trigger{ID: "t2", Config: []byte(`{"goods":"tea"}`)})
-		s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{"k1"}}.String())
-		bad = s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{"k2"}, Signed: true}.String())
-		s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{"k3"}}.String())
+		s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{"k1"}}.String())
+		bad = s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{"k2"}, Signed: true}.String())
+		s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{"k3"}}.String())
 		s.refuse = func(list []event.Settlement) error {
 			for _, one := range list {
 				for _, m := range one.Matches {
@@ -194,7 +194,7 @@ func TestOneThatCannotBeWrittenKeepsNobodyBack(t *testing.T) {
 			}
 			return nil
 		}
-	}, func(s *workshop) {
+	}, func(s *fixture) {
 		if diff := cmp.Diff([]string{"t1 k1", "t1 k2 run_create_failed", "t1 k3"}, s.kept()); diff != "" {
 			t.Error(diff)
 		}
@@ -223,27 +223,27 @@ func TestOneThatCannotBeWrittenKeepsNobodyBack(t *testing.T) {
 	})
 }
 
-func TestWhatCannotEvenBeWrittenAsFailed(t *testing.T) {
+func TestOutcomeThatCannotBeWritten(t *testing.T) {
 	var bad event.Receipt
-	worked(t, 20*time.Minute, func(s *workshop, c *Config) {
+	processFor(t, 20*time.Minute, func(s *fixture, c *Config) {
 		s.trigger(event.Trigger{ID: "t1"})
-		bad = s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{"k2"}}.String())
+		bad = s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{"k2"}}.String())
 		s.refuse = func(list []event.Settlement) error {
 			if len(list[0].Matches) > 0 || list[0].Shown != nil {
 				return errors.New("no")
 			}
 			return nil
 		}
-	}, func(s *workshop) {
+	}, func(s *fixture) {
 		if got := s.receipt(bad.ID); got.Status != event.ReceiptFailed || got.Attempt != 10 {
 			t.Errorf("%s after %d", got.Status, got.Attempt)
 		}
 	})
 }
 
-func TestRowsOutOfReachLoseNothing(t *testing.T) {
+func TestUnreachableDatabaseLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorkshop(t)
+		s := newFixture(t)
 		s.trigger(event.Trigger{ID: "t1"})
 		stop := s.start(s.config())
 		defer stop()
@@ -256,7 +256,7 @@ func TestRowsOutOfReachLoseNothing(t *testing.T) {
 				}
 				return nil
 			}
-			r := s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{key}}.String())
+			r := s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{key}}.String())
 			time.Sleep(while)
 			s.mu.Lock()
 			s.down = false
@@ -281,7 +281,7 @@ func TestRowsOutOfReachLoseNothing(t *testing.T) {
 
 func TestWakeAndStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorkshop(t)
+		s := newFixture(t)
 		s.trigger(event.Trigger{ID: "t1"})
 		c := s.config()
 		c.PollEvery = time.Hour
@@ -301,7 +301,7 @@ func TestWakeAndStop(t *testing.T) {
 		go func() { done <- w.Run(ctx) }()
 		synctest.Wait()
 		for range 120 { // more than two batches
-			s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{""}, Signed: true}.String())
+			s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{""}, Signed: true}.String())
 		}
 		w.Wake()
 		synctest.Wait()
@@ -315,15 +315,15 @@ func TestWakeAndStop(t *testing.T) {
 	})
 }
 
-func TestTheSameBodyUnderAnotherID(t *testing.T) {
-	worked(t, time.Minute, func(s *workshop, c *Config) {
+func TestSameBodyUnderAnotherID(t *testing.T) {
+	processFor(t, time.Minute, func(s *fixture, c *Config) {
 		s.trigger(event.Trigger{ID: "t1"})
-		s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{""}}.String())
-		s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{""}}.String())
+		s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{""}}.String())
+		s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{""}}.String())
 		for range 2 {
-			s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{""}, Signed: true}.String())
+			s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{""}, Signed: true}.String())
 		}
-	}, func(s *workshop) {
+	}, func(s *fixture) {
 		if len(s.runs) != 3 {
 			t.Errorf("runs of %v", s.kept())
 		}
@@ -332,13 +332,13 @@ func TestTheSameBodyUnderAnotherID(t *testing.T) {
 
 // Who captured a delivery and sends it under the id of one that is still to come
 // does not make that one look like a repetition.
-func TestAPoisonedID(t *testing.T) {
-	worked(t, time.Minute, func(s *workshop, c *Config) {
+func TestReplayUnderAnotherID(t *testing.T) {
+	processFor(t, time.Minute, func(s *fixture, c *Config) {
 		s.trigger(event.Trigger{ID: "t1"})
 		for _, goods := range []string{"captured", "genuine", "genuine"} {
-			s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{"next"}, Unsigned: true, Goods: goods}.String())
+			s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{"next"}, Unsigned: true, Goods: goods}.String())
 		}
-	}, func(s *workshop) {
+	}, func(s *fixture) {
 		if len(s.runs) != 2 || s.counted["doubled"] != 1 {
 			t.Errorf("runs of %v, counted %v", s.kept(), s.counted)
 		}
@@ -352,9 +352,9 @@ func TestAPoisonedID(t *testing.T) {
 
 // At the URL of a whole provider an account is only believed that the service
 // itself vouched for, but for what the operator's people connected.
-func TestWhoseAccountIsBelieved(t *testing.T) {
+func TestVerifiedAccounts(t *testing.T) {
 	var r event.Receipt
-	worked(t, time.Millisecond, func(s *workshop, c *Config) {
+	processFor(t, time.Millisecond, func(s *fixture, c *Config) {
 		for org, in := range map[string]action.Integration{
 			"server":   {BaseURL: "https://linear.attacker.example"},
 			"key":      {Kind: action.KindAPIKey},
@@ -372,8 +372,8 @@ func TestWhoseAccountIsBelieved(t *testing.T) {
 		}
 		s.integration(action.Integration{ID: "mine", Organization: "operator", Account: "acme", User: "ada"})
 		s.trigger(event.Trigger{ID: "operator mine", Organization: "operator", Integration: "mine"}) // it became private
-		r = s.post(event.Receipt{}, sold{Account: "acme", Keys: []string{"k"}, Lifecycle: event.Suspended}.String())
-	}, func(s *workshop) {
+		r = s.post(event.Receipt{}, sale{Account: "acme", Keys: []string{"k"}, Lifecycle: event.Suspended}.String())
+	}, func(s *fixture) {
 		want := []string{"app any k", "app named k", "oauth any k", "oauth named k", "operator any k", "operator named k"}
 		if diff := cmp.Diff(want, s.kept()); diff != "" {
 			t.Error(diff)
@@ -390,12 +390,12 @@ func TestWhoseAccountIsBelieved(t *testing.T) {
 
 // What reached nobody waits for somebody: once the account is connected, it is
 // worked off again.
-func TestWhatReachedNobody(t *testing.T) {
+func TestDeliveryWithoutTargets(t *testing.T) {
 	var r event.Receipt
-	worked(t, time.Millisecond, func(s *workshop, c *Config) {
+	processFor(t, time.Millisecond, func(s *fixture, c *Config) {
 		s.trigger(event.Trigger{ID: "t1"})
-		r = s.post(event.Receipt{}, sold{Account: "acme", Keys: []string{"k"}}.String())
-	}, func(s *workshop) {
+		r = s.post(event.Receipt{}, sale{Account: "acme", Keys: []string{"k"}}.String())
+	}, func(s *fixture) {
 		got := s.receipt(r.ID)
 		if got.Status != event.ReceiptCompleted || got.Sealed == nil || !strings.Contains(got.error, "no integration of the account") || got.Shown == nil {
 			t.Fatalf("%+v, %s", got.Receipt, got.error)
@@ -413,14 +413,14 @@ func TestWhatReachedNobody(t *testing.T) {
 
 // One that ends processes keeps nobody else from being worked off, and is given
 // up in the end.
-func TestADeliveryThatEndsProcesses(t *testing.T) {
+func TestDeliveryThatEndsProcessesIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorkshop(t)
+		s := newFixture(t)
 		s.trigger(event.Trigger{ID: "t1"})
 		var bad event.Receipt
 		deaths := 0
 		for i := range 20 {
-			r := s.post(event.Receipt{Trigger: "t1"}, sold{Keys: []string{strconv.Itoa(i)}}.String())
+			r := s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{strconv.Itoa(i)}}.String())
 			if i == 3 {
 				bad = r
 			}
@@ -466,14 +466,14 @@ func (d deadly) Open(ref action.Ref, sealed []byte) ([]byte, error) {
 	return d.Vault.Open(ref, sealed)
 }
 
-func TestNewWorkerWantsWhatItNeeds(t *testing.T) {
-	c := newWorkshop(t).config()
+func TestNewWorkerRequiresConfig(t *testing.T) {
+	c := newFixture(t).config()
 	c.Rows = nil
 	if _, err := NewWorker(c); err == nil {
 		t.Error("made without rows")
 	}
-	c = newWorkshop(t).config()
-	c.Providers = append(c.Providers, shop("shop"))
+	c = newFixture(t).config()
+	c.Providers = append(c.Providers, shopProvider("shop"))
 	if _, err := NewWorker(c); err == nil {
 		t.Error("made with two of a kind")
 	}

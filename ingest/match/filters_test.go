@@ -8,7 +8,7 @@ import (
 )
 
 // What an event did not pass is said by the names and values of the filters.
-func TestWhatAnEventDoesNotPass(t *testing.T) {
+func TestFailedFilters(t *testing.T) {
 	custom := Custom()
 	e := event.Event{Type: "event", Context: json.RawMessage(`{"type":"deploy","data":{"status":"ok"}}`), Native: "deploy"}
 	for config, want := range map[string]string{

@@ -23,27 +23,27 @@ import (
 	"sallyport/internal/vault"
 )
 
-// circuit keeps poll groups in memory, and knows their triggers.
-type circuit struct {
+// pollRows keeps poll groups in memory, and knows their triggers.
+type pollRows struct {
 	ingest.Rows
 	mu     sync.Mutex
-	groups map[string]*circled
+	groups map[string]*storedGroup
 	looks  []event.Look // that were settled
 	made   []event.Match
 	refuse error // of the next SettlePoll
 	idle   bool  // no trigger is enabled
 }
 
-type circled struct {
+type storedGroup struct {
 	event.PollGroup
 	holder string
 	until  time.Time
 }
 
-func (c *circuit) ClaimPoll(_ context.Context, worker string, lease time.Duration) (event.PollGroup, bool, error) {
+func (c *pollRows) ClaimPoll(_ context.Context, worker string, lease time.Duration) (event.PollGroup, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var next *circled
+	var next *storedGroup
 	for _, g := range c.groups {
 		due := !g.NextAt.After(time.Now()) && (g.holder == "" || !g.until.After(time.Now()))
 		if due && (next == nil || g.NextAt.Before(next.NextAt) || g.NextAt.Equal(next.NextAt) && g.ID < next.ID) {
@@ -58,14 +58,14 @@ func (c *circuit) ClaimPoll(_ context.Context, worker string, lease time.Duratio
 	return next.PollGroup, true, nil
 }
 
-func (c *circuit) mine(worker string, g event.PollGroup) *circled {
+func (c *pollRows) mine(worker string, g event.PollGroup) *storedGroup {
 	if kept := c.groups[g.ID]; kept.holder == worker && kept.Turn == g.Turn {
 		return kept
 	}
 	return nil
 }
 
-func (c *circuit) RenewPoll(_ context.Context, worker string, g event.PollGroup, lease time.Duration) (bool, error) {
+func (c *pollRows) RenewPoll(_ context.Context, worker string, g event.PollGroup, lease time.Duration) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kept := c.mine(worker, g)
@@ -76,7 +76,7 @@ func (c *circuit) RenewPoll(_ context.Context, worker string, g event.PollGroup,
 	return true, nil
 }
 
-func (c *circuit) SettlePoll(_ context.Context, worker string, l event.Look) (runs []event.Run, err error) {
+func (c *pollRows) SettlePoll(_ context.Context, worker string, l event.Look) (runs []event.Run, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kept := c.mine(worker, l.Group)
@@ -100,7 +100,7 @@ func (c *circuit) SettlePoll(_ context.Context, worker string, l event.Look) (ru
 	return runs, nil
 }
 
-func (c *circuit) ActiveTriggers(_ context.Context, organization, provider string) ([]event.Trigger, error) {
+func (c *pollRows) ActiveTriggers(_ context.Context, organization, provider string) ([]event.Trigger, error) {
 	all := []event.Trigger{
 		{ID: "any", Type: "mail", Config: []byte(`{}`)},
 		{ID: "long", Type: "mail", Config: []byte(`{"long":true}`)},
@@ -127,7 +127,7 @@ func (c *circuit) ActiveTriggers(_ context.Context, organization, provider strin
 	return list, nil
 }
 
-func (c *circuit) last() event.Look {
+func (c *pollRows) last() event.Look {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.looks) == 0 {
@@ -136,13 +136,13 @@ func (c *circuit) last() event.Look {
 	return c.looks[len(c.looks)-1]
 }
 
-// mailbox is a service, by integration.
-type mailbox struct {
+// mailService is a service, by integration.
+type mailService struct {
 	ingest.Integrations
 	poll func(ctx context.Context, integration string, cursor json.RawMessage) (event.Polled, error)
 }
 
-func (m mailbox) Poll(ctx context.Context, _, integration string, cursor json.RawMessage) (event.Polled, error) {
+func (m mailService) Poll(ctx context.Context, _, integration string, cursor json.RawMessage) (event.Polled, error) {
 	return m.poll(ctx, integration, cursor)
 }
 
@@ -154,20 +154,20 @@ func mailProvider() event.Provider {
 	}}}
 }
 
-func mails(keys ...string) (all []event.Event) {
+func mailEvents(keys ...string) (all []event.Event) {
 	for _, key := range keys {
 		all = append(all, event.Event{Provider: "mail", Type: "mail", Key: key, Title: key, Context: json.RawMessage(`{"id":"` + key + `"}`)})
 	}
 	return all
 }
 
-// polling runs pollers on the integrations, each due now, until the returned
+// startPollers runs pollers on the integrations, each due now, until the returned
 // function is called.
-func polling(t *testing.T, c *circuit, instances int, answer func(ctx context.Context, integration string, cursor json.RawMessage) (event.Polled, error), integrations ...string) (stop func()) {
+func startPollers(t *testing.T, c *pollRows, instances int, answer func(ctx context.Context, integration string, cursor json.RawMessage) (event.Polled, error), integrations ...string) (stop func()) {
 	t.Helper()
-	c.groups = map[string]*circled{}
+	c.groups = map[string]*storedGroup{}
 	for _, name := range integrations {
-		c.groups[name] = &circled{PollGroup: event.PollGroup{ID: name, Organization: "org", Provider: "mail", Integration: name, PollSeconds: 60, NextAt: time.Now()}}
+		c.groups[name] = &storedGroup{PollGroup: event.PollGroup{ID: name, Organization: "org", Provider: "mail", Integration: name, PollSeconds: 60, NextAt: time.Now()}}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -175,7 +175,7 @@ func polling(t *testing.T, c *circuit, instances int, answer func(ctx context.Co
 	for i := range instances {
 		p, err := poll.NewPoller(poll.Config{
 			Providers: []event.Provider{mailProvider()}, Rows: c,
-			Integrations: mailbox{poll: answer}, Vault: testVault(t), JSON: &redact.JSON{}, Worker: "worker " + strconv.Itoa(i), NewID: ids,
+			Integrations: mailService{poll: answer}, Vault: testVault(t), JSON: &redact.JSON{}, Worker: "worker " + strconv.Itoa(i), NewID: ids,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -189,14 +189,14 @@ func polling(t *testing.T, c *circuit, instances int, answer func(ctx context.Co
 	return func() { cancel(); all.Wait() }
 }
 
-func TestALookIsSharedByTriggers(t *testing.T) {
+func TestTriggersSharePoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c circuit
+		var c pollRows
 		var cursors []string
-		stop := polling(t, &c, 1, func(_ context.Context, _ string, cursor json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 1, func(_ context.Context, _ string, cursor json.RawMessage) (event.Polled, error) {
 			cursors = append(cursors, string(cursor))
 			if cursor == nil {
-				return event.Polled{Events: mails("short", "rather long"), Cursor: json.RawMessage(`1`), Lost: "all of\nMay ghp_0123456789abcdefghijABCDEFGHIJ012345"}, nil
+				return event.Polled{Events: mailEvents("short", "rather long"), Cursor: json.RawMessage(`1`), Lost: "all of\nMay ghp_0123456789abcdefghijABCDEFGHIJ012345"}, nil
 			}
 			return event.Polled{Cursor: json.RawMessage(`2`), Wait: 5 * time.Minute}, nil
 		}, "inbox")
@@ -224,12 +224,12 @@ func TestALookIsSharedByTriggers(t *testing.T) {
 }
 
 // While a service is asked, which takes a while, people disable what asks.
-func TestALookIsForTriggersAsTheyAreAfterIt(t *testing.T) {
+func TestPollUsesTriggersReadAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c circuit
-		stop := polling(t, &c, 1, func(context.Context, string, json.RawMessage) (event.Polled, error) {
+		var c pollRows
+		stop := startPollers(t, &c, 1, func(context.Context, string, json.RawMessage) (event.Polled, error) {
 			c.idle = true
-			return event.Polled{Events: mails("short"), Cursor: json.RawMessage(`1`)}, nil
+			return event.Polled{Events: mailEvents("short"), Cursor: json.RawMessage(`1`)}, nil
 		}, "inbox")
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -240,11 +240,11 @@ func TestALookIsForTriggersAsTheyAreAfterIt(t *testing.T) {
 	})
 }
 
-func TestAServiceThatHasMore(t *testing.T) {
+func TestPollAgainWhenThereIsMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c circuit
+		var c pollRows
 		looks := 0
-		stop := polling(t, &c, 1, func(context.Context, string, json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 1, func(context.Context, string, json.RawMessage) (event.Polled, error) {
 			looks++
 			return event.Polled{Cursor: json.RawMessage(strconv.Itoa(looks)), More: true, Wait: time.Hour}, nil
 		}, "inbox")
@@ -260,7 +260,7 @@ func TestAServiceThatHasMore(t *testing.T) {
 	})
 }
 
-func TestLooksThatFail(t *testing.T) {
+func TestFailedPolls(t *testing.T) {
 	told := func(wait time.Duration) error {
 		return &action.Error{Kind: action.ErrUnavailable, Code: "rate_limited", Message: "The service is busy.", RetryAfter: wait}
 	}
@@ -280,9 +280,9 @@ func TestLooksThatFail(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var c circuit
+				var c pollRows
 				others := 0
-				stop := polling(t, &c, 1, func(_ context.Context, integration string, _ json.RawMessage) (event.Polled, error) {
+				stop := startPollers(t, &c, 1, func(_ context.Context, integration string, _ json.RawMessage) (event.Polled, error) {
 					if integration == "bad" {
 						return event.Polled{}, test.fail()
 					}
@@ -305,11 +305,11 @@ func TestLooksThatFail(t *testing.T) {
 	}
 }
 
-func TestFailuresPutLooksOff(t *testing.T) {
+func TestPollBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c circuit
+		var c pollRows
 		looks := 0
-		stop := polling(t, &c, 2, func(context.Context, string, json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 2, func(context.Context, string, json.RawMessage) (event.Polled, error) {
 			looks++
 			return event.Polled{}, errors.New("no")
 		}, "inbox")
@@ -325,11 +325,11 @@ func TestFailuresPutLooksOff(t *testing.T) {
 
 // Only one of two processes has a group, also when one stops for longer than its
 // lease: then what it found is thrown away, and the other one finds it.
-func TestALookThatWasLost(t *testing.T) {
+func TestPollAfterLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c circuit
+		var c pollRows
 		looks, cancelled := 0, false
-		stop := polling(t, &c, 2, func(ctx context.Context, _ string, cursor json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 2, func(ctx context.Context, _ string, cursor json.RawMessage) (event.Polled, error) {
 			if looks++; looks == 1 {
 				c.mu.Lock() // its lease is over at once, and the other one's turn
 				c.groups["inbox"].until = time.Now()
@@ -337,7 +337,7 @@ func TestALookThatWasLost(t *testing.T) {
 				<-ctx.Done()
 				cancelled = errors.Is(ctx.Err(), context.Canceled) // and not because it took too long
 			}
-			return event.Polled{Events: mails("one"), Cursor: json.RawMessage(`1`), Wait: time.Hour}, nil
+			return event.Polled{Events: mailEvents("one"), Cursor: json.RawMessage(`1`), Wait: time.Hour}, nil
 		}, "inbox")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -349,14 +349,14 @@ func TestALookThatWasLost(t *testing.T) {
 }
 
 // A slow look keeps its group, as long as its process lives.
-func TestASlowLookKeepsItsGroup(t *testing.T) {
+func TestSlowPollKeepsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c circuit
+		var c pollRows
 		looks := 0
-		stop := polling(t, &c, 2, func(ctx context.Context, _ string, _ json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 2, func(ctx context.Context, _ string, _ json.RawMessage) (event.Polled, error) {
 			looks++
 			time.Sleep(110 * time.Second)
-			return event.Polled{Events: mails("one"), Cursor: json.RawMessage(`1`), Wait: time.Hour}, ctx.Err()
+			return event.Polled{Events: mailEvents("one"), Cursor: json.RawMessage(`1`), Wait: time.Hour}, ctx.Err()
 		}, "inbox")
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
@@ -367,19 +367,19 @@ func TestASlowLookKeepsItsGroup(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeWrittenIsFoundAgain(t *testing.T) {
+func TestUnwrittenPollIsRepeated(t *testing.T) {
 	for name, refuse := range map[string]error{
 		"rows are away for a moment": &action.Error{Kind: action.ErrNotReady, Code: "database_unavailable", Message: "away"},
 		"a fault":                    errors.New("constraint"),
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c := circuit{refuse: refuse}
+			c := pollRows{refuse: refuse}
 			looks := 0
-			stop := polling(t, &c, 1, func(_ context.Context, _ string, cursor json.RawMessage) (event.Polled, error) {
+			stop := startPollers(t, &c, 1, func(_ context.Context, _ string, cursor json.RawMessage) (event.Polled, error) {
 				if looks++; cursor != nil {
 					return event.Polled{Cursor: cursor}, nil
 				}
-				return event.Polled{Events: mails("one"), Cursor: json.RawMessage(`1`)}, nil
+				return event.Polled{Events: mailEvents("one"), Cursor: json.RawMessage(`1`)}, nil
 			}, "inbox")
 			time.Sleep(3 * time.Minute)
 			synctest.Wait()
@@ -391,12 +391,12 @@ func TestWhatCannotBeWrittenIsFoundAgain(t *testing.T) {
 	}
 }
 
-func TestLooksAreBounded(t *testing.T) {
+func TestConcurrentPollLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c circuit
+		var c pollRows
 		now, most := 0, 0
 		var mu sync.Mutex
-		stop := polling(t, &c, 1, func(context.Context, string, json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 1, func(context.Context, string, json.RawMessage) (event.Polled, error) {
 			mu.Lock()
 			now++
 			most = max(most, now)

@@ -15,7 +15,7 @@ import (
 	"sallyport/action"
 )
 
-func TestTimesAcrossTheClocks(t *testing.T) {
+func TestTimesAcrossDaylightSaving(t *testing.T) {
 	for _, test := range []struct {
 		name, cron, zone, after string
 		want                    []string // by the zone's clocks
@@ -53,7 +53,7 @@ func TestTimesAcrossTheClocks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			list, err := Times(test.cron, test.zone, moment(t, test.after), len(test.want))
+			list, err := Times(test.cron, test.zone, parseTime(t, test.after), len(test.want))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestTimesAcrossTheClocks(t *testing.T) {
 	}
 }
 
-func TestTimesRefuses(t *testing.T) {
+func TestTimesRejects(t *testing.T) {
 	for _, test := range []struct {
 		cron, zone, field, says string
 	}{
@@ -114,7 +114,7 @@ func TestTimesRefuses(t *testing.T) {
 
 // Due times are those at which a clock, looked at second by second, comes to a
 // due time, or shows one.
-func TestTimesAreThoseOfAClock(t *testing.T) {
+func TestTimesMatchBruteForce(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	for _, where := range [][2]string{
 		{"Europe/Berlin", "2026-03-28T20:00:00Z"},
@@ -126,14 +126,14 @@ func TestTimesAreThoseOfAClock(t *testing.T) {
 		{"Africa/Cairo", "2026-10-29T16:00:00Z"},
 		{"Pacific/Apia", "2011-12-30T00:00:00Z"},
 	} {
-		from := moment(t, where[1])
+		from := parseTime(t, where[1])
 		for range 25 {
-			expression := anyCron(random)
+			expression := randomCron(random)
 			s, err := parseCron(expression, where[0])
 			if err != nil {
 				t.Fatal(expression, err)
 			}
-			want := watched(s, from, from.Add(16*time.Hour))
+			want := bruteForce(s, from, from.Add(16*time.Hour))
 			got := []time.Time{}
 			for at := s.next(from); !at.IsZero() && !at.After(from.Add(16*time.Hour)); at = s.next(at) {
 				got = append(got, at)
@@ -145,8 +145,8 @@ func TestTimesAreThoseOfAClock(t *testing.T) {
 	}
 }
 
-// anyCron returns an expression whose minutes are in fives.
-func anyCron(random *rand.Rand) string {
+// randomCron returns an expression whose minutes are in fives.
+func randomCron(random *rand.Rand) string {
 	minute := []string{"*/5", "0", "5-50/15", "30", "0,25", "*/20"}
 	hour := []string{"*", "*/2", "1-4", "2", "0", "3,1", "0-23", "23,0"}
 	days := []string{"* * *", "* * 0", "*/2 * *", "30 * 6", "29,4,30 * *"}
@@ -154,8 +154,8 @@ func anyCron(random *rand.Rand) string {
 	return fmt.Sprintf("%s %s %s", pick(minute), pick(hour), pick(days))
 }
 
-// watched looks at the clock each five minutes, which is as often as gaps end.
-func watched(s cronSchedule, from, to time.Time) []time.Time {
+// bruteForce looks at the clock each five minutes, which is as often as gaps end.
+func bruteForce(s cronSchedule, from, to time.Time) []time.Time {
 	const step = 5 * time.Minute
 	all, seen := []time.Time{}, wallTime(from.Add(-48*time.Hour).In(s.zone))
 	for at := from.Add(-48 * time.Hour); !at.After(to); at = at.Add(step) {
@@ -218,7 +218,7 @@ func FuzzTimes(f *testing.F) {
 	})
 }
 
-func moment(t testing.TB, text string) time.Time {
+func parseTime(t testing.TB, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {

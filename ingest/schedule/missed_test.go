@@ -9,7 +9,7 @@ import (
 	"sallyport/ingest/event"
 )
 
-func TestFiring(t *testing.T) {
+func TestOccurrence(t *testing.T) {
 	for _, test := range []struct {
 		name, cron, due, now string
 		missed               event.Missed
@@ -35,7 +35,7 @@ func TestFiring(t *testing.T) {
 			if text == "" {
 				return time.Time{}
 			}
-			return moment(t, "2026-05-04T"+text+"Z")
+			return parseTime(t, "2026-05-04T"+text+"Z")
 		}
 		got := s.occurrence(on(test.due), on(test.now), time.Minute, test.missed)
 		want := occurrence{at: on(test.at), missed: test.count, next: on(test.next)}
@@ -46,7 +46,7 @@ func TestFiring(t *testing.T) {
 }
 
 // A schedule's last year is looked through in no time.
-func TestTheLastMissedTimeIsFoundQuickly(t *testing.T) {
+func TestLastMissedTimeIsFoundQuickly(t *testing.T) {
 	for expression, want := range map[string]string{
 		"*/10 * * * * *": "2027-05-04T11:59:50Z",
 		"0 0 29 2 *":     "2028-02-29T00:00:00Z",
@@ -57,11 +57,11 @@ func TestTheLastMissedTimeIsFoundQuickly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		due, now := moment(t, "2024-02-29T00:00:00Z"), moment(t, "2027-05-04T11:59:55Z")
+		due, now := parseTime(t, "2024-02-29T00:00:00Z"), parseTime(t, "2027-05-04T11:59:55Z")
 		if expression == "0 0 29 2 *" {
-			now = moment(t, "2031-01-01T00:00:00Z")
+			now = parseTime(t, "2031-01-01T00:00:00Z")
 		}
-		if got := s.last(due, now); !got.Equal(moment(t, want)) {
+		if got := s.last(due, now); !got.Equal(parseTime(t, want)) {
 			t.Errorf("%s: %s, want %s", expression, got, want)
 		}
 	}

@@ -24,8 +24,8 @@ import (
 	"sallyport/internal/vault"
 )
 
-// timers keeps schedules in memory.
-type timers struct {
+// scheduleRows keeps schedules in memory.
+type scheduleRows struct {
 	ingest.Rows
 	mu       sync.Mutex
 	of       map[string]event.Schedule
@@ -36,7 +36,7 @@ type timers struct {
 	reported []event.Run
 }
 
-func (s *timers) DueSchedules(_ context.Context, now time.Time, limit int) (list []event.Schedule, err error) {
+func (s *scheduleRows) DueSchedules(_ context.Context, now time.Time, limit int) (list []event.Schedule, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks++
@@ -52,7 +52,7 @@ func (s *timers) DueSchedules(_ context.Context, now time.Time, limit int) (list
 	return list[:min(limit, len(list))], nil
 }
 
-func (s *timers) FireSchedule(_ context.Context, one event.Schedule, next *time.Time, m *event.Match) ([]event.Run, bool, error) {
+func (s *scheduleRows) FireSchedule(_ context.Context, one event.Schedule, next *time.Time, m *event.Match) ([]event.Run, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kept := s.of[one.ID]
@@ -71,7 +71,7 @@ func (s *timers) FireSchedule(_ context.Context, one event.Schedule, next *time.
 	return []event.Run{{ID: m.Run}}, true, nil
 }
 
-func (s *timers) keys(schedule string) (all []string) {
+func (s *scheduleRows) keys(schedule string) (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.made {
@@ -82,17 +82,17 @@ func (s *timers) keys(schedule string) (all []string) {
 	return all
 }
 
-func (s *timers) set(change func(*timers)) {
+func (s *scheduleRows) set(change func(*scheduleRows)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s)
 }
 
-// schedules returns timers with a schedule per expression, by its index, that
+// newScheduleRows returns timers with a schedule per expression, by its index, that
 // were put in at a time.
-func schedules(t *testing.T, at time.Time, missed event.Missed, expressions ...string) *timers {
+func newScheduleRows(t *testing.T, at time.Time, missed event.Missed, expressions ...string) *scheduleRows {
 	t.Helper()
-	s := &timers{of: map[string]event.Schedule{}}
+	s := &scheduleRows{of: map[string]event.Schedule{}}
 	for i, expression := range expressions {
 		times, err := schedule.Times(expression, "UTC", at, 1)
 		if err != nil {
@@ -117,22 +117,22 @@ func testVault(t testing.TB) *vault.Vault {
 	return v
 }
 
-// counting returns ids that ascend.
-func counting() func() string {
+// ascending returns ids that ascend.
+func ascending() func() string {
 	var n atomic.Int64
 	return func() string { return fmt.Sprintf("id-%06d", n.Add(1)) }
 }
 
-// scheduling runs schedulers on s until the returned function is called.
-func scheduling(t *testing.T, s *timers, instances int) (stop func()) {
+// startSchedulers runs schedulers on s until the returned function is called.
+func startSchedulers(t *testing.T, s *scheduleRows, instances int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	ids := counting()
+	ids := ascending()
 	for range instances {
 		scheduler, err := schedule.NewScheduler(schedule.Config{
 			Rows: s, Vault: testVault(t), JSON: &redact.JSON{}, NewID: ids,
-			Began: func(runs []event.Run) { s.set(func(s *timers) { s.reported = append(s.reported, runs...) }) },
+			Began: func(runs []event.Run) { s.set(func(s *scheduleRows) { s.reported = append(s.reported, runs...) }) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -149,8 +149,8 @@ func scheduling(t *testing.T, s *timers, instances int) (stop func()) {
 // In a synctest bubble it is midnight of 1 January 2000, UTC.
 func TestSchedulersFireEachDueTimeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedules(t, time.Now(), event.MissedOnce, "*/10 * * * * *", "*/30 * * * *", "0 3 * * *")
-		stop := scheduling(t, s, 3)
+		s := newScheduleRows(t, time.Now(), event.MissedOnce, "*/10 * * * * *", "*/30 * * * *", "0 3 * * *")
+		stop := startSchedulers(t, s, 3)
 		time.Sleep(4*time.Hour + time.Second)
 		synctest.Wait()
 		stop()
@@ -173,13 +173,13 @@ func TestSchedulersFireEachDueTimeOnce(t *testing.T) {
 	})
 }
 
-func TestWhatASchedulerMakes(t *testing.T) {
+func TestEventsOfSchedules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedules(t, time.Now().Add(-3*time.Hour), event.MissedOnce, "30 * * * *")
+		s := newScheduleRows(t, time.Now().Add(-3*time.Hour), event.MissedOnce, "30 * * * *")
 		one := s.of["0"]
 		one.TimeZone = "Europe/Berlin"
 		s.of["0"] = one
-		stop := scheduling(t, s, 1)
+		stop := startSchedulers(t, s, 1)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		stop()
@@ -211,8 +211,8 @@ func TestWhatASchedulerMakes(t *testing.T) {
 
 func TestMissedTimesAreSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedules(t, time.Now().Add(-3*time.Hour), event.MissedSkip, "30 * * * *")
-		stop := scheduling(t, s, 2)
+		s := newScheduleRows(t, time.Now().Add(-3*time.Hour), event.MissedSkip, "30 * * * *")
+		stop := startSchedulers(t, s, 2)
 		time.Sleep(31 * time.Minute)
 		synctest.Wait()
 		stop()
@@ -223,17 +223,17 @@ func TestMissedTimesAreSkipped(t *testing.T) {
 }
 
 // Many schedules that fail keep none from coming due that is behind them.
-func TestSchedulersGoOnBehindManyThatFail(t *testing.T) {
+func TestSchedulersContinueBehindFailedSchedules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		expressions := slices.Repeat([]string{"29 * * * *"}, 250)
-		s := schedules(t, time.Now(), event.MissedOnce, append(expressions, "30 * * * *")...)
+		s := newScheduleRows(t, time.Now(), event.MissedOnce, append(expressions, "30 * * * *")...)
 		for i := range expressions {
 			one := s.of[strconv.Itoa(i)]
 			delete(s.of, one.ID)
 			one.ID = "refused " + strconv.Itoa(i)
 			s.of[one.ID] = one
 		}
-		stop := scheduling(t, s, 1)
+		stop := startSchedulers(t, s, 1)
 		time.Sleep(31 * time.Minute)
 		synctest.Wait()
 		stop()
@@ -245,25 +245,25 @@ func TestSchedulersGoOnBehindManyThatFail(t *testing.T) {
 
 // What is wrong with one schedule, or with the rows for a while, costs no other
 // schedule a due time.
-func TestSchedulersGoOn(t *testing.T) {
+func TestSchedulersContinueAfterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedules(t, time.Now(), event.MissedOnce, "* * * * *", "* * * * *", "* * * * *")
+		s := newScheduleRows(t, time.Now(), event.MissedOnce, "* * * * *", "* * * * *", "* * * * *")
 		unreadable := s.of["1"]
 		unreadable.TimeZone = "Mars/Olympus"
 		s.of["1"] = unreadable
 		s.refuse = "0"
-		stop := scheduling(t, s, 2)
+		stop := startSchedulers(t, s, 2)
 		defer stop()
 		time.Sleep(90 * time.Second)
 		var before, after int
-		s.set(func(s *timers) { s.away, before = true, s.looks })
+		s.set(func(s *scheduleRows) { s.away, before = true, s.looks })
 		time.Sleep(45 * time.Second)
 		synctest.Wait()
-		s.set(func(s *timers) { after = s.looks })
+		s.set(func(s *scheduleRows) { after = s.looks })
 		if looks := after - before; looks > 20 {
 			t.Errorf("looked %d times in 45 seconds while rows were away", looks)
 		}
-		s.set(func(s *timers) { s.away, s.refuse = false, "" })
+		s.set(func(s *scheduleRows) { s.away, s.refuse = false, "" })
 		time.Sleep(75 * time.Second)
 		synctest.Wait()
 		each := []string{"2000-01-01T00:01:00Z", "2000-01-01T00:02:00Z", "2000-01-01T00:03:00Z"}

@@ -19,14 +19,14 @@ import (
 	"sallyport/ingest/webhook"
 )
 
-// patience is a connection that notes deadlines.
-type patience struct {
+// deadlineRecorder is a connection that notes deadlines.
+type deadlineRecorder struct {
 	*httptest.ResponseRecorder
 	body      io.Reader
 	deadlines []time.Duration // from then
 }
 
-func (p *patience) SetReadDeadline(at time.Time) error {
+func (p *deadlineRecorder) SetReadDeadline(at time.Time) error {
 	if at.IsZero() {
 		p.deadlines = append(p.deadlines, 0)
 		return nil
@@ -35,7 +35,7 @@ func (p *patience) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-func (p *patience) Read(b []byte) (int, error) {
+func (p *deadlineRecorder) Read(b []byte) (int, error) {
 	n, err := p.body.Read(b[:min(len(b), 8<<10)])
 	if err != nil {
 		return n, fmt.Errorf("read tcp: %w", os.ErrDeadlineExceeded)
@@ -43,7 +43,7 @@ func (p *patience) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func (p *patience) send(h *house, length int) {
+func (p *deadlineRecorder) send(h *fixture, length int) {
 	r := request("POST", "/webhooks/direct/hub", "", signed(hubSecret, "{}", nil))
 	r.Body, r.ContentLength = io.NopCloser(p), int64(length)
 	h.web.ServeHTTP(p, r)
@@ -51,21 +51,21 @@ func (p *patience) send(h *house, length int) {
 
 // A sender who stalls, or is too slow to be one, is cut: the first has three
 // seconds each time, the other less and less.
-func TestASlowBody(t *testing.T) {
+func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		p := &patience{ResponseRecorder: httptest.NewRecorder(), body: strings.NewReader("{")}
+		h := newFixture(t)
+		p := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder(), body: strings.NewReader("{")}
 		p.send(h, 2)
 		if p.Code != 408 || p.deadlines[0] != 3*time.Second || p.deadlines[1] > 3*time.Second {
 			t.Errorf("%d %s, deadlines %v", p.Code, p.Body, p.deadlines)
 		}
-		slow := &trickle{every: time.Second, piece: 8 << 10} // a quarter of what is due
-		p = &patience{ResponseRecorder: httptest.NewRecorder(), body: slow}
+		slow := &slowReader{every: time.Second, piece: 8 << 10} // a quarter of what is due
+		p = &deadlineRecorder{ResponseRecorder: httptest.NewRecorder(), body: slow}
 		p.send(h, 1<<20)
 		if last := p.deadlines[len(p.deadlines)-2]; p.Code != 408 || last > time.Second || slow.came > 5 {
 			t.Errorf("%d %s, deadlines %v", p.Code, p.Body, p.deadlines)
 		}
-		p = &patience{ResponseRecorder: httptest.NewRecorder()}
+		p = &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 		h.web.ServeHTTP(p, request("POST", "/webhooks/direct/hub", "{}", signed(hubSecret, "{}", nil)))
 		if p.Code != 200 || p.deadlines[0] == 0 || p.deadlines[len(p.deadlines)-1] != 0 {
 			t.Errorf("%d %s, deadlines %v", p.Code, p.Body, p.deadlines)
@@ -73,13 +73,13 @@ func TestASlowBody(t *testing.T) {
 	})
 }
 
-// trickle is a sender who sends a piece at a time, until it would be too late.
-type trickle struct {
+// slowReader is a sender who sends a piece at a time, until it would be too late.
+type slowReader struct {
 	every       time.Duration
 	piece, came int
 }
 
-func (s *trickle) Read(b []byte) (int, error) {
+func (s *slowReader) Read(b []byte) (int, error) {
 	if due := 3*time.Second + time.Duration(s.came*s.piece)*time.Second/(32<<10); time.Duration(s.came+1)*s.every > due {
 		return 0, os.ErrDeadlineExceeded
 	}
@@ -90,7 +90,7 @@ func (s *trickle) Read(b []byte) (int, error) {
 
 // All that is taken in has one bound of memory, and gives back what it had.
 // Who only says that he will send much has none of it.
-func TestBodiesHaveOneBudget(t *testing.T) {
+func TestBodiesShareMemoryBudget(t *testing.T) {
 	b := webhook.NewMemoryBudget(8 << 20)
 	take := func(size int64, good bool) webhook.Reservation {
 		t.Helper()
@@ -114,8 +114,8 @@ func TestBodiesHaveOneBudget(t *testing.T) {
 	if used := b.Used(); used != 0 {
 		t.Errorf("%d bytes are still held", used)
 	}
-	h := newHouse(t)
-	p := &patience{ResponseRecorder: httptest.NewRecorder(), body: strings.NewReader("{")}
+	h := newFixture(t)
+	p := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder(), body: strings.NewReader("{")}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	p.send(h, 3<<20)
@@ -128,7 +128,7 @@ func TestBodiesHaveOneBudget(t *testing.T) {
 // Over real connections: many at once keep one, and a sender who leaves off
 // halfway keeps nothing.
 func TestConnections(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	web := httptest.NewServer(h.web)
 	defer web.Close()
 	body := strings.Repeat("x", webhook.DefaultMaxBody/2)
@@ -156,13 +156,13 @@ func TestConnections(t *testing.T) {
 		})
 	}
 	all.Wait()
-	h.keeps(1)
+	h.wantReceipts(1)
 
 	c := dial(t, web)
 	_, _ = fmt.Fprintf(c, "POST /webhooks/direct/hub HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{}")
 	_ = c.CloseWrite()
 	answers(t, c, 400)
-	h.keeps(1)
+	h.wantReceipts(1)
 
 	// Who is refused without being heard is told so before he has said all.
 	c = dial(t, web)
@@ -197,9 +197,9 @@ func answers(t *testing.T, c net.Conn, status int) {
 
 func TestServerConfig(t *testing.T) {
 	good := func() webhook.Config {
-		h := newHouse(t)
+		h := newFixture(t)
 		return webhook.Config{
-			Providers: []event.Provider{hub(), {ID: "tells-nothing", Webhook: hub().Webhook}}, Rows: h, Vault: h.vault, Log: newLog(h.log),
+			Providers: []event.Provider{hubProvider(), {ID: "tells-nothing", Webhook: hubProvider().Webhook}}, Rows: h, Vault: h.vault, Log: newLog(h.log),
 			NewID: func() string { return "one" }, Secrets: map[string][]string{"hub": {"s"}}, Operator: "operators",
 		}
 	}
@@ -216,7 +216,7 @@ func TestServerConfig(t *testing.T) {
 		"an unknown name":   {func(c *webhook.Config) { c.Secrets["hbu"] = []string{"canary"} }, "hub, nango"},
 		"nobody's events":   {func(c *webhook.Config) { c.Secrets["tells-nothing"] = []string{"canary"} }, "make a trigger"},
 		"custom has none":   {func(c *webhook.Config) { c.Secrets["custom"] = []string{"canary"} }, "custom"},
-		"twice":             {func(c *webhook.Config) { c.Providers = append(c.Providers, hub()) }, "hub"},
+		"twice":             {func(c *webhook.Config) { c.Providers = append(c.Providers, hubProvider()) }, "hub"},
 		"another custom":    {func(c *webhook.Config) { c.Providers[0].ID = "custom" }, "custom"},
 		"another nango":     {func(c *webhook.Config) { c.Providers[0].ID = "nango" }, "nango"},
 		"a half webhook":    {func(c *webhook.Config) { c.Providers[0].Webhook = &event.Webhook{} }, "Verify"},

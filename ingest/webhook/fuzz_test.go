@@ -21,7 +21,7 @@ func FuzzHandler(f *testing.F) {
 		if err != nil || u.Host != "" {
 			return
 		}
-		h := newHouse(t)
+		h := newFixture(t)
 		h.trigger("one", "custom", `{}`, standardSecret)
 		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
 		r.URL = u
@@ -37,7 +37,7 @@ func FuzzHandler(f *testing.F) {
 		default:
 			t.Errorf("answered %d %s", w.Code, w.Body)
 		}
-		if !genuine && len(h.kept()) != 0 {
+		if !genuine && len(h.stored()) != 0 {
 			t.Errorf("kept: %q %q %q %q", path, name, value, body)
 		}
 	})

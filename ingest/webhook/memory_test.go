@@ -10,15 +10,15 @@ import (
 	"sallyport/ingest/event"
 )
 
-// shelf is an inbox in memory, for what the server puts in.
-type shelf struct {
+// receiptRows is an inbox in memory, for what the server puts in.
+type receiptRows struct {
 	mu       sync.Mutex
 	receipts []event.Receipt
 	fail     error
 	before   func(context.Context) error // called at the beginning of Receive
 }
 
-func (s *shelf) Receive(ctx context.Context, r event.Receipt) (fresh bool, err error) {
+func (s *receiptRows) Receive(ctx context.Context, r event.Receipt) (fresh bool, err error) {
 	if s.before != nil {
 		if err := s.before(ctx); err != nil {
 			return false, err
@@ -38,14 +38,14 @@ func (s *shelf) Receive(ctx context.Context, r event.Receipt) (fresh bool, err e
 	return true, nil
 }
 
-func (s *shelf) kept() []event.Receipt {
+func (s *receiptRows) stored() []event.Receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]event.Receipt(nil), s.receipts...)
 }
 
-// rules has triggers with their secrets, by id.
-type rules struct {
+// triggerRows has triggers with their secrets, by id.
+type triggerRows struct {
 	ingest.Rows // nothing else is asked of it
 	mu          sync.Mutex
 	locks       map[string]event.Lock
@@ -55,7 +55,7 @@ type rules struct {
 	before func(id string) // called at the beginning of TriggerLock
 }
 
-func (r *rules) TriggerLock(_ context.Context, id string) (event.Lock, error) {
+func (r *triggerRows) TriggerLock(_ context.Context, id string) (event.Lock, error) {
 	if r.before != nil {
 		r.before(id)
 	}
@@ -72,7 +72,7 @@ func (r *rules) TriggerLock(_ context.Context, id string) (event.Lock, error) {
 	return lock, nil
 }
 
-func (r *rules) AutomationLock(_ context.Context, automation, provider string) (event.Lock, error) {
+func (r *triggerRows) AutomationLock(_ context.Context, automation, provider string) (event.Lock, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looks++
@@ -89,7 +89,7 @@ func (r *rules) AutomationLock(_ context.Context, automation, provider string) (
 }
 
 // change changes a trigger.
-func (r *rules) change(id string, do func(*event.Lock)) {
+func (r *triggerRows) change(id string, do func(*event.Lock)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lock := r.locks[uid(id)]
@@ -97,19 +97,19 @@ func (r *rules) change(id string, do func(*event.Lock)) {
 	r.locks[uid(id)] = lock
 }
 
-// watch is a clock that stands still until it is moved.
-type watch struct {
+// fakeClock is a clock that stands still until it is moved.
+type fakeClock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-func (w *watch) now() time.Time {
+func (w *fakeClock) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.at
 }
 
-func (w *watch) pass(d time.Duration) {
+func (w *fakeClock) advance(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.at = w.at.Add(d)

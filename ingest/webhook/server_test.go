@@ -46,12 +46,12 @@ const (
 // standardTime is when the second one was signed.
 var standardTime = time.Unix(1614265330, 0).UTC()
 
-// house is a server with what it works on.
-type house struct {
+// fixture is a server with what it works on.
+type fixture struct {
 	*testing.T
-	*shelf
-	*rules
-	*watch
+	*receiptRows
+	*triggerRows
+	*fakeClock
 	vault  *vault.Vault
 	log    *bytes.Buffer
 	woken  atomic.Int64
@@ -77,8 +77,8 @@ func (c *counts) of(what string) int {
 	return c.all[what]
 }
 
-// hub signs as GitHub does, and can do what modules should not.
-func hub() event.Provider {
+// hubProvider signs as GitHub does, and can do what modules should not.
+func hubProvider() event.Provider {
 	return event.Provider{ID: "hub", Accounts: true, Types: []event.Type{{ID: "push"}}, Webhook: &event.Webhook{
 		Verify: func(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) error {
 			switch d.Header.Get("X-Do") {
@@ -106,21 +106,21 @@ func hub() event.Provider {
 	}}
 }
 
-func newHouse(t *testing.T, change ...func(*webhook.Config)) *house {
+func newFixture(t *testing.T, change ...func(*webhook.Config)) *fixture {
 	t.Helper()
 	v, err := vault.New(bytes.Repeat([]byte{7}, vault.KeySize))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{
-		T: t, shelf: &shelf{}, rules: &rules{locks: map[string]event.Lock{}}, watch: &watch{at: standardTime}, vault: v,
+	h := &fixture{
+		T: t, receiptRows: &receiptRows{}, triggerRows: &triggerRows{locks: map[string]event.Lock{}}, fakeClock: &fakeClock{at: standardTime}, vault: v,
 		log: &bytes.Buffer{}, counts: &counts{all: map[string]int{}},
 	}
 	polled := event.Provider{ID: "polled", Polls: true}
-	posthog := event.Provider{ID: "posthog", Webhook: hub().Webhook}
+	posthog := event.Provider{ID: "posthog", Webhook: hubProvider().Webhook}
 	var ids atomic.Int64
 	c := webhook.Config{
-		Providers: []event.Provider{hub(), polled, posthog, {ID: "secretless", Accounts: true, Webhook: hub().Webhook}},
+		Providers: []event.Provider{hubProvider(), polled, posthog, {ID: "secretless", Accounts: true, Webhook: hubProvider().Webhook}},
 		Rows:      h, Vault: v, Now: h.now, Log: newLog(h.log),
 		Secrets: map[string][]string{"hub": {"next", hubSecret}, "nango": {"nango's"}}, Operator: "operators",
 		Accepted: func() { h.woken.Add(1) },
@@ -139,7 +139,7 @@ func newHouse(t *testing.T, change ...func(*webhook.Config)) *house {
 }
 
 // trigger adds one with secrets.
-func (h *house) trigger(id, provider, config string, secrets ...string) {
+func (h *fixture) trigger(id, provider, config string, secrets ...string) {
 	h.Helper()
 	l := event.Lock{Trigger: event.Trigger{
 		ID: uid(id), Organization: "acme", Automation: id + "-automation", Provider: provider, Kind: event.Webhooks, Enabled: true, Config: []byte(config),
@@ -184,14 +184,14 @@ func request(method, path, body string, set headers) *http.Request {
 	return r
 }
 
-func (h *house) do(r *http.Request) *httptest.ResponseRecorder {
+func (h *fixture) do(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.web.ServeHTTP(w, r)
 	return w
 }
 
 // post posts, and checks the status of the answer.
-func (h *house) post(path, body string, set headers, status int) *httptest.ResponseRecorder {
+func (h *fixture) post(path, body string, set headers, status int) *httptest.ResponseRecorder {
 	h.Helper()
 	w := h.do(request("POST", path, body, set))
 	if w.Code != status {
@@ -200,10 +200,10 @@ func (h *house) post(path, body string, set headers, status int) *httptest.Respo
 	return w
 }
 
-// keeps checks how many receipts there are.
-func (h *house) keeps(n int) {
+// wantReceipts checks how many receipts there are.
+func (h *fixture) wantReceipts(n int) {
 	h.Helper()
-	if got := len(h.kept()); got != n {
+	if got := len(h.stored()); got != n {
 		h.Errorf("%d receipts are kept, want %d", got, n)
 	}
 }
@@ -220,19 +220,19 @@ func standardHeaders() headers {
 }
 
 func TestPublishedVectors(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.trigger("one", "custom", `{}`, standardSecret)
 	w := h.post("/webhooks/direct/hub", hubBody, headers{"X-Hub-Signature-256": hubSignature, "X-Hub-Delivery": "d1", "Cookie": "a=b"}, 200)
 	if got := w.Body.String(); got != `{"received":true}` || w.Header().Get("Content-Type") != "application/json" {
 		t.Errorf("answered %s, %v", got, w.Header())
 	}
 	h.post("/webhooks/custom/one", standardBody, standardHeaders(), 200)
-	h.keeps(2)
+	h.wantReceipts(2)
 	if h.woken.Load() != 2 || h.counts.of("received hub") != 1 || h.counts.of("received custom") != 1 {
 		t.Errorf("woken %d times, counted %v", h.woken.Load(), h.counts.all)
 	}
 
-	r := h.kept()[0]
+	r := h.stored()[0]
 	if r.Organization != "operators" || r.Endpoint != "direct/hub" || r.Provider != "hub" || r.Trigger != "" || r.Size != len(hubBody) ||
 		r.Status != event.ReceiptQueued || !r.NextAt.Equal(standardTime) || !r.ReceivedAt.Equal(standardTime) || r.ID == "" || len(r.Key) != 64 {
 		t.Errorf("the provider's receipt: %+v", r)
@@ -241,7 +241,7 @@ func TestPublishedVectors(t *testing.T) {
 	if err != nil || string(d.Body) != hubBody || d.Config != nil || d.Header.Get("X-Hub-Delivery") != "d1" || d.Header.Get("Cookie") != "" {
 		t.Errorf("it keeps %+v, %v", d, err)
 	}
-	r = h.kept()[1]
+	r = h.stored()[1]
 	if r.Organization != "acme" || r.Endpoint != withID("custom/one") || r.Provider != "custom" || r.Trigger != uid("one") {
 		t.Errorf("the trigger's receipt: %+v", r)
 	}
@@ -251,7 +251,7 @@ func TestPublishedVectors(t *testing.T) {
 }
 
 func TestEveryURL(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.trigger("t1", "hub", `{}`, "s")
 	h.trigger("t2", "custom", `{"verification":{"scheme":"hmac","header":"X-Hub-Signature-256"}}`, "s")
 	h.trigger("t3", "posthog", `{}`, "s")
@@ -263,7 +263,7 @@ func TestEveryURL(t *testing.T) {
 			secret = "s"
 		}
 		h.post("/webhooks/"+path, "{}", signed(secret, "{}", nil), 200)
-		if all := h.kept(); len(all) == 0 || all[len(all)-1].Endpoint != withID(endpoint) {
+		if all := h.stored(); len(all) == 0 || all[len(all)-1].Endpoint != withID(endpoint) {
 			t.Errorf("%s: kept %+v", path, all)
 		}
 		for _, method := range []string{"GET", "HEAD"} {
@@ -283,11 +283,11 @@ func TestEveryURL(t *testing.T) {
 	// What was captured at one URL of a trigger is no news at another.
 	h.post("/webhooks/automation/t2-automation", "{}", signed("s", "{}", nil), 200)
 	h.post("/webhooks/direct/custom/t2", "{}", signed("s", "{}", nil), 200)
-	h.keeps(4)
+	h.wantReceipts(4)
 	h.post("/webhooks/nango", "{}", headers{"X-Nango-Hmac-Sha256": hexMAC("nango's", "{}")}, 200)
 	sum := sha256.Sum256([]byte("nango's{}"))
 	h.post("/webhooks/nango", "{}", headers{"X-Nango-Signature": hex.EncodeToString(sum[:])}, 401)
-	h.keeps(5)
+	h.wantReceipts(5)
 }
 
 func TestRefusals(t *testing.T) {
@@ -337,13 +337,13 @@ func TestRefusals(t *testing.T) {
 		{name: "a stale time", path: "custom/stale", set: standardHeaders(), body: standardBody, status: 401},
 		{name: "compressed", path: "direct/hub", set: signed(hubSecret, "{}", headers{"Content-Encoding": "gzip"}), status: 415},
 		{name: "too large where there is no secret", path: "direct/secretless", body: strings.Repeat("a", 3<<20+1), status: 401},
-		{name: "a body that breaks off where there is no secret", path: "direct/secretless", edit: func(r *http.Request) { r.Body = io.NopCloser(&broken{}) }, status: 401},
+		{name: "a body that breaks off where there is no secret", path: "direct/secretless", edit: func(r *http.Request) { r.Body = io.NopCloser(&failingReader{}) }, status: 401},
 		{name: "too large", path: "direct/hub", body: strings.Repeat("a", 3<<20+1), status: 413},
 		{name: "too large without saying so", path: "custom/custom", body: strings.Repeat("a", 1<<20+1), edit: func(r *http.Request) { r.ContentLength = -1 }, status: 413},
 		{name: "much too large without saying so", path: "direct/hub", body: strings.Repeat("a", 3<<20+1), edit: func(r *http.Request) { r.ContentLength = -1 }, status: 413},
-		{name: "a body that breaks off", path: "direct/hub", edit: func(r *http.Request) { r.Body = io.NopCloser(&broken{}) }, status: 400},
+		{name: "a body that breaks off", path: "direct/hub", edit: func(r *http.Request) { r.Body = io.NopCloser(&failingReader{}) }, status: 400},
 	} {
-		h := newHouse(t, func(c *webhook.Config) { c.Tolerances = map[string]time.Duration{"custom": time.Minute} })
+		h := newFixture(t, func(c *webhook.Config) { c.Tolerances = map[string]time.Duration{"custom": time.Minute} })
 		h.trigger("hub", "hub", `{}`, "s")
 		h.trigger("bare", "hub", `{}`)
 		h.trigger("empty", "hub", `{}`, "")
@@ -352,7 +352,7 @@ func TestRefusals(t *testing.T) {
 		h.trigger("stale", "custom", `{}`, standardSecret)
 		h.trigger("polls", "hub", `{}`)
 		h.change("polls", func(l *event.Lock) { l.Trigger.Kind = event.Polling })
-		h.pass(time.Minute + time.Second)
+		h.advance(time.Minute + time.Second)
 		if test.body == "" {
 			test.body = "{}"
 		}
@@ -365,7 +365,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", test.name, w.Code, w.Body, test.status)
 		}
 		if test.status == 404 || test.status == 401 { // which of both it is tells the status alone
-			if want := newHouse(t).post("/webhooks/nowhere", "", nil, 404); w.Body.String() != want.Body.String() {
+			if want := newFixture(t).post("/webhooks/nowhere", "", nil, 404); w.Body.String() != want.Body.String() {
 				t.Errorf("%s: %s", test.name, w.Body)
 			}
 		}
@@ -373,7 +373,7 @@ func TestRefusals(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body["error"] == "" || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: answered %s", test.name, w.Body)
 		}
-		if h.keeps(0); h.woken.Load() != 0 {
+		if h.wantReceipts(0); h.woken.Load() != 0 {
 			t.Errorf("%s: the worker was woken", test.name)
 		}
 		if strings.Contains(h.log.String(), hubSecret) {
@@ -382,21 +382,21 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// broken is a body that breaks off.
-type broken struct{}
+// failingReader is a body that breaks off.
+type failingReader struct{}
 
-func (*broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+func (*failingReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func TestStale(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.trigger("one", "custom", `{}`, standardSecret)
 	for _, test := range []struct {
 		away   time.Duration
 		status int
 	}{{5 * time.Minute, 200}, {5*time.Minute + time.Second, 401}, {-5 * time.Minute, 200}, {-5*time.Minute - time.Second, 401}} {
-		h.pass(test.away)
+		h.advance(test.away)
 		h.post("/webhooks/custom/one", standardBody, standardHeaders(), test.status)
-		h.pass(-test.away)
+		h.advance(-test.away)
 	}
 	if h.counts.of("stale custom") != 2 {
 		t.Errorf("counted %v", h.counts.all)
@@ -406,22 +406,22 @@ func TestStale(t *testing.T) {
 // A forger who is first with a delivery's id, or floods its URL, changes
 // nothing for the real one.
 func TestABadSignatureLeavesNoTrace(t *testing.T) {
-	h := newHouse(t, func(c *webhook.Config) { c.PerMinute = 1 })
+	h := newFixture(t, func(c *webhook.Config) { c.PerMinute = 1 })
 	id := headers{"X-Hub-Delivery": "d1"}
 	for range 50 {
 		h.post("/webhooks/direct/hub", "{}", signed("forged", "{}", id), 401)
 	}
-	h.keeps(0)
+	h.wantReceipts(0)
 	h.post("/webhooks/direct/hub", "{}", signed(hubSecret, "{}", id), 200)
-	h.keeps(1)
+	h.wantReceipts(1)
 	h.post("/webhooks/direct/hub", "{}", signed("forged", "{}", id), 401)
 }
 
-func TestFlood(t *testing.T) {
-	h := newHouse(t, func(c *webhook.Config) { c.PerMinute = 2 })
+func TestRateLimit(t *testing.T) {
+	h := newFixture(t, func(c *webhook.Config) { c.PerMinute = 2 })
 	h.trigger("one", "hub", `{}`, "s")
 	h.trigger("two", "hub", `{}`, "s")
-	h.pass(-h.now().Sub(h.now().Truncate(time.Minute)) + 40*time.Second)
+	h.advance(-h.now().Sub(h.now().Truncate(time.Minute)) + 40*time.Second)
 	send := func(path, secret, body string, status int) *httptest.ResponseRecorder {
 		h.Helper()
 		return h.post(path, body, signed(secret, body, headers{"X-Hub-Delivery": body}), status)
@@ -429,7 +429,7 @@ func TestFlood(t *testing.T) {
 	const one = "/webhooks/direct/hub/one"
 	send(one, "s", "1", 200)
 	send(one, "s", "2", 200)
-	h.pass(500 * time.Millisecond)
+	h.advance(500 * time.Millisecond)
 	if w := send(one, "s", "3", 429); w.Header().Get("Retry-After") != "20" {
 		t.Errorf("Retry-After: %s", w.Header().Get("Retry-After"))
 	}
@@ -439,22 +439,22 @@ func TestFlood(t *testing.T) {
 		send("/webhooks/direct/hub", hubSecret, fmt.Sprint(i), 200)
 	}
 	send("/webhooks/direct/hub", hubSecret, "20", 429)
-	h.keeps(23)
-	h.pass(20 * time.Second)
+	h.wantReceipts(23)
+	h.advance(20 * time.Second)
 	send(one, "s", "3", 200)
-	h.keeps(24)
+	h.wantReceipts(24)
 }
 
 // Who sends again what he captured uses up nothing that new deliveries need.
-func TestRepeatsAreNoFlood(t *testing.T) {
-	h := newHouse(t, func(c *webhook.Config) { c.PerMinute = 3 })
+func TestRepeatsHaveOwnBudget(t *testing.T) {
+	h := newFixture(t, func(c *webhook.Config) { c.PerMinute = 3 })
 	h.trigger("one", "hub", `{}`, "s")
 	send := func(body, id string, status int) {
 		h.Helper()
 		h.post("/webhooks/direct/hub/one", body, signed("s", body, headers{"X-Hub-Delivery": id}), status)
 	}
 	send("1", "1", 200)
-	h.pass(time.Minute - h.now().Sub(h.now().Truncate(time.Minute)))
+	h.advance(time.Minute - h.now().Sub(h.now().Truncate(time.Minute)))
 	for i := range 3 { // in a minute of their own, the last under other ids
 		send("1", fmt.Sprint(max(1, i)), 200)
 	}
@@ -464,7 +464,7 @@ func TestRepeatsAreNoFlood(t *testing.T) {
 		t.Errorf("counted %v", h.counts.all)
 	}
 	// What is remembered nowhere but in the rows is no new one either.
-	h.pass(11 * time.Minute)
+	h.advance(11 * time.Minute)
 	send("1", "1", 200)
 	send("2", "2", 200)
 	for i := range 3 {
@@ -474,7 +474,7 @@ func TestRepeatsAreNoFlood(t *testing.T) {
 }
 
 func TestRepeats(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	post := func(body string, set headers) {
 		h.Helper()
 		h.post("/webhooks/direct/hub", body, signed(hubSecret, body, set), 200)
@@ -482,72 +482,72 @@ func TestRepeats(t *testing.T) {
 	id := headers{"X-Hub-Delivery": "d1"}
 	post("{}", id)
 	post("{}", id)
-	h.pass(time.Hour)
+	h.advance(time.Hour)
 	post("{}", id)
-	h.keeps(1)
+	h.wantReceipts(1)
 	post("{ }", id) // whoever changes the body cannot hide the other
 	post("{}", headers{"X-Hub-Delivery": "d2"})
-	h.keeps(3)
+	h.wantReceipts(3)
 	post("{}", nil)
 	post("{}", nil)
-	h.keeps(4)
-	h.pass(5 * time.Minute)
+	h.wantReceipts(4)
+	h.advance(5 * time.Minute)
 	post("{}", nil)
-	h.keeps(5)
+	h.wantReceipts(5)
 }
 
-func TestADisabledTriggerKeepsNothing(t *testing.T) {
-	h := newHouse(t)
+func TestDisabledTriggerStoresNothing(t *testing.T) {
+	h := newFixture(t)
 	h.trigger("one", "hub", `{}`, "s")
 	h.change("one", func(l *event.Lock) { l.Trigger.Enabled = false })
 	h.post("/webhooks/direct/hub/one", "{}", signed("s", "{}", nil), 200)
 	h.post("/webhooks/direct/hub/one", "{}", signed("other", "{}", nil), 401)
-	h.keeps(0)
+	h.wantReceipts(0)
 }
 
 func TestChallenge(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	w := h.post("/webhooks/direct/hub", "challenge=<b>", signed(hubSecret, "challenge=<b>", nil), 200)
 	if w.Body.String() != "<b>" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("answered %s, %v", w.Body, w.Header())
 	}
 	h.post("/webhooks/direct/hub", "challenge=x", signed("forged", "challenge=x", nil), 401)
 	h.post("/webhooks/direct/hub", "{}", signed(hubSecret, "{}", headers{"X-Do": "challenge"}), 401)
-	h.keeps(0)
+	h.wantReceipts(0)
 }
 
 // The sender is asked to try again, and then is heard.
-func TestStorageIsAway(t *testing.T) {
-	h := newHouse(t)
+func TestStorageUnavailable(t *testing.T) {
+	h := newFixture(t)
 	h.trigger("one", "hub", `{}`, "s")
 	set := signed(hubSecret, "{}", headers{"X-Hub-Delivery": "d1"})
-	h.shelf.fail = errors.New("no route to host")
+	h.receiptRows.fail = errors.New("no route to host")
 	if w := h.post("/webhooks/direct/hub", "{}", set, 503); w.Header().Get("Retry-After") != "5" || strings.Contains(w.Body.String(), "route") {
 		t.Errorf("answered %s, %v", w.Body, w.Header())
 	}
 	if h.woken.Load() != 0 {
 		t.Error("the worker was woken")
 	}
-	h.shelf.fail = nil
+	h.receiptRows.fail = nil
 	h.post("/webhooks/direct/hub", "{}", set, 200)
-	h.keeps(1)
+	h.wantReceipts(1)
 
-	h.rules.fail = errors.New("no route to host")
+	h.triggerRows.fail = errors.New("no route to host")
 	h.post("/webhooks/direct/hub/one", "{}", signed("s", "{}", nil), 503)
-	h.rules.fail = nil
+	h.triggerRows.fail = nil
 	h.post("/webhooks/direct/hub/one", "{}", signed("s", "{}", nil), 200)
 }
 
 // Workers slow down when deliveries take longer to store than before.
 func TestServerRecordsLatency(t *testing.T) {
 	var pace loop.Pace
-	h := newHouse(t, func(c *webhook.Config) { c.Pace = &pace })
+	h := newFixture(t, func(c *webhook.Config) { c.Pace = &pace })
 	h.trigger("t", "hub", `{}`, hubSecret)
 	h.post("/webhooks/direct/hub/t", hubBody, signed(hubSecret, hubBody, nil), 200)
 	if got := pace.BatchSize(25, 0, time.Now()); got != 25 {
 		t.Errorf("%d of a batch of 25 after a fast delivery", got)
 	}
-	h.shelf.before = func(context.Context) error { time.Sleep(200 * time.Millisecond); return nil }
+	h.receiptRows.before = func(context.Context) error { time.Sleep(200 * time.Millisecond); return nil }
 	h.post("/webhooks/direct/hub/t", "slow", signed(hubSecret, "slow", nil), 200)
 	if got := pace.BatchSize(25, 0, time.Now()); got >= 25 {
 		t.Errorf("%d of a batch of 25 after a slow delivery", got)
@@ -557,7 +557,7 @@ func TestServerRecordsLatency(t *testing.T) {
 // Where nothing else tells them apart the same body means something new, five
 // minutes later.
 func TestCustomIDs(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.trigger("one", "custom", `{"verification":{"scheme":"header","header":"X-Token"},"id_header":"Delivery-No"}`, "secret")
 	post := func(id string) {
 		h.Helper()
@@ -570,8 +570,8 @@ func TestCustomIDs(t *testing.T) {
 	post("1")
 	post("1")
 	post("2")
-	h.keeps(2)
-	d, err := delivery.Open(h.vault, h.kept()[1])
+	h.wantReceipts(2)
+	d, err := delivery.Open(h.vault, h.stored()[1])
 	if err != nil || d.Header.Get("Delivery-No") != "2" || d.Header.Get("X-Other") != "1" {
 		t.Errorf("it keeps %v, %v", d, err)
 	}
@@ -580,12 +580,12 @@ func TestCustomIDs(t *testing.T) {
 	}
 	post("")
 	post("")
-	h.keeps(3)
-	h.pass(5 * time.Minute)
+	h.wantReceipts(3)
+	h.advance(5 * time.Minute)
 	post("")
-	h.keeps(4)
+	h.wantReceipts(4)
 	post("1")
-	h.keeps(4)
+	h.wantReceipts(4)
 }
 
 func hexMAC(secret string, parts ...string) string {

@@ -18,7 +18,7 @@ import (
 // While a secret is replaced both are good, and one that is gone is refused a
 // second later.
 func TestRotation(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.trigger("one", "hub", `{}`, "old")
 	post := func(secret, body string, status int) {
 		h.Helper()
@@ -26,7 +26,7 @@ func TestRotation(t *testing.T) {
 	}
 	post("old", "1", 200)
 	post("new", "2", 401)
-	h.pass(time.Second)
+	h.advance(time.Second)
 	post("old", "2", 200)
 	h.trigger("one", "hub", `{}`, "new", "old")
 	post("new", "3", 200) // at once: it is looked up again when one is refused
@@ -39,25 +39,25 @@ func TestRotation(t *testing.T) {
 	}
 	post("old", "4", 200)
 	h.trigger("one", "hub", `{}`, "new")
-	h.pass(time.Second)
+	h.advance(time.Second)
 	post("old", "5", 401)
 	post("new", "6", 200)
 	// One that cannot be opened does not stop the other; when none can, the sender
 	// tries again.
 	h.trigger("one", "hub", `{}`, "new", "old")
 	h.change("one", func(l *event.Lock) { l.Secrets[0].Sealed = []byte("moved") })
-	h.pass(time.Second)
+	h.advance(time.Second)
 	post("new", "7", 401)
 	post("old", "8", 200)
 	h.change("one", func(l *event.Lock) { l.Secrets = l.Secrets[:1] })
-	h.pass(time.Second)
+	h.advance(time.Second)
 	post("old", "9", 503)
 }
 
 // A URL is looked up once a second, whether it exists or not, and however many
 // ask at once.
 func TestLookups(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.trigger("one", "hub", `{}`, "s")
 	for range 20 {
 		h.post("/webhooks/direct/hub/one", "{}", signed("s", "{}", nil), 200)
@@ -66,7 +66,7 @@ func TestLookups(t *testing.T) {
 	if h.looks != 2 {
 		t.Errorf("looked %d times", h.looks)
 	}
-	h.pass(time.Second)
+	h.advance(time.Second)
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() { h.do(request("GET", "/webhooks/direct/hub/one", "", nil)) })
@@ -75,7 +75,7 @@ func TestLookups(t *testing.T) {
 	if h.looks != 3 {
 		t.Errorf("looked %d times", h.looks)
 	}
-	h.pass(-time.Hour) // a clock that was set back
+	h.advance(-time.Hour) // a clock that was set back
 	h.post("/webhooks/direct/hub/one", "{}", signed("s", "{}", nil), 200)
 	if h.looks != 4 {
 		t.Errorf("looked %d times", h.looks)
@@ -83,8 +83,8 @@ func TestLookups(t *testing.T) {
 }
 
 // Somebody who tries ids out takes no memory, and nothing from those who have one.
-func TestLookupsAreBounded(t *testing.T) {
-	h := newHouse(t)
+func TestLookupLimit(t *testing.T) {
+	h := newFixture(t)
 	h.trigger("one", "hub", `{}`, "s")
 	h.post("/webhooks/direct/hub/one", "{}", signed("s", "{}", nil), 200)
 	for i := range 4500 {
@@ -103,14 +103,14 @@ func TestLookupsAreBounded(t *testing.T) {
 }
 
 // While a flood of unknown ids is looked up, what was there a moment ago is.
-func TestLookupsOfStrangersKeepNobodyWaiting(t *testing.T) {
-	h := newHouse(t)
+func TestUnknownURLsDoNotDelayKnownOnes(t *testing.T) {
+	h := newFixture(t)
 	h.trigger("one", "hub", `{}`, "s")
 	h.do(request("GET", "/webhooks/direct/hub/one", "", nil))
-	h.pass(time.Minute)
+	h.advance(time.Minute)
 	let := make(chan struct{})
 	var asking, most atomic.Int64
-	h.rules.before = func(id string) {
+	h.triggerRows.before = func(id string) {
 		if id == uid("one") {
 			return
 		}
@@ -136,23 +136,23 @@ func TestLookupsOfStrangersKeepNobodyWaiting(t *testing.T) {
 }
 
 // What was sent whole is kept, though the sender does not wait for the answer.
-func TestSenderHangsUp(t *testing.T) {
-	h := newHouse(t)
+func TestSenderDisconnects(t *testing.T) {
+	h := newFixture(t)
 	ctx, hangUp := context.WithCancel(t.Context())
-	h.shelf.before = func(ctx context.Context) error {
+	h.receiptRows.before = func(ctx context.Context) error {
 		hangUp()
 		return ctx.Err()
 	}
 	h.do(request("POST", "/webhooks/direct/hub", "{}", signed(hubSecret, "{}", nil)).WithContext(ctx))
-	h.keeps(1)
+	h.wantReceipts(1)
 }
 
 // Large bodies are few at a time; others pass them by.
 func TestLargeBodies(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	var held atomic.Int64
 	full, done := make(chan struct{}), make(chan struct{})
-	h.shelf.before = func(context.Context) error {
+	h.receiptRows.before = func(context.Context) error {
 		if held.Add(1) == 16 {
 			close(full)
 		}
@@ -184,7 +184,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 	close(done)
 	all.Wait()
-	h.keeps(17)
+	h.wantReceipts(17)
 	if w := send(t.Context(), large(18)); w.Code != 200 {
 		t.Errorf("afterwards: %d %s", w.Code, w.Body)
 	}
