@@ -11,11 +11,13 @@ import (
 )
 
 // Do sends a request and returns the answer, whatever its status. Errors are
-// [*action.Error]s: ErrUnavailable when the service did nothing (code
-// "upstream_rate_limited" with RetryAfter where it wants to be left alone),
-// ErrOutcomeUnknown when it may have, ErrInvalid when the path is none.
+// [*action.Error]s: ErrUnavailable if the service did nothing (code
+// "upstream_rate_limited", with RetryAfter, for a rate limit),
+// ErrOutcomeUnknown if it can have done something, ErrInvalid if the path is
+// not valid.
 //
-// It takes as long as ctx has, or [Config.Timeout] when ctx has no deadline.
+// It is bounded by the deadline of ctx, or by [Config.Timeout] if there is
+// none.
 func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
 	if err := checkPath(r.Path); err != nil {
 		return nil, err
@@ -25,41 +27,41 @@ func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
 		ctx, stop = context.WithTimeout(ctx, c.pool.Timeout)
 		defer stop()
 	}
-	lane := c.pool.lanes.enter(c.lane)
-	defer c.pool.lanes.leave(c.lane, lane)
+	lane := c.pool.limiters.acquire(c.limiterKey)
+	defer c.pool.limiters.release(c.limiterKey, lane)
 	if r.Serial {
-		if !lane.serial.take(ctx) {
-			return nil, c.crowded(ctx)
+		if !lane.serial.acquire(ctx) {
+			return nil, c.overloaded(ctx)
 		}
-		defer lane.serial.free()
+		defer lane.serial.release()
 	}
-	return c.tries(ctx, r, lane)
+	return c.doWithRetries(ctx, r, lane)
 }
 
-// tries sends a request until there is an answer that counts, or no sense or
-// safety in another try.
-func (c *Client) tries(ctx context.Context, r *Request, l *lane) (*Response, error) {
-	waits := waits{left: c.pool.MaxWait}
-	reached := false // by an earlier try, which may have been executed
+// doWithRetries sends a request until there is a final answer, or a retry is
+// useless or unsafe.
+func (c *Client) doWithRetries(ctx context.Context, r *Request, l *limiter) (*Response, error) {
+	waits := waitBudget{left: c.pool.MaxWait}
+	reached := false // an earlier attempt can have been executed
 	for try := 1; ; try++ {
-		resp, seen, err := c.turn(ctx, r, l, &waits)
+		resp, seen, err := c.waitAndSend(ctx, r, l, &waits)
 		if seen < 0 {
-			return nil, after(reached, err)
+			return nil, afterAttempt(reached, err)
 		}
 		if err == nil {
 			wait, limited := r.limited(resp, c.pool.Now())
 			if limited {
-				wait = l.limit(c.pool.Now(), wait, seen)
-				if try < c.pool.Attempts && waits.fit(ctx, wait) {
-					continue // the next turn waits
+				wait = l.pause(c.pool.Now(), wait, seen)
+				if try < c.pool.Attempts && waits.allows(ctx, wait) {
+					continue // the next attempt waits
 				}
-				return nil, after(reached, c.rateLimited(wait))
+				return nil, afterAttempt(reached, c.rateLimited(wait))
 			}
-			l.passed()
+			l.reset()
 		}
-		err = after(reached, err)
+		err = afterAttempt(reached, err)
 		if try == c.pool.Attempts || !repeatable(r, resp, err) ||
-			!waits.sleep(ctx, told(resp, c.pool.Now())) || !sleep(ctx, backoff(try)) {
+			!waits.sleep(ctx, retryAfter(resp, c.pool.Now())) || !sleep(ctx, backoff(try)) {
 			return resp, err
 		}
 		reached = reached || err == nil || errors.Is(err, action.ErrOutcomeUnknown)
@@ -67,9 +69,9 @@ func (c *Client) tries(ctx context.Context, r *Request, l *lane) (*Response, err
 	}
 }
 
-// after is an error of a try that did nothing, where an earlier one may have
-// done something: then nobody knows.
-func after(reached bool, err error) error {
+// afterAttempt converts the error of an attempt that did nothing after an
+// earlier one that can have done something: the outcome is unknown.
+func afterAttempt(reached bool, err error) error {
 	var e *action.Error
 	if !reached || !errors.As(err, &e) || !errors.Is(e.Kind, action.ErrUnavailable) {
 		return err
@@ -80,34 +82,33 @@ func after(reached bool, err error) error {
 	return &unsure
 }
 
-// turn waits until the service may be asked, and for a place among those who
-// do, and asks. Seen is what the request had seen of its limits, negative when
-// it was not sent.
-func (c *Client) turn(ctx context.Context, r *Request, l *lane, w *waits) (resp *Response, seen int, err error) {
+// waitAndSend waits for the end of a pause and for a slot, and sends. seen is
+// the limiter's generation, negative if the request was not sent.
+func (c *Client) waitAndSend(ctx context.Context, r *Request, l *limiter, w *waitBudget) (resp *Response, seen int, err error) {
 	for {
 		if wait, _ := l.wait(c.pool.Now()); wait > 0 && !w.sleep(ctx, wait) {
 			return nil, -1, c.rateLimited(wait)
 		}
-		resp, seen, err = c.placed(ctx, r, l)
+		resp, seen, err = c.sendInSlot(ctx, r, l)
 		if seen >= 0 || err != nil {
 			return resp, seen, err
 		}
 	}
 }
 
-// placed sends a request when it has a place, unless the service asked
-// meanwhile to be left alone: then seen is negative and there is no error.
-func (c *Client) placed(ctx context.Context, r *Request, l *lane) (resp *Response, seen int, err error) {
-	if !l.slots.take(ctx) {
-		return nil, -1, c.crowded(ctx)
+// sendInSlot sends a request once it has a slot, unless the service was paused
+// meanwhile: then seen is negative and there is no error.
+func (c *Client) sendInSlot(ctx context.Context, r *Request, l *limiter) (resp *Response, seen int, err error) {
+	if !l.slots.acquire(ctx) {
+		return nil, -1, c.overloaded(ctx)
 	}
-	defer l.slots.free()
-	h := c.pool.enter(c.host)
-	defer c.pool.leave(c.host, h)
-	if !h.slots.take(ctx) {
-		return nil, -1, c.crowded(ctx)
+	defer l.slots.release()
+	h := c.pool.acquireHost(c.hostKey)
+	defer c.pool.releaseHost(c.hostKey, h)
+	if !h.slots.acquire(ctx) {
+		return nil, -1, c.overloaded(ctx)
 	}
-	defer h.slots.free()
+	defer h.slots.release()
 	wait, seen := l.wait(c.pool.Now())
 	if wait > 0 {
 		return nil, -1, nil
@@ -116,7 +117,7 @@ func (c *Client) placed(ctx context.Context, r *Request, l *lane) (resp *Respons
 	return resp, seen, err
 }
 
-// repeatable reports whether a request may and should be sent again.
+// repeatable reports whether a request can and should be retried.
 func repeatable(r *Request, resp *Response, err error) bool {
 	if err == nil {
 		switch resp.Status {
@@ -132,23 +133,25 @@ func repeatable(r *Request, resp *Response, err error) bool {
 	return r.Repeatable || errors.Is(e.Kind, action.ErrUnavailable)
 }
 
-// backoff is how long to wait after the first, second and so on try. Those who
-// failed together do not come back together.
+// backoff returns the delay after an attempt, with jitter, so that requests
+// that failed together are not retried together.
 func backoff(try int) time.Duration {
 	return jitter(250 * time.Millisecond << min(try-1, 4))
 }
 
-// jitter returns d and up to a half more.
+// jitter returns d plus up to half of it.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
 
-// waits are what a request may wait for its service in all.
-type waits struct{ left time.Duration }
+// waitBudget is the remaining time that a request can wait for its service.
+type waitBudget struct{ left time.Duration }
 
-// fit reports whether there is time for the wait.
-func (w *waits) fit(ctx context.Context, d time.Duration) bool { return d <= w.left && fits(ctx, d) }
+// allows reports whether there is time for a delay.
+func (w *waitBudget) allows(ctx context.Context, d time.Duration) bool {
+	return d <= w.left && hasTime(ctx, d)
+}
 
-// sleep waits, and reports whether it did.
-func (w *waits) sleep(ctx context.Context, d time.Duration) bool {
+// sleep waits, and reports whether there was time for it.
+func (w *waitBudget) sleep(ctx context.Context, d time.Duration) bool {
 	if d > w.left {
 		return false
 	}
@@ -156,15 +159,15 @@ func (w *waits) sleep(ctx context.Context, d time.Duration) bool {
 	return sleep(ctx, d)
 }
 
-// fits reports whether ctx lasts longer than d.
-func fits(ctx context.Context, d time.Duration) bool {
+// hasTime reports whether ctx lasts longer than d.
+func hasTime(ctx context.Context, d time.Duration) bool {
 	deadline, has := ctx.Deadline()
 	return ctx.Err() == nil && (!has || time.Until(deadline) > d)
 }
 
-// sleep waits when there is time for it, and reports whether it did.
+// sleep waits if there is time, and reports whether it did.
 func sleep(ctx context.Context, d time.Duration) bool {
-	if !fits(ctx, d) {
+	if !hasTime(ctx, d) {
 		return false
 	}
 	timer := time.NewTimer(d)

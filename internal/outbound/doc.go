@@ -1,13 +1,14 @@
-// Package outbound makes the requests of integration modules: one client for
-// all of them, which holds back where a service asks for it, repeats only what
-// cannot happen twice, and hands a credential to nobody but its host.
+// Package outbound makes the requests of integration modules. One client for
+// all of them limits the rate where a service asks for it, retries only
+// requests that cannot take effect twice, and sends a credential only to its
+// host.
 //
-// It promises that a request which may have done something is never sent
-// again by itself; that an answer is whole or an error, never cut; that an
-// error says whether the service may have received the request
+// It guarantees: a request that can have taken effect is never retried
+// automatically; an answer is complete or an error, never truncated; an error
+// says whether the service can have received the request
 // ([action.ErrOutcomeUnknown]) or certainly has not ([action.ErrUnavailable]);
-// and that no error text holds a credential.
+// no error text contains a credential.
 //
-// It does not know what an answer means: modules tell it which answers ask for
-// fewer requests, and read all others themselves.
+// It does not interpret answers: modules tell it which ones are rate limits,
+// and read all others themselves.
 package outbound

@@ -12,9 +12,9 @@ func (p *Pool) DialWith(dial func(ctx context.Context, network, address string) 
 
 // Remembered returns how many clients' state is kept.
 func (p *Pool) Remembered() int {
-	p.lanes.mu.Lock()
-	defer p.lanes.mu.Unlock()
-	return len(p.lanes.byKey)
+	p.limiters.mu.Lock()
+	defer p.limiters.mu.Unlock()
+	return len(p.limiters.byKey)
 }
 
 // CheckPath tells whether a path would be sent.

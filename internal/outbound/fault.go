@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/redact"
 )
 
-// The codes of errors, which are those of connectors.
+// Error codes, the same as those of connectors.
 const (
 	codeDNS         = "upstream_dns"
 	codeUnreachable = "upstream_unreachable"
@@ -31,14 +31,14 @@ const (
 	codeInterrupted = "interrupted"
 )
 
-// lost says what went wrong on the way, and whether the request may have been
-// received.
-func (c *Client) lost(ctx context.Context, err error, sent bool) error {
+// transportError converts an error on the wire; sent: the service can have
+// received the request.
+func (c *Client) transportError(ctx context.Context, err error, sent bool) error {
 	kind := action.ErrUnavailable
 	if sent {
 		kind = action.ErrOutcomeUnknown
 	}
-	e := &action.Error{Kind: kind, Err: c.cause(err)}
+	e := &action.Error{Kind: kind, Err: c.redactError(err)}
 	var (
 		known  *action.Error
 		dns    *net.DNSError
@@ -47,33 +47,33 @@ func (c *Client) lost(ctx context.Context, err error, sent bool) error {
 	host := c.base.Hostname()
 	switch {
 	case errors.As(err, &known):
-		c.known(e, known)
+		c.applyGuardError(e, known)
 	case context.Cause(ctx) != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		e.Code, e.Message = codeInterrupted, fmt.Sprintf("The request to %s was given up before it had answered.", host)
 	case errors.As(err, &dns) && !dns.IsTimeout:
 		e.Code, e.Message = codeDNS, fmt.Sprintf("The name %s does not resolve; check the integration's base URL, or try again later.", host)
-	case insecure(err):
+	case isTLSError(err):
 		e.Code, e.Message = codeTLS, fmt.Sprintf("A secure connection to %s cannot be made; check its certificate, and the base URL's scheme and port.", host)
 	case ctx.Err() != nil, errors.As(err, &netErr) && netErr.Timeout():
-		e.Code, e.Message = codeTimeout, fmt.Sprintf("%s did not answer in time%s.", host, advice(sent))
+		e.Code, e.Message = codeTimeout, fmt.Sprintf("%s did not answer in time%s.", host, retryHint(sent))
 	case !sent:
 		e.Code, e.Message = codeUnreachable, fmt.Sprintf("Nobody answers at %s; check the integration's base URL, or try again later.", host)
 	default:
-		e.Code, e.Message = codeFailed, fmt.Sprintf("The connection to %s broke before it had answered%s.", host, advice(sent))
+		e.Code, e.Message = codeFailed, fmt.Sprintf("The connection to %s broke before it had answered%s.", host, retryHint(sent))
 	}
-	e.Message = c.clean(e.Message)
+	e.Message = c.redact(e.Message)
 	return e
 }
 
-func advice(sent bool) string {
+func retryHint(sent bool) string {
 	if sent {
 		return "; before doing it again, see whether it was done"
 	}
 	return "; nothing was sent, try again later"
 }
 
-// known passes on what the guard says.
-func (c *Client) known(e, known *action.Error) {
+// applyGuardError converts an error of package guard.
+func (c *Client) applyGuardError(e, known *action.Error) {
 	e.Message = known.Message
 	switch known.Code {
 	case "address_blocked":
@@ -87,7 +87,7 @@ func (c *Client) known(e, known *action.Error) {
 	}
 }
 
-func insecure(err error) bool {
+func isTLSError(err error) bool {
 	var (
 		record tls.RecordHeaderError
 		alert  tls.AlertError
@@ -99,7 +99,7 @@ func insecure(err error) bool {
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
-// rateLimited says that the service wants to be left alone.
+// rateLimited reports that the service limits the rate.
 func (c *Client) rateLimited(wait time.Duration) error {
 	e := action.Errorf(action.ErrUnavailable, codeRateLimited, "%s wants fewer requests and did nothing; try again in %d seconds.",
 		c.base.Hostname(), int(math.Ceil(wait.Seconds())))
@@ -107,8 +107,8 @@ func (c *Client) rateLimited(wait time.Duration) error {
 	return e
 }
 
-// crowded says that there was no place for the request in time.
-func (c *Client) crowded(ctx context.Context) error {
+// overloaded reports that no slot was free in time.
+func (c *Client) overloaded(ctx context.Context) error {
 	e := action.Errorf(action.ErrUnavailable, codeTimeout, "Too many requests to %s are under way, so this one was not sent; try again later.", c.base.Hostname())
 	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		e.Code, e.Message = codeInterrupted, "The request was given up before it was sent."
@@ -117,31 +117,32 @@ func (c *Client) crowded(ctx context.Context) error {
 	return e
 }
 
-// unsendable says that the request cannot be put on the wire.
-func (c *Client) unsendable(err error) error {
+// encodingError reports that the request cannot be encoded.
+func (c *Client) encodingError(err error) error {
 	return action.Errorf(action.ErrUnavailable, codeCredential,
-		"The request to %s cannot be written; connect the integration again with a credential that has no line breaks.", c.base.Hostname()).WithCause(c.cause(err))
+		"The request to %s cannot be written; connect the integration again with a credential that has no line breaks.", c.base.Hostname()).WithCause(c.redactError(err))
 }
 
-// cause is an error for the log: it holds neither a credential nor the URL, in
-// whose query some keep one. What it stands for can be asked, and not reached.
-type cause struct {
+// redactedError is an error for the log without credentials and without the
+// URL, whose query can contain one. errors.Is sees the original error,
+// errors.As does not.
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (c *Client) cause(err error) error {
+func (c *Client) redactError(err error) error {
 	text := err.Error()
 	var u *url.Error
 	if errors.As(err, &u) {
 		text = u.Err.Error()
 	}
-	return &cause{text: c.clean(text), err: err}
+	return &redactedError{text: c.redact(text), err: err}
 }
 
-func (c *cause) Error() string        { return c.text }
-func (c *cause) Is(target error) bool { return errors.Is(c.err, target) }
+func (c *redactedError) Error() string        { return c.text }
+func (c *redactedError) Is(target error) bool { return errors.Is(c.err, target) }
 
-func (c *Client) clean(text string) string {
+func (c *Client) redact(text string) string {
 	return string(redact.NewReplacer(c.secrets...).Replace([]byte(text)))
 }

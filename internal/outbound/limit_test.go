@@ -14,7 +14,8 @@ import (
 	"sallyport/internal/outbound"
 )
 
-// limiter answers 429 until it is content, and notes when it was asked.
+// limiter is the rate limiter that clients with one credential at one service
+// share.
 type limiter struct {
 	mu   sync.Mutex
 	at   []time.Time

@@ -12,21 +12,21 @@ import (
 	"sallyport/internal/guard"
 )
 
-// Config is what [New] needs.
+// Config configures a [Pool].
 type Config struct {
-	Guard guard.Config // what may be dialled; loopback only for a base URL that names it
+	Guard guard.Config // restricts outbound connections; loopback only for a base URL on loopback
 
 	Timeout     time.Duration // of a request whose context has no deadline; zero: 30 s
 	MaxBody     int64         // of an answer; zero: 8 MiB
-	MaxWait     time.Duration // what a service asks a request to wait is waited for up to this, and is an error beyond; zero: 5 s
+	MaxWait     time.Duration // longest delay that a request waits at the service's request, beyond which it fails; zero: 5 s
 	Attempts    int           // of one request; zero: 3
-	PerHost     int           // requests to one host at a time, of all clients; zero: 32
-	PerClient   int           // requests of one client at a time; zero: 8
+	PerHost     int           // concurrent requests to one host, of all clients; zero: 32
+	PerClient   int           // concurrent requests of one client; zero: 8
 	UserAgent   string        // empty: "sallyport"
-	IdleClients int           // clients that are remembered while nobody uses them; zero: 1,000
+	IdleClients int           // unused clients that are remembered; zero: 1,000
 
-	// Traceparent returns whose trace a request is part of, in the form of W3C.
-	// Empty: no trace. Nil: of no request.
+	// Traceparent returns the W3C trace context of a request. Empty: no trace.
+	// Nil: never.
 	Traceparent func(ctx context.Context) string
 
 	Now func() time.Time // nil: time.Now
@@ -59,16 +59,16 @@ func orDefault[T int | int64 | time.Duration](value *T, zero T) {
 	}
 }
 
-// Pool hands out clients. They share connections, and what was learned of the
-// services. It is safe for use by several goroutines.
+// Pool creates clients, which share connections and rate limits. It is safe for
+// concurrent use.
 type Pool struct {
 	Config
 
 	public, loopback *http.Transport
-	lanes            *lanes
+	limiters         *limiterCache
 
 	mu    sync.Mutex
-	hosts map[string]*host // those in use
+	hosts map[string]*hostSlots // in use
 }
 
 // New returns a pool.
@@ -78,7 +78,7 @@ func New(c Config) *Pool {
 	public.AllowLoopback, loopback.AllowLoopback = false, true
 	return &Pool{
 		Config: c, public: guard.NewTransport(public), loopback: guard.NewTransport(loopback),
-		lanes: newLanes(c.PerClient, c.IdleClients), hosts: map[string]*host{},
+		limiters: newLimiterCache(c.PerClient, c.IdleClients), hosts: map[string]*hostSlots{},
 	}
 }
 
@@ -88,30 +88,30 @@ func (p *Pool) Close() {
 	p.loopback.CloseIdleConnections()
 }
 
-// Client returns the client for the base URL and whoever's credential it is
-// (an integration's id): limits that a service imposes are that one's. Secrets
-// are kept out of errors.
+// Client returns the client for a base URL and the owner of the credential (an
+// integration's ID), whose rate limits it shares. Secrets are redacted from
+// errors.
 func (p *Pool) Client(whose string, base *url.URL, secrets ...string) *Client {
 	transport := p.public
 	if guard.Loopback(base) {
 		transport = p.loopback
 	}
 	return &Client{
-		pool: p, base: base, http: guard.Over(transport, base), host: guard.Host(base),
-		lane:    whose + "\x00" + strings.ToLower(base.Scheme) + "\x00" + guard.Host(base),
-		secrets: secrets,
+		pool: p, base: base, http: guard.Over(transport, base), hostKey: guard.Host(base),
+		limiterKey: whose + "\x00" + strings.ToLower(base.Scheme) + "\x00" + guard.Host(base),
+		secrets:    secrets,
 	}
 }
 
-// Client speaks to one base URL with one credential. It is safe for use by
-// several goroutines, and costs little to make.
+// Client sends requests to one base URL with one credential. It is safe for
+// concurrent use, and cheap to create.
 type Client struct {
-	pool       *Pool
-	base       *url.URL
-	http       *http.Client
-	host, lane string // the keys of what it shares
-	secrets    []string
+	pool                *Pool
+	base                *url.URL
+	http                *http.Client
+	hostKey, limiterKey string // keys of shared state
+	secrets             []string
 }
 
-// Base returns the base URL, which nobody may change.
+// Base returns the base URL. Callers must not modify it.
 func (c *Client) Base() *url.URL { return c.base }

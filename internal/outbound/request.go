@@ -13,34 +13,33 @@ type Request struct {
 	// without query; see [Path].
 	Path  string
 	Query url.Values
-	// Header holds the credential, among others.
+	// Header includes the credential.
 	Header http.Header
 	Body   []byte // nil: none
-	// Repeatable: sent twice it does no more than once. Only such a request is
-	// sent again after it may have been received.
+	// Repeatable requests are idempotent. Only they are retried after they can
+	// have been received.
 	Repeatable bool
-	// Serial: no other such request of the same client is under way meanwhile,
-	// as services want that limit writes.
+	// Serial requests of one client run one at a time, as services that limit
+	// writes require.
 	Serial bool
-	// NoRedirect: an answer that leads elsewhere is handed out as it is. For what
-	// was allowed for this one place alone.
+	// NoRedirect returns redirects unchanged. For requests that are permitted
+	// for one URL only.
 	NoRedirect bool
-	// Limited reports whether an answer means that the service did nothing and
-	// wants fewer requests, and for how long; zero: it does not say. Nil: 429
-	// does, with Retry-After.
+	// Limited reports whether an answer is a rate limit for a request that did
+	// nothing, and the delay; zero: unknown. Nil: status 429, with Retry-After.
 	Limited func(*Response) (wait time.Duration, limited bool)
 }
 
-// Response is an answer, its body whole.
+// Response is an answer with its whole body.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Path joins segments to a path in which none of them can become two, or a way
-// up: each is escaped, and "." and ".." are too. [Client.Do] refuses those all
-// the same, and empty ones, since some servers undo escapes first.
+// Path joins segments to a path in which none of them can become two, or a
+// parent reference: each is escaped, including "." and "..". [Client.Do] still
+// rejects those, and empty ones, since some servers unescape first.
 func Path(segments ...string) string {
 	path := ""
 	for _, s := range segments {

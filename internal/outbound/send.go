@@ -18,8 +18,8 @@ import (
 
 // send sends a request once and reads the whole answer.
 func (c *Client) send(ctx context.Context, r *Request) (*Response, error) {
-	w := &wire{replays: r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != ""}
-	req, err := c.request(w.traced(ctx), r)
+	w := &sendTracker{replays: r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != ""}
+	req, err := c.request(w.withTrace(ctx), r)
 	if err != nil {
 		return nil, err
 	}
@@ -29,12 +29,12 @@ func (c *Client) send(ctx context.Context, r *Request) (*Response, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, c.lost(ctx, err, w.sent.Load())
+		return nil, c.transportError(ctx, err, w.sent.Load())
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(guard.LimitBody(resp.Body, c.pool.MaxBody))
 	if err != nil {
-		return nil, c.lost(ctx, err, true)
+		return nil, c.transportError(ctx, err, true)
 	}
 	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }
@@ -44,7 +44,7 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	raw := strings.TrimSuffix(c.base.EscapedPath(), "/") + r.Path
 	path, err := url.PathUnescape(raw)
 	if err != nil {
-		return nil, badPath("is not escaped as it should be")
+		return nil, invalidPath("is not escaped as it should be")
 	}
 	u.Path, u.RawPath = path, raw
 	u.RawQuery = strings.Trim(c.base.RawQuery+"&"+r.Query.Encode(), "&")
@@ -54,14 +54,14 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, u.String(), body)
 	if err != nil {
-		return nil, c.unsendable(err)
+		return nil, c.encodingError(err)
 	}
 	if r.Header != nil {
 		req.Header = r.Header.Clone()
 	}
 	for _, values := range req.Header {
 		if strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
-			return nil, c.unsendable(fmt.Errorf("a header holds a line break"))
+			return nil, c.encodingError(fmt.Errorf("a header holds a line break"))
 		}
 	}
 	if req.Header.Get("User-Agent") == "" {
@@ -75,46 +75,47 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	return req, nil
 }
 
-// checkPath refuses a path that would not stay below the base URL's, as this
-// side reads it or as a server may that undoes escapes first.
+// checkPath rejects a path that leaves the base URL's path, as parsed here or
+// by a server that unescapes first.
 func checkPath(path string) error {
 	if path == "" {
 		return nil
 	}
 	text, err := url.PathUnescape(path)
 	if err != nil || path[0] != '/' || (&url.URL{Path: text, RawPath: path}).EscapedPath() != path {
-		return badPath("is not escaped as it should be")
+		return invalidPath("is not escaped as it should be")
 	}
 	segments := strings.Split(path[1:], "/")
 	for i, s := range segments {
 		text, _ := url.PathUnescape(s) // it is a part of what was unescaped above
 		if text == "" && i < len(segments)-1 {
-			return badPath("has an empty part")
+			return invalidPath("has an empty part")
 		}
 		for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }) {
 			if part == "." || part == ".." {
-				return badPath(fmt.Sprintf("has %q as a part", part))
+				return invalidPath(fmt.Sprintf("has %q as a part", part))
 			}
 		}
 	}
 	return nil
 }
 
-func badPath(what string) error {
+func invalidPath(what string) error {
 	return action.Errorf(action.ErrInvalid, "invalid_path",
 		"The path that the params lead to %s, so the service was not asked; give names and ids as the service writes them.", what)
 }
 
-// wire watches whether anything of a request may have been sent.
-type wire struct {
+// sendTracker tracks whether any part of a request can have been sent.
+type sendTracker struct {
 	sent    atomic.Bool
-	replays bool // net/http sends it again by itself after it may have been received
+	replays bool // net/http can retry it automatically after it was received
 }
 
-// traced notes it before the first byte leaves. Over HTTP/1 a connection that
-// failed is closed before its error is told, so that what was not written then
-// never will be; over HTTP/2 it may still be, and having the connection counts.
-func (w *wire) traced(ctx context.Context) context.Context {
+// withTrace records it before the first byte is sent. Over HTTP/1 a failed
+// connection is closed before its error is returned, so that unwritten bytes
+// are never sent; over HTTP/2 they can be, so that having the connection
+// counts.
+func (w *sendTracker) withTrace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) {
 			if !w.replays {

@@ -108,6 +108,8 @@ func fails(t *testing.T, err, kind error, code, says string) {
 	})
 }
 
+// retryAfter reads the Retry-After header, seconds or a date; zero: there is
+// none.
 func retryAfter(err error) time.Duration { return action.Public(err).RetryAfter }
 
 func walk(err error, visit func(error)) {
