@@ -13,29 +13,29 @@ import (
 	"sallyport/action"
 )
 
-// ErrBlocked is an address, or a redirect, that may not be used. Errors that
-// wrap it also are [*action.Error]s.
+// ErrBlocked reports a blocked address or redirect. Errors that wrap it are
+// also [*action.Error]s.
 var ErrBlocked = errors.New("blocked")
 
-// class is a range of addresses that are not for everyone to reach.
-type class struct {
+// addressRange is a range of addresses that are not public.
+type addressRange struct {
 	prefix netip.Prefix
 	name   string
 }
 
-func ranges(name string, prefixes ...string) (list []class) {
+func ranges(name string, prefixes ...string) (list []addressRange) {
 	for _, p := range prefixes {
-		list = append(list, class{netip.MustParsePrefix(p), name})
+		list = append(list, addressRange{netip.MustParsePrefix(p), name})
 	}
 	return list
 }
 
-// closed lists what is refused, the most telling name first. Addresses of
-// IPv6 outside 2000::/3 are refused altogether, so that of them only those
-// with a name of their own are here.
-func closed() []class {
-	var all []class
-	for _, list := range [][]class{
+// blockedRanges lists the blocked addresses, the most specific name first. IPv6
+// addresses outside 2000::/3 are all blocked; only those with a name of their
+// own are listed.
+func blockedRanges() []addressRange {
+	var all []addressRange
+	for _, list := range [][]addressRange{
 		ranges("loopback", "127.0.0.0/8", "::1/128"),
 		ranges("unspecified", "0.0.0.0/8", "::/128"),
 		ranges("private", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"),
@@ -52,25 +52,25 @@ func closed() []class {
 	return all
 }
 
-// metadata lists the addresses at which clouds tell machines their own
-// credentials. Only a prefix that is exactly one of them opens it.
-func metadata() []class {
+// metadataRanges lists the addresses at which clouds serve machine credentials.
+// Only a prefix for exactly one of them permits it.
+func metadataRanges() []addressRange {
 	return ranges("cloud metadata",
 		"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", "100.100.100.200/32",
 		"168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128")
 }
 
-// checker decides about addresses.
+// checker decides which addresses are permitted.
 type checker struct {
-	closed, metadata []class
-	global, nat64    netip.Prefix
-	allow            []netip.Prefix
-	loopback         bool
+	blocked, metadata []addressRange
+	global, nat64     netip.Prefix
+	allow             []netip.Prefix
+	loopback          bool
 }
 
 func newChecker(allow []netip.Prefix, loopback bool) *checker {
 	c := &checker{
-		closed: closed(), metadata: metadata(), loopback: loopback,
+		blocked: blockedRanges(), metadata: metadataRanges(), loopback: loopback,
 		global: netip.MustParsePrefix("2000::/3"),
 		nat64:  netip.MustParsePrefix("64:ff9b::/96"),
 	}
@@ -80,7 +80,7 @@ func newChecker(allow []netip.Prefix, loopback bool) *checker {
 	return c
 }
 
-// unmapped turns a prefix of IPv4-mapped addresses into one of IPv4.
+// unmapped converts a prefix of IPv4-mapped addresses to IPv4.
 func unmapped(p netip.Prefix) netip.Prefix {
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(a.Unmap(), p.Bits()-96)
@@ -88,9 +88,9 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// refuses returns the name of the class for which the address is refused, or
-// nothing when it may be dialled.
-func (c *checker) refuses(addr netip.Addr) string {
+// blockedClass returns the name of the class because of which the address is
+// blocked, or the empty string.
+func (c *checker) blockedClass(addr netip.Addr) string {
 	addr = addr.WithZone("").Unmap()
 	if c.nat64.Contains(addr) {
 		b := addr.As16()
@@ -107,7 +107,7 @@ func (c *checker) refuses(addr netip.Addr) string {
 	if c.allowed(addr, 0) || c.loopback && addr.IsLoopback() {
 		return ""
 	}
-	for _, r := range c.closed {
+	for _, r := range c.blocked {
 		if r.prefix.Contains(addr) {
 			return r.name
 		}
@@ -118,16 +118,16 @@ func (c *checker) refuses(addr netip.Addr) string {
 	return ""
 }
 
-// resolveWithin is how long a name may take that [Config.CheckReach] looks up.
-const resolveWithin = 2 * time.Second
+// resolveTimeout bounds the lookup in [Config.CheckReach].
+const resolveTimeout = 2 * time.Second
 
-// CheckReach refuses a URL to which a client of this configuration may not
-// connect now, with ErrInvalid and the field /url, so that whoever sets it hears of
-// it at once. A name that cannot be looked up is not refused: it may be known
-// later. What is dialled is checked again then.
+// CheckReach reports a URL to which a client with this configuration cannot
+// connect, with ErrInvalid and the field /url, when the URL is configured. A
+// name that cannot be resolved is accepted: it can exist later. Connecting
+// checks the address again.
 func (c Config) CheckReach(ctx context.Context, u *url.URL) error {
 	check := newChecker(c.Allow, c.AllowLoopback || Loopback(u))
-	ctx, stop := context.WithTimeout(ctx, resolveWithin)
+	ctx, stop := context.WithTimeout(ctx, resolveTimeout)
 	defer stop()
 	resolver := c.Resolver
 	if resolver == nil {
@@ -139,7 +139,7 @@ func (c Config) CheckReach(ctx context.Context, u *url.URL) error {
 	}
 	var name string
 	for _, a := range addrs {
-		if name = check.refuses(a); name == "" {
+		if name = check.blockedClass(a); name == "" {
 			return nil
 		}
 	}
@@ -156,21 +156,20 @@ func (c *checker) allowed(addr netip.Addr, bits int) bool {
 	return false
 }
 
-// control is called with the address about to be connected to, after every
-// name has been resolved.
+// control is called with the resolved address before connecting.
 func (c *checker) control(network, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
 		return blocked("unknown", network+" "+address)
 	}
-	if name := c.refuses(at.Addr()); name != "" {
+	if name := c.blockedClass(at.Addr()); name != "" {
 		return blocked(name, at.Addr().String())
 	}
 	return nil
 }
 
-// blocked names the class to whoever asked, and the address to the log only:
-// it would tell the names of an inner network to the outside.
+// blocked includes the class in the message, and the address only in the log:
+// it would disclose names of an internal network.
 func blocked(class, address string) error {
 	return action.Errorf(action.ErrUnavailable, "address_blocked", "The host resolves to an address of the class %q, which the gateway does not connect to. "+
 		"If it is meant to, the operator can start the gateway with --allow-upstream CIDR.", class).WithCause(fmt.Errorf("%w: %s is %s", ErrBlocked, address, class))

@@ -6,20 +6,20 @@ import (
 	"sallyport/action"
 )
 
-// LimitBody returns body with an error in place of what goes beyond n bytes:
-// an [*action.Error] of kind ErrTooLarge with the code "body_too_large". A cut
-// body must never look like a whole one.
+// LimitBody returns body with an error instead of anything beyond n bytes: an
+// [*action.Error] of kind ErrTooLarge with the code "body_too_large". A
+// truncated body must never look complete.
 func LimitBody(body io.ReadCloser, n int64) io.ReadCloser {
-	return &limited{body: body, left: n, limit: n}
+	return &limitedReader{body: body, left: n, limit: n}
 }
 
-type limited struct {
+type limitedReader struct {
 	body        io.ReadCloser
 	left, limit int64
-	err         error // told again at every later read
+	err         error // returned by every later read
 }
 
-func (l *limited) Read(p []byte) (int, error) {
+func (l *limitedReader) Read(p []byte) (int, error) {
 	if l.err != nil || len(p) == 0 {
 		return 0, l.err
 	}
@@ -37,4 +37,4 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (l *limited) Close() error { return l.body.Close() }
+func (l *limitedReader) Close() error { return l.body.Close() }

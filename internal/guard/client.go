@@ -12,27 +12,26 @@ import (
 	"sallyport/action"
 )
 
-// maxHops bounds how many redirects of one request are followed.
+// maxHops bounds the redirects that one request follows.
 const maxHops = 3
 
-// Config is what the operator says about connections to the outside.
+// Config restricts outbound connections.
 type Config struct {
-	// Allow opens addresses that are refused otherwise. A metadata address
-	// is opened only by a prefix that is just it. Nil: none.
+	// Allow permits addresses that are blocked otherwise. A metadata address is
+	// only permitted by a prefix for exactly that address. Nil: none.
 	Allow []netip.Prefix
-	// AllowLoopback opens loopback. [Client] sets it by its URL.
+	// AllowLoopback permits loopback. [Client] sets it from its URL.
 	AllowLoopback bool
-	// DialTimeout bounds making a connection. Zero: 10 s.
+	// DialTimeout bounds connecting. Zero: 10 s.
 	DialTimeout time.Duration
-	// Resolver looks names up. Nil: the system's.
+	// Resolver resolves names. Nil: the system's.
 	Resolver *net.Resolver
-	// TLS is for tests that have a certificate authority of their own. Nil:
-	// the system's.
+	// TLS is for tests with their own certificate authority. Nil: the system's.
 	TLS *tls.Config
 }
 
-// NewTransport returns a transport that checks each address at the moment it
-// connects. Its owner calls CloseIdleConnections when it is done with it.
+// NewTransport returns a transport that checks each address when it connects.
+// The caller must call CloseIdleConnections after use.
 func NewTransport(c Config) *http.Transport {
 	timeout := c.DialTimeout
 	if timeout <= 0 {
@@ -60,35 +59,34 @@ func NewTransport(c Config) *http.Transport {
 	}
 }
 
-// Client returns a client for the configured URL, for the credential that
-// belongs to it: it speaks to the URL's host and port and refuses any other,
-// follows at most three redirects there, and may use loopback only when the
-// URL names loopback, whatever c says. Its owner calls CloseIdleConnections
-// when it is done with it.
+// Client returns a client for the configured URL and its credential: it
+// connects only to the URL's host and port, follows at most three redirects
+// there, and uses loopback only if the URL names it, whatever c says. The
+// caller must call CloseIdleConnections after use.
 func Client(c Config, configured *url.URL) *http.Client {
 	c.AllowLoopback = Loopback(configured)
 	return Over(NewTransport(c), configured)
 }
 
-// Over returns a client as [Client] does, over a transport that others use too.
-// Whether loopback may be dialled is the transport's: one that allows it is for
-// URLs that name loopback only.
+// Over returns a client like [Client] with a shared transport. The transport
+// decides whether loopback is permitted: one that permits it is only for URLs
+// that name loopback.
 func Over(t *http.Transport, configured *url.URL) *http.Client {
 	return &http.Client{
-		Transport:     &bound{configured: *configured, host: Host(configured), next: t},
+		Transport:     &hostTransport{configured: *configured, host: Host(configured), next: t},
 		CheckRedirect: checkRedirect,
 	}
 }
 
-// bound is a transport for one host.
-type bound struct {
+// hostTransport is a transport for one host.
+type hostTransport struct {
 	configured url.URL
 	host       string
 	next       *http.Transport
 }
 
-func (b *bound) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !b.leadsThere(r.URL) {
+func (b *hostTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !b.sameTarget(r.URL) {
 		if r.Body != nil {
 			r.Body.Close() //nolint:errcheck,gosec // the request is not sent
 		}
@@ -97,18 +95,18 @@ func (b *bound) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-func (b *bound) leadsThere(u *url.URL) bool {
+func (b *hostTransport) sameTarget(u *url.URL) bool {
 	if u.Scheme != b.configured.Scheme && u.Scheme != "https" {
 		return false
 	}
 	return u.Host == b.configured.Host && u.Scheme == b.configured.Scheme || Host(u) == b.host
 }
 
-// CloseIdleConnections closes connections that nobody uses.
-func (b *bound) CloseIdleConnections() { b.next.CloseIdleConnections() }
+// CloseIdleConnections closes unused connections.
+func (b *hostTransport) CloseIdleConnections() { b.next.CloseIdleConnections() }
 
-// checkRedirect judges one hop. The credential is bound to the host, and some
-// headers that carry one follow a redirect wherever it leads.
+// checkRedirect validates one redirect. The credential is bound to the host,
+// and some headers that carry one are forwarded with every redirect.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	first, last := via[0], via[len(via)-1]
 	switch {

@@ -12,37 +12,37 @@ import (
 // maxURL bounds the length of a configured URL.
 const maxURL = 2048
 
-// CheckURL parses a URL that someone configures: http or https, with a host,
-// without user, password and fragment. The error is an [*action.Error] of kind
-// ErrInvalid with the field /url. Where the host leads is checked when it is
-// dialled.
+// CheckURL parses a configured URL: http or https, with a host, without user,
+// password and fragment. The error is an [*action.Error] of kind ErrInvalid
+// with the field /url. The host's address is checked when connecting.
 func CheckURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
-		return nil, wrong("The URL is longer than %d characters.", maxURL)
+		return nil, invalidURL("The URL is longer than %d characters.", maxURL)
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, wrong("This is not a URL; it should look like https://host/path.")
+		return nil, invalidURL("This is not a URL; it should look like https://host/path.")
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, wrong("The URL must begin with https:// or http://.")
+		return nil, invalidURL("The URL must begin with https:// or http://.")
 	case u.Hostname() == "" || u.Opaque != "":
-		return nil, wrong("The URL has no host; it should look like https://host/path.")
+		return nil, invalidURL("The URL has no host; it should look like https://host/path.")
 	case u.User != nil:
-		return nil, wrong("The URL must not hold a user or password; store the credential as a secret.")
+		return nil, invalidURL("The URL must not hold a user or password; store the credential as a secret.")
 	case u.Fragment != "" || strings.Contains(raw, "#"):
-		return nil, wrong("The URL must not have a fragment (the part after #).")
+		return nil, invalidURL("The URL must not have a fragment (the part after #).")
 	case !goodPort(u):
-		return nil, wrong("The port of the URL must be a number from 1 to 65535.")
+		return nil, invalidURL("The port of the URL must be a number from 1 to 65535.")
 	case strings.ContainsFunc(u.Host, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return nil, wrong("The host of the URL must be plain ASCII; write an international name in its xn-- form.")
+		return nil, invalidURL("The host of the URL must be plain ASCII; write an international name in its xn-- form.")
 	}
 	return u, nil
 }
 
-// CheckBaseURL is CheckURL for the API of a service, to which a credential is
-// sent: https, or http on this machine, without a query. The field is /base_url.
+// CheckBaseURL is [CheckURL] for the base URL of an API that receives a
+// credential: https, or http on loopback, without a query. The field is
+// /base_url.
 func CheckBaseURL(raw string) (*url.URL, error) {
 	u, err := CheckURL(raw)
 	switch {
@@ -57,7 +57,7 @@ func CheckBaseURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-func wrong(format string, args ...any) error {
+func invalidURL(format string, args ...any) error {
 	e := action.Errorf(action.ErrInvalid, "invalid_url", format, args...)
 	e.Field = "/url"
 	return e

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ended looks at what comes next on a socket, and leaves it there.
+// ended peeks at the socket without consuming data.
 func ended(fd int) bool {
 	for {
 		n, _, err := syscall.Recvfrom(fd, make([]byte, 1), syscall.MSG_PEEK)

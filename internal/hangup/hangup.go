@@ -1,9 +1,9 @@
-// Package hangup tells whether the client of a request has hung up.
+// Package hangup detects whether the client of a request has disconnected.
 //
 // net/http notices that in a goroutine of its own, which on a busy machine runs
-// some time after the client is gone. Whoever is about to count an answer as
-// delivered asks the connection itself. What is still on its way over the
-// network nobody can know.
+// some time after the client disconnected. A handler that is about to record an
+// answer as delivered can check the connection directly. Data in transit cannot
+// be detected.
 package hangup
 
 import (
@@ -15,14 +15,14 @@ import (
 
 type connKey struct{}
 
-// ConnContext has requests of the connection know it; it is for
+// ConnContext makes the connection available to its requests. Use it as
 // [http.Server.ConnContext].
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// Gone reports whether the client of the request left. Of a server without
-// [ConnContext] it is what net/http noticed.
+// Gone reports whether the client of the request disconnected. In a server
+// without [ConnContext] it relies on net/http.
 func Gone(r *http.Request) bool {
 	ctx := r.Context()
 	if ctx.Err() != nil {

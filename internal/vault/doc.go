@@ -1,18 +1,18 @@
-// Package vault seals what must be kept but not read: full params and results
-// of invocations, secrets of organizations. It also makes the keyed hashes by
-// which redacted values can be told apart without being known.
+// Package vault encrypts what must be stored but not read, such as full params
+// and results of invocations and secrets of organizations. It also computes the
+// keyed hashes by which redacted values can be compared.
 //
-// It promises that a sealed value opens only at the place it was sealed for
-// (organization, table, row and column), only with the master key that sealed
-// it, and only unaltered; and that neither sealed bytes nor hashes tell
-// anything of what is in them but its length.
+// It guarantees: a sealed value opens only for the place it was sealed for
+// (organization, table, row and column), only with its master key, and only
+// unaltered; neither sealed bytes nor hashes disclose anything but the length
+// of the value.
 //
-// Several master keys can open while the first one seals, so that a key can
-// be replaced while the vault is in use: put the new one first, seal everything
-// again, drop the old one. Hashes do not follow: their key has to be kept. An old
-// key that something may still need can be shelved, which hinders no other
-// replacement.
+// Several master keys can open while the first one seals, so that a key can be
+// rotated while the vault is in use: put the new one first, reseal everything,
+// drop the old one. The hash key does not change with it and must be kept. An
+// old key that may still be needed can be shelved, which does not prevent
+// further rotations.
 //
-// It does not stop a writer of the database from putting an older value of a
-// place back into the same place.
+// It does not prevent somebody with write access to the database from restoring
+// an older value of the same place.
 package vault

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// ParseKey reads a key of [KeySize] bytes written in hex. White space around
-// it does not matter. The error never holds any of the text.
+// ParseKey parses a key of [KeySize] bytes in hex, ignoring surrounding white
+// space. The error never contains the text.
 func ParseKey(text string) ([]byte, error) {
 	key, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(key) != KeySize {
@@ -21,9 +21,9 @@ func ParseKey(text string) ([]byte, error) {
 	return key, nil
 }
 
-// LoadKey reads the key in a file, and makes file and key when there is none.
-// Of several processes that do so at once, all get the same key. A file that
-// others may read is refused.
+// LoadKey reads the key from a file, and creates both if the file does not
+// exist. Concurrent processes get the same key. A file that others can read is
+// an error.
 func LoadKey(path string) ([]byte, error) {
 	key, err := readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -61,9 +61,8 @@ func readKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-// makeKey writes a new key beside path and links it to its name, which fails
-// when the name is taken, so that nobody ever reads half a key and nobody's
-// key is replaced.
+// makeKey writes a new key to a temporary file and links it to path, which
+// fails if path exists: no process reads a partial key, and no key is replaced.
 func makeKey(path string) error {
 	fresh, err := writeKey(path)
 	if err != nil {

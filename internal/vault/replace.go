@@ -12,17 +12,16 @@ import (
 	"strings"
 )
 
-// A key file is replaced in three steps, and whoever stops between two of them
-// loses no key: the old key gets a second name, a new one takes its first, and
-// in the end, when nothing needs it any more, the second name goes. When something
-// may need it still, it gets a third name instead, and the file can be replaced
+// A key file is rotated in three steps, and an interruption between them loses
+// no key: the old key gets a second name, a new key replaces it under the first
+// one, and once nothing needs the old key its second name is removed. If it may
+// still be needed it gets a third name instead, and the file can be rotated
 // again.
 
-// Retired is where the old key lies while the one in path replaces it.
+// Retired returns the path of the old key during a rotation.
 func Retired(path string) string { return path + ".old" }
 
-// LoadRetired reads the key that the one in path replaces; nil when none is
-// being replaced.
+// LoadRetired reads the old key of a rotation in progress; nil: there is none.
 func LoadRetired(path string) ([]byte, error) {
 	current, err := readKey(path)
 	if err != nil {
@@ -35,8 +34,8 @@ func LoadRetired(path string) ([]byte, error) {
 	return old, err
 }
 
-// ReplaceKey puts a new key into the file and keeps the old one beside it. A
-// replacement that has begun and not ended goes on with the keys that it has.
+// ReplaceKey writes a new key and keeps the old one beside it. It resumes an
+// interrupted rotation with its keys.
 func ReplaceKey(path string) (master, old []byte, err error) {
 	if old, err = LoadRetired(path); err == nil && old == nil {
 		if err = replaceKey(path); err == nil {
@@ -68,7 +67,7 @@ func replaceKey(path string) error {
 	return syncDir(dir)
 }
 
-// writeKey writes a new key beside path, and returns where.
+// writeKey writes a new key to a temporary file and returns its path.
 func writeKey(path string) (name string, err error) {
 	key := make([]byte, KeySize)
 	rand.Read(key)                                                            //nolint:errcheck // never fails: it ends the process instead
@@ -83,9 +82,9 @@ func writeKey(path string) (name string, err error) {
 	return f.Name(), nil
 }
 
-// Shelve ends a replacement whose old key something may still need: it stays
-// beside the new one, under a name that has its [KeyID]. Without an old key
-// nothing is done.
+// Shelve ends a rotation whose old key may still be needed: the old key stays
+// beside the new one, under a name with its [KeyID]. Without an old key it does
+// nothing.
 func Shelve(path string) error {
 	old, err := readKey(Retired(path))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +99,7 @@ func Shelve(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// LoadShelved reads the keys that were shelved.
+// LoadShelved reads the shelved keys.
 func LoadShelved(path string) (keys [][]byte, err error) {
 	names, err := shelved(path)
 	for _, name := range names {
@@ -124,8 +123,8 @@ func shelved(path string) (names []string, err error) {
 	return names, err
 }
 
-// DropRetired removes the old keys of a file, those that were shelved too:
-// nothing that they sealed can be read any more.
+// DropRetired deletes the old keys, including shelved ones: what they sealed
+// can no longer be read.
 func DropRetired(path string) error {
 	names, err := shelved(path)
 	for _, name := range append(names, Retired(path)) {

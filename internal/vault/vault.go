@@ -21,15 +21,16 @@ import (
 const KeySize = 32
 
 var (
-	// ErrKey is a value sealed with a master key that the vault does not have.
+	// ErrKey reports a value sealed with an unknown master key.
 	ErrKey = errors.New("sealed with another master key; give the old one too")
-	// ErrSealed is a value that was altered, cut, or moved from another place.
+	// ErrSealed reports a value that was altered, truncated or moved from
+	// another place.
 	ErrSealed = errors.New("the sealed value was altered or is not of this place")
 )
 
-// The layout of sealed bytes: format, key id, salt, then what AES-GCM makes
-// of the value, its nonce first. A key derived with the salt seals one value
-// only, so that random nonces never run out.
+// Layout of sealed bytes: format, key ID, salt, then the AES-GCM nonce and
+// ciphertext. The salt derives a key for one value only, so that random nonces
+// cannot collide.
 const (
 	format   = 1
 	keyIDLen = 8
@@ -37,22 +38,22 @@ const (
 	header   = 1 + keyIDLen + saltLen
 )
 
-// Vault seals, opens and hashes. It is an [action.Vault], safe for use by
-// several goroutines.
+// Vault seals, opens and hashes. It is an [action.Vault] and safe for
+// concurrent use.
 type Vault struct {
-	ring atomic.Pointer[[]subkeys] // the first seals
+	ring atomic.Pointer[[]subkeys] // the first key seals
 	hash atomic.Pointer[[]byte]
 }
 
-// subkeys is what is derived of one master key.
+// subkeys are derived from one master key.
 type subkeys struct {
 	id   [keyIDLen]byte
 	seal []byte
 }
 
-// New returns a vault that seals with the master key and can also open what
-// older ones sealed. Each has [KeySize] random bytes. It hashes with a key that
-// is derived of the first, until it is told another.
+// New returns a vault that seals with the master key and also opens what older
+// ones sealed. Each key has [KeySize] random bytes. The hash key is derived
+// from the first one until UseHash sets another.
 func New(master []byte, older ...[]byte) (*Vault, error) {
 	v := &Vault{}
 	if err := v.Use(master, older...); err != nil {
@@ -66,9 +67,9 @@ func New(master []byte, older ...[]byte) (*Vault, error) {
 	return v, nil
 }
 
-// Use has the vault seal with another master key from now on, and open what
-// that one and the older ones sealed. Hashes stay as they are. What has begun
-// ends with the keys that it began with.
+// Use makes the vault seal with another master key, and open what that one and
+// the older ones sealed. The hash key stays the same. Operations in progress
+// finish with the previous keys.
 func (v *Vault) Use(master []byte, older ...[]byte) error {
 	ring := make([]subkeys, 0, 1+len(older))
 	for _, key := range slices.Concat([][]byte{master}, older) {
@@ -82,8 +83,8 @@ func (v *Vault) Use(master []byte, older ...[]byte) error {
 	return nil
 }
 
-// UseHash has the vault make its hashes with a key that it was given by
-// [HashKey] of an earlier master key.
+// UseHash sets the hash key, which [HashKey] derived from an earlier master
+// key.
 func (v *Vault) UseHash(key []byte) { v.hash.Store(&key) }
 
 func derive(master []byte) (s subkeys, err error) {
@@ -92,8 +93,8 @@ func derive(master []byte) (s subkeys, err error) {
 	return s, err
 }
 
-// HashKey derives of a master key the one that makes hashes. It outlives the
-// master key: hashes in rows are compared with new ones.
+// HashKey derives the hash key from a master key. It outlives that key: hashes
+// in rows are compared with new ones.
 func HashKey(master []byte) ([]byte, error) { return subkey(master, "sallyport vault hash") }
 
 func subkey(master []byte, purpose string) ([]byte, error) {
@@ -107,8 +108,8 @@ func subkey(master []byte, purpose string) ([]byte, error) {
 	return key, nil
 }
 
-// KeyID names a master key and tells nothing of it. It stands in what the key
-// sealed, behind the first byte.
+// KeyID returns the ID of a master key, which discloses nothing about it. It
+// follows the first byte of everything that the key sealed.
 func KeyID(master []byte) []byte {
 	sum := sha256.Sum256(master)
 	return sum[:keyIDLen]
@@ -135,8 +136,8 @@ func (v *Vault) Seal(ref action.Ref, plain []byte) ([]byte, error) {
 	return aead.Seal(sealed, nil, plain, place(sealed[:header], ref)), nil
 }
 
-// Open decrypts what Seal made for the same place. Errors: [ErrKey],
-// [ErrSealed].
+// Open decrypts a value that Seal encrypted for the same place. Errors:
+// [ErrKey], [ErrSealed].
 func (v *Vault) Open(ref action.Ref, sealed []byte) ([]byte, error) {
 	plain, err := v.open(ref, sealed)
 	if err != nil {
@@ -165,7 +166,7 @@ func (v *Vault) open(ref action.Ref, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// aead returns the cipher for the one value that has this head.
+// aead returns the cipher for the one value with this header.
 func (s *subkeys) aead(head []byte) (cipher.AEAD, error) {
 	mac := hmac.New(sha256.New, s.seal)
 	mac.Write(head)
@@ -176,8 +177,9 @@ func (s *subkeys) aead(head []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// place is the associated data: the head, which names format and key, and the
-// place, each part behind its length so that no two places read alike.
+// place is the associated data: the header, which contains format and key, and
+// the place. Each part is preceded by its length, so that places are
+// unambiguous.
 func place(head []byte, ref action.Ref) []byte {
 	data := slices.Clone(head)
 	for _, part := range [...]string{ref.Organization, ref.Table, ref.Row, ref.Column} {
