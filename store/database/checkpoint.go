@@ -9,34 +9,35 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// The pages of SQLite's journal, 4 KiB each.
+// Thresholds in pages of SQLite's write-ahead log, 4 KiB each.
 const (
-	// CheckpointAfter is how many wait before they are copied: a page that many commits
-	// change is then copied once.
+	// CheckpointAfter is the number of pending pages that starts a checkpoint. It is
+	// large so that a page changed by many commits is copied only once.
 	CheckpointAfter = 4000
-	// WALPages is how long the journal is when the writer copies what is left
-	// of it within a commit. Only then can SQLite begin the journal anew while
-	// commits follow one another without a pause.
+	// WALPages is the length of the log at which the writer checkpoints within a
+	// commit. Under constant load this is the only point where SQLite can restart
+	// the log.
 	WALPages = 12000
-	// maxUncheckpointed is how many are left to the writer at most, if the copier comes in time.
+	// maxUncheckpointed bounds the pages left to the writer's own checkpoint.
 	maxUncheckpointed = 400
 
 	checkpointInterval = 20 * time.Millisecond
-	checkpointRetry    = 5 * time.Second // after it could not be copied
+	checkpointRetry    = 5 * time.Second // after a failure
 )
 
-// Checkpointer copies the journal into SQLite's database beside the commits, on a
-// connection of its own. What a commit would have to copy others wait for.
+// Checkpointer copies the write-ahead log into the database file on its own
+// connection, concurrently with commits. A checkpoint within a commit would block
+// all other writes.
 type Checkpointer struct {
 	DB          *bun.DB
 	log         *slog.Logger
 	wake        chan struct{}
 	cancel      context.CancelFunc // of the goroutine
 	running     sync.WaitGroup
-	Checkpoints int // for tests, once it is over
+	Checkpoints int // for tests, after close
 }
 
-// startCheckpointer opens the copier of the database at path.
+// startCheckpointer starts the checkpointer of the database at path.
 func startCheckpointer(path string, log *slog.Logger) (*Checkpointer, error) {
 	db, err := openCheckpointer(path)
 	if err != nil {
@@ -56,7 +57,7 @@ func (c *Checkpointer) notify() {
 	}
 }
 
-// close ends a copy at its next statement. Nil is fine.
+// close stops the checkpointer after its current statement. The receiver may be nil.
 func (c *Checkpointer) close() error {
 	if c == nil {
 		return nil
@@ -77,7 +78,7 @@ func (c *Checkpointer) run(ctx context.Context) {
 		err := c.checkpointIfDue()
 		if err != nil {
 			wait = checkpointRetry
-			if !failed { // each time would fill a disk that is full
+			if !failed { // log only the first of several failures
 				c.log.Warn("the journal is not copied beside the commits; they do it", "error", err)
 			}
 		}
@@ -101,9 +102,9 @@ func (c *Checkpointer) checkpointIfDue() error {
 	return err
 }
 
-// Checkpoint returns how many pages the journal has, and how many of them are not
-// copied. PASSIVE copies those that no reader needs where they are, and waits for
-// nobody; NOOP only tells.
+// Checkpoint runs a checkpoint and returns the number of pages in the log and of
+// those not copied yet. PASSIVE copies the pages that no reader blocks, without
+// waiting; NOOP only reports.
 func (c *Checkpointer) Checkpoint(mode string) (length, pending int, err error) {
 	var busy, copied int
 	err = c.DB.DB.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &length, &copied)

@@ -11,28 +11,34 @@ import (
 )
 
 const (
+	// ClockSamples is the number of round trips that one synchronization measures.
 	ClockSamples = 5
-	MaxRoundTrip = time.Second // a longer round trip tells too little
-	syncTimeout  = 5 * time.Second
+	// MaxRoundTrip bounds the round trip of a usable sample: a longer one is too imprecise.
+	MaxRoundTrip = time.Second
+
+	syncTimeout = 5 * time.Second
 )
 
-// Clock tells the database's time: what it was at the last measure, and what
-// has passed since by this program's own clock. Instances may differ by
-// minutes; a call that one made must not look expired to another. So every time
-// in a row, and every time that is compared with one, is of this clock.
+// Clock returns the database server's time: the time at the last
+// synchronization plus the time elapsed since on the local clock. The local
+// clocks of instances may differ by minutes, and a call that one instance wrote
+// must not look expired to another. So every stored time, and every time that is
+// compared with a stored one, comes from this clock.
 //
-// Where the own clock has a monotonic reading, as that of [time.Now] has, what
-// has passed is counted by it: setting the own clock changes nothing.
+// If the local clock has a monotonic reading, as [time.Now] has, elapsed time is
+// measured with it, so that setting the local clock has no effect.
 type Clock struct {
 	local  func() time.Time
-	anchor atomic.Pointer[Anchor] // nil until measured: the own clock counts
+	anchor atomic.Pointer[Anchor] // nil until synchronized: the local time is used
 }
 
-// Anchor is a moment on both clocks.
+// Anchor is one moment, read on the local and on the server's clock.
 type Anchor struct{ Local, Remote time.Time }
 
+// NewClock returns a clock that follows the local one until it is synchronized.
 func NewClock(local func() time.Time) *Clock { return &Clock{local: local} }
 
+// Now returns the server's time.
 func (c *Clock) Now() time.Time {
 	local, a := c.local(), c.anchor.Load()
 	if a == nil {
@@ -47,16 +53,16 @@ func (a *Anchor) remoteTime(t time.Time) time.Time {
 	return a.Remote.Add(t.Sub(a.Local)).In(t.Location())
 }
 
-// Now returns the time as the database has it, by what [DB.SyncClock] measured
-// last. Times for rows must come from it. It jumps when a measure finds that
-// the database's clock was set, so it is no measure of durations.
+// Now returns the server's time as of the last [DB.SyncClock]. Stored times must
+// come from it. It jumps when the server's clock was set, so it must not be used
+// to measure durations.
 func (db *DB) Now() time.Time { return db.TimeNow() }
 
-// ServerNow is the time of PostgreSQL's server.
+// ServerNow is the SQL expression for the PostgreSQL server's current time.
 const ServerNow = bun.Safe("clock_timestamp()")
 
-// ClockNow is the time for a statement: the server's own, as it runs it. On
-// SQLite there is one clock.
+// ClockNow returns the current time as a statement argument. On PostgreSQL the
+// server evaluates it when it runs the statement.
 func (db *DB) ClockNow() any {
 	if db.Shared() {
 		return ServerNow
@@ -64,19 +70,19 @@ func (db *DB) ClockNow() any {
 	return NewTimestamp(db.Now())
 }
 
-// SyncClock measures how far this program's clock is from the database's.
-// [Open] does it once; the program does it again every ten seconds, since
-// clocks drift and are set. On an error the last measure stays. On SQLite it
-// does nothing: there is one process and one clock. A machine that slept wakes
-// with a time that is late by as long, until the next measure: who was away
-// measures first.
+// SyncClock measures the offset between the local and the database server's
+// clock. [Open] calls it once and the program every ten seconds, because clocks
+// drift and are set. On an error the last offset stays in use. On SQLite it does
+// nothing: there is one process and one clock. After a machine was suspended its
+// clock is behind until the next synchronization, so a caller that resumes must
+// synchronize first.
 func (db *DB) SyncClock(ctx context.Context) error {
 	if !Shared(db.Read) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	// One connection, so that no sample includes the wait for one.
+	// Use one connection so that no sample includes the wait for one.
 	conn, err := db.Read.DB.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("asking the database for the time: %w", err)
@@ -92,8 +98,8 @@ func (db *DB) SyncClock(ctx context.Context) error {
 	return nil
 }
 
-// Sync takes the sample with the shortest round trip, in whose middle the
-// database most likely looked at its clock.
+// Sync keeps the sample with the shortest round trip and assumes that the server
+// read its clock halfway through.
 func (c *Clock) Sync(query func() (time.Time, error)) error {
 	best, found := MaxRoundTrip+1, Anchor{}
 	for range ClockSamples {
@@ -114,8 +120,8 @@ func (c *Clock) Sync(query func() (time.Time, error)) error {
 	return nil
 }
 
-// Set keeps a measure that the sample cannot tell from the new one, so that
-// time does not step back and forth each time.
+// Set replaces the anchor only if the new sample differs from it by more than the
+// sample's precision, so that time does not jitter with every synchronization.
 func (c *Clock) Set(found Anchor, roundTrip time.Duration) {
 	if previous := c.anchor.Load(); previous == nil || found.Remote.Sub(previous.remoteTime(found.Local)).Abs() > roundTrip/2 {
 		c.anchor.Store(&found)

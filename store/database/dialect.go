@@ -25,30 +25,28 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Models and queries are the same on both databases, but for a few that ask
-// [Shared]. What is not is here, in sqlite.go and postgres.go (connections), in
-// writer.go and pool.go (who writes when), in reader.go (reads of a server that
-// may be away), in clock.go (whose time counts), and in two folders of
-// migrations:
+// Models and queries are the same on both databases, except for a few that depend
+// on [Shared]. The differences are in this file (connections), in writer.go and
+// pool.go (write scheduling), in retry.go (reads from an unreachable server), in
+// clock.go (time source) and in the two folders of migrations:
 //
-//   - SQLite has one writer, whose order is every lock that Begin, the sweeps
-//     and read-then-write code need. On PostgreSQL many processes write at
-//     once: Begin locks its session, when its row depends on others of it or
-//     uses up a grant, and checks policy and session again in the statement
-//     that inserts; sweeps skip what others hold; all writes of [DB.do] take
-//     one lock of the whole cluster; and other writes are one statement each,
-//     but for an approval that makes a grant, which begins with its row.
-//   - An error ends a whole transaction on PostgreSQL, and only its statement
-//     on SQLite. No code here goes on in a transaction after a failed
-//     statement.
-//   - The statements of the hot path are prepared on SQLite. On PostgreSQL the
-//     values are written into the text, so that no connection has a state and a
-//     pooler may stand between.
+//   - SQLite has a single writer, which serializes Begin, the sweeps and all
+//     read-modify-write code. On PostgreSQL many processes write concurrently.
+//     Begin locks its session if its row depends on other rows of the session or
+//     uses a grant, and checks policy and session again in the inserting
+//     statement. Sweeps skip locked rows. [DB.ExclusiveTransaction] takes one
+//     lock for the whole cluster. All other writes are single statements, except
+//     for an approval that creates a grant, which locks its row first.
+//   - An error aborts the whole transaction on PostgreSQL but only the statement
+//     on SQLite. No code continues in a transaction after a failed statement.
+//   - The statements of the hot path are prepared on both databases. On PostgreSQL
+//     all other values are inlined, so that connections have no state and a pooler
+//     can be used.
 
 //go:embed migrations
 var migrationFiles embed.FS
 
-// Migrations are those of the dialect.
+// Migrations returns the migration files of PostgreSQL (shared) or SQLite.
 func Migrations(shared bool) (fs.FS, error) {
 	if shared {
 		return fs.Sub(migrationFiles, "migrations/postgres")
@@ -56,11 +54,12 @@ func Migrations(shared bool) (fs.FS, error) {
 	return fs.Sub(migrationFiles, "migrations/sqlite")
 }
 
-// Shared reports whether others may write to the same rows at the same time.
+// Shared reports whether other processes may write to the same rows, that is,
+// whether the database is PostgreSQL.
 func Shared(db bun.IDB) bool { return db.Dialect().Name() == dialect.PG }
 
-// IsUniqueViolation reports whether err is of a unique key that another row has. On SQLite
-// a trigger may say so first: see audit_seals_replaced.
+// IsUniqueViolation reports whether err is the violation of a unique key. On SQLite
+// a trigger may raise it first; see audit_seals_replaced.
 func IsUniqueViolation(err error) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) {
@@ -95,13 +94,13 @@ func abortsTransaction(err error) bool {
 	return true
 }
 
-// statementTimeout is how long the server lets one statement run, and a transaction
-// wait for the next one: a gateway that vanished must not hold its locks.
+// statementTimeout bounds each statement and the idle time within a transaction, so
+// that a crashed gateway does not keep its locks.
 const statementTimeout = 15 * time.Second
 
-// OpenPool opens the connections to PostgreSQL; none is made yet. Nothing rests
-// on the state of a connection, but for what is prepared on one that leads to
-// the server itself.
+// OpenPool opens a connection pool to PostgreSQL without connecting yet. Nothing
+// relies on the state of a connection except for prepared statements, which are
+// used only on direct connections to the server.
 func OpenPool(c Config) (*sql.DB, error) {
 	conf, err := ParseURL(c.URL)
 	if err != nil {
@@ -115,6 +114,8 @@ func OpenPool(c Config) (*sql.DB, error) {
 	return pool, nil
 }
 
+// ParseURL parses the URL of a PostgreSQL database and sets the connection
+// parameters that the store relies on.
 func ParseURL(text string) (*pgx.ConnConfig, error) {
 	conf, err := pgx.ParseConfig(text)
 	if err != nil || !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
@@ -125,8 +126,8 @@ func ParseURL(text string) (*pgx.ConnConfig, error) {
 	if conf.ConnectTimeout == 0 {
 		conf.ConnectTimeout = 5 * time.Second
 	}
-	// Those that a pooler knows, too. Text is escaped and times are read as
-	// these say, whatever the server's own defaults.
+	// Parameters that poolers support as well. They determine how text is escaped
+	// and times are parsed, regardless of the server's defaults.
 	for name, value := range map[string]string{"standard_conforming_strings": "on", "client_encoding": "UTF8", "datestyle": "ISO, MDY"} {
 		conf.RuntimeParams[name] = value
 	}
@@ -158,11 +159,11 @@ func invalidURL(err error) error {
 func initConnection(ctx context.Context, conn *pgx.Conn) error {
 	set := func(name, value string) string {
 		if conn.Config().RuntimeParams[name] != "" {
-			return "" // the URL says it
+			return "" // set by the URL
 		}
 		return fmt.Sprintf("SET %s = %s;", name, value)
 	}
-	// Times are read in UTC, whatever the zone of the server or of this process.
+	// Read times in UTC, regardless of the time zone of the server or this process.
 	conn.TypeMap().RegisterType(&pgtype.Type{
 		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
 	})
@@ -172,14 +173,14 @@ func initConnection(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	// A pooler gives its clients numbers of its own, and hands each transaction
-	// to some process of the server, which knows nothing of what was prepared.
+	// A pooler reports process IDs of its own and may run each transaction on a
+	// different server process, where the prepared statements do not exist.
 	if pid := results[len(results)-1].Rows[0][0]; string(pid) != fmt.Sprint(conn.PgConn().PID()) {
 		return nil
 	}
-	// One plan for all values: these statements have no better one for some, and
-	// making one takes longer than they do. It is so for all of the connection: what
-	// else is sent has its values in its text, and what triggers ask goes by keys.
+	// Use one plan for all values: no value has a better one, and planning takes longer
+	// than execution. The setting can apply to the whole connection, because other
+	// queries inline their values and queries in triggers use keys.
 	_, err = conn.Exec(ctx, set("plan_cache_mode", "force_generic_plan"))
 	conn.PgConn().CustomData()[PreparableKey] = time.Now()
 	return err
@@ -200,11 +201,12 @@ func describeURL(text string) string {
 	return fmt.Sprintf("the database %q on %s", conf.Database, hosts)
 }
 
-// postgres is bun's dialect, but for times and JSON, as in [sqliteDialect], and for text
-// that PostgreSQL cannot hold: a NUL from outside is shown as a replacement
-// character and fails no statement.
+// postgres is bun's dialect with times and JSON as in [sqliteDialect]. It replaces
+// text that PostgreSQL cannot store, so that a NUL in external data does not fail a
+// statement.
 type postgres struct{ *pgdialect.Dialect }
 
+// NewPostgres returns a bun database over a pool from [OpenPool].
 func NewPostgres(pool *sql.DB, options ...bun.DBOption) *bun.DB {
 	return bun.NewDB(pool, postgres{pgdialect.New()}, options...)
 }
@@ -220,9 +222,9 @@ func (postgres) AppendTime(b []byte, t time.Time) []byte { return appendTime(b, 
 // AppendJSON implements schema.Dialect.
 func (d postgres) AppendJSON(b, text []byte) []byte { return d.AppendString(b, string(text)) }
 
-// openWriter opens the only connection that writes. FULL: a commit that
-// returned survives a loss of power. The journal, of 48 MB, is cut to 64 after a
-// reader let it grow.
+// openWriter opens the only writing connection. With synchronous=FULL a commit that
+// returned survives a power loss. The log is normally 48 MB; when a long read made
+// it grow, it is truncated to 64 MB.
 func openWriter(path string) (*bun.DB, error) {
 	if err := ensurePrivate(path); err != nil {
 		return nil, err
@@ -233,22 +235,22 @@ func openWriter(path string) (*bun.DB, error) {
 	})
 }
 
-// openCheckpointer opens the connection of a [Copier]. FULL: the journal is on the disk
-// before what is copied from it, and that before the journal begins anew.
+// openCheckpointer opens the connection of a [Checkpointer]. With synchronous=FULL the
+// log is synced before its pages are copied, and the copies before the log restarts.
 func openCheckpointer(path string) (*bun.DB, error) {
 	return Connect(path, 1, url.Values{"_pragma": {"busy_timeout(10000)", "synchronous(FULL)", "cache_size(-64)"}})
 }
 
-// openReaders opens connections that cannot write, whatever is asked of them.
+// openReaders opens read-only connections.
 func openReaders(path string, n int) (*bun.DB, error) {
 	return Connect(path, max(n, runtime.GOMAXPROCS(0)), url.Values{
 		"_pragma": {"busy_timeout(10000)", "query_only(1)", "temp_store(MEMORY)", "cache_size(-16384)"},
 	})
 }
 
-// openReadOnly opens a file to look at it, and leaves nothing behind. Where no
-// journal lies beside it nobody writes to it, and SQLite is told so: otherwise
-// it would make one.
+// openReadOnly opens a file for reading without creating other files. If there is no
+// write-ahead log, nobody writes to the file and it is opened as immutable, because
+// SQLite would otherwise create a log.
 func openReadOnly(path string) (*bun.DB, error) {
 	options := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(10000)", "query_only(1)"}}
 	if _, err := os.Stat(path + "-wal"); errors.Is(err, os.ErrNotExist) {
@@ -257,6 +259,7 @@ func openReadOnly(path string) (*bun.DB, error) {
 	return Connect(path, 1, options)
 }
 
+// Connect opens n connections to a SQLite file.
 func Connect(path string, n int, options url.Values) (*bun.DB, error) {
 	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: options.Encode()}
 	pool, err := sql.Open("sqlite", name.String())
@@ -268,8 +271,8 @@ func Connect(path string, n int, options url.Values) (*bun.DB, error) {
 	return bun.NewDB(pool, sqliteDialect{sqlitedialect.New()}), nil
 }
 
-// sqliteDialect is bun's dialect, but for times and for JSON, which are the same texts
-// on both databases.
+// sqliteDialect is bun's dialect with times and JSON in the format that both databases
+// share.
 type sqliteDialect struct{ *sqlitedialect.Dialect }
 
 // AppendTime implements schema.Dialect.

@@ -8,15 +8,15 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Expired is rows of a table that mean nothing once their time is over.
+// Expired describes the rows of a table that can be deleted after some time.
 type Expired struct {
 	Table  string
 	Key    string // columns of the primary key, with commas between
-	Time   string // the column that tells
+	Time   string // the column compared with Before
 	Before Timestamp
 }
 
-// Find selects the keys of the oldest such rows.
+// Find selects the keys of the oldest expired rows.
 func (s Expired) Find(q *bun.SelectQuery, limit int) *bun.SelectQuery {
 	return s.oldest(q.ColumnExpr(s.Key), limit)
 }
@@ -25,9 +25,9 @@ func (s Expired) oldest(q *bun.SelectQuery, limit int) *bun.SelectQuery {
 	return q.Table(s.Table).Where("? < ?", bun.Ident(s.Time), s.Before).Order(s.Time).Limit(int64(limit))
 }
 
-// Remove deletes them. On PostgreSQL rows that another process holds are left
-// to it, and the others, which the inner query has locked, are found by where
-// they lie: another condition would have the server read more of the index.
+// Remove deletes the oldest expired rows. On PostgreSQL it skips rows that another
+// process has locked. It addresses the rows locked by the inner query by ctid,
+// because any other condition makes the server read more of the index.
 func (s Expired) Remove(db bun.IDB, limit int) *bun.DeleteQuery {
 	q := db.NewDelete().Table(s.Table)
 	if Shared(db) {
@@ -36,7 +36,7 @@ func (s Expired) Remove(db bun.IDB, limit int) *bun.DeleteQuery {
 	return q.Where("("+s.Key+") IN (?)", s.Find(db.NewSelect(), limit))
 }
 
-// LimitOrDefault returns the limit, or what it is when none was said.
+// LimitOrDefault returns the limit, or 100 if none is given.
 func LimitOrDefault(limit int) int {
 	if limit <= 0 {
 		return 100
@@ -44,16 +44,16 @@ func LimitOrDefault(limit int) int {
 	return limit
 }
 
-// Exists reports whether q finds a row. bun's own way asks for a [sql.Row],
-// which hides that the database was away.
+// Exists reports whether q has a row. bun's own Exists uses a [sql.Row], which
+// hides a lost connection.
 func Exists(ctx context.Context, q *bun.SelectQuery) (found bool, err error) {
 	err = q.NewSelect().ColumnExpr("EXISTS (?)", q).Scan(ctx, &found)
 	return found, err
 }
 
-// DeleteExpired deletes at most limit of the rows and returns how many it were.
+// DeleteExpired deletes up to limit of the rows and returns their number.
 func (db *DB) DeleteExpired(ctx context.Context, s Expired, limit int) (n int, err error) {
-	// A reader looks first, as in a sweep: mostly there is nothing.
+	// Check with a read first: usually there is nothing to delete.
 	found, err := Exists(ctx, s.Find(db.Read.NewSelect(), 1))
 	if err == nil && found {
 		err = db.Write.Do(ctx, &Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
@@ -67,7 +67,7 @@ func (db *DB) DeleteExpired(ctx context.Context, s Expired, limit int) (n int, e
 	return n, nil
 }
 
-// RowsAffected returns how many rows a statement changed.
+// RowsAffected returns the number of rows that a statement changed.
 func RowsAffected(res sql.Result, err error) (int, error) {
 	if err != nil {
 		return 0, err

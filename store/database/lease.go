@@ -10,9 +10,9 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// A lock is a row that whoever looks after its end may take over. One statement
-// does it all, so that of many one wins; to the holder it is the same when it
-// is sent twice.
+// A lease is a row that another holder may take over after it expired. A single
+// upsert acquires it, so that exactly one of several competing holders wins; the
+// statement is idempotent for the holder, so that it can be retried.
 const (
 	acquireSQL = `INSERT INTO locks (name, holder, until) VALUES (?0, ?1, ?2)
 ON CONFLICT (name) DO UPDATE SET holder = EXCLUDED.holder, until = EXCLUDED.until
@@ -22,11 +22,10 @@ RETURNING holder`
 	releaseSQL = `DELETE FROM locks WHERE name = ? AND holder = ?`
 )
 
-// Hold takes the lock of that name for the holder, and reports whether it did:
-// the lock is free, or its time is over by the database's clock, or the holder
-// has it already; then its time begins anew. Other names are other locks. A
-// holder that was away for longer than ttl may have lost it: a lock keeps
-// others from doing the same work, and is no proof that nobody does.
+// Hold acquires or renews the named lease for the holder and reports whether it
+// succeeded: the lease was free, had expired by the database's clock, or already
+// belonged to the holder. A holder that pauses for longer than ttl may lose the
+// lease, so it prevents duplicate work but does not guarantee mutual exclusion.
 func (db *DB) Hold(ctx context.Context, name, holder string, ttl time.Duration) (held bool, err error) {
 	if name == "" || holder == "" || ttl <= 0 {
 		return false, errors.New("holding a lock: give a name, a holder and a time greater than zero")
@@ -46,8 +45,8 @@ func (db *DB) Hold(ctx context.Context, name, holder string, ttl time.Duration) 
 	return held, nil
 }
 
-// LeaseTimes are the time now and the end of a lock taken now. Where several
-// processes may take it, the server says the time as it runs the statement.
+// LeaseTimes returns the current time and the expiry of a lease acquired now, as
+// statement arguments. On PostgreSQL the server evaluates both.
 func (db *DB) LeaseTimes(ttl time.Duration) (now, until any) {
 	if db.Shared() {
 		return db.ClockNow(), bun.SafeQuery("clock_timestamp() + ? * interval '1 microsecond'", ttl.Microseconds())
@@ -56,7 +55,7 @@ func (db *DB) LeaseTimes(ttl time.Duration) (now, until any) {
 	return NewTimestamp(t), NewTimestamp(t.Add(ttl))
 }
 
-// Release gives the lock back. If the holder has it no longer, nothing changes.
+// Release gives up the lease. It does nothing if the holder no longer has it.
 func (db *DB) Release(ctx context.Context, name, holder string) error {
 	err := db.Write.Do(ctx, &Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(releaseSQL, name, holder).Exec(ctx)

@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// fileLock is held for as long as the database is open. Two processes on one
-// file would each believe to be the only executor.
+// fileLock is held while the database is open, because a second process on the
+// same file would also assume that it is the only executor.
 type fileLock struct{ file *os.File }
 
-// lockFile takes path + ".lock" or says who has it. The kernel gives the lock
-// back when the process dies, however it dies.
+// lockFile locks path + ".lock"; its error names the process that holds the lock.
+// The kernel releases the lock when the process ends for any reason.
 func lockFile(path string) (*fileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the data folder: %w", err)

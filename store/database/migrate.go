@@ -15,16 +15,16 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Migration is one step of the tables' history: a file of this program.
+// Migration is an embedded migration file.
 type Migration struct {
 	Name      string
 	SQL       string
-	Checksum  string     // sha256 of SQL, in hex
-	AppliedAt *time.Time // nil: it is pending
+	Checksum  string     // SHA-256 of SQL, in hex
+	AppliedAt *time.Time // nil if pending
 }
 
-// migrationRow tells that a file was applied. The checksum tells when it was
-// edited afterwards: then the tables are not what the files say.
+// migrationRow records an applied migration. The checksum detects files that were
+// edited afterwards.
 type migrationRow struct {
 	bun.BaseModel `bun:"table:schema_migrations"`
 
@@ -33,8 +33,7 @@ type migrationRow struct {
 	AppliedAt Timestamp `bun:"applied_at"`
 }
 
-// Migrate brings the tables up to date and returns what it applied. [Open]
-// does the same.
+// Migrate applies pending migrations, as [Open] does, and returns them.
 func Migrate(ctx context.Context, c Config) ([]Migration, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -51,7 +50,7 @@ func Migrate(ctx context.Context, c Config) ([]Migration, error) {
 	return applied, errors.Join(err, db.Close(), release())
 }
 
-// OpenForMigration opens no more than migrations need.
+// OpenForMigration opens only the connection that migrations need.
 func (c Config) OpenForMigration() (db *bun.DB, release func() error, err error) {
 	if c.URL != "" {
 		pool, err := OpenPool(c)
@@ -70,10 +69,9 @@ func (c Config) OpenForMigration() (db *bun.DB, release func() error, err error)
 	return db, lock.release, nil
 }
 
-// MigrationStatus returns all migrations of this program, and which of them
-// were applied. It changes nothing and makes nothing. Migrations that were
-// edited after they were applied, or that this program does not know, are an
-// error; the list is returned all the same.
+// MigrationStatus returns all migrations of this program and when they were applied.
+// It does not write. Migrations that were edited after they were applied or that this
+// program does not know are reported as an error together with the list.
 func MigrationStatus(ctx context.Context, c Config) ([]Migration, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -94,7 +92,7 @@ func MigrationStatus(ctx context.Context, c Config) ([]Migration, error) {
 	return list, compare(list, applied)
 }
 
-// applied reads what was applied, if anything ever was.
+// applied returns the applied migrations; none if the database does not exist.
 func (c Config) applied(ctx context.Context) ([]migrationRow, error) {
 	var db *bun.DB
 	if c.URL != "" {
@@ -116,7 +114,7 @@ func (c Config) applied(ctx context.Context) ([]migrationRow, error) {
 	return appliedMigrations(ctx, db)
 }
 
-// migrate applies what is pending.
+// migrate applies pending migrations.
 func migrate(ctx context.Context, db *bun.DB, now func() time.Time) ([]Migration, error) {
 	files, err := Migrations(Shared(db))
 	if err != nil {
@@ -125,15 +123,15 @@ func migrate(ctx context.Context, db *bun.DB, now func() time.Time) ([]Migration
 	return MigrateFiles(ctx, db, files, now)
 }
 
-// MigrateFiles applies each pending file in a transaction with the row that
-// says so. Where others may do the same at this moment, each transaction takes
-// a lock and looks again at what there is to do.
+// MigrateFiles applies each pending file in a transaction together with the row that
+// records it. Because other processes may migrate at the same time, each transaction
+// takes a lock and checks again what is pending.
 func MigrateFiles(ctx context.Context, db *bun.DB, files fs.FS, now func() time.Time) (done []Migration, err error) {
 	list, err := ReadMigrations(files)
 	if err != nil {
 		return nil, err
 	}
-	// Who finds nothing to do needs no lock, and no right to make tables.
+	// If nothing is pending, neither the lock nor the right to create tables is needed.
 	applied, err := appliedMigrations(ctx, db)
 	if err != nil {
 		return nil, err
@@ -154,9 +152,8 @@ func MigrateFiles(ctx context.Context, db *bun.DB, files fs.FS, now func() time.
 	}
 }
 
-// migrationTxOptions has each statement see what was committed before it, whatever the
-// server's default is: who waited for the lock must see what was applied
-// meanwhile. SQLite has no such choice.
+// migrationTxOptions selects READ COMMITTED on PostgreSQL regardless of the server's
+// default, so that a process that waited for the lock sees what was applied meanwhile.
 func migrationTxOptions(db bun.IDB) *sql.TxOptions {
 	if !Shared(db) {
 		return nil
@@ -164,7 +161,7 @@ func migrationTxOptions(db bun.IDB) *sql.TxOptions {
 	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 }
 
-// migrationTime is when a migration is applied, by the database's clock.
+// migrationTime returns the current time of the database's clock.
 func migrationTime(ctx context.Context, tx bun.Tx, now func() time.Time) (t Timestamp, err error) {
 	if !Shared(tx) {
 		return NewTimestamp(now()), nil
@@ -173,8 +170,7 @@ func migrationTime(ctx context.Context, tx bun.Tx, now func() time.Time) (t Time
 	return t, err
 }
 
-// migrateNext applies the first pending file, and returns nil when there is
-// none.
+// migrateNext applies the first pending file. It returns nil if there is none.
 func migrateNext(ctx context.Context, tx bun.Tx, list []Migration, now func() time.Time) (*Migration, error) {
 	if err := lockMigrations(ctx, tx); err != nil {
 		return nil, err
@@ -191,8 +187,7 @@ func migrateNext(ctx context.Context, tx bun.Tx, list []Migration, now func() ti
 		if m.AppliedAt != nil {
 			continue
 		}
-		// The embedded transaction runs the text as it is: bun's own would
-		// look for placeholders in it.
+		// Bypass bun, which would look for placeholders in the text.
 		if _, err := tx.Tx.ExecContext(ctx, m.SQL); err != nil {
 			return nil, fmt.Errorf("migration %s: %w", m.Name, err)
 		}
@@ -210,13 +205,13 @@ func migrateNext(ctx context.Context, tx bun.Tx, list []Migration, now func() ti
 	return nil, nil
 }
 
-// lockMigrations makes the table of migrations if it is not there, and on
-// PostgreSQL keeps others away from all tables' history until tx ends.
+// lockMigrations creates the table of migrations if necessary. On PostgreSQL it also
+// locks out other processes that migrate, until tx ends.
 func lockMigrations(ctx context.Context, tx bun.Tx) error {
 	timeType := "TEXT"
 	if Shared(tx) {
 		timeType = "TIMESTAMPTZ"
-		// A migration may take its time, and another one wait for it.
+		// A migration and the wait for it may exceed the statement timeout.
 		if _, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
 			return err
 		}
@@ -232,6 +227,7 @@ func lockMigrations(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
+// ReadMigrations reads the migrations of a folder in their order.
 func ReadMigrations(files fs.FS) ([]Migration, error) {
 	names, err := fs.Glob(files, "*.sql") // sorted
 	if err != nil {
@@ -253,8 +249,7 @@ func pending(list []Migration) bool {
 	return slices.ContainsFunc(list, func(m Migration) bool { return m.AppliedAt == nil })
 }
 
-// appliedMigrations reads what was applied; nothing when there is no table of
-// it yet.
+// appliedMigrations returns the recorded migrations; none if there is no table yet.
 func appliedMigrations(ctx context.Context, db bun.IDB) (rows []migrationRow, err error) {
 	query := "SELECT count(*) FROM sqlite_master WHERE name = 'schema_migrations'"
 	if Shared(db) {
@@ -270,7 +265,8 @@ func appliedMigrations(ctx context.Context, db bun.IDB) (rows []migrationRow, er
 	return rows, nil
 }
 
-// compare notes in the list what was applied, and says what does not fit.
+// compare sets AppliedAt in the list and returns an error for each applied migration
+// that is unknown or was edited.
 func compare(list []Migration, applied []migrationRow) error {
 	var errs []error
 	known := map[string]*Migration{}

@@ -12,28 +12,28 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Config says where the rows are and how they are kept.
+// Config configures the database.
 type Config struct {
-	// Path of the SQLite file, whose folder is made when missing; or
+	// Path is the SQLite file. Its folder is created if missing. Set either Path or
+	// URL.
 	Path string
-	// URL of the PostgreSQL database: postgres://user:password@host/database.
-	// One of the two is required.
+	// URL is the PostgreSQL database: postgres://user:password@host/database.
 	URL string
-	// Now is the clock. Nil: time.Now.
+	// Now is the local clock, time.Now by default.
 	Now func() time.Time
-	// Log gets what went wrong with queued writes. Nil: nothing is logged.
+	// Log receives the failures of queued writes. By default nothing is logged.
 	Log *slog.Logger
-	// FlushAfter is how long a queued write waits for another one to share its
-	// transaction. Zero: 10 ms.
+	// FlushAfter is the longest time that a queued write waits for others to share
+	// its transaction, 10 ms by default.
 	FlushAfter time.Duration
-	// Readers is the number of connections that read SQLite. Zero: 4.
+	// Readers is the number of read connections to SQLite, 4 by default.
 	Readers int
-	// MaxConns is the largest number of connections to PostgreSQL. Zero: 16.
+	// MaxConns is the maximum number of connections to PostgreSQL, 16 by default.
 	MaxConns int
-	// RetryFor is how long a call waits for a PostgreSQL that cannot be reached
-	// any more. Zero: 10 s.
+	// RetryFor is how long a call is retried while PostgreSQL is unreachable, 10 s by
+	// default.
 	RetryFor time.Duration
-	// LoginIdle ends a login that was not used for so long. Zero: 12 hours.
+	// LoginIdle is the idle timeout of logins, 12 hours by default.
 	LoginIdle time.Duration
 }
 
@@ -54,8 +54,8 @@ type DB struct {
 	Checkpointer *Checkpointer // nil on PostgreSQL
 }
 
-// Open opens the database and brings its tables up to date. It takes a file for
-// this process alone; any number may open the same PostgreSQL.
+// Open opens the database and migrates it. It locks a SQLite file for this process;
+// any number of processes can open the same PostgreSQL database.
 func Open(ctx context.Context, c Config) (*DB, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -88,6 +88,7 @@ func (c Config) check() error {
 	return nil
 }
 
+// WithDefaults returns the configuration with defaults for all unset fields.
 func (c Config) WithDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -140,7 +141,7 @@ func (db *DB) openURL(ctx context.Context, c Config) error {
 	return err
 }
 
-// connect opens a PostgreSQL as it is.
+// connect opens a PostgreSQL database without migrating it.
 func (db *DB) connect(ctx context.Context, c Config) error {
 	pool, err := OpenPool(c)
 	if err != nil {
@@ -152,7 +153,8 @@ func (db *DB) connect(ctx context.Context, c Config) error {
 	db.Write = newWriter(NewPostgres(pool), c)
 	db.Write.retry = db.Retry
 	db.reader = r
-	// Not in the words of the driver, which would take what is prepared here for its own.
+	// The texts differ from the driver's, which would otherwise reuse these prepared
+	// statements as its own.
 	db.Write.beginStmt, db.Write.commitStmt = db.postgresStatement("begin transaction isolation level read committed", nil), db.postgresStatement("commit transaction", nil)
 	if err := db.Ping(ctx); err != nil {
 		return err
@@ -160,7 +162,7 @@ func (db *DB) connect(ctx context.Context, c Config) error {
 	return db.SyncClock(ctx)
 }
 
-// OpenError returns the error of opening a database, with which one it was.
+// OpenError wraps an error of opening the database with its name.
 func OpenError(c Config, err error) error {
 	switch {
 	case c.URL == "":
@@ -171,14 +173,14 @@ func OpenError(c Config, err error) error {
 	return fmt.Errorf("opening %s: %w", describeURL(c.URL), err)
 }
 
-// Away reports whether an error of [Open] is of a PostgreSQL that cannot be
-// reached, or takes no connections, at the moment: trying again may help.
+// Away reports whether an error of [Open] means that PostgreSQL is unreachable or
+// accepts no connections, so that a retry may succeed.
 func Away(err error) bool { return connectionLost(err) }
 
 // Shared reports whether other processes may use the same rows.
 func (db *DB) Shared() bool { return Shared(db.Read) }
 
-// Ping asks whether the database answers.
+// Ping checks that the database answers.
 func (db *DB) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, db.Retry.limit)
 	defer cancel()
@@ -188,10 +190,10 @@ func (db *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Flush returns when everything that was queued before is durable.
+// Flush waits until all writes queued so far are durable.
 func (db *DB) Flush(ctx context.Context) error { return db.Write.Do(ctx, &Job{}) }
 
-// Close writes what is queued and closes the database. Calls after it fail.
+// Close flushes queued writes and closes the database. Later calls fail.
 func (db *DB) Close() error {
 	var errs []error
 	if db.Write != nil {
@@ -212,22 +214,22 @@ func (db *DB) Close() error {
 	return errors.Join(append(errs, db.lock.release())...)
 }
 
-// ExclusiveTransaction runs f in a transaction that is durable when do returns nil. No other one
-// of do's runs at the same time, in no process: f may read and then write.
+// ExclusiveTransaction runs f in a transaction that is durable on return. No two
+// exclusive transactions run at the same time in any process, so that f can read,
+// decide and write.
 func (db *DB) ExclusiveTransaction(ctx context.Context, f func(context.Context, bun.Tx) error) error {
 	return db.Write.Do(ctx, &Job{InTransaction: true, Exclusive: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		return f(ctx, tx.(bun.Tx))
 	}})
 }
 
-// Transaction runs f in a transaction that is durable when once returns nil, beside
-// others, which lock rows or compare what they change: where there are many
-// writers f must do so too.
+// Transaction runs f in a transaction that is durable on return. Others may run
+// concurrently, so f must lock rows or use compare-and-swap.
 func (db *DB) Transaction(ctx context.Context, f func(context.Context, bun.IDB) error) error {
 	return db.Write.Do(ctx, &Job{InTransaction: true, TrackXID: true, Run: f})
 }
 
-// NewID returns an id whose order is the order of time.
+// NewID returns an ID that sorts by creation time.
 func NewID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -236,13 +238,13 @@ func NewID() (string, error) {
 	return id.String(), nil
 }
 
-// TouchEvery is how often a login in use is noted.
+// TouchEvery is the interval at which the last use of a login is recorded.
 const TouchEvery = time.Minute
 
-// ReadContext is the context of a short read. The caller's end is left out of it. On
-// SQLite the driver starts a goroutine to watch a context, which costs more
-// than the read; on PostgreSQL a connection that is left in the middle must be
-// closed, and the read only be bounded.
+// ReadContext returns the context for a short read. It ignores cancellation by the
+// caller: on SQLite the driver starts a goroutine per cancelable context, which costs
+// more than the read, and on PostgreSQL an interrupted connection must be closed. On
+// PostgreSQL it has a timeout instead.
 func (db *DB) ReadContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
 	if !db.Shared() {
@@ -251,9 +253,8 @@ func (db *DB) ReadContext(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, db.Retry.limit)
 }
 
-// OpenFileReadOnly opens a SQLite file that nobody writes to, or one that another process
-// may write to, to look at it: nothing is migrated, locked or written. Only
-// what reads may be called.
+// OpenFileReadOnly opens a SQLite file for reading, even while another process writes
+// to it. It does not migrate or lock the file. Methods that write must not be called.
 func OpenFileReadOnly(path string) (*DB, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -267,9 +268,8 @@ func OpenFileReadOnly(path string) (*DB, error) {
 	return &DB{clock: clock, TimeNow: clock.Now, log: c.Log, LoginIdle: c.LoginIdle, Retry: newRetrier(c.RetryFor), Read: read}, nil
 }
 
-// OpenURLReadOnly opens a PostgreSQL to look at it, as [Still] does a file: nothing is
-// migrated or written, its first organization neither. Only what reads may be
-// called.
+// OpenURLReadOnly opens a PostgreSQL database for reading without migrating it or
+// creating the default organization. Methods that write must not be called.
 func OpenURLReadOnly(ctx context.Context, c Config) (*DB, error) {
 	if err := c.check(); err != nil {
 		return nil, err

@@ -15,9 +15,13 @@ import (
 const (
 	defaultPageSize = 50
 	maxPageSize     = 500
-	MaxCount        = 1000
+
+	// MaxCount is the number up to which the rows of a list are counted.
+	MaxCount = 1000
 )
 
+// PageSize returns the limit of a page: the default if none is given, and at most
+// the maximum.
 func PageSize(limit int) int {
 	if limit <= 0 {
 		return defaultPageSize
@@ -25,8 +29,8 @@ func PageSize(limit int) int {
 	return min(limit, maxPageSize)
 }
 
-// Cursor is the last row of a page. It names a place in the order and not a
-// number of rows, so that new rows shift nothing.
+// Cursor identifies the last row of a page. It is a position in the sort order
+// rather than an offset, so that new rows do not shift the pages.
 type Cursor struct {
 	Time Timestamp
 	ID   string
@@ -36,7 +40,7 @@ func (c Cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(c.Time.Time.Format(Layout) + c.ID))
 }
 
-// ParseCursor reads what String wrote. The empty text is the zero cursor.
+// ParseCursor parses the result of [Cursor.String]. Empty text is the zero cursor.
 func ParseCursor(text string) (Cursor, error) {
 	if text == "" {
 		return Cursor{}, nil
@@ -59,8 +63,8 @@ func ParseCursor(text string) (Cursor, error) {
 	return c, nil
 }
 
-// NewestFirst orders q and cuts it after the cursor, with one row more than
-// the page to tell whether another page follows.
+// NewestFirst sorts q and limits it to the page after the cursor, plus one row that
+// shows whether another page follows.
 func NewestFirst(q *bun.SelectQuery, after Cursor, limit int) *bun.SelectQuery {
 	if after.ID != "" {
 		q = q.Where("(created_at, id) < (?, ?)", after.Time, after.ID)
@@ -68,13 +72,13 @@ func NewestFirst(q *bun.SelectQuery, after Cursor, limit int) *bun.SelectQuery {
 	return q.OrderExpr("created_at DESC, id DESC").Limit(int64(limit) + 1)
 }
 
-// CountUpTo counts the rows of q, but not further than a person would read.
+// CountUpTo counts the rows of q up to [MaxCount].
 func CountUpTo(ctx context.Context, q *bun.SelectQuery) (total int, capped bool, err error) {
 	err = q.NewSelect().TableExpr("(?) AS part", q.ColumnExpr("1").Limit(MaxCount+1)).ColumnExpr("count(*)").Scan(ctx, &total)
 	return min(total, MaxCount), total > MaxCount, err
 }
 
-// NewPage cuts the extra row off.
+// NewPage returns a page of the rows without the extra one.
 func NewPage[T any](rows []T, limit, total int, capped bool, cursorOf func(T) Cursor) action.Page[T] {
 	p := action.Page[T]{Items: rows, Total: total, Capped: capped}
 	if len(rows) > limit {
@@ -84,10 +88,10 @@ func NewPage[T any](rows []T, limit, total int, capped bool, cursorOf func(T) Cu
 	return p
 }
 
-// MaxIDsPerStatement bounds the ids in one statement.
+// MaxIDsPerStatement bounds the number of IDs in one statement.
 const MaxIDsPerStatement = 250
 
-// ForEachRow gives f every row that q finds; sql.ErrNoRows when there is none.
+// ForEachRow calls f with every row of q. It returns sql.ErrNoRows if there is none.
 func (db *DB) ForEachRow(ctx context.Context, q fmt.Stringer, f func(*sql.Rows) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -115,4 +119,6 @@ func (db *DB) ForEachRow(ctx context.Context, q fmt.Stringer, f func(*sql.Rows) 
 	return nil
 }
 
+// WhereIDs selects rows of an organization by primary key. The organization is an
+// expression so that the planner does not use the organization's index instead.
 const WhereIDs = "id IN (?) AND organization_id || '' = ?"

@@ -14,7 +14,7 @@ func RowsOf[R any](db bun.IDB, organization string) *bun.SelectQuery {
 	return db.NewSelect().Model((*R)(nil)).Where("organization_id = ?", organization)
 }
 
-// One returns the row that a query finds, or missing.
+// One returns the row of a query, or the error missing if there is none.
 func One[T any](ctx context.Context, q *bun.SelectQuery, missing error) (T, error) {
 	r, err := Optional[T](ctx, q)
 	if err == nil && r == nil {
@@ -27,7 +27,7 @@ func One[T any](ctx context.Context, q *bun.SelectQuery, missing error) (T, erro
 	return *r, nil
 }
 
-// Optional returns the row that a query finds; nil when there is none.
+// Optional returns the row of a query, or nil if there is none.
 func Optional[T any](ctx context.Context, q *bun.SelectQuery) (*T, error) {
 	r := new(T)
 	err := q.Scan(ctx, r)
@@ -40,7 +40,8 @@ func Optional[T any](ctx context.Context, q *bun.SelectQuery) (*T, error) {
 	return r, nil
 }
 
-// List returns what a query finds, as rows or as their words; never nil.
+// List returns the rows of a query, never nil. T is a row type or the type of a
+// single column.
 func List[T any](ctx context.Context, q *bun.SelectQuery) ([]T, error) {
 	rows := []T{}
 	if err := q.Scan(ctx, &rows); err != nil {

@@ -19,10 +19,10 @@ import (
 	"sallyport/action"
 )
 
-// reader is the way to PostgreSQL for statements that only read: they are
-// asked again while it cannot be reached. Rows outlive the functions here, and
-// the caller's context is theirs, so that context must end: [bound] sees to it
-// for bun's queries, and [DB.lookup] for others.
+// reader runs read-only statements on PostgreSQL and retries them while the server
+// is unreachable. The rows outlive these methods and use the caller's context, so
+// that context needs a deadline: [queryTimeout] sets it for bun's queries,
+// [DB.ReadContext] for all others.
 type reader struct {
 	pool  *sql.DB
 	retry retrier
@@ -49,7 +49,7 @@ func (r reader) QueryRowContext(ctx context.Context, query string, args ...any) 
 		row = r.pool.QueryRowContext(ctx, query, args...)
 		return row.Err()
 	})
-	if row == nil { // ctx had ended before the first attempt; the row says so
+	if row == nil { // ctx ended before the first attempt; the row has the error
 		row = r.pool.QueryRowContext(ctx, query, args...)
 	}
 	return row
@@ -64,7 +64,7 @@ func (r reader) ExecContext(ctx context.Context, query string, args ...any) (sql
 // rows: who asks in the background has a context that never ends.
 type queryTimeout struct{ limit time.Duration }
 
-// cancelKey is where a query's context has the function that ends it.
+// cancelKey is the context key of a query's cancel function.
 type cancelKey struct{}
 
 // BeforeQuery implements bun.QueryHook.
@@ -80,17 +80,17 @@ func (b queryTimeout) AfterQuery(ctx context.Context, _ *bun.QueryEvent) {
 	}
 }
 
-// The pauses between two attempts.
+// Delays between two attempts.
 const (
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = time.Second
 )
 
-// retrier does again what failed because the connection was lost: in a restart
-// or a failover of PostgreSQL callers wait instead of failing.
+// retrier retries what failed because the connection was lost, so that callers wait
+// for a restart or failover of PostgreSQL instead of failing.
 type retrier struct {
 	limit          time.Duration
-	statementsLost *atomic.Bool // what is prepared on a connection is not there later
+	statementsLost *atomic.Bool // prepared statements do not survive on their connection
 	log            *slog.Logger
 }
 
@@ -98,9 +98,9 @@ func newRetrier(limit time.Duration) retrier {
 	return retrier{limit, new(atomic.Bool), slog.New(slog.DiscardHandler)}
 }
 
-// Do calls f until it succeeds, fails for another reason, or the time is over.
-// again tells f that an earlier attempt may have been committed, though nobody
-// heard of it. Patient calls end with their context only.
+// Do calls f until it succeeds, fails for another reason, or the limit is reached.
+// retried tells f that an earlier attempt may have been committed without
+// confirmation. With untilCanceled there is no limit but the context.
 func (r retrier) Do(ctx context.Context, untilCanceled bool, f func(ctx context.Context, retried bool) error) error {
 	started, backoff, retried := time.Now(), minBackoff, false
 	for {
@@ -111,7 +111,7 @@ func (r retrier) Do(ctx context.Context, untilCanceled bool, f func(ctx context.
 		if !connectionLost(err) && !transactionConflict(err) {
 			return err
 		}
-		// What of a job's statements was forgotten may come after one that was done.
+		// The lost prepared statement may follow one that was already executed.
 		retried = retried || preparedStatementLost(err) || connectionLost(err) && !neverSent(err)
 		if !untilCanceled && time.Since(started)+backoff > r.limit {
 			return unavailable(err)
@@ -125,8 +125,8 @@ func (r retrier) Do(ctx context.Context, untilCanceled bool, f func(ctx context.
 	}
 }
 
-// attempt bounds one attempt. What has begun is not left when the caller goes:
-// a connection that is left in the middle must be closed.
+// attempt bounds one attempt. It ignores cancellation by the caller once begun:
+// an interrupted connection would have to be closed.
 func (r retrier) attempt(ctx context.Context, retried bool, f func(ctx context.Context, retried bool) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (r retrier) attempt(ctx context.Context, retried bool, f func(ctx context.C
 	return f(ctx, retried)
 }
 
-// unavailable is the error of a database that did not come back in time.
+// unavailable returns the error for a database that did not recover in time.
 func unavailable(err error) error {
 	return action.NewError("database_unavailable").WithRetry(5 * time.Second).WithCause(err)
 }

@@ -12,16 +12,16 @@ import (
 	"sallyport/action"
 )
 
-// MaxSignal is how many bytes of data a signal may carry.
+// MaxSignal bounds the data of a signal, in bytes.
 const MaxSignal = 64 << 10
 
-// Signal is what one instance tells the others about an MCP session. It is
-// kept for minutes, until a sweep.
+// Signal is a message about an MCP session from one instance to the others. It is
+// kept for some minutes, until a sweep deletes it.
 type Signal struct {
 	ID           string
 	Organization string
-	Session      string          // a hash of the MCP session's id, which is itself a credential
-	Kind         string          // opaque here
+	Session      string          // hash of the MCP session ID, which is itself a credential
+	Kind         string          // opaque to the store
 	Data         json.RawMessage // empty: {}
 	CreatedAt    time.Time
 }
@@ -44,8 +44,8 @@ func (r *signalRow) signal() Signal {
 	}
 }
 
-// PostSignal writes a signal and returns it with its id and time, which are
-// always the store's own.
+// PostSignal stores a signal and returns it with the ID and time that the store
+// assigned.
 func (db *DB) PostSignal(ctx context.Context, s Signal) (Signal, error) {
 	if err := checkSignal(&s); err != nil {
 		return Signal{}, err
@@ -56,9 +56,9 @@ func (db *DB) PostSignal(ctx context.Context, s Signal) (Signal, error) {
 	}
 	r := &signalRow{ID: id, Organization: s.Organization, Session: s.Session, Kind: s.Kind, Data: string(s.Data)}
 	err = db.Write.Do(ctx, &Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		// Taken here and not before the wait for the writer: a reader's window
-		// must outlast what lies between this time and the commit. A conflict
-		// is with this very signal, committed by an attempt nobody heard of.
+		// Set the time here and not before waiting for the writer: the overlap of
+		// readers' windows must cover the time until the commit. A conflict means
+		// that an earlier attempt committed this signal without confirmation.
 		r.CreatedAt = NewTimestamp(db.Now())
 		_, err := tx.NewInsert().Model(r).On("CONFLICT (id) DO UPDATE").Set("created_at = EXCLUDED.created_at").Exec(ctx)
 		return err
@@ -86,14 +86,14 @@ func checkSignal(s *Signal) error {
 	return nil
 }
 
-// Signals returns the signals of all organizations that were made at since or
-// later, oldest first.
+// Signals returns the signals of all organizations that were created at or after
+// since, oldest first.
 //
-// A signal becomes visible when its transaction commits, and so possibly after
-// one that is a little newer. Hence readers let their windows overlap by some
-// seconds, and drop the ids that they saw. When a full page comes back, the
-// next one starts at the time of its last signal. A limit of zero is 100; it
-// must be larger than what one overlap can hold.
+// A signal becomes visible when its transaction commits, possibly after a
+// slightly newer one. Readers therefore let their windows overlap by some seconds
+// and skip the IDs they have already processed. After a full page, the next one
+// starts at the time of the last signal. The limit (default 100) must exceed the
+// number of signals in one overlap.
 func (db *DB) Signals(ctx context.Context, since time.Time, limit int) ([]Signal, error) {
 	var rows []signalRow
 	if err := Signals(db.Read, since, LimitOrDefault(limit)).Scan(ctx, &rows); err != nil {
@@ -106,17 +106,19 @@ func (db *DB) Signals(ctx context.Context, since time.Time, limit int) ([]Signal
 	return list, nil
 }
 
+// Signals selects the signals created at or after since, oldest first.
 func Signals(db bun.IDB, since time.Time, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model((*signalRow)(nil)).Where("created_at >= ?", NewTimestamp(since).Or(Epoch)).
 		Order("created_at", "id").Limit(int64(limit))
 }
 
-// SweepSignals forgets at most limit (zero: 100) of the signals made before the
-// time, and returns how many.
+// SweepSignals deletes up to limit (default 100) signals created before the time
+// and returns their number.
 func (db *DB) SweepSignals(ctx context.Context, before time.Time, limit int) (int, error) {
 	return db.DeleteExpired(ctx, ExpiredSignals(before), limit)
 }
 
+// ExpiredSignals describes the signals created before the time.
 func ExpiredSignals(before time.Time) Expired {
 	return Expired{Table: "signals", Key: "id", Time: "created_at", Before: NewTimestamp(before).Or(Epoch)}
 }

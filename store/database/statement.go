@@ -11,19 +11,19 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Preparer prepares the statements of the hot path. On PostgreSQL a connection
-// prepares a statement when it first meets it, where the connection allows it:
-// other queries go through bun, which writes the values into the text and so has
-// the database parse each time; that costs more than the statement itself.
-// Placeholders have the form ?1. The first error ends the preparing.
+// Preparer prepares the statements of the hot path. On PostgreSQL each connection
+// that supports it prepares a statement on first use. All other queries go
+// through bun, which inlines the values, so that the database parses each query;
+// for hot statements that costs more than running them. Placeholders have the
+// form ?1. After the first error the preparer does nothing.
 type Preparer struct {
 	DB  *DB
 	ctx context.Context
 	err error
 }
 
-// Preparer returns one for the database. On a database that was opened for
-// reading alone ([Still]) it prepares nothing.
+// Preparer returns a preparer for the database. On a read-only database
+// ([OpenFileReadOnly]) it prepares nothing.
 func (db *DB) Preparer(ctx context.Context) *Preparer { return &Preparer{DB: db, ctx: ctx} }
 
 // Err returns the first error of preparing.
@@ -37,7 +37,7 @@ func (p *Preparer) Write(text string) *Statement {
 	return p.prepare(p.DB.Write.DB, text, nil)
 }
 
-// WriteShared prepares a statement of the writer that only PostgreSQL needs.
+// WriteShared prepares a statement of the writer that only PostgreSQL uses.
 func (p *Preparer) WriteShared(text string) *Statement {
 	if p.DB.Write == nil || !p.DB.Shared() {
 		return nil
@@ -74,17 +74,17 @@ func (db *DB) postgresStatement(text string, r *reader) *Statement {
 // Statements returns the statements of the hot path.
 func (db *DB) Statements() []*Statement { return db.prepared }
 
-// Statement is a text, prepared where that pays.
+// Statement is an SQL statement that is prepared where the database supports it.
 type Statement struct {
 	Text           string
 	Prepared       *sql.Stmt // on SQLite
-	Dollars        string    // the text as PostgreSQL prepares it
-	db             *bun.DB   // that writes values into the text
+	Dollars        string    // the text with PostgreSQL's placeholders ($1)
+	db             *bun.DB   // inlines values when statements cannot be prepared
 	statementsLost *atomic.Bool
-	reader         *reader // where to ask it outside of a transaction
+	reader         *reader // for queries outside of a transaction
 }
 
-// Exec runs the statement, in the transaction if db is one.
+// Exec executes the statement, within db if it is a transaction.
 func (s *Statement) Exec(ctx context.Context, db bun.IDB, args ...any) (sql.Result, error) {
 	if s.Prepared == nil {
 		return s.connOf(db).ExecContext(ctx, s.Text, s.rewriterArgs(args)...)
@@ -97,7 +97,7 @@ func (s *Statement) inline(args []any) string {
 	return s.db.NewRaw(s.Text, append([]any{nil}, args...)...).String() // bun counts from zero
 }
 
-// Query asks it.
+// Query runs the statement and returns its rows.
 func (s *Statement) Query(ctx context.Context, db bun.IDB, args ...any) (*sql.Rows, error) {
 	switch {
 	case s.reader != nil:
@@ -121,14 +121,13 @@ func (s *Statement) connOf(db bun.IDB) bun.IConn {
 	panic(fmt.Sprintf("a statement on a %T", db)) // there are no others
 }
 
-// One reads the first row of what query found; sql.ErrNoRows when there is
-// none.
+// One scans the first row into dest. It returns sql.ErrNoRows if there is none.
 func (s *Statement) One(ctx context.Context, db bun.IDB, args, dest []any) error {
 	return s.first(ctx, db, args, func(rows *sql.Rows) error { return rows.Scan(dest...) })
 }
 
-// Model reads the first row of what the statement finds into one of bun's models;
-// sql.ErrNoRows when there is none.
+// Model scans the first row into a bun model. It returns sql.ErrNoRows if there is
+// none.
 func (s *Statement) Model(ctx context.Context, db *bun.DB, row any, args ...any) error {
 	return s.first(ctx, db, args, func(rows *sql.Rows) error { return db.ScanRow(ctx, rows, row) })
 }
@@ -140,7 +139,7 @@ func (s *Statement) first(ctx context.Context, db bun.IDB, args []any, scan func
 	}
 	defer rows.Close()
 	if !rows.Next() {
-		if err := rows.Err(); err != nil { // a read that broke off found out nothing
+		if err := rows.Err(); err != nil { // an aborted read does not mean "not found"
 			return err
 		}
 		return sql.ErrNoRows
@@ -151,7 +150,7 @@ func (s *Statement) first(ctx context.Context, db bun.IDB, args []any, scan func
 	return rows.Close()
 }
 
-// Models reads all rows of what it finds.
+// Models scans all rows into a slice of bun models.
 func (s *Statement) Models(ctx context.Context, db *bun.DB, list any, args ...any) error {
 	rows, err := s.Query(ctx, db, args...)
 	if err != nil {
@@ -166,7 +165,7 @@ func (s *Statement) Models(ctx context.Context, db *bun.DB, list any, args ...an
 
 func within(ctx context.Context, db bun.IDB, stmt *sql.Stmt) *sql.Stmt {
 	if tx, ok := db.(bun.Tx); ok {
-		return tx.StmtContext(ctx, stmt) // the transaction closes its part of it
+		return tx.StmtContext(ctx, stmt) // closed by the transaction
 	}
 	return stmt
 }

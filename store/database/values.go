@@ -8,12 +8,14 @@ import (
 	"time"
 )
 
-// Layout has a fixed width, so that the order of the texts is that of time.
+// Layout has a fixed width so that times sort as text.
 const Layout = "2006-01-02T15:04:05.000000Z"
 
-// Timestamp is a time in a row: UTC, whole microseconds. The zero one is NULL.
+// Timestamp is a stored time in UTC with microsecond precision. The zero value is
+// NULL.
 type Timestamp struct{ Time time.Time }
 
+// NewTimestamp converts a time to its stored form.
 func NewTimestamp(t time.Time) Timestamp {
 	if t.IsZero() {
 		return Timestamp{}
@@ -21,6 +23,7 @@ func NewTimestamp(t time.Time) Timestamp {
 	return Timestamp{t.UTC().Truncate(time.Microsecond)}
 }
 
+// TimestampFromPtr converts an optional time to its stored form.
 func TimestampFromPtr(t *time.Time) Timestamp {
 	if t == nil {
 		return Timestamp{}
@@ -28,8 +31,8 @@ func TimestampFromPtr(t *time.Time) Timestamp {
 	return NewTimestamp(*t)
 }
 
-// appendTime writes a time as [Stamp] does: both dialects use it for the times of
-// rows that embed their words.
+// appendTime formats a time as [Timestamp] does. Both dialects use it for the plain
+// times in rows that embed types of package action.
 func appendTime(b []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return append(b, "NULL"...)
@@ -38,7 +41,7 @@ func appendTime(b []byte, t time.Time) []byte {
 	return append(b, '\'')
 }
 
-// Epoch is before every time in a row.
+// Epoch is before every stored time.
 var Epoch = Timestamp{time.Unix(0, 0).UTC()}
 
 // Ptr returns nil for NULL.
@@ -91,7 +94,7 @@ func (s *Timestamp) parse(text string) error {
 	return nil
 }
 
-// NullString is a text that may be missing. The empty one is NULL.
+// NullString is nullable text. The empty string is NULL.
 type NullString string
 
 // Or returns o, or other for NULL.
@@ -133,7 +136,7 @@ func (o NullString) Bytes() []byte {
 	return []byte(o)
 }
 
-// StringList is a JSON list in a row. The nil one is NULL, the empty one is not.
+// StringList is a list stored as JSON. Nil is NULL; an empty list is not.
 type StringList []string
 
 // Value implements driver.Valuer.
@@ -147,7 +150,7 @@ func (t StringList) Value() (driver.Value, error) {
 // Scan implements sql.Scanner.
 func (t *StringList) Scan(src any) error { return decode(src, (*[]string)(t)) }
 
-// JSON is a value as JSON in a row. What holds nothing is NULL.
+// JSON is a value stored as JSON. An empty object, list or null is NULL.
 type JSON[T any] struct{ V T }
 
 // Value implements driver.Valuer.
@@ -163,25 +166,25 @@ func (j JSON[T]) Value() (driver.Value, error) {
 // Scan implements sql.Scanner.
 func (j *JSON[T]) Scan(src any) error { return decode(src, &j.V) }
 
-// Text is the value; equal ones have equal texts.
+// Text returns the value as JSON; equal values have equal texts.
 func (j JSON[T]) Text() string {
 	text, err := json.Marshal(j.V)
 	if err != nil {
-		panic(err) // no type of a row is without JSON
+		panic(err) // all column types can be marshalled
 	}
 	return string(text)
 }
 
-// encode returns v as JSON for a column of text.
+// encode returns v as JSON for a text column.
 func encode(v any) (driver.Value, error) {
 	text, err := json.Marshal(v)
 	return string(text), err
 }
 
-// decode reads what encode wrote. NULL is the zero value.
+// decode reverses encode. NULL becomes the zero value.
 func decode[T any](src any, v *T) error {
 	var zero T
-	*v = zero // whatever was there before
+	*v = zero // json.Unmarshal would merge into a previous value
 	switch text := src.(type) {
 	case nil:
 		return nil
@@ -193,8 +196,8 @@ func decode[T any](src any, v *T) error {
 	return fmt.Errorf("JSON in a row is a %T", src)
 }
 
-// BoolToInt is a truth as the rows of invocations keep it: their partial indexes
-// compare numbers, which every database can.
+// BoolToInt converts a boolean to a number. Flags of invocations are numbers
+// because partial indexes can compare those in every database.
 func BoolToInt(b bool) int {
 	if b {
 		return 1
@@ -202,7 +205,7 @@ func BoolToInt(b bool) int {
 	return 0
 }
 
-// EnsureID gives what is new an id, unless it has one.
+// EnsureID sets *id to a new ID if it is empty.
 func EnsureID(id *string) (err error) {
 	if *id == "" {
 		*id, err = NewID()
@@ -210,7 +213,7 @@ func EnsureID(id *string) (err error) {
 	return err
 }
 
-// SanitizeText is text that each database can hold.
+// SanitizeText replaces what not every database can store: NUL and invalid UTF-8.
 func SanitizeText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
