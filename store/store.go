@@ -76,7 +76,7 @@ func OpenURLReadOnly(ctx context.Context, c Config) (*DB, error) {
 	return newDB(database.OpenURLReadOnly(ctx, c))
 }
 
-// with returns the rows of an opened database.
+// newDB returns the rows of an opened database.
 func newDB(base *database.DB, err error) (*DB, error) {
 	if err != nil {
 		return nil, err

@@ -190,7 +190,7 @@ func (st *Store) beginQueued(ctx context.Context, d *action.Draft, r *Invocation
 	return st.newBegun(d, r), nil
 }
 
-// opening locks and asks what begin does, see there.
+// pipeline locks and asks what begin does, see there.
 func (st *Store) pipeline(d *action.Draft, opened *checkRow) *database.Pipeline {
 	o := &database.Pipeline{Reset: func() { *opened = checkRow{} }}
 	if needsSessionLock(d) {
@@ -264,7 +264,7 @@ func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 	return nil, st.insert(ctx, tx, j, d, r)
 }
 
-// mine finds the draft's own row, which an attempt wrote whose end nobody heard.
+// ownRow finds the draft's own row, which an attempt wrote whose end nobody heard.
 func (st *Store) ownRow(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Begun, error) {
 	r, err := st.LoadInTx(ctx, tx, d.Organization, d.ID)
 	if errors.Is(err, action.ErrNotFound) {
@@ -295,7 +295,7 @@ func (st *Store) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) e
 	return nil
 }
 
-// locks reports whether the draft's row depends on others of its session.
+// needsSessionLock reports whether the draft's row depends on others of its session.
 func needsSessionLock(d *action.Draft) bool {
 	return d.Joins || d.Status == action.StatusPending || len(d.Grants) > 0
 }
@@ -316,7 +316,7 @@ func checkArgs(d *action.Draft, now time.Time) []any {
 	}
 }
 
-// looked is the row of checkSQL, if there was one.
+// checkRow is the row of checkSQL, if there was one.
 type checkRow struct {
 	c                           CheckResult
 	revoked, expires, completed database.Timestamp
@@ -379,7 +379,7 @@ func keyReused(id string) error {
 		"This idempotency key was used for the same action with other params; use a new key for a new call.").WithInvocation(id)
 }
 
-// joined notes that a caller waits for the row again, and that its key means
+// recordJoin notes that a caller waits for the row again, and that its key means
 // this row from now on: a later repeat with that key must not run anew.
 func (st *Store) recordJoin(ctx context.Context, tx bun.IDB, d *action.Draft, row *InvocationRow, keyed bool, now time.Time) error {
 	if row.Status == string(action.StatusPending) {
@@ -416,7 +416,7 @@ func (st *Store) insert(ctx context.Context, tx bun.IDB, j *database.Job, d *act
 	return nil
 }
 
-// moved tells what changed between check and insert.
+// insertConflict tells what changed between check and insert.
 func (st *Store) insertConflict(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) error {
 	c, err := st.check(ctx, tx, d, now)
 	if err != nil {
@@ -428,7 +428,7 @@ func (st *Store) insertConflict(ctx context.Context, tx bun.IDB, d *action.Draft
 	return action.ErrPolicyMoved
 }
 
-// begun is the draft as it was written: no need to read it again.
+// newBegun is the draft as it was written: no need to read it again.
 func (st *Store) newBegun(d *action.Draft, r *InvocationRow) *action.Begun {
 	b := &action.Begun{New: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
 	inv := &b.Invocation
@@ -491,7 +491,7 @@ func (st *Store) Foresee(ctx context.Context, d *action.Draft) (refused, note st
 	return refused, note, err
 }
 
-// hold is what only a call that waits for a person must pass.
+// checkApprovalLimits is what only a call that waits for a person must pass.
 func (st *Store) checkApprovalLimits(ctx context.Context, tx bun.IDB, d *action.Draft, c *CheckResult, r *InvocationRow) error {
 	if c.denial != "" {
 		denial, err := st.LoadInTx(ctx, tx, d.Organization, string(c.denial))
@@ -512,7 +512,7 @@ func (st *Store) checkApprovalLimits(ctx context.Context, tx bun.IDB, d *action.
 	return nil
 }
 
-// refuse turns the row of a call that would wait into one that was denied.
+// deny turns the row of a call that would wait into one that was denied.
 func (r *InvocationRow) deny(reason, note database.NullString) {
 	r.Status, r.DeniedReason, r.DeniedNote = string(action.StatusDenied), reason, note
 	r.CompletedAt, r.ExpiresAt, r.SealedParams = r.CreatedAt, database.Timestamp{}, nil

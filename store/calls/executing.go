@@ -9,7 +9,7 @@ import (
 // maxExecuting bounds what running remembers; past it rows are read again.
 const maxExecuting = 20_000
 
-// running remembers the executing invocations that were begun or claimed
+// executingCache remembers the executing invocations that were begun or claimed
 // here. Nothing but its end changes an executing row, so that Finish need not
 // read back what it has just written. Measured with BenchmarkCall at 64
 // goroutines: a read takes 54 µs instead of 75, a write 113 instead of 143.

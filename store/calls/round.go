@@ -278,7 +278,7 @@ func (st *Store) ReplyRound(ctx context.Context, organization, session, id strin
 	return round, nil
 }
 
-// takes refuses replies of whoever was not asked, and to what was not asked.
+// checkReplies refuses replies of whoever was not asked, and to what was not asked.
 func (r *roundRow) checkReplies(session string, replies map[string][]byte) error {
 	if r.Session != session || r.TakenAt.Time.IsZero() {
 		return errRoundNotFound()
@@ -291,7 +291,7 @@ func (r *roundRow) checkReplies(session string, replies map[string][]byte) error
 	return nil
 }
 
-// reply writes what is new of the replies, and notes when nothing is missing.
+// addReplies writes what is new of the replies, and notes when nothing is missing.
 func (r *roundRow) addReplies(ctx context.Context, tx bun.Tx, replies map[string][]byte, final bool, now database.Timestamp) error {
 	if !r.ClosedAt.Time.IsZero() || now.Time.After(r.Until.Time) {
 		return action.NewError("round_over")

@@ -41,13 +41,13 @@ func (s TimeRange) Until(cursor database.Cursor) TimeRange {
 	return s
 }
 
-// wish is a part of a filter: a name, and what it says in SQL.
+// condition is a part of a filter: a name, and what it says in SQL.
 type condition struct {
 	name, where string
 	args        []any
 }
 
-// orderly is what an index has in the order of time: the invocations with
+// sortedIndex is what an index has in the order of time: the invocations with
 // certain values in the columns before the time.
 type sortedIndex struct {
 	table     string
@@ -99,7 +99,7 @@ type Search struct {
 	OldestFirst bool // first
 }
 
-// doomsday is after every time in a row.
+// maxTime is after every time in a row.
 var maxTime = database.Timestamp{Time: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 
 // Search chooses the lists that promise to be the shortest.
@@ -145,12 +145,12 @@ func (f *InvocationFilter) onlyOpen() bool {
 	return len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, action.Status.Terminal)
 }
 
-// common reports whether nothing that few calls have is wanted.
+// unselective reports whether nothing that few calls have is wanted.
 func (f *InvocationFilter) unselective() bool {
 	return f.Person == "" && f.Automation == "" && f.Group == "" && f.Risk != action.RiskDanger && (f.Mode == "" || f.Mode == action.ModeAllow)
 }
 
-// wishes are all parts of the filter but its time, as expressions that no index
+// conditions are all parts of the filter but its time, as expressions that no index
 // has: rows are taken by their ids.
 func (f *InvocationFilter) conditions() (all []condition) {
 	add := func(name, where string, used bool, args ...any) {
@@ -172,7 +172,7 @@ func (f *InvocationFilter) conditions() (all []condition) {
 	return all
 }
 
-// direct reports whether one index of the rows themselves has all in order.
+// usesOneIndex reports whether one index of the rows themselves has all in order.
 func (s *Search) usesOneIndex() bool {
 	return s.exact && len(s.Lists) == 1 && s.Lists[0].table == "invocations"
 }
@@ -215,14 +215,14 @@ func (s *Search) SelectMatching(q *bun.SelectQuery, cursors []database.Cursor) *
 	return q
 }
 
-// sight is what a search saw.
+// searchResult is what a search saw.
 type searchResult struct {
 	found []database.Cursor // that fulfil the filter, in the order of the search
 	last  database.Cursor   // that was looked at
 	all   bool              // there is nothing behind it
 }
 
-// look looks for want places in a span, and at no more than a search may. It
+// scan looks for want places in a span, and at no more than a search may. It
 // takes larger and larger steps.
 func (st *Store) scan(ctx context.Context, s *Search, interval TimeRange, want int) (result searchResult, err error) {
 	for scanned, n := 0, database.MaxIDsPerStatement; len(result.found) < want && scanned < st.ScanLimit && !result.all; n = min(2*n, 4*database.MaxIDsPerStatement) {

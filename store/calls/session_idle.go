@@ -47,7 +47,7 @@ func (st *Store) StopIdle(ctx context.Context, defaultTimeout time.Duration, lim
 	return list, nil
 }
 
-// idle are the sessions with one timeout that were silent since. A use is noted
+// idleFilter are the sessions with one timeout that were silent since. A use is noted
 // to within [SeenEvery], so one that was used is silent when it was seen last
 // that much earlier.
 type idleFilter struct {

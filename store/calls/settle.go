@@ -125,7 +125,7 @@ func (st *Store) Withdraw(ctx context.Context, organization, id string, now time
 	})
 }
 
-// withdrawn sets what a withdrawal sets. Without a note it was the caller.
+// setWithdrawn sets what a withdrawal sets. Without a note it was the caller.
 func setWithdrawn(q *bun.UpdateQuery, now time.Time, note string) *bun.UpdateQuery {
 	return q.Set("status = 'denied', denied_reason = ?, denied_note = ?, completed_at = ?, sealed_params = NULL",
 		action.DeniedWithdrawn, database.NullString(note), database.NewTimestamp(now))
@@ -139,12 +139,12 @@ type settlement struct {
 	stmt   *database.Statement
 	args   []any
 	update func(*bun.UpdateQuery) *bun.UpdateQuery
-	// mine tells from the row as it is, when swap changes nothing and is tried
+	// alreadyDone tells from the row as it is, when swap changes nothing and is tried
 	// again, that it was done before. With then, its transaction tells.
 	alreadyDone func(*InvocationRow) bool
-	// why tells otherwise why it changes nothing.
+	// explain tells otherwise why it changes nothing.
 	explain func(context.Context, bun.IDB, *InvocationRow) error
-	// then is done in the same transaction, and no other such is under way. Nil:
+	// followUp is done in the same transaction, and no other such is under way. Nil:
 	// nothing, and there is no transaction but the statement's.
 	followUp func(context.Context, bun.IDB, *InvocationRow) error
 }
@@ -178,7 +178,7 @@ func (st *Store) settle(ctx context.Context, s settlement) (inv action.Invocatio
 	return inv, nil
 }
 
-// do changes the row and reads what is shown of it then; sql.ErrNoRows when it did
+// apply changes the row and reads what is shown of it then; sql.ErrNoRows when it did
 // not fit.
 func (s *settlement) apply(ctx context.Context, tx bun.IDB, targets []any) error {
 	if s.stmt != nil {
@@ -189,7 +189,7 @@ func (s *settlement) apply(ctx context.Context, tx bun.IDB, targets []any) error
 		Returning(publicColumnList).Scan(ctx, targets...)
 }
 
-// undecidable says why a row is no longer pending: who was first, and how.
+// alreadyDecided says why a row is no longer pending: who was first, and how.
 func alreadyDecided(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 	e := &action.Error{Kind: action.ErrConflict, Code: "already_decided", Invocation: r.ID}
 	switch {
@@ -213,7 +213,7 @@ func alreadyDecided(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 	return e
 }
 
-// decider returns the name of who decided about the row.
+// deciderName returns the name of who decided about the row.
 func (r *InvocationRow) deciderName(ctx context.Context, tx bun.IDB) string {
 	return history.NameOf(ctx, tx, r.Organization, string(r.ApprovedBy))
 }

@@ -49,7 +49,7 @@ func startCheckpointer(path string, log *slog.Logger) (*Checkpointer, error) {
 	return c, nil
 }
 
-// committed tells that the journal may have grown.
+// notify signals that the log may have grown.
 func (c *Checkpointer) notify() {
 	select {
 	case c.wake <- struct{}{}:
@@ -91,7 +91,7 @@ func (c *Checkpointer) run(ctx context.Context) {
 	}
 }
 
-// look copies what is due.
+// checkpointIfDue runs a checkpoint if enough pages are pending.
 func (c *Checkpointer) checkpointIfDue() error {
 	length, pending, err := c.Checkpoint("NOOP")
 	if err != nil || pending < CheckpointAfter && (length < WALPages-CheckpointAfter/4 || pending < maxUncheckpointed) {

@@ -47,8 +47,8 @@ func (c *Clock) Now() time.Time {
 	return a.remoteTime(local)
 }
 
-// at is what the database's clock shows when the own one shows t. It has no
-// monotonic reading, which would be of a time that was set since.
+// remoteTime converts a local time to the server's. The result has no monotonic
+// reading, which would belong to the local clock.
 func (a *Anchor) remoteTime(t time.Time) time.Time {
 	return a.Remote.Add(t.Sub(a.Local)).In(t.Location())
 }

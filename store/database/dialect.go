@@ -76,8 +76,8 @@ func IsUniqueViolation(err error) bool {
 	return false
 }
 
-// poisons reports whether err may have ended the whole transaction and not
-// only its statement: then nothing more may be done in it.
+// abortsTransaction reports whether err may have aborted the whole transaction rather
+// than only its statement.
 func abortsTransaction(err error) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) || connectionLost(err) {
@@ -137,8 +137,8 @@ func ParseURL(text string) (*pgx.ConnConfig, error) {
 	return conf, nil
 }
 
-// unreadable tells what is wrong with a URL and not the URL: it may hold a
-// password.
+// invalidURL describes what is wrong with a URL without quoting it, because it may
+// contain a password.
 func invalidURL(err error) error {
 	const form = "the database URL has the form postgres://user:password@host:5432/database?sslmode=verify-full"
 	if u := (*url.Error)(nil); errors.As(err, &u) {
@@ -153,9 +153,9 @@ func invalidURL(err error) error {
 	return fmt.Errorf("%s: %w", form, err)
 }
 
-// greet sets the limits of a new connection, and notes whether statements may
-// be prepared on it. Behind a pooler the limits may reach another client's
-// connection instead; nothing but they themselves rests on that.
+// initConnection sets the timeouts of a new connection and records whether statements
+// can be prepared on it. Behind a pooler the timeouts may apply to another client's
+// connection; nothing else depends on them.
 func initConnection(ctx context.Context, conn *pgx.Conn) error {
 	set := func(name, value string) string {
 		if conn.Config().RuntimeParams[name] != "" {
@@ -186,7 +186,7 @@ func initConnection(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// place names the database in errors.
+// describeURL names the database and its hosts for error messages.
 func describeURL(text string) string {
 	conf, err := pgx.ParseConfig(text)
 	if err != nil {
@@ -281,7 +281,7 @@ func (sqliteDialect) AppendTime(b []byte, t time.Time) []byte { return appendTim
 // AppendJSON implements schema.Dialect.
 func (d sqliteDialect) AppendJSON(b, text []byte) []byte { return d.AppendString(b, string(text)) }
 
-// private makes sure that only this user may read the file at path.
+// ensurePrivate creates the file if necessary and restricts it to the current user.
 func ensurePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

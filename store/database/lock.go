@@ -37,7 +37,7 @@ func lockFile(path string) (*fileLock, error) {
 	return &fileLock{f}, nil
 }
 
-// sign leaves the process id for whoever comes second.
+// writePID records the process ID for the error message of a second process.
 func writePID(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err

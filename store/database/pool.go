@@ -69,7 +69,7 @@ func (w *writer) takeLocked(row string) (found []*Job, all bool) {
 	return found, true
 }
 
-// along does a batch for the last of it, which has a caller. Ahead are the jobs of
+// runWithQueued does a batch for the last of it, which has a caller. Ahead are the jobs of
 // its row that were taken out of the queue for it.
 func (w *writer) runWithQueued(ctx context.Context, row string, queued, batch []*Job) error {
 	j := batch[len(batch)-1]
@@ -86,7 +86,7 @@ func (w *writer) runWithQueued(ctx context.Context, row string, queued, batch []
 	return j.err
 }
 
-// arrived waits for queued jobs of the row that someone took along.
+// waitInFlight waits for queued jobs of the row that someone took along.
 func (w *writer) waitInFlight(ctx context.Context, row string) error {
 	w.Mu.Lock()
 	inFlight := w.inFlight[row]
@@ -102,7 +102,7 @@ func (w *writer) waitInFlight(ctx context.Context, row string) error {
 	}
 }
 
-// pooled does a job, beside those of others.
+// runPooled does a job, beside those of others.
 func (w *writer) runPooled(ctx context.Context, j *Job) error {
 	if j.Exclusive {
 		// One of each process waits for the lock of all: more would only
@@ -123,7 +123,7 @@ func (w *writer) runPooled(ctx context.Context, j *Job) error {
 	})
 }
 
-// single does a job whose statements are committed each by itself. It takes a
+// runAutocommit does a job whose statements are committed each by itself. It takes a
 // connection first: on the pool, database/sql would send a statement again by
 // itself when the driver says that it was not sent, and pgx says so also of
 // one whose answer was lost.
@@ -136,7 +136,7 @@ func (w *writer) runAutocommit(ctx context.Context, j *Job) error {
 	return runRecovered(ctx, conn, j.Run)
 }
 
-// whole does a job in a transaction of its own.
+// runInTransaction does a job in a transaction of its own.
 func (w *writer) runInTransaction(ctx context.Context, j *Job) error {
 	if j.xid != "" {
 		if known, err := w.wasCommitted(ctx, j.xid); known || err != nil {
@@ -188,7 +188,7 @@ func (w *writer) begin(ctx context.Context) (bun.Tx, error) {
 
 var errInProgress = fmt.Errorf("the server has not ended the transaction yet: %w", sql.ErrConnDone)
 
-// ended finds out what became of a transaction whose commit was not answered.
+// wasCommitted finds out what became of a transaction whose commit was not answered.
 // It reports true when it was committed.
 func (w *writer) wasCommitted(ctx context.Context, xid string) (bool, error) {
 	var status NullString
@@ -220,7 +220,7 @@ const maxBatchBytes = 1 << 20
 // errRunSeparately tells that the jobs of a batch must be done one by one.
 var errRunSeparately = errors.New("one of them failed")
 
-// together does queued jobs, and one that comes behind them, in one
+// runBatch does queued jobs, and one that comes behind them, in one
 // transaction: sent at once where it can be, which takes one round trip. None
 // of them fails in the usual course, so there are no savepoints: when one
 // does, each is done by itself.
@@ -253,7 +253,7 @@ func (w *writer) runBatch(ctx context.Context, batch []*Job, several, untilCance
 	return nil
 }
 
-// bulk gathers the values of the jobs' statements, and tells whether they can be
+// batchArgs gathers the values of the jobs' statements, and tells whether they can be
 // sent at once.
 func batchArgs(batch []*Job) (args [][]any, ok bool) {
 	size := 0
@@ -277,7 +277,7 @@ func batchArgs(batch []*Job) (args [][]any, ok bool) {
 	return args, size <= maxBatchBytes
 }
 
-// send has statements executed at once, which PostgreSQL does in one
+// sendBatch has statements executed at once, which PostgreSQL does in one
 // transaction. A job that has more to do than its statement does it afterwards.
 func (w *writer) sendBatch(ctx context.Context, batch []*Job, args [][]any) error {
 	conn, err := w.DB.Conn(ctx)
@@ -323,7 +323,7 @@ func execBatch(ctx context.Context, conn *pgx.Conn, batch []*Job, args [][]any) 
 	return conn.PgConn().Exec(ctx, text.String()).ReadAll()
 }
 
-// transaction does the jobs one after the other.
+// runSequentially does the jobs one after the other.
 func (w *writer) runSequentially(ctx context.Context, batch []*Job) error {
 	tx, err := w.begin(ctx)
 	if err != nil {
@@ -351,13 +351,13 @@ const PreparableKey = "sallyport prepares"
 // were then: one of a table of a few rows reads all of it.
 const PlanLifetime = 5 * time.Second
 
-// prepares reports whether the statement may be prepared on the connection.
+// canPrepare reports whether the statement may be prepared on the connection.
 func (s *Statement) canPrepare(conn *pgx.Conn) bool {
 	_, yes := conn.PgConn().CustomData()[PreparableKey]
 	return yes && !s.statementsLost.Load()
 }
 
-// ready prepares the statement on the connection, if it is not.
+// ensurePrepared prepares the statement on the connection, if it is not.
 func (s *Statement) ensurePrepared(ctx context.Context, conn *pgx.Conn) (*pgconn.StatementDescription, error) {
 	data := conn.PgConn().CustomData()
 	if since, _ := data[PreparableKey].(time.Time); time.Since(since) > PlanLifetime {
@@ -369,12 +369,12 @@ func (s *Statement) ensurePrepared(ctx context.Context, conn *pgx.Conn) (*pgconn
 	return conn.Prepare(ctx, s.Dollars, s.Dollars)
 }
 
-// hot is a statement on its way to PostgreSQL: prepared where the connection
+// rewriter is a statement on its way to PostgreSQL: prepared where the connection
 // allows it, since reading and planning cost more there than doing it, and
 // otherwise as a text that holds its values.
 type rewriter struct{ *Statement }
 
-// hot are the values behind what decides, once the connection is known, how
+// rewriterArgs are the values behind what decides, once the connection is known, how
 // they are sent.
 func (s *Statement) rewriterArgs(args []any) []any { return append([]any{rewriter{s}}, args...) }
 
@@ -409,7 +409,7 @@ func (s *Statement) queue(ctx context.Context, conn *pgx.Conn, batch *pgconn.Bat
 	return nil
 }
 
-// driven are the values as the driver takes them, and text as [postgres] would
+// driverValues are the values as the driver takes them, and text as [postgres] would
 // write it.
 func driverValues(args []any) ([]any, error) {
 	values := make([]any, len(args))
@@ -428,7 +428,7 @@ func driverValues(args []any) ([]any, error) {
 	return values, nil
 }
 
-// forgotten reports whether what was prepared is of no use: a pooler that looked
+// preparedStatementLost reports whether what was prepared is of no use: a pooler that looked
 // like the server handed the connection to another process of it, or a newer
 // gateway changed the type of a column.
 func preparedStatementLost(err error) bool {
@@ -466,7 +466,7 @@ var (
 	errNoRowChanged  = errors.New("the last statement changed nothing")
 )
 
-// piped does a whole job that has an opening; false: it is to be done without.
+// runPipelined does a whole job that has an opening; false: it is to be done without.
 func (w *writer) runPipelined(ctx context.Context, j *Job) (done bool, err error) {
 	conn, err := w.DB.Conn(ctx)
 	if err != nil {
@@ -495,7 +495,7 @@ func (w *writer) runPipelined(ctx context.Context, j *Job) (done bool, err error
 	return true, err
 }
 
-// leave ends the transaction of a job that failed. Where that fails it ends the
+// rollbackOrClose ends the transaction of a job that failed. Where that fails it ends the
 // connection: the pool would keep it as it is, and its locks.
 func rollbackOrClose(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -509,7 +509,7 @@ func rollbackOrClose(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// raw gives what is below database/sql and bun.
+// withPgxConn gives what is below database/sql and bun.
 func withPgxConn(conn bun.Conn, f func(*pgx.Conn) error) error {
 	return conn.Raw(func(c any) error { return f(c.(*stdlib.Conn).Conn()) })
 }

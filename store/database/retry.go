@@ -60,8 +60,8 @@ func (r reader) ExecContext(ctx context.Context, query string, args ...any) (sql
 	return r.pool.ExecContext(ctx, query, args...)
 }
 
-// bound ends a query that a server does not answer, and the reading of its
-// rows: who asks in the background has a context that never ends.
+// queryTimeout bounds a query and the reading of its rows: the contexts of
+// background jobs have no deadline.
 type queryTimeout struct{ limit time.Duration }
 
 // cancelKey is the context key of a query's cancel function.
@@ -141,7 +141,8 @@ func unavailable(err error) error {
 	return action.NewError("database_unavailable").WithRetry(5 * time.Second).WithCause(err)
 }
 
-// lost reports whether err is of the connection and not of the statement.
+// connectionLost reports whether err concerns the connection rather than the
+// statement.
 func connectionLost(err error) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) {
@@ -160,8 +161,8 @@ func connectionLost(err error) bool {
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone)
 }
 
-// unsent reports whether the work of a lost connection cannot have been done.
-// ErrBadConn does not tell that; see [writer.single].
+// neverSent reports whether the statement certainly did not reach the server.
+// ErrBadConn does not prove that; see [writer.runAutocommit].
 func neverSent(err error) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) {
@@ -171,8 +172,8 @@ func neverSent(err error) bool {
 	return errors.As(err, &connect)
 }
 
-// clash reports whether PostgreSQL undid a transaction for another's sake, or
-// for a statement that it does not have prepared.
+// transactionConflict reports whether PostgreSQL rolled a transaction back because
+// of a serialization failure, a deadlock or a lost prepared statement.
 func transactionConflict(err error) bool {
 	var p *pgconn.PgError
 	return errors.As(err, &p) && (p.Code == "40001" || p.Code == "40P01") || preparedStatementLost(err)

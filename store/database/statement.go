@@ -66,7 +66,8 @@ func (p *Preparer) prepare(db *bun.DB, text string, r *reader) *Statement {
 	return s
 }
 
-// shared is a statement of PostgreSQL, read outside of transactions by r if there is one.
+// postgresStatement returns a statement for PostgreSQL. Outside of a transaction it
+// is queried through r, unless r is nil.
 func (db *DB) postgresStatement(text string, r *reader) *Statement {
 	return &Statement{Text: text, Dollars: strings.ReplaceAll(text, "?", "$"), db: db.Write.DB, statementsLost: db.reader.retry.statementsLost, reader: r}
 }
@@ -92,7 +93,7 @@ func (s *Statement) Exec(ctx context.Context, db bun.IDB, args ...any) (sql.Resu
 	return within(ctx, db, s.Prepared).ExecContext(ctx, args...)
 }
 
-// with is the statement with its values in the text.
+// inline returns the text of the statement with its values inlined.
 func (s *Statement) inline(args []any) string {
 	return s.db.NewRaw(s.Text, append([]any{nil}, args...)...).String() // bun counts from zero
 }
@@ -108,7 +109,8 @@ func (s *Statement) Query(ctx context.Context, db bun.IDB, args ...any) (*sql.Ro
 	return within(ctx, db, s.Prepared).QueryContext(ctx, args...)
 }
 
-// on is what is below bun, which would write the values into the text.
+// connOf returns the database/sql connection below bun, because bun would inline
+// the values.
 func (s *Statement) connOf(db bun.IDB) bun.IConn {
 	switch db := db.(type) {
 	case bun.Tx:

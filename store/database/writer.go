@@ -314,7 +314,7 @@ func (w *writer) setTimerLocked() {
 	w.timer = time.AfterFunc(w.flushAfter, w.flushQueued)
 }
 
-// ring commits what is queued, but for what may still stay, unless someone is at
+// flushQueued commits what is queued, but for what may still stay, unless someone is at
 // it: then the lead's successor or a new timer does.
 func (w *writer) flushQueued() {
 	defer w.active.Done()
@@ -450,7 +450,7 @@ func (w *writer) commit(batch []*Job) {
 	w.setErrors(batch, err)
 }
 
-// answer leaves each job its error, and logs what nobody waits for.
+// setErrors leaves each job its error, and logs what nobody waits for.
 func (w *writer) setErrors(batch []*Job, err error) {
 	for _, j := range batch {
 		if j.err == nil && err != nil {
@@ -481,7 +481,7 @@ func (w *writer) transact(batch []*Job, several bool) error {
 	return tx.Commit()
 }
 
-// run does one job, between a savepoint and its release when it needs one.
+// runJob does one job, between a savepoint and its release when it needs one.
 func (w *writer) runJob(ctx context.Context, tx bun.Tx, j *Job, guarded bool) error {
 	if !guarded {
 		return runRecovered(ctx, tx, j.Run)
@@ -505,7 +505,7 @@ func (w *writer) execute(ctx context.Context, tx bun.Tx, stmt *sql.Stmt) (sql.Re
 	return within(ctx, tx, stmt).ExecContext(ctx)
 }
 
-// safely keeps a panic from taking the writer with it.
+// runRecovered keeps a panic from taking the writer with it.
 func runRecovered(ctx context.Context, tx bun.IDB, run func(context.Context, bun.IDB) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

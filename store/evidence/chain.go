@@ -53,7 +53,7 @@ func (k AuditKey) mac(purpose string, fields ...string) []byte {
 	return h.Sum(nil)
 }
 
-// sized appends a field with its length.
+// appendField appends a field with its length.
 func appendField(b []byte, field string) []byte {
 	return append(binary.BigEndian.AppendUint64(b, uint64(len(field))), field...)
 }
@@ -84,7 +84,7 @@ type chain struct {
 	last         position // the last link, without mac and time
 }
 
-// mark is a place in a chain.
+// position is a place in a chain.
 type position struct {
 	seq       int64
 	hash, mac []byte
@@ -155,7 +155,7 @@ func (c *chain) faults(k AuditKey) (list []action.AuditFault) {
 	return list
 }
 
-// broken is the error of who would go on with a chain that does not hold; left
+// brokenError is the error of who would go on with a chain that does not hold; left
 // is what he does not do.
 func (c *chain) brokenError(f action.AuditFault, operation string) error {
 	return action.NewError("audit_broken", c.organization, f.Seq, f.Message, operation)

@@ -26,7 +26,7 @@ const (
 	SealedPolicy     = "policy"
 )
 
-// evidence is a table whose rows are sealed.
+// table is a table whose rows are sealed.
 type table struct {
 	Kind, Name     string
 	Columns        []string // that the digest covers, sorted
@@ -34,7 +34,7 @@ type table struct {
 	sessionColumns []string // columns of its session that the digest covers, too: who asked
 }
 
-// names are those of all that the digest covers.
+// columnNames are those of all that the digest covers.
 func (e table) columnNames() []string {
 	names := slices.Clone(e.Columns)
 	for _, column := range e.sessionColumns {
@@ -154,7 +154,7 @@ func (d *digester) digest(rows *sql.Rows) (id string, digest []byte, err error) 
 	return id, sum[:], nil
 }
 
-// lexeme is a value in the one form that it has whatever the database: of a
+// canonicalValue is a value in the one form that it has whatever the database: of a
 // time that of [Layout], which is how SQLite has it.
 func canonicalValue(v any) (string, error) {
 	switch v := v.(type) {

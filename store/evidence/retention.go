@@ -14,7 +14,7 @@ import (
 	"sallyport/store/database"
 )
 
-// plan is what one transaction of retention does.
+// retentionPlan is what one transaction of retention does.
 type retentionPlan struct {
 	chain       *chain
 	checkpoint  checkpoint
@@ -23,7 +23,7 @@ type retentionPlan struct {
 	kept        []SealRow
 }
 
-// remains is what retention looks at.
+// retentionScan is what retention looks at.
 type retentionScan struct {
 	links        []SealRow
 	completedAt  map[string]database.Timestamp // of invocations
@@ -97,7 +97,7 @@ func (r *retentionScan) plan(k AuditKey, c *chain, before database.Timestamp, li
 	return p
 }
 
-// due is the number of links before the first invocation that must stay for
+// removableLinks is the number of links before the first invocation that must stay for
 // its age, or would be one more than the limit. What follows the last
 // invocation of them and is none of its events is left where it is.
 func (r *retentionScan) removableLinks(before database.Timestamp, limit int) (n int) {
@@ -199,7 +199,7 @@ func (st *Store) firstCompletion(ctx context.Context, organization string, after
 	return ended, nil
 }
 
-// sound returns the first links, up to one that does not hold.
+// verifiedPrefix returns the first links, up to one that does not hold.
 func (st *Store) verifiedPrefix(ctx context.Context, k AuditKey, c *chain) ([]SealRow, error) {
 	v := &Verification{Store: st, Key: k, Organization: c.organization}
 	p, err := v.checkSegment(ctx, c.checkpoint.position, min(c.last.seq, c.checkpoint.seq+SealBatch))
@@ -224,7 +224,7 @@ func (st *Store) verifiedPrefix(ctx context.Context, k AuditKey, c *chain) ([]Se
 	return nil, c.brokenError(f, "removed")
 }
 
-// cut removes what is planned, unless something changed meanwhile.
+// applyRetention removes what is planned, unless something changed meanwhile.
 func (st *Store) applyRetention(ctx context.Context, k AuditKey, p *retentionPlan) error {
 	c := p.chain
 	head := k.Extend(c, p.kept, p.checkpoint.at)
@@ -259,7 +259,7 @@ func DeleteInvocations(db bun.IDB, organization string, ids []string) *bun.Delet
 	return db.NewDelete().Table("invocations").Where(database.WhereIDs, bun.List(ids), organization)
 }
 
-// check sees to it that nobody appends an event to what goes, and that nobody
+// lockAndRecheck sees to it that nobody appends an event to what goes, and that nobody
 // did: it would be lost without a trace.
 func (p *retentionPlan) lockAndRecheck(ctx context.Context, tx bun.IDB) error {
 	if len(p.invocations) == 0 {

@@ -191,7 +191,7 @@ func (st *Store) SealRows(ctx context.Context, k AuditKey, organization string, 
 	}})
 }
 
-// digested returns a link, without its place, of each row that has none.
+// digestLinks returns a link, without its place, of each row that has none.
 func (st *Store) digestLinks(ctx context.Context, organization string, rows []QueuedRow) ([]SealRow, error) {
 	var keys []RowKey
 	for _, w := range rows {
@@ -294,7 +294,7 @@ var InsertLinksSQL = func() string {
 // InsertLinkSQL writes one link.
 const InsertLinkSQL = `INSERT INTO audit_seals (organization_id, seq, kind, row_id, digest, hash, sealed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`
 
-// unqueue takes the rows of one table out of the queue.
+// dequeue takes the rows of one table out of the queue.
 func (e table) dequeue(ctx context.Context, tx bun.IDB, organization string, rows []QueuedRow) error {
 	var ids []string
 	for _, w := range rows {

@@ -12,7 +12,7 @@ import (
 	"sallyport/store/database"
 )
 
-// strays looks for rows that ended and are neither sealed nor waiting: no code
+// unchained looks for rows that ended and are neither sealed nor waiting: no code
 // writes such a row, and no trigger lets one pass.
 func (v *Verification) unchained(ctx context.Context) error {
 	for _, e := range Tables {
@@ -81,7 +81,7 @@ func (e table) scanTargets() (targets []any) {
 	return targets
 }
 
-// values are what was scanned.
+// scannedValues are what was scanned.
 func scannedValues(targets []any) (list []any) {
 	for _, p := range targets {
 		switch p := p.(type) {

@@ -71,7 +71,7 @@ func (v *Verification) add(faults ...action.AuditFault) {
 	}
 }
 
-// keep takes the head that the caller kept.
+// setKnownHead takes the head that the caller kept.
 func (v *Verification) setKnownHead(known *action.AuditHead) error {
 	if known == nil || known.Seq == 0 {
 		return nil
@@ -124,7 +124,7 @@ func (v *Verification) Links(ctx context.Context, c *chain) error {
 	return nil
 }
 
-// begin starts behind a checkpoint.
+// startAfter starts behind a checkpoint.
 func (v *Verification) startAfter(checkpoint position) {
 	v.Report.From = checkpoint.seq + 1
 	if v.differsFromKnown(checkpoint) {
@@ -132,7 +132,7 @@ func (v *Verification) startAfter(checkpoint position) {
 	}
 }
 
-// replaced reports whether a link is not the one that was kept.
+// differsFromKnown reports whether a link is not the one that was kept.
 func (v *Verification) differsFromKnown(m position) bool {
 	if m.seq == 0 || m.seq != v.known.seq {
 		return false
@@ -141,7 +141,7 @@ func (v *Verification) differsFromKnown(m position) bool {
 	return !hmac.Equal(m.hash, v.known.hash)
 }
 
-// note tells of a head that retention left nothing to compare with.
+// noteRemovedHead tells of a head that retention left nothing to compare with.
 func (v *Verification) noteRemovedHead() {
 	if v.known.seq > 0 && !v.knownCompared && v.known.seq < v.Report.From {
 		v.Report.Note = fmt.Sprintf("The given head is of link %d, which retention removed with all before link %d: "+
@@ -149,7 +149,7 @@ func (v *Verification) noteRemovedHead() {
 	}
 }
 
-// part is some links, checked.
+// segment is some links, checked.
 type segment struct {
 	links    []SealRow
 	end      position // the last of them
@@ -171,7 +171,7 @@ func LinksAfter(db bun.IDB, organization string, after, last int64, limit int) *
 		Where("seq > ?", after).Where("seq <= ?", last).Order("seq").Limit(int64(limit))
 }
 
-// part checks the links after from, up to last.
+// checkSegment checks the links after from, up to last.
 func (v *Verification) checkSegment(ctx context.Context, from position, last int64) (*segment, error) {
 	var links []SealRow
 	if err := LinksAfter(v.Store.db.Read, v.Organization, from.seq, last, verifyLinks).Scan(ctx, &links); err != nil {
@@ -201,7 +201,7 @@ func (p *segment) missing(next int64) {
 	p.fault("removed", &SealRow{Seq: p.end.seq + 1}, fmt.Sprintf("The links from %d to %d are missing.", p.end.seq+1, next-1))
 }
 
-// link checks the next link, and its row by the digest, which is nil when the
+// checkLink checks the next link, and its row by the digest, which is nil when the
 // row is not there.
 func (v *Verification) checkLink(p *segment, l *SealRow, digest []byte) {
 	if l.Seq != p.end.seq+1 {
