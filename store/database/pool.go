@@ -16,14 +16,13 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// exclusiveLock is the number of PostgreSQL's advisory lock under which
-// exclusive jobs run, and migrations: "sallypor" in ASCII. It belongs to a
-// transaction and ends with it.
+// exclusiveLock is the key of PostgreSQL's transaction-level advisory lock that
+// exclusive jobs and migrations take: "sallypor" in ASCII.
 const exclusiveLock = 0x73616c6c79706f72
 
-// runConcurrentLocked does a job on PostgreSQL, beside those of others. Queued jobs of
-// its row are taken along: so a read's row and its end are one round trip and
-// one commit. It unlocks w.mu.
+// runConcurrentLocked executes a job on PostgreSQL concurrently with others. It includes
+// the queued jobs of the same row, so that the insert and the result of a read share one
+// round trip and one commit. It unlocks w.Mu.
 //
 // Measured with BenchmarkCall before statements were prepared, reads, fsync on,
 // medians of rounds in turn: 690 µs a call at 16 callers and 650 at 64; 740 and 890
@@ -39,7 +38,7 @@ func (w *writer) runConcurrentLocked(ctx context.Context, j *Job) error {
 			}
 			return w.runWithQueued(ctx, j.Row, queued, append(queued[:len(queued):len(queued)], j))
 		}
-		// Some are under way already, in a batch or taken along.
+		// Some are already being written, in a batch or with another job.
 		if err := w.enqueueLocked(ctx, &Job{}); err != nil {
 			return err
 		}
@@ -50,8 +49,8 @@ func (w *writer) runConcurrentLocked(ctx context.Context, j *Job) error {
 	}
 }
 
-// takeLocked takes the queued jobs of a row out of the queue; false when not
-// all of them are there any more.
+// takeLocked removes the queued jobs of a row from the queue. It returns false if some
+// of them are already being written.
 func (w *writer) takeLocked(row string) (found []*Job, all bool) {
 	if w.queuedByRow[row] == 0 {
 		return nil, true
@@ -69,11 +68,11 @@ func (w *writer) takeLocked(row string) (found []*Job, all bool) {
 	return found, true
 }
 
-// runWithQueued does a batch for the last of it, which has a caller. Ahead are the jobs of
-// its row that were taken out of the queue for it.
+// runWithQueued executes a batch whose last job has a caller. queued are the jobs of its
+// row that takeLocked removed from the queue.
 func (w *writer) runWithQueued(ctx context.Context, row string, queued, batch []*Job) error {
 	j := batch[len(batch)-1]
-	j.Row = "" // its caller hears of it
+	j.Row = "" // its caller gets the error, so it is not logged
 	err := w.runBatch(ctx, batch, true, j.RetryUntilCanceled)
 	w.setErrors(batch, err)
 	w.Mu.Lock()
@@ -86,7 +85,7 @@ func (w *writer) runWithQueued(ctx context.Context, row string, queued, batch []
 	return j.err
 }
 
-// waitInFlight waits for queued jobs of the row that someone took along.
+// waitInFlight waits for queued jobs of the row that another job is writing.
 func (w *writer) waitInFlight(ctx context.Context, row string) error {
 	w.Mu.Lock()
 	inFlight := w.inFlight[row]
@@ -102,11 +101,11 @@ func (w *writer) waitInFlight(ctx context.Context, row string) error {
 	}
 }
 
-// runPooled does a job, beside those of others.
+// runPooled executes a job on its own connection, with retries.
 func (w *writer) runPooled(ctx context.Context, j *Job) error {
 	if j.Exclusive {
-		// One of each process waits for the lock of all: more would only
-		// occupy connections.
+		// At most one job per process waits for the cluster-wide lock; more would
+		// only occupy connections.
 		select {
 		case w.exclusive <- struct{}{}:
 			defer func() { <-w.exclusive }()
@@ -123,10 +122,9 @@ func (w *writer) runPooled(ctx context.Context, j *Job) error {
 	})
 }
 
-// runAutocommit does a job whose statements are committed each by itself. It takes a
-// connection first: on the pool, database/sql would send a statement again by
-// itself when the driver says that it was not sent, and pgx says so also of
-// one whose answer was lost.
+// runAutocommit executes a job without a transaction. It takes a connection first,
+// because on the pool database/sql resends a statement when the driver reports that it
+// was not sent, and pgx also reports that for one whose response was lost.
 func (w *writer) runAutocommit(ctx context.Context, j *Job) error {
 	conn, err := w.DB.Conn(ctx)
 	if err != nil {
@@ -136,7 +134,7 @@ func (w *writer) runAutocommit(ctx context.Context, j *Job) error {
 	return runRecovered(ctx, conn, j.Run)
 }
 
-// runInTransaction does a job in a transaction of its own.
+// runInTransaction executes a job in its own transaction.
 func (w *writer) runInTransaction(ctx context.Context, j *Job) error {
 	if j.xid != "" {
 		if known, err := w.wasCommitted(ctx, j.xid); known || err != nil {
@@ -168,8 +166,8 @@ func (w *writer) runInTransaction(ctx context.Context, j *Job) error {
 	return err
 }
 
-// xidOf is the number of the transaction of a job that cannot tell by its rows
-// whether it was done before. That of an exclusive one comes with the lock.
+// xidOf returns the transaction ID for jobs that need it to detect an earlier commit. For
+// exclusive jobs the same query takes the lock.
 func xidOf(ctx context.Context, tx bun.Tx, j *Job) (xid string, err error) {
 	switch {
 	case j.Exclusive:
@@ -180,8 +178,7 @@ func xidOf(ctx context.Context, tx bun.Tx, j *Job) (xid string, err error) {
 	return xid, err
 }
 
-// begin begins a transaction in which each statement sees what was committed
-// before it, whatever the server's default is.
+// begin starts a READ COMMITTED transaction, regardless of the server's default.
 func (w *writer) begin(ctx context.Context) (bun.Tx, error) {
 	return w.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 }
@@ -201,7 +198,7 @@ func (w *writer) wasCommitted(ctx context.Context, xid string) (bool, error) {
 	case "aborted":
 		return false, nil
 	}
-	return false, errInProgress // and so is asked again
+	return false, errInProgress // which is retried
 }
 
 // BatchStatement is a job that consists of one statement, so that a batch of
@@ -209,21 +206,20 @@ func (w *writer) wasCommitted(ctx context.Context, xid string) (bool, error) {
 type BatchStatement struct {
 	Stmt *Statement
 	Args func() []any
-	// Done is told how many rows the statement changed, and reports whether
-	// that was all; if not, the job is run by itself. Nil: it was.
+	// Done receives the number of changed rows and reports whether the job is
+	// complete; if not, it is run separately. Nil means complete.
 	Done func(rows int64) bool
 }
 
-// maxBatchBytes bounds the values of a batch that is sent at once, in bytes.
+// maxBatchBytes bounds the size of the values of a batch sent in one round trip.
 const maxBatchBytes = 1 << 20
 
-// errRunSeparately tells that the jobs of a batch must be done one by one.
+// errRunSeparately means that the jobs of a batch must be run one by one.
 var errRunSeparately = errors.New("one of them failed")
 
-// runBatch does queued jobs, and one that comes behind them, in one
-// transaction: sent at once where it can be, which takes one round trip. None
-// of them fails in the usual course, so there are no savepoints: when one
-// does, each is done by itself.
+// runBatch executes queued jobs and possibly a later one in one transaction, in one round
+// trip if possible. Because failures are rare there are no savepoints: if one job fails,
+// all are run separately.
 func (w *writer) runBatch(ctx context.Context, batch []*Job, several, untilCanceled bool) error {
 	var work []*Job
 	for _, j := range batch {
@@ -253,8 +249,8 @@ func (w *writer) runBatch(ctx context.Context, batch []*Job, several, untilCance
 	return nil
 }
 
-// batchArgs gathers the values of the jobs' statements, and tells whether they can be
-// sent at once.
+// batchArgs returns the arguments of the jobs' statements and whether they can be sent in
+// one round trip.
 func batchArgs(batch []*Job) (args [][]any, ok bool) {
 	size := 0
 	for _, j := range batch {
@@ -277,8 +273,8 @@ func batchArgs(batch []*Job) (args [][]any, ok bool) {
 	return args, size <= maxBatchBytes
 }
 
-// sendBatch has statements executed at once, which PostgreSQL does in one
-// transaction. A job that has more to do than its statement does it afterwards.
+// sendBatch executes statements in one round trip, which PostgreSQL runs as one
+// transaction. A job that is not complete after its statement is run separately.
 func (w *writer) sendBatch(ctx context.Context, batch []*Job, args [][]any) error {
 	conn, err := w.DB.Conn(ctx)
 	if err != nil {
@@ -305,7 +301,7 @@ func (w *writer) sendBatch(ctx context.Context, batch []*Job, args [][]any) erro
 	return nil
 }
 
-// execBatch sends the statements of the jobs, prepared or as one text.
+// execBatch sends the jobs' statements, prepared or as one text.
 func execBatch(ctx context.Context, conn *pgx.Conn, batch []*Job, args [][]any) ([]*pgconn.Result, error) {
 	if batch[0].Batchable.Stmt.canPrepare(conn) {
 		var all pgconn.Batch
@@ -323,7 +319,7 @@ func execBatch(ctx context.Context, conn *pgx.Conn, batch []*Job, args [][]any) 
 	return conn.PgConn().Exec(ctx, text.String()).ReadAll()
 }
 
-// runSequentially does the jobs one after the other.
+// runSequentially executes the jobs one after the other in one transaction.
 func (w *writer) runSequentially(ctx context.Context, batch []*Job) error {
 	tx, err := w.begin(ctx)
 	if err != nil {
@@ -343,21 +339,21 @@ func (w *writer) runSequentially(ctx context.Context, batch []*Job) error {
 	return tx.Commit()
 }
 
-// PreparableKey marks a connection on which statements may be prepared, one that
-// leads to the server itself, with when its plans were last thrown away.
+// PreparableKey marks a direct connection to the server, where statements can be prepared.
+// Its value is the time when the plans were last discarded.
 const PreparableKey = "sallyport prepares"
 
-// PlanLifetime is how long plans are kept. They are for the tables as large as they
-// were then: one of a table of a few rows reads all of it.
+// PlanLifetime bounds the age of cached plans. A plan made while a table was small scans
+// the whole table.
 const PlanLifetime = 5 * time.Second
 
-// canPrepare reports whether the statement may be prepared on the connection.
+// canPrepare reports whether the statement can be prepared on the connection.
 func (s *Statement) canPrepare(conn *pgx.Conn) bool {
 	_, yes := conn.PgConn().CustomData()[PreparableKey]
 	return yes && !s.statementsLost.Load()
 }
 
-// ensurePrepared prepares the statement on the connection, if it is not.
+// ensurePrepared prepares the statement on the connection unless it is prepared already.
 func (s *Statement) ensurePrepared(ctx context.Context, conn *pgx.Conn) (*pgconn.StatementDescription, error) {
 	data := conn.PgConn().CustomData()
 	if since, _ := data[PreparableKey].(time.Time); time.Since(since) > PlanLifetime {
@@ -436,29 +432,28 @@ func preparedStatementLost(err error) bool {
 	return errors.As(err, &p) && (p.Code == "26000" || p.Code == "42P05" || p.Code == "0A000" && strings.Contains(p.Message, "cached plan"))
 }
 
-// Pipeline is what a job's transaction begins with, and how it ends. Where
-// statements may be prepared PostgreSQL is sent the first ones with BEGIN and the
-// last one with COMMIT: each round trip less is a wait less for the caller, and
-// time in which locks are held.
+// Pipeline reduces the round trips of a job's transaction. If statements can be prepared,
+// the queries are sent together with BEGIN and the last statement together with COMMIT,
+// which shortens the wait of the caller and the time that locks are held.
 type Pipeline struct {
 	Queries []PipelineQuery
-	Reset   func() // of what an attempt before read
-	sent    bool   // asks were answered: run need not ask
-	// Last is the statement that run leaves to be sent with COMMIT; nil: none. When it
-	// changes no row, the job is done anew without an opening: so nothing that depends
-	// on it may have been written before it.
+	Reset   func() // clears what an earlier attempt has read
+	sent    bool   // the queries were answered, so Run does not repeat them
+	// Last is the statement that Run leaves to be sent with COMMIT, if any. If it changes
+	// no row, the job is run again without a pipeline, so Run must not have written
+	// anything that depends on it.
 	Last *PipelineQuery
 }
 
-// PipelineQuery is a statement and where its first row goes, if there is one; nil: it is not
-// read.
+// PipelineQuery is a statement and the destination of its first row. Without Dest the
+// result is not read.
 type PipelineQuery struct {
 	Stmt *Statement
 	Args []any
 	Dest []any
 }
 
-// Pipelined reports whether run is called between the two round trips of its job.
+// Pipelined reports whether the queries of the pipeline were answered before Run.
 func (j *Job) Pipelined() bool { return j.Pipeline != nil && j.Pipeline.sent }
 
 var (
@@ -466,7 +461,8 @@ var (
 	errNoRowChanged  = errors.New("the last statement changed nothing")
 )
 
-// runPipelined does a whole job that has an opening; false: it is to be done without.
+// runPipelined executes a job with a pipeline. It returns false if the job must be run
+// without it.
 func (w *writer) runPipelined(ctx context.Context, j *Job) (done bool, err error) {
 	conn, err := w.DB.Conn(ctx)
 	if err != nil {
@@ -495,8 +491,8 @@ func (w *writer) runPipelined(ctx context.Context, j *Job) (done bool, err error
 	return true, err
 }
 
-// rollbackOrClose ends the transaction of a job that failed. Where that fails it ends the
-// connection: the pool would keep it as it is, and its locks.
+// rollbackOrClose rolls back a failed job. If that fails it closes the connection, which
+// would otherwise return to the pool with its locks.
 func rollbackOrClose(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -509,7 +505,7 @@ func rollbackOrClose(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// withPgxConn gives what is below database/sql and bun.
+// withPgxConn calls f with the pgx connection below database/sql and bun.
 func withPgxConn(conn bun.Conn, f func(*pgx.Conn) error) error {
 	return conn.Raw(func(c any) error { return f(c.(*stdlib.Conn).Conn()) })
 }
@@ -566,7 +562,7 @@ func (w *writer) commitPipeline(ctx context.Context, conn *pgx.Conn, last *Pipel
 	if err != nil {
 		return fmt.Errorf("committing: %w", err)
 	}
-	if tag := results[len(results)-1].CommandTag.String(); tag != "COMMIT" { // a statement had failed unseen
+	if tag := results[len(results)-1].CommandTag.String(); tag != "COMMIT" { // an earlier statement failed
 		return pgx.ErrTxCommitRollback
 	}
 	if last != nil && results[0].CommandTag.RowsAffected() == 0 {

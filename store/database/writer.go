@@ -15,51 +15,55 @@ import (
 
 const (
 	MaxBatch = 256  // jobs in one transaction
-	MaxQueue = 4096 // queued jobs, after which queueing waits
+	MaxQueue = 4096 // queued jobs beyond which Enqueue blocks
 
-	// InsertDelay is how long what begins a row waits for its end.
+	// InsertDelay is how long a queued insert waits for the job that replaces it.
 	InsertDelay = 50 * time.Millisecond
 )
 
+// ErrClosed is the error of writes after [DB.Close].
 var ErrClosed = errors.New("the database is closed")
 
 // Job is one write.
 type Job struct {
-	// Run does the write. Nil: the job only waits for those before it. It may
-	// be called several times, and only the last one counts.
+	// Run executes the write. If nil, the job only waits for those before it. It may
+	// be called several times; only the last call counts.
 	Run func(context.Context, bun.IDB) error
-	// SingleStatement tells that run makes at most one statement that changes
-	// anything. Such a statement undoes itself when it fails.
+	// SingleStatement states that Run executes at most one statement that changes
+	// data, so that no savepoint is needed.
 	SingleStatement bool
-	// Row is the id of the row that a queued job changes, or behind whose
-	// queued jobs another one comes.
+	// Row is the ID of the row that a queued job changes or whose queued jobs must be
+	// written before this one.
 	Row string
-	// InTransaction tells that run needs a transaction where there are many writers;
-	// without it each of its statements is committed by itself.
+	// InTransaction states that Run needs a transaction on PostgreSQL; otherwise each
+	// of its statements is committed separately.
 	InTransaction bool
-	// Exclusive tells that no two such jobs may run at the same time.
+	// Exclusive states that no two such jobs may run at the same time.
 	Exclusive bool
-	// TrackXID tells that a whole job cannot tell by its rows whether it was
-	// done before: its transaction tells. Exclusive jobs are so anyway.
+	// TrackXID states that Run cannot detect from its rows whether an earlier attempt
+	// was committed, so that the transaction's ID is checked. It is implied by
+	// Exclusive.
 	TrackXID bool
-	// RetryUntilCanceled jobs wait for a lost database for as long as their context lasts.
+	// RetryUntilCanceled retries while the database is unreachable until the context
+	// ends.
 	RetryUntilCanceled bool
 	// Batchable, if set, is the single statement that Run executes in the normal case.
 	Batchable *BatchStatement
-	// Pipeline is what a whole job begins with; it is neither exclusive nor numbered then.
+	// Pipeline holds the queries that are sent together with BEGIN. It excludes
+	// Exclusive and TrackXID.
 	Pipeline *Pipeline
-	// Retried tells run that it may have been committed before.
+	// Retried tells Run that an earlier attempt may have been committed.
 	Retried bool
-	// Inserted is the row that a queued job writes; its end may be written with it.
+	// Inserted is the row that a queued job inserts; see [writer.ReplaceInsert].
 	Inserted any
-	// Unordered tells that the job has nothing to do with rows that began and are
-	// not written yet, so that it need not come after them.
+	// Unordered states that the job does not depend on queued inserts, so that it can
+	// be written before them.
 	Unordered bool
-	// Slow tells that run takes long, and that no sender or agent waits for it. It is
-	// done by itself, in turn with what else is queued, and has nothing to do with
-	// queued jobs.
+	// Slow states that Run takes long and that neither a sender nor an agent waits for
+	// it. Slow jobs run alone, alternating with batches of the queue, and do not depend
+	// on queued jobs.
 	Slow bool
-	// Replaces is the queued job in whose place this one is done.
+	// Replaces is the queued insert that this job replaces.
 	Replaces *Job
 
 	// The fields below belong to the writer.
@@ -71,17 +75,17 @@ type Job struct {
 	nextLeader bool      // chosen to lead
 }
 
-// writer commits jobs in groups. It has no goroutine: whoever comes while
-// nobody leads does all queued jobs in one transaction, answers them, and
-// hands the lead to one that came meanwhile. A lone caller meets no queue and
-// no other goroutine on its way to the disk.
+// writer implements group commit without a goroutine of its own: a caller that finds
+// no leader becomes the leader, executes all queued jobs in one transaction, reports
+// their results and hands leadership to a caller that arrived meanwhile. A single
+// caller writes without any handover.
 //
 // Measured (BenchmarkWriter, two cores, small durable inserts, against the same
 // writer with one job a transaction): 6 times as many from 16 goroutines, 16
 // times from 64, and the same from one.
 //
-// All this is for SQLite, which has one writer. On PostgreSQL only queued jobs
-// are done so, and only when nobody comes for them; see pool.go for the others.
+// This is for SQLite, which has one writer. On PostgreSQL only queued jobs are
+// committed in groups, unless a job of the same row takes them along; see pool.go.
 type writer struct {
 	DB         *bun.DB
 	flushAfter time.Duration
@@ -128,8 +132,8 @@ func (w *writer) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// Do runs the job and returns when it is durable. A context that ends takes
-// the job back while it is queued; afterwards it is waited for.
+// Do runs the job and returns when it is durable. If the context ends, the job is
+// canceled while it is queued; once started it is waited for.
 func (w *writer) Do(ctx context.Context, j *Job) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -145,17 +149,17 @@ func (w *writer) Do(ctx context.Context, j *Job) error {
 		return w.runConcurrentLocked(ctx, j)
 	}
 	j.Unordered = j.Unordered && !w.hasQueuedLocked(j.Row)
-	j.Row = "" // it waits itself, and is no queued one
+	j.Row = "" // the caller waits, so the job does not count as queued
 	return w.enqueueLocked(ctx, j)
 }
 
-// hasQueuedLocked reports whether jobs of the row are queued. What is being committed
-// comes first anyway.
+// hasQueuedLocked reports whether jobs of the row are queued, not counting those being
+// committed.
 func (w *writer) hasQueuedLocked(row string) bool {
 	return w.queuedByRow[row] > 0 && slices.ContainsFunc(w.Queue, func(q *Job) bool { return q.Row == row })
 }
 
-// enqueueLocked queues the job and sees it done. It unlocks w.mu.
+// enqueueLocked queues the job and waits for it. It unlocks w.Mu.
 func (w *writer) enqueueLocked(ctx context.Context, j *Job) error {
 	if j.Slow {
 		w.Slow = append(w.Slow, j)
@@ -194,8 +198,8 @@ func (w *writer) ReplaceInsert(ctx context.Context, row string, end func(any) *J
 	return true, w.awaitLocked(ctx, j)
 }
 
-// queuedInsertLocked finds the job that begins a row, while it is all that is queued
-// for it; -1 when there is none.
+// queuedInsertLocked returns the index of the queued insert of a row if nothing else is
+// queued for the row, else -1.
 func (w *writer) queuedInsertLocked(row string) int {
 	if w.queuedByRow[row] != 1 {
 		return -1
@@ -203,7 +207,7 @@ func (w *writer) queuedInsertLocked(row string) int {
 	return slices.IndexFunc(w.Queue, func(q *Job) bool { return q.Row == row && q.Inserted != nil && q.wake == nil })
 }
 
-// awaitLocked sees a queued job done. It unlocks w.mu.
+// awaitLocked waits for a queued job or leads. It unlocks w.Mu.
 func (w *writer) awaitLocked(ctx context.Context, j *Job) error {
 	lead := !w.leading
 	if lead {
@@ -228,7 +232,7 @@ func (w *writer) awaitLocked(ctx context.Context, j *Job) error {
 	return j.err
 }
 
-// cancel removes a job that nobody has begun.
+// cancel removes a job from the queue. It reports false if the job was started.
 func (w *writer) cancel(j *Job) bool {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -255,8 +259,8 @@ func (w *writer) cancel(j *Job) bool {
 	return false
 }
 
-// Enqueue leaves the job to whoever commits next, and at the latest to a timer.
-// Its failure is logged. Jobs are done in the order in which they came.
+// Enqueue queues the job for the next commit, or for the flush timer if there is none
+// before. Its failure is logged. Jobs are executed in order.
 func (w *writer) Enqueue(ctx context.Context, j *Job) error {
 	w.Mu.Lock()
 	if w.closed {
@@ -278,7 +282,7 @@ func (w *writer) Enqueue(ctx context.Context, j *Job) error {
 	return nil
 }
 
-// Flush waits for the queued jobs of the rows, if there are any.
+// Flush waits for the queued jobs of the rows.
 func (w *writer) Flush(ctx context.Context, rows ...string) error {
 	for _, row := range rows {
 		if err := w.waitInFlight(ctx, row); err != nil {
@@ -291,6 +295,7 @@ func (w *writer) Flush(ctx context.Context, rows ...string) error {
 	return w.Do(ctx, &Job{})
 }
 
+// Queued reports whether jobs of any of the rows are queued.
 func (w *writer) Queued(rows []string) bool {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -314,8 +319,8 @@ func (w *writer) setTimerLocked() {
 	w.timer = time.AfterFunc(w.flushAfter, w.flushQueued)
 }
 
-// flushQueued commits what is queued, but for what may still stay, unless someone is at
-// it: then the lead's successor or a new timer does.
+// flushQueued commits queued jobs, except for delayed inserts. If there is a leader, its
+// successor or a new timer does it instead.
 func (w *writer) flushQueued() {
 	defer w.active.Done()
 	w.Mu.Lock()
@@ -327,7 +332,7 @@ func (w *writer) flushQueued() {
 	_ = w.enqueueLocked(context.Background(), &Job{Unordered: true})
 }
 
-// lead commits batches until j is done, then hands on the lead.
+// lead commits batches until j is done, then hands over leadership.
 func (w *writer) lead(j *Job) {
 	for done := false; !done; {
 		w.Mu.Lock()
@@ -351,9 +356,9 @@ func (w *writer) lead(j *Job) {
 	}
 }
 
-// batchLocked takes the jobs of one transaction from the queue: the first ones,
-// in their order. What begins a row stays for a while, as far as all that comes
-// after it may pass it: its end may come and be written in its place.
+// batchLocked takes the first jobs of the queue, in order, for one transaction. It
+// leaves recent inserts in the queue if all later jobs are unordered, because they may
+// still be replaced.
 func (w *writer) batchLocked(lead *Job) []*Job {
 	if slow := w.nextSlowLocked(); slow != nil {
 		return []*Job{slow}
@@ -372,7 +377,7 @@ func (w *writer) batchLocked(lead *Job) []*Job {
 			}
 		}
 		w.Queue = remaining
-		return batch // with the lead at the latest when all before it is done
+		return batch // includes the leader once everything before it is done
 	}
 	n := min(len(w.Queue), w.Batch)
 	batch := w.Queue[:n:n]
@@ -382,9 +387,8 @@ func (w *writer) batchLocked(lead *Job) []*Job {
 	return batch
 }
 
-// nextSlowLocked takes a slow job out, if it is the turn of one: when the batch
-// before was none of them, or when nothing else is queued. So whoever comes waits
-// for one of them at most.
+// nextSlowLocked returns a slow job if the previous batch was not one or nothing else is
+// queued, so that a caller waits for at most one slow job.
 func (w *writer) nextSlowLocked() *Job {
 	if len(w.Slow) == 0 {
 		return nil
@@ -397,12 +401,12 @@ func (w *writer) nextSlowLocked() *Job {
 	return j
 }
 
-// mustFollowLocked tells whether the job comes after all that were queued before it.
+// mustFollowLocked reports whether the job must follow all jobs queued before it.
 func (w *writer) mustFollowLocked(j *Job) bool {
 	return j.Inserted == nil && (!j.Unordered || w.queuedByRow[j.Row] > 1)
 }
 
-// dequeuedLocked notes that a queued job is no longer ahead of readers.
+// dequeuedLocked removes a job from the count of queued jobs of its row.
 func (w *writer) dequeuedLocked(j *Job) {
 	if j.Row == "" {
 		return
@@ -426,8 +430,8 @@ func (w *writer) handOverLocked() {
 	w.setTimerLocked()
 }
 
-// commit does the jobs in one transaction and leaves each its error. A job
-// that fails is undone alone; a commit that fails fails all.
+// commit executes the jobs in one transaction and sets their errors. A job that fails
+// is rolled back alone; a commit that fails fails all jobs.
 func (w *writer) commit(batch []*Job) {
 	work := 0
 	for _, j := range batch {
@@ -450,7 +454,7 @@ func (w *writer) commit(batch []*Job) {
 	w.setErrors(batch, err)
 }
 
-// setErrors leaves each job its error, and logs what nobody waits for.
+// setErrors sets the error of each job and logs the errors of jobs without a caller.
 func (w *writer) setErrors(batch []*Job, err error) {
 	for _, j := range batch {
 		if j.err == nil && err != nil {
@@ -463,7 +467,7 @@ func (w *writer) setErrors(batch []*Job, err error) {
 }
 
 func (w *writer) transact(batch []*Job, several bool) error {
-	// Not of one caller: its end must not take the others' work along.
+	// Do not use the context of one caller: its cancellation would affect the others.
 	ctx := context.Background()
 	tx, err := w.DB.BeginTx(ctx, nil)
 	if err != nil {
@@ -481,7 +485,7 @@ func (w *writer) transact(batch []*Job, several bool) error {
 	return tx.Commit()
 }
 
-// runJob does one job, between a savepoint and its release when it needs one.
+// runJob executes one job, within a savepoint if guarded.
 func (w *writer) runJob(ctx context.Context, tx bun.Tx, j *Job, guarded bool) error {
 	if !guarded {
 		return runRecovered(ctx, tx, j.Run)
@@ -505,7 +509,7 @@ func (w *writer) execute(ctx context.Context, tx bun.Tx, stmt *sql.Stmt) (sql.Re
 	return within(ctx, tx, stmt).ExecContext(ctx)
 }
 
-// runRecovered keeps a panic from taking the writer with it.
+// runRecovered turns a panic into an error, so that the writer survives it.
 func runRecovered(ctx context.Context, tx bun.IDB, run func(context.Context, bun.IDB) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -515,7 +519,7 @@ func runRecovered(ctx context.Context, tx bun.IDB, run func(context.Context, bun
 	return run(ctx, tx)
 }
 
-// close refuses new jobs, commits the queued ones and waits for all.
+// close rejects new jobs, commits the queued ones and waits for all.
 func (w *writer) close() {
 	w.Mu.Lock()
 	if w.closed {
