@@ -8,32 +8,32 @@ import (
 	"sync/atomic"
 )
 
-// Before it is collected the heap may grow by room, and by two fifths of what it
-// holds where that is more. Go's own rule is: by as much as it holds.
+// Between two collections the heap may grow by minGrowth, or by minPercent of the live
+// heap where that is more. Go's default is 100 %.
 //
-// The heap of a gateway is mostly small, and what is in it lives for one call: by
-// Go's rule it is collected many times a second, which takes a quarter of the
-// processor time (make bench, reads of 64 sessions on SQLite). A large one holds
-// thousands of calls that wait and make little garbage: by Go's rule it takes
-// twice the memory that they need (bench/PROFILES.md, Held calls).
+// The heap of a gateway is usually small, and most objects live for one call. With the
+// default it is collected many times a second, which takes a quarter of the CPU time
+// (make bench, reads of 64 sessions on SQLite). A large heap holds thousands of pending
+// calls and gets little garbage: with the default it takes twice the memory that it
+// needs (bench/PROFILES.md, Held calls).
 const (
-	goPercent = 100 // what Go starts with
-	least     = 40
-	room      = 64 << 20
-	most      = 800 // of a heap that holds next to nothing
+	defaultPercent = 100 // of the Go runtime
+	minPercent     = 40
+	minGrowth      = 64 << 20
+	maxPercent     = 800 // of an almost empty heap
 )
 
-// giveRoom applies that until stop is called, unless the environment says how the
-// heap is to be collected.
-func giveRoom() (stop func()) {
+// tuneCollector adjusts the GC percentage after each collection until stop is called,
+// unless GOGC or GOMEMLIMIT is set.
+func tuneCollector() (stop func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
 	var stopped atomic.Bool
-	percent := goPercent
+	percent := defaultPercent
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	var collected func(*[16]byte)
-	// What nothing refers to is finalized after each collection.
+	// The finalizer of an unreachable object runs after each collection.
 	collected = func(again *[16]byte) {
 		if stopped.Load() {
 			return
@@ -43,7 +43,7 @@ func giveRoom() (stop func()) {
 		if sample[0].Value.Kind() != metrics.KindUint64 {
 			return
 		}
-		if next := growth(sample[0].Value.Uint64()); next != percent { // which stops the world for a moment
+		if next := growthPercent(sample[0].Value.Uint64()); next != percent { // SetGCPercent stops the world
 			percent = next
 			debug.SetGCPercent(next)
 		}
@@ -51,12 +51,12 @@ func giveRoom() (stop func()) {
 	runtime.SetFinalizer(new([16]byte), collected)
 	return func() {
 		stopped.Store(true)
-		debug.SetGCPercent(goPercent)
+		debug.SetGCPercent(defaultPercent)
 	}
 }
 
-// growth is by how many percent a heap may grow that holds so much, in full tens.
-func growth(live uint64) int {
-	percent := (room/(live/100+1) + 9) / 10 * 10
-	return int(min(max(percent, least), most))
+// growthPercent returns the GC percentage for a live heap of that size, a multiple of ten.
+func growthPercent(live uint64) int {
+	percent := (minGrowth/(live/100+1) + 9) / 10 * 10
+	return int(min(max(percent, minPercent), maxPercent))
 }

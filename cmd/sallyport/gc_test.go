@@ -9,9 +9,9 @@ import (
 
 func TestHeapMayGrowByRoom(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: most, 4 << 20: most, 16 << 20: 400, 32 << 20: 200, 63 << 20: 110, 64 << 20: 100, 110 << 20: 60, 128 << 20: 50, 160 << 20: 40, 1 << 30: 40,
+		0: maxPercent, 4 << 20: maxPercent, 16 << 20: 400, 32 << 20: 200, 63 << 20: 110, 64 << 20: 100, 110 << 20: 60, 128 << 20: 50, 160 << 20: 40, 1 << 30: 40,
 	} {
-		if got := growth(live); got != want {
+		if got := growthPercent(live); got != want {
 			t.Errorf("%d bytes may grow by %d percent, not %d", live, got, want)
 		}
 	}
@@ -20,11 +20,11 @@ func TestHeapMayGrowByRoom(t *testing.T) {
 func TestRoomFollowsTheHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
-	before := debug.SetGCPercent(goPercent)
+	before := debug.SetGCPercent(defaultPercent)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
-	t.Cleanup(giveRoom())
+	t.Cleanup(tuneCollector())
 	percent := func() int {
-		now := debug.SetGCPercent(goPercent)
+		now := debug.SetGCPercent(defaultPercent)
 		debug.SetGCPercent(now)
 		return now
 	}
@@ -37,7 +37,7 @@ func TestRoomFollowsTheHeap(t *testing.T) {
 		}
 	}
 	held := make([]byte, 256<<20)
-	becomes("a large heap may grow by more than two fifths", func(p int) bool { return p == least })
+	becomes("a large heap may grow by more than two fifths", func(p int) bool { return p == minPercent })
 	runtime.KeepAlive(held)
-	becomes("a small one has no room", func(p int) bool { return p > goPercent })
+	becomes("a small one has no room", func(p int) bool { return p > defaultPercent })
 }

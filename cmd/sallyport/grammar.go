@@ -16,14 +16,15 @@ import (
 	"sallyport/cmd/sallyport/server"
 )
 
+// commandLine is the grammar with all commands.
 type commandLine struct {
 	serverCommands
 	Version kong.VersionFlag `help:"Print the version." env:"-"`
 	cli.Commands
 }
 
-// serverCommands may share a configuration file, so that each must know the others'
-// flags.
+// serverCommands can share a configuration file: with all of them in the grammar, a
+// flag of another command in that file is not an error.
 type serverCommands struct {
 	Serve   server.ServeCommand   `cmd:"" help:"Run everything in one process."`
 	Gateway server.GatewayCommand `cmd:"" help:"Run one of several gateway instances for agents and people."`
@@ -35,8 +36,8 @@ type serverCommands struct {
 	Demo    demo.Command          `cmd:"" help:"Run a demo gateway with a built-in upstream."`
 }
 
-// grammar is what args are read by: of the clients' commands the named one alone, or
-// those of servers. To build all of them takes longer than most commands do.
+// grammar returns the grammar for args: the one client command that they name, or all
+// server commands. Building all commands takes longer than most commands run.
 func grammar(args []string) any {
 	all := new(commandLine)
 	if len(args) == 0 {
@@ -56,7 +57,7 @@ func grammar(args []string) any {
 	return reflect.New(reflect.StructOf([]reflect.StructField{command, {Name: flag.Name, Type: flag.Type, Tag: flag.Tag}})).Interface()
 }
 
-// commandNamed finds a command's field as kong names it.
+// commandNamed returns the field of a command, by kong's name of it.
 func commandNamed(commands reflect.Type, name string) (command reflect.StructField, ok bool) {
 	return commands.FieldByNameFunc(func(field string) bool {
 		f, _ := commands.FieldByName(field)
@@ -64,7 +65,7 @@ func commandNamed(commands reflect.Type, name string) (command reflect.StructFie
 	})
 }
 
-// gatewayRestore restores a backup, whose rows the gateway verifies.
+// gatewayRestore joins the restore command with the server, which verifies the rows.
 type gatewayRestore struct{ backup.RestoreCommand }
 
 // Run restores the backup.

@@ -21,11 +21,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	_ = giveRoom()               // for as long as the process lives
+	_ = tuneCollector()          // until the process ends
 	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// execute runs one command line and returns its exit status.
+// execute runs a command line and returns its exit status.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	std := &command.Streams{In: stdin, Out: stdout, Err: stderr}
 	return command.Execute(ctx, grammar(args), args, std,

@@ -90,7 +90,7 @@ func ready(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// Notebook serves the demo's upstream, and sets NOTEBOOK to its URL.
+// notebook serves the demo's upstream, and sets NOTEBOOK to its URL.
 func startNotebook(ts *testscript.TestScript, _ bool, _ []string) {
 	url, stop, err := notebook.Serve(context.Background(), notebook.New("Buy milk", "The gate has two doors"))
 	ts.Check(err)

@@ -27,19 +27,19 @@ import (
 	"sallyport/store/files"
 )
 
+// Command is `sallyport backup`.
 type Command struct {
 	command.Database
 	To          string `arg:"" type:"path" help:"Folder to create; it must not exist, or must be empty."`
 	WithoutKeys bool   `help:"Leave out the key files; sealed values then need keys kept elsewhere."`
 }
 
-// manifest says what is in a backup. It is written last, so that a folder
-// without it is no backup.
+// manifest describes a backup. It is written last: a folder without it is not a backup.
 type manifest struct {
 	Format       int       `json:"format"`
 	Version      string    `json:"version"`
 	TakenAt      time.Time `json:"taken_at"`
-	Keys         []string  `json:"keys"` // names of files, never what is in them
+	Keys         []string  `json:"keys"` // file names, never the keys
 	Database     fileSum   `json:"database"`
 	Files        int       `json:"files"`
 	FilesMissing int       `json:"files_missing"`
@@ -55,9 +55,9 @@ const (
 	backupFormat = 1
 )
 
-// Run copies the data folder, whether a gateway runs on it or not. It asks no
-// running gateway for the copy: who may read the folder may have it, and no key
-// of the API should open all that the folder holds.
+// Run copies the data folder, whether a gateway runs on it or not. It reads the files
+// and not the API: permission to read the folder is permission to copy it, and no API
+// key should reveal everything in it.
 func (c *Command) Run(ctx context.Context, std *command.Streams) error {
 	data, err := embeddedFolder(&c.Database, "back up")
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *Command) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	// A rename takes the place of no folder. What came into it meanwhile stays.
+	// The target must not exist for the rename. Rmdir fails if it is no longer empty.
 	if err := syscall.Rmdir(c.To); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s cannot be replaced: %w; no backup was made: name a folder in it that is not there", c.To, err)
 	}
@@ -105,7 +105,7 @@ func embeddedFolder(w *command.Database, what string) (string, error) {
 	return w.Data, nil
 }
 
-// copyAll fills a folder, and reports whether one of the key files is the master
+// copyAll fills the folder part, and reports whether one of the key files is the master
 // key of the rows.
 func (c *Command) copyAll(ctx context.Context, data, part string, m *manifest) (fits bool, err error) {
 	database := filepath.Join(part, command.DatabaseFile)
@@ -145,12 +145,11 @@ func (c *Command) copyAll(ctx context.Context, data, part string, m *manifest) (
 	return fits && !c.WithoutKeys, command.ReplaceFile(filepath.Join(part, manifestFile), append(text, '\n'), 0o600)
 }
 
-// keyRounds is how often a copy is made anew because keys were replaced
-// meanwhile.
+// keyRounds limits how often a copy is retried because the keys were rotated.
 const keyRounds = 5
 
-// copyRows copies the database and reads the keys that open it: keys that are
-// the same before and after the copy.
+// copyRows copies the database and reads its keys. It retries until the keys are the
+// same before and after the copy.
 func copyRows(ctx context.Context, data, to string) (map[string][]byte, error) {
 	for range keyRounds {
 		before, err := readKeys(data)
@@ -174,7 +173,7 @@ func copyRows(ctx context.Context, data, to string) (map[string][]byte, error) {
 	return nil, errors.New("the keys are being replaced; make the backup when secret rotate has ended")
 }
 
-// readKeys reads the key files of a data folder, by their names.
+// readKeys returns the key files of a data folder by name.
 func readKeys(data string) (map[string][]byte, error) {
 	keys := map[string][]byte{}
 	entries, err := os.ReadDir(data)
@@ -182,7 +181,7 @@ func readKeys(data string) (map[string][]byte, error) {
 		if name := e.Name(); name == command.TokenFile || name == command.MasterFile || strings.HasPrefix(name, command.MasterFile+".") {
 			text, err := os.ReadFile(filepath.Join(data, name))
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // replaced this moment
+				continue // removed by a rotation
 			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the keys: %w", err)
@@ -196,7 +195,7 @@ func readKeys(data string) (map[string][]byte, error) {
 	return keys, nil
 }
 
-// fitting reports whether the rows were written with one of the master keys.
+// fitting reports whether one of the keys is the master key of the rows.
 func fitting(ctx context.Context, rows *store.DB, keys map[string][]byte) (bool, error) {
 	known, err := rows.CheckedKey(ctx, "master")
 	if err != nil {
@@ -211,8 +210,8 @@ func fitting(ctx context.Context, rows *store.DB, keys map[string][]byte) (bool,
 	return false, nil
 }
 
-// copyFiles copies the evidence that rows tell of. Rows come first: their files
-// are there, unless they are removed meanwhile.
+// copyFiles copies the evidence files that rows refer to. The rows are copied before
+// the files, so only files that are removed in between are missing.
 func copyFiles(ctx context.Context, rows *store.DB, from, to string) (copied, missing int, err error) {
 	var source, target *files.Store
 	if _, err := os.Stat(filepath.Join(from, command.EvidenceFolder)); err == nil {
@@ -265,7 +264,7 @@ func sumOf(path string) (s fileSum, err error) {
 	return s, err
 }
 
-// report says what is in the backup, and what else is needed.
+// report prints what is in the backup and what else is needed to restore it.
 func (m *manifest) report(w io.Writer, to string, fits bool) {
 	fmt.Fprintf(w, "%s holds the database as of %s (%d bytes, checked) and %s of evidence.\n", to, m.TakenAt.Format(time.RFC3339), m.Database.Size, command.Plural(m.Files, "file"))
 	if m.FilesMissing > 0 {

@@ -19,6 +19,8 @@ import (
 	"sallyport/store"
 )
 
+// RestoreCommand is `sallyport restore`. The server completes it with the check of the
+// restored rows: see RunWith.
 type RestoreCommand struct {
 	command.Database
 	From          string   `arg:"" type:"path" help:"Folder written by sallyport backup."`
@@ -27,7 +29,7 @@ type RestoreCommand struct {
 	TokenKey      string   `help:"Token key of the backup, if the backup does not contain it." placeholder:"HEX"`
 }
 
-// restored is what a restore found.
+// restored is the result of a restore.
 type restored struct {
 	Data         string `json:"data"`
 	TakenAt      string `json:"taken_at"`
@@ -37,9 +39,9 @@ type restored struct {
 	Expired      int    `json:"expired"`
 }
 
-// RunWith makes a data folder of a backup. Everything is checked in a folder beside
-// it before it takes its place, and the backup stays as it is.
-func (c *RestoreCommand) RunWith(ctx context.Context, std *command.Streams, settle VerifyRows) error {
+// RunWith restores a backup to a data folder. Everything is verified in a staging folder
+// before it is moved into place, and the backup is not changed.
+func (c *RestoreCommand) RunWith(ctx context.Context, std *command.Streams, verify VerifyRows) error {
 	data, err := embeddedFolder(&c.Database, "restore")
 	if err != nil {
 		return err
@@ -70,7 +72,7 @@ func (c *RestoreCommand) RunWith(ctx context.Context, std *command.Streams, sett
 	}
 	defer held.Close()
 	done := restored{Data: data, TakenAt: m.TakenAt.Format("2006-01-02T15:04:05Z07:00")}
-	if err := c.fill(ctx, stage, m, &done, std, settle); err != nil {
+	if err := c.fill(ctx, stage, m, &done, std, verify); err != nil {
 		return err
 	}
 	if err := giveOver(held, folder); err != nil {
@@ -109,8 +111,8 @@ func readManifest(from string) (*manifest, error) {
 	return m, nil
 }
 
-// hasKeys refuses to go on without what the rows were sealed with: new keys
-// would be made, and open nothing.
+// hasKeys checks that the keys of the rows are in the backup or given. Otherwise the
+// gateway would generate new keys, which open nothing.
 func (c *RestoreCommand) hasKeys(m *manifest) error {
 	for file, given := range map[string]string{command.MasterFile: c.MasterKey, command.TokenFile: c.TokenKey} {
 		if given == "" && !slices.Contains(m.Keys, file) {
@@ -120,7 +122,7 @@ func (c *RestoreCommand) hasKeys(m *manifest) error {
 	return nil
 }
 
-// emptyFolder makes the data folder, or refuses one that has something in it.
+// emptyFolder creates the data folder, or checks that it is empty.
 func emptyFolder(data string) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
@@ -137,8 +139,8 @@ func emptyFolder(data string) error {
 	return nil
 }
 
-// fill copies the backup into a folder and checks what it holds.
-func (c *RestoreCommand) fill(ctx context.Context, stage string, m *manifest, done *restored, std *command.Streams, settle VerifyRows) error {
+// fill copies the backup to the staging folder and verifies it.
+func (c *RestoreCommand) fill(ctx context.Context, stage string, m *manifest, done *restored, std *command.Streams, verify VerifyRows) error {
 	for _, name := range append(slices.Clone(m.Keys), command.DatabaseFile) {
 		if err := copyFile(filepath.Join(c.From, name), filepath.Join(stage, name)); err != nil {
 			return fmt.Errorf("copying the backup: %w", err)
@@ -159,7 +161,7 @@ func (c *RestoreCommand) fill(ctx context.Context, stage string, m *manifest, do
 	if err != nil {
 		return err
 	}
-	rows, err := settle(ctx, RowKeys{Data: stage, MasterKey: c.MasterKey, OldMasterKeys: c.OldMasterKeys, TokenKey: c.TokenKey}, std)
+	rows, err := verify(ctx, RowKeys{Data: stage, MasterKey: c.MasterKey, OldMasterKeys: c.OldMasterKeys, TokenKey: c.TokenKey}, std)
 	if err == nil && rows.Broken != nil {
 		cli.ShowReport(std.Err, rows.Broken, nil)
 		return fmt.Errorf("the evidence of organization %s does not hold, so nothing was restored; use an earlier backup, or see docs/backup.md", command.Printable(rows.Broken.Organization))
@@ -168,9 +170,9 @@ func (c *RestoreCommand) fill(ctx context.Context, stage string, m *manifest, do
 	return err
 }
 
-// RestoredRows is what the gateway finds in restored rows.
+// RestoredRows is the result of VerifyRows.
 type RestoredRows struct {
-	Links   int64               // of the audit log, verified
+	Links   int64               // verified links of the audit logs
 	Expired int                 // pending calls that were ended
 	Broken  *action.AuditReport // of the first audit log that does not verify; nil: none
 }
@@ -179,15 +181,15 @@ type RestoredRows struct {
 // ends pending calls.
 type VerifyRows func(ctx context.Context, keys RowKeys, std *command.Streams) (RestoredRows, error)
 
-// RowKeys are the folder of restored rows and the keys that are not in it.
+// RowKeys names the folder of restored rows, with the keys that are not in it.
 type RowKeys struct {
 	Data, MasterKey, TokenKey string
 	OldMasterKeys             []string
 }
 
-// hold opens the stage, before anything is in it; by the handle it stays the
-// same. The owner of the data folder may rename in it: what is no folder, no link
-// included, or not of this user, is not what was made.
+// hold opens the staging folder while it is empty and returns a handle, so that later
+// writes go to the same folder. The owner of the data folder may have renamed it: hold
+// refuses anything that is not a folder of this user, symbolic links included.
 func hold(folder *os.Root, name string, uid int) (*os.Root, error) {
 	made, err := folder.Lstat(name)
 	if err != nil {
@@ -207,8 +209,8 @@ func hold(folder *os.Root, name string, uid int) (*os.Root, error) {
 	return held, nil
 }
 
-// giveOver gives what root restored to the owner of the data folder, who runs
-// the gateway and reads none of root's files.
+// giveOver changes the owner of files that root restored to the owner of the data
+// folder, who runs the gateway and cannot read files of root.
 func giveOver(stage, folder *os.Root) error {
 	info, err := folder.Stat(".")
 	if err != nil {
@@ -226,8 +228,8 @@ func giveOver(stage, folder *os.Root) error {
 	return nil
 }
 
-// deepestFirst calls do with all names in the stage, of folders after what is in
-// them: whoever was given a folder may be at work in it.
+// deepestFirst calls do with all names in the staging folder, with those in a folder
+// before the folder itself: its new owner may change a folder at once.
 func deepestFirst(stage *os.Root, do func(name string) error) error {
 	var all []string
 	err := fs.WalkDir(stage.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
@@ -240,8 +242,8 @@ func deepestFirst(stage *os.Root, do func(name string) error) error {
 	return err
 }
 
-// unstage moves everything to its place, the database last: a server that
-// starts meanwhile finds either none or all. No name leads out of the folder.
+// unstage moves everything into place, the database last: a server that starts in
+// between finds either nothing or everything. No name leads out of the folder.
 func unstage(stage, folder *os.Root, base string) error {
 	entries, err := fs.ReadDir(stage.FS(), ".")
 	if err != nil {

@@ -128,7 +128,7 @@ func (w *waiter) call(ctx context.Context, call api.NewCall) error {
 func (w *waiter) wait(ctx context.Context) error {
 	for {
 		most := nextLook
-		if w.status == "" { // UnreachableError has been told yet what is waited for
+		if w.status == "" { // nobody has been told yet what is waited for
 			most = 0
 		}
 		status, out, raw, err := fetchAs(ctx, w.agentClient, api.GetSessionResult, api.GetSessionResultInput{InSessionByID: w.invocation(w.id), Patience: w.look(most)})

@@ -45,7 +45,7 @@ type agentClient struct {
 	*Client
 	session string
 	pause   time.Duration
-	log     io.Writer // Database it tells what it waits for
+	log     io.Writer // where it tells what it waits for
 }
 
 // connect finds the server and learns from it whose token this is.
@@ -252,8 +252,8 @@ func (c *verifyCommand) Run(ctx context.Context, std *command.Streams) error {
 }
 
 // onward says how to go on after a file could not be sent: with the same upload
-// Database it still takes files, with a new one where it does not, and not at all
-// Database the file itself is refused.
+// where it still takes files, with a new one where it does not, and not at all
+// where the file itself is refused.
 func (c *verifyCommand) onward(err error) string {
 	p := new(problem)
 	switch {

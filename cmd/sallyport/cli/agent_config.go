@@ -150,7 +150,7 @@ func (c *configCommand) merge(config *agent.Config) (string, error) {
 }
 
 // clientFile is a client's file in a project's folder; comments says that the
-// Client reads one with the ending of JSON with comments too.
+// client reads one with the ending of JSON with comments too.
 func clientFile(folder, name string, comments bool) (string, error) {
 	path := filepath.Join(folder, filepath.FromSlash(name))
 	if _, err := os.Lstat(path); comments && errors.Is(err, fs.ErrNotExist) {

@@ -67,7 +67,7 @@ func (r *remote) hint(words ...string) string {
 	return line
 }
 
-// Client calls a server's HTTP API, and explains its refusals.
+// Client calls the HTTP API of a server and words its errors for the command line.
 type Client struct {
 	apiclient.Client
 
@@ -110,6 +110,8 @@ func (r *remote) connect() (*Client, error) {
 // folder is the data folder of a server on this machine.
 func (r *remote) folder() string { return cmp.Or(r.Data, command.DataFolder()) }
 
+// NewClient returns a client of the gateway at a URL, which may also be that of its
+// MCP endpoint. A URL with another path is refused before a key is sent to it.
 func NewClient(at, key string) (*Client, error) {
 	// The URL of MCP clients is the one that people have at hand.
 	base, err := url.Parse(strings.TrimSuffix(gatewayOf(at), "/"))
@@ -162,7 +164,7 @@ func (c *Client) dispatch(request *http.Request) (*http.Response, error) {
 	return response, c.explain(err)
 }
 
-// UnreachableError is that nothing listens at the URL, so that nothing arrived.
+// UnreachableError reports that nothing listens at the URL: no request was sent.
 type UnreachableError struct{ error }
 
 // explain has an error say what a person can do about it.
@@ -262,7 +264,7 @@ func flagOf(flags map[string]string, field, separator string) string {
 func fieldsOf(command *kong.Node) map[string]string {
 	fields := map[string]string{}
 	add := func(v *kong.Value, written string) {
-		declared, _, _ := strings.Cut(v.Tag.Get("json"), ",") // Database the API's own type holds the flags
+		declared, _, _ := strings.Cut(v.Tag.Get("json"), ",") // where the API's own type holds the flags
 		names := strings.Split(cmp.Or(v.Tag.Get("field"), declared, v.Tag.Get("query"), v.Tag.Get("path")), ",")
 		if names[0] == "" {
 			names = []string{strings.ReplaceAll(strings.TrimSuffix(v.Name, "-stdin"), "-", "_")}
@@ -344,7 +346,7 @@ func perform[In, Out any](ctx context.Context, r *remote, std *command.Streams, 
 	return r.print(std, raw, func(w io.Writer) { human(w, out) })
 }
 
-// Fetch calls an operation and returns its answer, and the same as it came. With
+// Fetch calls an operation and returns its response, decoded and raw. With
 // an error the answer is empty, for callers that can do without it.
 func Fetch[In, Out any](ctx context.Context, server *Client, route api.Route[In, Out], in In) (*Out, json.RawMessage, error) {
 	_, out, raw, err := fetchStatus(ctx, server, route, in)
@@ -388,7 +390,7 @@ func (r *remote) howToGrant(w io.Writer) {
 		r.hint("grant", "approve", "ID"), r.hint("grant", "deny", "ID", "--reason", "TEXT")))(w)
 }
 
-// UnreachableError says of a connector without a person's sign-in why, and what to do.
+// nobody says of a connector without a person's sign-in why, and what to do.
 func (r *remote) nobody(c *api.ConnectorView, does string) error {
 	why := "it has no OAuth; change that first with: " + r.hint("connector", "update", c.Name, "--oauth", "code")
 	if hasOAuth(c, action.OAuthClient) {
@@ -415,7 +417,7 @@ func (r *remote) howToGive(w io.Writer) {
 		r.hint("env", "answer", "ID", "NAME"), r.hint("env", "answer", "ID", "--values", "FILE"), r.hint("env", "refuse", "ID", "--reason", "TEXT")))(w)
 }
 
-// Ready asks the server whether it takes calls.
+// Ready checks the readiness probe of the server.
 func (c *Client) Ready(ctx context.Context) error {
 	request, err := c.NewRequest(ctx, &api.Operation{Method: http.MethodGet, Path: "/readyz"}, api.None{})
 	if err != nil {

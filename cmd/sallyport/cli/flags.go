@@ -262,12 +262,12 @@ type bounds struct {
 
 func (b *bounds) given() bool { return b.MaxCalls != nil || b.Expires.given() }
 
-// Vars are the variables in help texts of clientCommands and serverCommands.
+// Vars returns the variables that help texts use.
 func Vars() kong.Vars {
 	return kong.Vars{"data": command.DataFolder(), "event_kinds": strings.Join(action.EventKinds(), ",")}
 }
 
-// FlagTypes are the kinds of values that flags have beside Go's own.
+// FlagTypes returns the decoders of flag values that kong itself does not have.
 func FlagTypes() kong.Option {
 	return kong.OptionFunc(func(k *kong.Kong) error {
 		for name, read := range map[string]kong.MapperFunc{

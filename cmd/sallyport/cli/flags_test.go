@@ -123,7 +123,7 @@ func TestChange(t *testing.T) {
 }
 
 // Of a grant, the log tells what it lets through, also when it ends; of a tool,
-// Database it stood.
+// where it stood.
 func TestChanged(t *testing.T) {
 	const grant = `{"scope":"organization","source_id":"connector:1","action":"add","max_calls":5,"pins":{"/c":"x"},"id":"g","created_by":"u"}`
 	revoked := strings.TrimSuffix(grant, "}") + `,"revoked_by":"v"}`

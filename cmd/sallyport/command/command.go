@@ -20,23 +20,24 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Streams is where a command reads and writes.
+// Streams are the standard streams of a command.
 type Streams struct {
 	In  io.Reader
 	Out io.Writer
 	Err io.Writer
 
-	Notes []string // for Err, once the command did what it was to do
+	Notes []string // written to Err after the command has succeeded
 }
 
-// Warn notes what the server warned of, if anything.
+// Warn adds a warning of the server to the notes, unless it is empty.
 func (s *Streams) Warn(text string) {
 	if text != "" {
 		s.Notes = append(s.Notes, "warning: "+Printable(text))
 	}
 }
 
-// ShellQuote quotes what a shell would not take as it is: names are chosen by others.
+// ShellQuote quotes text for a shell, if it needs quotes. Other people choose names,
+// so a printed command must be safe to paste.
 func ShellQuote(text string) string {
 	harmless := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:@%+=,", r)
@@ -47,8 +48,8 @@ func ShellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// UsageError is a command line that makes no sense although it parses. It
-// ends the process with status 2, as one that does not parse.
+// UsageError reports a command line that parses but is not valid. The process exits
+// with ExitUsage.
 type UsageError struct{ Err error }
 
 // Error returns the text of the error.
@@ -57,12 +58,13 @@ func (e UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e UsageError) Unwrap() error { return e.Err }
 
-// UsageErrorf says what makes no sense and what to write instead.
+// UsageErrorf formats a UsageError. The text says what is wrong and what to write
+// instead.
 func UsageErrorf(format string, args ...any) error {
 	return UsageError{fmt.Errorf(format, args...)}
 }
 
-// PrintJSON prints what the server said, every digit as it came.
+// PrintJSON prints an API response indented, with every number as the server wrote it.
 func (s *Streams) PrintJSON(raw json.RawMessage) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = json.RawMessage("{}")
@@ -75,7 +77,7 @@ func (s *Streams) PrintJSON(raw json.RawMessage) error {
 	return err
 }
 
-// Table writes rows in columns under a head, or that there are none.
+// Table prints rows in columns under a header, or "none".
 func Table(w io.Writer, head []string, rows [][]string) {
 	if len(rows) == 0 {
 		fmt.Fprintln(w, "none")
@@ -91,12 +93,11 @@ func Table(w io.Writer, head []string, rows [][]string) {
 		}
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
-	_ = t.Flush() // of a terminal; there is nobody else to tell
+	_ = t.Flush() // a failed write to the terminal cannot be reported there
 }
 
-// Printable makes text from outside harmless on a terminal: control characters,
-// and those that reorder or hide what stands beside them, are shown as their
-// code.
+// Printable escapes text from outside for a terminal. Control characters, and those
+// that reorder or hide their neighbors, are shown as their code point.
 func Printable(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -109,7 +110,7 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// Plural tells how many there are of a thing.
+// Plural formats a number of things: "1 file", "2 files".
 func Plural[N int | int64](n N, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -117,11 +118,11 @@ func Plural[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// pipePatience is how long a pipe is waited for in which nothing may ever come.
-const pipePatience = 200 * time.Millisecond
+// pipeTimeout limits the wait for a pipe to which nothing may ever be written.
+const pipeTimeout = 200 * time.Millisecond
 
-// Given reports whether somebody passes a value on standard input. A terminal
-// is not asked.
+// Given reports whether standard input is redirected and has data. It does not read
+// from a terminal.
 func (s *Streams) Given() bool {
 	if s.In == nil {
 		return false
@@ -133,34 +134,34 @@ func (s *Streams) Given() bool {
 	}
 	got := make(chan bool, 1)
 	go func() {
-		n, _ := io.ReadFull(s.In, make([]byte, 1)) // nothing more is asked than whether there is something
+		n, _ := io.ReadFull(s.In, make([]byte, 1)) // one byte shows that there is data
 		got <- n > 0
 	}()
 	select {
 	case any := <-got:
 		return any
-	case <-time.After(pipePatience):
+	case <-time.After(pipeTimeout):
 		return false
 	}
 }
 
-// The exit statuses of the command.
+// Exit statuses of all commands.
 const (
 	ExitOK    = 0
 	ExitError = 1
 	ExitUsage = 2
 )
 
-// The exit statuses of the commands that make an agent's calls.
+// Exit statuses of the commands with which an agent runs actions.
 const (
-	ExitDenied  = 3 // policy or a person refused, this call or all of the session
-	ExitExpired = 4 // UnreachableError decided in time
-	ExitFailed  = 5 // it ran and failed, or could not run
-	ExitUnknown = 6 // it may or may not have happened
-	ExitPending = 7 // it still waits, or runs, and this command does not wait longer
+	ExitDenied  = 3 // policy or a person denied the call, or the session has ended
+	ExitExpired = 4 // nobody decided in time
+	ExitFailed  = 5 // the call ran and failed, or could not run
+	ExitUnknown = 6 // the call may or may not have had its effect
+	ExitPending = 7 // the call is still pending or executing, and this command stops waiting
 )
 
-// StatusError is an error that ends the process with a status of its own.
+// StatusError is an error with an exit status of its own.
 type StatusError struct {
 	err    error
 	Status int
@@ -218,7 +219,7 @@ func Execute(ctx context.Context, grammar any, args []string, std *Streams, more
 	return ExitOK
 }
 
-// attempted is the command that was meant, as far as it was understood.
+// attempted returns the command of a line that does not parse, as far as it parses.
 func attempted(err error) string {
 	command := "sallyport"
 	var wrong *kong.ParseError
@@ -249,5 +250,5 @@ func Version() string {
 	return strings.Trim(info.Main.Version, "()")
 }
 
-// ExitWith returns err as one that ends the process with the status.
+// ExitWith returns err as a StatusError.
 func ExitWith(err error, status int) error { return StatusError{err: err, Status: status} }

@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// WriteFile puts a file in place at once, so that nobody reads half of it. A
-// file that is there keeps its mode; behind a link, what it points to is
-// replaced and the link stays.
+// WriteFile replaces a file atomically, so that no reader sees half of it. An existing
+// file keeps its mode. If path is a symbolic link, its target is replaced and the link
+// stays.
 func WriteFile(path string, content []byte) error {
 	mode := fs.FileMode(0)
 	at, err := filepath.EvalSymlinks(path)
@@ -38,14 +38,15 @@ func WriteFile(path string, content []byte) error {
 	return ReplaceFile(at, content, mode)
 }
 
-// ReplaceFile writes beside a file and renames onto it. Mode 0 is that of new files.
+// ReplaceFile writes a temporary file in the same folder, syncs it and renames it to
+// path. Mode 0 means 0644.
 func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text())
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return UnwritableError(path, err)
 	}
-	defer os.Remove(tmp) // gone, once it is renamed
+	defer os.Remove(tmp) // no effect after the rename
 	_, err = f.Write(content)
 	if err == nil {
 		err = f.Chmod(cmp.Or(mode, 0o644))
@@ -59,8 +60,8 @@ func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	return os.Rename(tmp, path)
 }
 
-// UnwritableError says why a file cannot be made, and what to do. The name in err may
-// be one that nobody gave.
+// UnwritableError explains why a file cannot be created, and what to do. It names path,
+// because err may name the temporary file.
 func UnwritableError(path string, err error) error {
 	folder := filepath.Dir(path)
 	switch {
@@ -74,7 +75,7 @@ func UnwritableError(path string, err error) error {
 	return fmt.Errorf("%s cannot be written; name another place: %w", Printable(path), bare(err))
 }
 
-// UnreadableError is the same of a file that is there.
+// UnreadableError explains why an existing file cannot be read.
 func UnreadableError(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -85,7 +86,7 @@ func UnreadableError(path string, err error) error {
 	return fmt.Errorf("%s cannot be read; name another file: %w", Printable(path), bare(err))
 }
 
-// bare is an error without the name that it is about.
+// bare returns an error without the path in it.
 func bare(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return p.Err

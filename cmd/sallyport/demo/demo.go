@@ -20,12 +20,13 @@ import (
 	"sallyport/cmd/sallyport/server"
 )
 
+// Command is `sallyport demo`.
 type Command struct {
 	Script bool   `help:"Play the demo story unattended and exit with 1 if a step fails."`
 	Listen string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address to listen on (default: a free loopback port)."`
 }
 
-// demo is a gateway with a notebook behind it, and the session of one agent.
+// demo is a gateway in front of a notebook, with the session of one agent.
 type demo struct {
 	*command.Streams
 	notebook *notebook.Notebook
@@ -36,6 +37,7 @@ type demo struct {
 	session  mintedSession
 }
 
+// mintedSession is the created session of the agent.
 type mintedSession struct {
 	ID    string `json:"session_id"`
 	Token string `json:"token"`
@@ -45,7 +47,7 @@ type mintedSession struct {
 // demoSlug is the prefix of the notebook's tools.
 const demoSlug = "notes"
 
-// Run runs a gateway over an empty folder that is removed at the end.
+// Run runs a gateway on a temporary folder, which it removes at the end.
 func (c *Command) Run(ctx context.Context, std *command.Streams) (err error) {
 	data, err := os.MkdirTemp("", "sallyport-demo-")
 	if err != nil {
@@ -84,7 +86,7 @@ func (c *Command) Run(ctx context.Context, std *command.Streams) (err error) {
 	}
 }
 
-// open starts the gateway; its end comes over the channel.
+// open starts the gateway. The channel receives its result when it ends.
 func (d *demo) open(ctx context.Context, listen string) (chan error, error) {
 	options := server.Options{Listen: listen, Data: d.data, LocalAdmin: true}
 	g, err := server.Open(ctx, options, server.NewLogger(d.Err, "warn", "text"))
@@ -101,7 +103,7 @@ func (d *demo) open(ctx context.Context, listen string) (chan error, error) {
 	return served, nil
 }
 
-// prepare makes the notebook a connector and mints the agent's session.
+// prepare adds the notebook as a connector and creates the session of the agent.
 func (d *demo) prepare(ctx context.Context, upstream string) (err error) {
 	at, err := command.ReadEndpoint(d.data)
 	if err != nil {
@@ -119,7 +121,7 @@ func (d *demo) prepare(ctx context.Context, upstream string) (err error) {
 	return err
 }
 
-// explain tells a person how to see an approval.
+// explain prints the steps to an approval.
 func (d *demo) explain(w io.Writer) {
 	snippet, _ := json.Marshal(map[string]any{ // strings alone: cannot fail
 		"jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -163,14 +165,14 @@ Ctrl-C ends the demo and forgets all of it.
 `, d.gateway.URL, d.login, d.session.MCP, d.session.Token, demoSlug, snippet, command.ShellQuote(d.data), server.OpenCodeConfig(d.session.MCP, "   "), program, folder)
 }
 
-// fromSource is how the program is called that is not kept.
+// fromSource is the command of a program that `go run` built and will remove.
 const fromSource = "go run ./cmd/sallyport"
 
-// builtByRun is where go run puts a program: in its folder of work, or cached.
+// builtByRun matches the paths of programs that `go run` built: in its work folder, or
+// in the build cache.
 var builtByRun = regexp.MustCompile(`/go-build(\d+/b\d+|/[0-9a-f]{2}/[0-9a-f]+-d)/`)
 
-// called is how the program is called again, from any folder where it was
-// named by a path. What go run built is gone with it.
+// called returns the command that runs this program again, from any folder.
 func called(program string) string {
 	switch {
 	case builtByRun.MatchString(program):

@@ -29,6 +29,7 @@ import (
 	"sallyport/store/files"
 )
 
+// Command is `sallyport doctor`.
 type Command struct {
 	server.Options
 	JSON  bool   `help:"Print JSON."`

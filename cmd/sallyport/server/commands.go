@@ -20,6 +20,7 @@ import (
 	"sallyport/store/database"
 )
 
+// ServeCommand is `sallyport serve`.
 type ServeCommand struct {
 	Options
 }
@@ -73,7 +74,7 @@ an administrator's API key in SALLYPORT_API_KEY, or a server with --local-admin`
 `, g.URL, link, OpenCodeConfig(g.URL+"/mcp", "   "), g.dataFlag(), power, add)
 }
 
-// OpenCodeConfig is what OpenCode's configuration must say, each line indented.
+// OpenCodeConfig returns the configuration of OpenCode, with each line indented.
 func OpenCodeConfig(mcpURL, indent string) string {
 	config, err := agent.ClientConfig(agent.OpenCode, agent.Setup{MCPURL: mcpURL})
 	if err != nil {
@@ -96,6 +97,7 @@ func (g *Gateway) dataFlag() string {
 
 // The parts are for many instances: each is one process of `serve`.
 
+// GatewayCommand is `sallyport gateway`.
 type GatewayCommand struct {
 	Options
 }
@@ -127,6 +129,7 @@ func (o *Options) shared(part string) error {
 	return nil
 }
 
+// IngestCommand is `sallyport ingest`.
 type IngestCommand struct {
 	Options
 }
@@ -195,6 +198,7 @@ func (g *Gateway) runIngest(ctx context.Context) error {
 	return err
 }
 
+// MigrateCommand is `sallyport migrate`.
 type MigrateCommand struct {
 	Up     migrateUp     `cmd:"" default:"withargs" help:"Apply pending migrations; instances also do this at startup."`
 	Status migrateStatus `cmd:"" help:"List migrations and their status."`
@@ -295,8 +299,7 @@ func (c *migrateStatus) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// NewLogger writes lines that are cleaned of secrets: also of those in an error
-// that somebody else made.
+// NewLogger returns a logger that redacts secrets, also in errors of other packages.
 func NewLogger(w io.Writer, level, format string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

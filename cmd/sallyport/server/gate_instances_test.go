@@ -144,7 +144,7 @@ func TestOldApprovalIsNotUsed(t *testing.T) {
 	e := &effects{}
 	a, b := twins(t, false, func(c *gate.Config) {
 		c.Now, c.ClaimWithin, c.HoldInteractive = clock.now, time.Minute, time.Hour
-		c.ClaimGrace = time.Hour // UnreachableError but the caller's own instance
+		c.ClaimGrace = time.Hour // nobody but the caller's own instance
 		c.ClaimGraceBlind = time.Hour
 	})
 	a.catalog.put(tool("write", action.RiskWrite, e.run))

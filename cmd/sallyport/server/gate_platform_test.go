@@ -275,7 +275,7 @@ func TestSetupIsSavedAndReadBack(t *testing.T) {
 }
 
 // A sixth request for variables is refused by a limit, and not by policy, which
-// UnreachableError needs to change for it.
+// nobody needs to change for it.
 func TestOneRequestForVariablesTooMany(t *testing.T) {
 	p := serveHouse(t)
 	var session testSession

@@ -37,7 +37,8 @@ import (
 	"sallyport/store/files"
 )
 
-// Gateway is everything in one process: the rows, the Gate and its two doors.
+// Gateway is all parts of one process: the rows, the Gate, the MCP server, the dashboard
+// and the inbound worker.
 type Gateway struct {
 	Options Options
 	log     *slog.Logger
@@ -87,8 +88,7 @@ type Gateway struct {
 // step opens a part of a gateway.
 type step = func(*Gateway, context.Context) error
 
-// Open opens the data folder and listens, and takes further steps.
-// Nothing is served before run.
+// Open opens all parts of a gateway and listens. Nothing is served before Run.
 func Open(ctx context.Context, o Options, log *slog.Logger, more ...step) (*Gateway, error) {
 	steps := []step{(*Gateway).openTracing, (*Gateway).openRows, (*Gateway).openCoordination, (*Gateway).listen, (*Gateway).openFiles, (*Gateway).openGate, (*Gateway).openDoors, (*Gateway).openAdmin}
 	return openParts(ctx, o, log, append(steps, more...)...)
@@ -167,7 +167,7 @@ func (g *Gateway) openStore(ctx context.Context) (err error) {
 // startPause is between two looks for a database that is away.
 const startPause = 2 * time.Second
 
-// StoreConfig says where the rows are.
+// StoreConfig returns the configuration of the store.
 func (g *Gateway) StoreConfig() store.Config {
 	c := store.Config{Now: wallClock, Log: g.log, MaxConns: g.Options.DatabaseConnections, LoginIdle: g.Options.SignIn.LoginIdle}
 	if c.URL = g.Options.DatabaseURL; c.URL == "" {
@@ -262,13 +262,12 @@ func (g *Gateway) openDoors(context.Context) (err error) {
 	return err
 }
 
-// Inspect returns a gateway of which nothing is open, for checks that open only
-// what they need.
+// Inspect returns a gateway with no open part, for checks that open what they need.
 func Inspect(o Options) *Gateway {
 	return &Gateway{Options: o, log: NewLogger(io.Discard, "error", "text")}
 }
 
-// ExplainDatabaseError says what to do about a database that is damaged, or was not made.
+// ExplainDatabaseError adds what to do to the error of a damaged or missing database.
 func ExplainDatabaseError(err error) error {
 	var refused interface{ SQLState() string }
 	text := err.Error()

@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/vault"
 )
 
-// SecretKey is the one that is given, or that of the data folder, where a first
-// start makes it.
+// SecretKey returns the given key, or the one in the data folder, which the first start
+// generates.
 func (g *Gateway) SecretKey(hex, file string) ([]byte, error) {
 	if hex != "" {
 		key, err := vault.ParseKey(hex)
@@ -79,7 +79,7 @@ type masterKeys struct {
 	given   [][]byte // further ones that only open
 }
 
-// Opening are the keys that do not seal.
+// Opening returns the keys that only open sealed values.
 func (k *masterKeys) Opening() [][]byte {
 	olds := slices.Concat(k.shelved, k.given)
 	if k.retired != nil {
@@ -125,8 +125,8 @@ func keptRef(name string) action.Ref {
 	return action.Ref{Table: "vault_keys", Row: name, Column: "sealed"}
 }
 
-// OpenKept finds the keys that were kept in a rotation. Before the first one
-// they are derived of the master key that the rows were written with.
+// OpenKept loads the keys that rotations keep. Before the first rotation they are
+// derived from the master key of the rows.
 func (g *Gateway) OpenKept(ctx context.Context, master []byte) error {
 	hash, err := vault.HashKey(master)
 	if err != nil {
@@ -171,7 +171,7 @@ func (g *Gateway) checkKeys(ctx context.Context, signing []byte) error {
 	return g.OpenKept(ctx, master)
 }
 
-// KeyVariable is the variable that gives what is in a key file otherwise.
+// KeyVariable returns the environment variable that replaces a key file.
 func KeyVariable(file string) string {
 	return "SALLYPORT_" + strings.ToUpper(strings.TrimSuffix(file, ".key")) + "_KEY"
 }

@@ -65,7 +65,7 @@ func noWebhooks(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"error":"This instance takes no webhooks: route /webhooks/ to one of sallyport ingest, or run sallyport serve."}`+"\n")
 }
 
-// Run serves until ctx ends or something fails, and then closes everything.
+// Run serves until ctx ends or a part fails, then closes the gateway.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.Close()
 	var group run.Group
@@ -243,7 +243,7 @@ func (g *Gateway) revokeKey() {
 	}
 }
 
-// Close lets go of everything that was opened.
+// Close closes everything that was opened.
 func (g *Gateway) Close() {
 	if g.wrote {
 		_ = os.Remove(command.EndpointPath(g.Options.Data))

@@ -86,7 +86,7 @@ func (g *Gateway) alone() bool {
 	return ok && at.IP.IsLoopback()
 }
 
-// IsLoopback reports whether a URL's host is this machine to whoever is on it.
+// IsLoopback reports whether a host name means this machine.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -36,7 +36,7 @@ type open struct{ action.Vault }
 
 func (open) Open(_ action.Ref, sealed []byte) ([]byte, error) { return sealed, nil }
 
-// Endpoint is a server that is told of calls, and answers what it is told to.
+// endpoint is a server that is told of calls, and answers what it is told to.
 type endpoint struct {
 	*httptest.Server
 	mu     sync.Mutex

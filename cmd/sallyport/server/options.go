@@ -19,8 +19,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Options are the flags of `sallyport serve`; each is an environment variable
-// too, in capitals behind SALLYPORT_.
+// Options are the flags of `sallyport serve`. Each is also an environment variable, in
+// upper case with the prefix SALLYPORT_.
 type Options struct {
 	Config        configFlag     `help:"YAML configuration file with flag names as keys." placeholder:"FILE"`
 	Listen        string         `help:"Address to listen on; port 0 picks a free port (default: 127.0.0.1:8787)." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
@@ -111,7 +111,7 @@ type intervals struct {
 	ShutdownWithin  time.Duration `help:"Time for executing calls to end at shutdown (default: 40s)." placeholder:"D"`
 }
 
-// DefaultListen is --listen where nothing is said.
+// DefaultListen is the default of --listen.
 const DefaultListen = "127.0.0.1:8787"
 
 // Check refuses options that would break calls later.
@@ -203,8 +203,8 @@ func (o *Options) Public(addr net.Addr) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// LoadConfig reads the optional configuration file: one YAML mapping from
-// flag names to values. Flags and environment go before it.
+// LoadConfig reads the optional configuration file, a YAML mapping from flag names to
+// values. Flags and environment variables override it.
 func LoadConfig(r io.Reader) (kong.Resolver, error) {
 	values := map[string]any{}
 	if err := yaml.NewDecoder(r).Decode(&values); err != nil && !errors.Is(err, io.EOF) {

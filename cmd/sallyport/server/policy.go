@@ -20,7 +20,7 @@ const snapshotAge = time.Second
 
 // policies decides for the Gate: the pure rules of package policy over
 // snapshots of what is stored. A snapshot is read again when the stored
-// Version is another; grants are read whenever a call needs one.
+// version is another; grants are read whenever a call needs one.
 type policies struct {
 	load    func(ctx context.Context, organization string) (action.Rules, error)
 	version func(ctx context.Context, organization string) (int64, error)

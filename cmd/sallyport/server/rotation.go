@@ -119,7 +119,7 @@ func (r *rotation) keep(ctx context.Context) error {
 	return nil
 }
 
-// ReplaceFile makes a new key where it is this process's to make.
+// replace makes a new key where it is this process's to make.
 func (r *rotation) replace(context.Context) error {
 	k := &r.Master
 	if k.file == "" {

@@ -416,7 +416,7 @@ func (env Environment) tracesURL() (*url.URL, error) {
 // collectorTimeout is the specification's default.
 const collectorTimeout = 10 * time.Second
 
-// Client speaks to the collector alone: it follows no redirect, which would take
+// client speaks to the collector alone: it follows no redirect, which would take
 // spans and headers elsewhere, and uses no proxy, as all that the gateway sends.
 func (env Environment) client() (*http.Client, error) {
 	settings := &tls.Config{MinVersion: tls.VersionTLS12}

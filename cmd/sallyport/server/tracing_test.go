@@ -255,7 +255,7 @@ func leads(t *testing.T, parent, traceID string, to drawn) {
 }
 
 // A trace leads from an agent through the gate to a connector and a service, also
-// Database a person decides in between, and has nothing of what was said in it.
+// where a person decides in between, and has nothing of what was said in it.
 func TestTracesFromAgentToUpstream(t *testing.T) {
 	spans := newCollector(t)
 	spans.traced(t)

@@ -38,7 +38,7 @@ type watcher struct {
 
 const (
 	// signalOverlap is how far back each look for signals goes: rows become
-	// Printable in the order of their commits, not of their times.
+	// visible in the order of their commits, not of their times.
 	signalOverlap = 10 * time.Second
 	nudgeOverlap  = time.Second // what is older can wait for the next regular look
 	nudgeRest     = 50 * time.Millisecond

@@ -14,9 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Notebook is the service of the demo: notes in memory behind an MCP server
-// with a tool that reads, one that writes and one that destroys. It counts
-// what was really done, which is what the script of the demo checks.
+// Notebook is an MCP server with a tool that reads, one that writes and one that
+// destroys. It counts the calls that arrive, which the script of the demo checks.
 type Notebook struct {
 	mu     sync.Mutex
 	notes  []string
@@ -77,7 +76,7 @@ func (n *Notebook) wipe(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.C
 	return text("All notes are gone."), nil, nil
 }
 
-// Counts returns how often each tool really ran.
+// Counts returns how often each tool ran.
 func (n *Notebook) Counts() (reads, writes, wipes int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,7 +87,7 @@ func text(s string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
 }
 
-// Serve serves the demo's upstream on a free port of this machine.
+// Serve serves a notebook on a free loopback port until stop is called.
 func Serve(ctx context.Context, n *Notebook) (url string, stop func(), err error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
