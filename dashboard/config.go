@@ -17,12 +17,12 @@ import (
 	"sallyport/internal/token"
 )
 
-// Config is what the server needs. Every field is required but those whose
-// comment says what zero means.
+// Config configures the server. A field is required unless its comment says what
+// zero means.
 type Config struct {
 	Gate  Gate
 	Hints action.Hints
-	// Decide is as the Gate's.
+	// Decide returns the decision on a call, as the Gate makes it.
 	Decide func(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
 
 	// The rows.
@@ -35,7 +35,7 @@ type Config struct {
 
 	Connectors  Connectors
 	Connections Connections
-	Providers   []api.Provider // empty, but not nil: none
+	Providers   []api.Provider // not nil; may be empty
 	Files       Files
 	Tokens      *token.Signer
 	Vault       action.Vault
@@ -44,70 +44,68 @@ type Config struct {
 	EventProviders []api.EventProvider // empty, but not nil: none
 	Times          Times
 
-	// Snapshot says what a session may do, with the whole catalog. A session
-	// without an id stands for all of its group and task.
+	// Snapshot returns what a session may do, with the whole catalog. A session
+	// without an ID stands for all sessions of its group and task.
 	Snapshot func(ctx context.Context, s *action.Session) (action.Snapshot, error)
-	// AgentTools are the names of the gateway's own MCP tools that a session
-	// lists, so that its prompt names no others. Nil: it lists none.
+	// AgentTools returns the names of the gateway's own MCP tools that a session
+	// lists, so that its prompt names no others. Nil: none.
 	AgentTools func(s *action.Session) []string
-	// Used is told of each use of a session's token, and does not block. Nil:
-	// nobody wants to know.
+	// Used is called on each use of a session's token and must not block. Nil:
+	// not called.
 	Used func(s *action.Session)
-	// Withdrew is told of held calls that ended with their session or connector, and
-	// publishes a hint of each.
+	// Withdrew publishes a hint for each pending call that ended with its session
+	// or connector.
 	Withdrew func(calls []action.Invocation)
-	// RequestGrant checks and writes down a session's wish for a grant, and
-	// publishes a hint of policy, by which inboxes learn of it.
+	// RequestGrant checks and stores a session's request for a grant, and
+	// publishes a policy hint that refreshes open inboxes.
 	RequestGrant func(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error)
 	// SealSecret seals the value of a secret for its row.
 	SealSecret func(organization, key string, value []byte) ([]byte, error)
-	// Rotate seals everything with a new master key, or with the one that an
-	// operator has set; for the owner of an organization that may. It is on
-	// record by whom.
+	// Rotate reseals everything with a new master key, or with the one that the
+	// operator configured, and records by whom. Only organizations that may rotate
+	// the key succeed.
 	Rotate func(ctx context.Context, organization, by string) (api.Rotated, error)
-	// VerifyAudit looks through an organization's chain, whose key is not known
-	// here; last is a head that somebody kept, or nil.
+	// VerifyAudit verifies an organization's audit chain, whose key only the store
+	// has. Last is a head that was kept outside, or nil.
 	VerifyAudit func(ctx context.Context, organization string, last *action.AuditHead) (action.AuditReport, error)
-	// TestNotify sends a test by a channel of an organization, and says what was
-	// answered; ErrNotFound.
+	// TestNotify sends a test notification through a channel and returns the
+	// response; ErrNotFound.
 	TestNotify func(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyAnswer, error)
 
-	// Guard is what may be reached of the URLs that people set for deliveries.
-	// Zero: nothing private.
+	// Guard restricts the URLs that people configure for deliveries. Zero: no
+	// private addresses.
 	Guard guard.Config
 
 	// PublicURL is where people reach the page: scheme and host, no path.
 	// Every link is built from it and nothing else.
 	PublicURL string
-	// MCPURL is what agents are told; empty: PublicURL + "/mcp".
+	// MCPURL is the MCP endpoint given to agents; empty: PublicURL + "/mcp".
 	MCPURL string
-	// AllowedHosts are further names in a Host header that are answered, with
-	// or without a port. Empty: the public host alone.
+	// AllowedHosts are additional accepted Host headers, with or without a port.
+	// Empty: the public host only.
 	AllowedHosts []string
-	// Version of the program, which the page names; empty: it does not.
+	// Version of the program, shown on the page; empty: not shown.
 	Version string
-	// Presets are known servers, in the order to show them. Empty: none.
+	// Presets are well-known MCP servers in display order; may be empty.
 	Presets []api.Preset
 
-	// Ready tells whether calls can be served; nil: always.
+	// Ready returns an error while calls cannot be served; nil: always ready.
 	Ready func() error
-	// SessionTTL is how long a session lives that was minted without ttl;
-	// zero: 30 days.
+	// SessionTTL is the lifetime of a session created without ttl; zero: 30 days.
 	SessionTTL time.Duration
-	// SeenEvery is how often it is noted that callers of held calls still wait;
-	// zero: 10 s.
+	// SeenEvery is the interval at which waiting callers of pending calls are
+	// recorded; zero: 10 s.
 	SeenEvery time.Duration
-	// RunLife is how long a run may take that is claimed over the API; zero: 48
-	// hours.
+	// RunLife bounds a run that is claimed over the API; zero: 48 hours.
 	RunLife time.Duration
-	// OIDC has people sign in with an OpenID provider; nil: nobody does.
+	// OIDC configures sign-in with an OpenID provider; nil: disabled.
 	OIDC *OIDC
-	// UserJWT takes tokens of a host application; nil: none.
+	// UserJWT configures tokens of a host application; nil: disabled.
 	UserJWT *UserJWT
-	// LoginIdle ends a login that is not used for so long; zero: 8 hours.
-	// LoginLife ends each; zero: 7 days.
+	// LoginIdle ends a login after inactivity; zero: 8 hours. LoginLife ends any
+	// login; zero: 7 days.
 	LoginIdle, LoginLife time.Duration
-	// KeepAlive is the pause between two comments of an event stream, at which
+	// KeepAlive is the interval of keep-alive comments on an event stream, at which
 	// its credential is checked again; zero: 15 s.
 	KeepAlive time.Duration
 	Now       func() time.Time // nil: time.Now
@@ -119,8 +117,8 @@ const (
 	maxBody     = 1 << 20          // of a request
 	MaxWait     = 10 * time.Minute // of ?wait=
 	linkLife    = 10 * time.Minute // of a login link
-	touchEvery  = time.Minute      // how exact a login's SeenAt is
-	EventBuffer = 64               // live events that wait for one slow client
+	touchEvery  = time.Minute      // resolution of a login's SeenAt
+	EventBuffer = 64               // live events buffered for one slow client
 )
 
 func (c *Config) fill() error {
@@ -165,7 +163,7 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// complete refuses a configuration that lacks something.
+// complete returns an error if a required field is missing.
 func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
 		"Gate": c.Gate == nil, "Decide": c.Decide == nil, "Hints": c.Hints == nil, "People": c.People == nil, "Sessions": c.Sessions == nil, "Calls": c.Calls == nil,

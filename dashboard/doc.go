@@ -1,14 +1,16 @@
-// Package dashboard is the way in for people and programs over HTTP: the JSON
-// API under /api/v1, its live events, and the web page.
+// Package dashboard is the HTTP server for people and programs. The server, its
+// roles and the sign-in are here; the JSON API under /api/v1 is in routes, the
+// web page in page, what both read in view.
 //
-// It promises: every route names in one table who may use it, and a route
-// that the table does not name cannot be registered; who decided is read from
-// the credential and never from a body; a browser's cookie only reads, every
-// change needs the key that lives in the page's own storage, and the exact
-// Origin; GET changes nothing; raw JSON leaves with every digit that it came
-// with; an unknown error says nothing of itself outside and everything in the
-// log.
+// Guarantees:
+//   - Every route declares who may use it; a route without a role cannot be
+//     registered, and a role without a route fails the start.
+//   - Who made a decision comes from the credential, never from a body.
+//   - A browser's cookie only reads. A change also needs the key in the page's
+//     own storage and the exact Origin. GET changes nothing.
+//   - Raw JSON keeps every digit.
+//   - The details of an unexpected error go to the log and not to the client.
 //
-// It does not decide, hold or execute: it asks the Gate. It knows no rows: it
-// asks for them through the interfaces in ports.go.
+// The package does not decide, hold or execute calls: the Gate does. It reads
+// and writes rows through the interfaces in ports.go and its siblings.
 package dashboard

@@ -11,12 +11,12 @@ import (
 	"sallyport/dashboard/render"
 )
 
-// contentPolicy lets a page load nothing but its own files.
+// contentPolicy restricts pages to their own files.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
 	"img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// guard stands before every route: which names the server answers to, which
-// origins may speak to it, and what browsers may do with its answers.
+// guard wraps every route: it checks the Host and Origin headers and sets the
+// security headers of the response.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -39,11 +39,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// checkOrigin refuses foreign hosts (a name that was rebound to this address) and
-// foreign origins, whatever credential comes with them.
+// checkOrigin refuses foreign hosts (DNS rebinding) and foreign origins, whatever
+// the credential.
 func (s *Server) checkOrigin(r *http.Request) error {
 	if isProbe(r.URL.Path) {
-		return nil // probes speak to the address itself
+		return nil // probes use the address itself
 	}
 	if !s.knowsHost(r.Host) {
 		return action.NewError("foreign_host", s.PublicURL)
@@ -55,8 +55,8 @@ func (s *Server) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// checkPath refuses paths of the API that lack a name: a redirect to what is
-// left of one would ask for something else.
+// checkPath refuses API paths with an empty segment: the mux would redirect to the
+// cleaned path, which is another resource.
 func checkPath(r *http.Request) error {
 	p := r.URL.EscapedPath()
 	if !strings.HasPrefix(p, "/api/") || path.Clean(p) == strings.TrimSuffix(p, "/") {
@@ -70,7 +70,7 @@ func isProbe(path string) bool { return path == "/healthz" || path == "/readyz" 
 
 func allowedHosts(public *url.URL, more []string) map[string]bool {
 	hosts := map[string]bool{strings.ToLower(public.Host): true}
-	if action.Loopback(public.Hostname()) { // its other names cannot be rebound
+	if action.Loopback(public.Hostname()) { // its other names cannot be rebound by DNS
 		for _, name := range []string{"localhost", "127.0.0.1", "[::1]"} {
 			hosts[strings.TrimSuffix(name+":"+public.Port(), ":")] = true
 		}
@@ -81,8 +81,8 @@ func allowedHosts(public *url.URL, more []string) map[string]bool {
 	return hosts
 }
 
-// knowsHost compares with and without the port: a rebound name gives itself
-// away by the name.
+// knowsHost compares with and without the port: the name alone identifies a
+// rebound host.
 func (s *Server) knowsHost(host string) bool {
 	host = strings.ToLower(host)
 	if s.hosts[host] {
@@ -92,5 +92,5 @@ func (s *Server) knowsHost(host string) bool {
 	return err == nil && (s.hosts[name] || s.hosts["["+name+"]"])
 }
 
-// fromPage reports whether the request says that the page itself sent it.
+// fromPage reports whether the Origin header is that of the page.
 func (s *Server) fromPage(r *http.Request) bool { return r.Header.Get("Origin") == s.PublicURL }

@@ -17,11 +17,11 @@ import (
 	"sallyport/internal/token"
 )
 
-// A browser signs in with a link, PUBLIC_URL/login#CODE.KEY. A fragment stays
-// in the browser: the page sends the code once, for a cookie, and keeps the
-// key in its own storage. The cookie alone reads; it is no secret to another
-// port of the same host, which browsers send it to as well. A change needs
-// the key beside it, which only pages of the exact origin can read.
+// A browser signs in with a link, PUBLIC_URL/login#CODE.KEY. The fragment stays
+// in the browser: the page exchanges the code for a cookie once and keeps the
+// key in its own storage. The cookie alone only reads, since browsers also send
+// it to other ports of the same host. A change needs the key as well, which only
+// pages of the exact origin can read.
 
 // keyHeader carries the page's key.
 const keyHeader = "X-Sallyport-Key"
@@ -49,7 +49,7 @@ func (s *Server) createLink(ctx context.Context, organization, user string, via 
 	return api.Link{URL: s.PublicURL + "/login#" + code + "." + key, ExpiresAt: link.ExpiresAt}, nil
 }
 
-// redeem turns the code of a link into a cookie.
+// redeem exchanges the code of a link for a cookie.
 func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	if !s.fromPage(r) {
 		s.Fail(w, r, errForeignOrigin())
@@ -63,13 +63,13 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now, cookie := s.Now(), secret()
-	was, _ := s.IdentifyLogin(r) // of this browser until now
+	was, _ := s.IdentifyLogin(r) // the current login of this browser
 	login, err := s.People.RedeemLoginLink(r.Context(), hashSecret(body.Code), hashSecret(cookie), action.Login{
 		ID: NewID(), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.LoginLife),
 	}, now)
 	if errors.Is(err, action.ErrUnauthenticated) {
-		// Only codes that are none: a good one works whoever else is behind its
-		// address.
+		// Only invalid codes count: a valid one works for any client that shares
+		// the address.
 		if err = errLinkUsed(err); !s.attemptLimiter.allow(clientAddress(r), now) {
 			err = errTooOften(tryEvery, "Too many sign-in links from this address were not good; wait some seconds, and open a new link.")
 		}
@@ -78,8 +78,8 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	if was != nil { // nobody could end it any more
-		if err := s.People.DeleteLogin(r.Context(), was.Login.ID); err != nil { // the link is used: there is no second try
+	if was != nil { // its cookie is replaced, so nothing else can end it
+		if err := s.People.DeleteLogin(r.Context(), was.Login.ID); err != nil { // the link is used up: retrying is not possible
 			s.Log.ErrorContext(r.Context(), "the earlier login of a browser stays", "login", was.Login.ID, "user", was.User, "error", err)
 		}
 	}
@@ -88,8 +88,8 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// signOut forgets the login. The exact Origin is enough for it, so that a page
-// that lost its key can still leave.
+// signOut deletes the login. The exact Origin suffices, so that a page that lost
+// its key can still sign out.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	if !s.fromPage(r) {
 		s.Fail(w, r, errForeignOrigin())
@@ -105,7 +105,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// errLinkUsed says the ways to a link that need no link.
+// errLinkUsed explains how to get another link.
 func errLinkUsed(err error) error {
 	return action.Errorf(action.ErrUnauthenticated, action.Public(err).Code, "This sign-in link was used already, or its ten minutes are over. "+
 		"Ask somebody who is signed in for another (People → Sign-in link), or restart the server, which prints a new one.")
@@ -127,8 +127,8 @@ func (s *Server) errLoginEnded(ctx context.Context, cookieHash string) error {
 	return errBadCredential()
 }
 
-// IdentifyLogin returns the person of a browser's cookie. A request that may
-// change something must come from the page and carry its key.
+// IdentifyLogin returns the person of a browser's cookie. A request with a
+// mutating method must come from the page and carry its key.
 func (s *Server) IdentifyLogin(r *http.Request) (*Principal, error) {
 	c, err := r.Cookie(s.cookieName())
 	if err != nil {
@@ -207,8 +207,8 @@ func (s *Server) setCookie(w http.ResponseWriter, value string, maxAge int) {
 // secret returns 256 random bits in a form that fits a fragment and a cookie.
 func secret() string { return token.NewSecret("", 32) }
 
-// hashSecret returns what is stored of it.
+// hashSecret returns the hash that is stored instead of a secret.
 func hashSecret(v string) string { return hex.EncodeToString(token.HashSecret(v)) }
 
-// NewID returns an id whose order is that of time.
+// NewID returns a UUIDv7, which sorts by time.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }

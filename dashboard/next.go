@@ -11,8 +11,8 @@ import (
 	"sallyport/api"
 )
 
-// nextRoutes are the routes of the operations that errors refer to, and what
-// those do that list nothing.
+// nextRoutes returns the routes that errors refer to, and a verb for each that
+// does not list things.
 func nextRoutes() (routes map[action.Operation]api.Operation, does map[action.Operation]string) {
 	routes = map[action.Operation]api.Operation{
 		"list invocations":         api.ListInvocations.Operation,
@@ -55,7 +55,7 @@ func nextRoutes() (routes map[action.Operation]api.Operation, does map[action.Op
 	return routes, does
 }
 
-// withNext adds to an error which route leads on from it. Agents hear of their
+// withNext adds the route that helps to resolve an error. Agents are told of their
 // own routes only.
 func withNext(p *Principal, err error) error {
 	e := action.Public(err)
@@ -71,7 +71,7 @@ func withNext(p *Principal, err error) error {
 		default:
 			return err
 		}
-		if e.Code == "no_such_source" { // agents do not learn what there is beside what they may call
+		if e.Code == "no_such_source" { // agents do not learn which other sources exist
 			out.Message = "No source is called so."
 		}
 		next.Path = strings.Replace(next.Path, "{session}", p.Session.ID, 1)
@@ -79,7 +79,7 @@ func withNext(p *Principal, err error) error {
 	if next.Path == "" {
 		return err
 	}
-	if len(e.Values) > 0 { // the first one is what the operation is about
+	if len(e.Values) > 0 { // the first value identifies the resource
 		next.Path = regexp.MustCompile(`\{\w+\}`).ReplaceAllLiteralString(next.Path, url.PathEscape(fmt.Sprint(e.Values[0])))
 	}
 	out.Message += " " + next.Method + " " + next.Path + " " + cmp.Or(does[see], "lists them") + "."

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	outsideTimeout = 10 * time.Second // of one request to those who say who people are
+	outsideTimeout = 10 * time.Second // of one request to an identity provider
 	outsideBody    = 1 << 20
-	outsidePause   = 10 * time.Second // in which nothing is fetched a second time
+	outsidePause   = 10 * time.Second // before the same address is fetched again
 )
 
-// restrictedTransport is the way to those who say who people are: to any host that the
-// configured URL names, as providers keep their keys elsewhere, but only by
-// https, to no redirect, and to loopback only where the configured URL is so.
+// restrictedTransport reaches identity providers. Providers keep their keys on
+// other hosts, so any host is allowed, but only over https, without redirects,
+// and loopback only if the configured URL is a loopback address.
 type restrictedTransport struct {
-	public, loopback *http.Transport // nil: not configured so
+	public, loopback *http.Transport // nil: not allowed
 }
 
-// newRestrictedClient returns a client for what a configured URL names.
+// newRestrictedClient returns a client for the provider at a configured URL.
 func newRestrictedClient(g guard.Config, configured *url.URL) *http.Client {
 	g.AllowLoopback = false
 	o := restrictedTransport{public: guard.NewTransport(g)}
@@ -58,8 +58,9 @@ func (o restrictedTransport) RoundTrip(r *http.Request) (*http.Response, error) 
 	return res, err
 }
 
-// cachingTransport fetches one address at most every ten seconds, and hands out meanwhile
-// what it had: anybody can send a token that names a key nobody knows.
+// cachingTransport fetches an address at most every ten seconds and repeats its
+// last response meanwhile: anyone can send a token with an unknown key ID, and
+// each would trigger a fetch.
 type cachingTransport struct {
 	next http.RoundTripper
 	now  func() time.Time
@@ -99,8 +100,7 @@ func (s *cachingTransport) fetch(r *http.Request) {
 	s.body, s.err = io.ReadAll(res.Body)
 }
 
-// checkIssuer refuses a URL of somebody who would say who people are over an
-// open line.
+// checkIssuer refuses a provider URL without TLS, unless it is on this machine.
 func checkIssuer(what, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !guard.Loopback(u)) {

@@ -14,7 +14,7 @@ import (
 	"sallyport/internal/token"
 )
 
-// Principal is who sends a request.
+// Principal is the authenticated sender of a request.
 type Principal struct {
 	Organization string
 	Session      *action.Session // an agent's session; nil for a person
@@ -23,16 +23,16 @@ type Principal struct {
 	Role         action.Role   // of a person
 	Login        *action.Login // of a browser
 	CredentialID string        // the id of that, or of the person's API key
-	LimitedRole  bool          // that key's role is below the person's
+	LimitedRole  bool          // the key's role is lower than the person's
 	Scope        action.KeyScope
-	runsAllowed  bool // of a key for workers: its person still decides
-	hostToken    bool // with a token of the host application
+	runsAllowed  bool // a worker key whose person may still decide
+	hostToken    bool // authenticated by a token of the host application
 }
 
-// By returns what a row says of who did it.
+// By returns the user ID that rows record as the actor.
 func (p *Principal) By() string { return p.User }
 
-// WorkerID is what a run says of who works on it.
+// WorkerID returns the worker that a run records.
 func (p *Principal) WorkerID() string {
 	if p.Scope == action.ScopeRuns {
 		return "key:" + p.CredentialID
@@ -40,9 +40,9 @@ func (p *Principal) WorkerID() string {
 	return p.By()
 }
 
-// Viewer is whose private and own integrations the principal sees and manages;
-// empty: nobody's. A key of a lesser role may lie where agents read it, so that
-// whoever has it is not taken for the person.
+// Viewer returns the user whose private integrations the principal sees and
+// manages; empty: none. A key with a limited role may be stored where agents
+// read it, so it does not act as its person.
 func (p *Principal) Viewer() string {
 	if p.LimitedRole {
 		return ""
@@ -50,9 +50,9 @@ func (p *Principal) Viewer() string {
 	return p.User
 }
 
-// Identify returns who sends r, or an error of kind ErrUnauthenticated. An
-// Authorization header is looked at alone: a browser never sends one by
-// itself.
+// Identify returns the sender of r, or ErrUnauthenticated. If there is an
+// Authorization header, the cookie is ignored: a browser never sends that header
+// on its own.
 func (s *Server) Identify(r *http.Request) (*Principal, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		return s.identifyBearer(r.Context(), header)
@@ -94,8 +94,8 @@ func (s *Server) identifySession(ctx context.Context, text string) (*Principal, 
 	return &Principal{Organization: session.Organization, Session: &session}, nil
 }
 
-// identifyKey gives a key the lesser of its own role and its user's: a person
-// who was demoted or removed keeps nothing through a key made before.
+// identifyKey limits a key to the lower of its own role and its user's, so that a
+// demoted or removed person keeps no access through an older key.
 func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, error) {
 	id, hash, err := token.ParseAPIKey(text)
 	if err != nil {
@@ -130,8 +130,8 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	}, nil
 }
 
-// permit returns nil when the principal may use a route of that access, for
-// what the path names.
+// permit returns nil if the principal may use a route with that access for the
+// resources in the path.
 func (s *Server) permit(who api.Access, p *Principal, r *http.Request) error {
 	if err := p.checkWorking(r, s.Now()); err != nil {
 		return err
@@ -149,8 +149,8 @@ func (s *Server) permit(who api.Access, p *Principal, r *http.Request) error {
 	return nil
 }
 
-// checkWorking refuses what a session would change that said that it is done. Calls go
-// to the Gate, which knows those that were answered before.
+// checkWorking refuses changes by a completed session. Calls pass: the Gate
+// returns the results of calls that were answered before.
 func (p *Principal) checkWorking(r *http.Request, now time.Time) error {
 	calls := strings.HasPrefix(r.URL.Path, "/internal/tools/") || strings.HasSuffix(r.URL.Path, "/actions/invoke")
 	if p.Session == nil || p.Session.CompletedAt == nil || r.Method == http.MethodGet || calls {
@@ -172,8 +172,8 @@ func errBadCredential() error {
 	return action.NewError("unauthenticated")
 }
 
-// hideNotFound keeps a failing database apart from a credential that nobody
-// has.
+// hideNotFound maps an unknown credential to the general error of authentication.
+// Other errors, such as those of the database, are returned as they are.
 func hideNotFound(err error) error {
 	if errors.Is(err, action.ErrNotFound) || errors.Is(err, action.ErrUnauthenticated) {
 		return errBadCredential()

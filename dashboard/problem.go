@@ -17,13 +17,13 @@ import (
 	"sallyport/api"
 )
 
-// Problem is an [api.Problem] with what becomes headers of it.
+// Problem is an [api.Problem] with the values of its response headers.
 type Problem struct {
 	api.Problem
 	retryAfter time.Duration
 }
 
-// statuses is the one table from kinds of error to HTTP.
+// statuses maps kinds of error to HTTP status codes.
 func statuses() []kindStatus {
 	return []kindStatus{
 		{action.ErrInvalid, http.StatusBadRequest},
@@ -45,15 +45,14 @@ type kindStatus struct {
 	status int
 }
 
-// errShuttingDown is a wait that ended before its outcome, because the server
-// closes. Who left by himself does not read it.
+// errShuttingDown is the error of a wait that the shutdown of the server cut
+// short. A client that disconnected gets it too, and does not read it.
 func errShuttingDown() error {
 	return action.Errorf(action.ErrNotReady, "shutting_down",
 		"This instance is shutting down, and what was asked goes on without it: list the session's invocations, or send the same request again.")
 }
 
-// Problem turns an error into what may be shown of it. What may not goes to
-// the log.
+// Problem returns the public part of an error and logs the rest.
 func (s *Server) Problem(ctx context.Context, err error) *Problem {
 	if errors.Is(err, action.ErrCallerGone) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errShuttingDown()
@@ -92,7 +91,7 @@ func (p *Problem) write(w http.ResponseWriter) error {
 
 // Fail sends err as the response.
 func (s *Server) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	_ = s.Problem(r.Context(), err).write(w) // there is nobody to report a failure to
+	_ = s.Problem(r.Context(), err).write(w) // the client is gone if this fails
 }
 
 // badRequest is the problem of a request that cannot be read.
@@ -141,8 +140,8 @@ func requiredName(message string) string {
 	return name
 }
 
-// describeFinding turns the validator's finding about a field into a sentence that says
-// what the field must be.
+// describeFinding rewrites the validator's finding as a sentence that says what
+// the field must be.
 func describeFinding(field, finding string) string {
 	switch what := strings.TrimPrefix(finding, "expected "); what {
 	case "length >= 1":
@@ -175,7 +174,7 @@ func describeFinding(field, finding string) string {
 	return field + " is not valid: " + finding + "."
 }
 
-// findingSuffix adds why a body is no object, where there is more to say than that.
+// findingSuffix returns the reason why a body is not an object, if it adds anything.
 func findingSuffix(finding string) string {
 	if finding == "" || strings.HasPrefix(finding, "expected object") {
 		return ""

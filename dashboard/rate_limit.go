@@ -11,17 +11,17 @@ import (
 	"sallyport/action"
 )
 
-// How often links are made for one person, and how often an address may try
-// codes that are none. Codes cannot be guessed; what is bounded is the work, and
-// how many good links of one person lie about.
+// Rates of new sign-in links per person and of invalid codes per address. Codes
+// cannot be guessed; the limits bound the work, and the number of valid links of
+// one person.
 const (
 	linksAtOnce = 20
-	linkEvery   = 30 * time.Second // about as many as live at once
+	linkEvery   = 30 * time.Second // so that about as many are valid at once
 	triesAtOnce = 30
 	tryEvery    = 2 * time.Second
 )
 
-// rateLimiter counts what each of many does, on this instance.
+// rateLimiter is a token bucket per key, on this instance only.
 type rateLimiter struct {
 	mu    sync.Mutex
 	every time.Duration
@@ -34,19 +34,19 @@ func newRateLimiter(every time.Duration, burst int) *rateLimiter {
 	return &rateLimiter{every: every, burst: burst, of: map[string]*rate.Limiter{}}
 }
 
-// From manyPaces on, those are forgotten who did nothing for long; whoever comes
-// beyond mostPaces shares one with all others beyond.
+// From manyPaces keys on, idle ones are evicted; keys beyond mostPaces share one
+// bucket.
 const (
 	manyPaces = 1000
 	mostPaces = 10_000
 )
 
-// allow reports whether who may do one more, and counts it.
+// allow reports whether a key may proceed, and counts it.
 func (p *rateLimiter) allow(who string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of[who] == nil && len(p.of) >= manyPaces && now.Sub(p.swept) >= p.every*time.Duration(p.burst) {
-		p.swept = now // before that time nobody who is new has his whole burst again
+		p.swept = now // a new bucket needs that long to be full again
 		for name, l := range p.of {
 			if l.TokensAt(now) >= float64(p.burst) {
 				delete(p.of, name)
@@ -66,8 +66,8 @@ func errTooOften(wait time.Duration, what string) error {
 	return &action.Error{Kind: action.ErrTooMany, Code: "too_many_attempts", Message: what, RetryAfter: wait}
 }
 
-// clientAddress is the address that a request comes from: of IPv6, the network, all of
-// which is one sender's.
+// clientAddress returns the address of the client; for IPv6 the network, which
+// belongs to one client.
 func clientAddress(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

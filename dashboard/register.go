@@ -19,13 +19,13 @@ import (
 	"sallyport/api"
 )
 
-// Handle mounts a route whose answer is its body.
+// Handle mounts a route whose response is a JSON body.
 func Handle[In, Out any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (Out, error)) {
 	HandleRaw(s, rt, h)
 }
 
-// HandleRaw mounts a route whose request is more than its parameters and a JSON
-// body, so that its input is a type of the server's.
+// HandleRaw mounts a route whose request is not only parameters and a JSON body:
+// its input is a type of the handler's package.
 func HandleRaw[In, Out, I any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *I) (Out, error)) {
 	register(s, &rt.Operation, func(ctx context.Context, p *Principal, in *I) (*body[Out], error) {
 		out, err := h(ctx, p, in)
@@ -33,22 +33,22 @@ func HandleRaw[In, Out, I any](s *Server, rt api.Route[In, Out], h func(context.
 	})
 }
 
-// HandleNone mounts a route whose answer has no body.
+// HandleNone mounts a route whose response has no body.
 func HandleNone[In any](s *Server, rt api.Route[In, api.None], h func(context.Context, *Principal, *In) error) {
 	register(s, &rt.Operation, func(ctx context.Context, p *Principal, in *In) (*struct{}, error) { return nil, h(ctx, p, in) })
 }
 
-// HandleStatus mounts a route whose answer has a status of its own.
+// HandleStatus mounts a route whose response sets its status.
 func HandleStatus[In, Out any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (*StatusResponse[Out], error)) {
 	register(s, &rt.Operation, h)
 }
 
-// HandleStream mounts a route whose answer is written as it comes.
+// HandleStream mounts a route that streams its response.
 func HandleStream[In any](s *Server, rt api.Route[In, api.None], h func(context.Context, *Principal, *In) (*StreamResponse, error)) {
 	register(s, &rt.Operation, h)
 }
 
-// register erases the types of a handler.
+// register mounts a handler with its types erased.
 func register[I, O any](s *Server, rt *api.Operation, h func(context.Context, *Principal, *I) (*O, error)) {
 	s.operation(rt, reflect.TypeFor[I](), reflect.TypeFor[O](), func(ctx context.Context, p *Principal, in any) (any, error) {
 		out, err := h(ctx, p, in.(*I))
@@ -59,7 +59,7 @@ func register[I, O any](s *Server, rt *api.Operation, h func(context.Context, *P
 	})
 }
 
-// Access returns who may use a page, which is mounted now.
+// Access returns who may use a page and marks the page as mounted.
 func (s *Server) Access(pattern string) api.Access {
 	who, ok := s.roles[pattern]
 	if !ok {
@@ -69,7 +69,7 @@ func (s *Server) Access(pattern string) api.Access {
 	return who
 }
 
-// MayOpen tells whether there is such a page, and the person may see it.
+// MayOpen reports whether the page exists and the person may see it.
 func (s *Server) MayOpen(p *Principal, pattern string) bool {
 	who, ok := s.roles[pattern]
 	return ok && Permit(who, p, "") == nil
@@ -83,10 +83,10 @@ func (s *Server) HandlePublic(mux *http.ServeMux, pattern string, h http.Handler
 	mux.HandleFunc(pattern, h)
 }
 
-// mount registers everything.
+// mount registers all routes.
 func (s *Server) mount(mux *http.ServeMux, parts []Part) error {
 	s.API = humago.New(mux, s.apiConfig())
-	description := sync.OnceValues(s.describe) // when it is asked for: making it is half of a start
+	description := sync.OnceValues(s.describe) // on demand: it would take half of the time of a start
 	s.HandlePublic(mux, "GET /api/v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		text, err := description()
 		if err != nil {
@@ -123,16 +123,16 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
-	if s.Ready() != nil { // whoever answers that has said why, once and not at each probe
+	if s.Ready() != nil { // Ready logs the reason once, not at each probe
 		s.Fail(w, r, action.NewError("not_ready"))
 		return
 	}
 	_, _ = io.WriteString(w, "ready\n")
 }
 
-// decodeJSON is strict about what comes after the value, and keeps number
-// lexemes: params may hold any number that JSON can say. What huma checks
-// against the description gets the plain numbers that it knows.
+// decodeJSON refuses trailing data and keeps number lexemes: params may hold any
+// number that JSON can express. Values for huma's validator get float64s, which
+// is what it understands.
 func decodeJSON(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -155,7 +155,7 @@ func decodeJSON(data []byte, v any) error {
 	return nil
 }
 
-// plainNumbers replaces the numbers in v that have a float64.
+// plainNumbers replaces the numbers in v that fit a float64.
 func plainNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -181,10 +181,10 @@ func EncodeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// body is an answer that is nothing but its body.
+// body is a response with a JSON body only.
 type body[T any] struct{ Body T }
 
-// StatusResponse is an answer with a status of its own.
+// StatusResponse is a response that sets its status.
 type StatusResponse[T any] struct {
 	Status int
 	Body   T
@@ -200,5 +200,5 @@ func NonNil[T any](s []T) []T {
 	return s
 }
 
-// StreamResponse is an answer that is written as it comes.
+// StreamResponse is a response that is written by a function.
 type StreamResponse struct{ Body func(huma.Context) }

@@ -5,16 +5,17 @@ import (
 	"sallyport/api"
 )
 
-// roleTable is the one place that says who may do what. A person is a browser
-// login or an API key with its role, but that pages (all that is not under
-// /api) know browsers alone; a session is an agent with its token; a key for
-// workers opens what is a worker's, and else only who it is. Beyond it,
-// a member mints only plain sessions (see mintable) and renames only his own
-// (see renames), an integration is changed
-// by its owner alone, or where everybody sees it by those who decide (see
-// manages), only an owner makes,
-// changes or removes owners (see outranks), and the rows may keep the creator
-// of a session from deciding for it.
+// roleTable declares who may open each page and public route; operations of the
+// API declare it in package api. A person is a browser login or an API key with
+// its role, but pages (all routes outside /api) accept browser logins only. A
+// session is an agent with its token. A worker key opens routes for workers and
+// its own identity.
+//
+// Handlers add: a member creates plain sessions only and renames only their own;
+// a private integration is changed by its owner, a shared one by admins (see
+// view.Manages); only an owner adds, changes or removes owners (see
+// [Principal.Outranks]); and the store may keep the creator of a session from
+// deciding for it.
 func roleTable() map[string]api.Access {
 	return map[string]api.Access{
 		"GET /{$}":                     api.Member,
@@ -79,8 +80,8 @@ func roleTable() map[string]api.Access {
 	}
 }
 
-// Permit returns nil when the principal may use a route of that access, whose
-// path names the session, if it names one.
+// Permit returns nil if the principal may use a route with that access. Session
+// is the session in the route's path, or empty.
 func Permit(a api.Access, p *Principal, session string) error {
 	if p.Session != nil {
 		return permitSession(a, p.Session, session)
@@ -108,13 +109,13 @@ func Permit(a api.Access, p *Principal, session string) error {
 	return action.NewError("forbidden")
 }
 
-// isDeciderOnly reports whether those may who decide, and no other person.
+// isDeciderOnly reports whether of all people only owners and admins may.
 func isDeciderOnly(a api.Access) bool {
 	return a == api.Decider || a == api.Approver || a == api.Worker || a == api.Holder
 }
 
-// permitKey keeps a key for workers to runs, and to those whom its maker could
-// give it: whoever claims a run has a session of its automation.
+// permitKey limits a worker key to runs, while the person who created it may
+// still decide: claiming a run creates a session of its automation.
 func permitKey(a api.Access, p *Principal) error {
 	switch {
 	case a == api.Anyone, (a == api.Worker || a == api.Holder) && p.runsAllowed:
@@ -127,7 +128,7 @@ func permitKey(a api.Access, p *Principal) error {
 
 func permitSession(a api.Access, own *action.Session, session string) error {
 	switch a {
-	case api.Anyone, api.Listener, api.Holder, api.Reader, api.Caller: // whose run it is, the rows say; see [Server.permit]
+	case api.Anyone, api.Listener, api.Holder, api.Reader, api.Caller: // the owner of the run is checked in [Server.permit]
 		return nil
 	case api.Agent, api.Audience, api.Approver:
 		if session == own.ID {
@@ -138,8 +139,8 @@ func permitSession(a api.Access, own *action.Session, session string) error {
 	return action.NewError("people_only")
 }
 
-// Outranks tells whether the principal may make, change or act for somebody
-// of that role: nobody reaches above himself.
+// Outranks returns nil if the principal may add, change or act for a user with
+// that role: only owners manage owners.
 func (p *Principal) Outranks(role action.Role) error {
 	if p.Role == action.RoleOwner || role != action.RoleOwner {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"sallyport/api"
 )
 
-// Server answers the API and the page.
+// Server serves the API and the page. It is safe for concurrent use.
 type Server struct {
 	Config
 	public         *url.URL
@@ -21,14 +21,14 @@ type Server struct {
 	roles          map[string]api.Access
 	API            huma.API // describes and serves the operations
 	statistics     *statisticsCache
-	linkLimiter    *rateLimiter // that are made for each person
-	attemptLimiter *rateLimiter // of codes that were none, by each sender
+	linkLimiter    *rateLimiter // of new links, by person
+	attemptLimiter *rateLimiter // of invalid codes, by client address
 	http           http.Handler
 
-	oidc       *oidcProvider // nil: nobody signs in so
-	hostTokens *hostVerifier // nil: likewise
+	oidc       *oidcProvider // nil: disabled
+	hostTokens *hostVerifier // nil: disabled
 
-	mounted map[string]api.Access // who may use what is served
+	mounted map[string]api.Access // who may use each mounted route
 
 	closing   chan struct{} // closed when streams and waits must end
 	closeOnce sync.Once
@@ -37,8 +37,8 @@ type Server struct {
 // Part adds routes to a server: the JSON API or the web page.
 type Part func(s *Server, mux *http.ServeMux) error
 
-// New returns a server of its parts, the sign-in, /healthz and /readyz. The
-// parts together must serve every pattern that has a role.
+// New returns a server with the given parts, the sign-in, /healthz and /readyz.
+// The parts together must serve every route that has a role.
 func New(c Config, parts ...Part) (*Server, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
@@ -79,13 +79,12 @@ func (s *Server) Done() <-chan struct{} { return s.closing }
 // Now returns the current time in UTC.
 func (s *Server) Now() time.Time { return s.Config.Now().UTC() }
 
-// Hint tells the other parts of the gateway that something changed.
+// Hint notifies the other parts of the gateway of a change.
 func (s *Server) Hint(kind action.HintKind, organization, session string) {
 	s.Hints.Publish(action.Hint{Kind: kind, Organization: organization, Session: session})
 }
 
-// UntilClosing returns a context that ends with ctx, or when the server
-// closes.
+// UntilClosing returns a context that ends with ctx or when the server closes.
 func (s *Server) UntilClosing(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})

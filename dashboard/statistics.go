@@ -11,8 +11,8 @@ import (
 	"sallyport/action"
 )
 
-// Window is how far back statistics look. It has so many buckets, of which the
-// last one goes on now.
+// Window is the period that statistics cover, in buckets of equal width. The last
+// bucket is in progress.
 type Window struct {
 	Name, Words string // in an address, and behind "the last"
 	width       time.Duration
@@ -38,7 +38,7 @@ func FindWindow(name string) (Window, error) {
 	return Windows()[i], nil
 }
 
-// period is the window at a time.
+// period returns the window that ends now.
 func (w Window) period(now time.Time) action.Period {
 	to := now.UTC().Truncate(w.width).Add(w.width)
 	return action.Period{From: to.Add(-time.Duration(w.buckets) * w.width), To: to, Width: w.width}
@@ -46,15 +46,15 @@ func (w Window) period(now time.Time) action.Period {
 
 const (
 	maxCachedStatistics = 200              // that are kept
-	statisticsTTL       = 10 * time.Second // how long they are not counted again
-	statisticsTTLFactor = 20               // and how many times as long as counting took
+	statisticsTTL       = 10 * time.Second // how long a result is reused at least
+	statisticsTTLFactor = 20               // and as a multiple of the time that counting took
 )
 
-// statisticsCache are statistics that were counted a short while ago. Only one counts
-// at a time, and never more than one part of twenty of the time for each
-// window: people who look at charts cost calls next to nothing.
+// statisticsCache caches recent statistics. One goroutine counts at a time, and
+// counting takes at most a twentieth of the time per window, so that open charts
+// hardly slow calls down.
 type statisticsCache struct {
-	counting chan struct{} // holds who counts
+	counting chan struct{} // a semaphore of one
 
 	mu      sync.Mutex // protects what is below
 	entries map[statisticsKey]cachedStatistics
@@ -90,7 +90,7 @@ func (f *statisticsCache) get(ctx context.Context, s *Server, organization strin
 	case <-ctx.Done():
 		return cachedStatistics{}, ctx.Err()
 	}
-	if found, ok := f.lookup(key, s.Now()); ok { // somebody else asked the same
+	if found, ok := f.lookup(key, s.Now()); ok { // counted while this request waited
 		return found, nil
 	}
 	begun := s.Now()

@@ -62,8 +62,8 @@ func (s *handlers) actionReads() {
 	s.sessionVerdictRoutes(one)
 }
 
-// sessionVerdictRoutes are approve and deny under the session's path, where the
-// invocation must be the session's.
+// sessionVerdictRoutes mounts approve and deny below a session, to which the
+// invocation must belong.
 func (s *handlers) sessionVerdictRoutes(path string) {
 	dashboard.Handle(s.Server, api.ApproveSessionInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ApproveSessionInvocationInput) (api.Outcome, error) {
 		return s.approve(ctx, p, in.Session, in.ID, in.Body, in.Wait)
@@ -73,8 +73,8 @@ func (s *handlers) sessionVerdictRoutes(path string) {
 	})
 }
 
-// sessionOf returns the session of a path: the principal's own, or one of the
-// person's organization.
+// sessionOf returns the session in the path: the principal's own, or any of the
+// organization for a person.
 func (s *handlers) sessionOf(ctx context.Context, p *dashboard.Principal, id string) (action.Session, error) {
 	if p.Session != nil {
 		return *p.Session, nil
@@ -130,8 +130,8 @@ func (s *handlers) call(ctx context.Context, p *dashboard.Principal, n api.NewCa
 	}, nil
 }
 
-// respondCall gives an outcome its status, and has the Gate told when the client
-// took it.
+// respondCall maps an outcome to a status, and tells the Gate once the client has
+// received it.
 func (s *handlers) respondCall(ctx context.Context, out *action.Outcome) (*dashboard.StatusResponse[api.Outcome], error) {
 	inv := out.Invocation
 	dashboard.OnSent(ctx, func() { s.Gate.Delivered(out) })
@@ -144,7 +144,7 @@ func (s *handlers) respondCall(ctx context.Context, out *action.Outcome) (*dashb
 	return &dashboard.StatusResponse[api.Outcome]{Status: http.StatusOK, Body: s.outcome(out)}, nil
 }
 
-// refusalResponse is a denied call as an error.
+// refusalResponse returns the error of a denied call.
 func refusalResponse(inv action.Invocation) error {
 	return action.Errorf(action.ErrForbidden, "denied", "%s", inv.Refusal("a while")).WithInvocation(inv.ID)
 }
@@ -171,7 +171,7 @@ func (s *handlers) result(ctx context.Context, p *dashboard.Principal, session, 
 	if err != nil {
 		return nil, err
 	}
-	if p.Session == nil { // a person who looks is not the caller who waits
+	if p.Session == nil { // a person who views the call is not its waiting caller
 		status := http.StatusOK
 		if !out.Invocation.Status.Terminal() {
 			status = http.StatusAccepted
@@ -188,8 +188,8 @@ func viewAvailable(a action.Available) api.AvailableAction {
 	}
 }
 
-// suggestions adds to the error of a call of something that is not there the
-// names that its caller may have meant, of what it may call.
+// suggestions adds similar names to the error of a call to an unknown action, from
+// those that the caller may use.
 func (s *handlers) suggestions(ctx context.Context, session *action.Session, source, name string, err error) error {
 	var e *action.Error
 	if !errors.Is(err, action.ErrNotFound) || !errors.As(err, &e) {
@@ -204,8 +204,8 @@ func (s *handlers) suggestions(ctx context.Context, session *action.Session, sou
 	return &out
 }
 
-// suggestActions tells the nearest names of actions of the source, or where there is no
-// such source those of sources.
+// suggestActions returns similar action names of the source, or similar source
+// names if the source is unknown.
 func suggestActions(list []action.Available, source, name string) string {
 	var actions, sources []string
 	for _, a := range list {
@@ -214,7 +214,7 @@ func suggestActions(list []action.Available, source, name string) string {
 		}
 		sources = append(sources, sourceNames(a)...)
 	}
-	if slices.Contains(actions, name) { // it is there: something else was not found
+	if slices.Contains(actions, name) { // the action exists: something else was not found
 		return ""
 	}
 	if len(actions) > 0 {
@@ -223,8 +223,8 @@ func suggestActions(list []action.Available, source, name string) string {
 	return nearest.Sentence(source, sources)
 }
 
-// sourceNames are those by which an agent may name the source of an action: its
-// name, and its id where a person can write that.
+// sourceNames returns the names by which an agent may refer to a source: its name,
+// and its ID if that is readable.
 func sourceNames(a action.Available) []string {
 	if a.Provider != "" || a.Source == a.SourceName {
 		return []string{a.Source}
@@ -232,10 +232,10 @@ func sourceNames(a action.Available) []string {
 	return []string{a.SourceName}
 }
 
-// paramsObject returns params as an object: some models write it as a string.
+// paramsObject returns params as an object: some models encode them as a string.
 func paramsObject(params json.RawMessage) (json.RawMessage, error) {
 	if jsonlex.Kind(params) != "a string" {
-		return params, nil // the Gate says what is wrong with anything else
+		return params, nil // the Gate reports any other type
 	}
 	text := params[jsonlex.Space(params, 0):]
 	inner, ok := jsonlex.Object(text)

@@ -77,7 +77,7 @@ func (s *handlers) removeAutomation(ctx context.Context, p *dashboard.Principal,
 	return nil
 }
 
-// checkTitle refuses names of which something would not be seen.
+// checkTitle refuses names with invisible characters.
 func checkTitle(name string) error {
 	if !plainName(name) {
 		return dashboard.Invalid("/name", "name must be plain text of 1 to 120 characters, on one line.")
@@ -170,7 +170,7 @@ func (s *handlers) changeSchedule(ctx context.Context, p *dashboard.Principal, i
 	return s.viewSchedule(ctx, row)
 }
 
-// nextDue checks a schedule and finds its next time from now on.
+// nextDue checks a schedule and returns its next due time.
 func (s *handlers) nextDue(row *event.Schedule) error {
 	if err := checkTitle(row.Name); err != nil {
 		return err

@@ -102,7 +102,7 @@ func (s *handlers) capabilityRoutes() {
 		s.policyChanged(ctx, p, "capability given", "group", c.Group, "provider", c.Provider, "level", c.Level.String())
 		return api.CapabilityView{Capability: c, Name: view.SourceName(c.Provider, all), Warning: warning}, nil
 	})
-	// The schema is the level's own; the type alone does not tell it.
+	// The Go type does not express the schema of a level.
 	schemas := s.API.OpenAPI().Components.Schemas.Map()
 	schemas["NewCapability"].Properties["level"] = levelSchema()
 	delete(schemas, "LevelName")
@@ -162,8 +162,8 @@ func (s *handlers) newCapability(ctx context.Context, p *dashboard.Principal, gr
 	return c, all, s.checkNames(ctx, id, "/denied_actions", c.DeniedActions, all)
 }
 
-// checkNames refuses names that no action of the source can have, or is known
-// to: a denial with a typo in it would deny nothing.
+// checkNames refuses names that no action of the source has: a denial with a typo
+// would deny nothing.
 func (s *handlers) checkNames(ctx context.Context, source, field string, names []string, all []action.Connector) error {
 	for i, name := range names {
 		at := fmt.Sprintf("%s/%d", field, i)

@@ -41,9 +41,9 @@ func (s *handlers) beginConnection(ctx context.Context, p *dashboard.Principal, 
 	return link, nil
 }
 
-// finishSignInOrConnection ends what was begun where the answer came to. Connectors have a page
-// of their own, and each provider has: what one server was led to answer must
-// not reach the flow of another.
+// finishSignInOrConnection completes an authorization. Connectors and each provider
+// have callback pages of their own, so that the response of one server cannot
+// complete the flow of another (mix-up attack).
 func (s *handlers) finishSignInOrConnection(ctx context.Context, p *dashboard.Principal, n api.FinishedSignIn) (api.Finished, error) {
 	if n.Provider != "" {
 		return s.finishConnection(ctx, p, n)
@@ -107,8 +107,7 @@ func (s *handlers) bindingRoutes() {
 	})
 }
 
-// visibleConnections are those of the ids that the person may know of: what is private to
-// others is not there for him.
+// visibleConnections removes the IDs of integrations that are private to others.
 func (s *handlers) visibleConnections(ctx context.Context, p *dashboard.Principal, ids []string) ([]string, error) {
 	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
 		return ids, nil
@@ -117,8 +116,8 @@ func (s *handlers) visibleConnections(ctx context.Context, p *dashboard.Principa
 	return view.KeepListed(ids, all), err
 }
 
-// connections returns what a session is bound to that is minted with these
-// names; nil: none are said, which is the automation's, if it has one.
+// connections returns the connections of a new session: those that the request
+// names, or else those of its automation. Nil: neither has any.
 func (s *handlers) connections(ctx context.Context, p *dashboard.Principal, n api.NewSession) ([]string, error) {
 	switch {
 	case n.Connections == nil && n.Automation != "":
@@ -133,8 +132,7 @@ func (s *handlers) connections(ctx context.Context, p *dashboard.Principal, n ap
 	return s.resolveConnections(ctx, p, n.Connections)
 }
 
-// resolveConnections returns the ids of integrations that were named by id, provider or
-// name.
+// resolveConnections resolves IDs, providers and names of integrations to IDs.
 func (s *handlers) resolveConnections(ctx context.Context, p *dashboard.Principal, names []string) (ids []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -143,7 +141,7 @@ func (s *handlers) resolveConnections(ctx context.Context, p *dashboard.Principa
 	if err != nil {
 		return nil, err
 	}
-	bound := map[string]string{} // the id, by the provider that takes just one
+	bound := map[string]string{} // the ID by provider, of providers that allow one only
 	for i, name := range names {
 		at := fmt.Sprintf("/connections/%d", i)
 		in, err := s.resolveConnection(name, all)
@@ -164,8 +162,8 @@ func (s *handlers) resolveConnections(ctx context.Context, p *dashboard.Principa
 	return ids, nil
 }
 
-// resolveConnection finds the integration that one name means, among those that the person
-// may see: by its id, else as the one of a provider, else by its name.
+// resolveConnection returns the visible integration with that ID, else the only one
+// of that provider, else the one with that name.
 func (s *handlers) resolveConnection(name string, all []action.Integration) (*action.Integration, error) {
 	if i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == name }); i >= 0 {
 		return checkBindable(&all[i])
@@ -189,7 +187,7 @@ func (s *handlers) resolveConnection(name string, all []action.Integration) (*ac
 	return nil, errAmbiguous(fmt.Sprintf("called %q", render.Plain(name)), found)
 }
 
-// checkBindable refuses what nothing is bound to.
+// checkBindable refuses personal integrations, which sessions use implicitly.
 func checkBindable(in *action.Integration) (*action.Integration, error) {
 	if in.User != "" {
 		return nil, dashboard.Invalid("/connections", "This is somebody's own connection, which nothing is bound to: it is used by itself where an action bears his name. Name one of the organization's.")
@@ -197,8 +195,8 @@ func checkBindable(in *action.Integration) (*action.Integration, error) {
 	return in, nil
 }
 
-// onlyActive is the only active integration of a provider that everybody may see,
-// or when none is active, the only one: what is bound to it says why not.
+// onlyActive returns the only active shared integration of a provider. If none is
+// active, the only one: sessions report why it cannot be used.
 func onlyActive(provider string, all []action.Integration) (*action.Integration, error) {
 	ours := filterIntegrations(all, func(in *action.Integration) bool { return in.Provider == provider && in.Owner() == "" })
 	found := filterIntegrations(ours, func(in *action.Integration) bool { return in.Status == action.IntegrationActive })
@@ -218,7 +216,7 @@ func filterIntegrations(all []action.Integration, keep func(*action.Integration)
 	return slices.DeleteFunc(slices.Clone(all), func(in action.Integration) bool { return !keep(&in) })
 }
 
-// errAmbiguous refuses a name of more than one integration.
+// errAmbiguous is the error of a name that matches several integrations.
 func errAmbiguous(which string, found []action.Integration) error {
 	names := make([]string, len(found))
 	for i, in := range found {

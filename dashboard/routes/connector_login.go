@@ -57,7 +57,7 @@ func (s *handlers) beginSignIn(ctx context.Context, p *dashboard.Principal, ref 
 	return to, nil
 }
 
-// finishSignIn logs who and what for, and nothing of the answer.
+// finishSignIn logs the person and the connector, but nothing of the response.
 func (s *handlers) finishSignIn(ctx context.Context, p *dashboard.Principal, n api.FinishedSignIn) (*api.ConnectorView, error) {
 	id, err := s.Connectors.FinishSignIn(ctx, p.Organization, p.By(), n.State, n.Code, n.Iss, n.Error)
 	if err != nil {
@@ -73,11 +73,11 @@ func (s *handlers) finishSignIn(ctx context.Context, p *dashboard.Principal, n a
 	return &v, err
 }
 
-// giveBackWait is how long a change waits for tokens to be revoked.
+// giveBackWait bounds how long a change waits for the revocation of tokens.
 const giveBackWait = 5 * time.Second
 
-// revokeTokens revokes the tokens of a connector before a change loses them. That a
-// service cannot be reached keeps nothing from changing.
+// revokeTokens revokes the tokens of a connector before a change discards them. An
+// unreachable service does not prevent the change.
 func (s *handlers) revokeTokens(ctx context.Context, c action.Connector, by string) {
 	if c.OAuth == nil {
 		return
@@ -89,7 +89,7 @@ func (s *handlers) revokeTokens(ctx context.Context, c action.Connector, by stri
 	}
 }
 
-// clientMetadata tells authorization servers who the gateway is.
+// clientMetadata serves the OAuth client ID metadata document.
 func (s *handlers) clientMetadata(w http.ResponseWriter, r *http.Request) {
 	document := s.Connectors.ClientMetadata()
 	if document == nil {
@@ -98,5 +98,5 @@ func (s *handlers) clientMetadata(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "public, max-age=3600")
-	_, _ = w.Write(document) // whoever left can ask again
+	_, _ = w.Write(document) // a client that disconnected can retry
 }

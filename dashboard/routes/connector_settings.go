@@ -16,8 +16,8 @@ import (
 	"sallyport/dashboard/view"
 )
 
-// withSecret seals a value that came with a connector, for the host of its
-// URL, and has the connector name it. Nil: none came.
+// withSecret seals a secret that was sent with a connector for the host of its URL,
+// and makes the connector refer to it. Nil: none was sent.
 func (s *handlers) withSecret(ctx context.Context, p *dashboard.Principal, c *action.Connector, value string) (*action.SealedSecret, error) {
 	if value == "" {
 		return nil, nil
@@ -46,8 +46,8 @@ func (s *handlers) withSecret(ctx context.Context, p *dashboard.Principal, c *ac
 	}}, nil
 }
 
-// checkUnused refuses a key that nobody named and that another connector
-// sends: its credential would be another at once.
+// checkUnused refuses a derived key that another connector uses: its credential
+// would be overwritten.
 func (s *handlers) checkUnused(ctx context.Context, c *action.Connector) error {
 	all, err := s.Sources.ListConnectors(ctx, c.Organization)
 	if err != nil {
@@ -62,9 +62,9 @@ func (s *handlers) checkUnused(ctx context.Context, c *action.Connector) error {
 	return nil
 }
 
-// checkSecrets refuses secrets that are not there, and keeps the connector's to
-// its host. Old is the connector before; nil: there was none. Written is what
-// is written with it.
+// checkSecrets refuses unknown secrets, and secrets that are bound to another host.
+// Old is the connector before the change, or nil; written is the secret that is
+// stored with it.
 func (s *handlers) checkSecrets(ctx context.Context, old, c *action.Connector, written *action.SealedSecret) error {
 	if c.Secret == "" && (c.OAuth == nil || c.OAuth.ClientSecret == "") {
 		return nil
@@ -127,12 +127,11 @@ func setIfGiven[T any](to, from *T) {
 	}
 }
 
-// applyChange sets the fields of a word that an input of the API names: those of the
-// same name, unless the input leaves them out (a nil pointer, or a zero value).
-// Word and input are pointers to structs. The fields in own are the handler's to
-// set, such as references that it resolves; fields that the word lacks are left
-// alone. It panics when a field of one name has two types, which is a mistake in
-// the declaration of either.
+// applyChange copies the fields of an API input to the fields of a domain struct
+// with the same names, unless the input omits them (a nil pointer, or a zero
+// value). Both are pointers to structs. The handler sets the fields in own, such
+// as references that it resolves; input fields without a counterpart are ignored.
+// It panics if the types of a field differ, which is a programming error.
 func applyChange(word, input any, own ...string) {
 	to, from := reflect.ValueOf(word).Elem(), reflect.ValueOf(input).Elem()
 	for _, f := range reflect.VisibleFields(from.Type()) {
@@ -166,7 +165,8 @@ func (s *handlers) onboardRoutes() {
 	})
 }
 
-// onboard checks what it can name, and leaves the rest to the transaction.
+// onboard reports errors with their fields where it can; the transaction checks the
+// rest.
 func (s *handlers) onboard(ctx context.Context, p *dashboard.Principal, c action.Connector, tools []api.OnboardedTool) ([]action.ToolReview, error) {
 	list, err := s.Policy.ListReviews(ctx, p.Organization, c.ID)
 	if err != nil {
@@ -196,11 +196,11 @@ func (s *handlers) onboard(ctx context.Context, p *dashboard.Principal, c action
 	return list, nil
 }
 
-// isNotTool reports whether an action of a connector is no tool, and so has
-// nothing to review.
+// isNotTool reports whether an action of a connector is not a tool and needs no
+// review.
 func isNotTool(name string) bool { return name == action.ActionRead || name == action.ActionPrompt }
 
-// checkSeen refuses a tool that is not there as it was seen.
+// checkSeen refuses a tool that changed since the person saw it.
 func checkSeen(list []action.ToolReview, t api.SeenTool) error {
 	i := slices.IndexFunc(list, func(r action.ToolReview) bool { return r.Tool == t.Tool && r.Current != nil })
 	if i < 0 {
@@ -218,7 +218,7 @@ func (s *handlers) presetRoutes() {
 	})
 }
 
-// fillPreset gives a connector what its preset says.
+// fillPreset applies the preset to a connector.
 func (s *handlers) fillPreset(c *action.Connector, from api.FromPreset) error {
 	if from.Preset == "" {
 		if from.Variant != "" {
@@ -242,7 +242,7 @@ func (s *handlers) fillPreset(c *action.Connector, from api.FromPreset) error {
 	return nil
 }
 
-// presetVariant returns the one of the name; empty: one that changes nothing.
+// presetVariant returns the variant with that name; empty: no variant.
 func presetVariant(p *api.Preset, name string) (api.PresetVariant, error) {
 	if name == "" {
 		return api.PresetVariant{}, nil

@@ -53,7 +53,7 @@ func (s *handlers) newConnector(ctx context.Context, p *dashboard.Principal, n a
 	return c, secret, s.checkSecrets(ctx, nil, &c, secret)
 }
 
-// unsavedConnector makes a connector of what a preset says, and over it the request.
+// unsavedConnector builds a connector from a preset, overridden by the request.
 func (s *handlers) unsavedConnector(p *dashboard.Principal, name string, from api.FromPreset, u *api.Upstream) (action.Connector, error) {
 	now := s.Now()
 	c := action.Connector{
@@ -64,14 +64,14 @@ func (s *handlers) unsavedConnector(p *dashboard.Principal, name string, from ap
 		return c, err
 	}
 	if u.Header != nil && !strings.EqualFold(*u.Header, c.Header) {
-		c.Prefix = "" // the preset's belongs to the preset's header
+		c.Prefix = "" // the preset's prefix belongs to its own header
 	}
 	upstreamApply(u, &c)
 	return c, nil
 }
 
-// changeConnector answers with the row as it became: whether it has a new
-// revision, so that approvals of the old one are stale, is for the rows to say.
+// changeConnector returns the stored row: the store decides whether the change
+// makes a new revision, which invalidates approvals of the old one.
 func (s *handlers) changeConnector(ctx context.Context, p *dashboard.Principal, ref string, change api.ConnectorChange, enabled *bool) (api.ConnectorView, error) {
 	old, err := s.Connector(ctx, p.Organization, ref)
 	if err != nil {
@@ -110,8 +110,8 @@ func (s *handlers) changeConnector(ctx context.Context, p *dashboard.Principal, 
 	return v, err
 }
 
-// checkConnector refuses what a connector cannot be, and names that hide
-// something.
+// checkConnector validates a connector and refuses names with invisible
+// characters.
 func checkConnector(c *action.Connector) error {
 	if c.Name = strings.TrimSpace(c.Name); !plainName(c.Name) {
 		return dashboard.Invalid("/name", "name must be plain text without * or /.")
@@ -119,9 +119,9 @@ func checkConnector(c *action.Connector) error {
 	return c.Check()
 }
 
-// checkRisks refuses a risk of a tool that the connector is known to lack: a
-// danger with a typo in it would hold nothing back. What was said before may
-// stay, and of another server nothing is known.
+// checkRisks refuses a risk for a tool that the connector does not have: with a
+// typo it would hold no call. Existing entries may stay, and after a change of
+// the URL nothing is known.
 func (s *handlers) checkRisks(ctx context.Context, old, c action.Connector) error {
 	if c.URL != old.URL {
 		return nil
@@ -137,7 +137,7 @@ func (s *handlers) checkRisks(ctx context.Context, old, c action.Connector) erro
 	return nil
 }
 
-// slugOf makes a slug of a name: "My GitHub!" becomes "my-github".
+// slugOf derives a slug from a name: "My GitHub!" becomes "my-github".
 func slugOf(name string) string {
 	slug := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "-")
 	slug = strings.Trim(slug, "-")
@@ -148,8 +148,8 @@ func slugOf(name string) string {
 	return slug
 }
 
-// isDerivedSlugConflict says of a slug that nobody chose where it came from, and how
-// to choose one.
+// isDerivedSlugConflict explains the conflict of a slug that was derived from the
+// name, and how to set another.
 func isDerivedSlugConflict(err error, slug string, made bool) error {
 	var e *action.Error
 	if !made || !errors.As(err, &e) || e.Field != "/slug" {
@@ -234,7 +234,7 @@ func (s *handlers) connectorProbes() {
 	})
 }
 
-// tryConnector asks the server of a connector that is not saved.
+// tryConnector probes the server of an unsaved connector.
 func (s *handlers) tryConnector(ctx context.Context, p *dashboard.Principal, n api.TriedConnector) (api.ConnectorView, error) {
 	c, err := s.unsavedConnector(p, cmp.Or(n.Name, "untitled"), n.FromPreset, &n.Upstream)
 	if err != nil {
@@ -260,7 +260,7 @@ func (s *handlers) tryConnector(ctx context.Context, p *dashboard.Principal, n a
 	if err != nil {
 		return api.ConnectorView{}, err
 	}
-	state.RetryAt = time.Time{} // nobody will
+	state.RetryAt = time.Time{} // nothing retries it
 	v, err := s.ViewConnector(ctx, c, state)
 	v.Tools, v.Beside = view.ViewActions(state.Tools)
 	return v, err

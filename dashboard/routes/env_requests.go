@@ -51,7 +51,7 @@ func (s *handlers) envRequestRoutes(path string) {
 	})
 }
 
-// envRef is what the values of a request are sealed for.
+// envRef binds the sealed values to their request.
 func envRef(organization, id string) action.Ref {
 	return action.Ref{Organization: organization, Table: "env_requests", Row: id, Column: "sealed"}
 }
@@ -62,7 +62,7 @@ func (s *handlers) answerEnv(ctx context.Context, p *dashboard.Principal, id str
 		return r, err
 	}
 	given := maps.Clone(values)
-	maps.DeleteFunc(given, func(_, v string) bool { return v == "" }) // a field that was left empty
+	maps.DeleteFunc(given, func(_, v string) bool { return v == "" }) // an empty form field
 	if err := action.CheckEnvValues(r.Keys, given); err != nil {
 		return r, err
 	}
@@ -79,7 +79,7 @@ func (s *handlers) answerEnv(ctx context.Context, p *dashboard.Principal, id str
 	}, "variables given")
 }
 
-// decideEnv writes a verdict down, and tells whoever waits.
+// decideEnv stores a verdict and notifies the waiting sandbox.
 func (s *handlers) decideEnv(ctx context.Context, p *dashboard.Principal, v action.EnvVerdict, what string) (action.EnvRequest, error) {
 	r, err := s.Sessions.DecideEnv(ctx, v)
 	if err == nil {
@@ -88,7 +88,7 @@ func (s *handlers) decideEnv(ctx context.Context, p *dashboard.Principal, v acti
 	return r, err
 }
 
-// pullEnv hands out what was answered, and says what was not.
+// pullEnv returns the answered variables, and which requests are open or refused.
 func (s *handlers) pullEnv(ctx context.Context, p *dashboard.Principal, key string) (api.EnvPulled, error) {
 	out := api.EnvPulled{Values: map[string]string{}, Pending: []string{}, Refused: []api.EnvRefused{}}
 	sum := sha256.Sum256([]byte(cmp.Or(key, dashboard.NewID())))
@@ -102,7 +102,7 @@ func (s *handlers) pullEnv(ctx context.Context, p *dashboard.Principal, key stri
 			return out, fmt.Errorf("opening the values of request %s: %w", v.ID, err)
 		}
 		if err := json.Unmarshal(plain, &out.Values); err != nil {
-			return out, fmt.Errorf("reading the values of request %s failed", v.ID) // the cause could show them
+			return out, fmt.Errorf("reading the values of request %s failed", v.ID) // the cause could contain them
 		}
 	}
 	page, err := s.Sessions.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: p.Session.ID, Limit: maxLooked})
@@ -113,13 +113,14 @@ func (s *handlers) pullEnv(ctx context.Context, p *dashboard.Principal, key stri
 	return out, nil
 }
 
-// maxLooked is how many of a session's requests a pull looks at, from the newest
-// one. Few of them can wait at once.
+// maxLooked is how many of a session's newest requests a pull reads. Only a few can
+// be pending at once.
 const maxLooked = 50
 
-// newVariables are what waits for a person, and the refusals that the sandbox does not
-// know yet: one is told until something was taken after it, or what was refused
-// was asked for again. Requests are newest first; handed are those of this answer.
+// newVariables returns the pending requests, and the refusals that the sandbox has
+// not seen. A refusal is repeated until a later pull returned variables, or the
+// same variables were requested again. Requests are newest first; handed is what
+// this response returns.
 func newVariables(requests []action.EnvRequest, handed []action.SealedEnv, now time.Time) (pending []string, refused []api.EnvRefused) {
 	pending, refused = []string{}, []api.EnvRefused{}
 	var told time.Time

@@ -48,7 +48,7 @@ func (s *handlers) eventRoutes() {
 	}
 }
 
-// stream is one listener.
+// stream is one client of the event stream.
 type stream struct {
 	server     *handlers
 	r          *http.Request
@@ -56,7 +56,7 @@ type stream struct {
 	out        *http.ResponseController
 	principal  *dashboard.Principal
 	hints      chan action.Hint
-	overflowed atomic.Bool // a hint found the buffer full
+	overflowed atomic.Bool // a hint was dropped
 }
 
 // run sends until the client leaves, its credential ends, or the server
@@ -87,16 +87,16 @@ func (st *stream) enqueue(h action.Hint) {
 	}
 }
 
-// visible keeps a listener to what it may see.
+// visible reports whether the client may see a hint.
 func (st *stream) visible(h action.Hint) bool {
 	if h.Organization != st.principal.Organization {
 		return false
 	}
 	own := st.principal.Session
 	switch h.Kind {
-	case action.HintSignal, action.HintResource: // of MCP sessions alone
+	case action.HintSignal, action.HintResource: // for MCP sessions only
 		return false
-	case action.HintRun, action.HintLogin: // of people
+	case action.HintRun, action.HintLogin: // for people only
 		return own == nil
 	case action.HintCatalog, action.HintPolicy, action.HintReload:
 		return true
@@ -124,7 +124,7 @@ func (st *stream) next(tick <-chan time.Time) bool {
 	}
 }
 
-// drain forgets what is queued: after a reload it is news to nobody.
+// drain discards queued hints: the client reloads everything.
 func (st *stream) drain() {
 	for {
 		select {
@@ -135,14 +135,13 @@ func (st *stream) drain() {
 	}
 }
 
-// keepAlive looks again whether the credential is good, so that a stream does not
-// outlive it.
+// keepAlive checks the credential again, so that a stream does not outlive it.
 func (st *stream) keepAlive() bool {
 	_, err := st.server.Identify(st.r)
 	return err == nil
 }
 
-// leave tells a listener that its credential is over, and ends the stream.
+// leave tells the client that its credential ended, and closes the stream.
 func (st *stream) leave() bool {
 	st.send("event: ended\ndata: {}\n\n")
 	return false
@@ -166,17 +165,17 @@ func (st *stream) describe(h action.Hint) InvocationEvent {
 	e := InvocationEvent{ID: h.Invocation, Status: h.Status, Session: h.Session}
 	inv, err := st.server.Calls.Invocation(st.r.Context(), h.Organization, h.Invocation)
 	if err != nil {
-		return e // the row may not be written yet; the hint says enough
+		return e // the row may not be visible yet; the hint suffices
 	}
 	e.Source, e.Action, e.Session = inv.Source, inv.Action, inv.Session
 	e.Status = cmp.Or(e.Status, inv.Status)
 	return e
 }
 
-// send writes one piece within ten seconds: a client that does not read holds
-// nothing up.
+// send writes with a deadline of ten seconds, so that a client that does not read
+// is disconnected.
 func (st *stream) send(text string) bool {
-	_ = st.out.SetWriteDeadline(time.Now().Add(10 * time.Second)) // not every writer has deadlines
+	_ = st.out.SetWriteDeadline(time.Now().Add(10 * time.Second)) // not every writer supports deadlines
 	if _, err := st.w.Write([]byte(text)); err != nil {
 		return false
 	}

@@ -19,31 +19,31 @@ import (
 	"sallyport/dashboard/render"
 )
 
-// export writes rows as they are read, in constant memory. What goes wrong
-// before anything was sent is answered like any other error; afterwards the
-// answer is cut off, so that nobody takes a part of it for the whole.
+// export streams rows in constant memory. An error before the first byte is
+// reported like any other; a later one aborts the connection, so that a partial
+// file is not taken for a complete one.
 type export struct {
 	server *handlers
 	r      *http.Request
 	w      http.ResponseWriter
 	csv    bool
-	name   string // of the file, without its ending
+	name   string // of the file, without its extension
 	begun  bool   // something was sent
-	gone   error  // the client took no more
+	gone   error  // the write error of a client that disconnected
 }
 
 const (
 	exportBuffer = 32 << 10
-	exportStall  = 30 * time.Second // that a client may take for a buffer
+	exportStall  = 30 * time.Second // to write one buffer
 )
 
-// columns are how a row looks in CSV.
+// columns converts a row to CSV.
 type columns[T any] struct {
 	names []string
 	cells func(T) []string
 }
 
-// exportRows sends what each yields.
+// exportRows streams the rows that each yields.
 func exportRows[T any](ctx context.Context, x *export, t columns[T], each func(ctx context.Context, yield func(T) error) error) {
 	ctx, stop := x.server.UntilClosing(ctx)
 	defer stop()
@@ -51,7 +51,7 @@ func exportRows[T any](ctx context.Context, x *export, t columns[T], each func(c
 	write := func(v T) error { return dashboard.EncodeJSON(out, v) }
 	finish := out.Flush
 	if x.csv {
-		table := csv.NewWriter(out) // with UseCRLF it would change the line breaks within cells
+		table := csv.NewWriter(out) // UseCRLF would change line breaks within cells
 		_ = table.Write(t.names)
 		write = func(v T) error { return table.Write(escapeFormula(t.cells(v))) }
 		finish = func() error { table.Flush(); return errors.Join(table.Error(), out.Flush()) }
@@ -64,7 +64,7 @@ func exportRows[T any](ctx context.Context, x *export, t columns[T], each func(c
 	case x.gone != nil || x.r.Context().Err() != nil:
 		return
 	case err == nil:
-		x.start() // of an empty one, too
+		x.start() // also if there are no rows
 		_ = finish()
 	case !x.begun:
 		x.server.Fail(x.w, x.r, err)
@@ -75,8 +75,8 @@ func exportRows[T any](ctx context.Context, x *export, t columns[T], each func(c
 	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Time{}) // the connection may be used again
 }
 
-// fail ends what was begun so that it shows: JSON Lines with a last line
-// that says why, and either with a connection that breaks.
+// fail aborts a response that has started: JSON Lines get a last line with the
+// error, and the connection is closed without the final chunk.
 func (x *export) fail(out *bufio.Writer, finish func() error, err error) {
 	problem := x.server.Problem(x.r.Context(), err)
 	if finish() == nil && !x.csv {
@@ -84,10 +84,11 @@ func (x *export) fail(out *bufio.Writer, finish func() error, err error) {
 		_ = out.Flush()
 	}
 	_ = http.NewResponseController(x.w).Flush()
-	panic(http.ErrAbortHandler) // which net/http knows: it closes the connection
+	panic(http.ErrAbortHandler) // net/http closes the connection
 }
 
-// Write sends a buffer. A client that does not read holds no rows open.
+// Write writes with a deadline, so that a stalled client does not keep the query
+// open.
 func (x *export) Write(b []byte) (int, error) {
 	x.start()
 	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(exportStall)) // not every writer has deadlines
@@ -111,9 +112,8 @@ func (x *export) start() {
 	x.w.Header().Set("Content-Disposition", `attachment; filename="`+x.name+ending+`"`)
 }
 
-// escapeFormula keeps spreadsheets from running what others wrote: what they would
-// take for a formula becomes text. White space and unseen characters before
-// it do not keep them from it.
+// escapeFormula prevents CSV injection: cells that a spreadsheet would run as a
+// formula become text, also behind white space and invisible characters.
 func escapeFormula(cells []string) []string {
 	for i, cell := range cells {
 		bare := strings.TrimLeftFunc(cell, func(r rune) bool { return r == ' ' || render.IsInvisible(r) })
@@ -125,17 +125,17 @@ func escapeFormula(cells []string) []string {
 	return cells
 }
 
-// callLayout is the order of the columns of calls in CSV, where scripts find them by
-// position. Further fields of a call follow it.
+// callLayout is the order of the first CSV columns of calls, which scripts read by
+// position. Other fields follow.
 const callLayout = `id created_at session_id source_id source_name action risk mode mode_source status summary params
   params_hash tool_hash result result_summary error_code error_message denied_reason denied_note
   approved_by approved_at grant_id integration_id executor started_at completed_at duration_ms
   session_created_by group task automation_id decision`
 
-// callsWithout are the fields of a call that CSV leaves out.
+// callsWithout lists the fields of a call that CSV omits.
 const callsWithout = "organization_id expires_at approval_url"
 
-// invocationColumns are what CSV tells of a call; JSON Lines tells all.
+// invocationColumns returns the CSV columns of calls; JSON Lines has all fields.
 func invocationColumns() columns[exportedCall] {
 	fields := csvFields(reflect.TypeFor[exportedCall](), "", nil)
 	names := strings.Fields(callLayout)
@@ -159,14 +159,14 @@ func invocationColumns() columns[exportedCall] {
 	}}
 }
 
-// csvField is a column of CSV and the field that it shows.
+// csvField is a CSV column and its field.
 type csvField struct {
 	name  string
 	index []int
 }
 
-// csvFields are the fields of a struct under their JSON names; those of a struct within
-// it have its name before theirs.
+// csvFields returns the fields of a struct by their JSON names. Fields of a nested
+// struct are prefixed with its name.
 func csvFields(t reflect.Type, prefix string, within []int) (all []csvField) {
 	for i := range t.NumField() {
 		f, index := t.Field(i), append(slices.Clone(within), i)
@@ -207,10 +207,10 @@ func policyColumns() columns[action.PolicyEvent] {
 	}
 }
 
-// formatNano writes a time with all that is known of it.
+// formatNano formats a time with full precision.
 func formatNano(t any) string { return render.FormatTime(t, time.RFC3339Nano) }
 
-// exportedCall is a call with what is known of the session that made it.
+// exportedCall is a call with attributes of its session.
 type exportedCall struct {
 	action.Invocation
 	CreatedBy  string `json:"session_created_by,omitempty"`
@@ -219,17 +219,17 @@ type exportedCall struct {
 	Automation string `json:"automation_id,omitempty"`
 }
 
-// sessionCache looks sessions up, and remembers them for one export.
+// sessionCache caches sessions during one export.
 type sessionCache struct {
 	server *handlers
 	known  map[string]action.Session
 }
 
-// maxCachedSessions bounds the memory of an export; past it, it starts anew.
+// maxCachedSessions bounds the cache, which is cleared when it is full.
 const maxCachedSessions = 1000
 
-// session returns a call with its session's facts; without, when the session is no
-// more.
+// session adds the attributes of its session to a call, unless the session was
+// deleted.
 func (c *sessionCache) session(ctx context.Context, inv action.Invocation) (exportedCall, error) {
 	s, ok := c.known[inv.Session]
 	if !ok {
@@ -245,7 +245,7 @@ func (c *sessionCache) session(ctx context.Context, inv action.Invocation) (expo
 	return exportedCall{inv, s.CreatedBy, s.Group, s.Task, s.Automation}, nil
 }
 
-// exportCalls hands over calls as they are exported.
+// exportCalls yields calls with the attributes of their sessions.
 func (s *handlers) exportCalls(ctx context.Context, f action.InvocationFilter, yield func(exportedCall) error) error {
 	from := sessionCache{s, map[string]action.Session{}}
 	return s.Calls.Export(ctx, f, func(inv action.Invocation) error {
@@ -257,7 +257,7 @@ func (s *handlers) exportCalls(ctx context.Context, f action.InvocationFilter, y
 	})
 }
 
-// formatSteps writes how a call was decided into a cell.
+// formatSteps encodes the steps of a decision as one cell.
 func formatSteps(list []action.Step) string {
 	if len(list) == 0 {
 		return ""

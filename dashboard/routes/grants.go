@@ -13,7 +13,8 @@ import (
 	"sallyport/dashboard/view"
 )
 
-// coveringGrant is a grant as p may see it in the list of what covers a session.
+// coveringGrant is a grant in the list of those that cover a session, as p may see
+// it.
 func coveringGrant(v api.GrantView, p *dashboard.Principal) api.CoveringGrant {
 	c := api.CoveringGrant{GrantView: v}
 	if v.MaxCalls != nil {
@@ -93,8 +94,7 @@ func (s *handlers) viewGrant(ctx context.Context, g action.Grant) (api.GrantView
 	return api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}, err
 }
 
-// terms reads what a grant is to cover, and leaves the rest of the checks to
-// the Gate.
+// terms resolves the terms of a grant; the Gate checks them.
 func (s *handlers) terms(ctx context.Context, organization string, n api.NewTerms) (action.Terms, error) {
 	t := action.Terms{Scope: grantScope(n.Scope), Action: n.Action, Any: n.Any, Pins: n.Pins, MaxCalls: n.MaxCalls}
 	var err error
@@ -105,7 +105,7 @@ func (s *handlers) terms(ctx context.Context, organization string, n api.NewTerm
 	return t, view.AtField(err, "/source")
 }
 
-// createGrant leaves to the rows whether the session is one that this person may
+// createGrant creates a grant. The store refuses a session that this person may not
 // decide for.
 func (s *handlers) createGrant(ctx context.Context, p *dashboard.Principal, n api.NewGrant) (action.Grant, error) {
 	t, err := s.terms(ctx, p.Organization, n.NewTerms)
@@ -129,7 +129,7 @@ func (s *handlers) grantCreated(ctx context.Context, p *dashboard.Principal, g *
 
 const maxLifetime = 10 * 365 * 24 * time.Hour
 
-// lifetimeUntil returns when it ends; nil for never.
+// lifetimeUntil returns the end of a lifetime; nil: none.
 func lifetimeUntil(l api.Lifetime, now time.Time) (*time.Time, error) {
 	if l.ExpiresIn == "" {
 		if l.ExpiresAt != nil && !now.Before(*l.ExpiresAt) {
@@ -148,7 +148,7 @@ func lifetimeUntil(l api.Lifetime, now time.Time) (*time.Time, error) {
 	return &at, nil
 }
 
-// fieldUnder puts the field of an error below another one, as in /grant/scope.
+// fieldUnder prefixes the field of an error, as in /grant/scope.
 func fieldUnder(err error, field string) error {
 	e := action.Public(err)
 	if e.Field == "" || e.Kind == nil {
@@ -197,8 +197,8 @@ func (s *handlers) requestRoutes() {
 	s.requestVerdicts("/api/v1/grant-requests/{id}")
 }
 
-// checkNeedsGrant refuses a wish for one action that a person need not decide about:
-// his attention is short.
+// checkNeedsGrant refuses a request for one action that is already allowed, to
+// save people's attention.
 func (s *handlers) checkNeedsGrant(ctx context.Context, session *action.Session, t *action.Terms) error {
 	if t.Any {
 		return nil
@@ -249,7 +249,7 @@ func (s *handlers) approveRequest(ctx context.Context, p *dashboard.Principal, i
 		}
 		v.Terms = &terms
 	}
-	if r.Status == action.RequestPending { // of any other, the rows say why not
+	if r.Status == action.RequestPending { // otherwise the store returns the reason
 		if _, err := s.Gate.Terms(ctx, p.Organization, &terms, false); err != nil {
 			return api.RequestOutcome{}, requestError(err)
 		}
@@ -263,8 +263,8 @@ func (s *handlers) approveRequest(ctx context.Context, p *dashboard.Principal, i
 	return api.RequestOutcome{Request: view, Grant: &api.GrantView{Grant: g, Name: view.Name}}, err
 }
 
-// requestError says of a tool that nobody looked at what helps with a request:
-// what was asked is for the tool as it was then.
+// requestError explains the error of an unreviewed tool: the request is for the tool
+// as it was then.
 func requestError(err error) error {
 	if action.Public(err).Code != "tool_unreviewed" {
 		return err
@@ -278,8 +278,8 @@ func (s *handlers) viewRequest(ctx context.Context, r action.GrantRequest) (api.
 	return api.RequestView{GrantRequest: r, Name: view.SourceName(r.Terms.Source, all)}, err
 }
 
-// narrow applies what a person says to what was asked. Whether that is
-// narrower is told where the request is decided.
+// narrow applies the approver's changes to the requested terms. The decision checks
+// that they are narrower.
 func (s *handlers) narrow(t *action.Terms, n *api.Narrowing) error {
 	until, err := lifetimeUntil(n.Lifetime, s.Now())
 	if err != nil {

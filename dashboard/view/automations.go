@@ -16,10 +16,10 @@ import (
 	"sallyport/ingest/event"
 )
 
-// referenceNames is what views of what starts runs take names from.
+// referenceNames holds the names that views of triggers and schedules refer to.
 type referenceNames struct {
 	automations  map[string]string
-	integrations []action.Integration // that everybody may see
+	integrations []action.Integration // shared ones only
 }
 
 func (s *Reader) referenceNames(ctx context.Context, organization string) (n referenceNames, err error) {
@@ -30,7 +30,8 @@ func (s *Reader) referenceNames(ctx context.Context, organization string) (n ref
 	return n, err
 }
 
-// integration names one; empty: it is gone, or somebody's own affair by now.
+// integration returns the name of an integration; empty if it was removed or made
+// private.
 func (n *referenceNames) integration(id string) string {
 	i := slices.IndexFunc(n.integrations, func(in action.Integration) bool { return in.ID == id })
 	if i < 0 {
@@ -57,7 +58,7 @@ func (s *Reader) Triggers(ctx context.Context, p *dashboard.Principal, automatio
 	return views, err
 }
 
-// ViewTrigger is the view of one that is read alone.
+// ViewTrigger returns the view of one trigger, with the number of its secrets.
 func (s *Reader) ViewTrigger(ctx context.Context, p *dashboard.Principal, t event.Trigger) (api.TriggerView, error) {
 	names, err := s.referenceNames(ctx, p.Organization)
 	if err != nil {
@@ -80,7 +81,7 @@ func (s *Reader) triggerView(t event.Trigger, names *referenceNames) api.Trigger
 		Trigger: t, Config: t.Config, Title: t.Provider, AutomationName: names.automations[t.Automation], IntegrationName: names.integration(t.Integration),
 	}
 	if v.IntegrationName == "" {
-		v.Integration = "" // it is private to somebody by now, or gone
+		v.Integration = "" // made private or removed
 	}
 	provider, err := s.EventProvider(t.Provider, "")
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *Reader) triggerView(t event.Trigger, names *referenceNames) api.Trigger
 	return v
 }
 
-// eventProviderPath is that of the trigger's own URL.
+// eventProviderPath returns the path of the trigger's own webhook URL.
 func eventProviderPath(p *api.EventProvider, t *event.Trigger) string {
 	return strings.NewReplacer("{trigger}", url.PathEscape(t.ID), "{automation}", url.PathEscape(t.Automation)).Replace(p.Endpoint)
 }
@@ -127,8 +128,8 @@ func SigningSecrets(list []event.Secret) []api.SigningSecret {
 	return out
 }
 
-// Automation finds one by its id or name; field is where it was named, empty
-// for the path.
+// Automation returns an automation by ID or name. Field is the field of the
+// request that names it, for the error; empty: the path.
 func (s *Reader) Automation(ctx context.Context, p *dashboard.Principal, ref, field string) (event.Automation, error) {
 	a, err := s.Inbound.Automation(ctx, p.Organization, ref)
 	if !errors.Is(err, action.ErrNotFound) {
@@ -137,7 +138,7 @@ func (s *Reader) Automation(ctx context.Context, p *dashboard.Principal, ref, fi
 	return a, action.NewError("no_such_automation", render.Plain(ref)).WithField(field)
 }
 
-// AutomationID is that of an automation that may be named; empty: none was.
+// AutomationID is [Reader.Automation] for an optional reference; empty if ref is.
 func (s *Reader) AutomationID(ctx context.Context, p *dashboard.Principal, ref, field string) (string, error) {
 	if ref == "" {
 		return "", nil
@@ -146,7 +147,7 @@ func (s *Reader) AutomationID(ctx context.Context, p *dashboard.Principal, ref, 
 	return a.ID, err
 }
 
-// UpcomingTimes is how many times to come are shown.
+// UpcomingTimes is the number of due times in the view of a schedule.
 const UpcomingTimes = 5
 
 // Schedules lists the schedules of an automation, or of all when it is empty.
@@ -167,8 +168,8 @@ func (s *Reader) Schedules(ctx context.Context, p *dashboard.Principal, automati
 	return views, err
 }
 
-// ViewSchedule shows the times that the rows know of: one that is overdue comes
-// first.
+// ViewSchedule returns the view of a schedule. Its due times begin with the stored
+// one, which may be overdue.
 func (s *Reader) ViewSchedule(row event.Schedule, names map[string]string) api.ScheduleView {
 	v := api.ScheduleView{Schedule: row, AutomationName: names[row.Automation], Next: []time.Time{}}
 	if row.NextAt == nil {
@@ -183,8 +184,8 @@ func (s *Reader) ViewSchedule(row event.Schedule, names map[string]string) api.S
 	return v
 }
 
-// EventProvider finds one by its id; field is where it was named, empty for the
-// path.
+// EventProvider returns a provider of events by ID. Field is the field of the
+// request that names it, for the error; empty: the path.
 func (s *Reader) EventProvider(id, field string) (*api.EventProvider, error) {
 	ids := make([]string, len(s.EventProviders))
 	for i := range s.EventProviders {

@@ -14,8 +14,8 @@ import (
 	"sallyport/internal/nearest"
 )
 
-// ParamsError turns the pointer into the params, which a check of them names, into
-// one into the body.
+// ParamsError prefixes the field of an error about params, so that it points into
+// the request's body.
 func ParamsError(err error) error {
 	var e *action.Error
 	if !errors.As(err, &e) || (e.Code != "invalid_params" && e.Code != "invalid_json") {
@@ -37,7 +37,7 @@ func (s *Reader) FullParams(ctx context.Context, p *dashboard.Principal, id stri
 	if err != nil {
 		return api.FullParams{}, err
 	}
-	if full { // without a record nothing is revealed
+	if full { // recorded before they are revealed
 		e := action.Event{Organization: p.Organization, Invocation: id, Kind: action.ParamsRevealed, By: p.By(), At: s.Now()}
 		if err := s.Calls.AppendEvent(ctx, e); err != nil {
 			return api.FullParams{}, err
@@ -46,9 +46,9 @@ func (s *Reader) FullParams(ctx context.Context, p *dashboard.Principal, id stri
 	return api.FullParams{Params: params, Full: full, ParamsHash: inv.ParamsHash, ToolHash: inv.ToolHash}, nil
 }
 
-// Origins looks up what the sessions of an organization's invocations were
-// minted for, all at once. Most agents' sessions come from no event: where the
-// credential tells so, nothing is asked for.
+// Origins returns the events that the sessions of some invocations were created
+// for, in one query. A session's own credential says whether it has one; if not,
+// the query is skipped.
 func (s *Reader) Origins(ctx context.Context, p *dashboard.Principal, list []action.Invocation) (map[string]event.Origin, error) {
 	var sessions []string
 	for i := range list {
@@ -63,7 +63,7 @@ func (s *Reader) Origins(ctx context.Context, p *dashboard.Principal, list []act
 	return s.Inbound.OriginsOfSessions(ctx, p.Organization, sessions)
 }
 
-// InvocationFilter is the filter that a query says.
+// InvocationFilter converts the query of a list of invocations.
 func (s *Reader) InvocationFilter(ctx context.Context, p *dashboard.Principal, in api.Sought, by api.AskedBy) (f action.InvocationFilter, err error) {
 	f = action.InvocationFilter{
 		Organization: p.Organization, Session: by.Session, Run: by.Run, Automation: by.Automation, Group: by.Group, Person: by.Person,
@@ -88,15 +88,15 @@ func (s *Reader) InvocationFilter(ctx context.Context, p *dashboard.Principal, i
 	switch {
 	case err == nil:
 		f.Source = id
-	case action.Public(err).Code == "no_such_source" && !strings.Contains(in.Source, ":"): // an id may be that of one that was removed
+	case action.Public(err).Code == "no_such_source" && !strings.Contains(in.Source, ":"): // an ID may be that of a removed connector
 		return f, action.Errorf(action.ErrInvalid, "no_such_source",
 			"No source is called %q.%s A connector that was removed is named by its id.", in.Source, nearest.Sentence(in.Source, s.sourceNames(all))).WithField("/source")
 	}
 	return f, nil
 }
 
-// ParseTime reads a time or a day, of UTC where it does not say; the zero
-// time when there is none.
+// ParseTime parses a time or a day, in UTC by default; empty text is the zero
+// time.
 func ParseTime(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

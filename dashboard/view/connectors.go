@@ -20,8 +20,8 @@ func (s *Reader) ViewConnector(ctx context.Context, c action.Connector, state da
 	return v, err
 }
 
-// ViewConnectors does so with those of an organization. A list is there also
-// when what is known of its tokens is not.
+// ViewConnectors returns the views of an organization's connectors. If their OAuth
+// status cannot be read, it is left out.
 func (s *Reader) ViewConnectors(ctx context.Context, organization string, all []action.Connector) []api.ConnectorView {
 	grants, err := s.Connectors.Grants(ctx, organization)
 	if err != nil {
@@ -66,7 +66,8 @@ func (s *Reader) viewState(c action.Connector, state dashboard.ConnectorState) a
 	return v
 }
 
-// ViewTools adds the actions, each with its mode in a plain session.
+// ViewTools returns the view of a connector with its actions, each with its mode
+// in a plain session.
 func (s *Reader) ViewTools(ctx context.Context, c action.Connector, state dashboard.ConnectorState) (api.ConnectorView, error) {
 	v, err := s.ViewConnector(ctx, c, state)
 	v.Tools, v.Beside = ViewActions(state.Tools)
@@ -84,7 +85,7 @@ func (s *Reader) ViewTools(ctx context.Context, c action.Connector, state dashbo
 	return v, err
 }
 
-// ViewActions parts tools from what is none.
+// ViewActions separates tools from other actions.
 func ViewActions(actions []*action.Action) (tools, beside []api.ToolView) {
 	tools, beside = []api.ToolView{}, []api.ToolView{}
 	for _, a := range actions {
@@ -98,7 +99,7 @@ func ViewActions(actions []*action.Action) (tools, beside []api.ToolView) {
 	return tools, beside
 }
 
-// Connector finds one by id, slug or name, in this order.
+// Connector returns a connector by ID, slug or name, in this order.
 func (s *Reader) Connector(ctx context.Context, organization, ref string) (action.Connector, error) {
 	all, err := s.Sources.ListConnectors(ctx, organization)
 	if err != nil {
@@ -126,7 +127,7 @@ func FindConnector(all []action.Connector, ref string) *action.Connector {
 	return nil
 }
 
-// HostOf is the host of a URL that was checked, as secrets are bound to it.
+// HostOf returns the host of a checked URL, to which secrets are bound.
 func HostOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -135,7 +136,7 @@ func HostOf(text string) string {
 	return strings.ToLower(u.Host)
 }
 
-// OAuthStatus is nil for a connector without OAuth.
+// OAuthStatus returns the status of a connector's sign-in; nil without OAuth.
 func (s *Reader) OAuthStatus(ctx context.Context, c action.Connector) (*api.OAuthStatus, error) {
 	if c.OAuth == nil {
 		return nil, nil
@@ -191,7 +192,8 @@ func viewVersion(v *action.ToolVersion) *api.Definition {
 	return &api.Definition{ToolHashes: v.ToolHashes, Definition: v.Definition}
 }
 
-// defaultDecision decides an action in a session that nothing special is said of.
+// defaultDecision returns the decision for a session without group, task or
+// automation.
 func (s *Reader) defaultDecision(ctx context.Context, a *action.Action, organization string) (action.Decision, bool) {
 	plain := &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
 	d, err := s.Decide(ctx, plain, a, nil, true)

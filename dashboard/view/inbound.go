@@ -49,7 +49,7 @@ func ViewDelivery(r event.Receipt) api.DeliveryView {
 	return api.DeliveryView{Receipt: r, Payload: storedJSON(r.Shown)}
 }
 
-// storedJSON is what was kept for people, as JSON whatever it was.
+// storedJSON returns a stored redacted payload as JSON.
 func storedJSON(kept []byte) json.RawMessage {
 	if len(kept) == 0 {
 		return nil
@@ -57,7 +57,7 @@ func storedJSON(kept []byte) json.RawMessage {
 	return jsonOrText(kept)
 }
 
-// FullContext opens the context of an event for a person, who is on record.
+// FullContext returns the unredacted context of an event, and logs who read it.
 func (s *Reader) FullContext(ctx context.Context, p *dashboard.Principal, id string) (json.RawMessage, error) {
 	sealed, err := s.Inbound.EventContext(ctx, p.Organization, id)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Reader) FullContext(ctx context.Context, p *dashboard.Principal, id str
 	return whole, nil
 }
 
-// OpenContext opens what was sealed for an event's row.
+// OpenContext unseals the context of an event.
 func (s *Reader) OpenContext(organization, id string, sealed []byte) (json.RawMessage, error) {
 	whole, err := s.Vault.Open(action.Ref{Organization: organization, Table: "events", Row: id, Column: "sealed"}, sealed)
 	if err != nil {
@@ -94,7 +94,8 @@ func ViewEndpoint(e event.Endpoint) api.EndpointView {
 	return api.EndpointView{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, Secrets: SigningSecrets(e.Secrets)}
 }
 
-// ErrNoEndpoint says what else becomes of runs.
+// ErrNoEndpoint explains the error of a missing run endpoint: runs are then claimed
+// over the API.
 func ErrNoEndpoint(err error) error {
 	if !errors.Is(err, action.ErrNotFound) {
 		return err
@@ -116,7 +117,7 @@ func (s *Reader) ListRuns(ctx context.Context, p *dashboard.Principal, q *api.Ru
 	return PageOf(page, func(r event.Run) api.RunView { return api.RunView{Run: r, AutomationName: names[r.Automation]} }), err
 }
 
-// ViewRun is the view of one, unless there is none.
+// ViewRun returns the view of a run, or the error of reading it.
 func (s *Reader) ViewRun(ctx context.Context, run event.Run, err error) (api.RunView, error) {
 	if err != nil {
 		return api.RunView{}, err
@@ -125,7 +126,7 @@ func (s *Reader) ViewRun(ctx context.Context, run event.Run, err error) (api.Run
 	return api.RunView{Run: run, AutomationName: names[run.Automation]}, err
 }
 
-// jsonOrText is JSON as it is, and anything else as a string.
+// jsonOrText returns valid JSON unchanged and anything else as a JSON string.
 func jsonOrText(text []byte) json.RawMessage {
 	if json.Valid(text) {
 		return text

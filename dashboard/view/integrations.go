@@ -13,7 +13,7 @@ import (
 
 // ViewIntegration returns the view of one integration, and why it cannot be used.
 func (s *Reader) ViewIntegration(in action.Integration) api.IntegrationView {
-	in.Reason = render.Plain(in.Reason) // a service may have written some of it
+	in.Reason = render.Plain(in.Reason) // may contain text of the service
 	v := api.IntegrationView{Integration: in, Title: in.Provider}
 	provider := s.Provider(in.Provider)
 	if provider != nil {
@@ -30,7 +30,7 @@ func (s *Reader) ViewIntegration(in action.Integration) api.IntegrationView {
 	return v
 }
 
-// Integrations are those that the person may see.
+// Integrations lists the integrations that the principal may see.
 func (s *Reader) Integrations(ctx context.Context, p *dashboard.Principal) ([]api.IntegrationView, error) {
 	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
 	views := make([]api.IntegrationView, len(all))
@@ -40,7 +40,7 @@ func (s *Reader) Integrations(ctx context.Context, p *dashboard.Principal) ([]ap
 	return views, err
 }
 
-// Provider returns the module of an id; nil: there is none.
+// Provider returns the provider with that ID, or nil.
 func (s *Reader) Provider(id string) *api.Provider {
 	if i := slices.IndexFunc(s.Providers, func(p api.Provider) bool { return p.ID == id }); i >= 0 {
 		return &s.Providers[i]
@@ -48,8 +48,8 @@ func (s *Reader) Provider(id string) *api.Provider {
 	return nil
 }
 
-// Manages returns nil when the person may change or end an integration that he
-// sees: what has an owner is his alone.
+// Manages returns nil if the principal may change or disconnect a visible
+// integration: a private one is managed by its owner only.
 func Manages(p *dashboard.Principal, in *action.Integration) error {
 	switch owner := in.Owner(); {
 	case owner != "" && owner == p.Viewer(), owner == "" && p.Role.Decides():
@@ -60,7 +60,7 @@ func Manages(p *dashboard.Principal, in *action.Integration) error {
 	return action.Errorf(action.ErrForbidden, "role_required", "The integration is the organization's; ask an owner or admin.")
 }
 
-// KeepListed are the ids that are in the list.
+// KeepListed returns the IDs whose integrations are in the list.
 func KeepListed(ids []string, all []action.Integration) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return id != action.AllConnections && !slices.ContainsFunc(all, func(in action.Integration) bool { return in.ID == id })

@@ -28,7 +28,8 @@ func (s *Reader) Modes(ctx context.Context, organization string) ([]api.ModeView
 	return views, nil
 }
 
-// SampleSession is a session of which only that is known, or the one that is named.
+// SampleSession returns the session that a query names, or an unsaved one with the
+// group, task and automation of the query.
 func (s *Reader) SampleSession(ctx context.Context, p *dashboard.Principal, in *api.Asked) (action.Session, error) {
 	if in.Session != "" {
 		if in.Group+in.Task+in.Automation != "" {
@@ -74,8 +75,8 @@ func (s *Reader) Explain(ctx context.Context, p *dashboard.Principal, in *api.As
 }
 
 // ResolveKey parses a policy key and replaces a connector's slug or name by
-// its id. A source that nobody knows is refused: a denial with a typo in it
-// would deny nothing.
+// its id. An unknown source is refused: a denial with a typo would deny
+// nothing.
 func (s *Reader) ResolveKey(ctx context.Context, organization, text string) (action.Key, []action.Connector, error) {
 	key, err := action.ParseKey(text)
 	if err != nil {
@@ -92,7 +93,8 @@ func (s *Reader) ResolveKey(ctx context.Context, organization, text string) (act
 	return key, all, err
 }
 
-// AtField says of an error's field where it stands in this request.
+// AtField replaces the field of an error by the field of this request that caused
+// it.
 func AtField(err error, field string) error {
 	var e *action.Error
 	if !errors.As(err, &e) || e.Field == "" {
@@ -112,7 +114,7 @@ func ViewMode(o action.Override, all []action.Connector) api.ModeView {
 	return v
 }
 
-// KeyName writes a key as people do: with the slug, or else the name.
+// KeyName returns a key with the slug or name of its connector.
 func KeyName(key action.Key, all []action.Connector) string {
 	key.Source = SourceName(key.Source, all)
 	return key.String()

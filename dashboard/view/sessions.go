@@ -18,7 +18,7 @@ func (s *Reader) Session(ctx context.Context, organization, id string) (action.S
 	return session, err
 }
 
-// ListSessions leaves out of their connections what is private to others.
+// ListSessions lists sessions without the integrations that are private to others.
 func (s *Reader) ListSessions(ctx context.Context, p *dashboard.Principal, in *api.ListSessionsInput) (action.Page[action.Session], error) {
 	f := action.SessionFilter{Organization: p.Organization, Live: in.State == "live", Ended: in.State == "ended", Limit: in.Limit, Cursor: in.Cursor}
 	if status := action.SessionStatus(in.State); status.Valid() {
@@ -35,7 +35,7 @@ func (s *Reader) ListSessions(ctx context.Context, p *dashboard.Principal, in *a
 	return page, err
 }
 
-// HideUnlisted leaves out of a session the integrations that are not in the list.
+// HideUnlisted removes from a session the integrations that are not in the list.
 func HideUnlisted(s *action.Session, all []action.Integration) {
 	s.Connections = KeepListed(s.Connections, all)
 	s.LeftOut = slices.DeleteFunc(slices.Clone(s.LeftOut), func(l action.LeftOut) bool {
@@ -43,8 +43,8 @@ func HideUnlisted(s *action.Session, all []action.Integration) {
 	})
 }
 
-// RequireOwnRole keeps whoever has a key of a lesser role, which may lie where agents
-// read it, from being taken for its person.
+// RequireOwnRole refuses keys with a limited role, which may be stored where agents
+// read them, for operations on the person's own account.
 func RequireOwnRole(p *dashboard.Principal) error {
 	if p.Viewer() == "" {
 		return action.Errorf(action.ErrForbidden, "role_required", "This key has a lesser role than its person, and may not do this for him; use the page, or a key of his own role.")

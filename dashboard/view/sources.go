@@ -11,17 +11,16 @@ import (
 	"sallyport/dashboard/render"
 )
 
-// A prefix before its id names a module or a connector, whatever the others are
-// called.
+// Prefixes that make the name of a source unambiguous.
 const (
 	ModulePrefix    = "module:"
 	ConnectorPrefix = "connector:"
 )
 
-// platformName is what lists call the source of the gateway's own tools.
+// platformName is the display name of the source of the gateway's own tools.
 const platformName = "Sallyport"
 
-// Source resolves what people call a source.
+// Source resolves a name of a source to its ID.
 func (s *Reader) Source(ctx context.Context, organization, name string) (id string, all []action.Connector, err error) {
 	if all, err = s.Sources.ListConnectors(ctx, organization); err != nil {
 		return "", nil, err
@@ -30,14 +29,15 @@ func (s *Reader) Source(ctx context.Context, organization, name string) (id stri
 	return id, all, err
 }
 
-// sourceID returns the id of a source. A name of both a module and a connector
-// is the connector's until the organization uses the module, and then nobody's.
+// sourceID returns the ID of a source. A name that a module and a connector share
+// means the connector until the organization connects the module; from then on it
+// is ambiguous.
 func (s *Reader) sourceID(ctx context.Context, organization, name string, all []action.Connector) (string, error) {
 	if id, named := strings.CutPrefix(name, ModulePrefix); named && s.Provider(id) != nil {
 		return id, nil
 	}
 	if name == action.Platform {
-		return name, nil // no connector's slug; one of that name has an id
+		return name, nil // reserved: no connector has this slug
 	}
 	module, c := s.Provider(name), FindConnector(all, name)
 	switch {
@@ -61,7 +61,7 @@ func (s *Reader) sourceID(ctx context.Context, organization, name string, all []
 		"Both a connector and an integration are called %q; name %s for the connector, %s%s for the integration.", name, c.Source(), ModulePrefix, name).WithField("/key")
 }
 
-// sourceNames are the names of all sources.
+// sourceNames returns the names of all sources, sorted.
 func (s *Reader) sourceNames(all []action.Connector) (names []string) {
 	for _, c := range all {
 		names = append(names, render.Plain(cmp.Or(c.Slug, c.Name)))
@@ -74,7 +74,7 @@ func (s *Reader) sourceNames(all []action.Connector) (names []string) {
 	return slices.Compact(names)
 }
 
-// errNoSource says what there is instead.
+// errNoSource lists the existing sources.
 func (s *Reader) errNoSource(name string, all []action.Connector) error {
 	names := s.sourceNames(all)
 	there := "there is none yet"
@@ -85,7 +85,7 @@ func (s *Reader) errNoSource(name string, all []action.Connector) error {
 		"No source is called %q: %s. Use a connector's slug, name or id, or a module's id.", name, there).WithField("/key")
 }
 
-// nameConflicts are sentences about what a connector and a module are both called.
+// nameConflicts returns a warning for each module with the name of the connector.
 func (s *Reader) nameConflicts(c *action.Connector) (warnings []string) {
 	for _, p := range s.Providers {
 		if c.Slug == p.ID || strings.EqualFold(c.Name, p.ID) {

@@ -8,7 +8,7 @@ import (
 	"sallyport/dashboard"
 )
 
-// ViewStatistics adds how connectors are now.
+// ViewStatistics returns the statistics of a window with the health of connectors.
 func (s *Reader) ViewStatistics(ctx context.Context, organization, name string) (api.StatisticsView, error) {
 	window, err := dashboard.FindWindow(name)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Reader) ViewStatistics(ctx context.Context, organization, name string) 
 	return v, nil
 }
 
-// health is what is known of a connector now, without calls.
+// health returns the current state of a connector without its calls.
 func (s *Reader) health(ctx context.Context, c action.Connector) api.SourceStatistics {
 	v := api.SourceStatistics{SourceCount: action.SourceCount{Source: c.Source(), SourceName: c.Name}}
 	state := s.Connectors.State(ctx, c)

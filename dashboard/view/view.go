@@ -17,7 +17,7 @@ func NewReader(server *dashboard.Server) *Reader {
 	return &Reader{server}
 }
 
-// ListOf makes a whole list of a slice.
+// ListOf returns a complete list.
 func ListOf[T any](items []T) api.List[T] {
 	return api.List[T]{Items: dashboard.NonNil(items), Total: len(items)}
 }
