@@ -197,8 +197,8 @@ func (s *handlers) requestRoutes() {
 	s.requestVerdicts("/api/v1/grant-requests/{id}")
 }
 
-// checkNeedsGrant refuses a request for one action that is already allowed, to
-// save people's attention.
+// checkNeedsGrant refuses a request for one action that is already allowed or is
+// denied: a grant would change nothing.
 func (s *handlers) checkNeedsGrant(ctx context.Context, session *action.Session, t *action.Terms) error {
 	if t.Any {
 		return nil

@@ -94,8 +94,7 @@ func ViewEndpoint(e event.Endpoint) api.EndpointView {
 	return api.EndpointView{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, Secrets: SigningSecrets(e.Secrets)}
 }
 
-// ErrNoEndpoint explains the error of a missing run endpoint: runs are then claimed
-// over the API.
+// ErrNoEndpoint maps the error of a missing run endpoint to one that says so.
 func ErrNoEndpoint(err error) error {
 	if !errors.Is(err, action.ErrNotFound) {
 		return err
