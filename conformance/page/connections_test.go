@@ -21,7 +21,7 @@ func TestConnectorFromFormToUse(t *testing.T) {
 
 	owner.fill("[name=url]", "http://127.0.0.1:1/mcp")
 	owner.click("Check and add")
-	owner.blames("url", "Nobody answers at")
+	owner.blames("url", "The connection to")
 	owner.photo("connector-wrong-url")
 
 	owner.fill("[name=url]", up.URL)

@@ -22,12 +22,11 @@ func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, 
 	if headers := s.headers.Load(); headers != nil {
 		r.headers = (*headers)[tool]
 	}
-	return s.perform(ctx, r)
+	return s.execute(ctx, r)
 }
 
-// Do implements [sources.Source]. Of the params, what belongs to the
-// conversation of another client with another server is left out: its _meta,
-// and its answers to questions.
+// Do implements [sources.Source]. Params that belong to the caller's own
+// connection are removed: its _meta, and its answers to questions.
 func (s *Source) Do(ctx context.Context, method string, params json.RawMessage, caller action.Caller) (action.Result, error) {
 	name, ok := map[string]string{"resources/read": "uri", "prompts/get": "name", "completion/complete": ""}[method]
 	if !ok {
@@ -42,16 +41,16 @@ func (s *Source) Do(ctx context.Context, method string, params json.RawMessage, 
 	}
 	r := &request{method: method, params: params, caller: caller}
 	if name != "" {
-		r.name, _ = unquoted(sources.Lookup(params, members, name))
+		r.name, _ = unquote(sources.Lookup(params, members, name))
 	}
 	for _, foreign := range []string{"_meta", "inputResponses", "requestState"} {
 		r.params = sources.RemoveMember(r.params, foreign)
 	}
-	return s.perform(ctx, r)
+	return s.execute(ctx, r)
 }
 
-// perform sends a request of an agent and judges what is answered.
-func (s *Source) perform(ctx context.Context, r *request) (action.Result, error) {
+// execute sends an agent's request and validates the answer.
+func (s *Source) execute(ctx context.Context, r *request) (action.Result, error) {
 	done, err := s.begin()
 	if err != nil {
 		return action.Result{}, err
@@ -62,9 +61,9 @@ func (s *Source) perform(ctx context.Context, r *request) (action.Result, error)
 		return action.Result{}, err
 	}
 	if r.caller != nil {
-		r.can = s.may & r.caller.Features()
+		r.features = s.features & r.caller.Features()
 	}
-	a, err := s.complete(ctx, &cred, r)
+	a, err := s.sendOpeningLinks(ctx, &cred, r)
 	res := action.Result{Secrets: cred.secrets()}
 	if err != nil {
 		return res, err
@@ -73,7 +72,7 @@ func (s *Source) perform(ctx context.Context, r *request) (action.Result, error)
 		res.Problem = a.problem
 		return res, nil
 	}
-	res.IsError, err = judge(r.method, a.result)
+	res.IsError, err = checkResult(r.method, a.result)
 	if err != nil {
 		return res, err
 	}
@@ -81,17 +80,17 @@ func (s *Source) perform(ctx context.Context, r *request) (action.Result, error)
 	return res, nil
 }
 
-// judge checks that a result is one of the method, as little as possible, and
-// reads whether it says of itself that it is an error.
-func judge(method string, result json.RawMessage) (isError bool, err error) {
+// checkResult makes minimal checks that a result fits the method, and reads
+// whether it is an error result.
+func checkResult(method string, result json.RawMessage) (isError bool, err error) {
 	members, ok := sources.Members(result)
 	if !ok {
-		return false, broken("The server's result is no object.")
+		return false, protocolError("The server's result is not an object.")
 	}
 	named := func(m sources.Member) bool { return strings.EqualFold(m.Name, "resultType") }
-	kind, _ := only(result, "resultType")
-	if text, _ := unquoted(kind); text != "complete" && string(kind) != "null" && slices.ContainsFunc(members, named) {
-		return false, broken("The server answered with %.40q instead of a result, which the gateway does not take part in.", sources.Printable(text, 40))
+	kind, _ := uniqueMember(result, "resultType")
+	if text, _ := unquote(kind); text != "complete" && string(kind) != "null" && slices.ContainsFunc(members, named) {
+		return false, protocolError("The server answered with %.40q instead of a result, which the gateway does not take part in.", sources.Printable(text, 40))
 	}
 	due := map[string][]string{
 		"tools/call":          {"content", "structuredContent"},
@@ -104,5 +103,5 @@ func judge(method string, result json.RawMessage) (isError bool, err error) {
 			return method == "tools/call" && string(sources.Lookup(result, members, "isError")) == "true", nil
 		}
 	}
-	return false, broken("The server's result has no %s.", due[0])
+	return false, protocolError("The server's result has no %s.", due[0])
 }

@@ -10,42 +10,42 @@ import (
 	"sallyport/sources"
 )
 
-// Bounds of leaving a server alone.
+// Limits of the circuit breaker.
 const (
-	maxBackoff = time.Minute     // between two tries
-	maxQuiet   = time.Minute     // that a server may want
-	trialTime  = 5 * time.Second // for a sign of life, before another request may try
+	maxBackoff   = time.Minute     // between two attempts
+	maxLimit     = time.Minute     // that a server can ask for
+	probeTimeout = 5 * time.Second // for a first response, before another request can probe
 )
 
-// circuit leaves a server alone that fails again and again. When the pause is
-// over, one request may try; at a sign of life all pass, an answer ends it, and
-// another failure doubles the pause. A server that says how long it wants to be
-// left alone is left alone for as long.
+// circuit is a circuit breaker for a server that fails repeatedly. After a
+// pause, one request probes the server; the first contact lets all requests
+// pass, a success closes the circuit, and another failure doubles the pause. It
+// also honours the delay that a server asks for.
 type circuit struct {
 	after int
 	first time.Duration
 	now   func() time.Time
 
-	mu       sync.Mutex // the fields below
-	failures int        // in a row
-	last     error      // of them; several requests may fail by one
-	until    time.Time  // of the pause
-	pause    time.Duration
-	trials   int64     // so far, which numbers them
-	trial    int64     // under way; 0: none
-	overdue  time.Time // when it has taken too long
-	quiet    time.Time // until then the server wants no requests
+	mu            sync.Mutex // the fields below
+	failures      int        // in a row
+	lastError     error      // of them; several requests may fail by one
+	until         time.Time  // of the pause
+	pause         time.Duration
+	probes        int64     // so far, which numbers them
+	probe         int64     // under way; 0: none
+	probeDeadline time.Time // when it has taken too long
+	limitedUntil  time.Time // until then the server wants no requests
 }
 
-// enter lets a request pass. Whoever entered leaves, with the number of the
-// trial that the request is; 0: none.
-func (c *circuit) enter() (trial int64, err error) {
+// allow lets a request pass. The caller calls record or cancel afterwards, with
+// the number of the probe; 0: none.
+func (c *circuit) allow() (trial int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	if wait := c.quiet.Sub(now); wait > 0 {
+	if wait := c.limitedUntil.Sub(now); wait > 0 {
 		e := action.Errorf(action.ErrUnavailable, sources.FaultRateLimited,
-			"The server wants fewer requests, and is left alone for %s; try again then.", seconds(wait))
+			"The server's rate limit was reached. Retry in %s.", seconds(wait))
 		e.RetryAfter = wait
 		return 0, e
 	}
@@ -53,15 +53,15 @@ func (c *circuit) enter() (trial int64, err error) {
 		return 0, nil
 	}
 	wait := c.until.Sub(now)
-	if wait <= 0 && (c.trial == 0 || !now.Before(c.overdue)) {
-		c.trials++
-		c.trial, c.overdue = c.trials, now.Add(trialTime)
-		return c.trial, nil
+	if wait <= 0 && (c.probe == 0 || !now.Before(c.probeDeadline)) {
+		c.probes++
+		c.probe, c.probeDeadline = c.probes, now.Add(probeTimeout)
+		return c.probe, nil
 	}
 	wait = seconds(wait)
 	e := action.Errorf(action.ErrUnavailable, sources.FaultOpen,
-		"The server failed %d times in a row and is left alone for a moment; it is tried again in %s. The last time: %s",
-		c.failures, wait, action.Public(c.last).Message)
+		"The server failed %d times in a row. The gateway retries in %s. Last error: %s",
+		c.failures, wait, action.Public(c.lastError).Message)
 	e.RetryAfter = wait
 	return 0, e
 }
@@ -69,50 +69,50 @@ func (c *circuit) enter() (trial int64, err error) {
 // seconds rounds a time to wait.
 func seconds(d time.Duration) time.Duration { return max(d, time.Second).Round(time.Second) }
 
-// pass leaves without a word: the server was not asked.
-func (c *circuit) pass(trial int64) {
+// cancel ends a request that was not sent.
+func (c *circuit) cancel(trial int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.end(trial)
+	c.endProbe(trial)
 }
 
-// end ends a trial, if it is the one under way.
-func (c *circuit) end(trial int64) bool {
-	if trial == 0 || c.trial != trial {
+// endProbe ends a probe if it is the current one.
+func (c *circuit) endProbe(trial int64) bool {
+	if trial == 0 || c.probe != trial {
 		return false
 	}
-	c.trial = 0
+	c.probe = 0
 	return true
 }
 
-// reached tells that the server gave a sign of life. Nobody waits for the
-// trial to end any more, and one failure more is enough.
-func (c *circuit) reached() {
+// recordContact records that the server responded. The probe is over, and one
+// more failure opens the circuit.
+func (c *circuit) recordContact() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failures >= c.after {
-		c.failures, c.trial = c.after-1, 0
+		c.failures, c.probe = c.after-1, 0
 	}
 }
 
-// alive reports whether a status is a sign of life.
-func alive(status int) bool {
+// isContact reports whether a status shows that the server works.
+func isContact(status int) bool {
 	return status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests
 }
 
-// leave tells how the request ended.
-func (c *circuit) leave(trial int64, err error) {
+// record records how a request ended.
+func (c *circuit) record(trial int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	tried := c.end(trial)
-	c.limit(err)
+	tried := c.endProbe(trial)
+	c.setLimit(err)
 	switch {
-	case answered(err):
-		c.failures, c.last, c.pause = 0, nil, 0
-	case !failing(err):
-	case c.failures >= c.after && !tried, err == c.last: //nolint:errorlint // the same failure, not its like
+	case isAnswer(err):
+		c.failures, c.lastError, c.pause = 0, nil, 0
+	case !isServerFailure(err):
+	case c.failures >= c.after && !tried, err == c.lastError: //nolint:errorlint // the same failure, not its like
 	default:
-		c.last = err
+		c.lastError = err
 		if c.failures++; c.failures >= c.after {
 			c.pause = min(max(2*c.pause, c.first), maxBackoff)
 			c.until = c.now().Add(c.pause)
@@ -120,37 +120,37 @@ func (c *circuit) leave(trial int64, err error) {
 	}
 }
 
-// hush tells of a stream that was not opened.
-func (c *circuit) hush(err error) {
+// recordLimit records the error of a stream that was not opened.
+func (c *circuit) recordLimit(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.limit(err)
+	c.setLimit(err)
 }
 
-// limit notes how long the server wants to be left alone.
-func (c *circuit) limit(err error) {
+// setLimit records the delay that the server asks for.
+func (c *circuit) setLimit(err error) {
 	var e *action.Error
 	if errors.As(err, &e) && e.Code == sources.FaultRateLimited && e.RetryAfter > 0 {
-		c.quiet = c.now().Add(min(e.RetryAfter, maxQuiet))
+		c.limitedUntil = c.now().Add(min(e.RetryAfter, maxLimit))
 	}
 }
 
-// failing reports whether an error says that the server cannot be reached or
-// fails, be it before or after it received the request.
-func failing(err error) bool {
+// isServerFailure reports whether an error says that the server is unreachable
+// or fails, before or after it received the request.
+func isServerFailure(err error) bool {
 	var e *action.Error
-	if !errors.As(err, &e) || errors.Is(err, errAlive) {
+	if !errors.As(err, &e) || errors.Is(err, errContact) {
 		return false
 	}
 	switch e.Code {
 	case sources.FaultDNS, sources.FaultUnreachable, sources.FaultTLS, sources.FaultTimeout, sources.FaultFailed:
 		return true
 	}
-	return errors.Is(err, errCut)
+	return errors.Is(err, errConnectionLost)
 }
 
-// answered reports whether the server answered, be it that it refuses.
-func answered(err error) bool {
+// isAnswer reports whether the server answered, including refusals.
+func isAnswer(err error) bool {
 	if err == nil {
 		return true
 	}
@@ -172,7 +172,7 @@ func (s *Source) Circuit() (open bool, until time.Time) {
 	c := &s.circuit
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failures < c.after || c.trial == 0 && !c.now().Before(c.until) {
+	if c.failures < c.after || c.probe == 0 && !c.now().Before(c.until) {
 		return false, time.Time{}
 	}
 	return true, c.until

@@ -57,7 +57,7 @@ func TestCircuit(t *testing.T) {
 	}
 	wantOpen(true)
 	message, after := fails(sources.FaultOpen, false)
-	if after != 10*time.Second || !strings.Contains(message, "again in 10s") || !strings.Contains(message, "503") {
+	if after != 10*time.Second || !strings.Contains(message, "retries in 10s") || !strings.Contains(message, "503") {
 		t.Errorf("it says %q, retry after %s", message, after)
 	}
 	_, err := s.List(t.Context())

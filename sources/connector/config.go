@@ -9,9 +9,10 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/guard"
+	"sallyport/sources"
 )
 
-// Config says which server a [Source] speaks to, and how.
+// Config configures a [Source].
 type Config struct {
 	ID  string // the source id, "connector:<uuid>"; required
 	URL string // required
@@ -95,4 +96,15 @@ func (c Config) complete() (Config, *url.URL, error) {
 		c.Log = slog.Default()
 	}
 	return c, u, nil
+}
+
+// checkHeaders refuses headers that no connector can have.
+func (c *Config) checkHeaders() error {
+	err := action.CheckHeaders(c.Header, c.Prefix, c.Headers)
+	if err == nil {
+		return nil
+	}
+	fault := *action.Public(err)
+	fault.Code = sources.FaultConfig
+	return &fault
 }

@@ -15,16 +15,15 @@ import (
 	"sallyport/sources"
 )
 
-// credential is what one request is authorized with. The zero value is none.
+// credential authorizes one request. The zero value is none.
 type credential struct {
 	value string // of the header
 	*cleaner
-	before []string // secrets that were used before it for the same request
+	previous []string // earlier secrets of the same request
 }
 
-// cleaner takes a secret out of what the server answers, and those before it,
-// which the server may still tell. It takes some work to make, and a secret
-// seldom changes.
+// cleaner redacts a secret, and earlier ones, from what the server sends. It is
+// expensive to build, and secrets rarely change.
 type cleaner struct {
 	secret   string
 	replacer *redact.Replacer
@@ -47,13 +46,13 @@ func (c *cleaner) text(s string) string { return string(c.clean([]byte(s))) }
 // secrets returns what was used, for whoever keeps the result.
 func (c *credential) secrets() []string {
 	if c.cleaner == nil {
-		return c.before
+		return c.previous
 	}
-	return append(slices.Clone(c.before), c.secret)
+	return append(slices.Clone(c.previous), c.secret)
 }
 
-// used returns the secret; empty: there is none.
-func (c *credential) used() string {
+// secretOrEmpty returns the secret, if there is one.
+func (c *credential) secretOrEmpty() string {
 	if c.cleaner == nil {
 		return ""
 	}
@@ -66,7 +65,7 @@ func (s *Source) renew(ctx context.Context, cred *credential) error {
 	if err != nil {
 		return err
 	}
-	next.before = cred.secrets()
+	next.previous = cred.secrets()
 	if next.cleaner != nil {
 		next.cleaner = newCleaner(next.secret, next.secrets()...)
 	}
@@ -93,14 +92,14 @@ func (s *Source) credential(ctx context.Context) (credential, error) {
 		return credential{}, err // its keeper knows what is to be done
 	}
 	if err != nil {
-		return credential{}, unusable("The connector's secret cannot be read; set it again.", err)
+		return credential{}, credentialError("The connector's secret cannot be read; set it again.", err)
 	}
 	if got, want := s.hostOf(host), guard.Host(s.url); got != want {
-		return credential{}, unusable(fmt.Sprintf("The connector's secret was set for the host %s and is not sent to %s; set it again for that host.", got, want), nil)
+		return credential{}, credentialError(fmt.Sprintf("The connector's secret was set for the host %s and is not sent to %s; set it again for that host.", got, want), nil)
 	}
 	c := credential{value: s.cfg.Prefix + value}
 	if value == "" || strings.ContainsFunc(c.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return credential{}, unusable("The connector's secret is empty or has line breaks or control characters in it; set it again.", nil)
+		return credential{}, credentialError("The connector's secret is empty or has line breaks or control characters in it; set it again.", nil)
 	}
 	switch last := s.cleaner.Load(); {
 	case last == nil:
@@ -124,30 +123,30 @@ func (s *Source) hostOf(host string) string {
 	return guard.Host(u)
 }
 
-func unusable(message string, cause error) error {
+func credentialError(message string, cause error) error {
 	e := action.Errorf(action.ErrUnavailable, sources.FaultCredential, "%s", message)
 	e.Err = cause
 	return e
 }
 
-// authorizer is the transport that adds the credential. The client beneath
-// speaks to one host only, on every hop of a redirect.
+// authorizer is the transport that adds the credential. The client below it
+// connects to a single host, also after redirects.
 type authorizer struct {
-	source *Source
-	fixed  *credential // nil: read for each request
-	watch  *sight      // nil: nobody watches
-	open   bool        // the answer may go on for ever; whoever reads it bounds its events
+	source    *Source
+	fixed     *credential     // nil: read for each request
+	trace     *handshakeTrace // nil: nobody watches
+	unbounded bool            // the response is a stream; its reader bounds each event
 }
 
 func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
-	cred, err := a.ready(r.Context())
+	cred, err := a.prepare(r.Context())
 	if err != nil {
 		if r.Body != nil {
 			err = errors.Join(err, r.Body.Close())
 		}
 		return nil, err
 	}
-	r = r.Clone(a.watch.traced(r.Context()))
+	r = r.Clone(a.trace.withTrace(r.Context()))
 	for name, value := range a.source.cfg.Headers {
 		r.Header.Set(name, value)
 	}
@@ -156,16 +155,16 @@ func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set(a.source.cfg.Header, cred.value)
 	}
 	resp, err := a.source.http.Transport.RoundTrip(r)
-	a.watch.look(resp, err, cred.used())
-	if err == nil && !a.open {
-		resp.Body = a.watch.hear(guard.LimitBody(resp.Body, a.source.cfg.MaxAnswer))
+	a.trace.observe(resp, err, cred.secretOrEmpty())
+	if err == nil && !a.unbounded {
+		resp.Body = a.trace.record(guard.LimitBody(resp.Body, a.source.cfg.MaxAnswer))
 	}
 	return resp, err
 }
 
-// ready returns the credential for a request that may be sent.
-func (a *authorizer) ready(ctx context.Context) (*credential, error) {
-	if err := a.watch.over(); err != nil {
+// prepare returns the credential for a request that may be sent.
+func (a *authorizer) prepare(ctx context.Context) (*credential, error) {
+	if err := a.trace.timedOut(); err != nil {
 		return nil, err
 	}
 	if a.fixed != nil {
@@ -173,16 +172,16 @@ func (a *authorizer) ready(ctx context.Context) (*credential, error) {
 	}
 	cred, err := a.source.credential(ctx)
 	if err != nil {
-		a.watch.look(nil, err, "")
+		a.trace.observe(nil, err, "")
 	}
 	return &cred, err
 }
 
 // client returns the HTTP client that uses the credential, nil: whatever it
 // is at each request.
-func (s *Source) client(cred *credential, watch *sight) *http.Client {
+func (s *Source) client(cred *credential, watch *handshakeTrace) *http.Client {
 	return &http.Client{
-		Transport:     &authorizer{source: s, fixed: cred, watch: watch},
+		Transport:     &authorizer{source: s, fixed: cred, trace: watch},
 		CheckRedirect: s.http.CheckRedirect,
 	}
 }

@@ -62,10 +62,10 @@ func TestDiagnosis(t *testing.T) {
 		{"a page", serve(false, answer(200, "Content-Type", "text/html")), false, sources.FaultTransport, "often ends in /mcp"},
 		{"TLS without TLS", other(serve(false, answer(200)), "http:", "https:"), false, sources.FaultTLS, "does not speak TLS"},
 		{"a certificate of nobody", serve(true, answer(200)), false, sources.FaultTLS, "authority that is not known"},
-		{"one who hangs up", hangUp, false, sources.FaultUnreachable, "hangs up"},
-		{"no credential", serve(false, answer(401)), false, sources.FaultAuth, "give the connector a secret"},
+		{"one who hangs up", hangUp, false, sources.FaultUnreachable, "closed the connection"},
+		{"no credential", serve(false, answer(401)), false, sources.FaultAuth, "Set the connector's secret"},
 		{"no sign-in", serve(false, answer(401, "WWW-Authenticate", `Bearer resource_metadata="https://x.test/"`)), false, sources.FaultAuth, "sign in"},
-		{"a wrong credential", serve(false, answer(401)), true, sources.FaultAuth, "set the connector's secret again"},
+		{"a wrong credential", serve(false, answer(401)), true, sources.FaultAuth, "Set the connector's secret again"},
 		{"a redirect within", serve(false, answer(302, "Location", "/v2/mcp?key=canary")), false, sources.FaultRefused, "to http://127.0.0.1"},
 		{"a redirect elsewhere", serve(false, answer(307, "Location", "https://else.test/mcp")), false, sources.FaultRefused, "else.test"},
 		{"too much", serve(false, func(w http.ResponseWriter, _ *http.Request) {

@@ -26,7 +26,7 @@ type answer struct {
 	stateless       bool
 }
 
-// exchange is one request and what is read in response to it.
+// exchange is one request and the messages received in response.
 type exchange struct {
 	*Source
 	ses     *session
@@ -37,7 +37,7 @@ type exchange struct {
 	sent    atomic.Bool // the request may have reached the server
 	renewed bool        // it was refused, and may be sent again with another credential
 	stop    context.CancelCauseFunc
-	here    context.Context // ends when the answer is there; questions end with it
+	askCtx  context.Context // ends with the answer; questions end with it
 	size    int64           // of the events read
 	replies atomic.Int64    // requests of the server that were taken
 	asking  atomic.Int64    // questions that the caller has open
@@ -49,12 +49,12 @@ func (s *Source) do(ctx context.Context, cred *credential, r *request) (answer, 
 	if s.cfg.Traceparent != nil {
 		r.trace = s.cfg.Traceparent(ctx)
 	}
-	trial, err := s.circuit.enter()
+	trial, err := s.circuit.allow()
 	if err != nil {
 		return answer{}, err
 	}
 	a, err := s.send(ctx, cred, r)
-	s.circuit.leave(trial, err)
+	s.circuit.record(trial, err)
 	return a, err
 }
 
@@ -64,7 +64,7 @@ func (s *Source) do(ctx context.Context, cred *credential, r *request) (answer, 
 // executed.
 func (s *Source) send(ctx context.Context, cred *credential, r *request) (answer, error) {
 	for missing, renewed := false, false; ; {
-		ses, err := s.acquire(ctx, s.placeOf(r))
+		ses, err := s.acquire(ctx, s.sessionKeyFor(r))
 		if err != nil {
 			return answer{}, err
 		}
@@ -73,7 +73,7 @@ func (s *Source) send(ctx context.Context, cred *credential, r *request) (answer
 		x.setLevel(ctx)
 		a, err := x.run(ctx)
 		gone := errors.Is(err, errSessionGone)
-		if gone || x.suspect(err) {
+		if gone || x.sessionSuspect(err) {
 			s.drop(ses)
 		}
 		s.release(ses)
@@ -94,10 +94,10 @@ func (s *Source) send(ctx context.Context, cred *credential, r *request) (answer
 	}
 }
 
-// suspect reports whether a refused request may have to do with the session.
-// Some servers say 400 where 404 is due; since that can mean anything, the
-// request is not sent again, but the next one gets a new session.
-func (x *exchange) suspect(err error) bool {
+// sessionSuspect reports whether a refusal can be due to the session. Some
+// servers send 400 instead of 404; since that is ambiguous the request is not
+// sent again, but the next one gets a new session.
+func (x *exchange) sessionSuspect(err error) bool {
 	var e *action.Error
 	return x.ses.id != "" && errors.As(err, &e) && e.Code == sources.FaultRefused && errors.Is(e.Kind, action.ErrUnavailable)
 }
@@ -109,60 +109,60 @@ func (x *exchange) run(caller context.Context) (answer, error) {
 	ctx, x.stop = context.WithCancelCause(context.WithoutCancel(caller))
 	release := context.AfterFunc(caller, func() { x.stop(context.Cause(caller)) })
 	here, leave := context.WithCancel(ctx)
-	x.here = here
-	x.enlist(x)
-	a, draining, err := x.converse(ctx)
-	x.delist(x)
+	x.askCtx = here
+	x.registerCall(x)
+	a, draining, err := x.roundTrip(ctx)
+	x.unregisterCall(x)
 	leave()
 	release()
 	if !draining {
 		x.stop(nil)
 	}
 	if err != nil {
-		x.giveUp(caller)
+		x.cancelUpstream(caller)
 	}
 	return a, err
 }
 
-// converse sends the request and reads the response. draining tells that the
-// rest of a stream is being read in the background.
-func (x *exchange) converse(ctx context.Context) (a answer, draining bool, err error) {
-	resp, err := x.submit(ctx)
+// roundTrip sends the request and reads the response. draining: the rest of a
+// stream is being read in the background.
+func (x *exchange) roundTrip(ctx context.Context) (a answer, draining bool, err error) {
+	resp, err := x.sendRequest(ctx)
 	if err != nil {
-		return answer{}, false, x.lost(ctx, x.kind(), err)
+		return answer{}, false, x.transportError(ctx, x.errorKind(), err)
 	}
-	if alive(resp.StatusCode) {
-		x.circuit.reached()
+	if isContact(resp.StatusCode) {
+		x.circuit.recordContact()
 	}
 	if resp.StatusCode != http.StatusOK {
-		a, err = x.status(ctx, resp)
+		a, err = x.handleStatus(ctx, resp)
 		return a, false, err
 	}
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
 	case "application/json":
-		a, err = x.document(ctx, resp)
+		a, err = x.readDocument(ctx, resp)
 		return a, false, err
 	case "text/event-stream":
 		a, err = x.stream(ctx, resp)
 		return a, err == nil, err
 	default:
 		resp.Body.Close() //nolint:errcheck,gosec // it is of no use
-		return answer{}, false, broken("The server answered with content of the type %.60q instead of JSON or an event stream.", sources.Printable(kind, 60))
+		return answer{}, false, protocolError("The server answered with content of the type %.60q instead of JSON or an event stream.", sources.Printable(kind, 60))
 	}
 }
 
-// kind tells what an error on the wire means for the request.
-func (x *exchange) kind() error {
+// errorKind tells what an error on the wire means for the request.
+func (x *exchange) errorKind() error {
 	if x.sent.Load() {
 		return action.ErrOutcomeUnknown
 	}
 	return action.ErrUnavailable
 }
 
-// submit posts the request. From the moment that a connection is had for it the
+// sendRequest posts the request. From the moment that a connection is had for it the
 // server may receive it; net/http gets another connection only for a request
 // of which nothing was written.
-func (x *exchange) submit(ctx context.Context) (*http.Response, error) {
+func (x *exchange) sendRequest(ctx context.Context) (*http.Response, error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { x.sent.Store(false) },
 		GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) },
@@ -193,9 +193,9 @@ func newPost(ctx context.Context, url string, body []byte) (*http.Request, error
 	return post, nil
 }
 
-// status judges a status that is no success. The answer may be in it: newer
+// handleStatus judges a status that is no success. The answer may be in it: newer
 // servers give JSON-RPC errors a status to match.
-func (x *exchange) status(ctx context.Context, resp *http.Response) (answer, error) {
+func (x *exchange) handleStatus(ctx context.Context, resp *http.Response) (answer, error) {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	m, ok := parseMessage(raw)
@@ -203,12 +203,12 @@ func (x *exchange) status(ctx context.Context, resp *http.Response) (answer, err
 	if err != nil || !ok {
 		problem = nil
 	}
-	if x.renewed, err = x.refused(ctx, x.cred.used(), resp.StatusCode, resp.Header); err != nil {
+	if x.renewed, err = x.refused(ctx, x.cred.secretOrEmpty(), resp.StatusCode, resp.Header); err != nil {
 		return answer{}, err
 	}
 	switch {
 	case resp.StatusCode == http.StatusNotFound && x.ses.id != "",
-		resp.StatusCode == http.StatusBadRequest && problemCode(problem) == unsupportedVersion,
+		resp.StatusCode == http.StatusBadRequest && errorCode(problem) == unsupportedVersion,
 		resp.StatusCode == http.StatusBadRequest && x.ses.id != "" && !m.answers(x.id) && unknownSession(problem):
 		return answer{}, errSessionGone
 	case len(problem) > 0 && problem[0] == '{' && m.answers(x.id):
@@ -216,10 +216,10 @@ func (x *exchange) status(ctx context.Context, resp *http.Response) (answer, err
 	}
 	e := x.statusFault(resp.StatusCode, resp.Header)
 	if e == nil {
-		return answer{}, broken("The server took the request but gave no answer (%d).", resp.StatusCode)
+		return answer{}, protocolError("The server took the request but gave no answer (%d).", resp.StatusCode)
 	}
 	e.RetryAfter = retryAfter(resp.Header)
-	if text := problemText(problem); text != "" {
+	if text := errorText(problem); text != "" {
 		e.Message += " It says: " + sources.Printable(x.cred.text(text), 200)
 	}
 	return answer{}, e
@@ -234,22 +234,22 @@ const unsupportedVersion = -32022
 // TypeScript SDK's examples do. They refuse at the door, without the id of the
 // request, which they have not read: nothing was executed.
 func unknownSession(problem json.RawMessage) bool {
-	return strings.Contains(strings.ToLower(problemText(problem)), "session")
+	return strings.Contains(strings.ToLower(errorText(problem)), "session")
 }
 
-// document reads a response that is the whole body.
-func (x *exchange) document(ctx context.Context, resp *http.Response) (answer, error) {
+// readDocument reads a response that is the whole body.
+func (x *exchange) readDocument(ctx context.Context, resp *http.Response) (answer, error) {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return answer{}, x.lost(ctx, action.ErrOutcomeUnknown, err)
+		return answer{}, x.transportError(ctx, action.ErrOutcomeUnknown, err)
 	}
 	m, ok := parseMessage(raw)
 	switch {
 	case ok && string(m.id) == "null" && m.problem != nil && m.result == nil:
 		// A server that could not even read the id of the request.
 	case !ok || !m.answers(x.id):
-		return answer{}, broken("The server's answer is not the JSON-RPC response that is due.")
+		return answer{}, protocolError("The server's answer is not the JSON-RPC response that is due.")
 	}
 	return x.answer(&m, len(raw))
 }
@@ -259,32 +259,32 @@ func (x *exchange) answer(m *message, size int) (answer, error) {
 	switch {
 	case m.problem != nil && m.result == nil:
 		if len(m.problem) == 0 || m.problem[0] != '{' {
-			return a, broken("The server's answer has an error that is no object.")
+			return a, protocolError("The server's answer has an error that is no object.")
 		}
 		a.problem = x.cred.clean(m.problem)
 	case m.problem == nil && m.result != nil:
 		a.raw, a.result = m.result, x.cred.clean(m.result)
 	default:
-		return a, broken("The server's answer has neither a result nor an error, or both.")
+		return a, protocolError("The server's answer has neither a result nor an error, or both.")
 	}
 	return a, nil
 }
 
-// giveUp tells a server with sessions that nobody waits for the answer any
-// more; without sessions, the end of the request tells.
-func (x *exchange) giveUp(caller context.Context) {
+// cancelUpstream notifies a server with sessions that the caller no longer
+// waits; without sessions, closing the request does.
+func (x *exchange) cancelUpstream(caller context.Context) {
 	if caller.Err() == nil || !x.sent.Load() || x.ses.stateless {
 		return
 	}
-	x.work.Go(func() {
+	x.running.Go(func() {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(caller), 2*time.Second)
 		defer stop()
-		x.tell(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the gateway stopped waiting"}}`, x.id))
+		x.sendNotification(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the gateway stopped waiting"}}`, x.id))
 	})
 }
 
-// tell sends a message that has no answer.
-func (x *exchange) tell(ctx context.Context, body []byte) {
+// sendNotification sends a message that has no response.
+func (x *exchange) sendNotification(ctx context.Context, body []byte) {
 	r, err := newPost(ctx, x.url.String(), body)
 	if err != nil {
 		return
@@ -292,22 +292,22 @@ func (x *exchange) tell(ctx context.Context, body []byte) {
 	sessionHeaders(r.Header, x.ses)
 	resp, err := x.client.Do(r)
 	if err != nil {
-		x.cfg.Log.Debug("telling a server", "source", x.cfg.ID, "error", x.scrub(err))
+		x.cfg.Log.Debug("telling a server", "source", x.cfg.ID, "error", x.redactError(err))
 		return
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	resp.Body.Close() //nolint:errcheck,gosec // there is nothing in it for us
 }
 
-// problemCode returns the code of an error, and 0 for none. Names are read
+// errorCode returns the code of an error, and 0 for none. Names are read
 // exactly, here and below, as encoding/json does not.
-func problemCode(problem json.RawMessage) int64 {
+func errorCode(problem json.RawMessage) int64 {
 	members, _ := sources.Members(problem)
-	return whole(sources.Lookup(problem, members, "code"))
+	return parseInt(sources.Lookup(problem, members, "code"))
 }
 
-func problemText(problem json.RawMessage) string {
+func errorText(problem json.RawMessage) string {
 	members, _ := sources.Members(problem)
-	text, _ := unquoted(sources.Lookup(problem, members, "message"))
+	text, _ := unquote(sources.Lookup(problem, members, "message"))
 	return text
 }

@@ -4,7 +4,7 @@ package connector
 func (s *Source) Listed() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, at := range s.seats {
+	for _, at := range s.slots {
 		if at.session != nil {
 			n += len(at.session.calls)
 		}

@@ -7,10 +7,10 @@ import (
 )
 
 // TrialTime is how long a trial may take without a sign of life.
-const TrialTime = trialTime
+const TrialTime = probeTimeout
 
 // Hurry gives servers less time for a subscription.
-func (s *Source) Hurry(d time.Duration) { s.wishes.time = d }
+func (s *Source) Hurry(d time.Duration) { s.subscriptions.timeout = d }
 
 // ReadEvents gives the parser of event streams to tests.
 func ReadEvents(r io.Reader, f func(data, id string) bool) error {

@@ -26,23 +26,23 @@ var errSessionGone = errors.New("the server does not know the session")
 
 // What a fault says of the server, beside its code.
 var (
-	errCut   = errors.New("the connection was lost")
-	errAlive = errors.New("the server is alive") // it asked something before time was up
+	errConnectionLost = errors.New("the connection was lost")
+	errContact        = errors.New("the server is alive") // it asked something before time was up
 )
 
-// broken is an answer that is no answer. The call may have been executed.
-func broken(format string, args ...any) *action.Error {
+// protocolError reports an invalid answer. The call can have been executed.
+func protocolError(format string, args ...any) *action.Error {
 	return action.Errorf(action.ErrOutcomeUnknown, sources.FaultProtocol, format, args...)
 }
 
-// lost says what went wrong on the wire. The kind is ErrUnavailable when the
-// request cannot have been received, ErrOutcomeUnknown otherwise.
-func (s *Source) lost(ctx context.Context, kind, err error) error {
+// transportError converts an error on the wire. The kind is ErrUnavailable if
+// the server cannot have received the request, otherwise ErrOutcomeUnknown.
+func (s *Source) transportError(ctx context.Context, kind, err error) error {
 	var shown *action.Error
 	if errors.As(err, &shown) {
-		return s.known(shown, kind)
+		return s.convertError(shown, kind)
 	}
-	e := &action.Error{Kind: kind, Err: s.scrub(err)}
+	e := &action.Error{Kind: kind, Err: s.redactError(err)}
 	var (
 		dns    *net.DNSError
 		record tls.RecordHeaderError
@@ -56,31 +56,32 @@ func (s *Source) lost(ctx context.Context, kind, err error) error {
 	case ctx.Err() != nil:
 		return interrupted(ctx, kind)
 	case errors.As(err, &dns):
-		e.Code, e.Message = sources.FaultDNS, fmt.Sprintf("The name %s does not resolve; check the connector's URL.", s.url.Hostname())
+		e.Code, e.Message = sources.FaultDNS, fmt.Sprintf("The name %s does not resolve. Check the connector's URL.", s.url.Hostname())
 	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &cert), errors.As(err, &name), errors.As(err, &issuer),
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		e.Code, e.Message = sources.FaultTLS, "A secure connection to the server cannot be made: "+insecure(err)
+		e.Code, e.Message = sources.FaultTLS, "A secure connection to the server cannot be made: "+tlsMessage(err)
 	case errors.As(err, &netErr) && netErr.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		e.Code, e.Message = sources.FaultTimeout, "The server did not answer in time."
-	case errors.Is(kind, action.ErrUnavailable) && hungUp(err):
-		e.Code, e.Message = sources.FaultUnreachable, fmt.Sprintf("Whoever listens at %s hangs up without an answer; check the URL's port, and whether it should be https.", guard.Host(s.url))
+	case errors.Is(kind, action.ErrUnavailable) && connectionClosed(err):
+		e.Code, e.Message = sources.FaultUnreachable, fmt.Sprintf("%s closed the connection without an answer. Check the URL's port, and whether it should be https.", guard.Host(s.url))
 	case errors.Is(kind, action.ErrUnavailable):
-		e.Code, e.Message = sources.FaultUnreachable, fmt.Sprintf("Nobody answers at %s; check that the server runs and the connector's URL.", guard.Host(s.url))
+		e.Code, e.Message = sources.FaultUnreachable, fmt.Sprintf("The connection to %s failed. Check that the server is running, and check the connector's URL.", guard.Host(s.url))
 	default:
 		e.Code, e.Message = sources.FaultProtocol, "The server closed the connection before it had answered."
-		e.Err = fmt.Errorf("%w: %w", errCut, e.Err)
+		e.Err = fmt.Errorf("%w: %w", errConnectionLost, e.Err)
 	}
 	return e
 }
 
-// hungUp reports whether a connection was made and ended by the other side.
-func hungUp(err error) bool {
+// connectionClosed reports whether the other side closed an established
+// connection.
+func connectionClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		strings.Contains(err.Error(), "malformed HTTP response") || strings.Contains(err.Error(), "server closed idle connection")
 }
 
-// insecure says why a server's certificate is not taken, or that there is none.
-func insecure(err error) string {
+// tlsMessage says why the TLS connection failed.
+func tlsMessage(err error) string {
 	var (
 		name    x509.HostnameError
 		issuer  x509.UnknownAuthorityError
@@ -100,8 +101,8 @@ func insecure(err error) string {
 	return "check its certificate and the URL's scheme."
 }
 
-// known passes on what our own parts say of the request.
-func (s *Source) known(e *action.Error, kind error) error {
+// convertError passes on what our own parts say of the request.
+func (s *Source) convertError(e *action.Error, kind error) error {
 	switch e.Code {
 	case "address_blocked":
 		return &action.Error{Kind: action.ErrUnavailable, Code: sources.FaultBlocked, Message: e.Message, Err: e.Err}
@@ -122,7 +123,7 @@ func interrupted(ctx context.Context, kind error) error {
 	cause := context.Cause(ctx)
 	e := &action.Error{Kind: kind, Code: sources.FaultTimeout, Err: cause, Message: "The server did not answer in time."}
 	if !errors.Is(cause, context.DeadlineExceeded) {
-		e.Code, e.Message = "interrupted", "The request was given up before the server had answered."
+		e.Code, e.Message = "interrupted", "The request was canceled before the server answered."
 	}
 	return e
 }
@@ -138,15 +139,15 @@ func (s *Source) statusFault(status int, h http.Header) *action.Error {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		switch {
 		case s.cfg.Secret == nil && strings.Contains(h.Get("Www-Authenticate"), "resource_metadata"):
-			return refused(sources.FaultAuth, "The server wants a sign-in (%s): have the connector use OAuth, and sign in.", text)
+			return refused(sources.FaultAuth, "The server requires a sign-in (%s). Enable OAuth for the connector, and sign in.", text)
 		case s.cfg.Secret == nil:
-			return refused(sources.FaultAuth, "The server wants a credential (%s); give the connector a secret, or have it sign in with OAuth.", text)
+			return refused(sources.FaultAuth, "The server requires a credential (%s). Set the connector's secret, or enable OAuth and sign in.", text)
 		}
-		return refused(sources.FaultAuth, "The server refused the credential (%s); set the connector's secret again, or check its header and prefix.", text)
+		return refused(sources.FaultAuth, "The server refused the credential (%s). Set the connector's secret again, or check its header and prefix.", text)
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone:
-		return refused(sources.FaultTransport, "There is no MCP server at this URL (%s); check it, it often ends in /mcp.", text)
+		return refused(sources.FaultTransport, "There is no MCP server at this URL (%s). Check the URL; it often ends in /mcp.", text)
 	case http.StatusTooManyRequests:
-		return refused(sources.FaultRateLimited, "The server wants fewer requests (%s); try again later.", text)
+		return refused(sources.FaultRateLimited, "The server's rate limit was reached (%s). Retry later.", text)
 	}
 	switch {
 	case status >= 500, status == http.StatusRequestTimeout: // a proxy may say so of a request that it passed on
@@ -154,13 +155,13 @@ func (s *Source) statusFault(status int, h http.Header) *action.Error {
 	case status >= 400:
 		return refused(sources.FaultRefused, "The server refused the request (%s).", text)
 	case status >= 300:
-		return refused(sources.FaultRefused, "The server redirects to somewhere else (%s)%s; set the connector's URL to where it leads.", text, s.leads(h))
+		return refused(sources.FaultRefused, "The server redirects to another URL (%s)%s. Set the connector's URL to that.", text, s.redirectTarget(h))
 	}
 	return nil
 }
 
-// leads says where a redirect leads, without a query, in which may be anything.
-func (s *Source) leads(h http.Header) string {
+// redirectTarget says where a redirect leads, without a query, in which may be anything.
+func (s *Source) redirectTarget(h http.Header) string {
 	u, err := s.url.Parse(h.Get("Location"))
 	if err != nil || u.Host == "" || h.Get("Location") == "" {
 		return ""
@@ -181,9 +182,9 @@ func retryAfter(h http.Header) time.Duration {
 	return min(max(wait, 0), time.Hour)
 }
 
-// scrub returns an error for the log: neither the secret nor the URL's query,
-// in which some keep one, is in its text.
-func (s *Source) scrub(err error) error {
+// redactError returns an error for the log without the secret and the URL's
+// query, which can contain one.
+func (s *Source) redactError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -195,14 +196,14 @@ func (s *Source) scrub(err error) error {
 	if q := s.url.RawQuery; q != "" {
 		text = strings.ReplaceAll(text, q, "…")
 	}
-	return &scrubbed{text: s.cleaner.Load().text(text), err: err}
+	return &redactedError{text: s.cleaner.Load().text(text), err: err}
 }
 
-// scrubbed is an error with another text.
-type scrubbed struct {
+// redactedError is an error with another text.
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (e *scrubbed) Error() string { return e.text }
-func (e *scrubbed) Unwrap() error { return e.err }
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }

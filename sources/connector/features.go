@@ -10,17 +10,17 @@ import (
 
 // clientCapabilities say what a server may ask. An empty object is a feature.
 type clientCapabilities struct {
-	Elicitation *elicits  `json:"elicitation,omitempty"`
-	Sampling    *samples  `json:"sampling,omitempty"`
-	Roots       *struct{} `json:"roots,omitempty"`
+	Elicitation *elicitationCapability `json:"elicitation,omitempty"`
+	Sampling    *samplingCapability    `json:"sampling,omitempty"`
+	Roots       *struct{}              `json:"roots,omitempty"`
 }
 
-type elicits struct {
+type elicitationCapability struct {
 	Form *struct{} `json:"form,omitempty"`
 	URL  *struct{} `json:"url,omitempty"`
 }
 
-type samples struct {
+type samplingCapability struct {
 	Tools   *struct{} `json:"tools,omitempty"`
 	Context *struct{} `json:"context,omitempty"`
 }
@@ -29,12 +29,12 @@ type samples struct {
 func appendCapabilities(b []byte, can action.ClientFeatures) []byte {
 	var c clientCapabilities
 	if can&(action.ClientElicitsForm|action.ClientElicitsURL) != 0 {
-		c.Elicitation = &elicits{Form: offered(can, action.ClientElicitsForm), URL: offered(can, action.ClientElicitsURL)}
+		c.Elicitation = &elicitationCapability{Form: capability(can, action.ClientElicitsForm), URL: capability(can, action.ClientElicitsURL)}
 	}
 	if can.Has(action.ClientSamples) {
-		c.Sampling = &samples{Tools: offered(can, action.ClientSamplesTools), Context: offered(can, action.ClientSamplesContext)}
+		c.Sampling = &samplingCapability{Tools: capability(can, action.ClientSamplesTools), Context: capability(can, action.ClientSamplesContext)}
 	}
-	c.Roots = offered(can, action.ClientListsRoots)
+	c.Roots = capability(can, action.ClientListsRoots)
 	raw, err := json.Marshal(c)
 	if err != nil {
 		return append(b, "{}"...)
@@ -42,7 +42,7 @@ func appendCapabilities(b []byte, can action.ClientFeatures) []byte {
 	return append(b, raw...)
 }
 
-func offered(can, feature action.ClientFeatures) *struct{} {
+func capability(can, feature action.ClientFeatures) *struct{} {
 	if !can.Has(feature) {
 		return nil
 	}

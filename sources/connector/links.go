@@ -13,35 +13,35 @@ import (
 	"sallyport/sources"
 )
 
-// complete sends a request, and once more when the server wanted links opened
-// first and all were: with an error it says that it did nothing. Its errors
-// that are about links are not handed on, as their links would be shown to
-// people whom nobody asked.
-func (s *Source) complete(ctx context.Context, cred *credential, r *request) (answer, error) {
-	a, err := s.rounds(ctx, cred, r)
+// sendOpeningLinks sends a request, and once more if the server first wants
+// links opened and all were: its error says that nothing was done. Link errors
+// are never passed on, since clients would show the links to people who did not
+// ask.
+func (s *Source) sendOpeningLinks(ctx context.Context, cred *credential, r *request) (answer, error) {
+	a, err := s.sendAnsweringQuestions(ctx, cred, r)
 	if err != nil || !wantsLinks(a.problem) {
 		return a, err
 	}
-	refusal, err := s.show(ctx, r, a.problem)
+	refusal, err := s.openLinks(ctx, r, a.problem)
 	if err == nil && refusal == "" {
-		a, err = s.rounds(ctx, cred, r)
+		a, err = s.sendAnsweringQuestions(ctx, cred, r)
 		refusal = "it was opened, and is wanted still; go through with what it is for, then call again."
 	}
 	if err == nil && wantsLinks(a.problem) {
-		a.problem = problem(codeRejected, "The server wants a link opened before it does this, so nothing was done: "+refusal)
+		a.problem = jsonrpcError(codeRejected, "The server wants a link opened before it does this, so nothing was done: "+refusal)
 	}
 	return a, err
 }
 
-// show asks the caller to open the links of an error, and says why they were
-// not all opened; empty: they were.
-func (s *Source) show(ctx context.Context, r *request, problem json.RawMessage) (refusal string, err error) {
-	questions, refusal := s.links(problem)
+// openLinks asks the caller to open the links of an error, and says why some
+// were not opened. Empty: all were.
+func (s *Source) openLinks(ctx context.Context, r *request, problem json.RawMessage) (refusal string, err error) {
+	questions, refusal := s.linkQuestions(problem)
 	switch {
 	case refusal != "":
 		return refusal, nil
 	case r.caller == nil:
-		return "nobody waits for this request.", nil
+		return "nobody can answer for this request.", nil
 	}
 	replies, err := r.caller.Ask(ctx, questions)
 	switch {
@@ -51,19 +51,19 @@ func (s *Source) show(ctx context.Context, r *request, problem json.RawMessage) 
 		return action.Public(err).Message, nil
 	}
 	for _, q := range questions {
-		said, _ := only(replies[q.Key].Result, "action")
-		if text, _ := unquoted(said); text != "accept" {
+		said, _ := uniqueMember(replies[q.Key].Result, "action")
+		if text, _ := unquote(said); text != "accept" {
 			return "it was not opened; call again to be asked again.", nil
 		}
 	}
 	return "", nil
 }
 
-// links are the questions that an error comes to.
-func (s *Source) links(problem json.RawMessage) (questions []action.Question, refusal string) {
-	_, ok := only(problem, "code")
-	data, exact := only(problem, "data")
-	list, alone := only(data, "elicitations")
+// linkQuestions are the questions that an error comes to.
+func (s *Source) linkQuestions(problem json.RawMessage) (questions []action.Question, refusal string) {
+	_, ok := uniqueMember(problem, "code")
+	data, exact := uniqueMember(problem, "data")
+	list, alone := uniqueMember(data, "elicitations")
 	var elicitations []json.RawMessage
 	if !ok || !exact || !alone || json.Unmarshal(list, &elicitations) != nil || len(elicitations) == 0 || len(elicitations) > maxAsking {
 		return nil, fmt.Sprintf("its error does not name 1 to %d links as the protocol has it; tell the server's makers.", maxAsking)
@@ -73,7 +73,7 @@ func (s *Source) links(problem json.RawMessage) (questions []action.Question, re
 		if kind, _, _ := q.Needs(); kind != action.AskURL {
 			return nil, "what its error asks for is no link."
 		}
-		if refusal := s.refuses(&q); refusal != "" {
+		if refusal := s.questionRefusal(&q); refusal != "" {
 			return nil, refusal
 		}
 		questions = append(questions, q)
@@ -86,14 +86,13 @@ func (s *Source) links(problem json.RawMessage) (questions []action.Question, re
 func wantsLinks(problem json.RawMessage) bool {
 	members, _ := sources.Members(problem)
 	return slices.ContainsFunc(members, func(m sources.Member) bool {
-		return strings.EqualFold(m.Name, "code") && whole(problem[m.Value:m.End]) == codeLinks
+		return strings.EqualFold(m.Name, "code") && parseInt(problem[m.Value:m.End]) == codeLinks
 	})
 }
 
-// only returns the member of an object that no reader can take for another: its
-// name is there once, and in no other letters. It reports false where it is
-// absent, too.
-func only(object json.RawMessage, name string) (value json.RawMessage, ok bool) {
+// uniqueMember returns a member that every parser reads the same way: its name
+// occurs once, ignoring case. It reports false if the member is absent, too.
+func uniqueMember(object json.RawMessage, name string) (value json.RawMessage, ok bool) {
 	members, _ := sources.Members(object)
 	for _, m := range members {
 		switch {
@@ -107,9 +106,9 @@ func only(object json.RawMessage, name string) (value json.RawMessage, ok bool) 
 	return value, ok
 }
 
-// whole returns a JSON number that has no fraction, however it is written, and
-// 0 for all else.
-func whole(raw json.RawMessage) int64 {
+// parseInt parses a JSON number without fraction, in any notation, and returns
+// 0 for anything else.
+func parseInt(raw json.RawMessage) int64 {
 	f, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
 		return 0

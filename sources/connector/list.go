@@ -18,8 +18,8 @@ const (
 	maxOthers    = 2_000 // resources, and prompts
 )
 
-// kind is a list that servers have.
-type kind struct {
+// listKind is a kind of list.
+type listKind struct {
 	method string
 	member string // of the result
 	name   string // for people
@@ -42,33 +42,33 @@ func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	}
 	l := listing{source: s, cred: &cred}
 	if err := l.tools(ctx); err != nil {
-		s.listedSo(l.steps)
+		s.setListSteps(l.steps)
 		return sources.Listing{}, err
 	}
-	s.remember(l.Tools)
+	s.cacheHeaderParams(l.Tools)
 	s.mu.Lock()
-	l.Protocol, l.Capabilities, l.Instructions = s.era, s.offers, s.says
+	l.Protocol, l.Capabilities, l.Instructions = s.era, s.capabilities, s.instructions
 	s.mu.Unlock()
-	if err := l.others(ctx); err != nil {
+	if err := l.listOptional(ctx); err != nil {
 		return sources.Listing{}, err
 	}
 	if cred.value != "" && s.url.Scheme == "http" && !guard.Loopback(s.url) {
 		l.warn("The credential travels unencrypted, because the URL is http and not https.")
 	}
-	s.listedSo(l.steps)
+	s.setListSteps(l.steps)
 	return l.Listing, nil
 }
 
-// listedSo keeps the steps of a list, unless no handshake led to it.
-func (s *Source) listedSo(steps []sources.Step) {
+// setListSteps keeps the steps of a list, unless no handshake led to it.
+func (s *Source) setListSteps(steps []sources.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.shaken); n > 0 && !s.shaken[n-1].Failed {
-		s.listed = steps
+	if n := len(s.handshakeSteps); n > 0 && !s.handshakeSteps[n-1].Failed {
+		s.listSteps = steps
 	}
 }
 
-// listing is what List gathers.
+// listing is a List call in progress.
 type listing struct {
 	sources.Listing
 	source *Source
@@ -81,27 +81,27 @@ func (l *listing) warn(format string, args ...any) {
 }
 
 func (l *listing) tools(ctx context.Context) (err error) {
-	l.Tools, err = l.all(ctx, kind{"tools/list", "tools", "tools", l.source.cfg.MaxTools})
+	l.Tools, err = l.listPages(ctx, listKind{"tools/list", "tools", "tools", l.source.cfg.MaxTools})
 	return err
 }
 
-// others fetches what the server offers beside tools. Its only error is the
+// listOptional fetches what the server offers beside tools. Its only error is the
 // end of ctx.
-func (l *listing) others(ctx context.Context) error {
+func (l *listing) listOptional(ctx context.Context) error {
 	for _, other := range []struct {
-		kind
+		listKind
 		offered bool
 		to      *[]json.RawMessage
 		missing *bool
 	}{
-		{kind{"resources/list", "resources", "resources", maxOthers}, l.Capabilities.Resources, &l.Resources, &l.Missing.Resources},
-		{kind{"resources/templates/list", "resourceTemplates", "resource templates", maxTemplates}, l.Capabilities.Resources, &l.Templates, &l.Missing.Templates},
-		{kind{"prompts/list", "prompts", "prompts", maxOthers}, l.Capabilities.Prompts, &l.Prompts, &l.Missing.Prompts},
+		{listKind{"resources/list", "resources", "resources", maxOthers}, l.Capabilities.Resources, &l.Resources, &l.Missing.Resources},
+		{listKind{"resources/templates/list", "resourceTemplates", "resource templates", maxTemplates}, l.Capabilities.Resources, &l.Templates, &l.Missing.Templates},
+		{listKind{"prompts/list", "prompts", "prompts", maxOthers}, l.Capabilities.Prompts, &l.Prompts, &l.Missing.Prompts},
 	} {
 		if !other.offered {
 			continue
 		}
-		list, err := l.all(ctx, other.kind)
+		list, err := l.listPages(ctx, other.listKind)
 		switch {
 		case err == nil:
 			*other.to = list
@@ -115,9 +115,9 @@ func (l *listing) others(ctx context.Context) error {
 	return nil
 }
 
-// all fetches all pages of a list.
-func (l *listing) all(ctx context.Context, k kind) (all []json.RawMessage, err error) {
-	p := pages{listing: l, kind: k, seen: map[string]bool{}}
+// listPages fetches all pages of a list.
+func (l *listing) listPages(ctx context.Context, k listKind) (all []json.RawMessage, err error) {
+	p := pages{listing: l, listKind: k, seen: map[string]bool{}}
 	began := time.Now()
 	defer func() { l.steps = append(l.steps, listStep(k.name, began, len(p.items), err)) }()
 	for n := 0; ; n++ {
@@ -129,7 +129,7 @@ func (l *listing) all(ctx context.Context, k kind) (all []json.RawMessage, err e
 			return p.items, nil
 		}
 		if n == maxPages {
-			return nil, unlisted("Its list of %s has more than %d pages.", k.name, maxPages)
+			return nil, listError("Its list of %s has more than %d pages.", k.name, maxPages)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (l *listing) all(ctx context.Context, k kind) (all []json.RawMessage, err e
 // pages is a list on its way.
 type pages struct {
 	*listing
-	kind
+	listKind
 	items  []json.RawMessage
 	cursor json.RawMessage // of the next page; nil: the first
 	seen   map[string]bool // cursors
@@ -150,17 +150,17 @@ var errNoMethod = errors.New("the server does not know the method")
 // next asks for one page and reports whether there is another.
 func (p *pages) next(ctx context.Context) (more bool, err error) {
 	s := p.source
-	r := &request{method: p.method, can: s.may}
+	r := &request{method: p.method, features: s.features}
 	if p.cursor != nil {
 		r.params = fmt.Appendf(nil, `{"cursor":%s}`, p.cursor)
 	}
 	a, err := s.do(ctx, p.cred, r)
 	if err != nil {
-		return false, asListing(err)
+		return false, asListError(err)
 	}
 	if a.problem != nil {
-		e := unlisted("It answered %s with an error: %s", p.method, sources.Printable(problemText(a.problem), 200))
-		if problemCode(a.problem) == codeMethod {
+		e := listError("It answered %s with an error: %s", p.method, sources.Printable(errorText(a.problem), 200))
+		if errorCode(a.problem) == codeMethod {
 			e.Err = errNoMethod
 		}
 		return false, e
@@ -170,11 +170,11 @@ func (p *pages) next(ctx context.Context) (more bool, err error) {
 	}
 	members, ok := sources.Members(a.result)
 	if !ok {
-		return false, unlisted("Its answer to %s is no object.", p.method)
+		return false, listError("Its answer to %s is no object.", p.method)
 	}
 	var items []json.RawMessage
 	if raw := sources.Lookup(a.result, members, p.member); len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &items) != nil {
-		return false, unlisted("Its answer to %s has no array of %s.", p.method, p.name)
+		return false, listError("Its answer to %s has no array of %s.", p.method, p.name)
 	}
 	p.items = append(p.items, items...)
 	if len(p.items) > p.max {
@@ -187,28 +187,28 @@ func (p *pages) next(ctx context.Context) (more bool, err error) {
 
 // follow takes the cursor of the next page.
 func (p *pages) follow(cursor json.RawMessage) (more bool, err error) {
-	switch text, ok := unquoted(cursor); {
+	switch text, ok := unquote(cursor); {
 	case cursor == nil, string(cursor) == "null", ok && text == "":
 		return false, nil
 	case !ok:
-		return false, unlisted("Its answer to %s has a cursor that is no string.", p.method)
+		return false, listError("Its answer to %s has a cursor that is no string.", p.method)
 	case p.seen[string(cursor)]:
-		return false, unlisted("Its list of %s goes round in circles: a cursor came twice.", p.name)
+		return false, listError("Its list of %s goes round in circles: a cursor came twice.", p.name)
 	}
 	p.seen[string(cursor)] = true
 	p.cursor = cursor
 	return true, nil
 }
 
-// remember keeps which params the tools want in headers.
-func (s *Source) remember(tools []json.RawMessage) {
+// cacheHeaderParams keeps which params the tools want in headers.
+func (s *Source) cacheHeaderParams(tools []json.RawMessage) {
 	headers := map[string][]sources.HeaderParam{}
 	for _, raw := range tools {
 		members, ok := sources.Members(raw)
 		if !ok {
 			continue
 		}
-		name, _ := unquoted(sources.Lookup(raw, members, "name"))
+		name, _ := unquote(sources.Lookup(raw, members, "name"))
 		if _, ok := headers[name]; ok {
 			continue
 		}
@@ -219,12 +219,12 @@ func (s *Source) remember(tools []json.RawMessage) {
 	s.headers.Store(&headers)
 }
 
-func unlisted(format string, args ...any) *action.Error {
+func listError(format string, args ...any) *action.Error {
 	return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, format, args...)
 }
 
-// asListing turns an unknown outcome into a plain failure: a list has none.
-func asListing(err error) error {
+// asListError turns an unknown outcome into a plain failure: a list has none.
+func asListError(err error) error {
 	e := *action.Public(err)
 	e.Kind = action.ErrUnavailable
 	return &e

@@ -35,7 +35,7 @@ func (x *exchange) log(params []byte) {
 	if !ok || x.request.caller == nil {
 		return
 	}
-	said, _ := unquoted(sources.Lookup(params, members, "level"))
+	said, _ := unquote(sources.Lookup(params, members, "level"))
 	if want := x.request.level(); want != "" && severity(said) >= 0 && severity(said) < severity(want) {
 		return
 	}
@@ -44,20 +44,20 @@ func (x *exchange) log(params []byte) {
 
 // Bounds of telling a level.
 const (
-	levelWait = time.Second // of the call that wants it
-	levelTime = 5 * time.Second
+	levelWait    = time.Second // of the call that wants it
+	levelTimeout = 5 * time.Second
 )
 
 // setLevel has a session tell as much as the request's caller wants, and waits
 // a moment for that. What was told to other callers before is told on.
 func (x *exchange) setLevel(ctx context.Context) {
-	if want := x.request.level(); want == "" || x.ses.stateless || !x.ses.offers.Logging || !x.raise(want) {
+	if want := x.request.level(); want == "" || x.ses.stateless || !x.ses.capabilities.Logging || !x.raiseLevel(want) {
 		return
 	}
 	told := make(chan struct{})
-	x.work.Go(func() {
+	x.running.Go(func() {
 		defer close(told)
-		x.tellLevels()
+		x.syncLevel()
 	})
 	late := time.NewTimer(levelWait)
 	defer late.Stop()
@@ -68,37 +68,37 @@ func (x *exchange) setLevel(ctx context.Context) {
 	}
 }
 
-// raise notes what a session is to tell, and reports whether somebody has to
+// raiseLevel notes what a session is to tell, and reports whether somebody has to
 // see to that: it is more than before, and nobody does.
-func (x *exchange) raise(level string) bool {
+func (x *exchange) raiseLevel(level string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	ses := x.ses
-	if ses.mute || ses.level != "" && severity(ses.level) <= severity(level) {
+	if ses.levelFailed || ses.level != "" && severity(ses.level) <= severity(level) {
 		return false
 	}
 	ses.level = level
-	first := !ses.leveling
-	ses.leveling = true
+	first := !ses.settingLevel
+	ses.settingLevel = true
 	return first
 }
 
-// tellLevels tells the server until it knows the last level. When it fails once
+// syncLevel tells the server until it knows the last level. When it fails once
 // the session is not asked any more.
-func (x *exchange) tellLevels() {
+func (x *exchange) syncLevel() {
 	for told := ""; ; {
 		x.mu.Lock()
 		want := x.ses.level
 		if told == want {
-			x.ses.leveling = false
+			x.ses.settingLevel = false
 			x.mu.Unlock()
 			return
 		}
 		x.mu.Unlock()
-		if err := x.tellLevel(want); err != nil {
-			x.cfg.Log.Debug("asking a server for log messages", "source", x.cfg.ID, "error", x.scrub(err))
+		if err := x.sendLevel(want); err != nil {
+			x.cfg.Log.Debug("asking a server for log messages", "source", x.cfg.ID, "error", x.redactError(err))
 			x.mu.Lock()
-			x.ses.mute = true
+			x.ses.levelFailed = true
 			x.mu.Unlock()
 			return
 		}
@@ -106,8 +106,8 @@ func (x *exchange) tellLevels() {
 	}
 }
 
-func (x *exchange) tellLevel(level string) error {
-	ctx, stop := context.WithTimeout(x.life, levelTime)
+func (x *exchange) sendLevel(level string) error {
+	ctx, stop := context.WithTimeout(x.ctx, levelTimeout)
 	defer stop()
 	set := &exchange{
 		Source: x.Source, ses: x.ses, cred: x.cred, id: x.ids.Add(1), client: x.client,
@@ -115,7 +115,7 @@ func (x *exchange) tellLevel(level string) error {
 	}
 	a, err := set.run(ctx)
 	if err == nil && a.problem != nil {
-		err = errors.New(problemText(a.problem))
+		err = errors.New(errorText(a.problem))
 	}
 	return err
 }

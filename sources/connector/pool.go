@@ -13,113 +13,114 @@ import (
 // maxAgents bounds the sessions that agents have of their own.
 const maxAgents = 200
 
-// place is whose session it is. The zero value is the one that all share.
-type place struct {
+// sessionKey identifies the owner of a session. The zero value is the shared
+// session.
+type sessionKey struct {
 	agent string // the id of a session of the gateway
 }
 
-// seat is a place's session, or the handshake for it.
-type seat struct {
-	session *session // nil: none yet, or the last one died
-	attempt *attempt // the handshake under way
+// sessionSlot holds the session of a key, or the handshake in progress.
+type sessionSlot struct {
+	session   *session   // nil: none yet, or the last one died
+	handshake *handshake // the handshake under way
 }
 
-// attempt is a handshake under way, which several calls may wait for.
-type attempt struct {
+// handshake is a handshake in progress, which several calls can await.
+type handshake struct {
 	done    chan struct{}
-	waiting int // calls; the session's first users
+	waiters int // calls; the session's first users
 	session *session
 	err     error
 }
 
-// placeOf returns the place for a request.
-func (s *Source) placeOf(r *request) place {
-	if r.caller == nil || !s.cfg.PerAgent && s.may == 0 {
-		return place{}
+// sessionKeyFor returns the place for a request.
+func (s *Source) sessionKeyFor(r *request) sessionKey {
+	if r.caller == nil || !s.cfg.PerAgent && s.features == 0 {
+		return sessionKey{}
 	}
-	return place{agent: r.caller.Session()}
+	return sessionKey{agent: r.caller.Session()}
 }
 
-// acquire returns the session of a place, made if need be. Whoever acquires
-// releases. Its errors are of kind ErrUnavailable: no call was sent yet.
-func (s *Source) acquire(ctx context.Context, p place) (*session, error) {
+// acquire returns the session for a key and creates it if necessary. The caller
+// must release it. Errors are of kind ErrUnavailable: no call was sent.
+func (s *Source) acquire(ctx context.Context, p sessionKey) (*session, error) {
 	// Only a handshake tells whether the server has sessions at all.
-	if era := s.protocol(); p != (place{}) && (era == "" || era >= stateless) {
-		ses, err := s.take(ctx, place{})
+	if era := s.protocol(); p != (sessionKey{}) && (era == "" || era >= stateless) {
+		ses, err := s.acquireSlot(ctx, sessionKey{})
 		if err != nil || ses.stateless {
 			return ses, err
 		}
 		s.release(ses)
 	}
-	return s.take(ctx, p)
+	return s.acquireSlot(ctx, p)
 }
 
-func (s *Source) take(ctx context.Context, p place) (*session, error) {
+func (s *Source) acquireSlot(ctx context.Context, p sessionKey) (*session, error) {
 	s.mu.Lock()
-	at, err := s.seat(p)
+	at, err := s.slot(p)
 	if err != nil || at.session != nil {
 		defer s.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
-		at.session.use()
+		at.session.acquire()
 		return at.session, nil
 	}
-	a := at.attempt
+	a := at.handshake
 	if a == nil {
-		a = &attempt{done: make(chan struct{})}
-		at.attempt = a
-		s.work.Go(func() { s.connect(p, at) })
+		a = &handshake{done: make(chan struct{})}
+		at.handshake = a
+		s.running.Go(func() { s.connect(p, at) })
 	}
-	a.waiting++
+	a.waiters++
 	s.mu.Unlock()
 	select {
 	case <-a.done:
 		return a.session, a.err
 	case <-ctx.Done():
-		s.leave(a)
+		s.leaveHandshake(a)
 		return nil, interrupted(ctx, action.ErrUnavailable)
 	}
 }
 
-// leave is a call that does not wait for the handshake any more.
-func (s *Source) leave(a *attempt) {
+// leaveHandshake is a call that does not wait for the handshake any more.
+func (s *Source) leaveHandshake(a *handshake) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case a.session != nil:
-		s.free(a.session)
+		s.releaseLocked(a.session)
 	default:
-		a.waiting--
+		a.waiters--
 	}
 }
 
-// seat returns the place's seat. For a new one the agent whose session is idle
-// for the longest time makes room.
-func (s *Source) seat(p place) (*seat, error) {
-	if at := s.seats[p]; at != nil {
+// slot returns the slot of a key. If all are taken, it closes the session that
+// has been idle longest.
+func (s *Source) slot(p sessionKey) (*sessionSlot, error) {
+	if at := s.slots[p]; at != nil {
 		return at, nil
 	}
-	if p != (place{}) && len(s.seats) > maxAgents {
+	if p != (sessionKey{}) && len(s.slots) > maxAgents {
 		var oldest *session
-		for _, at := range s.seats {
-			if ses := at.session; ses != nil && ses.place != (place{}) && ses.users == 0 && (oldest == nil || ses.used.Before(oldest.used)) {
+		for _, at := range s.slots {
+			if ses := at.session; ses != nil && ses.key != (sessionKey{}) && ses.users == 0 && (oldest == nil || ses.used.Before(oldest.used)) {
 				oldest = ses
 			}
 		}
 		if oldest == nil {
 			return nil, action.Errorf(action.ErrUnavailable, sources.FaultRateLimited, "%d agents have a session at the server, and all are at work; try again in a moment.", maxAgents)
 		}
-		s.unseat(oldest)
-		s.hangUp(oldest)
+		s.removeLocked(oldest)
+		s.closeSession(oldest)
 	}
-	at := &seat{}
-	s.seats[p] = at
+	at := &sessionSlot{}
+	s.slots[p] = at
 	return at, nil
 }
 
-// use counts one more user. The source's mutex is held.
-func (ses *session) use() {
+// acquire counts one more user. The source's mutex is held.
+func (ses *session) acquire() {
 	ses.users++
 	if ses.idle != nil {
 		ses.idle.Stop()
@@ -129,91 +130,91 @@ func (ses *session) use() {
 func (s *Source) release(ses *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free(ses)
+	s.releaseLocked(ses)
 }
 
-// free counts one user less. The source's mutex is held, as in rest.
-func (s *Source) free(ses *session) {
+// releaseLocked counts one user less. The source's mutex is held, as in rest.
+func (s *Source) releaseLocked(ses *session) {
 	ses.users--
-	s.rest(ses)
+	s.startIdleLocked(ses)
 }
 
-// rest begins the idle time of a session, or ends it, when nobody uses it.
-func (s *Source) rest(ses *session) {
+// startIdleLocked begins the idle time of a session, or ends it, when nobody uses it.
+func (s *Source) startIdleLocked(ses *session) {
 	ses.used = time.Now()
 	switch {
 	case ses.users > 0:
 	case ses.dropped:
-		s.hangUp(ses)
-	case ses.place != (place{}):
-		ses.idle = time.AfterFunc(s.cfg.IdleAgent, func() { s.retire(ses) })
+		s.closeSession(ses)
+	case ses.key != (sessionKey{}):
+		ses.idle = time.AfterFunc(s.cfg.IdleAgent, func() { s.closeIdle(ses) })
 	}
 }
 
-// retire ends a session that nobody used for long.
-func (s *Source) retire(ses *session) {
+// closeIdle closes a session that was idle for too long.
+func (s *Source) closeIdle(ses *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || ses.dropped || ses.users > 0 {
 		return
 	}
-	s.unseat(ses)
-	s.hangUp(ses)
+	s.removeLocked(ses)
+	s.closeSession(ses)
 }
 
-// drop makes the next call shake hands again. The session is ended when no
-// call uses it any more: ending it would end them.
+// drop makes the next call create a new session. The old one is closed once no
+// call uses it.
 func (s *Source) drop(ses *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ses.dropped || s.closed && ses.users == 0 { // Close ends it
 		return
 	}
-	s.unseat(ses)
+	s.removeLocked(ses)
 	if ses.users == 0 {
-		s.hangUp(ses)
+		s.closeSession(ses)
 	}
 }
 
-// unseat takes the session from its place. The source's mutex is held.
-func (s *Source) unseat(ses *session) {
-	if at := s.seats[ses.place]; at != nil && at.session == ses {
-		delete(s.seats, ses.place)
+// removeLocked takes the session from its place. The source's mutex is held.
+func (s *Source) removeLocked(ses *session) {
+	if at := s.slots[ses.key]; at != nil && at.session == ses {
+		delete(s.slots, ses.key)
 	}
 	ses.dropped = true
 }
 
-// hangUp ends a session in the background. Close waits for it: it runs within
+// closeSession ends a session in the background. Close waits for it: it runs within
 // a call, or before the source was closed.
-func (s *Source) hangUp(ses *session) {
-	ses.end()
-	s.work.Go(func() {
+func (s *Source) closeSession(ses *session) {
+	ses.cancel()
+	s.running.Go(func() {
 		if err := ses.sdk.Close(); err != nil {
-			s.cfg.Log.Debug("ending a session", "source", s.cfg.ID, "error", s.scrub(err))
+			s.cfg.Log.Debug("ending a session", "source", s.cfg.ID, "error", s.redactError(err))
 		}
 	})
 }
 
-// connect makes one handshake for all who wait for it.
-func (s *Source) connect(p place, at *seat) {
-	ctx, stop := context.WithTimeout(s.life, s.cfg.ConnectTimeout)
+// connect makes one handshake for all waiting calls.
+func (s *Source) connect(p sessionKey, at *sessionSlot) {
+	ctx, stop := context.WithTimeout(s.ctx, s.cfg.ConnectTimeout)
 	defer stop()
 	era := s.protocol()
-	ses, err := s.shake(ctx, p, era, s.may)
+	ses, err := s.handshake(ctx, p, era, s.features)
 	if err == nil {
-		s.circuit.reached()
-		ses.place = p
-		if p != (place{}) && !ses.stateless {
-			s.hear(ctx, ses)
+		s.circuit.recordContact()
+		ses.key = p
+		if p != (sessionKey{}) && !ses.stateless {
+			s.startSessionStream(ctx, ses)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err == nil:
-		at.session, s.era, s.offers, s.says = ses, ses.version, ses.offers, ses.says
-		ses.users = at.attempt.waiting
-		s.rest(ses)
+		at.session, s.era, s.capabilities, s.instructions = ses, ses.version, ses.capabilities, ses.instructions
+		ses.users = at.handshake.waiters
+		s.startIdleLocked(ses)
 	case era == "" && ctx.Err() != nil:
 		// Some old servers never answer a method that they do not know.
 		s.era = lastLegacy
@@ -221,17 +222,17 @@ func (s *Source) connect(p place, at *seat) {
 		s.era = ""
 	}
 	if err != nil {
-		delete(s.seats, p)
+		delete(s.slots, p)
 	}
-	at.attempt.session, at.attempt.err = ses, err
-	close(at.attempt.done)
-	at.attempt = nil
+	at.handshake.session, at.handshake.err = ses, err
+	close(at.handshake.done)
+	at.handshake = nil
 }
 
-// enlist notes that a caller's request is in flight, for what the server says
+// registerCall notes that a caller's request is in flight, for what the server says
 // on the stream of an agent's own session; delist ends that.
-func (s *Source) enlist(x *exchange) {
-	if x.request.caller == nil || x.ses.place == (place{}) {
+func (s *Source) registerCall(x *exchange) {
+	if x.request.caller == nil || x.ses.key == (sessionKey{}) {
 		return
 	}
 	s.mu.Lock()
@@ -239,8 +240,8 @@ func (s *Source) enlist(x *exchange) {
 	x.ses.calls = append(x.ses.calls, x)
 }
 
-func (s *Source) delist(x *exchange) {
-	if x.ses.place == (place{}) {
+func (s *Source) unregisterCall(x *exchange) {
+	if x.ses.key == (sessionKey{}) {
 		return
 	}
 	s.mu.Lock()
@@ -250,8 +251,8 @@ func (s *Source) delist(x *exchange) {
 	}
 }
 
-// inFlight returns the requests of callers on a session, the latest last.
-func (s *Source) inFlight(ses *session) []*exchange {
+// callsOn returns the requests of callers on a session, the latest last.
+func (s *Source) callsOn(ses *session) []*exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(ses.calls)
@@ -263,15 +264,15 @@ func (s *Source) protocol() string {
 	return s.era
 }
 
-// hearWithin is how long a new session waits for its stream.
-const hearWithin = time.Second
+// sessionStreamWait is how long a new session waits for its stream.
+const sessionStreamWait = time.Second
 
-// hear begins to attend to the session, and waits a moment until the server
-// takes part: what it says while nobody listens is lost.
-func (s *Source) hear(ctx context.Context, ses *session) {
+// startSessionStream opens the session's stream and waits briefly for it:
+// messages sent before that are lost.
+func (s *Source) startSessionStream(ctx context.Context, ses *session) {
 	heard := make(chan struct{})
-	s.ears.Go(func() { s.attend(ses, sync.OnceFunc(func() { close(heard) })) })
-	late := time.NewTimer(hearWithin)
+	s.streams.Go(func() { s.listenToSession(ses, sync.OnceFunc(func() { close(heard) })) })
+	late := time.NewTimer(sessionStreamWait)
 	defer late.Stop()
 	select {
 	case <-heard:

@@ -25,48 +25,48 @@ const (
 	lastLegacy = "2025-11-25"
 )
 
-// session is what a handshake agreed on. Without sessions it stays good for
-// ever; with them, until the server forgets it.
+// session is the result of a handshake. Without protocol sessions it is valid
+// indefinitely, otherwise until the server drops it.
 type session struct {
-	sdk       *mcp.ClientSession
-	place     place
-	id        string // Mcp-Session-Id; empty: the server gave none
-	version   string
-	stateless bool
-	offers    sources.Capabilities
-	lists     changing
-	says      string // the server's instructions to models
+	sdk          *mcp.ClientSession
+	key          sessionKey
+	id           string // Mcp-Session-Id; empty: the server gave none
+	version      string
+	stateless    bool
+	capabilities sources.Capabilities
+	listChanges  listChanges
+	instructions string // the server's instructions to models
 
-	life context.Context // of streams that last as long as the session
-	end  context.CancelFunc
+	ctx    context.Context // of streams that last as long as the session
+	cancel context.CancelFunc
 
-	told map[string]bool // resources that it tells of; guarded by the turn of wishes
+	subscribed map[string]bool // resources that it tells of; guarded by the turn of wishes
 
 	// Guarded by the source's mutex.
-	level    string      // of the log messages that are asked for; empty: none yet
-	leveling bool        // it is being told
-	mute     bool        // it could not be told
-	users    int         // calls that use it
-	calls    []*exchange // of callers, the latest last
-	dropped  bool        // no new call may use it
-	used     time.Time   // last
-	idle     *time.Timer // ends it when nobody uses it
+	level        string      // of the log messages that are asked for; empty: none yet
+	settingLevel bool        // it is being told
+	levelFailed  bool        // it could not be told
+	users        int         // calls that use it
+	calls        []*exchange // of callers, the latest last
+	dropped      bool        // no new call may use it
+	used         time.Time   // last
+	idle         *time.Timer // ends it when nobody uses it
 }
 
-// changing are the lists of which a server tells that they change.
-type changing struct{ tools, resources, prompts bool }
+// listChanges are the lists whose changes a server announces.
+type listChanges struct{ tools, resources, prompts bool }
 
-// shake makes the handshake, a second time when the first was refused and
+// handshake makes the handshake, a second time when the first was refused and
 // there is another credential.
-func (s *Source) shake(ctx context.Context, p place, era string, can action.ClientFeatures) (*session, error) {
+func (s *Source) handshake(ctx context.Context, p sessionKey, era string, can action.ClientFeatures) (*session, error) {
 	for renewed := false; ; renewed = true {
-		seen := &sight{expired: ctx.Err, journey: journey{began: time.Now()}}
-		ses, err := s.greet(ctx, seen, era, can)
+		seen := &handshakeTrace{deadlineErr: ctx.Err, timings: connectTimings{began: time.Now()}}
+		ses, err := s.connectSDK(ctx, seen, era, can)
 		if err == nil {
-			s.note(p, seen.steps(ses.version))
+			s.setHandshakeSteps(p, seen.steps(ses.version))
 			return ses, nil
 		}
-		s.note(p, seen.steps(""))
+		s.setHandshakeSteps(p, seen.steps(""))
 		again, refusal := s.refused(ctx, seen.used, seen.status, seen.header)
 		switch {
 		case refusal != nil:
@@ -77,18 +77,19 @@ func (s *Source) shake(ctx context.Context, p place, era string, can action.Clie
 	}
 }
 
-// note keeps the steps of a handshake that is for all.
-func (s *Source) note(p place, steps []sources.Step) {
-	if p != (place{}) {
+// setHandshakeSteps keeps the steps of a handshake that is for all.
+func (s *Source) setHandshakeSteps(p sessionKey, steps []sources.Step) {
+	if p != (sessionKey{}) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shaken, s.listed = steps, nil
+	s.handshakeSteps, s.listSteps = steps, nil
 }
 
-// greet says server/discover, and initialize where that is not known.
-func (s *Source) greet(ctx context.Context, seen *sight, era string, can action.ClientFeatures) (ses *session, err error) {
+// connectSDK makes the handshake: server/discover, and initialize if that is
+// not supported.
+func (s *Source) connectSDK(ctx context.Context, seen *handshakeTrace, era string, can action.ClientFeatures) (ses *session, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the handshake panicked: %v", p)
@@ -103,52 +104,52 @@ func (s *Source) greet(ctx context.Context, seen *sight, era string, can action.
 	if err != nil {
 		return nil, err
 	}
-	answers := seen.done()
+	answers := seen.finish()
 	agreed := sdk.InitializeResult()
 	ses = &session{sdk: sdk, id: sdk.ID(), version: agreed.ProtocolVersion, stateless: agreed.ProtocolVersion >= stateless}
-	ses.says = agreed.Instructions[:min(len(agreed.Instructions), maxSays)]
-	ses.offer(agreed.Capabilities)
-	ses.offers.Tasks = ses.version == lastLegacy && runsTasks(answers)
-	ses.life, ses.end = context.WithCancel(context.WithoutCancel(ctx))
+	ses.instructions = agreed.Instructions[:min(len(agreed.Instructions), maxInstructions)]
+	ses.setCapabilities(agreed.Capabilities)
+	ses.capabilities.Tasks = ses.version == lastLegacy && runsTasks(answers)
+	ses.ctx, ses.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return ses, nil
 }
 
-// maxSays is how much of a server's instructions is kept, in bytes.
-const maxSays = 8 << 10
+// maxInstructions is how much of a server's instructions is kept, in bytes.
+const maxInstructions = 8 << 10
 
-// offer reads what the server can do.
-func (ses *session) offer(c *mcp.ServerCapabilities) {
+// setCapabilities reads what the server can do.
+func (ses *session) setCapabilities(c *mcp.ServerCapabilities) {
 	if c == nil {
 		return
 	}
-	ses.offers.Completions, ses.offers.Logging = c.Completions != nil, c.Logging != nil //nolint:staticcheck // servers still log
+	ses.capabilities.Completions, ses.capabilities.Logging = c.Completions != nil, c.Logging != nil //nolint:staticcheck // servers still log
 	if c.Tools != nil {
-		ses.lists.tools = c.Tools.ListChanged
+		ses.listChanges.tools = c.Tools.ListChanged
 	}
 	if c.Resources != nil {
-		ses.offers.Resources, ses.offers.Subscribe = true, c.Resources.Subscribe
-		ses.lists.resources = c.Resources.ListChanged
+		ses.capabilities.Resources, ses.capabilities.Subscribe = true, c.Resources.Subscribe
+		ses.listChanges.resources = c.Resources.ListChanged
 	}
 	if c.Prompts != nil {
-		ses.offers.Prompts, ses.lists.prompts = true, c.Prompts.ListChanged
+		ses.capabilities.Prompts, ses.listChanges.prompts = true, c.Prompts.ListChanged
 	}
 }
 
-// sight is what was seen on the wire of a handshake, whose errors do not
-// always tell. It also ends a handshake that is out of time: the SDK would go
-// on to tell the server so, which may take as long again.
-type sight struct {
-	mu      sync.Mutex
-	expired func() error // nil: the handshake is done
-	status  int
-	header  http.Header // of the last answer
-	used    string      // the secret of the last request
-	err     error
-	said    []*overheard // what was answered, until it is done
-	journey journey
+// handshakeTrace records what happens on the wire during a handshake, which the
+// SDK's errors do not always say. It also stops a handshake that timed out: the
+// SDK would still notify the server, which can take as long again.
+type handshakeTrace struct {
+	mu          sync.Mutex
+	deadlineErr func() error // nil: the handshake is done
+	status      int
+	header      http.Header // of the last answer
+	used        string      // the secret of the last request
+	err         error
+	bodies      []*recordedBody // what was answered, until it is done
+	timings     connectTimings
 }
 
-func (s *sight) look(resp *http.Response, err error, used string) {
+func (s *handshakeTrace) observe(resp *http.Response, err error, used string) {
 	if s == nil {
 		return
 	}
@@ -160,43 +161,43 @@ func (s *sight) look(resp *http.Response, err error, used string) {
 	}
 }
 
-func (s *sight) over() error {
+func (s *handshakeTrace) timedOut() error {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.expired == nil {
+	if s.deadlineErr == nil {
 		return nil
 	}
-	return s.expired()
+	return s.deadlineErr()
 }
 
-// done ends the handshake and returns what was answered to it.
-func (s *sight) done() (answers [][]byte) {
+// finish ends the handshake and returns what was answered to it.
+func (s *handshakeTrace) finish() (answers [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, a := range s.said {
+	for _, a := range s.bodies {
 		answers = append(answers, a.bytes)
 	}
-	s.expired, s.said = nil, nil
+	s.deadlineErr, s.bodies = nil, nil
 	return answers
 }
 
 // handshakeFault says what is wrong when no session came about. Nothing was
 // executed.
-func (s *Source) handshakeFault(ctx context.Context, seen *sight, err error) error {
+func (s *Source) handshakeFault(ctx context.Context, seen *handshakeTrace, err error) error {
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
-	cause := s.scrub(err)
+	cause := s.redactError(err)
 	content := seen.header.Get("Content-Type")
 	switch {
 	case seen.err != nil:
-		return s.lost(ctx, action.ErrUnavailable, seen.err)
+		return s.transportError(ctx, action.ErrUnavailable, seen.err)
 	case ctx.Err() != nil:
-		return s.lost(ctx, action.ErrUnavailable, context.Cause(ctx))
+		return s.transportError(ctx, action.ErrUnavailable, context.Cause(ctx))
 	case seen.status >= 300:
-		if (seen.status == http.StatusNotFound || seen.status == http.StatusMethodNotAllowed || seen.status == http.StatusBadRequest) && s.isOld(ctx) {
+		if (seen.status == http.StatusNotFound || seen.status == http.StatusMethodNotAllowed || seen.status == http.StatusBadRequest) && s.isLegacySSE(ctx) {
 			return action.Errorf(action.ErrUnavailable, sources.FaultTransport,
 				"This is an old event-stream endpoint (HTTP+SSE), which the protocol gave up; use the server's streamable HTTP endpoint, whose URL often ends in /mcp.").WithCause(cause)
 		}
@@ -214,14 +215,15 @@ func (s *Source) handshakeFault(ctx context.Context, seen *sight, err error) err
 	}
 	e := action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "The server's answer to the handshake is not what MCP wants.").WithCause(cause)
 	if said := (*jsonrpc.Error)(nil); errors.As(err, &said) {
-		e.Message += " It says: " + sources.Printable(s.scrub(errors.New(said.Message)).Error(), 200)
+		e.Message += " It says: " + sources.Printable(s.redactError(errors.New(said.Message)).Error(), 200)
 	}
 	return e
 }
 
-// isOld reports whether the URL is that of the transport which streamable HTTP
-// replaced: a GET opens an event stream that begins with an endpoint.
-func (s *Source) isOld(ctx context.Context) bool {
+// isLegacySSE reports whether the URL is an endpoint of the HTTP+SSE transport,
+// which streamable HTTP replaced: a GET opens an event stream that starts with
+// an endpoint event.
+func (s *Source) isLegacySSE(ctx context.Context) bool {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)

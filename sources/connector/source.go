@@ -24,25 +24,25 @@ type Source struct {
 	headers atomic.Pointer[map[string][]sources.HeaderParam] // by tool, of the last list
 	cleaner atomic.Pointer[cleaner]                          // of the last credential
 
-	may     action.ClientFeatures // what MayAsk comes to
-	circuit circuit
+	features action.ClientFeatures // what MayAsk comes to
+	circuit  circuit
 
-	life context.Context // of handshakes and of listening
-	end  context.CancelFunc
-	work sync.WaitGroup // calls, and what they leave in the background
-	ears sync.WaitGroup // streams of sessions
+	ctx     context.Context // of handshakes and of listening
+	cancel  context.CancelFunc
+	running sync.WaitGroup // calls, and what they leave in the background
+	streams sync.WaitGroup // streams of sessions
 
-	mu     sync.Mutex // the fields below
-	closed bool
-	seats  map[place]*seat
-	era    string               // protocol version to begin the next handshake with; empty: the newest
-	offers sources.Capabilities // of the last handshake
-	says   string               // likewise: the server's instructions
-	shaken []sources.Step       // of the last one that was for all
-	listed []sources.Step       // of the last list
+	mu             sync.Mutex // the fields below
+	closed         bool
+	slots          map[sessionKey]*sessionSlot
+	era            string               // protocol version to begin the next handshake with; empty: the newest
+	capabilities   sources.Capabilities // of the last handshake
+	instructions   string               // likewise: the server's instructions
+	handshakeSteps []sources.Step       // of the last one that was for all
+	listSteps      []sources.Step       // of the last list
 
-	wishes  wishes
-	notices notices
+	subscriptions subscriptionSet
+	notices       noticeQueue
 }
 
 // New returns the source; nothing is sent before the first List or Call.
@@ -51,10 +51,10 @@ func New(c Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{cfg: c, url: u, http: guard.Client(c.Guard, u), may: action.AskFeatures(c.MayAsk), seats: map[place]*seat{}}
+	s := &Source{cfg: c, url: u, http: guard.Client(c.Guard, u), features: action.AskFeatures(c.MayAsk), slots: map[sessionKey]*sessionSlot{}}
 	s.circuit = circuit{after: c.TripAfter, first: c.Backoff, now: time.Now}
-	s.wishes.turn, s.wishes.time = make(chan struct{}, 1), wishTime
-	s.life, s.end = context.WithCancel(context.Background())
+	s.subscriptions.sending, s.subscriptions.timeout = make(chan struct{}, 1), subscribeTimeout
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
 
@@ -66,31 +66,31 @@ func (s *Source) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.end()
-	s.work.Wait()
+	s.cancel()
+	s.running.Wait()
 	s.mu.Lock()
-	seats := s.seats
-	s.seats = map[place]*seat{}
+	seats := s.slots
+	s.slots = map[sessionKey]*sessionSlot{}
 	s.mu.Unlock()
 	errs := make(chan error, len(seats))
 	for _, at := range seats {
-		go func() { errs <- at.hangUp() }()
+		go func() { errs <- at.close() }()
 	}
 	var err error
 	for range seats {
 		err = errors.Join(err, <-errs)
 	}
-	s.ears.Wait()
+	s.streams.Wait()
 	s.http.CloseIdleConnections()
 	return err
 }
 
-// hangUp ends the session of a seat that nobody uses any more.
-func (at *seat) hangUp() error {
+// close ends the session of a seat that nobody uses any more.
+func (at *sessionSlot) close() error {
 	if at.session == nil {
 		return nil
 	}
-	at.session.end()
+	at.session.cancel()
 	return at.session.sdk.Close()
 }
 
@@ -101,6 +101,6 @@ func (s *Source) begin() (done func(), err error) {
 	if s.closed {
 		return nil, action.Errorf(action.ErrUnavailable, sources.FaultConfig, "The connector was changed or removed; try again.")
 	}
-	s.work.Add(1)
-	return s.work.Done, nil
+	s.running.Add(1)
+	return s.running.Done, nil
 }

@@ -3,10 +3,15 @@ package connector
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"mime"
+	"net/http"
 	"strconv"
 	"time"
+
+	"sallyport/action"
 )
 
 // event is one server-sent event, as far as it matters here.
@@ -114,4 +119,87 @@ func (p *eventParser) dispatch(f func(event) bool) bool {
 	more := f(p.event)
 	p.data, p.has = p.data[:0], false
 	return more
+}
+
+// openSessionStream opens the stream of a session.
+func (s *Source) openSessionStream(ctx context.Context, ses *session) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	sessionHeaders(r.Header, ses)
+	return s.openStream(ctx, r, ses)
+}
+
+// openStream sends a request whose answer is a stream that goes on.
+func (s *Source) openStream(ctx context.Context, r *http.Request, ses *session) (*http.Response, error) {
+	cred, err := s.credential(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := s.client(&cred, nil)
+	client.Transport.(*authorizer).unbounded = true //nolint:forcetypeassert // it was made so
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, s.transportError(ctx, action.ErrUnavailable, err)
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
+		return resp, nil
+	}
+	resp.Body.Close() //nolint:errcheck,gosec // it is not the stream
+	switch status := resp.StatusCode; {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		if _, err := s.refused(ctx, cred.secretOrEmpty(), status, resp.Header); err != nil {
+			return nil, err
+		}
+		return nil, s.statusFault(status, resp.Header)
+	case status == http.StatusNotFound && ses.id != "":
+		return nil, errSessionGone
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status >= 500 && status != http.StatusNotImplemented:
+		e := s.statusFault(status, resp.Header)
+		e.RetryAfter = retryAfter(resp.Header)
+		s.circuit.recordLimit(e)
+		return nil, e
+	}
+	return nil, errNoStream
+}
+
+// readStream reads a stream to its end, without a time limit: the transport
+// detects dead peers. Each event is bounded.
+func (s *Source) readStream(resp *http.Response, hear func(m *message, method string)) error {
+	defer resp.Body.Close()
+	body := &eventLimitReader{body: resp.Body, limit: s.cfg.MaxAnswer, left: s.cfg.MaxAnswer}
+	err := readEvents(body, func(ev event) bool {
+		body.left = body.limit
+		m, ok := parseMessage(ev.data)
+		if !ok || m.method == nil && m.id == nil {
+			return true
+		}
+		method, _ := unquote(m.method)
+		hear(&m, method)
+		return true
+	})
+	if err == nil {
+		err = errors.New("the stream ended")
+	}
+	return err
+}
+
+// eventLimitReader limits the bytes of one event.
+type eventLimitReader struct {
+	body interface {
+		Read([]byte) (int, error)
+	}
+	left, limit int64
+}
+
+func (r *eventLimitReader) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errors.New("an event is too large")
+	}
+	n, err := r.body.Read(p[:min(int64(len(p)), r.left)])
+	r.left -= int64(n)
+	return n, err
 }

@@ -44,7 +44,7 @@ func (x *exchange) stream(ctx context.Context, resp *http.Response) (answer, err
 			resumes = 0
 		}
 		if resumes == maxResumes {
-			return a, broken("The server closed its stream again and again before it had answered.")
+			return a, protocolError("The server closed its stream again and again before it had answered.")
 		}
 		if resp, err = x.resume(ctx, &last); err != nil { //nolint:bodyclose // events closes it, or drain
 			return a, err
@@ -55,10 +55,10 @@ func (x *exchange) stream(ctx context.Context, resp *http.Response) (answer, err
 // unanswered is a stream that ended before the answer. Time may have run out
 // because nobody answered what the server asked.
 func (x *exchange) unanswered(ctx context.Context, err error) error {
-	err = x.lost(ctx, action.ErrOutcomeUnknown, err)
+	err = x.transportError(ctx, action.ErrOutcomeUnknown, err)
 	var e *action.Error
 	if errors.As(err, &e) && e.Code == sources.FaultTimeout && x.replies.Load() > 0 {
-		e.Err = fmt.Errorf("%w: %w", errAlive, e.Err)
+		e.Err = fmt.Errorf("%w: %w", errContact, e.Err)
 	}
 	return err
 }
@@ -82,7 +82,7 @@ func (x *exchange) events(ctx context.Context, resp *http.Response, last *event)
 			done = true
 			return false
 		case m.method != nil:
-			x.hear(&m)
+			x.handleMessage(&m)
 		}
 		return true
 	})
@@ -95,7 +95,7 @@ func (x *exchange) events(ctx context.Context, resp *http.Response, last *event)
 		return a, true, err
 	}
 	if ended != nil {
-		if e := x.lost(ctx, action.ErrOutcomeUnknown, ended); code(e) == sources.FaultTooLarge {
+		if e := x.transportError(ctx, action.ErrOutcomeUnknown, ended); code(e) == sources.FaultTooLarge {
 			return a, true, e
 		}
 	}
@@ -107,7 +107,7 @@ func code(err error) string { return action.Public(err).Code }
 // drain reads what little comes after the response, so that the connection
 // can be used again; a server that goes on is cut off.
 func (x *exchange) drain(resp *http.Response) {
-	x.work.Go(func() {
+	x.running.Go(func() {
 		defer x.stop(nil)
 		cut := time.AfterFunc(time.Second, func() { resp.Body.Close() }) //nolint:errcheck,gosec // it ends the read
 		defer cut.Stop()
@@ -134,22 +134,22 @@ func (x *exchange) resume(ctx context.Context, last *event) (*http.Response, err
 	sessionHeaders(r.Header, x.ses)
 	resp, err := x.client.Do(r)
 	if err != nil {
-		return nil, x.lost(ctx, action.ErrOutcomeUnknown, err)
+		return nil, x.transportError(ctx, action.ErrOutcomeUnknown, err)
 	}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
 		resp.Body.Close() //nolint:errcheck,gosec // it is not the stream
-		return nil, broken("The server closed its stream before it had answered, and does not give the rest (%d).", resp.StatusCode)
+		return nil, protocolError("The server closed its stream before it had answered, and does not give the rest (%d).", resp.StatusCode)
 	}
 	return resp, nil
 }
 
-// hear takes what the server says beside its response.
-func (x *exchange) hear(m *message) {
-	method, _ := unquoted(m.method)
+// handleMessage takes what the server says beside its response.
+func (x *exchange) handleMessage(m *message) {
+	method, _ := unquote(m.method)
 	switch {
 	case m.id != nil:
-		x.reply(x.here, m, method)
-	case x.notice(m, method), x.request.caller == nil:
+		x.handleRequest(x.askCtx, m, method)
+	case x.handleNotice(m, method), x.request.caller == nil:
 	case method == "notifications/progress":
 		x.progress(m.params)
 	case method == "notifications/message":
@@ -164,14 +164,14 @@ func (x *exchange) progress(params []byte) {
 	if !ok {
 		return
 	}
-	if told, ok := unquoted(sources.Lookup(params, members, "progressToken")); !ok || told != token(x.id) {
+	if told, ok := unquote(sources.Lookup(params, members, "progressToken")); !ok || told != progressToken(x.id) {
 		return
 	}
 	x.request.caller.Progress(x.cred.clean(sources.RemoveMember(params, "progressToken")))
 }
 
-// unquoted returns the text of a JSON string.
-func unquoted(raw []byte) (string, bool) {
+// unquote returns the text of a JSON string.
+func unquote(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
 	}

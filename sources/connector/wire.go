@@ -13,7 +13,7 @@ import (
 	"sallyport/sources"
 )
 
-// request is what is to be sent, before the session is known.
+// request is a request before its session is known.
 type request struct {
 	method    string
 	params    json.RawMessage // an object, without _meta; nil: {}
@@ -21,8 +21,8 @@ type request struct {
 	arguments json.RawMessage // of a tool, of which headers repeat some
 	headers   []sources.HeaderParam
 	caller    action.Caller         // nil: nobody
-	can       action.ClientFeatures // what the server may ask for it
-	round     []byte                // members that answer what the server asked; may be empty
+	features  action.ClientFeatures // what the server may ask for it
+	responses []byte                // members that answer what the server asked; may be empty
 	trace     string                // whose trace it is part of; empty: none
 }
 
@@ -40,14 +40,14 @@ const traceparent = "traceparent"
 
 // body writes the request as JSON-RPC. The params are copied as they are.
 func (r *request) body(id int64, ses *session, version string) []byte {
-	b := make([]byte, 0, 512+len(r.params)+len(r.round))
+	b := make([]byte, 0, 512+len(r.params)+len(r.responses))
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = strconv.AppendInt(b, id, 10)
 	b = append(b, `,"method":`...)
 	b = jsonlex.Quote(b, r.method)
 	b = append(b, `,"params":{`...)
 	start := len(b)
-	for _, members := range [][]byte{inner(r.params), r.round, r.meta(id, ses, version)} {
+	for _, members := range [][]byte{objectMembers(r.params), r.responses, r.meta(id, ses, version)} {
 		if len(members) == 0 {
 			continue
 		}
@@ -59,8 +59,8 @@ func (r *request) body(id int64, ses *session, version string) []byte {
 	return append(b, "}}"...)
 }
 
-// inner returns what is between the braces of an object.
-func inner(object []byte) []byte {
+// objectMembers returns what is between the braces of an object.
+func objectMembers(object []byte) []byte {
 	object = bytes.TrimSpace(object)
 	if len(object) < 2 {
 		return nil
@@ -80,7 +80,7 @@ func (r *request) meta(id int64, ses *session, version string) []byte {
 	}
 	if r.caller != nil {
 		member("progressToken")
-		b = jsonlex.Quote(b, token(id))
+		b = jsonlex.Quote(b, progressToken(id))
 	}
 	if ses.stateless {
 		member(metaVersion)
@@ -89,8 +89,8 @@ func (r *request) meta(id int64, ses *session, version string) []byte {
 		b = append(b, `{"name":"sallyport","version":`...)
 		b = append(jsonlex.Quote(b, version), '}')
 		member(metaCapabilities)
-		b = appendCapabilities(b, r.can)
-		if level := r.level(); level != "" && ses.offers.Logging {
+		b = appendCapabilities(b, r.features)
+		if level := r.level(); level != "" && ses.capabilities.Logging {
 			member(metaLogLevel)
 			b = jsonlex.Quote(b, level)
 		}
@@ -105,8 +105,8 @@ func (r *request) meta(id int64, ses *session, version string) []byte {
 	return append(b, '}')
 }
 
-// token is the progress token of a request.
-func token(id int64) string { return "sallyport-" + strconv.FormatInt(id, 10) }
+// progressToken is the progress token of a request.
+func progressToken(id int64) string { return "sallyport-" + strconv.FormatInt(id, 10) }
 
 // setHeaders sets what the transport wants to know of the request.
 func (r *request) setHeaders(h http.Header, ses *session) {
@@ -152,7 +152,7 @@ func headerValue(v any, path []string) (string, bool) {
 	}
 	switch v := v.(type) {
 	case string:
-		return headerText(v), true
+		return encodeHeader(v), true
 	case bool:
 		return strconv.FormatBool(v), true
 	case json.Number:
@@ -163,8 +163,8 @@ func headerValue(v any, path []string) (string, bool) {
 	return "", false
 }
 
-// headerText wraps what a header cannot carry as it is.
-func headerText(s string) string {
+// encodeHeader wraps what a header cannot carry as it is.
+func encodeHeader(s string) string {
 	const before, after = "=?base64?", "?="
 	plain := strings.TrimSpace(s) == s && !(strings.HasPrefix(s, before) && strings.HasSuffix(s, after))
 	for _, c := range []byte(s) {
