@@ -14,43 +14,43 @@ import (
 
 // Config configures a [Source].
 type Config struct {
-	ID  string // the source id, "connector:<uuid>"; required
+	ID  string // source ID, "connector:<uuid>"; required
 	URL string // required
 
-	// Secret returns the credential and the host, with its port if any, that
-	// it was set for. It is asked for every request. Nil: there is none.
+	// Secret returns the credential and the host, with its port if any, that it
+	// was set for. It is called for every request. Nil: there is none.
 	Secret func(ctx context.Context) (value, host string, err error)
-	Header string // that carries the credential; empty: Authorization
-	Prefix string // before the credential, such as "Bearer "
-	// Headers are sent along with every request as they are. They hold no
-	// secret.
+	Header string // header for the credential; empty: Authorization
+	Prefix string // precedes the credential, such as "Bearer "
+	// Headers are sent unchanged with every request. They contain no secret.
 	Headers map[string]string
-	// Refused is told that the server answered 401 or 403 to the secret used,
-	// with these challenges. With again the secret is read anew and the request
-	// sent once more; its error is what the request fails with. Nil: it fails.
+	// Refused reports that the server answered 401 or 403 to the secret used,
+	// with these challenges. With again, the secret is read again and the
+	// request sent once more. If Refused fails, so does the request, with its
+	// error. Nil: the request fails.
 	Refused func(ctx context.Context, used string, status int, challenges []string) (again bool, err error)
 
-	// MayAsk are the kinds of question that the server may put to callers;
-	// empty: none.
+	// MayAsk are the kinds of question that the server can ask callers; empty:
+	// none.
 	MayAsk []action.AskKind
-	// PerAgent gives each session of an agent a session of its own at the
-	// server. Where something may be asked that is so in any case.
+	// PerAgent gives each agent session a session of its own at the server, as
+	// MayAsk does.
 	PerAgent bool
 
-	// Traceparent returns whose trace a request is part of, in the form of W3C; it is
-	// sent in the header and in _meta. Empty: no trace. Nil: of no request.
+	// Traceparent returns the W3C trace context of a request, which is sent in
+	// the header and in _meta. Empty: no trace. Nil: never.
 	Traceparent func(ctx context.Context) string
 
-	Guard   guard.Config // what may be dialled; zero: public addresses only
-	Version string       // of the gateway, told to the server; empty: "dev"
+	Guard   guard.Config // restricts outbound connections; zero: public addresses only
+	Version string       // of the gateway, sent to the server; empty: "dev"
 
 	ConnectTimeout time.Duration // of the handshake; zero: 10 s
 	MaxAnswer      int64         // bytes of one answer; zero: 16 MiB
 	MaxListing     int64         // bytes of all pages of a list; zero: 32 MiB
-	MaxTools       int           // in a list, the rest is left out; zero: 2,000
-	IdleAgent      time.Duration // after which a session of an agent's own is ended; zero: 10 min
-	TripAfter      int           // failures in a row after which the server is left alone; zero: 5
-	Backoff        time.Duration // the first pause after a failure, which doubles; zero: 1 s
+	MaxTools       int           // in a list, further tools are dropped; zero: 2,000
+	IdleAgent      time.Duration // idle timeout of an agent's own session; zero: 10 min
+	TripAfter      int           // consecutive failures that open the circuit; zero: 5
+	Backoff        time.Duration // first pause after a failure, which doubles; zero: 1 s
 	Log            *slog.Logger  // bodies are never logged; nil: slog.Default
 }
 

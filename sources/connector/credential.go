@@ -43,7 +43,7 @@ func (c *cleaner) clean(raw []byte) []byte {
 
 func (c *cleaner) text(s string) string { return string(c.clean([]byte(s))) }
 
-// secrets returns what was used, for whoever keeps the result.
+// secrets returns all secrets of the request, to be redacted from its result.
 func (c *credential) secrets() []string {
 	if c.cleaner == nil {
 		return c.previous
@@ -73,8 +73,7 @@ func (s *Source) renew(ctx context.Context, cred *credential) error {
 	return nil
 }
 
-// refused asks whoever keeps the credential what to do about a server that
-// refuses it.
+// refused reports a refused credential to Config.Refused.
 func (s *Source) refused(ctx context.Context, used string, status int, h http.Header) (again bool, err error) {
 	if s.cfg.Refused == nil || status != http.StatusUnauthorized && status != http.StatusForbidden {
 		return false, nil
@@ -82,7 +81,7 @@ func (s *Source) refused(ctx context.Context, used string, status int, h http.He
 	return s.cfg.Refused(ctx, used, status, h.Values("Www-Authenticate"))
 }
 
-// credential reads the secret and checks that it belongs to the server.
+// credential reads the secret and checks that it was set for this server.
 func (s *Source) credential(ctx context.Context) (credential, error) {
 	if s.cfg.Secret == nil {
 		return credential{}, nil
@@ -114,7 +113,7 @@ func (s *Source) credential(ctx context.Context) (credential, error) {
 	return c, nil
 }
 
-// hostOf gives the host that a secret was set for the form of [guard.Host].
+// hostOf normalizes the host that a secret was set for as [guard.Host] does.
 func (s *Source) hostOf(host string) string {
 	u, err := url.Parse(s.url.Scheme + "://" + host)
 	if err != nil || host == "" {

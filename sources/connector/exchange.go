@@ -43,8 +43,8 @@ type exchange struct {
 	asking  atomic.Int64    // questions that the caller has open
 }
 
-// do sends a request and returns what the server answers, unless the server is
-// left alone for a while.
+// do sends a request and returns the server's answer, unless the circuit is
+// open.
 func (s *Source) do(ctx context.Context, cred *credential, r *request) (answer, error) {
 	if s.cfg.Traceparent != nil {
 		r.trace = s.cfg.Traceparent(ctx)
@@ -58,10 +58,10 @@ func (s *Source) do(ctx context.Context, cred *credential, r *request) (answer, 
 	return a, err
 }
 
-// send sends a request. When the server does not know the session, a new one
-// is made, when it refuses the credential and there is another, that is read;
-// each once, and the request is sent once more: what was refused so was not
-// executed.
+// send sends a request. If the server does not know the session, it creates a
+// new one; if the server refuses the credential and there is a new one, it uses
+// that; each at most once. The request is sent again in these cases, since it
+// was not executed.
 func (s *Source) send(ctx context.Context, cred *credential, r *request) (answer, error) {
 	for missing, renewed := false, false; ; {
 		ses, err := s.acquire(ctx, s.sessionKeyFor(r))
@@ -81,7 +81,7 @@ func (s *Source) send(ctx context.Context, cred *credential, r *request) (answer
 		case gone && !missing:
 			missing = true
 		case gone:
-			return a, action.Errorf(action.ErrUnavailable, sources.FaultRefused, "The server forgets its sessions as soon as it makes them.")
+			return a, action.Errorf(action.ErrUnavailable, sources.FaultRefused, "The server does not recognize its own new sessions.")
 		case x.renewed && !renewed:
 			renewed = true
 			if err := s.renew(ctx, cred); err != nil {
@@ -102,8 +102,8 @@ func (x *exchange) sessionSuspect(err error) bool {
 	return x.ses.id != "" && errors.As(err, &e) && e.Code == sources.FaultRefused && errors.Is(e.Kind, action.ErrUnavailable)
 }
 
-// run sends the request once. It ends with its caller, but for the drain of
-// a stream, which goes on for a moment to spare the connection.
+// run sends the request once. It ends with its caller, except that the rest of
+// a stream is read for a moment longer, so that the connection can be reused.
 func (x *exchange) run(caller context.Context) (answer, error) {
 	var ctx context.Context
 	ctx, x.stop = context.WithCancelCause(context.WithoutCancel(caller))
@@ -151,7 +151,7 @@ func (x *exchange) roundTrip(ctx context.Context) (a answer, draining bool, err 
 	}
 }
 
-// errorKind tells what an error on the wire means for the request.
+// errorKind says what an error on the wire means for the request.
 func (x *exchange) errorKind() error {
 	if x.sent.Load() {
 		return action.ErrOutcomeUnknown
@@ -159,9 +159,9 @@ func (x *exchange) errorKind() error {
 	return action.ErrUnavailable
 }
 
-// sendRequest posts the request. From the moment that a connection is had for it the
-// server may receive it; net/http gets another connection only for a request
-// of which nothing was written.
+// sendRequest posts the request. Once it has a connection the server can
+// receive the request; net/http only takes another connection if nothing was
+// written.
 func (x *exchange) sendRequest(ctx context.Context) (*http.Response, error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { x.sent.Store(false) },
@@ -193,8 +193,8 @@ func newPost(ctx context.Context, url string, body []byte) (*http.Request, error
 	return post, nil
 }
 
-// handleStatus judges a status that is no success. The answer may be in it: newer
-// servers give JSON-RPC errors a status to match.
+// handleStatus evaluates an error status. The body can contain the answer:
+// newer servers send a matching status with JSON-RPC errors.
 func (x *exchange) handleStatus(ctx context.Context, resp *http.Response) (answer, error) {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
@@ -216,7 +216,7 @@ func (x *exchange) handleStatus(ctx context.Context, resp *http.Response) (answe
 	}
 	e := x.statusFault(resp.StatusCode, resp.Header)
 	if e == nil {
-		return answer{}, protocolError("The server took the request but gave no answer (%d).", resp.StatusCode)
+		return answer{}, protocolError("The server accepted the request but sent no answer (%d).", resp.StatusCode)
 	}
 	e.RetryAfter = retryAfter(resp.Header)
 	if text := errorText(problem); text != "" {
@@ -225,14 +225,13 @@ func (x *exchange) handleStatus(ctx context.Context, resp *http.Response) (answe
 	return answer{}, e
 }
 
-// unsupportedVersion is the code with which a server refuses our version of
-// the protocol.
+// unsupportedVersion is the code with which a server rejects the protocol
+// version.
 const unsupportedVersion = -32022
 
-// unknownSession reports whether a server says 400 for a session that it does
-// not know, where the protocol wants 404. Those that are built after the
-// TypeScript SDK's examples do. They refuse at the door, without the id of the
-// request, which they have not read: nothing was executed.
+// unknownSession reports whether a server answers an unknown session with 400
+// instead of 404, like servers based on the TypeScript SDK's examples. They
+// reject it before reading the request, so that nothing was executed.
 func unknownSession(problem json.RawMessage) bool {
 	return strings.Contains(strings.ToLower(errorText(problem)), "session")
 }
@@ -249,7 +248,7 @@ func (x *exchange) readDocument(ctx context.Context, resp *http.Response) (answe
 	case ok && string(m.id) == "null" && m.problem != nil && m.result == nil:
 		// A server that could not even read the id of the request.
 	case !ok || !m.answers(x.id):
-		return answer{}, protocolError("The server's answer is not the JSON-RPC response that is due.")
+		return answer{}, protocolError("The server's answer is not the expected JSON-RPC response.")
 	}
 	return x.answer(&m, len(raw))
 }
@@ -259,7 +258,7 @@ func (x *exchange) answer(m *message, size int) (answer, error) {
 	switch {
 	case m.problem != nil && m.result == nil:
 		if len(m.problem) == 0 || m.problem[0] != '{' {
-			return a, protocolError("The server's answer has an error that is no object.")
+			return a, protocolError("The server's answer has an error that is not an object.")
 		}
 		a.problem = x.cred.clean(m.problem)
 	case m.problem == nil && m.result != nil:
@@ -299,8 +298,8 @@ func (x *exchange) sendNotification(ctx context.Context, body []byte) {
 	resp.Body.Close() //nolint:errcheck,gosec // there is nothing in it for us
 }
 
-// errorCode returns the code of an error, and 0 for none. Names are read
-// exactly, here and below, as encoding/json does not.
+// errorCode returns the code of an error, or 0. Member names are compared
+// exactly, unlike in encoding/json.
 func errorCode(problem json.RawMessage) int64 {
 	members, _ := sources.Members(problem)
 	return parseInt(sources.Lookup(problem, members, "code"))

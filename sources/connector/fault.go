@@ -20,11 +20,11 @@ import (
 	"sallyport/sources"
 )
 
-// errSessionGone is a request that the server did not take, because it does
-// not know the session or the protocol version any more.
+// errSessionGone reports that the server rejected a request because it no
+// longer knows the session or supports the protocol version.
 var errSessionGone = errors.New("the server does not know the session")
 
-// What a fault says of the server, beside its code.
+// Conditions of the server, in addition to a fault's code.
 var (
 	errConnectionLost = errors.New("the connection was lost")
 	errContact        = errors.New("the server is alive") // it asked something before time was up
@@ -101,7 +101,7 @@ func tlsMessage(err error) string {
 	return "check its certificate and the URL's scheme."
 }
 
-// convertError passes on what our own parts say of the request.
+// convertError converts errors of the gateway's own packages.
 func (s *Source) convertError(e *action.Error, kind error) error {
 	switch e.Code {
 	case "address_blocked":
@@ -118,7 +118,7 @@ func (s *Source) tooLarge(kind error) error {
 	return action.Errorf(kind, sources.FaultTooLarge, "The server's answer is larger than %d KiB.", s.cfg.MaxAnswer>>10)
 }
 
-// interrupted is a request whose context ended.
+// interrupted reports that the context of a request ended.
 func interrupted(ctx context.Context, kind error) error {
 	cause := context.Cause(ctx)
 	e := &action.Error{Kind: kind, Code: sources.FaultTimeout, Err: cause, Message: "The server did not answer in time."}
@@ -128,8 +128,8 @@ func interrupted(ctx context.Context, kind error) error {
 	return e
 }
 
-// statusFault says what a status means that is no success, or nil. A 4xx says
-// that the request was not taken; anything else leaves it open.
+// statusFault converts an error status; nil: not an error. A 4xx status means
+// that the request was not executed; others leave that open.
 func (s *Source) statusFault(status int, h http.Header) *action.Error {
 	text := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 	refused := func(code, format string, args ...any) *action.Error {
@@ -160,7 +160,8 @@ func (s *Source) statusFault(status int, h http.Header) *action.Error {
 	return nil
 }
 
-// redirectTarget says where a redirect leads, without a query, in which may be anything.
+// redirectTarget returns the target of a redirect without its query, which is
+// untrusted.
 func (s *Source) redirectTarget(h http.Header) string {
 	u, err := s.url.Parse(h.Get("Location"))
 	if err != nil || u.Host == "" || h.Get("Location") == "" {
@@ -169,8 +170,7 @@ func (s *Source) redirectTarget(h http.Header) string {
 	return ", to " + sources.Printable(u.Scheme+"://"+u.Host+u.EscapedPath(), 200)
 }
 
-// retryAfter reads how long the server wants to be left alone: seconds, or
-// until a date.
+// retryAfter reads the Retry-After header: seconds or a date.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	var wait time.Duration

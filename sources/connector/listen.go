@@ -15,9 +15,9 @@ import (
 // errNoStream reports a server without a notification stream.
 var errNoStream = errors.New("the server tells nothing by itself")
 
-// Listen implements [sources.Source] by a stream on the shared session, or by
-// subscriptions/listen where there are no sessions. What the server says of
-// itself on other streams is heard too.
+// Listen implements [sources.Source] with a stream on the shared session, or
+// with subscriptions/listen if there are no sessions. Notifications on other
+// streams are passed on, too.
 func (s *Source) Listen(ctx context.Context, heard func(sources.Notice)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -57,7 +57,7 @@ type listener struct {
 	missingStreams int  // consecutive new sessions without a stream
 }
 
-// listen opens one stream and hears it to its end.
+// listen opens one stream and reads it to its end.
 func (e *listener) listen(ctx context.Context) error {
 	ses, err := e.shared(ctx)
 	if err != nil {
@@ -75,8 +75,8 @@ func (e *listener) listen(ctx context.Context) error {
 	return e.listenOnSession(ctx, ses)
 }
 
-// shared returns the shared session. It is not held: when no call uses it any
-// more it may end, and the stream with it.
+// shared returns the shared session without holding it: if no call uses it, it
+// can end, and the stream with it.
 func (s *Source) shared(ctx context.Context) (*session, error) {
 	done, err := s.begin()
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *Source) shared(ctx context.Context) (*session, error) {
 	return ses, nil
 }
 
-// listenOnSession hears the stream of the shared session, and meanwhile tells a new
-// session of all that is wanted.
+// listenOnSession reads the stream of the shared session, and subscribes a new
+// session to all resources meanwhile.
 func (e *listener) listenOnSession(ctx context.Context, ses *session) error {
 	resp, err := e.openSessionStream(ctx, ses) //nolint:bodyclose // follow closes it
 	if errors.Is(err, errSessionGone) {
@@ -129,8 +129,9 @@ func (e *listener) listenOnSession(ctx context.Context, ses *session) error {
 	})
 }
 
-// announceMissed tells that the lists may have changed while nobody listened. again
-// reports whether somebody did before that.
+// announceMissed announces that the lists may have changed while no stream was
+// open. It reports false for the first stream, before which nothing can have
+// been missed.
 func (e *listener) announceMissed(ses *session) (again bool) {
 	again, e.restarted = e.restarted, true
 	if !again {
@@ -204,7 +205,7 @@ func (s *Source) refuseRequest(ctx context.Context, ses *session, m *message, me
 	x.handleRequest(ctx, m, method)
 }
 
-// maxQueuedNotices bounds what is kept for the next who listens.
+// maxQueuedNotices bounds the notices that are kept for the next listener.
 const maxQueuedNotices = maxSubscriptions + 3
 
 // noticeQueue distributes the server's notifications about itself, from any
@@ -215,7 +216,7 @@ type noticeQueue struct {
 	queued    []sources.Notice
 }
 
-// listen has heard called for each, beginning with what was kept.
+// listen calls heard for each notice, starting with the queued ones.
 func (n *noticeQueue) listen(heard func(sources.Notice)) (stop func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

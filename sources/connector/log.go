@@ -10,14 +10,13 @@ import (
 	"sallyport/sources"
 )
 
-// severity orders the levels of log messages, the least severe first; -1 is
-// one that MCP does not know.
+// severity orders log levels, the least severe first; -1: unknown to MCP.
 func severity(level string) int {
 	return slices.Index([]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}, level)
 }
 
-// level returns the least severe level of log messages that is wanted; empty:
-// nobody said.
+// level returns the minimum level of log messages for the caller; empty: not
+// set.
 func (r *request) level() string {
 	if r.caller == nil {
 		return ""
@@ -28,8 +27,8 @@ func (r *request) level() string {
 	return ""
 }
 
-// log hands on the params of a log message, unless the caller wants only more
-// severe ones: others on the same session may want more.
+// log passes on a log message, unless the caller wants only more severe ones:
+// other callers on the same session can want more.
 func (x *exchange) log(params []byte) {
 	members, ok := sources.Members(params)
 	if !ok || x.request.caller == nil {
@@ -42,14 +41,15 @@ func (x *exchange) log(params []byte) {
 	x.request.caller.Log(slices.Clone(x.cred.clean(params)))
 }
 
-// Bounds of telling a level.
+// Timeouts of setting the log level.
 const (
-	levelWait    = time.Second // of the call that wants it
+	levelWait    = time.Second // of the call that needs it
 	levelTimeout = 5 * time.Second
 )
 
-// setLevel has a session tell as much as the request's caller wants, and waits
-// a moment for that. What was told to other callers before is told on.
+// setLevel makes the session send log messages at the level of the request's
+// caller, and waits briefly for that. It never raises the threshold for other
+// callers.
 func (x *exchange) setLevel(ctx context.Context) {
 	if want := x.request.level(); want == "" || x.ses.stateless || !x.ses.capabilities.Logging || !x.raiseLevel(want) {
 		return
@@ -68,8 +68,9 @@ func (x *exchange) setLevel(ctx context.Context) {
 	}
 }
 
-// raiseLevel notes what a session is to tell, and reports whether somebody has to
-// see to that: it is more than before, and nobody does.
+// raiseLevel records the level of a session, and reports whether the caller
+// must send it: it is more verbose than before, and no other caller is sending
+// it.
 func (x *exchange) raiseLevel(level string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -83,8 +84,8 @@ func (x *exchange) raiseLevel(level string) bool {
 	return first
 }
 
-// syncLevel tells the server until it knows the last level. When it fails once
-// the session is not asked any more.
+// syncLevel sends the level until the server has the latest one. After a
+// failure it is not sent to this session again.
 func (x *exchange) syncLevel() {
 	for told := ""; ; {
 		x.mu.Lock()

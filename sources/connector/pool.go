@@ -10,13 +10,13 @@ import (
 	"sallyport/sources"
 )
 
-// maxAgents bounds the sessions that agents have of their own.
+// maxAgents bounds the sessions of individual agents.
 const maxAgents = 200
 
 // sessionKey identifies the owner of a session. The zero value is the shared
 // session.
 type sessionKey struct {
-	agent string // the id of a session of the gateway
+	agent string // ID of a gateway session
 }
 
 // sessionSlot holds the session of a key, or the handshake in progress.
@@ -83,7 +83,7 @@ func (s *Source) acquireSlot(ctx context.Context, p sessionKey) (*session, error
 	}
 }
 
-// leaveHandshake is a call that does not wait for the handshake any more.
+// leaveHandshake removes a call that no longer waits for the handshake.
 func (s *Source) leaveHandshake(a *handshake) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *Source) slot(p sessionKey) (*sessionSlot, error) {
 	return at, nil
 }
 
-// acquire counts one more user. The source's mutex is held.
+// acquire counts a user. The source's mutex must be held.
 func (ses *session) acquire() {
 	ses.users++
 	if ses.idle != nil {
@@ -133,13 +133,14 @@ func (s *Source) release(ses *session) {
 	s.releaseLocked(ses)
 }
 
-// releaseLocked counts one user less. The source's mutex is held, as in rest.
+// releaseLocked removes a user.
 func (s *Source) releaseLocked(ses *session) {
 	ses.users--
 	s.startIdleLocked(ses)
 }
 
-// startIdleLocked begins the idle time of a session, or ends it, when nobody uses it.
+// startIdleLocked starts the idle timer of a session without users, or closes a
+// dropped one.
 func (s *Source) startIdleLocked(ses *session) {
 	ses.used = time.Now()
 	switch {
@@ -176,7 +177,7 @@ func (s *Source) drop(ses *session) {
 	}
 }
 
-// removeLocked takes the session from its place. The source's mutex is held.
+// removeLocked removes the session from its slot.
 func (s *Source) removeLocked(ses *session) {
 	if at := s.slots[ses.key]; at != nil && at.session == ses {
 		delete(s.slots, ses.key)
@@ -184,8 +185,8 @@ func (s *Source) removeLocked(ses *session) {
 	ses.dropped = true
 }
 
-// closeSession ends a session in the background. Close waits for it: it runs within
-// a call, or before the source was closed.
+// closeSession closes a session in the background. Close waits for that: it
+// runs within a call, or before the source was closed.
 func (s *Source) closeSession(ses *session) {
 	ses.cancel()
 	s.running.Go(func() {
@@ -229,8 +230,8 @@ func (s *Source) connect(p sessionKey, at *sessionSlot) {
 	at.handshake = nil
 }
 
-// registerCall notes that a caller's request is in flight, for what the server says
-// on the stream of an agent's own session; delist ends that.
+// registerCall registers a caller's request, to which messages on the stream of
+// an agent's own session are assigned.
 func (s *Source) registerCall(x *exchange) {
 	if x.request.caller == nil || x.ses.key == (sessionKey{}) {
 		return
@@ -251,7 +252,7 @@ func (s *Source) unregisterCall(x *exchange) {
 	}
 }
 
-// callsOn returns the requests of callers on a session, the latest last.
+// callsOn returns the requests on a session, the latest last.
 func (s *Source) callsOn(ses *session) []*exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()

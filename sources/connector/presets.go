@@ -13,60 +13,61 @@ import (
 //go:embed presets.json
 var presets []byte
 
-// Preset is what is known of a public MCP server, so that nobody has to look
-// it up. To add one, add it to presets.json.
+// Preset describes a public MCP server. To add one, edit presets.json.
 type Preset struct {
 	Name  string `json:"name"` // "custom" is the one for all others
 	Title string `json:"title"`
 	URL   string `json:"url"` // with its query; empty for "custom"
 
-	Auth   []Auth `json:"auth"`             // what it takes; the first is the one to offer
+	Auth   []Auth `json:"auth"`             // supported, the preferred one first
 	Header string `json:"header,omitempty"` // for a secret; empty: Authorization
-	Prefix string `json:"prefix,omitempty"` // before a secret, with the space that belongs to it
-	// Registration is how a client of its OAuth comes to be; empty without.
+	Prefix string `json:"prefix,omitempty"` // precedes a secret, including its space
+	// Registration is how the gateway gets an OAuth client there; empty: no
+	// OAuth.
 	Registration Registration      `json:"registration,omitempty"`
-	Headers      map[string]string `json:"headers,omitempty"`   // sent along as they are
-	PerAgent     bool              `json:"per_agent,omitempty"` // it keeps state of a session
+	Headers      map[string]string `json:"headers,omitempty"`   // sent unchanged
+	PerAgent     bool              `json:"per_agent,omitempty"` // the server keeps session state
 
 	Variants []Variant `json:"variants,omitempty"`
-	Hint     string    `json:"hint"` // where its credential comes from, for people
-	// Unsure are those fields above that its own documentation was not seen to
-	// say: people are told to look there.
+	Hint     string    `json:"hint"` // where to get its credential, for people
+	// Unsure are the fields above that its documentation does not confirm:
+	// people are told to check it.
 	Unsure []string `json:"unsure,omitempty"`
 }
 
 // Auth is a way to authenticate to a server.
 type Auth string
 
-// The ways.
+// Authentication methods.
 const (
 	AuthNone   Auth = "none"
 	AuthSecret Auth = "secret"
 	AuthOAuth  Auth = "oauth"
 )
 
-// Registration is how an authorization server comes to know a client.
+// Registration is how an authorization server gets to know a client.
 type Registration string
 
-// The ways of registration.
+// Registration methods.
 const (
-	RegisterDynamic Registration = "dynamic"      // by itself
-	RegisterStatic  Registration = "static"       // a person does it, at the service
-	RegisterListed  Registration = "allow_listed" // the service itself has to allow the client
+	RegisterDynamic Registration = "dynamic"      // automatic
+	RegisterStatic  Registration = "static"       // by a person, at the service
+	RegisterListed  Registration = "allow_listed" // the service must allow the client
 )
 
-// Variant is a preset with a difference: another region, or only what reads.
+// Variant is a variation of a preset, such as another region or a read-only
+// one.
 type Variant struct {
 	Name    string            `json:"name"`
 	Title   string            `json:"title"`
 	Region  bool              `json:"region,omitempty"`
 	URL     string            `json:"url,omitempty"`     // empty: the preset's
-	Headers map[string]string `json:"headers,omitempty"` // beside the preset's
+	Headers map[string]string `json:"headers,omitempty"` // in addition to the preset's
 	Auth    []Auth            `json:"auth,omitempty"`    // empty: the preset's
 	Unsure  bool              `json:"unsure,omitempty"`  // as [Preset.Unsure], of the whole
 }
 
-// Presets returns all presets by name, "custom" last. The caller may change
+// Presets returns all presets by name, "custom" last. The caller can modify
 // them.
 func Presets() []Preset {
 	var all []Preset

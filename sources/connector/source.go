@@ -14,7 +14,7 @@ import (
 	"sallyport/sources"
 )
 
-// Source is a remote MCP server.
+// Source is a remote MCP server. It is safe for concurrent use.
 type Source struct {
 	cfg  Config
 	url  *url.URL
@@ -45,7 +45,7 @@ type Source struct {
 	notices       noticeQueue
 }
 
-// New returns the source; nothing is sent before the first List or Call.
+// New returns the source. It sends nothing before the first List or Call.
 func New(c Config) (*Source, error) {
 	c, u, err := c.complete()
 	if err != nil {
@@ -61,7 +61,7 @@ func New(c Config) (*Source, error) {
 // ID implements [sources.Source].
 func (s *Source) ID() string { return s.cfg.ID }
 
-// Close refuses new calls, waits for those that run, and ends the sessions.
+// Close refuses new calls, waits for running ones, and closes the sessions.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -85,7 +85,7 @@ func (s *Source) Close() error {
 	return err
 }
 
-// close ends the session of a seat that nobody uses any more.
+// close closes the session of an unused slot.
 func (at *sessionSlot) close() error {
 	if at.session == nil {
 		return nil
@@ -94,12 +94,12 @@ func (at *sessionSlot) close() error {
 	return at.session.sdk.Close()
 }
 
-// begin counts a call that Close waits for; done ends it.
+// begin registers a call that Close waits for; done ends it.
 func (s *Source) begin() (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, action.Errorf(action.ErrUnavailable, sources.FaultConfig, "The connector was changed or removed; try again.")
+		return nil, action.Errorf(action.ErrUnavailable, sources.FaultConfig, "The connector was changed or removed. Retry.")
 	}
 	s.running.Add(1)
 	return s.running.Done, nil

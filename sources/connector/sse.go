@@ -132,7 +132,7 @@ func (s *Source) openSessionStream(ctx context.Context, ses *session) (*http.Res
 	return s.openStream(ctx, r, ses)
 }
 
-// openStream sends a request whose answer is a stream that goes on.
+// openStream sends a request whose response is an unbounded stream.
 func (s *Source) openStream(ctx context.Context, r *http.Request, ses *session) (*http.Response, error) {
 	cred, err := s.credential(ctx)
 	if err != nil {

@@ -23,9 +23,9 @@ const (
 	maxRetry   = 10 * time.Second
 )
 
-// stream reads an event stream to the response, and resumes it when the
-// server closed it after an event with an id, as older servers may to free
-// the connection. Resuming repeats nothing.
+// stream reads an event stream to the response, and resumes it if the server
+// closed it after an event with an ID, as older servers may do to free the
+// connection. Resuming repeats nothing.
 func (x *exchange) stream(ctx context.Context, resp *http.Response) (answer, error) {
 	var last event
 	for resumes := 0; ; resumes++ {
@@ -52,8 +52,8 @@ func (x *exchange) stream(ctx context.Context, resp *http.Response) (answer, err
 	}
 }
 
-// unanswered is a stream that ended before the answer. Time may have run out
-// because nobody answered what the server asked.
+// unanswered reports a stream that ended before the answer. A timeout can be
+// due to an unanswered question of the server.
 func (x *exchange) unanswered(ctx context.Context, err error) error {
 	err = x.transportError(ctx, action.ErrOutcomeUnknown, err)
 	var e *action.Error
@@ -63,7 +63,7 @@ func (x *exchange) unanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// events reads one stream. done tells that there is nothing more to expect.
+// events reads one stream. done: nothing more is expected.
 func (x *exchange) events(ctx context.Context, resp *http.Response, last *event) (a answer, done bool, err error) {
 	ended := readEvents(resp.Body, func(e event) bool {
 		if e.id != "" {
@@ -104,8 +104,8 @@ func (x *exchange) events(ctx context.Context, resp *http.Response, last *event)
 
 func code(err error) string { return action.Public(err).Code }
 
-// drain reads what little comes after the response, so that the connection
-// can be used again; a server that goes on is cut off.
+// drain reads the rest after the response, so that the connection can be
+// reused; a server that continues is disconnected.
 func (x *exchange) drain(resp *http.Response) {
 	x.running.Go(func() {
 		defer x.stop(nil)
@@ -116,7 +116,7 @@ func (x *exchange) drain(resp *http.Response) {
 	})
 }
 
-// resume asks for the rest of a stream.
+// resume requests the rest of a stream.
 func (x *exchange) resume(ctx context.Context, last *event) (*http.Response, error) {
 	wait := time.NewTimer(min(max(last.retry, 100*time.Millisecond), maxRetry))
 	defer wait.Stop()
@@ -143,7 +143,7 @@ func (x *exchange) resume(ctx context.Context, last *event) (*http.Response, err
 	return resp, nil
 }
 
-// handleMessage takes what the server says beside its response.
+// handleMessage handles a message other than the response.
 func (x *exchange) handleMessage(m *message) {
 	method, _ := unquote(m.method)
 	switch {
@@ -157,8 +157,8 @@ func (x *exchange) handleMessage(m *message) {
 	}
 }
 
-// progress hands on the params of a progress notification of this request,
-// without the token, which means nothing to anyone else.
+// progress passes on a progress notification of this request without the token,
+// which is internal.
 func (x *exchange) progress(params []byte) {
 	members, ok := sources.Members(params)
 	if !ok {
@@ -170,7 +170,7 @@ func (x *exchange) progress(params []byte) {
 	x.request.caller.Progress(x.cred.clean(sources.RemoveMember(params, "progressToken")))
 }
 
-// unquote returns the text of a JSON string.
+// unquote decodes a JSON string.
 func unquote(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false

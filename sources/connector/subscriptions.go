@@ -36,14 +36,14 @@ func (s *Source) Subscribe(ctx context.Context, uri string, on bool) error {
 	return nil
 }
 
-// updateSubscription has the server know of one resource that is wanted, or no more.
+// updateSubscription subscribes to a resource at the server, or unsubscribes.
 func (s *Source) updateSubscription(ctx context.Context, uri string, on bool) error {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.ConnectTimeout+subscribeTimeout)
 	defer stop()
 	ses, err := s.shared(ctx)
 	switch {
 	case errors.Is(err, errNoStream):
-		return action.Errorf(action.ErrUnavailable, sources.FaultConfig, "The connector was changed or removed; try again.")
+		return action.Errorf(action.ErrUnavailable, sources.FaultConfig, "The connector was changed or removed. Retry.")
 	case err != nil:
 		return err
 	case ses.stateless && on:
@@ -131,33 +131,33 @@ func (e *listener) resubscribe(ctx context.Context, ses *session, again bool) {
 	}
 }
 
-// Bounds of subscriptions.
+// Limits on subscriptions.
 const (
 	maxSubscriptions = 1_000
-	subscribeTimeout = 5 * time.Second // for a server to take one
+	subscribeTimeout = 5 * time.Second // of one subscription
 )
 
 // subscriptionSet are the resources with subscribers.
 type subscriptionSet struct {
-	sending chan struct{} // of the one who tells the server of a resource; holds one
-	timeout time.Duration // that the server has for one
+	sending chan struct{} // semaphore of size one: sending a subscription
+	timeout time.Duration // of one subscription
 
 	mu            sync.Mutex // the fields below
 	wanted        map[string]subscription
-	changed       chan struct{}   // closed at the next change of the set; nil: nobody looked
-	listening     int             // streams that hear of them
-	active        map[string]bool // what the last stream without session was begun with
-	activeChanged chan struct{}   // closed when heard or listening changes
+	changed       chan struct{}   // closed at the next change of the set; nil: no waiter
+	listening     int             // number of open streams
+	active        map[string]bool // resources of the last stream without session
+	activeChanged chan struct{}   // closed when active or listening changes
 }
 
-// subscription is one of them.
+// subscription is one resource with its number of subscribers.
 type subscription struct {
 	count     int
-	confirmed bool // the server knows, or will be told
+	confirmed bool // the server knows it, or will be told
 }
 
-// add counts one more or less for a resource. tell reports whether the server
-// is to be told.
+// add adds or removes a subscriber. tell reports whether the server must be
+// notified.
 func (w *subscriptionSet) add(uri string, on bool) (tell bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +184,7 @@ func (w *subscriptionSet) add(uri string, on bool) (tell bool, err error) {
 	return on && !now.confirmed || now.count == 0, nil
 }
 
-// confirm notes that a resource that is still wanted needs no telling any more.
+// confirm records that the server knows a subscription.
 func (w *subscriptionSet) confirm(uri string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,8 +205,7 @@ func (w *subscriptionSet) uris() []string {
 	return slices.Sorted(maps.Keys(w.wanted))
 }
 
-// snapshot returns the resources and a channel that is closed when others are
-// wanted.
+// snapshot returns the resources and a channel that is closed when they change.
 func (w *subscriptionSet) snapshot() (uris []string, changed <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,7 +215,7 @@ func (w *subscriptionSet) snapshot() (uris []string, changed <-chan struct{}) {
 	return slices.Sorted(maps.Keys(w.wanted)), w.changed
 }
 
-// setListening notes that somebody listens, or no more.
+// setListening counts open streams.
 func (w *subscriptionSet) setListening(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,7 +227,7 @@ func (w *subscriptionSet) setListening(on bool) {
 	w.notifyLocked()
 }
 
-// setActive notes with which resources a stream was begun.
+// setActive records the resources of a new stream.
 func (w *subscriptionSet) setActive(uris []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -246,8 +245,8 @@ func (w *subscriptionSet) notifyLocked() {
 	}
 }
 
-// awaitActive waits until the stream that is listened to has the resource, if
-// somebody listens.
+// awaitActive waits until the open stream includes the resource. Without a
+// stream it returns immediately.
 func (w *subscriptionSet) awaitActive(ctx context.Context, uri string) {
 	ctx, stop := context.WithTimeout(ctx, subscribeTimeout)
 	defer stop()

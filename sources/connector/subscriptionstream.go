@@ -63,8 +63,8 @@ func (e *listener) listenBySubscription(ctx context.Context, ses *session) error
 // errSecondStream reports a server that refuses a second concurrent stream.
 var errSecondStream = errors.New("the server does not take a second stream")
 
-// awaitSubscriptions waits until other resources are wanted. Of those that are nothing was
-// missed.
+// awaitSubscriptions waits until the set of resources changes. For those,
+// nothing was missed.
 func (e *listener) awaitSubscriptions(ctx context.Context, retuned <-chan struct{}) error {
 	e.restarted = false
 	select {
@@ -75,7 +75,7 @@ func (e *listener) awaitSubscriptions(ctx context.Context, retuned <-chan struct
 	}
 }
 
-// announceAll tells what may have changed while no stream was heard.
+// announceAll announces what can have changed while no stream was open.
 func (e *listener) announceAll(ses *session, uris []string) {
 	if !e.announceMissed(ses) {
 		return
@@ -91,14 +91,14 @@ type subscriptionStream struct {
 	ses    *session
 	uris   []string
 	cancel context.CancelFunc
-	acked  chan struct{} // closed when the server acknowledged it
+	acked  chan struct{} // closed when the server acknowledged the stream
 	done   chan struct{} // closed at its end
 
-	grantsNone bool  // it grants nothing; good to read when it is taken
-	err        error // good to read when it is over
+	grantsNone bool  // nothing was granted; valid after acked
+	err        error // valid after done
 }
 
-// start hears the stream in the background.
+// start reads the stream in the background.
 func (s *subscriptionStream) start(ctx context.Context, strands *sync.WaitGroup) {
 	ctx, s.cancel = context.WithCancel(ctx)
 	strands.Go(func() {
@@ -108,8 +108,9 @@ func (s *subscriptionStream) start(ctx context.Context, strands *sync.WaitGroup)
 	})
 }
 
-// awaitAcknowledged waits until the server took the stream. One that never says so is
-// taken at its word after a moment. The error is why it did not.
+// awaitAcknowledged waits until the server acknowledged the stream. Without an
+// acknowledgement the stream counts as acknowledged after a moment. The error
+// says why the stream failed.
 func (s *subscriptionStream) awaitAcknowledged(ctx context.Context) error {
 	late := time.NewTimer(subscribeTimeout)
 	defer late.Stop()
@@ -123,7 +124,7 @@ func (s *subscriptionStream) awaitAcknowledged(ctx context.Context) error {
 	return nil
 }
 
-// alive reports whether the stream goes on.
+// alive reports whether the stream is open.
 func (s *subscriptionStream) alive() bool {
 	if s == nil {
 		return false
@@ -154,7 +155,7 @@ func (s *subscriptionStream) stop() *subscriptionStream {
 	return nil
 }
 
-// listen hears the stream to its end.
+// listen reads the stream to its end.
 func (s *subscriptionStream) listen(ctx context.Context) error {
 	id := s.ids.Add(1)
 	resp, err := s.subscribe(ctx, id) //nolint:bodyclose // follow closes it
@@ -194,7 +195,7 @@ func (s *subscriptionStream) onAcknowledged(m *message) {
 	close(s.acked)
 }
 
-// subscribe posts subscriptions/listen for all that the server offers.
+// subscribe posts subscriptions/listen for everything that the server offers.
 func (s *subscriptionStream) subscribe(ctx context.Context, id int64) (*http.Response, error) {
 	wanted, err := json.Marshal(struct {
 		Notifications any `json:"notifications"`
@@ -214,7 +215,8 @@ func (s *subscriptionStream) subscribe(ctx context.Context, id int64) (*http.Res
 	return s.openStream(ctx, post, s.ses)
 }
 
-// belongsTo reports whether a notification is of this subscription, or does not say.
+// belongsTo reports whether a notification is of this subscription, or does not
+// say.
 func belongsTo(m *message, id int64) bool {
 	members, _ := sources.Members(m.params)
 	meta := sources.Lookup(m.params, members, "_meta")

@@ -17,16 +17,16 @@ import (
 type request struct {
 	method    string
 	params    json.RawMessage // an object, without _meta; nil: {}
-	name      string          // of what it concerns, for a header; empty: none
-	arguments json.RawMessage // of a tool, of which headers repeat some
+	name      string          // of its subject, for a header; empty: none
+	arguments json.RawMessage // of a tool: headers repeat some of them
 	headers   []sources.HeaderParam
-	caller    action.Caller         // nil: nobody
-	features  action.ClientFeatures // what the server may ask for it
-	responses []byte                // members that answer what the server asked; may be empty
-	trace     string                // whose trace it is part of; empty: none
+	caller    action.Caller         // nil: none
+	features  action.ClientFeatures // client features to declare
+	responses []byte                // members with answers to questions; can be empty
+	trace     string                // W3C trace context; empty: none
 }
 
-// The keys of _meta with which a request tells who asks, and for what.
+// Keys of _meta.
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaClient       = "io.modelcontextprotocol/clientInfo"
@@ -38,7 +38,7 @@ const (
 // traceparent is a header, and a key of _meta.
 const traceparent = "traceparent"
 
-// body writes the request as JSON-RPC. The params are copied as they are.
+// body encodes the request as JSON-RPC. The params are copied unchanged.
 func (r *request) body(id int64, ses *session, version string) []byte {
 	b := make([]byte, 0, 512+len(r.params)+len(r.responses))
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
@@ -59,7 +59,7 @@ func (r *request) body(id int64, ses *session, version string) []byte {
 	return append(b, "}}"...)
 }
 
-// objectMembers returns what is between the braces of an object.
+// objectMembers returns the text between the braces of an object.
 func objectMembers(object []byte) []byte {
 	object = bytes.TrimSpace(object)
 	if len(object) < 2 {
@@ -68,7 +68,7 @@ func objectMembers(object []byte) []byte {
 	return bytes.TrimSpace(object[1 : len(object)-1])
 }
 
-// meta returns the member _meta, if there is anything to say in it.
+// meta returns the member _meta, or nothing.
 func (r *request) meta(id int64, ses *session, version string) []byte {
 	b := []byte(`"_meta":{`)
 	start := len(b)
@@ -108,7 +108,7 @@ func (r *request) meta(id int64, ses *session, version string) []byte {
 // progressToken is the progress token of a request.
 func progressToken(id int64) string { return "sallyport-" + strconv.FormatInt(id, 10) }
 
-// setHeaders sets what the transport wants to know of the request.
+// setHeaders sets the headers that the transport requires.
 func (r *request) setHeaders(h http.Header, ses *session) {
 	sessionHeaders(h, ses)
 	if r.trace != "" {
@@ -144,7 +144,7 @@ func sessionHeaders(h http.Header, ses *session) {
 	}
 }
 
-// headerValue returns the argument at a path as the value of a header.
+// headerValue returns the argument at a path as a header value.
 func headerValue(v any, path []string) (string, bool) {
 	for _, name := range path {
 		obj, _ := v.(map[string]any)
@@ -163,7 +163,7 @@ func headerValue(v any, path []string) (string, bool) {
 	return "", false
 }
 
-// encodeHeader wraps what a header cannot carry as it is.
+// encodeHeader encodes a value that a header cannot carry unchanged.
 func encodeHeader(s string) string {
 	const before, after = "=?base64?", "?="
 	plain := strings.TrimSpace(s) == s && !(strings.HasPrefix(s, before) && strings.HasSuffix(s, after))
@@ -176,7 +176,7 @@ func encodeHeader(s string) string {
 	return before + base64.StdEncoding.EncodeToString([]byte(s)) + after
 }
 
-// message is one JSON-RPC message of the server, its parts as they came.
+// message is one raw JSON-RPC message of the server.
 type message struct {
 	id, method, params, result, problem json.RawMessage
 }
