@@ -152,7 +152,7 @@ func checkURI(i *item) error {
 	}
 	u, err := url.Parse(i.name)
 	if err != nil || u.Scheme == "" {
-		return errors.New("its URI does not start with a scheme such as https:")
+		return errors.New("its URI does not start with a scheme such as https")
 	}
 	return checkScheme(u.Scheme)
 }
