@@ -15,8 +15,8 @@ import (
 	"sallyport/ingest/event"
 )
 
-// errNotPending says why an invocation could not be decided; it looks whether
-// there is a grant request of that id, as both are in one inbox.
+// errNotPending explains why an invocation could not be decided. The ID may be that
+// of a grant request, since both are in one inbox.
 func (s *handlers) errNotPending(ctx context.Context, p *dashboard.Principal, id string, err error) error {
 	if !errors.Is(err, action.ErrNotFound) {
 		return errInvocation(err, id)
@@ -133,14 +133,15 @@ func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session,
 		s.grantCreated(ctx, p, v.Grant)
 		view, err := s.viewGrant(ctx, *v.Grant)
 		if err != nil {
-			s.Log.WarnContext(ctx, "the name of a source is not known", "error", err) // the approval holds
+			s.Log.WarnContext(ctx, "the name of a source is not known", "error", err) // the approval is valid without it
 		}
 		out.Grant = &view
 	}
 	return out, nil
 }
 
-// grantError says of the terms of a grant where they stand in an approval.
+// grantError prefixes the field of an error about the terms of a grant, which are
+// nested in an approval.
 func grantError(err error) error {
 	e := action.Public(err)
 	if (e.Code == "invalid_grant" || e.Code == "tool_unreviewed") && !strings.HasPrefix(e.Field, "/grant/") {
@@ -149,9 +150,8 @@ func grantError(err error) error {
 	return err
 }
 
-// await gives the outcome of an approved call, or what stands after the
-// patience. The approval holds in any case, so that no trouble with the wait
-// may look like one with the approval.
+// await waits for the outcome of an approved call. The approval is stored already,
+// so an error of the wait must not look like an error of the approval.
 func (s *handlers) await(ctx context.Context, p *dashboard.Principal, inv action.Invocation, patience time.Duration) api.Outcome {
 	session, err := s.Session(ctx, p.Organization, inv.Session)
 	if err == nil {
@@ -189,7 +189,7 @@ func (s *handlers) verdict(p *dashboard.Principal, v action.Verdict) action.Verd
 	return v
 }
 
-// errInvocation puts the invocation into an error that lacks it.
+// errInvocation adds the ID of the invocation to an error that lacks it.
 func errInvocation(err error, id string) error {
 	public := action.Public(err)
 	if public.Kind == nil || public.Invocation != "" {
@@ -223,18 +223,18 @@ func (s *handlers) statisticsRoutes() {
 	})
 }
 
-// viewOf is an invocation as lists and reads show it.
+// viewOf returns the view of an invocation with its origin.
 func (s *handlers) viewOf(inv action.Invocation, from event.Origin) api.InvocationView {
 	return api.InvocationView{Invocation: s.shown(inv), Event: from.Event, Run: from.Run}
 }
 
-// view shows one.
+// view returns the view of one invocation.
 func (s *handlers) view(ctx context.Context, p *dashboard.Principal, inv action.Invocation) (api.InvocationView, error) {
 	from, err := s.Origins(ctx, p, []action.Invocation{inv})
 	return s.viewOf(inv, from[inv.Session]), err
 }
 
-// viewPage shows a page of them.
+// viewPage returns the views of a page of invocations.
 func (s *handlers) viewPage(ctx context.Context, p *dashboard.Principal, page action.Page[action.Invocation]) (api.InvocationList, error) {
 	from, err := s.Origins(ctx, p, page.Items)
 	list := view.PageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewOf(inv, from[inv.Session]) })

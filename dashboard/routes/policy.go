@@ -73,8 +73,7 @@ func (s *handlers) unsetMode(ctx context.Context, p *dashboard.Principal, text, 
 	return nil
 }
 
-// errNoMode says of a mode that is not there which ones are nearest to what was
-// asked for.
+// errNoMode adds similar keys to the error of a mode that is not configured.
 func (s *handlers) errNoMode(ctx context.Context, organization, text string, err error) error {
 	modes, failed := s.Modes(ctx, organization)
 	if !errors.Is(err, action.ErrNotFound) || failed != nil {
@@ -89,13 +88,13 @@ func (s *handlers) errNoMode(ctx context.Context, organization, text string, err
 	return e
 }
 
-// policyChanged logs a change of policy and tells the rest of the gateway.
+// policyChanged logs a change of policy and publishes a hint.
 func (s *handlers) policyChanged(ctx context.Context, p *dashboard.Principal, what string, args ...any) {
 	s.Log.InfoContext(ctx, what, append(args, "by", p.By())...)
 	s.Hint(action.HintPolicy, p.Organization, "")
 }
 
-// knownKey resolves a key that policy is to say something of.
+// knownKey resolves a key and checks that its action exists.
 func (s *handlers) knownKey(ctx context.Context, organization, text string) (action.Key, []action.Connector, error) {
 	key, all, err := s.ResolveKey(ctx, organization, text)
 	if err != nil {
@@ -104,8 +103,8 @@ func (s *handlers) knownKey(ctx context.Context, organization, text string) (act
 	return key, all, s.checkAction(ctx, key, all)
 }
 
-// storedKey resolves a key to take back what is said of it. That outlives its
-// connector, so the key as it is stored always does.
+// storedKey resolves a key for removal. Rows outlive their connector, so the stored
+// form of a key is accepted without one.
 func (s *handlers) storedKey(ctx context.Context, organization, text string) (action.Key, error) {
 	key, _, err := s.ResolveKey(ctx, organization, text)
 	if err != nil {
@@ -147,7 +146,7 @@ const probeFor = 3 * time.Second
 // denial with a typo in it, or of the name that agents see, would deny
 // nothing. One that was not asked yet is asked now. Of a connector that is off
 // or does not answer, any name is taken, so that policy can stand before its
-// tools do; see [Server.unsure].
+// tools do; see unknownActionWarning.
 func (s *handlers) checkAction(ctx context.Context, key action.Key, all []action.Connector) error {
 	if p := s.Provider(key.Source); p != nil {
 		return providerCheckAction(p, key.Action)
@@ -158,7 +157,7 @@ func (s *handlers) checkAction(ctx context.Context, key action.Key, all []action
 	}
 	state := s.Connectors.State(ctx, all[i])
 	if state.FetchedAt.IsZero() && state.Error == "" {
-		// A denial must not wait for a server that hangs.
+		// A denial must not wait for a server that does not respond.
 		soon, stop := context.WithTimeout(ctx, probeFor)
 		defer stop()
 		if asked, err := s.Connectors.Probe(soon, all[i]); err == nil {
@@ -191,8 +190,8 @@ func (s *handlers) checkAction(ctx context.Context, key action.Key, all []action
 		source, key.Action, render.Plain(strings.Join(nearest.Three(key.Action, names), ", ")))
 }
 
-// unknownActionWarning says of a key that checkAction took that nobody knows of such an
-// action, because its connector is off or does not answer; empty: somebody does.
+// unknownActionWarning returns a warning if the action of a key could not be checked
+// because its connector is disabled or unreachable.
 func (s *handlers) unknownActionWarning(ctx context.Context, key action.Key, all []action.Connector) (string, error) {
 	i := slices.IndexFunc(all, func(c action.Connector) bool { return c.Source() == key.Source })
 	if i < 0 || key.Action == "*" || isNotTool(key.Action) {

@@ -67,17 +67,17 @@ func (s *handlers) runVerdictRoutes(one string) {
 	})
 }
 
-// Limits of what workers say.
+// Limits of what workers send.
 const (
 	runLease   = 5 * time.Minute
 	maxLease   = 24 * time.Hour
-	maxResult  = 64 << 10 // as it is sent
+	maxResult  = 64 << 10 // as sent
 	keptResult = 10 << 10
 	maxRunWait = time.Minute
-	runLook    = time.Second // between two looks while one waits: hints may be lost
+	runLook    = time.Second // polling interval of a waiting claim: hints may be lost
 )
 
-// claimRun gives the worker a run; 204 when none waits.
+// claimRun claims a run for the worker; 204 if none is queued.
 func (s *handlers) claimRun(ctx context.Context, p *dashboard.Principal, w api.Wish, wait string) (*dashboard.StatusResponse[api.ClaimedRun], error) {
 	patience, err := parseWait(wait)
 	if err != nil {
@@ -112,7 +112,7 @@ func errNoRun(err error) bool {
 	return errors.Is(err, action.ErrNotFound) && action.Public(err).Code == "no_run"
 }
 
-// awaitRun claims a run as soon as one waits.
+// awaitRun claims a run as soon as one is queued.
 func (s *handlers) awaitRun(ctx context.Context, c event.Claim, patience time.Duration) (event.Work, error) {
 	if patience == 0 {
 		return s.Inbound.ClaimRun(ctx, c)
@@ -151,7 +151,7 @@ func (s *handlers) awaitRun(ctx context.Context, c event.Claim, patience time.Du
 	}
 }
 
-// runChanged tells people, and workers that wait.
+// runChanged publishes a hint for people and waiting workers.
 func (s *handlers) runChanged(r *event.Run) {
 	s.Hints.Publish(action.Hint{Kind: action.HintRun, Organization: r.Organization, Run: r.ID, Status: action.Status(r.Status)})
 }
@@ -170,8 +170,8 @@ func (s *handlers) claim(ctx context.Context, p *dashboard.Principal, w api.Wish
 	return c, nil
 }
 
-// claimOf is the claim that a worker presents. The session that works on a run
-// need not: it is of one claim alone.
+// claimOf returns the claim that a worker presents. The session of a run does not
+// have to: it belongs to one claim only.
 func (s *handlers) claimOf(ctx context.Context, p *dashboard.Principal, said string) (string, error) {
 	if said != "" {
 		return said, nil
@@ -253,7 +253,7 @@ func (s *handlers) redriveRun(ctx context.Context, p *dashboard.Principal, id st
 	return run, nil
 }
 
-// runEnding is what was said of a run, without what must not be kept.
+// runEnding converts the result of a run, redacted and truncated.
 func (s *handlers) runEnding(status event.RunStatus, o api.RunOutcome) (event.Ending, error) {
 	e := event.Ending{Status: status, Code: o.Code, Message: s.JSON.RedactText(o.Message, nil)}
 	switch {
@@ -270,12 +270,12 @@ func (s *handlers) runEnding(status event.RunStatus, o api.RunOutcome) (event.En
 	return e, nil
 }
 
-// isCode tells whether text, which is not empty, is for programs to compare.
+// isCode reports whether a non-empty text is a machine-readable code.
 func isCode(text string) bool {
 	return len(text) <= 64 && strings.Trim(text[:1], "abcdefghijklmnopqrstuvwxyz") == "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// runEnded logs the end of a run, and tells of its session's.
+// runEnded logs the end of a run and publishes that of its session.
 func (s *handlers) runEnded(ctx context.Context, p *dashboard.Principal, what string, run event.Run, withdrew []action.Invocation) {
 	s.Log.InfoContext(ctx, what, "run", run.ID, "status", run.Status, "code", run.Code, "by", cmp.Or(p.WorkerID(), "session"), "withdrew", len(withdrew))
 	s.runChanged(&run)

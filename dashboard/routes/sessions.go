@@ -54,8 +54,8 @@ func (s *handlers) revoke(ctx context.Context, p *dashboard.Principal, id string
 	return nil
 }
 
-// sessionEnded tells of a session that ended, and of the calls that were
-// withdrawn with it.
+// sessionEnded publishes the end of a session and of the calls that were withdrawn
+// with it.
 func (s *handlers) sessionEnded(organization, id string, withdrew []action.Invocation) {
 	s.Hint(action.HintSession, organization, id)
 	s.Withdrew(withdrew)
@@ -96,7 +96,7 @@ func (s *handlers) createSession(ctx context.Context, p *dashboard.Principal, n 
 	return s.sessionResponse(&session, http.StatusCreated), nil
 }
 
-// buildSession is the session that is to be.
+// buildSession validates a request and returns the session to store.
 func (s *handlers) buildSession(ctx context.Context, p *dashboard.Principal, n api.NewSession) (session action.Session, err error) {
 	if n.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
 		return session, err
@@ -112,7 +112,7 @@ func (s *handlers) buildSession(ctx context.Context, p *dashboard.Principal, n a
 	return session, err
 }
 
-// sessionResponse answers a session with its token, which is made of its id.
+// sessionResponse returns a session with its token, which is derived from its ID.
 func (s *handlers) sessionResponse(session *action.Session, status int) *dashboard.StatusResponse[api.MintedSession] {
 	return &dashboard.StatusResponse[api.MintedSession]{Status: status, Body: api.MintedSession{
 		SessionID: session.ID, Token: s.Tokens.Mint(session.ID), MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt,
@@ -120,7 +120,8 @@ func (s *handlers) sessionResponse(session *action.Session, status int) *dashboa
 	}}
 }
 
-// checkMayCreate keeps what opens ceilings and overrides to those who decide.
+// checkMayCreate reserves fields that widen what a session may do for people who
+// decide.
 func checkMayCreate(p *dashboard.Principal, n api.NewSession) error {
 	if p.Role.Decides() {
 		return nil
@@ -172,7 +173,7 @@ func (s *handlers) ttl(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// idempotencyKey is the idempotency key of a request that may name it twice.
+// idempotencyKey returns the idempotency key of the body or the header.
 func idempotencyKey(field, header string) (string, error) {
 	if field != "" && header != "" && field != header {
 		return "", dashboard.Invalid("/idempotency_key", "The header Idempotency-Key and the field idempotency_key differ; send one of them.")
@@ -180,7 +181,8 @@ func idempotencyKey(field, header string) (string, error) {
 	return cmp.Or(field, header), nil
 }
 
-// newSessionOnce binds the wish to who has it: nobody gets another's token by his key.
+// newSessionOnce binds an idempotency key to its principal, so that nobody gets
+// another's token with a guessed key.
 func newSessionOnce(n api.NewSession, p *dashboard.Principal) action.Once {
 	key := n.IdempotencyKey
 	n.IdempotencyKey = ""
@@ -191,7 +193,7 @@ func newSessionOnce(n api.NewSession, p *dashboard.Principal) action.Once {
 
 const never = "never"
 
-// idleTimeout reads how long a session may be idle.
+// idleTimeout parses the idle timeout of a session.
 func idleTimeout(text string) (time.Duration, error) {
 	switch text {
 	case "":
@@ -217,12 +219,12 @@ func canonicalModel(name string) (string, error) {
 	return m.ID, nil
 }
 
-// resolveWithin is how long minting waits for services that renew tokens. What
-// is not known by then is bound: a service that is slow may work a moment later.
+// resolveWithin bounds how long the creation of a session waits for services that
+// renew tokens. Integrations that are not checked by then are bound.
 const resolveWithin = 10 * time.Second
 
-// usableConnections divides integrations into those that a session is bound to and those
-// for which no token can be had.
+// usableConnections separates integrations that a session can use from those
+// without a usable token.
 func (s *handlers) usableConnections(ctx context.Context, p *dashboard.Principal, ids []string) (bound []string, left []action.LeftOut, err error) {
 	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
 		return ids, nil, nil
@@ -307,7 +309,7 @@ func (s *handlers) endSession(ctx context.Context, p *dashboard.Principal, id st
 	return out, err
 }
 
-// sessionStatusChanged tells of a session's new status, and answers it.
+// sessionStatusChanged publishes a session's new status and returns its view.
 func (s *handlers) sessionStatusChanged(ctx context.Context, p *dashboard.Principal, step string, session action.Session) (api.SessionView, error) {
 	s.Log.InfoContext(ctx, "session changed", "session", session.ID, "step", step, "status", session.Status, "by", p.By())
 	s.Hint(action.HintSession, p.Organization, session.ID)
@@ -333,7 +335,7 @@ func (s *handlers) changeSession(ctx context.Context, p *dashboard.Principal, id
 	return s.sessionStatusChanged(ctx, p, "change", session)
 }
 
-// checkMayRename lets a member change the title of what he made.
+// checkMayRename lets a member rename only the sessions that they created.
 func (s *handlers) checkMayRename(ctx context.Context, p *dashboard.Principal, id string, c api.SessionChange) error {
 	if p.Role.Decides() {
 		return nil
@@ -345,7 +347,7 @@ func (s *handlers) checkMayRename(ctx context.Context, p *dashboard.Principal, i
 	return action.Errorf(action.ErrForbidden, "role_required", "A member renames the sessions that he made, and changes nothing else; ask an owner or admin.")
 }
 
-// visibleSession is a session without what is private to others.
+// visibleSession returns a session without the integrations private to others.
 func (s *handlers) visibleSession(ctx context.Context, p *dashboard.Principal, session action.Session) (api.SessionView, error) {
 	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
 	view.HideUnlisted(&session, all)

@@ -33,15 +33,15 @@ func inUploadRef(in *api.InUpload, p *dashboard.Principal) action.UploadRef {
 	return action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload}
 }
 
-// fileUpload is a file on its way in.
+// fileUpload is the request body of a file upload.
 type fileUpload struct {
 	api.EvidenceFile
 
-	length int64 // -1: not said
+	length int64 // -1: unknown
 	bytes  *pacedReader
 }
 
-// Resolve implements huma.Resolver: bytes are read as they come, and not before.
+// Resolve implements huma.Resolver; the body is streamed by the handler.
 func (in *fileUpload) Resolve(hc huma.Context) []error {
 	r, w := humago.Unwrap(hc)
 	in.length = r.ContentLength
@@ -73,7 +73,8 @@ func (s *handlers) evidenceRoutes() {
 	}
 }
 
-// receiveFile keeps a file: first its row, then its bytes, then that they are there.
+// receiveFile stores a file: it reserves the row, writes the bytes, then marks them
+// as stored.
 func (s *handlers) receiveFile(ctx context.Context, p *dashboard.Principal, in *fileUpload) (action.UploadFile, error) {
 	defer in.bytes.discardRest()
 	size := in.length
@@ -196,9 +197,8 @@ const (
 	restWithin = 5 * time.Second
 )
 
-// uploadLimiter are the files that come in to this instance. What an upload may have is
-// counted once for each file, so there must be one sender for each: he would get
-// around all limits with many.
+// uploadLimiter tracks the uploads to this instance. The store counts a file once
+// against the limits, so only one request may send it at a time.
 type uploadLimiter struct {
 	mu    sync.Mutex
 	files map[string]bool // by where the bytes go
@@ -209,7 +209,7 @@ func newUploadLimiter() *uploadLimiter {
 	return &uploadLimiter{files: map[string]bool{}, of: map[string]int{}}
 }
 
-// begin takes a place for a file until end is called.
+// begin reserves a slot for a file until end is called.
 func (s *uploadLimiter) begin(ref action.UploadRef, key string) (end func(), err error) {
 	session := ref.Organization + "/" + ref.Session
 	s.mu.Lock()
@@ -232,10 +232,9 @@ func (s *uploadLimiter) begin(ref action.UploadRef, key string) (end func(), err
 	}, nil
 }
 
-// pacedReader reads a body whose sender is waited for while enough comes. Between two
-// reads the connection has no deadline: the store's time is not the sender's, and
-// a deadline that passes after the last byte ends the request, and all later ones
-// of its connection.
+// pacedReader reads a body with a minimum rate. Between two reads the connection has
+// no deadline: the time of the store does not count, and a deadline that expires
+// after the last byte would end this and all later requests of the connection.
 type pacedReader struct {
 	io.Reader
 	deadline func(time.Time)
@@ -284,7 +283,7 @@ func (s *pacedReader) finalError() error {
 	return io.EOF
 }
 
-// discardRest bounds the wait for what is left, as net/http reads some of it.
+// discardRest bounds the time in which net/http reads the rest of the body.
 func (s *pacedReader) discardRest() {
 	if !s.done {
 		s.deadline(time.Now().Add(restWithin))

@@ -98,8 +98,8 @@ func (s *handlers) removeUser(ctx context.Context, p *dashboard.Principal, id st
 	return nil
 }
 
-// checkRemovable refuses the last owner, as the removal would, before anything of
-// his is gone.
+// checkRemovable refuses the last owner before anything is deleted, as the removal
+// itself would.
 func (s *handlers) checkRemovable(ctx context.Context, u *action.User) error {
 	if u.Role != action.RoleOwner {
 		return nil
@@ -114,8 +114,8 @@ func (s *handlers) checkRemovable(ctx context.Context, u *action.User) error {
 	return action.Errorf(action.ErrConflict, "last_owner", "This is the last owner; make someone else an owner first.")
 }
 
-// disconnectAll gives back the credentials that only the user could use, for
-// as long as a change waits for that. What is left is wiped with the user.
+// disconnectAll revokes the credentials that only the user could use, within a time
+// limit. The rest is deleted with the user.
 func (s *handlers) disconnectAll(ctx context.Context, p *dashboard.Principal, user string) error {
 	all, err := s.Sources.ListIntegrations(ctx, p.Organization, user)
 	if err != nil {
