@@ -21,29 +21,28 @@ import (
 	"sallyport/store/files"
 )
 
-// chore is work that comes again and again.
+// chore is a periodic task.
 type chore struct {
 	name  string
 	every time.Duration
-	// once: of the instances that share rows one does it at a time.
+	// once: only one of the instances that share rows runs it at a time.
 	once bool
 	do   func(context.Context)
 }
 
-// locks make sure that one instance at a time does something. Around the loss
-// of an instance or a server two may hold one for a moment: what is done under
-// them must be right then, too.
+// locks are leases between instances. When an instance or a server is lost, two
+// instances may briefly hold the same lock: work under a lock must be correct then, too.
 type locks interface {
 	Hold(ctx context.Context, name string, ttl time.Duration) bool
 	Release(ctx context.Context, name string)
 }
 
-// lockFor is how long a chore's lock outlives the instance that held it: it is
-// renewed each time, so another one takes over a few seconds after a crash.
+// lockFor is the duration of a chore's lease. Each round renews it, so another instance
+// takes over a few seconds after a crash.
 func (c chore) lockFor() time.Duration { return max(3*c.every, 5*time.Second) }
 
-// upkeep does the chores until ctx ends. One that is still busy when its time
-// comes again is left alone.
+// upkeep runs the chores until ctx ends. A chore that is still running when it is due
+// again skips that round.
 func upkeep(ctx context.Context, locks locks, log *slog.Logger, chores []chore) error {
 	quiet := cron.DiscardLogger
 	clock := cron.New(cron.WithLogger(quiet), cron.WithChain(cron.SkipIfStillRunning(quiet)))
@@ -57,14 +56,13 @@ func upkeep(ctx context.Context, locks locks, log *slog.Logger, chores []chore) 
 	defer stop()
 	for _, c := range chores {
 		if c.once {
-			locks.Release(released, c.name) // the next instance need not wait
+			locks.Release(released, c.name) // so that the next instance need not wait
 		}
 	}
 	return ctx.Err()
 }
 
-// round does the chore once. A panic must not end it for good, nor the
-// program.
+// round runs the chore once. A panic ends neither later rounds nor the program.
 func (c chore) round(ctx context.Context, locks locks, log *slog.Logger) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -86,8 +84,8 @@ func (c chore) round(ctx context.Context, locks locks, log *slog.Logger) {
 	c.do(ctx)
 }
 
-// keep renews the lock of a chore that takes long, and stops the chore when
-// another instance has it.
+// keep renews the lock while the chore runs, and stops the chore when another instance
+// holds the lock.
 func (c chore) keep(ctx context.Context, locks locks, stop func()) {
 	renew := time.NewTicker(c.lockFor() / 3)
 	defer renew.Stop()
@@ -104,41 +102,41 @@ func (c chore) keep(ctx context.Context, locks locks, stop func()) {
 	}
 }
 
-// every is a cron schedule whose steps may be shorter than a second.
+// every is a cron schedule with intervals that may be shorter than a second.
 type every time.Duration
 
 // Next implements cron.Schedule.
 func (e every) Next(t time.Time) time.Time { return t.Add(time.Duration(e)) }
 
-// How many rows one transaction seals or removes: few enough that calls get
-// between two of them.
+// Rows that one transaction seals or removes: few enough that calls are written between
+// two transactions.
 const (
 	sealBatch   = 200
 	retainBatch = 100
 )
 
-// setAside is how long a chain that does not hold is left alone before it is
-// looked at again: somebody has to mend it.
+// setAside is the interval between checks of an audit log that does not verify: an
+// operator has to repair it.
 const setAside = time.Minute
 
-// sealer chains what ended. It says what fails when that changes, and not every
-// round.
+// sealer appends ended calls to the audit log of their organization. It logs an error
+// when it changes, not in every round.
 type sealer struct {
 	db  *store.DB
 	key []byte
 	log *slog.Logger
 	now func() time.Time
 
-	aside map[string]time.Time // organizations whose chains do not hold, and until when
-	said  map[string]string    // what was said of organizations; of "": of all
+	aside map[string]time.Time // organizations whose audit log does not verify, and when to check again
+	said  map[string]string    // last logged error of each organization; of "": of all
 }
 
 func newSealer(db *store.DB, key []byte, log *slog.Logger) *sealer {
 	return &sealer{db: db, key: key, log: log, now: time.Now, aside: map[string]time.Time{}, said: map[string]string{}}
 }
 
-// seal chains what ended since the last round. An organization that fails keeps
-// no other waiting.
+// seal appends what ended since the last round. A failing organization does not delay
+// the others.
 func (s *sealer) seal(ctx context.Context) {
 	failed := map[string]bool{}
 	s.lookAgain(ctx)
@@ -158,7 +156,7 @@ func (s *sealer) seal(ctx context.Context) {
 	}
 }
 
-// lookAgain takes those back whose time has come and whose chains hold.
+// lookAgain checks the organizations that are due, and resumes those that verify.
 func (s *sealer) lookAgain(ctx context.Context) {
 	for organization, until := range s.aside {
 		if s.now().Before(until) {
@@ -177,7 +175,7 @@ func (s *sealer) lookAgain(ctx context.Context) {
 	}
 }
 
-// note takes down who failed.
+// note records the organizations that failed.
 func (s *sealer) note(err error, failed map[string]bool) {
 	var unsealed evidence.SealErrors
 	errors.As(err, &unsealed)
@@ -190,7 +188,7 @@ func (s *sealer) note(err error, failed map[string]bool) {
 	}
 }
 
-// say warns of what is new.
+// say logs an error that differs from the last one of the organization.
 func (s *sealer) say(organization string, err error) {
 	if text := err.Error(); s.said[organization] != text {
 		s.said[organization] = text
@@ -198,7 +196,7 @@ func (s *sealer) say(organization string, err error) {
 	}
 }
 
-// retain removes calls that ended longer ago than they are kept.
+// retain removes calls that ended before the retention period.
 func (g *Gateway) retain(ctx context.Context) {
 	organizations, err := g.DB.Versions(ctx)
 	if err != nil {
@@ -216,12 +214,12 @@ func (g *Gateway) retain(ctx context.Context) {
 	}
 }
 
-// verifyAudit looks through a chain of evidence with its key, which nobody else needs.
+// verifyAudit verifies the audit log with its key, which no other package needs.
 func (g *Gateway) verifyAudit(ctx context.Context, organization string, last *action.AuditHead) (action.AuditReport, error) {
 	return g.DB.VerifyAudit(ctx, organization, g.AuditKey, last)
 }
 
-// openFiles opens where evidence is kept.
+// openFiles opens the store of evidence files.
 func (g *Gateway) openFiles(ctx context.Context) (err error) {
 	at := g.Options.Evidence
 	if at == "" {
@@ -238,18 +236,18 @@ func (g *Gateway) openFiles(ctx context.Context) (err error) {
 	return nil
 }
 
-// unsealedKept is how long files wait to be sealed: longer than a call of verify
-// may be held.
+// unsealedKept is the retention of files that are not verified yet. It is longer than a
+// call may be pending.
 const unsealedKept = 25 * time.Hour
 
-// sweepEvidence removes files that nobody needs, and then what is known of
-// them: if it stops between, the next round goes on.
+// sweepEvidence removes unused files and then their rows. If it stops in between, the
+// next round continues.
 func (g *Gateway) sweepEvidence(ctx context.Context, now time.Time, limit int) (n int, err error) {
 	if g.files == nil {
 		return 0, nil
 	}
 	refs, err := g.DB.GoneUploads(ctx, now.Add(-cmp.Or(g.Options.Intervals.EvidenceKept, unsealedKept)), limit)
-	for _, ref := range refs { // one that cannot be removed keeps no other
+	for _, ref := range refs { // a failure does not stop the others
 		one := g.files.RemoveAll(ctx, action.UploadPrefix(ref.Organization, ref.Session, ref.ID))
 		if one == nil {
 			one = g.DB.ForgetUpload(ctx, ref)

@@ -35,8 +35,8 @@ func (c *ServeCommand) Run(ctx context.Context, std *command.Streams) error {
 	return g.Run(ctx)
 }
 
-// startGateway opens a gateway, with further steps, and returns a link with which
-// the local owner signs in.
+// startGateway opens a gateway, with further steps, and returns the login link of the
+// local owner.
 func startGateway(ctx context.Context, o Options, std *command.Streams, more ...step) (*Gateway, string, error) {
 	g, err := Open(ctx, o, NewLogger(std.Err, o.LogLevel, o.LogFormat), more...)
 	if err != nil {
@@ -50,7 +50,7 @@ func startGateway(ctx context.Context, o Options, std *command.Streams, more ...
 	return g, link, nil
 }
 
-// greet tells the person at the terminal how to go on.
+// greet prints the next steps to the terminal.
 func (g *Gateway) greet(w io.Writer, link string) {
 	power, add := "", `Add a service in the dashboard, under Integrations or Connectors. Commands that add one need
 an administrator's API key in SALLYPORT_API_KEY, or a server with --local-admin`
@@ -78,16 +78,16 @@ an administrator's API key in SALLYPORT_API_KEY, or a server with --local-admin`
 func OpenCodeConfig(mcpURL, indent string) string {
 	config, err := agent.ClientConfig(agent.OpenCode, agent.Setup{MCPURL: mcpURL})
 	if err != nil {
-		return "" // of a client that is known: cannot be
+		return "" // cannot fail for a known client
 	}
 	text, err := config.JSON()
 	if err != nil {
-		return "" // of values that are texts: cannot be
+		return "" // cannot fail for strings
 	}
 	return indent + strings.ReplaceAll(text, "\n", "\n"+indent)
 }
 
-// dataFlag is what commands need to find this server.
+// dataFlag returns the flag with which commands find this server, if they need it.
 func (g *Gateway) dataFlag() string {
 	if g.Options.Data == command.DataFolder() {
 		return ""
@@ -95,9 +95,7 @@ func (g *Gateway) dataFlag() string {
 	return " --data " + command.ShellQuote(g.Options.Data)
 }
 
-// The parts are for many instances: each is one process of `serve`.
-
-// GatewayCommand is `sallyport gateway`.
+// GatewayCommand is `sallyport gateway`, for deployments with several instances.
 type GatewayCommand struct {
 	Options
 }
@@ -118,7 +116,7 @@ func (c *GatewayCommand) Run(ctx context.Context, std *command.Streams) error {
 	return g.Run(ctx)
 }
 
-// shared refuses a part whose rows no other process could reach or read.
+// shared checks that other instances can reach the rows and have the keys for them.
 func (o *Options) shared(part string) error {
 	if o.DatabaseURL == "" {
 		return fmt.Errorf("sallyport %s is one of several instances and needs --database-url (or SALLYPORT_DATABASE_URL); for one process alone there is sallyport serve", part)
@@ -129,13 +127,13 @@ func (o *Options) shared(part string) error {
 	return nil
 }
 
-// IngestCommand is `sallyport ingest`.
+// IngestCommand is `sallyport ingest`, for deployments with several instances.
 type IngestCommand struct {
 	Options
 }
 
-// Run takes in what happens elsewhere, and does the work of the cluster that no
-// request brings, until ctx ends.
+// Run receives webhooks, polls services and does the background work of all instances
+// until ctx ends.
 func (c *IngestCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err := c.shared("ingest"); err != nil {
 		return err
@@ -144,7 +142,7 @@ func (c *IngestCommand) Run(ctx context.Context, std *command.Streams) error {
 		return errors.New("sallyport ingest tells who works on runs where the gateways are, and needs --public-url (or SALLYPORT_PUBLIC_URL): the same as theirs")
 	}
 	steps := []step{(*Gateway).openTracing, (*Gateway).openRows, (*Gateway).openCoordination, (*Gateway).listen, (*Gateway).openGate, (*Gateway).openInbound}
-	if c.Evidence != "" { // which it cleans; of a folder of its own it knows nothing
+	if c.Evidence != "" { // a shared store, which this instance cleans
 		steps = append(steps, (*Gateway).openFiles)
 	}
 	g, err := openParts(ctx, c.Options, NewLogger(std.Err, c.LogLevel, c.LogFormat), steps...)
@@ -155,14 +153,14 @@ func (c *IngestCommand) Run(ctx context.Context, std *command.Streams) error {
 	return g.runIngest(ctx)
 }
 
-// runIngest serves webhooks, probes and metrics beside what works them off.
+// runIngest serves webhooks, probes and metrics, and processes the inbox.
 func (g *Gateway) runIngest(ctx context.Context) error {
 	defer g.Close()
 	var group run.Group
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if g.ready() != nil { // which says why, once
+		if g.ready() != nil { // ready logs the cause once
 			http.Error(w, "not ready; the log says why", http.StatusServiceUnavailable)
 			return
 		}
@@ -173,7 +171,7 @@ func (g *Gateway) runIngest(ctx context.Context) error {
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn)}
 	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
 		g.stopping.Store(true)
-		time.Sleep(g.Options.Intervals.ShutdownDelay) // so that balancers see /readyz first
+		time.Sleep(g.Options.Intervals.ShutdownDelay) // load balancers must see /readyz fail first
 		last, stop := context.WithTimeout(context.Background(), lastAnswers)
 		defer stop()
 		if err := server.Shutdown(last); err != nil {
@@ -204,6 +202,7 @@ type MigrateCommand struct {
 	Status migrateStatus `cmd:"" help:"List migrations and their status."`
 }
 
+// databaseConfig returns the configuration of the store for the flags.
 func databaseConfig(w *command.Database, std *command.Streams) store.Config {
 	g := Gateway{Options: Options{Data: w.Data, DatabaseURL: w.DatabaseURL}, log: NewLogger(std.Err, "warn", "text")}
 	if g.Options.Data == "" {
@@ -212,7 +211,7 @@ func databaseConfig(w *command.Database, std *command.Streams) store.Config {
 	return g.StoreConfig()
 }
 
-// migrationRow is a migration as it is printed.
+// migrationRow is a migration in the output of --json.
 type migrationRow struct {
 	Name      string     `json:"name"`
 	Checksum  string     `json:"checksum"`

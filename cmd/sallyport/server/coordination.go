@@ -11,17 +11,17 @@ import (
 	"sallyport/store/coord"
 )
 
-// coordination is what instances share beside rows: hints, the counting of
-// calls, locks. None of it is truth.
+// coordination is what instances share besides rows: hints, rate counters and locks.
+// Losing it costs speed, never correctness.
 type coordination struct {
 	action.Hints
 	action.Limiter
 	locks
-	deliver func(action.Hint) // to this instance alone
-	valkey  *coord.Valkey     // nil: this process alone
+	deliver func(action.Hint) // to this instance only
+	valkey  *coord.Valkey     // nil: within this process
 }
 
-// openCoordination builds it; nothing is connected before run.
+// openCoordination opens the coordination. It connects to nothing before Run.
 func (g *Gateway) openCoordination(context.Context) error {
 	if g.Options.ValkeyURL == "" {
 		hub := coord.NewHub()
@@ -39,7 +39,7 @@ func (g *Gateway) openCoordination(context.Context) error {
 	return nil
 }
 
-// locks are those that need no Valkey.
+// locks returns locks that do not need Valkey.
 func (g *Gateway) locks() locks {
 	if g.DB.Shared() {
 		return &rowLocks{db: g.DB, instance: g.instance, log: g.log}
@@ -47,27 +47,25 @@ func (g *Gateway) locks() locks {
 	return coord.NewLocks(time.Now)
 }
 
-// hinted tells whether the hints of other instances arrive.
+// hinted reports whether hints of other instances arrive.
 func (g *Gateway) hinted() bool {
 	if !g.DB.Shared() {
-		return true // there are none
+		return true // there are no other instances
 	}
 	return g.coord.valkey != nil && g.coord.valkey.Healthy()
 }
 
-// rowLocks are locks kept as rows: of the instances that share a database,
-// with or without a Valkey, one holds each.
+// rowLocks are locks in rows, for instances that share a database.
 type rowLocks struct {
 	db       *store.DB
 	instance string
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	renewed map[string]time.Time // those held here, by this machine's clock
+	renewed map[string]time.Time // locks that this instance holds, by its own clock
 }
 
-// Hold implements locks. It writes the row when a third of the time is over,
-// and not each time that it is asked.
+// Hold implements locks. It renews the row after a third of ttl, not on each call.
 func (l *rowLocks) Hold(ctx context.Context, name string, ttl time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +101,7 @@ func (l *rowLocks) Release(ctx context.Context, name string) {
 	}
 }
 
-// valkeyLocks are in Valkey, and in rows while it is away.
+// valkeyLocks are locks in Valkey, or in rows while Valkey is unavailable.
 type valkeyLocks struct {
 	valkey *coord.Valkey
 	rows   locks

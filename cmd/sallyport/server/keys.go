@@ -32,8 +32,8 @@ func (g *Gateway) SecretKey(hex, file string) ([]byte, error) {
 	return vault.LoadKey(path)
 }
 
-// unmakeKeys removes keys that this start made beside rows of another one, so that
-// neither a later start nor a backup takes them for the ones that were lost.
+// unmakeKeys removes the keys that this start generated for rows that have other keys,
+// so that neither a later start nor a backup takes them for the lost ones.
 func (g *Gateway) unmakeKeys(err error) error {
 	for _, path := range g.madeKeys {
 		err = fmt.Errorf("%w (there was no %s: restore it, or give the key in %s)", err, path, KeyVariable(filepath.Base(path)))
@@ -70,13 +70,13 @@ func VerifyRestored(ctx context.Context, keys backup.RowKeys, std *command.Strea
 	return done, err
 }
 
-// masterKeys are those of the vault. They change in a rotation.
+// masterKeys are the keys of the vault. A rotation changes them.
 type masterKeys struct {
 	Sealing []byte
-	file    string   // that sealing is in; empty: it was given
-	retired []byte   // that sealing replaces in its file; nil: none
-	shelved [][]byte // that were replaced before, when some values were left
-	given   [][]byte // further ones that only open
+	file    string   // with the sealing key; empty: the key was given
+	retired []byte   // replaced by the sealing key in its file; nil: none
+	shelved [][]byte // replaced earlier, while some values were still sealed with them
+	given   [][]byte // further keys, which only open
 }
 
 // Opening returns the keys that only open sealed values.
@@ -88,7 +88,7 @@ func (k *masterKeys) Opening() [][]byte {
 	return olds
 }
 
-// OpenMaster reads the master keys, and opens the vault with them.
+// OpenMaster reads the master keys and opens the vault.
 func (g *Gateway) OpenMaster() (err error) {
 	k := &g.Master
 	for i, text := range g.Options.OldMasterKeys {
@@ -114,8 +114,8 @@ func (g *Gateway) OpenMaster() (err error) {
 	return err
 }
 
-// Names of the keys that outlive the master keys: rows and the chains of
-// evidence hold what they made, which new ones could not make again.
+// Names of the keys that outlive the master keys: rows and the audit log contain hashes
+// made with them, which new keys could not reproduce.
 const (
 	keptHash  = "hash"
 	keptAudit = "audit"
@@ -150,9 +150,9 @@ func (g *Gateway) OpenKept(ctx context.Context, master []byte) error {
 	return nil
 }
 
-// checkKeys makes sure that all instances on the rows have the same keys: with
-// others they could not read what they sealed, nor know each other's tokens.
-// The rows may know a master key that another is about to replace.
+// checkKeys checks that all instances of a database have the same keys. With different
+// keys they could not open each other's values or verify each other's tokens. During a
+// rotation the rows may still name the previous master key.
 func (g *Gateway) checkKeys(ctx context.Context, signing []byte) error {
 	known, err := g.DB.CheckedKey(ctx, "master")
 	if err != nil {

@@ -49,14 +49,14 @@ func newWatcher() *watcher {
 	return &watcher{nudged: make(chan struct{}, 1), resumed: make(chan struct{}, 1), heard: map[string]time.Time{}}
 }
 
-// hint takes a hint of another instance. It does not block.
+// hint receives a hint of another instance. It does not block.
 func (w *watcher) hint(h action.Hint) {
 	if h.Kind == action.HintSignal {
 		nudge(w.nudged)
 	}
 }
 
-// resume tells that hints arrive again. It does not block.
+// resume is called when hints arrive again. It does not block.
 func (w *watcher) resume() { nudge(w.resumed) }
 
 func rest(ctx context.Context, d time.Duration) {
@@ -73,7 +73,7 @@ func nudge(c chan struct{}) {
 	}
 }
 
-// run looks until ctx ends.
+// run polls until ctx ends.
 func (w *watcher) run(ctx context.Context) error {
 	ticker := time.NewTicker(w.every)
 	defer ticker.Stop()
@@ -84,7 +84,7 @@ func (w *watcher) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-w.nudged:
 			w.logged("reading signals", w.signals(ctx, nudgeOverlap))
-			rest(ctx, nudgeRest) // a flood of nudges is one look
+			rest(ctx, nudgeRest) // many nudges cause one query
 		case <-w.resumed:
 			w.poll(ctx)
 			w.reload()
@@ -104,7 +104,7 @@ func (w *watcher) logged(doing string, err error) {
 	}
 }
 
-// compare finds the organizations whose policy or catalog moved.
+// compare finds the organizations whose policy or catalog has changed.
 func (w *watcher) compare(ctx context.Context) error {
 	list, err := w.rows.Versions(ctx)
 	if err != nil {
@@ -128,15 +128,15 @@ func (w *watcher) compare(ctx context.Context) error {
 	return nil
 }
 
-// reload has pages look at everything again: nothing else tells them what
-// became of calls on other instances.
+// reload makes open pages fetch everything again: without hints they do not learn of
+// calls on other instances.
 func (w *watcher) reload() {
 	for organization := range w.versions {
 		w.tell(action.Hint{Kind: action.HintReload, Organization: organization})
 	}
 }
 
-// signals hands on what is new.
+// signals delivers new signals.
 func (w *watcher) signals(ctx context.Context, overlap time.Duration) error {
 	from := w.since.Add(-overlap)
 	for {
@@ -165,7 +165,7 @@ func (w *watcher) hear(s database.Signal) {
 		return
 	}
 	w.heard[s.ID] = s.CreatedAt
-	if s.CreatedAt.After(w.since) && !s.CreatedAt.After(w.now()) { // a clock that was wrong must not hide what follows
+	if s.CreatedAt.After(w.since) && !s.CreatedAt.After(w.now()) { // a signal from a wrong clock must not hide later ones
 		w.since = s.CreatedAt
 	}
 	w.receive(mcpserver.Signal{Kind: mcpserver.SignalKind(s.Kind), Organization: s.Organization, Session: s.Session, Data: s.Data})
