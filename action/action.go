@@ -13,9 +13,9 @@ type About struct {
 	Title string // of the service; may be empty
 	Text  string // one sentence; may be empty
 	Guide string // what to know before the first call; Markdown; may be empty
-	// Foreign tells that Text and Guide are a server's own words, and no ones of
+	// Untrusted tells that Text and Guide are a server's own words, and no ones of
 	// the gateway.
-	Foreign bool
+	Untrusted bool
 }
 
 // Example is a call of an action that makes sense.
@@ -78,8 +78,8 @@ type Action struct {
 	About         *About    // of its source, for guides; nil: it says nothing
 	Examples      []Example // for guides; the best first
 
-	// Own is set of an action of [Platform], and of no other.
-	Own *Own
+	// Platform is set of an action of [Platform], and of no other.
+	Platform *PlatformTool
 
 	// Summarize says in a line what a call with the params would do. Nil: the
 	// params themselves are shown. Its answer is redacted.

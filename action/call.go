@@ -25,8 +25,8 @@ type Call struct {
 	IdempotencyKey string          // scoped to organization, session and action; at most 255 bytes
 	Waiting
 
-	Counted   bool // against the limits of policy
-	Ungranted bool // no grant is looked for
+	QuotasTaken bool // against the limits of policy
+	SkipGrants  bool // no grant is looked for
 }
 
 // Waiting is how a caller waits for an invocation.
@@ -36,37 +36,37 @@ type Waiting struct {
 	// Zero or less: the outcome is given at once. Executing calls are waited
 	// for regardless, within the context.
 	Patience time.Duration
-	// Leaves says that the caller waits neither for a person nor for the execution
+	// Polls says that the caller waits neither for a person nor for the execution
 	// of a call that one approved: it comes back by itself, see Gate.Look.
-	Leaves bool
-	// Opened is called once, before Held, for the call that is held: not for one
+	Polls bool
+	// OnOpened is called once, before Held, for the call that is held: not for one
 	// that joins it, and not for who comes back for it. True: the caller was told
 	// where the call is decided and leaves with that, to come back by itself.
 	// Nil is fine.
-	Opened func(*Invocation) (leaves bool)
-	// Held is called at once when the call is held, a second time within
+	OnOpened func(*Invocation) (leaves bool)
+	// OnHeld is called at once when the call is held, a second time within
 	// Config.HoldEvery, and then every HoldEvery until it ends, also while it
 	// executes after its approval. Nil is fine. Held and Progress are called one
 	// at a time, on the goroutine of the caller, and never after it returned. The
 	// invocation is the Gate's, here as in Opened: to be read before they return.
-	Held func(*Invocation)
-	// Progress is called with the params object of each progress
+	OnHeld func(*Invocation)
+	// OnProgress is called with the params object of each progress
 	// notification of the source, without a token. Nil is fine. A caller that
 	// does not keep up loses the oldest.
-	Progress func(json.RawMessage)
-	// Log is called in the same way with the params object of each log message
+	OnProgress func(json.RawMessage)
+	// OnLog is called in the same way with the params object of each log message
 	// of the source. Nil is fine.
-	Log func(json.RawMessage)
+	OnLog func(json.RawMessage)
 	// LogLevel is the least severe level of log messages that are wanted, as
 	// MCP names levels. Empty: the caller did not say.
 	LogLevel string
-	// Can says what the caller can be asked. A caller who is asked gets an
+	// Features says what the caller can be asked. A caller who is asked gets an
 	// outcome with a Round. Zero: nothing.
-	Can ClientFeatures
-	// Again says that the caller's client comes back for what it was asked, in
+	Features ClientFeatures
+	// Resumes says that the caller's client comes back for what it was asked, in
 	// a new request, and may have lost the question: a round that somebody was
 	// given before this caller came, and did not answer, is given to this one.
-	Again bool
+	Resumes bool
 
 	Unattended bool // nobody sits with the caller
 }
@@ -132,33 +132,33 @@ type Completion struct {
 	Message string // for people, in short; redacted
 	// Record is all that it said, an object; redacted, and kept as the run's result.
 	Record json.RawMessage
-	// Stays is how long the session is answered the same again.
-	Stays time.Duration
+	// ReplayFor is how long the session is answered the same again.
+	ReplayFor time.Duration
 }
 
-// Completed is what a completion ended: for those who look, and wait.
-type Completed struct {
-	Run      string
-	Status   Status // of the run
-	Withdrew []Invocation
+// CompletionResult is what a completion ended: for those who look, and wait.
+type CompletionResult struct {
+	Run       string
+	Status    Status // of the run
+	Withdrawn []Invocation
 }
 
 // Platform is the id of the source that is the gateway itself: its tools have no
 // prefix, and what they do happens here.
 const Platform = "platform"
 
-// Own is what distinguishes an action of [Platform] from all others.
-type Own struct {
-	// Types of session that may use it. Nil: every one.
-	Types []SessionType
-	// OfRun tells that it is for the sessions of an automation's runs alone.
-	OfRun bool
-	// Answered returns the reply to the same call if it was made before: nothing
+// PlatformTool is what distinguishes an action of [Platform] from all others.
+type PlatformTool struct {
+	// SessionTypes of session that may use it. Nil: every one.
+	SessionTypes []SessionType
+	// RunsOnly tells that it is for the sessions of an automation's runs alone.
+	RunsOnly bool
+	// Replay returns the reply to the same call if it was made before: nothing
 	// is decided, counted or written then. Otherwise its error, an [*Error],
 	// refuses what is not to be done, before it is decided: ErrConflict when the
 	// id was another call's, ErrTooMany when the session's quota is used up. The
 	// key is the call's of idempotency; empty: it has none.
-	Answered func(ctx context.Context, s *Session, key string, params json.RawMessage) (*ToolReply, error)
+	Replay func(ctx context.Context, s *Session, key string, params json.RawMessage) (*ToolReply, error)
 }
 
 // ToolCall is one call of a tool of [Platform].
@@ -201,33 +201,33 @@ func (r *ToolReply) Result() Result {
 
 // The first byte of a kept answer says what follows.
 const (
-	keptBody    = 'b'
-	keptIsError = 'e'
-	keptProblem = 'p'
+	encodedBody      = 'b'
+	encodedToolError = 'e'
+	encodedProblem   = 'p'
 )
 
-// Keep frames the answer byte for byte; encoding/json would alter it.
-func (a *Answer) Keep() []byte {
-	kind, bytes := byte(keptBody), []byte(a.Body)
+// Encode frames the answer byte for byte; encoding/json would alter it.
+func (a *Answer) Encode() []byte {
+	kind, bytes := byte(encodedBody), []byte(a.Body)
 	switch {
 	case a.Problem != nil:
-		kind, bytes = keptProblem, a.Problem
+		kind, bytes = encodedProblem, a.Problem
 	case a.IsError:
-		kind = keptIsError
+		kind = encodedToolError
 	}
 	return append([]byte{kind}, bytes...)
 }
 
-func ParseAnswer(kept []byte) (Answer, error) {
+func DecodeAnswer(kept []byte) (Answer, error) {
 	if len(kept) < 2 {
 		return Answer{}, errors.New("a kept answer is empty")
 	}
 	switch kept[0] {
-	case keptBody:
+	case encodedBody:
 		return Answer{Body: kept[1:]}, nil
-	case keptIsError:
+	case encodedToolError:
 		return Answer{Body: kept[1:], IsError: true}, nil
-	case keptProblem:
+	case encodedProblem:
 		return Answer{Problem: kept[1:]}, nil
 	}
 	return Answer{}, errors.New("a kept answer is of an unknown kind")
@@ -247,9 +247,9 @@ const (
 	TraceExecute TraceStep = "execute" // the source's work
 )
 
-// Traced is what a span tells of a call. Params, results, and texts that people
+// TraceAttributes is what a span tells of a call. Params, results, and texts that people
 // or sources wrote have no place in it, so that none gets out by a trace.
-type Traced struct {
+type TraceAttributes struct {
 	Organization string
 	Session      string
 	Invocation   string

@@ -7,7 +7,7 @@ func gatewayErrors() Area {
 		{"internal", nil, "", "", "The gateway log has the cause. Include it when you report the error."},
 		{"not_ready", ErrNotReady, "This instance cannot serve calls at the moment. Its log shows the cause.", "", "`/readyz` shows more."},
 		{"shutting_down", ErrNotReady, "", "", "Repeat the same request in a few seconds: it joins a call that is still open."},
-		{codeAway, ErrNotReady, "The gateway cannot reach its database at the moment. Try again in a few seconds.", "", "You can repeat the same call with the same params: it joins the first one and never runs twice."},
+		{codeDatabaseUnavailable, ErrNotReady, "The gateway cannot reach its database at the moment. Try again in a few seconds.", "", "You can repeat the same call with the same params: it joins the first one and never runs twice."},
 		{"unavailable", ErrUnavailable, "The session of this idempotency key was deleted during the request. Try again.", "", ""},
 		{"key_differs", ErrConflict, "This database uses another %s key. Set the same SALLYPORT_%s_KEY on every instance, or restore the old key file.", "", ""},
 		{"master_key_not_replaced", ErrConflict, "The key in SALLYPORT_MASTER_KEY is the current one, so nothing was replaced. Swap the keys on every instance: the new one in SALLYPORT_MASTER_KEY, this one in SALLYPORT_OLD_MASTER_KEYS. Restart the instances one by one and run this again; see Keys in docs/instances.md.", "", keys},

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Wanted is an integration that a person wants to make.
-type Wanted struct {
+// ConnectRequest is an integration that a person wants to make.
+type ConnectRequest struct {
 	Organization string
 	Provider     string // a module's id
 	Kind         IntegrationKind
@@ -33,9 +33,9 @@ type ConnectStep struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// ConnectAnswer is what a browser comes back with. Which of it there is depends
+// ConnectCallback is what a browser comes back with. Which of it there is depends
 // on the service.
-type ConnectAnswer struct {
+type ConnectCallback struct {
 	// Provider is the one whose callback the browser came to. It must be that of
 	// the flow: what one service answered is for no other.
 	Provider     string

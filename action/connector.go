@@ -104,7 +104,7 @@ func (c *Connector) Check() error {
 	if strings.TrimSpace(c.Name) == "" || strings.ContainsAny(c.Name, "*/") {
 		return invalidField("/name", "name must be plain text without * or /.")
 	}
-	return first(
+	return firstError(
 		checkSlug(c.Slug), c.checkURL(), c.checkRisks(), CheckHeaders(c.Header, c.Prefix, c.Headers), c.checkQuestions(), checkTimeout(c.TimeoutSeconds),
 		c.checkOAuth(),
 	)
@@ -151,7 +151,7 @@ func (c *Connector) checkRisks() error {
 	for _, tool := range slices.Sorted(maps.Keys(c.Risks)) {
 		switch {
 		case !c.Risks[tool].Valid():
-			return invalidField(member("/tool_risks", tool), "The risk of a tool must be one of read, write, danger.")
+			return invalidField(pointerTo("/tool_risks", tool), "The risk of a tool must be one of read, write, danger.")
 		case tool != ActionRead && tool != ActionPrompt && !regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`).MatchString(tool):
 			return invalid("/tool_risks", fmt.Sprintf("%q cannot be the name of a tool: letters, digits, _, . and -, at most 128 of them.", tool))
 		}
@@ -175,7 +175,7 @@ func CheckHeaders(carrier, prefix string, along map[string]string) error {
 	}
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(along)) {
-		at := member("/headers", name)
+		at := pointerTo("/headers", name)
 		switch {
 		case !headerName(name) || reservedHeader(name):
 			return invalidField(at, "This cannot be sent along: name an HTTP header that is not the protocol's, such as X-Read-Only.")
@@ -203,7 +203,7 @@ func (c *Connector) checkQuestions() error {
 			return invalid(field, "This kind of question is in the list already; name each once.")
 		}
 	}
-	if utf8.RuneCountInString(c.Preset) > maxPreset || !literal(c.Preset) {
+	if utf8.RuneCountInString(c.Preset) > maxPreset || !isLiteral(c.Preset) {
 		return invalid("/preset", fmt.Sprintf("The name of a preset has at most %d characters.", maxPreset))
 	}
 	return nil
@@ -254,7 +254,7 @@ func CheckScopes(field string, scopes []string) error {
 // validIssuer reports whether an authorization server may be asked there: it
 // receives credentials.
 func validIssuer(text string) bool {
-	return AbsoluteURL(text) && !strings.Contains(text, "?") && !Exposed(text)
+	return AbsoluteURL(text) && !strings.Contains(text, "?") && !Unencrypted(text)
 }
 
 // Bounds of headers that a connector sends, in bytes.
@@ -320,8 +320,8 @@ func (r ReviewRule) Valid() bool {
 	return r == ReviewTrust || r == ReviewStrict || r == ReviewRequired
 }
 
-// Texts reports whether a tool's texts count.
-func (r ReviewRule) Texts() bool { return r == ReviewStrict || r == ReviewRequired }
+// CountsText reports whether a tool's texts count.
+func (r ReviewRule) CountsText() bool { return r == ReviewStrict || r == ReviewRequired }
 
 // ToolHashes are the hashes of a tool's definition.
 type ToolHashes struct {

@@ -180,10 +180,10 @@ func EventKinds() []string {
 	}
 }
 
-// Completed is what a decision comes to in a session that said that it is done:
+// AfterCompletion is what a decision comes to in a session that said that it is done:
 // it hears again what its last word was answered with, and begins nothing.
-func (d Decision) Completed(a *Action) Decision {
-	if d.Mode == ModeDeny || a.Own != nil && a.Own.OfRun {
+func (d Decision) AfterCompletion(a *Action) Decision {
+	if d.Mode == ModeDeny || a.Platform != nil && a.Platform.RunsOnly {
 		return d
 	}
 	said := Step{Layer: LayerCeiling, Mode: ModeDeny, Note: "The run of this session is done, and the session does nothing more."}
@@ -195,20 +195,20 @@ func (o *Override) Check() error {
 	if !o.Mode.Valid() {
 		return invalid("/mode", "A mode is allow, deny or require_approval.")
 	}
-	return first(checkOptional("/automation_id", "automation", o.Automation), o.Key.check("/key"))
+	return firstError(checkOptional("/automation_id", "automation", o.Automation), o.Key.check("/key"))
 }
 
 // check refuses a key that is not the one that its text means.
 func (k Key) check(field string) error {
-	parsed, err := checkedKey(field, k.String())
+	parsed, err := parseKeyField(field, k.String())
 	if err == nil && parsed != k {
 		err = invalid(field, "The action of a policy key has no colon: the key is split at its last one.")
 	}
 	return err
 }
 
-// checkedKey reads a policy key that somebody wrote into a field.
-func checkedKey(field, text string) (Key, error) {
+// parseKeyField reads a policy key that somebody wrote into a field.
+func parseKeyField(field, text string) (Key, error) {
 	key, err := ParseKey(text)
 	if err != nil {
 		there := *Public(err)
@@ -216,7 +216,7 @@ func checkedKey(field, text string) (Key, error) {
 		return key, &there
 	}
 	every := func(part string) bool { return part == "*" } // ParseKey checks where one may stand
-	if len(key.Source) > maxName || len(key.Action) > maxActionName || !every(key.Source) && !literal(key.Source) || !every(key.Action) && !literal(key.Action) {
+	if len(key.Source) > maxName || len(key.Action) > maxActionName || !every(key.Source) && !isLiteral(key.Source) || !every(key.Action) && !isLiteral(key.Action) {
 		return key, invalid(field, fmt.Sprintf(
 			"The source of a policy key has at most %d bytes, its action %d, and neither has control characters.", maxName, maxActionName))
 	}
@@ -239,7 +239,7 @@ func (q *Quota) Check() error {
 	if !q.Per.Valid() {
 		return invalid("/per", "A quota counts per session, group, creator or organization.")
 	}
-	return first(q.Key.check("/key"), q.Rate.check(""))
+	return firstError(q.Key.check("/key"), q.Rate.check(""))
 }
 
 // Check refuses a capability that could not be used.
@@ -250,7 +250,7 @@ func (c *Capability) Check(now time.Time) error {
 	case c.Level == LevelProduction && c.Gate == "":
 		return invalid("/required_gate", "Level 3 (production) needs a gate that a person opens for each task; name one, such as Security.")
 	}
-	err := first(
+	err := firstError(
 		CheckName("/group", "group", c.Group), CheckName("/provider", "provider", c.Provider),
 		checkActions("/allowed_actions", c.AllowedActions), checkActions("/denied_actions", c.DeniedActions),
 		checkFuture(c.ExpiresAt, now), checkOptional("/required_gate", "gate", c.Gate),
@@ -264,7 +264,7 @@ func (c *Capability) Check(now time.Time) error {
 // Check refuses an approval that opens nothing, and returns the keys of its
 // actions; none: all that are behind the gate.
 func (a *GateApproval) Check(now time.Time) (keys []Key, err error) {
-	err = first(
+	err = firstError(
 		CheckName("/group", "group", a.Group), CheckName("/task", "task", a.Task), CheckName("/gate", "gate", a.Gate),
 		checkFuture(a.ExpiresAt, now),
 	)
@@ -281,7 +281,7 @@ func (a *GateApproval) Check(now time.Time) (keys []Key, err error) {
 		if text == "*" {
 			return nil, invalidField(field, "Name source:action or source:*; leave actions out for every action behind the gate.")
 		}
-		key, err := checkedKey(field, text)
+		key, err := parseKeyField(field, text)
 		if err != nil {
 			return nil, err
 		}

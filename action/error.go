@@ -72,14 +72,14 @@ func Errorf(kind error, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Unfitting begins the message of an error about params that miss their schema.
+// ParamsMismatch begins the message of an error about params that miss their schema.
 // Who says so already leaves it out.
-const Unfitting = "The params do not fit: "
+const ParamsMismatch = "The params do not fit: "
 
-// Lasting reports whether what went wrong stays so until a person does
+// Persistent reports whether what went wrong stays so until a person does
 // something about it, as far as the code tells: those of a source's settings,
 // and of answers that the gateway does not pass on.
-func (e *Error) Lasting() bool {
+func (e *Error) Persistent() bool {
 	switch e.Code {
 	case "upstream_auth", "upstream_credential", "upstream_reconnect", "upstream_config", "upstream_blocked",
 		"upstream_tls", "upstream_transport", "upstream_too_large", "not_asked":
@@ -113,32 +113,32 @@ func Public(err error) *Error {
 	return &Error{Code: "internal", Message: "Something went wrong inside the gateway; its log has the details.", Err: err}
 }
 
-// Unread tells a caller that the row of his call is out of reach. What became
+// ReadFailed tells a caller that the row of his call is out of reach. What became
 // of the call is not known, and must not sound as if it were.
-func Unread(err error, id string) error {
-	return outOfReach(err, id, "What became of this call cannot be read just now. Ask for it again in a few seconds, or repeat the call with the same arguments: it is joined, not run twice.")
+func ReadFailed(err error, id string) error {
+	return databaseError(err, id, "What became of this call cannot be read just now. Ask for it again in a few seconds, or repeat the call with the same arguments: it is joined, not run twice.")
 }
 
-// Unwritten tells a caller that the row of his call could not be written, or
+// WriteFailed tells a caller that the row of his call could not be written, or
 // was and nobody heard of it. It was not begun; but where it is held it may
 // still be approved.
-func Unwritten(err error) error {
-	return outOfReach(err, "", "The call could not be written down just now, so it was not begun. Repeat it with the same arguments in a few seconds: if it was written down after all, it is joined.")
+func WriteFailed(err error) error {
+	return databaseError(err, "", "The call could not be written down just now, so it was not begun. Repeat it with the same arguments in a few seconds: if it was written down after all, it is joined.")
 }
 
-func outOfReach(err error, id, message string) error {
-	if !RowsAway(err) {
+func databaseError(err error, id, message string) error {
+	if !IsDatabaseUnavailable(err) {
 		return err
 	}
-	return &Error{Kind: ErrNotReady, Code: codeAway, Invocation: id, Message: message, RetryAfter: 5 * time.Second, Err: err}
+	return &Error{Kind: ErrNotReady, Code: codeDatabaseUnavailable, Invocation: id, Message: message, RetryAfter: 5 * time.Second, Err: err}
 }
 
-// codeAway is the code of an error of a ledger whose rows are out of reach.
-const codeAway = "database_unavailable"
+// codeDatabaseUnavailable is the code of an error of a ledger whose rows are out of reach.
+const codeDatabaseUnavailable = "database_unavailable"
 
-func RowsAway(err error) bool {
+func IsDatabaseUnavailable(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Code == codeAway
+	return errors.As(err, &e) && e.Code == codeDatabaseUnavailable
 }
 
 // Declaration says once what an error is. The codes_*.go files hold one for
@@ -249,7 +249,7 @@ func Denied(reason string) (sentence, by string) {
 func (inv *Invocation) Refusal(holds string) string {
 	note, why := "", ""
 	if inv.DeniedNote != "" {
-		why = " " + sentence(inv.DeniedNote)
+		why = " " + endSentence(inv.DeniedNote)
 		note = " Reason given:" + why
 	}
 	what, next := "", ""
@@ -292,8 +292,8 @@ func remedy(layer Layer) string {
 
 func (inv *Invocation) name() string { return cmp.Or(inv.SourceName, inv.Source) + " " + inv.Action }
 
-// sentence ends s as a sentence ends.
-func sentence(s string) string {
+// endSentence ends s as a sentence ends.
+func endSentence(s string) string {
 	s = strings.TrimSpace(s)
 	if s == "" || strings.ContainsAny(s[len(s)-1:], ".!?") {
 		return s

@@ -76,12 +76,12 @@ const (
 
 // Limits of evidence that a session uploads.
 const (
-	MaxUploadFiles  = 100       // in one upload
-	MaxUploadFile   = 25 << 20  // bytes of one file
-	MaxUploadBytes  = 100 << 20 // bytes of all files of one upload
-	MaxUploadedEver = 500 << 20 // bytes of all uploads of one session
-	MaxUploads      = 200       // of one session
-	maxUploadName   = 300       // bytes
+	MaxUploadFiles        = 100       // in one upload
+	MaxUploadFile         = 25 << 20  // bytes of one file
+	MaxUploadBytes        = 100 << 20 // bytes of all files of one upload
+	MaxSessionUploadBytes = 500 << 20 // bytes of all uploads of one session
+	MaxUploads            = 200       // of one session
+	maxUploadName         = 300       // bytes
 )
 
 // Upload is files that a session sent as evidence of its work. Once it is

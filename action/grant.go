@@ -131,9 +131,9 @@ func (g *Grant) Check() error {
 	case g.CreatedBy == "":
 		return errors.New("a grant needs the person who makes it")
 	case g.Scope == ScopeSession && g.Session == "":
-		return BadTerm("/session_id", "A grant for a session names it; or let its scope be organization.")
+		return InvalidTerm("/session_id", "A grant for a session names it; or let its scope be organization.")
 	case g.Scope == ScopeOrganization && g.Session != "":
-		return BadTerm("/session_id", "A grant for the organization names no session; leave it out, or let the scope be session.")
+		return InvalidTerm("/session_id", "A grant for the organization names no session; leave it out, or let the scope be session.")
 	case g.Any && g.ToolHash != "":
 		return errors.New("a grant of any action is made for no definition")
 	}
@@ -145,26 +145,26 @@ func (g *Grant) Check() error {
 func (t *Terms) Check(now time.Time) error {
 	switch {
 	case !t.Scope.Valid():
-		return BadTerm("/scope", "The scope of a grant is session or organization.")
+		return InvalidTerm("/scope", "The scope of a grant is session or organization.")
 	case t.Any && t.Action != "":
-		return BadTerm("/action", "With any, a grant names no action; leave it out, or leave any out.")
+		return InvalidTerm("/action", "With any, a grant names no action; leave it out, or leave any out.")
 	case !t.Any && (t.Source == "" || t.Action == ""):
-		return BadTerm("/action", "A grant names one source and one action; say any to cover all that is not dangerous.")
+		return InvalidTerm("/action", "A grant names one source and one action; say any to cover all that is not dangerous.")
 	case strings.Contains(t.Source+t.Action, "*"):
-		return BadTerm("/action", "A grant takes no *; say any to cover all that is not dangerous.")
+		return InvalidTerm("/action", "A grant takes no *; say any to cover all that is not dangerous.")
 	case t.MaxCalls != nil && *t.MaxCalls < 1:
-		return BadTerm("/max_calls", "The budget of a grant is at least one call; leave it out for none.")
+		return InvalidTerm("/max_calls", "The budget of a grant is at least one call; leave it out for none.")
 	case t.ExpiresAt != nil && !now.Before(*t.ExpiresAt):
-		return BadTerm("/expires_at", "A grant expires in the future; leave it out for never.")
+		return InvalidTerm("/expires_at", "A grant expires in the future; leave it out for never.")
 	case len(t.Pins) > MaxPins:
-		return BadTerm("/pins", fmt.Sprintf("A grant pins at most %d params.", MaxPins))
+		return InvalidTerm("/pins", fmt.Sprintf("A grant pins at most %d params.", MaxPins))
 	}
 	size := 0
 	for pointer, value := range t.Pins {
 		size += len(pointer) + len(value)
 	}
 	if size > maxPinBytes {
-		return BadTerm("/pins", fmt.Sprintf("The pins of a grant have at most %d KiB together; pin fewer or smaller params.", maxPinBytes>>10))
+		return InvalidTerm("/pins", fmt.Sprintf("The pins of a grant have at most %d KiB together; pin fewer or smaller params.", maxPinBytes>>10))
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ const (
 	maxPinBytes = 8 << 10
 )
 
-func BadTerm(field, message string) error {
+func InvalidTerm(field, message string) error {
 	return &Error{Kind: ErrInvalid, Code: "invalid_grant", Field: field, Message: message}
 }
 
@@ -193,9 +193,9 @@ func IsPointer(s string) bool {
 	return true
 }
 
-// Narrows returns nil when t covers nothing that wider does not, and otherwise
+// CheckNarrower returns nil when t covers nothing that wider does not, and otherwise
 // an error of kind ErrInvalid that names the field which is too wide.
-func (t *Terms) Narrows(wider *Terms) error {
+func (t *Terms) CheckNarrower(wider *Terms) error {
 	switch {
 	case t.Scope == ScopeOrganization && wider.Scope != ScopeOrganization:
 		return tooWide("/scope", "only the session")
@@ -217,5 +217,5 @@ func (t *Terms) Narrows(wider *Terms) error {
 }
 
 func tooWide(field, asked string) error {
-	return BadTerm(field, "That is more than was asked for ("+asked+"). A request can be narrowed, not widened; make a grant of your own for more.")
+	return InvalidTerm(field, "That is more than was asked for ("+asked+"). A request can be narrowed, not widened; make a grant of your own for more.")
 }

@@ -204,7 +204,7 @@ const (
 
 // Check refuses what no connection of any service can be, and fills in the
 // visibility. What the service takes is for its module to say.
-func (w *Wanted) Check() error {
+func (w *ConnectRequest) Check() error {
 	switch {
 	case w.Own && w.Visibility == VisibleOrganization:
 		return invalidField("/visibility", "A connection of your own is private; leave `visibility` out.")
@@ -221,7 +221,7 @@ func (w *Wanted) Check() error {
 	case w.Visibility == "":
 		w.Visibility = VisibleOrganization
 	}
-	return first(CheckCredential("/secret", w.Secret), checkVisibility(w.Visibility), checkTimeout(w.TimeoutSeconds))
+	return firstError(CheckCredential("/secret", w.Secret), checkVisibility(w.Visibility), checkTimeout(w.TimeoutSeconds))
 }
 
 func checkVisibility(v Visibility) error {
@@ -242,16 +242,16 @@ func (in *Integration) Check() error {
 		return invalid("/kind", "A kind is api_key, bot_token, oauth2, app_installation or none.")
 	case in.Broker != BrokerOwn && (in.Broker != BrokerNango || in.Kind != KindOAuth2):
 		return invalid("/broker", "The broker of an oauth2 integration is nango, or left out; other kinds have none.")
-	case !oneLine(in.Account, maxAccount):
+	case !isOneLine(in.Account, maxAccount):
 		return invalid("/account", fmt.Sprintf("What identifies an account has at most %d bytes and no control characters.", maxAccount))
 	}
-	in.AccountName = cutLine(in.AccountName, maxAccount)
-	return first(checkBaseURL(in.BaseURL), CheckName("/provider", "provider", in.Provider), in.CheckChoices())
+	in.AccountName = truncateLine(in.AccountName, maxAccount)
+	return firstError(checkBaseURL(in.BaseURL), CheckName("/provider", "provider", in.Provider), in.CheckChoices())
 }
 
 // CheckChoices refuses what people cannot choose.
 func (in *Integration) CheckChoices() error {
-	if strings.TrimSpace(in.Name) == "" || !oneLine(in.Name, maxName) {
+	if strings.TrimSpace(in.Name) == "" || !isOneLine(in.Name, maxName) {
 		return invalid("/name", fmt.Sprintf("An integration needs a name of at most %d bytes, without control characters.", maxName))
 	}
 	if err := checkVisibility(in.Visibility); err != nil {
@@ -277,8 +277,8 @@ func checkBaseURL(text string) error {
 	return nil
 }
 
-// cutLine makes a line of a service's text.
-func cutLine(text string, limit int) string {
+// truncateLine makes a line of a service's text.
+func truncateLine(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
@@ -304,9 +304,9 @@ func (a *ProviderApp) Check() error {
 		return invalid("/app_id", fmt.Sprintf("The id of an app has at most %d printable ASCII characters.", maxName))
 	}
 	for _, module := range slices.Sorted(maps.Keys(a.Keys)) {
-		if key := a.Keys[module]; module == "" || key == "" || !oneLine(module, maxName) || !oneLine(key, maxName) {
+		if key := a.Keys[module]; module == "" || key == "" || !isOneLine(module, maxName) || !isOneLine(key, maxName) {
 			return invalid("/keys", fmt.Sprintf("The broker's name of a provider has 1 to %d bytes, without control characters.", maxName))
 		}
 	}
-	return first(CheckName("/provider", "provider", a.Provider), checkBaseURL(a.BaseURL))
+	return firstError(CheckName("/provider", "provider", a.Provider), checkBaseURL(a.BaseURL))
 }

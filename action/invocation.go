@@ -124,13 +124,13 @@ type Page[T any] struct {
 	Total  int    // of the whole list, as far as it was counted
 	Capped bool   // Total is a floor: counting stopped there
 
-	// LookedBack is set when the search reached its limit: it covered
+	// SearchedSince is set when the search reached its limit: it covered
 	// everything since then. The page may be short or empty, and Next continues.
-	LookedBack time.Time
+	SearchedSince time.Time
 }
 
-// Waiter is who waits for the answer of a held call, as its row tells.
-type Waiter struct {
+// CallerState is who waits for the answer of a held call, as its row tells.
+type CallerState struct {
 	SeenAt   time.Time // when a caller was last there
 	Answered bool      // one was told "pending", and asks again later
 }

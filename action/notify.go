@@ -94,8 +94,8 @@ type Notification struct {
 	EndedAt      *time.Time
 }
 
-// NotifyWork is a notification that is due, with all that it may tell of.
-type NotifyWork struct {
+// DueNotification is a notification that is due, with all that it may tell of.
+type DueNotification struct {
 	Notification
 	Call       Invocation
 	Variables  *EnvRequest // instead of Call; nil: it is about a call
@@ -103,8 +103,8 @@ type NotifyWork struct {
 	Automation string // the name; empty: the session has none
 }
 
-// Asking is the id of the session whose agent asks.
-func (w *NotifyWork) Asking() string {
+// SessionID is the id of the session whose agent asks.
+func (w *DueNotification) SessionID() string {
 	if w.Variables != nil {
 		return w.Variables.Session
 	}
@@ -114,25 +114,25 @@ func (w *NotifyWork) Asking() string {
 // NotifyOutcome is what came of one attempt to send a notification.
 type NotifyOutcome struct {
 	Notification
-	OK      bool
-	Error   string    // for people, without a credential
-	Again   time.Time // of the notification, after a failure; zero: never
-	RetryAt time.Time // of the channel, after a failure; zero: it goes on at once
+	OK             bool
+	Error          string    // for people, without a credential
+	RetryAt        time.Time // of the notification, after a failure; zero: never
+	ChannelRetryAt time.Time // of the channel, after a failure; zero: it goes on at once
 }
 
-// NotifyMark is how far somebody looked through the calls that wait. The zero
+// NotifyCursor is how far somebody looked through the calls that wait. The zero
 // one is before all of them.
-type NotifyMark struct {
-	At   time.Time
-	ID   string // of a call
-	Open string // of a notification
+type NotifyCursor struct {
+	At           time.Time
+	ID           string // of a call
+	Notification string // of a notification
 }
 
-// NotifyAnswer is what an endpoint said to a message that only tests it.
-type NotifyAnswer struct {
+// NotifyTestResult is what an endpoint said to a message that only tests it.
+type NotifyTestResult struct {
 	OK     bool
 	Status int    // of HTTP; zero: there was no answer, or none of HTTP's own
-	Said   string // for people
+	Detail string // for people
 }
 
 const (
@@ -159,14 +159,14 @@ func (c *NotifyChannel) Check() error {
 		return nil
 	case len(c.URL) > maxEndpoint || !AbsoluteURL(c.URL):
 		return invalid("/url", fmt.Sprintf("A webhook is an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpoint))
-	case Exposed(c.URL):
+	case Unencrypted(c.URL):
 		return invalid("/url", "A webhook is https, or http on this machine: what is sent tells what agents ask for, which others could read.")
 	}
 	return nil
 }
 
-// Exposed reports whether others could read what is sent to a URL.
-func Exposed(text string) bool {
+// Unencrypted reports whether others could read what is sent to a URL.
+func Unencrypted(text string) bool {
 	u, err := url.Parse(text)
 	return err != nil || u.Scheme != "https" && !Loopback(u.Hostname())
 }

@@ -61,7 +61,7 @@ type Identity struct {
 	Subject      string
 	Name         string
 	Role         Role
-	SaidAt       time.Time // when the other house said so; zero: not known
+	AssertedAt   time.Time // when the other house said so; zero: not known
 }
 
 // RemovedUser is somebody of another house who was removed, and stays away

@@ -62,7 +62,7 @@ type Ledger interface {
 	//
 	// A key or row whose invocation was denied, withdrawn or expired, or whose
 	// pick-up time is over, counts as absent in step 2.
-	Begin(ctx context.Context, d *Draft) (*Begun, error)
+	Begin(ctx context.Context, d *Draft) (*BeginResult, error)
 
 	// Approve, Deny, Withdraw, Claim and Finish move rows from status to status by
 	// compare-and-swap: of several that race, one wins, and the others get
@@ -91,17 +91,17 @@ type Ledger interface {
 
 	// Load returns one row; ErrNotFound when the organization has no such.
 	Load(ctx context.Context, organization, id string) (Record, error)
-	// Seen notes that callers still wait on these rows.
-	Seen(ctx context.Context, ids []string, now time.Time) error
-	// Answered notes that a caller was told "pending", which counts as
+	// MarkSeen notes that callers still wait on these rows.
+	MarkSeen(ctx context.Context, ids []string, now time.Time) error
+	// MarkAnswered notes that a caller was told "pending", which counts as
 	// waiting until the invocation ends.
-	Answered(ctx context.Context, organization, id string) error
-	// Delivered notes that a caller received the outcome. It is queued.
-	Delivered(ctx context.Context, organization, id string, now time.Time) error
-	// Foresee says what Begin would do with a pending draft that no other row
+	MarkAnswered(ctx context.Context, organization, id string) error
+	// MarkDelivered notes that a caller received the outcome. It is queued.
+	MarkDelivered(ctx context.Context, organization, id string, now time.Time) error
+	// Preview says what Begin would do with a pending draft that no other row
 	// answers, and writes nothing: the reason and the note with which it would
 	// be denied, or "too_many_pending", or nothing.
-	Foresee(ctx context.Context, d *Draft) (refused, note string, err error)
+	Preview(ctx context.Context, d *Draft) (refused, note string, err error)
 	// Settled returns those of the ids whose status is no longer pending.
 	Settled(ctx context.Context, ids []string) ([]Invocation, error)
 	// Unclaimed returns up to limit approved rows that were approved before t.
@@ -115,9 +115,9 @@ type Ledger interface {
 	// OpenRound writes a round. ErrConflict when the invocation does not
 	// execute any more.
 	OpenRound(ctx context.Context, r *AskedRound) error
-	// Asking returns those of the invocations that have an open round which
+	// OpenRounds returns those of the invocations that have an open round which
 	// nobody took.
-	Asking(ctx context.Context, invocations []string) ([]string, error)
+	OpenRounds(ctx context.Context, invocations []string) ([]string, error)
 	// TakeRound gives the invocation's open round to one caller: nil when
 	// there is none, another has it, or can lacks what it needs. A round that
 	// was taken before lost and is not answered counts as one that nobody has;
@@ -132,11 +132,11 @@ type Ledger interface {
 	ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (AskedRound, error)
 	// LoadRound returns a round with its replies; ErrNotFound.
 	LoadRound(ctx context.Context, organization, id string) (AskedRound, error)
-	// Returns notes what can be asked of a caller who left with a call that is
+	// SaveCallerFeatures notes what can be asked of a caller who left with a call that is
 	// held or approved, and comes back for it by itself; what several can adds up.
-	Returns(ctx context.Context, organization, invocation string, can ClientFeatures) error
-	// Returning returns what was noted so; zero: nothing.
-	Returning(ctx context.Context, organization, invocation string) (ClientFeatures, error)
+	SaveCallerFeatures(ctx context.Context, organization, invocation string, can ClientFeatures) error
+	// CallerFeatures returns what was noted so; zero: nothing.
+	CallerFeatures(ctx context.Context, organization, invocation string) (ClientFeatures, error)
 	// CloseRound ends a round, wipes what was sealed of it, and appends an
 	// event of kind "asked" with data, redacted, to its invocation. A closed
 	// round stays as it is.
@@ -174,11 +174,11 @@ type Draft struct {
 	Unattended     bool      // silence of the callers withdraws nothing
 }
 
-// Begun is the answer of Begin.
-type Begun struct {
+// BeginResult is the answer of Begin.
+type BeginResult struct {
 	Record
-	// New tells that the draft's own row was written.
-	New bool
+	// Created tells that the draft's own row was written.
+	Created bool
 }
 
 // Record is an invocation's row with what only the Gate may see.
@@ -252,7 +252,7 @@ type SweepRules struct {
 	LeaseBefore time.Time
 	// Alone: this executor is the only instance, so that executing rows of
 	// any other are of a dead process, and lost whatever their lease.
-	Alone string
+	SoleInstance string
 	// Limit of rows a kind; a few hundred at most, so that the writer is free
 	// again soon.
 	Limit int

@@ -74,13 +74,13 @@ func (q *Question) Needs() (kind AskKind, f ClientFeatures, ok bool) {
 	if q.Method == "roots/list" {
 		return AskRoots, ClientListsRoots, true
 	}
-	p, ok := exactly(q.Params, "mode", "url", "tools", "includeContext", "requestedSchema", "message")
+	p, ok := exactMembers(q.Params, "mode", "url", "tools", "includeContext", "requestedSchema", "message")
 	if !ok {
 		return "", 0, false
 	}
 	switch q.Method {
 	case "elicitation/create":
-		return elicits(p["mode"])
+		return elicitationKind(p["mode"])
 	case "sampling/createMessage":
 		f = ClientSamples
 		var tools []json.RawMessage
@@ -92,7 +92,7 @@ func (q *Question) Needs() (kind AskKind, f ClientFeatures, ok bool) {
 	return "", 0, false
 }
 
-func elicits(mode json.RawMessage) (AskKind, ClientFeatures, bool) {
+func elicitationKind(mode json.RawMessage) (AskKind, ClientFeatures, bool) {
 	form := "form"
 	if mode != nil && (json.Unmarshal(mode, &form) != nil || string(mode) == "null") {
 		return "", 0, false
@@ -106,10 +106,10 @@ func elicits(mode json.RawMessage) (AskKind, ClientFeatures, bool) {
 	return "", 0, false
 }
 
-// exactly returns the members of an object, by their exact names. It reports
+// exactMembers returns the members of an object, by their exact names. It reports
 // false for what is no object, and where one of the names is there twice, or in
 // other letters of upper and lower case.
-func exactly(object json.RawMessage, names ...string) (map[string]json.RawMessage, bool) {
+func exactMembers(object json.RawMessage, names ...string) (map[string]json.RawMessage, bool) {
 	members := map[string]json.RawMessage{}
 	if len(object) == 0 {
 		return members, true
@@ -214,7 +214,7 @@ type Offering struct {
 	Source     string          // source id
 	SourceName string          // what people call the source
 	Name       string          // at its source: a URI, a URI template, or a prompt's name
-	As         string          // as agents see it; unique among its kind in the organization
+	AgentName  string          // as agents see it; unique among its kind in the organization
 	Definition json.RawMessage // as its source listed it, with As in Name's place
 }
 
@@ -226,11 +226,11 @@ type Offerings struct {
 	Prompts   []Offering
 
 	// What some source of the organization can do.
-	Reads      bool // it has resources, if perhaps none just now
-	Gets       bool // likewise prompts
-	Completes  bool // completion/complete
-	Logs       bool // it sends log messages
-	Subscribes bool // it tells of changes of single resources
+	HasResources          bool // it has resources, if perhaps none just now
+	HasPrompts            bool // likewise prompts
+	SupportsCompletion    bool // completion/complete
+	SupportsLogs          bool // it sends log messages
+	SupportsSubscriptions bool // it tells of changes of single resources
 
 	// Versions change when the lists do, or when a source said that they did.
 	ResourcesVersion string // of Resources and Templates

@@ -36,9 +36,9 @@ func invalidField(field, message string) error {
 	return &Error{Kind: ErrInvalid, Code: "invalid_field", Field: field, Message: message}
 }
 
-// Fault returns the error of a Check of package event, which cannot know this
+// FromEventCheck returns the error of a Check of package event, which cannot know this
 // one, as an [*Error].
-func Fault(err error) error {
+func FromEventCheck(err error) error {
 	var rule interface {
 		Fault() (code, field, message string)
 	}
@@ -52,8 +52,8 @@ func Fault(err error) error {
 	return invalid(field, message)
 }
 
-// first returns the first of the errors that is one.
-func first(errs ...error) error {
+// firstError returns the first of the errors that is one.
+func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -62,8 +62,8 @@ func first(errs ...error) error {
 	return nil
 }
 
-// member is the JSON Pointer of a member of an object.
-func member(of, name string) string {
+// pointerTo is the JSON Pointer of a member of an object.
+func pointerTo(of, name string) string {
 	return of + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
@@ -73,7 +73,7 @@ func CheckName(field, thing, name string) error {
 	if name == "" {
 		return invalid(field, fmt.Sprintf("Name the %s.", thing))
 	}
-	if len(name) > maxName || !literal(name) {
+	if len(name) > maxName || !isLiteral(name) {
 		return invalid(field, fmt.Sprintf("The name of the %s has at most %d bytes, no control characters and no *.", thing, maxName))
 	}
 	return nil
@@ -87,15 +87,15 @@ func checkOptional(field, thing, name string) error {
 	return CheckName(field, thing, name)
 }
 
-// literal reports whether a name is a line of text that stands for itself alone.
-func literal(name string) bool {
+// isLiteral reports whether a name is a line of text that stands for itself alone.
+func isLiteral(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
 		return r == '*' || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 	})
 }
 
-// oneLine reports whether text is one line of at most so many bytes.
-func oneLine(text string, limit int) bool {
+// isOneLine reports whether text is one line of at most so many bytes.
+func isOneLine(text string, limit int) bool {
 	return len(text) <= limit && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
@@ -105,7 +105,7 @@ func checkActions(field string, names []string) error {
 		return invalid(field, fmt.Sprintf("A list has at most %d actions; leave some out.", maxActions))
 	}
 	for i, name := range names {
-		if name == "" || len(name) > maxActionName || !literal(name) {
+		if name == "" || len(name) > maxActionName || !isLiteral(name) {
 			return invalid(fmt.Sprintf("%s/%d", field, i), fmt.Sprintf(
 				"An action is named exactly, as its source names it: at most %d bytes, no control characters and no *.", maxActionName))
 		}

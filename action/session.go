@@ -79,8 +79,8 @@ type LeftOut struct {
 	Reason      string `json:"reason"`
 }
 
-// Once says that a session is to be made once, however often it is asked for.
-type Once struct {
+// Idempotency says that a session is to be made once, however often it is asked for.
+type Idempotency struct {
 	Key  string // of the organization; empty: it is made each time
 	Hash string // of who asks for what
 }
@@ -125,15 +125,15 @@ type Session struct {
 
 // byAutomation, with an automation's id, makes the sessions of its runs. No
 // person's name begins so.
-const byAutomation = "automation:"
+const automationCreatorPrefix = "automation:"
 
-// ByAutomation is in whose name the sessions of an automation's runs are made.
-func ByAutomation(id string) string { return byAutomation + id }
+// AutomationCreator is in whose name the sessions of an automation's runs are made.
+func AutomationCreator(id string) string { return automationCreatorPrefix + id }
 
-// OfRun reports whether the session was made for a run, by the gateway: a person
+// ForRun reports whether the session was made for a run, by the gateway: a person
 // can name an automation and an event, too.
-func (s *Session) OfRun() bool {
-	return s.Type == TypeAutomation && s.Event != "" && s.CreatedBy == ByAutomation(s.Automation)
+func (s *Session) ForRun() bool {
+	return s.Type == TypeAutomation && s.Event != "" && s.CreatedBy == AutomationCreator(s.Automation)
 }
 
 // Accepts returns nil while the session may begin calls, and otherwise what
@@ -152,7 +152,7 @@ func (s *Session) Live(now time.Time) error {
 	case s.RevokedAt != nil && s.Event != "":
 		return Errorf(ErrUnauthenticated, "session_revoked", "The run of this session has ended, or was taken back; stop.")
 	case s.RevokedAt != nil:
-		return Errorf(ErrUnauthenticated, "session_revoked", "%s; ask for a new session token.", s.ended())
+		return Errorf(ErrUnauthenticated, "session_revoked", "%s; ask for a new session token.", s.endReason())
 	case s.ExpiresAt != nil && !now.Before(*s.ExpiresAt):
 		return NewError("session_expired")
 	}
@@ -173,8 +173,8 @@ const (
 	NoteIdle    = "It was idle for "
 )
 
-// ended is how the session ended, to its agent. The note of a person is for people.
-func (s *Session) ended() string {
+// endReason is how the session ended, to its agent. The note of a person is for people.
+func (s *Session) endReason() string {
 	switch {
 	case s.Status == SessionFailed:
 		return "A person ended this session as one that failed"
@@ -219,7 +219,7 @@ type SessionState struct {
 // Check refuses a session that policy could not name or that could not begin,
 // and fills in kind, type and status.
 func (s *Session) Check() error {
-	err := first(
+	err := firstError(
 		checkOptional("/group", "group", s.Group), checkOptional("/task", "task", s.Task),
 		checkOptional("/automation_id", "automation", s.Automation), checkOptional("/event_id", "event", s.Event),
 	)
@@ -239,7 +239,7 @@ func (s *Session) Check() error {
 		s.Status = SessionPending
 	}
 	switch {
-	case s.Group == PlainSetup:
+	case s.Group == DefaultSetup:
 		return invalid("/group", fmt.Sprintf("No group is called %q: it is the setup of sessions without a group. Leave the group out, or choose another name.", s.Group))
 	case s.Kind != Interactive && s.Kind != Unattended:
 		return invalid("/kind", "A session is interactive or unattended.")
@@ -267,7 +267,7 @@ func CheckIdle(d time.Duration) error {
 // secrets: of variables only the names.
 type Setup struct {
 	Organization string `json:"-"`
-	Name         string `json:"name"` // see [SetupOf]
+	Name         string `json:"name"` // see [SetupName]
 	// ServiceCommands are [{"name","command","cwd","workspacePath"}].
 	ServiceCommands json.RawMessage `json:"service_commands"`
 	// EnvFiles are [{"path","workspacePath","format","mode","keys":[{"key","required"}]}].
@@ -277,14 +277,14 @@ type Setup struct {
 	UpdatedAt time.Time       `json:"updated_at"`
 }
 
-// PlainSetup is the setup of the sessions without a group. It is no group's name.
-const PlainSetup = "default"
+// DefaultSetup is the setup of the sessions without a group. It is no group's name.
+const DefaultSetup = "default"
 
-// SetupOf is the name of the setup that a session saves: its group's, or the one
+// SetupName is the name of the setup that a session saves: its group's, or the one
 // that is there without groups.
-func SetupOf(s *Session) string {
+func SetupName(s *Session) string {
 	if s.Group != "" {
 		return s.Group
 	}
-	return PlainSetup
+	return DefaultSetup
 }

@@ -28,13 +28,13 @@ func hostileInbound(t *testing.T) *house {
 		"config", `{"labels":[`+string(text)+`],"odd":`+string(text)+`}`, "created_by", hostile, "created_at", now, "updated_at", now)
 	h.insert("schedules", "id", "sch1", "organization_id", org, "automation_id", "nightly", "name", hostile, "cron", hostile, "time_zone", hostile, "enabled", false, "missed", "once",
 		"created_by", hostile, "created_at", now, "updated_at", now)
-	e := event.Record{ID: "e1", Trigger: "t1", Automation: "nightly", Receipt: "d1", Native: hostile, Title: hostile, URL: hostile, Error: hostile, Shown: []byte(hostile)}
+	e := event.Record{ID: "e1", Trigger: "t1", Automation: "nightly", Receipt: "d1", Native: hostile, Title: hostile, URL: hostile, Error: hostile, Redacted: []byte(hostile)}
 	h.record(e, "{"+string(text)+":"+string(text)+"}")
-	e.ID, e.Skip, e.Shown = "e2", event.SkipFilter, nil
+	e.ID, e.Skip, e.Redacted = "e2", event.SkipFilter, nil
 	h.record(e, "")
-	h.insert("runs", "id", "r1", "organization_id", org, "automation_id", "nightly", "event_id", "e1", "trigger_id", "t1", "status", event.RunNeeds, "attempt", 1, "claimed_by", hostile,
+	h.insert("runs", "id", "r1", "organization_id", org, "automation_id", "nightly", "event_id", "e1", "trigger_id", "t1", "status", event.RunNeedsHuman, "attempt", 1, "claimed_by", hostile,
 		"session_id", "s1", "code", hostile, "message", hostile, "result", string(text), "created_at", now)
-	h.received(event.Receipt{ID: "d1", Endpoint: hostile, Trigger: "t1", Native: hostile, Status: event.ReceiptFailed, LastError: hostile, Shown: []byte(hostile)})
+	h.received(event.Receipt{ID: "d1", Endpoint: hostile, Trigger: "t1", Native: hostile, Status: event.ReceiptFailed, LastError: hostile, Redacted: []byte(hostile)})
 	h.parcel("p1", "r1", event.ParcelDead, hostile)
 	h.insert("run_endpoints", "organization_id", org, "url", "https://x.test/"+hostile, "enabled", true, "updated_by", hostile, "updated_at", now)
 	h.polled(event.PollGroup{ID: "g1", Provider: hostile, LastError: hostile, Lost: hostile})

@@ -41,9 +41,9 @@ func (h *house) requestGrant(ctx context.Context, s *action.Session, t action.Te
 	return r, err
 }
 
-func (h *house) testNotify(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyAnswer, error) {
+func (h *house) testNotify(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyTestResult, error) {
 	_, err := h.db.NotifyChannel(ctx, organization, kind)
-	return action.NotifyAnswer{OK: true, Status: 204, Said: "The endpoint answered 204."}, err
+	return action.NotifyTestResult{OK: true, Status: 204, Detail: "The endpoint answered 204."}, err
 }
 
 func auditKey() []byte { return make([]byte, 32) }

@@ -70,7 +70,7 @@ type Config struct {
 	VerifyAudit func(ctx context.Context, organization string, last *action.AuditHead) (action.AuditReport, error)
 	// TestNotify sends a test notification through a channel and returns the
 	// response; ErrNotFound.
-	TestNotify func(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyAnswer, error)
+	TestNotify func(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyTestResult, error)
 
 	// Guard restricts the URLs that people configure for deliveries. Zero: no
 	// private addresses.

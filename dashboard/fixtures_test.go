@@ -137,7 +137,7 @@ func (h *house) record(r event.Record, context string) {
 	h.t.Helper()
 	h.insert("events", "id", r.ID, "organization_id", org, "trigger_id", r.Trigger, "automation_id", r.Automation, "inbox_id", r.Receipt, "provider", or(r.Provider, "github"),
 		"type", or(r.Type, "issue"), "native", r.Native, "dedup_key", or(r.Key, r.ID), "title", text(r.Title), "url", r.URL, "skip_reason", r.Skip, "error", r.Error,
-		"created_at", h.clock.now(), "shown", string(r.Shown), "sealed", h.context(r.ID, context))
+		"created_at", h.clock.now(), "shown", string(r.Redacted), "sealed", h.context(r.ID, context))
 }
 
 // context is what an event has sealed; empty: nothing.
@@ -155,7 +155,7 @@ func (h *house) received(r event.Receipt) {
 	status := event.ReceiptStatus(or(string(r.Status), string(event.ReceiptCompleted)))
 	h.insert("inbox", "id", r.ID, "organization_id", org, "endpoint", or(r.Endpoint, "direct/github"), "provider", or(r.Provider, "github"), "trigger_id", r.Trigger,
 		"dedup_key", r.ID, "native", r.Native, "size", 1, "status", status, "attempt", 1, "next_at", h.clock.now(), "last_error", r.LastError,
-		"received_at", h.clock.now(), "processed_at", h.clock.now(), "shown", text(r.Shown), "sealed", r.Sealed)
+		"received_at", h.clock.now(), "processed_at", h.clock.now(), "shown", text(r.Redacted), "sealed", r.Sealed)
 }
 
 // parcel adds a delivery of a run that ended so.

@@ -78,7 +78,7 @@ type Inbound interface {
 	RunOfSession(ctx context.Context, organization, session string) (event.Run, error)
 	// OriginsOfSessions returns what sessions were minted for, by their ids;
 	// those that were minted for no event are left out.
-	OriginsOfSessions(ctx context.Context, organization string, sessions []string) (map[string]event.Origin, error)
+	OriginsOfSessions(ctx context.Context, organization string, sessions []string) (map[string]event.SessionOrigin, error)
 	ListRuns(ctx context.Context, f event.RunFilter) (action.Page[event.Run], error)
 	// LastRuns returns the newest run of each automation that has one, by their ids.
 	LastRuns(ctx context.Context, organization string) (map[string]event.Run, error)
@@ -92,12 +92,12 @@ type Inbound interface {
 	// FinishRun ends the run as its worker says, and its session with it, whose
 	// calls that wait are withdrawn and returned. The same claim may say the same
 	// again.
-	FinishRun(ctx context.Context, organization, id, claim string, e event.Ending) (event.Run, []action.Invocation, error)
+	FinishRun(ctx context.Context, organization, id, claim string, e event.RunResult) (event.Run, []action.Invocation, error)
 	// CancelRun ends a run that has not ended, in a person's name.
 	CancelRun(ctx context.Context, organization, id, by, reason string) (event.Run, []action.Invocation, error)
 	// ResolveRun ends a run that needs a human as a person says, who did it
 	// himself or gave it up.
-	ResolveRun(ctx context.Context, organization, id, by string, e event.Ending) (event.Run, error)
+	ResolveRun(ctx context.Context, organization, id, by string, e event.RunResult) (event.Run, error)
 	// RedriveRun queues a run anew that failed or needs a human.
 	RedriveRun(ctx context.Context, organization, id, by string) (event.Run, error)
 

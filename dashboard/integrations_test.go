@@ -30,7 +30,7 @@ func TestConnectingWithAKey(t *testing.T) {
 	if again.json(t)["id"] != id || h.count("integrations") != 1 {
 		t.Errorf("connected again: %s", again.body)
 	}
-	want := action.Wanted{
+	want := action.ConnectRequest{
 		Organization: org, Provider: "linear", Kind: action.KindAPIKey, Secret: "acme-CANARY", Settings: json.RawMessage(`{"team":"ENG"}`),
 		Visibility: action.VisibleOrganization, TimeoutSeconds: 60, By: "u-ben", Login: h.out.wishes[0].Login,
 	}
@@ -378,11 +378,11 @@ func TestAnAnswerIsForWhomItCameTo(t *testing.T) {
 			t.Errorf("%s: %d %s", name, r.StatusCode, r.body)
 		}
 	}
-	if slices.ContainsFunc(h.out.answers, func(a action.ConnectAnswer) bool { return a.Provider != "github" && a.Provider != "linear" }) {
+	if slices.ContainsFunc(h.out.answers, func(a action.ConnectCallback) bool { return a.Provider != "github" && a.Provider != "linear" }) {
 		t.Errorf("an answer to a connector went on: %v", h.out.answers)
 	}
 	ben.change("POST", finish, `{"provider":"linear","state":"begun-1","code":"c","iss":"https://linear.example"}`)
-	want := action.ConnectAnswer{Provider: "linear", Iss: "https://linear.example", State: "begun-1", Code: "c"}
+	want := action.ConnectCallback{Provider: "linear", Iss: "https://linear.example", State: "begun-1", Code: "c"}
 	if diff := cmp.Diff(want, h.out.answers[len(h.out.answers)-1]); diff != "" || len(h.out.begun) != 0 {
 		t.Errorf("the answer (-want +got):\n%s", diff)
 	}

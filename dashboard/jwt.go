@@ -121,7 +121,7 @@ func (h *hostVerifier) verify(ctx context.Context, text string) (action.Identity
 	}
 	who := action.Identity{
 		Organization: c.text("org"), Issuer: h.issuer, Subject: token.Subject, Role: action.Role(c.text("role")), Name: c.name("", token.Subject),
-		SaidAt: token.IssuedAt,
+		AssertedAt: token.IssuedAt,
 	}
 	switch {
 	case token.Expiry.After(h.now().Add(tokenLife + clockSkew)):

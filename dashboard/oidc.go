@@ -222,7 +222,7 @@ func (p *oidcProvider) identify(ctx context.Context, f flow, callback, code stri
 	}
 	return action.Identity{
 		Organization: p.Organization, Issuer: p.Issuer, Subject: token.Subject, Name: c.name(p.NameClaim, token.Subject), Role: p.role(c),
-		SaidAt: p.issuedAt(token),
+		AssertedAt: p.issuedAt(token),
 	}, nil
 }
 

@@ -35,9 +35,9 @@ type outside struct {
 	away     error // what services that are to take something back, and the rows of their tokens, answer
 	lookedUp int   // tokens, one by one
 
-	wishes      []action.Wanted
-	begun       map[string]action.Wanted // by state
-	answers     []action.ConnectAnswer
+	wishes      []action.ConnectRequest
+	begun       map[string]action.ConnectRequest // by state
+	answers     []action.ConnectCallback
 	secretsSent map[string]string // of the last registration that was sealed
 	dead        map[string]bool   // credentials that their service takes no more, by account
 	queried     url.Values        // of metadata
@@ -191,7 +191,7 @@ func besideOf(source string) []*action.Action {
 // stands before its last dash.
 type services struct{ *outside }
 
-func (s services) Connect(ctx context.Context, w action.Wanted) (action.Integration, error) {
+func (s services) Connect(ctx context.Context, w action.ConnectRequest) (action.Integration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.save(ctx, w, "account-"+w.Secret)
@@ -199,7 +199,7 @@ func (s services) Connect(ctx context.Context, w action.Wanted) (action.Integrat
 
 // save writes what is wanted, of the account that stands before the credential's
 // last dash.
-func (s services) save(ctx context.Context, w action.Wanted, credential string) (action.Integration, error) {
+func (s services) save(ctx context.Context, w action.ConnectRequest, credential string) (action.Integration, error) {
 	s.wishes = append(s.wishes, w)
 	account := credential[:strings.LastIndex(credential, "-")]
 	if s.dead[credential] {
@@ -225,11 +225,11 @@ func (s services) save(ctx context.Context, w action.Wanted, credential string) 
 	return s.db.PutIntegration(ctx, in, w.By)
 }
 
-func (s services) Begin(_ context.Context, w action.Wanted) (action.ConnectStep, error) {
+func (s services) Begin(_ context.Context, w action.ConnectRequest) (action.ConnectStep, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.begun == nil {
-		s.begun = map[string]action.Wanted{}
+		s.begun = map[string]action.ConnectRequest{}
 	}
 	state := fmt.Sprintf("begun-%d", len(s.begun)+1)
 	s.begun[state] = w
@@ -240,7 +240,7 @@ func (s services) Begin(_ context.Context, w action.Wanted) (action.ConnectStep,
 	return step, nil
 }
 
-func (s services) Finish(ctx context.Context, organization, by, login string, decides bool, a action.ConnectAnswer) (action.Integration, error) {
+func (s services) Finish(ctx context.Context, organization, by, login string, decides bool, a action.ConnectCallback) (action.Integration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers = append(s.answers, a)

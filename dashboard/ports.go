@@ -89,10 +89,10 @@ type People interface {
 type Sessions interface {
 	// MakeSession writes a session and returns it as it is stored, or the one
 	// that was made with the same key. ErrConflict: with another wish.
-	MakeSession(ctx context.Context, s action.Session, once action.Once) (made action.Session, existed bool, err error)
+	MakeSession(ctx context.Context, s action.Session, once action.Idempotency) (made action.Session, existed bool, err error)
 	// SessionOnce returns the session of a key, if there is one. ErrConflict: it
 	// was made with another wish.
-	SessionOnce(ctx context.Context, organization string, once action.Once) (s action.Session, found bool, err error)
+	SessionOnce(ctx context.Context, organization string, once action.Idempotency) (s action.Session, found bool, err error)
 	// Session returns one by its id alone, which is all that a token proves;
 	// ErrNotFound.
 	Session(ctx context.Context, id string) (action.Session, error)
@@ -151,7 +151,7 @@ type Calls interface {
 	// What is shown beside a page of calls, for all of them at once.
 	SessionsOf(ctx context.Context, organization string, ids []string) (map[string]action.Session, error)
 	// Waiters tells who waits for those of the invocations that are pending.
-	Waiters(ctx context.Context, organization string, ids []string) (map[string]action.Waiter, error)
+	Waiters(ctx context.Context, organization string, ids []string) (map[string]action.CallerState, error)
 	// CountWaiting counts the calls and the requests for grants that wait for
 	// a person.
 	CountWaiting(ctx context.Context, organization string) (calls, requests int, err error)

@@ -257,8 +257,8 @@ func TestEventsAndDeliveries(t *testing.T) {
 	}
 	h.problem(409, "already_skipped", h.admin, "POST", events+"/event-r1/skip", "")
 
-	h.received(event.Receipt{ID: "d1", Trigger: "t1", Status: event.ReceiptFailed, Shown: []byte(`{"big":9007199254740993}`), Sealed: []byte("sealed")})
-	h.received(event.Receipt{ID: "d2", Trigger: "t2", Shown: []byte("payload=form&encoded")})
+	h.received(event.Receipt{ID: "d1", Trigger: "t1", Status: event.ReceiptFailed, Redacted: []byte(`{"big":9007199254740993}`), Sealed: []byte("sealed")})
+	h.received(event.Receipt{ID: "d2", Trigger: "t2", Redacted: []byte("payload=form&encoded")})
 	if got := h.want(200, h.admin, "GET", deliveries+"?status=failed&trigger=t1", "").list(t); len(got) != 1 {
 		t.Errorf("failed %v", got)
 	}

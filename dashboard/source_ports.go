@@ -133,12 +133,12 @@ type Step struct {
 type Connections interface {
 	// Connect verifies a credential at its service and saves it: as a new
 	// integration, or in the place of the account's old one.
-	Connect(ctx context.Context, w action.Wanted) (action.Integration, error)
+	Connect(ctx context.Context, w action.ConnectRequest) (action.Integration, error)
 	// Begin starts a connection that a person's browser finishes.
-	Begin(ctx context.Context, w action.Wanted) (action.ConnectStep, error)
+	Begin(ctx context.Context, w action.ConnectRequest) (action.ConnectStep, error)
 	// Finish ends one with what came back, for the login that began it. Whoever
 	// does not decide for the organization ends those of his own alone.
-	Finish(ctx context.Context, organization, by, login string, decides bool, a action.ConnectAnswer) (action.Integration, error)
+	Finish(ctx context.Context, organization, by, login string, decides bool, a action.ConnectCallback) (action.Integration, error)
 	// Check asks the service whether the credential is good, and keeps what it
 	// says.
 	Check(ctx context.Context, in action.Integration) (action.Integration, error)

@@ -64,8 +64,8 @@ func (h *house) fill() (invocation string) {
 	h.polled(event.PollGroup{ID: "group-1", Provider: "linear", Integration: "int-private", LastError: canary})
 	h.insert("schedules", "id", "schedule-1", "organization_id", org, "automation_id", "nightly", "name", canary, "cron", "0 7 * * *", "time_zone", "UTC", "enabled", false, "missed", "once",
 		"created_by", "u-ada", "created_at", now, "updated_at", now)
-	h.record(event.Record{ID: "event-1", Trigger: "trigger-1", Automation: "nightly", Receipt: "delivery-1", Title: canary, Shown: []byte(canary)}, `{"a":"`+canary+`"}`)
-	h.received(event.Receipt{ID: "delivery-1", Endpoint: "direct/github/trigger-1", Trigger: "trigger-1", Status: event.ReceiptFailed, LastError: canary, Shown: []byte(canary)})
+	h.record(event.Record{ID: "event-1", Trigger: "trigger-1", Automation: "nightly", Receipt: "delivery-1", Title: canary, Redacted: []byte(canary)}, `{"a":"`+canary+`"}`)
+	h.received(event.Receipt{ID: "delivery-1", Endpoint: "direct/github/trigger-1", Trigger: "trigger-1", Status: event.ReceiptFailed, LastError: canary, Redacted: []byte(canary)})
 	h.insert("setups", "organization_id", org, "name", "default", "service_commands", "[]", "env_files", "[]", "updated_by", canary, "created_at", now, "updated_at", now)
 	h.insert("runs", "id", "run-9", "organization_id", org, "automation_id", "nightly", "event_id", "event-1", "trigger_id", "trigger-1", "status", event.RunQueued, "attempt", 0, "created_at", now)
 	h.parcel("parcel-1", "run-9", event.ParcelDead, canary)

@@ -28,17 +28,17 @@ type Rows interface {
 	// Settle writes the outcome of claimed receipts in one transaction: events, runs and
 	// outbox of each match whose trigger has no event with the key. Receipts whose lease
 	// the worker lost are skipped with all their matches.
-	Settle(ctx context.Context, worker string, list []event.Settlement) (event.Settled, error)
+	Settle(ctx context.Context, worker string, list []event.Settlement) (event.SettleResult, error)
 
 	// What starts runs.
 
 	// TriggerLock returns a trigger, enabled or not, with its secrets, by its id alone,
 	// as it appears in URLs; ErrNotFound.
-	TriggerLock(ctx context.Context, id string) (event.Lock, error)
+	TriggerLock(ctx context.Context, id string) (event.TriggerSecrets, error)
 	// AutomationLock returns the only webhook trigger of the provider that an automation
 	// has, by the automation's id alone; ErrNotFound also if there are several triggers,
 	// or several automations with the id.
-	AutomationLock(ctx context.Context, automation, provider string) (event.Lock, error)
+	AutomationLock(ctx context.Context, automation, provider string) (event.TriggerSecrets, error)
 	// ActiveTriggers returns an organization's enabled triggers of a provider, including
 	// those of disabled automations.
 	ActiveTriggers(ctx context.Context, organization, provider string) ([]event.Trigger, error)
@@ -54,7 +54,7 @@ type Rows interface {
 	RenewPoll(ctx context.Context, worker string, g event.PollGroup, lease time.Duration) (held bool, err error)
 	// SettlePoll writes cursor and events in one transaction and releases the group.
 	// ErrConflict, with nothing written, if the worker lost the lease.
-	SettlePoll(ctx context.Context, worker string, l event.Look) (runs []event.Run, err error)
+	SettlePoll(ctx context.Context, worker string, l event.PollOutcome) (runs []event.Run, err error)
 
 	// DueSchedules returns enabled schedules that are due, of all organizations, the
 	// most overdue first.
@@ -73,7 +73,7 @@ type Rows interface {
 	ClaimParcels(ctx context.Context, worker string, limit int, lease, life time.Duration) ([]event.Dispatch, error)
 	// SettleParcel writes the outcome of an attempt; a dead parcel fails its run. It
 	// returns the run; held is false if the worker lost the lease.
-	SettleParcel(ctx context.Context, worker string, s event.Sent) (run event.Run, held bool, err error)
+	SettleParcel(ctx context.Context, worker string, s event.DispatchResult) (run event.Run, held bool, err error)
 }
 
 // Integrations finds the integrations that events belong to, and calls services with their
@@ -91,7 +91,7 @@ type Integrations interface {
 	IntegrationStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) error
 
 	// Poll returns the events of an integration since the cursor.
-	Poll(ctx context.Context, organization, integration string, cursor json.RawMessage) (event.Polled, error)
+	Poll(ctx context.Context, organization, integration string, cursor json.RawMessage) (event.PollResult, error)
 	// Hydrate completes an event; see sources.Module.
 	Hydrate(ctx context.Context, organization, integration string, e *event.Event) (changed bool, err error)
 	// Recheck queries the broker or service for the status of an integration and stores

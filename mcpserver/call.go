@@ -76,7 +76,7 @@ func (s *Server) removeCall(c *caller) {
 func (s *Server) invoke(ctx context.Context, c *caller) (o *action.Outcome, asked bool, err error) {
 	waiting := s.waiting(c, s.patience(c))
 	if c.opensPages() {
-		waiting.Opened = func(inv *action.Invocation) (leaves bool) {
+		waiting.OnOpened = func(inv *action.Invocation) (leaves bool) {
 			if !c.stateless {
 				s.askToOpenPage(c, inv)
 				return false
@@ -129,12 +129,12 @@ func (s *Server) patience(c *caller) time.Duration {
 
 // waiting returns the callbacks through which the Gate reports to the caller.
 func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
-	w := action.Waiting{Patience: patience, Can: c.features, Again: c.stateless, Leaves: c.asTask}
+	w := action.Waiting{Patience: patience, Features: c.features, Resumes: c.stateless, Polls: c.asTask}
 	if c.wantsLogs {
 		w.LogLevel = c.logLevel
-		w.Log = func(params json.RawMessage) { c.forwardLog(params) }
+		w.OnLog = func(params json.RawMessage) { c.forwardLog(params) }
 	}
-	w.Held = func(inv *action.Invocation) {
+	w.OnHeld = func(inv *action.Invocation) {
 		c.call.hold()
 		c.completeElicitation(inv)
 		if s.calls.draining() { // Drain did not see it as held
@@ -146,7 +146,7 @@ func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
 		}
 	}
 	if c.progress != nil {
-		w.Progress = func(params json.RawMessage) { c.onWriteError(c.progress.forward(params)) }
+		w.OnProgress = func(params json.RawMessage) { c.onWriteError(c.progress.forward(params)) }
 	}
 	return w
 }

@@ -23,7 +23,7 @@ func (s *Server) gateError(err error, words func(*action.Error) string) wire.Res
 	}
 	switch {
 	case errors.Is(err, action.ErrInvalid):
-		m := wire.ToolError("Invalid params%s: %s", fieldSuffix(e.Field), strings.TrimPrefix(e.Message, action.Unfitting))
+		m := wire.ToolError("Invalid params%s: %s", fieldSuffix(e.Field), strings.TrimPrefix(e.Message, action.ParamsMismatch))
 		m.Code = wire.CodeInvalidParams
 		return m
 	case errors.Is(err, action.ErrOutcomeUnknown):

@@ -32,7 +32,7 @@ func world() []*served {
 	regional.InputSchema = json.RawMessage(`{"type":"object","properties":{
 		"region":{"type":"string","x-mcp-header":"Region"},
 		"deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"Count"}}}}}`)
-	invalid := &action.Error{Kind: action.ErrInvalid, Code: "invalid_params", Field: "/title", Message: action.Unfitting + "title must be a string."}
+	invalid := &action.Error{Kind: action.ErrInvalid, Code: "invalid_params", Field: "/title", Message: action.ParamsMismatch + "title must be a string."}
 	tooMany := &action.Error{Kind: action.ErrTooMany, Code: "rate_limited", Message: "This session made too many calls.", RetryAfter: 1500 * time.Millisecond}
 	quota := &action.Error{
 		Kind: action.ErrTooMany, Code: "quota_reached", RetryAfter: 90 * time.Second,

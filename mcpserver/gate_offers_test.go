@@ -127,7 +127,7 @@ func (g *gate) Offerings(context.Context, *action.Session) (*action.Offerings, e
 // found looks a name up among offerings.
 func found(list []action.Offering, as string) (source, name string, err error) {
 	for _, o := range list {
-		if o.As == as {
+		if o.AgentName == as {
 			return o.Source, o.Name, nil
 		}
 	}
@@ -156,7 +156,7 @@ func (g *gate) ResolvePrompt(_ context.Context, _ *action.Session, name string) 
 func (g *gate) Complete(_ context.Context, _ *action.Session, source, name string, params json.RawMessage) (action.Answer, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.offered.Completes {
+	if !g.offered.SupportsCompletion {
 		return action.Answer{}, action.Errorf(action.ErrNotFound, "no_completion", "Demo completes nothing.")
 	}
 	if strings.Contains(string(params), "refuse") {
@@ -176,7 +176,7 @@ func (g *gate) Subscribe(ctx context.Context, _ *action.Session, source, uri str
 	if g.subErr != nil {
 		return g.subErr
 	}
-	if !g.offered.Subscribes {
+	if !g.offered.SupportsSubscriptions {
 		return action.Errorf(action.ErrNotFound, "no_subscription", "Demo does not tell of changes of single resources.")
 	}
 	if g.subs == nil {
@@ -223,16 +223,16 @@ func (g *gate) offer() {
 	g.mu.Lock()
 	g.offered = action.Offerings{
 		Resources: []action.Offering{
-			{Source: "demo", SourceName: "Demo", Name: "demo://b", As: "demo://b", Definition: json.RawMessage(`{"uri":"demo://b", "name":"b","size":12,"vendor":{"z":12345678901234567890,"a":null}}`)},
-			{Source: "two", SourceName: "Two", Name: "demo://b", As: "two+demo://b", Definition: json.RawMessage(`{"uri":"two+demo://b","name":"b"}`)},
-			{Source: "held", SourceName: "Held", Name: "held://x", As: "held://x", Definition: json.RawMessage(`{"uri":"held://x","name":"x"}`)},
+			{Source: "demo", SourceName: "Demo", Name: "demo://b", AgentName: "demo://b", Definition: json.RawMessage(`{"uri":"demo://b", "name":"b","size":12,"vendor":{"z":12345678901234567890,"a":null}}`)},
+			{Source: "two", SourceName: "Two", Name: "demo://b", AgentName: "two+demo://b", Definition: json.RawMessage(`{"uri":"two+demo://b","name":"b"}`)},
+			{Source: "held", SourceName: "Held", Name: "held://x", AgentName: "held://x", Definition: json.RawMessage(`{"uri":"held://x","name":"x"}`)},
 		},
-		Templates: []action.Offering{{Source: "demo", SourceName: "Demo", Name: "demo://t/{id}", As: "demo://t/{id}", Definition: json.RawMessage(`{"uriTemplate":"demo://t/{id}","name":"t"}`)}},
+		Templates: []action.Offering{{Source: "demo", SourceName: "Demo", Name: "demo://t/{id}", AgentName: "demo://t/{id}", Definition: json.RawMessage(`{"uriTemplate":"demo://t/{id}","name":"t"}`)}},
 		Prompts: []action.Offering{
-			{Source: "two", SourceName: "Two", Name: "greet", As: "two_greet", Definition: json.RawMessage(`{"name":"two_greet","arguments":[{"name":"who","required":true}],"vendor":1.10}`)},
-			{Source: "demo", SourceName: "Demo", Name: "asks", As: "asks", Definition: json.RawMessage(`{"name":"asks"}`)},
+			{Source: "two", SourceName: "Two", Name: "greet", AgentName: "two_greet", Definition: json.RawMessage(`{"name":"two_greet","arguments":[{"name":"who","required":true}],"vendor":1.10}`)},
+			{Source: "demo", SourceName: "Demo", Name: "asks", AgentName: "asks", Definition: json.RawMessage(`{"name":"asks"}`)},
 		},
-		Reads: true, Gets: true, Completes: true, Logs: true, Subscribes: true,
+		HasResources: true, HasPrompts: true, SupportsCompletion: true, SupportsLogs: true, SupportsSubscriptions: true,
 		ResourcesVersion: "r1", PromptsVersion: "p1",
 	}
 	g.mu.Unlock()

@@ -319,15 +319,15 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting, begins bo
 	}()
 	var tick, patience <-chan time.Time
 	o, moved := g.look(r)
-	if round := g.take(r, w.Can); round != nil {
+	if round := g.take(r, w.Features); round != nil {
 		o.Round = round
 		return o, nil
 	}
-	if w.Leaves && o.Invocation.Mode == action.ModeRequireApproval && !o.Invocation.Status.Terminal() {
+	if w.Polls && o.Invocation.Mode == action.ModeRequireApproval && !o.Invocation.Status.Terminal() {
 		return g.leaves(o)
 	}
 	if o.Invocation.Status == action.StatusPending {
-		if w.Opened != nil && w.Patience > 0 && begins && w.Opened(&o.Invocation) {
+		if w.OnOpened != nil && w.Patience > 0 && begins && w.OnOpened(&o.Invocation) {
 			return g.leaves(o)
 		}
 		ticker := time.NewTicker(g.holdEvery)
@@ -338,8 +338,8 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting, begins bo
 			defer timer.Stop()
 			patience = timer.C
 		}
-		if w.Held != nil && w.Patience > 0 {
-			w.Held(&o.Invocation)
+		if w.OnHeld != nil && w.Patience > 0 {
+			w.OnHeld(&o.Invocation)
 		}
 	}
 	for !o.Invocation.Status.Terminal() {
@@ -348,19 +348,19 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting, begins bo
 			o, moved = g.look(r)
 			for _, p := range g.said(r) {
 				switch params, log := strings.CutPrefix(p, "log "); {
-				case log && w.Log != nil:
-					w.Log(json.RawMessage(params))
-				case !log && w.Progress != nil:
-					w.Progress(json.RawMessage(p))
+				case log && w.OnLog != nil:
+					w.OnLog(json.RawMessage(params))
+				case !log && w.OnProgress != nil:
+					w.OnProgress(json.RawMessage(p))
 				}
 			}
-			if round := g.take(r, w.Can); round != nil {
+			if round := g.take(r, w.Features); round != nil {
 				o.Round = round
 				return o, nil
 			}
 		case <-tick:
-			if w.Held != nil && o.Invocation.Status == action.StatusPending {
-				w.Held(&o.Invocation)
+			if w.OnHeld != nil && o.Invocation.Status == action.StatusPending {
+				w.OnHeld(&o.Invocation)
 			}
 		case <-patience:
 			if o.Invocation.Status == action.StatusPending {

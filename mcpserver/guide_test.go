@@ -112,7 +112,7 @@ func TestPrompts(t *testing.T) {
 // A session's own type comes first, and its own prompt in its place.
 func TestPromptOfSessionFirst(t *testing.T) {
 	g := newGate(read(), &served{Action: action.Action{Tool: "automation_complete", Source: "platform"}})
-	g.offered.Prompts = []action.Offering{{Source: "demo", Name: "coding", As: "coding", Definition: []byte(`{"name":"coding","vendor":1}`)}, {Source: "demo", Name: "zz", As: "a_first", Definition: []byte(`{"name":"a_first"}`)}}
+	g.offered.Prompts = []action.Offering{{Source: "demo", Name: "coding", AgentName: "coding", Definition: []byte(`{"name":"coding","vendor":1}`)}, {Source: "demo", Name: "zz", AgentName: "a_first", Definition: []byte(`{"name":"a_first"}`)}}
 	who := action.Session{ID: "session-a", Organization: "acme", Type: action.TypeAutomation, Prompt: "Sort the inbox."}
 	s := newServer(t, g, &hints{}, as(who))
 	end(t, s)

@@ -57,16 +57,16 @@ func overlay(list, own map[string][]byte) map[string][]byte {
 
 func serverFeaturesOf(o *action.Offerings) serverFeatures {
 	return serverFeatures{
-		resources: true, resourceChanges: o.Reads, subscribe: o.Subscribes,
-		prompts: true, completions: o.Completes, logging: o.Logs,
+		resources: true, resourceChanges: o.HasResources, subscribe: o.SupportsSubscriptions,
+		prompts: true, completions: o.SupportsCompletion, logging: o.SupportsLogs,
 	}
 }
 
 func definitionsOf(list []action.Offering) map[string][]byte {
 	definitions := make(map[string][]byte, len(list)+1)
 	for i := range list {
-		if o := &list[i]; o.As != "" && len(o.Definition) > 0 {
-			definitions[o.As] = o.Definition
+		if o := &list[i]; o.AgentName != "" && len(o.Definition) > 0 {
+			definitions[o.AgentName] = o.Definition
 		}
 	}
 	return definitions

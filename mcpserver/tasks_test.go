@@ -105,7 +105,7 @@ func TestReadsAreNotTasks(t *testing.T) {
 	var uri string
 	for _, o := range s.gate.offered.Resources {
 		if o.Source == "held" {
-			uri = o.As
+			uri = o.AgentName
 		}
 	}
 	if uri == "" {

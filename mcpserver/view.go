@@ -32,7 +32,7 @@ type viewKey struct {
 func (v *views) keyOf(s *action.Session) viewKey {
 	k := viewKey{
 		organization: s.Organization, automation: s.Automation, group: s.Group, event: s.Event != "",
-		sessionType: s.Type, ofRun: s.OfRun(), completed: s.CompletedAt != nil, search: v.usesSearch(s),
+		sessionType: s.Type, ofRun: s.ForRun(), completed: s.CompletedAt != nil, search: v.usesSearch(s),
 	}
 	if len(s.Connections) > 0 {
 		k.connections, k.onBehalfOf = strings.Join(slices.Sorted(slices.Values(s.Connections)), ","), s.CreatedBy

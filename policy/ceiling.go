@@ -7,8 +7,8 @@ import (
 	"sallyport/action"
 )
 
-// place is where a group has a capability.
-type place struct{ group, provider string }
+// capabilityKey is where a group has a capability.
+type capabilityKey struct{ group, provider string }
 
 // capability is a group's ceiling at a provider, made ready to be asked.
 type capability struct {
@@ -23,7 +23,7 @@ func (p *Policy) addCapability(c action.Capability) {
 		c.Level = action.LevelNone
 	}
 	p.groups[c.Group] = true
-	p.capabilities[place{c.Group, c.Provider}] = &capability{
+	p.capabilities[capabilityKey{c.Group, c.Provider}] = &capability{
 		Capability: c, group: groupName(c.Group), allowed: set(c.AllowedActions), denied: set(c.DeniedActions),
 	}
 }
@@ -36,11 +36,11 @@ func set(names []string) map[string]bool {
 	return m
 }
 
-// gate is what a task of a group must have been let through.
-type gate struct{ group, task, name string }
+// gateKey is what a task of a group must have been let through.
+type gateKey struct{ group, task, name string }
 
-// approval is a person's word for a gate.
-type approval struct {
+// gateApproval is a person's word for a gate.
+type gateApproval struct {
 	all       bool // every action behind the gate
 	keys      map[action.Key]bool
 	by        string
@@ -48,8 +48,8 @@ type approval struct {
 }
 
 func (p *Policy) addApproval(g action.GateApproval) {
-	at := gate{g.Group, g.Task, g.Gate}
-	a := approval{all: g.Actions == nil, keys: make(map[action.Key]bool, len(g.Actions)), by: g.ApprovedBy, expiresAt: g.ExpiresAt}
+	at := gateKey{g.Group, g.Task, g.Gate}
+	a := gateApproval{all: g.Actions == nil, keys: make(map[action.Key]bool, len(g.Actions)), by: g.ApprovedBy, expiresAt: g.ExpiresAt}
 	for _, text := range g.Actions {
 		if key, err := action.ParseKey(text); err == nil { // what is no key covers nothing
 			a.keys[key] = true
@@ -59,29 +59,29 @@ func (p *Policy) addApproval(g action.GateApproval) {
 }
 
 // covers tells whether the approval is for the action, now.
-func (g *approval) covers(now time.Time, a *action.Action) bool {
+func (g *gateApproval) covers(now time.Time, a *action.Action) bool {
 	return !expired(g.expiresAt, now) && (g.all || g.keys[a.Key()] || g.keys[action.Key{Source: a.Source, Action: "*"}])
 }
 
 // ceiling denies what is beyond the capability of the session's group.
 func (p *Policy) ceiling(now time.Time, s *action.Session, a *action.Action) action.Step {
 	switch {
-	case a.Own != nil:
+	case a.Platform != nil:
 		return action.Step{} // see own
 	case s.Group == "":
 		return action.Step{Layer: action.LayerCeiling, Note: "The session has no group, so no ceiling."}
 	}
 	step := action.Step{Layer: action.LayerCeiling, Mode: action.ModeDeny}
-	c := p.capabilities[place{s.Group, a.Source}]
+	c := p.capabilities[capabilityKey{s.Group, a.Source}]
 	if c == nil {
-		step.Note = "The " + groupName(s.Group) + " has no capability at " + provider(a) + "."
+		step.Note = "The " + groupName(s.Group) + " has no capability at " + providerName(a) + "."
 		return step
 	}
-	if step.Note = c.forbids(now, a); step.Note == "" {
-		step.Note = p.shut(now, c, s, a)
+	if step.Note = c.denyReason(now, a); step.Note == "" {
+		step.Note = p.gateReason(now, c, s, a)
 	}
 	if step.Note == "" {
-		step.Mode, step.Note = "", c.reach(a)
+		step.Mode, step.Note = "", c.levelNote(a)
 		if a.Risk.Level() == action.LevelProduction {
 			step.Note += " Gate " + quoted(c.Gate) + " is approved for task " + quoted(s.Task) + "."
 		}
@@ -89,29 +89,29 @@ func (p *Policy) ceiling(now time.Time, s *action.Session, a *action.Action) act
 	return step
 }
 
-// forbids says why the capability by itself does not reach the action; empty:
+// denyReason says why the capability by itself does not reach the action; empty:
 // it does.
-func (c *capability) forbids(now time.Time, a *action.Action) string {
+func (c *capability) denyReason(now time.Time, a *action.Action) string {
 	switch {
 	case expired(c.ExpiresAt, now):
-		return "The capability of " + c.group + " at " + provider(a) + " expired on " + c.ExpiresAt.UTC().Format(time.RFC3339) + "."
+		return "The capability of " + c.group + " at " + providerName(a) + " expired on " + c.ExpiresAt.UTC().Format(time.RFC3339) + "."
 	case c.Level < a.Risk.Level():
-		return c.reach(a)
+		return c.levelNote(a)
 	case c.AllowedActions != nil && !c.allowed[a.Name]:
-		return shown(a.Name) + " is not among the allowed actions of " + c.group + " at " + provider(a) + "."
+		return printable(a.Name) + " is not among the allowed actions of " + c.group + " at " + providerName(a) + "."
 	case c.denied[a.Name]:
-		return shown(a.Name) + " is in the denied actions of " + c.group + " at " + provider(a) + "."
+		return printable(a.Name) + " is in the denied actions of " + c.group + " at " + providerName(a) + "."
 	}
 	return ""
 }
 
-// shut says why the gate before actions of level production is not open to
+// gateReason says why the gate before actions of level production is not open to
 // the session's task; empty: it is, or the action is below that level.
-func (p *Policy) shut(now time.Time, c *capability, s *action.Session, a *action.Action) string {
+func (p *Policy) gateReason(now time.Time, c *capability, s *action.Session, a *action.Action) string {
 	if a.Risk.Level() < action.LevelProduction {
 		return ""
 	}
-	needs := shown(a.Name) + " needs level 3 at " + provider(a) + ", and level 3 needs "
+	needs := printable(a.Name) + " needs level 3 at " + providerName(a) + ", and level 3 needs "
 	switch {
 	case c.Gate == "":
 		return needs + "a gate, of which the capability of " + c.group + " names none."
@@ -119,7 +119,7 @@ func (p *Policy) shut(now time.Time, c *capability, s *action.Session, a *action
 		return needs + "gate " + quoted(c.Gate) + " to be approved for the session's task, but the session has no task."
 	}
 	alone := false
-	for _, g := range p.gates[gate{s.Group, s.Task, c.Gate}] {
+	for _, g := range p.gates[gateKey{s.Group, s.Task, c.Gate}] {
 		switch {
 		case !g.covers(now, a):
 		case !p.settings.SelfApproval && g.by == s.CreatedBy:
@@ -134,8 +134,8 @@ func (p *Policy) shut(now time.Time, c *capability, s *action.Session, a *action
 	return needs + "gate " + quoted(c.Gate) + " to be approved for task " + quoted(s.Task) + "."
 }
 
-// reach compares what the group has with what the action needs.
-func (c *capability) reach(a *action.Action) string {
-	return "The " + c.group + " has level " + strconv.Itoa(int(c.Level)) + " (" + c.Level.String() + ") at " + provider(a) +
-		", " + shown(a.Name) + " needs level " + strconv.Itoa(int(a.Risk.Level())) + "."
+// levelNote compares what the group has with what the action needs.
+func (c *capability) levelNote(a *action.Action) string {
+	return "The " + c.group + " has level " + strconv.Itoa(int(c.Level)) + " (" + c.Level.String() + ") at " + providerName(a) +
+		", " + printable(a.Name) + " needs level " + strconv.Itoa(int(a.Risk.Level())) + "."
 }

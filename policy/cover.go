@@ -10,19 +10,19 @@ import (
 	"sallyport/internal/canonical"
 )
 
-// want is a call that looks for a grant.
-type want struct {
-	now     time.Time
-	session *action.Session
-	action  *action.Action
-	params  []byte
-	drifted bool
-	alone   bool // what the session's creator grants does not count
+// call is a call that looks for a grant.
+type call struct {
+	now          time.Time
+	session      *action.Session
+	action       *action.Action
+	params       []byte
+	drifted      bool
+	noSelfGrants bool // what the session's creator grants does not count
 }
 
-// concerns tells whether the grant is for calls like this one: of the session
+// appliesTo tells whether the grant is for calls like this one: of the session
 // or everybody's, of the action or of any there.
-func (w *want) concerns(g *action.Grant) bool {
+func (w *call) appliesTo(g *action.Grant) bool {
 	if g.Organization != w.session.Organization {
 		return false
 	}
@@ -41,14 +41,14 @@ func (w *want) concerns(g *action.Grant) bool {
 	return g.Source == w.action.Source && g.Action == w.action.Name
 }
 
-// unfit says why a grant for such calls does not cover this one; empty: it
+// mismatch says why a grant for such calls does not cover this one; empty: it
 // does.
-func (w *want) unfit(g *action.Grant) string {
-	if why := w.over(g); why != "" {
+func (w *call) mismatch(g *action.Grant) string {
+	if why := w.inactiveReason(g); why != "" {
 		return why
 	}
 	switch {
-	case w.alone && g.CreatedBy == w.session.CreatedBy:
+	case w.noSelfGrants && g.CreatedBy == w.session.CreatedBy:
 		return "was made by the session's own creator, who may not approve its calls"
 	case w.session.Event != "" && g.Scope != action.ScopeSession:
 		return "is for all sessions, and in one that an inbound event started only its own count"
@@ -59,11 +59,11 @@ func (w *want) unfit(g *action.Grant) string {
 	case g.ToolHash != "" && g.ToolHash != w.action.Hash:
 		return "was made for another definition of the action"
 	}
-	return w.unpinned(g)
+	return w.pinMismatch(g)
 }
 
-// over says why the grant covers nothing any more.
-func (w *want) over(g *action.Grant) string {
+// inactiveReason says why the grant covers nothing any more.
+func (w *call) inactiveReason(g *action.Grant) string {
 	switch {
 	case g.Usable(w.now):
 		return ""
@@ -75,11 +75,11 @@ func (w *want) over(g *action.Grant) string {
 	return "is used up"
 }
 
-// unpinned says which param has not the value that the grant is pinned to.
-func (w *want) unpinned(g *action.Grant) string {
+// pinMismatch says which param has not the value that the grant is pinned to.
+func (w *call) pinMismatch(g *action.Grant) string {
 	for _, pointer := range slices.Sorted(maps.Keys(g.Pins)) {
 		if value := canonical.At(w.params, pointer); value == nil || !bytes.Equal(value, g.Pins[pointer]) {
-			return "is pinned to another value at " + shown(pointer)
+			return "is pinned to another value at " + printable(pointer)
 		}
 	}
 	return ""

@@ -2,22 +2,22 @@ package policy
 
 import "sallyport/action"
 
-// finding is how a tool stands to its review.
-type finding int
+// drift is how a tool stands to its review.
+type drift int
 
 const (
-	asReviewed  finding = iota
-	textIgnored         // its texts changed, which does not count
+	unchanged   drift = iota
+	textIgnored       // its texts changed, which does not count
 	textChanged
 	changed
 	unreviewed
 )
 
-// compare looks whether a connector's tool is what was reviewed. Any other
+// drift looks whether a connector's tool is what was reviewed. Any other
 // action is the gateway's own code, and as reviewed as that.
-func (p *Policy) compare(a *action.Action) finding {
+func (p *Policy) drift(a *action.Action) drift {
 	if a.Review == "" {
-		return asReviewed
+		return unchanged
 	}
 	reviewed, ok := p.reviewed[a.Key()]
 	switch {
@@ -26,20 +26,20 @@ func (p *Policy) compare(a *action.Action) finding {
 	case reviewed.Behaviour != a.Hashes.Behaviour:
 		return changed
 	case reviewed.Text == a.Hashes.Text:
-		return asReviewed
-	case a.Review.Texts():
+		return unchanged
+	case a.Review.CountsText():
 		return textChanged
 	}
 	return textIgnored
 }
 
 // drifted tells whether what is allowed of the tool was said of another.
-func (f finding) drifted() bool { return f >= textChanged }
+func (f drift) drifted() bool { return f >= textChanged }
 
-// atWorst returns the action with the risk that it had when it was reviewed,
+// withReviewedRisk returns the action with the risk that it had when it was reviewed,
 // where it drifted and now claims to be milder: a server cannot talk its way
 // out of a denial, or under a ceiling, by taking a hint back.
-func (p *Policy) atWorst(a *action.Action, found finding) *action.Action {
+func (p *Policy) withReviewedRisk(a *action.Action, found drift) *action.Action {
 	then, ok := p.risks[a.Key()]
 	if !found.drifted() || !ok || then.Level() <= a.Risk.Level() {
 		return a
@@ -49,10 +49,10 @@ func (p *Policy) atWorst(a *action.Action, found finding) *action.Action {
 	return &worse
 }
 
-// tighten lets a drifted tool have an approval at most, and none where the
+// applyDrift lets a drifted tool have an approval at most, and none where the
 // connector wants a review first.
-func tighten(d *action.Decision, a *action.Action, found finding) {
-	step := action.Step{Layer: action.LayerDrift, Note: found.sentence()}
+func applyDrift(d *action.Decision, a *action.Action, found drift) {
+	step := action.Step{Layer: action.LayerDrift, Note: found.note()}
 	if found.drifted() {
 		step.Alert = true
 		switch {
@@ -74,10 +74,10 @@ func tighten(d *action.Decision, a *action.Action, found finding) {
 	d.Steps = append(d.Steps, step)
 }
 
-// sentence says what was found; of a drifted tool, without its end.
-func (f finding) sentence() string {
+// note says what was found; of a drifted tool, without its end.
+func (f drift) note() string {
 	switch f {
-	case asReviewed:
+	case unchanged:
 		return "The tool is as it was when it was reviewed, or first listed."
 	case textIgnored:
 		return "The tool does what was reviewed; its texts changed, which does not count for this connector."

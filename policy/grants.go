@@ -9,8 +9,8 @@ import (
 	"sallyport/action"
 )
 
-// told bounds how many grants that do not cover a call a step names.
-const told = 3
+// maxListedMisses bounds how many grants that do not cover a call a step names.
+const maxListedMisses = 3
 
 // WithGrants allows a call that needs an approval where grants cover it: their
 // ids are in the decision, in the order given. Params are canonical. Any other
@@ -19,17 +19,17 @@ func (p *Policy) WithGrants(now time.Time, d action.Decision, s *action.Session,
 	if d.Mode != action.ModeRequireApproval {
 		return d
 	}
-	found := p.compare(a)
-	w := want{now: now, session: s, action: p.atWorst(a, found), params: params, drifted: found.drifted(), alone: !p.settings.SelfApproval}
+	found := p.drift(a)
+	w := call{now: now, session: s, action: p.withReviewedRisk(a, found), params: params, drifted: found.drifted(), noSelfGrants: !p.settings.SelfApproval}
 	var first *action.Grant
 	var ids, misses []string
 	for i := range grants {
 		g := &grants[i]
-		if !w.concerns(g) {
+		if !w.appliesTo(g) {
 			continue
 		}
-		if why := w.unfit(g); why != "" {
-			misses = append(misses, "grant "+shown(g.ID)+" "+why)
+		if why := w.mismatch(g); why != "" {
+			misses = append(misses, "grant "+printable(g.ID)+" "+why)
 			continue
 		}
 		if first == nil {
@@ -37,22 +37,22 @@ func (p *Policy) WithGrants(now time.Time, d action.Decision, s *action.Session,
 		}
 		ids = append(ids, g.ID)
 	}
-	step := action.Step{Layer: action.LayerGrant, Note: missed(misses)}
+	step := action.Step{Layer: action.LayerGrant, Note: noGrantNote(misses)}
 	if first != nil {
 		d.Mode, d.Source, d.Grants = action.ModeAllow, action.LayerGrant, ids
-		step.Mode, step.Note = d.Mode, coveredBy(first, len(ids)-1)
+		step.Mode, step.Note = d.Mode, grantNote(first, len(ids)-1)
 	}
 	d.Steps = append(slices.Clip(d.Steps), step) // the steps before may be shared
 	return d
 }
 
-// coveredBy says which grant is used first, and what is left of it.
-func coveredBy(g *action.Grant, others int) string {
+// grantNote says which grant is used first, and what is left of it.
+func grantNote(g *action.Grant, others int) string {
 	left := "which has no budget"
 	if g.MaxCalls != nil {
 		left = fmt.Sprintf("which has %d of %d calls left", *g.MaxCalls-g.UsedCalls, *g.MaxCalls)
 	}
-	note := "Grant " + shown(g.ID) + " covers it, " + left
+	note := "Grant " + printable(g.ID) + " covers it, " + left
 	switch others {
 	case 0:
 		return note + "."
@@ -62,14 +62,14 @@ func coveredBy(g *action.Grant, others int) string {
 	return fmt.Sprintf("%s; so do %d more.", note, others)
 }
 
-// missed says why none of the grants for such calls covers this one.
-func missed(misses []string) string {
+// noGrantNote says why none of the grants for such calls covers this one.
+func noGrantNote(misses []string) string {
 	if len(misses) == 0 {
 		return "There is no grant for it."
 	}
 	more := ""
-	if n := len(misses) - told; n > 0 {
-		misses, more = misses[:told], fmt.Sprintf("; and %d more do not", n)
+	if n := len(misses) - maxListedMisses; n > 0 {
+		misses, more = misses[:maxListedMisses], fmt.Sprintf("; and %d more do not", n)
 	}
 	return "No grant covers it: " + strings.Join(misses, "; ") + more + "."
 }

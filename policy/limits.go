@@ -11,10 +11,10 @@ import (
 // others share.
 func (p *Policy) limits(s *action.Session, a *action.Action) []action.Limit {
 	var list []action.Limit
-	if c := p.capabilities[place{s.Group, a.Source}]; s.Group != "" && c != nil && c.Rate != nil {
+	if c := p.capabilities[capabilityKey{s.Group, a.Source}]; s.Group != "" && c != nil && c.Rate != nil {
 		list = append(list, action.Limit{
 			Key:  "capability/" + s.Organization + "/" + s.Group + "/" + a.Source,
-			What: "group " + shown(s.Group) + " at " + provider(a),
+			What: "group " + printable(s.Group) + " at " + providerName(a),
 			Rate: *c.Rate,
 		})
 	}
@@ -40,17 +40,17 @@ func (p *Policy) limits(s *action.Session, a *action.Action) []action.Limit {
 
 // quotaLimit is a quota for the one whom the session's calls are counted for.
 func quotaLimit(q *action.Quota, s *action.Session, a *action.Action) action.Limit {
-	per, whom := identity(q.Per, s)
+	per, whom := quotaIdentity(q.Per, s)
 	return action.Limit{
 		Key:  "quota/" + s.Organization + "/" + q.Key.String() + "/" + per,
-		What: covered(q.Key, a) + " for " + whom,
+		What: quotaSubject(q.Key, a) + " for " + whom,
 		Rate: q.Rate,
 	}
 }
 
-// identity names those whose calls a quota counts together, for the counter
+// quotaIdentity names those whose calls a quota counts together, for the counter
 // and for people. A session without a group has a name that no group has.
-func identity(per action.QuotaScope, s *action.Session) (key, whom string) {
+func quotaIdentity(per action.QuotaScope, s *action.Session) (key, whom string) {
 	switch per {
 	case action.PerOrganization:
 		return string(per) + "/" + s.Organization, "the organization"
@@ -58,20 +58,20 @@ func identity(per action.QuotaScope, s *action.Session) (key, whom string) {
 		return string(per) + "/" + s.CreatedBy, "the session's creator"
 	case action.PerGroup:
 		if s.Group != "" {
-			return string(per) + "/" + s.Group, "group " + shown(s.Group)
+			return string(per) + "/" + s.Group, "group " + printable(s.Group)
 		}
 		return "no-group/" + s.ID, "this session"
 	}
 	return string(per) + "/" + s.ID, "this session"
 }
 
-// covered says what a quota's key names, to people.
-func covered(key action.Key, a *action.Action) string {
+// quotaSubject says what a quota's key names, to people.
+func quotaSubject(key action.Key, a *action.Action) string {
 	switch {
 	case key.Source == "*":
 		return "all actions"
 	case key.Action == "*":
-		return "all actions of " + provider(a)
+		return "all actions of " + providerName(a)
 	}
-	return shown(a.Name) + " of " + provider(a)
+	return printable(a.Name) + " of " + providerName(a)
 }

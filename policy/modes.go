@@ -24,13 +24,13 @@ func (p *Policy) addOverride(o action.Override) {
 	}
 	m[o.Key] = action.Step{
 		Layer: layer, Key: o.Key.String(), Mode: mode,
-		Note: "An override of the " + string(layer) + reach(o.Key) + " says " + string(mode) + ".",
+		Note: "An override of the " + string(layer) + keyScope(o.Key) + " says " + string(mode) + ".",
 	}
 }
 
-// reach says how far a key goes, where it is more than one action. Its id is
+// keyScope says how far a key goes, where it is more than one action. Its id is
 // in [action.Step.Key].
-func reach(k action.Key) string {
+func keyScope(k action.Key) string {
 	switch {
 	case k.Source == "*":
 		return " for everything"
@@ -71,28 +71,28 @@ func (p *Policy) automation(_ time.Time, s *action.Session, a *action.Action) ac
 
 func (p *Policy) override(_ time.Time, s *action.Session, a *action.Action) action.Step {
 	if step, ok := p.organization.match(a); ok {
-		return attended(step, s, a)
+		return requireApprovalForEvent(step, s, a)
 	}
 	return action.Step{Layer: action.LayerOrganization, Note: "The organization has no override for this action."}
 }
 
 // capability allows what the group may do: the ceiling was asked before.
 func (p *Policy) capability(_ time.Time, s *action.Session, a *action.Action) action.Step {
-	if a.Own != nil {
+	if a.Platform != nil {
 		return action.Step{}
 	}
-	c := p.capabilities[place{s.Group, a.Source}]
+	c := p.capabilities[capabilityKey{s.Group, a.Source}]
 	if s.Group == "" || c == nil {
 		return action.Step{Layer: action.LayerCapability, Note: "The session has no group, so no capability."}
 	}
-	step := action.Step{Layer: action.LayerCapability, Mode: action.ModeAllow, Note: "The capability of " + c.group + " at " + provider(a) + " allows it."}
-	return attended(step, s, a)
+	step := action.Step{Layer: action.LayerCapability, Mode: action.ModeAllow, Note: "The capability of " + c.group + " at " + providerName(a) + " allows it."}
+	return requireApprovalForEvent(step, s, a)
 }
 
 // inferred goes by the action's risk. Anything that is not known to be a read
 // or a write is as bad as a danger.
 func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) action.Step {
-	if a.Own != nil {
+	if a.Platform != nil {
 		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It affects only this gateway; such tools are allowed by default."}
 	}
 	switch a.Risk {
@@ -104,12 +104,12 @@ func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) acti
 	return action.Step{Layer: action.LayerInferred, Mode: action.ModeDeny, Note: "It is destructive; such actions are denied by default."}
 }
 
-// attended has a person look at what would be allowed in a session that an
+// requireApprovalForEvent has a person look at what would be allowed in a session that an
 // inbound event started, because whoever sent the event may have worded what
 // the agent wants. Reads are let through, and what acts on this gateway alone.
 // What inferred allows is one of the two.
-func attended(step action.Step, s *action.Session, a *action.Action) action.Step {
-	if s.Event != "" && a.Own == nil && step.Mode == action.ModeAllow && a.Risk != action.RiskRead {
+func requireApprovalForEvent(step action.Step, s *action.Session, a *action.Action) action.Step {
+	if s.Event != "" && a.Platform == nil && step.Mode == action.ModeAllow && a.Risk != action.RiskRead {
 		step.Mode = action.ModeRequireApproval
 		step.Note += " An inbound event started the session, so it still needs approval: only a mode of the automation can allow it."
 	}

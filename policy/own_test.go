@@ -10,10 +10,10 @@ import (
 
 // Whose sessions have the gateway's own tools, and what policy may still say.
 func TestOwnTools(t *testing.T) {
-	setup := &action.Action{Source: action.Platform, Name: "save_env_files", Risk: action.RiskWrite, Own: &action.Own{Types: []action.SessionType{action.TypeSetup}}}
-	complete := &action.Action{Source: action.Platform, Name: "automation_complete", Risk: action.RiskWrite, Own: &action.Own{Types: []action.SessionType{action.TypeAutomation}, OfRun: true}}
-	everybody := &action.Action{Source: action.Platform, Name: "verify", Risk: action.RiskWrite, Own: &action.Own{}}
-	ofRun := action.Session{ID: "s", Type: action.TypeAutomation, Automation: "a", Event: "e", CreatedBy: action.ByAutomation("a")}
+	setup := &action.Action{Source: action.Platform, Name: "save_env_files", Risk: action.RiskWrite, Platform: &action.PlatformTool{SessionTypes: []action.SessionType{action.TypeSetup}}}
+	complete := &action.Action{Source: action.Platform, Name: "automation_complete", Risk: action.RiskWrite, Platform: &action.PlatformTool{SessionTypes: []action.SessionType{action.TypeAutomation}, RunsOnly: true}}
+	everybody := &action.Action{Source: action.Platform, Name: "verify", Risk: action.RiskWrite, Platform: &action.PlatformTool{}}
+	ofRun := action.Session{ID: "s", Type: action.TypeAutomation, Automation: "a", Event: "e", CreatedBy: action.AutomationCreator("a")}
 	byHand := ofRun
 	byHand.CreatedBy = "alice"
 	held := action.Override{Key: action.Key{Source: action.Platform, Action: "*"}, Mode: action.ModeRequireApproval}
@@ -54,7 +54,7 @@ func TestOwnTools(t *testing.T) {
 // Sessions that see other tools have other views.
 func TestViewsOfTypes(t *testing.T) {
 	p := policy.New(action.Rules{Version: 1})
-	ofRun := action.Session{Type: action.TypeAutomation, Automation: "a", Event: "e", CreatedBy: action.ByAutomation("a")}
+	ofRun := action.Session{Type: action.TypeAutomation, Automation: "a", Event: "e", CreatedBy: action.AutomationCreator("a")}
 	byHand := ofRun
 	byHand.CreatedBy = "alice"
 	seen := map[string]bool{}

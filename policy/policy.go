@@ -14,13 +14,13 @@ type Policy struct {
 	settings     action.Settings
 	organization modes
 	automations  map[string]modes
-	capabilities map[place]*capability
+	capabilities map[capabilityKey]*capability
 	groups       map[string]bool // that have any
-	gates        map[gate][]approval
+	gates        map[gateKey][]gateApproval
 	quotas       map[action.Key][]action.Quota
 	reviewed     map[action.Key]action.ToolHashes
 	risks        map[action.Key]action.Risk // of the reviewed tools
-	connections  connections
+	integrations integrationsByProvider
 	expiries     []time.Time // of capabilities and gate approvals, ascending
 }
 
@@ -28,9 +28,9 @@ type Policy struct {
 func New(rules action.Rules) *Policy {
 	p := &Policy{
 		version: rules.Version, settings: rules.Settings, reviewed: rules.Reviewed, risks: rules.Risks,
-		organization: modes{}, automations: map[string]modes{}, capabilities: map[place]*capability{}, groups: map[string]bool{},
-		gates: map[gate][]approval{}, quotas: map[action.Key][]action.Quota{},
-		connections: connections{},
+		organization: modes{}, automations: map[string]modes{}, capabilities: map[capabilityKey]*capability{}, groups: map[string]bool{},
+		gates: map[gateKey][]gateApproval{}, quotas: map[action.Key][]action.Quota{},
+		integrations: integrationsByProvider{},
 	}
 	for _, o := range rules.Overrides {
 		p.addOverride(o)
@@ -49,7 +49,7 @@ func New(rules action.Rules) *Policy {
 		p.quotas[q.Key] = append(p.quotas[q.Key], q)
 	}
 	for _, in := range rules.Integrations {
-		p.connections[in.Provider] = append(p.connections[in.Provider], in)
+		p.integrations[in.Provider] = append(p.integrations[in.Provider], in)
 	}
 	slices.SortFunc(p.expiries, time.Time.Compare)
 	return p
@@ -89,10 +89,10 @@ type layer func(p *Policy, now time.Time, s *action.Session, a *action.Action) a
 // Decide says what is to be done with a call of the action in the session,
 // whatever its params, without asking for grants.
 func (p *Policy) Decide(now time.Time, s *action.Session, a *action.Action) action.Decision {
-	found := p.compare(a)
-	a = p.atWorst(a, found)
+	found := p.drift(a)
+	a = p.withReviewedRisk(a, found)
 	d := action.Decision{Version: p.version, DenialLimit: p.settings.DenialLimit, Steps: make([]action.Step, 0, 7)}
-	for _, ask := range [...]layer{(*Policy).own, (*Policy).connected, (*Policy).ceiling, (*Policy).automation, (*Policy).override, (*Policy).capability, (*Policy).inferred} {
+	for _, ask := range [...]layer{(*Policy).platformTool, (*Policy).integration, (*Policy).ceiling, (*Policy).automation, (*Policy).override, (*Policy).capability, (*Policy).inferred} {
 		step := ask(p, now, s, a)
 		if step.Layer == "" {
 			continue
@@ -104,7 +104,7 @@ func (p *Policy) Decide(now time.Time, s *action.Session, a *action.Action) acti
 		}
 	}
 	if a.Review != "" {
-		tighten(&d, a, found)
+		applyDrift(&d, a, found)
 	}
 	if d.Mode != action.ModeDeny {
 		d.Limits = p.limits(s, a)

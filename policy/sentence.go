@@ -10,20 +10,20 @@ import (
 	"sallyport/action"
 )
 
-// provider is what people call the source of the action.
-func provider(a *action.Action) string { return shown(cmp.Or(a.SourceName, a.Source)) }
+// providerName is what people call the source of the action.
+func providerName(a *action.Action) string { return printable(cmp.Or(a.SourceName, a.Source)) }
 
 func groupName(name string) string { return "group " + quoted(name) }
 
 // quoted sets a name of somebody's choice apart from the sentence that it is
 // in.
 func quoted(name string) string {
-	return "'" + strings.ReplaceAll(shown(name), "'", `\'`) + "'"
+	return "'" + strings.ReplaceAll(printable(name), "'", `\'`) + "'"
 }
 
-// shown spells out what cannot be seen of a name, such as characters that
+// printable spells out what cannot be seen of a name, such as characters that
 // control a terminal or the direction of the text after them.
-func shown(name string) string {
+func printable(name string) string {
 	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return name
 	}

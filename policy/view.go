@@ -25,7 +25,7 @@ func (p *Policy) View(now time.Time, s *action.Session) string {
 	if s.Type != "" && s.Type != action.TypeCoding {
 		parts = append(parts, string(s.Type))
 	}
-	if s.OfRun() {
+	if s.ForRun() {
 		parts = append(parts, "of a run")
 	}
 	if s.Event != "" {
@@ -37,18 +37,18 @@ func (p *Policy) View(now time.Time, s *action.Session) string {
 		parts = append(parts, "group without capabilities")
 	default:
 		parts = append(parts, "group "+strconv.Quote(s.Group))
-		parts = append(parts, p.open(now, s)...)
+		parts = append(parts, p.openGates(now, s)...)
 	}
-	for _, id := range p.connections.usable(s) {
+	for _, id := range p.integrations.usable(s) {
 		parts = append(parts, "connection "+strconv.Quote(id))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// open are the gates of the session's task that are open to it, in order. The
+// openGates are the gates of the session's task that are open to it, in order. The
 // sentences about those that are not say which task it is, so with any gate at
 // all the task itself counts.
-func (p *Policy) open(now time.Time, s *action.Session) []string {
+func (p *Policy) openGates(now time.Time, s *action.Session) []string {
 	var open []string
 	for at, approvals := range p.gates {
 		if at.group != s.Group || at.task != s.Task || s.Task == "" {

@@ -151,7 +151,7 @@ func someAction(roll dice) action.Action {
 
 // hashOf is what sources make of a tool's hashes.
 func hashOf(a *action.Action) string {
-	if a.Review.Texts() {
+	if a.Review.CountsText() {
 		return a.Hashes.Behaviour + "+" + a.Hashes.Text
 	}
 	return a.Hashes.Behaviour

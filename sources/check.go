@@ -204,7 +204,7 @@ func (s *schema) suggestions(p *problem) string {
 }
 
 func invalidParams(pointer, message string) error {
-	return action.Errorf(action.ErrInvalid, "invalid_params", "%s", action.Unfitting+message).WithField(pointer)
+	return action.Errorf(action.ErrInvalid, "invalid_params", "%s", action.ParamsMismatch+message).WithField(pointer)
 }
 
 // settingsBudget bounds checks against the gateway's own schemas, which are
@@ -270,7 +270,7 @@ func (d ownSchema) rewordError(err error, schema json.RawMessage) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	message := strings.ReplaceAll(strings.TrimPrefix(e.Message, action.Unfitting), "is not a field of this action", d.unknown)
+	message := strings.ReplaceAll(strings.TrimPrefix(e.Message, action.ParamsMismatch), "is not a field of this action", d.unknown)
 	name, _, _ := strings.Cut(strings.TrimPrefix(e.Field, "/"), "/")
 	before, _, unmatched := strings.Cut(message, " must match the pattern ")
 	if about := description(schema, name); unmatched && about != "" && !strings.Contains(before, "; ") {

@@ -41,7 +41,7 @@ type Module struct {
 	// Poll returns the events since the cursor of the previous poll. With a nil
 	// or unreadable cursor it starts at the present. Errors are those of Run.
 	// Nil: the service cannot be polled.
-	Poll func(ctx context.Context, c *Conn, cursor json.RawMessage) (event.Polled, error)
+	Poll func(ctx context.Context, c *Conn, cursor json.RawMessage) (event.PollResult, error)
 	// Hydrate completes an event whose delivery lacks data. It uses the IDs in
 	// the delivery, never its URLs. If nothing is missing it returns false and
 	// makes no request. Errors are those of Run. Nil: deliveries are complete.

@@ -215,7 +215,7 @@ func asRefusal(err error) (no *Refusal) {
 // The refusal says that, too, with the service's own code.
 func needsPerson(err error) bool {
 	var e *action.Error
-	return errors.As(err, &e) && e.Lasting()
+	return errors.As(err, &e) && e.Persistent()
 }
 
 // attempt executes the call with the current credential.

@@ -27,7 +27,7 @@ func prompt(name string) string { return fmt.Sprintf(`{"name":%q}`, name) }
 // seen are offerings as text: what agents see, from where, by which name.
 func seen(list []action.Offering) (out []string) {
 	for _, o := range list {
-		out = append(out, o.As+" = "+strings.TrimPrefix(o.Source, "connector:")+" "+o.Name)
+		out = append(out, o.AgentName+" = "+strings.TrimPrefix(o.Source, "connector:")+" "+o.Name)
 	}
 	return out
 }
@@ -64,7 +64,7 @@ func TestOfferings(t *testing.T) {
 		if got := string(o.Prompts[0].Definition); got != strings.Replace(odd, "say.it", "wiki_say_it", 1) {
 			t.Errorf("a prompt became %s", got)
 		}
-		if !o.Reads || !o.Gets || !o.Completes || !o.Logs || !o.Subscribes || o.Resources[0].SourceName != "Name of a" {
+		if !o.HasResources || !o.HasPrompts || !o.SupportsCompletion || !o.SupportsLogs || !o.SupportsSubscriptions || o.Resources[0].SourceName != "Name of a" {
 			t.Errorf("got %+v", o)
 		}
 

@@ -36,7 +36,7 @@ type PlatformAction struct {
 	// Check rejects params that are valid against Input and still wrong, with
 	// an [*action.Error] that names the field. Nil: Input is sufficient.
 	Check func(params json.RawMessage) error
-	// Answered is [action.Own.Answered] for a call that has no invocation yet.
+	// Answered is [action.PlatformTool.Replay] for a call that has no invocation yet.
 	Answered func(ctx context.Context, c action.ToolCall, params json.RawMessage) (*action.ToolReply, error)
 	// Run executes a call that has no ID of its own. A reply that is not stored
 	// is an error: of ErrTooMany if the session's quota is used up, otherwise
@@ -127,7 +127,7 @@ func (o platformFor) action(t *tool, name string) *action.Action {
 		Hash:        t.hashes.Behaviour,
 		Summarize:   act.Summarize,
 		Check:       act.checkParams(t.checker),
-		Own:         &action.Own{Types: act.Types, OfRun: act.OfRun, Answered: act.lookupAnswer},
+		Platform:    &action.PlatformTool{SessionTypes: act.Types, RunsOnly: act.OfRun, Replay: act.lookupAnswer},
 		Run: func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
 			reply, err := act.Run(ctx, action.ToolCall{
 				Organization: o.organization, Session: caller.Session(), Tool: act.Name, Invocation: caller.Invocation(),

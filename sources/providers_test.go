@@ -31,7 +31,7 @@ func providers() []event.Provider {
 func TestProviders(t *testing.T) {
 	plain, seen := regexp.MustCompile(`^[a-z0-9_-]{1,30}$`), map[string]bool{}
 	for _, p := range providers() {
-		if seen[p.ID] || !plain.MatchString(p.ID) || p.Title == "" || len(p.Types) == 0 || p.Webhook == nil && !p.Polls {
+		if seen[p.ID] || !plain.MatchString(p.ID) || p.Title == "" || len(p.Types) == 0 || p.Webhook == nil && !p.SupportsPolling {
 			t.Errorf("%s cannot be: %+v", p.ID, p)
 		}
 		seen[p.ID] = true
@@ -52,11 +52,11 @@ func TestProviders(t *testing.T) {
 func TestWhoseSecretsAndAccounts(t *testing.T) {
 	for _, p := range providers() {
 		made := strings.Contains(p.Secret, " makes the secret")
-		if p.GivesSecret != made {
-			t.Errorf("%s gives its secret: %t, and says %q", p.ID, p.GivesSecret, p.Secret)
+		if p.IssuesSecret != made {
+			t.Errorf("%s gives its secret: %t, and says %q", p.ID, p.IssuesSecret, p.Secret)
 		}
-		if says := p.ID == "github" || p.ID == "linear" || p.ID == "slack"; p.Accounts != says {
-			t.Errorf("%s says whose a delivery is: %t", p.ID, p.Accounts)
+		if says := p.ID == "github" || p.ID == "linear" || p.ID == "slack"; p.IdentifiesAccount != says {
+			t.Errorf("%s says whose a delivery is: %t", p.ID, p.IdentifiesAccount)
 		}
 	}
 }

@@ -50,13 +50,13 @@ func (t *tenant) buildOfferingsLocked(before *view) (*action.Offerings, *routes)
 	var readers []*feed
 	for _, f := range feeds {
 		can := f.offerings.capabilities
-		o.Logs = o.Logs || can.Logging
-		o.Completes = o.Completes || can.Completions
-		o.Gets = o.Gets || can.Prompts
+		o.SupportsLogs = o.SupportsLogs || can.Logging
+		o.SupportsCompletion = o.SupportsCompletion || can.Completions
+		o.HasPrompts = o.HasPrompts || can.Prompts
 		if !can.Resources {
 			continue
 		}
-		o.Reads, o.Subscribes = true, o.Subscribes || can.Subscribe
+		o.HasResources, o.SupportsSubscriptions = true, o.SupportsSubscriptions || can.Subscribe
 		readers = append(readers, f)
 		p.resourceSources = append(p.resourceSources, &resourceSource{f.connector.Source(), f.connector.Slug, f.offerings.templates.items})
 	}
@@ -64,7 +64,7 @@ func (t *tenant) buildOfferingsLocked(before *view) (*action.Offerings, *routes)
 	o.Templates, p.templates = p.routeResources(readers, "uriTemplate", func(f *feed) []*item { return f.offerings.templates.items })
 	o.Prompts, p.prompts = routePrompts(feeds, t.ReservedPrompts)
 	for _, list := range [][]action.Offering{o.Resources, o.Templates, o.Prompts} {
-		slices.SortFunc(list, func(a, b action.Offering) int { return strings.Compare(a.As, b.As) })
+		slices.SortFunc(list, func(a, b action.Offering) int { return strings.Compare(a.AgentName, b.AgentName) })
 	}
 	return o, p
 }
@@ -122,7 +122,7 @@ func (f *feed) offering(i *item, member, as string) action.Offering {
 	if as != i.name {
 		definition = replaceMember(i.raw, member, as)
 	}
-	return action.Offering{Source: f.connector.Source(), SourceName: f.connector.Name, Name: i.name, As: as, Definition: definition}
+	return action.Offering{Source: f.connector.Source(), SourceName: f.connector.Name, Name: i.name, AgentName: as, Definition: definition}
 }
 
 // routePrompts assigns names to the prompts.

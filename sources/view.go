@@ -116,7 +116,7 @@ func (f *feed) action(t *tool, name string) *action.Action {
 	source, review := f.source, cmp.Or(con.Review, action.ReviewTrust)
 	asks, timeout := f.askLimits()
 	if f.about == nil || f.about.Guide != f.instructions {
-		f.about = &action.About{Guide: f.instructions, Foreign: true}
+		f.about = &action.About{Guide: f.instructions, Untrusted: true}
 	}
 	return &action.Action{
 		Source:       con.Source(),
@@ -174,7 +174,7 @@ func effectiveRisk(override, hint, standard action.Risk) action.Risk {
 // approvalHash returns the hash that approvals and grants refer to. If texts
 // are reviewed, too, a change of either makes it another tool.
 func approvalHash(h action.ToolHashes, review action.ReviewRule) string {
-	if !review.Texts() {
+	if !review.CountsText() {
 		return h.Behaviour
 	}
 	sum := sha256.Sum256([]byte(h.Behaviour + "\n" + h.Text))

@@ -31,7 +31,7 @@ func TestDeliveredBetweenTwoLooks(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	joined := func() (begun *action.Begun) {
+	joined := func() (begun *action.BeginResult) {
 		t.Helper()
 		err := db.db.ExclusiveTransaction(t.Context(), func(ctx context.Context, tx bun.Tx) (err error) {
 			begun, err = db.Join(ctx, tx, d, &calls.CheckResult{Undelivered: database.NullString(d.ID)}, now)
@@ -45,7 +45,7 @@ func TestDeliveredBetweenTwoLooks(t *testing.T) {
 	if b := joined(); b == nil || b.ID != d.ID {
 		t.Errorf("what nobody received is not handed out: %+v", b)
 	}
-	if err := db.Delivered(t.Context(), d.Organization, d.ID, now); err != nil {
+	if err := db.MarkDelivered(t.Context(), d.Organization, d.ID, now); err != nil {
 		t.Fatal(err)
 	}
 	if b := joined(); b != nil {

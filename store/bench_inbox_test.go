@@ -87,10 +87,10 @@ func settleSome(ctx context.Context, db *store.DB, worker string, t event.Trigge
 	settlements := make([]event.Settlement, 0, len(list))
 	for _, r := range list {
 		settlements = append(settlements, event.Settlement{
-			Receipt: r, Status: event.ReceiptCompleted, Shown: []byte(`{}`), Body: r.Key, Window: time.Minute,
+			Receipt: r, Status: event.ReceiptCompleted, Redacted: []byte(`{}`), BodyHash: r.Key, DedupWindow: time.Minute,
 			Matches: []event.Match{{Run: uuid.NewString(), Sealed: payload, Record: event.Record{
 				ID: uuid.Must(uuid.NewV7()).String(), Organization: t.Organization, Trigger: t.ID, Automation: t.Automation, Receipt: r.ID,
-				Provider: "github", Type: "issue", Key: r.Key, Title: "Bug", Shown: []byte(`{}`),
+				Provider: "github", Type: "issue", Key: r.Key, Title: "Bug", Redacted: []byte(`{}`),
 			}}},
 		})
 	}

@@ -114,7 +114,7 @@ func benchmarkCall(b *testing.B, c store.Config) {
 						b.Error(ok, err)
 					}
 					if d.Joins {
-						if err := db.Delivered(ctx, s.Organization, d.ID, now); err != nil {
+						if err := db.MarkDelivered(ctx, s.Organization, d.ID, now); err != nil {
 							b.Error(err)
 						}
 					}

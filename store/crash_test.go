@@ -171,7 +171,7 @@ func checkCrash(t *testing.T, path string, lines []string) {
 	if counts["ended"] < 50 || counts["queued"] < 50 {
 		t.Fatalf("too little happened: %v", counts)
 	}
-	alone := action.SweepRules{Now: time.Now(), Alone: "the next one", Limit: 500}
+	alone := action.SweepRules{Now: time.Now(), SoleInstance: "the next one", Limit: 500}
 	for {
 		ended, err := db.Sweep(t.Context(), alone)
 		if err != nil {

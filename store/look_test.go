@@ -184,10 +184,10 @@ func checkSearch(t *testing.T, db *DB, f action.InvocationFilter, want []string)
 		if p.Total > len(want) || p.Total != len(want) && !p.Capped || p.Capped && db.ScanLimit == calls.MaxScanned {
 			t.Errorf("total %d (capped %t) of %d", p.Total, p.Capped, len(want))
 		}
-		if !p.LookedBack.IsZero() && (p.Next == "" || len(p.Items) > f.Limit) {
-			t.Errorf("a page that looked back to %v has %d calls and leads to %q", p.LookedBack, len(p.Items), p.Next)
+		if !p.SearchedSince.IsZero() && (p.Next == "" || len(p.Items) > f.Limit) {
+			t.Errorf("a page that looked back to %v has %d calls and leads to %q", p.SearchedSince, len(p.Items), p.Next)
 		}
-		if p.LookedBack.IsZero() && p.Next != "" && len(p.Items) != f.Limit {
+		if p.SearchedSince.IsZero() && p.Next != "" && len(p.Items) != f.Limit {
 			t.Errorf("a page of %d calls, not %d, leads on", len(p.Items), f.Limit)
 		}
 		for _, inv := range p.Items {

@@ -15,7 +15,7 @@ import (
 var lostAskCases = map[string]lostCase{
 	"a round is opened": {
 		cut: "INSERT INTO rounds", check: func(l *lostWorld) error {
-			if asking, err := l.Asking(l.ctx, []string{l.d.ID}); err != nil || len(asking) != 1 {
+			if asking, err := l.OpenRounds(l.ctx, []string{l.d.ID}); err != nil || len(asking) != 1 {
 				return fmt.Errorf("asking: %v, %w", asking, err)
 			}
 			return nil

@@ -113,7 +113,7 @@ func TestLostInboundWork(t *testing.T) {
 				t.Fatalf("claimed %+v, %v", list, err)
 			}
 			settle := event.Settlement{
-				Receipt: list[0], Status: event.ReceiptCompleted, Body: "hash", Window: time.Hour, Matches: []event.Match{w.match(w.t.ID, "a")},
+				Receipt: list[0], Status: event.ReceiptCompleted, BodyHash: "hash", DedupWindow: time.Hour, Matches: []event.Match{w.match(w.t.ID, "a")},
 			}
 			w.cutting("commit\x00", func() error {
 				out, err := w.Settle(t.Context(), "w", []event.Settlement{settle})
@@ -123,7 +123,7 @@ func TestLostInboundWork(t *testing.T) {
 				return err
 			})
 			w.counts([4]int{1, 1, 1, 1})
-			if r, err := w.Receipt(t.Context(), w.t.Organization, list[0].ID); err != nil || r.Status != event.ReceiptCompleted || r.Doubled {
+			if r, err := w.Receipt(t.Context(), w.t.Organization, list[0].ID); err != nil || r.Status != event.ReceiptCompleted || r.Duplicate {
 				t.Errorf("the delivery: %+v, %v", r, err)
 			}
 			w.cutting("commit\x00", func() error {
@@ -140,7 +140,7 @@ func TestLostInboundWork(t *testing.T) {
 				t.Fatalf("claimed %t, %v", found, err)
 			}
 			w.cutting("commit\x00", func() error {
-				look := event.Look{Group: g, Cursor: []byte(`{"at":2}`), NextAt: time.Now().Add(time.Hour), Matches: []event.Match{w.match(w.t.ID, "polled")}}
+				look := event.PollOutcome{Group: g, Cursor: []byte(`{"at":2}`), NextAt: time.Now().Add(time.Hour), Matches: []event.Match{w.match(w.t.ID, "polled")}}
 				runs, err := w.SettlePoll(t.Context(), "w", look)
 				if err == nil && len(runs) != 1 {
 					t.Errorf("runs %+v", runs)
@@ -149,7 +149,7 @@ func TestLostInboundWork(t *testing.T) {
 			})
 			w.counts([4]int{1, 3, 3, 3})
 			groups, err := w.PollGroups(t.Context(), w.t.Organization)
-			if err != nil || len(groups) != 1 || string(groups[0].Cursor) != `{"at":2}` || groups[0].Turn != g.Turn {
+			if err != nil || len(groups) != 1 || string(groups[0].Cursor) != `{"at":2}` || groups[0].FencingToken != g.FencingToken {
 				t.Errorf("the group: %+v, %v", groups, err)
 			}
 		})

@@ -45,7 +45,7 @@ func TestLostRuns(t *testing.T) {
 			}
 
 			p.cutAt("commit\x00", how, 0)
-			ended, _, err := db.FinishRun(t.Context(), w.Run.Organization, w.Run.ID, w.Run.Claim, event.Ending{Status: event.RunSucceeded})
+			ended, _, err := db.FinishRun(t.Context(), w.Run.Organization, w.Run.ID, w.Run.Claim, event.RunResult{Status: event.RunSucceeded})
 			if err != nil || ended.Status != event.RunSucceeded || p.happened() != 1 {
 				t.Fatalf("finishing: %v, %+v; %d cuts", err, ended, p.happened())
 			}

@@ -67,8 +67,8 @@ func (l *lostWorld) held(params string) *action.Draft {
 // fresh begins a draft that must be new.
 func (l *lostWorld) fresh(d *action.Draft) error {
 	b, err := l.Begin(l.ctx, d)
-	if err == nil && (!b.New || b.ID != d.ID) {
-		err = fmt.Errorf("row %s (new %t), want %s", b.ID, b.New, d.ID)
+	if err == nil && (!b.Created || b.ID != d.ID) {
+		err = fmt.Errorf("row %s (new %t), want %s", b.ID, b.Created, d.ID)
 	}
 	return err
 }
@@ -143,7 +143,7 @@ var lostCases = map[string]lostCase{
 		cut: "commit\x00", check: count(action.StatusPending, 1),
 		do: func(l *lostWorld) error {
 			b, err := l.Begin(l.ctx, l.held(`{"first":1}`))
-			if err == nil && (b.New || b.ID != l.d.ID) {
+			if err == nil && (b.Created || b.ID != l.d.ID) {
 				err = errors.New("it did not join")
 			}
 			return err

@@ -83,9 +83,9 @@ func (h *runHouse) decide(id string) {
 // look makes and closes what there is to tell, once.
 func (h *runHouse) look(c action.NotifyChannel) (made, closed int) {
 	h.Helper()
-	made, _, err := h.db.LookForCalls(h.ctx, c, h.db.db.Now(), action.NotifyMark{})
+	made, _, err := h.db.LookForCalls(h.ctx, c, h.db.db.Now(), action.NotifyCursor{})
 	h.ok(err)
-	closed, _, err = h.db.LookForEnds(h.ctx, c, action.NotifyMark{})
+	closed, _, err = h.db.LookForEnds(h.ctx, c, action.NotifyCursor{})
 	h.ok(err)
 	return made, closed
 }
@@ -105,14 +105,14 @@ func (h *runHouse) take(worker string, kind action.NotifyKind) (mine []action.No
 	return mine
 }
 
-func (h *runHouse) next(c action.NotifyChannel) *action.NotifyWork {
+func (h *runHouse) next(c action.NotifyChannel) *action.DueNotification {
 	h.Helper()
 	w, err := h.db.NextNotification(h.ctx, c)
 	h.ok(err)
 	return w
 }
 
-func (h *runHouse) sent(worker string, w *action.NotifyWork) bool {
+func (h *runHouse) sent(worker string, w *action.DueNotification) bool {
 	h.Helper()
 	n := w.Notification
 	n.Ref = "C1/1.2"
@@ -121,9 +121,9 @@ func (h *runHouse) sent(worker string, w *action.NotifyWork) bool {
 	return held
 }
 
-func (h *runHouse) failed(worker string, w *action.NotifyWork, again time.Time) {
+func (h *runHouse) failed(worker string, w *action.DueNotification, again time.Time) {
 	h.Helper()
-	held, err := h.db.SettleNotification(h.ctx, worker, action.NotifyOutcome{Notification: w.Notification, Error: "It answered 503", Again: again, RetryAt: h.db.db.Now().Add(-time.Second)})
+	held, err := h.db.SettleNotification(h.ctx, worker, action.NotifyOutcome{Notification: w.Notification, Error: "It answered 503", RetryAt: again, ChannelRetryAt: h.db.db.Now().Add(-time.Second)})
 	h.ok(err)
 	h.equal(held, true, "held")
 }
@@ -196,7 +196,7 @@ var notificationStories = map[string]func(*runHouse){
 		made, _ := h.look(danger)
 		h.equal(made, 0, "of which a channel for danger hears")
 		c := h.channel(action.NotifyWebhook, action.WantsUnattended)
-		made, _, err = h.db.LookForCalls(h.ctx, c, h.db.db.Now().Add(-time.Hour), action.NotifyMark{})
+		made, _, err = h.db.LookForCalls(h.ctx, c, h.db.db.Now().Add(-time.Hour), action.NotifyCursor{})
 		h.ok(err)
 		h.equal(made, 0, "before it has waited")
 		h.look(c)
@@ -303,7 +303,7 @@ var notificationStories = map[string]func(*runHouse){
 		s, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org, CreatedBy: "alice"})
 		h.ok(err)
 		h.insert(s, action.RiskWrite, notify.LookOthers+notify.LookNewest+30)
-		made, mark, err := h.db.LookForCalls(h.ctx, c, h.db.db.Now(), action.NotifyMark{})
+		made, mark, err := h.db.LookForCalls(h.ctx, c, h.db.db.Now(), action.NotifyCursor{})
 		h.ok(err)
 		h.equal(made, notify.LookOthers+notify.LookNewest, "made at first")
 		made, mark, err = h.db.LookForCalls(h.ctx, c, h.db.db.Now(), mark)
@@ -311,7 +311,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.equal([]any{made, mark.ID}, []any{30, ""}, "made then")
 		ends, mark, err := h.db.LookForEnds(h.ctx, c, mark)
 		h.ok(err)
-		h.equal([]any{ends, mark.Open == ""}, []any{0, false}, "ended")
+		h.equal([]any{ends, mark.Notification == ""}, []any{0, false}, "ended")
 	},
 	"history has who changed it, and no secret": func(h *runHouse) {
 		h.channel(action.NotifyWebhook, action.WantsAll)

@@ -49,7 +49,7 @@ func (h *runHouse) settle(d event.Dispatch, s event.ParcelStatus) (event.Run, bo
 		now := h.db.db.Now()
 		d.Parcel.FirstAt = &now
 	}
-	r, held, err := h.db.SettleParcel(h.ctx, "dispatcher", event.Sent{Parcel: d.Parcel, Status: s, NextAt: h.db.db.Now(), HTTP: 503, Error: "It is away."})
+	r, held, err := h.db.SettleParcel(h.ctx, "dispatcher", event.DispatchResult{Parcel: d.Parcel, Status: s, NextAt: h.db.db.Now(), HTTP: 503, Error: "It is away."})
 	h.ok(err)
 	return r, held
 }
@@ -132,7 +132,7 @@ var outboxStories = map[string]func(*runHouse){
 		h.endpoint(true)
 		h.queued()
 		d := h.dispatch()
-		_, _, err := h.db.SettleParcel(h.ctx, "dispatcher", event.Sent{Parcel: d.Parcel, Status: event.ParcelPending, NextAt: h.db.db.Now().Add(time.Hour)})
+		_, _, err := h.db.SettleParcel(h.ctx, "dispatcher", event.DispatchResult{Parcel: d.Parcel, Status: event.ParcelPending, NextAt: h.db.db.Now().Add(time.Hour)})
 		h.ok(err)
 		h.equal(len(h.dispatches("d")), 0, "deliveries that are due")
 	},
@@ -170,7 +170,7 @@ var outboxStories = map[string]func(*runHouse){
 		d = h.dispatch()
 		h.held(d.Work.Run.Session)
 		h.settle(d, event.ParcelDead)
-		h.run(d.Work.Run.ID, event.RunNeeds)
+		h.run(d.Work.Run.ID, event.RunNeedsHuman)
 		h.live(d.Work.Run.Session, true)
 		h.parcel(d.Parcel.ID, event.ParcelDelivered)
 		// A third one writes without asking anybody, and its answer is lost.

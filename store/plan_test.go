@@ -28,7 +28,7 @@ func hotQueries(db *DB) []hotQuery {
 	now := time.Now()
 	rules := action.SweepRules{Now: now, SeenBefore: now.Add(-2 * time.Minute), ApprovedBefore: now.Add(-5 * time.Minute), LeaseBefore: now, Limit: 100}
 	alone := rules
-	alone.Alone = "me"
+	alone.SoleInstance = "me"
 	after := database.Cursor{Time: database.NewTimestamp(now.Add(-time.Hour)), ID: "id"}
 	text := func(query string, args ...any) string { return db.db.Read.NewRaw(query, args...).String() }
 	list := func(f action.InvocationFilter) string {

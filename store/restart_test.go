@@ -78,8 +78,8 @@ func callOnce(ctx context.Context, db *store.DB, s action.Session, params string
 		d.Status, d.Mode, d.ExpiresAt, d.Executor, d.LeaseUntil = action.StatusPending, action.ModeRequireApproval, &expires, "", time.Time{}
 	}
 	b, err := db.Begin(ctx, d)
-	if err != nil || !b.New || b.ID != d.ID {
-		return fmt.Errorf("begin: new %t, %w", b.New, err)
+	if err != nil || !b.Created || b.ID != d.ID {
+		return fmt.Errorf("begin: new %t, %w", b.Created, err)
 	}
 	if kind != 1 {
 		acknowledged[d.ID] = d.Status
@@ -101,7 +101,7 @@ func callOnce(ctx context.Context, db *store.DB, s action.Session, params string
 		return fmt.Errorf("finish: recorded %t, %w", recorded, err)
 	}
 	acknowledged[d.ID] = action.StatusCompleted
-	return db.Delivered(ctx, s.Organization, d.ID, time.Now())
+	return db.MarkDelivered(ctx, s.Organization, d.ID, time.Now())
 }
 
 // TestAHangingServer: connections are open and nothing is answered.

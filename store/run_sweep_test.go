@@ -82,7 +82,7 @@ var runSweepStories = map[string]func(*runHouse){
 		call := h.held(r.Session)
 		changed, _ := h.sweep(4*time.Minute + 30*time.Second)
 		h.equal(len(changed), 0, "changed")
-		if until := h.run(r.ID, event.RunNeeds).LeaseUntil; until.Sub(*r.LeaseUntil) < 4*time.Minute {
+		if until := h.run(r.ID, event.RunNeedsHuman).LeaseUntil; until.Sub(*r.LeaseUntil) < 4*time.Minute {
 			h.Errorf("the lease ends at %s, and did at %s", until, r.LeaseUntil)
 		}
 		h.approve(call)
@@ -100,7 +100,7 @@ var runSweepStories = map[string]func(*runHouse){
 		if _, err := h.db.SweepRun(h.ctx, row, inbound.LostWorker(row), h.db.db.Now()); !errors.Is(err, inbound.ErrRunMoved) {
 			h.Fatalf("error %v", err)
 		}
-		h.run(r.ID, event.RunNeeds)
+		h.run(r.ID, event.RunNeedsHuman)
 		h.live(r.Session, true)
 		h.approve(call)
 	},
@@ -143,7 +143,7 @@ var runSweepStories = map[string]func(*runHouse){
 		h.ok(err)
 		changed, _ := h.sweep(0)
 		h.equal(changed, []event.Run{h.run(r.ID, event.RunFailed)}, "changed")
-		h.equal(changed[0].Code, event.RunNoSession, "code")
+		h.equal(changed[0].Code, event.RunSessionLost, "code")
 	},
 	"a sweep ends no more than it may": func(h *runHouse) {
 		h.sweep(6 * time.Minute) // what others left

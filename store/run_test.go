@@ -151,7 +151,7 @@ func (h *runHouse) renew(r event.Run) event.Run {
 	return r
 }
 
-func (h *runHouse) finish(r event.Run, e event.Ending) (event.Run, []action.Invocation) {
+func (h *runHouse) finish(r event.Run, e event.RunResult) (event.Run, []action.Invocation) {
 	h.Helper()
 	r, withdrew, err := h.db.FinishRun(h.ctx, h.org, r.ID, r.Claim, e)
 	h.ok(err)
@@ -259,7 +259,7 @@ func atOnce(n int, f func(i int)) {
 
 func TestRuns(t *testing.T) { playRuns(t, runStories) }
 
-var succeeded = event.Ending{Status: event.RunSucceeded, Message: "Done.", Result: json.RawMessage(`{"pr":1}`)}
+var succeeded = event.RunResult{Status: event.RunSucceeded, Message: "Done.", Result: json.RawMessage(`{"pr":1}`)}
 
 var runStories = map[string]func(*runHouse){
 	"a run is claimed, worked on and finished": func(h *runHouse) {
@@ -279,10 +279,10 @@ var runStories = map[string]func(*runHouse){
 			h.Fatalf("renewed: %+v", r)
 		}
 		first, second := h.held(r.Session), h.held(r.Session)
-		h.equal(h.run(id, event.RunNeeds).Waiting, 2, "calls that wait")
-		h.equal(h.renew(r).Status, event.RunNeeds, "status when it is renewed meanwhile")
+		h.equal(h.run(id, event.RunNeedsHuman).Waiting, 2, "calls that wait")
+		h.equal(h.renew(r).Status, event.RunNeedsHuman, "status when it is renewed meanwhile")
 		h.approve(first)
-		h.run(id, event.RunNeeds)
+		h.run(id, event.RunNeedsHuman)
 		h.approve(second)
 		h.run(id, event.RunRunning)
 		third := h.held(r.Session)
@@ -294,7 +294,7 @@ var runStories = map[string]func(*runHouse){
 		h.equal(last, map[string]event.Run{of.Automation: of}, "the last runs")
 		origins, err := h.db.OriginsOfSessions(h.ctx, h.org, []string{r.Session, "none"})
 		h.ok(err)
-		h.equal(origins, map[string]event.Origin{r.Session: {Event: "e" + id, Run: id, Status: event.RunNeeds}}, "what the session is for")
+		h.equal(origins, map[string]event.SessionOrigin{r.Session: {Event: "e" + id, Run: id, Status: event.RunNeedsHuman}}, "what the session is for")
 		done, withdrew := h.finish(r, succeeded)
 		h.equal(h.run(id, event.RunSucceeded), done, "what was returned and what is stored")
 		if done.EndedAt == nil || done.Claim != "" || done.LeaseUntil != nil || done.Message != "Done." || string(done.Result) != `{"pr":1}` {
@@ -310,9 +310,9 @@ var runStories = map[string]func(*runHouse){
 		id := h.queued()
 		r := h.claim().Run
 		done, _ := h.finish(r, succeeded)
-		again, withdrew := h.finish(r, event.Ending{Status: event.RunSucceeded, Message: "Again."})
+		again, withdrew := h.finish(r, event.RunResult{Status: event.RunSucceeded, Message: "Again."})
 		h.equal([]any{again, len(withdrew)}, []any{done, 0}, "the run as it is, and what was withdrawn")
-		_, _, err := h.db.FinishRun(h.ctx, h.org, id, r.Claim, event.Ending{Status: event.RunFailed})
+		_, _, err := h.db.FinishRun(h.ctx, h.org, id, r.Claim, event.RunResult{Status: event.RunFailed})
 		h.refused(err, action.ErrConflict, "claim_lost")
 		_, _, err = h.db.FinishRun(h.ctx, h.org, id, "another", succeeded)
 		h.refused(err, action.ErrConflict, "claim_lost")
@@ -322,16 +322,16 @@ var runStories = map[string]func(*runHouse){
 		r = h.claim().Run
 		_, _, err = h.db.CancelRun(h.ctx, h.org, id, "bob", "")
 		h.ok(err)
-		_, _, err = h.db.FinishRun(h.ctx, h.org, id, r.Claim, event.Ending{Status: event.RunFailed})
+		_, _, err = h.db.FinishRun(h.ctx, h.org, id, r.Claim, event.RunResult{Status: event.RunFailed})
 		h.refused(err, action.ErrConflict, "claim_lost")
 		_, err = h.db.RedriveRun(h.ctx, h.org, id, "bob")
 		h.ok(err)
 		r = h.claim().Run
-		h.finish(r, event.Ending{Status: event.RunNeeds})
-		h.finish(r, event.Ending{Status: event.RunNeeds})
+		h.finish(r, event.RunResult{Status: event.RunNeedsHuman})
+		h.finish(r, event.RunResult{Status: event.RunNeedsHuman})
 		_, err = h.db.RedriveRun(h.ctx, h.org, id, "bob")
 		h.ok(err)
-		_, _, err = h.db.FinishRun(h.ctx, h.org, id, r.Claim, event.Ending{Status: event.RunNeeds})
+		_, _, err = h.db.FinishRun(h.ctx, h.org, id, r.Claim, event.RunResult{Status: event.RunNeedsHuman})
 		h.refused(err, action.ErrConflict, "claim_lost")
 		h.claim()
 	},
@@ -363,7 +363,7 @@ var runStories = map[string]func(*runHouse){
 		h.refused(err, action.ErrNotFound, "run_not_found")
 		origins, err := h.db.OriginsOfSessions(h.ctx, h.org, []string{s.ID})
 		h.ok(err)
-		h.equal(origins, map[string]event.Origin{s.ID: {Event: s.Event}}, "what the session is for")
+		h.equal(origins, map[string]event.SessionOrigin{s.ID: {Event: s.Event}}, "what the session is for")
 		origins, err = h.db.OriginsOfSessions(h.ctx, DefaultOrganization, []string{s.ID})
 		h.ok(err)
 		h.equal(len(origins), 0, "those of another organization")
@@ -454,14 +454,14 @@ var runStories = map[string]func(*runHouse){
 		h.refused(err, action.ErrNotFound, "run_not_found")
 		h.live(r.Session, true)
 		h.finish(r, succeeded)
-		_, _, err = h.db.FinishRun(h.ctx, h.org, id, r.Claim, event.Ending{Status: event.RunFailed})
+		_, _, err = h.db.FinishRun(h.ctx, h.org, id, r.Claim, event.RunResult{Status: event.RunFailed})
 		h.refused(err, action.ErrConflict, "claim_lost")
 		h.run(id, event.RunSucceeded)
 	},
 	"an ending that makes no sense is refused, a long one shortened": func(h *runHouse) {
 		h.queued()
 		r := h.claim().Run
-		for field, e := range map[string]event.Ending{
+		for field, e := range map[string]event.RunResult{
 			"/status": {Status: event.RunSkipped},
 			"/code":   {Status: event.RunFailed, Code: "it failed"},
 			"/result": {Status: event.RunFailed, Result: json.RawMessage(`{"a":`)},
@@ -472,7 +472,7 @@ var runStories = map[string]func(*runHouse){
 				h.Errorf("field %s, want %s", e.Field, field)
 			}
 		}
-		long := event.Ending{Status: event.RunFailed, Message: "\x00" + strings.Repeat("ü", 3000), Result: json.RawMessage(`["` + strings.Repeat("x", 20<<10) + `"]`)}
+		long := event.RunResult{Status: event.RunFailed, Message: "\x00" + strings.Repeat("ü", 3000), Result: json.RawMessage(`["` + strings.Repeat("x", 20<<10) + `"]`)}
 		done, _ := h.finish(r, long)
 		if n := len([]rune(done.Message)); n != inbound.MaxRunMessage || len(done.Result) > inbound.MaxRunResult || !json.Valid(done.Result) {
 			h.Errorf("a message of %d characters, a result of %d bytes", n, len(done.Result))
@@ -486,12 +486,12 @@ var runStories = map[string]func(*runHouse){
 		h.refused(err, action.ErrConflict, "run_has_worker")
 		_, err = h.db.RedriveRun(h.ctx, h.org, r.ID, "alice")
 		h.refused(err, action.ErrConflict, "run_has_worker")
-		left, withdrew := h.finish(r, event.Ending{Status: event.RunNeeds, Code: "unsure", Message: "Which one?"})
-		h.equal([]any{left.Status, left.Claim, left.Deadline == nil, left.Waiting, len(withdrew)}, []any{event.RunNeeds, "", true, 0, 1}, "the run")
+		left, withdrew := h.finish(r, event.RunResult{Status: event.RunNeedsHuman, Code: "unsure", Message: "Which one?"})
+		h.equal([]any{left.Status, left.Claim, left.Deadline == nil, left.Waiting, len(withdrew)}, []any{event.RunNeedsHuman, "", true, 0, 1}, "the run")
 		h.live(r.Session, false)
 		h.sweep(3 * time.Hour)
-		h.run(r.ID, event.RunNeeds)
-		done, err := h.db.ResolveRun(h.ctx, h.org, r.ID, "alice", event.Ending{Status: event.RunSucceeded, Message: "I did it."})
+		h.run(r.ID, event.RunNeedsHuman)
+		done, err := h.db.ResolveRun(h.ctx, h.org, r.ID, "alice", event.RunResult{Status: event.RunSucceeded, Message: "I did it."})
 		h.ok(err)
 		h.equal(h.run(r.ID, event.RunSucceeded), done, "what was returned and what is stored")
 		h.equal([]any{done.Code, done.Message, h.acts(r.ID)}, []any{"", "I did it.", 1}, "the outcome")
@@ -503,7 +503,7 @@ var runStories = map[string]func(*runHouse){
 	"a run that failed is done again": func(h *runHouse) {
 		id := h.queued()
 		r := h.claim().Run
-		h.finish(r, event.Ending{Status: event.RunFailed, Code: "tests_failed", Message: "Red.", Result: json.RawMessage(`1`)})
+		h.finish(r, event.RunResult{Status: event.RunFailed, Code: "tests_failed", Message: "Red.", Result: json.RawMessage(`1`)})
 		again, err := h.db.RedriveRun(h.ctx, h.org, id, "alice")
 		h.ok(err)
 		h.equal(h.run(id, event.RunQueued), again, "what was returned and what is stored")
@@ -525,24 +525,24 @@ var runStories = map[string]func(*runHouse){
 	},
 	"a run whose automation is gone is not done again": func(h *runHouse) {
 		h.queued()
-		r, _ := h.finish(h.claim().Run, event.Ending{Status: event.RunFailed})
+		r, _ := h.finish(h.claim().Run, event.RunResult{Status: event.RunFailed})
 		h.ok(h.db.DeleteAutomation(h.ctx, h.org, h.a.ID, "alice"))
 		_, err := h.db.RedriveRun(h.ctx, h.org, r.ID, "alice")
 		h.refused(err, action.ErrConflict, "automation_gone")
 	},
 	"a run is cancelled wherever it stands": func(h *runHouse) {
 		for status, bring := range map[event.RunStatus]func() event.Run{
-			event.RunQueued:  func() event.Run { return h.run(h.queued(), event.RunQueued) },
-			event.RunClaimed: func() event.Run { h.queued(); return h.claim().Run },
-			event.RunRunning: func() event.Run { h.queued(); return h.renew(h.claim().Run) },
-			event.RunNeeds:   func() event.Run { h.queued(); r := h.claim().Run; h.held(r.Session); return r },
+			event.RunQueued:     func() event.Run { return h.run(h.queued(), event.RunQueued) },
+			event.RunClaimed:    func() event.Run { h.queued(); return h.claim().Run },
+			event.RunRunning:    func() event.Run { h.queued(); return h.renew(h.claim().Run) },
+			event.RunNeedsHuman: func() event.Run { h.queued(); r := h.claim().Run; h.held(r.Session); return r },
 		} {
 			r := bring()
 			h.run(r.ID, status)
 			done, withdrew, err := h.db.CancelRun(h.ctx, h.org, r.ID, "alice", "Not now.")
 			h.ok(err)
 			h.equal(h.run(r.ID, event.RunFailed), done, "what was returned and what is stored")
-			h.equal([]any{done.Code, done.Message, len(withdrew) == 1, h.acts(r.ID)}, []any{event.RunCancelled, "Not now.", status == event.RunNeeds, 1}, string(status))
+			h.equal([]any{done.Code, done.Message, len(withdrew) == 1, h.acts(r.ID)}, []any{event.RunCancelled, "Not now.", status == event.RunNeedsHuman, 1}, string(status))
 			if r.Session != "" {
 				h.live(r.Session, false)
 			} else {
@@ -586,7 +586,7 @@ var runStories = map[string]func(*runHouse){
 		h.queued()
 		done, _ := h.finish(h.claim().Run, succeeded)
 		h.queued()
-		h.finish(h.claim().Run, event.Ending{Status: event.RunFailed, Code: "tests_failed"})
+		h.finish(h.claim().Run, event.RunResult{Status: event.RunFailed, Code: "tests_failed"})
 		h.queued()
 		works := h.claim().Run
 		call := h.held(works.Session)

@@ -61,7 +61,7 @@ func TestPurgeLooksBeforeItWrites(t *testing.T) {
 func TestMakeSessionFindsNone(t *testing.T) {
 	db := openAt(t, newPath(t))
 	mustExec(t, db.db.Write.DB.DB, "CREATE TRIGGER lost BEFORE INSERT ON sessions BEGIN SELECT RAISE(IGNORE); END")
-	s, existed, err := db.MakeSession(t.Context(), action.Session{Organization: DefaultOrganization, CreatedBy: "ada"}, action.Once{Key: "k", Hash: "h"})
+	s, existed, err := db.MakeSession(t.Context(), action.Session{Organization: DefaultOrganization, CreatedBy: "ada"}, action.Idempotency{Key: "k", Hash: "h"})
 	if !errors.Is(err, action.ErrUnavailable) || existed || s.ID != "" {
 		t.Errorf("made %q, existed %t, %v", s.ID, existed, err)
 	}

@@ -102,7 +102,7 @@ func TestARepeatThatRacesWithADenial(t *testing.T) {
 	l, other := newLostWorld(t, p.url), newLostWorld(t, url)
 	arrived, release := p.holdAt(l.d.ID) // which the repeat reads when it has found it
 	type answer struct {
-		*action.Begun
+		*action.BeginResult
 		err error
 	}
 	done := make(chan answer, 1)

@@ -37,7 +37,7 @@ func (h *house) replies(id string, final bool, replies map[string][]byte) (actio
 
 func (h *house) asking(invocations ...string) []string {
 	h.Helper()
-	return must(h.db.Asking(h.ctx, invocations))(h)
+	return must(h.db.OpenRounds(h.ctx, invocations))(h)
 }
 
 var askStories = map[string]func(*house){

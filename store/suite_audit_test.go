@@ -113,7 +113,7 @@ var auditStories = map[string]func(*house){
 			r := h.verify(nil)
 			h.equal(r.Unsealed, int64(1), "rows that wait after one was "+name)
 			h.equal(h.seal(), 1, "sealed after one was "+name)
-			h.ok(h.db.Delivered(h.ctx, h.org.ID, id, h.now)) // which no seal covers
+			h.ok(h.db.MarkDelivered(h.ctx, h.org.ID, id, h.now)) // which no seal covers
 		}
 		h.ok(h.db.Flush(h.ctx))
 		h.equal(h.sound(nil), int64(1+len(ends)), "links")

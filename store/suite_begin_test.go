@@ -103,7 +103,7 @@ var beginStories = map[string]func(*house){
 		h.finish(h.done(first.ID))
 		b := h.joins(h.allowed(`{"a":1}`), first.ID)
 		h.equal(string(b.SealedResult), "sealed result", "the result")
-		h.ok(h.db.Delivered(h.ctx, h.org.ID, first.ID, h.now))
+		h.ok(h.db.MarkDelivered(h.ctx, h.org.ID, first.ID, h.now))
 		h.began(h.allowed(`{"a":1}`)) // seen at once, though Delivered is queued
 	},
 	"it is not after its time": func(h *house) {
@@ -123,7 +123,7 @@ var beginStories = map[string]func(*house){
 		}
 		h.joins(again(), first.ID)
 		h.finish(h.done(first.ID))
-		h.ok(h.db.Delivered(h.ctx, h.org.ID, first.ID, h.now))
+		h.ok(h.db.MarkDelivered(h.ctx, h.org.ID, first.ID, h.now))
 		b := h.joins(again(), first.ID)
 		h.equal(string(b.SealedResult), "sealed result", "the result")
 		if !b.Delivered {
@@ -168,7 +168,7 @@ var beginStories = map[string]func(*house){
 		h.approve(first.ID)
 		h.claim(first.ID)
 		h.finish(h.done(first.ID))
-		h.ok(h.db.Delivered(h.ctx, h.org.ID, first.ID, h.now))
+		h.ok(h.db.MarkDelivered(h.ctx, h.org.ID, first.ID, h.now))
 		d = h.held(`{"a":1}`)
 		d.IdempotencyKey = "k"
 		h.joins(d, first.ID)
@@ -233,7 +233,7 @@ var beginStories = map[string]func(*house){
 		for i := range 10 {
 			h.began(h.held(fmt.Sprintf(`{"a":%d}`, i)))
 		}
-		h.equal(h.begin(h.held(`{"a":3}`)).New, false, "new")
+		h.equal(h.begin(h.held(`{"a":3}`)).Created, false, "new")
 	},
 	"who joins is seen to wait": func(h *house) {
 		first := h.began(h.held(`{"a":1}`))

@@ -29,7 +29,7 @@ var clockStories = map[string]func(*house){
 		t := h.trigger(h.polling(h.automation("Nightly"), h.connected(h.slack("T1")), 60))
 		lost := h.turn("w", -time.Second)
 		g := h.turn("w", time.Hour)
-		look := event.Look{Group: lost, Cursor: []byte(`{"at":1}`), Matches: []event.Match{h.match(t, "a")}, NextAt: h.now.Add(-time.Second)}
+		look := event.PollOutcome{Group: lost, Cursor: []byte(`{"at":1}`), Matches: []event.Match{h.match(t, "a")}, NextAt: h.now.Add(-time.Second)}
 		for worker, group := range map[string]event.PollGroup{"w": lost, "x": g} {
 			look.Group = group
 			_, err := h.db.SettlePoll(h.ctx, worker, look)
@@ -46,12 +46,12 @@ var clockStories = map[string]func(*house){
 
 		// A look that failed leaves the cursor; what was lost is remembered.
 		for i := range 2 {
-			failed := event.Look{Group: h.turn("w", time.Hour), NextAt: h.now.Add(-time.Second), LastError: "away", Lost: "a day"}
+			failed := event.PollOutcome{Group: h.turn("w", time.Hour), NextAt: h.now.Add(-time.Second), LastError: "away", Lost: "a day"}
 			must(h.db.SettlePoll(h.ctx, "w", failed))(h)
 			got = h.group()
 			h.equal([]any{string(got.Cursor), got.Failures, got.LastError, got.Lost, got.LostAt != nil}, []any{`{"at":1}`, i + 1, "away", "a day", true}, "the group")
 		}
-		look = event.Look{Group: h.turn("w", time.Hour), Cursor: []byte(`{"at":2}`), Matches: []event.Match{h.match(t, "a"), h.match(t, "b")}, NextAt: h.now}
+		look = event.PollOutcome{Group: h.turn("w", time.Hour), Cursor: []byte(`{"at":2}`), Matches: []event.Match{h.match(t, "a"), h.match(t, "b")}, NextAt: h.now}
 		h.equal(len(must(h.db.SettlePoll(h.ctx, "w", look))(h)), 1, "runs of what was found again")
 		got = h.group()
 		h.equal([]any{string(got.Cursor), got.Failures, got.LastError, got.Lost}, []any{`{"at":2}`, 0, "", "a day"}, "the group")

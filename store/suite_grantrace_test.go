@@ -16,10 +16,10 @@ func (h *house) beginMany(n int, draft func(i int) *action.Draft) map[string]int
 	begun := make([]string, n)
 	together(n, func(i int) {
 		switch b, err := h.any(i).Begin(h.ctx, draft(i)); {
-		case err == nil && b.New && b.Grant != "":
+		case err == nil && b.Created && b.Grant != "":
 			begun[i] = b.Grant
 		case !errors.Is(err, action.ErrGrantSpent):
-			h.Errorf("call %d: new %t, grant %q, %v", i, b.New, b.Grant, err)
+			h.Errorf("call %d: new %t, grant %q, %v", i, b.Created, b.Grant, err)
 		}
 	})
 	by := map[string]int64{}
@@ -84,7 +84,7 @@ var grantRaceStories = map[string]func(*house){
 			if err != nil {
 				h.Error(err)
 			}
-			if b.New {
+			if b.Created {
 				fresh.Add(1)
 			}
 		})
@@ -100,7 +100,7 @@ var grantRaceStories = map[string]func(*house){
 			if i%2 == 0 {
 				d.ID = first.ID // is taken
 			}
-			if b, err := h.any(i/2).Begin(h.ctx, d); err == nil && b.New {
+			if b, err := h.any(i/2).Begin(h.ctx, d); err == nil && b.Created {
 				begun.Add(1)
 			}
 		})

@@ -119,7 +119,7 @@ var grantUseStories = map[string]func(*house){
 		d.IdempotencyKey = "k"
 		first := h.began(d)
 		h.finish(h.done(first.ID))
-		h.ok(h.db.Delivered(h.ctx, h.org.ID, first.ID, h.now))
+		h.ok(h.db.MarkDelivered(h.ctx, h.org.ID, first.ID, h.now))
 		again := h.by(`{"a":1}`, g.ID)
 		again.IdempotencyKey = "k"
 		h.joins(again, first.ID)

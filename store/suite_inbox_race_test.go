@@ -83,7 +83,7 @@ var inboxRaceStories = map[string]func(*house){
 		together(2, func(i int) {
 			for n := range pairs {
 				s := completed(all[2*n+i], h.match(t, all[2*n+i].Key))
-				s.Body, s.Window = fmt.Sprint("body ", n), 5*time.Minute
+				s.BodyHash, s.DedupWindow = fmt.Sprint("body ", n), 5*time.Minute
 				if _, err := h.any(i).Settle(h.ctx, "w", []event.Settlement{s}); err != nil {
 					h.Error(err)
 				}
@@ -92,7 +92,7 @@ var inboxRaceStories = map[string]func(*house){
 		h.equal(h.tally(), [4]int{pairs, 0, pairs, pairs}, "events, skipped ones, runs, parcels")
 		doubled := 0
 		for _, r := range must(h.db.ListReceipts(h.ctx, event.ReceiptFilter{Organization: h.org.ID}))(h).Items {
-			if r.Doubled {
+			if r.Duplicate {
 				doubled++
 			}
 		}

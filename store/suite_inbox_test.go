@@ -45,7 +45,7 @@ func (h *house) match(t event.Trigger, key string) event.Match {
 		Record: event.Record{
 			ID: newID(), Organization: h.org.ID, Trigger: t.ID, Automation: t.Automation, Provider: t.Provider, Type: t.Type, Key: key,
 			Native: "issues:opened", Title: "Issue " + key, URL: "https://example.com/" + key, OccurredAt: &h.now, CreatedAt: h.now,
-			Shown: []byte(`{"key":"` + key + `"}`),
+			Redacted: []byte(`{"key":"` + key + `"}`),
 		},
 	}
 }
@@ -54,7 +54,7 @@ func completed(r event.Receipt, matches ...event.Match) event.Settlement {
 	for i := range matches {
 		matches[i].Record.Receipt = r.ID
 	}
-	return event.Settlement{Receipt: r, Status: event.ReceiptCompleted, Native: "issues", Shown: []byte(`{"action":"opened"}`), Matches: matches}
+	return event.Settlement{Receipt: r, Status: event.ReceiptCompleted, Native: "issues", Redacted: []byte(`{"action":"opened"}`), Matches: matches}
 }
 
 func (h *house) settle(worker string, list ...event.Settlement) []event.Run {
@@ -114,7 +114,7 @@ var inboxStories = map[string]func(*house){
 		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, parcels")
 
 		got := h.kept(r.ID)
-		want.Status, want.Native, want.Shown, want.Sealed, want.EndedAt = event.ReceiptCompleted, "issues", []byte(`{"action":"opened"}`), nil, got.EndedAt
+		want.Status, want.Native, want.Redacted, want.Sealed, want.EndedAt = event.ReceiptCompleted, "issues", []byte(`{"action":"opened"}`), nil, got.EndedAt
 		h.equal(got, want, "the delivery then")
 		if got.EndedAt == nil {
 			h.Error("it ended at no time")
@@ -152,7 +152,7 @@ var inboxStories = map[string]func(*house){
 		nobody := func() {
 			h.Helper()
 			s := completed(h.taken("w", 1)[0])
-			s.Keep, s.Error, s.Body, s.Window = true, "There is no integration.", "hash", time.Hour
+			s.KeepPayload, s.Error, s.BodyHash, s.DedupWindow = true, "There is no integration.", "hash", time.Hour
 			h.settle("w", s)
 			got := h.kept(r.ID)
 			h.equal([]any{got.Status, got.LastError, got.Sealed}, []any{event.ReceiptCompleted, "There is no integration.", r.Sealed}, "what is kept")
@@ -162,16 +162,16 @@ var inboxStories = map[string]func(*house){
 		nobody()
 		h.equal(must(h.db.RedriveReceipt(h.ctx, h.org.ID, r.ID, "alice"))(h).Status, event.ReceiptQueued, "the delivery")
 		last := completed(h.taken("w", 1)[0], h.match(t, "d1"))
-		last.Shown = nil // it was somebody else's
+		last.Redacted = nil // it was somebody else's
 		h.equal(len(h.settle("w", last)), 1, "runs")
 		got := h.kept(r.ID)
-		h.equal([]any{got.Status, got.LastError, got.Sealed, got.Shown}, []any{event.ReceiptCompleted, "", []byte(nil), []byte(nil)}, "the delivery then")
+		h.equal([]any{got.Status, got.LastError, got.Sealed, got.Redacted}, []any{event.ReceiptCompleted, "", []byte(nil), []byte(nil)}, "the delivery then")
 		h.repeated(t, "k1", false)
 		_, err := h.db.RedriveReceipt(h.ctx, h.org.ID, r.ID, "alice")
 		h.refused(err, action.ErrConflict, "not_failed")
 		other := h.received(t, "k2") // what reached nobody is the same as none
 		s := completed(h.taken("w", 1)[0], h.match(t, "d2"))
-		s.Body, s.Window = "hash", time.Hour
+		s.BodyHash, s.DedupWindow = "hash", time.Hour
 		h.equal(len(h.settle("w", s)), 1, "runs of "+other.ID)
 	},
 	"what is not due waits, and what was given back has its time": func(h *house) {
@@ -240,7 +240,7 @@ var inboxStories = map[string]func(*house){
 			}
 			must(h.db.Receive(h.ctx, r))(h)
 			s := completed(h.taken("w", 1)[0], h.match(t, key))
-			s.Body, s.Window = "hash", 5*time.Minute
+			s.BodyHash, s.DedupWindow = "hash", 5*time.Minute
 			return s
 		}
 		for _, c := range []struct {
@@ -250,16 +250,16 @@ var inboxStories = map[string]func(*house){
 		}{{0, "a", "", 1}, {4, "b", "", 0}, {4, "c", "direct/slack", 1}, {5, "d", "", 1}, {9, "e", "", 0}, {6, "f", "", 0}, {-1, "g", "", 1}, {9, "h", "", 0}} {
 			s := step(c.minutes, c.key, c.endpoint)
 			out := must(h.db.Settle(h.ctx, "w", []event.Settlement{s}))(h)
-			h.equal([]int{len(out.Runs), len(out.Doubled)}, []int{c.runs, 1 - c.runs}, "runs and doubles of "+c.key)
+			h.equal([]int{len(out.Runs), len(out.Duplicates)}, []int{c.runs, 1 - c.runs}, "runs and doubles of "+c.key)
 			r := h.kept(s.Receipt.ID)
-			h.equal([]any{r.Doubled, r.Status, r.Sealed == nil}, []any{c.runs == 0, event.ReceiptCompleted, true}, "the delivery "+c.key)
+			h.equal([]any{r.Duplicate, r.Status, r.Sealed == nil}, []any{c.runs == 0, event.ReceiptCompleted, true}, "the delivery "+c.key)
 		}
 		// In one batch, the later one first.
 		first, second, other := step(30, "i", ""), step(31, "j", ""), step(36, "k", "")
 		failed := step(29, "l", "") // it came to nothing, so that the next one counts
 		failed.Status, failed.Error, failed.Matches = event.ReceiptFailed, "no.", nil
 		h.equal(len(h.settle("w", other, second, failed, first)), 2, "runs of a batch")
-		h.equal([]bool{h.kept(first.Receipt.ID).Doubled, h.kept(second.Receipt.ID).Doubled, h.kept(other.Receipt.ID).Doubled}, []bool{false, true, false}, "doubled")
+		h.equal([]bool{h.kept(first.Receipt.ID).Duplicate, h.kept(second.Receipt.ID).Duplicate, h.kept(other.Receipt.ID).Duplicate}, []bool{false, true, false}, "doubled")
 	},
 	"a body is remembered as long as deliveries are, and one that came to nothing is not": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
@@ -270,7 +270,7 @@ var inboxStories = map[string]func(*house){
 		}
 		for i, r := range h.taken("w", 3) {
 			s := completed(r)
-			if s.Body, s.Window = "hash", 5*time.Minute; i > 0 {
+			if s.BodyHash, s.DedupWindow = "hash", 5*time.Minute; i > 0 {
 				s.Matches = []event.Match{h.match(t, newID())}
 			}
 			h.equal(len(h.settle("w", s)), []int{0, 1, 0}[i], "runs")

@@ -20,12 +20,12 @@ var keepStories = map[string]func(*house){
 		}
 		d = h.read(`{"a":1}`)
 		h.began(d)
-		h.ok(h.db.Delivered(h.ctx, h.org.ID, d.ID, h.now)) // too early: nothing to deliver yet
+		h.ok(h.db.MarkDelivered(h.ctx, h.org.ID, d.ID, h.now)) // too early: nothing to deliver yet
 		h.finish(h.done(d.ID))
 		if h.load(d.ID).Delivered {
 			h.Error("delivered before it ended")
 		}
-		h.ok(h.db.Delivered(h.ctx, h.org.ID, d.ID, h.now))
+		h.ok(h.db.MarkDelivered(h.ctx, h.org.ID, d.ID, h.now))
 		if !h.load(d.ID).Delivered {
 			h.Error("not delivered")
 		}
@@ -33,14 +33,14 @@ var keepStories = map[string]func(*house){
 	"who was answered waits on": func(h *house) {
 		d := h.held(`{"a":1}`)
 		h.began(d)
-		h.ok(h.db.Answered(h.ctx, h.org.ID, d.ID))
+		h.ok(h.db.MarkAnswered(h.ctx, h.org.ID, d.ID))
 		h.equal(h.load(d.ID).Answered, true, "answered")
 		h.later(4 * time.Minute)
 		h.equal(len(h.swept(h.rules())), 0, "withdrawn")
 		h.later(time.Minute)
 		h.sweptOne(h.rules(), d.ID, action.StatusExpired)
-		h.ok(h.db.Answered(h.ctx, h.org.ID, d.ID)) // too late, and no harm
-		h.ok(h.db.Answered(h.ctx, h.org.ID, newID()))
+		h.ok(h.db.MarkAnswered(h.ctx, h.org.ID, d.ID)) // too late, and no harm
+		h.ok(h.db.MarkAnswered(h.ctx, h.org.ID, newID()))
 	},
 	"what callers can be asked who come back adds up, for their organization": func(h *house) {
 		d, done := h.held(`{"a":1}`), h.held(`{"a":2}`)
@@ -48,14 +48,14 @@ var keepStories = map[string]func(*house){
 		h.began(done)
 		h.deny(done.ID, "")
 		can := func(organization, id string) action.ClientFeatures {
-			return must(h.db.Returning(h.ctx, organization, id))(h)
+			return must(h.db.CallerFeatures(h.ctx, organization, id))(h)
 		}
 		h.equal(can(h.org.ID, d.ID), action.ClientFeatures(0), "of nobody")
-		h.ok(h.db.Returns(h.ctx, h.org.ID, d.ID, action.ClientElicitsForm))
-		h.ok(h.db.Returns(h.ctx, h.org.ID, d.ID, action.ClientSamples))
-		h.ok(h.db.Returns(h.ctx, newID(), d.ID, action.ClientListsRoots)) // another organization's
-		h.ok(h.db.Returns(h.ctx, h.org.ID, done.ID, action.ClientSamples))
-		h.ok(h.db.Returns(h.ctx, h.org.ID, newID(), action.ClientSamples))
+		h.ok(h.db.SaveCallerFeatures(h.ctx, h.org.ID, d.ID, action.ClientElicitsForm))
+		h.ok(h.db.SaveCallerFeatures(h.ctx, h.org.ID, d.ID, action.ClientSamples))
+		h.ok(h.db.SaveCallerFeatures(h.ctx, newID(), d.ID, action.ClientListsRoots)) // another organization's
+		h.ok(h.db.SaveCallerFeatures(h.ctx, h.org.ID, done.ID, action.ClientSamples))
+		h.ok(h.db.SaveCallerFeatures(h.ctx, h.org.ID, newID(), action.ClientSamples))
 		h.equal(can(h.org.ID, d.ID), action.ClientElicitsForm|action.ClientSamples, "together")
 		h.equal(can(newID(), d.ID), action.ClientFeatures(0), "to another organization")
 		h.equal(can(h.org.ID, done.ID), action.ClientFeatures(0), "of a call that ended")
@@ -66,12 +66,12 @@ var keepStories = map[string]func(*house){
 		for _, d := range []*action.Draft{waits, told, done} {
 			h.began(d)
 		}
-		h.ok(h.db.Answered(h.ctx, h.org.ID, told.ID))
+		h.ok(h.db.MarkAnswered(h.ctx, h.org.ID, told.ID))
 		h.deny(done.ID, "")
 		h.later(time.Minute)
-		h.ok(h.db.Seen(h.ctx, []string{waits.ID}, h.now))
+		h.ok(h.db.MarkSeen(h.ctx, []string{waits.ID}, h.now))
 		ids := []string{waits.ID, told.ID, done.ID, newID()}
-		h.equal(must(h.db.Waiters(h.ctx, h.org.ID, ids))(h), map[string]action.Waiter{waits.ID: {SeenAt: h.now}, told.ID: {SeenAt: begun, Answered: true}}, "waiters")
+		h.equal(must(h.db.Waiters(h.ctx, h.org.ID, ids))(h), map[string]action.CallerState{waits.ID: {SeenAt: h.now}, told.ID: {SeenAt: begun, Answered: true}}, "waiters")
 		h.equal(must(h.db.SessionsOf(h.ctx, h.org.ID, []string{h.s.ID, newID()}))(h), map[string]action.Session{h.s.ID: must(h.db.Session(h.ctx, h.s.ID))(h)}, "sessions")
 		calls, requests, err := h.db.CountWaiting(h.ctx, h.org.ID)
 		h.ok(err)
@@ -98,8 +98,8 @@ var keepStories = map[string]func(*house){
 		slices.Sort(got)
 		slices.Sort(want)
 		h.equal(got, want, "settled")
-		h.ok(h.db.Seen(h.ctx, ids, h.now.Add(time.Second)))
-		h.ok(h.db.Seen(h.ctx, nil, h.now))
+		h.ok(h.db.MarkSeen(h.ctx, ids, h.now.Add(time.Second)))
+		h.ok(h.db.MarkSeen(h.ctx, nil, h.now))
 	},
 	"what is approved and unclaimed is found": func(h *house) {
 		early, late := h.held(`{"a":1}`), h.held(`{"a":2}`)

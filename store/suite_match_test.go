@@ -160,7 +160,7 @@ var matchStories = map[string]func(*house){
 		}
 		h.equal(got, 3, "rows: two events and a delivery")
 		for id, want := range map[string]bool{old.Record.ID: false, young.Record.ID: true} {
-			h.equal(h.record(id).Shown != nil, want, "what is shown")
+			h.equal(h.record(id).Redacted != nil, want, "what is shown")
 			h.equal(must(h.db.EventContext(h.ctx, h.org.ID, id))(h) != nil, want, "the context")
 		}
 		_, err := h.db.Receipt(h.ctx, h.org.ID, done.ID)

@@ -11,7 +11,7 @@ const issuer = "https://id.example.com"
 
 // elsewhere is somebody whom another house knows.
 func (h *house) elsewhere(subject, name string, role action.Role) action.Identity {
-	return action.Identity{Organization: h.org.ID, Issuer: issuer, Subject: subject, Name: name, Role: role, SaidAt: h.now}
+	return action.Identity{Organization: h.org.ID, Issuer: issuer, Subject: subject, Name: name, Role: role, AssertedAt: h.now}
 }
 
 // persons are what history says of people, the last first.
@@ -66,9 +66,9 @@ var elsewhereStories = map[string]func(*house){
 		h.user("Ada", action.RoleOwner)
 		said := func(name string, role action.Role, ago time.Duration) string {
 			in := h.elsewhere("7", name, role)
-			in.SaidAt = in.SaidAt.Add(-ago)
+			in.AssertedAt = in.AssertedAt.Add(-ago)
 			if ago < 0 {
-				in.SaidAt = time.Time{}
+				in.AssertedAt = time.Time{}
 			}
 			u := must(h.db.AdmitUser(h.ctx, in))(h)
 			return u.Name + " " + string(u.Role)
@@ -81,7 +81,7 @@ var elsewhereStories = map[string]func(*house){
 		h.equal(said("Bob", action.RoleMember, time.Minute), "Bob admin", "by the one before")
 		h.equal(said("Bob", action.RoleMember, time.Second), "Bob member", "by one of the same second")
 		undated := h.elsewhere("9", "Cyd", action.RoleAdmin)
-		undated.SaidAt = time.Time{}
+		undated.AssertedAt = time.Time{}
 		must(h.db.AdmitUser(h.ctx, undated))(h)
 		h.equal(must(h.db.AdmitUser(h.ctx, h.elsewhere("9", "Cyd", action.RoleMember)))(h).Role, action.RoleMember, "of whom nothing newer is known")
 	},

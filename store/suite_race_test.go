@@ -36,7 +36,7 @@ var raceStories = map[string]func(*house){
 				return
 			}
 			ids.Store(b.ID, true)
-			if b.New {
+			if b.Created {
 				fresh.Add(1)
 			}
 		})
@@ -54,7 +54,7 @@ var raceStories = map[string]func(*house){
 			if err != nil {
 				h.Error(err)
 			}
-			if b.New {
+			if b.Created {
 				fresh.Add(1)
 			}
 		})
@@ -200,7 +200,7 @@ var raceStories = map[string]func(*house){
 				if i%3 == 1 {
 					slices.Reverse(mine)
 				}
-				if err := h.any(i).Seen(h.ctx, mine, h.now.Add(time.Duration(i)*time.Second)); err != nil {
+				if err := h.any(i).MarkSeen(h.ctx, mine, h.now.Add(time.Duration(i)*time.Second)); err != nil {
 					h.Error(err)
 				}
 			}

@@ -150,7 +150,7 @@ var sessionLifeStories = map[string]func(*house){
 		}
 		again := h.held(`{"a":1}`)
 		begun := must(h.db.Begin(h.ctx, again))(h)
-		h.equal([]any{begun.New, begun.ID}, []any{false, held.ID}, "the same call again")
+		h.equal([]any{begun.Created, begun.ID}, []any{false, held.ID}, "the same call again")
 		h.approve(approved.ID)
 		h.status(approved.ID, action.StatusApproved)
 		_, _, err := h.db.RequestGrant(h.ctx, h.wish(terms()))
@@ -215,7 +215,7 @@ var sessionLifeStories = map[string]func(*house){
 		}
 	},
 	"64 wishes with one key make one session": func(h *house) {
-		once := action.Once{Key: "k", Hash: "hash"}
+		once := action.Idempotency{Key: "k", Hash: "hash"}
 		var ids [64]string
 		var made atomic.Int64
 		together(len(ids), func(i int) {
@@ -236,7 +236,7 @@ var sessionLifeStories = map[string]func(*house){
 		h.ok(err)
 		h.equal([]any{s.ID, found}, []any{ids[0], true}, "the session of the key")
 		wish := action.Session{Organization: h.org.ID, CreatedBy: "alice"}
-		_, _, err = h.db.MakeSession(h.ctx, wish, action.Once{Key: "k", Hash: "another"})
+		_, _, err = h.db.MakeSession(h.ctx, wish, action.Idempotency{Key: "k", Hash: "another"})
 		h.refused(err, action.ErrConflict, "idempotency_key_reused")
 		wish.Organization = newHouse(h.T, h.db).org.ID
 		if elsewhere, existed, err := h.db.MakeSession(h.ctx, wish, once); err != nil || existed || elsewhere.ID == s.ID {

@@ -140,10 +140,10 @@ var settleStories = map[string]func(*house){
 		f.Organization = v.Organization
 		_, _, err = h.db.Finish(h.ctx, f)
 		h.refused(err, action.ErrNotFound, "invocation_not_found")
-		h.ok(h.db.Delivered(h.ctx, v.Organization, d.ID, h.now))
+		h.ok(h.db.MarkDelivered(h.ctx, v.Organization, d.ID, h.now))
 		h.status(d.ID, action.StatusExecuting)
 		h.finish(h.done(d.ID))
-		h.ok(h.db.Delivered(h.ctx, v.Organization, d.ID, h.now))
+		h.ok(h.db.MarkDelivered(h.ctx, v.Organization, d.ID, h.now))
 		h.equal(h.load(d.ID).Delivered, false, "delivered by another organization")
 	},
 	"a verdict has somebody behind it": func(h *house) {

@@ -13,7 +13,7 @@ var sweepStories = map[string]func(*house){
 		d := h.held(`{"a":1}`)
 		h.began(d)
 		h.later(5*time.Minute - time.Microsecond)
-		h.ok(h.db.Seen(h.ctx, []string{d.ID}, h.now))
+		h.ok(h.db.MarkSeen(h.ctx, []string{d.ID}, h.now))
 		h.equal(len(h.swept(h.rules())), 0, "swept early")
 		h.later(time.Microsecond)
 		h.sweptOne(h.rules(), d.ID, action.StatusExpired)
@@ -22,8 +22,8 @@ var sweepStories = map[string]func(*house){
 		d := h.held(`{"a":1}`)
 		h.began(d)
 		h.later(time.Minute)
-		h.ok(h.db.Seen(h.ctx, []string{d.ID}, h.now))
-		h.ok(h.db.Seen(h.ctx, []string{d.ID}, h.now.Add(-time.Minute))) // a late note does not turn time back
+		h.ok(h.db.MarkSeen(h.ctx, []string{d.ID}, h.now))
+		h.ok(h.db.MarkSeen(h.ctx, []string{d.ID}, h.now.Add(-time.Minute))) // a late note does not turn time back
 		h.later(2 * time.Minute)
 		h.equal(len(h.swept(h.rules())), 0, "swept early")
 		h.later(time.Microsecond)
@@ -75,7 +75,7 @@ var sweepStories = map[string]func(*house){
 		h.began(mine)
 		h.began(theirs)
 		r := h.rules()
-		r.Alone = executor
+		r.SoleInstance = executor
 		h.sweptOne(r, theirs.ID, action.StatusFailed)
 		h.status(mine.ID, action.StatusExecuting)
 		h.began(lapsed)
@@ -91,14 +91,14 @@ var sweepStories = map[string]func(*house){
 		r.LeaseBefore = d.LeaseUntil
 		h.equal(len(h.swept(r)), 0, "swept before the lease lapsed")
 		r.LeaseBefore = time.Time{}
-		r.Alone = "the only one"
+		r.SoleInstance = "the only one"
 		h.sweptOne(r, d.ID, action.StatusFailed)
 	},
 	"sealed results are wiped when nobody may pick them up any more": func(h *house) {
 		d := h.allowed(`{"a":1}`)
 		h.began(d)
 		h.finish(h.done(d.ID))
-		h.ok(h.db.Delivered(h.ctx, h.org.ID, d.ID, h.now)) // which wipes nothing early
+		h.ok(h.db.MarkDelivered(h.ctx, h.org.ID, d.ID, h.now)) // which wipes nothing early
 		h.later(15 * time.Minute)
 		h.equal(len(h.swept(h.rules())), 0, "ended")
 		if h.load(d.ID).SealedResult == nil {

@@ -198,27 +198,27 @@ func (h *house) read(params string) *action.Draft {
 	return d
 }
 
-func (h *house) begin(d *action.Draft) *action.Begun {
+func (h *house) begin(d *action.Draft) *action.BeginResult {
 	h.Helper()
 	return must(h.db.Begin(h.ctx, d))(h)
 }
 
 // began begins a draft whose row is new.
-func (h *house) began(d *action.Draft) *action.Begun {
+func (h *house) began(d *action.Draft) *action.BeginResult {
 	h.Helper()
 	b := h.begin(d)
-	if !b.New || b.ID != d.ID {
+	if !b.Created || b.ID != d.ID {
 		h.Fatalf("joined %s, want a new row", b.ID)
 	}
 	return b
 }
 
 // joins begins a draft that an earlier row answers.
-func (h *house) joins(d *action.Draft, id string) *action.Begun {
+func (h *house) joins(d *action.Draft, id string) *action.BeginResult {
 	h.Helper()
 	b := h.begin(d)
-	if b.New || b.ID != id {
-		h.Fatalf("new %t, row %s; want the earlier row %s", b.New, b.ID, id)
+	if b.Created || b.ID != id {
+		h.Fatalf("new %t, row %s; want the earlier row %s", b.Created, b.ID, id)
 	}
 	return b
 }

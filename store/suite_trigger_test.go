@@ -18,7 +18,7 @@ var triggerStories = map[string]func(*house){
 		t.ID, t.UpdatedAt = got.ID, got.UpdatedAt
 		h.equal(got, t, "what is returned")
 		h.equal(must(h.db.Trigger(h.ctx, h.org.ID, t.ID))(h), t, "the trigger")
-		h.equal(must(h.db.TriggerLock(h.ctx, t.ID))(h), event.Lock{Trigger: t, Secrets: []event.Secret{one}}, "the lock")
+		h.equal(must(h.db.TriggerLock(h.ctx, t.ID))(h), event.TriggerSecrets{Trigger: t, Secrets: []event.Secret{one}}, "the lock")
 		h.equal(must(h.db.ActiveTriggers(h.ctx, h.org.ID, "slack"))(h), []event.Trigger{t}, "those of the provider")
 		h.equal(len(must(h.db.ActiveTriggers(h.ctx, h.org.ID, "linear"))(h)), 0, "those of another one")
 
@@ -204,7 +204,7 @@ var pollStories = map[string]func(*house){
 		}
 		slow := h.trigger(h.polling(a, in, 600))
 		g := groups("in 600")[0]
-		h.equal([]any{g.Provider, g.Cursor == nil, g.NextAt.After(h.now.Add(time.Minute)), g.Turn}, []any{"slack", true, false, int64(0)}, "a new group")
+		h.equal([]any{g.Provider, g.Cursor == nil, g.NextAt.After(h.now.Add(time.Minute)), g.FencingToken}, []any{"slack", true, false, int64(0)}, "a new group")
 		quick := h.trigger(h.polling(b, in, 60))
 		h.equal(groups("in 60")[0].ID, g.ID, "the group")
 		quick.Integration = other.ID
@@ -235,14 +235,14 @@ var pollStories = map[string]func(*house){
 			return g, found
 		}
 		first, found := claim("w1", time.Hour)
-		h.equal([]any{found, first.Turn, first.Integration}, []any{true, int64(1), t.Integration}, "the first claim")
+		h.equal([]any{found, first.FencingToken, first.Integration}, []any{true, int64(1), t.Integration}, "the first claim")
 		_, found = claim("w2", time.Hour)
 		h.equal(found, false, "a claim of what another has")
 		h.equal(must(h.db.RenewPoll(h.ctx, "w1", first, time.Millisecond))(h), true, "renewed")
 		h.equal(must(h.db.RenewPoll(h.ctx, "w2", first, time.Hour))(h), false, "renewed by another")
 		time.Sleep(5 * time.Millisecond)
 		second, found := claim("w1", time.Hour) // his own lease, which lapsed
-		h.equal([]any{found, second.Turn}, []any{true, int64(2)}, "the claim of what was lost")
+		h.equal([]any{found, second.FencingToken}, []any{true, int64(2)}, "the claim of what was lost")
 		h.equal(must(h.db.RenewPoll(h.ctx, "w1", first, time.Hour))(h), false, "renewed by who lost it")
 		h.equal(must(h.db.RenewPoll(h.ctx, "w1", second, time.Hour))(h), true, "renewed by who has it")
 		h.ok(h.db.DeleteTrigger(h.ctx, h.org.ID, t.ID, "alice"))

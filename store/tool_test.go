@@ -26,7 +26,7 @@ func (h *runHouse) call(session, tool, id, params string) action.ToolCall {
 }
 
 func (h *runHouse) completion(id string) action.Completion {
-	return action.Completion{ID: id, Outcome: "succeeded", Message: "Done.", Record: json.RawMessage(`{"outcome":"succeeded"}`), Stays: 15 * time.Minute}
+	return action.Completion{ID: id, Outcome: "succeeded", Message: "Done.", Record: json.RawMessage(`{"outcome":"succeeded"}`), ReplayFor: 15 * time.Minute}
 }
 
 func (h *runHouse) setupSession(group string) string {
@@ -108,9 +108,9 @@ func completedAgain(h *runHouse) {
 	h.refused(err, action.ErrConflict, "already_done")
 	_, _, err = h.db.CompleteRun(h.ctx, h.call(w.Run.Session, "automation_complete", "call-3", "d"), h.completion("other"))
 	h.refused(err, action.ErrConflict, "already_done")
-	_, _, err = h.db.FinishRun(h.ctx, h.org, w.Run.ID, w.Run.Claim, event.Ending{Status: event.RunFailed, Code: "late", Message: "Late."})
+	_, _, err = h.db.FinishRun(h.ctx, h.org, w.Run.ID, w.Run.Claim, event.RunResult{Status: event.RunFailed, Code: "late", Message: "Late."})
 	h.refused(err, action.ErrConflict, "claim_lost")
-	same, _, err := h.db.FinishRun(h.ctx, h.org, w.Run.ID, w.Run.Claim, event.Ending{Status: event.RunSucceeded})
+	same, _, err := h.db.FinishRun(h.ctx, h.org, w.Run.ID, w.Run.Claim, event.RunResult{Status: event.RunSucceeded})
 	h.ok(err)
 	h.equal(same.Message, "Done.", "the run, for a worker that says the same")
 }

@@ -59,7 +59,7 @@ func TestTornReadsFindNothingOut(t *testing.T) {
 		"session":    func() error { _, err := db.Session(t.Context(), "s"); return err },
 		"user":       func() error { _, err := db.User(t.Context(), "o", "u"); return err },
 		"key":        func() error { _, _, err := db.APIKey(t.Context(), "k"); return err },
-		"returning":  func() error { _, err := db.Returning(t.Context(), "o", "i"); return err },
+		"returning":  func() error { _, err := db.CallerFeatures(t.Context(), "o", "i"); return err },
 		"connectors": func() error { _, err := db.ListConnectors(t.Context(), "o"); return err },
 	} {
 		if err := read(); !errors.Is(err, errTorn) || errors.Is(err, action.ErrNotFound) || strings.Contains(err.Error(), "no rows") {

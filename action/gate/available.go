@@ -59,7 +59,7 @@ func (g *Gate) decided(ctx context.Context, s *action.Session, actions []*action
 		}
 		d.Limits = nil // they name the session, and the list may be shared
 		if s.CompletedAt != nil {
-			d = d.Completed(a)
+			d = d.AfterCompletion(a)
 		}
 		list = append(list, action.Available{Action: a, Decision: d})
 	}
@@ -98,7 +98,7 @@ func (g *Gate) Explain(ctx context.Context, s *action.Session, source, name stri
 	if err != nil {
 		return action.Explained{}, err
 	}
-	e.Refused, e.Note, err = g.Ledger.Foresee(ctx, draft)
+	e.Refused, e.Note, err = g.Ledger.Preview(ctx, draft)
 	return e, err
 }
 

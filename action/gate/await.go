@@ -21,7 +21,7 @@ func (g *Gate) await(ctx context.Context, t *wait, how *action.Waiting) (out *ac
 	}()
 	held := t.inv.Mode == action.ModeRequireApproval // also while it executes: its callers still need progress
 	t.inv.ApprovalURL = g.ApprovalURL(t.inv.ID)
-	if held && how.Leaves {
+	if held && how.Polls {
 		return t.unfinished(), g.releaseReturning(ctx, t, how)
 	}
 	if g.Tracer != nil && t.inv.Status == action.StatusPending && how.Patience > 0 {
@@ -30,7 +30,7 @@ func (g *Gate) await(ctx context.Context, t *wait, how *action.Waiting) (out *ac
 	clock := g.startTimers(held, how)
 	defer clock.stop()
 	if held && how.Patience > 0 {
-		if t.new && how.Opened != nil && how.Opened(&t.inv) {
+		if t.new && how.OnOpened != nil && how.OnOpened(&t.inv) {
 			return t.unfinished(), g.releasePending(ctx, t)
 		}
 		t.notifyHeld(how)
@@ -83,8 +83,8 @@ func (t *wait) unfinished() *action.Outcome { return &action.Outcome{Invocation:
 
 // notifyHeld reports to the caller that the call is held.
 func (t *wait) notifyHeld(how *action.Waiting) {
-	if how.Held != nil {
-		how.Held(&t.inv)
+	if how.OnHeld != nil {
+		how.OnHeld(&t.inv)
 	}
 }
 
@@ -116,10 +116,10 @@ func (g *Gate) startTimers(held bool, how *action.Waiting) timers {
 func (g *Gate) forward(w *waiter, how *action.Waiting) {
 	for _, m := range g.board.takeMessages(w) {
 		switch {
-		case m.log && how.Log != nil:
-			how.Log(m.params)
-		case !m.log && how.Progress != nil:
-			how.Progress(m.params)
+		case m.log && how.OnLog != nil:
+			how.OnLog(m.params)
+		case !m.log && how.OnProgress != nil:
+			how.OnProgress(m.params)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (g *Gate) reopen(rec *action.Record) (*action.Outcome, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Answer, err = action.ParseAnswer(plain)
+	out.Answer, err = action.DecodeAnswer(plain)
 	return out, err
 }
 
@@ -177,18 +177,18 @@ func (g *Gate) releasePending(ctx context.Context, t *wait) error {
 	g.board.leave(t.inv.ID, t.w)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer stop()
-	return action.Unread(g.Ledger.Answered(ctx, t.inv.Organization, t.inv.ID), t.inv.ID)
+	return action.ReadFailed(g.Ledger.MarkAnswered(ctx, t.inv.Organization, t.inv.ID), t.inv.ID)
 }
 
 // releaseReturning answers a caller that comes back by itself, and records which
 // questions its client can answer, for the source that runs meanwhile.
 func (g *Gate) releaseReturning(ctx context.Context, t *wait, how *action.Waiting) error {
-	if err := g.releasePending(ctx, t); err != nil || how.Can == 0 {
+	if err := g.releasePending(ctx, t); err != nil || how.Features == 0 {
 		return err
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer stop()
-	return action.Unread(g.Ledger.Returns(ctx, t.inv.Organization, t.inv.ID, how.Can), t.inv.ID)
+	return action.ReadFailed(g.Ledger.SaveCallerFeatures(ctx, t.inv.Organization, t.inv.ID, how.Features), t.inv.ID)
 }
 
 // callerLeft removes a caller that is gone. If the last caller of an interactive

@@ -63,8 +63,8 @@ func (b *board) dropLocked(id string, e *entry) {
 
 // enter adds a waiter.
 func (b *board) enter(id string, how *action.Waiting, now time.Time) *waiter {
-	w := &waiter{wake: make(chan struct{}, 1), posted: make(chan struct{}, 1), can: how.Can, level: how.LogLevel}
-	if how.Again {
+	w := &waiter{wake: make(chan struct{}, 1), posted: make(chan struct{}, 1), can: how.Features, level: how.LogLevel}
+	if how.Resumes {
 		w.lostBefore = now
 	}
 	b.mu.Lock()

@@ -18,9 +18,9 @@ type job struct {
 	params     json.RawMessage
 	joins      bool // a repeated call may get the outcome
 	unattended bool
-	returning  action.ClientFeatures // questions that callers can answer who come back by themselves
-	trace      context.Context       // carries the caller's span, if there is one
-	end        *action.Traced        // the end of the call, for its trace
+	returning  action.ClientFeatures   // questions that callers can answer who come back by themselves
+	trace      context.Context         // carries the caller's span, if there is one
+	end        *action.TraceAttributes // the end of the call, for its trace
 }
 
 // claim starts the execution of an approved call, unless another instance wins
@@ -62,7 +62,7 @@ func (g *Gate) runClaimed(inv action.Invocation) error {
 	defer g.traceResume(j)()
 	began := time.Now()
 	fin, err := g.recheck(ctx, j, rec.SealedParams)
-	for action.RowsAway(err) && pause(ctx, g.LookEvery) {
+	for action.IsDatabaseUnavailable(err) && pause(ctx, g.LookEvery) {
 		fin, err = g.recheck(ctx, j, rec.SealedParams)
 	}
 	if err != nil {
@@ -75,7 +75,7 @@ func (g *Gate) runClaimed(inv action.Invocation) error {
 		g.finish(j, fin, action.Answer{})
 		return nil
 	}
-	j.returning, err = g.Ledger.Returning(ctx, rec.Organization, rec.ID)
+	j.returning, err = g.Ledger.CallerFeatures(ctx, rec.Organization, rec.ID)
 	g.logError("reading what the callers can be asked", err)
 	g.execute(j)
 	return nil
@@ -126,7 +126,7 @@ func (g *Gate) recheck(ctx context.Context, j *job, sealed []byte) (*action.Fini
 	switch {
 	case errors.Is(err, action.ErrNotFound):
 		return staleApproval("The action no longer exists; nothing was executed."), nil
-	case errors.Is(err, action.ErrUnavailable) && !action.RowsAway(err):
+	case errors.Is(err, action.ErrUnavailable) && !action.IsDatabaseUnavailable(err):
 		return &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedReach, Message: "The source could not be reached; nothing was executed. You can call again."}}, nil
 	case err != nil:
 		return nil, err
@@ -161,7 +161,7 @@ func (g *Gate) recheckBinding(ctx context.Context, j *job, s *action.Session) (*
 	b, err := j.act.Bind(ctx, s, j.params)
 	var e *action.Error
 	switch {
-	case errors.As(err, &e) && !action.RowsAway(err):
+	case errors.As(err, &e) && !action.IsDatabaseUnavailable(err):
 		return staleApproval("The call can no longer run as it was approved; nothing was executed: " + e.Message), nil
 	case err != nil:
 		return nil, err
@@ -194,7 +194,7 @@ func (g *Gate) timeout(act *action.Action) time.Duration {
 // gateway starts here. It depends on no caller: only its own timeout stops it.
 func (g *Gate) execute(j *job) {
 	ctx, stop := context.WithTimeout(j.trace, g.timeout(j.act))
-	var end func(action.Traced)
+	var end func(action.TraceAttributes)
 	if g.Tracer != nil {
 		ctx, end = g.Tracer.Start(ctx, action.TraceExecute)
 	}
@@ -214,7 +214,7 @@ func (g *Gate) execute(j *job) {
 		end(j.traced(fin))
 	}
 	if j.joins && (answer.Body != nil || answer.Problem != nil) {
-		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.Keep()); err != nil {
+		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.Encode()); err != nil {
 			g.Log.Error("sealing a result", "invocation", j.ID, "error", err)
 		}
 	}
@@ -239,7 +239,7 @@ const codeRateLimited = "upstream_rate_limited"
 func (g *Gate) verdict(act *action.Action, res *action.Result, err error) (*action.Finish, action.Answer) {
 	answer := action.Answer{Body: res.Body, Problem: res.Problem, IsError: res.IsError}
 	switch {
-	case act.Own != nil && errors.Is(err, action.ErrTooMany):
+	case act.Platform != nil && errors.Is(err, action.ErrTooMany):
 		// Other calls of the session used the quota; the same call can be made later.
 		return &action.Finish{Status: action.StatusDenied, DeniedReason: action.DeniedQuota, DeniedNote: action.Public(err).Message}, action.Answer{}
 	case err == nil && res.Problem != nil:
@@ -266,7 +266,7 @@ func (g *Gate) verdict(act *action.Action, res *action.Result, err error) (*acti
 			reason = act.SourceName + " limits its requests."
 		}
 		switch {
-		case e.Lasting():
+		case e.Persistent():
 			again = "Do not repeat it: it fails until a person fixes the cause. Tell the user."
 		case e.RetryAfter > 0:
 			again = fmt.Sprintf("You can try again in %s.", e.RetryAfter.Round(time.Second))

@@ -52,9 +52,9 @@ func (g *Gate) Call(ctx context.Context, c *action.Call) (out *action.Outcome, e
 		return &action.Outcome{}, errDraining()
 	}
 	defer g.work.done()
-	c.Counted, c.Ungranted = false, false // the caller may reuse the Call
+	c.QuotasTaken, c.SkipGrants = false, false // the caller may reuse the Call
 	if g.Tracer != nil {
-		var end func(action.Traced)
+		var end func(action.TraceAttributes)
 		ctx, end = g.Tracer.Start(ctx, action.TraceCall)
 		defer func() { end(tracedAnswer(&c.Session, orEmpty(out), err)) }() // nil in a panic
 	}
@@ -89,7 +89,7 @@ func (t *attempts) retry(c *action.Call, err error) bool {
 		return false
 	}
 	denied := errors.Is(err, action.ErrDeniedBefore)
-	c.Ungranted = c.Ungranted || denied
+	c.SkipGrants = c.SkipGrants || denied
 	if !t.replayed && c.Source == action.Platform && action.Public(err).Code == action.CodeCompleted {
 		t.replayed = true
 		return true
@@ -120,7 +120,7 @@ func (g *Gate) attempt(ctx context.Context, c *action.Call, current bool) (*acti
 	began := time.Now()
 	act, err := g.Catalog.Find(ctx, c.Session.Organization, c.Source, c.Action, current)
 	if err != nil {
-		return nil, nil, action.Unwritten(err)
+		return nil, nil, action.WriteFailed(err)
 	}
 	params, err := g.check(act, c.Params)
 	if err != nil {
@@ -130,12 +130,12 @@ func (g *Gate) attempt(ctx context.Context, c *action.Call, current bool) (*acti
 		return out, nil, err
 	}
 	asked := params
-	if c.Ungranted {
+	if c.SkipGrants {
 		asked = nil
 	}
 	decision, err := g.Decide(ctx, &c.Session, act, asked, current)
 	if err != nil {
-		return nil, nil, action.Unwritten(err)
+		return nil, nil, action.WriteFailed(err)
 	}
 	g.Observer.Decided(act, &decision, time.Since(began))
 	g.tracePolicy(ctx, c, act, &decision, began)
@@ -178,7 +178,7 @@ func (g *Gate) reloadPaused(ctx context.Context, c *action.Call) error {
 	}
 	s, err := g.Sessions.Session(ctx, c.Session.ID)
 	if err != nil {
-		return action.Unwritten(err)
+		return action.WriteFailed(err)
 	}
 	if err := s.Live(g.Now()); err != nil {
 		return err
@@ -190,10 +190,10 @@ func (g *Gate) reloadPaused(ctx context.Context, c *action.Call) error {
 // takeQuotas charges a call that is not denied to the quotas that policy names,
 // once per call however often it is decided.
 func (g *Gate) takeQuotas(ctx context.Context, c *action.Call, d *action.Decision) error {
-	if d.Mode == action.ModeDeny || c.Counted || c.Session.Status == action.SessionPaused {
+	if d.Mode == action.ModeDeny || c.QuotasTaken || c.Session.Status == action.SessionPaused {
 		return nil
 	}
-	c.Counted = true
+	c.QuotasTaken = true
 	for _, l := range d.Limits {
 		wait := g.Limiter.Take(ctx, l)
 		if wait <= 0 {
@@ -316,7 +316,7 @@ func (g *Gate) begin(ctx context.Context, c *action.Call, act *action.Action, d 
 	if d.Status == action.StatusDenied {
 		begun, err := g.Ledger.Begin(ctx, d)
 		if err != nil {
-			return nil, nil, action.Unwritten(err)
+			return nil, nil, action.WriteFailed(err)
 		}
 		g.changed(&begun.Invocation)
 		return &action.Outcome{Invocation: begun.Invocation}, nil, nil
@@ -326,9 +326,9 @@ func (g *Gate) begin(ctx context.Context, c *action.Call, act *action.Action, d 
 	begun, err := g.Ledger.Begin(ctx, d)
 	if err != nil {
 		g.board.leave(d.ID, w)
-		return nil, nil, action.Unwritten(err)
+		return nil, nil, action.WriteFailed(err)
 	}
-	if !begun.New {
+	if !begun.Created {
 		g.board.leave(d.ID, w)
 		return g.join(ctx, begun, &c.Waiting)
 	}
@@ -350,7 +350,7 @@ func (g *Gate) begin(ctx context.Context, c *action.Call, act *action.Action, d 
 }
 
 // join waits for an invocation that another call began, or returns its outcome.
-func (g *Gate) join(ctx context.Context, b *action.Begun, how *action.Waiting) (*action.Outcome, *wait, error) {
+func (g *Gate) join(ctx context.Context, b *action.BeginResult, how *action.Waiting) (*action.Outcome, *wait, error) {
 	if b.Status.Terminal() {
 		out, err := g.reopen(&b.Record)
 		out.Repeated = true
@@ -387,7 +387,7 @@ func (g *Gate) enter(ctx context.Context, organization, id string, how *action.W
 	rec, err := g.Ledger.Load(ctx, organization, id) // after entering the board; see begin
 	if err != nil {
 		g.board.leave(id, w)
-		return nil, nil, action.Unread(err, id)
+		return nil, nil, action.ReadFailed(err, id)
 	}
 	if rec.Status.Terminal() {
 		g.board.leave(id, w)
@@ -401,7 +401,7 @@ func (g *Gate) enter(ctx context.Context, organization, id string, how *action.W
 	case action.StatusApproved:
 		g.claim(rec.Invocation)
 	case action.StatusExecuting:
-		if how.Can != 0 { // the source may have asked already
+		if how.Features != 0 { // the source may have asked already
 			g.board.notifyQuestion(id)
 		}
 	}

@@ -41,9 +41,9 @@ func (noObserver) Ran(*action.Invocation, action.Status, time.Duration) {}
 type Tracer interface {
 	// Start begins a span within the one that ctx carries, and returns a context
 	// that carries the new one. Its end is called once.
-	Start(ctx context.Context, step action.TraceStep) (_ context.Context, end func(action.Traced))
+	Start(ctx context.Context, step action.TraceStep) (_ context.Context, end func(action.TraceAttributes))
 	// Past draws a span, within the one that ctx carries, of what ends now.
-	Past(ctx context.Context, step action.TraceStep, began time.Time, t action.Traced)
+	Past(ctx context.Context, step action.TraceStep, began time.Time, t action.TraceAttributes)
 	// Bare returns a context that carries the span of ctx and nothing else of it:
 	// no end and no other value.
 	Bare(ctx context.Context) context.Context

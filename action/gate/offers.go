@@ -41,7 +41,7 @@ func (g *Gate) Offerings(ctx context.Context, s *action.Session) (*action.Offeri
 
 // offered returns the part of the offerings that policy allows the session.
 func (g *Gate) offered(ctx context.Context, s *action.Session, all *action.Offerings, actions []*action.Action) (*action.Offerings, error) {
-	mine := &action.Offerings{Logs: all.Logs}
+	mine := &action.Offerings{SupportsLogs: all.SupportsLogs}
 	reads, gets := map[string]bool{}, map[string]bool{}
 	for _, a := range actions {
 		if a.Name != action.ActionRead && a.Name != action.ActionPrompt {
@@ -55,12 +55,12 @@ func (g *Gate) offered(ctx context.Context, s *action.Session, all *action.Offer
 			continue
 		}
 		if a.Name == action.ActionRead {
-			reads[a.Source], mine.Reads = true, true
+			reads[a.Source], mine.HasResources = true, true
 		} else {
-			gets[a.Source], mine.Gets = true, true
+			gets[a.Source], mine.HasPrompts = true, true
 		}
-		mine.Completes = mine.Completes || a.Complete != nil
-		mine.Subscribes = mine.Subscribes || a.Subscribe != nil
+		mine.SupportsCompletion = mine.SupportsCompletion || a.Complete != nil
+		mine.SupportsSubscriptions = mine.SupportsSubscriptions || a.Subscribe != nil
 	}
 	mine.Resources, mine.Templates = only(all.Resources, reads), only(all.Templates, reads)
 	mine.Prompts = only(all.Prompts, gets)

@@ -12,12 +12,12 @@ import (
 // before, however long ago. Since nothing runs, policy is not asked. Nil means
 // that the call is new.
 func (g *Gate) replay(ctx context.Context, c *action.Call, act *action.Action, params json.RawMessage) (*action.Outcome, error) {
-	if act.Own == nil {
+	if act.Platform == nil {
 		return nil, nil
 	}
-	reply, err := act.Own.Answered(ctx, &c.Session, c.IdempotencyKey, params)
+	reply, err := act.Platform.Replay(ctx, &c.Session, c.IdempotencyKey, params)
 	if err != nil {
-		return nil, action.Unwritten(err)
+		return nil, action.WriteFailed(err)
 	}
 	if reply == nil {
 		return nil, c.Session.Working(g.Now())
@@ -30,7 +30,7 @@ func (g *Gate) replay(ctx context.Context, c *action.Call, act *action.Action, p
 func (g *Gate) replayed(ctx context.Context, c *action.Call, act *action.Action, reply *action.ToolReply) (*action.Outcome, error) {
 	rec, err := g.Ledger.Load(ctx, c.Session.Organization, reply.Invocation)
 	if err != nil && !errors.Is(err, action.ErrNotFound) {
-		return nil, action.Unwritten(err)
+		return nil, action.WriteFailed(err)
 	}
 	inv := rec.Invocation
 	inv.ID, inv.Organization, inv.Session = reply.Invocation, c.Session.Organization, c.Session.ID

@@ -28,7 +28,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		}
 		if due(seen, now, g.SeenEvery) {
 			seen = now
-			g.logError("noting that callers wait", g.Ledger.Seen(ctx, g.board.waiting(), now))
+			g.logError("noting that callers wait", g.Ledger.MarkSeen(ctx, g.board.waiting(), now))
 		}
 		select {
 		case <-ctx.Done():
@@ -90,7 +90,7 @@ func (g *Gate) lookForQuestions(ctx context.Context, running []string) {
 	if len(running) == 0 {
 		return
 	}
-	asking, err := g.Ledger.Asking(ctx, running)
+	asking, err := g.Ledger.OpenRounds(ctx, running)
 	g.logError("looking for questions", err)
 	for _, id := range asking {
 		g.board.notifyQuestion(id)

@@ -14,7 +14,7 @@ func (g *Gate) Wait(ctx context.Context, s *action.Session, id string, w action.
 	}
 	defer g.work.done()
 	if g.Tracer != nil {
-		var end func(action.Traced)
+		var end func(action.TraceAttributes)
 		ctx, end = g.Tracer.Start(ctx, action.TraceWait)
 		defer func() { end(tracedAnswer(s, orEmpty(out), err)) }()
 	}
@@ -45,7 +45,7 @@ func (g *Gate) Delivered(o *action.Outcome) {
 	if !o.Joins || (s != action.StatusCompleted && s != action.StatusFailed) {
 		return
 	}
-	if err := g.Ledger.Delivered(context.Background(), o.Invocation.Organization, o.Invocation.ID, g.Now()); err != nil {
+	if err := g.Ledger.MarkDelivered(context.Background(), o.Invocation.Organization, o.Invocation.ID, g.Now()); err != nil {
 		g.Log.Error("noting a delivery", "invocation", o.Invocation.ID, "error", err)
 	}
 }
@@ -95,7 +95,7 @@ func (g *Gate) Withdraw(ctx context.Context, s *action.Session, id string) error
 func (g *Gate) sessionRecord(ctx context.Context, s *action.Session, id string) (action.Record, error) {
 	rec, err := g.Ledger.Load(ctx, s.Organization, id)
 	if err != nil {
-		return action.Record{}, action.Unread(err, id)
+		return action.Record{}, action.ReadFailed(err, id)
 	}
 	if rec.Session != s.ID {
 		return action.Record{}, action.NewError("unknown_invocation")

@@ -37,7 +37,7 @@ func (g *Gate) Sweep(ctx context.Context) {
 		PickupInteractive: g.PickupInteractive, PickupUnattended: g.PickupUnattended,
 	}
 	if g.Alone && !g.sweeps.sweptBefore {
-		rules.Alone = g.Instance // only the first sweep can find rows of an earlier process
+		rules.SoleInstance = g.Instance // only the first sweep can find rows of an earlier process
 	}
 	for {
 		ended, err := g.Ledger.Sweep(ctx, rules)

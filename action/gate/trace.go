@@ -11,8 +11,8 @@ import (
 )
 
 // traced tells of an invocation.
-func traced(inv *action.Invocation) action.Traced {
-	t := action.Traced{
+func traced(inv *action.Invocation) action.TraceAttributes {
+	t := action.TraceAttributes{
 		Organization: inv.Organization, Session: inv.Session, Invocation: inv.ID, Source: inv.Source, Action: inv.Action,
 		Mode: inv.Mode, ModeSource: inv.ModeSource, Status: inv.Status, Code: inv.DeniedReason,
 	}
@@ -23,7 +23,7 @@ func traced(inv *action.Invocation) action.Traced {
 }
 
 // tracedAnswer tells of what a caller gets.
-func tracedAnswer(s *action.Session, out *action.Outcome, err error) action.Traced {
+func tracedAnswer(s *action.Session, out *action.Outcome, err error) action.TraceAttributes {
 	t := traced(&out.Invocation)
 	t.Organization, t.Session, t.Repeated = s.Organization, s.ID, out.Repeated
 	switch {
@@ -39,7 +39,7 @@ func tracedAnswer(s *action.Session, out *action.Outcome, err error) action.Trac
 }
 
 // traced tells of an execution, or of one that did not come to be.
-func (j *job) traced(fin *action.Finish) action.Traced {
+func (j *job) traced(fin *action.Finish) action.TraceAttributes {
 	t := traced(&j.Invocation)
 	t.Status, t.Code = fin.Status, fin.DeniedReason
 	if fin.Error != nil {
@@ -51,7 +51,7 @@ func (j *job) traced(fin *action.Finish) action.Traced {
 // tracePolicy draws that a call was decided.
 func (g *Gate) tracePolicy(ctx context.Context, c *action.Call, act *action.Action, d *action.Decision, began time.Time) {
 	if g.Tracer != nil {
-		g.Tracer.Past(ctx, action.TraceDecide, began, action.Traced{
+		g.Tracer.Past(ctx, action.TraceDecide, began, action.TraceAttributes{
 			Organization: c.Session.Organization, Session: c.Session.ID, Source: act.Source, Action: act.Name,
 			Mode: d.Mode, ModeSource: d.Source,
 		})

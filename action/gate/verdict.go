@@ -53,7 +53,7 @@ func (g *Gate) offer(ctx context.Context, v *action.Verdict) error {
 	}
 	for _, pointer := range v.Pin {
 		if pins[pointer] = g.JSON.At(params, pointer); pins[pointer] == nil {
-			return action.BadTerm("/grant/pin", fmt.Sprintf("The call has no param at %q. Pin one of its params by JSON Pointer, such as /channel.", pointer))
+			return action.InvalidTerm("/grant/pin", fmt.Sprintf("The call has no param at %q. Pin one of its params by JSON Pointer, such as /channel.", pointer))
 		}
 	}
 	redacted := g.JSON.Redact(params, nil) // whether a value is secret may depend on its siblings
@@ -65,7 +65,7 @@ func (g *Gate) offer(ctx context.Context, v *action.Verdict) error {
 			return err
 		}
 		if !bytes.Equal(g.JSON.At(params, pointer), pins[pointer]) {
-			return action.BadTerm("/grant/pins", fmt.Sprintf("The call that you approve has another value at %s, so the grant would not cover it. Pin the value that the call has.", pointer))
+			return action.InvalidTerm("/grant/pins", fmt.Sprintf("The call that you approve has another value at %s, so the grant would not cover it. Pin the value that the call has.", pointer))
 		}
 	}
 	terms.Pins, v.Grant.Pins = pins, pins

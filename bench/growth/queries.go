@@ -93,7 +93,7 @@ func hotQueries() []query {
 		{name: "load, any of the past", run: func(ctx context.Context, p *place) error { return p.load(ctx, idOf(p.past())) }},
 		{name: "settled, 250 ids", run: settled},
 		{name: "unclaimed", run: unclaimed},
-		{name: "seen, 250 ids", run: func(ctx context.Context, p *place) error { return p.db.Seen(ctx, p.waited, time.Now()) }},
+		{name: "seen, 250 ids", run: func(ctx context.Context, p *place) error { return p.db.MarkSeen(ctx, p.waited, time.Now()) }},
 		{name: "sweep, nothing due", run: func(ctx context.Context, p *place) error { return p.sweep(ctx, 0) }},
 		{name: "sweep, 100 due", every: 10, ready: makeDue, run: func(ctx context.Context, p *place) error { return p.sweep(ctx, dueAtOnce) }},
 		{name: "inbox: pending", run: list(func(*place) action.InvocationFilter {
@@ -274,8 +274,8 @@ func list(of func(*place) action.InvocationFilter) func(context.Context, *place)
 // inVain looks for what there is none of, as far back as a search goes.
 func inVain(ctx context.Context, p *place) error {
 	page, err := p.db.ListInvocations(ctx, action.InvocationFilter{Organization: measured, Source: "connector:3", Action: "none"})
-	if err == nil && (len(page.Items) > 0 || page.LookedBack.IsZero()) {
-		err = fmt.Errorf("%d calls, looked back to %v", len(page.Items), page.LookedBack)
+	if err == nil && (len(page.Items) > 0 || page.SearchedSince.IsZero()) {
+		err = fmt.Errorf("%d calls, looked back to %v", len(page.Items), page.SearchedSince)
 	}
 	return err
 }

@@ -159,9 +159,9 @@ func (c *connecting) pass(d time.Duration) {
 
 // visit begins a connection, follows the URL as a browser does, and returns what
 // it comes back with.
-func (c *connecting) visit() action.ConnectAnswer {
+func (c *connecting) visit() action.ConnectCallback {
 	c.t.Helper()
-	step, err := c.Begin(c.t.Context(), action.Wanted{Organization: "org", Provider: "acme", Kind: action.KindOAuth2, By: "ann", Login: "l1"})
+	step, err := c.Begin(c.t.Context(), action.ConnectRequest{Organization: "org", Provider: "acme", Kind: action.KindOAuth2, By: "ann", Login: "l1"})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -176,10 +176,10 @@ func (c *connecting) visit() action.ConnectAnswer {
 		c.t.Fatalf("sent back to %v: %v", back, err)
 	}
 	q := back.Query()
-	return action.ConnectAnswer{Provider: "acme", State: q.Get("state"), Code: q.Get("code"), Error: q.Get("error")}
+	return action.ConnectCallback{Provider: "acme", State: q.Get("state"), Code: q.Get("code"), Error: q.Get("error")}
 }
 
-func (c *connecting) finish(answer action.ConnectAnswer) (action.Integration, error) {
+func (c *connecting) finish(answer action.ConnectCallback) (action.Integration, error) {
 	return c.Finish(c.t.Context(), "org", "ann", "l1", true, answer)
 }
 

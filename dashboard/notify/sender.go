@@ -82,7 +82,7 @@ type Sender struct {
 	wake    chan struct{}
 	room    chan struct{} // of channels
 	sending sync.WaitGroup
-	marks   map[place]action.NotifyMark // how far Run looked
+	marks   map[place]action.NotifyCursor // how far Run looked
 
 	mu    sync.Mutex
 	paces map[place]*rate.Limiter
@@ -99,7 +99,7 @@ func New(c Config) (*Sender, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
-	return &Sender{Config: c, wake: make(chan struct{}, 1), room: make(chan struct{}, c.Parallel), marks: map[place]action.NotifyMark{}, paces: map[place]*rate.Limiter{}}, nil
+	return &Sender{Config: c, wake: make(chan struct{}, 1), room: make(chan struct{}, c.Parallel), marks: map[place]action.NotifyCursor{}, paces: map[place]*rate.Limiter{}}, nil
 }
 
 // Hint takes a hint of what changed. It does not wait.
@@ -167,7 +167,7 @@ func (s *Sender) round(ctx context.Context) (more bool, err error) {
 			s.Log.ErrorContext(ctx, "looking for held calls to tell of", "organization", c.Organization, "kind", c.Kind, "error", err)
 		}
 		mark := s.marks[place{c.Organization, c.Kind}]
-		more = more || mark.ID != "" || mark.Open != ""
+		more = more || mark.ID != "" || mark.Notification != ""
 	}
 	claimed, err := s.Rows.ClaimChannels(ctx, s.Worker, s.Lease)
 	until := s.Now().Add(s.Lease - s.Timeout)
@@ -235,7 +235,7 @@ func (s *Sender) pace(c *action.NotifyChannel) *rate.Limiter {
 
 // one sends a notification and writes what came of it; false when the channel
 // is to be left alone for now.
-func (s *Sender) one(ctx, work context.Context, c *action.NotifyChannel, w *action.NotifyWork) bool {
+func (s *Sender) one(ctx, work context.Context, c *action.NotifyChannel, w *action.DueNotification) bool {
 	within, stop := context.WithTimeout(work, s.Timeout)
 	a, err := s.tell(within, c, w)
 	stop()
@@ -245,7 +245,7 @@ func (s *Sender) one(ctx, work context.Context, c *action.NotifyChannel, w *acti
 	}
 	o := s.outcome(c, w, a)
 	if !a.ok {
-		if !o.RetryAt.IsZero() {
+		if !o.ChannelRetryAt.IsZero() {
 			c.Failures++
 		}
 		s.Log.WarnContext(ctx, "what waits could not be told of", "organization", c.Organization, "kind", c.Kind, "invocation", w.Invocation, "request", w.EnvRequest, "failures", c.Failures, "error", a.said)
@@ -261,7 +261,7 @@ func (s *Sender) one(ctx, work context.Context, c *action.NotifyChannel, w *acti
 // tells an end.
 const lastWords = 10
 
-func (s *Sender) outcome(c *action.NotifyChannel, w *action.NotifyWork, a answer) action.NotifyOutcome {
+func (s *Sender) outcome(c *action.NotifyChannel, w *action.DueNotification, a answer) action.NotifyOutcome {
 	o := action.NotifyOutcome{Notification: w.Notification, OK: a.ok}
 	if a.ok {
 		o.Ref = a.ref
@@ -273,16 +273,16 @@ func (s *Sender) outcome(c *action.NotifyChannel, w *action.NotifyWork, a answer
 	case ends && a.only:
 	case ends || a.only: // neither holds up the channel
 		if w.Attempt+1 < lastWords {
-			o.Again = again
+			o.RetryAt = again
 		}
 	default:
-		o.Again, o.RetryAt = again, s.Now().Add(max(backoff(s.Every, s.Slowest, c.Failures+1), a.wait))
+		o.RetryAt, o.ChannelRetryAt = again, s.Now().Add(max(backoff(s.Every, s.Slowest, c.Failures+1), a.wait))
 	}
 	return o
 }
 
 // tell sends one notification.
-func (s *Sender) tell(ctx context.Context, c *action.NotifyChannel, w *action.NotifyWork) (answer, error) {
+func (s *Sender) tell(ctx context.Context, c *action.NotifyChannel, w *action.DueNotification) (answer, error) {
 	if w.Variables != nil {
 		v := variables(w, s.PublicURL, s.Now())
 		return s.by(ctx, c, w, typesOfVariables, v, v.post())
@@ -293,7 +293,7 @@ func (s *Sender) tell(ctx context.Context, c *action.NotifyChannel, w *action.No
 
 // by sends what a channel takes: a post, or a signed message of one of the two
 // types.
-func (s *Sender) by(ctx context.Context, c *action.NotifyChannel, w *action.NotifyWork, types [2]string, data any, p post) (answer, error) {
+func (s *Sender) by(ctx context.Context, c *action.NotifyChannel, w *action.DueNotification, types [2]string, data any, p post) (answer, error) {
 	if c.Kind == action.NotifySlack {
 		return s.toSlack(ctx, c, p, w.Ref)
 	}

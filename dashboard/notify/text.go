@@ -45,7 +45,7 @@ type Asker struct {
 }
 
 // message is what may leave of a call: no param, result or note of a person.
-func message(w *action.NotifyWork, public string, now time.Time) Message {
+func message(w *action.DueNotification, public string, now time.Time) Message {
 	c := &w.Call
 	decision := action.Decision{Source: c.ModeSource, Steps: c.Steps}
 	m := Message{
@@ -59,7 +59,7 @@ func message(w *action.NotifyWork, public string, now time.Time) Message {
 	return m
 }
 
-func asker(w *action.NotifyWork) Asker {
+func asker(w *action.DueNotification) Asker {
 	s := &w.Session
 	return Asker{
 		ID: s.ID, Title: plain(s.Title, longName), Kind: string(s.Kind), Automation: plain(w.Automation, longName),

@@ -8,10 +8,10 @@ import (
 
 // Test sends a message by a channel now, also where that is disabled, and says
 // what was answered. ErrNotFound when there is no such channel.
-func (s *Sender) Test(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyAnswer, error) {
+func (s *Sender) Test(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyTestResult, error) {
 	c, err := s.Rows.NotifyChannel(ctx, organization, kind)
 	if err != nil {
-		return action.NotifyAnswer{}, err
+		return action.NotifyTestResult{}, err
 	}
 	ctx, stop := context.WithTimeout(ctx, s.Timeout)
 	defer stop()
@@ -24,7 +24,7 @@ func (s *Sender) Test(ctx context.Context, organization string, kind action.Noti
 			URL  string `json:"url"`
 		}{trialText, s.PublicURL})
 	}
-	return action.NotifyAnswer{OK: a.ok, Status: a.code, Said: a.said}, err
+	return action.NotifyTestResult{OK: a.ok, Status: a.code, Detail: a.said}, err
 }
 
 const trialText = "A test by Sallyport: held calls will be told of here."

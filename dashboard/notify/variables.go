@@ -23,7 +23,7 @@ type Variables struct {
 }
 
 // variables is what may leave of a request.
-func variables(w *action.NotifyWork, public string, now time.Time) Variables {
+func variables(w *action.DueNotification, public string, now time.Time) Variables {
 	r := w.Variables
 	v := Variables{
 		Names: make([]string, len(r.Keys)), Session: asker(w), Request: r.ID, Status: r.Status, CreatedAt: r.CreatedAt,

@@ -44,7 +44,7 @@ type waiting struct {
 
 // waiting says it of a caller. Callers are noted every so often, so one that
 // was not for three times is gone.
-func (p *pages) waiting(w action.Waiter) waiting {
+func (p *pages) waiting(w action.CallerState) waiting {
 	switch {
 	case p.Now().Sub(w.SeenAt) < 3*p.SeenEvery:
 		return waiting{"waits", "The agent is waiting for a decision."}

@@ -109,7 +109,7 @@ func (p *pageRequest) deliveryPage() error {
 // again reports whether a delivery can be worked off once more: it failed, or
 // reached nobody and kept its payload.
 func again(r event.Receipt) bool {
-	return r.Status == event.ReceiptFailed || r.Status == event.ReceiptCompleted && r.LastError != "" && !r.Doubled
+	return r.Status == event.ReceiptFailed || r.Status == event.ReceiptCompleted && r.LastError != "" && !r.Duplicate
 }
 
 // runDelivery is who gets an organization's runs, as far as the person may know.

@@ -20,7 +20,7 @@ type invocationPage struct {
 	card
 	Moments  []timelineEvent
 	Evidence action.Evidence
-	Origin   event.Origin
+	Origin   event.SessionOrigin
 	From     link // where its connector or integration is
 	Short    bool // the result is kept shortened
 }

@@ -16,7 +16,7 @@ type sessionLine struct {
 	action.Session
 	action.SessionState
 	Over bool
-	Of   event.Origin // the run that it was made for; empty: none
+	Of   event.SessionOrigin // the run that it was made for; empty: none
 }
 
 func (p *pageRequest) sessionsPage() error {

@@ -66,7 +66,7 @@ func (s *handlers) finishConnection(ctx context.Context, p *dashboard.Principal,
 	case p.LimitedRole && !decides:
 		return api.Finished{}, errLesserKey()
 	}
-	in, err := s.Connections.Finish(ctx, p.Organization, p.By(), p.CredentialID, decides, action.ConnectAnswer{
+	in, err := s.Connections.Finish(ctx, p.Organization, p.By(), p.CredentialID, decides, action.ConnectCallback{
 		Provider: n.Provider, Iss: n.Iss, State: n.State, Code: n.Code, Error: n.Error, Installation: n.Installation, Connection: n.Connection,
 	})
 	if err != nil {

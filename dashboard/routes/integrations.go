@@ -137,8 +137,8 @@ func (s *handlers) connectIntegration(ctx context.Context, p *dashboard.Principa
 
 // connectionRequest checks what is said of a new connection, as far as this is known
 // without the service.
-func (s *handlers) connectionRequest(ctx context.Context, p *dashboard.Principal, c api.Connecting, secret string, kinds ...action.IntegrationKind) (action.Wanted, error) {
-	w := action.Wanted{
+func (s *handlers) connectionRequest(ctx context.Context, p *dashboard.Principal, c api.Connecting, secret string, kinds ...action.IntegrationKind) (action.ConnectRequest, error) {
+	w := action.ConnectRequest{
 		Organization: p.Organization, Provider: c.Provider, Broker: c.Broker, Name: strings.TrimSpace(c.Name), Own: c.Own,
 		Visibility: c.Visibility, BaseURL: c.BaseURL, Settings: normalizeSettings(c.Settings), TimeoutSeconds: c.Timeout, By: p.By(), Login: p.CredentialID, Secret: secret,
 	}
@@ -183,7 +183,7 @@ func errLesserKey() error {
 
 // checkServiceURL lets a member lead the gateway only to where the organization
 // itself connects to: an operator may have opened what he could not reach.
-func (s *handlers) checkServiceURL(ctx context.Context, p *dashboard.Principal, w *action.Wanted) error {
+func (s *handlers) checkServiceURL(ctx context.Context, p *dashboard.Principal, w *action.ConnectRequest) error {
 	if w.BaseURL == "" || p.Role.Decides() {
 		return nil
 	}
@@ -333,7 +333,7 @@ func (s *handlers) checkChange(p *dashboard.Principal, in *action.Integration, c
 
 // replaceCredential replaces the credential by another one of the same account.
 func (s *handlers) replaceCredential(ctx context.Context, p *dashboard.Principal, in *action.Integration, secret string) error {
-	next, err := s.Connections.Connect(ctx, action.Wanted{
+	next, err := s.Connections.Connect(ctx, action.ConnectRequest{
 		Organization: in.Organization, Provider: in.Provider, Kind: in.Kind, Broker: in.Broker, Secret: secret, Name: in.Name,
 		Own: in.User != "", Visibility: in.Visibility, BaseURL: in.BaseURL, Settings: in.Settings, TimeoutSeconds: in.TimeoutSeconds,
 		Account: in.Account, By: p.By(), Login: p.CredentialID,

@@ -224,7 +224,7 @@ func (s *handlers) statisticsRoutes() {
 }
 
 // viewOf returns the view of an invocation with its origin.
-func (s *handlers) viewOf(inv action.Invocation, from event.Origin) api.InvocationView {
+func (s *handlers) viewOf(inv action.Invocation, from event.SessionOrigin) api.InvocationView {
 	return api.InvocationView{Invocation: s.shown(inv), Event: from.Event, Run: from.Run}
 }
 
@@ -239,8 +239,8 @@ func (s *handlers) viewPage(ctx context.Context, p *dashboard.Principal, page ac
 	from, err := s.Origins(ctx, p, page.Items)
 	list := view.PageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewOf(inv, from[inv.Session]) })
 	out := api.InvocationList{List: list}
-	if !page.LookedBack.IsZero() {
-		out.LookedBackTo = &page.LookedBack
+	if !page.SearchedSince.IsZero() {
+		out.LookedBackTo = &page.SearchedSince
 	}
 	return out, err
 }

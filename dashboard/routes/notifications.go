@@ -33,7 +33,7 @@ func (s *handlers) notifyRoutes() {
 	})
 	dashboard.Handle(s.Server, api.TestNotify, func(ctx context.Context, p *dashboard.Principal, in *api.ByNotifyKind) (api.NotifyTest, error) {
 		a, err := s.TestNotify(ctx, p.Organization, in.Kind)
-		return api.NotifyTest{OK: a.OK, Status: a.Status, Detail: render.Plain(a.Said)}, err
+		return api.NotifyTest{OK: a.OK, Status: a.Status, Detail: render.Plain(a.Detail)}, err
 	})
 	dashboard.Handle(s.Server, api.RotateNotifySecret, func(ctx context.Context, p *dashboard.Principal, in *api.Body[*api.Rotation]) (api.MintedSecret, error) {
 		return s.rotate(ctx, p, dashboard.NotifySecrets, in.Body, true)

@@ -203,7 +203,7 @@ func (s *handlers) renewRun(ctx context.Context, p *dashboard.Principal, id stri
 
 func (s *handlers) finishRun(ctx context.Context, p *dashboard.Principal, id string, f api.Finish) (event.Run, error) {
 	e, err := s.runEnding(f.Status, f.RunOutcome)
-	if err == nil && f.Status == event.RunNeeds && strings.TrimSpace(f.Message) == "" {
+	if err == nil && f.Status == event.RunNeedsHuman && strings.TrimSpace(f.Message) == "" {
 		err = dashboard.Invalid("/message", "`message` must say what a person is to do.")
 	}
 	if err != nil {
@@ -254,8 +254,8 @@ func (s *handlers) redriveRun(ctx context.Context, p *dashboard.Principal, id st
 }
 
 // runEnding converts the result of a run, redacted and truncated.
-func (s *handlers) runEnding(status event.RunStatus, o api.RunOutcome) (event.Ending, error) {
-	e := event.Ending{Status: status, Code: o.Code, Message: s.JSON.RedactText(o.Message, nil)}
+func (s *handlers) runEnding(status event.RunStatus, o api.RunOutcome) (event.RunResult, error) {
+	e := event.RunResult{Status: status, Code: o.Code, Message: s.JSON.RedactText(o.Message, nil)}
 	switch {
 	case o.Code != "" && !isCode(o.Code):
 		return e, dashboard.Invalid("/code", "code must be 1 to 64 lower-case letters, digits and underscores, such as tests_failed.")

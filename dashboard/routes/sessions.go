@@ -183,12 +183,12 @@ func idempotencyKey(field, header string) (string, error) {
 
 // newSessionOnce binds an idempotency key to its principal, so that nobody gets
 // another's token with a guessed key.
-func newSessionOnce(n api.NewSession, p *dashboard.Principal) action.Once {
+func newSessionOnce(n api.NewSession, p *dashboard.Principal) action.Idempotency {
 	key := n.IdempotencyKey
 	n.IdempotencyKey = ""
 	text, _ := json.Marshal([]any{p.By(), n}) // texts alone: cannot fail
 	sum := sha256.Sum256(text)
-	return action.Once{Key: key, Hash: hex.EncodeToString(sum[:])}
+	return action.Idempotency{Key: key, Hash: hex.EncodeToString(sum[:])}
 }
 
 const never = "never"

@@ -144,7 +144,7 @@ func checkTrigger(p *api.EventProvider, t *event.Trigger) error {
 	case t.Kind == event.Polling && t.Integration == "":
 		return dashboard.Invalid("/integration_id", fmt.Sprintf("Set integration_id to the integration of %s whose credential polls for events; where there is none, connect one first (POST /api/v1/integrations).", p.Title))
 	}
-	if err := action.Fault(t.Check()); err != nil || p.CheckConfig == nil {
+	if err := action.FromEventCheck(t.Check()); err != nil || p.CheckConfig == nil {
 		return err
 	}
 	return p.CheckConfig(t.Type, t.Config)

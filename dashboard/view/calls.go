@@ -49,7 +49,7 @@ func (s *Reader) FullParams(ctx context.Context, p *dashboard.Principal, id stri
 // Origins returns the events that the sessions of some invocations were created
 // for, in one query. A session's own credential says whether it has one; if not,
 // the query is skipped.
-func (s *Reader) Origins(ctx context.Context, p *dashboard.Principal, list []action.Invocation) (map[string]event.Origin, error) {
+func (s *Reader) Origins(ctx context.Context, p *dashboard.Principal, list []action.Invocation) (map[string]event.SessionOrigin, error) {
 	var sessions []string
 	for i := range list {
 		if id := list[i].Session; p.Session == nil || p.Session.Event != "" || id != p.Session.ID {

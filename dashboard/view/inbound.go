@@ -41,12 +41,12 @@ func (s *Reader) ListEvents(ctx context.Context, p *dashboard.Principal, q *api.
 // ViewEvent returns the view of one event, with its redacted context.
 func (s *Reader) ViewEvent(ctx context.Context, r event.Record) (api.InboundEvent, error) {
 	names, err := s.Inbound.AutomationNames(ctx, r.Organization)
-	return api.InboundEvent{Record: r, Status: r.Status(), AutomationName: names[r.Automation], Context: storedJSON(r.Shown)}, err
+	return api.InboundEvent{Record: r, Status: r.Status(), AutomationName: names[r.Automation], Context: storedJSON(r.Redacted)}, err
 }
 
 // ViewDelivery returns the view of one delivery, with its redacted payload.
 func ViewDelivery(r event.Receipt) api.DeliveryView {
-	return api.DeliveryView{Receipt: r, Payload: storedJSON(r.Shown)}
+	return api.DeliveryView{Receipt: r, Payload: storedJSON(r.Redacted)}
 }
 
 // storedJSON returns a stored redacted payload as JSON.

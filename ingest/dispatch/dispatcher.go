@@ -149,7 +149,7 @@ func (d *Dispatcher) sendQueue(ctx, work context.Context, b *queue) {
 		d.slots <- struct{}{}
 		if ctx.Err() != nil || d.Now().After(one.claimedAt.Add(d.Lease-d.Timeout)) {
 			<-d.slots
-			d.settle(work, event.Sent{Parcel: one.Parcel, Status: event.ParcelPending, NextAt: d.Now()})
+			d.settle(work, event.DispatchResult{Parcel: one.Parcel, Status: event.ParcelPending, NextAt: d.Now()})
 			continue
 		}
 		one.Parcel = d.markAttempted(one.Parcel)
@@ -164,7 +164,7 @@ func (d *Dispatcher) sendQueue(ctx, work context.Context, b *queue) {
 
 // settle writes the outcome of a parcel. While the database is unreachable it
 // retries until the lease expires; then the parcel is sent again.
-func (d *Dispatcher) settle(ctx context.Context, s event.Sent) {
+func (d *Dispatcher) settle(ctx context.Context, s event.DispatchResult) {
 	ctx, end := loop.WithGrace(ctx, time.Second)
 	defer end()
 	ctx, stop := context.WithTimeout(ctx, d.Lease)

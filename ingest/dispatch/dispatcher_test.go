@@ -34,7 +34,7 @@ type parcelRows struct {
 	t       *testing.T
 	mu      sync.Mutex
 	parcels map[string]*storedParcel
-	sent    []event.Sent
+	sent    []event.DispatchResult
 	away    bool                  // no attempt can be settled
 	change  func(*event.Dispatch) // of what is laid; nil: nothing is
 }
@@ -104,7 +104,7 @@ func (o *parcelRows) ClaimParcels(_ context.Context, _ string, limit int, lease,
 	return list, nil
 }
 
-func (o *parcelRows) SettleParcel(_ context.Context, _ string, s event.Sent) (event.Run, bool, error) {
+func (o *parcelRows) SettleParcel(_ context.Context, _ string, s event.DispatchResult) (event.Run, bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.away {
@@ -390,7 +390,7 @@ func TestUnreachableEndpointDoesNotDelayOthers(t *testing.T) {
 				t.Errorf("%s arrived after %s", id, at.Sub(began))
 			}
 		}
-		if !slices.ContainsFunc(o.sent, func(s event.Sent) bool { return strings.Contains(s.Error, "another delivery") }) {
+		if !slices.ContainsFunc(o.sent, func(s event.DispatchResult) bool { return strings.Contains(s.Error, "another delivery") }) {
 			t.Error("what waited for the dead endpoint was not put off when it did not answer")
 		}
 		if len(arrived) != 40 || most > 4 {

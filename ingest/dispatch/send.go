@@ -29,7 +29,7 @@ const (
 
 // send posts a run to its endpoint and returns the outcome, and whether the endpoint
 // is reachable as far as known.
-func (d *Dispatcher) send(ctx context.Context, one event.Dispatch) (s event.Sent, there bool) {
+func (d *Dispatcher) send(ctx context.Context, one event.Dispatch) (s event.DispatchResult, there bool) {
 	token := d.Token(one.Work.Run.Session)
 	body, err := d.payload(one, token)
 	if err != nil {
@@ -96,14 +96,14 @@ func (d *Dispatcher) post(ctx context.Context, one event.Dispatch, body []byte, 
 }
 
 // readResponse maps the response to an outcome.
-func (d *Dispatcher) readResponse(p event.Parcel, resp *http.Response, hidden []string) event.Sent {
+func (d *Dispatcher) readResponse(p event.Parcel, resp *http.Response, hidden []string) event.DispatchResult {
 	told := parseRetryAfter(resp.Header, d.Now())
 	answer := "The endpoint answered " + strconv.Itoa(resp.StatusCode)
 	switch status := resp.StatusCode; {
 	case status >= 200 && status < 300:
-		return event.Sent{Parcel: p, Status: event.ParcelDelivered, HTTP: status}
+		return event.DispatchResult{Parcel: p, Status: event.ParcelDelivered, HTTP: status}
 	case status == http.StatusGone:
-		return event.Sent{Parcel: p, Status: event.ParcelDead, HTTP: status, Error: answer + ": it is gone."}
+		return event.DispatchResult{Parcel: p, Status: event.ParcelDead, HTTP: status, Error: answer + ": it is gone."}
 	case status >= 300 && status < 400:
 		return d.retry(p, told, status, answer+", and redirects are not followed: set the URL that it leads to.")
 	}
@@ -150,28 +150,28 @@ func retryPauses() []time.Duration {
 
 // retry returns the outcome of a failed attempt: another attempt later, a last one
 // when the delivery time is over, and then none. told is the endpoint's Retry-After.
-func (d *Dispatcher) retry(p event.Parcel, told time.Duration, status int, why string) event.Sent {
+func (d *Dispatcher) retry(p event.Parcel, told time.Duration, status int, why string) event.DispatchResult {
 	now := d.Now()
 	end := firstAttempt(p, now).Add(maxDeliveryTime)
 	if !now.Before(end) {
-		return event.Sent{Parcel: p, Status: event.ParcelDead, HTTP: status, Error: why}
+		return event.DispatchResult{Parcel: p, Status: event.ParcelDead, HTTP: status, Error: why}
 	}
 	next := now.Add(max(retryPause(now.Sub(firstAttempt(p, now))), min(told, maxRetryAfter)))
 	if next.After(end) {
 		next = end
 	}
-	return event.Sent{Parcel: p, Status: event.ParcelPending, NextAt: next, HTTP: status, Error: why}
+	return event.DispatchResult{Parcel: p, Status: event.ParcelPending, NextAt: next, HTTP: status, Error: why}
 }
 
 // postpone releases a parcel for a short time, without counting an attempt: it is
 // not the endpoint's fault.
-func (d *Dispatcher) postpone(p event.Parcel, why string) event.Sent {
-	return event.Sent{Parcel: p, Status: event.ParcelPending, NextAt: d.Now().Add(jitter(postponeFor)), Error: why}
+func (d *Dispatcher) postpone(p event.Parcel, why string) event.DispatchResult {
+	return event.DispatchResult{Parcel: p, Status: event.ParcelPending, NextAt: d.Now().Add(jitter(postponeFor)), Error: why}
 }
 
 // retryUnanswered releases a parcel whose endpoint did not respond to another one.
 // It counts as an attempt, so that the parcel is dead when its time is over.
-func (d *Dispatcher) retryUnanswered(p event.Parcel) event.Sent {
+func (d *Dispatcher) retryUnanswered(p event.Parcel) event.DispatchResult {
 	return d.retry(d.markAttempted(p), 0, 0, "The endpoint did not answer another delivery, so this one was not sent.")
 }
 

@@ -62,8 +62,8 @@ type Secret struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"` // nil: never
 }
 
-// Lock is what verifies deliveries at a trigger's own URL.
-type Lock struct {
+// TriggerSecrets is what verifies deliveries at a trigger's own URL.
+type TriggerSecrets struct {
 	Trigger Trigger
 	Secrets []Secret // those that have not expired, the newest first
 }

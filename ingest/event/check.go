@@ -23,9 +23,9 @@ type Invalid struct{ code, field, message string }
 
 func (e *Invalid) Error() string { return e.code + ": " + e.message }
 
-// Fault returns the code, the field as a JSON Pointer and the sentence for
+// Details returns the code, the field as a JSON Pointer and the sentence for
 // people.
-func (e *Invalid) Fault() (code, field, message string) { return e.code, e.field, e.message }
+func (e *Invalid) Details() (code, field, message string) { return e.code, e.field, e.message }
 
 func invalid(field, message string) error { return &Invalid{"invalid", field, message} }
 
@@ -46,14 +46,14 @@ func (a *Automation) Check() error {
 // checkTitle refuses a name that people could not tell from others in a list, or
 // would take for a pattern.
 func checkTitle(thing, name string) error {
-	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > maxTitle || !literal(name) {
+	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > maxTitle || !isLiteral(name) {
 		return invalid("/name", fmt.Sprintf("The name of the %s has 1 to %d characters, no control characters and no *.", thing, maxTitle))
 	}
 	return nil
 }
 
-// literal reports whether a name is a line of text that stands for itself alone.
-func literal(name string) bool {
+// isLiteral reports whether a name is a line of text that stands for itself alone.
+func isLiteral(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
 		return r == '*' || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 	})
@@ -66,9 +66,9 @@ func (t *Trigger) Check() error {
 	switch {
 	case !polls && t.Kind != Webhooks:
 		return invalid("/trigger_type", "A trigger's kind is webhook or polling.")
-	case t.Provider == "" || len(t.Provider) > maxName || !literal(t.Provider):
+	case t.Provider == "" || len(t.Provider) > maxName || !isLiteral(t.Provider):
 		return invalid("/provider", "Name the provider.")
-	case t.Type == "" || len(t.Type) > maxName || !literal(t.Type):
+	case t.Type == "" || len(t.Type) > maxName || !isLiteral(t.Type):
 		return invalid("/event_type", "Name the type.")
 	case polls && t.Integration == "":
 		return invalid("/integration_id", "A trigger that polls needs the integration that it looks at; name one.")
@@ -80,10 +80,10 @@ func (t *Trigger) Check() error {
 	if err := checkTitle("trigger", t.Name); err != nil {
 		return err
 	}
-	return t.compact()
+	return t.compactConfig()
 }
 
-func (t *Trigger) compact() error {
+func (t *Trigger) compactConfig() error {
 	if len(t.Config) == 0 {
 		t.Config = json.RawMessage("{}")
 	}
@@ -106,9 +106,9 @@ func (s *Schedule) Check() error {
 		return err
 	}
 	switch {
-	case s.Cron == "" || !oneLine(s.Cron):
+	case s.Cron == "" || !isOneLine(s.Cron):
 		return invalid("/cron_expression", fmt.Sprintf("A schedule needs a cron expression of at most %d bytes.", maxName))
-	case s.TimeZone == "" || !oneLine(s.TimeZone):
+	case s.TimeZone == "" || !isOneLine(s.TimeZone):
 		return invalid("/timezone", `A schedule needs the name of a time zone, such as "UTC" or "Europe/Berlin".`)
 	case s.Missed != MissedOnce && s.Missed != MissedSkip:
 		return invalid("/missed", "What was missed is made up for once, or skipped.")
@@ -119,6 +119,6 @@ func (s *Schedule) Check() error {
 	return nil
 }
 
-func oneLine(text string) bool {
+func isOneLine(text string) bool {
 	return len(text) <= maxName && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }

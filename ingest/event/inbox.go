@@ -38,12 +38,12 @@ type Receipt struct {
 	// Losses is how often in a row it was lost with the process that worked on it.
 	Losses     int        `json:"-"`
 	LastError  string     `json:"last_error,omitempty"`
-	Doubled    bool       `json:"duplicate,omitempty"` // its body was worked off a moment before, under another id
+	Duplicate  bool       `json:"duplicate,omitempty"` // its body was worked off a moment before, under another id
 	ReceivedAt time.Time  `json:"received_at"`
 	EndedAt    *time.Time `json:"processed_at,omitempty"`
-	// Shown is the payload for people: redacted, bounded; nil before it was
+	// Redacted is the payload for people: redacted, bounded; nil before it was
 	// worked off, and after its retention.
-	Shown []byte `json:"-"`
+	Redacted []byte `json:"-"`
 	// Sealed are headers and body, sealed for the row; nil once it is completed,
 	// unless it reached nobody, and after its retention.
 	Sealed []byte `json:"-"`
@@ -55,26 +55,26 @@ type Settlement struct {
 	Status  ReceiptStatus
 	NextAt  time.Time // of ReceiptQueued
 	Error   string    // for people; empty only for one that is completed
-	// Keep has a completed one that reached nobody keep its payload, to be worked
+	// KeepPayload has a completed one that reached nobody keep its payload, to be worked
 	// off again once there is somebody. Error says why.
-	Keep     bool
-	Failures int // of ReceiptQueued, with this one
+	KeepPayload bool
+	Failures    int // of ReceiptQueued, with this one
 	// Losses of one that is given back unread; otherwise zero.
-	Losses int
-	Native string
-	Shown  []byte
-	// Body is a keyed hash of the signed body, where the delivery's id is not signed:
+	Losses   int
+	Native   string
+	Redacted []byte
+	// BodyHash is a keyed hash of the signed body, where the delivery's id is not signed:
 	// a receipt of the endpoint with the same one, received less than Window
 	// before, was the same delivery, and this one makes nothing. Empty: ids do.
-	Body    string
-	Window  time.Duration
-	Matches []Match
+	BodyHash    string
+	DedupWindow time.Duration
+	Matches     []Match
 }
 
-// Settled is what was written of settlements.
-type Settled struct {
-	Runs    []Run    // that began
-	Doubled []string // receipts that were the same as another one
+// SettleResult is what was written of settlements.
+type SettleResult struct {
+	Runs       []Run    // that began
+	Duplicates []string // receipts that were the same as another one
 }
 
 // SkipReason is why an event started nothing.
@@ -121,9 +121,9 @@ type Record struct {
 	RunStatus    RunStatus  `json:"run_status,omitempty"`
 	Session      string     `json:"session_id,omitempty"`   // of the run's last claim
 	EndedAt      *time.Time `json:"processed_at,omitempty"` // when its run ended, or it was skipped; nil: not yet
-	// Shown is the context for people: redacted, bounded; nil after its
+	// Redacted is the context for people: redacted, bounded; nil after its
 	// retention.
-	Shown []byte `json:"-"`
+	Redacted []byte `json:"-"`
 }
 
 // Status is the event's, which follows its run's.

@@ -15,7 +15,7 @@ func TestAnEventIsWhereItsRunIs(t *testing.T) {
 		{"", RunQueued, "queued"},
 		{"", RunClaimed, "processing"},
 		{"", RunRunning, "processing"},
-		{"", RunNeeds, "processing"},
+		{"", RunNeedsHuman, "processing"},
 		{"", RunSucceeded, "completed"},
 		{"", RunFailed, "failed"},
 	} {

@@ -14,17 +14,17 @@ type Provider struct {
 	Types []Type
 	// Webhook reads what the service posts. Nil: it is only polled.
 	Webhook *Webhook
-	// Polls tells that the module can look for events by itself.
-	Polls bool
+	// SupportsPolling tells that the module can look for events by itself.
+	SupportsPolling bool
 	// Secret tells people in a sentence whose the secret of a webhook is: chosen
 	// here, or given by the service. Markdown.
 	Secret string
-	// GivesSecret tells that the service makes that secret: one of ours would
+	// IssuesSecret tells that the service makes that secret: one of ours would
 	// verify nothing that it sends.
-	GivesSecret bool
-	// Accounts tells that a delivery says whose it is, in the words that an
+	IssuesSecret bool
+	// IdentifiesAccount tells that a delivery says whose it is, in the words that an
 	// integration has: only then can one URL serve many who are connected.
-	Accounts bool
+	IdentifiesAccount bool
 }
 
 // Type returns the provider's type of that id, or nil.
@@ -125,8 +125,8 @@ type Event struct {
 	Context json.RawMessage
 }
 
-// Polled is what a look at a service found since the one before.
-type Polled struct {
+// PollResult is what a look at a service found since the one before.
+type PollResult struct {
 	Events []Event // the oldest first
 	// Cursor is where the next look begins, never nil. It is the module's own
 	// affair, and to be kept together with the events or not at all.

@@ -12,13 +12,13 @@ type RunStatus string
 // It needs a human while a call of its session waits for approval, and when its
 // worker says so. One that was skipped never began.
 const (
-	RunQueued    RunStatus = "queued"
-	RunClaimed   RunStatus = "claimed"
-	RunRunning   RunStatus = "running"
-	RunNeeds     RunStatus = "needs_human"
-	RunSucceeded RunStatus = "succeeded"
-	RunFailed    RunStatus = "failed"
-	RunSkipped   RunStatus = "skipped"
+	RunQueued     RunStatus = "queued"
+	RunClaimed    RunStatus = "claimed"
+	RunRunning    RunStatus = "running"
+	RunNeedsHuman RunStatus = "needs_human"
+	RunSucceeded  RunStatus = "succeeded"
+	RunFailed     RunStatus = "failed"
+	RunSkipped    RunStatus = "skipped"
 )
 
 // Ended reports whether the run is over, though a person may have it done again.
@@ -32,7 +32,7 @@ const (
 	RunTimedOut    = "timed_out"    // its deadline passed
 	RunCancelled   = "cancelled"    // by a person
 	RunUndelivered = "undelivered"  // its endpoint did not take it in time
-	RunNoSession   = "session_lost" // its session was revoked by hand
+	RunSessionLost = "session_lost" // its session was revoked by hand
 )
 
 // Run is one time that an automation is done.
@@ -84,8 +84,8 @@ type Work struct {
 	ExpiresAt  time.Time
 }
 
-// Origin is what a session was minted for.
-type Origin struct {
+// SessionOrigin is what a session was minted for.
+type SessionOrigin struct {
 	Event string // that it was minted for
 	Run   string // that it works on, or worked; empty: none, a person made it
 
@@ -95,9 +95,9 @@ type Origin struct {
 	Message string
 }
 
-// Ending is what a worker says of his run.
-type Ending struct {
-	Status  RunStatus // RunSucceeded, RunFailed or RunNeeds
+// RunResult is what a worker says of his run.
+type RunResult struct {
+	Status  RunStatus // RunSucceeded, RunFailed or RunNeedsHuman
 	Code    string
 	Message string
 	Result  json.RawMessage
@@ -149,8 +149,8 @@ type Dispatch struct {
 	Endpoint Endpoint
 }
 
-// Sent is what came of an attempt.
-type Sent struct {
+// DispatchResult is what came of an attempt.
+type DispatchResult struct {
 	Parcel Parcel // as claimed
 	Status ParcelStatus
 	NextAt time.Time // of ParcelPending

@@ -49,11 +49,11 @@ type PollGroup struct {
 	LastError    string     `json:"last_error,omitempty"` // for people
 	Lost         string     `json:"lost,omitempty"`       // see [Polled]
 	LostAt       *time.Time `json:"lost_at,omitempty"`
-	Turn         int64      `json:"-"` // counts claims; fences off who lost his
+	FencingToken int64      `json:"-"` // counts claims; fences off who lost his
 }
 
-// Look is what came of polling a group, written together or not at all.
-type Look struct {
+// PollOutcome is what came of polling a group, written together or not at all.
+type PollOutcome struct {
 	Group     PollGroup // as claimed
 	Cursor    []byte    // nil: as it was
 	Matches   []Match

@@ -54,8 +54,8 @@ func VerifyHex(signature, prefix string, secrets [][]byte, parts ...[]byte) erro
 	return nil
 }
 
-// Within returns nil when at is at most tolerance away from now, either way.
-func Within(at, now time.Time, tolerance time.Duration) error {
+// CheckTimestamp returns nil when at is at most tolerance away from now, either way.
+func CheckTimestamp(at, now time.Time, tolerance time.Duration) error {
 	if d := now.Sub(at); d > tolerance || d < -tolerance {
 		return ErrStale
 	}

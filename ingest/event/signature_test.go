@@ -68,7 +68,7 @@ func TestWithin(t *testing.T) {
 	for away, good := range map[time.Duration]bool{
 		0: true, time.Minute: true, -time.Minute: true, time.Minute + 1: false, -time.Minute - 1: false,
 	} {
-		if err := event.Within(now.Add(away), now, time.Minute); (err == nil) != good {
+		if err := event.CheckTimestamp(now.Add(away), now, time.Minute); (err == nil) != good {
 			t.Errorf("%s away: %v", away, err)
 		}
 	}

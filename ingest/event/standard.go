@@ -36,7 +36,7 @@ func VerifyStandard(h http.Header, body []byte, secrets [][]byte, now time.Time,
 	if !found {
 		return ErrSignature
 	}
-	return Within(time.Unix(seconds, 0), now, tolerance)
+	return CheckTimestamp(time.Unix(seconds, 0), now, tolerance)
 }
 
 // SignStandard returns what goes into webhook-signature of a delivery whose

@@ -210,7 +210,7 @@ func (s *fixture) RenewReceipts(_ context.Context, worker string, ids []string, 
 	return nil
 }
 
-func (s *fixture) Settle(_ context.Context, worker string, list []event.Settlement) (out event.Settled, err error) {
+func (s *fixture) Settle(_ context.Context, worker string, list []event.Settlement) (out event.SettleResult, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
@@ -232,19 +232,19 @@ func (s *fixture) Settle(_ context.Context, worker string, list []event.Settleme
 		case event.ReceiptQueued:
 			r.NextAt = o.NextAt
 		case event.ReceiptCompleted:
-			if r.Shown = o.Shown; !o.Keep {
+			if r.Redacted = o.Redacted; !o.KeepPayload {
 				r.Sealed = nil
 			}
 		case event.ReceiptFailed:
-			r.Shown = o.Shown
+			r.Redacted = o.Redacted
 		default:
 			s.t.Errorf("settled as %q", o.Status)
 		}
-		if o.Body != "" && o.Status == event.ReceiptCompleted {
-			key := r.Endpoint + " " + o.Body
-			if at, twice := s.bodies[key]; twice && r.ReceivedAt.Sub(at) < o.Window {
-				r.Doubled = true
-				out.Doubled = append(out.Doubled, r.ID)
+		if o.BodyHash != "" && o.Status == event.ReceiptCompleted {
+			key := r.Endpoint + " " + o.BodyHash
+			if at, twice := s.bodies[key]; twice && r.ReceivedAt.Sub(at) < o.DedupWindow {
+				r.Duplicate = true
+				out.Duplicates = append(out.Duplicates, r.ID)
 				continue
 			}
 			s.bodies[key] = r.ReceivedAt
@@ -267,22 +267,22 @@ func (s *fixture) Settle(_ context.Context, worker string, list []event.Settleme
 	return out, nil
 }
 
-func (s *fixture) TriggerLock(_ context.Context, id string) (event.Lock, error) {
+func (s *fixture) TriggerLock(_ context.Context, id string) (event.TriggerSecrets, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
-		return event.Lock{}, errDown
+		return event.TriggerSecrets{}, errDown
 	}
 	s.lookups++
 	t, ok := s.triggers[id]
 	if !ok {
-		return event.Lock{}, action.Errorf(action.ErrNotFound, "not_found", "no trigger")
+		return event.TriggerSecrets{}, action.Errorf(action.ErrNotFound, "not_found", "no trigger")
 	}
-	return event.Lock{Trigger: t}, nil
+	return event.TriggerSecrets{Trigger: t}, nil
 }
 
-func (s *fixture) AutomationLock(context.Context, string, string) (event.Lock, error) {
-	return event.Lock{}, errors.New("not here")
+func (s *fixture) AutomationLock(context.Context, string, string) (event.TriggerSecrets, error) {
+	return event.TriggerSecrets{}, errors.New("not here")
 }
 
 func (s *fixture) ActiveTriggers(_ context.Context, organization, provider string) (all []event.Trigger, err error) {
@@ -336,8 +336,8 @@ func (s *fixture) IntegrationStatus(_ context.Context, in action.Integration, st
 	return nil
 }
 
-func (s *fixture) Poll(context.Context, string, string, json.RawMessage) (event.Polled, error) {
-	return event.Polled{}, errors.New("not here")
+func (s *fixture) Poll(context.Context, string, string, json.RawMessage) (event.PollResult, error) {
+	return event.PollResult{}, errors.New("not here")
 }
 
 func (s *fixture) Recheck(_ context.Context, in action.Integration) error {

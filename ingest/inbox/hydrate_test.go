@@ -48,8 +48,8 @@ func TestEventIsHydratedOncePerDelivery(t *testing.T) {
 		if diff := cmp.Diff(want, s.kept()); diff != "" {
 			t.Error(diff)
 		}
-		if m := s.events["t1 k1"]; !strings.Contains(string(m.Record.Shown), "complete") {
-			t.Errorf("shown is %s", m.Record.Shown)
+		if m := s.events["t1 k1"]; !strings.Contains(string(m.Record.Redacted), "complete") {
+			t.Errorf("shown is %s", m.Record.Redacted)
 		}
 	})
 }

@@ -32,22 +32,22 @@ func TestNoSecretIsShown(t *testing.T) {
 	}, func(s *fixture) {
 		for i, r := range receipts {
 			got := s.receipt(r.ID)
-			if got.Status != event.ReceiptCompleted && got.Status != event.ReceiptFailed || len(got.Shown) > 10_000 {
-				t.Errorf("%d: %s, %d bytes shown", i, got.Status, len(got.Shown))
+			if got.Status != event.ReceiptCompleted && got.Status != event.ReceiptFailed || len(got.Redacted) > 10_000 {
+				t.Errorf("%d: %s, %d bytes shown", i, got.Status, len(got.Redacted))
 			}
-			if len(got.Shown) > 0 && !json.Valid(got.Shown) || strings.Contains(string(got.Shown)+got.error+got.Native, canary) {
-				t.Errorf("%d: shown are %s, %s, %s", i, got.Shown, got.error, got.Native)
+			if len(got.Redacted) > 0 && !json.Valid(got.Redacted) || strings.Contains(string(got.Redacted)+got.error+got.Native, canary) {
+				t.Errorf("%d: shown are %s, %s, %s", i, got.Redacted, got.error, got.Native)
 			}
 		}
-		if got := s.receipt(receipts[2].ID); !strings.HasPrefix(string(got.Shown), `{"keys":["k2"]`) {
-			t.Errorf("a form is shown as %s", got.Shown)
+		if got := s.receipt(receipts[2].ID); !strings.HasPrefix(string(got.Redacted), `{"keys":["k2"]`) {
+			t.Errorf("a form is shown as %s", got.Redacted)
 		}
-		if got := s.receipt(receipts[len(receipts)-1].ID); !strings.HasPrefix(string(got.Shown), `{"_truncated":true,"size":`) {
-			t.Errorf("a large body is shown as %s", got.Shown)
+		if got := s.receipt(receipts[len(receipts)-1].ID); !strings.HasPrefix(string(got.Redacted), `{"_truncated":true,"size":`) {
+			t.Errorf("a large body is shown as %s", got.Redacted)
 		}
 		for key, m := range s.events {
 			m.Sealed = nil
-			if text := fmt.Sprintf("%s %+v %s", key, m, m.Record.Shown); strings.Contains(text, canary) {
+			if text := fmt.Sprintf("%s %+v %s", key, m, m.Record.Redacted); strings.Contains(text, canary) {
 				t.Error("an event shows it:", text)
 			}
 		}

@@ -22,7 +22,7 @@ func (w *Worker) outcomeOf(ctx context.Context, rd *reading) event.Settlement {
 // a reading.
 func (w *Worker) hydratedOutcome(ctx context.Context, rd *reading, with hydrateFunc) event.Settlement {
 	s := event.Settlement{
-		Receipt: rd.receipt, Status: event.ReceiptCompleted, Error: rd.note, Keep: rd.note != "", Shown: rd.shown, Body: rd.body, Window: sameBodyWindow,
+		Receipt: rd.receipt, Status: event.ReceiptCompleted, Error: rd.note, KeepPayload: rd.note != "", Redacted: rd.shown, BodyHash: rd.body, DedupWindow: sameBodyWindow,
 	}
 	if len(rd.events) > 0 {
 		s.Native = w.match.Line(rd.events[0].Native, match.MaxLine)
@@ -90,7 +90,7 @@ func (w *Worker) failure(ctx context.Context, rd *reading, err error) event.Sett
 		Receipt: r, Status: event.ReceiptQueued, NextAt: w.Now().UTC().Add(w.Backoff(failures)), Error: w.match.PublicText(err), Failures: failures,
 	}
 	if failures >= w.MaxAttempts || match.IsPermanent(err) {
-		s.Status, s.Shown = event.ReceiptFailed, rd.shown
+		s.Status, s.Redacted = event.ReceiptFailed, rd.shown
 	}
 	return s
 }
@@ -125,7 +125,7 @@ func (w *Worker) settle(ctx context.Context, list []event.Settlement) {
 // settleFailed releases a receipt whose outcome could not be written. After the last
 // attempt its events are stored as skipped, for people to see.
 func (w *Worker) settleFailed(ctx context.Context, s event.Settlement, cause error) {
-	back := w.failure(ctx, &reading{receipt: s.Receipt, shown: s.Shown}, cause)
+	back := w.failure(ctx, &reading{receipt: s.Receipt, shown: s.Redacted}, cause)
 	if back.Status == event.ReceiptFailed {
 		back.Native = s.Native
 		for _, m := range s.Matches {
@@ -134,7 +134,7 @@ func (w *Worker) settleFailed(ctx context.Context, s event.Settlement, cause err
 		if w.write(ctx, []event.Settlement{back}) == nil {
 			return
 		}
-		back.Matches, back.Shown, back.Native = nil, nil, ""
+		back.Matches, back.Redacted, back.Native = nil, nil, ""
 	}
 	if err := w.write(ctx, []event.Settlement{back}); err != nil {
 		w.Log.ErrorContext(ctx, "what came of a delivery cannot be written; it is tried again when its lease is over", "delivery", s.Receipt.ID, "error", err)
@@ -143,7 +143,7 @@ func (w *Worker) settleFailed(ctx context.Context, s event.Settlement, cause err
 
 // write writes outcomes and waits while the database is unreachable.
 func (w *Worker) write(ctx context.Context, list []event.Settlement) error {
-	var out event.Settled
+	var out event.SettleResult
 	err := loop.RetryUnavailable(ctx, func() (err error) {
 		out, err = w.Rows.Settle(ctx, w.Worker, list)
 		return err
@@ -158,7 +158,7 @@ func (w *Worker) write(ctx context.Context, list []event.Settlement) error {
 	return nil
 }
 
-func (w *Worker) count(list []event.Settlement, out event.Settled) {
+func (w *Worker) count(list []event.Settlement, out event.SettleResult) {
 	began := make(map[string]bool, len(out.Runs))
 	for _, r := range out.Runs {
 		began[r.ID] = true
@@ -166,7 +166,7 @@ func (w *Worker) count(list []event.Settlement, out event.Settled) {
 	what := map[event.ReceiptStatus]string{event.ReceiptCompleted: "completed", event.ReceiptQueued: "retried", event.ReceiptFailed: "failed"}
 	for _, s := range list {
 		w.Count(what[s.Status], s.Receipt.Provider)
-		if slices.Contains(out.Doubled, s.Receipt.ID) {
+		if slices.Contains(out.Duplicates, s.Receipt.ID) {
 			w.Count("doubled", s.Receipt.Provider)
 		}
 		for _, m := range s.Matches {

@@ -45,16 +45,16 @@ func TestDeliveryAtTriggerURL(t *testing.T) {
 		at := r.ReceivedAt.UTC()
 		want := event.Record{
 			ID: m.Record.ID, Organization: "org", Trigger: "t1", Automation: "auto", Receipt: r.ID, Provider: "shop", Type: "sale",
-			Native: "shop.sale", Key: "k1", Title: "sold", CreatedAt: at, Shown: []byte(`{"keys":["k1"],"title":"sold","goods":"tea"}`),
+			Native: "shop.sale", Key: "k1", Title: "sold", CreatedAt: at, Redacted: []byte(`{"keys":["k1"],"title":"sold","goods":"tea"}`),
 		}
 		if diff := cmp.Diff(want, m.Record); diff != "" || len(s.runs) != 1 || m.Run != s.runs[0] {
 			t.Errorf("%s\nruns %v", diff, s.runs)
 		}
 		whole, err := s.vault.Open(action.Ref{Organization: "org", Table: "events", Row: m.Record.ID, Column: "sealed"}, m.Sealed)
-		if err != nil || string(whole) != string(want.Shown) {
+		if err != nil || string(whole) != string(want.Redacted) {
 			t.Errorf("sealed is %s, %v", whole, err)
 		}
-		if got := s.receipt(r.ID); got.Status != event.ReceiptCompleted || got.Native != "shop.sale" || string(got.Shown) != string(want.Shown) || len(s.events) != 1 {
+		if got := s.receipt(r.ID); got.Status != event.ReceiptCompleted || got.Native != "shop.sale" || string(got.Redacted) != string(want.Redacted) || len(s.events) != 1 {
 			t.Errorf("receipt %+v, events %v", got, s.kept())
 		}
 	})
@@ -87,7 +87,7 @@ func TestTargetsOfProviderDelivery(t *testing.T) {
 			t.Error(diff)
 		}
 		for r, why := range map[*event.Receipt]string{&strangers: "no integration of the account stranger", &nobodys: "does not say of which account"} {
-			if got := s.receipt(r.ID); got.Status != event.ReceiptCompleted || got.Sealed == nil || got.Shown == nil || !strings.Contains(got.error, why) {
+			if got := s.receipt(r.ID); got.Status != event.ReceiptCompleted || got.Sealed == nil || got.Redacted == nil || !strings.Contains(got.error, why) {
 				t.Errorf("a delivery for nobody is %s: %s", got.Status, got.error)
 			}
 		}
@@ -145,8 +145,8 @@ func TestUnreadableDeliveryFailsAlone(t *testing.T) {
 		if log := s.log.String(); strings.Contains(log, "canary") || strings.Contains(log, "ghp_0123") || !strings.Contains(log, "a module panicked") || !strings.Contains(log, "shopParse") {
 			t.Error("the log is not as it should be:", log)
 		}
-		if got := s.receipt(bad[1].ID); strings.Contains(got.error+string(got.Shown), "ghp_0123") {
-			t.Errorf("a secret is shown: %s, %s", got.error, got.Shown)
+		if got := s.receipt(bad[1].ID); strings.Contains(got.error+string(got.Redacted), "ghp_0123") {
+			t.Errorf("a secret is shown: %s, %s", got.error, got.Redacted)
 		}
 	})
 }
@@ -229,7 +229,7 @@ func TestOutcomeThatCannotBeWritten(t *testing.T) {
 		s.trigger(event.Trigger{ID: "t1"})
 		bad = s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{"k2"}}.String())
 		s.refuse = func(list []event.Settlement) error {
-			if len(list[0].Matches) > 0 || list[0].Shown != nil {
+			if len(list[0].Matches) > 0 || list[0].Redacted != nil {
 				return errors.New("no")
 			}
 			return nil
@@ -382,8 +382,8 @@ func TestVerifiedAccounts(t *testing.T) {
 		if diff := cmp.Diff([]string{"app suspended", "mine suspended", "oauth suspended", "operator suspended"}, s.statuses); diff != "" {
 			t.Error(diff)
 		}
-		if got := s.receipt(r.ID); got.Shown != nil {
-			t.Errorf("the operator sees what is others': %s", got.Shown)
+		if got := s.receipt(r.ID); got.Redacted != nil {
+			t.Errorf("the operator sees what is others': %s", got.Redacted)
 		}
 	})
 }
@@ -397,7 +397,7 @@ func TestDeliveryWithoutTargets(t *testing.T) {
 		r = s.post(event.Receipt{}, sale{Account: "acme", Keys: []string{"k"}}.String())
 	}, func(s *fixture) {
 		got := s.receipt(r.ID)
-		if got.Status != event.ReceiptCompleted || got.Sealed == nil || !strings.Contains(got.error, "no integration of the account") || got.Shown == nil {
+		if got.Status != event.ReceiptCompleted || got.Sealed == nil || !strings.Contains(got.error, "no integration of the account") || got.Redacted == nil {
 			t.Fatalf("%+v, %s", got.Receipt, got.error)
 		}
 		s.integration(action.Integration{ID: "in", Account: "acme"})
@@ -405,7 +405,7 @@ func TestDeliveryWithoutTargets(t *testing.T) {
 		stop := s.start(s.config())
 		time.Sleep(time.Second)
 		stop()
-		if got := s.receipt(r.ID); len(s.runs) != 1 || got.Sealed != nil || got.Shown != nil {
+		if got := s.receipt(r.ID); len(s.runs) != 1 || got.Sealed != nil || got.Redacted != nil {
 			t.Errorf("then: %d runs, %+v", len(s.runs), got.Receipt)
 		}
 	})

@@ -246,7 +246,7 @@ func (c *customConfig) verifyHMAC(d *event.Delivery, secrets [][]byte, now time.
 	if err := event.VerifyHex(signature, "", secrets, []byte(sent+"."), d.Body); err != nil {
 		return err
 	}
-	return event.Within(time.Unix(seconds, 0), now, tolerance)
+	return event.CheckTimestamp(time.Unix(seconds, 0), now, tolerance)
 }
 
 // compareSecret compares a header with the secret.

@@ -58,7 +58,7 @@ func (m *Matcher) Matches(ctx context.Context, triggers []event.Trigger, e event
 			r.Skip, r.Error = event.SkipRunFailed, m.PublicText(err)
 		case !passed:
 			if r.Skip, r.Error = event.SkipFilter, m.filterText(ctx, t, e); receipt != "" {
-				r.Shown = nil // stored with the delivery, once for all triggers
+				r.Redacted = nil // stored with the delivery, once for all triggers
 			}
 		}
 		all = append(all, m.NewMatch(ctx, r, e.Context))
@@ -100,7 +100,7 @@ func (m *Matcher) Record(e event.Event, receipt string) event.Record {
 	r := event.Record{
 		Receipt: receipt, Provider: e.Provider, Type: e.Type, CreatedAt: m.Now().UTC(),
 		Native: m.Line(e.Native, MaxLine), Key: m.key(e.Key), Title: m.Line(e.Title, MaxLine), URL: m.Line(e.URL, maxURL),
-		Shown: m.shown(e.Context),
+		Redacted: m.shown(e.Context),
 	}
 	if !e.OccurredAt.IsZero() {
 		at := e.OccurredAt.UTC()

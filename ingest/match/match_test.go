@@ -60,7 +60,7 @@ func TestMatchesOnlyReadsWhatItIsGiven(t *testing.T) {
 	}
 	// What a delivery brought is kept with it, and with those that start something.
 	for i, m := range m.Matches(t.Context(), triggers, e, "receipt") {
-		if got := m.Record.Shown != nil; got != (i == 0) {
+		if got := m.Record.Redacted != nil; got != (i == 0) {
 			t.Errorf("match %d has a payload to be shown: %t", i, got)
 		}
 	}

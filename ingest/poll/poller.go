@@ -160,7 +160,7 @@ func (p *Poller) renewLease(ctx context.Context, stop func(), g event.PollGroup)
 
 // settle writes the result of a poll; false: the result is dropped. If it cannot be
 // written, the group is polled again later.
-func (p *Poller) settle(ctx context.Context, l event.Look) bool {
+func (p *Poller) settle(ctx context.Context, l event.PollOutcome) bool {
 	runs, err := p.save(ctx, l)
 	if err != nil && !errors.Is(err, action.ErrConflict) && ctx.Err() == nil {
 		p.Log.ErrorContext(ctx, "what was polled could not be written", "integration", l.Group.Integration, "error", err)
@@ -173,7 +173,7 @@ func (p *Poller) settle(ctx context.Context, l event.Look) bool {
 	return err == nil
 }
 
-func (p *Poller) save(ctx context.Context, l event.Look) (runs []event.Run, err error) {
+func (p *Poller) save(ctx context.Context, l event.PollOutcome) (runs []event.Run, err error) {
 	err = loop.RetryUnavailable(ctx, func() error {
 		runs, err = p.Rows.SettlePoll(ctx, p.Worker, l)
 		return err
@@ -193,7 +193,7 @@ const (
 
 // pollGroup polls the service and asks the triggers. The result is that of
 // [Config.Looked].
-func (p *Poller) pollGroup(ctx context.Context, g event.PollGroup) (l event.Look, result string) {
+func (p *Poller) pollGroup(ctx context.Context, g event.PollGroup) (l event.PollOutcome, result string) {
 	triggers, polled, err := p.poll(ctx, g)
 	switch {
 	case err != nil && loop.RetryAfter(err) > 0:
@@ -207,7 +207,7 @@ func (p *Poller) pollGroup(ctx context.Context, g event.PollGroup) (l event.Look
 	if err != nil {
 		return p.backOff(g, err), result
 	}
-	l = event.Look{Group: g, Cursor: polled.Cursor, Lost: p.match.Line(polled.Lost, match.MaxLine), NextAt: p.nextPoll(g, polled)}
+	l = event.PollOutcome{Group: g, Cursor: polled.Cursor, Lost: p.match.Line(polled.Lost, match.MaxLine), NextAt: p.nextPoll(g, polled)}
 	if l.Lost != "" {
 		p.Log.WarnContext(ctx, "a service may have events that no look finds", "provider", g.Provider, "integration", g.Integration, "lost", l.Lost)
 	}
@@ -220,7 +220,7 @@ func (p *Poller) pollGroup(ctx context.Context, g event.PollGroup) (l event.Look
 // poll returns the new events of a group and its triggers, which are read again
 // after the service has answered, because that takes a while. A group without
 // triggers is not polled.
-func (p *Poller) poll(ctx context.Context, g event.PollGroup) (triggers []event.Trigger, polled event.Polled, err error) {
+func (p *Poller) poll(ctx context.Context, g event.PollGroup) (triggers []event.Trigger, polled event.PollResult, err error) {
 	if triggers, err = p.triggers(ctx, g); err != nil || len(triggers) == 0 {
 		return nil, polled, err
 	}
@@ -248,7 +248,7 @@ func (p *Poller) triggers(ctx context.Context, g event.PollGroup) (list []event.
 }
 
 // nextPoll returns when to poll again.
-func (p *Poller) nextPoll(g event.PollGroup, polled event.Polled) time.Time {
+func (p *Poller) nextPoll(g event.PollGroup, polled event.PollResult) time.Time {
 	if p.rounds.again(g.ID, polled.More) {
 		return p.Now()
 	}
@@ -257,13 +257,13 @@ func (p *Poller) nextPoll(g event.PollGroup, polled event.Polled) time.Time {
 
 // backOff returns when to poll again after a failure: with backoff, or when the
 // service says.
-func (p *Poller) backOff(g event.PollGroup, err error) event.Look {
+func (p *Poller) backOff(g event.PollGroup, err error) event.PollOutcome {
 	p.rounds.again(g.ID, false)
 	wait := loop.Backoff(interval(g), max(maxBackoff, interval(g)), g.Failures+1)
 	if told := loop.RetryAfter(err); told > 0 {
 		wait = max(min(told, maxRetryAfter), interval(g))
 	}
-	return event.Look{Group: g, NextAt: p.Now().Add(wait), LastError: p.match.PublicText(err)}
+	return event.PollOutcome{Group: g, NextAt: p.Now().Add(wait), LastError: p.match.PublicText(err)}
 }
 
 func interval(g event.PollGroup) time.Duration {

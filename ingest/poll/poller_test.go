@@ -28,7 +28,7 @@ type pollRows struct {
 	ingest.Rows
 	mu     sync.Mutex
 	groups map[string]*storedGroup
-	looks  []event.Look // that were settled
+	looks  []event.PollOutcome // that were settled
 	made   []event.Match
 	refuse error // of the next SettlePoll
 	idle   bool  // no trigger is enabled
@@ -53,13 +53,13 @@ func (c *pollRows) ClaimPoll(_ context.Context, worker string, lease time.Durati
 	if next == nil {
 		return event.PollGroup{}, false, nil
 	}
-	next.Turn++
+	next.FencingToken++
 	next.holder, next.until = worker, time.Now().Add(lease)
 	return next.PollGroup, true, nil
 }
 
 func (c *pollRows) mine(worker string, g event.PollGroup) *storedGroup {
-	if kept := c.groups[g.ID]; kept.holder == worker && kept.Turn == g.Turn {
+	if kept := c.groups[g.ID]; kept.holder == worker && kept.FencingToken == g.FencingToken {
 		return kept
 	}
 	return nil
@@ -76,7 +76,7 @@ func (c *pollRows) RenewPoll(_ context.Context, worker string, g event.PollGroup
 	return true, nil
 }
 
-func (c *pollRows) SettlePoll(_ context.Context, worker string, l event.Look) (runs []event.Run, err error) {
+func (c *pollRows) SettlePoll(_ context.Context, worker string, l event.PollOutcome) (runs []event.Run, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kept := c.mine(worker, l.Group)
@@ -127,11 +127,11 @@ func (c *pollRows) ActiveTriggers(_ context.Context, organization, provider stri
 	return list, nil
 }
 
-func (c *pollRows) last() event.Look {
+func (c *pollRows) last() event.PollOutcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.looks) == 0 {
-		return event.Look{}
+		return event.PollOutcome{}
 	}
 	return c.looks[len(c.looks)-1]
 }
@@ -139,15 +139,15 @@ func (c *pollRows) last() event.Look {
 // mailService is a service, by integration.
 type mailService struct {
 	ingest.Integrations
-	poll func(ctx context.Context, integration string, cursor json.RawMessage) (event.Polled, error)
+	poll func(ctx context.Context, integration string, cursor json.RawMessage) (event.PollResult, error)
 }
 
-func (m mailService) Poll(ctx context.Context, _, integration string, cursor json.RawMessage) (event.Polled, error) {
+func (m mailService) Poll(ctx context.Context, _, integration string, cursor json.RawMessage) (event.PollResult, error) {
 	return m.poll(ctx, integration, cursor)
 }
 
 func mailProvider() event.Provider {
-	return event.Provider{ID: "mail", Title: "Mail", Polls: true, Types: []event.Type{{
+	return event.Provider{ID: "mail", Title: "Mail", SupportsPolling: true, Types: []event.Type{{
 		ID: "mail", Matches: func(e *event.Event, config json.RawMessage) bool {
 			return string(config) == "{}" || len(e.Title) > 5
 		},
@@ -163,7 +163,7 @@ func mailEvents(keys ...string) (all []event.Event) {
 
 // startPollers runs pollers on the integrations, each due now, until the returned
 // function is called.
-func startPollers(t *testing.T, c *pollRows, instances int, answer func(ctx context.Context, integration string, cursor json.RawMessage) (event.Polled, error), integrations ...string) (stop func()) {
+func startPollers(t *testing.T, c *pollRows, instances int, answer func(ctx context.Context, integration string, cursor json.RawMessage) (event.PollResult, error), integrations ...string) (stop func()) {
 	t.Helper()
 	c.groups = map[string]*storedGroup{}
 	for _, name := range integrations {
@@ -193,12 +193,12 @@ func TestTriggersSharePoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c pollRows
 		var cursors []string
-		stop := startPollers(t, &c, 1, func(_ context.Context, _ string, cursor json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 1, func(_ context.Context, _ string, cursor json.RawMessage) (event.PollResult, error) {
 			cursors = append(cursors, string(cursor))
 			if cursor == nil {
-				return event.Polled{Events: mailEvents("short", "rather long"), Cursor: json.RawMessage(`1`), Lost: "all of\nMay ghp_0123456789abcdefghijABCDEFGHIJ012345"}, nil
+				return event.PollResult{Events: mailEvents("short", "rather long"), Cursor: json.RawMessage(`1`), Lost: "all of\nMay ghp_0123456789abcdefghijABCDEFGHIJ012345"}, nil
 			}
-			return event.Polled{Cursor: json.RawMessage(`2`), Wait: 5 * time.Minute}, nil
+			return event.PollResult{Cursor: json.RawMessage(`2`), Wait: 5 * time.Minute}, nil
 		}, "inbox")
 		time.Sleep(90 * time.Second)
 		synctest.Wait()
@@ -227,9 +227,9 @@ func TestTriggersSharePoll(t *testing.T) {
 func TestPollUsesTriggersReadAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c pollRows
-		stop := startPollers(t, &c, 1, func(context.Context, string, json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 1, func(context.Context, string, json.RawMessage) (event.PollResult, error) {
 			c.idle = true
-			return event.Polled{Events: mailEvents("short"), Cursor: json.RawMessage(`1`)}, nil
+			return event.PollResult{Events: mailEvents("short"), Cursor: json.RawMessage(`1`)}, nil
 		}, "inbox")
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -244,9 +244,9 @@ func TestPollAgainWhenThereIsMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c pollRows
 		looks := 0
-		stop := startPollers(t, &c, 1, func(context.Context, string, json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 1, func(context.Context, string, json.RawMessage) (event.PollResult, error) {
 			looks++
-			return event.Polled{Cursor: json.RawMessage(strconv.Itoa(looks)), More: true, Wait: time.Hour}, nil
+			return event.PollResult{Cursor: json.RawMessage(strconv.Itoa(looks)), More: true, Wait: time.Hour}, nil
 		}, "inbox")
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
@@ -282,12 +282,12 @@ func TestFailedPolls(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var c pollRows
 				others := 0
-				stop := startPollers(t, &c, 1, func(_ context.Context, integration string, _ json.RawMessage) (event.Polled, error) {
+				stop := startPollers(t, &c, 1, func(_ context.Context, integration string, _ json.RawMessage) (event.PollResult, error) {
 					if integration == "bad" {
-						return event.Polled{}, test.fail()
+						return event.PollResult{}, test.fail()
 					}
 					others++
-					return event.Polled{Cursor: json.RawMessage(`1`)}, nil
+					return event.PollResult{Cursor: json.RawMessage(`1`)}, nil
 				}, "bad", "good")
 				time.Sleep(30 * time.Second)
 				synctest.Wait()
@@ -309,9 +309,9 @@ func TestPollBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c pollRows
 		looks := 0
-		stop := startPollers(t, &c, 2, func(context.Context, string, json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 2, func(context.Context, string, json.RawMessage) (event.PollResult, error) {
 			looks++
-			return event.Polled{}, errors.New("no")
+			return event.PollResult{}, errors.New("no")
 		}, "inbox")
 		time.Sleep(10 * time.Hour)
 		synctest.Wait()
@@ -329,7 +329,7 @@ func TestPollAfterLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c pollRows
 		looks, cancelled := 0, false
-		stop := startPollers(t, &c, 2, func(ctx context.Context, _ string, cursor json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 2, func(ctx context.Context, _ string, cursor json.RawMessage) (event.PollResult, error) {
 			if looks++; looks == 1 {
 				c.mu.Lock() // its lease is over at once, and the other one's turn
 				c.groups["inbox"].until = time.Now()
@@ -337,7 +337,7 @@ func TestPollAfterLostLease(t *testing.T) {
 				<-ctx.Done()
 				cancelled = errors.Is(ctx.Err(), context.Canceled) // and not because it took too long
 			}
-			return event.Polled{Events: mailEvents("one"), Cursor: json.RawMessage(`1`), Wait: time.Hour}, nil
+			return event.PollResult{Events: mailEvents("one"), Cursor: json.RawMessage(`1`), Wait: time.Hour}, nil
 		}, "inbox")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -353,10 +353,10 @@ func TestSlowPollKeepsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c pollRows
 		looks := 0
-		stop := startPollers(t, &c, 2, func(ctx context.Context, _ string, _ json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 2, func(ctx context.Context, _ string, _ json.RawMessage) (event.PollResult, error) {
 			looks++
 			time.Sleep(110 * time.Second)
-			return event.Polled{Events: mailEvents("one"), Cursor: json.RawMessage(`1`), Wait: time.Hour}, ctx.Err()
+			return event.PollResult{Events: mailEvents("one"), Cursor: json.RawMessage(`1`), Wait: time.Hour}, ctx.Err()
 		}, "inbox")
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
@@ -375,11 +375,11 @@ func TestUnwrittenPollIsRepeated(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := pollRows{refuse: refuse}
 			looks := 0
-			stop := startPollers(t, &c, 1, func(_ context.Context, _ string, cursor json.RawMessage) (event.Polled, error) {
+			stop := startPollers(t, &c, 1, func(_ context.Context, _ string, cursor json.RawMessage) (event.PollResult, error) {
 				if looks++; cursor != nil {
-					return event.Polled{Cursor: cursor}, nil
+					return event.PollResult{Cursor: cursor}, nil
 				}
-				return event.Polled{Events: mailEvents("one"), Cursor: json.RawMessage(`1`)}, nil
+				return event.PollResult{Events: mailEvents("one"), Cursor: json.RawMessage(`1`)}, nil
 			}, "inbox")
 			time.Sleep(3 * time.Minute)
 			synctest.Wait()
@@ -396,7 +396,7 @@ func TestConcurrentPollLimit(t *testing.T) {
 		var c pollRows
 		now, most := 0, 0
 		var mu sync.Mutex
-		stop := startPollers(t, &c, 1, func(context.Context, string, json.RawMessage) (event.Polled, error) {
+		stop := startPollers(t, &c, 1, func(context.Context, string, json.RawMessage) (event.PollResult, error) {
 			mu.Lock()
 			now++
 			most = max(most, now)
@@ -405,7 +405,7 @@ func TestConcurrentPollLimit(t *testing.T) {
 			mu.Lock()
 			now--
 			mu.Unlock()
-			return event.Polled{Cursor: json.RawMessage(`1`)}, nil
+			return event.PollResult{Cursor: json.RawMessage(`1`)}, nil
 		}, "a", "b", "c", "d", "e", "f", "g", "h", "i")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()

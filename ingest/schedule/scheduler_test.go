@@ -190,7 +190,7 @@ func TestEventsOfSchedules(t *testing.T) {
 		due := time.Date(1999, 12, 31, 23, 30, 0, 0, time.UTC)
 		want := event.Record{
 			ID: m.Record.ID, Organization: "org", Trigger: "0", Automation: "auto", Provider: "schedule", Type: "schedule", Native: "30 * * * *",
-			Key: "1999-12-31T23:30:00Z", OccurredAt: &due, Title: "Nightly at 2000-01-01 00:30:00 CET", CreatedAt: m.Record.CreatedAt, Shown: m.Record.Shown,
+			Key: "1999-12-31T23:30:00Z", OccurredAt: &due, Title: "Nightly at 2000-01-01 00:30:00 CET", CreatedAt: m.Record.CreatedAt, Redacted: m.Record.Redacted,
 		}
 		if diff := cmp.Diff(want, m.Record); diff != "" {
 			t.Error(diff)
@@ -200,8 +200,8 @@ func TestEventsOfSchedules(t *testing.T) {
 			t.Fatalf("run %q, context %v", m.Run, err)
 		}
 		const context = `{"schedule":{"id":"0","name":"Nightly"},"cron_expression":"30 * * * *","timezone":"Europe/Berlin","due_at":"1999-12-31T23:30:00Z","missed":2}`
-		if string(whole) != context || !json.Valid(m.Record.Shown) {
-			t.Errorf("context %s, shown %s", whole, m.Record.Shown)
+		if string(whole) != context || !json.Valid(m.Record.Redacted) {
+			t.Errorf("context %s, shown %s", whole, m.Record.Redacted)
 		}
 		if next := s.of["0"].NextAt; !next.Equal(due.Add(time.Hour)) {
 			t.Errorf("next at %s", next)

@@ -62,7 +62,7 @@ func (s *Server) triggerEndpoint(r *http.Request) (endpoint, error) {
 	if !isTrigger(id) {
 		return endpoint{}, errUnknown
 	}
-	return s.lookUpEndpoint(r, "direct/"+provider+"/"+id, provider, id, func(ctx context.Context) (event.Lock, error) {
+	return s.lookUpEndpoint(r, "direct/"+provider+"/"+id, provider, id, func(ctx context.Context) (event.TriggerSecrets, error) {
 		return s.Rows.TriggerLock(ctx, id)
 	})
 }
@@ -73,7 +73,7 @@ func (s *Server) customEndpoint(r *http.Request) (endpoint, error) {
 	if !isTrigger(id) {
 		return endpoint{}, errUnknown
 	}
-	return s.lookUpEndpoint(r, "custom/"+id, match.CustomProvider, id, func(ctx context.Context) (event.Lock, error) {
+	return s.lookUpEndpoint(r, "custom/"+id, match.CustomProvider, id, func(ctx context.Context) (event.TriggerSecrets, error) {
 		return s.Rows.TriggerLock(ctx, id)
 	})
 }
@@ -89,14 +89,14 @@ func (s *Server) automationEndpoint(provider string) resolver {
 	}
 	return func(r *http.Request) (endpoint, error) {
 		id := r.PathValue("automation")
-		return s.lookUpEndpoint(r, prefix+id, provider, id, func(ctx context.Context) (event.Lock, error) {
+		return s.lookUpEndpoint(r, prefix+id, provider, id, func(ctx context.Context) (event.TriggerSecrets, error) {
 			return s.Rows.AutomationLock(ctx, id, provider)
 		})
 	}
 }
 
 // lookUpEndpoint finds the trigger of a URL with an id.
-func (s *Server) lookUpEndpoint(r *http.Request, path, provider, id string, look func(context.Context) (event.Lock, error)) (endpoint, error) {
+func (s *Server) lookUpEndpoint(r *http.Request, path, provider, id string, look func(context.Context) (event.TriggerSecrets, error)) (endpoint, error) {
 	p := s.providers[provider]
 	if p == nil || p.Webhook == nil || len(id) > match.MaxID || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
 		return endpoint{}, errUnknown
@@ -126,7 +126,7 @@ func canonicalPath(t *event.Trigger) string {
 
 // loadTrigger reads a trigger and opens its secrets. Other requests wait for it, so
 // it does not end with this one.
-func (s *Server) loadTrigger(ctx context.Context, look func(context.Context) (event.Lock, error)) (*cachedTrigger, error) {
+func (s *Server) loadTrigger(ctx context.Context, look func(context.Context) (event.TriggerSecrets, error)) (*cachedTrigger, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	lock, err := look(ctx)

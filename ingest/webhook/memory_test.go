@@ -48,14 +48,14 @@ func (s *receiptRows) stored() []event.Receipt {
 type triggerRows struct {
 	ingest.Rows // nothing else is asked of it
 	mu          sync.Mutex
-	locks       map[string]event.Lock
+	locks       map[string]event.TriggerSecrets
 	looks       int
 	fail        error
 
 	before func(id string) // called at the beginning of TriggerLock
 }
 
-func (r *triggerRows) TriggerLock(_ context.Context, id string) (event.Lock, error) {
+func (r *triggerRows) TriggerLock(_ context.Context, id string) (event.TriggerSecrets, error) {
 	if r.before != nil {
 		r.before(id)
 	}
@@ -63,33 +63,33 @@ func (r *triggerRows) TriggerLock(_ context.Context, id string) (event.Lock, err
 	defer r.mu.Unlock()
 	r.looks++
 	if r.fail != nil {
-		return event.Lock{}, r.fail
+		return event.TriggerSecrets{}, r.fail
 	}
 	lock, ok := r.locks[id]
 	if !ok {
-		return event.Lock{}, action.ErrNotFound
+		return event.TriggerSecrets{}, action.ErrNotFound
 	}
 	return lock, nil
 }
 
-func (r *triggerRows) AutomationLock(_ context.Context, automation, provider string) (event.Lock, error) {
+func (r *triggerRows) AutomationLock(_ context.Context, automation, provider string) (event.TriggerSecrets, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looks++
-	found := []event.Lock{}
+	found := []event.TriggerSecrets{}
 	for _, lock := range r.locks {
 		if lock.Trigger.Automation == automation && lock.Trigger.Provider == provider {
 			found = append(found, lock)
 		}
 	}
 	if len(found) != 1 {
-		return event.Lock{}, action.ErrNotFound
+		return event.TriggerSecrets{}, action.ErrNotFound
 	}
 	return found[0], nil
 }
 
 // change changes a trigger.
-func (r *triggerRows) change(id string, do func(*event.Lock)) {
+func (r *triggerRows) change(id string, do func(*event.TriggerSecrets)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lock := r.locks[uid(id)]

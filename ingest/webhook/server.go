@@ -102,7 +102,7 @@ func NewServer(c Config) (*Server, error) {
 func (s *Server) loadSecrets() error {
 	known := []string{match.NangoProvider}
 	for id, p := range s.providers {
-		if p.Webhook != nil && p.Accounts {
+		if p.Webhook != nil && p.IdentifiesAccount {
 			known = append(known, id)
 		}
 	}

@@ -79,7 +79,7 @@ func (c *counts) of(what string) int {
 
 // hubProvider signs as GitHub does, and can do what modules should not.
 func hubProvider() event.Provider {
-	return event.Provider{ID: "hub", Accounts: true, Types: []event.Type{{ID: "push"}}, Webhook: &event.Webhook{
+	return event.Provider{ID: "hub", IdentifiesAccount: true, Types: []event.Type{{ID: "push"}}, Webhook: &event.Webhook{
 		Verify: func(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) error {
 			switch d.Header.Get("X-Do") {
 			case "panic":
@@ -113,14 +113,14 @@ func newFixture(t *testing.T, change ...func(*webhook.Config)) *fixture {
 		t.Fatal(err)
 	}
 	h := &fixture{
-		T: t, receiptRows: &receiptRows{}, triggerRows: &triggerRows{locks: map[string]event.Lock{}}, fakeClock: &fakeClock{at: standardTime}, vault: v,
+		T: t, receiptRows: &receiptRows{}, triggerRows: &triggerRows{locks: map[string]event.TriggerSecrets{}}, fakeClock: &fakeClock{at: standardTime}, vault: v,
 		log: &bytes.Buffer{}, counts: &counts{all: map[string]int{}},
 	}
-	polled := event.Provider{ID: "polled", Polls: true}
+	polled := event.Provider{ID: "polled", SupportsPolling: true}
 	posthog := event.Provider{ID: "posthog", Webhook: hubProvider().Webhook}
 	var ids atomic.Int64
 	c := webhook.Config{
-		Providers: []event.Provider{hubProvider(), polled, posthog, {ID: "secretless", Accounts: true, Webhook: hubProvider().Webhook}},
+		Providers: []event.Provider{hubProvider(), polled, posthog, {ID: "secretless", IdentifiesAccount: true, Webhook: hubProvider().Webhook}},
 		Rows:      h, Vault: v, Now: h.now, Log: newLog(h.log),
 		Secrets: map[string][]string{"hub": {"next", hubSecret}, "nango": {"nango's"}}, Operator: "operators",
 		Accepted: func() { h.woken.Add(1) },
@@ -141,7 +141,7 @@ func newFixture(t *testing.T, change ...func(*webhook.Config)) *fixture {
 // trigger adds one with secrets.
 func (h *fixture) trigger(id, provider, config string, secrets ...string) {
 	h.Helper()
-	l := event.Lock{Trigger: event.Trigger{
+	l := event.TriggerSecrets{Trigger: event.Trigger{
 		ID: uid(id), Organization: "acme", Automation: id + "-automation", Provider: provider, Kind: event.Webhooks, Enabled: true, Config: []byte(config),
 	}}
 	for i, secret := range secrets {
@@ -351,7 +351,7 @@ func TestRefusals(t *testing.T) {
 		h.trigger("hmac", "custom", hmacConfig, standardSecret)
 		h.trigger("stale", "custom", `{}`, standardSecret)
 		h.trigger("polls", "hub", `{}`)
-		h.change("polls", func(l *event.Lock) { l.Trigger.Kind = event.Polling })
+		h.change("polls", func(l *event.TriggerSecrets) { l.Trigger.Kind = event.Polling })
 		h.advance(time.Minute + time.Second)
 		if test.body == "" {
 			test.body = "{}"
@@ -499,7 +499,7 @@ func TestRepeats(t *testing.T) {
 func TestDisabledTriggerStoresNothing(t *testing.T) {
 	h := newFixture(t)
 	h.trigger("one", "hub", `{}`, "s")
-	h.change("one", func(l *event.Lock) { l.Trigger.Enabled = false })
+	h.change("one", func(l *event.TriggerSecrets) { l.Trigger.Enabled = false })
 	h.post("/webhooks/direct/hub/one", "{}", signed("s", "{}", nil), 200)
 	h.post("/webhooks/direct/hub/one", "{}", signed("other", "{}", nil), 401)
 	h.wantReceipts(0)

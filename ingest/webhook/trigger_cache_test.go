@@ -45,11 +45,11 @@ func TestRotation(t *testing.T) {
 	// One that cannot be opened does not stop the other; when none can, the sender
 	// tries again.
 	h.trigger("one", "hub", `{}`, "new", "old")
-	h.change("one", func(l *event.Lock) { l.Secrets[0].Sealed = []byte("moved") })
+	h.change("one", func(l *event.TriggerSecrets) { l.Secrets[0].Sealed = []byte("moved") })
 	h.advance(time.Second)
 	post("new", "7", 401)
 	post("old", "8", 200)
-	h.change("one", func(l *event.Lock) { l.Secrets = l.Secrets[:1] })
+	h.change("one", func(l *event.TriggerSecrets) { l.Secrets = l.Secrets[:1] })
 	h.advance(time.Second)
 	post("old", "9", 503)
 }

@@ -127,7 +127,7 @@ func repeatable(r *Request, resp *Response, err error) bool {
 		return false
 	}
 	var e *action.Error
-	if !errors.As(err, &e) || e.Lasting() || e.Code == codeTimeout || e.Code == codeInterrupted || e.Code == codeRefused {
+	if !errors.As(err, &e) || e.Persistent() || e.Code == codeTimeout || e.Code == codeInterrupted || e.Code == codeRefused {
 		return false
 	}
 	return r.Repeatable || errors.Is(e.Kind, action.ErrUnavailable)

@@ -146,14 +146,14 @@ func (b *bank) signing() (*authority, *credential.Tokens) {
 	return a, tokens
 }
 
-func oauth() action.Wanted {
+func oauth() action.ConnectRequest {
 	w := key()
 	w.Kind, w.Secret = action.KindOAuth2, ""
 	return w
 }
 
 // visit follows the URL as a browser does, and returns what it comes back with.
-func visit(t *testing.T, authorize string) action.ConnectAnswer {
+func visit(t *testing.T, authorize string) action.ConnectCallback {
 	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Get(authorize)
@@ -166,10 +166,10 @@ func visit(t *testing.T, authorize string) action.ConnectAnswer {
 		t.Fatalf("sent back to %v: %v", back, err)
 	}
 	q := back.Query()
-	return action.ConnectAnswer{Provider: "acme", State: q.Get("state"), Code: q.Get("code"), Error: q.Get("error")}
+	return action.ConnectCallback{Provider: "acme", State: q.Get("state"), Code: q.Get("code"), Error: q.Get("error")}
 }
 
-func begin(t *testing.T, tokens *credential.Tokens, w action.Wanted) action.ConnectStep {
+func begin(t *testing.T, tokens *credential.Tokens, w action.ConnectRequest) action.ConnectStep {
 	t.Helper()
 	step, err := tokens.Begin(t.Context(), w)
 	if err != nil {

@@ -31,7 +31,7 @@ const maxSecret = 8 << 10
 // Connect verifies an API key or bot token at its service and saves it, as a
 // new integration or as a replacement for the account's existing one. Errors of
 // kind ErrInvalid name the field.
-func (t *Tokens) Connect(ctx context.Context, w action.Wanted) (action.Integration, error) {
+func (t *Tokens) Connect(ctx context.Context, w action.ConnectRequest) (action.Integration, error) {
 	m, _, err := t.checkRequest(&w)
 	if err != nil {
 		return action.Integration{}, err
@@ -62,7 +62,7 @@ func (t *Tokens) Connect(ctx context.Context, w action.Wanted) (action.Integrati
 }
 
 // checkRequest validates the request against the module and fills in defaults.
-func (t *Tokens) checkRequest(w *action.Wanted) (*sources.Module, sources.Need, error) {
+func (t *Tokens) checkRequest(w *action.ConnectRequest) (*sources.Module, sources.Need, error) {
 	m := t.modules[w.Provider]
 	if m == nil {
 		return nil, sources.Need{}, invalid("/provider", "Unknown service %q. Available: %s.", sources.Printable(w.Provider, 40), t.providers())
@@ -100,7 +100,7 @@ func kinds(needs []sources.Need) string {
 // requestedBaseURL returns the base URL to store, empty if it is the module's
 // default, and the host of the credential. registered is the base URL of the
 // gateway's registration.
-func (t *Tokens) requestedBaseURL(m *sources.Module, w *action.Wanted, registered string) (base, host string, err error) {
+func (t *Tokens) requestedBaseURL(m *sources.Module, w *action.ConnectRequest, registered string) (base, host string, err error) {
 	base = w.BaseURL
 	if base == "" {
 		base = registered
@@ -121,7 +121,7 @@ func (t *Tokens) requestedBaseURL(m *sources.Module, w *action.Wanted, registere
 	return base, guard.Host(u), nil
 }
 
-func checkSecret(m *sources.Module, w *action.Wanted) error {
+func checkSecret(m *sources.Module, w *action.ConnectRequest) error {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	switch {
 	case w.Kind == action.KindNone:
@@ -136,7 +136,7 @@ func checkSecret(m *sources.Module, w *action.Wanted) error {
 
 // verifyAndSave asks the service for the account of the credential and saves
 // both. Without secrets there is nothing to verify.
-func (t *Tokens) verifyAndSave(ctx context.Context, m *sources.Module, w action.Wanted, c *secrets, token string) (action.Integration, error) {
+func (t *Tokens) verifyAndSave(ctx context.Context, m *sources.Module, w action.ConnectRequest, c *secrets, token string) (action.Integration, error) {
 	var account sources.Account
 	if c != nil && m.Account != nil {
 		base, err := t.base(&action.Integration{Provider: w.Provider, BaseURL: w.BaseURL})
@@ -177,7 +177,7 @@ func redactAccount(a sources.Account, token string) (sources.Account, error) {
 }
 
 // verifyError reports that the service refused a new credential.
-func verifyError(m *sources.Module, w *action.Wanted, token string, err error) error {
+func verifyError(m *sources.Module, w *action.ConnectRequest, token string, err error) error {
 	var no *sources.Refusal
 	if !errors.As(err, &no) {
 		return requestError(m.Title, err)
@@ -222,7 +222,7 @@ func invalid(field, format string, args ...any) error {
 }
 
 // save stores a verified credential. It replaces the account's previous one.
-func (t *Tokens) save(ctx context.Context, m *sources.Module, w action.Wanted, account sources.Account, c *secrets) (action.Integration, error) {
+func (t *Tokens) save(ctx context.Context, m *sources.Module, w action.ConnectRequest, account sources.Account, c *secrets) (action.Integration, error) {
 	settings, err := mergeSettings(account.Settings, w.Settings)
 	if err != nil {
 		return action.Integration{}, err
@@ -252,7 +252,7 @@ func (t *Tokens) save(ctx context.Context, m *sources.Module, w action.Wanted, a
 	}
 }
 
-func newIntegration(w *action.Wanted, account string) (action.Integration, error) {
+func newIntegration(w *action.ConnectRequest, account string) (action.Integration, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return action.Integration{}, fmt.Errorf("making an id: %w", err)
@@ -264,7 +264,7 @@ func newIntegration(w *action.Wanted, account string) (action.Integration, error
 // Omitted settings stay unchanged, even of an integration that was
 // disconnected: sessions are still bound to it, and its settings restrict what
 // they can do.
-func (t *Tokens) write(ctx context.Context, m *sources.Module, in action.Integration, w *action.Wanted, account *sources.Account, c *secrets) (saved action.Integration, err error) {
+func (t *Tokens) write(ctx context.Context, m *sources.Module, in action.Integration, w *action.ConnectRequest, account *sources.Account, c *secrets) (saved action.Integration, err error) {
 	before := in
 	in.Kind, in.Broker, in.Visibility, in.BaseURL = w.Kind, w.Broker, w.Visibility, w.BaseURL
 	in.Status, in.Reason, in.Scopes, in.ExpiresAt, in.Sealed = action.IntegrationActive, "", account.Scopes, nil, nil

@@ -33,25 +33,25 @@ func TestKeyIsVerifiedSealedAndSent(t *testing.T) {
 
 func TestConnectSaysWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*action.Wanted)
+		change func(*action.ConnectRequest)
 		code   string
 		field  string
 		says   string
 	}{
-		"provider":    {func(w *action.Wanted) { w.Provider = "acne" }, "invalid_integration", "/provider", "acme"},
-		"kind":        {func(w *action.Wanted) { w.Kind = action.KindBotToken }, "invalid_integration", "/kind", "api_key or oauth2"},
-		"browser":     {func(w *action.Wanted) { w.Kind = action.KindOAuth2 }, "invalid_integration", "/kind", "in a browser"},
-		"no secret":   {func(w *action.Wanted) { w.Secret = " " }, "invalid_integration", "/secret", "Enter"},
-		"blank":       {func(w *action.Wanted) { w.Secret = "canary canary" }, "invalid_integration", "/secret", "Copy it again"},
-		"plain http":  {func(w *action.Wanted) { w.BaseURL = "http://acme.example" }, "invalid_field", "/base_url", "https"},
-		"no URL":      {func(w *action.Wanted) { w.BaseURL = "acme.example" }, "invalid_url", "/base_url", "https"},
-		"setting":     {func(w *action.Wanted) { w.Settings = json.RawMessage(`{"tem":"x"}`) }, "invalid_settings", "/settings/tem", "is not a setting"},
-		"type":        {func(w *action.Wanted) { w.Settings = json.RawMessage(`{"team":3}`) }, "invalid_settings", "/settings/team", "string"},
-		"no object":   {func(w *action.Wanted) { w.Settings = json.RawMessage(`[]`) }, "invalid_settings", "/settings", "object"},
-		"time":        {func(w *action.Wanted) { w.TimeoutSeconds = 121 }, "invalid", "/timeout_seconds", "120"},
-		"broker":      {func(w *action.Wanted) { w.Broker = action.BrokerNango }, "invalid_field", "/broker", "oauth2"},
-		"own for all": {func(w *action.Wanted) { w.Own, w.Visibility = true, action.VisibleOrganization }, "invalid_field", "/visibility", "private"},
-		"refused":     {func(w *action.Wanted) { w.Secret = "canary-bad" }, "credential_refused", "/secret", "Acme did not accept the credential (bad_token): Copy the whole credential again,"},
+		"provider":    {func(w *action.ConnectRequest) { w.Provider = "acne" }, "invalid_integration", "/provider", "acme"},
+		"kind":        {func(w *action.ConnectRequest) { w.Kind = action.KindBotToken }, "invalid_integration", "/kind", "api_key or oauth2"},
+		"browser":     {func(w *action.ConnectRequest) { w.Kind = action.KindOAuth2 }, "invalid_integration", "/kind", "in a browser"},
+		"no secret":   {func(w *action.ConnectRequest) { w.Secret = " " }, "invalid_integration", "/secret", "Enter"},
+		"blank":       {func(w *action.ConnectRequest) { w.Secret = "canary canary" }, "invalid_integration", "/secret", "Copy it again"},
+		"plain http":  {func(w *action.ConnectRequest) { w.BaseURL = "http://acme.example" }, "invalid_field", "/base_url", "https"},
+		"no URL":      {func(w *action.ConnectRequest) { w.BaseURL = "acme.example" }, "invalid_url", "/base_url", "https"},
+		"setting":     {func(w *action.ConnectRequest) { w.Settings = json.RawMessage(`{"tem":"x"}`) }, "invalid_settings", "/settings/tem", "is not a setting"},
+		"type":        {func(w *action.ConnectRequest) { w.Settings = json.RawMessage(`{"team":3}`) }, "invalid_settings", "/settings/team", "string"},
+		"no object":   {func(w *action.ConnectRequest) { w.Settings = json.RawMessage(`[]`) }, "invalid_settings", "/settings", "object"},
+		"time":        {func(w *action.ConnectRequest) { w.TimeoutSeconds = 121 }, "invalid", "/timeout_seconds", "120"},
+		"broker":      {func(w *action.ConnectRequest) { w.Broker = action.BrokerNango }, "invalid_field", "/broker", "oauth2"},
+		"own for all": {func(w *action.ConnectRequest) { w.Own, w.Visibility = true, action.VisibleOrganization }, "invalid_field", "/visibility", "private"},
+		"refused":     {func(w *action.ConnectRequest) { w.Secret = "canary-bad" }, "credential_refused", "/secret", "Acme did not accept the credential (bad_token): Copy the whole credential again,"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBank(t)

@@ -16,13 +16,13 @@ import (
 
 // integrationFlowSecrets is the sealed part of a flow.
 type integrationFlowSecrets struct {
-	Wanted   action.Wanted `json:"wanted"` // without a secret
-	Host     string        `json:"host"`   // of the credential
-	Client   string        `json:"client_id,omitempty"`
-	Token    string        `json:"token_endpoint,omitempty"`
-	Issuer   string        `json:"issuer,omitempty"` // expected in the answer; empty: unknown
-	Verifier string        `json:"verifier,omitempty"`
-	Key      string        `json:"key,omitempty"` // the broker's name of the provider
+	Wanted   action.ConnectRequest `json:"wanted"` // without a secret
+	Host     string                `json:"host"`   // of the credential
+	Client   string                `json:"client_id,omitempty"`
+	Token    string                `json:"token_endpoint,omitempty"`
+	Issuer   string                `json:"issuer,omitempty"` // expected in the answer; empty: unknown
+	Verifier string                `json:"verifier,omitempty"`
+	Key      string                `json:"key,omitempty"` // the broker's name of the provider
 }
 
 func integrationFlowRef(organization, hash string) action.Ref {
@@ -33,7 +33,7 @@ func integrationFlowRef(organization, hash string) action.Ref {
 // FlowLife, and returns where to continue. Errors of kind ErrInvalid name the
 // field, or have the code "no_app" if the gateway must first be registered at
 // the service.
-func (t *Tokens) Begin(ctx context.Context, w action.Wanted) (action.ConnectStep, error) {
+func (t *Tokens) Begin(ctx context.Context, w action.ConnectRequest) (action.ConnectStep, error) {
 	var step action.ConnectStep
 	w.Secret = ""
 	m, need, err := t.checkRequest(&w)
@@ -167,7 +167,7 @@ func (t *Tokens) beginNango(ctx context.Context, m *sources.Module, f *action.In
 // reports whether the user can still connect for the organization; other users
 // complete only their own connections. Afterwards the flow is over, successful
 // or not: retrying requires another Begin.
-func (t *Tokens) Finish(ctx context.Context, organization, by, login string, decides bool, a action.ConnectAnswer) (action.Integration, error) {
+func (t *Tokens) Finish(ctx context.Context, organization, by, login string, decides bool, a action.ConnectCallback) (action.Integration, error) {
 	f, b, err := t.takeFlow(ctx, organization, by, login, a.State)
 	if err != nil {
 		return action.Integration{}, err
@@ -191,7 +191,7 @@ func (t *Tokens) Finish(ctx context.Context, organization, by, login string, dec
 	return in, connectError(err)
 }
 
-func (t *Tokens) finish(ctx context.Context, m *sources.Module, f action.IntegrationFlow, b *integrationFlowSecrets, a *action.ConnectAnswer) (action.Integration, error) {
+func (t *Tokens) finish(ctx context.Context, m *sources.Module, f action.IntegrationFlow, b *integrationFlowSecrets, a *action.ConnectCallback) (action.Integration, error) {
 	switch {
 	case b.Wanted.Broker == action.BrokerNango:
 		return t.finishNango(ctx, m, f, b, a.Connection)

@@ -373,6 +373,6 @@ func (b *bank) lock(ctx context.Context, name string) (func(), error) {
 	}
 }
 
-func key() action.Wanted {
-	return action.Wanted{Organization: "org", Provider: "acme", Kind: action.KindAPIKey, Secret: "key-canary-1", By: "ann", Login: "l1"}
+func key() action.ConnectRequest {
+	return action.ConnectRequest{Organization: "org", Provider: "acme", Kind: action.KindAPIKey, Secret: "key-canary-1", By: "ann", Login: "l1"}
 }

@@ -117,7 +117,7 @@ func (h *hub) with(f func()) {
 	f()
 }
 
-func app() action.Wanted {
+func app() action.ConnectRequest {
 	w := oauth()
 	w.Kind = action.KindApp
 	return w
@@ -126,7 +126,7 @@ func app() action.Wanted {
 func installed(t *testing.T, tokens *credential.Tokens) action.Integration {
 	t.Helper()
 	step := begin(t, tokens, app())
-	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: step.State, Installation: "42"})
+	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectCallback{Provider: "acme", State: step.State, Installation: "42"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,11 +140,11 @@ func TestInstallationIsGitHubsWord(t *testing.T) {
 	if want := b.url + "/github-apps/sallyport/installations/new?state=" + step.State; step.URL != want {
 		t.Errorf("the person is sent to %s, not %s", step.URL, want)
 	}
-	_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", Installation: "42"})
+	_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectCallback{Provider: "acme", Installation: "42"})
 	fails(t, err, action.ErrInvalid, "oauth_flow", "no state")
 	for _, id := range []string{"", "43", "../42", "42/access_tokens"} {
 		step := begin(t, tokens, app())
-		_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: step.State, Installation: id})
+		_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectCallback{Provider: "acme", State: step.State, Installation: id})
 		fails(t, err, action.ErrInvalid, "oauth_flow", "installation")
 	}
 	if len(b.rows) > 0 {

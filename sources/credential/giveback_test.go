@@ -19,7 +19,7 @@ func TestWhatOthersNeedIsNotGivenBack(t *testing.T) {
 	shared := installed(t, tokens)
 	w := app()
 	w.Visibility = action.VisiblePrivate
-	private, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: begin(t, tokens, w).State, Installation: "42"})
+	private, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectCallback{Provider: "acme", State: begin(t, tokens, w).State, Installation: "42"})
 	if err != nil || private.ID == shared.ID {
 		t.Fatalf("got %+v, %v", private, err)
 	}
@@ -59,9 +59,9 @@ func TestReplacedOwnConnectionIsGivenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, other := range []func(*action.Wanted){
-		func(w *action.Wanted) { w.By = "bob" }, func(w *action.Wanted) { w.Own = false }, // which stay
-		func(w *action.Wanted) { w.Secret = "key-canary-2" },
+	for _, other := range []func(*action.ConnectRequest){
+		func(w *action.ConnectRequest) { w.By = "bob" }, func(w *action.ConnectRequest) { w.Own = false }, // which stay
+		func(w *action.ConnectRequest) { w.Secret = "key-canary-2" },
 	} {
 		if len(gone) > 0 {
 			t.Errorf("%q were given back", gone)

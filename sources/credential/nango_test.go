@@ -90,7 +90,7 @@ func (n *broker) with(f func()) {
 	f()
 }
 
-func brokered() action.Wanted {
+func brokered() action.ConnectRequest {
 	w := oauth()
 	w.Broker = action.BrokerNango
 	return w
@@ -99,7 +99,7 @@ func brokered() action.Wanted {
 func throughNango(t *testing.T, tokens *credential.Tokens) action.Integration {
 	t.Helper()
 	step := begin(t, tokens, brokered())
-	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: step.State, Connection: "c-1"})
+	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectCallback{Provider: "acme", State: step.State, Connection: "c-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +117,9 @@ func TestNangoConnectionIsTheFlowsOwn(t *testing.T) {
 		t.Errorf("the tags are %v", n.tags)
 	}
 	other := begin(t, tokens, brokered()) // its connection has other tags
-	_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: step.State, Connection: "c-1"})
+	_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectCallback{Provider: "acme", State: step.State, Connection: "c-1"})
 	fails(t, err, action.ErrInvalid, "oauth_flow", "no matching connection that was created here")
-	_, err = tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: other.State, Connection: "c-2"})
+	_, err = tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectCallback{Provider: "acme", State: other.State, Connection: "c-2"})
 	fails(t, err, action.ErrInvalid, "oauth_flow", "no matching connection")
 	if len(b.rows) > 0 {
 		t.Fatal("it was saved")

@@ -68,7 +68,7 @@ func TestFinishIsForWhoBegan(t *testing.T) {
 	for name, c := range map[string]struct {
 		org, by, login string
 		member         bool // who decides nothing any more
-		change         func(b *bank, a *action.ConnectAnswer)
+		change         func(b *bank, a *action.ConnectCallback)
 		kind           error
 		says           string
 	}{
@@ -76,14 +76,14 @@ func TestFinishIsForWhoBegan(t *testing.T) {
 		"another login":        {"org", "ann", "l2", false, nil, action.ErrInvalid, "another login, which can still complete it"},
 		"another organization": {"gro", "ann", "l1", false, nil, action.ErrInvalid, "another login, which can still complete it"},
 		"decides no more":      {"org", "ann", "l1", true, nil, action.ErrForbidden, "Only an owner or admin can connect"},
-		"another's page":       {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Provider = "acne" }, action.ErrInvalid, "not from the expected service"},
-		"nobody's page":        {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Provider = "" }, action.ErrInvalid, "not from the expected service"},
-		"no state":             {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.State = "" }, action.ErrInvalid, "no state"},
-		"wrong state":          {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.State += "x" }, action.ErrInvalid, "does not exist"},
-		"late":                 {"org", "ann", "l1", false, func(b *bank, _ *action.ConnectAnswer) { b.pass(5 * time.Minute) }, action.ErrInvalid, "has expired"},
-		"denied":               {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Error = "access_denied" }, action.ErrInvalid, "denied access: access_denied"},
-		"odd denial":           {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Error = "<b>canary" }, action.ErrInvalid, "an unknown error"},
-		"no code":              {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Code = "" }, action.ErrInvalid, "no code"},
+		"another's page":       {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectCallback) { a.Provider = "acne" }, action.ErrInvalid, "not from the expected service"},
+		"nobody's page":        {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectCallback) { a.Provider = "" }, action.ErrInvalid, "not from the expected service"},
+		"no state":             {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectCallback) { a.State = "" }, action.ErrInvalid, "no state"},
+		"wrong state":          {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectCallback) { a.State += "x" }, action.ErrInvalid, "does not exist"},
+		"late":                 {"org", "ann", "l1", false, func(b *bank, _ *action.ConnectCallback) { b.pass(5 * time.Minute) }, action.ErrInvalid, "has expired"},
+		"denied":               {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectCallback) { a.Error = "access_denied" }, action.ErrInvalid, "denied access: access_denied"},
+		"odd denial":           {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectCallback) { a.Error = "<b>canary" }, action.ErrInvalid, "an unknown error"},
+		"no code":              {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectCallback) { a.Code = "" }, action.ErrInvalid, "no code"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBank(t)
@@ -129,7 +129,7 @@ func TestIssuerOfAnAnswer(t *testing.T) {
 		b := newBank(t)
 		tokens := b.instance(b.module(func(m *sources.Module) { m.Needs[1].Preset = "google" }))
 		b.register(tokens, action.ProviderApp{Provider: "acme", ClientID: "client"}, nil)
-		a := action.ConnectAnswer{Provider: "acme", Iss: issuer, State: begin(t, tokens, oauth()).State, Error: "access_denied"}
+		a := action.ConnectCallback{Provider: "acme", Iss: issuer, State: begin(t, tokens, oauth()).State, Error: "access_denied"}
 		_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, a)
 		fails(t, err, action.ErrInvalid, "oauth_flow", says)
 	}
@@ -348,7 +348,7 @@ func TestServicesOwnWays(t *testing.T) {
 			tokens := b.instance(b.module(func(m *sources.Module) { m.Needs[1].Preset = c.preset }))
 			b.register(tokens, action.ProviderApp{Provider: "acme", ClientID: "client", BaseURL: b.url}, map[string]string{action.AppClientSecret: "secret-canary"})
 			step := begin(t, tokens, oauth())
-			in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: step.State, Code: "c"})
+			in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectCallback{Provider: "acme", State: step.State, Code: "c"})
 			if c.says != "" {
 				fails(t, err, action.ErrInvalid, "oauth_flow", c.says)
 				return

@@ -143,7 +143,7 @@ func privateKey(text string) (*rsa.PrivateKey, error) {
 // registeredBaseURL is requestedBaseURL for connections that use the gateway's
 // registration: its secrets and tokens are sent only to the service's own host
 // or a subdomain (de.sentry.io).
-func (t *Tokens) registeredBaseURL(m *sources.Module, w *action.Wanted, app *registration) (base, host string, err error) {
+func (t *Tokens) registeredBaseURL(m *sources.Module, w *action.ConnectRequest, app *registration) (base, host string, err error) {
 	base, host, err = t.requestedBaseURL(m, w, app.BaseURL)
 	if err != nil || w.BaseURL == "" {
 		return base, host, err

@@ -119,7 +119,7 @@ func TestGitHubsTokensAreGivenBack(t *testing.T) {
 	tokens := b.instance(b.module(func(m *sources.Module) { m.Needs[1].Preset = "github" }))
 	b.register(tokens, action.ProviderApp{Provider: "acme", ClientID: "client", BaseURL: b.url}, map[string]string{action.AppClientSecret: "secret-canary"})
 	step := begin(t, tokens, oauth())
-	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: step.State, Code: "c"})
+	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectCallback{Provider: "acme", State: step.State, Code: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestModuleWithoutCredentialIsConnectedOnce(t *testing.T) {
 	b := newBank(t)
 	tokens := b.instance(&sources.Module{ID: "acme", Title: "Acme", Needs: []sources.Need{{Kind: action.KindNone}}})
 	for _, name := range []string{"One", "Another", ""} {
-		in, err := tokens.Connect(t.Context(), action.Wanted{Organization: "org", Provider: "acme", Name: name, By: "ann", Login: "l1"})
+		in, err := tokens.Connect(t.Context(), action.ConnectRequest{Organization: "org", Provider: "acme", Name: name, By: "ann", Login: "l1"})
 		if err != nil || in.Account != "acme" || len(b.rows) != 1 {
 			t.Errorf("got %+v, %v; there are %d", in, err, len(b.rows))
 		}

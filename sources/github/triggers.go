@@ -32,9 +32,9 @@ func Triggers() event.Provider {
 			trigger("workflow_run", "Workflow run", "A run of a GitHub Actions workflow was asked for, began, or is through. What bots started counts.",
 				actionsFilter("completed", "requested", "in_progress"), repositoriesFilter, branchesFilter(checkedBranches), conclusionsFilter, sendersFilter),
 		},
-		Secret:   "The secret is chosen here: enter it as **Secret** of the webhook, in the settings of the repository, of the organization, or of the GitHub App.",
-		Accounts: true,
-		Webhook:  &event.Webhook{Verify: verify, Parse: parse, IDHeader: "X-GitHub-Delivery", MaxBody: 25 << 20},
+		Secret:            "The secret is chosen here: enter it as **Secret** of the webhook, in the settings of the repository, of the organization, or of the GitHub App.",
+		IdentifiesAccount: true,
+		Webhook:           &event.Webhook{Verify: verify, Parse: parse, IDHeader: "X-GitHub-Delivery", MaxBody: 25 << 20},
 	}
 }
 

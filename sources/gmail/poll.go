@@ -43,7 +43,7 @@ type record struct {
 // poll reads the mail that was added to the mailbox. A cursor that is too old
 // for Gmail, which keeps a week or less, begins anew, and says that what came
 // between is lost.
-func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.Polled, error) {
+func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.PollResult, error) {
 	var at cursor
 	if json.Unmarshal(raw, &at) != nil || at.HistoryID == "" {
 		return baseline(ctx, c)
@@ -58,27 +58,27 @@ func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.Poll
 		return out, err
 	}
 	if err != nil {
-		return event.Polled{}, err
+		return event.PollResult{}, err
 	}
 	return page.read(ctx, c)
 }
 
 // baseline takes all mail that is there for old.
-func baseline(ctx context.Context, c *sources.Conn) (event.Polled, error) {
+func baseline(ctx context.Context, c *sources.Conn) (event.PollResult, error) {
 	p, err := mailbox(ctx, c)
 	if err != nil {
-		return event.Polled{}, err
+		return event.PollResult{}, err
 	}
 	if p.HistoryID == "" {
-		return event.Polled{}, foreign(c)
+		return event.PollResult{}, foreign(c)
 	}
-	return leave(event.Polled{}, p.HistoryID)
+	return leave(event.PollResult{}, p.HistoryID)
 }
 
 // read tells the mail of a page. The place behind a record is as good as that
 // behind a page, so when it breaks off, what was read stays read.
-func (p records) read(ctx context.Context, c *sources.Conn) (event.Polled, error) {
-	var out event.Polled
+func (p records) read(ctx context.Context, c *sources.Conn) (event.PollResult, error) {
+	var out event.PollResult
 	done, refused := "", 0
 	for _, r := range p.History {
 		events, no, err := r.read(ctx, c)
@@ -86,7 +86,7 @@ func (p records) read(ctx context.Context, c *sources.Conn) (event.Polled, error
 			err = foreign(c)
 		}
 		if err != nil && done == "" {
-			return event.Polled{}, err
+			return event.PollResult{}, err
 		}
 		if err != nil {
 			out.Wait = patience(err)
@@ -101,7 +101,7 @@ func (p records) read(ctx context.Context, c *sources.Conn) (event.Polled, error
 		done = p.HistoryID
 	}
 	if done == "" {
-		return event.Polled{}, foreign(c)
+		return event.PollResult{}, foreign(c)
 	}
 	out.More = p.Next != ""
 	return leave(out, done)
@@ -139,7 +139,7 @@ func alone(ctx context.Context, c *sources.Conn, err error) bool {
 	return err == nil
 }
 
-func leave(out event.Polled, historyID string) (_ event.Polled, err error) {
+func leave(out event.PollResult, historyID string) (_ event.PollResult, err error) {
 	out.Cursor, err = json.Marshal(cursor{historyID})
 	return out, err
 }

@@ -143,7 +143,7 @@ func (b *box) message(w http.ResponseWriter, id string) {
 	_, _ = io.WriteString(w, fault(404, "NOT_FOUND", "notFound"))
 }
 
-func (b *box) look() (event.Polled, error) {
+func (b *box) look() (event.PollResult, error) {
 	b.asked = nil
 	got, err := gmail.Module().Poll(b.t.Context(), b.conn, b.cursor)
 	if err == nil {
@@ -153,7 +153,7 @@ func (b *box) look() (event.Polled, error) {
 }
 
 // tells looks once and compares the mail that is told, by id.
-func (b *box) tells(when string, want ...string) event.Polled {
+func (b *box) tells(when string, want ...string) event.PollResult {
 	b.t.Helper()
 	polled, err := b.look()
 	if err != nil {

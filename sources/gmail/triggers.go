@@ -13,9 +13,9 @@ const messageEvent = "new_message"
 // Triggers returns what a mailbox can tell of. It is only polled.
 func Triggers() event.Provider {
 	return event.Provider{
-		ID:    "gmail",
-		Title: "Gmail",
-		Polls: true,
+		ID:              "gmail",
+		Title:           "Gmail",
+		SupportsPolling: true,
 		Types: []event.Type{{
 			ID: messageEvent, Title: "New mail",
 			Description: "Mail came into the mailbox. Without labels: all but spam, trash and what the mailbox itself sent.",

@@ -106,7 +106,7 @@ func (at *cursor) news(i *changedIssue) news {
 }
 
 // leave returns what a look found, with where the next one begins.
-func (at *cursor) leave(out event.Polled) (_ event.Polled, err error) {
+func (at *cursor) leave(out event.PollResult) (_ event.PollResult, err error) {
 	since := latest(at.Mark, at.Top).Add(-overlap)
 	at.Seen = slices.DeleteFunc(at.Seen, func(s seen) bool { return s.At.Before(since) })
 	slices.SortFunc(at.Seen, func(a, b seen) int {

@@ -24,12 +24,12 @@ const (
 
 // poll reads the issues that changed. It never tells of comments, nor of what
 // was deleted.
-func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.Polled, error) {
+func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.PollResult, error) {
 	var at cursor
 	if json.Unmarshal(raw, &at) != nil || at.Mark.IsZero() {
 		return baseline(ctx, c)
 	}
-	out := event.Polled{Wait: quiet, More: true}
+	out := event.PollResult{Wait: quiet, More: true}
 	for n := range pollPages {
 		found, done, err := at.page(ctx, c)
 		if n == 0 && at.After != "" && refused(err) { // that place is gone
@@ -37,7 +37,7 @@ func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.Poll
 			found, done, err = at.page(ctx, c)
 		}
 		if err != nil && (n == 0 || refused(err)) {
-			return event.Polled{}, err
+			return event.PollResult{}, err
 		}
 		out.Events = append(out.Events, found...)
 		if err != nil { // what was read stays read
@@ -53,19 +53,19 @@ func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.Poll
 
 // baseline takes the latest change as the one up to which all is old. The clock
 // that counts is Linear's.
-func baseline(ctx context.Context, c *sources.Conn) (event.Polled, error) {
+func baseline(ctx context.Context, c *sources.Conn) (event.PollResult, error) {
 	p, err := changes(ctx, c, object{"first": 1})
 	if err != nil {
-		return event.Polled{}, err
+		return event.PollResult{}, err
 	}
 	start := time.Unix(0, 0).UTC() // no issues: whatever comes is new
 	for _, i := range p.Items {
 		if start, err = moment(i.UpdatedAt); err != nil {
-			return event.Polled{}, err
+			return event.PollResult{}, err
 		}
 	}
 	at := cursor{Start: start, Mark: start}
-	return at.leave(event.Polled{Wait: quiet})
+	return at.leave(event.PollResult{Wait: quiet})
 }
 
 func changes(ctx context.Context, c *sources.Conn, variables object) (page[changedIssue], error) {

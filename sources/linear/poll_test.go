@@ -112,7 +112,7 @@ func (w *workspace) put(id string, minute float64) {
 	w.issues[id].updated = day(minute)
 }
 
-func (w *workspace) look() (event.Polled, error) {
+func (w *workspace) look() (event.PollResult, error) {
 	w.asked = 0
 	got, err := linear.Module().Poll(w.t.Context(), w.conn, w.cursor)
 	if err == nil {
@@ -122,7 +122,7 @@ func (w *workspace) look() (event.Polled, error) {
 }
 
 // tells looks once and compares what is told: issue, at, action.
-func (w *workspace) tells(when string, want ...string) event.Polled {
+func (w *workspace) tells(when string, want ...string) event.PollResult {
 	w.t.Helper()
 	polled, err := w.look()
 	if err != nil {

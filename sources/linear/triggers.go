@@ -19,9 +19,9 @@ const (
 // Triggers returns what Linear can tell of.
 func Triggers() event.Provider {
 	return event.Provider{
-		ID:    "linear",
-		Title: "Linear",
-		Polls: true,
+		ID:              "linear",
+		Title:           "Linear",
+		SupportsPolling: true,
 		Types: []event.Type{
 			{
 				ID: issueEvent, Title: "Issue created or changed",
@@ -60,8 +60,8 @@ func Triggers() event.Provider {
 				Matches: matches,
 			},
 		},
-		Secret:      "Linear makes the secret, and shows it as **Signing secret** when the webhook is made (**Settings › API › Webhooks**, with this URL): enter it here.",
-		GivesSecret: true, Accounts: true,
+		Secret:       "Linear makes the secret, and shows it as **Signing secret** when the webhook is made (**Settings › API › Webhooks**, with this URL): enter it here.",
+		IssuesSecret: true, IdentifiesAccount: true,
 		Webhook: &event.Webhook{Verify: verify, Tolerance: advised, Parse: parse, IDHeader: "Linear-Delivery"},
 	}
 }

@@ -29,7 +29,7 @@ func verify(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.D
 	if sources.ReadDelivery(d.Body, &sent) != nil || sent.At < 0 || sent.At > 1e15 {
 		return event.ErrStale
 	}
-	return event.Within(time.UnixMilli(int64(sent.At)), now, tolerance)
+	return event.CheckTimestamp(time.UnixMilli(int64(sent.At)), now, tolerance)
 }
 
 // delivery is what Linear posts.

@@ -37,9 +37,9 @@ func Triggers() event.Provider {
 			}`),
 			Matches: matches,
 		}},
-		Webhook:     &event.Webhook{Verify: verify, Parse: parse},
-		Secret:      "PagerDuty makes the secret, and shows it once, when the webhook is created (**Integrations › Generic Webhooks (v3)**, with this URL): enter it here.",
-		GivesSecret: true,
+		Webhook:      &event.Webhook{Verify: verify, Parse: parse},
+		Secret:       "PagerDuty makes the secret, and shows it once, when the webhook is created (**Integrations › Generic Webhooks (v3)**, with this URL): enter it here.",
+		IssuesSecret: true,
 	}
 }
 

@@ -85,7 +85,7 @@ func (p *platform) completes(ctx context.Context, c action.ToolCall, params json
 		return action.ToolReply{}, err
 	}
 	reply, ended, err := p.Rows.CompleteRun(ctx, p.call(c, params), action.Completion{
-		ID: in.ID, Run: in.Run, Outcome: in.Outcome, Message: p.JSON.RedactText(in.Summary, nil), Record: p.JSON.Redact(params, nil), Stays: p.Stays,
+		ID: in.ID, Run: in.Run, Outcome: in.Outcome, Message: p.JSON.RedactText(in.Summary, nil), Record: p.JSON.Redact(params, nil), ReplayFor: p.Stays,
 	})
 	if ended != nil {
 		p.Completed(c.Organization, c.Session, ended)

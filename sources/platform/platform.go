@@ -21,14 +21,14 @@ const (
 // Rows keep what the tools do, each with its answer in one transaction.
 type Rows interface {
 	// ToolAnswered returns what a call was answered before; see
-	// [action.Own.Answered]. The subject is what the tool does once in a session.
+	// [action.PlatformTool.Replay]. The subject is what the tool does once in a session.
 	ToolAnswered(ctx context.Context, c action.ToolCall, subject string) (*action.ToolReply, error)
 	// SaveServiceCommands and SaveEnvFiles keep how workspaces are brought up.
 	SaveServiceCommands(ctx context.Context, c action.ToolCall, commands json.RawMessage) (action.ToolReply, error)
 	SaveEnvFiles(ctx context.Context, c action.ToolCall, files json.RawMessage) (action.ToolReply, error)
 	// CompleteRun ends a run. The second answer is nil where nothing ended by this
 	// call.
-	CompleteRun(ctx context.Context, c action.ToolCall, e action.Completion) (action.ToolReply, *action.Completed, error)
+	CompleteRun(ctx context.Context, c action.ToolCall, e action.Completion) (action.ToolReply, *action.CompletionResult, error)
 	// Verify seals an upload, and says where it is. Without one it answers with
 	// the given text.
 	Verify(ctx context.Context, c action.ToolCall, upload, folder, otherwise string) (action.ToolReply, error)
@@ -43,7 +43,7 @@ type Config struct {
 	JSON *redact.JSON                  // to redact
 	Hash func(canonical []byte) string // keyed, of params
 	// Completed is told of a run that ended, and whose session does nothing more.
-	Completed func(organization, session string, c *action.Completed)
+	Completed func(organization, session string, c *action.CompletionResult)
 	// Asked is told of a session that asks people for environment variables.
 	Asked func(organization, session string)
 	// PublicURL is where people reach the page.

@@ -19,9 +19,9 @@ func Triggers() event.Provider {
 			trigger("issue", "Issue", "An issue was created, resolved, assigned, archived or opened again. With a connection to Sentry, it comes with the trace of its latest event.", filterActions, filterProjects, filterLevel, filterActors, filterBots),
 			trigger("error", "Error", "An error came in, each single one.", filterProjects, filterEnvironments, filterLevel),
 		},
-		Secret:      "Sentry makes the secret: enter the **Client Secret** of an internal integration (**Settings › Custom Integrations**) that has this URL as its webhook URL.",
-		GivesSecret: true,
-		Webhook:     &event.Webhook{Verify: verify, Parse: parse, IDHeader: "Request-ID"},
+		Secret:       "Sentry makes the secret: enter the **Client Secret** of an internal integration (**Settings › Custom Integrations**) that has this URL as its webhook URL.",
+		IssuesSecret: true,
+		Webhook:      &event.Webhook{Verify: verify, Parse: parse, IDHeader: "Request-ID"},
 	}
 }
 

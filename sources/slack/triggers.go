@@ -47,8 +47,8 @@ func Triggers() event.Provider {
 				Matches: matches,
 			},
 		},
-		Secret:      "Slack makes the secret: enter the **Signing Secret** of the app (**Basic Information** on its page), and this URL as request URL of its **Event Subscriptions**.",
-		GivesSecret: true, Accounts: true,
+		Secret:       "Slack makes the secret: enter the **Signing Secret** of the app (**Basic Information** on its page), and this URL as request URL of its **Event Subscriptions**.",
+		IssuesSecret: true, IdentifiesAccount: true,
 		Webhook: &event.Webhook{Verify: verify, Tolerance: advised, Parse: parse, Challenge: challenge},
 	}
 }

@@ -29,7 +29,7 @@ func verify(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.D
 	if err != nil {
 		return err
 	}
-	return event.Within(time.Unix(seconds, 0), now, tolerance)
+	return event.CheckTimestamp(time.Unix(seconds, 0), now, tolerance)
 }
 
 // delivery is what Slack posts.

@@ -114,7 +114,7 @@ type CheckResult struct {
 func (c *CheckResult) candidates() bool { return c.byKey != "" || c.open != "" || c.Undelivered != "" }
 
 // Begin implements [action.Ledger].
-func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
+func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.BeginResult, error) {
 	r, err := NewRow(d)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.Begun, err
 	retried := false
 	for range MaxRaceRetries {
 		// A copy: what is written may differ from the draft, and be undone.
-		row, joined, opened := *r, (*action.Begun)(nil), checkRow{}
+		row, joined, opened := *r, (*action.BeginResult)(nil), checkRow{}
 		j := &database.Job{
 			Retried: retried, SingleStatement: d.IdempotencyKey == "" && len(d.Grants) == 0, InTransaction: true, Unordered: true,
 			// Without a key or a grant its only write that needs company is
@@ -178,7 +178,7 @@ type QueuedBegin struct {
 // beginQueued writes the row of an allowed read. Its read may start at once;
 // it is answered after Finish, which comes later in the same queue, or in the
 // place of this job.
-func (st *Store) beginQueued(ctx context.Context, d *action.Draft, r *InvocationRow) (*action.Begun, error) {
+func (st *Store) beginQueued(ctx context.Context, d *action.Draft, r *InvocationRow) (*action.BeginResult, error) {
 	args := func() []any { return beginColumns.Values(r) } // not needed when the end comes first
 	err := st.db.Write.Enqueue(ctx, &database.Job{Row: r.ID, SingleStatement: true, Inserted: &QueuedBegin{d, r}, Batchable: &database.BatchStatement{Stmt: st.stmts.queue, Args: args, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := st.stmts.queue.Exec(ctx, tx, args()...)
@@ -202,7 +202,7 @@ func (st *Store) pipeline(d *action.Draft, opened *checkRow) *database.Pipeline 
 
 // begin finds the row that answers the call, or writes the draft's own and
 // returns nil. First is what check found, where the job's opening was done.
-func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow, opened *checkRow) (*action.Begun, error) {
+func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow, opened *checkRow) (*action.BeginResult, error) {
 	now := r.CreatedAt.Time
 	check := opened.result
 	if !j.Pipelined() {
@@ -265,7 +265,7 @@ func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 }
 
 // ownRow finds the draft's own row, which an attempt wrote whose end nobody heard.
-func (st *Store) ownRow(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Begun, error) {
+func (st *Store) ownRow(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.BeginResult, error) {
 	r, err := st.LoadInTx(ctx, tx, d.Organization, d.ID)
 	if errors.Is(err, action.ErrNotFound) {
 		return nil, nil
@@ -277,7 +277,7 @@ func (st *Store) ownRow(ctx context.Context, tx bun.IDB, d *action.Draft) (*acti
 	if rec.Status == action.StatusExecuting {
 		st.executing.put(rec.Invocation)
 	}
-	return &action.Begun{New: true, Record: rec}, err
+	return &action.BeginResult{Created: true, Record: rec}, err
 }
 
 // lockSession has the calls of one session begin one after the other where
@@ -343,7 +343,7 @@ func (l *checkRow) result(d *action.Draft) (*CheckResult, error) {
 
 // Join finds the row that answers the call already: by its key, by being open,
 // by waiting to be picked up.
-func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *CheckResult, now time.Time) (*action.Begun, error) {
+func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *CheckResult, now time.Time) (*action.BeginResult, error) {
 	for i, id := range []database.NullString{c.byKey, c.open, c.Undelivered} {
 		if id == "" {
 			continue
@@ -369,7 +369,7 @@ func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Check
 			return nil, err
 		}
 		rec, err := row.record()
-		return &action.Begun{Record: rec}, err
+		return &action.BeginResult{Record: rec}, err
 	}
 	return nil, nil
 }
@@ -429,8 +429,8 @@ func (st *Store) insertConflict(ctx context.Context, tx bun.IDB, d *action.Draft
 }
 
 // newBegun is the draft as it was written: no need to read it again.
-func (st *Store) newBegun(d *action.Draft, r *InvocationRow) *action.Begun {
-	b := &action.Begun{New: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
+func (st *Store) newBegun(d *action.Draft, r *InvocationRow) *action.BeginResult {
+	b := &action.BeginResult{Created: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
 	inv := &b.Invocation
 	inv.Params, inv.Grant, inv.Executor = json.RawMessage(r.Params), string(r.Grant), string(r.Executor)
 	inv.Status, inv.DeniedReason, inv.DeniedNote = action.Status(r.Status), string(r.DeniedReason), string(r.DeniedNote)
@@ -468,9 +468,9 @@ func putKey(ctx context.Context, tx bun.IDB, d *action.Draft, id string, now tim
 	return nil
 }
 
-// Foresee implements [action.Ledger]. It asks what Begin asks, and of the same
+// Preview implements [action.Ledger]. It asks what Begin asks, and of the same
 // connection.
-func (st *Store) Foresee(ctx context.Context, d *action.Draft) (refused, note string, err error) {
+func (st *Store) Preview(ctx context.Context, d *action.Draft) (refused, note string, err error) {
 	r, err := NewRow(d)
 	if err != nil {
 		return "", "", err

@@ -27,9 +27,9 @@ const (
 WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivered_at IS NULL`
 )
 
-// Seen implements [action.Ledger]. It splits many IDs over several transactions
+// MarkSeen implements [action.Ledger]. It splits many IDs over several transactions
 // so that other writes can run in between.
-func (st *Store) Seen(ctx context.Context, ids []string, now time.Time) error {
+func (st *Store) MarkSeen(ctx context.Context, ids []string, now time.Time) error {
 	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		err := st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 			_, err := MarkSeen(tx, batch, database.NewTimestamp(now)).Exec(ctx)
@@ -51,8 +51,8 @@ func MarkSeen(db bun.IDB, ids []string, now database.Timestamp) *bun.RawQuery {
 	return db.NewRaw(seenSQL, now, bun.List(ids))
 }
 
-// Answered implements [action.Ledger].
-func (st *Store) Answered(ctx context.Context, organization, id string) error {
+// MarkAnswered implements [action.Ledger].
+func (st *Store) MarkAnswered(ctx context.Context, organization, id string) error {
 	return st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(`UPDATE invocations SET answered = 1 WHERE organization_id = ? AND id = ? AND status = 'pending'`,
 			organization, id).Exec(ctx)
@@ -60,8 +60,8 @@ func (st *Store) Answered(ctx context.Context, organization, id string) error {
 	}})
 }
 
-// Delivered implements [action.Ledger].
-func (st *Store) Delivered(ctx context.Context, organization, id string, now time.Time) error {
+// MarkDelivered implements [action.Ledger].
+func (st *Store) MarkDelivered(ctx context.Context, organization, id string, now time.Time) error {
 	args := []any{database.NewTimestamp(now), organization, id}
 	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, SingleStatement: true, Unordered: true, Batchable: &database.BatchStatement{Stmt: st.stmts.delivered, Args: func() []any { return args }, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := st.stmts.delivered.Exec(ctx, tx, args...)
@@ -110,9 +110,9 @@ func (st *Store) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocat
 	return invocations(rows)
 }
 
-// Returns implements [action.Ledger]. Of several callers of a call each may be
+// SaveCallerFeatures implements [action.Ledger]. Of several callers of a call each may be
 // asked, so what they can adds up.
-func (st *Store) Returns(ctx context.Context, organization, invocation string, can action.ClientFeatures) error {
+func (st *Store) SaveCallerFeatures(ctx context.Context, organization, invocation string, can action.ClientFeatures) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewRaw(returnsSQL, int(can), organization, invocation).Exec(ctx); err != nil {
 			return fmt.Errorf("noting who comes back for invocation %s: %w", invocation, err)
@@ -128,8 +128,8 @@ ON CONFLICT (invocation_id) DO UPDATE SET can = returning_callers.can | excluded
 const ReturningSQL = `SELECT c.can FROM returning_callers c JOIN invocations i ON i.id = c.invocation_id
 WHERE c.invocation_id = ?2 AND i.organization_id = ?1`
 
-// Returning implements [action.Ledger].
-func (st *Store) Returning(ctx context.Context, organization, invocation string) (action.ClientFeatures, error) {
+// CallerFeatures implements [action.Ledger].
+func (st *Store) CallerFeatures(ctx context.Context, organization, invocation string) (action.ClientFeatures, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
 	var can int

@@ -100,7 +100,7 @@ func (st *Store) listScanned(ctx context.Context, s *Search, after database.Curs
 		result.found = result.found[:limit]
 		page.Next = result.found[limit-1].String()
 	case !result.all:
-		page.Next, page.LookedBack = result.last.String(), result.last.Time.Time
+		page.Next, page.SearchedSince = result.last.String(), result.last.Time.Time
 	}
 	if page.Items, err = st.InvocationsAt(ctx, s, result.found); err != nil {
 		return page, fmt.Errorf("listing invocations: %w", err)

@@ -75,8 +75,8 @@ func (st *Store) OpenRound(ctx context.Context, r *action.AskedRound) error {
 	})
 }
 
-// Asking implements [action.Ledger].
-func (st *Store) Asking(ctx context.Context, invocations []string) (asking []string, err error) {
+// OpenRounds implements [action.Ledger].
+func (st *Store) OpenRounds(ctx context.Context, invocations []string) (asking []string, err error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
 	for batch := range slices.Chunk(invocations, database.MaxIDsPerStatement) {

@@ -42,7 +42,7 @@ const makeTries = 3
 
 // MakeSession is CreateSession, but that the session of the same key is
 // returned when there is one. ErrConflict: that was made by another wish.
-func (st *Store) MakeSession(ctx context.Context, s action.Session, once action.Once) (made action.Session, existed bool, err error) {
+func (st *Store) MakeSession(ctx context.Context, s action.Session, once action.Idempotency) (made action.Session, existed bool, err error) {
 	if once.Key == "" {
 		made, err = st.CreateSession(ctx, s)
 		return made, false, err
@@ -75,11 +75,11 @@ func (st *Store) MakeSession(ctx context.Context, s action.Session, once action.
 
 // SessionOnce returns the session that was made with a key, if there is one.
 // ErrConflict: it was made by another wish.
-func (st *Store) SessionOnce(ctx context.Context, organization string, once action.Once) (s action.Session, found bool, err error) {
+func (st *Store) SessionOnce(ctx context.Context, organization string, once action.Idempotency) (s action.Session, found bool, err error) {
 	return sessionOnce(ctx, st.db.Read, organization, once)
 }
 
-func sessionOnce(ctx context.Context, tx bun.IDB, organization string, once action.Once) (action.Session, bool, error) {
+func sessionOnce(ctx context.Context, tx bun.IDB, organization string, once action.Idempotency) (action.Session, bool, error) {
 	var r sessions.SessionRow
 	err := tx.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("idempotency_key = ?", once.Key).Scan(ctx)
 	switch {

@@ -31,8 +31,8 @@ type Sweep struct {
 func Sweeps(r action.SweepRules) []Sweep {
 	now, leaseCutoff := database.NewTimestamp(r.Now), database.NewTimestamp(r.LeaseBefore).Or(database.Epoch)
 	lostWhere, lostArgs := "lease_until < ?", []any{leaseCutoff}
-	if r.Alone != "" {
-		lostWhere, lostArgs = "(lease_until < ? OR executor <> ?)", []any{leaseCutoff, r.Alone}
+	if r.SoleInstance != "" {
+		lostWhere, lostArgs = "(lease_until < ? OR executor <> ?)", []any{leaseCutoff, r.SoleInstance}
 	}
 	return []Sweep{
 		{

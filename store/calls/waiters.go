@@ -19,8 +19,8 @@ const maxPendingCount = 100_000
 const waitersSQL = `SELECT id, waiter_seen_at, answered FROM invocations WHERE id IN (?) AND organization_id || '' = ? AND status || '' = 'pending'`
 
 // Waiters tells who waits for those of the invocations that are pending.
-func (st *Store) Waiters(ctx context.Context, organization string, ids []string) (map[string]action.Waiter, error) {
-	waiters := make(map[string]action.Waiter, len(ids))
+func (st *Store) Waiters(ctx context.Context, organization string, ids []string) (map[string]action.CallerState, error) {
+	waiters := make(map[string]action.CallerState, len(ids))
 	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		var rows []struct {
 			ID       string             `bun:"id"`
@@ -31,7 +31,7 @@ func (st *Store) Waiters(ctx context.Context, organization string, ids []string)
 			return nil, fmt.Errorf("reading who waits: %w", err)
 		}
 		for _, r := range rows {
-			waiters[r.ID] = action.Waiter{SeenAt: r.SeenAt.Time, Answered: r.Answered}
+			waiters[r.ID] = action.CallerState{SeenAt: r.SeenAt.Time, Answered: r.Answered}
 		}
 	}
 	return waiters, nil

@@ -54,7 +54,7 @@ func (r *AutomationRow) Snapshot() any {
 // none was said. ErrConflict when its name is another's name or id; ErrTooMany.
 func (st *Store) CreateAutomation(ctx context.Context, a event.Automation) (event.Automation, error) {
 	r := &AutomationRow{Automation: a}
-	if err := history.First(database.EnsureID(&r.ID), action.Fault(r.Check())); err != nil {
+	if err := history.First(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
 		return event.Automation{}, err
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -140,7 +140,7 @@ func (r *AutomationRow) checkChange(ctx context.Context, tx bun.Tx, old *Automat
 	if r.Name == old.Name && r.Instructions == old.Instructions {
 		return nil
 	}
-	return history.First(action.Fault(r.Check()), r.checkUnique(ctx, tx))
+	return history.First(action.FromEventCheck(r.Check()), r.checkUnique(ctx, tx))
 }
 
 // runDeleted is why a run did not begin whose automation went.

@@ -100,7 +100,7 @@ func matchRecords(f event.RecordFilter, q *bun.SelectQuery) *bun.SelectQuery {
 // runs are.
 func inRuns(f event.RecordFilter, db bun.IDB) *bun.SelectQuery {
 	where := map[string][]event.RunStatus{
-		eventQueued: {event.RunQueued}, eventProcessing: {event.RunClaimed, event.RunRunning, event.RunNeeds}, eventFailed: {event.RunFailed},
+		eventQueued: {event.RunQueued}, eventProcessing: {event.RunClaimed, event.RunRunning, event.RunNeedsHuman}, eventFailed: {event.RunFailed},
 	}[f.Status]
 	q := db.NewSelect().TableExpr("runs AS r").Column("r.event_id").Where("r.organization_id = ?", f.Organization).
 		Where("r.status IN (?)", bun.List(where)).Where(fewRunsSQL)

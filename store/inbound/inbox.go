@@ -44,8 +44,8 @@ func (r *receiptRow) receipt() event.Receipt {
 	return event.Receipt{
 		ID: r.ID, Organization: r.Organization, Endpoint: r.Endpoint, Provider: r.Provider, Trigger: string(r.Trigger), Key: r.Key,
 		Native: string(r.Native), Size: r.Size, Status: event.ReceiptStatus(r.Status), Attempt: r.Attempt, Failures: r.Failures, Losses: r.Losses, NextAt: r.NextAt.Time,
-		LastError: string(r.LastError), Doubled: r.Doubled, ReceivedAt: r.ReceivedAt.Time, EndedAt: r.ProcessedAt.Ptr(),
-		Shown: r.Shown.Bytes(), Sealed: r.Sealed,
+		LastError: string(r.LastError), Duplicate: r.Doubled, ReceivedAt: r.ReceivedAt.Time, EndedAt: r.ProcessedAt.Ptr(),
+		Redacted: r.Shown.Bytes(), Sealed: r.Sealed,
 	}
 }
 
@@ -97,7 +97,7 @@ type bodyRow struct {
 }
 
 func (s *settled) body() bodyRow {
-	return bodyRow{Endpoint: s.Receipt.Endpoint, Hash: s.Body, Receipt: s.Receipt.ID, ReceivedAt: database.NewTimestamp(s.Receipt.ReceivedAt)}
+	return bodyRow{Endpoint: s.Receipt.Endpoint, Hash: s.BodyHash, Receipt: s.Receipt.ID, ReceivedAt: database.NewTimestamp(s.Receipt.ReceivedAt)}
 }
 
 // markDoubled finds the deliveries that are the same as another one, before or
@@ -106,7 +106,7 @@ func (s *settled) body() bodyRow {
 // transaction ends: of two at once the later one sees the other.
 func markDoubled(ctx context.Context, tx bun.IDB, list []*settled) error {
 	unsigned := slices.DeleteFunc(slices.Clone(list), func(s *settled) bool {
-		return s.Body == "" || s.Status != event.ReceiptCompleted || s.Keep || len(s.Matches) == 0
+		return s.BodyHash == "" || s.Status != event.ReceiptCompleted || s.KeepPayload || len(s.Matches) == 0
 	})
 	if len(unsigned) == 0 {
 		return nil
@@ -118,11 +118,11 @@ func markDoubled(ctx context.Context, tx bun.IDB, list []*settled) error {
 	}
 	moved := map[[2]string]bodyRow{}
 	for _, s := range unsigned {
-		key := [2]string{s.Receipt.Endpoint, s.Body}
+		key := [2]string{s.Receipt.Endpoint, s.BodyHash}
 		was, is := last[key], s.body()
 		switch apart := is.ReceivedAt.Time.Sub(was.ReceivedAt.Time); {
 		case was.Receipt == is.Receipt:
-		case apart.Abs() < s.Window:
+		case apart.Abs() < s.DedupWindow:
 			s.doubled = true
 		case apart > 0:
 			last[key], moved[key] = is, is
@@ -134,7 +134,7 @@ func markDoubled(ctx context.Context, tx bun.IDB, list []*settled) error {
 // compareBodies orders deliveries of one body by time.
 func compareBodies(a, b *settled) int {
 	return cmp.Or(
-		cmp.Compare(a.Receipt.Endpoint, b.Receipt.Endpoint), cmp.Compare(a.Body, b.Body),
+		cmp.Compare(a.Receipt.Endpoint, b.Receipt.Endpoint), cmp.Compare(a.BodyHash, b.BodyHash),
 		a.Receipt.ReceivedAt.Compare(b.Receipt.ReceivedAt), cmp.Compare(a.Receipt.ID, b.Receipt.ID),
 	)
 }
@@ -143,7 +143,7 @@ func compareBodies(a, b *settled) int {
 // returns which there are then.
 func lastBodies(ctx context.Context, tx bun.IDB, list []*settled) (map[[2]string]bodyRow, error) {
 	firsts := slices.CompactFunc(slices.Clone(list), func(a, b *settled) bool {
-		return a.Receipt.Endpoint == b.Receipt.Endpoint && a.Body == b.Body
+		return a.Receipt.Endpoint == b.Receipt.Endpoint && a.BodyHash == b.BodyHash
 	})
 	last := map[[2]string]bodyRow{}
 	for some := range slices.Chunk(firsts, database.MaxIDsPerStatement) {

@@ -128,7 +128,7 @@ type settled struct {
 // runs and outbox of each match whose trigger has no event of the key yet. A
 // receipt that the worker lost is left as it is, with all that came of it. It
 // takes a handful of statements, however many receipts there are.
-func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlement) (out event.Settled, err error) {
+func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlement) (out event.SettleResult, err error) {
 	if len(list) == 0 {
 		return out, nil
 	}
@@ -140,14 +140,14 @@ func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlem
 		if err := markDoubled(ctx, tx, mine); err != nil {
 			return err
 		}
-		out = event.Settled{Doubled: doubled(mine)}
+		out = event.SettleResult{Duplicates: doubled(mine)}
 		if out.Runs, err = st.writeMatches(ctx, tx, OfTriggers, matches(mine)); err != nil {
 			return err
 		}
 		return endReceipts(ctx, tx, mine, database.NewTimestamp(st.db.Now()))
 	}})
 	if err != nil {
-		return event.Settled{}, fmt.Errorf("settling deliveries: %w", err)
+		return event.SettleResult{}, fmt.Errorf("settling deliveries: %w", err)
 	}
 	return out, nil
 }
@@ -225,8 +225,8 @@ type Outcome struct {
 
 func (s *settled) outcome(now database.Timestamp) Outcome {
 	o := Outcome{
-		ID: s.Receipt.ID, Status: string(s.Status), LastError: database.NullString(s.Error), Native: database.NullString(s.Native), Shown: database.NullString(s.Shown), Doubled: s.doubled,
-		Failures: s.Failures, Losses: s.Losses, Kept: s.Keep || s.Status != event.ReceiptCompleted,
+		ID: s.Receipt.ID, Status: string(s.Status), LastError: database.NullString(s.Error), Native: database.NullString(s.Native), Shown: database.NullString(s.Redacted), Doubled: s.doubled,
+		Failures: s.Failures, Losses: s.Losses, Kept: s.KeepPayload || s.Status != event.ReceiptCompleted,
 	}
 	if s.Status == event.ReceiptQueued {
 		o.NextAt = database.NewTimestamp(s.NextAt).Or(now)

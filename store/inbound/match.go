@@ -290,7 +290,7 @@ func newRecordRow(m *event.Match, now database.Timestamp) recordRow {
 	return recordRow{
 		ID: r.ID, Organization: r.Organization, Trigger: r.Trigger, Automation: r.Automation, Receipt: database.NullString(r.Receipt), Provider: r.Provider,
 		Type: r.Type, Native: database.NullString(r.Native), Key: r.Key, OccurredAt: database.TimestampFromPtr(r.OccurredAt), Title: r.Title, URL: database.NullString(r.URL), Skip: database.NullString(r.Skip),
-		Error: database.NullString(r.Error), CreatedAt: database.NewTimestamp(r.CreatedAt).Or(now), Shown: database.NullString(r.Shown), Sealed: m.Sealed,
+		Error: database.NullString(r.Error), CreatedAt: database.NewTimestamp(r.CreatedAt).Or(now), Shown: database.NullString(r.Redacted), Sealed: m.Sealed,
 	}
 }
 
@@ -299,7 +299,7 @@ func (r *recordRow) record() event.Record {
 		ID: r.ID, Organization: r.Organization, Trigger: r.Trigger, Automation: r.Automation, Receipt: string(r.Receipt), Provider: r.Provider,
 		Type: r.Type, Native: string(r.Native), Key: r.Key, OccurredAt: r.OccurredAt.Ptr(), Title: r.Title, URL: string(r.URL),
 		Skip: event.SkipReason(r.Skip), Error: string(r.Error), CreatedAt: r.CreatedAt.Time, Run: string(r.Run), RunStatus: event.RunStatus(r.RunStatus),
-		Session: string(r.Session), EndedAt: r.endedAt().Ptr(), Shown: r.Shown.Bytes(),
+		Session: string(r.Session), EndedAt: r.endedAt().Ptr(), Redacted: r.Shown.Bytes(),
 	}
 }
 

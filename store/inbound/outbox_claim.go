@@ -191,7 +191,7 @@ const undelivered = "The endpoint for runs did not take this run. See at the del
 // one was. One that is dead fails its run,
 // unless somebody works on that all the same: then it is delivered. It returns
 // the run, and false, and has written nothing, when the worker lost the parcel.
-func (st *Store) SettleParcel(ctx context.Context, worker string, s event.Sent) (run event.Run, held bool, err error) {
+func (st *Store) SettleParcel(ctx context.Context, worker string, s event.DispatchResult) (run event.Run, held bool, err error) {
 	switch s.Status {
 	case event.ParcelPending, event.ParcelDelivered, event.ParcelDead:
 	default:
@@ -211,7 +211,7 @@ func (st *Store) SettleParcel(ctx context.Context, worker string, s event.Sent) 
 	return run, true, nil
 }
 
-func (st *Store) parcelSettled(ctx context.Context, worker string, s *event.Sent) (run event.Run, err error) {
+func (st *Store) parcelSettled(ctx context.Context, worker string, s *event.DispatchResult) (run event.Run, err error) {
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := ReadRun(ctx, tx, s.Parcel.Organization, s.Parcel.Run)
 		if err != nil {
@@ -221,7 +221,7 @@ func (st *Store) parcelSettled(ctx context.Context, worker string, s *event.Sent
 			if !r.is(event.RunClaimed) {
 				return errRunBegun
 			}
-			end := RunEnd{Status: event.RunFailed, Ending: event.Ending{Code: event.RunUndelivered, Message: undelivered}, Note: "The run could not be delivered.", unbegun: true}
+			end := RunEnd{Status: event.RunFailed, Ending: event.RunResult{Code: event.RunUndelivered, Message: undelivered}, Note: "The run could not be delivered.", unbegun: true}
 			if _, err := st.EndRun(ctx, tx, r, end, st.db.Now()); err != nil {
 				return err
 			}
@@ -232,7 +232,7 @@ func (st *Store) parcelSettled(ctx context.Context, worker string, s *event.Sent
 	return run, err
 }
 
-func (st *Store) settleParcel(ctx context.Context, tx bun.IDB, worker string, s *event.Sent) error {
+func (st *Store) settleParcel(ctx context.Context, tx bun.IDB, worker string, s *event.DispatchResult) error {
 	r := &ParcelRow{ID: s.Parcel.ID, Status: string(s.Status), FirstAt: database.TimestampFromPtr(s.Parcel.FirstAt), NextAt: database.NewTimestamp(s.Parcel.NextAt), LastError: database.NullString(ShortMessage(s.Error))}
 	if s.HTTP != 0 {
 		code := int64(s.HTTP)

@@ -58,7 +58,7 @@ func (st *Store) RenewPoll(ctx context.Context, worker string, g event.PollGroup
 	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, until := st.db.LeaseTimes(lease)
 		n, err := database.RowsAffected(tx.NewUpdate().Table("poll_groups").Set("lease_until = ?", until).
-			Where("id = ?", g.ID).Where("holder = ?", worker).Where("turn = ?", g.Turn).Exec(ctx))
+			Where("id = ?", g.ID).Where("holder = ?", worker).Where("turn = ?", g.FencingToken).Exec(ctx))
 		held = n == 1
 		return err
 	}})
@@ -96,7 +96,7 @@ type pollGroupRow struct {
 func (r *pollGroupRow) group() event.PollGroup {
 	g := event.PollGroup{
 		ID: r.ID, Organization: r.Organization, Provider: r.Provider, Integration: r.Integration, PollSeconds: r.PollSeconds, NextAt: r.NextAt.Time,
-		LastAt: r.LastAt.Ptr(), Failures: r.Failures, LastError: string(r.LastError), Lost: string(r.Lost), LostAt: r.LostAt.Ptr(), Turn: r.Turn,
+		LastAt: r.LastAt.Ptr(), Failures: r.Failures, LastError: string(r.LastError), Lost: string(r.Lost), LostAt: r.LostAt.Ptr(), FencingToken: r.Turn,
 	}
 	if r.Cursor != "" {
 		g.Cursor = []byte(r.Cursor)
@@ -171,7 +171,7 @@ func (st *Store) PutPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, 
 
 // SettlePoll writes cursor and events in one transaction, and gives the group
 // back. Nothing is written, and ErrConflict returned, when the worker lost it.
-func (st *Store) SettlePoll(ctx context.Context, worker string, l event.Look) (runs []event.Run, err error) {
+func (st *Store) SettlePoll(ctx context.Context, worker string, l event.PollOutcome) (runs []event.Run, err error) {
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		n, err := database.RowsAffected(giveBack(tx, worker, &l, database.NewTimestamp(st.db.Now())).Exec(ctx))
 		switch {
@@ -190,7 +190,7 @@ func (st *Store) SettlePoll(ctx context.Context, worker string, l event.Look) (r
 }
 
 // giveBack ends the worker's turn.
-func giveBack(db bun.IDB, worker string, l *event.Look, now database.Timestamp) *bun.UpdateQuery {
+func giveBack(db bun.IDB, worker string, l *event.PollOutcome, now database.Timestamp) *bun.UpdateQuery {
 	q := db.NewUpdate().Table("poll_groups").Set("holder = NULL, lease_until = NULL, next_at = ?, last_at = ?", database.NewTimestamp(l.NextAt).Or(now), now)
 	if l.Cursor != nil {
 		q = q.Set("cursor = ?", string(l.Cursor))
@@ -204,5 +204,5 @@ func giveBack(db bun.IDB, worker string, l *event.Look, now database.Timestamp) 
 		q = q.Set("lost = ?, lost_at = ?", l.Lost, now)
 	}
 	return q.Where("id = ?", l.Group.ID).Where("organization_id = ?", l.Group.Organization).
-		Where("holder = ?", worker).Where("turn = ?", l.Group.Turn)
+		Where("holder = ?", worker).Where("turn = ?", l.Group.FencingToken)
 }

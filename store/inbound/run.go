@@ -96,7 +96,7 @@ func FirstRun(ctx context.Context, find func(into any) *bun.SelectQuery) (*RunRo
 // runStatuses are all that a run can have; the first of them are in the index by
 // status, which names them in this way.
 var runStatuses = []event.RunStatus{
-	event.RunQueued, event.RunClaimed, event.RunRunning, event.RunNeeds, event.RunFailed, event.RunSucceeded, event.RunSkipped,
+	event.RunQueued, event.RunClaimed, event.RunRunning, event.RunNeedsHuman, event.RunFailed, event.RunSucceeded, event.RunSkipped,
 }
 
 const (

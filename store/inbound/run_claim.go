@@ -188,7 +188,7 @@ func (r *RunRow) leaseFrom(now time.Time) database.Timestamp {
 func (st *Store) mintSession(ctx context.Context, tx bun.IDB, r *RunRow, c claimTerms) (string, error) {
 	s := action.Session{
 		Organization: r.Organization, Kind: action.Unattended, Type: action.TypeAutomation, Automation: r.Automation, Event: r.Event,
-		Title: r.Title, CreatedBy: action.ByAutomation(r.Automation), CreatedAt: c.now, ExpiresAt: &c.deadline,
+		Title: r.Title, CreatedBy: action.AutomationCreator(r.Automation), CreatedAt: c.now, ExpiresAt: &c.deadline,
 	}
 	if err := connect.Bindings(tx, r.Organization, r.Automation).Scan(ctx, &s.Connections); err != nil {
 		return "", fmt.Errorf("reading the connections of automation %s: %w", r.Automation, err)
@@ -289,12 +289,12 @@ func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (
 }
 
 // FinishRun ends the run as its worker says, or leaves it to a person
-// ([event.RunNeeds]), and ends its session: calls of it that wait are withdrawn
+// ([event.RunNeedsHuman]), and ends its session: calls of it that wait are withdrawn
 // and returned. Who says so again, since he did not hear the answer, gets the
 // run as it is. ErrInvalid with a field of the ending; ErrNotFound; ErrConflict
 // with code "claim_lost".
-func (st *Store) FinishRun(ctx context.Context, organization, id, claim string, e event.Ending) (run event.Run, withdrew []action.Invocation, err error) {
-	if err := CheckEnding(&e, event.RunSucceeded, event.RunFailed, event.RunNeeds); err != nil {
+func (st *Store) FinishRun(ctx context.Context, organization, id, claim string, e event.RunResult) (run event.Run, withdrew []action.Invocation, err error) {
+	if err := CheckEnding(&e, event.RunSucceeded, event.RunFailed, event.RunNeedsHuman); err != nil {
 		return event.Run{}, nil, err
 	}
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {

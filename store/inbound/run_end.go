@@ -26,7 +26,7 @@ const (
 // RunEnd is how the claim of a run ends, or a run that nobody has.
 type RunEnd struct {
 	Status event.RunStatus
-	Ending event.Ending       // its outcome; Status is not looked at
+	Ending event.RunResult    // its outcome; Status is not looked at
 	Parcel event.ParcelStatus // of a delivery that is under way; empty: it stays
 	Note   string             // why its calls are withdrawn
 	// Until is how long the session lives on, though it may do nothing new. The
@@ -53,7 +53,7 @@ func begun(db bun.IDB, organization, session string) *bun.SelectQuery {
 }
 
 // CheckEnding refuses what no run ends with, and shortens what is too long.
-func CheckEnding(e *event.Ending, statuses ...event.RunStatus) error {
+func CheckEnding(e *event.RunResult, statuses ...event.RunStatus) error {
 	ok := false
 	for _, s := range statuses {
 		ok = ok || e.Status == s

@@ -115,7 +115,7 @@ func (r *endpointRow) check() error {
 		return errors.New("setting an endpoint needs the person who does it")
 	case len(r.URL) > maxEndpoint || !action.AbsoluteURL(r.URL):
 		return database.Invalid("/url", fmt.Sprintf("An endpoint is an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpoint))
-	case action.Exposed(r.URL):
+	case action.Unencrypted(r.URL):
 		return database.Invalid("/url", "An endpoint is https, or http on this machine: what is delivered holds the token of a session, which others could read.")
 	case redact.JSON{}.RedactText(r.URL, nil) != r.URL:
 		return database.Invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")

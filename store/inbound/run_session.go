@@ -18,7 +18,7 @@ import (
 // wait are withdrawn and returned. ErrNotFound; ErrConflict.
 func (st *Store) CancelRun(ctx context.Context, organization, id, by, reason string) (event.Run, []action.Invocation, error) {
 	end := RunEnd{
-		Status: event.RunFailed, Ending: event.Ending{Code: event.RunCancelled, Message: ShortMessage(reason)},
+		Status: event.RunFailed, Ending: event.RunResult{Code: event.RunCancelled, Message: ShortMessage(reason)},
 		Parcel: event.ParcelVoid, Note: "The run was cancelled.",
 	}
 	return st.act(ctx, organization, id, by, end, func(_ context.Context, _ bun.IDB, r *RunRow) error {
@@ -32,7 +32,7 @@ func (st *Store) CancelRun(ctx context.Context, organization, id, by, reason str
 // ResolveRun ends a run that needs a human as a person says, who did it himself
 // or gave it up. ErrInvalid with a field of the ending; ErrNotFound; ErrConflict
 // for other runs, and for one whose worker goes on once its calls are decided.
-func (st *Store) ResolveRun(ctx context.Context, organization, id, by string, e event.Ending) (event.Run, error) {
+func (st *Store) ResolveRun(ctx context.Context, organization, id, by string, e event.RunResult) (event.Run, error) {
 	if err := CheckEnding(&e, event.RunSucceeded, event.RunFailed); err != nil {
 		return event.Run{}, err
 	}
@@ -43,7 +43,7 @@ func (st *Store) ResolveRun(ctx context.Context, organization, id, by string, e 
 // leftToPeople is nil for a run whose worker left it to a person.
 func leftToPeople(_ context.Context, _ bun.IDB, r *RunRow) error {
 	switch {
-	case !r.is(event.RunNeeds):
+	case !r.is(event.RunNeedsHuman):
 		return action.NewError("run_needs_nobody", r.Status)
 	case r.Claim != "":
 		return action.NewError("run_has_worker")
@@ -57,7 +57,7 @@ func (st *Store) RedriveRun(ctx context.Context, organization, id, by string) (e
 	end := RunEnd{Status: event.RunQueued, Parcel: event.ParcelVoid, fresh: true}
 	run, _, err := st.act(ctx, organization, id, by, end, func(ctx context.Context, tx bun.IDB, r *RunRow) error {
 		if !r.is(event.RunFailed) {
-			if !r.is(event.RunNeeds) {
+			if !r.is(event.RunNeedsHuman) {
 				return action.NewError("run_not_failed", r.Status)
 			}
 			if err := leftToPeople(ctx, tx, r); err != nil {
@@ -138,7 +138,7 @@ func (st *Store) RunOfSession(ctx context.Context, organization, session string)
 }
 
 func RunOfSession(db bun.IDB, into any, organization, session string) *bun.SelectQuery {
-	return Runs(db, into).Join("JOIN sessions AS s ON "+sessions.MadeByRun, action.ByAutomation("")).
+	return Runs(db, into).Join("JOIN sessions AS s ON "+sessions.MadeByRun, action.AutomationCreator("")).
 		Where("s.organization_id = ?", organization).Where("s.id = ?", session).Where("r.organization_id = ?", organization)
 }
 
@@ -153,15 +153,15 @@ type originOfSession struct {
 
 // OriginsOfSessions returns what sessions were minted for, by their ids: those
 // that were minted for no event are left out.
-func (st *Store) OriginsOfSessions(ctx context.Context, organization string, ids []string) (map[string]event.Origin, error) {
-	known := map[string]event.Origin{}
+func (st *Store) OriginsOfSessions(ctx context.Context, organization string, ids []string) (map[string]event.SessionOrigin, error) {
+	known := map[string]event.SessionOrigin{}
 	for some := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		var rows []originOfSession
 		if err := OriginsOfSessions(st.db.Read, organization, some).Scan(ctx, &rows); err != nil {
 			return nil, fmt.Errorf("reading what sessions were minted for: %w", err)
 		}
 		for _, r := range rows {
-			known[r.Session] = event.Origin{Event: r.Event, Run: string(r.Run), Status: event.RunStatus(r.Status), Message: string(r.Message)}
+			known[r.Session] = event.SessionOrigin{Event: r.Event, Run: string(r.Run), Status: event.RunStatus(r.Status), Message: string(r.Message)}
 		}
 	}
 	return known, nil
@@ -170,6 +170,6 @@ func (st *Store) OriginsOfSessions(ctx context.Context, organization string, ids
 func OriginsOfSessions(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("sessions AS s").ColumnExpr("s.id, s.event_id, r.id AS run_id").
 		ColumnExpr("CASE WHEN r.session_id = s.id THEN r.status END AS status, CASE WHEN r.session_id = s.id THEN substr(r.message, 1, 500) END AS message").
-		Join("LEFT JOIN runs AS r ON r.organization_id = s.organization_id AND "+sessions.MadeByRun, action.ByAutomation("")).
+		Join("LEFT JOIN runs AS r ON r.organization_id = s.organization_id AND "+sessions.MadeByRun, action.AutomationCreator("")).
 		Where("s.organization_id = ?", organization).Where("s.id IN (?)", bun.List(ids)).Where("s.event_id IS NOT NULL")
 }

@@ -42,7 +42,7 @@ func RunSweeps(now database.Timestamp) []runSweep {
 			// session: as a value, since a join might begin with all sessions.
 			What: "revoked", order: "r.deadline",
 			where: "r.claim_id IS NOT NULL AND (SELECT s.revoked_at FROM sessions AS s WHERE s.organization_id = r.organization_id AND s.id = r.session_id) IS NOT NULL",
-			end:   failing(event.RunNoSession, "The session that worked on this run was revoked.", action.NoteRevoked),
+			end:   failing(event.RunSessionLost, "The session that worked on this run was revoked.", action.NoteRevoked),
 		},
 		{
 			What: "lost", order: "r.lease_until", args: []any{now},
@@ -69,7 +69,7 @@ func stranded(*RunRow) RunEnd {
 // failing ends a run for good.
 func failing(code, message, note string) func(*RunRow) RunEnd {
 	return func(*RunRow) RunEnd {
-		return RunEnd{Status: event.RunFailed, Ending: event.Ending{Code: code, Message: message}, Parcel: event.ParcelVoid, Note: note}
+		return RunEnd{Status: event.RunFailed, Ending: event.RunResult{Code: code, Message: message}, Parcel: event.ParcelVoid, Note: note}
 	}
 }
 
@@ -80,7 +80,7 @@ func LostWorker(r *RunRow) RunEnd {
 	e.unbegun = r.is(event.RunClaimed)
 	switch {
 	case r.is(event.RunClaimed) && r.Attempt < maxLost:
-		e.Status, e.Ending = event.RunQueued, event.Ending{}
+		e.Status, e.Ending = event.RunQueued, event.RunResult{}
 	case r.is(event.RunClaimed):
 		e.Ending.Message = fmt.Sprintf("%d workers took this run, one after the other, and none was heard of again. See to the workers, and have it done again.", r.Attempt)
 	}

@@ -37,7 +37,7 @@ func (r *ScheduleRow) Snapshot() any {
 func (st *Store) CreateSchedule(ctx context.Context, s event.Schedule) (event.Schedule, error) {
 	r := &ScheduleRow{Schedule: s}
 	r.LastAt, r.NextAt = nil, database.TimestampFromPtr(r.NextAt).Ptr()
-	if err := history.First(database.EnsureID(&r.ID), action.Fault(r.Check())); err != nil {
+	if err := history.First(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
 		return event.Schedule{}, err
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -84,7 +84,7 @@ func (st *Store) UpdateSchedule(ctx context.Context, s event.Schedule, by string
 		if r.Cron != old.Cron || r.TimeZone != old.TimeZone || r.Enabled != old.Enabled {
 			r.NextAt = database.TimestampFromPtr(s.NextAt).Ptr()
 		}
-		if err := action.Fault(r.Check()); err != nil {
+		if err := action.FromEventCheck(r.Check()); err != nil {
 			return err
 		}
 		return st.history.Update(ctx, tx, &old, &r, by)

@@ -41,7 +41,7 @@ func (r *TriggerRow) Snapshot() any {
 func (st *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *event.Secret) (event.Trigger, error) {
 	r := &TriggerRow{Trigger: t}
 	r.LastEventAt = nil
-	if err := history.First(database.EnsureID(&r.ID), action.Fault(r.Check())); err != nil {
+	if err := history.First(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
 		return event.Trigger{}, err
 	}
 	if secret != nil && t.Kind == event.Polling {
@@ -119,7 +119,7 @@ func (st *Store) UpdateTrigger(ctx context.Context, t event.Trigger, by string) 
 }
 
 func (st *Store) updateTrigger(ctx context.Context, tx bun.Tx, old, r *TriggerRow, by string) error {
-	if err := action.Fault(r.Check()); err != nil {
+	if err := action.FromEventCheck(r.Check()); err != nil {
 		return err
 	}
 	// One that went since does not keep people from turning the trigger off.
@@ -185,40 +185,40 @@ func (r *TriggerRow) checkIntegration(ctx context.Context, tx bun.Tx, by string)
 
 // TriggerLock returns a trigger, enabled or not, with its secrets that have not
 // expired, by its id alone, which is all that a URL has; ErrNotFound.
-func (st *Store) TriggerLock(ctx context.Context, id string) (event.Lock, error) {
+func (st *Store) TriggerLock(ctx context.Context, id string) (event.TriggerSecrets, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
 	t, err := database.One[event.Trigger](ctx, st.db.Read.NewSelect().Model((*TriggerRow)(nil)).Where("id = ?", id), noTrigger())
 	if err != nil {
-		return event.Lock{}, err
+		return event.TriggerSecrets{}, err
 	}
 	return st.lockOf(ctx, t)
 }
 
-func (st *Store) lockOf(ctx context.Context, t event.Trigger) (event.Lock, error) {
+func (st *Store) lockOf(ctx context.Context, t event.Trigger) (event.TriggerSecrets, error) {
 	secrets, err := st.Secrets(ctx, st.db.Read, t.Organization, t.ID)
-	return event.Lock{Trigger: t, Secrets: secrets}, err
+	return event.TriggerSecrets{Trigger: t, Secrets: secrets}, err
 }
 
 // AutomationLock returns the one webhook trigger of a provider that an
 // automation has, by the automation's id alone; ErrNotFound also when there are
 // several, or several automations of the id: a guess would be somebody else's.
-func (st *Store) AutomationLock(ctx context.Context, automation, provider string) (event.Lock, error) {
+func (st *Store) AutomationLock(ctx context.Context, automation, provider string) (event.TriggerSecrets, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
 	n, err := st.db.Read.NewSelect().Table("automations").Where("id = ?", automation).Count(ctx)
 	if err != nil {
-		return event.Lock{}, fmt.Errorf("looking for automation %s: %w", automation, err)
+		return event.TriggerSecrets{}, fmt.Errorf("looking for automation %s: %w", automation, err)
 	}
 	if n != 1 {
-		return event.Lock{}, noTrigger()
+		return event.TriggerSecrets{}, noTrigger()
 	}
 	found, err := database.List[event.Trigger](ctx, WebhooksOf(st.db.Read, automation, provider))
 	if err != nil {
-		return event.Lock{}, err
+		return event.TriggerSecrets{}, err
 	}
 	if len(found) != 1 {
-		return event.Lock{}, noTrigger()
+		return event.TriggerSecrets{}, noTrigger()
 	}
 	return st.lockOf(ctx, found[0])
 }

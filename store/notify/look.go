@@ -56,7 +56,7 @@ func waitingPart(db bun.IDB, c *action.NotifyChannel, after database.Cursor, lim
 // wait, were held before a time and were not told of by the channel. It looks at a
 // part of the calls from the mark on, and returns how many it made and where the
 // next look begins. Several may look at once.
-func (st *Store) LookForCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyMark) (made int, next action.NotifyMark, err error) {
+func (st *Store) LookForCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (made int, next action.NotifyCursor, err error) {
 	next = from
 	var newest, others []waitingCall
 	now := st.db.Now()
@@ -134,18 +134,18 @@ func openPart(db bun.IDB, c *action.NotifyChannel, after string) *bun.SelectQuer
 // LookForEnds closes notifications of calls that wait no more: what was not sent
 // never is, and of what was sent the channel is told the end, where it can be.
 // It returns how many it closed, and where the next look begins.
-func (st *Store) LookForEnds(ctx context.Context, c action.NotifyChannel, from action.NotifyMark) (closed int, next action.NotifyMark, err error) {
+func (st *Store) LookForEnds(ctx context.Context, c action.NotifyChannel, from action.NotifyCursor) (closed int, next action.NotifyCursor, err error) {
 	next = from
 	var part []struct {
 		ID   string `bun:"id"`
 		Over bool   `bun:"over"`
 	}
-	if err := openPart(st.db.Read, &c, from.Open).Scan(ctx, &part); err != nil {
+	if err := openPart(st.db.Read, &c, from.Notification).Scan(ctx, &part); err != nil {
 		return 0, from, fmt.Errorf("looking for calls that ended: %w", err)
 	}
-	next.Open = ""
+	next.Notification = ""
 	if len(part) == LookOthers {
-		next.Open = part[len(part)-1].ID
+		next.Notification = part[len(part)-1].ID
 	}
 	var over []string
 	for _, n := range part {
@@ -227,7 +227,7 @@ func (st *Store) envToTell(ctx context.Context, c *action.NotifyChannel, now, ma
 
 // envWork reads the request that a notification tells of into w, and reports
 // whether it is there, and waits if that is what is to be told.
-func (st *Store) envWork(ctx context.Context, w *action.NotifyWork) (bool, error) {
+func (st *Store) envWork(ctx context.Context, w *action.DueNotification) (bool, error) {
 	r, err := st.requests.EnvRequest(ctx, w.Organization, w.EnvRequest)
 	if errors.Is(err, action.ErrNotFound) {
 		return false, nil

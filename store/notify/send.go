@@ -60,7 +60,7 @@ func (st *Store) ClaimChannels(ctx context.Context, worker string, lease time.Du
 // NextNotification returns what is to be told by a channel first, and nil when
 // nothing is: calls that wait, then ends. What tells of a call that waits no more
 // is void.
-func (st *Store) NextNotification(ctx context.Context, c action.NotifyChannel) (*action.NotifyWork, error) {
+func (st *Store) NextNotification(ctx context.Context, c action.NotifyChannel) (*action.DueNotification, error) {
 	w, err := st.nextOf(ctx, &c, action.NotifyHeld)
 	if w != nil || err != nil {
 		return w, err
@@ -68,7 +68,7 @@ func (st *Store) NextNotification(ctx context.Context, c action.NotifyChannel) (
 	return st.nextOf(ctx, &c, action.NotifySettled)
 }
 
-func (st *Store) nextOf(ctx context.Context, c *action.NotifyChannel, what action.NotifyEvent) (*action.NotifyWork, error) {
+func (st *Store) nextOf(ctx context.Context, c *action.NotifyChannel, what action.NotifyEvent) (*action.DueNotification, error) {
 	for {
 		var rows []notificationRow
 		err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", c.Organization).Where("kind = ?", string(c.Kind)).Where("event = ?", string(what)).
@@ -94,8 +94,8 @@ func (st *Store) nextOf(ctx context.Context, c *action.NotifyChannel, what actio
 }
 
 // notifyWork reads what a notification tells of; nil when there is no use in it.
-func (st *Store) notifyWork(ctx context.Context, r *notificationRow) (*action.NotifyWork, error) {
-	w := &action.NotifyWork{Notification: r.notification()}
+func (st *Store) notifyWork(ctx context.Context, r *notificationRow) (*action.DueNotification, error) {
+	w := &action.DueNotification{Notification: r.notification()}
 	read := st.callWork
 	if w.EnvRequest != "" {
 		read = st.envWork
@@ -104,7 +104,7 @@ func (st *Store) notifyWork(ctx context.Context, r *notificationRow) (*action.No
 		return nil, err
 	}
 	var err error
-	w.Session, err = st.sessions.Session(ctx, w.Asking())
+	w.Session, err = st.sessions.Session(ctx, w.SessionID())
 	if errors.Is(err, action.ErrNotFound) {
 		return nil, nil
 	}
@@ -123,7 +123,7 @@ func (st *Store) notifyWork(ctx context.Context, r *notificationRow) (*action.No
 
 // callWork reads the call that a notification tells of into w, and reports whether
 // it is there, and waits if that is what is to be told.
-func (st *Store) callWork(ctx context.Context, w *action.NotifyWork) (bool, error) {
+func (st *Store) callWork(ctx context.Context, w *action.DueNotification) (bool, error) {
 	var err error
 	w.Call, err = st.calls.Invocation(ctx, w.Organization, w.Invocation)
 	if errors.Is(err, action.ErrNotFound) {
@@ -146,10 +146,10 @@ func (st *Store) SettleNotification(ctx context.Context, worker string, s action
 			q = q.Set("status = 'sent', ref = ?", database.NullString(s.Ref))
 		case s.OK:
 			q = q.Set("status = 'done', ended_at = ?", database.NewTimestamp(st.db.Now()))
-		case s.Again.IsZero():
+		case s.RetryAt.IsZero():
 			q = q.Set("status = 'void', ended_at = ?, attempt = attempt + 1, last_error = ?", database.NewTimestamp(st.db.Now()), database.NullString(inbound.ShortMessage(s.Error)))
 		default:
-			q = q.Set("next_at = ?, attempt = attempt + 1, last_error = ?", database.NewTimestamp(s.Again), database.NullString(inbound.ShortMessage(s.Error)))
+			q = q.Set("next_at = ?, attempt = attempt + 1, last_error = ?", database.NewTimestamp(s.RetryAt), database.NullString(inbound.ShortMessage(s.Error)))
 		}
 		if _, err := q.Exec(ctx); err != nil {
 			return fmt.Errorf("settling notification %s: %w", s.ID, err)
@@ -167,10 +167,10 @@ func settleChannel(ctx context.Context, tx bun.IDB, worker string, s *action.Not
 	switch {
 	case s.OK:
 		q = q.Set("failures = 0, retry_at = NULL, last_sent_at = ?", now)
-	case s.RetryAt.IsZero():
+	case s.ChannelRetryAt.IsZero():
 		q = q.Set("last_error = ?, last_error_at = ?", database.NullString(inbound.ShortMessage(s.Error)), now)
 	default:
-		q = q.Set("failures = failures + 1, retry_at = ?, last_error = ?, last_error_at = ?", database.NewTimestamp(s.RetryAt), database.NullString(inbound.ShortMessage(s.Error)), now)
+		q = q.Set("failures = failures + 1, retry_at = ?, last_error = ?, last_error_at = ?", database.NewTimestamp(s.ChannelRetryAt), database.NullString(inbound.ShortMessage(s.Error)), now)
 	}
 	n, err := database.RowsAffected(q.Exec(ctx))
 	if err != nil {

@@ -30,7 +30,7 @@ func (st *Store) AdmitUser(ctx context.Context, in action.Identity) (action.User
 		return action.User{}, database.Invalid("/role", "A role is owner, admin or member.")
 	}
 	r, err := userAt(ctx, st.db.Read, in)
-	if err == nil && r != nil && (outdated(r, in) || r.SaidAt == database.NewTimestamp(in.SaidAt) && r.Role == string(in.Role) && sameName(r.Name, in.Name)) {
+	if err == nil && r != nil && (outdated(r, in) || r.SaidAt == database.NewTimestamp(in.AssertedAt) && r.Role == string(in.Role) && sameName(r.Name, in.Name)) {
 		return r.user(), nil
 	}
 	var refused error
@@ -71,7 +71,7 @@ func userAt(ctx context.Context, db bun.IDB, in action.Identity) (*userRow, erro
 // outdated tells whether newer is known of somebody: who keeps an old token does
 // not get an old role back with it.
 func outdated(r *userRow, in action.Identity) bool {
-	return in.SaidAt.IsZero() || database.NewTimestamp(in.SaidAt).Time.Before(r.SaidAt.Time)
+	return in.AssertedAt.IsZero() || database.NewTimestamp(in.AssertedAt).Time.Before(r.SaidAt.Time)
 }
 
 // enrol writes somebody who comes for the first time.
@@ -90,7 +90,7 @@ func (st *Store) enrol(ctx context.Context, tx bun.Tx, in action.Identity) (*use
 	if barred {
 		return nil, action.NewError("person_removed")
 	}
-	r := &userRow{Organization: in.Organization, Role: string(in.Role), Issuer: database.NullString(in.Issuer), Subject: database.NullString(in.Subject), SaidAt: database.NewTimestamp(in.SaidAt), CreatedAt: database.NewTimestamp(st.db.Now())}
+	r := &userRow{Organization: in.Organization, Role: string(in.Role), Issuer: database.NullString(in.Issuer), Subject: database.NullString(in.Subject), SaidAt: database.NewTimestamp(in.AssertedAt), CreatedAt: database.NewTimestamp(st.db.Now())}
 	if r.ID, err = database.NewID(); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (st *Store) enrol(ctx context.Context, tx bun.Tx, in action.Identity) (*use
 
 // follow gives somebody the role and the name that he has elsewhere now.
 func (st *Store) follow(ctx context.Context, tx bun.Tx, r *userRow, in action.Identity) (refused, err error) {
-	r.SaidAt = database.NewTimestamp(in.SaidAt)
+	r.SaidAt = database.NewTimestamp(in.AssertedAt)
 	if _, err = tx.NewUpdate().Table("users").Set("said_at = ?", r.SaidAt).Where("id = ?", r.ID).Exec(ctx); err != nil {
 		return nil, fmt.Errorf("noting what is said of user %s: %w", r.ID, err)
 	}

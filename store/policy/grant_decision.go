@@ -33,7 +33,7 @@ func (st *Store) ApproveRequest(ctx context.Context, v action.RequestVerdict) (r
 		if v.Terms != nil {
 			terms = *v.Terms
 		}
-		if err := terms.Narrows(&asked.Terms); err != nil {
+		if err := terms.CheckNarrower(&asked.Terms); err != nil {
 			return err
 		}
 		if err := terms.Check(now); err != nil {

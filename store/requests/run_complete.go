@@ -21,7 +21,7 @@ const codeByAgent = "reported_by_agent"
 // to the call; ended is nil when it was answered before, or refused. The session
 // lives on for e.Stays and does nothing new. Errors are those of
 // [DB.callTool].
-func (st *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Completion) (reply action.ToolReply, ended *action.Completed, err error) {
+func (st *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Completion) (reply action.ToolReply, ended *action.CompletionResult, err error) {
 	reply, err = st.callTool(ctx, c, toolWork{subject: e.ID, do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
 		ended = nil
 		r, err := runToComplete(ctx, tx, s, e.Run)
@@ -29,21 +29,21 @@ func (st *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Co
 			return action.ToolReply{}, err
 		}
 		end := inbound.RunEnd{
-			Status: event.RunStatus(e.Outcome), Parcel: event.ParcelDelivered, Finished: true, Until: now.Add(e.Stays),
-			Ending: event.Ending{Status: event.RunStatus(e.Outcome), Message: e.Message, Result: e.Record},
+			Status: event.RunStatus(e.Outcome), Parcel: event.ParcelDelivered, Finished: true, Until: now.Add(e.ReplayFor),
+			Ending: event.RunResult{Status: event.RunStatus(e.Outcome), Message: e.Message, Result: e.Record},
 			Note:   "The run was completed by its agent.",
 		}
 		if end.Status != event.RunSucceeded {
 			end.Ending.Code = codeByAgent
 		}
-		if err := inbound.CheckEnding(&end.Ending, event.RunSucceeded, event.RunFailed, event.RunNeeds); err != nil {
+		if err := inbound.CheckEnding(&end.Ending, event.RunSucceeded, event.RunFailed, event.RunNeedsHuman); err != nil {
 			return action.ToolReply{}, err
 		}
 		withdrew, err := st.inbound.EndRun(ctx, tx, r, end, now)
 		if err != nil {
 			return action.ToolReply{}, err
 		}
-		ended = &action.Completed{Run: r.ID, Status: action.Status(r.Status), Withdrew: withdrew}
+		ended = &action.CompletionResult{Run: r.ID, Status: action.Status(r.Status), Withdrawn: withdrew}
 		return completedReply(r, &e, now)
 	}})
 	if err != nil {
@@ -80,9 +80,9 @@ func completedReply(r *inbound.RunRow, e *action.Completion, now time.Time) (act
 		return action.ToolReply{}, fmt.Errorf("answering a completion: %w", err)
 	}
 	said := map[event.RunStatus]string{
-		event.RunSucceeded: "It is recorded that the run succeeded.",
-		event.RunFailed:    "It is recorded that the run failed.",
-		event.RunNeeds:     "It is recorded that a person is needed, who goes on from here.",
+		event.RunSucceeded:  "It is recorded that the run succeeded.",
+		event.RunFailed:     "It is recorded that the run failed.",
+		event.RunNeedsHuman: "It is recorded that a person is needed, who goes on from here.",
 	}[event.RunStatus(r.Status)]
 	return action.ToolReply{Text: said + " Stop now: this session does nothing more.", Data: data}, nil
 }

@@ -59,7 +59,7 @@ func (st *Store) saveSetup(ctx context.Context, c action.ToolCall, column string
 		if err := json.Unmarshal(value, &items); err != nil {
 			return action.ToolReply{}, fmt.Errorf("saving %s: %w", column, err)
 		}
-		r := &setupRow{Organization: s.Organization, Name: action.SetupOf(s), UpdatedBy: s.ID, CreatedAt: database.NewTimestamp(now), UpdatedAt: database.NewTimestamp(now)}
+		r := &setupRow{Organization: s.Organization, Name: action.SetupName(s), UpdatedBy: s.ID, CreatedAt: database.NewTimestamp(now), UpdatedAt: database.NewTimestamp(now)}
 		if column == "env_files" {
 			r.EnvFiles = database.NullString(value)
 		} else {
@@ -93,7 +93,7 @@ func (st *Store) Setup(ctx context.Context, organization, name string) (action.S
 		return action.Setup{}, fmt.Errorf("reading setup %q: %w", name, err)
 	}
 	if len(rows) == 0 {
-		return action.Setup{}, action.NewError("setup_not_found", name, action.SetupOf(&action.Session{}))
+		return action.Setup{}, action.NewError("setup_not_found", name, action.SetupName(&action.Session{}))
 	}
 	return rows[0].setup(), nil
 }

@@ -170,8 +170,8 @@ func roomFor(ctx context.Context, tx bun.Tx, ref action.UploadRef, size int64) e
 	if err != nil {
 		return fmt.Errorf("counting files of session %s: %w", ref.Session, err)
 	}
-	if all+size > action.MaxUploadedEver {
-		return action.NewError("evidence_full", action.MaxUploadedEver>>20)
+	if all+size > action.MaxSessionUploadBytes {
+		return action.NewError("evidence_full", action.MaxSessionUploadBytes>>20)
 	}
 	return nil
 }

@@ -231,6 +231,6 @@ func (st *Store) SessionsOfRun(ctx context.Context, organization, run string) (i
 }
 
 func SessionsOfRun(db bun.IDB, organization, run string) *bun.SelectQuery {
-	return db.NewSelect().TableExpr("runs AS r").Column("s.id").Join("JOIN sessions AS s ON s.organization_id = r.organization_id AND "+MadeByRun, action.ByAutomation("")).
+	return db.NewSelect().TableExpr("runs AS r").Column("s.id").Join("JOIN sessions AS s ON s.organization_id = r.organization_id AND "+MadeByRun, action.AutomationCreator("")).
 		Where("r.organization_id = ?", organization).Where("r.id = ?", run)
 }

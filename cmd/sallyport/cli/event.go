@@ -101,7 +101,7 @@ type deliveryCommand struct {
 
 func deliveryState(d *api.DeliveryView) string {
 	switch {
-	case d.Doubled:
+	case d.Duplicate:
 		return "duplicate"
 	case d.LastError != "":
 		return string(d.Status) + ": " + d.LastError

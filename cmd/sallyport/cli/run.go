@@ -140,7 +140,7 @@ func nextOfRun(r *api.RunView) []way {
 		return []way{{"see what waits with", []string{"pending"}}}
 	case r.Status == event.RunQueued:
 		return []way{{"take it with", []string{"run", "claim", "--run", r.ID}}}
-	case r.Status == event.RunNeeds && !runTaken(r):
+	case r.Status == event.RunNeedsHuman && !runTaken(r):
 		return []way{{"say how it ended with", []string{"run", "resolve", r.ID, "succeeded"}}, again}
 	case r.Code == event.RunUndelivered:
 		return []way{{"see what the endpoint answered with", []string{"run", "outbox", "--status", "dead"}}, again}

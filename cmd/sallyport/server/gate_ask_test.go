@@ -100,7 +100,7 @@ func heard(h *house, out *action.Outcome) []string {
 
 // askable is how a caller waits who can be asked what is in a form.
 func askable() action.Waiting {
-	return action.Waiting{Patience: action.Forever, Can: action.ClientElicitsForm}
+	return action.Waiting{Patience: action.Forever, Features: action.ClientElicitsForm}
 }
 
 func (h *house) askable(name string) action.Call {
@@ -317,7 +317,7 @@ func TestQuestionsThatAreRefusedAtOnce(t *testing.T) {
 			q := newInquirer(c.round)
 			h.catalog.put(q.tool("read", action.RiskRead, action.AskElicitation, action.AskSampling, action.AskRoots))
 			call := h.askable("read")
-			call.Can = c.can
+			call.Features = c.can
 			out := h.want(h.get(h.begin(t.Context(), call)), action.StatusCompleted)
 			if got := heard(h, out); fmt.Sprint(got) != "["+c.want+"]" {
 				t.Errorf("the source heard %q, want %s", got, c.want)
@@ -498,7 +498,7 @@ func TestLostQuestionIsAskedAgain(t *testing.T) {
 	patient := h.wait(r.Invocation) // and has lost nothing
 	h.eventually("the caller to wait", func() bool { return h.gate.Callers(r.Invocation) == 1 })
 	back := askable()
-	back.Again = true
+	back.Resumes = true
 	out, err := h.gate.Wait(t.Context(), &h.session, r.Invocation, back)
 	if again := h.asked(answer{out, err}); again.ID != r.ID || len(again.Questions) != 1 {
 		t.Errorf("asked %+v, then %+v", r, again)

@@ -126,7 +126,7 @@ func TestFromWebhookToFinishedRun(t *testing.T) {
 	gitHub.answers(likeGitHub(gitHubToken))
 	done := a.call("github_create_issue", answerIssue)
 	held := p.held()
-	if needs := p.run(event.RunNeeds); needs.ID != job.Run.ID || needs.Waiting != 1 {
+	if needs := p.run(event.RunNeedsHuman); needs.ID != job.Run.ID || needs.Waiting != 1 {
 		t.Errorf("while a call waits: %+v", needs)
 	}
 	var view struct {

@@ -218,15 +218,15 @@ func (l *unreachable) Load(ctx context.Context, organization, id string) (action
 	return l.Ledger.Load(ctx, organization, id)
 }
 
-func (l *unreachable) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
+func (l *unreachable) Begin(ctx context.Context, d *action.Draft) (*action.BeginResult, error) {
 	if err := l.gone(); err != nil {
 		return nil, err
 	}
 	return l.Ledger.Begin(ctx, d)
 }
 
-// Answered is not answered before the rows are away.
-func (l *unreachable) Answered(context.Context, string, string) error {
+// MarkAnswered is not answered before the rows are away.
+func (l *unreachable) MarkAnswered(context.Context, string, string) error {
 	for !l.away.Load() {
 		time.Sleep(time.Millisecond)
 	}

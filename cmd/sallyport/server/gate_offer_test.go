@@ -36,10 +36,10 @@ func (b *beside) put(h *house) {
 		h.catalog.put(a)
 	}
 	h.catalog.offers = action.Offerings{
-		Resources:        []action.Offering{{Source: "notes", As: "n:1"}, {Source: "other", As: "o:1"}},
-		Templates:        []action.Offering{{Source: "notes", As: "n:{x}"}},
-		Prompts:          []action.Offering{{Source: "notes", As: "p"}},
-		ResourcesVersion: "1", PromptsVersion: "1", Logs: true,
+		Resources:        []action.Offering{{Source: "notes", AgentName: "n:1"}, {Source: "other", AgentName: "o:1"}},
+		Templates:        []action.Offering{{Source: "notes", AgentName: "n:{x}"}},
+		Prompts:          []action.Offering{{Source: "notes", AgentName: "p"}},
+		ResourcesVersion: "1", PromptsVersion: "1", SupportsLogs: true,
 	}
 }
 
@@ -56,7 +56,7 @@ func TestOfferingsOfADeniedSourceAreHidden(t *testing.T) {
 	h := newHouse(t)
 	new(beside).put(h)
 	count := func(o *action.Offerings) string {
-		return fmt.Sprint(len(o.Resources), len(o.Templates), len(o.Prompts), o.Reads, o.Gets, o.Completes, o.Subscribes)
+		return fmt.Sprint(len(o.Resources), len(o.Templates), len(o.Prompts), o.HasResources, o.HasPrompts, o.SupportsCompletion, o.SupportsSubscriptions)
 	}
 	// A source that has no action by which it is read is not shown either.
 	all := h.offerings()

@@ -358,7 +358,7 @@ type overtaken struct {
 	ends  func()
 }
 
-func (l *overtaken) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
+func (l *overtaken) Begin(ctx context.Context, d *action.Draft) (*action.BeginResult, error) {
 	if l.begun++; l.begun == 1 {
 		return nil, action.ErrPolicyMoved
 	}
@@ -378,7 +378,7 @@ func TestCompletedWhilePolicyMoves(t *testing.T) {
 	rows.ends = func() { kept = &action.ToolReply{Invocation: "first", Text: "It is recorded."} }
 	own := tool("done", action.RiskWrite, (&effects{}).run)
 	own.Source, own.SourceName = action.Platform, action.Platform
-	own.Own = &action.Own{Answered: func(context.Context, *action.Session, string, json.RawMessage) (*action.ToolReply, error) {
+	own.Platform = &action.PlatformTool{Replay: func(context.Context, *action.Session, string, json.RawMessage) (*action.ToolReply, error) {
 		return kept, nil
 	}}
 	h.catalog.put(own)

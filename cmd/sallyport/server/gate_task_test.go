@@ -21,7 +21,7 @@ import (
 func (h *house) leaves(name, params string, can action.ClientFeatures) action.Invocation {
 	h.t.Helper()
 	c := h.call(name, params)
-	c.Waiting = action.Waiting{Leaves: true, Can: can}
+	c.Waiting = action.Waiting{Polls: true, Features: can}
 	return h.want(h.get(h.begin(h.t.Context(), c)), action.StatusPending).Invocation
 }
 
@@ -92,7 +92,7 @@ func TestCallerLeavesWhatRuns(t *testing.T) {
 	h.approve(inv.ID)
 	<-q.begun
 	c := h.call("write", `{}`)
-	c.Waiting = action.Waiting{Leaves: true}
+	c.Waiting = action.Waiting{Polls: true}
 	if out := h.want(h.get(h.begin(t.Context(), c)), action.StatusExecuting); out.Invocation.ID != inv.ID {
 		t.Errorf("joined %s", out.Invocation.ID)
 	}
@@ -187,7 +187,7 @@ func TestWhoWasToldOfAPage(t *testing.T) {
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	told := h.call("write", `{"a":1}`)
-	told.Waiting = action.Waiting{Patience: action.Forever, Opened: func(*action.Invocation) bool { return true }}
+	told.Waiting = action.Waiting{Patience: action.Forever, OnOpened: func(*action.Invocation) bool { return true }}
 	out, err := h.gate.Call(t.Context(), &told)
 	if rec, _ := h.db.Load(t.Context(), h.session.Organization, out.Invocation.ID); err != nil || out.Invocation.Status != action.StatusPending || !rec.Answered {
 		t.Fatalf("who was told: %v, %s, answered %t", err, out.Invocation.Status, rec.Answered)
@@ -218,7 +218,7 @@ func TestOpenedOnce(t *testing.T) {
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	opened := make(chan string, 10)
-	waiting := action.Waiting{Patience: action.Forever, Opened: func(inv *action.Invocation) bool {
+	waiting := action.Waiting{Patience: action.Forever, OnOpened: func(inv *action.Invocation) bool {
 		opened <- inv.ID + inv.ApprovalURL
 		return false
 	}}

@@ -318,7 +318,7 @@ func TestWriteIsHeldApprovedAndRunOnce(t *testing.T) {
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	c := h.call("write", `{"b":2,"a":1}`)
 	var held atomic.Int64
-	c.Held = func(inv *action.Invocation) {
+	c.OnHeld = func(inv *action.Invocation) {
 		held.Add(1)
 		if inv.ApprovalURL == "" || inv.ExpiresAt == nil {
 			t.Errorf("held without link or end: %+v", inv)
@@ -714,7 +714,7 @@ func TestDrainWhileApproved(t *testing.T) {
 			h.catalog.put(tool("write", action.RiskWrite, e.run))
 			c := h.call("write", `{"a":1}`)
 			told, release := make(chan struct{}), make(chan struct{})
-			c.Held = func(*action.Invocation) {
+			c.OnHeld = func(*action.Invocation) {
 				select {
 				case <-told:
 				default:
@@ -955,7 +955,7 @@ func TestProgressReachesEveryCallerInOrder(t *testing.T) {
 	var all []<-chan answer
 	for i := range seen {
 		c := h.call("write", `{"a":1}`)
-		c.Progress = func(p json.RawMessage) { seen[i] = append(seen[i], string(p)) }
+		c.OnProgress = func(p json.RawMessage) { seen[i] = append(seen[i], string(p)) }
 		all = append(all, h.begin(t.Context(), c))
 	}
 	inv := h.pending()

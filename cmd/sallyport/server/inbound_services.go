@@ -27,7 +27,7 @@ import (
 type inboundServices struct{ *Gateway }
 
 // Poll implements ingest.Integrations.
-func (s inboundServices) Poll(ctx context.Context, organization, integration string, cursor json.RawMessage) (found event.Polled, err error) {
+func (s inboundServices) Poll(ctx context.Context, organization, integration string, cursor json.RawMessage) (found event.PollResult, err error) {
 	token, err := s.ask(ctx, organization, integration, func(m *sources.Module, c *sources.Conn) (err error) {
 		if m.Poll == nil {
 			return action.NewError("not_polled", m.Title)
@@ -156,7 +156,7 @@ func (g *Gateway) eventProviders() []api.EventProvider {
 
 func (g *Gateway) eventProvider(p event.Provider) api.EventProvider {
 	d := api.EventProvider{
-		ID: p.ID, Title: p.Title, Webhook: p.Webhook != nil, Polling: p.Polls, Secret: p.Secret, Gives: p.GivesSecret,
+		ID: p.ID, Title: p.Title, Webhook: p.Webhook != nil, Polling: p.SupportsPolling, Secret: p.Secret, Gives: p.IssuesSecret,
 		Types: make([]api.EventType, 0, len(p.Types)),
 		CheckConfig: func(typ string, config json.RawMessage) error {
 			return sources.CheckConfig(p.Type(typ).Config, config)

@@ -20,11 +20,11 @@ func TestServicesTellNoCredential(t *testing.T) {
 	refuses := false
 	p.modules = []*sources.Module{{
 		ID: "linear", Title: "Linear",
-		Poll: func(_ context.Context, c *sources.Conn, _ json.RawMessage) (event.Polled, error) {
+		Poll: func(_ context.Context, c *sources.Conn, _ json.RawMessage) (event.PollResult, error) {
 			if refuses {
-				return event.Polled{}, &sources.Refusal{Code: "odd", Message: "Not with " + c.Token + ".", Detail: "foreign"}
+				return event.PollResult{}, &sources.Refusal{Code: "odd", Message: "Not with " + c.Token + ".", Detail: "foreign"}
 			}
-			return event.Polled{Events: []event.Event{{Title: "by " + c.Token, URL: "https://x/" + c.Token, Context: json.RawMessage(`{"by":"` + c.Token + `"}`)}}}, nil
+			return event.PollResult{Events: []event.Event{{Title: "by " + c.Token, URL: "https://x/" + c.Token, Context: json.RawMessage(`{"by":"` + c.Token + `"}`)}}}, nil
 		},
 	}}
 	at := inboundServices{p.Gateway}

@@ -109,8 +109,8 @@ func (noServices) IntegrationStatus(context.Context, action.Integration, action.
 	return errors.New("not here")
 }
 
-func (noServices) Poll(context.Context, string, string, json.RawMessage) (event.Polled, error) {
-	return event.Polled{}, errors.New("not here")
+func (noServices) Poll(context.Context, string, string, json.RawMessage) (event.PollResult, error) {
+	return event.PollResult{}, errors.New("not here")
 }
 
 func (noServices) Recheck(context.Context, action.Integration) error { return errors.New("not here") }

@@ -71,7 +71,7 @@ type connections struct {
 }
 
 // Connect implements dashboard.Connections.
-func (c connections) Connect(ctx context.Context, w action.Wanted) (action.Integration, error) {
+func (c connections) Connect(ctx context.Context, w action.ConnectRequest) (action.Integration, error) {
 	if err := c.offered(w.Provider, w.Organization); err != nil {
 		return action.Integration{}, err
 	}
@@ -208,9 +208,9 @@ func (g *Gateway) askedForVariables(organization, session string) {
 }
 
 // completed tells everybody that an agent ended its run.
-func (g *Gateway) completed(organization, session string, c *action.Completed) {
+func (g *Gateway) completed(organization, session string, c *action.CompletionResult) {
 	g.coord.Publish(action.Hint{Kind: action.HintRun, Organization: organization, Run: c.Run, Status: c.Status})
 	g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: organization, Session: session})
-	g.withdrew(c.Withdrew)
-	g.log.Info("run completed by its agent", "run", c.Run, "status", c.Status, "withdrew", len(c.Withdrew))
+	g.withdrew(c.Withdrawn)
+	g.log.Info("run completed by its agent", "run", c.Run, "status", c.Status, "withdrew", len(c.Withdrawn))
 }

@@ -74,7 +74,7 @@ func TestLogsAreOffered(t *testing.T) {
 		if _, err := g.speak(t.Context(), in); !errors.Is(err, action.ErrForbidden) {
 			t.Errorf("a module speaks for it: %v", err)
 		}
-		if _, err := (connections{Gateway: g}).Connect(t.Context(), action.Wanted{Provider: test.provider, Organization: test.organization}); !errors.Is(err, action.ErrForbidden) {
+		if _, err := (connections{Gateway: g}).Connect(t.Context(), action.ConnectRequest{Provider: test.provider, Organization: test.organization}); !errors.Is(err, action.ErrForbidden) {
 			t.Errorf("it is connected: %v", err)
 		}
 	}

@@ -34,7 +34,7 @@ func TestSlackByItsWebhook(t *testing.T) {
 		e.answers(404)
 		got, err := s.Test(h.Context(), h.org, action.NotifySlack)
 		h.ok(err)
-		if got.OK || got.Status != 404 || strings.Contains(got.Said+h.logged(), "a-path-that-posts") {
+		if got.OK || got.Status != 404 || strings.Contains(got.Detail+h.logged(), "a-path-that-posts") {
 			t.Errorf("the test said %+v", got)
 		}
 	})

@@ -377,7 +377,7 @@ func TestRefusedEndsHoldUpNobody(t *testing.T) {
 // blind cannot look for calls of Slack.
 type blind struct{ *store.DB }
 
-func (b blind) LookForCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyMark) (int, action.NotifyMark, error) {
+func (b blind) LookForCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (int, action.NotifyCursor, error) {
 	if c.Kind == action.NotifySlack {
 		return 0, from, errors.New("this one cannot be looked at")
 	}
@@ -406,7 +406,7 @@ func TestAnotherGoesOnAfterADeath(t *testing.T) {
 		h.webhook(e.URL)
 		h.held()
 		c := h.channel(action.NotifyWebhook)
-		_, _, err := h.db.LookForCalls(h.Context(), c, h.db.Now(), action.NotifyMark{})
+		_, _, err := h.db.LookForCalls(h.Context(), c, h.db.Now(), action.NotifyCursor{})
 		h.ok(err)
 		taken, err := h.db.ClaimChannels(h.Context(), "the dead", 300*time.Millisecond)
 		h.ok(err)

@@ -153,7 +153,7 @@ func (g *Gateway) snapshot(ctx context.Context, s *action.Session) (action.Snaps
 		return snap, err
 	}
 	for _, a := range abilities {
-		if !here(integrations, a.Provider, s) || a.Own != nil && a.Decision.Mode == action.ModeDeny {
+		if !here(integrations, a.Provider, s) || a.Platform != nil && a.Decision.Mode == action.ModeDeny {
 			continue
 		}
 		p := providers[a.Source]

@@ -127,11 +127,11 @@ func connectAcme(t *testing.T, tokens *credential.Tokens, register func(context.
 	if err != nil {
 		t.Fatal(err)
 	}
-	step, err := tokens.Begin(t.Context(), action.Wanted{Organization: "default", Provider: "acme", Kind: action.KindOAuth2, By: "ann", Login: "l1"})
+	step, err := tokens.Begin(t.Context(), action.ConnectRequest{Organization: "default", Provider: "acme", Kind: action.KindOAuth2, By: "ann", Login: "l1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := tokens.Finish(t.Context(), "default", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: step.State, Code: "c"})
+	in, err := tokens.Finish(t.Context(), "default", "ann", "l1", true, action.ConnectCallback{Provider: "acme", State: step.State, Code: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 // tracing draws calls as OpenTelemetry's spans and sends them to a collector. It is
-// an [gate.Tracer]. What it says of a call is what [action.Traced] holds. A nil
+// an [gate.Tracer]. What it says of a call is what [action.TraceAttributes] holds. A nil
 // tracing traces nothing.
 //
 // Nothing is set for the whole process: libraries that speak OpenTelemetry by
@@ -94,13 +94,13 @@ func (t *tracing) calls() gate.Tracer {
 }
 
 // Start implements gate.Tracer.
-func (t *tracing) Start(ctx context.Context, step action.TraceStep) (context.Context, func(action.Traced)) {
+func (t *tracing) Start(ctx context.Context, step action.TraceStep) (context.Context, func(action.TraceAttributes)) {
 	ctx, span := t.tracer.Start(ctx, spanName(step), trace.WithSpanKind(spanKind(step)))
-	return ctx, func(told action.Traced) { endSpan(span, &told) }
+	return ctx, func(told action.TraceAttributes) { endSpan(span, &told) }
 }
 
 // Past implements gate.Tracer.
-func (t *tracing) Past(ctx context.Context, step action.TraceStep, began time.Time, told action.Traced) {
+func (t *tracing) Past(ctx context.Context, step action.TraceStep, began time.Time, told action.TraceAttributes) {
 	_, span := t.tracer.Start(ctx, spanName(step), trace.WithSpanKind(spanKind(step)), trace.WithTimestamp(began))
 	endSpan(span, &told)
 }
@@ -124,7 +124,7 @@ func spanKind(step action.TraceStep) trace.SpanKind {
 }
 
 // endSpan says what is known.
-func endSpan(span trace.Span, told *action.Traced) {
+func endSpan(span trace.Span, told *action.TraceAttributes) {
 	defer span.End()
 	if !span.IsRecording() {
 		return
