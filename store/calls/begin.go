@@ -14,13 +14,11 @@ import (
 	"sallyport/store/database"
 )
 
-// useGrant uses up the first of the draft's grants that is still usable, and
-// notes it in the row.
+// useGrant consumes the first usable grant of the draft and records it in the row.
 //
-// No deadlock comes of it, in whatever order calls name their grants: one that
-// cannot be used up is not locked, and behind the first that is only the row
-// is inserted, which waits for calls of the same session alone, and those wait
-// for the session before they come here.
+// It cannot deadlock, whatever the order of the grants: a grant that cannot be consumed is
+// not locked, and after the first consumed grant only the row is inserted. The insert
+// waits only for calls of the same session, which lock the session before they get here.
 func (st *Store) useGrant(ctx context.Context, tx bun.IDB, d *action.Draft, r *InvocationRow) error {
 	for _, id := range d.Grants {
 		n, err := database.RowsAffected(st.stmts.useGrant.Exec(ctx, tx, d.Organization, d.Session, id, r.CreatedAt))
@@ -35,8 +33,8 @@ func (st *Store) useGrant(ctx context.Context, tx bun.IDB, d *action.Draft, r *I
 	return action.ErrGrantSpent
 }
 
-// CheckSQL asks everything that Begin must know before it inserts, in one
-// round trip. What a draft does not need is not looked up.
+// CheckSQL reads all that Begin needs before the insert in one round trip, except for what
+// the draft does not need.
 //
 //	?1 organization, ?2 session, ?3 source, ?4 action, ?5 params hash,
 //	?6 now, ?7 idempotency key, ?8 joins, ?9 pending, ?10 denied since,
@@ -52,8 +50,8 @@ const CheckSQL = `SELECT s.revoked_at, s.expires_at, s.completed_at, s.status, o
 FROM sessions s JOIN organizations o ON o.id = s.organization_id
 WHERE s.organization_id = ?1 AND s.id = ?2`
 
-// The look-ups repeat the predicates of their partial indexes word by word:
-// otherwise the database does not see that they fit.
+// These lookups repeat the predicates of their partial indexes word for word, because
+// otherwise the planner does not use the indexes.
 const (
 	openSQL = `SELECT i.id FROM invocations i
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
@@ -78,31 +76,30 @@ const (
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.status = 'pending' AND coalesce(i.expires_at, ?6) > ?6`
 )
 
-// These write a row with the values of beginColumns. Its caller was seen when it was
-// created; the placeholder is used twice, so that the time is written as text once.
+// These statements insert a row with the values of beginColumns. waiter_seen_at starts as
+// created_at and reuses its placeholder, so that the time is formatted once.
 var (
 	insertValues  = beginColumns.placeholders() + ", " + beginColumns.placeholder("created_at")
 	insertColumns = `INSERT INTO invocations (` + beginColumns.list() + `, waiter_seen_at)
 `
 	InsertSQL = insertColumns + `VALUES (` + insertValues + `)`
 
-	// InsertLiveSQL writes nothing when policy moved, or the session ended or was paused:
-	// where there are several writers, that may have happened since checkSQL.
+	// InsertLiveSQL inserts nothing if the policy changed or the session ended or was paused
+	// since CheckSQL, which can happen on PostgreSQL.
 	InsertLiveSQL = insertColumns + `SELECT ` + insertValues + ` FROM organizations o JOIN sessions s ON s.organization_id = o.id
 WHERE o.id = ` + beginColumns.placeholder("organization_id") + ` AND s.id = ` + beginColumns.placeholder("session_id") + `
   AND o.policy_version = ` + beginColumns.placeholder("policy_version") + ` AND s.revoked_at IS NULL AND s.completed_at IS NULL AND s.status <> 'paused'`
 
-	// QueueSQL is insertSQL for a row that may be written twice, when nobody knows
-	// whether the first time was committed.
+	// QueueSQL is InsertSQL made idempotent, for retries after an unconfirmed commit.
 	QueueSQL = InsertSQL + ` ON CONFLICT (id) DO NOTHING`
 
-	// EndedSQL is queueSQL for a row that ended before it was written, with the values of
-	// endedColumns.
+	// EndedSQL is QueueSQL for a row that ended before it was written, with the values of
+	// EndedColumns.
 	EndedSQL = `INSERT INTO invocations (` + EndedColumns.list() + `, waiter_seen_at)
 VALUES (` + EndedColumns.placeholders() + `, ` + EndedColumns.placeholder("created_at") + `) ON CONFLICT (id) DO NOTHING`
 )
 
-// CheckResult is what checkSQL found.
+// CheckResult is the result of CheckSQL.
 type CheckResult struct {
 	session                          action.Session
 	version                          int64
@@ -110,7 +107,7 @@ type CheckResult struct {
 	denials, pending                 sql.NullInt64
 }
 
-// candidates reports whether a row was found that may answer the call.
+// candidates reports whether an existing row may answer the call.
 func (c *CheckResult) candidates() bool { return c.byKey != "" || c.open != "" || c.Undelivered != "" }
 
 // Begin implements [action.Ledger].
@@ -124,13 +121,12 @@ func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.BeginResul
 	}
 	retried := false
 	for range MaxRaceRetries {
-		// A copy: what is written may differ from the draft, and be undone.
+		// Work on a copy, because the row may differ from the draft and be rolled back.
 		row, joined, opened := *r, (*action.BeginResult)(nil), checkRow{}
 		j := &database.Job{
 			Retried: retried, SingleStatement: d.IdempotencyKey == "" && len(d.Grants) == 0, InTransaction: true, Unordered: true,
-			// Without a key or a grant its only write that needs company is
-			// none: what expires an overdue row, or notes a waiter, is right
-			// whether or not the insert is.
+			// Without a key or a grant no write has to be atomic with the insert:
+			// expiring an overdue row or recording a waiter is correct in any case.
 		}
 		if database.Shared(st.db.Write.DB) {
 			j.Pipeline = st.pipeline(d, &opened)
@@ -141,7 +137,7 @@ func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.BeginResul
 			return err
 		}
 		err = st.db.Write.Do(ctx, j)
-		retried = j.Retried // the row that came first may be its own
+		retried = j.Retried // the conflicting row may be the draft's own
 		var queued *queuedWritesError
 		switch {
 		case errors.As(err, &queued):
@@ -159,27 +155,26 @@ func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.BeginResul
 	return nil, err
 }
 
-// MaxRaceRetries is how often Begin looks again after another row came first, or
-// was still queued.
+// MaxRaceRetries bounds the retries of Begin after a conflict with a concurrent or queued
+// write.
 const MaxRaceRetries = 8
 
-// queuedWritesError tells of rows that queued writes are about to change. Where the
-// writer does not work in order, Begin waits for them and looks again.
+// queuedWritesError reports rows with queued writes. On PostgreSQL, where writes are not
+// executed in order, Begin waits for these writes and retries.
 type queuedWritesError struct{ rows []string }
 
 func (e *queuedWritesError) Error() string { return "queued writes come first" }
 
-// QueuedBegin is a row that a queued job writes.
+// QueuedBegin is a draft whose row a queued job inserts.
 type QueuedBegin struct {
 	draft *action.Draft
 	row   *InvocationRow
 }
 
-// beginQueued writes the row of an allowed read. Its read may start at once;
-// it is answered after Finish, which comes later in the same queue, or in the
-// place of this job.
+// beginQueued queues the row of an allowed read, so that the read can start immediately.
+// Finish follows later in the same queue or replaces this job.
 func (st *Store) beginQueued(ctx context.Context, d *action.Draft, r *InvocationRow) (*action.BeginResult, error) {
-	args := func() []any { return beginColumns.Values(r) } // not needed when the end comes first
+	args := func() []any { return beginColumns.Values(r) } // not called if Finish replaces this job
 	err := st.db.Write.Enqueue(ctx, &database.Job{Row: r.ID, SingleStatement: true, Inserted: &QueuedBegin{d, r}, Batchable: &database.BatchStatement{Stmt: st.stmts.queue, Args: args, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := st.stmts.queue.Exec(ctx, tx, args()...)
 		return err
@@ -200,8 +195,8 @@ func (st *Store) pipeline(d *action.Draft, opened *checkRow) *database.Pipeline 
 	return o
 }
 
-// begin finds the row that answers the call, or writes the draft's own and
-// returns nil. First is what check found, where the job's opening was done.
+// begin returns the existing row that answers the call, or inserts the draft's own row and
+// returns nil. opened holds the result of CheckSQL if the job was pipelined.
 func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow, opened *checkRow) (*action.BeginResult, error) {
 	now := r.CreatedAt.Time
 	check := opened.result
@@ -209,7 +204,7 @@ func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 		if err := st.lockSession(ctx, tx, d); err != nil {
 			return nil, err
 		}
-		if j.Retried { // not before the lock: the commit nobody heard of may be under way, and holds it
+		if j.Retried { // after the lock, which an unconfirmed commit still in progress holds
 			if own, err := st.ownRow(ctx, tx, d); own != nil || err != nil {
 				return own, err
 			}
@@ -237,7 +232,7 @@ func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 			return joined, err
 		}
 		if database.Shared(tx) && c.candidates() {
-			// One may have been denied since c was read.
+			// A candidate may have been denied since c was read.
 			if c, err = st.check(ctx, tx, d, now); err != nil {
 				return nil, err
 			}
@@ -264,7 +259,8 @@ func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 	return nil, st.insert(ctx, tx, j, d, r)
 }
 
-// ownRow finds the draft's own row, which an attempt wrote whose end nobody heard.
+// ownRow returns the draft's own row if an earlier attempt committed it without
+// confirmation.
 func (st *Store) ownRow(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.BeginResult, error) {
 	r, err := st.LoadInTx(ctx, tx, d.Organization, d.ID)
 	if errors.Is(err, action.ErrNotFound) {
@@ -280,11 +276,10 @@ func (st *Store) ownRow(ctx context.Context, tx bun.IDB, d *action.Draft) (*acti
 	return &action.BeginResult{Created: true, Record: rec}, err
 }
 
-// lockSession has the calls of one session begin one after the other where
-// there are several writers: the next statement sees what the one before wrote.
-// Only those whose row depends on others' wait, and those that use up a grant:
-// when it is not known whether one was committed, the next attempt must not
-// find the grant spent by it and its row not there yet.
+// lockSession serializes the calls of a session on PostgreSQL, so that each sees the rows
+// of the previous one. Only calls whose row depends on other rows or that consume a grant
+// take the lock: after an unconfirmed commit the retry must not find the grant spent but
+// the row missing.
 func (st *Store) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
 	if !database.Shared(tx) || !needsSessionLock(d) {
 		return nil
@@ -341,8 +336,8 @@ func (l *checkRow) result(d *action.Draft) (*CheckResult, error) {
 	return c, nil
 }
 
-// Join finds the row that answers the call already: by its key, by being open,
-// by waiting to be picked up.
+// Join returns the row that already answers the call: the one with its idempotency key, an
+// open one, or one whose result was not delivered yet.
 func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *CheckResult, now time.Time) (*action.BeginResult, error) {
 	for i, id := range []database.NullString{c.byKey, c.open, c.Undelivered} {
 		if id == "" {
@@ -353,7 +348,7 @@ func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Check
 			return nil, err
 		}
 		if row.overdue(now) {
-			// It would stand in the way of the new row until the next sweep.
+			// Until the next sweep it would block the new row.
 			if err := expire(ctx, tx, row, now); err != nil {
 				return nil, err
 			}
@@ -379,8 +374,8 @@ func keyReused(id string) error {
 		"This idempotency key was used for the same action with other params; use a new key for a new call.").WithInvocation(id)
 }
 
-// recordJoin notes that a caller waits for the row again, and that its key means
-// this row from now on: a later repeat with that key must not run anew.
+// recordJoin records that a caller waits for the row again and maps its idempotency key to
+// the row, so that a repeat with that key does not run again.
 func (st *Store) recordJoin(ctx context.Context, tx bun.IDB, d *action.Draft, row *InvocationRow, keyed bool, now time.Time) error {
 	if row.Status == string(action.StatusPending) {
 		if _, err := MarkSeen(tx, []string{row.ID}, database.NewTimestamp(now)).Exec(ctx); err != nil {
@@ -416,7 +411,7 @@ func (st *Store) insert(ctx context.Context, tx bun.IDB, j *database.Job, d *act
 	return nil
 }
 
-// insertConflict tells what changed between check and insert.
+// insertConflict returns what changed between check and insert.
 func (st *Store) insertConflict(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) error {
 	c, err := st.check(ctx, tx, d, now)
 	if err != nil {
@@ -428,9 +423,9 @@ func (st *Store) insertConflict(ctx context.Context, tx bun.IDB, d *action.Draft
 	return action.ErrPolicyMoved
 }
 
-// newBegun is the draft as it was written: no need to read it again.
+// newBegun returns the draft as written, without reading it back.
 func (st *Store) newBegun(d *action.Draft, r *InvocationRow) *action.BeginResult {
-	b := &action.BeginResult{Created: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
+	b := &action.BeginResult{New: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
 	inv := &b.Invocation
 	inv.Params, inv.Grant, inv.Executor = json.RawMessage(r.Params), string(r.Grant), string(r.Executor)
 	inv.Status, inv.DeniedReason, inv.DeniedNote = action.Status(r.Status), string(r.DeniedReason), string(r.DeniedNote)
@@ -441,7 +436,7 @@ func (st *Store) newBegun(d *action.Draft, r *InvocationRow) *action.BeginResult
 	return b
 }
 
-// keyRow says which invocation an idempotency key means.
+// keyRow maps an idempotency key to its invocation.
 type keyRow struct {
 	bun.BaseModel `bun:"table:idempotency_keys"`
 
@@ -468,9 +463,8 @@ func putKey(ctx context.Context, tx bun.IDB, d *action.Draft, id string, now tim
 	return nil
 }
 
-// Preview implements [action.Ledger]. It asks what Begin asks, and of the same
-// connection.
-func (st *Store) Preview(ctx context.Context, d *action.Draft) (refused, note string, err error) {
+// Foresee implements [action.Ledger]. It runs the checks of Begin on the same connection.
+func (st *Store) Foresee(ctx context.Context, d *action.Draft) (refused, note string, err error) {
 	r, err := NewRow(d)
 	if err != nil {
 		return "", "", err
@@ -491,7 +485,8 @@ func (st *Store) Preview(ctx context.Context, d *action.Draft) (refused, note st
 	return refused, note, err
 }
 
-// checkApprovalLimits is what only a call that waits for a person must pass.
+// checkApprovalLimits denies or rejects a call that needs approval if it was denied before,
+// was denied too often, or too many calls are pending.
 func (st *Store) checkApprovalLimits(ctx context.Context, tx bun.IDB, d *action.Draft, c *CheckResult, r *InvocationRow) error {
 	if c.denial != "" {
 		denial, err := st.LoadInTx(ctx, tx, d.Organization, string(c.denial))

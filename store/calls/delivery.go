@@ -18,8 +18,8 @@ const (
 	// The status is an expression, so that only the index of ids is taken.
 	seenSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id IN (?1) AND status || '' = 'pending' AND waiter_seen_at < ?0`
 
-	// Rows are locked in one order, whoever asks: two instances that note the
-	// same callers would otherwise wait for each other.
+	// Lock the rows in a fixed order: two instances that update the same rows would
+	// otherwise deadlock.
 	seenInOrderSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id = ANY (ARRAY(SELECT id FROM invocations
   WHERE id IN (?1) AND status || '' = 'pending' AND waiter_seen_at < ?0 ORDER BY id FOR NO KEY UPDATE)) AND status || '' = 'pending'`
 
@@ -101,7 +101,7 @@ func SelectUnclaimed(db bun.IDB, t time.Time, limit int) *bun.SelectQuery {
 		Where("status = 'approved'").Where("approved_at < ?", database.NewTimestamp(t)).Order("approved_at").Limit(int64(limit))
 }
 
-// list reads the invocations that q finds, without what is sealed.
+// list returns the invocations of q without sealed columns.
 func (st *Store) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocation, error) {
 	var rows []InvocationRow
 	if err := q.Column(PublicColumnNames...).Scan(ctx, &rows); err != nil {

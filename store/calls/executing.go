@@ -29,7 +29,7 @@ func (r *executingCache) put(inv action.Invocation) {
 	}
 }
 
-// Take returns the invocation as it was put, and forgets it.
+// Take removes and returns the invocation.
 func (r *executingCache) Take(organization, id string) (action.Invocation, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

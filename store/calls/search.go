@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	// MaxScanned is how many calls one search looks at. More would make people
-	// wait, and less make them ask too often.
+	// MaxScanned bounds the calls that one search scans: a compromise between the wait for
+	// a page and the number of pages.
 	MaxScanned = 10_000
 
-	// maxMergedLists bounds the lists that one statement merges.
+	// maxMergedLists bounds the sorted lists that one statement merges.
 	maxMergedLists = 100
 )
 
-// TimeRange is a time in the order of lists: what is behind one place and before
-// another. The zero place is no bound.
+// TimeRange is a range of the sort order, between two cursors. The zero cursor is no
+// bound.
 type TimeRange struct{ After, Before database.Cursor }
 
-// TimeRange is the time that the filter wants. No id is empty, so that what was
-// made at From is behind the place, and what was made at To not before it.
+// TimeRange returns the filter's range, [From, To). The cursors have no ID and so sort
+// before every row of the same time.
 func (f *InvocationFilter) TimeRange() TimeRange {
 	return TimeRange{database.Cursor{Time: database.NewTimestamp(f.From)}, database.Cursor{Time: database.NewTimestamp(f.To)}}
 }
 
-// Until is the part of the span before a place.
+// Until returns the part of the range before a cursor.
 func (s TimeRange) Until(cursor database.Cursor) TimeRange {
 	if cursor.ID != "" && (s.Before.Time.Time.IsZero() || !s.Before.Time.Time.Before(cursor.Time.Time)) {
 		s.Before = cursor
@@ -90,7 +90,7 @@ func (o sortedIndex) order(q *bun.SelectQuery, oldest bool) *bun.SelectQuery {
 // names are the columns of a place.
 func (o sortedIndex) names() []string { return append(slices.Clone(o.columns), "created_at", "id") }
 
-// Search is a filter and the lists where it is looked for.
+// Search is a filter with the index lists that it scans.
 type Search struct {
 	F           *InvocationFilter
 	Lists       []sortedIndex // none: nothing fulfils the filter
@@ -102,7 +102,7 @@ type Search struct {
 // maxTime is after every time in a row.
 var maxTime = database.Timestamp{Time: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 
-// Search chooses the lists that promise to be the shortest.
+// Search chooses the index lists that are probably the shortest.
 func (f *InvocationFilter) Search() *Search {
 	s := &Search{F: f, conditions: f.conditions()}
 	by := func(of, column string, value any, partial string) {
@@ -177,7 +177,7 @@ func (s *Search) usesOneIndex() bool {
 	return s.exact && len(s.Lists) == 1 && s.Lists[0].table == "invocations"
 }
 
-// SelectCursors selects the next n places of the lists.
+// SelectCursors selects the next n positions of the merged lists.
 func (s *Search) SelectCursors(db bun.IDB, interval TimeRange, n int) *bun.SelectQuery {
 	of := func(o sortedIndex) *bun.SelectQuery {
 		return o.order(o.Match(db.NewSelect(), s.F.Organization, interval), s.OldestFirst).Column("created_at", "id").Limit(int64(n))
@@ -201,8 +201,8 @@ func (s *Search) SelectCursors(db bun.IDB, interval TimeRange, n int) *bun.Selec
 	return db.NewSelect().TableExpr("(?) AS place", merged).Column("created_at", "id").OrderExpr(order).Limit(int64(n))
 }
 
-// SelectMatching selects the rows at the places that fulfil the filter. The organization
-// is an expression, so that they are taken by their ids and in no other way.
+// SelectMatching selects those of the rows at the cursors that match the filter. The
+// organization is an expression so that the planner uses the primary key.
 func (s *Search) SelectMatching(q *bun.SelectQuery, cursors []database.Cursor) *bun.SelectQuery {
 	ids := make([]string, len(cursors))
 	for i, cursor := range cursors {
@@ -244,7 +244,7 @@ func (st *Store) scan(ctx context.Context, s *Search, interval TimeRange, want i
 	return result, nil
 }
 
-// NextCursors reads the next n places, and leaves what is behind them of the span.
+// NextCursors reads the next n positions and shortens the interval accordingly.
 func (st *Store) NextCursors(ctx context.Context, s *Search, interval *TimeRange, n int) (cursors []database.Cursor, err error) {
 	if len(s.Lists) == 0 {
 		return nil, nil
@@ -266,7 +266,7 @@ func (st *Store) NextCursors(ctx context.Context, s *Search, interval *TimeRange
 	return cursors, err
 }
 
-// FilterMatching are those of the places that fulfil the filter.
+// FilterMatching returns those of the cursors whose rows match the filter.
 func (st *Store) FilterMatching(ctx context.Context, s *Search, cursors []database.Cursor) ([]database.Cursor, error) {
 	if s.exact || len(cursors) == 0 {
 		return cursors, nil

@@ -15,8 +15,8 @@ import (
 	"sallyport/store/sessions"
 )
 
-// Whose verdict it is and when, the row, and what the person saw of it, where that
-// is known:
+// undecidedSQL is the condition under which a verdict applies. Its arguments are the
+// verdict, the row, and what the person saw of the row, if known:
 //
 //	?1 by, ?2 now, ?3 organization, ?4 id, ?5 session, ?6 params hash, ?7 tool hash
 const undecidedSQL = `
@@ -49,7 +49,7 @@ func (st *Store) Approve(ctx context.Context, v action.Verdict) (action.Invocati
 	return st.approveWithGrant(ctx, v, s)
 }
 
-// approveWithGrant makes a grant in the transaction of the approval.
+// approveWithGrant creates a grant in the transaction of the approval.
 func (st *Store) approveWithGrant(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
 	terms := v.Grant.Terms
 	terms.Any, terms.Source, terms.Action = false, "-", "-" // the row's own
@@ -88,8 +88,8 @@ func (st *Store) Deny(ctx context.Context, v action.Verdict) (action.Invocation,
 	})
 }
 
-// decide moves a pending row where s says, when it is still what the person
-// saw, and otherwise finds out why it is not.
+// decide applies a verdict to a pending row if the row is still what the person saw, and
+// otherwise returns why not.
 func (st *Store) decide(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
 	if v.By == "" {
 		return action.Invocation{}, errors.New("a verdict needs the person who gives it")
@@ -125,13 +125,13 @@ func (st *Store) Withdraw(ctx context.Context, organization, id string, now time
 	})
 }
 
-// setWithdrawn sets what a withdrawal sets. Without a note it was the caller.
+// setWithdrawn sets the columns of a withdrawal. Without a note the caller withdrew.
 func setWithdrawn(q *bun.UpdateQuery, now time.Time, note string) *bun.UpdateQuery {
 	return q.Set("status = 'denied', denied_reason = ?, denied_note = ?, completed_at = ?, sealed_params = NULL",
 		action.DeniedWithdrawn, database.NullString(note), database.NewTimestamp(now))
 }
 
-// settlement is one compare-and-swap on a row, and what else belongs to it.
+// settlement is a compare-and-swap on a row, with an optional follow-up write.
 type settlement struct {
 	organization, id string
 

@@ -12,12 +12,12 @@ import (
 	"sallyport/store/database"
 )
 
-// unknownOutcome is told about executions whose instance died.
+// unknownOutcome is the error message of executions whose instance died.
 const unknownOutcome = "The gateway lost track of this call while it was executing: it may or may not have happened. " +
 	"Check at the service before you try again."
 
-// Sweep is one kind of overdue work: the rows, and what becomes of them. The
-// where names a partial index's predicate word by word.
+// Sweep describes the rows of one kind of overdue work and their update. where repeats the
+// predicate of a partial index word for word.
 type Sweep struct {
 	Name        string
 	where       string
@@ -28,6 +28,7 @@ type Sweep struct {
 	keepsStatus bool // its rows did not end
 }
 
+// Sweeps returns the sweeps of the rules.
 func Sweeps(r action.SweepRules) []Sweep {
 	now, leaseCutoff := database.NewTimestamp(r.Now), database.NewTimestamp(r.LeaseBefore).Or(database.Epoch)
 	lostWhere, lostArgs := "lease_until < ?", []any{leaseCutoff}
@@ -97,14 +98,13 @@ func (st *Store) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invoc
 	return ended, errors.Join(errs...)
 }
 
-// Select finds the rows of a sweep.
+// Select selects the overdue rows of a sweep.
 func (s Sweep) Select(q *bun.SelectQuery, limit int) *bun.SelectQuery {
 	return q.Table("invocations").Column("id").Where(s.where, s.args...).Order(s.order).Limit(int64(limit))
 }
 
-// Update ends the rows of a sweep. Rows that another process holds are left to
-// it. The array is made once, where a sub-select might run several times and
-// then find more than the limit.
+// Update ends the rows of a sweep, skipping rows that another process has locked. ARRAY
+// evaluates the subquery once; otherwise it might run several times and exceed the limit.
 func (s Sweep) Update(db bun.IDB, limit int) *bun.UpdateQuery {
 	due := s.Select(db.NewSelect(), limit)
 	q := db.NewUpdate().Table("invocations").Set(s.set, s.values...)
@@ -117,8 +117,7 @@ func (s Sweep) Update(db bun.IDB, limit int) *bun.UpdateQuery {
 }
 
 func (st *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.Invocation, err error) {
-	// A reader looks first: mostly there is nothing, and then the writer is
-	// left alone.
+	// Check with a read first: usually there is nothing to do for the writer.
 	found, err := database.Exists(ctx, s.Select(st.db.Read.NewSelect(), 1))
 	if err != nil || !found {
 		return nil, err
@@ -175,7 +174,7 @@ func DeleteExpiredKeys(db bun.IDB, r action.SweepRules) *bun.DeleteQuery {
 	return q.Where("invocation_id IN (?)", due.Column("k.invocation_id")).Where("created_at < ?", database.NewTimestamp(r.Now.Add(-minKeyAge)))
 }
 
-// sweepKeys forgets them.
+// sweepKeys deletes expired idempotency keys.
 func (st *Store) sweepKeys(ctx context.Context, r action.SweepRules) error {
 	found, err := database.Exists(ctx, ExpiredKeys(st.db.Read.NewSelect(), r, 1).Column("k.invocation_id"))
 	if err != nil || !found {

@@ -31,7 +31,7 @@ type SealRow struct {
 	At           database.Timestamp `bun:"sealed_at"`
 }
 
-// AuditKey is what links are made with. It is never in the database.
+// AuditKey is the key of the chain's MACs. It is never stored in the database.
 type AuditKey []byte
 
 func newAuditKey(key []byte) (AuditKey, error) {
@@ -41,8 +41,8 @@ func newAuditKey(key []byte) (AuditKey, error) {
 	return key, nil
 }
 
-// mac is the keyed hash of the fields for one purpose. Each field is preceded
-// by its length, so that no two lists of fields are the same bytes.
+// mac returns the HMAC of the fields for one purpose. Each field is prefixed with its
+// length, so that different lists of fields never have the same encoding.
 func (k AuditKey) mac(purpose string, fields ...string) []byte {
 	text := appendField(appendField(make([]byte, 0, 512), "sallyport audit 1"), purpose)
 	for _, f := range fields {
@@ -53,13 +53,13 @@ func (k AuditKey) mac(purpose string, fields ...string) []byte {
 	return h.Sum(nil)
 }
 
-// appendField appends a field with its length.
+// appendField appends a field prefixed with its length.
 func appendField(b []byte, field string) []byte {
 	return append(binary.BigEndian.AppendUint64(b, uint64(len(field))), field...)
 }
 
-// link is the hash of a link behind the one with the hash prev, which is nil
-// for the first.
+// link returns the hash of a link that follows the one with the hash prev, which is nil
+// for the first link.
 func (k AuditKey) link(prev []byte, s *SealRow) []byte {
 	return k.mac("link", s.Organization, string(prev), formatInt(s.Seq), s.Kind, s.Row, string(s.Digest), s.At.Time.Format(database.Layout))
 }
@@ -74,8 +74,7 @@ func (k AuditKey) checkpoint(organization string, c *checkpoint) []byte {
 
 func formatInt(n int64) string { return strconv.FormatInt(n, 10) }
 
-// chain is what is known of an organization's chain without its links. What is
-// not there is zero.
+// chain is the state of an organization's chain without its links. Missing parts are zero.
 type chain struct {
 	organization string
 	started      bool // there was a head once
@@ -84,7 +83,7 @@ type chain struct {
 	last         position // the last link, without mac and time
 }
 
-// position is a place in a chain.
+// position is a position in a chain.
 type position struct {
 	seq       int64
 	hash, mac []byte
@@ -98,7 +97,8 @@ type checkpoint struct {
 	removed int64              // invocations, since the chain began
 }
 
-// ChainSQL reads it in one statement: head and links move together.
+// ChainSQL reads head, checkpoint and last link in one statement, because they change
+// together.
 const ChainSQL = `SELECT o.chained, h.seq, h.hash, h.mac, h.at, c.seq, c.hash, c.mac, c.until, c.at, c.removed, s.seq, s.hash
 FROM organizations o
 LEFT JOIN audit_heads h ON h.organization_id = o.id
@@ -106,7 +106,8 @@ LEFT JOIN audit_checkpoints c ON c.organization_id = o.id
 LEFT JOIN audit_seals s ON s.organization_id = o.id AND s.seq = (SELECT max(seq) FROM audit_seals WHERE organization_id = o.id)
 WHERE o.id = ?`
 
-// LoadChain reads it; ErrNotFound when there is no such organization.
+// LoadChain reads the state of an organization's chain. It returns ErrNotFound for an
+// unknown organization.
 func (st *Store) LoadChain(ctx context.Context, organization string) (*chain, error) {
 	c := &chain{organization: organization}
 	err := st.db.ForEachRow(ctx, st.db.Read.NewRaw(ChainSQL, organization), func(rows *sql.Rows) error {
@@ -128,8 +129,8 @@ func (st *Store) LoadChain(ctx context.Context, organization string) (*chain, er
 	return c, nil
 }
 
-// faults are those of the chain's ends. There must be none before anything is
-// added to the chain or taken from it: a new head would cover them up.
+// faults returns the faults of the chain's head and checkpoint. There must be none before
+// the chain is extended or pruned: a new head would hide them.
 func (c *chain) faults(k AuditKey) (list []action.AuditFault) {
 	fault := func(kind string, seq int64, message string, args ...any) {
 		list = append(list, action.AuditFault{Kind: kind, Seq: seq, Message: fmt.Sprintf(message, args...)})
@@ -155,15 +156,13 @@ func (c *chain) faults(k AuditKey) (list []action.AuditFault) {
 	return list
 }
 
-// brokenError is the error of who would go on with a chain that does not hold; left
-// is what he does not do.
+// brokenError returns the error for an operation that a broken chain prevents.
 func (c *chain) brokenError(f action.AuditFault, operation string) error {
 	return action.NewError("audit_broken", c.organization, f.Seq, f.Message, operation)
 }
 
-// AuditHeads returns where the chains end: of one organization, or of all when
-// it is empty. Their hashes and codes are as they are stored; [DB.VerifyAudit]
-// checks them.
+// AuditHeads returns the heads of one organization's chain or, if organization is empty,
+// of all. It does not check their hashes and MACs; [Store.VerifyAudit] does.
 func (st *Store) AuditHeads(ctx context.Context, organization string) (heads []action.AuditHead, err error) {
 	q := st.db.Read.NewSelect().TableExpr("organizations AS o").Join("LEFT JOIN audit_heads AS h ON h.organization_id = o.id").
 		ColumnExpr("o.id, h.seq, h.hash, h.mac, h.at").OrderExpr("o.id")

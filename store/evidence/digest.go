@@ -19,7 +19,7 @@ import (
 	"sallyport/store/database"
 )
 
-// The kinds of rows that are sealed.
+// Kinds of sealed rows.
 const (
 	SealedInvocation = "invocation"
 	SealedEvent      = "event"
@@ -30,11 +30,11 @@ const (
 type table struct {
 	Kind, Name     string
 	Columns        []string // that the digest covers, sorted
-	orderColumns   []string // in which all rows of an organization can be read
-	sessionColumns []string // columns of its session that the digest covers, too: who asked
+	orderColumns   []string // sort order in which an index has the organization's rows
+	sessionColumns []string // columns of the row's session that the digest covers as well
 }
 
-// columnNames are those of all that the digest covers.
+// columnNames returns the names of all columns that the digest covers.
 func (e table) columnNames() []string {
 	names := slices.Clone(e.Columns)
 	for _, column := range e.sessionColumns {
@@ -43,11 +43,11 @@ func (e table) columnNames() []string {
 	return names
 }
 
-// Tables are all of them. The columns leave out encrypted values and those of
-// delivery, which change after the end.
+// Tables are the sealed tables. The digest does not cover encrypted columns or those of
+// the delivery, which change after the end of a call.
 //
-// A column that is added later must be covered, and be NULL in rows that were sealed
-// before: the digest leaves NULL out. Those of invocations are in invocationTable.
+// A new column must be covered and be NULL in rows that were sealed earlier, because the
+// digest skips NULL. The columns of invocations are declared in [calls.InvocationTable].
 var Tables = []table{
 	{
 		SealedInvocation, "invocations", slices.Sorted(slices.Values(calls.DigestColumns.Names())),
@@ -58,12 +58,11 @@ var Tables = []table{
 	{SealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}, nil},
 }
 
-// MissingDigest stands for a row that was not there any more when it was to be
-// sealed.
+// MissingDigest replaces the digest of a row that was deleted before it was sealed.
 var MissingDigest = make([]byte, sha256.Size)
 
-// Rows selects those with the ids. The organization is an expression, so that
-// the primary key is taken and not an index of all that is the organization's.
+// Rows selects the rows with the IDs. The organization is an expression so that the
+// planner uses the primary key instead of the organization's index.
 func (e table) Rows(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
 	q := db.NewSelect().TableExpr("? AS r", bun.Ident(e.Name))
 	for _, column := range e.Columns {
@@ -78,11 +77,11 @@ func (e table) Rows(db bun.IDB, organization string, ids []string) *bun.SelectQu
 	return q.Where("r.id IN (?) AND r.organization_id || '' = ?", bun.List(ids), organization)
 }
 
-// RowKey names a row of evidence.
+// RowKey identifies a sealed row.
 type RowKey struct{ Kind, ID string }
 
-// Digests of the rows of an organization, as far as they are there. It holds
-// one row at a time.
+// Digests returns the digests of those rows of an organization that exist. It keeps one
+// row in memory at a time.
 func (st *Store) Digests(ctx context.Context, organization string, keys []RowKey) (map[RowKey][]byte, error) {
 	found := make(map[RowKey][]byte, len(keys))
 	for _, e := range Tables {
@@ -112,7 +111,7 @@ func idsOfKind(keys []RowKey, kind string) (ids []string) {
 	return ids
 }
 
-// digester digests rows of one table, one after the other.
+// digester computes the digests of rows of one table.
 type digester struct {
 	table
 	covered      []string
@@ -129,8 +128,8 @@ func (e table) digester() *digester {
 	return d
 }
 
-// digest of the current row: of its kind, and of the names and values that are
-// not NULL, each with its length.
+// digest returns the digest of the current row: the hash of its kind and of the names and
+// values that are not NULL, each prefixed with its length.
 func (d *digester) digest(rows *sql.Rows) (id string, digest []byte, err error) {
 	if err := rows.Scan(d.dest...); err != nil {
 		return "", nil, err
@@ -154,8 +153,8 @@ func (d *digester) digest(rows *sql.Rows) (id string, digest []byte, err error) 
 	return id, sum[:], nil
 }
 
-// canonicalValue is a value in the one form that it has whatever the database: of a
-// time that of [Layout], which is how SQLite has it.
+// canonicalValue formats a value independently of the database. Times have the format
+// [database.Layout], as in SQLite.
 func canonicalValue(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
@@ -170,10 +169,11 @@ func canonicalValue(v any) (string, error) {
 	return "", fmt.Errorf("a value is a %T", v)
 }
 
+// SealSQL reads the seal of an invocation.
 const SealSQL = `SELECT seq, digest, sealed_at FROM audit_seals WHERE row_id = ? AND kind = 'invocation' AND organization_id || '' = ?`
 
-// Evidence returns what proves an invocation; ErrNotFound. It compares the row
-// with its seal, and does not follow the chain: see [DB.VerifyAudit].
+// Evidence returns the digest and seal of an invocation, or ErrNotFound. It compares the
+// row with its seal but does not verify the chain; see [Store.VerifyAudit].
 func (st *Store) Evidence(ctx context.Context, organization, id string) (e action.Evidence, err error) {
 	key := RowKey{SealedInvocation, id}
 	digests, err := st.Digests(ctx, organization, []RowKey{key})

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// exportRows is how many rows an export holds at most.
+	// exportRows bounds the rows that an export keeps in memory.
 	exportRows = 100
 
-	// ExportStep is at how many it looks in one statement.
+	// ExportStep is the number of rows that one statement scans.
 	ExportStep = 1000
 )
 
-// Export gives yield every invocation that the filter matches, oldest first,
-// and stops at yield's error, which it returns. The filter's limit and cursor
-// are not asked. It reads in parts and holds nothing open meanwhile, so that
-// yield may take its time. A read that is still queued may be missing.
+// Export calls yield with every invocation that matches the filter, oldest first, and
+// stops at the first error of yield. It ignores the filter's limit and cursor. It reads in
+// batches and keeps no transaction open, so that yield may be slow. Reads that are still
+// queued may be missing.
 func (st *Store) Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error {
 	s, err := st.calls.Search(ctx, f)
 	if err != nil {
@@ -33,7 +33,7 @@ func (st *Store) Export(ctx context.Context, f action.InvocationFilter, yield fu
 	}
 	interval := s.F.TimeRange()
 	s.OldestFirst = true
-	for n := exportRows; ; n = ExportStep { // who reads sees the first ones soon
+	for n := exportRows; ; n = ExportStep { // a small first step, so that output starts soon
 		cursors, err := st.calls.NextCursors(ctx, s, &interval, n)
 		if err != nil {
 			return fmt.Errorf("exporting invocations: %w", err)
@@ -48,7 +48,7 @@ func (st *Store) Export(ctx context.Context, f action.InvocationFilter, yield fu
 	}
 }
 
-// exportPages hands over the invocations at the places.
+// exportPages yields the invocations that the cursors point to.
 func (st *Store) exportPages(ctx context.Context, s *calls.Search, cursors []database.Cursor, yield func(action.Invocation) error) error {
 	for page := range slices.Chunk(cursors, exportRows) {
 		list, err := st.calls.InvocationsAt(ctx, s, page)
@@ -64,7 +64,7 @@ func (st *Store) exportPages(ctx context.Context, s *calls.Search, cursors []dat
 	return nil
 }
 
-// PolicyEventsPage selects changes of policy, oldest first.
+// PolicyEventsPage selects policy changes after a cursor, oldest first.
 func PolicyEventsPage(db bun.IDB, organization string, after database.Cursor, from, to time.Time) *bun.SelectQuery {
 	q := db.NewSelect().Model((*history.PolicyEventRow)(nil)).Where("organization_id = ?", organization).OrderExpr("at, id").Limit(exportRows)
 	if !to.IsZero() {
@@ -76,9 +76,8 @@ func PolicyEventsPage(db bun.IDB, organization string, after database.Cursor, fr
 	return q.Where("at >= ?", database.NewTimestamp(from).Or(database.Epoch))
 }
 
-// ExportPolicy gives yield every change of the organization's policy from one
-// time, which is part of it, to another, which is not, in the same way as
-// [DB.Export]. A zero time is no bound.
+// ExportPolicy calls yield with every policy change of the organization in [from, to), as
+// [Store.Export] does. A zero time is no bound.
 func (st *Store) ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error {
 	for after, n := (database.Cursor{}), exportRows; n == exportRows; {
 		var rows []history.PolicyEventRow

@@ -23,11 +23,9 @@ type keyCheckRow struct {
 	CreatedAt   database.Timestamp `bun:"created_at"`
 }
 
-// CheckKeys makes sure that all who use these rows have the same keys. It is
-// given fingerprints by name ("master", "token"); one must not tell anything of
-// its key. The first caller ever writes its own down, all of them or none, so
-// that of two first callers with different keys one finds all as it has them;
-// the other, and whoever comes with another key later, gets ErrConflict.
+// CheckKeys ensures that all instances use the same keys. It receives fingerprints by key
+// name ("master", "token"), which must not reveal anything about the keys. The first call
+// records all of them atomically; a later call with a different key gets ErrConflict.
 func (st *Store) CheckKeys(ctx context.Context, fingerprints map[string]string) error {
 	names := slices.Sorted(maps.Keys(fingerprints))
 	if len(names) == 0 {
@@ -58,8 +56,7 @@ func (st *Store) CheckKeys(ctx context.Context, fingerprints map[string]string) 
 	})
 }
 
-// CheckedKey returns the fingerprint of a key that [DB.CheckKeys] wrote down; ""
-// when nobody has yet.
+// CheckedKey returns the fingerprint that [Store.CheckKeys] recorded for a key, or "".
 func (st *Store) CheckedKey(ctx context.Context, name string) (fingerprint string, err error) {
 	err = st.db.Read.NewSelect().Table("key_checks").Column("fingerprint").Where("name = ?", name).Scan(ctx, &fingerprint)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -68,8 +65,8 @@ func (st *Store) CheckedKey(ctx context.Context, name string) (fingerprint strin
 	return fingerprint, nil
 }
 
-// ReplaceKey writes down the fingerprint of the key that replaced one of those
-// that have the olds, or is there already; ErrConflict when it is a third one's.
+// ReplaceKey replaces one of the previous fingerprints of a key. It returns ErrConflict if
+// the recorded fingerprint is neither a previous one nor the new one.
 func (st *Store) ReplaceKey(ctx context.Context, name, fingerprint string, previous ...string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err := database.RowsAffected(tx.NewUpdate().Table("key_checks").Set("fingerprint = ?", fingerprint).
@@ -88,8 +85,8 @@ func keyDiffers(name string) error {
 	return action.NewError("key_differs", name, strings.ToUpper(name))
 }
 
-// vaultKeyRow is a key that a rotation of the master key does not change, sealed
-// with that one.
+// vaultKeyRow is a key encrypted with the master key, which survives a rotation of the
+// master key.
 type vaultKeyRow struct {
 	bun.BaseModel `bun:"table:vault_keys"`
 
@@ -98,7 +95,7 @@ type vaultKeyRow struct {
 	CreatedAt database.Timestamp `bun:"created_at"`
 }
 
-// VaultKey returns a sealed key of the deployment; ErrNotFound.
+// VaultKey returns a sealed key of the deployment, or ErrNotFound.
 func (st *Store) VaultKey(ctx context.Context, name string) ([]byte, error) {
 	r := &vaultKeyRow{Name: name}
 	err := st.db.Read.NewSelect().Model(r).WherePK().Scan(ctx)
@@ -111,7 +108,7 @@ func (st *Store) VaultKey(ctx context.Context, name string) ([]byte, error) {
 	return r.Sealed, nil
 }
 
-// PutVaultKey writes a sealed key, or replaces it.
+// PutVaultKey creates or replaces a sealed key.
 func (st *Store) PutVaultKey(ctx context.Context, name string, sealed []byte) error {
 	r := &vaultKeyRow{Name: name, Sealed: sealed, CreatedAt: database.NewTimestamp(st.db.Now())}
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {

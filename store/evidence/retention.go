@@ -14,7 +14,7 @@ import (
 	"sallyport/store/database"
 )
 
-// retentionPlan is what one transaction of retention does.
+// retentionPlan describes one transaction of retention.
 type retentionPlan struct {
 	chain       *chain
 	checkpoint  checkpoint
@@ -23,7 +23,7 @@ type retentionPlan struct {
 	kept        []SealRow
 }
 
-// retentionScan is what retention looks at.
+// retentionScan holds the first links of a chain and what is known of their rows.
 type retentionScan struct {
 	links        []SealRow
 	completedAt  map[string]database.Timestamp // of invocations
@@ -31,7 +31,7 @@ type retentionScan struct {
 	invocationOf map[string]string             // of events
 }
 
-// read finds when invocations ended, and which events are whose.
+// read loads the completion times of the invocations and their events.
 func (r *retentionScan) read(ctx context.Context, db *Store, organization string) error {
 	r.completedAt, r.events, r.invocationOf = map[string]database.Timestamp{}, map[string][]string{}, map[string]string{}
 	var ids []string
@@ -61,16 +61,18 @@ func (r *retentionScan) read(ctx context.Context, db *Store, organization string
 	return nil
 }
 
+// CompletionTimes selects when the invocations ended.
 func CompletionTimes(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
 	return db.NewSelect().Table("invocations").Column("id", "completed_at").Where(database.WhereIDs, bun.List(ids), organization)
 }
 
+// InvocationEvents selects the events of the invocations.
 func InvocationEvents(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
 	return db.NewSelect().Table("invocation_events").Column("id", "invocation_id").
 		Where("organization_id = ?", organization).Where("invocation_id IN (?)", bun.List(ids))
 }
 
-// plan decides what goes and what stays.
+// plan decides which rows are removed and which are sealed again.
 func (r *retentionScan) plan(k AuditKey, c *chain, before database.Timestamp, limit int, now database.Timestamp) *retentionPlan {
 	r.links = r.links[:r.removableLinks(before, limit)]
 	present := map[RowKey]bool{}
@@ -97,9 +99,9 @@ func (r *retentionScan) plan(k AuditKey, c *chain, before database.Timestamp, li
 	return p
 }
 
-// removableLinks is the number of links before the first invocation that must stay for
-// its age, or would be one more than the limit. What follows the last
-// invocation of them and is none of its events is left where it is.
+// removableLinks returns the number of links before the first invocation that is too
+// recent or exceeds the limit. Links after the last removable invocation that are not its
+// events are left in place.
 func (r *retentionScan) removableLinks(before database.Timestamp, limit int) (n int) {
 	for i, l := range r.links {
 		switch {
@@ -119,17 +121,15 @@ func (r *retentionScan) removableLinks(before database.Timestamp, limit int) (n 
 	return n
 }
 
-// Retain removes up to limit (zero: 100) of the organization's invocations that
-// ended before a time, with their events, and returns how many it were. While
-// that is limit, there may be more. Those whose commit was not answered are not
-// counted.
+// Retain removes up to limit (default 100) invocations of the organization that ended
+// before a time, with their events, and returns their number. If that equals limit, there
+// may be more. Removals whose commit was not confirmed are not counted.
 //
-// It removes what is at the beginning of the chain of evidence, and leaves a
-// checkpoint. What there must stay is sealed again at the chain's end, with the
-// digest that it had: changes of policy, which are kept for ever, and
-// invocations with an event that is sealed later. It stops at the first
-// invocation that ended later, and at a row or link that is not what was
-// sealed: what was tampered with is not removed by this.
+// It removes the beginning of the chain and leaves a checkpoint. Rows there that must stay
+// are sealed again at the end of the chain with their old digest: policy changes, which
+// are kept forever, and invocations with an event that was sealed later. It stops at the
+// first invocation that ended later and at the first row or link that differs from what
+// was sealed, so that it never removes evidence of tampering.
 func (st *Store) Retain(ctx context.Context, organization string, before time.Time, key []byte, limit int) (n int, err error) {
 	k, err := newAuditKey(key)
 	if err != nil {
@@ -142,7 +142,7 @@ func (st *Store) Retain(ctx context.Context, organization string, before time.Ti
 	}
 	for conflicts := 0; n < limit && conflicts < calls.MaxRaceRetries; {
 		p, err := st.planRetention(ctx, k, organization, database.NewTimestamp(before), limit-n)
-		if err == nil && (p == nil || p.checkpoint.seq > c.last.seq) { // once round is enough
+		if err == nil && (p == nil || p.checkpoint.seq > c.last.seq) { // one pass is enough
 			return n, nil
 		}
 		if err == nil {
@@ -160,8 +160,8 @@ func (st *Store) Retain(ctx context.Context, organization string, before time.Ti
 	return n, nil
 }
 
-// planRetention looks what can be removed of the chain's first links; nil when there
-// is nothing.
+// planRetention plans what can be removed of the chain's first links. It returns nil if
+// there is nothing to remove.
 func (st *Store) planRetention(ctx context.Context, k AuditKey, organization string, before database.Timestamp, limit int) (*retentionPlan, error) {
 	c, err := st.LoadChain(ctx, organization)
 	if err != nil {
@@ -170,8 +170,8 @@ func (st *Store) planRetention(ctx context.Context, k AuditKey, organization str
 	if f := c.faults(k); len(f) > 0 {
 		return nil, c.brokenError(f[0], "removed")
 	}
-	// The first invocation decides whether there is anything to do: changes of
-	// policy before it are sealed again only for its sake.
+	// The first invocation decides whether there is anything to do: policy changes
+	// before it are sealed again only if it is removed.
 	first, err := st.firstCompletion(ctx, organization, c.checkpoint.seq)
 	if err != nil || first.Time.IsZero() || !first.Time.Before(before.Time) {
 		return nil, err
@@ -187,7 +187,7 @@ func (st *Store) planRetention(ctx context.Context, k AuditKey, organization str
 	return r.plan(k, c, before, limit, database.NewTimestamp(st.db.Now())), nil
 }
 
-// FirstCompletionSQL finds when the invocation of the first link ended that has one.
+// FirstCompletionSQL reads when the first sealed invocation of the chain ended.
 const FirstCompletionSQL = `SELECT i.completed_at FROM audit_seals s JOIN invocations i ON i.id = s.row_id
 WHERE s.organization_id = ? AND s.seq > ? AND s.kind = 'invocation' ORDER BY s.seq LIMIT 1`
 
@@ -199,7 +199,7 @@ func (st *Store) firstCompletion(ctx context.Context, organization string, after
 	return ended, nil
 }
 
-// verifiedPrefix returns the first links, up to one that does not hold.
+// verifiedPrefix returns the first links up to the first one with a fault.
 func (st *Store) verifiedPrefix(ctx context.Context, k AuditKey, c *chain) ([]SealRow, error) {
 	v := &Verification{Store: st, Key: k, Organization: c.organization}
 	p, err := v.checkSegment(ctx, c.checkpoint.position, min(c.last.seq, c.checkpoint.seq+SealBatch))
@@ -224,7 +224,7 @@ func (st *Store) verifiedPrefix(ctx context.Context, k AuditKey, c *chain) ([]Se
 	return nil, c.brokenError(f, "removed")
 }
 
-// applyRetention removes what is planned, unless something changed meanwhile.
+// applyRetention executes the plan unless the chain changed meanwhile.
 func (st *Store) applyRetention(ctx context.Context, k AuditKey, p *retentionPlan) error {
 	c := p.chain
 	head := k.Extend(c, p.kept, p.checkpoint.at)
@@ -255,12 +255,13 @@ func (st *Store) applyRetention(ctx context.Context, k AuditKey, p *retentionPla
 	}})
 }
 
+// DeleteInvocations deletes the invocations with the IDs.
 func DeleteInvocations(db bun.IDB, organization string, ids []string) *bun.DeleteQuery {
 	return db.NewDelete().Table("invocations").Where(database.WhereIDs, bun.List(ids), organization)
 }
 
-// lockAndRecheck sees to it that nobody appends an event to what goes, and that nobody
-// did: it would be lost without a trace.
+// lockAndRecheck locks the invocations to remove and checks that no event was appended to
+// them meanwhile, which would otherwise be lost without a trace.
 func (p *retentionPlan) lockAndRecheck(ctx context.Context, tx bun.IDB) error {
 	if len(p.invocations) == 0 {
 		return nil

@@ -15,21 +15,21 @@ import (
 	"sallyport/store/database"
 )
 
-// SealBatch is how many rows one transaction seals: so many, that few commits
-// do; so few, that calls get between two of them.
+// SealBatch is the number of rows that one transaction seals: a compromise between few
+// commits and short waits for calls in between.
 const SealBatch = 200
 
-// ErrConcurrentAppend tells that another instance added to the same chain first.
+// ErrConcurrentAppend means that another instance extended the same chain first.
 var ErrConcurrentAppend = errors.New("the chain went on meanwhile")
 
 // QueuedRow is a row that ended and is not sealed.
 type QueuedRow struct {
 	RowKey
-	sealed bool // it is, and should not wait
+	sealed bool // already sealed, but still in the queue
 }
 
-// SealErrors are organizations to whose chains nothing was added, and why. Under
-// "" it is why it is not known what waits.
+// SealErrors holds the organizations whose chains could not be extended, with the reasons.
+// The key "" holds the error of reading the queue.
 type SealErrors map[string]error
 
 // Error implements error.
@@ -50,16 +50,15 @@ func (u SealErrors) orNil() error {
 	return nil
 }
 
-// Seal links up to limit rows that ended (zero: 100) to the chains of their
-// organizations, but for some, with a key of at least 32 bytes. The organization
-// whose row has waited longest comes first. It returns how many rows it were,
-// but for those whose commit was not answered. While that is limit, there may
-// be more.
+// Seal appends up to limit (default 100) queued rows to the chains of their organizations,
+// without the excluded ones, using a key of at least 32 bytes. The organization with the
+// oldest queued row comes first. It returns the number of sealed rows, not counting those
+// whose commit was not confirmed. If that equals limit, there may be more.
 //
-// Any number of instances may seal at once: each link is made by one of them.
-// Rows are read and hashed outside of the writer. An organization whose chain
-// does not hold is in the error, an [Unsealed], and the others are sealed all the
-// same; a row that vanished before it was sealed gets a link that says so.
+// Any number of instances can seal concurrently; exactly one of them creates each link.
+// Rows are read and hashed outside of the writer. The error, a [SealErrors], holds the
+// organizations with broken chains; the others are sealed nonetheless. A row that was
+// deleted before it was sealed gets a link with [MissingDigest].
 func (st *Store) Seal(ctx context.Context, key []byte, limit int, exclude ...string) (n int, err error) {
 	k, err := newAuditKey(key)
 	if err != nil {
@@ -94,8 +93,8 @@ func (st *Store) Seal(ctx context.Context, key []byte, limit int, exclude ...str
 	return n, failed.orNil()
 }
 
-// Sealable returns why nothing can be added to an organization's chain, and nil
-// when something can: its ends hold. The rest of it is for [DB.VerifyAudit].
+// Sealable returns why an organization's chain cannot be extended, or nil if its head and
+// checkpoint are valid. It does not check the links; see [Store.VerifyAudit].
 func (st *Store) Sealable(ctx context.Context, organization string, key []byte) error {
 	k, err := newAuditKey(key)
 	if err == nil {
@@ -115,13 +114,16 @@ func (st *Store) sealable(ctx context.Context, k AuditKey, organization string) 
 	return c, nil
 }
 
-// QueuedOrganizationsSQL finds the organizations for which rows wait, by as many steps
-// in the index as there are: however many rows wait. With each comes the oldest.
+// QueuedOrganizationsSQL finds the organizations with queued rows and the oldest row of
+// each. It skips through the index, so that its cost depends on the number of
+// organizations and not of rows.
 const QueuedOrganizationsSQL = `WITH RECURSIVE w (id) AS (
   SELECT min(organization_id) FROM audit_queue
   UNION ALL SELECT (SELECT min(q.organization_id) FROM audit_queue q WHERE q.organization_id > w.id) FROM w WHERE w.id IS NOT NULL)
 SELECT w.id, (SELECT min(q.row_id) FROM audit_queue q WHERE q.organization_id = w.id) FROM w WHERE w.id IS NOT NULL`
 
+// QueuedOrganizations returns the organizations with queued rows, the one with the oldest
+// row first.
 func (st *Store) QueuedOrganizations(ctx context.Context) (list []string, err error) {
 	oldest := map[string]string{}
 	err = st.db.ForEachRow(ctx, st.db.Read.NewRaw(QueuedOrganizationsSQL), func(rows *sql.Rows) error {
@@ -137,7 +139,7 @@ func (st *Store) QueuedOrganizations(ctx context.Context) (list []string, err er
 	return list, nil
 }
 
-// QueuedRows selects an organization's oldest.
+// QueuedRows selects an organization's oldest queued rows.
 func QueuedRows(db bun.IDB, organization string, limit int) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("audit_queue AS q").ColumnExpr("q.kind, q.row_id").
 		ColumnExpr("(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = q.row_id AND s.kind = q.kind) IS NOT NULL").
@@ -157,8 +159,7 @@ func (st *Store) queuedRows(ctx context.Context, organization string, limit int)
 	return list, nil
 }
 
-// sealBatch adds an organization's oldest rows to its chain, and returns how
-// many it were.
+// sealBatch seals an organization's oldest queued rows and returns their number.
 func (st *Store) sealBatch(ctx context.Context, k AuditKey, organization string, limit int) (int, error) {
 	rows, err := st.queuedRows(ctx, organization, limit)
 	if err != nil || len(rows) == 0 {
@@ -167,7 +168,7 @@ func (st *Store) sealBatch(ctx context.Context, k AuditKey, organization string,
 	return len(rows), st.SealRows(ctx, k, organization, rows)
 }
 
-// SealRows adds a batch of rows to their organization's chain.
+// SealRows appends a batch of rows to their organization's chain.
 func (st *Store) SealRows(ctx context.Context, k AuditKey, organization string, rows []QueuedRow) error {
 	c, err := st.sealable(ctx, k, organization)
 	if err != nil {
@@ -191,7 +192,7 @@ func (st *Store) SealRows(ctx context.Context, k AuditKey, organization string, 
 	}})
 }
 
-// digestLinks returns a link, without its place, of each row that has none.
+// digestLinks returns a link without its position for each row that is not sealed.
 func (st *Store) digestLinks(ctx context.Context, organization string, rows []QueuedRow) ([]SealRow, error) {
 	var keys []RowKey
 	for _, w := range rows {
@@ -228,7 +229,8 @@ func (k AuditKey) Extend(c *chain, links []SealRow, now database.Timestamp) posi
 	return position{seq: seq, hash: hash, mac: k.head(c.organization, seq, hash, now), at: now}
 }
 
-// Append writes links and the head that they make, unless the chain went on.
+// Append writes links and the resulting head. It returns [ErrConcurrentAppend] if the
+// chain was extended meanwhile.
 func (c *chain) Append(ctx context.Context, tx bun.IDB, one, many *database.Statement, head position, links []SealRow) error {
 	if len(links) == 0 {
 		return nil
@@ -253,9 +255,9 @@ func (c *chain) Append(ctx context.Context, tx bun.IDB, one, many *database.Stat
 	return nil
 }
 
-// insertLinks writes links that follow each other. Where statements are prepared it
-// writes many with one, and the rest one by one: as one text they would be longer
-// to parse than to write.
+// insertLinks writes consecutive links. With prepared statements it writes many per
+// statement and the rest one by one, because parsing one long text takes longer than
+// writing the rows.
 func insertLinks(ctx context.Context, tx bun.IDB, one, many *database.Statement, links []SealRow) error {
 	if one.Prepared == nil {
 		_, err := tx.NewInsert().Model(&links).Exec(ctx)
@@ -280,9 +282,10 @@ func insertLinks(ctx context.Context, tx bun.IDB, one, many *database.Statement,
 	return nil
 }
 
-// linksPerStatement is how many links linksSQL writes.
+// linksPerStatement is the number of links that [InsertLinksSQL] writes.
 const linksPerStatement = 20
 
+// InsertLinksSQL writes linksPerStatement consecutive links.
 var InsertLinksSQL = func() string {
 	text := `INSERT INTO audit_seals (organization_id, seq, sealed_at, kind, row_id, digest, hash) VALUES `
 	for i := range linksPerStatement {
@@ -309,7 +312,7 @@ func (e table) dequeue(ctx context.Context, tx bun.IDB, organization string, row
 	return err
 }
 
-// DeleteQueued deletes them from the queue.
+// DeleteQueued deletes rows from the queue.
 func DeleteQueued(db bun.IDB, organization, kind string, ids []string) *bun.DeleteQuery {
 	return db.NewDelete().Table("audit_queue").Where("organization_id = ?", organization).Where("kind = ?", kind).Where("row_id IN (?)", bun.List(ids))
 }

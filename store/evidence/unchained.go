@@ -50,9 +50,8 @@ func (v *Verification) unchainedIn(ctx context.Context, e table) error {
 	}
 }
 
-// UnchainedRows reads the next rows of an organization, and whether each is a
-// stray. One statement sees a row together with its seal or its place in the
-// queue.
+// UnchainedRows selects the next rows of an organization and whether each is unchained. A
+// single statement is needed to see a row together with its seal or queue entry.
 func (e table) UnchainedRows(db bun.IDB, organization string, after []any) *bun.SelectQuery {
 	// As values: PostgreSQL may answer an EXISTS by reading the whole table.
 	unchained := `(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = r.id AND s.kind = ? AND s.organization_id = r.organization_id) IS NULL
@@ -69,7 +68,7 @@ func (e table) UnchainedRows(db bun.IDB, organization string, after []any) *bun.
 	return q
 }
 
-// scanTargets is where the columns of the order are scanned to.
+// scanTargets returns the scan destinations of the order columns.
 func (e table) scanTargets() (targets []any) {
 	for _, column := range e.orderColumns {
 		if strings.HasSuffix(column, "at") {

@@ -21,14 +21,13 @@ const (
 	MaxFaults   = 100  // after which faults are only counted as more
 )
 
-// VerifyAudit follows the organization's chain of evidence with the key that
-// it was made with, compares every row with what was sealed, and looks for rows
-// that are in no chain. Known, if not nil, is a head that was kept elsewhere:
-// the chain must still have it, and the report's note says when retention has
-// removed it. ErrInvalid when it is of another organization or key.
+// VerifyAudit verifies the organization's chain with its key, compares every row with its
+// sealed digest and searches for rows without a seal. known, if not nil, is a head that was
+// saved elsewhere: the chain must still contain it, unless retention removed it, which the
+// report notes. A head of another organization or key is ErrInvalid.
 //
-// It reads in parts, ends with ctx, and may run while rows are written, sealed and
-// removed by retention: what comes meanwhile is not looked at.
+// It reads in batches and can run while rows are written, sealed and removed by retention.
+// It does not check what is added meanwhile.
 func (st *Store) VerifyAudit(ctx context.Context, organization string, key []byte, known *action.AuditHead) (action.AuditReport, error) {
 	v := &Verification{Store: st, Organization: organization}
 	var err error
@@ -51,7 +50,7 @@ func (st *Store) VerifyAudit(ctx context.Context, organization string, key []byt
 	return v.Report, nil
 }
 
-// Verification is one look at a chain.
+// Verification is the state of one verification of a chain.
 type Verification struct {
 	Store         *Store
 	Key           AuditKey
@@ -91,7 +90,7 @@ func (v *Verification) setKnownHead(known *action.AuditHead) error {
 	return nil
 }
 
-// Links follows the chain from the checkpoint to where it ended just now.
+// Links verifies the chain from the checkpoint to the last link at the time of the call.
 func (v *Verification) Links(ctx context.Context, c *chain) error {
 	from := c.checkpoint.position
 	v.startAfter(from)
@@ -101,7 +100,7 @@ func (v *Verification) Links(ctx context.Context, c *chain) error {
 			return err
 		}
 		if len(p.faults) > 0 {
-			// Retention may have been here meanwhile.
+			// Retention may have removed these links meanwhile.
 			now, err := v.Store.LoadChain(ctx, v.Organization)
 			if err != nil {
 				return err
@@ -165,7 +164,7 @@ func (p *segment) fault(kind string, l *SealRow, message string) {
 	p.faults = append(p.faults, f)
 }
 
-// LinksAfter selects links in their order.
+// LinksAfter selects the links after one up to another, in order.
 func LinksAfter(db bun.IDB, organization string, after, last int64, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model((*SealRow)(nil)).Where("organization_id = ?", organization).
 		Where("seq > ?", after).Where("seq <= ?", last).Order("seq").Limit(int64(limit))
