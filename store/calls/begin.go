@@ -311,7 +311,7 @@ func checkArgs(d *action.Draft, now time.Time) []any {
 	}
 }
 
-// checkRow is the row of checkSQL, if there was one.
+// checkRow holds the row of CheckSQL, if there is one.
 type checkRow struct {
 	c                           CheckResult
 	revoked, expires, completed database.Timestamp

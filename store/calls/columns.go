@@ -29,6 +29,7 @@ const (
 	mutable                               // may change after the end, so the digest does not cover it
 )
 
+// Any reports whether any of the flags is set.
 func (f columnFlags) Any(of columnFlags) bool { return f&of != 0 }
 
 // The statements and the digest take their columns from these lists.
@@ -47,12 +48,14 @@ var (
 	recordColumnList  = recordColumns.list()
 )
 
+// InvocationColumns is a list of columns of the table of invocations.
 type InvocationColumns []InvocationColumn
 
 func (c InvocationColumns) where(match func(columnFlags) bool) InvocationColumns {
 	return slices.DeleteFunc(slices.Clone(c), func(column InvocationColumn) bool { return !match(column.Flags) })
 }
 
+// Names returns the names of the columns.
 func (c InvocationColumns) Names() []string {
 	names := make([]string, len(c))
 	for i := range c {

@@ -125,7 +125,7 @@ const returnsSQL = `INSERT INTO returning_callers (invocation_id, can)
 SELECT id, ? FROM invocations WHERE organization_id = ? AND id = ? AND status IN ('pending', 'approved')
 ON CONFLICT (invocation_id) DO UPDATE SET can = returning_callers.can | excluded.can`
 
-const ReturningSQL = `SELECT c.can FROM returning_callers c JOIN invocations i ON i.id = c.invocation_id
+const returningSQL = `SELECT c.can FROM returning_callers c JOIN invocations i ON i.id = c.invocation_id
 WHERE c.invocation_id = ?2 AND i.organization_id = ?1`
 
 // CallerFeatures implements [action.Ledger].

@@ -110,6 +110,7 @@ func (st *Store) endedJob(b *QueuedBegin, f *action.Finish, recorded *bool) *dat
 	return j
 }
 
+// FinishArgs returns the arguments of [FinishSQL].
 func FinishArgs(f *action.Finish) []any {
 	r := &InvocationRow{}
 	r.Finish(f)

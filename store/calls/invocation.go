@@ -131,6 +131,7 @@ func (r *InvocationRow) CanAnswer(now time.Time) bool {
 	return ran && r.PickupUntil.Time.After(now)
 }
 
+// Invocation converts the row.
 func (r *InvocationRow) Invocation() (action.Invocation, error) {
 	inv := action.Invocation{
 		ID: r.ID, Organization: r.Organization, Session: r.Session,
@@ -249,6 +250,7 @@ func finished(inv action.Invocation, f *action.Finish) action.Invocation {
 	return inv
 }
 
+// LoadSQL reads an invocation with its sealed columns.
 var LoadSQL = "SELECT " + recordColumnList + " FROM invocations WHERE organization_id = ?1 AND id = ?2"
 
 // Load implements [action.Ledger].

@@ -49,6 +49,8 @@ func (st *Store) queuedDeliveries(ctx context.Context, organization string) (d a
 	return d, nil
 }
 
+// OldestDeliveries counts the organization's among the first [MaxQueueCount] queued deliveries
+// of all organizations.
 func OldestDeliveries(db bun.IDB, organization string) *bun.SelectQuery {
 	first := db.NewSelect().Table("inbox").Column("organization_id").Where("status = 'queued'").OrderExpr("next_at, id").Limit(MaxQueueCount)
 	return db.NewSelect().TableExpr("(?) AS waiting", first).

@@ -89,6 +89,7 @@ func (st *Store) OpenRounds(ctx context.Context, invocations []string) (asking [
 	return asking, nil
 }
 
+// OpenRounds selects those of the invocations that have a round nobody has taken yet.
 func OpenRounds(db bun.IDB, invocations []string) *bun.SelectQuery {
 	return db.NewSelect().Table("rounds").Distinct().Column("invocation_id").
 		Where("invocation_id IN (?)", bun.List(invocations)).Where("taken_at IS NULL").Where("closed_at IS NULL")

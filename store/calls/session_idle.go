@@ -153,11 +153,13 @@ func (st *Store) purgeable(ctx context.Context, before, now time.Time, limit int
 	return append(ids, retried...), err
 }
 
+// Unpurged selects sessions that ended before a time and were never purged.
 func Unpurged(db bun.IDB, before time.Time, limit int) *bun.SelectQuery {
 	return db.NewSelect().Table("sessions").Column("id").Where("purged_at IS NULL").
 		Where("coalesce(revoked_at, expires_at) <= ?", database.NewTimestamp(before)).OrderExpr("coalesce(revoked_at, expires_at)").Limit(int64(limit))
 }
 
+// DueForRepurge selects purged sessions whose rows had to stay, to try again.
 func DueForRepurge(db bun.IDB, now time.Time, limit int) *bun.SelectQuery {
 	return db.NewSelect().Table("sessions").Column("id").Where("purged_at IS NOT NULL").
 		Where("purged_at <= ?", database.NewTimestamp(now.Add(-purgeRetryAfter))).Order("purged_at").Limit(int64(limit))
@@ -172,6 +174,7 @@ func purge(ctx context.Context, tx bun.IDB, ids []string, now time.Time) error {
 	return err
 }
 
+// DeletePurged deletes those of the sessions that nothing refers to.
 func DeletePurged(tx bun.IDB, ids []string) *bun.RawQuery {
 	return tx.NewRaw("DELETE FROM sessions AS s WHERE s.id IN (?) AND NOT ("+referencedSQL+")", bun.List(ids))
 }

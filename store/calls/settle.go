@@ -246,6 +246,7 @@ func (st *Store) Claim(ctx context.Context, c action.Claim) (rec action.Record, 
 	return rec, nil
 }
 
+// ClaimSQL moves an approved call to its executor.
 var ClaimSQL = `UPDATE invocations SET status = 'executing', executor = ?1, lease_until = ?2, started_at = ?3
 WHERE organization_id = ?4 AND id = ?5 AND status = 'approved' RETURNING ` + recordColumnList
 

@@ -31,6 +31,7 @@ func (st *Store) Statistics(ctx context.Context, organization string, p action.P
 	return st.CallStatistics(ctx, organization, p, Counts{All: 50_000, Special: 10_000, AtOnce: 1000})
 }
 
+// CallStatistics returns the statistics of calls with the given bounds on the rows counted.
 func (st *Store) CallStatistics(ctx context.Context, organization string, p action.Period, most Counts) (action.Statistics, error) {
 	calls, held, denied := newTally(p), &holdTally{}, denialTally{}
 	s := action.Statistics{From: p.From, To: p.To, Width: int(p.Width.Seconds())}
@@ -227,6 +228,7 @@ func (t *tally) write(s *action.Statistics) {
 	s.Sources, s.OtherSources = Top(s.Sources, maxSourceCounts)
 }
 
+// Top returns the first n of a list and the number of the others.
 func Top[T any](list []T, n int) (first []T, others int) {
 	n = min(n, len(list))
 	return list[:n], len(list) - n

@@ -51,7 +51,7 @@ func New(p *database.Preparer, policyRows *policy.Store, sessionsRows *sessions.
 	s.stmts.deny = p.Write(DenySQL)
 	s.stmts.claim = p.Write(ClaimSQL)
 	s.stmts.load = p.Read(LoadSQL)
-	s.stmts.returning = p.Read(ReturningSQL)
+	s.stmts.returning = p.Read(returningSQL)
 	s.stmts.insertLive = p.WriteShared(InsertLiveSQL)
 	s.stmts.lockSession = p.WriteShared(sessions.HoldSessionSQL)
 	return s

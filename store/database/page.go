@@ -36,6 +36,7 @@ type Cursor struct {
 	ID   string
 }
 
+// String returns the cursor as opaque text for clients.
 func (c Cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(c.Time.Time.Format(Layout) + c.ID))
 }

@@ -18,8 +18,8 @@ import (
 	"sallyport/store/policy"
 )
 
-// MaxAutomations is how many an organization may have.
-const MaxAutomations = 200
+// maxAutomations is how many an organization may have.
+const maxAutomations = 200
 
 const maxTold = 2000 // bytes of instructions in history
 
@@ -61,7 +61,7 @@ func (st *Store) CreateAutomation(ctx context.Context, a event.Automation) (even
 		if err := r.checkUnique(ctx, tx); err != nil {
 			return err
 		}
-		return st.history.Create(ctx, tx, r, r.CreatedBy, MaxAutomations)
+		return st.history.Create(ctx, tx, r, r.CreatedBy, maxAutomations)
 	})
 	return r.Automation, err
 }

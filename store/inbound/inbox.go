@@ -57,9 +57,9 @@ func receipts(rows []receiptRow) []event.Receipt {
 	return list
 }
 
-// ReceiveSQL writes a delivery. When the sender tries again, the row of the
+// receiveSQL writes a delivery. When the sender tries again, the row of the
 // first time stays with its payload: the other one is sealed for another row.
-const ReceiveSQL = `INSERT INTO inbox (id, organization_id, endpoint, provider, trigger_id, dedup_key, size, status, attempt, next_at, received_at, sealed)
+const receiveSQL = `INSERT INTO inbox (id, organization_id, endpoint, provider, trigger_id, dedup_key, size, status, attempt, next_at, received_at, sealed)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', 0, ?8, ?9, ?10)
 ON CONFLICT (endpoint, dedup_key) DO UPDATE SET status = 'queued', attempt = 0, failures = 0, losses = 0, next_at = EXCLUDED.next_at, processed_at = NULL, last_error = NULL
 WHERE inbox.status IN ('failed', 'completed') AND inbox.sealed IS NOT NULL`

@@ -13,8 +13,8 @@ import (
 	"sallyport/store/history"
 )
 
-// MaxSchedules is how many an organization may have.
-const MaxSchedules = 200
+// maxSchedules is how many an organization may have.
+const maxSchedules = 200
 
 type ScheduleRow struct {
 	bun.BaseModel `bun:"table:schedules"`
@@ -44,7 +44,7 @@ func (st *Store) CreateSchedule(ctx context.Context, s event.Schedule) (event.Sc
 		if _, err := automationOf(ctx, tx, r.Organization, r.Automation); err != nil {
 			return err
 		}
-		return st.history.Create(ctx, tx, r, r.CreatedBy, MaxSchedules)
+		return st.history.Create(ctx, tx, r, r.CreatedBy, maxSchedules)
 	})
 	return r.Schedule, err
 }

@@ -26,6 +26,6 @@ type Store struct {
 // New returns the rows of the database that p prepares statements for; see p.Err.
 func New(p *database.Preparer, historyRows *history.Store, sessionsRows *sessions.Store, connectRows *connect.Store, callsRows *calls.Store) *Store {
 	s := &Store{db: p.DB, history: historyRows, sessions: sessionsRows, connect: connectRows, calls: callsRows}
-	s.stmts.receive = p.Write(ReceiveSQL)
+	s.stmts.receive = p.Write(receiveSQL)
 	return s
 }

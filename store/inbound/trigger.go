@@ -14,8 +14,8 @@ import (
 	"sallyport/store/history"
 )
 
-// MaxTriggers is how many an organization may have.
-const MaxTriggers = 500
+// maxTriggers is how many an organization may have.
+const maxTriggers = 500
 
 type TriggerRow struct {
 	bun.BaseModel `bun:"table:triggers,alias:t"`
@@ -54,7 +54,7 @@ func (st *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *eve
 		if err := r.checkIntegration(ctx, tx, r.CreatedBy); err != nil {
 			return err
 		}
-		if err := st.history.Create(ctx, tx, r, r.CreatedBy, MaxTriggers); err != nil {
+		if err := st.history.Create(ctx, tx, r, r.CreatedBy, maxTriggers); err != nil {
 			return err
 		}
 		if secret != nil {
