@@ -10,12 +10,12 @@ import (
 	"sallyport/store/database"
 )
 
-// ListInvocations returns a page of invocations, newest first. A read that is
-// still queued may be missing for a moment.
+// ListInvocations returns a page of invocations, newest first. Reads that are still queued
+// may be missing for a moment.
 //
-// What no index has in order is looked for among so many calls, and no more:
-// such a page may be short, or empty, and says how far back it looked. Its
-// total is of as many of the newest calls.
+// If no index lists the matches in order, a bounded number of calls is scanned. Such a page
+// may be short or empty and reports how far back it searched. Its total covers the same
+// number of the newest calls.
 func (st *Store) ListInvocations(ctx context.Context, f action.InvocationFilter) (action.Page[action.Invocation], error) {
 	var page action.Page[action.Invocation]
 	after, err := database.ParseCursor(f.Cursor)
@@ -32,7 +32,7 @@ func (st *Store) ListInvocations(ctx context.Context, f action.InvocationFilter)
 	return st.listScanned(ctx, s, after)
 }
 
-// InvocationFilter is a filter with the sessions of its run.
+// InvocationFilter is a filter together with the sessions of its run.
 type InvocationFilter struct {
 	action.InvocationFilter
 	Sessions []string
@@ -66,7 +66,7 @@ func (st *Store) Search(ctx context.Context, filter action.InvocationFilter) (*S
 	return f.Search(), nil
 }
 
-// listDirect is a page of what one index has, in order.
+// listDirect returns a page of matches that one index lists in order.
 func (st *Store) listDirect(ctx context.Context, s *Search, after database.Cursor) (page action.Page[action.Invocation], err error) {
 	limit := database.PageSize(s.F.Limit)
 	rows, err := st.list(ctx, s.SelectPage(st.db.Read, s.F.TimeRange().Until(after), limit+1))
@@ -82,7 +82,7 @@ func (st *Store) listDirect(ctx context.Context, s *Search, after database.Curso
 	}), nil
 }
 
-// listScanned is a page of what has to be looked for.
+// listScanned returns a page of matches found by a scan.
 func (st *Store) listScanned(ctx context.Context, s *Search, after database.Cursor) (page action.Page[action.Invocation], err error) {
 	limit := database.PageSize(s.F.Limit)
 	result, err := st.scan(ctx, s, s.F.TimeRange(), database.MaxCount+1)
@@ -130,7 +130,7 @@ func (st *Store) InvocationsAt(ctx context.Context, s *Search, cursors []databas
 	return list, nil
 }
 
-// SelectPage is the query of a page of what one index has.
+// SelectPage selects a page of matches that one index lists in order.
 func (s *Search) SelectPage(db bun.IDB, interval TimeRange, n int) *bun.SelectQuery {
 	list := s.Lists[0]
 	return list.order(list.Match(db.NewSelect().Model((*InvocationRow)(nil)), s.F.Organization, interval), false).Limit(int64(n))

@@ -11,7 +11,7 @@ import (
 	"sallyport/store/database"
 )
 
-// queues counts what waits or runs now, each to 10,000.
+// queues counts pending and running work, each up to [MaxQueueCount].
 func (st *Store) queues(ctx context.Context, organization string) (q action.Queues, err error) {
 	for _, part := range []struct {
 		rows *bun.SelectQuery
@@ -32,14 +32,13 @@ func (st *Store) queues(ctx context.Context, organization string) (q action.Queu
 	return q, err
 }
 
-// RowsWithStatus is what of an organization stands at a status, for which there is
-// an index.
+// RowsWithStatus selects an organization's rows with a status that is indexed.
 func RowsWithStatus(db bun.IDB, table, organization, status string) *bun.SelectQuery {
 	return db.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = ?", status)
 }
 
-// queuedDeliveries counts those of an organization among the first of all that
-// wait: an index by organization would cost every delivery something.
+// queuedDeliveries counts an organization's deliveries among the first queued ones of all,
+// because an index by organization would slow down every delivery.
 func (st *Store) queuedDeliveries(ctx context.Context, organization string) (d action.Depth, err error) {
 	var all int
 	if err = OldestDeliveries(st.db.Read, organization).Scan(ctx, &d.Count, &all); err != nil {
@@ -57,44 +56,40 @@ func OldestDeliveries(db bun.IDB, organization string) *bun.SelectQuery {
 		ColumnExpr("coalesce(sum(CASE WHEN organization_id = ? THEN 1 ELSE 0 END), 0)", organization).ColumnExpr("count(*)")
 }
 
-// MaxQueueCount is how far what waits is counted.
+// MaxQueueCount bounds the counts of queued work.
 const MaxQueueCount = 10_000
 
-// DeliveriesWaiting returns how many deliveries of all organizations wait to be
-// worked off, counted to 10,000.
+// DeliveriesWaiting returns the number of queued deliveries of all organizations, counted
+// up to 10,000.
 func (st *Store) DeliveriesWaiting(ctx context.Context) (int, error) {
 	return countUpToMax(ctx, st.db.Read, st.db.Read.NewSelect().Table("inbox").ColumnExpr("1").Where("status = 'queued'"))
 }
 
-// RunsUndelivered returns how many runs of all organizations wait for their
-// endpoint, or for whoever claims them, counted to 10,000.
+// RunsUndelivered returns the number of runs of all organizations that wait for delivery to
+// their endpoint or for a worker, counted up to 10,000.
 func (st *Store) RunsUndelivered(ctx context.Context) (int, error) {
 	return countUpToMax(ctx, st.db.Read, st.db.Read.NewSelect().Table("outbox").ColumnExpr("1").Where("status = 'pending'"))
 }
 
-// CallsPending returns how many calls of all organizations wait for a person,
-// counted to 10,000.
+// CallsPending returns the number of pending approvals of all organizations, counted up to
+// 10,000.
 func (st *Store) CallsPending(ctx context.Context) (int, error) {
 	return countUpToMax(ctx, st.db.Read, st.db.Read.NewSelect().Table("invocations").ColumnExpr("1").Where("status = 'pending'"))
 }
 
-// ToolsUnreviewed returns how many tools that connectors of all organizations
-// list nobody reviewed, or behave otherwise than when somebody did; counted to
-// 10,000.
+// ToolsUnreviewed returns the number of tools of all organizations that were never reviewed
+// or changed since their review, counted up to 10,000.
 func (st *Store) ToolsUnreviewed(ctx context.Context) (int, error) {
 	return countUpToMax(ctx, st.db.Read, st.db.Read.NewSelect().Table("tool_reviews").ColumnExpr("1").
 		Where("current_behaviour IS NOT NULL").Where("reviewed_behaviour IS NULL OR reviewed_behaviour <> current_behaviour"))
 }
 
-// InboxLag returns for how long the delivery has been due that is due the
-// longest; zero when none is.
+// InboxLag returns how long the oldest due delivery has been due, or zero.
 func (st *Store) InboxLag(ctx context.Context) (time.Duration, error) {
 	return st.lag(ctx, st.db.Read.NewSelect().Table("inbox").Column("next_at").Where("status = 'queued'").Order("next_at"), 1)
 }
 
-// OutboxLag returns for how long the run has been due for its endpoint, or for
-// whoever claims it, that is due the longest, of the 10,000 that it looks at;
-// zero when none is.
+// OutboxLag returns how long the oldest due run has been due, among 10,000 of them, or zero.
 func (st *Store) OutboxLag(ctx context.Context) (time.Duration, error) {
 	return st.lag(ctx, st.db.Read.NewSelect().Table("outbox").Column("next_at").Where("status = 'pending'"), MaxQueueCount)
 }

@@ -41,25 +41,25 @@ func (s TimeRange) Until(cursor database.Cursor) TimeRange {
 	return s
 }
 
-// condition is a part of a filter: a name, and what it says in SQL.
+// condition is one part of a filter, with its SQL.
 type condition struct {
 	name, where string
 	args        []any
 }
 
-// sortedIndex is what an index has in the order of time: the invocations with
-// certain values in the columns before the time.
+// sortedIndex is the part of an index that lists, in order of time, the invocations with
+// given values in the index's leading columns.
 type sortedIndex struct {
 	table     string
-	condition string // which wish it fulfils; empty: none
+	condition string // name of the condition that it satisfies, if any
 	columns   []string
 	values    []any
-	partial   string // what all in the index have; empty: the index has all
+	partial   string // predicate of a partial index, if it is one
 }
 
-// Match restricts q to what the index has in a span. The columns are part of
-// the places and of the order, and not compared by themselves: what PostgreSQL
-// believes of a value's share would lead it to sort all that has it.
+// Match restricts q to the rows of the index within a range. The leading columns are
+// compared together with the position and not separately, because PostgreSQL would
+// otherwise sort all rows with a value that it believes to be rare.
 func (o sortedIndex) Match(q *bun.SelectQuery, organization string, within TimeRange) *bun.SelectQuery {
 	if q.GetModel() == nil {
 		q = q.Table(o.table)
@@ -79,7 +79,7 @@ func (o sortedIndex) Match(q *bun.SelectQuery, organization string, within TimeR
 	return q
 }
 
-// order has q in the order of the index.
+// order sorts q by the index.
 func (o sortedIndex) order(q *bun.SelectQuery, oldest bool) *bun.SelectQuery {
 	if oldest {
 		return q.OrderExpr(strings.Join(o.names(), ", "))
@@ -87,19 +87,19 @@ func (o sortedIndex) order(q *bun.SelectQuery, oldest bool) *bun.SelectQuery {
 	return q.OrderExpr(strings.Join(o.names(), " DESC, ") + " DESC")
 }
 
-// names are the columns of a place.
+// names returns the columns of a position.
 func (o sortedIndex) names() []string { return append(slices.Clone(o.columns), "created_at", "id") }
 
 // Search is a filter with the index lists that it scans.
 type Search struct {
 	F           *InvocationFilter
-	Lists       []sortedIndex // none: nothing fulfils the filter
+	Lists       []sortedIndex // empty if nothing can match the filter
 	conditions  []condition
-	exact       bool // the lists have what fulfils the filter, and nothing else
-	OldestFirst bool // first
+	exact       bool // the lists contain only rows that match the filter
+	OldestFirst bool
 }
 
-// maxTime is after every time in a row.
+// maxTime is after every stored time.
 var maxTime = database.Timestamp{Time: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 
 // Search chooses the index lists that are probably the shortest.
@@ -120,7 +120,7 @@ func (f *InvocationFilter) Search() *Search {
 		}
 	case len(f.Statuses) > 0 && (f.onlyOpen() || f.unselective()):
 		for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
-			by("status", "status", status, "") // together they are in no order
+			by("status", "status", status, "") // one list per status, as several statuses have no common order
 		}
 	case f.Person != "":
 		by("person", "approved_by", f.Person, "approved_by IS NOT NULL")
@@ -139,19 +139,19 @@ func (f *InvocationFilter) Search() *Search {
 	return s
 }
 
-// onlyOpen reports whether only what waits or runs is wanted: there is never
-// much of it.
+// onlyOpen reports whether the filter selects only pending and running calls, which are
+// always few.
 func (f *InvocationFilter) onlyOpen() bool {
 	return len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, action.Status.Terminal)
 }
 
-// unselective reports whether nothing that few calls have is wanted.
+// unselective reports whether the filter has no condition that only few calls satisfy.
 func (f *InvocationFilter) unselective() bool {
 	return f.Person == "" && f.Automation == "" && f.Group == "" && f.Risk != action.RiskDanger && (f.Mode == "" || f.Mode == action.ModeAllow)
 }
 
-// conditions are all parts of the filter but its time, as expressions that no index
-// has: rows are taken by their ids.
+// conditions returns all parts of the filter except its time range, as expressions that
+// no index covers, so that the planner uses the primary key.
 func (f *InvocationFilter) conditions() (all []condition) {
 	add := func(name, where string, used bool, args ...any) {
 		if used {
@@ -172,7 +172,7 @@ func (f *InvocationFilter) conditions() (all []condition) {
 	return all
 }
 
-// usesOneIndex reports whether one index of the rows themselves has all in order.
+// usesOneIndex reports whether one index of the invocations lists all matches in order.
 func (s *Search) usesOneIndex() bool {
 	return s.exact && len(s.Lists) == 1 && s.Lists[0].table == "invocations"
 }
@@ -215,15 +215,15 @@ func (s *Search) SelectMatching(q *bun.SelectQuery, cursors []database.Cursor) *
 	return q
 }
 
-// searchResult is what a search saw.
+// searchResult is the result of a scan.
 type searchResult struct {
-	found []database.Cursor // that fulfil the filter, in the order of the search
-	last  database.Cursor   // that was looked at
-	all   bool              // there is nothing behind it
+	found []database.Cursor // matches, in the order of the search
+	last  database.Cursor   // last scanned position
+	all   bool              // the end of the range was reached
 }
 
-// scan looks for want places in a span, and at no more than a search may. It
-// takes larger and larger steps.
+// scan searches an interval for want matches, up to ScanLimit rows, in steps of increasing
+// size.
 func (st *Store) scan(ctx context.Context, s *Search, interval TimeRange, want int) (result searchResult, err error) {
 	for scanned, n := 0, database.MaxIDsPerStatement; len(result.found) < want && scanned < st.ScanLimit && !result.all; n = min(2*n, 4*database.MaxIDsPerStatement) {
 		n = min(n, st.ScanLimit-scanned)
