@@ -425,7 +425,7 @@ func (st *Store) insertConflict(ctx context.Context, tx bun.IDB, d *action.Draft
 
 // newBegun returns the draft as written, without reading it back.
 func (st *Store) newBegun(d *action.Draft, r *InvocationRow) *action.BeginResult {
-	b := &action.BeginResult{New: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
+	b := &action.BeginResult{Created: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
 	inv := &b.Invocation
 	inv.Params, inv.Grant, inv.Executor = json.RawMessage(r.Params), string(r.Grant), string(r.Executor)
 	inv.Status, inv.DeniedReason, inv.DeniedNote = action.Status(r.Status), string(r.DeniedReason), string(r.DeniedNote)
@@ -463,8 +463,8 @@ func putKey(ctx context.Context, tx bun.IDB, d *action.Draft, id string, now tim
 	return nil
 }
 
-// Foresee implements [action.Ledger]. It runs the checks of Begin on the same connection.
-func (st *Store) Foresee(ctx context.Context, d *action.Draft) (refused, note string, err error) {
+// Preview implements [action.Ledger]. It runs the checks of Begin on the same connection.
+func (st *Store) Preview(ctx context.Context, d *action.Draft) (refused, note string, err error) {
 	r, err := NewRow(d)
 	if err != nil {
 		return "", "", err
