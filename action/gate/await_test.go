@@ -8,11 +8,11 @@ import (
 	"sallyport/action"
 )
 
-// Who begins with others does not go on in step with them, and is never silent
-// for longer than was agreed.
-func TestHeldCallsSpeakInTurn(t *testing.T) {
+// TestHeldCallsAreJittered: calls that are held together do not report progress
+// together, and none is silent for longer than the interval.
+func TestHeldCallsAreJittered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gate{Config: Config{HoldEvery: 4 * time.Second}}
+		g := &Gate{Config: Config{Timing: Timing{HoldEvery: 4 * time.Second}}}
 		firsts := map[time.Duration]bool{}
 		for range 20 {
 			c := g.startTimers(true, &action.Waiting{Patience: action.Forever})

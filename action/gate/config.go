@@ -41,34 +41,10 @@ type Config struct {
 	// ApprovalURL returns the page where a person decides. Nil means no links.
 	ApprovalURL func(id string) string
 
-	// How long the steps of a call may take; zero means the default.
-
-	HoldInteractive time.Duration `default:"5m"`  // until a held call of an interactive session expires
-	HoldUnattended  time.Duration `default:"24h"` // the same in an unattended session
-	HoldEvery       time.Duration `default:"3s"`  // between two calls of Waiting.Held
-	ClaimWithin     time.Duration `default:"5m"`  // until an approval that nobody claimed expires
-	AbandonAfter    time.Duration `default:"2m"`  // without a caller, until an interactive hold is withdrawn
-	DenialHolds     time.Duration `default:"15m"` // for which a person's denial refuses the same call
-
-	CallTimeout  time.Duration `default:"30s"` // of one execution, unless its action has its own
-	CheckTimeout time.Duration `default:"20s"` // of the check before an approved call runs
-	LeaseMargin  time.Duration `default:"15s"` // by which an executor's lease exceeds the timeout
-
-	// ClaimGrace is how long an approved call waits for the instance of its caller
-	// before any other claims it. ClaimGraceBlind is the same while hints do not
-	// arrive; it must exceed PollEvery.
-	ClaimGrace      time.Duration `default:"500ms"`
-	ClaimGraceBlind time.Duration `default:"2500ms"`
+	Timing
 
 	AskWithin  time.Duration `default:"110s"` // for which a source waits for replies, within its own timeout
 	TakeWithin time.Duration `default:"5s"`   // until a question that no caller took is refused
-
-	PickupInteractive time.Duration `default:"15m"` // for which an outcome can be picked up
-	PickupUnattended  time.Duration `default:"24h"` // the same in an unattended session
-
-	LookEvery time.Duration `default:"250ms"` // between two rounds of [Gate.Run]
-	SeenEvery time.Duration `default:"10s"`   // between two notes that callers still wait
-	PollEvery time.Duration `default:"1s"`    // between two reads of the rows that callers wait for
 
 	// Limits of calls, sizes in bytes; zero means the default.
 
@@ -84,6 +60,27 @@ type Config struct {
 
 	Observer Observer // nobody
 	Tracer   Tracer   // nil: calls are not traced
+}
+
+// Timing is how long the steps of a call may take, as flags of the server. Zero
+// means the default.
+type Timing struct {
+	HoldInteractive   time.Duration `default:"5m" help:"Time a pending call waits for approval (default: ${default})." placeholder:"D"`
+	HoldUnattended    time.Duration `default:"24h" help:"Time a pending call of an unattended session waits for approval (default: ${default})." placeholder:"D"`
+	HoldEvery         time.Duration `default:"3s" help:"Interval of progress messages for a pending call (default: ${default})." placeholder:"D"`
+	CallTimeout       time.Duration `default:"30s" help:"Timeout of one execution (default: ${default})." placeholder:"D"`
+	CheckTimeout      time.Duration `default:"20s" help:"Timeout of the check before an approved call runs (default: ${default})." placeholder:"D"`
+	LeaseMargin       time.Duration `default:"15s" help:"Lease of an execution beyond its timeout (default: ${default})." placeholder:"D"`
+	ClaimGrace        time.Duration `default:"500ms" help:"Grace period before another instance runs an approved call (default: ${default})." placeholder:"D"`
+	ClaimGraceBlind   time.Duration `default:"2.5s" help:"The same grace period while hints are unavailable (default: ${default})." placeholder:"D"` // longer than PollEvery
+	ClaimWithin       time.Duration `default:"5m" help:"Time before an unused approval expires (default: ${default})." placeholder:"D"`
+	AbandonAfter      time.Duration `default:"2m" help:"Time without a caller before a pending call is withdrawn (default: ${default})." placeholder:"D"`
+	DenialHolds       time.Duration `default:"15m" help:"How long a denial also refuses identical calls (default: ${default})." placeholder:"D"`
+	PickupInteractive time.Duration `default:"15m" help:"How long a result can be fetched (default: ${default})." name:"pickup" placeholder:"D"`
+	PickupUnattended  time.Duration `default:"24h" help:"How long a result of an unattended session can be fetched (default: ${default})." placeholder:"D"`
+	SweepEvery        time.Duration `default:"250ms" help:"Interval of the sweep that ends overdue calls (default: ${default})." placeholder:"D"` // and between two rounds of [Gate.Run]
+	SeenEvery         time.Duration `default:"10s" help:"Interval of recording that callers still wait (default: ${default})." placeholder:"D"`
+	PollEvery         time.Duration `default:"1s" help:"Interval of checking for changes by other instances (default: ${default})." placeholder:"D"`
 }
 
 func (c *Config) fill() error {

@@ -62,7 +62,7 @@ func (g *Gate) runClaimed(inv action.Invocation) error {
 	defer g.traceResume(j)()
 	began := time.Now()
 	fin, err := g.recheck(ctx, j, rec.SealedParams)
-	for action.IsDatabaseUnavailable(err) && pause(ctx, g.LookEvery) {
+	for action.IsDatabaseUnavailable(err) && pause(ctx, g.SweepEvery) {
 		fin, err = g.recheck(ctx, j, rec.SealedParams)
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ const takeOverBatch = 100
 // records that callers still wait, and reads rows whose hint was lost. It returns
 // ctx's error.
 func (g *Gate) Run(ctx context.Context) error {
-	ticker := time.NewTicker(g.LookEvery)
+	ticker := time.NewTicker(g.SweepEvery)
 	defer ticker.Stop()
 	var seen, polled time.Time
 	for {

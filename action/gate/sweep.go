@@ -30,10 +30,10 @@ func (g *Gate) Sweep(ctx context.Context) {
 	g.sweeps.mu.Lock()
 	defer g.sweeps.mu.Unlock()
 	now := g.Now()
-	g.sweeps.noteGap(now, 4*g.LookEvery)
+	g.sweeps.noteGap(now, 4*g.SweepEvery)
 	rules := action.SweepRules{
 		Now: now, Limit: sweepBatch, LeaseBefore: g.sweeps.leaseBefore(now),
-		SeenBefore: g.sweeps.seenBefore(now, g.AbandonAfter, max(g.SeenEvery, 4*g.LookEvery)), ApprovedBefore: now.Add(-g.ClaimWithin),
+		SeenBefore: g.sweeps.seenBefore(now, g.AbandonAfter, max(g.SeenEvery, 4*g.SweepEvery)), ApprovedBefore: now.Add(-g.ClaimWithin),
 		PickupInteractive: g.PickupInteractive, PickupUnattended: g.PickupUnattended,
 	}
 	if g.Alone && !g.sweeps.sweptBefore {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,17 +235,13 @@ func (g *Gateway) openFiles(ctx context.Context) (err error) {
 	return nil
 }
 
-// unsealedKept is the retention of files that are not verified yet. It is longer than a
-// call may be pending.
-const unsealedKept = 25 * time.Hour
-
 // sweepEvidence removes unused files and then their rows. If it stops in between, the
 // next round continues.
 func (g *Gateway) sweepEvidence(ctx context.Context, now time.Time, limit int) (n int, err error) {
 	if g.files == nil {
 		return 0, nil
 	}
-	refs, err := g.DB.GoneUploads(ctx, now.Add(-cmp.Or(g.Options.Intervals.EvidenceKept, unsealedKept)), limit)
+	refs, err := g.DB.GoneUploads(ctx, now.Add(-g.Options.Intervals.EvidenceKept), limit)
 	for _, ref := range refs { // a failure does not stop the others
 		one := g.files.RemoveAll(ctx, action.UploadPrefix(ref.Organization, ref.Session, ref.ID))
 		if one == nil {

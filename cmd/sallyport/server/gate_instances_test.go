@@ -22,7 +22,7 @@ func twins(t *testing.T, hints bool, change ...func(*gate.Config)) (a, b *house)
 	t.Helper()
 	together := func(c *gate.Config) {
 		c.Alone, c.Hinted = false, func() bool { return hints }
-		c.LookEvery = 50 * time.Millisecond // slower than the other, which must not win by it
+		c.SweepEvery = 50 * time.Millisecond // slower than the other, which must not win by it
 		c.ClaimGrace, c.ClaimGraceBlind = 300*time.Millisecond, time.Millisecond
 		if !hints {
 			c.ClaimGrace, c.ClaimGraceBlind = time.Millisecond, 600*time.Millisecond
@@ -34,7 +34,7 @@ func twins(t *testing.T, hints bool, change ...func(*gate.Config)) (a, b *house)
 		b.hub = coord.NewHub()
 		b.config.Hints = b.hub
 	}
-	b.config.LookEvery = time.Millisecond
+	b.config.SweepEvery = time.Millisecond
 	b.start()
 	return a, b
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/token"
@@ -78,8 +79,11 @@ func serveHouse(t *testing.T, change ...func(*Options)) *premises {
 	t.Helper()
 	o := Options{Listen: "127.0.0.1:0", Data: t.TempDir(), LocalAdmin: true, LogLevel: "debug"}
 	o.Intervals = intervals{
-		HoldEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond, SealEvery: 100 * time.Millisecond, PollEvery: 50 * time.Millisecond,
-		ClaimGrace: 20 * time.Millisecond, ClaimGraceBlind: 500 * time.Millisecond,
+		Timing: gate.Timing{
+			HoldEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond, PollEvery: 50 * time.Millisecond,
+			ClaimGrace: 20 * time.Millisecond, ClaimGraceBlind: 500 * time.Millisecond,
+		},
+		SealEvery: 100 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&o)

@@ -127,8 +127,8 @@ func newHouseOn(t *testing.T, rows store.Config, change ...func(*gate.Config)) *
 		Limiter: coord.NewCounter(0, time.Now), Vault: h.vault, JSON: &redact.JSON{}, Hints: h.hub,
 		Alone: true, NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
 		ApprovalURL: func(id string) string { return "http://gate.test/invocations/" + id },
-		LookEvery:   5 * time.Millisecond, ClaimGrace: time.Millisecond, PollEvery: 20 * time.Millisecond, HoldEvery: 10 * time.Millisecond,
-		Log: slog.New(slog.NewTextHandler(testWriter{t}, nil)),
+		Timing:      gate.Timing{SweepEvery: 5 * time.Millisecond, ClaimGrace: time.Millisecond, PollEvery: 20 * time.Millisecond, HoldEvery: 10 * time.Millisecond},
+		Log:         slog.New(slog.NewTextHandler(testWriter{t}, nil)),
 	}
 	for _, f := range change {
 		f(&h.config)

@@ -25,6 +25,7 @@ import (
 	"sallyport/dashboard"
 	webpage "sallyport/dashboard/page"
 	"sallyport/dashboard/routes"
+	"sallyport/internal/defaults"
 	"sallyport/internal/outbound"
 	"sallyport/internal/redact"
 	"sallyport/internal/token"
@@ -103,6 +104,7 @@ func openParts(ctx context.Context, o Options, log *slog.Logger, steps ...step) 
 			g.Close()
 		}
 	}()
+	defaults.Set(&g.Options.Intervals)
 	if err := g.Options.Check(); err != nil {
 		return nil, err
 	}
@@ -199,7 +201,6 @@ func reachable(addr string) string {
 
 // openGate builds what decides and runs calls.
 func (g *Gateway) openGate(ctx context.Context) (err error) {
-	iv := g.Options.Intervals
 	g.policies = &policies{load: g.DB.Rules, version: g.DB.PolicyVersion, grants: g.DB.GrantsFor, now: time.Now, clock: g.DB.Now}
 	g.sessions = &sessions{verify: g.signer.Verify, load: g.DB.Session, now: g.DB.Now}
 	if err = g.openOAuth(); err != nil {
@@ -216,13 +217,8 @@ func (g *Gateway) openGate(ctx context.Context) (err error) {
 		Catalog: g.catalog, Decide: g.policies.Decide, View: g.policies.View, Sessions: g.sessions, Ledger: g.DB,
 		Limiter: g.coord, Vault: g.vault, JSON: g.json, Hints: g.coord,
 		Instance: g.instance, Alone: !g.DB.Shared(), Hinted: g.hinted, NewID: newID,
-		ApprovalURL:     func(id string) string { return g.URL + "/invocations/" + id },
-		HoldInteractive: iv.HoldInteractive, HoldUnattended: iv.HoldUnattended, HoldEvery: iv.HoldEvery,
-		CallTimeout: iv.CallTimeout, CheckTimeout: iv.CheckTimeout, LeaseMargin: iv.LeaseMargin, ClaimWithin: iv.ClaimWithin,
-		ClaimGrace: iv.ClaimGrace, ClaimGraceBlind: iv.ClaimGraceBlind,
-		AbandonAfter: iv.AbandonAfter, DenialHolds: iv.DenialHolds,
-		PickupInteractive: iv.Pickup, PickupUnattended: iv.PickupUnattend,
-		LookEvery: iv.SweepEvery, SeenEvery: iv.SeenEvery, PollEvery: iv.PollEvery, Now: g.DB.Now, Log: g.log, Observer: g.observer,
+		ApprovalURL: func(id string) string { return g.URL + "/invocations/" + id },
+		Timing:      g.Options.Intervals.Timing, Now: g.DB.Now, Log: g.log, Observer: g.observer,
 		Tracer: g.tracing.calls(),
 	})
 	return err
@@ -245,7 +241,7 @@ func (g *Gateway) openDoors(context.Context) (err error) {
 		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, RequestGrant: requests{g}.RequestGrant, Snapshot: g.snapshot, Tools: action.ToolListing(g.Options.ToolList),
 		Trace: g.tracing.follows(), SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: others,
 		AllowedHosts: g.Options.AllowHost, PublicURL: g.URL, Version: command.Version(),
-		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, Pickup: iv.Pickup, UnattendedPickup: iv.PickupUnattend, DenialHolds: iv.DenialHolds, KeepAliveEvery: iv.KeepAlive,
+		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, Pickup: iv.PickupInteractive, UnattendedPickup: iv.PickupUnattended, DenialHolds: iv.DenialHolds, KeepAliveEvery: iv.KeepAlive,
 		IdleSession: iv.IdleSession, Now: g.DB.Now, Log: g.log,
 	})
 	if err != nil {

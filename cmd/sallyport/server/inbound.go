@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -164,7 +163,7 @@ func (g *Gateway) runChores() ([]chore, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []chore{{name: "runs", every: cmp.Or(o.Intervals.RunSweepEvery, 5*time.Second), once: true, do: sweeper.Sweep}}
+	all := []chore{{name: "runs", every: o.Intervals.RunSweepEvery, once: true, do: sweeper.Sweep}}
 	if o.PayloadRetention > 0 {
 		all = append(all, chore{name: "payloads", every: time.Minute, once: true, do: sweeper.Forget})
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,7 +156,7 @@ func (g *Gateway) openNotices() error {
 	var err error
 	n.Sender, err = notify.New(notify.Config{
 		Rows: g.DB, Vault: g.vault, JSON: g.json, Do: n.sender.Do, Slack: slackCalls{g}.Call, Worker: g.instance, PublicURL: g.URL, NewID: newID,
-		UserAgent: "sallyport/" + command.Version(), Every: cmp.Or(g.Options.Intervals.NotifyEvery, time.Second), Now: g.DB.Now, Log: g.log,
+		UserAgent: "sallyport/" + command.Version(), Every: g.Options.Intervals.NotifyEvery, Now: g.DB.Now, Log: g.log,
 	})
 	g.notices = n
 	return err

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -103,9 +102,9 @@ func (g *Gateway) actors() []func(context.Context) error {
 func (g *Gateway) keepUp(ctx context.Context) error {
 	iv := g.Options.Intervals
 	chores := []chore{
-		{name: "sweep", every: cmp.Or(iv.SweepEvery, 250*time.Millisecond), once: true, do: g.gate.Sweep},
+		{name: "sweep", every: iv.SweepEvery, once: true, do: g.gate.Sweep},
 		{name: "clean", every: time.Minute, once: true, do: g.clean},
-		{name: "seal", every: cmp.Or(iv.SealEvery, 500*time.Millisecond), once: true, do: newSealer(g.DB, g.AuditKey, g.log).seal},
+		{name: "seal", every: iv.SealEvery, once: true, do: newSealer(g.DB, g.AuditKey, g.log).seal},
 	}
 	chores = append(chores, g.sessionChores()...)
 	runs, err := g.runChores()
@@ -120,7 +119,7 @@ func (g *Gateway) keepUp(ctx context.Context) error {
 		chores = append(chores, chore{name: "rotate", every: 5 * time.Second, do: g.resume})
 	}
 	if g.DB.Shared() {
-		chores = append(chores, chore{name: "clock", every: cmp.Or(iv.ClockEvery, 10*time.Second), do: func(ctx context.Context) {
+		chores = append(chores, chore{name: "clock", every: iv.ClockEvery, do: func(ctx context.Context) {
 			if err := g.DB.SyncClock(ctx); err != nil && ctx.Err() == nil {
 				g.log.Warn("comparing this clock with the database's", "error", err)
 			}
@@ -167,7 +166,7 @@ const (
 func (g *Gateway) watchRows(ctx context.Context) error {
 	w := g.watch
 	w.rows, w.tell, w.receive, w.poll = g.DB, g.coord.deliver, g.mcp.Receive, g.gate.Poll
-	w.hinted, w.now, w.every, w.log = g.hinted, g.DB.Now, cmp.Or(g.Options.Intervals.PollEvery, time.Second), g.log
+	w.hinted, w.now, w.every, w.log = g.hinted, g.DB.Now, g.Options.Intervals.PollEvery, g.log
 	defer g.coord.Subscribe(w.hint)()
 	return w.run(ctx)
 }
@@ -203,11 +202,7 @@ func (g *Gateway) addServer(group *run.Group) {
 		}
 		g.gate.Refuse()
 		g.log.Info("stopping; callers are answered and executing calls may end (interrupt again to cut them off)")
-		within := g.Options.Intervals.ShutdownWithin
-		if within == 0 {
-			within = 40 * time.Second
-		}
-		g.drain(within)
+		g.drain(g.Options.Intervals.ShutdownWithin)
 		g.page.Close()
 		end() // event streams
 		last, stop := context.WithTimeout(context.Background(), lastAnswers)

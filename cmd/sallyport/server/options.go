@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 
+	"sallyport/action/gate"
+
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 )
@@ -65,56 +67,42 @@ type Options struct {
 	Intervals intervals   `embed:"" group:"Intervals"`
 }
 
-// intervals are times that few deployments change. Zero
-// means the default in the help.
+// intervals are times that few deployments change. Zero means the default.
 type intervals struct {
-	HoldInteractive time.Duration `help:"Time a pending call waits for approval (default: 5m)." placeholder:"D"`
-	HoldUnattended  time.Duration `help:"Time a pending call of an unattended session waits for approval (default: 24h)." placeholder:"D"`
-	HoldEvery       time.Duration `help:"Interval of progress messages for a pending call (default: 3s)." placeholder:"D"`
-	PendingAfter    time.Duration `help:"Time before a client without progress support gets the answer pending (default: 45s)." placeholder:"D"`
-	PendingUnattend time.Duration `help:"Time before an unattended session gets the answer pending (default: 10m)." name:"pending-after-unattended" placeholder:"D"`
-	KeepAlive       time.Duration `help:"Interval of keep-alive comments on idle streams (default: 15s)." placeholder:"D"`
-	CallTimeout     time.Duration `help:"Timeout of one execution (default: 30s)." placeholder:"D"`
-	CheckTimeout    time.Duration `help:"Timeout of the check before an approved call runs (default: 20s)." placeholder:"D"`
-	ListTimeout     time.Duration `help:"Timeout of listing a connector's tools (default: 15s)." placeholder:"D"`
-	ListFor         time.Duration `help:"How long a connector's tool list is cached (default: 5m)." placeholder:"D"`
-	LeaseMargin     time.Duration `help:"Lease of an execution beyond its timeout (default: 15s)." placeholder:"D"`
-	ClaimGrace      time.Duration `help:"Grace period before another instance runs an approved call (default: 500ms)." placeholder:"D"`
-	ClaimGraceBlind time.Duration `help:"The same grace period while hints are unavailable (default: 2.5s)." placeholder:"D"`
-	ClaimWithin     time.Duration `help:"Time before an unused approval expires (default: 5m)." placeholder:"D"`
-	AbandonAfter    time.Duration `help:"Time without a caller before a pending call is withdrawn (default: 2m)." placeholder:"D"`
-	DenialHolds     time.Duration `help:"How long a denial also refuses identical calls (default: 15m)." placeholder:"D"`
-	Pickup          time.Duration `help:"How long a result can be fetched (default: 15m)." placeholder:"D"`
-	PickupUnattend  time.Duration `help:"How long a result of an unattended session can be fetched (default: 24h)." name:"pickup-unattended" placeholder:"D"`
-	SweepEvery      time.Duration `help:"Interval of the sweep that ends overdue calls (default: 250ms)." placeholder:"D"`
-	SealEvery       time.Duration `help:"Interval of sealing ended calls into the audit log (default: 500ms)." placeholder:"D"`
-	SeenEvery       time.Duration `help:"Interval of recording that callers still wait (default: 10s)." placeholder:"D"`
-	PollEvery       time.Duration `help:"Interval of checking for changes by other instances (default: 1s)." placeholder:"D"`
-	ClockEvery      time.Duration `help:"Interval of comparing the clock with the database's (default: 10s)." placeholder:"D"`
-	ValkeyHeartbeat time.Duration `help:"Interval of Valkey heartbeats; after 2.5 missed ones Valkey counts as down (default: 1s)." placeholder:"D"`
-	ValkeyTimeout   time.Duration `help:"Timeout of one Valkey request (default: 250ms)." placeholder:"D"`
-	InboxEvery      time.Duration `help:"Interval of checking for new deliveries (default: 1s)." placeholder:"D"`
-	InboxLease      time.Duration `help:"Lease of a delivery that is being processed (default: 1m)." placeholder:"D"`
+	gate.Timing `embed:""`
+
+	PendingAfter    time.Duration `default:"45s" help:"Time before a client without progress support gets the answer pending (default: ${default})." placeholder:"D"`
+	PendingUnattend time.Duration `default:"10m" help:"Time before an unattended session gets the answer pending (default: ${default})." name:"pending-after-unattended" placeholder:"D"`
+	KeepAlive       time.Duration `default:"15s" help:"Interval of keep-alive comments on idle streams (default: ${default})." placeholder:"D"`
+	ListTimeout     time.Duration `default:"15s" help:"Timeout of listing a connector's tools (default: ${default})." placeholder:"D"`
+	ListFor         time.Duration `default:"5m" help:"How long a connector's tool list is cached (default: ${default})." placeholder:"D"`
+	SealEvery       time.Duration `default:"500ms" help:"Interval of sealing ended calls into the audit log (default: ${default})." placeholder:"D"`
+	ClockEvery      time.Duration `default:"10s" help:"Interval of comparing the clock with the database's (default: ${default})." placeholder:"D"`
+	ValkeyHeartbeat time.Duration `default:"1s" help:"Interval of Valkey heartbeats; after 2.5 missed ones Valkey counts as down (default: ${default})." placeholder:"D"`
+	ValkeyTimeout   time.Duration `default:"250ms" help:"Timeout of one Valkey request (default: ${default})." placeholder:"D"`
+	InboxEvery      time.Duration `default:"1s" help:"Interval of checking for new deliveries (default: ${default})." placeholder:"D"`
+	InboxLease      time.Duration `default:"1m" help:"Lease of a delivery that is being processed (default: ${default})." placeholder:"D"`
 	InboxPause      time.Duration `help:"Backoff after the first failed attempt at a delivery; doubles each time (default: 1s)." placeholder:"D"`
-	LookEvery       time.Duration `help:"Interval of checking which triggers to poll (default: 1s)." placeholder:"D"`
-	ScheduleEvery   time.Duration `help:"Interval of checking for due schedules (default: 1s)." placeholder:"D"`
-	DispatchEvery   time.Duration `help:"Interval of checking for runs to deliver (default: 1s)." placeholder:"D"`
-	NotifyEvery     time.Duration `help:"Interval of checking for notifications to send (default: 1s)." placeholder:"D"`
-	RunSweepEvery   time.Duration `help:"Interval of checking for runs that lost their worker or timed out (default: 5s)." placeholder:"D"`
-	EvidenceKept    time.Duration `help:"How long unverified evidence files are kept (default: 25h)." name:"evidence-unsealed" placeholder:"D"`
-	SessionEvery    time.Duration `help:"Interval of recording session activity (default: 1s)." placeholder:"D"`
-	SessionIdleLook time.Duration `help:"Interval of checking for idle and expired sessions (default: 15s)." name:"session-idle-every" placeholder:"D"`
-	IdleSession     time.Duration `help:"Time before the memory of an unused MCP session is freed (default: 30m)." placeholder:"D"`
-	SessionLife     time.Duration `help:"Lifetime of an MCP session (default: 24h)." name:"mcp-session-life" placeholder:"D"`
-	CompletionStays time.Duration `help:"How long a session answers after it completed its run (default: 15m)." placeholder:"D"`
-	ShutdownDelay   time.Duration `help:"Delay before shutdown, for load balancers to see /readyz (default: 0s)." placeholder:"D"`
-	ShutdownWithin  time.Duration `help:"Time for executing calls to end at shutdown (default: 40s)." placeholder:"D"`
+	LookEvery       time.Duration `default:"1s" help:"Interval of checking which triggers to poll (default: ${default})." placeholder:"D"`
+	ScheduleEvery   time.Duration `default:"1s" help:"Interval of checking for due schedules (default: ${default})." placeholder:"D"`
+	DispatchEvery   time.Duration `default:"1s" help:"Interval of checking for runs to deliver (default: ${default})." placeholder:"D"`
+	NotifyEvery     time.Duration `default:"1s" help:"Interval of checking for notifications to send (default: ${default})." placeholder:"D"`
+	RunSweepEvery   time.Duration `default:"5s" help:"Interval of checking for runs that lost their worker or timed out (default: ${default})." placeholder:"D"`
+	EvidenceKept    time.Duration `default:"25h" help:"How long unverified evidence files are kept (default: ${default})." name:"evidence-unsealed" placeholder:"D"` // longer than a call of verify may be held
+	SessionEvery    time.Duration `default:"1s" help:"Interval of recording session activity (default: ${default})." placeholder:"D"`
+	SessionIdleLook time.Duration `default:"15s" help:"Interval of checking for idle and expired sessions (default: ${default})." name:"session-idle-every" placeholder:"D"`
+	IdleSession     time.Duration `default:"30m" help:"Time before the memory of an unused MCP session is freed (default: ${default})." placeholder:"D"`
+	SessionLife     time.Duration `default:"24h" help:"Lifetime of an MCP session (default: ${default})." name:"mcp-session-life" placeholder:"D"`
+	CompletionStays time.Duration `default:"15m" help:"How long a session answers after it completed its run (default: ${default})." placeholder:"D"`
+	ShutdownDelay   time.Duration `default:"0s" help:"Delay before shutdown, for load balancers to see /readyz (default: ${default})." placeholder:"D"`
+	ShutdownWithin  time.Duration `default:"40s" help:"Time for executing calls to end at shutdown (default: ${default})." placeholder:"D"`
 }
 
 // DefaultListen is the default of --listen.
 const DefaultListen = "127.0.0.1:8787"
 
-// Check refuses options that would break calls later.
+// Check refuses options that would break calls later. Their intervals must have
+// their defaults.
 func (o *Options) Check() error {
 	if o.RateLimit < 0 {
 		return errors.New("--rate-limit must be 0 (no limit) or more")
@@ -140,17 +128,16 @@ func (o *Options) Check() error {
 	if o.DatabaseConnections < 0 {
 		return errors.New("--database-connections must be 1 or more, or 0 for the default")
 	}
-	fields := reflect.ValueOf(o.Intervals)
-	for i := range fields.NumField() {
-		if d, ok := fields.Field(i).Interface().(time.Duration); ok && d < 0 {
-			return fmt.Errorf("--%s must not be negative: it is %s", flagName(fields.Type().Field(i)), d)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[intervals]()) {
+		if d, ok := reflect.ValueOf(o.Intervals).FieldByIndex(field.Index).Interface().(time.Duration); ok && d < 0 {
+			return fmt.Errorf("--%s must not be negative: it is %s", flagName(field), d)
 		}
 	}
-	abandon, seen := cmp.Or(o.Intervals.AbandonAfter, 2*time.Minute), cmp.Or(o.Intervals.SeenEvery, 10*time.Second)
+	abandon, seen := o.Intervals.AbandonAfter, o.Intervals.SeenEvery
 	if abandon < 2*seen {
 		return fmt.Errorf("--abandon-after (%s) must be at least twice --seen-every (%s): otherwise calls are withdrawn whose callers still wait", abandon, seen)
 	}
-	blind, poll := cmp.Or(o.Intervals.ClaimGraceBlind, 2500*time.Millisecond), cmp.Or(o.Intervals.PollEvery, time.Second)
+	blind, poll := o.Intervals.ClaimGraceBlind, o.Intervals.PollEvery
 	if blind <= poll {
 		return fmt.Errorf("--claim-grace-blind (%s) must be longer than --poll-every (%s): otherwise the instance where a caller waits does not come first", blind, poll)
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -123,8 +122,8 @@ func (g *Gateway) withdrew(calls []action.Invocation) {
 func (g *Gateway) sessionChores() []chore {
 	iv := g.Options.Intervals
 	return []chore{
-		{name: "session uses", every: cmp.Or(iv.SessionEvery, time.Second), do: g.seeSessions},
-		{name: "idle sessions", every: cmp.Or(iv.SessionIdleLook, 15*time.Second), once: true, do: g.tidySessions},
+		{name: "session uses", every: iv.SessionEvery, do: g.seeSessions},
+		{name: "idle sessions", every: iv.SessionIdleLook, once: true, do: g.tidySessions},
 	}
 }
 
