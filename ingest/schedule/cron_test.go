@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata" // time zones must not depend on the machine
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/robfig/cron/v3"
