@@ -61,7 +61,7 @@ func world() []*served {
 		},
 		{
 			Action: act("changed"), mode: action.ModeDeny, hidden: true, layer: action.LayerDrift,
-			note: "The tool is not the one that was reviewed, and its connector wants a review before any call",
+			note: "The tool is not the one that was reviewed, and its connector requires a review before any call",
 		},
 		{Action: act("slow"), run: func(_ context.Context, _ json.RawMessage, progress func(string)) action.Outcome {
 			time.Sleep(10 * time.Second)

@@ -161,8 +161,8 @@ func TestSessionEndIsSignaledOnce(t *testing.T) {
 		want string
 	}{
 		"not connected": {
-			denied(action.LayerCeiling, "The session is not connected to Linear; mint a session with 'Acme' among its connections, or with all."),
-			"Linear read is denied by policy (layer: ceiling); nothing was executed. The session is not connected to Linear; mint a session with 'Acme' among its connections, or with all. Do not repeat it; tell the user, for only people can give this session what it lacks. (invocation inv-1)",
+			denied(action.LayerCeiling, "The session is not connected to Linear. Create a session connected to 'Acme' or to all integrations."),
+			"Linear read is denied by policy (layer: ceiling); nothing was executed. The session is not connected to Linear. Create a session connected to 'Acme' or to all integrations. Do not repeat it; tell the user, for only people can give this session what it lacks. (invocation inv-1)",
 		},
 		"a mode": {denied(action.LayerOrganization, "No."), "Linear read is denied by policy (layer: organization); nothing was executed. No. Do not repeat it; tell the user, for an admin can change the policy. (invocation inv-1)"},
 		"a limit": {

@@ -69,7 +69,7 @@ func (p *Policy) ceiling(now time.Time, s *action.Session, a *action.Action) act
 	case a.Platform != nil:
 		return action.Step{} // see own
 	case s.Group == "":
-		return action.Step{Layer: action.LayerCeiling, Note: "The session has no group, so no ceiling."}
+		return action.Step{Layer: action.LayerCeiling, Note: "The session has no group, so no ceiling applies."}
 	}
 	step := action.Step{Layer: action.LayerCeiling, Mode: action.ModeDeny}
 	c := p.capabilities[capabilityKey{s.Group, a.Source}]
@@ -114,7 +114,7 @@ func (p *Policy) gateReason(now time.Time, c *capability, s *action.Session, a *
 	needs := printable(a.Name) + " needs level 3 at " + providerName(a) + ", and level 3 needs "
 	switch {
 	case c.Gate == "":
-		return needs + "a gate, of which the capability of " + c.group + " names none."
+		return needs + "a gate, but the capability of " + c.group + " names none."
 	case s.Task == "":
 		return needs + "gate " + quoted(c.Gate) + " to be approved for the session's task, but the session has no task."
 	}
@@ -129,7 +129,7 @@ func (p *Policy) gateReason(now time.Time, c *capability, s *action.Session, a *
 		}
 	}
 	if alone {
-		return needs + "gate " + quoted(c.Gate) + " to be approved for task " + quoted(s.Task) + " by somebody else than the session's creator."
+		return needs + "gate " + quoted(c.Gate) + " to be approved for task " + quoted(s.Task) + " by someone other than the session's creator."
 	}
 	return needs + "gate " + quoted(c.Gate) + " to be approved for task " + quoted(s.Task) + "."
 }

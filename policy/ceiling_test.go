@@ -57,7 +57,7 @@ func TestCeilings(t *testing.T) {
 		{name: "nobody opened the gate", capability: &gated, want: needsGate + "task 'T-1'."},
 		{name: "for another task", capability: &gated, gates: with(func(g *action.GateApproval) { g.Task = "T-2" }), want: needsGate + "task 'T-1'."},
 		{name: "for another group", capability: &gated, gates: with(func(g *action.GateApproval) { g.Group = "security" }), want: needsGate + "task 'T-1'."},
-		{name: "by the session's creator, who may not", capability: &gated, gates: with(func(g *action.GateApproval) { g.ApprovedBy = "" }), want: needsGate + "task 'T-1' by somebody else than the session's creator."},
+		{name: "by the session's creator, who may not", capability: &gated, gates: with(func(g *action.GateApproval) { g.ApprovedBy = "" }), want: needsGate + "task 'T-1' by someone other than the session's creator."},
 		{name: "by the session's creator, and by another", capability: &gated, gates: append(with(func(g *action.GateApproval) { g.ApprovedBy = "" }), approved)},
 		{name: "another gate", capability: &gated, gates: with(func(g *action.GateApproval) { g.Gate = "Legal" }), want: needsGate + "task 'T-1'."},
 		{name: "the approval expired", capability: &gated, gates: with(func(g *action.GateApproval) { g.ExpiresAt = &noon }), want: needsGate + "task 'T-1'."},
@@ -69,7 +69,7 @@ func TestCeilings(t *testing.T) {
 		{name: "for what is no key", capability: &gated, gates: with(func(g *action.GateApproval) { g.Actions = []string{"merge_pr", ""} }), want: needsGate + "task 'T-1'."},
 		{name: "of two approvals one is good", capability: &gated, gates: append(with(func(g *action.GateApproval) { g.ExpiresAt = &past }), approved)},
 		{name: "a session without a task", capability: &gated, noTask: true, gates: with(func(g *action.GateApproval) { g.Task = "" }), want: needsGate + "the session's task, but the session has no task."},
-		{name: "no gate is named", capability: &capability{Level: 3}, gates: with(func(g *action.GateApproval) { g.Gate = "" }), want: "merge_pr needs level 3 at github, and level 3 needs a gate, of which the capability of group 'developer' names none."},
+		{name: "no gate is named", capability: &capability{Level: 3}, gates: with(func(g *action.GateApproval) { g.Gate = "" }), want: "merge_pr needs level 3 at github, and level 3 needs a gate, but the capability of group 'developer' names none."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &action.Session{Group: "developer", Task: "T-1"}

@@ -7,7 +7,7 @@ type drift int
 
 const (
 	unchanged   drift = iota
-	textIgnored       // its texts changed, which does not count
+	textIgnored       // its texts changed, which this connector ignores
 	textChanged
 	changed
 	unreviewed
@@ -60,12 +60,12 @@ func applyDrift(d *action.Decision, a *action.Action, found drift) {
 			step.Note += ", and stays denied."
 		case a.Review == action.ReviewRequired:
 			step.Mode = action.ModeDeny
-			step.Note += ", and its connector wants a review before any call: an admin must review it."
+			step.Note += ", and its connector requires a review before any call. An admin must review it."
 		case d.Mode == action.ModeAllow:
 			step.Mode = action.ModeRequireApproval
 			step.Note += ", so a person must approve each call until an admin has reviewed it."
 		default:
-			step.Note += ", so no grant made for it as it was covers it; look at it before you approve."
+			step.Note += ", so earlier grants do not cover it. Check the tool before you approve."
 		}
 	}
 	if step.Mode != "" {
@@ -78,13 +78,13 @@ func applyDrift(d *action.Decision, a *action.Action, found drift) {
 func (f drift) note() string {
 	switch f {
 	case unchanged:
-		return "The tool is as it was when it was reviewed, or first listed."
+		return "The tool is unchanged since its review or first listing."
 	case textIgnored:
-		return "The tool does what was reviewed; its texts changed, which does not count for this connector."
+		return "The tool behaves as reviewed; its texts changed, which this connector ignores."
 	case textChanged:
-		return "The tool's texts changed since it was reviewed"
+		return "The tool's texts changed since the review"
 	case changed:
-		return "The tool changed since it was reviewed"
+		return "The tool changed since the review"
 	}
-	return "Nobody has reviewed the tool"
+	return "The tool has not been reviewed"
 }

@@ -25,27 +25,27 @@ func TestDrift(t *testing.T) {
 		says   string // of the drift; empty: it is not asked
 	}{
 		{name: "not a connector's", now: as("b2", "t2"), unseen: true, before: allow, want: allow, by: action.LayerOrganization},
-		{name: "as reviewed", review: trust, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "when it was reviewed, or first listed"},
-		{name: "as reviewed, strict", review: strict, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "when it was reviewed, or first listed"},
-		{name: "as reviewed, required", review: required, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "when it was reviewed, or first listed"},
+		{name: "as reviewed", review: trust, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "since its review or first listing"},
+		{name: "as reviewed, strict", review: strict, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "since its review or first listing"},
+		{name: "as reviewed, required", review: required, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "since its review or first listing"},
 
-		{name: "changed", review: trust, now: as("b2", "t1"), before: allow, want: approve, by: action.LayerDrift, says: "The tool changed since it was reviewed, so a person must approve each call"},
+		{name: "changed", review: trust, now: as("b2", "t1"), before: allow, want: approve, by: action.LayerDrift, says: "The tool changed since the review, so a person must approve each call"},
 		{name: "changed, strict", review: strict, now: as("b2", "t1"), before: allow, want: approve, by: action.LayerDrift, says: "changed"},
-		{name: "changed, required", review: required, now: as("b2", "t1"), before: allow, want: deny, by: action.LayerDrift, says: "changed since it was reviewed, and its connector wants a review before any call"},
+		{name: "changed, required", review: required, now: as("b2", "t1"), before: allow, want: deny, by: action.LayerDrift, says: "changed since the review, and its connector requires a review before any call"},
 		{name: "changed, was approved", review: trust, now: as("b2", "t1"), before: approve, want: approve, by: action.LayerOrganization, says: "changed"},
 		{name: "changed, was approved, required", review: required, now: as("b2", "t1"), before: approve, want: deny, by: action.LayerDrift, says: "changed"},
 		{name: "changed, was denied", review: trust, now: as("b2", "t1"), before: deny, want: deny, by: action.LayerOrganization, says: "stays denied"},
 		{name: "changed, was denied, required", review: required, now: as("b2", "t1"), before: deny, want: deny, by: action.LayerOrganization, says: "stays denied"},
 
-		{name: "text changed", review: trust, now: as("b1", "t2"), before: allow, want: allow, by: action.LayerOrganization, says: "its texts changed, which does not count"},
-		{name: "text changed, strict", review: strict, now: as("b1", "t2"), before: allow, want: approve, by: action.LayerDrift, says: "The tool's texts changed since it was reviewed, so"},
+		{name: "text changed", review: trust, now: as("b1", "t2"), before: allow, want: allow, by: action.LayerOrganization, says: "its texts changed, which this connector ignores"},
+		{name: "text changed, strict", review: strict, now: as("b1", "t2"), before: allow, want: approve, by: action.LayerDrift, says: "The tool's texts changed since the review, so"},
 		{name: "text changed, required", review: required, now: as("b1", "t2"), before: allow, want: deny, by: action.LayerDrift, says: "texts changed"},
 
-		{name: "new", review: trust, now: reviewed, unseen: true, before: allow, want: approve, by: action.LayerDrift, says: "Nobody has reviewed the tool"},
-		{name: "new, strict", review: strict, now: reviewed, unseen: true, before: allow, want: approve, by: action.LayerDrift, says: "Nobody has reviewed"},
-		{name: "new, required", review: required, now: reviewed, unseen: true, before: allow, want: deny, by: action.LayerDrift, says: "Nobody has reviewed"},
-		{name: "new, a read", review: trust, now: reviewed, unseen: true, before: none, want: approve, by: action.LayerDrift, says: "Nobody has reviewed"},
-		{name: "new without hashes", review: trust, now: as("", ""), unseen: true, before: allow, want: approve, by: action.LayerDrift, says: "Nobody has reviewed"},
+		{name: "new", review: trust, now: reviewed, unseen: true, before: allow, want: approve, by: action.LayerDrift, says: "The tool has not been reviewed"},
+		{name: "new, strict", review: strict, now: reviewed, unseen: true, before: allow, want: approve, by: action.LayerDrift, says: "The tool has not been reviewed"},
+		{name: "new, required", review: required, now: reviewed, unseen: true, before: allow, want: deny, by: action.LayerDrift, says: "The tool has not been reviewed"},
+		{name: "new, a read", review: trust, now: reviewed, unseen: true, before: none, want: approve, by: action.LayerDrift, says: "The tool has not been reviewed"},
+		{name: "new without hashes", review: trust, now: as("", ""), unseen: true, before: allow, want: approve, by: action.LayerDrift, says: "The tool has not been reviewed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			// Others of the same connector, and the same tool of another one,

@@ -48,28 +48,28 @@ func (p *Policy) WithGrants(now time.Time, d action.Decision, s *action.Session,
 
 // grantNote says which grant is used first, and what is left of it.
 func grantNote(g *action.Grant, others int) string {
-	left := "which has no budget"
+	left := "and has no call limit"
 	if g.MaxCalls != nil {
-		left = fmt.Sprintf("which has %d of %d calls left", *g.MaxCalls-g.UsedCalls, *g.MaxCalls)
+		left = fmt.Sprintf("and has %d of %d calls left", *g.MaxCalls-g.UsedCalls, *g.MaxCalls)
 	}
-	note := "Grant " + printable(g.ID) + " covers it, " + left
+	note := "Grant " + printable(g.ID) + " covers this call " + left
 	switch others {
 	case 0:
 		return note + "."
 	case 1:
-		return note + "; so does one more."
+		return note + "; one more grant also covers it."
 	}
-	return fmt.Sprintf("%s; so do %d more.", note, others)
+	return fmt.Sprintf("%s; %d more grants also cover it.", note, others)
 }
 
 // noGrantNote says why none of the grants for such calls covers this one.
 func noGrantNote(misses []string) string {
 	if len(misses) == 0 {
-		return "There is no grant for it."
+		return "No grant exists for this call."
 	}
 	more := ""
 	if n := len(misses) - maxListedMisses; n > 0 {
-		misses, more = misses[:maxListedMisses], fmt.Sprintf("; and %d more do not", n)
+		misses, more = misses[:maxListedMisses], fmt.Sprintf("; and %d more do not cover it", n)
 	}
-	return "No grant covers it: " + strings.Join(misses, "; ") + more + "."
+	return "No grant covers this call: " + strings.Join(misses, "; ") + more + "."
 }

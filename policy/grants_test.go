@@ -38,33 +38,33 @@ func TestGrants(t *testing.T) {
 		covers   bool
 		says     string
 	}{
-		{name: "exact, of the session", covers: true, says: "Grant g1 covers it, which has no budget."},
+		{name: "exact, of the session", covers: true, says: "Grant g1 covers this call and has no call limit."},
 		{name: "exact, of the organization", grant: func(g *action.Grant) { g.Scope, g.Session = action.ScopeOrganization, "" }, covers: true},
-		{name: "another session's", grant: func(g *action.Grant) { g.Session = "s2" }, says: "There is no grant for it."},
-		{name: "of no scope", grant: func(g *action.Grant) { g.Scope = "" }, says: "no grant for it"},
-		{name: "another organization's", grant: func(g *action.Grant) { g.Organization, g.Scope, g.Session = "o2", action.ScopeOrganization, "" }, says: "no grant for it"},
-		{name: "for another action", grant: func(g *action.Grant) { g.Action = "send" }, says: "no grant for it"},
-		{name: "for another source", grant: func(g *action.Grant) { g.Source = "mail" }, says: "no grant for it"},
-		{name: "for a tool named *", grant: func(g *action.Grant) { g.Action = "*" }, says: "no grant for it"},
-		{name: "for a source named *", grant: func(g *action.Grant) { g.Source, g.Action = "*", "*" }, says: "no grant for it"},
+		{name: "another session's", grant: func(g *action.Grant) { g.Session = "s2" }, says: "No grant exists for this call."},
+		{name: "of no scope", grant: func(g *action.Grant) { g.Scope = "" }, says: "No grant exists"},
+		{name: "another organization's", grant: func(g *action.Grant) { g.Organization, g.Scope, g.Session = "o2", action.ScopeOrganization, "" }, says: "No grant exists"},
+		{name: "for another action", grant: func(g *action.Grant) { g.Action = "send" }, says: "No grant exists"},
+		{name: "for another source", grant: func(g *action.Grant) { g.Source = "mail" }, says: "No grant exists"},
+		{name: "for a tool named *", grant: func(g *action.Grant) { g.Action = "*" }, says: "No grant exists"},
+		{name: "for a source named *", grant: func(g *action.Grant) { g.Source, g.Action = "*", "*" }, says: "No grant exists"},
 		{name: "that tool", grant: func(g *action.Grant) { g.Action = "*" }, action: func(a *action.Action) { a.Name = "*" }, covers: true},
 		{name: "without a hash", grant: func(g *action.Grant) { g.ToolHash = "" }, covers: true},
-		{name: "for another definition", grant: func(g *action.Grant) { g.ToolHash = "h0" }, says: "No grant covers it: grant g1 was made for another definition of the action."},
+		{name: "for another definition", grant: func(g *action.Grant) { g.ToolHash = "h0" }, says: "No grant covers this call: grant g1 was created for another definition of the action."},
 		{name: "of a danger", action: func(a *action.Action) { a.Risk = action.RiskDanger }, covers: true},
 
 		{name: "any", grant: anyOf(""), covers: true},
 		{name: "any of the source", grant: anyOf("chat"), covers: true},
-		{name: "any of another source", grant: anyOf("mail"), says: "no grant for it"},
-		{name: "any, and a danger", grant: anyOf(""), action: func(a *action.Action) { a.Risk = action.RiskDanger }, says: "grant g1 covers any action but dangerous ones"},
-		{name: "any, and an unknown risk", grant: anyOf("chat"), action: func(a *action.Action) { a.Risk = "odd" }, says: "but dangerous ones"},
-		{name: "any, and a drifted tool", grant: anyOf("chat"), action: drifted, says: "grant g1 was not made for the tool as it is now"},
-		{name: "any, made for the tool as it is", grant: func(g *action.Grant) { anyOf("chat")(g); g.ToolHash = "h1" }, action: drifted, says: "was not made for the tool as it is now"},
+		{name: "any of another source", grant: anyOf("mail"), says: "No grant exists"},
+		{name: "any, and a danger", grant: anyOf(""), action: func(a *action.Action) { a.Risk = action.RiskDanger }, says: "grant g1 does not cover dangerous actions"},
+		{name: "any, and an unknown risk", grant: anyOf("chat"), action: func(a *action.Action) { a.Risk = "odd" }, says: "not cover dangerous actions"},
+		{name: "any, and a drifted tool", grant: anyOf("chat"), action: drifted, says: "grant g1 does not cover the current version of the tool"},
+		{name: "any, made for the tool as it is", grant: func(g *action.Grant) { anyOf("chat")(g); g.ToolHash = "h1" }, action: drifted, says: "does not cover the current version of the tool"},
 
 		{name: "drifted, made for it as it is", action: drifted, covers: true},
-		{name: "drifted, made for it as it was", grant: func(g *action.Grant) { g.ToolHash = "h0" }, action: drifted, says: "made for another definition"},
-		{name: "drifted, made without a hash", grant: func(g *action.Grant) { g.ToolHash = "" }, action: drifted, says: "was not made for the tool as it is now"},
+		{name: "drifted, made for it as it was", grant: func(g *action.Grant) { g.ToolHash = "h0" }, action: drifted, says: "created for another definition"},
+		{name: "drifted, made without a hash", grant: func(g *action.Grant) { g.ToolHash = "" }, action: drifted, says: "does not cover the current version of the tool"},
 		{name: "unreviewed, made for it as it is", action: func(a *action.Action) { drifted(a); a.Source = "new" }, grant: func(g *action.Grant) { g.Source = "new" }, covers: true},
-		{name: "unreviewed, any", action: func(a *action.Action) { drifted(a); a.Source = "new" }, grant: anyOf(""), says: "which nobody has reviewed"},
+		{name: "unreviewed, any", action: func(a *action.Action) { drifted(a); a.Source = "new" }, grant: anyOf(""), says: "which is not reviewed"},
 		{name: "only texts changed, which do not count", grant: anyOf(""), action: func(a *action.Action) { drifted(a); a.Hashes.Behaviour = "b1" }, covers: true},
 
 		{name: "revoked", grant: func(g *action.Grant) { g.RevokedAt = &past }, says: "grant g1 was revoked"},
@@ -72,7 +72,7 @@ func TestGrants(t *testing.T) {
 		{name: "not yet expired", grant: func(g *action.Grant) { g.ExpiresAt = &later }, covers: true},
 		{name: "used up", grant: func(g *action.Grant) { g.MaxCalls, g.UsedCalls = new(int64(3)), 3 }, says: "grant g1 is used up"},
 		{name: "over its budget", grant: func(g *action.Grant) { g.MaxCalls, g.UsedCalls = new(int64(3)), 4 }, says: "is used up"},
-		{name: "with a call left", grant: func(g *action.Grant) { g.MaxCalls, g.UsedCalls = new(int64(3)), 2 }, covers: true, says: "Grant g1 covers it, which has 1 of 3 calls left."},
+		{name: "with a call left", grant: func(g *action.Grant) { g.MaxCalls, g.UsedCalls = new(int64(3)), 2 }, covers: true, says: "Grant g1 covers this call and has 1 of 3 calls left."},
 
 		{name: "pinned", grant: pinned("/channel", `"C1"`), covers: true},
 		{name: "pinned deep", grant: pinned("/to/n/1", `2`), covers: true},
@@ -88,8 +88,8 @@ func TestGrants(t *testing.T) {
 		{name: "a pin that is no pointer", grant: pinned("channel", `"C1"`), says: "at channel"},
 
 		{name: "the creator's own", grant: func(g *action.Grant) { g.CreatedBy = self }, settings: action.Settings{SelfApproval: true}, covers: true},
-		{name: "the creator's own, who may not", grant: func(g *action.Grant) { g.CreatedBy = self }, says: "grant g1 was made by the session's own creator"},
-		{name: "the creator's own for everybody, who may not", grant: func(g *action.Grant) { anyOf("")(g); g.CreatedBy = self }, says: "made by the session's own creator"},
+		{name: "the creator's own, who may not", grant: func(g *action.Grant) { g.CreatedBy = self }, says: "grant g1 was created by the session's creator"},
+		{name: "the creator's own for everybody, who may not", grant: func(g *action.Grant) { anyOf("")(g); g.CreatedBy = self }, says: "created by the session's creator"},
 
 		{name: "after an event, the session's", session: func(s *action.Session) { s.Event = "e1" }, covers: true},
 		{name: "after an event, any of the session's", session: func(s *action.Session) { s.Event = "e1" }, grant: func(g *action.Grant) { g.Any, g.Source, g.Action, g.ToolHash = true, "", "", "" }, covers: true},
@@ -159,13 +159,13 @@ func TestAllThatCoverAreGivenInOrder(t *testing.T) {
 		ids    []string
 		says   string
 	}{
-		{says: "There is no grant for it."},
-		{grants: []action.Grant{grant("z", 1), grant("spent", 0), grant("a", 5)}, ids: []string{"z", "a"}, says: "Grant z covers it, which has 1 of 1 calls left; so does one more."},
-		{grants: []action.Grant{grant("a", 5), grant("b", 1), grant("c", 1)}, ids: []string{"a", "b", "c"}, says: "Grant a covers it, which has 5 of 5 calls left; so do 2 more."},
-		{grants: []action.Grant{grant("a", 0), grant("b", 0)}, says: "No grant covers it: grant a is used up; grant b is used up."},
+		{says: "No grant exists for this call."},
+		{grants: []action.Grant{grant("z", 1), grant("spent", 0), grant("a", 5)}, ids: []string{"z", "a"}, says: "Grant z covers this call and has 1 of 1 calls left; one more grant also covers it."},
+		{grants: []action.Grant{grant("a", 5), grant("b", 1), grant("c", 1)}, ids: []string{"a", "b", "c"}, says: "Grant a covers this call and has 5 of 5 calls left; 2 more grants also cover it."},
+		{grants: []action.Grant{grant("a", 0), grant("b", 0)}, says: "No grant covers this call: grant a is used up; grant b is used up."},
 		{
 			grants: []action.Grant{grant("a", 0), grant("b", 0), grant("c", 0), grant("d", 0), grant("e", 0)},
-			says:   "No grant covers it: grant a is used up; grant b is used up; grant c is used up; and 2 more do not.",
+			says:   "No grant covers this call: grant a is used up; grant b is used up; grant c is used up; and 2 more do not cover it.",
 		},
 	} {
 		d := p.WithGrants(noon, p.Decide(noon, s, a), s, a, nil, tt.grants)
@@ -185,7 +185,7 @@ func TestOnePinIsNamed(t *testing.T) {
 	p := policy.New(action.Rules{})
 	for range 100 {
 		d := p.WithGrants(noon, p.Decide(noon, s, a), s, a, []byte(`{"a":1}`), []action.Grant{g})
-		if got := d.Steps[len(d.Steps)-1].Note; got != "No grant covers it: grant g is pinned to another value at /b." {
+		if got := d.Steps[len(d.Steps)-1].Note; got != "No grant covers this call: grant g is pinned to another value at /b." {
 			t.Fatal(got)
 		}
 	}

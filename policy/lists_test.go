@@ -72,7 +72,7 @@ func TestSessionsSeeWhatTheyAreConnectedTo(t *testing.T) {
 	sees([]string{"1"}, "c")
 	sees([]string{"all"}, "sentry", "c")
 	whole, err := gate.Abilities(t.Context(), &action.Session{ID: "s", Organization: "o", Connections: []string{"all"}})
-	if err != nil || len(whole) != 3 || whole[0].Decision.Why() != "The session can use no integration of linear: 'one' is revoked. A person must connect it again." {
+	if err != nil || len(whole) != 3 || whole[0].Decision.Why() != "The session cannot use any integration of linear: 'one' is revoked. A person must reconnect it." {
 		t.Errorf("people see %+v, %v", whole, err)
 	}
 }

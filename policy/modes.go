@@ -24,7 +24,7 @@ func (p *Policy) addOverride(o action.Override) {
 	}
 	m[o.Key] = action.Step{
 		Layer: layer, Key: o.Key.String(), Mode: mode,
-		Note: "An override of the " + string(layer) + keyScope(o.Key) + " says " + string(mode) + ".",
+		Note: "The " + string(layer) + "'s mode for " + keyScope(o.Key) + " is " + string(mode) + ".",
 	}
 }
 
@@ -33,11 +33,11 @@ func (p *Policy) addOverride(o action.Override) {
 func keyScope(k action.Key) string {
 	switch {
 	case k.Source == "*":
-		return " for everything"
+		return "all actions"
 	case k.Action == "*":
-		return " for all of this source"
+		return "all actions of this source"
 	}
-	return ""
+	return "this action"
 }
 
 // keys are those that cover an action, the most exact first: itself, its whole
@@ -61,19 +61,19 @@ func (m modes) match(a *action.Action) (action.Step, bool) {
 
 func (p *Policy) automation(_ time.Time, s *action.Session, a *action.Action) action.Step {
 	if s.Automation == "" {
-		return action.Step{Layer: action.LayerAutomation, Note: "The session belongs to no automation."}
+		return action.Step{Layer: action.LayerAutomation, Note: "The session has no automation."}
 	}
 	if step, ok := p.automations[s.Automation].match(a); ok {
 		return step
 	}
-	return action.Step{Layer: action.LayerAutomation, Note: "The automation has no override for this action."}
+	return action.Step{Layer: action.LayerAutomation, Note: "The automation has no mode for this action."}
 }
 
 func (p *Policy) override(_ time.Time, s *action.Session, a *action.Action) action.Step {
 	if step, ok := p.organization.match(a); ok {
 		return requireApprovalForEvent(step, s, a)
 	}
-	return action.Step{Layer: action.LayerOrganization, Note: "The organization has no override for this action."}
+	return action.Step{Layer: action.LayerOrganization, Note: "The organization has no mode for this action."}
 }
 
 // capability allows what the group may do: the ceiling was asked before.
@@ -83,7 +83,7 @@ func (p *Policy) capability(_ time.Time, s *action.Session, a *action.Action) ac
 	}
 	c := p.capabilities[capabilityKey{s.Group, a.Source}]
 	if s.Group == "" || c == nil {
-		return action.Step{Layer: action.LayerCapability, Note: "The session has no group, so no capability."}
+		return action.Step{Layer: action.LayerCapability, Note: "The session has no group, so no capability applies."}
 	}
 	step := action.Step{Layer: action.LayerCapability, Mode: action.ModeAllow, Note: "The capability of " + c.group + " at " + providerName(a) + " allows it."}
 	return requireApprovalForEvent(step, s, a)

@@ -121,7 +121,7 @@ func TestCascade(t *testing.T) {
 			if d.Version != 7 || d.DenialLimit != 4 {
 				t.Errorf("version %d, denial limit %d; want 7 and 4", d.Version, d.DenialLimit)
 			}
-			if belongs := d.Steps[1].Note != "The session belongs to no automation."; belongs != tt.inAutomation {
+			if belongs := d.Steps[1].Note != "The session has no automation."; belongs != tt.inAutomation {
 				t.Errorf("of the automation it says %q", d.Steps[1].Note)
 			}
 			if tightened := strings.Contains(step.Note, "inbound event"); tightened != (tt.event && tt.want == approve) {

@@ -30,7 +30,7 @@ func TestModeBySearch(t *testing.T) {
 	s.afterwards("DELETE", "/api/v1/policy/modes/demo:read")
 
 	owner.waitFor(`location.search.includes("key=")`, "the page with the mode")
-	owner.within("#explain").sees("Denied", "An override of the organization says deny")
+	owner.within("#explain").sees("Denied", "The organization's mode for this action is deny")
 	owner.fill("#modes [name=q]", "demo:re")
 	row := owner.within(`#mode-rows tr[data-text^="demo:read "]`)
 	row.sees("demo", "read", "deny", "everyone", "Olga Owner")
@@ -52,7 +52,7 @@ func TestExplainIsALink(t *testing.T) {
 	ada := s.person("member")
 	ada.goTo("/policy?" + url.Values{"key": {"demo:write"}, "session": {agent.Session}, "params": {`{"text":"milk"}`}}.Encode())
 	panel := ada.within("#explain")
-	panel.sees("Requires approval", "automation no match", "organization no match", "capability no match", "inferred", "There is no grant for it")
+	panel.sees("Requires approval", "automation no match", "organization no match", "capability no match", "inferred", "No grant exists for this call")
 	if n := len(s.invocations("session=" + agent.Session)); n != 0 {
 		t.Errorf("explaining made %d calls", n)
 	}

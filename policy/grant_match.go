@@ -49,15 +49,15 @@ func (w *call) mismatch(g *action.Grant) string {
 	}
 	switch {
 	case w.noSelfGrants && g.CreatedBy == w.session.CreatedBy:
-		return "was made by the session's own creator, who may not approve its calls"
+		return "was created by the session's creator, who cannot approve its calls"
 	case w.session.Event != "" && g.Scope != action.ScopeSession:
-		return "is for all sessions, and in one that an inbound event started only its own count"
+		return "is for all sessions, but a session started by an inbound event needs its own"
 	case g.Any && w.action.Risk.Level() >= action.LevelProduction:
-		return "covers any action but dangerous ones"
+		return "does not cover dangerous actions"
 	case w.drifted && (g.Any || g.ToolHash == ""):
-		return "was not made for the tool as it is now, which nobody has reviewed"
+		return "does not cover the current version of the tool, which is not reviewed"
 	case g.ToolHash != "" && g.ToolHash != w.action.Hash:
-		return "was made for another definition of the action"
+		return "was created for another definition of the action"
 	}
 	return w.pinMismatch(g)
 }

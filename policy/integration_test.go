@@ -30,7 +30,7 @@ func TestConnections(t *testing.T) {
 		in.Status, in.Reason = action.IntegrationRevoked, "Linear says\n\u202ethat it is gone."
 	}
 	all := []string{action.AllConnections}
-	const nobody = "The session is not connected to Linear, and the organization has no integration of it; an admin can connect it, for sessions that are minted with it then."
+	const nobody = "The session is not connected to Linear, and the organization has no integration of it. An admin can connect one for sessions created later."
 	for _, tt := range []struct {
 		name         string
 		integrations []integration
@@ -41,9 +41,9 @@ func TestConnections(t *testing.T) {
 		passes       bool
 	}{
 		{name: "none at all", connections: all, want: nobody},
-		{name: "none at all, for a group", snapshot: true, want: "The organization has no integration of Linear; an admin can connect it."},
-		{name: "not bound", integrations: with(as, as), want: "The session is not connected to Linear; mint a session with 'Acme', 'Bmce' among its connections, or with all."},
-		{name: "bound to another", integrations: with(as), connections: []string{"9"}, want: "The session is not connected to Linear; mint a session with 'Acme' among its connections, or with all."},
+		{name: "none at all, for a group", snapshot: true, want: "The organization has no integration of Linear. An admin can connect one."},
+		{name: "not bound", integrations: with(as, as), want: "The session is not connected to Linear. Create a session connected to 'Acme', 'Bmce' or to all integrations."},
+		{name: "bound to another", integrations: with(as), connections: []string{"9"}, want: "The session is not connected to Linear. Create a session connected to 'Acme' or to all integrations."},
 		{name: "all are no private ones, which nobody hears of", integrations: with(private), connections: all, want: nobody},
 		{name: "a user's own is no connection by itself", integrations: with(own), connections: []string{"1"}, want: nobody},
 		{name: "another service's", integrations: with(func(in *integration) { in.Provider = "sentry" }), connections: all, want: nobody},
@@ -52,10 +52,10 @@ func TestConnections(t *testing.T) {
 		{name: "bound to one that became private to another", integrations: with(anothers), connections: []string{"1"}, want: nobody},
 		{name: "all", integrations: with(as, private), connections: all, want: "The session is connected to 'Acme'.", passes: true},
 		{name: "a group", integrations: with(as, private), snapshot: true, want: "The session is connected to 'Acme'.", passes: true},
-		{name: "dead", integrations: with(revoked), connections: all, want: `The session can use no integration of Linear: 'Acme' is revoked (Linear says\n\u202ethat it is gone). A person must connect it again.`},
-		{name: "dead without a reason", integrations: with(func(in *integration) { in.Status = action.IntegrationExpired }), connections: all, want: "The session can use no integration of Linear: 'Acme' is expired. A person must connect it again."},
+		{name: "dead", integrations: with(revoked), connections: all, want: `The session cannot use any integration of Linear: 'Acme' is revoked (Linear says\n\u202ethat it is gone). A person must reconnect it.`},
+		{name: "dead without a reason", integrations: with(func(in *integration) { in.Status = action.IntegrationExpired }), connections: all, want: "The session cannot use any integration of Linear: 'Acme' is expired. A person must reconnect it."},
 		{name: "one of two is dead", integrations: with(revoked, as), connections: all, want: "The session is connected to 'Bmce'.", passes: true},
-		{name: "two", integrations: with(as, as), connections: all, want: "The session is connected to several integrations of Linear ('Acme', 'Bmce'), and create is for one: mint a session that is connected to one of them."},
+		{name: "two", integrations: with(as, as), connections: all, want: "The session is connected to several integrations of Linear ('Acme', 'Bmce'), but create needs exactly one: create a session connected to one of them."},
 		{name: "two, of which the module chooses", integrations: with(as, as), connections: all, many: true, want: "The session is connected to 'Acme', 'Bmce'.", passes: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

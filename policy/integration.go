@@ -34,9 +34,9 @@ func (p *Policy) integration(_ time.Time, s *action.Session, a *action.Action) a
 	case len(bound) == 0:
 		step.Note = p.missingIntegration(s, a)
 	case len(active) == 0:
-		step.Note = "The session can use no integration of " + providerName(a) + ": " + joinNames(bound, statusNote) + ". A person must connect it again."
+		step.Note = "The session cannot use any integration of " + providerName(a) + ": " + joinNames(bound, statusNote) + ". A person must reconnect it."
 	case len(active) > 1 && a.OneConnection:
-		step.Note = "The session is connected to several integrations of " + providerName(a) + " (" + joinNames(active, integrationName) + "), and " + printable(a.Name) + " is for one: mint a session that is connected to one of them."
+		step.Note = "The session is connected to several integrations of " + providerName(a) + " (" + joinNames(active, integrationName) + "), but " + printable(a.Name) + " needs exactly one: create a session connected to one of them."
 	default:
 		step.Mode, step.Note = "", "The session is connected to "+joinNames(active, integrationName)+"."
 	}
@@ -49,11 +49,11 @@ func (p *Policy) missingIntegration(s *action.Session, a *action.Action) string 
 	seen := slices.DeleteFunc(slices.Clone(p.integrations[a.Provider]), func(in action.Integration) bool { return in.Owner() != "" })
 	switch {
 	case len(seen) == 0 && s.ID == "":
-		return "The organization has no integration of " + providerName(a) + "; an admin can connect it."
+		return "The organization has no integration of " + providerName(a) + ". An admin can connect one."
 	case len(seen) == 0:
-		return "The session is not connected to " + providerName(a) + ", and the organization has no integration of it; an admin can connect it, for sessions that are minted with it then."
+		return "The session is not connected to " + providerName(a) + ", and the organization has no integration of it. An admin can connect one for sessions created later."
 	}
-	return "The session is not connected to " + providerName(a) + "; mint a session with " + joinNames(seen, integrationName) + " among its connections, or with all."
+	return "The session is not connected to " + providerName(a) + ". Create a session connected to " + joinNames(seen, integrationName) + " or to all integrations."
 }
 
 func inactive(in action.Integration) bool { return in.Status != action.IntegrationActive }

@@ -17,13 +17,13 @@ func (p *Policy) platformTool(_ time.Time, s *action.Session, a *action.Action) 
 	step := action.Step{Layer: action.LayerCeiling, Mode: action.ModeDeny}
 	switch {
 	case s.ID == "" && s.Type == "": // it stands for any session
-		step.Mode, step.Note = "", "It depends on the session whether it has this tool."
+		step.Mode, step.Note = "", "Whether the session has this tool depends on its type and run."
 	case a.Platform.RunsOnly && !s.ForRun():
-		step.Note = printable(a.Name) + " is for sessions that work on an automation's run, and this one does not."
+		step.Note = printable(a.Name) + " is only for sessions of automation runs."
 	case a.Platform.SessionTypes != nil && !slices.Contains(a.Platform.SessionTypes, s.Type):
-		step.Note = printable(a.Name) + " is for sessions of type " + joinNames(a.Platform.SessionTypes, typeName) + ", and this one is of type " + string(s.Type) + "."
+		step.Note = printable(a.Name) + " is only for sessions of type " + joinNames(a.Platform.SessionTypes, typeName) + "; this session is of type " + string(s.Type) + "."
 	default:
-		step.Mode, step.Note = "", "It acts on this gateway alone, and the session is one that has it."
+		step.Mode, step.Note = "", "It affects only this gateway and is available to this session."
 	}
 	return step
 }
