@@ -68,6 +68,7 @@ func TestCommand(t *testing.T) {
 			"pick":       pick,
 			"post":       post,
 			"eventually": eventually,
+			"appears":    appears,
 			"tally":      tally,
 			"exits":      exits,
 			"waiting":    waitsFor,
@@ -87,6 +88,20 @@ func ready(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if !waitUntil(runs) {
 		ts.Fatalf("no server was ready on %s within %v", args[0], maxWait)
+	}
+}
+
+// appears PATTERN FILE waits until a line of the file, which another command is
+// writing, matches the regular expression.
+func appears(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	content := []byte(nil)
+	found := func() bool {
+		content, _ = os.ReadFile(ts.MkAbs(args[1])) // it may not exist yet
+		return pattern.Match(content)
+	}
+	if !waitUntil(found) {
+		ts.Fatalf("%s has no %q within %v:\n%s", args[1], args[0], maxWait, content)
 	}
 }
 
