@@ -131,7 +131,7 @@ func checkSlug(slug string) error {
 func (c *Connector) checkURL() error {
 	switch {
 	case c.URL == "":
-		return &Error{Kind: ErrInvalid, Code: "missing_field", Field: "/url", Message: "The body lacks the field url, and no preset says it."}
+		return &Error{Kind: ErrInvalid, Code: "missing_field", Field: "/url", Message: "The field url is missing, and no preset provides it."}
 	case !AbsoluteURL(c.URL):
 		return invalidField("/url", "url must be an absolute http or https URL, such as https://mcp.example.com/mcp, without user and fragment; put a credential in a secret.")
 	}
@@ -144,9 +144,9 @@ func (c *Connector) checkRisks() error {
 	case c.DefaultRisk != "" && !c.DefaultRisk.Valid():
 		return invalidField("/default_risk", "default_risk must be one of read, write, danger.")
 	case c.Review != "" && !c.Review.Valid():
-		return invalid("/review", "A rule of review is trust, strict or required.")
+		return invalid("/review", "review must be trust, strict or required.")
 	case len(c.Risks) > maxRisks:
-		return invalid("/tool_risks", fmt.Sprintf("At most %d tools have a risk of their own; leave some out.", maxRisks))
+		return invalid("/tool_risks", fmt.Sprintf("At most %d tools can have their own risk. Leave some out.", maxRisks))
 	}
 	for _, tool := range slices.Sorted(maps.Keys(c.Risks)) {
 		switch {
@@ -171,18 +171,18 @@ func CheckHeaders(carrier, prefix string, along map[string]string) error {
 	case !PlainText(prefix):
 		return invalidField("/prefix", "prefix must be plain text, such as \"Bearer \".")
 	case len(along) > maxHeaders:
-		return invalidField("/headers", fmt.Sprintf("At most %d headers are sent along; leave some out.", maxHeaders))
+		return invalidField("/headers", fmt.Sprintf("A connector can send at most %d fixed headers. Leave some out.", maxHeaders))
 	}
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(along)) {
 		at := pointerTo("/headers", name)
 		switch {
 		case !headerName(name) || reservedHeader(name):
-			return invalidField(at, "This cannot be sent along: name an HTTP header that is not the protocol's, such as X-Read-Only.")
+			return invalidField(at, "This header cannot be set. Use an HTTP header that the protocol does not use, such as X-Read-Only.")
 		case strings.EqualFold(name, "Authorization") || strings.EqualFold(name, carrier):
-			return invalidField(at, "A header that carries a credential is not sent as it is; send the credential with secret_value.")
+			return invalidField(at, "A fixed header cannot carry a credential. Send the credential with secret_value.")
 		case seen[strings.ToLower(name)]:
-			return invalidField(at, "Two headers have this name, but for upper and lower case; keep one.")
+			return invalidField(at, "Two headers have the same name except for case. Keep one.")
 		case !headerValue(along[name]):
 			return invalidField(at, "The value of a header must be plain text of 1 to 1024 characters, with no space around it.")
 		}
@@ -200,7 +200,7 @@ func (c *Connector) checkQuestions() error {
 			return invalid(field, "A server may ask for elicitation, url_elicitation, sampling or roots.")
 		}
 		if slices.Contains(c.MayAsk[:i], kind) {
-			return invalid(field, "This kind of question is in the list already; name each once.")
+			return invalid(field, "This kind of question is listed twice. List it once.")
 		}
 	}
 	if utf8.RuneCountInString(c.Preset) > maxPreset || !isLiteral(c.Preset) {
@@ -223,9 +223,9 @@ func (c *Connector) checkOAuth() error {
 	case len(o.ClientID) > maxClientID || !PlainText(o.ClientID):
 		return invalidField("/oauth/client_id", fmt.Sprintf("client_id must be plain text of at most %d characters.", maxClientID))
 	case o.ClientSecret != "" && o.ClientID == "":
-		return invalidField("/oauth/client_id", "A client with a secret has an id; give the client_id that it was registered with.")
+		return invalidField("/oauth/client_id", "client_secret needs the client_id that the client was registered with.")
 	case len(o.Scopes) > maxScopes:
-		return invalidField("/oauth/scopes", fmt.Sprintf("At most %d scopes are asked for; leave some out.", maxScopes))
+		return invalidField("/oauth/scopes", fmt.Sprintf("At most %d scopes can be requested. Leave some out.", maxScopes))
 	case o.Issuer != "" && !validIssuer(o.Issuer):
 		return invalidField("/oauth/issuer", "issuer must be an https URL without query and fragment, such as https://auth.example.com.")
 	}
@@ -234,7 +234,7 @@ func (c *Connector) checkOAuth() error {
 	}
 	for i, scope := range o.Scopes {
 		if slices.Contains(o.Scopes[:i], scope) {
-			return invalidField(fmt.Sprintf("/oauth/scopes/%d", i), "This scope is in the list already; name each once.")
+			return invalidField(fmt.Sprintf("/oauth/scopes/%d", i), "This scope is listed twice. List it once.")
 		}
 	}
 	return nil

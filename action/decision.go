@@ -186,7 +186,7 @@ func (d Decision) AfterCompletion(a *Action) Decision {
 	if d.Mode == ModeDeny || a.Platform != nil && a.Platform.RunsOnly {
 		return d
 	}
-	said := Step{Layer: LayerCeiling, Mode: ModeDeny, Note: "The run of this session is done, and the session does nothing more."}
+	said := Step{Layer: LayerCeiling, Mode: ModeDeny, Note: "The run of this session is complete, so the session accepts no more calls."}
 	return Decision{Mode: ModeDeny, Source: LayerCeiling, Version: d.Version, Steps: append(slices.Clip(d.Steps), said)}
 }
 
@@ -202,7 +202,7 @@ func (o *Override) Check() error {
 func (k Key) check(field string) error {
 	parsed, err := parseKeyField(field, k.String())
 	if err == nil && parsed != k {
-		err = invalid(field, "The action of a policy key has no colon: the key is split at its last one.")
+		err = invalid(field, "The action of a policy key cannot have a colon, because the key is split at its last one.")
 	}
 	return err
 }
@@ -227,9 +227,9 @@ func parseKeyField(field, text string) (Key, error) {
 func (r Rate) check(at string) error {
 	switch {
 	case r.Calls < 1:
-		return invalid(at+"/calls", "A rate is of at least one call.")
+		return invalid(at+"/calls", "A rate must allow at least one call.")
 	case r.Seconds < 1 || r.Seconds > 86_400:
-		return invalid(at+"/seconds", "The window of a rate is 1 to 86400 seconds.")
+		return invalid(at+"/seconds", "The window of a rate must be 1 to 86400 seconds.")
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (r Rate) check(at string) error {
 // Check refuses a quota that counts nothing.
 func (q *Quota) Check() error {
 	if !q.Per.Valid() {
-		return invalid("/per", "A quota counts per session, group, creator or organization.")
+		return invalid("/per", "per must be session, group, creator or organization.")
 	}
 	return firstError(q.Key.check("/key"), q.Rate.check(""))
 }
@@ -248,7 +248,7 @@ func (c *Capability) Check(now time.Time) error {
 	case !c.Level.Valid():
 		return invalid("/level", "A level is 0 (none), 1 (read), 2 (write) or 3 (production).")
 	case c.Level == LevelProduction && c.Gate == "":
-		return invalid("/required_gate", "Level 3 (production) needs a gate that a person opens for each task; name one, such as Security.")
+		return invalid("/required_gate", "Level 3 (production) needs a gate that a person approves for each task. Name one, such as Security.")
 	}
 	err := firstError(
 		CheckName("/group", "group", c.Group), CheckName("/provider", "provider", c.Provider),
@@ -272,9 +272,9 @@ func (a *GateApproval) Check(now time.Time) (keys []Key, err error) {
 	case err != nil:
 		return nil, err
 	case a.Actions != nil && len(a.Actions) == 0:
-		return nil, invalid("/actions", "Name the actions, or leave the list out for all that are behind the gate.")
+		return nil, invalid("/actions", "Name the actions, or leave the list out for every action behind the gate.")
 	case len(a.Actions) > maxActions:
-		return nil, invalid("/actions", fmt.Sprintf("An approval names at most %d actions; give several.", maxActions))
+		return nil, invalid("/actions", fmt.Sprintf("An approval can name at most %d actions. Create several.", maxActions))
 	}
 	for i, text := range a.Actions {
 		field := fmt.Sprintf("/actions/%d", i)
@@ -293,7 +293,7 @@ func (a *GateApproval) Check(now time.Time) (keys []Key, err error) {
 // Check refuses settings that do not exist.
 func (s *Settings) Check() error {
 	if s.DenialLimit < 0 {
-		return invalid("/denial_limit", "The limit of denials is at least 1; 0 for none.")
+		return invalid("/denial_limit", "denial_limit must be at least 1, or 0 for no limit.")
 	}
 	return nil
 }

@@ -76,16 +76,16 @@ func (k *EnvKey) Secret() bool { return k.Type == "secret" }
 // field.
 func CheckEnvKeys(keys []EnvKey) error {
 	if len(keys) == 0 || len(keys) > MaxEnvKeys {
-		return invalidEnv("/keys", fmt.Sprintf("Ask for 1 to %d variables at once.", MaxEnvKeys))
+		return invalidEnv("/keys", fmt.Sprintf("Request 1 to %d variables at a time.", MaxEnvKeys))
 	}
 	seen := map[string]bool{}
 	for i := range keys {
 		k, field := &keys[i], fmt.Sprintf("/keys/%d", i)
 		switch {
 		case !validEnvName(k.Key):
-			return invalidEnv(field+"/key", fmt.Sprintf("The name of a variable has letters, digits and _, no digit first, and at most %d of them.", maxEnvKey))
+			return invalidEnv(field+"/key", fmt.Sprintf("A variable name has letters, digits and _, does not start with a digit, and has at most %d characters.", maxEnvKey))
 		case seen[k.Key]:
-			return invalidEnv(field+"/key", fmt.Sprintf("%s is asked for twice; ask once.", k.Key))
+			return invalidEnv(field+"/key", fmt.Sprintf("%s is requested twice. Request it once.", k.Key))
 		case k.Type != "" && k.Type != "env" && k.Type != "secret":
 			return invalidEnv(field+"/type", "The type of a variable is env or secret.")
 		case !shortText(k.Description):
@@ -122,11 +122,11 @@ func CheckEnvValues(keys []EnvKey, values map[string]string) error {
 		total += len(v)
 		switch {
 		case !asked[name]:
-			return invalidEnv("/values", "There is a value of a variable that was not asked for; leave it out.")
+			return invalidEnv("/values", "A value belongs to a variable that was not requested. Leave it out.")
 		case len(v) > maxEnvValue || total > maxEnvValues:
 			return invalidEnv("/values/"+name, fmt.Sprintf("A value has at most %d KiB, and all together have %d KiB.", maxEnvValue>>10, maxEnvValues>>10))
 		case strings.ContainsRune(v, 0) || !utf8.ValidString(v):
-			return invalidEnv("/values/"+name, "A value is text without NUL.")
+			return invalidEnv("/values/"+name, "A value must be text without NUL characters.")
 		}
 	}
 	return nil

@@ -110,20 +110,20 @@ func Public(err error) *Error {
 	if errors.As(err, &e) {
 		return e
 	}
-	return &Error{Code: "internal", Message: "Something went wrong inside the gateway; its log has the details.", Err: err}
+	return &Error{Code: "internal", Message: "Internal error of the gateway. Its log has the details.", Err: err}
 }
 
 // ReadFailed tells a caller that the row of his call is out of reach. What became
 // of the call is not known, and must not sound as if it were.
 func ReadFailed(err error, id string) error {
-	return databaseError(err, id, "What became of this call cannot be read just now. Ask for it again in a few seconds, or repeat the call with the same arguments: it is joined, not run twice.")
+	return databaseError(err, id, "The state of this call cannot be read at the moment. In a few seconds, ask for it again or repeat the call with the same arguments: a repeat joins the call and does not run it twice.")
 }
 
 // WriteFailed tells a caller that the row of his call could not be written, or
 // was and nobody heard of it. It was not begun; but where it is held it may
 // still be approved.
 func WriteFailed(err error) error {
-	return databaseError(err, "", "The call could not be written down just now, so it was not begun. Repeat it with the same arguments in a few seconds: if it was written down after all, it is joined.")
+	return databaseError(err, "", "The call could not be recorded, so it was not started. Repeat it with the same arguments in a few seconds: if it was recorded after all, the repeat joins it.")
 }
 
 func databaseError(err error, id, message string) error {
@@ -255,23 +255,23 @@ func (inv *Invocation) Refusal(holds string) string {
 	what, next := "", ""
 	switch inv.DeniedReason {
 	case DeniedHuman:
-		what, next = "was denied by a person", "Do not repeat this call: for "+holds+" it is refused without asking again."
+		what, next = "was denied by a person", "Do not repeat this call: for "+holds+" it is denied automatically."
 	case DeniedRepeated:
-		what, next = "was refused without asking again, since a person denied the same call a short while ago", "Do not repeat it or look for a way around it; tell the user."
+		what, next = "was denied automatically, because a person recently denied the same call", "Do not repeat it or work around it. Tell the user."
 	case DeniedOften:
-		note = cmp.Or(why, " People denied it again and again. Go on without it and tell the user.")
-		what, next = "is refused in this session from now on, whatever its arguments", "Do not call it again."
+		note = cmp.Or(why, " People denied it repeatedly. Continue without it and tell the user.")
+		what, next = "is denied in this session from now on, with any arguments", "Do not call it again."
 	case DeniedWithdrawn:
 		what, next = "was withdrawn before a person decided", "Call again only if it is still needed."
-		note = cmp.Or(note, " Its caller cancelled or left.")
+		note = cmp.Or(note, " The caller cancelled or disconnected.")
 	case DeniedQuota:
-		what, next = "was not done, since this session is at a limit of the gateway", "The same call may be made again then."
+		what, next = "was not executed, because this session reached a limit of the gateway", "You can repeat the same call then."
 	default:
 		layer := Layer("")
 		if note = why; inv.Mode == ModeDeny { // otherwise it was held, and the layer is the one that held it
 			layer = inv.ModeSource
 		}
-		what, next = "is denied by policy", "Do not repeat it; tell the user, for "+remedy(layer)+"."
+		what, next = "is denied by policy", "Do not repeat it. Tell the user that "+remedy(layer)+"."
 		if layer != "" {
 			what += " (layer: " + string(layer) + ")"
 		}
@@ -283,7 +283,7 @@ func (inv *Invocation) Refusal(holds string) string {
 func remedy(layer Layer) string {
 	switch layer {
 	case LayerCeiling:
-		return "only people can give this session what it lacks"
+		return "only a person can give this session what it needs"
 	case LayerDrift:
 		return "an admin can review the tool"
 	}

@@ -131,9 +131,9 @@ func (g *Grant) Check() error {
 	case g.CreatedBy == "":
 		return errors.New("a grant needs the person who makes it")
 	case g.Scope == ScopeSession && g.Session == "":
-		return InvalidTerm("/session_id", "A grant for a session names it; or let its scope be organization.")
+		return InvalidTerm("/session_id", "A grant of scope session needs a session. Name one, or use scope organization.")
 	case g.Scope == ScopeOrganization && g.Session != "":
-		return InvalidTerm("/session_id", "A grant for the organization names no session; leave it out, or let the scope be session.")
+		return InvalidTerm("/session_id", "A grant of scope organization has no session. Leave it out, or use scope session.")
 	case g.Any && g.ToolHash != "":
 		return errors.New("a grant of any action is made for no definition")
 	}
@@ -147,17 +147,17 @@ func (t *Terms) Check(now time.Time) error {
 	case !t.Scope.Valid():
 		return InvalidTerm("/scope", "The scope of a grant is session or organization.")
 	case t.Any && t.Action != "":
-		return InvalidTerm("/action", "With any, a grant names no action; leave it out, or leave any out.")
+		return InvalidTerm("/action", "Use either any or an action, not both.")
 	case !t.Any && (t.Source == "" || t.Action == ""):
-		return InvalidTerm("/action", "A grant names one source and one action; say any to cover all that is not dangerous.")
+		return InvalidTerm("/action", "A grant needs one source and one action. Use any to cover all actions that are not dangerous.")
 	case strings.Contains(t.Source+t.Action, "*"):
-		return InvalidTerm("/action", "A grant takes no *; say any to cover all that is not dangerous.")
+		return InvalidTerm("/action", "A grant cannot use *. Use any to cover all actions that are not dangerous.")
 	case t.MaxCalls != nil && *t.MaxCalls < 1:
-		return InvalidTerm("/max_calls", "The budget of a grant is at least one call; leave it out for none.")
+		return InvalidTerm("/max_calls", "max_calls must be at least 1. Leave it out for no limit.")
 	case t.ExpiresAt != nil && !now.Before(*t.ExpiresAt):
-		return InvalidTerm("/expires_at", "A grant expires in the future; leave it out for never.")
+		return InvalidTerm("/expires_at", "expires_at must be in the future. Leave it out for no expiry.")
 	case len(t.Pins) > MaxPins:
-		return InvalidTerm("/pins", fmt.Sprintf("A grant pins at most %d params.", MaxPins))
+		return InvalidTerm("/pins", fmt.Sprintf("A grant can pin at most %d params.", MaxPins))
 	}
 	size := 0
 	for pointer, value := range t.Pins {
@@ -217,5 +217,5 @@ func (t *Terms) CheckNarrower(wider *Terms) error {
 }
 
 func tooWide(field, asked string) error {
-	return InvalidTerm(field, "That is more than was asked for ("+asked+"). A request can be narrowed, not widened; make a grant of your own for more.")
+	return InvalidTerm(field, "This exceeds the request ("+asked+"). You can narrow a request, not widen it; create a separate grant for more.")
 }

@@ -207,7 +207,7 @@ const (
 func (w *ConnectRequest) Check() error {
 	switch {
 	case w.Own && w.Visibility == VisibleOrganization:
-		return invalidField("/visibility", "A connection of your own is private; leave `visibility` out.")
+		return invalidField("/visibility", "A personal connection is private. Leave `visibility` out.")
 	case w.Broker != BrokerOwn && (w.Broker != BrokerNango || w.Kind != KindOAuth2):
 		return invalidField("/broker", "A broker keeps tokens of kind oauth2; leave `broker` out.")
 	}
@@ -243,7 +243,7 @@ func (in *Integration) Check() error {
 	case in.Broker != BrokerOwn && (in.Broker != BrokerNango || in.Kind != KindOAuth2):
 		return invalid("/broker", "The broker of an oauth2 integration is nango, or left out; other kinds have none.")
 	case !isOneLine(in.Account, maxAccount):
-		return invalid("/account", fmt.Sprintf("What identifies an account has at most %d bytes and no control characters.", maxAccount))
+		return invalid("/account", fmt.Sprintf("The account can have at most %d bytes and no control characters.", maxAccount))
 	}
 	in.AccountName = truncateLine(in.AccountName, maxAccount)
 	return firstError(checkBaseURL(in.BaseURL), CheckName("/provider", "provider", in.Provider), in.CheckChoices())
@@ -252,13 +252,13 @@ func (in *Integration) Check() error {
 // CheckChoices refuses what people cannot choose.
 func (in *Integration) CheckChoices() error {
 	if strings.TrimSpace(in.Name) == "" || !isOneLine(in.Name, maxName) {
-		return invalid("/name", fmt.Sprintf("An integration needs a name of at most %d bytes, without control characters.", maxName))
+		return invalid("/name", fmt.Sprintf("An integration needs a name of at most %d bytes without control characters.", maxName))
 	}
 	if err := checkVisibility(in.Visibility); err != nil {
 		return err
 	}
 	if in.User != "" && in.Visibility != VisiblePrivate {
-		return invalid("/visibility", "A user's own connection is private; connect the account for the organization instead.")
+		return invalid("/visibility", "A personal connection is private. Connect the account for the organization instead.")
 	}
 	if err := checkTimeout(in.TimeoutSeconds); err != nil || len(in.Settings) == 0 {
 		return err

@@ -148,19 +148,19 @@ func (c *NotifyChannel) Check() error {
 	case c.UpdatedBy == "":
 		return errors.New("setting a channel needs the person who does it")
 	case !c.Kind.Valid():
-		return invalid("/kind", "Held calls are told by webhook or slack.")
+		return invalid("/kind", "The kind of a channel is webhook or slack.")
 	case !c.Wants.Valid():
-		return invalid("/wants", "A channel tells of all calls, of danger alone, or of unattended sessions alone.")
+		return invalid("/wants", "wants must be all, danger or unattended.")
 	case slack && (len(c.Sealed) == 0) == (c.Integration == ""):
 		return invalid("/url", "Slack needs the URL of an incoming webhook, or an integration and a channel, and not both.")
 	case slack && (c.Target == "") != (c.Integration == "") || len(c.Target) > maxTarget:
-		return invalid("/channel", fmt.Sprintf("With an integration goes a channel of Slack, by its id or name, of at most %d bytes; with a URL goes none.", maxTarget))
+		return invalid("/channel", fmt.Sprintf("An integration needs a Slack channel, by ID or name of at most %d bytes; a URL has none.", maxTarget))
 	case slack:
 		return nil
 	case len(c.URL) > maxEndpoint || !AbsoluteURL(c.URL):
 		return invalid("/url", fmt.Sprintf("A webhook is an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpoint))
 	case Unencrypted(c.URL):
-		return invalid("/url", "A webhook is https, or http on this machine: what is sent tells what agents ask for, which others could read.")
+		return invalid("/url", "The webhook URL must use https, or http on this machine, because messages show what agents request.")
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func CheckName(field, thing, name string) error {
 		return invalid(field, fmt.Sprintf("Name the %s.", thing))
 	}
 	if len(name) > maxName || !isLiteral(name) {
-		return invalid(field, fmt.Sprintf("The name of the %s has at most %d bytes, no control characters and no *.", thing, maxName))
+		return invalid(field, fmt.Sprintf("The name of the %s can have at most %d bytes, no control characters and no *.", thing, maxName))
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func checkActions(field string, names []string) error {
 	for i, name := range names {
 		if name == "" || len(name) > maxActionName || !isLiteral(name) {
 			return invalid(fmt.Sprintf("%s/%d", field, i), fmt.Sprintf(
-				"An action is named exactly, as its source names it: at most %d bytes, no control characters and no *.", maxActionName))
+				"Use the exact name of the action at its source: at most %d bytes, no control characters and no *.", maxActionName))
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func checkActions(field string, names []string) error {
 // checkFuture refuses an end that is in the past.
 func checkFuture(ends *time.Time, now time.Time) error {
 	if ends != nil && !now.Before(*ends) {
-		return invalid("/expires_at", "This time is over; give one in the future, or leave it out.")
+		return invalid("/expires_at", "This time is in the past. Use a future time, or leave it out.")
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func checkFuture(ends *time.Time, now time.Time) error {
 // checkTimeout refuses a timeout that no source is given.
 func checkTimeout(seconds int) error {
 	if most := int(MaxTimeout / time.Second); seconds < 0 || seconds > most {
-		return invalid("/timeout_seconds", fmt.Sprintf("A call is given 1 to %d seconds; 0 for the usual time.", most))
+		return invalid("/timeout_seconds", fmt.Sprintf("The timeout of a call must be 1 to %d seconds, or 0 for the gateway's default.", most))
 	}
 	return nil
 }

@@ -150,9 +150,9 @@ func (s *Session) Accepts(now time.Time) error {
 func (s *Session) Live(now time.Time) error {
 	switch {
 	case s.RevokedAt != nil && s.Event != "":
-		return Errorf(ErrUnauthenticated, "session_revoked", "The run of this session has ended, or was taken back; stop.")
+		return Errorf(ErrUnauthenticated, "session_revoked", "The run of this session has ended or was reassigned. Stop.")
 	case s.RevokedAt != nil:
-		return Errorf(ErrUnauthenticated, "session_revoked", "%s; ask for a new session token.", s.endReason())
+		return Errorf(ErrUnauthenticated, "session_revoked", "%s. Ask for a new session token.", s.endReason())
 	case s.ExpiresAt != nil && !now.Before(*s.ExpiresAt):
 		return NewError("session_expired")
 	}
@@ -177,11 +177,11 @@ const (
 func (s *Session) endReason() string {
 	switch {
 	case s.Status == SessionFailed:
-		return "A person ended this session as one that failed"
+		return "A person marked this session as failed"
 	case s.Status != SessionStopped, s.EndedNote == NoteRevoked:
 		return "This session was revoked"
 	case strings.HasPrefix(s.EndedNote, NoteIdle):
-		return "This session was stopped, for it was idle"
+		return "This session was stopped because it was idle"
 	}
 	return "A person stopped this session"
 }

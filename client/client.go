@@ -50,7 +50,7 @@ func (e *Error) Error() string { return e.Detail }
 type UnexpectedError struct{ Response *http.Response }
 
 func (e *UnexpectedError) Error() string {
-	return "the server answered " + e.Response.Status + ", which is no answer of Sallyport; check the URL"
+	return "the server answered " + e.Response.Status + ", which is not a Sallyport response; check the URL"
 }
 
 // Do calls an operation. A refusal is an [*Error]. With an error about a body
@@ -70,7 +70,7 @@ func Do[In, Out any](ctx context.Context, c *Client, route api.Route[In, Out], i
 		return answer, err
 	}
 	if err := json.Unmarshal(answer.Raw, &answer.Body); err != nil {
-		return answer, fmt.Errorf("the server's answer is not understood; are server and client of one version? %w", err)
+		return answer, fmt.Errorf("cannot decode the server's response; check that server and client have the same version: %w", err)
 	}
 	return answer, nil
 }
@@ -101,7 +101,7 @@ func (c *Client) Send(request *http.Request) (*http.Response, error) {
 func read(response *http.Response) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(response.Body, MaxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("reading the server's answer: %w", err)
+		return nil, fmt.Errorf("reading the server's response: %w", err)
 	}
 	return raw, nil
 }

@@ -145,7 +145,7 @@ func TestBadFieldsAreSaidInSentences(t *testing.T) {
 	for _, row := range []struct{ method, path, body, want string }{
 		{"POST", "/api/v1/connectors", `{"name":"a","url":""}`, "url must not be empty."},
 		{"POST", "/api/v1/connectors", `{"name":"a","url":7}`, "url must be a string."},
-		{"POST", "/api/v1/connectors", `{"name":"a"}`, "The body lacks the field url, and no preset says it."},
+		{"POST", "/api/v1/connectors", `{"name":"a"}`, "The field url is missing, and no preset provides it."},
 		{"POST", "/api/v1/connectors", `{"name":"` + strings.Repeat("a", 81) + `","url":"https://x.example/"}`, "name must have at most 80 characters."},
 		{"POST", "/api/v1/connectors", `{"name":"a","url":"https://x.example/","default_risk":"none"}`, "default_risk must be one of read, write, danger."},
 		{"POST", "/api/v1/connectors", `[]`, "The body must be one JSON object."},

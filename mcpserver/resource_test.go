@@ -65,7 +65,7 @@ func TestCapabilitiesFail(t *testing.T) {
 		says string
 	}{
 		{action.Errorf(action.ErrUnavailable, "database_unavailable", "Try again in a few seconds."), "Try again in a few seconds."},
-		{errors.New("secret-detail"), "went wrong inside the gateway"},
+		{errors.New("secret-detail"), "Internal error of the gateway"},
 	} {
 		s := newServer(t, newGate(read()), &hints{}, func(c *mcpserver.Config) {
 			c.Snapshot = func(context.Context, *action.Session) (action.Snapshot, error) { return action.Snapshot{}, test.err }

@@ -162,12 +162,12 @@ func TestSessionEndIsSignaledOnce(t *testing.T) {
 	}{
 		"not connected": {
 			denied(action.LayerCeiling, "The session is not connected to Linear. Create a session connected to 'Acme' or to all integrations."),
-			"Linear read is denied by policy (layer: ceiling); nothing was executed. The session is not connected to Linear. Create a session connected to 'Acme' or to all integrations. Do not repeat it; tell the user, for only people can give this session what it lacks. (invocation inv-1)",
+			"Linear read is denied by policy (layer: ceiling); nothing was executed. The session is not connected to Linear. Create a session connected to 'Acme' or to all integrations. Do not repeat it. Tell the user that only a person can give this session what it needs. (invocation inv-1)",
 		},
-		"a mode": {denied(action.LayerOrganization, "No."), "Linear read is denied by policy (layer: organization); nothing was executed. No. Do not repeat it; tell the user, for an admin can change the policy. (invocation inv-1)"},
+		"a mode": {denied(action.LayerOrganization, "No."), "Linear read is denied by policy (layer: organization); nothing was executed. No. Do not repeat it. Tell the user that an admin can change the policy. (invocation inv-1)"},
 		"a limit": {
 			action.Invocation{Status: action.StatusDenied, DeniedReason: action.DeniedQuota, Mode: action.ModeAllow, ModeSource: action.LayerInferred, DeniedNote: "5 requests wait."},
-			"Linear read was not done, since this session is at a limit of the gateway; nothing was executed. Reason given: 5 requests wait. The same call may be made again then. (invocation inv-1)",
+			"Linear read was not executed, because this session reached a limit of the gateway; nothing was executed. Reason given: 5 requests wait. You can repeat the same call then. (invocation inv-1)",
 		},
 		"a name of one's": {failed("Linear wants fewer requests. Nothing was executed. It may be tried again in 1m0s."), "Linear wants fewer requests. Nothing was executed. It may be tried again in 1m0s. (invocation inv-1)"},
 		"out of reach":    {failed("Nobody answers at x."), "Linear gave no answer: Nobody answers at x. (invocation inv-1)"},

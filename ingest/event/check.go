@@ -65,15 +65,15 @@ func (t *Trigger) Check() error {
 	polls := t.Kind == Polling
 	switch {
 	case !polls && t.Kind != Webhooks:
-		return invalid("/trigger_type", "A trigger's kind is webhook or polling.")
+		return invalid("/trigger_type", "trigger_type must be webhook or polling.")
 	case t.Provider == "" || len(t.Provider) > maxName || !isLiteral(t.Provider):
 		return invalid("/provider", "Name the provider.")
 	case t.Type == "" || len(t.Type) > maxName || !isLiteral(t.Type):
 		return invalid("/event_type", "Name the type.")
 	case polls && t.Integration == "":
-		return invalid("/integration_id", "A trigger that polls needs the integration that it looks at; name one.")
+		return invalid("/integration_id", "A polling trigger needs an integration. Name one.")
 	case polls && (t.PollSeconds < 1 || t.PollSeconds > maxPoll):
-		return invalid("/interval_seconds", fmt.Sprintf("Between two looks are 1 to %d seconds.", maxPoll))
+		return invalid("/interval_seconds", fmt.Sprintf("The polling interval must be 1 to %d seconds.", maxPoll))
 	case !polls && t.PollSeconds != 0:
 		return invalidField("/interval_seconds", "A webhook is not polled; leave interval_seconds out, or set trigger_type to polling.")
 	}
@@ -111,7 +111,7 @@ func (s *Schedule) Check() error {
 	case s.TimeZone == "" || !isOneLine(s.TimeZone):
 		return invalid("/timezone", `A schedule needs the name of a time zone, such as "UTC" or "Europe/Berlin".`)
 	case s.Missed != MissedOnce && s.Missed != MissedSkip:
-		return invalid("/missed", "What was missed is made up for once, or skipped.")
+		return invalid("/missed", "missed must be once or skip.")
 	}
 	if !s.Enabled {
 		s.NextAt = nil

@@ -66,8 +66,8 @@ func TestRefusals(t *testing.T) {
 		"a problem of a field": {400, `{"code":"invalid_field","detail":"Too long.","field":"/title"}`, "Too long. (title)"},
 		"a field in the text":  {400, `{"code":"invalid_field","detail":"title is too long.","field":"/title"}`, "title is too long."},
 		"a list elsewhere":     {404, `{"code":"x","detail":"There is none. GET /api/v1/grants lists them."}`, "none. sallyport grant list lists"},
-		"a proxy's page":       {502, `<html>Bad Gateway</html>`, "no answer of Sallyport"},
-		"nothing":              {500, ``, "no answer of Sallyport"},
+		"a proxy's page":       {502, `<html>Bad Gateway</html>`, "not a Sallyport response"},
+		"nothing":              {500, ``, "not a Sallyport response"},
 		"control characters":   {400, `{"code":"x","detail":"a\u001b[2Jb"}`, `a\u001b[2Jb`},
 		"success of another":   {200, `<html>Hello</html>`, "one version"},
 	} {
@@ -173,14 +173,14 @@ func TestHintKeepsTheServer(t *testing.T) {
 func TestRefusalsInWords(t *testing.T) {
 	const connectors = "/api/v1/connectors"
 	for _, c := range []struct{ command, path, detail, field, want string }{
-		{"connector add A", connectors, "The body lacks the field url, and no preset says it.", "/url", "The body lacks the field url, and no preset says it."},
+		{"connector add A", connectors, "The field url is missing, and no preset provides it.", "/url", "The field url is missing, and no preset provides it."},
 		{"connector add A", connectors, "url must be an absolute URL.", "/url", "URL must be an absolute URL."},
 		{"connector update A", connectors + "/a", "url must have at most 2048 characters.", "/url", "--endpoint must have at most 2048 characters."},
 		{"connector update A", connectors + "/a", "name must not be empty.", "/name", "--rename must not be empty."},
 		{"connector add A", connectors, "oauth.client_id must have at most 1024 characters.", "/oauth/client_id", "--client-id must have at most 1024 characters."},
 		{"connector add A", connectors, "Leave secret_value out, or set oauth.kind to none.", "/oauth", "Leave --secret-stdin out, or set --oauth to none."},
 		{"connector add A", connectors, "For oauth.kind client_credentials, give client_id.", "/oauth/client_id", "For --oauth client, give --client-id."},
-		{"connector add A", connectors, "This scope is in the list already; name each once.", "/oauth/scopes/3", "This scope is in the list already; name each once. (--scope)"},
+		{"connector add A", connectors, "This scope is listed twice. List it once.", "/oauth/scopes/3", "This scope is listed twice. List it once. (--scope)"},
 		{"connector add A", connectors, "The risk of a tool must be one of read, write, danger.", "/tool_risks/a~1b", "The risk of a tool must be one of read, write, danger. (--tool-risk a/b)"},
 		{"connector add A", connectors, "timeout_seconds must be at most 120.", "/timeout_seconds", "--timeout must be at most 120s."},
 		{"connector add A", connectors, "The connector A already uses a secret \"a\"; set `secret` to another key.", "/secret", "The connector A already uses a secret \"a\"; set --secret to another key."},
