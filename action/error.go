@@ -110,7 +110,7 @@ func Public(err error) *Error {
 	if errors.As(err, &e) {
 		return e
 	}
-	return &Error{Code: "internal", Message: "Internal error of the gateway. Its log has the details.", Err: err}
+	return &Error{Code: "internal", Message: "Internal error of the gateway; its log has the details.", Err: err}
 }
 
 // ReadFailed tells a caller that the row of his call is out of reach. What became

@@ -274,7 +274,7 @@ func (e *endpoint) read(w http.ResponseWriter, r *http.Request, in reflect.Value
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return badRequest(http.StatusRequestTimeout, "invalid_request", "request body read timeout")
 	case err != nil:
-		return badRequest(http.StatusInternalServerError, "internal", "Internal error of the gateway. Its log has the details.")
+		return badRequest(http.StatusInternalServerError, "internal", "Internal error of the gateway; its log has the details.")
 	case len(data) > 0:
 		return e.decode(r.Header.Get("Content-Type"), data, in, v)
 	case e.required:

@@ -15,7 +15,7 @@ func TestDenialsSayHowLong(t *testing.T) {
 	} {
 		s := &Server{cfg: Config{DenialHolds: holds}}
 		text := s.outcomeResponse(&action.Outcome{Invocation: action.Invocation{Action: "write", Status: action.StatusDenied, DeniedReason: action.DeniedHuman}}, "", false, time.Now()).Text
-		if !strings.Contains(text, "for "+want+" it is refused") {
+		if !strings.Contains(text, "for "+want+" it is denied") {
 			t.Errorf("a denial says %q, want %s", text, want)
 		}
 		if !strings.Contains(s.instructions(false, nil), "final for "+want+".") {

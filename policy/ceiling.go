@@ -10,7 +10,7 @@ import (
 // capabilityKey is where a group has a capability.
 type capabilityKey struct{ group, provider string }
 
-// capability is a group's ceiling at a provider, made ready to be asked.
+// capability is a group's ceiling at a provider, indexed for decisions.
 type capability struct {
 	action.Capability
 	group   string // "group 'developer'"
@@ -36,10 +36,10 @@ func set(names []string) map[string]bool {
 	return m
 }
 
-// gateKey is what a task of a group must have been let through.
+// gateKey identifies a gate that must be approved for a task of a group.
 type gateKey struct{ group, task, name string }
 
-// gateApproval is a person's word for a gate.
+// gateApproval is a person's approval of a gate.
 type gateApproval struct {
 	all       bool // every action behind the gate
 	keys      map[action.Key]bool
@@ -51,23 +51,23 @@ func (p *Policy) addApproval(g action.GateApproval) {
 	at := gateKey{g.Group, g.Task, g.Gate}
 	a := gateApproval{all: g.Actions == nil, keys: make(map[action.Key]bool, len(g.Actions)), by: g.ApprovedBy, expiresAt: g.ExpiresAt}
 	for _, text := range g.Actions {
-		if key, err := action.ParseKey(text); err == nil { // what is no key covers nothing
+		if key, err := action.ParseKey(text); err == nil { // an invalid key covers nothing
 			a.keys[key] = true
 		}
 	}
 	p.gates[at] = append(p.gates[at], a)
 }
 
-// covers tells whether the approval is for the action, now.
+// covers reports whether the approval applies to the action now.
 func (g *gateApproval) covers(now time.Time, a *action.Action) bool {
 	return !expired(g.expiresAt, now) && (g.all || g.keys[a.Key()] || g.keys[action.Key{Source: a.Source, Action: "*"}])
 }
 
-// ceiling denies what is beyond the capability of the session's group.
+// ceiling denies actions beyond the capability of the session's group.
 func (p *Policy) ceiling(now time.Time, s *action.Session, a *action.Action) action.Step {
 	switch {
 	case a.Platform != nil:
-		return action.Step{} // see own
+		return action.Step{} // see platformTool
 	case s.Group == "":
 		return action.Step{Layer: action.LayerCeiling, Note: "The session has no group, so no ceiling applies."}
 	}
@@ -89,8 +89,8 @@ func (p *Policy) ceiling(now time.Time, s *action.Session, a *action.Action) act
 	return step
 }
 
-// denyReason says why the capability by itself does not reach the action; empty:
-// it does.
+// denyReason returns why the capability does not allow the action, without
+// regard to gates; empty if it does.
 func (c *capability) denyReason(now time.Time, a *action.Action) string {
 	switch {
 	case expired(c.ExpiresAt, now):
@@ -105,8 +105,8 @@ func (c *capability) denyReason(now time.Time, a *action.Action) string {
 	return ""
 }
 
-// gateReason says why the gate before actions of level production is not open to
-// the session's task; empty: it is, or the action is below that level.
+// gateReason returns why the gate is not approved for the session's task;
+// empty if it is, or if the action is below level production.
 func (p *Policy) gateReason(now time.Time, c *capability, s *action.Session, a *action.Action) string {
 	if a.Risk.Level() < action.LevelProduction {
 		return ""
@@ -134,7 +134,8 @@ func (p *Policy) gateReason(now time.Time, c *capability, s *action.Session, a *
 	return needs + "gate " + quoted(c.Gate) + " to be approved for task " + quoted(s.Task) + "."
 }
 
-// levelNote compares what the group has with what the action needs.
+// levelNote compares the level of the group with the level that the action
+// needs.
 func (c *capability) levelNote(a *action.Action) string {
 	return "The " + c.group + " has level " + strconv.Itoa(int(c.Level)) + " (" + c.Level.String() + ") at " + providerName(a) +
 		", " + printable(a.Name) + " needs level " + strconv.Itoa(int(a.Risk.Level())) + "."

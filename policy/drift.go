@@ -2,7 +2,7 @@ package policy
 
 import "sallyport/action"
 
-// drift is how a tool stands to its review.
+// drift is the difference between a tool and its reviewed version.
 type drift int
 
 const (
@@ -13,8 +13,8 @@ const (
 	unreviewed
 )
 
-// drift looks whether a connector's tool is what was reviewed. Any other
-// action is the gateway's own code, and as reviewed as that.
+// drift compares a connector's tool with its reviewed version. Other actions
+// are the gateway's own code and count as unchanged.
 func (p *Policy) drift(a *action.Action) drift {
 	if a.Review == "" {
 		return unchanged
@@ -33,12 +33,13 @@ func (p *Policy) drift(a *action.Action) drift {
 	return textIgnored
 }
 
-// drifted tells whether what is allowed of the tool was said of another.
+// drifted reports whether rules for the tool were made for another version of
+// it.
 func (f drift) drifted() bool { return f >= textChanged }
 
-// withReviewedRisk returns the action with the risk that it had when it was reviewed,
-// where it drifted and now claims to be milder: a server cannot talk its way
-// out of a denial, or under a ceiling, by taking a hint back.
+// withReviewedRisk returns the action with its reviewed risk if the tool
+// drifted and now declares a milder one. Otherwise a server could escape a
+// denial or a ceiling by withdrawing a hint.
 func (p *Policy) withReviewedRisk(a *action.Action, found drift) *action.Action {
 	then, ok := p.risks[a.Key()]
 	if !found.drifted() || !ok || then.Level() <= a.Risk.Level() {
@@ -49,8 +50,8 @@ func (p *Policy) withReviewedRisk(a *action.Action, found drift) *action.Action 
 	return &worse
 }
 
-// applyDrift lets a drifted tool have an approval at most, and none where the
-// connector wants a review first.
+// applyDrift requires approval for calls of a drifted tool, or denies them if
+// the connector requires a review first.
 func applyDrift(d *action.Decision, a *action.Action, found drift) {
 	step := action.Step{Layer: action.LayerDrift, Note: found.note()}
 	if found.drifted() {
@@ -74,7 +75,8 @@ func applyDrift(d *action.Decision, a *action.Action, found drift) {
 	d.Steps = append(d.Steps, step)
 }
 
-// note says what was found; of a drifted tool, without its end.
+// note describes the drift; for a drifted tool it is the beginning of a
+// sentence.
 func (f drift) note() string {
 	switch f {
 	case unchanged:

@@ -10,18 +10,18 @@ import (
 	"sallyport/internal/canonical"
 )
 
-// call is a call that looks for a grant.
+// call is a call that needs a grant.
 type call struct {
 	now          time.Time
 	session      *action.Session
 	action       *action.Action
 	params       []byte
 	drifted      bool
-	noSelfGrants bool // what the session's creator grants does not count
+	noSelfGrants bool // grants of the session's creator do not count
 }
 
-// appliesTo tells whether the grant is for calls like this one: of the session
-// or everybody's, of the action or of any there.
+// appliesTo reports whether the grant is for calls like this one: its scope
+// includes the session, and it names the action or covers any.
 func (w *call) appliesTo(g *action.Grant) bool {
 	if g.Organization != w.session.Organization {
 		return false
@@ -41,8 +41,8 @@ func (w *call) appliesTo(g *action.Grant) bool {
 	return g.Source == w.action.Source && g.Action == w.action.Name
 }
 
-// mismatch says why a grant for such calls does not cover this one; empty: it
-// does.
+// mismatch returns why a grant for such calls does not cover this one; empty
+// if it does.
 func (w *call) mismatch(g *action.Grant) string {
 	if why := w.inactiveReason(g); why != "" {
 		return why
@@ -62,7 +62,8 @@ func (w *call) mismatch(g *action.Grant) string {
 	return w.pinMismatch(g)
 }
 
-// inactiveReason says why the grant covers nothing any more.
+// inactiveReason returns why the grant cannot cover any call; empty if it
+// can.
 func (w *call) inactiveReason(g *action.Grant) string {
 	switch {
 	case g.Usable(w.now):
@@ -75,7 +76,8 @@ func (w *call) inactiveReason(g *action.Grant) string {
 	return "is used up"
 }
 
-// pinMismatch says which param has not the value that the grant is pinned to.
+// pinMismatch returns which pinned param has another value in the call; empty
+// if none has.
 func (w *call) pinMismatch(g *action.Grant) string {
 	for _, pointer := range slices.Sorted(maps.Keys(g.Pins)) {
 		if value := canonical.At(w.params, pointer); value == nil || !bytes.Equal(value, g.Pins[pointer]) {

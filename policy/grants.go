@@ -9,12 +9,13 @@ import (
 	"sallyport/action"
 )
 
-// maxListedMisses bounds how many grants that do not cover a call a step names.
+// maxListedMisses is how many grants that do not cover a call are named in a
+// step.
 const maxListedMisses = 3
 
-// WithGrants allows a call that needs an approval where grants cover it: their
-// ids are in the decision, in the order given. Params are canonical. Any other
-// decision stays as it is.
+// WithGrants allows a call that needs approval if grants cover it, and adds
+// their IDs to the decision in the given order. Params must be canonical.
+// Other decisions are returned unchanged.
 func (p *Policy) WithGrants(now time.Time, d action.Decision, s *action.Session, a *action.Action, params []byte, grants []action.Grant) action.Decision {
 	if d.Mode != action.ModeRequireApproval {
 		return d
@@ -42,11 +43,11 @@ func (p *Policy) WithGrants(now time.Time, d action.Decision, s *action.Session,
 		d.Mode, d.Source, d.Grants = action.ModeAllow, action.LayerGrant, ids
 		step.Mode, step.Note = d.Mode, grantNote(first, len(ids)-1)
 	}
-	d.Steps = append(slices.Clip(d.Steps), step) // the steps before may be shared
+	d.Steps = append(slices.Clip(d.Steps), step) // callers may share the earlier steps
 	return d
 }
 
-// grantNote says which grant is used first, and what is left of it.
+// grantNote names the grant that is used first, and the calls it has left.
 func grantNote(g *action.Grant, others int) string {
 	left := "and has no call limit"
 	if g.MaxCalls != nil {

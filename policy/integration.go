@@ -8,11 +8,12 @@ import (
 	"sallyport/action"
 )
 
-// integrationsByProvider are an organization's integrations, by provider.
+// integrationsByProvider holds an organization's integrations.
 type integrationsByProvider map[string][]action.Integration
 
-// bound are those that the session may use, dead ones too. What is asked of a
-// group, and not of a session, is asked of one that has them all.
+// bound returns the integrations that the session is bound to, unusable ones
+// included. A decision for a group has no session, and is made as if the
+// session had all of them.
 func (c integrationsByProvider) bound(s *action.Session, provider string) []action.Integration {
 	if s.ID == "" && len(s.Connections) == 0 {
 		s = &action.Session{Connections: []string{action.AllConnections}}
@@ -20,9 +21,9 @@ func (c integrationsByProvider) bound(s *action.Session, provider string) []acti
 	return s.Bound(c[provider], provider)
 }
 
-// integration denies what a module cannot do for the session, for want of an
-// integration that can be used. It is a ceiling: nothing that is said of the
-// action makes up for it. Connectors have nothing of the kind.
+// integration denies actions of a module without a usable integration of the
+// session. It is a ceiling: no later layer can allow the action. Connectors
+// need no integration.
 func (p *Policy) integration(_ time.Time, s *action.Session, a *action.Action) action.Step {
 	if a.Provider == "" {
 		return action.Step{}
@@ -43,8 +44,8 @@ func (p *Policy) integration(_ time.Time, s *action.Session, a *action.Action) a
 	return step
 }
 
-// missingIntegration says what is missing, and how it is had. Who may not see an
-// integration does not learn of it.
+// missingIntegration returns what is missing and how to get it. It does not
+// reveal private integrations.
 func (p *Policy) missingIntegration(s *action.Session, a *action.Action) string {
 	seen := slices.DeleteFunc(slices.Clone(p.integrations[a.Provider]), func(in action.Integration) bool { return in.Owner() != "" })
 	switch {
@@ -58,8 +59,8 @@ func (p *Policy) missingIntegration(s *action.Session, a *action.Action) string 
 
 func inactive(in action.Integration) bool { return in.Status != action.IntegrationActive }
 
-// integrationName is what people call it. A decision is read by whoever decides, and what
-// a private one is called is its owner's alone.
+// integrationName returns the name for people. Everyone who can see a
+// decision reads it, so the name of a private integration is left out.
 func integrationName(in action.Integration) string {
 	if in.Owner() != "" {
 		return "a private integration"
@@ -67,7 +68,7 @@ func integrationName(in action.Integration) string {
 	return quoted(in.Name)
 }
 
-// statusNote says why an integration cannot be used.
+// statusNote returns why an integration cannot be used.
 func statusNote(in action.Integration) string {
 	if in.Reason == "" {
 		return integrationName(in) + " is " + string(in.Status)
@@ -75,7 +76,7 @@ func statusNote(in action.Integration) string {
 	return integrationName(in) + " is " + string(in.Status) + " (" + strings.TrimRight(printable(in.Reason), ". ") + ")"
 }
 
-// maxNamed integrations are named in a sentence.
+// maxNamed is the number of names listed in one sentence.
 const maxNamed = 5
 
 func joinNames[T any](all []T, say func(T) string) string {
@@ -89,8 +90,8 @@ func joinNames[T any](all []T, say func(T) string) string {
 	return strings.Join(parts, ", ")
 }
 
-// usable are the ids of the integrations that the session can use, in order: all
-// that matters of its connections to what is not denied.
+// usable returns the sorted IDs of the integrations that the session can use.
+// Decisions depend on no other property of its connections.
 func (c integrationsByProvider) usable(s *action.Session) []string {
 	var ids []string
 	for of := range c {

@@ -6,9 +6,9 @@ import (
 	"sallyport/action"
 )
 
-// limits are all rates that a call of the action in the session counts
-// against, those of the fewest first: who is over his own must not use up what
-// others share.
+// limits returns all rates that the call counts against, the narrowest scope
+// first: a call over its session's limit must not use up a limit that others
+// share.
 func (p *Policy) limits(s *action.Session, a *action.Action) []action.Limit {
 	var list []action.Limit
 	if c := p.capabilities[capabilityKey{s.Group, a.Source}]; s.Group != "" && c != nil && c.Rate != nil {
@@ -38,7 +38,7 @@ func (p *Policy) limits(s *action.Session, a *action.Action) []action.Limit {
 	return append(list, wide...)
 }
 
-// quotaLimit is a quota for the one whom the session's calls are counted for.
+// quotaLimit returns the limit of a quota for the session.
 func quotaLimit(q *action.Quota, s *action.Session, a *action.Action) action.Limit {
 	per, whom := quotaIdentity(q.Per, s)
 	return action.Limit{
@@ -48,8 +48,9 @@ func quotaLimit(q *action.Quota, s *action.Session, a *action.Action) action.Lim
 	}
 }
 
-// quotaIdentity names those whose calls a quota counts together, for the counter
-// and for people. A session without a group has a name that no group has.
+// quotaIdentity returns whose calls the quota counts together: a key for the
+// counter, and a name for people. A session without a group gets a key that
+// no group has.
 func quotaIdentity(per action.QuotaScope, s *action.Session) (key, whom string) {
 	switch per {
 	case action.PerOrganization:
@@ -65,7 +66,7 @@ func quotaIdentity(per action.QuotaScope, s *action.Session) (key, whom string) 
 	return string(per) + "/" + s.ID, "this session"
 }
 
-// quotaSubject says what a quota's key names, to people.
+// quotaSubject describes a quota's key for people.
 func quotaSubject(key action.Key, a *action.Action) string {
 	switch {
 	case key.Source == "*":

@@ -6,7 +6,8 @@ import (
 	"sallyport/action"
 )
 
-// modes are overrides by their keys, each as the step that it makes.
+// modes are the overrides of an organization or automation, each as the step
+// that it adds to a decision.
 type modes map[action.Key]action.Step
 
 func (p *Policy) addOverride(o action.Override) {
@@ -28,8 +29,8 @@ func (p *Policy) addOverride(o action.Override) {
 	}
 }
 
-// keyScope says how far a key goes, where it is more than one action. Its id is
-// in [action.Step.Key].
+// keyScope describes the actions that a key covers. The IDs are in
+// [action.Step.Key].
 func keyScope(k action.Key) string {
 	switch {
 	case k.Source == "*":
@@ -40,13 +41,13 @@ func keyScope(k action.Key) string {
 	return "this action"
 }
 
-// keys are those that cover an action, the most exact first: itself, its whole
-// source, everything.
+// keys returns the keys that cover an action, the most specific first: the
+// action, its source, everything.
 func keys(a *action.Action) [3]action.Key {
 	return [...]action.Key{a.Key(), {Source: a.Source, Action: "*"}, {Source: "*", Action: "*"}}
 }
 
-// match finds the step of the most exact key that covers the action.
+// match returns the step of the most specific key that covers the action.
 func (m modes) match(a *action.Action) (action.Step, bool) {
 	if len(m) == 0 {
 		return action.Step{}, false
@@ -76,7 +77,7 @@ func (p *Policy) override(_ time.Time, s *action.Session, a *action.Action) acti
 	return action.Step{Layer: action.LayerOrganization, Note: "The organization has no mode for this action."}
 }
 
-// capability allows what the group may do: the ceiling was asked before.
+// capability allows what the ceiling, an earlier layer, did not deny.
 func (p *Policy) capability(_ time.Time, s *action.Session, a *action.Action) action.Step {
 	if a.Platform != nil {
 		return action.Step{}
@@ -89,8 +90,7 @@ func (p *Policy) capability(_ time.Time, s *action.Session, a *action.Action) ac
 	return requireApprovalForEvent(step, s, a)
 }
 
-// inferred goes by the action's risk. Anything that is not known to be a read
-// or a write is as bad as a danger.
+// inferred decides by the action's risk. An unknown risk counts as danger.
 func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) action.Step {
 	if a.Platform != nil {
 		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It affects only this gateway; such tools are allowed by default."}
@@ -104,10 +104,11 @@ func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) acti
 	return action.Step{Layer: action.LayerInferred, Mode: action.ModeDeny, Note: "It is destructive; such actions are denied by default."}
 }
 
-// requireApprovalForEvent has a person look at what would be allowed in a session that an
-// inbound event started, because whoever sent the event may have worded what
-// the agent wants. Reads are let through, and what acts on this gateway alone.
-// What inferred allows is one of the two.
+// requireApprovalForEvent requires approval where the step would allow a
+// write in a session that an inbound event started, because the sender of the
+// event may have written the instructions. Reads and tools of the gateway
+// itself stay allowed. The inferred layer needs no such check: it allows only
+// these.
 func requireApprovalForEvent(step action.Step, s *action.Session, a *action.Action) action.Step {
 	if s.Event != "" && a.Platform == nil && step.Mode == action.ModeAllow && a.Risk != action.RiskRead {
 		step.Mode = action.ModeRequireApproval

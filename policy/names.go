@@ -10,19 +10,19 @@ import (
 	"sallyport/action"
 )
 
-// providerName is what people call the source of the action.
+// providerName returns the name of the action's source for people.
 func providerName(a *action.Action) string { return printable(cmp.Or(a.SourceName, a.Source)) }
 
 func groupName(name string) string { return "group " + quoted(name) }
 
-// quoted sets a name of somebody's choice apart from the sentence that it is
-// in.
+// quoted quotes a name that a person chose, to set it apart from the
+// sentence.
 func quoted(name string) string {
 	return "'" + strings.ReplaceAll(printable(name), "'", `\'`) + "'"
 }
 
-// printable spells out what cannot be seen of a name, such as characters that
-// control a terminal or the direction of the text after them.
+// printable escapes characters that cannot be seen, such as those that
+// control a terminal or the direction of text.
 func printable(name string) string {
 	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return name

@@ -7,16 +7,16 @@ import (
 	"sallyport/action"
 )
 
-// platformTool denies tools of the gateway's own in sessions that they are not for. It is a
-// ceiling: what a session was made for is not changed by policy. Groups have no
-// capabilities at the gateway itself, so that it is the only one.
+// platformTool denies the gateway's own tools in sessions of other types. It
+// is a ceiling: policy cannot change the purpose of a session. Groups have no
+// capabilities at the gateway, so no other ceiling applies.
 func (p *Policy) platformTool(_ time.Time, s *action.Session, a *action.Action) action.Step {
 	if a.Platform == nil {
 		return action.Step{}
 	}
 	step := action.Step{Layer: action.LayerCeiling, Mode: action.ModeDeny}
 	switch {
-	case s.ID == "" && s.Type == "": // it stands for any session
+	case s.ID == "" && s.Type == "": // a placeholder for any session
 		step.Mode, step.Note = "", "Whether the session has this tool depends on its type and run."
 	case a.Platform.RunsOnly && !s.ForRun():
 		step.Note = printable(a.Name) + " is only for sessions of automation runs."

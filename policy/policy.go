@@ -8,23 +8,25 @@ import (
 	"sallyport/action"
 )
 
-// Policy is what an organization wants, at one version. It does not change.
+// Policy is an organization's policy at one version. It is immutable and safe
+// for concurrent use.
 type Policy struct {
 	version      int64
 	settings     action.Settings
 	organization modes
 	automations  map[string]modes
 	capabilities map[capabilityKey]*capability
-	groups       map[string]bool // that have any
+	groups       map[string]bool // groups that have a capability
 	gates        map[gateKey][]gateApproval
 	quotas       map[action.Key][]action.Quota
 	reviewed     map[action.Key]action.ToolHashes
-	risks        map[action.Key]action.Risk // of the reviewed tools
+	risks        map[action.Key]action.Risk // of reviewed tools
 	integrations integrationsByProvider
 	expiries     []time.Time // of capabilities and gate approvals, ascending
 }
 
-// New returns the policy that the rules make. They must not change any more.
+// New compiles rules into a policy. The caller must not change them
+// afterwards.
 func New(rules action.Rules) *Policy {
 	p := &Policy{
 		version: rules.Version, settings: rules.Settings, reviewed: rules.Reviewed, risks: rules.Risks,
@@ -61,14 +63,15 @@ func (p *Policy) addExpiry(at *time.Time) {
 	}
 }
 
-// Version returns the version that decisions carry.
+// Version returns the policy version, which is also in every decision.
 func (p *Policy) Version() int64 { return p.version }
 
-// Settings returns the organization's choices.
+// Settings returns the organization's settings.
 func (p *Policy) Settings() action.Settings { return p.settings }
 
-// Stamp returns what changes whenever a decision without params may: the
-// version, and how much of it has expired by now.
+// Stamp identifies the state that decisions without params depend on: the
+// version, and how many entries have expired by now. A cached decision is
+// valid while the stamp is the same.
 func (p *Policy) Stamp(now time.Time) string {
 	over, _ := slices.BinarySearchFunc(p.expiries, now, func(at, now time.Time) int {
 		if expired(&at, now) {
@@ -79,15 +82,16 @@ func (p *Policy) Stamp(now time.Time) string {
 	return strconv.FormatInt(p.version, 10) + "." + strconv.Itoa(over)
 }
 
-// expired tells whether something that is good until at, or for ever, is over.
+// expired reports whether an expiry, which is nil for never, has passed.
 func expired(at *time.Time, now time.Time) bool { return at != nil && !now.Before(*at) }
 
-// layer is what speaks in a decision. It gives a mode when it has one, and no
-// step at all when the action is none of its business.
+// layer is one layer of a decision. It returns a step with a mode if it
+// decides, a step without one if it has nothing to say, and no step if it
+// does not apply to the action.
 type layer func(p *Policy, now time.Time, s *action.Session, a *action.Action) action.Step
 
-// Decide says what is to be done with a call of the action in the session,
-// whatever its params, without asking for grants.
+// Decide decides a call of the action in the session from everything except
+// its params, without grants.
 func (p *Policy) Decide(now time.Time, s *action.Session, a *action.Action) action.Decision {
 	found := p.drift(a)
 	a = p.withReviewedRisk(a, found)

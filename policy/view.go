@@ -9,10 +9,10 @@ import (
 	"sallyport/action"
 )
 
-// View returns what of the session matters to decisions without params:
-// sessions with the same view are decided alike. A name that policy does not
-// know is none, and a task counts by the gates that it has open, so that any
-// number of tasks have few views.
+// View returns the properties of the session that decisions without params
+// depend on: sessions with the same view get the same decisions. Names
+// without rules are left out, and of a task only its approved gates count, so
+// that many tasks share few views.
 func (p *Policy) View(now time.Time, s *action.Session) string {
 	var parts []string
 	switch {
@@ -45,9 +45,9 @@ func (p *Policy) View(now time.Time, s *action.Session) string {
 	return strings.Join(parts, ", ")
 }
 
-// openGates are the gates of the session's task that are open to it, in order. The
-// sentences about those that are not say which task it is, so with any gate at
-// all the task itself counts.
+// openGates returns the sorted approved gates of the session's task. Notes
+// about other gates name the task, so the task itself counts once any gate is
+// approved.
 func (p *Policy) openGates(now time.Time, s *action.Session) []string {
 	var open []string
 	for at, approvals := range p.gates {

@@ -26,7 +26,7 @@ func TestADenialIsFinal(t *testing.T) {
 	s.deny(id, "Use the other notebook.")
 	printed := run.ends()
 	model.sees(1, "denied by a person", "nothing was executed", "Reason given: Use the other notebook.", "Do not repeat", id)
-	model.sees(2, "refused without asking again", "Reason given: Use the other notebook.", "tell the user")
+	model.sees(2, "denied automatically", "Reason given: Use the other notebook.", "Tell the user")
 	if !strings.Contains(printed, "Use the other notebook.") {
 		t.Errorf("the user was not shown the reason:\n%s", printed)
 	}

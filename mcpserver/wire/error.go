@@ -56,7 +56,7 @@ func InvalidParams(format string, args ...any) *Error {
 
 // InternalError hides the details of an unexpected error.
 func InternalError() *Error {
-	return &Error{Code: CodeInternal, Message: "Internal error of the gateway. Its log has the details."}
+	return &Error{Code: CodeInternal, Message: "Internal error of the gateway; its log has the details."}
 }
 
 // Raw returns the error object as JSON.

@@ -69,7 +69,7 @@ func TestRefusals(t *testing.T) {
 		"a proxy's page":       {502, `<html>Bad Gateway</html>`, "not a Sallyport response"},
 		"nothing":              {500, ``, "not a Sallyport response"},
 		"control characters":   {400, `{"code":"x","detail":"a\u001b[2Jb"}`, `a\u001b[2Jb`},
-		"success of another":   {200, `<html>Hello</html>`, "one version"},
+		"success of another":   {200, `<html>Hello</html>`, "the same version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
