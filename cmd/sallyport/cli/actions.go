@@ -29,7 +29,7 @@ type actionsCommand struct {
 }
 
 type actionsList struct {
-	inSession
+	agentFlags
 	Source string `env:"-" placeholder:"SOURCE" help:"Only actions of this source, by ID or name."`
 	Search string `env:"-" placeholder:"WORDS" help:"Only actions whose name or description contains all these words."`
 }
@@ -43,7 +43,7 @@ func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
 	}
 	// With --json each is printed as it came.
 	route := api.Route[api.InSession, api.List[json.RawMessage]]{Operation: api.ListAvailableActions.Operation}
-	_, all, _, err := fetchAs(ctx, a, route, a.in())
+	_, all, _, err := fetchAs(ctx, a, route, a.sessionParam())
 	if err != nil {
 		return err
 	}
@@ -56,8 +56,8 @@ func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
 			return err
 		}
 		sources = append(sources, cmp.Or(row.SourceName, row.Source))
-		if c.fits(&row) {
-			kept, rows = append(kept, item), append(rows, availableCells(&row))
+		if c.matches(&row) {
+			kept, rows = append(kept, item), append(rows, actionRow(&row))
 		}
 	}
 	if len(kept) == 0 && c.Source != "" && c.Search == "" {
@@ -74,14 +74,14 @@ func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
 	return nil
 }
 
-// availableCells are an action's line in a table.
-func availableCells(r *api.AvailableAction) []string {
+// actionRow are an action's line in a table.
+func actionRow(r *api.AvailableAction) []string {
 	what, _, _ := strings.Cut(strings.TrimSpace(r.Description), "\n")
-	return []string{cmp.Or(r.SourceName, r.Source), r.Action, string(r.Risk), string(r.Mode), brief(what)}
+	return []string{cmp.Or(r.SourceName, r.Source), r.Action, string(r.Risk), string(r.Mode), truncate(what)}
 }
 
-// fits reports whether an action is one that was asked for.
-func (c *actionsList) fits(r *api.AvailableAction) bool {
+// matches reports whether an action is one that was asked for.
+func (c *actionsList) matches(r *api.AvailableAction) bool {
 	if c.Source != "" && c.Source != r.Source && !strings.EqualFold(c.Source, r.SourceName) {
 		return false
 	}
@@ -95,7 +95,7 @@ func (c *actionsList) fits(r *api.AvailableAction) bool {
 }
 
 type actionsStatus struct {
-	inSession
+	agentFlags
 	ID string `arg:"" help:"ID of the call."`
 }
 
@@ -104,13 +104,13 @@ func (c *actionsStatus) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return performAs(ctx, &c.inSession, std, a, api.GetSessionInvocation, a.invocation(c.ID), func(w io.Writer, i *api.InvocationView) {
-		said(callStanding(&i.Invocation))(w)
+	return performAs(ctx, &c.agentFlags, std, a, api.GetSessionInvocation, a.callParam(c.ID), func(w io.Writer, i *api.InvocationView) {
+		printLine(w, callState(&i.Invocation))
 	})
 }
 
 type actionsCalls struct {
-	inSession
+	agentFlags
 	api.Paging
 }
 
@@ -121,10 +121,10 @@ func (c *actionsCalls) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	in := api.ListSessionInvocationsInput{InSession: a.in(), Paging: c.Paging}
-	return performAs(ctx, &c.inSession, std, a, api.ListSessionInvocations, in, func(w io.Writer, all *api.InvocationList) {
-		cells("ID CALL STATUS MADE", func(i *api.InvocationView) []string {
-			return []string{i.ID, callName(&i.Invocation), callBecame(&i.Invocation), since(&i.CreatedAt)}
+	in := api.ListSessionInvocationsInput{InSession: a.sessionParam(), Paging: c.Paging}
+	return performAs(ctx, &c.agentFlags, std, a, api.ListSessionInvocations, in, func(w io.Writer, all *api.InvocationList) {
+		table("ID CALL STATUS MADE", func(i *api.InvocationView) []string {
+			return []string{i.ID, callName(&i.Invocation), callStatus(&i.Invocation), relativeTime(&i.CreatedAt)}
 		})(w, &all.List)
 	})
 }
@@ -134,39 +134,39 @@ type actionsGrant struct {
 }
 
 type actionsGrantRequest struct {
-	inSession
+	agentFlags
 	api.NewRequest
 	Pin []pin `env:"-" sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this param value; repeat for more."`
 }
 
 func (c *actionsGrantRequest) Run(ctx context.Context, std *command.Streams) error {
 	var err error
-	if c.Pins, err = pinned(c.Pin); err != nil {
+	if c.Pins, err = pinsByParam(c.Pin); err != nil {
 		return err
 	}
 	a, err := c.connect(ctx, std)
 	if err != nil {
 		return err
 	}
-	_, asked, raw, err := fetchAs(ctx, a, api.RequestGrant, api.InSessionWith[api.NewRequest]{InSession: a.in(), Body: c.NewRequest})
+	_, asked, raw, err := fetchAs(ctx, a, api.RequestGrant, api.InSessionWith[api.NewRequest]{InSession: a.sessionParam(), Body: c.NewRequest})
 	if p := new(problem); errors.As(err, &p) && p.Code == "already_allowed" {
 		raw, err = json.Marshal(map[string]string{"status": p.Code, "detail": p.Detail})
 		if err != nil {
 			return err
 		}
-		return c.print(std, raw, said(p.Detail))
+		return c.print(std, raw, lineText(p.Detail))
 	}
 	if err != nil {
-		return barred(err)
+		return deniedExit(err)
 	}
 	return c.print(std, raw, func(w io.Writer) {
-		said(fmt.Sprintf("asked for %s: %s (request %s, %s)", covers(&asked.Terms, asked.Name), budget(&asked.Terms), asked.ID, asked.Status))(w)
-		said("go on calling meanwhile; sallyport actions grants shows it once a person agreed")(w)
+		printLine(w, fmt.Sprintf("asked for %s: %s (request %s, %s)", termsText(&asked.Terms, asked.Name), limitsText(&asked.Terms), asked.ID, asked.Status))
+		printLine(w, "go on calling meanwhile; sallyport actions grants shows it once a person agreed")
 	})
 }
 
 type actionsGrants struct {
-	inSession
+	agentFlags
 	api.Paging
 }
 
@@ -175,18 +175,18 @@ func (c *actionsGrants) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	in := api.ListSessionGrantsInput{InSession: a.in(), Paging: c.Paging}
-	return performAs(ctx, &c.inSession, std, a, api.ListSessionGrants, in, cells("ID LETS_THROUGH SCOPE CALLS_LEFT STATE", func(g *api.CoveringGrant) []string {
+	in := api.ListSessionGrantsInput{InSession: a.sessionParam(), Paging: c.Paging}
+	return performAs(ctx, &c.agentFlags, std, a, api.ListSessionGrants, in, table("ID LETS_THROUGH SCOPE CALLS_LEFT STATE", func(g *api.CoveringGrant) []string {
 		left := "any number"
 		if g.CallsLeft != nil {
 			left = strconv.FormatInt(*g.CallsLeft, 10)
 		}
-		return []string{g.ID, covers(&g.Terms, g.Name), string(g.Scope), left, ends(g.ExpiresAt)}
+		return []string{g.ID, termsText(&g.Terms, g.Name), string(g.Scope), left, expiryText(g.ExpiresAt)}
 	}))
 }
 
 type actionsGuide struct {
-	inSession
+	agentFlags
 	Source string `arg:"" optional:"" help:"ID or name of a source (default: all sources of the session)."`
 	api.OfAction
 	Write string `env:"-" type:"path" placeholder:"DIR" help:"Write actions-guide.md to this folder instead of printing it."`
@@ -203,21 +203,21 @@ func (c *actionsGuide) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	_, guide, raw, err := c.read(ctx, a)
+	_, guide, raw, err := c.fetch(ctx, a)
 	if err != nil {
 		return err
 	}
 	if c.Write != "" {
 		return writeGuide(std, c.Write, guide.Markdown)
 	}
-	return c.print(std, raw, func(w io.Writer) { page(w, guide.Markdown) })
+	return c.print(std, raw, func(w io.Writer) { printText(w, guide.Markdown) })
 }
 
-func (c *actionsGuide) read(ctx context.Context, a *agentClient) (int, *api.GuideView, json.RawMessage, error) {
+func (c *actionsGuide) fetch(ctx context.Context, a *agentClient) (int, *api.GuideView, json.RawMessage, error) {
 	if c.Source == "" {
-		return fetchAs(ctx, a, api.GetGuide, api.GetGuideInput{InSession: a.in(), OfAction: c.OfAction})
+		return fetchAs(ctx, a, api.GetGuide, api.GetGuideInput{InSession: a.sessionParam(), OfAction: c.OfAction})
 	}
-	return fetchAs(ctx, a, api.GetSourceGuide, api.GetSourceGuideInput{InSession: a.in(), OfAction: c.OfAction, Source: c.Source})
+	return fetchAs(ctx, a, api.GetSourceGuide, api.GetSourceGuideInput{InSession: a.sessionParam(), OfAction: c.OfAction, Source: c.Source})
 }
 
 func writeGuide(std *command.Streams, folder, text string) error {
@@ -233,12 +233,12 @@ func writeGuide(std *command.Streams, folder, text string) error {
 	if err := command.WriteFile(path, []byte(text)); err != nil {
 		return err
 	}
-	said("the guide is in " + path)(std.Out)
+	printLine(std.Out, "the guide is in "+path)
 	return nil
 }
 
-// page shows text of several lines, each made harmless.
-func page(w io.Writer, text string) {
+// printText shows text of several lines, each made harmless.
+func printText(w io.Writer, text string) {
 	for line := range strings.Lines(text) {
 		fmt.Fprintln(w, command.Printable(strings.TrimRight(line, "\r\n")))
 	}

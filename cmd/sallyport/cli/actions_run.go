@@ -21,14 +21,14 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// patience are the flags of commands that wait for a call.
-type patience struct {
+// waitFlags are the flags of commands that wait for a call.
+type waitFlags struct {
 	Wait time.Duration `env:"-" default:"10m" placeholder:"D" help:"Time to wait for the call; 0s checks once. After it the exit status is 7 and the call stays open (default: 10m)."`
 }
 
 type actionsRun struct {
-	inSession
-	patience
+	agentFlags
+	waitFlags
 	Source         string `arg:"" help:"ID or name of the source; see sallyport actions list."`
 	Action         string `arg:"" help:"Name of the action."`
 	Params         string `env:"-" default:"{}" placeholder:"JSON|@FILE|-" help:"Params as a JSON object, a file, or - for standard input (default: {})."`
@@ -45,10 +45,10 @@ func (c *actionsRun) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	key := cmp.Or(c.IdempotencyKey, "cli-"+rand.Text())
-	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON}
+	w := &waiter{agentClient: a, std: std, deadline: time.Now().Add(c.Wait), fullOutcome: c.JSON}
 	err = w.call(ctx, api.NewCall{Source: c.Source, Action: c.Action, Params: params, IdempotencyKey: key})
-	if w.id == "" && (ctx.Err() != nil || errors.As(err, new(unanswered))) {
-		return command.ExitWith(fmt.Errorf("%w; whether the call was made is not known: the same command with --idempotency-key %s gets its outcome, and never makes it twice", stopped(ctx, err), key), command.ExitPending)
+	if w.id == "" && (ctx.Err() != nil || errors.As(err, new(noResponseError))) {
+		return command.ExitWith(fmt.Errorf("%w; whether the call was made is not known: the same command with --idempotency-key %s gets its outcome, and never makes it twice", stopError(ctx, err), key), command.ExitPending)
 	}
 	return err
 }
@@ -79,8 +79,8 @@ func readParams(text string, stdin io.Reader) (json.RawMessage, error) {
 }
 
 type actionsWait struct {
-	inSession
-	patience
+	agentFlags
+	waitFlags
 	ID string `arg:"" help:"ID of the call."`
 }
 
@@ -89,7 +89,7 @@ func (c *actionsWait) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON, id: c.ID}
+	w := &waiter{agentClient: a, std: std, deadline: time.Now().Add(c.Wait), fullOutcome: c.JSON, id: c.ID}
 	return w.wait(ctx)
 }
 
@@ -97,10 +97,10 @@ func (c *actionsWait) Run(ctx context.Context, std *command.Streams) error {
 // result on standard output.
 type waiter struct {
 	*agentClient
-	std   *command.Streams
-	until time.Time
-	whole bool   // print the whole outcome
-	id    string // of the invocation, once it is known
+	std         *command.Streams
+	deadline    time.Time
+	fullOutcome bool   // print the whole outcome
+	id          string // of the invocation, once it is known
 
 	status action.Status // that was told of
 }
@@ -108,17 +108,17 @@ type waiter struct {
 // A look at a call lasts so long at most; the first one is short, so that a
 // person hears of it soon. Proxies cut what is silent for a minute.
 const (
-	firstLook = time.Second
-	nextLook  = 20 * time.Second
+	firstPollWait = time.Second
+	maxPollWait   = 20 * time.Second
 )
 
 // call makes the call and waits for it.
 func (w *waiter) call(ctx context.Context, call api.NewCall) error {
-	status, out, raw, err := fetchAs(ctx, w.agentClient, api.Invoke, api.InvokeInput{InSession: w.in(), Patience: w.look(firstLook), Body: call})
+	status, out, raw, err := fetchAs(ctx, w.agentClient, api.Invoke, api.InvokeInput{InSession: w.sessionParam(), Patience: w.pollWait(firstPollWait), Body: call})
 	if err != nil {
-		return w.refused(ctx, err)
+		return w.callError(ctx, err)
 	}
-	if done, err := w.heard(ctx, status, out, raw); done {
+	if done, err := w.handle(ctx, status, out, raw); done {
 		return err
 	}
 	return w.wait(ctx)
@@ -127,45 +127,45 @@ func (w *waiter) call(ctx context.Context, call api.NewCall) error {
 // wait looks at the call until it ended or the patience is over.
 func (w *waiter) wait(ctx context.Context) error {
 	for {
-		most := nextLook
+		most := maxPollWait
 		if w.status == "" { // nobody has been told yet what is waited for
 			most = 0
 		}
-		status, out, raw, err := fetchAs(ctx, w.agentClient, api.GetSessionResult, api.GetSessionResultInput{InSessionByID: w.invocation(w.id), Patience: w.look(most)})
+		status, out, raw, err := fetchAs(ctx, w.agentClient, api.GetSessionResult, api.GetSessionResultInput{InSessionByID: w.callParam(w.id), Patience: w.pollWait(most)})
 		if err != nil {
-			return w.refused(ctx, err)
+			return w.callError(ctx, err)
 		}
-		if done, err := w.heard(ctx, status, out, raw); done {
+		if done, err := w.handle(ctx, status, out, raw); done {
 			return err
 		}
 	}
 }
 
-// invocation is the parameter of routes about a call.
-func (a *agentClient) invocation(id string) api.InSessionByID {
-	return api.InSessionByID{InSession: a.in(), ByID: api.ByID{ID: id}}
+// callParam is the parameter of routes about a call.
+func (a *agentClient) callParam(id string) api.InSessionByID {
+	return api.InSessionByID{InSession: a.sessionParam(), ByID: api.ByID{ID: id}}
 }
 
-// look is how long the server is to wait.
-func (w *waiter) look(most time.Duration) api.Patience {
-	d := max(0, min(time.Until(w.until), most)).Round(time.Millisecond)
+// pollWait is how long the server is to wait.
+func (w *waiter) pollWait(most time.Duration) api.Patience {
+	d := max(0, min(time.Until(w.deadline), most)).Round(time.Millisecond)
 	return api.Patience{Wait: d.String()}
 }
 
-// heard takes an answer, and reports whether it is the last one.
-func (w *waiter) heard(ctx context.Context, status int, out *api.Outcome, raw json.RawMessage) (done bool, err error) {
+// handle takes an answer, and reports whether it is the last one.
+func (w *waiter) handle(ctx context.Context, status int, out *api.Outcome, raw json.RawMessage) (done bool, err error) {
 	w.id = out.Invocation.ID
 	if status != http.StatusAccepted {
-		return true, w.ended(raw, out)
+		return true, w.finish(raw, out)
 	}
 	w.progress(&out.Invocation)
-	if left := time.Until(w.until); left > 0 && ctx.Err() == nil {
+	if left := time.Until(w.deadline); left > 0 && ctx.Err() == nil {
 		return false, nil
 	}
 	if err := w.print(raw); err != nil {
 		return true, err
 	}
-	return true, w.pending(string(out.Invocation.Status))
+	return true, w.pendingError(string(out.Invocation.Status))
 }
 
 // progress says on standard error how the call stands.
@@ -173,15 +173,15 @@ func (w *waiter) progress(i *action.Invocation) {
 	first := w.status == ""
 	switch {
 	case i.Status == action.StatusPending && first:
-		said("waiting for approval: " + callName(i) + " (invocation " + i.ID + ")")(w.log)
+		printLine(w.log, "waiting for approval: "+callName(i)+" (invocation "+i.ID+")")
 		if i.ApprovalURL != "" {
-			said("  at " + i.ApprovalURL)(w.log)
+			printLine(w.log, "  at "+i.ApprovalURL)
 		}
-		said("  expires " + since(i.ExpiresAt) + "; to resume: sallyport actions wait " + i.ID)(w.log)
+		printLine(w.log, "  expires "+relativeTime(i.ExpiresAt)+"; to resume: sallyport actions wait "+i.ID)
 	case i.Status == action.StatusPending:
-		said("still waiting for approval; expires " + since(i.ExpiresAt))(w.log)
+		printLine(w.log, "still waiting for approval; expires "+relativeTime(i.ExpiresAt))
 	case i.Status != w.status:
-		said(callStanding(i))(w.log)
+		printLine(w.log, callState(i))
 	}
 	w.status = i.Status
 }
@@ -189,15 +189,15 @@ func (w *waiter) progress(i *action.Invocation) {
 // callName names the call to its own agent.
 func callName(i *action.Invocation) string { return cmp.Or(i.SourceName, i.Source) + ":" + i.Action }
 
-// ended prints the outcome and returns what the command ends with.
-func (w *waiter) ended(raw json.RawMessage, out *api.Outcome) error {
+// finish prints the outcome and returns what the command ends with.
+func (w *waiter) finish(raw json.RawMessage, out *api.Outcome) error {
 	i := &out.Invocation
 	if out.Result == nil && i.Status == action.StatusCompleted {
-		said("the result was picked up or its time is over; this is what was kept of it, redacted and perhaps cut")(w.log)
+		printLine(w.log, "the result was picked up or its time is over; this is what was kept of it, redacted and perhaps cut")
 		out.Result = i.Result
 	}
 	switch {
-	case w.whole:
+	case w.fullOutcome:
 		if err := w.std.PrintJSON(raw); err != nil {
 			return err
 		}
@@ -210,28 +210,28 @@ func (w *waiter) ended(raw json.RawMessage, out *api.Outcome) error {
 	case action.StatusCompleted:
 		return nil
 	case action.StatusExpired:
-		return command.ExitWith(errors.New(callStanding(i)), command.ExitExpired)
+		return command.ExitWith(errors.New(callState(i)), command.ExitExpired)
 	}
 	if i.Error != nil && i.Error.Code == action.FailedUnknown {
-		return command.ExitWith(errors.New(callStanding(i)), command.ExitUnknown)
+		return command.ExitWith(errors.New(callState(i)), command.ExitUnknown)
 	}
-	return command.ExitWith(errors.New(callStanding(i)), command.ExitFailed)
+	return command.ExitWith(errors.New(callState(i)), command.ExitFailed)
 }
 
 // print prints the whole outcome, where that was asked for.
 func (w *waiter) print(raw json.RawMessage) error {
-	if !w.whole {
+	if !w.fullOutcome {
 		return nil
 	}
 	return w.std.PrintJSON(raw)
 }
 
-// refused gives the refusal of a call its exit status.
-func (w *waiter) refused(ctx context.Context, err error) error {
+// callError gives the refusal of a call its exit status.
+func (w *waiter) callError(ctx context.Context, err error) error {
 	var p *problem
 	switch {
 	case ctx.Err() != nil && w.id != "":
-		return w.pending("pending")
+		return w.pendingError("pending")
 	case errors.As(err, &p) && p.Code == "denied":
 		if p.Invocation != "" {
 			err = fmt.Errorf("%w (invocation %s)", err, p.Invocation)
@@ -243,15 +243,15 @@ func (w *waiter) refused(ctx context.Context, err error) error {
 		return command.ExitWith(fmt.Errorf("the call was withdrawn with its session, unless a person had just approved it; a person can look at invocation %s: %w", w.id, err), command.ExitUnknown)
 	case w.id != "" && p != nil && p.Status == http.StatusUnauthorized:
 		return command.ExitWith(fmt.Errorf("the call was not held any more when its session ended, and may or may not have happened; a person can look at invocation %s: %w", w.id, err), command.ExitUnknown)
-	case w.id != "" && errors.As(err, new(unanswered)):
+	case w.id != "" && errors.As(err, new(noResponseError)):
 		return command.ExitWith(fmt.Errorf("%w; the call may still be open, so do not make it again: sallyport actions wait %s comes back to it once the gateway answers", err, w.id), command.ExitPending)
 	}
-	return barred(err)
+	return deniedExit(err)
 }
 
-// barred gives the status of a denial to what is refused because the session is
+// deniedExit gives the status of a denial to what is refused because the session is
 // paused, or is done: a person said so, and asking again is of no use.
-func barred(err error) error {
+func deniedExit(err error) error {
 	var p *problem
 	if errors.As(err, &p) && slices.Contains([]string{"denied", action.CodePaused, action.CodeCompleted}, p.Code) {
 		return command.ExitWith(err, command.ExitDenied)
@@ -262,10 +262,10 @@ func barred(err error) error {
 // printDenied prints the invocation where the whole outcome was asked for: the
 // refusal itself has only its id.
 func (w *waiter) printDenied(ctx context.Context, id string) error {
-	if !w.whole || id == "" {
+	if !w.fullOutcome || id == "" {
 		return nil
 	}
-	_, _, now, err := fetchAs(ctx, w.agentClient, api.GetSessionInvocation, w.invocation(id))
+	_, _, now, err := fetchAs(ctx, w.agentClient, api.GetSessionInvocation, w.callParam(id))
 	if err != nil {
 		return err
 	}
@@ -276,27 +276,27 @@ func (w *waiter) printDenied(ctx context.Context, id string) error {
 	return w.std.PrintJSON(raw)
 }
 
-// pending is the end of a command whose call goes on. It withdraws nothing:
+// pendingError is the end of a command whose call goes on. It withdraws nothing:
 // who started the command may have lost patience while a person is deciding,
 // and will want the outcome of what that person allows.
-func (w *waiter) pending(status string) error {
+func (w *waiter) pendingError(status string) error {
 	return command.ExitWith(fmt.Errorf("the call is %s and goes on without this command; do not make it again: sallyport actions wait %s comes back to it", status, w.id), command.ExitPending)
 }
 
-// stopped is what ended a command before it knew of its call.
-func stopped(ctx context.Context, err error) error {
+// stopError is what ended a command before it knew of its call.
+func stopError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("stopped before the gateway answered")
 	}
 	return err
 }
 
-// callStanding says where a call stands, as a person would.
-func callStanding(i *action.Invocation) string {
+// callState says where a call stands, as a person would.
+func callState(i *action.Invocation) string {
 	name := callName(i) + " "
 	switch i.Status {
 	case action.StatusPending:
-		return name + "waits for a person; it expires " + since(i.ExpiresAt)
+		return name + "waits for a person; it expires " + relativeTime(i.ExpiresAt)
 	case action.StatusApproved:
 		return name + "was approved and runs at once"
 	case action.StatusExecuting:
@@ -315,8 +315,8 @@ func callStanding(i *action.Invocation) string {
 	return name + string(i.Status)
 }
 
-// callBecame is the call's status, in a word; unknown when nobody knows what it did.
-func callBecame(i *action.Invocation) string {
+// callStatus is the call's status, in a word; unknown when nobody knows what it did.
+func callStatus(i *action.Invocation) string {
 	if i.Error != nil && i.Error.Code == action.FailedUnknown {
 		return "unknown"
 	}

@@ -21,7 +21,7 @@ func TestACallThatWasOpenWhenItsSessionEndedIsUnknown(t *testing.T) {
 	for _, status := range []action.Status{action.StatusPending, action.StatusExecuting} {
 		w := &waiter{id: "i1", status: status}
 		var got command.StatusError
-		if err := w.refused(t.Context(), &problem{api.Problem{Status: 401, Code: "session_over", Detail: "The session has ended."}}); !errors.As(err, &got) || got.Status != command.ExitUnknown {
+		if err := w.callError(t.Context(), &problem{api.Problem{Status: 401, Code: "session_over", Detail: "The session has ended."}}); !errors.As(err, &got) || got.Status != command.ExitUnknown {
 			t.Errorf("%s: %v", status, err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestWaitSaysAtOnceWhatFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &waiter{agentClient: &agentClient{Client: c, session: "s", log: &told}, std: &command.Streams{Out: io.Discard, Err: &told}, until: time.Now().Add(time.Hour), id: "i"}
+	w := &waiter{agentClient: &agentClient{Client: c, session: "s", log: &told}, std: &command.Streams{Out: io.Discard, Err: &told}, deadline: time.Now().Add(time.Hour), id: "i"}
 	if err := w.wait(t.Context()); err != nil || looks != 2 {
 		t.Errorf("%d looks: %v", looks, err)
 	}

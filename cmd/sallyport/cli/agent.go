@@ -29,16 +29,16 @@ import (
 	"sallyport/sources/platform"
 )
 
-// inSession are the flags of commands that a session's agent runs in its
+// agentFlags are the flags of commands that a session's agent runs in its
 // sandbox. The token comes from the environment alone.
-type inSession struct {
-	remote
+type agentFlags struct {
+	clientFlags
 	RetryEvery time.Duration `default:"1s" hidden:"" help:"Pause between attempts while the gateway does not answer."`
 }
 
-// retries is how often a request is sent again when the gateway does not
+// maxRetries is how often a request is sent again when the gateway does not
 // answer it.
-const retries = 10
+const maxRetries = 10
 
 // agentClient speaks to a server as one session.
 type agentClient struct {
@@ -49,19 +49,19 @@ type agentClient struct {
 }
 
 // connect finds the server and learns from it whose token this is.
-func (c *inSession) connect(ctx context.Context, std *command.Streams) (*agentClient, error) {
+func (c *agentFlags) connect(ctx context.Context, std *command.Streams) (*agentClient, error) {
 	a, _, err := c.identify(ctx, std)
 	return a, err
 }
 
-func (c *inSession) identify(ctx context.Context, std *command.Streams) (*agentClient, *api.Me, error) {
+func (c *agentFlags) identify(ctx context.Context, std *command.Streams) (*agentClient, *api.Me, error) {
 	token := os.Getenv(agent.TokenVariable)
 	if token == "" {
 		return nil, nil, fmt.Errorf("no session token: set %s to the token that sallyport session create printed", agent.TokenVariable)
 	}
 	at := c.URL
 	if at == "" {
-		e, err := command.ReadEndpoint(c.folder())
+		e, err := command.ReadEndpoint(c.dataFolder())
 		if err != nil {
 			return nil, nil, errors.New("where is the gateway? set SALLYPORT_URL to its address, such as https://gateway.example.com; or say --data DIR where one runs on this machine")
 		}
@@ -83,8 +83,8 @@ func (c *inSession) identify(ctx context.Context, std *command.Streams) (*agentC
 	return a, who, nil
 }
 
-// in is the parameter of routes under the session.
-func (a *agentClient) in() api.InSession { return api.InSession{Session: a.session} }
+// sessionParam is the parameter of routes under the session.
+func (a *agentClient) sessionParam() api.InSession { return api.InSession{Session: a.session} }
 
 // fetchAs calls an operation as [agentClient.exchange] does, and returns the status and
 // the answer, also as it came.
@@ -98,7 +98,7 @@ func fetchAs[In, Out any](ctx context.Context, a *agentClient, route api.Route[I
 
 // performAs calls an operation with [fetchAs] and prints its answer: as JSON with --json,
 // and otherwise as human writes it.
-func performAs[In, Out any](ctx context.Context, c *inSession, std *command.Streams, a *agentClient, route api.Route[In, Out], in In, human func(io.Writer, *Out)) error {
+func performAs[In, Out any](ctx context.Context, c *agentFlags, std *command.Streams, a *agentClient, route api.Route[In, Out], in In, human func(io.Writer, *Out)) error {
 	_, out, raw, err := fetchAs(ctx, a, route, in)
 	if err != nil {
 		return err
@@ -111,8 +111,8 @@ func performAs[In, Out any](ctx context.Context, c *inSession, std *command.Stre
 // call has an idempotency key.
 func (a *agentClient) exchange(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
 	for try := 1; ; try++ {
-		status, raw, err := a.once(ctx, op, in)
-		if !errors.As(err, new(unanswered)) || ctx.Err() != nil || try > retries {
+		status, raw, err := a.tryOnce(ctx, op, in)
+		if !errors.As(err, new(noResponseError)) || ctx.Err() != nil || try > maxRetries {
 			return status, raw, err
 		}
 		if err := a.backOff(ctx, err, try, a.pause); err != nil {
@@ -123,7 +123,7 @@ func (a *agentClient) exchange(ctx context.Context, op *api.Operation, in any) (
 
 // backOff says why a request is sent again, and waits before it is.
 func (a *agentClient) backOff(ctx context.Context, err error, try int, pause time.Duration) error {
-	said(fmt.Sprintf("%v; trying again (%d of %d)", err, try, retries))(a.log)
+	printLine(a.log, fmt.Sprintf("%v; trying again (%d of %d)", err, try, maxRetries))
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -132,49 +132,49 @@ func (a *agentClient) backOff(ctx context.Context, err error, try int, pause tim
 	}
 }
 
-// unanswered is a request of which nobody knows whether it arrived, or that
+// noResponseError is a request of which nobody knows whether it arrived, or that
 // reached no gateway.
-type unanswered struct{ error }
+type noResponseError struct{ error }
 
 // Unwrap returns what went wrong.
-func (e unanswered) Unwrap() error { return e.error }
+func (e noResponseError) Unwrap() error { return e.error }
 
-func (a *agentClient) once(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
+func (a *agentClient) tryOnce(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
 	request, err := a.NewRequest(ctx, op, in)
 	if err != nil {
 		return 0, nil, err
 	}
-	return a.answer(ctx, request)
+	return a.send(ctx, request)
 }
 
-// answer sends a request once.
-func (a *agentClient) answer(ctx context.Context, request *http.Request) (int, json.RawMessage, error) {
+// send sends a request once.
+func (a *agentClient) send(ctx context.Context, request *http.Request) (int, json.RawMessage, error) {
 	response, err := a.Send(request)
 	if err != nil {
-		return 0, nil, a.failed(ctx, err)
+		return 0, nil, a.sendError(ctx, err)
 	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, apiclient.MaxAnswer))
 	if err != nil {
-		return 0, nil, unanswered{fmt.Errorf("the gateway's answer was cut off (%w)", err)}
+		return 0, nil, noResponseError{fmt.Errorf("the gateway's answer was cut off (%w)", err)}
 	}
 	return response.StatusCode, raw, nil
 }
 
-// failed is an error of a request that was sent. The gateway itself is out of
+// sendError is an error of a request that was sent. The gateway itself is out of
 // reach where it or a proxy says so; what it says of a service is an answer.
-func (a *agentClient) failed(ctx context.Context, err error) error {
+func (a *agentClient) sendError(ctx context.Context, err error) error {
 	var refused *apiclient.Error
 	var unexpected *apiclient.UnexpectedError
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
-		return unanswered{a.refusal(refused)}
+		return noResponseError{a.apiError(refused)}
 	case errors.As(err, &refused):
-		return a.refusal(refused)
+		return a.apiError(refused)
 	case errors.As(err, &unexpected) && slices.Contains([]int{http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout}, unexpected.Response.StatusCode):
-		return unanswered{err}
+		return noResponseError{err}
 	case ctx.Err() == nil && connectionFailed(err):
-		return unanswered{fmt.Errorf("the gateway at %s does not answer (%w)", a.Base, cause(err))}
+		return noResponseError{fmt.Errorf("the gateway at %s does not answer (%w)", a.Base, withoutURL(err))}
 	}
 	return err
 }
@@ -192,18 +192,18 @@ func connectionFailed(err error) bool {
 	return errors.As(err, &broken) || errors.As(err, &name) || errors.As(err, &slow) && slow.Timeout()
 }
 
-// cause is an error of a request without the URL, which the message has.
-func cause(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
-		return of.Err
+// withoutURL is an error of a request without the URL, which the message has.
+func withoutURL(err error) error {
+	var urlErr *url.Error
+	if errors.As(err, &urlErr) {
+		return urlErr.Err
 	}
 	return err
 }
 
 type verifyCommand struct {
-	inSession
-	patience
+	agentFlags
+	waitFlags
 	Folder string `arg:"" optional:"" default:".sallyport/verification/" help:"Folder with the files; symbolic links are skipped (default: .sallyport/verification/)."`
 	Upload string `env:"-" placeholder:"ID" help:"ID of an interrupted upload to continue (default: a new upload)."`
 }
@@ -224,7 +224,7 @@ func (c *verifyCommand) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	defer root.Close()
-	list, err := evidenceIn(root, std)
+	list, err := listEvidence(root, std)
 	if err != nil {
 		return err
 	}
@@ -236,11 +236,11 @@ func (c *verifyCommand) Run(ctx context.Context, std *command.Streams) error {
 		c.Upload = uuid.NewString()
 	}
 	for i := range list {
-		if err := a.sendFile(ctx, root, c.Upload, &list[i]); err != nil {
-			return fmt.Errorf("%s: %w%s", command.Printable(list[i].Name), err, c.onward(err))
+		if err := a.uploadFile(ctx, root, c.Upload, &list[i]); err != nil {
+			return fmt.Errorf("%s: %w%s", command.Printable(list[i].Name), err, c.resumeHint(err))
 		}
 	}
-	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON}
+	w := &waiter{agentClient: a, std: std, deadline: time.Now().Add(c.Wait), fullOutcome: c.JSON}
 	params, err := json.Marshal(map[string]string{"folder": filepath.ToSlash(c.Folder), "upload": c.Upload})
 	if err != nil {
 		return err
@@ -251,10 +251,10 @@ func (c *verifyCommand) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// onward says how to go on after a file could not be sent: with the same upload
+// resumeHint says how to go on after a file could not be sent: with the same upload
 // where it still takes files, with a new one where it does not, and not at all
 // where the file itself is refused.
-func (c *verifyCommand) onward(err error) string {
+func (c *verifyCommand) resumeHint(err error) string {
 	p := new(problem)
 	switch {
 	case !errors.As(err, &p), p.Status >= http.StatusInternalServerError, p.Status == http.StatusTooManyRequests, p.Code == "body_broken":
@@ -265,14 +265,14 @@ func (c *verifyCommand) onward(err error) string {
 	return ""
 }
 
-// maxWrong is how many files are told of that the gateway would refuse.
-const maxWrong = 10
+// maxListedErrors is how many files are told of that the gateway would refuse.
+const maxListedErrors = 10
 
-// evidenceIn lists the regular files of a folder. What the gateway would refuse
+// listEvidence lists the regular files of a folder. What the gateway would refuse
 // is refused before anything is sent.
-func evidenceIn(root *os.Root, std *command.Streams) (list []action.UploadFile, err error) {
+func listEvidence(root *os.Root, std *command.Streams) (list []action.UploadFile, err error) {
 	var bytes int64
-	var wrong []string
+	var invalid []string
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -282,15 +282,15 @@ func evidenceIn(root *os.Root, std *command.Streams) (list []action.UploadFile, 
 			return nil
 		}
 		if err := action.CheckUploadName(name); err != nil {
-			wrong = append(wrong, command.Printable(name)+": "+action.Public(err).Message)
+			invalid = append(invalid, command.Printable(name)+": "+action.Public(err).Message)
 			return nil
 		}
-		f, err := measured(root, name)
+		f, err := hashFile(root, name)
 		if err != nil {
 			return err
 		}
 		if err := f.Check(); err != nil {
-			wrong = append(wrong, command.Printable(name)+": "+action.Public(err).Message)
+			invalid = append(invalid, command.Printable(name)+": "+action.Public(err).Message)
 			return nil
 		}
 		list, bytes = append(list, f), bytes+f.Size
@@ -299,11 +299,11 @@ func evidenceIn(root *os.Root, std *command.Streams) (list []action.UploadFile, 
 		}
 		return nil
 	})
-	if n := len(wrong); err == nil && n > 0 {
-		if n > maxWrong {
-			wrong = append(wrong[:maxWrong], fmt.Sprintf("and %d more", n-maxWrong))
+	if n := len(invalid); err == nil && n > 0 {
+		if n > maxListedErrors {
+			invalid = append(invalid[:maxListedErrors], fmt.Sprintf("and %d more", n-maxListedErrors))
 		}
-		return nil, fmt.Errorf("%s would be refused, so nothing was sent:\n%s", command.Plural(n, "file"), strings.Join(wrong, "\n"))
+		return nil, fmt.Errorf("%s would be refused, so nothing was sent:\n%s", command.Plural(n, "file"), strings.Join(invalid, "\n"))
 	}
 	if err == nil && len(list) == 0 {
 		err = errors.New("the folder has no files; put some there that show your work, such as screenshots and test reports")
@@ -311,8 +311,8 @@ func evidenceIn(root *os.Root, std *command.Streams) (list []action.UploadFile, 
 	return list, err
 }
 
-// measured reads a file once, for its size and digest.
-func measured(root *os.Root, name string) (f action.UploadFile, err error) {
+// hashFile reads a file once, for its size and digest.
+func hashFile(root *os.Root, name string) (f action.UploadFile, err error) {
 	in, err := root.Open(name)
 	if err != nil {
 		return f, err
@@ -326,21 +326,21 @@ func measured(root *os.Root, name string) (f action.UploadFile, err error) {
 	return action.UploadFile{Name: name, Size: size, SHA256: hex.EncodeToString(digest.Sum(nil))}, nil
 }
 
-// sendFile sends one file, again while the gateway does not answer, or cannot take
+// uploadFile sends one file, again while the gateway does not answer, or cannot take
 // it for now.
-func (a *agentClient) sendFile(ctx context.Context, root *os.Root, upload string, f *action.UploadFile) error {
+func (a *agentClient) uploadFile(ctx context.Context, root *os.Root, upload string, f *action.UploadFile) error {
 	for try := 1; ; try++ {
-		err := a.sendOnce(ctx, root, upload, f, sendSilence)
+		err := a.uploadOnce(ctx, root, upload, f, uploadStallTimeout)
 		pause := a.pause
 		var p *problem
 		switch {
 		case errors.As(err, &p) && p.Status == http.StatusTooManyRequests:
 			pause *= 10 // an attempt that was cut off lasts a minute there
-		case p != nil && slices.Contains([]string{"files_unavailable", "body_broken"}, p.Code), errors.As(err, new(unanswered)):
+		case p != nil && slices.Contains([]string{"files_unavailable", "body_broken"}, p.Code), errors.As(err, new(noResponseError)):
 		default:
 			return err
 		}
-		if ctx.Err() != nil || try > retries {
+		if ctx.Err() != nil || try > maxRetries {
 			return err
 		}
 		if err := a.backOff(ctx, err, try, pause); err != nil {
@@ -349,24 +349,24 @@ func (a *agentClient) sendFile(ctx context.Context, root *os.Root, upload string
 	}
 }
 
-// sendSilence is how long nothing of a file may go out, and then no answer come.
-const sendSilence = 2 * time.Minute
+// uploadStallTimeout is how long nothing of a file may go out, and then no answer come.
+const uploadStallTimeout = 2 * time.Minute
 
-// sendOnce takes as long as the line does, as long as bytes go out.
-func (a *agentClient) sendOnce(outer context.Context, root *os.Root, upload string, f *action.UploadFile, silence time.Duration) error {
+// uploadOnce takes as long as the line does, as long as bytes go out.
+func (a *agentClient) uploadOnce(outer context.Context, root *os.Root, upload string, f *action.UploadFile, stallTimeout time.Duration) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
-	timer := time.AfterFunc(silence, func() { stop(fmt.Errorf("nothing moved for %s", silence)) })
+	timer := time.AfterFunc(stallTimeout, func() { stop(fmt.Errorf("nothing moved for %s", stallTimeout)) })
 	defer timer.Stop()
-	patient := *a.HTTP
-	patient.Timeout = 0
+	noTimeout := *a.HTTP
+	noTimeout.Timeout = 0
 	in, err := root.Open(f.Name)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	request, err := a.NewRequest(ctx, &api.PutEvidence.Operation, api.EvidenceFile{
-		InUpload: api.InUpload{InSession: a.in(), Upload: upload, Name: f.Name}, SHA256: f.SHA256,
+		InUpload: api.InUpload{InSession: a.sessionParam(), Upload: upload, Name: f.Name}, SHA256: f.SHA256,
 	})
 	if err != nil {
 		return err
@@ -374,12 +374,12 @@ func (a *agentClient) sendOnce(outer context.Context, root *os.Root, upload stri
 	request.ContentLength = f.Size
 	request.Body = http.NoBody
 	if f.Size > 0 {
-		request.Body = io.NopCloser(io.TeeReader(io.LimitReader(in, f.Size), sink(func() { timer.Reset(silence) })))
+		request.Body = io.NopCloser(io.TeeReader(io.LimitReader(in, f.Size), writeNotifier(func() { timer.Reset(stallTimeout) })))
 	}
 	request.Header.Set("Content-Type", "application/octet-stream")
-	_, _, err = (&agentClient{Client: &Client{Client: apiclient.Client{Base: a.Base, Key: a.Key, HTTP: &patient}}}).answer(ctx, request)
+	_, _, err = (&agentClient{Client: &Client{Client: apiclient.Client{Base: a.Base, Key: a.Key, HTTP: &noTimeout}}}).send(ctx, request)
 	if stalled := context.Cause(ctx); stalled != nil && outer.Err() == nil {
-		return unanswered{fmt.Errorf("the gateway at %s takes no bytes: %w", a.Base, stalled)}
+		return noResponseError{fmt.Errorf("the gateway at %s takes no bytes: %w", a.Base, stalled)}
 	}
 	return err
 }

@@ -21,7 +21,7 @@ import (
 )
 
 type configCommand struct {
-	inSession
+	agentFlags
 	Session      string  `env:"-" placeholder:"ID" help:"Session of the agent (default: the session of SALLYPORT_TOKEN)."`
 	Client       string  `env:"-" enum:"opencode,claude-code,cursor,vscode" default:"opencode" help:"Client: opencode, claude-code, cursor or vscode (default: opencode)."`
 	Write        string  `env:"-" type:"path" placeholder:"FILE|DIR" help:"Merge into this file, or into the client's file in this folder; comments and other settings stay (default: print)."`
@@ -31,7 +31,7 @@ type configCommand struct {
 }
 
 func (c *configCommand) Run(ctx context.Context, std *command.Streams) error {
-	who, err := c.who(ctx, std)
+	who, err := c.identifySession(ctx, std)
 	if err != nil {
 		return err
 	}
@@ -49,21 +49,21 @@ func (c *configCommand) Run(ctx context.Context, std *command.Streams) error {
 			return err
 		}
 		fmt.Fprintln(std.Out, text)
-		c.next(std.Err, config.File, &setup)
+		c.printNextSteps(std.Err, config.File, &setup)
 		return nil
 	}
 	path, err := c.merge(&config)
 	if err != nil {
 		return err
 	}
-	said(path + " configures " + c.Client + " for session " + who.Session)(std.Out)
-	c.next(std.Err, "", &setup)
+	printLine(std.Out, path+" configures "+c.Client+" for session "+who.Session)
+	c.printNextSteps(std.Err, "", &setup)
 	return nil
 }
 
-// who is the session that the configuration is for: that of the token, or one
+// identifySession is the session that the configuration is for: that of the token, or one
 // that the caller may read.
-func (c *configCommand) who(ctx context.Context, std *command.Streams) (*api.Me, error) {
+func (c *configCommand) identifySession(ctx context.Context, std *command.Streams) (*api.Me, error) {
 	if c.Session == "" {
 		if os.Getenv(agent.TokenVariable) == "" {
 			return nil, command.UsageErrorf("say for which session: --session ID, or its token in %s", agent.TokenVariable)
@@ -76,7 +76,7 @@ func (c *configCommand) who(ctx context.Context, std *command.Streams) (*api.Me,
 			return who, nil
 		}
 	}
-	server, err := c.remote.connect()
+	server, err := c.clientFlags.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -164,35 +164,35 @@ func clientFile(folder, name string, comments bool) (string, error) {
 	return path, nil
 }
 
-// next says what is still to be done. The token is in no file that this
+// printNextSteps says what is still to be done. The token is in no file that this
 // command writes.
-func (c *configCommand) next(w io.Writer, file string, setup *agent.Setup) {
+func (c *configCommand) printNextSteps(w io.Writer, file string, setup *agent.Setup) {
 	if file != "" {
-		said("add this to " + file + " in your project, or merge it with --write DIR; then:")(w)
+		printLine(w, "add this to "+file+" in your project, or merge it with --write DIR; then:")
 	}
 	if agent.Client(c.Client) != agent.VSCode {
-		said("  export SALLYPORT_URL=" + command.ShellQuote(gatewayOf(setup.MCPURL)) + "   # for sallyport commands")(w)
+		printLine(w, "  export SALLYPORT_URL="+command.ShellQuote(gatewayURL(setup.MCPURL))+"   # for sallyport commands")
 	}
 	switch agent.Client(c.Client) {
 	case agent.OpenCode:
-		said("  export " + agent.TokenVariable + "=...   # the token from session create")(w)
+		printLine(w, "  export "+agent.TokenVariable+"=...   # the token from session create")
 		if setup.Instructions == agent.GuideFile {
-			said("  sallyport actions guide --write " + filepath.Dir(agent.GuideFile) + "   # what the session can do, for its prompt")(w)
+			printLine(w, "  sallyport actions guide --write "+filepath.Dir(agent.GuideFile)+"   # what the session can do, for its prompt")
 		}
-		said("  opencode")(w)
+		printLine(w, "  opencode")
 	case agent.ClaudeCode:
-		said("  export " + agent.TokenVariable + "=...   # the token from session create")(w)
-		said("  claude")(w)
+		printLine(w, "  export "+agent.TokenVariable+"=...   # the token from session create")
+		printLine(w, "  claude")
 	case agent.Cursor:
-		said("  export " + agent.TokenVariable + "=...   # the token from session create; start Cursor from this shell")(w)
-		said("  cursor .")(w)
+		printLine(w, "  export "+agent.TokenVariable+"=...   # the token from session create; start Cursor from this shell")
+		printLine(w, "  cursor .")
 	case agent.VSCode:
-		said("  code .   # asks for the session token at the first start, and stores it")(w)
+		printLine(w, "  code .   # asks for the session token at the first start, and stores it")
 	}
 }
 
 type promptCommand struct {
-	inSession
+	agentFlags
 	Session string `env:"-" placeholder:"ID" help:"Session (default: the session of SALLYPORT_TOKEN)."`
 	Type    string `env:"-" enum:"coding,setup,automation," default:"" help:"Session type instead of a session: coding, setup or automation; needs no server."`
 }
@@ -202,18 +202,18 @@ func (c *promptCommand) Run(ctx context.Context, std *command.Streams) error {
 		if c.Session != "" {
 			return command.UsageErrorf("--type is for any session of a type; leave out it or --session")
 		}
-		return c.ofType(std)
+		return c.printForType(std)
 	}
-	p, raw, err := c.read(ctx, std)
+	p, raw, err := c.fetch(ctx, std)
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, func(w io.Writer) { page(w, p.Text) })
+	return c.print(std, raw, func(w io.Writer) { printText(w, p.Text) })
 }
 
-func (c *promptCommand) read(ctx context.Context, std *command.Streams) (*api.PromptView, json.RawMessage, error) {
+func (c *promptCommand) fetch(ctx context.Context, std *command.Streams) (*api.PromptView, json.RawMessage, error) {
 	if c.Session != "" {
-		server, err := c.remote.connect()
+		server, err := c.clientFlags.connect()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -226,23 +226,23 @@ func (c *promptCommand) read(ctx context.Context, std *command.Streams) (*api.Pr
 	if err != nil {
 		return nil, nil, err
 	}
-	_, p, raw, err := fetchAs(ctx, a, api.GetPrompt, api.GetPromptInput{InSession: a.in()})
+	_, p, raw, err := fetchAs(ctx, a, api.GetPrompt, api.GetPromptInput{InSession: a.sessionParam()})
 	return p, raw, err
 }
 
-// ofType prints the prompt of a type of session whose tools are all listed.
-func (c *promptCommand) ofType(std *command.Streams) error {
+// printForType prints the prompt of a type of session whose tools are all listed.
+func (c *promptCommand) printForType(std *command.Streams) error {
 	t := action.SessionType(c.Type)
-	text := agent.Prompt(t, func(tool string) bool { return tool != "actions_search" && slices.Contains(toolsOf(t), tool) })
+	text := agent.Prompt(t, func(tool string) bool { return tool != "actions_search" && slices.Contains(builtinTools(t), tool) })
 	raw, err := json.Marshal(api.PromptView{Type: t, Text: text})
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, func(w io.Writer) { page(w, text) })
+	return c.print(std, raw, func(w io.Writer) { printText(w, text) })
 }
 
-// toolsOf are the gateway's own tools in sessions of a type.
-func toolsOf(t action.SessionType) []string {
+// builtinTools are the gateway's own tools in sessions of a type.
+func builtinTools(t action.SessionType) []string {
 	tools := append(mcpserver.BuiltinTools(), platform.VerifyTool, platform.VariablesTool)
 	switch t {
 	case action.TypeSetup:
@@ -267,7 +267,7 @@ func (c *modelsCommand) Run(_ context.Context, std *command.Streams) error {
 		}
 		return std.PrintJSON(raw)
 	}
-	tableOf(std.Out, "MODEL OPENCODE API PROVIDER", models, func(m *agent.Model) []string {
+	printTable(std.Out, "MODEL OPENCODE API PROVIDER", models, func(m *agent.Model) []string {
 		return []string{m.ID, m.OpenCode, m.API, m.Provider}
 	})
 	return nil

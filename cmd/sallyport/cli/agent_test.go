@@ -50,11 +50,11 @@ func TestFilesAreSentAsLongAsTheyMove(t *testing.T) {
 	a := &agentClient{Client: c, session: "s"}
 	file := &action.UploadFile{Name: "film", Size: size, SHA256: strings.Repeat("0", 64)}
 	stalls <- false
-	if err := a.sendOnce(t.Context(), root, "u", file, time.Minute); err != nil {
+	if err := a.uploadOnce(t.Context(), root, "u", file, time.Minute); err != nil {
 		t.Errorf("a file that moves: %v", err)
 	}
 	stalls <- true
-	if err := a.sendOnce(t.Context(), root, "u", file, 50*time.Millisecond); !errors.As(err, new(unanswered)) || !strings.Contains(err.Error(), "nothing moved") {
+	if err := a.uploadOnce(t.Context(), root, "u", file, 50*time.Millisecond); !errors.As(err, new(noResponseError)) || !strings.Contains(err.Error(), "nothing moved") {
 		t.Errorf("one that stalls: %v", err)
 	}
 }
@@ -94,7 +94,7 @@ func TestFilesAreSentAgainWhereThatHelps(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := &agentClient{Client: c, session: "s", log: io.Discard}
-		err = a.sendFile(t.Context(), root, "u", &action.UploadFile{Name: "film", Size: 1, SHA256: strings.Repeat("0", 64)})
+		err = a.uploadFile(t.Context(), root, "u", &action.UploadFile{Name: "film", Size: 1, SHA256: strings.Repeat("0", 64)})
 		if tries != sent || (err == nil) != (sent == 2) {
 			t.Errorf("%s: sent %d times, want %d: %v", answer, tries, sent, err)
 		}

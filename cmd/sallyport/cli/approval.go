@@ -14,38 +14,38 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// held names a call that a person decides on.
-func held(i *action.Invocation) string {
-	return fmt.Sprintf("%s, %s, of session %s", call(i.SourceName, i.Source, i.Action), i.Risk, i.Session)
+// callSummary names a call that a person decides on.
+func callSummary(i *action.Invocation) string {
+	return fmt.Sprintf("%s, %s, of session %s", actionLabel(i.SourceName, i.Source, i.Action), i.Risk, i.Session)
 }
 
-// call names an action as people do, with the source's id behind it: the name
+// actionLabel names an action as people do, with the source's id behind it: the name
 // is what somebody chose.
-func call(name, source, act string) string {
+func actionLabel(name, source, action string) string {
 	if name == "" || name == source {
-		return source + ":" + act
+		return source + ":" + action
 	}
-	return fmt.Sprintf("%s:%s (%s)", name, act, source)
+	return fmt.Sprintf("%s:%s (%s)", name, action, source)
 }
 
-// showHeld tells what the call is, why it waits, and what a person must know
+// showPendingCall tells what the call is, why it waits, and what a person must know
 // before he lets it run. What the source and the agent said of it is in params.
-func showHeld(w io.Writer, i *action.Invocation, of *whose, params string) {
-	said(i.ID + "  " + held(i))(w)
-	of.show(w, i)
+func showPendingCall(w io.Writer, i *action.Invocation, callContext *callContext, params string) {
+	printLine(w, i.ID+"  "+callSummary(i))
+	callContext.show(w, i)
 	decision := action.Decision{Source: i.ModeSource, Steps: i.Steps}
 	alerts := action.Alerts(i.Steps)
 	if why := decision.Why(); why != "" && !slices.Contains(alerts, why) {
-		said("    " + why)(w)
+		printLine(w, "    "+why)
 	}
 	for _, note := range alerts {
-		said("! " + note)(w)
+		printLine(w, "! "+note)
 	}
-	said("    " + params)(w)
+	printLine(w, "    "+params)
 }
 
 type pendingCommand struct {
-	remote
+	clientFlags
 	api.Paging
 }
 
@@ -64,20 +64,20 @@ func (c *pendingCommand) Run(ctx context.Context, std *command.Streams) error {
 	if c.JSON {
 		return std.PrintJSON(raw)
 	}
-	asked, _, err := Fetch(ctx, server, api.ListGrantRequests, api.ListGrantRequestsInput{Status: action.RequestPending})
+	grantRequests, _, err := Fetch(ctx, server, api.ListGrantRequests, api.ListGrantRequestsInput{Status: action.RequestPending})
 	if err != nil {
 		return err
 	}
-	lacks, _, err := Fetch(ctx, server, api.ListEnvRequests, api.ListEnvRequestsInput{Status: action.EnvPending})
+	envRequests, _, err := Fetch(ctx, server, api.ListEnvRequests, api.ListEnvRequestsInput{Status: action.EnvPending})
 	if err != nil {
 		return err
 	}
-	if len(calls.Items)+len(asked.Items)+len(lacks.Items) == 0 {
+	if len(calls.Items)+len(grantRequests.Items)+len(envRequests.Items) == 0 {
 		fmt.Fprintln(std.Out, "no pending approvals")
 	}
 	c.showCalls(ctx, std.Out, server, calls)
-	c.showRequests(std.Out, asked)
-	c.showVariables(std.Out, lacks)
+	c.showGrantRequests(std.Out, grantRequests)
+	c.showEnvRequests(std.Out, envRequests)
 	return nil
 }
 
@@ -89,58 +89,58 @@ func (c *pendingCommand) showCalls(ctx context.Context, w io.Writer, server *Cli
 	for k := range calls.Items {
 		all[k] = &calls.Items[k].Invocation
 	}
-	of := server.whose(ctx, all...)
+	of := server.callContext(ctx, all...)
 	for _, i := range all {
-		showHeld(w, i, of, "params "+string(i.Params))
-		fmt.Fprintf(w, "    requested %s, expires %s\n", since(&i.CreatedAt), since(i.ExpiresAt))
+		showPendingCall(w, i, of, "params "+string(i.Params))
+		fmt.Fprintf(w, "    requested %s, expires %s\n", relativeTime(&i.CreatedAt), relativeTime(i.ExpiresAt))
 	}
-	more(w, calls.NextCursor)
-	said("to decide: " + c.hint("approve", "ID") + " (--reveal shows redacted params), or: " + c.hint("deny", "ID", "--reason", "TEXT"))(w)
+	printNextPage(w, calls.NextCursor)
+	printLine(w, "to decide: "+c.hint("approve", "ID")+" (--reveal shows redacted params), or: "+c.hint("deny", "ID", "--reason", "TEXT"))
 }
 
-func (c *pendingCommand) showRequests(w io.Writer, asked *api.List[api.RequestView]) {
-	if len(asked.Items) == 0 {
+func (c *pendingCommand) showGrantRequests(w io.Writer, requests *api.List[api.RequestView]) {
+	if len(requests.Items) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "requests for grants:")
-	for i := range asked.Items {
-		showRequest(w, &asked.Items[i])
+	for i := range requests.Items {
+		showGrantRequest(w, &requests.Items[i])
 	}
-	if asked.NextCursor != "" {
-		said("and more; all of them: " + c.hint("grant", "requests"))(w)
+	if requests.NextCursor != "" {
+		printLine(w, "and more; all of them: "+c.hint("grant", "requests"))
 	}
-	c.howToGrant(w)
+	c.showGrantHint(w)
 }
 
-func (c *pendingCommand) showVariables(w io.Writer, lacks *api.List[action.EnvRequest]) {
-	if len(lacks.Items) == 0 {
+func (c *pendingCommand) showEnvRequests(w io.Writer, requests *api.List[action.EnvRequest]) {
+	if len(requests.Items) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "requests for environment variables:")
-	for i := range lacks.Items {
-		reportEnv(w, &lacks.Items[i])
+	for i := range requests.Items {
+		showEnvRequest(w, &requests.Items[i])
 	}
-	if lacks.NextCursor != "" {
-		said("and more; all of them: " + c.hint("env", "requests"))(w)
+	if requests.NextCursor != "" {
+		printLine(w, "and more; all of them: "+c.hint("env", "requests"))
 	}
-	c.howToGive(w)
+	c.showEnvHint(w)
 }
 
-// verdict is what approve and deny have in common.
-type verdict struct {
-	remote
+// pendingCall is what approve and deny have in common.
+type pendingCall struct {
+	clientFlags
 	ID string `arg:"" help:"ID of the pending call; see sallyport pending."`
 }
 
-// showDecided tells who decided what.
-func showDecided(w io.Writer, verb, who string, o *api.Outcome) {
-	said(fmt.Sprintf("%s %s", verb, held(&o.Invocation)))(w)
-	said(fmt.Sprintf("as %s (user %s)", who, o.Invocation.ApprovedBy))(w)
+// showDecision tells who decided what.
+func showDecision(w io.Writer, verb, who string, o *api.Outcome) {
+	printLine(w, fmt.Sprintf("%s %s", verb, callSummary(&o.Invocation)))
+	printLine(w, fmt.Sprintf("as %s (user %s)", who, o.Invocation.ApprovedBy))
 }
 
 type approveCommand struct {
-	verdict
-	bounds
+	pendingCall
+	grantLimits
 	Wait       time.Duration `env:"-" placeholder:"D" help:"Wait for the call to end and print its result."`
 	Grant      api.ScopeName `env:"-" enum:"session,org,organization," default:"" placeholder:"SCOPE" help:"Also approve later calls of the action: session (this session) or org (all sessions)."`
 	Unreviewed bool          `env:"-" help:"Grant even if the tool changed since its review; needs --grant."`
@@ -151,7 +151,7 @@ type approveCommand struct {
 // grant is what is granted beside the call; nil: nothing.
 func (c *approveCommand) grant() (*api.ApprovalGrant, error) {
 	if c.Grant == "" {
-		if c.given() || c.Pin != nil || c.Unreviewed {
+		if c.isSet() || c.Pin != nil || c.Unreviewed {
 			return nil, command.UsageErrorf("--max-calls, --expires, --pin and --unreviewed go with --grant session or --grant org; without it, the call runs once")
 		}
 		return nil, nil
@@ -175,7 +175,7 @@ func (c *approveCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	shown, who, err := c.show(ctx, std, server, c.Reveal)
+	shown, who, err := c.showCall(ctx, std, server, c.Reveal)
 	if err != nil {
 		return err
 	}
@@ -193,10 +193,10 @@ func (c *approveCommand) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	if err := c.print(std, raw, func(w io.Writer) {
-		showDecided(w, "approved", who, now)
+		showDecision(w, "approved", who, now)
 		if g := now.Grant; g != nil {
 			g.Name = cmp.Or(g.Name, now.Invocation.SourceName)
-			showGrant(w, g, &c.remote)
+			showGrant(w, g, &c.clientFlags)
 		}
 		if c.Wait > 0 {
 			showOutcome(w, now)
@@ -204,12 +204,12 @@ func (c *approveCommand) Run(ctx context.Context, std *command.Streams) error {
 	}); err != nil {
 		return err
 	}
-	return failed(&now.Invocation)
+	return outcomeError(&now.Invocation)
 }
 
-// show tells a person what he decides on, before he does, and returns it with
+// showCall tells a person what he decides on, before he does, and returns it with
 // his name. With --json that is no part of the answer. Revealing is recorded.
-func (v *verdict) show(ctx context.Context, std *command.Streams, server *Client, reveal bool) (*api.InvocationView, string, error) {
+func (v *pendingCall) showCall(ctx context.Context, std *command.Streams, server *Client, reveal bool) (*api.InvocationView, string, error) {
 	id := api.ByID{ID: v.ID}
 	i, _, err := Fetch(ctx, server, api.GetInvocation, id)
 	if err != nil {
@@ -233,7 +233,7 @@ func (v *verdict) show(ctx context.Context, std *command.Streams, server *Client
 	if v.JSON {
 		out = std.Err
 	}
-	showHeld(out, &i.Invocation, server.whose(ctx, &i.Invocation), params)
+	showPendingCall(out, &i.Invocation, server.callContext(ctx, &i.Invocation), params)
 	return i, me.Name, nil
 }
 
@@ -243,11 +243,11 @@ func showOutcome(w io.Writer, o *api.Outcome) {
 	if answer := cmp.Or(string(o.Result), string(o.Problem)); answer != "" {
 		text += ": " + answer
 	}
-	said(text)(w)
+	printLine(w, text)
 }
 
-// failed is an error when the call that was approved did not end well.
-func failed(i *action.Invocation) error {
+// outcomeError is an error when the call that was approved did not end well.
+func outcomeError(i *action.Invocation) error {
 	switch {
 	case i.Error != nil:
 		return errors.New(command.Printable(i.Error.Message))
@@ -260,7 +260,7 @@ func failed(i *action.Invocation) error {
 }
 
 type denyCommand struct {
-	verdict
+	pendingCall
 	api.Denial
 }
 
@@ -270,11 +270,11 @@ func (c *denyCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	shown, who, err := c.show(ctx, std, server, false)
+	shown, who, err := c.showCall(ctx, std, server, false)
 	if err != nil {
 		return err
 	}
 	c.ParamsHash, c.ToolHash = shown.ParamsHash, shown.ToolHash
 	in := api.ByIDWith[*api.Denial]{ByID: api.ByID{ID: c.ID}, Body: &c.Denial}
-	return perform(ctx, &c.remote, std, api.DenyInvocation, in, func(w io.Writer, now *api.Outcome) { showDecided(w, "denied", who, now) })
+	return perform(ctx, &c.clientFlags, std, api.DenyInvocation, in, func(w io.Writer, now *api.Outcome) { showDecision(w, "denied", who, now) })
 }

@@ -27,7 +27,7 @@ type auditCommand struct {
 }
 
 type auditVerify struct {
-	remote
+	clientFlags
 	Head string `placeholder:"FILE" type:"path" help:"File with heads printed by audit heads; the last one must still be in the log."`
 }
 
@@ -59,7 +59,7 @@ func (c *auditVerify) Run(ctx context.Context, std *command.Streams) error {
 
 func ShowReport(w io.Writer, r *action.AuditReport, head *action.AuditHead) {
 	for _, f := range r.Faults {
-		said(fmt.Sprintf("%s at %d: %s %s", f.Kind, f.Seq, f.Row, f.Message))(w)
+		printLine(w, fmt.Sprintf("%s at %d: %s %s", f.Kind, f.Seq, f.Row, f.Message))
 	}
 	if r.More {
 		fmt.Fprintln(w, "and more faults")
@@ -74,7 +74,7 @@ func ShowReport(w io.Writer, r *action.AuditReport, head *action.AuditHead) {
 		fmt.Fprintf(w, "compared with head %d of %s\n", head.Seq, head.At.UTC().Format(time.RFC3339))
 	}
 	if r.Note != "" {
-		said(r.Note)(w)
+		printLine(w, r.Note)
 	}
 	if r.Unsealed > 0 {
 		age := time.Duration(r.UnsealedAge * float64(time.Second)).Round(time.Second)
@@ -103,11 +103,11 @@ func readHead(name string) (*action.AuditHead, error) {
 	}
 }
 
-type auditHeads struct{ remote }
+type auditHeads struct{ clientFlags }
 
 // Run prints a head a line, so that a file may gather them.
 func (c *auditHeads) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListAuditHeads, api.None{}, func(w io.Writer, all *api.List[action.AuditHead]) {
+	return perform(ctx, &c.clientFlags, std, api.ListAuditHeads, api.None{}, func(w io.Writer, all *api.List[action.AuditHead]) {
 		lines := json.NewEncoder(w)
 		for _, head := range all.Items {
 			_ = lines.Encode(head) // of plain fields; a full disk shows at the next verify
@@ -116,7 +116,7 @@ func (c *auditHeads) Run(ctx context.Context, std *command.Streams) error {
 }
 
 type auditExport struct {
-	remote
+	clientFlags
 	api.ExportQuery
 	Out string `placeholder:"FILE" type:"path" help:"New file to write, mode 0600 (default: standard output)."`
 }
@@ -134,26 +134,26 @@ func (c *auditExport) Run(ctx context.Context, std *command.Streams) error {
 	if err := checkStatuses(c.Status); err != nil {
 		return err
 	}
-	c.Source, c.Action = sourceOf(c.Source, c.Action)
-	return c.write(ctx, std, exportSilence)
+	c.Source, c.Action = splitAction(c.Source, c.Action)
+	return c.write(ctx, std, exportStallTimeout)
 }
 
-// exportSilence is how long the server may think before the next row.
-const exportSilence = 2 * time.Minute
+// exportStallTimeout is how long the server may think before the next row.
+const exportStallTimeout = 2 * time.Minute
 
-func (c *auditExport) write(ctx context.Context, std *command.Streams, silence time.Duration) error {
+func (c *auditExport) write(ctx context.Context, std *command.Streams, stallTimeout time.Duration) error {
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
-	if err := c.known(ctx, server); err != nil {
+	if err := c.checkSource(ctx, server); err != nil {
 		return err
 	}
-	if err := server.hasSession(ctx, c.Session); err != nil {
+	if err := server.checkSession(ctx, c.Session); err != nil {
 		return err
 	}
 	if c.Out == "" {
-		return server.export(ctx, c.ExportQuery, std.Out, silence)
+		return server.export(ctx, c.ExportQuery, std.Out, stallTimeout)
 	}
 	file, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -162,7 +162,7 @@ func (c *auditExport) write(ctx context.Context, std *command.Streams, silence t
 	if err != nil {
 		return err
 	}
-	err = server.export(ctx, c.ExportQuery, file, silence)
+	err = server.export(ctx, c.ExportQuery, file, stallTimeout)
 	if err = cmp.Or(err, file.Close()); err != nil {
 		_ = os.Remove(c.Out) // half of it would look whole
 		return err
@@ -171,13 +171,13 @@ func (c *auditExport) write(ctx context.Context, std *command.Streams, silence t
 	return nil
 }
 
-// known refuses a source that nobody knows: an empty export would say that
+// checkSource refuses a source that nobody knows: an empty export would say that
 // there were no calls. One that was removed goes by the id that its calls have.
-func (c *auditExport) known(ctx context.Context, server *Client) error {
+func (c *auditExport) checkSource(ctx context.Context, server *Client) error {
 	if c.Source == "" || strings.HasPrefix(c.Source, "connector:") {
 		return nil
 	}
-	_, _, err := Fetch(ctx, server, api.GetConnector, connectorRef(c.Source))
+	_, _, err := Fetch(ctx, server, api.GetConnector, byConnector(c.Source))
 	if p := new(problem); errors.As(err, &p) && p.Status == http.StatusNotFound {
 		return fmt.Errorf("there is no source %q; see: %s. One that was removed goes by its id, connector:…",
 			command.Printable(c.Source), command.Printable(c.hint("connector", "list")))
@@ -187,52 +187,52 @@ func (c *auditExport) known(ctx context.Context, server *Client) error {
 
 // export copies an answer of lines to w as it comes, however long it takes as
 // long as it comes. What ends too early is an error.
-func (c *Client) export(ctx context.Context, in api.ExportQuery, w io.Writer, silence time.Duration) error {
+func (c *Client) export(ctx context.Context, in api.ExportQuery, w io.Writer, stallTimeout time.Duration) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	c.HTTP.Timeout = 0
-	timer := time.AfterFunc(silence, func() { stop(fmt.Errorf("nothing came for %s", silence)) })
+	timer := time.AfterFunc(stallTimeout, func() { stop(fmt.Errorf("nothing came for %s", stallTimeout)) })
 	defer timer.Stop()
 	request, err := c.NewRequest(ctx, &api.ExportAudit.Operation, in)
 	if err != nil {
 		return err
 	}
-	response, err := c.dispatch(request)
+	response, err := c.do(request)
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	defer response.Body.Close()
-	end := new(tail)
-	_, err = io.Copy(io.MultiWriter(w, end, sink(func() { timer.Reset(silence) })), response.Body)
-	if err = cmp.Or(context.Cause(ctx), err, end.fault()); err != nil {
+	end := new(tailBuffer)
+	_, err = io.Copy(io.MultiWriter(w, end, writeNotifier(func() { timer.Reset(stallTimeout) })), response.Body)
+	if err = cmp.Or(context.Cause(ctx), err, end.serverError()); err != nil {
 		return fmt.Errorf("the export is not whole: %w; try again", err)
 	}
 	return nil
 }
 
-// sink takes what is written and tells that something was.
-type sink func()
+// writeNotifier takes what is written and tells that something was.
+type writeNotifier func()
 
 // Write implements io.Writer.
-func (s sink) Write(p []byte) (int, error) { s(); return len(p), nil }
+func (s writeNotifier) Write(p []byte) (int, error) { s(); return len(p), nil }
 
-// tail remembers the end of what is written.
-type tail struct{ end []byte }
+// tailBuffer remembers the end of what is written.
+type tailBuffer struct{ end []byte }
 
-const tailLimit = 4 << 10
+const maxTail = 4 << 10
 
 // Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
+func (t *tailBuffer) Write(p []byte) (int, error) {
 	t.end = append(t.end, p...)
-	if over := len(t.end) - tailLimit; over > 0 {
+	if over := len(t.end) - maxTail; over > 0 {
 		t.end = slices.Delete(t.end, 0, over)
 	}
 	return len(p), nil
 }
 
-// fault is what the server says went wrong after it had begun: in the last
+// serverError is what the server says went wrong after it had begun: in the last
 // line, which no row looks like.
-func (t *tail) fault() error {
+func (t *tailBuffer) serverError() error {
 	if len(t.end) == 0 {
 		return nil
 	}

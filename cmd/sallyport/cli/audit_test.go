@@ -49,7 +49,7 @@ func TestExport(t *testing.T) {
 			t.Setenv("SALLYPORT_API_KEY", "key")
 			file := filepath.Join(t.TempDir(), "out")
 			var said bytes.Buffer
-			export := &auditExport{remote: remote{URL: server.URL}, Out: file}
+			export := &auditExport{clientFlags: clientFlags{URL: server.URL}, Out: file}
 			err := export.write(t.Context(), &command.Streams{Out: io.Discard, Err: &said}, time.Second)
 			if c.err == "" {
 				if err != nil {
@@ -83,7 +83,7 @@ func TestExportKeeps(t *testing.T) {
 	if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	export := &auditExport{remote: remote{URL: server.URL}, Out: file}
+	export := &auditExport{clientFlags: clientFlags{URL: server.URL}, Out: file}
 	if err := export.Run(context.Background(), &command.Streams{Err: io.Discard}); err == nil || !strings.Contains(err.Error(), "name another") {
 		t.Errorf("the error is %v", err)
 	}
@@ -133,7 +133,7 @@ func TestVerifyTellsWhatItCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	verify := &auditVerify{remote: remote{URL: server.URL}, Head: file}
+	verify := &auditVerify{clientFlags: clientFlags{URL: server.URL}, Head: file}
 	if err := verify.Run(t.Context(), &command.Streams{Out: &out}); err != nil {
 		t.Fatal(err)
 	}

@@ -24,20 +24,20 @@ type automationCommand struct {
 	Remove  automationRemove  `cmd:"" help:"Remove an automation with its triggers and schedules."`
 }
 
-// theAutomation names one.
-type theAutomation struct {
-	remote
+// automationRef names one.
+type automationRef struct {
+	clientFlags
 	api.ByAutomation
 }
 
-// instructions are what an automation tells its agent.
-type instructions struct {
+// instructionFlags are what an automation tells its agent.
+type instructionFlags struct {
 	Instructions     *string `placeholder:"TEXT" xor:"instructions" help:"Instructions for the agent."`
 	InstructionsFile string  `placeholder:"FILE" type:"path" xor:"instructions" help:"File with the instructions."`
 }
 
-// read returns the text that was given; nil: none was.
-func (i *instructions) read() (*string, error) {
+// text returns the text that was given; nil: none was.
+func (i *instructionFlags) text() (*string, error) {
 	if i.InstructionsFile == "" {
 		return i.Instructions, nil
 	}
@@ -49,14 +49,14 @@ func (i *instructions) read() (*string, error) {
 }
 
 type automationCreate struct {
-	remote
-	instructions
+	clientFlags
+	instructionFlags
 	api.NewAutomation
 	Disabled bool `help:"Create it disabled."`
 }
 
 func (c *automationCreate) Run(ctx context.Context, std *command.Streams) error {
-	text, err := c.read()
+	text, err := c.text()
 	if err != nil {
 		return err
 	}
@@ -64,25 +64,25 @@ func (c *automationCreate) Run(ctx context.Context, std *command.Streams) error 
 		c.NewAutomation.Instructions = *text
 	}
 	c.Enabled = new(!c.Disabled)
-	return perform(ctx, &c.remote, std, api.CreateAutomation, api.Body[api.NewAutomation]{Body: c.NewAutomation}, func(w io.Writer, a *event.Automation) {
-		said("automation " + a.Name + " (" + a.ID + ") is made")(w)
+	return perform(ctx, &c.clientFlags, std, api.CreateAutomation, api.Body[api.NewAutomation]{Body: c.NewAutomation}, func(w io.Writer, a *event.Automation) {
+		printLine(w, "automation "+a.Name+" ("+a.ID+") is made")
 		if a.Instructions == "" {
-			said("it has no instructions; give some with: " + c.hint("automation", "update", a.Name, "--instructions", "TEXT"))(w)
+			printLine(w, "it has no instructions; give some with: "+c.hint("automation", "update", a.Name, "--instructions", "TEXT"))
 		}
-		said("say what starts it with: " + c.hint("trigger", "create", a.Name, "PROVIDER") + ", or " + c.hint("schedule", "create", a.Name, "CRON"))(w)
-		said("say what its agent may use with: " + c.hint("integration", "bind", a.Name, "INTEGRATION") + ", once it is connected: " + c.hint("integration", "connect", "PROVIDER"))(w)
+		printLine(w, "say what starts it with: "+c.hint("trigger", "create", a.Name, "PROVIDER")+", or "+c.hint("schedule", "create", a.Name, "CRON"))
+		printLine(w, "say what its agent may use with: "+c.hint("integration", "bind", a.Name, "INTEGRATION")+", once it is connected: "+c.hint("integration", "connect", "PROVIDER"))
 	})
 }
 
-type automationList struct{ remote }
+type automationList struct{ clientFlags }
 
 func (*automationList) route() api.Operation { return api.ListAutomations.Operation }
 
 func (c *automationList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListAutomations, api.None{}, columns[event.Automation]("NAME=name STATE=enabled CREATED=created_at ID=id"))
+	return perform(ctx, &c.clientFlags, std, api.ListAutomations, api.None{}, columns[event.Automation]("NAME=name STATE=enabled CREATED=created_at ID=id"))
 }
 
-type automationShow struct{ theAutomation }
+type automationShow struct{ automationRef }
 
 func (c *automationShow) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
@@ -105,30 +105,30 @@ func (c *automationShow) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	said(fmt.Sprintf("automation %s (%s), %s", a.Name, a.ID, onOff(a.Enabled)))(std.Out)
+	printLine(std.Out, fmt.Sprintf("automation %s (%s), %s", a.Name, a.ID, enabledText(a.Enabled)))
 	for line := range strings.Lines(a.Instructions) {
-		said("    " + strings.TrimRight(line, "\r\n"))(std.Out)
+		printLine(std.Out, "    "+strings.TrimRight(line, "\r\n"))
 	}
 	for i := range triggers.Items {
-		said(triggerLine(&triggers.Items[i]))(std.Out)
+		printLine(std.Out, triggerLine(&triggers.Items[i]))
 		if at := triggers.Items[i].URL; at != "" {
-			said("    at " + at)(std.Out)
+			printLine(std.Out, "    at "+at)
 		}
 	}
 	for i := range schedules.Items {
-		said(scheduleLine(&schedules.Items[i]))(std.Out)
+		printLine(std.Out, scheduleLine(&schedules.Items[i]))
 	}
 	return nil
 }
 
 type automationUpdate struct {
-	theAutomation
-	instructions
+	automationRef
+	instructionFlags
 	api.AutomationChange
 }
 
 func (c *automationUpdate) Run(ctx context.Context, std *command.Streams) (err error) {
-	if c.AutomationChange.Instructions, err = c.read(); err != nil {
+	if c.AutomationChange.Instructions, err = c.text(); err != nil {
 		return err
 	}
 	if c.AutomationChange == (api.AutomationChange{}) {
@@ -138,37 +138,37 @@ func (c *automationUpdate) Run(ctx context.Context, std *command.Streams) (err e
 }
 
 // change changes the automation and says what is so now.
-func (a *theAutomation) change(ctx context.Context, std *command.Streams, change api.AutomationChange, done string) error {
+func (a *automationRef) change(ctx context.Context, std *command.Streams, change api.AutomationChange, done string) error {
 	in := api.ByAutomationWith[api.AutomationChange]{ByAutomation: a.ByAutomation, Body: change}
-	return perform(ctx, &a.remote, std, api.UpdateAutomation, in, func(w io.Writer, now *event.Automation) {
-		said("automation " + now.Name + " " + done)(w)
+	return perform(ctx, &a.clientFlags, std, api.UpdateAutomation, in, func(w io.Writer, now *event.Automation) {
+		printLine(w, "automation "+now.Name+" "+done)
 	})
 }
 
-type automationEnable struct{ theAutomation }
+type automationEnable struct{ automationRef }
 
 func (c *automationEnable) Run(ctx context.Context, std *command.Streams) error {
 	return c.change(ctx, std, api.AutomationChange{Enabled: new(true)}, "is enabled")
 }
 
-type automationDisable struct{ theAutomation }
+type automationDisable struct{ automationRef }
 
 func (c *automationDisable) Run(ctx context.Context, std *command.Streams) error {
 	return c.change(ctx, std, api.AutomationChange{Enabled: new(false)}, "is disabled: events are kept, and start nothing; runs that are queued wait until it is enabled")
 }
 
-type automationRemove struct{ theAutomation }
+type automationRemove struct{ automationRef }
 
 func (c *automationRemove) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.DeleteAutomation, c.ByAutomation, done("automation "+c.Automation+" is removed, with "+c.belongings(ctx, server)))
+	return perform(ctx, &c.clientFlags, std, api.DeleteAutomation, c.ByAutomation, confirmation("automation "+c.Automation+" is removed, with "+c.removedCounts(ctx, server)))
 }
 
-// belongings are what goes with the automation, as far as it can be read.
-func (a *theAutomation) belongings(ctx context.Context, server *Client) string {
+// removedCounts are what goes with the automation, as far as it can be read.
+func (a *automationRef) removedCounts(ctx context.Context, server *Client) string {
 	of := api.OfAutomation{Automation: a.Automation}
 	it, _, _ := Fetch(ctx, server, api.GetAutomation, a.ByAutomation)
 	triggers, _, _ := Fetch(ctx, server, api.ListTriggers, of)
@@ -192,22 +192,22 @@ type scheduleCommand struct {
 }
 
 type scheduleCreate struct {
-	remote
+	clientFlags
 	api.NewSchedule
 }
 
 func (c *scheduleCreate) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.CreateSchedule, api.Body[api.NewSchedule]{Body: c.NewSchedule}, showSchedule)
+	return perform(ctx, &c.clientFlags, std, api.CreateSchedule, api.Body[api.NewSchedule]{Body: c.NewSchedule}, showSchedule)
 }
 
 // scheduleLine is a schedule in a line.
 func scheduleLine(s *api.ScheduleView) string {
-	return fmt.Sprintf("schedule %s (%s): %q in %s, %s", s.Name, s.ID, s.Cron, s.TimeZone, onOff(s.Enabled))
+	return fmt.Sprintf("schedule %s (%s): %q in %s, %s", s.Name, s.ID, s.Cron, s.TimeZone, enabledText(s.Enabled))
 }
 
 func showSchedule(w io.Writer, s *api.ScheduleView) {
-	said(scheduleLine(s))(w)
-	said(fmt.Sprintf("starts runs of %s; times that were missed: %s", s.AutomationName, s.Missed))(w)
+	printLine(w, scheduleLine(s))
+	printLine(w, fmt.Sprintf("starts runs of %s; times that were missed: %s", s.AutomationName, s.Missed))
 	showTimes(w, s.Next, s.TimeZone)
 }
 
@@ -223,46 +223,46 @@ func showTimes(w io.Writer, next []time.Time, zone string) {
 }
 
 type scheduleTimes struct {
-	remote
+	clientFlags
 	api.CronTimes
 }
 
 func (c *scheduleTimes) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.PreviewSchedule, api.Body[api.CronTimes]{Body: c.CronTimes}, func(w io.Writer, due *api.DueTimes) {
+	return perform(ctx, &c.clientFlags, std, api.PreviewSchedule, api.Body[api.CronTimes]{Body: c.CronTimes}, func(w io.Writer, due *api.DueTimes) {
 		showTimes(w, due.Times, c.TimeZone)
 	})
 }
 
 type scheduleList struct {
-	remote
+	clientFlags
 	api.OfAutomation
 }
 
 func (*scheduleList) route() api.Operation { return api.ListSchedules.Operation }
 
 func (c *scheduleList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListSchedules, c.OfAutomation,
+	return perform(ctx, &c.clientFlags, std, api.ListSchedules, c.OfAutomation,
 		columns[api.ScheduleView]("AUTOMATION=automation_name CRON=cron_expression ZONE=timezone STATE=enabled NEXT=next_run_at NAME=name ID=id"))
 }
 
-// theSchedule names one.
-type theSchedule struct {
-	remote
+// scheduleRef names one.
+type scheduleRef struct {
+	clientFlags
 	ID string `arg:"" help:"ID of the schedule."`
 }
 
-func (s *theSchedule) change(ctx context.Context, std *command.Streams, change api.ScheduleChange) error {
-	return perform(ctx, &s.remote, std, api.UpdateSchedule, api.ByIDWith[api.ScheduleChange]{ByID: api.ByID{ID: s.ID}, Body: change}, showSchedule)
+func (s *scheduleRef) change(ctx context.Context, std *command.Streams, change api.ScheduleChange) error {
+	return perform(ctx, &s.clientFlags, std, api.UpdateSchedule, api.ByIDWith[api.ScheduleChange]{ByID: api.ByID{ID: s.ID}, Body: change}, showSchedule)
 }
 
-type scheduleShow struct{ theSchedule }
+type scheduleShow struct{ scheduleRef }
 
 func (c *scheduleShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.GetSchedule, api.ByID{ID: c.ID}, showSchedule)
+	return perform(ctx, &c.clientFlags, std, api.GetSchedule, api.ByID{ID: c.ID}, showSchedule)
 }
 
 type scheduleUpdate struct {
-	theSchedule
+	scheduleRef
 	api.ScheduleChange
 }
 
@@ -273,20 +273,20 @@ func (c *scheduleUpdate) Run(ctx context.Context, std *command.Streams) error {
 	return c.change(ctx, std, c.ScheduleChange)
 }
 
-type scheduleEnable struct{ theSchedule }
+type scheduleEnable struct{ scheduleRef }
 
 func (c *scheduleEnable) Run(ctx context.Context, std *command.Streams) error {
 	return c.change(ctx, std, api.ScheduleChange{Enabled: new(true)})
 }
 
-type scheduleDisable struct{ theSchedule }
+type scheduleDisable struct{ scheduleRef }
 
 func (c *scheduleDisable) Run(ctx context.Context, std *command.Streams) error {
 	return c.change(ctx, std, api.ScheduleChange{Enabled: new(false)})
 }
 
-type scheduleRemove struct{ theSchedule }
+type scheduleRemove struct{ scheduleRef }
 
 func (c *scheduleRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.DeleteSchedule, api.ByID{ID: c.ID}, done("schedule "+c.ID+" is removed"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteSchedule, api.ByID{ID: c.ID}, confirmation("schedule "+c.ID+" is removed"))
 }

@@ -14,7 +14,7 @@ import (
 )
 
 type callsCommand struct {
-	remote
+	clientFlags
 	api.Paging
 	Status  []action.Status `env:"-" placeholder:"STATUS" help:"Filter by status, comma-separated: pending, approved, executing, completed, failed, denied, expired."`
 	Session string          `env:"-" placeholder:"ID" help:"Only calls of this session."`
@@ -34,7 +34,7 @@ func (c *callsCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	c.Source, c.Action = sourceOf(c.Source, c.Action)
+	c.Source, c.Action = splitAction(c.Source, c.Action)
 	calls, raw, err := Fetch(ctx, server, api.ListInvocations, api.ListInvocationsInput{
 		Paging:  c.Paging,
 		Sought:  api.Sought{Status: c.Status, Source: c.Source, Action: c.Action, From: c.Since},
@@ -44,7 +44,7 @@ func (c *callsCommand) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	if len(calls.Items) == 0 {
-		if err := server.hasSession(ctx, c.Session); err != nil {
+		if err := server.checkSession(ctx, c.Session); err != nil {
 			return err
 		}
 	}
@@ -53,15 +53,15 @@ func (c *callsCommand) Run(ctx context.Context, std *command.Streams) error {
 			fmt.Fprintln(w, "there are no such calls")
 			return
 		}
-		names := server.labels(ctx, actors()...)
-		tableOf(w, "ID CALL RISK STATUS WHY DECIDED_BY SESSION MADE", calls.Items, func(v *api.InvocationView) []string {
+		names := server.loadLabels(ctx, actorLists()...)
+		printTable(w, "ID CALL RISK STATUS WHY DECIDED_BY SESSION MADE", calls.Items, func(v *api.InvocationView) []string {
 			i := &v.Invocation
-			return []string{i.ID, callName(i), string(i.Risk), string(i.Status), whyNot(i), names.of(i.ApprovedBy), i.Session, since(&i.CreatedAt)}
+			return []string{i.ID, callName(i), string(i.Risk), string(i.Status), failureCode(i), names.name(i.ApprovedBy), i.Session, relativeTime(&i.CreatedAt)}
 		})
 		if calls.LookedBackTo != nil {
-			said("looked back to what was made " + since(calls.LookedBackTo))(w)
+			printLine(w, "looked back to what was made "+relativeTime(calls.LookedBackTo))
 		}
-		more(w, calls.NextCursor)
+		printNextPage(w, calls.NextCursor)
 	})
 }
 
@@ -75,17 +75,17 @@ func checkStatuses(all []action.Status) error {
 	return nil
 }
 
-// sourceOf takes an action as calls are listed, SOURCE:ACTION, apart.
-func sourceOf(source, name string) (of, bare string) {
+// splitAction takes an action as calls are listed, SOURCE:ACTION, apart.
+func splitAction(source, name string) (of, bare string) {
 	if i := strings.LastIndexByte(name, ':'); i > 0 && (source == "" || source == name[:i]) {
 		return name[:i], name[i+1:]
 	}
 	return source, name
 }
 
-// hasSession refuses a session that is not there: to have found nothing of it
+// checkSession refuses a session that is not there: to have found nothing of it
 // would say that it made no calls.
-func (c *Client) hasSession(ctx context.Context, id string) error {
+func (c *Client) checkSession(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
@@ -93,8 +93,8 @@ func (c *Client) hasSession(ctx context.Context, id string) error {
 	return err
 }
 
-// whyNot says in a word why a call did not run, or failed.
-func whyNot(i *action.Invocation) string {
+// failureCode says in a word why a call did not run, or failed.
+func failureCode(i *action.Invocation) string {
 	switch {
 	case i.Error != nil && i.Status == action.StatusFailed:
 		return i.Error.Code
@@ -104,19 +104,19 @@ func whyNot(i *action.Invocation) string {
 	return ""
 }
 
-// whose is what is told of calls besides their rows: whose session each is of,
+// callContext is what is told of calls besides their rows: whose session each is of,
 // and which account it is for.
-type whose struct {
+type callContext struct {
 	sessions     map[string]*api.SessionView
 	people       []action.User
 	integrations []api.IntegrationView
 	automations  labels
 }
 
-// whose asks for it. What cannot be read is told by its id: the calls alone
+// callContext asks for it. What cannot be read is told by its id: the calls alone
 // were asked for.
-func (c *Client) whose(ctx context.Context, calls ...*action.Invocation) *whose {
-	w := &whose{sessions: make(map[string]*api.SessionView)}
+func (c *Client) callContext(ctx context.Context, calls ...*action.Invocation) *callContext {
+	w := &callContext{sessions: make(map[string]*api.SessionView)}
 	bound, unattended := false, false
 	for _, i := range calls {
 		if _, asked := w.sessions[i.Session]; i.Session != "" && !asked {
@@ -135,32 +135,32 @@ func (c *Client) whose(ctx context.Context, calls ...*action.Invocation) *whose 
 		w.integrations = all.Items
 	}
 	if unattended {
-		w.automations = c.labels(ctx, api.ListAutomations.Operation)
+		w.automations = c.loadLabels(ctx, api.ListAutomations.Operation)
 	}
 	return w
 }
 
 // show tells what the call would do, in the words of its module, for which
 // integration and in whose session. A connector's has no words but its params.
-func (w *whose) show(out io.Writer, i *action.Invocation) {
+func (w *callContext) show(out io.Writer, i *action.Invocation) {
 	if i.Summary != "" && !strings.HasPrefix(i.Source, "connector:") {
-		said("    " + i.Summary)(out)
+		printLine(out, "    "+i.Summary)
 	}
 	if i.Integration != "" {
-		said("    for " + w.account(i.Integration))(out)
+		printLine(out, "    for "+w.accountLabel(i.Integration))
 	}
 	if s := w.sessions[i.Session]; s != nil && s.CreatedBy != "" {
 		title := ""
 		if s.Title != "" {
 			title = " " + s.Title
 		}
-		said("    in the session" + title + " of " + w.person(s.CreatedBy))(out)
+		printLine(out, "    in the session"+title+" of "+w.creatorLabel(s.CreatedBy))
 	}
 }
 
-// account is an integration as people know it. One that is private to somebody
+// accountLabel is an integration as people know it. One that is private to somebody
 // else is not theirs to know.
-func (w *whose) account(id string) string {
+func (w *callContext) accountLabel(id string) string {
 	i := slices.IndexFunc(w.integrations, func(in api.IntegrationView) bool { return in.ID == id })
 	if i < 0 {
 		return "integration " + id
@@ -171,9 +171,9 @@ func (w *whose) account(id string) string {
 // ofAutomation begins the maker of a session that a run was given.
 const ofAutomation = "automation:"
 
-func (w *whose) person(id string) string {
+func (w *callContext) creatorLabel(id string) string {
 	if strings.HasPrefix(id, ofAutomation) {
-		return w.automations.of(id)
+		return w.automations.name(id)
 	}
 	if i := slices.IndexFunc(w.people, func(u action.User) bool { return u.ID == id }); i >= 0 {
 		return w.people[i].Name + " (user " + id + ")"
@@ -184,18 +184,18 @@ func (w *whose) person(id string) string {
 // labels are what people call things, by the ids that rows have of them.
 type labels map[string]string
 
-// labeled is what labels read of an item.
-type labeled struct {
+// namedItem is what labels read of an item.
+type namedItem struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// labels reads those of lists. What cannot be read is told by its id: something
+// loadLabels reads those of lists. What cannot be read is told by its id: something
 // else was asked for.
-func (c *Client) labels(ctx context.Context, lists ...api.Operation) labels {
+func (c *Client) loadLabels(ctx context.Context, lists ...api.Operation) labels {
 	all := make(labels)
 	for _, list := range lists {
-		found, _, _ := Fetch(ctx, c, api.Route[api.None, api.List[labeled]]{Operation: list}, api.None{})
+		found, _, _ := Fetch(ctx, c, api.Route[api.None, api.List[namedItem]]{Operation: list}, api.None{})
 		for _, one := range found.Items {
 			all[one.ID] = one.Name
 		}
@@ -203,8 +203,8 @@ func (c *Client) labels(ctx context.Context, lists ...api.Operation) labels {
 	return all
 }
 
-// key is a policy key with the name of its connector.
-func (n labels) key(key string) string {
+// policyKey is a policy key with the name of its connector.
+func (n labels) policyKey(key string) string {
 	id, action, _ := strings.Cut(strings.TrimPrefix(key, "connector:"), ":")
 	if n[id] == "" {
 		return key
@@ -212,9 +212,9 @@ func (n labels) key(key string) string {
 	return n[id] + ":" + action
 }
 
-// of is the name of what has an id. Keys are told as "key:ID", automations that
+// name is the name of what has an id. Keys are told as "key:ID", automations that
 // act for nobody as "automation:ID".
-func (n labels) of(id string) string {
+func (n labels) name(id string) string {
 	kind, bare, _ := strings.Cut(id, ":")
 	if name := n[bare]; name != "" {
 		return kind + " " + name
@@ -222,7 +222,7 @@ func (n labels) of(id string) string {
 	return cmp.Or(n[id], id)
 }
 
-// actors list those who act, and then what others are asked for.
-func actors(others ...api.Operation) []api.Operation {
+// actorLists list those who act, and then what others are asked for.
+func actorLists(others ...api.Operation) []api.Operation {
 	return append([]api.Operation{api.ListUsers.Operation, api.ListKeys.Operation}, others...)
 }

@@ -22,22 +22,22 @@ type capabilityCommand struct {
 	Remove capabilityRemove `cmd:"" help:"Remove a capability; takes effect at the next call."`
 }
 
-// ceiling names the capability of a group at a provider.
-type ceiling struct {
-	remote
+// capabilityRef names the capability of a group at a provider.
+type capabilityRef struct {
+	clientFlags
 	api.ByCapability
 }
 
 // Validate refuses names that are empty, as of a variable that is not set.
-func (c *ceiling) Validate() error {
+func (c *capabilityRef) Validate() error {
 	if c.Group == "" || c.Provider == "" {
 		return errors.New("the group and the provider have names; say which, as in: developer github")
 	}
 	return nil
 }
 
-// capabilityLimits tells what is said beside the level.
-func capabilityLimits(c *action.Capability) string {
+// limitText tells what is said beside the level.
+func limitText(c *action.Capability) string {
 	var parts []string
 	if c.AllowedActions != nil {
 		parts = append(parts, "only "+cmp.Or(strings.Join(c.AllowedActions, ", "), "nothing"))
@@ -52,13 +52,13 @@ func capabilityLimits(c *action.Capability) string {
 		parts = append(parts, fmt.Sprintf("%s in %s", command.Plural(c.Rate.Calls, "call"), c.Rate.Span()))
 	}
 	if c.ExpiresAt != nil {
-		parts = append(parts, ends(c.ExpiresAt))
+		parts = append(parts, expiryText(c.ExpiresAt))
 	}
 	return strings.Join(parts, "; ")
 }
 
-// levelMeaning tells what comes of the level, unless something else says less.
-func levelMeaning(c *action.Capability) string {
+// levelText tells what comes of the level, unless something else says less.
+func levelText(c *action.Capability) string {
 	const unless = " of this group run without asking there, unless a mode says otherwise"
 	switch c.Level {
 	case action.LevelRead:
@@ -72,7 +72,7 @@ func levelMeaning(c *action.Capability) string {
 }
 
 type capabilitySet struct {
-	ceiling
+	capabilityRef
 	Level string `required:"" enum:"none,read,write,production,0,1,2,3" placeholder:"LEVEL" help:"Level: none, read, write, production, or 0 to 3."`
 	api.NewCapability
 	Rate    *rate  `placeholder:"N/D" help:"Rate limit of the whole group, such as 10/1m."`
@@ -89,33 +89,33 @@ func (c *capabilitySet) Run(ctx context.Context, std *command.Streams) error {
 	if c.Rate != nil {
 		in.Body.Rate = &api.GroupRate{NewRate: api.NewRate(*c.Rate)}
 	}
-	return perform(ctx, &c.remote, std, api.PutCapability, in, func(w io.Writer, now *api.CapabilityView) {
+	return perform(ctx, &c.clientFlags, std, api.PutCapability, in, func(w io.Writer, now *api.CapabilityView) {
 		std.Warn(now.Warning)
 		text := fmt.Sprintf("group %s has level %d (%s) at %s", now.Group, now.Level, now.Level, sourceName(now.Name, now.Provider))
-		if more := capabilityLimits(&now.Capability); more != "" {
+		if more := limitText(&now.Capability); more != "" {
 			text += "; " + more
 		}
-		said(text)(w)
-		said(levelMeaning(&now.Capability))(w)
-		said("see what that comes to with: " + c.hint("capability", "show", now.Group))(w)
+		printLine(w, text)
+		printLine(w, levelText(&now.Capability))
+		printLine(w, "see what that comes to with: "+c.hint("capability", "show", now.Group))
 	})
 }
 
 type capabilityList struct {
-	remote
+	clientFlags
 	api.ListCapabilitiesInput
 }
 
 func (*capabilityList) route() api.Operation { return api.ListCapabilities.Operation }
 
 func (c *capabilityList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListCapabilities, c.ListCapabilitiesInput, cells("GROUP PROVIDER LEVEL LIMITS BY ID", func(k *api.CapabilityView) []string {
-		return []string{k.Group, k.Name, k.Level.String(), capabilityLimits(&k.Capability), k.GrantedBy, k.Provider}
+	return perform(ctx, &c.clientFlags, std, api.ListCapabilities, c.ListCapabilitiesInput, table("GROUP PROVIDER LEVEL LIMITS BY ID", func(k *api.CapabilityView) []string {
+		return []string{k.Group, k.Name, k.Level.String(), limitText(&k.Capability), k.GrantedBy, k.Provider}
 	}))
 }
 
 type capabilityShow struct {
-	remote
+	clientFlags
 	api.GetGroupCapabilitiesInput
 }
 
@@ -129,9 +129,9 @@ func (c *capabilityShow) Validate() error {
 
 // Run shows the snapshot that an agent of the group sees.
 func (c *capabilityShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.GetGroupCapabilities, c.GetGroupCapabilitiesInput, func(w io.Writer, s *action.Snapshot) {
+	return perform(ctx, &c.clientFlags, std, api.GetGroupCapabilities, c.GetGroupCapabilitiesInput, func(w io.Writer, s *action.Snapshot) {
 		if len(s.Capabilities) == 0 {
-			said("there is no provider yet; add one with: " + c.hint("connector", "add", "NAME", "URL"))(w)
+			printLine(w, "there is no provider yet; add one with: "+c.hint("connector", "add", "NAME", "URL"))
 		}
 		for i := range s.Capabilities {
 			showProvider(w, &s.Capabilities[i])
@@ -141,13 +141,13 @@ func (c *capabilityShow) Run(ctx context.Context, std *command.Streams) error {
 
 func showProvider(w io.Writer, p *action.ProviderAbility) {
 	text := fmt.Sprintf("%s: level %d (%s)", sourceName(p.Name, p.Provider), p.Level, p.LevelName)
-	if more := capabilityLimits(&action.Capability{
+	if more := limitText(&action.Capability{
 		AllowedActions: p.AllowedActions, DeniedActions: p.DeniedActions, Gate: p.Gate, Rate: p.Rate, ExpiresAt: p.ExpiresAt,
 	}); more != "" {
 		text += "; " + more
 	}
-	said(text)(w)
-	tableOf(w, "ACTION RISK LEVEL MODE WHY", p.Actions, func(a *action.ActionAbility) []string {
+	printLine(w, text)
+	printTable(w, "ACTION RISK LEVEL MODE WHY", p.Actions, func(a *action.ActionAbility) []string {
 		mode := string(a.Mode)
 		if a.Denied {
 			mode = "DENIED"
@@ -157,10 +157,10 @@ func showProvider(w io.Writer, p *action.ProviderAbility) {
 	fmt.Fprintln(w)
 }
 
-type capabilityRemove struct{ ceiling }
+type capabilityRemove struct{ capabilityRef }
 
 func (c *capabilityRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.DeleteCapability, c.ByCapability, done("group "+c.Group+" has no capability at "+c.Provider+" any more"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteCapability, c.ByCapability, confirmation("group "+c.Group+" has no capability at "+c.Provider+" any more"))
 }
 
 // sourceName names a source as people do, with the id behind it that nobody
@@ -179,57 +179,57 @@ type gateCommand struct {
 }
 
 type gateApprove struct {
-	remote
+	clientFlags
 	api.NewGateApproval
 	Expires expiry `field:"expires_in,expires_at" placeholder:"D|TIME" help:"Expiry, such as 24h or 2026-01-02T15:04:05Z (default: 30 days)."`
 }
 
 func (c *gateApprove) Run(ctx context.Context, std *command.Streams) error {
 	c.Lifetime = c.Expires.Lifetime
-	return perform(ctx, &c.remote, std, api.ApproveGate, api.Body[api.NewGateApproval]{Body: c.NewGateApproval}, func(w io.Writer, a *action.GateApproval) {
-		names := c.labels(ctx, api.ListConnectors.Operation)
-		said(fmt.Sprintf("group %s may pass gate %s for task %s: %s; %s", a.Group, a.Gate, a.Task, behind(a, names), ends(a.ExpiresAt)))(w)
-		said("take it back with: " + c.hint("gate", "remove", a.ID))(w)
+	return perform(ctx, &c.clientFlags, std, api.ApproveGate, api.Body[api.NewGateApproval]{Body: c.NewGateApproval}, func(w io.Writer, a *action.GateApproval) {
+		names := c.loadLabels(ctx, api.ListConnectors.Operation)
+		printLine(w, fmt.Sprintf("group %s may pass gate %s for task %s: %s; %s", a.Group, a.Gate, a.Task, gateActions(a, names), expiryText(a.ExpiresAt)))
+		printLine(w, "take it back with: "+c.hint("gate", "remove", a.ID))
 	})
 }
 
-// behind names the actions that the approval is for.
-func behind(a *action.GateApproval, names labels) string {
+// gateActions names the actions that the approval is for.
+func gateActions(a *action.GateApproval, names labels) string {
 	if a.Actions == nil {
 		return "every action"
 	}
 	keys := make([]string, len(a.Actions))
 	for i, key := range a.Actions {
-		keys[i] = names.key(key)
+		keys[i] = names.policyKey(key)
 	}
 	return strings.Join(keys, ", ")
 }
 
 type gateList struct {
-	remote
+	clientFlags
 	api.ListGatesInput
 }
 
 func (*gateList) route() api.Operation { return api.ListGates.Operation }
 
 func (c *gateList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListGates, c.ListGatesInput, func(w io.Writer, all *api.List[action.GateApproval]) {
-		names := c.labels(ctx, actors(api.ListConnectors.Operation)...)
-		cells("GATE GROUP TASK FOR STATE BY ID", func(a *action.GateApproval) []string {
-			state := ends(a.ExpiresAt)
+	return perform(ctx, &c.clientFlags, std, api.ListGates, c.ListGatesInput, func(w io.Writer, all *api.List[action.GateApproval]) {
+		names := c.loadLabels(ctx, actorLists(api.ListConnectors.Operation)...)
+		table("GATE GROUP TASK FOR STATE BY ID", func(a *action.GateApproval) []string {
+			state := expiryText(a.ExpiresAt)
 			if a.RevokedAt != nil {
-				state = "revoked " + since(a.RevokedAt)
+				state = "revoked " + relativeTime(a.RevokedAt)
 			}
-			return []string{a.Gate, a.Group, a.Task, behind(a, names), state, names.of(a.ApprovedBy), a.ID}
+			return []string{a.Gate, a.Group, a.Task, gateActions(a, names), state, names.name(a.ApprovedBy), a.ID}
 		})(w, all)
 	})
 }
 
 type gateRemove struct {
-	remote
+	clientFlags
 	ID string `arg:"" help:"ID of the gate approval; see sallyport gate list."`
 }
 
 func (c *gateRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.DeleteGate, api.ByID{ID: c.ID}, done("approval "+c.ID+" is taken back"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteGate, api.ByID{ID: c.ID}, confirmation("approval "+c.ID+" is taken back"))
 }

@@ -49,7 +49,7 @@ func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 59 * time.Second: "59s", 89 * time.Second: "1m", 4*time.Minute + 59*time.Second: "5m", 59*time.Minute + 40*time.Second: "1h", 3 * time.Hour: "3h", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
 	} {
-		if got := short(d); got != want {
+		if got := shortDuration(d); got != want {
 			t.Errorf("short(%v) = %q, want %q", d, got, want)
 		}
 	}
@@ -122,13 +122,13 @@ func TestKeyOfTheFolderIsForNoNamedServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("SALLYPORT_API_KEY", "")
-	if c, err := (&remote{Data: data}).connect(); err != nil || c.Key != "spk_of_the_folder" {
+	if c, err := (&clientFlags{Data: data}).connect(); err != nil || c.Key != "spk_of_the_folder" {
 		t.Errorf("the folder alone: %v", err)
 	}
 	for at, says := range map[string]string{
 		"http://127.0.0.1:8787": "unset SALLYPORT_URL", "http://127.0.0.1:8787/mcp": "without a path", "http://127.0.0.1:8787/x/": "without a path", "127.0.0.1:8787": "is no URL of a server",
 	} {
-		if _, err := (&remote{URL: at, Data: data}).connect(); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := (&clientFlags{URL: at, Data: data}).connect(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", at, err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestConnectorUpdateSendsNoKeyToAConnector(t *testing.T) {
 
 // A command to paste goes to the server of the one that printed it.
 func TestHintKeepsTheServer(t *testing.T) {
-	for want, r := range map[string]remote{
+	for want, r := range map[string]clientFlags{
 		"sallyport approve ID":                            {},
 		"sallyport approve ID --data '/a b'":              {Data: "/a b"},
 		"sallyport approve ID --url https://gate.example": {URL: "https://gate.example", Data: "/not/asked"},
@@ -213,7 +213,7 @@ func TestRefusalsInWords(t *testing.T) {
 			continue
 		}
 		p := &problem{api.Problem{Detail: c.detail, Field: c.field}}
-		if p.inWords(fieldsOf(ran.Selected()), c.path); p.Error() != c.want {
+		if p.useFlagNames(flagsByField(ran.Selected()), c.path); p.Error() != c.want {
 			t.Errorf("%s\nis   %s\nwant %s", c.command, p.Error(), c.want)
 		}
 	}
@@ -232,13 +232,13 @@ func TestCommandOfRoute(t *testing.T) {
 		"GET /api/v1/connectors/notes":                   "GET /api/v1/connectors/notes",
 		"GET /api/v1/sessions/s-1/actions/available/all": "GET /api/v1/sessions/s-1/actions/available/all",
 	} {
-		if got := commandOf(route); got != want {
+		if got := commandForRoute(route); got != want {
 			t.Errorf("%s is %q, want %q", route, got, want)
 		}
 	}
 	commands := map[string]string{}
 	for _, node := range wordsParser(t).Model.Leaves(false) {
-		command, ok := node.Target.Addr().Interface().(routed)
+		command, ok := node.Target.Addr().Interface().(routedCommand)
 		if !ok {
 			continue
 		}

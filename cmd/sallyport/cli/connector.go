@@ -33,16 +33,16 @@ type connectorCommand struct {
 	Remove   connectorRemove   `cmd:"" help:"Remove a connector."`
 }
 
-// theConnector names one.
-type theConnector struct {
-	remote
+// connectorRef names one.
+type connectorRef struct {
+	clientFlags
 	Ref string `arg:"" name:"name" help:"Name, slug or ID of the connector."`
 }
 
-func (c *theConnector) ref() api.ByRef { return connectorRef(c.Ref) }
+func (c *connectorRef) ref() api.ByRef { return byConnector(c.Ref) }
 
-// connectorRef is a connector in a path, also where it is named by its source id.
-func connectorRef(ref string) api.ByRef {
+// byConnector is a connector in a path, also where it is named by its source id.
+func byConnector(ref string) api.ByRef {
 	return api.ByRef{Ref: strings.TrimPrefix(ref, "connector:")}
 }
 
@@ -51,12 +51,12 @@ func connectorName(c *api.ConnectorView) string {
 	return fmt.Sprintf("connector %s (connector:%s)", c.Name, c.ID)
 }
 
-type connectorList struct{ remote }
+type connectorList struct{ clientFlags }
 
 func (*connectorList) route() api.Operation { return api.ListConnectors.Operation }
 
 func (c *connectorList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListConnectors, api.None{}, cells("NAME SLUG URL CREDENTIAL TOOLS STATE REVIEW ID", func(k *api.ConnectorView) []string {
+	return perform(ctx, &c.clientFlags, std, api.ListConnectors, api.None{}, table("NAME SLUG URL CREDENTIAL TOOLS STATE REVIEW ID", func(k *api.ConnectorView) []string {
 		return []string{k.Name, k.Slug, k.URL, connectorCredential(k), strconv.Itoa(k.ToolCount), connectorState(k), string(k.Review), k.ID}
 	}))
 }
@@ -78,26 +78,26 @@ func connectorState(c *api.ConnectorView) string {
 	case c.OAuthStatus != nil && !signedIn(c, action.OAuthConnected) && hasOAuth(c, action.OAuthCode):
 		return "nobody signed in yet"
 	case c.RetryAt != nil && c.RetryAt.After(time.Now()):
-		return "failing, asked again " + since(c.RetryAt) + ": " + connectorFault(c)
+		return "failing, asked again " + relativeTime(c.RetryAt) + ": " + connectorError(c)
 	case c.Error != "":
-		return "failing: " + connectorFault(c)
+		return "failing: " + connectorError(c)
 	case c.FetchedAt == nil:
 		return "not asked yet"
 	}
 	return "enabled"
 }
 
-// connectorFault is why the server cannot be used, with the code of it.
-func connectorFault(c *api.ConnectorView) string {
+// connectorError is why the server cannot be used, with the code of it.
+func connectorError(c *api.ConnectorView) string {
 	if c.Diagnosis == nil {
 		return c.Error
 	}
-	return clause(c.Error) + " [" + c.Diagnosis.Code + "]"
+	return withoutPeriod(c.Error) + " [" + c.Diagnosis.Code + "]"
 }
 
-// alterConnector changes a connector and says what is so now, and whether anybody on
+// changeConnector changes a connector and says what is so now, and whether anybody on
 // the way can read the credential.
-func alterConnector[In any](ctx context.Context, r *remote, std *command.Streams, route api.Route[In, api.ConnectorView], in In, human func(io.Writer, *api.ConnectorView)) error {
+func changeConnector[In any](ctx context.Context, r *clientFlags, std *command.Streams, route api.Route[In, api.ConnectorView], in In, human func(io.Writer, *api.ConnectorView)) error {
 	server, err := r.connect()
 	if err != nil {
 		return err
@@ -108,28 +108,28 @@ func alterConnector[In any](ctx context.Context, r *remote, std *command.Streams
 	}
 	u, err := url.Parse(now.URL)
 	if err == nil && strings.EqualFold(u.Scheme, "http") && !guard.Loopback(u) && connectorCredential(now) != "" {
-		said("warning: the credential travels unencrypted, because the URL is http and not https")(std.Err)
+		printLine(std.Err, "warning: the credential travels unencrypted, because the URL is http and not https")
 	}
 	return r.print(std, raw, func(w io.Writer) { human(w, now) })
 }
 
-func connectorIs(done string) func(io.Writer, *api.ConnectorView) {
-	return func(w io.Writer, now *api.ConnectorView) { said(connectorName(now) + " " + done)(w) }
+func connectorMessage(done string) func(io.Writer, *api.ConnectorView) {
+	return func(w io.Writer, now *api.ConnectorView) { printLine(w, connectorName(now)+" "+done) }
 }
 
-type connectorEnable struct{ theConnector }
+type connectorEnable struct{ connectorRef }
 
 func (c *connectorEnable) Run(ctx context.Context, std *command.Streams) error {
-	return alterConnector(ctx, &c.remote, std, api.EnableConnector, c.ref(), connectorIs("is enabled"))
+	return changeConnector(ctx, &c.clientFlags, std, api.EnableConnector, c.ref(), connectorMessage("is enabled"))
 }
 
-type connectorDisable struct{ theConnector }
+type connectorDisable struct{ connectorRef }
 
 func (c *connectorDisable) Run(ctx context.Context, std *command.Streams) error {
-	return alterConnector(ctx, &c.remote, std, api.DisableConnector, c.ref(), connectorIs("is disabled"))
+	return changeConnector(ctx, &c.clientFlags, std, api.DisableConnector, c.ref(), connectorMessage("is disabled"))
 }
 
-type connectorRemove struct{ theConnector }
+type connectorRemove struct{ connectorRef }
 
 // Run says which secret stays: others may use it, so that nothing deletes it.
 func (c *connectorRemove) Run(ctx context.Context, std *command.Streams) error {
@@ -141,44 +141,44 @@ func (c *connectorRemove) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.DeleteConnector, api.ByRef{Ref: was.ID}, func(w io.Writer, _ *api.None) {
-		said("connector " + was.Name + " is removed")(w)
-		if key := connectorKey(was); key != "" {
-			said("secret " + key + " stays; when nothing else uses it, delete it with: " + c.hint("secret", "delete", key))(w)
+	return perform(ctx, &c.clientFlags, std, api.DeleteConnector, api.ByRef{Ref: was.ID}, func(w io.Writer, _ *api.None) {
+		printLine(w, "connector "+was.Name+" is removed")
+		if key := connectorSecret(was); key != "" {
+			printLine(w, "secret "+key+" stays; when nothing else uses it, delete it with: "+c.hint("secret", "delete", key))
 		}
 	})
 }
 
-// connectorKey is of the secret that the gateway uses at the server or for it.
-func connectorKey(c *api.ConnectorView) string {
+// connectorSecret is of the secret that the gateway uses at the server or for it.
+func connectorSecret(c *api.ConnectorView) string {
 	if c.OAuth != nil && c.OAuth.ClientSecret != "" {
 		return c.OAuth.ClientSecret
 	}
 	return c.Secret
 }
 
-type connectorPresets struct{ remote }
+type connectorPresets struct{ clientFlags }
 
 func (*connectorPresets) route() api.Operation { return api.ListPresets.Operation }
 
 func (c *connectorPresets) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListPresets, api.None{}, func(w io.Writer, presets *api.List[api.Preset]) {
+	return perform(ctx, &c.clientFlags, std, api.ListPresets, api.None{}, func(w io.Writer, presets *api.List[api.Preset]) {
 		for i := range presets.Items {
 			p := &presets.Items[i]
-			said(p.Name + "  " + p.Title + "  " + p.URL)(w)
-			said("    takes: " + strings.Join(p.Auth, " or ") + ". " + p.Hint)(w)
+			printLine(w, p.Name+"  "+p.Title+"  "+p.URL)
+			printLine(w, "    takes: "+strings.Join(p.Auth, " or ")+". "+p.Hint)
 			if len(p.Unsure) > 0 {
-				said("    check in its documentation: " + strings.Join(p.Unsure, ", "))(w)
+				printLine(w, "    check in its documentation: "+strings.Join(p.Unsure, ", "))
 			}
 			for _, v := range p.Variants {
-				said("    --variant " + v.Name + ": " + v.Title)(w)
+				printLine(w, "    --variant "+v.Name+": "+v.Title)
 			}
 		}
 	})
 }
 
 type connectorValidate struct {
-	remote
+	clientFlags
 	connectorFields
 	Name string `arg:"" name:"name|url" help:"Name, slug or ID of a connector, or the URL of a new server."`
 }
@@ -189,26 +189,26 @@ func (c *connectorValidate) Run(ctx context.Context, std *command.Streams) error
 	if err != nil {
 		return err
 	}
-	state, raw, err := c.state(ctx, std, server)
+	state, raw, err := c.validate(ctx, std, server)
 	if err != nil {
 		return err
 	}
-	if err := c.print(std, raw, func(w io.Writer) { showCheck(w, state) }); err != nil || state.Error == "" {
+	if err := c.print(std, raw, func(w io.Writer) { showValidation(w, state) }); err != nil || state.Error == "" {
 		return err
 	}
-	return fmt.Errorf("%s cannot be used: %s", command.Printable(c.Name), command.Printable(connectorFault(state)))
+	return fmt.Errorf("%s cannot be used: %s", command.Printable(c.Name), command.Printable(connectorError(state)))
 }
 
-// state is how the server is when it is asked. Of one that is no connector yet, a
+// validate is how the server is when it is asked. Of one that is no connector yet, a
 // slug is to be chosen in the names that agents will see.
-func (c *connectorValidate) state(ctx context.Context, std *command.Streams, server *Client) (*api.ConnectorView, json.RawMessage, error) {
+func (c *connectorValidate) validate(ctx context.Context, std *command.Streams, server *Client) (*api.ConnectorView, json.RawMessage, error) {
 	if !strings.Contains(c.Name, "://") {
 		if !reflect.ValueOf(c.connectorFields).IsZero() {
 			return nil, nil, command.UsageErrorf("the flags of a connector go with a URL; connector %s has its own, see: %s", command.Printable(c.Name), command.Printable(c.hint("connector", "update", "--help")))
 		}
-		return Fetch(ctx, server, api.ValidateConnector, connectorRef(c.Name))
+		return Fetch(ctx, server, api.ValidateConnector, byConnector(c.Name))
 	}
-	if err := c.complete(std, new(action.Connector)); err != nil {
+	if err := c.fill(std, new(action.Connector)); err != nil {
 		return nil, nil, err
 	}
 	c.Upstream.URL = &c.Name
@@ -219,8 +219,8 @@ func (c *connectorValidate) state(ctx context.Context, std *command.Streams, ser
 	return state, raw, err
 }
 
-// showCheck tells how a server was reached and what it offers.
-func showCheck(w io.Writer, c *api.ConnectorView) {
+// showValidation tells how a server was reached and what it offers.
+func showValidation(w io.Writer, c *api.ConnectorView) {
 	for _, s := range c.Steps {
 		switch {
 		case s.Failed:
@@ -228,26 +228,26 @@ func showCheck(w io.Writer, c *api.ConnectorView) {
 		case s.TookMS == 0:
 			continue // it was not needed
 		}
-		said(strings.TrimRight(fmt.Sprintf("%-18s %8.1f ms  %s", s.Name, s.TookMS, s.Detail), " "))(w)
+		printLine(w, strings.TrimRight(fmt.Sprintf("%-18s %8.1f ms  %s", s.Name, s.TookMS, s.Detail), " "))
 	}
 	for _, warning := range c.Warnings {
-		said("warning: " + warning)(w)
+		printLine(w, "warning: "+warning)
 	}
 	if c.Error != "" {
 		return
 	}
-	said(fmt.Sprintf("MCP %s: %s, %s, %s, %s", cmp.Or(c.Protocol, "of an unknown version"),
-		command.Plural(len(c.Tools), "tool"), command.Plural(c.ResourceCount, "resource"), command.Plural(c.TemplateCount, "resource template"), command.Plural(c.PromptCount, "prompt")))(w)
-	tableOf(w, "ACTION TOOL_AS_AGENTS_SEE_IT RISK MODE", append(c.Tools, c.Beside...), func(t *api.ToolView) []string {
+	printLine(w, fmt.Sprintf("MCP %s: %s, %s, %s, %s", cmp.Or(c.Protocol, "of an unknown version"),
+		command.Plural(len(c.Tools), "tool"), command.Plural(c.ResourceCount, "resource"), command.Plural(c.TemplateCount, "resource template"), command.Plural(c.PromptCount, "prompt")))
+	printTable(w, "ACTION TOOL_AS_AGENTS_SEE_IT RISK MODE", append(c.Tools, c.Beside...), func(t *api.ToolView) []string {
 		return []string{t.Name, t.Tool, string(t.Risk), string(t.Mode)}
 	})
 }
 
-// signInLife is how long a URL to sign in is good.
-const signInLife = 10 * time.Minute
+// signInLifetime is how long a URL to sign in is good.
+const signInLifetime = 10 * time.Minute
 
-// destination says where the link leads.
-func destination(l *api.SignInLink) string {
+// signInDestination says where the link leads.
+func signInDestination(l *api.SignInLink) string {
 	to := "it leads to " + command.Printable(l.Host)
 	if l.Issuer != "" {
 		to += ", for the authorization server " + command.Printable(l.Issuer)
@@ -259,14 +259,14 @@ func destination(l *api.SignInLink) string {
 }
 
 type connectorSignIn struct {
-	theConnector
+	connectorRef
 	Wait time.Duration `placeholder:"D" help:"Wait for the sign-in, at most 10m."`
 }
 
 // Run prints where to sign in. It needs a browser that is signed in to
 // Sallyport as the same person: nobody else can finish it.
 func (c *connectorSignIn) Run(ctx context.Context, std *command.Streams) error {
-	if c.Wait < 0 || c.Wait > signInLife {
+	if c.Wait < 0 || c.Wait > signInLifetime {
 		return command.UsageErrorf("--wait is a time of at most 10m: no URL to sign in is good for longer")
 	}
 	server, err := c.connect()
@@ -278,48 +278,48 @@ func (c *connectorSignIn) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	if !hasOAuth(before, action.OAuthCode) {
-		return c.nobody(before, "signs in")
+		return c.noSignInError(before, "signs in")
 	}
 	link, raw, err := Fetch(ctx, server, api.SignInConnector, c.ref())
 	if err != nil {
 		return err
 	}
 	if err := c.print(std, raw, func(w io.Writer) {
-		fmt.Fprintln(std.Err, destination(link))
+		fmt.Fprintln(std.Err, signInDestination(link))
 		fmt.Fprintln(std.Err, "open this within ten minutes, in a browser that is signed in to Sallyport as you:")
 		fmt.Fprintln(w, command.Printable(link.AuthorizeURL))
 	}); err != nil || c.Wait <= 0 {
 		return err
 	}
-	return c.until(ctx, std, server, before.OAuthStatus)
+	return c.waitConnected(ctx, std, server, before.OAuthStatus)
 }
 
-// until waits for tokens that are not those from before.
-func (c *connectorSignIn) until(ctx context.Context, std *command.Streams, server *Client, before *api.OAuthStatus) error {
+// waitConnected waits for tokens that are not those from before.
+func (c *connectorSignIn) waitConnected(ctx context.Context, std *command.Streams, server *Client, before *api.OAuthStatus) error {
 	waiting, end := context.WithTimeout(ctx, c.Wait)
 	defer end()
 	for {
 		select {
 		case <-waiting.Done():
-			return c.ended(ctx)
+			return c.waitError(ctx)
 		case <-time.After(time.Second):
 		}
 		now, _, err := Fetch(waiting, server, api.GetConnector, c.ref())
 		if waiting.Err() != nil {
-			return c.ended(ctx)
+			return c.waitError(ctx)
 		}
 		if err != nil {
 			return err
 		}
 		if signedIn(now, action.OAuthConnected) && !reflect.DeepEqual(now.OAuthStatus, before) {
-			said("connector " + c.Ref + " is connected to " + now.OAuthStatus.Issuer)(std.Err)
+			printLine(std.Err, "connector "+c.Ref+" is connected to "+now.OAuthStatus.Issuer)
 			return nil
 		}
 	}
 }
 
-// ended says why the wait is over: of ctx, by a signal.
-func (c *connectorSignIn) ended(ctx context.Context) error {
+// waitError says why the wait is over: of ctx, by a signal.
+func (c *connectorSignIn) waitError(ctx context.Context) error {
 	why := "nobody signed in within " + c.Wait.String()
 	if ctx.Err() != nil {
 		why = "stopped before anybody signed in"
@@ -337,7 +337,7 @@ func signedIn(c *api.ConnectorView, as action.OAuthStatus) bool {
 	return c.OAuthStatus != nil && c.OAuthStatus.Status == string(as)
 }
 
-type connectorSignOut struct{ theConnector }
+type connectorSignOut struct{ connectorRef }
 
 func (c *connectorSignOut) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
@@ -350,9 +350,9 @@ func (c *connectorSignOut) Run(ctx context.Context, std *command.Streams) error 
 	case err != nil:
 		return err
 	case now.OAuth == nil, hasOAuth(now, action.OAuthClient) && signedOut:
-		return c.nobody(now, "is signed in")
+		return c.noSignInError(now, "is signed in")
 	case signedOut:
 		return fmt.Errorf("nobody is signed in to connector %s; sign in first: %s", command.Printable(now.Name), command.Printable(c.hint("connector", "sign-in", now.Name)))
 	}
-	return perform(ctx, &c.remote, std, api.SignOutConnector, c.ref(), done("the tokens of connector "+c.Ref+" are forgotten"))
+	return perform(ctx, &c.clientFlags, std, api.SignOutConnector, c.ref(), confirmation("the tokens of connector "+c.Ref+" are forgotten"))
 }

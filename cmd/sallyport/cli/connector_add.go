@@ -18,7 +18,7 @@ import (
 )
 
 type connectorAdd struct {
-	remote
+	clientFlags
 	connectorFields
 	connectorRules
 	Name string `arg:"" help:"Name of the connector."`
@@ -34,7 +34,7 @@ func (c *connectorAdd) Run(ctx context.Context, std *command.Streams) error {
 	case c.Variant != "" && c.Preset == "":
 		return command.UsageErrorf("--variant goes with --preset")
 	}
-	if err := c.complete(std, new(action.Connector)); err != nil {
+	if err := c.fill(std, new(action.Connector)); err != nil {
 		return err
 	}
 	if c.At != "" {
@@ -42,7 +42,7 @@ func (c *connectorAdd) Run(ctx context.Context, std *command.Streams) error {
 	}
 	c.ToolRules = c.rules(nil)
 	made := api.NewConnector{Name: c.Name, Slug: c.Slug, FromPreset: c.FromPreset, Upstream: c.Upstream}
-	return alterConnector(ctx, &c.remote, std, api.CreateConnector, api.Body[api.NewConnector]{Body: made}, c.nowWhat("is added"))
+	return changeConnector(ctx, &c.clientFlags, std, api.CreateConnector, api.Body[api.NewConnector]{Body: made}, c.setupSteps("is added"))
 }
 
 // connectorRules say what is to be thought of a connector's tools.
@@ -70,9 +70,9 @@ func (r *connectorRules) rules(now map[string]action.Risk) (out api.ToolRules) {
 // connectorFields are what add, update and validate have in common.
 type connectorFields struct {
 	api.Upstream
-	SecretStdin bool        `field:"secret_value" env:"-" help:"Read the secret from standard input and save it with the connector."`
-	WithHeader  []plainPair `field:"headers" sep:"none" env:"-" placeholder:"'K: V'" help:"Fixed header without a secret; repeat for more, 'K:' to remove."`
-	MayAsk      *string     `placeholder:"KINDS" help:"Questions the server may ask: elicitation, url_elicitation, sampling, roots, comma-separated; --may-ask= for none (default: none)."`
+	SecretStdin bool         `field:"secret_value" env:"-" help:"Read the secret from standard input and save it with the connector."`
+	WithHeader  []headerFlag `field:"headers" sep:"none" env:"-" placeholder:"'K: V'" help:"Fixed header without a secret; repeat for more, 'K:' to remove."`
+	MayAsk      *string      `placeholder:"KINDS" help:"Questions the server may ask: elicitation, url_elicitation, sampling, roots, comma-separated; --may-ask= for none (default: none)."`
 	oauthFields
 }
 
@@ -85,9 +85,9 @@ type oauthFields struct {
 	Issuer       *string  `env:"-" placeholder:"URL" help:"OAuth authorization server (default: the one the server names)."`
 }
 
-// complete puts into what is sent what was given in another form than the API
+// fill puts into what is sent what was given in another form than the API
 // takes. Of headers and OAuth that is the whole: what stands now stays.
-func (f *connectorFields) complete(std *command.Streams, now *action.Connector) (err error) {
+func (f *connectorFields) fill(std *command.Streams, now *action.Connector) (err error) {
 	if f.MayAsk != nil {
 		kinds := []action.AskKind{}
 		for _, kind := range strings.FieldsFunc(*f.MayAsk, func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -106,23 +106,23 @@ func (f *connectorFields) complete(std *command.Streams, now *action.Connector) 
 		}
 		f.Headers = &headers
 	}
-	if f.Upstream.OAuth, err = f.settings(now.OAuth); err != nil || !f.SecretStdin {
+	if f.Upstream.OAuth, err = f.oauthSettings(now.OAuth); err != nil || !f.SecretStdin {
 		return err
 	}
 	f.SecretValue, err = readSecret(std, "connector add NAME URL --secret-stdin")
 	return err
 }
 
-// settings are those of OAuth, which the API takes as a whole; nil: none were
+// oauthSettings are those of OAuth, which the API takes as a whole; nil: none were
 // given.
-func (f *oauthFields) settings(now *action.OAuthSettings) (*api.NewOAuth, error) {
-	parts := f.ClientID != nil || f.ClientSecret != nil || f.Issuer != nil || len(f.Scope) > 0
+func (f *oauthFields) oauthSettings(now *action.OAuthSettings) (*api.NewOAuth, error) {
+	details := f.ClientID != nil || f.ClientSecret != nil || f.Issuer != nil || len(f.Scope) > 0
 	switch {
-	case f.OAuth == "none" && parts:
+	case f.OAuth == "none" && details:
 		return nil, command.UsageErrorf("--oauth none goes with no other flag of OAuth")
 	case f.OAuth == "none":
 		return &api.NewOAuth{Kind: "none"}, nil
-	case f.OAuth == "" && !parts:
+	case f.OAuth == "" && !details:
 		return nil, nil
 	}
 	var o api.NewOAuth
@@ -149,11 +149,11 @@ func (f *oauthFields) settings(now *action.OAuthSettings) (*api.NewOAuth, error)
 	return &o, nil
 }
 
-// plainPair is a header as it is written: Name: value.
-type plainPair struct{ name, value string }
+// headerFlag is a header as it is written: Name: value.
+type headerFlag struct{ name, value string }
 
 // UnmarshalText reads a flag.
-func (p *plainPair) UnmarshalText(text []byte) error {
+func (p *headerFlag) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), ":")
 	if p.name, p.value = strings.TrimSpace(name), strings.TrimSpace(value); !ok || p.name == "" {
 		return fmt.Errorf("%q is no header; write it as 'Name: value'", text)
@@ -162,7 +162,7 @@ func (p *plainPair) UnmarshalText(text []byte) error {
 }
 
 type connectorUpdate struct {
-	theConnector
+	connectorRef
 	connectorFields
 	connectorRules
 	Name *string `name:"rename" field:"name" placeholder:"NAME" help:"New name."`
@@ -173,7 +173,7 @@ type connectorUpdate struct {
 // whole, so that what stands is read first.
 func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
 	if c.Name == nil && c.At == nil && c.Review == "" && len(c.ToolRisk) == 0 && reflect.ValueOf(c.connectorFields).IsZero() {
-		if c.remote.URL != "" && c.remote.URL != os.Getenv("SALLYPORT_URL") {
+		if c.clientFlags.URL != "" && c.clientFlags.URL != os.Getenv("SALLYPORT_URL") {
 			return command.UsageErrorf("nothing to change: --url is the gateway's address; the connector's is --endpoint")
 		}
 		return command.UsageErrorf("nothing to change: give one of the flags that connector update --help lists")
@@ -185,8 +185,8 @@ func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.remote.URL != "" { // which people take for the connector's
-		if err := server.isGateway(ctx); err != nil {
+	if c.clientFlags.URL != "" { // which people take for the connector's
+		if err := server.checkGateway(ctx); err != nil {
 			return err
 		}
 	}
@@ -194,21 +194,21 @@ func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := c.complete(std, &now.Connector); err != nil {
+	if err := c.fill(std, &now.Connector); err != nil {
 		return err
 	}
 	c.Upstream.URL = c.At
 	c.ToolRules = c.rules(now.Risks)
-	changed := connectorIs("is changed")
+	changed := connectorMessage("is changed")
 	if c.At != nil && *c.At != now.URL {
-		changed = c.nowWhat("is changed")
+		changed = c.setupSteps("is changed")
 	}
 	body := api.ConnectorChange{Name: c.Name, Upstream: c.Upstream}
-	return alterConnector(ctx, &c.remote, std, api.UpdateConnector, api.ByRefWith[api.ConnectorChange]{ByRef: c.ref(), Body: body}, changed)
+	return changeConnector(ctx, &c.clientFlags, std, api.UpdateConnector, api.ByRefWith[api.ConnectorChange]{ByRef: c.ref(), Body: body}, changed)
 }
 
 type connectorOnboard struct {
-	theConnector
+	connectorRef
 	Mode     map[string]action.Mode `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"Mode of a tool: allow, require_approval or deny; repeat for more. resources/read and prompts/get count as tools."`
 	AllReads action.Mode            `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"Mode of all read-only tools that --mode does not name."`
 	Digest   string                 `env:"-" placeholder:"D" help:"Digest printed below the tool list; required to set modes, and marks the tools as reviewed."`
@@ -222,16 +222,16 @@ func (c *connectorOnboard) Run(ctx context.Context, std *command.Streams) error 
 	if err != nil {
 		return err
 	}
-	all, gone, raw, err := c.tools(ctx, server)
+	all, removed, raw, err := c.listTools(ctx, server)
 	if err != nil {
 		return err
 	}
-	if err := c.check(all); err != nil {
+	if err := c.checkModes(all); err != nil {
 		return err
 	}
 	shown := digest(all)
 	if c.Digest == "" {
-		if err := c.print(std, raw, func(w io.Writer) { c.show(w, all, gone) }); err != nil {
+		if err := c.print(std, raw, func(w io.Writer) { c.show(w, all, removed) }); err != nil {
 			return err
 		}
 		if len(c.Mode) > 0 || c.AllReads != "" {
@@ -243,23 +243,23 @@ func (c *connectorOnboard) Run(ctx context.Context, std *command.Streams) error 
 		return fmt.Errorf("the tools of %s changed since the list with digest %s, so nothing was changed; list them again: %s",
 			command.Printable(c.Ref), command.Printable(c.Digest), command.Printable(c.hint("connector", "onboard", c.Ref)))
 	}
-	in := api.ByRefWith[api.Onboarding]{ByRef: c.ref(), Body: api.Onboarding{Tools: c.decided(all)}}
-	return perform(ctx, &c.remote, std, api.OnboardTools, in, func(w io.Writer, _ *api.List[api.ReviewView]) {
-		said(fmt.Sprintf("set the modes of %s of %s and marked the tools as reviewed", command.Plural(len(all), "action"), c.Ref))(w)
-		c.left(w, gone)
+	in := api.ByRefWith[api.Onboarding]{ByRef: c.ref(), Body: api.Onboarding{Tools: c.onboardedTools(all)}}
+	return perform(ctx, &c.clientFlags, std, api.OnboardTools, in, func(w io.Writer, _ *api.List[api.ReviewView]) {
+		printLine(w, fmt.Sprintf("set the modes of %s of %s and marked the tools as reviewed", command.Plural(len(all), "action"), c.Ref))
+		c.showRemoved(w, removed)
 	})
 }
 
-// tools are what the server lists when it is asked now, and beside them how
+// listTools are what the server lists when it is asked now, and beside them how
 // its resources are read and its prompts gotten, for which nobody reviews. Gone
 // are those that it listed once.
-func (c *connectorOnboard) tools(ctx context.Context, server *Client) (all, gone []api.ReviewView, raw json.RawMessage, err error) {
+func (c *connectorOnboard) listTools(ctx context.Context, server *Client) (all, removed []api.ReviewView, raw json.RawMessage, err error) {
 	known, raw, err := Fetch(ctx, server, api.ListTools, api.ListToolsInput{ByRef: c.ref(), Fresh: true})
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if known.Error != "" {
-		return nil, nil, nil, fmt.Errorf("%s cannot be asked: %s; see: %s", command.Printable(c.Ref), clause(known.Error), command.Printable(c.hint("connector", "validate", c.Ref)))
+		return nil, nil, nil, fmt.Errorf("%s cannot be asked: %s; see: %s", command.Printable(c.Ref), withoutPeriod(known.Error), command.Printable(c.hint("connector", "validate", c.Ref)))
 	}
 	connector, _, err := Fetch(ctx, server, api.GetConnector, c.ref())
 	if err != nil {
@@ -267,7 +267,7 @@ func (c *connectorOnboard) tools(ctx context.Context, server *Client) (all, gone
 	}
 	for _, r := range known.Items {
 		if r.Current == nil {
-			gone = append(gone, r)
+			removed = append(removed, r)
 		} else {
 			all = append(all, r)
 		}
@@ -275,14 +275,14 @@ func (c *connectorOnboard) tools(ctx context.Context, server *Client) (all, gone
 	for _, b := range connector.Beside {
 		all = append(all, api.ReviewView{Tool: b.Name, Risk: b.Risk, Mode: b.Mode})
 	}
-	return all, gone, raw, nil
+	return all, removed, raw, nil
 }
 
-// check refuses modes of tools that are not there, and those that are none.
-func (c *connectorOnboard) check(all []api.ReviewView) error {
+// checkModes refuses modes of tools that are not there, and those that are none.
+func (c *connectorOnboard) checkModes(all []api.ReviewView) error {
 	for tool, mode := range c.Mode {
 		if !slices.ContainsFunc(all, func(r api.ReviewView) bool { return r.Tool == tool }) {
-			return fmt.Errorf("%s lists no tool %q; it lists: %s", command.Printable(c.Ref), command.Printable(tool), command.Printable(strings.Join(names(all), ", ")))
+			return fmt.Errorf("%s lists no tool %q; it lists: %s", command.Printable(c.Ref), command.Printable(tool), command.Printable(strings.Join(toolNames(all), ", ")))
 		}
 		if !mode.Valid() {
 			return command.UsageErrorf("--mode %s=%s: a mode is allow, require_approval or deny", command.Printable(tool), command.Printable(string(mode)))
@@ -291,23 +291,23 @@ func (c *connectorOnboard) check(all []api.ReviewView) error {
 	return nil
 }
 
-// left says what a digest does not decide about: nothing runs of a tool that
+// showRemoved says what a digest does not decide about: nothing runs of a tool that
 // is gone, and to forget it takes a look of its own.
-func (c *connectorOnboard) left(w io.Writer, gone []api.ReviewView) {
-	if len(gone) > 0 {
-		said(fmt.Sprintf("no longer listed: %s; remove their reviews: %s",
-			strings.Join(names(gone), ", "), c.hint("connector", "review", c.Ref)))(w)
+func (c *connectorOnboard) showRemoved(w io.Writer, removed []api.ReviewView) {
+	if len(removed) > 0 {
+		printLine(w, fmt.Sprintf("no longer listed: %s; remove their reviews: %s",
+			strings.Join(toolNames(removed), ", "), c.hint("connector", "review", c.Ref)))
 	}
 }
 
 // show lists the tools with what would become of them.
-func (c *connectorOnboard) show(w io.Writer, all, gone []api.ReviewView) {
-	tableOf(w, "TOOL RISK MODE REVIEW NEW_MODE DESCRIPTION", all, func(r *api.ReviewView) []string {
-		return []string{r.Tool, string(r.Risk), string(r.Mode), string(r.State), string(c.mode(r)), words(r)}
+func (c *connectorOnboard) show(w io.Writer, all, removed []api.ReviewView) {
+	printTable(w, "TOOL RISK MODE REVIEW NEW_MODE DESCRIPTION", all, func(r *api.ReviewView) []string {
+		return []string{r.Tool, string(r.Risk), string(r.Mode), string(r.State), string(c.mode(r)), descriptionLine(r)}
 	})
-	c.left(w, gone)
-	said("full definitions: " + c.hint("connector", "review", c.Ref))(w)
-	said("to decide: " + c.hint("connector", "onboard", c.Ref, "--digest", digest(all)) + ", and --mode TOOL=MODE or --all-reads allow")(w)
+	c.showRemoved(w, removed)
+	printLine(w, "full definitions: "+c.hint("connector", "review", c.Ref))
+	printLine(w, "to decide: "+c.hint("connector", "onboard", c.Ref, "--digest", digest(all))+", and --mode TOOL=MODE or --all-reads allow")
 }
 
 // mode is the one that is asked for; empty: what policy says stays.
@@ -318,8 +318,8 @@ func (c *connectorOnboard) mode(r *api.ReviewView) action.Mode {
 	return c.AllReads
 }
 
-// words are the beginning of a tool's description.
-func words(r *api.ReviewView) string {
+// descriptionLine are the beginning of a tool's description.
+func descriptionLine(r *api.ReviewView) string {
 	var said struct {
 		Description string `json:"description"`
 	}
@@ -333,11 +333,11 @@ func words(r *api.ReviewView) string {
 	return line
 }
 
-// decided is what goes to the server: each tool as it was shown.
-func (c *connectorOnboard) decided(all []api.ReviewView) []api.OnboardedTool {
+// onboardedTools is what goes to the server: each tool as it was shown.
+func (c *connectorOnboard) onboardedTools(all []api.ReviewView) []api.OnboardedTool {
 	tools := make([]api.OnboardedTool, len(all))
 	for i := range all {
-		tools[i] = api.OnboardedTool{SeenTool: seen(&all[i]), Mode: c.mode(&all[i])}
+		tools[i] = api.OnboardedTool{SeenTool: seenTool(&all[i]), Mode: c.mode(&all[i])}
 	}
 	return tools
 }

@@ -30,8 +30,8 @@ type envCommand struct {
 	Scrub envScrub `cmd:"" help:"In a sandbox: remove the files that env apply wrote."`
 }
 
-// envSpec are the flags of commands that work on files of a workspace.
-type envSpec struct {
+// envSpecFlags are the flags of commands that work on files of a workspace.
+type envSpecFlags struct {
 	Spec      string `required:"" env:"-" placeholder:"FILE|JSON|-" help:"Specification as JSON, a file, or - for standard input; the format of save_env_files."`
 	Workspace string `default:"." type:"path" placeholder:"DIR" help:"Folder of the workspace (default: current folder)."`
 	JSON      bool   `help:"Print the result as JSON."`
@@ -40,7 +40,7 @@ type envSpec struct {
 // specLimit is far above any specification; it keeps a wrong file out.
 const specLimit = 1 << 20
 
-func (c *envSpec) files(std *command.Streams) ([]envfile.File, error) {
+func (c *envSpecFlags) files(std *command.Streams) ([]envfile.File, error) {
 	text := strings.TrimSpace(c.Spec)
 	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
 		return envfile.Parse([]byte(text))
@@ -61,22 +61,22 @@ func (c *envSpec) files(std *command.Streams) ([]envfile.File, error) {
 	return envfile.Parse(raw)
 }
 
-// done prints what became of which files.
-func (c *envSpec) done(std *command.Streams, became map[string][]string) error {
+// report prints what became of which files.
+func (c *envSpecFlags) report(std *command.Streams, results map[string][]string) error {
 	if c.JSON {
-		raw, err := json.Marshal(became)
+		raw, err := json.Marshal(results)
 		if err != nil {
 			return err
 		}
 		return std.PrintJSON(raw)
 	}
 	for _, what := range []string{"written", "removed", "left"} {
-		for _, name := range became[what] {
+		for _, name := range results[what] {
 			text := what + " " + name
 			if what == "left" {
 				text += ": it was not written by sallyport env apply"
 			}
-			said(text)(std.Out)
+			printLine(std.Out, text)
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func (c *envSpec) done(std *command.Streams, became map[string][]string) error {
 const pulledFile = "/tmp/.sallyport_env.json"
 
 type envApply struct {
-	envSpec
+	envSpecFlags
 	Values  string `type:"path" placeholder:"FILE" help:"File written by env pull; its values override the environment (default: /tmp/.sallyport_env.json)."`
 	Replace bool   `help:"Replace existing files that env apply did not write."`
 }
@@ -110,10 +110,10 @@ func (c *envApply) Run(std *command.Streams) error {
 	for i := range list {
 		names[i] = list[i].Name()
 	}
-	return c.done(std, map[string][]string{"written": names})
+	return c.report(std, map[string][]string{"written": names})
 }
 
-type envScrub struct{ envSpec }
+type envScrub struct{ envSpecFlags }
 
 func (c *envScrub) Run(std *command.Streams) error {
 	list, err := c.files(std)
@@ -124,10 +124,10 @@ func (c *envScrub) Run(std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return c.done(std, map[string][]string{"removed": nonEmpty(removed), "left": nonEmpty(left)})
+	return c.report(std, map[string][]string{"removed": nonNil(removed), "left": nonNil(left)})
 }
 
-func nonEmpty(list []string) []string {
+func nonNil(list []string) []string {
 	if list == nil {
 		return []string{}
 	}
@@ -158,18 +158,18 @@ func readValues(name string) (map[string]string, error) {
 	return values, nil
 }
 
-// reportEnv tells who asks for what. Descriptions and suggestions are the
+// showEnvRequest tells who asks for what. Descriptions and suggestions are the
 // agent's own words.
-func reportEnv(w io.Writer, r *action.EnvRequest) {
-	said(fmt.Sprintf("%s  session %s asks for %s", r.ID, r.Session, command.Plural(len(r.Keys), "environment variable")))(w)
+func showEnvRequest(w io.Writer, r *action.EnvRequest) {
+	printLine(w, fmt.Sprintf("%s  session %s asks for %s", r.ID, r.Session, command.Plural(len(r.Keys), "environment variable")))
 	for _, k := range r.Keys {
 		text := "    " + k.Key
 		if !k.Needed() {
 			text += " (may be left out)"
 		}
-		said(text)(w)
+		printLine(w, text)
 		if k.Description != "" {
-			said("      the agent says: " + k.Description)(w)
+			printLine(w, "      the agent says: "+k.Description)
 		}
 		for _, s := range k.Suggestions {
 			text := "      the agent suggests: " + s.Label
@@ -179,12 +179,12 @@ func reportEnv(w io.Writer, r *action.EnvRequest) {
 			if s.Value != "" {
 				text += " = " + s.Value
 			}
-			said(text)(w)
+			printLine(w, text)
 		}
 	}
-	at := "    asked " + since(&r.CreatedAt)
+	at := "    asked " + relativeTime(&r.CreatedAt)
 	if r.Status == action.EnvPending {
-		said(at + ", expires " + since(&r.ExpiresAt))(w)
+		printLine(w, at+", expires "+relativeTime(&r.ExpiresAt))
 		return
 	}
 	text := at + ", " + string(r.Status)
@@ -194,14 +194,14 @@ func reportEnv(w io.Writer, r *action.EnvRequest) {
 	if r.Note != "" {
 		text += ": " + r.Note
 	}
-	said(text)(w)
+	printLine(w, text)
 }
 
-// envWarning is what the page says, too.
-const envWarning = "! The agent can read what you enter, and so can everything that runs in its sandbox. Give it only what it may have: keys of test accounts, with as few rights as will do."
+// envAnswerWarning is what the page says, too.
+const envAnswerWarning = "! The agent can read what you enter, and so can everything that runs in its sandbox. Give it only what it may have: keys of test accounts, with as few rights as will do."
 
 type envRequests struct {
-	remote
+	clientFlags
 	api.ListEnvRequestsInput
 }
 
@@ -209,29 +209,29 @@ func (*envRequests) route() api.Operation { return api.ListEnvRequests.Operation
 
 func (c *envRequests) Run(ctx context.Context, std *command.Streams) error {
 	in := c.ListEnvRequestsInput
-	in.Status = anyStatus(c.Status)
-	return perform(ctx, &c.remote, std, api.ListEnvRequests, in, func(w io.Writer, all *api.List[action.EnvRequest]) {
+	in.Status = statusFilter(c.Status)
+	return perform(ctx, &c.clientFlags, std, api.ListEnvRequests, in, func(w io.Writer, all *api.List[action.EnvRequest]) {
 		if len(all.Items) == 0 {
-			noRequests(w, string(c.Status), "an answer")
+			printNoRequests(w, string(c.Status), "an answer")
 		}
 		for i := range all.Items {
-			reportEnv(w, &all.Items[i])
+			showEnvRequest(w, &all.Items[i])
 		}
-		more(w, all.NextCursor)
+		printNextPage(w, all.NextCursor)
 		if len(all.Items) > 0 && c.Status == action.EnvPending {
-			c.howToGive(w)
+			c.showEnvHint(w)
 		}
 	})
 }
 
-// theEnvRequest names one.
-type theEnvRequest struct {
-	remote
+// envRequestRef names one.
+type envRequestRef struct {
+	clientFlags
 	ID string `arg:"" help:"ID of the request; see sallyport env requests."`
 }
 
 type envAnswer struct {
-	theEnvRequest
+	envRequestRef
 	Name   string `arg:"" optional:"" help:"Variable whose value is on standard input (default: the only one requested)."`
 	Values string `env:"-" placeholder:"FILE|-" help:"JSON object of values, {\"NAME\": \"value\"}, in a file or - for standard input."`
 }
@@ -248,11 +248,11 @@ func (c *envAnswer) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	reportEnv(std.Err, request)
+	showEnvRequest(std.Err, request)
 	if request.Status == action.EnvPending {
-		said(envWarning)(std.Err)
+		printLine(std.Err, envAnswerWarning)
 		if c.Name != "" { // before a value is typed
-			if err := asksFor(request, c.Name); err != nil {
+			if err := checkRequested(request, c.Name); err != nil {
 				return err
 			}
 		}
@@ -260,21 +260,21 @@ func (c *envAnswer) Run(ctx context.Context, std *command.Streams) error {
 	values, err := c.values(std, request)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if err == nil && request.Status == action.EnvPending {
-			err = asksFor(request, name)
+			err = checkRequested(request, name)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	in := api.ByIDWith[api.EnvAnswer]{ByID: api.ByID{ID: c.ID}, Body: api.EnvAnswer{Values: values}}
-	return perform(ctx, &c.remote, std, api.AnswerEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
-		said(fmt.Sprintf("gave %s to session %s; its sandbox takes them once, with sallyport env pull; they are wiped %s",
-			strings.Join(slices.Sorted(maps.Keys(values)), ", "), r.Session, since(&r.ExpiresAt)))(w)
+	return perform(ctx, &c.clientFlags, std, api.AnswerEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
+		printLine(w, fmt.Sprintf("gave %s to session %s; its sandbox takes them once, with sallyport env pull; they are wiped %s",
+			strings.Join(slices.Sorted(maps.Keys(values)), ", "), r.Session, relativeTime(&r.ExpiresAt)))
 	})
 }
 
-// envNames are the names that are asked for.
-func envNames(r *action.EnvRequest) []string {
+// requestedKeys are the names that are asked for.
+func requestedKeys(r *action.EnvRequest) []string {
 	names := make([]string, len(r.Keys))
 	for i, k := range r.Keys {
 		names[i] = k.Key
@@ -282,9 +282,9 @@ func envNames(r *action.EnvRequest) []string {
 	return names
 }
 
-// asksFor refuses a name that is not asked for.
-func asksFor(r *action.EnvRequest, name string) error {
-	names := envNames(r)
+// checkRequested refuses a name that is not asked for.
+func checkRequested(r *action.EnvRequest, name string) error {
+	names := requestedKeys(r)
 	if slices.Contains(names, name) {
 		return nil
 	}
@@ -332,13 +332,13 @@ func (c *envAnswer) file(std *command.Streams) (values map[string]string, err er
 }
 
 type envRefuse struct {
-	theEnvRequest
+	envRequestRef
 	api.EnvRefusal
 }
 
 func (c *envRefuse) Run(ctx context.Context, std *command.Streams) error {
 	in := api.ByIDWith[*api.EnvRefusal]{ByID: api.ByID{ID: c.ID}, Body: &c.EnvRefusal}
-	return perform(ctx, &c.remote, std, api.RefuseEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
-		said(fmt.Sprintf("refused %s to session %s", strings.Join(envNames(r), ", "), r.Session))(w)
+	return perform(ctx, &c.clientFlags, std, api.RefuseEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
+		printLine(w, fmt.Sprintf("refused %s to session %s", strings.Join(requestedKeys(r), ", "), r.Session))
 	})
 }

@@ -21,7 +21,7 @@ import (
 )
 
 type envPull struct {
-	inSession
+	agentFlags
 	File string        `default:"/tmp/.sallyport_env.json" type:"path" placeholder:"FILE" help:"JSON file for the values, mode 0600; existing values are kept (default: /tmp/.sallyport_env.json)."`
 	Wait time.Duration `env:"-" placeholder:"D" help:"Time to wait for an answer; then the exit status is 7 (default: no wait)."`
 }
@@ -36,8 +36,8 @@ type pulledEnv struct {
 	} `json:"refused"`
 }
 
-// pullEvery is the pause between two looks for an answer.
-const pullEvery = 2 * time.Second
+// pullInterval is the pause between two looks for an answer.
+const pullInterval = 2 * time.Second
 
 // Run asks until there is something to say, or the patience is over.
 func (c *envPull) Run(ctx context.Context, std *command.Streams) error {
@@ -46,7 +46,7 @@ func (c *envPull) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	for end := time.Now().Add(c.Wait); ; {
-		got, err := c.look(ctx, a)
+		got, err := c.pullOnce(ctx, a)
 		if err != nil {
 			return err
 		}
@@ -56,16 +56,16 @@ func (c *envPull) Run(ctx context.Context, std *command.Streams) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(min(pullEvery, time.Until(end))):
+		case <-time.After(min(pullInterval, time.Until(end))):
 		}
 	}
 }
 
-// look takes what there is and adds it to the file, while no other command
+// pullOnce takes what there is and adds it to the file, while no other command
 // does. It makes sure that the file can be written before it takes what is
 // handed out only once.
-func (c *envPull) look(ctx context.Context, a *agentClient) (*pulledEnv, error) {
-	t, err := beginTake(ctx, c.File)
+func (c *envPull) pullOnce(ctx context.Context, a *agentClient) (*pulledEnv, error) {
+	t, err := beginPull(ctx, c.File)
 	if err != nil {
 		return nil, fmt.Errorf("nothing was taken: %w", err)
 	}
@@ -89,17 +89,17 @@ func (c *envPull) look(ctx context.Context, a *agentClient) (*pulledEnv, error) 
 			all = map[string]string{}
 		}
 		maps.Copy(all, got.Values)
-		if err := replaceBy(next, c.File, all); err != nil {
+		if err := writeAndRename(next, c.File, all); err != nil {
 			return nil, fmt.Errorf("the values were taken and could not be written; run this again within five minutes, once they can be: %w", err)
 		}
 	}
-	return got, t.done()
+	return got, t.complete()
 }
 
 // pullEnv takes what there is. All tries have one key, by which values that were
 // handed out are handed out again if their answer was lost.
 func (a *agentClient) pullEnv(ctx context.Context, key string) (*pulledEnv, error) {
-	_, raw, err := a.exchange(ctx, &api.PullEnv.Operation, api.PullEnvInput{InSession: a.in(), Key: key})
+	_, raw, err := a.exchange(ctx, &api.PullEnv.Operation, api.PullEnvInput{InSession: a.sessionParam(), Key: key})
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +110,8 @@ func (a *agentClient) pullEnv(ctx context.Context, key string) (*pulledEnv, erro
 	return got, nil
 }
 
-// replaceBy writes values into next, which takes the place of a file.
-func replaceBy(next *os.File, name string, values map[string]string) error {
+// writeAndRename writes values into next, which takes the place of a file.
+func writeAndRename(next *os.File, name string, values map[string]string) error {
 	raw, err := json.Marshal(values)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func replaceBy(next *os.File, name string, values map[string]string) error {
 func (c *envPull) report(std *command.Streams, got *pulledEnv) error {
 	names := slices.Sorted(maps.Keys(got.Values))
 	if c.JSON {
-		raw, err := json.Marshal(map[string]any{"file": c.File, "keys": nonEmpty(names), "pending": got.Pending, "refused": got.Refused})
+		raw, err := json.Marshal(map[string]any{"file": c.File, "keys": nonNil(names), "pending": got.Pending, "refused": got.Refused})
 		if err == nil {
 			err = std.PrintJSON(raw)
 		}
@@ -135,7 +135,7 @@ func (c *envPull) report(std *command.Streams, got *pulledEnv) error {
 			return err
 		}
 	} else if len(names) > 0 {
-		said("wrote " + strings.Join(names, ", ") + " to " + c.File)(std.Out)
+		printLine(std.Out, "wrote "+strings.Join(names, ", ")+" to "+c.File)
 	}
 	refused := make([]string, 0, len(got.Refused))
 	for _, r := range got.Refused {
@@ -159,29 +159,29 @@ func (c *envPull) report(std *command.Streams, got *pulledEnv) error {
 	return errors.New("there is nothing to take: ask for variables with the tool request_env_variables first; they were taken already, or nobody answered within a day")
 }
 
-// take is one attempt to take what is handed out once. It is a file beside the
+// pullAttempt is one attempt to take what is handed out once. It is a file beside the
 // values: while it is locked no other command takes any, and its key is that of
 // the attempt. A command that dies between the answer and the file leaves it, so
 // that the next one asks with the same key and is given the same values.
-type take struct {
+type pullAttempt struct {
 	*os.File
 	key string
 }
 
-// takeEvery is the pause between two looks for whether another command is done.
-const takeEvery = 50 * time.Millisecond
+// lockPollInterval is the pause between two looks for whether another command is done.
+const lockPollInterval = 50 * time.Millisecond
 
-// beginTake waits for other commands, and goes on with an attempt that was left.
-func beginTake(ctx context.Context, file string) (*take, error) {
+// beginPull waits for other commands, and goes on with an attempt that was left.
+func beginPull(ctx context.Context, file string) (*pullAttempt, error) {
 	name := file + ".taking"
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		t := &take{File: f}
+		t := &pullAttempt{File: f}
 		if err = t.lock(ctx); err == nil {
-			err = t.read()
+			err = t.loadKey()
 		}
 		if err == nil {
 			return t, nil
@@ -193,7 +193,7 @@ func beginTake(ctx context.Context, file string) (*take, error) {
 	}
 }
 
-func (t *take) lock(ctx context.Context) error {
+func (t *pullAttempt) lock(ctx context.Context) error {
 	for {
 		err := syscall.Flock(int(t.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
@@ -202,14 +202,14 @@ func (t *take) lock(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(takeEvery):
+		case <-time.After(lockPollInterval):
 		}
 	}
 }
 
-// read finds the key, or makes one and has it on the disk before it is used. The
+// loadKey finds the key, or makes one and has it on the disk before it is used. The
 // error is fs.ErrNotExist when another command ended the attempt meanwhile.
-func (t *take) read() error {
+func (t *pullAttempt) loadKey() error {
 	mine, err := t.Stat()
 	if err != nil {
 		return err
@@ -236,5 +236,5 @@ func (t *take) read() error {
 	return errors.Join(err, t.Sync())
 }
 
-// done ends the attempt: what was taken is written.
-func (t *take) done() error { return os.Remove(t.Name()) }
+// complete ends the attempt: what was taken is written.
+func (t *pullAttempt) complete() error { return os.Remove(t.Name()) }

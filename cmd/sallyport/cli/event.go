@@ -30,7 +30,7 @@ func eventOutcome(e *api.InboundEvent) string {
 }
 
 type eventList struct {
-	remote
+	clientFlags
 	api.EventQuery
 	Skipped *bool `help:"Only events that started nothing; --skipped=false for the others."`
 }
@@ -41,25 +41,25 @@ func (c *eventList) Run(ctx context.Context, std *command.Streams) error {
 	if c.Skipped != nil {
 		c.EventQuery.Skipped = strconv.FormatBool(*c.Skipped)
 	}
-	return perform(ctx, &c.remote, std, api.ListInboundEvents, c.EventQuery, func(w io.Writer, all *api.List[api.InboundEvent]) {
-		called := c.workLabels(ctx)
-		cells("WHEN AUTOMATION BY PROVIDER TYPE TITLE OUTCOME RUN ID", func(e *api.InboundEvent) []string {
-			return []string{since(&e.CreatedAt), e.AutomationName, called.of(e.Trigger), e.Provider, e.Type, e.Title, eventOutcome(e), e.Run, e.ID}
+	return perform(ctx, &c.clientFlags, std, api.ListInboundEvents, c.EventQuery, func(w io.Writer, all *api.List[api.InboundEvent]) {
+		called := c.loadRunLabels(ctx)
+		table("WHEN AUTOMATION BY PROVIDER TYPE TITLE OUTCOME RUN ID", func(e *api.InboundEvent) []string {
+			return []string{relativeTime(&e.CreatedAt), e.AutomationName, called.name(e.Trigger), e.Provider, e.Type, e.Title, eventOutcome(e), e.Run, e.ID}
 		})(w, all)
 		if len(all.Items) == 0 && c.Trigger != "" && called[c.Trigger] == "" {
-			said("there is no trigger or schedule " + c.Trigger + " now; see: " + c.hint("trigger", "list"))(w)
+			printLine(w, "there is no trigger or schedule "+c.Trigger+" now; see: "+c.hint("trigger", "list"))
 		}
 	})
 }
 
-// theEvent names one.
-type theEvent struct {
-	remote
+// eventRef names one.
+type eventRef struct {
+	clientFlags
 	ID string `arg:"" help:"ID of the event."`
 }
 
 type eventShow struct {
-	theEvent
+	eventRef
 	Whole bool `help:"Show the full, unredacted context that the agent gets; this is logged."`
 }
 
@@ -67,29 +67,29 @@ func (*eventShow) route() api.Operation { return api.GetInboundEvent.Operation }
 
 func (c *eventShow) Run(ctx context.Context, std *command.Streams) error {
 	if c.Whole {
-		return perform(ctx, &c.remote, std, api.GetInboundContext, api.ByID{ID: c.ID}, func(w io.Writer, e *api.WholeContext) { block(w, "", e.Context) })
+		return perform(ctx, &c.clientFlags, std, api.GetInboundContext, api.ByID{ID: c.ID}, func(w io.Writer, e *api.WholeContext) { printJSON(w, "", e.Context) })
 	}
-	return perform(ctx, &c.remote, std, api.GetInboundEvent, api.ByID{ID: c.ID}, showEvent)
+	return perform(ctx, &c.clientFlags, std, api.GetInboundEvent, api.ByID{ID: c.ID}, showEvent)
 }
 
 func showEvent(w io.Writer, e *api.InboundEvent) {
-	said(fmt.Sprintf("%s %s: %s", e.Provider, e.Type, e.Title))(w)
-	said(fmt.Sprintf("of %s, %s, %s", e.AutomationName, since(&e.CreatedAt), eventOutcome(e)))(w)
+	printLine(w, fmt.Sprintf("%s %s: %s", e.Provider, e.Type, e.Title))
+	printLine(w, fmt.Sprintf("of %s, %s, %s", e.AutomationName, relativeTime(&e.CreatedAt), eventOutcome(e)))
 	for _, line := range []struct{ what, text string }{{"", e.Error}, {"run ", e.Run}, {"delivery ", e.Receipt}, {"", e.URL}} {
 		if line.text != "" {
-			said(line.what + line.text)(w)
+			printLine(w, line.what+line.text)
 		}
 	}
 	if e.Context != nil {
-		block(w, "    ", e.Context)
+		printJSON(w, "    ", e.Context)
 	}
 }
 
-type eventSkip struct{ theEvent }
+type eventSkip struct{ eventRef }
 
 func (c *eventSkip) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.SkipInboundEvent, api.ByID{ID: c.ID}, func(w io.Writer, e *api.InboundEvent) {
-		said("event " + e.ID + " is skipped; its run is not done")(w)
+	return perform(ctx, &c.clientFlags, std, api.SkipInboundEvent, api.ByID{ID: c.ID}, func(w io.Writer, e *api.InboundEvent) {
+		printLine(w, "event "+e.ID+" is skipped; its run is not done")
 	})
 }
 
@@ -113,50 +113,50 @@ func deliveryState(d *api.DeliveryView) string {
 func deliveryAttempts(d *api.DeliveryView) string {
 	text := fmt.Sprintf(" (attempt %d)", d.Attempt)
 	if d.Status == event.ReceiptQueued && d.Attempt > 0 {
-		text = fmt.Sprintf(" (attempt %d; the next one is due %s)", d.Attempt, since(&d.NextAt))
+		text = fmt.Sprintf(" (attempt %d; the next one is due %s)", d.Attempt, relativeTime(&d.NextAt))
 	}
 	return text
 }
 
 type deliveryList struct {
-	remote
+	clientFlags
 	api.DeliveryQuery
 }
 
 func (*deliveryList) route() api.Operation { return api.ListDeliveries.Operation }
 
 func (c *deliveryList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListDeliveries, c.DeliveryQuery, cells("WHEN PROVIDER EVENT ATTEMPT STATE ID", func(d *api.DeliveryView) []string {
-		return []string{since(&d.ReceivedAt), d.Provider, d.Native, strconv.Itoa(d.Attempt), brief(deliveryState(d)), d.ID}
+	return perform(ctx, &c.clientFlags, std, api.ListDeliveries, c.DeliveryQuery, table("WHEN PROVIDER EVENT ATTEMPT STATE ID", func(d *api.DeliveryView) []string {
+		return []string{relativeTime(&d.ReceivedAt), d.Provider, d.Native, strconv.Itoa(d.Attempt), truncate(deliveryState(d)), d.ID}
 	}))
 }
 
-// theDelivery names one.
-type theDelivery struct {
-	remote
+// deliveryRef names one.
+type deliveryRef struct {
+	clientFlags
 	ID string `arg:"" help:"ID of the delivery."`
 }
 
-type deliveryShow struct{ theDelivery }
+type deliveryShow struct{ deliveryRef }
 
 func (c *deliveryShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.GetDelivery, api.ByID{ID: c.ID}, func(w io.Writer, d *api.DeliveryView) {
-		said(strings.TrimRight(d.Provider+" "+d.Native, " ") + " at /webhooks/" + d.Endpoint + ", " + since(&d.ReceivedAt))(w)
-		said(deliveryState(d) + deliveryAttempts(d))(w)
+	return perform(ctx, &c.clientFlags, std, api.GetDelivery, api.ByID{ID: c.ID}, func(w io.Writer, d *api.DeliveryView) {
+		printLine(w, strings.TrimRight(d.Provider+" "+d.Native, " ")+" at /webhooks/"+d.Endpoint+", "+relativeTime(&d.ReceivedAt))
+		printLine(w, deliveryState(d)+deliveryAttempts(d))
 		if d.Status == event.ReceiptFailed {
-			said("work it off again with: " + c.hint("delivery", "redrive", d.ID))(w)
+			printLine(w, "work it off again with: "+c.hint("delivery", "redrive", d.ID))
 		}
-		said("its events: " + c.hint("event", "list", "--delivery", d.ID))(w)
+		printLine(w, "its events: "+c.hint("event", "list", "--delivery", d.ID))
 		if d.Payload != nil {
-			block(w, "    ", d.Payload)
+			printJSON(w, "    ", d.Payload)
 		}
 	})
 }
 
-type deliveryRedrive struct{ theDelivery }
+type deliveryRedrive struct{ deliveryRef }
 
 func (c *deliveryRedrive) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.RedriveDelivery, api.ByID{ID: c.ID}, func(w io.Writer, d *api.DeliveryView) {
-		said("delivery " + d.ID + " is worked off again")(w)
+	return perform(ctx, &c.clientFlags, std, api.RedriveDelivery, api.ByID{ID: c.ID}, func(w io.Writer, d *api.DeliveryView) {
+		printLine(w, "delivery "+d.ID+" is worked off again")
 	})
 }

@@ -45,13 +45,13 @@ func readAnyJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// readPeriod reads a duration, also one of days, as the API takes it.
-func readPeriod(ctx *kong.DecodeContext, target reflect.Value) error {
+// readDuration reads a duration, also one of days, as the API takes it.
+func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
 		return err
 	}
-	d, err := span(text)
+	d, err := parseDuration(text)
 	if err != nil {
 		return fmt.Errorf("%q is no duration; write one such as 8h or 90d", text)
 	}
@@ -59,9 +59,9 @@ func readPeriod(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// readSpan is readPeriod for a duration of which zero is as if nothing was given.
-func readSpan(ctx *kong.DecodeContext, target reflect.Value) error {
-	err := readPeriod(ctx, target)
+// readOptionalDuration is readPeriod for a duration of which zero is as if nothing was given.
+func readOptionalDuration(ctx *kong.DecodeContext, target reflect.Value) error {
+	err := readDuration(ctx, target)
 	if target.String() == "0s" {
 		target.SetString("")
 	}
@@ -70,7 +70,7 @@ func readSpan(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // readSeconds reads a duration into a number of seconds.
 func readSeconds(ctx *kong.DecodeContext, target reflect.Value) error {
-	return seconds(ctx, target, "is no duration; write one such as 8h or 90d", func(time.Duration) bool { return true })
+	return readValidSeconds(ctx, target, "is no duration; write one such as 8h or 90d", func(time.Duration) bool { return true })
 }
 
 // readLimit reads how long a list may be. Zero is refused here: a request leaves
@@ -90,33 +90,33 @@ func readLimit(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // readWindow reads the time in which calls are counted into a number of seconds.
 func readWindow(ctx *kong.DecodeContext, target reflect.Value) error {
-	return seconds(ctx, target, notWindow, inWindow)
+	return readValidSeconds(ctx, target, invalidWindow, validWindow)
 }
 
-// notWindow refuses a time that [inWindow] does.
-const notWindow = "is no window; write whole seconds from 1s to 24h, such as 1m"
+// invalidWindow refuses a time that [inWindow] does.
+const invalidWindow = "is no window; write whole seconds from 1s to 24h, such as 1m"
 
-func inWindow(d time.Duration) bool {
+func validWindow(d time.Duration) bool {
 	return d >= time.Second && d <= 24*time.Hour && d%time.Second == 0
 }
 
-// readCallTime reads how long one call may take into a number of seconds.
-func readCallTime(ctx *kong.DecodeContext, target reflect.Value) error {
-	return seconds(ctx, target, "is no time for a call; write whole seconds up to 2m, such as 90s, or 0 for the gateway's", func(d time.Duration) bool {
+// readCallTimeout reads how long one call may take into a number of seconds.
+func readCallTimeout(ctx *kong.DecodeContext, target reflect.Value) error {
+	return readValidSeconds(ctx, target, "is no time for a call; write whole seconds up to 2m, such as 90s, or 0 for the gateway's", func(d time.Duration) bool {
 		return d >= 0 && d <= action.MaxTimeout && d%time.Second == 0
 	})
 }
 
-// seconds reads an accepted duration into a number of seconds, and says wrong
+// readValidSeconds reads an accepted duration into a number of seconds, and says wrong
 // of any other text.
-func seconds(ctx *kong.DecodeContext, target reflect.Value, wrong string, good func(time.Duration) bool) error {
+func readValidSeconds(ctx *kong.DecodeContext, target reflect.Value, message string, valid func(time.Duration) bool) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
 		return err
 	}
-	d, err := span(text)
-	if err != nil || !good(d) {
-		return fmt.Errorf("%q %s", text, wrong)
+	d, err := parseDuration(text)
+	if err != nil || !valid(d) {
+		return fmt.Errorf("%q %s", text, message)
 	}
 	if target.Kind() == reflect.Pointer {
 		target.Set(reflect.New(target.Type().Elem()))
@@ -154,8 +154,8 @@ func readNetwork(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// span reads a duration, also one of days, such as 90d.
-func span(text string) (time.Duration, error) {
+// parseDuration reads a duration, also one of days, such as 90d.
+func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseInt(days, 10, 16) // more would not fit
 		return time.Duration(n) * 24 * time.Hour, err
@@ -170,7 +170,7 @@ type expiry struct{ api.Lifetime }
 // UnmarshalText reads a flag.
 func (e *expiry) UnmarshalText(text []byte) error {
 	value := string(text)
-	if d, err := span(value); err == nil {
+	if d, err := parseDuration(value); err == nil {
 		e.ExpiresIn = value
 		if strings.HasSuffix(value, "d") { // the server knows no days
 			e.ExpiresIn = d.String()
@@ -179,36 +179,36 @@ func (e *expiry) UnmarshalText(text []byte) error {
 	}
 	at, err := time.Parse(time.RFC3339, value)
 	if err != nil {
-		return notTime(value)
+		return invalidTime(value)
 	}
 	e.ExpiresAt = &at
 	return nil
 }
 
-func (e *expiry) given() bool { return e.Lifetime != (api.Lifetime{}) }
+func (e *expiry) isSet() bool { return e.Lifetime != (api.Lifetime{}) }
 
-func notTime(text string) error {
+func invalidTime(text string) error {
 	return fmt.Errorf("%q is neither a duration such as 24h or 90d nor a time such as 2026-01-02T15:04:05Z", text)
 }
 
-// readMoment reads a time in the past, or how long ago it was, as the API takes it.
-func readMoment(ctx *kong.DecodeContext, target reflect.Value) error {
+// readPastTime reads a time in the past, or how long ago it was, as the API takes it.
+func readPastTime(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("time", &text); err != nil {
 		return err
 	}
-	at, err := moment(text)
+	at, err := parsePastTime(text)
 	target.SetString(at.UTC().Format(time.RFC3339Nano))
 	return err
 }
 
-func moment(text string) (time.Time, error) {
-	if d, err := span(text); err == nil {
+func parsePastTime(text string) (time.Time, error) {
+	if d, err := parseDuration(text); err == nil {
 		return time.Now().Add(-d), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		err = notTime(text)
+		err = invalidTime(text)
 	}
 	return at, err
 }
@@ -218,13 +218,13 @@ type rate api.NewRate
 
 // UnmarshalText reads a flag.
 func (r *rate) UnmarshalText(text []byte) (err error) {
-	calls, in, _ := strings.Cut(string(text), "/")
+	calls, windowText, _ := strings.Cut(string(text), "/")
 	if r.Calls, err = strconv.Atoi(calls); err != nil {
 		return fmt.Errorf("%q is no rate; write calls and window, such as 10/1m", text)
 	}
-	window, err := span(in)
-	if err != nil || !inWindow(window) {
-		return fmt.Errorf("%q %s", in, notWindow)
+	window, err := parseDuration(windowText)
+	if err != nil || !validWindow(window) {
+		return fmt.Errorf("%q %s", windowText, invalidWindow)
 	}
 	r.Seconds = int(window / time.Second)
 	return nil
@@ -253,14 +253,14 @@ func (p *pin) UnmarshalText(text []byte) error {
 	return fmt.Errorf("a pin is a param and its value as JSON; a text has quotes: --pin '%s=%s'", pointer, quoted)
 }
 
-// bounds are the flags that narrow a grant. None of what a decision lets through comes
+// grantLimits are the flags that narrow a grant. None of what a decision lets through comes
 // from a variable, which whoever decides may not know of.
-type bounds struct {
+type grantLimits struct {
 	MaxCalls *int64 `env:"-" placeholder:"N" help:"Maximum number of calls (default: unlimited)."`
 	Expires  expiry `field:"expires_in,expires_at" env:"-" placeholder:"D|TIME" help:"Expiry, such as 24h, 90d or 2026-01-02T15:04:05Z (default: no expiry)."`
 }
 
-func (b *bounds) given() bool { return b.MaxCalls != nil || b.Expires.given() }
+func (b *grantLimits) isSet() bool { return b.MaxCalls != nil || b.Expires.isSet() }
 
 // Vars returns the variables that help texts use.
 func Vars() kong.Vars {
@@ -271,8 +271,8 @@ func Vars() kong.Vars {
 func FlagTypes() kong.Option {
 	return kong.OptionFunc(func(k *kong.Kong) error {
 		for name, read := range map[string]kong.MapperFunc{
-			"folder": readFolder, "seconds": readSeconds, "period": readPeriod, "span": readSpan, "window": readWindow,
-			"limit": readLimit, "calltime": readCallTime, "anyjson": readAnyJSON, "moment": readMoment,
+			"folder": readFolder, "seconds": readSeconds, "period": readDuration, "span": readOptionalDuration, "window": readWindow,
+			"limit": readLimit, "calltime": readCallTimeout, "anyjson": readAnyJSON, "moment": readPastTime,
 		} {
 			if err := kong.NamedMapper(name, read).Apply(k); err != nil {
 				return err

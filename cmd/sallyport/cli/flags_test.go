@@ -55,7 +55,7 @@ func TestMoment(t *testing.T) {
 	if got, err := read("2026-01-02T16:04:05+01:00"); err != nil || got != "2026-01-02T15:04:05Z" {
 		t.Errorf("a time is %q, %v", got, err)
 	}
-	if got, err := moment("1h"); err != nil || !got.Before(time.Now()) {
+	if got, err := parsePastTime("1h"); err != nil || !got.Before(time.Now()) {
 		t.Errorf("an hour ago is %s, %v", got, err)
 	}
 	if _, err := read("yesterday"); err == nil {
@@ -116,7 +116,7 @@ func TestChange(t *testing.T) {
 		{`"x"`, `{"a":1}`, `"x" → a 1`},
 		{`null`, `"` + strings.Repeat("é", 2*valueLimit) + `"`, `nothing → "` + strings.Repeat("é", valueLimit-1) + `…`},
 	} {
-		if got := change(json.RawMessage(c.before), json.RawMessage(c.after)); got != c.want {
+		if got := diff(json.RawMessage(c.before), json.RawMessage(c.after)); got != c.want {
 			t.Errorf("%s to %s is %s, want %s", c.before, c.after, got, c.want)
 		}
 	}
@@ -139,7 +139,7 @@ func TestChanged(t *testing.T) {
 		{"mode", `null`, `{"mode":"allow"}`, `nothing → mode "allow"`},
 	} {
 		e := &action.PolicyEvent{Kind: c.kind, Before: json.RawMessage(c.before), After: json.RawMessage(c.after)}
-		if got := changed(e, []api.ConnectorView{{Connector: action.Connector{ID: "1", Slug: "notes"}}}); got != c.want {
+		if got := eventChange(e, []api.ConnectorView{{Connector: action.Connector{ID: "1", Slug: "notes"}}}); got != c.want {
 			t.Errorf("%s %s to %s is\n%s, want\n%s", c.kind, c.before, c.after, got, c.want)
 		}
 	}

@@ -23,8 +23,8 @@ type grantCommand struct {
 	Deny     grantDeny     `cmd:"" help:"Deny a grant request."`
 }
 
-// covers tells what terms let through.
-func covers(t *action.Terms, name string) string {
+// termsText tells what terms let through.
+func termsText(t *action.Terms, name string) string {
 	source, text := sourceName(name, t.Source), ""
 	switch {
 	case t.Any && t.Source == "":
@@ -32,7 +32,7 @@ func covers(t *action.Terms, name string) string {
 	case t.Any:
 		text = "any action of " + source + " that is not dangerous"
 	default:
-		text = call(name, t.Source, t.Action)
+		text = actionLabel(name, t.Source, t.Action)
 	}
 	for i, pointer := range slices.Sorted(maps.Keys(t.Pins)) {
 		text += []string{" with ", " and "}[min(i, 1)] + pointer + "=" + string(t.Pins[pointer])
@@ -40,8 +40,8 @@ func covers(t *action.Terms, name string) string {
 	return text
 }
 
-// budget tells how often and how long terms last.
-func budget(t *action.Terms) string {
+// limitsText tells how often and how long terms last.
+func limitsText(t *action.Terms) string {
 	calls := "any number of calls"
 	if t.MaxCalls != nil {
 		calls = command.Plural(*t.MaxCalls, "call")
@@ -49,11 +49,11 @@ func budget(t *action.Terms) string {
 	if t.ExpiresAt == nil {
 		return calls + ", for ever"
 	}
-	return calls + "; " + ends(t.ExpiresAt)
+	return calls + "; " + expiryText(t.ExpiresAt)
 }
 
-// grantWhose tells whose calls the grant covers.
-func grantWhose(g *api.GrantView) string {
+// grantScope tells whose calls the grant covers.
+func grantScope(g *api.GrantView) string {
 	if g.Scope == action.ScopeSession {
 		return "session " + g.Session
 	}
@@ -61,14 +61,14 @@ func grantWhose(g *api.GrantView) string {
 }
 
 // showGrant tells what the grant does, and how to undo it.
-func showGrant(w io.Writer, g *api.GrantView, r *remote) {
-	said(fmt.Sprintf("grant %s lets through %s for %s: %s", g.ID, covers(&g.Terms, g.Name), grantWhose(g), budget(&g.Terms)))(w)
-	said("take it back with: " + r.hint("grant", "remove", g.ID))(w)
+func showGrant(w io.Writer, g *api.GrantView, r *clientFlags) {
+	printLine(w, fmt.Sprintf("grant %s lets through %s for %s: %s", g.ID, termsText(&g.Terms, g.Name), grantScope(g), limitsText(&g.Terms)))
+	printLine(w, "take it back with: "+r.hint("grant", "remove", g.ID))
 }
 
 type grantCreate struct {
-	remote
-	bounds
+	clientFlags
+	grantLimits
 	Key string `arg:"" optional:"" help:"source:action; name a connector by name, slug or ID."`
 	api.NewGrant
 	Pin []pin `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Only calls with exactly this param value; repeat for more."`
@@ -80,37 +80,37 @@ func (c *grantCreate) Run(ctx context.Context, std *command.Streams) (err error)
 	if c.Session != "" {
 		in.Scope = api.ScopeName(action.ScopeSession)
 	}
-	if in.Pins, err = pinned(c.Pin); err != nil {
+	if in.Pins, err = pinsByParam(c.Pin); err != nil {
 		return err
 	}
-	in.MaxCalls, in.Lifetime = c.bounds.MaxCalls, c.Expires.Lifetime
-	if err = c.what(&in); err != nil {
+	in.MaxCalls, in.Lifetime = c.grantLimits.MaxCalls, c.Expires.Lifetime
+	if err = c.setAction(&in); err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.CreateGrant, api.Body[api.NewGrant]{Body: in}, func(w io.Writer, g *api.GrantView) {
-		showGrant(w, g, &c.remote)
-		if wide := c.wide(); len(wide) > 0 {
-			said("to let less through, remove it and say " + strings.Join(wide, ", "))(w)
+	return perform(ctx, &c.clientFlags, std, api.CreateGrant, api.Body[api.NewGrant]{Body: in}, func(w io.Writer, g *api.GrantView) {
+		showGrant(w, g, &c.clientFlags)
+		if wide := c.unsetLimits(); len(wide) > 0 {
+			printLine(w, "to let less through, remove it and say "+strings.Join(wide, ", "))
 		}
 	})
 }
 
-// wide are the flags that would have narrowed the grant.
-func (c *grantCreate) wide() (flags []string) {
+// unsetLimits are the flags that would have narrowed the grant.
+func (c *grantCreate) unsetLimits() (flags []string) {
 	if c.Session == "" {
 		flags = append(flags, "--session ID")
 	}
-	if !c.Expires.given() {
+	if !c.Expires.isSet() {
 		flags = append(flags, "--expires 8h")
 	}
-	if c.bounds.MaxCalls == nil {
+	if c.grantLimits.MaxCalls == nil {
 		flags = append(flags, "--max-calls N")
 	}
 	return flags
 }
 
-// what checks and fills in which actions are let through.
-func (c *grantCreate) what(in *api.NewGrant) error {
+// setAction checks and fills in which actions are let through.
+func (c *grantCreate) setAction(in *api.NewGrant) error {
 	switch {
 	case c.Any && c.Key != "":
 		return command.UsageErrorf("--any takes no action; leave out %s, or leave out --any", command.Printable(c.Key))
@@ -132,15 +132,15 @@ func (c *grantCreate) what(in *api.NewGrant) error {
 }
 
 type grantList struct {
-	remote
+	clientFlags
 	api.ListGrantsInput
 }
 
 func (*grantList) route() api.Operation { return api.ListGrants.Operation }
 
 func (c *grantList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListGrants, c.ListGrantsInput, cells("ID LETS_THROUGH FOR USED STATE BY", func(g *api.GrantView) []string {
-		return []string{g.ID, covers(&g.Terms, g.Name), grantWhose(g), grantUsed(g), grantState(g), g.CreatedBy}
+	return perform(ctx, &c.clientFlags, std, api.ListGrants, c.ListGrantsInput, table("ID LETS_THROUGH FOR USED STATE BY", func(g *api.GrantView) []string {
+		return []string{g.ID, termsText(&g.Terms, g.Name), grantScope(g), grantUsed(g), grantState(g), g.CreatedBy}
 	}))
 }
 
@@ -154,26 +154,26 @@ func grantUsed(g *api.GrantView) string {
 func grantState(g *api.GrantView) string {
 	switch {
 	case g.RevokedAt != nil:
-		return "revoked " + since(g.RevokedAt)
+		return "revoked " + relativeTime(g.RevokedAt)
 	case g.MaxCalls != nil && g.UsedCalls >= *g.MaxCalls:
 		return "used up"
 	}
-	return ends(g.ExpiresAt)
+	return expiryText(g.ExpiresAt)
 }
 
 type grantRemove struct {
-	remote
+	clientFlags
 	ID string `arg:"" help:"ID of the grant; see sallyport grant list."`
 }
 
 func (c *grantRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.RevokeGrant, api.ByID{ID: c.ID}, func(w io.Writer, g *api.GrantView) {
-		said("grant " + g.ID + " is revoked; it lets nothing through any more")(w)
+	return perform(ctx, &c.clientFlags, std, api.RevokeGrant, api.ByID{ID: c.ID}, func(w io.Writer, g *api.GrantView) {
+		printLine(w, "grant "+g.ID+" is revoked; it lets nothing through any more")
 	})
 }
 
-// pinned are pins as the API takes them. Of two for one param, one would be lost.
-func pinned(pins []pin) (map[string]json.RawMessage, error) {
+// pinsByParam are pins as the API takes them. Of two for one param, one would be lost.
+func pinsByParam(pins []pin) (map[string]json.RawMessage, error) {
 	by := make(map[string]json.RawMessage, len(pins))
 	for _, p := range pins {
 		if by[p.pointer] != nil {
@@ -184,19 +184,19 @@ func pinned(pins []pin) (map[string]json.RawMessage, error) {
 	return by, nil
 }
 
-// showRequest tells who asks for what. The reason is the agent's own word.
-func showRequest(w io.Writer, r *api.RequestView) {
-	whose := "the session"
+// showGrantRequest tells who asks for what. The reason is the agent's own word.
+func showGrantRequest(w io.Writer, r *api.RequestView) {
+	scope := "the session"
 	if r.Terms.Scope == action.ScopeOrganization {
-		whose = "all sessions"
+		scope = "all sessions"
 	}
-	said(fmt.Sprintf("%s  session %s asks for %s for %s: %s", r.ID, r.Session, covers(&r.Terms, r.Name), whose, budget(&r.Terms)))(w)
+	printLine(w, fmt.Sprintf("%s  session %s asks for %s for %s: %s", r.ID, r.Session, termsText(&r.Terms, r.Name), scope, limitsText(&r.Terms)))
 	if r.Reason != "" {
-		said("    the agent says: " + r.Reason)(w)
+		printLine(w, "    the agent says: "+r.Reason)
 	}
-	at := "    asked " + since(&r.CreatedAt)
+	at := "    asked " + relativeTime(&r.CreatedAt)
 	if r.Status == action.RequestPending {
-		fmt.Fprintf(w, "%s, expires %s\n", at, since(&r.ExpiresAt))
+		fmt.Fprintf(w, "%s, expires %s\n", at, relativeTime(&r.ExpiresAt))
 		return
 	}
 	text := fmt.Sprintf("%s, %s", at, r.Status)
@@ -206,20 +206,20 @@ func showRequest(w io.Writer, r *api.RequestView) {
 	if r.DecidedNote != "" {
 		text += ": " + r.DecidedNote
 	}
-	said(text)(w)
+	printLine(w, text)
 }
 
-// noRequests says so of such a list.
-func noRequests(w io.Writer, status, awaited string) {
+// printNoRequests says so of such a list.
+func printNoRequests(w io.Writer, status, decision string) {
 	if status == "pending" {
-		fmt.Fprintln(w, "nothing waits for "+awaited)
+		fmt.Fprintln(w, "nothing waits for "+decision)
 		return
 	}
 	fmt.Fprintln(w, "there is no such request")
 }
 
 type grantRequests struct {
-	remote
+	clientFlags
 	api.ListGrantRequestsInput
 }
 
@@ -227,30 +227,30 @@ func (*grantRequests) route() api.Operation { return api.ListGrantRequests.Opera
 
 func (c *grantRequests) Run(ctx context.Context, std *command.Streams) error {
 	in := c.ListGrantRequestsInput
-	in.Status = anyStatus(c.Status)
-	return perform(ctx, &c.remote, std, api.ListGrantRequests, in, func(w io.Writer, all *api.List[api.RequestView]) {
+	in.Status = statusFilter(c.Status)
+	return perform(ctx, &c.clientFlags, std, api.ListGrantRequests, in, func(w io.Writer, all *api.List[api.RequestView]) {
 		if len(all.Items) == 0 {
-			noRequests(w, string(c.Status), "a decision")
+			printNoRequests(w, string(c.Status), "a decision")
 		}
 		for i := range all.Items {
-			showRequest(w, &all.Items[i])
+			showGrantRequest(w, &all.Items[i])
 		}
-		more(w, all.NextCursor)
+		printNextPage(w, all.NextCursor)
 		if len(all.Items) > 0 && c.Status == action.RequestPending {
-			c.howToGrant(w)
+			c.showGrantHint(w)
 		}
 	})
 }
 
-// wish names a request.
-type wish struct {
-	remote
+// grantRequestRef names a request.
+type grantRequestRef struct {
+	clientFlags
 	ID string `arg:"" help:"ID of the request; see sallyport grant requests."`
 }
 
 type grantApprove struct {
-	wish
-	bounds
+	grantRequestRef
+	grantLimits
 	api.Narrowing
 	Pin []pin `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Pin this param too; repeat for more."`
 }
@@ -258,27 +258,27 @@ type grantApprove struct {
 func (*grantApprove) route() api.Operation { return api.ApproveGrantRequest.Operation }
 
 func (c *grantApprove) Run(ctx context.Context, std *command.Streams) (err error) {
-	if c.Pins, err = pinned(c.Pin); err != nil {
+	if c.Pins, err = pinsByParam(c.Pin); err != nil {
 		return err
 	}
-	c.Narrowing.MaxCalls, c.Lifetime = c.bounds.MaxCalls, c.Expires.Lifetime
+	c.Narrowing.MaxCalls, c.Lifetime = c.grantLimits.MaxCalls, c.Expires.Lifetime
 	in := api.ByIDWith[*api.Narrowing]{ByID: api.ByID{ID: c.ID}, Body: &c.Narrowing}
-	return perform(ctx, &c.remote, std, api.ApproveGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
+	return perform(ctx, &c.clientFlags, std, api.ApproveGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
 		if now.Grant != nil {
-			showGrant(w, now.Grant, &c.remote)
+			showGrant(w, now.Grant, &c.clientFlags)
 		}
 	})
 }
 
 type grantDeny struct {
-	wish
+	grantRequestRef
 	api.Refusal
 }
 
 func (c *grantDeny) Run(ctx context.Context, std *command.Streams) error {
 	in := api.ByIDWith[*api.Refusal]{ByID: api.ByID{ID: c.ID}, Body: &c.Refusal}
-	return perform(ctx, &c.remote, std, api.DenyGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
+	return perform(ctx, &c.clientFlags, std, api.DenyGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
 		r := &now.Request
-		said(fmt.Sprintf("denied %s to session %s", covers(&r.Terms, r.Name), r.Session))(w)
+		printLine(w, fmt.Sprintf("denied %s to session %s", termsText(&r.Terms, r.Name), r.Session))
 	})
 }

@@ -45,8 +45,8 @@ func integrationState(in *api.IntegrationView) string {
 	return string(in.Status) + ": " + in.Why
 }
 
-// whoseIntegration tells who sees it.
-func whoseIntegration(in *api.IntegrationView) string {
+// integrationVisibility tells who sees it.
+func integrationVisibility(in *api.IntegrationView) string {
 	switch {
 	case in.User != "":
 		return "your own"
@@ -56,24 +56,24 @@ func whoseIntegration(in *api.IntegrationView) string {
 	return "organization"
 }
 
-type integrationList struct{ remote }
+type integrationList struct{ clientFlags }
 
 func (*integrationList) route() api.Operation { return api.ListIntegrations.Operation }
 
 func (c *integrationList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListIntegrations, api.None{}, cells("NAME PROVIDER ACCOUNT KIND WHOSE STATUS ID", func(in *api.IntegrationView) []string {
-		return []string{in.Name, in.Provider, accountName(in), string(in.Kind), whoseIntegration(in), integrationState(in), in.ID}
+	return perform(ctx, &c.clientFlags, std, api.ListIntegrations, api.None{}, table("NAME PROVIDER ACCOUNT KIND WHOSE STATUS ID", func(in *api.IntegrationView) []string {
+		return []string{in.Name, in.Provider, accountName(in), string(in.Kind), integrationVisibility(in), integrationState(in), in.ID}
 	}))
 }
 
-// theIntegration names one.
-type theIntegration struct {
-	remote
+// integrationRef names one.
+type integrationRef struct {
+	clientFlags
 	Ref string `arg:"" help:"ID or name of the integration, or its provider if there is only one."`
 }
 
 // find connects, and finds the integration that is meant.
-func (c *theIntegration) find(ctx context.Context) (*Client, api.IntegrationView, error) {
+func (c *integrationRef) find(ctx context.Context) (*Client, api.IntegrationView, error) {
 	server, err := c.connect()
 	if err != nil {
 		return nil, api.IntegrationView{}, err
@@ -82,31 +82,31 @@ func (c *theIntegration) find(ctx context.Context) (*Client, api.IntegrationView
 	if err != nil {
 		return nil, api.IntegrationView{}, err
 	}
-	in, err := meant(c.Ref, all.Items)
+	in, err := findIntegration(c.Ref, all.Items)
 	return server, in, err
 }
 
-// meant is the integration of that id, or else the only one of that name, or
+// findIntegration is the integration of that id, or else the only one of that name, or
 // else the only one of that provider.
-func meant(ref string, all []api.IntegrationView) (api.IntegrationView, error) {
-	for _, means := range []func(*api.IntegrationView) bool{
+func findIntegration(ref string, all []api.IntegrationView) (api.IntegrationView, error) {
+	for _, matches := range []func(*api.IntegrationView) bool{
 		func(in *api.IntegrationView) bool { return in.ID == ref },
 		func(in *api.IntegrationView) bool { return in.Name == ref },
 		func(in *api.IntegrationView) bool { return in.Provider == ref },
 	} {
-		found := slices.DeleteFunc(slices.Clone(all), func(in api.IntegrationView) bool { return !means(&in) })
+		found := slices.DeleteFunc(slices.Clone(all), func(in api.IntegrationView) bool { return !matches(&in) })
 		switch {
 		case len(found) == 1:
 			return found[0], nil
 		case len(found) > 1:
-			return api.IntegrationView{}, several(ref, found)
+			return api.IntegrationView{}, ambiguousIntegrationError(ref, found)
 		}
 	}
 	return api.IntegrationView{}, fmt.Errorf("there is no integration %q; see: sallyport integration list", ref)
 }
 
-// several says how to name one of those that a reference may mean.
-func several(ref string, found []api.IntegrationView) error {
+// ambiguousIntegrationError says how to name one of those that a reference may mean.
+func ambiguousIntegrationError(ref string, found []api.IntegrationView) error {
 	var ids []string
 	for i := range found {
 		ids = append(ids, fmt.Sprintf("%s (%s, account %s)", found[i].ID, command.Printable(found[i].Name), command.Printable(accountName(&found[i]))))
@@ -114,56 +114,56 @@ func several(ref string, found []api.IntegrationView) error {
 	return fmt.Errorf("%q may be several integrations; name one by its id: %s", ref, strings.Join(ids, ", "))
 }
 
-type integrationShow struct{ theIntegration }
+type integrationShow struct{ integrationRef }
 
 func (c *integrationShow) Run(ctx context.Context, std *command.Streams) error {
 	_, in, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.GetIntegration, api.ByID{ID: in.ID}, showIntegration)
+	return perform(ctx, &c.clientFlags, std, api.GetIntegration, api.ByID{ID: in.ID}, showIntegration)
 }
 
 // showIntegration shows all of an integration.
 func showIntegration(w io.Writer, in *api.IntegrationView) {
-	said(integrationName(in) + ": " + in.Title + ", account " + accountName(in) + " (" + in.Account + ")")(w)
-	said("  " + integrationState(in))(w)
+	printLine(w, integrationName(in)+": "+in.Title+", account "+accountName(in)+" ("+in.Account+")")
+	printLine(w, "  "+integrationState(in))
 	how := "  connected with " + string(in.Kind)
 	if in.Broker != action.BrokerOwn {
 		how += " through " + string(in.Broker)
 	}
-	said(how + " " + since(&in.CreatedAt) + ", seen by: " + whoseIntegration(in))(w)
+	printLine(w, how+" "+relativeTime(&in.CreatedAt)+", seen by: "+integrationVisibility(in))
 	if in.BaseURL != "" {
-		said("  at " + in.BaseURL)(w)
+		printLine(w, "  at "+in.BaseURL)
 	}
 	if in.ExpiresAt != nil {
-		said("  its token " + ends(in.ExpiresAt))(w)
+		printLine(w, "  its token "+expiryText(in.ExpiresAt))
 	}
 	if len(in.Scopes) > 0 {
-		said("  granted: " + strings.Join(in.Scopes, ", "))(w)
+		printLine(w, "  granted: "+strings.Join(in.Scopes, ", "))
 	}
 	if in.TimeoutSeconds > 0 {
-		said("  a call may take " + strconv.Itoa(in.TimeoutSeconds) + " s")(w)
+		printLine(w, "  a call may take "+strconv.Itoa(in.TimeoutSeconds)+" s")
 	}
 	if len(in.Settings) > 0 {
-		said("  settings: " + string(in.Settings))(w)
+		printLine(w, "  settings: "+string(in.Settings))
 	}
 }
 
-type integrationCheck struct{ theIntegration }
+type integrationCheck struct{ integrationRef }
 
 func (c *integrationCheck) Run(ctx context.Context, std *command.Streams) error {
 	_, in, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.CheckIntegration, api.ByID{ID: in.ID}, func(w io.Writer, now *api.IntegrationView) {
-		said(integrationName(now) + " is " + integrationState(now))(w)
+	return perform(ctx, &c.clientFlags, std, api.CheckIntegration, api.ByID{ID: in.ID}, func(w io.Writer, now *api.IntegrationView) {
+		printLine(w, integrationName(now)+" is "+integrationState(now))
 	})
 }
 
 type integrationMetadata struct {
-	theIntegration
+	integrationRef
 	Query map[string]string `arg:"" optional:"" mapsep:"none" placeholder:"KEY=VALUE" help:"Filters of the provider: team=ENG for linear, organization=SLUG and project=SLUG for sentry, owner=NAME for github."`
 }
 
@@ -182,7 +182,7 @@ func (c *integrationMetadata) Run(ctx context.Context, std *command.Streams) err
 		query.Set(name, value)
 	}
 	request.URL.RawQuery = query.Encode()
-	response, err := server.dispatch(request)
+	response, err := server.do(request)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (c *integrationMetadata) Run(ctx context.Context, std *command.Streams) err
 	return std.PrintJSON(raw)
 }
 
-type integrationDisconnect struct{ theIntegration }
+type integrationDisconnect struct{ integrationRef }
 
 // Run says whether the service knows that it is over.
 func (c *integrationDisconnect) Run(ctx context.Context, std *command.Streams) error {
@@ -202,20 +202,20 @@ func (c *integrationDisconnect) Run(ctx context.Context, std *command.Streams) e
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.DeleteIntegration, api.ByID{ID: in.ID}, func(w io.Writer, end *api.Disconnected) {
-		said(integrationName(&in) + " is disconnected")(w)
+	return perform(ctx, &c.clientFlags, std, api.DeleteIntegration, api.ByID{ID: in.ID}, func(w io.Writer, end *api.Disconnected) {
+		printLine(w, integrationName(&in)+" is disconnected")
 		switch {
 		case in.Kind == action.KindNone:
 		case end.Revoked:
-			said(in.Title + " took the credential back")(w)
+			printLine(w, in.Title+" took the credential back")
 		default:
-			said("the credential was not taken back at " + in.Title + "; if nothing else uses it, remove it there")(w)
+			printLine(w, "the credential was not taken back at "+in.Title+"; if nothing else uses it, remove it there")
 		}
 	})
 }
 
 type integrationBind struct {
-	theAutomation
+	automationRef
 	api.NewBindings
 }
 
@@ -224,18 +224,18 @@ func (c *integrationBind) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Connections, err = server.bindable(ctx, c.Connections); err != nil {
+	if c.Connections, err = server.integrationIDs(ctx, c.Connections); err != nil {
 		return err
 	}
 	in := api.ByAutomationWith[api.NewBindings]{ByAutomation: c.ByAutomation, Body: c.NewBindings}
-	return perform(ctx, &c.remote, std, api.PutBindings, in, func(w io.Writer, b *api.Bindings) {
-		said(fmt.Sprintf("sessions of %s that are minted from now on see %s", b.Automation, command.Plural(len(b.Connections), "integration")))(w)
+	return perform(ctx, &c.clientFlags, std, api.PutBindings, in, func(w io.Writer, b *api.Bindings) {
+		printLine(w, fmt.Sprintf("sessions of %s that are minted from now on see %s", b.Automation, command.Plural(len(b.Connections), "integration")))
 	})
 }
 
-// bindable are references as the API takes them: it knows ids and providers,
+// integrationIDs are references as the API takes them: it knows ids and providers,
 // and what is called by a name is told to it by its id.
-func (c *Client) bindable(ctx context.Context, refs []string) ([]string, error) {
+func (c *Client) integrationIDs(ctx context.Context, refs []string) ([]string, error) {
 	names := []string{}
 	if len(refs) == 0 {
 		return names, nil
@@ -246,7 +246,7 @@ func (c *Client) bindable(ctx context.Context, refs []string) ([]string, error) 
 	}
 	for _, ref := range refs {
 		if ref != action.AllConnections && slices.ContainsFunc(all.Items, func(in api.IntegrationView) bool { return in.Name == ref }) {
-			in, err := meant(ref, all.Items)
+			in, err := findIntegration(ref, all.Items)
 			if err != nil {
 				return nil, err
 			}
@@ -257,7 +257,7 @@ func (c *Client) bindable(ctx context.Context, refs []string) ([]string, error) 
 	return names, nil
 }
 
-type integrationBindings struct{ theAutomation }
+type integrationBindings struct{ automationRef }
 
 func (c *integrationBindings) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
@@ -274,7 +274,7 @@ func (c *integrationBindings) Run(ctx context.Context, std *command.Streams) err
 	}
 	return c.print(std, raw, func(w io.Writer) {
 		if len(bound.Connections) == 0 {
-			said("sessions of " + c.Automation + " see no integration; bind some with: " + c.hint("integration", "bind", c.Automation, "REF"))(w)
+			printLine(w, "sessions of "+c.Automation+" see no integration; bind some with: "+c.hint("integration", "bind", c.Automation, "REF"))
 			return
 		}
 		for _, id := range bound.Connections {
@@ -283,7 +283,7 @@ func (c *integrationBindings) Run(ctx context.Context, std *command.Streams) err
 				in := &all.Items[i]
 				line = in.Provider + "  " + integrationName(in) + "  " + integrationState(in)
 			}
-			said(line)(w)
+			printLine(w, line)
 		}
 	})
 }

@@ -20,10 +20,10 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-type integrationProviders struct{ remote }
+type integrationProviders struct{ clientFlags }
 
 func (c *integrationProviders) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListProviders, api.None{}, cells("PROVIDER SERVICE CONNECTED_WITH ACTIONS", func(p *api.Provider) []string {
+	return perform(ctx, &c.clientFlags, std, api.ListProviders, api.None{}, table("PROVIDER SERVICE CONNECTED_WITH ACTIONS", func(p *api.Provider) []string {
 		return []string{p.ID, p.Title, providerKinds(p), strconv.Itoa(len(p.Actions))}
 	}))
 }
@@ -36,14 +36,14 @@ func providerKinds(p *api.Provider) string {
 	return strings.Join(kinds, ", ")
 }
 
-// inBrowsers tells that a person signs in at the service; otherwise a command can
+// usesBrowser tells that a person signs in at the service; otherwise a command can
 // connect it.
-func inBrowsers(kind action.IntegrationKind) bool {
+func usesBrowser(kind action.IntegrationKind) bool {
 	return kind == action.KindOAuth2 || kind == action.KindApp
 }
 
 type integrationConnect struct {
-	remote
+	clientFlags
 	api.NewIntegration
 	Nango   bool `field:"broker" env:"-" help:"Sign in through Nango, which stores the tokens."`
 	Private bool `field:"visibility" env:"-" help:"Hide it from other people."`
@@ -71,7 +71,7 @@ func (c *integrationConnect) Run(ctx context.Context, std *command.Streams) erro
 	if c.Private {
 		c.Visibility = action.VisiblePrivate
 	}
-	if inBrowsers(kind) {
+	if usesBrowser(kind) {
 		rest := c.Connecting
 		rest.Provider, rest.Kind = "", ""
 		if !reflect.ValueOf(rest).IsZero() {
@@ -89,7 +89,7 @@ func (c *integrationConnect) Run(ctx context.Context, std *command.Streams) erro
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, func(w io.Writer) { c.connected(w, made, status == http.StatusOK) })
+	return c.print(std, raw, func(w io.Writer) { c.showConnected(w, made, status == http.StatusOK) })
 }
 
 // kind is how the service is to be connected.
@@ -101,7 +101,7 @@ func (c *integrationConnect) kind(p *api.Provider) (action.IntegrationKind, erro
 		}
 		kind = action.KindOAuth2
 	}
-	i := slices.IndexFunc(p.Needs, func(n api.ProviderNeed) bool { return n.Kind == kind || kind == "" && !inBrowsers(n.Kind) })
+	i := slices.IndexFunc(p.Needs, func(n api.ProviderNeed) bool { return n.Kind == kind || kind == "" && !usesBrowser(n.Kind) })
 	switch {
 	case i >= 0:
 		return p.Needs[i].Kind, nil
@@ -111,23 +111,23 @@ func (c *integrationConnect) kind(p *api.Provider) (action.IntegrationKind, erro
 	return "", command.UsageErrorf("%s is not connected with %s; --kind may be: %s", p.Title, kind, providerKinds(p))
 }
 
-// connected says what to do with an integration that was just connected, or
+// showConnected says what to do with an integration that was just connected, or
 // connected again.
-func (c *integrationConnect) connected(w io.Writer, in *api.IntegrationView, again bool) {
+func (c *integrationConnect) showConnected(w io.Writer, in *api.IntegrationView, again bool) {
 	if again {
-		said(integrationName(in) + " is renewed, for the account " + accountName(in) + ", which was connected before; the sessions that see it still do")(w)
+		printLine(w, integrationName(in)+" is renewed, for the account "+accountName(in)+", which was connected before; the sessions that see it still do")
 		return
 	}
-	said(integrationName(in) + " is connected, for the account " + accountName(in))(w)
+	printLine(w, integrationName(in)+" is connected, for the account "+accountName(in))
 	if in.User != "" {
-		said("it is used in your own sessions, where an action bears your name")(w)
+		printLine(w, "it is used in your own sessions, where an action bears your name")
 		return
 	}
-	said("agents see it in sessions that are minted with: " + c.hint("session", "create", "--connect", in.ID))(w)
+	printLine(w, "agents see it in sessions that are minted with: "+c.hint("session", "create", "--connect", in.ID))
 }
 
 type integrationUpdate struct {
-	theIntegration
+	integrationRef
 	api.IntegrationChange
 	Private     bool `field:"visibility" env:"-" xor:"visibility" help:"Hide it from other people; only for integrations you created."`
 	Public      bool `env:"-" xor:"visibility" help:"Share it with the whole organization."`
@@ -153,7 +153,7 @@ func (c *integrationUpdate) Run(ctx context.Context, std *command.Streams) error
 			return err
 		}
 	}
-	return perform(ctx, &c.remote, std, api.UpdateIntegration, api.ByIDWith[api.IntegrationChange]{ByID: api.ByID{ID: in.ID}, Body: c.IntegrationChange}, showIntegration)
+	return perform(ctx, &c.clientFlags, std, api.UpdateIntegration, api.ByIDWith[api.IntegrationChange]{ByID: api.ByID{ID: in.ID}, Body: c.IntegrationChange}, showIntegration)
 }
 
 // inBrowser says where a person goes on: he signs in at the service, and only
@@ -162,7 +162,7 @@ func (c *integrationConnect) inBrowser(ctx context.Context, std *command.Streams
 	if std.Given() {
 		return command.UsageErrorf("%s is connected with %s in the browser, and no value is read for it; leave out what comes on standard input, or say another --kind of: %s", p.ID, kind, providerKinds(p))
 	}
-	at, err := c.public()
+	at, err := c.publicURL()
 	if err != nil {
 		return err
 	}
@@ -172,17 +172,17 @@ func (c *integrationConnect) inBrowser(ctx context.Context, std *command.Streams
 		return err
 	}
 	return c.print(std, raw, func(w io.Writer) {
-		if first := c.first(ctx, server, p.ID, kind); first != "" {
-			said("the gateway is not registered there yet; first: " + first)(w)
+		if first := c.registrationCommand(ctx, server, p.ID, kind); first != "" {
+			printLine(w, "the gateway is not registered there yet; first: "+first)
 		}
-		said(p.ID + " is connected with " + string(kind) + " in a browser, by somebody who is signed in to Sallyport there. Open:")(w)
-		said(page)(w)
+		printLine(w, p.ID+" is connected with "+string(kind)+" in a browser, by somebody who is signed in to Sallyport there. Open:")
+		printLine(w, page)
 	})
 }
 
-// first is the command that registers the gateway where this takes it. Empty: it
+// registrationCommand is the command that registers the gateway where this takes it. Empty: it
 // is registered, or whoever asks may not know.
-func (c *integrationConnect) first(ctx context.Context, server *Client, provider string, kind action.IntegrationKind) string {
+func (c *integrationConnect) registrationCommand(ctx context.Context, server *Client, provider string, kind action.IntegrationKind) string {
 	apps, _, err := Fetch(ctx, server, api.ListApps, api.None{})
 	if err != nil {
 		return ""
@@ -202,12 +202,12 @@ func (c *integrationConnect) first(ctx context.Context, server *Client, provider
 	return ""
 }
 
-// public is where browsers reach the server.
-func (r *remote) public() (string, error) {
+// publicURL is where browsers reach the server.
+func (r *clientFlags) publicURL() (string, error) {
 	if r.URL != "" {
 		return strings.TrimSuffix(r.URL, "/"), nil
 	}
-	e, err := command.ReadEndpoint(r.folder())
+	e, err := command.ReadEndpoint(r.dataFolder())
 	return strings.TrimSuffix(e.MCPURL, "/mcp"), err
 }
 
@@ -217,25 +217,25 @@ type integrationApp struct {
 	Delete appDelete `cmd:"" help:"Delete a registration that no integration uses."`
 }
 
-type appList struct{ remote }
+type appList struct{ clientFlags }
 
 func (*appList) route() api.Operation { return api.ListApps.Operation }
 
 func (c *appList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListApps, api.None{}, cells("PROVIDER CLIENT APP SECRETS URL KEYS SET", func(a *action.ProviderApp) []string {
-		return []string{a.Provider, a.ClientID, appNamed(a), strings.Join(a.Secrets, ", "), a.BaseURL, brokered(a.Keys), since(&a.UpdatedAt)}
+	return perform(ctx, &c.clientFlags, std, api.ListApps, api.None{}, table("PROVIDER CLIENT APP SECRETS URL KEYS SET", func(a *action.ProviderApp) []string {
+		return []string{a.Provider, a.ClientID, appLabel(a), strings.Join(a.Secrets, ", "), a.BaseURL, brokerKeys(a.Keys), relativeTime(&a.UpdatedAt)}
 	}))
 }
 
-func appNamed(a *action.ProviderApp) string {
+func appLabel(a *action.ProviderApp) string {
 	if a.AppID == "" {
 		return ""
 	}
 	return a.Slug + " (" + a.AppID + ")"
 }
 
-// brokered are a broker's names of providers.
-func brokered(keys map[string]string) string {
+// brokerKeys are a broker's names of providers.
+func brokerKeys(keys map[string]string) string {
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(keys)) {
 		parts = append(parts, id+"="+keys[id])
@@ -244,7 +244,7 @@ func brokered(keys map[string]string) string {
 }
 
 type appSet struct {
-	remote
+	clientFlags
 	api.ByProvider
 	api.NewApp
 	ClientSecretStdin bool   `env:"-" xor:"stdin" help:"Read the client secret from standard input."`
@@ -259,14 +259,14 @@ func (c *appSet) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	in := api.ByProviderWith[api.NewApp]{ByProvider: c.ByProvider, Body: c.NewApp}
-	return perform(ctx, &c.remote, std, api.PutApp, in, func(w io.Writer, a *action.ProviderApp) {
-		said("the gateway is registered at " + a.Provider + "; secrets that are set: " + cmp.Or(strings.Join(a.Secrets, ", "), "none"))(w)
+	return perform(ctx, &c.clientFlags, std, api.PutApp, in, func(w io.Writer, a *action.ProviderApp) {
+		printLine(w, "the gateway is registered at "+a.Provider+"; secrets that are set: "+cmp.Or(strings.Join(a.Secrets, ", "), "none"))
 		if a.Provider == string(action.BrokerNango) {
-			said("connect a service through it with: " + c.hint("integration", "connect", "PROVIDER", "--nango"))(w)
+			printLine(w, "connect a service through it with: "+c.hint("integration", "connect", "PROVIDER", "--nango"))
 			return
 		}
-		if at, err := c.public(); err == nil {
-			said("it must lead back to " + at + "/oauth/callback/" + url.PathEscape(a.Provider) + "; connect it at " + at + "/integrations/" + url.PathEscape(a.Provider))(w)
+		if at, err := c.publicURL(); err == nil {
+			printLine(w, "it must lead back to "+at+"/oauth/callback/"+url.PathEscape(a.Provider)+"; connect it at "+at+"/integrations/"+url.PathEscape(a.Provider))
 		}
 	})
 }
@@ -295,10 +295,10 @@ func (c *appSet) secrets(std *command.Streams) (err error) {
 }
 
 type appDelete struct {
-	remote
+	clientFlags
 	api.ByProvider
 }
 
 func (c *appDelete) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.DeleteApp, c.ByProvider, done("the gateway is registered at "+c.Provider+" no more"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteApp, c.ByProvider, confirmation("the gateway is registered at "+c.Provider+" no more"))
 }

@@ -23,16 +23,16 @@ type notifyCommand struct {
 	Remove  notifyRemove  `cmd:"" help:"Remove a notification channel."`
 }
 
-// telling is what every channel has.
-type telling struct {
-	remote
+// channelFlags is what every channel has.
+type channelFlags struct {
+	clientFlags
 	api.NotifyChange
 	Off bool `xor:"state" help:"Turn the channel off."`
 	On  bool `xor:"state" help:"Turn the channel on."`
 }
 
 // change is what was said of a channel of the kind.
-func (t *telling) change(kind action.NotifyKind) api.ByNotifyKindWith[api.NotifyChange] {
+func (t *channelFlags) change(kind action.NotifyKind) api.ByNotifyKindWith[api.NotifyChange] {
 	if t.On || t.Off {
 		t.Enabled = &t.On
 	}
@@ -47,7 +47,7 @@ func putNotify(kind action.NotifyKind) api.Operation {
 }
 
 type notifyWebhook struct {
-	telling
+	channelFlags
 	Target      string `arg:"" optional:"" name:"url" help:"URL, https or http on this machine (default: unchanged)."`
 	SecretStdin bool   `help:"Read the secret from standard input instead of generating one."`
 }
@@ -61,15 +61,15 @@ func (c *notifyWebhook) Run(ctx context.Context, std *command.Streams) (err erro
 			return err
 		}
 	}
-	return perform(ctx, &c.remote, std, api.PutNotify, c.change(action.NotifyWebhook), func(w io.Writer, now *api.MintedNotify) {
+	return perform(ctx, &c.clientFlags, std, api.PutNotify, c.change(action.NotifyWebhook), func(w io.Writer, now *api.MintedNotify) {
 		showNotify(w, &now.NotifyView)
-		said("try it with: " + c.hint("notify", "test", "webhook"))(w)
-		sayOnce(w, std, "the secret is "+now.Secret, now.Secret)
+		printLine(w, "try it with: "+c.hint("notify", "test", "webhook"))
+		printSecretOnce(w, std, "the secret is "+now.Secret, now.Secret)
 	})
 }
 
 type notifySlack struct {
-	telling
+	channelFlags
 	URLStdin    bool   `name:"url-stdin" help:"Read the incoming webhook URL from standard input."`
 	Integration string `placeholder:"ID" help:"Post with this Slack integration instead of an incoming webhook."`
 	Channel     string `placeholder:"CHANNEL" help:"Slack channel ID; needs --integration."`
@@ -86,9 +86,9 @@ func (c *notifySlack) Run(ctx context.Context, std *command.Streams) (err error)
 			return err
 		}
 	}
-	return perform(ctx, &c.remote, std, api.PutNotify, c.change(action.NotifySlack), func(w io.Writer, now *api.MintedNotify) {
+	return perform(ctx, &c.clientFlags, std, api.PutNotify, c.change(action.NotifySlack), func(w io.Writer, now *api.MintedNotify) {
 		showNotify(w, &now.NotifyView)
-		said("try it with: " + c.hint("notify", "test", "slack"))(w)
+		printLine(w, "try it with: "+c.hint("notify", "test", "slack"))
 	})
 }
 
@@ -104,18 +104,18 @@ func showNotify(w io.Writer, v *api.NotifyView) {
 	if !v.Enabled {
 		state = "is off; it would tell of"
 	}
-	said(fmt.Sprintf("%s %s %s calls, to %s", v.Kind, state, v.Wants, to))(w)
+	printLine(w, fmt.Sprintf("%s %s %s calls, to %s", v.Kind, state, v.Wants, to))
 	if v.Failures > 0 {
-		said(fmt.Sprintf("it failed %s in a row, last %s: %s", command.Plural(v.Failures, "time"), since(v.LastErrorAt), v.LastError))(w)
+		printLine(w, fmt.Sprintf("it failed %s in a row, last %s: %s", command.Plural(v.Failures, "time"), relativeTime(v.LastErrorAt), v.LastError))
 	}
 }
 
-type notifyShow struct{ remote }
+type notifyShow struct{ clientFlags }
 
 func (c *notifyShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListNotify, api.None{}, func(w io.Writer, all *api.List[api.NotifyView]) {
+	return perform(ctx, &c.clientFlags, std, api.ListNotify, api.None{}, func(w io.Writer, all *api.List[api.NotifyView]) {
 		if len(all.Items) == 0 {
-			said("nobody hears of held calls elsewhere; set it up with: " + c.hint("notify", "webhook", "URL"))(w)
+			printLine(w, "nobody hears of held calls elsewhere; set it up with: "+c.hint("notify", "webhook", "URL"))
 		}
 		for i := range all.Items {
 			showNotify(w, &all.Items[i])
@@ -123,27 +123,27 @@ func (c *notifyShow) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-type notifyLog struct{ remote }
+type notifyLog struct{ clientFlags }
 
 func (c *notifyLog) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListNotifications, api.None{}, cells("OF BY TELLS STATUS FAILED MADE", func(n *api.NotificationView) []string {
-		return []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), command.Plural(n.Failures, "failure"), since(&n.CreatedAt)}
+	return perform(ctx, &c.clientFlags, std, api.ListNotifications, api.None{}, table("OF BY TELLS STATUS FAILED MADE", func(n *api.NotificationView) []string {
+		return []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), command.Plural(n.Failures, "failure"), relativeTime(&n.CreatedAt)}
 	}))
 }
 
-// theNotify names a channel.
-type theNotify struct {
-	remote
+// channelRef names a channel.
+type channelRef struct {
+	clientFlags
 	api.ByNotifyKind
 }
 
-type notifyTest struct{ theNotify }
+type notifyTest struct{ channelRef }
 
 func (c *notifyTest) Run(ctx context.Context, std *command.Streams) error {
 	ok := false
-	err := perform(ctx, &c.remote, std, api.TestNotify, c.ByNotifyKind, func(w io.Writer, a *api.NotifyTest) {
+	err := perform(ctx, &c.clientFlags, std, api.TestNotify, c.ByNotifyKind, func(w io.Writer, a *api.NotifyTest) {
 		ok = a.OK
-		said(a.Detail)(w)
+		printLine(w, a.Detail)
 	})
 	if err == nil && !ok && !c.JSON {
 		return errors.New("the test did not arrive")
@@ -152,8 +152,8 @@ func (c *notifyTest) Run(ctx context.Context, std *command.Streams) error {
 }
 
 type notifyRotate struct {
-	remote
-	replacement
+	clientFlags
+	rotationFlags
 }
 
 func (c *notifyRotate) Run(ctx context.Context, std *command.Streams) error {
@@ -161,11 +161,11 @@ func (c *notifyRotate) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.RotateNotifySecret, api.Body[*api.Rotation]{Body: r}, c.replaced(std, "the webhook for held calls"))
+	return perform(ctx, &c.clientFlags, std, api.RotateNotifySecret, api.Body[*api.Rotation]{Body: r}, c.showRotated(std, "the webhook for held calls"))
 }
 
-type notifyRemove struct{ theNotify }
+type notifyRemove struct{ channelRef }
 
 func (c *notifyRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.DeleteNotify, c.ByNotifyKind, done("nobody hears of held calls by "+string(c.Kind)+" any more"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteNotify, c.ByNotifyKind, confirmation("nobody hears of held calls by "+string(c.Kind)+" any more"))
 }

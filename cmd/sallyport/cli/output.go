@@ -13,9 +13,9 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// done is a sentence for an operation that answers nothing, for [perform].
-func done(sentence string) func(io.Writer, *api.None) {
-	return func(w io.Writer, _ *api.None) { said(sentence)(w) }
+// confirmation is a sentence for an operation that answers nothing, for [perform].
+func confirmation(message string) func(io.Writer, *api.None) {
+	return func(w io.Writer, _ *api.None) { printLine(w, message) }
 }
 
 // columns prints a list as a table. Each word of layout is the head of a column
@@ -26,13 +26,13 @@ func columns[T any](layout string) func(io.Writer, *api.List[T]) {
 	var fields [][]int
 	for column := range strings.FieldsSeq(layout) {
 		head, name, _ := strings.Cut(column, "=")
-		field := fieldNamed(reflect.TypeFor[T](), name)
+		field := findField(reflect.TypeFor[T](), name)
 		if field == nil {
 			panic(fmt.Sprintf("%T has no field %s", *new(T), name))
 		}
 		heads, fields = append(heads, head), append(fields, field)
 	}
-	return cells(strings.Join(heads, " "), func(item *T) []string {
+	return table(strings.Join(heads, " "), func(item *T) []string {
 		row := make([]string, len(fields))
 		for i, field := range fields {
 			row[i] = tableCell(heads[i], reflect.ValueOf(item).Elem().FieldByIndex(field))
@@ -41,17 +41,17 @@ func columns[T any](layout string) func(io.Writer, *api.List[T]) {
 	})
 }
 
-// cells prints a list as a table of what row says of each item; _ in a head is a
+// table prints a list as a table of what row says of each item; _ in a head is a
 // space.
-func cells[T any](heads string, row func(*T) []string) func(io.Writer, *api.List[T]) {
+func table[T any](heads string, row func(*T) []string) func(io.Writer, *api.List[T]) {
 	return func(w io.Writer, all *api.List[T]) {
-		tableOf(w, heads, all.Items, row)
-		more(w, all.NextCursor)
+		printTable(w, heads, all.Items, row)
+		printNextPage(w, all.NextCursor)
 	}
 }
 
-// tableOf is the table of [cells] for items that are no answer of their own.
-func tableOf[T any](w io.Writer, heads string, items []T, row func(*T) []string) {
+// printTable is the table of [cells] for items that are no answer of their own.
+func printTable[T any](w io.Writer, heads string, items []T, row func(*T) []string) {
 	rows := make([][]string, len(items))
 	for i := range items {
 		rows[i] = row(&items[i])
@@ -63,9 +63,9 @@ func tableOf[T any](w io.Writer, heads string, items []T, row func(*T) []string)
 	command.Table(w, names, rows)
 }
 
-// fieldNamed finds the field with a JSON name; one of the struct itself goes
+// findField finds the field with a JSON name; one of the struct itself goes
 // before one of what it embeds.
-func fieldNamed(t reflect.Type, name string) []int {
+func findField(t reflect.Type, name string) []int {
 	for i := range t.NumField() {
 		if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); tag == name {
 			return []int{i}
@@ -73,7 +73,7 @@ func fieldNamed(t reflect.Type, name string) []int {
 	}
 	for i := range t.NumField() {
 		if f := t.Field(i); f.Anonymous && f.Type.Kind() == reflect.Struct {
-			if rest := fieldNamed(f.Type, name); rest != nil {
+			if rest := findField(f.Type, name); rest != nil {
 				return append([]int{i}, rest...)
 			}
 		}
@@ -85,12 +85,12 @@ func fieldNamed(t reflect.Type, name string) []int {
 func tableCell(head string, v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case time.Time:
-		return since(&value)
+		return relativeTime(&value)
 	case *time.Time:
-		return since(value)
+		return relativeTime(value)
 	case bool:
 		if head == "STATE" {
-			return onOff(value)
+			return enabledText(value)
 		}
 	case []string:
 		return strings.Join(value, ", ")
@@ -110,8 +110,8 @@ func tableCell(head string, v reflect.Value) string {
 // alone has all of it.
 const maxCell = 60
 
-// brief is the beginning of a sentence, for a table.
-func brief(text string) string {
+// truncate is the beginning of a sentence, for a table.
+func truncate(text string) string {
 	runes := []rune(text)
 	if len(runes) <= maxCell {
 		return text
@@ -119,19 +119,19 @@ func brief(text string) string {
 	return string(runes[:maxCell-1]) + "…"
 }
 
-// since tells a time as a person would: in 4m, 2h ago.
-func since(t *time.Time) string {
+// relativeTime tells a time as a person would: in 4m, 2h ago.
+func relativeTime(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return "-"
 	}
 	d := time.Until(*t).Round(time.Second)
 	if d > 0 {
-		return "in " + short(d)
+		return "in " + shortDuration(d)
 	}
-	return short(-d) + " ago"
+	return shortDuration(-d) + " ago"
 }
 
-func short(d time.Duration) string {
+func shortDuration(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", d/time.Second)
@@ -143,26 +143,26 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dd", d.Round(24*time.Hour)/(24*time.Hour))
 }
 
-// more says that a list goes on at a cursor, unless that is empty.
-func more(w io.Writer, cursor string) {
+// printNextPage says that a list goes on at a cursor, unless that is empty.
+func printNextPage(w io.Writer, cursor string) {
 	if cursor != "" {
 		fmt.Fprintf(w, "and more: the same command goes on with --cursor %s\n", cursor)
 	}
 }
 
-// ends tells when something that may last for ever ends.
-func ends(t *time.Time) string {
+// expiryText tells when something that may last for ever ends.
+func expiryText(t *time.Time) string {
 	switch {
 	case t == nil:
 		return "never expires"
 	case t.Before(time.Now()):
-		return "expired " + since(t)
+		return "expired " + relativeTime(t)
 	}
-	return "expires " + since(t)
+	return "expires " + relativeTime(t)
 }
 
-// block shows JSON on lines of its own, indented and harmless.
-func block(w io.Writer, indent string, raw json.RawMessage) {
+// printJSON shows JSON on lines of its own, indented and harmless.
+func printJSON(w io.Writer, indent string, raw json.RawMessage) {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {
 		out.Reset()
@@ -173,22 +173,24 @@ func block(w io.Writer, indent string, raw json.RawMessage) {
 	}
 }
 
-func onOff(enabled bool) string {
+func enabledText(enabled bool) string {
 	if enabled {
 		return "enabled"
 	}
 	return "disabled"
 }
 
-// anyStatus is the status by which a list of agents' requests is asked for; all
+// statusFilter is the status by which a list of agents' requests is asked for; all
 // is none.
-func anyStatus[S ~string](status S) S {
+func statusFilter[S ~string](status S) S {
 	if status == "all" {
 		return ""
 	}
 	return status
 }
 
-func said(text string) func(io.Writer) {
-	return func(w io.Writer) { fmt.Fprintln(w, command.Printable(text)) }
+func printLine(w io.Writer, text string) { fmt.Fprintln(w, command.Printable(text)) }
+
+func lineText(text string) func(io.Writer) {
+	return func(w io.Writer) { printLine(w, text) }
 }

@@ -28,29 +28,29 @@ type policyCommand struct {
 }
 
 type policySet struct {
-	remote
+	clientFlags
 	api.ByPolicyKey
 	api.NewMode
 }
 
 func (c *policySet) Run(ctx context.Context, std *command.Streams) error {
 	in := api.ByPolicyKeyWith[api.NewMode]{ByPolicyKey: c.ByPolicyKey, Body: c.NewMode}
-	return perform(ctx, &c.remote, std, api.PutMode, in, func(w io.Writer, now *api.ModeView) {
+	return perform(ctx, &c.clientFlags, std, api.PutMode, in, func(w io.Writer, now *api.ModeView) {
 		std.Warn(now.Warning)
-		said(now.Name + " is " + string(now.Mode) + " from now on")(w)
+		printLine(w, now.Name+" is "+string(now.Mode)+" from now on")
 	})
 }
 
 type policyUnset struct {
-	remote
+	clientFlags
 	api.DeleteModeInput
 }
 
 func (c *policyUnset) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.DeleteMode, c.DeleteModeInput, done(c.Key+" has no mode of its own any more"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteMode, c.DeleteModeInput, confirmation(c.Key+" has no mode of its own any more"))
 }
 
-type policyShow struct{ remote }
+type policyShow struct{ clientFlags }
 
 func (*policyShow) route() api.Operation { return api.ListModes.Operation }
 
@@ -74,9 +74,9 @@ func (c *policyShow) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	names := server.labels(ctx, actors(api.ListAutomations.Operation)...)
-	tableOf(std.Out, "KEY MODE AUTOMATION SET_BY", modes.Items, func(m *api.ModeView) []string {
-		return []string{modeKey(m, connectors.Items, used.Items), string(m.Mode), names.of(m.Automation), names.of(m.UpdatedBy)}
+	names := server.loadLabels(ctx, actorLists(api.ListAutomations.Operation)...)
+	printTable(std.Out, "KEY MODE AUTOMATION SET_BY", modes.Items, func(m *api.ModeView) []string {
+		return []string{modeKey(m, connectors.Items, used.Items), string(m.Mode), names.name(m.Automation), names.name(m.UpdatedBy)}
 	})
 	fmt.Fprintln(std.Out, "anything else: reads are allowed, writes wait for approval, dangerous actions are denied")
 	return nil
@@ -97,16 +97,16 @@ func modeKey(m *api.ModeView, connectors []api.ConnectorView, used []api.Integra
 }
 
 type policySettings struct {
-	remote
+	clientFlags
 	api.SettingsChange
 }
 
 // Run shows the settings, after changing those that were given.
 func (c *policySettings) Run(ctx context.Context, std *command.Streams) error {
 	if c.SettingsChange == (api.SettingsChange{}) {
-		return perform(ctx, &c.remote, std, api.GetSettings, api.None{}, showSettings)
+		return perform(ctx, &c.clientFlags, std, api.GetSettings, api.None{}, showSettings)
 	}
-	return perform(ctx, &c.remote, std, api.UpdateSettings, api.Body[api.SettingsChange]{Body: c.SettingsChange}, showSettings)
+	return perform(ctx, &c.clientFlags, std, api.UpdateSettings, api.Body[api.SettingsChange]{Body: c.SettingsChange}, showSettings)
 }
 
 func showSettings(w io.Writer, s *action.Settings) {
@@ -128,22 +128,22 @@ func showSettings(w io.Writer, s *action.Settings) {
 }
 
 type policyExplain struct {
-	remote
+	clientFlags
 	api.Asked
 	Action string `placeholder:"KEY" help:"source:action."`
 	Key    string `arg:"" optional:"" hidden:""`
 }
 
 func (c *policyExplain) Run(ctx context.Context, std *command.Streams) error {
-	if err := c.check(); err != nil {
+	if err := c.validate(); err != nil {
 		return err
 	}
 	c.Asked.Action = c.Action
-	return perform(ctx, &c.remote, std, api.ExplainPolicy, c.Asked, showExplanation)
+	return perform(ctx, &c.clientFlags, std, api.ExplainPolicy, c.Asked, showExplanation)
 }
 
-// check helps those who leave out a flag or its name.
-func (c *policyExplain) check() error {
+// validate helps those who leave out a flag or its name.
+func (c *policyExplain) validate() error {
 	switch {
 	case c.Key != "" || c.Action == "" || c.Session == "":
 		return command.UsageErrorf("say who would call what: %s", command.Printable(c.hint("policy", "explain",
@@ -160,18 +160,18 @@ func showExplanation(w io.Writer, e *api.Explanation) {
 		text += ": " + e.Reason
 	}
 	if e.Refused != "" {
-		said("would be refused without asking: " + cmp.Or(e.Note, e.Refused))(w)
+		printLine(w, "would be refused without asking: "+cmp.Or(e.Note, e.Refused))
 	}
-	said(text)(w)
+	printLine(w, text)
 	source := func(key string) string { return key[:strings.LastIndexByte(key, ':')+1] }
-	tableOf(w, "LAYER KEY MODE WHY", e.Steps, func(s *action.Step) []string {
+	printTable(w, "LAYER KEY MODE WHY", e.Steps, func(s *action.Step) []string {
 		return []string{string(s.Layer), strings.Replace(s.Key, source(e.Key), source(e.Name), 1), string(s.Mode), s.Note}
 	})
 	for _, l := range e.Limits {
-		said(fmt.Sprintf("it would count against %s in %s of %s", command.Plural(l.Calls, "call"), l.Span(), l.What))(w)
+		printLine(w, fmt.Sprintf("it would count against %s in %s of %s", command.Plural(l.Calls, "call"), l.Span(), l.What))
 	}
 	if len(e.Grants) > 0 {
-		said("it would use up a call of grant " + strings.Join(e.Grants, ", or of "))(w)
+		printLine(w, "it would use up a call of grant "+strings.Join(e.Grants, ", or of "))
 	}
 }
 
@@ -182,45 +182,45 @@ type quotaCommand struct {
 }
 
 type quotaSet struct {
-	remote
+	clientFlags
 	api.ByPolicyKey
 	api.NewQuota
 }
 
 func (c *quotaSet) Run(ctx context.Context, std *command.Streams) error {
 	in := api.ByPolicyKeyWith[api.NewQuota]{ByPolicyKey: c.ByPolicyKey, Body: c.NewQuota}
-	return perform(ctx, &c.remote, std, api.PutQuota, in, func(w io.Writer, q *api.QuotaView) {
+	return perform(ctx, &c.clientFlags, std, api.PutQuota, in, func(w io.Writer, q *api.QuotaView) {
 		std.Warn(q.Warning)
-		said(fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, command.Plural(q.Calls, "call"), quotaSpan(q), q.Per))(w)
+		printLine(w, fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, command.Plural(q.Calls, "call"), quotaSpan(q), q.Per))
 	})
 }
 
 func quotaSpan(q *api.QuotaView) string { return action.Rate{Seconds: q.Seconds}.Span() }
 
 type quotaUnset struct {
-	remote
+	clientFlags
 	api.DeleteQuotaInput
 }
 
 func (c *quotaUnset) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.DeleteQuota, c.DeleteQuotaInput, done(c.Key+" is not limited for each "+string(c.Per)+" any more"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteQuota, c.DeleteQuotaInput, confirmation(c.Key+" is not limited for each "+string(c.Per)+" any more"))
 }
 
-type quotaList struct{ remote }
+type quotaList struct{ clientFlags }
 
 func (*quotaList) route() api.Operation { return api.ListQuotas.Operation }
 
 func (c *quotaList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListQuotas, api.None{}, func(w io.Writer, all *api.List[api.QuotaView]) {
-		names := c.labels(ctx, actors()...)
-		cells("KEY PER CALLS IN SET_BY", func(q *api.QuotaView) []string {
-			return []string{q.Name, string(q.Per), strconv.Itoa(q.Calls), quotaSpan(q), names.of(q.UpdatedBy)}
+	return perform(ctx, &c.clientFlags, std, api.ListQuotas, api.None{}, func(w io.Writer, all *api.List[api.QuotaView]) {
+		names := c.loadLabels(ctx, actorLists()...)
+		table("KEY PER CALLS IN SET_BY", func(q *api.QuotaView) []string {
+			return []string{q.Name, string(q.Per), strconv.Itoa(q.Calls), quotaSpan(q), names.name(q.UpdatedBy)}
 		})(w, all)
 	})
 }
 
 type policyLog struct {
-	remote
+	clientFlags
 	api.ListPolicyEventsInput
 }
 
@@ -241,62 +241,62 @@ func (c *policyLog) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	people := server.labels(ctx, api.ListUsers.Operation)
-	automations := server.labels(ctx, api.ListAutomations.Operation)
-	cells("WHEN BY KIND SUBJECT CHANGE", func(e *action.PolicyEvent) []string {
-		return []string{since(&e.At), cmp.Or(people[e.By], e.By), e.Kind, subjectOf(e, sources.Items, automations), changed(e, sources.Items)}
+	people := server.loadLabels(ctx, api.ListUsers.Operation)
+	automations := server.loadLabels(ctx, api.ListAutomations.Operation)
+	table("WHEN BY KIND SUBJECT CHANGE", func(e *action.PolicyEvent) []string {
+		return []string{relativeTime(&e.At), cmp.Or(people[e.By], e.By), e.Kind, eventSubject(e, sources.Items, automations), eventChange(e, sources.Items)}
 	})(std.Out, events)
 	return nil
 }
 
-// changed tells an event of a kind whose values say too much, or too little, as
+// eventChange tells an event of a kind whose values say too much, or too little, as
 // they are.
-func changed(e *action.PolicyEvent, sources []api.ConnectorView) string {
+func eventChange(e *action.PolicyEvent, sources []api.ConnectorView) string {
 	switch e.Kind {
 	case action.EventGrant:
 		return grantChange(e, sources)
 	case action.EventReview:
-		return standing(e.Before) + " → " + standing(e.After)
+		return reviewState(e.Before) + " → " + reviewState(e.After)
 	}
-	return change(e.Before, e.After)
+	return diff(e.Before, e.After)
 }
 
 // grantChange tells what the grant lets through in any case.
 func grantChange(e *action.PolicyEvent, sources []api.ConnectorView) string {
 	var g api.GrantView
-	was, is := members(e.Before), members(e.After)
+	was, is := objectMembers(e.Before), objectMembers(e.After)
 	if json.Unmarshal(e.Before, &g) != nil || json.Unmarshal(e.After, &g) != nil {
-		return change(e.Before, e.After)
+		return diff(e.Before, e.After)
 	}
 	i := slices.IndexFunc(sources, func(s api.ConnectorView) bool { return "connector:"+s.ID == g.Terms.Source })
 	if i >= 0 {
 		g.Name = cmp.Or(sources[i].Slug, sources[i].Name)
 	}
-	text := fmt.Sprintf("%s for %s: %s", covers(&g.Terms, g.Name), grantWhose(&g), budget(&g.Terms))
+	text := fmt.Sprintf("%s for %s: %s", termsText(&g.Terms, g.Name), grantScope(&g), limitsText(&g.Terms))
 	switch {
 	case was == nil:
 		return "nothing → " + text
 	case is == nil:
 		return text + " → nothing"
 	}
-	return text + "; " + change(e.Before, e.After)
+	return text + "; " + diff(e.Before, e.After)
 }
 
-// standing is where a tool stood, or several that counted as reviewed.
-func standing(raw json.RawMessage) string {
+// reviewState is where a tool stood, or several that counted as reviewed.
+func reviewState(raw json.RawMessage) string {
 	var one action.ToolReview
 	if json.Unmarshal(raw, &one) == nil && one.State != "" {
 		return string(one.State)
 	}
-	all := members(raw)
+	all := objectMembers(raw)
 	if len(all) == 0 {
-		return value(raw)
+		return shortValue(raw)
 	}
 	return "reviewed: " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 }
 
-// subjectOf names what an event is about, as it was called then.
-func subjectOf(e *action.PolicyEvent, sources []api.ConnectorView, automations labels) string {
+// eventSubject names what an event is about, as it was called then.
+func eventSubject(e *action.PolicyEvent, sources []api.ConnectorView, automations labels) string {
 	var was struct {
 		Name       string `json:"name"`
 		Automation string `json:"automation_id"`
@@ -308,13 +308,13 @@ func subjectOf(e *action.PolicyEvent, sources []api.ConnectorView, automations l
 	case action.EventAutomation, action.EventTrigger, action.EventSchedule:
 		return sourceName(was.Name, e.Subject)
 	case action.EventRun:
-		return sourceName("of "+automations.of(was.Automation), e.Subject)
+		return sourceName("of "+automations.name(was.Automation), e.Subject)
 	}
-	return subject(e.Subject, sources)
+	return nameSource(e.Subject, sources)
 }
 
-// subject names the source in a subject as people do, with its id behind.
-func subject(text string, sources []api.ConnectorView) string {
+// nameSource names the source in a subject as people do, with its id behind.
+func nameSource(text string, sources []api.ConnectorView) string {
 	for _, s := range sources {
 		if id := "connector:" + s.ID; strings.Contains(text, id) {
 			return strings.Replace(text, id, cmp.Or(s.Slug, s.Name), 1) + " (" + id + ")"
@@ -323,27 +323,27 @@ func subject(text string, sources []api.ConnectorView) string {
 	return text
 }
 
-// change tells from what to what, in a line: of two objects, the members that
+// diff tells from what to what, in a line: of two objects, the members that
 // differ.
-func change(before, after json.RawMessage) string {
-	from, to := members(before), members(after)
-	if from == nil || to == nil {
-		return value(before) + " → " + value(after)
+func diff(before, after json.RawMessage) string {
+	was, now := objectMembers(before), objectMembers(after)
+	if was == nil || now == nil {
+		return shortValue(before) + " → " + shortValue(after)
 	}
-	names := maps.Clone(from)
-	maps.Copy(names, to)
+	names := maps.Clone(was)
+	maps.Copy(names, now)
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !bytes.Equal(from[name], to[name]) {
-			parts = append(parts, name+": "+value(from[name])+" → "+value(to[name]))
+		if !bytes.Equal(was[name], now[name]) {
+			parts = append(parts, name+": "+shortValue(was[name])+" → "+shortValue(now[name]))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// members are those of an object that the event itself does not tell already;
+// objectMembers are those of an object that the event itself does not tell already;
 // nil: it is none.
-func members(raw json.RawMessage) map[string]json.RawMessage {
+func objectMembers(raw json.RawMessage) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
 		return nil
@@ -354,13 +354,13 @@ func members(raw json.RawMessage) map[string]json.RawMessage {
 	return all
 }
 
-// value shows a value, also one that is not there, in few words.
-func value(raw json.RawMessage) string {
+// shortValue shows a value, also one that is not there, in few words.
+func shortValue(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return "nothing"
 	}
 	text := string(raw)
-	if all := members(raw); all != nil {
+	if all := objectMembers(raw); all != nil {
 		var parts []string
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			parts = append(parts, name+" "+string(all[name]))

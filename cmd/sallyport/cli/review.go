@@ -19,7 +19,7 @@ import (
 )
 
 type connectorReview struct {
-	theConnector
+	connectorRef
 	Accept    []string `xor:"accept" sep:"none" env:"-" placeholder:"TOOL@HASH" help:"Accept this tool with this hash, as listed; repeat for more."`
 	AcceptAll bool     `xor:"accept" env:"-" help:"Accept every listed tool; needs --digest."`
 	Digest    string   `env:"-" placeholder:"D" help:"Digest printed below the tool list; required for --accept-all."`
@@ -37,14 +37,14 @@ func (c *connectorReview) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	if len(c.Accept) == 0 && (!c.AcceptAll || c.Digest == "") {
-		return c.look(ctx, std, server)
+		return c.list(ctx, std, server)
 	}
 	return c.accept(ctx, std, server)
 }
 
-// look asks the connector's server first, so that nobody reviews an old list
+// list asks the connector's server first, so that nobody reviews an old list
 // unknowingly.
-func (c *connectorReview) look(ctx context.Context, std *command.Streams, server *Client) error {
+func (c *connectorReview) list(ctx context.Context, std *command.Streams, server *Client) error {
 	in := api.ListToolsInput{ByRef: c.ref(), Fresh: true}
 	tools, raw, err := Fetch(ctx, server, api.ListTools, in)
 	if p := new(problem); errors.As(err, &p) && p.Code == "role_required" {
@@ -56,46 +56,46 @@ func (c *connectorReview) look(ctx context.Context, std *command.Streams, server
 	if err != nil {
 		return err
 	}
-	open := waiting(tools.Items)
+	open := unreviewed(tools.Items)
 	if err := c.print(std, raw, func(w io.Writer) {
 		if tools.Error != "" {
-			said(fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Ref, clause(tools.Error), dated(tools.FetchedAt)))(w)
+			printLine(w, fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Ref, withoutPeriod(tools.Error), fetchedText(tools.FetchedAt)))
 		}
 		c.show(w, open)
 	}); err != nil || !c.AcceptAll || len(open) == 0 {
 		return err
 	}
-	return command.UsageErrorf("say that these are what you accept: %s", command.Printable(c.all(open)))
+	return command.UsageErrorf("say that these are what you accept: %s", command.Printable(c.acceptAllCommand(open)))
 }
 
-// dated tells when something old is from.
-func dated(t *time.Time) string {
+// fetchedText tells when something old is from.
+func fetchedText(t *time.Time) string {
 	if t == nil {
 		return "of an unknown time"
 	}
-	return fmt.Sprintf("from %s (%s)", t.Local().Format("15:04"), since(t))
+	return fmt.Sprintf("from %s (%s)", t.Local().Format("15:04"), relativeTime(t))
 }
 
-// all is the command that accepts rows.
-func (c *connectorReview) all(rows []api.ReviewView) string {
+// acceptAllCommand is the command that accepts rows.
+func (c *connectorReview) acceptAllCommand(rows []api.ReviewView) string {
 	return c.hint("connector", "review", c.Ref, "--accept-all", "--digest", digest(rows))
 }
 
-// waiting are the tools that are not as somebody reviewed them.
-func waiting(tools []api.ReviewView) []api.ReviewView {
+// unreviewed are the tools that are not as somebody reviewed them.
+func unreviewed(tools []api.ReviewView) []api.ReviewView {
 	return slices.DeleteFunc(slices.Clone(tools), func(r api.ReviewView) bool { return r.State == action.ToolReviewed })
 }
 
 func (c *connectorReview) show(w io.Writer, open []api.ReviewView) {
 	if len(open) == 0 {
-		said("no tool of " + c.Ref + " waits for a review")(w)
+		printLine(w, "no tool of "+c.Ref+" waits for a review")
 		return
 	}
-	report(w, open)
-	said(fmt.Sprintf("accept what is right with: %s, or all with: %s", c.hint("connector", "review", c.Ref, "--accept", "TOOL@HASH"), c.all(open)))(w)
+	showReviews(w, open)
+	printLine(w, fmt.Sprintf("accept what is right with: %s, or all with: %s", c.hint("connector", "review", c.Ref, "--accept", "TOOL@HASH"), c.acceptAllCommand(open)))
 }
 
-func report(w io.Writer, rows []api.ReviewView) {
+func showReviews(w io.Writer, rows []api.ReviewView) {
 	for i := range rows {
 		showReview(w, &rows[i])
 	}
@@ -104,25 +104,25 @@ func report(w io.Writer, rows []api.ReviewView) {
 // showReview shows a tool and what of it nobody reviewed. All of it is the
 // server's own word.
 func showReview(w io.Writer, r *api.ReviewView) {
-	text := fmt.Sprintf("%s is %s", tag(r), r.State)
+	text := fmt.Sprintf("%s is %s", reviewTag(r), r.State)
 	if r.Risk != "" {
 		text += fmt.Sprintf(" (%s, %s)", r.Risk, r.Mode)
 	}
-	said(text)(w)
+	printLine(w, text)
 	if r.Reviewed == nil && r.Current != nil {
-		block(w, "    + ", r.Current.Definition)
+		printJSON(w, "    + ", r.Current.Definition)
 		return
 	}
 	for _, change := range r.Changes {
-		said(fmt.Sprintf("    %s %s", change.Kind, change.Path))(w)
-		side(w, "      - ", change.Before)
-		side(w, "      + ", change.After)
+		printLine(w, fmt.Sprintf("    %s %s", change.Kind, change.Path))
+		showValue(w, "      - ", change.Before)
+		showValue(w, "      + ", change.After)
 	}
 }
 
-func side(w io.Writer, mark string, raw json.RawMessage) {
+func showValue(w io.Writer, mark string, raw json.RawMessage) {
 	if len(raw) > 0 && string(raw) != "null" {
-		block(w, mark, raw)
+		printJSON(w, mark, raw)
 	}
 }
 
@@ -135,28 +135,28 @@ func (c *connectorReview) accept(ctx context.Context, std *command.Streams, serv
 		return err
 	}
 	chosen, err := c.choose(tools.Items)
-	if bare := new(unseen); errors.As(err, &bare) {
-		return cmp.Or(c.print(std, raw, func(w io.Writer) { report(w, bare.rows) }), err)
+	if bare := new(unconfirmedError); errors.As(err, &bare) {
+		return cmp.Or(c.print(std, raw, func(w io.Writer) { showReviews(w, bare.rows) }), err)
 	}
 	if err != nil {
 		return err
 	}
 	body := api.NewReview{Tools: make([]api.SeenTool, len(chosen))}
 	for i := range chosen {
-		body.Tools[i] = seen(&chosen[i])
+		body.Tools[i] = seenTool(&chosen[i])
 	}
-	return perform(ctx, &c.remote, std, api.ReviewTools, api.ByRefWith[api.NewReview]{ByRef: c.ref(), Body: body}, func(w io.Writer, _ *api.List[api.ReviewView]) {
-		said("accepted as shown: " + strings.Join(tags(chosen), ", "))(w)
+	return perform(ctx, &c.clientFlags, std, api.ReviewTools, api.ByRefWith[api.NewReview]{ByRef: c.ref(), Body: body}, func(w io.Writer, _ *api.List[api.ReviewView]) {
+		printLine(w, "accepted as shown: "+strings.Join(reviewTags(chosen), ", "))
 	})
 }
 
 // choose returns those that are to be accepted, all of them as they were shown.
 func (c *connectorReview) choose(tools []api.ReviewView) ([]api.ReviewView, error) {
 	if c.AcceptAll {
-		if open := waiting(tools); digest(open) == c.Digest {
+		if open := unreviewed(tools); digest(open) == c.Digest {
 			return open, nil
 		}
-		return nil, c.moved("what waits for a review", "--digest "+c.Digest)
+		return nil, c.changedError("what waits for a review", "--digest "+c.Digest)
 	}
 	var chosen []api.ReviewView
 	whole := true
@@ -165,8 +165,8 @@ func (c *connectorReview) choose(tools []api.ReviewView) ([]api.ReviewView, erro
 		if err != nil {
 			return nil, err
 		}
-		if whole = whole && hash; hash && tag(&row) != text {
-			return nil, c.moved(row.Tool, text)
+		if whole = whole && hash; hash && reviewTag(&row) != text {
+			return nil, c.changedError(row.Tool, text)
 		}
 		chosen = append(chosen, row)
 	}
@@ -174,22 +174,22 @@ func (c *connectorReview) choose(tools []api.ReviewView) ([]api.ReviewView, erro
 		return chosen, nil
 	}
 	words := []string{"connector", "review", c.Ref}
-	for _, tag := range tags(chosen) {
+	for _, tag := range reviewTags(chosen) {
 		words = append(words, "--accept", tag)
 	}
-	return nil, &unseen{command.UsageErrorf("say which definition you accept: %s", command.Printable(c.hint(words...))), chosen}
+	return nil, &unconfirmedError{command.UsageErrorf("say which definition you accept: %s", command.Printable(c.hint(words...))), chosen}
 }
 
-// unseen refuses to accept rows of which nobody said what he saw.
-type unseen struct {
+// unconfirmedError refuses to accept rows of which nobody said what he saw.
+type unconfirmedError struct {
 	error
 	rows []api.ReviewView
 }
 
 // Unwrap returns what is wrong.
-func (u *unseen) Unwrap() error { return u.error }
+func (u *unconfirmedError) Unwrap() error { return u.error }
 
-func (c *connectorReview) moved(what, shown string) error {
+func (c *connectorReview) changedError(what, shown string) error {
 	return fmt.Errorf("%s changed since it was shown as %s, and nothing is accepted; look again with: %s",
 		command.Printable(what), command.Printable(shown), command.Printable(c.hint("connector", "review", c.Ref)))
 }
@@ -203,10 +203,10 @@ func (c *connectorReview) find(tools []api.ReviewView, text string) (row api.Rev
 			return tools[i], name != text, nil
 		}
 	}
-	return row, false, fmt.Errorf("%s lists no tool %q; it lists: %s", command.Printable(c.Ref), command.Printable(text), command.Printable(strings.Join(names(tools), ", ")))
+	return row, false, fmt.Errorf("%s lists no tool %q; it lists: %s", command.Printable(c.Ref), command.Printable(text), command.Printable(strings.Join(toolNames(tools), ", ")))
 }
 
-func names(rows []api.ReviewView) []string {
+func toolNames(rows []api.ReviewView) []string {
 	all := make([]string, len(rows))
 	for i, r := range rows {
 		all[i] = r.Tool
@@ -214,17 +214,17 @@ func names(rows []api.ReviewView) []string {
 	return all
 }
 
-// seen is the tool as it was shown; one that is gone has no hashes.
-func seen(r *api.ReviewView) api.SeenTool {
+// seenTool is the tool as it was shown; one that is gone has no hashes.
+func seenTool(r *api.ReviewView) api.SeenTool {
 	if r.Current == nil {
 		return api.SeenTool{Tool: r.Tool}
 	}
 	return api.SeenTool{Tool: r.Tool, Behaviour: r.Current.Behaviour, Text: r.Current.Text}
 }
 
-// tag stands for the tool as it is listed now: whoever accepts says it, and so
+// reviewTag stands for the tool as it is listed now: whoever accepts says it, and so
 // what he saw.
-func tag(r *api.ReviewView) string {
+func reviewTag(r *api.ReviewView) string {
 	if r.Current == nil {
 		return r.Tool + "@gone"
 	}
@@ -232,17 +232,17 @@ func tag(r *api.ReviewView) string {
 }
 
 // digest stands for several tools as they are listed now.
-func digest(rows []api.ReviewView) string { return shortHash(strings.Join(tags(rows), "\n")) }
+func digest(rows []api.ReviewView) string { return shortHash(strings.Join(reviewTags(rows), "\n")) }
 
 func shortHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])
 }
 
-func tags(rows []api.ReviewView) []string {
+func reviewTags(rows []api.ReviewView) []string {
 	all := make([]string, len(rows))
 	for i := range rows {
-		all[i] = tag(&rows[i])
+		all[i] = reviewTag(&rows[i])
 	}
 	return all
 }

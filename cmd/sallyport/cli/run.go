@@ -14,16 +14,16 @@ import (
 )
 
 type runCommand struct {
-	List     runList       `cmd:"" help:"List runs of automations, newest first."`
-	Show     runShow       `cmd:"" help:"Show a run."`
-	Claim    runClaim      `cmd:"" help:"Claim a queued run and print what its worker needs."`
-	Renew    runRenew      `cmd:"" help:"Renew the lease of a claimed run."`
-	Finish   runFinish     `cmd:"" help:"Finish a run as its worker."`
-	Cancel   runCancel     `cmd:"" help:"Cancel a run."`
-	Resolve  runResolve    `cmd:"" help:"Set the result of a run that needs a human."`
-	Redrive  runRedrive    `cmd:"" help:"Repeat a run that failed or needs a human."`
-	Outbox   outboxPlace   `cmd:"" help:"List deliveries of runs to the endpoint, or repeat one."`
-	Endpoint endpointPlace `cmd:"" help:"Manage the URL that receives runs."`
+	List     runList         `cmd:"" help:"List runs of automations, newest first."`
+	Show     runShow         `cmd:"" help:"Show a run."`
+	Claim    runClaim        `cmd:"" help:"Claim a queued run and print what its worker needs."`
+	Renew    runRenew        `cmd:"" help:"Renew the lease of a claimed run."`
+	Finish   runFinish       `cmd:"" help:"Finish a run as its worker."`
+	Cancel   runCancel       `cmd:"" help:"Cancel a run."`
+	Resolve  runResolve      `cmd:"" help:"Set the result of a run that needs a human."`
+	Redrive  runRedrive      `cmd:"" help:"Repeat a run that failed or needs a human."`
+	Outbox   outboxCommand   `cmd:"" help:"List deliveries of runs to the endpoint, or repeat one."`
+	Endpoint endpointCommand `cmd:"" help:"Manage the URL that receives runs."`
 }
 
 // runState is where the run stands, and why.
@@ -39,119 +39,119 @@ func runState(r *api.RunView) string {
 }
 
 type runList struct {
-	remote
+	clientFlags
 	api.RunQuery
 }
 
 func (*runList) route() api.Operation { return api.ListRuns.Operation }
 
 func (c *runList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListRuns, c.RunQuery, func(w io.Writer, all *api.List[api.RunView]) {
-		called := c.workLabels(ctx)
-		cells("WHEN AUTOMATION BY EVENT STATE WORKER ID", func(r *api.RunView) []string {
-			return []string{since(&r.CreatedAt), r.AutomationName, called.of(r.Trigger), r.Title, runState(r), called.of(r.ClaimedBy), r.ID}
+	return perform(ctx, &c.clientFlags, std, api.ListRuns, c.RunQuery, func(w io.Writer, all *api.List[api.RunView]) {
+		called := c.loadRunLabels(ctx)
+		table("WHEN AUTOMATION BY EVENT STATE WORKER ID", func(r *api.RunView) []string {
+			return []string{relativeTime(&r.CreatedAt), r.AutomationName, called.name(r.Trigger), r.Title, runState(r), called.name(r.ClaimedBy), r.ID}
 		})(w, all)
 	})
 }
 
-// theRun names one.
-type theRun struct {
-	remote
+// runRef names one.
+type runRef struct {
+	clientFlags
 	ID string `arg:"" help:"ID of the run."`
 }
 
 // runWith is what is asked for the run of r.
-func runWith[B any](r *theRun, body B) api.ByIDWith[B] {
+func runWith[B any](r *runRef, body B) api.ByIDWith[B] {
 	return api.ByIDWith[B]{ByID: api.ByID{ID: r.ID}, Body: body}
 }
 
-func showRunState(w io.Writer, now *api.RunView) { said("run " + now.ID + " is " + runState(now))(w) }
+func showRunState(w io.Writer, now *api.RunView) { printLine(w, "run "+now.ID+" is "+runState(now)) }
 
-type runShow struct{ theRun }
+type runShow struct{ runRef }
 
 func (c *runShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.GetRun, api.ByID{ID: c.ID}, func(w io.Writer, r *api.RunView) {
-		called := c.workLabels(ctx)
-		said(fmt.Sprintf("run %s of %s: %s", r.ID, r.AutomationName, r.Title))(w)
-		said(fmt.Sprintf("%s, attempt %d, %s", runState(r), r.Attempt, runTimes(r)))(w)
+	return perform(ctx, &c.clientFlags, std, api.GetRun, api.ByID{ID: c.ID}, func(w io.Writer, r *api.RunView) {
+		called := c.loadRunLabels(ctx)
+		printLine(w, fmt.Sprintf("run %s of %s: %s", r.ID, r.AutomationName, r.Title))
+		printLine(w, fmt.Sprintf("%s, attempt %d, %s", runState(r), r.Attempt, runTimes(r)))
 		if r.Message != "" {
-			said(r.Message)(w)
+			printLine(w, r.Message)
 		}
 		if r.ClaimedBy != "" {
-			said(runWorker(r, called.of(r.ClaimedBy)))(w)
+			printLine(w, runWorker(r, called.name(r.ClaimedBy)))
 		}
-		said(fmt.Sprintf("event %s of %s", r.Event, called.of(r.Trigger)))(w)
+		printLine(w, fmt.Sprintf("event %s of %s", r.Event, called.name(r.Trigger)))
 		if r.Session != "" {
-			said("session " + r.Session + runSessionNote(r))(w)
+			printLine(w, "session "+r.Session+runSessionNote(r))
 		}
-		for _, next := range nextOfRun(r) {
-			said(next.why + ": " + c.hint(next.words...))(w)
+		for _, next := range nextSteps(r) {
+			printLine(w, next.label+": "+c.hint(next.args...))
 		}
 		if r.Result != nil {
-			block(w, "    ", r.Result)
+			printJSON(w, "    ", r.Result)
 		}
 	})
 }
 
 // runTimes are what a run went through, and when.
 func runTimes(r *api.RunView) string {
-	text := "made " + since(&r.CreatedAt)
+	text := "made " + relativeTime(&r.CreatedAt)
 	if r.StartedAt != nil {
-		text += ", started " + since(r.StartedAt)
+		text += ", started " + relativeTime(r.StartedAt)
 	}
 	if r.EndedAt != nil {
-		text += ", ended " + since(r.EndedAt)
+		text += ", ended " + relativeTime(r.EndedAt)
 	}
 	return text
 }
 
-// runTaken reports whether somebody has the run, who may still end it.
-func runTaken(r *api.RunView) bool { return r.Deadline != nil && !r.Status.Ended() }
+// runClaimed reports whether somebody has the run, who may still end it.
+func runClaimed(r *api.RunView) bool { return r.Deadline != nil && !r.Status.Ended() }
 
 // runWorker says who has the run and for how long, or who had it.
 func runWorker(r *api.RunView, name string) string {
 	switch {
-	case !runTaken(r):
+	case !runClaimed(r):
 		return "worker " + name + ", who has it no more"
 	case r.LeaseUntil != nil:
-		return "worker " + name + ", lease ends " + since(r.LeaseUntil) + ", deadline " + since(r.Deadline)
+		return "worker " + name + ", lease ends " + relativeTime(r.LeaseUntil) + ", deadline " + relativeTime(r.Deadline)
 	}
-	return "worker " + name + ", deadline " + since(r.Deadline)
+	return "worker " + name + ", deadline " + relativeTime(r.Deadline)
 }
 
 func runSessionNote(r *api.RunView) string {
-	if runTaken(r) {
+	if runClaimed(r) {
 		return ""
 	}
 	return ", which has ended"
 }
 
-// way is what a person can do next, and why he may want to.
-type way struct {
-	why   string
-	words []string
+// nextStep is what a person can do next, and why he may want to.
+type nextStep struct {
+	label string
+	args  []string
 }
 
-// nextOfRun are the steps that lead on.
-func nextOfRun(r *api.RunView) []way {
-	again := way{"have it done again with", []string{"run", "redrive", r.ID}}
+// nextSteps are the steps that lead on.
+func nextSteps(r *api.RunView) []nextStep {
+	redrive := nextStep{"have it done again with", []string{"run", "redrive", r.ID}}
 	switch {
 	case r.Waiting > 0:
-		return []way{{"see what waits with", []string{"pending"}}}
+		return []nextStep{{"see what waits with", []string{"pending"}}}
 	case r.Status == event.RunQueued:
-		return []way{{"take it with", []string{"run", "claim", "--run", r.ID}}}
-	case r.Status == event.RunNeedsHuman && !runTaken(r):
-		return []way{{"say how it ended with", []string{"run", "resolve", r.ID, "succeeded"}}, again}
+		return []nextStep{{"take it with", []string{"run", "claim", "--run", r.ID}}}
+	case r.Status == event.RunNeedsHuman && !runClaimed(r):
+		return []nextStep{{"say how it ended with", []string{"run", "resolve", r.ID, "succeeded"}}, redrive}
 	case r.Code == event.RunUndelivered:
-		return []way{{"see what the endpoint answered with", []string{"run", "outbox", "--status", "dead"}}, again}
+		return []nextStep{{"see what the endpoint answered with", []string{"run", "outbox", "--status", "dead"}}, redrive}
 	case r.Status == event.RunFailed:
-		return []way{again}
+		return []nextStep{redrive}
 	}
 	return nil
 }
 
 type runClaim struct {
-	remote
+	clientFlags
 	api.Wish
 	Wait string `type:"span" placeholder:"D" help:"Time to wait for a run, at most 60s (default: no wait)."`
 }
@@ -174,48 +174,48 @@ func (c *runClaim) Run(ctx context.Context, std *command.Streams) error {
 }
 
 type runRenew struct {
-	theRun
+	runRef
 	api.Renewal
 }
 
 func (c *runRenew) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.RenewRun, runWith(&c.theRun, &c.Renewal), showRunState)
+	return perform(ctx, &c.clientFlags, std, api.RenewRun, runWith(&c.runRef, &c.Renewal), showRunState)
 }
 
 type runFinish struct {
-	theRun
+	runRef
 	api.Finish
 }
 
 func (c *runFinish) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.FinishRun, runWith(&c.theRun, c.Finish), showRunState)
+	return perform(ctx, &c.clientFlags, std, api.FinishRun, runWith(&c.runRef, c.Finish), showRunState)
 }
 
 type runCancel struct {
-	theRun
+	runRef
 	api.Cancellation
 }
 
 func (c *runCancel) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.CancelRun, runWith(&c.theRun, &c.Cancellation), showRunState)
+	return perform(ctx, &c.clientFlags, std, api.CancelRun, runWith(&c.runRef, &c.Cancellation), showRunState)
 }
 
 type runResolve struct {
-	theRun
+	runRef
 	api.Resolution
 }
 
 func (c *runResolve) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ResolveRun, runWith(&c.theRun, c.Resolution), showRunState)
+	return perform(ctx, &c.clientFlags, std, api.ResolveRun, runWith(&c.runRef, c.Resolution), showRunState)
 }
 
-type runRedrive struct{ theRun }
+type runRedrive struct{ runRef }
 
 func (c *runRedrive) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.RedriveRun, api.ByID{ID: c.ID}, showRunState)
+	return perform(ctx, &c.clientFlags, std, api.RedriveRun, api.ByID{ID: c.ID}, showRunState)
 }
 
-type endpointPlace struct {
+type endpointCommand struct {
 	Set    endpointSet    `cmd:"" help:"Set the URL that receives runs; prints the signing secret once."`
 	Show   endpointShow   `cmd:"" help:"Show the URL that receives runs."`
 	Rotate endpointRotate `cmd:"" help:"Replace the signing secret of the endpoint."`
@@ -223,7 +223,7 @@ type endpointPlace struct {
 }
 
 type endpointSet struct {
-	remote
+	clientFlags
 	api.NewEndpoint
 	Disabled    bool `help:"Do not deliver yet; runs wait to be claimed."`
 	SecretStdin bool `help:"Read the secret from standard input instead of generating one."`
@@ -238,12 +238,12 @@ func (c *endpointSet) Run(ctx context.Context, std *command.Streams) (err error)
 			return err
 		}
 	}
-	return perform(ctx, &c.remote, std, api.PutRunEndpoint, api.Body[api.NewEndpoint]{Body: c.NewEndpoint}, func(w io.Writer, e *api.MintedEndpoint) {
+	return perform(ctx, &c.clientFlags, std, api.PutRunEndpoint, api.Body[api.NewEndpoint]{Body: c.NewEndpoint}, func(w io.Writer, e *api.MintedEndpoint) {
 		showRunEndpoint(w, &e.EndpointView)
 		if e.Secret == "" && !c.SecretStdin {
-			said("the secret stays as it is; replace it with: " + c.hint("run", "endpoint", "rotate"))(w)
+			printLine(w, "the secret stays as it is; replace it with: "+c.hint("run", "endpoint", "rotate"))
 		}
-		sayOnce(w, std, "the secret is "+e.Secret, e.Secret)
+		printSecretOnce(w, std, "the secret is "+e.Secret, e.Secret)
 	})
 }
 
@@ -252,23 +252,23 @@ func showRunEndpoint(w io.Writer, e *api.EndpointView) {
 	if !e.Enabled {
 		text = "runs wait to be claimed: delivery to " + e.URL + " is disabled"
 	}
-	said(fmt.Sprintf("%s, signed with %s", text, command.Plural(len(e.Secrets), "secret")))(w)
+	printLine(w, fmt.Sprintf("%s, signed with %s", text, command.Plural(len(e.Secrets), "secret")))
 }
 
-type endpointShow struct{ remote }
+type endpointShow struct{ clientFlags }
 
 func (c *endpointShow) Run(ctx context.Context, std *command.Streams) error {
-	err := perform(ctx, &c.remote, std, api.GetRunEndpoint, api.None{}, showRunEndpoint)
+	err := perform(ctx, &c.clientFlags, std, api.GetRunEndpoint, api.None{}, showRunEndpoint)
 	var none *problem
 	if !errors.As(err, &none) || none.Code != "no_run_endpoint" {
 		return err
 	}
-	return c.print(std, json.RawMessage("{}"), said(none.Error()))
+	return c.print(std, json.RawMessage("{}"), lineText(none.Error()))
 }
 
 type endpointRotate struct {
-	remote
-	replacement
+	clientFlags
+	rotationFlags
 }
 
 func (c *endpointRotate) Run(ctx context.Context, std *command.Streams) error {
@@ -276,43 +276,43 @@ func (c *endpointRotate) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.RotateRunEndpoint, api.Body[*api.Rotation]{Body: r}, c.replaced(std, "the endpoint for runs"))
+	return perform(ctx, &c.clientFlags, std, api.RotateRunEndpoint, api.Body[*api.Rotation]{Body: r}, c.showRotated(std, "the endpoint for runs"))
 }
 
-type endpointRemove struct{ remote }
+type endpointRemove struct{ clientFlags }
 
 func (c *endpointRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.DeleteRunEndpoint, api.None{}, done("runs are delivered no more; they wait to be claimed"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteRunEndpoint, api.None{}, confirmation("runs are delivered no more; they wait to be claimed"))
 }
 
-type outboxPlace struct {
+type outboxCommand struct {
 	List    outboxList    `cmd:"" default:"withargs" help:"List deliveries of runs to the endpoint, newest first."`
 	Redrive outboxRedrive `cmd:"" help:"Repeat a delivery that the endpoint did not accept."`
 }
 
 type outboxList struct {
-	remote
+	clientFlags
 	api.ParcelQuery
 }
 
 func (*outboxList) route() api.Operation { return api.ListOutbox.Operation }
 
 func (c *outboxList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListOutbox, c.ParcelQuery, cells("WHEN STATE ATTEMPT NEXT HTTP ERROR RUN ID", func(p *event.Parcel) []string {
+	return perform(ctx, &c.clientFlags, std, api.ListOutbox, c.ParcelQuery, table("WHEN STATE ATTEMPT NEXT HTTP ERROR RUN ID", func(p *event.Parcel) []string {
 		status, next := "", ""
 		if p.LastStatus != 0 {
 			status = strconv.Itoa(p.LastStatus)
 		}
 		if p.Status == event.ParcelPending && p.Attempt > 0 {
-			next = since(&p.NextAt)
+			next = relativeTime(&p.NextAt)
 		}
-		return []string{since(&p.CreatedAt), parcelState(p), strconv.Itoa(p.Attempt), next, status, brief(p.LastError), p.Run, p.ID}
+		return []string{relativeTime(&p.CreatedAt), outboxState(p), strconv.Itoa(p.Attempt), next, status, truncate(p.LastError), p.Run, p.ID}
 	}))
 }
 
-// parcelState is where a delivery stands. One of a run that was claimed was
+// outboxState is where a delivery stands. One of a run that was claimed was
 // never sent.
-func parcelState(p *event.Parcel) string {
+func outboxState(p *event.Parcel) string {
 	if p.Status == event.ParcelDelivered && p.Attempt == 0 {
 		return "claimed"
 	}
@@ -320,10 +320,10 @@ func parcelState(p *event.Parcel) string {
 }
 
 type outboxRedrive struct {
-	remote
+	clientFlags
 	ID string `arg:"" help:"ID of the delivery; see run outbox."`
 }
 
 func (c *outboxRedrive) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.RedriveParcel, api.ByID{ID: c.ID}, showRunState)
+	return perform(ctx, &c.clientFlags, std, api.RedriveParcel, api.ByID{ID: c.ID}, showRunState)
 }

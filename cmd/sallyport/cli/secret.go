@@ -23,7 +23,7 @@ type secretCommand struct {
 }
 
 type secretSet struct {
-	remote
+	clientFlags
 	api.ByKey
 	api.NewSecret
 }
@@ -41,8 +41,8 @@ func (c *secretSet) Run(ctx context.Context, std *command.Streams) (err error) {
 	if ip, err := netip.ParseAddr(c.Host); err == nil && ip.Is6() {
 		c.Host = "[" + c.Host + "]" // as it stands in a URL
 	}
-	return perform(ctx, &c.remote, std, api.PutSecret, api.ByKeyWith[api.NewSecret]{ByKey: c.ByKey, Body: c.NewSecret}, func(w io.Writer, _ *action.Secret) {
-		said("secret " + c.Key + " is set; only " + c.Host + " will receive it")(w)
+	return perform(ctx, &c.clientFlags, std, api.PutSecret, api.ByKeyWith[api.NewSecret]{ByKey: c.ByKey, Body: c.NewSecret}, func(w io.Writer, _ *action.Secret) {
+		printLine(w, "secret "+c.Key+" is set; only "+c.Host+" will receive it")
 	})
 }
 
@@ -73,24 +73,24 @@ func readSecret(std *command.Streams, command string) (string, error) {
 	return value, nil
 }
 
-type secretList struct{ remote }
+type secretList struct{ clientFlags }
 
 func (*secretList) route() api.Operation { return api.ListSecrets.Operation }
 
 func (c *secretList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListSecrets, api.None{}, columns[action.Secret]("KEY=key HOST=host SET_BY=updated_by SET=updated_at"))
+	return perform(ctx, &c.clientFlags, std, api.ListSecrets, api.None{}, columns[action.Secret]("KEY=key HOST=host SET_BY=updated_by SET=updated_at"))
 }
 
 type secretDelete struct {
-	remote
+	clientFlags
 	api.ByKey
 }
 
 func (c *secretDelete) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.DeleteSecret, c.ByKey, done("secret "+c.Key+" is deleted"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteSecret, c.ByKey, confirmation("secret "+c.Key+" is deleted"))
 }
 
-type secretRotate struct{ remote }
+type secretRotate struct{ clientFlags }
 
 func (c *secretRotate) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
@@ -104,11 +104,11 @@ func (c *secretRotate) Run(ctx context.Context, std *command.Streams) error {
 	if d.Left > 0 {
 		fmt.Fprintf(std.Err, "warning: %d values open with none of the keys, or change all the time; the server's log names them, and the old key is kept until they are gone and you rotate again\n", d.Left)
 	}
-	return c.print(std, raw, said(rotated(d)))
+	return c.print(std, raw, lineText(rotationText(d)))
 }
 
-// rotated is what a rotation did, in a sentence.
-func rotated(d *api.Rotated) string {
+// rotationText is what a rotation did, in a sentence.
+func rotationText(d *api.Rotated) string {
 	if d.Left > 0 {
 		return fmt.Sprintf("master key %s seals from now on; %d values were sealed with another before, and %d still are", d.KeyID, d.Resealed, d.Left)
 	}

@@ -12,7 +12,7 @@ func TestRotatedSays(t *testing.T) {
 		"seals everything now": {KeyID: "72cd6e8422c407fb", Resealed: 3},
 		"and 1 still are":      {KeyID: "72cd6e8422c407fb", Resealed: 3, Left: 1},
 	} {
-		if got := rotated(&done); !strings.Contains(got, want) || done.Left > 0 && strings.Contains(got, "everything") {
+		if got := rotationText(&done); !strings.Contains(got, want) || done.Left > 0 && strings.Contains(got, "everything") {
 			t.Errorf("got %q; want %q in it", got, want)
 		}
 	}

@@ -35,7 +35,7 @@ type sessionCommand struct {
 }
 
 type sessionCreate struct {
-	remote
+	clientFlags
 	api.NewSession
 	PromptFile string `field:"prompt" type:"path" env:"-" placeholder:"FILE" help:"File with a system prompt (default: the prompt of the session type)."`
 }
@@ -55,11 +55,11 @@ func (c *sessionCreate) Run(ctx context.Context, std *command.Streams) error {
 		c.Prompt = string(text)
 	}
 	if len(c.Connections) > 0 {
-		if c.Connections, err = server.bindable(ctx, c.Connections); err != nil {
+		if c.Connections, err = server.integrationIDs(ctx, c.Connections); err != nil {
 			return err
 		}
 	}
-	made, raw, err := c.mint(ctx, server)
+	made, raw, err := c.create(ctx, server)
 	if raw != nil {
 		err = errors.Join(std.PrintJSON(raw), err)
 	}
@@ -67,26 +67,26 @@ func (c *sessionCreate) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	for _, l := range made.LeftOut {
-		said("note: left out " + leftOut(l))(std.Err)
+		printLine(std.Err, "note: left out "+leftOutText(l))
 	}
 	if c.Group != "" {
-		c.groupless(ctx, std, server)
+		c.noteNoCapability(ctx, std, server)
 	}
 	switch {
 	case len(c.Connections) == 0 && c.Automation == "":
-		c.blind(ctx, std, server)
+		c.noteNoIntegrations(ctx, std, server)
 	default:
-		server.unusable(ctx, std, made.SessionID)
+		server.warnDeniedProviders(ctx, std, made.SessionID)
 	}
 	if made.MCPURL != "" {
-		said("for the agent's shell: export SALLYPORT_URL=" + command.ShellQuote(gatewayOf(made.MCPURL)) + " " + agent.TokenVariable + "=TOKEN")(std.Err)
+		printLine(std.Err, "for the agent's shell: export SALLYPORT_URL="+command.ShellQuote(gatewayURL(made.MCPURL))+" "+agent.TokenVariable+"=TOKEN")
 	}
 	return nil
 }
 
-// mint makes the session, with a key, so that one whose token was lost on the
+// create makes the session, with a key, so that one whose token was lost on the
 // way is not lost.
-func (c *sessionCreate) mint(ctx context.Context, server *Client) (*api.MintedSession, json.RawMessage, error) {
+func (c *sessionCreate) create(ctx context.Context, server *Client) (*api.MintedSession, json.RawMessage, error) {
 	in := api.CreateSessionInput{Body: c.NewSession}
 	key := c.IdempotencyKey
 	if key == "" {
@@ -101,11 +101,11 @@ func (c *sessionCreate) mint(ctx context.Context, server *Client) (*api.MintedSe
 	return made, raw, err
 }
 
-// gatewayOf is the gateway's own URL, of that for MCP.
-func gatewayOf(mcp string) string { return strings.TrimSuffix(strings.TrimRight(mcp, "/"), "/mcp") }
+// gatewayURL is the gateway's own URL, of that for MCP.
+func gatewayURL(mcp string) string { return strings.TrimSuffix(strings.TrimRight(mcp, "/"), "/mcp") }
 
-// blind says that the session sees no integration, where there are some.
-func (c *sessionCreate) blind(ctx context.Context, std *command.Streams, server *Client) {
+// noteNoIntegrations says that the session sees no integration, where there are some.
+func (c *sessionCreate) noteNoIntegrations(ctx context.Context, std *command.Streams, server *Client) {
 	all, _, _ := Fetch(ctx, server, api.ListIntegrations, api.None{}) // the session is minted, which alone was asked for
 	n := 0
 	for _, in := range all.Items {
@@ -114,13 +114,13 @@ func (c *sessionCreate) blind(ctx context.Context, std *command.Streams, server 
 		}
 	}
 	if n > 0 {
-		said(fmt.Sprintf("note: this session sees none of %s; mint one with --connect REF or --connect all to have its agent use them", command.Plural(n, "integration")))(std.Err)
+		printLine(std.Err, fmt.Sprintf("note: this session sees none of %s; mint one with --connect REF or --connect all to have its agent use them", command.Plural(n, "integration")))
 	}
 }
 
-// groupless says that the session's group has no capability, where others have
+// noteNoCapability says that the session's group has no capability, where others have
 // some: the name may be mistaken, and the session may call nothing.
-func (c *sessionCreate) groupless(ctx context.Context, std *command.Streams, server *Client) {
+func (c *sessionCreate) noteNoCapability(ctx context.Context, std *command.Streams, server *Client) {
 	all, _, _ := Fetch(ctx, server, api.ListCapabilities, api.ListCapabilitiesInput{}) // the session is minted, which alone was asked for
 	var groups []string
 	for _, row := range all.Items {
@@ -130,58 +130,58 @@ func (c *sessionCreate) groupless(ctx context.Context, std *command.Streams, ser
 		groups = append(groups, row.Group)
 	}
 	if len(groups) > 0 {
-		said(fmt.Sprintf("note: group %s has no capability, so that this session's calls of services are denied; sallyport capability list shows who has one.%s",
-			c.Group, nearest.Sentence(c.Group, groups)))(std.Err)
+		printLine(std.Err, fmt.Sprintf("note: group %s has no capability, so that this session's calls of services are denied; sallyport capability list shows who has one.%s",
+			c.Group, nearest.Sentence(c.Group, groups)))
 	}
 }
 
 type sessionList struct {
-	remote
+	clientFlags
 	api.ListSessionsInput
 }
 
 func (*sessionList) route() api.Operation { return api.ListSessions.Operation }
 
 func (c *sessionList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListSessions, c.ListSessionsInput, func(w io.Writer, all *api.List[api.SessionView]) {
-		names := c.labels(ctx, actors(api.ListAutomations.Operation)...)
-		cells("SESSION KIND TYPE TITLE BY CREATED STATUS EXPIRES INTEGRATIONS", func(s *api.SessionView) []string {
-			return []string{s.ID, string(s.Kind), string(s.Type), s.Title, names.of(s.CreatedBy), since(&s.CreatedAt), sessionLife(s), since(s.ExpiresAt), sessionSees(s)}
+	return perform(ctx, &c.clientFlags, std, api.ListSessions, c.ListSessionsInput, func(w io.Writer, all *api.List[api.SessionView]) {
+		names := c.loadLabels(ctx, actorLists(api.ListAutomations.Operation)...)
+		table("SESSION KIND TYPE TITLE BY CREATED STATUS EXPIRES INTEGRATIONS", func(s *api.SessionView) []string {
+			return []string{s.ID, string(s.Kind), string(s.Type), s.Title, names.name(s.CreatedBy), relativeTime(&s.CreatedAt), sessionStatus(s), relativeTime(s.ExpiresAt), sessionIntegrations(s)}
 		})(w, all)
 	})
 }
 
-// sessionSees tells how many integrations its agent may use.
-func sessionSees(s *api.SessionView) string {
+// sessionIntegrations tells how many integrations its agent may use.
+func sessionIntegrations(s *api.SessionView) string {
 	if slices.Equal(s.Connections, []string{action.AllConnections}) {
 		return action.AllConnections
 	}
 	return strconv.Itoa(len(s.Connections))
 }
 
-// sessionLife is where the session is, and since when where that is an end.
-func sessionLife(s *api.SessionView) string {
+// sessionStatus is where the session is, and since when where that is an end.
+func sessionStatus(s *api.SessionView) string {
 	switch {
 	case s.RevokedAt != nil:
-		return string(s.Status) + " " + since(s.RevokedAt)
+		return string(s.Status) + " " + relativeTime(s.RevokedAt)
 	case s.ExpiresAt != nil && !s.ExpiresAt.After(time.Now()):
 		return "over"
 	}
 	return string(s.Status)
 }
 
-// theSession names one.
-type theSession struct {
-	remote
+// sessionRef names one.
+type sessionRef struct {
+	clientFlags
 	ID string `arg:"" help:"ID of the session."`
 }
 
-type sessionShow struct{ theSession }
+type sessionShow struct{ sessionRef }
 
 // Run prints one session.
 func (c *sessionShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.GetSession, api.ByID{ID: c.ID}, func(w io.Writer, s *api.SessionView) {
-		s.CreatedBy = c.labels(ctx, actors()...).of(s.CreatedBy)
+	return perform(ctx, &c.clientFlags, std, api.GetSession, api.ByID{ID: c.ID}, func(w io.Writer, s *api.SessionView) {
+		s.CreatedBy = c.loadLabels(ctx, actorLists()...).name(s.CreatedBy)
 		writeSession(w, s)
 	})
 }
@@ -191,19 +191,19 @@ func writeSession(w io.Writer, s *api.SessionView) {
 	for _, line := range [][2]string{
 		{"session", s.ID},
 		{"title", s.Title},
-		{"status", sessionLife(s)},
+		{"status", sessionStatus(s)},
 		{"why", s.EndedNote},
 		{"kind", string(s.Kind) + ", " + string(s.Type)},
 		{"group", s.Group},
 		{"task", s.Task},
 		{"automation", s.Automation},
-		{"made", strings.TrimSpace(since(&s.CreatedAt) + " by " + s.CreatedBy)},
-		{"expires", since(s.ExpiresAt)},
-		{"last used", since(s.LastSeenAt)},
+		{"made", strings.TrimSpace(relativeTime(&s.CreatedAt) + " by " + s.CreatedBy)},
+		{"expires", relativeTime(s.ExpiresAt)},
+		{"last used", relativeTime(s.LastSeenAt)},
 		{"idle timeout", s.Idle},
 		{"tools", string(s.Tools)},
 		{"model", s.Model},
-		{"integrations", sessionSees(s)},
+		{"integrations", sessionIntegrations(s)},
 	} {
 		if line[1] != "" && line[1] != "-" {
 			fmt.Fprintf(w, "%-13s %s\n", line[0], command.Printable(line[1]))
@@ -213,15 +213,15 @@ func writeSession(w io.Writer, s *api.SessionView) {
 		fmt.Fprintf(w, "%-13s its own, %d bytes; --json shows it\n", "prompt", len(s.Prompt))
 	}
 	for _, l := range s.LeftOut {
-		fmt.Fprintf(w, "%-13s %s\n", "left out", command.Printable(leftOut(l)))
+		fmt.Fprintf(w, "%-13s %s\n", "left out", command.Printable(leftOutText(l)))
 	}
 }
 
-// leftOut tells of an integration that a session was not bound to.
-func leftOut(l action.LeftOut) string { return l.Name + " (" + l.Integration + "): " + l.Reason }
+// leftOutText tells of an integration that a session was not bound to.
+func leftOutText(l action.LeftOut) string { return l.Name + " (" + l.Integration + "): " + l.Reason }
 
 type sessionRename struct {
-	theSession
+	sessionRef
 	api.SessionChange
 }
 
@@ -230,11 +230,11 @@ func (c *sessionRename) Run(ctx context.Context, std *command.Streams) error {
 	if c.SessionChange == (api.SessionChange{}) {
 		return command.UsageErrorf("nothing is to change: give a TITLE, or --idle-timeout")
 	}
-	return perform(ctx, &c.remote, std, api.UpdateSession, api.ByIDWith[api.SessionChange]{ByID: api.ByID{ID: c.ID}, Body: c.SessionChange}, writeSession)
+	return perform(ctx, &c.clientFlags, std, api.UpdateSession, api.ByIDWith[api.SessionChange]{ByID: api.ByID{ID: c.ID}, Body: c.SessionChange}, writeSession)
 }
 
-// sessionMoved says where the session is after a step, and what that withdrew.
-func sessionMoved(w io.Writer, s *api.SessionView) {
+// showSessionStatus says where the session is after a step, and what that withdrew.
+func showSessionStatus(w io.Writer, s *api.SessionView) {
 	text := fmt.Sprintf("session %s is %s now", s.ID, s.Status)
 	switch {
 	case s.Withdrew == 1:
@@ -242,26 +242,26 @@ func sessionMoved(w io.Writer, s *api.SessionView) {
 	case s.Withdrew > 1:
 		text += fmt.Sprintf("; %d held calls were withdrawn", s.Withdrew)
 	}
-	said(text)(w)
+	printLine(w, text)
 }
 
-type sessionPause struct{ theSession }
+type sessionPause struct{ sessionRef }
 
 // Run has the session begin no calls.
 func (c *sessionPause) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.PauseSession, api.ByID{ID: c.ID}, sessionMoved)
+	return perform(ctx, &c.clientFlags, std, api.PauseSession, api.ByID{ID: c.ID}, showSessionStatus)
 }
 
-type sessionResume struct{ theSession }
+type sessionResume struct{ sessionRef }
 
 // Run ends a pause.
 func (c *sessionResume) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ResumeSession, api.ByID{ID: c.ID}, sessionMoved)
+	return perform(ctx, &c.clientFlags, std, api.ResumeSession, api.ByID{ID: c.ID}, showSessionStatus)
 }
 
 // sessionEnd are the words of a command that ends a session.
 type sessionEnd struct {
-	theSession
+	sessionRef
 	api.SessionEnd
 }
 
@@ -273,26 +273,26 @@ type sessionStop struct{ sessionEnd }
 
 // Run ends the session.
 func (c *sessionStop) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.StopSession, c.input(), sessionMoved)
+	return perform(ctx, &c.clientFlags, std, api.StopSession, c.input(), showSessionStatus)
 }
 
 type sessionFail struct{ sessionEnd }
 
 // Run ends the session as one that failed.
 func (c *sessionFail) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.FailSession, c.input(), sessionMoved)
+	return perform(ctx, &c.clientFlags, std, api.FailSession, c.input(), showSessionStatus)
 }
 
-type sessionRevoke struct{ theSession }
+type sessionRevoke struct{ sessionRef }
 
 func (c *sessionRevoke) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.RevokeSession, api.ByID{ID: c.ID}, done("session "+c.ID+" is revoked"))
+	return perform(ctx, &c.clientFlags, std, api.RevokeSession, api.ByID{ID: c.ID}, confirmation("session "+c.ID+" is revoked"))
 }
 
-// unusable says of which services the session is connected to it can do nothing,
+// warnDeniedProviders says of which services the session is connected to it can do nothing,
 // and why, as policy says it. What cannot be read goes unsaid: the session is
 // minted, which alone was asked for.
-func (c *Client) unusable(ctx context.Context, std *command.Streams, session string) {
+func (c *Client) warnDeniedProviders(ctx context.Context, std *command.Streams, session string) {
 	s, _, err := Fetch(ctx, c, api.GetSession, api.ByID{ID: session})
 	if err != nil || len(s.Connections) == 0 {
 		return
@@ -303,19 +303,19 @@ func (c *Client) unusable(ctx context.Context, std *command.Streams, session str
 	}
 	providers, _, _ := Fetch(ctx, c, api.ListProviders, api.None{})
 	for _, p := range providers.Items {
-		if len(p.Actions) == 0 || !connected(s, p.ID, all.Items) {
+		if len(p.Actions) == 0 || !boundTo(s, p.ID, all.Items) {
 			continue
 		}
 		asked := api.Asked{Session: session, Action: "module:" + p.ID + ":" + p.Actions[0].Name}
 		if why, _, err := Fetch(ctx, c, api.ExplainPolicy, asked); err == nil && why.Mode == action.ModeDeny && why.Source == action.LayerCeiling {
-			said(fmt.Sprintf("note: this session cannot use %s: %s", p.ID, why.Reason))(std.Err)
+			printLine(std.Err, fmt.Sprintf("note: this session cannot use %s: %s", p.ID, why.Reason))
 		}
 	}
 }
 
-// connected reports whether the session is bound to an integration of the
+// boundTo reports whether the session is bound to an integration of the
 // provider.
-func connected(s *api.SessionView, provider string, all []api.IntegrationView) bool {
+func boundTo(s *api.SessionView, provider string, all []api.IntegrationView) bool {
 	every := slices.Equal(s.Connections, []string{action.AllConnections})
 	return slices.ContainsFunc(all, func(in api.IntegrationView) bool {
 		return in.Provider == provider && in.User == "" && (slices.Contains(s.Connections, in.ID) || every && in.Visibility == action.VisibleOrganization)
@@ -327,16 +327,16 @@ type setupCommand struct {
 	Show setupShow `cmd:"" help:"Show a workspace setup."`
 }
 
-type setupList struct{ remote }
+type setupList struct{ clientFlags }
 
 func (*setupList) route() api.Operation { return api.ListSetups.Operation }
 
 func (c *setupList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListSetups, api.None{}, columns[api.SetupEntry]("SETUP=name COMMANDS=command_count FILES=file_count SAVED=updated_at"))
+	return perform(ctx, &c.clientFlags, std, api.ListSetups, api.None{}, columns[api.SetupEntry]("SETUP=name COMMANDS=command_count FILES=file_count SAVED=updated_at"))
 }
 
 type setupShow struct {
-	remote
+	clientFlags
 	api.GetSetupInput
 }
 
@@ -360,10 +360,10 @@ func (c *setupShow) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	return c.print(std, raw, func(w io.Writer) {
-		said(fmt.Sprintf("setup %s, saved %s by session %s", s.Name, since(&s.UpdatedAt), s.UpdatedBy))(w)
+		printLine(w, fmt.Sprintf("setup %s, saved %s by session %s", s.Name, relativeTime(&s.UpdatedAt), s.UpdatedBy))
 		var rows [][]string
 		for _, one := range commands {
-			rows = append(rows, []string{"start " + one.Name, in(one.Workspace, one.Cwd), one.Command})
+			rows = append(rows, []string{"start " + one.Name, workspacePath(one.Workspace, one.Cwd), one.Command})
 		}
 		for _, f := range files {
 			var keys []string
@@ -374,14 +374,14 @@ func (c *setupShow) Run(ctx context.Context, std *command.Streams) error {
 				}
 				keys = append(keys, key)
 			}
-			rows = append(rows, []string{"file " + f.Path, in(f.WorkspacePath, ""), strings.Join(keys, " ")})
+			rows = append(rows, []string{"file " + f.Path, workspacePath(f.WorkspacePath, ""), strings.Join(keys, " ")})
 		}
 		command.Table(w, []string{"WHAT", "IN", "COMMAND, OR VARIABLES (? OPTIONAL)"}, rows)
 	})
 }
 
-// in is a folder of a workspace.
-func in(workspace, folder string) string {
+// workspacePath is a folder of a workspace.
+func workspacePath(workspace, folder string) string {
 	path := strings.Trim(workspace+"/"+folder, "/")
 	if path == "" {
 		return "."

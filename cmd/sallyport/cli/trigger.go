@@ -49,7 +49,7 @@ func triggerAlias(t *api.TriggerView) string {
 
 // triggerLine is a trigger in a line.
 func triggerLine(t *api.TriggerView) string {
-	text := fmt.Sprintf("trigger %s (%s): %s %s by %s, %s", t.Name, t.ID, t.Provider, t.Type, t.Kind, onOff(t.Enabled))
+	text := fmt.Sprintf("trigger %s (%s): %s %s by %s, %s", t.Name, t.ID, t.Provider, t.Type, t.Kind, enabledText(t.Enabled))
 	if string(t.Config) != "{}" && len(t.Config) > 0 {
 		text += ", where " + string(t.Config)
 	}
@@ -57,7 +57,7 @@ func triggerLine(t *api.TriggerView) string {
 }
 
 type triggerCreate struct {
-	remote
+	clientFlags
 	api.NewTrigger
 	SecretStdin bool `help:"Read the secret from standard input, for services that issue it."`
 	Disabled    bool `help:"Create it disabled, to get the URL before the service issues the secret."`
@@ -72,89 +72,89 @@ func (c *triggerCreate) Run(ctx context.Context, std *command.Streams) (err erro
 			return err
 		}
 	}
-	return perform(ctx, &c.remote, std, api.CreateTrigger, api.Body[api.NewTrigger]{Body: c.NewTrigger}, func(w io.Writer, t *api.MintedTrigger) {
-		said(triggerLine(&t.TriggerView))(w)
+	return perform(ctx, &c.clientFlags, std, api.CreateTrigger, api.Body[api.NewTrigger]{Body: c.NewTrigger}, func(w io.Writer, t *api.MintedTrigger) {
+		printLine(w, triggerLine(&t.TriggerView))
 		if t.Kind == event.Webhooks {
-			said("enter at the service the URL " + t.URL)(w)
-			c.local(std, t.URL)
+			printLine(w, "enter at the service the URL "+t.URL)
+			c.noteLoopback(std, t.URL)
 		}
 		if t.SecretNeeded {
-			said("the service makes the secret; until it is known here, whatever comes is refused. Give it with: " + c.hint("trigger", "rotate", t.ID, "--secret-stdin"))(w)
+			printLine(w, "the service makes the secret; until it is known here, whatever comes is refused. Give it with: "+c.hint("trigger", "rotate", t.ID, "--secret-stdin"))
 		}
-		sayOnce(w, std, "and the secret "+t.Secret, t.Secret)
+		printSecretOnce(w, std, "and the secret "+t.Secret, t.Secret)
 	})
 }
 
-// local warns of a URL that no service can reach.
-func (c *triggerCreate) local(std *command.Streams, at string) {
+// noteLoopback warns of a URL that no service can reach.
+func (c *triggerCreate) noteLoopback(std *command.Streams, at string) {
 	if u, err := url.Parse(at); err == nil && guard.Loopback(u) {
 		std.Notes = append(std.Notes, "only this machine reaches that URL; start the server with --public-url for services elsewhere")
 	}
 }
 
-// sayOnce shows a secret that was made, in a sentence. Where it was given there
+// printSecretOnce shows a secret that was made, in a sentence. Where it was given there
 // is none to show.
-func sayOnce(w io.Writer, std *command.Streams, sentence, secret string) {
+func printSecretOnce(w io.Writer, std *command.Streams, sentence, secret string) {
 	if secret == "" {
 		return
 	}
-	said(sentence)(w)
+	printLine(w, sentence)
 	fmt.Fprintln(std.Err, "the secret is not shown again")
 }
 
 type triggerList struct {
-	remote
+	clientFlags
 	api.OfAutomation
 }
 
 func (*triggerList) route() api.Operation { return api.ListTriggers.Operation }
 
 func (c *triggerList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListTriggers, c.OfAutomation, columns[api.TriggerView](
+	return perform(ctx, &c.clientFlags, std, api.ListTriggers, c.OfAutomation, columns[api.TriggerView](
 		"AUTOMATION=automation_name PROVIDER=provider TYPE=event_type KIND=trigger_type STATE=enabled LAST_EVENT=last_event_at NAME=name ID=id"))
 }
 
-// theTrigger names one.
-type theTrigger struct {
-	remote
+// triggerRef names one.
+type triggerRef struct {
+	clientFlags
 	ID string `arg:"" help:"ID of the trigger."`
 }
 
-type triggerShow struct{ theTrigger }
+type triggerShow struct{ triggerRef }
 
 func (c *triggerShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.GetTrigger, api.ByID{ID: c.ID}, func(w io.Writer, t *api.TriggerView) {
-		said(triggerLine(t))(w)
-		said("starts runs of " + t.AutomationName)(w)
+	return perform(ctx, &c.clientFlags, std, api.GetTrigger, api.ByID{ID: c.ID}, func(w io.Writer, t *api.TriggerView) {
+		printLine(w, triggerLine(t))
+		printLine(w, "starts runs of "+t.AutomationName)
 		if t.IntegrationName != "" {
-			said("for the integration " + t.IntegrationName)(w)
+			printLine(w, "for the integration "+t.IntegrationName)
 		}
 		if t.PollSeconds > 0 {
-			said("looks for events every " + (time.Duration(t.PollSeconds) * time.Second).String())(w)
+			printLine(w, "looks for events every "+(time.Duration(t.PollSeconds)*time.Second).String())
 		}
 		if t.URL != "" {
-			said("its own URL is " + t.URL)(w)
+			printLine(w, "its own URL is "+t.URL)
 			if also := triggerAlias(t); also != "" {
-				said("also " + also + " while the automation has no other one of " + t.Provider)(w)
+				printLine(w, "also "+also+" while the automation has no other one of "+t.Provider)
 			}
 		}
 		if t.SecretNeeded {
-			said("it has no secret, and refuses whatever comes; give it the service's with: " + c.hint("trigger", "rotate", t.ID, "--secret-stdin"))(w)
+			printLine(w, "it has no secret, and refuses whatever comes; give it the service's with: "+c.hint("trigger", "rotate", t.ID, "--secret-stdin"))
 		}
 		if t.SharedURL != "" {
-			said("events of all installations may come to " + t.SharedURL)(w)
+			printLine(w, "events of all installations may come to "+t.SharedURL)
 		}
 		if t.Secrets != nil {
-			said(command.Plural(*t.Secrets, "secret") + " good now")(w)
+			printLine(w, command.Plural(*t.Secrets, "secret")+" good now")
 		}
 		if t.LastEventAt != nil {
-			said("an event matched " + since(t.LastEventAt))(w)
+			printLine(w, "an event matched "+relativeTime(t.LastEventAt))
 		}
 	})
 }
 
 type triggerUpdate struct {
-	theTrigger
+	triggerRef
 	api.TriggerChange
 }
 
@@ -166,61 +166,61 @@ func (c *triggerUpdate) Run(ctx context.Context, std *command.Streams) error {
 }
 
 // change changes the trigger and says what is so now.
-func (t *theTrigger) change(ctx context.Context, std *command.Streams, change api.TriggerChange) error {
-	return perform(ctx, &t.remote, std, api.UpdateTrigger, api.ByIDWith[api.TriggerChange]{ByID: api.ByID{ID: t.ID}, Body: change}, func(w io.Writer, now *api.TriggerView) {
-		said(triggerLine(now))(w)
+func (t *triggerRef) change(ctx context.Context, std *command.Streams, change api.TriggerChange) error {
+	return perform(ctx, &t.clientFlags, std, api.UpdateTrigger, api.ByIDWith[api.TriggerChange]{ByID: api.ByID{ID: t.ID}, Body: change}, func(w io.Writer, now *api.TriggerView) {
+		printLine(w, triggerLine(now))
 	})
 }
 
-type triggerEnable struct{ theTrigger }
+type triggerEnable struct{ triggerRef }
 
 func (c *triggerEnable) Run(ctx context.Context, std *command.Streams) error {
 	return c.change(ctx, std, api.TriggerChange{Enabled: new(true)})
 }
 
-type triggerDisable struct{ theTrigger }
+type triggerDisable struct{ triggerRef }
 
 func (c *triggerDisable) Run(ctx context.Context, std *command.Streams) error {
 	return c.change(ctx, std, api.TriggerChange{Enabled: new(false)})
 }
 
 type triggerRotate struct {
-	theTrigger
-	replacement
+	triggerRef
+	rotationFlags
 }
 
-// replacement is how a secret is replaced.
-type replacement struct {
+// rotationFlags is how a secret is replaced.
+type rotationFlags struct {
 	api.Rotation
 	SecretStdin bool `help:"Read the new secret from standard input instead of generating one."`
 }
 
 // rotation is the request for it. Command is what to type with a secret on
 // standard input.
-func (r *replacement) rotation(std *command.Streams, command string) (_ *api.Rotation, err error) {
+func (r *rotationFlags) rotation(std *command.Streams, command string) (_ *api.Rotation, err error) {
 	if r.SecretStdin {
 		r.Secret, err = readSecret(std, command+" --secret-stdin")
 	}
 	return &r.Rotation, err
 }
 
-// replaced tells of the new secret of a place.
-func (r *replacement) replaced(std *command.Streams, place string) func(io.Writer, *api.MintedSecret) {
+// showRotated tells of the new secret of a place.
+func (r *rotationFlags) showRotated(std *command.Streams, place string) func(io.Writer, *api.MintedSecret) {
 	return func(w io.Writer, now *api.MintedSecret) {
-		said("the secret of " + place + " is replaced; " + r.before())(w)
-		sayOnce(w, std, "the new one is "+now.Secret, now.Secret)
+		printLine(w, "the secret of "+place+" is replaced; "+r.previousSecrets())
+		printSecretOnce(w, std, "the new one is "+now.Secret, now.Secret)
 	}
 }
 
-// before says what becomes of the secrets before.
-func (r *replacement) before() string {
+// previousSecrets says what becomes of the secrets before.
+func (r *rotationFlags) previousSecrets() string {
 	switch keep, _ := time.ParseDuration(r.Keep); { // as the flag was written by [readPeriod]
 	case r.Keep == "":
 		return "those before are good for another 24h"
 	case keep == 0:
 		return "those before are good no more"
 	default:
-		return "those before are good for another " + short(keep)
+		return "those before are good for another " + shortDuration(keep)
 	}
 }
 
@@ -237,62 +237,62 @@ func (c *triggerRotate) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.RotateTrigger, api.ByIDWith[*api.Rotation]{ByID: api.ByID{ID: c.ID}, Body: r}, c.replaced(std, t.URL))
+	return perform(ctx, &c.clientFlags, std, api.RotateTrigger, api.ByIDWith[*api.Rotation]{ByID: api.ByID{ID: c.ID}, Body: r}, c.showRotated(std, t.URL))
 }
 
-type triggerRemove struct{ theTrigger }
+type triggerRemove struct{ triggerRef }
 
 func (c *triggerRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.DeleteTrigger, api.ByID{ID: c.ID}, done("trigger "+c.ID+" is removed"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteTrigger, api.ByID{ID: c.ID}, confirmation("trigger "+c.ID+" is removed"))
 }
 
 type triggerProviders struct {
-	remote
+	clientFlags
 	Provider string `arg:"" optional:"" help:"Provider to show in detail."`
 }
 
-func providerWays(p *api.EventProvider) string {
-	var ways []string
+func eventMethods(p *api.EventProvider) string {
+	var methods []string
 	if p.Webhook {
-		ways = append(ways, "webhook")
+		methods = append(methods, "webhook")
 	}
 	if p.Polling {
-		ways = append(ways, "polling")
+		methods = append(methods, "polling")
 	}
-	return strings.Join(ways, ", ")
+	return strings.Join(methods, ", ")
 }
 
 func (c *triggerProviders) Run(ctx context.Context, std *command.Streams) error {
 	if c.Provider != "" {
-		return perform(ctx, &c.remote, std, api.GetEventProvider, api.GetEventProviderInput{ID: c.Provider}, showEventProvider)
+		return perform(ctx, &c.clientFlags, std, api.GetEventProvider, api.GetEventProviderInput{ID: c.Provider}, showEventProvider)
 	}
-	return perform(ctx, &c.remote, std, api.ListEventProviders, api.None{}, cells("ID SERVICE BY TYPES", func(p *api.EventProvider) []string {
+	return perform(ctx, &c.clientFlags, std, api.ListEventProviders, api.None{}, table("ID SERVICE BY TYPES", func(p *api.EventProvider) []string {
 		types := make([]string, len(p.Types))
 		for i, t := range p.Types {
 			types[i] = t.ID
 		}
-		return []string{p.ID, p.Title, providerWays(p), strings.Join(types, ", ")}
+		return []string{p.ID, p.Title, eventMethods(p), strings.Join(types, ", ")}
 	}))
 }
 
 func showEventProvider(w io.Writer, p *api.EventProvider) {
-	said(fmt.Sprintf("%s (%s), by %s", p.Title, p.ID, providerWays(p)))(w)
+	printLine(w, fmt.Sprintf("%s (%s), by %s", p.Title, p.ID, eventMethods(p)))
 	if p.Secret != "" {
-		said(regexp.MustCompile(`\[([^]]*)\]\(([^)]*)\)`).ReplaceAllString(strings.NewReplacer("`", "", "**", "").Replace(p.Secret), "$1 ($2)"))(w)
+		printLine(w, regexp.MustCompile(`\[([^]]*)\]\(([^)]*)\)`).ReplaceAllString(strings.NewReplacer("`", "", "**", "").Replace(p.Secret), "$1 ($2)"))
 	}
 	for _, t := range p.Types {
-		said("")(w)
-		said(t.ID + ": " + t.Title + ". " + strings.ReplaceAll(t.Description, "`", ""))(w)
+		printLine(w, "")
+		printLine(w, t.ID+": "+t.Title+". "+strings.ReplaceAll(t.Description, "`", ""))
 		showFilters(w, t.Config)
 	}
 }
 
-type triggerPolls struct{ remote }
+type triggerPolls struct{ clientFlags }
 
 func (c *triggerPolls) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListPollGroups, api.None{}, cells("SERVICE INTEGRATION EVERY LAST NEXT FAILURES ERROR", func(g *api.PollGroupView) []string {
+	return perform(ctx, &c.clientFlags, std, api.ListPollGroups, api.None{}, table("SERVICE INTEGRATION EVERY LAST NEXT FAILURES ERROR", func(g *api.PollGroupView) []string {
 		every := (time.Duration(g.PollSeconds) * time.Second).String()
-		return []string{g.Title, g.IntegrationName, every, since(g.LastAt), since(&g.NextAt), strconv.Itoa(g.Failures), brief(cmp.Or(g.LastError, g.Lost))}
+		return []string{g.Title, g.IntegrationName, every, relativeTime(g.LastAt), relativeTime(&g.NextAt), strconv.Itoa(g.Failures), truncate(cmp.Or(g.LastError, g.Lost))}
 	}))
 }
 
@@ -309,7 +309,7 @@ type filter struct {
 func showFilters(w io.Writer, schema json.RawMessage) {
 	var all filter
 	if json.Unmarshal(schema, &all) != nil || len(all.Properties) == 0 {
-		said("    no filters")(w)
+		printLine(w, "    no filters")
 		return
 	}
 	names := slices.Sorted(maps.Keys(all.Properties))
@@ -324,7 +324,7 @@ func showFilters(w io.Writer, schema json.RawMessage) {
 	for _, name := range names {
 		if f := all.Properties[name]; len(f.Properties) == 0 && f.example() != nil {
 			line, _ := json.Marshal(map[string]any{name: f.example()}) // of strings, numbers and booleans
-			said("    such as --config '" + string(line) + "'")(w)
+			printLine(w, "    such as --config '"+string(line)+"'")
 			return
 		}
 	}
@@ -336,7 +336,7 @@ func (f *filter) show(w io.Writer, name string) {
 	if f.Description != "" {
 		text += ": " + strings.ReplaceAll(f.Description, "`", "")
 	}
-	said(text)(w)
+	printLine(w, text)
 }
 
 // kind says what a filter's value may be.

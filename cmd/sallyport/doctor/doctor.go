@@ -46,68 +46,68 @@ type finding struct {
 // doctor looks at a set-up. No folder, key, table or row is made.
 type doctor struct {
 	*server.Gateway
-	found []finding
-	keys  bool // the keys of the data folder, or those given, were read
+	findings []finding
+	keysRead bool // the keys of the data folder, or those given, were read
 
-	missing []string // key files that are not there, and not given
+	missingFiles []string // key files that are not there, and not given
 
-	serves string // the public URL of the server that runs; empty: none
-	blind  bool   // this user may not look into the data folder
+	serverURL  string // the public URL of the server that runs; empty: none
+	unreadable bool   // this user may not look into the data folder
 }
 
 const (
-	doctorPatience = 5 * time.Second // for one check that asks somebody
-	clockOff       = time.Second
-	lagLong        = time.Minute
-	diskLow        = 1 << 30
-	diskOut        = 100 << 20
+	checkTimeout = 5 * time.Second // for one check that asks somebody
+	maxClockSkew = time.Second
+	maxQueueLag  = time.Minute
+	diskWarn     = 1 << 30
+	diskFail     = 100 << 20
 )
 
 // Run checks what serve would be given with the same flags, and fails when
 // something would keep it from working.
 func (c *Command) Run(ctx context.Context, std *command.Streams) error {
 	if c.Ready != "" {
-		return askReady(ctx, c.Ready)
+		return checkReady(ctx, c.Ready)
 	}
 	c.Data = cmp.Or(c.Data, command.DataFolder())
 	d := &doctor{Gateway: server.Inspect(c.Options)}
 	defer d.Close()
-	d.configuration(ctx)
-	if d.folder() {
-		d.keyFiles()
+	d.checkConfiguration(ctx)
+	if d.checkDataFolder() {
+		d.checkKeyFiles()
 	}
-	d.database(ctx)
-	d.missingKeys(ctx)
-	d.valkey(ctx)
-	d.store(ctx)
-	d.running(ctx)
-	d.publicURL(ctx)
+	d.checkDatabase(ctx)
+	d.checkMissingKeys(ctx)
+	d.checkValkey(ctx)
+	d.checkEvidenceStore(ctx)
+	d.checkServer(ctx)
+	d.checkPublicURL(ctx)
 	if c.JSON {
-		if err := json.NewEncoder(std.Out).Encode(map[string]any{"items": d.found}); err != nil {
+		if err := json.NewEncoder(std.Out).Encode(map[string]any{"items": d.findings}); err != nil {
 			return err
 		}
 	} else {
-		for _, f := range d.found {
+		for _, f := range d.findings {
 			fmt.Fprintf(std.Out, "%-4s  %s: %s\n", f.Status, f.Check, command.Printable(f.Detail))
 		}
 	}
-	if n := d.failed(); n > 0 {
+	if n := d.countFailed(); n > 0 {
 		return fmt.Errorf("%s failed; what to do stands beside each", command.Plural(n, "check"))
 	}
 	return nil
 }
 
-// askReady asks a server whether it takes calls.
-func askReady(ctx context.Context, at string) error {
+// checkReady asks a server whether it takes calls.
+func checkReady(ctx context.Context, at string) error {
 	ctx, stop := context.WithTimeout(ctx, 3*time.Second)
 	defer stop()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(at, "/")+"/readyz", nil)
 	if err != nil || request.URL.Host == "" {
 		return command.UsageErrorf("--ready %s is no URL of a server; give one such as http://127.0.0.1:8787", at)
 	}
-	asks := http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	defer asks.CloseIdleConnections()
-	response, err := asks.Do(request)
+	client := http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("%w; see that it runs, and that --listen is where --ready asks", err)
 	}
@@ -118,8 +118,8 @@ func askReady(ctx context.Context, at string) error {
 	return nil
 }
 
-func (d *doctor) failed() (n int) {
-	for _, f := range d.found {
+func (d *doctor) countFailed() (n int) {
+	for _, f := range d.findings {
 		if f.Status == "fail" {
 			n++
 		}
@@ -127,58 +127,58 @@ func (d *doctor) failed() (n int) {
 	return n
 }
 
-func (d *doctor) note(status, check, detail string, args ...any) {
-	said := strings.Join(strings.Fields(fmt.Sprintf(detail, args...)), " ") // drivers' errors have several lines
-	d.found = append(d.found, finding{Check: check, Status: status, Detail: said})
+func (d *doctor) add(status, check, detail string, args ...any) {
+	text := strings.Join(strings.Fields(fmt.Sprintf(detail, args...)), " ") // drivers' errors have several lines
+	d.findings = append(d.findings, finding{Check: check, Status: status, Detail: text})
 }
 
-// configuration checks what needs nobody else.
-func (d *doctor) configuration(ctx context.Context) {
+// checkConfiguration checks what needs nobody else.
+func (d *doctor) checkConfiguration(ctx context.Context) {
 	o := &d.Options
 	if err := o.Check(); err != nil {
-		d.note("fail", "configuration", "%v", err)
+		d.add("fail", "configuration", "%v", err)
 	} else {
-		d.note("ok", "configuration", "the flags, environment and file of this command fit together; serve is judged by them, so give it those of serve")
+		d.add("ok", "configuration", "the flags, environment and file of this command fit together; serve is judged by them, so give it those of serve")
 	}
 	if on, err := server.Environment(os.Getenv).Traces(); err != nil {
-		d.note("fail", "traces", "%v", err)
+		d.add("fail", "traces", "%v", err)
 	} else if on {
-		d.note("ok", "traces", "sent to the collector that the environment names")
+		d.add("ok", "traces", "sent to the collector that the environment names")
 	}
 }
 
-// publicURL judges the public URL: the one of the server that runs, where nothing
+// checkPublicURL judges the public URL: the one of the server that runs, where nothing
 // else was said.
-func (d *doctor) publicURL(ctx context.Context) {
+func (d *doctor) checkPublicURL(ctx context.Context) {
 	o := &d.Options
-	public, err := d.serves, error(nil)
-	if o.PublicURL != "" || o.Listen != server.DefaultListen || d.serves == "" {
-		public, err = o.Public(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(ctx, o.Listen)})
+	public, err := d.serverURL, error(nil)
+	if o.PublicURL != "" || o.Listen != server.DefaultListen || d.serverURL == "" {
+		public, err = o.Public(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: listenPort(ctx, o.Listen)})
 	}
 	if err != nil {
-		d.note("fail", "public URL", "%v", err)
+		d.add("fail", "public URL", "%v", err)
 		return
 	}
 	u, err := url.Parse(public)
 	if err != nil {
-		d.note("fail", "public URL", "%v", err)
+		d.add("fail", "public URL", "%v", err)
 		return
 	}
 	here := server.IsLoopback(u.Hostname())
 	switch {
 	case here:
-		d.note("ok", "public URL", "%s, for this machine alone; others, and webhooks at %s/webhooks/, need --public-url", public, public)
+		d.add("ok", "public URL", "%s, for this machine alone; others, and webhooks at %s/webhooks/, need --public-url", public, public)
 	case u.Scheme != "https":
-		d.note("warn", "public URL", "%s is not https: tokens and sign-ins cross the network readable; put a proxy with TLS before it and set --public-url https://…", public)
+		d.add("warn", "public URL", "%s is not https: tokens and sign-ins cross the network readable; put a proxy with TLS before it and set --public-url https://…", public)
 	default:
-		d.note("ok", "public URL", "%s is the only origin of the page; webhooks arrive at %s/webhooks/", public, public)
+		d.add("ok", "public URL", "%s is the only origin of the page; webhooks arrive at %s/webhooks/", public, public)
 	}
-	if d.serves != "" && public != d.serves {
-		d.note("warn", "public URL", "that of the server which runs is %s; what stands above is of the flags of this command: give it those of serve", d.serves)
+	if d.serverURL != "" && public != d.serverURL {
+		d.add("warn", "public URL", "that of the server which runs is %s; what stands above is of the flags of this command: give it those of serve", d.serverURL)
 	}
 }
 
-func portOf(ctx context.Context, listen string) int {
+func listenPort(ctx context.Context, listen string) int {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return 0
@@ -190,114 +190,114 @@ func portOf(ctx context.Context, listen string) int {
 	return n
 }
 
-// folder looks at the data folder, and reports whether it is there.
-func (d *doctor) folder() bool {
+// checkDataFolder looks at the data folder, and reports whether it is there.
+func (d *doctor) checkDataFolder() bool {
 	data := d.Options.Data
 	info, err := os.Stat(data)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		d.note("warn", "data folder", "%s is not there; the first start makes it", data)
+		d.add("warn", "data folder", "%s is not there; the first start makes it", data)
 		return false
 	case err != nil:
-		d.blind = true
-		d.note("fail", "data folder", "it cannot be looked at, nor what is in it: %v; run this, and the server, as its owner", err)
+		d.unreadable = true
+		d.add("fail", "data folder", "it cannot be looked at, nor what is in it: %v; run this, and the server, as its owner", err)
 		return false
 	case !info.IsDir():
-		d.note("fail", "data folder", "%s is a file; name a folder with --data", data)
+		d.add("fail", "data folder", "%s is a file; name a folder with --data", data)
 		return false
 	case syscall.Access(data, 5) != nil: // R_OK and X_OK
-		d.blind = true
-		d.note("fail", "data folder", "this user may not read %s, so that nothing in it was looked at; run this, and the server, as its owner", data)
+		d.unreadable = true
+		d.add("fail", "data folder", "this user may not read %s, so that nothing in it was looked at; run this, and the server, as its owner", data)
 		return false
 	case info.Mode().Perm()&0o077 != 0:
-		d.note("fail", "data folder", "others may look into %s (mode %04o); run: chmod 700 %[1]s", data, info.Mode().Perm())
+		d.add("fail", "data folder", "others may look into %s (mode %04o); run: chmod 700 %[1]s", data, info.Mode().Perm())
 	case syscall.Access(data, 2) != nil: // W_OK
-		d.note("fail", "data folder", "this user may not write to %s; run this, and the server, as its owner", data)
+		d.add("fail", "data folder", "this user may not write to %s; run this, and the server, as its owner", data)
 	default:
-		d.note("ok", "data folder", "%s", data)
+		d.add("ok", "data folder", "%s", data)
 	}
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(data, &disk); err != nil {
-		d.note("warn", "disk", "its free space is not known: %v", err)
+		d.add("warn", "disk", "its free space is not known: %v", err)
 		return true
 	}
 	free := disk.Bavail * uint64(disk.Bsize) //nolint:gosec // a block has a size above zero
 	status, then := "ok", ""
-	if free < diskLow {
+	if free < diskWarn {
 		status, then = "warn", "; make room, or have --retention remove old calls"
 	}
-	if free < diskOut {
+	if free < diskFail {
 		status = "fail"
 	}
-	d.note(status, "disk", "%d MiB are free%s", free>>20, then)
+	d.add(status, "disk", "%d MiB are free%s", free>>20, then)
 	return true
 }
 
-// keyFiles reads the keys, and makes none.
-func (d *doctor) keyFiles() {
+// checkKeyFiles reads the keys, and makes none.
+func (d *doctor) checkKeyFiles() {
 	for _, key := range []struct{ file, given string }{{command.MasterFile, d.Options.MasterKey}, {command.TokenFile, d.Options.TokenKey}} {
 		_, err := os.Stat(filepath.Join(d.Options.Data, key.file))
 		switch {
 		case key.given != "" || err == nil:
 		case errors.Is(err, os.ErrNotExist):
-			d.missing = append(d.missing, key.file)
+			d.missingFiles = append(d.missingFiles, key.file)
 		default:
-			d.note("fail", "keys", "%v", err)
+			d.add("fail", "keys", "%v", err)
 			return
 		}
 	}
-	if d.missing != nil {
+	if d.missingFiles != nil {
 		return
 	}
 	if err := d.OpenMaster(); err != nil {
-		d.note("fail", "keys", "%v", err)
+		d.add("fail", "keys", "%v", err)
 		return
 	}
 	if _, err := d.SecretKey(d.Options.TokenKey, command.TokenFile); err != nil {
-		d.note("fail", "keys", "%v", err)
+		d.add("fail", "keys", "%v", err)
 		return
 	}
-	d.keys = true
+	d.keysRead = true
 }
 
-// missingKeys judges key files that are not there by what the rows know.
-func (d *doctor) missingKeys(ctx context.Context) {
-	for _, file := range d.missing {
+// checkMissingKeys judges key files that are not there by what the rows know.
+func (d *doctor) checkMissingKeys(ctx context.Context) {
+	for _, file := range d.missingFiles {
 		known, err := "", error(nil)
 		if d.DB != nil {
 			known, err = d.DB.CheckedKey(ctx, strings.TrimSuffix(file, ".key"))
 		}
 		switch {
 		case err != nil:
-			d.note("fail", "keys", "%v", err)
+			d.add("fail", "keys", "%v", err)
 		case known != "":
-			d.note("fail", "keys", "there is no %s, and the database was written with one: restore the key file, or give the key in %s", file, server.KeyVariable(file))
+			d.add("fail", "keys", "there is no %s, and the database was written with one: restore the key file, or give the key in %s", file, server.KeyVariable(file))
 		default:
-			d.note("warn", "keys", "there is no %s and none is given; a first start makes it, and on rows that are there already it would fit nothing", file)
+			d.add("warn", "keys", "there is no %s and none is given; a first start makes it, and on rows that are there already it would fit nothing", file)
 		}
 	}
 }
 
-// database looks at the rows, if they are there.
-func (d *doctor) database(ctx context.Context) {
+// checkDatabase looks at the rows, if they are there.
+func (d *doctor) checkDatabase(ctx context.Context) {
 	if d.Options.DatabaseURL == "" {
-		if d.blind {
+		if d.unreadable {
 			return
 		}
 		if _, err := os.Stat(filepath.Join(d.Options.Data, command.DatabaseFile)); errors.Is(err, os.ErrNotExist) {
 			if _, err := os.Stat(command.EndpointPath(d.Options.Data)); err == nil {
-				d.note("warn", "database", "none is in this data folder, where a gateway runs or ran: its rows are elsewhere; give doctor its --database-url")
+				d.add("warn", "database", "none is in this data folder, where a gateway runs or ran: its rows are elsewhere; give doctor its --database-url")
 				return
 			}
-			d.note("ok", "database", "there is none yet; the first start makes it")
+			d.add("ok", "database", "there is none yet; the first start makes it")
 			return
 		}
 	}
 	config := d.StoreConfig()
-	config.RetryFor = doctorPatience
+	config.RetryFor = checkTimeout
 	list, err := database.MigrationStatus(ctx, config)
 	if err != nil {
-		d.note("fail", "database", "%v", server.ExplainDatabaseError(err))
+		d.add("fail", "database", "%v", server.ExplainDatabaseError(err))
 		return
 	}
 	pending := 0
@@ -307,7 +307,7 @@ func (d *doctor) database(ctx context.Context) {
 		}
 	}
 	if pending > 0 {
-		d.note("warn", "database", "%s to apply; sallyport migrate does, and so does the next start; what is in the rows was not looked at", command.Plural(pending, "migration"))
+		d.add("warn", "database", "%s to apply; sallyport migrate does, and so does the next start; what is in the rows was not looked at", command.Plural(pending, "migration"))
 		return
 	}
 	if d.Options.DatabaseURL == "" {
@@ -316,24 +316,24 @@ func (d *doctor) database(ctx context.Context) {
 		d.DB, err = store.OpenURLReadOnly(ctx, config)
 	}
 	if err != nil {
-		d.note("fail", "database", "%v", server.ExplainDatabaseError(err))
+		d.add("fail", "database", "%v", server.ExplainDatabaseError(err))
 		return
 	}
-	d.note("ok", "database", "reachable, and its schema is up to date")
-	d.rows(ctx)
+	d.add("ok", "database", "reachable, and its schema is up to date")
+	d.checkRows(ctx)
 }
 
-// rows are the checks of what is in the database.
-func (d *doctor) rows(ctx context.Context) {
+// checkRows are the checks of what is in the database.
+func (d *doctor) checkRows(ctx context.Context) {
 	if d.DB.Shared() {
-		if off := time.Until(d.DB.Now()).Abs(); off > clockOff {
-			d.note("warn", "clock", "it is %s off the database's; times in rows are the database's, but tokens of sign-ins are checked by this one: have it set (NTP)", off.Round(time.Millisecond))
+		if off := time.Until(d.DB.Now()).Abs(); off > maxClockSkew {
+			d.add("warn", "clock", "it is %s off the database's; times in rows are the database's, but tokens of sign-ins are checked by this one: have it set (NTP)", off.Round(time.Millisecond))
 		} else {
-			d.note("ok", "clock", "it agrees with the database's")
+			d.add("ok", "clock", "it agrees with the database's")
 		}
 	}
-	if d.keys && d.fits(ctx) {
-		d.chains(ctx)
+	if d.keysRead && d.checkKeys(ctx) {
+		d.checkAuditHeads(ctx)
 	}
 	for _, queue := range []struct {
 		what string
@@ -347,20 +347,20 @@ func (d *doctor) rows(ctx context.Context) {
 		late, err := queue.lag(ctx)
 		switch {
 		case err != nil:
-			d.note("fail", what, "%v", err)
-		case late > lagLong:
-			d.note("warn", what, "its oldest entry is due for %s: see that %s", late.Round(time.Second), queue.see)
+			d.add("fail", what, "%v", err)
+		case late > maxQueueLag:
+			d.add("warn", what, "its oldest entry is due for %s: see that %s", late.Round(time.Second), queue.see)
 		default:
-			d.note("ok", what, "nothing is late")
+			d.add("ok", what, "nothing is late")
 		}
 	}
 }
 
-// fits compares the keys with those that the rows know.
-func (d *doctor) fits(ctx context.Context) bool {
+// checkKeys compares the keys with those that the rows know.
+func (d *doctor) checkKeys(ctx context.Context) bool {
 	known, err := d.DB.CheckedKey(ctx, "master")
 	if err != nil {
-		d.note("fail", "keys", "%v", err)
+		d.add("fail", "keys", "%v", err)
 		return false
 	}
 	for _, key := range append(d.Master.Opening(), d.Master.Sealing) {
@@ -368,17 +368,17 @@ func (d *doctor) fits(ctx context.Context) bool {
 			continue
 		}
 		if err := d.OpenKept(ctx, key); err != nil {
-			d.note("fail", "keys", "%v", err)
+			d.add("fail", "keys", "%v", err)
 			return false
 		}
-		d.note("ok", "keys", "the master key is that of the rows")
-		return d.tokenFits(ctx)
+		d.add("ok", "keys", "the master key is that of the rows")
+		return d.checkTokenKey(ctx)
 	}
-	d.note("fail", "keys", "the master key is not that of the rows: set the SALLYPORT_MASTER_KEY that they were written with, or put the old %s back", command.MasterFile)
+	d.add("fail", "keys", "the master key is not that of the rows: set the SALLYPORT_MASTER_KEY that they were written with, or put the old %s back", command.MasterFile)
 	return false
 }
 
-func (d *doctor) tokenFits(ctx context.Context) bool {
+func (d *doctor) checkTokenKey(ctx context.Context) bool {
 	known, err := d.DB.CheckedKey(ctx, "token")
 	if err == nil && known != "" {
 		var key []byte
@@ -387,122 +387,122 @@ func (d *doctor) tokenFits(ctx context.Context) bool {
 		}
 	}
 	if err != nil {
-		d.note("fail", "keys", "%v", err)
+		d.add("fail", "keys", "%v", err)
 	}
 	return err == nil
 }
 
-// chains looks at the ends of the chains of evidence; audit verify follows them.
-func (d *doctor) chains(ctx context.Context) {
+// checkAuditHeads looks at the ends of the chains of evidence; audit verify follows them.
+func (d *doctor) checkAuditHeads(ctx context.Context) {
 	heads, err := d.DB.AuditHeads(ctx, "")
 	if err != nil {
-		d.note("fail", "evidence", "%v", err)
+		d.add("fail", "evidence", "%v", err)
 		return
 	}
 	for _, h := range heads {
 		if err := d.DB.Sealable(ctx, h.Organization, d.AuditKey); err != nil {
-			d.note("fail", "evidence", "%v", err)
+			d.add("fail", "evidence", "%v", err)
 			return
 		}
 	}
-	d.note("ok", "evidence", "the heads of the audit log are valid; sallyport audit verify checks all of it")
+	d.add("ok", "evidence", "the heads of the audit log are valid; sallyport audit verify checks all of it")
 }
 
-func (d *doctor) valkey(ctx context.Context) {
+func (d *doctor) checkValkey(ctx context.Context) {
 	if d.Options.ValkeyURL == "" {
 		return
 	}
-	ctx, stop := context.WithTimeout(ctx, doctorPatience)
+	ctx, stop := context.WithTimeout(ctx, checkTimeout)
 	defer stop()
 	if err := coord.Ping(ctx, d.Options.ValkeyURL); err != nil {
-		d.note("warn", "Valkey", "%v; calls go on without it, more slowly: see that it runs and that the URL is right", err)
+		d.add("warn", "Valkey", "%v; calls go on without it, more slowly: see that it runs and that the URL is right", err)
 		return
 	}
-	d.note("ok", "Valkey", "it answers")
+	d.add("ok", "Valkey", "it answers")
 }
 
-// store asks for a file that is not there.
-func (d *doctor) store(ctx context.Context) {
+// checkEvidenceStore asks for a file that is not there.
+func (d *doctor) checkEvidenceStore(ctx context.Context) {
 	at := d.Options.Evidence
 	if at == "" {
 		if d.Options.DatabaseURL != "" {
-			d.note("warn", "files", "evidence is kept on this machine alone; with several instances set --evidence")
+			d.add("warn", "files", "evidence is kept on this machine alone; with several instances set --evidence")
 		}
 		return
 	}
 	if u, err := url.Parse(at); err == nil && u.Scheme == "file" {
 		if _, err := os.Stat(u.Path); err != nil {
-			d.note("warn", "files", "the folder of --evidence is not there (%v); the first start makes it", err)
+			d.add("warn", "files", "the folder of --evidence is not there (%v); the first start makes it", err)
 			return
 		}
 	}
-	ctx, stop := context.WithTimeout(ctx, doctorPatience)
+	ctx, stop := context.WithTimeout(ctx, checkTimeout)
 	defer stop()
 	s, err := files.Open(ctx, at)
 	if err == nil {
 		_, _, err = s.Get(ctx, "doctor/"+strings.Repeat("0", 2*vault.KeySize))
-		err = errors.Join(unless(err, action.ErrNotFound), s.Close())
+		err = errors.Join(ignoreError(err, action.ErrNotFound), s.Close())
 	}
 	if err != nil {
-		d.note("fail", "files", "%v (--evidence)", err)
+		d.add("fail", "files", "%v (--evidence)", err)
 		return
 	}
-	d.note("ok", "files", "the store of evidence answers")
+	d.add("ok", "files", "the store of evidence answers")
 }
 
-func unless(err, fine error) error {
-	if errors.Is(err, fine) {
+func ignoreError(err, ignored error) error {
+	if errors.Is(err, ignored) {
 		return nil
 	}
 	return err
 }
 
-// running asks the server on the data folder, if one runs.
-func (d *doctor) running(ctx context.Context) {
-	if d.blind {
+// checkServer asks the server on the data folder, if one runs.
+func (d *doctor) checkServer(ctx context.Context) {
+	if d.unreadable {
 		return
 	}
 	if _, err := os.Stat(command.EndpointPath(d.Options.Data)); errors.Is(err, os.ErrNotExist) {
-		d.note("ok", "server", "none runs on this data folder; connectors were not asked")
+		d.add("ok", "server", "none runs on this data folder; connectors were not asked")
 		return
 	}
 	e, err := command.ReadEndpoint(d.Options.Data)
 	if err != nil {
-		d.note("fail", "server", "%v", err)
+		d.add("fail", "server", "%v", err)
 		return
 	}
-	ctx, stop := context.WithTimeout(ctx, doctorPatience)
+	ctx, stop := context.WithTimeout(ctx, checkTimeout)
 	defer stop()
 	server, err := cli.NewClient(e.URL, e.APIKey)
 	if err == nil {
 		err = server.Ready(ctx)
 	}
 	if errors.As(err, new(cli.UnreachableError)) {
-		d.note("warn", "server", "process %d is gone and left %s; start it again with sallyport serve", e.PID, command.EndpointPath(d.Options.Data))
+		d.add("warn", "server", "process %d is gone and left %s; start it again with sallyport serve", e.PID, command.EndpointPath(d.Options.Data))
 		return
 	}
 	if err != nil {
-		d.note("fail", "server", "%s is not ready: %v", e.URL, err)
+		d.add("fail", "server", "%s is not ready: %v", e.URL, err)
 		return
 	}
-	d.note("ok", "server", "process %d is ready at %s", e.PID, e.URL)
-	d.serves = strings.TrimSuffix(e.MCPURL, "/mcp")
+	d.add("ok", "server", "process %d is ready at %s", e.PID, e.URL)
+	d.serverURL = strings.TrimSuffix(e.MCPURL, "/mcp")
 	if me, _, err := cli.Fetch(ctx, server, api.GetMe, api.None{}); err != nil {
-		d.note("fail", "local admin", "%v", err)
+		d.add("fail", "local admin", "%v", err)
 	} else if me.Role == action.RoleOwner {
-		d.note("ok", "local admin", "on: every program of the server's user, including an agent's shell, can approve calls and change settings with the key in %s", command.EndpointPath(d.Options.Data))
+		d.add("ok", "local admin", "on: every program of the server's user, including an agent's shell, can approve calls and change settings with the key in %s", command.EndpointPath(d.Options.Data))
 	} else {
-		d.note("ok", "local admin", "off: the key in %s reads, and mints plain sessions", command.EndpointPath(d.Options.Data))
+		d.add("ok", "local admin", "off: the key in %s reads, and mints plain sessions", command.EndpointPath(d.Options.Data))
 	}
 	all, _, err := cli.Fetch(ctx, server, api.ListConnectors, api.None{})
 	if err != nil {
-		d.note("fail", "connectors", "%v", err)
+		d.add("fail", "connectors", "%v", err)
 		return
 	}
 	for _, c := range all.Items {
 		if c.Enabled && c.Error != "" {
-			d.note("warn", "connectors", "%s: %s (sallyport connector validate %s tells more)", c.Name, c.Error, cmp.Or(c.Slug, c.ID))
+			d.add("warn", "connectors", "%s: %s (sallyport connector validate %s tells more)", c.Name, c.Error, cmp.Or(c.Slug, c.ID))
 		}
 	}
-	d.note("ok", "connectors", "%s", command.Plural(len(all.Items), "connector"))
+	d.add("ok", "connectors", "%s", command.Plural(len(all.Items), "connector"))
 }

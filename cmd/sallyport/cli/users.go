@@ -22,32 +22,32 @@ type userCommand struct {
 }
 
 type userAdd struct {
-	remote
+	clientFlags
 	api.NewUser
 }
 
 func (c *userAdd) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.CreateUser, api.Body[api.NewUser]{Body: c.NewUser}, func(w io.Writer, u *action.User) {
-		said(fmt.Sprintf("%s %s (%s) is added; the sign-in link is made with: %s", u.Role, u.Name, u.ID, c.hint("user", "login-link", u.ID)))(w)
+	return perform(ctx, &c.clientFlags, std, api.CreateUser, api.Body[api.NewUser]{Body: c.NewUser}, func(w io.Writer, u *action.User) {
+		printLine(w, fmt.Sprintf("%s %s (%s) is added; the sign-in link is made with: %s", u.Role, u.Name, u.ID, c.hint("user", "login-link", u.ID)))
 	})
 }
 
-type userList struct{ remote }
+type userList struct{ clientFlags }
 
 func (*userList) route() api.Operation { return api.ListUsers.Operation }
 
 func (c *userList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListUsers, api.None{}, columns[action.User]("NAME=name ROLE=role ADDED=created_at ID=id"))
+	return perform(ctx, &c.clientFlags, std, api.ListUsers, api.None{}, columns[action.User]("NAME=name ROLE=role ADDED=created_at ID=id"))
 }
 
-// person names a user by id, or by a name that only one has.
-type person struct {
-	remote
+// userRef names a user by id, or by a name that only one has.
+type userRef struct {
+	clientFlags
 	User string `arg:"" help:"ID or name of the person."`
 }
 
 // find returns the person.
-func (p *person) find(ctx context.Context) (*action.User, error) {
+func (p *userRef) find(ctx context.Context) (*action.User, error) {
 	server, err := p.connect()
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (p *person) find(ctx context.Context) (*action.User, error) {
 }
 
 type userRole struct {
-	person
+	userRef
 	api.RoleChange
 }
 
@@ -85,22 +85,22 @@ func (c *userRole) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.UpdateUserRole, api.ByIDWith[api.RoleChange]{ByID: api.ByID{ID: u.ID}, Body: c.RoleChange}, func(w io.Writer, _ *action.User) {
-		said(u.Name + " is " + string(c.Role) + " now")(w)
+	return perform(ctx, &c.clientFlags, std, api.UpdateUserRole, api.ByIDWith[api.RoleChange]{ByID: api.ByID{ID: u.ID}, Body: c.RoleChange}, func(w io.Writer, _ *action.User) {
+		printLine(w, u.Name+" is "+string(c.Role)+" now")
 	})
 }
 
-type userRemove struct{ person }
+type userRemove struct{ userRef }
 
 func (c *userRemove) Run(ctx context.Context, std *command.Streams) error {
 	u, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.DeleteUser, api.ByID{ID: u.ID}, done(u.Name+" is removed"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteUser, api.ByID{ID: u.ID}, confirmation(u.Name+" is removed"))
 }
 
-type userLoginLink struct{ person }
+type userLoginLink struct{ userRef }
 
 func (*userLoginLink) route() api.Operation { return api.CreateLoginLink.Operation }
 
@@ -109,37 +109,37 @@ func (c *userLoginLink) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.CreateLoginLink, api.ByID{ID: u.ID}, func(w io.Writer, link *api.Link) {
+	return perform(ctx, &c.clientFlags, std, api.CreateLoginLink, api.ByID{ID: u.ID}, func(w io.Writer, link *api.Link) {
 		fmt.Fprintln(w, command.Printable(link.URL))
-		fmt.Fprintf(std.Err, "it works once and ends %s\n", since(&link.ExpiresAt))
+		fmt.Fprintf(std.Err, "it works once and ends %s\n", relativeTime(&link.ExpiresAt))
 	})
 }
 
-type userSignOut struct{ person }
+type userSignOut struct{ userRef }
 
 func (c *userSignOut) Run(ctx context.Context, std *command.Streams) error {
 	u, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.EndUserLogins, api.ByID{ID: u.ID}, func(w io.Writer, l *api.EndedLogins) {
-		said(fmt.Sprintf("%s is signed out everywhere: %d browsers", u.Name, l.Ended))(w)
+	return perform(ctx, &c.clientFlags, std, api.EndUserLogins, api.ByID{ID: u.ID}, func(w io.Writer, l *api.EndedLogins) {
+		printLine(w, fmt.Sprintf("%s is signed out everywhere: %d browsers", u.Name, l.Ended))
 	})
 }
 
-type userRemoved struct{ remote }
+type userRemoved struct{ clientFlags }
 
 func (c *userRemoved) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListRemovedUsers, api.None{}, columns[action.RemovedUser]("NAME=name FROM=issuer REMOVED=removed_at ID=id"))
+	return perform(ctx, &c.clientFlags, std, api.ListRemovedUsers, api.None{}, columns[action.RemovedUser]("NAME=name FROM=issuer REMOVED=removed_at ID=id"))
 }
 
 type userReadmit struct {
-	remote
+	clientFlags
 	ID string `arg:"" help:"ID of the removed person."`
 }
 
 func (c *userReadmit) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ReadmitUser, api.ByID{ID: c.ID}, done("user "+c.ID+" may sign in again"))
+	return perform(ctx, &c.clientFlags, std, api.ReadmitUser, api.ByID{ID: c.ID}, confirmation("user "+c.ID+" may sign in again"))
 }
 
 type apiKeyCommand struct {
@@ -149,39 +149,39 @@ type apiKeyCommand struct {
 }
 
 type apiKeyCreate struct {
-	remote
+	clientFlags
 	api.NewKey
 }
 
 func (c *apiKeyCreate) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.CreateKey, api.Body[api.NewKey]{Body: c.NewKey}, func(w io.Writer, k *api.MintedKey) {
+	return perform(ctx, &c.clientFlags, std, api.CreateKey, api.Body[api.NewKey]{Body: c.NewKey}, func(w io.Writer, k *api.MintedKey) {
 		fmt.Fprintln(w, command.Printable(k.Key))
 		fmt.Fprintf(std.Err, "key %s; it is not shown again\n", command.Printable(k.ID))
 	})
 }
 
-type apiKeyList struct{ remote }
+type apiKeyList struct{ clientFlags }
 
 func (*apiKeyList) route() api.Operation { return api.ListKeys.Operation }
 
 func (c *apiKeyList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.ListKeys, api.None{}, cells("NAME ROLE OF CREATED STATE ID", func(k *action.APIKey) []string {
+	return perform(ctx, &c.clientFlags, std, api.ListKeys, api.None{}, table("NAME ROLE OF CREATED STATE ID", func(k *action.APIKey) []string {
 		role, state := string(k.Role), "good"
 		if k.Scope != "" {
 			role = "only " + string(k.Scope)
 		}
 		if k.RevokedAt != nil {
-			state = "revoked " + since(k.RevokedAt)
+			state = "revoked " + relativeTime(k.RevokedAt)
 		}
-		return []string{k.Name, role, k.User, since(&k.CreatedAt), state, k.ID}
+		return []string{k.Name, role, k.User, relativeTime(&k.CreatedAt), state, k.ID}
 	}))
 }
 
 type apiKeyRevoke struct {
-	remote
+	clientFlags
 	ID string `arg:"" help:"ID of the key."`
 }
 
 func (c *apiKeyRevoke) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.remote, std, api.RevokeKey, api.ByID{ID: c.ID}, done("key "+c.ID+" is revoked"))
+	return perform(ctx, &c.clientFlags, std, api.RevokeKey, api.ByID{ID: c.ID}, confirmation("key "+c.ID+" is revoked"))
 }
