@@ -32,13 +32,13 @@ type Rows interface {
 
 	// What starts runs.
 
-	// TriggerLock returns a trigger, enabled or not, with its secrets, by its id alone,
+	// TriggerSecrets returns a trigger, enabled or not, with its secrets, by its id alone,
 	// as it appears in URLs; ErrNotFound.
-	TriggerLock(ctx context.Context, id string) (event.TriggerSecrets, error)
-	// AutomationLock returns the only webhook trigger of the provider that an automation
+	TriggerSecrets(ctx context.Context, id string) (event.TriggerSecrets, error)
+	// WebhookTriggerSecrets returns the only webhook trigger of the provider that an automation
 	// has, by the automation's id alone; ErrNotFound also if there are several triggers,
 	// or several automations with the id.
-	AutomationLock(ctx context.Context, automation, provider string) (event.TriggerSecrets, error)
+	WebhookTriggerSecrets(ctx context.Context, automation, provider string) (event.TriggerSecrets, error)
 	// ActiveTriggers returns an organization's enabled triggers of a provider, including
 	// those of disabled automations.
 	ActiveTriggers(ctx context.Context, organization, provider string) ([]event.Trigger, error)

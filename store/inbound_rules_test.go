@@ -158,7 +158,7 @@ func TestAGroupThatIsWantedSooner(t *testing.T) {
 		group := func(seconds int) {
 			t.Helper()
 			err := db.db.ExclusiveTransaction(t.Context(), func(ctx context.Context, tx bun.Tx) error {
-				return db.PutPollGroup(ctx, tx, &event.Trigger{Organization: DefaultOrganization, Provider: "slack", Integration: "i"}, seconds)
+				return db.UpsertPollGroup(ctx, tx, &event.Trigger{Organization: DefaultOrganization, Provider: "slack", Integration: "i"}, seconds)
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -18,24 +18,24 @@ func inboundQueries(db *DB) []runQuery {
 	now, after := database.NewTimestamp(time.Now()), database.Cursor{Time: database.NewTimestamp(time.Now().Add(-time.Hour)), ID: "id"}
 	receipts := func(f event.ReceiptFilter) string {
 		f.Organization = "o"
-		return inbound.FindReceipts(f, db.db.Read, after, 50).String()
+		return inbound.SelectReceipts(f, db.db.Read, after, 50).String()
 	}
 	records := func(f event.RecordFilter) string {
 		f.Organization = "o"
-		return inbound.FindRecords(f, db.db.Read, after, 50).String()
+		return inbound.SelectEvents(f, db.db.Read, after, 50).String()
 	}
 	const byID = "sqlite_autoindex_inbox_1 (id=?)"
-	due := inbound.UnworkedKinds(now)
-	old := inbound.Forgettings(now)
-	outcomes := []inbound.Outcome{{ID: "d7", Status: "completed", ProcessedAt: now}, {ID: "d8", Status: "queued", NextAt: now}}
+	due := inbound.ClaimableReceipts(now)
+	old := inbound.RetentionRules(now)
+	outcomes := []inbound.ReceiptOutcome{{ID: "d7", Status: "completed", ProcessedAt: now}, {ID: "d8", Status: "queued", NextAt: now}}
 	return []runQuery{
 		{name: "lost deliveries", sql: due[0].Due(db.db.Read, 1).String(), sqlite: []string{"inbox_lease (lease_until<?)"}, postgres: []string{"inbox_lease"}},
 		{name: "claiming them", sql: due[0].Claim(db.db.Read, "w", now, 100).String(), sqlite: []string{"inbox_lease (lease_until<?)", byID}, postgres: []string{"inbox_lease", "inbox_pkey"}, sorts: true},
 		{name: "due deliveries", sql: due[1].Due(db.db.Read, 1).String(), sqlite: []string{"inbox_due (next_at<?)"}, postgres: []string{"inbox_due"}},
 		{name: "claiming due ones", sql: due[1].Claim(db.db.Read, "w", now, 100).String(), sqlite: []string{"inbox_due (next_at<?)", byID}, postgres: []string{"inbox_due", "inbox_pkey"}, sorts: true},
 		{name: "renewing", sql: inbound.RenewReceipts(db.db.Read, "w", []string{"d7", "d8"}, now).String(), sqlite: []string{byID}, postgres: []string{"inbox_pkey"}},
-		{name: "what a worker has", sql: inbound.ReceiptsOf(db.db.Read, "w", []string{"d7", "d8"}).String(), sqlite: []string{byID}, postgres: []string{"inbox_pkey"}, sorts: true},
-		{name: "outcomes", sql: inbound.WriteOutcomes(db.db.Read, &outcomes).String(), sqlite: []string{byID}, postgres: []string{"inbox_pkey"}},
+		{name: "what a worker has", sql: inbound.SelectHeldReceipts(db.db.Read, "w", []string{"d7", "d8"}).String(), sqlite: []string{byID}, postgres: []string{"inbox_pkey"}, sorts: true},
+		{name: "outcomes", sql: inbound.UpdateReceipts(db.db.Read, &outcomes).String(), sqlite: []string{byID}, postgres: []string{"inbox_pkey"}},
 		{name: "deliveries", sql: receipts(event.ReceiptFilter{}), sqlite: []string{"inbox_list (organization_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_list"}},
 		{name: "failed ones", sql: receipts(event.ReceiptFilter{Status: event.ReceiptFailed}), sqlite: []string{"inbox_failed (organization_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_failed"}, sorts: true},
 		{name: "completed ones", sql: receipts(event.ReceiptFilter{Status: event.ReceiptCompleted}), sqlite: []string{"inbox_list (organization_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_list"}},
@@ -49,10 +49,10 @@ func inboundQueries(db *DB) []runQuery {
 		{name: "events that failed", sql: records(event.RecordFilter{Status: "failed"}), sqlite: []string{"runs_status (organization_id=? AND status=?)"}, postgres: []string{"runs_status"}, sorts: true},
 		{name: "completed events", sql: records(event.RecordFilter{Status: "completed"}), sqlite: []string{"events_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"events_list"}},
 		{name: "events of a delivery", sql: records(event.RecordFilter{Receipt: "d7"}), sqlite: []string{"events_inbox (inbox_id=?)"}, postgres: []string{"events_inbox"}, sorts: true},
-		{name: "what matches are of", sql: inbound.OriginsOf(db.db.Read, inbound.OfTriggers, []string{"t7", "t8"}).String(), sqlite: []string{"sqlite_autoindex_triggers_1 (id=?)", "sqlite_autoindex_automations_1 (organization_id=? AND id=?)"}, postgres: []string{"triggers_pkey"}, sorts: true},
-		{name: "payloads of events", sql: old[0].Oldest(db.db.Read, 1).String(), sqlite: []string{"events_kept (created_at<?)"}, postgres: []string{"events_kept"}},
-		{name: "ended deliveries", sql: old[1].Oldest(db.db.Read, 1).String(), sqlite: []string{"inbox_age (received_at<?)"}, postgres: []string{"inbox_age"}},
-		{name: "bodies", sql: inbound.OldBodies(now.Time, now.Time).Find(db.db.Read.NewSelect(), 1).String(), sqlite: []string{"inbox_bodies_age (received_at<?)"}, postgres: []string{"inbox_bodies_age"}},
+		{name: "what matches are of", sql: inbound.SelectOrigins(db.db.Read, inbound.TriggersTable, []string{"t7", "t8"}).String(), sqlite: []string{"sqlite_autoindex_triggers_1 (id=?)", "sqlite_autoindex_automations_1 (organization_id=? AND id=?)"}, postgres: []string{"triggers_pkey"}, sorts: true},
+		{name: "payloads of events", sql: old[0].SelectExpired(db.db.Read, 1).String(), sqlite: []string{"events_kept (created_at<?)"}, postgres: []string{"events_kept"}},
+		{name: "ended deliveries", sql: old[1].SelectExpired(db.db.Read, 1).String(), sqlite: []string{"inbox_age (received_at<?)"}, postgres: []string{"inbox_age"}},
+		{name: "bodies", sql: inbound.ExpiredBodies(now.Time, now.Time).Find(db.db.Read.NewSelect(), 1).String(), sqlite: []string{"inbox_bodies_age (received_at<?)"}, postgres: []string{"inbox_bodies_age"}},
 		{name: "due schedules", sql: inbound.DueSchedules(db.db.Read, now, 10).String(), sqlite: []string{"schedules_due (next_at>? AND next_at<?)"}, postgres: []string{"schedules_due"}},
 	}
 }

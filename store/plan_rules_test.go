@@ -19,17 +19,17 @@ func ruleQueries(db *DB) map[string]string {
 	return map[string]string{
 		"a trigger":                db.db.Read.NewSelect().Model((*inbound.TriggerRow)(nil)).Where("id = ?", "t7").String(),
 		"an automation's id":       db.db.Read.NewSelect().Table("automations").ColumnExpr("count(*)").Where("id = ?", "a7").String(),
-		"an automation's webhooks": inbound.WebhooksOf(db.db.Read, "a7", "slack").String(),
+		"an automation's webhooks": inbound.SelectWebhookTriggers(db.db.Read, "a7", "slack").String(),
 		"a provider's triggers":    inbound.ActiveTriggers(db.db.Read, "o7", "slack").String(),
-		"an automation's triggers": inbound.TriggersOf(db.db.Read, "o7", "a7").String(),
-		"all triggers":             inbound.TriggersOf(db.db.Read, "o7", "").String(),
-		"an automation's schedule": inbound.SchedulesOf(db.db.Read, "o7", "a7").String(),
-		"secrets that are over":    inbound.OldSecrets(now.Time).Find(db.db.Read.NewSelect(), 100).String(),
-		"secrets":                  inbound.LiveSecrets(db.db.Read, "o7", "t7", now).String(),
+		"an automation's triggers": inbound.SelectTriggers(db.db.Read, "o7", "a7").String(),
+		"all triggers":             inbound.SelectTriggers(db.db.Read, "o7", "").String(),
+		"an automation's schedule": inbound.SelectSchedules(db.db.Read, "o7", "a7").String(),
+		"secrets that are over":    inbound.ExpiredSecrets(now.Time).Find(db.db.Read.NewSelect(), 100).String(),
+		"secrets":                  inbound.SelectLiveSecrets(db.db.Read, "o7", "t7", now).String(),
 		"those of an account":      connect.IntegrationsOfAccount(db.db.Read, "slack", "a7").String(),
 		"what is due":              inbound.DuePolls(db.db.Read.NewSelect(), now).String(),
 		"taking what is due":       inbound.ClaimPoll(db.db.Read, "w", now, later).String(),
-		"how quick a group is":     inbound.Quickest(db.db.Read, t).String(),
+		"how quick a group is":     inbound.MinPollSeconds(db.db.Read, t).String(),
 	}
 }
 

@@ -97,7 +97,7 @@ var runSweepStories = map[string]func(*runHouse){
 		row, err := inbound.ReadRun(h.ctx, h.db.db.Read, h.org, r.ID)
 		h.ok(err)
 		call := h.held(r.Session)
-		if _, err := h.db.SweepRun(h.ctx, row, inbound.LostWorker(row), h.db.db.Now()); !errors.Is(err, inbound.ErrRunMoved) {
+		if _, err := h.db.SweepRun(h.ctx, row, inbound.EndLostRun(row), h.db.db.Now()); !errors.Is(err, inbound.ErrRunChanged) {
 			h.Fatalf("error %v", err)
 		}
 		h.run(r.ID, event.RunNeedsHuman)
@@ -110,7 +110,7 @@ var runSweepStories = map[string]func(*runHouse){
 		row, err := inbound.ReadRun(h.ctx, h.db.db.Read, h.org, r.ID)
 		h.ok(err)
 		h.renew(r)
-		if _, err := h.db.SweepRun(h.ctx, row, inbound.LostWorker(row), h.db.db.Now()); !errors.Is(err, inbound.ErrRunMoved) {
+		if _, err := h.db.SweepRun(h.ctx, row, inbound.EndLostRun(row), h.db.db.Now()); !errors.Is(err, inbound.ErrRunChanged) {
 			h.Fatalf("error %v", err)
 		}
 		h.run(r.ID, event.RunRunning)

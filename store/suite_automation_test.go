@@ -146,7 +146,7 @@ var automationStories = map[string]func(*house){
 		h.equal(must(h.db.ListTriggers(h.ctx, h.org.ID, ""))(h), []event.Trigger{kept}, "triggers")
 		h.equal([]int{len(h.bindings(a.ID)), len(h.bindings(b.ID))}, []int{0, 1}, "bindings")
 		h.equal(len(h.rulesNow().Overrides), 1, "overrides")
-		_, err := h.db.TriggerLock(h.ctx, hook.ID)
+		_, err := h.db.TriggerSecrets(h.ctx, hook.ID)
 		h.refused(err, action.ErrNotFound, "trigger_not_found")
 		_, err = h.db.SigningSecrets(h.ctx, h.org.ID, hook.ID)
 		h.refused(err, action.ErrNotFound, "trigger_not_found")

@@ -274,7 +274,7 @@ var inboxStories = map[string]func(*house){
 				s.Matches = []event.Match{h.match(t, newID())}
 			}
 			h.equal(len(h.settle("w", s)), []int{0, 1, 0}[i], "runs")
-			must(h.db.ForgetInbound(h.ctx, h.now.Add(-720*time.Hour), 100))(h)
+			must(h.db.PurgeInbound(h.ctx, h.now.Add(-720*time.Hour), 100))(h)
 		}
 	},
 	"deliveries are listed, and one that failed is worked off again by hand": func(h *house) {

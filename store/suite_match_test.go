@@ -153,7 +153,7 @@ var matchStories = map[string]func(*house){
 		before := h.now.Add(time.Second)
 		got := 0
 		for range 10 {
-			n := must(h.db.ForgetInbound(h.ctx, before, 2))(h)
+			n := must(h.db.PurgeInbound(h.ctx, before, 2))(h)
 			if got += n; n > 2 {
 				h.Errorf("%d at once", n)
 			}

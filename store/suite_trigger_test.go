@@ -18,7 +18,7 @@ var triggerStories = map[string]func(*house){
 		t.ID, t.UpdatedAt = got.ID, got.UpdatedAt
 		h.equal(got, t, "what is returned")
 		h.equal(must(h.db.Trigger(h.ctx, h.org.ID, t.ID))(h), t, "the trigger")
-		h.equal(must(h.db.TriggerLock(h.ctx, t.ID))(h), event.TriggerSecrets{Trigger: t, Secrets: []event.Secret{one}}, "the lock")
+		h.equal(must(h.db.TriggerSecrets(h.ctx, t.ID))(h), event.TriggerSecrets{Trigger: t, Secrets: []event.Secret{one}}, "the lock")
 		h.equal(must(h.db.ActiveTriggers(h.ctx, h.org.ID, "slack"))(h), []event.Trigger{t}, "those of the provider")
 		h.equal(len(must(h.db.ActiveTriggers(h.ctx, h.org.ID, "linear"))(h)), 0, "those of another one")
 
@@ -27,11 +27,11 @@ var triggerStories = map[string]func(*house){
 		t.Config, t.UpdatedAt = []byte(`{"channel":1.50}`), got.UpdatedAt
 		h.equal(got, t, "what it is changed to")
 		h.equal(must(h.db.ListTriggers(h.ctx, h.org.ID, a.ID))(h), []event.Trigger{t}, "the automation's")
-		h.equal(must(h.db.TriggerLock(h.ctx, t.ID))(h).Trigger, t, "the lock of one that is disabled")
+		h.equal(must(h.db.TriggerSecrets(h.ctx, t.ID))(h).Trigger, t, "the lock of one that is disabled")
 		h.equal(len(must(h.db.ActiveTriggers(h.ctx, h.org.ID, "slack"))(h)), 0, "active ones")
 		h.moves("the same again", 0, "", "", func() { must(h.db.UpdateTrigger(h.ctx, t, "carol"))(h) })
 		h.ok(h.db.DeleteTrigger(h.ctx, h.org.ID, t.ID, "bob"))
-		_, err := h.db.TriggerLock(h.ctx, t.ID)
+		_, err := h.db.TriggerSecrets(h.ctx, t.ID)
 		h.refused(err, action.ErrNotFound, "trigger_not_found")
 		h.refused(h.db.DeleteTrigger(h.ctx, h.org.ID, t.ID, "bob"), action.ErrNotFound, "trigger_not_found")
 		events := h.history(action.PolicyEventFilter{Kind: action.EventTrigger, Subject: t.ID})
@@ -104,7 +104,7 @@ var triggerStories = map[string]func(*house){
 		a := must(h.db.CreateAutomation(h.ctx, event.Automation{ID: "nightly", Organization: h.org.ID, Name: "nightly", CreatedBy: "alice"}))(h)
 		finds := func(want *event.Trigger) {
 			h.Helper()
-			got, err := h.db.AutomationLock(h.ctx, "nightly", "slack")
+			got, err := h.db.WebhookTriggerSecrets(h.ctx, "nightly", "slack")
 			if want == nil {
 				h.refused(err, action.ErrNotFound, "trigger_not_found")
 				return
@@ -134,7 +134,7 @@ var triggerStories = map[string]func(*house){
 			h.Helper()
 			h.equal(must(h.db.SigningSecrets(h.ctx, h.org.ID, t.ID))(h), append([]event.Secret{}, want...), "secrets")
 			h.equal(must(h.db.SecretOwners(h.ctx, h.org.ID))(h)[t.ID], len(want) > 0, "whether it has any")
-			h.equal(must(h.db.TriggerLock(h.ctx, t.ID))(h).Secrets, append([]event.Secret{}, want...), "secrets of the lock")
+			h.equal(must(h.db.TriggerSecrets(h.ctx, t.ID))(h).Secrets, append([]event.Secret{}, want...), "secrets of the lock")
 		}
 		rotate := func(s event.Secret, until time.Time) error {
 			return h.db.RotateSecret(h.ctx, h.org.ID, t.ID, s, until, "bob")

@@ -28,7 +28,7 @@ func (l *sweepRows) SweepRuns(_ context.Context, _ time.Time, limit int) ([]even
 	return make([]event.Run, n), make([]action.Invocation, n/10), nil
 }
 
-func (l *sweepRows) ForgetInbound(_ context.Context, before time.Time, limit int) (int, error) {
+func (l *sweepRows) PurgeInbound(_ context.Context, before time.Time, limit int) (int, error) {
 	n := min(limit, l.payloads)
 	l.payloads -= n
 	l.before = before
@@ -41,7 +41,7 @@ func (l *sweepRows) ForgetInbound(_ context.Context, before time.Time, limit int
 func sweeper(t *testing.T, l *sweepRows, runs, calls *int) *dispatch.Sweeper {
 	t.Helper()
 	s, err := dispatch.NewSweeper(dispatch.SweeperConfig{
-		Sweep: l.SweepRuns, Forget: l.ForgetInbound, Now: func() time.Time { return time.Unix(1e9, 0) },
+		Sweep: l.SweepRuns, Forget: l.PurgeInbound, Now: func() time.Time { return time.Unix(1e9, 0) },
 		Changed: func(changed []event.Run, withdrew []action.Invocation) {
 			*runs += len(changed)
 			*calls += len(withdrew)

@@ -267,7 +267,7 @@ func (s *fixture) Settle(_ context.Context, worker string, list []event.Settleme
 	return out, nil
 }
 
-func (s *fixture) TriggerLock(_ context.Context, id string) (event.TriggerSecrets, error) {
+func (s *fixture) TriggerSecrets(_ context.Context, id string) (event.TriggerSecrets, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
@@ -281,7 +281,7 @@ func (s *fixture) TriggerLock(_ context.Context, id string) (event.TriggerSecret
 	return event.TriggerSecrets{Trigger: t}, nil
 }
 
-func (s *fixture) AutomationLock(context.Context, string, string) (event.TriggerSecrets, error) {
+func (s *fixture) WebhookTriggerSecrets(context.Context, string, string) (event.TriggerSecrets, error) {
 	return event.TriggerSecrets{}, errors.New("not here")
 }
 

@@ -175,7 +175,7 @@ func (w *Worker) newLookup() *lookup {
 // trigger returns a trigger by id, enabled or not; ErrNotFound.
 func (l *lookup) trigger(ctx context.Context, id string) (event.Trigger, error) {
 	return cached(ctx, l.triggers, id, func() (event.Trigger, error) {
-		lock, err := l.w.Rows.TriggerLock(ctx, id)
+		lock, err := l.w.Rows.TriggerSecrets(ctx, id)
 		return lock.Trigger, err
 	})
 }

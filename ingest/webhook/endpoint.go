@@ -63,7 +63,7 @@ func (s *Server) triggerEndpoint(r *http.Request) (endpoint, error) {
 		return endpoint{}, errUnknown
 	}
 	return s.lookUpEndpoint(r, "direct/"+provider+"/"+id, provider, id, func(ctx context.Context) (event.TriggerSecrets, error) {
-		return s.Rows.TriggerLock(ctx, id)
+		return s.Rows.TriggerSecrets(ctx, id)
 	})
 }
 
@@ -74,7 +74,7 @@ func (s *Server) customEndpoint(r *http.Request) (endpoint, error) {
 		return endpoint{}, errUnknown
 	}
 	return s.lookUpEndpoint(r, "custom/"+id, match.CustomProvider, id, func(ctx context.Context) (event.TriggerSecrets, error) {
-		return s.Rows.TriggerLock(ctx, id)
+		return s.Rows.TriggerSecrets(ctx, id)
 	})
 }
 
@@ -90,7 +90,7 @@ func (s *Server) automationEndpoint(provider string) resolver {
 	return func(r *http.Request) (endpoint, error) {
 		id := r.PathValue("automation")
 		return s.lookUpEndpoint(r, prefix+id, provider, id, func(ctx context.Context) (event.TriggerSecrets, error) {
-			return s.Rows.AutomationLock(ctx, id, provider)
+			return s.Rows.WebhookTriggerSecrets(ctx, id, provider)
 		})
 	}
 }

@@ -52,10 +52,10 @@ type triggerRows struct {
 	looks       int
 	fail        error
 
-	before func(id string) // called at the beginning of TriggerLock
+	before func(id string) // called at the beginning of TriggerSecrets
 }
 
-func (r *triggerRows) TriggerLock(_ context.Context, id string) (event.TriggerSecrets, error) {
+func (r *triggerRows) TriggerSecrets(_ context.Context, id string) (event.TriggerSecrets, error) {
 	if r.before != nil {
 		r.before(id)
 	}
@@ -72,7 +72,7 @@ func (r *triggerRows) TriggerLock(_ context.Context, id string) (event.TriggerSe
 	return lock, nil
 }
 
-func (r *triggerRows) AutomationLock(_ context.Context, automation, provider string) (event.TriggerSecrets, error) {
+func (r *triggerRows) WebhookTriggerSecrets(_ context.Context, automation, provider string) (event.TriggerSecrets, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looks++

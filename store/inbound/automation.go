@@ -21,7 +21,7 @@ import (
 // maxAutomations is how many an organization may have.
 const maxAutomations = 200
 
-const maxTold = 2000 // bytes of instructions in history
+const maxInstructionBytes = 2000 // bytes of instructions in history
 
 type AutomationRow struct {
 	bun.BaseModel `bun:"table:automations,alias:a"`
@@ -45,7 +45,7 @@ func (r *AutomationRow) Snapshot() any {
 		CreatedBy    string    `json:"created_by"`
 		CreatedAt    time.Time `json:"created_at"`
 	}{
-		r.ID, r.Name, r.Enabled, strings.ToValidUTF8(r.Instructions[:min(len(r.Instructions), maxTold)], ""), hex.EncodeToString(sum[:]),
+		r.ID, r.Name, r.Enabled, strings.ToValidUTF8(r.Instructions[:min(len(r.Instructions), maxInstructionBytes)], ""), hex.EncodeToString(sum[:]),
 		r.CreatedBy, r.CreatedAt,
 	}
 }
@@ -81,15 +81,15 @@ func (r *AutomationRow) checkUnique(ctx context.Context, tx bun.Tx) error {
 
 // Automation finds one by its id or name; ErrNotFound.
 func (st *Store) Automation(ctx context.Context, organization, ref string) (event.Automation, error) {
-	return database.One[event.Automation](ctx, database.RowsOf[AutomationRow](st.db.Read, organization).Where("? IN (id, name)", ref), noAutomation(ref))
+	return database.One[event.Automation](ctx, database.RowsOf[AutomationRow](st.db.Read, organization).Where("? IN (id, name)", ref), automationNotFound(ref))
 }
 
-// automationOf reads the automation of an id; ErrNotFound.
-func automationOf(ctx context.Context, db bun.IDB, organization, id string) (AutomationRow, error) {
-	return database.One[AutomationRow](ctx, database.RowsOf[AutomationRow](db, organization).Where("id = ?", id), noAutomation(id))
+// readAutomation reads the automation of an id; ErrNotFound.
+func readAutomation(ctx context.Context, db bun.IDB, organization, id string) (AutomationRow, error) {
+	return database.One[AutomationRow](ctx, database.RowsOf[AutomationRow](db, organization).Where("id = ?", id), automationNotFound(id))
 }
 
-func noAutomation(ref string) error {
+func automationNotFound(ref string) error {
 	return action.NewError("automation_not_found", ref)
 }
 
@@ -121,7 +121,7 @@ func (st *Store) ListAutomations(ctx context.Context, organization string) ([]ev
 func (st *Store) UpdateAutomation(ctx context.Context, a event.Automation, by string) (event.Automation, error) {
 	var r AutomationRow
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if r, err = automationOf(ctx, tx, a.Organization, a.ID); err != nil {
+		if r, err = readAutomation(ctx, tx, a.Organization, a.ID); err != nil {
 			return err
 		}
 		old := r
@@ -143,8 +143,8 @@ func (r *AutomationRow) checkChange(ctx context.Context, tx bun.Tx, old *Automat
 	return history.First(action.FromEventCheck(r.Check()), r.checkUnique(ctx, tx))
 }
 
-// runDeleted is why a run did not begin whose automation went.
-const runDeleted = "automation_deleted"
+// codeAutomationDeleted is why a run did not begin whose automation went.
+const codeAutomationDeleted = "automation_deleted"
 
 // DeleteAutomation removes one with its triggers, schedules, overrides and
 // bindings; its runs that nobody has yet are skipped. ErrNotFound, or
@@ -161,10 +161,10 @@ func (st *Store) DeleteAutomation(ctx context.Context, organization, id, by stri
 		if err := st.deleteSchedules(ctx, tx, r, by); err != nil {
 			return err
 		}
-		if err := st.endRuns(ctx, tx, r); err != nil {
+		if err := st.skipQueuedRuns(ctx, tx, r); err != nil {
 			return err
 		}
-		if err := st.forgetPolicy(ctx, tx, r, by); err != nil {
+		if err := st.deletePolicy(ctx, tx, r, by); err != nil {
 			return err
 		}
 		return st.history.Remove(ctx, tx, r, by)
@@ -178,12 +178,12 @@ func lockAutomation(ctx context.Context, tx bun.Tx, organization, id string) (*A
 	if database.Shared(tx) {
 		q = q.For("UPDATE")
 	}
-	r, err := database.One[AutomationRow](ctx, q, noAutomation(id))
+	r, err := database.One[AutomationRow](ctx, q, automationNotFound(id))
 	return &r, err
 }
 
 func (st *Store) deleteTriggers(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
-	rows, err := database.List[TriggerRow](ctx, TriggersOf(tx, a.Organization, a.ID))
+	rows, err := database.List[TriggerRow](ctx, SelectTriggers(tx, a.Organization, a.ID))
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (st *Store) deleteTriggers(ctx context.Context, tx bun.Tx, a *AutomationRow
 }
 
 func (st *Store) deleteSchedules(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
-	rows, err := database.List[ScheduleRow](ctx, SchedulesOf(tx, a.Organization, a.ID))
+	rows, err := database.List[ScheduleRow](ctx, SelectSchedules(tx, a.Organization, a.ID))
 	if err != nil {
 		return err
 	}
@@ -208,14 +208,14 @@ func (st *Store) deleteSchedules(ctx context.Context, tx bun.Tx, a *AutomationRo
 	return nil
 }
 
-// endRuns skips runs that nobody has. What looks for others afterwards sees
+// skipQueuedRuns skips runs that nobody has. What looks for others afterwards sees
 // those that somebody took, or gave back, in this moment.
-func (st *Store) endRuns(ctx context.Context, tx bun.Tx, a *AutomationRow) error {
+func (st *Store) skipQueuedRuns(ctx context.Context, tx bun.Tx, a *AutomationRow) error {
 	now := database.NewTimestamp(st.db.Now())
-	var ended []string
-	err := tx.NewUpdate().Table("runs").Set("status = ?, completed_at = ?, code = ?", string(event.RunSkipped), now, runDeleted).
+	var skipped []string
+	err := tx.NewUpdate().Table("runs").Set("status = ?, completed_at = ?, code = ?", string(event.RunSkipped), now, codeAutomationDeleted).
 		Where("organization_id = ?", a.Organization).Where("automation_id = ?", a.ID).Where("status = ?", string(event.RunQueued)).
-		Returning("id").Scan(ctx, &ended)
+		Returning("id").Scan(ctx, &skipped)
 	if err != nil {
 		return fmt.Errorf("skipping the runs of automation %s: %w", a.ID, err)
 	}
@@ -227,9 +227,9 @@ func (st *Store) endRuns(ctx context.Context, tx bun.Tx, a *AutomationRow) error
 	if busy {
 		return action.NewError("automation_busy")
 	}
-	for some := range slices.Chunk(ended, database.MaxIDsPerStatement) {
+	for batch := range slices.Chunk(skipped, database.MaxIDsPerStatement) {
 		_, err := tx.NewUpdate().Table("outbox").Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(event.ParcelVoid), now).
-			Where("run_id IN (?)", bun.List(some)).Where("status IN ('pending', 'sending')").Exec(ctx)
+			Where("run_id IN (?)", bun.List(batch)).Where("status IN ('pending', 'sending')").Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("taking back the runs of automation %s: %w", a.ID, err)
 		}
@@ -237,9 +237,9 @@ func (st *Store) endRuns(ctx context.Context, tx bun.Tx, a *AutomationRow) error
 	return nil
 }
 
-// forgetPolicy removes what the automation's runs may do: another one must not
+// deletePolicy removes what the automation's runs may do: another one must not
 // come by it.
-func (st *Store) forgetPolicy(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
+func (st *Store) deletePolicy(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
 	n, err := history.RemoveAll[policy.OverrideRow](ctx, st.history, tx, a.Organization, "automation_id", a.ID, by)
 	if err != nil {
 		return err

@@ -36,10 +36,10 @@ func (st *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.P
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []recordRow
-	if err := FindRecords(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
+	if err := SelectEvents(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
 		return page, fmt.Errorf("listing events: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, matchRecords(f, st.db.Read.NewSelect().TableExpr("events AS e")))
+	total, capped, err := database.CountUpTo(ctx, filterEvents(f, st.db.Read.NewSelect().TableExpr("events AS e")))
 	if err != nil {
 		return page, fmt.Errorf("counting events: %w", err)
 	}
@@ -52,29 +52,29 @@ func (st *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.P
 	}), nil
 }
 
-func FindRecords(f event.RecordFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
-	q := matchRecords(f, records(db))
+func SelectEvents(f event.RecordFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
+	q := filterEvents(f, selectRecords(db))
 	if after.ID != "" {
 		q = q.Where("(e.created_at, e.id) < (?, ?)", after.Time, after.ID)
 	}
 	return q.OrderExpr("e.created_at DESC, e.id DESC").Limit(int64(limit) + 1)
 }
 
-func matchRecords(f event.RecordFilter, q *bun.SelectQuery) *bun.SelectQuery {
-	few := f.Receipt != ""
-	if few {
+func filterEvents(f event.RecordFilter, q *bun.SelectQuery) *bun.SelectQuery {
+	selective := f.Receipt != ""
+	if selective {
 		q = q.Where("e.inbox_id = ?", f.Receipt)
 	}
 	switch f.Status {
 	case eventQueued, eventProcessing, eventFailed:
-		few = true
-		q = q.Where("e.id IN (?)", inRuns(f, q.DB()))
+		selective = true
+		q = q.Where("e.id IN (?)", eventsByRunStatus(f, q.DB()))
 	case eventCompleted: // as most are
 		q = q.Where("EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'succeeded')")
 	case eventSkipped:
 		q = q.Where("(e.skip_reason IS NOT NULL OR EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'skipped'))")
 	}
-	if few {
+	if selective {
 		// As an expression, so that these few are taken and sorted, and not all of
 		// the organization read in order.
 		q = q.Where("e.organization_id || '' = ?", f.Organization)
@@ -96,14 +96,14 @@ func matchRecords(f event.RecordFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	return q
 }
 
-// inRuns finds the events whose runs stand where the status says, of which few
+// eventsByRunStatus finds the events whose runs stand where the status says, of which few
 // runs are.
-func inRuns(f event.RecordFilter, db bun.IDB) *bun.SelectQuery {
-	where := map[string][]event.RunStatus{
+func eventsByRunStatus(f event.RecordFilter, db bun.IDB) *bun.SelectQuery {
+	statuses := map[string][]event.RunStatus{
 		eventQueued: {event.RunQueued}, eventProcessing: {event.RunClaimed, event.RunRunning, event.RunNeedsHuman}, eventFailed: {event.RunFailed},
 	}[f.Status]
 	q := db.NewSelect().TableExpr("runs AS r").Column("r.event_id").Where("r.organization_id = ?", f.Organization).
-		Where("r.status IN (?)", bun.List(where)).Where(fewRunsSQL)
+		Where("r.status IN (?)", bun.List(statuses)).Where(indexedStatusSQL)
 	if f.Trigger != "" {
 		q = q.Where("r.trigger_id = ?", f.Trigger)
 	}
@@ -111,7 +111,7 @@ func inRuns(f event.RecordFilter, db bun.IDB) *bun.SelectQuery {
 }
 
 // records selects events with their runs, without what is sealed.
-func records(db bun.IDB) *bun.SelectQuery {
+func selectRecords(db bun.IDB) *bun.SelectQuery {
 	return db.NewSelect().Model((*recordRow)(nil)).ExcludeColumn("sealed").ColumnExpr("r.id AS run_id, r.status AS run_status, r.session_id, r.completed_at").
 		Join("LEFT JOIN runs AS r ON r.event_id = e.id")
 }
@@ -120,14 +120,14 @@ func records(db bun.IDB) *bun.SelectQuery {
 func (st *Store) Event(ctx context.Context, organization, id string) (event.Record, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
-	return recordOf(ctx, st.db.Read, organization, id)
+	return readRecord(ctx, st.db.Read, organization, id)
 }
 
-func recordOf(ctx context.Context, db bun.IDB, organization, id string) (event.Record, error) {
+func readRecord(ctx context.Context, db bun.IDB, organization, id string) (event.Record, error) {
 	var r recordRow
-	err := records(db).Where("e.id = ?", id).Where("e.organization_id = ?", organization).Scan(ctx, &r)
+	err := selectRecords(db).Where("e.id = ?", id).Where("e.organization_id = ?", organization).Scan(ctx, &r)
 	if errors.Is(err, sql.ErrNoRows) {
-		return event.Record{}, noRecord()
+		return event.Record{}, eventNotFound()
 	}
 	if err != nil {
 		return event.Record{}, fmt.Errorf("reading event %s: %w", id, err)
@@ -135,7 +135,7 @@ func recordOf(ctx context.Context, db bun.IDB, organization, id string) (event.R
 	return r.record(), nil
 }
 
-func noRecord() error {
+func eventNotFound() error {
 	return action.NewError("event_not_found")
 }
 
@@ -147,7 +147,7 @@ func (st *Store) EventContext(ctx context.Context, organization, id string) (sea
 	var r recordRow
 	err = st.db.Read.NewSelect().Model(&r).Column("sealed").Where("id = ?", id).Where("organization_id = ?", organization).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, noRecord()
+		return nil, eventNotFound()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the context of event %s: %w", id, err)

@@ -32,7 +32,7 @@ type receiptRow struct {
 	NextAt       database.Timestamp  `bun:"next_at"`
 	Holder       database.NullString `bun:"holder"`
 	LeaseUntil   database.Timestamp  `bun:"lease_until"`
-	Doubled      bool                `bun:"doubled"`
+	Duplicate    bool                `bun:"doubled"`
 	LastError    database.NullString `bun:"last_error"`
 	ReceivedAt   database.Timestamp  `bun:"received_at"`
 	ProcessedAt  database.Timestamp  `bun:"processed_at"`
@@ -44,12 +44,12 @@ func (r *receiptRow) receipt() event.Receipt {
 	return event.Receipt{
 		ID: r.ID, Organization: r.Organization, Endpoint: r.Endpoint, Provider: r.Provider, Trigger: string(r.Trigger), Key: r.Key,
 		Native: string(r.Native), Size: r.Size, Status: event.ReceiptStatus(r.Status), Attempt: r.Attempt, Failures: r.Failures, Losses: r.Losses, NextAt: r.NextAt.Time,
-		LastError: string(r.LastError), Duplicate: r.Doubled, ReceivedAt: r.ReceivedAt.Time, EndedAt: r.ProcessedAt.Ptr(),
+		LastError: string(r.LastError), Duplicate: r.Duplicate, ReceivedAt: r.ReceivedAt.Time, EndedAt: r.ProcessedAt.Ptr(),
 		Redacted: r.Shown.Bytes(), Sealed: r.Sealed,
 	}
 }
 
-func receipts(rows []receiptRow) []event.Receipt {
+func toReceipts(rows []receiptRow) []event.Receipt {
 	list := make([]event.Receipt, 0, len(rows))
 	for i := range rows {
 		list = append(list, rows[i].receipt())
@@ -68,7 +68,7 @@ WHERE inbox.status IN ('failed', 'completed') AND inbox.sealed IS NOT NULL`
 // key already nothing changes, but that one is queued anew that failed or reached
 // nobody. fresh tells that there is something to be worked off now. A zero
 // ReceivedAt is now, and a zero NextAt at once.
-func (st *Store) Receive(ctx context.Context, r event.Receipt) (fresh bool, err error) {
+func (st *Store) Receive(ctx context.Context, r event.Receipt) (queued bool, err error) {
 	received := database.NewTimestamp(r.ReceivedAt).Or(database.NewTimestamp(st.db.Now()))
 	args := []any{
 		r.ID, r.Organization, r.Endpoint, r.Provider, database.NullString(r.Trigger), r.Key, r.Size, database.NewTimestamp(r.NextAt).Or(received), received, r.Sealed,
@@ -76,13 +76,13 @@ func (st *Store) Receive(ctx context.Context, r event.Receipt) (fresh bool, err 
 	// One statement, so that 1,000 a second share their commits.
 	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		n, err := database.RowsAffected(st.stmts.receive.Exec(ctx, tx, args...))
-		fresh = n > 0
+		queued = n > 0
 		return err
 	}})
 	if err != nil {
 		return false, fmt.Errorf("keeping a delivery to %s: %w", r.Endpoint, err)
 	}
-	return fresh, nil
+	return queued, nil
 }
 
 // bodyRow is a body that was worked off, of a delivery whose id is not signed:
@@ -96,77 +96,77 @@ type bodyRow struct {
 	ReceivedAt database.Timestamp `bun:"received_at"`
 }
 
-func (s *settled) body() bodyRow {
+func (s *settlement) body() bodyRow {
 	return bodyRow{Endpoint: s.Receipt.Endpoint, Hash: s.BodyHash, Receipt: s.Receipt.ID, ReceivedAt: database.NewTimestamp(s.Receipt.ReceivedAt)}
 }
 
-// markDoubled finds the deliveries that are the same as another one, before or
+// markDuplicates finds the deliveries that are the same as another one, before or
 // in the list. One that came to nothing hides none that comes to something: what
 // it was for may be there by then. All lock bodies in one order, and keep them until the
 // transaction ends: of two at once the later one sees the other.
-func markDoubled(ctx context.Context, tx bun.IDB, list []*settled) error {
-	unsigned := slices.DeleteFunc(slices.Clone(list), func(s *settled) bool {
+func markDuplicates(ctx context.Context, tx bun.IDB, list []*settlement) error {
+	unsigned := slices.DeleteFunc(slices.Clone(list), func(s *settlement) bool {
 		return s.BodyHash == "" || s.Status != event.ReceiptCompleted || s.KeepPayload || len(s.Matches) == 0
 	})
 	if len(unsigned) == 0 {
 		return nil
 	}
 	slices.SortFunc(unsigned, compareBodies)
-	last, err := lastBodies(ctx, tx, unsigned)
+	stored, err := lockBodies(ctx, tx, unsigned)
 	if err != nil {
 		return err
 	}
-	moved := map[[2]string]bodyRow{}
+	updates := map[[2]string]bodyRow{}
 	for _, s := range unsigned {
 		key := [2]string{s.Receipt.Endpoint, s.BodyHash}
-		was, is := last[key], s.body()
-		switch apart := is.ReceivedAt.Time.Sub(was.ReceivedAt.Time); {
-		case was.Receipt == is.Receipt:
-		case apart.Abs() < s.DedupWindow:
-			s.doubled = true
-		case apart > 0:
-			last[key], moved[key] = is, is
+		previous, current := stored[key], s.body()
+		switch gap := current.ReceivedAt.Time.Sub(previous.ReceivedAt.Time); {
+		case previous.Receipt == current.Receipt:
+		case gap.Abs() < s.DedupWindow:
+			s.duplicate = true
+		case gap > 0:
+			stored[key], updates[key] = current, current
 		}
 	}
-	return moveBodies(ctx, tx, moved)
+	return updateBodies(ctx, tx, updates)
 }
 
 // compareBodies orders deliveries of one body by time.
-func compareBodies(a, b *settled) int {
+func compareBodies(a, b *settlement) int {
 	return cmp.Or(
 		cmp.Compare(a.Receipt.Endpoint, b.Receipt.Endpoint), cmp.Compare(a.BodyHash, b.BodyHash),
 		a.Receipt.ReceivedAt.Compare(b.Receipt.ReceivedAt), cmp.Compare(a.Receipt.ID, b.Receipt.ID),
 	)
 }
 
-// lastBodies writes down the first of each body, where there is none yet, and
+// lockBodies writes down the first of each body, where there is none yet, and
 // returns which there are then.
-func lastBodies(ctx context.Context, tx bun.IDB, list []*settled) (map[[2]string]bodyRow, error) {
-	firsts := slices.CompactFunc(slices.Clone(list), func(a, b *settled) bool {
+func lockBodies(ctx context.Context, tx bun.IDB, list []*settlement) (map[[2]string]bodyRow, error) {
+	firsts := slices.CompactFunc(slices.Clone(list), func(a, b *settlement) bool {
 		return a.Receipt.Endpoint == b.Receipt.Endpoint && a.BodyHash == b.BodyHash
 	})
-	last := map[[2]string]bodyRow{}
-	for some := range slices.Chunk(firsts, database.MaxIDsPerStatement) {
-		var rows, there []bodyRow
-		for _, s := range some {
+	stored := map[[2]string]bodyRow{}
+	for batch := range slices.Chunk(firsts, database.MaxIDsPerStatement) {
+		var rows, locked []bodyRow
+		for _, s := range batch {
 			rows = append(rows, s.body())
 		}
 		// The update changes nothing: it has the row locked and returned.
 		err := tx.NewInsert().Model(&rows).On("CONFLICT (endpoint, hash) DO UPDATE").Set("inbox_id = body_row.inbox_id").
-			Returning("*").Scan(ctx, &there)
+			Returning("*").Scan(ctx, &locked)
 		if err != nil {
 			return nil, fmt.Errorf("looking for deliveries with the same body: %w", err)
 		}
-		for _, r := range there {
-			last[[2]string{r.Endpoint, r.Hash}] = r
+		for _, r := range locked {
+			stored[[2]string{r.Endpoint, r.Hash}] = r
 		}
 	}
-	return last, nil
+	return stored, nil
 }
 
-// moveBodies has bodies count from a later delivery on.
-func moveBodies(ctx context.Context, tx bun.IDB, moved map[[2]string]bodyRow) error {
-	for _, r := range moved { // they are locked
+// updateBodies has bodies count from a later delivery on.
+func updateBodies(ctx context.Context, tx bun.IDB, updates map[[2]string]bodyRow) error {
+	for _, r := range updates { // they are locked
 		_, err := tx.NewUpdate().Model(&r).Column("inbox_id", "received_at").WherePK().Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("noting the body of a delivery: %w", err)

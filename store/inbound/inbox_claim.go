@@ -13,46 +13,46 @@ import (
 	"sallyport/store/database"
 )
 
-// claimBytes bounds what one claim returns, but for the first delivery: a
+// maxClaimBytes bounds what one claim returns, but for the first delivery: a
 // hundred of the largest ones are more than a worker has room for.
-const claimBytes = 32 << 20
+const maxClaimBytes = 32 << 20
 
 // unworked is one kind of deliveries that wait for a worker. The where names a
 // partial index's predicate word by word.
-type unworked struct {
+type claimable struct {
 	where, order string
-	losses       int // that one of them more has then
+	addedLosses  int // that one of them more has then
 	now          database.Timestamp
 }
 
-// UnworkedKinds are those that a worker lost, and those that are due.
-func UnworkedKinds(now database.Timestamp) []unworked {
-	return []unworked{
+// ClaimableReceipts are those that a worker lost, and those that are due.
+func ClaimableReceipts(now database.Timestamp) []claimable {
+	return []claimable{
 		{"status = 'processing' AND lease_until < ?", "lease_until", 1, now},
 		{"status = 'queued' AND next_at <= ?", "next_at, id", 0, now},
 	}
 }
 
 // Due finds the oldest of them.
-func (u unworked) Due(db bun.IDB, limit int) *bun.SelectQuery {
+func (u claimable) Due(db bun.IDB, limit int) *bun.SelectQuery {
 	return db.NewSelect().Table("inbox").Column("id").Where(u.where, u.now).OrderExpr(u.order).Limit(int64(limit))
 }
 
 // Claim takes them. The array is made once; see [sweep.update]. They are locked
 // as they are found, so nothing is asked of them again: PostgreSQL would read
 // all that is due for it.
-func (u unworked) Claim(db bun.IDB, worker string, until database.Timestamp, limit int) *bun.UpdateQuery {
+func (u claimable) Claim(db bun.IDB, worker string, until database.Timestamp, limit int) *bun.UpdateQuery {
 	due := u.Due(db, limit).Column("size", "next_at")
 	if database.Shared(db) {
 		due = due.For("NO KEY UPDATE SKIP LOCKED")
 	}
 	sized := db.NewSelect().TableExpr("(?) AS due", due).ColumnExpr("id, sum(size) OVER (ORDER BY next_at, id) - size AS before")
-	some := db.NewSelect().TableExpr("(?) AS sized", sized).Column("id").Where("before < ?", claimBytes)
-	q := db.NewUpdate().Table("inbox").Set("status = 'processing', holder = ?, lease_until = ?, attempt = attempt + 1, losses = losses + ?", worker, until, u.losses)
+	selected := db.NewSelect().TableExpr("(?) AS sized", sized).Column("id").Where("before < ?", maxClaimBytes)
+	q := db.NewUpdate().Table("inbox").Set("status = 'processing', holder = ?, lease_until = ?, attempt = attempt + 1, losses = losses + ?", worker, until, u.addedLosses)
 	if database.Shared(db) {
-		return q.Where("id = ANY (ARRAY(?))", some)
+		return q.Where("id = ANY (ARRAY(?))", selected)
 	}
-	return q.Where("id IN (?)", some)
+	return q.Where("id IN (?)", selected)
 }
 
 // ClaimReceipts gives the worker up to limit queued receipts that are due, or
@@ -62,27 +62,27 @@ func (u unworked) Claim(db bun.IDB, worker string, until database.Timestamp, lim
 func (st *Store) ClaimReceipts(ctx context.Context, worker string, limit int, lease time.Duration) ([]event.Receipt, error) {
 	now := st.db.Now()
 	var rows []receiptRow
-	for _, kind := range UnworkedKinds(database.NewTimestamp(now)) {
+	for _, kind := range ClaimableReceipts(database.NewTimestamp(now)) {
 		if len(rows) >= limit {
 			break
 		}
-		some, err := st.claimReceipts(ctx, kind, worker, database.NewTimestamp(now.Add(lease)), limit-len(rows))
+		claimed, err := st.claimReceipts(ctx, kind, worker, database.NewTimestamp(now.Add(lease)), limit-len(rows))
 		if err != nil {
 			return nil, fmt.Errorf("claiming deliveries: %w", err)
 		}
-		rows = append(rows, some...)
+		rows = append(rows, claimed...)
 	}
 	slices.SortFunc(rows, func(a, b receiptRow) int {
 		return cmp.Or(a.NextAt.Time.Compare(b.NextAt.Time), cmp.Compare(a.ID, b.ID))
 	})
-	return receipts(rows), nil
+	return toReceipts(rows), nil
 }
 
 // claimReceipts takes those of one kind. A reader looks first, as in a sweep:
 // whoever asks when nothing is due writes nothing.
-func (st *Store) claimReceipts(ctx context.Context, kind unworked, worker string, until database.Timestamp, limit int) (rows []receiptRow, err error) {
-	some, err := database.Exists(ctx, kind.Due(st.db.Read, 1))
-	if err != nil || !some {
+func (st *Store) claimReceipts(ctx context.Context, kind claimable, worker string, until database.Timestamp, limit int) (rows []receiptRow, err error) {
+	found, err := database.Exists(ctx, kind.Due(st.db.Read, 1))
+	if err != nil || !found {
 		return nil, err
 	}
 	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
@@ -96,9 +96,9 @@ func (st *Store) claimReceipts(ctx context.Context, kind unworked, worker string
 // being settled is passed by.
 func (st *Store) RenewReceipts(ctx context.Context, worker string, ids []string, lease time.Duration) error {
 	until := database.NewTimestamp(st.db.Now().Add(lease))
-	for some := range slices.Chunk(ids, database.MaxIDsPerStatement) {
+	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		err := st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
-			_, err := RenewReceipts(tx, worker, some, until).Exec(ctx)
+			_, err := RenewReceipts(tx, worker, batch, until).Exec(ctx)
 			return err
 		}})
 		if err != nil {
@@ -119,9 +119,9 @@ func RenewReceipts(db bun.IDB, worker string, ids []string, until database.Times
 }
 
 // settled is a settlement and what else came of it.
-type settled struct {
+type settlement struct {
 	event.Settlement
-	doubled bool
+	duplicate bool
 }
 
 // Settle writes what came of claimed receipts, all in one transaction: events,
@@ -133,18 +133,18 @@ func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlem
 		return out, nil
 	}
 	err = st.db.Write.Do(ctx, &database.Job{InTransaction: true, TrackXID: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		mine, err := heldReceipts(ctx, tx, worker, list)
+		held, err := heldReceipts(ctx, tx, worker, list)
 		if err != nil {
 			return err
 		}
-		if err := markDoubled(ctx, tx, mine); err != nil {
+		if err := markDuplicates(ctx, tx, held); err != nil {
 			return err
 		}
-		out = event.SettleResult{Duplicates: doubled(mine)}
-		if out.Runs, err = st.writeMatches(ctx, tx, OfTriggers, matches(mine)); err != nil {
+		out = event.SettleResult{Duplicates: duplicateIDs(held)}
+		if out.Runs, err = st.writeMatches(ctx, tx, TriggersTable, matches(held)); err != nil {
 			return err
 		}
-		return endReceipts(ctx, tx, mine, database.NewTimestamp(st.db.Now()))
+		return writeOutcomes(ctx, tx, held, database.NewTimestamp(st.db.Now()))
 	}})
 	if err != nil {
 		return event.SettleResult{}, fmt.Errorf("settling deliveries: %w", err)
@@ -154,32 +154,32 @@ func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlem
 
 // heldReceipts are the settlements of receipts that the worker still has: none
 // is taken from him before the transaction ends.
-func heldReceipts(ctx context.Context, tx bun.IDB, worker string, list []event.Settlement) ([]*settled, error) {
+func heldReceipts(ctx context.Context, tx bun.IDB, worker string, list []event.Settlement) ([]*settlement, error) {
 	attempts := map[string]int{}
 	ids := make([]string, 0, len(list))
 	for i := range list {
 		ids = append(ids, list[i].Receipt.ID)
 	}
-	for some := range slices.Chunk(ids, database.MaxIDsPerStatement) {
+	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		var rows []receiptRow
-		if err := ReceiptsOf(tx, worker, some).Scan(ctx, &rows); err != nil {
+		if err := SelectHeldReceipts(tx, worker, batch).Scan(ctx, &rows); err != nil {
 			return nil, fmt.Errorf("looking which of them the worker has: %w", err)
 		}
 		for i := range rows {
 			attempts[rows[i].ID] = rows[i].Attempt
 		}
 	}
-	var mine []*settled
+	var held []*settlement
 	for i := range list {
 		if attempt, ok := attempts[list[i].Receipt.ID]; ok && attempt == list[i].Receipt.Attempt {
-			mine = append(mine, &settled{Settlement: list[i]})
+			held = append(held, &settlement{Settlement: list[i]})
 			delete(attempts, list[i].Receipt.ID) // each is settled once
 		}
 	}
-	return mine, nil
+	return held, nil
 }
 
-func ReceiptsOf(db bun.IDB, worker string, ids []string) *bun.SelectQuery {
+func SelectHeldReceipts(db bun.IDB, worker string, ids []string) *bun.SelectQuery {
 	q := db.NewSelect().Table("inbox").Column("id", "attempt").Where("id IN (?)", bun.List(ids)).
 		Where("holder = ?", worker).Where("status = 'processing'")
 	if database.Shared(db) {
@@ -189,27 +189,27 @@ func ReceiptsOf(db bun.IDB, worker string, ids []string) *bun.SelectQuery {
 }
 
 // matches are what is to be kept of those that are not the same as another.
-func matches(list []*settled) (all []event.Match) {
+func matches(list []*settlement) (all []event.Match) {
 	for _, s := range list {
-		if !s.doubled {
+		if !s.duplicate {
 			all = append(all, s.Matches...)
 		}
 	}
 	return all
 }
 
-func doubled(list []*settled) (ids []string) {
+func duplicateIDs(list []*settlement) (ids []string) {
 	for _, s := range list {
-		if s.doubled {
+		if s.duplicate {
 			ids = append(ids, s.Receipt.ID)
 		}
 	}
 	return ids
 }
 
-// Outcome is what is written of a receipt. The types are PostgreSQL's, which
+// ReceiptOutcome is what is written of a receipt. The types are PostgreSQL's, which
 // does not see them in a list of values.
-type Outcome struct {
+type ReceiptOutcome struct {
 	ID          string              `bun:"id,type:text"`
 	Status      string              `bun:"status,type:text"`
 	NextAt      database.Timestamp  `bun:"next_at,type:timestamptz"`
@@ -217,16 +217,16 @@ type Outcome struct {
 	LastError   database.NullString `bun:"last_error,type:text"`
 	Native      database.NullString `bun:"native,type:text"`
 	Shown       database.NullString `bun:"shown,type:text"`
-	Doubled     bool                `bun:"doubled,type:boolean"`
+	Duplicate   bool                `bun:"doubled,type:boolean"`
 	Failures    int                 `bun:"failures,type:integer"`
 	Losses      int                 `bun:"losses,type:integer"`
-	Kept        bool                `bun:"kept,type:boolean"`
+	KeepPayload bool                `bun:"kept,type:boolean"`
 }
 
-func (s *settled) outcome(now database.Timestamp) Outcome {
-	o := Outcome{
-		ID: s.Receipt.ID, Status: string(s.Status), LastError: database.NullString(s.Error), Native: database.NullString(s.Native), Shown: database.NullString(s.Redacted), Doubled: s.doubled,
-		Failures: s.Failures, Losses: s.Losses, Kept: s.KeepPayload || s.Status != event.ReceiptCompleted,
+func (s *settlement) outcome(now database.Timestamp) ReceiptOutcome {
+	o := ReceiptOutcome{
+		ID: s.Receipt.ID, Status: string(s.Status), LastError: database.NullString(s.Error), Native: database.NullString(s.Native), Shown: database.NullString(s.Redacted), Duplicate: s.duplicate,
+		Failures: s.Failures, Losses: s.Losses, KeepPayload: s.KeepPayload || s.Status != event.ReceiptCompleted,
 	}
 	if s.Status == event.ReceiptQueued {
 		o.NextAt = database.NewTimestamp(s.NextAt).Or(now)
@@ -236,21 +236,21 @@ func (s *settled) outcome(now database.Timestamp) Outcome {
 	return o
 }
 
-func endReceipts(ctx context.Context, tx bun.IDB, list []*settled, now database.Timestamp) error {
-	slices.SortFunc(list, func(a, b *settled) int { return cmp.Compare(a.Receipt.ID, b.Receipt.ID) })
-	for some := range slices.Chunk(list, database.MaxIDsPerStatement) {
-		rows := make([]Outcome, 0, len(some))
-		for _, s := range some {
+func writeOutcomes(ctx context.Context, tx bun.IDB, list []*settlement, now database.Timestamp) error {
+	slices.SortFunc(list, func(a, b *settlement) int { return cmp.Compare(a.Receipt.ID, b.Receipt.ID) })
+	for batch := range slices.Chunk(list, database.MaxIDsPerStatement) {
+		rows := make([]ReceiptOutcome, 0, len(batch))
+		for _, s := range batch {
 			rows = append(rows, s.outcome(now))
 		}
-		if _, err := WriteOutcomes(tx, &rows).Exec(ctx); err != nil {
+		if _, err := UpdateReceipts(tx, &rows).Exec(ctx); err != nil {
 			return fmt.Errorf("writing what became of deliveries: %w", err)
 		}
 	}
 	return nil
 }
 
-func WriteOutcomes(db bun.IDB, rows *[]Outcome) *bun.UpdateQuery {
+func UpdateReceipts(db bun.IDB, rows *[]ReceiptOutcome) *bun.UpdateQuery {
 	return db.NewUpdate().With("v", db.NewValues(rows)).Table("inbox").TableExpr("v").
 		Set("status = v.status, holder = NULL, lease_until = NULL, processed_at = v.processed_at, doubled = v.doubled, failures = v.failures, losses = v.losses, last_error = v.last_error").
 		Set("next_at = coalesce(v.next_at, inbox.next_at), native = coalesce(v.native, inbox.native), sealed = CASE WHEN v.kept THEN inbox.sealed END").

@@ -28,27 +28,27 @@ func (st *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (actio
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []receiptRow
-	if err := FindReceipts(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
+	if err := SelectReceipts(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
 		return page, fmt.Errorf("listing deliveries: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, matchReceipts(f, st.db.Read.NewSelect().Table("inbox")))
+	total, capped, err := database.CountUpTo(ctx, filterReceipts(f, st.db.Read.NewSelect().Table("inbox")))
 	if err != nil {
 		return page, fmt.Errorf("counting deliveries: %w", err)
 	}
-	return database.NewPage(receipts(rows), limit, total, capped, func(r event.Receipt) database.Cursor {
+	return database.NewPage(toReceipts(rows), limit, total, capped, func(r event.Receipt) database.Cursor {
 		return database.Cursor{Time: database.NewTimestamp(r.ReceivedAt), ID: r.ID}
 	}), nil
 }
 
-func FindReceipts(f event.ReceiptFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
-	q := matchReceipts(f, db.NewSelect().Model((*receiptRow)(nil)).ExcludeColumn("sealed"))
+func SelectReceipts(f event.ReceiptFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
+	q := filterReceipts(f, db.NewSelect().Model((*receiptRow)(nil)).ExcludeColumn("sealed"))
 	if after.ID != "" {
 		q = q.Where("(received_at, id) < (?, ?)", after.Time, after.ID)
 	}
 	return q.OrderExpr("received_at DESC, id DESC").Limit(int64(limit) + 1)
 }
 
-func matchReceipts(f event.ReceiptFilter, q *bun.SelectQuery) *bun.SelectQuery {
+func filterReceipts(f event.ReceiptFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	// What is said in another way is in no index: few wait, so they are taken
 	// and sorted; most are completed, so the organization's are read in order.
 	organization := "organization_id = ?"
@@ -78,14 +78,14 @@ func matchReceipts(f event.ReceiptFilter, q *bun.SelectQuery) *bun.SelectQuery {
 func (st *Store) Receipt(ctx context.Context, organization, id string) (event.Receipt, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
-	r, err := receiptOf(ctx, st.db.Read, organization, id)
+	r, err := readReceipt(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return event.Receipt{}, err
 	}
 	return r.receipt(), nil
 }
 
-func receiptOf(ctx context.Context, db bun.IDB, organization, id string) (*receiptRow, error) {
+func readReceipt(ctx context.Context, db bun.IDB, organization, id string) (*receiptRow, error) {
 	r := &receiptRow{ID: id}
 	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -102,7 +102,7 @@ func receiptOf(ctx context.Context, db bun.IDB, organization, id string) (*recei
 func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string) (event.Receipt, error) {
 	var r *receiptRow
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if r, err = receiptOf(ctx, tx, organization, id); err != nil {
+		if r, err = readReceipt(ctx, tx, organization, id); err != nil {
 			return err
 		}
 		switch {
@@ -111,7 +111,7 @@ func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string
 		case r.Sealed == nil:
 			return action.NewError("payload_gone")
 		}
-		before := r.told()
+		before := r.snapshot()
 		r.Status, r.Attempt, r.Failures, r.Losses, r.NextAt, r.ProcessedAt, r.LastError = string(event.ReceiptQueued), 0, 0, 0, database.NewTimestamp(st.db.Now()), database.Timestamp{}, ""
 		n, err := database.RowsAffected(tx.NewUpdate().Model(r).Column("status", "attempt", "failures", "losses", "next_at", "processed_at", "last_error").
 			WherePK().Where("status IN ('failed', 'completed')").Where("sealed IS NOT NULL").Exec(ctx))
@@ -122,7 +122,7 @@ func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string
 			return action.Errorf(action.ErrConflict, "not_failed", "Its sender has just sent this delivery again; see what becomes of it.")
 		}
 		e := action.PolicyEvent{Organization: organization, Kind: action.EventDelivery, Subject: id, By: by}
-		return st.history.RecordChange(ctx, tx, e, before, r.told())
+		return st.history.RecordChange(ctx, tx, e, before, r.snapshot())
 	})
 	if err != nil {
 		return event.Receipt{}, err
@@ -131,7 +131,7 @@ func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string
 }
 
 // told is what history says of a delivery.
-func (r *receiptRow) told() any {
+func (r *receiptRow) snapshot() any {
 	return struct {
 		Endpoint string `json:"endpoint"`
 		Status   string `json:"status"`

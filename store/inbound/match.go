@@ -21,22 +21,22 @@ import (
 // one event: what is there already stays as it is, unless it is there because
 // its run could not be made, or nobody verified it. Everybody writes events in one order: otherwise
 // two on PostgreSQL could wait for each other.
-func (st *Store) writeMatches(ctx context.Context, tx bun.IDB, from origin, list []event.Match) ([]event.Run, error) {
+func (st *Store) writeMatches(ctx context.Context, tx bun.IDB, table originTable, list []event.Match) ([]event.Run, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
 	now := database.NewTimestamp(st.db.Now())
-	live, err := liveOrigins(ctx, tx, from, list)
+	enabled, err := readOrigins(ctx, tx, table, list)
 	if err != nil {
 		return nil, err
 	}
-	kept := live.judge(list)
-	runs, err := keepEvents(ctx, tx, kept, now)
+	accepted := enabled.filter(list)
+	runs, err := storeEvents(ctx, tx, accepted, now)
 	if err != nil {
 		return nil, err
 	}
-	if from == OfTriggers {
-		err = live.note(ctx, tx, list, now)
+	if table == TriggersTable {
+		err = enabled.updateLastEvent(ctx, tx, list, now)
 	}
 	return runs, err
 }
@@ -44,9 +44,9 @@ func (st *Store) writeMatches(ctx context.Context, tx bun.IDB, from origin, list
 // judge drops matches whose trigger is gone, and those of one key but for the
 // first that counts, and skips those whose automation is disabled. It returns the others in
 // order.
-func (live origins) judge(list []event.Match) (kept []event.Match) {
+func (live origins) filter(list []event.Match) (accepted []event.Match) {
 	for _, m := range list {
-		o, ok := live.of(&m)
+		o, ok := live.lookup(&m)
 		if !ok {
 			continue
 		}
@@ -56,14 +56,16 @@ func (live origins) judge(list []event.Match) (kept []event.Match) {
 		if m.Record.Skip != "" {
 			m.Run, m.Sealed = "", nil
 		}
-		kept = append(kept, m)
+		accepted = append(accepted, m)
 	}
-	slices.SortStableFunc(kept, func(a, b event.Match) int { return cmp.Or(compareKeys(a, b), cmp.Compare(givesWay(&a), givesWay(&b))) })
-	return slices.CompactFunc(kept, func(a, b event.Match) bool { return compareKeys(a, b) == 0 })
+	slices.SortStableFunc(accepted, func(a, b event.Match) int {
+		return cmp.Or(compareKeys(a, b), cmp.Compare(replaceRank(&a), replaceRank(&b)))
+	})
+	return slices.CompactFunc(accepted, func(a, b event.Match) bool { return compareKeys(a, b) == 0 })
 }
 
-// givesWay is 1 for a match that another of its key takes the place of.
-func givesWay(m *event.Match) int {
+// replaceRank is 1 for a match that another of its key takes the place of.
+func replaceRank(m *event.Match) int {
 	if m.Record.Skip == event.SkipRunFailed || m.Record.Skip == event.SkipUnverified {
 		return 1
 	}
@@ -74,21 +76,21 @@ func compareKeys(a, b event.Match) int {
 	return cmp.Or(cmp.Compare(a.Record.Trigger, b.Record.Trigger), cmp.Compare(a.Record.Key, b.Record.Key))
 }
 
-// keepEvents writes those that are new, with their runs, which it returns.
-func keepEvents(ctx context.Context, tx bun.IDB, list []event.Match, now database.Timestamp) (all []event.Run, err error) {
-	for some := range slices.Chunk(list, database.MaxIDsPerStatement) {
-		var fresh []string
+// storeEvents writes those that are new, with their runs, which it returns.
+func storeEvents(ctx context.Context, tx bun.IDB, list []event.Match, now database.Timestamp) (all []event.Run, err error) {
+	for batch := range slices.Chunk(list, database.MaxIDsPerStatement) {
+		var inserted []string
 		if database.Shared(tx) {
-			fresh, err = keepAll(ctx, tx.(bun.Tx), some, now)
+			inserted, err = insertWithRuns(ctx, tx.(bun.Tx), batch, now)
 		} else {
-			fresh, err = writeEvents(ctx, tx, some, now)
+			inserted, err = insertEvents(ctx, tx, batch, now)
 		}
 		if err != nil {
 			return nil, err
 		}
-		runs := started(some, fresh, now)
+		runs := newRuns(batch, inserted, now)
 		if !database.Shared(tx) {
-			err = startRuns(ctx, tx, runs)
+			err = insertRuns(ctx, tx, runs)
 		}
 		if err != nil {
 			return nil, err
@@ -98,9 +100,9 @@ func keepEvents(ctx context.Context, tx bun.IDB, list []event.Match, now databas
 	return all, nil
 }
 
-// writeEvents inserts those that are new, and returns which. Their values are
+// insertEvents inserts those that are new, and returns which. Their values are
 // bound: sealed payloads, which nearly all of it is, need not become text.
-func writeEvents(ctx context.Context, tx bun.IDB, list []event.Match, now database.Timestamp) (fresh []string, err error) {
+func insertEvents(ctx context.Context, tx bun.IDB, list []event.Match, now database.Timestamp) (inserted []string, err error) {
 	args := make([]any, 0, len(list)*17)
 	for i := range list {
 		r := newRecordRow(&list[i], now)
@@ -111,15 +113,15 @@ func writeEvents(ctx context.Context, tx bun.IDB, list []event.Match, now databa
 		args = append(args, r.ID, r.Organization, r.Trigger, r.Automation, r.Receipt, r.Provider, r.Type, r.Native, r.Key,
 			r.OccurredAt, r.Title, r.URL, r.Skip, r.Error, r.CreatedAt, r.Shown, r.Sealed)
 	}
-	rows, err := tx.(bun.Tx).Tx.QueryContext(ctx, insertEventsSQL+placeholders(len(list), 17)+keepFirstSQL, args...)
+	rows, err := tx.(bun.Tx).Tx.QueryContext(ctx, insertEventsSQL+placeholders(len(list), 17)+onConflictSQL, args...)
 	if err != nil {
 		return nil, fmt.Errorf("writing events: %w", err)
 	}
-	return idsOf(rows)
+	return scanIDs(rows)
 }
 
-// idsOf reads what was written.
-func idsOf(rows *sql.Rows) (ids []string, err error) {
+// scanIDs reads what was written.
+func scanIDs(rows *sql.Rows) (ids []string, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		var id string
@@ -141,33 +143,33 @@ func placeholders(rows, columns int) string {
 }
 
 // started are the runs of those that are new.
-func started(list []event.Match, fresh []string, now database.Timestamp) (runs []event.Run) {
-	slices.Sort(fresh)
+func newRuns(list []event.Match, inserted []string, now database.Timestamp) (runs []event.Run) {
+	slices.Sort(inserted)
 	for i := range list {
-		if _, ok := slices.BinarySearch(fresh, list[i].Record.ID); ok && list[i].Run != "" {
-			runs = append(runs, startedRun(&list[i], now))
+		if _, ok := slices.BinarySearch(inserted, list[i].Record.ID); ok && list[i].Run != "" {
+			runs = append(runs, newRun(&list[i], now))
 		}
 	}
 	return runs
 }
 
-func startedRun(m *event.Match, now database.Timestamp) event.Run {
+func newRun(m *event.Match, now database.Timestamp) event.Run {
 	return event.Run{
 		ID: m.Run, Organization: m.Record.Organization, Automation: m.Record.Automation, Event: m.Record.ID, Trigger: m.Record.Trigger,
 		Status: event.RunQueued, CreatedAt: now.Time, Title: m.Record.Title,
 	}
 }
 
-// startRuns writes new runs, each with its parcel.
-func startRuns(ctx context.Context, tx bun.IDB, runs []event.Run) error {
-	for some := range slices.Chunk(runs, database.MaxIDsPerStatement) {
-		rows, parcels := make([]RunRow, 0, len(some)), make([]ParcelRow, 0, len(some))
-		for i := range some {
+// insertRuns writes new runs, each with its parcel.
+func insertRuns(ctx context.Context, tx bun.IDB, runs []event.Run) error {
+	for batch := range slices.Chunk(runs, database.MaxIDsPerStatement) {
+		rows, parcels := make([]RunRow, 0, len(batch)), make([]ParcelRow, 0, len(batch))
+		for i := range batch {
 			id, err := database.NewID()
 			if err != nil {
 				return err
 			}
-			rows, parcels = append(rows, newRunRow(&some[i])), append(parcels, newParcelRow(&some[i], id))
+			rows, parcels = append(rows, newRunRow(&batch[i])), append(parcels, newParcelRow(&batch[i], id))
 		}
 		if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
 			return fmt.Errorf("writing runs: %w", err)
@@ -182,21 +184,21 @@ func startRuns(ctx context.Context, tx bun.IDB, runs []event.Run) error {
 const eventColumns = `id, organization_id, trigger_id, automation_id, inbox_id, provider, type, native, dedup_key,
   occurred_at, title, url, skip_reason, error, created_at, shown, sealed`
 
-// keepSQL writes events with their runs and parcels on PostgreSQL, and returns
-// the ids of the events that are new. It is insertEventsSQL and startRuns in one
+// insertWithRunsSQL writes events with their runs and parcels on PostgreSQL, and returns
+// the ids of the events that are new. It is insertEventsSQL and insertRuns in one
 // statement, with a list for each column: so sealed payloads, which nearly all
 // of it is, are neither written out as text nor parsed.
 //
 // Measured with BenchmarkSettle, fsync on, on two busy cores, medians of three
 // rounds in turn: 1,800 deliveries a second with one worker and 2,840 with four;
 // 1,370 and 1,780 as three statements of text.
-const keepSQL = `WITH v AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+const insertWithRunsSQL = `WITH v AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
   $10::timestamptz[], $11::text[], $12::text[], $13::text[], $14::text[], $15::timestamptz[], $16::text[], $17::bytea[], $18::text[], $19::text[]) AS v (
   ` + eventColumns + `, run_id, parcel_id)),
 e AS (INSERT INTO events AS e (` + eventColumns + `)
   SELECT ` + eventColumns + ` FROM v
   ON CONFLICT (trigger_id, dedup_key) DO UPDATE SET ` + replaceSQL + `
-  WHERE ` + givesWaySQL + ` RETURNING id),
+  WHERE ` + replaceableSQL + ` RETURNING id),
 n AS (SELECT v.* FROM v JOIN e ON e.id = v.id WHERE v.run_id IS NOT NULL),
 r AS (INSERT INTO runs (id, organization_id, automation_id, event_id, trigger_id, status, attempt, created_at)
   SELECT run_id, organization_id, automation_id, id, trigger_id, 'queued', 0, $20 FROM n),
@@ -204,42 +206,42 @@ o AS (INSERT INTO outbox (id, organization_id, run_id, status, attempt, next_at,
   SELECT parcel_id, organization_id, run_id, 'pending', 0, $20, $20 FROM n)
 SELECT id FROM e`
 
-// columns are those of keepSQL.
-type columns struct {
+// columns are those of insertWithRunsSQL.
+type columnArrays struct {
 	texts  [16][]*string
 	times  [2][]*time.Time
 	sealed [][]byte
 }
 
-func (c *columns) add(m *event.Match, parcel string, now database.Timestamp) {
+func (c *columnArrays) add(m *event.Match, parcel string, now database.Timestamp) {
 	r := newRecordRow(m, now)
 	for i, text := range []string{
 		r.ID, r.Organization, r.Trigger, r.Automation, string(r.Receipt), r.Provider, r.Type, string(r.Native), r.Key,
 		r.Title, string(r.URL), string(r.Skip), string(r.Error), string(r.Shown), m.Run, parcel,
 	} {
-		c.texts[i] = append(c.texts[i], textOf(text, i == title))
+		c.texts[i] = append(c.texts[i], nullableText(text, i == titleIndex))
 	}
 	c.times[0], c.times[1] = append(c.times[0], r.OccurredAt.Ptr()), append(c.times[1], r.CreatedAt.Ptr())
 	c.sealed = append(c.sealed, r.Sealed)
 }
 
 // title may be empty, of all texts: it is NULL nowhere.
-const title = 9
+const titleIndex = 9
 
-// textOf is text that PostgreSQL can hold; nil for NULL.
-func textOf(text string, empty bool) *string {
-	if text == "" && !empty {
+// nullableText is text that PostgreSQL can hold; nil for NULL.
+func nullableText(text string, allowEmpty bool) *string {
+	if text == "" && !allowEmpty {
 		return nil
 	}
 	text = database.SanitizeText(text)
 	return &text
 }
 
-// keepAll writes events with their runs and parcels, and returns which are new.
+// insertWithRuns writes events with their runs and parcels, and returns which are new.
 // The server tells of the columns' types first: nothing of that outlives the
 // transaction.
-func keepAll(ctx context.Context, tx bun.Tx, list []event.Match, now database.Timestamp) (fresh []string, err error) {
-	var c columns
+func insertWithRuns(ctx context.Context, tx bun.Tx, list []event.Match, now database.Timestamp) (inserted []string, err error) {
+	var c columnArrays
 	for i := range list {
 		id, err := database.NewID()
 		if err != nil {
@@ -248,12 +250,12 @@ func keepAll(ctx context.Context, tx bun.Tx, list []event.Match, now database.Ti
 		c.add(&list[i], id, now)
 	}
 	t := &c.texts
-	rows, err := tx.Tx.QueryContext(ctx, keepSQL, pgx.QueryExecModeDescribeExec,
+	rows, err := tx.Tx.QueryContext(ctx, insertWithRunsSQL, pgx.QueryExecModeDescribeExec,
 		t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], c.times[0], t[9], t[10], t[11], t[12], c.times[1], t[13], c.sealed, t[14], t[15], now.Time)
 	if err != nil {
 		return nil, fmt.Errorf("writing events: %w", err)
 	}
-	return idsOf(rows)
+	return scanIDs(rows)
 }
 
 // recordRow is an event of a trigger or schedule.
@@ -311,16 +313,16 @@ func (r *recordRow) endedAt() database.Timestamp {
 	return r.CompletedAt
 }
 
-// insertEventsSQL and keepFirstSQL write those, between the two, whose trigger
+// insertEventsSQL and onConflictSQL write those, between the two, whose trigger
 // has none of the key, and return their ids. One without a run because it could
 // not be made is replaced, and one that nobody verified gives way to one that is.
 const (
 	insertEventsSQL = "INSERT INTO events AS e (" + eventColumns + ") VALUES "
-	keepFirstSQL    = " ON CONFLICT (trigger_id, dedup_key) DO UPDATE SET " + replaceSQL + " WHERE " + givesWaySQL + " RETURNING id"
+	onConflictSQL   = " ON CONFLICT (trigger_id, dedup_key) DO UPDATE SET " + replaceSQL + " WHERE " + replaceableSQL + " RETURNING id"
 )
 
-// givesWaySQL tells of an event e that another of its key takes its place.
-const givesWaySQL = "e.skip_reason = 'run_create_failed' OR e.skip_reason = 'unverified' AND EXCLUDED.skip_reason IS NULL"
+// replaceableSQL tells of an event e that another of its key takes its place.
+const replaceableSQL = "e.skip_reason = 'run_create_failed' OR e.skip_reason = 'unverified' AND EXCLUDED.skip_reason IS NULL"
 
 // replaceSQL has an event take another's place.
 const replaceSQL = `id = EXCLUDED.id, organization_id = EXCLUDED.organization_id, automation_id = EXCLUDED.automation_id, inbox_id = EXCLUDED.inbox_id,

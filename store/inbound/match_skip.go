@@ -17,7 +17,7 @@ import (
 func (st *Store) SkipEvent(ctx context.Context, organization, id, by string) (r event.Record, err error) {
 	now := st.db.Now()
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if r, err = recordOf(ctx, tx, organization, id); err != nil {
+		if r, err = readRecord(ctx, tx, organization, id); err != nil {
 			return err
 		}
 		before := r.Status()
@@ -30,13 +30,13 @@ func (st *Store) SkipEvent(ctx context.Context, organization, id, by string) (r 
 		}
 		r.Skip, r.RunStatus, r.EndedAt = event.SkipManual, event.RunSkipped, database.NewTimestamp(now).Ptr()
 		e := action.PolicyEvent{Organization: organization, Kind: action.EventRun, Subject: r.Run, By: by}
-		return st.history.RecordChange(ctx, tx, e, statusTold{id, before}, statusTold{id, r.Status()})
+		return st.history.RecordChange(ctx, tx, e, statusSnapshot{id, before}, statusSnapshot{id, r.Status()})
 	})
 	return r, err
 }
 
-// statusTold is what history says of a change of an event by hand.
-type statusTold struct {
+// statusSnapshot is what history says of a change of an event by hand.
+type statusSnapshot struct {
 	Event  string `json:"event_id"`
 	Status string `json:"status"`
 }
@@ -53,5 +53,5 @@ func skipRun(ctx context.Context, tx bun.Tx, r *event.Record, now time.Time) err
 	case n == 0:
 		return action.NewError("run_taken")
 	}
-	return closeParcel(ctx, tx, r.Run, event.ParcelVoid, now)
+	return endParcel(ctx, tx, r.Run, event.ParcelVoid, now)
 }

@@ -41,8 +41,8 @@ func (r *ParcelRow) parcel() event.Parcel {
 	return p
 }
 
-// putParcel writes a new delivery of a run.
-func putParcel(ctx context.Context, tx bun.IDB, r *RunRow, now time.Time) error {
+// insertParcel writes a new delivery of a run.
+func insertParcel(ctx context.Context, tx bun.IDB, r *RunRow, now time.Time) error {
 	id, err := database.NewID()
 	if err != nil {
 		return err
@@ -56,9 +56,9 @@ func putParcel(ctx context.Context, tx bun.IDB, r *RunRow, now time.Time) error 
 	return nil
 }
 
-// closeParcel ends the delivery of a run, if there is one under way. It comes
+// endParcel ends the delivery of a run, if there is one under way. It comes
 // after the run: whoever has both locks them in this order.
-func closeParcel(ctx context.Context, tx bun.IDB, run string, s event.ParcelStatus, now time.Time) error {
+func endParcel(ctx context.Context, tx bun.IDB, run string, s event.ParcelStatus, now time.Time) error {
 	_, err := tx.NewUpdate().Table("outbox").
 		Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(s), database.NewTimestamp(now)).
 		Where("run_id = ?", run).Where("status IN ('pending', 'sending')").Exec(ctx)
@@ -94,10 +94,10 @@ func (st *Store) ListParcels(ctx context.Context, f event.ParcelFilter) (page ac
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []ParcelRow
-	if err := database.NewestFirst(MatchParcels(f, st.db.Read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
+	if err := database.NewestFirst(FilterParcels(f, st.db.Read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing deliveries of runs: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, MatchParcels(f, st.db.Read.NewSelect().TableExpr("outbox AS o")))
+	total, capped, err := database.CountUpTo(ctx, FilterParcels(f, st.db.Read.NewSelect().TableExpr("outbox AS o")))
 	if err != nil {
 		return page, fmt.Errorf("counting deliveries of runs: %w", err)
 	}
@@ -110,7 +110,7 @@ func (st *Store) ListParcels(ctx context.Context, f event.ParcelFilter) (page ac
 	}), nil
 }
 
-func MatchParcels(f event.ParcelFilter, q *bun.SelectQuery) *bun.SelectQuery {
+func FilterParcels(f event.ParcelFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	q = q.Where("o.organization_id = ?", f.Organization)
 	if f.Status != "" {
 		q = q.Where("o.status = ?", string(f.Status))

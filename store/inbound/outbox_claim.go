@@ -14,10 +14,10 @@ import (
 	"sallyport/store/database"
 )
 
-// parcelTerms are those under which a worker sends.
-type parcelTerms struct {
-	worker      string
-	lease, life time.Duration
+// parcelClaim are those under which a worker sends.
+type parcelClaim struct {
+	worker          string
+	lease, lifetime time.Duration
 }
 
 // ClaimParcels gives the worker up to limit parcels that are due, of
@@ -37,52 +37,52 @@ func (st *Store) ClaimParcels(ctx context.Context, worker string, limit int, lea
 	rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
 	// What some leave of their share is shared by those that have more.
 	for len(due) > 0 && len(list) < limit {
-		share, more := max((limit-len(list))/len(due), 1), due[:0]
+		share, unfilled := max((limit-len(list))/len(due), 1), due[:0]
 		for _, organization := range due {
 			n := min(share, limit-len(list))
 			if n == 0 {
 				break
 			}
-			some, err := st.claimParcels(ctx, organization, n, parcelTerms{worker, lease, life})
-			if list = append(list, some...); err != nil {
+			claimed, err := st.claimParcels(ctx, organization, n, parcelClaim{worker, lease, life})
+			if list = append(list, claimed...); err != nil {
 				return list, fmt.Errorf("claiming deliveries: %w", err)
 			}
-			if len(some) == n {
-				more = append(more, organization)
+			if len(claimed) == n {
+				unfilled = append(unfilled, organization)
 			}
 		}
-		due = more
+		due = unfilled
 	}
 	return list, nil
 }
 
 // DueOrganizations are those with something to send.
 func DueOrganizations(db bun.IDB, now database.Timestamp) *bun.SelectQuery {
-	again := begunParcels(db.NewSelect().TableExpr("outbox AS o").ColumnExpr("1"), now).Where("o.organization_id = p.organization_id")
-	return db.NewSelect().TableExpr("run_endpoints AS p").Column("p.organization_id").Where("p.enabled").Where("EXISTS (?) OR "+waitsSQL, again)
+	retries := whereRetryDue(db.NewSelect().TableExpr("outbox AS o").ColumnExpr("1"), now).Where("o.organization_id = p.organization_id")
+	return db.NewSelect().TableExpr("run_endpoints AS p").Column("p.organization_id").Where("p.enabled").Where("EXISTS (?) OR "+queuedRunSQL, retries)
 }
 
-// waitsSQL tells of an endpoint p that a run waits for it. Each enabled automation
+// queuedRunSQL tells of an endpoint p that a run waits for it. Each enabled automation
 // is looked at, and none of the runs that wait for another to be enabled.
-const waitsSQL = `EXISTS (SELECT 1 FROM automations AS a WHERE a.organization_id = p.organization_id AND a.enabled AND
+const queuedRunSQL = `EXISTS (SELECT 1 FROM automations AS a WHERE a.organization_id = p.organization_id AND a.enabled AND
 	(SELECT r.id FROM runs AS r WHERE r.organization_id = a.organization_id AND r.automation_id = a.id AND r.status = 'queued' ORDER BY r.created_at, r.id LIMIT 1) IS NOT NULL)`
 
-// begunParcels restricts q to the next attempts that are due: of what was begun,
+// whereRetryDue restricts q to the next attempts that are due: of what was begun,
 // which goes on though its automation was disabled.
-func begunParcels(q *bun.SelectQuery, now database.Timestamp) *bun.SelectQuery {
+func whereRetryDue(q *bun.SelectQuery, now database.Timestamp) *bun.SelectQuery {
 	return q.Where("o.status = 'pending' AND o.attempt > 0").Where("o.next_at <= ?", now)
 }
 
-// AgainParcels are an organization's, the most overdue first.
-func AgainParcels(db bun.IDB, into any, organization string, now database.Timestamp, limit int) *bun.SelectQuery {
-	return begunParcels(db.NewSelect().Model(into), now).Join("JOIN runs AS r ON r.id = o.run_id").
+// RetryParcels are an organization's, the most overdue first.
+func RetryParcels(db bun.IDB, dest any, organization string, now database.Timestamp, limit int) *bun.SelectQuery {
+	return whereRetryDue(db.NewSelect().Model(dest), now).Join("JOIN runs AS r ON r.id = o.run_id").
 		Where("o.organization_id = ?", organization).Order("o.next_at", "o.id").Limit(int64(limit))
 }
 
-// FirstParcels are an automation's that were never sent, as their runs came. The
+// NewParcels are an automation's that were never sent, as their runs came. The
 // where names the predicate of the index of open ones word by word.
-func FirstParcels(db bun.IDB, into any, organization, automation string, now database.Timestamp, limit int) *bun.SelectQuery {
-	return db.NewSelect().Model(into).Join("JOIN runs AS r ON r.id = o.run_id").
+func NewParcels(db bun.IDB, dest any, organization, automation string, now database.Timestamp, limit int) *bun.SelectQuery {
+	return db.NewSelect().Model(dest).Join("JOIN runs AS r ON r.id = o.run_id").
 		Where("r.organization_id = ?", organization).Where("r.automation_id = ?", automation).Where("r.status = 'queued'").
 		Where("o.status IN ('pending', 'sending')").Where("o.status = 'pending'").Where("o.next_at <= ?", now).
 		Order("r.created_at", "r.id").Limit(int64(limit))
@@ -92,24 +92,24 @@ func FirstParcels(db bun.IDB, into any, organization, automation string, now dat
 // were begun and those that wait take turns to be the first.
 func dueParcels(ctx context.Context, tx bun.IDB, organization string, now database.Timestamp, limit int) (rows []ParcelRow, err error) {
 	var automations []string
-	if err := WaitingAutomations(tx, organization, "").Scan(ctx, &automations); err != nil {
+	if err := AutomationsWithQueuedRuns(tx, organization, "").Scan(ctx, &automations); err != nil {
 		return nil, err
 	}
-	finds := []func(into any, limit int) *bun.SelectQuery{
-		func(into any, limit int) *bun.SelectQuery { return AgainParcels(tx, into, organization, now, limit) },
+	queries := []func(dest any, limit int) *bun.SelectQuery{
+		func(dest any, limit int) *bun.SelectQuery { return RetryParcels(tx, dest, organization, now, limit) },
 	}
 	for _, a := range automations {
-		finds = append(finds, func(into any, limit int) *bun.SelectQuery { return FirstParcels(tx, into, organization, a, now, limit) })
+		queries = append(queries, func(dest any, limit int) *bun.SelectQuery { return NewParcels(tx, dest, organization, a, now, limit) })
 	}
 	if rand.N(2) == 0 {
-		finds = append(finds[1:], finds[0])
+		queries = append(queries[1:], queries[0])
 	}
-	for _, find := range finds {
+	for _, query := range queries {
 		if len(rows) >= limit {
 			break
 		}
-		var some []ParcelRow
-		q := find(&some, limit-len(rows))
+		var found []ParcelRow
+		q := query(&found, limit-len(rows))
 		if database.Shared(tx) {
 			// Both are locked here and neither is waited for: others lock the run
 			// first, and then its delivery.
@@ -118,12 +118,12 @@ func dueParcels(ctx context.Context, tx bun.IDB, organization string, now databa
 		if err := q.Scan(ctx); err != nil {
 			return nil, err
 		}
-		rows = append(rows, some...)
+		rows = append(rows, found...)
 	}
 	return rows, nil
 }
 
-func (st *Store) claimParcels(ctx context.Context, organization string, limit int, t parcelTerms) (list []event.Dispatch, err error) {
+func (st *Store) claimParcels(ctx context.Context, organization string, limit int, t parcelClaim) (list []event.Dispatch, err error) {
 	endpoint, err := st.RunEndpoint(ctx, organization)
 	if errors.Is(err, action.ErrNotFound) || err == nil && !endpoint.Enabled {
 		return nil, nil // since a moment
@@ -157,19 +157,19 @@ func (st *Store) claimParcels(ctx context.Context, organization string, limit in
 
 // claimParcel claims one, with its run; nil when nobody needs it any more. p is
 // it as read, and then as written.
-func (st *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t parcelTerms, now time.Time) (*event.Work, error) {
+func (st *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t parcelClaim, now time.Time) (*event.Work, error) {
 	r, err := ReadRun(ctx, tx, p.Organization, p.Run)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case r.is(event.RunQueued):
-		if err := st.claimRun(ctx, tx, r, claimTerms{by: byEndpoint, deadline: now.Add(t.life), now: now}); err != nil {
+		if err := st.claimRun(ctx, tx, r, runClaim{by: claimedByEndpoint, deadline: now.Add(t.lifetime), now: now}); err != nil {
 			return nil, err
 		}
-	case r.Claim != "" && r.ClaimedBy == byEndpoint:
+	case r.Claim != "" && r.ClaimedBy == claimedByEndpoint:
 	default:
-		return nil, closeParcel(ctx, tx, r.ID, event.ParcelVoid, now)
+		return nil, endParcel(ctx, tx, r.ID, event.ParcelVoid, now)
 	}
 	p.Status, p.Attempt = string(event.ParcelSending), p.Attempt+1
 	p.Holder, p.LeaseUntil = database.NullString(t.worker), database.NewTimestamp(now.Add(t.lease))
@@ -185,7 +185,7 @@ func (st *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t pa
 var errParcelLost = errors.New("the delivery is in other hands")
 
 // undelivered is told about runs that their endpoint did not take.
-const undelivered = "The endpoint for runs did not take this run. See at the delivery what it answered, mend it, and have the run done again."
+const undeliveredMessage = "The endpoint for runs did not take this run. See at the delivery what it answered, mend it, and have the run done again."
 
 // SettleParcel writes what came of an attempt, and of the parcel when the first
 // one was. One that is dead fails its run,
@@ -197,12 +197,12 @@ func (st *Store) SettleParcel(ctx context.Context, worker string, s event.Dispat
 	default:
 		return event.Run{}, false, fmt.Errorf("an attempt to deliver does not end as %q", s.Status)
 	}
-	run, err = st.parcelSettled(ctx, worker, &s)
-	if errors.Is(err, errRunBegun) {
+	run, err = st.settleAttempt(ctx, worker, &s)
+	if errors.Is(err, errRunStarted) {
 		s.Status = event.ParcelDelivered // its endpoint has it, whatever it answered
-		run, err = st.parcelSettled(ctx, worker, &s)
+		run, err = st.settleAttempt(ctx, worker, &s)
 	}
-	if errors.Is(err, errParcelLost) || errors.Is(err, ErrRunMoved) {
+	if errors.Is(err, errParcelLost) || errors.Is(err, ErrRunChanged) {
 		return event.Run{}, false, nil
 	}
 	if err != nil {
@@ -211,29 +211,29 @@ func (st *Store) SettleParcel(ctx context.Context, worker string, s event.Dispat
 	return run, true, nil
 }
 
-func (st *Store) parcelSettled(ctx context.Context, worker string, s *event.DispatchResult) (run event.Run, err error) {
+func (st *Store) settleAttempt(ctx context.Context, worker string, s *event.DispatchResult) (run event.Run, err error) {
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := ReadRun(ctx, tx, s.Parcel.Organization, s.Parcel.Run)
 		if err != nil {
 			return err
 		}
-		if s.Status == event.ParcelDead && r.Claim != "" && r.ClaimedBy == byEndpoint {
+		if s.Status == event.ParcelDead && r.Claim != "" && r.ClaimedBy == claimedByEndpoint {
 			if !r.is(event.RunClaimed) {
-				return errRunBegun
+				return errRunStarted
 			}
-			end := RunEnd{Status: event.RunFailed, Ending: event.RunResult{Code: event.RunUndelivered, Message: undelivered}, Note: "The run could not be delivered.", unbegun: true}
+			end := RunEnd{Status: event.RunFailed, Result: event.RunResult{Code: event.RunUndelivered, Message: undeliveredMessage}, Note: "The run could not be delivered.", onlyUnstarted: true}
 			if _, err := st.EndRun(ctx, tx, r, end, st.db.Now()); err != nil {
 				return err
 			}
 		}
 		run = r.run()
-		return st.settleParcel(ctx, tx, worker, s)
+		return st.updateParcel(ctx, tx, worker, s)
 	})
 	return run, err
 }
 
-func (st *Store) settleParcel(ctx context.Context, tx bun.IDB, worker string, s *event.DispatchResult) error {
-	r := &ParcelRow{ID: s.Parcel.ID, Status: string(s.Status), FirstAt: database.TimestampFromPtr(s.Parcel.FirstAt), NextAt: database.NewTimestamp(s.Parcel.NextAt), LastError: database.NullString(ShortMessage(s.Error))}
+func (st *Store) updateParcel(ctx context.Context, tx bun.IDB, worker string, s *event.DispatchResult) error {
+	r := &ParcelRow{ID: s.Parcel.ID, Status: string(s.Status), FirstAt: database.TimestampFromPtr(s.Parcel.FirstAt), NextAt: database.NewTimestamp(s.Parcel.NextAt), LastError: database.NullString(TruncateMessage(s.Error))}
 	if s.HTTP != 0 {
 		code := int64(s.HTTP)
 		r.LastStatus = &code

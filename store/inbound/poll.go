@@ -17,9 +17,9 @@ import (
 // whoever had it before can write nothing of it any more.
 func (st *Store) ClaimPoll(ctx context.Context, worker string, lease time.Duration) (g event.PollGroup, found bool, err error) {
 	// A reader looks first: mostly nothing is due.
-	some, err := database.Exists(ctx, DuePolls(st.db.Read.NewSelect(), st.db.ClockNow()))
-	if err != nil || !some {
-		return g, false, wrapped("looking for what is to be polled", err)
+	due, err := database.Exists(ctx, DuePolls(st.db.Read.NewSelect(), st.db.ClockNow()))
+	if err != nil || !due {
+		return g, false, wrapError("looking for what is to be polled", err)
 	}
 	var rows []pollGroupRow
 	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
@@ -27,17 +27,17 @@ func (st *Store) ClaimPoll(ctx context.Context, worker string, lease time.Durati
 		return ClaimPoll(tx, worker, now, until).Scan(ctx, &rows)
 	}})
 	if err != nil || len(rows) == 0 {
-		return g, false, wrapped("taking what is to be polled", err)
+		return g, false, wrapError("taking what is to be polled", err)
 	}
 	return rows[0].group(), true, nil
 }
 
 // DuePolls finds the group that is next.
 func DuePolls(q *bun.SelectQuery, now any) *bun.SelectQuery {
-	return q.Table("poll_groups").Column("id").Where(dueSQL, now).Order("next_at").Limit(1)
+	return q.Table("poll_groups").Column("id").Where(duePollSQL, now).Order("next_at").Limit(1)
 }
 
-const dueSQL = "next_at <= ?0 AND (holder IS NULL OR lease_until <= ?0)"
+const duePollSQL = "next_at <= ?0 AND (holder IS NULL OR lease_until <= ?0)"
 
 // ClaimPoll takes one. On PostgreSQL those that others take in this moment are
 // left to them.
@@ -49,7 +49,7 @@ func ClaimPoll(db bun.IDB, worker string, now, until any) *bun.UpdateQuery {
 	} else {
 		q = q.Where("id IN (?)", due)
 	}
-	return q.Where(dueSQL, now).Returning("*")
+	return q.Where(duePollSQL, now).Returning("*")
 }
 
 // RenewPoll has the lease of a claimed group begin anew; false: the worker lost
@@ -62,11 +62,11 @@ func (st *Store) RenewPoll(ctx context.Context, worker string, g event.PollGroup
 		held = n == 1
 		return err
 	}})
-	return held && err == nil, wrapped("renewing what is polled", err)
+	return held && err == nil, wrapError("renewing what is polled", err)
 }
 
 // wrapped says what was done when err came; nil when there was none.
-func wrapped(what string, err error) error {
+func wrapError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -118,16 +118,16 @@ func (st *Store) PollGroups(ctx context.Context, organization string) ([]event.P
 	return list, nil
 }
 
-// pollsMoved keeps the group of a trigger in step with all triggers of it: it is
+// syncPollGroup keeps the group of a trigger in step with all triggers of it: it is
 // there while one of them is enabled, and as quick as the quickest. It belongs
 // into the transaction of each change of a trigger, of which [DB.do] lets one at
 // a time be.
-func (st *Store) pollsMoved(ctx context.Context, tx bun.Tx, t *event.Trigger) error {
+func (st *Store) syncPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger) error {
 	if t.Kind != event.Polling {
 		return nil
 	}
 	var seconds int
-	if err := Quickest(tx, t).Scan(ctx, &seconds); err != nil {
+	if err := MinPollSeconds(tx, t).Scan(ctx, &seconds); err != nil {
 		return fmt.Errorf("reading the triggers that poll %s: %w", t.Integration, err)
 	}
 	if seconds == 0 {
@@ -138,21 +138,21 @@ func (st *Store) pollsMoved(ctx context.Context, tx bun.Tx, t *event.Trigger) er
 		}
 		return nil
 	}
-	return st.PutPollGroup(ctx, tx, t, seconds)
+	return st.UpsertPollGroup(ctx, tx, t, seconds)
 }
 
-// Quickest finds the least time between two looks of the trigger's group; zero
+// MinPollSeconds finds the least time between two looks of the trigger's group; zero
 // when nobody wants one.
-func Quickest(db bun.IDB, t *event.Trigger) *bun.SelectQuery {
+func MinPollSeconds(db bun.IDB, t *event.Trigger) *bun.SelectQuery {
 	return db.NewSelect().Table("triggers").ColumnExpr("coalesce(min(poll_seconds), 0)").
 		Where("organization_id = ?", t.Organization).Where("provider = ?", t.Provider).Where("enabled = ?", true).
 		Where("kind = ?", string(event.Polling)).Where("integration_id = ?", t.Integration)
 }
 
-// PutPollGroup makes the group, due at once, or changes how quick it is. When it
+// UpsertPollGroup makes the group, due at once, or changes how quick it is. When it
 // is due stays, but that one which goes well need not wait for longer than what
 // is wanted now.
-func (st *Store) PutPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, seconds int) error {
+func (st *Store) UpsertPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, seconds int) error {
 	id, err := database.NewID()
 	if err != nil {
 		return err
@@ -173,14 +173,14 @@ func (st *Store) PutPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, 
 // back. Nothing is written, and ErrConflict returned, when the worker lost it.
 func (st *Store) SettlePoll(ctx context.Context, worker string, l event.PollOutcome) (runs []event.Run, err error) {
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
-		n, err := database.RowsAffected(giveBack(tx, worker, &l, database.NewTimestamp(st.db.Now())).Exec(ctx))
+		n, err := database.RowsAffected(releasePollGroup(tx, worker, &l, database.NewTimestamp(st.db.Now())).Exec(ctx))
 		switch {
 		case err != nil:
 			return err
 		case n == 0:
 			return action.NewError("poll_lost")
 		}
-		runs, err = st.writeMatches(ctx, tx, OfTriggers, l.Matches)
+		runs, err = st.writeMatches(ctx, tx, TriggersTable, l.Matches)
 		return err
 	})
 	if err != nil {
@@ -189,8 +189,8 @@ func (st *Store) SettlePoll(ctx context.Context, worker string, l event.PollOutc
 	return runs, nil
 }
 
-// giveBack ends the worker's turn.
-func giveBack(db bun.IDB, worker string, l *event.PollOutcome, now database.Timestamp) *bun.UpdateQuery {
+// releasePollGroup ends the worker's turn.
+func releasePollGroup(db bun.IDB, worker string, l *event.PollOutcome, now database.Timestamp) *bun.UpdateQuery {
 	q := db.NewUpdate().Table("poll_groups").Set("holder = NULL, lease_until = NULL, next_at = ?, last_at = ?", database.NewTimestamp(l.NextAt).Or(now), now)
 	if l.Cursor != nil {
 		q = q.Set("cursor = ?", string(l.Cursor))

@@ -42,10 +42,10 @@ type RunRow struct {
 	Waiting int    `bun:"waiting,scanonly"`
 }
 
-// Runs reads rows with what of a run is kept elsewhere. Sub-selects keep the
+// SelectRuns reads rows with what of a run is kept elsewhere. Sub-selects keep the
 // order of the runs' own indexes, and read no more than the rows of the page.
-func Runs(db bun.IDB, into any) *bun.SelectQuery {
-	return db.NewSelect().Model(into).ColumnExpr("r.*").
+func SelectRuns(db bun.IDB, dest any) *bun.SelectQuery {
+	return db.NewSelect().Model(dest).ColumnExpr("r.*").
 		ColumnExpr("(SELECT e.title FROM events AS e WHERE e.id = r.event_id) AS title").
 		ColumnExpr(`(SELECT count(*) FROM invocations AS i
 			WHERE i.organization_id = r.organization_id AND i.session_id = r.session_id AND i.status = 'pending') AS waiting`)
@@ -65,10 +65,10 @@ func (r *RunRow) is(s event.RunStatus) bool { return r.Status == string(s) }
 
 // Run returns a run; ErrNotFound.
 func (st *Store) Run(ctx context.Context, organization, id string) (event.Run, error) {
-	return oneRun(ctx, st.db.Read, organization, id)
+	return readRunValue(ctx, st.db.Read, organization, id)
 }
 
-func oneRun(ctx context.Context, db bun.IDB, organization, id string) (event.Run, error) {
+func readRunValue(ctx context.Context, db bun.IDB, organization, id string) (event.Run, error) {
 	r, err := ReadRun(ctx, db, organization, id)
 	if err != nil {
 		return event.Run{}, err
@@ -77,12 +77,12 @@ func oneRun(ctx context.Context, db bun.IDB, organization, id string) (event.Run
 }
 
 func ReadRun(ctx context.Context, db bun.IDB, organization, id string) (*RunRow, error) {
-	return FirstRun(ctx, func(into any) *bun.SelectQuery {
-		return Runs(db, into).Where("r.organization_id = ?", organization).Where("r.id = ?", id)
+	return FirstRun(ctx, func(dest any) *bun.SelectQuery {
+		return SelectRuns(db, dest).Where("r.organization_id = ?", organization).Where("r.id = ?", id)
 	})
 }
 
-func FirstRun(ctx context.Context, find func(into any) *bun.SelectQuery) (*RunRow, error) {
+func FirstRun(ctx context.Context, find func(dest any) *bun.SelectQuery) (*RunRow, error) {
 	var rows []RunRow
 	if err := find(&rows).Limit(1).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading a run: %w", err)
@@ -100,8 +100,8 @@ var runStatuses = []event.RunStatus{
 }
 
 const (
-	fewRuns    = 5 // of runStatuses: of the others nearly all runs are
-	fewRunsSQL = "r.status IN ('queued', 'claimed', 'running', 'needs_human', 'failed')"
+	indexedStatuses  = 5 // of runStatuses: of the others nearly all runs are
+	indexedStatusSQL = "r.status IN ('queued', 'claimed', 'running', 'needs_human', 'failed')"
 )
 
 // ListRuns returns a page of runs, newest first.
@@ -115,10 +115,10 @@ func (st *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.P
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []RunRow
-	if err := database.NewestFirst(MatchRuns(f, Runs(st.db.Read, &rows)), after, limit).Scan(ctx); err != nil {
+	if err := database.NewestFirst(FilterRuns(f, SelectRuns(st.db.Read, &rows)), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing runs: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, MatchRuns(f, st.db.Read.NewSelect().TableExpr("runs AS r")))
+	total, capped, err := database.CountUpTo(ctx, FilterRuns(f, st.db.Read.NewSelect().TableExpr("runs AS r")))
 	if err != nil {
 		return page, fmt.Errorf("counting runs: %w", err)
 	}
@@ -146,14 +146,14 @@ func (st *Store) LastRuns(ctx context.Context, organization string) (map[string]
 
 // LastRuns takes a step in the index for each automation, however many runs it had.
 // The organization is an expression, so that only the index of ids is taken.
-func LastRuns(db bun.IDB, into any, organization string) *bun.SelectQuery {
-	return Runs(db, into).Where("r.organization_id || '' = ?", organization).Where(`r.id IN (SELECT (
+func LastRuns(db bun.IDB, dest any, organization string) *bun.SelectQuery {
+	return SelectRuns(db, dest).Where("r.organization_id || '' = ?", organization).Where(`r.id IN (SELECT (
 		SELECT l.id FROM runs AS l WHERE l.organization_id = a.organization_id AND l.automation_id = a.id ORDER BY l.created_at DESC, l.id DESC LIMIT 1)
 		FROM automations AS a WHERE a.organization_id = ?0)`, organization)
 }
 
 // match restricts q to what the filter wants.
-func MatchRuns(f event.RunFilter, q *bun.SelectQuery) *bun.SelectQuery {
+func FilterRuns(f event.RunFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	q = q.Where("r.organization_id = ?", f.Organization)
 	if f.Automation != "" {
 		q = q.Where("r.automation_id = ?", f.Automation)
@@ -166,20 +166,20 @@ func MatchRuns(f event.RunFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	}
 	if f.Status != "" {
 		q = q.Where("r.status = ?", string(f.Status))
-		if slices.Contains(runStatuses[:fewRuns], f.Status) {
-			q = q.Where(fewRunsSQL) // SQLite must be told of the index's own condition
+		if slices.Contains(runStatuses[:indexedStatuses], f.Status) {
+			q = q.Where(indexedStatusSQL) // SQLite must be told of the index's own condition
 		}
 	}
 	return q
 }
 
-// ErrRunMoved tells that a run is no more what was read: nothing was written.
-var ErrRunMoved = errors.New("the run changed meanwhile")
+// ErrRunChanged tells that a run is no more what was read: nothing was written.
+var ErrRunChanged = errors.New("the run changed meanwhile")
 
 // swapped is nil when a compare-and-swap changed its one row.
-func swapped(n int, err error) error {
+func checkSwapped(n int, err error) error {
 	if err == nil && n == 0 {
-		return ErrRunMoved
+		return ErrRunChanged
 	}
 	return err
 }

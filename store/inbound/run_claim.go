@@ -16,11 +16,11 @@ import (
 	"sallyport/store/sessions"
 )
 
-// byEndpoint has claimed the runs that are delivered.
-const byEndpoint = "endpoint"
+// claimedByEndpoint has claimed the runs that are delivered.
+const claimedByEndpoint = "endpoint"
 
-// claimTerms are those of one claim.
-type claimTerms struct {
+// runClaim are those of one claim.
+type runClaim struct {
 	by       string
 	lease    time.Duration // zero: until the deadline
 	deadline time.Time
@@ -37,12 +37,12 @@ func (st *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err
 	}
 	if c.Run == "" {
 		// A reader looks first: workers ask often, and mostly nothing waits.
-		some, err := database.Exists(ctx, WaitingAutomations(st.db.Read, c.Organization, c.Automation).Limit(1))
+		found, err := database.Exists(ctx, AutomationsWithQueuedRuns(st.db.Read, c.Organization, c.Automation).Limit(1))
 		if err != nil {
 			return event.Work{}, fmt.Errorf("looking for a run: %w", err)
 		}
-		if !some {
-			return event.Work{}, noRun()
+		if !found {
+			return event.Work{}, noQueuedRun()
 		}
 	}
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
@@ -51,40 +51,40 @@ func (st *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err
 			return err
 		}
 		now := st.db.Now()
-		if err := st.claimRun(ctx, tx, r, claimTerms{by: c.By, lease: c.Lease, deadline: now.Add(c.Life), now: now}); err != nil {
+		if err := st.claimRun(ctx, tx, r, runClaim{by: c.By, lease: c.Lease, deadline: now.Add(c.Life), now: now}); err != nil {
 			return err
 		}
-		if err := closeParcel(ctx, tx, r.ID, event.ParcelDelivered, now); err != nil {
+		if err := endParcel(ctx, tx, r.ID, event.ParcelDelivered, now); err != nil {
 			return err
 		}
 		w, err = readWork(ctx, tx, r)
 		if err == nil && !w.Automation.Enabled {
-			err = runPaused()
+			err = automationDisabled()
 		}
 		return err
 	})
-	if errors.Is(err, ErrRunMoved) {
-		return event.Work{}, runTaken()
+	if errors.Is(err, ErrRunChanged) {
+		return event.Work{}, runNotQueued()
 	}
 	return w, err
 }
 
-func noRun() error {
+func noQueuedRun() error {
 	return action.Errorf(action.ErrNotFound, "no_run", "No run waits; ask again in a while.")
 }
 
-func runTaken() error {
+func runNotQueued() error {
 	return action.NewError("run_not_queued")
 }
 
-func runPaused() error {
+func automationDisabled() error {
 	return action.NewError("automation_disabled")
 }
 
-// WaitingAutomations are an organization's with runs that wait, but for disabled
+// AutomationsWithQueuedRuns are an organization's with runs that wait, but for disabled
 // ones; that whose run waits longest comes first. Of each one run is looked at,
 // however many wait.
-func WaitingAutomations(db bun.IDB, organization, automation string) *bun.SelectQuery {
+func AutomationsWithQueuedRuns(db bun.IDB, organization, automation string) *bun.SelectQuery {
 	oldest := db.NewSelect().TableExpr("runs AS r").Column("r.created_at").Where("r.organization_id = a.organization_id").
 		Where("r.automation_id = a.id").Where("r.status = 'queued'").Order("r.created_at", "r.id").Limit(1)
 	q := db.NewSelect().TableExpr("automations AS a").Column("a.id").ColumnExpr("(?) AS oldest", oldest).
@@ -95,21 +95,21 @@ func WaitingAutomations(db bun.IDB, organization, automation string) *bun.Select
 	return db.NewSelect().TableExpr("(?) AS w", q).Column("w.id").Where("w.oldest IS NOT NULL").Order("w.oldest", "w.id")
 }
 
-// WaitingRuns finds the run of an automation that waits longest.
-func WaitingRuns(db bun.IDB, organization, automation string) *bun.SelectQuery {
+// OldestQueuedRun finds the run of an automation that waits longest.
+func OldestQueuedRun(db bun.IDB, organization, automation string) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("runs AS r").Column("r.id").Where("r.organization_id = ?", organization).
 		Where("r.automation_id = ?", automation).Where("r.status = 'queued'").Order("r.created_at", "r.id").Limit(1)
 }
 
-// longestWaiting returns the run to be claimed when any will do. Of many who
+// findQueuedRun returns the run to be claimed when any will do. Of many who
 // look, each finds another one.
-func longestWaiting(ctx context.Context, tx bun.IDB, c *event.Claim) (string, error) {
+func findQueuedRun(ctx context.Context, tx bun.IDB, c *event.Claim) (string, error) {
 	var automations []string
-	if err := WaitingAutomations(tx, c.Organization, c.Automation).Scan(ctx, &automations); err != nil {
+	if err := AutomationsWithQueuedRuns(tx, c.Organization, c.Automation).Scan(ctx, &automations); err != nil {
 		return "", fmt.Errorf("looking for a run: %w", err)
 	}
 	for _, a := range automations {
-		q := WaitingRuns(tx, c.Organization, a)
+		q := OldestQueuedRun(tx, c.Organization, a)
 		if database.Shared(tx) {
 			q = q.For("NO KEY UPDATE SKIP LOCKED")
 		}
@@ -121,7 +121,7 @@ func longestWaiting(ctx context.Context, tx bun.IDB, c *event.Claim) (string, er
 			return found[0], nil
 		}
 	}
-	return "", noRun()
+	return "", noQueuedRun()
 }
 
 // pickRun reads the run to be claimed.
@@ -129,7 +129,7 @@ func pickRun(ctx context.Context, tx bun.IDB, c *event.Claim) (*RunRow, error) {
 	id := c.Run
 	if id == "" {
 		var err error
-		if id, err = longestWaiting(ctx, tx, c); err != nil {
+		if id, err = findQueuedRun(ctx, tx, c); err != nil {
 			return nil, err
 		}
 	}
@@ -138,19 +138,19 @@ func pickRun(ctx context.Context, tx bun.IDB, c *event.Claim) (*RunRow, error) {
 	case err != nil:
 		return nil, err
 	case !r.is(event.RunQueued), c.Automation != "" && r.Automation != c.Automation:
-		return nil, ErrRunMoved
+		return nil, ErrRunChanged
 	}
 	return r, nil
 }
 
 // claimRun gives a queued run to somebody, with a session of its own; r is it as
-// read, and then as written. errRunMoved when it is not queued any more.
-func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c claimTerms) error {
+// read, and then as written. ErrRunChanged when it is not queued any more.
+func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c runClaim) error {
 	claim, err := database.NewID()
 	if err != nil {
 		return err
 	}
-	s, err := st.mintSession(ctx, tx, r, c)
+	s, err := st.createSession(ctx, tx, r, c)
 	if err != nil {
 		return err
 	}
@@ -159,9 +159,9 @@ func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c claimTer
 	if c.lease > 0 {
 		seconds := int64(math.Ceil(c.lease.Seconds()))
 		r.LeaseSeconds = &seconds
-		r.LeaseUntil = r.leaseFrom(c.now)
+		r.LeaseUntil = r.leaseEnd(c.now)
 	}
-	err = swapped(database.RowsAffected(tx.NewUpdate().Model(r).
+	err = checkSwapped(database.RowsAffected(tx.NewUpdate().Model(r).
 		Column("status", "attempt", "claim_id", "claimed_by", "lease_until", "lease_seconds", "deadline", "session_id", "started_at").
 		WherePK().Where("status = 'queued'").Exec(ctx)))
 	if err != nil {
@@ -170,9 +170,9 @@ func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c claimTer
 	return nil
 }
 
-// leaseFrom is the end of a lease that begins at a time: never after the
+// leaseEnd is the end of a lease that begins at a time: never after the
 // deadline. NULL where there is none.
-func (r *RunRow) leaseFrom(now time.Time) database.Timestamp {
+func (r *RunRow) leaseEnd(now time.Time) database.Timestamp {
 	if r.LeaseSeconds == nil {
 		return database.Timestamp{}
 	}
@@ -183,9 +183,9 @@ func (r *RunRow) leaseFrom(now time.Time) database.Timestamp {
 	return database.NewTimestamp(until)
 }
 
-// mintSession makes the session that works on a run, and returns its id. It is
+// createSession makes the session that works on a run, and returns its id. It is
 // bound to what its automation is bound to at this time.
-func (st *Store) mintSession(ctx context.Context, tx bun.IDB, r *RunRow, c claimTerms) (string, error) {
+func (st *Store) createSession(ctx context.Context, tx bun.IDB, r *RunRow, c runClaim) (string, error) {
 	s := action.Session{
 		Organization: r.Organization, Kind: action.Unattended, Type: action.TypeAutomation, Automation: r.Automation, Event: r.Event,
 		Title: r.Title, CreatedBy: action.AutomationCreator(r.Automation), CreatedAt: c.now, ExpiresAt: &c.deadline,
@@ -221,7 +221,7 @@ type workEvent struct {
 
 // readWork reads what the worker of a claimed run needs.
 func readWork(ctx context.Context, tx bun.IDB, r *RunRow) (event.Work, error) {
-	a, err := automationOf(ctx, tx, r.Organization, r.Automation)
+	a, err := readAutomation(ctx, tx, r.Organization, r.Automation)
 	if err != nil {
 		return event.Work{}, err
 	}
@@ -246,7 +246,7 @@ func claimLost() error {
 }
 
 // has reports whether a claim is the run's.
-func (r *RunRow) has(claim string) bool { return claim != "" && string(r.Claim) == claim }
+func (r *RunRow) hasClaim(claim string) bool { return claim != "" && string(r.Claim) == claim }
 
 // endedWith reports whether its worker ended the run so, with that claim.
 func (r *RunRow) endedWith(claim string, s event.RunStatus) bool {
@@ -262,27 +262,27 @@ func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (
 		if err != nil {
 			return err
 		}
-		if !r.has(claim) {
+		if !r.hasClaim(claim) {
 			return claimLost()
 		}
 		now := st.db.Now()
-		err = swapped(database.RowsAffected(r.asRead(tx.NewUpdate().Table("runs").
+		err = checkSwapped(database.RowsAffected(r.whereUnchanged(tx.NewUpdate().Table("runs").
 			Set("status = CASE WHEN status = 'claimed' THEN 'running' ELSE status END").
-			Set("started_at = coalesce(started_at, ?), lease_until = ?", database.NewTimestamp(now), r.leaseFrom(now)).
+			Set("started_at = coalesce(started_at, ?), lease_until = ?", database.NewTimestamp(now), r.leaseEnd(now)).
 			Where("id = ?", r.ID)).Exec(ctx)))
 		if err != nil {
 			return fmt.Errorf("renewing run %s: %w", id, err)
 		}
-		if r.ClaimedBy == byEndpoint {
+		if r.ClaimedBy == claimedByEndpoint {
 			// Its endpoint has it, whatever became of the answer.
-			if err := closeParcel(ctx, tx, r.ID, event.ParcelDelivered, now); err != nil {
+			if err := endParcel(ctx, tx, r.ID, event.ParcelDelivered, now); err != nil {
 				return err
 			}
 		}
-		run, err = oneRun(ctx, tx, organization, id)
+		run, err = readRunValue(ctx, tx, organization, id)
 		return err
 	})
-	if errors.Is(err, ErrRunMoved) {
+	if errors.Is(err, ErrRunChanged) {
 		return event.Run{}, claimLost()
 	}
 	return run, err
@@ -293,8 +293,8 @@ func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (
 // and returned. Who says so again, since he did not hear the answer, gets the
 // run as it is. ErrInvalid with a field of the ending; ErrNotFound; ErrConflict
 // with code "claim_lost".
-func (st *Store) FinishRun(ctx context.Context, organization, id, claim string, e event.RunResult) (run event.Run, withdrew []action.Invocation, err error) {
-	if err := CheckEnding(&e, event.RunSucceeded, event.RunFailed, event.RunNeedsHuman); err != nil {
+func (st *Store) FinishRun(ctx context.Context, organization, id, claim string, e event.RunResult) (run event.Run, withdrawn []action.Invocation, err error) {
+	if err := ValidateResult(&e, event.RunSucceeded, event.RunFailed, event.RunNeedsHuman); err != nil {
 		return event.Run{}, nil, err
 	}
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
@@ -303,21 +303,21 @@ func (st *Store) FinishRun(ctx context.Context, organization, id, claim string, 
 		case err != nil:
 			return err
 		case r.endedWith(claim, e.Status):
-			run, withdrew = r.run(), nil
+			run, withdrawn = r.run(), nil
 			return nil
-		case !r.has(claim):
+		case !r.hasClaim(claim):
 			return claimLost()
 		}
-		end := RunEnd{Status: e.Status, Ending: e, Finished: true, Parcel: event.ParcelDelivered, Note: "The run was finished by its worker."}
-		withdrew, err = st.EndRun(ctx, tx, r, end, st.db.Now())
+		end := RunEnd{Status: e.Status, Result: e, Finished: true, Parcel: event.ParcelDelivered, Note: "The run was finished by its worker."}
+		withdrawn, err = st.EndRun(ctx, tx, r, end, st.db.Now())
 		run = r.run()
 		return err
 	})
-	if errors.Is(err, ErrRunMoved) {
+	if errors.Is(err, ErrRunChanged) {
 		err = claimLost()
 	}
 	if err != nil {
 		return event.Run{}, nil, err
 	}
-	return run, withdrew, nil
+	return run, withdrawn, nil
 }

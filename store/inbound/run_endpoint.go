@@ -14,8 +14,8 @@ import (
 	"sallyport/store/database"
 )
 
-// maxEndpoint is how long a URL may be, in bytes.
-const maxEndpoint = 2000
+// maxEndpointURL is how long a URL may be, in bytes.
+const maxEndpointURL = 2000
 
 type endpointRow struct {
 	bun.BaseModel `bun:"table:run_endpoints"`
@@ -32,7 +32,7 @@ func (r *endpointRow) endpoint() event.Endpoint {
 }
 
 // told is what history says of an endpoint.
-func (r *endpointRow) told() any {
+func (r *endpointRow) snapshot() any {
 	if r == nil {
 		return nil
 	}
@@ -43,27 +43,27 @@ func (r *endpointRow) told() any {
 }
 
 func (r *endpointRow) event(by string) action.PolicyEvent {
-	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventEndpoint, Subject: EndpointSecrets, By: by}
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventEndpoint, Subject: EndpointOwner, By: by}
 }
 
 // RunEndpoint returns where an organization's runs are delivered to, with its
 // secrets that have not expired; ErrNotFound when runs are only claimed.
 func (st *Store) RunEndpoint(ctx context.Context, organization string) (event.Endpoint, error) {
-	return st.endpoint(ctx, st.db.Read, organization)
+	return st.endpointWithSecrets(ctx, st.db.Read, organization)
 }
 
-func (st *Store) endpoint(ctx context.Context, from bun.IDB, organization string) (event.Endpoint, error) {
-	r, err := EndpointRowOf(ctx, from, organization)
+func (st *Store) endpointWithSecrets(ctx context.Context, db bun.IDB, organization string) (event.Endpoint, error) {
+	r, err := ReadEndpoint(ctx, db, organization)
 	if err != nil {
 		return event.Endpoint{}, err
 	}
 	e := r.endpoint()
-	e.Secrets, err = st.Secrets(ctx, from, organization, EndpointSecrets)
+	e.Secrets, err = st.Secrets(ctx, db, organization, EndpointOwner)
 	return e, err
 }
 
-// EndpointRowOf reads an organization's; ErrNotFound.
-func EndpointRowOf(ctx context.Context, db bun.IDB, organization string) (*endpointRow, error) {
+// ReadEndpoint reads an organization's; ErrNotFound.
+func ReadEndpoint(ctx context.Context, db bun.IDB, organization string) (*endpointRow, error) {
 	r := &endpointRow{Organization: organization}
 	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -83,7 +83,7 @@ func (st *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *e
 		return event.Endpoint{}, err
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := EndpointRowOf(ctx, tx, r.Organization)
+		old, err := ReadEndpoint(ctx, tx, r.Organization)
 		if err != nil && !errors.Is(err, action.ErrNotFound) {
 			return err
 		}
@@ -93,14 +93,14 @@ func (st *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *e
 			return fmt.Errorf("writing the endpoint for runs: %w", err)
 		}
 		if secret != nil {
-			if err := st.AddSecret(ctx, tx, r.Organization, EndpointSecrets, *secret); err != nil {
+			if err := st.AddSecret(ctx, tx, r.Organization, EndpointOwner, *secret); err != nil {
 				return err
 			}
 		}
-		if err := st.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.told(), r.told()); err != nil {
+		if err := st.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.snapshot(), r.snapshot()); err != nil {
 			return err
 		}
-		e, err = st.endpoint(ctx, tx, r.Organization)
+		e, err = st.endpointWithSecrets(ctx, tx, r.Organization)
 		return err
 	})
 	if err != nil {
@@ -113,8 +113,8 @@ func (r *endpointRow) check() error {
 	switch {
 	case r.UpdatedBy == "":
 		return errors.New("setting an endpoint needs the person who does it")
-	case len(r.URL) > maxEndpoint || !action.AbsoluteURL(r.URL):
-		return database.Invalid("/url", fmt.Sprintf("An endpoint is an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpoint))
+	case len(r.URL) > maxEndpointURL || !action.AbsoluteURL(r.URL):
+		return database.Invalid("/url", fmt.Sprintf("An endpoint is an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpointURL))
 	case action.Unencrypted(r.URL):
 		return database.Invalid("/url", "An endpoint is https, or http on this machine: what is delivered holds the token of a session, which others could read.")
 	case redact.JSON{}.RedactText(r.URL, nil) != r.URL:
@@ -127,16 +127,16 @@ func (r *endpointRow) check() error {
 // wait for who claims them. ErrNotFound.
 func (st *Store) DeleteRunEndpoint(ctx context.Context, organization, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r, err := EndpointRowOf(ctx, tx, organization)
+		r, err := ReadEndpoint(ctx, tx, organization)
 		if err != nil {
 			return err
 		}
 		if _, err := tx.NewDelete().Model(r).WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("deleting the endpoint for runs: %w", err)
 		}
-		if err := DeleteSecrets(ctx, tx, organization, EndpointSecrets); err != nil {
+		if err := DeleteSecrets(ctx, tx, organization, EndpointOwner); err != nil {
 			return err
 		}
-		return st.history.RecordChange(ctx, tx, r.event(by), r.told(), nil)
+		return st.history.RecordChange(ctx, tx, r.event(by), r.snapshot(), nil)
 	})
 }

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// maxLost is how many workers may take a run and be lost before it fails.
-	maxLost = 3
-	// renewAhead is how long before its end the lease of a run is renewed that
+	// maxLostWorkers is how many workers may take a run and be lost before it fails.
+	maxLostWorkers = 3
+	// renewBefore is how long before its end the lease of a run is renewed that
 	// waits for a person: once he decided, its worker has at least so long.
-	renewAhead = time.Minute
+	renewBefore = time.Minute
 )
 
 // runSweep is one kind of run whose claim is overdue. The where names a partial
 // index's predicate word by word.
 type runSweep struct {
-	What  string
+	Name  string
 	where string
 	args  []any
 	order string
@@ -34,22 +34,22 @@ type runSweep struct {
 func RunSweeps(now database.Timestamp) []runSweep {
 	return []runSweep{
 		{
-			What: "overdue", where: "r.claim_id IS NOT NULL AND r.deadline <= ?", args: []any{now}, order: "r.deadline",
-			end: failing(event.RunTimedOut, "The run was not finished within its time.", "The run's time was over."),
+			Name: "overdue", where: "r.claim_id IS NOT NULL AND r.deadline <= ?", args: []any{now}, order: "r.deadline",
+			end: failWith(event.RunTimedOut, "The run was not finished within its time.", "The run's time was over."),
 		},
 		{
 			// All runs that somebody has are looked at, which are few, and of each its
 			// session: as a value, since a join might begin with all sessions.
-			What: "revoked", order: "r.deadline",
+			Name: "revoked", order: "r.deadline",
 			where: "r.claim_id IS NOT NULL AND (SELECT s.revoked_at FROM sessions AS s WHERE s.organization_id = r.organization_id AND s.id = r.session_id) IS NOT NULL",
-			end:   failing(event.RunSessionLost, "The session that worked on this run was revoked.", action.NoteRevoked),
+			end:   failWith(event.RunSessionLost, "The session that worked on this run was revoked.", action.NoteRevoked),
 		},
 		{
-			What: "lost", order: "r.lease_until", args: []any{now},
+			Name: "lost", order: "r.lease_until", args: []any{now},
 			where: "r.claim_id IS NOT NULL AND r.lease_until IS NOT NULL AND r.lease_until <= ? AND r.status <> 'needs_human'",
-			end:   LostWorker,
+			end:   EndLostRun,
 		},
-		{What: "stranded", order: "r.deadline", where: strandedSQL, end: stranded},
+		{Name: "stranded", order: "r.deadline", where: strandedSQL, end: requeueStranded},
 	}
 }
 
@@ -62,42 +62,42 @@ const strandedSQL = `r.claim_id IS NOT NULL AND r.status = 'claimed' AND r.claim
 
 // stranded has others take a run, or the endpoint that is there now, in a session
 // that nobody was told of.
-func stranded(*RunRow) RunEnd {
-	return RunEnd{Status: event.RunQueued, Parcel: event.ParcelVoid, fresh: true, unbegun: true, Note: "The run's endpoint changed."}
+func requeueStranded(*RunRow) RunEnd {
+	return RunEnd{Status: event.RunQueued, Parcel: event.ParcelVoid, resetAttempts: true, onlyUnstarted: true, Note: "The run's endpoint changed."}
 }
 
 // failing ends a run for good.
-func failing(code, message, note string) func(*RunRow) RunEnd {
+func failWith(code, message, note string) func(*RunRow) RunEnd {
 	return func(*RunRow) RunEnd {
-		return RunEnd{Status: event.RunFailed, Ending: event.RunResult{Code: code, Message: message}, Parcel: event.ParcelVoid, Note: note}
+		return RunEnd{Status: event.RunFailed, Result: event.RunResult{Code: code, Message: message}, Parcel: event.ParcelVoid, Note: note}
 	}
 }
 
-// LostWorker queues a run anew that nobody began, and fails any other: what was
+// EndLostRun queues a run anew that nobody began, and fails any other: what was
 // begun is not done a second time by itself.
-func LostWorker(r *RunRow) RunEnd {
-	e := lostAtWork()
-	e.unbegun = r.is(event.RunClaimed)
+func EndLostRun(r *RunRow) RunEnd {
+	e := failLostRun()
+	e.onlyUnstarted = r.is(event.RunClaimed)
 	switch {
-	case r.is(event.RunClaimed) && r.Attempt < maxLost:
-		e.Status, e.Ending = event.RunQueued, event.RunResult{}
+	case r.is(event.RunClaimed) && r.Attempt < maxLostWorkers:
+		e.Status, e.Result = event.RunQueued, event.RunResult{}
 	case r.is(event.RunClaimed):
-		e.Ending.Message = fmt.Sprintf("%d workers took this run, one after the other, and none was heard of again. See to the workers, and have it done again.", r.Attempt)
+		e.Result.Message = fmt.Sprintf("%d workers took this run, one after the other, and none was heard of again. See to the workers, and have it done again.", r.Attempt)
 	}
 	return e
 }
 
-// lostAtWork ends a run whose worker may have done something.
-func lostAtWork() RunEnd {
-	e := failing(event.RunWorkerLost,
+// failLostRun ends a run whose worker may have done something.
+func failLostRun() RunEnd {
+	e := failWith(event.RunWorkerLost,
 		"Its worker was not heard of any more. See what was done already before you have the run done again.", "The run's worker was lost.")(nil)
-	e.lapsed = true
+	e.leaseExpired = true
 	return e
 }
 
-// Overdue finds up to so many runs of a sweep.
-func (s runSweep) Overdue(db bun.IDB, into any, limit int) *bun.SelectQuery {
-	return Runs(db, into).Where(s.where, s.args...).OrderExpr(s.order).Limit(int64(limit))
+// Select finds up to so many runs of a sweep.
+func (s runSweep) Select(db bun.IDB, dest any, limit int) *bun.SelectQuery {
+	return SelectRuns(db, dest).Where(s.where, s.args...).OrderExpr(s.order).Limit(int64(limit))
 }
 
 // SweepRuns ends, or queues anew, up to limit runs whose worker is lost, whose
@@ -105,70 +105,70 @@ func (s runSweep) Overdue(db bun.IDB, into any, limit int) *bun.SelectQuery {
 // wait for a person, and of deliveries whose worker was lost the next attempt is
 // due. It returns the runs that changed, and the invocations that were
 // withdrawn, also those from before an error.
-func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (changed []event.Run, withdrew []action.Invocation, err error) {
+func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (changed []event.Run, withdrawn []action.Invocation, err error) {
 	if limit <= 0 {
 		limit = 100
 	}
-	errs := []error{st.sweepWaiting(ctx, now, limit), st.sweepParcels(ctx, database.NewTimestamp(now), limit)}
+	errs := []error{st.renewWaitingRuns(ctx, now, limit), st.releaseParcels(ctx, database.NewTimestamp(now), limit)}
 	for _, s := range RunSweeps(database.NewTimestamp(now)) {
 		var rows []RunRow
-		if err := s.Overdue(st.db.Read, &rows, limit-len(changed)).Scan(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("looking for %s runs: %w", s.What, err))
+		if err := s.Select(st.db.Read, &rows, limit-len(changed)).Scan(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("looking for %s runs: %w", s.Name, err))
 		}
 		for i := range rows {
 			e := s.end(&rows[i])
 			calls, err := st.SweepRun(ctx, &rows[i], e, now)
-			if e.lapsed && errors.Is(err, errRunBegun) {
-				calls, err = st.SweepRun(ctx, &rows[i], lostAtWork(), now)
+			if e.leaseExpired && errors.Is(err, errRunStarted) {
+				calls, err = st.SweepRun(ctx, &rows[i], failLostRun(), now)
 			}
 			switch {
-			case errors.Is(err, ErrRunMoved): // it is not overdue any more, or another's work
+			case errors.Is(err, ErrRunChanged): // it is not overdue any more, or another's work
 			case err != nil:
-				errs = append(errs, fmt.Errorf("sweeping %s runs: %w", s.What, err))
+				errs = append(errs, fmt.Errorf("sweeping %s runs: %w", s.Name, err))
 			default:
-				changed, withdrew = append(changed, rows[i].run()), append(withdrew, calls...)
+				changed, withdrawn = append(changed, rows[i].run()), append(withdrawn, calls...)
 			}
 			if errors.Is(err, action.ErrUnavailable) {
-				return changed, withdrew, errors.Join(errs...) // the others would only wait as long again
+				return changed, withdrawn, errors.Join(errs...) // the others would only wait as long again
 			}
 		}
 		if len(changed) >= limit {
 			break
 		}
 	}
-	return changed, withdrew, errors.Join(errs...)
+	return changed, withdrawn, errors.Join(errs...)
 }
 
 // SweepRun ends one run in a transaction of its own. r is then as it was
 // written.
-func (st *Store) SweepRun(ctx context.Context, r *RunRow, e RunEnd, now time.Time) (withdrew []action.Invocation, err error) {
-	was := *r
+func (st *Store) SweepRun(ctx context.Context, r *RunRow, e RunEnd, now time.Time) (withdrawn []action.Invocation, err error) {
+	original := *r
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
-		*r = was
-		withdrew, err = st.EndRun(ctx, tx, r, e, now)
+		*r = original
+		withdrawn, err = st.EndRun(ctx, tx, r, e, now)
 		return err
 	})
-	return withdrew, err
+	return withdrawn, err
 }
 
-// WaitingForPeople are runs whose lease must not lapse.
-func WaitingForPeople(db bun.IDB, until database.Timestamp, limit int) *bun.SelectQuery {
+// RunsNeedingHuman are runs whose lease must not lapse.
+func RunsNeedingHuman(db bun.IDB, until database.Timestamp, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model((*RunRow)(nil)).Column("id", "claim_id", "lease_until", "lease_seconds", "deadline").
 		Where("claim_id IS NOT NULL AND lease_until IS NOT NULL AND lease_until <= ? AND status = 'needs_human'", until).
 		Order("lease_until").Limit(int64(limit))
 }
 
-// sweepWaiting renews the leases of runs that wait for a person: their workers
+// renewWaitingRuns renews the leases of runs that wait for a person: their workers
 // wait, too.
-func (st *Store) sweepWaiting(ctx context.Context, now time.Time, limit int) error {
+func (st *Store) renewWaitingRuns(ctx context.Context, now time.Time, limit int) error {
 	var rows []RunRow
-	if err := WaitingForPeople(st.db.Read, database.NewTimestamp(now.Add(renewAhead)), limit).Scan(ctx, &rows); err != nil {
+	if err := RunsNeedingHuman(st.db.Read, database.NewTimestamp(now.Add(renewBefore)), limit).Scan(ctx, &rows); err != nil {
 		return fmt.Errorf("looking for runs that wait: %w", err)
 	}
 	var errs []error
 	for i := range rows {
 		r := &rows[i]
-		if until := r.leaseFrom(now); until.Time.After(r.LeaseUntil.Time) {
+		if until := r.leaseEnd(now); until.Time.After(r.LeaseUntil.Time) {
 			errs = append(errs, st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 				_, err := tx.NewUpdate().Table("runs").Set("lease_until = ?", until).Where("id = ?", r.ID).
 					Where("claim_id = ?", r.Claim).Where("lease_until = ?", r.LeaseUntil).Exec(ctx)
@@ -182,18 +182,18 @@ func (st *Store) sweepWaiting(ctx context.Context, now time.Time, limit int) err
 	return nil
 }
 
-// LapsedParcels are deliveries whose worker was lost.
-func LapsedParcels(q *bun.SelectQuery, now database.Timestamp, limit int) *bun.SelectQuery {
+// ExpiredParcels are deliveries whose worker was lost.
+func ExpiredParcels(q *bun.SelectQuery, now database.Timestamp, limit int) *bun.SelectQuery {
 	return q.TableExpr("outbox AS o").Column("o.id").Where("o.status = 'sending' AND o.lease_until <= ?", now).
 		Order("o.lease_until").Limit(int64(limit))
 }
 
-// sweepParcels has the next attempt of deliveries due whose worker was lost.
-func (st *Store) sweepParcels(ctx context.Context, now database.Timestamp, limit int) error {
-	some, err := database.Exists(ctx, LapsedParcels(st.db.Read.NewSelect(), now, 1))
-	if err == nil && some {
+// releaseParcels has the next attempt of deliveries due whose worker was lost.
+func (st *Store) releaseParcels(ctx context.Context, now database.Timestamp, limit int) error {
+	found, err := database.Exists(ctx, ExpiredParcels(st.db.Read.NewSelect(), now, 1))
+	if err == nil && found {
 		err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
-			_, err := FreeParcels(tx, now, limit).Exec(ctx)
+			_, err := ReleaseParcels(tx, now, limit).Exec(ctx)
 			return err
 		}})
 	}
@@ -203,12 +203,12 @@ func (st *Store) sweepParcels(ctx context.Context, now database.Timestamp, limit
 	return nil
 }
 
-func FreeParcels(tx bun.IDB, now database.Timestamp, limit int) *bun.UpdateQuery {
-	lapsed, q := LapsedParcels(tx.NewSelect(), now, limit), tx.NewUpdate().Table("outbox")
+func ReleaseParcels(tx bun.IDB, now database.Timestamp, limit int) *bun.UpdateQuery {
+	expired, q := ExpiredParcels(tx.NewSelect(), now, limit), tx.NewUpdate().Table("outbox")
 	if database.Shared(tx) {
-		q = q.Where("id = ANY (ARRAY(?))", lapsed.For("NO KEY UPDATE SKIP LOCKED"))
+		q = q.Where("id = ANY (ARRAY(?))", expired.For("NO KEY UPDATE SKIP LOCKED"))
 	} else {
-		q = q.Where("id IN (?)", lapsed)
+		q = q.Where("id IN (?)", expired)
 	}
 	return q.Set("status = 'pending', holder = NULL, lease_until = NULL").Where("status = 'sending' AND lease_until <= ?", now)
 }

@@ -41,7 +41,7 @@ func (st *Store) CreateSchedule(ctx context.Context, s event.Schedule) (event.Sc
 		return event.Schedule{}, err
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := automationOf(ctx, tx, r.Organization, r.Automation); err != nil {
+		if _, err := readAutomation(ctx, tx, r.Organization, r.Automation); err != nil {
 			return err
 		}
 		return st.history.Create(ctx, tx, r, r.CreatedBy, maxSchedules)
@@ -51,11 +51,11 @@ func (st *Store) CreateSchedule(ctx context.Context, s event.Schedule) (event.Sc
 
 // Schedule returns one; ErrNotFound.
 func (st *Store) Schedule(ctx context.Context, organization, id string) (event.Schedule, error) {
-	r, err := scheduleOf(ctx, st.db.Read, organization, id)
+	r, err := readSchedule(ctx, st.db.Read, organization, id)
 	return r.Schedule, err
 }
 
-func scheduleOf(ctx context.Context, db bun.IDB, organization, id string) (ScheduleRow, error) {
+func readSchedule(ctx context.Context, db bun.IDB, organization, id string) (ScheduleRow, error) {
 	return database.One[ScheduleRow](ctx, database.RowsOf[ScheduleRow](db, organization).Where("id = ?", id),
 		action.NewError("schedule_not_found"))
 }
@@ -63,11 +63,11 @@ func scheduleOf(ctx context.Context, db bun.IDB, organization, id string) (Sched
 // ListSchedules returns those of an automation, or with an empty one all of the
 // organization, first come first.
 func (st *Store) ListSchedules(ctx context.Context, organization, automation string) ([]event.Schedule, error) {
-	return database.List[event.Schedule](ctx, SchedulesOf(st.db.Read, organization, automation))
+	return database.List[event.Schedule](ctx, SelectSchedules(st.db.Read, organization, automation))
 }
 
-func SchedulesOf(db bun.IDB, organization, automation string) *bun.SelectQuery {
-	return ofAutomation[ScheduleRow](db, organization, automation)
+func SelectSchedules(db bun.IDB, organization, automation string) *bun.SelectQuery {
+	return selectByAutomation[ScheduleRow](db, organization, automation)
 }
 
 // UpdateSchedule writes Name, Cron, TimeZone, Enabled, Missed and NextAt, and
@@ -76,7 +76,7 @@ func SchedulesOf(db bun.IDB, organization, automation string) *bun.SelectQuery {
 func (st *Store) UpdateSchedule(ctx context.Context, s event.Schedule, by string) (event.Schedule, error) {
 	var r ScheduleRow
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if r, err = scheduleOf(ctx, tx, s.Organization, s.ID); err != nil {
+		if r, err = readSchedule(ctx, tx, s.Organization, s.ID); err != nil {
 			return err
 		}
 		old := r
@@ -95,7 +95,7 @@ func (st *Store) UpdateSchedule(ctx context.Context, s event.Schedule, by string
 // DeleteSchedule removes one; ErrNotFound. What its events and runs were stays.
 func (st *Store) DeleteSchedule(ctx context.Context, organization, id, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r, err := scheduleOf(ctx, tx, organization, id)
+		r, err := readSchedule(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
@@ -125,11 +125,11 @@ func (st *Store) FireSchedule(ctx context.Context, s event.Schedule, next *time.
 	}
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		runs = nil
-		n, err := database.RowsAffected(moveOn(tx, &s, database.TimestampFromPtr(next)).Exec(ctx))
+		n, err := database.RowsAffected(advanceSchedule(tx, &s, database.TimestampFromPtr(next)).Exec(ctx))
 		if fired = n > 0; err != nil || !fired || m == nil {
 			return err
 		}
-		runs, err = st.writeMatches(ctx, tx, ofSchedules, []event.Match{*m})
+		runs, err = st.writeMatches(ctx, tx, schedulesTable, []event.Match{*m})
 		return err
 	})
 	if err != nil {
@@ -138,7 +138,7 @@ func (st *Store) FireSchedule(ctx context.Context, s event.Schedule, next *time.
 	return runs, fired, nil
 }
 
-func moveOn(db bun.IDB, s *event.Schedule, next database.Timestamp) *bun.UpdateQuery {
+func advanceSchedule(db bun.IDB, s *event.Schedule, next database.Timestamp) *bun.UpdateQuery {
 	return db.NewUpdate().Table("schedules").Set("next_at = ?, last_at = next_at", next).
 		Where("id = ?", s.ID).Where("organization_id = ?", s.Organization).Where("enabled").
 		Where("next_at = ?", database.TimestampFromPtr(s.NextAt)).Where("updated_at = ?", database.NewTimestamp(s.UpdatedAt))

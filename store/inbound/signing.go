@@ -16,9 +16,9 @@ import (
 // maxSecrets is how many secrets of one owner are good at once.
 const maxSecrets = 5
 
-// EndpointSecrets is the owner of the secrets that sign what an organization's
+// EndpointOwner is the owner of the secrets that sign what an organization's
 // endpoint for runs gets. Those of others are owned by their triggers.
-const EndpointSecrets = "endpoint"
+const EndpointOwner = "endpoint"
 
 type SigningRow struct {
 	bun.BaseModel `bun:"table:signing_secrets"`
@@ -35,9 +35,9 @@ func (r *SigningRow) secret() event.Secret {
 	return event.Secret{ID: r.ID, Sealed: r.Sealed, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Ptr()}
 }
 
-func (st *Store) Secrets(ctx context.Context, from bun.IDB, organization, owner string) ([]event.Secret, error) {
+func (st *Store) Secrets(ctx context.Context, db bun.IDB, organization, owner string) ([]event.Secret, error) {
 	var rows []SigningRow
-	if err := LiveSecrets(from, organization, owner, database.NewTimestamp(st.db.Now())).Scan(ctx, &rows); err != nil {
+	if err := SelectLiveSecrets(db, organization, owner, database.NewTimestamp(st.db.Now())).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading the secrets of %s: %w", owner, err)
 	}
 	list := make([]event.Secret, 0, len(rows))
@@ -47,7 +47,7 @@ func (st *Store) Secrets(ctx context.Context, from bun.IDB, organization, owner 
 	return list, nil
 }
 
-func LiveSecrets(db bun.IDB, organization, owner string, now database.Timestamp) *bun.SelectQuery {
+func SelectLiveSecrets(db bun.IDB, organization, owner string, now database.Timestamp) *bun.SelectQuery {
 	return db.NewSelect().Model((*SigningRow)(nil)).Where("organization_id = ?", organization).Where("owner_id = ?", owner).
 		Where("expires_at IS NULL OR expires_at > ?", now).OrderExpr("created_at DESC, id DESC")
 }
@@ -88,9 +88,9 @@ func DeleteSecrets(ctx context.Context, tx bun.Tx, organization, owner string) e
 // SweepSigningSecrets forgets at most limit (zero: 100) secrets that expired
 // before a time, and returns how many.
 func (st *Store) SweepSigningSecrets(ctx context.Context, before time.Time, limit int) (int, error) {
-	return st.db.DeleteExpired(ctx, OldSecrets(before), limit)
+	return st.db.DeleteExpired(ctx, ExpiredSecrets(before), limit)
 }
 
-func OldSecrets(before time.Time) database.Expired {
+func ExpiredSecrets(before time.Time) database.Expired {
 	return database.Expired{Table: "signing_secrets", Key: "id", Time: "expires_at", Before: database.NewTimestamp(before).Or(database.Epoch)}
 }

@@ -48,7 +48,7 @@ func (st *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *eve
 		return event.Trigger{}, database.Invalid("/secret", "Nobody posts to a trigger that polls; leave the secret out.")
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := automationOf(ctx, tx, r.Organization, r.Automation); err != nil {
+		if _, err := readAutomation(ctx, tx, r.Organization, r.Automation); err != nil {
 			return err
 		}
 		if err := r.checkIntegration(ctx, tx, r.CreatedBy); err != nil {
@@ -62,38 +62,38 @@ func (st *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *eve
 				return err
 			}
 		}
-		return st.pollsMoved(ctx, tx, &r.Trigger)
+		return st.syncPollGroup(ctx, tx, &r.Trigger)
 	})
 	return r.Trigger, err
 }
 
 // Trigger returns one; ErrNotFound.
 func (st *Store) Trigger(ctx context.Context, organization, id string) (event.Trigger, error) {
-	r, err := TriggerOf(ctx, st.db.Read, organization, id)
+	r, err := ReadTrigger(ctx, st.db.Read, organization, id)
 	return r.Trigger, err
 }
 
-func TriggerOf(ctx context.Context, db bun.IDB, organization, id string) (TriggerRow, error) {
-	return database.One[TriggerRow](ctx, database.RowsOf[TriggerRow](db, organization).Where("id = ?", id), noTrigger())
+func ReadTrigger(ctx context.Context, db bun.IDB, organization, id string) (TriggerRow, error) {
+	return database.One[TriggerRow](ctx, database.RowsOf[TriggerRow](db, organization).Where("id = ?", id), triggerNotFound())
 }
 
-func noTrigger() error {
+func triggerNotFound() error {
 	return action.NewError("trigger_not_found")
 }
 
 // ListTriggers returns those of an automation, or with an empty one all of the
 // organization, first come first.
 func (st *Store) ListTriggers(ctx context.Context, organization, automation string) ([]event.Trigger, error) {
-	return database.List[event.Trigger](ctx, TriggersOf(st.db.Read, organization, automation))
+	return database.List[event.Trigger](ctx, SelectTriggers(st.db.Read, organization, automation))
 }
 
-func TriggersOf(db bun.IDB, organization, automation string) *bun.SelectQuery {
-	return ofAutomation[TriggerRow](db, organization, automation)
+func SelectTriggers(db bun.IDB, organization, automation string) *bun.SelectQuery {
+	return selectByAutomation[TriggerRow](db, organization, automation)
 }
 
-// ofAutomation selects what belongs to an automation, or with an empty one to the
+// selectByAutomation selects what belongs to an automation, or with an empty one to the
 // organization, first come first.
-func ofAutomation[R any](db bun.IDB, organization, automation string) *bun.SelectQuery {
+func selectByAutomation[R any](db bun.IDB, organization, automation string) *bun.SelectQuery {
 	q := database.RowsOf[R](db, organization)
 	if automation != "" {
 		q = q.Where("automation_id = ?", automation)
@@ -106,7 +106,7 @@ func ofAutomation[R any](db bun.IDB, organization, automation string) *bun.Selec
 func (st *Store) UpdateTrigger(ctx context.Context, t event.Trigger, by string) (event.Trigger, error) {
 	var r TriggerRow
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if r, err = TriggerOf(ctx, tx, t.Organization, t.ID); err != nil {
+		if r, err = ReadTrigger(ctx, tx, t.Organization, t.ID); err != nil {
 			return err
 		}
 		old := r
@@ -131,17 +131,17 @@ func (st *Store) updateTrigger(ctx context.Context, tx bun.Tx, old, r *TriggerRo
 	if err := st.history.Update(ctx, tx, old, r, by); err != nil {
 		return err
 	}
-	if err := st.pollsMoved(ctx, tx, &old.Trigger); err != nil {
+	if err := st.syncPollGroup(ctx, tx, &old.Trigger); err != nil {
 		return err
 	}
-	return st.pollsMoved(ctx, tx, &r.Trigger)
+	return st.syncPollGroup(ctx, tx, &r.Trigger)
 }
 
 // DeleteTrigger removes one with its secrets; ErrNotFound. What its events and
 // runs were stays.
 func (st *Store) DeleteTrigger(ctx context.Context, organization, id, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r, err := TriggerOf(ctx, tx, organization, id)
+		r, err := ReadTrigger(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (st *Store) deleteTrigger(ctx context.Context, tx bun.Tx, r *TriggerRow, by
 	if err := DeleteSecrets(ctx, tx, r.Organization, r.ID); err != nil {
 		return err
 	}
-	return st.pollsMoved(ctx, tx, &r.Trigger)
+	return st.syncPollGroup(ctx, tx, &r.Trigger)
 }
 
 // checkIntegration refuses one of another service, and what not everybody sees:
@@ -166,44 +166,44 @@ func (r *TriggerRow) checkIntegration(ctx context.Context, tx bun.Tx, by string)
 		return nil
 	}
 	in, err := database.Optional[action.Integration](ctx, connect.VisibleIntegrations(tx, r.Organization, by).Where("id = ?", r.Integration))
-	fault := ""
+	problem := ""
 	switch {
 	case err != nil:
 		return err
 	case in == nil:
-		fault = "There is no such integration; list the integrations to see which there are."
+		problem = "There is no such integration; list the integrations to see which there are."
 	case in.Owner() != "":
-		fault = "This integration is private, and others read the automation's events, too; make it visible to the organization first."
+		problem = "This integration is private, and others read the automation's events, too; make it visible to the organization first."
 	case in.Provider != r.Provider:
-		fault = fmt.Sprintf("This is an integration of %s; name one of %s.", in.Provider, r.Provider)
+		problem = fmt.Sprintf("This is an integration of %s; name one of %s.", in.Provider, r.Provider)
 	}
-	if fault != "" {
-		return database.Invalid("/integration_id", fault)
+	if problem != "" {
+		return database.Invalid("/integration_id", problem)
 	}
 	return nil
 }
 
-// TriggerLock returns a trigger, enabled or not, with its secrets that have not
+// TriggerSecrets returns a trigger, enabled or not, with its secrets that have not
 // expired, by its id alone, which is all that a URL has; ErrNotFound.
-func (st *Store) TriggerLock(ctx context.Context, id string) (event.TriggerSecrets, error) {
+func (st *Store) TriggerSecrets(ctx context.Context, id string) (event.TriggerSecrets, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
-	t, err := database.One[event.Trigger](ctx, st.db.Read.NewSelect().Model((*TriggerRow)(nil)).Where("id = ?", id), noTrigger())
+	t, err := database.One[event.Trigger](ctx, st.db.Read.NewSelect().Model((*TriggerRow)(nil)).Where("id = ?", id), triggerNotFound())
 	if err != nil {
 		return event.TriggerSecrets{}, err
 	}
-	return st.lockOf(ctx, t)
+	return st.withSecrets(ctx, t)
 }
 
-func (st *Store) lockOf(ctx context.Context, t event.Trigger) (event.TriggerSecrets, error) {
+func (st *Store) withSecrets(ctx context.Context, t event.Trigger) (event.TriggerSecrets, error) {
 	secrets, err := st.Secrets(ctx, st.db.Read, t.Organization, t.ID)
 	return event.TriggerSecrets{Trigger: t, Secrets: secrets}, err
 }
 
-// AutomationLock returns the one webhook trigger of a provider that an
+// WebhookTriggerSecrets returns the one webhook trigger of a provider that an
 // automation has, by the automation's id alone; ErrNotFound also when there are
 // several, or several automations of the id: a guess would be somebody else's.
-func (st *Store) AutomationLock(ctx context.Context, automation, provider string) (event.TriggerSecrets, error) {
+func (st *Store) WebhookTriggerSecrets(ctx context.Context, automation, provider string) (event.TriggerSecrets, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
 	n, err := st.db.Read.NewSelect().Table("automations").Where("id = ?", automation).Count(ctx)
@@ -211,20 +211,20 @@ func (st *Store) AutomationLock(ctx context.Context, automation, provider string
 		return event.TriggerSecrets{}, fmt.Errorf("looking for automation %s: %w", automation, err)
 	}
 	if n != 1 {
-		return event.TriggerSecrets{}, noTrigger()
+		return event.TriggerSecrets{}, triggerNotFound()
 	}
-	found, err := database.List[event.Trigger](ctx, WebhooksOf(st.db.Read, automation, provider))
+	found, err := database.List[event.Trigger](ctx, SelectWebhookTriggers(st.db.Read, automation, provider))
 	if err != nil {
 		return event.TriggerSecrets{}, err
 	}
 	if len(found) != 1 {
-		return event.TriggerSecrets{}, noTrigger()
+		return event.TriggerSecrets{}, triggerNotFound()
 	}
-	return st.lockOf(ctx, found[0])
+	return st.withSecrets(ctx, found[0])
 }
 
-// WebhooksOf finds the webhook triggers of an automation, or two of them.
-func WebhooksOf(db bun.IDB, automation, provider string) *bun.SelectQuery {
+// SelectWebhookTriggers finds the webhook triggers of an automation, or two of them.
+func SelectWebhookTriggers(db bun.IDB, automation, provider string) *bun.SelectQuery {
 	return db.NewSelect().Model((*TriggerRow)(nil)).Where("automation_id = ?", automation).Where("provider = ?", provider).
 		Where("kind = ?", string(event.Webhooks)).Limit(2)
 }

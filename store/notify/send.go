@@ -147,9 +147,9 @@ func (st *Store) SettleNotification(ctx context.Context, worker string, s action
 		case s.OK:
 			q = q.Set("status = 'done', ended_at = ?", database.NewTimestamp(st.db.Now()))
 		case s.RetryAt.IsZero():
-			q = q.Set("status = 'void', ended_at = ?, attempt = attempt + 1, last_error = ?", database.NewTimestamp(st.db.Now()), database.NullString(inbound.ShortMessage(s.Error)))
+			q = q.Set("status = 'void', ended_at = ?, attempt = attempt + 1, last_error = ?", database.NewTimestamp(st.db.Now()), database.NullString(inbound.TruncateMessage(s.Error)))
 		default:
-			q = q.Set("next_at = ?, attempt = attempt + 1, last_error = ?", database.NewTimestamp(s.RetryAt), database.NullString(inbound.ShortMessage(s.Error)))
+			q = q.Set("next_at = ?, attempt = attempt + 1, last_error = ?", database.NewTimestamp(s.RetryAt), database.NullString(inbound.TruncateMessage(s.Error)))
 		}
 		if _, err := q.Exec(ctx); err != nil {
 			return fmt.Errorf("settling notification %s: %w", s.ID, err)
@@ -168,9 +168,9 @@ func settleChannel(ctx context.Context, tx bun.IDB, worker string, s *action.Not
 	case s.OK:
 		q = q.Set("failures = 0, retry_at = NULL, last_sent_at = ?", now)
 	case s.ChannelRetryAt.IsZero():
-		q = q.Set("last_error = ?, last_error_at = ?", database.NullString(inbound.ShortMessage(s.Error)), now)
+		q = q.Set("last_error = ?, last_error_at = ?", database.NullString(inbound.TruncateMessage(s.Error)), now)
 	default:
-		q = q.Set("failures = failures + 1, retry_at = ?, last_error = ?, last_error_at = ?", database.NewTimestamp(s.ChannelRetryAt), database.NullString(inbound.ShortMessage(s.Error)), now)
+		q = q.Set("failures = failures + 1, retry_at = ?, last_error = ?, last_error_at = ?", database.NewTimestamp(s.ChannelRetryAt), database.NullString(inbound.TruncateMessage(s.Error)), now)
 	}
 	n, err := database.RowsAffected(q.Exec(ctx))
 	if err != nil {

@@ -45,14 +45,14 @@ const notifySecrets = "notify"
 // them; ErrNotFound.
 func ownerOf(ctx context.Context, db bun.IDB, organization, owner string) (kind string, err error) {
 	switch owner {
-	case inbound.EndpointSecrets:
-		_, err := inbound.EndpointRowOf(ctx, db, organization)
+	case inbound.EndpointOwner:
+		_, err := inbound.ReadEndpoint(ctx, db, organization)
 		return action.EventEndpoint, err
 	case notifySecrets:
 		_, err := channelRowOf(ctx, db, organization, action.NotifyWebhook)
 		return action.EventNotify, err
 	}
-	_, err = inbound.TriggerOf(ctx, db, organization, owner)
+	_, err = inbound.ReadTrigger(ctx, db, organization, owner)
 	return action.EventTrigger, err
 }
 

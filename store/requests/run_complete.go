@@ -29,14 +29,14 @@ func (st *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Co
 			return action.ToolReply{}, err
 		}
 		end := inbound.RunEnd{
-			Status: event.RunStatus(e.Outcome), Parcel: event.ParcelDelivered, Finished: true, Until: now.Add(e.ReplayFor),
-			Ending: event.RunResult{Status: event.RunStatus(e.Outcome), Message: e.Message, Result: e.Record},
+			Status: event.RunStatus(e.Outcome), Parcel: event.ParcelDelivered, Finished: true, SessionUntil: now.Add(e.ReplayFor),
+			Result: event.RunResult{Status: event.RunStatus(e.Outcome), Message: e.Message, Result: e.Record},
 			Note:   "The run was completed by its agent.",
 		}
 		if end.Status != event.RunSucceeded {
-			end.Ending.Code = codeByAgent
+			end.Result.Code = codeByAgent
 		}
-		if err := inbound.CheckEnding(&end.Ending, event.RunSucceeded, event.RunFailed, event.RunNeedsHuman); err != nil {
+		if err := inbound.ValidateResult(&end.Result, event.RunSucceeded, event.RunFailed, event.RunNeedsHuman); err != nil {
 			return action.ToolReply{}, err
 		}
 		withdrew, err := st.inbound.EndRun(ctx, tx, r, end, now)
@@ -54,7 +54,7 @@ func (st *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Co
 
 // runToComplete is the run that the session works on, which the agent may name.
 func runToComplete(ctx context.Context, tx bun.IDB, s *action.Session, named string) (*inbound.RunRow, error) {
-	r, err := inbound.FirstRun(ctx, func(into any) *bun.SelectQuery { return inbound.RunOfSession(tx, into, s.Organization, s.ID) })
+	r, err := inbound.FirstRun(ctx, func(into any) *bun.SelectQuery { return inbound.SelectRunOfSession(tx, into, s.Organization, s.ID) })
 	switch {
 	case action.Public(err).Code == "run_not_found" && err != nil:
 		return nil, action.Errorf(action.ErrForbidden, "no_run", "This session works on no run, so there is none to complete.")

@@ -170,12 +170,12 @@ func overQuota(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Tim
 // A session that may do nothing new is refused (ErrUnauthenticated, ErrConflict),
 // and so is one over its quota (ErrTooMany): then nothing is kept.
 func (st *Store) callTool(ctx context.Context, c action.ToolCall, w toolWork) (reply action.ToolReply, err error) {
-	for range inbound.ActTries {
+	for range inbound.MaxConflictTries {
 		err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
 			reply, err = st.callToolIn(ctx, tx, c, w)
 			return err
 		})
-		if !errors.Is(err, inbound.ErrRunMoved) {
+		if !errors.Is(err, inbound.ErrRunChanged) {
 			break
 		}
 	}
@@ -203,7 +203,7 @@ func (st *Store) callToolIn(ctx context.Context, tx bun.IDB, c action.ToolCall, 
 	reply, err = w.do(ctx, tx, &s, now)
 	var no *action.Error
 	switch {
-	case errors.Is(err, inbound.ErrRunMoved), err != nil && !errors.As(err, &no), no != nil && passing(no.Code):
+	case errors.Is(err, inbound.ErrRunChanged), err != nil && !errors.As(err, &no), no != nil && passing(no.Code):
 		return reply, err
 	case err != nil:
 		reply, w.subject = refusedReply(no), ""

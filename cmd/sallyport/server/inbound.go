@@ -158,7 +158,7 @@ func (in *inbound) takeIn(mux *http.ServeMux, t *tracing) {
 func (g *Gateway) runChores() ([]chore, error) {
 	o := &g.Options
 	sweeper, err := dispatch.NewSweeper(dispatch.SweeperConfig{
-		Sweep: g.DB.SweepRuns, Forget: g.DB.ForgetInbound, Retention: o.PayloadRetention, Changed: g.runsChanged, Now: g.DB.Now, Log: g.log,
+		Sweep: g.DB.SweepRuns, Forget: g.DB.PurgeInbound, Retention: o.PayloadRetention, Changed: g.runsChanged, Now: g.DB.Now, Log: g.log,
 	})
 	if err != nil {
 		return nil, err
