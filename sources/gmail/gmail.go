@@ -1,10 +1,11 @@
-// Package gmail is the module of Gmail: what it takes to connect a mailbox, so
-// that triggers can watch it by polling. Agents get no actions by it.
+// Package gmail implements the Gmail module: connecting a mailbox so that
+// triggers can poll it. It has no actions for agents.
 //
-// It promises that mail which arrived since the last look is told, and read from
-// the mailbox's own history, or else said to be lost: where Gmail does not keep
-// that history any more, watching begins anew, and a message that Gmail refuses to
-// show is left out. It reads who wrote to whom about what, and never a mail's body.
+// Polling reads the mailbox's history, so every message added since the last
+// poll becomes an event or is reported as lost. When Gmail no longer keeps the
+// history since the cursor, polling restarts from now. A message that Gmail
+// refuses to return is skipped. The module reads headers and snippets, never
+// bodies.
 package gmail
 
 import (
@@ -16,7 +17,7 @@ import (
 
 const scope = "https://www.googleapis.com/auth/gmail.readonly"
 
-// Module returns the module.
+// Module returns the Gmail module.
 func Module() *sources.Module {
 	return &sources.Module{
 		ID:      "gmail",
@@ -33,8 +34,8 @@ func Module() *sources.Module {
 	}
 }
 
-// account returns the mailbox of a credential; its address is its id.
+// account returns the mailbox of a credential. The address is the account ID.
 func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
-	p, err := mailbox(ctx, c)
+	p, err := getProfile(ctx, c)
 	return sources.Account{ID: p.Address, Name: p.Address}, err
 }

@@ -21,7 +21,7 @@ import (
 
 const token = "canary-0123456789"
 
-// account asks a server that answers so whose the credential is.
+// account returns the mailbox of a credential. The address is the account ID.
 func account(t *testing.T, status int, header http.Header, body string) (sources.Account, string, error) {
 	t.Helper()
 	var asked string

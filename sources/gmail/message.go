@@ -13,13 +13,13 @@ import (
 	"sallyport/sources"
 )
 
-// message is a mail without its body.
+// message is an email without its body.
 type message struct {
 	ID       string   `json:"id"`
 	ThreadID string   `json:"threadId"`
 	Labels   []string `json:"labelIds"`
-	Snippet  string   `json:"snippet"`      // of its text, as HTML
-	Date     string   `json:"internalDate"` // when Gmail got it, in milliseconds
+	Snippet  string   `json:"snippet"`      // start of the body, HTML-escaped
+	Date     string   `json:"internalDate"` // when Gmail received it, in milliseconds
 	Payload  struct {
 		Headers []struct {
 			Name  string `json:"name"`
@@ -28,21 +28,21 @@ type message struct {
 	} `json:"payload"`
 }
 
-func fetch(ctx context.Context, c *sources.Conn, id string) (m message, err error) {
+func getMessage(ctx context.Context, c *sources.Conn, id string) (m message, err error) {
 	if sources.ValidID(id) == "" {
-		return m, foreign(c)
+		return m, invalidResponse(c)
 	}
 	err = get(ctx, c, url.Values{
 		"format": {"metadata"}, "metadataHeaders": {"From", "To", "Cc", "Reply-To", "Subject", "Date", "Message-ID"},
 	}, &m, "messages", id)
 	if err == nil && m.ID != id {
-		err = foreign(c)
+		err = invalidResponse(c)
 	}
 	return m, err
 }
 
-// news is the context of an event.
-type news struct {
+// eventContext is the context of an event.
+type eventContext struct {
 	ID        string   `json:"id"`
 	ThreadID  string   `json:"thread_id"`
 	Labels    []string `json:"labels"`
@@ -51,21 +51,21 @@ type news struct {
 	Cc        string   `json:"cc,omitempty"`
 	ReplyTo   string   `json:"reply_to,omitempty"`
 	Subject   string   `json:"subject"`
-	Date      string   `json:"date,omitempty"` // as the sender has it
+	Date      string   `json:"date,omitempty"` // as set by the sender
 	MessageID string   `json:"message_id,omitempty"`
 	Snippet   string   `json:"snippet,omitempty"`
 }
 
-// titleLength bounds the title of an event, in characters.
+// titleLength bounds an event title, in characters.
 const titleLength = 200
 
-// event tells of a mail, unless it is one that is still being written. A mail
-// never changes, so its id with the time when it came is its key.
+// event converts the message to an event; ok is false for drafts. Messages are
+// immutable, so the ID and the time of receipt form the key.
 func (m message) event() (event.Event, bool) {
 	if slices.Contains(m.Labels, "DRAFT") {
 		return event.Event{}, false
 	}
-	n := news{
+	n := eventContext{
 		ID: m.ID, ThreadID: m.ThreadID, Labels: append([]string{}, m.Labels...),
 		From: m.header("From"), To: m.header("To"), Cc: m.header("Cc"), ReplyTo: m.header("Reply-To"),
 		Subject: m.header("Subject"), Date: m.header("Date"), MessageID: m.header("Message-ID"),
@@ -84,8 +84,8 @@ func (m message) event() (event.Event, bool) {
 	return e, true
 }
 
-// header returns the first header of that name. Others of the name are what a
-// sender adds who wants to be taken for somebody else.
+// header returns the first header of that name. Later duplicates may be added
+// by the sender to spoof another identity.
 func (m message) header(name string) string {
 	for _, h := range m.Payload.Headers {
 		if strings.EqualFold(h.Name, name) {

@@ -15,23 +15,23 @@ import (
 	"sallyport/sources"
 )
 
-// perLook is how many records of history are read in one look. Each one is a
-// request more.
-const perLook = 50
+// pageSize is the number of history records per poll. Each record costs one
+// more request.
+const pageSize = 50
 
-// cursor is how far the history of the mailbox was read.
+// cursor is the position in the mailbox's history.
 type cursor struct {
 	HistoryID string `json:"history_id"`
 }
 
-// records are a page of the history, the oldest first.
-type records struct {
-	History   []record `json:"history"` // absent: nothing happened
-	HistoryID string   `json:"historyId"`
-	Next      string   `json:"nextPageToken"`
+// historyPage is one page of history, oldest first.
+type historyPage struct {
+	History   []historyRecord `json:"history"` // absent when nothing changed
+	HistoryID string          `json:"historyId"`
+	Next      string          `json:"nextPageToken"`
 }
 
-type record struct {
+type historyRecord struct {
 	ID    string `json:"id"`
 	Added []struct {
 		Message struct {
@@ -40,19 +40,19 @@ type record struct {
 	} `json:"messagesAdded"`
 }
 
-// poll reads the mail that was added to the mailbox. A cursor that is too old
-// for Gmail, which keeps a week or less, begins anew, and says that what came
-// between is lost.
+// poll returns the messages added since the cursor. Gmail keeps about a week of
+// history; with an older cursor, polling restarts from now and reports the gap
+// as lost.
 func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.PollResult, error) {
 	var at cursor
 	if json.Unmarshal(raw, &at) != nil || at.HistoryID == "" {
 		return baseline(ctx, c)
 	}
-	var page records
+	var page historyPage
 	err := get(ctx, c, url.Values{
-		"startHistoryId": {at.HistoryID}, "historyTypes": {"messageAdded"}, "maxResults": {strconv.Itoa(perLook)},
+		"startHistoryId": {at.HistoryID}, "historyTypes": {"messageAdded"}, "maxResults": {strconv.Itoa(pageSize)},
 	}, &page, "history")
-	if missing(err) {
+	if isNotFound(err) {
 		out, err := baseline(ctx, c)
 		out.Lost = "Gmail keeps no history that is as old as the last look; mail that came since the last look is not told."
 		return out, err
@@ -60,40 +60,41 @@ func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.Poll
 	if err != nil {
 		return event.PollResult{}, err
 	}
-	return page.read(ctx, c)
+	return page.pollResult(ctx, c)
 }
 
-// baseline takes all mail that is there for old.
+// baseline starts polling from the current state, without events for existing
+// mail.
 func baseline(ctx context.Context, c *sources.Conn) (event.PollResult, error) {
-	p, err := mailbox(ctx, c)
+	p, err := getProfile(ctx, c)
 	if err != nil {
 		return event.PollResult{}, err
 	}
 	if p.HistoryID == "" {
-		return event.PollResult{}, foreign(c)
+		return event.PollResult{}, invalidResponse(c)
 	}
-	return leave(event.PollResult{}, p.HistoryID)
+	return withCursor(event.PollResult{}, p.HistoryID)
 }
 
-// read tells the mail of a page. The place behind a record is as good as that
-// behind a page, so when it breaks off, what was read stays read.
-func (p records) read(ctx context.Context, c *sources.Conn) (event.PollResult, error) {
+// pollResult converts a page to events. Each record's ID is a valid cursor, so
+// an error midway keeps the records already read.
+func (p historyPage) pollResult(ctx context.Context, c *sources.Conn) (event.PollResult, error) {
 	var out event.PollResult
 	done, refused := "", 0
 	for _, r := range p.History {
-		events, no, err := r.read(ctx, c)
+		events, skipped, err := r.events(ctx, c)
 		if err == nil && r.ID == "" {
-			err = foreign(c)
+			err = invalidResponse(c)
 		}
 		if err != nil && done == "" {
 			return event.PollResult{}, err
 		}
 		if err != nil {
-			out.Wait = patience(err)
-			return leave(out, done)
+			out.Wait = retryAfter(err)
+			return withCursor(out, done)
 		}
 		out.Events, done = append(out.Events, events...), r.ID
-		if refused += no; refused > 0 {
+		if refused += skipped; refused > 0 {
 			out.Lost = fmt.Sprintf("Gmail refused to show %d message(s), which are not told.", refused)
 		}
 	}
@@ -101,24 +102,25 @@ func (p records) read(ctx context.Context, c *sources.Conn) (event.PollResult, e
 		done = p.HistoryID
 	}
 	if done == "" {
-		return event.PollResult{}, foreign(c)
+		return event.PollResult{}, invalidResponse(c)
 	}
 	out.More = p.Next != ""
-	return leave(out, done)
+	return withCursor(out, done)
 }
 
-// read tells the mail of a record, but for what is not there any more, and for
-// what Gmail refuses to show: the mailbox would be stuck there.
-func (r record) read(ctx context.Context, c *sources.Conn) (events []event.Event, refused int, err error) {
+// events returns the messages that the record added. It skips deleted messages,
+// and messages that Gmail refuses to return, which would otherwise block the
+// mailbox.
+func (r historyRecord) events(ctx context.Context, c *sources.Conn) (events []event.Event, refused int, err error) {
 	for _, added := range r.Added {
-		m, err := fetch(ctx, c, added.Message.ID)
+		m, err := getMessage(ctx, c, added.Message.ID)
 		switch {
 		case err == nil:
 			if e, is := m.event(); is {
 				events = append(events, e)
 			}
-		case missing(err):
-		case alone(ctx, c, err):
+		case isNotFound(err):
+		case refusedForMessage(ctx, c, err):
 			refused++
 		default:
 			return nil, 0, err
@@ -127,31 +129,30 @@ func (r record) read(ctx context.Context, c *sources.Conn) (events []event.Event
 	return events, refused, nil
 }
 
-// alone reports whether Gmail refuses a message for what that is, which will not
-// change: whatever is wrong with the credential or a quota, it says of the
-// mailbox too.
-func alone(ctx context.Context, c *sources.Conn, err error) bool {
-	var no *sources.Refusal
-	if !errors.As(err, &no) || no.Credential || no.Status < 400 || no.Status >= 500 || no.Status == http.StatusRequestTimeout {
+// refusedForMessage reports whether Gmail refuses this one message for good. A
+// credential or quota error would also fail the request for the profile.
+func refusedForMessage(ctx context.Context, c *sources.Conn, err error) bool {
+	var refusal *sources.Refusal
+	if !errors.As(err, &refusal) || refusal.Credential || refusal.Status < 400 || refusal.Status >= 500 || refusal.Status == http.StatusRequestTimeout {
 		return false
 	}
-	_, err = mailbox(ctx, c)
+	_, err = getProfile(ctx, c)
 	return err == nil
 }
 
-func leave(out event.PollResult, historyID string) (_ event.PollResult, err error) {
+func withCursor(out event.PollResult, historyID string) (_ event.PollResult, err error) {
 	out.Cursor, err = json.Marshal(cursor{historyID})
 	return out, err
 }
 
-// missing reports whether Gmail does not have it any more.
-func missing(err error) bool {
-	var no *sources.Refusal
-	return errors.As(err, &no) && no.Status == http.StatusNotFound
+// isNotFound reports whether Gmail answered 404.
+func isNotFound(err error) bool {
+	var refusal *sources.Refusal
+	return errors.As(err, &refusal) && refusal.Status == http.StatusNotFound
 }
 
-// patience is how long Gmail wants to be left alone.
-func patience(err error) (wait time.Duration) {
+// retryAfter returns how long to back off before the next request.
+func retryAfter(err error) (wait time.Duration) {
 	var e *action.Error
 	if errors.As(err, &e) {
 		wait = e.RetryAfter

@@ -10,7 +10,7 @@ import (
 
 const messageEvent = "new_message"
 
-// Triggers returns what a mailbox can tell of. It is only polled.
+// Triggers returns the trigger provider of Gmail, which supports polling only.
 func Triggers() event.Provider {
 	return event.Provider{
 		ID:              "gmail",
@@ -35,7 +35,7 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	var f struct {
 		Labels []string `json:"labels"`
 	}
-	var n news
+	var n eventContext
 	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &n) != nil {
 		return false
 	}

@@ -12,8 +12,8 @@ import (
 	"sallyport/sources"
 )
 
-// fault is the error of Google's APIs.
-type fault struct {
+// apiError is the error body of Google's APIs.
+type apiError struct {
 	Error struct {
 		Status  string `json:"status"` // such as PERMISSION_DENIED
 		Message string `json:"message"`
@@ -23,11 +23,11 @@ type fault struct {
 	} `json:"error"`
 }
 
-// read returns what an answer says is wrong, and the most exact code of it. An
-// answer of another shape says nothing.
-func read(r *outbound.Response) (f fault, code string) {
+// parseError returns the error in a response and its most specific code. Both
+// are empty for a body of another form.
+func parseError(r *outbound.Response) (f apiError, code string) {
 	if json.Unmarshal(r.Body, &f) != nil {
-		return fault{}, ""
+		return apiError{}, ""
 	}
 	if len(f.Error.Errors) > 0 {
 		return f, f.Error.Errors[0].Reason
@@ -36,29 +36,29 @@ func read(r *outbound.Response) (f fault, code string) {
 }
 
 func refusal(r *outbound.Response) *sources.Refusal {
-	f, code := read(r)
-	no := &sources.Refusal{
+	f, code := parseError(r)
+	out := &sources.Refusal{
 		Code: sources.Printable(code, 80), Status: r.Status, Detail: sources.Printable(f.Error.Message, 500),
 		Message: fmt.Sprintf("Gmail answered %d; try again later, or connect the mailbox again.", r.Status),
 	}
 	switch {
 	case r.Status == http.StatusUnauthorized:
-		no.Credential = true
-		no.Message = "Google does not take the credential of this mailbox any more; have an admin connect it again."
+		out.Credential = true
+		out.Message = "Google does not take the credential of this mailbox any more; have an admin connect it again."
 	case code == "insufficientPermissions":
-		no.Message = "The sign-in did not allow reading the mail; connect again and allow it (scope gmail.readonly)."
+		out.Message = "The sign-in did not allow reading the mail; connect again and allow it (scope gmail.readonly)."
 	case code == "accessNotConfigured":
-		no.Message = "The Gmail API is off in the Google project of the OAuth client; have its owner switch it on."
+		out.Message = "The Gmail API is off in the Google project of the OAuth client; have its owner switch it on."
 	case r.Status == http.StatusForbidden:
-		no.Message = "Google does not allow this; ask the administrator of the Google account whether the gateway may read its mail."
+		out.Message = "Google does not allow this; ask the administrator of the Google account whether the gateway may read its mail."
 	}
-	return no
+	return out
 }
 
-// limited knows Google's two ways to ask for fewer requests: 429, and a 403
-// that says so.
-func limited(r *outbound.Response) (time.Duration, bool) {
-	_, code := read(r)
+// rateLimited recognizes both of Google's rate limit responses: 429, and 403
+// with a rate limit reason.
+func rateLimited(r *outbound.Response) (time.Duration, bool) {
+	_, code := parseError(r)
 	quota := r.Status == http.StatusForbidden &&
 		slices.Contains([]string{"rateLimitExceeded", "userRateLimitExceeded"}, code)
 	if r.Status != http.StatusTooManyRequests && !quota {

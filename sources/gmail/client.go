@@ -11,7 +11,7 @@ import (
 	"sallyport/sources"
 )
 
-// get reads what is at a path of the user's mailbox into out.
+// get decodes the resource at a path of the user's mailbox into out.
 func get(ctx context.Context, c *sources.Conn, query url.Values, out any, path ...string) error {
 	resp, err := c.HTTP.Do(ctx, &outbound.Request{
 		Method:     http.MethodGet,
@@ -19,7 +19,7 @@ func get(ctx context.Context, c *sources.Conn, query url.Values, out any, path .
 		Query:      query,
 		Header:     http.Header{"Authorization": {"Bearer " + c.Token}, "Accept": {"application/json"}},
 		Repeatable: true,
-		Limited:    limited,
+		Limited:    rateLimited,
 	})
 	if err != nil {
 		return err
@@ -28,28 +28,28 @@ func get(ctx context.Context, c *sources.Conn, query url.Values, out any, path .
 		return refusal(resp)
 	}
 	if err := json.Unmarshal(resp.Body, out); err != nil {
-		return foreign(c)
+		return invalidResponse(c)
 	}
 	return nil
 }
 
-// foreign is an answer that Gmail would not give.
-func foreign(c *sources.Conn) error {
+// invalidResponse is the error for a response that does not come from Gmail.
+func invalidResponse(c *sources.Conn) error {
 	return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "What answered at %s is not Gmail's API; check the base URL.", c.HTTP.Base().Host)
 }
 
-// profile is the mailbox: whose it is, and how far its history goes.
+// profile is the address of the mailbox and its current history ID.
 type profile struct {
 	Address   string `json:"emailAddress"`
-	HistoryID string `json:"historyId"` // a number too large for JSON's
+	HistoryID string `json:"historyId"` // exceeds the range of JSON numbers
 }
 
-func mailbox(ctx context.Context, c *sources.Conn) (p profile, err error) {
+func getProfile(ctx context.Context, c *sources.Conn) (p profile, err error) {
 	if err := get(ctx, c, nil, &p, "profile"); err != nil {
 		return profile{}, err
 	}
 	if p.Address == "" {
-		return profile{}, foreign(c)
+		return profile{}, invalidResponse(c)
 	}
 	return p, nil
 }
