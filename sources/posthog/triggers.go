@@ -1,10 +1,10 @@
-// Package posthog has the inbound half of PostHog: the events that an HTTP
-// webhook destination forwards. There are no actions, and nothing to connect.
+// Package posthog implements PostHog triggers: events that an HTTP webhook
+// destination forwards. It has no actions and no connection.
 //
-// It promises that one scheme says whether a delivery is PostHog's, the one that
-// the trigger is set up with: the signature of Standard Webhooks, or a header with
-// the secret for a PostHog that does not sign. What people make of the body by
-// their own template is read as far as it says which event it is.
+// Each trigger is configured with one verification scheme: a Standard Webhooks
+// signature, or a shared secret in a header for PostHog versions that do not
+// sign. Users can template the body, so parsing is lenient as long as the event
+// is identifiable.
 package posthog
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const capturedEvent = "event"
 
-// Triggers returns what PostHog can tell of.
+// Triggers returns the trigger provider of PostHog.
 func Triggers() event.Provider {
 	return event.Provider{
 		ID:    "posthog",
@@ -50,22 +50,22 @@ func Triggers() event.Provider {
 			}`),
 			Matches: matches,
 		}},
-		Webhook: &event.Webhook{Verify: verify, Tolerance: advised, Parse: parse, IDHeader: "Webhook-Id"},
+		Webhook: &event.Webhook{Verify: verify, Tolerance: defaultTolerance, Parse: parse, IDHeader: "Webhook-Id"},
 		Secret:  "The secret is chosen here: paste it as **Signing secret** of an HTTP webhook destination in PostHog (**Data pipelines › Destinations**). Where yours has no such field, set the scheme `header` and give the destination a header `X-PostHog-Token` with the secret.",
 	}
 }
 
-// filters are the config of a trigger, but for how it is verified.
+// filters is the config of a trigger, without verification.
 type filters struct {
-	Events     []string          `json:"events"`
-	Properties map[string]values `json:"properties"`
+	Events     []string                  `json:"events"`
+	Properties map[string]propertyValues `json:"properties"`
 }
 
-// matches reports whether an event passes the filters. What cannot be read does
-// not pass: a filter that was meant must not go missing.
+// matches reports whether an event passes the filters. Invalid configs or
+// contexts never match, so a filter cannot be bypassed.
 func matches(e *event.Event, config json.RawMessage) bool {
 	var f filters
-	var n news
+	var n eventContext
 	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &n) != nil {
 		return false
 	}
@@ -77,11 +77,12 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	return sources.MatchesFilter(f.Events, n.Event)
 }
 
-// values are those that a property may have, as [scalar] has them.
-type values []string
+// propertyValues lists the accepted values of a property, in the form of
+// [scalar].
+type propertyValues []string
 
-// UnmarshalJSON takes one value, or a list.
-func (v *values) UnmarshalJSON(raw []byte) error {
+// UnmarshalJSON accepts one value or a list.
+func (v *propertyValues) UnmarshalJSON(raw []byte) error {
 	list := []json.RawMessage{raw}
 	if raw[0] == '[' {
 		if err := json.Unmarshal(raw, &list); err != nil {
@@ -94,8 +95,8 @@ func (v *values) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// scalar returns a string, a number or a boolean as text behind a mark, so that
-// an empty string is something, and nothing for all else.
+// scalar returns a string, number or boolean as text with the prefix =, which
+// distinguishes the empty string from other types; those return "".
 func scalar(raw json.RawMessage) string {
 	var text string
 	switch {

@@ -9,19 +9,18 @@ import (
 	"sallyport/sources"
 )
 
-// advised is how far a delivery's time may be from ours, as Standard Webhooks has
-// it.
-const advised = 5 * time.Minute
+// defaultTolerance is the clock skew that Standard Webhooks recommends.
+const defaultTolerance = 5 * time.Minute
 
-// verification is how a delivery shows that it is PostHog's.
+// verification configures how deliveries are authenticated.
 type verification struct {
 	Scheme string `json:"scheme"`
 	Header string `json:"header"`
 }
 
-// verificationOf reads the config of the trigger. Without one, deliveries are
-// signed; with one that cannot be read, nothing is good enough.
-func verificationOf(config json.RawMessage) verification {
+// parseVerification reads the trigger's config. The default is the signature;
+// an invalid config selects a scheme that accepts nothing.
+func parseVerification(config json.RawMessage) verification {
 	var c struct {
 		Verification verification `json:"verification"`
 	}
@@ -38,20 +37,20 @@ func verificationOf(config json.RawMessage) verification {
 	return v
 }
 
-// verify goes by the scheme of the trigger and no other: a delivery that could
-// choose would choose the weaker one.
+// verify uses the configured scheme only. If the delivery could choose, an
+// attacker would choose the weaker one.
 func verify(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error {
-	switch v := verificationOf(d.Config); v.Scheme {
+	switch v := parseVerification(d.Config); v.Scheme {
 	case "standard":
 		return event.VerifyStandard(d.Header, d.Body, secrets, now, tolerance)
 	case "header":
-		return v.compare(d, secrets)
+		return v.verifyHeader(d, secrets)
 	}
 	return event.ErrSignature
 }
 
-// compare looks for the secret itself in the header.
-func (v verification) compare(d *event.Delivery, secrets [][]byte) error {
+// verifyHeader compares the secret in the header.
+func (v verification) verifyHeader(d *event.Delivery, secrets [][]byte) error {
 	given, ok := event.Header(d.Header, v.Header)
 	if ok && strings.EqualFold(v.Header, "Authorization") {
 		given, ok = strings.CutPrefix(given, "Bearer ")
@@ -62,15 +61,15 @@ func (v verification) compare(d *event.Delivery, secrets [][]byte) error {
 	return nil
 }
 
-// parse reads a delivery. Its id is PostHog's own where it is signed, and
-// otherwise that of the event, which whoever knows the secret may choose.
+// parse reads a delivery. Its ID is the signed Webhook-Id, or else the event's
+// UUID, which anyone with the secret can set.
 func parse(d *event.Delivery) (event.Parsed, error) {
-	n, err := read(d.Body)
+	n, err := parseBody(d.Body)
 	if err != nil {
 		return event.Parsed{}, err
 	}
 	var out event.Parsed
-	if verificationOf(d.Config).Scheme == "standard" {
+	if parseVerification(d.Config).Scheme == "standard" {
 		id, _ := event.Header(d.Header, "Webhook-Id")
 		out.ID = sources.ValidID(id)
 		out.Signed = out.ID != ""
@@ -79,7 +78,7 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 		out.ID = sources.ValidID(string(n.UUID))
 	}
 	e := n.event()
-	e.Key = out.ID // without one, the same body may be another event of the kind
+	e.Key = out.ID // empty without an ID: equal bodies may be distinct events
 	out.Events = []event.Event{e}
 	return out, nil
 }
