@@ -1,11 +1,11 @@
-// Package pagerduty has the inbound half of PagerDuty: what its webhooks (V3)
-// tell of incidents. There are no actions, and nothing to connect.
+// Package pagerduty implements PagerDuty triggers: incident events of V3
+// webhooks. It has no actions and no connection.
 //
-// It promises that an event is read from what is signed alone: its id is in the
-// body. PagerDuty signs no time, so a delivery never gets too old, and does not say
-// of which account it is: whose secret signed it tells. Of notes, updates,
-// responders and other parts it says which incident they belong to, and not of
-// which service or urgency that is.
+// Only signed data is used: the event ID is in the body. PagerDuty does not
+// sign a timestamp, so deliveries never expire, and deliveries do not identify
+// the account, so the secret that verifies does. Events about notes, status
+// updates, responders and other parts of an incident carry its ID, but not its
+// service or urgency.
 package pagerduty
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const incidentEvent = "incident"
 
-// Triggers returns what PagerDuty can tell of.
+// Triggers returns the trigger provider of PagerDuty.
 func Triggers() event.Provider {
 	return event.Provider{
 		ID:    "pagerduty",
@@ -43,7 +43,7 @@ func Triggers() event.Provider {
 	}
 }
 
-// filters are the config of a trigger.
+// filters is the config of a trigger.
 type filters struct {
 	Actions    []string `json:"actions"`
 	Services   []string `json:"services"`
@@ -51,14 +51,14 @@ type filters struct {
 	Priorities []string `json:"priorities"`
 }
 
-// matches reports whether an event passes the filters. What cannot be read does
-// not pass: a filter that was meant must not go missing.
+// matches reports whether an event passes the filters. Invalid configs or
+// contexts never match, so a filter cannot be bypassed.
 func matches(e *event.Event, config json.RawMessage) bool {
 	var f filters
-	var n news
+	var n eventContext
 	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &n) != nil {
 		return false
 	}
 	return sources.MatchesFilter(f.Actions, n.Action) && sources.MatchesFilter(f.Urgencies, n.Incident.Urgency) &&
-		sources.MatchesFilter(f.Services, n.Incident.Service.called()...) && sources.MatchesFilter(f.Priorities, n.Incident.Priority.called()...)
+		sources.MatchesFilter(f.Services, n.Incident.Service.identifiers()...) && sources.MatchesFilter(f.Priorities, n.Incident.Priority.identifiers()...)
 }

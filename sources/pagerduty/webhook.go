@@ -10,12 +10,12 @@ import (
 	"sallyport/sources"
 )
 
-// maxSignatures of one delivery are tried: a webhook has a secret, and for a
-// while another one.
+// maxSignatures bounds the signatures checked per delivery. During rotation a
+// webhook has two secrets.
 const maxSignatures = 10
 
-// verify takes a delivery of whose signatures, by all secrets that PagerDuty has
-// for the webhook, one is by one of ours.
+// verify accepts a delivery if any signature matches any of our secrets.
+// PagerDuty signs with every secret of the webhook.
 func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) error {
 	list, ok := event.Header(d.Header, "X-PagerDuty-Signature")
 	signatures := strings.Split(list, ",")
@@ -30,7 +30,7 @@ func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) e
 	return event.ErrSignature
 }
 
-// delivery is what PagerDuty posts.
+// delivery is the body of a webhook.
 type delivery struct {
 	Event struct {
 		ID         string          `json:"id"`
@@ -41,8 +41,7 @@ type delivery struct {
 	} `json:"event"`
 }
 
-// parse reads a delivery. That by which PagerDuty tries a webhook (pagey.ping) is
-// one of those that have no events.
+// parse reads a delivery. Test deliveries (pagey.ping) produce no events.
 func parse(d *event.Delivery) (event.Parsed, error) {
 	var in delivery
 	if err := sources.ReadDelivery(d.Body, &in); err != nil {
@@ -52,7 +51,7 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if out.ID == "" {
 		return event.Parsed{}, errors.New("pagerduty: the delivery's event has no id that could be kept")
 	}
-	n, err := in.news()
+	n, err := in.eventContext()
 	if n != nil {
 		e := n.event(in.Event.Type)
 		e.Key, e.OccurredAt = out.ID, sources.EventTime(in.Event.OccurredAt)

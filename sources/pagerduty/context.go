@@ -10,15 +10,15 @@ import (
 	"sallyport/sources"
 )
 
-// news is the context of an event, in PagerDuty's words.
-type news struct {
+// eventContext is the context of an event, with PagerDuty's field names.
+type eventContext struct {
 	Action   string     `json:"action"` // triggered
 	Incident incident   `json:"incident"`
-	Agent    *reference `json:"agent,omitempty"` // who did it
-	// Text of a note, of an update, or of what responders are asked.
+	Agent    *reference `json:"agent,omitempty"` // the actor
+	// Text of a note, a status update or a responder request.
 	Text      string     `json:"text,omitempty"`
 	Responder *reference `json:"responder,omitempty"`
-	// Fields are the custom ones that an incident has, as PagerDuty writes them.
+	// Fields are the incident's custom fields, as PagerDuty sends them.
 	Fields json.RawMessage `json:"custom_fields,omitempty"`
 }
 
@@ -38,7 +38,7 @@ type incident struct {
 	Teams            []reference `json:"teams,omitempty"`
 }
 
-// reference names something of PagerDuty's.
+// reference identifies a PagerDuty object.
 type reference struct {
 	ID      string `json:"id"`
 	Type    string `json:"type,omitempty"`
@@ -46,17 +46,17 @@ type reference struct {
 	URL     string `json:"html_url,omitempty"`
 }
 
-// called returns what filters may call it by.
-func (r *reference) called() []string {
+// identifiers returns the values that filters match.
+func (r *reference) identifiers() []string {
 	if r == nil {
 		return nil
 	}
 	return []string{r.ID, r.Summary}
 }
 
-// part is what belongs to an incident: a note, an update, a responder, the values
-// of fields, a bridge for calls, a workflow.
-type part struct {
+// incidentPart is the data of an event about part of an incident: a note,
+// status update, responder, custom fields, conference bridge or workflow.
+type incidentPart struct {
 	Incident *reference      `json:"incident"`
 	Content  string          `json:"content"`
 	Message  string          `json:"message"`
@@ -64,9 +64,10 @@ type part struct {
 	Fields   json.RawMessage `json:"custom_fields"`
 }
 
-// news returns what a delivery tells; nil: nothing that there is a trigger for.
-func (d *delivery) news() (n *news, err error) {
-	n = &news{Agent: d.Event.Agent}
+// eventContext returns the context of a delivery, or nil if no trigger handles
+// its type.
+func (d *delivery) eventContext() (n *eventContext, err error) {
+	n = &eventContext{Agent: d.Event.Agent}
 	var of bool
 	if n.Action, of = strings.CutPrefix(d.Event.Type, "incident."); !of {
 		return nil, nil
@@ -76,7 +77,7 @@ func (d *delivery) news() (n *news, err error) {
 		err = sources.ReadDelivery(d.Event.Data, &n.Incident)
 	case "annotated", "status_update_published", "responder.added", "responder.replied",
 		"custom_field_values.updated", "conference_bridge.updated", "workflow.started", "workflow.completed":
-		err = n.read(d.Event.Data)
+		err = n.readPart(d.Event.Data)
 	default:
 		return nil, nil
 	}
@@ -89,9 +90,9 @@ func (d *delivery) news() (n *news, err error) {
 	return n, nil
 }
 
-// read takes what belongs to an incident, and which that is.
-func (n *news) read(data json.RawMessage) error {
-	var p part
+// readPart reads the data and its reference to the incident.
+func (n *eventContext) readPart(data json.RawMessage) error {
+	var p incidentPart
 	if err := sources.ReadDelivery(data, &p); err != nil {
 		return err
 	}
@@ -102,11 +103,11 @@ func (n *news) read(data json.RawMessage) error {
 	return nil
 }
 
-// titleLength bounds the title of an event, in characters.
+// titleLength bounds an event title, in characters.
 const titleLength = 200
 
-// event tells of it, natively so called.
-func (n *news) event(native string) event.Event {
+// event converts the context to an event of that native type.
+func (n *eventContext) event(native string) event.Event {
 	i := n.Incident
 	title := "Incident " + n.Action + ": " + i.Title
 	if i.Number != 0 {
