@@ -11,7 +11,7 @@ import (
 	"sallyport/sources"
 )
 
-// account is the workspace, or the enterprise that the app is installed in.
+// account returns the workspace, or the enterprise for an enterprise install.
 func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
 	var who struct {
 		Team         string `json:"team"`
@@ -19,19 +19,19 @@ func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
 		EnterpriseID string `json:"enterprise_id"`
 		Enterprise   bool   `json:"is_enterprise_install"`
 	}
-	header, err := ask(ctx, c, call{method: "auth.test", body: []byte("{}"), repeatable: true}, &who)
+	header, err := callAPI(ctx, c, call{method: "auth.test", body: []byte("{}"), repeatable: true}, &who)
 	if err != nil {
 		return sources.Account{}, err
 	}
-	a := sources.Account{ID: who.TeamID, Name: who.Team, Scopes: granted(header)}
+	a := sources.Account{ID: who.TeamID, Name: who.Team, Scopes: grantedScopes(header)}
 	if who.Enterprise && who.EnterpriseID != "" {
 		a.ID = who.EnterpriseID
 	}
 	return a, nil
 }
 
-// granted are the scopes of the token, which stand in a header.
-func granted(h http.Header) (scopes []string) {
+// grantedScopes returns the token's scopes, which Slack sends in a header.
+func grantedScopes(h http.Header) (scopes []string) {
 	for scope := range strings.SplitSeq(h.Get("X-OAuth-Scopes"), ",") {
 		if scope = strings.TrimSpace(scope); scope != "" {
 			scopes = append(scopes, scope)
@@ -40,9 +40,9 @@ func granted(h http.Header) (scopes []string) {
 	return scopes
 }
 
-// revoke ends a token that was given to the gateway. One that a person made
-// and brought may be in use elsewhere, and revoking it takes the app's bot out
-// of all its channels.
+// revoke revokes a token issued through OAuth. A bot token that a person
+// configured may be in use elsewhere, and revoking it removes the app's bot
+// from every channel.
 func revoke(ctx context.Context, c *sources.Conn) error {
 	if c.Kind != action.KindOAuth2 {
 		return &sources.Refusal{Code: "not_ours", Message: "The bot token was made at Slack; revoke it there."}
@@ -50,9 +50,9 @@ func revoke(ctx context.Context, c *sources.Conn) error {
 	var done struct {
 		Revoked bool `json:"revoked"`
 	}
-	_, err := ask(ctx, c, call{method: "auth.revoke", repeatable: true}, &done)
+	_, err := callAPI(ctx, c, call{method: "auth.revoke", repeatable: true}, &done)
 	if r := new(sources.Refusal); errors.As(err, &r) && r.Credential {
-		return nil // it is no credential any more
+		return nil // already revoked
 	}
 	if err == nil && !done.Revoked {
 		return &sources.Refusal{Code: "not_revoked", Status: http.StatusOK, Message: "Slack did not revoke the token; remove the app in the workspace's settings."}
@@ -60,7 +60,7 @@ func revoke(ctx context.Context, c *sources.Conn) error {
 	return err
 }
 
-// How many channels are listed at most, and at a time.
+// Pagination of the channel list.
 const (
 	maxPages = 10
 	perPage  = "200"
@@ -70,10 +70,10 @@ type channel struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Private bool   `json:"private"`
-	Member  bool   `json:"member"` // the app is in it
+	Member  bool   `json:"member"` // the app is a member
 }
 
-// metadata lists the channels that the app sees and that are not archived.
+// metadata lists the unarchived channels that are visible to the app.
 func metadata(ctx context.Context, c *sources.Conn, _ url.Values) (any, error) {
 	channels, incomplete := []channel{}, []string{}
 	query := url.Values{"types": {"public_channel,private_channel"}, "exclude_archived": {"true"}, "limit": {perPage}}
@@ -106,7 +106,7 @@ func listChannels(ctx context.Context, c *sources.Conn, query url.Values) (list 
 			Next string `json:"next_cursor"`
 		} `json:"response_metadata"`
 	}
-	if _, err := ask(ctx, c, call{method: "conversations.list", query: query, repeatable: true}, &page); err != nil {
+	if _, err := callAPI(ctx, c, call{method: "conversations.list", query: query, repeatable: true}, &page); err != nil {
 		return nil, "", err
 	}
 	for _, ch := range page.Channels {

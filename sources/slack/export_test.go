@@ -2,6 +2,6 @@ package slack
 
 // Success and Limited read an answer.
 var (
-	Success = success
-	Limited = limited
+	Success = checkResponse
+	Limited = rateLimited
 )

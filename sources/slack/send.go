@@ -36,8 +36,8 @@ func sendAction() sources.ModuleAction {
 	}
 }
 
-// message is what is posted. What is not said is said to be off, so that
-// Slack's own defaults add nothing to what the approver read.
+// message is the body of chat.postMessage. Every option is explicit, so that
+// Slack's defaults add nothing to what the approver read.
 type message struct {
 	Channel     string `json:"channel"`
 	Text        string `json:"text"`
@@ -48,8 +48,8 @@ type message struct {
 	LinkNames   bool   `json:"link_names"`
 }
 
-// send posts a message. Slack has no way to know a repeated request, so this
-// one never is.
+// send posts a message. Slack has no idempotency keys, so this call is never
+// retried.
 func send(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
 	var m message
 	if err := json.Unmarshal(params, &m); err != nil {
@@ -70,7 +70,7 @@ func send(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.Ra
 			Warnings []string `json:"warnings"`
 		} `json:"response_metadata"`
 	}
-	if _, err := ask(ctx, c, call{method: "chat.postMessage", body: body}, &posted); err != nil {
+	if _, err := callAPI(ctx, c, call{method: "chat.postMessage", body: body}, &posted); err != nil {
 		return nil, err
 	}
 	return sources.Encode(struct {

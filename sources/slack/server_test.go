@@ -86,6 +86,8 @@ func (s *service) conn(t *testing.T, kind action.IntegrationKind) *sources.Conn 
 	return &sources.Conn{Kind: kind, Token: "xoxb-canary", HTTP: pool.Client(t.Name(), base, "xoxb-canary")}
 }
 
+// send posts a message. Slack has no idempotency keys, so this call is never
+// retried.
 func send(t *testing.T, s *service, params string) (string, error) {
 	t.Helper()
 	got, err := slack.Module().Actions[0].Run(t.Context(), s.conn(t, action.KindBotToken), []byte(params))

@@ -9,34 +9,33 @@ import (
 	"strings"
 )
 
-// summarize is the line that an approver reads first, beside the whole text.
-// Whom the message would notify comes before the text, however deep in the
-// text that stands.
+// summarize returns the line that an approver reads first. Mentions precede the
+// text, so that they are visible wherever they occur in it.
 func summarize(params json.RawMessage) string {
 	var m message
 	_ = json.Unmarshal(params, &m)
-	line := "Send to " + short(m.Channel)
+	line := "Send to " + quoteID(m.Channel)
 	if m.Thread != "" {
-		line = fmt.Sprintf("Reply in the thread %s of %s", short(m.Thread), short(m.Channel))
+		line = fmt.Sprintf("Reply in the thread %s of %s", quoteID(m.Thread), quoteID(m.Channel))
 	}
 	if m.Broadcast {
 		line += ", shown in the channel too"
 	}
-	if who := notified(m.Text); len(who) > 0 {
+	if who := mentions(m.Text); len(who) > 0 {
 		line += ", NOTIFYING " + strings.Join(who, " and ")
 	}
-	if masked(m.Text) {
+	if hasMaskedLink(m.Text) {
 		line += ", with a link behind other words"
 	}
-	return line + ": " + strconv.Quote(begin(m.Text, 100))
+	return line + ": " + strconv.Quote(truncate(m.Text, 100))
 }
 
-// notified says whom a text mentions: those who are many first.
-func notified(text string) (who []string) {
+// mentions lists whom a text notifies, largest audiences first.
+func mentions(text string) (who []string) {
 	people, groups := 0, 0
 	for markup := range markups(text) {
-		switch kind, of := kindOf(markup); {
-		case kind == mass && !slices.Contains(who, "@"+of):
+		switch kind, of := parseMarkup(markup); {
+		case kind == broadcast && !slices.Contains(who, "@"+of):
 			who = append(who, "@"+of)
 		case kind == group:
 			groups++
@@ -53,16 +52,16 @@ func notified(text string) (who []string) {
 	return who
 }
 
-// masked reports whether a link shows something else than where it leads.
-func masked(text string) bool {
+// hasMaskedLink reports whether a link's label hides its target.
+func hasMaskedLink(text string) bool {
 	for markup := range markups(text) {
 		content, _, closed := strings.Cut(markup, ">")
 		shown, _, words := strings.Cut(content, "|")
-		switch kind, word := kindOf(shown); {
+		switch kind, word := parseMarkup(shown); {
 		case !closed:
-		case kind == date && strings.Count(shown, "^") > 2: // beside the time and its form, a link
+		case kind == date && strings.Count(shown, "^") > 2: // the third part is a link
 			return true
-		case (kind == person || kind == channelName) && words && len(word)+1 < len(shown): // no id
+		case (kind == person || kind == channelName) && words && len(word)+1 < len(shown): // not an ID
 			return true
 		case kind == other && words && shown != "":
 			return true
@@ -71,7 +70,7 @@ func masked(text string) bool {
 	return false
 }
 
-// markups are what follows each < of a text.
+// markups yields the text after each <.
 func markups(text string) iter.Seq[string] {
 	_, rest, _ := strings.Cut(text, "<")
 	return func(yield func(string) bool) {
@@ -80,26 +79,26 @@ func markups(text string) iter.Seq[string] {
 	}
 }
 
-// kind is what a piece of Slack's markup stands for.
-type kind int
+// markupKind is the meaning of a piece of Slack markup.
+type markupKind int
 
 const (
-	other kind = iota // a link, or what nobody knows
+	other markupKind = iota // a link, or unknown markup
 	person
 	channelName
 	group
-	mass // the channel, all who are here, everyone
+	broadcast // @channel, @here or @everyone
 	date
 )
 
-// kindOf tells what the markup is that begins so, and the word that it begins
-// with. Case makes no difference, as little as Slack may make of it.
-func kindOf(markup string) (_ kind, word string) {
+// parseMarkup returns the kind of the markup at the start of the text and its
+// first word in lower case, because Slack may ignore case.
+func parseMarkup(markup string) (_ markupKind, word string) {
 	if markup == "" {
 		return other, ""
 	}
 	sign, word := markup[0], markup[1:]
-	if end := strings.IndexFunc(word, odd); end >= 0 {
+	if end := strings.IndexFunc(word, notAlphanumeric); end >= 0 {
 		word = word[:end]
 	}
 	word = strings.ToLower(word)
@@ -109,7 +108,7 @@ func kindOf(markup string) (_ kind, word string) {
 	case sign == '#':
 		return channelName, word
 	case sign == '!' && slices.Contains([]string{"channel", "here", "everyone", "group"}, word):
-		return mass, word
+		return broadcast, word
 	case sign == '!' && word == "subteam":
 		return group, word
 	case sign == '!' && word == "date":
@@ -118,17 +117,19 @@ func kindOf(markup string) (_ kind, word string) {
 	return other, word
 }
 
-func odd(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
+func notAlphanumeric(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+}
 
-// short is a channel or a time, quoted where it is none.
-func short(id string) string {
-	if q := strconv.Quote(begin(id, 100)); q != `"`+id+`"` || strings.ContainsAny(id, " ,:") {
+// quoteID returns a channel or timestamp, quoted unless it has the form of one.
+func quoteID(id string) string {
+	if q := strconv.Quote(truncate(id, 100)); q != `"`+id+`"` || strings.ContainsAny(id, " ,:") {
 		return q
 	}
 	return id
 }
 
-func begin(text string, limit int) string {
+func truncate(text string, limit int) string {
 	if runes := []rune(text); len(runes) > limit {
 		return string(runes[:limit-1]) + "…"
 	}

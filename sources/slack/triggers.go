@@ -9,14 +9,14 @@ import (
 	"sallyport/sources"
 )
 
-// The types of event, named as Slack does.
+// The event types, with Slack's names.
 const (
 	messageEvent  = "message"
 	mentionEvent  = "app_mention"
 	reactionEvent = "reaction_added"
 )
 
-// Triggers returns what Slack's Events API can tell of.
+// Triggers returns the trigger provider of Slack's Events API.
 func Triggers() event.Provider {
 	return event.Provider{
 		ID:    "slack",
@@ -49,11 +49,11 @@ func Triggers() event.Provider {
 		},
 		Secret:       "Slack makes the secret: enter the **Signing Secret** of the app (**Basic Information** on its page), and this URL as request URL of its **Event Subscriptions**.",
 		IssuesSecret: true, IdentifiesAccount: true,
-		Webhook: &event.Webhook{Verify: verify, Tolerance: advised, Parse: parse, Challenge: challenge},
+		Webhook: &event.Webhook{Verify: verify, Tolerance: defaultTolerance, Parse: parse, Challenge: challenge},
 	}
 }
 
-// messageConfig is of messages and mentions alike.
+// messageConfig is the config schema of messages and mentions.
 const messageConfig = `{
 	"type": "object",
 	"additionalProperties": false,
@@ -65,7 +65,7 @@ const messageConfig = `{
 	}
 }`
 
-// filters are the config of a trigger; each one has those of its type.
+// filters is the config of a trigger. Each type uses a subset.
 type filters struct {
 	Channels  []string `json:"channels"`
 	Users     []string `json:"users"`
@@ -76,7 +76,7 @@ type filters struct {
 
 func matches(e *event.Event, config json.RawMessage) bool {
 	var f filters
-	var n news
+	var n eventContext
 	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &n) != nil {
 		return false
 	}
@@ -84,11 +84,11 @@ func matches(e *event.Event, config json.RawMessage) bool {
 		return false
 	}
 	return sources.MatchesFilter(f.Channels, n.Channel) && sources.MatchesFilter(f.Users, n.User, n.BotID) &&
-		sources.MatchesFilter(f.Reactions, n.Reaction) && f.contained(n.texts())
+		sources.MatchesFilter(f.Reactions, n.Reaction) && f.matchesText(n.fullText())
 }
 
-// contained reports whether the text has one of those that it should have.
-func (f filters) contained(text string) bool {
+// matchesText reports whether the text contains one of the required strings.
+func (f filters) matchesText(text string) bool {
 	text = strings.ToLower(text)
 	return len(f.Contains) == 0 || slices.ContainsFunc(f.Contains, func(part string) bool {
 		return strings.Contains(text, strings.ToLower(part))

@@ -11,13 +11,14 @@ import (
 	"sallyport/sources"
 )
 
-// advised is how far a delivery's time may be from ours, as Slack has it.
-const advised = 5 * time.Minute
+// defaultTolerance is the clock skew that Slack recommends.
+const defaultTolerance = 5 * time.Minute
 
-// maxChallenge bounds what is echoed, in characters.
+// maxChallenge bounds the echoed challenge, in characters.
 const maxChallenge = 1000
 
-// verify checks the signature, which covers the time that comes with it.
+// verify checks the signature, which covers the timestamp, and then the
+// timestamp.
 func verify(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error {
 	signature, signed := event.Header(d.Header, "X-Slack-Signature")
 	sent, _ := event.Header(d.Header, "X-Slack-Request-Timestamp")
@@ -32,7 +33,7 @@ func verify(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.D
 	return event.CheckTimestamp(time.Unix(seconds, 0), now, tolerance)
 }
 
-// delivery is what Slack posts.
+// delivery is the body of a request from the Events API.
 type delivery struct {
 	Type           string          `json:"type"`
 	Challenge      string          `json:"challenge"`
@@ -44,8 +45,8 @@ type delivery struct {
 	Event          json.RawMessage `json:"event"`
 }
 
-// authorization is an installation of the app that may see the event. There is
-// one at most, even where several may.
+// authorization is an installation of the app that can see the event. Slack
+// sends at most one.
 type authorization struct {
 	EnterpriseID string `json:"enterprise_id"`
 	TeamID       string `json:"team_id"`
@@ -66,10 +67,10 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	return event.Parsed{Account: in.account()}, nil
 }
 
-// challenge returns the text with which Slack tries a new URL, to be echoed.
+// challenge returns the text to echo when Slack verifies a new URL.
 func challenge(d *event.Delivery) []byte {
 	var in delivery
-	if !bytes.Contains(d.Body, []byte("url_verification")) { // as are nearly all
+	if !bytes.Contains(d.Body, []byte("url_verification")) { // fast path for ordinary events
 		return nil
 	}
 	if sources.ReadDelivery(d.Body, &in) != nil || in.Challenge == "" || in.Type != "url_verification" || sources.Printable(in.Challenge, maxChallenge) != in.Challenge {
@@ -83,7 +84,7 @@ func (d delivery) callback() (event.Parsed, error) {
 	if out.ID == "" {
 		return event.Parsed{}, errors.New("an event of Slack without an id that could be kept")
 	}
-	// Only what there is a trigger for is known to have this shape.
+	// Only event types with a trigger are known to have this form.
 	var kind struct {
 		Type string `json:"type"`
 	}
@@ -94,19 +95,19 @@ func (d delivery) callback() (event.Parsed, error) {
 	case "app_uninstalled":
 		out.Lifecycle = event.Uninstalled
 	case messageEvent, mentionEvent, reactionEvent:
-		var h happening
+		var h innerEvent
 		if err := sources.ReadDelivery(d.Event, &h); err != nil {
 			return event.Parsed{}, err
 		}
-		if h.tells() && !d.own(h) {
+		if h.supported() && !d.fromThisApp(h) {
 			out.Events = []event.Event{d.event(h, out.ID)}
 		}
 	}
 	return out, nil
 }
 
-// account is whose installation the event is for: in channels that workspaces
-// share, the team may be another.
+// account returns the account of the installation. In channels shared between
+// workspaces, the team may be another one.
 func (d delivery) account() string {
 	id := d.TeamID
 	for _, a := range d.Authorizations {
@@ -120,8 +121,9 @@ func (d delivery) account() string {
 	return sources.ValidID(id)
 }
 
-// own reports whether the app did it itself. It would answer itself for ever.
-func (d delivery) own(h happening) bool {
+// fromThisApp reports whether the app itself caused the event. Handling it
+// could loop forever.
+func (d delivery) fromThisApp(h innerEvent) bool {
 	for _, a := range d.Authorizations {
 		if a.Bot && a.UserID != "" && a.UserID == h.User {
 			return true

@@ -10,23 +10,24 @@ import (
 	"sallyport/sources"
 )
 
-// success returns nil when Slack says so, and what else it says otherwise, of
-// the message that is sent or of anything else.
-func success(resp *outbound.Response, message bool) error {
-	v := read(resp)
+// checkResponse returns nil if Slack reports success, and otherwise the error.
+// message is true for calls that post a message.
+func checkResponse(resp *outbound.Response, message bool) error {
+	v := parseResponse(resp)
 	switch {
 	case v.OK == nil && resp.Status >= http.StatusBadRequest && resp.Status < http.StatusInternalServerError && resp.Status != http.StatusRequestTimeout:
 		return &sources.Refusal{Status: resp.Status, Message: "What answers is not Slack's API; an admin must check the base URL of the integration."}
-	case v.OK == nil, resp.Status >= http.StatusInternalServerError, !*v.OK && mayBeDone(v.Error):
-		return uncertain(resp.Status, v.Error, message)
+	case v.OK == nil, resp.Status >= http.StatusInternalServerError, !*v.OK && isUncertain(v.Error):
+		return outcomeUnknown(resp.Status, v.Error, message)
 	case *v.OK:
 		return nil
 	}
 	return v.refusal(resp.Status, message)
 }
 
-// mayBeDone tells of errors after which Slack may have posted the message.
-func mayBeDone(code string) bool {
+// isUncertain reports whether Slack may have posted the message despite this
+// error.
+func isUncertain(code string) bool {
 	switch code {
 	case "", "fatal_error", "internal_error", "service_unavailable", "request_timeout":
 		return true
@@ -34,7 +35,7 @@ func mayBeDone(code string) bool {
 	return false
 }
 
-func uncertain(status int, detail string, message bool) error {
+func outcomeUnknown(status int, detail string, message bool) error {
 	next := "Try again in a moment."
 	if message {
 		next = "Whether the message stands there is not known: have somebody look into the channel before sending again."
@@ -43,27 +44,27 @@ func uncertain(status int, detail string, message bool) error {
 		"Slack failed within itself (status %d). %s", status, next).WithCause(fmt.Errorf("slack: %.300s", detail))
 }
 
-// refusal says what to change.
-func (v verdict) refusal(status int, message bool) *sources.Refusal {
+// refusal explains an error and how to fix it.
+func (v apiResponse) refusal(status int, message bool) *sources.Refusal {
 	r := &sources.Refusal{Code: sources.ValidID(v.Error), Status: status, Detail: strings.TrimSpace(v.Error + " " + v.Needed + " " + v.Provided)}
 	switch v.Error {
 	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired":
 		r.Credential = true
 		r.Message = "Slack does not accept the credential of this integration any more; a person must connect it again."
 	case "missing_scope":
-		r.Message = fmt.Sprintf("The app lacks the scope %s; an admin must connect Slack again with it.", scopes(v.Needed))
+		r.Message = fmt.Sprintf("The app lacks the scope %s; an admin must connect Slack again with it.", missingScopes(v.Needed))
 	case "access_denied", "no_permission", "team_access_not_granted", "ekm_access_denied", "not_allowed_token_type", "org_login_required":
 		r.Message = "The workspace does not let the app do this; an admin of the workspace must allow it."
 	default:
 		if r.Message = "Slack does not answer this as it was asked; an admin must look at the app in the workspace, or connect Slack again."; message {
-			r.Message = aboutMessage(v.Error)
+			r.Message = messageError(v.Error)
 		}
 	}
 	return r
 }
 
-// aboutMessage says what to change in a message that Slack does not post.
-func aboutMessage(code string) string {
+// messageError explains why Slack rejected a message.
+func messageError(code string) string {
 	switch code {
 	case "channel_not_found":
 		return "There is no such channel, or the app does not see it; give channel as an id, and have the app invited where the channel is private."
@@ -89,8 +90,9 @@ func aboutMessage(code string) string {
 	return "Slack does not post this message as it is; correct channel, text or thread_ts by what the code says, or ask an admin of the workspace."
 }
 
-// scopes is the list of scopes that Slack names, if it is one.
-func scopes(needed string) string {
+// missingScopes validates the list of scopes in an error, which is quoted to
+// the agent.
+func missingScopes(needed string) string {
 	strange := func(r rune) bool { return (r < 'a' || r > 'z') && !strings.ContainsRune(":._,", r) }
 	if needed == "" || len(needed) > 200 || strings.ContainsFunc(needed, strange) {
 		return "that this needs"

@@ -10,8 +10,8 @@ import (
 	"sallyport/sources"
 )
 
-// happening is the event in a delivery: a message, or a reaction to one.
-type happening struct {
+// innerEvent is the event in a delivery: a message, or a reaction to one.
+type innerEvent struct {
 	Type    string `json:"type"`
 	Subtype string `json:"subtype"`
 	User    string `json:"user"`
@@ -36,22 +36,22 @@ type happening struct {
 	} `json:"item"`
 }
 
-// attachment is what bots put under their messages, or instead of a text.
+// attachment is a message attachment, which bots use beside or instead of text.
 type attachment struct {
 	Title    string `json:"title,omitempty"`
 	Text     string `json:"text,omitempty"`
 	Fallback string `json:"fallback,omitempty"`
 }
 
-// file is told by name; its content is Slack's to give.
+// file describes an attached file. The content stays at Slack.
 type file struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
 	MIMEType string `json:"mimetype"`
 }
 
-// news is the context of an event, in Slack's words.
-type news struct {
+// eventContext is the context of an event, with Slack's field names.
+type eventContext struct {
 	Team        string       `json:"team"`
 	Channel     string       `json:"channel"`
 	ChannelType string       `json:"channel_type,omitempty"`
@@ -64,11 +64,11 @@ type news struct {
 	Attachments []attachment `json:"attachments,omitempty"`
 	Files       []file       `json:"files,omitempty"`
 	Reaction    string       `json:"reaction,omitempty"`
-	ItemUser    string       `json:"item_user,omitempty"` // who wrote what was reacted to
+	ItemUser    string       `json:"item_user,omitempty"` // author of the message with the reaction
 }
 
-// texts is all that a person reads in the message.
-func (n news) texts() string {
+// fullText returns all visible text of the message.
+func (n eventContext) fullText() string {
 	all := []string{n.Text}
 	for _, a := range n.Attachments {
 		all = append(all, a.Title, a.Text, a.Fallback)
@@ -76,9 +76,9 @@ func (n news) texts() string {
 	return strings.Join(all, "\n")
 }
 
-// tells reports whether it is something that there is a trigger for. Of the
-// many subtypes of messages most are no message.
-func (h happening) tells() bool {
+// supported reports whether a trigger handles the event. Most message subtypes
+// are not messages by people or bots.
+func (h innerEvent) supported() bool {
 	switch h.Type {
 	case messageEvent:
 		return slices.Contains([]string{"", "bot_message", "file_share", "me_message", "thread_broadcast"}, h.Subtype)
@@ -88,17 +88,17 @@ func (h happening) tells() bool {
 	return h.Type == mentionEvent
 }
 
-// titleLength bounds the title of an event, in characters.
+// titleLength bounds an event title, in characters.
 const titleLength = 200
 
-// event tells of what happened, under the key.
-func (d delivery) event(h happening, key string) event.Event {
-	n := news{
+// event converts the inner event to an event with that key.
+func (d delivery) event(h innerEvent, key string) event.Event {
+	n := eventContext{
 		Team: d.TeamID, Channel: h.Channel, ChannelType: h.ChannelType, TS: h.TS, ThreadTS: h.ThreadTS,
 		User: h.User, Bot: h.BotID != "" || h.Subtype == "bot_message", BotID: h.BotID,
 		Text: h.Text, Attachments: h.Attachments, Files: h.Files,
 	}
-	e := event.Event{Provider: "slack", Type: h.Type, Native: h.Type, Key: key, OccurredAt: moment(d.EventTime)}
+	e := event.Event{Provider: "slack", Type: h.Type, Native: h.Type, Key: key, OccurredAt: eventTime(d.EventTime)}
 	switch h.Type {
 	case reactionEvent:
 		n.Channel, n.TS, n.Reaction, n.ItemUser = h.Item.Channel, h.Item.TS, h.Reaction, h.ItemUser
@@ -106,7 +106,7 @@ func (d delivery) event(h happening, key string) event.Event {
 	case mentionEvent:
 		e.Title = "Mention in " + n.Channel + ": " + h.Text
 	default:
-		e.Title = "Message in " + n.Channel + ": " + strings.TrimSpace(n.texts())
+		e.Title = "Message in " + n.Channel + ": " + strings.TrimSpace(n.fullText())
 	}
 	if h.Type == messageEvent && h.Subtype != "" {
 		e.Native += ":" + h.Subtype
@@ -117,7 +117,8 @@ func (d delivery) event(h happening, key string) event.Event {
 	return e
 }
 
-// link leads a person to the channel. Events have no link to the message.
+// link returns the URL of the channel. Events carry no permalink to the
+// message.
 func link(team, channel string) string {
 	if sources.ValidID(channel) == "" || sources.ValidID(team) == "" {
 		return ""
@@ -125,8 +126,9 @@ func link(team, channel string) string {
 	return "https://slack.com/app_redirect?" + url.Values{"channel": {channel}, "team": {team}}.Encode()
 }
 
-// moment is a time that has four digits for its year, or none.
-func moment(seconds int64) time.Time {
+// eventTime converts Unix seconds, or returns zero if the year does not have
+// four digits.
+func eventTime(seconds int64) time.Time {
 	if t := time.Unix(seconds, 0).UTC(); seconds > 0 && seconds < 1<<37 && t.Year() < 10_000 {
 		return t
 	}
