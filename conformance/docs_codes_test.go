@@ -175,8 +175,8 @@ func notOurs() map[string][]string {
 		"action/error.go":           nil, // Errorf itself
 		"action/rule.go":            nil, // of a rule of package event: invalid_field, and those of schedules
 		"sources/gmail/errors.go":   nil, // the service's own code
-		"sources/linear/refusal.go": nil,
-		"sources/sentry/refuse.go":  nil,
+		"sources/linear/errors.go":  nil,
+		"sources/sentry/errors.go":  nil,
 		"sources/slack/errors.go":   nil,
 		"store/calls/invocation.go": nil, // read from the row
 		"store/inbound/run.go":      nil,

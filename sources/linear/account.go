@@ -8,27 +8,28 @@ import (
 	"sallyport/sources"
 )
 
-// account is the workspace: one integration of an organization for each.
+// account returns the workspace of the credential. An organization has one
+// integration per workspace.
 func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
-	data, err := ask(ctx, c, operation{"Viewer", object{}, true})
+	data, err := do(ctx, c, operation{"Viewer", inputObject{}, true})
 	if err != nil {
 		return sources.Account{}, err
 	}
-	workspace, err := field[struct{ ID, Name, URLKey string }](data, "organization")
+	workspace, err := decodeField[struct{ ID, Name, URLKey string }](data, "organization")
 	return sources.Account{ID: workspace.ID, Name: cmp.Or(workspace.Name, workspace.URLKey)}, err
 }
 
-// metadata answers what forms offer. With a team (id or key) in the query:
-// what its issues may have.
+// metadata returns the options for forms. With a team (ID or key) in the query,
+// they are limited to that team's issues.
 func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {
-	data, err := ask(ctx, c, operation{"Metadata", offers(q.Get("team")), true})
+	data, err := do(ctx, c, operation{"Metadata", metadataFilter(q.Get("team")), true})
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]any{}
 	var more []string
 	for _, name := range []string{"teams", "states", "labels", "users", "projects"} {
-		p, err := field[page[map[string]any]](data, name)
+		p, err := decodeField[page[map[string]any]](data, name)
 		if err != nil {
 			return nil, err
 		}
@@ -40,16 +41,16 @@ func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {
 	return out, nil
 }
 
-// offers are the variables of Metadata. Labels of the workspace are every
-// team's.
-func offers(team string) object {
+// metadataFilter returns the variables of the Metadata query. Workspace labels
+// apply to every team.
+func metadataFilter(team string) inputObject {
 	if team == "" {
-		return object{}
+		return inputObject{}
 	}
-	its := teamFilter(team)
-	return object{
-		"states":   object{"team": its},
-		"labels":   object{"or": []object{{"team": its}, {"team": object{"null": true}}}},
-		"projects": object{"accessibleTeams": object{"some": its}},
+	filter := teamFilter(team)
+	return inputObject{
+		"states":   inputObject{"team": filter},
+		"labels":   inputObject{"or": []inputObject{{"team": filter}, {"team": inputObject{"null": true}}}},
+		"projects": inputObject{"accessibleTeams": inputObject{"some": filter}},
 	}
 }

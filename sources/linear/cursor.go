@@ -13,38 +13,40 @@ import (
 )
 
 const (
-	// overlap is how much later than its time a change may show up.
+	// overlap is how far each scan reaches back, because changes can become
+	// visible late.
 	overlap = 2 * time.Minute
-	// maxSeen bounds what a cursor remembers. What is told again beyond it has
-	// the same key as before.
+	// maxSeen bounds the remembered changes. A change beyond it is emitted
+	// again with the same key, and deduplicated downstream.
 	maxSeen = 1000
 )
 
-// cursor is how far polling came. Linear lists what changed last first, so the
-// mark moves only when all pages of a scan were read, in however many looks.
+// cursor is the polling position. Linear lists the latest change first, so Mark
+// advances only when all pages of a scan are read, which may take several
+// polls.
 type cursor struct {
-	Start time.Time `json:"start"`           // what is not later was there before
-	Mark  time.Time `json:"mark"`            // the last change of the scans that are done
-	Top   time.Time `json:"top,omitzero"`    // the last change of the scan under way
-	After string    `json:"after,omitempty"` // where that goes on
-	Seen  []seen    `json:"seen,omitempty"`  // what later scans find again
+	Start time.Time    `json:"start"`           // changes up to here predate polling
+	Mark  time.Time    `json:"mark"`            // the latest change of completed scans
+	Top   time.Time    `json:"top,omitzero"`    // the latest change of the current scan
+	After string       `json:"after,omitempty"` // the page cursor of the current scan
+	Seen  []seenChange `json:"seen,omitempty"`  // emitted changes within the overlap
 }
 
-// seen is a change that was told.
-type seen struct {
+// seenChange is a change that was emitted.
+type seenChange struct {
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
 }
 
-// page reads the next page of the scan, and reports whether it was the last.
-func (at *cursor) page(ctx context.Context, c *sources.Conn) (found []event.Event, done bool, err error) {
-	p, err := changes(ctx, c, at.variables())
+// readPage reads the next page of the scan and reports whether it was the last.
+func (at *cursor) readPage(ctx context.Context, c *sources.Conn) (found []event.Event, done bool, err error) {
+	p, err := listChanges(ctx, c, at.variables())
 	if err != nil {
 		return nil, false, err
 	}
 	next := *at
 	for _, i := range p.Items {
-		e, news, err := next.take(&i)
+		e, news, err := next.convert(&i)
 		if err != nil {
 			return nil, false, err
 		}
@@ -62,11 +64,11 @@ func (at *cursor) page(ctx context.Context, c *sources.Conn) (found []event.Even
 	return found, done, nil
 }
 
-// variables ask for all changes since the mark, and a little before.
-func (at *cursor) variables() object {
-	v := object{
+// variables selects the changes since the mark, including the overlap.
+func (at *cursor) variables() inputObject {
+	v := inputObject{
 		"first":  pollPage,
-		"filter": object{"updatedAt": object{"gte": at.since().Format(time.RFC3339Nano)}},
+		"filter": inputObject{"updatedAt": inputObject{"gte": at.since().Format(time.RFC3339Nano)}},
 	}
 	if at.After != "" {
 		v["after"] = at.After
@@ -76,40 +78,41 @@ func (at *cursor) variables() object {
 
 func (at *cursor) since() time.Time { return at.Mark.Add(-overlap).UTC() }
 
-// take returns the event of an issue, unless it is old or was told before.
-func (at *cursor) take(i *changedIssue) (e event.Event, news bool, err error) {
-	changed, err := moment(i.UpdatedAt)
+// convert returns the event of an issue; news is false if the change is old or
+// was emitted before.
+func (at *cursor) convert(i *changedIssue) (e event.Event, news bool, err error) {
+	changed, err := parseTime(i.UpdatedAt)
 	if err != nil {
 		return e, false, err
 	}
 	at.Top = latest(at.Top, changed)
-	now := seen{i.ID, changed}
+	now := seenChange{i.ID, changed}
 	if !changed.After(at.Start) || slices.ContainsFunc(at.Seen, now.equal) {
 		return e, false, nil
 	}
-	n := at.news(i)
+	n := at.eventContext(i)
 	at.Seen = append(at.Seen, now)
 	return n.event(key(i.ID, i.UpdatedAt), "poll:"+n.Action), true, nil
 }
 
-func (s seen) equal(t seen) bool { return s.ID == t.ID && s.At.Equal(t.At) }
+func (s seenChange) equal(t seenChange) bool { return s.ID == t.ID && s.At.Equal(t.At) }
 
-// news tells an issue that is new from one that changed.
-func (at *cursor) news(i *changedIssue) news {
-	n := news{Action: updated, Issue: i}
-	before := slices.ContainsFunc(at.Seen, func(s seen) bool { return s.ID == i.ID })
-	born, err := moment(i.CreatedAt)
+// eventContext distinguishes a created issue from an updated one.
+func (at *cursor) eventContext(i *changedIssue) eventContext {
+	n := eventContext{Action: updated, Issue: i}
+	before := slices.ContainsFunc(at.Seen, func(s seenChange) bool { return s.ID == i.ID })
+	born, err := parseTime(i.CreatedAt)
 	if err == nil && !before && born.After(at.Start) && !born.Before(at.since()) {
 		n.Action = created
 	}
 	return n
 }
 
-// leave returns what a look found, with where the next one begins.
-func (at *cursor) leave(out event.PollResult) (_ event.PollResult, err error) {
+// pollResult prunes and encodes the cursor.
+func (at *cursor) pollResult(out event.PollResult) (_ event.PollResult, err error) {
 	since := latest(at.Mark, at.Top).Add(-overlap)
-	at.Seen = slices.DeleteFunc(at.Seen, func(s seen) bool { return s.At.Before(since) })
-	slices.SortFunc(at.Seen, func(a, b seen) int {
+	at.Seen = slices.DeleteFunc(at.Seen, func(s seenChange) bool { return s.At.Before(since) })
+	slices.SortFunc(at.Seen, func(a, b seenChange) int {
 		return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID))
 	})
 	at.Seen = at.Seen[:min(len(at.Seen), maxSeen)]

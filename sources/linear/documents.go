@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// documents are all that is ever sent to Linear. Only variables vary: what an
-// agent says never becomes part of a query.
+// documents are all the queries that are sent to Linear. Agent input is only
+// ever passed as variables, never as part of a query.
 //
 //go:embed documents/*.graphql
 var documents embed.FS
 
-// fields is the fragment that every document spells an issue with.
-const fields = "IssueFields"
+// issueFragment is the fragment with the fields of an issue.
+const issueFragment = "IssueFields"
 
-// document returns the operation of that name, with the fragment that it uses.
-func document(operation string) string {
-	text := file(operation)
-	if strings.Contains(text, "..."+fields) {
-		text += file("issue")
+// documentOf returns the operation of that name and the fragment it uses.
+func documentOf(operation string) string {
+	text := readDocument(operation)
+	if strings.Contains(text, "..."+issueFragment) {
+		text += readDocument("issue")
 	}
 	return text
 }
 
-func file(name string) string {
+func readDocument(name string) string {
 	text, err := documents.ReadFile("documents/" + name + ".graphql")
 	if err != nil {
 		panic(err) // the name is a constant of this package

@@ -2,11 +2,11 @@ package linear
 
 import "sallyport/internal/outbound"
 
-// Limited reads which answers want fewer requests.
-var Limited = limited
+// Limited exports the rate limit detection.
+var Limited = rateLimited
 
-// Refused is what an answer that is no success means.
+// Refused converts an unsuccessful response to an error.
 func Refused(resp *outbound.Response) error {
-	a, _ := read(resp)
-	return a.refusal(resp.Status)
+	a, _ := parseResponse(resp)
+	return a.err(resp.Status)
 }

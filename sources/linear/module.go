@@ -1,11 +1,12 @@
-// Package linear is the module of Linear: issues of a workspace, over its
+// Package linear implements the Linear module: issues of a workspace, over the
 // GraphQL API.
 //
-// It promises that what an agent says travels in variables only, that a new
-// issue or comment is made once however often the request is sent, and that an
-// answer is a success only where Linear says so, whatever the HTTP status. An
-// issue is told within 60 KiB, and says where something was left out. What
-// changed is heard of by webhook, or by polling for issues. It keeps nothing.
+// Agent input is passed as GraphQL variables only. Creating an issue or a
+// comment is idempotent under retries, because the client chooses its ID. A
+// call succeeds only if Linear says so, whatever the HTTP status. An issue is
+// returned in at most 60 KiB, with a marker where it is truncated. Triggers
+// receive changes by webhook, or by polling for issues. The module keeps no
+// state.
 package linear
 
 import (
@@ -18,7 +19,7 @@ import (
 //go:embed guide.md
 var guide string
 
-// Module returns the module.
+// Module returns the Linear module.
 func Module() *sources.Module {
 	return &sources.Module{
 		ID:        "linear",

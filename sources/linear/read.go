@@ -13,8 +13,8 @@ import (
 	"sallyport/sources"
 )
 
-// perPage is how many issues a list has where nobody says; 50 are the most.
-const perPage = 25
+// defaultPageSize is the page size of list_issues; the maximum is 50.
+const defaultPageSize = 25
 
 type listParams struct {
 	TeamID          string           `json:"teamId"`
@@ -36,15 +36,15 @@ func listIssues(ctx context.Context, c *sources.Conn, params json.RawMessage) (j
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, err
 	}
-	data, err := ask(ctx, c, operation{"ListIssues", p.variables(), true})
+	data, err := do(ctx, c, operation{"ListIssues", p.variables(), true})
 	if err != nil {
 		return nil, err
 	}
-	return pick[page[issue]](data, "issues")
+	return reencodeField[page[issue]](data, "issues")
 }
 
-func (p listParams) variables() object {
-	v := object{"first": min(cmp.Or(p.First, perPage), 50), "includeArchived": p.IncludeArchived}
+func (p listParams) variables() inputObject {
+	v := inputObject{"first": min(cmp.Or(p.First, defaultPageSize), 50), "includeArchived": p.IncludeArchived}
 	if p.After != "" {
 		v["after"] = p.After
 	}
@@ -57,9 +57,9 @@ func (p listParams) variables() object {
 	return v
 }
 
-// filter is an IssueFilter; all of it must be true of an issue.
-func (p listParams) filter() object {
-	f := object{}
+// filter returns an IssueFilter with all conditions.
+func (p listParams) filter() inputObject {
+	f := inputObject{}
 	if p.TeamID != "" {
 		f["team"] = teamFilter(p.TeamID)
 	}
@@ -73,55 +73,57 @@ func (p listParams) filter() object {
 		f["assignee"] = userFilter(p.Assignee)
 	}
 	if p.Label != "" {
-		f["labels"] = object{"some": byIDOr(p.Label, object{"name": ignoringCase(p.Label)})}
+		f["labels"] = inputObject{"some": byIDElse(p.Label, inputObject{"name": ignoringCase(p.Label)})}
 	}
 	if p.Priority != nil {
-		f["priority"] = object{"eq": *p.Priority}
+		f["priority"] = inputObject{"eq": *p.Priority}
 	}
 	if p.Query != "" {
-		contains := object{"containsIgnoreCase": p.Query}
-		f["or"] = []object{{"title": contains}, {"description": contains}}
+		contains := inputObject{"containsIgnoreCase": p.Query}
+		f["or"] = []inputObject{{"title": contains}, {"description": contains}}
 	}
 	if p.UpdatedAfter != "" {
-		f["updatedAt"] = object{"gte": p.UpdatedAfter}
+		f["updatedAt"] = inputObject{"gte": p.UpdatedAfter}
 	}
 	return f
 }
 
-// teamFilter finds a team by its id or by its key, such as ENG.
-func teamFilter(team string) object { return byIDOr(team, object{"key": ignoringCase(team)}) }
+// teamFilter matches a team by its ID or its key, such as ENG.
+func teamFilter(team string) inputObject {
+	return byIDElse(team, inputObject{"key": ignoringCase(team)})
+}
 
-func stateFilter(state string) object {
-	return byIDOr(state, object{"or": []object{
-		{"name": ignoringCase(state)}, {"type": object{"eq": strings.ToLower(state)}},
+func stateFilter(state string) inputObject {
+	return byIDElse(state, inputObject{"or": []inputObject{
+		{"name": ignoringCase(state)}, {"type": inputObject{"eq": strings.ToLower(state)}},
 	}})
 }
 
-func userFilter(user string) object {
+func userFilter(user string) inputObject {
 	switch {
 	case user == "me":
-		return object{"isMe": object{"eq": true}}
+		return inputObject{"isMe": inputObject{"eq": true}}
 	case user == "none":
-		return object{"null": true}
+		return inputObject{"null": true}
 	case strings.Contains(user, "@"):
-		return object{"email": ignoringCase(user)}
+		return inputObject{"email": ignoringCase(user)}
 	}
-	return byIDOr(user, object{"or": []object{{"name": ignoringCase(user)}, {"displayName": ignoringCase(user)}}})
+	return byIDElse(user, inputObject{"or": []inputObject{{"name": ignoringCase(user)}, {"displayName": ignoringCase(user)}}})
 }
 
-// object is a value of GraphQL input.
-type object = map[string]any
+// inputObject is a GraphQL input object.
+type inputObject = map[string]any
 
-func byID(id string) object { return object{"id": object{"eq": id}} }
+func byID(id string) inputObject { return inputObject{"id": inputObject{"eq": id}} }
 
-func byIDOr(s string, otherwise object) object {
+func byIDElse(s string, otherwise inputObject) inputObject {
 	if isID(s) {
 		return byID(s)
 	}
 	return otherwise
 }
 
-func ignoringCase(s string) object { return object{"eqIgnoreCase": s} }
+func ignoringCase(s string) inputObject { return inputObject{"eqIgnoreCase": s} }
 
 func isID(s string) bool { return uuid.Validate(s) == nil }
 
@@ -133,15 +135,15 @@ func getIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (jso
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, err
 	}
-	v := object{"id": p.IssueID}
+	v := inputObject{"id": p.IssueID}
 	if p.CommentsAfter != "" {
 		v["commentsAfter"] = p.CommentsAfter
 	}
-	data, err := ask(ctx, c, operation{"GetIssue", v, true})
+	data, err := do(ctx, c, operation{"GetIssue", v, true})
 	if err != nil {
 		return nil, err
 	}
-	w, err := field[whole](data, "issue")
+	w, err := decodeField[fullIssue](data, "issue")
 	if err != nil {
 		return nil, err
 	}
@@ -152,22 +154,22 @@ func getIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (jso
 	return w.fit()
 }
 
-// pick returns one field of the data in the shape of T.
-func pick[T any](data json.RawMessage, name string) (json.RawMessage, error) {
-	v, err := field[T](data, name)
+// reencodeField returns one field of the data, normalized through T.
+func reencodeField[T any](data json.RawMessage, name string) (json.RawMessage, error) {
+	v, err := decodeField[T](data, name)
 	if err != nil {
 		return nil, err
 	}
 	return sources.Encode(v)
 }
 
-func field[T any](data json.RawMessage, name string) (v T, err error) {
+func decodeField[T any](data json.RawMessage, name string) (v T, err error) {
 	var fields map[string]json.RawMessage
 	if err = json.Unmarshal(data, &fields); err == nil {
 		err = json.Unmarshal(fields[name], &v)
 	}
 	if err != nil {
-		return v, uncertain(http.StatusOK, err.Error())
+		return v, outcomeUnknown(http.StatusOK, err.Error())
 	}
 	return v, nil
 }

@@ -9,56 +9,56 @@ import (
 	"sallyport/sources"
 )
 
-// The summaries are the line that an approver reads first, beside all params.
-// Text is quoted, so that nothing in it passes for ours; ids are whole, since a
-// part of one cannot be compared. Free text comes last, where it is cut.
+// A summary is the line that an approver reads first. Text is quoted, so that it
+// cannot pass for the gateway's own. IDs are complete, so that they can be
+// compared. Free text comes last, because it is truncated.
 
 func summarizeList(params json.RawMessage) string {
 	in, _ := readInput(params)
-	return "List issues" + in.said(
-		word{"teamId", "of the team"}, word{"projectId", "of the project"}, word{"state", "in the state"},
-		word{"assignee", "assigned to"}, word{"label", "with the label"}, word{"priority", "priority"},
-		word{"query", "with the text"}, word{"updatedAfter", "changed since"}, word{"includeArchived", "archived ones too:"},
-		word{"orderBy", "ordered by"}, word{"first", "at most"}, word{"after", "after"})
+	return "List issues" + in.describe(
+		labeledParam{"teamId", "of the team"}, labeledParam{"projectId", "of the project"}, labeledParam{"state", "in the state"},
+		labeledParam{"assignee", "assigned to"}, labeledParam{"label", "with the label"}, labeledParam{"priority", "priority"},
+		labeledParam{"query", "with the text"}, labeledParam{"updatedAfter", "changed since"}, labeledParam{"includeArchived", "archived ones too:"},
+		labeledParam{"orderBy", "ordered by"}, labeledParam{"first", "at most"}, labeledParam{"after", "after"})
 }
 
 func summarizeGet(params json.RawMessage) string {
 	in, _ := readInput(params)
-	return "Read the issue " + short(in.text("issueId")) + in.said(word{"commentsAfter", "with comments after"})
+	return "Read the issue " + quoteID(in.text("issueId")) + in.describe(labeledParam{"commentsAfter", "with comments after"})
 }
 
 func summarizeCreate(params json.RawMessage) string {
 	in, _ := readInput(params)
-	return fmt.Sprintf("Create the issue %s in the team %s", quoted(in.text("title")), short(in.text("teamId"))) + in.said(
-		word{"priority", "priority"}, word{"stateId", "state"}, word{"assigneeId", "assignee"},
-		word{"projectId", "project"}, word{"labelIds", "labels"}, word{"description", "description"})
+	return fmt.Sprintf("Create the issue %s in the team %s", quoteText(in.text("title")), quoteID(in.text("teamId"))) + in.describe(
+		labeledParam{"priority", "priority"}, labeledParam{"stateId", "state"}, labeledParam{"assigneeId", "assignee"},
+		labeledParam{"projectId", "project"}, labeledParam{"labelIds", "labels"}, labeledParam{"description", "description"})
 }
 
 func summarizeUpdate(params json.RawMessage) string {
 	in, _ := readInput(params)
-	return "Change the issue " + short(in.text("issueId")) + in.said(
-		word{"priority", "priority"}, word{"stateId", "state"}, word{"assigneeId", "assignee"}, word{"projectId", "project"},
-		word{"addedLabelIds", "add labels"}, word{"removedLabelIds", "remove labels"}, word{"title", "title"}, word{"description", "whole description"})
+	return "Change the issue " + quoteID(in.text("issueId")) + in.describe(
+		labeledParam{"priority", "priority"}, labeledParam{"stateId", "state"}, labeledParam{"assigneeId", "assignee"}, labeledParam{"projectId", "project"},
+		labeledParam{"addedLabelIds", "add labels"}, labeledParam{"removedLabelIds", "remove labels"}, labeledParam{"title", "title"}, labeledParam{"description", "whole description"})
 }
 
 func summarizeComment(params json.RawMessage) string {
 	in, _ := readInput(params)
 	where := "Comment"
 	if parent := in.text("parentId"); parent != "" {
-		where = "Reply to the comment " + short(parent)
+		where = "Reply to the comment " + quoteID(parent)
 	}
-	return where + " on the issue " + short(in.text("issueId")) + ": " + quoted(in.text("body"))
+	return where + " on the issue " + quoteID(in.text("issueId")) + ": " + quoteText(in.text("body"))
 }
 
-// word is what a summary calls a param.
-type word struct{ param, called string }
+// labeledParam pairs a param with its label in summaries.
+type labeledParam struct{ param, label string }
 
-// said spells those params that are there.
-func (in input) said(words ...word) string {
+// describe formats the params that are present.
+func (in input) describe(words ...labeledParam) string {
 	var parts []string
 	for _, w := range words {
 		if v, there := in[w.param]; there {
-			parts = append(parts, w.called+" "+value(w.param, v))
+			parts = append(parts, w.label+" "+formatParam(w.param, v))
 		}
 	}
 	if len(parts) == 0 {
@@ -67,7 +67,7 @@ func (in input) said(words ...word) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-func value(name string, v any) string {
+func formatParam(name string, v any) string {
 	raw, _ := json.Marshal(v)
 	var text string
 	var list []string
@@ -77,20 +77,20 @@ func value(name string, v any) string {
 	case name == "priority":
 		return priority(raw)
 	case json.Unmarshal(raw, &text) == nil && (name == "title" || name == "description" || name == "query"):
-		return quoted(text)
+		return quoteText(text)
 	case json.Unmarshal(raw, &text) == nil:
-		return short(text)
+		return quoteID(text)
 	case json.Unmarshal(raw, &list) == nil:
-		return several(list)
+		return joinIDs(list)
 	}
-	return short(string(raw))
+	return quoteID(string(raw))
 }
 
-// several names two, so that what comes after them has a place in the line.
-func several(ids []string) string {
+// joinIDs lists at most two IDs, which leaves room for the rest of the line.
+func joinIDs(ids []string) string {
 	var parts []string
 	for _, id := range ids[:min(len(ids), 2)] {
-		parts = append(parts, short(id))
+		parts = append(parts, quoteID(id))
 	}
 	if more := len(ids) - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", more))
@@ -104,21 +104,21 @@ func priority(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &n) == nil && n >= 0 && int(n) < len(words) {
 		return words[n]
 	}
-	return short(string(raw))
+	return quoteID(string(raw))
 }
 
-// quoted shows the beginning of a text, with what cannot be seen escaped.
-func quoted(text string) string { return strconv.Quote(begin(text, 100)) }
+// quoteText quotes the start of a text and escapes invisible characters.
+func quoteText(text string) string { return strconv.Quote(truncate(text, 100)) }
 
-// short is an id or a key, quoted where it is none.
-func short(id string) string {
-	if q := strconv.Quote(begin(id, 64)); q != `"`+id+`"` || strings.ContainsAny(id, " ,:") {
+// quoteID returns an ID or a key, quoted unless it has the form of one.
+func quoteID(id string) string {
+	if q := strconv.Quote(truncate(id, 64)); q != `"`+id+`"` || strings.ContainsAny(id, " ,:") {
 		return q
 	}
 	return id
 }
 
-func begin(text string, limit int) string {
+func truncate(text string, limit int) string {
 	if runes := []rune(text); len(runes) > limit {
 		return string(runes[:limit-1]) + "…"
 	}

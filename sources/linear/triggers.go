@@ -7,7 +7,7 @@ import (
 	"sallyport/sources"
 )
 
-// The types of event, and what is done to their subjects.
+// Event types and actions.
 const (
 	issueEvent   = "issue"
 	commentEvent = "comment"
@@ -16,7 +16,7 @@ const (
 	updated = "updated"
 )
 
-// Triggers returns what Linear can tell of.
+// Triggers returns the trigger provider of Linear.
 func Triggers() event.Provider {
 	return event.Provider{
 		ID:              "linear",
@@ -62,11 +62,11 @@ func Triggers() event.Provider {
 		},
 		Secret:       "Linear makes the secret, and shows it as **Signing secret** when the webhook is made (**Settings › API › Webhooks**, with this URL): enter it here.",
 		IssuesSecret: true, IdentifiesAccount: true,
-		Webhook: &event.Webhook{Verify: verify, Tolerance: advised, Parse: parse, IDHeader: "Linear-Delivery"},
+		Webhook: &event.Webhook{Verify: verify, Tolerance: defaultTolerance, Parse: parse, IDHeader: "Linear-Delivery"},
 	}
 }
 
-// filters are the config of a trigger; each one has those of its type.
+// filters is the config of a trigger. Each type uses a subset.
 type filters struct {
 	Actions    []string  `json:"actions"`
 	Teams      []string  `json:"teams"`
@@ -82,7 +82,7 @@ type filters struct {
 
 func matches(e *event.Event, config json.RawMessage) bool {
 	var f filters
-	var n news
+	var n eventContext
 	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &n) != nil {
 		return false
 	}
@@ -91,38 +91,38 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	}
 	switch {
 	case e.Type == issueEvent && n.Issue != nil:
-		return f.passIssue(n.Issue)
+		return f.matchesIssue(n.Issue)
 	case e.Type == commentEvent && n.Comment != nil:
-		return f.passComment(n.Comment)
+		return f.matchesComment(n.Comment)
 	}
 	return false
 }
 
-func (f filters) passIssue(i *changedIssue) bool {
+func (f filters) matchesIssue(i *changedIssue) bool {
 	priority := len(f.Priorities) == 0
 	for _, p := range f.Priorities {
 		priority = priority || p == i.Priority
 	}
-	assignee := i.Assignee.called()
+	assignee := i.Assignee.identifiers()
 	if i.Assignee == nil {
 		assignee = []string{"none"}
 	}
 	var labels []string
 	for _, l := range i.Labels {
-		labels = append(labels, l.called()...)
+		labels = append(labels, l.identifiers()...)
 	}
-	return priority && sources.MatchesFilter(f.Teams, i.Team.called()...) &&
-		sources.MatchesFilter(f.States, append(i.State.called(), i.State.Type)...) &&
+	return priority && sources.MatchesFilter(f.Teams, i.Team.identifiers()...) &&
+		sources.MatchesFilter(f.States, append(i.State.identifiers(), i.State.Type)...) &&
 		sources.MatchesFilter(f.Labels, labels...) && sources.MatchesFilter(f.Assignees, assignee...) &&
-		sources.MatchesFilter(f.Projects, i.Project.called()...)
+		sources.MatchesFilter(f.Projects, i.Project.identifiers()...)
 }
 
-func (f filters) passComment(c *changedComment) bool {
-	return sources.MatchesFilter(f.Teams, c.Issue.team().called()...) && sources.MatchesFilter(f.Authors, c.User.called()...)
+func (f filters) matchesComment(c *changedComment) bool {
+	return sources.MatchesFilter(f.Teams, c.Issue.team().identifiers()...) && sources.MatchesFilter(f.Authors, c.User.identifiers()...)
 }
 
-// called returns what filters may call it by.
-func (n *named) called() []string {
+// identifiers returns the values that filters match.
+func (n *named) identifiers() []string {
 	if n == nil {
 		return nil
 	}

@@ -10,11 +10,11 @@ import (
 	"sallyport/sources"
 )
 
-// advised is how far a delivery's time may be from ours, as Linear has it.
-const advised = time.Minute
+// defaultTolerance is the clock skew that Linear recommends.
+const defaultTolerance = time.Minute
 
-// verify checks the signature over the body, and then the time in it. There is
-// a header with a time too, which anybody can change.
+// verify checks the signature of the body and then the timestamp in it. The
+// timestamp header is not signed.
 func verify(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error {
 	signature, ok := event.Header(d.Header, "Linear-Signature")
 	if !ok {
@@ -32,7 +32,7 @@ func verify(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.D
 	return event.CheckTimestamp(time.UnixMilli(int64(sent.At)), now, tolerance)
 }
 
-// delivery is what Linear posts.
+// delivery is the body of a webhook.
 type delivery struct {
 	Type         string                     `json:"type"`
 	Action       string                     `json:"action"`
@@ -49,7 +49,7 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if err := sources.ReadDelivery(d.Body, &in); err != nil {
 		return event.Parsed{}, err
 	}
-	// The header's id is not signed: what was changed, and when, tells events apart.
+	// The ID in the header is not signed, so event keys derive from the entity and the time of the change.
 	out := event.Parsed{Signed: true, Account: sources.ValidID(in.Organization)}
 	if id, ok := event.Header(d.Header, "Linear-Delivery"); ok {
 		out.ID = sources.ValidID(id)
@@ -57,7 +57,7 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if in.Type == "OAuthApp" && in.Action == "revoked" {
 		out.Lifecycle = event.Uninstalled
 	}
-	n, id, err := in.news()
+	n, id, err := in.eventContext()
 	if err != nil || n == nil {
 		return out, err
 	}
@@ -65,11 +65,11 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	return out, nil
 }
 
-// news returns what a delivery tells, and what of the signed body tells it from
-// others; nil: nothing that there is a trigger for.
-func (d delivery) news() (n *news, id string, err error) {
+// eventContext returns the context of a delivery and a key from its signed
+// body, or nil if no trigger handles it.
+func (d delivery) eventContext() (n *eventContext, id string, err error) {
 	actions := map[string]string{"create": created, "update": updated}
-	n = &news{Action: actions[d.Action], Actor: d.Actor, Changed: d.changed()}
+	n = &eventContext{Action: actions[d.Action], Actor: d.Actor, Changed: d.changed()}
 	switch {
 	case n.Action == "":
 		return nil, "", nil
@@ -95,8 +95,8 @@ func (d delivery) news() (n *news, id string, err error) {
 	return n, id, err
 }
 
-// key tells a delivery from others, by the time of sending where nothing says when
-// the change was; empty when it has no id, or no time.
+// key identifies the delivery. It uses the time of sending if the change has no
+// time, and is empty without an ID or a time.
 func (d delivery) key(id, at string) string {
 	if at == "" && 0 < d.SentAt && d.SentAt < 1e15 {
 		at = time.UnixMilli(int64(d.SentAt)).UTC().Format(time.RFC3339Nano)
@@ -107,7 +107,7 @@ func (d delivery) key(id, at string) string {
 	return id
 }
 
-// changed are the names of the fields that an update is about.
+// changed returns the names of the updated fields.
 func (d delivery) changed() (names []string) {
 	for name := range d.Before {
 		if name != "updatedAt" && len(names) < 100 {
@@ -118,8 +118,7 @@ func (d delivery) changed() (names []string) {
 	return names
 }
 
-// key tells a change from others of the same thing; empty when it has no id or
-// no time.
+// key identifies a change of an entity, or is empty without an ID or a time.
 func key(id, at string) string {
 	t, err := time.Parse(time.RFC3339, at)
 	if id = sources.ValidID(id); id == "" || err != nil {

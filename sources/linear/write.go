@@ -12,8 +12,8 @@ import (
 	"sallyport/sources"
 )
 
-// input is what a mutation takes: our params have the names of its fields, and
-// their values pass as they are, but for numbers that may be written in several ways.
+// input is the input of a mutation. Params have the names of Linear's fields
+// and pass unchanged, except for numbers, which are normalized.
 type input map[string]any
 
 func readInput(params json.RawMessage) (input, error) {
@@ -30,7 +30,7 @@ func readInput(params json.RawMessage) (input, error) {
 	return in, err
 }
 
-// text returns a param that is a string.
+// text returns a string param.
 func (in input) text(name string) (s string) {
 	raw, _ := in[name].(json.RawMessage)
 	_ = json.Unmarshal(raw, &s)
@@ -45,12 +45,12 @@ func createIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (
 	if in["teamId"], err = teamID(ctx, c, in.text("teamId")); err != nil {
 		return nil, err
 	}
-	// With an id of ours the request can be repeated: Linear takes it once.
+	// The client-chosen ID makes the mutation idempotent.
 	id := uuid.NewString()
 	in["id"] = id
-	made, err := mutate(ctx, c, operation{"CreateIssue", object{"input": in}, true}, "issueCreate")
-	if isThere(err, "issue") {
-		return reread(ctx, c, "GetIssue", id)
+	made, err := mutate(ctx, c, operation{"CreateIssue", inputObject{"input": in}, true}, "issueCreate")
+	if alreadyCreated(err, "issue") {
+		return fetchCreated(ctx, c, "GetIssue", id)
 	}
 	return made, err
 }
@@ -62,9 +62,9 @@ func addComment(ctx context.Context, c *sources.Conn, params json.RawMessage) (j
 	}
 	id := uuid.NewString()
 	in["id"] = id
-	made, err := mutate(ctx, c, operation{"AddComment", object{"input": in}, true}, "commentCreate")
-	if isThere(err, "comment") {
-		return reread(ctx, c, "GetComment", id)
+	made, err := mutate(ctx, c, operation{"AddComment", inputObject{"input": in}, true}, "commentCreate")
+	if alreadyCreated(err, "comment") {
+		return fetchCreated(ctx, c, "GetComment", id)
 	}
 	return made, err
 }
@@ -76,19 +76,19 @@ func updateIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (
 	}
 	id := in.text("issueId")
 	delete(in, "issueId")
-	return mutate(ctx, c, operation{"UpdateIssue", object{"id": id, "input": in}, true}, "issueUpdate")
+	return mutate(ctx, c, operation{"UpdateIssue", inputObject{"id": id, "input": in}, true}, "issueUpdate")
 }
 
-// teamID returns the id of the team that an agent names by id or key.
+// teamID resolves a team ID or key to the ID.
 func teamID(ctx context.Context, c *sources.Conn, team string) (string, error) {
 	if isID(team) {
 		return team, nil
 	}
-	data, err := ask(ctx, c, operation{"FindTeam", object{"filter": teamFilter(team)}, true})
+	data, err := do(ctx, c, operation{"FindTeam", inputObject{"filter": teamFilter(team)}, true})
 	if err != nil {
 		return "", sources.AsNotExecuted(err)
 	}
-	teams, err := field[nodes[named]](data, "teams")
+	teams, err := decodeField[nodes[named]](data, "teams")
 	if err != nil {
 		return "", sources.AsNotExecuted(err)
 	}
@@ -98,31 +98,32 @@ func teamID(ctx context.Context, c *sources.Conn, team string) (string, error) {
 	return teams[0].ID, nil
 }
 
-// payload is what a mutation answers, and a query of what one made.
-type payload struct {
+// mutationPayload is the payload of a mutation, or of a query for what it
+// created.
+type mutationPayload struct {
 	Success bool     `json:"success"`
 	Issue   *issue   `json:"issue"`
 	Comment *comment `json:"comment"`
 }
 
-func (p payload) encode() (json.RawMessage, error) {
+func (p mutationPayload) encode() (json.RawMessage, error) {
 	switch {
 	case p.Issue != nil:
 		return sources.Encode(p.Issue)
 	case p.Comment != nil:
 		return sources.Encode(p.Comment)
 	}
-	return sources.Encode(object{"success": true})
+	return sources.Encode(inputObject{"success": true})
 }
 
-// mutate sends a mutation and returns what it made. The answer may name errors
-// beside a success: then it was done, and only told of badly.
+// mutate sends a mutation and returns the result. If the response has errors
+// beside a success, the mutation was applied, so the errors are ignored.
 func mutate(ctx context.Context, c *sources.Conn, op operation, name string) (json.RawMessage, error) {
-	data, failed := ask(ctx, c, op)
-	var p payload
+	data, failed := do(ctx, c, op)
+	var p mutationPayload
 	if data != nil {
 		var err error
-		if p, err = field[payload](data, name); err != nil && failed == nil {
+		if p, err = decodeField[mutationPayload](data, name); err != nil && failed == nil {
 			return nil, err
 		}
 	}
@@ -135,18 +136,18 @@ func mutate(ctx context.Context, c *sources.Conn, op operation, name string) (js
 	return nil, &sources.Refusal{Code: "not_done", Status: 200, Message: "Linear took the request and says that it was not done; look at the issue with get_issue before calling again."}
 }
 
-// isThere reports whether Linear has something with our new id already: then
-// an earlier attempt of the same request made it, whose answer was lost.
-func isThere(err error, kind string) bool {
+// alreadyCreated reports whether an earlier attempt of the same request created
+// the entity and its response was lost.
+func alreadyCreated(err error, kind string) bool {
 	var r *sources.Refusal
 	return errors.As(err, &r) && strings.HasPrefix(strings.ToLower(r.Detail)+" ", "conflict on insert of "+kind+" ")
 }
 
-// reread returns what an earlier attempt made. That it cannot be read does not
-// undo it.
-func reread(ctx context.Context, c *sources.Conn, query, id string) (json.RawMessage, error) {
-	data, err := ask(ctx, c, operation{query, object{"id": id}, true})
-	var p payload
+// fetchCreated returns what an earlier attempt created. If it cannot be read,
+// the ID alone is returned, because the entity exists.
+func fetchCreated(ctx context.Context, c *sources.Conn, query, id string) (json.RawMessage, error) {
+	data, err := do(ctx, c, operation{query, inputObject{"id": id}, true})
+	var p mutationPayload
 	if err != nil || json.Unmarshal(data, &p) != nil {
 		return sources.Encode(named{ID: id})
 	}

@@ -8,56 +8,56 @@ import (
 	"sallyport/sources"
 )
 
-// found is an organization as Sentry tells of it.
-type found struct {
+// orgInfo is an organization in Sentry's responses.
+type orgInfo struct {
 	ID   string `json:"id"`
 	Slug string `json:"slug"`
 	Name string `json:"name"`
 }
 
-const noSuch = "Sentry's API is not at the base URL, or the credential does not see the organization of the settings; the base URL is the server's own, such as https://sentry.io, without /api/0."
+const orgNotFound = "Sentry's API is not at the base URL, or the credential does not see the organization of the settings; the base URL is the server's own, such as https://sentry.io, without /api/0."
 
-// account returns the organization that a credential is used for: the one of
-// the settings, or the only one that it reaches.
+// account returns the organization in the settings, or the only one that the
+// credential can access.
 func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
-	one, err := theOrganization(ctx, c)
+	org, err := fetchOrganization(ctx, c)
 	if err != nil {
 		return sources.Account{}, err
 	}
-	if one.ID == "" || one.Slug == "" {
-		return sources.Account{}, notSentry(c, nil)
+	if org.ID == "" || org.Slug == "" {
+		return sources.Account{}, invalidResponse(c, nil)
 	}
-	own, err := sources.Encode(settings{Organization: one.Slug})
-	return sources.Account{ID: unique(c, one.ID), Name: one.Name, Settings: own}, err
+	encoded, err := sources.Encode(settings{Organization: org.Slug})
+	return sources.Account{ID: accountID(c, org.ID), Name: org.Name, Settings: encoded}, err
 }
 
-func theOrganization(ctx context.Context, c *sources.Conn) (one found, err error) {
-	a := ask{path: []string{"organizations"}, scope: "org:read", missing: noSuch}
-	if slug := settingsOf(c.Settings).Organization; slug != "" {
+func fetchOrganization(ctx context.Context, c *sources.Conn) (org orgInfo, err error) {
+	a := request{path: []string{"organizations"}, scope: "org:read", missing: orgNotFound}
+	if slug := parseSettings(c.Settings).Organization; slug != "" {
 		a.path, a.query = append(a.path, slug), url.Values{"detailed": {"0"}}
-		_, err = send(ctx, c, a, &one)
-		return one, err
+		_, err = send(ctx, c, a, &org)
+		return org, err
 	}
-	var all []found
+	var all []orgInfo
 	if _, err = send(ctx, c, a, &all); err != nil {
-		return one, err
+		return org, err
 	}
 	switch len(all) {
 	case 1:
 		return all[0], nil
 	case 0:
-		return one, wrong("no_organization", "The credential reaches no organization; make one that has the scope org:read.")
+		return org, refuse("no_organization", "The credential reaches no organization; make one that has the scope org:read.")
 	}
 	var slugs []string
 	for _, o := range all[:min(10, len(all))] {
 		slugs = append(slugs, sources.Printable(o.Slug, 60))
 	}
-	return one, wrong("several_organizations", "The credential reaches several organizations ("+strings.Join(slugs, ", ")+"); name one as organization in the settings of the connection.")
+	return org, refuse("several_organizations", "The credential reaches several organizations ("+strings.Join(slugs, ", ")+"); name one as organization in the settings of the connection.")
 }
 
-// unique makes an id of an organization unique among servers: each server of
-// one's own counts from 1.
-func unique(c *sources.Conn, id string) string {
+// accountID qualifies an organization ID with the server, because self-hosted
+// servers number organizations from 1.
+func accountID(c *sources.Conn, id string) string {
 	base := c.HTTP.Base()
 	if base.Hostname() == "sentry.io" || strings.HasSuffix(base.Hostname(), ".sentry.io") {
 		return id
@@ -65,26 +65,26 @@ func unique(c *sources.Conn, id string) string {
 	return base.Host + strings.TrimSuffix(base.Path, "/") + "#" + id
 }
 
-// formPages bounds what forms are told, in pages of 100.
-const formPages = 5
+// maxFormPages bounds the options in forms, in pages of 100.
+const maxFormPages = 5
 
-// metadata answers with projects, environments and levels. With project, its
-// slug, the environments are that project's, otherwise the organization's.
+// metadata returns projects, environments and levels for forms. With the slug
+// of a project, environments are those of the project.
 func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {
 	org, err := organization(c, q.Get("organization"))
 	if err != nil {
 		return nil, err
 	}
 	missing := "There is no such organization or project that this connection sees; check the settings of the connection and the project."
-	projects, err := pages(ctx, c, ask{path: []string{"organizations", org, "projects"}, scope: "project:read", missing: missing})
+	projects, err := listAll(ctx, c, request{path: []string{"organizations", org, "projects"}, scope: "project:read", missing: missing})
 	if err != nil {
 		return nil, err
 	}
-	a := ask{path: []string{"organizations", org, "environments"}, scope: "project:read", missing: missing}
+	a := request{path: []string{"organizations", org, "environments"}, scope: "project:read", missing: missing}
 	if p := q.Get("project"); p != "" {
 		a.path = []string{"projects", org, p, "environments"}
 	}
-	environments, err := pages(ctx, c, a)
+	environments, err := listAll(ctx, c, a)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +94,11 @@ func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {
 	}, nil
 }
 
-// pages returns what a list says of each element that forms want to know.
-func pages(ctx context.Context, c *sources.Conn, a ask) ([]object, error) {
+// listAll returns the ID, slug and name of each element of a list.
+func listAll(ctx context.Context, c *sources.Conn, a request) ([]object, error) {
 	all := []object{}
 	a.query = url.Values{"per_page": {"100"}}
-	for range formPages {
+	for range maxFormPages {
 		var page []object
 		h, err := send(ctx, c, a, &page)
 		if err != nil {
@@ -107,7 +107,7 @@ func pages(ctx context.Context, c *sources.Conn, a ask) ([]object, error) {
 		for _, o := range page {
 			all = append(all, pick(o, "id", "slug", "name"))
 		}
-		cursor := next(h)
+		cursor := nextCursor(h)
 		if cursor == "" {
 			break
 		}

@@ -17,19 +17,19 @@ import (
 	"sallyport/sources"
 )
 
-// ask is one request to Sentry's API.
-type ask struct {
-	method  string   // empty: GET
+// request is one request to Sentry's API.
+type request struct {
+	method  string   // default GET
 	path    []string // segments below /api/0
 	query   url.Values
-	body    json.RawMessage // nil: none
-	scope   string          // that it takes
-	missing string          // the sentence for a 404
+	body    json.RawMessage // nil for none
+	scope   string          // the scope it requires
+	missing string          // the message for a 404
 }
 
-// send asks, and decodes the answer into out. All that this module asks may be
-// asked twice: it reads, or it sets states.
-func send(ctx context.Context, c *sources.Conn, a ask, out any) (http.Header, error) {
+// send sends a request and decodes the response into out. Every request is
+// idempotent: it reads, or it sets state.
+func send(ctx context.Context, c *sources.Conn, a request, out any) (http.Header, error) {
 	header := http.Header{"Authorization": {"Bearer " + c.Token}, "Accept": {"application/json"}}
 	if a.body != nil {
 		header.Set("Content-Type", "application/json")
@@ -38,29 +38,30 @@ func send(ctx context.Context, c *sources.Conn, a ask, out any) (http.Header, er
 		a.method = http.MethodGet
 	}
 	resp, err := c.HTTP.Do(ctx, &outbound.Request{
-		Method: a.method, Path: "/api/0" + outbound.Path(a.path...) + "/", // without the last slash it is redirected
-		Query: a.query, Header: header, Body: a.body, Limited: limited,
-		Repeatable: true, NoRedirect: a.method != http.MethodGet, // a change was allowed for this one issue
+		Method: a.method, Path: "/api/0" + outbound.Path(a.path...) + "/", // the API redirects without a trailing slash
+		Query: a.query, Header: header, Body: a.body, Limited: rateLimited,
+		Repeatable: true, NoRedirect: a.method != http.MethodGet, // the approval covers this issue only
 	})
 	if err != nil {
 		return nil, err
 	}
 	if resp.Status < 200 || resp.Status > 299 {
-		return nil, refuse(resp, a)
+		return nil, responseError(resp, a)
 	}
 	if err := decode(resp.Body, out); err != nil {
-		return nil, notSentry(c, err)
+		return nil, invalidResponse(c, err)
 	}
 	return resp.Header, nil
 }
 
-// notSentry is a success that is none of Sentry's.
-func notSentry(c *sources.Conn, err error) error {
+// invalidResponse is the error for a successful response that does not come
+// from Sentry.
+func invalidResponse(c *sources.Conn, err error) error {
 	return action.Errorf(action.ErrOutcomeUnknown, sources.FaultProtocol,
 		"What answered at %s is not Sentry's API; have an admin check the base URL of the connection.", c.HTTP.Base().Host).WithCause(err)
 }
 
-// decode keeps numbers as they were written.
+// decode keeps numbers as written.
 func decode(body []byte, out any) error {
 	if string(bytes.TrimSpace(body)) == "null" {
 		return errors.New("null")
@@ -70,49 +71,49 @@ func decode(body []byte, out any) error {
 	return d.Decode(out)
 }
 
-// next returns the cursor of the next page, empty when there is none. Sentry
-// names a next page in any case, and tells by results whether there is one.
-func next(h http.Header) string {
+// nextCursor returns the cursor of the next page, or "". Sentry always sends a
+// next link; its results attribute says whether there is a next page.
+func nextCursor(h http.Header) string {
 	for _, link := range strings.Split(strings.Join(h.Values("Link"), ","), "<")[1:] {
 		_, params, _ := strings.Cut(link, ">")
-		if value(params, "rel") == "next" && value(params, "results") == "true" {
-			return value(params, "cursor")
+		if linkParam(params, "rel") == "next" && linkParam(params, "results") == "true" {
+			return linkParam(params, "cursor")
 		}
 	}
 	return ""
 }
 
-// value returns a parameter of a link.
-func value(params, name string) string {
+// linkParam returns a parameter of a Link header.
+func linkParam(params, name string) string {
 	_, rest, _ := strings.Cut(params, "; "+name+`="`)
 	text, _, _ := strings.Cut(rest, `"`)
 	return text
 }
 
-// maxWait is believed of a time of reset; more is a clock that is wrong.
+// maxWait bounds the wait for a reset; a larger value indicates a wrong clock.
 const maxWait = time.Hour
 
-// limited reads Sentry's two limits under one status. Of requests in a window:
-// it tells when the window ends. Of requests at a time: one of them ends soon,
-// and those that wait must not come back all at once.
-func limited(r *outbound.Response) (time.Duration, bool) {
+// rateLimited recognizes Sentry's two limits, which share a status. For the
+// limit per window, wait until the window resets. For the concurrency limit,
+// retry soon, with jitter to avoid a thundering herd.
+func rateLimited(r *outbound.Response) (time.Duration, bool) {
 	if r.Status != http.StatusTooManyRequests {
 		return 0, false
 	}
 	soon := time.Second + rand.N(500*time.Millisecond)
 	reset, err := strconv.ParseFloat(r.Header.Get("X-Sentry-Rate-Limit-Reset"), 64)
-	if left, unread := strconv.Atoi(r.Header.Get("X-Sentry-Rate-Limit-Remaining")); err != nil || unread == nil && left > 0 {
+	if left, parseErr := strconv.Atoi(r.Header.Get("X-Sentry-Rate-Limit-Remaining")); err != nil || parseErr == nil && left > 0 {
 		return soon, true
 	}
-	wait := reset - float64(at(r).Unix())
-	if !(wait > soon.Seconds()) { // not a number, too
+	wait := reset - float64(responseTime(r).Unix())
+	if !(wait > soon.Seconds()) { // also true for NaN
 		return soon, true
 	}
 	return time.Duration(min(wait, maxWait.Seconds()) * float64(time.Second)), true
 }
 
-// at returns when an answer was made, by the clock that made it.
-func at(r *outbound.Response) time.Time {
+// responseTime returns the server's time of the response.
+func responseTime(r *outbound.Response) time.Time {
 	if t, err := http.ParseTime(r.Header.Get("Date")); err == nil {
 		return t
 	}

@@ -2,23 +2,23 @@ package sentry
 
 type object = map[string]any
 
-// as returns v as an object; nil: it is none.
-func as(v any) object {
+// asObject returns v as an object, or nil.
+func asObject(v any) object {
 	o, _ := v.(object)
 	return o
 }
 
-// pick returns those members that say something.
+// pick returns the non-empty members of those names.
 func pick(from object, names ...string) object {
 	out := object{}
 	for _, n := range names {
-		put(out, n, from[n])
+		putNonEmpty(out, n, from[n])
 	}
 	return out
 }
 
-// put sets a member unless the value is empty.
-func put(in object, name string, v any) {
+// putNonEmpty sets a member unless the value is empty.
+func putNonEmpty(in object, name string, v any) {
 	switch v := v.(type) {
 	case nil:
 		return
@@ -38,16 +38,15 @@ func put(in object, name string, v any) {
 	in[name] = v
 }
 
-// shortened is an answer being compacted, which knows whether something was
-// left out.
-type shortened struct{ cut bool }
+// compactor compacts a response and records whether something was dropped.
+type compactor struct{ cut bool }
 
-// first returns at most n elements of a list, each made by f. Those that are no
-// objects are left out.
-func (s *shortened) first(v any, n int, f func(object) object) (out []any) {
+// first returns at most n elements of a list, mapped by f. Elements that are
+// not objects are dropped.
+func (s *compactor) first(v any, n int, f func(object) object) (out []any) {
 	list, _ := v.([]any)
 	for _, e := range list[:min(n, len(list))] {
-		if o := as(e); o != nil {
+		if o := asObject(e); o != nil {
 			out = append(out, f(o))
 		}
 	}
@@ -55,11 +54,11 @@ func (s *shortened) first(v any, n int, f func(object) object) (out []any) {
 	return out
 }
 
-// last returns at most n elements from the end of a list, the last one first.
-func (s *shortened) last(v any, n int, f func(object) object) (out []any) {
+// last returns at most n elements from the end of a list, in reverse order.
+func (s *compactor) last(v any, n int, f func(object) object) (out []any) {
 	list, _ := v.([]any)
 	for i := len(list) - 1; i >= max(0, len(list)-n); i-- {
-		if o := as(list[i]); o != nil {
+		if o := asObject(list[i]); o != nil {
 			out = append(out, f(o))
 		}
 	}

@@ -1,16 +1,16 @@
-// Package sentry is the module of Sentry, hosted or one's own: its issues and
-// their events, and the change of an issue.
+// Package sentry implements the Sentry module, hosted or self-hosted: reading
+// issues and events, and updating issues.
 //
-// Answers are compacted to what an agent works with and bounded; where
-// something was left out, the result says so (`_truncated`). Lists of frames,
-// exceptions and breadcrumbs have the newest first, so that what is cut is the
-// oldest. Nothing is looked up twice or kept.
+// Results are compact and bounded, with a marker (`_truncated`) where something
+// is dropped. Frames, exceptions and breadcrumbs are newest first, so that
+// truncation drops the oldest. Nothing is cached.
 //
-// Of what Sentry posts, the body has to be about what the header says, since no
-// header is signed; events are told apart by ids of the body, or else by all of it,
-// since a try may have another Request-ID: a change of an issue that is posted
-// twice in the same words is one. A delivery is of an installation, by its UUID, and
-// not of the organization that an integration has: whose secret signed it tells.
-// What happened to an issue is posted without a trace: that of its latest event is
-// looked up. Variables, headers and users are not told.
+// Webhook headers are not signed, so the body must match the resource in the
+// header. Keys of events derive from IDs in the body, or else from the whole
+// body, because a retry can have another Request-ID; two identical updates of
+// an issue are therefore one event. A delivery identifies the installation by
+// its UUID and not the organization of an integration, so the secret that
+// verifies selects the integration. Issue webhooks have no stack trace, so the
+// module fetches that of the latest event. Variables, headers and users are
+// dropped.
 package sentry

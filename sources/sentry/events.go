@@ -26,16 +26,16 @@ func listIssueEvents() sources.ModuleAction {
 func runListIssueEvents(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
 	var p struct {
 		target
-		page
+		pageParams
 	}
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, err
 	}
-	at, err := find(ctx, c, p.target)
+	at, err := resolveIssue(ctx, c, p.target)
 	if err != nil {
 		return nil, err
 	}
-	return list(ctx, c, ask{path: at.path("events"), query: p.values("per_page"), scope: "event:read", missing: at.missing()}, compactEvent)
+	return list(ctx, c, request{path: at.path("events"), query: p.values("per_page"), scope: "event:read", missing: at.missing()}, compactEvent)
 }
 
 func getEvent() sources.ModuleAction {
@@ -60,114 +60,113 @@ func runGetEvent(ctx context.Context, c *sources.Conn, params json.RawMessage) (
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, err
 	}
-	at, err := find(ctx, c, p.target)
+	at, err := resolveIssue(ctx, c, p.target)
 	if err != nil {
 		return nil, err
 	}
 	q := url.Values{}
-	set(q, "environment", p.Environment)
-	missing := fmt.Sprintf("There is no event %q of the issue %q in the organization %q that this connection sees; list the issue's events to see their ids.", p.Event, at.named, at.organization)
+	setParam(q, "environment", p.Environment)
+	missing := fmt.Sprintf("There is no event %q of the issue %q in the organization %q that this connection sees; list the issue's events to see their ids.", p.Event, at.requested, at.organization)
 	var event object
-	if _, err := send(ctx, c, ask{path: at.path("events", p.Event), query: q, scope: "event:read", missing: missing}, &event); err != nil {
+	if _, err := send(ctx, c, request{path: at.path("events", p.Event), query: q, scope: "event:read", missing: missing}, &event); err != nil {
 		return nil, err
 	}
-	s := &shortened{}
-	return s.json(s.wholeEvent(event))
+	s := &compactor{}
+	return s.encode(s.fullEvent(event))
 }
 
-// compactEvent is what a list shows of an event.
+// compactEvent returns an event as in lists.
 func compactEvent(in object) object {
 	out := pick(in, "eventID", "title", "message", "location", "culprit", "platform", "dateCreated")
-	put(out, "tags", tags(in["tags"]))
-	put(out, "user", pick(as(in["user"]), "id", "username", "email"))
+	putNonEmpty(out, "tags", tags(in["tags"]))
+	putNonEmpty(out, "user", pick(asObject(in["user"]), "id", "username", "email"))
 	return out
 }
 
-// tags makes an object of a list of keys and values.
+// tags converts a list of keys and values to an object.
 func tags(v any) object {
 	out := object{}
 	list, _ := v.([]any)
 	for _, t := range list {
-		if key, ok := as(t)["key"].(string); ok {
-			put(out, key, as(t)["value"])
+		if key, ok := asObject(t)["key"].(string); ok {
+			putNonEmpty(out, key, asObject(t)["value"])
 		}
 	}
 	return out
 }
 
-// How much of an event is kept.
+// Limits of an event's lists.
 const (
 	maxExceptions  = 5
 	maxFrames      = 25
 	maxBreadcrumbs = 30
 )
 
-// wholeEvent is what there is to know of one event. Of its request, headers and
-// cookies are left out: they hold credentials of strangers.
-func (s *shortened) wholeEvent(in object) object {
+// fullEvent returns the result of get_event. Request headers and cookies are
+// dropped, because they hold credentials.
+func (s *compactor) fullEvent(in object) object {
 	out := compactEvent(in)
 	for name, v := range pick(in, "groupID", "type", "dist", "nextEventID", "previousEventID", "contexts", "context") {
 		out[name] = v
 	}
-	put(out, "release", as(in["release"])["version"])
-	put(out, "sdk", pick(as(in["sdk"]), "name", "version"))
-	put(out, "problems", s.first(in["errors"], 10, func(e object) object { return pick(e, "type", "message") }))
+	putNonEmpty(out, "release", asObject(in["release"])["version"])
+	putNonEmpty(out, "sdk", pick(asObject(in["sdk"]), "name", "version"))
+	putNonEmpty(out, "problems", s.first(in["errors"], 10, func(e object) object { return pick(e, "type", "message") }))
 	entries, _ := in["entries"].([]any)
 	for _, e := range entries {
-		s.entry(out, as(e))
+		s.addEntry(out, asObject(e))
 	}
 	return out
 }
 
-// entry adds one part of an event.
-func (s *shortened) entry(out, e object) {
-	data := as(e["data"])
+// addEntry adds one entry of an event.
+func (s *compactor) addEntry(out, e object) {
+	data := asObject(e["data"])
 	switch e["type"] {
 	case "exception":
-		put(out, "exceptions", s.last(data["values"], maxExceptions, s.exception))
+		putNonEmpty(out, "exceptions", s.last(data["values"], maxExceptions, s.compactException))
 	case "message":
-		put(out, "message", data["formatted"])
+		putNonEmpty(out, "message", data["formatted"])
 	case "breadcrumbs":
-		put(out, "breadcrumbs", s.last(data["values"], maxBreadcrumbs, func(b object) object {
+		putNonEmpty(out, "breadcrumbs", s.last(data["values"], maxBreadcrumbs, func(b object) object {
 			return pick(b, "timestamp", "type", "category", "level", "message", "data")
 		}))
 	case "request":
-		put(out, "request", pick(data, "method", "url", "query", "fragment"))
+		putNonEmpty(out, "request", pick(data, "method", "url", "query", "fragment"))
 	case "threads":
-		put(out, "threads", s.crashed(data["values"]))
+		putNonEmpty(out, "threads", s.crashedThreads(data["values"]))
 	case "stacktrace":
-		put(out, "frames", s.last(data["frames"], maxFrames, frame))
+		putNonEmpty(out, "frames", s.last(data["frames"], maxFrames, compactFrame))
 	}
 }
 
-func (s *shortened) exception(in object) object {
+func (s *compactor) compactException(in object) object {
 	out := pick(in, "type", "value", "module")
-	put(out, "mechanism", pick(as(in["mechanism"]), "type", "handled"))
-	put(out, "frames", s.last(as(in["stacktrace"])["frames"], maxFrames, frame))
+	putNonEmpty(out, "mechanism", pick(asObject(in["mechanism"]), "type", "handled"))
+	putNonEmpty(out, "frames", s.last(asObject(in["stacktrace"])["frames"], maxFrames, compactFrame))
 	return out
 }
 
-// crashed returns the threads that failed; the others only wait.
-func (s *shortened) crashed(v any) (out []any) {
+// crashedThreads returns the threads that crashed.
+func (s *compactor) crashedThreads(v any) (out []any) {
 	list, _ := v.([]any)
 	for _, t := range list {
-		t := as(t)
+		t := asObject(t)
 		if t["crashed"] != true {
 			continue
 		}
 		one := pick(t, "id", "name", "crashed")
-		put(one, "frames", s.last(as(t["stacktrace"])["frames"], maxFrames, frame))
+		putNonEmpty(one, "frames", s.last(asObject(t["stacktrace"])["frames"], maxFrames, compactFrame))
 		out = append(out, one)
 	}
 	return out
 }
 
-// frame keeps the lines around only where they are the program's own: those of
-// libraries can be had elsewhere.
-func frame(in object) object {
+// compactFrame keeps source context only for application code.
+func compactFrame(in object) object {
 	out := pick(in, "filename", "module", "function", "lineNo", "colNo", "inApp")
 	if in["inApp"] == true {
-		put(out, "context", in["context"])
+		putNonEmpty(out, "context", in["context"])
 	}
 	return out
 }

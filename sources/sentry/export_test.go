@@ -6,26 +6,26 @@ import (
 	"sallyport/ingest/event"
 )
 
-// Limited is what the module tells the client of outbound requests of limits.
-var Limited = limited
+// Limited exports the rate limit detection.
+var Limited = rateLimited
 
-// Event compacts the body of an answer.
+// Event compacts an event from the API.
 func Event(body []byte) (json.RawMessage, error) {
 	var event object
 	if err := decode(body, &event); err != nil {
 		return nil, err
 	}
-	s := &shortened{}
-	return s.json(s.wholeEvent(event))
+	s := &compactor{}
+	return s.encode(s.fullEvent(event))
 }
 
-// Hydrated puts the body of an answer into an event.
+// Hydrated adds an event from the API to an issue event.
 func Hydrated(e *event.Event, body []byte) bool {
 	var known, latest object
 	if decode(e.Context, &known) != nil || decode(body, &latest) != nil {
 		return false
 	}
-	whole, err := enriched(known, posted(latest))
+	whole, err := addEvent(known, webhookForm(latest))
 	e.Context = whole
 	return err == nil
 }

@@ -32,7 +32,7 @@ func listIssues() sources.ModuleAction {
 func runListIssues(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
 	var p struct {
 		target
-		page
+		pageParams
 		Project string `json:"project_slug"`
 		Sort    string `json:"sort"`
 	}
@@ -47,49 +47,49 @@ func runListIssues(ctx context.Context, c *sources.Conn, params json.RawMessage)
 	if p.Query == nil {
 		q.Set("query", "is:unresolved")
 	}
-	set(q, "project", p.Project)
-	set(q, "sort", p.Sort)
-	q["collapse"] = []string{"stats"} // hourly counts, which nobody reads here
+	setParam(q, "project", p.Project)
+	setParam(q, "sort", p.Sort)
+	q["collapse"] = []string{"stats"} // skip hourly counts
 	missing := fmt.Sprintf("There is no organization %q that this connection sees; check organization_slug.", org)
 	if p.Project != "" {
 		missing = fmt.Sprintf("There is no project %q in the organization %q that this connection sees; check project_slug, or leave it out.", p.Project, org)
 	}
-	return list(ctx, c, ask{path: []string{"organizations", org, "issues"}, query: q, scope: "event:read", missing: missing}, compactIssue)
+	return list(ctx, c, request{path: []string{"organizations", org, "issues"}, query: q, scope: "event:read", missing: missing}, compactIssue)
 }
 
-// values are the query of a page; Sentry calls its size otherwise in different
-// places.
-func (p page) values(size string) url.Values {
+// values returns the query of a page. The name of the page size parameter
+// varies by endpoint.
+func (p pageParams) values(size string) url.Values {
 	q := url.Values{size: {"25"}}
 	if p.Limit != nil {
 		q.Set(size, p.Limit.String())
 	}
 	if p.Query != nil {
-		q.Set("query", *p.Query) // empty is another thing than none
+		q.Set("query", *p.Query) // an empty query differs from the default
 	}
-	set(q, "environment", p.Environment)
-	set(q, "statsPeriod", p.Period)
-	set(q, "cursor", p.Cursor)
+	setParam(q, "environment", p.Environment)
+	setParam(q, "statsPeriod", p.Period)
+	setParam(q, "cursor", p.Cursor)
 	return q
 }
 
-func set(q url.Values, name, value string) {
+func setParam(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)
 	}
 }
 
-// list asks for a page and answers with its items, each made by f.
-func list(ctx context.Context, c *sources.Conn, a ask, f func(object) object) (json.RawMessage, error) {
+// list returns a page of a list, with its items mapped by f.
+func list(ctx context.Context, c *sources.Conn, a request, f func(object) object) (json.RawMessage, error) {
 	var page []any
 	h, err := send(ctx, c, a, &page)
 	if err != nil {
 		return nil, err
 	}
-	s := &shortened{}
+	s := &compactor{}
 	answer := object{"items": s.first(page, len(page), f)}
-	put(answer, "next_cursor", next(h))
-	return s.json(answer)
+	putNonEmpty(answer, "next_cursor", nextCursor(h))
+	return s.encode(answer)
 }
 
 func getIssue() sources.ModuleAction {
@@ -106,85 +106,85 @@ func getIssue() sources.ModuleAction {
 func runGetIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
 	var p struct {
 		target
-		page
+		pageParams
 	}
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, err
 	}
-	at, err := find(ctx, c, p.target)
+	at, err := resolveIssue(ctx, c, p.target)
 	if err != nil {
 		return nil, err
 	}
 	q := url.Values{"collapse": {"stats"}}
-	set(q, "environment", p.Environment)
+	setParam(q, "environment", p.Environment)
 	var issue object
-	if _, err := send(ctx, c, ask{path: at.path(), query: q, scope: "event:read", missing: at.missing()}, &issue); err != nil {
+	if _, err := send(ctx, c, request{path: at.path(), query: q, scope: "event:read", missing: at.missing()}, &issue); err != nil {
 		return nil, err
 	}
-	s := &shortened{}
-	return s.json(s.wholeIssue(issue))
+	s := &compactor{}
+	return s.encode(s.fullIssue(issue))
 }
 
-// place is an issue at Sentry.
-type place struct{ organization, id, named string }
+// issueRef identifies an issue. Requested is the ID or short ID in the params.
+type issueRef struct{ organization, id, requested string }
 
-func (p place) path(more ...string) []string {
+func (p issueRef) path(more ...string) []string {
 	return append([]string{"organizations", p.organization, "issues", p.id}, more...)
 }
 
-func (p place) missing() string {
-	return fmt.Sprintf("There is no issue %q in the organization %q that this connection sees; list the issues to see their ids.", p.named, p.organization)
+func (p issueRef) missing() string {
+	return fmt.Sprintf("There is no issue %q in the organization %q that this connection sees; list the issues to see their ids.", p.requested, p.organization)
 }
 
-// find returns where the issue of a call is. Sentry's paths take numeric ids
-// alone; short ones are looked up.
-func find(ctx context.Context, c *sources.Conn, t target) (place, error) {
+// resolveIssue returns the issue of a call. Sentry's paths accept numeric IDs
+// only, so short IDs are looked up.
+func resolveIssue(ctx context.Context, c *sources.Conn, t target) (issueRef, error) {
 	org, err := organization(c, t.Organization)
 	if err != nil {
-		return place{}, err
+		return issueRef{}, err
 	}
-	p := place{organization: org, id: t.Issue, named: t.Issue}
+	p := issueRef{organization: org, id: t.Issue, requested: t.Issue}
 	if strings.Trim(t.Issue, "0123456789") == "" {
 		return p, nil
 	}
 	var found struct {
 		ID string `json:"groupId"`
 	}
-	if _, err := send(ctx, c, ask{path: []string{"organizations", org, "shortids", t.Issue}, scope: "event:read", missing: p.missing()}, &found); err != nil {
-		return place{}, err
+	if _, err := send(ctx, c, request{path: []string{"organizations", org, "shortids", t.Issue}, scope: "event:read", missing: p.missing()}, &found); err != nil {
+		return issueRef{}, err
 	}
 	if p.id = found.ID; p.id == "" {
-		return place{}, notSentry(c, nil)
+		return issueRef{}, invalidResponse(c, nil)
 	}
 	return p, nil
 }
 
-// compactIssue is what a list shows of an issue.
+// compactIssue returns an issue as in lists.
 func compactIssue(in object) object {
 	out := pick(in, "id", "shortId", "title", "culprit", "level", "status", "substatus", "statusDetails", "priority",
 		"platform", "issueType", "isUnhandled", "count", "userCount", "firstSeen", "lastSeen", "permalink")
-	put(out, "project", pick(as(in["project"]), "id", "slug"))
-	put(out, "assignedTo", pick(as(in["assignedTo"]), "type", "id", "name", "email"))
-	put(out, "metadata", pick(as(in["metadata"]), "type", "value", "filename", "function"))
+	putNonEmpty(out, "project", pick(asObject(in["project"]), "id", "slug"))
+	putNonEmpty(out, "assignedTo", pick(asObject(in["assignedTo"]), "type", "id", "name", "email"))
+	putNonEmpty(out, "metadata", pick(asObject(in["metadata"]), "type", "value", "filename", "function"))
 	return out
 }
 
-// wholeIssue is what there is to know of one issue.
-func (s *shortened) wholeIssue(in object) object {
+// fullIssue returns the result of get_issue.
+func (s *compactor) fullIssue(in object) object {
 	out := compactIssue(in)
 	for name, v := range pick(in, "hasSeen", "isBookmarked", "numComments", "userReportCount", "annotations") {
 		out[name] = v
 	}
-	put(out, "firstRelease", as(in["firstRelease"])["version"])
-	put(out, "lastRelease", as(in["lastRelease"])["version"])
-	put(out, "tags", s.first(in["tags"], 30, func(tag object) object {
+	putNonEmpty(out, "firstRelease", asObject(in["firstRelease"])["version"])
+	putNonEmpty(out, "lastRelease", asObject(in["lastRelease"])["version"])
+	putNonEmpty(out, "tags", s.first(in["tags"], 30, func(tag object) object {
 		t := pick(tag, "key", "totalValues")
-		put(t, "topValues", s.first(tag["topValues"], 5, func(v object) object { return pick(v, "value", "count") }))
+		putNonEmpty(t, "topValues", s.first(tag["topValues"], 5, func(v object) object { return pick(v, "value", "count") }))
 		return t
 	}))
-	put(out, "activity", s.first(in["activity"], 20, func(a object) object {
+	putNonEmpty(out, "activity", s.first(in["activity"], 20, func(a object) object {
 		t := pick(a, "type", "dateCreated", "data")
-		put(t, "user", as(a["user"])["name"])
+		putNonEmpty(t, "user", asObject(a["user"])["name"])
 		return t
 	}))
 	return out

@@ -12,7 +12,7 @@ import (
 //go:embed guide.md
 var guide string
 
-// Module returns the module.
+// Module returns the Sentry module.
 func Module() *sources.Module {
 	scopes := []string{"org:read", "project:read", "event:read", "event:write"}
 	return &sources.Module{
@@ -50,17 +50,17 @@ func Module() *sources.Module {
 	}
 }
 
-// settings of an integration.
+// settings holds the settings of an integration.
 type settings struct {
 	Organization string `json:"organization"`
 }
 
-func settingsOf(raw json.RawMessage) (s settings) {
-	_ = json.Unmarshal(raw, &s) // they fit the schema, or there are none
+func parseSettings(raw json.RawMessage) (s settings) {
+	_ = json.Unmarshal(raw, &s) // validated by the schema, or absent
 	return s
 }
 
-// choose returns the integration of the organization that the params name.
+// choose returns the integration for the organization in the params.
 func choose(params json.RawMessage, among []action.Integration) int {
 	var p target
 	if json.Unmarshal(params, &p) != nil || p.Organization == "" {
@@ -69,7 +69,7 @@ func choose(params json.RawMessage, among []action.Integration) int {
 	found := -1
 	for i := range among {
 		switch {
-		case !strings.EqualFold(settingsOf(among[i].Settings).Organization, p.Organization):
+		case !strings.EqualFold(parseSettings(among[i].Settings).Organization, p.Organization):
 		case found >= 0:
 			return -1
 		default:
@@ -79,20 +79,20 @@ func choose(params json.RawMessage, among []action.Integration) int {
 	return found
 }
 
-// organization returns the one to ask. A connection is for one organization,
-// though its credential may reach others.
+// organization returns the slug to use. A connection is limited to one
+// organization, even if its credential can access more.
 func organization(c *sources.Conn, named string) (string, error) {
-	own := settingsOf(c.Settings).Organization
+	own := parseSettings(c.Settings).Organization
 	switch {
 	case own == "" && named == "":
-		return "", wrong("organization_required", "Name the organization in organization_slug; this connection does not know its own.")
+		return "", refuse("organization_required", "Name the organization in organization_slug; this connection does not know its own.")
 	case own != "" && named != "" && !strings.EqualFold(own, named):
-		return "", wrong("other_organization", "This connection is for the organization "+own+"; leave organization_slug out, or name that.")
+		return "", refuse("other_organization", "This connection is for the organization "+own+"; leave organization_slug out, or name that.")
 	case own != "":
 		return own, nil
 	}
 	return named, nil
 }
 
-// wrong is a refusal of ours, before Sentry was asked.
-func wrong(code, message string) error { return &sources.Refusal{Code: code, Message: message} }
+// refuse returns a refusal without a request to Sentry.
+func refuse(code, message string) error { return &sources.Refusal{Code: code, Message: message} }

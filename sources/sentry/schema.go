@@ -6,7 +6,7 @@ import (
 	"sallyport/sources"
 )
 
-// Properties that several actions have.
+// Properties shared by several actions.
 const (
 	propOrganization = `"organization_slug": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Slug of the Sentry organization. Leave it out: the connection knows its own. Needed only where several Sentry connections are bound."}`
 	propIssue        = `"issue_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$", "description": "Id of the issue, numeric (\"4711\") or short (\"WEB-1A\")."}`
@@ -16,7 +16,7 @@ const (
 	propCursor       = `"cursor": {"type": "string", "minLength": 1, "maxLength": 200, "description": "next_cursor of the page before, with the same filters."}`
 )
 
-// schema is that of an action's params. The properties are JSON members.
+// schema returns an object schema. The properties are JSON members.
 func schema(required string, properties ...string) json.RawMessage {
 	text := `{"type": "object", "additionalProperties": false, "required": [` + required + `], "properties": {`
 	for i, p := range properties {
@@ -28,14 +28,14 @@ func schema(required string, properties ...string) json.RawMessage {
 	return json.RawMessage(text + "}}")
 }
 
-// target is what a call is about.
+// target is the issue or organization of a call.
 type target struct {
 	Organization string `json:"organization_slug"`
 	Issue        string `json:"issue_id"`
 }
 
-// page is what part of a list is wanted.
-type page struct {
+// pageParams selects a page of a list.
+type pageParams struct {
 	Query       *string          `json:"query"`
 	Environment string           `json:"environment"`
 	Period      string           `json:"statsPeriod"`

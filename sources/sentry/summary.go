@@ -8,9 +8,9 @@ import (
 	"sallyport/sources"
 )
 
-// summary makes the line that an approver reads first, beside all params: what
-// is done to which issue, or to issues, and those params of the names that are
-// there. Foreign text is quoted, so that nothing in it passes for ours.
+// summary returns a function that formats the line an approver reads first: the
+// action, the issue, and the listed params. External text is quoted, so that it
+// cannot pass for the gateway's own.
 func summary(verb string, names ...string) func(json.RawMessage) string {
 	return func(params json.RawMessage) string {
 		var t target
@@ -20,15 +20,15 @@ func summary(verb string, names ...string) func(json.RawMessage) string {
 		}
 		line := verb + " Sentry issues"
 		if t.Issue != "" {
-			line = verb + " Sentry issue " + word(t.Issue)
+			line = verb + " Sentry issue " + quoteID(t.Issue)
 		}
 		if t.Organization != "" {
-			line += " of " + word(t.Organization)
+			line += " of " + quoteID(t.Organization)
 		}
 		var parts []string
 		for _, name := range names {
 			if v, ok := all[name]; ok {
-				parts = append(parts, name+" "+shown(v))
+				parts = append(parts, name+" "+formatParam(v))
 			}
 		}
 		if len(parts) == 0 {
@@ -38,8 +38,8 @@ func summary(verb string, names ...string) func(json.RawMessage) string {
 	}
 }
 
-// shown is the value of a param.
-func shown(raw json.RawMessage) string {
+// formatParam formats the value of a param.
+func formatParam(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return strconv.Quote(sources.Printable(text, 200))
@@ -47,8 +47,8 @@ func shown(raw json.RawMessage) string {
 	return sources.Printable(string(raw), 500)
 }
 
-// word is an id or a slug, quoted where it is none.
-func word(id string) string {
+// quoteID returns an ID or a slug, quoted unless it has the form of one.
+func quoteID(id string) string {
 	if sources.ValidID(id) != id || strings.Contains(id, ":") {
 		return strconv.Quote(sources.Printable(id, 200))
 	}

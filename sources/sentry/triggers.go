@@ -9,8 +9,7 @@ import (
 	"sallyport/sources"
 )
 
-// Triggers returns the inbound half of the module: what an integration at Sentry
-// is told of issues, errors and alerts.
+// Triggers returns the trigger provider of Sentry: issues, errors and alerts.
 func Triggers() event.Provider {
 	return event.Provider{
 		ID: "sentry", Title: "Sentry",
@@ -26,10 +25,10 @@ func Triggers() event.Provider {
 }
 
 func trigger(id, title, description string, filters ...string) event.Type {
-	return event.Type{ID: id, Title: title, Description: description, Config: schema("", filters...), Matches: passes}
+	return event.Type{ID: id, Title: title, Description: description, Config: schema("", filters...), Matches: matches}
 }
 
-// Properties of the filters' schemas.
+// Properties of the filter schemas.
 const (
 	filterActions      = `"actions": {"type": "array", "maxItems": 10, "uniqueItems": true, "title": "Actions", "items": {"enum": ["created", "resolved", "assigned", "archived", "ignored", "unresolved"]}, "description": "What was done; older servers say ignored for archived. None: any."}`
 	filterProjects     = `"projects": {"type": "array", "maxItems": 200, "title": "Projects", "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Slugs or numeric ids. None: any."}`
@@ -39,8 +38,8 @@ const (
 	filterLevel        = `"minimum_level": {"enum": ["debug", "info", "warning", "error", "fatal"], "title": "Minimum level", "description": "That level and those above it. Left out: any."}`
 )
 
-// wanted is the config of a trigger. An empty list lets everything pass.
-type wanted struct {
+// filters is the config of a trigger. An empty list matches everything.
+type filters struct {
 	Actions      []string `json:"actions"`
 	Projects     []string `json:"projects"`
 	Environments []string `json:"environments"`
@@ -49,8 +48,8 @@ type wanted struct {
 	Bots         bool     `json:"bots"`
 }
 
-// facts are what filters read of an event's context.
-type facts struct {
+// filterInput is the part of an event's context that filters read.
+type filterInput struct {
 	Action string `json:"action"`
 	Actor  struct {
 		Type string `json:"type"` // user, application
@@ -65,27 +64,27 @@ type facts struct {
 	Level       string `json:"level"`
 }
 
-// passes reports whether an event passes the filters. What cannot be read does
-// not pass: a filter that was meant must not go missing.
-func passes(e *event.Event, config json.RawMessage) bool {
-	var w wanted
-	var is facts
-	if len(config) > 0 && json.Unmarshal(config, &w) != nil || json.Unmarshal(e.Context, &is) != nil {
+// matches reports whether an event passes the filters. Invalid configs or
+// contexts never match, so a filter cannot be bypassed.
+func matches(e *event.Event, config json.RawMessage) bool {
+	var f filters
+	var in filterInput
+	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &in) != nil {
 		return false
 	}
-	bot := e.Type == "issue" && is.Actor.Type == "application" && is.Actor.ID != "sentry"
-	if bot && !w.Bots || len(w.Ignored) > 0 && sources.MatchesFilter(w.Ignored, is.Actor.ID, is.Actor.Name) {
+	bot := e.Type == "issue" && in.Actor.Type == "application" && in.Actor.ID != "sentry"
+	if bot && !f.Bots || len(f.Ignored) > 0 && sources.MatchesFilter(f.Ignored, in.Actor.ID, in.Actor.Name) {
 		return false
 	}
-	return (len(w.Actions) == 0 || slices.Contains(w.Actions, is.Action)) &&
-		(len(w.Environments) == 0 || slices.Contains(w.Environments, is.Environment)) &&
-		(len(w.Projects) == 0 || slices.ContainsFunc(w.Projects, func(p string) bool {
-			return p == is.Project.ID || strings.EqualFold(p, is.Project.Slug)
+	return (len(f.Actions) == 0 || slices.Contains(f.Actions, in.Action)) &&
+		(len(f.Environments) == 0 || slices.Contains(f.Environments, in.Environment)) &&
+		(len(f.Projects) == 0 || slices.ContainsFunc(f.Projects, func(p string) bool {
+			return p == in.Project.ID || strings.EqualFold(p, in.Project.Slug)
 		})) &&
-		(w.Level == "" || atLeast(is.Level, w.Level))
+		(f.Level == "" || atLeast(in.Level, f.Level))
 }
 
-// atLeast reports whether a level is known and not below another, also known.
+// atLeast reports whether both levels are known and level is not below minimum.
 func atLeast(level, minimum string) bool {
 	order := []string{"debug", "info", "warning", "error", "fatal"}
 	least := slices.Index(order, minimum)

@@ -21,7 +21,7 @@ func updateIssue() sources.ModuleAction {
 			`"priority": {"type": "string", "enum": ["low", "medium", "high"]}`,
 			`"hasSeen": {"type": "boolean", "description": "Whether the connection's user has seen it."}`,
 			`"isBookmarked": {"type": "boolean", "description": "Whether the connection's user has it among his bookmarks."}`),
-		Summarize: summary("Change", changeable[:]...),
+		Summarize: summary("Change", mutableParams[:]...),
 		Examples: []sources.Example{
 			{Note: "Resolved by a release", Params: json.RawMessage(`{"issue_id": "WEB-1A", "status": "resolved", "statusDetails": {"inRelease": "1.4.3"}}`)},
 			{Note: "Ignored for a day", Params: json.RawMessage(`{"issue_id": "WEB-1A", "status": "ignored", "statusDetails": {"ignoreDuration": 1440}}`)},
@@ -52,17 +52,18 @@ const propStatusDetails = `"statusDetails": {
   }
 }`
 
-// changeable are what can be changed, as a summary tells it.
-var changeable = [...]string{"status", "statusDetails", "assignedTo", "priority", "hasSeen", "isBookmarked"}
+// mutableParams lists the params that change an issue, in the order of
+// summaries.
+var mutableParams = [...]string{"status", "statusDetails", "assignedTo", "priority", "hasSeen", "isBookmarked"}
 
-// changes returns those of the params that change something.
-func changes(params json.RawMessage) (map[string]json.RawMessage, error) {
+// changedParams returns the params that change the issue.
+func changedParams(params json.RawMessage) (map[string]json.RawMessage, error) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(params, &all); err != nil {
 		return nil, err
 	}
 	out := map[string]json.RawMessage{}
-	for _, name := range changeable {
+	for _, name := range mutableParams {
 		if v, ok := all[name]; ok {
 			out[name] = v
 		}
@@ -75,14 +76,14 @@ func runUpdateIssue(ctx context.Context, c *sources.Conn, params json.RawMessage
 	if err := json.Unmarshal(params, &t); err != nil {
 		return nil, err
 	}
-	set, err := changes(params)
+	set, err := changedParams(params)
 	if err != nil {
 		return nil, err
 	}
 	if len(set) == 0 {
-		return nil, wrong("nothing_to_change", "Name what is to change: "+strings.Join(changeable[:], ", ")+".")
+		return nil, refuse("nothing_to_change", "Name what is to change: "+strings.Join(mutableParams[:], ", ")+".")
 	}
-	at, err := find(ctx, c, t)
+	at, err := resolveIssue(ctx, c, t)
 	if err != nil {
 		return nil, sources.AsNotExecuted(err)
 	}
@@ -91,12 +92,12 @@ func runUpdateIssue(ctx context.Context, c *sources.Conn, params json.RawMessage
 		return nil, err
 	}
 	var issue object
-	if _, err := send(ctx, c, ask{method: http.MethodPut, path: at.path(), body: body, scope: "event:write", missing: at.missing()}, &issue); err != nil {
+	if _, err := send(ctx, c, request{method: http.MethodPut, path: at.path(), body: body, scope: "event:write", missing: at.missing()}, &issue); err != nil {
 		return nil, err
 	}
 	answer := compactIssue(issue)
 	for name, v := range pick(issue, "hasSeen", "isBookmarked") {
 		answer[name] = v
 	}
-	return (&shortened{}).json(answer)
+	return (&compactor{}).encode(answer)
 }

@@ -11,8 +11,8 @@ import (
 	"sallyport/sources"
 )
 
-// verify takes the signature from either of the two headers that Sentry has for
-// it. The time of a delivery is not signed: one never gets too old.
+// verify accepts the signature in either of Sentry's two headers. The timestamp
+// is not signed, so deliveries never expire.
 func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) error {
 	given := slices.Concat(d.Header.Values("Sentry-Hook-Signature"), d.Header.Values("Sentry-App-Signature"))
 	if len(given) != 1 {
@@ -21,20 +21,20 @@ func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) e
 	return event.VerifyHex(given[0], "", secrets, d.Body)
 }
 
-// parse reads a delivery. No header is signed: what the body is about has to be
-// what the header says. The account is the installation's UUID, which the
-// organization's id, that an integration has, does not follow from.
+// parse reads a delivery. Headers are not signed, so the body must match the
+// resource in the header. The account is the UUID of the installation, which an
+// integration does not know.
 func parse(d *event.Delivery) (p event.Parsed, err error) {
 	id, _ := event.Header(d.Header, "Request-ID")
 	p.ID = sources.ValidID(id)
-	if len(d.Body) == 0 { // signed all the same, and about nothing
+	if len(d.Body) == 0 { // valid signature, no content
 		return p, nil
 	}
-	body, err := read(d.Body)
+	body, err := parseBody(d.Body)
 	if err != nil {
 		return event.Parsed{}, err
 	}
-	p.Account = installation(body)
+	p.Account = installationID(body)
 	resource, ok := event.Header(d.Header, "Sentry-Hook-Resource")
 	if !ok {
 		return event.Parsed{}, errors.New("sentry: the delivery needs one header Sentry-Hook-Resource")
@@ -43,9 +43,9 @@ func parse(d *event.Delivery) (p event.Parsed, err error) {
 		p.Lifecycle, err = lifecycle(body)
 		return p, err
 	}
-	e, err := happened(resource, body)
+	e, err := parseEvent(resource, body)
 	if e != nil {
-		// What Sentry says of a change has no time in it, and may be said again.
+		// Updates of issues carry no time, so identical deliveries can be distinct.
 		if p.Signed = e.Key != ""; !p.Signed {
 			e.Key = p.ID
 		}
@@ -54,7 +54,7 @@ func parse(d *event.Delivery) (p event.Parsed, err error) {
 	return p, err
 }
 
-func read(body []byte) (o object, err error) {
+func parseBody(body []byte) (o object, err error) {
 	if err = jsonlex.Document(body); err == nil {
 		err = decode(body, &o)
 	}
@@ -64,14 +64,14 @@ func read(body []byte) (o object, err error) {
 	return o, nil
 }
 
-// installation returns the id of the installation whose the delivery is; empty:
-// it has none.
-func installation(body object) string { return sources.ValidID(str(as(body["installation"])["uuid"])) }
+// installationID returns the UUID of the installation, or "".
+func installationID(body object) string {
+	return sources.ValidID(str(asObject(body["installation"])["uuid"]))
+}
 
-// lifecycle tells what happened to an installation: the one whose the delivery
-// is.
+// lifecycle returns what happened to the installation that sent the delivery.
 func lifecycle(body object) (event.Lifecycle, error) {
-	if about := str(as(as(body["data"])["installation"])["uuid"]); about == "" || about != installation(body) {
+	if about := str(asObject(asObject(body["data"])["installation"])["uuid"]); about == "" || about != installationID(body) {
 		return "", errors.New("sentry: the delivery is not about its installation, as its header says")
 	}
 	return map[string]event.Lifecycle{"created": event.Installed, "deleted": event.Uninstalled}[str(body["action"])], nil

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// The shapes in which agents get what Linear answers: lists are lists, and
-// pages have the cursor of the next one.
+// The types below decode Linear's responses and are the results for agents:
+// connections become lists, and pages carry the cursor of the next one.
 
 type issue struct {
 	ID            string       `json:"id"`
@@ -25,8 +25,8 @@ type issue struct {
 	UpdatedAt     string       `json:"updatedAt"`
 }
 
-// whole is an issue with all that get_issue tells of it.
-type whole struct {
+// fullIssue is the result of get_issue.
+type fullIssue struct {
 	issue
 	Description *string           `json:"description"`
 	Branch      string            `json:"branchName,omitempty"`
@@ -36,7 +36,7 @@ type whole struct {
 	Children    nodes[child]      `json:"children"`
 	Attachments nodes[attachment] `json:"attachments"`
 	Comments    page[comment]     `json:"comments"`
-	// AvailableIn is the team again, for the states that the issue may be in.
+	// AvailableIn is the team, queried for its workflow states.
 	AvailableIn *struct {
 		States nodes[named] `json:"states"`
 	} `json:"availableIn,omitempty"`
@@ -44,7 +44,7 @@ type whole struct {
 	Truncated bool         `json:"_truncated,omitempty"`
 }
 
-// named is anything that has an id and names, as far as it has them.
+// named is an entity with an ID and whichever names its type has.
 type named struct {
 	ID          string `json:"id,omitempty"`
 	Key         string `json:"key,omitempty"`
@@ -54,7 +54,7 @@ type named struct {
 	DisplayName string `json:"displayName,omitempty"`
 	Email       string `json:"email,omitempty"`
 	Type        string `json:"type,omitempty"`
-	App         bool   `json:"app,omitempty"` // a user that is none
+	App         bool   `json:"app,omitempty"` // an application user
 }
 
 type child struct {
@@ -78,11 +78,11 @@ type comment struct {
 	Issue     *named `json:"issue,omitempty"`
 }
 
-// nodes is a connection of GraphQL, read as the list that it holds. Webhooks
-// have the list itself.
+// nodes is a GraphQL connection, decoded to its list. Webhooks send a plain
+// list.
 type nodes[T any] []T
 
-// UnmarshalJSON takes the nodes.
+// UnmarshalJSON decodes a connection or a plain list.
 func (l *nodes[T]) UnmarshalJSON(data []byte) error {
 	if bytes.HasPrefix(data, []byte("[")) {
 		return json.Unmarshal(data, (*[]T)(l))
@@ -93,13 +93,13 @@ func (l *nodes[T]) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// page is a connection of GraphQL of which there may be more.
+// page is a GraphQL connection with pagination.
 type page[T any] struct {
 	Items      []T     `json:"items"`
-	NextCursor *string `json:"next_cursor"` // null: this was all
+	NextCursor *string `json:"next_cursor"` // null on the last page
 }
 
-// UnmarshalJSON takes the nodes and where they go on.
+// UnmarshalJSON decodes the nodes and the cursor of the next page.
 func (p *page[T]) UnmarshalJSON(data []byte) error {
 	var c struct {
 		Nodes    []T

@@ -8,14 +8,13 @@ import (
 	"sallyport/sources"
 )
 
-// maxResult bounds what get_issue returns, in bytes.
+// maxResult bounds the result of get_issue, in bytes.
 const maxResult = 60 << 10
 
-// fit returns the issue in at most maxResult bytes, and says where it is not all
-// there. The texts become shorter, and no comment is left out, since its page
-// would not come again. Only what is still too large then loses the ends of its
-// lists.
-func (w whole) fit() (text json.RawMessage, err error) {
+// fit encodes the issue in at most maxResult bytes and marks truncation. It
+// shortens texts first and keeps every comment, because the page cursor cannot
+// return them again. Only if that is not enough does it prune lists.
+func (w fullIssue) fit() (text json.RawMessage, err error) {
 	for room := 32 << 10; room >= 512; room /= 2 {
 		if text, err = sources.Encode(w.within(room)); err != nil || len(text) <= maxResult {
 			return text, err
@@ -24,10 +23,11 @@ func (w whole) fit() (text json.RawMessage, err error) {
 	return redact.JSON{}.Prune(text, maxResult), nil
 }
 
-// within cuts the description to room characters, and other texts to less.
-func (w whole) within(room int) whole {
+// within truncates the description to room characters, and other texts to a
+// fraction of it.
+func (w fullIssue) within(room int) fullIssue {
 	cut := func(text string, limit int) string {
-		out := begin(text, limit)
+		out := truncate(text, limit)
 		w.Truncated = w.Truncated || out != text
 		return out
 	}
@@ -44,7 +44,7 @@ func (w whole) within(room int) whole {
 	for i := range w.Attachments {
 		a := &w.Attachments[i]
 		a.Title = cut(a.Title, room/8)
-		if a.URL != cut(a.URL, 2000) { // a part of one leads elsewhere
+		if a.URL != cut(a.URL, 2000) { // a truncated URL would be wrong
 			a.URL = ""
 		}
 	}

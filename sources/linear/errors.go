@@ -10,11 +10,11 @@ import (
 	"sallyport/sources"
 )
 
-// codeLimited is Linear's code of an answer that wants fewer requests.
+// codeLimited is the error code of a rate limit.
 const codeLimited = "RATELIMITED"
 
-// problem is one error of an answer.
-type problem struct {
+// graphQLError is an error in a response.
+type graphQLError struct {
 	Message    string `json:"message"`
 	Extensions struct {
 		Code    string `json:"code"`
@@ -32,20 +32,20 @@ type problem struct {
 	} `json:"extensions"`
 }
 
-// invalid is one input field that Linear does not take.
+// invalid is an input field that Linear rejects.
 type invalid struct {
 	Property string `json:"property"`
 }
 
-// refusal says what an answer that is no success means. What Linear itself
-// could not do may have been done all the same.
-func (a answer) refusal(status int) error {
+// err converts an unsuccessful response to an error. After an internal error of
+// Linear, the outcome is unknown.
+func (a response) err(status int) error {
 	if len(a.Errors) == 0 {
-		return plainRefusal(status)
+		return statusError(status)
 	}
 	p := a.Errors[0]
-	if p.uncertain(status) {
-		return uncertain(status, p.detail())
+	if p.isUncertain(status) {
+		return outcomeUnknown(status, p.detail())
 	}
 	r := &sources.Refusal{Code: cmp.Or(p.Extensions.Code, p.Extensions.Type), Status: status, Detail: p.detail()}
 	switch kind := strings.ToLower(p.Extensions.Type); {
@@ -57,10 +57,10 @@ func (a answer) refusal(status int) error {
 		r.Message = "The workspace's plan has no such feature; do it without, or ask an admin of the workspace."
 	case kind == "usage limit exceeded" || r.Code == "USAGE_LIMIT_EXCEEDED":
 		r.Message = "The workspace has used up its plan, such as its number of issues; an admin of the workspace must free or extend it."
-	case p.missing() != "":
-		r.Message = notFound(p.missing())
-	case len(p.params()) > 0:
-		r.Message = fmt.Sprintf("%s has a value that Linear does not take; correct it and call again. Ids are UUIDs, as the other actions return them.", strings.Join(p.params(), " and "))
+	case p.notFoundKind() != "":
+		r.Message = notFound(p.notFoundKind())
+	case len(p.invalidParams()) > 0:
+		r.Message = fmt.Sprintf("%s has a value that Linear does not take; correct it and call again. Ids are UUIDs, as the other actions return them.", strings.Join(p.invalidParams(), " and "))
 	default:
 		r.Message = "Linear does not take this request as it is; check the params against what get_issue and list_issues return."
 	}
@@ -72,8 +72,9 @@ const (
 	noAccess      = "The credential may not do this: it lacks the scope (read, write) or access to the team; use another team's issue, or ask an admin to connect Linear with more rights."
 )
 
-// plainRefusal is of an answer without errors in it: a proxy's, or no Linear's.
-func plainRefusal(status int) error {
+// statusError converts a response without GraphQL errors, which comes from a
+// proxy or from a server that is not Linear.
+func statusError(status int) error {
 	r := &sources.Refusal{Status: status}
 	switch {
 	case status == http.StatusUnauthorized:
@@ -83,18 +84,18 @@ func plainRefusal(status int) error {
 	case status >= http.StatusBadRequest && status < http.StatusInternalServerError && status != http.StatusRequestTimeout:
 		r.Message = "What answers is not Linear's API; an admin must check the base URL of the integration."
 	default:
-		return uncertain(status, "")
+		return outcomeUnknown(status, "")
 	}
 	return r
 }
 
-func uncertain(status int, detail string) error {
+func outcomeUnknown(status int, detail string) error {
 	return action.Errorf(action.ErrOutcomeUnknown, "upstream_failed",
 		"Linear failed within itself (status %d), and whether it did what was asked is not known. Look before calling again.", status).WithCause(fmt.Errorf("linear: %.300s", detail))
 }
 
-// uncertain reports whether the error is Linear's own trouble.
-func (p problem) uncertain(status int) bool {
+// isUncertain reports whether the error is internal to Linear.
+func (p graphQLError) isUncertain(status int) bool {
 	switch strings.ToLower(p.Extensions.Type) {
 	case "internal error", "network error", "lock timeout", "bootstrap error":
 		return true
@@ -102,12 +103,12 @@ func (p problem) uncertain(status int) bool {
 	return p.Extensions.Code == "INTERNAL_SERVER_ERROR" || status >= http.StatusInternalServerError
 }
 
-func (p problem) detail() string {
+func (p graphQLError) detail() string {
 	return strings.TrimSpace(p.Message + " " + p.Extensions.Message)
 }
 
-// missing returns what kind of thing was not found, if that is the trouble.
-func (p problem) missing() string {
+// notFoundKind returns the kind of the missing entity, or "" for other errors.
+func (p graphQLError) notFoundKind() string {
 	kind, found := strings.CutPrefix(p.Message, "Entity not found: ")
 	if !found {
 		return ""
@@ -119,9 +120,9 @@ func (p problem) missing() string {
 	return cmp.Or(kind[:word], "entity")
 }
 
-// params returns those of ours that Linear's input fields are, which have the
-// same names.
-func (p problem) params() (names []string) {
+// invalidParams returns the params that correspond to the rejected input
+// fields.
+func (p graphQLError) invalidParams() (names []string) {
 	for _, v := range append(p.Extensions.Validation, p.Extensions.Exception.Validation...) {
 		switch v.Property {
 		case "teamId", "projectId", "stateId", "assigneeId", "labelIds", "addedLabelIds", "removedLabelIds",
@@ -134,8 +135,8 @@ func (p problem) params() (names []string) {
 	return names
 }
 
-// notFound says what to do about a thing that is not there, or that the
-// credential may not see: Linear does not tell these apart.
+// notFound explains a missing entity. Linear does not distinguish missing from
+// inaccessible.
 func notFound(kind string) string {
 	switch kind {
 	case "Issue":

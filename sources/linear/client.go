@@ -12,37 +12,38 @@ import (
 	"sallyport/sources"
 )
 
-// operation is one request: a document, and what varies in it.
+// operation is one request: a document and its variables.
 type operation struct {
-	name       string // of the document
+	name       string // name of the document
 	variables  any
-	repeatable bool // sent twice it does no more than once
+	repeatable bool // safe to retry
 }
 
-// ask sends an operation and returns the data of the answer, together with an
-// error where Linear names one: parts may have been done.
-func ask(ctx context.Context, c *sources.Conn, op operation) (json.RawMessage, error) {
+// do sends an operation. It returns data together with an error if the response
+// has both, because the operation may have succeeded in part.
+func do(ctx context.Context, c *sources.Conn, op operation) (json.RawMessage, error) {
 	body, err := json.Marshal(map[string]any{
-		"operationName": op.name, "query": document(op.name), "variables": op.variables,
+		"operationName": op.name, "query": documentOf(op.name), "variables": op.variables,
 	})
 	if err != nil {
 		return nil, err
 	}
 	resp, err := c.HTTP.Do(ctx, &outbound.Request{
 		Method: http.MethodPost, Path: "/graphql", Header: header(c), Body: body,
-		Repeatable: op.repeatable, Limited: limited,
+		Repeatable: op.repeatable, Limited: rateLimited,
 	})
 	if err != nil {
 		return nil, err
 	}
-	a, readable := read(resp)
+	a, readable := parseResponse(resp)
 	if !readable || len(a.Errors) > 0 || resp.Status >= http.StatusBadRequest {
-		return a.Data, a.refusal(resp.Status)
+		return a.Data, a.err(resp.Status)
 	}
 	return a.Data, nil
 }
 
-// header has the credential in the form of its kind: a key stands alone.
+// header returns the headers. OAuth tokens are sent as Bearer, API keys without
+// a scheme.
 func header(c *sources.Conn) http.Header {
 	credential := c.Token
 	if c.Kind == action.KindOAuth2 {
@@ -53,34 +54,36 @@ func header(c *sources.Conn) http.Header {
 	}
 }
 
-// answer is the body of an answer, whatever its status.
-type answer struct {
+// response is the body of a GraphQL response.
+type response struct {
 	Data   json.RawMessage `json:"data"`
-	Errors []problem       `json:"errors"`
+	Errors []graphQLError  `json:"errors"`
 }
 
-// read takes an answer apart. One that is no GraphQL at all is not readable.
-func read(resp *outbound.Response) (a answer, readable bool) {
+// parseResponse decodes a response; readable is false if it is not GraphQL.
+func parseResponse(resp *outbound.Response) (a response, readable bool) {
 	if err := json.Unmarshal(resp.Body, &a); err != nil {
-		return answer{}, false
+		return response{}, false
 	}
 	return a, len(a.Errors) > 0 || len(a.Data) > 0 && string(a.Data) != "null"
 }
 
-// limited recognizes a limit under any status: Linear answers 400 as a rule.
-func limited(resp *outbound.Response) (time.Duration, bool) {
-	a, _ := read(resp)
+// rateLimited recognizes a rate limit under any status, because Linear usually
+// sends 400.
+func rateLimited(resp *outbound.Response) (time.Duration, bool) {
+	a, _ := parseResponse(resp)
 	for _, p := range a.Errors {
 		if p.Extensions.Code == codeLimited || p.Extensions.Type == "ratelimited" {
-			return wait(p, resp.Header), true
+			return retryDelay(p, resp.Header), true
 		}
 	}
-	return wait(problem{}, resp.Header), resp.Status == http.StatusTooManyRequests
+	return retryDelay(graphQLError{}, resp.Header), resp.Status == http.StatusTooManyRequests
 }
 
-// wait is as long as the body says, else until the first limit that is used up
-// begins anew. Linear counts all of it in milliseconds, but for Retry-After.
-func wait(p problem, h http.Header) time.Duration {
+// retryDelay returns the delay in the body or in Retry-After, or else the time
+// until the exhausted limit resets. Linear uses milliseconds, except in
+// Retry-After.
+func retryDelay(p graphQLError, h http.Header) time.Duration {
 	if ms := p.Extensions.Meta.Result.Duration; ms > 0 {
 		return time.Duration(min(ms, maxWait) * float64(time.Millisecond))
 	}
@@ -97,5 +100,5 @@ func wait(p problem, h http.Header) time.Duration {
 	return 0
 }
 
-// maxWait keeps a nonsensical wait from overflowing, in milliseconds.
+// maxWait bounds delays, in milliseconds, to prevent overflow.
 const maxWait = 24 * 60 * 60 * 1000

@@ -12,14 +12,14 @@ import (
 // maxResult bounds the result of an action, in bytes.
 const maxResult = 60 << 10
 
-// json returns the answer in at most maxResult bytes. Strings, lists and objects
-// within its members become shorter until it fits; the members themselves and
-// all "items" stay, since a page that lost some could not be had back by its
-// cursor.
-func (s *shortened) json(answer object) (json.RawMessage, error) {
+// encode encodes the result in at most maxResult bytes. It truncates strings,
+// lists and objects below the top level until the result fits. Top-level
+// members and all "items" stay, because the page cursor cannot return dropped
+// items again.
+func (s *compactor) encode(answer object) (json.RawMessage, error) {
 	for room := 64; room > 0; room /= 2 {
-		c := cutter{room: room, cut: s.cut}
-		out := c.record(answer)
+		c := truncator{room: room, cut: s.cut}
+		out := c.topLevel(answer)
 		if c.cut {
 			out["_truncated"] = true
 		}
@@ -28,19 +28,19 @@ func (s *shortened) json(answer object) (json.RawMessage, error) {
 			return text, err
 		}
 	}
-	return nil, wrong("too_large", "Sentry's answer is too large, even when it is cut; ask for fewer with limit, or for something else.")
+	return nil, refuse("too_large", "Sentry's answer is too large, even when it is cut; ask for fewer with limit, or for something else.")
 }
 
-// cutter makes values shorter: strings to 32 times room characters, lists to
-// room elements, objects to as many members, though at least to 8, which all
-// that this module makes have.
-type cutter struct {
+// truncator truncates strings to 32 times room characters, lists to room
+// elements, and objects to room members but at least 8, the size of the objects
+// that this module builds.
+type truncator struct {
 	room int
 	cut  bool
 }
 
-// record shortens what its members hold, and drops none.
-func (c *cutter) record(o object) object {
+// topLevel truncates values and keeps all members.
+func (c *truncator) topLevel(o object) object {
 	out := object{}
 	for name, v := range o {
 		items, is := v.([]any)
@@ -50,14 +50,14 @@ func (c *cutter) record(o object) object {
 		}
 		all := make([]any, len(items))
 		for i := range items {
-			all[i] = c.record(as(items[i]))
+			all[i] = c.topLevel(asObject(items[i]))
 		}
 		out[name] = all
 	}
 	return out
 }
 
-func (c *cutter) value(v any, depth int) any {
+func (c *truncator) value(v any, depth int) any {
 	switch v := v.(type) {
 	case string:
 		return c.text(v, 32*c.room)
@@ -69,9 +69,9 @@ func (c *cutter) value(v any, depth int) any {
 	return v // numbers, booleans and null
 }
 
-func (c *cutter) list(v []any, depth int) any {
+func (c *truncator) list(v []any, depth int) any {
 	if depth == 0 {
-		return c.gone()
+		return c.tooDeep()
 	}
 	if len(v) > c.room {
 		v, c.cut = v[:c.room], true
@@ -83,9 +83,9 @@ func (c *cutter) list(v []any, depth int) any {
 	return out
 }
 
-func (c *cutter) object(v object, depth int) any {
+func (c *truncator) object(v object, depth int) any {
 	if depth == 0 {
-		return c.gone()
+		return c.tooDeep()
 	}
 	names := slices.Sorted(maps.Keys(v))
 	if most := max(8, c.room); len(names) > most {
@@ -98,13 +98,13 @@ func (c *cutter) object(v object, depth int) any {
 	return out
 }
 
-// gone stands for what is nested too deeply.
-func (c *cutter) gone() string {
+// tooDeep replaces a value that is nested too deeply.
+func (c *truncator) tooDeep() string {
 	c.cut = true
 	return "…"
 }
 
-func (c *cutter) text(s string, limit int) string {
+func (c *truncator) text(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
 	}

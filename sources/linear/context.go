@@ -8,13 +8,13 @@ import (
 	"sallyport/sources"
 )
 
-// news is the context of an event, the same however it was heard of.
-type news struct {
+// eventContext is the context of an event, the same for webhooks and polls.
+type eventContext struct {
 	Action  string          `json:"action"` // created or updated
 	Issue   *changedIssue   `json:"issue,omitempty"`
 	Comment *changedComment `json:"comment,omitempty"`
-	Actor   *named          `json:"actor,omitempty"`   // polls do not know who it was
-	Changed []string        `json:"changed,omitempty"` // names of fields; polls do not know them
+	Actor   *named          `json:"actor,omitempty"`   // unknown when polling
+	Changed []string        `json:"changed,omitempty"` // field names; unknown when polling
 }
 
 type changedIssue struct {
@@ -22,8 +22,8 @@ type changedIssue struct {
 	Description *string `json:"description,omitempty"`
 	ArchivedAt  *string `json:"archivedAt,omitempty"`
 	Creator     *named  `json:"creator,omitempty"`
-	BotActor    bot     `json:"botActor,omitzero"` // created it
-	// TeamID is there beside a team that may be missing, in webhooks.
+	BotActor    isSet   `json:"botActor,omitzero"` // the creator is a bot
+	// TeamID is set in webhooks, where Team may be missing.
 	TeamID string `json:"teamId,omitempty"`
 }
 
@@ -34,8 +34,8 @@ type changedComment struct {
 	CreatedAt string          `json:"createdAt"`
 	UpdatedAt string          `json:"updatedAt"`
 	User      *named          `json:"user"`
-	BotActor  bot             `json:"botActor,omitzero"` // wrote it
-	Issue     *commentedIssue `json:"issue"`             // null: it is on something else
+	BotActor  isSet           `json:"botActor,omitzero"` // the author is a bot
+	Issue     *commentedIssue `json:"issue"`             // null for comments on other objects
 }
 
 type commentedIssue struct {
@@ -53,19 +53,20 @@ func (i *commentedIssue) team() *named {
 	return i.Team
 }
 
-// bot tells whether there is one.
-type bot bool
+// isSet reports whether an optional object is present.
+type isSet bool
 
-// UnmarshalJSON takes an object, or one in a string, as webhooks have it.
-func (b *bot) UnmarshalJSON(raw []byte) error {
+// UnmarshalJSON accepts an object, or an object encoded in a string as in
+// webhooks.
+func (b *isSet) UnmarshalJSON(raw []byte) error {
 	text := strings.Trim(string(raw), `"`)
-	*b = bot(!slices.Contains([]string{"", "{}", "null", "false"}, text))
+	*b = isSet(!slices.Contains([]string{"", "{}", "null", "false"}, text))
 	return nil
 }
 
-// byBot reports whether no person did it, as far as that is told: of changes only
-// webhooks know who made them.
-func (n news) byBot() bool {
+// byBot reports whether the actor is known not to be a person. Only webhooks
+// identify the actor of an update.
+func (n eventContext) byBot() bool {
 	if n.Actor != nil && n.Actor.Type != "" && !strings.Contains(strings.ToLower(n.Actor.Type), "user") {
 		return true // oauthClient, integration, or what comes to be besides
 	}
@@ -78,32 +79,32 @@ func (n news) byBot() bool {
 	return n.Comment != nil && bool(n.Comment.BotActor)
 }
 
-// authors returns what filters may call those by who did it.
-func (n news) authors() []string {
-	names := n.Actor.called()
+// authors returns the identifiers that author filters match.
+func (n eventContext) authors() []string {
+	names := n.Actor.identifiers()
 	if n.Comment != nil {
-		names = append(names, n.Comment.User.called()...)
+		names = append(names, n.Comment.User.identifiers()...)
 	}
 	if n.Issue != nil && n.Action == created {
-		names = append(names, n.Issue.Creator.called()...)
+		names = append(names, n.Issue.Creator.identifiers()...)
 	}
 	return names
 }
 
-// titleLength bounds the title of an event, in characters.
+// titleLength bounds an event title, in characters.
 const titleLength = 200
 
-// event tells of a change that was heard of under the key, natively so called.
-func (n news) event(key, native string) event.Event {
+// event converts the context to an event with that key and native type.
+func (n eventContext) event(key, native string) event.Event {
 	e := event.Event{Provider: "linear", Native: native, Key: key, Context: sources.EventContext(n)}
 	born, changed := "", ""
 	switch {
 	case n.Issue != nil:
-		e.Type, e.URL = issueEvent, link(n.Issue.URL)
+		e.Type, e.URL = issueEvent, linearURL(n.Issue.URL)
 		e.Title = n.Issue.Identifier + ": " + n.Issue.Title
 		born, changed = n.Issue.CreatedAt, n.Issue.UpdatedAt
 	case n.Comment != nil:
-		e.Type, e.URL = commentEvent, link(n.Comment.URL)
+		e.Type, e.URL = commentEvent, linearURL(n.Comment.URL)
 		e.Title = "Comment: " + n.Comment.Body
 		if n.Comment.Issue != nil {
 			e.Title = "Comment on " + n.Comment.Issue.Identifier + ": " + n.Comment.Body
@@ -118,8 +119,8 @@ func (n news) event(key, native string) event.Event {
 	return e
 }
 
-// link returns the URL if it leads to Linear; any other is nothing to offer.
-func link(url string) string {
+// linearURL returns the URL if it points to Linear, and otherwise "".
+func linearURL(url string) string {
 	if !strings.HasPrefix(url, "https://linear.app/") {
 		return ""
 	}
