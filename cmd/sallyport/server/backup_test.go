@@ -253,7 +253,7 @@ func TestBackupDuringRotation(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	busy.Go(func() {
 		for ctx.Err() == nil {
-			for _, step := range (&rotation{by: "me", Gateway: v.Gateway, settle: 50 * time.Millisecond}).steps() {
+			for _, step := range (&rotation{by: "me", Gateway: v.Gateway, writeGrace: 50 * time.Millisecond}).steps() {
 				if err := step(context.WithoutCancel(ctx)); err != nil {
 					t.Error(err)
 					return

@@ -14,17 +14,18 @@ import (
 	"sallyport/internal/redact"
 )
 
-// Bounds of series. Names of actions are chosen by upstreams, and sources come
-// and go: what is met first is told apart until the process ends, and the rest is
-// counted together, so that nobody can fill this process or Prometheus.
+// Limits on label cardinality. Upstreams choose the names of actions, and sources
+// come and go: the first ones get labels of their own until the process ends, the
+// others share one. No upstream can exhaust the memory of this process or of
+// Prometheus.
 const (
-	toldSources = 100 // of all organizations
-	toldActions = 100 // of a source
-	toldPairs   = 1000
-	others      = "other" // no source is called so: ids of modules are known, others have a colon
+	maxSources          = 100 // in all organizations
+	maxActionsPerSource = 100 // per source
+	maxActions          = 1000
+	otherLabel          = "other" // not a valid source: module IDs are known, other IDs contain a colon
 )
 
-// callMetrics are what operators watch of calls. It is an [gate.Observer].
+// callMetrics are the metrics of calls. It implements [gate.Observer].
 type callMetrics struct {
 	calls     *prometheus.CounterVec
 	refused   *prometheus.CounterVec
@@ -35,17 +36,17 @@ type callMetrics struct {
 	unknown   prometheus.Counter
 	drifted   *prometheus.CounterVec
 
-	decided map[action.Mode]prometheus.Observer // of decisions
+	decisionsByMode map[action.Mode]prometheus.Observer
 
-	mu    sync.RWMutex // the fields below
-	told  map[action.Key]bool
-	count map[string]int // actions told apart, by source
-	ends  map[end]prometheus.Counter
-	ran   map[string]prometheus.Observer // by source
+	mu               sync.RWMutex // the fields below
+	labelled         map[action.Key]bool
+	actionsPerSource map[string]int // labelled actions, by source
+	endCounters      map[endLabels]prometheus.Counter
+	executions       map[string]prometheus.Observer // by source
 }
 
-// end is what calls are counted by.
-type end struct {
+// endLabels are the labels that ended calls are counted by.
+type endLabels struct {
 	key    action.Key
 	mode   action.Mode
 	status action.Status
@@ -67,17 +68,17 @@ func newCallMetrics() *callMetrics {
 			[]float64{.001, .003, .01, .03, .1, .3, 1, 3, 10, 30, 120}, "source"),
 		approvals: histogram("sallyport_approval_seconds", "Time that pending calls waited until this instance recorded them as approved, denied by a person, withdrawn or expired.",
 			[]float64{1, 3, 10, 30, 60, 180, 300, 900, 3600, 14400, 86400}, "result"),
-		grants:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_grants_used_total", Help: "Ended calls that a grant approved."}),
-		unknown: prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_outcomes_unknown_total", Help: "Calls that may or may not have happened (error outcome_unknown)."}),
-		drifted: count("sallyport_drift_decisions_total", "Decisions on calls of tools that changed since their review, by mode.", "mode"),
-		decided: map[action.Mode]prometheus.Observer{},
-		told:    map[action.Key]bool{}, count: map[string]int{}, ends: map[end]prometheus.Counter{}, ran: map[string]prometheus.Observer{},
+		grants:          prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_grants_used_total", Help: "Ended calls that a grant approved."}),
+		unknown:         prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_outcomes_unknown_total", Help: "Calls that may or may not have happened (error outcome_unknown)."}),
+		drifted:         count("sallyport_drift_decisions_total", "Decisions on calls of tools that changed since their review, by mode.", "mode"),
+		decisionsByMode: map[action.Mode]prometheus.Observer{},
+		labelled:        map[action.Key]bool{}, actionsPerSource: map[string]int{}, endCounters: map[endLabels]prometheus.Counter{}, executions: map[string]prometheus.Observer{},
 	}
 	for _, mode := range []action.Mode{action.ModeAllow, action.ModeDeny, action.ModeRequireApproval} {
-		m.decided[mode] = m.decisions.WithLabelValues(string(mode))
+		m.decisionsByMode[mode] = m.decisions.WithLabelValues(string(mode))
 		m.drifted.WithLabelValues(string(mode))
 	}
-	for _, kind := range refusals() {
+	for _, kind := range refusalKinds() {
 		m.refused.WithLabelValues(kind.name)
 	}
 	for _, result := range []string{"approved", "denied", "withdrawn", "expired"} {
@@ -92,7 +93,7 @@ func (m *callMetrics) collectors() []prometheus.Collector {
 
 // Decided implements gate.Observer.
 func (m *callMetrics) Decided(_ *action.Action, d *action.Decision, took time.Duration) {
-	if o := m.decided[d.Mode]; o != nil {
+	if o := m.decisionsByMode[d.Mode]; o != nil {
 		o.Observe(took.Seconds())
 	}
 	for i := range d.Steps {
@@ -103,9 +104,9 @@ func (m *callMetrics) Decided(_ *action.Action, d *action.Decision, took time.Du
 	}
 }
 
-// refusals are the kinds of error that calls end with which get no row. The
-// first that fits counts.
-func refusals() []struct {
+// refusalKinds lists the kinds of error of calls that end without a row. The
+// first match counts.
+func refusalKinds() []struct {
 	name string
 	kind error
 } {
@@ -129,7 +130,7 @@ func refusals() []struct {
 
 // Refused implements gate.Observer.
 func (m *callMetrics) Refused(err error) {
-	for _, r := range refusals() {
+	for _, r := range refusalKinds() {
 		if r.kind == nil || errors.Is(err, r.kind) {
 			m.refused.WithLabelValues(r.name).Inc()
 			return
@@ -140,12 +141,12 @@ func (m *callMetrics) Refused(err error) {
 // Changed implements gate.Observer.
 func (m *callMetrics) Changed(inv *action.Invocation) {
 	if inv.Mode == action.ModeRequireApproval {
-		m.answered(inv)
+		m.observeApproval(inv)
 	}
 	if !inv.Status.Terminal() {
 		return
 	}
-	m.ended(end{action.Key{Source: inv.Source, Action: inv.Action}, inv.Mode, inv.Status})
+	m.countEnd(endLabels{action.Key{Source: inv.Source, Action: inv.Action}, inv.Mode, inv.Status})
 	if inv.Grant != "" {
 		m.grants.Inc()
 	}
@@ -154,8 +155,8 @@ func (m *callMetrics) Changed(inv *action.Invocation) {
 	}
 }
 
-// answered tells how long a held call waited.
-func (m *callMetrics) answered(inv *action.Invocation) {
+// observeApproval records how long a pending approval waited.
+func (m *callMetrics) observeApproval(inv *action.Invocation) {
 	var result string
 	until := inv.CompletedAt
 	switch {
@@ -176,65 +177,64 @@ func (m *callMetrics) answered(inv *action.Invocation) {
 // Ran implements gate.Observer.
 func (m *callMetrics) Ran(inv *action.Invocation, _ action.Status, took time.Duration) {
 	m.mu.RLock()
-	o := m.ran[inv.Source]
+	o := m.executions[inv.Source]
 	m.mu.RUnlock()
 	if o == nil {
 		m.mu.Lock()
 		key, _ := m.labels(action.Key{Source: inv.Source, Action: inv.Action})
 		if o = m.runs.WithLabelValues(key.Source); key.Source == inv.Source {
-			m.ran[inv.Source] = o
+			m.executions[inv.Source] = o
 		}
 		m.mu.Unlock()
 	}
 	o.Observe(took.Seconds())
 }
 
-func (m *callMetrics) ended(e end) {
+func (m *callMetrics) countEnd(e endLabels) {
 	m.mu.RLock()
-	c := m.ends[e]
+	c := m.endCounters[e]
 	m.mu.RUnlock()
 	if c == nil {
 		m.mu.Lock()
 		key, known := m.labels(e.key)
 		if c = m.calls.WithLabelValues(key.Source, key.Action, string(e.mode), string(e.status)); known {
-			m.ends[e] = c
+			m.endCounters[e] = c
 		}
 		m.mu.Unlock()
 	}
 	c.Inc()
 }
 
-// labels returns under what an action is counted, and whether under its own
-// name. Who calls it holds the lock.
+// labels returns the labels of an action, and whether they are its own. The
+// caller holds the lock.
 func (m *callMetrics) labels(key action.Key) (action.Key, bool) {
-	if m.told[key] {
+	if m.labelled[key] {
 		return key, true
 	}
-	n, known := m.count[key.Source]
+	n, known := m.actionsPerSource[key.Source]
 	switch {
-	case !known && len(m.count) == toldSources:
-		return action.Key{Source: others, Action: others}, false
-	case n == toldActions || len(m.told) == toldPairs:
-		m.count[key.Source] = n // its executions are told apart all the same
-		return action.Key{Source: key.Source, Action: others}, false
+	case !known && len(m.actionsPerSource) == maxSources:
+		return action.Key{Source: otherLabel, Action: otherLabel}, false
+	case n == maxActionsPerSource || len(m.labelled) == maxActions:
+		m.actionsPerSource[key.Source] = n // its executions still get their own label
+		return action.Key{Source: key.Source, Action: otherLabel}, false
 	}
-	m.told[key], m.count[key.Source] = true, n+1
+	m.labelled[key], m.actionsPerSource[key.Source] = true, n+1
 	return key, true
 }
 
-// callLog is an [gate.Observer] that writes a line for every call at its end,
-// beside what another does. It says who called what and how it went, and nothing
-// of params and results.
+// callLog logs a line for each ended call, and passes all events to the next
+// [gate.Observer]. The line has no params and no results.
 type callLog struct {
 	gate.Observer
 	log *slog.Logger
 }
 
-// newCallLog writes to log. Looking for secrets would cost a call more than the
-// line; ids, the gateway's own words and names of actions (of a few characters
-// that [sources] lets pass) need none.
-func newCallLog(beside gate.Observer, log *slog.Logger) callLog {
-	return callLog{beside, redact.Bare(log)}
+// newCallLog returns a callLog on log, without its redaction, which would cost
+// more than the line: IDs, the gateway's own words and the names of actions
+// (which [sources] restricts) need none.
+func newCallLog(next gate.Observer, log *slog.Logger) callLog {
+	return callLog{next, redact.Bare(log)}
 }
 
 // Changed implements gate.Observer.

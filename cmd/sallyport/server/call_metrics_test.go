@@ -181,27 +181,27 @@ func TestDriftIsCounted(t *testing.T) {
 // Upstreams that list ever new names make a bounded number of series.
 func TestSeriesAreBounded(t *testing.T) {
 	m := newCallMetrics()
-	for source := range 3 * toldSources {
-		for name := range 3 * toldActions {
+	for source := range 3 * maxSources {
+		for name := range 3 * maxActionsPerSource {
 			inv := &action.Invocation{Source: fmt.Sprintf("connector:%d", source), Action: fmt.Sprintf("a%d", name), Mode: action.ModeAllow, Status: action.StatusCompleted}
 			m.Changed(inv)
 			m.Ran(inv, inv.Status, time.Millisecond)
 		}
 	}
-	if n := len(scraped(t, m.calls)); n > toldPairs+toldSources+1 {
+	if n := len(scraped(t, m.calls)); n > maxActions+maxSources+1 {
 		t.Errorf("%d series of calls", n)
 	}
-	if n := len(m.ends) + len(m.told); n > 2*toldPairs {
+	if n := len(m.endCounters) + len(m.labelled); n > 2*maxActions {
 		t.Errorf("%d names are kept", n)
 	}
-	if n := len(m.ran); n > toldSources {
+	if n := len(m.executions); n > maxSources {
 		t.Errorf("executions of %d sources are told apart", n)
 	}
 	// What was met first is told apart for good, and nothing is lost.
 	if want := `sallyport_calls_total{action="a0",mode="allow",source="connector:0",status="completed"} 1`; !slices.Contains(scraped(t, m.calls), want) {
 		t.Errorf("%s is missing", want)
 	}
-	if want := fmt.Sprintf(`sallyport_calls_total{action="other",mode="allow",source="other",status="completed"} %d`, 2*toldSources*3*toldActions); !slices.Contains(scraped(t, m.calls), want) {
+	if want := fmt.Sprintf(`sallyport_calls_total{action="other",mode="allow",source="other",status="completed"} %d`, 2*maxSources*3*maxActionsPerSource); !slices.Contains(scraped(t, m.calls), want) {
 		t.Errorf("%s is missing", want)
 	}
 }

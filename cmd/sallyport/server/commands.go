@@ -109,8 +109,8 @@ func (c *GatewayCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, "Sallyport gateway is ready at %s; people and agents reach it at %s and %s/mcp\n", g.local, g.URL, g.URL)
-	if g.founded {
+	fmt.Fprintf(std.Out, "Sallyport gateway is ready at %s; people and agents reach it at %s and %s/mcp\n", g.loopbackURL, g.URL, g.URL)
+	if g.ownerCreated {
 		fmt.Fprintf(std.Out, "The database is new. Sign in once, within 10 minutes:\n   %s\n", link)
 	}
 	return g.Run(ctx)
@@ -141,7 +141,7 @@ func (c *IngestCommand) Run(ctx context.Context, std *command.Streams) error {
 	if c.PublicURL == "" {
 		return errors.New("sallyport ingest tells who works on runs where the gateways are, and needs --public-url (or SALLYPORT_PUBLIC_URL): the same as theirs")
 	}
-	steps := []step{(*Gateway).openTracing, (*Gateway).openRows, (*Gateway).openCoordination, (*Gateway).listen, (*Gateway).openGate, (*Gateway).openInbound}
+	steps := []step{(*Gateway).openTracing, (*Gateway).openDatabase, (*Gateway).openCoordination, (*Gateway).listen, (*Gateway).openGate, (*Gateway).openInbound}
 	if c.Evidence != "" { // a shared store, which this instance cleans
 		steps = append(steps, (*Gateway).openFiles)
 	}
@@ -149,7 +149,7 @@ func (c *IngestCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, "Sallyport ingest is ready at %s; webhooks reach it at %s/webhooks/\n", g.local, g.URL)
+	fmt.Fprintf(std.Out, "Sallyport ingest is ready at %s; webhooks reach it at %s/webhooks/\n", g.loopbackURL, g.URL)
 	return g.runIngest(ctx)
 }
 
@@ -167,7 +167,7 @@ func (g *Gateway) runIngest(ctx context.Context) error {
 		_, _ = io.WriteString(w, "ready\n")
 	})
 	mux.Handle("GET /metrics", g.metrics())
-	g.inbound.takeIn(mux, g.tracing)
+	g.inbound.mount(mux, g.tracing)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn)}
 	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
 		g.stopping.Store(true)

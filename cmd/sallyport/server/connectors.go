@@ -19,7 +19,7 @@ import (
 	"sallyport/sources/credential"
 )
 
-// openCatalog returns the catalog of every organization's actions.
+// openCatalog builds the catalog of actions of all organizations.
 func (g *Gateway) openCatalog() (*sources.Catalog, error) {
 	own, err := g.platform()
 	if err != nil {
@@ -28,16 +28,16 @@ func (g *Gateway) openCatalog() (*sources.Catalog, error) {
 	return sources.New(sources.Config{
 		Platform:   own,
 		Connectors: g.DB.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.BuiltinTools(), ReservedPrompts: mcpserver.PromptNames(),
-		Observe: g.observe,
-		Modules: g.modules, Integrations: g.DB.Integrations, Session: g.sessions.snapshot, Connect: g.speak, CredentialRefused: g.tokens.Refused,
+		Observe: g.observeTools,
+		Modules: g.modules, Integrations: g.DB.Integrations, Session: g.sessions.snapshot, Connect: g.integrationConn, CredentialRefused: g.tokens.Refused,
 		Call: g.Options.Intervals.CallTimeout,
 		TTL:  g.Options.Intervals.ListFor, Timeout: g.Options.Intervals.ListTimeout, Log: g.log,
 	})
 }
 
-// observe writes down what a connector lists. The first list may be taken as
-// reviewed, which changes policy.
-func (g *Gateway) observe(ctx context.Context, c action.Connector, tools map[string]action.ToolVersion) error {
+// observeTools records the tools that a connector lists. The first list may
+// count as reviewed, which changes policy.
+func (g *Gateway) observeTools(ctx context.Context, c action.Connector, tools map[string]action.ToolVersion) error {
 	changed, err := g.DB.ObserveTools(ctx, c.Organization, c.ID, c.Revision, tools)
 	if err == nil && changed {
 		g.counts.lists.Inc()
@@ -46,13 +46,13 @@ func (g *Gateway) observe(ctx context.Context, c action.Connector, tools map[str
 	return err
 }
 
-// openConnector returns the source of a connector. Its credential is read anew
-// for each request, so that a changed one is used at once.
+// openConnector returns the source of a connector. Each request reads the
+// credential again, so that a new one takes effect at once.
 func (g *Gateway) openConnector(c action.Connector) (sources.Source, error) {
 	config := g.connectorConfig(c)
 	switch {
 	case c.OAuth != nil:
-		g.withTokens(&config, c)
+		g.useOAuthTokens(&config, c)
 	case c.Secret != "":
 		config.Secret = func(ctx context.Context) (value, host string, err error) {
 			return g.secret(ctx, c.Organization, c.Secret)
@@ -63,13 +63,14 @@ func (g *Gateway) openConnector(c action.Connector) (sources.Source, error) {
 
 func (g *Gateway) connectorConfig(c action.Connector) connector.Config {
 	return connector.Config{
-		Traceparent: g.tracing.traceparent(),
+		Traceparent: g.tracing.traceparentFunc(),
 		ID:          c.Source(), URL: c.URL, Header: c.Header, Prefix: c.Prefix, Headers: c.Headers, MayAsk: c.MayAsk, PerAgent: c.PerAgent,
 		Guard: guard.Config{Allow: g.Options.AllowUpstream}, Version: command.Version(), Log: g.log,
 	}
 }
 
-// secret opens a secret and tells the one host that may receive it.
+// secret decrypts a secret and returns it with the only host that may receive
+// it.
 func (g *Gateway) secret(ctx context.Context, organization, key string) (value, host string, err error) {
 	row, sealed, err := g.DB.SecretValue(ctx, organization, key)
 	if err != nil {
@@ -95,11 +96,12 @@ func secretRef(organization, key string) action.Ref {
 	return action.Ref{Organization: organization, Table: "secrets", Row: key, Column: "sealed"}
 }
 
-// toolNames finds what is behind the names that agents see, denied or not.
-type toolNames struct{ catalog *sources.Catalog }
+// toolResolver maps the tool names that agents see to actions, denied ones
+// included.
+type toolResolver struct{ catalog *sources.Catalog }
 
 // Resolve implements mcpserver.Resolver.
-func (n toolNames) Resolve(ctx context.Context, s *action.Session, tool string) (source, name string, err error) {
+func (n toolResolver) Resolve(ctx context.Context, s *action.Session, tool string) (source, name string, err error) {
 	a, err := n.catalog.Resolve(ctx, s.Organization, tool)
 	if err != nil {
 		return "", "", err
@@ -108,61 +110,61 @@ func (n toolNames) Resolve(ctx context.Context, s *action.Session, tool string) 
 }
 
 // ResolveResource implements mcpserver.Resolver.
-func (n toolNames) ResolveResource(ctx context.Context, s *action.Session, uri string) (source, name string, err error) {
+func (n toolResolver) ResolveResource(ctx context.Context, s *action.Session, uri string) (source, name string, err error) {
 	return n.catalog.ResolveResource(ctx, s.Organization, uri)
 }
 
 // ResolvePrompt implements mcpserver.Resolver.
-func (n toolNames) ResolvePrompt(ctx context.Context, s *action.Session, name string) (source, prompt string, err error) {
+func (n toolResolver) ResolvePrompt(ctx context.Context, s *action.Session, name string) (source, prompt string, err error) {
 	return n.catalog.ResolvePrompt(ctx, s.Organization, name)
 }
 
 func (g *Gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
-		Gate: g.gate, Decide: g.policies.Decide, Hints: g.coord, Guard: g.guard(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, RequestGrant: requests{g}.RequestGrant,
+		Gate: g.gate, Decide: g.policies.Decide, Hints: g.coord, Guard: g.guardConfig(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, RequestGrant: grantRequester{g}.RequestGrant,
 		People: g.DB, Sessions: g.DB, Calls: g.DB, Policy: g.DB, Sources: g.DB, Inbound: g.DB,
-		Withdrew: g.withdrew, Used: g.sessions.use, SeenEvery: g.Options.Intervals.SeenEvery, TestNotify: g.notices.Test,
+		Withdrew: g.publishWithdrawn, Used: g.sessions.markUsed, SeenEvery: g.Options.Intervals.SeenEvery, TestNotify: g.notifier.Test,
 		Connectors: connectors{prober{g}, g.oauth}, Presets: presets(), Connections: connections{g.tokens, g}, Providers: g.providers(),
 		Files: g.files, Tokens: g.signer, Vault: g.vault, JSON: g.json,
 		EventProviders: g.eventProviders(), Times: schedule.Times, RunLife: g.Options.RunLife.Duration,
 		SealSecret: g.sealSecret, Rotate: g.rotate, VerifyAudit: g.verifyAudit,
-		OIDC: g.Options.SignIn.oidc(g.guard()), LoginIdle: g.Options.SignIn.LoginIdle, LoginLife: g.Options.SignIn.LoginLife,
-		PublicURL: g.URL, Version: command.Version(), AllowedHosts: append(slices.Clone(g.Options.AllowHost), strings.TrimPrefix(g.local, "http://")), Ready: g.ready, Now: g.DB.Now, Log: g.log,
+		OIDC: g.Options.SignIn.oidc(g.guardConfig()), LoginIdle: g.Options.SignIn.LoginIdle, LoginLife: g.Options.SignIn.LoginLife,
+		PublicURL: g.URL, Version: command.Version(), AllowedHosts: append(slices.Clone(g.Options.AllowHost), strings.TrimPrefix(g.loopbackURL, "http://")), Ready: g.ready, Now: g.DB.Now, Log: g.log,
 	}
 }
 
-// prober tells people what connectors are like.
+// prober reports the state of connectors and probes them.
 type prober struct{ *Gateway }
 
 // State implements dashboard.Connectors.
 func (p prober) State(_ context.Context, c action.Connector) dashboard.ConnectorState {
-	return shown(p.catalog.State(c))
+	return connectorState(p.catalog.State(c))
 }
 
 // Probe implements dashboard.Connectors.
 func (p prober) Probe(ctx context.Context, c action.Connector) (dashboard.ConnectorState, error) {
 	state, err := p.catalog.Probe(ctx, c)
-	return shown(state), err
+	return connectorState(state), err
 }
 
-// Try implements dashboard.Connectors. It has a catalog of its own, which ends
-// with it, and the secret with that.
+// Try implements dashboard.Connectors. Its catalog is temporary, so that the
+// secret is dropped with it.
 func (p prober) Try(ctx context.Context, c action.Connector, secret string) (dashboard.ConnectorState, error) {
 	catalog, err := sources.New(sources.Config{
 		Connectors: func(context.Context, string) ([]action.Connector, error) { return nil, nil },
-		Open:       func(c action.Connector) (sources.Source, error) { return p.openWith(c, secret) },
+		Open:       func(c action.Connector) (sources.Source, error) { return p.openWithSecret(c, secret) },
 		Timeout:    p.Options.Intervals.ListTimeout, Log: p.log,
 	})
 	if err != nil {
 		return dashboard.ConnectorState{}, err
 	}
-	defer func() { _ = catalog.Close() }() // it is asked for no more
+	defer func() { _ = catalog.Close() }() // no longer in use
 	state, err := catalog.Probe(ctx, c)
-	return shown(state), err
+	return connectorState(state), err
 }
 
-// openWith is openConnector with a secret for the connector's own host.
-func (g *Gateway) openWith(c action.Connector, secret string) (sources.Source, error) {
+// openWithSecret is openConnector with a secret for the connector's own host.
+func (g *Gateway) openWithSecret(c action.Connector, secret string) (sources.Source, error) {
 	u, err := guard.CheckURL(c.URL)
 	if err != nil {
 		return nil, err
@@ -172,7 +174,7 @@ func (g *Gateway) openWith(c action.Connector, secret string) (sources.Source, e
 	return connector.New(config)
 }
 
-func shown(s sources.State) dashboard.ConnectorState {
+func connectorState(s sources.State) dashboard.ConnectorState {
 	state := dashboard.ConnectorState{
 		Tools: s.Actions, Warnings: s.Warnings, Protocol: s.Protocol,
 		Resources: s.Resources, Templates: s.Templates, Prompts: s.Prompts, CircuitOpen: s.CircuitOpen,
@@ -192,18 +194,18 @@ func shown(s sources.State) dashboard.ConnectorState {
 	return state
 }
 
-// presets are the known servers, as the dashboard names them.
+// presets returns the known servers for the dashboard.
 func presets() []api.Preset {
 	known := connector.Presets()
 	all := make([]api.Preset, 0, len(known))
 	for _, p := range known {
 		shown := api.Preset{
-			Name: p.Name, Title: p.Title, URL: p.URL, Auth: ways(p.Auth), Header: p.Header, Prefix: p.Prefix, Registration: string(p.Registration),
+			Name: p.Name, Title: p.Title, URL: p.URL, Auth: authMethods(p.Auth), Header: p.Header, Prefix: p.Prefix, Registration: string(p.Registration),
 			Headers: p.Headers, PerAgent: p.PerAgent, Variants: []api.PresetVariant{}, Hint: p.Hint, Unsure: p.Unsure,
 		}
 		for _, v := range p.Variants {
 			shown.Variants = append(shown.Variants, api.PresetVariant{
-				Name: v.Name, Title: v.Title, Region: v.Region, URL: v.URL, Headers: v.Headers, Auth: ways(v.Auth), Unsure: v.Unsure,
+				Name: v.Name, Title: v.Title, Region: v.Region, URL: v.URL, Headers: v.Headers, Auth: authMethods(v.Auth), Unsure: v.Unsure,
 			})
 		}
 		all = append(all, shown)
@@ -211,7 +213,7 @@ func presets() []api.Preset {
 	return all
 }
 
-func ways(auth []connector.Auth) []string {
+func authMethods(auth []connector.Auth) []string {
 	var all []string
 	for _, a := range auth {
 		all = append(all, string(a))
@@ -219,21 +221,21 @@ func ways(auth []connector.Auth) []string {
 	return all
 }
 
-// openOAuth builds what has the tokens of connectors.
+// openOAuth builds the store of connectors' OAuth tokens.
 func (g *Gateway) openOAuth() (err error) {
 	config := credential.Config{
-		Store: g.DB, Vault: g.vault, Lock: patient{g.coord}.lock, Guard: guard.Config{Allow: g.Options.AllowUpstream},
+		Store: g.DB, Vault: g.vault, Lock: blockingLocks{g.coord}.acquire, Guard: guard.Config{Allow: g.Options.AllowUpstream},
 		RedirectURL: g.URL + "/oauth/callback", ClientSecret: g.secret, Now: g.DB.Now, Log: g.log,
 	}
-	if strings.HasPrefix(g.URL, "https://") { // others cannot be trusted to be us
+	if strings.HasPrefix(g.URL, "https://") { // without TLS, the document cannot be authenticated
 		config.MetadataURL = g.URL + "/oauth/client.json"
 	}
 	g.oauth, err = credential.New(config)
 	return err
 }
 
-// withTokens has a connector send tokens in a secret's place.
-func (g *Gateway) withTokens(config *connector.Config, c action.Connector) {
+// useOAuthTokens makes a connector send OAuth tokens instead of a secret.
+func (g *Gateway) useOAuthTokens(config *connector.Config, c action.Connector) {
 	config.Header, config.Prefix = "Authorization", "Bearer "
 	config.Secret = func(ctx context.Context) (value, host string, err error) { return g.oauth.Token(ctx, c) }
 	config.Refused = func(ctx context.Context, used string, status int, challenges []string) (again bool, err error) {
@@ -241,35 +243,34 @@ func (g *Gateway) withTokens(config *connector.Config, c action.Connector) {
 	}
 }
 
-// patient waits for locks that others hold.
-type patient struct{ locks }
+// blockingLocks waits for locks that others hold.
+type blockingLocks struct{ locks }
 
 const (
-	// tokenLock outlives the requests by which a token is renewed: two, of ten
+	// tokenLockTTL exceeds the duration of a renewal: two requests of ten
 	// seconds each.
-	tokenLock = 30 * time.Second
-	lockRetry = 50 * time.Millisecond
+	tokenLockTTL      = 30 * time.Second
+	lockRetryInterval = 50 * time.Millisecond
 )
 
-// lock waits for a lock until ctx ends. Who asks for it is alone on this
-// instance: the locks are an instance's, and not a caller's.
-func (p patient) lock(ctx context.Context, name string) (unlock func(), err error) {
-	for !p.Hold(ctx, name, tokenLock) {
+// acquire waits for a lock until ctx ends. Locks belong to an instance, so
+// callers on the same instance must be serialized by other means.
+func (p blockingLocks) acquire(ctx context.Context, name string) (unlock func(), err error) {
+	for !p.Hold(ctx, name, tokenLockTTL) {
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(lockRetry):
+		case <-time.After(lockRetryInterval):
 		}
 	}
 	return func() {
-		free, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		releaseCtx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer stop()
-		p.Release(free, name)
+		p.Release(releaseCtx, name)
 	}, nil
 }
 
-// connectors ask connectors what they are like, and have people sign in to their
-// services.
+// connectors probes connectors and signs people in to their services.
 type connectors struct {
 	prober
 	*credential.OAuth
@@ -278,21 +279,21 @@ type connectors struct {
 // BeginSignIn implements dashboard.Connectors.
 func (s connectors) BeginSignIn(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error) {
 	authorizeURL, issuer, err = s.OAuth.Begin(ctx, c, by)
-	return authorizeURL, issuer, hinted(err, c.Preset)
+	return authorizeURL, issuer, withRegistrationHint(err, c.Preset)
 }
 
-// hinted adds to an error about the client where people register one, as far as
-// that is known of the connector's preset.
-func hinted(err error, preset string) error {
+// withRegistrationHint adds to an error about the OAuth client where to
+// register one, if the connector's preset knows.
+func withRegistrationHint(err error, preset string) error {
 	var e *action.Error
 	if !errors.As(err, &e) || e.Field != "/oauth/client_id" {
 		return err
 	}
 	for _, p := range connector.Presets() {
 		if p.Name == preset && (p.Registration == connector.RegisterStatic || p.Registration == connector.RegisterListed) {
-			more := *e
-			more.Message += " " + p.Hint
-			return &more
+			extended := *e
+			extended.Message += " " + p.Hint
+			return &extended
 		}
 	}
 	return err
@@ -308,20 +309,19 @@ func (s connectors) Grants(ctx context.Context, organization string) ([]action.O
 	return s.DB.ListOAuthGrants(ctx, organization)
 }
 
-// FinishSignIn implements dashboard.Connectors. A server that refused everybody so far
-// is asked again at once.
+// FinishSignIn implements dashboard.Connectors. It probes the server at once,
+// since earlier requests failed without the sign-in.
 func (s connectors) FinishSignIn(ctx context.Context, organization, by, state, code, iss, problem string) (string, error) {
 	id, err := s.OAuth.Finish(ctx, organization, by, state, code, iss, problem)
 	if err != nil {
 		return "", err
 	}
-	s.look(ctx, organization, id)
+	s.probe(ctx, organization, id)
 	return id, nil
 }
 
-// look asks the server of a connector now. What is wrong with it is in its
-// state.
-func (s connectors) look(ctx context.Context, organization, id string) {
+// probe probes a connector now. Its state holds any error.
+func (s connectors) probe(ctx context.Context, organization, id string) {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
 	all, err := s.DB.ListConnectors(ctx, organization)

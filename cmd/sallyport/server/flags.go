@@ -153,7 +153,7 @@ func (t *webhookTolerances) UnmarshalText(text []byte) error {
 
 // timed are the providers that sign the time of a delivery.
 func timed() (ids []string) {
-	for _, p := range eventSources() {
+	for _, p := range ingestProviders() {
 		if p.Webhook != nil && p.Webhook.Tolerance > 0 {
 			ids = append(ids, p.ID)
 		}

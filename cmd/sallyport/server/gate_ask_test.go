@@ -288,7 +288,7 @@ func (h *house) mode(name string, mode action.Mode) {
 	if err := h.db.SetOverride(h.t.Context(), o); err != nil {
 		h.t.Fatal(err)
 	}
-	h.rules.forget(org)
+	h.rules.invalidate(org)
 }
 
 func TestQuestionsThatAreRefusedAtOnce(t *testing.T) {

@@ -45,7 +45,7 @@ func (w *workshop) lists(version int) {
 		w.t.Fatal(err)
 	}
 	w.catalog.put(a)
-	w.rules.forget(org)
+	w.rules.invalidate(org)
 }
 
 func (w *workshop) mode(m action.Mode) {
@@ -54,7 +54,7 @@ func (w *workshop) mode(m action.Mode) {
 	if err := w.db.SetOverride(w.t.Context(), o); err != nil {
 		w.t.Fatal(err)
 	}
-	w.rules.forget(org)
+	w.rules.invalidate(org)
 }
 
 func (w *workshop) review() {
@@ -62,7 +62,7 @@ func (w *workshop) review() {
 	if _, err := w.db.ReviewTools(w.t.Context(), org, w.connector.ID, nil, "alice"); err != nil {
 		w.t.Fatal(err)
 	}
-	w.rules.forget(org)
+	w.rules.invalidate(org)
 }
 
 // sells calls the tool with params of its own.

@@ -260,7 +260,7 @@ func TestWhatIsToldWhileRowsAreOutOfReach(t *testing.T) {
 		t.Errorf("who calls anew is told %v", err)
 	}
 	h.rules.version = func(context.Context, string) (int64, error) { return 0, rows.gone() }
-	h.rules.m = nil
+	h.rules.snapshots = nil
 	if _, err := h.gate.Call(t.Context(), new(h.call("write", `{"n":3}`))); !errors.As(err, &e) || !strings.Contains(e.Message, "not begun") {
 		t.Errorf("whose call cannot be decided is told %v", err)
 	}

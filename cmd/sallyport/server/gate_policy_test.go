@@ -335,12 +335,12 @@ func TestCeilings(t *testing.T) {
 	if err := h.db.RevokeGate(t.Context(), org, approval.ID, "alice"); err != nil {
 		t.Fatal(err)
 	}
-	h.rules.forget(org) // as the hint does
+	h.rules.invalidate(org) // as the hint does
 	says("merge", action.StatusDenied, "Security")
 	if err := h.db.DeleteCapability(t.Context(), org, "developer", "notes", "alice"); err != nil {
 		t.Fatal(err)
 	}
-	h.rules.forget(org)
+	h.rules.invalidate(org)
 	says("read", action.StatusDenied, "no capability")
 }
 
@@ -351,7 +351,7 @@ func (h *house) gateApproved(a action.GateApproval) action.GateApproval {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.rules.forget(org)
+	h.rules.invalidate(org)
 	return made
 }
 
@@ -465,7 +465,7 @@ func TestEventSessionsAskForWrites(t *testing.T) {
 		if err := h.db.SetOverride(t.Context(), action.Override{Organization: org, Automation: automation, Key: key, Mode: action.ModeAllow, UpdatedBy: "alice"}); err != nil {
 			t.Fatal(err)
 		}
-		h.rules.forget(org)
+		h.rules.invalidate(org)
 	}
 	allow("")
 	s, err := h.db.CreateSession(t.Context(), action.Session{Organization: org, Automation: "nightly", Event: "event-1", CreatedBy: "test"})

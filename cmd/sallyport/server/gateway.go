@@ -38,67 +38,67 @@ import (
 	"sallyport/store/files"
 )
 
-// Gateway is all parts of one process: the rows, the Gate, the MCP server, the dashboard
-// and the inbound worker.
+// Gateway holds the parts of one process: the database, the Gate, the MCP
+// server, the dashboard and the inbound parts.
 type Gateway struct {
 	Options Options
 	log     *slog.Logger
 
-	instance string // this process, among those that share rows
-	DB       *store.DB
-	vault    *vault.Vault
-	signer   *token.Signer
-	mcpKey   []byte
-	madeKeys []string // files that this start made
-	AuditKey []byte   // of the chain of evidence; in the database only sealed
-	Master   masterKeys
-	rotating sync.Mutex        // guards master, once it is open
-	kept     map[string][]byte // keys that a rotation does not change
-	json     *redact.JSON
-	coord    coordination
-	watch    *watcher
-	policies *policies
-	sessions *sessions
-	oauth    *credential.OAuth
-	modules  []*sources.Module
-	outbound *outbound.Pool
-	tokens   *credential.Tokens
-	catalog  *sources.Catalog
-	files    *files.Store // of evidence; nil: another process keeps it
-	gate     *gate.Gate
-	observer gate.Observer // of calls
-	inbound  *inbound      // nil: another process takes webhooks
-	notices  *notices
-	tracing  *tracing // nil: nothing is traced
-	counts   counts
-	mcp      *mcpserver.Server
-	page     *dashboard.Server
+	instance    string // ID of this process among those that share the database
+	DB          *store.DB
+	vault       *vault.Vault
+	signer      *token.Signer
+	mcpKey      []byte
+	createdKeys []string // files that this start created
+	AuditKey    []byte   // key of the audit log's hash chain; sealed in the database
+	Master      masterKeys
+	rotating    sync.Mutex        // guards Master after the start
+	stableKeys  map[string][]byte // keys that a rotation does not change
+	json        *redact.JSON
+	coord       coordination
+	watch       *watcher
+	policies    *policies
+	sessions    *sessions
+	oauth       *credential.OAuth
+	modules     []*sources.Module
+	outbound    *outbound.Pool
+	tokens      *credential.Tokens
+	catalog     *sources.Catalog
+	files       *files.Store // evidence files; nil if another process keeps them
+	gate        *gate.Gate
+	observer    gate.Observer // observes calls
+	inbound     *inbound      // nil if another process receives webhooks
+	notifier    *notifier
+	tracing     *tracing // nil if tracing is disabled
+	counts      serverMetrics
+	mcp         *mcpserver.Server
+	page        *dashboard.Server
 
-	listener net.Listener
-	URL      string // of links, and for agents
-	local    string // of this instance, for commands on this machine
-	stopping atomic.Bool
-	away     atomic.Bool   // the database, when last asked
-	admin    action.User   // the local owner
-	founded  bool          // the local owner was made at this start
-	claim    *os.File      // of the data folder, for endpoint.json; nil: none
-	wrote    bool          // endpoint.json is ours
-	key      action.APIKey // the one in it
+	listener        net.Listener
+	URL             string // public URL, for links and agents
+	loopbackURL     string // URL of this instance for commands on this machine
+	stopping        atomic.Bool
+	databaseDown    atomic.Bool   // result of the last health probe
+	admin           action.User   // the local owner
+	ownerCreated    bool          // this start created the local owner
+	folderLock      *os.File      // lock on the data folder, for endpoint.json; nil if not held
+	endpointWritten bool          // this process wrote endpoint.json
+	endpointAPIKey  action.APIKey // the key in endpoint.json
 }
 
 // step opens a part of a gateway.
 type step = func(*Gateway, context.Context) error
 
-// Open opens all parts of a gateway and listens. Nothing is served before Run.
+// Open opens all parts of a gateway and listens. Requests are served from
+// [Gateway.Run] on.
 func Open(ctx context.Context, o Options, log *slog.Logger, more ...step) (*Gateway, error) {
-	steps := []step{(*Gateway).openTracing, (*Gateway).openRows, (*Gateway).openCoordination, (*Gateway).listen, (*Gateway).openFiles, (*Gateway).openGate, (*Gateway).openDoors, (*Gateway).openAdmin}
+	steps := []step{(*Gateway).openTracing, (*Gateway).openDatabase, (*Gateway).openCoordination, (*Gateway).listen, (*Gateway).openFiles, (*Gateway).openGate, (*Gateway).openServers, (*Gateway).openOwner}
 	return openParts(ctx, o, log, append(steps, more...)...)
 }
 
-// openParts takes the steps in their order, and all of them back when one
-// fails.
+// openParts runs the steps in order, and closes what they opened if one fails.
 func openParts(ctx context.Context, o Options, log *slog.Logger, steps ...step) (_ *Gateway, err error) {
-	g := &Gateway{Options: o, log: log, instance: uuid.NewString(), watch: newWatcher(), counts: newCounts()}
+	g := &Gateway{Options: o, log: log, instance: uuid.NewString(), watch: newWatcher(), counts: newServerMetrics()}
 	defer func() {
 		if err != nil {
 			g.Close()
@@ -122,8 +122,8 @@ func openParts(ctx context.Context, o Options, log *slog.Logger, steps ...step) 
 	return g, nil
 }
 
-// openRows opens the database and the keys.
-func (g *Gateway) openRows(ctx context.Context) (err error) {
+// openDatabase opens the database and the keys.
+func (g *Gateway) openDatabase(ctx context.Context) (err error) {
 	if err := g.OpenMaster(); err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (g *Gateway) openRows(ctx context.Context) (err error) {
 	return err
 }
 
-// openStore waits a while for a database that is away: whatever starts both
-// together need not start one after the other.
+// openStore opens the database. It retries while the database is down, so that
+// both can start at the same time.
 func (g *Gateway) openStore(ctx context.Context) (err error) {
 	for until := time.Now().Add(g.Options.DatabaseWait); ; {
 		g.DB, err = store.Open(ctx, g.StoreConfig())
@@ -161,13 +161,13 @@ func (g *Gateway) openStore(ctx context.Context) (err error) {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(min(startPause, left)):
+		case <-time.After(min(databaseRetryInterval, left)):
 		}
 	}
 }
 
-// startPause is between two looks for a database that is away.
-const startPause = 2 * time.Second
+// databaseRetryInterval is the time between attempts to open the database.
+const databaseRetryInterval = 2 * time.Second
 
 // StoreConfig returns the configuration of the store.
 func (g *Gateway) StoreConfig() store.Config {
@@ -186,12 +186,12 @@ func (g *Gateway) listen(ctx context.Context) (err error) {
 	if g.URL, err = g.Options.Public(g.listener.Addr()); err != nil {
 		return err
 	}
-	g.local = "http://" + reachable(g.listener.Addr().String())
+	g.loopbackURL = "http://" + dialAddress(g.listener.Addr().String())
 	return nil
 }
 
-// reachable is an address to listen on as one to speak to.
-func reachable(addr string) string {
+// dialAddress returns the address to connect to for a listen address.
+func dialAddress(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
 		return net.JoinHostPort("127.0.0.1", port)
@@ -199,7 +199,7 @@ func reachable(addr string) string {
 	return addr
 }
 
-// openGate builds what decides and runs calls.
+// openGate builds the Gate and the parts that it needs.
 func (g *Gateway) openGate(ctx context.Context) (err error) {
 	g.policies = &policies{load: g.DB.Rules, version: g.DB.PolicyVersion, grants: g.DB.GrantsFor, now: time.Now, clock: g.DB.Now}
 	g.sessions = &sessions{verify: g.signer.Verify, load: g.DB.Session, now: g.DB.Now}
@@ -219,27 +219,28 @@ func (g *Gateway) openGate(ctx context.Context) (err error) {
 		Instance: g.instance, Alone: !g.DB.Shared(), Hinted: g.hinted, NewID: newID,
 		ApprovalURL: func(id string) string { return g.URL + "/invocations/" + id },
 		Timing:      g.Options.Intervals.Timing, Now: g.DB.Now, Log: g.log, Observer: g.observer,
-		Tracer: g.tracing.calls(),
+		Tracer: g.tracing.callTracer(),
 	})
 	return err
 }
 
-// newID returns ids that ascend in time, so that rows are written in order.
+// newID returns IDs that ascend in time, so that rows are inserted in index
+// order.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // shortHash lets a person compare redacted values without seeing them.
 func (g *Gateway) shortHash(value string) string { return g.vault.Hash([]byte(value)) }
 
-// openDoors builds what agents and people talk to.
-func (g *Gateway) openDoors(context.Context) (err error) {
+// openServers builds the MCP server and the dashboard.
+func (g *Gateway) openServers(context.Context) (err error) {
 	iv := g.Options.Intervals
-	var others mcpserver.Peers
+	var peerInstances mcpserver.Peers
 	if g.DB.Shared() {
-		others = peers{g.DB, g.coord}
+		peerInstances = peers{g.DB, g.coord}
 	}
 	g.mcp, err = mcpserver.New(mcpserver.Config{
-		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, RequestGrant: requests{g}.RequestGrant, Snapshot: g.snapshot, Tools: action.ToolListing(g.Options.ToolList),
-		Trace: g.tracing.follows(), SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: others,
+		Gate: g.gate, Resolver: toolResolver{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, RequestGrant: grantRequester{g}.RequestGrant, Snapshot: g.snapshot, Tools: action.ToolListing(g.Options.ToolList),
+		Trace: g.tracing.remoteParentFunc(), SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: peerInstances,
 		AllowedHosts: g.Options.AllowHost, PublicURL: g.URL, Version: command.Version(),
 		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, Pickup: iv.PickupInteractive, UnattendedPickup: iv.PickupUnattended, DenialHolds: iv.DenialHolds, KeepAliveEvery: iv.KeepAlive,
 		IdleSession: iv.IdleSession, Now: g.DB.Now, Log: g.log,
@@ -247,23 +248,25 @@ func (g *Gateway) openDoors(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := g.openNotices(); err != nil {
+	if err := g.openNotifier(); err != nil {
 		return err
 	}
 	c := g.dashboardConfig()
-	if c.UserJWT, err = g.Options.SignIn.userJWT(g.guard(), g.URL); err != nil {
+	if c.UserJWT, err = g.Options.SignIn.userJWT(g.guardConfig(), g.URL); err != nil {
 		return err
 	}
 	g.page, err = dashboard.New(c, routes.Mount, webpage.Mount)
 	return err
 }
 
-// Inspect returns a gateway with no open part, for checks that open what they need.
+// Inspect returns a gateway with no open parts, for checks that open what they
+// need.
 func Inspect(o Options) *Gateway {
 	return &Gateway{Options: o, log: NewLogger(io.Discard, "error", "text")}
 }
 
-// ExplainDatabaseError adds what to do to the error of a damaged or missing database.
+// ExplainDatabaseError adds a remedy to the error of a damaged or missing
+// database.
 func ExplainDatabaseError(err error) error {
 	var refused interface{ SQLState() string }
 	text := err.Error()

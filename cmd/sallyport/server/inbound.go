@@ -21,7 +21,8 @@ import (
 	"sallyport/store"
 )
 
-// inbound is what takes in what happens elsewhere, and makes runs of it.
+// inbound receives webhooks, polls services and fires schedules, and delivers
+// the runs that these start.
 type inbound struct {
 	server     *webhook.Server
 	worker     *inbox.Worker
@@ -30,12 +31,12 @@ type inbound struct {
 	dispatcher *dispatch.Dispatcher
 	pace       loop.Pace
 	sender     runSender
-	counts     inboundCounts
+	metrics    inboundMetrics
 }
 
-// openInbound builds it. Nothing happens before run.
+// openInbound builds the inbound parts. They start with [inbound.run].
 func (g *Gateway) openInbound(context.Context) (err error) {
-	in := &inbound{sender: newRunSender(guard.Config{Allow: g.Options.AllowUpstream}), counts: newInboundCounts()}
+	in := &inbound{sender: newRunSender(guard.Config{Allow: g.Options.AllowUpstream}), metrics: newInboundMetrics()}
 	if in.dispatcher, err = dispatch.NewDispatcher(g.dispatcherConfig(in)); err != nil {
 		return err
 	}
@@ -59,27 +60,28 @@ func (g *Gateway) webhookConfig(in *inbound) webhook.Config {
 	o := &g.Options
 	perMinute := o.WebhookRate
 	if perMinute == 0 {
-		perMinute = -1 // zero is a default there
+		perMinute = -1 // there, zero selects the default
 	}
 	return webhook.Config{
-		Providers: eventSources(), Rows: g.DB, Vault: g.vault,
+		Providers: ingestProviders(), Rows: g.DB, Vault: g.vault,
 		Secrets: o.WebhookSecrets.of, Operator: store.DefaultOrganization, PerMinute: perMinute, Tolerances: o.WebhookTolerance.of,
-		Pace: &in.pace, Accepted: in.worker.Wake, Count: in.counts.answered, NewID: newID, Now: g.DB.Now, Log: g.log,
+		Pace: &in.pace, Accepted: in.worker.Wake, Count: in.metrics.countWebhook, NewID: newID, Now: g.DB.Now, Log: g.log,
 	}
 }
 
 func (g *Gateway) workerConfig(in *inbound) inbox.Config {
 	iv := g.Options.Intervals
 	return inbox.Config{
-		Providers: eventSources(), Rows: g.DB, Integrations: inboundServices{g},
+		Providers: ingestProviders(), Rows: g.DB, Integrations: inboundServices{g},
 		Vault: g.vault, JSON: g.json, Operator: store.DefaultOrganization, Worker: g.instance, NewID: newID, Hydrates: g.hydrates,
-		PollEvery: iv.InboxEvery, Lease: iv.InboxLease, Backoff: pauses(iv.InboxPause), Pace: &in.pace,
-		Began: in.dispatch(g), Count: in.counts.worked, Now: g.DB.Now, Log: g.log,
+		PollEvery: iv.InboxEvery, Lease: iv.InboxLease, Backoff: exponentialBackoff(iv.InboxPause), Pace: &in.pace,
+		Began: in.runsStarted(g), Count: in.metrics.countDelivery, Now: g.DB.Now, Log: g.log,
 	}
 }
 
-// pauses are those between attempts, where the first is not the default.
-func pauses(first time.Duration) func(attempt int) time.Duration {
+// exponentialBackoff returns delays that double from first; nil selects the
+// default delays.
+func exponentialBackoff(first time.Duration) func(attempt int) time.Duration {
 	if first == 0 {
 		return nil
 	}
@@ -88,16 +90,16 @@ func pauses(first time.Duration) func(attempt int) time.Duration {
 
 func (g *Gateway) pollerConfig(in *inbound) poll.Config {
 	return poll.Config{
-		Providers: eventSources(), Rows: g.DB, Integrations: inboundServices{g}, Vault: g.vault, JSON: g.json,
+		Providers: ingestProviders(), Rows: g.DB, Integrations: inboundServices{g}, Vault: g.vault, JSON: g.json,
 		Worker: g.instance, NewID: newID, Every: g.Options.Intervals.LookEvery,
-		Began: in.dispatch(g), Looked: in.counts.looked, Now: g.DB.Now, Log: g.log,
+		Began: in.runsStarted(g), Looked: in.metrics.observePoll, Now: g.DB.Now, Log: g.log,
 	}
 }
 
 func (g *Gateway) schedulerConfig(in *inbound) schedule.Config {
 	return schedule.Config{
 		Rows: g.DB, Vault: g.vault, JSON: g.json, NewID: newID, Every: g.Options.Intervals.ScheduleEvery,
-		Began: in.dispatch(g), Now: g.DB.Now, Log: g.log,
+		Began: in.runsStarted(g), Now: g.DB.Now, Log: g.log,
 	}
 }
 
@@ -110,30 +112,30 @@ func (g *Gateway) dispatcherConfig(in *inbound) dispatch.DispatcherConfig {
 	}
 }
 
-// dispatch returns what has runs that began delivered at once, where they are.
-func (in *inbound) dispatch(g *Gateway) func([]event.Run) {
+// runsStarted returns the callback for new runs: it publishes them and wakes
+// the dispatcher.
+func (in *inbound) runsStarted(g *Gateway) func([]event.Run) {
 	return func(runs []event.Run) {
 		for _, r := range runs {
 			g.log.Info("a run waits", "organization", r.Organization, "run", r.ID, "automation", r.Automation, "event", r.Event)
-			g.tellRun(r)
-			g.tracing.run(&r)
+			g.publishRun(r)
+			g.tracing.recordRun(&r)
 		}
 		in.dispatcher.Wake()
 	}
 }
 
-// run does all that no request brings until ctx ends, and finishes what it took
-// up, which takes seconds at most.
+// run works until ctx ends, then finishes what is in progress, within seconds.
 func (in *inbound) run(ctx context.Context) error {
-	all, ctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(ctx)
 	for _, part := range []func(context.Context) error{in.worker.Run, in.poller.Run, in.scheduler.Run, in.dispatcher.Run} {
-		all.Go(func() error { return part(ctx) })
+		group.Go(func() error { return part(ctx) })
 	}
-	return all.Wait()
+	return group.Wait()
 }
 
-// addInbound adds it to a group. It comes right behind the server: nothing is
-// taken in any more when it stops, and what it needs to finish is still there.
+// addInbound adds the inbound parts to a group, right after the server: they
+// stop once no more requests arrive, while the parts that they need still run.
 func (g *Gateway) addInbound(group *run.Group) {
 	if g.inbound == nil {
 		return
@@ -149,12 +151,13 @@ func (g *Gateway) addInbound(group *run.Group) {
 	})
 }
 
-// takeIn serves webhooks beside other things.
-func (in *inbound) takeIn(mux *http.ServeMux, t *tracing) {
-	mux.Handle("/webhooks/", t.webhooks(in.server.Handler()))
+// mount registers the webhook routes.
+func (in *inbound) mount(mux *http.ServeMux, t *tracing) {
+	mux.Handle("/webhooks/", t.traceWebhooks(in.server.Handler()))
 }
 
-// runChores end runs that are overdue, and forget payloads. Any process does them.
+// runChores returns the jobs that end overdue runs and delete old payloads. Any
+// process can run them.
 func (g *Gateway) runChores() ([]chore, error) {
 	o := &g.Options
 	sweeper, err := dispatch.NewSweeper(dispatch.SweeperConfig{
@@ -170,27 +173,27 @@ func (g *Gateway) runChores() ([]chore, error) {
 	return all, nil
 }
 
-// tellRun tells people, and workers that wait for one.
-func (g *Gateway) tellRun(r event.Run) {
+// publishRun notifies people and waiting workers of a run.
+func (g *Gateway) publishRun(r event.Run) {
 	g.coord.Publish(action.Hint{Kind: action.HintRun, Organization: r.Organization, Run: r.ID, Status: action.Status(r.Status)})
 }
 
-// runsChanged tells of runs that nobody's request changed: where one is not its
-// worker's any more, nobody may use its session, here or elsewhere.
+// runsChanged publishes runs that the gateway itself changed. It invalidates
+// the session of a run that its worker has lost, on all instances.
 func (g *Gateway) runsChanged(runs []event.Run, withdrew []action.Invocation) {
 	for _, r := range runs {
-		g.tellRun(r)
+		g.publishRun(r)
 		if r.Session == "" || r.Status == event.RunClaimed {
 			continue
 		}
 		g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: r.Organization, Session: r.Session})
 	}
-	g.withdrew(withdrew)
+	g.publishWithdrawn(withdrew)
 }
 
-// runSender sends runs to the endpoints of organizations. It reaches a private
-// address only where the operator opened it, and loopback only where the URL
-// names it; a redirect is an answer like others.
+// runSender sends runs to the endpoints of organizations. It reaches private
+// addresses only if the operator allows them, and loopback only if the URL
+// names it. It does not follow redirects.
 type runSender struct{ public, loopback *http.Client }
 
 func newRunSender(c guard.Config) runSender {
@@ -204,7 +207,7 @@ func newRunSender(c guard.Config) runSender {
 	return runSender{public: client(false), loopback: client(true)}
 }
 
-// Do sends a request; see [dispatch.DispatcherConfig].
+// Do sends a request. It implements [dispatch.DispatcherConfig.Do].
 func (s runSender) Do(r *http.Request) (*http.Response, error) {
 	if guard.Loopback(r.URL) {
 		return s.loopback.Do(r)

@@ -21,14 +21,14 @@ import (
 	"sallyport/store"
 )
 
-// inboundServices find whose events they are, and speak to services for what comes
-// in, each with the credential of an integration that everybody of the organization
-// may see.
+// inboundServices finds the integrations that events belong to, and calls their
+// services, each with the credential of an integration that the whole
+// organization can see.
 type inboundServices struct{ *Gateway }
 
-// Poll implements ingest.Integrations.
+// Poll implements [poll.Config.Integrations].
 func (s inboundServices) Poll(ctx context.Context, organization, integration string, cursor json.RawMessage) (found event.PollResult, err error) {
-	token, err := s.ask(ctx, organization, integration, func(m *sources.Module, c *sources.Conn) (err error) {
+	token, err := s.call(ctx, organization, integration, func(m *sources.Module, c *sources.Conn) (err error) {
 		if m.Poll == nil {
 			return action.NewError("not_polled", m.Title)
 		}
@@ -36,21 +36,21 @@ func (s inboundServices) Poll(ctx context.Context, organization, integration str
 		return err
 	})
 	for i := range found.Events {
-		withoutCredential(&found.Events[i], token)
+		redactCredential(&found.Events[i], token)
 	}
 	return found, err
 }
 
 // Hydrate implements ingest.Integrations.
 func (s inboundServices) Hydrate(ctx context.Context, organization, integration string, e *event.Event) (changed bool, err error) {
-	token, err := s.ask(ctx, organization, integration, func(m *sources.Module, c *sources.Conn) (err error) {
+	token, err := s.call(ctx, organization, integration, func(m *sources.Module, c *sources.Conn) (err error) {
 		if m.Hydrate == nil {
 			return nil
 		}
 		changed, err = m.Hydrate(ctx, c, e)
 		return err
 	})
-	withoutCredential(e, token)
+	redactCredential(e, token)
 	return changed, err
 }
 
@@ -59,10 +59,10 @@ func (s inboundServices) Recheck(ctx context.Context, in action.Integration) err
 	return s.tokens.Recheck(ctx, in)
 }
 
-// ask lets a module speak for an integration, and again where the service did
-// not take the credential and there is another one by now. It returns the
-// credential that was used.
-func (s inboundServices) ask(ctx context.Context, organization, integration string, do func(*sources.Module, *sources.Conn) error) (token string, err error) {
+// call lets a module call the service of an integration, and retries once if
+// the service rejected the credential and a new one is available. It returns
+// the credential that it used.
+func (s inboundServices) call(ctx context.Context, organization, integration string, do func(*sources.Module, *sources.Conn) error) (token string, err error) {
 	in, err := s.DB.Integration(ctx, organization, integration, "")
 	if err != nil {
 		return "", err
@@ -71,22 +71,22 @@ func (s inboundServices) ask(ctx context.Context, organization, integration stri
 	if m == nil {
 		return "", action.NewError("no_module", in.Provider)
 	}
-	token, err = s.attempt(ctx, m, in, do)
-	var no *sources.Refusal
-	if errors.As(err, &no) && no.Credential {
-		again, lost := s.tokens.Refused(ctx, in, token, no.Code)
+	token, err = s.callOnce(ctx, m, in, do)
+	var refusal *sources.Refusal
+	if errors.As(err, &refusal) && refusal.Credential {
+		renewed, renewErr := s.tokens.Refused(ctx, in, token, refusal.Code)
 		switch {
-		case lost != nil:
-			return token, lost
-		case again:
-			token, err = s.attempt(ctx, m, in, do)
+		case renewErr != nil:
+			return token, renewErr
+		case renewed:
+			token, err = s.callOnce(ctx, m, in, do)
 		}
 	}
-	return token, s.forPeople(m, in, token, err)
+	return token, s.publicError(m, in, token, err)
 }
 
-func (s inboundServices) attempt(ctx context.Context, m *sources.Module, in action.Integration, do func(*sources.Module, *sources.Conn) error) (token string, err error) {
-	conn, err := s.speak(ctx, in)
+func (s inboundServices) callOnce(ctx context.Context, m *sources.Module, in action.Integration, do func(*sources.Module, *sources.Conn) error) (token string, err error) {
+	conn, err := s.integrationConn(ctx, in)
 	if err != nil {
 		return "", err
 	}
@@ -94,32 +94,32 @@ func (s inboundServices) attempt(ctx context.Context, m *sources.Module, in acti
 	return conn.Token, do(m, conn)
 }
 
-// longestSaid is how much of a refusal is told, in characters.
-const longestSaid = 600
+// maxRefusalLength limits a service's error message, in characters.
+const maxRefusalLength = 600
 
-// forPeople is a service's no in the words of the gateway. What the service
-// itself says is for the log alone.
-func (s inboundServices) forPeople(m *sources.Module, in action.Integration, token string, err error) error {
-	var no *sources.Refusal
-	if !errors.As(err, &no) {
+// publicError converts a service's refusal to a public error. Only the log gets
+// the full text of the service.
+func (s inboundServices) publicError(m *sources.Module, in action.Integration, token string, err error) error {
+	var refusal *sources.Refusal
+	if !errors.As(err, &refusal) {
 		return err
 	}
 	clean := func(text string) string {
-		return sources.Printable(string(redact.NewReplacer(token).Replace([]byte(text))), longestSaid)
+		return sources.Printable(string(redact.NewReplacer(token).Replace([]byte(text))), maxRefusalLength)
 	}
-	s.log.Info("a service refused to tell of events", "provider", m.ID, "integration", in.ID, "why", clean(no.Error()))
-	return action.NewError("service_refused", m.Title, clean(no.Message))
+	s.log.Info("a service refused to tell of events", "provider", m.ID, "integration", in.ID, "why", clean(refusal.Error()))
+	return action.NewError("service_refused", m.Title, clean(refusal.Message))
 }
 
-// withoutCredential takes out of an event the credential that it was asked for
-// with, in case the service repeats it.
-func withoutCredential(e *event.Event, token string) {
+// redactCredential removes the credential of a request from an event, in case
+// the service echoes it.
+func redactCredential(e *event.Event, token string) {
 	if token == "" {
 		return
 	}
-	clean := redact.NewReplacer(token)
-	e.Context = clean.Replace(e.Context)
-	e.Title, e.URL = string(clean.Replace([]byte(e.Title))), string(clean.Replace([]byte(e.URL)))
+	replacer := redact.NewReplacer(token)
+	e.Context = replacer.Replace(e.Context)
+	e.Title, e.URL = string(replacer.Replace([]byte(e.Title))), string(replacer.Replace([]byte(e.URL)))
 }
 
 // IntegrationsByAccount implements ingest.Integrations.
@@ -137,18 +137,18 @@ func (s inboundServices) IntegrationStatus(ctx context.Context, in action.Integr
 	return s.tokens.ApplyStatus(ctx, in, status, reason)
 }
 
-// eventSources are the services whose events can start runs, beside one's own
-// senders, which package ingest adds.
-func eventSources() []event.Provider {
+// ingestProviders returns the services whose events can start runs. Package
+// ingest adds the custom senders.
+func ingestProviders() []event.Provider {
 	return []event.Provider{
 		github.Triggers(), linear.Triggers(), sentry.Triggers(), slack.Triggers(), gmail.Triggers(), pagerduty.Triggers(), posthog.Triggers(),
 	}
 }
 
-// eventProviders are they, as the dashboard names them.
+// eventProviders returns the event providers for the dashboard.
 func (g *Gateway) eventProviders() []api.EventProvider {
 	var all []api.EventProvider
-	for _, p := range append(eventSources(), match.Custom()) {
+	for _, p := range append(ingestProviders(), match.Custom()) {
 		all = append(all, g.eventProvider(p))
 	}
 	return all
@@ -179,13 +179,14 @@ func (g *Gateway) eventProvider(p event.Provider) api.EventProvider {
 	return d
 }
 
-// hydrates reports whether a service is asked for more of its events.
+// hydrates reports whether the gateway fetches details for the events of a
+// service.
 func (g *Gateway) hydrates(provider string) bool {
 	m := g.module(provider)
 	return m != nil && m.Hydrate != nil
 }
 
-// module returns the one of an id, or nil.
+// module returns the module with an ID, or nil.
 func (g *Gateway) module(id string) *sources.Module {
 	for _, m := range g.modules {
 		if m.ID == id {

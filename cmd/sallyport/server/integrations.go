@@ -26,12 +26,12 @@ import (
 	"sallyport/store"
 )
 
-// logsID is the id of the module for log files.
+// logsID is the ID of the module for log files.
 const logsID = "cloudlogs"
 
-// openIntegrations builds the modules, and what has their credentials.
+// openIntegrations builds the modules and the store of their credentials.
 func (g *Gateway) openIntegrations(context.Context) (err error) {
-	g.modules = services()
+	g.modules = builtinModules()
 	if len(g.Options.Logs) > 0 {
 		logs, err := cloudlogs.New(cloudlogs.Config{
 			Services: g.Options.Logs, MaxRange: g.Options.LogsRange, MaxEntries: g.Options.LogsEntries, Now: g.DB.Now, Log: g.log,
@@ -42,28 +42,30 @@ func (g *Gateway) openIntegrations(context.Context) (err error) {
 		g.modules = append(g.modules, logs)
 	}
 	g.outbound = outbound.New(outbound.Config{
-		Guard: g.guard(), UserAgent: "sallyport/" + command.Version(), Traceparent: g.tracing.traceparent(), Log: g.log,
+		Guard: g.guardConfig(), UserAgent: "sallyport/" + command.Version(), Traceparent: g.tracing.traceparentFunc(), Log: g.log,
 	})
 	g.tokens, err = credential.NewTokens(credential.TokensConfig{
-		Store: g.DB, Vault: g.vault, Lock: patient{g.coord}.lock, Modules: g.modules, HTTP: g.outbound,
+		Store: g.DB, Vault: g.vault, Lock: blockingLocks{g.coord}.acquire, Modules: g.modules, HTTP: g.outbound,
 		RedirectURL: g.URL + "/oauth/callback", Changed: g.integrationChanged, Now: g.DB.Now, Log: g.log,
 	})
 	return err
 }
 
-// services are the modules that need nothing of the operator.
-func services() []*sources.Module {
+// builtinModules returns the modules that need no configuration by the
+// operator.
+func builtinModules() []*sources.Module {
 	return []*sources.Module{linear.Module(), sentry.Module(), slack.Module(), github.Module(), gmail.Module()}
 }
 
-// integrationChanged has everybody decide and list anew.
+// integrationChanged makes all instances reload policy and the catalog.
 func (g *Gateway) integrationChanged(organization string) {
 	for _, kind := range []action.HintKind{action.HintPolicy, action.HintCatalog} {
 		g.coord.Publish(action.Hint{Kind: kind, Organization: organization})
 	}
 }
 
-// connections are the tokens, but for what only the operator gives away.
+// connections restricts [credential.Tokens] to the services that the operator
+// offers.
 type connections struct {
 	*credential.Tokens
 	*Gateway
@@ -71,7 +73,7 @@ type connections struct {
 
 // Connect implements dashboard.Connections.
 func (c connections) Connect(ctx context.Context, w action.ConnectRequest) (action.Integration, error) {
-	if err := c.offered(w.Provider, w.Organization); err != nil {
+	if err := c.checkOffered(w.Provider, w.Organization); err != nil {
 		return action.Integration{}, err
 	}
 	return c.Tokens.Connect(ctx, w)
@@ -79,7 +81,7 @@ func (c connections) Connect(ctx context.Context, w action.ConnectRequest) (acti
 
 // Unusable implements dashboard.Connections.
 func (c connections) Unusable(ctx context.Context, in action.Integration) string {
-	if err := c.offered(in.Provider, in.Organization); err != nil {
+	if err := c.checkOffered(in.Provider, in.Organization); err != nil {
 		return action.Public(err).Message
 	}
 	_, err := c.Tokens.Conn(ctx, in)
@@ -90,32 +92,33 @@ func (c connections) Unusable(ctx context.Context, in action.Integration) string
 	return ""
 }
 
-// speak returns what a module needs to speak for an integration.
-func (g *Gateway) speak(ctx context.Context, in action.Integration) (*sources.Conn, error) {
-	if err := g.offered(in.Provider, in.Organization); err != nil {
+// integrationConn returns the connection of a module for an integration.
+func (g *Gateway) integrationConn(ctx context.Context, in action.Integration) (*sources.Conn, error) {
+	if err := g.checkOffered(in.Provider, in.Organization); err != nil {
 		return nil, err
 	}
 	return g.tokens.Conn(ctx, in)
 }
 
-// offered refuses what the operator does not offer to the organization, now.
-func (g *Gateway) offered(provider, organization string) error {
-	if provider != logsID || g.readsLogs(organization) {
+// checkOffered returns an error if the operator does not offer the provider to
+// the organization.
+func (g *Gateway) checkOffered(provider, organization string) error {
+	if provider != logsID || g.mayUseLogs(organization) {
 		return nil
 	}
 	return action.NewError("logs_not_offered", organization)
 }
 
-// readsLogs reports whether the organization may connect to the logs: those of
-// the machine are the operator's, whose organization is the first.
-func (g *Gateway) readsLogs(organization string) bool {
+// mayUseLogs reports whether the organization can connect to the logs. By
+// default only the operator's organization can.
+func (g *Gateway) mayUseLogs(organization string) bool {
 	if len(g.Options.LogsFor) == 0 {
 		return organization == store.DefaultOrganization
 	}
 	return slices.Contains(g.Options.LogsFor, organization)
 }
 
-// providers are the modules, as the dashboard names them.
+// providers returns the modules for the dashboard.
 func (g *Gateway) providers() []api.Provider {
 	all := make([]api.Provider, 0, len(g.modules))
 	for _, m := range g.modules {
@@ -139,40 +142,40 @@ func (g *Gateway) providers() []api.Provider {
 	return all
 }
 
-// guard says what may be reached outside.
-func (g *Gateway) guard() guard.Config { return guard.Config{Allow: g.Options.AllowUpstream} }
+// guardConfig returns the rules for outbound addresses.
+func (g *Gateway) guardConfig() guard.Config { return guard.Config{Allow: g.Options.AllowUpstream} }
 
-// noticesKept is how long people see what was told of calls that ended.
-const noticesKept = 7 * 24 * time.Hour
+// noticeRetention is how long people see the notifications of ended calls.
+const noticeRetention = 7 * 24 * time.Hour
 
-// notices tell approvers elsewhere of held calls.
-type notices struct {
+// notifier notifies approvers of pending approvals in other services.
+type notifier struct {
 	*notify.Sender
 	sender runSender
 }
 
-func (g *Gateway) openNotices() error {
-	n := &notices{sender: newRunSender(g.guard())}
+func (g *Gateway) openNotifier() error {
+	n := &notifier{sender: newRunSender(g.guardConfig())}
 	var err error
 	n.Sender, err = notify.New(notify.Config{
-		Rows: g.DB, Vault: g.vault, JSON: g.json, Do: n.sender.Do, Slack: slackCalls{g}.Call, Worker: g.instance, PublicURL: g.URL, NewID: newID,
+		Rows: g.DB, Vault: g.vault, JSON: g.json, Do: n.sender.Do, Slack: slackAPI{g}.Call, Worker: g.instance, PublicURL: g.URL, NewID: newID,
 		UserAgent: "sallyport/" + command.Version(), Every: g.Options.Intervals.NotifyEvery, Now: g.DB.Now, Log: g.log,
 	})
-	g.notices = n
+	g.notifier = n
 	return err
 }
 
-// tellApprovers does so until ctx ends.
-func (g *Gateway) tellApprovers(ctx context.Context) error {
-	defer g.coord.Subscribe(g.notices.Hint)()
-	return g.notices.Run(ctx)
+// runNotifier sends notifications until ctx ends.
+func (g *Gateway) runNotifier(ctx context.Context) error {
+	defer g.coord.Subscribe(g.notifier.Hint)()
+	return g.notifier.Run(ctx)
 }
 
-// slackCalls are methods of Slack's API with the token of an integration.
-type slackCalls struct{ *Gateway }
+// slackAPI calls Slack's API with the token of an integration.
+type slackAPI struct{ *Gateway }
 
 // Call implements notify.Slack.
-func (s slackCalls) Call(ctx context.Context, organization, integration, method string, body []byte) ([]byte, error) {
+func (s slackAPI) Call(ctx context.Context, organization, integration, method string, body []byte) ([]byte, error) {
 	in, err := s.DB.Integration(ctx, organization, integration, "")
 	if err != nil {
 		return nil, err
@@ -180,7 +183,7 @@ func (s slackCalls) Call(ctx context.Context, organization, integration, method 
 	if in.Provider != "slack" || in.Status != action.IntegrationActive {
 		return nil, action.NewError("integration_unusable")
 	}
-	conn, err := s.speak(ctx, in)
+	conn, err := s.integrationConn(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -194,22 +197,22 @@ func (s slackCalls) Call(ctx context.Context, organization, integration, method 
 	return resp.Body, nil
 }
 
-// platform is what the gateway itself does for agents.
+// platform returns the source of the gateway's own actions.
 func (g *Gateway) platform() (*sources.Platform, error) {
 	return platform.Source(platform.Config{
-		Rows: g.DB, JSON: g.json, Hash: g.vault.Hash, Completed: g.completed, Asked: g.askedForVariables, PublicURL: g.URL, Stays: g.Options.Intervals.CompletionStays,
+		Rows: g.DB, JSON: g.json, Hash: g.vault.Hash, Completed: g.publishCompletion, Asked: g.publishVariableRequest, PublicURL: g.URL, Stays: g.Options.Intervals.CompletionStays,
 	})
 }
 
-// askedForVariables tells inboxes.
-func (g *Gateway) askedForVariables(organization, session string) {
+// publishVariableRequest notifies inboxes of a request for variables.
+func (g *Gateway) publishVariableRequest(organization, session string) {
 	g.coord.Publish(action.Hint{Kind: action.HintPolicy, Organization: organization, Session: session})
 }
 
-// completed tells everybody that an agent ended its run.
-func (g *Gateway) completed(organization, session string, c *action.CompletionResult) {
+// publishCompletion notifies subscribers that an agent completed its run.
+func (g *Gateway) publishCompletion(organization, session string, c *action.CompletionResult) {
 	g.coord.Publish(action.Hint{Kind: action.HintRun, Organization: organization, Run: c.Run, Status: c.Status})
 	g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: organization, Session: session})
-	g.withdrew(c.Withdrawn)
+	g.publishWithdrawn(c.Withdrawn)
 	g.log.Info("run completed by its agent", "run", c.Run, "status", c.Status, "withdrew", len(c.Withdrawn))
 }

@@ -16,7 +16,7 @@ func TestModulesInTheCatalog(t *testing.T) {
 	catalog, err := sources.New(sources.Config{
 		Connectors:        func(context.Context, string) ([]action.Connector, error) { return nil, nil },
 		Open:              func(action.Connector) (sources.Source, error) { return nil, action.ErrNotFound },
-		Modules:           services(),
+		Modules:           builtinModules(),
 		Integrations:      func(context.Context, string) ([]action.Integration, error) { return nil, nil },
 		Session:           func(context.Context, string) (*action.Session, error) { return &action.Session{}, nil },
 		Connect:           func(context.Context, action.Integration) (*sources.Conn, error) { return nil, action.ErrNotFound },
@@ -26,7 +26,7 @@ func TestModulesInTheCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = catalog.Close() })
-	for _, m := range services() {
+	for _, m := range builtinModules() {
 		for _, declared := range m.Actions {
 			name := m.ID + "_" + declared.Name
 			a, err := catalog.Find(t.Context(), "o", m.ID, declared.Name, false)
@@ -63,7 +63,7 @@ func TestLogsAreOffered(t *testing.T) {
 		{nil, "linear", "other", true},
 	} {
 		g := &Gateway{Options: Options{LogsFor: test.to}}
-		err := g.offered(test.provider, test.organization)
+		err := g.checkOffered(test.provider, test.organization)
 		if test.offered != (err == nil) || err != nil && !errors.Is(err, action.ErrForbidden) {
 			t.Errorf("%s to %s with %q: %v", test.provider, test.organization, test.to, err)
 		}
@@ -71,7 +71,7 @@ func TestLogsAreOffered(t *testing.T) {
 			continue
 		}
 		in := action.Integration{Provider: test.provider, Organization: test.organization}
-		if _, err := g.speak(t.Context(), in); !errors.Is(err, action.ErrForbidden) {
+		if _, err := g.integrationConn(t.Context(), in); !errors.Is(err, action.ErrForbidden) {
 			t.Errorf("a module speaks for it: %v", err)
 		}
 		if _, err := (connections{Gateway: g}).Connect(t.Context(), action.ConnectRequest{Provider: test.provider, Organization: test.organization}); !errors.Is(err, action.ErrForbidden) {

@@ -27,7 +27,7 @@ func (g *Gateway) SecretKey(hex, file string) ([]byte, error) {
 	}
 	path := filepath.Join(g.Options.Data, file)
 	if _, err := os.Lstat(path); os.IsNotExist(err) {
-		g.madeKeys = append(g.madeKeys, path)
+		g.createdKeys = append(g.createdKeys, path)
 	}
 	return vault.LoadKey(path)
 }
@@ -35,7 +35,7 @@ func (g *Gateway) SecretKey(hex, file string) ([]byte, error) {
 // unmakeKeys removes the keys that this start generated for rows that have other keys,
 // so that neither a later start nor a backup takes them for the lost ones.
 func (g *Gateway) unmakeKeys(err error) error {
-	for _, path := range g.madeKeys {
+	for _, path := range g.createdKeys {
 		err = fmt.Errorf("%w (there was no %s: restore it, or give the key in %s)", err, path, KeyVariable(filepath.Base(path)))
 		if gone := os.Remove(path); gone != nil {
 			err = errors.Join(err, gone)
@@ -49,7 +49,7 @@ func (g *Gateway) unmakeKeys(err error) error {
 func VerifyRestored(ctx context.Context, keys backup.RowKeys, std *command.Streams) (done backup.RestoredRows, err error) {
 	g := &Gateway{Options: Options{Data: keys.Data, MasterKey: keys.MasterKey, OldMasterKeys: keys.OldMasterKeys, TokenKey: keys.TokenKey}, log: NewLogger(std.Err, "warn", "text")}
 	defer g.Close()
-	if err := g.openRows(ctx); err != nil {
+	if err := g.openDatabase(ctx); err != nil {
 		return done, err
 	}
 	heads, err := g.DB.AuditHeads(ctx, "")
@@ -132,21 +132,21 @@ func (g *Gateway) OpenKept(ctx context.Context, master []byte) error {
 	if err != nil {
 		return err
 	}
-	g.kept = map[string][]byte{keptHash: hash, keptAudit: command.Derive(master, "audit chain")}
-	for name := range g.kept {
+	g.stableKeys = map[string][]byte{keptHash: hash, keptAudit: command.Derive(master, "audit chain")}
+	for name := range g.stableKeys {
 		sealed, err := g.DB.VaultKey(ctx, name)
 		if errors.Is(err, action.ErrNotFound) {
 			continue
 		}
 		if err == nil {
-			g.kept[name], err = g.vault.Open(keptRef(name), sealed)
+			g.stableKeys[name], err = g.vault.Open(keptRef(name), sealed)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	g.vault.UseHash(g.kept[keptHash])
-	g.AuditKey = g.kept[keptAudit]
+	g.vault.UseHash(g.stableKeys[keptHash])
+	g.AuditKey = g.stableKeys[keptAudit]
 	return nil
 }
 

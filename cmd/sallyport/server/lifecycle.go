@@ -27,7 +27,7 @@ func (g *Gateway) ready() error {
 	defer stop()
 	err := g.DB.Ping(ctx)
 	switch away := err != nil; {
-	case g.away.Swap(away) == away: // said already
+	case g.databaseDown.Swap(away) == away: // already logged
 	case away:
 		g.log.Error("the database is away; new calls wait for it, and then are refused", "error", err)
 	default:
@@ -43,11 +43,11 @@ func (g *Gateway) handler() http.Handler {
 	mux.Handle("GET /metrics", g.metrics())
 	mux.Handle("/", page)
 	if g.inbound != nil {
-		g.inbound.takeIn(mux, g.tracing)
+		g.inbound.mount(mux, g.tracing)
 	} else {
 		mux.HandleFunc("/webhooks/", noWebhooks)
 	}
-	return g.tracing.doors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return g.tracing.traceRequests(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
 			// The mux redirects a path that lacks a part; the API says what it lacks.
 			page.ServeHTTP(w, r)
@@ -88,7 +88,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 
 // actors are what runs beside the HTTP server.
 func (g *Gateway) actors() []func(context.Context) error {
-	all := []func(context.Context) error{g.gate.Run, g.mcp.Run, g.keepUp, g.tellApprovers}
+	all := []func(context.Context) error{g.gate.Run, g.mcp.Run, g.keepUp, g.runNotifier}
 	if g.DB.Shared() {
 		all = append(all, g.watchRows)
 	}
@@ -116,7 +116,7 @@ func (g *Gateway) keepUp(ctx context.Context) error {
 		chores = append(chores, chore{name: "retain", every: time.Minute, once: true, do: g.retain})
 	}
 	if g.Master.file != "" {
-		chores = append(chores, chore{name: "rotate", every: 5 * time.Second, do: g.resume})
+		chores = append(chores, chore{name: "rotate", every: 5 * time.Second, do: g.resumeRotation})
 	}
 	if g.DB.Shared() {
 		chores = append(chores, chore{name: "clock", every: iv.ClockEvery, do: func(ctx context.Context) {
@@ -124,12 +124,12 @@ func (g *Gateway) keepUp(ctx context.Context) error {
 				g.log.Warn("comparing this clock with the database's", "error", err)
 			}
 		}})
-		if g.wrote {
-			chores = append(chores, chore{name: "key", every: keyRenew, do: g.renewKey})
+		if g.endpointWritten {
+			chores = append(chores, chore{name: "key", every: endpointKeyRenewal, do: g.renewEndpointKey})
 		}
 	}
 	for i := range chores {
-		chores[i] = g.counts.timed(chores[i])
+		chores[i] = g.counts.observeChore(chores[i])
 	}
 	return upkeep(ctx, g.coord, g.log, chores)
 }
@@ -142,7 +142,7 @@ func (g *Gateway) clean(ctx context.Context) {
 		"API keys":        func(limit int) (int, error) { return g.DB.SweepAPIKeys(ctx, now, limit) },
 		"MCP sessions":    func(limit int) (int, error) { return g.DB.SweepMCPSessions(ctx, now, limit) },
 		"grants":          func(limit int) (int, error) { return g.DB.SweepGrants(ctx, now, limit) },
-		"notifications":   func(limit int) (int, error) { return g.DB.SweepNotifications(ctx, now.Add(-noticesKept), limit) },
+		"notifications":   func(limit int) (int, error) { return g.DB.SweepNotifications(ctx, now.Add(-noticeRetention), limit) },
 		"signing secrets": func(limit int) (int, error) { return g.DB.SweepSigningSecrets(ctx, now, limit) },
 		"variables":       func(limit int) (int, error) { return g.DB.SweepEnv(ctx, now, limit) },
 		"evidence":        func(limit int) (int, error) { return g.sweepEvidence(ctx, now, limit) },
@@ -175,9 +175,9 @@ func (g *Gateway) watchRows(ctx context.Context) error {
 func (g *Gateway) forget(h action.Hint) {
 	switch h.Kind {
 	case action.HintPolicy:
-		g.policies.forget(h.Organization)
+		g.policies.invalidate(h.Organization)
 	case action.HintSession:
-		g.sessions.forget(h.Session)
+		g.sessions.invalidate(h.Session)
 	case action.HintCatalog:
 		g.catalog.Invalidate(h.Organization)
 	case action.HintInvocation, action.HintSignal, action.HintResource, action.HintRun, action.HintReload:
@@ -233,19 +233,19 @@ func (g *Gateway) drain(within time.Duration) {
 func (g *Gateway) revokeKey() {
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 	defer stop()
-	if err := g.DB.RevokeAPIKey(ctx, g.key.Organization, g.key.ID, g.DB.Now()); err != nil {
+	if err := g.DB.RevokeAPIKey(ctx, g.endpointAPIKey.Organization, g.endpointAPIKey.ID, g.DB.Now()); err != nil {
 		g.log.Warn("revoking the key of endpoint.json", "error", err)
 	}
 }
 
 // Close closes everything that was opened.
 func (g *Gateway) Close() {
-	if g.wrote {
+	if g.endpointWritten {
 		_ = os.Remove(command.EndpointPath(g.Options.Data))
 		g.revokeKey()
 	}
-	if g.claim != nil {
-		_ = g.claim.Close() // which ends the claim
+	if g.folderLock != nil {
+		_ = g.folderLock.Close() // which ends the claim
 	}
 	if g.catalog != nil {
 		if err := g.catalog.Close(); err != nil {
@@ -268,8 +268,8 @@ func (g *Gateway) Close() {
 	if g.inbound != nil {
 		g.inbound.sender.close()
 	}
-	if g.notices != nil {
-		g.notices.sender.close()
+	if g.notifier != nil {
+		g.notifier.sender.close()
 	}
 	if g.files != nil {
 		if err := g.files.Close(); err != nil {

@@ -18,35 +18,34 @@ import (
 	"sallyport/store/coord"
 )
 
-// counts are what operators watch that is counted where it happens.
-type counts struct {
+// serverMetrics are the metrics that are counted as events happen.
+type serverMetrics struct {
 	calls  *callMetrics
 	chores *prometheus.SummaryVec
 	lists  prometheus.Counter
 }
 
-func newCounts() counts {
-	return counts{
+func newServerMetrics() serverMetrics {
+	return serverMetrics{
 		calls:  newCallMetrics(),
 		chores: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "sallyport_chore_seconds", Help: "Runs and durations of periodic jobs on this instance (sweep: ending overdue calls)."}, []string{"chore"}),
 		lists:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_tool_lists_changed_total", Help: "Tool lists of connectors that changed or were read for the first time."}),
 	}
 }
 
-// timed is the chore with its rounds counted.
-func (c counts) timed(ch chore) chore {
-	do, rounds := ch.do, c.chores.WithLabelValues(ch.name)
+// observeChore returns the job with its duration recorded.
+func (c serverMetrics) observeChore(ch chore) chore {
+	do, durations := ch.do, c.chores.WithLabelValues(ch.name)
 	ch.do = func(ctx context.Context) {
-		began := time.Now()
+		started := time.Now()
 		do(ctx)
-		rounds.Observe(time.Since(began).Seconds())
+		durations.Observe(time.Since(started).Seconds())
 	}
 	return ch
 }
 
-// metrics serves what operators watch, in Prometheus's format: numbers,
-// and beside them ids of sources and names of actions. No param, no result, no
-// credential is in it.
+// metrics serves metrics in Prometheus's format. Their labels hold IDs of
+// sources and names of actions, and never params, results or credentials.
 func (g *Gateway) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -54,7 +53,7 @@ func (g *Gateway) metrics() http.Handler {
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	switch {
 	case g.Options.MetricsToken != "":
-	case g.alone():
+	case g.loopbackOnly():
 		return handler
 	default:
 		g.log.Warn("/metrics is refused, since others than this machine reach " + g.Options.Listen + ": set --metrics-token to have it read")
@@ -73,26 +72,26 @@ func (g *Gateway) metrics() http.Handler {
 	})
 }
 
-// alone reports whether only this machine reaches the listener: a public URL of
-// another one means that somebody hands requests on to it.
-func (g *Gateway) alone() bool {
+// loopbackOnly reports whether only this machine can reach the listener. A
+// public URL on another host means that a proxy forwards requests to it.
+func (g *Gateway) loopbackOnly() bool {
 	if u, err := url.Parse(g.Options.PublicURL); g.Options.PublicURL != "" && (err != nil || !IsLoopback(u.Hostname())) {
 		return false
 	}
 	if g.listener == nil {
 		return true
 	}
-	at, ok := g.listener.Addr().(*net.TCPAddr)
-	return ok && at.IP.IsLoopback()
+	addr, ok := g.listener.Addr().(*net.TCPAddr)
+	return ok && addr.IP.IsLoopback()
 }
 
-// IsLoopback reports whether a host name means this machine.
+// IsLoopback reports whether a host name refers to this machine.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// collectors are the gateway's own metrics.
+// collectors returns the gateway's own metrics.
 func (g *Gateway) collectors() []prometheus.Collector {
 	all := append(g.counts.calls.collectors(),
 		gauge("sallyport_waiting_calls", "Calls whose callers wait on this instance.", func() float64 { return float64(g.gate.Waiting()) }),
@@ -102,7 +101,7 @@ func (g *Gateway) collectors() []prometheus.Collector {
 		connectorHealth{g.catalog},
 	)
 	if g.inbound != nil {
-		all = append(all, g.inbound.counts.collectors(g.DB)...)
+		all = append(all, g.inbound.metrics.collectors(g.DB)...)
 	}
 	if g.coord.valkey != nil {
 		all = append(all, g.valkeyMetrics()...)
@@ -128,27 +127,27 @@ func (g *Gateway) valkeyMetrics() []prometheus.Collector {
 	}
 }
 
-// connectorHealth tells how connectors are when it is asked.
+// connectorHealth collects the health of connectors when it is scraped.
 type connectorHealth struct{ catalog *sources.Catalog }
 
 // Describe implements prometheus.Collector.
-func (connectorHealth) Describe(all chan<- *prometheus.Desc) { all <- connectorUp() }
+func (connectorHealth) Describe(all chan<- *prometheus.Desc) { all <- connectorUpDesc() }
 
 // Collect implements prometheus.Collector.
 func (h connectorHealth) Collect(all chan<- prometheus.Metric) {
 	for i, c := range h.catalog.Health() {
-		if i == toldSources {
+		if i == maxSources {
 			return
 		}
 		up := 0.0
 		if c.Healthy {
 			up = 1
 		}
-		all <- prometheus.MustNewConstMetric(connectorUp(), prometheus.GaugeValue, up, c.Source)
+		all <- prometheus.MustNewConstMetric(connectorUpDesc(), prometheus.GaugeValue, up, c.Source)
 	}
 }
 
-func connectorUp() *prometheus.Desc {
+func connectorUpDesc() *prometheus.Desc {
 	return prometheus.NewDesc("sallyport_connector_up", "1 while an enabled connector answers this instance; for the first 100 connectors used.", []string{"source"}, nil)
 }
 
@@ -160,31 +159,31 @@ func counter(name, help string, f func() float64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, f)
 }
 
-// inboundCounts is what operators watch of what comes in.
-type inboundCounts struct {
-	webhooks *prometheus.CounterVec
-	work     *prometheus.CounterVec
-	looks    *prometheus.CounterVec
-	took     *prometheus.HistogramVec
+// inboundMetrics are the metrics of webhooks, deliveries and polls.
+type inboundMetrics struct {
+	webhooks    *prometheus.CounterVec
+	deliveries  *prometheus.CounterVec
+	polls       *prometheus.CounterVec
+	pollSeconds *prometheus.HistogramVec
 }
 
-func newInboundCounts() inboundCounts {
+func newInboundMetrics() inboundMetrics {
 	count := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"provider", "result"})
 	}
-	return inboundCounts{
-		webhooks: count("sallyport_webhooks_total", "Requests to webhook URLs, by answer."),
-		work:     count("sallyport_deliveries_total", "Results of stored deliveries: completed, retried, failed, unreadable, doubled (the same body arrived just before under another ID), losing (given up because it crashed the process); run and no_run (a known event, or its trigger was removed); hydrate_failed and hydrate_backoff."),
-		looks:    count("sallyport_polls_total", "Polls of services: found, failed, backoff (the service asked to wait), lost (another instance has it)."),
-		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	return inboundMetrics{
+		webhooks:   count("sallyport_webhooks_total", "Requests to webhook URLs, by answer."),
+		deliveries: count("sallyport_deliveries_total", "Results of stored deliveries: completed, retried, failed, unreadable, doubled (the same body arrived just before under another ID), losing (given up because it crashed the process); run and no_run (a known event, or its trigger was removed); hydrate_failed and hydrate_backoff."),
+		polls:      count("sallyport_polls_total", "Polls of services: found, failed, backoff (the service asked to wait), lost (another instance has it)."),
+		pollSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "sallyport_poll_seconds", Help: "Duration of polls.", Buckets: []float64{.1, .3, 1, 3, 10, 30, 120},
 		}, []string{"provider"}),
 	}
 }
 
-func (c *inboundCounts) collectors(db *store.DB) []prometheus.Collector {
+func (c *inboundMetrics) collectors(db *store.DB) []prometheus.Collector {
 	return []prometheus.Collector{
-		c.webhooks, c.work, c.looks, c.took,
+		c.webhooks, c.deliveries, c.polls, c.pollSeconds,
 		backlog("sallyport_deliveries_waiting", "Deliveries waiting to be processed, counted up to 10,000; the same on all instances.", db.DeliveriesWaiting),
 		backlog("sallyport_runs_undelivered", "Runs waiting for their endpoint or a worker, counted up to 10,000; the same on all instances.", db.RunsUndelivered),
 		lag("sallyport_inbox_lag_seconds", "Age of the oldest due delivery; the same on all instances.", db.InboxLag),
@@ -192,20 +191,21 @@ func (c *inboundCounts) collectors(db *store.DB) []prometheus.Collector {
 	}
 }
 
-// backlog counts rows when it is asked.
+// backlog returns a gauge that counts rows when it is scraped.
 func backlog(name, help string, count func(context.Context) (int, error)) prometheus.Collector {
-	return ofRows(name, help, count, func(n int) float64 { return float64(n) })
+	return queryGauge(name, help, count, func(n int) float64 { return float64(n) })
 }
 
-// lag looks how old rows are when it is asked.
+// lag returns a gauge of the age of rows, read when it is scraped.
 func lag(name, help string, oldest func(context.Context) (time.Duration, error)) prometheus.Collector {
-	return ofRows(name, help, oldest, time.Duration.Seconds)
+	return queryGauge(name, help, oldest, time.Duration.Seconds)
 }
 
-// ofRows is no number while the rows are away.
-func ofRows[T any](name, help string, read func(context.Context) (T, error), number func(T) float64) prometheus.Collector {
+// queryGauge returns a gauge that runs a query when it is scraped; NaN if the
+// database does not answer.
+func queryGauge[T any](name, help string, read func(context.Context) (T, error), number func(T) float64) prometheus.Collector {
 	return gauge(name, help, func() float64 {
-		ctx, stop := context.WithTimeout(context.Background(), countWithin)
+		ctx, stop := context.WithTimeout(context.Background(), queryTimeout)
 		defer stop()
 		v, err := read(ctx)
 		if err != nil {
@@ -215,17 +215,17 @@ func ofRows[T any](name, help string, read func(context.Context) (T, error), num
 	})
 }
 
-const countWithin = 2 * time.Second
+const queryTimeout = 2 * time.Second
 
-func (c *inboundCounts) answered(what, provider string) {
+func (c *inboundMetrics) countWebhook(what, provider string) {
 	c.webhooks.WithLabelValues(provider, what).Inc()
 }
 
-func (c *inboundCounts) worked(what, provider string) {
-	c.work.WithLabelValues(provider, what).Inc()
+func (c *inboundMetrics) countDelivery(what, provider string) {
+	c.deliveries.WithLabelValues(provider, what).Inc()
 }
 
-func (c *inboundCounts) looked(result, provider string, took time.Duration) {
-	c.looks.WithLabelValues(provider, result).Inc()
-	c.took.WithLabelValues(provider).Observe(took.Seconds())
+func (c *inboundMetrics) observePoll(result, provider string, took time.Duration) {
+	c.polls.WithLabelValues(provider, result).Inc()
+	c.pollSeconds.WithLabelValues(provider).Observe(took.Seconds())
 }

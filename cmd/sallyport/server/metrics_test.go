@@ -33,7 +33,7 @@ func TestMetricsNeedATokenOffLoopback(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		one := &Gateway{Options: g.Options, listener: listener, gate: g.gate, DB: g.DB, catalog: g.catalog, coord: g.coord, counts: newCounts(), log: slog.New(slog.NewTextHandler(&log, nil))}
+		one := &Gateway{Options: g.Options, listener: listener, gate: g.gate, DB: g.DB, catalog: g.catalog, coord: g.coord, counts: newServerMetrics(), log: slog.New(slog.NewTextHandler(&log, nil))}
 		one.Options.Listen, one.Options.MetricsToken, one.Options.PublicURL = row.listen, row.token, row.public
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
 		if row.sent != "" {

@@ -24,7 +24,7 @@ func TestWhereClientsAreRegistered(t *testing.T) {
 		{"linear", "/oauth/client_id", "Register a client."},
 		{"custom", "/oauth/client_id", "Register a client."},
 	} {
-		err := hinted(about(test.field), test.preset)
+		err := withRegistrationHint(about(test.field), test.preset)
 		e := action.Public(err)
 		if got := e.Message; !strings.HasPrefix(got, test.want) || test.want == "Register a client." && got != test.want {
 			t.Errorf("%s, %s: %s", test.preset, test.field, got)
@@ -33,7 +33,7 @@ func TestWhereClientsAreRegistered(t *testing.T) {
 			t.Errorf("%s: %+v", test.preset, e)
 		}
 	}
-	if hinted(nil, "asana") != nil {
+	if withRegistrationHint(nil, "asana") != nil {
 		t.Error("a hint without an error")
 	}
 }
@@ -46,25 +46,25 @@ func TestPatientLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	here := patient{&rowLocks{db: db, instance: "here", log: slog.Default()}}
-	there := patient{&rowLocks{db: db, instance: "there", log: slog.Default()}}
-	unlock, err := here.lock(t.Context(), "oauth:o:c")
+	here := blockingLocks{&rowLocks{db: db, instance: "here", log: slog.Default()}}
+	there := blockingLocks{&rowLocks{db: db, instance: "there", log: slog.Default()}}
+	unlock, err := here.acquire(t.Context(), "oauth:o:c")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, err := there.lock(t.Context(), "oauth:o:d"); err != nil {
+	if other, err := there.acquire(t.Context(), "oauth:o:d"); err != nil {
 		t.Errorf("another connector's tokens: %v", err)
 	} else {
 		other()
 	}
 	hurried, stop := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("enough"))
 	defer stop()
-	if _, err := there.lock(hurried, "oauth:o:c"); err == nil || err.Error() != "enough" {
+	if _, err := there.acquire(hurried, "oauth:o:c"); err == nil || err.Error() != "enough" {
 		t.Errorf("who could not wait was told %v", err)
 	}
 	had := make(chan error, 1)
 	go func() {
-		unlock, err := there.lock(context.Background(), "oauth:o:c")
+		unlock, err := there.acquire(context.Background(), "oauth:o:c")
 		if err == nil {
 			unlock()
 		}

@@ -13,8 +13,9 @@ import (
 	"sallyport/store"
 )
 
-// endpointKey names the API key that endpoint.json holds, for people who look
-// at a list of keys. Where instances share rows it names the folder too.
+// endpointKey returns the name of the API key in endpoint.json, as people see
+// it in the list of keys. If instances share a database, it includes the host
+// and folder.
 func (g *Gateway) endpointKey() string {
 	if !g.DB.Shared() {
 		return "endpoint.json"
@@ -26,42 +27,42 @@ func (g *Gateway) endpointKey() string {
 	return "endpoint.json in " + host + ":" + g.Options.Data
 }
 
-// keyLife is how long the key outlives an instance that was killed, where no
-// later one can know it for its own: it is renewed all the time.
+// endpointKeyTTL is how long the key outlives an instance that was killed, if
+// no later one can recognize it as its own. A running instance renews it.
 const (
-	keyLife  = time.Hour
-	keyRenew = keyLife / 6
+	endpointKeyTTL     = time.Hour
+	endpointKeyRenewal = endpointKeyTTL / 6
 )
 
-// keyExpiry is when the key ends unless it is renewed; nil: with the next
-// start in this folder.
-func (g *Gateway) keyExpiry() *time.Time {
+// endpointKeyExpiry returns when the key expires unless it is renewed, or nil
+// if the next start in this folder revokes it.
+func (g *Gateway) endpointKeyExpiry() *time.Time {
 	if !g.DB.Shared() {
 		return nil
 	}
-	t := g.DB.Now().Add(keyLife)
+	t := g.DB.Now().Add(endpointKeyTTL)
 	return &t
 }
 
-// renewKey goes on with the key of endpoint.json, or makes another when it was
-// over before the rows could be reached again.
-func (g *Gateway) renewKey(ctx context.Context) {
-	until := g.keyExpiry()
+// renewEndpointKey renews the key of endpoint.json, or creates another if it
+// expired while the database was down.
+func (g *Gateway) renewEndpointKey(ctx context.Context) {
+	until := g.endpointKeyExpiry()
 	if until == nil {
 		return
 	}
-	err := g.DB.RenewAPIKey(ctx, g.key.Organization, g.key.ID, *until)
+	err := g.DB.RenewAPIKey(ctx, g.endpointAPIKey.Organization, g.endpointAPIKey.ID, *until)
 	if errors.Is(err, action.ErrNotFound) {
-		err = g.writeKey(ctx)
+		err = g.writeEndpoint(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		g.log.Warn("renewing the key of endpoint.json", "error", err)
 	}
 }
 
-// openAdmin makes sure that somebody can sign in: a local owner exists from
-// the first start on. Keys of earlier processes end here.
-func (g *Gateway) openAdmin(ctx context.Context) error {
+// openOwner ensures that someone can sign in: the first start creates a local
+// owner. It revokes the keys of earlier processes.
+func (g *Gateway) openOwner(ctx context.Context) error {
 	err := g.findOwner(ctx)
 	if err == nil && g.admin.ID == "" {
 		err = g.createOwner(ctx)
@@ -70,7 +71,7 @@ func (g *Gateway) openAdmin(ctx context.Context) error {
 		return err
 	}
 	if g.DB.Shared() {
-		return nil // a key of the same name may be of a living instance
+		return nil // a key of the same name may belong to a running instance
 	}
 	keys, err := g.DB.ListAPIKeys(ctx, store.DefaultOrganization)
 	if err != nil {
@@ -90,7 +91,7 @@ func (g *Gateway) findOwner(ctx context.Context) error {
 	users, err := g.DB.ListUsers(ctx, store.DefaultOrganization)
 	for _, u := range users {
 		if u.Role == action.RoleOwner && (g.admin.ID == "" || g.admin.Issuer != "" && u.Issuer == "") {
-			g.admin = u // one of this gateway alone, if there is one
+			g.admin = u // prefer an owner without an identity provider
 		}
 	}
 	return err
@@ -98,68 +99,67 @@ func (g *Gateway) findOwner(ctx context.Context) error {
 
 func (g *Gateway) createOwner(ctx context.Context) error {
 	owner := action.User{
-		ID: newID(), Organization: store.DefaultOrganization, Name: localName(),
+		ID: newID(), Organization: store.DefaultOrganization, Name: localOwnerName(),
 		Role: action.RoleOwner, CreatedAt: g.DB.Now(),
 	}
 	err := g.DB.CreateUser(ctx, owner, owner.ID)
 	if errors.Is(err, action.ErrConflict) {
-		return g.findOwner(ctx) // another instance started at the same moment
+		return g.findOwner(ctx) // another instance created it first
 	}
-	g.admin, g.founded = owner, err == nil
+	g.admin, g.ownerCreated = owner, err == nil
 	return err
 }
 
-// localName is what the local owner is called in "approved by".
-func localName() string {
+// localOwnerName returns the local owner's name, as shown in "approved by".
+func localOwnerName() string {
 	if name := os.Getenv("USER"); name != "" {
 		return name
 	}
 	return "local admin"
 }
 
-// localURL is where commands on this machine find this very instance: behind a
-// balancer the public one leads anywhere.
+// localURL returns the URL at which commands on this machine reach this
+// instance. A public URL may lead to another one behind a load balancer.
 func (g *Gateway) localURL() string {
 	if g.Options.PublicURL == "" {
 		return g.URL
 	}
-	return g.local
+	return g.loopbackURL
 }
 
-// Welcome writes endpoint.json, and returns a link with which the local owner
-// signs in.
+// Welcome writes endpoint.json and returns a sign-in link for the local owner.
 func (g *Gateway) Welcome(ctx context.Context) (link string, err error) {
-	if err := g.writeKey(ctx); err != nil {
+	if err := g.writeEndpoint(ctx); err != nil {
 		return "", err
 	}
 	l, err := g.page.CreateLoginLink(ctx, g.admin.Organization, g.admin.ID)
 	return l.URL, err
 }
 
-// writeKey makes a key, and writes endpoint.json with it.
-func (g *Gateway) writeKey(ctx context.Context) (err error) {
-	if g.claim == nil {
-		if g.claim, err = command.LockFolder(g.Options.Data); err != nil {
+// writeEndpoint creates a key and writes endpoint.json with it.
+func (g *Gateway) writeEndpoint(ctx context.Context) (err error) {
+	if g.folderLock == nil {
+		if g.folderLock, err = command.LockFolder(g.Options.Data); err != nil {
 			return err
 		}
 	}
 	id, key, hash := token.NewAPIKey()
-	role := action.RoleMember // reads, and mints plain sessions
+	role := action.RoleMember // can read, and create plain sessions
 	if g.Options.LocalAdmin {
 		role = action.RoleOwner
 	}
 	row := action.APIKey{
 		ID: id, Organization: g.admin.Organization, Name: g.endpointKey(),
-		User: g.admin.ID, Role: role, CreatedAt: g.DB.Now(), ExpiresAt: g.keyExpiry(),
+		User: g.admin.ID, Role: role, CreatedAt: g.DB.Now(), ExpiresAt: g.endpointKeyExpiry(),
 	}
 	if err := g.DB.CreateAPIKey(ctx, row, hex.EncodeToString(hash)); err != nil {
 		return err
 	}
-	g.key = row
+	g.endpointAPIKey = row
 	e := command.Endpoint{URL: g.localURL(), MCPURL: g.URL + "/mcp", APIKey: key, PID: os.Getpid()}
 	if err := e.Write(g.Options.Data); err != nil {
 		return err
 	}
-	g.wrote = true
+	g.endpointWritten = true
 	return nil
 }

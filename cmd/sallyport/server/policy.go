@@ -14,28 +14,28 @@ import (
 	"sallyport/policy"
 )
 
-// snapshotAge is how old a snapshot of policy or of a session may be where
-// one is good enough.
+// snapshotAge is the maximum age of a policy or session snapshot for callers
+// that do not need the current one.
 const snapshotAge = time.Second
 
-// policies decides for the Gate: the pure rules of package policy over
-// snapshots of what is stored. A snapshot is read again when the stored
-// version is another; grants are read whenever a call needs one.
+// policies decides for the Gate: it applies package policy to snapshots of the
+// stored rules. A snapshot is reloaded when the stored version differs; grants
+// are read for each call that needs one.
 type policies struct {
 	load    func(ctx context.Context, organization string) (action.Rules, error)
 	version func(ctx context.Context, organization string) (int64, error)
 	grants  func(ctx context.Context, organization, session, source, act string, now time.Time) ([]action.Grant, error)
 	now     func() time.Time // for the age of snapshots
-	clock   func() time.Time // of the rows, for what expires
+	clock   func() time.Time // the database's clock, for expiry
 
-	one singleflight.Group
-	mu  sync.Mutex
-	m   map[string]policySnapshot
+	loads     singleflight.Group
+	mu        sync.Mutex
+	snapshots map[string]policySnapshot
 }
 
 type policySnapshot struct {
 	policy *policy.Policy
-	read   time.Time // when it was known to be what is stored
+	readAt time.Time // when it last matched the stored version
 }
 
 // Decide is [gate.Config.Decide].
@@ -70,10 +70,10 @@ func (p *policies) rules(ctx context.Context, organization string, current bool)
 	if current {
 		return p.read(ctx, organization)
 	}
-	if snap, ok := p.snapshot(organization); ok && p.now().Sub(snap.read) < snapshotAge {
+	if snap, ok := p.snapshot(organization); ok && p.now().Sub(snap.readAt) < snapshotAge {
 		return snap.policy, nil
 	}
-	got, err, _ := p.one.Do(organization, func() (any, error) { return p.read(context.WithoutCancel(ctx), organization) })
+	got, err, _ := p.loads.Do(organization, func() (any, error) { return p.read(context.WithoutCancel(ctx), organization) })
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +83,11 @@ func (p *policies) rules(ctx context.Context, organization string, current bool)
 func (p *policies) snapshot(organization string) (policySnapshot, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	snap, ok := p.m[organization]
+	snap, ok := p.snapshots[organization]
 	return snap, ok
 }
 
-// read returns what is stored. Its age counts from before the reading.
+// read returns the stored rules. Its age counts from before the query.
 func (p *policies) read(ctx context.Context, organization string) (*policy.Policy, error) {
 	read := p.now()
 	version, err := p.version(ctx, organization)
@@ -95,7 +95,7 @@ func (p *policies) read(ctx context.Context, organization string) (*policy.Polic
 		return nil, err
 	}
 	if snap, ok := p.snapshot(organization); ok && snap.policy.Version() == version {
-		p.keep(organization, policySnapshot{policy: snap.policy, read: read})
+		p.store(organization, policySnapshot{policy: snap.policy, readAt: read})
 		return snap.policy, nil
 	}
 	stored, err := p.load(ctx, organization)
@@ -103,35 +103,36 @@ func (p *policies) read(ctx context.Context, organization string) (*policy.Polic
 		return nil, err
 	}
 	rules := policy.New(stored)
-	p.keep(organization, policySnapshot{policy: rules, read: read})
+	p.store(organization, policySnapshot{policy: rules, readAt: read})
 	return rules, nil
 }
 
-// keep keeps a snapshot unless a newer one came first.
-func (p *policies) keep(organization string, snap policySnapshot) {
+// store stores a snapshot unless a newer one is present.
+func (p *policies) store(organization string, snap policySnapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.m == nil {
-		p.m = make(map[string]policySnapshot)
+	if p.snapshots == nil {
+		p.snapshots = make(map[string]policySnapshot)
 	}
-	old, ok := p.m[organization]
-	if !ok || old.policy.Version() < snap.policy.Version() || old.policy == snap.policy && old.read.Before(snap.read) {
-		p.m[organization] = snap
+	old, ok := p.snapshots[organization]
+	if !ok || old.policy.Version() < snap.policy.Version() || old.policy == snap.policy && old.readAt.Before(snap.readAt) {
+		p.snapshots[organization] = snap
 	}
 }
 
-// forget has a snapshot looked at again because policy changed.
-func (p *policies) forget(organization string) {
+// invalidate makes the next caller check a snapshot's version, because policy
+// changed.
+func (p *policies) invalidate(organization string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if snap, ok := p.m[organization]; ok {
-		snap.read = time.Time{}
-		p.m[organization] = snap
+	if snap, ok := p.snapshots[organization]; ok {
+		snap.readAt = time.Time{}
+		p.snapshots[organization] = snap
 	}
 }
 
-// snapshot tells what a session may do, with the whole catalog. A session
-// without an id stands for all of its group and task.
+// snapshot returns what a session may do, for the whole catalog. A session
+// without an ID stands for its group and task.
 func (g *Gateway) snapshot(ctx context.Context, s *action.Session) (action.Snapshot, error) {
 	snap := action.Snapshot{GeneratedAt: g.DB.Now().UTC(), Group: s.Group, Task: s.Task, Providers: []string{}}
 	abilities, err := g.gate.Abilities(ctx, s)
@@ -145,7 +146,7 @@ func (g *Gateway) snapshot(ctx context.Context, s *action.Session) (action.Snaps
 	}
 	for _, c := range connectors {
 		if c.Enabled {
-			providers[c.Source()] = newProvider(c.Source(), c.Name, s)
+			providers[c.Source()] = newProviderAbility(c.Source(), c.Name, s)
 		}
 	}
 	integrations, err := g.DB.Integrations(ctx, s.Organization)
@@ -153,17 +154,17 @@ func (g *Gateway) snapshot(ctx context.Context, s *action.Session) (action.Snaps
 		return snap, err
 	}
 	for _, a := range abilities {
-		if !here(integrations, a.Provider, s) || a.Platform != nil && a.Decision.Mode == action.ModeDeny {
+		if !providerVisible(integrations, a.Provider, s) || a.Platform != nil && a.Decision.Mode == action.ModeDeny {
 			continue
 		}
 		p := providers[a.Source]
 		if p == nil {
-			p = newProvider(a.Source, a.SourceName, s)
+			p = newProviderAbility(a.Source, a.SourceName, s)
 			providers[a.Source] = p
 		}
-		p.Actions = append(p.Actions, ability(a))
+		p.Actions = append(p.Actions, actionAbility(a))
 	}
-	if err := g.ceilings(ctx, s, providers); err != nil {
+	if err := g.applyCapabilities(ctx, s, providers); err != nil {
 		return snap, err
 	}
 	snap.Capabilities = make([]action.ProviderAbility, 0, len(providers))
@@ -177,18 +178,17 @@ func (g *Gateway) snapshot(ctx context.Context, s *action.Session) (action.Snaps
 	return snap, nil
 }
 
-// here reports whether there is an integration of the provider that the session
-// may know of. What the organization does not use at all would only be in the
-// way of what it does.
-func here(all []action.Integration, provider string, s *action.Session) bool {
+// providerVisible reports whether the session can see an integration of the
+// provider. Providers that the organization does not use are left out.
+func providerVisible(all []action.Integration, provider string, s *action.Session) bool {
 	return provider == "" || slices.ContainsFunc(all, func(in action.Integration) bool {
 		return in.Provider == provider && (in.Owner() == "" || in.Owner() == s.CreatedBy)
 	})
 }
 
-// newProvider begins with what a group has that was given nothing; without a
-// group there is no ceiling.
-func newProvider(id, name string, s *action.Session) *action.ProviderAbility {
+// newProviderAbility starts with the access of a group without capabilities.
+// Without a group there is no ceiling.
+func newProviderAbility(id, name string, s *action.Session) *action.ProviderAbility {
 	p := &action.ProviderAbility{Provider: id, Name: name, DeniedActions: []string{}, Actions: []action.ActionAbility{}}
 	p.LevelName = p.Level.String()
 	if s.Group == "" {
@@ -197,15 +197,15 @@ func newProvider(id, name string, s *action.Session) *action.ProviderAbility {
 	return p
 }
 
-func ability(a action.Available) action.ActionAbility {
+func actionAbility(a action.Available) action.ActionAbility {
 	return action.ActionAbility{
 		Action: a.Name, Tool: a.Tool, Risk: a.Risk, Level: a.Risk.Level(), Description: a.Description,
 		Mode: a.Decision.Mode, ModeSource: a.Decision.Source, Denied: a.Decision.Mode == action.ModeDeny, Reason: a.Decision.Why(),
 	}
 }
 
-// ceilings writes the group's capabilities beside what they come to.
-func (g *Gateway) ceilings(ctx context.Context, s *action.Session, providers map[string]*action.ProviderAbility) error {
+// applyCapabilities adds the group's capabilities to its providers.
+func (g *Gateway) applyCapabilities(ctx context.Context, s *action.Session, providers map[string]*action.ProviderAbility) error {
 	if s.Group == "" {
 		return nil
 	}
@@ -224,18 +224,18 @@ func (g *Gateway) ceilings(ctx context.Context, s *action.Session, providers map
 	return nil
 }
 
-// requestFor is how long an agent's wish for a grant waits for a person.
-const requestFor = 24 * time.Hour
+// grantRequestTTL is how long an agent's request for a grant stays open.
+const grantRequestTTL = 24 * time.Hour
 
-// requests takes agents' wishes for grants. They come to nothing before a
-// person makes a grant of them.
-type requests struct{ *Gateway }
+// grantRequester records agents' requests for grants. A request has no effect
+// until a person creates the grant.
+type grantRequester struct{ *Gateway }
 
-// RequestGrant checks and writes down what the session wants.
-func (r requests) RequestGrant(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error) {
+// RequestGrant validates and stores a request of the session.
+func (r grantRequester) RequestGrant(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error) {
 	hash, err := r.gate.Terms(ctx, s.Organization, &t, false)
 	if e := action.Public(err); err != nil && e.Code == "tool_unreviewed" {
-		// What the message says to a person is not for an agent to do.
+		// The message addresses a person; an agent cannot act on it.
 		return action.GrantRequest{}, action.Errorf(action.ErrConflict, e.Code,
 			"This tool is not as it was reviewed, so no grant can be asked for it; ask your user to have it reviewed. Until then each of its calls waits for an approval of its own.")
 	}
@@ -245,7 +245,7 @@ func (r requests) RequestGrant(ctx context.Context, s *action.Session, t action.
 	now := r.DB.Now()
 	request, made, err := r.DB.RequestGrant(ctx, action.GrantRequest{
 		Organization: s.Organization, Session: s.ID, Terms: t, ToolHash: hash, Reason: r.json.RedactText(reason, nil),
-		CreatedAt: now, ExpiresAt: now.Add(requestFor),
+		CreatedAt: now, ExpiresAt: now.Add(grantRequestTTL),
 	})
 	if made {
 		r.coord.Publish(action.Hint{Kind: action.HintPolicy, Organization: s.Organization})

@@ -116,7 +116,7 @@ func (v *vaulted) recorded(key, by string, olds ...string) {
 	name := func(text string) string {
 		raw, err := hex.DecodeString(text)
 		v.ok(err)
-		return keyName(raw)
+		return hexKeyID(raw)
 	}
 	want := store.Rotation{Organization: store.DefaultOrganization, KeyID: name(key), By: by}
 	for _, old := range olds {
@@ -167,7 +167,7 @@ func TestRotationStoppedAnywhere(t *testing.T) {
 			again.reads(v)
 			switch {
 			case n == 2 || n == 5:
-				again.resume(t.Context()) // as a start does, which waits a little
+				again.resumeRotation(t.Context()) // as a start does, which waits a little
 			case n < 2 || again.Master.retired != nil:
 				for _, step := range (&rotation{by: "me", Gateway: again.Gateway}).steps() {
 					again.ok(step(t.Context()))
@@ -214,7 +214,7 @@ func TestRotationBetweenCalls(t *testing.T) {
 		})
 	}
 	for range 3 {
-		for _, step := range (&rotation{by: "me", Gateway: v.Gateway, settle: 100 * time.Millisecond}).steps() {
+		for _, step := range (&rotation{by: "me", Gateway: v.Gateway, writeGrace: 100 * time.Millisecond}).steps() {
 			v.ok(step(t.Context()))
 		}
 	}

@@ -16,26 +16,26 @@ import (
 	"sallyport/store"
 )
 
-// rotation replaces the master key. Each step can be done again after it was
-// done, in part or in full, by a process that died meanwhile.
+// rotation replaces the master key. Each step is idempotent, so that a rotation
+// whose process died can be resumed.
 type rotation struct {
 	*Gateway
-	by     string        // who asked for it
-	settle time.Duration // how long what began with the old key may take to be written
-	same   bool          // the key that seals is the one that the rows knew
-	done   int           // values that were sealed anew
-	left   int           // that could not be
+	by         string        // the user who requested it
+	writeGrace time.Duration // how long writes with the old key may take to commit
+	known      bool          // the database already recorded the sealing key
+	resealed   int           // values sealed with the new key
+	left       int           // values that could not be resealed
 }
 
 func (r *rotation) steps() []func(context.Context) error {
-	return []func(context.Context) error{r.keep, r.replace, r.record, r.reseal, r.wait, r.reseal, r.note, r.drop}
+	return []func(context.Context) error{r.storeStableKeys, r.replaceKeyFile, r.recordRotation, r.reseal, r.waitForWriters, r.reseal, r.updateFingerprint, r.dropOldKeys}
 }
 
-// rotationSettles is above the time in which the file's one writer answers.
-const rotationSettles = 3 * time.Second
+// rotationWriteGrace exceeds the response time of SQLite's single writer.
+const rotationWriteGrace = 3 * time.Second
 
-// rotate has everything sealed with a new master key. One that has begun goes
-// on instead.
+// rotate seals all values with a new master key, or resumes a rotation in
+// progress.
 func (g *Gateway) rotate(ctx context.Context, organization, by string) (api.Rotated, error) {
 	if organization != store.DefaultOrganization {
 		return api.Rotated{}, action.NewError("operator_required")
@@ -44,17 +44,17 @@ func (g *Gateway) rotate(ctx context.Context, organization, by string) (api.Rota
 		return api.Rotated{}, action.NewError("rotation_running")
 	}
 	defer g.rotating.Unlock()
-	if err := g.rotatable(); err != nil {
+	if err := g.checkRotatable(); err != nil {
 		return api.Rotated{}, err
 	}
-	r := &rotation{Gateway: g, by: by, settle: rotationSettles}
+	r := &rotation{Gateway: g, by: by, writeGrace: rotationWriteGrace}
 	if err := r.run(ctx); err != nil {
 		return api.Rotated{}, err
 	}
-	return api.Rotated{KeyID: keyName(g.Master.Sealing), Resealed: r.done, Left: r.left}, r.idle(ctx)
+	return api.Rotated{KeyID: hexKeyID(g.Master.Sealing), Resealed: r.resealed, Left: r.left}, r.checkReplaced(ctx)
 }
 
-func keyName(key []byte) string { return hex.EncodeToString(vault.KeyID(key)) }
+func hexKeyID(key []byte) string { return hex.EncodeToString(vault.KeyID(key)) }
 
 func (r *rotation) run(ctx context.Context) error {
 	for _, step := range r.steps() {
@@ -62,37 +62,38 @@ func (r *rotation) run(ctx context.Context) error {
 			return fmt.Errorf("rotating the master key: %w", err)
 		}
 	}
-	level, says := slog.LevelInfo, "everything is sealed with the master key"
+	level, msg := slog.LevelInfo, "everything is sealed with the master key"
 	if r.left > 0 {
-		level, says = slog.LevelWarn, "some values are not sealed with the master key; the old one is kept"
+		level, msg = slog.LevelWarn, "some values are not sealed with the master key; the old one is kept"
 	}
-	r.log.Log(ctx, level, says, "key", keyName(r.Master.Sealing), "resealed", r.done, "left", r.left, "by", r.by)
+	r.log.Log(ctx, level, msg, "key", hexKeyID(r.Master.Sealing), "resealed", r.resealed, "left", r.left, "by", r.by)
 	return nil
 }
 
-// idle is an error when nothing was done, as the new key was given only to open.
-// A rotation that ended and is run again is told by the history.
-func (r *rotation) idle(ctx context.Context) error {
-	if r.Master.file != "" || !r.same || r.done > 0 {
+// checkReplaced returns an error if nothing was done because the new key was
+// configured only for opening. It accepts a repeated rotation, which the
+// history shows.
+func (r *rotation) checkReplaced(ctx context.Context) error {
+	if r.Master.file != "" || !r.known || r.resealed > 0 {
 		return nil
 	}
 	last, err := r.DB.LastRotation(ctx, store.DefaultOrganization)
 	if err != nil {
 		return err
 	}
-	again := last.KeyID == keyName(r.Master.Sealing)
+	recorded := last.KeyID == hexKeyID(r.Master.Sealing)
 	for _, key := range r.Master.given {
-		again = again && slices.Contains(last.Old, keyName(key))
+		recorded = recorded && slices.Contains(last.Old, hexKeyID(key))
 	}
-	if again {
+	if recorded {
 		return nil
 	}
 	return action.NewError("master_key_not_replaced")
 }
 
-// rotatable tells what is to be done first where this process alone cannot
-// make a new key.
-func (g *Gateway) rotatable() error {
+// checkRotatable returns an error with the steps to take first if this process
+// alone cannot create a new key.
+func (g *Gateway) checkRotatable() error {
 	switch {
 	case g.Master.file == "" && len(g.Master.given) == 0:
 		return action.NewError("old_master_keys_missing")
@@ -102,9 +103,9 @@ func (g *Gateway) rotatable() error {
 	return nil
 }
 
-// keep writes down the keys that do not change.
-func (r *rotation) keep(ctx context.Context) error {
-	for name, key := range r.kept {
+// storeStableKeys stores the keys that do not change.
+func (r *rotation) storeStableKeys(ctx context.Context) error {
+	for name, key := range r.stableKeys {
 		_, err := r.DB.VaultKey(ctx, name)
 		if errors.Is(err, action.ErrNotFound) {
 			var sealed []byte
@@ -119,8 +120,8 @@ func (r *rotation) keep(ctx context.Context) error {
 	return nil
 }
 
-// replace makes a new key where it is this process's to make.
-func (r *rotation) replace(context.Context) error {
+// replaceKeyFile creates a new key if the key file belongs to this process.
+func (r *rotation) replaceKeyFile(context.Context) error {
 	k := &r.Master
 	if k.file == "" {
 		return nil
@@ -133,28 +134,28 @@ func (r *rotation) replace(context.Context) error {
 	return r.vault.Use(k.Sealing, k.Opening()...)
 }
 
-// record writes down who replaced which keys, once, before anything needs the
-// new one alone.
-func (r *rotation) record(ctx context.Context) error {
-	known, err := r.DB.CheckedKey(ctx, "master")
-	if r.same = known == command.Fingerprint("master", r.Master.Sealing); err != nil || r.same {
+// recordRotation records who replaced which keys, once, before a value can be
+// read with the new key only.
+func (r *rotation) recordRotation(ctx context.Context) error {
+	fingerprint, err := r.DB.CheckedKey(ctx, "master")
+	if r.known = fingerprint == command.Fingerprint("master", r.Master.Sealing); err != nil || r.known {
 		return err
 	}
 	var olds []string
 	for _, old := range r.Master.Opening() {
-		olds = append(olds, keyName(old))
+		olds = append(olds, hexKeyID(old))
 	}
-	return r.DB.RecordRotation(ctx, store.Rotation{Organization: store.DefaultOrganization, KeyID: keyName(r.Master.Sealing), Old: olds, By: r.by})
+	return r.DB.RecordRotation(ctx, store.Rotation{Organization: store.DefaultOrganization, KeyID: hexKeyID(r.Master.Sealing), Old: olds, By: r.by})
 }
 
-// resealRounds is how often it is looked for what was sealed with another key
+// resealRounds limits the passes over values that were sealed with an old key
 // meanwhile.
 const resealRounds = 10
 
 func (r *rotation) reseal(ctx context.Context) error {
 	for range resealRounds {
-		done, left, err := r.DB.Reseal(ctx, vault.KeyID(r.Master.Sealing), r.again)
-		r.done, r.left = r.done+done, left
+		done, left, err := r.DB.Reseal(ctx, vault.KeyID(r.Master.Sealing), r.resealValue)
+		r.resealed, r.left = r.resealed+done, left
 		if err != nil || done == 0 {
 			return err
 		}
@@ -162,8 +163,9 @@ func (r *rotation) reseal(ctx context.Context) error {
 	return nil
 }
 
-// again seals a value with the new key. What opens with no key was lost before.
-func (r *rotation) again(ref action.Ref, sealed []byte) ([]byte, error) {
+// resealValue seals a value with the new key. A value that no key opens was
+// lost earlier.
+func (r *rotation) resealValue(ref action.Ref, sealed []byte) ([]byte, error) {
 	plain, err := r.vault.Open(ref, sealed)
 	if err != nil {
 		r.log.Warn("a sealed value opens with none of the keys", "table", ref.Table, "row", ref.Row, "column", ref.Column, "error", err)
@@ -172,22 +174,22 @@ func (r *rotation) again(ref action.Ref, sealed []byte) ([]byte, error) {
 	return r.vault.Seal(ref, plain)
 }
 
-// wait lets those write who sealed with the old key just before, where that key
-// is about to go.
-func (r *rotation) wait(ctx context.Context) error {
+// waitForWriters waits for writes that used the old key, before that key is
+// dropped.
+func (r *rotation) waitForWriters(ctx context.Context) error {
 	if r.Master.file == "" {
 		return nil
 	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(r.settle):
+	case <-time.After(r.writeGrace):
 		return nil
 	}
 }
 
-// note has later starts want the new key.
-func (r *rotation) note(ctx context.Context) error {
+// updateFingerprint makes later starts require the new key.
+func (r *rotation) updateFingerprint(ctx context.Context) error {
 	var olds []string
 	for _, old := range r.Master.Opening() {
 		olds = append(olds, command.Fingerprint("master", old))
@@ -195,15 +197,15 @@ func (r *rotation) note(ctx context.Context) error {
 	return r.DB.ReplaceKey(ctx, "master", command.Fingerprint("master", r.Master.Sealing), olds...)
 }
 
-// drop forgets the old keys. When something may still be read with one, they
-// stay as further ones, and a later rotation makes a new key all the same.
-func (r *rotation) drop(context.Context) error {
+// dropOldKeys removes the old keys. If a value may still need one, they are
+// kept for opening, and a later rotation still creates a new key.
+func (r *rotation) dropOldKeys(context.Context) error {
 	k := &r.Master
 	if k.file == "" {
 		return nil
 	}
 	if r.left > 0 {
-		return r.shelve()
+		return r.shelveOldKeys()
 	}
 	if err := vault.DropRetired(k.file); err != nil {
 		return err
@@ -212,7 +214,7 @@ func (r *rotation) drop(context.Context) error {
 	return r.vault.Use(k.Sealing, k.Opening()...)
 }
 
-func (r *rotation) shelve() error {
+func (r *rotation) shelveOldKeys() error {
 	k := &r.Master
 	err := vault.Shelve(k.file)
 	if err == nil && k.retired != nil {
@@ -221,8 +223,8 @@ func (r *rotation) shelve() error {
 	return err
 }
 
-// resume ends a rotation that was stopped.
-func (g *Gateway) resume(ctx context.Context) {
+// resumeRotation completes a rotation that was interrupted.
+func (g *Gateway) resumeRotation(ctx context.Context) {
 	if !g.rotating.TryLock() {
 		return
 	}
@@ -230,11 +232,11 @@ func (g *Gateway) resume(ctx context.Context) {
 	if g.Master.retired == nil {
 		return
 	}
-	r := &rotation{Gateway: g, by: itself, settle: rotationSettles}
+	r := &rotation{Gateway: g, by: gatewayActor, writeGrace: rotationWriteGrace}
 	if err := r.run(ctx); err != nil && ctx.Err() == nil {
 		g.log.Warn("going on with a rotation that was stopped", "error", err)
 	}
 }
 
-// itself stands for who asked when nobody did.
-const itself = "gateway"
+// gatewayActor is recorded when no user requested the rotation.
+const gatewayActor = "gateway"

@@ -12,24 +12,24 @@ import (
 	sessionsrows "sallyport/store/sessions"
 )
 
-// sessions authenticates agents: a token proves a session's id, and the rest
-// is read from its row, or from a snapshot of at most one second.
+// sessions authenticates agents: a token proves a session's ID; the rest is
+// read from its row, or from a snapshot that is at most one second old.
 type sessions struct {
 	verify func(token string) (id string, err error)
 	load   func(ctx context.Context, id string) (action.Session, error)
 	now    func() time.Time
 
-	mu   sync.Mutex
-	m    map[string]sessionSnapshot
-	used map[string]struct{} // whose use is to be noted
+	mu        sync.Mutex
+	snapshots map[string]sessionSnapshot
+	used      map[string]struct{} // sessions whose use is not recorded yet
 }
 
 type sessionSnapshot struct {
-	session *action.Session // shared: nobody changes it
-	read    time.Time
+	session *action.Session // shared, read-only
+	readAt  time.Time
 }
 
-// maxSessionSnapshots bounds the memory; past it the map starts anew.
+// maxSessionSnapshots bounds memory: the cache is cleared when it is full.
 const maxSessionSnapshots = 20_000
 
 // Authenticate returns the live session of a bearer token.
@@ -48,12 +48,12 @@ func (s *sessions) Authenticate(ctx context.Context, token string) (*action.Sess
 	if err := session.Live(s.now()); err != nil {
 		return nil, err
 	}
-	s.use(session)
+	s.markUsed(session)
 	return session, nil
 }
 
-// use remembers that a session is used, unless that is written already.
-func (s *sessions) use(session *action.Session) {
+// markUsed remembers that a session was used, unless its row shows recent use.
+func (s *sessions) markUsed(session *action.Session) {
 	if last := session.LastSeenAt; session.Status != action.SessionPending && last != nil && s.now().Sub(*last) < sessionsrows.SeenEvery {
 		return
 	}
@@ -65,7 +65,7 @@ func (s *sessions) use(session *action.Session) {
 	s.used[session.ID] = struct{}{}
 }
 
-// takeUsed returns the sessions whose use is to be noted.
+// takeUsed returns and clears the sessions whose use is to be recorded.
 func (s *sessions) takeUsed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,19 +74,19 @@ func (s *sessions) takeUsed() []string {
 	return ids
 }
 
-// Session implements action.Sessions: it reads the row.
+// Session implements action.Sessions. It reads the row.
 func (s *sessions) Session(ctx context.Context, id string) (action.Session, error) {
 	return s.load(ctx, id)
 }
 
 func (s *sessions) snapshot(ctx context.Context, id string) (*action.Session, error) {
 	s.mu.Lock()
-	snap, ok := s.m[id]
+	snap, ok := s.snapshots[id]
 	s.mu.Unlock()
-	if ok && s.now().Sub(snap.read) < snapshotAge {
+	if ok && s.now().Sub(snap.readAt) < snapshotAge {
 		return snap.session, nil
 	}
-	snap.read = s.now()
+	snap.readAt = s.now()
 	session, err := s.load(ctx, id)
 	if err != nil {
 		return nil, err
@@ -94,23 +94,23 @@ func (s *sessions) snapshot(ctx context.Context, id string) (*action.Session, er
 	snap.session = &session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.m == nil || len(s.m) >= maxSessionSnapshots {
-		s.m = make(map[string]sessionSnapshot)
+	if s.snapshots == nil || len(s.snapshots) >= maxSessionSnapshots {
+		s.snapshots = make(map[string]sessionSnapshot)
 	}
-	s.m[id] = snap
+	s.snapshots[id] = snap
 	return &session, nil
 }
 
-// forget drops a snapshot because the session changed.
-func (s *sessions) forget(id string) {
+// invalidate drops a snapshot because the session changed.
+func (s *sessions) invalidate(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.m, id)
+	delete(s.snapshots, id)
 }
 
-// withdrew tells everybody of calls that ended with their session or their
-// connector, which no Gate wrote down.
-func (g *Gateway) withdrew(calls []action.Invocation) {
+// publishWithdrawn publishes calls that ended with their session or connector,
+// which no Gate recorded.
+func (g *Gateway) publishWithdrawn(calls []action.Invocation) {
 	for i := range calls {
 		inv := &calls[i]
 		g.observer.Changed(inv)
@@ -118,37 +118,37 @@ func (g *Gateway) withdrew(calls []action.Invocation) {
 	}
 }
 
-// sessionChores look after the lives of sessions.
+// sessionChores returns the periodic jobs for sessions.
 func (g *Gateway) sessionChores() []chore {
 	iv := g.Options.Intervals
 	return []chore{
-		{name: "session uses", every: iv.SessionEvery, do: g.seeSessions},
-		{name: "idle sessions", every: iv.SessionIdleLook, once: true, do: g.tidySessions},
+		{name: "session uses", every: iv.SessionEvery, do: g.flushSessionUse},
+		{name: "idle sessions", every: iv.SessionIdleLook, once: true, do: g.cleanSessions},
 	}
 }
 
-// seeSessions notes which sessions were used here. What could not be noted is
-// with the next use.
-func (g *Gateway) seeSessions(ctx context.Context) {
+// flushSessionUse records which sessions this instance used. After an error,
+// the next use records it.
+func (g *Gateway) flushSessionUse(ctx context.Context) {
 	ids := g.sessions.takeUsed()
 	if len(ids) == 0 {
 		return
 	}
-	began, err := g.DB.SeeSessions(ctx, ids)
+	started, err := g.DB.SeeSessions(ctx, ids)
 	if err != nil && ctx.Err() == nil {
 		g.log.Warn("noting which sessions are used", "error", err)
 	}
 	for _, id := range ids {
-		g.sessions.forget(id)
+		g.sessions.invalidate(id)
 	}
-	for _, s := range began {
+	for _, s := range started {
 		g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: s.Organization, Session: s.ID})
 	}
 }
 
-// tidySessions stops idle sessions, and deletes what ended long ago, a hundred
-// at a time.
-func (g *Gateway) tidySessions(ctx context.Context) {
+// cleanSessions stops idle sessions and deletes sessions past their retention,
+// in batches.
+func (g *Gateway) cleanSessions(ctx context.Context) {
 	for n := cleanBatch; n == cleanBatch && ctx.Err() == nil; {
 		ended, err := g.DB.StopIdle(ctx, g.Options.SessionIdle, cleanBatch)
 		if n = len(ended); err != nil && ctx.Err() == nil {
@@ -158,7 +158,7 @@ func (g *Gateway) tidySessions(ctx context.Context) {
 		for _, e := range ended {
 			g.log.Info("session stopped", "session", e.Session.ID, "why", e.Session.EndedNote)
 			g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: e.Session.Organization, Session: e.Session.ID})
-			g.withdrew(e.Withdrawn)
+			g.publishWithdrawn(e.Withdrawn)
 		}
 	}
 	keep := g.Options.SessionRetention

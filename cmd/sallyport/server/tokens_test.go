@@ -48,7 +48,7 @@ func tokensOf(t *testing.T, v *vaulted, service string, ahead *atomic.Int64) *cr
 		Account: func(context.Context, *sources.Conn) (sources.Account, error) { return sources.Account{ID: "a"}, nil },
 	}
 	tokens, err := credential.NewTokens(credential.TokensConfig{
-		Store: v.DB, Vault: v.vault, Lock: patient{v.coord}.lock, Modules: []*sources.Module{m}, HTTP: v.outbound, RedirectURL: "http://gate.test/oauth/callback",
+		Store: v.DB, Vault: v.vault, Lock: blockingLocks{v.coord}.acquire, Modules: []*sources.Module{m}, HTTP: v.outbound, RedirectURL: "http://gate.test/oauth/callback",
 		Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }, Log: v.log,
 	})
 	v.ok(err)

@@ -25,30 +25,30 @@ import (
 	"sallyport/ingest/event"
 )
 
-// tracing draws calls as OpenTelemetry's spans and sends them to a collector. It is
-// an [gate.Tracer]. What it says of a call is what [action.TraceAttributes] holds. A nil
-// tracing traces nothing.
+// tracing exports calls as OpenTelemetry spans to a collector. It implements
+// [gate.Tracer]; [action.TraceAttributes] lists what a span of a call contains.
+// A nil tracing records nothing.
 //
-// Nothing is set for the whole process: libraries that speak OpenTelemetry by
-// themselves stay silent.
+// It does not set OpenTelemetry's global provider, so that libraries do not
+// export spans of their own.
 type tracing struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	log      *slog.Logger
 }
 
-// openTracing starts to trace when the environment names a collector.
+// openTracing enables tracing if the environment configures a collector.
 func (g *Gateway) openTracing(ctx context.Context) (err error) {
 	g.tracing, err = newTracing(ctx, g.instance, g.log)
 	return err
 }
 
-// newTracing returns nil when nobody wants traces.
+// newTracing returns nil if tracing is not configured.
 func newTracing(ctx context.Context, instance string, log *slog.Logger) (*tracing, error) {
 	if on, err := Environment(os.Getenv).Traces(); err != nil || !on {
 		return nil, err
 	}
-	about, err := resource.New(ctx,
+	res, err := resource.New(ctx,
 		resource.WithAttributes(
 			attribute.String("service.name", "sallyport"),
 			attribute.String("service.version", command.Version()),
@@ -62,31 +62,32 @@ func newTracing(ctx context.Context, instance string, log *slog.Logger) (*tracin
 	if err != nil {
 		return nil, err
 	}
-	sends, err := otlptrace.New(ctx, client)
+	exporter, err := otlptrace.New(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("the exporter of traces: %w", err)
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(&reporting{SpanExporter: sends, log: log}), sdktrace.WithResource(about))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(&exportReporter{SpanExporter: exporter, log: log}), sdktrace.WithResource(res))
 	return &tracing{provider: provider, tracer: provider.Tracer("sallyport"), log: log}, nil
 }
 
-// flushWithin is how long the last spans may take when the process ends.
-const flushWithin = 3 * time.Second
+// flushTimeout limits the export of the last spans at shutdown.
+const flushTimeout = 3 * time.Second
 
-// close sends what is left.
+// close exports the remaining spans.
 func (t *tracing) close() {
 	if t == nil {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), flushWithin)
+	ctx, stop := context.WithTimeout(context.Background(), flushTimeout)
 	defer stop()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		t.log.Warn("the last spans could not be sent to the collector", "error", err)
 	}
 }
 
-// calls is what a [gate.Gate] is given: a nil interface where nothing is traced.
-func (t *tracing) calls() gate.Tracer {
+// callTracer returns the tracer for a [gate.Gate], or a nil interface if
+// tracing is disabled.
+func (t *tracing) callTracer() gate.Tracer {
 	if t == nil {
 		return nil
 	}
@@ -96,13 +97,13 @@ func (t *tracing) calls() gate.Tracer {
 // Start implements gate.Tracer.
 func (t *tracing) Start(ctx context.Context, step action.TraceStep) (context.Context, func(action.TraceAttributes)) {
 	ctx, span := t.tracer.Start(ctx, spanName(step), trace.WithSpanKind(spanKind(step)))
-	return ctx, func(told action.TraceAttributes) { endSpan(span, &told) }
+	return ctx, func(attrs action.TraceAttributes) { endSpan(span, &attrs) }
 }
 
 // Past implements gate.Tracer.
-func (t *tracing) Past(ctx context.Context, step action.TraceStep, began time.Time, told action.TraceAttributes) {
+func (t *tracing) Past(ctx context.Context, step action.TraceStep, began time.Time, attrs action.TraceAttributes) {
 	_, span := t.tracer.Start(ctx, spanName(step), trace.WithSpanKind(spanKind(step)), trace.WithTimestamp(began))
-	endSpan(span, &told)
+	endSpan(span, &attrs)
 }
 
 // Bare implements gate.Tracer.
@@ -123,71 +124,71 @@ func spanKind(step action.TraceStep) trace.SpanKind {
 	return trace.SpanKindInternal
 }
 
-// endSpan says what is known.
-func endSpan(span trace.Span, told *action.TraceAttributes) {
+// endSpan sets the attributes that are known and ends the span.
+func endSpan(span trace.Span, attrs *action.TraceAttributes) {
 	defer span.End()
 	if !span.IsRecording() {
 		return
 	}
-	all := make([]attribute.KeyValue, 0, 10)
-	for _, fact := range []struct{ key, value string }{
-		{"sallyport.organization", told.Organization},
-		{"sallyport.session", told.Session},
-		{"sallyport.invocation", told.Invocation},
-		{"sallyport.source", told.Source},
-		{"sallyport.action", told.Action},
-		{"sallyport.mode", string(told.Mode)},
-		{"sallyport.mode_source", string(told.ModeSource)},
-		{"sallyport.status", string(told.Status)},
-		{"sallyport.code", told.Code},
+	kept := make([]attribute.KeyValue, 0, 10)
+	for _, attr := range []struct{ key, value string }{
+		{"sallyport.organization", attrs.Organization},
+		{"sallyport.session", attrs.Session},
+		{"sallyport.invocation", attrs.Invocation},
+		{"sallyport.source", attrs.Source},
+		{"sallyport.action", attrs.Action},
+		{"sallyport.mode", string(attrs.Mode)},
+		{"sallyport.mode_source", string(attrs.ModeSource)},
+		{"sallyport.status", string(attrs.Status)},
+		{"sallyport.code", attrs.Code},
 	} {
-		if fact.value != "" {
-			all = append(all, attribute.String(fact.key, fact.value))
+		if attr.value != "" {
+			kept = append(kept, attribute.String(attr.key, attr.value))
 		}
 	}
-	if told.Repeated {
-		all = append(all, attribute.Bool("sallyport.repeated", true))
+	if attrs.Repeated {
+		kept = append(kept, attribute.Bool("sallyport.repeated", true))
 	}
-	span.SetAttributes(all...)
-	if told.Status == action.StatusFailed || told.Status == "" && told.Code != "" {
-		span.SetStatus(codes.Error, told.Code)
+	span.SetAttributes(kept...)
+	if attrs.Status == action.StatusFailed || attrs.Status == "" && attrs.Code != "" {
+		span.SetStatus(codes.Error, attrs.Code)
 	}
 }
 
-// follow returns ctx as part of the trace that somebody names, who may name any:
-// what is no traceparent of W3C is passed over.
-func follow(ctx context.Context, traceparent string) context.Context {
+// withRemoteParent returns ctx with the remote span of a W3C traceparent as
+// parent. It ignores an invalid one.
+func withRemoteParent(ctx context.Context, traceparent string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
 }
 
-// follows is what an [mcpserver.Server] is given; nil where nothing is traced.
-func (t *tracing) follows() func(context.Context, string) context.Context {
+// remoteParentFunc returns withRemoteParent for an [mcpserver.Server], or nil
+// if tracing is disabled.
+func (t *tracing) remoteParentFunc() func(context.Context, string) context.Context {
 	if t == nil {
 		return nil
 	}
-	return follow
+	return withRemoteParent
 }
 
-// doors has requests of agents and of the API be part of the traces that they name.
-// Of their headers only traceparent is read: what else there is of a trace may hold
-// anything, and goes nowhere. Senders of webhooks are strangers, whose traces are
-// not ours.
-func (t *tracing) doors(next http.Handler) http.Handler {
+// traceRequests continues the traces of requests to /mcp and the API. It reads
+// traceparent only: tracestate and baggage may hold anything. Webhooks do not
+// continue a trace, since their senders are not trusted.
+func (t *tracing) traceRequests(next http.Handler) http.Handler {
 	if t == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		named := r.Header.Values("Traceparent")
-		if len(named) == 1 && (r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/api/")) {
-			r = r.WithContext(follow(r.Context(), named[0]))
+		traceparents := r.Header.Values("Traceparent")
+		if len(traceparents) == 1 && (r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/api/")) {
+			r = r.WithContext(withRemoteParent(r.Context(), traceparents[0]))
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// traceparent is what those are given who speak to services; nil where nothing is
-// traced.
-func (t *tracing) traceparent() func(context.Context) string {
+// traceparentFunc returns a function for the traceparent of outgoing requests,
+// or nil if tracing is disabled.
+func (t *tracing) traceparentFunc() func(context.Context) string {
 	if t == nil {
 		return nil
 	}
@@ -200,33 +201,35 @@ func (t *tracing) traceparent() func(context.Context) string {
 	}
 }
 
-// collectorSays bounds what is repeated of a collector's answer.
-const collectorSays = 300
+// maxExportError limits how much of a collector's error is logged.
+const maxExportError = 300
 
-// reporting says in the log when spans stop to arrive, and when they arrive again.
-type reporting struct {
+// exportReporter logs when exports start to fail and when they recover.
+type exportReporter struct {
 	sdktrace.SpanExporter
 	log    *slog.Logger
 	failed atomic.Bool
 }
 
-// ExportSpans implements sdktrace.SpanExporter.
-func (r *reporting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+// ExportSpans implements sdktrace.SpanExporter. It logs errors instead of
+// returning them.
+func (r *exportReporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := r.SpanExporter.ExportSpans(ctx, spans)
 	switch fails := err != nil; {
-	case r.failed.Swap(fails) == fails: // said already
+	case r.failed.Swap(fails) == fails: // already logged
 	case fails:
-		r.log.Warn("the collector of traces takes no spans; they are lost until it does, calls go on", "error", fmt.Sprintf("%.*s", collectorSays, err))
+		r.log.Warn("the collector of traces takes no spans; they are lost until it does, calls go on", "error", fmt.Sprintf("%.*s", maxExportError, err))
 	default:
 		r.log.Info("the collector of traces takes spans again")
 	}
-	return nil // it is said
+	return nil // logged above
 }
 
-// Environment reads OpenTelemetry's variables.
+// Environment reads OpenTelemetry's environment variables.
 type Environment func(name string) string
 
-// otlp is a setting of the exporter, for traces or for all that it could send.
+// otlp returns an exporter setting: the one for traces, or else the general
+// one.
 func (env Environment) otlp(name string) (variable, value string) {
 	for _, variable = range []string{"OTEL_EXPORTER_OTLP_TRACES_" + name, "OTEL_EXPORTER_OTLP_" + name} {
 		if value = strings.TrimSpace(env(variable)); value != "" {
@@ -236,9 +239,9 @@ func (env Environment) otlp(name string) (variable, value string) {
 	return variable, value
 }
 
-// Traces reports whether somebody wants traces. What the libraries would pass over
-// in silence, or repeat on standard error with what is secret in it, is refused
-// here.
+// Traces reports whether tracing is enabled. It rejects settings that the
+// libraries would ignore silently, or report on standard error together with
+// secrets.
 func (env Environment) Traces() (on bool, err error) {
 	variable, endpoint := env.otlp("ENDPOINT")
 	if endpoint == "" || strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
@@ -263,21 +266,22 @@ func (env Environment) Traces() (on bool, err error) {
 	return true, errors.Join(env.checkExporter(), env.checkSampler())
 }
 
-// webhooks draws deliveries that were taken in, or could not be for a fault of
-// ours. Anybody may send others: they are counted, and fill nobody's traces.
-func (t *tracing) webhooks(next http.Handler) http.Handler {
+// traceWebhooks records a span for each webhook that was accepted or that
+// failed with a server error. Rejected requests are only counted: anyone can
+// send them.
+func (t *tracing) traceWebhooks(next http.Handler) http.Handler {
 	if t == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began, answer := time.Now(), &statusSeen{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(answer, r)
-		fault := answer.status >= http.StatusInternalServerError
-		if r.Method != http.MethodPost || answer.status >= http.StatusBadRequest && !fault {
+		began, recorder := time.Now(), &statusRecorder{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(recorder, r)
+		fault := recorder.status >= http.StatusInternalServerError
+		if r.Method != http.MethodPost || recorder.status >= http.StatusBadRequest && !fault {
 			return
 		}
 		_, span := t.tracer.Start(context.Background(), "sallyport.webhook", trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(began),
-			trace.WithAttributes(attribute.String("http.route", r.Pattern), attribute.Int("http.response.status_code", answer.status)))
+			trace.WithAttributes(attribute.String("http.route", r.Pattern), attribute.Int("http.response.status_code", recorder.status)))
 		if fault {
 			span.SetStatus(codes.Error, "")
 		}
@@ -285,23 +289,23 @@ func (t *tracing) webhooks(next http.Handler) http.Handler {
 	})
 }
 
-// statusSeen remembers how a request was answered.
-type statusSeen struct {
+// statusRecorder records the status of a response.
+type statusRecorder struct {
 	http.ResponseWriter
 	status int
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *statusSeen) WriteHeader(status int) {
+func (w *statusRecorder) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for [http.ResponseController].
-func (w *statusSeen) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+// Unwrap supports [http.ResponseController].
+func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// run draws that a run began.
-func (t *tracing) run(r *event.Run) {
+// recordRun records a span for the start of a run.
+func (t *tracing) recordRun(r *event.Run) {
 	if t == nil {
 		return
 	}

@@ -42,26 +42,26 @@ import (
 // not need.
 
 const (
-	contentProtobuf = "application/x-protobuf" // [OTLP], Binary Protobuf Encoding
-	contentJSON     = "application/json"       // [OTLP], JSON Protobuf Encoding
+	contentTypeProtobuf = "application/x-protobuf" // [OTLP], Binary Protobuf Encoding
+	contentTypeJSON     = "application/json"       // [OTLP], JSON Protobuf Encoding
 
-	maxExport = 64 << 20 // bytes of a request before compression; [OTLP], OTLP/HTTP Request, recommends a limit
-	maxAnswer = 4 << 20  // bytes of a response; [OTLP], OTLP/HTTP Response
+	maxRequestSize  = 64 << 20 // bytes of a request before compression; [OTLP], OTLP/HTTP Request, recommends a limit
+	maxResponseSize = 4 << 20  // bytes of a response; [OTLP], OTLP/HTTP Response
 
 	// Exponential back-off with jitter ([Exporter], Retry). A batch is dropped after
 	// retryWithin.
-	retryFirst   = 5 * time.Second
+	retryInitial = 5 * time.Second
 	retryGrowth  = 1.5
-	retryLongest = 30 * time.Second
+	retryMax     = 30 * time.Second
 	retryJitter  = 0.5
-	retryWithin  = time.Minute
+	retryTimeout = time.Minute
 )
 
 // otlpClient sends spans to a collector with OTLP over HTTP. It implements
 // [go.opentelemetry.io/otel/exporters/otlp/otlptrace.Client] and is safe for
 // concurrent use.
 type otlpClient struct {
-	http     *http.Client // its timeout bounds each attempt
+	http     *http.Client // the timeout applies to each attempt
 	url      string
 	header   http.Header // of each request
 	json     bool        // protobuf otherwise
@@ -97,9 +97,9 @@ func (env Environment) otlpClient() (*otlpClient, error) {
 	for name, value := range configured {
 		c.header.Set(name, value)
 	}
-	c.header.Set("Content-Type", contentProtobuf)
+	c.header.Set("Content-Type", contentTypeProtobuf)
 	if c.json {
-		c.header.Set("Content-Type", contentJSON)
+		c.header.Set("Content-Type", contentTypeJSON)
 	}
 	if c.gzip { // [OTLP], OTLP/HTTP Request
 		c.header.Set("Content-Encoding", "gzip")
@@ -127,19 +127,19 @@ func (c *otlpClient) UploadTraces(ctx context.Context, spans []*tracepb.Resource
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.stopping, cancel)()
-	started, interval := time.Now(), float64(retryFirst)
+	started, interval := time.Now(), float64(retryInitial)
 	for {
 		err := c.post(ctx, body)
 		var transient transientError
 		if !errors.As(err, &transient) {
 			return err
 		}
-		if time.Since(started)+transient.retryAfter > retryWithin {
+		if time.Since(started)+transient.retryAfter > retryTimeout {
 			return fmt.Errorf("gave up retrying: %w", err)
 		}
 		// Retry-After is a minimum: the back-off grows above it.
 		backOff := time.Duration(interval * (1 - retryJitter + 2*retryJitter*rand.Float64()))
-		interval = min(interval*retryGrowth, float64(retryLongest))
+		interval = min(interval*retryGrowth, float64(retryMax))
 		select {
 		case <-time.After(max(backOff, transient.retryAfter)):
 		case <-ctx.Done():
@@ -162,8 +162,8 @@ func (c *otlpClient) encode(spans []*tracepb.ResourceSpans) (body []byte, err er
 	switch {
 	case err != nil:
 		return nil, err
-	case len(body) > maxExport:
-		return nil, fmt.Errorf("the spans take %d bytes, more than the %d of a request; lower OTEL_BSP_MAX_EXPORT_BATCH_SIZE", len(body), maxExport)
+	case len(body) > maxRequestSize:
+		return nil, fmt.Errorf("the spans take %d bytes, more than the %d of a request; lower OTEL_BSP_MAX_EXPORT_BATCH_SIZE", len(body), maxRequestSize)
 	case !c.gzip:
 		return body, nil
 	}
@@ -177,12 +177,12 @@ func (c *otlpClient) encode(spans []*tracepb.ResourceSpans) (body []byte, err er
 // hexIDs replaces each ID by the bytes whose base64 form is the hexadecimal form of
 // the ID, because protojson encodes bytes as base64. [OTLP], JSON Protobuf Encoding:
 // IDs are hexadecimal and enums are numbers; the rest is protobuf's JSON mapping.
-func hexIDs(all []*tracepb.ResourceSpans) {
+func hexIDs(spans []*tracepb.ResourceSpans) {
 	encode := func(id *[]byte) {
 		// 16 or 32 hexadecimal digits are valid base64 without padding.
 		*id, _ = base64.StdEncoding.DecodeString(fmt.Sprintf("%X", *id))
 	}
-	for _, resource := range all {
+	for _, resource := range spans {
 		for _, scope := range resource.ScopeSpans {
 			for _, span := range scope.Spans {
 				encode(&span.TraceId)
@@ -221,20 +221,20 @@ func (c *otlpClient) post(ctx context.Context, body []byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxAnswer))
+	respBody, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxResponseSize))
 	if err != nil {
 		return fmt.Errorf("read the collector's response: %w", err)
 	}
-	form, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	contentType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode/100 == 2 {
-		return partialSuccess(form, answer)
+		return partialSuccess(contentType, respBody)
 	}
 	// [OTLP], Failures: the body is a google.rpc.Status, whose message is field 2. Any
 	// other body, such as a proxy's text, is reported unchanged.
-	if _, message, err := protoField(answer, 2); err == nil && form == contentProtobuf {
-		answer = message
+	if _, message, err := protoField(respBody, 2); err == nil && contentType == contentTypeProtobuf {
+		respBody = message
 	}
-	err = fmt.Errorf("%s responded %s: %s", c.url, resp.Status, cmp.Or(strings.TrimSpace(string(answer)), "no message"))
+	err = fmt.Errorf("%s responded %s: %s", c.url, resp.Status, cmp.Or(strings.TrimSpace(string(respBody)), "no message"))
 	switch resp.StatusCode { // [OTLP], Retryable Response Codes: no others
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return transientError{err, retryAfter(resp.Header.Get("Retry-After"))}
@@ -256,7 +256,7 @@ func retryAfter(value string) time.Duration {
 
 // partialSuccess returns an error when an ExportTraceServiceResponse reports rejected
 // spans or a warning. [OTLP], Partial Success: the request is not retried.
-func partialSuccess(form string, answer []byte) error {
+func partialSuccess(contentType string, body []byte) error {
 	var response struct {
 		PartialSuccess struct {
 			RejectedSpans json.Number // 64 bits, which protobuf's JSON has as a string
@@ -266,12 +266,12 @@ func partialSuccess(form string, answer []byte) error {
 	partial := &response.PartialSuccess
 	var err error
 	switch {
-	case len(answer) == 0:
-	case form == contentJSON:
-		err = json.Unmarshal(answer, &response)
-	case form == contentProtobuf:
+	case len(body) == 0:
+	case contentType == contentTypeJSON:
+		err = json.Unmarshal(body, &response)
+	case contentType == contentTypeProtobuf:
 		// partial_success is field 1; in it rejected_spans is 1 and error_message is 2.
-		_, inner, err1 := protoField(answer, 1)
+		_, inner, err1 := protoField(body, 1)
 		rejected, _, err2 := protoField(inner, 1)
 		_, message, err3 := protoField(inner, 2)
 		err = errors.Join(err1, err2, err3)
@@ -291,18 +291,18 @@ func partialSuccess(form string, answer []byte) error {
 // as a number or as bytes.
 func protoField(message []byte, field protowire.Number) (number uint64, value []byte, err error) {
 	for len(message) > 0 {
-		found, form, size := protowire.ConsumeTag(message)
+		tag, wireType, size := protowire.ConsumeTag(message)
 		if size < 0 {
 			return 0, nil, protowire.ParseError(size)
 		}
 		message = message[size:]
-		if size = protowire.ConsumeFieldValue(found, form, message); size < 0 {
+		if size = protowire.ConsumeFieldValue(tag, wireType, message); size < 0 {
 			return 0, nil, protowire.ParseError(size)
 		}
 		switch {
-		case found == field && form == protowire.VarintType:
+		case tag == field && wireType == protowire.VarintType:
 			number, _ = protowire.ConsumeVarint(message)
-		case found == field && form == protowire.BytesType:
+		case tag == field && wireType == protowire.BytesType:
 			value, _ = protowire.ConsumeBytes(message)
 		}
 		message = message[size:]
@@ -310,8 +310,8 @@ func protoField(message []byte, field protowire.Number) (number uint64, value []
 	return number, value, nil
 }
 
-// checkEndpoint refuses what leads to no collector. It does not repeat it: there
-// may be a password in it.
+// checkEndpoint validates a collector's URL. Its errors do not repeat the URL,
+// which may hold a password.
 func checkEndpoint(variable, endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch {
@@ -323,7 +323,7 @@ func checkEndpoint(variable, endpoint string) error {
 	return nil
 }
 
-// checkExporter refuses settings with which spans would not be sent as they say.
+// checkExporter rejects settings that the exporter cannot honor.
 func (env Environment) checkExporter() error {
 	if variable, protocol := env.otlp("PROTOCOL"); protocol != "" && protocol != "http/protobuf" && protocol != "http/json" {
 		return fmt.Errorf("%s must be http/protobuf or http/json; over gRPC nothing is sent (collectors take HTTP at port 4318)", variable)
@@ -367,12 +367,12 @@ func parseHeaders(list string) (headers map[string]string, ok bool) {
 	return headers, true
 }
 
-// notInToken finds what no name of a header has.
+// notInToken reports whether a header name cannot contain r.
 func notInToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// checkSampler refuses a sampler that there is not.
+// checkSampler rejects unknown samplers.
 func (env Environment) checkSampler() error {
 	switch strings.ToLower(strings.TrimSpace(env("OTEL_TRACES_SAMPLER"))) {
 	case "", "always_on", "always_off", "parentbased_always_on", "parentbased_always_off":
@@ -416,8 +416,9 @@ func (env Environment) tracesURL() (*url.URL, error) {
 // collectorTimeout is the specification's default.
 const collectorTimeout = 10 * time.Second
 
-// client speaks to the collector alone: it follows no redirect, which would take
-// spans and headers elsewhere, and uses no proxy, as all that the gateway sends.
+// client returns an HTTP client for the collector. It follows no redirect,
+// which would send spans and headers elsewhere, and uses no proxy, like all
+// outgoing requests of the gateway.
 func (env Environment) client() (*http.Client, error) {
 	settings := &tls.Config{MinVersion: tls.VersionTLS12}
 	if variable, file := env.otlp("CERTIFICATE"); file != "" {

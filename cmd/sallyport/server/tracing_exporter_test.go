@@ -355,7 +355,7 @@ func TestOTLPGivesUp(t *testing.T) {
 		client, collector := inBubble(t, respond(503, "text/plain", "busy"))
 		began := time.Now()
 		err := client.UploadTraces(t.Context(), spansToSend())
-		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "busy") || took < retryWithin || took > retryWithin+45*time.Second {
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "busy") || took < retryTimeout || took > retryTimeout+45*time.Second {
 			t.Errorf("after %s: %v", took, err)
 		}
 		if n := len(collector.got); n < 4 {
@@ -402,8 +402,8 @@ func TestOTLPFailures(t *testing.T) {
 		{"fault", statusOnly(500), "500"},
 		{"not implemented", statusOnly(501), "501"},
 		{"redirect", statusOnly(307, "Location", "http://elsewhere/v1/traces"), "307"},
-		{"long answer", respond(200, binary, strings.Repeat("x", maxAnswer+1)), "too large"},
-		{"long failure", respond(503, binary, strings.Repeat("x", maxAnswer+1)), "too large"},
+		{"long answer", respond(200, binary, strings.Repeat("x", maxResponseSize+1)), "too large"},
+		{"long failure", respond(503, binary, strings.Repeat("x", maxResponseSize+1)), "too large"},
 		{"accepted", statusOnly(202), ""},
 		{"success in protobuf", respond(200, binary, ""), ""},
 		{"success in JSON", respond(200, "application/json", `{}`), ""},
@@ -472,7 +472,7 @@ func TestOTLPTimeout(t *testing.T) {
 	close(stuck)
 	server.Close()
 	began := time.Now()
-	if err := otlpClientOf(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL}).UploadTraces(t.Context(), spansToSend()); err == nil || time.Since(began) > retryFirst/2 {
+	if err := otlpClientOf(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL}).UploadTraces(t.Context(), spansToSend()); err == nil || time.Since(began) > retryInitial/2 {
 		t.Errorf("a collector that is down, after %s: %v", time.Since(began), err)
 	}
 }
@@ -482,10 +482,10 @@ func FuzzOTLPResponse(f *testing.F) {
 	f.Add(false, []byte(`{"partialSuccess":{"rejectedSpans":"3"}}`))
 	f.Fuzz(func(t *testing.T, binary bool, body []byte) {
 		if !binary {
-			_ = partialSuccess(contentJSON, body)
+			_ = partialSuccess(contentTypeJSON, body)
 			return
 		}
-		_ = partialSuccess(contentProtobuf, body)
+		_ = partialSuccess(contentTypeProtobuf, body)
 		// A message that the library parses, all of its fields unknown, parses here.
 		if err := proto.Unmarshal(body, &otlp.Status{}); err == nil {
 			if _, _, err := protoField(body, 15); err != nil {

@@ -373,20 +373,20 @@ func TestTraceOfCallThatIsComeBackFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(tracer.close)
-		c.Tracer = tracer.calls()
+		c.Tracer = tracer.callTracer()
 	})
 	p := &premises{t: t}
 	e := &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	c := h.call("write", `{"text":"canary"}`)
 	c.Patience = 0
-	out, err := h.gate.Call(follow(t.Context(), "00-"+traceA+"-"+clientSpan+"-01"), &c)
+	out, err := h.gate.Call(withRemoteParent(t.Context(), "00-"+traceA+"-"+clientSpan+"-01"), &c)
 	if err != nil || out.Invocation.Status != action.StatusPending {
 		t.Fatalf("%+v, %v", out.Invocation, err)
 	}
 	back := make(chan error, 1)
 	go func() {
-		_, err := h.gate.Wait(follow(context.Background(), "00-"+traceB+"-"+clientSpan+"-01"), &h.session, out.Invocation.ID, action.Waiting{Patience: action.Forever})
+		_, err := h.gate.Wait(withRemoteParent(context.Background(), "00-"+traceB+"-"+clientSpan+"-01"), &h.session, out.Invocation.ID, action.Waiting{Patience: action.Forever})
 		back <- err
 	}()
 	p.eventually("somebody waits", func() bool { return h.gate.Callers(out.Invocation.ID) > 0 })
@@ -407,7 +407,7 @@ func TestTraceOfCallThatIsComeBackFor(t *testing.T) {
 	// A process that knows nothing of the caller runs it in a trace of its own, which
 	// the invocation's id leads to.
 	c.Params = json.RawMessage(`{"text":"another"}`)
-	if out, err = h.gate.Call(follow(t.Context(), "00-"+traceC+"-"+clientSpan+"-01"), &c); err != nil {
+	if out, err = h.gate.Call(withRemoteParent(t.Context(), "00-"+traceC+"-"+clientSpan+"-01"), &c); err != nil {
 		t.Fatal(err)
 	}
 	h.restart()
@@ -460,7 +460,7 @@ func TestCollectorThatIsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHouse(t, func(c *gate.Config) { c.Tracer = tracer.calls() })
+	h := newHouse(t, func(c *gate.Config) { c.Tracer = tracer.callTracer() })
 	e := &effects{}
 	h.catalog.put(tool("read", action.RiskRead, e.run))
 	const calls = 3000 // more than wait for a collector
