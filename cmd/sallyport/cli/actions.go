@@ -41,7 +41,7 @@ func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	// With --json each is printed as it came.
+	// With --json, items are printed unchanged.
 	route := api.Route[api.InSession, api.List[json.RawMessage]]{Operation: api.ListAvailableActions.Operation}
 	_, all, _, err := fetchAs(ctx, a, route, a.sessionParam())
 	if err != nil {
@@ -74,13 +74,13 @@ func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
 	return nil
 }
 
-// actionRow are an action's line in a table.
+// actionRow returns the table row of an action.
 func actionRow(r *api.AvailableAction) []string {
 	what, _, _ := strings.Cut(strings.TrimSpace(r.Description), "\n")
 	return []string{cmp.Or(r.SourceName, r.Source), r.Action, string(r.Risk), string(r.Mode), truncate(what)}
 }
 
-// matches reports whether an action is one that was asked for.
+// matches reports whether an action passes the filters.
 func (c *actionsList) matches(r *api.AvailableAction) bool {
 	if c.Source != "" && c.Source != r.Source && !strings.EqualFold(c.Source, r.SourceName) {
 		return false
@@ -148,7 +148,7 @@ func (c *actionsGrantRequest) Run(ctx context.Context, std *command.Streams) err
 	if err != nil {
 		return err
 	}
-	_, asked, raw, err := fetchAs(ctx, a, api.RequestGrant, api.InSessionWith[api.NewRequest]{InSession: a.sessionParam(), Body: c.NewRequest})
+	_, request, raw, err := fetchAs(ctx, a, api.RequestGrant, api.InSessionWith[api.NewRequest]{InSession: a.sessionParam(), Body: c.NewRequest})
 	if p := new(problem); errors.As(err, &p) && p.Code == "already_allowed" {
 		raw, err = json.Marshal(map[string]string{"status": p.Code, "detail": p.Detail})
 		if err != nil {
@@ -160,7 +160,7 @@ func (c *actionsGrantRequest) Run(ctx context.Context, std *command.Streams) err
 		return deniedExit(err)
 	}
 	return c.print(std, raw, func(w io.Writer) {
-		printLine(w, fmt.Sprintf("asked for %s: %s (request %s, %s)", termsText(&asked.Terms, asked.Name), limitsText(&asked.Terms), asked.ID, asked.Status))
+		printLine(w, fmt.Sprintf("asked for %s: %s (request %s, %s)", termsText(&request.Terms, request.Name), limitsText(&request.Terms), request.ID, request.Status))
 		printLine(w, "go on calling meanwhile; sallyport actions grants shows it once a person agreed")
 	})
 }
@@ -192,7 +192,7 @@ type actionsGuide struct {
 	Write string `env:"-" type:"path" placeholder:"DIR" help:"Write actions-guide.md to this folder instead of printing it."`
 }
 
-// guideFile is what the guide is called in the folder of --write.
+// guideFile is the name of the guide in the folder of --write.
 const guideFile = "actions-guide.md"
 
 func (c *actionsGuide) Run(ctx context.Context, std *command.Streams) error {
@@ -237,7 +237,7 @@ func writeGuide(std *command.Streams, folder, text string) error {
 	return nil
 }
 
-// printText shows text of several lines, each made harmless.
+// printText prints text of several lines with control characters escaped.
 func printText(w io.Writer, text string) {
 	for line := range strings.Lines(text) {
 		fmt.Fprintln(w, command.Printable(strings.TrimRight(line, "\r\n")))

@@ -53,7 +53,8 @@ func (c *actionsRun) Run(ctx context.Context, std *command.Streams) error {
 	return err
 }
 
-// readParams reads what --params says. What is no JSON object is wrong use.
+// readParams reads the value of --params. Anything but a JSON object is a usage
+// error.
 func readParams(text string, stdin io.Reader) (json.RawMessage, error) {
 	raw, from := []byte(text), "--params"
 	var err error
@@ -93,20 +94,20 @@ func (c *actionsWait) Run(ctx context.Context, std *command.Streams) error {
 	return w.wait(ctx)
 }
 
-// waiter waits for a call, tells how it goes on standard error and prints its
-// result on standard output.
+// waiter waits for a call, reports its progress on standard error and prints
+// its result on standard output.
 type waiter struct {
 	*agentClient
 	std         *command.Streams
 	deadline    time.Time
-	fullOutcome bool   // print the whole outcome
-	id          string // of the invocation, once it is known
+	fullOutcome bool   // print the full outcome
+	id          string // ID of the invocation, once known
 
-	status action.Status // that was told of
+	status action.Status // last status reported
 }
 
-// A look at a call lasts so long at most; the first one is short, so that a
-// person hears of it soon. Proxies cut what is silent for a minute.
+// The first long poll is short so that the user soon sees the status. The
+// others stay below one minute, after which proxies close idle connections.
 const (
 	firstPollWait = time.Second
 	maxPollWait   = 20 * time.Second
@@ -124,14 +125,14 @@ func (w *waiter) call(ctx context.Context, call api.NewCall) error {
 	return w.wait(ctx)
 }
 
-// wait looks at the call until it ended or the patience is over.
+// wait polls the call until it ends or the deadline passes.
 func (w *waiter) wait(ctx context.Context) error {
 	for {
-		most := maxPollWait
-		if w.status == "" { // nobody has been told yet what is waited for
-			most = 0
+		maxWait := maxPollWait
+		if w.status == "" { // report the status before waiting
+			maxWait = 0
 		}
-		status, out, raw, err := fetchAs(ctx, w.agentClient, api.GetSessionResult, api.GetSessionResultInput{InSessionByID: w.callParam(w.id), Patience: w.pollWait(most)})
+		status, out, raw, err := fetchAs(ctx, w.agentClient, api.GetSessionResult, api.GetSessionResultInput{InSessionByID: w.callParam(w.id), Patience: w.pollWait(maxWait)})
 		if err != nil {
 			return w.callError(ctx, err)
 		}
@@ -141,18 +142,18 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 }
 
-// callParam is the parameter of routes about a call.
+// callParam returns the path parameters of routes about a call.
 func (a *agentClient) callParam(id string) api.InSessionByID {
 	return api.InSessionByID{InSession: a.sessionParam(), ByID: api.ByID{ID: id}}
 }
 
-// pollWait is how long the server is to wait.
-func (w *waiter) pollWait(most time.Duration) api.Patience {
-	d := max(0, min(time.Until(w.deadline), most)).Round(time.Millisecond)
+// pollWait returns how long the server may hold the request.
+func (w *waiter) pollWait(maxWait time.Duration) api.Patience {
+	d := max(0, min(time.Until(w.deadline), maxWait)).Round(time.Millisecond)
 	return api.Patience{Wait: d.String()}
 }
 
-// handle takes an answer, and reports whether it is the last one.
+// handle processes a response, and reports whether it is the last one.
 func (w *waiter) handle(ctx context.Context, status int, out *api.Outcome, raw json.RawMessage) (done bool, err error) {
 	w.id = out.Invocation.ID
 	if status != http.StatusAccepted {
@@ -168,7 +169,7 @@ func (w *waiter) handle(ctx context.Context, status int, out *api.Outcome, raw j
 	return true, w.pendingError(string(out.Invocation.Status))
 }
 
-// progress says on standard error how the call stands.
+// progress reports the status of the call on standard error.
 func (w *waiter) progress(i *action.Invocation) {
 	first := w.status == ""
 	switch {
@@ -186,10 +187,10 @@ func (w *waiter) progress(i *action.Invocation) {
 	w.status = i.Status
 }
 
-// callName names the call to its own agent.
+// callName returns the name of the call as its agent knows it.
 func callName(i *action.Invocation) string { return cmp.Or(i.SourceName, i.Source) + ":" + i.Action }
 
-// finish prints the outcome and returns what the command ends with.
+// finish prints the outcome and returns the error that sets the exit status.
 func (w *waiter) finish(raw json.RawMessage, out *api.Outcome) error {
 	i := &out.Invocation
 	if out.Result == nil && i.Status == action.StatusCompleted {
@@ -218,7 +219,7 @@ func (w *waiter) finish(raw json.RawMessage, out *api.Outcome) error {
 	return command.ExitWith(errors.New(callState(i)), command.ExitFailed)
 }
 
-// print prints the whole outcome, where that was asked for.
+// print prints the full outcome if --json is set.
 func (w *waiter) print(raw json.RawMessage) error {
 	if !w.fullOutcome {
 		return nil
@@ -226,7 +227,7 @@ func (w *waiter) print(raw json.RawMessage) error {
 	return w.std.PrintJSON(raw)
 }
 
-// callError gives the refusal of a call its exit status.
+// callError adds the exit status to the error of a call.
 func (w *waiter) callError(ctx context.Context, err error) error {
 	var p *problem
 	switch {
@@ -238,8 +239,8 @@ func (w *waiter) callError(ctx context.Context, err error) error {
 		}
 		return command.ExitWith(errors.Join(err, w.printDenied(ctx, p.Invocation)), command.ExitDenied)
 	case w.status == action.StatusPending && p != nil && p.Status == http.StatusUnauthorized:
-		// The session ended between two looks, and took what it held along; but
-		// a person may have approved the call just before, and it may have run.
+		// The session ended between two polls and withdrew its pending calls. An
+		// approver may have approved the call just before, so it may have run.
 		return command.ExitWith(fmt.Errorf("the call was withdrawn with its session, unless a person had just approved it; a person can look at invocation %s: %w", w.id, err), command.ExitUnknown)
 	case w.id != "" && p != nil && p.Status == http.StatusUnauthorized:
 		return command.ExitWith(fmt.Errorf("the call was not held any more when its session ended, and may or may not have happened; a person can look at invocation %s: %w", w.id, err), command.ExitUnknown)
@@ -249,8 +250,8 @@ func (w *waiter) callError(ctx context.Context, err error) error {
 	return deniedExit(err)
 }
 
-// deniedExit gives the status of a denial to what is refused because the session is
-// paused, or is done: a person said so, and asking again is of no use.
+// deniedExit sets the exit status of a denial if the session is paused or
+// completed: a person decided that, so a retry is of no use.
 func deniedExit(err error) error {
 	var p *problem
 	if errors.As(err, &p) && slices.Contains([]string{"denied", action.CodePaused, action.CodeCompleted}, p.Code) {
@@ -259,8 +260,8 @@ func deniedExit(err error) error {
 	return err
 }
 
-// printDenied prints the invocation where the whole outcome was asked for: the
-// refusal itself has only its id.
+// printDenied prints the invocation if the full outcome is wanted; the error
+// response has only its ID.
 func (w *waiter) printDenied(ctx context.Context, id string) error {
 	if !w.fullOutcome || id == "" {
 		return nil
@@ -276,14 +277,15 @@ func (w *waiter) printDenied(ctx context.Context, id string) error {
 	return w.std.PrintJSON(raw)
 }
 
-// pendingError is the end of a command whose call goes on. It withdraws nothing:
-// who started the command may have lost patience while a person is deciding,
-// and will want the outcome of what that person allows.
+// pendingError ends the command while the call stays open. It does not withdraw
+// the call: an approver may be deciding, and the agent can fetch the outcome
+// later.
 func (w *waiter) pendingError(status string) error {
 	return command.ExitWith(fmt.Errorf("the call is %s and goes on without this command; do not make it again: sallyport actions wait %s comes back to it", status, w.id), command.ExitPending)
 }
 
-// stopError is what ended a command before it knew of its call.
+// stopError returns the reason why a command ended before it knew the ID of its
+// call.
 func stopError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("stopped before the gateway answered")
@@ -291,7 +293,7 @@ func stopError(ctx context.Context, err error) error {
 	return err
 }
 
-// callState says where a call stands, as a person would.
+// callState describes the status of a call in a sentence.
 func callState(i *action.Invocation) string {
 	name := callName(i) + " "
 	switch i.Status {
@@ -315,7 +317,8 @@ func callState(i *action.Invocation) string {
 	return name + string(i.Status)
 }
 
-// callStatus is the call's status, in a word; unknown when nobody knows what it did.
+// callStatus returns the status of the call, or unknown if its outcome is
+// unknown.
 func callStatus(i *action.Invocation) string {
 	if i.Error != nil && i.Error.Code == action.FailedUnknown {
 		return "unknown"
@@ -323,7 +326,7 @@ func callStatus(i *action.Invocation) string {
 	return string(i.Status)
 }
 
-// callFailure says why the call failed.
+// callFailure describes why the call failed.
 func callFailure(i *action.Invocation) string {
 	switch {
 	case i.Error == nil:

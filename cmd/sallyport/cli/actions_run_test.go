@@ -15,9 +15,9 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// A person may have approved between two looks at a call, so the end of its session
-// does not tell that it was denied.
-func TestACallThatWasOpenWhenItsSessionEndedIsUnknown(t *testing.T) {
+// An approver may have approved the call between two polls, so the end of its
+// session does not imply a denial.
+func TestCallOutcomeUnknownWhenSessionEnds(t *testing.T) {
 	for _, status := range []action.Status{action.StatusPending, action.StatusExecuting} {
 		w := &waiter{id: "i1", status: status}
 		var got command.StatusError
@@ -27,9 +27,8 @@ func TestACallThatWasOpenWhenItsSessionEndedIsUnknown(t *testing.T) {
 	}
 }
 
-// Who waits for a call is told at once what for, and not when the first long look
-// is over.
-func TestWaitSaysAtOnceWhatFor(t *testing.T) {
+// actions wait reports the pending call before its first long poll.
+func TestWaitReportsPendingCallAtOnce(t *testing.T) {
 	var told bytes.Buffer
 	looks := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -30,25 +30,24 @@ import (
 )
 
 // agentFlags are the flags of commands that a session's agent runs in its
-// sandbox. The token comes from the environment alone.
+// sandbox. The token comes only from the environment.
 type agentFlags struct {
 	clientFlags
 	RetryEvery time.Duration `default:"1s" hidden:"" help:"Pause between attempts while the gateway does not answer."`
 }
 
-// maxRetries is how often a request is sent again when the gateway does not
-// answer it.
+// maxRetries is how often a request without a response is retried.
 const maxRetries = 10
 
-// agentClient speaks to a server as one session.
+// agentClient calls a server as one session.
 type agentClient struct {
 	*Client
 	session string
 	pause   time.Duration
-	log     io.Writer // where it tells what it waits for
+	log     io.Writer // receives progress messages
 }
 
-// connect finds the server and learns from it whose token this is.
+// connect finds the server and the session of the token.
 func (c *agentFlags) connect(ctx context.Context, std *command.Streams) (*agentClient, error) {
 	a, _, err := c.identify(ctx, std)
 	return a, err
@@ -59,35 +58,35 @@ func (c *agentFlags) identify(ctx context.Context, std *command.Streams) (*agent
 	if token == "" {
 		return nil, nil, fmt.Errorf("no session token: set %s to the token that sallyport session create printed", agent.TokenVariable)
 	}
-	at := c.URL
-	if at == "" {
+	address := c.URL
+	if address == "" {
 		e, err := command.ReadEndpoint(c.dataFolder())
 		if err != nil {
 			return nil, nil, errors.New("where is the gateway? set SALLYPORT_URL to its address, such as https://gateway.example.com; or say --data DIR where one runs on this machine")
 		}
-		at = e.URL
+		address = e.URL
 	}
-	server, err := NewClient(at, token)
+	server, err := NewClient(address, token)
 	if err != nil {
 		return nil, nil, err
 	}
 	a := &agentClient{Client: server, pause: c.RetryEvery, log: std.Err}
-	_, who, _, err := fetchAs(ctx, a, api.GetMe, api.None{})
+	_, me, _, err := fetchAs(ctx, a, api.GetMe, api.None{})
 	if err != nil {
 		return nil, nil, err
 	}
-	if who.Session == "" {
+	if me.Session == "" {
 		return nil, nil, fmt.Errorf("%s is no token of a session; set it to the one that sallyport session create printed", agent.TokenVariable)
 	}
-	a.session = who.Session
-	return a, who, nil
+	a.session = me.Session
+	return a, me, nil
 }
 
-// sessionParam is the parameter of routes under the session.
+// sessionParam returns the path parameter of routes under the session.
 func (a *agentClient) sessionParam() api.InSession { return api.InSession{Session: a.session} }
 
-// fetchAs calls an operation as [agentClient.exchange] does, and returns the status and
-// the answer, also as it came.
+// fetchAs calls an operation with [agentClient.exchange] and returns the status
+// and the response, decoded and raw.
 func fetchAs[In, Out any](ctx context.Context, a *agentClient, route api.Route[In, Out], in In) (status int, out *Out, raw json.RawMessage, err error) {
 	out = new(Out)
 	if status, raw, err = a.exchange(ctx, &route.Operation, in); err == nil {
@@ -96,19 +95,19 @@ func fetchAs[In, Out any](ctx context.Context, a *agentClient, route api.Route[I
 	return status, out, raw, err
 }
 
-// performAs calls an operation with [fetchAs] and prints its answer: as JSON with --json,
-// and otherwise as human writes it.
-func performAs[In, Out any](ctx context.Context, c *agentFlags, std *command.Streams, a *agentClient, route api.Route[In, Out], in In, human func(io.Writer, *Out)) error {
+// performAs calls an operation with [fetchAs] and prints the response: as JSON
+// with --json, otherwise with show.
+func performAs[In, Out any](ctx context.Context, c *agentFlags, std *command.Streams, a *agentClient, route api.Route[In, Out], in In, show func(io.Writer, *Out)) error {
 	_, out, raw, err := fetchAs(ctx, a, route, in)
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, func(w io.Writer) { human(w, out) })
+	return c.print(std, raw, func(w io.Writer) { show(w, out) })
 }
 
-// exchange calls an operation and returns the status and body of the answer. What
-// gets no answer is sent again, unchanged, so in must be what may arrive twice: a
-// call has an idempotency key.
+// exchange calls an operation and returns the status and body of the response.
+// A request without a response is retried unchanged, so in must be idempotent:
+// calls carry an idempotency key.
 func (a *agentClient) exchange(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
 	for try := 1; ; try++ {
 		status, raw, err := a.tryOnce(ctx, op, in)
@@ -121,7 +120,7 @@ func (a *agentClient) exchange(ctx context.Context, op *api.Operation, in any) (
 	}
 }
 
-// backOff says why a request is sent again, and waits before it is.
+// backOff logs the reason for a retry and waits.
 func (a *agentClient) backOff(ctx context.Context, err error, try int, pause time.Duration) error {
 	printLine(a.log, fmt.Sprintf("%v; trying again (%d of %d)", err, try, maxRetries))
 	select {
@@ -132,11 +131,11 @@ func (a *agentClient) backOff(ctx context.Context, err error, try int, pause tim
 	}
 }
 
-// noResponseError is a request of which nobody knows whether it arrived, or that
-// reached no gateway.
+// noResponseError reports a request that may or may not have arrived, or that
+// reached no gateway. It can be retried.
 type noResponseError struct{ error }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e noResponseError) Unwrap() error { return e.error }
 
 func (a *agentClient) tryOnce(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
@@ -161,8 +160,9 @@ func (a *agentClient) send(ctx context.Context, request *http.Request) (int, jso
 	return response.StatusCode, raw, nil
 }
 
-// sendError is an error of a request that was sent. The gateway itself is out of
-// reach where it or a proxy says so; what it says of a service is an answer.
+// sendError classifies the error of a request. The gateway is unreachable only
+// if the gateway itself or a proxy says so; an error of an upstream service is
+// a response.
 func (a *agentClient) sendError(ctx context.Context, err error) error {
 	var refused *apiclient.Error
 	var unexpected *apiclient.UnexpectedError
@@ -179,7 +179,7 @@ func (a *agentClient) sendError(ctx context.Context, err error) error {
 	return err
 }
 
-// connectionFailed reports whether no answer came because of the connection.
+// connectionFailed reports whether the connection broke before a response.
 func connectionFailed(err error) bool {
 	for _, e := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
 		if errors.Is(err, e) {
@@ -192,7 +192,7 @@ func connectionFailed(err error) bool {
 	return errors.As(err, &broken) || errors.As(err, &name) || errors.As(err, &slow) && slow.Timeout()
 }
 
-// withoutURL is an error of a request without the URL, which the message has.
+// withoutURL unwraps the error of a request, whose URL the message already has.
 func withoutURL(err error) error {
 	var urlErr *url.Error
 	if errors.As(err, &urlErr) {
@@ -208,7 +208,7 @@ type verifyCommand struct {
 	Upload string `env:"-" placeholder:"ID" help:"ID of an interrupted upload to continue (default: a new upload)."`
 }
 
-// Run sends every file, and then has the gateway seal what it got.
+// Run uploads every file and then calls the tool that seals the upload.
 func (c *verifyCommand) Run(ctx context.Context, std *command.Streams) error {
 	if c.Upload != "" && !action.ValidUploadID(c.Upload) {
 		return command.UsageErrorf("--upload takes the id that verify printed when it was cut off, a UUID in lower case; leave it out for a new upload")
@@ -251,9 +251,9 @@ func (c *verifyCommand) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// resumeHint says how to go on after a file could not be sent: with the same upload
-// where it still takes files, with a new one where it does not, and not at all
-// where the file itself is refused.
+// resumeHint says how to continue after a failed upload: with the same upload
+// if it still accepts files, with a new one if it does not. It is empty if the
+// file itself is not acceptable.
 func (c *verifyCommand) resumeHint(err error) string {
 	p := new(problem)
 	switch {
@@ -265,11 +265,11 @@ func (c *verifyCommand) resumeHint(err error) string {
 	return ""
 }
 
-// maxListedErrors is how many files are told of that the gateway would refuse.
+// maxListedErrors is how many invalid files the error lists.
 const maxListedErrors = 10
 
-// listEvidence lists the regular files of a folder. What the gateway would refuse
-// is refused before anything is sent.
+// listEvidence lists the regular files of a folder. Files that the gateway
+// would reject are an error before anything is sent.
 func listEvidence(root *os.Root, std *command.Streams) (list []action.UploadFile, err error) {
 	var bytes int64
 	var invalid []string
@@ -311,7 +311,7 @@ func listEvidence(root *os.Root, std *command.Streams) (list []action.UploadFile
 	return list, err
 }
 
-// hashFile reads a file once, for its size and digest.
+// hashFile reads a file once for its size and digest.
 func hashFile(root *os.Root, name string) (f action.UploadFile, err error) {
 	in, err := root.Open(name)
 	if err != nil {
@@ -326,8 +326,8 @@ func hashFile(root *os.Root, name string) (f action.UploadFile, err error) {
 	return action.UploadFile{Name: name, Size: size, SHA256: hex.EncodeToString(digest.Sum(nil))}, nil
 }
 
-// uploadFile sends one file, again while the gateway does not answer, or cannot take
-// it for now.
+// uploadFile uploads one file, and retries while the gateway does not answer or
+// is temporarily unable to store it.
 func (a *agentClient) uploadFile(ctx context.Context, root *os.Root, upload string, f *action.UploadFile) error {
 	for try := 1; ; try++ {
 		err := a.uploadOnce(ctx, root, upload, f, uploadStallTimeout)
@@ -335,7 +335,7 @@ func (a *agentClient) uploadFile(ctx context.Context, root *os.Root, upload stri
 		var p *problem
 		switch {
 		case errors.As(err, &p) && p.Status == http.StatusTooManyRequests:
-			pause *= 10 // an attempt that was cut off lasts a minute there
+			pause *= 10 // the gateway holds an aborted upload for a minute
 		case p != nil && slices.Contains([]string{"files_unavailable", "body_broken"}, p.Code), errors.As(err, new(noResponseError)):
 		default:
 			return err
@@ -349,10 +349,12 @@ func (a *agentClient) uploadFile(ctx context.Context, root *os.Root, upload stri
 	}
 }
 
-// uploadStallTimeout is how long nothing of a file may go out, and then no answer come.
+// uploadStallTimeout limits the time without progress, while sending and while
+// waiting for the response.
 const uploadStallTimeout = 2 * time.Minute
 
-// uploadOnce takes as long as the line does, as long as bytes go out.
+// uploadOnce has no overall timeout; it fails only when no bytes move for
+// stallTimeout.
 func (a *agentClient) uploadOnce(outer context.Context, root *os.Root, upload string, f *action.UploadFile, stallTimeout time.Duration) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)

@@ -31,11 +31,11 @@ type configCommand struct {
 }
 
 func (c *configCommand) Run(ctx context.Context, std *command.Streams) error {
-	who, err := c.identifySession(ctx, std)
+	me, err := c.identifySession(ctx, std)
 	if err != nil {
 		return err
 	}
-	setup, err := c.setup(who)
+	setup, err := c.setup(me)
 	if err != nil {
 		return err
 	}
@@ -56,31 +56,31 @@ func (c *configCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	printLine(std.Out, path+" configures "+c.Client+" for session "+who.Session)
+	printLine(std.Out, path+" configures "+c.Client+" for session "+me.Session)
 	c.printNextSteps(std.Err, "", &setup)
 	return nil
 }
 
-// identifySession is the session that the configuration is for: that of the token, or one
-// that the caller may read.
+// identifySession returns the session to configure: the session of the token,
+// or one that the caller can read.
 func (c *configCommand) identifySession(ctx context.Context, std *command.Streams) (*api.Me, error) {
 	if c.Session == "" {
 		if os.Getenv(agent.TokenVariable) == "" {
 			return nil, command.UsageErrorf("say for which session: --session ID, or its token in %s", agent.TokenVariable)
 		}
-		_, who, err := c.identify(ctx, std)
-		return who, err
+		_, me, err := c.identify(ctx, std)
+		return me, err
 	}
 	if os.Getenv(agent.TokenVariable) != "" && os.Getenv("SALLYPORT_API_KEY") == "" { // in a sandbox
-		if _, who, err := c.identify(ctx, std); err == nil && who.Session == c.Session {
-			return who, nil
+		if _, me, err := c.identify(ctx, std); err == nil && me.Session == c.Session {
+			return me, nil
 		}
 	}
 	server, err := c.clientFlags.connect()
 	if err != nil {
 		return nil, err
 	}
-	who, _, err := Fetch(ctx, server, api.GetMe, api.None{})
+	me, _, err := Fetch(ctx, server, api.GetMe, api.None{})
 	if err != nil {
 		return nil, err
 	}
@@ -91,30 +91,30 @@ func (c *configCommand) identifySession(ctx context.Context, std *command.Stream
 	if s.Status.Ended() || s.RevokedAt != nil || s.ExpiresAt != nil && s.ExpiresAt.Before(time.Now()) {
 		return nil, fmt.Errorf("session %s has ended; mint another one with: %s", c.Session, c.hint("session", "create"))
 	}
-	who.Session, who.SessionKind, who.Model = s.ID, string(s.Kind), s.Model
-	return who, nil
+	me.Session, me.SessionKind, me.Model = s.ID, string(s.Kind), s.Model
+	return me, nil
 }
 
-func (c *configCommand) setup(who *api.Me) (agent.Setup, error) {
-	s := agent.Setup{MCPURL: who.MCPURL, Permissions: agent.Permissions(c.Permissions), Instructions: agent.GuideFile}
+func (c *configCommand) setup(me *api.Me) (agent.Setup, error) {
+	s := agent.Setup{MCPURL: me.MCPURL, Permissions: agent.Permissions(c.Permissions), Instructions: agent.GuideFile}
 	if agent.Client(c.Client) != agent.OpenCode {
 		if c.Model != "" || c.Permissions != "" || c.Instructions != nil {
 			return s, command.UsageErrorf("--model, --permissions and --instructions go with --client opencode; %s has them elsewhere", c.Client)
 		}
-		return agent.Setup{MCPURL: who.MCPURL}, nil
+		return agent.Setup{MCPURL: me.MCPURL}, nil
 	}
 	if c.Instructions != nil {
 		s.Instructions = *c.Instructions
 	}
 	if s.Permissions == "" {
 		s.Permissions = agent.AskOwn
-		if who.SessionKind == string(action.Unattended) {
+		if me.SessionKind == string(action.Unattended) {
 			s.Permissions = agent.AskNothing
 		}
 	}
 	name := c.Model
 	if name == "" {
-		name, s.ModelDefault = who.Model, true
+		name, s.ModelDefault = me.Model, true
 	}
 	if name == "" {
 		return s, nil
@@ -127,7 +127,7 @@ func (c *configCommand) setup(who *api.Me) (agent.Setup, error) {
 	return s, nil
 }
 
-// merge changes the file of --write, or makes it, and returns its path.
+// merge updates or creates the file of --write, and returns its path.
 func (c *configCommand) merge(config *agent.Config) (string, error) {
 	path := c.Write
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && filepath.Ext(path) != ".json" && filepath.Ext(path) != ".jsonc" {
@@ -149,8 +149,8 @@ func (c *configCommand) merge(config *agent.Config) (string, error) {
 	return path, command.WriteFile(path, text)
 }
 
-// clientFile is a client's file in a project's folder; comments says that the
-// client reads one with the ending of JSON with comments too.
+// clientFile returns the path of a client's configuration file in a project
+// folder. comments tells that the client also reads a .jsonc file.
 func clientFile(folder, name string, comments bool) (string, error) {
 	path := filepath.Join(folder, filepath.FromSlash(name))
 	if _, err := os.Lstat(path); comments && errors.Is(err, fs.ErrNotExist) {
@@ -164,8 +164,8 @@ func clientFile(folder, name string, comments bool) (string, error) {
 	return path, nil
 }
 
-// printNextSteps says what is still to be done. The token is in no file that this
-// command writes.
+// printNextSteps prints the remaining steps. No file that this command writes
+// contains the token.
 func (c *configCommand) printNextSteps(w io.Writer, file string, setup *agent.Setup) {
 	if file != "" {
 		printLine(w, "add this to "+file+" in your project, or merge it with --write DIR; then:")
@@ -230,7 +230,7 @@ func (c *promptCommand) fetch(ctx context.Context, std *command.Streams) (*api.P
 	return p, raw, err
 }
 
-// printForType prints the prompt of a type of session whose tools are all listed.
+// printForType prints the prompt of a session type, with all its tools listed.
 func (c *promptCommand) printForType(std *command.Streams) error {
 	t := action.SessionType(c.Type)
 	text := agent.Prompt(t, func(tool string) bool { return tool != "actions_search" && slices.Contains(builtinTools(t), tool) })
@@ -241,7 +241,7 @@ func (c *promptCommand) printForType(std *command.Streams) error {
 	return c.print(std, raw, func(w io.Writer) { printText(w, text) })
 }
 
-// builtinTools are the gateway's own tools in sessions of a type.
+// builtinTools returns the gateway's own tools in sessions of a type.
 func builtinTools(t action.SessionType) []string {
 	tools := append(mcpserver.BuiltinTools(), platform.VerifyTool, platform.VariablesTool)
 	switch t {

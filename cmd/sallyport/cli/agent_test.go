@@ -16,10 +16,10 @@ import (
 	"sallyport/action"
 )
 
-// A file takes as long as its line does, whatever other requests may take; one
-// that stalls is given up, to be tried again.
-func TestFilesAreSentAsLongAsTheyMove(t *testing.T) {
-	const size = 8 << 20 // more than a connection holds by itself
+// An upload may take longer than other requests; a stalled one is canceled and
+// retried.
+func TestUploadTimesOutOnlyWhenStalled(t *testing.T) {
+	const size = 8 << 20 // larger than the connection buffers
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "film"), bytes.Repeat([]byte("x"), size), 0o600); err != nil {
 		t.Fatal(err)
@@ -59,9 +59,8 @@ func TestFilesAreSentAsLongAsTheyMove(t *testing.T) {
 	}
 }
 
-// What the gateway cannot take for now is sent again; what it will never take is
-// not.
-func TestFilesAreSentAgainWhereThatHelps(t *testing.T) {
+// Temporary errors of an upload are retried; permanent ones are not.
+func TestUploadRetries(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "film"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)

@@ -14,13 +14,13 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// callSummary names a call that a person decides on.
+// callSummary describes a pending call in a line.
 func callSummary(i *action.Invocation) string {
 	return fmt.Sprintf("%s, %s, of session %s", actionLabel(i.SourceName, i.Source, i.Action), i.Risk, i.Session)
 }
 
-// actionLabel names an action as people do, with the source's id behind it: the name
-// is what somebody chose.
+// actionLabel names an action with the name of its source. The source ID
+// follows because the name is chosen by users.
 func actionLabel(name, source, action string) string {
 	if name == "" || name == source {
 		return source + ":" + action
@@ -28,11 +28,11 @@ func actionLabel(name, source, action string) string {
 	return fmt.Sprintf("%s:%s (%s)", name, action, source)
 }
 
-// showPendingCall tells what the call is, why it waits, and what a person must know
-// before he lets it run. What the source and the agent said of it is in params.
-func showPendingCall(w io.Writer, i *action.Invocation, callContext *callContext, params string) {
+// showPendingCall prints what the call does, why it needs approval, and the
+// alerts. The source and the agent provide params.
+func showPendingCall(w io.Writer, i *action.Invocation, callCtx *callContext, params string) {
 	printLine(w, i.ID+"  "+callSummary(i))
-	callContext.show(w, i)
+	callCtx.show(w, i)
 	decision := action.Decision{Source: i.ModeSource, Steps: i.Steps}
 	alerts := action.Alerts(i.Steps)
 	if why := decision.Why(); why != "" && !slices.Contains(alerts, why) {
@@ -49,15 +49,15 @@ type pendingCommand struct {
 	api.Paging
 }
 
-// Run lists what is held, each call with its redacted params. With --json it is
-// the calls alone; grant requests and env requests have the rest.
+// Run lists the pending calls with redacted params. With --json it prints only
+// the calls; grant requests and env requests print the others.
 func (c *pendingCommand) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
-	of := api.ListInvocationsInput{Paging: c.Paging, Sought: api.Sought{Status: []action.Status{action.StatusPending}}}
-	calls, raw, err := Fetch(ctx, server, api.ListInvocations, of)
+	query := api.ListInvocationsInput{Paging: c.Paging, Sought: api.Sought{Status: []action.Status{action.StatusPending}}}
+	calls, raw, err := Fetch(ctx, server, api.ListInvocations, query)
 	if err != nil {
 		return err
 	}
@@ -89,9 +89,9 @@ func (c *pendingCommand) showCalls(ctx context.Context, w io.Writer, server *Cli
 	for k := range calls.Items {
 		all[k] = &calls.Items[k].Invocation
 	}
-	of := server.callContext(ctx, all...)
+	callCtx := server.callContext(ctx, all...)
 	for _, i := range all {
-		showPendingCall(w, i, of, "params "+string(i.Params))
+		showPendingCall(w, i, callCtx, "params "+string(i.Params))
 		fmt.Fprintf(w, "    requested %s, expires %s\n", relativeTime(&i.CreatedAt), relativeTime(i.ExpiresAt))
 	}
 	printNextPage(w, calls.NextCursor)
@@ -126,16 +126,16 @@ func (c *pendingCommand) showEnvRequests(w io.Writer, requests *api.List[action.
 	c.showEnvHint(w)
 }
 
-// pendingCall is what approve and deny have in common.
+// pendingCall is the argument of approve and deny.
 type pendingCall struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the pending call; see sallyport pending."`
 }
 
-// showDecision tells who decided what.
-func showDecision(w io.Writer, verb, who string, o *api.Outcome) {
+// showDecision prints the decision and the user who made it.
+func showDecision(w io.Writer, verb, user string, o *api.Outcome) {
 	printLine(w, fmt.Sprintf("%s %s", verb, callSummary(&o.Invocation)))
-	printLine(w, fmt.Sprintf("as %s (user %s)", who, o.Invocation.ApprovedBy))
+	printLine(w, fmt.Sprintf("as %s (user %s)", user, o.Invocation.ApprovedBy))
 }
 
 type approveCommand struct {
@@ -148,7 +148,7 @@ type approveCommand struct {
 	Pin        []string      `sep:"none" env:"-" placeholder:"/PARAM" help:"Limit --grant to the value this param has here; repeat for more."`
 }
 
-// grant is what is granted beside the call; nil: nothing.
+// grant returns the grant to create with the approval, or nil.
 func (c *approveCommand) grant() (*api.ApprovalGrant, error) {
 	if c.Grant == "" {
 		if c.isSet() || c.Pin != nil || c.Unreviewed {
@@ -164,8 +164,8 @@ func (c *approveCommand) grant() (*api.ApprovalGrant, error) {
 	return &api.ApprovalGrant{Scope: c.Grant, Pin: c.Pin, Unreviewed: c.Unreviewed, MaxCalls: c.MaxCalls, Lifetime: c.Expires.Lifetime}, nil
 }
 
-// Run shows what will run, and then approves that and nothing else: the hashes
-// of what it showed go along. Only --reveal shows what is redacted.
+// Run shows the pending call, then approves exactly that: the request carries
+// the hashes of what it showed. Only --reveal shows redacted params.
 func (c *approveCommand) Run(ctx context.Context, std *command.Streams) error {
 	grant, err := c.grant()
 	if err != nil {
@@ -175,7 +175,7 @@ func (c *approveCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	shown, who, err := c.showCall(ctx, std, server, c.Reveal)
+	shown, user, err := c.showCall(ctx, std, server, c.Reveal)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (c *approveCommand) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	if err := c.print(std, raw, func(w io.Writer) {
-		showDecision(w, "approved", who, now)
+		showDecision(w, "approved", user, now)
 		if g := now.Grant; g != nil {
 			g.Name = cmp.Or(g.Name, now.Invocation.SourceName)
 			showGrant(w, g, &c.clientFlags)
@@ -207,8 +207,8 @@ func (c *approveCommand) Run(ctx context.Context, std *command.Streams) error {
 	return outcomeError(&now.Invocation)
 }
 
-// showCall tells a person what he decides on, before he does, and returns it with
-// his name. With --json that is no part of the answer. Revealing is recorded.
+// showCall prints the call before the decision, and returns it with the name of
+// the user. With --json it prints to standard error. The server logs a reveal.
 func (v *pendingCall) showCall(ctx context.Context, std *command.Streams, server *Client, reveal bool) (*api.InvocationView, string, error) {
 	id := api.ByID{ID: v.ID}
 	i, _, err := Fetch(ctx, server, api.GetInvocation, id)
@@ -221,7 +221,7 @@ func (v *pendingCall) showCall(ctx context.Context, std *command.Streams, server
 		if err != nil {
 			return nil, "", err
 		}
-		if all.Full { // of a call that ended, nobody has them
+		if all.Full { // the params of an ended call are deleted
 			params = "params in clear " + string(all.Params)
 		}
 	}
@@ -237,7 +237,7 @@ func (v *pendingCall) showCall(ctx context.Context, std *command.Streams, server
 	return i, me.Name, nil
 }
 
-// showOutcome tells how the call ended, for those who waited.
+// showOutcome prints the result of a call, for --wait.
 func showOutcome(w io.Writer, o *api.Outcome) {
 	text := string(o.Invocation.Status)
 	if answer := cmp.Or(string(o.Result), string(o.Problem)); answer != "" {
@@ -246,7 +246,7 @@ func showOutcome(w io.Writer, o *api.Outcome) {
 	printLine(w, text)
 }
 
-// outcomeError is an error when the call that was approved did not end well.
+// outcomeError returns an error if the approved call did not complete.
 func outcomeError(i *action.Invocation) error {
 	switch {
 	case i.Error != nil:
@@ -264,17 +264,17 @@ type denyCommand struct {
 	api.Denial
 }
 
-// Run shows what it denies, and denies that: the hashes go along.
+// Run shows the pending call, then denies exactly that, by its hashes.
 func (c *denyCommand) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
-	shown, who, err := c.showCall(ctx, std, server, false)
+	shown, user, err := c.showCall(ctx, std, server, false)
 	if err != nil {
 		return err
 	}
 	c.ParamsHash, c.ToolHash = shown.ParamsHash, shown.ToolHash
 	in := api.ByIDWith[*api.Denial]{ByID: api.ByID{ID: c.ID}, Body: &c.Denial}
-	return perform(ctx, &c.clientFlags, std, api.DenyInvocation, in, func(w io.Writer, now *api.Outcome) { showDecision(w, "denied", who, now) })
+	return perform(ctx, &c.clientFlags, std, api.DenyInvocation, in, func(w io.Writer, now *api.Outcome) { showDecision(w, "denied", user, now) })
 }

@@ -16,8 +16,9 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// Whoever decides says what he saw, so that something else is refused.
-func TestSaysWhatWasSeen(t *testing.T) {
+// A decision carries the hashes of what was shown, so that the server can
+// reject any other call.
+func TestDecisionsCarryHashes(t *testing.T) {
 	answers := map[string]string{
 		"GET /api/v1/me":                   `{"name":"ada"}`,
 		"GET /api/v1/invocations/1":        `{"params":{"a":1},"params_hash":"p1","tool_hash":"t1"}`,
@@ -70,13 +71,13 @@ func TestSaysWhatWasSeen(t *testing.T) {
 			var sent string
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				answer, known := answers[r.Method+" "+r.URL.Path]
-				if r.Header.Get("Authorization") != "Bearer key" { // asked whether it is a gateway
+				if r.Header.Get("Authorization") != "Bearer key" { // the check that the URL is a gateway
 					w.WriteHeader(http.StatusUnauthorized)
 					_, _ = io.WriteString(w, `{"status":401,"code":"unauthenticated","detail":"no"}`)
 					return
 				}
 				if !known {
-					sent, answer = sent+r.Method+" "+r.URL.Path+" "+sorted(t, r.Body), "{}"
+					sent, answer = sent+r.Method+" "+r.URL.Path+" "+sortedJSON(t, r.Body), "{}"
 				}
 				_, _ = io.WriteString(w, answer)
 			}))
@@ -95,8 +96,8 @@ func TestSaysWhatWasSeen(t *testing.T) {
 	}
 }
 
-// sorted is JSON with the keys of each object in order; empty for no body.
-func sorted(t *testing.T, body io.Reader) string {
+// sortedJSON returns JSON with sorted object keys; empty for no body.
+func sortedJSON(t *testing.T, body io.Reader) string {
 	t.Helper()
 	var value any
 	if err := json.NewDecoder(body).Decode(&value); errors.Is(err, io.EOF) {
@@ -111,8 +112,8 @@ func sorted(t *testing.T, body io.Reader) string {
 	return string(raw)
 }
 
-// A person sees what he decides on before he does, each thing once, and nothing
-// secret unless he asks for it.
+// The call is shown before the decision, each part once, and unredacted only
+// with --reveal.
 func TestShowsBeforeItDecides(t *testing.T) {
 	const row = `{"id":"1","source_name":"notes","source_id":"connector:n","action":"add","risk":"write","session_id":"s","status":"STATUS","params":{"k":"[redacted]"},
 		"summary":"k=[redacted]","mode_source":"SOURCE","decision":[{"layer":"inferred","note":"Writes wait."},{"layer":"drift","note":"It changed.","alert":true},
@@ -165,9 +166,9 @@ func TestShowsBeforeItDecides(t *testing.T) {
 	}
 }
 
-// What a module's call would do is told in its module's words, with the account
-// that it is for; of an account that is somebody's own, the id.
-func TestTellsWhatAModuleWouldDo(t *testing.T) {
+// The summary of an integration's call is shown with the account, or with the
+// ID of an account that is private to another user.
+func TestPendingCallSummary(t *testing.T) {
 	const row = `{"id":"1","source_name":"Slack","source_id":"slack","action":"send_message","risk":"write","session_id":"s","params":{},
 		"summary":"Send to C0123, NOTIFYING @channel","integration_id":"ID"}`
 	const what = "1  Slack:send_message (slack), write, of session s\n    Send to C0123, NOTIFYING @channel\n    for "
@@ -202,9 +203,9 @@ func TestTellsWhatAModuleWouldDo(t *testing.T) {
 	}
 }
 
-// Who accepts a tool without saying what he saw is shown it, and told how to
-// say so; from a list that may be old, he is told that.
-func TestReviewTellsHowToAccept(t *testing.T) {
+// Accepting a tool without its hash shows the tool and the command to accept
+// it. An outdated list is reported.
+func TestReviewListsTagsToAccept(t *testing.T) {
 	tools := `{"error":"no answer","fetched_at":"2026-01-02T15:04:05Z","items":[{"tool":"it's","state":"new","current":{"behaviour_hash":"b","text_hash":"x","definition":{"n":1}}}]}`
 	var fresh []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -236,7 +237,7 @@ func TestReviewTellsHowToAccept(t *testing.T) {
 	}
 }
 
-// What others wrote comes out harmless wherever it stands.
+// Text from other parties is escaped wherever it is printed.
 func TestForeignText(t *testing.T) {
 	const evil = "\x1b[2J\u202egnp"
 	text, _ := json.Marshal(evil)

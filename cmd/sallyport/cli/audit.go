@@ -31,7 +31,8 @@ type auditVerify struct {
 	Head string `placeholder:"FILE" type:"path" help:"File with heads printed by audit heads; the last one must still be in the log."`
 }
 
-// Run fails when the chain does not hold. A long chain takes its time.
+// Run fails if the chain is broken. It has no timeout because a long chain
+// takes minutes.
 func (c *auditVerify) Run(ctx context.Context, std *command.Streams) error {
 	var known *api.KnownHead
 	var head *action.AuditHead
@@ -57,6 +58,7 @@ func (c *auditVerify) Run(ctx context.Context, std *command.Streams) error {
 	return errors.New("the evidence does not hold; keep the database as it is, and compare it with your backups")
 }
 
+// ShowReport prints the result of an audit log verification.
 func ShowReport(w io.Writer, r *action.AuditReport, head *action.AuditHead) {
 	for _, f := range r.Faults {
 		printLine(w, fmt.Sprintf("%s at %d: %s %s", f.Kind, f.Seq, f.Row, f.Message))
@@ -82,7 +84,7 @@ func ShowReport(w io.Writer, r *action.AuditReport, head *action.AuditHead) {
 	}
 }
 
-// readHead returns the last head of a file.
+// readHead returns the last head in a file.
 func readHead(name string) (*action.AuditHead, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -105,12 +107,12 @@ func readHead(name string) (*action.AuditHead, error) {
 
 type auditHeads struct{ clientFlags }
 
-// Run prints a head a line, so that a file may gather them.
+// Run prints one head per line, so that a file can collect them.
 func (c *auditHeads) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.ListAuditHeads, api.None{}, func(w io.Writer, all *api.List[action.AuditHead]) {
 		lines := json.NewEncoder(w)
 		for _, head := range all.Items {
-			_ = lines.Encode(head) // of plain fields; a full disk shows at the next verify
+			_ = lines.Encode(head) // cannot fail to encode; the next verify detects a full disk
 		}
 	})
 }
@@ -121,14 +123,14 @@ type auditExport struct {
 	Out string `placeholder:"FILE" type:"path" help:"New file to write, mode 0600 (default: standard output)."`
 }
 
-// Run fails when the export is not whole; then there is no file either.
+// Run fails if the export is incomplete, and then leaves no file.
 func (c *auditExport) Run(ctx context.Context, std *command.Streams) error {
 	if c.JSON && c.Format == "csv" {
 		return command.UsageErrorf("--json and --format csv exclude one another; leave one out")
 	}
-	choice := c.ExportQuery
-	choice.What, choice.Format, choice.From, choice.To = "", "", "", ""
-	if c.What == "policy" && !reflect.ValueOf(choice).IsZero() {
+	filters := c.ExportQuery
+	filters.What, filters.Format, filters.From, filters.To = "", "", "", ""
+	if c.What == "policy" && !reflect.ValueOf(filters).IsZero() {
 		return command.UsageErrorf("--status, --session, --source, --action and the like choose calls; with --what policy there is --from and --to")
 	}
 	if err := checkStatuses(c.Status); err != nil {
@@ -138,7 +140,7 @@ func (c *auditExport) Run(ctx context.Context, std *command.Streams) error {
 	return c.write(ctx, std, exportStallTimeout)
 }
 
-// exportStallTimeout is how long the server may think before the next row.
+// exportStallTimeout limits the time that the server takes for the next row.
 const exportStallTimeout = 2 * time.Minute
 
 func (c *auditExport) write(ctx context.Context, std *command.Streams, stallTimeout time.Duration) error {
@@ -164,15 +166,15 @@ func (c *auditExport) write(ctx context.Context, std *command.Streams, stallTime
 	}
 	err = server.export(ctx, c.ExportQuery, file, stallTimeout)
 	if err = cmp.Or(err, file.Close()); err != nil {
-		_ = os.Remove(c.Out) // half of it would look whole
+		_ = os.Remove(c.Out) // a partial file looks complete
 		return err
 	}
 	fmt.Fprintln(std.Err, "written to", command.Printable(c.Out))
 	return nil
 }
 
-// checkSource refuses a source that nobody knows: an empty export would say that
-// there were no calls. One that was removed goes by the id that its calls have.
+// checkSource rejects an unknown source: an empty export would suggest that it
+// had no calls. A removed source is named by its ID.
 func (c *auditExport) checkSource(ctx context.Context, server *Client) error {
 	if c.Source == "" || strings.HasPrefix(c.Source, "connector:") {
 		return nil
@@ -185,8 +187,8 @@ func (c *auditExport) checkSource(ctx context.Context, server *Client) error {
 	return err
 }
 
-// export copies an answer of lines to w as it comes, however long it takes as
-// long as it comes. What ends too early is an error.
+// export streams the response to w. It has no overall timeout and fails when
+// nothing arrives for stallTimeout, or when the response is truncated.
 func (c *Client) export(ctx context.Context, in api.ExportQuery, w io.Writer, stallTimeout time.Duration) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -210,13 +212,14 @@ func (c *Client) export(ctx context.Context, in api.ExportQuery, w io.Writer, st
 	return nil
 }
 
-// writeNotifier takes what is written and tells that something was.
+// writeNotifier is a writer that discards its input and calls a function on
+// each write.
 type writeNotifier func()
 
 // Write implements io.Writer.
 func (s writeNotifier) Write(p []byte) (int, error) { s(); return len(p), nil }
 
-// tailBuffer remembers the end of what is written.
+// tailBuffer keeps the last bytes written to it.
 type tailBuffer struct{ end []byte }
 
 const maxTail = 4 << 10
@@ -230,8 +233,8 @@ func (t *tailBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// serverError is what the server says went wrong after it had begun: in the last
-// line, which no row looks like.
+// serverError returns the error that the server reports in the last line if it
+// fails after the response has begun. No row looks like that line.
 func (t *tailBuffer) serverError() error {
 	if len(t.end) == 0 {
 		return nil

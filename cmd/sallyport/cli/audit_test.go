@@ -16,18 +16,18 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// An export is whole, or it is an error and there is no file.
+// An export is complete, or it is an error and leaves no file.
 func TestExport(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		err    string
 	}{
-		"whole":         {answer: lines("{\"id\":\"1\"}\n{\"id\":\"2\",\"error\":{}}\n")},
-		"empty":         {answer: lines("")},
-		"long":          {answer: lines(strings.Repeat("{\"id\":\"1\"}\n", 100_000))},
-		"an error line": {answer: lines("{\"id\":\"1\"}\n{\"error\":{\"code\":\"internal\",\"detail\":\"The database is away.\"}}\n"), err: "The database is away."},
-		"another error": {answer: lines("id,status\n{\"error\":\"gone\"}\n"), err: "gone"},
-		"half a line":   {answer: lines("{\"id\":\"1\"}\n{\"id\":"), err: "middle of a line"},
+		"whole":         {answer: serveLines("{\"id\":\"1\"}\n{\"id\":\"2\",\"error\":{}}\n")},
+		"empty":         {answer: serveLines("")},
+		"long":          {answer: serveLines(strings.Repeat("{\"id\":\"1\"}\n", 100_000))},
+		"an error line": {answer: serveLines("{\"id\":\"1\"}\n{\"error\":{\"code\":\"internal\",\"detail\":\"The database is away.\"}}\n"), err: "The database is away."},
+		"another error": {answer: serveLines("id,status\n{\"error\":\"gone\"}\n"), err: "gone"},
+		"half a line":   {answer: serveLines("{\"id\":\"1\"}\n{\"id\":"), err: "middle of a line"},
 		"a cut": {answer: func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "{\"id\":\"1\"}\n")
 			_ = http.NewResponseController(w).Flush()
@@ -70,13 +70,13 @@ func TestExport(t *testing.T) {
 	}
 }
 
-func lines(text string) http.HandlerFunc {
+func serveLines(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 }
 
-// Evidence that is there is not written over.
-func TestExportKeeps(t *testing.T) {
-	server := httptest.NewServer(lines("{}\n"))
+// An existing file is not overwritten.
+func TestExportKeepsExistingFile(t *testing.T) {
+	server := httptest.NewServer(serveLines("{}\n"))
 	defer server.Close()
 	t.Setenv("SALLYPORT_API_KEY", "key")
 	file := filepath.Join(t.TempDir(), "out")
@@ -92,7 +92,7 @@ func TestExportKeeps(t *testing.T) {
 	}
 }
 
-// A head is the last one of a file.
+// readHead returns the last head of a file.
 func TestReadHead(t *testing.T) {
 	const one = `{"organization_id":"o","seq":%d,"hash":"h","mac":"m"}` + "\n"
 	for name, c := range map[string]struct {
@@ -123,9 +123,9 @@ func TestReadHead(t *testing.T) {
 	}
 }
 
-// What the server could not look at is said, and with which head it compared.
-func TestVerifyTellsWhatItCompared(t *testing.T) {
-	server := httptest.NewServer(lines(`{"ok":true,"checked":3,"head":{"seq":9},"note":"Old rows \u001b were not looked at."}`))
+// The report has the checks that were skipped and the head that was compared.
+func TestVerifyReportsHead(t *testing.T) {
+	server := httptest.NewServer(serveLines(`{"ok":true,"checked":3,"head":{"seq":9},"note":"Old rows \u001b were not looked at."}`))
 	defer server.Close()
 	t.Setenv("SALLYPORT_API_KEY", "key")
 	file := filepath.Join(t.TempDir(), "heads")

@@ -24,19 +24,19 @@ type automationCommand struct {
 	Remove  automationRemove  `cmd:"" help:"Remove an automation with its triggers and schedules."`
 }
 
-// automationRef names one.
+// automationRef is the argument that names an automation.
 type automationRef struct {
 	clientFlags
 	api.ByAutomation
 }
 
-// instructionFlags are what an automation tells its agent.
+// instructionFlags set the instructions of an automation.
 type instructionFlags struct {
 	Instructions     *string `placeholder:"TEXT" xor:"instructions" help:"Instructions for the agent."`
 	InstructionsFile string  `placeholder:"FILE" type:"path" xor:"instructions" help:"File with the instructions."`
 }
 
-// text returns the text that was given; nil: none was.
+// text returns the instructions, or nil if neither flag is set.
 func (i *instructionFlags) text() (*string, error) {
 	if i.InstructionsFile == "" {
 		return i.Instructions, nil
@@ -96,12 +96,12 @@ func (c *automationShow) Run(ctx context.Context, std *command.Streams) error {
 	if c.JSON {
 		return std.PrintJSON(raw)
 	}
-	of := api.OfAutomation{Automation: a.ID}
-	triggers, _, err := Fetch(ctx, server, api.ListTriggers, of)
+	query := api.OfAutomation{Automation: a.ID}
+	triggers, _, err := Fetch(ctx, server, api.ListTriggers, query)
 	if err != nil {
 		return err
 	}
-	schedules, _, err := Fetch(ctx, server, api.ListSchedules, of)
+	schedules, _, err := Fetch(ctx, server, api.ListSchedules, query)
 	if err != nil {
 		return err
 	}
@@ -137,11 +137,11 @@ func (c *automationUpdate) Run(ctx context.Context, std *command.Streams) (err e
 	return c.change(ctx, std, c.AutomationChange, "is changed")
 }
 
-// change changes the automation and says what is so now.
-func (a *automationRef) change(ctx context.Context, std *command.Streams, change api.AutomationChange, done string) error {
+// change updates the automation and prints the result.
+func (a *automationRef) change(ctx context.Context, std *command.Streams, change api.AutomationChange, message string) error {
 	in := api.ByAutomationWith[api.AutomationChange]{ByAutomation: a.ByAutomation, Body: change}
 	return perform(ctx, &a.clientFlags, std, api.UpdateAutomation, in, func(w io.Writer, now *event.Automation) {
-		printLine(w, "automation "+now.Name+" "+done)
+		printLine(w, "automation "+now.Name+" "+message)
 	})
 }
 
@@ -167,17 +167,18 @@ func (c *automationRemove) Run(ctx context.Context, std *command.Streams) error 
 	return perform(ctx, &c.clientFlags, std, api.DeleteAutomation, c.ByAutomation, confirmation("automation "+c.Automation+" is removed, with "+c.removedCounts(ctx, server)))
 }
 
-// removedCounts are what goes with the automation, as far as it can be read.
+// removedCounts counts the resources that are removed with the automation, as
+// far as the caller can read them.
 func (a *automationRef) removedCounts(ctx context.Context, server *Client) string {
-	of := api.OfAutomation{Automation: a.Automation}
-	it, _, _ := Fetch(ctx, server, api.GetAutomation, a.ByAutomation)
-	triggers, _, _ := Fetch(ctx, server, api.ListTriggers, of)
-	schedules, _, _ := Fetch(ctx, server, api.ListSchedules, of)
+	query := api.OfAutomation{Automation: a.Automation}
+	automation, _, _ := Fetch(ctx, server, api.GetAutomation, a.ByAutomation)
+	triggers, _, _ := Fetch(ctx, server, api.ListTriggers, query)
+	schedules, _, _ := Fetch(ctx, server, api.ListSchedules, query)
 	modes, _, _ := Fetch(ctx, server, api.ListModes, api.None{})
 	runs, _, _ := Fetch(ctx, server, api.ListRuns, api.RunQuery{Automation: a.Automation, Status: event.RunQueued})
-	own := slices.DeleteFunc(modes.Items, func(m api.ModeView) bool { return it.ID == "" || m.Automation != it.ID })
+	ownModes := slices.DeleteFunc(modes.Items, func(m api.ModeView) bool { return automation.ID == "" || m.Automation != automation.ID })
 	return fmt.Sprintf("%s, %s, %s and its bindings; %s will not begin (automation_deleted)",
-		command.Plural(len(triggers.Items), "trigger"), command.Plural(len(schedules.Items), "schedule"), command.Plural(len(own), "mode"), command.Plural(runs.Total, "queued run"))
+		command.Plural(len(triggers.Items), "trigger"), command.Plural(len(schedules.Items), "schedule"), command.Plural(len(ownModes), "mode"), command.Plural(runs.Total, "queued run"))
 }
 
 type scheduleCommand struct {
@@ -200,7 +201,7 @@ func (c *scheduleCreate) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.CreateSchedule, api.Body[api.NewSchedule]{Body: c.NewSchedule}, showSchedule)
 }
 
-// scheduleLine is a schedule in a line.
+// scheduleLine describes a schedule in a line.
 func scheduleLine(s *api.ScheduleView) string {
 	return fmt.Sprintf("schedule %s (%s): %q in %s, %s", s.Name, s.ID, s.Cron, s.TimeZone, enabledText(s.Enabled))
 }
@@ -211,7 +212,7 @@ func showSchedule(w io.Writer, s *api.ScheduleView) {
 	showTimes(w, s.Next, s.TimeZone)
 }
 
-// showTimes shows times as the clocks of their zone do.
+// showTimes prints times in their time zone.
 func showTimes(w io.Writer, next []time.Time, zone string) {
 	at, err := time.LoadLocation(zone)
 	if err != nil {
@@ -245,7 +246,7 @@ func (c *scheduleList) Run(ctx context.Context, std *command.Streams) error {
 		columns[api.ScheduleView]("AUTOMATION=automation_name CRON=cron_expression ZONE=timezone STATE=enabled NEXT=next_run_at NAME=name ID=id"))
 }
 
-// scheduleRef names one.
+// scheduleRef is the argument that names a schedule.
 type scheduleRef struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the schedule."`

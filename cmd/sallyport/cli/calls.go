@@ -25,7 +25,7 @@ type callsCommand struct {
 
 func (*callsCommand) route() api.Operation { return api.ListInvocations.Operation }
 
-// Run lists calls of the whole organization, newest first.
+// Run lists the calls of the whole organization, newest first.
 func (c *callsCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err := checkStatuses(c.Status); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (c *callsCommand) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// checkStatuses refuses words that are no statuses.
+// checkStatuses rejects unknown statuses.
 func checkStatuses(all []action.Status) error {
 	for _, status := range all {
 		if !status.Valid() {
@@ -75,7 +75,7 @@ func checkStatuses(all []action.Status) error {
 	return nil
 }
 
-// splitAction takes an action as calls are listed, SOURCE:ACTION, apart.
+// splitAction splits SOURCE:ACTION, the form in which calls are listed.
 func splitAction(source, name string) (of, bare string) {
 	if i := strings.LastIndexByte(name, ':'); i > 0 && (source == "" || source == name[:i]) {
 		return name[:i], name[i+1:]
@@ -83,8 +83,8 @@ func splitAction(source, name string) (of, bare string) {
 	return source, name
 }
 
-// checkSession refuses a session that is not there: to have found nothing of it
-// would say that it made no calls.
+// checkSession rejects an unknown session: an empty list would suggest that it
+// made no calls.
 func (c *Client) checkSession(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
@@ -93,7 +93,7 @@ func (c *Client) checkSession(ctx context.Context, id string) error {
 	return err
 }
 
-// failureCode says in a word why a call did not run, or failed.
+// failureCode returns the code of a call that was denied or failed.
 func failureCode(i *action.Invocation) string {
 	switch {
 	case i.Error != nil && i.Status == action.StatusFailed:
@@ -104,8 +104,8 @@ func failureCode(i *action.Invocation) string {
 	return ""
 }
 
-// callContext is what is told of calls besides their rows: whose session each is of,
-// and which account it is for.
+// callContext has the sessions, users and integrations that a list of calls
+// refers to.
 type callContext struct {
 	sessions     map[string]*api.SessionView
 	people       []action.User
@@ -113,13 +113,13 @@ type callContext struct {
 	automations  labels
 }
 
-// callContext asks for it. What cannot be read is told by its id: the calls alone
-// were asked for.
+// callContext loads the context of calls. It ignores errors; an ID stands in
+// for what the caller cannot read.
 func (c *Client) callContext(ctx context.Context, calls ...*action.Invocation) *callContext {
 	w := &callContext{sessions: make(map[string]*api.SessionView)}
 	bound, unattended := false, false
 	for _, i := range calls {
-		if _, asked := w.sessions[i.Session]; i.Session != "" && !asked {
+		if _, loaded := w.sessions[i.Session]; i.Session != "" && !loaded {
 			s, _, _ := Fetch(ctx, c, api.GetSession, api.ByID{ID: i.Session})
 			w.sessions[i.Session] = s
 			unattended = unattended || strings.HasPrefix(s.CreatedBy, ofAutomation)
@@ -140,8 +140,8 @@ func (c *Client) callContext(ctx context.Context, calls ...*action.Invocation) *
 	return w
 }
 
-// show tells what the call would do, in the words of its module, for which
-// integration and in whose session. A connector's has no words but its params.
+// show prints the summary, the integration and the session of a call. A
+// connector's call has no summary; its params follow.
 func (w *callContext) show(out io.Writer, i *action.Invocation) {
 	if i.Summary != "" && !strings.HasPrefix(i.Source, "connector:") {
 		printLine(out, "    "+i.Summary)
@@ -158,8 +158,8 @@ func (w *callContext) show(out io.Writer, i *action.Invocation) {
 	}
 }
 
-// accountLabel is an integration as people know it. One that is private to somebody
-// else is not theirs to know.
+// accountLabel names an integration and its account, or gives its ID if it is
+// private to another user.
 func (w *callContext) accountLabel(id string) string {
 	i := slices.IndexFunc(w.integrations, func(in api.IntegrationView) bool { return in.ID == id })
 	if i < 0 {
@@ -168,7 +168,7 @@ func (w *callContext) accountLabel(id string) string {
 	return integrationName(&w.integrations[i]) + ", account " + accountName(&w.integrations[i])
 }
 
-// ofAutomation begins the maker of a session that a run was given.
+// ofAutomation is the prefix of the creator of a session that belongs to a run.
 const ofAutomation = "automation:"
 
 func (w *callContext) creatorLabel(id string) string {
@@ -181,17 +181,17 @@ func (w *callContext) creatorLabel(id string) string {
 	return "user " + id
 }
 
-// labels are what people call things, by the ids that rows have of them.
+// labels are names by ID.
 type labels map[string]string
 
-// namedItem is what labels read of an item.
+// namedItem is the part of a list item that labels need.
 type namedItem struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// loadLabels reads those of lists. What cannot be read is told by its id: something
-// else was asked for.
+// loadLabels loads the names from lists. It ignores errors; an ID stands in for
+// a missing name.
 func (c *Client) loadLabels(ctx context.Context, lists ...api.Operation) labels {
 	all := make(labels)
 	for _, list := range lists {
@@ -203,7 +203,7 @@ func (c *Client) loadLabels(ctx context.Context, lists ...api.Operation) labels 
 	return all
 }
 
-// policyKey is a policy key with the name of its connector.
+// policyKey replaces the connector ID of a policy key by its name.
 func (n labels) policyKey(key string) string {
 	id, action, _ := strings.Cut(strings.TrimPrefix(key, "connector:"), ":")
 	if n[id] == "" {
@@ -212,8 +212,8 @@ func (n labels) policyKey(key string) string {
 	return n[id] + ":" + action
 }
 
-// name is the name of what has an id. Keys are told as "key:ID", automations that
-// act for nobody as "automation:ID".
+// name returns the name for an ID. IDs of keys have the form "key:ID"; those of
+// automations without a user "automation:ID".
 func (n labels) name(id string) string {
 	kind, bare, _ := strings.Cut(id, ":")
 	if name := n[bare]; name != "" {
@@ -222,7 +222,7 @@ func (n labels) name(id string) string {
 	return cmp.Or(n[id], id)
 }
 
-// actorLists list those who act, and then what others are asked for.
+// actorLists returns the lists of users and keys, followed by others.
 func actorLists(others ...api.Operation) []api.Operation {
 	return append([]api.Operation{api.ListUsers.Operation, api.ListKeys.Operation}, others...)
 }

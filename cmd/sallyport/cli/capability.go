@@ -22,13 +22,13 @@ type capabilityCommand struct {
 	Remove capabilityRemove `cmd:"" help:"Remove a capability; takes effect at the next call."`
 }
 
-// capabilityRef names the capability of a group at a provider.
+// capabilityRef are the arguments that name a capability.
 type capabilityRef struct {
 	clientFlags
 	api.ByCapability
 }
 
-// Validate refuses names that are empty, as of a variable that is not set.
+// Validate rejects empty names, which an unset shell variable causes.
 func (c *capabilityRef) Validate() error {
 	if c.Group == "" || c.Provider == "" {
 		return errors.New("the group and the provider have names; say which, as in: developer github")
@@ -36,7 +36,7 @@ func (c *capabilityRef) Validate() error {
 	return nil
 }
 
-// limitText tells what is said beside the level.
+// limitText describes the limits of a capability besides its level.
 func limitText(c *action.Capability) string {
 	var parts []string
 	if c.AllowedActions != nil {
@@ -57,7 +57,7 @@ func limitText(c *action.Capability) string {
 	return strings.Join(parts, "; ")
 }
 
-// levelText tells what comes of the level, unless something else says less.
+// levelText describes the default modes of a level.
 func levelText(c *action.Capability) string {
 	const unless = " of this group run without asking there, unless a mode says otherwise"
 	switch c.Level {
@@ -119,7 +119,7 @@ type capabilityShow struct {
 	api.GetGroupCapabilitiesInput
 }
 
-// Validate refuses an empty name, as of a variable that is not set.
+// Validate rejects an empty name, which an unset shell variable causes.
 func (c *capabilityShow) Validate() error {
 	if c.Group == "" {
 		return errors.New("the group has a name; say which, as in: developer")
@@ -163,8 +163,7 @@ func (c *capabilityRemove) Run(ctx context.Context, std *command.Streams) error 
 	return perform(ctx, &c.clientFlags, std, api.DeleteCapability, c.ByCapability, confirmation("group "+c.Group+" has no capability at "+c.Provider+" any more"))
 }
 
-// sourceName names a source as people do, with the id behind it that nobody
-// chose.
+// sourceName returns the name of a source, followed by its ID.
 func sourceName(name, id string) string {
 	if name == "" || name == id {
 		return id
@@ -193,7 +192,7 @@ func (c *gateApprove) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// gateActions names the actions that the approval is for.
+// gateActions lists the actions that the approval covers.
 func gateActions(a *action.GateApproval, names labels) string {
 	if a.Actions == nil {
 		return "every action"

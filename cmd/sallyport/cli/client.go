@@ -25,19 +25,20 @@ import (
 	"sallyport/internal/agent"
 )
 
-// clientFlags are the flags that every client command has. The API key comes from
-// the environment (SALLYPORT_API_KEY) or the data folder, and is no flag,
-// because a command line can be read by every user of the machine.
+// clientFlags are the flags of every client command. The API key comes from the
+// environment (SALLYPORT_API_KEY) or the data folder. It is not a flag because
+// every user of the machine can read a command line.
 type clientFlags struct {
 	Data string `placeholder:"DIR" type:"folder" help:"Data folder of a gateway on this machine (default: ${data})."`
 	URL  string `placeholder:"URL" help:"URL of the gateway; needs SALLYPORT_API_KEY, or SALLYPORT_TOKEN for commands of agents."`
 	JSON bool   `help:"Print the JSON of the API."`
 
-	fields map[string]string // of the API, as the command's flags; for errors
+	fields map[string]string // flags and arguments by API field, for error messages
 }
 
-// AfterApply has a --data that was written go before a URL of the environment. That one
-// goes before a folder of the environment: an agent's shell has both.
+// AfterApply gives an explicit --data precedence over a URL from the
+// environment. A URL from the environment takes precedence over a data folder
+// from the environment, because an agent's shell has both.
 func (r *clientFlags) AfterApply(ctx *kong.Context) error {
 	isSet := func(name string) bool {
 		return slices.ContainsFunc(ctx.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
@@ -52,7 +53,7 @@ func (r *clientFlags) AfterApply(ctx *kong.Context) error {
 	return nil
 }
 
-// hint is a command to paste that finds the same server again.
+// hint returns a command that the user can paste; it addresses the same server.
 func (r *clientFlags) hint(args ...string) string {
 	line := "sallyport"
 	for _, w := range args {
@@ -67,74 +68,77 @@ func (r *clientFlags) hint(args ...string) string {
 	return line
 }
 
-// Client calls the HTTP API of a server and words its errors for the command line.
+// Client calls the HTTP API of a server and phrases its errors for the command
+// line.
 type Client struct {
 	apiclient.Client
 
-	startHint string            // what to do where nobody answers, if that is known
-	fields    map[string]string // what refusals call the fields of the API
+	startHint string            // how to start the server, if known
+	fields    map[string]string // flags and arguments by API field
 }
 
-// connect finds the server: by URL and key, or by the data folder in which a
-// server on this machine tells both.
+// connect finds the server by URL and key, or through the data folder, where a
+// server on this machine publishes both.
 func (r *clientFlags) connect() (*Client, error) {
-	at, key := r.URL, os.Getenv("SALLYPORT_API_KEY")
-	if at == "" {
+	address, key := r.URL, os.Getenv("SALLYPORT_API_KEY")
+	if address == "" {
 		e, err := command.ReadEndpoint(r.dataFolder())
 		if err != nil {
 			return nil, err
 		}
-		at = e.URL
+		address = e.URL
 		if key == "" {
 			key = e.APIKey
 		}
-	} else if gatewayURL(at) != strings.TrimRight(at, "/") { // of an agent; a person may mean another's
-		return nil, pathInURLError(at)
+	} else if gatewayURL(address) != strings.TrimRight(address, "/") { // a user may have passed the URL of a connector
+		return nil, pathInURLError(address)
 	}
-	server, err := NewClient(at, key)
+	server, err := NewClient(address, key)
 	if err == nil {
 		server.fields = r.fields
 	}
 	if err == nil && r.URL == "" {
 		server.startHint = "start it with: " + r.hint("serve")
 	}
-	if err == nil && key == "" { // an agent's variables are no reason to act as a person
+	if err == nil && key == "" { // an agent may not act as the owner
 		if os.Getenv(agent.TokenVariable) != "" {
-			return nil, fmt.Errorf("no API key for %s: people do this, and the session of %s may not; tell the user what waits", at, agent.TokenVariable)
+			return nil, fmt.Errorf("no API key for %s: people do this, and the session of %s may not; tell the user what waits", address, agent.TokenVariable)
 		}
-		return nil, fmt.Errorf("no API key for %s: set SALLYPORT_API_KEY to a key from `sallyport api-key create NAME` on its machine, or unset SALLYPORT_URL to reach the server of the data folder", at)
+		return nil, fmt.Errorf("no API key for %s: set SALLYPORT_API_KEY to a key from `sallyport api-key create NAME` on its machine, or unset SALLYPORT_URL to reach the server of the data folder", address)
 	}
 	return server, err
 }
 
-// dataFolder is the data folder of a server on this machine.
+// dataFolder returns the data folder of a server on this machine.
 func (r *clientFlags) dataFolder() string { return cmp.Or(r.Data, command.DataFolder()) }
 
-// NewClient returns a client of the gateway at a URL, which may also be that of its
-// MCP endpoint. A URL with another path is refused before a key is sent to it.
-func NewClient(at, key string) (*Client, error) {
-	// The URL of MCP clients is the one that people have at hand.
-	base, err := url.Parse(strings.TrimSuffix(gatewayURL(at), "/"))
+// NewClient returns a client of the gateway at a URL. The URL may be the MCP
+// endpoint of the gateway; a URL with any other path is an error, so that no
+// key is sent to another server.
+func NewClient(address, key string) (*Client, error) {
+	// Users often paste the MCP endpoint, which their client configuration has.
+	base, err := url.Parse(strings.TrimSuffix(gatewayURL(address), "/"))
 	if err != nil || base.Host == "" {
-		return nil, fmt.Errorf("%q is no URL of a server; want something like http://127.0.0.1:8787", at)
+		return nil, fmt.Errorf("%q is no URL of a server; want something like http://127.0.0.1:8787", address)
 	}
 	if base.Path != "" {
-		return nil, pathInURLError(at)
+		return nil, pathInURLError(address)
 	}
 	return &Client{Client: apiclient.Client{Base: base, Key: key, HTTP: &http.Client{
 		Timeout: 2 * time.Minute,
-		// The API never redirects, and what is sent may be a secret.
+		// The API never redirects, and the request body may contain a secret.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}}, nil
 }
 
-// pathInURLError refuses a URL with a path before a key is sent there: it is
-// another's, or a connector's.
-func pathInURLError(at string) error {
-	return command.UsageErrorf("--url (SALLYPORT_URL) is the gateway's address without a path, such as http://127.0.0.1:8787; %s has one", command.Printable(at))
+// pathInURLError reports a URL with a path, which addresses a connector or
+// another server. No key is sent there.
+func pathInURLError(address string) error {
+	return command.UsageErrorf("--url (SALLYPORT_URL) is the gateway's address without a path, such as http://127.0.0.1:8787; %s has one", command.Printable(address))
 }
 
-// checkGateway asks without the key whether a gateway is at the URL.
+// checkGateway checks that the URL addresses a gateway, without sending the
+// key.
 func (c *Client) checkGateway(ctx context.Context) error {
 	_, _, err := Fetch(ctx, &Client{Client: apiclient.Client{Base: c.Base, HTTP: c.HTTP}}, api.GetMe, api.None{})
 	if p := new(problem); errors.As(err, &p) && p.Status == http.StatusUnauthorized && p.Code != "" {
@@ -146,7 +150,7 @@ func (c *Client) checkGateway(ctx context.Context) error {
 	return fmt.Errorf("%s does not answer as a gateway does, so it is not sent the key; --url is the gateway's address, the connector's is --endpoint", c.Base)
 }
 
-// problem is a refusal in the words of the command line.
+// problem is an API error phrased for the command line.
 type problem struct{ api.Problem }
 
 func (p *problem) Error() string {
@@ -157,17 +161,17 @@ func (p *problem) Error() string {
 	return text
 }
 
-// do sends a request and returns an answer that is no refusal. Its body is
-// the caller's to close.
+// do sends a request and returns an error for every response that is not a
+// success. The caller closes the body.
 func (c *Client) do(request *http.Request) (*http.Response, error) {
 	response, err := c.Send(request)
 	return response, c.describe(err)
 }
 
-// UnreachableError reports that nothing listens at the URL: no request was sent.
+// UnreachableError reports a refused connection: no request was sent.
 type UnreachableError struct{ error }
 
-// describe has an error say what a person can do about it.
+// describe adds to an error what the user can do about it.
 func (c *Client) describe(err error) error {
 	var refused *apiclient.Error
 	switch {
@@ -181,7 +185,7 @@ func (c *Client) describe(err error) error {
 	return err
 }
 
-// apiError is one in the words of the command line.
+// apiError converts an error response of the API.
 func (c *Client) apiError(apiErr *apiclient.Error) error {
 	p, path := &problem{apiErr.Problem}, apiErr.Request.URL.Path
 	p.useFlagNames(c.fields, path)
@@ -194,7 +198,7 @@ func (c *Client) apiError(apiErr *apiclient.Error) error {
 	if id := strings.Split(path, "/"); p.Code == "invocation_not_found" && len(id) > 4 && len(id[4]) < 36 {
 		p.Detail += " The whole id is needed."
 	}
-	if !strings.Contains(path, "/actions/") { // a place in params says which
+	if !strings.Contains(path, "/actions/") { // keep the pointer into params
 		p.Field = strings.TrimPrefix(strings.TrimRight(p.Field, "/0123456789"), "/")
 	}
 	return p
@@ -207,64 +211,64 @@ func decode(raw json.RawMessage, out any) error {
 	return nil
 }
 
-// useFlagNames has a refusal say flags and commands where the API says its fields
-// and routes. fields are those of the command that ran; see fieldsOf.
+// useFlagNames replaces the API's field names and routes by flags and commands.
+// fields are those of the command that ran; see [flagsByField].
 func (p *problem) useFlagNames(fields map[string]string, path string) {
 	p.Detail = regexp.MustCompile(`\b(GET|POST|PUT) /api/v1/[\w/-]+`).ReplaceAllStringFunc(p.Detail, commandForRoute)
-	if strings.Contains(path, "/actions/") { // params have names of their own
+	if strings.Contains(path, "/actions/") { // params are not fields of the API
 		p.Field = strings.TrimPrefix(p.Field, "/params")
 		return
 	}
 	p.Detail = regexp.MustCompile(fieldPattern).ReplaceAllStringFunc(p.Detail, func(field string) string {
 		return flagFor(fields, field, ".")
 	})
-	if fields["kind"] == "--oauth" { // its values have shorter words, too
+	if fields["kind"] == "--oauth" { // the flag has short values
 		p.Detail = strings.NewReplacer("--oauth client_credentials", "--oauth client", "--oauth authorization_code", "--oauth code").Replace(p.Detail)
 	}
 	pointer := strings.TrimPrefix(p.Field, "/")
 	flag := flagFor(fields, pointer, "/")
 	if strings.HasPrefix(pointer, "tools") {
-		p.Field = "" // the sentence names the tool
+		p.Field = "" // the message names the tool
 	}
 	if flag == pointer {
 		return
 	}
 	if p.Field = flag; flag == strings.ToUpper(flag) {
-		p.Field = "" // an argument, which the sentence names
+		p.Field = "" // the message names the argument
 	}
 	if strings.HasSuffix(pointer, "seconds") { // the flag is a duration
 		p.Detail = regexp.MustCompile(`must be at (least|most) (\d+)`).ReplaceAllString(p.Detail, "must be at $1 ${2}s")
 	}
 }
 
-// fieldPattern is how a sentence names a field: at its beginning, in backticks, or
-// anywhere where it cannot be an English word.
+// fieldPattern matches a field name in a message: at its beginning, in
+// backticks, or anywhere if it cannot be an English word.
 const fieldPattern = "^[\\w.]+(?:\\[\\d+\\])?|`\\w+`|\\boauth\\.\\w+|\\w+_\\w+(?:\\[\\d+\\])?"
 
-// flagFor is the flag of a field, with the key or place within it; a field
-// without a flag stays. The fields of OAuth and of a grant have
+// flagFor returns the flag of a field, with the key or index within it. A field
+// without a flag is returned unchanged. The fields of OAuth and of a grant have
 // flags of their own.
 func flagFor(flags map[string]string, field, separator string) string {
-	inner := strings.TrimPrefix(strings.TrimPrefix(strings.Trim(field, "`"), "oauth"+separator), "grant"+separator)
-	name, of, _ := strings.Cut(inner, separator)
+	path := strings.TrimPrefix(strings.TrimPrefix(strings.Trim(field, "`"), "oauth"+separator), "grant"+separator)
+	name, key, _ := strings.Cut(path, separator)
 	name, _, _ = strings.Cut(name, "[")
 	flag, ok := flags[name]
 	switch {
 	case !ok:
 		return field
-	case strings.Trim(of, "0123456789") == "": // nothing, or a place in a list
+	case strings.Trim(key, "0123456789") == "": // no subfield, or an index
 		return flag
 	}
-	return flag + " " + strings.NewReplacer("~1", "/", "~0", "~").Replace(of)
+	return flag + " " + strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
 }
 
-// flagsByField are the fields of the API that a command sets, and the flags and
-// arguments that set them. They have the same name unless a tag says another:
-// field:"timeout_seconds".
+// flagsByField maps the API fields that a command sets to its flags and
+// arguments. The names are equal unless a tag such as field:"timeout_seconds"
+// says otherwise.
 func flagsByField(command *kong.Node) map[string]string {
 	fields := map[string]string{}
 	add := func(v *kong.Value, written string) {
-		declared, _, _ := strings.Cut(v.Tag.Get("json"), ",") // where the API's own type holds the flags
+		declared, _, _ := strings.Cut(v.Tag.Get("json"), ",") // flags declared by a type of package api
 		names := strings.Split(cmp.Or(v.Tag.Get("field"), declared, v.Tag.Get("query"), v.Tag.Get("path")), ",")
 		if names[0] == "" {
 			names = []string{strings.ReplaceAll(strings.TrimSuffix(v.Name, "-stdin"), "-", "_")}
@@ -280,18 +284,18 @@ func flagsByField(command *kong.Node) map[string]string {
 		add(arg, strings.ToUpper(arg.Name))
 	}
 	for _, flag := range command.Flags {
-		if flag.Name != "url" && flag.Name != "data" { // say where the server is
+		if flag.Name != "url" && flag.Name != "data" { // these are not fields of the API
 			add(flag.Value, "--"+flag.Name)
 		}
 	}
 	return fields
 }
 
-// routedCommand is a command that refusals name where the API names a route.
+// routedCommand is a command that replaces its route in error messages.
 type routedCommand interface{ route() api.Operation }
 
-// commandForRoute is the command that does what a route of the API does, such as GET
-// /api/v1/grants; a route without a command stays.
+// commandForRoute returns the command for a route of the API such as GET
+// /api/v1/grants, or the route itself if it has none.
 func commandForRoute(route string) string {
 	app, err := kong.New(new(Commands), kong.Name("sallyport"), Vars(), FlagTypes())
 	if err != nil {
@@ -311,12 +315,12 @@ func commandForRoute(route string) string {
 	return route
 }
 
-// commandLine is a command as it is typed, with the values of its arguments as
-// far as they are known.
+// commandLine returns a command as the user types it, with the known argument
+// values.
 func commandLine(node *kong.Node, values []string) string {
 	var words []string
-	for at := node; at != nil; at = at.Parent {
-		words = append([]string{at.Name}, words...)
+	for n := node; n != nil; n = n.Parent {
+		words = append([]string{n.Name}, words...)
 	}
 	for i, arg := range node.Positional {
 		switch {
@@ -329,12 +333,13 @@ func commandLine(node *kong.Node, values []string) string {
 	return strings.Join(words, " ")
 }
 
-// withoutPeriod is a sentence that another one goes on from.
+// withoutPeriod returns a sentence without its final period, so that the caller
+// can continue it.
 func withoutPeriod(text string) string { return strings.TrimSuffix(command.Printable(text), ".") }
 
-// perform calls an operation of the server and prints its answer: as JSON with
-// --json, and otherwise as human writes it.
-func perform[In, Out any](ctx context.Context, r *clientFlags, std *command.Streams, route api.Route[In, Out], in In, human func(io.Writer, *Out)) error {
+// perform calls an operation and prints the response: as JSON with --json,
+// otherwise with show.
+func perform[In, Out any](ctx context.Context, r *clientFlags, std *command.Streams, route api.Route[In, Out], in In, show func(io.Writer, *Out)) error {
 	server, err := r.connect()
 	if err != nil {
 		return err
@@ -343,17 +348,17 @@ func perform[In, Out any](ctx context.Context, r *clientFlags, std *command.Stre
 	if err != nil {
 		return err
 	}
-	return r.print(std, raw, func(w io.Writer) { human(w, out) })
+	return r.print(std, raw, func(w io.Writer) { show(w, out) })
 }
 
-// Fetch calls an operation and returns its response, decoded and raw. With
-// an error the answer is empty, for callers that can do without it.
+// Fetch calls an operation and returns its response, decoded and raw. On error
+// the response is empty but not nil, so that a caller can ignore the error.
 func Fetch[In, Out any](ctx context.Context, server *Client, route api.Route[In, Out], in In) (*Out, json.RawMessage, error) {
 	_, out, raw, err := fetchStatus(ctx, server, route, in)
 	return out, raw, err
 }
 
-// fetchStatus is fetch with the status of the answer.
+// fetchStatus is [Fetch] with the HTTP status of the response.
 func fetchStatus[In, Out any](ctx context.Context, server *Client, route api.Route[In, Out], in In) (status int, out *Out, raw json.RawMessage, err error) {
 	answer, err := apiclient.Do(ctx, &server.Client, route, in)
 	if answer == nil {
@@ -362,16 +367,16 @@ func fetchStatus[In, Out any](ctx context.Context, server *Client, route api.Rou
 	return answer.Status, &answer.Body, answer.Raw, err
 }
 
-// print prints raw with --json, and otherwise what human writes.
-func (r *clientFlags) print(s *command.Streams, raw json.RawMessage, human func(w io.Writer)) error {
+// print prints raw with --json, and otherwise calls show.
+func (r *clientFlags) print(s *command.Streams, raw json.RawMessage, show func(w io.Writer)) error {
 	if r.JSON {
 		return s.PrintJSON(raw)
 	}
-	human(s.Out)
+	show(s.Out)
 	return nil
 }
 
-// loadLabels is that of a client, for commands that have none at hand.
+// loadLabels connects and calls [Client.loadLabels].
 func (r *clientFlags) loadLabels(ctx context.Context, lists ...api.Operation) labels {
 	server, err := r.connect()
 	if err != nil {
@@ -380,7 +385,7 @@ func (r *clientFlags) loadLabels(ctx context.Context, lists ...api.Operation) la
 	return server.loadLabels(ctx, lists...)
 }
 
-// loadRunLabels are the names of who works on runs and of what starts them.
+// loadRunLabels loads the names of workers, triggers and schedules.
 func (r *clientFlags) loadRunLabels(ctx context.Context) labels {
 	return r.loadLabels(ctx, actorLists(api.ListTriggers.Operation, api.ListSchedules.Operation)...)
 }
@@ -390,7 +395,7 @@ func (r *clientFlags) showGrantHint(w io.Writer) {
 		r.hint("grant", "approve", "ID"), r.hint("grant", "deny", "ID", "--reason", "TEXT")))
 }
 
-// noSignInError says of a connector without a person's sign-in why, and what to do.
+// noSignInError explains why a connector has no sign-in, and what to do.
 func (r *clientFlags) noSignInError(c *api.ConnectorView, does string) error {
 	why := "it has no OAuth; change that first with: " + r.hint("connector", "update", c.Name, "--oauth", "code")
 	if hasOAuth(c, action.OAuthClient) {
@@ -399,10 +404,10 @@ func (r *clientFlags) noSignInError(c *api.ConnectorView, does string) error {
 	return fmt.Errorf("nobody %s to connector %s: %s", does, command.Printable(c.Name), command.Printable(why))
 }
 
-// setupSteps says what to do with a connector that nobody asked yet.
-func (r *clientFlags) setupSteps(done string) func(io.Writer, *api.ConnectorView) {
+// setupSteps prints a new connector and the next steps.
+func (r *clientFlags) setupSteps(message string) func(io.Writer, *api.ConnectorView) {
 	return func(w io.Writer, c *api.ConnectorView) {
-		connectorMessage(done)(w, c)
+		connectorMessage(message)(w, c)
 		if hasOAuth(c, action.OAuthCode) {
 			printLine(w, "sign in to its service: "+r.hint("connector", "sign-in", c.Name))
 		}

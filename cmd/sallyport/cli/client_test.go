@@ -16,7 +16,7 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// What others wrote cannot move the cursor, hide or reorder anything.
+// Text from other parties cannot move the cursor, hide or reorder text.
 func TestVisible(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain":                 "plain",
@@ -33,7 +33,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// --json changes nothing of what the server said but its blanks.
+// --json changes only whitespace in the response.
 func TestPrintJSON(t *testing.T) {
 	var out bytes.Buffer
 	std := &command.Streams{Out: &out}
@@ -45,7 +45,7 @@ func TestPrintJSON(t *testing.T) {
 	}
 }
 
-func TestShort(t *testing.T) {
+func TestShortDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 59 * time.Second: "59s", 89 * time.Second: "1m", 4*time.Minute + 59*time.Second: "5m", 59*time.Minute + 40*time.Second: "1h", 3 * time.Hour: "3h", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
 	} {
@@ -55,8 +55,8 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// Whatever answers, the error is a sentence that helps.
-func TestRefusals(t *testing.T) {
+// Every kind of response leads to a helpful error message.
+func TestAPIErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		body   string
@@ -89,9 +89,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The key is sent to the server that was named and does not follow a
-// redirection to another.
-func TestKeyStays(t *testing.T) {
+// The key is sent only to the configured server; redirects are not followed.
+func TestKeyIsNotRedirected(t *testing.T) {
 	var leaked string
 	thief := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leaked = r.Header.Get("Authorization")
@@ -114,9 +113,9 @@ func TestKeyStays(t *testing.T) {
 	}
 }
 
-// Who names a server is asked for a key of his own: the variables of an agent's
-// terminal do not have it act as who runs the gateway.
-func TestKeyOfTheFolderIsForNoNamedServer(t *testing.T) {
+// A server given by URL needs a key of its own: with an agent's environment
+// variables, a command does not use the owner's key.
+func TestDataFolderKeyIsNotUsedForURL(t *testing.T) {
 	data := t.TempDir()
 	if err := (command.Endpoint{URL: "http://127.0.0.1:8787", MCPURL: "http://127.0.0.1:8787/mcp", APIKey: "spk_of_the_folder"}).Write(data); err != nil {
 		t.Fatal(err)
@@ -134,7 +133,7 @@ func TestKeyOfTheFolderIsForNoNamedServer(t *testing.T) {
 	}
 }
 
-// Whoever takes --url for the connector's does not send it the key.
+// A user who passes the connector's URL as --url does not send it the key.
 func TestConnectorUpdateSendsNoKeyToAConnector(t *testing.T) {
 	var leaked []string
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,8 +154,8 @@ func TestConnectorUpdateSendsNoKeyToAConnector(t *testing.T) {
 	}
 }
 
-// A command to paste goes to the server of the one that printed it.
-func TestHintKeepsTheServer(t *testing.T) {
+// A suggested command addresses the same server as the command that printed it.
+func TestHintNamesServer(t *testing.T) {
 	for want, r := range map[string]clientFlags{
 		"sallyport approve ID":                            {},
 		"sallyport approve ID --data '/a b'":              {Data: "/a b"},
@@ -168,9 +167,9 @@ func TestHintKeepsTheServer(t *testing.T) {
 	}
 }
 
-// A refusal names the flags and arguments of the command that ran where the API
-// names fields, and commands where the API names routes.
-func TestRefusalsInWords(t *testing.T) {
+// Errors name the flags and arguments of the command in place of API fields,
+// and commands in place of API routes.
+func TestErrorsUseFlagNames(t *testing.T) {
 	const connectors = "/api/v1/connectors"
 	for _, c := range []struct{ command, path, detail, field, want string }{
 		{"connector add A", connectors, "The field url is missing, and no preset provides it.", "/url", "The field url is missing, and no preset provides it."},
@@ -207,7 +206,7 @@ func TestRefusalsInWords(t *testing.T) {
 		{"grant create a", "/api/v1/grants", "review must be true; default_risk is not.", "/url", "review must be true; default_risk is not. (/url)"},
 	} {
 		args := strings.Fields(c.command)
-		ran, err := wordsParser(t).Parse(args)
+		ran, err := newParser(t).Parse(args)
 		if err != nil {
 			t.Errorf("%s: %v", c.command, err)
 			continue
@@ -219,8 +218,8 @@ func TestRefusalsInWords(t *testing.T) {
 	}
 }
 
-// A route is one command, which is typed with what the route is about.
-func TestCommandOfRoute(t *testing.T) {
+// A route maps to one command with its path parameters as arguments.
+func TestCommandForRoute(t *testing.T) {
 	for route, want := range map[string]string{
 		"GET /api/v1/outbox":                             "sallyport run outbox list",
 		"PUT /api/v1/run-endpoint":                       "sallyport run endpoint set URL",
@@ -237,7 +236,7 @@ func TestCommandOfRoute(t *testing.T) {
 		}
 	}
 	commands := map[string]string{}
-	for _, node := range wordsParser(t).Model.Leaves(false) {
+	for _, node := range newParser(t).Model.Leaves(false) {
 		command, ok := node.Target.Addr().Interface().(routedCommand)
 		if !ok {
 			continue
@@ -250,7 +249,7 @@ func TestCommandOfRoute(t *testing.T) {
 	}
 }
 
-func wordsParser(t *testing.T) *kong.Kong {
+func newParser(t *testing.T) *kong.Kong {
 	t.Helper()
 	app, err := kong.New(new(Commands), kong.Name("sallyport"), Vars(), FlagTypes())
 	if err != nil {

@@ -1,11 +1,12 @@
-// Package cli is the commands that work on a running server through its HTTP API,
-// with package client. Commands of people find the server by its URL or its data
-// folder; commands of agents act as the session of SALLYPORT_TOKEN.
+// Package cli implements the client commands. They call a running server
+// through its HTTP API with package client. Commands for people find the server
+// by its URL or its data folder; commands for agents act as the session of
+// SALLYPORT_TOKEN.
 package cli
 
-// Commands are the subcommands that work on a running server through
-// its API. Each runs as Run(context.Context, *stdio) error, so whoever parses
-// the command line binds those two.
+// Commands are the client subcommands. Each has a method Run(context.Context,
+// *command.Streams) error; the caller that parses the command line binds both
+// arguments.
 type Commands struct {
 	Session     sessionCommand     `cmd:"" help:"Create, list, pause and end agent sessions."`
 	Secret      secretCommand      `cmd:"" help:"Set, list and delete credentials of connectors."`

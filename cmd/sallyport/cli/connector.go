@@ -33,7 +33,7 @@ type connectorCommand struct {
 	Remove   connectorRemove   `cmd:"" help:"Remove a connector."`
 }
 
-// connectorRef names one.
+// connectorRef is the argument that names a connector.
 type connectorRef struct {
 	clientFlags
 	Ref string `arg:"" name:"name" help:"Name, slug or ID of the connector."`
@@ -41,12 +41,12 @@ type connectorRef struct {
 
 func (c *connectorRef) ref() api.ByRef { return byConnector(c.Ref) }
 
-// byConnector is a connector in a path, also where it is named by its source id.
+// byConnector returns the path parameter of a connector, also for a source ID.
 func byConnector(ref string) api.ByRef {
 	return api.ByRef{Ref: strings.TrimPrefix(ref, "connector:")}
 }
 
-// connectorName is how a connector is named to a person.
+// connectorName names a connector in messages.
 func connectorName(c *api.ConnectorView) string {
 	return fmt.Sprintf("connector %s (connector:%s)", c.Name, c.ID)
 }
@@ -61,7 +61,7 @@ func (c *connectorList) Run(ctx context.Context, std *command.Streams) error {
 	}))
 }
 
-// connectorCredential is what is sent along: the key of a secret, or tokens.
+// connectorCredential describes the credential: the name of a secret, or OAuth.
 func connectorCredential(c *api.ConnectorView) string {
 	if c.OAuth != nil {
 		return "OAuth"
@@ -87,7 +87,7 @@ func connectorState(c *api.ConnectorView) string {
 	return "enabled"
 }
 
-// connectorError is why the server cannot be used, with the code of it.
+// connectorError returns the error of the connector with its diagnosis code.
 func connectorError(c *api.ConnectorView) string {
 	if c.Diagnosis == nil {
 		return c.Error
@@ -95,9 +95,9 @@ func connectorError(c *api.ConnectorView) string {
 	return withoutPeriod(c.Error) + " [" + c.Diagnosis.Code + "]"
 }
 
-// changeConnector changes a connector and says what is so now, and whether anybody on
-// the way can read the credential.
-func changeConnector[In any](ctx context.Context, r *clientFlags, std *command.Streams, route api.Route[In, api.ConnectorView], in In, human func(io.Writer, *api.ConnectorView)) error {
+// changeConnector changes a connector and prints the result, with a warning if
+// the credential is sent over plain HTTP.
+func changeConnector[In any](ctx context.Context, r *clientFlags, std *command.Streams, route api.Route[In, api.ConnectorView], in In, show func(io.Writer, *api.ConnectorView)) error {
 	server, err := r.connect()
 	if err != nil {
 		return err
@@ -110,11 +110,11 @@ func changeConnector[In any](ctx context.Context, r *clientFlags, std *command.S
 	if err == nil && strings.EqualFold(u.Scheme, "http") && !guard.Loopback(u) && connectorCredential(now) != "" {
 		printLine(std.Err, "warning: the credential travels unencrypted, because the URL is http and not https")
 	}
-	return r.print(std, raw, func(w io.Writer) { human(w, now) })
+	return r.print(std, raw, func(w io.Writer) { show(w, now) })
 }
 
-func connectorMessage(done string) func(io.Writer, *api.ConnectorView) {
-	return func(w io.Writer, now *api.ConnectorView) { printLine(w, connectorName(now)+" "+done) }
+func connectorMessage(message string) func(io.Writer, *api.ConnectorView) {
+	return func(w io.Writer, now *api.ConnectorView) { printLine(w, connectorName(now)+" "+message) }
 }
 
 type connectorEnable struct{ connectorRef }
@@ -131,7 +131,7 @@ func (c *connectorDisable) Run(ctx context.Context, std *command.Streams) error 
 
 type connectorRemove struct{ connectorRef }
 
-// Run says which secret stays: others may use it, so that nothing deletes it.
+// Run names the secret that remains, because other connectors may use it.
 func (c *connectorRemove) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *connectorRemove) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// connectorSecret is of the secret that the gateway uses at the server or for it.
+// connectorSecret returns the key of the connector's secret.
 func connectorSecret(c *api.ConnectorView) string {
 	if c.OAuth != nil && c.OAuth.ClientSecret != "" {
 		return c.OAuth.ClientSecret
@@ -183,7 +183,7 @@ type connectorValidate struct {
 	Name string `arg:"" name:"name|url" help:"Name, slug or ID of a connector, or the URL of a new server."`
 }
 
-// Run asks the server and fails when it cannot be used.
+// Run tests the connection and fails if it does not work.
 func (c *connectorValidate) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
@@ -199,8 +199,8 @@ func (c *connectorValidate) Run(ctx context.Context, std *command.Streams) error
 	return fmt.Errorf("%s cannot be used: %s", command.Printable(c.Name), command.Printable(connectorError(state)))
 }
 
-// validate is how the server is when it is asked. Of one that is no connector yet, a
-// slug is to be chosen in the names that agents will see.
+// validate tests the connection. A URL has no slug yet, so tool names contain a
+// placeholder.
 func (c *connectorValidate) validate(ctx context.Context, std *command.Streams, server *Client) (*api.ConnectorView, json.RawMessage, error) {
 	if !strings.Contains(c.Name, "://") {
 		if !reflect.ValueOf(c.connectorFields).IsZero() {
@@ -219,14 +219,14 @@ func (c *connectorValidate) validate(ctx context.Context, std *command.Streams, 
 	return state, raw, err
 }
 
-// showValidation tells how a server was reached and what it offers.
+// showValidation prints the connection steps and the tools of a server.
 func showValidation(w io.Writer, c *api.ConnectorView) {
 	for _, s := range c.Steps {
 		switch {
 		case s.Failed:
 			s.Detail = strings.TrimSpace("FAILED " + s.Detail)
 		case s.TookMS == 0:
-			continue // it was not needed
+			continue // this step did not run
 		}
 		printLine(w, strings.TrimRight(fmt.Sprintf("%-18s %8.1f ms  %s", s.Name, s.TookMS, s.Detail), " "))
 	}
@@ -243,10 +243,10 @@ func showValidation(w io.Writer, c *api.ConnectorView) {
 	})
 }
 
-// signInLifetime is how long a URL to sign in is good.
+// signInLifetime is how long a sign-in URL is valid.
 const signInLifetime = 10 * time.Minute
 
-// signInDestination says where the link leads.
+// signInDestination says which server the sign-in URL leads to.
 func signInDestination(l *api.SignInLink) string {
 	to := "it leads to " + command.Printable(l.Host)
 	if l.Issuer != "" {
@@ -263,8 +263,8 @@ type connectorSignIn struct {
 	Wait time.Duration `placeholder:"D" help:"Wait for the sign-in, at most 10m."`
 }
 
-// Run prints where to sign in. It needs a browser that is signed in to
-// Sallyport as the same person: nobody else can finish it.
+// Run prints the sign-in URL. Only a browser that is signed in to Sallyport as
+// the same user can complete it.
 func (c *connectorSignIn) Run(ctx context.Context, std *command.Streams) error {
 	if c.Wait < 0 || c.Wait > signInLifetime {
 		return command.UsageErrorf("--wait is a time of at most 10m: no URL to sign in is good for longer")
@@ -294,18 +294,18 @@ func (c *connectorSignIn) Run(ctx context.Context, std *command.Streams) error {
 	return c.waitConnected(ctx, std, server, before.OAuthStatus)
 }
 
-// waitConnected waits for tokens that are not those from before.
+// waitConnected polls until the connector has new tokens.
 func (c *connectorSignIn) waitConnected(ctx context.Context, std *command.Streams, server *Client, before *api.OAuthStatus) error {
-	waiting, end := context.WithTimeout(ctx, c.Wait)
+	waitCtx, end := context.WithTimeout(ctx, c.Wait)
 	defer end()
 	for {
 		select {
-		case <-waiting.Done():
+		case <-waitCtx.Done():
 			return c.waitError(ctx)
 		case <-time.After(time.Second):
 		}
-		now, _, err := Fetch(waiting, server, api.GetConnector, c.ref())
-		if waiting.Err() != nil {
+		now, _, err := Fetch(waitCtx, server, api.GetConnector, c.ref())
+		if waitCtx.Err() != nil {
 			return c.waitError(ctx)
 		}
 		if err != nil {
@@ -318,7 +318,7 @@ func (c *connectorSignIn) waitConnected(ctx context.Context, std *command.Stream
 	}
 }
 
-// waitError says why the wait is over: of ctx, by a signal.
+// waitError says why the wait ended. ctx is canceled on a signal.
 func (c *connectorSignIn) waitError(ctx context.Context) error {
 	why := "nobody signed in within " + c.Wait.String()
 	if ctx.Err() != nil {
@@ -327,12 +327,12 @@ func (c *connectorSignIn) waitError(ctx context.Context) error {
 	return fmt.Errorf("%s; the URL is good for ten minutes, and then: %s", why, command.Printable(c.hint("connector", "sign-in", c.Ref)))
 }
 
-// hasOAuth reports whether tokens of this kind are sent to the connector.
+// hasOAuth reports whether the connector uses this kind of OAuth.
 func hasOAuth(c *api.ConnectorView, kind action.OAuthKind) bool {
 	return c.OAuth != nil && c.OAuth.Kind == kind
 }
 
-// signedIn reports whether the tokens of the connector are like this.
+// signedIn reports whether the connector has this OAuth status.
 func signedIn(c *api.ConnectorView, as action.OAuthStatus) bool {
 	return c.OAuthStatus != nil && c.OAuthStatus.Status == string(as)
 }

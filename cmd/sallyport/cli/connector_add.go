@@ -41,25 +41,25 @@ func (c *connectorAdd) Run(ctx context.Context, std *command.Streams) error {
 		c.Upstream.URL = &c.At
 	}
 	c.ToolRules = c.rules(nil)
-	made := api.NewConnector{Name: c.Name, Slug: c.Slug, FromPreset: c.FromPreset, Upstream: c.Upstream}
-	return changeConnector(ctx, &c.clientFlags, std, api.CreateConnector, api.Body[api.NewConnector]{Body: made}, c.setupSteps("is added"))
+	body := api.NewConnector{Name: c.Name, Slug: c.Slug, FromPreset: c.FromPreset, Upstream: c.Upstream}
+	return changeConnector(ctx, &c.clientFlags, std, api.CreateConnector, api.Body[api.NewConnector]{Body: body}, c.setupSteps("is added"))
 }
 
-// connectorRules say what is to be thought of a connector's tools.
+// connectorRules are the flags for reviews and risks of tools.
 type connectorRules struct {
 	Review   action.ReviewRule      `enum:"trust,strict,required," default:"" placeholder:"RULE" help:"Review rule: trust (the first list counts as reviewed), strict (changed texts are drift too) or required (nothing runs before review) (default: trust)."`
 	ToolRisk map[string]action.Risk `field:"tool_risks" mapsep:"none" placeholder:"TOOL=RISK" help:"Risk of one tool, overriding its hints; repeat for more, TOOL= to clear."`
 }
 
-// rules are what was given, for the API, which takes all risks together: those
-// that stand now stay.
-func (r *connectorRules) rules(now map[string]action.Risk) (out api.ToolRules) {
+// rules returns the flags for the API. The API replaces all risks at once, so
+// the result includes the current ones.
+func (r *connectorRules) rules(current map[string]action.Risk) (out api.ToolRules) {
 	if r.Review != "" {
 		out.Review = &r.Review
 	}
 	if len(r.ToolRisk) > 0 {
 		risks := map[string]action.Risk{}
-		maps.Copy(risks, now)
+		maps.Copy(risks, current)
 		maps.Copy(risks, r.ToolRisk)
 		maps.DeleteFunc(risks, func(_ string, risk action.Risk) bool { return risk == "" })
 		out.Risks = &risks
@@ -67,7 +67,7 @@ func (r *connectorRules) rules(now map[string]action.Risk) (out api.ToolRules) {
 	return out
 }
 
-// connectorFields are what add, update and validate have in common.
+// connectorFields are the flags that add, update and validate share.
 type connectorFields struct {
 	api.Upstream
 	SecretStdin bool         `field:"secret_value" env:"-" help:"Read the secret from standard input and save it with the connector."`
@@ -76,7 +76,7 @@ type connectorFields struct {
 	oauthFields
 }
 
-// oauthFields say how tokens are had that are sent in a secret's place.
+// oauthFields are the OAuth flags.
 type oauthFields struct {
 	OAuth        string   `name:"oauth" field:"oauth,kind" enum:"code,client,none," default:"" env:"-" placeholder:"KIND" help:"Use OAuth tokens instead of a secret: code (a person signs in once), client (client credentials) or none."`
 	ClientID     *string  `env:"-" placeholder:"ID" help:"OAuth client registered at the service (default: automatic registration)."`
@@ -85,9 +85,9 @@ type oauthFields struct {
 	Issuer       *string  `env:"-" placeholder:"URL" help:"OAuth authorization server (default: the one the server names)."`
 }
 
-// fill puts into what is sent what was given in another form than the API
-// takes. Of headers and OAuth that is the whole: what stands now stays.
-func (f *connectorFields) fill(std *command.Streams, now *action.Connector) (err error) {
+// fill converts flags into API fields. The API replaces headers and OAuth
+// settings as a whole, so the result includes the current ones.
+func (f *connectorFields) fill(std *command.Streams, current *action.Connector) (err error) {
 	if f.MayAsk != nil {
 		kinds := []action.AskKind{}
 		for _, kind := range strings.FieldsFunc(*f.MayAsk, func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -97,7 +97,7 @@ func (f *connectorFields) fill(std *command.Streams, now *action.Connector) (err
 	}
 	if len(f.WithHeader) > 0 {
 		headers := map[string]string{}
-		maps.Copy(headers, now.Headers)
+		maps.Copy(headers, current.Headers)
 		for _, h := range f.WithHeader {
 			maps.DeleteFunc(headers, func(name, _ string) bool { return strings.EqualFold(name, h.name) })
 			if h.value != "" {
@@ -106,16 +106,16 @@ func (f *connectorFields) fill(std *command.Streams, now *action.Connector) (err
 		}
 		f.Headers = &headers
 	}
-	if f.Upstream.OAuth, err = f.oauthSettings(now.OAuth); err != nil || !f.SecretStdin {
+	if f.Upstream.OAuth, err = f.oauthSettings(current.OAuth); err != nil || !f.SecretStdin {
 		return err
 	}
 	f.SecretValue, err = readSecret(std, "connector add NAME URL --secret-stdin")
 	return err
 }
 
-// oauthSettings are those of OAuth, which the API takes as a whole; nil: none were
-// given.
-func (f *oauthFields) oauthSettings(now *action.OAuthSettings) (*api.NewOAuth, error) {
+// oauthSettings returns the complete OAuth settings for the API, or nil if no
+// flag is set.
+func (f *oauthFields) oauthSettings(current *action.OAuthSettings) (*api.NewOAuth, error) {
 	details := f.ClientID != nil || f.ClientSecret != nil || f.Issuer != nil || len(f.Scope) > 0
 	switch {
 	case f.OAuth == "none" && details:
@@ -126,8 +126,8 @@ func (f *oauthFields) oauthSettings(now *action.OAuthSettings) (*api.NewOAuth, e
 		return nil, nil
 	}
 	var o api.NewOAuth
-	if now != nil {
-		o = api.NewOAuth{Kind: string(now.Kind), ClientID: now.ClientID, ClientSecret: now.ClientSecret, Scopes: now.Scopes, Issuer: now.Issuer}
+	if current != nil {
+		o = api.NewOAuth{Kind: string(current.Kind), ClientID: current.ClientID, ClientSecret: current.ClientSecret, Scopes: current.Scopes, Issuer: current.Issuer}
 	}
 	switch f.OAuth {
 	case "code":
@@ -141,18 +141,18 @@ func (f *oauthFields) oauthSettings(now *action.OAuthSettings) (*api.NewOAuth, e
 	if len(f.Scope) > 0 {
 		o.Scopes = f.Scope
 	}
-	for field, given := range map[*string]*string{&o.ClientID: f.ClientID, &o.ClientSecret: f.ClientSecret, &o.Issuer: f.Issuer} {
-		if given != nil {
-			*field = *given
+	for field, value := range map[*string]*string{&o.ClientID: f.ClientID, &o.ClientSecret: f.ClientSecret, &o.Issuer: f.Issuer} {
+		if value != nil {
+			*field = *value
 		}
 	}
 	return &o, nil
 }
 
-// headerFlag is a header as it is written: Name: value.
+// headerFlag is a header in the form "Name: value".
 type headerFlag struct{ name, value string }
 
-// UnmarshalText reads a flag.
+// UnmarshalText parses a flag.
 func (p *headerFlag) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), ":")
 	if p.name, p.value = strings.TrimSpace(name), strings.TrimSpace(value); !ok || p.name == "" {
@@ -169,8 +169,8 @@ type connectorUpdate struct {
 	At   *string `name:"endpoint" field:"url" placeholder:"URL" help:"New endpoint; its tools need a new review."`
 }
 
-// Run changes what is given. Of headers, risks and OAuth the API takes the
-// whole, so that what stands is read first.
+// Run changes the fields that are set. It reads the connector first because the
+// API replaces headers, risks and OAuth settings as a whole.
 func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
 	if c.Name == nil && c.At == nil && c.Review == "" && len(c.ToolRisk) == 0 && reflect.ValueOf(c.connectorFields).IsZero() {
 		if c.clientFlags.URL != "" && c.clientFlags.URL != os.Getenv("SALLYPORT_URL") {
@@ -185,7 +185,7 @@ func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.clientFlags.URL != "" { // which people take for the connector's
+	if c.clientFlags.URL != "" { // users mistake it for the connector's URL
 		if err := server.checkGateway(ctx); err != nil {
 			return err
 		}
@@ -214,9 +214,8 @@ type connectorOnboard struct {
 	Digest   string                 `env:"-" placeholder:"D" help:"Digest printed below the tool list; required to set modes, and marks the tools as reviewed."`
 }
 
-// Run shows the tools. With the digest of what was shown it sets modes and
-// takes the tools as reviewed, and nothing else: neither tools that are new
-// since, nor definitions that are others by now.
+// Run shows the tools. With the digest of that list it sets modes and marks the
+// tools as reviewed. It rejects a list that has changed since.
 func (c *connectorOnboard) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
@@ -250,9 +249,9 @@ func (c *connectorOnboard) Run(ctx context.Context, std *command.Streams) error 
 	})
 }
 
-// listTools are what the server lists when it is asked now, and beside them how
-// its resources are read and its prompts gotten, for which nobody reviews. Gone
-// are those that it listed once.
+// listTools fetches the current tools of the server, and the actions for
+// resources and prompts, which need no review. removed are tools that the
+// server no longer lists.
 func (c *connectorOnboard) listTools(ctx context.Context, server *Client) (all, removed []api.ReviewView, raw json.RawMessage, err error) {
 	known, raw, err := Fetch(ctx, server, api.ListTools, api.ListToolsInput{ByRef: c.ref(), Fresh: true})
 	if err != nil {
@@ -278,7 +277,7 @@ func (c *connectorOnboard) listTools(ctx context.Context, server *Client) (all, 
 	return all, removed, raw, nil
 }
 
-// checkModes refuses modes of tools that are not there, and those that are none.
+// checkModes rejects unknown tools and modes.
 func (c *connectorOnboard) checkModes(all []api.ReviewView) error {
 	for tool, mode := range c.Mode {
 		if !slices.ContainsFunc(all, func(r api.ReviewView) bool { return r.Tool == tool }) {
@@ -291,8 +290,8 @@ func (c *connectorOnboard) checkModes(all []api.ReviewView) error {
 	return nil
 }
 
-// showRemoved says what a digest does not decide about: nothing runs of a tool that
-// is gone, and to forget it takes a look of its own.
+// showRemoved lists the removed tools. They cannot run; connector review
+// removes their reviews.
 func (c *connectorOnboard) showRemoved(w io.Writer, removed []api.ReviewView) {
 	if len(removed) > 0 {
 		printLine(w, fmt.Sprintf("no longer listed: %s; remove their reviews: %s",
@@ -300,7 +299,7 @@ func (c *connectorOnboard) showRemoved(w io.Writer, removed []api.ReviewView) {
 	}
 }
 
-// show lists the tools with what would become of them.
+// show lists the tools with their current and new modes.
 func (c *connectorOnboard) show(w io.Writer, all, removed []api.ReviewView) {
 	printTable(w, "TOOL RISK MODE REVIEW NEW_MODE DESCRIPTION", all, func(r *api.ReviewView) []string {
 		return []string{r.Tool, string(r.Risk), string(r.Mode), string(r.State), string(c.mode(r)), descriptionLine(r)}
@@ -310,7 +309,7 @@ func (c *connectorOnboard) show(w io.Writer, all, removed []api.ReviewView) {
 	printLine(w, "to decide: "+c.hint("connector", "onboard", c.Ref, "--digest", digest(all))+", and --mode TOOL=MODE or --all-reads allow")
 }
 
-// mode is the one that is asked for; empty: what policy says stays.
+// mode returns the requested mode, or "" to leave it unchanged.
 func (c *connectorOnboard) mode(r *api.ReviewView) action.Mode {
 	if mode, ok := c.Mode[r.Tool]; ok || r.Risk != action.RiskRead {
 		return mode
@@ -318,7 +317,7 @@ func (c *connectorOnboard) mode(r *api.ReviewView) action.Mode {
 	return c.AllReads
 }
 
-// descriptionLine are the beginning of a tool's description.
+// descriptionLine returns the beginning of a tool's description.
 func descriptionLine(r *api.ReviewView) string {
 	var said struct {
 		Description string `json:"description"`
@@ -333,7 +332,7 @@ func descriptionLine(r *api.ReviewView) string {
 	return line
 }
 
-// onboardedTools is what goes to the server: each tool as it was shown.
+// onboardedTools returns the tools, as shown, with their modes.
 func (c *connectorOnboard) onboardedTools(all []api.ReviewView) []api.OnboardedTool {
 	tools := make([]api.OnboardedTool, len(all))
 	for i := range all {

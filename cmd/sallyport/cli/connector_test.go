@@ -12,8 +12,8 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// Who stops a wait is told so, and not that time was up.
-func TestSignInStopped(t *testing.T) {
+// A canceled wait is reported as canceled, not as timed out.
+func TestSignInCanceled(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	begun := false

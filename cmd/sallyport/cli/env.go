@@ -30,14 +30,15 @@ type envCommand struct {
 	Scrub envScrub `cmd:"" help:"In a sandbox: remove the files that env apply wrote."`
 }
 
-// envSpecFlags are the flags of commands that work on files of a workspace.
+// envSpecFlags are the flags of commands that work on the files of a workspace.
 type envSpecFlags struct {
 	Spec      string `required:"" env:"-" placeholder:"FILE|JSON|-" help:"Specification as JSON, a file, or - for standard input; the format of save_env_files."`
 	Workspace string `default:"." type:"path" placeholder:"DIR" help:"Folder of the workspace (default: current folder)."`
 	JSON      bool   `help:"Print the result as JSON."`
 }
 
-// specLimit is far above any specification; it keeps a wrong file out.
+// specLimit is far above the size of any specification and catches a wrong
+// file.
 const specLimit = 1 << 20
 
 func (c *envSpecFlags) files(std *command.Streams) ([]envfile.File, error) {
@@ -61,7 +62,7 @@ func (c *envSpecFlags) files(std *command.Streams) ([]envfile.File, error) {
 	return envfile.Parse(raw)
 }
 
-// report prints what became of which files.
+// report prints the files of each result.
 func (c *envSpecFlags) report(std *command.Streams, results map[string][]string) error {
 	if c.JSON {
 		raw, err := json.Marshal(results)
@@ -82,7 +83,7 @@ func (c *envSpecFlags) report(std *command.Streams, results map[string][]string)
 	return nil
 }
 
-// pulledFile is where env pull writes, unless it is told otherwise.
+// pulledFile is the default file of env pull.
 const pulledFile = "/tmp/.sallyport_env.json"
 
 type envApply struct {
@@ -134,8 +135,8 @@ func nonNil(list []string) []string {
 	return list
 }
 
-// readValues reads what env pull wrote; there need not be any. A file that
-// others can write or read is not its.
+// readValues reads the file that env pull wrote, if there is one. It rejects a
+// file that other users can read or write.
 func readValues(name string) (map[string]string, error) {
 	info, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,14 +153,14 @@ func readValues(name string) (map[string]string, error) {
 		return nil, err
 	}
 	var values map[string]string
-	if json.Unmarshal(raw, &values) != nil { // whose error could show some
+	if json.Unmarshal(raw, &values) != nil { // the error could contain values
 		return nil, fmt.Errorf("%s is not an object of texts, as sallyport env pull writes it; remove it and pull again", name)
 	}
 	return values, nil
 }
 
-// showEnvRequest tells who asks for what. Descriptions and suggestions are the
-// agent's own words.
+// showEnvRequest prints a request for variables. Descriptions and suggestions
+// are the agent's own words.
 func showEnvRequest(w io.Writer, r *action.EnvRequest) {
 	printLine(w, fmt.Sprintf("%s  session %s asks for %s", r.ID, r.Session, command.Plural(len(r.Keys), "environment variable")))
 	for _, k := range r.Keys {
@@ -182,12 +183,12 @@ func showEnvRequest(w io.Writer, r *action.EnvRequest) {
 			printLine(w, text)
 		}
 	}
-	at := "    asked " + relativeTime(&r.CreatedAt)
+	age := "    asked " + relativeTime(&r.CreatedAt)
 	if r.Status == action.EnvPending {
-		printLine(w, at+", expires "+relativeTime(&r.ExpiresAt))
+		printLine(w, age+", expires "+relativeTime(&r.ExpiresAt))
 		return
 	}
-	text := at + ", " + string(r.Status)
+	text := age + ", " + string(r.Status)
 	if r.DecidedBy != "" {
 		text += " (by " + r.DecidedBy + ")"
 	}
@@ -197,7 +198,7 @@ func showEnvRequest(w io.Writer, r *action.EnvRequest) {
 	printLine(w, text)
 }
 
-// envAnswerWarning is what the page says, too.
+// envAnswerWarning is the warning that the dashboard shows too.
 const envAnswerWarning = "! The agent can read what you enter, and so can everything that runs in its sandbox. Give it only what it may have: keys of test accounts, with as few rights as will do."
 
 type envRequests struct {
@@ -224,7 +225,7 @@ func (c *envRequests) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// envRequestRef names one.
+// envRequestRef is the argument that names a request.
 type envRequestRef struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the request; see sallyport env requests."`
@@ -236,9 +237,8 @@ type envAnswer struct {
 	Values string `env:"-" placeholder:"FILE|-" help:"JSON object of values, {\"NAME\": \"value\"}, in a file or - for standard input."`
 }
 
-// Run shows who asks for what and who reads the answer, before it takes one.
-// Values are no arguments: a command line can be read by every user of the
-// machine.
+// Run shows the request before it reads values. Values are not arguments
+// because every user of the machine can read a command line.
 func (c *envAnswer) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
@@ -251,7 +251,7 @@ func (c *envAnswer) Run(ctx context.Context, std *command.Streams) error {
 	showEnvRequest(std.Err, request)
 	if request.Status == action.EnvPending {
 		printLine(std.Err, envAnswerWarning)
-		if c.Name != "" { // before a value is typed
+		if c.Name != "" { // fail before the user types a value
 			if err := checkRequested(request, c.Name); err != nil {
 				return err
 			}
@@ -273,7 +273,7 @@ func (c *envAnswer) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// requestedKeys are the names that are asked for.
+// requestedKeys returns the names of the requested variables.
 func requestedKeys(r *action.EnvRequest) []string {
 	names := make([]string, len(r.Keys))
 	for i, k := range r.Keys {
@@ -282,7 +282,7 @@ func requestedKeys(r *action.EnvRequest) []string {
 	return names
 }
 
-// checkRequested refuses a name that is not asked for.
+// checkRequested rejects a variable that was not requested.
 func checkRequested(r *action.EnvRequest, name string) error {
 	names := requestedKeys(r)
 	if slices.Contains(names, name) {
@@ -294,23 +294,23 @@ func checkRequested(r *action.EnvRequest, name string) error {
 	return command.UsageErrorf("the request asks for %s, and not for %s", strings.Join(names, ", "), command.Printable(name))
 }
 
-// values reads what is entered.
-func (c *envAnswer) values(std *command.Streams, asked *action.EnvRequest) (map[string]string, error) {
+// values reads the values from standard input or from a file.
+func (c *envAnswer) values(std *command.Streams, request *action.EnvRequest) (map[string]string, error) {
 	switch {
 	case c.Values != "" && c.Name != "":
 		return nil, command.UsageErrorf("say NAME and pass its value on standard input, or give --values, not both")
 	case c.Values != "":
 		return c.file(std)
-	case c.Name == "" && len(asked.Keys) != 1:
+	case c.Name == "" && len(request.Keys) != 1:
 		return nil, command.UsageErrorf("several variables are asked for; give them as --values FILE, a JSON object {\"NAME\": \"value\"}")
 	case c.Name == "":
-		c.Name = asked.Keys[0].Key
+		c.Name = request.Keys[0].Key
 	}
 	value, err := readSecret(std, "env answer "+c.ID+" "+command.ShellQuote(c.Name))
 	return map[string]string{c.Name: value}, err
 }
 
-// file reads an object of texts. What is wrong with it is told without it.
+// file reads a JSON object of strings. Its errors do not contain values.
 func (c *envAnswer) file(std *command.Streams) (values map[string]string, err error) {
 	in := std.In
 	if c.Values != "-" {

@@ -26,7 +26,7 @@ type envPull struct {
 	Wait time.Duration `env:"-" placeholder:"D" help:"Time to wait for an answer; then the exit status is 7 (default: no wait)."`
 }
 
-// pulledEnv is what the server hands out.
+// pulledEnv is the response of the server.
 type pulledEnv struct {
 	Values  map[string]string `json:"values"`
 	Pending []string          `json:"pending"`
@@ -36,10 +36,10 @@ type pulledEnv struct {
 	} `json:"refused"`
 }
 
-// pullInterval is the pause between two looks for an answer.
+// pullInterval is the pause between two polls for an answer.
 const pullInterval = 2 * time.Second
 
-// Run asks until there is something to say, or the patience is over.
+// Run polls until there are values or refusals, or the wait is over.
 func (c *envPull) Run(ctx context.Context, std *command.Streams) error {
 	a, err := c.connect(ctx, std)
 	if err != nil {
@@ -61,9 +61,9 @@ func (c *envPull) Run(ctx context.Context, std *command.Streams) error {
 	}
 }
 
-// pullOnce takes what there is and adds it to the file, while no other command
-// does. It makes sure that the file can be written before it takes what is
-// handed out only once.
+// pullOnce fetches the available values and adds them to the file, under the
+// lock. It checks that the file can be written first, because the server hands
+// out values only once.
 func (c *envPull) pullOnce(ctx context.Context, a *agentClient) (*pulledEnv, error) {
 	t, err := beginPull(ctx, c.File)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *envPull) pullOnce(ctx context.Context, a *agentClient) (*pulledEnv, err
 	defer next.Close()
 	got, err := a.pullEnv(ctx, t.key)
 	if err != nil {
-		return nil, err // values may have been taken before it failed: the key stays
+		return nil, err // keep the key: the server may have handed out values
 	}
 	if len(got.Values) > 0 {
 		if all == nil {
@@ -96,21 +96,21 @@ func (c *envPull) pullOnce(ctx context.Context, a *agentClient) (*pulledEnv, err
 	return got, t.complete()
 }
 
-// pullEnv takes what there is. All tries have one key, by which values that were
-// handed out are handed out again if their answer was lost.
+// pullEnv fetches the available values. All attempts use one idempotency key,
+// so that the server repeats values whose response was lost.
 func (a *agentClient) pullEnv(ctx context.Context, key string) (*pulledEnv, error) {
 	_, raw, err := a.exchange(ctx, &api.PullEnv.Operation, api.PullEnvInput{InSession: a.sessionParam(), Key: key})
 	if err != nil {
 		return nil, err
 	}
 	got := new(pulledEnv)
-	if json.Unmarshal(raw, got) != nil { // whose error could show some
+	if json.Unmarshal(raw, got) != nil { // the error could contain values
 		return nil, errors.New("the server's answer is not understood; are server and command of one version?")
 	}
 	return got, nil
 }
 
-// writeAndRename writes values into next, which takes the place of a file.
+// writeAndRename writes values to next and renames it to name.
 func writeAndRename(next *os.File, name string, values map[string]string) error {
 	raw, err := json.Marshal(values)
 	if err != nil {
@@ -123,7 +123,7 @@ func writeAndRename(next *os.File, name string, values map[string]string) error 
 	return os.Rename(next.Name(), name)
 }
 
-// report says what came, by name: values are for the file alone.
+// report prints the names of the values, which are only in the file.
 func (c *envPull) report(std *command.Streams, got *pulledEnv) error {
 	names := slices.Sorted(maps.Keys(got.Values))
 	if c.JSON {
@@ -141,37 +141,38 @@ func (c *envPull) report(std *command.Streams, got *pulledEnv) error {
 	for _, r := range got.Refused {
 		refused = append(refused, strings.TrimSuffix(fmt.Sprintf("a person refused %s: %s", strings.Join(r.Keys, ", "), command.Printable(r.Reason)), ": "))
 	}
-	told := refused
+	messages := refused
 	if len(got.Pending) > 0 {
-		told = append(told, "a person did not answer yet: "+strings.Join(got.Pending, ", "))
+		messages = append(messages, "a person did not answer yet: "+strings.Join(got.Pending, ", "))
 	}
 	switch {
 	case len(names) > 0:
 		if !c.JSON {
-			std.Notes = append(std.Notes, told...)
+			std.Notes = append(std.Notes, messages...)
 		}
 		return nil
 	case len(got.Pending) > 0:
-		return command.ExitWith(errors.New(strings.Join(told, "\n")+"; run this again, with --wait 10m"), command.ExitPending)
+		return command.ExitWith(errors.New(strings.Join(messages, "\n")+"; run this again, with --wait 10m"), command.ExitPending)
 	case len(refused) > 0:
-		return command.ExitWith(errors.New(strings.Join(told, "\n")), command.ExitDenied)
+		return command.ExitWith(errors.New(strings.Join(messages, "\n")), command.ExitDenied)
 	}
 	return errors.New("there is nothing to take: ask for variables with the tool request_env_variables first; they were taken already, or nobody answered within a day")
 }
 
-// pullAttempt is one attempt to take what is handed out once. It is a file beside the
-// values: while it is locked no other command takes any, and its key is that of
-// the attempt. A command that dies between the answer and the file leaves it, so
-// that the next one asks with the same key and is given the same values.
+// pullAttempt is a lock file next to the values that contains an idempotency
+// key. A command that dies between the response and the write leaves the file,
+// so that the next one repeats the request with the same key and gets the same
+// values.
 type pullAttempt struct {
 	*os.File
 	key string
 }
 
-// lockPollInterval is the pause between two looks for whether another command is done.
+// lockPollInterval is the pause between two attempts to take the lock.
 const lockPollInterval = 50 * time.Millisecond
 
-// beginPull waits for other commands, and goes on with an attempt that was left.
+// beginPull waits for the lock and resumes an attempt that another command
+// left.
 func beginPull(ctx context.Context, file string) (*pullAttempt, error) {
 	name := file + ".taking"
 	for {
@@ -207,20 +208,21 @@ func (t *pullAttempt) lock(ctx context.Context) error {
 	}
 }
 
-// loadKey finds the key, or makes one and has it on the disk before it is used. The
-// error is fs.ErrNotExist when another command ended the attempt meanwhile.
+// loadKey reads the key, or creates one and syncs it to disk before its first
+// use. The error is fs.ErrNotExist if another command completed the attempt in
+// between.
 func (t *pullAttempt) loadKey() error {
-	mine, err := t.Stat()
+	opened, err := t.Stat()
 	if err != nil {
 		return err
 	}
-	now, err := os.Lstat(t.Name())
+	current, err := os.Lstat(t.Name())
 	switch {
 	case err != nil:
 		return err
-	case !os.SameFile(mine, now):
+	case !os.SameFile(opened, current):
 		return fs.ErrNotExist
-	case !mine.Mode().IsRegular() || mine.Mode().Perm()&0o077 != 0:
+	case !opened.Mode().IsRegular() || opened.Mode().Perm()&0o077 != 0:
 		return fmt.Errorf("%s is not a file for its owner alone (mode 0600), as sallyport env pull writes it; look at it, then remove it", t.Name())
 	}
 	raw, err := io.ReadAll(io.LimitReader(t, 200))
@@ -236,5 +238,5 @@ func (t *pullAttempt) loadKey() error {
 	return errors.Join(err, t.Sync())
 }
 
-// complete ends the attempt: what was taken is written.
+// complete ends the attempt once the values are written.
 func (t *pullAttempt) complete() error { return os.Remove(t.Name()) }

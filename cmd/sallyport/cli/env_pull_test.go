@@ -16,9 +16,9 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// pulls answers env pull: each look that has a key of its own takes a variable
-// that no other did, and again is given what its key was given before.
-func pulls(t *testing.T, known func(), took func(key string)) {
+// servePulls answers env pull: each new key takes the next variable, and a
+// repeated key gets the same values again.
+func servePulls(t *testing.T, known func(), took func(key string)) {
 	t.Helper()
 	var mu sync.Mutex
 	given := map[string]string{}
@@ -43,7 +43,7 @@ func pulls(t *testing.T, known func(), took func(key string)) {
 	t.Setenv("SALLYPORT_TOKEN", "sps_x")
 }
 
-func pulledTo(t *testing.T, file string) map[string]string {
+func readPulled(t *testing.T, file string) map[string]string {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -56,13 +56,13 @@ func pulledTo(t *testing.T, file string) map[string]string {
 	return values
 }
 
-// Commands that pull at once lose nothing of each other: values are handed out
-// once.
-func TestPullsAtOnceKeepEachOthersValues(t *testing.T) {
+// Concurrent pulls do not overwrite each other's values, which are handed out
+// only once.
+func TestConcurrentPullsKeepAllValues(t *testing.T) {
 	const commands = 8
 	var all sync.WaitGroup
 	all.Add(commands)
-	pulls(t, func() { all.Done(); all.Wait() }, func(string) {})
+	servePulls(t, func() { all.Done(); all.Wait() }, func(string) {})
 	folder := t.TempDir()
 	file := filepath.Join(folder, "values.json")
 	var done sync.WaitGroup
@@ -75,7 +75,7 @@ func TestPullsAtOnceKeepEachOthersValues(t *testing.T) {
 		})
 	}
 	done.Wait()
-	if got := pulledTo(t, file); len(got) != commands {
+	if got := readPulled(t, file); len(got) != commands {
 		t.Errorf("the file has %d values, should have %d: %v", len(got), commands, got)
 	}
 	if left, _ := os.ReadDir(folder); len(left) != 1 {
@@ -83,13 +83,13 @@ func TestPullsAtOnceKeepEachOthersValues(t *testing.T) {
 	}
 }
 
-// A command that ends between the answer and the file leaves its key, and the
-// next one is given the same values.
-func TestAPullThatWasCutOffIsGoneOnWith(t *testing.T) {
+// A command that ends between the response and the write leaves its key, and
+// the next one gets the same values.
+func TestInterruptedPullResumes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "values.json")
 	var keys []string
-	pulls(t, func() {}, func(key string) {
-		if keys = append(keys, key); len(keys) == 1 { // in the way of the file
+	servePulls(t, func() {}, func(key string) {
+		if keys = append(keys, key); len(keys) == 1 { // makes the write fail
 			if err := os.MkdirAll(filepath.Join(file, "x"), 0o700); err != nil {
 				t.Error(err)
 			}
@@ -111,14 +111,14 @@ func TestAPullThatWasCutOffIsGoneOnWith(t *testing.T) {
 	if len(keys) != 3 || keys[1] != keys[0] || keys[2] == keys[0] {
 		t.Errorf("the keys of the attempts: %q", keys)
 	}
-	if got := pulledTo(t, file); got["V0"] != "x" || got["V1"] != "x" {
+	if got := readPulled(t, file); got["V0"] != "x" || got["V1"] != "x" {
 		t.Errorf("the file has %v", got)
 	}
 }
 
-// Whatever a refusal says, values may have been taken before it: the next command
-// is given them.
-func TestAPullThatWasRefusedKeepsItsKey(t *testing.T) {
+// The server may hand out values before an error, so the next command reuses
+// the key.
+func TestFailedPullKeepsKey(t *testing.T) {
 	for status, document := range map[int]string{
 		http.StatusInternalServerError: `{"status":500,"code":"internal","detail":"Something went wrong."}`,
 		http.StatusServiceUnavailable:  `{"status":503,"code":"unavailable","detail":"The database is away."}`,
@@ -149,16 +149,16 @@ func TestAPullThatWasRefusedKeepsItsKey(t *testing.T) {
 			t.Errorf("%d: %s", status, out.String())
 		}
 		refuses = false
-		if got := executeClient(t.Context(), line, nil, &out, &out); got != command.ExitOK || len(keys) != 1 || pulledTo(t, file)["V"] != "x" {
+		if got := executeClient(t.Context(), line, nil, &out, &out); got != command.ExitOK || len(keys) != 1 || readPulled(t, file)["V"] != "x" {
 			t.Errorf("%d: status %d with keys %v: %s", status, got, keys, out.String())
 		}
 		server.Close()
 	}
 }
 
-// What others could have put there is not taken for an attempt.
-func TestAPullTrustsOnlyItsOwnFile(t *testing.T) {
-	pulls(t, func() {}, func(string) { t.Error("something was taken") })
+// A lock file that another user may have created is rejected.
+func TestPullRejectsForeignLockFile(t *testing.T) {
+	servePulls(t, func() {}, func(string) { t.Error("something was taken") })
 	folder := t.TempDir()
 	file := filepath.Join(folder, "values.json")
 	for what, put := range map[string]func(string) error{

@@ -18,7 +18,7 @@ type eventCommand struct {
 	Skip eventSkip `cmd:"" help:"Skip an event whose run is still queued."`
 }
 
-// eventOutcome is what came of the event.
+// eventOutcome describes the result of the event.
 func eventOutcome(e *api.InboundEvent) string {
 	switch {
 	case e.Skip != "":
@@ -42,17 +42,17 @@ func (c *eventList) Run(ctx context.Context, std *command.Streams) error {
 		c.EventQuery.Skipped = strconv.FormatBool(*c.Skipped)
 	}
 	return perform(ctx, &c.clientFlags, std, api.ListInboundEvents, c.EventQuery, func(w io.Writer, all *api.List[api.InboundEvent]) {
-		called := c.loadRunLabels(ctx)
+		names := c.loadRunLabels(ctx)
 		table("WHEN AUTOMATION BY PROVIDER TYPE TITLE OUTCOME RUN ID", func(e *api.InboundEvent) []string {
-			return []string{relativeTime(&e.CreatedAt), e.AutomationName, called.name(e.Trigger), e.Provider, e.Type, e.Title, eventOutcome(e), e.Run, e.ID}
+			return []string{relativeTime(&e.CreatedAt), e.AutomationName, names.name(e.Trigger), e.Provider, e.Type, e.Title, eventOutcome(e), e.Run, e.ID}
 		})(w, all)
-		if len(all.Items) == 0 && c.Trigger != "" && called[c.Trigger] == "" {
+		if len(all.Items) == 0 && c.Trigger != "" && names[c.Trigger] == "" {
 			printLine(w, "there is no trigger or schedule "+c.Trigger+" now; see: "+c.hint("trigger", "list"))
 		}
 	})
 }
 
-// eventRef names one.
+// eventRef is the argument that names an event.
 type eventRef struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the event."`
@@ -109,7 +109,8 @@ func deliveryState(d *api.DeliveryView) string {
 	return string(d.Status)
 }
 
-// deliveryAttempts tell how often it was worked off, and when it is next.
+// deliveryAttempts describes the number of attempts and the time of the next
+// one.
 func deliveryAttempts(d *api.DeliveryView) string {
 	text := fmt.Sprintf(" (attempt %d)", d.Attempt)
 	if d.Status == event.ReceiptQueued && d.Attempt > 0 {
@@ -131,7 +132,7 @@ func (c *deliveryList) Run(ctx context.Context, std *command.Streams) error {
 	}))
 }
 
-// deliveryRef names one.
+// deliveryRef is the argument that names a delivery.
 type deliveryRef struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the delivery."`

@@ -7,7 +7,7 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// executeClient runs a command as the program does, and returns its exit status.
+// executeClient runs a command like the program, and returns its exit status.
 func executeClient(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return command.Execute(ctx, new(Commands), args, &command.Streams{In: stdin, Out: stdout, Err: stderr}, Vars(), FlagTypes())
 }

@@ -18,7 +18,7 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// readJSON reads a flag that is a JSON object.
+// readJSON parses a flag that is a JSON object.
 func readJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("JSON", &text); err != nil {
@@ -32,7 +32,7 @@ func readJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// readAnyJSON reads a flag that is any JSON.
+// readAnyJSON parses a flag that is any JSON value.
 func readAnyJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("JSON", &text); err != nil {
@@ -45,7 +45,8 @@ func readAnyJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// readDuration reads a duration, also one of days, as the API takes it.
+// readDuration parses a duration, with a unit for days, into the form of the
+// API.
 func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
@@ -59,7 +60,7 @@ func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// readOptionalDuration is readPeriod for a duration of which zero is as if nothing was given.
+// readOptionalDuration is [readDuration] with zero as unset.
 func readOptionalDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	err := readDuration(ctx, target)
 	if target.String() == "0s" {
@@ -68,13 +69,13 @@ func readOptionalDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	return err
 }
 
-// readSeconds reads a duration into a number of seconds.
+// readSeconds parses a duration into a number of seconds.
 func readSeconds(ctx *kong.DecodeContext, target reflect.Value) error {
 	return readValidSeconds(ctx, target, "is no duration; write one such as 8h or 90d", func(time.Duration) bool { return true })
 }
 
-// readLimit reads how long a list may be. Zero is refused here: a request leaves
-// it out, as a limit that was not given.
+// readLimit parses the page size of a list. It rejects zero, which a request
+// would omit as unset.
 func readLimit(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("limit", &text); err != nil {
@@ -88,27 +89,27 @@ func readLimit(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// readWindow reads the time in which calls are counted into a number of seconds.
+// readWindow parses the window of a rate limit into a number of seconds.
 func readWindow(ctx *kong.DecodeContext, target reflect.Value) error {
 	return readValidSeconds(ctx, target, invalidWindow, validWindow)
 }
 
-// invalidWindow refuses a time that [inWindow] does.
+// invalidWindow is the error for a window that [validWindow] rejects.
 const invalidWindow = "is no window; write whole seconds from 1s to 24h, such as 1m"
 
 func validWindow(d time.Duration) bool {
 	return d >= time.Second && d <= 24*time.Hour && d%time.Second == 0
 }
 
-// readCallTimeout reads how long one call may take into a number of seconds.
+// readCallTimeout parses the timeout of a call into a number of seconds.
 func readCallTimeout(ctx *kong.DecodeContext, target reflect.Value) error {
 	return readValidSeconds(ctx, target, "is no time for a call; write whole seconds up to 2m, such as 90s, or 0 for the gateway's", func(d time.Duration) bool {
 		return d >= 0 && d <= action.MaxTimeout && d%time.Second == 0
 	})
 }
 
-// readValidSeconds reads an accepted duration into a number of seconds, and says wrong
-// of any other text.
+// readValidSeconds parses a duration into a number of seconds, and fails with
+// message if it is not valid.
 func readValidSeconds(ctx *kong.DecodeContext, target reflect.Value, message string, valid func(time.Duration) bool) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
@@ -126,8 +127,8 @@ func readValidSeconds(ctx *kong.DecodeContext, target reflect.Value, message str
 	return nil
 }
 
-// readFolder reads the path of a folder. An empty one, of a variable that is not
-// set, would otherwise be the folder in which the command runs.
+// readFolder parses the path of a folder. It rejects an empty path, which an
+// unset shell variable causes and which would mean the current folder.
 func readFolder(ctx *kong.DecodeContext, target reflect.Value) error {
 	var path string
 	if err := ctx.Scan.PopValueInto("folder", &path); err != nil {
@@ -140,7 +141,7 @@ func readFolder(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// readNetwork reads a network in CIDR.
+// readNetwork parses a network in CIDR notation.
 func readNetwork(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("network", &text); err != nil {
@@ -154,25 +155,24 @@ func readNetwork(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// parseDuration reads a duration, also one of days, such as 90d.
+// parseDuration parses a duration, with a unit for days, such as 90d.
 func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseInt(days, 10, 16) // more would not fit
+		n, err := strconv.ParseInt(days, 10, 16) // larger values overflow a duration
 		return time.Duration(n) * 24 * time.Hour, err
 	}
 	return time.ParseDuration(text)
 }
 
-// expiry is when something ends: after a while, such as 24h, or at a time.
-// Not given, it never ends.
+// expiry is a duration such as 24h, or a time. Its zero value means no expiry.
 type expiry struct{ api.Lifetime }
 
-// UnmarshalText reads a flag.
+// UnmarshalText parses a flag.
 func (e *expiry) UnmarshalText(text []byte) error {
 	value := string(text)
 	if d, err := parseDuration(value); err == nil {
 		e.ExpiresIn = value
-		if strings.HasSuffix(value, "d") { // the server knows no days
+		if strings.HasSuffix(value, "d") { // the server has no unit for days
 			e.ExpiresIn = d.String()
 		}
 		return nil
@@ -191,7 +191,7 @@ func invalidTime(text string) error {
 	return fmt.Errorf("%q is neither a duration such as 24h or 90d nor a time such as 2026-01-02T15:04:05Z", text)
 }
 
-// readPastTime reads a time in the past, or how long ago it was, as the API takes it.
+// readPastTime parses a time in the past, or its age, into the form of the API.
 func readPastTime(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("time", &text); err != nil {
@@ -213,10 +213,10 @@ func parsePastTime(text string) (time.Time, error) {
 	return at, err
 }
 
-// rate is a number of calls in a window, such as 10/1m.
+// rate is a rate limit such as 10/1m.
 type rate api.NewRate
 
-// UnmarshalText reads a flag.
+// UnmarshalText parses a flag.
 func (r *rate) UnmarshalText(text []byte) (err error) {
 	calls, windowText, _ := strings.Cut(string(text), "/")
 	if r.Calls, err = strconv.Atoi(calls); err != nil {
@@ -230,14 +230,14 @@ func (r *rate) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// pin is a param that must have exactly one value: /channel="C1".
+// pin requires a param to have exactly one value: /channel="C1".
 type pin struct {
 	pointer string
 	value   json.RawMessage
 }
 
-// UnmarshalText reads a flag. A param's name may have a = in it, so that the
-// first one which JSON follows counts.
+// UnmarshalText parses a flag. The name of a param may contain "=", so the
+// first one that valid JSON follows is the separator.
 func (p *pin) UnmarshalText(text []byte) error {
 	for i, b := range text {
 		if b == '=' && json.Valid(text[i+1:]) {
@@ -249,12 +249,12 @@ func (p *pin) UnmarshalText(text []byte) error {
 	if !ok {
 		pointer, value = string(text), "C1"
 	}
-	quoted, _ := json.Marshal(value) // a string always encodes
+	quoted, _ := json.Marshal(value) // a string cannot fail to encode
 	return fmt.Errorf("a pin is a param and its value as JSON; a text has quotes: --pin '%s=%s'", pointer, quoted)
 }
 
-// grantLimits are the flags that narrow a grant. None of what a decision lets through comes
-// from a variable, which whoever decides may not know of.
+// grantLimits are the flags that narrow a grant. They ignore environment
+// variables, of which the approver may not be aware.
 type grantLimits struct {
 	MaxCalls *int64 `env:"-" placeholder:"N" help:"Maximum number of calls (default: unlimited)."`
 	Expires  expiry `field:"expires_in,expires_at" env:"-" placeholder:"D|TIME" help:"Expiry, such as 24h, 90d or 2026-01-02T15:04:05Z (default: no expiry)."`
@@ -262,12 +262,12 @@ type grantLimits struct {
 
 func (b *grantLimits) isSet() bool { return b.MaxCalls != nil || b.Expires.isSet() }
 
-// Vars returns the variables that help texts use.
+// Vars returns the variables of help texts.
 func Vars() kong.Vars {
 	return kong.Vars{"data": command.DataFolder(), "event_kinds": strings.Join(action.EventKinds(), ",")}
 }
 
-// FlagTypes returns the decoders of flag values that kong itself does not have.
+// FlagTypes returns the decoders of custom flag types.
 func FlagTypes() kong.Option {
 	return kong.OptionFunc(func(k *kong.Kong) error {
 		for name, read := range map[string]kong.MapperFunc{

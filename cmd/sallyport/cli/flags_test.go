@@ -12,7 +12,7 @@ import (
 	"sallyport/api"
 )
 
-// An end is a duration or a time, and goes to the server as it was written.
+// An expiry is a duration or a time, and is sent to the server as entered.
 func TestExpiry(t *testing.T) {
 	for text, want := range map[string]string{
 		"24h":                  `{"expires_in":"24h"}`,
@@ -20,7 +20,7 @@ func TestExpiry(t *testing.T) {
 		"1h30d":                "",
 		"d":                    "",
 		"40000d":               "",
-		"-5m":                  `{"expires_in":"-5m"}`, // the server refuses it, and names the field
+		"-5m":                  `{"expires_in":"-5m"}`, // the server rejects it with the field
 		"2026-01-02T15:04:05Z": `{"expires_at":"2026-01-02T15:04:05Z"}`,
 		"tomorrow":             "",
 		"2026-01-02":           "",
@@ -40,8 +40,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// A moment is a time, or how long ago it was.
-func TestMoment(t *testing.T) {
+// A past time is given as a time or as an age.
+func TestParsePastTime(t *testing.T) {
 	read := func(text string) (string, error) {
 		var flags struct {
 			From string `type:"moment"`
@@ -80,15 +80,15 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// A pin keeps its value as it was written; what is no JSON is told how to
-// become some.
+// A pin keeps its value as entered. An invalid value gets a hint on how to
+// quote it.
 func TestPin(t *testing.T) {
 	for text, want := range map[string]struct{ pointer, value, err string }{
 		`/channel="C1"`:      {pointer: "/channel", value: `"C1"`},
 		`/n=1.50`:            {pointer: "/n", value: `1.50`},
 		`/a=b={"c":["d=e"]}`: {pointer: "/a=b", value: `{"c":["d=e"]}`},
 		`/text="a=1"`:        {pointer: "/text", value: `"a=1"`},
-		`channel=1`:          {pointer: "channel", value: `1`}, // the server refuses it, and names the field
+		`channel=1`:          {pointer: "channel", value: `1`}, // the server rejects it with the field
 		`/channel=C1`:        {err: `--pin '/channel="C1"'`},
 		`/channel`:           {err: `--pin '/channel="C1"'`},
 		`/channel=`:          {err: `JSON`},
@@ -106,8 +106,8 @@ func TestPin(t *testing.T) {
 	}
 }
 
-// A change is told by what differs.
-func TestChange(t *testing.T) {
+// A change is described by the members that differ.
+func TestDiff(t *testing.T) {
 	for _, c := range []struct{ before, after, want string }{
 		{`null`, `{"mode":"allow","updated_by":"a"}`, `nothing → mode "allow"`},
 		{`{"mode":"allow","updated_by":"a"}`, `null`, `mode "allow" → nothing`},
@@ -122,9 +122,9 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// Of a grant, the log tells what it lets through, also when it ends; of a tool,
-// where it stood.
-func TestChanged(t *testing.T) {
+// A grant event has the terms of the grant, also at its end; a review event has
+// the review states.
+func TestEventChange(t *testing.T) {
 	const grant = `{"scope":"organization","source_id":"connector:1","action":"add","max_calls":5,"pins":{"/c":"x"},"id":"g","created_by":"u"}`
 	revoked := strings.TrimSuffix(grant, "}") + `,"revoked_by":"v"}`
 	const text = `notes:add (connector:1) with /c="x" for all sessions: 5 calls, for ever`

@@ -23,7 +23,7 @@ type grantCommand struct {
 	Deny     grantDeny     `cmd:"" help:"Deny a grant request."`
 }
 
-// termsText tells what terms let through.
+// termsText describes the calls that the terms cover.
 func termsText(t *action.Terms, name string) string {
 	source, text := sourceName(name, t.Source), ""
 	switch {
@@ -40,7 +40,7 @@ func termsText(t *action.Terms, name string) string {
 	return text
 }
 
-// limitsText tells how often and how long terms last.
+// limitsText describes the call limit and the expiry of the terms.
 func limitsText(t *action.Terms) string {
 	calls := "any number of calls"
 	if t.MaxCalls != nil {
@@ -52,7 +52,7 @@ func limitsText(t *action.Terms) string {
 	return calls + "; " + expiryText(t.ExpiresAt)
 }
 
-// grantScope tells whose calls the grant covers.
+// grantScope describes the sessions that the grant covers.
 func grantScope(g *api.GrantView) string {
 	if g.Scope == action.ScopeSession {
 		return "session " + g.Session
@@ -60,7 +60,7 @@ func grantScope(g *api.GrantView) string {
 	return "all sessions"
 }
 
-// showGrant tells what the grant does, and how to undo it.
+// showGrant prints the grant and the command that revokes it.
 func showGrant(w io.Writer, g *api.GrantView, r *clientFlags) {
 	printLine(w, fmt.Sprintf("grant %s lets through %s for %s: %s", g.ID, termsText(&g.Terms, g.Name), grantScope(g), limitsText(&g.Terms)))
 	printLine(w, "take it back with: "+r.hint("grant", "remove", g.ID))
@@ -89,13 +89,13 @@ func (c *grantCreate) Run(ctx context.Context, std *command.Streams) (err error)
 	}
 	return perform(ctx, &c.clientFlags, std, api.CreateGrant, api.Body[api.NewGrant]{Body: in}, func(w io.Writer, g *api.GrantView) {
 		showGrant(w, g, &c.clientFlags)
-		if wide := c.unsetLimits(); len(wide) > 0 {
-			printLine(w, "to let less through, remove it and say "+strings.Join(wide, ", "))
+		if flags := c.unsetLimits(); len(flags) > 0 {
+			printLine(w, "to let less through, remove it and say "+strings.Join(flags, ", "))
 		}
 	})
 }
 
-// unsetLimits are the flags that would have narrowed the grant.
+// unsetLimits returns the flags that would narrow the grant.
 func (c *grantCreate) unsetLimits() (flags []string) {
 	if c.Session == "" {
 		flags = append(flags, "--session ID")
@@ -109,7 +109,7 @@ func (c *grantCreate) unsetLimits() (flags []string) {
 	return flags
 }
 
-// setAction checks and fills in which actions are let through.
+// setAction validates the arguments and sets the actions that the grant covers.
 func (c *grantCreate) setAction(in *api.NewGrant) error {
 	switch {
 	case c.Any && c.Key != "":
@@ -172,7 +172,8 @@ func (c *grantRemove) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// pinsByParam are pins as the API takes them. Of two for one param, one would be lost.
+// pinsByParam converts pins for the API. Two pins for one param are an error,
+// because one would be lost.
 func pinsByParam(pins []pin) (map[string]json.RawMessage, error) {
 	by := make(map[string]json.RawMessage, len(pins))
 	for _, p := range pins {
@@ -184,7 +185,8 @@ func pinsByParam(pins []pin) (map[string]json.RawMessage, error) {
 	return by, nil
 }
 
-// showGrantRequest tells who asks for what. The reason is the agent's own word.
+// showGrantRequest prints a request for a grant. The reason is the agent's own
+// words.
 func showGrantRequest(w io.Writer, r *api.RequestView) {
 	scope := "the session"
 	if r.Terms.Scope == action.ScopeOrganization {
@@ -194,12 +196,12 @@ func showGrantRequest(w io.Writer, r *api.RequestView) {
 	if r.Reason != "" {
 		printLine(w, "    the agent says: "+r.Reason)
 	}
-	at := "    asked " + relativeTime(&r.CreatedAt)
+	age := "    asked " + relativeTime(&r.CreatedAt)
 	if r.Status == action.RequestPending {
-		fmt.Fprintf(w, "%s, expires %s\n", at, relativeTime(&r.ExpiresAt))
+		fmt.Fprintf(w, "%s, expires %s\n", age, relativeTime(&r.ExpiresAt))
 		return
 	}
-	text := fmt.Sprintf("%s, %s", at, r.Status)
+	text := fmt.Sprintf("%s, %s", age, r.Status)
 	if r.DecidedBy != "" {
 		text += " by " + r.DecidedBy
 	}
@@ -209,7 +211,7 @@ func showGrantRequest(w io.Writer, r *api.RequestView) {
 	printLine(w, text)
 }
 
-// printNoRequests says so of such a list.
+// printNoRequests prints the message for an empty list.
 func printNoRequests(w io.Writer, status, decision string) {
 	if status == "pending" {
 		fmt.Fprintln(w, "nothing waits for "+decision)
@@ -242,7 +244,7 @@ func (c *grantRequests) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// grantRequestRef names a request.
+// grantRequestRef is the argument that names a request.
 type grantRequestRef struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the request; see sallyport grant requests."`

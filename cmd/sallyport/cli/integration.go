@@ -29,15 +29,15 @@ type integrationCommand struct {
 	Bindings   integrationBindings   `cmd:"" help:"List the integrations that sessions of an automation may use."`
 }
 
-// integrationName is how an integration is named to a person.
+// integrationName names an integration in messages.
 func integrationName(in *api.IntegrationView) string {
 	return fmt.Sprintf("integration %s (%s)", in.Name, in.ID)
 }
 
-// accountName is whose credential it is at the service.
+// accountName returns the name of the account at the service.
 func accountName(in *api.IntegrationView) string { return cmp.Or(in.AccountName, in.Account) }
 
-// integrationState is the status, with what to do about it.
+// integrationState returns the status with its reason.
 func integrationState(in *api.IntegrationView) string {
 	if in.Usable || in.Why == "" {
 		return string(in.Status)
@@ -45,7 +45,7 @@ func integrationState(in *api.IntegrationView) string {
 	return string(in.Status) + ": " + in.Why
 }
 
-// integrationVisibility tells who sees it.
+// integrationVisibility describes who can see the integration.
 func integrationVisibility(in *api.IntegrationView) string {
 	switch {
 	case in.User != "":
@@ -66,13 +66,13 @@ func (c *integrationList) Run(ctx context.Context, std *command.Streams) error {
 	}))
 }
 
-// integrationRef names one.
+// integrationRef is the argument that names an integration.
 type integrationRef struct {
 	clientFlags
 	Ref string `arg:"" help:"ID or name of the integration, or its provider if there is only one."`
 }
 
-// find connects, and finds the integration that is meant.
+// find connects and looks up the integration.
 func (c *integrationRef) find(ctx context.Context) (*Client, api.IntegrationView, error) {
 	server, err := c.connect()
 	if err != nil {
@@ -86,8 +86,8 @@ func (c *integrationRef) find(ctx context.Context) (*Client, api.IntegrationView
 	return server, in, err
 }
 
-// findIntegration is the integration of that id, or else the only one of that name, or
-// else the only one of that provider.
+// findIntegration looks up an integration by ID, then by unique name, then as
+// the only one of a provider.
 func findIntegration(ref string, all []api.IntegrationView) (api.IntegrationView, error) {
 	for _, matches := range []func(*api.IntegrationView) bool{
 		func(in *api.IntegrationView) bool { return in.ID == ref },
@@ -105,7 +105,7 @@ func findIntegration(ref string, all []api.IntegrationView) (api.IntegrationView
 	return api.IntegrationView{}, fmt.Errorf("there is no integration %q; see: sallyport integration list", ref)
 }
 
-// ambiguousIntegrationError says how to name one of those that a reference may mean.
+// ambiguousIntegrationError lists the integrations that a reference matches.
 func ambiguousIntegrationError(ref string, found []api.IntegrationView) error {
 	var ids []string
 	for i := range found {
@@ -124,7 +124,7 @@ func (c *integrationShow) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.GetIntegration, api.ByID{ID: in.ID}, showIntegration)
 }
 
-// showIntegration shows all of an integration.
+// showIntegration prints all fields of an integration.
 func showIntegration(w io.Writer, in *api.IntegrationView) {
 	printLine(w, integrationName(in)+": "+in.Title+", account "+accountName(in)+" ("+in.Account+")")
 	printLine(w, "  "+integrationState(in))
@@ -167,7 +167,7 @@ type integrationMetadata struct {
 	Query map[string]string `arg:"" optional:"" mapsep:"none" placeholder:"KEY=VALUE" help:"Filters of the provider: team=ENG for linear, organization=SLUG and project=SLUG for sentry, owner=NAME for github."`
 }
 
-// Run prints JSON in any case: what there is, each service says in its own way.
+// Run always prints JSON, because each service has its own format.
 func (c *integrationMetadata) Run(ctx context.Context, std *command.Streams) error {
 	server, in, err := c.find(ctx)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *integrationMetadata) Run(ctx context.Context, std *command.Streams) err
 
 type integrationDisconnect struct{ integrationRef }
 
-// Run says whether the service knows that it is over.
+// Run says whether the service revoked the credential.
 func (c *integrationDisconnect) Run(ctx context.Context, std *command.Streams) error {
 	_, in, err := c.find(ctx)
 	if err != nil {
@@ -233,8 +233,7 @@ func (c *integrationBind) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// integrationIDs are references as the API takes them: it knows ids and providers,
-// and what is called by a name is told to it by its id.
+// integrationIDs replaces names by IDs. The API accepts only IDs and providers.
 func (c *Client) integrationIDs(ctx context.Context, refs []string) ([]string, error) {
 	names := []string{}
 	if len(refs) == 0 {

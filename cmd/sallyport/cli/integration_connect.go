@@ -36,8 +36,8 @@ func providerKinds(p *api.Provider) string {
 	return strings.Join(kinds, ", ")
 }
 
-// usesBrowser tells that a person signs in at the service; otherwise a command can
-// connect it.
+// usesBrowser reports whether the user signs in at the service. Otherwise a
+// command can connect it.
 func usesBrowser(kind action.IntegrationKind) bool {
 	return kind == action.KindOAuth2 || kind == action.KindApp
 }
@@ -92,7 +92,7 @@ func (c *integrationConnect) Run(ctx context.Context, std *command.Streams) erro
 	return c.print(std, raw, func(w io.Writer) { c.showConnected(w, made, status == http.StatusOK) })
 }
 
-// kind is how the service is to be connected.
+// kind returns the kind of connection to create.
 func (c *integrationConnect) kind(p *api.Provider) (action.IntegrationKind, error) {
 	kind := c.Kind
 	if c.Nango {
@@ -111,8 +111,7 @@ func (c *integrationConnect) kind(p *api.Provider) (action.IntegrationKind, erro
 	return "", command.UsageErrorf("%s is not connected with %s; --kind may be: %s", p.Title, kind, providerKinds(p))
 }
 
-// showConnected says what to do with an integration that was just connected, or
-// connected again.
+// showConnected prints a new or renewed integration and the next step.
 func (c *integrationConnect) showConnected(w io.Writer, in *api.IntegrationView, again bool) {
 	if again {
 		printLine(w, integrationName(in)+" is renewed, for the account "+accountName(in)+", which was connected before; the sessions that see it still do")
@@ -156,8 +155,8 @@ func (c *integrationUpdate) Run(ctx context.Context, std *command.Streams) error
 	return perform(ctx, &c.clientFlags, std, api.UpdateIntegration, api.ByIDWith[api.IntegrationChange]{ByID: api.ByID{ID: in.ID}, Body: c.IntegrationChange}, showIntegration)
 }
 
-// inBrowser says where a person goes on: he signs in at the service, and only
-// the browser that began it can end it.
+// inBrowser prints the page where the user continues: the browser that starts a
+// sign-in must also complete it.
 func (c *integrationConnect) inBrowser(ctx context.Context, std *command.Streams, server *Client, p *api.Provider, kind action.IntegrationKind) error {
 	if std.Given() {
 		return command.UsageErrorf("%s is connected with %s in the browser, and no value is read for it; leave out what comes on standard input, or say another --kind of: %s", p.ID, kind, providerKinds(p))
@@ -180,29 +179,29 @@ func (c *integrationConnect) inBrowser(ctx context.Context, std *command.Streams
 	})
 }
 
-// registrationCommand is the command that registers the gateway where this takes it. Empty: it
-// is registered, or whoever asks may not know.
+// registrationCommand returns the command that registers the gateway at the
+// service, or "" if it is registered or the caller may not list registrations.
 func (c *integrationConnect) registrationCommand(ctx context.Context, server *Client, provider string, kind action.IntegrationKind) string {
 	apps, _, err := Fetch(ctx, server, api.ListApps, api.None{})
 	if err != nil {
 		return ""
 	}
-	has := func(id string, with func(a *action.ProviderApp) bool) bool {
+	registered := func(id string, with func(a *action.ProviderApp) bool) bool {
 		return slices.ContainsFunc(apps.Items, func(a action.ProviderApp) bool { return a.Provider == id && with(&a) })
 	}
 	nango := string(action.BrokerNango)
 	switch {
-	case c.Nango && !has(nango, func(*action.ProviderApp) bool { return true }):
+	case c.Nango && !registered(nango, func(*action.ProviderApp) bool { return true }):
 		return c.hint("integration", "app", "set", nango, "--api-key-stdin")
-	case !c.Nango && kind == action.KindApp && !has(provider, func(a *action.ProviderApp) bool { return a.AppID != "" }):
+	case !c.Nango && kind == action.KindApp && !registered(provider, func(a *action.ProviderApp) bool { return a.AppID != "" }):
 		return c.hint("integration", "app", "set", provider, "--app-id", "N", "--slug", "NAME", "--private-key", "FILE")
-	case !c.Nango && kind == action.KindOAuth2 && !has(provider, func(a *action.ProviderApp) bool { return a.ClientID != "" }):
+	case !c.Nango && kind == action.KindOAuth2 && !registered(provider, func(a *action.ProviderApp) bool { return a.ClientID != "" }):
 		return c.hint("integration", "app", "set", provider, "--client-id", "ID", "--client-secret-stdin")
 	}
 	return ""
 }
 
-// publicURL is where browsers reach the server.
+// publicURL returns the URL of the server for browsers.
 func (r *clientFlags) publicURL() (string, error) {
 	if r.URL != "" {
 		return strings.TrimSuffix(r.URL, "/"), nil
@@ -234,7 +233,7 @@ func appLabel(a *action.ProviderApp) string {
 	return a.Slug + " (" + a.AppID + ")"
 }
 
-// brokerKeys are a broker's names of providers.
+// brokerKeys lists the broker's names of providers.
 func brokerKeys(keys map[string]string) string {
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(keys)) {
@@ -271,7 +270,7 @@ func (c *appSet) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// secrets reads what no command line may hold.
+// secrets reads the secrets from standard input and files.
 func (c *appSet) secrets(std *command.Streams) (err error) {
 	if c.ClientSecretStdin {
 		if c.ClientSecret, err = readSecret(std, "integration app set PROVIDER --client-id ID --client-secret-stdin"); err != nil {

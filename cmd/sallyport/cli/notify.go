@@ -23,7 +23,7 @@ type notifyCommand struct {
 	Remove  notifyRemove  `cmd:"" help:"Remove a notification channel."`
 }
 
-// channelFlags is what every channel has.
+// channelFlags are the flags of every notification channel.
 type channelFlags struct {
 	clientFlags
 	api.NotifyChange
@@ -31,7 +31,7 @@ type channelFlags struct {
 	On  bool `xor:"state" help:"Turn the channel on."`
 }
 
-// change is what was said of a channel of the kind.
+// change returns the request for a channel of this kind.
 func (t *channelFlags) change(kind action.NotifyKind) api.ByNotifyKindWith[api.NotifyChange] {
 	if t.On || t.Off {
 		t.Enabled = &t.On
@@ -39,7 +39,7 @@ func (t *channelFlags) change(kind action.NotifyKind) api.ByNotifyKindWith[api.N
 	return api.ByNotifyKindWith[api.NotifyChange]{ByNotifyKind: api.ByNotifyKind{Kind: kind}, Body: t.NotifyChange}
 }
 
-// putNotify is [api.PutNotify] for one kind of channel.
+// putNotify returns [api.PutNotify] for one kind of channel.
 func putNotify(kind action.NotifyKind) api.Operation {
 	op := api.PutNotify.Operation
 	op.Path = strings.Replace(op.Path, "{kind}", string(kind), 1)
@@ -131,7 +131,7 @@ func (c *notifyLog) Run(ctx context.Context, std *command.Streams) error {
 	}))
 }
 
-// channelRef names a channel.
+// channelRef is the argument that names a channel.
 type channelRef struct {
 	clientFlags
 	api.ByNotifyKind

@@ -13,14 +13,15 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-// confirmation is a sentence for an operation that answers nothing, for [perform].
+// confirmation returns a printer of a message, for an operation without a
+// response body.
 func confirmation(message string) func(io.Writer, *api.None) {
 	return func(w io.Writer, _ *api.None) { printLine(w, message) }
 }
 
-// columns prints a list as a table. Each word of layout is the head of a column
-// and the JSON name of the field in it, such as "STATE=enabled"; _ in a head is
-// a space. It panics for a name that no field has.
+// columns prints a list as a table. Each word of layout is a column: its head
+// and the JSON name of its field, such as "STATE=enabled"; _ in a head stands
+// for a space. It panics if the type lacks the field.
 func columns[T any](layout string) func(io.Writer, *api.List[T]) {
 	var heads []string
 	var fields [][]int
@@ -41,8 +42,8 @@ func columns[T any](layout string) func(io.Writer, *api.List[T]) {
 	})
 }
 
-// table prints a list as a table of what row says of each item; _ in a head is a
-// space.
+// table prints a list as a table with one row per item; _ in a head stands for
+// a space.
 func table[T any](heads string, row func(*T) []string) func(io.Writer, *api.List[T]) {
 	return func(w io.Writer, all *api.List[T]) {
 		printTable(w, heads, all.Items, row)
@@ -50,7 +51,7 @@ func table[T any](heads string, row func(*T) []string) func(io.Writer, *api.List
 	}
 }
 
-// printTable is the table of [cells] for items that are no answer of their own.
+// printTable is [table] for items that are not a list response.
 func printTable[T any](w io.Writer, heads string, items []T, row func(*T) []string) {
 	rows := make([][]string, len(items))
 	for i := range items {
@@ -63,8 +64,8 @@ func printTable[T any](w io.Writer, heads string, items []T, row func(*T) []stri
 	command.Table(w, names, rows)
 }
 
-// findField finds the field with a JSON name; one of the struct itself goes
-// before one of what it embeds.
+// findField returns the index of the field with a JSON name. A field of the
+// struct itself takes precedence over an embedded one.
 func findField(t reflect.Type, name string) []int {
 	for i := range t.NumField() {
 		if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); tag == name {
@@ -81,7 +82,7 @@ func findField(t reflect.Type, name string) []int {
 	return nil
 }
 
-// tableCell shows a value in a table.
+// tableCell formats a value for a table.
 func tableCell(head string, v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case time.Time:
@@ -106,11 +107,10 @@ func tableCell(head string, v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// maxCell is how much of a sentence a table shows, in characters; what is shown
-// alone has all of it.
+// maxCell is the maximum length of a table cell, in characters.
 const maxCell = 60
 
-// truncate is the beginning of a sentence, for a table.
+// truncate shortens text to the length of a table cell.
 func truncate(text string) string {
 	runes := []rune(text)
 	if len(runes) <= maxCell {
@@ -119,7 +119,7 @@ func truncate(text string) string {
 	return string(runes[:maxCell-1]) + "…"
 }
 
-// relativeTime tells a time as a person would: in 4m, 2h ago.
+// relativeTime formats a time relative to now, such as "in 4m" or "2h ago".
 func relativeTime(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return "-"
@@ -143,14 +143,14 @@ func shortDuration(d time.Duration) string {
 	return fmt.Sprintf("%dd", d.Round(24*time.Hour)/(24*time.Hour))
 }
 
-// printNextPage says that a list goes on at a cursor, unless that is empty.
+// printNextPage prints the cursor of the next page, if there is one.
 func printNextPage(w io.Writer, cursor string) {
 	if cursor != "" {
 		fmt.Fprintf(w, "and more: the same command goes on with --cursor %s\n", cursor)
 	}
 }
 
-// expiryText tells when something that may last for ever ends.
+// expiryText describes an expiry; nil means never.
 func expiryText(t *time.Time) string {
 	switch {
 	case t == nil:
@@ -161,7 +161,7 @@ func expiryText(t *time.Time) string {
 	return "expires " + relativeTime(t)
 }
 
-// printJSON shows JSON on lines of its own, indented and harmless.
+// printJSON prints indented JSON with control characters escaped.
 func printJSON(w io.Writer, indent string, raw json.RawMessage) {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {
@@ -180,8 +180,7 @@ func enabledText(enabled bool) string {
 	return "disabled"
 }
 
-// statusFilter is the status by which a list of agents' requests is asked for; all
-// is none.
+// statusFilter returns the status to filter by; "all" means no filter.
 func statusFilter[S ~string](status S) S {
 	if status == "all" {
 		return ""
@@ -191,6 +190,7 @@ func statusFilter[S ~string](status S) S {
 
 func printLine(w io.Writer, text string) { fmt.Fprintln(w, command.Printable(text)) }
 
+// lineText returns a printer of one line.
 func lineText(text string) func(io.Writer) {
 	return func(w io.Writer) { printLine(w, text) }
 }

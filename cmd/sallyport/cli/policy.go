@@ -82,8 +82,8 @@ func (c *policyShow) Run(ctx context.Context, std *command.Streams) error {
 	return nil
 }
 
-// modeKey is the key as policy set takes it: a name that a module and a
-// connector share is told with which of them it is.
+// modeKey returns the key in the form of policy set. A name that an integration
+// and a connector share is qualified.
 func modeKey(m *api.ModeView, connectors []api.ConnectorView, used []api.IntegrationView) string {
 	source, _, _ := strings.Cut(m.Name, ":")
 	ofConnector := strings.HasPrefix(m.Key, "connector:")
@@ -101,7 +101,7 @@ type policySettings struct {
 	api.SettingsChange
 }
 
-// Run shows the settings, after changing those that were given.
+// Run applies the changes, if any, and shows the settings.
 func (c *policySettings) Run(ctx context.Context, std *command.Streams) error {
 	if c.SettingsChange == (api.SettingsChange{}) {
 		return perform(ctx, &c.clientFlags, std, api.GetSettings, api.None{}, showSettings)
@@ -142,7 +142,7 @@ func (c *policyExplain) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.ExplainPolicy, c.Asked, showExplanation)
 }
 
-// validate helps those who leave out a flag or its name.
+// validate checks for missing flags and invalid JSON.
 func (c *policyExplain) validate() error {
 	switch {
 	case c.Key != "" || c.Action == "" || c.Session == "":
@@ -224,7 +224,7 @@ type policyLog struct {
 	api.ListPolicyEventsInput
 }
 
-// Run tells changes in a line each; --json has all of them.
+// Run prints one change per line; --json prints all fields.
 func (c *policyLog) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
@@ -249,8 +249,8 @@ func (c *policyLog) Run(ctx context.Context, std *command.Streams) error {
 	return nil
 }
 
-// eventChange tells an event of a kind whose values say too much, or too little, as
-// they are.
+// eventChange describes the change of an event, in a special form for grants
+// and reviews.
 func eventChange(e *action.PolicyEvent, sources []api.ConnectorView) string {
 	switch e.Kind {
 	case action.EventGrant:
@@ -261,7 +261,7 @@ func eventChange(e *action.PolicyEvent, sources []api.ConnectorView) string {
 	return diff(e.Before, e.After)
 }
 
-// grantChange tells what the grant lets through in any case.
+// grantChange describes a grant event, always with the terms of the grant.
 func grantChange(e *action.PolicyEvent, sources []api.ConnectorView) string {
 	var g api.GrantView
 	was, is := objectMembers(e.Before), objectMembers(e.After)
@@ -282,7 +282,7 @@ func grantChange(e *action.PolicyEvent, sources []api.ConnectorView) string {
 	return text + "; " + diff(e.Before, e.After)
 }
 
-// reviewState is where a tool stood, or several that counted as reviewed.
+// reviewState describes the review state of one tool or several.
 func reviewState(raw json.RawMessage) string {
 	var one action.ToolReview
 	if json.Unmarshal(raw, &one) == nil && one.State != "" {
@@ -295,25 +295,25 @@ func reviewState(raw json.RawMessage) string {
 	return "reviewed: " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 }
 
-// eventSubject names what an event is about, as it was called then.
+// eventSubject names the subject of an event as of that time.
 func eventSubject(e *action.PolicyEvent, sources []api.ConnectorView, automations labels) string {
-	var was struct {
+	var object struct {
 		Name       string `json:"name"`
 		Automation string `json:"automation_id"`
 	}
-	for _, told := range []json.RawMessage{e.Before, e.After} {
-		_ = json.Unmarshal(told, &was) // of other kinds it is no object
+	for _, raw := range []json.RawMessage{e.Before, e.After} {
+		_ = json.Unmarshal(raw, &object) // not an object in every kind of event
 	}
 	switch e.Kind {
 	case action.EventAutomation, action.EventTrigger, action.EventSchedule:
-		return sourceName(was.Name, e.Subject)
+		return sourceName(object.Name, e.Subject)
 	case action.EventRun:
-		return sourceName("of "+automations.name(was.Automation), e.Subject)
+		return sourceName("of "+automations.name(object.Automation), e.Subject)
 	}
 	return nameSource(e.Subject, sources)
 }
 
-// nameSource names the source in a subject as people do, with its id behind.
+// nameSource replaces a connector ID by its name, followed by the ID.
 func nameSource(text string, sources []api.ConnectorView) string {
 	for _, s := range sources {
 		if id := "connector:" + s.ID; strings.Contains(text, id) {
@@ -323,8 +323,8 @@ func nameSource(text string, sources []api.ConnectorView) string {
 	return text
 }
 
-// diff tells from what to what, in a line: of two objects, the members that
-// differ.
+// diff describes the change between two values in a line; for objects, only the
+// members that differ.
 func diff(before, after json.RawMessage) string {
 	was, now := objectMembers(before), objectMembers(after)
 	if was == nil || now == nil {
@@ -341,8 +341,8 @@ func diff(before, after json.RawMessage) string {
 	return strings.Join(parts, ", ")
 }
 
-// objectMembers are those of an object that the event itself does not tell already;
-// nil: it is none.
+// objectMembers returns the members of an object without those that the event
+// repeats, or nil if raw is not an object.
 func objectMembers(raw json.RawMessage) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
@@ -354,7 +354,7 @@ func objectMembers(raw json.RawMessage) map[string]json.RawMessage {
 	return all
 }
 
-// shortValue shows a value, also one that is not there, in few words.
+// shortValue formats a value in a few words.
 func shortValue(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return "nothing"
@@ -373,5 +373,5 @@ func shortValue(raw json.RawMessage) string {
 	return text
 }
 
-// valueLimit is how much of a value helps in a list.
+// valueLimit is the maximum length of a value in a list.
 const valueLimit = 300

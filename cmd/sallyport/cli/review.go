@@ -27,7 +27,7 @@ type connectorReview struct {
 
 func (*connectorReview) route() api.Operation { return api.ListTools.Operation }
 
-// Run shows what waits for a review, or accepts what was shown earlier.
+// Run lists the tools to review, or accepts tools that were listed before.
 func (c *connectorReview) Run(ctx context.Context, std *command.Streams) error {
 	if c.Digest != "" && !c.AcceptAll {
 		return command.UsageErrorf("--digest goes with --accept-all; a tool is accepted with --accept TOOL@HASH")
@@ -42,8 +42,8 @@ func (c *connectorReview) Run(ctx context.Context, std *command.Streams) error {
 	return c.accept(ctx, std, server)
 }
 
-// list asks the connector's server first, so that nobody reviews an old list
-// unknowingly.
+// list has the gateway refresh the tools first, so that nobody reviews an
+// outdated list.
 func (c *connectorReview) list(ctx context.Context, std *command.Streams, server *Client) error {
 	in := api.ListToolsInput{ByRef: c.ref(), Fresh: true}
 	tools, raw, err := Fetch(ctx, server, api.ListTools, in)
@@ -56,19 +56,19 @@ func (c *connectorReview) list(ctx context.Context, std *command.Streams, server
 	if err != nil {
 		return err
 	}
-	open := unreviewed(tools.Items)
+	rows := unreviewed(tools.Items)
 	if err := c.print(std, raw, func(w io.Writer) {
 		if tools.Error != "" {
 			printLine(w, fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Ref, withoutPeriod(tools.Error), fetchedText(tools.FetchedAt)))
 		}
-		c.show(w, open)
-	}); err != nil || !c.AcceptAll || len(open) == 0 {
+		c.show(w, rows)
+	}); err != nil || !c.AcceptAll || len(rows) == 0 {
 		return err
 	}
-	return command.UsageErrorf("say that these are what you accept: %s", command.Printable(c.acceptAllCommand(open)))
+	return command.UsageErrorf("say that these are what you accept: %s", command.Printable(c.acceptAllCommand(rows)))
 }
 
-// fetchedText tells when something old is from.
+// fetchedText describes the age of a list.
 func fetchedText(t *time.Time) string {
 	if t == nil {
 		return "of an unknown time"
@@ -76,23 +76,24 @@ func fetchedText(t *time.Time) string {
 	return fmt.Sprintf("from %s (%s)", t.Local().Format("15:04"), relativeTime(t))
 }
 
-// acceptAllCommand is the command that accepts rows.
+// acceptAllCommand returns the command that accepts all rows.
 func (c *connectorReview) acceptAllCommand(rows []api.ReviewView) string {
 	return c.hint("connector", "review", c.Ref, "--accept-all", "--digest", digest(rows))
 }
 
-// unreviewed are the tools that are not as somebody reviewed them.
+// unreviewed returns the tools that are new, changed or removed since their
+// review.
 func unreviewed(tools []api.ReviewView) []api.ReviewView {
 	return slices.DeleteFunc(slices.Clone(tools), func(r api.ReviewView) bool { return r.State == action.ToolReviewed })
 }
 
-func (c *connectorReview) show(w io.Writer, open []api.ReviewView) {
-	if len(open) == 0 {
+func (c *connectorReview) show(w io.Writer, rows []api.ReviewView) {
+	if len(rows) == 0 {
 		printLine(w, "no tool of "+c.Ref+" waits for a review")
 		return
 	}
-	showReviews(w, open)
-	printLine(w, fmt.Sprintf("accept what is right with: %s, or all with: %s", c.hint("connector", "review", c.Ref, "--accept", "TOOL@HASH"), c.acceptAllCommand(open)))
+	showReviews(w, rows)
+	printLine(w, fmt.Sprintf("accept what is right with: %s, or all with: %s", c.hint("connector", "review", c.Ref, "--accept", "TOOL@HASH"), c.acceptAllCommand(rows)))
 }
 
 func showReviews(w io.Writer, rows []api.ReviewView) {
@@ -101,8 +102,8 @@ func showReviews(w io.Writer, rows []api.ReviewView) {
 	}
 }
 
-// showReview shows a tool and what of it nobody reviewed. All of it is the
-// server's own word.
+// showReview prints a tool and its unreviewed changes, in the words of its
+// server.
 func showReview(w io.Writer, r *api.ReviewView) {
 	text := fmt.Sprintf("%s is %s", reviewTag(r), r.State)
 	if r.Risk != "" {
@@ -126,17 +127,17 @@ func showValue(w io.Writer, mark string, raw json.RawMessage) {
 	}
 }
 
-// accept takes what was shown as reviewed, and nothing else: a tool that is
-// another by now is refused here, and one that changes in between by the
-// server, to which the whole hashes go.
+// accept accepts exactly the tools that were listed. A tool that has changed
+// since is rejected here; for changes in between, the server compares the full
+// hashes.
 func (c *connectorReview) accept(ctx context.Context, std *command.Streams, server *Client) error {
 	tools, raw, err := Fetch(ctx, server, api.ListTools, api.ListToolsInput{ByRef: c.ref()})
 	if err != nil {
 		return err
 	}
 	chosen, err := c.choose(tools.Items)
-	if bare := new(unconfirmedError); errors.As(err, &bare) {
-		return cmp.Or(c.print(std, raw, func(w io.Writer) { showReviews(w, bare.rows) }), err)
+	if unconfirmed := new(unconfirmedError); errors.As(err, &unconfirmed) {
+		return cmp.Or(c.print(std, raw, func(w io.Writer) { showReviews(w, unconfirmed.rows) }), err)
 	}
 	if err != nil {
 		return err
@@ -150,27 +151,27 @@ func (c *connectorReview) accept(ctx context.Context, std *command.Streams, serv
 	})
 }
 
-// choose returns those that are to be accepted, all of them as they were shown.
+// choose returns the tools to accept, if none has changed since the list.
 func (c *connectorReview) choose(tools []api.ReviewView) ([]api.ReviewView, error) {
 	if c.AcceptAll {
-		if open := unreviewed(tools); digest(open) == c.Digest {
-			return open, nil
+		if rows := unreviewed(tools); digest(rows) == c.Digest {
+			return rows, nil
 		}
 		return nil, c.changedError("what waits for a review", "--digest "+c.Digest)
 	}
 	var chosen []api.ReviewView
-	whole := true
+	allHashed := true
 	for _, text := range c.Accept {
 		row, hash, err := c.find(tools, text)
 		if err != nil {
 			return nil, err
 		}
-		if whole = whole && hash; hash && reviewTag(&row) != text {
+		if allHashed = allHashed && hash; hash && reviewTag(&row) != text {
 			return nil, c.changedError(row.Tool, text)
 		}
 		chosen = append(chosen, row)
 	}
-	if whole {
+	if allHashed {
 		return chosen, nil
 	}
 	words := []string{"connector", "review", c.Ref}
@@ -180,13 +181,13 @@ func (c *connectorReview) choose(tools []api.ReviewView) ([]api.ReviewView, erro
 	return nil, &unconfirmedError{command.UsageErrorf("say which definition you accept: %s", command.Printable(c.hint(words...))), chosen}
 }
 
-// unconfirmedError refuses to accept rows of which nobody said what he saw.
+// unconfirmedError rejects rows that were named without their hash.
 type unconfirmedError struct {
 	error
 	rows []api.ReviewView
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (u *unconfirmedError) Unwrap() error { return u.error }
 
 func (c *connectorReview) changedError(what, shown string) error {
@@ -194,11 +195,11 @@ func (c *connectorReview) changedError(what, shown string) error {
 		command.Printable(what), command.Printable(shown), command.Printable(c.hint("connector", "review", c.Ref)))
 }
 
-// find returns the tool that text names, and whether with a hash. A tool's name
-// may have a @ in it.
+// find returns the tool that text names, and whether text has a hash. The name
+// of a tool may contain "@".
 func (c *connectorReview) find(tools []api.ReviewView, text string) (row api.ReviewView, hash bool, err error) {
-	at := strings.LastIndexByte(text, '@')
-	for _, name := range []string{text[:max(at, 0)], text} {
+	separator := strings.LastIndexByte(text, '@')
+	for _, name := range []string{text[:max(separator, 0)], text} {
 		if i := slices.IndexFunc(tools, func(r api.ReviewView) bool { return name != "" && r.Tool == name }); i >= 0 {
 			return tools[i], name != text, nil
 		}
@@ -214,7 +215,7 @@ func toolNames(rows []api.ReviewView) []string {
 	return all
 }
 
-// seenTool is the tool as it was shown; one that is gone has no hashes.
+// seenTool returns a tool with its hashes; a removed tool has none.
 func seenTool(r *api.ReviewView) api.SeenTool {
 	if r.Current == nil {
 		return api.SeenTool{Tool: r.Tool}
@@ -222,8 +223,8 @@ func seenTool(r *api.ReviewView) api.SeenTool {
 	return api.SeenTool{Tool: r.Tool, Behaviour: r.Current.Behaviour, Text: r.Current.Text}
 }
 
-// reviewTag stands for the tool as it is listed now: whoever accepts says it, and so
-// what he saw.
+// reviewTag returns the tool with the hash of its current definition, which
+// --accept takes.
 func reviewTag(r *api.ReviewView) string {
 	if r.Current == nil {
 		return r.Tool + "@gone"
@@ -231,7 +232,7 @@ func reviewTag(r *api.ReviewView) string {
 	return r.Tool + "@" + shortHash(r.Current.Behaviour+r.Current.Text)
 }
 
-// digest stands for several tools as they are listed now.
+// digest returns a hash of the current definitions of several tools.
 func digest(rows []api.ReviewView) string { return shortHash(strings.Join(reviewTags(rows), "\n")) }
 
 func shortHash(text string) string {

@@ -26,7 +26,7 @@ type runCommand struct {
 	Endpoint endpointCommand `cmd:"" help:"Manage the URL that receives runs."`
 }
 
-// runState is where the run stands, and why.
+// runState describes the status of the run and its cause.
 func runState(r *api.RunView) string {
 	text := string(r.Status)
 	if r.Code != "" {
@@ -47,20 +47,20 @@ func (*runList) route() api.Operation { return api.ListRuns.Operation }
 
 func (c *runList) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.ListRuns, c.RunQuery, func(w io.Writer, all *api.List[api.RunView]) {
-		called := c.loadRunLabels(ctx)
+		names := c.loadRunLabels(ctx)
 		table("WHEN AUTOMATION BY EVENT STATE WORKER ID", func(r *api.RunView) []string {
-			return []string{relativeTime(&r.CreatedAt), r.AutomationName, called.name(r.Trigger), r.Title, runState(r), called.name(r.ClaimedBy), r.ID}
+			return []string{relativeTime(&r.CreatedAt), r.AutomationName, names.name(r.Trigger), r.Title, runState(r), names.name(r.ClaimedBy), r.ID}
 		})(w, all)
 	})
 }
 
-// runRef names one.
+// runRef is the argument that names a run.
 type runRef struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the run."`
 }
 
-// runWith is what is asked for the run of r.
+// runWith returns a request for the run of r.
 func runWith[B any](r *runRef, body B) api.ByIDWith[B] {
 	return api.ByIDWith[B]{ByID: api.ByID{ID: r.ID}, Body: body}
 }
@@ -71,16 +71,16 @@ type runShow struct{ runRef }
 
 func (c *runShow) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.GetRun, api.ByID{ID: c.ID}, func(w io.Writer, r *api.RunView) {
-		called := c.loadRunLabels(ctx)
+		names := c.loadRunLabels(ctx)
 		printLine(w, fmt.Sprintf("run %s of %s: %s", r.ID, r.AutomationName, r.Title))
 		printLine(w, fmt.Sprintf("%s, attempt %d, %s", runState(r), r.Attempt, runTimes(r)))
 		if r.Message != "" {
 			printLine(w, r.Message)
 		}
 		if r.ClaimedBy != "" {
-			printLine(w, runWorker(r, called.name(r.ClaimedBy)))
+			printLine(w, runWorker(r, names.name(r.ClaimedBy)))
 		}
-		printLine(w, fmt.Sprintf("event %s of %s", r.Event, called.name(r.Trigger)))
+		printLine(w, fmt.Sprintf("event %s of %s", r.Event, names.name(r.Trigger)))
 		if r.Session != "" {
 			printLine(w, "session "+r.Session+runSessionNote(r))
 		}
@@ -93,7 +93,7 @@ func (c *runShow) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// runTimes are what a run went through, and when.
+// runTimes describes when a run was created, started and ended.
 func runTimes(r *api.RunView) string {
 	text := "made " + relativeTime(&r.CreatedAt)
 	if r.StartedAt != nil {
@@ -105,10 +105,10 @@ func runTimes(r *api.RunView) string {
 	return text
 }
 
-// runClaimed reports whether somebody has the run, who may still end it.
+// runClaimed reports whether a worker holds the run and can still finish it.
 func runClaimed(r *api.RunView) bool { return r.Deadline != nil && !r.Status.Ended() }
 
-// runWorker says who has the run and for how long, or who had it.
+// runWorker describes the worker of the run and its deadlines.
 func runWorker(r *api.RunView, name string) string {
 	switch {
 	case !runClaimed(r):
@@ -126,13 +126,13 @@ func runSessionNote(r *api.RunView) string {
 	return ", which has ended"
 }
 
-// nextStep is what a person can do next, and why he may want to.
+// nextStep is a command that the user can run next.
 type nextStep struct {
 	label string
 	args  []string
 }
 
-// nextSteps are the steps that lead on.
+// nextSteps returns the commands that fit the state of the run.
 func nextSteps(r *api.RunView) []nextStep {
 	redrive := nextStep{"have it done again with", []string{"run", "redrive", r.ID}}
 	switch {
@@ -156,7 +156,7 @@ type runClaim struct {
 	Wait string `type:"span" placeholder:"D" help:"Time to wait for a run, at most 60s (default: no wait)."`
 }
 
-// Run prints JSON in any case: it is for programs.
+// Run always prints JSON, because its callers are programs.
 func (c *runClaim) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *runClaim) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if len(raw) == 0 { // 204
+	if len(raw) == 0 { // 204 No Content
 		std.Notes = append(std.Notes, "no run waits")
 		return nil
 	}
@@ -310,8 +310,8 @@ func (c *outboxList) Run(ctx context.Context, std *command.Streams) error {
 	}))
 }
 
-// outboxState is where a delivery stands. One of a run that was claimed was
-// never sent.
+// outboxState describes the status of a delivery. A run that was claimed first
+// is never sent.
 func outboxState(p *event.Parcel) string {
 	if p.Status == event.ParcelDelivered && p.Attempt == 0 {
 		return "claimed"

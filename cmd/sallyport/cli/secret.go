@@ -28,27 +28,26 @@ type secretSet struct {
 	api.NewSecret
 }
 
-// secretLimit is far above any credential; it keeps a wrong file out.
+// secretLimit is far above the size of any credential and catches a wrong file.
 const secretLimit = 64 << 10
 
 func (c *secretSet) Run(ctx context.Context, std *command.Streams) (err error) {
-	if _, err := c.connect(); err != nil { // before a value is typed
+	if _, err := c.connect(); err != nil { // fail before the user types a value
 		return err
 	}
 	if c.Value, err = readSecret(std, "secret set KEY --host HOST"); err != nil {
 		return err
 	}
 	if ip, err := netip.ParseAddr(c.Host); err == nil && ip.Is6() {
-		c.Host = "[" + c.Host + "]" // as it stands in a URL
+		c.Host = "[" + c.Host + "]" // the notation of URLs
 	}
 	return perform(ctx, &c.clientFlags, std, api.PutSecret, api.ByKeyWith[api.NewSecret]{ByKey: c.ByKey, Body: c.NewSecret}, func(w io.Writer, _ *action.Secret) {
 		printLine(w, "secret "+c.Key+" is set; only "+c.Host+" will receive it")
 	})
 }
 
-// readSecret reads a value without the line end that shells add, for a command
-// that is written like so. What is to be known of a value that is kept is told
-// when it is.
+// readSecret reads a value from standard input without the trailing newline.
+// command is the command line to show if the value is missing.
 func readSecret(std *command.Streams, command string) (string, error) {
 	if f, ok := std.In.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -107,7 +106,7 @@ func (c *secretRotate) Run(ctx context.Context, std *command.Streams) error {
 	return c.print(std, raw, lineText(rotationText(d)))
 }
 
-// rotationText is what a rotation did, in a sentence.
+// rotationText describes the result of a key rotation.
 func rotationText(d *api.Rotated) string {
 	if d.Left > 0 {
 		return fmt.Sprintf("master key %s seals from now on; %d values were sealed with another before, and %d still are", d.KeyID, d.Resealed, d.Left)

@@ -7,7 +7,7 @@ import (
 	"sallyport/api"
 )
 
-func TestRotatedSays(t *testing.T) {
+func TestRotationText(t *testing.T) {
 	for want, done := range map[string]api.Rotated{
 		"seals everything now": {KeyID: "72cd6e8422c407fb", Resealed: 3},
 		"and 1 still are":      {KeyID: "72cd6e8422c407fb", Resealed: 3, Left: 1},

@@ -40,8 +40,8 @@ type sessionCreate struct {
 	PromptFile string `field:"prompt" type:"path" env:"-" placeholder:"FILE" help:"File with a system prompt (default: the prompt of the session type)."`
 }
 
-// Run prints JSON in any case, and before all else: a token is for a program to
-// take.
+// Run always prints JSON, and prints it before anything else, because programs
+// read the token.
 func (c *sessionCreate) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
@@ -59,14 +59,14 @@ func (c *sessionCreate) Run(ctx context.Context, std *command.Streams) error {
 			return err
 		}
 	}
-	made, raw, err := c.create(ctx, server)
+	created, raw, err := c.create(ctx, server)
 	if raw != nil {
 		err = errors.Join(std.PrintJSON(raw), err)
 	}
-	if err != nil || c.JSON { // then all is in what the server said
+	if err != nil || c.JSON { // the JSON has all of it
 		return err
 	}
-	for _, l := range made.LeftOut {
+	for _, l := range created.LeftOut {
 		printLine(std.Err, "note: left out "+leftOutText(l))
 	}
 	if c.Group != "" {
@@ -76,16 +76,16 @@ func (c *sessionCreate) Run(ctx context.Context, std *command.Streams) error {
 	case len(c.Connections) == 0 && c.Automation == "":
 		c.noteNoIntegrations(ctx, std, server)
 	default:
-		server.warnDeniedProviders(ctx, std, made.SessionID)
+		server.warnDeniedProviders(ctx, std, created.SessionID)
 	}
-	if made.MCPURL != "" {
-		printLine(std.Err, "for the agent's shell: export SALLYPORT_URL="+command.ShellQuote(gatewayURL(made.MCPURL))+" "+agent.TokenVariable+"=TOKEN")
+	if created.MCPURL != "" {
+		printLine(std.Err, "for the agent's shell: export SALLYPORT_URL="+command.ShellQuote(gatewayURL(created.MCPURL))+" "+agent.TokenVariable+"=TOKEN")
 	}
 	return nil
 }
 
-// create makes the session, with a key, so that one whose token was lost on the
-// way is not lost.
+// create creates the session with an idempotency key, so that a retry returns a
+// token whose response was lost.
 func (c *sessionCreate) create(ctx context.Context, server *Client) (*api.MintedSession, json.RawMessage, error) {
 	in := api.CreateSessionInput{Body: c.NewSession}
 	key := c.IdempotencyKey
@@ -93,20 +93,21 @@ func (c *sessionCreate) create(ctx context.Context, server *Client) (*api.Minted
 		key = "cli-" + rand.Text()
 		in.Key = key
 	}
-	made, raw, err := Fetch(ctx, server, api.CreateSession, in)
+	created, raw, err := Fetch(ctx, server, api.CreateSession, in)
 	p := new(problem)
 	if err != nil && raw == nil && (!errors.As(err, &p) || p.Status >= http.StatusInternalServerError) && !errors.As(err, new(UnreachableError)) {
 		err = fmt.Errorf("%w; whether the session was made is not known: the same command with --idempotency-key %s gets it with its token, and never makes a second one", err, key)
 	}
-	return made, raw, err
+	return created, raw, err
 }
 
-// gatewayURL is the gateway's own URL, of that for MCP.
+// gatewayURL returns the base URL of an MCP endpoint.
 func gatewayURL(mcp string) string { return strings.TrimSuffix(strings.TrimRight(mcp, "/"), "/mcp") }
 
-// noteNoIntegrations says that the session sees no integration, where there are some.
+// noteNoIntegrations prints a note if the session has no integrations although
+// some exist.
 func (c *sessionCreate) noteNoIntegrations(ctx context.Context, std *command.Streams, server *Client) {
-	all, _, _ := Fetch(ctx, server, api.ListIntegrations, api.None{}) // the session is minted, which alone was asked for
+	all, _, _ := Fetch(ctx, server, api.ListIntegrations, api.None{}) // only for a note; the session exists
 	n := 0
 	for _, in := range all.Items {
 		if in.Usable && in.User == "" {
@@ -118,10 +119,10 @@ func (c *sessionCreate) noteNoIntegrations(ctx context.Context, std *command.Str
 	}
 }
 
-// noteNoCapability says that the session's group has no capability, where others have
-// some: the name may be mistaken, and the session may call nothing.
+// noteNoCapability prints a note if the group has no capability although others
+// do: the name may be misspelled, and all calls may be denied.
 func (c *sessionCreate) noteNoCapability(ctx context.Context, std *command.Streams, server *Client) {
-	all, _, _ := Fetch(ctx, server, api.ListCapabilities, api.ListCapabilitiesInput{}) // the session is minted, which alone was asked for
+	all, _, _ := Fetch(ctx, server, api.ListCapabilities, api.ListCapabilitiesInput{}) // only for a note; the session exists
 	var groups []string
 	for _, row := range all.Items {
 		if row.Group == c.Group {
@@ -151,7 +152,7 @@ func (c *sessionList) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// sessionIntegrations tells how many integrations its agent may use.
+// sessionIntegrations returns how many integrations the session can use.
 func sessionIntegrations(s *api.SessionView) string {
 	if slices.Equal(s.Connections, []string{action.AllConnections}) {
 		return action.AllConnections
@@ -159,7 +160,7 @@ func sessionIntegrations(s *api.SessionView) string {
 	return strconv.Itoa(len(s.Connections))
 }
 
-// sessionStatus is where the session is, and since when where that is an end.
+// sessionStatus describes the status of the session, with the time of its end.
 func sessionStatus(s *api.SessionView) string {
 	switch {
 	case s.RevokedAt != nil:
@@ -170,7 +171,7 @@ func sessionStatus(s *api.SessionView) string {
 	return string(s.Status)
 }
 
-// sessionRef names one.
+// sessionRef is the argument that names a session.
 type sessionRef struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the session."`
@@ -178,7 +179,6 @@ type sessionRef struct {
 
 type sessionShow struct{ sessionRef }
 
-// Run prints one session.
 func (c *sessionShow) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.GetSession, api.ByID{ID: c.ID}, func(w io.Writer, s *api.SessionView) {
 		s.CreatedBy = c.loadLabels(ctx, actorLists()...).name(s.CreatedBy)
@@ -186,7 +186,7 @@ func (c *sessionShow) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// writeSession prints what the session is, a line each.
+// writeSession prints the fields of the session, one per line.
 func writeSession(w io.Writer, s *api.SessionView) {
 	for _, line := range [][2]string{
 		{"session", s.ID},
@@ -217,7 +217,7 @@ func writeSession(w io.Writer, s *api.SessionView) {
 	}
 }
 
-// leftOutText tells of an integration that a session was not bound to.
+// leftOutText describes an integration that the session was not bound to.
 func leftOutText(l action.LeftOut) string { return l.Name + " (" + l.Integration + "): " + l.Reason }
 
 type sessionRename struct {
@@ -225,7 +225,6 @@ type sessionRename struct {
 	api.SessionChange
 }
 
-// Run changes what is given.
 func (c *sessionRename) Run(ctx context.Context, std *command.Streams) error {
 	if c.SessionChange == (api.SessionChange{}) {
 		return command.UsageErrorf("nothing is to change: give a TITLE, or --idle-timeout")
@@ -233,7 +232,7 @@ func (c *sessionRename) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.UpdateSession, api.ByIDWith[api.SessionChange]{ByID: api.ByID{ID: c.ID}, Body: c.SessionChange}, writeSession)
 }
 
-// showSessionStatus says where the session is after a step, and what that withdrew.
+// showSessionStatus prints the new status and the number of calls withdrawn.
 func showSessionStatus(w io.Writer, s *api.SessionView) {
 	text := fmt.Sprintf("session %s is %s now", s.ID, s.Status)
 	switch {
@@ -247,19 +246,17 @@ func showSessionStatus(w io.Writer, s *api.SessionView) {
 
 type sessionPause struct{ sessionRef }
 
-// Run has the session begin no calls.
 func (c *sessionPause) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.PauseSession, api.ByID{ID: c.ID}, showSessionStatus)
 }
 
 type sessionResume struct{ sessionRef }
 
-// Run ends a pause.
 func (c *sessionResume) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.ResumeSession, api.ByID{ID: c.ID}, showSessionStatus)
 }
 
-// sessionEnd are the words of a command that ends a session.
+// sessionEnd are the arguments of commands that end a session.
 type sessionEnd struct {
 	sessionRef
 	api.SessionEnd
@@ -271,14 +268,12 @@ func (c *sessionEnd) input() api.ByIDWith[*api.SessionEnd] {
 
 type sessionStop struct{ sessionEnd }
 
-// Run ends the session.
 func (c *sessionStop) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.StopSession, c.input(), showSessionStatus)
 }
 
 type sessionFail struct{ sessionEnd }
 
-// Run ends the session as one that failed.
 func (c *sessionFail) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.FailSession, c.input(), showSessionStatus)
 }
@@ -289,9 +284,8 @@ func (c *sessionRevoke) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.RevokeSession, api.ByID{ID: c.ID}, confirmation("session "+c.ID+" is revoked"))
 }
 
-// warnDeniedProviders says of which services the session is connected to it can do nothing,
-// and why, as policy says it. What cannot be read goes unsaid: the session is
-// minted, which alone was asked for.
+// warnDeniedProviders prints a note for each connected provider that policy
+// denies to the session. It ignores errors because the session exists.
 func (c *Client) warnDeniedProviders(ctx context.Context, std *command.Streams, session string) {
 	s, _, err := Fetch(ctx, c, api.GetSession, api.ByID{ID: session})
 	if err != nil || len(s.Connections) == 0 {
@@ -306,9 +300,9 @@ func (c *Client) warnDeniedProviders(ctx context.Context, std *command.Streams, 
 		if len(p.Actions) == 0 || !boundTo(s, p.ID, all.Items) {
 			continue
 		}
-		asked := api.Asked{Session: session, Action: "module:" + p.ID + ":" + p.Actions[0].Name}
-		if why, _, err := Fetch(ctx, c, api.ExplainPolicy, asked); err == nil && why.Mode == action.ModeDeny && why.Source == action.LayerCeiling {
-			printLine(std.Err, fmt.Sprintf("note: this session cannot use %s: %s", p.ID, why.Reason))
+		query := api.Asked{Session: session, Action: "module:" + p.ID + ":" + p.Actions[0].Name}
+		if explanation, _, err := Fetch(ctx, c, api.ExplainPolicy, query); err == nil && explanation.Mode == action.ModeDeny && explanation.Source == action.LayerCeiling {
+			printLine(std.Err, fmt.Sprintf("note: this session cannot use %s: %s", p.ID, explanation.Reason))
 		}
 	}
 }
@@ -316,9 +310,9 @@ func (c *Client) warnDeniedProviders(ctx context.Context, std *command.Streams, 
 // boundTo reports whether the session is bound to an integration of the
 // provider.
 func boundTo(s *api.SessionView, provider string, all []api.IntegrationView) bool {
-	every := slices.Equal(s.Connections, []string{action.AllConnections})
+	allBound := slices.Equal(s.Connections, []string{action.AllConnections})
 	return slices.ContainsFunc(all, func(in api.IntegrationView) bool {
-		return in.Provider == provider && in.User == "" && (slices.Contains(s.Connections, in.ID) || every && in.Visibility == action.VisibleOrganization)
+		return in.Provider == provider && in.User == "" && (slices.Contains(s.Connections, in.ID) || allBound && in.Visibility == action.VisibleOrganization)
 	})
 }
 
@@ -380,7 +374,7 @@ func (c *setupShow) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// workspacePath is a folder of a workspace.
+// workspacePath joins a workspace and a folder in it.
 func workspacePath(workspace, folder string) string {
 	path := strings.Trim(workspace+"/"+folder, "/")
 	if path == "" {

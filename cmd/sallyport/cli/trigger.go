@@ -34,8 +34,8 @@ type triggerCommand struct {
 	Polls     triggerPolls     `cmd:"" help:"Show the status of polling."`
 }
 
-// triggerAlias is the URL by which the automation's only trigger of the provider may
-// be called as well; empty: there is none.
+// triggerAlias returns the second URL of the automation's only trigger of a
+// provider, or "".
 func triggerAlias(t *api.TriggerView) string {
 	base, _, _ := strings.Cut(t.URL, "/webhooks/")
 	switch t.Provider {
@@ -47,7 +47,7 @@ func triggerAlias(t *api.TriggerView) string {
 	return ""
 }
 
-// triggerLine is a trigger in a line.
+// triggerLine describes a trigger in a line.
 func triggerLine(t *api.TriggerView) string {
 	text := fmt.Sprintf("trigger %s (%s): %s %s by %s, %s", t.Name, t.ID, t.Provider, t.Type, t.Kind, enabledText(t.Enabled))
 	if string(t.Config) != "{}" && len(t.Config) > 0 {
@@ -85,15 +85,15 @@ func (c *triggerCreate) Run(ctx context.Context, std *command.Streams) (err erro
 	})
 }
 
-// noteLoopback warns of a URL that no service can reach.
+// noteLoopback adds a note if the URL is reachable only from this machine.
 func (c *triggerCreate) noteLoopback(std *command.Streams, at string) {
 	if u, err := url.Parse(at); err == nil && guard.Loopback(u) {
 		std.Notes = append(std.Notes, "only this machine reaches that URL; start the server with --public-url for services elsewhere")
 	}
 }
 
-// printSecretOnce shows a secret that was made, in a sentence. Where it was given there
-// is none to show.
+// printSecretOnce prints a generated secret in a sentence. secret is empty if
+// the user provided it.
 func printSecretOnce(w io.Writer, std *command.Streams, sentence, secret string) {
 	if secret == "" {
 		return
@@ -114,7 +114,7 @@ func (c *triggerList) Run(ctx context.Context, std *command.Streams) error {
 		"AUTOMATION=automation_name PROVIDER=provider TYPE=event_type KIND=trigger_type STATE=enabled LAST_EVENT=last_event_at NAME=name ID=id"))
 }
 
-// triggerRef names one.
+// triggerRef is the argument that names a trigger.
 type triggerRef struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the trigger."`
@@ -165,7 +165,7 @@ func (c *triggerUpdate) Run(ctx context.Context, std *command.Streams) error {
 	return c.change(ctx, std, c.TriggerChange)
 }
 
-// change changes the trigger and says what is so now.
+// change updates the trigger and prints the result.
 func (t *triggerRef) change(ctx context.Context, std *command.Streams, change api.TriggerChange) error {
 	return perform(ctx, &t.clientFlags, std, api.UpdateTrigger, api.ByIDWith[api.TriggerChange]{ByID: api.ByID{ID: t.ID}, Body: change}, func(w io.Writer, now *api.TriggerView) {
 		printLine(w, triggerLine(now))
@@ -189,14 +189,14 @@ type triggerRotate struct {
 	rotationFlags
 }
 
-// rotationFlags is how a secret is replaced.
+// rotationFlags are the flags for replacing a secret.
 type rotationFlags struct {
 	api.Rotation
 	SecretStdin bool `help:"Read the new secret from standard input instead of generating one."`
 }
 
-// rotation is the request for it. Command is what to type with a secret on
-// standard input.
+// rotation returns the request. command is the command line to show if standard
+// input is empty.
 func (r *rotationFlags) rotation(std *command.Streams, command string) (_ *api.Rotation, err error) {
 	if r.SecretStdin {
 		r.Secret, err = readSecret(std, command+" --secret-stdin")
@@ -204,7 +204,7 @@ func (r *rotationFlags) rotation(std *command.Streams, command string) (_ *api.R
 	return &r.Rotation, err
 }
 
-// showRotated tells of the new secret of a place.
+// showRotated returns a printer of the new secret of a place.
 func (r *rotationFlags) showRotated(std *command.Streams, place string) func(io.Writer, *api.MintedSecret) {
 	return func(w io.Writer, now *api.MintedSecret) {
 		printLine(w, "the secret of "+place+" is replaced; "+r.previousSecrets())
@@ -212,9 +212,9 @@ func (r *rotationFlags) showRotated(std *command.Streams, place string) func(io.
 	}
 }
 
-// previousSecrets says what becomes of the secrets before.
+// previousSecrets says how long the previous secrets stay valid.
 func (r *rotationFlags) previousSecrets() string {
-	switch keep, _ := time.ParseDuration(r.Keep); { // as the flag was written by [readPeriod]
+	switch keep, _ := time.ParseDuration(r.Keep); { // [readDuration] wrote the value
 	case r.Keep == "":
 		return "those before are good for another 24h"
 	case keep == 0:
@@ -296,7 +296,7 @@ func (c *triggerPolls) Run(ctx context.Context, std *command.Streams) error {
 	}))
 }
 
-// filter is what of a JSON Schema a person needs to write a filter.
+// filter is the part of a JSON Schema that describes an event filter.
 type filter struct {
 	Type        any               `json:"type"`
 	Description string            `json:"description"`
@@ -305,7 +305,7 @@ type filter struct {
 	Properties  map[string]filter `json:"properties"`
 }
 
-// showFilters shows the filters of a schema, and how one is written.
+// showFilters prints the filters of a schema and an example.
 func showFilters(w io.Writer, schema json.RawMessage) {
 	var all filter
 	if json.Unmarshal(schema, &all) != nil || len(all.Properties) == 0 {
@@ -323,14 +323,14 @@ func showFilters(w io.Writer, schema json.RawMessage) {
 	}
 	for _, name := range names {
 		if f := all.Properties[name]; len(f.Properties) == 0 && f.example() != nil {
-			line, _ := json.Marshal(map[string]any{name: f.example()}) // of strings, numbers and booleans
+			line, _ := json.Marshal(map[string]any{name: f.example()}) // of strings and booleans
 			printLine(w, "    such as --config '"+string(line)+"'")
 			return
 		}
 	}
 }
 
-// show is one filter in a line.
+// show prints a filter in a line.
 func (f *filter) show(w io.Writer, name string) {
 	text := name + " (" + f.kind() + ")"
 	if f.Description != "" {
@@ -339,7 +339,7 @@ func (f *filter) show(w io.Writer, name string) {
 	printLine(w, text)
 }
 
-// kind says what a filter's value may be.
+// kind describes the values that a filter accepts.
 func (f *filter) kind() string {
 	choices := f.Enum
 	if f.Items != nil && len(f.Items.Enum) > 0 {
@@ -363,7 +363,7 @@ func (f *filter) kind() string {
 	return "value"
 }
 
-// example is a value that fits, or nil.
+// example returns a valid value, or nil.
 func (f *filter) example() any {
 	switch {
 	case len(f.Enum) > 0:

@@ -40,13 +40,13 @@ func (c *userList) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.ListUsers, api.None{}, columns[action.User]("NAME=name ROLE=role ADDED=created_at ID=id"))
 }
 
-// userRef names a user by id, or by a name that only one has.
+// userRef is the argument that names a user by ID or unique name.
 type userRef struct {
 	clientFlags
 	User string `arg:"" help:"ID or name of the person."`
 }
 
-// find returns the person.
+// find looks up the user.
 func (p *userRef) find(ctx context.Context) (*action.User, error) {
 	server, err := p.connect()
 	if err != nil {

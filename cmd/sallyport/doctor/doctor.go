@@ -1,5 +1,5 @@
-// Package doctor checks a configuration, its database, keys, Valkey and connectors.
-// It changes nothing: no folder, key, table or row is created.
+// Package doctor checks the configuration, database, keys, Valkey and
+// connectors. It changes nothing: it creates no folder, key, table or row.
 package doctor
 
 import (
@@ -36,35 +36,35 @@ type Command struct {
 	Ready string `help:"Health check: only test whether the server at this URL accepts calls." env:"-" placeholder:"URL"`
 }
 
-// finding is what one check found.
+// finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`
 	Status string `json:"status"` // ok, warn or fail
 	Detail string `json:"detail"`
 }
 
-// doctor looks at a set-up. No folder, key, table or row is made.
+// doctor runs the checks and collects their findings.
 type doctor struct {
 	*server.Gateway
 	findings []finding
-	keysRead bool // the keys of the data folder, or those given, were read
+	keysRead bool // the keys were read, from the data folder or the configuration
 
-	missingFiles []string // key files that are not there, and not given
+	missingFiles []string // key files that are missing and not configured
 
-	serverURL  string // the public URL of the server that runs; empty: none
-	unreadable bool   // this user may not look into the data folder
+	serverURL  string // public URL of the running server, if any
+	unreadable bool   // the user cannot read the data folder
 }
 
 const (
-	checkTimeout = 5 * time.Second // for one check that asks somebody
+	checkTimeout = 5 * time.Second // for one check over the network
 	maxClockSkew = time.Second
 	maxQueueLag  = time.Minute
 	diskWarn     = 1 << 30
 	diskFail     = 100 << 20
 )
 
-// Run checks what serve would be given with the same flags, and fails when
-// something would keep it from working.
+// Run checks the configuration that serve would use with the same flags. It
+// fails if any check fails.
 func (c *Command) Run(ctx context.Context, std *command.Streams) error {
 	if c.Ready != "" {
 		return checkReady(ctx, c.Ready)
@@ -97,13 +97,13 @@ func (c *Command) Run(ctx context.Context, std *command.Streams) error {
 	return nil
 }
 
-// checkReady asks a server whether it takes calls.
-func checkReady(ctx context.Context, at string) error {
+// checkReady checks the readiness probe of a server.
+func checkReady(ctx context.Context, address string) error {
 	ctx, stop := context.WithTimeout(ctx, 3*time.Second)
 	defer stop()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(at, "/")+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(address, "/")+"/readyz", nil)
 	if err != nil || request.URL.Host == "" {
-		return command.UsageErrorf("--ready %s is no URL of a server; give one such as http://127.0.0.1:8787", at)
+		return command.UsageErrorf("--ready %s is no URL of a server; give one such as http://127.0.0.1:8787", address)
 	}
 	client := http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
@@ -113,7 +113,7 @@ func checkReady(ctx context.Context, at string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s is not ready (status %d); its log says why", at, response.StatusCode)
+		return fmt.Errorf("%s is not ready (status %d); its log says why", address, response.StatusCode)
 	}
 	return nil
 }
@@ -128,11 +128,11 @@ func (d *doctor) countFailed() (n int) {
 }
 
 func (d *doctor) add(status, check, detail string, args ...any) {
-	text := strings.Join(strings.Fields(fmt.Sprintf(detail, args...)), " ") // drivers' errors have several lines
+	text := strings.Join(strings.Fields(fmt.Sprintf(detail, args...)), " ") // database drivers return errors of several lines
 	d.findings = append(d.findings, finding{Check: check, Status: status, Detail: text})
 }
 
-// checkConfiguration checks what needs nobody else.
+// checkConfiguration runs the checks that need no other program.
 func (d *doctor) checkConfiguration(ctx context.Context) {
 	o := &d.Options
 	if err := o.Check(); err != nil {
@@ -147,8 +147,8 @@ func (d *doctor) checkConfiguration(ctx context.Context) {
 	}
 }
 
-// checkPublicURL judges the public URL: the one of the server that runs, where nothing
-// else was said.
+// checkPublicURL checks the public URL; without flags, that of the running
+// server.
 func (d *doctor) checkPublicURL(ctx context.Context) {
 	o := &d.Options
 	public, err := d.serverURL, error(nil)
@@ -164,9 +164,9 @@ func (d *doctor) checkPublicURL(ctx context.Context) {
 		d.add("fail", "public URL", "%v", err)
 		return
 	}
-	here := server.IsLoopback(u.Hostname())
+	loopback := server.IsLoopback(u.Hostname())
 	switch {
-	case here:
+	case loopback:
 		d.add("ok", "public URL", "%s, for this machine alone; others, and webhooks at %s/webhooks/, need --public-url", public, public)
 	case u.Scheme != "https":
 		d.add("warn", "public URL", "%s is not https: tokens and sign-ins cross the network readable; put a proxy with TLS before it and set --public-url https://…", public)
@@ -190,7 +190,7 @@ func listenPort(ctx context.Context, listen string) int {
 	return n
 }
 
-// checkDataFolder looks at the data folder, and reports whether it is there.
+// checkDataFolder checks the data folder, and reports whether it is readable.
 func (d *doctor) checkDataFolder() bool {
 	data := d.Options.Data
 	info, err := os.Stat(data)
@@ -222,23 +222,23 @@ func (d *doctor) checkDataFolder() bool {
 		return true
 	}
 	free := disk.Bavail * uint64(disk.Bsize) //nolint:gosec // a block has a size above zero
-	status, then := "ok", ""
+	status, advice := "ok", ""
 	if free < diskWarn {
-		status, then = "warn", "; make room, or have --retention remove old calls"
+		status, advice = "warn", "; make room, or have --retention remove old calls"
 	}
 	if free < diskFail {
 		status = "fail"
 	}
-	d.add(status, "disk", "%d MiB are free%s", free>>20, then)
+	d.add(status, "disk", "%d MiB are free%s", free>>20, advice)
 	return true
 }
 
-// checkKeyFiles reads the keys, and makes none.
+// checkKeyFiles reads the keys without creating any.
 func (d *doctor) checkKeyFiles() {
-	for _, key := range []struct{ file, given string }{{command.MasterFile, d.Options.MasterKey}, {command.TokenFile, d.Options.TokenKey}} {
+	for _, key := range []struct{ file, configured string }{{command.MasterFile, d.Options.MasterKey}, {command.TokenFile, d.Options.TokenKey}} {
 		_, err := os.Stat(filepath.Join(d.Options.Data, key.file))
 		switch {
-		case key.given != "" || err == nil:
+		case key.configured != "" || err == nil:
 		case errors.Is(err, os.ErrNotExist):
 			d.missingFiles = append(d.missingFiles, key.file)
 		default:
@@ -260,17 +260,18 @@ func (d *doctor) checkKeyFiles() {
 	d.keysRead = true
 }
 
-// checkMissingKeys judges key files that are not there by what the rows know.
+// checkMissingKeys reports missing key files: a failure if the database was
+// written with one.
 func (d *doctor) checkMissingKeys(ctx context.Context) {
 	for _, file := range d.missingFiles {
-		known, err := "", error(nil)
+		fingerprint, err := "", error(nil)
 		if d.DB != nil {
-			known, err = d.DB.CheckedKey(ctx, strings.TrimSuffix(file, ".key"))
+			fingerprint, err = d.DB.CheckedKey(ctx, strings.TrimSuffix(file, ".key"))
 		}
 		switch {
 		case err != nil:
 			d.add("fail", "keys", "%v", err)
-		case known != "":
+		case fingerprint != "":
 			d.add("fail", "keys", "there is no %s, and the database was written with one: restore the key file, or give the key in %s", file, server.KeyVariable(file))
 		default:
 			d.add("warn", "keys", "there is no %s and none is given; a first start makes it, and on rows that are there already it would fit nothing", file)
@@ -278,7 +279,7 @@ func (d *doctor) checkMissingKeys(ctx context.Context) {
 	}
 }
 
-// checkDatabase looks at the rows, if they are there.
+// checkDatabase checks the schema and, if it is current, the rows.
 func (d *doctor) checkDatabase(ctx context.Context) {
 	if d.Options.DatabaseURL == "" {
 		if d.unreadable {
@@ -323,7 +324,7 @@ func (d *doctor) checkDatabase(ctx context.Context) {
 	d.checkRows(ctx)
 }
 
-// checkRows are the checks of what is in the database.
+// checkRows checks the clock, the keys, the audit log and the queues.
 func (d *doctor) checkRows(ctx context.Context) {
 	if d.DB.Shared() {
 		if off := time.Until(d.DB.Now()).Abs(); off > maxClockSkew {
@@ -343,28 +344,28 @@ func (d *doctor) checkRows(ctx context.Context) {
 		{"inbox", d.DB.InboxLag, "serve or ingest runs, and sallyport delivery list"},
 		{"outbox", d.DB.OutboxLag, "serve or ingest runs and reaches the endpoint of runs, or a program claims them (sallyport run endpoint show), and sallyport run list"},
 	} {
-		what := queue.what
-		late, err := queue.lag(ctx)
+		name := queue.what
+		lag, err := queue.lag(ctx)
 		switch {
 		case err != nil:
-			d.add("fail", what, "%v", err)
-		case late > maxQueueLag:
-			d.add("warn", what, "its oldest entry is due for %s: see that %s", late.Round(time.Second), queue.see)
+			d.add("fail", name, "%v", err)
+		case lag > maxQueueLag:
+			d.add("warn", name, "its oldest entry is due for %s: see that %s", lag.Round(time.Second), queue.see)
 		default:
-			d.add("ok", what, "nothing is late")
+			d.add("ok", name, "nothing is late")
 		}
 	}
 }
 
-// checkKeys compares the keys with those that the rows know.
+// checkKeys compares the keys with the fingerprints in the database.
 func (d *doctor) checkKeys(ctx context.Context) bool {
-	known, err := d.DB.CheckedKey(ctx, "master")
+	fingerprint, err := d.DB.CheckedKey(ctx, "master")
 	if err != nil {
 		d.add("fail", "keys", "%v", err)
 		return false
 	}
 	for _, key := range append(d.Master.Opening(), d.Master.Sealing) {
-		if known != "" && known != command.Fingerprint("master", key) {
+		if fingerprint != "" && fingerprint != command.Fingerprint("master", key) {
 			continue
 		}
 		if err := d.OpenKept(ctx, key); err != nil {
@@ -379,10 +380,10 @@ func (d *doctor) checkKeys(ctx context.Context) bool {
 }
 
 func (d *doctor) checkTokenKey(ctx context.Context) bool {
-	known, err := d.DB.CheckedKey(ctx, "token")
-	if err == nil && known != "" {
+	fingerprint, err := d.DB.CheckedKey(ctx, "token")
+	if err == nil && fingerprint != "" {
 		var key []byte
-		if key, err = d.SecretKey(d.Options.TokenKey, command.TokenFile); err == nil && command.Fingerprint("token", key) != known {
+		if key, err = d.SecretKey(d.Options.TokenKey, command.TokenFile); err == nil && command.Fingerprint("token", key) != fingerprint {
 			err = fmt.Errorf("the token key is not that of the rows: set their SALLYPORT_TOKEN_KEY, or put the old %s back", command.TokenFile)
 		}
 	}
@@ -392,7 +393,8 @@ func (d *doctor) checkTokenKey(ctx context.Context) bool {
 	return err == nil
 }
 
-// checkAuditHeads looks at the ends of the chains of evidence; audit verify follows them.
+// checkAuditHeads checks the heads of the audit log; audit verify checks the
+// whole chain.
 func (d *doctor) checkAuditHeads(ctx context.Context) {
 	heads, err := d.DB.AuditHeads(ctx, "")
 	if err != nil {
@@ -421,16 +423,16 @@ func (d *doctor) checkValkey(ctx context.Context) {
 	d.add("ok", "Valkey", "it answers")
 }
 
-// checkEvidenceStore asks for a file that is not there.
+// checkEvidenceStore requests a file that does not exist.
 func (d *doctor) checkEvidenceStore(ctx context.Context) {
-	at := d.Options.Evidence
-	if at == "" {
+	location := d.Options.Evidence
+	if location == "" {
 		if d.Options.DatabaseURL != "" {
 			d.add("warn", "files", "evidence is kept on this machine alone; with several instances set --evidence")
 		}
 		return
 	}
-	if u, err := url.Parse(at); err == nil && u.Scheme == "file" {
+	if u, err := url.Parse(location); err == nil && u.Scheme == "file" {
 		if _, err := os.Stat(u.Path); err != nil {
 			d.add("warn", "files", "the folder of --evidence is not there (%v); the first start makes it", err)
 			return
@@ -438,7 +440,7 @@ func (d *doctor) checkEvidenceStore(ctx context.Context) {
 	}
 	ctx, stop := context.WithTimeout(ctx, checkTimeout)
 	defer stop()
-	s, err := files.Open(ctx, at)
+	s, err := files.Open(ctx, location)
 	if err == nil {
 		_, _, err = s.Get(ctx, "doctor/"+strings.Repeat("0", 2*vault.KeySize))
 		err = errors.Join(ignoreError(err, action.ErrNotFound), s.Close())
@@ -457,7 +459,7 @@ func ignoreError(err, ignored error) error {
 	return err
 }
 
-// checkServer asks the server on the data folder, if one runs.
+// checkServer checks the server of the data folder, if one is running.
 func (d *doctor) checkServer(ctx context.Context) {
 	if d.unreadable {
 		return

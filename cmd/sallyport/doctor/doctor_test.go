@@ -22,10 +22,10 @@ import (
 	"sallyport/store"
 )
 
-// A doctor that looks at a PostgreSQL and a Valkey changes nothing: one that was
-// migrated and never used stays without an organization.
+// With PostgreSQL and Valkey, doctor changes nothing: a migrated, unused
+// database stays without an organization.
 func TestDoctorOnServers(t *testing.T) {
-	url, valkey := databaseWithTables(t), dbtest.Valkey(t)
+	url, valkey := migratedDatabase(t), dbtest.Valkey(t)
 	db, err := sql.Open("pgx", url)
 	if err != nil {
 		t.Fatal(err)
@@ -53,8 +53,9 @@ func TestDoctorOnServers(t *testing.T) {
 	}
 }
 
-// Where a gateway runs and its rows are not, doctor did not look at them.
-func TestDoctorIsToldWhereTheRowsAre(t *testing.T) {
+// Without the database of a running gateway, doctor reports that it checked no
+// rows.
+func TestDoctorReportsMissingDatabase(t *testing.T) {
 	dir := t.TempDir()
 	said := func() string {
 		var out bytes.Buffer
@@ -75,8 +76,8 @@ func TestDoctorIsToldWhereTheRowsAre(t *testing.T) {
 	}
 }
 
-// A server that is not ready says itself where to look.
-func TestDoctorOnAServerThatIsNotReady(t *testing.T) {
+// The message of a server that is not ready is shown once.
+func TestDoctorReportsUnreadyServer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -94,7 +95,7 @@ func TestDoctorOnAServerThatIsNotReady(t *testing.T) {
 	}
 }
 
-// executeDoctor runs the command as the program does, and returns its exit status.
+// executeDoctor runs the command like the program, and returns its exit status.
 func executeDoctor(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var grammar struct {
 		Doctor Command `cmd:""`
@@ -102,8 +103,9 @@ func executeDoctor(ctx context.Context, args []string, stdin io.Reader, stdout, 
 	return command.Execute(ctx, &grammar, append([]string{"doctor"}, args[1:]...), &command.Streams{In: stdin, Out: stdout, Err: stderr}, cli.Vars(), cli.FlagTypes(), kong.Configuration(server.LoadConfig))
 }
 
-// databaseWithTables returns the URL of an empty database on PostgreSQL.
-func databaseWithTables(t *testing.T) string {
+// migratedDatabase returns the URL of an empty PostgreSQL database with all
+// tables.
+func migratedDatabase(t *testing.T) string {
 	t.Helper()
 	return dbtest.PostgresFrom(t, "tables", func(url string) error {
 		db, err := store.Open(t.Context(), store.Config{URL: url})
