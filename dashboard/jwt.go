@@ -21,20 +21,20 @@ import (
 	"sallyport/internal/guard"
 )
 
-// UserJWT is the tokens of a host application that says who its users are:
-// sub, org and role, of at most an hour.
+// UserJWT configures the tokens with which a host application asserts its
+// users: sub, org and role, valid for at most an hour.
 type UserJWT struct {
 	Issuer    string // iss of every token
 	Audience  string // aud of every token
-	JWKSURL   string // where its keys are; or
-	PublicKey []byte // its key as PEM. One of the two is required
+	JWKSURL   string // URL of its keys, or
+	PublicKey []byte // its key in PEM; exactly one of the two is required
 	Guard     guard.Config
 }
 
-// tokenLife is how far ahead a token of a host application may end.
+// tokenLife is how far in the future a host application's token may expire.
 const tokenLife = time.Hour
 
-// check refuses what would take anybody's tokens.
+// check refuses a configuration that would accept tokens of others.
 func (u *UserJWT) check() error {
 	switch {
 	case u == nil:
@@ -51,7 +51,7 @@ func (u *UserJWT) check() error {
 	return err
 }
 
-// publicKey reads a key, and says what is signed with it.
+// publicKey parses a key and returns its signature algorithm.
 func publicKey(text []byte) (key crypto.PublicKey, alg string, err error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "PUBLIC KEY" {
@@ -75,7 +75,7 @@ func publicKey(text []byte) (key crypto.PublicKey, alg string, err error) {
 	return nil, "", errors.New("the public key of a host application must be RSA of 2048 bits or more (RS256), of the curve P-256 (ES256) or Ed25519 (EdDSA)")
 }
 
-// hostVerifier verifies them.
+// hostVerifier verifies the tokens of a host application.
 type hostVerifier struct {
 	issuer   string
 	verifier *oidc.IDTokenVerifier
@@ -107,7 +107,7 @@ func newHostVerifier(u *UserJWT, now func() time.Time) (*hostVerifier, error) {
 	})}, nil
 }
 
-// verify returns whom a token is of.
+// verify returns the identity in a token.
 func (h *hostVerifier) verify(ctx context.Context, text string) (action.Identity, error) {
 	token, err := h.verifier.Verify(ctx, text)
 	if err != nil {
@@ -140,10 +140,11 @@ func errBadToken(why string) *action.Error {
 	return action.NewError("bad_user_token", why)
 }
 
-// isJWT tells whether a bearer could be a token of the host application.
+// isJWT reports whether a bearer credential could be a token of the host
+// application.
 func isJWT(text string) bool { return strings.Count(text, ".") == 2 && strings.HasPrefix(text, "ey") }
 
-// identifyHost is who a token of the host application is of.
+// identifyHost authenticates a token of the host application.
 func (s *Server) identifyHost(ctx context.Context, text string) (*Principal, error) {
 	who, err := s.hostTokens.verify(ctx, text)
 	if err != nil {
@@ -160,14 +161,14 @@ func (s *Server) identifyHost(ctx context.Context, text string) (*Principal, err
 	if err != nil {
 		return nil, err
 	}
-	// A token that is older than the last one says less than is known, and gives
-	// no more than it says.
+	// A token older than the last one may assert an outdated role. It grants the
+	// lower of that role and the stored one.
 	role := lowerRole(who.Role, u.Role)
 	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: role, LimitedRole: role != u.Role, hostToken: true}, nil
 }
 
-// admitUser takes somebody of another house in, or tells those who listen that he
-// is out.
+// admitUser creates or updates an external user. If the last owner would lose
+// that role, it ends the user's access and notifies open pages.
 func (s *Server) admitUser(ctx context.Context, who action.Identity) (action.User, error) {
 	u, err := s.People.AdmitUser(ctx, who)
 	if !errors.Is(err, action.ErrConflict) {
@@ -182,7 +183,7 @@ func (s *Server) admitUser(ctx context.Context, who action.Identity) (action.Use
 	return u, err
 }
 
-// cutOffUser ends what somebody has who is given no role any more.
+// cutOffUser ends the access of an external user who has no role any more.
 func (s *Server) cutOffUser(ctx context.Context, who action.Identity) error {
 	id, err := s.People.CutOffUser(ctx, who.Organization, who.Issuer, who.Subject)
 	if err != nil {
@@ -195,10 +196,10 @@ func (s *Server) cutOffUser(ctx context.Context, who action.Identity) error {
 	return action.NewError("no_role")
 }
 
-// HostLink makes a link for the bearer of a host application's token, to which
-// the application leads the browser.
+// HostLink creates a sign-in link for the bearer of a host application's token.
+// The application sends the browser there.
 func (s *Server) HostLink(ctx context.Context, p *Principal) (api.Link, error) {
-	if p.LimitedRole { // the link would give the role of now
+	if p.LimitedRole { // the link would grant the stored role
 		return api.Link{}, errBadToken("it is older than the role that its person has now, or does not say by iat how old it is")
 	}
 	s.Log.InfoContext(ctx, "sign-in link made for a user of the host application", "user", p.User)

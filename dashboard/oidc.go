@@ -22,34 +22,35 @@ import (
 	"sallyport/internal/guard"
 )
 
-// OIDC is an OpenID provider with which people sign in. It is asked for its
-// addresses when somebody does: one that is down stops nothing else.
+// OIDC configures sign-in with an OpenID provider. Its endpoints are discovered
+// at the first sign-in, so that an unreachable provider does not affect the
+// rest of the gateway.
 type OIDC struct {
 	Issuer       string
 	ClientID     string
-	ClientSecret string                 // empty: a public client
-	Name         string                 // on the button; empty: the issuer's host
-	Scopes       []string               // beside openid; nil: profile and email
-	Organization string                 // of everybody who signs in so
-	RoleClaim    string                 // a text or a list of them; a path with dots; empty: none
+	ClientSecret string                 // empty for a public client
+	Name         string                 // on the button; defaults to the issuer's host
+	Scopes       []string               // besides openid; defaults to profile and email
+	Organization string                 // of all users of this provider
+	RoleClaim    string                 // a string or a list of strings, by a path with dots; may be empty
 	RoleMap      map[string]action.Role // by value of that claim
-	DefaultRole  action.Role            // where the map has none; empty: refused; never owner
-	NameClaim    string                 // empty: name, preferred_username, email or the subject
-	Guard        guard.Config           // what may be reached
+	DefaultRole  action.Role            // without a match in the map; empty refuses the sign-in; never owner
+	NameClaim    string                 // defaults to name, preferred_username, email or the subject
+	Guard        guard.Config           // restricts the reachable addresses
 }
 
 const (
-	flowLife         = 10 * time.Minute // between leaving for the provider and coming back
-	discoveryTTL     = time.Hour        // of what the provider says of itself
-	discoveryBackoff = 5 * time.Second  // after it could not be asked
-	clockSkew        = time.Minute      // how far its clock may be from ours
+	flowLife         = 10 * time.Minute // of a sign-in at the provider
+	discoveryTTL     = time.Hour        // of cached discovery documents
+	discoveryBackoff = 5 * time.Second  // after a failed discovery
+	clockSkew        = time.Minute      // tolerated between the provider's clock and ours
 )
 
-// signingAlgorithms are the signatures of tokens that are taken. None can be made with
-// what is public.
+// signingAlgorithms returns the accepted signature algorithms, all asymmetric:
+// nobody can forge a token with public data.
 func signingAlgorithms() []string { return []string{oidc.RS256, oidc.PS256, oidc.ES256, oidc.EdDSA} }
 
-// check refuses what would let the wrong people in.
+// check refuses a configuration that would admit the wrong people.
 func (o *OIDC) check() error {
 	if o == nil {
 		return nil
@@ -82,7 +83,7 @@ func values[K comparable, V any](m map[K]V) (list []V) {
 	return list
 }
 
-// oidcProvider is what is known of the OpenID provider.
+// oidcProvider is the client of the OpenID provider.
 type oidcProvider struct {
 	OIDC
 	client *http.Client
@@ -90,14 +91,14 @@ type oidcProvider struct {
 
 	mu        sync.Mutex
 	known     *discoveryDocument
-	fetchedAt time.Time // when it was known, or could not be
+	fetchedAt time.Time // of the last discovery, successful or not
 	lastError error
 }
 
-// discoveryDocument is what the provider says of itself.
+// discoveryDocument is the provider's discovery document.
 type discoveryDocument struct {
 	*oidc.Provider
-	style oauth2.AuthStyle // how the client says at its token endpoint who it is
+	style oauth2.AuthStyle // of client authentication at the token endpoint
 }
 
 func newOIDCProvider(o *OIDC, now func() time.Time) (*oidcProvider, error) {
@@ -116,8 +117,8 @@ func newOIDCProvider(o *OIDC, now func() time.Time) (*oidcProvider, error) {
 	return p, nil
 }
 
-// discover asks the provider where it signs people in. What it said before
-// stands in while it does not answer, and for others while it is asked.
+// discover returns the discovery document. The cached one is used while it is
+// refreshed, and when the provider does not answer.
 func (p *oidcProvider) discover() (*discoveryDocument, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,14 +143,14 @@ func (p *oidcProvider) discover() (*discoveryDocument, error) {
 	return p.known, p.lastError
 }
 
-// fetchDiscovery returns nothing beside an error.
+// fetchDiscovery fetches and checks the discovery document.
 func (p *oidcProvider) fetchDiscovery() (*discoveryDocument, error) {
-	// The client is kept for its keys: no request's context may end it.
+	// The client outlives this request, because it fetches keys later.
 	found, err := oidc.NewProvider(oidc.ClientContext(context.Background(), p.client), p.Issuer)
 	if err != nil {
 		return nil, err
 	}
-	// The library does not look at these.
+	// The library does not read this field.
 	var more struct {
 		Methods []string `json:"token_endpoint_auth_methods_supported"`
 	}
@@ -159,7 +160,7 @@ func (p *oidcProvider) fetchDiscovery() (*discoveryDocument, error) {
 	if _, err := checkIssuer("the provider's authorization_endpoint", found.Endpoint().AuthURL); err != nil {
 		return nil, err
 	}
-	// To try one way after the other would use the code up.
+	// Trying one style after the other would consume the code.
 	style := oauth2.AuthStyleInHeader
 	if p.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
 		style = oauth2.AuthStyleInParams
@@ -167,7 +168,7 @@ func (p *oidcProvider) fetchDiscovery() (*discoveryDocument, error) {
 	return &discoveryDocument{found, style}, nil
 }
 
-// oauth is the client's side of the protocol.
+// oauth returns the OAuth configuration of the client.
 func (p *oidcProvider) oauth(found *discoveryDocument, callback string) *oauth2.Config {
 	e := found.Endpoint()
 	e.AuthStyle = found.style
@@ -177,19 +178,19 @@ func (p *oidcProvider) oauth(found *discoveryDocument, callback string) *oauth2.
 	}
 }
 
-// flow is a sign-in that is under way at the provider. It travels sealed in a
-// cookie of the browser that began it, and no other browser can end it.
+// flow is a sign-in that is in progress at the provider. It is stored sealed in
+// a cookie, so that only the browser that began it can complete it.
 type flow struct {
 	State     string    `json:"state"`
 	Nonce     string    `json:"nonce"`
 	Verifier  string    `json:"verifier"`
-	Code      string    `json:"code"` // of the link that it becomes, which can be made once
+	Code      string    `json:"code"` // of the login link that completes it; single use
 	Key       string    `json:"key"`
 	Next      string    `json:"next,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// identify trades the provider's code for who somebody is.
+// identify exchanges the provider's code for an identity.
 func (p *oidcProvider) identify(ctx context.Context, f flow, callback, code string) (action.Identity, error) {
 	found, err := p.discover()
 	if err != nil {
@@ -226,8 +227,8 @@ func (p *oidcProvider) identify(ctx context.Context, f flow, callback, code stri
 	}, nil
 }
 
-// issuedAt is when the provider said it: now, by its own clock when that is not
-// ahead.
+// issuedAt returns when the token was issued, or now if the token does not say
+// so or is ahead of our clock.
 func (p *oidcProvider) issuedAt(token *oidc.IDToken) time.Time {
 	if now := p.now(); token.IssuedAt.IsZero() || token.IssuedAt.After(now) {
 		return now
@@ -235,8 +236,8 @@ func (p *oidcProvider) issuedAt(token *oidc.IDToken) time.Time {
 	return token.IssuedAt
 }
 
-// isAuthorizedParty tells whether a token was issued to this client, and not only with it
-// in mind.
+// isAuthorizedParty reports whether a token was issued to this client, and not
+// only lists it as an audience.
 func (p *oidcProvider) isAuthorizedParty(c claims, audience []string) bool {
 	if _, said := c["azp"]; said {
 		return c.text("azp") == p.ClientID
@@ -244,8 +245,8 @@ func (p *oidcProvider) isAuthorizedParty(c claims, audience []string) bool {
 	return len(audience) == 1
 }
 
-// redactAnswer leaves out of an error the body that the provider answered,
-// which may repeat what it was sent.
+// redactAnswer removes the provider's response body from an error, since it may
+// repeat the request.
 func redactAnswer(err error) error {
 	var answered *oauth2.RetrieveError
 	if errors.As(err, &answered) && answered.Response != nil {
@@ -254,7 +255,7 @@ func redactAnswer(err error) error {
 	return err
 }
 
-// sealFlow makes the text of a cookie of a flow.
+// sealFlow encrypts a flow for its cookie.
 func (s *Server) sealFlow(f flow) (string, error) {
 	plain, err := json.Marshal(f)
 	if err != nil {
@@ -264,7 +265,7 @@ func (s *Server) sealFlow(f flow) (string, error) {
 	return encode64(sealed), err
 }
 
-// openFlow reads it; false when it is none, or over.
+// openFlow decrypts a flow. It returns false if the flow is invalid or expired.
 func (s *Server) openFlow(text string) (f flow, ok bool) {
 	sealed, err := decode64(text)
 	if err != nil {
@@ -282,14 +283,14 @@ func flowRef(organization string) action.Ref {
 }
 
 const (
-	maxPersonName = 120 // characters, as of people who are added here
-	maxSubject    = 255 // bytes; what OpenID Connect allows
+	maxPersonName = 120 // characters; the limit of local users too
+	maxSubject    = 255 // bytes; the limit of OpenID Connect
 )
 
-// claims are what a token says of somebody.
+// claims are the claims of a token.
 type claims map[string]json.RawMessage
 
-// text returns a claim that is a text, or nothing.
+// text returns a string claim, or "".
 func (c claims) text(name string) string {
 	var text string
 	if json.Unmarshal(c.at(name), &text) != nil {
@@ -298,8 +299,8 @@ func (c claims) text(name string) string {
 	return text
 }
 
-// at returns a claim by its name, or by a path into objects with dots between;
-// nil when there is none. Some names have dots of their own.
+// at returns a claim by its name, or by a path of names separated by dots, or
+// nil. The name as a whole has precedence, because some names contain dots.
 func (c claims) at(name string) json.RawMessage {
 	if raw, ok := c[name]; ok {
 		return raw
@@ -312,13 +313,13 @@ func (c claims) at(name string) json.RawMessage {
 	return inner.at(rest)
 }
 
-// values returns a claim that is a text or a list of them.
+// values returns a claim that is a string or a list of strings.
 func (c claims) values(name string) []string {
 	if text := c.text(name); text != "" {
 		return []string{text}
 	}
 	var list []json.RawMessage
-	_ = json.Unmarshal(c.at(name), &list) // what is no list has no values
+	_ = json.Unmarshal(c.at(name), &list) // no list: no values
 	var out []string
 	for _, raw := range list {
 		var text string
@@ -329,9 +330,8 @@ func (c claims) values(name string) []string {
 	return out
 }
 
-// role is the mightiest that the map gives for a value of the claim, or the
-// default one when it gives none: whom it makes less than that is less. Empty:
-// none.
+// role returns the highest role that the map gives for a value of the claim, or
+// else the default role. It is empty if there is neither.
 func (o *OIDC) role(c claims) action.Role {
 	var role action.Role
 	for _, v := range c.values(o.RoleClaim) {
@@ -342,8 +342,8 @@ func (o *OIDC) role(c claims) action.Role {
 	return cmp.Or(role, o.DefaultRole)
 }
 
-// name is what somebody is called: by the claim, or by those that tokens mostly
-// have, or else by the subject.
+// name returns a display name: the given claim, the usual name claims, or else
+// the subject.
 func (c claims) name(claim, subject string) string {
 	for _, n := range []string{claim, "name", "preferred_username", "email"} {
 		if n == "" {
@@ -356,7 +356,8 @@ func (c claims) name(claim, subject string) string {
 	return oneLine(subject)
 }
 
-// oneLine is a text as a name: without control characters, and not too long.
+// oneLine returns text as a name, without control characters and limited in
+// length.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {
@@ -370,7 +371,7 @@ func oneLine(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// checkSubject refuses who cannot be told from others.
+// checkSubject refuses a subject that does not identify a user.
 func checkSubject(subject string) error {
 	if subject == "" || len(subject) > maxSubject || oneLine(subject) == "" {
 		return action.NewError("subject_missing")

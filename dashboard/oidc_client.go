@@ -15,7 +15,7 @@ import (
 const (
 	outsideTimeout = 10 * time.Second // of one request to an identity provider
 	outsideBody    = 1 << 20
-	outsidePause   = 10 * time.Second // before the same address is fetched again
+	outsidePause   = 10 * time.Second // between two fetches of an address
 )
 
 // restrictedTransport reaches identity providers. Providers keep their keys on

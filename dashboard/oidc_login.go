@@ -20,8 +20,8 @@ import (
 // CallbackPath is where the OpenID provider sends the browser back to.
 const CallbackPath = "/login/oidc/callback"
 
-// BeginOIDC starts a sign-in with the OpenID provider and returns the address
-// that the browser goes to. It changes nothing but a cookie of that browser.
+// BeginOIDC starts a sign-in with the OpenID provider and returns the URL for
+// the browser. It changes only a cookie of that browser.
 func (s *Server) BeginOIDC(w http.ResponseWriter, r *http.Request) (string, error) {
 	if s.oidc == nil {
 		return "", action.Errorf(action.ErrNotFound, "no_oidc", "Nobody signs in with OpenID Connect here: the operator can start the gateway with --oidc-issuer.")
@@ -45,9 +45,8 @@ func (s *Server) BeginOIDC(w http.ResponseWriter, r *http.Request) (string, erro
 	return s.oidc.oauth(found, s.PublicURL+CallbackPath).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
-// EndOIDC completes a sign-in when the provider sends the browser back, and
-// returns where the browser goes on: a one-time sign-in link, so that its key
-// reaches the page alone.
+// EndOIDC completes a sign-in after the provider's redirect and returns the
+// next URL: a one-time sign-in link, so that only the page sees the key.
 func (s *Server) EndOIDC(w http.ResponseWriter, r *http.Request) (string, error) {
 	link, err := s.signInOIDC(r)
 	if s.oidc != nil {
@@ -57,8 +56,8 @@ func (s *Server) EndOIDC(w http.ResponseWriter, r *http.Request) (string, error)
 }
 
 // CanonicalURL returns where a browser that uses another name of this machine
-// must go to sign in, or nothing: a cookie belongs to one name, and localhost
-// has several. The fragment follows a redirect.
+// must sign in, or "". A cookie belongs to one host name, and localhost has
+// several. Browsers keep the fragment in a redirect.
 func (s *Server) CanonicalURL(r *http.Request) string {
 	if !action.Loopback(s.public.Hostname()) || strings.EqualFold(r.Host, s.public.Host) {
 		return ""
@@ -66,7 +65,7 @@ func (s *Server) CanonicalURL(r *http.Request) string {
 	return s.PublicURL + r.URL.RequestURI()
 }
 
-// OIDCName returns the display name of the OpenID provider, or nothing.
+// OIDCName returns the display name of the OpenID provider, or "".
 func (s *Server) OIDCName() string {
 	if s.oidc == nil {
 		return ""
@@ -74,7 +73,7 @@ func (s *Server) OIDCName() string {
 	return s.oidc.Name
 }
 
-// signInOIDC returns where the browser goes on.
+// signInOIDC returns the next URL.
 func (s *Server) signInOIDC(r *http.Request) (string, error) {
 	if s.oidc == nil {
 		return "", action.Errorf(action.ErrNotFound, "no_oidc", "Nobody signs in with OpenID Connect here.")
@@ -102,8 +101,8 @@ func (s *Server) signInOIDC(r *http.Request) (string, error) {
 	return s.linkOIDC(r, f, who)
 }
 
-// linkOIDC makes the link of somebody whom the provider knows, unless nobody
-// of that role comes in.
+// linkOIDC creates the login link of an identified user, unless the user has no
+// role.
 func (s *Server) linkOIDC(r *http.Request, f flow, who action.Identity) (string, error) {
 	ctx := r.Context()
 	if who.Role == "" {
@@ -136,8 +135,8 @@ func errNoFlow() error {
 		"This sign-in was begun in another browser, was used already, or took longer than ten minutes; sign in again.")
 }
 
-// errProviderRefused says what the provider said, if it is one of the words that
-// there are for it. Its own text is in the log alone.
+// errProviderRefused reports the provider's error code if it is a standard one.
+// The description is only logged.
 func errProviderRefused(code string) error {
 	known := []string{
 		"access_denied", "login_required", "consent_required", "interaction_required", "account_selection_required",
@@ -149,8 +148,8 @@ func errProviderRefused(code string) error {
 	return action.NewError("refused_there", code)
 }
 
-// errNotProven is an error of what the provider said. Why stays in the log: it may
-// be anything.
+// errNotProven logs why a sign-in failed. The reason is not shown, because it
+// may contain anything.
 func (s *Server) errNotProven(r *http.Request, err error) error {
 	s.Log.WarnContext(r.Context(), "a sign-in with OpenID Connect failed", "error", err)
 	return action.NewError("sign_in_failed")
@@ -161,8 +160,8 @@ func (s *Server) errProviderUnreachable(err error) error {
 	return action.NewError("provider_away")
 }
 
-// flowName is of the cookie of a sign-in at the provider. It comes back with a
-// navigation from there, as that of a login need not.
+// flowName returns the name of the cookie of a flow. Unlike a login's cookie,
+// it is sent with a navigation from another site.
 func (s *Server) flowName() string { return s.cookieName() + "-oidc" }
 
 func (s *Server) setFlow(w http.ResponseWriter, value string, maxAge int) {
@@ -172,8 +171,8 @@ func (s *Server) setFlow(w http.ResponseWriter, value string, maxAge int) {
 	})
 }
 
-// LocalPath returns an address of this origin's pages, or nothing. What a browser
-// would make another path of, such as /.//host, is none of them.
+// LocalPath returns next if it is a path of this origin's pages, or else "". It
+// refuses paths that a browser would rewrite, such as /.//host.
 func LocalPath(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || u.Opaque != "" || strings.ContainsAny(next, "\\\r\n\t") || len(next) > 2000 {

@@ -15,8 +15,8 @@ import (
 const apiDoc = `The API of the gateway for people and programs. Errors are problem documents whose ` + "`detail`" + ` says what to do. ` +
 	`A browser sends its cookie and, with every change, the header X-Sallyport-Key; programs send an API key, agents their session token.`
 
-// apiConfig describes the API as a whole. The configuration is built by hand:
-// huma's default one adds links to schemas to every answer.
+// apiConfig returns the OpenAPI configuration. huma's default would add schema
+// links to every response.
 func (s *Server) apiConfig() huma.Config {
 	format := huma.Format{Unmarshal: decodeJSON}
 	return huma.Config{
@@ -36,7 +36,7 @@ func (s *Server) apiConfig() huma.Config {
 	}
 }
 
-// problems lists the errors of a route.
+// problems returns the error responses of a route.
 func (s *Server) problems(rt *api.Operation) map[string]*huma.Response {
 	codes := []int{http.StatusBadRequest, http.StatusUnauthorized}
 	if rt.Who != api.Anyone {
@@ -94,8 +94,8 @@ func security(who api.Access) []map[string][]string {
 	return people
 }
 
-// describe returns the description, indented, so that a change of it can be
-// read in a diff. It changes nothing: requests are checked against it.
+// describe returns the OpenAPI document, indented for readable diffs. It does
+// not modify the document, since requests are validated against it.
 func (s *Server) describe() ([]byte, error) {
 	b, err := json.Marshal(s.API.OpenAPI())
 	if err != nil {

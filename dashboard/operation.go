@@ -21,16 +21,16 @@ import (
 	"sallyport/internal/hangup"
 )
 
-// bodyWithin is how long a client may take to send a JSON body.
+// bodyWithin bounds how long a client may take to send a JSON body.
 const bodyWithin = 5 * time.Second
 
-// operation mounts one operation whose input and output types are known only
-// at run time. Fields of in with a path, query or header tag are parameters,
-// and Body is the JSON body, which is optional if it is a pointer. Of out,
-// Body is the response body or a func(huma.Context) that writes the response,
-// and Status overrides the status. The handler h gets a pointer to in and
-// returns a pointer to out, or nil for a response without a body. Everything
-// that depends on the types alone is computed here and not per request.
+// operation mounts an operation whose input and output types are known only at
+// run time. Fields of in with a path, query or header tag are parameters. Body
+// is the JSON body, which is optional if it is a pointer. In out, Body is the
+// response body or a func(huma.Context) that writes the response, and Status
+// overrides the status. The handler h gets a pointer to in and returns a
+// pointer to out, or nil for a response without a body. Everything that depends
+// only on the types is computed here, not per request.
 func (s *Server) operation(rt *api.Operation, in, out reflect.Type, h func(ctx context.Context, p *Principal, in any) (any, error)) {
 	s.mounted[rt.Method+" "+rt.Path] = rt.Who
 	e := &endpoint{server: s, who: rt.Who, in: in, handle: h}
@@ -91,8 +91,8 @@ func (e *endpoint) describeInput(op *huma.Operation) {
 	}
 }
 
-// NewParam reads the place, name, default and type of a parameter from the tags of
-// its field.
+// NewParam reads the location, name, default and type of a parameter from the
+// tags of its field.
 func NewParam(f reflect.StructField) param {
 	p := param{index: f.Index, Fallback: f.Tag.Get("default"), required: f.Tag.Get("required") == "true", Set: parser(f.Type)}
 	for _, place := range []struct {
@@ -120,8 +120,8 @@ func (p *param) describe() *huma.Param {
 	return d
 }
 
-// parser returns a function that parses the text of a parameter into a field
-// of type t, and returns the value that the schema is to validate.
+// parser returns a function that parses the text of a parameter into a field of
+// type t, and returns the value for schema validation.
 func parser(t reflect.Type) func(field reflect.Value, text string) (any, error) {
 	switch kind := t.Kind(); {
 	case kind == reflect.String:
@@ -189,25 +189,25 @@ func (e *endpoint) describeOutput(op *huma.Operation, out reflect.Type) {
 	op.Responses[strconv.Itoa(e.status)] = res
 }
 
-// pendingResponse is the request that a handler serves, as its context knows it.
+// pendingResponse is the state of a request in its handler's context.
 type pendingResponse struct {
 	endpoint *endpoint
 	request  *http.Request
-	onSent   func() // nil, or to be called once the client has the response
+	onSent   func() // called after the response was sent; may be nil
 }
 
 type pendingResponseKey struct{}
 
-// OnSent has f called once the response to this request was sent. Whether its
-// client is still connected is checked here: a client that is done with its
-// connection closes it as soon as it has read the last byte.
+// OnSent registers f to run after the response to this request was sent. It
+// checks here whether the client is still connected, because a client may close
+// its connection as soon as it has read the last byte.
 func OnSent(ctx context.Context, f func()) {
 	if x, ok := ctx.Value(pendingResponseKey{}).(*pendingResponse); ok && !hangup.Gone(x.request) {
 		x.onSent = f
 	}
 }
 
-// Reauthorize checks the credential of a request again, after a wait.
+// Reauthorize checks the credential of a request again, for use after a wait.
 func Reauthorize(ctx context.Context) error {
 	x, _ := ctx.Value(pendingResponseKey{}).(*pendingResponse)
 	_, err := x.endpoint.server.authorize(x.endpoint.who, x.request)
@@ -235,11 +235,11 @@ func (e *endpoint) serve(hc huma.Context) {
 	}
 	in := reflect.New(e.in)
 	if problem := e.read(w, r, in.Elem()); problem != nil {
-		_ = problem.write(w) // there is nobody to report a failure to
+		_ = problem.write(w) // the client is gone
 		return
 	}
 	if e.resolves {
-		_ = in.Interface().(huma.Resolver).Resolve(hc) // resolvers keep a part of the request and never fail
+		_ = in.Interface().(huma.Resolver).Resolve(hc) // resolvers only read the request and never fail
 	}
 	x := &pendingResponse{endpoint: e, request: r}
 	ctx := context.WithValue(r.Context(), pendingResponseKey{}, x)

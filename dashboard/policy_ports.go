@@ -8,42 +8,43 @@ import (
 	"sallyport/ingest/event"
 )
 
-// Policy keeps what decides calls, its history, and where approvers are notified.
-// Whatever changes it takes who
-// did it, checks its input (ErrInvalid with the field) and changes nothing when it
-// refuses.
+// Policy stores what decides calls, its history, and how approvers are
+// notified. A method that changes something takes the user who does it,
+// validates its input (ErrInvalid with the field) and changes nothing if it
+// returns an error.
 type Policy interface {
 	// Modes.
 	SetOverride(ctx context.Context, o action.Override) error
-	// UnsetOverride returns ErrNotFound when there is none.
+	// UnsetOverride returns ErrNotFound if there is none.
 	UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error
-	// Overrides returns all of an organization's, with the policy version.
+	// Overrides returns all overrides of an organization, with the policy
+	// version.
 	Overrides(ctx context.Context, organization string) ([]action.Override, int64, error)
 
-	// Ceilings of groups.
+	// Capabilities of groups.
 
-	// PutCapability writes the one of its group and provider, and returns it
-	// as it is stored.
+	// PutCapability replaces the capability of its group and provider, and
+	// returns the stored row.
 	PutCapability(ctx context.Context, c action.Capability) (action.Capability, error)
-	// DeleteCapability returns ErrNotFound when there is none.
+	// DeleteCapability returns ErrNotFound if there is none.
 	DeleteCapability(ctx context.Context, organization, group, provider, by string) error
-	// ListCapabilities returns those of the group; of all groups when it is
-	// empty.
+	// ListCapabilities returns the capabilities of the group, or of all groups
+	// if it is empty.
 	ListCapabilities(ctx context.Context, organization, group string) ([]action.Capability, error)
 
 	// Approvals of gates.
 
-	// ApproveGate fills in id and time.
+	// ApproveGate sets the ID and the time.
 	ApproveGate(ctx context.Context, a action.GateApproval) (action.GateApproval, error)
-	// RevokeGate is done again without harm; ErrNotFound.
+	// RevokeGate is idempotent. It returns ErrNotFound for an unknown ID.
 	RevokeGate(ctx context.Context, organization, id, by string) error
-	// ListGates returns those of the group and task, newest first; an empty
-	// one is any.
+	// ListGates returns the approvals of the group and task, newest first. An
+	// empty group or task matches any.
 	ListGates(ctx context.Context, organization, group, task string) ([]action.GateApproval, error)
 
-	// Rates of actions.
+	// Quotas of actions.
 	SetQuota(ctx context.Context, q action.Quota) error
-	// UnsetQuota returns ErrNotFound when there is none.
+	// UnsetQuota returns ErrNotFound if there is none.
 	UnsetQuota(ctx context.Context, organization string, key action.Key, per action.QuotaScope, by string) error
 	ListQuotas(ctx context.Context, organization string) ([]action.Quota, error)
 
@@ -53,53 +54,54 @@ type Policy interface {
 
 	// Reviews of connectors' tools.
 	ListReviews(ctx context.Context, organization, connector string) ([]action.ToolReview, error)
-	// ReviewTools takes the tools as reviewed that still have the hashes that
-	// were seen: all of them or none (ErrConflict, code "tool_changed"). Nil:
-	// every tool as it is now.
+	// ReviewTools marks the tools as reviewed if they still have the hashes in
+	// seen: all of them, or none (ErrConflict, code "tool_changed"). A nil map
+	// means every tool in its current state.
 	ReviewTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, by string) ([]action.ToolReview, error)
-	// OnboardTools does that, and in the same transaction sets modes of the
-	// connector's actions for the organization, by their names.
+	// OnboardTools does the same and, in the same transaction, sets the
+	// organization's modes for the connector's actions, by their names.
 	OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) ([]action.ToolReview, error)
 
 	// Reusable approvals.
 
-	// CreateGrant fills in id and time. Errors: ErrInvalid with the field; of
-	// a session's, ErrForbidden (code "self_approval") when the person made
-	// the session and may not decide for it.
+	// CreateGrant sets the ID and the time. Errors: ErrInvalid with the field;
+	// for a session grant, ErrForbidden (code "self_approval") if the person
+	// created the session and may not decide for it.
 	CreateGrant(ctx context.Context, g action.Grant) (action.Grant, error)
-	// RevokeGrant is done again without harm; ErrNotFound.
+	// RevokeGrant is idempotent. It returns ErrNotFound for an unknown ID.
 	RevokeGrant(ctx context.Context, organization, id, by string) (action.Grant, error)
 	Grant(ctx context.Context, organization, id string) (action.Grant, error)
 	ListGrants(ctx context.Context, f action.GrantFilter) (action.Page[action.Grant], error)
 
-	// Agents' requests for them.
+	// Grant requests of agents.
 	GrantRequest(ctx context.Context, organization, id string) (action.GrantRequest, error)
 	ListGrantRequests(ctx context.Context, f action.RequestFilter) (action.Page[action.GrantRequest], error)
-	// ApproveRequest makes the grant and decides the request, both or neither.
-	// Errors: ErrNotFound; ErrInvalid when the terms are wider than asked;
-	// ErrGone when it expired; ErrConflict when it was decided; ErrForbidden
-	// (code "self_approval").
+	// ApproveRequest creates the grant and approves the request in one
+	// transaction. Errors: ErrNotFound; ErrInvalid if the terms are wider than
+	// requested; ErrGone if it expired; ErrConflict if it was decided;
+	// ErrForbidden (code "self_approval").
 	ApproveRequest(ctx context.Context, v action.RequestVerdict) (action.GrantRequest, action.Grant, error)
 	DenyRequest(ctx context.Context, v action.RequestVerdict) (action.GrantRequest, error)
 
 	PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error)
-	// ExportPolicy hands over change after change as [Calls] does calls.
+	// ExportPolicy streams the changes in the way of [Calls.Export].
 	ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error
 
-	// Where approvers hear of held calls elsewhere. The secrets of webhooks are
-	// those of the owner [NotifySecrets].
+	// Notification channels for approvers. The secrets of webhooks have the owner
+	// [NotifySecrets].
 
-	// NotifyChannel returns ErrNotFound when there is none of the kind.
+	// NotifyChannel returns ErrNotFound if there is none of the kind.
 	NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error)
 	NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error)
-	// SetNotifyChannel replaces what people choose of a channel, in the name of
-	// c.UpdatedBy, and adds the secret when there is one.
+	// SetNotifyChannel replaces the settings of a channel on behalf of
+	// c.UpdatedBy, and adds the secret if there is one.
 	SetNotifyChannel(ctx context.Context, c action.NotifyChannel, secret *event.Secret) (action.NotifyChannel, error)
-	// DeleteNotifyChannel also forgets what was told; ErrNotFound.
+	// DeleteNotifyChannel also deletes the channel's notifications. ErrNotFound
+	// if there is none.
 	DeleteNotifyChannel(ctx context.Context, organization string, kind action.NotifyKind, by string) error
-	// Notifications returns the newest of what was told, and of what is to be.
+	// Notifications returns the newest notifications, sent and due.
 	Notifications(ctx context.Context, organization string, limit int) ([]action.Notification, error)
 }
 
-// NotifySecrets is whose the secrets are that sign webhooks of held calls.
+// NotifySecrets is the owner of the secrets that sign webhooks of held calls.
 const NotifySecrets = "notify"

@@ -86,7 +86,7 @@ func (s *Server) HandlePublic(mux *http.ServeMux, pattern string, h http.Handler
 // mount registers all routes.
 func (s *Server) mount(mux *http.ServeMux, parts []Part) error {
 	s.API = humago.New(mux, s.apiConfig())
-	description := sync.OnceValues(s.describe) // on demand: it would take half of the time of a start
+	description := sync.OnceValues(s.describe) // on demand: it would double the startup time
 	s.HandlePublic(mux, "GET /api/v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		text, err := description()
 		if err != nil {

@@ -10,20 +10,20 @@ import (
 	"sallyport/api"
 )
 
-// Sources keeps connectors, secrets and integrations. Nothing here returns a
+// Sources stores connectors, secrets and integrations. No method returns a
 // secret or credential.
 type Sources interface {
-	// Remote MCP servers. Whatever changes one takes who did it.
+	// Remote MCP servers. Methods that change one take the user who does it.
 
-	// CreateConnector writes a connector, with its secret when there is one:
-	// both or neither. ErrConflict when the name or slug is taken, or when a
+	// CreateConnector creates a connector and, if it is given, its secret in
+	// one transaction. ErrConflict if the name or slug is taken, or if a
 	// connector of another host uses the secret's key.
 	CreateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error
 	ListConnectors(ctx context.Context, organization string) ([]action.Connector, error)
-	// UpdateConnector replaces the row of c.ID in the same way; ErrNotFound,
+	// UpdateConnector replaces the row of c.ID in the same way. ErrNotFound,
 	// ErrConflict.
 	UpdateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error
-	// DeleteConnector returns the calls that it withdrew; ErrNotFound.
+	// DeleteConnector returns the calls that it withdrew, or ErrNotFound.
 	DeleteConnector(ctx context.Context, organization, id, by string) ([]action.Invocation, error)
 
 	// Sealed secrets.
@@ -32,82 +32,88 @@ type Sources interface {
 	// DeleteSecret returns ErrNotFound, or ErrConflict while a connector uses it.
 	DeleteSecret(ctx context.Context, organization, key string) error
 
-	// Integrations, and the gateway's registrations at services. A viewer is a
-	// user's id: what is private to others does not exist for that user.
+	// Integrations, and the gateway's registrations at services. A viewer is a user
+	// ID: private integrations of others do not exist for that user.
 
-	// ListIntegrations returns those that are not deleted, by provider and name.
+	// ListIntegrations returns the integrations that are not deleted, by
+	// provider and name.
 	ListIntegrations(ctx context.Context, organization, viewer string) ([]action.Integration, error)
-	// Integration returns one, ErrNotFound.
+	// Integration returns one, or ErrNotFound.
 	Integration(ctx context.Context, organization, id, viewer string) (action.Integration, error)
-	// ChangeIntegration writes Name, Visibility, Settings and TimeoutSeconds of
-	// the row of in.ID. The revision counts up when a call would do something
-	// else than before. ErrNotFound.
+	// ChangeIntegration updates Name, Visibility, Settings and TimeoutSeconds
+	// of the row of in.ID. It increments the revision if the change affects
+	// calls. ErrNotFound.
 	ChangeIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error)
 
-	// Bindings returns the ids that an automation's sessions are bound to.
+	// Bindings returns the IDs of the integrations that an automation's
+	// sessions are bound to.
 	Bindings(ctx context.Context, organization, automation string) ([]string, error)
-	// SetBindings replaces them. ErrInvalid names one that by may not bind.
+	// SetBindings replaces them. ErrInvalid names an integration that the user
+	// may not bind.
 	SetBindings(ctx context.Context, organization, automation string, ids []string, by string) error
 
 	ListProviderApps(ctx context.Context, organization string) ([]action.ProviderApp, error)
-	// PutProviderApp replaces one, whose secrets are sealed.
+	// PutProviderApp creates or replaces a registration. Its secrets are sealed
+	// already.
 	PutProviderApp(ctx context.Context, app action.ProviderApp, by string) error
-	// DeleteProviderApp returns ErrNotFound, or ErrConflict while an integration
-	// needs it.
+	// DeleteProviderApp returns ErrNotFound, or ErrConflict while an
+	// integration uses it.
 	DeleteProviderApp(ctx context.Context, organization, provider, by string) error
 }
 
-// Connectors asks connectors what they are like now, and has people sign in to
-// their authorization servers.
+// Connectors queries the servers of connectors and signs people in to their
+// authorization servers.
 type Connectors interface {
-	// State tells what is known of a saved connector, from the cache.
+	// State returns the cached state of a saved connector.
 	State(ctx context.Context, c action.Connector) ConnectorState
-	// Probe asks the server of c now, saved or not. A server that cannot be
-	// reached or answers badly is a state with an Error, and no error.
+	// Probe queries the server of c now, whether c is saved or not. If the
+	// server is unreachable or its answer is invalid, it returns a state with
+	// an Error and a nil error.
 	Probe(ctx context.Context, c action.Connector) (ConnectorState, error)
-	// Try is Probe of a connector that is not saved, with a secret that is not
-	// either: it is forgotten with the answer.
+	// Try is Probe for an unsaved connector with an unsaved secret, which is
+	// not kept.
 	Try(ctx context.Context, c action.Connector, secret string) (ConnectorState, error)
 
 	// Sign-ins.
 
-	// BeginSignIn returns where a person's browser goes to sign in, and the
-	// authorization server whose that is.
+	// BeginSignIn returns the URL at which a person signs in, and its
+	// authorization server.
 	BeginSignIn(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error)
-	// FinishSignIn takes what the browser came back with, of the same person, and
-	// returns the connector's id. A state of no sign-in: code "no_such_sign_in".
+	// FinishSignIn completes a sign-in of the same person with the parameters
+	// of the callback, and returns the connector's ID. An unknown state returns
+	// code "no_such_sign_in".
 	FinishSignIn(ctx context.Context, organization, by, state, code, iss, problem string) (connector string, err error)
-	// Disconnect revokes the tokens, where that can be, and forgets them;
-	// ErrNotFound without any.
+	// Disconnect revokes the tokens where the server supports it, and deletes
+	// them. ErrNotFound without any.
 	Disconnect(ctx context.Context, c action.Connector, by string) error
-	// Grant returns what may be said of the tokens; ErrNotFound without any.
+	// Grant describes the tokens of a connector. ErrNotFound without any.
 	Grant(ctx context.Context, organization, connector string) (action.OAuthGrant, error)
-	// Grants returns those of all connectors of an organization that have any.
+	// Grants describes the tokens of all connectors of an organization.
 	Grants(ctx context.Context, organization string) ([]action.OAuthGrant, error)
-	// ClientMetadata is the document that describes the gateway to
-	// authorization servers, in JSON. Nil: there is none.
+	// ClientMetadata returns the JSON document that describes the gateway to
+	// authorization servers, or nil.
 	ClientMetadata() []byte
 }
 
-// ConnectorState is what the catalog knows of a connector.
+// ConnectorState is the state of a connector in the catalog.
 type ConnectorState struct {
-	// Tools are its tools, and beside them how its resources are read and its
-	// prompts gotten, which are none; see [action.Action.Tool].
+	// Tools are the connector's tools, and the actions that read its resources
+	// and get its prompts; see [action.Action.Tool].
 	Tools     []*action.Action
-	Error     string         // why it cannot be listed, in words for an admin
-	Diagnosis *api.Diagnosis // the same, for programs too; nil: it can
+	Error     string         // why the last listing failed, for an admin
+	Diagnosis *api.Diagnosis // the same, machine-readable; nil without an error
 	Warnings  []string
-	FetchedAt time.Time // of the list; zero: never
-	Protocol  string    // the version of MCP that is spoken; empty: not known
-	Steps     []Step    // of the last time that it was asked; nil: not known
+	FetchedAt time.Time // of the list; zero if it was never fetched
+	Protocol  string    // version of MCP; empty if unknown
+	Steps     []Step    // of the last probe; nil if unknown
 
-	Resources, Templates, Prompts int // that it lists
+	Resources, Templates, Prompts int // numbers of listed ones
 
-	RetryAt     time.Time // it is asked again by itself then; zero: it did not fail
-	CircuitOpen bool      // until then its calls fail at once
+	RetryAt     time.Time // of the next automatic attempt; zero if the last did not fail
+	CircuitOpen bool      // until RetryAt, calls fail at once
 }
 
-// DiagnosisConcerns tells which field of a connector a fault is about.
+// DiagnosisConcerns returns the connector field that a diagnosis is about.
 func DiagnosisConcerns(d *api.Diagnosis, c *action.Connector) string {
 	switch d.Code {
 	case "upstream_dns", "upstream_unreachable", "upstream_tls", "upstream_blocked", "upstream_timeout", "upstream_transport", "upstream_protocol", "upstream_config":
@@ -121,34 +127,35 @@ func DiagnosisConcerns(d *api.Diagnosis, c *action.Connector) string {
 	return ""
 }
 
-// Step is a part of reaching a server.
+// Step is one stage of a connection to a server.
 type Step struct {
 	Name   string        // dns, connect, tls, handshake, tools and so on
-	Took   time.Duration // zero: it was not needed
-	Detail string        // such as the version of TLS; may be empty
-	Failed bool          // the server got no further
+	Took   time.Duration // zero if it was not needed
+	Detail string        // such as the TLS version; may be empty
+	Failed bool          // the connection ended here
 }
 
-// Connections makes integrations and ends them.
+// Connections connects and disconnects integrations.
 type Connections interface {
-	// Connect verifies a credential at its service and saves it: as a new
-	// integration, or in the place of the account's old one.
+	// Connect verifies a credential at its service and saves it as a new
+	// integration, or in place of the account's old one.
 	Connect(ctx context.Context, w action.ConnectRequest) (action.Integration, error)
-	// Begin starts a connection that a person's browser finishes.
+	// Begin starts a connection that the person completes in a browser.
 	Begin(ctx context.Context, w action.ConnectRequest) (action.ConnectStep, error)
-	// Finish ends one with what came back, for the login that began it. Whoever
-	// does not decide for the organization ends those of his own alone.
+	// Finish completes a connection with the parameters of the callback, for
+	// the login that began it. A person who does not decide for the
+	// organization can complete only their own.
 	Finish(ctx context.Context, organization, by, login string, decides bool, a action.ConnectCallback) (action.Integration, error)
-	// Check asks the service whether the credential is good, and keeps what it
-	// says.
+	// Check asks the service whether the credential is valid, and stores the
+	// result.
 	Check(ctx context.Context, in action.Integration) (action.Integration, error)
-	// Unusable says why no token can be had for an integration until a person
-	// does something; empty: one can be had, or just now nobody knows.
+	// Unusable returns why an integration needs a person before it can get a
+	// token. It is empty if the integration is usable, or if that is unknown.
 	Unusable(ctx context.Context, in action.Integration) string
-	// Disconnect ends an integration, and tells whether the service took the
-	// credential back. That it did not is no error.
+	// Disconnect deletes an integration and reports whether the service revoked
+	// the credential. A failed revocation is not an error.
 	Disconnect(ctx context.Context, in action.Integration, by string) (revoked bool, err error)
-	// Metadata answers what forms need.
+	// Metadata returns data for forms.
 	Metadata(ctx context.Context, in action.Integration, q url.Values) (json.RawMessage, error)
 	// SealApp seals the secrets of a registration.
 	SealApp(app action.ProviderApp, secrets map[string]string) (action.ProviderApp, error)

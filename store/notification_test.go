@@ -83,9 +83,9 @@ func (h *runHouse) decide(id string) {
 // look makes and closes what there is to tell, once.
 func (h *runHouse) look(c action.NotifyChannel) (made, closed int) {
 	h.Helper()
-	made, _, err := h.db.LookForCalls(h.ctx, c, h.db.db.Now(), action.NotifyCursor{})
+	made, _, err := h.db.QueueCalls(h.ctx, c, h.db.db.Now(), action.NotifyCursor{})
 	h.ok(err)
-	closed, _, err = h.db.LookForEnds(h.ctx, c, action.NotifyCursor{})
+	closed, _, err = h.db.CloseSettled(h.ctx, c, action.NotifyCursor{})
 	h.ok(err)
 	return made, closed
 }
@@ -196,7 +196,7 @@ var notificationStories = map[string]func(*runHouse){
 		made, _ := h.look(danger)
 		h.equal(made, 0, "of which a channel for danger hears")
 		c := h.channel(action.NotifyWebhook, action.WantsUnattended)
-		made, _, err = h.db.LookForCalls(h.ctx, c, h.db.db.Now().Add(-time.Hour), action.NotifyCursor{})
+		made, _, err = h.db.QueueCalls(h.ctx, c, h.db.db.Now().Add(-time.Hour), action.NotifyCursor{})
 		h.ok(err)
 		h.equal(made, 0, "before it has waited")
 		h.look(c)
@@ -303,13 +303,13 @@ var notificationStories = map[string]func(*runHouse){
 		s, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org, CreatedBy: "alice"})
 		h.ok(err)
 		h.insert(s, action.RiskWrite, notify.LookOthers+notify.LookNewest+30)
-		made, mark, err := h.db.LookForCalls(h.ctx, c, h.db.db.Now(), action.NotifyCursor{})
+		made, mark, err := h.db.QueueCalls(h.ctx, c, h.db.db.Now(), action.NotifyCursor{})
 		h.ok(err)
 		h.equal(made, notify.LookOthers+notify.LookNewest, "made at first")
-		made, mark, err = h.db.LookForCalls(h.ctx, c, h.db.db.Now(), mark)
+		made, mark, err = h.db.QueueCalls(h.ctx, c, h.db.db.Now(), mark)
 		h.ok(err)
 		h.equal([]any{made, mark.ID}, []any{30, ""}, "made then")
-		ends, mark, err := h.db.LookForEnds(h.ctx, c, mark)
+		ends, mark, err := h.db.CloseSettled(h.ctx, c, mark)
 		h.ok(err)
 		h.equal([]any{ends, mark.Notification == ""}, []any{0, false}, "ended")
 	},

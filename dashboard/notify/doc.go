@@ -1,14 +1,15 @@
-// Package notify tells approvers elsewhere that calls wait for them: by a signed
-// webhook, and by a message in Slack, as their organization chose. So it does of
-// agents' requests for environment variables, which wait for a person, too.
+// Package notify notifies approvers of held calls and of agents' requests for
+// environment variables, by a signed webhook and by a Slack message, as the
+// organization configured.
 //
-// It promises that each held call is told of at least once while it waits, as
-// long as the endpoint takes it, and with one id however often; that nothing is
-// sent of a call that ended before; that of all processes that share rows one
-// at a time sends by a channel; and that what leaves is who asks for what, never
-// a param, a result, a value of a variable or a secret, with texts of agents and services so written
-// that they are text there, too.
+// Delivery is at least once: each held call is notified while it is pending, as
+// long as the endpoint accepts it, and every attempt carries the same id.
+// Nothing is sent for a call that ended before it was notified. Of the
+// processes that share a database, one at a time sends through a channel. A
+// message says who requests what. It never contains a param, a result, the
+// value of a variable or a secret, and texts of agents and services are escaped
+// so that they render as plain text.
 //
-// It does not slow calls down: what there is to tell it finds in the rows by
-// itself, and an endpoint that does not answer only holds up its own channel.
+// Sending does not slow calls down: the sender finds new work in the database
+// by itself, and an endpoint that does not answer delays only its own channel.
 package notify

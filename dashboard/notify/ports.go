@@ -8,16 +8,17 @@ import (
 	"sallyport/ingest/event"
 )
 
-// Rows keep channels, and what was told by them.
+// Rows stores channels and their notifications.
 type Rows interface {
 	NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error)
 	NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error)
-	// LookForCalls makes notifications of calls, and of requests for variables,
+	// QueueCalls creates notifications for the calls and environment requests
 	// that were held before a time.
-	LookForCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (made int, next action.NotifyCursor, err error)
-	LookForEnds(ctx context.Context, c action.NotifyChannel, from action.NotifyCursor) (closed int, next action.NotifyCursor, err error)
-	// ClaimChannels gives the worker, for the lease, channels by which something
-	// is due. What it claimed before an error is returned with it.
+	QueueCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (created int, next action.NotifyCursor, err error)
+	// CloseSettled closes the notifications of calls and requests that were settled.
+	CloseSettled(ctx context.Context, c action.NotifyChannel, from action.NotifyCursor) (closed int, next action.NotifyCursor, err error)
+	// ClaimChannels leases channels with due notifications to the worker.
+	// Channels that were claimed before an error are returned with it.
 	ClaimChannels(ctx context.Context, worker string, lease time.Duration) ([]action.NotifyChannel, error)
 	// NextNotification returns nil when nothing is due.
 	NextNotification(ctx context.Context, c action.NotifyChannel) (*action.DueNotification, error)

@@ -10,12 +10,12 @@ import (
 	"sallyport/action"
 )
 
-// post is a message of Slack's. All is plain text, but for the link to the call:
-// nothing in it is a mention, a link or a preview that somebody else chose.
+// post is a Slack message. All of it is plain text except the link to the call,
+// so that texts of others cannot form a mention, a link or a preview.
 type post struct {
 	Channel     string  `json:"channel,omitempty"`
 	TS          string  `json:"ts,omitempty"`
-	Text        string  `json:"text"` // of notices, and where blocks are not shown
+	Text        string  `json:"text"` // for notifications, and where blocks are not shown
 	Blocks      []block `json:"blocks"`
 	Parse       string  `json:"parse"`
 	Markup      bool    `json:"mrkdwn"`
@@ -25,27 +25,28 @@ type post struct {
 }
 
 type block struct {
-	Type     string   `json:"type"`
-	Text     *words   `json:"text,omitempty"`
-	Fields   []words  `json:"fields,omitempty"`
-	Elements []button `json:"elements,omitempty"`
+	Type     string       `json:"type"`
+	Text     *textObject  `json:"text,omitempty"`
+	Fields   []textObject `json:"fields,omitempty"`
+	Elements []button     `json:"elements,omitempty"`
 }
 
-type words struct {
+type textObject struct {
 	Type  string `json:"type"`
 	Text  string `json:"text"`
 	Emoji bool   `json:"emoji"`
 }
 
 type button struct {
-	Type string `json:"type"`
-	Text words  `json:"text"`
-	URL  string `json:"url"`
+	Type string     `json:"type"`
+	Text textObject `json:"text"`
+	URL  string     `json:"url"`
 }
 
-// text is a plain_text object, in which no markup is read. Its emoji stay words.
-func text(s string) *words {
-	return &words{Type: "plain_text", Text: escape(s)}
+// plainText returns a plain_text object, in which Slack parses neither markup
+// nor emoji.
+func plainText(s string) *textObject {
+	return &textObject{Type: "plain_text", Text: escape(s)}
 }
 
 // escape keeps what Slack reads as the beginning of a mention or a link, also
@@ -54,40 +55,41 @@ func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
-// post puts a message into words.
+// post returns the Slack message for a held or settled call.
 func (m *Message) post() post {
 	head := fmt.Sprintf("%s › %s waits for a person", m.Source, m.Action)
 	if m.Event == action.NotifySettled {
-		head = fmt.Sprintf("%s › %s: %s", m.Source, m.Action, m.end())
+		head = fmt.Sprintf("%s › %s: %s", m.Source, m.Action, m.outcome())
 	}
-	p := headed(head)
+	p := titledPost(head)
 	if m.Event == action.NotifySettled {
-		p.Blocks = append(p.Blocks, link("See what became of it", m.URL))
+		p.Blocks = append(p.Blocks, linkBlock("See what became of it", m.URL))
 		return p
 	}
 	if m.Summary != "" {
-		p.Blocks = append(p.Blocks, block{Type: "section", Text: text("It would: " + m.Summary)})
+		p.Blocks = append(p.Blocks, block{Type: "section", Text: plainText("It would: " + m.Summary)})
 	}
-	facts := []words{*text("Risk: " + string(m.Risk)), *text("Time left: " + left(m.Left)), *text("Asked by " + m.Session.words()), *text("Source: " + m.SourceID)}
+	facts := []textObject{*plainText("Risk: " + string(m.Risk)), *plainText("Time left: " + durationText(m.Left)), *plainText("Asked by " + m.Session.describe()), *plainText("Source: " + m.SourceID)}
 	if m.Why != "" {
-		facts = append(facts, *text("Held: " + m.Why))
+		facts = append(facts, *plainText("Held: " + m.Why))
 	}
-	p.Blocks = append(p.Blocks, block{Type: "section", Fields: facts}, link("Look at it and decide", m.URL))
+	p.Blocks = append(p.Blocks, block{Type: "section", Fields: facts}, linkBlock("Look at it and decide", m.URL))
 	return p
 }
 
-// headed is a message that says what it is about, also where blocks are not shown.
-func headed(head string) post {
-	return post{Text: escape(head), Parse: "none", Blocks: []block{{Type: "section", Text: text(head)}}}
+// titledPost returns a post with a title that is also shown where blocks are
+// not.
+func titledPost(head string) post {
+	return post{Text: escape(head), Parse: "none", Blocks: []block{{Type: "section", Text: plainText(head)}}}
 }
 
-// link is a button that leads to the page.
-func link(words, url string) block {
-	return block{Type: "actions", Elements: []button{{Type: "button", Text: *text(words), URL: url}}}
+// linkBlock returns a button that opens a URL.
+func linkBlock(words, url string) block {
+	return block{Type: "actions", Elements: []button{{Type: "button", Text: *plainText(words), URL: url}}}
 }
 
-// end says what became of the call.
-func (m *Message) end() string {
+// outcome describes how the call was settled.
+func (m *Message) outcome() string {
 	switch {
 	case m.Status == action.StatusDenied && m.Reason == action.DeniedWithdrawn:
 		return "withdrawn, nobody needs to decide"
@@ -99,25 +101,26 @@ func (m *Message) end() string {
 	return "approved"
 }
 
-// toSlack posts, or changes, a message.
-func (s *Sender) toSlack(ctx context.Context, c *action.NotifyChannel, p post, ref string) (answer, error) {
+// toSlack posts a message, or updates the one at ref.
+func (s *Sender) toSlack(ctx context.Context, c *action.NotifyChannel, p post, ref string) (response, error) {
 	if c.Integration != "" {
-		return s.byToken(ctx, c, p, ref)
+		return s.postAsIntegration(ctx, c, p, ref)
 	}
 	url, err := s.Vault.Open(action.Ref{Organization: c.Organization, Table: "notify_channels", Row: string(c.Kind), Column: "sealed"}, c.Sealed)
 	if err != nil {
 		s.Log.ErrorContext(ctx, "the webhook of Slack could not be opened", "organization", c.Organization, "error", err)
-		return answer{said: "The URL of Slack's webhook could not be opened; set it again."}, nil
+		return response{detail: "The URL of Slack's webhook could not be opened; set it again."}, nil
 	}
 	body, err := json.Marshal(p)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	return s.request(ctx, string(url), body, nil)
 }
 
-// byToken posts with an integration's, whose answers tell where the message is.
-func (s *Sender) byToken(ctx context.Context, c *action.NotifyChannel, p post, ref string) (answer, error) {
+// postAsIntegration posts with an integration's token. Unlike a webhook, the
+// API returns where the message is.
+func (s *Sender) postAsIntegration(ctx context.Context, c *action.NotifyChannel, p post, ref string) (response, error) {
 	method := "chat.postMessage"
 	p.Channel = c.Target
 	if ref != "" {
@@ -126,38 +129,38 @@ func (s *Sender) byToken(ctx context.Context, c *action.NotifyChannel, p post, r
 	}
 	body, err := json.Marshal(p)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	raw, err := s.Slack(ctx, c.Organization, c.Integration, method, body)
 	if err != nil {
-		return answer{said: s.failure(err, nil), wait: min(action.Public(err).RetryAfter, maxPause)}, nil
+		return response{detail: s.failureText(err, nil), retryAfter: min(action.Public(err).RetryAfter, maxRetryAfter)}, nil
 	}
-	var told struct {
+	var reply struct {
 		OK      bool   `json:"ok"`
 		Error   string `json:"error"`
 		Channel string `json:"channel"`
 		TS      string `json:"ts"`
 	}
-	if err := json.Unmarshal(raw, &told); err != nil {
-		return answer{said: "What answered is not Slack's API; look at the integration's base URL."}, nil
+	if err := json.Unmarshal(raw, &reply); err != nil {
+		return response{detail: "What answered is not Slack's API; look at the integration's base URL."}, nil
 	}
-	if !told.OK {
-		said := "Slack answered " + quote(plain(told.Error, longName)) + "."
-		if hint := hints[told.Error]; hint != "" {
-			said += " " + hint
+	if !reply.OK {
+		detail := "Slack answered " + quote(plain(reply.Error, maxName)) + "."
+		if hint := slackHints[reply.Error]; hint != "" {
+			detail += " " + hint
 		}
-		return answer{said: said, only: slices.Contains(onlyThese, told.Error)}, nil
+		return response{detail: detail, messageRejected: slices.Contains(messageErrors, reply.Error)}, nil
 	}
-	return answer{ok: true, said: "Slack took the message.", ref: told.Channel + "/" + told.TS}, nil
+	return response{ok: true, detail: "Slack took the message.", ref: reply.Channel + "/" + reply.TS}, nil
 }
 
-// onlyThese are Slack's errors about one message.
-var onlyThese = []string{
+// messageErrors are Slack's errors about a single message.
+var messageErrors = []string{
 	"message_not_found", "cant_update_message", "edit_window_closed", "msg_too_long", "msg_blocks_too_long", "no_text", "invalid_blocks", "invalid_blocks_format",
 }
 
-// hints say what to do about answers of Slack's.
-var hints = map[string]string{
+// slackHints are the remedies for some of Slack's errors.
+var slackHints = map[string]string{
 	"channel_not_found": "Name the channel by its id, and invite the app there.",
 	"not_in_channel":    "Invite the app to the channel.",
 	"is_archived":       "Name another channel.",

@@ -9,21 +9,21 @@ import (
 	"sallyport/action"
 )
 
-// How long texts of others are at most, in characters.
+// Limits on foreign texts, in characters.
 const (
-	longName = 120
-	longText = 300
+	maxName = 120
+	maxText = 300
 )
 
-// Message is all that is told of a held call.
+// Message is the payload about a held call.
 type Message struct {
-	Source     string             `json:"source"` // as people call it
+	Source     string             `json:"source"` // display name
 	SourceID   string             `json:"source_id"`
 	Action     string             `json:"action"`
 	Summary    string             `json:"summary,omitempty"`
 	Risk       action.Risk        `json:"risk"`
-	Why        string             `json:"why,omitempty"` // it was held
-	Session    Asker              `json:"session"`
+	Why        string             `json:"why,omitempty"` // reason for the hold
+	Session    Session            `json:"session"`
 	Invocation string             `json:"invocation_id"`
 	Status     action.Status      `json:"status"`
 	Reason     string             `json:"denied_reason,omitempty"`
@@ -34,8 +34,8 @@ type Message struct {
 	Event      action.NotifyEvent `json:"-"`
 }
 
-// Asker is the session whose agent asks.
-type Asker struct {
+// Session describes the session of the calling agent.
+type Session struct {
 	ID         string `json:"id"`
 	Title      string `json:"title,omitempty"`
 	Kind       string `json:"kind"`
@@ -44,14 +44,15 @@ type Asker struct {
 	Task       string `json:"task,omitempty"`
 }
 
-// message is what may leave of a call: no param, result or note of a person.
+// message returns the payload for a call. It contains no param, result or note
+// of a person.
 func message(w *action.DueNotification, public string, now time.Time) Message {
 	c := &w.Call
 	decision := action.Decision{Source: c.ModeSource, Steps: c.Steps}
 	m := Message{
-		Source: plain(c.SourceName, longName), SourceID: plain(c.Source, longName), Action: plain(c.Action, longName), Summary: plain(c.Summary, longText),
-		Risk: c.Risk, Why: plain(decision.Why(), longText), Invocation: c.ID, Status: c.Status, Reason: c.DeniedReason,
-		Session: asker(w), CreatedAt: c.CreatedAt, URL: public + "/invocations/" + c.ID, Event: w.Event,
+		Source: plain(c.SourceName, maxName), SourceID: plain(c.Source, maxName), Action: plain(c.Action, maxName), Summary: plain(c.Summary, maxText),
+		Risk: c.Risk, Why: plain(decision.Why(), maxText), Invocation: c.ID, Status: c.Status, Reason: c.DeniedReason,
+		Session: sessionOf(w), CreatedAt: c.CreatedAt, URL: public + "/invocations/" + c.ID, Event: w.Event,
 	}
 	if c.Status == action.StatusPending && c.ExpiresAt != nil {
 		m.ExpiresAt, m.Left = c.ExpiresAt, secondsTo(*c.ExpiresAt, now)
@@ -59,18 +60,18 @@ func message(w *action.DueNotification, public string, now time.Time) Message {
 	return m
 }
 
-func asker(w *action.DueNotification) Asker {
+func sessionOf(w *action.DueNotification) Session {
 	s := &w.Session
-	return Asker{
-		ID: s.ID, Title: plain(s.Title, longName), Kind: string(s.Kind), Automation: plain(w.Automation, longName),
-		Group: plain(s.Group, longName), Task: plain(s.Task, longName),
+	return Session{
+		ID: s.ID, Title: plain(s.Title, maxName), Kind: string(s.Kind), Automation: plain(w.Automation, maxName),
+		Group: plain(s.Group, maxName), Task: plain(s.Task, maxName),
 	}
 }
 
 func secondsTo(at, now time.Time) int { return int(max(at.Sub(now), 0) / time.Second) }
 
-// plain is text of others on one line, of at most so many characters: those that
-// cannot be seen, or that change how others are shown, are spelled.
+// plain returns foreign text on one line of at most limit characters. It spells
+// out characters that are invisible or change how others are shown.
 func plain(text string, limit int) string {
 	var b strings.Builder
 	n := 0
@@ -88,10 +89,10 @@ func plain(text string, limit int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// words name who asks.
-func (a *Asker) words() string {
+// describe names the session and what it works on.
+func (a *Session) describe() string {
 	parts := []string{}
-	for _, p := range [][2]string{{"session ", or(a.Title, a.ID)}, {"automation ", a.Automation}, {"group ", a.Group}, {"task ", a.Task}} {
+	for _, p := range [][2]string{{"session ", firstNonEmpty(a.Title, a.ID)}, {"automation ", a.Automation}, {"group ", a.Group}, {"task ", a.Task}} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+quote(p[1]))
 		}
@@ -101,15 +102,15 @@ func (a *Asker) words() string {
 
 func quote(text string) string { return "“" + text + "”" }
 
-func or(text, other string) string {
+func firstNonEmpty(text, other string) string {
 	if text == "" {
 		return other
 	}
 	return text
 }
 
-// left is a time that is left, in words.
-func left(seconds int) string {
+// durationText formats a number of seconds for people.
+func durationText(seconds int) string {
 	switch d := time.Duration(seconds) * time.Second; {
 	case d >= time.Hour:
 		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)

@@ -12,13 +12,13 @@ import (
 	"sallyport/ingest/event"
 )
 
-// secretsOwner is whose the secrets are that sign webhooks.
+// secretsOwner is the owner of the secrets that sign webhooks.
 const secretsOwner = "notify"
 
-// noKeyText is what people read where a webhook could not even be sent.
-const noKeyText = "The webhook has no signing secret. Rotate its secret to create one."
+// noSecretText is shown when a webhook has no secret to sign with.
+const noSecretText = "The webhook has no signing secret. Rotate its secret to create one."
 
-// envelope is the body of a webhook, as Standard Webhooks has it.
+// envelope is a webhook body in the format of Standard Webhooks.
 type envelope struct {
 	Type         string    `json:"type"`
 	Timestamp    time.Time `json:"timestamp"`
@@ -26,35 +26,35 @@ type envelope struct {
 	Data         any       `json:"data"`
 }
 
-// The types of webhook: of what waits, then of its end.
+// Event types of webhooks: for the pending item, then for its settlement.
 var (
-	typesOfCalls     = [2]string{"invocation.held", "invocation.settled"}
-	typesOfVariables = [2]string{"env_request.held", "env_request.settled"}
+	callEventTypes = [2]string{"invocation.held", "invocation.settled"}
+	envEventTypes  = [2]string{"env_request.held", "env_request.settled"}
 )
 
 const typeTest = "notify.test"
 
-// toWebhook posts something signed. The id is the same however often it is sent.
-func (s *Sender) toWebhook(ctx context.Context, c *action.NotifyChannel, id, kind string, data any) (answer, error) {
+// toWebhook posts a signed webhook. All attempts carry the same id.
+func (s *Sender) toWebhook(ctx context.Context, c *action.NotifyChannel, id, kind string, data any) (response, error) {
 	now := s.Now()
 	body, err := json.Marshal(envelope{kind, now.UTC().Truncate(time.Second), c.Organization, data})
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	secrets, err := s.Rows.SigningSecrets(ctx, c.Organization, secretsOwner)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	signed := s.sign(ctx, c.Organization, secrets, id, now, body)
 	if signed == "" {
-		return answer{said: noKeyText}, nil
+		return response{detail: noSecretText}, nil
 	}
 	return s.request(ctx, c.URL, body, http.Header{
 		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(now.Unix(), 10)}, "Webhook-Signature": {signed},
 	})
 }
 
-// sign returns what each of the secrets that are good signs; empty: there is none.
+// sign returns the signatures of all valid secrets, or "" if there is none.
 func (s *Sender) sign(ctx context.Context, organization string, secrets []event.Secret, id string, now time.Time, body []byte) string {
 	var all []string
 	for _, secret := range secrets {

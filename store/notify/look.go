@@ -52,11 +52,11 @@ func waitingPart(db bun.IDB, c *action.NotifyChannel, after database.Cursor, lim
 		OrderExpr("p.created_at, p.id")
 }
 
-// LookForCalls makes notifications of calls, and of requests for variables, that
+// QueueCalls makes notifications of calls, and of requests for variables, that
 // wait, were held before a time and were not told of by the channel. It looks at a
 // part of the calls from the mark on, and returns how many it made and where the
 // next look begins. Several may look at once.
-func (st *Store) LookForCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (made int, next action.NotifyCursor, err error) {
+func (st *Store) QueueCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (made int, next action.NotifyCursor, err error) {
 	next = from
 	var newest, others []waitingCall
 	now := st.db.Now()
@@ -131,10 +131,10 @@ func openPart(db bun.IDB, c *action.NotifyChannel, after string) *bun.SelectQuer
 		Join(joinEnv).ColumnExpr("n.id").ColumnExpr("COALESCE(COALESCE(i.status, r.status) <> 'pending', TRUE) AS over").OrderExpr("n.id")
 }
 
-// LookForEnds closes notifications of calls that wait no more: what was not sent
+// CloseSettled closes notifications of calls that wait no more: what was not sent
 // never is, and of what was sent the channel is told the end, where it can be.
 // It returns how many it closed, and where the next look begins.
-func (st *Store) LookForEnds(ctx context.Context, c action.NotifyChannel, from action.NotifyCursor) (closed int, next action.NotifyCursor, err error) {
+func (st *Store) CloseSettled(ctx context.Context, c action.NotifyChannel, from action.NotifyCursor) (closed int, next action.NotifyCursor, err error) {
 	next = from
 	var part []struct {
 		ID   string `bun:"id"`

@@ -159,7 +159,7 @@ func (g *Gateway) openNotifier() error {
 	var err error
 	n.Sender, err = notify.New(notify.Config{
 		Rows: g.DB, Vault: g.vault, JSON: g.json, Do: n.sender.Do, Slack: slackAPI{g}.Call, Worker: g.instance, PublicURL: g.URL, NewID: newID,
-		UserAgent: "sallyport/" + command.Version(), Every: g.Options.Intervals.NotifyEvery, Now: g.DB.Now, Log: g.log,
+		UserAgent: "sallyport/" + command.Version(), Interval: g.Options.Intervals.NotifyEvery, Now: g.DB.Now, Log: g.log,
 	})
 	g.notifier = n
 	return err

@@ -189,7 +189,7 @@ func (h *house) sender(i int, change ...func(*notify.Config)) (s *notify.Sender,
 	h.Helper()
 	c := notify.Config{
 		Rows: h.dbs[i], Vault: open{}, JSON: &redact.JSON{}, Do: http.DefaultClient.Do, Slack: silent{}.Call, Worker: fmt.Sprint("worker ", i), PublicURL: "https://gate.example.com",
-		NewID: uuid.NewString, Every: 20 * time.Millisecond, Slowest: 100 * time.Millisecond, Now: h.dbs[i].Now, Log: slog.New(slog.NewTextHandler(h, nil)),
+		NewID: uuid.NewString, Interval: 20 * time.Millisecond, MaxBackoff: 100 * time.Millisecond, Now: h.dbs[i].Now, Log: slog.New(slog.NewTextHandler(h, nil)),
 	}
 	for _, f := range change {
 		f(&c)
@@ -279,7 +279,7 @@ func TestRequestsForVariablesAreTold(t *testing.T) {
 			{Key: "API_TOKEN", Description: "the-words", Suggestions: []action.EnvSuggestion{{Label: "the-label", Value: "the-suggestion"}}},
 		})
 		h.ok(err)
-		_, stop := h.sender(0, func(c *notify.Config) { c.Minute = 1 })
+		_, stop := h.sender(0, func(c *notify.Config) { c.PerMinute = 1 })
 		h.until("it is told of", func() bool { return len(e.all()) == 1 })
 		for _, want := range []string{`"type":"env_request.held"`, `"names":["API_TOKEN"]`, `"title":"Fix the login"`, "seconds_left", "https://gate.example.com/env-requests/" + r.ID} {
 			if got := e.all()[0].body; !strings.Contains(got, want) {
@@ -377,11 +377,11 @@ func TestRefusedEndsHoldUpNobody(t *testing.T) {
 // blind cannot look for calls of Slack.
 type blind struct{ *store.DB }
 
-func (b blind) LookForCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (int, action.NotifyCursor, error) {
+func (b blind) QueueCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (int, action.NotifyCursor, error) {
 	if c.Kind == action.NotifySlack {
 		return 0, from, errors.New("this one cannot be looked at")
 	}
-	return b.DB.LookForCalls(ctx, c, held, from)
+	return b.DB.QueueCalls(ctx, c, held, from)
 }
 
 func TestAChannelThatCannotBeLookedAtHoldsUpNobody(t *testing.T) {
@@ -406,7 +406,7 @@ func TestAnotherGoesOnAfterADeath(t *testing.T) {
 		h.webhook(e.URL)
 		h.held()
 		c := h.channel(action.NotifyWebhook)
-		_, _, err := h.db.LookForCalls(h.Context(), c, h.db.Now(), action.NotifyCursor{})
+		_, _, err := h.db.QueueCalls(h.Context(), c, h.db.Now(), action.NotifyCursor{})
 		h.ok(err)
 		taken, err := h.db.ClaimChannels(h.Context(), "the dead", 300*time.Millisecond)
 		h.ok(err)
@@ -432,7 +432,7 @@ func TestApproversAreNotWornOut(t *testing.T) {
 		var ahead atomic.Int64
 		later := func(d time.Duration) { ahead.Add(int64(d)) }
 		h.sender(0, func(c *notify.Config) {
-			c.Minute, c.Settle = 2, time.Hour
+			c.PerMinute, c.HoldDelay = 2, time.Hour
 			c.Now = func() time.Time { return h.db.Now().Add(time.Duration(ahead.Load())) }
 		})
 		h.deny(h.held())

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// finishWithin is how long a request may take that is under way when its
-// process stops.
-const finishWithin = 3 * time.Second
+// gracePeriod is how long a running request may take when its process stops.
+const gracePeriod = 3 * time.Second
 
-// backoff returns how long to wait after so many failures: base, then twice as
-// long each time up to limit. A quarter of it is chance, so that what failed
-// together does not come back together.
+// backoff returns the delay after a number of failures: base, doubled with each
+// failure up to limit. Jitter of up to a quarter keeps what failed together
+// from retrying together.
 func backoff(base, limit time.Duration, failures int) time.Duration {
 	d := min(base, limit)
 	for range failures - 1 {
@@ -24,7 +23,7 @@ func backoff(base, limit time.Duration, failures int) time.Duration {
 	return d - rand.N(d/4+1)
 }
 
-// sleep ends early with ctx.
+// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -34,8 +33,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// outlive returns a context that ends a while after ctx.
-func outlive(ctx context.Context, while time.Duration) (context.Context, func()) {
+// withGrace returns a context that ends a while after ctx.
+func withGrace(ctx context.Context, while time.Duration) (context.Context, func()) {
 	out, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		sleep(out, while)
