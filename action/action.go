@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// About is what a source says of itself to agents. It is shared between its
-// actions: treat it as read-only.
+// About describes a source to agents. It is shared between actions and must
+// not be modified.
 type About struct {
-	Title string // of the service; may be empty
+	Title string // name of the service; may be empty
 	Text  string // one sentence; may be empty
-	Guide string // what to know before the first call; Markdown; may be empty
-	// Untrusted tells that Text and Guide are a server's own words, and no ones of
-	// the gateway.
+	Guide string // Markdown to read before the first call; may be empty
+	// Untrusted reports that Text and Guide come from a remote server.
 	Untrusted bool
 }
 
-// Example is a call of an action that makes sense.
+// Example is a sample call of an action.
 type Example struct {
 	Note   string
-	Params json.RawMessage // they fit the action's schema
+	Params json.RawMessage // valid for the action's schema
 }
 
 // Risk is what an action may do at its service.
@@ -37,7 +36,7 @@ const (
 // Valid reports whether r is one of the three risks.
 func (r Risk) Valid() bool { return r == RiskRead || r == RiskWrite || r == RiskDanger }
 
-// Mode is what policy says of an invocation.
+// Mode is the result of a policy decision.
 type Mode string
 
 // The modes.
@@ -50,102 +49,101 @@ const (
 // Valid reports whether m is one of the three modes.
 func (m Mode) Valid() bool { return m == ModeAllow || m == ModeDeny || m == ModeRequireApproval }
 
-// Action is one operation of a source, as the catalog compiled it. It is
-// shared between callers: treat it as read-only.
+// Action is one operation of a source, compiled by the catalog. It is shared
+// between callers and must not be modified.
 type Action struct {
 	Source       string          // source id: "linear" or "connector:<uuid>"
-	SourceName   string          // what people call the source
+	SourceName   string          // display name of the source
 	Name         string          // the action's name at its source
-	Tool         string          // the name agents see; unique in the organization; empty: it is no tool
+	Tool         string          // name for agents; unique in the organization; empty: not a tool
 	Title        string          // the source's own title; may be empty
-	Description  string          // the source's own text; foreign, untrusted
+	Description  string          // from the source; untrusted
 	Risk         Risk            // after overrides and annotations
-	Definition   json.RawMessage // the tool as its source listed it, with the name replaced by Tool
+	Definition   json.RawMessage // definition from the source, with Tool as its name
 	InputSchema  json.RawMessage // JSON Schema of the params
 	OutputSchema json.RawMessage // JSON Schema of structured results; nil when there is none
-	Hash         string          // what approvals, grants and reviews are for: the behaviour's hash, with the text's where that counts
+	Hash         string          // identifies the version that approvals, grants and reviews apply to: the behaviour hash, and the text hash where the review rule counts texts
 	Hashes       ToolHashes      // of a connector's tool
 	Review       ReviewRule      // of a connector's tool; empty: the action is the gateway's own code
 	Revision     string          // changes when the source's configuration changes
 	Timeout      time.Duration   // of one execution; zero: the Gate's default
-	MayAsk       []AskKind       // what its source may ask of callers
-	// Provider is the module whose action it is: a session must be bound to an
-	// integration of it. Empty: the action is no module's.
+	MayAsk       []AskKind       // questions that its source may ask callers
+	// Provider is the ID of the action's module; the session must have an
+	// integration of it. Empty: the action belongs to no module.
 	Provider string
-	// OneConnection tells that the module cannot tell by the params which of
-	// several integrations is meant: a session must be bound to just one.
+	// OneConnection reports that the params cannot identify one of several
+	// integrations, so the session must have exactly one.
 	OneConnection bool
-	About         *About    // of its source, for guides; nil: it says nothing
+	About         *About    // of its source, for guides; nil: none
 	Examples      []Example // for guides; the best first
 
-	// Platform is set of an action of [Platform], and of no other.
+	// Platform is set for actions of the source [Platform], and nil for
+	// others.
 	Platform *PlatformTool
 
-	// Summarize says in a line what a call with the params would do. Nil: the
-	// params themselves are shown. Its answer is redacted.
+	// Summarize describes a call with the params in one line, redacted. Nil:
+	// the params are shown instead.
 	Summarize func(params json.RawMessage) string
-	// Check tells whether params fit InputSchema. Its error is an [*Error] of
+	// Check validates params against InputSchema. It returns an [*Error] of
 	// kind ErrInvalid that names the offending field.
 	Check func(params json.RawMessage) error
-	// Bind says for which of a session's integrations a call with the params would
-	// run, so that a person approves that one and no other, and refuses what
-	// could not run in any case: then its error is an [*Error]. Nil: the action
-	// has no integration.
+	// Bind returns the integration that a call with the params would use, so
+	// that a person approves that one only. It returns an [*Error] for calls
+	// that cannot run. Nil: the action has no integration.
 	Bind func(ctx context.Context, s *Session, params json.RawMessage) (Binding, error)
 	// Run executes the action. See [Run].
 	Run Run
 
-	// Complete answers completion/complete about the action's arguments: its
-	// params and its answer are those of MCP, unchanged. Nil: it is not
-	// offered.
+	// Complete answers completion/complete for the action's arguments, with
+	// the params and result of MCP unchanged. Nil: not supported.
 	Complete func(ctx context.Context, params json.RawMessage) (Result, error)
-	// Subscribe has the source tell of changes of one resource, by its name at
-	// the source, or no more. As many calls with on as without end it. Nil: it
-	// is not offered.
+	// Subscribe starts or ends notifications about a resource, by its name at
+	// the source. Each call with on needs one without. Nil: not supported.
 	Subscribe func(ctx context.Context, uri string, on bool) error
 }
 
-// Binding is the integration that a call is for.
+// Binding is the integration that a call uses.
 type Binding struct {
 	Integration string // its id
-	Revision    string // changes when the call would go elsewhere
+	Revision    string // changes when the call would have another target
 }
 
-// Bound is the revision of what a call with the binding would do.
+// Bound returns the revision of a call with the binding.
 func (a *Action) Bound(b Binding) string { return a.Revision + "/" + b.Revision }
 
 // Key returns the action's policy key.
 func (a *Action) Key() Key { return Key{Source: a.Source, Action: a.Name} }
 
-// Run executes an action with canonical params and returns what the source
-// answered. The caller, never nil, is told and asked what the source says
-// meanwhile.
+// Run executes an action with canonical params and returns the response of
+// the source. The caller is never nil; it receives progress, logs and
+// questions.
 //
-// An answer of the source, good or bad, is a [Result] and no error. An error
-// wraps ErrOutcomeUnknown when the source may have received the request, and
-// ErrUnavailable when it certainly has not; it is an [*Error] when its message
-// may be shown.
+// Every response of the source, success or failure, is a [Result] without an
+// error. An error wraps ErrOutcomeUnknown if the source may have received the
+// request, and ErrUnavailable if it certainly did not. It is an [*Error] if
+// its message may be shown.
 type Run func(ctx context.Context, params json.RawMessage, caller Caller) (Result, error)
 
-// Result is what a source answered.
+// Result is the response of a source.
 type Result struct {
-	// Body is the result object of MCP (of tools/call for a tool), byte for
-	// byte as the source sent it, but for the injected credential. Nil when
+	// Body is the MCP result object (of tools/call for a tool), byte for byte
+	// as the source sent it, except for the injected credential. Nil if
 	// Problem is set.
 	Body json.RawMessage
-	// Problem is the source's JSON-RPC error object, when it answered so.
+	// Problem is the JSON-RPC error object of the source, if it returned one.
 	Problem json.RawMessage
-	// IsError tells that Body says so of itself.
+	// IsError is isError of Body.
 	IsError bool
-	// Integration is the id of that for which a module ran; empty: none.
+	// Integration is the ID of the integration that a module used; empty:
+	// none.
 	Integration string
-	// Secrets are the credentials that were used, so that what is kept can be
-	// cleaned of them. Never stored.
+	// Secrets are the credentials used, to redact them from stored data. They
+	// are never stored.
 	Secrets []string
 }
 
-// Key names an action, or several, in policy: `source:action`. Either part
-// may be "*", an action of any source only as "*:*", written "*".
+// Key is a policy key: `source:action`. Action may be "*" for all actions of
+// the source. "*:*", written "*", covers everything.
 type Key struct {
 	Source string `bun:"source_id,pk"`
 	Action string `bun:"action,pk"`
@@ -174,16 +172,15 @@ func (k Key) String() string {
 	return k.Source + ":" + k.Action
 }
 
-// Level is how far the sessions of a group may go at a provider. The levels
-// are those of an action's risk.
+// Level limits the actions of a group's sessions at a provider by their risk.
 type Level int
 
 // The levels, each of which includes those before it.
 const (
 	LevelNone       Level = iota // nothing
-	LevelRead                    // actions that only read
-	LevelWrite                   // and those that write
-	LevelProduction              // and dangerous ones, each behind the required gate
+	LevelRead                    // reads
+	LevelWrite                   // and writes
+	LevelProduction              // and dangerous actions, after the required gate is approved
 )
 
 // Valid reports whether l is one of the four levels.
@@ -204,8 +201,8 @@ func (l Level) String() string {
 	return "unknown"
 }
 
-// Level returns the level that an action of this risk needs. A risk that
-// nobody knows needs the highest.
+// Level returns the level that an action of this risk needs. An unknown risk
+// needs the highest.
 func (r Risk) Level() Level {
 	switch r {
 	case RiskRead:

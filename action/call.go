@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Call is one request to run an action. Identity is part of it, never hidden
-// in a context.
+// Call is a request to run an action. The caller's identity is part of it,
+// not of the context.
 //
-// The context that goes with it is the caller's patience: its end detaches
-// the caller and stops nothing that already runs. When its cause (see
-// [context.Cause]) is ErrCancelled and no other caller waits, a held call of
-// an interactive session is withdrawn.
+// When the context ends, the caller is detached; a running execution
+// continues. If the cause (see [context.Cause]) is ErrCancelled and no other
+// caller waits, a pending call of an interactive session is withdrawn.
 //
-// The Gate writes into it while the call is on its way: who makes several at once
-// has one for each.
+// The Gate writes to the Call while it runs, so concurrent calls need one
+// each.
 type Call struct {
 	Session        Session
 	Source         string
@@ -25,86 +24,87 @@ type Call struct {
 	IdempotencyKey string          // scoped to organization, session and action; at most 255 bytes
 	Waiting
 
-	QuotasTaken bool // against the limits of policy
-	SkipGrants  bool // no grant is looked for
+	QuotasTaken bool // the quotas of policy were charged
+	SkipGrants  bool // decide without grants
 }
 
-// Waiting is how a caller waits for an invocation.
+// Waiting configures how a caller waits for an invocation.
 type Waiting struct {
-	// Patience bounds the wait on a person's decision. When it is over, the
-	// outcome is the pending invocation, and the caller counts as waiting on.
-	// Zero or less: the outcome is given at once. Executing calls are waited
-	// for regardless, within the context.
+	// Patience limits the wait for a person's decision. When it ends, the
+	// caller gets the pending invocation and still counts as waiting. Zero or
+	// less: return at once. An executing call is waited for regardless, until
+	// the context ends.
 	Patience time.Duration
-	// Polls says that the caller waits neither for a person nor for the execution
-	// of a call that one approved: it comes back by itself, see Gate.Look.
+	// Polls reports that the caller does not wait for the decision or the
+	// execution, but asks for the outcome again later.
 	Polls bool
-	// OnOpened is called once, before Held, for the call that is held: not for one
-	// that joins it, and not for who comes back for it. True: the caller was told
-	// where the call is decided and leaves with that, to come back by itself.
-	// Nil is fine.
+	// OnOpened is called once, before OnHeld, for a call that becomes
+	// pending; not for a call that joins it or a caller that returns to it.
+	// It returns true if it told the caller where to decide the call, and the
+	// caller polls. May be nil.
 	OnOpened func(*Invocation) (leaves bool)
-	// OnHeld is called at once when the call is held, a second time within
-	// Config.HoldEvery, and then every HoldEvery until it ends, also while it
-	// executes after its approval. Nil is fine. Held and Progress are called one
-	// at a time, on the goroutine of the caller, and never after it returned. The
-	// invocation is the Gate's, here as in Opened: to be read before they return.
+	// OnHeld is called when the call becomes pending, again within
+	// Config.HoldEvery, and then every HoldEvery until it ends, also during
+	// the execution. May be nil. OnHeld and OnProgress are called one at a
+	// time, on the caller's goroutine, and never after it returned. The
+	// invocation belongs to the Gate and must not be kept.
 	OnHeld func(*Invocation)
-	// OnProgress is called with the params object of each progress
-	// notification of the source, without a token. Nil is fine. A caller that
-	// does not keep up loses the oldest.
+	// OnProgress is called with the params of each progress notification of
+	// the source, without the token. May be nil. A slow caller loses the
+	// oldest ones.
 	OnProgress func(json.RawMessage)
-	// OnLog is called in the same way with the params object of each log message
-	// of the source. Nil is fine.
+	// OnLog is called in the same way with the params of each log message of
+	// the source. May be nil.
 	OnLog func(json.RawMessage)
-	// LogLevel is the least severe level of log messages that are wanted, as
-	// MCP names levels. Empty: the caller did not say.
+	// LogLevel is the minimum level of log messages, in MCP's terms; empty:
+	// not set.
 	LogLevel string
-	// Features says what the caller can be asked. A caller who is asked gets an
-	// outcome with a Round. Zero: nothing.
+	// Features are the questions that the caller can answer. It then gets
+	// outcomes with a Round. Zero: none.
 	Features ClientFeatures
-	// Resumes says that the caller's client comes back for what it was asked, in
-	// a new request, and may have lost the question: a round that somebody was
-	// given before this caller came, and did not answer, is given to this one.
+	// Resumes reports that the client returns in a new request for the
+	// questions it was asked, and may have lost them: it also gets a round
+	// that an earlier caller received and did not answer.
 	Resumes bool
 
-	Unattended bool // nobody sits with the caller
+	Unattended bool // no person is at the caller
 }
 
-// Forever is a Patience without bound.
+// Forever is a Patience without limit.
 const Forever = time.Duration(1<<63 - 1)
 
-// Answer is what a source answered, as it is handed to callers and, sealed,
-// kept for those who come back.
+// Answer is the response of a source as returned to callers, and stored
+// encrypted for callers that return later.
 type Answer struct {
 	Body    json.RawMessage // a CallToolResult, unchanged
 	Problem json.RawMessage // or a JSON-RPC error object
-	IsError bool            // Body says so of itself
+	IsError bool            // isError of Body
 }
 
-// Outcome is what a caller gets. The status of its invocation tells which:
+// Outcome is the result of a call. The status of its invocation determines
+// its content:
 //
 //   - completed: Answer.Body is the result;
-//   - failed: with code tool_error Answer.Body is what the source said, with
-//     upstream_error Answer.Problem; otherwise Invocation.Error says it;
-//   - denied, expired: Invocation says why;
-//   - pending: the caller's patience ended, or the gateway shuts down;
-//   - executing: the source asks something first, see Round.
+//   - failed: Answer.Body with code tool_error, Answer.Problem with
+//     upstream_error, otherwise Invocation.Error;
+//   - denied, expired: Invocation has the reason;
+//   - pending: the caller's patience ended, or the gateway is shutting down;
+//   - executing: the source asks a question first, see Round.
 //
-// An Answer without Body and Problem of a completed invocation tells that its
-// full result is no longer kept; Invocation.Result has the redacted one.
+// If a completed invocation has an Answer without Body and Problem, the full
+// result was deleted; Invocation.Result has the redacted one.
 type Outcome struct {
 	Invocation Invocation
 	Answer     Answer
-	// Round is what the source asks of this caller before it goes on. The
-	// caller answers with Gate.Reply and comes back with Gate.Wait.
+	// Round has the questions of the source that this caller must answer with
+	// Gate.Reply, before it returns with Gate.Wait.
 	Round *Round
-	// Repeated tells that the call joined an earlier one or was handed its
-	// outcome again.
+	// Repeated reports that the call joined an earlier one or got its outcome
+	// again.
 	Repeated bool
 
-	// joins tells that a repeat may be handed this outcome, so that its
-	// delivery matters.
+	// Joins reports that a repeated call may get this outcome, so its
+	// delivery must be recorded.
 	Joins bool
 }
 
@@ -114,70 +114,72 @@ type Available struct {
 	Decision Decision
 }
 
-// Explained is what would become of a call.
+// Explained is the predicted outcome of a call.
 type Explained struct {
 	Available
-	// Refused is the DeniedReason with which a call that asks would be refused
-	// without asking, or "too_many_pending"; empty: a person is asked. Note
-	// says why.
+	// Refused is the DeniedReason with which a call that needs approval would
+	// be denied at once, or "too_many_pending"; empty: it would become
+	// pending. Note has the reason in words.
 	Refused string
 	Note    string
 }
 
-// Completion is what the agent of a run says when it is done.
+// Completion is an agent's report that its run is done.
 type Completion struct {
-	ID      string // the agent's own, by which it may say so again
+	ID      string // ID from the agent; a repeat uses the same one
 	Run     string // empty: that of its session
 	Outcome string // succeeded, failed or needs_human
-	Message string // for people, in short; redacted
-	// Record is all that it said, an object; redacted, and kept as the run's result.
+	Message string // short, for people; redacted
+	// Record is the whole report as a redacted JSON object, stored as the
+	// result of the run.
 	Record json.RawMessage
-	// ReplayFor is how long the session is answered the same again.
+	// ReplayFor is how long the session still gets the same reply.
 	ReplayFor time.Duration
 }
 
-// CompletionResult is what a completion ended: for those who look, and wait.
+// CompletionResult is what a completion ended, to notify those who watch or
+// wait.
 type CompletionResult struct {
 	Run       string
 	Status    Status // of the run
 	Withdrawn []Invocation
 }
 
-// Platform is the id of the source that is the gateway itself: its tools have no
-// prefix, and what they do happens here.
+// Platform is the source ID of the gateway's own tools. Their names have no
+// prefix.
 const Platform = "platform"
 
-// PlatformTool is what distinguishes an action of [Platform] from all others.
+// PlatformTool has the properties of an action of [Platform].
 type PlatformTool struct {
-	// SessionTypes of session that may use it. Nil: every one.
+	// SessionTypes are the types of session that may use it. Nil: all.
 	SessionTypes []SessionType
-	// RunsOnly tells that it is for the sessions of an automation's runs alone.
+	// RunsOnly limits it to sessions of automation runs.
 	RunsOnly bool
-	// Replay returns the reply to the same call if it was made before: nothing
-	// is decided, counted or written then. Otherwise its error, an [*Error],
-	// refuses what is not to be done, before it is decided: ErrConflict when the
-	// id was another call's, ErrTooMany when the session's quota is used up. The
-	// key is the call's of idempotency; empty: it has none.
+	// Replay returns the reply of an earlier identical call; then nothing is
+	// decided, counted or written. Otherwise it may refuse the call with an
+	// [*Error] before it is decided: ErrConflict if the ID belongs to another
+	// call, ErrTooMany if the session's quota is used up. The key is the
+	// idempotency key of the call; empty: none.
 	Replay func(ctx context.Context, s *Session, key string, params json.RawMessage) (*ToolReply, error)
 }
 
-// ToolCall is one call of a tool of [Platform].
+// ToolCall is a call of a tool of [Platform].
 type ToolCall struct {
 	Organization string
 	Session      string
 	Tool         string
-	// ID of the call, that its agent gave it: unique in the session and tool.
-	// Empty: that which the invocation was called with, or else the invocation's.
+	// ID is unique in the session and tool, and chosen by the agent. Empty:
+	// the invocation's idempotency key, or its ID.
 	ID         string
 	Invocation string
 	ParamsHash string
-	Quota      Rate // of the session's calls of the tool; zero: none
+	Quota      Rate // for the session's calls of the tool; zero: none
 }
 
-// ToolReply is what such a tool answers.
+// ToolReply is the reply of a tool of [Platform].
 type ToolReply struct {
-	Invocation string          // that it answered first
-	Failed     bool            // the tool did not do it, and would not for a repeat
+	Invocation string          // the invocation that first got it
+	Failed     bool            // the tool refused, and would refuse a repeat
 	Text       string          // for the agent
 	Data       json.RawMessage // an object for programs; nil: none
 }
@@ -193,20 +195,21 @@ func (r *ToolReply) Result() Result {
 		Structured json.RawMessage `json:"structuredContent,omitempty"`
 		IsError    bool            `json:"isError,omitempty"`
 	}{[]content{{"text", r.Text}}, r.Data, r.Failed})
-	if err != nil { // Data is none of JSON
+	if err != nil { // Data is not valid JSON
 		body = json.RawMessage(`{"content":[],"isError":true}`)
 	}
 	return Result{Body: body, IsError: r.Failed}
 }
 
-// The first byte of a kept answer says what follows.
+// The first byte of an encoded answer is its kind.
 const (
 	encodedBody      = 'b'
 	encodedToolError = 'e'
 	encodedProblem   = 'p'
 )
 
-// Encode frames the answer byte for byte; encoding/json would alter it.
+// Encode returns the answer behind a kind byte. encoding/json would alter its
+// bytes.
 func (a *Answer) Encode() []byte {
 	kind, bytes := byte(encodedBody), []byte(a.Body)
 	switch {
@@ -218,9 +221,10 @@ func (a *Answer) Encode() []byte {
 	return append([]byte{kind}, bytes...)
 }
 
+// DecodeAnswer reverses [Answer.Encode].
 func DecodeAnswer(kept []byte) (Answer, error) {
 	if len(kept) < 2 {
-		return Answer{}, errors.New("a kept answer is empty")
+		return Answer{}, errors.New("an encoded answer is empty")
 	}
 	switch kept[0] {
 	case encodedBody:
@@ -230,25 +234,25 @@ func DecodeAnswer(kept []byte) (Answer, error) {
 	case encodedProblem:
 		return Answer{Problem: kept[1:]}, nil
 	}
-	return Answer{}, errors.New("a kept answer is of an unknown kind")
+	return Answer{}, errors.New("an encoded answer has an unknown kind")
 }
 
-// TraceStep is a part of a call that is a span.
+// TraceStep is a part of a call that has its own span.
 type TraceStep string
 
 // The steps of a call.
 const (
-	TraceCall    TraceStep = "call"    // a caller's, from the request to the answer
-	TraceWait    TraceStep = "wait"    // likewise of a caller who comes back for a call
-	TraceDecide  TraceStep = "decide"  // finding and checking the action, and policy
-	TraceHold    TraceStep = "hold"    // while a caller waits for a person
-	TraceResume  TraceStep = "resume"  // an approved call, from its claim to its end, which are the next two
-	TraceRecheck TraceStep = "recheck" // reading everything again before it runs
-	TraceExecute TraceStep = "execute" // the source's work
+	TraceCall    TraceStep = "call"    // a caller's request, from start to response
+	TraceWait    TraceStep = "wait"    // the same, for a caller that returns to a call
+	TraceDecide  TraceStep = "decide"  // lookup, validation and policy decision
+	TraceHold    TraceStep = "hold"    // waiting for a person's decision
+	TraceResume  TraceStep = "resume"  // an approved call, from claim to end; it contains the next two
+	TraceRecheck TraceStep = "recheck" // the recheck before the execution
+	TraceExecute TraceStep = "execute" // the execution by the source
 )
 
-// TraceAttributes is what a span tells of a call. Params, results, and texts that people
-// or sources wrote have no place in it, so that none gets out by a trace.
+// TraceAttributes are the attributes of a span. They leave out params,
+// results and free text, so that traces cannot leak them.
 type TraceAttributes struct {
 	Organization string
 	Session      string
@@ -258,6 +262,6 @@ type TraceAttributes struct {
 	Mode         Mode
 	ModeSource   Layer
 	Status       Status
-	Code         string // why it failed, was denied or refused: one of the gateway's own words
-	Repeated     bool   // the call joined an earlier one, or was handed its outcome
+	Code         string // error code or denied reason
+	Repeated     bool   // the call joined an earlier one or got its outcome again
 }

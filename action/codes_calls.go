@@ -1,7 +1,7 @@
 package action
 
-// callErrors are errors of calls: refused before anything ran, and how a call
-// ended (error.code of an invocation).
+// callErrors declares the errors of calls that were refused before execution,
+// and the error codes of invocations.
 func callErrors() Area {
 	return Area{"Calls of agents", []Declaration{
 		{"rate_limited", ErrTooMany, "This session exceeded its rate limit. Try again in %s.", "", "The session made more than `--rate-limit` calls per minute."},

@@ -1,6 +1,6 @@
-// Package action holds the words of outbound work: actions, calls, sessions,
-// decisions, invocations, grants, the errors, and the rules about them. What
-// happens to a call is in package gate.
+// Package action has the types of outbound work: actions, calls, sessions,
+// decisions, invocations, grants, errors, and their validation. Package gate
+// runs calls.
 //
-// It imports the standard library only.
+// It imports only the standard library.
 package action

@@ -136,6 +136,7 @@ func databaseError(err error, id, message string) error {
 // codeDatabaseUnavailable is the code of an error of a ledger whose rows are out of reach.
 const codeDatabaseUnavailable = "database_unavailable"
 
+// IsDatabaseUnavailable reports whether err says that the database is unreachable.
 func IsDatabaseUnavailable(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == codeDatabaseUnavailable

@@ -175,6 +175,7 @@ const (
 	maxPinBytes = 8 << 10
 )
 
+// InvalidTerm returns an error about a field of a grant's terms.
 func InvalidTerm(field, message string) error {
 	return &Error{Kind: ErrInvalid, Code: "invalid_grant", Field: field, Message: message}
 }
