@@ -5,41 +5,41 @@ import (
 	"time"
 )
 
-// ConnectRequest is an integration that a person wants to make.
+// ConnectRequest is a request to connect a service.
 type ConnectRequest struct {
 	Organization string
 	Provider     string // a module's id
 	Kind         IntegrationKind
 	Broker       Broker
 	Secret       string // the credential of KindAPIKey and KindBotToken
-	Name         string // empty: made of the provider's title and the account
-	// Own makes it the connection of By himself, not the organization's.
+	Name         string // empty: derived from the provider's title and the account
+	// Own makes it a personal connection of By.
 	Own            bool
 	Visibility     Visibility // empty: organization; private when Own
 	BaseURL        string     // empty: the app's, else the module's
 	Settings       json.RawMessage
 	TimeoutSeconds int
 	Scopes         []string // of OAuth; empty: those that the module needs
-	Account        string   // that the credential must be of, else ErrConflict and nothing is saved; empty: any
+	Account        string   // account that the credential must belong to, else ErrConflict and nothing is saved; empty: any
 	By             string   // the user
 	Login          string   // of the browser, or of the API key
 }
 
-// ConnectStep is where a connection goes on that takes a person's browser.
+// ConnectStep is the next step of a connection in a person's browser.
 type ConnectStep struct {
 	URL       string    `json:"url"`             // to open
 	Token     string    `json:"token,omitempty"` // of a broker's connect session, for its own page
-	State     string    `json:"state"`           // what comes back
+	State     string    `json:"state"`           // state parameter of the callback
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// ConnectCallback is what a browser comes back with. Which of it there is depends
-// on the service.
+// ConnectCallback has the parameters with which the browser returns; which of
+// them are set depends on the service.
 type ConnectCallback struct {
-	// Provider is the one whose callback the browser came to. It must be that of
-	// the flow: what one service answered is for no other.
+	// Provider is the provider of the callback URL. It must be that of the
+	// flow, so that the response of one service cannot be used for another.
 	Provider     string
-	Iss          string // the issuer, where it says so
+	Iss          string // the issuer, if the service sends it
 	State        string
 	Code         string
 	Error        string // of the service, instead of a code
@@ -47,36 +47,35 @@ type ConnectCallback struct {
 	Connection   string // connection_id, of a broker
 }
 
-// OAuthKind is how a connector's tokens are had.
+// OAuthKind is how a connector gets its tokens.
 type OAuthKind string
 
-// The kinds, by their grant types of OAuth 2.1.
+// The kinds are OAuth 2.1 grant types.
 const (
-	OAuthCode   OAuthKind = "authorization_code" // an admin signs in at the service, once
-	OAuthClient OAuthKind = "client_credentials" // the gateway signs in by itself
+	OAuthCode   OAuthKind = "authorization_code" // an admin signs in at the service once
+	OAuthClient OAuthKind = "client_credentials" // the gateway authenticates itself
 )
 
 // Valid reports whether k is one of the two kinds.
 func (k OAuthKind) Valid() bool { return k == OAuthCode || k == OAuthClient }
 
-// OAuthSettings are what an admin says of a connector's OAuth.
+// OAuthSettings are the OAuth settings of a connector.
 type OAuthSettings struct {
 	Kind OAuthKind `json:"kind"`
-	// ClientID is that of a client which was registered by hand. Empty: the
-	// gateway's metadata document, or dynamic registration, whichever the
-	// authorization server takes.
+	// ClientID is the ID of a manually registered client. Empty: the gateway
+	// uses its metadata document or dynamic registration, whichever the
+	// authorization server supports.
 	ClientID string `json:"client_id,omitempty"`
-	// ClientSecret is the key of the organization's secret that holds the
-	// client's; it is bound to the host of the token endpoint. Empty: a public
-	// client.
+	// ClientSecret is the key of the secret with the client secret, which is
+	// bound to the host of the token endpoint. Empty: a public client.
 	ClientSecret string   `json:"client_secret,omitempty"`
-	Scopes       []string `json:"scopes,omitempty"` // empty: what the server asks for
-	// Issuer is the one authorization server to use. Empty: the one that the
-	// MCP server names, kept from the first sign-in on.
+	Scopes       []string `json:"scopes,omitempty"` // empty: what the server requests
+	// Issuer is the only authorization server to use. Empty: the one that the
+	// MCP server names, fixed at the first sign-in.
 	Issuer string `json:"issuer,omitempty"`
 }
 
-// OAuthStatus is what can be said of a connector's tokens.
+// OAuthStatus is the status of a connector's tokens.
 type OAuthStatus string
 
 // The statuses.
@@ -85,13 +84,13 @@ const (
 	OAuthReconnect OAuthStatus = "reconnect_needed" // a person must sign in again
 )
 
-// OAuthGrant are the tokens of one connector, and where they are from.
+// OAuthGrant holds the tokens of a connector.
 type OAuthGrant struct {
 	Organization string      `json:"organization_id"`
 	Connector    string      `json:"connector_id"`
 	Issuer       string      `json:"issuer"`
 	ClientID     string      `json:"client_id,omitempty"`
-	Scope        string      `json:"scope,omitempty"` // as granted, with spaces between
+	Scope        string      `json:"scope,omitempty"` // granted scopes, separated by spaces
 	Status       OAuthStatus `json:"status"`
 	Reason       string      `json:"reason,omitempty"` // why a person must sign in again
 	ExpiresAt    *time.Time  `json:"expires_at,omitempty"`
@@ -102,7 +101,7 @@ type OAuthGrant struct {
 	Sealed  []byte `json:"-"` // tokens, client and endpoints
 }
 
-// OAuthFlow is a sign-in that an admin began.
+// OAuthFlow is a sign-in in progress.
 type OAuthFlow struct {
 	StateHash    string // of the state parameter, in hex
 	Organization string

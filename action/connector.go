@@ -20,25 +20,26 @@ type Connector struct {
 	Name         string `json:"name"`
 	Slug         string `json:"slug"` // prefix of its tools; one connector may have none
 	URL          string `json:"url"`
-	Header       string `json:"header,omitempty" bun:",nullzero"`           // for the secret; empty: Authorization
-	Prefix       string `json:"prefix,omitempty" bun:",nullzero"`           // before the secret, such as "Bearer "
+	Header       string `json:"header,omitempty" bun:",nullzero"`           // carries the secret; empty: Authorization
+	Prefix       string `json:"prefix,omitempty" bun:",nullzero"`           // text before the secret, such as "Bearer "
 	Secret       string `json:"secret,omitempty" bun:"secret_key,nullzero"` // key of an organization secret; empty: no credential
-	// Headers are sent along as they are, and shown: they hold no secret.
+	// Headers are fixed headers. They are visible to members and hold no
+	// secrets.
 	Headers map[string]string `json:"headers,omitempty" bun:",nullzero"`
-	// OAuth says how tokens are had that are sent instead of a secret. Nil:
-	// they are not.
+	// OAuth configures tokens, which are used instead of a secret. Nil: no
+	// OAuth.
 	OAuth       *OAuthSettings `json:"oauth,omitempty" bun:"oauth"`
 	DefaultRisk Risk           `json:"default_risk,omitempty" bun:",nullzero"`
-	// Risks are those of single tools, which go before what the server says.
+	// Risks are the risks of single tools, overriding the server's hints.
 	Risks  map[string]Risk `json:"tool_risks,omitempty" bun:"tool_risks,nullzero"`
 	Review ReviewRule      `json:"review"` // empty: trust
-	// MayAsk are the kinds of question that the server may put to the caller of
-	// a call that runs; empty: none.
+	// MayAsk are the kinds of question that the server may ask the caller of
+	// a running call; empty: none.
 	MayAsk []AskKind `json:"may_ask,omitempty" bun:",nullzero"`
-	// PerAgent gives each agent's session a session of its own at the server,
-	// as servers need that keep state. One that may ask has that in any case.
+	// PerAgent opens an upstream session per agent session, for servers with
+	// state. Connectors with MayAsk always do.
 	PerAgent bool   `json:"per_agent"`
-	Preset   string `json:"preset,omitempty" bun:",nullzero"` // from which it was made
+	Preset   string `json:"preset,omitempty" bun:",nullzero"` // that it was created from
 	// TimeoutSeconds of one call; zero: the Gate's. At most [MaxTimeout].
 	TimeoutSeconds int       `json:"timeout_seconds,omitempty"`
 	Enabled        bool      `json:"enabled"`
@@ -50,14 +51,14 @@ type Connector struct {
 // Source returns the connector's source id.
 func (c *Connector) Source() string { return "connector:" + c.ID }
 
-// KeepsTokens reports whether tokens that were had for old are for c, too: the
-// same kind and client at the same authorization server, for the same host.
+// KeepsTokens reports whether the tokens of old are valid for c: same kind,
+// issuer and client, and same host.
 func (c *Connector) KeepsTokens(old *Connector) bool {
 	o, was := c.OAuth, old.OAuth
 	return o != nil && was != nil && o.Kind == was.Kind && o.Issuer == was.Issuer && o.ClientID == was.ClientID && origin(c.URL) == origin(old.URL)
 }
 
-// origin is the scheme and host of a URL.
+// origin returns the scheme and host of a URL.
 func origin(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -66,22 +67,22 @@ func origin(text string) string {
 	return strings.ToLower(u.Scheme + "://" + u.Host)
 }
 
-// Secret is what people may know of an organization's secret. Its value is
-// sealed, written over the API and never read over it.
+// Secret describes an organization's secret. Its value is stored encrypted;
+// the API can write it but not read it.
 type Secret struct {
 	Organization string    `json:"organization_id"`
 	Key          string    `json:"key"`
-	Host         string    `json:"host"` // the one host, with port if any, that may receive it
+	Host         string    `json:"host"` // the only host, with port if any, that may receive it
 	UpdatedBy    string    `json:"updated_by"`
 	CreatedAt    time.Time `json:"created_at"`
 	UpdatedAt    time.Time `json:"updated_at"`
-	// LastUsedAt is when it was last read to be sent, to within a minute; nil:
+	// LastUsedAt is when it was last used, with a precision of a minute; nil:
 	// never.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
 }
 
-// SealedSecret is a secret with its sealed value, written together with the
-// connector that sends it.
+// SealedSecret is a secret with its encrypted value, written together with
+// the connector that uses it.
 type SealedSecret struct {
 	Secret
 	Sealed []byte
@@ -93,13 +94,13 @@ const (
 	maxScope   = 200 // bytes
 	maxPreset  = 40  // characters
 
-	// maxRisks is how many tools of a connector may have a risk of their own: as
-	// many as are used of one.
+	// maxRisks is how many tools of a connector can have their own risk: as
+	// many as a connector can have.
 	maxRisks = 2000
 )
 
-// Check refuses what a connector cannot be. Whether its names are taken, its
-// secrets exist and its texts show a credential is for the rows to say.
+// Check validates the connector, except for what depends on stored rows:
+// unique names, existing secrets, and texts that contain credentials.
 func (c *Connector) Check() error {
 	if strings.TrimSpace(c.Name) == "" || strings.ContainsAny(c.Name, "*/") {
 		return invalidField("/name", "name must be plain text without * or /.")
@@ -110,7 +111,7 @@ func (c *Connector) Check() error {
 	)
 }
 
-// ReservedSlug reports whether tools with the slug would look like the
+// ReservedSlug reports whether tool names with the slug would look like the
 // gateway's own.
 func ReservedSlug(slug string) bool {
 	return slices.Contains([]string{"invocation", "actions", "grant", "gateway", "platform", "sallyport"}, slug)
@@ -138,7 +139,7 @@ func (c *Connector) checkURL() error {
 	return nil
 }
 
-// checkRisks is about what is thought of the tools.
+// checkRisks validates risks and the review rule.
 func (c *Connector) checkRisks() error {
 	switch {
 	case c.DefaultRisk != "" && !c.DefaultRisk.Valid():
@@ -159,9 +160,8 @@ func (c *Connector) checkRisks() error {
 	return nil
 }
 
-// CheckHeaders refuses headers that HTTP or MCP need for themselves, and what is
-// no header: the one that carries a secret, what stands before the secret, and
-// those that are sent along as they are.
+// CheckHeaders validates the header that carries the secret, its prefix and
+// the fixed headers. Headers of HTTP and MCP themselves are refused.
 func CheckHeaders(carrier, prefix string, along map[string]string) error {
 	switch {
 	case carrier != "" && !headerName(carrier):
@@ -191,8 +191,7 @@ func CheckHeaders(carrier, prefix string, along map[string]string) error {
 	return nil
 }
 
-// checkQuestions is about what the server may ask, and from what the connector
-// was made.
+// checkQuestions validates MayAsk and the preset.
 func (c *Connector) checkQuestions() error {
 	for i, kind := range c.MayAsk {
 		field := fmt.Sprintf("/may_ask/%d", i)
@@ -240,8 +239,8 @@ func (c *Connector) checkOAuth() error {
 	return nil
 }
 
-// CheckScopes refuses scopes of OAuth that RFC 6749 does not know, or that are
-// too long for a row.
+// CheckScopes refuses OAuth scopes that are invalid under RFC 6749 or too
+// long.
 func CheckScopes(field string, scopes []string) error {
 	for i, scope := range scopes {
 		if len(scope) > maxScope || !regexp.MustCompile(`^[!#-\[\]-~]+$`).MatchString(scope) {
@@ -251,20 +250,20 @@ func CheckScopes(field string, scopes []string) error {
 	return nil
 }
 
-// validIssuer reports whether an authorization server may be asked there: it
+// validIssuer reports whether the URL may be an authorization server, which
 // receives credentials.
 func validIssuer(text string) bool {
 	return AbsoluteURL(text) && !strings.Contains(text, "?") && !Unencrypted(text)
 }
 
-// Bounds of headers that a connector sends, in bytes.
+// Limits of fixed headers, in bytes.
 const (
 	maxHeaderName  = 100
 	maxHeaderValue = 1024
 )
 
-// headerName reports whether a connector's header may be called so: a token, as
-// HTTP has it, of at most 100 bytes.
+// headerName reports whether name is a valid HTTP header name of at most 100
+// bytes.
 func headerName(name string) bool {
 	return name != "" && len(name) <= maxHeaderName && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
@@ -272,21 +271,20 @@ func headerName(name string) bool {
 	})
 }
 
-// headerValue reports whether a connector may send the value as it is: plain
-// text of 1 to 1,024 bytes with no space around it.
+// headerValue reports whether value is plain text of 1 to 1,024 bytes without
+// surrounding space.
 func headerValue(value string) bool {
 	return value != "" && len(value) <= maxHeaderValue && value == strings.TrimSpace(value) && PlainText(value)
 }
 
-// PlainText reports whether a text consists of visible ASCII and spaces, as all
-// that goes into a header must; empty is plain.
+// PlainText reports whether text has only printable ASCII and spaces, as
+// header values must. Empty text is plain.
 func PlainText(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// reservedHeader reports whether no connector may set the header, neither for
-// its secret nor beside it: HTTP, MCP or the gateway need it themselves, or
-// net/http takes it as leave to send a request twice.
+// reservedHeader reports whether connectors must not set the header: HTTP,
+// MCP or the gateway use it, or net/http takes it as permission to retry.
 func reservedHeader(name string) bool {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	switch name {
@@ -298,20 +296,20 @@ func reservedHeader(name string) bool {
 	return strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Proxy-")
 }
 
-// ReviewRule says what of a connector's tools a person must have looked at.
+// ReviewRule is which tools of a connector a person must review.
 type ReviewRule string
 
-// The rules, mildest first. Of an unreviewed or changed tool every call needs
+// The rules, mildest first. Every call of an unreviewed or changed tool needs
 // at least an approval.
 const (
-	// ReviewTrust takes the first list as reviewed. A changed text is shown,
-	// and is no drift.
+	// ReviewTrust accepts the first list as reviewed. Changed texts are shown
+	// but are no drift.
 	ReviewTrust ReviewRule = "trust"
-	// ReviewStrict takes the first list as reviewed, and a changed text as
-	// drift.
+	// ReviewStrict accepts the first list as reviewed, and treats changed
+	// texts as drift.
 	ReviewStrict ReviewRule = "strict"
-	// ReviewRequired takes nothing as reviewed, and denies every call of a
-	// tool that is not, or that changed, text included.
+	// ReviewRequired denies calls of tools that are not reviewed, or whose
+	// behaviour or texts changed.
 	ReviewRequired ReviewRule = "required"
 )
 
@@ -320,34 +318,34 @@ func (r ReviewRule) Valid() bool {
 	return r == ReviewTrust || r == ReviewStrict || r == ReviewRequired
 }
 
-// CountsText reports whether a tool's texts count.
+// CountsText reports whether a changed text is drift.
 func (r ReviewRule) CountsText() bool { return r == ReviewStrict || r == ReviewRequired }
 
 // ToolHashes are the hashes of a tool's definition.
 type ToolHashes struct {
 	Behaviour string `json:"behaviour_hash"` // name, schemas without texts, annotations
-	Text      string `json:"text_hash"`      // all that the first leaves out
+	Text      string `json:"text_hash"`      // everything else
 }
 
 // ToolVersion is a tool as a connector listed it.
 type ToolVersion struct {
 	ToolHashes
-	Risk       Risk            `json:"risk"`       // that it counted with
-	Definition json.RawMessage `json:"definition"` // foreign, untrusted; the bytes of the list
+	Risk       Risk            `json:"risk"`       // effective risk
+	Definition json.RawMessage `json:"definition"` // untrusted; the bytes of the list
 }
 
-// ReviewState is where a tool stands between its connector and the reviewer.
+// ReviewState is the review state of a tool.
 type ReviewState string
 
 // The states.
 const (
 	ToolNew      ReviewState = "new"      // never reviewed
-	ToolReviewed ReviewState = "reviewed" // as it was reviewed
-	ToolChanged  ReviewState = "changed"  // other than it was reviewed, in behaviour or text
-	ToolRemoved  ReviewState = "removed"  // not listed any more
+	ToolReviewed ReviewState = "reviewed" // unchanged since the review
+	ToolChanged  ReviewState = "changed"  // behaviour or text changed since the review
+	ToolRemoved  ReviewState = "removed"  // no longer listed
 )
 
-// ToolReview is what is known of one tool of a connector.
+// ToolReview is the review of a connector's tool.
 type ToolReview struct {
 	Organization string       `json:"-"`
 	Connector    string       `json:"connector_id"`
@@ -355,7 +353,7 @@ type ToolReview struct {
 	State        ReviewState  `json:"state"`
 	Reviewed     *ToolVersion `json:"reviewed,omitempty"`    // nil: never, or not since a reset
 	Current      *ToolVersion `json:"current,omitempty"`     // nil: it is not listed
-	ReviewedBy   string       `json:"reviewed_by,omitempty"` // a user; "first list" when nobody was asked
+	ReviewedBy   string       `json:"reviewed_by,omitempty"` // a user, or "first list" if no person reviewed it
 	ReviewedAt   *time.Time   `json:"reviewed_at,omitempty"`
-	SeenAt       time.Time    `json:"seen_at"` // first listed as it is now
+	SeenAt       time.Time    `json:"seen_at"` // first listed in this version
 }

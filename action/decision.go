@@ -10,9 +10,9 @@ import (
 // Layer is the part of policy that made a decision (mode_source).
 type Layer string
 
-// The layers, in the order in which they are asked. Ceilings only deny; the
-// next four are a cascade, whose first hit wins; drift only tightens what came
-// out; grants turn a required approval into an allow.
+// The layers in the order of evaluation. Ceilings only deny; of the next
+// four, the first match wins; drift only tightens; grants turn a required
+// approval into an allow.
 const (
 	LayerCeiling      Layer = "ceiling"
 	LayerAutomation   Layer = "automation"
@@ -23,18 +23,18 @@ const (
 	LayerGrant        Layer = "grant"
 )
 
-// Step is what one layer said while a decision was made.
+// Step is the result of one layer of a decision.
 type Step struct {
 	Layer Layer  `json:"layer"`
 	Key   string `json:"key,omitempty"`  // the policy key that matched
-	Mode  Mode   `json:"mode,omitempty"` // empty: the layer had nothing to say
+	Mode  Mode   `json:"mode,omitempty"` // empty: the layer did not decide
 	Note  string `json:"note"`           // one sentence for a person
-	// Alert marks what a person must know before he approves: that the tool is
-	// not the one that was reviewed.
+	// Alert marks what an approver must know, such as an unreviewed change of
+	// the tool.
 	Alert bool `json:"alert,omitempty"`
 }
 
-// Alerts are the notes of the steps that a person must know before he approves.
+// Alerts returns the notes that an approver must know.
 func Alerts(steps []Step) []string {
 	var notes []string
 	for _, s := range steps {
@@ -45,24 +45,25 @@ func Alerts(steps []Step) []string {
 	return notes
 }
 
-// Decision is what policy says of one call, and how it came to say it.
+// Decision is a policy decision about a call, with its reasons.
 type Decision struct {
 	Mode   Mode   `json:"mode"`
 	Source Layer  `json:"mode_source"`
-	Steps  []Step `json:"steps"` // every layer asked, in order
-	// Version is the policy version that the decision rests on. A row is
-	// written only while it is still the organization's.
+	Steps  []Step `json:"steps"` // every evaluated layer, in order
+	// Version is the policy version of the decision. A row is written only
+	// while it is current.
 	Version int64 `json:"policy_version"`
-	// Limits are what the call counts against before it is taken.
+	// Limits are the rates that the call counts against before it is
+	// accepted.
 	Limits []Limit `json:"limits,omitempty"`
-	// Grants are those that cover the call, of a decision by a grant, in the
-	// order in which they are used up. Nothing is used up by deciding.
+	// Grants are the grants that cover the call, in order of use, if a grant
+	// decided. Deciding uses up nothing.
 	Grants []string `json:"grants,omitempty"`
 	// DenialLimit is the organization's; see [Settings].
 	DenialLimit int `json:"-"`
 }
 
-// Why returns what the layer that decided says of it.
+// Why returns the note of the deciding layer.
 func (d *Decision) Why() string {
 	for i := len(d.Steps) - 1; i >= 0; i-- {
 		if d.Steps[i].Layer == d.Source {
@@ -72,54 +73,54 @@ func (d *Decision) Why() string {
 	return ""
 }
 
-// Override is one row of policy: what a key means for an organization, or for
-// one of its automations.
+// Override is the mode of a policy key, for the organization or one of its
+// automations.
 type Override struct {
 	Organization string `json:"-" bun:"organization_id,pk"`
 	Automation   string `json:"automation_id,omitempty" bun:"automation_id,pk"` // empty: the organization's own
 	Key          Key    `json:"-" bun:"embed:"`
 	Mode         Mode   `json:"mode"`
 	UpdatedBy    string `json:"updated_by"`
-	// UpdatedAt is told by lists for people; no decision rests on it.
+	// UpdatedAt is only for display; no decision depends on it.
 	UpdatedAt time.Time `json:"-"`
 }
 
-// Rules are all of an organization's policy at one version, but for grants,
-// which are asked for when a call needs one.
+// Rules are an organization's policy at one version, except for grants, which
+// are loaded when a call needs one.
 type Rules struct {
 	Version      int64
 	Settings     Settings
 	Overrides    []Override
-	Capabilities []Capability // that are not revoked; expired ones may be among them
+	Capabilities []Capability // not revoked; may include expired ones
 	Gates        []GateApproval
 	Quotas       []Quota
-	// Integrations are those that are not deleted, without their credentials. A
-	// change of one that matters to a decision moves the version.
+	// Integrations are those that are not deleted, without credentials. A
+	// change that affects decisions increments the version.
 	Integrations []Integration
-	// Reviewed are the hashes that were reviewed, by source and tool.
+	// Reviewed are the reviewed hashes by source and tool.
 	Reviewed map[Key]ToolHashes
-	// Risks are those that the reviewed tools had then. A changed tool counts
-	// with the worse of that one and its own.
+	// Risks are the risks of the tools when they were reviewed. A changed
+	// tool counts with the higher of the reviewed and current risk.
 	Risks map[Key]Risk
 }
 
-// Settings are an organization's choices.
+// Settings are the approval settings of an organization.
 type Settings struct {
-	// SelfApproval lets the creator of a session approve its calls, and make
-	// grants that cover them.
+	// SelfApproval lets the creator of a session approve its calls and create
+	// grants for them.
 	SelfApproval bool `json:"self_approval"`
-	// DenialLimit is how many denials of an action in a session deny it there
-	// for good; zero: none do.
+	// DenialLimit is after how many denials of an action in a session it is
+	// denied there; zero: never.
 	DenialLimit int `json:"denial_limit"`
-	// UnverifiedEvents lets events start runs that a broker forwards without
-	// having verified who sent them.
+	// UnverifiedEvents lets events start runs that a broker forwarded without
+	// verification.
 	UnverifiedEvents bool `json:"unverified_events"`
 }
 
-// DefaultSettings are those of an organization that chose nothing.
+// DefaultSettings returns the settings of an organization without its own.
 func DefaultSettings() Settings { return Settings{SelfApproval: true, DenialLimit: 3} }
 
-// PolicyEvent records one change of policy. Events are only ever appended.
+// PolicyEvent records a policy change. Events are append-only.
 type PolicyEvent struct {
 	ID           string          `json:"id"`
 	Organization string          `json:"organization_id"`
@@ -127,8 +128,8 @@ type PolicyEvent struct {
 	Subject      string          `json:"subject"` // what changed: a key, a group and provider, an id
 	By           string          `json:"by"`
 	At           time.Time       `json:"at"`
-	Before       json.RawMessage `json:"before"` // null: there was nothing
-	After        json.RawMessage `json:"after"`  // null: there is nothing any more
+	Before       json.RawMessage `json:"before"` // null: it did not exist
+	After        json.RawMessage `json:"after"`  // null: it no longer exists
 }
 
 // PolicyEventFilter selects changes of policy. Empty fields match all.
@@ -153,25 +154,26 @@ const (
 	EventSettings   = "settings"
 	EventReview     = "review"
 	EventConnector  = "connector" // added, removed, or changed in what a call would do
-	// EventIntegration tells of an integration that was connected, changed in
-	// what a call would do, changed in its status, or disconnected.
+	// EventIntegration records that an integration was connected, changed in
+	// effect or status, or disconnected.
 	EventIntegration = "integration"
 	EventApp         = "provider_app" // the gateway's registration at a service
 	EventBinding     = "connections"  // of an automation
 	EventMasterKey   = "master_key"   // replaced; the subject is the name of the new one
-	// What starts runs, where they go, and what people did to them by hand.
+	// Automations and what belongs to them, and manual changes of runs and
+	// deliveries.
 	EventAutomation = "automation"
 	EventTrigger    = "trigger"
 	EventSchedule   = "schedule"
 	EventEndpoint   = "run_endpoint"
 	EventRun        = "run"
 	EventDelivery   = "delivery"
-	EventPerson     = "person"      // added, given another role, cut off, removed, or let in again
-	EventNotify     = "notify"      // where people hear of held calls elsewhere
-	EventEnv        = "env_request" // environment variables that a person gave to a session, or did not; never their values
+	EventPerson     = "person"      // added, changed role, signed out, removed or readmitted
+	EventNotify     = "notify"      // notification channels
+	EventEnv        = "env_request" // environment variables that a person entered or refused; never their values
 )
 
-// EventKinds are all kinds of policy events.
+// EventKinds returns all kinds of policy events.
 func EventKinds() []string {
 	return []string{
 		EventMode, EventCapability, EventGate, EventGrant, EventRequest, EventEnv, EventQuota, EventSettings, EventReview, EventConnector,
@@ -180,8 +182,8 @@ func EventKinds() []string {
 	}
 }
 
-// AfterCompletion is what a decision comes to in a session that said that it is done:
-// it hears again what its last word was answered with, and begins nothing.
+// AfterCompletion returns the decision for a session whose run is complete:
+// only the tools of its run stay allowed, which then repeat their last reply.
 func (d Decision) AfterCompletion(a *Action) Decision {
 	if d.Mode == ModeDeny || a.Platform != nil && a.Platform.RunsOnly {
 		return d
@@ -190,7 +192,7 @@ func (d Decision) AfterCompletion(a *Action) Decision {
 	return Decision{Mode: ModeDeny, Source: LayerCeiling, Version: d.Version, Steps: append(slices.Clip(d.Steps), said)}
 }
 
-// Check refuses a mode, or a key, that does not exist.
+// Check validates the mode and key of the override.
 func (o *Override) Check() error {
 	if !o.Mode.Valid() {
 		return invalid("/mode", "A mode is allow, deny or require_approval.")
@@ -198,7 +200,7 @@ func (o *Override) Check() error {
 	return firstError(checkOptional("/automation_id", "automation", o.Automation), o.Key.check("/key"))
 }
 
-// check refuses a key that is not the one that its text means.
+// check refuses a key that does not survive formatting and parsing.
 func (k Key) check(field string) error {
 	parsed, err := parseKeyField(field, k.String())
 	if err == nil && parsed != k {
@@ -207,7 +209,7 @@ func (k Key) check(field string) error {
 	return err
 }
 
-// parseKeyField reads a policy key that somebody wrote into a field.
+// parseKeyField parses a policy key in a field of a request.
 func parseKeyField(field, text string) (Key, error) {
 	key, err := ParseKey(text)
 	if err != nil {
@@ -215,7 +217,7 @@ func parseKeyField(field, text string) (Key, error) {
 		there.Field = field
 		return key, &there
 	}
-	every := func(part string) bool { return part == "*" } // ParseKey checks where one may stand
+	every := func(part string) bool { return part == "*" } // ParseKey checks the position of *
 	if len(key.Source) > maxName || len(key.Action) > maxActionName || !every(key.Source) && !isLiteral(key.Source) || !every(key.Action) && !isLiteral(key.Action) {
 		return key, invalid(field, fmt.Sprintf(
 			"The source of a policy key has at most %d bytes, its action %d, and neither has control characters.", maxName, maxActionName))
@@ -223,7 +225,7 @@ func parseKeyField(field, text string) (Key, error) {
 	return key, nil
 }
 
-// check refuses a rate that lets nothing through, or has no window.
+// check validates the rate.
 func (r Rate) check(at string) error {
 	switch {
 	case r.Calls < 1:
@@ -234,7 +236,7 @@ func (r Rate) check(at string) error {
 	return nil
 }
 
-// Check refuses a quota that counts nothing.
+// Check validates the quota.
 func (q *Quota) Check() error {
 	if !q.Per.Valid() {
 		return invalid("/per", "per must be session, group, creator or organization.")
@@ -242,7 +244,7 @@ func (q *Quota) Check() error {
 	return firstError(q.Key.check("/key"), q.Rate.check(""))
 }
 
-// Check refuses a capability that could not be used.
+// Check validates the capability.
 func (c *Capability) Check(now time.Time) error {
 	switch {
 	case !c.Level.Valid():
@@ -261,8 +263,8 @@ func (c *Capability) Check(now time.Time) error {
 	return c.Rate.check("/rate")
 }
 
-// Check refuses an approval that opens nothing, and returns the keys of its
-// actions; none: all that are behind the gate.
+// Check validates the approval and returns the keys of its actions; none:
+// every action behind the gate.
 func (a *GateApproval) Check(now time.Time) (keys []Key, err error) {
 	err = firstError(
 		CheckName("/group", "group", a.Group), CheckName("/task", "task", a.Task), CheckName("/gate", "gate", a.Gate),
@@ -290,7 +292,7 @@ func (a *GateApproval) Check(now time.Time) (keys []Key, err error) {
 	return keys, nil
 }
 
-// Check refuses settings that do not exist.
+// Check validates the settings.
 func (s *Settings) Check() error {
 	if s.DenialLimit < 0 {
 		return invalid("/denial_limit", "denial_limit must be at least 1, or 0 for no limit.")

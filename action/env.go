@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// EnvStatus is where a request for environment variables stands.
+// EnvStatus is the status of a request for environment variables.
 type EnvStatus string
 
-// The states of a request for environment variables.
+// The statuses of a request for environment variables.
 const (
-	EnvPending  EnvStatus = "pending"  // it waits for a person
-	EnvAnswered EnvStatus = "answered" // values are there for the sandbox
-	EnvTaken    EnvStatus = "taken"    // the sandbox has them
-	EnvRefused  EnvStatus = "refused"  // a person said no
-	EnvExpired  EnvStatus = "expired"  // nobody answered, or nobody took the values, in time
+	EnvPending  EnvStatus = "pending"  // a person must decide
+	EnvAnswered EnvStatus = "answered" // a person entered values
+	EnvTaken    EnvStatus = "taken"    // the sandbox fetched the values
+	EnvRefused  EnvStatus = "refused"  // a person refused
+	EnvExpired  EnvStatus = "expired"  // not answered or not fetched in time
 )
 
-// Valid reports whether there is such a status.
+// Valid reports whether s is one of the statuses.
 func (s EnvStatus) Valid() bool {
 	return s == EnvPending || s == EnvAnswered || s == EnvTaken || s == EnvRefused || s == EnvExpired
 }
@@ -29,13 +29,14 @@ const (
 	MaxEnvKeys        = 50
 	maxEnvKey         = 200      // bytes of a name
 	maxEnvSuggestions = 10       // for one variable
-	maxEnvText        = 2000     // bytes of a text of the agent
+	maxEnvText        = 2000     // bytes of a text from the agent
 	maxEnvValue       = 64 << 10 // bytes of a value
 	maxEnvValues      = 256 << 10
 )
 
-// EnvRequest is an agent's wish for environment variables. Values are no part
-// of it: they are sealed until the sandbox takes them, once.
+// EnvRequest is an agent's request for environment variables. It does not
+// contain values: they are stored encrypted until the sandbox fetches them,
+// once.
 type EnvRequest struct {
 	ID           string     `json:"id"`
 	Organization string     `json:"organization_id"`
@@ -50,7 +51,7 @@ type EnvRequest struct {
 	TakenAt      *time.Time `json:"taken_at,omitempty"`
 }
 
-// EnvKey is one variable that is asked for.
+// EnvKey is a requested variable.
 type EnvKey struct {
 	Key         string          `json:"key"`
 	Description string          `json:"description,omitempty"`
@@ -59,21 +60,21 @@ type EnvKey struct {
 	Suggestions []EnvSuggestion `json:"suggestions,omitempty"`
 }
 
-// EnvSuggestion helps whoever answers.
+// EnvSuggestion is a hint for the person who answers.
 type EnvSuggestion struct {
 	Label        string `json:"label"`
 	Value        string `json:"value,omitempty" doc:"Use it unchanged."`
 	Instructions string `json:"instructions,omitempty" doc:"How to get a value."`
 }
 
-// Needed reports whether an answer must have a value.
+// Needed reports whether the variable requires a value.
 func (k *EnvKey) Needed() bool { return k.Required == nil || *k.Required }
 
-// Secret reports whether the value is entered unseen.
+// Secret reports whether the form hides the value.
 func (k *EnvKey) Secret() bool { return k.Type == "secret" }
 
-// CheckEnvKeys refuses keys that nobody could answer, with ErrInvalid and the
-// field.
+// CheckEnvKeys validates the requested variables. It returns ErrInvalid with
+// the field.
 func CheckEnvKeys(keys []EnvKey) error {
 	if len(keys) == 0 || len(keys) > MaxEnvKeys {
 		return invalidEnv("/keys", fmt.Sprintf("Request 1 to %d variables at a time.", MaxEnvKeys))
@@ -103,8 +104,8 @@ func CheckEnvKeys(keys []EnvKey) error {
 	return nil
 }
 
-// CheckEnvValues refuses an answer that is not one to the keys, with
-// ErrInvalid. It names no value.
+// CheckEnvValues validates the values for the requested variables. It returns
+// ErrInvalid; the error contains no value.
 func CheckEnvValues(keys []EnvKey, values map[string]string) error {
 	asked, total := map[string]bool{}, 0
 	var missing []string
@@ -158,17 +159,18 @@ type EnvFilter struct {
 	Cursor       string // of the page before; empty: the newest
 }
 
-// EnvVerdict is a person's answer to a request for environment variables.
+// EnvVerdict is a person's decision about a request for environment
+// variables.
 type EnvVerdict struct {
 	Organization string
 	ID           string
 	By           string   // the user, from the login
 	Sealed       []byte   // the values; nil: refused
 	Names        []string // of the values, for the record
-	Note         string   // the agent reads it
+	Note         string   // shown to the agent
 }
 
-// SealedEnv is the values of one request, sealed for its row.
+// SealedEnv has the encrypted values of a request.
 type SealedEnv struct {
 	ID     string
 	Sealed []byte

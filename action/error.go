@@ -9,56 +9,59 @@ import (
 	"time"
 )
 
-// The kinds of error that cross package borders. Test with [errors.Is]. The
-// two edges map them: dashboard to HTTP statuses, mcpserver to JSON-RPC errors
-// and tool results. Any other error is "internal": its text goes to the log
-// and never out.
+// The kinds of errors that cross package boundaries. Test them with
+// [errors.Is]. Two tables map them: dashboard to HTTP statuses, mcpserver to
+// JSON-RPC errors and tool results. Any other error is "internal": it is
+// logged and not shown.
 var (
-	// ErrInvalid is bad input: the message names the field and what is due.
+	// ErrInvalid is invalid input; the message names the field and how to fix
+	// it.
 	ErrInvalid = errors.New("invalid")
 	// ErrUnauthenticated is a missing, forged, expired or revoked credential.
 	ErrUnauthenticated = errors.New("unauthenticated")
-	// ErrForbidden is a good credential that may not do this.
+	// ErrForbidden is a valid credential without permission.
 	ErrForbidden = errors.New("forbidden")
-	// ErrNotFound is a thing that is not there, or not the caller's to see.
+	// ErrNotFound is something that does not exist or that the caller may not
+	// see.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict is a request that lost to an earlier one: decided already,
-	// an idempotency key with other params, a name taken.
+	// ErrConflict is a request that conflicts with an earlier one: already
+	// decided, an idempotency key with other params, a name in use.
 	ErrConflict = errors.New("conflict")
-	// ErrGone is a decision that came too late: the invocation had expired.
+	// ErrGone is a decision about an expired invocation.
 	ErrGone = errors.New("gone")
-	// ErrTooMany is a limit reached: rate, pending invocations, quota.
+	// ErrTooMany is an exceeded limit: rate, pending invocations, quota.
 	ErrTooMany = errors.New("too many")
 	// ErrTooLarge is input over a size limit.
 	ErrTooLarge = errors.New("too large")
-	// ErrUnavailable is a service that could not be reached, so that nothing was
+	// ErrUnavailable is a service that could not be reached; nothing was
 	// executed.
 	ErrUnavailable = errors.New("unavailable")
-	// ErrNotReady is an ErrUnavailable of the gateway itself: it shuts down, or,
-	// with code "database_unavailable", cannot reach its rows. Then the message
-	// says what is known of the call.
+	// ErrNotReady is an ErrUnavailable of the gateway itself: it is shutting
+	// down or, with code "database_unavailable", cannot reach its database.
+	// The message then says what is known of the call.
 	ErrNotReady = fmt.Errorf("not ready: %w", ErrUnavailable)
-	// ErrOutcomeUnknown is a request that may have reached its service while
-	// its answer did not reach us. A write that ends so is never repeated.
+	// ErrOutcomeUnknown is a request without an answer that may have reached
+	// its service. Writes are not retried.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
 
-// Causes with which a caller's context ends; see [Call] and Gate.Call.
+// Causes of a caller's context; see [Call] and Gate.Call.
 var (
-	// ErrCancelled is the cause of a context that its caller cancelled on
-	// purpose. Only this cause withdraws a held call.
+	// ErrCancelled is the cause when the caller cancelled. Only this cause
+	// withdraws a pending call.
 	ErrCancelled = errors.New("cancelled by the caller")
-	// ErrCallerGone is the cause of a context whose caller vanished or timed
-	// out; the held call stays.
+	// ErrCallerGone is the cause when the caller disconnected or timed out;
+	// the pending call stays.
 	ErrCallerGone = errors.New("the caller is gone")
 )
 
 // Error is an error that may be shown to the caller: a kind, a stable code
-// for programs and a message that says what to do next. It holds no secret.
+// for programs, and a message that says what to do next. It contains no
+// secret.
 type Error struct {
 	Kind       error         // one of the kinds above
 	Code       string        // snake_case, stable; for example "rate_limited"
-	Values     []any         // what Message names, in its order, as far as the code is declared with a sentence
+	Values     []any         // values in Message, in order, if the declaration has a text
 	Message    string        // one or two sentences for a person or a model
 	Field      string        // JSON Pointer of the offending field, if any
 	Invocation string        // id of the invocation concerned, if any
@@ -66,19 +69,19 @@ type Error struct {
 	Err        error         // the cause, for the log only
 }
 
-// Errorf returns an [*Error] of a declared code whose sentence depends on what
-// was found; all others come from [NewError].
+// Errorf returns an [*Error] of a declared code whose message depends on the
+// case. All others come from [NewError].
 func Errorf(kind error, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// ParamsMismatch begins the message of an error about params that miss their schema.
-// Who says so already leaves it out.
+// ParamsMismatch is the prefix of errors about params that do not match their
+// schema. Callers that already say so remove it.
 const ParamsMismatch = "The params do not fit: "
 
-// Persistent reports whether what went wrong stays so until a person does
-// something about it, as far as the code tells: those of a source's settings,
-// and of answers that the gateway does not pass on.
+// Persistent reports whether the error stays until a person fixes its cause,
+// judged by its code: errors of a source's settings, and responses that the
+// gateway does not pass on.
 func (e *Error) Persistent() bool {
 	switch e.Code {
 	case "upstream_auth", "upstream_credential", "upstream_reconnect", "upstream_config", "upstream_blocked",
@@ -103,8 +106,8 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
-// Public returns err as an [*Error] that may be shown: itself when it is one,
-// otherwise an internal error that tells nothing of its cause.
+// Public returns err if it is an [*Error], and otherwise an internal error
+// that reveals nothing of its cause.
 func Public(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -113,15 +116,15 @@ func Public(err error) *Error {
 	return &Error{Code: "internal", Message: "Internal error of the gateway; its log has the details.", Err: err}
 }
 
-// ReadFailed tells a caller that the row of his call is out of reach. What became
-// of the call is not known, and must not sound as if it were.
+// ReadFailed translates an unreachable database for a caller whose call may
+// exist: its state is unknown, and the message must not suggest one.
 func ReadFailed(err error, id string) error {
 	return databaseError(err, id, "The state of this call cannot be read at the moment. In a few seconds, ask for it again or repeat the call with the same arguments: a repeat joins the call and does not run it twice.")
 }
 
-// WriteFailed tells a caller that the row of his call could not be written, or
-// was and nobody heard of it. It was not begun; but where it is held it may
-// still be approved.
+// WriteFailed translates an unreachable database for a caller whose call was
+// not recorded, or was recorded without confirmation. It was not started, but
+// if it is pending it may still be approved.
 func WriteFailed(err error) error {
 	return databaseError(err, "", "The call could not be recorded, so it was not started. Repeat it with the same arguments in a few seconds: if it was recorded after all, the repeat joins it.")
 }
@@ -133,7 +136,6 @@ func databaseError(err error, id, message string) error {
 	return &Error{Kind: ErrNotReady, Code: codeDatabaseUnavailable, Invocation: id, Message: message, RetryAfter: 5 * time.Second, Err: err}
 }
 
-// codeDatabaseUnavailable is the code of an error of a ledger whose rows are out of reach.
 const codeDatabaseUnavailable = "database_unavailable"
 
 // IsDatabaseUnavailable reports whether err says that the database is unreachable.
@@ -142,25 +144,25 @@ func IsDatabaseUnavailable(err error) bool {
 	return errors.As(err, &e) && e.Code == codeDatabaseUnavailable
 }
 
-// Declaration says once what an error is. The codes_*.go files hold one for
-// every code that leaves the program; docs/troubleshooting.md is printed from
-// them, and a test compares them with the codes that the program uses.
+// Declaration declares an error code. The codes_*.go files have one for every
+// code that leaves the program; docs/troubleshooting.md is generated from
+// them, and a test compares them with the codes in use.
 type Declaration struct {
 	Code string
 	Kind error // nil: depends on where it happens
-	// Text is the sentence for people and agents, formatted with the values of
-	// the error. Empty: the place that finds the error writes the sentence,
-	// since it depends on what was found.
+	// Text is the message for people and agents, formatted with the values of
+	// the error. Empty: the message depends on the case, and the place that
+	// returns the error writes it.
 	Text string
-	See  Operation // where to continue, "" for nowhere
-	Do   string    // what to do, where the sentence does not say all of it; Markdown
+	See  Operation // next operation; empty: none
+	Do   string    // what to do, if Text does not say all of it; Markdown
 }
 
-// Area is a subject of errors.
+// Area groups errors by subject.
 type Area struct {
 	Name   string
 	Errors []Declaration
-	Others string // codes whose sentences depend on what is found and say all there is to say
+	Others string // codes whose messages depend on the case and need no more advice
 }
 
 // Areas returns every declared error, by subject.
@@ -171,8 +173,7 @@ func Areas() []Area {
 	}
 }
 
-// Declared returns the declaration of a code; the zero Declaration if there is
-// none.
+// Declared returns the declaration of a code, or the zero Declaration.
 func Declared(code string) Declaration {
 	return declared()[code]
 }
@@ -187,9 +188,9 @@ var declared = sync.OnceValue(func() map[string]Declaration {
 	return all
 })
 
-// NewError returns the declared error of a code, with the values that its
-// sentence names. A code that is not declared is an internal error: it is a
-// mistake in the program, which a test finds.
+// NewError returns the declared error of a code with the values for its
+// message. An undeclared code, a mistake that a test finds, becomes an
+// internal error.
 func NewError(code string, values ...any) *Error {
 	d := Declared(code)
 	if d.Text == "" {
@@ -204,7 +205,7 @@ func (e *Error) WithField(pointer string) *Error {
 	return e
 }
 
-// WithInvocation returns e with the id of the invocation concerned.
+// WithInvocation returns e with the ID of its invocation.
 func (e *Error) WithInvocation(id string) *Error {
 	e.Invocation = id
 	return e
@@ -222,13 +223,11 @@ func (e *Error) WithCause(err error) *Error {
 	return e
 }
 
-// Operation is something that the reader of an error can do next, such as
-// "list grants". Each surface says it in its own terms: the API as a route, the
-// command line as a command.
+// Operation is what the reader of an error can do next, such as "list
+// grants". The API renders it as a route, the command line as a command.
 type Operation string
 
-// Denied says why calls are denied for a reason: as a sentence for people, and
-// in lists as who or what settled them.
+// Denied describes a denied reason: as a sentence, and as a label for lists.
 func Denied(reason string) (sentence, by string) {
 	switch reason {
 	case DeniedHuman:
@@ -245,8 +244,9 @@ func Denied(reason string) (sentence, by string) {
 	return "Denied by policy.", "policy"
 }
 
-// Refusal tells an agent that its call was denied, why, and what to do. holds is
-// how long a person's denial refuses the same call.
+// Refusal returns the message to an agent whose call was denied: the reason,
+// and what to do. holds is how long a denial by a person also denies the same
+// call.
 func (inv *Invocation) Refusal(holds string) string {
 	note, why := "", ""
 	if inv.DeniedNote != "" {
@@ -269,7 +269,7 @@ func (inv *Invocation) Refusal(holds string) string {
 		what, next = "was not executed, because this session reached a limit of the gateway", "You can repeat the same call then."
 	default:
 		layer := Layer("")
-		if note = why; inv.Mode == ModeDeny { // otherwise it was held, and the layer is the one that held it
+		if note = why; inv.Mode == ModeDeny { // otherwise it was pending, and the layer is the one that required approval
 			layer = inv.ModeSource
 		}
 		what, next = "is denied by policy", "Do not repeat it. Tell the user that "+remedy(layer)+"."
@@ -280,7 +280,7 @@ func (inv *Invocation) Refusal(holds string) string {
 	return inv.name() + " " + what + "; nothing was executed." + note + " " + next
 }
 
-// remedy is what it takes for a denied action to be possible.
+// remedy returns how a denied action can become possible.
 func remedy(layer Layer) string {
 	switch layer {
 	case LayerCeiling:
@@ -293,7 +293,7 @@ func remedy(layer Layer) string {
 
 func (inv *Invocation) name() string { return cmp.Or(inv.SourceName, inv.Source) + " " + inv.Action }
 
-// endSentence ends s as a sentence ends.
+// endSentence adds a full stop if s lacks an end mark.
 func endSentence(s string) string {
 	s = strings.TrimSpace(s)
 	if s == "" || strings.ContainsAny(s[len(s)-1:], ".!?") {
