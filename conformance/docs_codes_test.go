@@ -191,7 +191,7 @@ const numbered = "mcpserver/wire"
 
 // holders are the types whose field Code people, agents or scripts meet.
 func holders() []string {
-	return []string{"Error", "Failure", "Refusal", "Problem", "Diagnosis", "Ending"}
+	return []string{"Error", "Failure", "Refusal", "Problem", "Diagnosis", "RunResult"}
 }
 
 func readSource(t *testing.T, root string) *source {
