@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// NotifyKind is a way in which people hear of held calls elsewhere. An
-// organization has at most one of each.
+// NotifyKind is a kind of notification channel. An organization has at most
+// one of each.
 type NotifyKind string
 
 // The kinds of channel.
@@ -20,14 +20,14 @@ const (
 // Valid reports whether k is one of the kinds.
 func (k NotifyKind) Valid() bool { return k == NotifyWebhook || k == NotifySlack }
 
-// NotifyWants is which held calls a channel tells of.
+// NotifyWants is which pending calls a channel is notified of.
 type NotifyWants string
 
-// What a channel may want.
+// The choices of calls.
 const (
 	WantsAll        NotifyWants = "all"
-	WantsDanger     NotifyWants = "danger"     // those of that risk
-	WantsUnattended NotifyWants = "unattended" // those of sessions where nobody sits with the agent
+	WantsDanger     NotifyWants = "danger"     // dangerous calls only
+	WantsUnattended NotifyWants = "unattended" // calls of unattended sessions only
 )
 
 // Valid reports whether w is one of the three.
@@ -35,8 +35,9 @@ func (w NotifyWants) Valid() bool {
 	return w == WantsAll || w == WantsDanger || w == WantsUnattended
 }
 
-// NotifyChannel is where an organization's approvers hear of held calls. A
-// webhook has a URL; Slack has a sealed one, or an integration and Target.
+// NotifyChannel is a channel that notifies approvers of pending calls. A
+// webhook has a URL; Slack has an encrypted one, or an integration and
+// Target.
 type NotifyChannel struct {
 	Organization string
 	Kind         NotifyKind
@@ -49,35 +50,35 @@ type NotifyChannel struct {
 	UpdatedBy    string
 	UpdatedAt    time.Time
 
-	// How it goes; nobody sets these.
+	// Delivery status, maintained by the gateway.
 	Failures    int        // in a row
-	LastError   string     // also of a failure before the last success
+	LastError   string     // the last failure, even if later messages succeeded
 	LastErrorAt *time.Time // nil: none
-	LastSentAt  *time.Time // nil: nothing was
-	RetryAt     *time.Time // not before this, after a failure
+	LastSentAt  *time.Time // nil: never
+	RetryAt     *time.Time // next attempt after a failure
 }
 
-// NotifyEvent is what a notification tells.
+// NotifyEvent is the event of a notification.
 type NotifyEvent string
 
 // The events.
 const (
-	NotifyHeld    NotifyEvent = "held"    // a call, or a request, waits for a person
-	NotifySettled NotifyEvent = "settled" // one that was told of waits no more
+	NotifyHeld    NotifyEvent = "held"    // a call or request needs a decision
+	NotifySettled NotifyEvent = "settled" // a notified call or request is no longer pending
 )
 
-// NotifyStatus is where a notification stands.
+// NotifyStatus is the status of a notification.
 type NotifyStatus string
 
 // The statuses. The last two are terminal.
 const (
-	NotifyPending NotifyStatus = "pending" // it is to be sent, maybe again
-	NotifySent    NotifyStatus = "sent"    // and the call waits still, as far as is known
-	NotifyDone    NotifyStatus = "done"    // it was sent, and there is nothing more to say
-	NotifyVoid    NotifyStatus = "void"    // it was never sent: the call waits no more, the channel was turned off, or the endpoint did not take it
+	NotifyPending NotifyStatus = "pending" // not sent yet, or to be retried
+	NotifySent    NotifyStatus = "sent"    // sent; the call is pending as far as is known
+	NotifyDone    NotifyStatus = "done"    // sent, and its call has ended
+	NotifyVoid    NotifyStatus = "void"    // never sent: the call ended first, the channel was disabled, or the endpoint did not accept it
 )
 
-// Notification is one message about one held call, or about one request for
+// Notification is a message about one pending call, or one request for
 // environment variables.
 type Notification struct {
 	ID           string
@@ -87,14 +88,14 @@ type Notification struct {
 	Invocation   string // empty: it is about a request
 	EnvRequest   string // the id of a request for variables; empty: it is about a call
 	Status       NotifyStatus
-	Attempt      int    // how many failed
-	Ref          string // where Slack has the message
+	Attempt      int    // failed attempts
+	Ref          string // reference of the message in Slack
 	LastError    string
 	CreatedAt    time.Time
 	EndedAt      *time.Time
 }
 
-// DueNotification is a notification that is due, with all that it may tell of.
+// DueNotification is a notification to send, with everything it may mention.
 type DueNotification struct {
 	Notification
 	Call       Invocation
@@ -103,7 +104,7 @@ type DueNotification struct {
 	Automation string // the name; empty: the session has none
 }
 
-// SessionID is the id of the session whose agent asks.
+// SessionID returns the ID of the session whose agent is waiting.
 func (w *DueNotification) SessionID() string {
 	if w.Variables != nil {
 		return w.Variables.Session
@@ -111,24 +112,24 @@ func (w *DueNotification) SessionID() string {
 	return w.Call.Session
 }
 
-// NotifyOutcome is what came of one attempt to send a notification.
+// NotifyOutcome is the result of an attempt to send a notification.
 type NotifyOutcome struct {
 	Notification
 	OK             bool
 	Error          string    // for people, without a credential
-	RetryAt        time.Time // of the notification, after a failure; zero: never
-	ChannelRetryAt time.Time // of the channel, after a failure; zero: it goes on at once
+	RetryAt        time.Time // next attempt of the notification, after a failure; zero: none
+	ChannelRetryAt time.Time // earliest next attempt of the channel, after a failure; zero: at once
 }
 
-// NotifyCursor is how far somebody looked through the calls that wait. The zero
-// one is before all of them.
+// NotifyCursor is the position of a scan of pending calls. The zero value is
+// the beginning.
 type NotifyCursor struct {
 	At           time.Time
 	ID           string // of a call
 	Notification string // of a notification
 }
 
-// NotifyTestResult is what an endpoint said to a message that only tests it.
+// NotifyTestResult is the response of an endpoint to a test message.
 type NotifyTestResult struct {
 	OK     bool
 	Status int    // of HTTP; zero: there was no answer, or none of HTTP's own
@@ -140,8 +141,8 @@ const (
 	maxEndpoint = 2000 // bytes of the URL of a webhook
 )
 
-// Check refuses a channel that could not be told of anything. Whether its URL
-// shows a credential is for the rows to say.
+// Check validates the channel, except whether its URL contains a credential,
+// which depends on stored rows.
 func (c *NotifyChannel) Check() error {
 	slack := c.Kind == NotifySlack
 	switch {

@@ -8,8 +8,8 @@ import (
 // Role is what a person, or an API key, may do in an organization.
 type Role string
 
-// The roles, mightiest first. A member reads and mints plain sessions; he
-// decides nothing.
+// The roles, highest first. A member reads and creates plain sessions, and
+// cannot approve or change anything.
 const (
 	RoleOwner  Role = "owner"
 	RoleAdmin  Role = "admin"
@@ -19,7 +19,7 @@ const (
 // Valid reports whether r is one of the three roles.
 func (r Role) Valid() bool { return r == RoleOwner || r == RoleAdmin || r == RoleMember }
 
-// Check refuses what is none of the roles.
+// Check validates the role.
 func (r Role) Check() error {
 	if !r.Valid() {
 		return invalid("/role", "A role is owner, admin or member.")
@@ -36,13 +36,13 @@ type User struct {
 	Organization string     `json:"organization_id"`
 	Name         string     `json:"name"`
 	Role         Role       `json:"role"`
-	Issuer       string     `json:"issuer,omitempty"` // of another house, which says who this is and the role; empty: this gateway alone does
-	Subject      string     `json:"-"`                // who it is there
+	Issuer       string     `json:"issuer,omitempty"` // of the identity provider that determines the person and the role; empty: a local user
+	Subject      string     `json:"-"`                // the person's ID at the issuer
 	CreatedAt    time.Time  `json:"created_at"`
 	SeenAt       *time.Time `json:"seen_at,omitempty"` // in a browser; nil: never
 }
 
-// Check refuses a user without id, name or role.
+// Check validates the user.
 func (u *User) Check() error {
 	switch {
 	case u.ID == "":
@@ -53,19 +53,19 @@ func (u *User) Check() error {
 	return u.Role.Check()
 }
 
-// Identity is a person as another house knows him: somebody else than whoever
-// has the same name, or the same subject at another issuer.
+// Identity is a person at an identity provider. The issuer and subject
+// identify the person; names are not unique.
 type Identity struct {
 	Organization string
 	Issuer       string
 	Subject      string
 	Name         string
 	Role         Role
-	AssertedAt   time.Time // when the other house said so; zero: not known
+	AssertedAt   time.Time // when the identity provider asserted it; zero: unknown
 }
 
-// RemovedUser is somebody of another house who was removed, and stays away
-// until he is let in again.
+// RemovedUser is a person of an identity provider who was removed, and cannot
+// sign in until readmitted.
 type RemovedUser struct {
 	ID        string    `json:"id" doc:"Of a deleted user."`
 	Name      string    `json:"name"`
@@ -75,30 +75,30 @@ type RemovedUser struct {
 	RemovedAt time.Time `json:"removed_at"`
 }
 
-// APIKey is a credential of a program, which acts as the user that made it.
-// Only a hash of the key itself is stored.
+// APIKey is a credential for programs, which act as its creator. Only a hash
+// of the key is stored.
 type APIKey struct {
 	ID           string     `json:"id"`
 	Organization string     `json:"organization_id"`
 	Name         string     `json:"name"`
 	User         string     `json:"user_id"`
 	Role         Role       `json:"role"`
-	Scope        KeyScope   `json:"scope,omitempty"` // empty: all that its role may
+	Scope        KeyScope   `json:"scope,omitempty"` // empty: everything its role may do
 	CreatedAt    time.Time  `json:"created_at"`
 	ExpiresAt    *time.Time `json:"expires_at,omitempty"` // nil: never
 	RevokedAt    *time.Time `json:"revoked_at,omitempty"`
 	UsedAt       *time.Time `json:"used_at,omitempty"` // to a minute; nil: never
 }
 
-// KeyScope narrows what a key may do.
+// KeyScope limits a key.
 type KeyScope string
 
-// ScopeRuns is of keys for workers: they claim and work on runs, and do nothing
-// else.
+// ScopeRuns is for workers: the key claims, renews and finishes runs, and
+// nothing else.
 const ScopeRuns KeyScope = "runs"
 
-// Login is a person signed in with a browser. Only hashes of its cookie and of
-// the page's key are stored.
+// Login is a browser sign-in. Only hashes of its cookie and page key are
+// stored.
 type Login struct {
 	ID           string
 	Organization string
@@ -109,8 +109,8 @@ type Login struct {
 	ExpiresAt    time.Time
 }
 
-// LoginLink is a one-time sign-in link. Only hashes are stored: of its code,
-// which is redeemed, and of the page's key, which the login inherits.
+// LoginLink is a one-time sign-in link. Only hashes are stored: of its code
+// and of the page key that the login inherits.
 type LoginLink struct {
 	Organization string
 	User         string
@@ -120,25 +120,25 @@ type LoginLink struct {
 	ExpiresAt    time.Time // at most ten minutes from now
 }
 
-// Via is how somebody signed in.
+// Via is the sign-in method.
 type Via string
 
-// The ways to sign in.
+// The sign-in methods.
 const (
-	ViaLink Via = "link" // a one-time link that a person or the server made
+	ViaLink Via = "link" // a one-time link from a person or the server
 	ViaOIDC Via = "oidc" // an OpenID provider
 	ViaHost Via = "host" // a one-time link for the bearer of a host application's token
 )
 
-// LoginEnd is why a login is good no more.
+// LoginEnd is why a login ended.
 type LoginEnd string
 
 // The ends of logins.
 const (
 	EndExpired    LoginEnd = "expired"
 	EndIdle       LoginEnd = "idle"
-	EndEverywhere LoginEnd = "everywhere" // the person ended it elsewhere
-	EndAdmin      LoginEnd = "admin"      // somebody who may ended the person's
-	EndRole       LoginEnd = "role"       // the other house gives no role any more
-	EndRemoved    LoginEnd = "removed"    // the person was
+	EndEverywhere LoginEnd = "everywhere" // the person signed out everywhere
+	EndAdmin      LoginEnd = "admin"      // an owner or admin ended it
+	EndRole       LoginEnd = "role"       // the identity provider no longer gives a role
+	EndRemoved    LoginEnd = "removed"    // the person was removed
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// SessionKind tells whether a person sits with the agent.
+// SessionKind is whether a person works with the agent.
 type SessionKind string
 
 // The kinds of session.
@@ -26,20 +26,20 @@ const (
 	TypeAutomation SessionType = "automation"
 )
 
-// SessionStatus is where a session is in its life:
+// SessionStatus is the status of a session:
 //
 //	pending ──► running ◄──► paused
 //	   └───────────┴────────────┴──► stopped | failed
 //
-// It is pending until its token is used first. A session whose time is over
-// keeps its status: see [Session.Live].
+// It is pending until the first use of its token. An expired session keeps
+// its status; see [Session.Live].
 type SessionStatus string
 
 // The statuses of a session.
 const (
 	SessionPending SessionStatus = "pending"
 	SessionRunning SessionStatus = "running"
-	SessionPaused  SessionStatus = "paused" // begins no calls
+	SessionPaused  SessionStatus = "paused" // starts no calls
 	SessionStopped SessionStatus = "stopped"
 	SessionFailed  SessionStatus = "failed"
 )
@@ -53,40 +53,40 @@ func (s SessionStatus) Valid() bool {
 	return false
 }
 
-// Ended reports whether a session of this status never lives again.
+// Ended reports whether the status is final.
 func (s SessionStatus) Ended() bool { return s == SessionStopped || s == SessionFailed }
 
-// ToolListing is what an agent's list of tools holds.
+// ToolListing is the content of an agent's tool list.
 type ToolListing string
 
-// The listings. The empty one is the gateway's setting.
+// The listings. Empty: the gateway's setting.
 const (
-	ListAll    ToolListing = "all"    // every tool that it may use
-	ListSearch ToolListing = "search" // tools that find and call the others
+	ListAll    ToolListing = "all"    // every available tool
+	ListSearch ToolListing = "search" // tools to find and call the others
 )
 
 // Valid reports whether there is such a listing.
 func (t ToolListing) Valid() bool { return t == "" || t == ListAll || t == ListSearch }
 
-// NeverIdle is the IdleTimeout of a session that silence does not stop.
+// NeverIdle is the IdleTimeout of a session without one.
 const NeverIdle time.Duration = -1
 
-// LeftOut is an integration that a session was to use and was not bound to,
-// since its token could not be had when the session was minted.
+// LeftOut is a requested integration that a session does not have, because
+// its token was not available when the session was created.
 type LeftOut struct {
 	Integration string `json:"integration" doc:"ID."`
 	Name        string `json:"name"`
 	Reason      string `json:"reason"`
 }
 
-// Idempotency says that a session is to be made once, however often it is asked for.
+// Idempotency makes creating a session idempotent.
 type Idempotency struct {
-	Key  string // of the organization; empty: it is made each time
-	Hash string // of who asks for what
+	Key  string // unique in the organization; empty: not idempotent
+	Hash string // of the caller and the request
 }
 
-// Session is one agent's sandbox session. Its token proves its ID and nothing
-// else: all the rest is read from its row.
+// Session is an agent's session. Its token proves only the ID; everything
+// else is read from its row.
 type Session struct {
 	ID           string      `json:"id"`
 	Organization string      `json:"organization_id"`
@@ -94,7 +94,7 @@ type Session struct {
 	Type         SessionType `json:"type"`
 	Automation   string      `json:"automation_id,omitempty"` // implies Unattended
 	Group        string      `json:"group,omitempty"`
-	Task         string      `json:"task,omitempty"`     // fixed when minted
+	Task         string      `json:"task,omitempty"`     // set at creation
 	Event        string      `json:"event_id,omitempty"` // inbound event that started it
 	Title        string      `json:"title,omitempty"`
 
@@ -105,39 +105,40 @@ type Session struct {
 	// LastSeenAt is when its token was used last, to within a minute; nil:
 	// never.
 	LastSeenAt *time.Time `json:"last_seen_at,omitempty" doc:"Last use of its token, with a precision of a minute."`
-	// IdleTimeout is after how long a silence it is stopped. Zero: the
-	// gateway's; [NeverIdle]: never.
+	// IdleTimeout is the idle time after which it is stopped. Zero: the
+	// gateway's setting; [NeverIdle]: none.
 	IdleTimeout time.Duration `json:"-"`
 	EndedNote   string        `json:"ended_note,omitempty" doc:"Why it stopped or failed."`
 	LeftOut     []LeftOut     `json:"left_out,omitempty" doc:"Requested integrations that it does not have."`
 
-	// Connections are the ids of the integrations that its agent may use, or
-	// [AllConnections] alone; fixed when minted. Empty: none.
+	// Connections are the IDs of the integrations that its agent can use, or
+	// only [AllConnections]; set at creation. Empty: none.
 	Connections []string   `json:"connections,omitempty"`
 	CreatedBy   string     `json:"created_by"`
 	CreatedAt   time.Time  `json:"created_at"`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"` // nil: never
 	RevokedAt   *time.Time `json:"revoked_at,omitempty"`
-	// CompletedAt is when its agent said that its run is done. Until the session
-	// expires, a few minutes later, it is only told again what it was answered.
+	// CompletedAt is when its agent reported that the run is done. Until the
+	// session expires, minutes later, it only gets its last reply again.
 	CompletedAt *time.Time `json:"completed_at,omitempty"`
 }
 
-// byAutomation, with an automation's id, makes the sessions of its runs. No
-// person's name begins so.
+// automationCreatorPrefix precedes the automation's ID in CreatedBy of run
+// sessions. No user ID begins so.
 const automationCreatorPrefix = "automation:"
 
-// AutomationCreator is in whose name the sessions of an automation's runs are made.
+// AutomationCreator returns CreatedBy of the sessions of an automation's
+// runs.
 func AutomationCreator(id string) string { return automationCreatorPrefix + id }
 
-// ForRun reports whether the session was made for a run, by the gateway: a person
-// can name an automation and an event, too.
+// ForRun reports whether the gateway created the session for a run. People
+// can also create sessions with an automation and an event.
 func (s *Session) ForRun() bool {
 	return s.Type == TypeAutomation && s.Event != "" && s.CreatedBy == AutomationCreator(s.Automation)
 }
 
-// Accepts returns nil while the session may begin calls, and otherwise what
-// Working says, or an [*Error] of kind ErrConflict while it is paused.
+// Accepts returns nil if the session may start calls, the error of Working,
+// or an [*Error] of kind ErrConflict while it is paused.
 func (s *Session) Accepts(now time.Time) error {
 	if err := s.Working(now); err != nil || s.Status != SessionPaused {
 		return err
@@ -145,8 +146,8 @@ func (s *Session) Accepts(now time.Time) error {
 	return NewError(CodePaused)
 }
 
-// Live returns nil while the session's token is good, and otherwise an
-// [*Error] of kind ErrUnauthenticated that says why it is not.
+// Live returns nil if the session's token is valid, and otherwise an [*Error]
+// of kind ErrUnauthenticated with the reason.
 func (s *Session) Live(now time.Time) error {
 	switch {
 	case s.RevokedAt != nil && s.Event != "":
@@ -159,21 +160,22 @@ func (s *Session) Live(now time.Time) error {
 	return nil
 }
 
-// The codes with which a session that lives is refused new calls. Whoever speaks
-// to programs hands them on, so that they can be told apart.
+// The codes of errors of a live session that may not start calls. MCP and
+// HTTP pass them on, so that programs can tell them apart.
 const (
 	CodePaused    = "session_paused"    // an owner or admin can resume it
-	CodeCompleted = "session_completed" // it said that it is done
+	CodeCompleted = "session_completed" // its run is complete
 )
 
-// What a session's EndedNote says when nobody wrote it: that it was revoked, or,
-// with how long it was, that it was idle.
+// EndedNote of a session that was revoked, or stopped when idle (followed by
+// the idle time).
 const (
 	NoteRevoked = "The session was revoked."
 	NoteIdle    = "It was idle for "
 )
 
-// endReason is how the session ended, to its agent. The note of a person is for people.
+// endReason describes to the agent how the session ended. A person's note is
+// not included.
 func (s *Session) endReason() string {
 	switch {
 	case s.Status == SessionFailed:
@@ -186,8 +188,8 @@ func (s *Session) endReason() string {
 	return "A person stopped this session"
 }
 
-// Working returns nil while the session may do something new: it is live
-// (ErrUnauthenticated), and did not say that it is done (ErrConflict).
+// Working returns nil if the session is live (else ErrUnauthenticated) and
+// its run is not complete (else ErrConflict).
 func (s *Session) Working(now time.Time) error {
 	if err := s.Live(now); err != nil {
 		return err
@@ -203,21 +205,21 @@ type SessionFilter struct {
 	Organization string
 	Automation   string
 	Live         bool          // only those whose token is valid now
-	Ended        bool          // only the others
-	Status       SessionStatus // of those that have not expired, or that ended
+	Ended        bool          // only ended or expired ones
+	Status       SessionStatus // of sessions that have not expired, or that ended
 	Limit        int           // zero: 50; at most 500
 	Cursor       string        // of the page before; empty: the newest
 }
 
 // SessionState is the recent activity of a session.
 type SessionState struct {
-	LastCall *time.Time // nil: none that is kept
-	Pending  int        // calls that wait for approval
-	Grants   int        // for this session alone, that could cover a call now
+	LastCall *time.Time // nil: no stored call
+	Pending  int        // pending calls
+	Grants   int        // usable grants of scope session
 }
 
-// Check refuses a session that policy could not name or that could not begin,
-// and fills in kind, type and status.
+// Check validates the session, and sets the defaults of kind, type and
+// status.
 func (s *Session) Check() error {
 	err := firstError(
 		checkOptional("/group", "group", s.Group), checkOptional("/task", "task", s.Task),
@@ -255,7 +257,7 @@ func (s *Session) Check() error {
 	return CheckIdle(s.IdleTimeout)
 }
 
-// CheckIdle refuses an idle timeout that no session has.
+// CheckIdle validates an idle timeout.
 func CheckIdle(d time.Duration) error {
 	if d < 0 && d != NeverIdle || d > 0 && d%time.Second != 0 {
 		return invalid("/idle_timeout", "An idle timeout is whole seconds above zero.")
@@ -263,8 +265,8 @@ func CheckIdle(d time.Duration) error {
 	return nil
 }
 
-// Setup is how a workspace is brought up, as setup sessions found out. It holds no
-// secrets: of variables only the names.
+// Setup is how to start a workspace, as saved by setup sessions. It has names
+// of variables, without values.
 type Setup struct {
 	Organization string `json:"-"`
 	Name         string `json:"name"` // see [SetupName]
@@ -277,11 +279,12 @@ type Setup struct {
 	UpdatedAt time.Time       `json:"updated_at"`
 }
 
-// DefaultSetup is the setup of the sessions without a group. It is no group's name.
+// DefaultSetup is the name of the setup for sessions without a group. No
+// group can have it.
 const DefaultSetup = "default"
 
-// SetupName is the name of the setup that a session saves: its group's, or the one
-// that is there without groups.
+// SetupName returns the name of the setup that a session saves: its group's
+// name, or [DefaultSetup].
 func SetupName(s *Session) string {
 	if s.Group != "" {
 		return s.Group

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Automation is what an organization has agents do without a person beside
-// them: instructions, and the triggers and schedules that start its runs. What
-// its runs may do is policy: overrides of the automation, and the integrations
-// that it is bound to.
+// Automation has instructions for agents, and triggers and schedules that
+// start its runs without a person. Its modes and integrations decide what its
+// runs may do.
 type Automation struct {
 	ID           string    `json:"id" bun:"id,pk"`
 	Organization string    `json:"organization_id" bun:"organization_id,pk"`
@@ -20,7 +19,7 @@ type Automation struct {
 	UpdatedAt    time.Time `json:"updated_at"`
 }
 
-// TriggerKind is how a trigger hears of events.
+// TriggerKind is how a trigger receives events.
 type TriggerKind string
 
 // The kinds of trigger.
@@ -29,7 +28,7 @@ const (
 	Polling  TriggerKind = "polling"
 )
 
-// Trigger is a rule by which events of a provider start runs of an automation.
+// Trigger starts runs of an automation for matching events of a provider.
 type Trigger struct {
 	ID           string      `json:"id" bun:"id,pk"`
 	Organization string      `json:"organization_id" bun:"organization_id,pk"`
@@ -39,13 +38,12 @@ type Trigger struct {
 	Provider     string      `json:"provider"`
 	Type         string      `json:"event_type"` // of [Provider.Types]
 	Enabled      bool        `json:"enabled"`
-	// Config is a JSON object that fits the type's schema; never nil.
+	// Config is a JSON object that matches the type's schema; never nil.
 	Config json.RawMessage `json:"-"`
-	// Integration whose events are meant, and whose credential polls and
-	// hydrates. Empty: any of the organization's, and none polls.
+	// Integration is the one whose events count, and whose credential polls
+	// and fetches details. Empty: any of the organization's, without polling.
 	Integration string `json:"integration_id,omitempty" bun:"integration_id,nullzero"`
-	// PollSeconds is the least time between two looks; zero where nothing is
-	// polled.
+	// PollSeconds is the polling interval; zero: no polling.
 	PollSeconds int        `json:"interval_seconds,omitempty" bun:",nullzero"`
 	CreatedBy   string     `json:"created_by"`
 	CreatedAt   time.Time  `json:"created_at"`
@@ -53,8 +51,8 @@ type Trigger struct {
 	LastEventAt *time.Time `json:"last_event_at,omitempty"` // when an event last matched; nil: never
 }
 
-// Secret is one of the secrets of a trigger, or of an endpoint for runs: several
-// are good at once while one is replaced.
+// Secret is a secret of a trigger or run endpoint. During a rotation several
+// are valid.
 type Secret struct {
 	ID        string     `json:"id"`
 	Sealed    []byte     `json:"-"`
@@ -62,8 +60,9 @@ type Secret struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"` // nil: never
 }
 
-// TriggerSecrets is what verifies deliveries at a trigger's own URL.
+// TriggerSecrets are the secrets that verify deliveries to a trigger's own
+// URL.
 type TriggerSecrets struct {
 	Trigger Trigger
-	Secrets []Secret // those that have not expired, the newest first
+	Secrets []Secret // valid ones, newest first
 }

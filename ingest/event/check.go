@@ -17,22 +17,21 @@ const (
 	maxPoll         = 86_400   // seconds between two polls
 )
 
-// Invalid is the error of a Check: what a field breaks. Its code is that of the
-// API.
+// Invalid is the error of a Check, with the API's error code.
 type Invalid struct{ code, field, message string }
 
 func (e *Invalid) Error() string { return e.code + ": " + e.message }
 
-// Details returns the code, the field as a JSON Pointer and the sentence for
+// Details returns the code, the field as a JSON Pointer, and the message for
 // people.
 func (e *Invalid) Details() (code, field, message string) { return e.code, e.field, e.message }
 
 func invalid(field, message string) error { return &Invalid{"invalid", field, message} }
 
-// invalidField has the code that the API has for a field of a body.
+// invalidField is invalid with the API's code for a field of a body.
 func invalidField(field, message string) error { return &Invalid{"invalid_field", field, message} }
 
-// Check refuses what an automation cannot be.
+// Check validates the automation.
 func (a *Automation) Check() error {
 	if err := checkTitle("automation", a.Name); err != nil {
 		return err
@@ -43,8 +42,8 @@ func (a *Automation) Check() error {
 	return nil
 }
 
-// checkTitle refuses a name that people could not tell from others in a list, or
-// would take for a pattern.
+// checkTitle refuses names that look alike in lists or that look like
+// patterns.
 func checkTitle(thing, name string) error {
 	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > maxTitle || !isLiteral(name) {
 		return invalid("/name", fmt.Sprintf("The name of the %s has 1 to %d characters, no control characters and no *.", thing, maxTitle))
@@ -52,15 +51,15 @@ func checkTitle(thing, name string) error {
 	return nil
 }
 
-// isLiteral reports whether a name is a line of text that stands for itself alone.
+// isLiteral reports whether a name is one line of text without wildcards.
 func isLiteral(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
 		return r == '*' || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 	})
 }
 
-// Check refuses what a trigger cannot be, and compacts its filters; whether they
-// fit is for its provider to say.
+// Check validates the trigger, except whether its filters match the
+// provider's schema, and compacts the filters.
 func (t *Trigger) Check() error {
 	polls := t.Kind == Polling
 	switch {
@@ -98,10 +97,11 @@ func (t *Trigger) compactConfig() error {
 	return nil
 }
 
-// Check refuses what a schedule cannot be; whether there are such times is for
-// the caller to say, who gives the next one. A disabled one has none.
+// Check validates the schedule, except whether the expression has due times:
+// the caller sets the next one. It clears the next time of a disabled
+// schedule.
 func (s *Schedule) Check() error {
-	// It may be called by its expression, which is not taken for a pattern of names.
+	// The default name is the cron expression, so * is allowed here.
 	if err := checkTitle("schedule", strings.ReplaceAll(s.Name, "*", "x")); err != nil {
 		return err
 	}

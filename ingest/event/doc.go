@@ -1,7 +1,7 @@
-// Package event has the words of inbound work: what a service delivered, what
-// it means, and what a trigger wants of it. Modules declare with them what they
-// can be told; everything here is pure.
+// Package event has the types of inbound work: what services deliver, the
+// events in it, and the triggers, schedules and runs that use them. Modules
+// use them to declare their triggers; everything here is pure.
 //
-// A delivery is verified before anything of it is read, on its raw bytes. What
-// it is parsed into is foreign: nothing of it is a URL to follow or an order.
+// A delivery is verified on its raw bytes before anything of it is parsed.
+// Parsed data is untrusted: it contains no URL to follow and no instruction.
 package event

@@ -2,18 +2,18 @@ package event
 
 import "time"
 
-// Missed says what becomes of due times at which nothing was up.
+// Missed is what happens for due times during downtime.
 type Missed string
 
-// The policies for missed times.
+// The choices for missed times.
 const (
-	// MissedOnce runs once for all of them, as soon as possible.
+	// MissedOnce starts one run for all of them, as soon as possible.
 	MissedOnce Missed = "once"
-	// MissedSkip waits for the next time.
+	// MissedSkip starts none.
 	MissedSkip Missed = "skip"
 )
 
-// Schedule starts runs of an automation at times.
+// Schedule starts runs of an automation at due times.
 type Schedule struct {
 	ID           string     `json:"id" bun:"id,pk"`
 	Organization string     `json:"organization_id" bun:"organization_id,pk"`
@@ -24,24 +24,23 @@ type Schedule struct {
 	Enabled      bool       `json:"enabled"`
 	Missed       Missed     `json:"missed"`
 	NextAt       *time.Time `json:"next_run_at,omitempty"` // nil: disabled, or never again
-	LastAt       *time.Time `json:"last_run_at,omitempty"` // the due time that was last seen to; nil: none
+	LastAt       *time.Time `json:"last_run_at,omitempty"` // the last due time that was handled; nil: none
 	CreatedBy    string     `json:"created_by"`
 	CreatedAt    time.Time  `json:"created_at"`
 	UpdatedAt    time.Time  `json:"updated_at"`
 }
 
-// ScheduleProvider is the provider of events that schedules make; they are of
-// the type of the same name.
+// ScheduleProvider is the provider, and the type, of events of schedules.
 const ScheduleProvider = "schedule"
 
-// PollGroup is what is polled as one: all triggers of an organization for one
-// integration.
+// PollGroup is all polling triggers of an organization for one integration,
+// polled together.
 type PollGroup struct {
 	ID           string     `json:"id"`
 	Organization string     `json:"organization_id"`
 	Provider     string     `json:"provider"`
 	Integration  string     `json:"integration_id"`
-	Cursor       []byte     `json:"-"` // nil: nothing was seen yet
+	Cursor       []byte     `json:"-"` // nil: not polled yet
 	PollSeconds  int        `json:"interval_seconds"`
 	NextAt       time.Time  `json:"next_at"`
 	LastAt       *time.Time `json:"last_polled_at,omitempty"`
@@ -49,13 +48,13 @@ type PollGroup struct {
 	LastError    string     `json:"last_error,omitempty"` // for people
 	Lost         string     `json:"lost,omitempty"`       // see [Polled]
 	LostAt       *time.Time `json:"lost_at,omitempty"`
-	FencingToken int64      `json:"-"` // counts claims; fences off who lost his
+	FencingToken int64      `json:"-"` // counts claims; rejects writes of a worker that lost its claim
 }
 
-// PollOutcome is what came of polling a group, written together or not at all.
+// PollOutcome is the result of polling a group, written in one transaction.
 type PollOutcome struct {
 	Group     PollGroup // as claimed
-	Cursor    []byte    // nil: as it was
+	Cursor    []byte    // nil: unchanged
 	Matches   []Match
 	NextAt    time.Time
 	LastError string // empty: it succeeded
