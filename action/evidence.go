@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// AuditHead is the last link of an organization's chain of evidence: whoever
-// keeps one can later prove that nothing before it was removed.
+// AuditHead is the last link of an organization's audit log. A copy stored
+// elsewhere later proves that nothing before it was removed.
 type AuditHead struct {
 	Organization string    `json:"organization_id"`
 	Seq          int64     `json:"seq"`  // of the last link; 0: nothing was sealed yet
@@ -20,43 +20,43 @@ type AuditHead struct {
 	At           time.Time `json:"at"`
 }
 
-// AuditReport is what a look at an organization's chain found.
+// AuditReport is the result of verifying an organization's audit log.
 type AuditReport struct {
 	Organization string       `json:"organization_id"`
 	OK           bool         `json:"ok"`
 	Checked      int64        `json:"checked"`          // links whose rows were compared
-	From         int64        `json:"from_seq"`         // the first link that is kept; those before went with a checkpoint
+	From         int64        `json:"from_seq"`         // the first stored link; earlier ones were replaced by a checkpoint
 	Head         AuditHead    `json:"head"`             //
-	Unsealed     int64        `json:"unsealed"`         // rows that ended and wait for the sealer
-	UnsealedAge  float64      `json:"unsealed_seconds"` // how long the oldest of them has waited
+	Unsealed     int64        `json:"unsealed"`         // ended rows that are not sealed yet
+	UnsealedAge  float64      `json:"unsealed_seconds"` // age of the oldest of them
 	Faults       []AuditFault `json:"faults"`           // at most 100
 	More         bool         `json:"more_faults,omitempty"`
-	Note         string       `json:"note,omitempty"` // what could not be looked at, and why
+	Note         string       `json:"note,omitempty"` // what could not be verified, and why
 	CheckedAt    time.Time    `json:"checked_at"`
 }
 
-// AuditFault is a place where the chain does not hold.
+// AuditFault is a place where the audit log is broken.
 type AuditFault struct {
 	// Kind: "altered", "removed", "unchained" (a row that ended and is neither
 	// sealed nor waiting), "link", "head", "checkpoint", "cut_off" (links after
 	// the ones that are there are missing).
 	Kind    string `json:"kind"`
 	Seq     int64  `json:"seq,omitempty"`
-	Row     string `json:"row,omitempty"` // what the link is of, such as "invocation 0199…"
+	Row     string `json:"row,omitempty"` // row of the link, such as "invocation 0199…"
 	Message string `json:"message"`
 }
 
-// Evidence is what proves that the row of an invocation is as it was written.
+// Evidence is the audit status of an invocation's row.
 type Evidence struct {
-	Digest      string     // of the row as it is now, in hex
-	Seq         int64      // its place in the organization's chain; zero: it is in none yet
-	SealedAt    *time.Time // nil: it is in none yet
-	Changed     bool       // the row is not what was sealed
-	DeliveredAt *time.Time // when its caller had the result; nil: nobody said that he had
+	Digest      string     // of the current row, in hex
+	Seq         int64      // its link in the organization's audit log; zero: not sealed yet
+	SealedAt    *time.Time // nil: not sealed yet
+	Changed     bool       // the row differs from what was sealed
+	DeliveredAt *time.Time // when its caller received the result; nil: not confirmed
 }
 
-// Event is something that happened to an invocation beside its status. Events are
-// only ever appended.
+// Event is an event of an invocation other than a change of status. Events
+// are append-only.
 type Event struct {
 	ID           string          `json:"-"` // empty: a new one
 	Organization string          `json:"-"`
@@ -69,12 +69,12 @@ type Event struct {
 
 // The kinds of event of an invocation.
 const (
-	LateOutcome    = "late_outcome"    // how an execution ended after it had been given up
+	LateOutcome    = "late_outcome"    // the result of an execution after the gateway gave it up
 	ParamsRevealed = "params_revealed" // a person read the full params of a held call
-	SourceAsked    = "asked"           // what the source asked its caller, and what was replied
+	SourceAsked    = "asked"           // questions of the source to its caller, with the replies
 )
 
-// Limits of evidence that a session uploads.
+// Limits of uploaded evidence.
 const (
 	MaxUploadFiles        = 100       // in one upload
 	MaxUploadFile         = 25 << 20  // bytes of one file
@@ -84,8 +84,8 @@ const (
 	maxUploadName         = 300       // bytes
 )
 
-// Upload is files that a session sent as evidence of its work. Once it is
-// sealed no file of it changes and none is added.
+// Upload is a set of files that a session uploaded as evidence. Once sealed,
+// it does not change.
 type Upload struct {
 	ID           string       `json:"id"`
 	Organization string       `json:"organization_id"`
@@ -112,13 +112,12 @@ type UploadFile struct {
 	StoredAt *time.Time `json:"stored_at,omitempty" doc:"Missing: the content has not arrived yet."`
 }
 
-// UploadPrefix is where the files of an upload are in the store.
+// UploadPrefix returns the prefix of an upload's files in the store.
 func UploadPrefix(organization, session, upload string) string {
 	return organization + "/" + session + "/" + upload + "/"
 }
 
-// Check refuses a file whose name leads elsewhere or cannot be shown, or which
-// is too long, with ErrInvalid or ErrTooLarge.
+// Check validates the file. It returns ErrInvalid or ErrTooLarge.
 func (f *UploadFile) Check() error {
 	if err := CheckUploadName(f.Name); err != nil {
 		return err
@@ -132,8 +131,8 @@ func (f *UploadFile) Check() error {
 	return nil
 }
 
-// CheckUploadName refuses a name that leads elsewhere or cannot be shown, with
-// ErrInvalid.
+// CheckUploadName refuses names that leave the folder or cannot be displayed,
+// with ErrInvalid.
 func CheckUploadName(name string) error {
 	bad := func(why string) error {
 		return &Error{Kind: ErrInvalid, Code: "invalid_name", Field: "/name", Message: "The name of a file " + why + "; rename it."}
@@ -149,14 +148,13 @@ func CheckUploadName(name string) error {
 	return nil
 }
 
-// ValidUploadID reports whether an agent may call an upload so: it makes the
-// ids itself, as UUIDs.
+// ValidUploadID reports whether id is a UUID, as agents choose for uploads.
 func ValidUploadID(id string) bool {
 	return len(id) == 36 && strings.Trim(id, "0123456789abcdef-") == ""
 }
 
-// GuessType is the media type that a name's ending stands for. The machine's
-// own table is not asked, so that every instance says the same.
+// GuessType returns the media type for a file name's extension. The operating
+// system's table is not used, so that all instances agree.
 func GuessType(name string) string {
 	types := map[string]string{
 		".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".svg": "image/svg+xml",

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// GrantScope says whose calls a grant covers.
+// GrantScope is whose calls a grant covers.
 type GrantScope string
 
 // The scopes of grants.
@@ -21,19 +21,19 @@ const (
 // Valid reports whether s is one of the two scopes.
 func (s GrantScope) Valid() bool { return s == ScopeSession || s == ScopeOrganization }
 
-// Terms are what a grant covers, and what an agent asks for.
+// Terms are what a grant covers.
 type Terms struct {
 	Scope GrantScope `json:"scope"`
-	// Source and Action are exact. With Any there is no Action: the grant
-	// covers any action of the source, or of every source when there is no
-	// Source either; but none that is dangerous.
+	// Source and Action are exact names. With Any, Action is empty: the grant
+	// covers every action of the source, or of all sources if Source is empty
+	// too, except dangerous ones.
 	Source string `json:"source_id,omitempty"`
 	Action string `json:"action,omitempty"`
 	Any    bool   `json:"any,omitempty"`
 	// Pins are params that must have exactly these values: canonical JSON by
 	// JSON Pointer (RFC 6901).
 	Pins      map[string]json.RawMessage `json:"pins,omitempty"`
-	MaxCalls  *int64                     `json:"max_calls,omitempty"`  // nil: no budget
+	MaxCalls  *int64                     `json:"max_calls,omitempty"`  // nil: no limit
 	ExpiresAt *time.Time                 `json:"expires_at,omitempty"` // nil: never
 }
 
@@ -43,24 +43,24 @@ type Grant struct {
 	Organization string `json:"organization_id"`
 	Session      string `json:"session_id,omitempty"` // of scope session
 	Terms
-	// ToolHash is the [Action.Hash] that the grant was made for: it covers no
-	// other. Empty with Any: then it covers what is reviewed and not drifted.
+	// ToolHash is the [Action.Hash] that the grant covers. Empty with Any:
+	// the grant then covers reviewed tools without drift.
 	ToolHash   string     `json:"tool_hash,omitempty"`
 	UsedCalls  int64      `json:"used_calls"`
-	Invocation string     `json:"invocation_id,omitempty"` // whose approval made it
-	Request    string     `json:"request_id,omitempty"`    // that asked for it
+	Invocation string     `json:"invocation_id,omitempty"` // whose approval created it
+	Request    string     `json:"request_id,omitempty"`    // the grant request
 	CreatedBy  string     `json:"created_by"`
 	CreatedAt  time.Time  `json:"created_at"`
 	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
 	RevokedBy  string     `json:"revoked_by,omitempty"`
 }
 
-// Usable reports whether the grant could cover one more call at now.
+// Usable reports whether the grant can cover one more call at now.
 func (g *Grant) Usable(now time.Time) bool {
 	return g.RevokedAt == nil && (g.ExpiresAt == nil || now.Before(*g.ExpiresAt)) && (g.MaxCalls == nil || g.UsedCalls < *g.MaxCalls)
 }
 
-// RequestStatus is where a [GrantRequest] stands.
+// RequestStatus is the status of a [GrantRequest].
 type RequestStatus string
 
 // The statuses of requests. All but the first are final.
@@ -76,29 +76,29 @@ func (s RequestStatus) Valid() bool {
 	return s == RequestPending || s == RequestApproved || s == RequestDenied || s == RequestExpired
 }
 
-// GrantRequest is an agent's wish for a grant. Only a person makes one of it,
-// of the same terms or narrower ones.
+// GrantRequest is an agent's request for a grant. A person can approve it
+// with the same or narrower terms.
 type GrantRequest struct {
 	ID           string        `json:"id"`
 	Organization string        `json:"organization_id"`
 	Session      string        `json:"session_id"`
 	Terms        Terms         `json:"terms"`
-	ToolHash     string        `json:"tool_hash,omitempty"` // of the action when it was asked; empty with Any
-	Reason       string        `json:"reason,omitempty"`    // the agent's own words; foreign, untrusted
+	ToolHash     string        `json:"tool_hash,omitempty"` // of the action at the time of the request; empty with Any
+	Reason       string        `json:"reason,omitempty"`    // from the agent; untrusted
 	Status       RequestStatus `json:"status"`
-	Grant        string        `json:"grant_id,omitempty"` // what came of it
+	Grant        string        `json:"grant_id,omitempty"` // the created grant
 	DecidedBy    string        `json:"decided_by,omitempty"`
 	DecidedAt    *time.Time    `json:"decided_at,omitempty"`
-	DecidedNote  string        `json:"decided_note,omitempty"` // the agent reads it
+	DecidedNote  string        `json:"decided_note,omitempty"` // shown to the agent
 	CreatedAt    time.Time     `json:"created_at"`
-	ExpiresAt    time.Time     `json:"expires_at"` // of the request, undecided
+	ExpiresAt    time.Time     `json:"expires_at"` // when the pending request expires
 }
 
 // GrantFilter selects grants of an organization. Empty fields match all.
 type GrantFilter struct {
 	Organization string
-	Session      string // those for this session
-	Covering     bool   // with Session: also those for the whole organization
+	Session      string // grants of this session
+	Covering     bool   // with Session: also those of the organization
 	Scope        GrantScope
 	Source       string
 	Action       string
@@ -121,11 +121,11 @@ type RequestVerdict struct {
 	Organization string
 	ID           string
 	By           string // the user, from the login
-	Note         string // of a denial; the agent reads it
-	Terms        *Terms // of an approval, narrower than asked; nil: as asked
+	Note         string // of a denial; shown to the agent
+	Terms        *Terms // of an approval, narrower than requested; nil: as requested
 }
 
-// Check refuses a grant that covers nothing, or more than it says.
+// Check validates the grant.
 func (g *Grant) Check() error {
 	switch {
 	case g.CreatedBy == "":
@@ -140,8 +140,7 @@ func (g *Grant) Check() error {
 	return g.Terms.Check(g.CreatedAt)
 }
 
-// Check refuses terms that say nothing, or more than there is: ErrInvalid with
-// the field.
+// Check validates the terms. It returns ErrInvalid with the field.
 func (t *Terms) Check(now time.Time) error {
 	switch {
 	case !t.Scope.Valid():
@@ -169,7 +168,7 @@ func (t *Terms) Check(now time.Time) error {
 	return nil
 }
 
-// Bounds of what a person can still read, and a decision compare.
+// Limits that keep pins readable for people and fast to compare.
 const (
 	MaxPins     = 20 // of one grant
 	maxPinBytes = 8 << 10
@@ -194,8 +193,8 @@ func IsPointer(s string) bool {
 	return true
 }
 
-// CheckNarrower returns nil when t covers nothing that wider does not, and otherwise
-// an error of kind ErrInvalid that names the field which is too wide.
+// CheckNarrower returns nil if t covers nothing that wider does not, and
+// otherwise an ErrInvalid that names the field that is too wide.
 func (t *Terms) CheckNarrower(wider *Terms) error {
 	switch {
 	case t.Scope == ScopeOrganization && wider.Scope != ScopeOrganization:

@@ -10,36 +10,35 @@ import (
 	"unicode"
 )
 
-// Integration is an organization's connection to a service that a module of
-// the gateway speaks to. Its credential is sealed, written over the API and
-// never read over it.
+// Integration is an organization's connection to the service of a module. Its
+// credential is stored encrypted; the API can write it but not read it.
 type Integration struct {
 	ID           string          `json:"id" bun:"id,pk"`
 	Organization string          `json:"organization_id" bun:"organization_id,pk"`
 	Provider     string          `json:"provider"` // the module's id, which is its source id
 	Kind         IntegrationKind `json:"kind"`
 	Broker       Broker          `json:"broker,omitempty" bun:",nullzero"`
-	// Account identifies whose credential it is at the service: a workspace, an
-	// installation. One account of a provider is one integration, so that
-	// connecting it again renews this one.
+	// Account identifies the account at the service, such as a workspace or
+	// installation. Each account has one integration, so connecting it again
+	// updates it.
 	Account     string `json:"account"`
-	AccountName string `json:"account_name,omitempty" bun:",nullzero"` // as the service calls it; foreign
-	Name        string `json:"name"`                                   // what people here call it
-	// User makes it a user connection: this user's own, used where an action
-	// asks for his name on what it does. Empty: the organization's.
+	AccountName string `json:"account_name,omitempty" bun:",nullzero"` // name at the service; untrusted
+	Name        string `json:"name"`                                   // display name
+	// User makes it a personal connection of this user, for actions that show
+	// the user's name. Empty: the organization's.
 	User       string     `json:"user_id,omitempty" bun:"user_id,nullzero"`
 	Visibility Visibility `json:"visibility"`
-	// BaseURL of the service's API; empty: the module's own. The credential is
-	// sent to its host alone.
+	// BaseURL of the service's API; empty: the module's default. The
+	// credential is sent only to its host.
 	BaseURL  string          `json:"base_url,omitempty" bun:"base_url,nullzero"`
-	Settings json.RawMessage `json:"settings,omitempty" bun:",nullzero"` // as the module's schema says; nil: none
-	Scopes   []string        `json:"scopes,omitempty" bun:",nullzero"`   // as granted; empty: the service does not say
+	Settings json.RawMessage `json:"settings,omitempty" bun:",nullzero"` // matches the module's schema; nil: none
+	Scopes   []string        `json:"scopes,omitempty" bun:",nullzero"`   // granted scopes; empty: unknown
 	// TimeoutSeconds of one call; zero: the Gate's. At most [MaxTimeout].
 	TimeoutSeconds int               `json:"timeout_seconds,omitempty"`
 	Status         IntegrationStatus `json:"status"`
 	Reason         string            `json:"reason,omitempty" bun:",nullzero"` // of a status other than active
 	ExpiresAt      *time.Time        `json:"expires_at,omitempty"`
-	Revision       int64             `json:"revision"` // counts changes that alter what a call does
+	Revision       int64             `json:"revision"` // counts changes that affect calls
 	CreatedBy      string            `json:"created_by"`
 	CreatedAt      time.Time         `json:"created_at"`
 	UpdatedAt      time.Time         `json:"updated_at"`
@@ -48,10 +47,10 @@ type Integration struct {
 	Sealed  []byte `json:"-"` // the credential; nil where it is not read, or there is none
 }
 
-// MaxTimeout is the longest time that one call of a source may be given.
+// MaxTimeout is the maximum timeout of a call of a source.
 const MaxTimeout = 2 * time.Minute
 
-// IntegrationKind is what a credential is.
+// IntegrationKind is the kind of credential.
 type IntegrationKind string
 
 // The kinds of integration.
@@ -68,37 +67,37 @@ func (k IntegrationKind) Valid() bool {
 	return slices.Contains([]IntegrationKind{KindAPIKey, KindBotToken, KindOAuth2, KindApp, KindNone}, k)
 }
 
-// Broker is who keeps an OAuth token.
+// Broker is where an OAuth token is kept.
 type Broker string
 
 // The brokers.
 const (
 	BrokerOwn   Broker = ""      // the gateway itself
-	BrokerNango Broker = "nango" // https://nango.dev, which is asked for it
+	BrokerNango Broker = "nango" // https://nango.dev
 )
 
-// Visibility says who may see and use an integration.
+// Visibility is who can see and use an integration.
 type Visibility string
 
 // The visibilities.
 const (
 	VisibleOrganization Visibility = "organization"
-	VisiblePrivate      Visibility = "private" // only who made it
+	VisiblePrivate      Visibility = "private" // only its creator
 )
 
 // Valid reports whether v is one of the two.
 func (v Visibility) Valid() bool { return v == VisibleOrganization || v == VisiblePrivate }
 
-// IntegrationStatus is whether a credential can be used.
+// IntegrationStatus is the status of a credential.
 type IntegrationStatus string
 
 // The statuses.
 const (
 	IntegrationActive    IntegrationStatus = "active"
-	IntegrationExpired   IntegrationStatus = "expired" // it ended by itself, and could not be renewed
-	IntegrationRevoked   IntegrationStatus = "revoked" // the service does not take it any more
+	IntegrationExpired   IntegrationStatus = "expired" // expired, and could not be renewed
+	IntegrationRevoked   IntegrationStatus = "revoked" // the service no longer accepts it
 	IntegrationSuspended IntegrationStatus = "suspended"
-	IntegrationDeleted   IntegrationStatus = "deleted" // disconnected; the row stays for the record
+	IntegrationDeleted   IntegrationStatus = "deleted" // disconnected; the row is kept
 )
 
 // Valid reports whether s is one of the statuses.
@@ -106,8 +105,8 @@ func (s IntegrationStatus) Valid() bool {
 	return slices.Contains([]IntegrationStatus{IntegrationActive, IntegrationExpired, IntegrationRevoked, IntegrationSuspended, IntegrationDeleted}, s)
 }
 
-// Owner returns the only user that may see the integration; empty: everybody
-// of the organization may.
+// Owner returns the only user who can see the integration; empty: everyone in
+// the organization.
 func (in *Integration) Owner() string {
 	switch {
 	case in.User != "":
@@ -118,14 +117,14 @@ func (in *Integration) Owner() string {
 	return ""
 }
 
-// AllConnections, alone in a session's Connections, binds it to every
-// integration that the whole organization may see, now and later.
+// AllConnections as the only entry of a session's Connections binds it to
+// every integration of visibility organization, now and later.
 const AllConnections = "all"
 
-// Bound returns those of an organization's integrations of a provider that the
-// session is bound to, dead ones too, deleted ones not. One that became private
-// to another user since is left out. A user connection is none of them: see
-// [Session.OwnConnection].
+// Bound returns the organization's integrations of a provider that the
+// session is bound to, unusable ones included, deleted ones not. Integrations
+// that became private to another user are left out, and so are personal
+// connections: see [Session.OwnConnection].
 func (s *Session) Bound(all []Integration, provider string) []Integration {
 	every := slices.Equal(s.Connections, []string{AllConnections})
 	var list []Integration
@@ -140,9 +139,9 @@ func (s *Session) Bound(all []Integration, provider string) []Integration {
 	return list
 }
 
-// OwnConnection returns the active connection of the session's creator at the
-// provider's service, for an action that bears his name. An unattended session
-// acts in nobody's name.
+// OwnConnection returns the active personal connection of the session's
+// creator at the provider, for an action that shows the user's name.
+// Unattended sessions act in nobody's name.
 func (s *Session) OwnConnection(all []Integration, provider string) (Integration, bool) {
 	if s.Kind != Interactive {
 		return Integration{}, false
@@ -155,9 +154,9 @@ func (s *Session) OwnConnection(all []Integration, provider string) (Integration
 	return Integration{}, false
 }
 
-// ProviderApp is an organization's registration of the gateway at a service:
-// what it takes to have people sign in there, or to act as an app. Its secrets
-// are sealed, written over the API and never read over it.
+// ProviderApp is an organization's registration of the gateway at a service,
+// needed to sign in people there or to act as an app. Its secrets are stored
+// encrypted; the API can write them but not read them.
 type ProviderApp struct {
 	Organization string `json:"organization_id" bun:"organization_id,pk"`
 	Provider     string `json:"provider" bun:"provider,pk"` // a module's id, or "nango"
@@ -186,15 +185,15 @@ const (
 	AppAPIKey       = "api_key"     // of a broker
 )
 
-// IntegrationFlow is a connection that a person began to make in his browser.
+// IntegrationFlow is a connection in progress in a person's browser.
 type IntegrationFlow struct {
 	StateHash    string // of the state parameter, in hex
 	Organization string
 	Provider     string
 	By           string // the user
-	Login        string // of the browser, or of the API key: nobody else can end it
+	Login        string // browser login or API key that must finish it
 	ExpiresAt    time.Time
-	Sealed       []byte // what is wanted, verifier and endpoints
+	Sealed       []byte // the request, verifier and endpoints
 }
 
 const (
@@ -202,8 +201,8 @@ const (
 	maxSettings = 65536 // bytes
 )
 
-// Check refuses what no connection of any service can be, and fills in the
-// visibility. What the service takes is for its module to say.
+// Check validates the request and sets the default visibility. The module
+// validates what depends on its service.
 func (w *ConnectRequest) Check() error {
 	switch {
 	case w.Own && w.Visibility == VisibleOrganization:
@@ -231,9 +230,9 @@ func checkVisibility(v Visibility) error {
 	return nil
 }
 
-// Check refuses what an integration cannot be, and makes a line of the name that
-// the service has for the account. Whether a text shows a credential is for the
-// rows to say.
+// Check validates the integration and makes the account's name one line.
+// Whether a text contains a credential depends on stored rows and is checked
+// there.
 func (in *Integration) Check() error {
 	switch {
 	case in.ID == "" || in.CreatedBy == "":
@@ -249,7 +248,7 @@ func (in *Integration) Check() error {
 	return firstError(checkBaseURL(in.BaseURL), CheckName("/provider", "provider", in.Provider), in.CheckChoices())
 }
 
-// CheckChoices refuses what people cannot choose.
+// CheckChoices validates the fields that people can set.
 func (in *Integration) CheckChoices() error {
 	if strings.TrimSpace(in.Name) == "" || !isOneLine(in.Name, maxName) {
 		return invalid("/name", fmt.Sprintf("An integration needs a name of at most %d bytes without control characters.", maxName))
@@ -277,7 +276,7 @@ func checkBaseURL(text string) error {
 	return nil
 }
 
-// truncateLine makes a line of a service's text.
+// truncateLine turns a service's text into one line.
 func truncateLine(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -288,7 +287,7 @@ func truncateLine(text string, limit int) string {
 	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
-// Check refuses what a registration cannot be.
+// Check validates the registration.
 func (a *ProviderApp) Check() error {
 	for field, text := range map[string]string{"/client_id": a.ClientID, "/slug": a.Slug, "/app_id": a.AppID} {
 		if !PlainText(text) {

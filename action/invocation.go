@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Status is where an invocation stands.
+// Status is the status of an invocation:
 //
 //	            ┌─────────────► denied     (policy, human, withdrawn)
 //	Call ── decide ──► executing ──► completed | failed
@@ -61,8 +61,7 @@ type Failure struct {
 	Message string `json:"message"` // redacted
 }
 
-// Invocation is one request to run an action, and its whole life. Its JSON
-// form is what the API shows.
+// Invocation is the record of a call. Its JSON form is the API's.
 type Invocation struct {
 	ID           string          `json:"id"`
 	Organization string          `json:"organization_id"`
@@ -75,7 +74,7 @@ type Invocation struct {
 	ModeSource   Layer           `json:"mode_source"`
 	Steps        []Step          `json:"decision,omitempty"`
 	Status       Status          `json:"status"`
-	Summary      string          `json:"summary,omitempty"`        // what the call would do, in a line; redacted
+	Summary      string          `json:"summary,omitempty"`        // the call in one line; redacted
 	Params       json.RawMessage `json:"params"`                   // redacted
 	ParamsHash   string          `json:"params_hash"`              // keyed, over the canonical params
 	ToolHash     string          `json:"tool_hash"`                // [Action.Hash] when it was decided
@@ -85,13 +84,13 @@ type Invocation struct {
 	Error        *Failure        `json:"error,omitempty"`
 	DeniedReason string          `json:"denied_reason,omitempty"`
 	DeniedNote   string          `json:"denied_note,omitempty"`
-	ApprovedBy   string          `json:"approved_by,omitempty"` // who decided, also when he denied
+	ApprovedBy   string          `json:"approved_by,omitempty"` // who decided, also for a denial
 	ApprovedAt   *time.Time      `json:"approved_at,omitempty"`
-	Grant        string          `json:"grant_id,omitempty"`       // that let it run
-	Integration  string          `json:"integration_id,omitempty"` // for which a module ran
+	Grant        string          `json:"grant_id,omitempty"`       // that covered it
+	Integration  string          `json:"integration_id,omitempty"` // that the module used
 	Executor     string          `json:"executor,omitempty"`       // the instance that ran it
 	CreatedAt    time.Time       `json:"created_at"`
-	ExpiresAt    *time.Time      `json:"expires_at,omitempty"` // of a held call
+	ExpiresAt    *time.Time      `json:"expires_at,omitempty"` // when the pending call expires
 	StartedAt    *time.Time      `json:"started_at,omitempty"` // of the execution
 	CompletedAt  *time.Time      `json:"completed_at,omitempty"`
 	DurationMS   *int64          `json:"duration_ms,omitempty"` // of the execution
@@ -117,20 +116,20 @@ type InvocationFilter struct {
 	Cursor       string    // of the page before; empty: the newest
 }
 
-// Page is a part of a list, newest first.
+// Page is a page of a list, newest first.
 type Page[T any] struct {
 	Items  []T
-	Next   string // cursor of the next page; empty: this is the last one
-	Total  int    // of the whole list, as far as it was counted
-	Capped bool   // Total is a floor: counting stopped there
+	Next   string // cursor of the next page; empty: last page
+	Total  int    // of the whole list, up to a limit
+	Capped bool   // Total is a lower bound
 
-	// SearchedSince is set when the search reached its limit: it covered
-	// everything since then. The page may be short or empty, and Next continues.
+	// SearchedSince is set if the search limit was reached: everything since
+	// then was searched. The page may be short or empty, and Next continues.
 	SearchedSince time.Time
 }
 
-// CallerState is who waits for the answer of a held call, as its row tells.
+// CallerState is the state of the callers of a pending call.
 type CallerState struct {
-	SeenAt   time.Time // when a caller was last there
-	Answered bool      // one was told "pending", and asks again later
+	SeenAt   time.Time // when a caller was last connected
+	Answered bool      // a caller got "pending" and asks again later
 }
