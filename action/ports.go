@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// Limiter counts calls. Keys are identities, never names that a caller chose.
+// Limiter is a rate limiter. Keys are built from IDs, never from names that a
+// caller chose.
 type Limiter interface {
-	// Allow counts one call and returns zero, or how long to wait when the
+	// Allow counts one call and returns zero, or how long to wait if the
 	// limit is reached.
 	Allow(ctx context.Context, key string) time.Duration
 	// Take counts one call against l in the same way.
 	Take(ctx context.Context, l Limit) time.Duration
 }
 
-// Vault hashes and seals what is kept of params and results.
+// Vault hashes and encrypts stored params and results.
 type Vault interface {
 	// Hash returns the keyed hash of canonical bytes, in hex.
 	Hash(canonical []byte) string
@@ -25,7 +26,8 @@ type Vault interface {
 	Open(ref Ref, sealed []byte) ([]byte, error)
 }
 
-// Ref is the place of a sealed value. Moving a value elsewhere breaks it.
+// Ref is the location of an encrypted value. A value moved elsewhere cannot
+// be decrypted.
 type Ref struct {
 	Organization string
 	Table        string
@@ -87,82 +89,83 @@ type Ledger interface {
 	// recorded is false.
 	Finish(ctx context.Context, f *Finish) (inv Invocation, recorded bool, err error)
 
-	// The following read rows and keep them in order.
+	// The following methods read and maintain rows.
 
-	// Load returns one row; ErrNotFound when the organization has no such.
+	// Load returns a row, or ErrNotFound if the organization has none with
+	// the ID.
 	Load(ctx context.Context, organization, id string) (Record, error)
-	// MarkSeen notes that callers still wait on these rows.
+	// MarkSeen records that callers still wait for these rows.
 	MarkSeen(ctx context.Context, ids []string, now time.Time) error
-	// MarkAnswered notes that a caller was told "pending", which counts as
+	// MarkAnswered records that a caller got "pending", which counts as
 	// waiting until the invocation ends.
 	MarkAnswered(ctx context.Context, organization, id string) error
-	// MarkDelivered notes that a caller received the outcome. It is queued.
+	// MarkDelivered records that a caller received the outcome. It is queued.
 	MarkDelivered(ctx context.Context, organization, id string, now time.Time) error
-	// Preview says what Begin would do with a pending draft that no other row
-	// answers, and writes nothing: the reason and the note with which it would
-	// be denied, or "too_many_pending", or nothing.
+	// Preview predicts what Begin would do with a pending draft that joins no
+	// other row, and writes nothing: the reason and note of a denial,
+	// "too_many_pending", or nothing.
 	Preview(ctx context.Context, d *Draft) (refused, note string, err error)
-	// Settled returns those of the ids whose status is no longer pending.
+	// Settled returns those of the IDs that are no longer pending.
 	Settled(ctx context.Context, ids []string) ([]Invocation, error)
 	// Unclaimed returns up to limit approved rows that were approved before t.
 	Unclaimed(ctx context.Context, t time.Time, limit int) ([]Invocation, error)
-	// Sweep does up to Limit rows of each kind of overdue work, and returns
-	// the invocations that it ended.
+	// Sweep processes up to Limit overdue rows of each kind and returns the
+	// invocations that it ended.
 	Sweep(ctx context.Context, r SweepRules) ([]Invocation, error)
 
-	// The following keep the rounds of questions of executing invocations.
+	// The following methods store the rounds of questions of executing
+	// invocations.
 
-	// OpenRound writes a round. ErrConflict when the invocation does not
-	// execute any more.
+	// OpenRound writes a round. ErrConflict if the invocation is no longer
+	// executing.
 	OpenRound(ctx context.Context, r *AskedRound) error
-	// OpenRounds returns those of the invocations that have an open round which
-	// nobody took.
+	// OpenRounds returns those of the invocations with an open round that no
+	// caller has taken.
 	OpenRounds(ctx context.Context, invocations []string) ([]string, error)
-	// TakeRound gives the invocation's open round to one caller: nil when
-	// there is none, another has it, or can lacks what it needs. A round that
-	// was taken before lost and is not answered counts as one that nobody has;
-	// the zero time: none does.
+	// TakeRound assigns the invocation's open round to one caller. It returns
+	// nil if there is none, if another caller has it, or if can lacks a
+	// needed feature. A round taken before lost and not answered counts as
+	// not taken; with the zero time none does.
 	TakeRound(ctx context.Context, organization, invocation string, can ClientFeatures, lost, now time.Time) (*AskedRound, error)
-	// ReplyRound writes replies, by key, of the session that was asked; keys
-	// that were answered keep their first reply. The round is answered when
-	// every key is, or with final. A round that was answered already is
-	// returned unchanged. Errors: ErrNotFound (also for another session's, a
-	// key that was not asked, and a round that nobody took), ErrGone when the
-	// source waits no more.
+	// ReplyRound writes replies, by key, from the session of the round; a key
+	// keeps its first reply. The round is answered when every key is, or with
+	// final; an answered round is returned unchanged. Errors: ErrNotFound
+	// (also for another session, an unknown key, and a round that nobody
+	// took), and ErrGone if the source no longer waits.
 	ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (AskedRound, error)
 	// LoadRound returns a round with its replies; ErrNotFound.
 	LoadRound(ctx context.Context, organization, id string) (AskedRound, error)
-	// SaveCallerFeatures notes what can be asked of a caller who left with a call that is
-	// held or approved, and comes back for it by itself; what several can adds up.
+	// SaveCallerFeatures records the features of a caller that left a pending
+	// or approved call and will return. Features of several callers add up.
 	SaveCallerFeatures(ctx context.Context, organization, invocation string, can ClientFeatures) error
-	// CallerFeatures returns what was noted so; zero: nothing.
+	// CallerFeatures returns the recorded features; zero: none.
 	CallerFeatures(ctx context.Context, organization, invocation string) (ClientFeatures, error)
-	// CloseRound ends a round, wipes what was sealed of it, and appends an
-	// event of kind "asked" with data, redacted, to its invocation. A closed
-	// round stays as it is.
+	// CloseRound ends a round, deletes its encrypted content, and appends an
+	// event of kind "asked" with redacted data to its invocation. A closed
+	// round stays unchanged.
 	CloseRound(ctx context.Context, organization, id string, data json.RawMessage, now time.Time) error
 }
 
-// ErrPolicyMoved tells that policy changed between a decision and its row:
+// ErrPolicyMoved says that policy changed between a decision and its row:
 // decide again.
 var ErrPolicyMoved = NewError("policy_moved")
 
-// ErrGrantSpent tells that a grant was used up, revoked or expired between a
+// ErrGrantSpent says that a grant was used up, revoked or expired between a
 // decision and its row: decide again.
 var ErrGrantSpent = NewError("grant_spent")
 
-// ErrDeniedBefore tells that a person said no to this very call a short while
-// ago, which goes before a grant: decide again, without grants.
+// ErrDeniedBefore says that a person recently denied the same call, which
+// takes precedence over grants: decide again without grants.
 var ErrDeniedBefore = NewError("denied_before")
 
-// Draft is an invocation about to be written: Status is pending, executing or
+// Draft is an invocation to be written, with status pending, executing or
 // denied.
 type Draft struct {
 	Invocation
 	PolicyVersion  int64
-	Snapshot       bool // an allowed read: queued, step 1 left out
+	Snapshot       bool // an allowed read: queued, without step 1
 	Joins          bool
-	Paused         bool // the session was paused when the call came: it joins, or is refused
+	Paused         bool // the session was paused when the call arrived: the call joins or is refused
 	IdempotencyKey string
 	SealedParams   []byte    // of a pending row
 	MaxPending     int       // zero: no limit
@@ -171,23 +174,23 @@ type Draft struct {
 	Grants         []string  // ids, see step 4
 	Executor       string    // of an executing row: the instance that runs it
 	LeaseUntil     time.Time // of an executing row
-	Unattended     bool      // silence of the callers withdraws nothing
+	Unattended     bool      // not withdrawn when its callers disconnect
 }
 
-// BeginResult is the answer of Begin.
+// BeginResult is the result of Begin.
 type BeginResult struct {
 	Record
-	// Created tells that the draft's own row was written.
+	// Created reports that the draft's own row was written.
 	Created bool
 }
 
-// Record is an invocation's row with what only the Gate may see.
+// Record is an invocation's row with the fields that only the Gate may read.
 type Record struct {
 	Invocation
-	SealedParams []byte // nil once terminal
-	SealedResult []byte // an [Answer], for as long as it may be picked up
+	SealedParams []byte // nil after the end
+	SealedResult []byte // an [Answer], while a caller may still fetch it
 	Delivered    bool
-	Answered     bool // a caller was told "pending"
+	Answered     bool // a caller got "pending"
 }
 
 // Verdict is a person's decision.
@@ -196,23 +199,22 @@ type Verdict struct {
 	Session      string // empty: any session of the organization
 	ID           string
 	By           string // the user, from the login
-	Note         string // shown to the agent when it is a denial
-	ParamsHash   string // what the person saw; empty: not checked
+	Note         string // of a denial; shown to the agent
+	ParamsHash   string // hash that the person saw; empty: not checked
 	ToolHash     string // likewise
-	// Grant of an approval: what else is let through without asking. Its
-	// Terms say scope, pins, budget and expiry; the rest is filled in. Nil:
-	// nothing.
+	// Grant is created by an approval to cover later calls. Its Terms have
+	// scope, pins, limit and expiry; the rest is filled in. Nil: none.
 	Grant *Grant
-	// Pin are JSON Pointers of params that the grant pins to the values that
-	// they have in this call. The Gate turns them into Grant.Pins.
+	// Pin lists params, as JSON Pointers, that the grant pins to their values
+	// in this call. The Gate converts them to Grant.Pins.
 	Pin []string
-	// Unreviewed says that the grant may be for a tool that is not as it was
-	// reviewed. Without it such a grant is refused.
+	// Unreviewed permits a grant for a tool that changed since its review.
+	// Without it such a grant is refused.
 	Unreviewed bool
 	Now        time.Time
 }
 
-// Claim is one instance's wish to execute.
+// Claim is an instance's request to execute an invocation.
 type Claim struct {
 	Organization string
 	ID           string
@@ -221,15 +223,15 @@ type Claim struct {
 	Now          time.Time
 }
 
-// Finish is how an execution ended.
+// Finish is the result of an execution.
 type Finish struct {
 	Organization string
 	ID           string
 	Executor     string
 	Status       Status          // completed, failed or denied
 	Result       json.RawMessage // redacted and pruned
-	ResultNote   string          // of the result, in a line; redacted
-	SealedResult []byte          // an [Answer]; nil when nobody may pick it up
+	ResultNote   string          // the result in one line; redacted
+	SealedResult []byte          // an [Answer]; nil if no caller may fetch it
 	PickupUntil  time.Time
 	Error        *Failure
 	DeniedReason string
@@ -239,30 +241,31 @@ type Finish struct {
 	Integration  string // for which a module ran
 }
 
-// SweepRules say what is overdue.
+// SweepRules define what is overdue.
 type SweepRules struct {
 	Now time.Time
-	// SeenBefore: pending rows of interactive sessions whose last caller was
-	// seen before this, and who was not told "pending", are withdrawn.
+	// SeenBefore: pending rows of interactive sessions are withdrawn if their
+	// last caller was seen before this and did not get "pending".
 	SeenBefore time.Time
-	// ApprovedBefore: approved rows that nobody claimed are expired.
+	// ApprovedBefore: unclaimed rows approved before this expire.
 	ApprovedBefore time.Time
-	// LeaseBefore: executing rows whose lease lapsed before this are lost:
-	// failed, outcome_unknown. The zero time: none is.
+	// LeaseBefore: executing rows whose lease expired before this fail with
+	// outcome_unknown. The zero time: none.
 	LeaseBefore time.Time
-	// Alone: this executor is the only instance, so that executing rows of
-	// any other are of a dead process, and lost whatever their lease.
+	// SoleInstance is the executor of the only running instance: executing
+	// rows of other executors belong to dead processes and fail at once.
+	// Empty: there may be others.
 	SoleInstance string
-	// Limit of rows a kind; a few hundred at most, so that the writer is free
-	// again soon.
+	// Limit is the maximum number of rows of each kind; a few hundred, so
+	// that other writes are not blocked for long.
 	Limit int
-	// PickupInteractive and PickupUnattended: how long after its end an
-	// outcome may be picked up.
+	// PickupInteractive and PickupUnattended are how long after its end an
+	// outcome can be fetched.
 	PickupInteractive, PickupUnattended time.Duration
 }
 
-// Hint tells other parts of the gateway, and other instances, that something
-// changed. It may be lost: rows are the truth.
+// Hint notifies other parts and instances of the gateway of a change. It may
+// be lost; rows are the truth.
 type Hint struct {
 	Kind         HintKind
 	Organization string
@@ -270,7 +273,7 @@ type Hint struct {
 	Invocation   string
 	Run          string // of an automation's run
 	Status       Status // of an invocation or a run, now
-	Asking       bool   // its source asks something, or was answered
+	Asking       bool   // its source asked a question, or got the answer
 	Resource     string // of a changed resource: its URI at its source
 	Source       string // likewise: its source id
 }
@@ -284,16 +287,16 @@ const (
 	HintCatalog    HintKind = "catalog"
 	HintPolicy     HintKind = "policy"
 	HintSession    HintKind = "session"
-	HintSignal     HintKind = "signal"   // instances have something to tell one another about MCP sessions
-	HintResource   HintKind = "resource" // a resource that somebody subscribed to changed
-	HintRun        HintKind = "run"      // a run of an automation began, or changed
-	HintLogin      HintKind = "login"    // people's logins ended: who listens looks whether its own did
-	HintReload     HintKind = "reload"   // hints may have been lost: look at everything again
+	HintSignal     HintKind = "signal"   // signals between instances about MCP sessions
+	HintResource   HintKind = "resource" // a resource with subscribers changed
+	HintRun        HintKind = "run"      // a run started or changed
+	HintLogin      HintKind = "login"    // logins ended: listeners check their own
+	HintReload     HintKind = "reload"   // hints may be lost: reload everything
 )
 
-// Hints carries hints.
+// Hints publishes hints.
 type Hints interface {
-	// Publish tells all subscribers. It does not block.
+	// Publish notifies all subscribers. It does not block.
 	Publish(h Hint)
 	// Subscribe calls f for each hint until cancel is called. f must not
 	// block.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// AskKind is a kind of question that a source may put to the caller of a call
-// that runs.
+// AskKind is a kind of question from a source to the caller of a running
+// call.
 type AskKind string
 
 // The kinds of question, as connectors allow them.
@@ -21,13 +21,13 @@ const (
 	AskRoots       AskKind = "roots"           // the folders that the client works in
 )
 
-// AskKinds are all of them.
+// AskKinds returns all kinds of question.
 func AskKinds() []AskKind { return []AskKind{AskElicitation, AskURL, AskSampling, AskRoots} }
 
 // Valid reports whether k is one of the kinds.
 func (k AskKind) Valid() bool { return slices.Contains(AskKinds(), k) }
 
-// ClientFeatures is a set of what an MCP client lets servers ask of it.
+// ClientFeatures is the set of requests that an MCP client supports.
 type ClientFeatures uint16
 
 // The features, as clients declare them.
@@ -60,16 +60,16 @@ func AskFeatures(kinds []AskKind) (f ClientFeatures) {
 	return f
 }
 
-// Question is one request that a source makes of its caller.
+// Question is a request of a source to its caller.
 type Question struct {
 	Key    string          `json:"key"`    // unique in its round
 	Method string          `json:"method"` // elicitation/create, sampling/createMessage or roots/list
-	Params json.RawMessage `json:"params"` // as the source sent them, but for the injected credential; nil: none
+	Params json.RawMessage `json:"params"` // as sent by the source, except for the injected credential; nil: none
 }
 
-// Needs returns the kind of the question and what a client must offer for it.
-// ok is false for a method that no client is asked, and for params that not
-// everyone reads alike: clients may take Mode for mode.
+// Needs returns the kind of the question and the features that a client needs
+// for it. ok is false for unknown methods, and for params that parsers may
+// read differently, such as Mode for mode.
 func (q *Question) Needs() (kind AskKind, f ClientFeatures, ok bool) {
 	if q.Method == "roots/list" {
 		return AskRoots, ClientListsRoots, true
@@ -106,9 +106,9 @@ func elicitationKind(mode json.RawMessage) (AskKind, ClientFeatures, bool) {
 	return "", 0, false
 }
 
-// exactMembers returns the members of an object, by their exact names. It reports
-// false for what is no object, and where one of the names is there twice, or in
-// other letters of upper and lower case.
+// exactMembers returns the members of an object by exact name. It returns
+// false if the value is not an object, or if one of the names occurs twice or
+// in another case.
 func exactMembers(object json.RawMessage, names ...string) (map[string]json.RawMessage, bool) {
 	members := map[string]json.RawMessage{}
 	if len(object) == 0 {
@@ -134,53 +134,51 @@ func exactMembers(object json.RawMessage, names ...string) (map[string]json.RawM
 	return members, true
 }
 
-// Reply is what a client answered to a [Question]: a result or a JSON-RPC
-// error, as it sent them.
+// Reply is a client's reply to a [Question]: a result or a JSON-RPC error,
+// unchanged.
 type Reply struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 	Problem json.RawMessage `json:"error,omitempty"`
 }
 
-// Round is what a source asks at one time and waits for. One caller in flight
-// is given it, which answers with Gate.Reply and then waits on with
-// Gate.Wait.
+// Round is a set of questions that a source asks together. One waiting caller
+// receives it, answers with Gate.Reply and then waits with Gate.Wait.
 type Round struct {
 	ID         string
 	Invocation string
-	Source     string // whose question it is
+	Source     string // the source that asks
 	SourceName string
 	Questions  []Question
-	Until      time.Time // the source is waiting no longer than this
+	Until      time.Time // the source waits until then
 }
 
-// Caller is whoever waits for an execution, as its source sees him: none, one,
-// or several that joined, on this instance or another. Its methods may be
-// called at once from many goroutines, and do nothing after Run returned.
+// Caller represents the callers of an execution to its source: none, one, or
+// several that joined, on any instance. It is safe for concurrent use and
+// does nothing after Run returned.
 type Caller interface {
-	// Session is the id of the gateway session that the action runs for.
+	// Session returns the ID of the session of the call.
 	Session() string
-	// Invocation is the id of the invocation that runs.
+	// Invocation returns the ID of the running invocation.
 	Invocation() string
-	// Integration is the id of the integration that a person approved the call
-	// for; empty: he was not asked.
+	// Integration returns the ID of the integration that a person approved
+	// the call for; empty: no approval.
 	Integration() string
-	// Features are what the callers who wait now offer, as far as they are
-	// known on this instance.
+	// Features returns the features of the current callers, as far as this
+	// instance knows them.
 	Features() ClientFeatures
-	// LogLevel is the least severe level of log messages that a caller who
-	// waits now wants, as MCP names levels; empty: nobody said.
+	// LogLevel returns the minimum level of log messages that a current
+	// caller wants, in MCP's terms; empty: not set.
 	LogLevel() string
-	// Progress tells the params object of a progress notification of the
-	// source, unchanged but for its token, which is absent.
+	// Progress forwards the params of a progress notification, without its
+	// token.
 	Progress(params json.RawMessage)
-	// Log tells the params object of a log message (notifications/message).
+	// Log forwards the params of a log message (notifications/message).
 	Log(params json.RawMessage)
-	// Ask puts questions to one caller who offers all that they need, and
-	// waits for the replies, by key. A key may be missing: the client left it
-	// open. Errors are of kind ErrForbidden when no caller can be asked,
-	// ErrTooMany and ErrTooLarge when the source asked too much, and
-	// ErrUnavailable when nobody answered in time; none of them reached a
-	// person's answer.
+	// Ask sends questions to a caller with the needed features and waits for
+	// the replies, by key. A key is missing if the client left it open.
+	// Errors: ErrForbidden if no caller can be asked, ErrTooMany and
+	// ErrTooLarge for too many questions, and ErrUnavailable if nobody
+	// answered in time.
 	Ask(ctx context.Context, questions []Question) (map[string]Reply, error)
 }
 
@@ -195,44 +193,44 @@ type AskedRound struct {
 	Sealed       []byte // the [Round], sealed for the row's column "sealed"
 	AskedAt      time.Time
 	Until        time.Time
-	TakenAt      *time.Time        // a caller was given it
-	AnsweredAt   *time.Time        // the caller replied all that it will
-	ClosedAt     *time.Time        // the source waits no more
+	TakenAt      *time.Time        // a caller took it
+	AnsweredAt   *time.Time        // the caller's replies are complete
+	ClosedAt     *time.Time        // the source no longer waits
 	Replies      map[string][]byte // by key, each a [Reply] sealed for the column "reply/<key>"
 }
 
-// The actions by which a connector's resources are read and its prompts gotten.
-// No tool can have these names.
+// The actions that read a connector's resources and get its prompts. No tool
+// can have these names.
 const (
 	ActionRead   = "resources/read"
 	ActionPrompt = "prompts/get"
 )
 
-// Offering is a resource, a resource template or a prompt of a source. It is
-// shared between callers: treat it as read-only.
+// Offering is a resource, resource template or prompt of a source. It is
+// shared between callers and must not be modified.
 type Offering struct {
 	Source     string          // source id
-	SourceName string          // what people call the source
+	SourceName string          // display name of the source
 	Name       string          // at its source: a URI, a URI template, or a prompt's name
-	AgentName  string          // as agents see it; unique among its kind in the organization
-	Definition json.RawMessage // as its source listed it, with As in Name's place
+	AgentName  string          // name for agents; unique among its kind in the organization
+	Definition json.RawMessage // definition from the source, with AgentName as its name
 }
 
-// Offerings are all that an organization's sources offer beside actions, each
-// list in a stable order.
+// Offerings are the resources, templates and prompts of an organization's
+// sources, in stable order.
 type Offerings struct {
 	Resources []Offering
 	Templates []Offering
 	Prompts   []Offering
 
-	// What some source of the organization can do.
-	HasResources          bool // it has resources, if perhaps none just now
-	HasPrompts            bool // likewise prompts
+	// Features that at least one source has.
+	HasResources          bool // resources, even if the list is empty now
+	HasPrompts            bool // the same for prompts
 	SupportsCompletion    bool // completion/complete
-	SupportsLogs          bool // it sends log messages
-	SupportsSubscriptions bool // it tells of changes of single resources
+	SupportsLogs          bool // log messages
+	SupportsSubscriptions bool // subscriptions to single resources
 
-	// Versions change when the lists do, or when a source said that they did.
+	// Versions change with the lists, or when a source reports a change.
 	ResourcesVersion string // of Resources and Templates
 	PromptsVersion   string
 }

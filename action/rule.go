@@ -14,10 +14,9 @@ import (
 	"unicode/utf8"
 )
 
-// What the Check methods of this package have in common. A rule is checked
-// there and nowhere else: HTTP schemas keep shapes, the database keeps
-// impossible states out. What depends on rows, on a provider or on what is a
-// secret is checked where those are known.
+// Helpers of the Check methods. Each rule is checked only there: HTTP schemas
+// check the form, and the database keeps impossible states out. Rules that
+// depend on rows, providers or secrets are checked where those are known.
 
 const (
 	maxName       = 200  // bytes of the name of a group, task, gate or source
@@ -26,18 +25,18 @@ const (
 	maxClientID   = 1024 // bytes; it may be a URL
 )
 
-// invalid refuses the value of a field.
+// invalid returns an error about the value of a field.
 func invalid(field, message string) error {
 	return &Error{Kind: ErrInvalid, Code: "invalid", Field: field, Message: message}
 }
 
-// invalidField does so with the code that the API has for a field of a body.
+// invalidField is invalid with the API's code for a field of a body.
 func invalidField(field, message string) error {
 	return &Error{Kind: ErrInvalid, Code: "invalid_field", Field: field, Message: message}
 }
 
-// FromEventCheck returns the error of a Check of package event, which cannot know this
-// one, as an [*Error].
+// FromEventCheck converts an error of a Check in package event, which cannot
+// import this package, to an [*Error].
 func FromEventCheck(err error) error {
 	var rule interface {
 		Fault() (code, field, message string)
@@ -52,7 +51,7 @@ func FromEventCheck(err error) error {
 	return invalid(field, message)
 }
 
-// firstError returns the first of the errors that is one.
+// firstError returns the first error that is not nil.
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -62,13 +61,12 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// pointerTo is the JSON Pointer of a member of an object.
+// pointerTo returns the JSON Pointer of a member of an object.
 func pointerTo(of, name string) string {
 	return of + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-// CheckName refuses a name that people could not read, or would take for a
-// pattern.
+// CheckName refuses names that people cannot read or that look like patterns.
 func CheckName(field, thing, name string) error {
 	if name == "" {
 		return invalid(field, fmt.Sprintf("Name the %s.", thing))
@@ -79,7 +77,7 @@ func CheckName(field, thing, name string) error {
 	return nil
 }
 
-// checkOptional is CheckName of a name that may be left out.
+// checkOptional is CheckName for an optional name.
 func checkOptional(field, thing, name string) error {
 	if name == "" {
 		return nil
@@ -87,14 +85,14 @@ func checkOptional(field, thing, name string) error {
 	return CheckName(field, thing, name)
 }
 
-// isLiteral reports whether a name is a line of text that stands for itself alone.
+// isLiteral reports whether a name is one line of text without wildcards.
 func isLiteral(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
 		return r == '*' || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 	})
 }
 
-// isOneLine reports whether text is one line of at most so many bytes.
+// isOneLine reports whether text is one line of at most limit bytes.
 func isOneLine(text string, limit int) bool {
 	return len(text) <= limit && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
@@ -113,7 +111,7 @@ func checkActions(field string, names []string) error {
 	return nil
 }
 
-// checkFuture refuses an end that is in the past.
+// checkFuture refuses an expiry in the past.
 func checkFuture(ends *time.Time, now time.Time) error {
 	if ends != nil && !now.Before(*ends) {
 		return invalid("/expires_at", "This time is in the past. Use a future time, or leave it out.")
@@ -121,7 +119,7 @@ func checkFuture(ends *time.Time, now time.Time) error {
 	return nil
 }
 
-// checkTimeout refuses a timeout that no source is given.
+// checkTimeout refuses timeouts out of range.
 func checkTimeout(seconds int) error {
 	if most := int(MaxTimeout / time.Second); seconds < 0 || seconds > most {
 		return invalid("/timeout_seconds", fmt.Sprintf("The timeout of a call must be 1 to %d seconds, or 0 for the gateway's default.", most))
@@ -136,14 +134,13 @@ func AbsoluteURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
 }
 
-// Loopback reports whether a host is this machine.
+// Loopback reports whether a host is the local machine.
 func Loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
 }
 
-// Check refuses a key that no connector could name, and a host that no URL could
-// have.
+// Check validates the key and host of the secret.
 func (s *Secret) Check() error {
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`).MatchString(s.Key) {
 		return invalidField("/key", "The key must have 1 to 64 letters, digits, dots, dashes or underscores.")
@@ -154,8 +151,7 @@ func (s *Secret) Check() error {
 	return nil
 }
 
-// CheckCredential refuses the value of a secret or credential that cannot travel
-// in a header.
+// CheckCredential refuses values that cannot be sent in a header.
 func CheckCredential(field, value string) error {
 	if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return invalidField(field, "A secret travels in an HTTP header: leave out line breaks and other control characters.")
@@ -163,7 +159,7 @@ func CheckCredential(field, value string) error {
 	return nil
 }
 
-// validHost accepts what can stand as the host of a URL.
+// validHost reports whether host can be the host of a URL.
 func validHost(host string) bool {
 	name := host
 	if h, port, err := net.SplitHostPort(host); err == nil {
@@ -179,8 +175,8 @@ func validHost(host string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*\.?$`).MatchString(name)
 }
 
-// SameHost reports whether host, with or without its scheme's usual port, is the
-// one that a URL names.
+// SameHost reports whether host, with or without the default port, is the
+// host of the URL.
 func SameHost(host, text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
