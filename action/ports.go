@@ -66,27 +66,26 @@ type Ledger interface {
 	// pick-up time is over, counts as absent in step 2.
 	Begin(ctx context.Context, d *Draft) (*BeginResult, error)
 
-	// Approve, Deny, Withdraw, Claim and Finish move rows from status to status by
-	// compare-and-swap: of several that race, one wins, and the others get
+	// Approve, Deny, Withdraw, Claim and Finish change the status by
+	// compare-and-swap: one caller of a race wins, and the others get
 	// ErrConflict.
 
 	// Approve turns pending into approved; Deny turns it into denied. Errors:
-	// ErrNotFound; ErrGone when it expired; ErrConflict when it was decided
-	// (the message says how and by whom), or when a hash in v differs;
-	// ErrForbidden (code "self_approval") when v.By made the session and the
-	// organization's settings do not let him approve its calls.
+	// ErrNotFound; ErrGone if it expired; ErrConflict if it was already
+	// decided (the message says how and by whom), or if a hash in v differs;
+	// ErrForbidden (code "self_approval") if v.By created the session and the
+	// organization does not allow self-approval.
 	//
-	// Approve makes v.Grant in the same transaction, of the row's source,
-	// action, tool hash and session, and completes what v.Grant points to.
+	// Approve also creates v.Grant in the same transaction, with the row's
+	// source, action, tool hash and session, and sets v.Grant to the result.
 	Approve(ctx context.Context, v Verdict) (Invocation, error)
 	Deny(ctx context.Context, v Verdict) (Invocation, error)
 	// Withdraw turns pending into denied with reason DeniedWithdrawn.
 	Withdraw(ctx context.Context, organization, id string, now time.Time) (Invocation, error)
 	// Claim turns approved into executing for the executor.
 	Claim(ctx context.Context, c Claim) (Record, error)
-	// Finish ends an executing row of the executor. When the row is terminal
-	// already, nothing of it changes, a late-outcome event is appended, and
-	// recorded is false.
+	// Finish ends an executing row of the executor. If the row has already
+	// ended, only a late-outcome event is appended, and recorded is false.
 	Finish(ctx context.Context, f *Finish) (inv Invocation, recorded bool, err error)
 
 	// The following methods read and maintain rows.

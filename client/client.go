@@ -4,8 +4,7 @@
 //	c := &client.Client{Base: base, Key: key, HTTP: http.DefaultClient}
 //	answer, err := client.Do(ctx, c, api.GetRun, api.ByID{ID: id})
 //
-// It sends nothing twice and follows no rule of its own: what may be repeated,
-// and how long to wait, is the caller's to know.
+// It does not retry and sets no timeout; both are up to the caller.
 package client
 
 import (
@@ -19,25 +18,25 @@ import (
 	"sallyport/api"
 )
 
-// MaxAnswer bounds how much of one answer is read, in bytes.
+// MaxAnswer is the maximum size of a response, in bytes.
 const MaxAnswer = 64 << 20
 
-// Client is a server and the credential that it is asked with. It is safe for
-// concurrent use when its HTTP client is.
+// Client calls a server with a credential. It is safe for concurrent use if
+// its HTTP client is.
 type Client struct {
 	Base *url.URL     // scheme and host
-	Key  string       // an API key or session token; empty: none is sent
-	HTTP *http.Client // should not follow redirects: the API has none, and a request may carry a secret
+	Key  string       // an API key or session token; empty: none
+	HTTP *http.Client // should not follow redirects: the API has none, and a request may contain a secret
 }
 
-// Answer is what an operation answered.
+// Answer is the response of an operation.
 type Answer[Out any] struct {
 	Status int
 	Body   Out
-	Raw    json.RawMessage // the body as it came; empty where there was none
+	Raw    json.RawMessage // the unparsed body; empty if there is none
 }
 
-// Error is a refusal by the server.
+// Error is an error response of the server.
 type Error struct {
 	api.Problem
 	Request *http.Request
@@ -45,16 +44,16 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Detail }
 
-// UnexpectedError is an answer that no Sallyport server gives, such as that of a
-// proxy before it.
+// UnexpectedError is a response that is not from a Sallyport server, such as
+// that of a proxy.
 type UnexpectedError struct{ Response *http.Response }
 
 func (e *UnexpectedError) Error() string {
 	return "the server answered " + e.Response.Status + ", which is not a Sallyport response; check the URL"
 }
 
-// Do calls an operation. A refusal is an [*Error]. With an error about a body
-// that could not be decoded, the answer has that body in Raw.
+// Do calls an operation. An error response is returned as an [*Error]. If the
+// body cannot be decoded, the returned answer has it in Raw.
 func Do[In, Out any](ctx context.Context, c *Client, route api.Route[In, Out], in In) (*Answer[Out], error) {
 	request, err := c.NewRequest(ctx, &route.Operation, in)
 	if err != nil {
@@ -75,8 +74,8 @@ func Do[In, Out any](ctx context.Context, c *Client, route api.Route[In, Out], i
 	return answer, nil
 }
 
-// Send sends a request and returns an answer that is no refusal. Its body is
-// the caller's to close.
+// Send sends a request and returns the response unless it is an error. The
+// caller must close its body.
 func (c *Client) Send(request *http.Request) (*http.Response, error) {
 	response, err := c.HTTP.Do(request)
 	if err != nil {

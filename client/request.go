@@ -14,9 +14,9 @@ import (
 	"sallyport/api"
 )
 
-// NewRequest returns the request of an operation. The fields of in say where
-// they go by their tags, as package api describes; a zero value of the query or
-// a header is left out, and a body that is a nil pointer too.
+// NewRequest returns the request of an operation. Tags of the fields of in
+// determine where they go, as package api describes; zero values of query
+// parameters and headers, and a nil body, are left out.
 func (c *Client) NewRequest(ctx context.Context, op *api.Operation, in any) (*http.Request, error) {
 	p := parts{path: op.Path, query: url.Values{}, header: http.Header{}}
 	if err := p.add(reflect.ValueOf(in)); err != nil {
@@ -41,7 +41,7 @@ func (c *Client) NewRequest(ctx context.Context, op *api.Operation, in any) (*ht
 	return request, nil
 }
 
-// parts are what a request is made of.
+// parts collects the parts of a request.
 type parts struct {
 	path   string // with its parameters filled in
 	query  url.Values
@@ -55,7 +55,7 @@ func (p *parts) add(in reflect.Value) error {
 		name, isPath := field.Tag.Lookup("path")
 		query, isQuery := field.Tag.Lookup("query")
 		header, isHeader := field.Tag.Lookup("header")
-		query, _, _ = strings.Cut(query, ",") // what follows is how lists are written
+		query, _, _ = strings.Cut(query, ",") // the rest is the list format
 		switch {
 		case isPath:
 			p.path = strings.ReplaceAll(p.path, "{"+name+"}", url.PathEscape(text(value)))
@@ -82,8 +82,7 @@ func (p *parts) add(in reflect.Value) error {
 	return nil
 }
 
-// text is a parameter as it is written; the values of a list are joined by
-// commas.
+// text formats a parameter; list values are joined by commas.
 func text(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.Pointer:

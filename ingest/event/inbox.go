@@ -2,10 +2,10 @@ package event
 
 import "time"
 
-// ReceiptStatus is what became of a delivery.
+// ReceiptStatus is the status of a delivery.
 type ReceiptStatus string
 
-// A receipt is queued until a worker claims it, and again when the worker could
+// A receipt is queued until a worker claims it, and again if the worker could
 // not finish. It ends completed, or failed after the last attempt.
 const (
 	ReceiptQueued     ReceiptStatus = "queued"
@@ -14,70 +14,73 @@ const (
 	ReceiptFailed     ReceiptStatus = "failed"
 )
 
-// Receipt is a delivery that was verified and kept, to be worked off.
+// Receipt is a verified and stored delivery.
 type Receipt struct {
 	ID string `json:"id"`
-	// Organization of the trigger at whose URL it came in; the operator's for
-	// URLs of a whole provider, whose events may be of any.
+	// Organization is the organization of the trigger whose URL received it;
+	// for provider-wide URLs, whose events may belong to any organization,
+	// the operator's.
 	Organization string `json:"organization_id"`
-	// Endpoint is the path that it came to, behind /webhooks/; one and the same for
+	// Endpoint is the path of the URL after /webhooks/; it is the same for
 	// all URLs of a trigger.
 	Endpoint string `json:"endpoint"`
 	Provider string `json:"provider"`
-	Trigger  string `json:"trigger_id,omitempty"` // whose URL it was; empty: a whole provider's
-	// Key is the same when the sender tries again: while there is a receipt of
-	// the endpoint with it that did not fail, there is no second one.
+	Trigger  string `json:"trigger_id,omitempty"` // whose URL received it; empty: provider-wide URL
+	// Key is the same when the sender retries: an endpoint has at most one
+	// receipt with the key that did not fail.
 	Key     string        `json:"-"`
-	Native  string        `json:"provider_event_type,omitempty"` // what the service calls its event, once it was read
+	Native  string        `json:"provider_event_type,omitempty"` // event type of the service, once parsed
 	Size    int           `json:"size"`                          // of the body in bytes
 	Status  ReceiptStatus `json:"status"`
-	Attempt int           `json:"attempt"`         // of working it off; counts claims, and fences off who lost his
+	Attempt int           `json:"attempt"`         // processing attempts; also rejects writes of a worker that lost its claim
 	NextAt  time.Time     `json:"next_attempt_at"` // of the next attempt, while queued
-	// Failures is how often working it off failed; being put off is no failure.
+	// Failures counts failed attempts; a postponed attempt is no failure.
 	Failures int `json:"-"`
-	// Losses is how often in a row it was lost with the process that worked on it.
+	// Losses counts consecutive attempts whose process died.
 	Losses     int        `json:"-"`
 	LastError  string     `json:"last_error,omitempty"`
-	Duplicate  bool       `json:"duplicate,omitempty"` // its body was worked off a moment before, under another id
+	Duplicate  bool       `json:"duplicate,omitempty"` // the same body was processed shortly before under another ID
 	ReceivedAt time.Time  `json:"received_at"`
 	EndedAt    *time.Time `json:"processed_at,omitempty"`
-	// Redacted is the payload for people: redacted, bounded; nil before it was
-	// worked off, and after its retention.
+	// Redacted is the redacted and truncated payload; nil before processing,
+	// and after its retention.
 	Redacted []byte `json:"-"`
-	// Sealed are headers and body, sealed for the row; nil once it is completed,
-	// unless it reached nobody, and after its retention.
+	// Sealed has the encrypted headers and body; nil once completed with an
+	// event, and after its retention.
 	Sealed []byte `json:"-"`
 }
 
-// Settlement is what came of one receipt, written together or not at all.
+// Settlement is the result of processing a receipt, written in one
+// transaction.
 type Settlement struct {
 	Receipt Receipt // as claimed
 	Status  ReceiptStatus
 	NextAt  time.Time // of ReceiptQueued
-	Error   string    // for people; empty only for one that is completed
-	// KeepPayload has a completed one that reached nobody keep its payload, to be worked
-	// off again once there is somebody. Error says why.
+	Error   string    // for people; empty only if completed
+	// KeepPayload keeps the payload of a completed receipt that matched
+	// nothing, to process it again later. Error says why.
 	KeepPayload bool
-	Failures    int // of ReceiptQueued, with this one
-	// Losses of one that is given back unread; otherwise zero.
+	Failures    int // of ReceiptQueued, including this one
+	// Losses of a receipt that is returned unprocessed; otherwise zero.
 	Losses   int
 	Native   string
 	Redacted []byte
-	// BodyHash is a keyed hash of the signed body, where the delivery's id is not signed:
-	// a receipt of the endpoint with the same one, received less than Window
-	// before, was the same delivery, and this one makes nothing. Empty: ids do.
+	// BodyHash is a keyed hash of the signed body, for services that do not
+	// sign the delivery's ID: a receipt with the same hash and endpoint
+	// within DedupWindow before is the same delivery, and this one creates
+	// nothing. Empty: the ID identifies the delivery.
 	BodyHash    string
 	DedupWindow time.Duration
 	Matches     []Match
 }
 
-// SettleResult is what was written of settlements.
+// SettleResult is the result of writing settlements.
 type SettleResult struct {
-	Runs       []Run    // that began
-	Duplicates []string // receipts that were the same as another one
+	Runs       []Run    // started
+	Duplicates []string // receipts that duplicate another one
 }
 
-// SkipReason is why an event started nothing.
+// SkipReason is why an event started no run.
 type SkipReason string
 
 // The reasons to skip.
@@ -86,21 +89,21 @@ const (
 	SkipDisabled   SkipReason = "automation_disabled"
 	SkipManual     SkipReason = "manual"
 	SkipRunFailed  SkipReason = "run_create_failed"
-	SkipUnverified SkipReason = "unverified" // a broker forwarded it without verifying it
+	SkipUnverified SkipReason = "unverified" // a broker forwarded it without verification
 )
 
-// Match is an event for one trigger, to be kept: with a run unless it is
-// skipped. One whose trigger (or schedule) is gone or disabled when it is
-// written is dropped; where the automation is disabled it is skipped.
+// Match is an event for one trigger, stored with a run unless it is skipped.
+// It is dropped if the trigger or schedule was deleted or disabled meanwhile,
+// and skipped if the automation is disabled.
 type Match struct {
 	Record Record // ID is given; Run and its status are not
 	Run    string // the run's id; empty where it is skipped
-	// Sealed is the whole context, sealed for (events, Record.ID, "sealed"). Nil
-	// where it is skipped.
+	// Sealed is the encrypted full context, for (events, Record.ID,
+	// "sealed"). Nil if skipped.
 	Sealed []byte
 }
 
-// Record is an event of a trigger or schedule, as it is kept.
+// Record is a stored event of a trigger or schedule.
 type Record struct {
 	ID           string     `json:"id"`
 	Organization string     `json:"organization_id"`
@@ -121,12 +124,12 @@ type Record struct {
 	RunStatus    RunStatus  `json:"run_status,omitempty"`
 	Session      string     `json:"session_id,omitempty"`   // of the run's last claim
 	EndedAt      *time.Time `json:"processed_at,omitempty"` // when its run ended, or it was skipped; nil: not yet
-	// Redacted is the context for people: redacted, bounded; nil after its
+	// Redacted is the redacted and truncated context; nil after its
 	// retention.
 	Redacted []byte `json:"-"`
 }
 
-// Status is the event's, which follows its run's.
+// Status returns the status of the event, which follows its run.
 func (r *Record) Status() string {
 	switch {
 	case r.Skip != "", r.RunStatus == RunSkipped:

@@ -6,28 +6,27 @@ import (
 	"time"
 )
 
-// Provider is the inbound half of a module: the triggers that people can set
-// up, and how the service delivers what happened.
+// Provider is the inbound part of a module: its event types, and how the
+// service delivers events.
 type Provider struct {
 	ID    string // the module's id, or that of a service without actions
 	Title string
 	Types []Type
-	// Webhook reads what the service posts. Nil: it is only polled.
+	// Webhook handles the service's webhooks. Nil: only polling.
 	Webhook *Webhook
-	// SupportsPolling tells that the module can look for events by itself.
+	// SupportsPolling reports whether the module can poll for events.
 	SupportsPolling bool
-	// Secret tells people in a sentence whose the secret of a webhook is: chosen
-	// here, or given by the service. Markdown.
+	// Secret explains where the webhook secret comes from. Markdown.
 	Secret string
-	// IssuesSecret tells that the service makes that secret: one of ours would
-	// verify nothing that it sends.
+	// IssuesSecret reports that the service generates the webhook secret, so
+	// one from the gateway would not verify.
 	IssuesSecret bool
-	// IdentifiesAccount tells that a delivery says whose it is, in the words that an
-	// integration has: only then can one URL serve many who are connected.
+	// IdentifiesAccount reports that deliveries name their account, so that
+	// one URL can serve many integrations.
 	IdentifiesAccount bool
 }
 
-// Type returns the provider's type of that id, or nil.
+// Type returns the event type with the ID, or nil.
 func (p *Provider) Type(id string) *Type {
 	for i := range p.Types {
 		if p.Types[i].ID == id {
@@ -37,70 +36,71 @@ func (p *Provider) Type(id string) *Type {
 	return nil
 }
 
-// Type is one kind of event that a person can have start something.
+// Type is an event type for triggers.
 type Type struct {
 	ID          string // of an [Event]: "issue"
 	Title       string
 	Description string
-	// Config is the JSON Schema of a trigger's filters, an object of which
-	// nothing is required.
+	// Config is the JSON Schema of a trigger's filters: an object without
+	// required members.
 	Config json.RawMessage
-	// Matches reports whether an event of the type passes the filters, which fit
-	// Config. It asks nobody.
+	// Matches reports whether an event passes the filters, which match
+	// Config. It makes no requests.
 	Matches func(e *Event, config json.RawMessage) bool
 }
 
-// Webhook reads what one service posts. All of it is pure.
+// Webhook handles the webhooks of a service. Its functions are pure.
 type Webhook struct {
-	// Verify returns nil when the delivery was signed with one of the secrets,
-	// at a time at most tolerance away from now. No secret, or an empty one,
-	// verifies nothing. Errors are [ErrSignature] and [ErrStale].
+	// Verify returns nil if the delivery was signed with one of the secrets,
+	// at a time within tolerance of now. An empty secret verifies nothing.
+	// Errors are [ErrSignature] and [ErrStale].
 	Verify func(d *Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error
-	// Tolerance is what the service itself advises, for who ingests to choose
-	// otherwise. Zero: it signs no time, and no delivery gets too old.
+	// Tolerance is the service's recommendation. Zero: the service signs no
+	// time, and deliveries do not become stale.
 	Tolerance time.Duration
-	// Challenge returns what a verified delivery wants answered at once, in place
-	// of being kept; nil when it is none. Nil: the service sends no challenges.
+	// Challenge returns the response to a verified challenge, which is not
+	// stored; nil if the delivery is no challenge. Nil: the service sends
+	// none.
 	Challenge func(d *Delivery) []byte
-	// IDHeader is the header in which the sender repeats the delivery's id when
-	// it tries again. Empty: there is none.
+	// IDHeader is the header with the delivery's ID, which a retry repeats.
+	// Empty: none.
 	IDHeader string
-	// MaxBody is the largest body, in bytes. Zero: 1 MiB.
+	// MaxBody is the maximum body size in bytes. Zero: 1 MiB.
 	MaxBody int64
-	// Parse reads a verified delivery. What the module has no type for is no
-	// error: it has no events.
+	// Parse parses a verified delivery. A delivery of an unknown type has no
+	// events and is no error.
 	Parse func(d *Delivery) (Parsed, error)
 }
 
-// Delivery is what a service posted, byte for byte.
+// Delivery is a webhook request, byte for byte.
 type Delivery struct {
 	Header http.Header
 	Body   []byte
-	// Config of the trigger at whose own URL it came in. Nil: it came to a URL
-	// of the whole provider.
+	// Config is the config of the trigger whose URL received it. Nil:
+	// provider-wide URL.
 	Config json.RawMessage
 }
 
-// Parsed is what a delivery says.
+// Parsed is the content of a delivery.
 type Parsed struct {
-	// ID of the delivery, as the sender repeats it when it tries again; empty:
-	// it has none.
+	// ID of the delivery, which a retry repeats; empty: none.
 	ID string
-	// Signed tells that the signature covers what the events' keys are made of.
-	// Otherwise whoever captured the delivery can change them.
+	// Signed reports whether the signature covers the fields that event keys
+	// are built from. Otherwise an attacker who captured a delivery can
+	// change them.
 	Signed bool
-	// Account is whose event it is at the service, as an integration has it: an
-	// installation, a workspace. Empty: the delivery does not say.
+	// Account is the account at the service, such as an installation or
+	// workspace, in the form that integrations store. Empty: unknown.
 	Account string
 	Events  []Event
-	// Lifecycle of the account's installation; empty: nothing happened to it.
+	// Lifecycle is a change of the account's installation; empty: none.
 	Lifecycle Lifecycle
 }
 
-// Lifecycle is what happened to an app's installation.
+// Lifecycle is a change of an app's installation.
 type Lifecycle string
 
-// What can happen to an installation.
+// The changes of an installation.
 const (
 	Installed   Lifecycle = "installed"
 	Uninstalled Lifecycle = "uninstalled"
@@ -108,35 +108,32 @@ const (
 	Unsuspended Lifecycle = "unsuspended"
 )
 
-// Event is one thing that happened, in words that do not depend on how it was
-// heard of.
+// Event is an event at a service, independent of how it was received.
 type Event struct {
 	Provider string
 	Type     string // of a [Type]: "issue"
-	Native   string // as the service names it: "issues:opened"
-	// Key tells this event from all others of its trigger, and is the same when
-	// it is heard of again: the delivery's id, or an id with the time of its
-	// last change. Empty: the delivery does not tell it from others.
+	Native   string // type at the service
+	// Key identifies the event in its trigger, however often it is received:
+	// the delivery's ID, or an ID with the time of the last change. Empty:
+	// not identifiable.
 	Key        string
-	OccurredAt time.Time // zero: the service does not say
-	Title      string    // one line, foreign
-	URL        string    // for people; foreign
-	// Context is a JSON object of what filters and instructions read.
+	OccurredAt time.Time // zero: unknown
+	Title      string    // one line; untrusted
+	URL        string    // for people; untrusted
+	// Context is a JSON object for filters and instructions.
 	Context json.RawMessage
 }
 
-// PollResult is what a look at a service found since the one before.
+// PollResult is the result of one poll.
 type PollResult struct {
-	Events []Event // the oldest first
-	// Cursor is where the next look begins, never nil. It is the module's own
-	// affair, and to be kept together with the events or not at all.
+	Events []Event // oldest first
+	// Cursor is the start of the next poll, in the module's own format; never
+	// nil. It must be stored in the same transaction as the events.
 	Cursor json.RawMessage
-	// More tells that there is more to be had at once: a look is bounded.
+	// More reports that more events are available at once.
 	More bool
-	// Lost tells people in a sentence that things may have happened of which no
-	// look will tell; empty: none are known of.
+	// Lost tells people that events may have been missed; empty: none known.
 	Lost string
-	// Wait is the least time until the next look at what comes from now on.
-	// Zero: the module does not mind.
+	// Wait is the minimum time until the next poll. Zero: no minimum.
 	Wait time.Duration
 }

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// RunStatus is where a run stands.
+// RunStatus is the status of a run.
 type RunStatus string
 
-// A run waits until somebody takes it, who works on it and says how it ended.
-// It needs a human while a call of its session waits for approval, and when its
-// worker says so. One that was skipped never began.
+// A run is queued until a worker claims it, works on it and reports the
+// result. It needs a human while a call of its session is pending, and if the
+// worker says so. A skipped run never started.
 const (
 	RunQueued     RunStatus = "queued"
 	RunClaimed    RunStatus = "claimed"
@@ -21,21 +21,21 @@ const (
 	RunSkipped    RunStatus = "skipped"
 )
 
-// Ended reports whether the run is over, though a person may have it done again.
+// Ended reports whether the run has ended. A person can still repeat it.
 func (s RunStatus) Ended() bool {
 	return s == RunSucceeded || s == RunFailed || s == RunSkipped
 }
 
-// Why a run failed, beside the codes that workers give.
+// Codes of failed runs, in addition to those of workers.
 const (
-	RunWorkerLost  = "worker_lost"  // nobody renewed the lease
+	RunWorkerLost  = "worker_lost"  // the lease expired
 	RunTimedOut    = "timed_out"    // its deadline passed
 	RunCancelled   = "cancelled"    // by a person
-	RunUndelivered = "undelivered"  // its endpoint did not take it in time
-	RunSessionLost = "session_lost" // its session was revoked by hand
+	RunUndelivered = "undelivered"  // the endpoint did not accept it in time
+	RunSessionLost = "session_lost" // a person revoked its session
 )
 
-// Run is one time that an automation is done.
+// Run is one execution of an automation.
 type Run struct {
 	ID           string    `json:"id"`
 	Organization string    `json:"organization_id"`
@@ -44,58 +44,59 @@ type Run struct {
 	Trigger      string    `json:"trigger_id"` // or the schedule's
 	Status       RunStatus `json:"status"`
 	Attempt      int       `json:"attempt"` // counts claims
-	// Claim names one claim: whoever presents another has lost the run. Empty:
-	// nobody has it.
+	// Claim identifies the current claim: a worker with another one has lost
+	// the run. Empty: unclaimed.
 	Claim      string          `json:"-"`
 	ClaimedBy  string          `json:"claimed_by,omitempty"`  // a user or key; "endpoint"
 	LeaseUntil *time.Time      `json:"lease_until,omitempty"` // nil: until the deadline
-	Deadline   *time.Time      `json:"deadline,omitempty"`    // nil: nobody has it
+	Deadline   *time.Time      `json:"deadline,omitempty"`    // nil: unclaimed
 	Session    string          `json:"session_id,omitempty"`  // of the last claim
-	Waiting    int             `json:"waiting"`               // calls of its session that wait for approval
+	Waiting    int             `json:"waiting"`               // pending calls of its session
 	Code       string          `json:"code,omitempty"`        // why it failed, or needs a human
 	Message    string          `json:"message,omitempty"`     // redacted
 	Result     json.RawMessage `json:"result,omitempty"`      // redacted, at most 10 KB
 	CreatedAt  time.Time       `json:"created_at"`
 	StartedAt  *time.Time      `json:"started_at,omitempty"`
 	EndedAt    *time.Time      `json:"completed_at,omitempty"`
-	// Title of its event, for lists.
+	// Title is the title of its event, for lists.
 	Title string `json:"title"`
 }
 
-// Claim is the wish to work on a run.
+// Claim is a request to work on a run.
 type Claim struct {
 	Organization string
 	Automation   string // empty: any
-	Run          string // empty: the one that waits longest
+	Run          string // empty: the oldest queued run
 	By           string
-	// Lease is how long the worker may be silent. Zero: until the deadline.
+	// Lease is the time within which the worker must renew. Zero: until the
+	// deadline.
 	Lease time.Duration
-	// Life is how long the run may take at all.
+	// Life is the maximum duration of the run.
 	Life time.Duration
 }
 
-// Work is a claimed run with what its worker needs. The session is new, and
-// dies with the run.
+// Work is a claimed run with everything its worker needs. Its session is new
+// and ends with the run.
 type Work struct {
 	Run        Run
 	Automation Automation
 	Record     Record
-	Sealed     []byte // the event's whole context; nil after its retention
+	Sealed     []byte // full context of the event; nil after its retention
 	ExpiresAt  time.Time
 }
 
-// SessionOrigin is what a session was minted for.
+// SessionOrigin is the event and run of a session.
 type SessionOrigin struct {
-	Event string // that it was minted for
-	Run   string // that it works on, or worked; empty: none, a person made it
+	Event string // that the session was created for
+	Run   string // current or former run; empty: none, a person created the session
 
-	// How that run stands, and the beginning of what was said of it. Empty: another session has
-	// the run by now.
+	// Status and beginning of the message of that run. Empty: another session
+	// has claimed the run since.
 	Status  RunStatus
 	Message string
 }
 
-// RunResult is what a worker says of his run.
+// RunResult is a worker's report about its run.
 type RunResult struct {
 	Status  RunStatus // RunSucceeded, RunFailed or RunNeedsHuman
 	Code    string
@@ -103,12 +104,12 @@ type RunResult struct {
 	Result  json.RawMessage
 }
 
-// ParcelStatus is where the delivery of a run stands.
+// ParcelStatus is the status of the delivery of a run.
 type ParcelStatus string
 
-// A parcel waits for its endpoint, or for somebody who claims its run; it is
-// delivered, void when its run ended otherwise, or dead when its endpoint did
-// not take it.
+// A parcel is pending until its endpoint accepts it or a worker claims its
+// run. It ends delivered, void if its run ended otherwise, or dead if the
+// endpoint did not accept it.
 const (
 	ParcelPending   ParcelStatus = "pending"
 	ParcelSending   ParcelStatus = "sending"
@@ -126,13 +127,13 @@ type Parcel struct {
 	Attempt      int          `json:"attempt"`
 	FirstAt      *time.Time   `json:"first_attempt_at,omitempty"`
 	NextAt       time.Time    `json:"next_at"`
-	LastStatus   int          `json:"last_status,omitempty"` // of HTTP; 0: there was no answer
+	LastStatus   int          `json:"last_status,omitempty"` // HTTP status; 0: no response
 	LastError    string       `json:"last_error,omitempty"`
 	CreatedAt    time.Time    `json:"created_at"`
 	EndedAt      *time.Time   `json:"delivered_at,omitempty"`
 }
 
-// Endpoint is where an organization's runs are delivered to.
+// Endpoint is the URL that an organization's runs are delivered to.
 type Endpoint struct {
 	Organization string    `json:"organization_id"`
 	URL          string    `json:"url"`
@@ -142,14 +143,14 @@ type Endpoint struct {
 	Secrets      []Secret  `json:"secrets"` // those that have not expired, the newest first
 }
 
-// Dispatch is a parcel that a worker sends now.
+// Dispatch is a parcel being sent.
 type Dispatch struct {
 	Parcel   Parcel
 	Work     Work
 	Endpoint Endpoint
 }
 
-// DispatchResult is what came of an attempt.
+// DispatchResult is the result of an attempt.
 type DispatchResult struct {
 	Parcel Parcel // as claimed
 	Status ParcelStatus

@@ -12,14 +12,15 @@ import (
 )
 
 var (
-	// ErrSignature is a delivery that nobody with a secret signed.
+	// ErrSignature is a delivery without a valid signature.
 	ErrSignature = errors.New("the signature is missing or wrong")
-	// ErrStale is a delivery that was signed too long ago, or for the future.
+	// ErrStale is a delivery whose signed time is too far in the past or
+	// future.
 	ErrStale = errors.New("the signature's time is too far from now")
 )
 
-// Header returns the only value of a header. Several are refused as none:
-// which of them a sender meant is not ours to choose.
+// Header returns the value of a header that occurs once. Several values are
+// refused, because the sender's intent is ambiguous.
 func Header(h http.Header, name string) (value string, ok bool) {
 	values := h.Values(name)
 	if len(values) != 1 || values[0] == "" {
@@ -54,7 +55,8 @@ func VerifyHex(signature, prefix string, secrets [][]byte, parts ...[]byte) erro
 	return nil
 }
 
-// CheckTimestamp returns nil when at is at most tolerance away from now, either way.
+// CheckTimestamp returns nil if at is within tolerance of now, and [ErrStale]
+// otherwise.
 func CheckTimestamp(at, now time.Time, tolerance time.Duration) error {
 	if d := now.Sub(at); d > tolerance || d < -tolerance {
 		return ErrStale
@@ -62,9 +64,8 @@ func CheckTimestamp(at, now time.Time, tolerance time.Duration) error {
 	return nil
 }
 
-// EqualSecret reports whether given is one of the secrets, in a time that does
-// not tell how much of it is right, or how long the secrets are. What is empty
-// equals nothing.
+// EqualSecret reports whether given is one of the secrets, in constant time.
+// Empty values match nothing.
 func EqualSecret(given string, secrets [][]byte) bool {
 	hash, found := sha256.Sum256([]byte(given)), 0
 	for _, secret := range secrets {

@@ -51,8 +51,8 @@ func SignStandard(id string, at time.Time, body, secret []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(digest)
 }
 
-// standardDigests reads the list of a signature header. What has another version
-// is for others to check.
+// standardDigests parses the signature header. Signatures of other versions
+// are ignored.
 func standardDigests(list string) (all [][]byte) {
 	for _, one := range strings.Fields(list) {
 		text, ok := strings.CutPrefix(one, "v1,")
@@ -64,7 +64,7 @@ func standardDigests(list string) (all [][]byte) {
 	return all
 }
 
-// standardDigest is nil when there is no key.
+// standardDigest returns nil without a key.
 func standardDigest(id, sent string, body, secret []byte) []byte {
 	key := standardKey(secret)
 	if len(key) == 0 {
