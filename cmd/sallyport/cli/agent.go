@@ -110,7 +110,11 @@ func performAs[In, Out any](ctx context.Context, c *agentFlags, std *command.Str
 // calls carry an idempotency key.
 func (a *agentClient) exchange(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
 	for try := 1; ; try++ {
-		status, raw, err := a.tryOnce(ctx, op, in)
+		request, err := a.NewRequest(ctx, op, in)
+		if err != nil {
+			return 0, nil, err
+		}
+		status, raw, err := a.send(ctx, request)
 		if !errors.As(err, new(noResponseError)) || ctx.Err() != nil || try > maxRetries {
 			return status, raw, err
 		}
@@ -137,14 +141,6 @@ type noResponseError struct{ error }
 
 // Unwrap returns the cause.
 func (e noResponseError) Unwrap() error { return e.error }
-
-func (a *agentClient) tryOnce(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
-	request, err := a.NewRequest(ctx, op, in)
-	if err != nil {
-		return 0, nil, err
-	}
-	return a.send(ctx, request)
-}
 
 // send sends a request once.
 func (a *agentClient) send(ctx context.Context, request *http.Request) (int, json.RawMessage, error) {

@@ -443,20 +443,16 @@ func (d *doctor) checkEvidenceStore(ctx context.Context) {
 	s, err := files.Open(ctx, location)
 	if err == nil {
 		_, _, err = s.Get(ctx, "doctor/"+strings.Repeat("0", 2*vault.KeySize))
-		err = errors.Join(ignoreError(err, action.ErrNotFound), s.Close())
+		if errors.Is(err, action.ErrNotFound) {
+			err = nil
+		}
+		err = errors.Join(err, s.Close())
 	}
 	if err != nil {
 		d.add("fail", "files", "%v (--evidence)", err)
 		return
 	}
 	d.add("ok", "files", "the store of evidence answers")
-}
-
-func ignoreError(err, ignored error) error {
-	if errors.Is(err, ignored) {
-		return nil
-	}
-	return err
 }
 
 // checkServer checks the server of the data folder, if one is running.
