@@ -18,21 +18,23 @@ import (
 	"sallyport/store/policy"
 )
 
-// maxAutomations is how many an organization may have.
+// maxAutomations limits the automations of an organization.
 const maxAutomations = 200
 
-const maxInstructionBytes = 2000 // bytes of instructions in history
+const maxInstructionBytes = 2000 // maxInstructionBytes limits the instructions that a history event holds.
 
+// AutomationRow is a row of the automations table.
 type AutomationRow struct {
 	bun.BaseModel `bun:"table:automations,alias:a"`
 	event.Automation
 }
 
+// Event returns the history event of a change of the automation.
 func (r *AutomationRow) Event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventAutomation, Subject: r.ID, By: by}
 }
 
-// Snapshot has the beginning of long instructions, and a hash that shows whether
+// Snapshot truncates long instructions and adds their hash, which shows whether
 // the rest changed.
 func (r *AutomationRow) Snapshot() any {
 	sum := sha256.Sum256([]byte(r.Instructions))
@@ -50,8 +52,9 @@ func (r *AutomationRow) Snapshot() any {
 	}
 }
 
-// CreateAutomation writes one and returns it as it is stored, with an id when
-// none was said. ErrConflict when its name is another's name or id; ErrTooMany.
+// CreateAutomation inserts an automation and returns it as stored. An empty ID
+// is generated. ErrConflict if another automation has its name as name or ID;
+// ErrTooMany.
 func (st *Store) CreateAutomation(ctx context.Context, a event.Automation) (event.Automation, error) {
 	r := &AutomationRow{Automation: a}
 	if err := history.First(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
@@ -66,7 +69,8 @@ func (st *Store) CreateAutomation(ctx context.Context, a event.Automation) (even
 	return r.Automation, err
 }
 
-// checkUnique keeps names and ids apart: either finds an automation.
+// checkUnique keeps names and IDs disjoint, because callers look up an
+// automation by either.
 func (r *AutomationRow) checkUnique(ctx context.Context, tx bun.Tx) error {
 	other, err := database.Exists(ctx, tx.NewSelect().Table("automations").ColumnExpr("1").Where("organization_id = ?", r.Organization).
 		Where("? IN (name, id) AND id <> ? OR name = ? AND id <> ?", r.Name, r.ID, r.ID, r.ID))
@@ -79,12 +83,12 @@ func (r *AutomationRow) checkUnique(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-// Automation finds one by its id or name; ErrNotFound.
+// Automation returns an automation by its ID or name; ErrNotFound.
 func (st *Store) Automation(ctx context.Context, organization, ref string) (event.Automation, error) {
 	return database.One[event.Automation](ctx, database.RowsOf[AutomationRow](st.db.Read, organization).Where("? IN (id, name)", ref), automationNotFound(ref))
 }
 
-// readAutomation reads the automation of an id; ErrNotFound.
+// readAutomation reads an automation by its ID; ErrNotFound.
 func readAutomation(ctx context.Context, db bun.IDB, organization, id string) (AutomationRow, error) {
 	return database.One[AutomationRow](ctx, database.RowsOf[AutomationRow](db, organization).Where("id = ?", id), automationNotFound(id))
 }
@@ -93,7 +97,7 @@ func automationNotFound(ref string) error {
 	return action.NewError("automation_not_found", ref)
 }
 
-// AutomationNames returns the names of the organization's automations, by id.
+// AutomationNames returns the names of the organization's automations by ID.
 func (st *Store) AutomationNames(ctx context.Context, organization string) (map[string]string, error) {
 	rows, err := database.List[AutomationRow](ctx, database.RowsOf[AutomationRow](st.db.Read, organization).Column("id", "name"))
 	if err != nil {
@@ -116,8 +120,8 @@ func (st *Store) ListAutomations(ctx context.Context, organization string) ([]ev
 	return all, err
 }
 
-// UpdateAutomation writes Name, Enabled and Instructions, and returns the row;
-// ErrNotFound, or ErrConflict when the name is another's name or id.
+// UpdateAutomation writes Name, Enabled and Instructions, and returns the row.
+// ErrNotFound; ErrConflict if another automation has the name as name or ID.
 func (st *Store) UpdateAutomation(ctx context.Context, a event.Automation, by string) (event.Automation, error) {
 	var r AutomationRow
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
@@ -134,8 +138,8 @@ func (st *Store) UpdateAutomation(ctx context.Context, a event.Automation, by st
 	return r.Automation, err
 }
 
-// checkChange looks at what is new only: an automation that was made before
-// there were rules can be disabled all the same.
+// checkChange validates only new values, so that an automation from before a
+// validation rule can still be disabled.
 func (r *AutomationRow) checkChange(ctx context.Context, tx bun.Tx, old *AutomationRow) error {
 	if r.Name == old.Name && r.Instructions == old.Instructions {
 		return nil
@@ -143,12 +147,13 @@ func (r *AutomationRow) checkChange(ctx context.Context, tx bun.Tx, old *Automat
 	return history.First(action.FromEventCheck(r.Check()), r.checkUnique(ctx, tx))
 }
 
-// codeAutomationDeleted is why a run did not begin whose automation went.
+// codeAutomationDeleted is the code of runs that were skipped because their
+// automation was deleted.
 const codeAutomationDeleted = "automation_deleted"
 
-// DeleteAutomation removes one with its triggers, schedules, overrides and
-// bindings; its runs that nobody has yet are skipped. ErrNotFound, or
-// ErrConflict while a run is worked on. What its events and runs were stays.
+// DeleteAutomation deletes an automation with its triggers, schedules,
+// overrides and bindings, and skips its queued runs. Its events and runs stay.
+// ErrNotFound; ErrConflict while a worker has one of its runs.
 func (st *Store) DeleteAutomation(ctx context.Context, organization, id, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := lockAutomation(ctx, tx, organization, id)
@@ -171,8 +176,9 @@ func (st *Store) DeleteAutomation(ctx context.Context, organization, id, by stri
 	})
 }
 
-// lockAutomation reads one that goes. Who writes events holds it until their
-// runs are there, to be skipped with the others; no event comes afterwards.
+// lockAutomation reads and locks the automation to delete. A transaction that
+// writes events holds it until its runs are inserted, so the deletion skips
+// those runs too, and no event is added afterwards.
 func lockAutomation(ctx context.Context, tx bun.Tx, organization, id string) (*AutomationRow, error) {
 	q := database.RowsOf[AutomationRow](tx, organization).Where("id = ?", id)
 	if database.Shared(tx) {
@@ -208,8 +214,9 @@ func (st *Store) deleteSchedules(ctx context.Context, tx bun.Tx, a *AutomationRo
 	return nil
 }
 
-// skipQueuedRuns skips runs that nobody has. What looks for others afterwards sees
-// those that somebody took, or gave back, in this moment.
+// skipQueuedRuns skips the queued runs of an automation. The check for other
+// runs comes second, so that it sees runs that were claimed or released
+// meanwhile.
 func (st *Store) skipQueuedRuns(ctx context.Context, tx bun.Tx, a *AutomationRow) error {
 	now := database.NewTimestamp(st.db.Now())
 	var skipped []string
@@ -237,8 +244,8 @@ func (st *Store) skipQueuedRuns(ctx context.Context, tx bun.Tx, a *AutomationRow
 	return nil
 }
 
-// deletePolicy removes what the automation's runs may do: another one must not
-// come by it.
+// deletePolicy deletes the overrides and bindings of an automation, so that a
+// later automation with the same ID does not inherit them.
 func (st *Store) deletePolicy(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
 	n, err := history.RemoveAll[policy.OverrideRow](ctx, st.history, tx, a.Organization, "automation_id", a.ID, by)
 	if err != nil {

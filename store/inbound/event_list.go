@@ -13,7 +13,7 @@ import (
 	"sallyport/store/database"
 )
 
-// What [event.Record.Status] says.
+// The values of [event.Record.Status].
 const (
 	eventQueued     = "queued"
 	eventProcessing = "processing"
@@ -52,6 +52,7 @@ func (st *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.P
 	}), nil
 }
 
+// SelectEvents selects a page of events, newest first, and one row more.
 func SelectEvents(f event.RecordFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
 	q := filterEvents(f, selectRecords(db))
 	if after.ID != "" {
@@ -69,14 +70,14 @@ func filterEvents(f event.RecordFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	case eventQueued, eventProcessing, eventFailed:
 		selective = true
 		q = q.Where("e.id IN (?)", eventsByRunStatus(f, q.DB()))
-	case eventCompleted: // as most are
+	case eventCompleted: // the most common status
 		q = q.Where("EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'succeeded')")
 	case eventSkipped:
 		q = q.Where("(e.skip_reason IS NOT NULL OR EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'skipped'))")
 	}
 	if selective {
-		// As an expression, so that these few are taken and sorted, and not all of
-		// the organization read in order.
+		// The expression makes the planner read and sort the few matching rows
+		// instead of scanning the whole organization in order.
 		q = q.Where("e.organization_id || '' = ?", f.Organization)
 	} else {
 		q = q.Where("e.organization_id = ?", f.Organization)
@@ -96,8 +97,8 @@ func filterEvents(f event.RecordFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	return q
 }
 
-// eventsByRunStatus finds the events whose runs stand where the status says, of which few
-// runs are.
+// eventsByRunStatus selects the events whose runs have one of the rare statuses
+// that the filter's status stands for.
 func eventsByRunStatus(f event.RecordFilter, db bun.IDB) *bun.SelectQuery {
 	statuses := map[string][]event.RunStatus{
 		eventQueued: {event.RunQueued}, eventProcessing: {event.RunClaimed, event.RunRunning, event.RunNeedsHuman}, eventFailed: {event.RunFailed},
@@ -110,13 +111,13 @@ func eventsByRunStatus(f event.RecordFilter, db bun.IDB) *bun.SelectQuery {
 	return q
 }
 
-// records selects events with their runs, without what is sealed.
+// selectRecords selects events with their runs, without the sealed column.
 func selectRecords(db bun.IDB) *bun.SelectQuery {
 	return db.NewSelect().Model((*recordRow)(nil)).ExcludeColumn("sealed").ColumnExpr("r.id AS run_id, r.status AS run_status, r.session_id, r.completed_at").
 		Join("LEFT JOIN runs AS r ON r.event_id = e.id")
 }
 
-// Event returns one; ErrNotFound.
+// Event returns an event; ErrNotFound.
 func (st *Store) Event(ctx context.Context, organization, id string) (event.Record, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -139,8 +140,8 @@ func eventNotFound() error {
 	return action.NewError("event_not_found")
 }
 
-// EventContext returns the event's whole context, sealed; nil after its
-// retention, and where it was skipped.
+// EventContext returns the sealed context of an event; nil after its retention
+// and for skipped events.
 func (st *Store) EventContext(ctx context.Context, organization, id string) (sealed []byte, err error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()

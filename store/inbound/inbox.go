@@ -12,8 +12,8 @@ import (
 	"sallyport/store/database"
 )
 
-// receiptRow is a delivery that was verified. Workers hold it as they hold
-// everything here: by a lease, and an attempt that counts up with each claim.
+// receiptRow is a verified delivery. Workers hold it with a lease and an
+// attempt number that each claim increments.
 type receiptRow struct {
 	bun.BaseModel `bun:"table:inbox"`
 
@@ -57,23 +57,23 @@ func toReceipts(rows []receiptRow) []event.Receipt {
 	return list
 }
 
-// receiveSQL writes a delivery. When the sender tries again, the row of the
-// first time stays with its payload: the other one is sealed for another row.
+// receiveSQL inserts a delivery. If the sender retries, the first row stays
+// with its payload, because the new payload is sealed for another row.
 const receiveSQL = `INSERT INTO inbox (id, organization_id, endpoint, provider, trigger_id, dedup_key, size, status, attempt, next_at, received_at, sealed)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', 0, ?8, ?9, ?10)
 ON CONFLICT (endpoint, dedup_key) DO UPDATE SET status = 'queued', attempt = 0, failures = 0, losses = 0, next_at = EXCLUDED.next_at, processed_at = NULL, last_error = NULL
 WHERE inbox.status IN ('failed', 'completed') AND inbox.sealed IS NOT NULL`
 
-// Receive writes a receipt as queued. When its endpoint has one with the same
-// key already nothing changes, but that one is queued anew that failed or reached
-// nobody. fresh tells that there is something to be worked off now. A zero
-// ReceivedAt is now, and a zero NextAt at once.
+// Receive inserts a receipt as queued. If the endpoint already has a receipt
+// with the key, nothing changes, unless that one failed or matched nothing:
+// then it is queued again. queued reports whether a receipt was queued. A zero
+// ReceivedAt means now; a zero NextAt means immediately.
 func (st *Store) Receive(ctx context.Context, r event.Receipt) (queued bool, err error) {
 	received := database.NewTimestamp(r.ReceivedAt).Or(database.NewTimestamp(st.db.Now()))
 	args := []any{
 		r.ID, r.Organization, r.Endpoint, r.Provider, database.NullString(r.Trigger), r.Key, r.Size, database.NewTimestamp(r.NextAt).Or(received), received, r.Sealed,
 	}
-	// One statement, so that 1,000 a second share their commits.
+	// A single statement can share its commit with others (group commit).
 	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		n, err := database.RowsAffected(st.stmts.receive.Exec(ctx, tx, args...))
 		queued = n > 0
@@ -85,8 +85,8 @@ func (st *Store) Receive(ctx context.Context, r event.Receipt) (queued bool, err
 	return queued, nil
 }
 
-// bodyRow is a body that was worked off, of a delivery whose id is not signed:
-// whoever captured one can send it again under another.
+// bodyRow is the body of a processed delivery whose ID is not signed. An
+// attacker who captured the body could send it again under another ID.
 type bodyRow struct {
 	bun.BaseModel `bun:"table:inbox_bodies"`
 
@@ -100,10 +100,11 @@ func (s *settlement) body() bodyRow {
 	return bodyRow{Endpoint: s.Receipt.Endpoint, Hash: s.BodyHash, Receipt: s.Receipt.ID, ReceivedAt: database.NewTimestamp(s.Receipt.ReceivedAt)}
 }
 
-// markDuplicates finds the deliveries that are the same as another one, before or
-// in the list. One that came to nothing hides none that comes to something: what
-// it was for may be there by then. All lock bodies in one order, and keep them until the
-// transaction ends: of two at once the later one sees the other.
+// markDuplicates marks the deliveries that have the same body as another one,
+// stored or in the list. A delivery that matched nothing does not count,
+// because a later one may match. Every transaction locks bodies in the same
+// order until it ends, so of two concurrent deliveries the later one sees the
+// other.
 func markDuplicates(ctx context.Context, tx bun.IDB, list []*settlement) error {
 	unsigned := slices.DeleteFunc(slices.Clone(list), func(s *settlement) bool {
 		return s.BodyHash == "" || s.Status != event.ReceiptCompleted || s.KeepPayload || len(s.Matches) == 0
@@ -131,7 +132,7 @@ func markDuplicates(ctx context.Context, tx bun.IDB, list []*settlement) error {
 	return updateBodies(ctx, tx, updates)
 }
 
-// compareBodies orders deliveries of one body by time.
+// compareBodies orders deliveries by body, then by time.
 func compareBodies(a, b *settlement) int {
 	return cmp.Or(
 		cmp.Compare(a.Receipt.Endpoint, b.Receipt.Endpoint), cmp.Compare(a.BodyHash, b.BodyHash),
@@ -139,8 +140,8 @@ func compareBodies(a, b *settlement) int {
 	)
 }
 
-// lockBodies writes down the first of each body, where there is none yet, and
-// returns which there are then.
+// lockBodies inserts the bodies that are not stored yet, locks all of them and
+// returns their rows.
 func lockBodies(ctx context.Context, tx bun.IDB, list []*settlement) (map[[2]string]bodyRow, error) {
 	firsts := slices.CompactFunc(slices.Clone(list), func(a, b *settlement) bool {
 		return a.Receipt.Endpoint == b.Receipt.Endpoint && a.BodyHash == b.BodyHash
@@ -151,7 +152,7 @@ func lockBodies(ctx context.Context, tx bun.IDB, list []*settlement) (map[[2]str
 		for _, s := range batch {
 			rows = append(rows, s.body())
 		}
-		// The update changes nothing: it has the row locked and returned.
+		// The update changes nothing; it locks and returns the row.
 		err := tx.NewInsert().Model(&rows).On("CONFLICT (endpoint, hash) DO UPDATE").Set("inbox_id = body_row.inbox_id").
 			Returning("*").Scan(ctx, &locked)
 		if err != nil {
@@ -164,9 +165,9 @@ func lockBodies(ctx context.Context, tx bun.IDB, list []*settlement) (map[[2]str
 	return stored, nil
 }
 
-// updateBodies has bodies count from a later delivery on.
+// updateBodies stores the later delivery of bodies that the caller has locked.
 func updateBodies(ctx context.Context, tx bun.IDB, updates map[[2]string]bodyRow) error {
-	for _, r := range updates { // they are locked
+	for _, r := range updates { // the rows are locked
 		_, err := tx.NewUpdate().Model(&r).Column("inbox_id", "received_at").WherePK().Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("noting the body of a delivery: %w", err)

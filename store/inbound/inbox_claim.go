@@ -13,19 +13,21 @@ import (
 	"sallyport/store/database"
 )
 
-// maxClaimBytes bounds what one claim returns, but for the first delivery: a
-// hundred of the largest ones are more than a worker has room for.
+// maxClaimBytes limits the total size of the deliveries that one claim returns,
+// except for the first: a hundred of the largest would not fit in a worker's
+// memory.
 const maxClaimBytes = 32 << 20
 
-// unworked is one kind of deliveries that wait for a worker. The where names a
-// partial index's predicate word by word.
+// claimable is a condition under which deliveries can be claimed. The where
+// clause repeats the predicate of a partial index verbatim.
 type claimable struct {
 	where, order string
-	addedLosses  int // that one of them more has then
+	addedLosses  int // losses that the claim adds
 	now          database.Timestamp
 }
 
-// ClaimableReceipts are those that a worker lost, and those that are due.
+// ClaimableReceipts returns the conditions for deliveries whose lease expired
+// and for those that are due.
 func ClaimableReceipts(now database.Timestamp) []claimable {
 	return []claimable{
 		{"status = 'processing' AND lease_until < ?", "lease_until", 1, now},
@@ -33,14 +35,14 @@ func ClaimableReceipts(now database.Timestamp) []claimable {
 	}
 }
 
-// Due finds the oldest of them.
+// Due selects the oldest of them.
 func (u claimable) Due(db bun.IDB, limit int) *bun.SelectQuery {
 	return db.NewSelect().Table("inbox").Column("id").Where(u.where, u.now).OrderExpr(u.order).Limit(int64(limit))
 }
 
-// Claim takes them. The array is made once; see [sweep.update]. They are locked
-// as they are found, so nothing is asked of them again: PostgreSQL would read
-// all that is due for it.
+// Claim claims them. The array is evaluated once. The rows are locked when they
+// are found, so the update does not repeat the condition: PostgreSQL would read
+// all due rows for it.
 func (u claimable) Claim(db bun.IDB, worker string, until database.Timestamp, limit int) *bun.UpdateQuery {
 	due := u.Due(db, limit).Column("size", "next_at")
 	if database.Shared(db) {
@@ -55,10 +57,11 @@ func (u claimable) Claim(db bun.IDB, worker string, until database.Timestamp, li
 	return q.Where("id IN (?)", selected)
 }
 
-// ClaimReceipts gives the worker up to limit queued receipts that are due, or
-// whose worker lost them, the oldest first, with one attempt counted, and of the
-// latter one loss. Others get other ones. There may be fewer than that when they are large. A claim
-// whose commit was not answered lapses like that of a worker that died.
+// ClaimReceipts claims for the worker up to limit receipts that are due or
+// whose lease expired, the oldest first. Each claim counts one attempt, and an
+// expired lease counts one loss. Concurrent workers get different receipts.
+// Large receipts make a claim smaller. If the response to a commit is lost, the
+// claim expires like that of a dead worker.
 func (st *Store) ClaimReceipts(ctx context.Context, worker string, limit int, lease time.Duration) ([]event.Receipt, error) {
 	now := st.db.Now()
 	var rows []receiptRow
@@ -78,8 +81,8 @@ func (st *Store) ClaimReceipts(ctx context.Context, worker string, limit int, le
 	return toReceipts(rows), nil
 }
 
-// claimReceipts takes those of one kind. A reader looks first, as in a sweep:
-// whoever asks when nothing is due writes nothing.
+// claimReceipts claims receipts that meet one condition. It checks with a read
+// first, so that a worker that polls an empty queue writes nothing.
 func (st *Store) claimReceipts(ctx context.Context, kind claimable, worker string, until database.Timestamp, limit int) (rows []receiptRow, err error) {
 	found, err := database.Exists(ctx, kind.Due(st.db.Read, 1))
 	if err != nil || !found {
@@ -92,8 +95,8 @@ func (st *Store) claimReceipts(ctx context.Context, kind claimable, worker strin
 	return rows, err
 }
 
-// RenewReceipts has the leases of those of the worker begin anew. One that is
-// being settled is passed by.
+// RenewReceipts extends the leases of the worker's receipts. It skips receipts
+// that are being settled.
 func (st *Store) RenewReceipts(ctx context.Context, worker string, ids []string, lease time.Duration) error {
 	until := database.NewTimestamp(st.db.Now().Add(lease))
 	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
@@ -108,6 +111,7 @@ func (st *Store) RenewReceipts(ctx context.Context, worker string, ids []string,
 	return nil
 }
 
+// RenewReceipts extends the leases of the receipts that the worker still holds.
 func RenewReceipts(db bun.IDB, worker string, ids []string, until database.Timestamp) *bun.UpdateQuery {
 	q := db.NewUpdate().Table("inbox").Set("lease_until = ?", until)
 	held := db.NewSelect().Table("inbox").Column("id").Where("id IN (?)", bun.List(ids)).
@@ -118,16 +122,16 @@ func RenewReceipts(db bun.IDB, worker string, ids []string, until database.Times
 	return q.Where("id IN (?)", held)
 }
 
-// settled is a settlement and what else came of it.
+// settlement is an [event.Settlement] and whether its delivery is a duplicate.
 type settlement struct {
 	event.Settlement
 	duplicate bool
 }
 
-// Settle writes what came of claimed receipts, all in one transaction: events,
-// runs and outbox of each match whose trigger has no event of the key yet. A
-// receipt that the worker lost is left as it is, with all that came of it. It
-// takes a handful of statements, however many receipts there are.
+// Settle writes the results of claimed receipts in one transaction: events,
+// runs and outbox rows of each match whose trigger has no event with the key
+// yet. It ignores receipts that the worker lost. The number of statements does
+// not depend on the number of receipts.
 func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlement) (out event.SettleResult, err error) {
 	if len(list) == 0 {
 		return out, nil
@@ -152,8 +156,8 @@ func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlem
 	return out, nil
 }
 
-// heldReceipts are the settlements of receipts that the worker still has: none
-// is taken from him before the transaction ends.
+// heldReceipts returns the settlements of receipts that the worker still holds,
+// and locks those receipts.
 func heldReceipts(ctx context.Context, tx bun.IDB, worker string, list []event.Settlement) ([]*settlement, error) {
 	attempts := map[string]int{}
 	ids := make([]string, 0, len(list))
@@ -173,12 +177,14 @@ func heldReceipts(ctx context.Context, tx bun.IDB, worker string, list []event.S
 	for i := range list {
 		if attempt, ok := attempts[list[i].Receipt.ID]; ok && attempt == list[i].Receipt.Attempt {
 			held = append(held, &settlement{Settlement: list[i]})
-			delete(attempts, list[i].Receipt.ID) // each is settled once
+			delete(attempts, list[i].Receipt.ID) // settle each receipt once
 		}
 	}
 	return held, nil
 }
 
+// SelectHeldReceipts selects and locks the receipts that the worker still
+// holds.
 func SelectHeldReceipts(db bun.IDB, worker string, ids []string) *bun.SelectQuery {
 	q := db.NewSelect().Table("inbox").Column("id", "attempt").Where("id IN (?)", bun.List(ids)).
 		Where("holder = ?", worker).Where("status = 'processing'")
@@ -188,7 +194,7 @@ func SelectHeldReceipts(db bun.IDB, worker string, ids []string) *bun.SelectQuer
 	return q
 }
 
-// matches are what is to be kept of those that are not the same as another.
+// matches returns the matches of deliveries that are not duplicates.
 func matches(list []*settlement) (all []event.Match) {
 	for _, s := range list {
 		if !s.duplicate {
@@ -207,8 +213,8 @@ func duplicateIDs(list []*settlement) (ids []string) {
 	return ids
 }
 
-// ReceiptOutcome is what is written of a receipt. The types are PostgreSQL's, which
-// does not see them in a list of values.
+// ReceiptOutcome holds the columns that a settlement writes. The types are for
+// PostgreSQL, which cannot infer them in a VALUES list.
 type ReceiptOutcome struct {
 	ID          string              `bun:"id,type:text"`
 	Status      string              `bun:"status,type:text"`
@@ -250,6 +256,7 @@ func writeOutcomes(ctx context.Context, tx bun.IDB, list []*settlement, now data
 	return nil
 }
 
+// UpdateReceipts ends or requeues receipts with one statement.
 func UpdateReceipts(db bun.IDB, rows *[]ReceiptOutcome) *bun.UpdateQuery {
 	return db.NewUpdate().With("v", db.NewValues(rows)).Table("inbox").TableExpr("v").
 		Set("status = v.status, holder = NULL, lease_until = NULL, processed_at = v.processed_at, doubled = v.doubled, failures = v.failures, losses = v.losses, last_error = v.last_error").

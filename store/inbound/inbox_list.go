@@ -13,8 +13,8 @@ import (
 	"sallyport/store/database"
 )
 
-// ListReceipts returns a page of deliveries, newest first, without what is
-// sealed.
+// ListReceipts returns a page of deliveries, newest first, without their
+// payloads.
 func (st *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (action.Page[event.Receipt], error) {
 	var page action.Page[event.Receipt]
 	after, err := database.ParseCursor(f.Cursor)
@@ -40,6 +40,7 @@ func (st *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (actio
 	}), nil
 }
 
+// SelectReceipts selects a page of deliveries, newest first, and one row more.
 func SelectReceipts(f event.ReceiptFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
 	q := filterReceipts(f, db.NewSelect().Model((*receiptRow)(nil)).ExcludeColumn("sealed"))
 	if after.ID != "" {
@@ -49,8 +50,9 @@ func SelectReceipts(f event.ReceiptFilter, db bun.IDB, after database.Cursor, li
 }
 
 func filterReceipts(f event.ReceiptFilter, q *bun.SelectQuery) *bun.SelectQuery {
-	// What is said in another way is in no index: few wait, so they are taken
-	// and sorted; most are completed, so the organization's are read in order.
+	// An expression cannot use an index. Few deliveries are queued, so the planner
+	// should read and sort them; most are completed, so for those it should scan
+	// the organization's deliveries in order.
 	organization := "organization_id = ?"
 	switch f.Status {
 	case event.ReceiptQueued, event.ReceiptProcessing:
@@ -74,7 +76,7 @@ func filterReceipts(f event.ReceiptFilter, q *bun.SelectQuery) *bun.SelectQuery 
 	return q.Where("status = ?", f.Status)
 }
 
-// Receipt returns a delivery with what is sealed; ErrNotFound.
+// Receipt returns a delivery with its payload; ErrNotFound.
 func (st *Store) Receipt(ctx context.Context, organization, id string) (event.Receipt, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -97,8 +99,8 @@ func readReceipt(ctx context.Context, db bun.IDB, organization, id string) (*rec
 	return r, nil
 }
 
-// RedriveReceipt queues one anew that failed or reached nobody; ErrConflict for
-// others, ErrGone when its payload was forgotten.
+// RedriveReceipt queues a delivery again that failed or matched nothing.
+// ErrConflict for other deliveries; ErrGone if its payload was deleted.
 func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string) (event.Receipt, error) {
 	var r *receiptRow
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
@@ -118,7 +120,7 @@ func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string
 		switch {
 		case err != nil:
 			return fmt.Errorf("queueing delivery %s: %w", id, err)
-		case n == 0: // the sender tried again
+		case n == 0: // the sender retried
 			return action.Errorf(action.ErrConflict, "not_failed", "Its sender has just sent this delivery again; see what becomes of it.")
 		}
 		e := action.PolicyEvent{Organization: organization, Kind: action.EventDelivery, Subject: id, By: by}
@@ -130,7 +132,7 @@ func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string
 	return r.receipt(), nil
 }
 
-// told is what history says of a delivery.
+// snapshot returns what history events hold of a delivery.
 func (r *receiptRow) snapshot() any {
 	return struct {
 		Endpoint string `json:"endpoint"`

@@ -16,11 +16,11 @@ import (
 	"sallyport/store/database"
 )
 
-// writeMatches keeps events, in a transaction, each that is not skipped with a
-// run and its parcel, and returns the runs. Of one key of one trigger there is
-// one event: what is there already stays as it is, unless it is there because
-// its run could not be made, or nobody verified it. Everybody writes events in one order: otherwise
-// two on PostgreSQL could wait for each other.
+// writeMatches inserts events in a transaction, each with a run and its
+// delivery unless it is skipped, and returns the runs. A trigger has one event
+// per key: the existing event stays, unless its run could not be created or it
+// was not verified. All transactions insert events in the same order, to avoid
+// deadlocks on PostgreSQL.
 func (st *Store) writeMatches(ctx context.Context, tx bun.IDB, table originTable, list []event.Match) ([]event.Run, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -41,9 +41,8 @@ func (st *Store) writeMatches(ctx context.Context, tx bun.IDB, table originTable
 	return runs, err
 }
 
-// judge drops matches whose trigger is gone, and those of one key but for the
-// first that counts, and skips those whose automation is disabled. It returns the others in
-// order.
+// filter drops matches without an enabled trigger and duplicate keys, marks
+// those of a disabled automation as skipped and returns the rest in order.
 func (live origins) filter(list []event.Match) (accepted []event.Match) {
 	for _, m := range list {
 		o, ok := live.lookup(&m)
@@ -64,7 +63,7 @@ func (live origins) filter(list []event.Match) (accepted []event.Match) {
 	return slices.CompactFunc(accepted, func(a, b event.Match) bool { return compareKeys(a, b) == 0 })
 }
 
-// replaceRank is 1 for a match that another of its key takes the place of.
+// replaceRank is 1 for a match that another match with its key replaces.
 func replaceRank(m *event.Match) int {
 	if m.Record.Skip == event.SkipRunFailed || m.Record.Skip == event.SkipUnverified {
 		return 1
@@ -76,7 +75,8 @@ func compareKeys(a, b event.Match) int {
 	return cmp.Or(cmp.Compare(a.Record.Trigger, b.Record.Trigger), cmp.Compare(a.Record.Key, b.Record.Key))
 }
 
-// storeEvents writes those that are new, with their runs, which it returns.
+// storeEvents inserts the events that are new and their runs, and returns the
+// runs.
 func storeEvents(ctx context.Context, tx bun.IDB, list []event.Match, now database.Timestamp) (all []event.Run, err error) {
 	for batch := range slices.Chunk(list, database.MaxIDsPerStatement) {
 		var inserted []string
@@ -100,8 +100,9 @@ func storeEvents(ctx context.Context, tx bun.IDB, list []event.Match, now databa
 	return all, nil
 }
 
-// insertEvents inserts those that are new, and returns which. Their values are
-// bound: sealed payloads, which nearly all of it is, need not become text.
+// insertEvents inserts the events that are new and returns their IDs. Values
+// are bound parameters, so that sealed payloads, which are most of the data,
+// are not converted to text.
 func insertEvents(ctx context.Context, tx bun.IDB, list []event.Match, now database.Timestamp) (inserted []string, err error) {
 	args := make([]any, 0, len(list)*17)
 	for i := range list {
@@ -120,7 +121,7 @@ func insertEvents(ctx context.Context, tx bun.IDB, list []event.Match, now datab
 	return scanIDs(rows)
 }
 
-// scanIDs reads what was written.
+// scanIDs reads the IDs that a statement returned.
 func scanIDs(rows *sql.Rows) (ids []string, err error) {
 	defer rows.Close()
 	for rows.Next() {
@@ -136,13 +137,13 @@ func scanIDs(rows *sql.Rows) (ids []string, err error) {
 	return ids, nil
 }
 
-// placeholders are those of a list of rows.
+// placeholders returns the placeholders of a VALUES list.
 func placeholders(rows, columns int) string {
 	row := "(" + strings.Repeat("?, ", columns-1) + "?)"
 	return strings.Repeat(row+", ", rows-1) + row
 }
 
-// started are the runs of those that are new.
+// newRuns returns the runs of the inserted events.
 func newRuns(list []event.Match, inserted []string, now database.Timestamp) (runs []event.Run) {
 	slices.Sort(inserted)
 	for i := range list {
@@ -160,7 +161,7 @@ func newRun(m *event.Match, now database.Timestamp) event.Run {
 	}
 }
 
-// insertRuns writes new runs, each with its parcel.
+// insertRuns inserts runs, each with its delivery.
 func insertRuns(ctx context.Context, tx bun.IDB, runs []event.Run) error {
 	for batch := range slices.Chunk(runs, database.MaxIDsPerStatement) {
 		rows, parcels := make([]RunRow, 0, len(batch)), make([]ParcelRow, 0, len(batch))
@@ -184,14 +185,15 @@ func insertRuns(ctx context.Context, tx bun.IDB, runs []event.Run) error {
 const eventColumns = `id, organization_id, trigger_id, automation_id, inbox_id, provider, type, native, dedup_key,
   occurred_at, title, url, skip_reason, error, created_at, shown, sealed`
 
-// insertWithRunsSQL writes events with their runs and parcels on PostgreSQL, and returns
-// the ids of the events that are new. It is insertEventsSQL and insertRuns in one
-// statement, with a list for each column: so sealed payloads, which nearly all
-// of it is, are neither written out as text nor parsed.
+// insertWithRunsSQL inserts events with their runs and deliveries on
+// PostgreSQL, and returns the IDs of the new events. It combines
+// insertEventsSQL and insertRuns in one statement with an array for each
+// column, so that sealed payloads, which are most of the data, are neither
+// written as text nor parsed.
 //
 // Measured with BenchmarkSettle, fsync on, on two busy cores, medians of three
-// rounds in turn: 1,800 deliveries a second with one worker and 2,840 with four;
-// 1,370 and 1,780 as three statements of text.
+// rounds: 1,800 deliveries a second with one worker and 2,840 with four; 1,370
+// and 1,780 with three statements of text.
 const insertWithRunsSQL = `WITH v AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
   $10::timestamptz[], $11::text[], $12::text[], $13::text[], $14::text[], $15::timestamptz[], $16::text[], $17::bytea[], $18::text[], $19::text[]) AS v (
   ` + eventColumns + `, run_id, parcel_id)),
@@ -206,7 +208,7 @@ o AS (INSERT INTO outbox (id, organization_id, run_id, status, attempt, next_at,
   SELECT parcel_id, organization_id, run_id, 'pending', 0, $20, $20 FROM n)
 SELECT id FROM e`
 
-// columns are those of insertWithRunsSQL.
+// columnArrays are the parameters of insertWithRunsSQL.
 type columnArrays struct {
 	texts  [16][]*string
 	times  [2][]*time.Time
@@ -225,10 +227,10 @@ func (c *columnArrays) add(m *event.Match, parcel string, now database.Timestamp
 	c.sealed = append(c.sealed, r.Sealed)
 }
 
-// title may be empty, of all texts: it is NULL nowhere.
+// titleIndex is the only text column that is NOT NULL and may be empty.
 const titleIndex = 9
 
-// nullableText is text that PostgreSQL can hold; nil for NULL.
+// nullableText returns text that PostgreSQL can store; nil for NULL.
 func nullableText(text string, allowEmpty bool) *string {
 	if text == "" && !allowEmpty {
 		return nil
@@ -237,9 +239,9 @@ func nullableText(text string, allowEmpty bool) *string {
 	return &text
 }
 
-// insertWithRuns writes events with their runs and parcels, and returns which are new.
-// The server tells of the columns' types first: nothing of that outlives the
-// transaction.
+// insertWithRuns inserts events with their runs and deliveries, and returns the
+// IDs of the new events. The query mode asks the server for the column types
+// first and leaves no prepared statement behind.
 func insertWithRuns(ctx context.Context, tx bun.Tx, list []event.Match, now database.Timestamp) (inserted []string, err error) {
 	var c columnArrays
 	for i := range list {
@@ -305,7 +307,8 @@ func (r *recordRow) record() event.Record {
 	}
 }
 
-// endedAt is when the event's run ended; what starts none ends as it comes.
+// endedAt returns when the event's run ended. An event without a run ends when
+// it is created.
 func (r *recordRow) endedAt() database.Timestamp {
 	if r.Skip != "" && r.Run == "" {
 		return r.CreatedAt
@@ -313,23 +316,24 @@ func (r *recordRow) endedAt() database.Timestamp {
 	return r.CompletedAt
 }
 
-// insertEventsSQL and onConflictSQL write those, between the two, whose trigger
-// has none of the key, and return their ids. One without a run because it could
-// not be made is replaced, and one that nobody verified gives way to one that is.
+// insertEventsSQL and onConflictSQL enclose the VALUES list. They insert the
+// events whose trigger has no event with the key, and replace those that
+// replaceableSQL selects, and return the IDs.
 const (
 	insertEventsSQL = "INSERT INTO events AS e (" + eventColumns + ") VALUES "
 	onConflictSQL   = " ON CONFLICT (trigger_id, dedup_key) DO UPDATE SET " + replaceSQL + " WHERE " + replaceableSQL + " RETURNING id"
 )
 
-// replaceableSQL tells of an event e that another of its key takes its place.
+// replaceableSQL selects events that a new event with their key replaces: those
+// whose run could not be created, and unverified ones if the new one is
+// verified.
 const replaceableSQL = "e.skip_reason = 'run_create_failed' OR e.skip_reason = 'unverified' AND EXCLUDED.skip_reason IS NULL"
 
-// replaceSQL has an event take another's place.
+// replaceSQL replaces an event.
 const replaceSQL = `id = EXCLUDED.id, organization_id = EXCLUDED.organization_id, automation_id = EXCLUDED.automation_id, inbox_id = EXCLUDED.inbox_id,
   provider = EXCLUDED.provider, type = EXCLUDED.type, native = EXCLUDED.native, occurred_at = EXCLUDED.occurred_at, title = EXCLUDED.title, url = EXCLUDED.url,
   skip_reason = EXCLUDED.skip_reason, error = EXCLUDED.error, created_at = EXCLUDED.created_at, shown = EXCLUDED.shown, sealed = EXCLUDED.sealed`
 
-// newRunRow is a run that waits, and newParcelRow its delivery.
 func newRunRow(r *event.Run) RunRow {
 	return RunRow{
 		ID: r.ID, Organization: r.Organization, Automation: r.Automation, Event: r.Event, Trigger: r.Trigger, Status: string(r.Status),

@@ -12,8 +12,8 @@ import (
 	"sallyport/store/database"
 )
 
-// SkipEvent ends the event's run, which nobody has yet, as skipped; ErrConflict
-// otherwise. Its context stays as long as it would have.
+// SkipEvent skips the queued run of an event; ErrConflict for other runs. The
+// event's context keeps its retention.
 func (st *Store) SkipEvent(ctx context.Context, organization, id, by string) (r event.Record, err error) {
 	now := st.db.Now()
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -35,13 +35,13 @@ func (st *Store) SkipEvent(ctx context.Context, organization, id, by string) (r 
 	return r, err
 }
 
-// statusSnapshot is what history says of a change of an event by hand.
+// statusSnapshot is what history events hold of a manual change of an event.
 type statusSnapshot struct {
 	Event  string `json:"event_id"`
 	Status string `json:"status"`
 }
 
-// skipRun ends a run that waits, and has it delivered to nobody.
+// skipRun skips a queued run and voids its delivery.
 func skipRun(ctx context.Context, tx bun.Tx, r *event.Record, now time.Time) error {
 	n, err := database.RowsAffected(tx.NewUpdate().Table("runs").Set("status = 'skipped', completed_at = ?", database.NewTimestamp(now)).
 		Where("id = ?", r.Run).Where("status = 'queued'").Exec(ctx))

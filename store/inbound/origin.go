@@ -12,7 +12,7 @@ import (
 	"sallyport/store/database"
 )
 
-// origin is the table of what events belong to.
+// originTable is the table of triggers or of schedules, which own events.
 type originTable string
 
 const (
@@ -20,18 +20,20 @@ const (
 	schedulesTable originTable = "schedules"
 )
 
-// originRow is a trigger or schedule that may start something.
+// originRow is an enabled trigger or schedule.
 type originRow struct {
 	ID           string             `bun:"id"`
 	Organization string             `bun:"organization_id"`
-	Enabled      bool               `bun:"enabled"`       // its automation
-	LastEventAt  database.Timestamp `bun:"last_event_at"` // of a trigger
+	Enabled      bool               `bun:"enabled"`       // whether its automation is enabled
+	LastEventAt  database.Timestamp `bun:"last_event_at"` // only of triggers
 }
 
+// origins are triggers or schedules by ID.
 type origins map[string]originRow
 
-// readOrigins reads those of the matches that are enabled. No automation is
-// deleted before the transaction ends: its runs would outlive it.
+// readOrigins reads the enabled triggers or schedules of the matches. It locks
+// their automations, so that none is deleted before the transaction inserts
+// runs.
 func readOrigins(ctx context.Context, tx bun.IDB, table originTable, list []event.Match) (origins, error) {
 	ids := make([]string, 0, len(list))
 	for i := range list {
@@ -51,12 +53,14 @@ func readOrigins(ctx context.Context, tx bun.IDB, table originTable, list []even
 	return enabled, nil
 }
 
-// of returns what the match is of, if it is there.
+// lookup returns the trigger or schedule of the match.
 func (live origins) lookup(m *event.Match) (originRow, bool) {
 	o, ok := live[m.Record.Trigger]
 	return o, ok && o.Organization == m.Record.Organization
 }
 
+// SelectOrigins selects the enabled triggers or schedules and locks their
+// automations.
 func SelectOrigins(db bun.IDB, table originTable, ids []string) *bun.SelectQuery {
 	q := db.NewSelect().TableExpr("? AS o", bun.Ident(table)).ColumnExpr("o.id, o.organization_id, a.enabled").
 		Join("JOIN automations AS a ON a.organization_id = o.organization_id AND a.id = o.automation_id").
@@ -70,11 +74,11 @@ func SelectOrigins(db bun.IDB, table originTable, ids []string) *bun.SelectQuery
 	return q
 }
 
-// lastEventInterval is how often a trigger notes that something matched: one that
-// matches all the time must not have everybody wait for its row.
+// lastEventInterval limits how often a trigger's last_event_at is written, so
+// that transactions do not contend for the row of a busy trigger.
 const lastEventInterval = time.Minute
 
-// note writes down when an event last matched.
+// updateLastEvent records when an event last matched each trigger.
 func (live origins) updateLastEvent(ctx context.Context, tx bun.IDB, list []event.Match, now database.Timestamp) error {
 	var ids []string
 	for i := range list {
@@ -92,7 +96,7 @@ func (live origins) updateLastEvent(ctx context.Context, tx bun.IDB, list []even
 	return nil
 }
 
-// updateLastEventAt passes by those that somebody else is about to write.
+// updateLastEventAt skips rows that another transaction has locked.
 func updateLastEventAt(db bun.IDB, ids []string, now database.Timestamp) *bun.UpdateQuery {
 	q := db.NewUpdate().Table("triggers").Set("last_event_at = ?", now)
 	if !database.Shared(db) {

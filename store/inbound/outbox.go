@@ -12,6 +12,7 @@ import (
 	"sallyport/store/database"
 )
 
+// ParcelRow is the delivery of a run to an endpoint.
 type ParcelRow struct {
 	bun.BaseModel `bun:"table:outbox,alias:o"`
 
@@ -41,7 +42,7 @@ func (r *ParcelRow) parcel() event.Parcel {
 	return p
 }
 
-// insertParcel writes a new delivery of a run.
+// insertParcel inserts a new delivery of a run.
 func insertParcel(ctx context.Context, tx bun.IDB, r *RunRow, now time.Time) error {
 	id, err := database.NewID()
 	if err != nil {
@@ -56,8 +57,8 @@ func insertParcel(ctx context.Context, tx bun.IDB, r *RunRow, now time.Time) err
 	return nil
 }
 
-// endParcel ends the delivery of a run, if there is one under way. It comes
-// after the run: whoever has both locks them in this order.
+// endParcel ends the active delivery of a run, if any. Lock order: the run
+// first, then its delivery.
 func endParcel(ctx context.Context, tx bun.IDB, run string, s event.ParcelStatus, now time.Time) error {
 	_, err := tx.NewUpdate().Table("outbox").
 		Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(s), database.NewTimestamp(now)).
@@ -110,6 +111,7 @@ func (st *Store) ListParcels(ctx context.Context, f event.ParcelFilter) (page ac
 	}), nil
 }
 
+// FilterParcels restricts q to the deliveries that f matches.
 func FilterParcels(f event.ParcelFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	q = q.Where("o.organization_id = ?", f.Organization)
 	if f.Status != "" {

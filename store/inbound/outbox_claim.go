@@ -14,18 +14,18 @@ import (
 	"sallyport/store/database"
 )
 
-// parcelClaim are those under which a worker sends.
+// parcelClaim holds the parameters of a claim of deliveries.
 type parcelClaim struct {
 	worker          string
 	lease, lifetime time.Duration
 }
 
-// ClaimParcels gives the worker up to limit parcels that are due, of
-// organizations that have an enabled endpoint, which share the limit. The run of
-// each is claimed by the endpoint with it, for life; when it was before, session
-// and claim are the same. One whose run somebody else has, or that ended, is
-// void; one whose run waits for its automation to be enabled waits, too. What was
-// claimed before an error is returned with it.
+// ClaimParcels claims for the worker up to limit due deliveries, shared among
+// the organizations that have an enabled endpoint. Each claim also claims the
+// run for the endpoint, with the given lifetime; a retry keeps the session and
+// claim of the run. The delivery is voided if the run ended or was claimed
+// otherwise, and waits while the run's automation is disabled. The deliveries
+// claimed before an error are returned with it.
 func (st *Store) ClaimParcels(ctx context.Context, worker string, limit int, lease, life time.Duration) (list []event.Dispatch, err error) {
 	if worker == "" || limit <= 0 || lease <= 0 || life <= 0 {
 		return nil, errors.New("claiming deliveries: give a worker, how many, and for how long")
@@ -35,7 +35,7 @@ func (st *Store) ClaimParcels(ctx context.Context, worker string, limit int, lea
 		return nil, fmt.Errorf("looking for deliveries: %w", err)
 	}
 	rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
-	// What some leave of their share is shared by those that have more.
+	// Organizations with more work share what others leave of the limit.
 	for len(due) > 0 && len(list) < limit {
 		share, unfilled := max((limit-len(list))/len(due), 1), due[:0]
 		for _, organization := range due {
@@ -56,31 +56,34 @@ func (st *Store) ClaimParcels(ctx context.Context, worker string, limit int, lea
 	return list, nil
 }
 
-// DueOrganizations are those with something to send.
+// DueOrganizations selects the organizations with due deliveries and an enabled
+// endpoint.
 func DueOrganizations(db bun.IDB, now database.Timestamp) *bun.SelectQuery {
 	retries := whereRetryDue(db.NewSelect().TableExpr("outbox AS o").ColumnExpr("1"), now).Where("o.organization_id = p.organization_id")
 	return db.NewSelect().TableExpr("run_endpoints AS p").Column("p.organization_id").Where("p.enabled").Where("EXISTS (?) OR "+queuedRunSQL, retries)
 }
 
-// queuedRunSQL tells of an endpoint p that a run waits for it. Each enabled automation
-// is looked at, and none of the runs that wait for another to be enabled.
+// queuedRunSQL reports whether a run is queued for endpoint p. It probes each
+// enabled automation and reads no runs of disabled ones.
 const queuedRunSQL = `EXISTS (SELECT 1 FROM automations AS a WHERE a.organization_id = p.organization_id AND a.enabled AND
 	(SELECT r.id FROM runs AS r WHERE r.organization_id = a.organization_id AND r.automation_id = a.id AND r.status = 'queued' ORDER BY r.created_at, r.id LIMIT 1) IS NOT NULL)`
 
-// whereRetryDue restricts q to the next attempts that are due: of what was begun,
-// which goes on though its automation was disabled.
+// whereRetryDue restricts q to due retries. They continue even if the
+// automation was disabled.
 func whereRetryDue(q *bun.SelectQuery, now database.Timestamp) *bun.SelectQuery {
 	return q.Where("o.status = 'pending' AND o.attempt > 0").Where("o.next_at <= ?", now)
 }
 
-// RetryParcels are an organization's, the most overdue first.
+// RetryParcels selects the due retries of an organization, the most overdue
+// first.
 func RetryParcels(db bun.IDB, dest any, organization string, now database.Timestamp, limit int) *bun.SelectQuery {
 	return whereRetryDue(db.NewSelect().Model(dest), now).Join("JOIN runs AS r ON r.id = o.run_id").
 		Where("o.organization_id = ?", organization).Order("o.next_at", "o.id").Limit(int64(limit))
 }
 
-// NewParcels are an automation's that were never sent, as their runs came. The
-// where names the predicate of the index of open ones word by word.
+// NewParcels selects the deliveries of an automation that were never sent, in
+// the order of their runs. The where clause repeats the predicate of a partial
+// index verbatim.
 func NewParcels(db bun.IDB, dest any, organization, automation string, now database.Timestamp, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model(dest).Join("JOIN runs AS r ON r.id = o.run_id").
 		Where("r.organization_id = ?", organization).Where("r.automation_id = ?", automation).Where("r.status = 'queued'").
@@ -88,8 +91,9 @@ func NewParcels(db bun.IDB, dest any, organization, automation string, now datab
 		Order("r.created_at", "r.id").Limit(int64(limit))
 }
 
-// dueParcels finds up to so many that an organization has to send: those that
-// were begun and those that wait take turns to be the first.
+// dueParcels selects and locks up to limit due deliveries of an organization.
+// Retries and new deliveries come first in random turns, so that neither
+// starves the other.
 func dueParcels(ctx context.Context, tx bun.IDB, organization string, now database.Timestamp, limit int) (rows []ParcelRow, err error) {
 	var automations []string
 	if err := AutomationsWithQueuedRuns(tx, organization, "").Scan(ctx, &automations); err != nil {
@@ -111,8 +115,8 @@ func dueParcels(ctx context.Context, tx bun.IDB, organization string, now databa
 		var found []ParcelRow
 		q := query(&found, limit-len(rows))
 		if database.Shared(tx) {
-			// Both are locked here and neither is waited for: others lock the run
-			// first, and then its delivery.
+			// Other transactions lock the run before its delivery. Skipping locked
+			// rows avoids a deadlock with them.
 			q = q.For("NO KEY UPDATE OF o, r SKIP LOCKED")
 		}
 		if err := q.Scan(ctx); err != nil {
@@ -126,7 +130,7 @@ func dueParcels(ctx context.Context, tx bun.IDB, organization string, now databa
 func (st *Store) claimParcels(ctx context.Context, organization string, limit int, t parcelClaim) (list []event.Dispatch, err error) {
 	endpoint, err := st.RunEndpoint(ctx, organization)
 	if errors.Is(err, action.ErrNotFound) || err == nil && !endpoint.Enabled {
-		return nil, nil // since a moment
+		return nil, nil // changed since the organizations were read
 	}
 	if err != nil {
 		return nil, err
@@ -155,8 +159,8 @@ func (st *Store) claimParcels(ctx context.Context, organization string, limit in
 	return list, nil
 }
 
-// claimParcel claims one, with its run; nil when nobody needs it any more. p is
-// it as read, and then as written.
+// claimParcel claims a delivery and its run, and updates p. It returns nil if
+// the delivery is obsolete.
 func (st *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t parcelClaim, now time.Time) (*event.Work, error) {
 	r, err := ReadRun(ctx, tx, p.Organization, p.Run)
 	if err != nil {
@@ -181,16 +185,16 @@ func (st *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t pa
 	return &w, err
 }
 
-// errParcelLost tells that a delivery is another's, or over.
+// errParcelLost reports that the delivery ended or another worker claimed it.
 var errParcelLost = errors.New("the delivery is in other hands")
 
-// undelivered is told about runs that their endpoint did not take.
+// undeliveredMessage is the message of runs that their endpoint did not accept.
 const undeliveredMessage = "The endpoint for runs did not take this run. See at the delivery what it answered, mend it, and have the run done again."
 
-// SettleParcel writes what came of an attempt, and of the parcel when the first
-// one was. One that is dead fails its run,
-// unless somebody works on that all the same: then it is delivered. It returns
-// the run, and false, and has written nothing, when the worker lost the parcel.
+// SettleParcel writes the result of a delivery attempt and returns the run. A
+// dead delivery fails its run, unless the run was started anyway: then it
+// counts as delivered. held is false, and nothing is written, if the worker
+// lost the delivery.
 func (st *Store) SettleParcel(ctx context.Context, worker string, s event.DispatchResult) (run event.Run, held bool, err error) {
 	switch s.Status {
 	case event.ParcelPending, event.ParcelDelivered, event.ParcelDead:
@@ -199,7 +203,7 @@ func (st *Store) SettleParcel(ctx context.Context, worker string, s event.Dispat
 	}
 	run, err = st.settleAttempt(ctx, worker, &s)
 	if errors.Is(err, errRunStarted) {
-		s.Status = event.ParcelDelivered // its endpoint has it, whatever it answered
+		s.Status = event.ParcelDelivered // the endpoint received it, whatever it answered
 		run, err = st.settleAttempt(ctx, worker, &s)
 	}
 	if errors.Is(err, errParcelLost) || errors.Is(err, ErrRunChanged) {

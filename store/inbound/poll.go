@@ -12,11 +12,11 @@ import (
 	"sallyport/store/database"
 )
 
-// ClaimPoll gives the worker the group that is overdue most and that nobody
-// holds, or whose worker lost it; false: there is none. Its turn counts up:
-// whoever had it before can write nothing of it any more.
+// ClaimPoll claims for the worker the most overdue poll group that nobody holds
+// or whose lease expired; found is false if there is none. The claim increments
+// the group's fencing token, so that a previous holder can no longer write.
 func (st *Store) ClaimPoll(ctx context.Context, worker string, lease time.Duration) (g event.PollGroup, found bool, err error) {
-	// A reader looks first: mostly nothing is due.
+	// Check with a read first: mostly nothing is due.
 	due, err := database.Exists(ctx, DuePolls(st.db.Read.NewSelect(), st.db.ClockNow()))
 	if err != nil || !due {
 		return g, false, wrapError("looking for what is to be polled", err)
@@ -32,15 +32,15 @@ func (st *Store) ClaimPoll(ctx context.Context, worker string, lease time.Durati
 	return rows[0].group(), true, nil
 }
 
-// DuePolls finds the group that is next.
+// DuePolls selects the next due group.
 func DuePolls(q *bun.SelectQuery, now any) *bun.SelectQuery {
 	return q.Table("poll_groups").Column("id").Where(duePollSQL, now).Order("next_at").Limit(1)
 }
 
 const duePollSQL = "next_at <= ?0 AND (holder IS NULL OR lease_until <= ?0)"
 
-// ClaimPoll takes one. On PostgreSQL those that others take in this moment are
-// left to them.
+// ClaimPoll claims a due group. On PostgreSQL it skips groups that a concurrent
+// transaction claims.
 func ClaimPoll(db bun.IDB, worker string, now, until any) *bun.UpdateQuery {
 	q := db.NewUpdate().Model((*pollGroupRow)(nil)).Set("holder = ?, lease_until = ?, turn = turn + 1", worker, until)
 	due := DuePolls(db.NewSelect(), now)
@@ -52,8 +52,8 @@ func ClaimPoll(db bun.IDB, worker string, now, until any) *bun.UpdateQuery {
 	return q.Where(duePollSQL, now).Returning("*")
 }
 
-// RenewPoll has the lease of a claimed group begin anew; false: the worker lost
-// it.
+// RenewPoll extends the lease of a claimed group; held is false if the worker
+// lost it.
 func (st *Store) RenewPoll(ctx context.Context, worker string, g event.PollGroup, lease time.Duration) (held bool, err error) {
 	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, until := st.db.LeaseTimes(lease)
@@ -65,7 +65,7 @@ func (st *Store) RenewPoll(ctx context.Context, worker string, g event.PollGroup
 	return held && err == nil, wrapError("renewing what is polled", err)
 }
 
-// wrapped says what was done when err came; nil when there was none.
+// wrapError adds the operation to an error; nil stays nil.
 func wrapError(what string, err error) error {
 	if err == nil {
 		return nil
@@ -104,7 +104,7 @@ func (r *pollGroupRow) group() event.PollGroup {
 	return g
 }
 
-// PollGroups tells how an organization's polling goes, by provider.
+// PollGroups returns the polling state of an organization by provider.
 func (st *Store) PollGroups(ctx context.Context, organization string) ([]event.PollGroup, error) {
 	var rows []pollGroupRow
 	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("provider", "integration_id").Scan(ctx)
@@ -118,10 +118,9 @@ func (st *Store) PollGroups(ctx context.Context, organization string) ([]event.P
 	return list, nil
 }
 
-// syncPollGroup keeps the group of a trigger in step with all triggers of it: it is
-// there while one of them is enabled, and as quick as the quickest. It belongs
-// into the transaction of each change of a trigger, of which [DB.do] lets one at
-// a time be.
+// syncPollGroup creates, updates or deletes the group of a trigger: it exists
+// while one of its triggers is enabled and uses the shortest interval. Call it
+// in the transaction of every change of a trigger; these are exclusive.
 func (st *Store) syncPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger) error {
 	if t.Kind != event.Polling {
 		return nil
@@ -141,17 +140,17 @@ func (st *Store) syncPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger)
 	return st.UpsertPollGroup(ctx, tx, t, seconds)
 }
 
-// MinPollSeconds finds the least time between two looks of the trigger's group; zero
-// when nobody wants one.
+// MinPollSeconds selects the shortest interval of the group's triggers; zero if
+// none is enabled.
 func MinPollSeconds(db bun.IDB, t *event.Trigger) *bun.SelectQuery {
 	return db.NewSelect().Table("triggers").ColumnExpr("coalesce(min(poll_seconds), 0)").
 		Where("organization_id = ?", t.Organization).Where("provider = ?", t.Provider).Where("enabled = ?", true).
 		Where("kind = ?", string(event.Polling)).Where("integration_id = ?", t.Integration)
 }
 
-// UpsertPollGroup makes the group, due at once, or changes how quick it is. When it
-// is due stays, but that one which goes well need not wait for longer than what
-// is wanted now.
+// UpsertPollGroup creates the group, due immediately, or changes its interval.
+// The next poll keeps its time, except that a healthy group is never due later
+// than the new interval requires.
 func (st *Store) UpsertPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, seconds int) error {
 	id, err := database.NewID()
 	if err != nil {
@@ -169,8 +168,9 @@ func (st *Store) UpsertPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigge
 	return nil
 }
 
-// SettlePoll writes cursor and events in one transaction, and gives the group
-// back. Nothing is written, and ErrConflict returned, when the worker lost it.
+// SettlePoll writes the cursor and events and releases the group in one
+// transaction. ErrConflict, and nothing is written, if the worker lost the
+// group.
 func (st *Store) SettlePoll(ctx context.Context, worker string, l event.PollOutcome) (runs []event.Run, err error) {
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		n, err := database.RowsAffected(releasePollGroup(tx, worker, &l, database.NewTimestamp(st.db.Now())).Exec(ctx))
@@ -189,7 +189,7 @@ func (st *Store) SettlePoll(ctx context.Context, worker string, l event.PollOutc
 	return runs, nil
 }
 
-// releasePollGroup ends the worker's turn.
+// releasePollGroup writes the outcome and ends the worker's lease.
 func releasePollGroup(db bun.IDB, worker string, l *event.PollOutcome, now database.Timestamp) *bun.UpdateQuery {
 	q := db.NewUpdate().Table("poll_groups").Set("holder = NULL, lease_until = NULL, next_at = ?, last_at = ?", database.NewTimestamp(l.NextAt).Or(now), now)
 	if l.Cursor != nil {

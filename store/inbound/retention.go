@@ -10,13 +10,13 @@ import (
 	"sallyport/store/database"
 )
 
-// minBodyAge is how long the hash of a body is kept at least, however short the
-// retention is; longer than any window in which it tells of the same delivery.
+// minBodyAge is the minimum retention of body hashes. It is longer than any
+// deduplication window.
 const minBodyAge = time.Hour
 
-// PurgeInbound wipes payloads of events and deletes ended receipts from before
-// a time, up to limit rows (zero: 100), and says how many. Each kind is a
-// transaction of its own, and none when there is nothing to do.
+// PurgeInbound clears event payloads and deletes ended receipts from before a
+// time, up to limit rows (zero: 100), and returns their number. Each rule has
+// its own transaction, and none if nothing is due.
 func (st *Store) PurgeInbound(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	limit = database.LimitOrDefault(limit)
 	for _, r := range RetentionRules(database.NewTimestamp(before)) {
@@ -35,8 +35,8 @@ func (st *Store) PurgeInbound(ctx context.Context, before time.Time, limit int) 
 	return n, nil
 }
 
-// ExpiredBodies are kept as long as deliveries are: one that was put off is settled
-// hours after it came, and so is another with its body.
+// ExpiredBodies keeps body hashes as long as deliveries, because a postponed
+// delivery may be settled hours after it was received.
 func ExpiredBodies(before, now time.Time) database.Expired {
 	if latest := now.Add(-minBodyAge); before.After(latest) {
 		before = latest
@@ -44,14 +44,15 @@ func ExpiredBodies(before, now time.Time) database.Expired {
 	return database.Expired{Table: "inbox_bodies", Key: "endpoint, hash", Time: "received_at", Before: database.NewTimestamp(before)}
 }
 
-// forgetting is one kind of what inbound work leaves behind. The where names a
-// partial index's predicate word by word.
+// retentionRule selects the expired rows of a table. The where clause repeats
+// the predicate of a partial index verbatim.
 type retentionRule struct {
 	table, where, order string
 	before              database.Timestamp
-	keepRow             bool // the row stays without its payload
+	keepRow             bool // only clear the payload
 }
 
+// RetentionRules returns the rules for rows from before a time.
 func RetentionRules(before database.Timestamp) []retentionRule {
 	return []retentionRule{
 		{table: "events", where: "(shown IS NOT NULL OR sealed IS NOT NULL) AND created_at < ?", order: "created_at", before: before, keepRow: true},
@@ -59,7 +60,7 @@ func RetentionRules(before database.Timestamp) []retentionRule {
 	}
 }
 
-// applyRule forgets the oldest ones. A reader looks first, as in a sweep.
+// applyRule applies a rule to the oldest rows. It checks with a read first.
 func (st *Store) applyRule(ctx context.Context, r retentionRule, limit int) (n int, err error) {
 	found, err := database.Exists(ctx, r.SelectExpired(st.db.Read, 1))
 	if err != nil || !found {
@@ -72,6 +73,7 @@ func (st *Store) applyRule(ctx context.Context, r retentionRule, limit int) (n i
 	return n, err
 }
 
+// SelectExpired selects the oldest rows of the rule.
 func (f retentionRule) SelectExpired(db bun.IDB, limit int) *bun.SelectQuery {
 	return db.NewSelect().Table(f.table).Column("id").Where(f.where, f.before).Order(f.order).Limit(int64(limit))
 }

@@ -14,6 +14,7 @@ import (
 	"sallyport/store/database"
 )
 
+// RunRow is a row of the runs table.
 type RunRow struct {
 	bun.BaseModel `bun:"table:runs,alias:r"`
 
@@ -25,7 +26,7 @@ type RunRow struct {
 	Status       string              `bun:"status"`
 	Attempt      int                 `bun:"attempt"`
 	Claim        database.NullString `bun:"claim_id"`
-	LastClaim    database.NullString `bun:"last_claim"` // with which its worker ended it
+	LastClaim    database.NullString `bun:"last_claim"` // the claim with which its worker ended it
 	ClaimedBy    database.NullString `bun:"claimed_by"`
 	LeaseUntil   database.Timestamp  `bun:"lease_until"`
 	LeaseSeconds *int64              `bun:"lease_seconds"`
@@ -42,8 +43,8 @@ type RunRow struct {
 	Waiting int    `bun:"waiting,scanonly"`
 }
 
-// SelectRuns reads rows with what of a run is kept elsewhere. Sub-selects keep the
-// order of the runs' own indexes, and read no more than the rows of the page.
+// SelectRuns selects runs with their titles and pending calls. Subqueries keep
+// the order of the runs' indexes and read only the rows of the page.
 func SelectRuns(db bun.IDB, dest any) *bun.SelectQuery {
 	return db.NewSelect().Model(dest).ColumnExpr("r.*").
 		ColumnExpr("(SELECT e.title FROM events AS e WHERE e.id = r.event_id) AS title").
@@ -76,12 +77,14 @@ func readRunValue(ctx context.Context, db bun.IDB, organization, id string) (eve
 	return r.run(), nil
 }
 
+// ReadRun reads a run; ErrNotFound.
 func ReadRun(ctx context.Context, db bun.IDB, organization, id string) (*RunRow, error) {
 	return FirstRun(ctx, func(dest any) *bun.SelectQuery {
 		return SelectRuns(db, dest).Where("r.organization_id = ?", organization).Where("r.id = ?", id)
 	})
 }
 
+// FirstRun returns the first run of a query; ErrNotFound.
 func FirstRun(ctx context.Context, find func(dest any) *bun.SelectQuery) (*RunRow, error) {
 	var rows []RunRow
 	if err := find(&rows).Limit(1).Scan(ctx); err != nil {
@@ -93,14 +96,14 @@ func FirstRun(ctx context.Context, find func(dest any) *bun.SelectQuery) (*RunRo
 	return &rows[0], nil
 }
 
-// runStatuses are all that a run can have; the first of them are in the index by
-// status, which names them in this way.
+// runStatuses lists all statuses of a run. The first indexedStatuses of them
+// are in the partial index by status.
 var runStatuses = []event.RunStatus{
 	event.RunQueued, event.RunClaimed, event.RunRunning, event.RunNeedsHuman, event.RunFailed, event.RunSucceeded, event.RunSkipped,
 }
 
 const (
-	indexedStatuses  = 5 // of runStatuses: of the others nearly all runs are
+	indexedStatuses  = 5 // of runStatuses; the others are too common to index
 	indexedStatusSQL = "r.status IN ('queued', 'claimed', 'running', 'needs_human', 'failed')"
 )
 
@@ -131,7 +134,8 @@ func (st *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.P
 	}), nil
 }
 
-// LastRuns returns the newest run of each automation that has one, by their ids.
+// LastRuns returns the newest run of each automation that has one, by the
+// automation's ID.
 func (st *Store) LastRuns(ctx context.Context, organization string) (map[string]event.Run, error) {
 	var rows []RunRow
 	if err := LastRuns(st.db.Read, &rows, organization).Scan(ctx); err != nil {
@@ -144,15 +148,16 @@ func (st *Store) LastRuns(ctx context.Context, organization string) (map[string]
 	return last, nil
 }
 
-// LastRuns takes a step in the index for each automation, however many runs it had.
-// The organization is an expression, so that only the index of ids is taken.
+// LastRuns probes the index once for each automation, however many runs it has.
+// The organization is an expression, so that the planner uses only the primary
+// key.
 func LastRuns(db bun.IDB, dest any, organization string) *bun.SelectQuery {
 	return SelectRuns(db, dest).Where("r.organization_id || '' = ?", organization).Where(`r.id IN (SELECT (
 		SELECT l.id FROM runs AS l WHERE l.organization_id = a.organization_id AND l.automation_id = a.id ORDER BY l.created_at DESC, l.id DESC LIMIT 1)
 		FROM automations AS a WHERE a.organization_id = ?0)`, organization)
 }
 
-// match restricts q to what the filter wants.
+// FilterRuns restricts q to the runs that f matches.
 func FilterRuns(f event.RunFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	q = q.Where("r.organization_id = ?", f.Organization)
 	if f.Automation != "" {
@@ -167,16 +172,17 @@ func FilterRuns(f event.RunFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	if f.Status != "" {
 		q = q.Where("r.status = ?", string(f.Status))
 		if slices.Contains(runStatuses[:indexedStatuses], f.Status) {
-			q = q.Where(indexedStatusSQL) // SQLite must be told of the index's own condition
+			q = q.Where(indexedStatusSQL) // SQLite only uses a partial index if the query repeats its predicate
 		}
 	}
 	return q
 }
 
-// ErrRunChanged tells that a run is no more what was read: nothing was written.
+// ErrRunChanged reports that a run changed after it was read; nothing was
+// written.
 var ErrRunChanged = errors.New("the run changed meanwhile")
 
-// swapped is nil when a compare-and-swap changed its one row.
+// checkSwapped returns [ErrRunChanged] if a compare-and-swap changed no row.
 func checkSwapped(n int, err error) error {
 	if err == nil && n == 0 {
 		return ErrRunChanged

@@ -16,10 +16,10 @@ import (
 	"sallyport/store/sessions"
 )
 
-// claimedByEndpoint has claimed the runs that are delivered.
+// claimedByEndpoint is the claimant of runs that are delivered to an endpoint.
 const claimedByEndpoint = "endpoint"
 
-// runClaim are those of one claim.
+// runClaim holds the parameters of a claim.
 type runClaim struct {
 	by       string
 	lease    time.Duration // zero: until the deadline
@@ -27,16 +27,16 @@ type runClaim struct {
 	now      time.Time
 }
 
-// ClaimRun takes a queued run and mints its session. ErrNotFound with code
-// "no_run" when none waits, "run_not_found" when there is none of c.Run, and
-// ErrConflict when somebody has that one. Runs of a disabled automation wait
-// until it is enabled: nobody gets any, and ErrConflict who asks for one.
+// ClaimRun claims a queued run and creates its session. ErrNotFound with code
+// "no_run" if none is queued, or "run_not_found" if c.Run does not exist;
+// ErrConflict if c.Run is not queued or its automation is disabled. Runs of a
+// disabled automation stay queued until it is enabled.
 func (st *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err error) {
 	if c.By == "" || c.Life <= 0 || c.Lease < 0 {
 		return event.Work{}, errors.New("claiming a run: give who claims it, and for how long")
 	}
 	if c.Run == "" {
-		// A reader looks first: workers ask often, and mostly nothing waits.
+		// Check with a read first: workers poll often, and mostly nothing is queued.
 		found, err := database.Exists(ctx, AutomationsWithQueuedRuns(st.db.Read, c.Organization, c.Automation).Limit(1))
 		if err != nil {
 			return event.Work{}, fmt.Errorf("looking for a run: %w", err)
@@ -81,9 +81,9 @@ func automationDisabled() error {
 	return action.NewError("automation_disabled")
 }
 
-// AutomationsWithQueuedRuns are an organization's with runs that wait, but for disabled
-// ones; that whose run waits longest comes first. Of each one run is looked at,
-// however many wait.
+// AutomationsWithQueuedRuns selects the enabled automations of an organization
+// that have queued runs, the one with the oldest run first. It reads one run of
+// each.
 func AutomationsWithQueuedRuns(db bun.IDB, organization, automation string) *bun.SelectQuery {
 	oldest := db.NewSelect().TableExpr("runs AS r").Column("r.created_at").Where("r.organization_id = a.organization_id").
 		Where("r.automation_id = a.id").Where("r.status = 'queued'").Order("r.created_at", "r.id").Limit(1)
@@ -95,14 +95,14 @@ func AutomationsWithQueuedRuns(db bun.IDB, organization, automation string) *bun
 	return db.NewSelect().TableExpr("(?) AS w", q).Column("w.id").Where("w.oldest IS NOT NULL").Order("w.oldest", "w.id")
 }
 
-// OldestQueuedRun finds the run of an automation that waits longest.
+// OldestQueuedRun selects the oldest queued run of an automation.
 func OldestQueuedRun(db bun.IDB, organization, automation string) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("runs AS r").Column("r.id").Where("r.organization_id = ?", organization).
 		Where("r.automation_id = ?", automation).Where("r.status = 'queued'").Order("r.created_at", "r.id").Limit(1)
 }
 
-// findQueuedRun returns the run to be claimed when any will do. Of many who
-// look, each finds another one.
+// findQueuedRun returns the oldest queued run. Concurrent callers get different
+// runs.
 func findQueuedRun(ctx context.Context, tx bun.IDB, c *event.Claim) (string, error) {
 	var automations []string
 	if err := AutomationsWithQueuedRuns(tx, c.Organization, c.Automation).Scan(ctx, &automations); err != nil {
@@ -124,7 +124,7 @@ func findQueuedRun(ctx context.Context, tx bun.IDB, c *event.Claim) (string, err
 	return "", noQueuedRun()
 }
 
-// pickRun reads the run to be claimed.
+// pickRun reads the run to claim.
 func pickRun(ctx context.Context, tx bun.IDB, c *event.Claim) (*RunRow, error) {
 	id := c.Run
 	if id == "" {
@@ -143,8 +143,8 @@ func pickRun(ctx context.Context, tx bun.IDB, c *event.Claim) (*RunRow, error) {
 	return r, nil
 }
 
-// claimRun gives a queued run to somebody, with a session of its own; r is it as
-// read, and then as written. ErrRunChanged when it is not queued any more.
+// claimRun claims a queued run with a new session, and updates r.
+// [ErrRunChanged] if the run is no longer queued.
 func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c runClaim) error {
 	claim, err := database.NewID()
 	if err != nil {
@@ -170,8 +170,8 @@ func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c runClaim
 	return nil
 }
 
-// leaseEnd is the end of a lease that begins at a time: never after the
-// deadline. NULL where there is none.
+// leaseEnd returns the end of a lease that starts now, at most the deadline;
+// NULL for a run without a lease.
 func (r *RunRow) leaseEnd(now time.Time) database.Timestamp {
 	if r.LeaseSeconds == nil {
 		return database.Timestamp{}
@@ -183,8 +183,8 @@ func (r *RunRow) leaseEnd(now time.Time) database.Timestamp {
 	return database.NewTimestamp(until)
 }
 
-// createSession makes the session that works on a run, and returns its id. It is
-// bound to what its automation is bound to at this time.
+// createSession creates the session of a run, with the current bindings of its
+// automation, and returns its ID.
 func (st *Store) createSession(ctx context.Context, tx bun.IDB, r *RunRow, c runClaim) (string, error) {
 	s := action.Session{
 		Organization: r.Organization, Kind: action.Unattended, Type: action.TypeAutomation, Automation: r.Automation, Event: r.Event,
@@ -202,7 +202,7 @@ func (st *Store) createSession(ctx context.Context, tx bun.IDB, r *RunRow, c run
 	return s.ID, nil
 }
 
-// workEvent is what a worker gets of an event.
+// workEvent holds the columns of an event that a worker needs.
 type workEvent struct {
 	bun.BaseModel `bun:"table:events,alias:e"`
 
@@ -239,23 +239,23 @@ func readWork(ctx context.Context, tx bun.IDB, r *RunRow) (event.Work, error) {
 	}, nil
 }
 
-// claimLost tells a worker that the run is no more his.
+// claimLost returns the error for a worker that lost its claim.
 func claimLost() error {
 	return action.Errorf(action.ErrConflict, "claim_lost",
 		"This run is no longer yours: it ended, or was given to another worker. Stop working on it, and claim another one.")
 }
 
-// has reports whether a claim is the run's.
+// hasClaim reports whether claim is the run's current claim.
 func (r *RunRow) hasClaim(claim string) bool { return claim != "" && string(r.Claim) == claim }
 
-// endedWith reports whether its worker ended the run so, with that claim.
+// endedWith reports whether the worker with the claim ended the run with the
+// status.
 func (r *RunRow) endedWith(claim string, s event.RunStatus) bool {
 	return claim != "" && string(r.LastClaim) == claim && r.is(s)
 }
 
-// RenewRun tells that the worker is alive: the run is running, unless it waits
-// for a person, and its lease begins anew. ErrNotFound; ErrConflict with code
-// "claim_lost".
+// RenewRun extends the lease of a run and marks it as running, unless it waits
+// for a person. ErrNotFound; ErrConflict with code "claim_lost".
 func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (run event.Run, err error) {
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := ReadRun(ctx, tx, organization, id)
@@ -274,7 +274,7 @@ func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (
 			return fmt.Errorf("renewing run %s: %w", id, err)
 		}
 		if r.ClaimedBy == claimedByEndpoint {
-			// Its endpoint has it, whatever became of the answer.
+			// The endpoint received it, even if its response was lost.
 			if err := endParcel(ctx, tx, r.ID, event.ParcelDelivered, now); err != nil {
 				return err
 			}
@@ -288,11 +288,11 @@ func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (
 	return run, err
 }
 
-// FinishRun ends the run as its worker says, or leaves it to a person
-// ([event.RunNeedsHuman]), and ends its session: calls of it that wait are withdrawn
-// and returned. Who says so again, since he did not hear the answer, gets the
-// run as it is. ErrInvalid with a field of the ending; ErrNotFound; ErrConflict
-// with code "claim_lost".
+// FinishRun ends the run with the worker's result, or leaves it to a person
+// ([event.RunNeedsHuman]), and ends its session. Pending calls of the session
+// are withdrawn and returned. A retry with the same claim and status returns
+// the run unchanged. ErrInvalid with a field of the result; ErrNotFound;
+// ErrConflict with code "claim_lost".
 func (st *Store) FinishRun(ctx context.Context, organization, id, claim string, e event.RunResult) (run event.Run, withdrawn []action.Invocation, err error) {
 	if err := ValidateResult(&e, event.RunSucceeded, event.RunFailed, event.RunNeedsHuman); err != nil {
 		return event.Run{}, nil, err

@@ -23,36 +23,39 @@ const (
 	maxRunCode    = 64       // characters
 )
 
-// RunEnd is how the claim of a run ends, or a run that nobody has.
+// RunEnd describes how a run or its claim ends.
 type RunEnd struct {
 	Status event.RunStatus
-	Result event.RunResult    // its outcome; Status is not looked at
-	Parcel event.ParcelStatus // of a delivery that is under way; empty: it stays
+	Result event.RunResult    // Status is ignored
+	Parcel event.ParcelStatus // of an active delivery; empty leaves it
 	Note   string             // why its calls are withdrawn
-	// SessionUntil is how long the session lives on, though it may do nothing new. The
-	// zero time: it is revoked.
+	// SessionUntil keeps the session alive until a time, without new calls. The
+	// zero time revokes it.
 	SessionUntil time.Time
-	// fresh tells that the run has its attempts anew.
+	// resetAttempts resets the attempt count.
 	resetAttempts bool
-	// Finished tells that its worker ends it, who may ask again.
+	// Finished is set if the worker ends the run: it may retry the request.
 	Finished bool
-	// lapsed tells that it ends for its lease, unless that began anew.
+	// leaseExpired ends the run only if its lease was not renewed since it was
+	// read.
 	leaseExpired bool
-	// unbegun tells that it ends so unless a call of its session may have changed
-	// something, or may yet: then nothing is written.
+	// onlyUnstarted ends the run only if no call of its session changed
+	// anything or still can. Otherwise nothing is written.
 	onlyUnstarted bool
 }
 
-// errRunStarted tells that calls of a run's session say that it was begun.
+// errRunStarted reports that calls of the run's session may have changed
+// something.
 var errRunStarted = fmt.Errorf("the run was begun: %w", ErrRunChanged)
 
-// begun finds the calls of a session that may have changed something.
+// effectfulCalls selects the calls of a session that may have changed
+// something.
 func effectfulCalls(db bun.IDB, organization, session string) *bun.SelectQuery {
 	return db.NewSelect().Table("invocations").ColumnExpr("1").Where("organization_id = ?", organization).Where("session_id = ?", session).
 		Where("risk <> ?", string(action.RiskRead)).Where("status IN ('approved', 'executing', 'completed', 'failed')")
 }
 
-// ValidateResult refuses what no run ends with, and shortens what is too long.
+// ValidateResult validates the result of a run and truncates long values.
 func ValidateResult(e *event.RunResult, statuses ...event.RunStatus) error {
 	ok := false
 	for _, s := range statuses {
@@ -71,7 +74,7 @@ func ValidateResult(e *event.RunResult, statuses ...event.RunStatus) error {
 	return nil
 }
 
-// TruncateMessage is text that a row can keep.
+// TruncateMessage returns valid text of at most [MaxRunMessage] characters.
 func TruncateMessage(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 	if utf8.RuneCountInString(text) <= MaxRunMessage {
@@ -80,13 +83,13 @@ func TruncateMessage(text string) string {
 	return string([]rune(text)[:MaxRunMessage-1]) + "…"
 }
 
-// EndRun ends the claim of a run as it was read, and its session with it; r is
-// then as it was written. ErrRunChanged when another claim, or none, is there by
-// now: then its transaction must be undone.
+// EndRun ends the run or claim that r holds, and the claim's session, and
+// updates r. [ErrRunChanged] if the claim changed since r was read: roll back
+// the transaction.
 //
-// The session comes first, then its calls, then the run, then its delivery: a
-// call that begins holds the session and then changes the run, and so does a
-// decision with its call.
+// Lock order: the session, its calls, the run, its delivery. A call that begins
+// locks the session and then changes the run; a decision locks the call and
+// then changes the run.
 func (st *Store) EndRun(ctx context.Context, tx bun.IDB, r *RunRow, e RunEnd, now time.Time) (withdrawn []action.Invocation, err error) {
 	if r.Claim != "" {
 		if withdrawn, err = e.endSession(ctx, tx, r, now); err != nil {
@@ -94,10 +97,10 @@ func (st *Store) EndRun(ctx context.Context, tx bun.IDB, r *RunRow, e RunEnd, no
 		}
 	}
 	if e.leaseExpired && len(withdrawn) > 0 {
-		return nil, ErrRunChanged // it waits for a person since it was looked at
+		return nil, ErrRunChanged // it needs a person since it was read
 	}
 	if e.onlyUnstarted {
-		// The session is locked by now, and no call of it begins any more.
+		// The session is locked, so no call of it can begin.
 		started, err := database.Exists(ctx, effectfulCalls(tx, r.Organization, string(r.Session)))
 		if err != nil {
 			return nil, fmt.Errorf("looking for calls of run %s: %w", r.ID, err)
@@ -134,8 +137,8 @@ func (e *RunEnd) endSession(ctx context.Context, tx bun.IDB, r *RunRow, now time
 	return calls.CompleteSession(ctx, tx, r.Organization, string(r.Session), now, e.SessionUntil, e.Note)
 }
 
-// whereUnchanged restricts q to the run while it is in the same hands. Calls that begin
-// and are decided move its status, and no more.
+// whereUnchanged restricts q to the run while its claim is unchanged. Calls and
+// decisions change only its status.
 func (r *RunRow) whereUnchanged(q *bun.UpdateQuery) *bun.UpdateQuery {
 	if r.Claim != "" {
 		return q.Where("claim_id = ?", string(r.Claim))
@@ -143,7 +146,7 @@ func (r *RunRow) whereUnchanged(q *bun.UpdateQuery) *bun.UpdateQuery {
 	return q.Where("claim_id IS NULL").Where("status = ?", r.Status)
 }
 
-// end is the row as it is afterwards. Its session stays noted.
+// applyEnd updates the row for the end. The session stays set.
 func (r *RunRow) applyEnd(e RunEnd, now time.Time) {
 	r.Status, r.Waiting, r.LastClaim = string(e.Status), 0, ""
 	if e.Finished {

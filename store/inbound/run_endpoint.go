@@ -14,7 +14,7 @@ import (
 	"sallyport/store/database"
 )
 
-// maxEndpointURL is how long a URL may be, in bytes.
+// maxEndpointURL limits the length of an endpoint URL in bytes.
 const maxEndpointURL = 2000
 
 type endpointRow struct {
@@ -31,7 +31,7 @@ func (r *endpointRow) endpoint() event.Endpoint {
 	return event.Endpoint{Organization: r.Organization, URL: r.URL, Enabled: r.Enabled, UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.Time}
 }
 
-// told is what history says of an endpoint.
+// snapshot returns what history events hold of an endpoint.
 func (r *endpointRow) snapshot() any {
 	if r == nil {
 		return nil
@@ -46,8 +46,8 @@ func (r *endpointRow) event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventEndpoint, Subject: EndpointOwner, By: by}
 }
 
-// RunEndpoint returns where an organization's runs are delivered to, with its
-// secrets that have not expired; ErrNotFound when runs are only claimed.
+// RunEndpoint returns the endpoint for an organization's runs with its
+// unexpired secrets; ErrNotFound if the organization has none.
 func (st *Store) RunEndpoint(ctx context.Context, organization string) (event.Endpoint, error) {
 	return st.endpointWithSecrets(ctx, st.db.Read, organization)
 }
@@ -62,7 +62,7 @@ func (st *Store) endpointWithSecrets(ctx context.Context, db bun.IDB, organizati
 	return e, err
 }
 
-// ReadEndpoint reads an organization's; ErrNotFound.
+// ReadEndpoint reads an organization's endpoint; ErrNotFound.
 func ReadEndpoint(ctx context.Context, db bun.IDB, organization string) (*endpointRow, error) {
 	r := &endpointRow{Organization: organization}
 	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
@@ -75,8 +75,8 @@ func ReadEndpoint(ctx context.Context, db bun.IDB, organization string) (*endpoi
 	return r, nil
 }
 
-// SetRunEndpoint writes URL and Enabled, in the name of e.UpdatedBy, adds the
-// secret when it is given, and returns the endpoint with all that are good.
+// SetRunEndpoint writes URL, Enabled and UpdatedBy, adds the secret if there is
+// one, and returns the endpoint with its unexpired secrets.
 func (st *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *event.Secret) (event.Endpoint, error) {
 	r := &endpointRow{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: database.NewTimestamp(st.db.Now())}
 	if err := r.check(); err != nil {
@@ -123,8 +123,8 @@ func (r *endpointRow) check() error {
 	return nil
 }
 
-// DeleteRunEndpoint removes an organization's endpoint with its secrets: runs
-// wait for who claims them. ErrNotFound.
+// DeleteRunEndpoint deletes an organization's endpoint and its secrets. Queued
+// runs then wait for a pull worker. ErrNotFound.
 func (st *Store) DeleteRunEndpoint(ctx context.Context, organization, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := ReadEndpoint(ctx, tx, organization)

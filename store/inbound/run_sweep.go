@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// maxLostWorkers is how many workers may take a run and be lost before it fails.
+	// maxLostWorkers is the number of lost workers after which a run fails.
 	maxLostWorkers = 3
 	// renewBefore is how long before its end the lease of a run is renewed that
-	// waits for a person: once he decided, its worker has at least so long.
+	// waits for a person, so that the worker has at least as long after the
+	// decision.
 	renewBefore = time.Minute
 )
 
-// runSweep is one kind of run whose claim is overdue. The where names a partial
-// index's predicate word by word.
+// runSweep selects runs whose claim must end. The where clause repeats the
+// predicate of a partial index verbatim.
 type runSweep struct {
 	Name  string
 	where string
@@ -31,6 +32,7 @@ type runSweep struct {
 	end   func(*RunRow) RunEnd
 }
 
+// RunSweeps returns the sweeps in order of priority.
 func RunSweeps(now database.Timestamp) []runSweep {
 	return []runSweep{
 		{
@@ -38,8 +40,8 @@ func RunSweeps(now database.Timestamp) []runSweep {
 			end: failWith(event.RunTimedOut, "The run was not finished within its time.", "The run's time was over."),
 		},
 		{
-			// All runs that somebody has are looked at, which are few, and of each its
-			// session: as a value, since a join might begin with all sessions.
+			// This reads all claimed runs, which are few, and the session of each. It is
+			// a subquery because a join might scan all sessions.
 			Name: "revoked", order: "r.deadline",
 			where: "r.claim_id IS NOT NULL AND (SELECT s.revoked_at FROM sessions AS s WHERE s.organization_id = r.organization_id AND s.id = r.session_id) IS NOT NULL",
 			end:   failWith(event.RunSessionLost, "The session that worked on this run was revoked.", action.NoteRevoked),
@@ -53,28 +55,28 @@ func RunSweeps(now database.Timestamp) []runSweep {
 	}
 }
 
-// strandedSQL finds runs that an endpoint was to have which is gone, disabled or
-// another by now. What is being sent is left until it is settled.
+// strandedSQL selects runs whose endpoint was deleted, disabled or changed
+// since they were claimed for it. Deliveries in progress are left until they
+// are settled.
 const strandedSQL = `r.claim_id IS NOT NULL AND r.status = 'claimed' AND r.claimed_by = 'endpoint'
 	AND EXISTS (SELECT 1 FROM outbox AS o WHERE o.run_id = r.id AND o.status IN ('pending', 'sending') AND o.status = 'pending'
 		AND NOT EXISTS (SELECT 1 FROM run_endpoints AS p WHERE p.organization_id = o.organization_id AND p.enabled AND (o.first_at IS NULL OR o.first_at >= p.updated_at)))
 	AND NOT EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id = r.organization_id AND i.session_id = r.session_id AND i.risk <> 'read')`
 
-// stranded has others take a run, or the endpoint that is there now, in a session
-// that nobody was told of.
+// requeueStranded queues a run again whose session token was never delivered.
 func requeueStranded(*RunRow) RunEnd {
 	return RunEnd{Status: event.RunQueued, Parcel: event.ParcelVoid, resetAttempts: true, onlyUnstarted: true, Note: "The run's endpoint changed."}
 }
 
-// failing ends a run for good.
+// failWith returns an end that fails the run.
 func failWith(code, message, note string) func(*RunRow) RunEnd {
 	return func(*RunRow) RunEnd {
 		return RunEnd{Status: event.RunFailed, Result: event.RunResult{Code: code, Message: message}, Parcel: event.ParcelVoid, Note: note}
 	}
 }
 
-// EndLostRun queues a run anew that nobody began, and fails any other: what was
-// begun is not done a second time by itself.
+// EndLostRun queues an unstarted run again and fails a started one, which may
+// have had effects and must not be repeated automatically.
 func EndLostRun(r *RunRow) RunEnd {
 	e := failLostRun()
 	e.onlyUnstarted = r.is(event.RunClaimed)
@@ -87,7 +89,7 @@ func EndLostRun(r *RunRow) RunEnd {
 	return e
 }
 
-// failLostRun ends a run whose worker may have done something.
+// failLostRun fails a run whose worker may have done something.
 func failLostRun() RunEnd {
 	e := failWith(event.RunWorkerLost,
 		"Its worker was not heard of any more. See what was done already before you have the run done again.", "The run's worker was lost.")(nil)
@@ -95,16 +97,16 @@ func failLostRun() RunEnd {
 	return e
 }
 
-// Select finds up to so many runs of a sweep.
+// Select selects up to limit runs of the sweep.
 func (s runSweep) Select(db bun.IDB, dest any, limit int) *bun.SelectQuery {
 	return SelectRuns(db, dest).Where(s.where, s.args...).OrderExpr(s.order).Limit(int64(limit))
 }
 
-// SweepRuns ends, or queues anew, up to limit runs whose worker is lost, whose
-// time is over, or whose session was revoked; it renews the leases of those that
-// wait for a person, and of deliveries whose worker was lost the next attempt is
-// due. It returns the runs that changed, and the invocations that were
-// withdrawn, also those from before an error.
+// SweepRuns ends or requeues up to limit runs whose worker was lost, whose
+// deadline passed or whose session was revoked. It also renews the leases of
+// runs that wait for a person, and releases deliveries of lost workers. It
+// returns the changed runs and the withdrawn invocations, including those from
+// before an error.
 func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (changed []event.Run, withdrawn []action.Invocation, err error) {
 	if limit <= 0 {
 		limit = 100
@@ -122,14 +124,14 @@ func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (chang
 				calls, err = st.SweepRun(ctx, &rows[i], failLostRun(), now)
 			}
 			switch {
-			case errors.Is(err, ErrRunChanged): // it is not overdue any more, or another's work
+			case errors.Is(err, ErrRunChanged): // no longer overdue, or claimed again
 			case err != nil:
 				errs = append(errs, fmt.Errorf("sweeping %s runs: %w", s.Name, err))
 			default:
 				changed, withdrawn = append(changed, rows[i].run()), append(withdrawn, calls...)
 			}
 			if errors.Is(err, action.ErrUnavailable) {
-				return changed, withdrawn, errors.Join(errs...) // the others would only wait as long again
+				return changed, withdrawn, errors.Join(errs...) // the others would time out too
 			}
 		}
 		if len(changed) >= limit {
@@ -139,8 +141,7 @@ func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (chang
 	return changed, withdrawn, errors.Join(errs...)
 }
 
-// SweepRun ends one run in a transaction of its own. r is then as it was
-// written.
+// SweepRun ends one run in its own transaction and updates r.
 func (st *Store) SweepRun(ctx context.Context, r *RunRow, e RunEnd, now time.Time) (withdrawn []action.Invocation, err error) {
 	original := *r
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
@@ -151,15 +152,16 @@ func (st *Store) SweepRun(ctx context.Context, r *RunRow, e RunEnd, now time.Tim
 	return withdrawn, err
 }
 
-// RunsNeedingHuman are runs whose lease must not lapse.
+// RunsNeedingHuman selects the runs that wait for a person and whose lease ends
+// soon.
 func RunsNeedingHuman(db bun.IDB, until database.Timestamp, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model((*RunRow)(nil)).Column("id", "claim_id", "lease_until", "lease_seconds", "deadline").
 		Where("claim_id IS NOT NULL AND lease_until IS NOT NULL AND lease_until <= ? AND status = 'needs_human'", until).
 		Order("lease_until").Limit(int64(limit))
 }
 
-// renewWaitingRuns renews the leases of runs that wait for a person: their workers
-// wait, too.
+// renewWaitingRuns renews the leases of runs that wait for a person, because
+// their workers wait too.
 func (st *Store) renewWaitingRuns(ctx context.Context, now time.Time, limit int) error {
 	var rows []RunRow
 	if err := RunsNeedingHuman(st.db.Read, database.NewTimestamp(now.Add(renewBefore)), limit).Scan(ctx, &rows); err != nil {
@@ -182,13 +184,13 @@ func (st *Store) renewWaitingRuns(ctx context.Context, now time.Time, limit int)
 	return nil
 }
 
-// ExpiredParcels are deliveries whose worker was lost.
+// ExpiredParcels selects deliveries whose lease expired.
 func ExpiredParcels(q *bun.SelectQuery, now database.Timestamp, limit int) *bun.SelectQuery {
 	return q.TableExpr("outbox AS o").Column("o.id").Where("o.status = 'sending' AND o.lease_until <= ?", now).
 		Order("o.lease_until").Limit(int64(limit))
 }
 
-// releaseParcels has the next attempt of deliveries due whose worker was lost.
+// releaseParcels makes the deliveries of lost workers due again.
 func (st *Store) releaseParcels(ctx context.Context, now database.Timestamp, limit int) error {
 	found, err := database.Exists(ctx, ExpiredParcels(st.db.Read.NewSelect(), now, 1))
 	if err == nil && found {
@@ -203,6 +205,7 @@ func (st *Store) releaseParcels(ctx context.Context, now database.Timestamp, lim
 	return nil
 }
 
+// ReleaseParcels returns deliveries with an expired lease to pending.
 func ReleaseParcels(tx bun.IDB, now database.Timestamp, limit int) *bun.UpdateQuery {
 	expired, q := ExpiredParcels(tx.NewSelect(), now, limit), tx.NewUpdate().Table("outbox")
 	if database.Shared(tx) {

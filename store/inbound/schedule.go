@@ -13,27 +13,30 @@ import (
 	"sallyport/store/history"
 )
 
-// maxSchedules is how many an organization may have.
+// maxSchedules limits the schedules of an organization.
 const maxSchedules = 200
 
+// ScheduleRow is a row of the schedules table.
 type ScheduleRow struct {
 	bun.BaseModel `bun:"table:schedules"`
 	event.Schedule
 }
 
+// Event returns the history event of a change of the schedule.
 func (r *ScheduleRow) Event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventSchedule, Subject: r.ID, By: by}
 }
 
-// Snapshot is without the due times, which change by themselves.
+// Snapshot omits the due times, which change automatically.
 func (r *ScheduleRow) Snapshot() any {
 	s := r.Schedule
 	s.NextAt, s.LastAt = nil, nil
 	return s
 }
 
-// CreateSchedule writes one and returns it as it is stored, with an id when none
-// was said. ErrNotFound when the organization has no such automation; ErrTooMany.
+// CreateSchedule inserts a schedule and returns it as stored. An empty ID is
+// generated. ErrNotFound if the organization has no such automation;
+// ErrTooMany.
 func (st *Store) CreateSchedule(ctx context.Context, s event.Schedule) (event.Schedule, error) {
 	r := &ScheduleRow{Schedule: s}
 	r.LastAt, r.NextAt = nil, database.TimestampFromPtr(r.NextAt).Ptr()
@@ -49,7 +52,7 @@ func (st *Store) CreateSchedule(ctx context.Context, s event.Schedule) (event.Sc
 	return r.Schedule, err
 }
 
-// Schedule returns one; ErrNotFound.
+// Schedule returns a schedule; ErrNotFound.
 func (st *Store) Schedule(ctx context.Context, organization, id string) (event.Schedule, error) {
 	r, err := readSchedule(ctx, st.db.Read, organization, id)
 	return r.Schedule, err
@@ -60,19 +63,21 @@ func readSchedule(ctx context.Context, db bun.IDB, organization, id string) (Sch
 		action.NewError("schedule_not_found"))
 }
 
-// ListSchedules returns those of an automation, or with an empty one all of the
-// organization, first come first.
+// ListSchedules returns the schedules of an automation, or with an empty
+// automation those of the organization, oldest first.
 func (st *Store) ListSchedules(ctx context.Context, organization, automation string) ([]event.Schedule, error) {
 	return database.List[event.Schedule](ctx, SelectSchedules(st.db.Read, organization, automation))
 }
 
+// SelectSchedules selects the schedules of an automation or organization.
 func SelectSchedules(db bun.IDB, organization, automation string) *bun.SelectQuery {
 	return selectByAutomation[ScheduleRow](db, organization, automation)
 }
 
 // UpdateSchedule writes Name, Cron, TimeZone, Enabled, Missed and NextAt, and
-// returns the row; ErrNotFound. NextAt counts only where the times changed, or
-// are wanted again: otherwise the row's has possibly moved on since it was read.
+// returns the row; ErrNotFound. NextAt is only written if Cron, TimeZone or
+// Enabled changed, because the stored time may have advanced since the caller
+// read it.
 func (st *Store) UpdateSchedule(ctx context.Context, s event.Schedule, by string) (event.Schedule, error) {
 	var r ScheduleRow
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
@@ -92,7 +97,7 @@ func (st *Store) UpdateSchedule(ctx context.Context, s event.Schedule, by string
 	return r.Schedule, err
 }
 
-// DeleteSchedule removes one; ErrNotFound. What its events and runs were stays.
+// DeleteSchedule deletes a schedule; its events and runs stay. ErrNotFound.
 func (st *Store) DeleteSchedule(ctx context.Context, organization, id, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := readSchedule(ctx, tx, organization, id)
@@ -103,22 +108,21 @@ func (st *Store) DeleteSchedule(ctx context.Context, organization, id, by string
 	})
 }
 
-// DueSchedules returns enabled schedules whose time has come, of all
-// organizations, the most overdue first.
+// DueSchedules returns the due schedules of all organizations, the most overdue
+// first.
 func (st *Store) DueSchedules(ctx context.Context, now time.Time, limit int) ([]event.Schedule, error) {
 	return database.List[event.Schedule](ctx, DueSchedules(st.db.Read, database.NewTimestamp(now), limit))
 }
 
-// DueSchedules needs not ask which are enabled: the others have no next time.
+// DueSchedules does not check enabled: disabled schedules have no next time.
 func DueSchedules(db bun.IDB, now database.Timestamp, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model((*ScheduleRow)(nil)).Where("next_at IS NOT NULL").Where("next_at <= ?", now).
 		Order("next_at").Limit(int64(limit))
 }
 
-// FireSchedule moves s, as it was read, to its next time, nil for none, and
-// writes the match, if there is one, in the same transaction. Of many who do
-// it for one due time one is told that it did, and none when the schedule was
-// changed meanwhile: its next time is another.
+// FireSchedule advances s to its next time (nil for none) and writes the match,
+// if any, in the same transaction. Of concurrent callers only one gets fired =
+// true, and none if the schedule changed since it was read.
 func (st *Store) FireSchedule(ctx context.Context, s event.Schedule, next *time.Time, m *event.Match) (runs []event.Run, fired bool, err error) {
 	if s.NextAt == nil {
 		return nil, false, nil

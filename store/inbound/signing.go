@@ -13,13 +13,14 @@ import (
 	"sallyport/store/database"
 )
 
-// maxSecrets is how many secrets of one owner are good at once.
+// maxSecrets limits the unexpired secrets of an owner.
 const maxSecrets = 5
 
-// EndpointOwner is the owner of the secrets that sign what an organization's
-// endpoint for runs gets. Those of others are owned by their triggers.
+// EndpointOwner is the owner of the secrets that sign requests to an
+// organization's run endpoint. Other secrets are owned by their trigger.
 const EndpointOwner = "endpoint"
 
+// SigningRow is a row of the signing_secrets table.
 type SigningRow struct {
 	bun.BaseModel `bun:"table:signing_secrets"`
 
@@ -35,6 +36,7 @@ func (r *SigningRow) secret() event.Secret {
 	return event.Secret{ID: r.ID, Sealed: r.Sealed, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Ptr()}
 }
 
+// Secrets returns the unexpired secrets of an owner, newest first.
 func (st *Store) Secrets(ctx context.Context, db bun.IDB, organization, owner string) ([]event.Secret, error) {
 	var rows []SigningRow
 	if err := SelectLiveSecrets(db, organization, owner, database.NewTimestamp(st.db.Now())).Scan(ctx, &rows); err != nil {
@@ -47,12 +49,13 @@ func (st *Store) Secrets(ctx context.Context, db bun.IDB, organization, owner st
 	return list, nil
 }
 
+// SelectLiveSecrets selects the unexpired secrets of an owner, newest first.
 func SelectLiveSecrets(db bun.IDB, organization, owner string, now database.Timestamp) *bun.SelectQuery {
 	return db.NewSelect().Model((*SigningRow)(nil)).Where("organization_id = ?", organization).Where("owner_id = ?", owner).
 		Where("expires_at IS NULL OR expires_at > ?", now).OrderExpr("created_at DESC, id DESC")
 }
 
-// AddSecret writes one after those went that ended.
+// AddSecret inserts a secret and deletes the expired ones of its owner.
 func (st *Store) AddSecret(ctx context.Context, tx bun.Tx, organization, owner string, s event.Secret) error {
 	if s.ID == "" || len(s.Sealed) == 0 {
 		return errors.New("a secret needs an id, and to be sealed")
@@ -77,6 +80,7 @@ func (st *Store) AddSecret(ctx context.Context, tx bun.Tx, organization, owner s
 	return nil
 }
 
+// DeleteSecrets deletes the secrets of an owner.
 func DeleteSecrets(ctx context.Context, tx bun.Tx, organization, owner string) error {
 	_, err := tx.NewDelete().Table("signing_secrets").Where("organization_id = ?", organization).Where("owner_id = ?", owner).Exec(ctx)
 	if err != nil {
@@ -85,12 +89,13 @@ func DeleteSecrets(ctx context.Context, tx bun.Tx, organization, owner string) e
 	return nil
 }
 
-// SweepSigningSecrets forgets at most limit (zero: 100) secrets that expired
-// before a time, and returns how many.
+// SweepSigningSecrets deletes up to limit (zero: 100) secrets that expired
+// before a time, and returns their number.
 func (st *Store) SweepSigningSecrets(ctx context.Context, before time.Time, limit int) (int, error) {
 	return st.db.DeleteExpired(ctx, ExpiredSecrets(before), limit)
 }
 
+// ExpiredSecrets selects the secrets that expired before a time.
 func ExpiredSecrets(before time.Time) database.Expired {
 	return database.Expired{Table: "signing_secrets", Key: "id", Time: "expires_at", Before: database.NewTimestamp(before).Or(database.Epoch)}
 }

@@ -1,5 +1,5 @@
-// Package inbound holds the rows of inbound work: receipts, events, triggers,
-// schedules, automations, runs and their deliveries.
+// Package inbound stores inbound work: receipts, events, triggers, schedules,
+// automations, runs and their deliveries.
 package inbound
 
 import (
@@ -10,7 +10,7 @@ import (
 	"sallyport/store/sessions"
 )
 
-// Store reads and writes these rows. It is safe for concurrent use.
+// Store reads and writes inbound work. It is safe for concurrent use.
 type Store struct {
 	db       *database.DB
 	history  *history.Store
@@ -23,7 +23,7 @@ type Store struct {
 	}
 }
 
-// New returns the rows of the database that p prepares statements for; see p.Err.
+// New returns a store that uses the statements that p prepares; see p.Err.
 func New(p *database.Preparer, historyRows *history.Store, sessionsRows *sessions.Store, connectRows *connect.Store, callsRows *calls.Store) *Store {
 	s := &Store{db: p.DB, history: historyRows, sessions: sessionsRows, connect: connectRows, calls: callsRows}
 	s.stmts.receive = p.Write(receiveSQL)

@@ -14,18 +14,21 @@ import (
 	"sallyport/store/history"
 )
 
-// maxTriggers is how many an organization may have.
+// maxTriggers limits the triggers of an organization.
 const maxTriggers = 500
 
+// TriggerRow is a row of the triggers table.
 type TriggerRow struct {
 	bun.BaseModel `bun:"table:triggers,alias:t"`
 	event.Trigger
 }
 
+// Event returns the history event of a change of the trigger.
 func (r *TriggerRow) Event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventTrigger, Subject: r.ID, By: by}
 }
 
+// Snapshot omits the time of the last event, which changes automatically.
 func (r *TriggerRow) Snapshot() any {
 	t := r.Trigger
 	t.LastEventAt = nil
@@ -35,8 +38,8 @@ func (r *TriggerRow) Snapshot() any {
 	}{t, t.Config}
 }
 
-// CreateTrigger writes one with its first secret, which a polling one has not,
-// and returns it as it is stored, with an id when none was said. ErrNotFound when
+// CreateTrigger inserts a trigger with its first secret (none for a polling
+// trigger) and returns it as stored. An empty ID is generated. ErrNotFound if
 // the organization has no such automation; ErrTooMany.
 func (st *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *event.Secret) (event.Trigger, error) {
 	r := &TriggerRow{Trigger: t}
@@ -67,12 +70,13 @@ func (st *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *eve
 	return r.Trigger, err
 }
 
-// Trigger returns one; ErrNotFound.
+// Trigger returns a trigger; ErrNotFound.
 func (st *Store) Trigger(ctx context.Context, organization, id string) (event.Trigger, error) {
 	r, err := ReadTrigger(ctx, st.db.Read, organization, id)
 	return r.Trigger, err
 }
 
+// ReadTrigger reads a trigger; ErrNotFound.
 func ReadTrigger(ctx context.Context, db bun.IDB, organization, id string) (TriggerRow, error) {
 	return database.One[TriggerRow](ctx, database.RowsOf[TriggerRow](db, organization).Where("id = ?", id), triggerNotFound())
 }
@@ -81,18 +85,19 @@ func triggerNotFound() error {
 	return action.NewError("trigger_not_found")
 }
 
-// ListTriggers returns those of an automation, or with an empty one all of the
-// organization, first come first.
+// ListTriggers returns the triggers of an automation, or with an empty
+// automation those of the organization, oldest first.
 func (st *Store) ListTriggers(ctx context.Context, organization, automation string) ([]event.Trigger, error) {
 	return database.List[event.Trigger](ctx, SelectTriggers(st.db.Read, organization, automation))
 }
 
+// SelectTriggers selects the triggers of an automation or organization.
 func SelectTriggers(db bun.IDB, organization, automation string) *bun.SelectQuery {
 	return selectByAutomation[TriggerRow](db, organization, automation)
 }
 
-// selectByAutomation selects what belongs to an automation, or with an empty one to the
-// organization, first come first.
+// selectByAutomation selects the rows of an automation, or with an empty
+// automation those of the organization, oldest first.
 func selectByAutomation[R any](db bun.IDB, organization, automation string) *bun.SelectQuery {
 	q := database.RowsOf[R](db, organization)
 	if automation != "" {
@@ -110,7 +115,7 @@ func (st *Store) UpdateTrigger(ctx context.Context, t event.Trigger, by string) 
 			return err
 		}
 		old := r
-		r.Trigger = t // but for what it is, and what happened to it
+		r.Trigger = t // all but the immutable and automatic fields
 		r.Automation, r.Kind, r.Provider, r.Type = old.Automation, old.Kind, old.Provider, old.Type
 		r.CreatedBy, r.CreatedAt, r.LastEventAt = old.CreatedBy, old.CreatedAt, old.LastEventAt
 		return st.updateTrigger(ctx, tx, &old, &r, by)
@@ -122,7 +127,7 @@ func (st *Store) updateTrigger(ctx context.Context, tx bun.Tx, old, r *TriggerRo
 	if err := action.FromEventCheck(r.Check()); err != nil {
 		return err
 	}
-	// One that went since does not keep people from turning the trigger off.
+	// A deleted integration must not prevent people from disabling the trigger.
 	if r.Integration != old.Integration {
 		if err := r.checkIntegration(ctx, tx, by); err != nil {
 			return err
@@ -137,8 +142,8 @@ func (st *Store) updateTrigger(ctx context.Context, tx bun.Tx, old, r *TriggerRo
 	return st.syncPollGroup(ctx, tx, &r.Trigger)
 }
 
-// DeleteTrigger removes one with its secrets; ErrNotFound. What its events and
-// runs were stays.
+// DeleteTrigger deletes a trigger with its secrets; its events and runs stay.
+// ErrNotFound.
 func (st *Store) DeleteTrigger(ctx context.Context, organization, id, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := ReadTrigger(ctx, tx, organization, id)
@@ -159,8 +164,8 @@ func (st *Store) deleteTrigger(ctx context.Context, tx bun.Tx, r *TriggerRow, by
 	return st.syncPollGroup(ctx, tx, &r.Trigger)
 }
 
-// checkIntegration refuses one of another service, and what not everybody sees:
-// others read what the automation is told, and edit it.
+// checkIntegration rejects an integration of another provider, and a private
+// one: other people can read and edit the automation.
 func (r *TriggerRow) checkIntegration(ctx context.Context, tx bun.Tx, by string) error {
 	if r.Integration == "" {
 		return nil
@@ -183,8 +188,8 @@ func (r *TriggerRow) checkIntegration(ctx context.Context, tx bun.Tx, by string)
 	return nil
 }
 
-// TriggerSecrets returns a trigger, enabled or not, with its secrets that have not
-// expired, by its id alone, which is all that a URL has; ErrNotFound.
+// TriggerSecrets returns a trigger, enabled or not, with its unexpired secrets.
+// The ID alone identifies it, because a URL has nothing else; ErrNotFound.
 func (st *Store) TriggerSecrets(ctx context.Context, id string) (event.TriggerSecrets, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -200,9 +205,10 @@ func (st *Store) withSecrets(ctx context.Context, t event.Trigger) (event.Trigge
 	return event.TriggerSecrets{Trigger: t, Secrets: secrets}, err
 }
 
-// WebhookTriggerSecrets returns the one webhook trigger of a provider that an
-// automation has, by the automation's id alone; ErrNotFound also when there are
-// several, or several automations of the id: a guess would be somebody else's.
+// WebhookTriggerSecrets returns the only webhook trigger of the provider that
+// an automation has, by the automation's ID alone. ErrNotFound also if there
+// are several triggers, or several automations with the ID: a guess could pick
+// another tenant's.
 func (st *Store) WebhookTriggerSecrets(ctx context.Context, automation, provider string) (event.TriggerSecrets, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -223,24 +229,25 @@ func (st *Store) WebhookTriggerSecrets(ctx context.Context, automation, provider
 	return st.withSecrets(ctx, found[0])
 }
 
-// SelectWebhookTriggers finds the webhook triggers of an automation, or two of them.
+// SelectWebhookTriggers selects up to two webhook triggers of an automation.
 func SelectWebhookTriggers(db bun.IDB, automation, provider string) *bun.SelectQuery {
 	return db.NewSelect().Model((*TriggerRow)(nil)).Where("automation_id = ?", automation).Where("provider = ?", provider).
 		Where("kind = ?", string(event.Webhooks)).Limit(2)
 }
 
-// ActiveTriggers returns an organization's enabled triggers of a provider, those
-// of disabled automations too, in no order.
+// ActiveTriggers returns an organization's enabled triggers of a provider,
+// including those of disabled automations, in no order.
 func (st *Store) ActiveTriggers(ctx context.Context, organization, provider string) ([]event.Trigger, error) {
 	return database.List[event.Trigger](ctx, ActiveTriggers(st.db.Read, organization, provider))
 }
 
+// ActiveTriggers selects an organization's enabled triggers of a provider.
 func ActiveTriggers(db bun.IDB, organization, provider string) *bun.SelectQuery {
 	return database.RowsOf[TriggerRow](db, organization).Where("provider = ?", provider).Where("enabled = ?", true)
 }
 
-// UnverifiedEvents tells whether events that a broker did not verify may start
-// something in the organization.
+// UnverifiedEvents reports whether events that a broker did not verify may
+// start runs in the organization.
 func (st *Store) UnverifiedEvents(ctx context.Context, organization string) (bool, error) {
 	s, err := st.history.Settings(ctx, organization)
 	return s.UnverifiedEvents, err
