@@ -15,13 +15,12 @@ import (
 	"sallyport/store/database"
 )
 
-// Backup writes what the SQLite file at path holds into a new file, while
-// another process may write to it. It is one read transaction: the copy is of
-// one moment, and has everything that was durable before Backup was called. It
-// takes no lock that a writer would wait for; what is written meanwhile stays
-// in the journal until it ends. Free pages are left out, so that the copy has
-// nothing of rows that were deleted.
-func Backup(ctx context.Context, path, to string) error {
+// Backup copies the SQLite file at path to a new file while another process may
+// write to it. It runs in one read transaction, so the copy is a consistent
+// snapshot with everything that was durable before. It does not block writers;
+// their changes stay in the write-ahead log until it ends. Free pages are
+// omitted, so the copy holds nothing of deleted rows.
+func Backup(ctx context.Context, path, dest string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no database at %s; give --data the folder of the gateway, or where its rows are in PostgreSQL its --database-url", path)
 	}
@@ -30,19 +29,19 @@ func Backup(ctx context.Context, path, to string) error {
 		return err
 	}
 	defer db.Close()
-	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(dest, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("making the copy: %w", err)
 	}
 	defer f.Close()
-	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", dest); err != nil {
 		return fmt.Errorf("copying the database: %w", err)
 	}
 	return f.Sync() // SQLite does not, for a copy
 }
 
-// Integrity has SQLite look at every page, index and reference of the file; the
-// error says what does not hold.
+// Integrity has SQLite check every page, index and reference of the file, and
+// returns an error that describes the damage.
 func (db *DB) Integrity(ctx context.Context) error {
 	var found []string
 	if err := db.db.Read.NewRaw("PRAGMA integrity_check(5)").Scan(ctx, &found); err != nil {
@@ -61,14 +60,14 @@ func (db *DB) Integrity(ctx context.Context) error {
 	return nil
 }
 
-// StoredFile is where bytes are kept that an agent sent, and what they are.
+// StoredFile is an uploaded file in the file store.
 type StoredFile struct {
-	Key    string // in the store of files
+	Key    string // in the file store
 	Size   int64
 	SHA256 string
 }
 
-// StoredFiles calls f with each file that rows say is kept.
+// StoredFiles calls f for each stored file that rows refer to.
 func (db *DB) StoredFiles(ctx context.Context, f func(StoredFile) error) error {
 	rows, err := db.db.Read.NewSelect().Distinct().TableExpr("evidence_files AS f").
 		Join("JOIN evidence_uploads AS u ON u.session_id = f.session_id AND u.id = f.upload_id").
@@ -80,21 +79,21 @@ func (db *DB) StoredFiles(ctx context.Context, f func(StoredFile) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		var ref action.UploadRef
-		var one StoredFile
-		if err := rows.Scan(&ref.Organization, &ref.Session, &ref.ID, &one.SHA256, &one.Size); err != nil {
+		var file StoredFile
+		if err := rows.Scan(&ref.Organization, &ref.Session, &ref.ID, &file.SHA256, &file.Size); err != nil {
 			return fmt.Errorf("reading what files are kept: %w", err)
 		}
-		one.Key = action.UploadPrefix(ref.Organization, ref.Session, ref.ID) + one.SHA256
-		if err := f(one); err != nil {
+		file.Key = action.UploadPrefix(ref.Organization, ref.Session, ref.ID) + file.SHA256
+		if err := f(file); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
 }
 
-// EndWaiting expires every call that is held or approved, and returns how many
-// there were. It is for rows that come from a backup: such a call may have run
-// after the backup was taken, and must not run again.
+// EndWaiting expires every pending or approved call, and returns their number.
+// Use it on rows restored from a backup: such a call may have run after the
+// backup, and must not run again.
 func (db *DB) EndWaiting(ctx context.Context) (n int, err error) {
 	err = db.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err = database.RowsAffected(tx.NewUpdate().Table("invocations").

@@ -13,15 +13,15 @@ import (
 	"sallyport/store/policy"
 )
 
-// DeleteConnector removes a connector and what policy said of it; ErrNotFound.
-// Its invocations stay; those that wait for a person are withdrawn, and returned.
-func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) (withdrew []action.Invocation, err error) {
+// DeleteConnector deletes a connector and its policy. Its invocations stay; the
+// pending ones are withdrawn and returned. ErrNotFound.
+func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) (withdrawn []action.Invocation, err error) {
 	err = db.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := connect.ConnectorOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
-		if err := db.forgetSource(ctx, tx, organization, old.Source(), by); err != nil {
+		if err := db.deleteSourcePolicy(ctx, tx, organization, old.Source(), by); err != nil {
 			return err
 		}
 		if err := db.ResetReviews(ctx, tx, &old, "", by); err != nil {
@@ -33,7 +33,7 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) 
 		if _, err := tx.NewDelete().Model(&old).WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("deleting connector %s: %w", id, err)
 		}
-		if withdrew, err = calls.WithdrawCalls(ctx, tx, organization, "source_id", old.Source(), db.db.Now(), "The connector was removed."); err != nil {
+		if withdrawn, err = calls.WithdrawCalls(ctx, tx, organization, "source_id", old.Source(), db.db.Now(), "The connector was removed."); err != nil {
 			return err
 		}
 		if err := db.PolicyChanged(ctx, tx, old.Event(by), old.Snapshot(), nil); err != nil {
@@ -41,12 +41,12 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) 
 		}
 		return history.CatalogMoved(ctx, tx, organization)
 	})
-	return withdrew, err
+	return withdrawn, err
 }
 
-// forgetSource removes what policy says of a source, each with its event. That
-// it moves the version is for the caller.
-func (db *DB) forgetSource(ctx context.Context, tx bun.Tx, organization, source, by string) error {
+// deleteSourcePolicy deletes the policy of a source, with an event for each
+// row. The caller increments the policy version.
+func (db *DB) deleteSourcePolicy(ctx context.Context, tx bun.Tx, organization, source, by string) error {
 	if _, err := history.RemoveAll[policy.OverrideRow](ctx, db.historyStore, tx, organization, "source_id", source, by); err != nil {
 		return err
 	}

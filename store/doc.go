@@ -1,33 +1,31 @@
-// Package store keeps the gateway's rows: invocations and their events,
+// Package store stores the gateway's data: invocations and their events,
 // sessions, policy, secrets, connectors and people.
 //
-// It promises that what a method returned is durable, but for the few writes
-// that say they are queued; that every state change is one compare-and-swap;
-// that a terminal invocation never changes; and that every query names the
-// organization, but for the look-ups by a token's own id and for what serves
-// all of them: the sweeps and what callers wait for, signals and versions,
-// locks and checks of keys.
+// Its guarantees: what a method returned is durable, except for the few writes
+// that are documented as queued; every state change is one compare-and-swap; a
+// terminal invocation never changes; and every query names the organization,
+// except lookups by a token's own ID and queries that serve all organizations:
+// sweeps, waiting callers, signals, versions, locks and key checks.
 //
-// The rows are in a SQLite file, which one process has for itself, or in
+// The rows are in a SQLite file, which one process uses exclusively, or in
 // PostgreSQL 13 or later, which any number of processes share, also through a
-// pooler that gives each transaction another connection. Models and queries
-// are the same; database/dialect.go lists the differences.
+// pooler in transaction mode. Models and queries are the same;
+// database/dialect.go lists the differences.
 //
-// A PostgreSQL that restarts, fails over or hangs is waited for: reads and
-// writes are tried again for a while and then fail with [action.ErrUnavailable].
-// Only [DB.Finish] waits for as long as its context lasts. A write whose answer
-// was lost is not done twice; it finds what it did before, also when the server
-// is still at it. What only was queued is lost with the process that queued it,
-// and after that while.
+// If PostgreSQL restarts, fails over or hangs, reads and writes are retried for
+// a while and then fail with [action.ErrUnavailable]. Only [DB.Finish] retries
+// until its context ends. A write whose response was lost is not applied twice:
+// the retry finds what it did, even while the server still executes it. Queued
+// writes are lost with the process, or when the retries end.
 //
 // Time is the database's, however wrong an instance's clock is: see [DB.Now].
 //
-// What ended is evidence: triggers queue it in the transaction that ends it,
-// [DB.Seal] links it to the chain of its organization with a key that comes in
-// as an argument, and [DB.VerifyAudit] finds what was changed since. Only
-// [DB.Retain] removes any of it, and leaves a checkpoint.
+// Ended invocations are evidence: triggers queue them in the transaction that
+// ends them, [DB.Seal] links them to the hash chain of their organization with
+// a key that the caller passes, and [DB.VerifyAudit] finds later changes. Only
+// [DB.Retain] deletes evidence, and leaves a checkpoint.
 //
-// It decides nothing, encrypts nothing and never sees a secret's value: what is
-// encrypted, and hashes of params, come in as arguments. It does not watch over
-// its server: how durable a commit is there is for the server's settings to say.
+// The package makes no policy decisions, encrypts nothing and never sees a
+// secret's value: encrypted values and hashes of params are arguments. The
+// durability of a commit on PostgreSQL depends on the server's settings.
 package store

@@ -18,8 +18,8 @@ func connectorQueries(db *DB) map[string]string {
 	return map[string]string{
 		"who is asking":   calls.OpenRounds(db.db.Read, []string{"i7", "i8", "i9"}).String(),
 		"take a round":    calls.TakeableRound(db.db.Read, "default", "i7", action.ClientElicitsForm, database.NewTimestamp(now), database.NewTimestamp(now)).String(),
-		"look for rounds": calls.OldRounds(now).Find(db.db.Read.NewSelect(), 1).String(),
-		"sweep rounds":    calls.OldRounds(now).Remove(db.db.Read, 100).String(),
+		"look for rounds": calls.ExpiredRounds(now).Find(db.db.Read.NewSelect(), 1).String(),
+		"sweep rounds":    calls.ExpiredRounds(now).Remove(db.db.Read, 100).String(),
 		"its replies":     "SELECT key FROM round_replies WHERE round_id = 'r7'",
 		"its calls":       "SELECT id FROM rounds WHERE invocation_id = 'i7'", // as the foreign key asks
 		"open sign-ins":   connect.OAuthFlows(db.db.Read, "o").String(),

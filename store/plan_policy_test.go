@@ -22,7 +22,7 @@ func policyQueries(db *DB) map[string]string {
 		return history.FindPolicyEvents(f, db.db.Read, after, 50).String()
 	}
 	return map[string]string{
-		"modes":                     overrides(db.db.Read, "o").String(),
+		"modes":                     selectOverrides(db.db.Read, "o").String(),
 		"capabilities":              policy.Capabilities(db.db.Read, "o", "").String(),
 		"capabilities of a group":   policy.Capabilities(db.db.Read, "o", "g7").String(),
 		"quotas":                    policy.Quotas(db.db.Read, "o").String(),

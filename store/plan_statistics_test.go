@@ -15,7 +15,7 @@ func statisticsQueries(db *DB) []hotQuery {
 	now := time.Now().UTC().Truncate(time.Minute)
 	p := action.Period{From: now.Add(-24 * time.Hour), To: now, Width: time.Hour}
 	part := func(where string) string {
-		return calls.Counted{Where: where}.Find(db.db.Read, "o", p, database.Cursor{Time: database.NewTimestamp(now.Add(-time.Hour)), ID: "i7"}, 1000).String()
+		return calls.CountQuery{Where: where}.Select(db.db.Read, "o", p, database.Cursor{Time: database.NewTimestamp(now.Add(-time.Hour)), ID: "i7"}, 1000).String()
 	}
 	waiting := func(table, status string) string {
 		return calls.RowsWithStatus(db.db.Read, table, "o", status).Limit(calls.MaxQueueCount).String()

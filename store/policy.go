@@ -16,13 +16,12 @@ import (
 	"sallyport/store/policy"
 )
 
-// Rules returns all of an organization's policy as it was at one version,
-// whatever is written meanwhile.
+// Rules returns an organization's whole policy as a consistent snapshot.
 func (db *DB) Rules(ctx context.Context, organization string) (rules action.Rules, err error) {
 	ctx, cancel := db.db.ReadContext(ctx)
 	defer cancel()
 	err = db.db.Retry.Do(ctx, false, func(ctx context.Context, _ bool) error {
-		tx, err := db.snapshot(ctx)
+		tx, err := db.beginSnapshot(ctx)
 		if err != nil {
 			return fmt.Errorf("reading policy: %w", err)
 		}
@@ -33,10 +32,10 @@ func (db *DB) Rules(ctx context.Context, organization string) (rules action.Rule
 	return rules, err
 }
 
-// snapshot begins a transaction that only reads, and whose statements all see
-// the same. On PostgreSQL it comes from the pool of writers, which is the same:
-// the hook of the readers would end it with its first statement.
-func (db *DB) snapshot(ctx context.Context) (bun.Tx, error) {
+// beginSnapshot begins a read-only transaction in which all statements see the
+// same snapshot. On PostgreSQL it uses the writers' pool, because a hook of the
+// readers' pool would end the transaction with its first statement.
+func (db *DB) beginSnapshot(ctx context.Context) (bun.Tx, error) {
 	if !db.db.Shared() {
 		return db.db.Read.BeginTx(ctx, nil)
 	}
@@ -44,12 +43,12 @@ func (db *DB) snapshot(ctx context.Context) (bun.Tx, error) {
 }
 
 func readRules(ctx context.Context, tx bun.Tx, organization string, now database.Timestamp) (rules action.Rules, err error) {
-	chosen, err := history.SettingsRowOf(ctx, tx, organization)
+	settings, err := history.SettingsRowOf(ctx, tx, organization)
 	if err != nil {
 		return rules, err
 	}
-	rules.Version, rules.Settings = chosen.Version, chosen.Settings()
-	if rules.Overrides, err = database.List[action.Override](ctx, overrides(tx, organization)); err != nil {
+	rules.Version, rules.Settings = settings.Version, settings.Settings()
+	if rules.Overrides, err = database.List[action.Override](ctx, selectOverrides(tx, organization)); err != nil {
 		return rules, err
 	}
 	if rules.Capabilities, err = database.List[action.Capability](ctx, policy.Capabilities(tx, organization, "")); err != nil {
@@ -69,6 +68,6 @@ func readRules(ctx context.Context, tx bun.Tx, organization string, now database
 	return rules, err
 }
 
-func overrides(db bun.IDB, organization string) *bun.SelectQuery {
+func selectOverrides(db bun.IDB, organization string) *bun.SelectQuery {
 	return database.RowsOf[policy.OverrideRow](db, organization).ExcludeColumn("updated_at").Order("automation_id", "source_id", "action")
 }

@@ -16,17 +16,19 @@ import (
 	"sallyport/store/history"
 )
 
-// sealedColumn is a column of sealed bytes, and the place that each of them is
-// sealed for: the last part of the row's key, unless place says another.
+// sealedColumn is a column of sealed bytes. Each value is sealed for its table,
+// column and row (the last part of the key), unless ref returns another
+// reference.
 type sealedColumn struct {
-	table, column string
-	key           []string // the primary key
-	organization  string   // an expression; the row is t
-	status, by    string   // of an invocation: its time in the status's index comes before the key; empty: the key alone
-	place         func(key []string) (table, row, column string)
+	table, column      string
+	key                []string // the primary key
+	organization       string   // an expression; the row's alias is t
+	status, timeColumn string   // for invocations, a status and the column that precedes the key in its index; an empty timeColumn means the key alone
+	ref                func(key []string) (table, row, column string)
 }
 
-// sealedColumns are all of them. A call goes on to a later one, if anywhere.
+// sealedColumns lists all sealed columns. Values that move to another column as
+// a call progresses move to a later entry.
 func sealedColumns() []sealedColumn {
 	const own, none = "t.organization_id", "''"
 	return []sealedColumn{
@@ -45,96 +47,97 @@ func sealedColumns() []sealedColumn {
 		{table: "rounds", column: "sealed", key: []string{"id"}, organization: own},
 		{
 			table: "round_replies", column: "sealed", key: []string{"round_id", "key"},
-			organization: "(SELECT r.organization_id FROM rounds AS r WHERE r.id = t.round_id)", place: placeOfReply,
+			organization: "(SELECT r.organization_id FROM rounds AS r WHERE r.id = t.round_id)", ref: replyRef,
 		},
-		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "pending", by: "expires_at"},
-		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "approved", by: "approved_at"},
-		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "executing", by: "lease_until"},
-		{table: "invocations", column: "sealed_result", key: []string{"id"}, organization: own, by: "pickup_until"},
+		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "pending", timeColumn: "expires_at"},
+		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "approved", timeColumn: "approved_at"},
+		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "executing", timeColumn: "lease_until"},
+		{table: "invocations", column: "sealed_result", key: []string{"id"}, organization: own, timeColumn: "pickup_until"},
 	}
 }
 
-// placeOfReply is a round's: who asked opens the replies with it.
-func placeOfReply(key []string) (table, row, column string) {
+// replyRef returns the reference of a reply, which is that of its round,
+// because the instance that opened the round opens its replies.
+func replyRef(key []string) (table, row, column string) {
 	return "rounds", key[0], "reply/" + key[1]
 }
 
-func (c *sealedColumn) ref(organization string, key []string) action.Ref {
+func (c *sealedColumn) refOf(organization string, key []string) action.Ref {
 	ref := action.Ref{Organization: organization, Table: c.table, Row: key[len(key)-1], Column: c.column}
-	if c.place != nil {
-		ref.Table, ref.Row, ref.Column = c.place(key)
+	if c.ref != nil {
+		ref.Table, ref.Row, ref.Column = c.ref(key)
 	}
 	return ref
 }
 
-// resealPage is how many values are read, and replaced, at a time.
-const resealPage = 50
+// resealPageSize is the number of values that are read and replaced at a time.
+const resealPageSize = 50
 
-// Reseal has every sealed value whose bytes 2 to 9, which name the master key,
-// are others than keyID replaced by what seal makes of it; everything else of
-// the rows stays. It counts those that were replaced, and those that are left
-// because seal refused them or they changed meanwhile, which another call finds.
-// It can be stopped at any time, and several may do it at once.
-func (db *DB) Reseal(ctx context.Context, keyID []byte, seal func(action.Ref, []byte) ([]byte, error)) (done, left int, err error) {
+// Reseal replaces every sealed value that another master key than keyID sealed
+// (bytes 2 to 9 name the key) with the result of seal. It counts the replaced
+// values, and those skipped because seal failed or they changed concurrently;
+// another call finds these again. It can be interrupted at any time and run
+// concurrently.
+func (db *DB) Reseal(ctx context.Context, keyID []byte, seal func(action.Ref, []byte) ([]byte, error)) (done, skipped int, err error) {
 	if err := db.db.Flush(ctx); err != nil {
 		return 0, 0, err
 	}
 	for _, c := range sealedColumns() {
-		n, over, err := db.resealColumn(ctx, &c, keyID, seal)
-		done, left = done+n, left+over
+		n, remaining, err := db.resealColumn(ctx, &c, keyID, seal)
+		done, skipped = done+n, skipped+remaining
 		if err != nil {
-			return done, left, fmt.Errorf("sealing %s.%s anew: %w", c.table, c.column, err)
+			return done, skipped, fmt.Errorf("sealing %s.%s anew: %w", c.table, c.column, err)
 		}
 	}
-	return done, left, nil
+	return done, skipped, nil
 }
 
-// resealColumn goes through the column page by page. Values are sealed outside
-// of the writer, and only those replaced that are as they were.
-func (db *DB) resealColumn(ctx context.Context, c *sealedColumn, keyID []byte, seal func(action.Ref, []byte) ([]byte, error)) (done, left int, err error) {
-	for page, after := []sealedRow(nil), c.start(); ; after = page[resealPage-1] {
-		if page, err = db.sealedOtherwise(ctx, c, keyID, after); err != nil {
-			return done, left, err
+// resealColumn processes a column in pages. Values are sealed outside of the
+// write transaction, and replaced by compare-and-swap.
+func (db *DB) resealColumn(ctx context.Context, c *sealedColumn, keyID []byte, seal func(action.Ref, []byte) ([]byte, error)) (done, skipped int, err error) {
+	for page, after := []sealedRow(nil), c.firstRow(); ; after = page[resealPageSize-1] {
+		if page, err = db.readOutdated(ctx, c, keyID, after); err != nil {
+			return done, skipped, err
 		}
 		var list []sealedRow
 		for _, r := range page {
-			if r.now, err = seal(c.ref(r.organization, r.key), r.old); err == nil {
+			if r.replacement, err = seal(c.refOf(r.organization, r.key), r.current); err == nil {
 				list = append(list, r)
 			}
 		}
 		n, err := db.replaceSealed(ctx, c, list)
-		done, left = done+n, left+len(page)-n
-		if err != nil || len(page) < resealPage {
-			return done, left, err
+		done, skipped = done+n, skipped+len(page)-n
+		if err != nil || len(page) < resealPageSize {
+			return done, skipped, err
 		}
 	}
 }
 
-// sealedRow is a value, and what replaces it.
+// sealedRow is a sealed value and its replacement.
 type sealedRow struct {
-	key          []string
-	at           database.Timestamp // in the column's index by time, if it has one
-	organization string
-	old, now     []byte
+	key                  []string
+	at                   database.Timestamp // the value of timeColumn, if any
+	organization         string
+	current, replacement []byte
 }
 
-// start is before all rows.
-func (c *sealedColumn) start() sealedRow {
+// firstRow returns a cursor before all rows.
+func (c *sealedColumn) firstRow() sealedRow {
 	return sealedRow{key: make([]string, len(c.key)), at: database.Epoch}
 }
 
-// sealedOtherwise is a page of what another master key sealed.
-func (db *DB) sealedOtherwise(ctx context.Context, c *sealedColumn, keyID []byte, after sealedRow) (page []sealedRow, err error) {
+// readOutdated returns a page of values that another master key sealed.
+func (db *DB) readOutdated(ctx context.Context, c *sealedColumn, keyID []byte, after sealedRow) (page []sealedRow, err error) {
 	err = db.db.ForEachRow(ctx, c.page(db.db.Read, keyID, after), func(rows *sql.Rows) error {
-		r := c.start()
-		to := []any{&r.organization, &r.old}
-		if c.by != "" {
-			to = append(to, &r.at)
+		r := c.firstRow()
+		dest := []any{&r.organization, &r.current}
+		if c.timeColumn != "" {
+			dest = append(dest, &r.at)
 		}
 		for i := range r.key {
-			to = append(to, &r.key[i])
+			dest = append(dest, &r.key[i])
 		}
-		err := rows.Scan(to...)
+		err := rows.Scan(dest...)
 		page = append(page, r)
 		return err
 	})
@@ -147,8 +150,8 @@ func (db *DB) sealedOtherwise(ctx context.Context, c *sealedColumn, keyID []byte
 func (c *sealedColumn) page(db bun.IDB, keyID []byte, after sealedRow) *bun.SelectQuery {
 	var order []string
 	var bounds []any
-	if c.by != "" {
-		order, bounds = append(order, "t."+c.by), append(bounds, after.at)
+	if c.timeColumn != "" {
+		order, bounds = append(order, "t."+c.timeColumn), append(bounds, after.at)
 	}
 	for i, part := range c.key {
 		order, bounds = append(order, "t."+part), append(bounds, after.key[i])
@@ -160,10 +163,11 @@ func (c *sealedColumn) page(db bun.IDB, keyID []byte, after sealedRow) *bun.Sele
 	if c.status != "" {
 		q = q.Where("t.status = ?", c.status)
 	}
-	return q.OrderExpr(columns).Limit(resealPage)
+	return q.OrderExpr(columns).Limit(resealPageSize)
 }
 
-// replaceSealed counts what it replaced. All lock the rows in one order.
+// replaceSealed returns the number of replaced values. All transactions lock
+// the rows in the same order.
 func (db *DB) replaceSealed(ctx context.Context, c *sealedColumn, list []sealedRow) (n int, err error) {
 	if len(list) == 0 {
 		return 0, ctx.Err()
@@ -172,37 +176,37 @@ func (db *DB) replaceSealed(ctx context.Context, c *sealedColumn, list []sealedR
 	err = db.db.Write.Do(ctx, &database.Job{InTransaction: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		n = 0
 		for _, r := range list {
-			q := tx.NewUpdate().TableExpr(c.table+" AS t").Set("? = ?", bun.Ident(c.column), r.now).Where("t.? = ?", bun.Ident(c.column), r.old)
+			q := tx.NewUpdate().TableExpr(c.table+" AS t").Set("? = ?", bun.Ident(c.column), r.replacement).Where("t.? = ?", bun.Ident(c.column), r.current)
 			for i, part := range c.key {
 				q = q.Where("t.? = ?", bun.Ident(part), r.key[i])
 			}
-			one, err := database.RowsAffected(q.Exec(ctx))
+			affected, err := database.RowsAffected(q.Exec(ctx))
 			if err != nil {
 				return err
 			}
-			n += one
+			n += affected
 		}
 		return nil
 	}})
 	return n, err
 }
 
-// Rotation is a replacement of the master key. Keys are named by what tells
-// nothing of them.
+// Rotation is a replacement of the master key. Key IDs reveal nothing about the
+// keys.
 type Rotation struct {
-	Organization string // in whose history it stands
-	KeyID        string // of the key that seals from now on
+	Organization string // whose history records it
+	KeyID        string // of the new key
 	Old          []string
 	By           string
 }
 
-// oldKeys are what was before a rotation, in its event.
-type oldKeys struct {
+// previousKeys is the state before a rotation in its history event.
+type previousKeys struct {
 	KeyIDs []string `json:"key_ids"`
 }
 
-// RecordRotation writes a rotation into the history, unless it is the newest
-// one there: one that was stopped and goes on is written down once.
+// RecordRotation records a rotation in the history, unless it is already the
+// newest one: an interrupted rotation that resumes is recorded once.
 func (db *DB) RecordRotation(ctx context.Context, r Rotation) error {
 	return db.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		last, err := lastRotation(ctx, tx, r.Organization)
@@ -210,20 +214,21 @@ func (db *DB) RecordRotation(ctx context.Context, r Rotation) error {
 			return err
 		}
 		e := action.PolicyEvent{Organization: r.Organization, Kind: action.EventMasterKey, Subject: r.KeyID, By: r.By}
-		return db.RecordChange(ctx, tx, e, oldKeys{r.Old}, map[string]string{"key_id": r.KeyID})
+		return db.RecordChange(ctx, tx, e, previousKeys{r.Old}, map[string]string{"key_id": r.KeyID})
 	})
 }
 
-// LastRotation is the newest one; without a KeyID there was none.
+// LastRotation returns the newest rotation; its KeyID is empty if there was
+// none.
 func (db *DB) LastRotation(ctx context.Context, organization string) (Rotation, error) {
 	return lastRotation(ctx, db.db.Read, organization)
 }
 
 func lastRotation(ctx context.Context, tx bun.IDB, organization string) (r Rotation, err error) {
 	var rows []history.PolicyEventRow
-	var old oldKeys
+	var old previousKeys
 	f := action.PolicyEventFilter{Organization: organization, Kind: action.EventMasterKey}
-	if err = history.FindPolicyEvents(f, tx, database.Cursor{}, 0).Scan(ctx, &rows); err == nil && len(rows) > 0 { // a page of none, and the one that tells of more
+	if err = history.FindPolicyEvents(f, tx, database.Cursor{}, 0).Scan(ctx, &rows); err == nil && len(rows) > 0 { // a limit of zero selects one row
 		r = Rotation{Organization: organization, KeyID: rows[0].Subject, By: rows[0].By}
 		err = json.Unmarshal([]byte(rows[0].Before), &old)
 		r.Old = old.KeyIDs

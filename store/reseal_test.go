@@ -225,7 +225,7 @@ func TestResealLeavesWhatItMust(t *testing.T) {
 // what is behind it.
 func TestResealGoesThroughPages(t *testing.T) {
 	resealOnBoth(t, func(t *testing.T, db *DB, raw *sql.DB) {
-		const n = 3*resealPage + 7
+		const n = 3*resealPageSize + 7
 		for status, columns := range map[string]string{
 			"pending":   "sealed_params = BYTES, expires_at = 'AT'",
 			"approved":  "sealed_params = BYTES, approved_by = 'me', approved_at = 'AT'",
@@ -233,7 +233,7 @@ func TestResealGoesThroughPages(t *testing.T) {
 			"completed": "sealed_result = BYTES, approved_by = 'me', started_at = 'T', completed_at = 'T', result = '{}', pickup_until = 'AT'",
 		} {
 			for i := range n {
-				columns := strings.ReplaceAll(columns, "AT", fmt.Sprintf("2026-01-01T00:00:%02d.000000Z", 2-i/resealPage/2))
+				columns := strings.ReplaceAll(columns, "AT", fmt.Sprintf("2026-01-01T00:00:%02d.000000Z", 2-i/resealPageSize/2))
 				if err := insertRow(t, raw, fmt.Sprintf("%s %d", status, i), status, columns); err != nil {
 					t.Fatal(err)
 				}
@@ -259,9 +259,9 @@ func TestPagesOfSealedValuesUseTheirIndex(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		db := openAt(t, newPath(t))
 		for _, c := range sealedColumns() {
-			query := c.page(db.db.Read, []byte("NEW.KEY!"), c.start()).String()
-			want := index[c.by]
-			if c.by == "" {
+			query := c.page(db.db.Read, []byte("NEW.KEY!"), c.firstRow()).String()
+			want := index[c.timeColumn]
+			if c.timeColumn == "" {
 				want = "(" + c.key[0]
 			}
 			if plan := explain(t, db, query); !strings.Contains(plan, want) || !strings.Contains(plan, ">?)") && !strings.Contains(plan, ">(?,?)") || strings.Contains(plan, "SCAN") {
@@ -272,12 +272,12 @@ func TestPagesOfSealedValuesUseTheirIndex(t *testing.T) {
 	t.Run("Postgres", func(t *testing.T) {
 		db := openBusy(t)
 		for _, c := range sealedColumns() {
-			if c.by == "" {
+			if c.timeColumn == "" {
 				continue // few rows
 			}
-			query := c.page(db.db.Read, []byte("NEW.KEY!"), c.start()).String()
-			if plan := explainPostgres(t, db, query); !strings.Contains(plan, index[c.by]) || strings.Contains(plan, "Seq Scan") {
-				t.Errorf("no %s in the plan of %s\n%s", index[c.by], query, plan)
+			query := c.page(db.db.Read, []byte("NEW.KEY!"), c.firstRow()).String()
+			if plan := explainPostgres(t, db, query); !strings.Contains(plan, index[c.timeColumn]) || strings.Contains(plan, "Seq Scan") {
+				t.Errorf("no %s in the plan of %s\n%s", index[c.timeColumn], query, plan)
 			}
 		}
 	})

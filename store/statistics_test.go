@@ -116,7 +116,7 @@ func insert(t *testing.T, db *DB, made []madeCall) {
 }
 
 // naive counts in the simplest way: everything again for each figure.
-func naive(made []madeCall, p action.Period, most calls.Counts) action.Statistics {
+func naive(made []madeCall, p action.Period, most calls.CountLimits) action.Statistics {
 	of := func(limit int, match func(madeCall) bool) (list []madeCall, e action.Extent) {
 		for _, c := range made {
 			if c.organization == "o" && !c.at.Before(p.From) && c.at.Before(p.To) && match(c) {
@@ -160,8 +160,8 @@ func naive(made []madeCall, p action.Period, most calls.Counts) action.Statistic
 	}
 	s.Actions, s.OtherActions = calls.Top(naiveActions(all), 20)
 	s.Sources, s.OtherSources = calls.Top(naiveSources(all), 50)
-	s.Held = naiveHolds(of(most.Special, func(c madeCall) bool { return c.mode == "require_approval" }))
-	denied, extent := of(most.Special, func(c madeCall) bool { return c.status == "denied" })
+	s.Held = naiveHolds(of(most.HeldOrDenied, func(c madeCall) bool { return c.mode == "require_approval" }))
+	denied, extent := of(most.HeldOrDenied, func(c madeCall) bool { return c.status == "denied" })
 	s.Denied = action.Denials{Extent: extent, Reasons: naiveDenials(denied)}
 	for _, c := range made {
 		if c.organization == "o" && c.status == "pending" {
@@ -309,9 +309,9 @@ func TestStatistics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
 			insert(t, db, made)
-			total := naive(made, p, calls.Counts{All: 10_000, Special: 10_000}).Calls.Count
-			for _, most := range []calls.Counts{
-				{All: 10_000, Special: 10_000, AtOnce: 1000}, {All: 300, Special: 50, AtOnce: 7}, {All: total, Special: 1, AtOnce: 1000}, {All: total - 1, Special: 2, AtOnce: 100},
+			total := naive(made, p, calls.CountLimits{All: 10_000, HeldOrDenied: 10_000}).Calls.Count
+			for _, most := range []calls.CountLimits{
+				{All: 10_000, HeldOrDenied: 10_000, BatchSize: 1000}, {All: 300, HeldOrDenied: 50, BatchSize: 7}, {All: total, HeldOrDenied: 1, BatchSize: 1000}, {All: total - 1, HeldOrDenied: 2, BatchSize: 100},
 			} {
 				got, err := db.CallStatistics(t.Context(), "o", p, most)
 				if err != nil {

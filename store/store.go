@@ -18,13 +18,13 @@ import (
 	"sallyport/store/sessions"
 )
 
-// Config says where the rows are and how they are kept.
+// Config configures the database.
 type Config = database.Config
 
-// DefaultOrganization is the organization of a database without others.
+// DefaultOrganization is the organization of a single-tenant installation.
 const DefaultOrganization = history.DefaultOrganization
 
-// DB is the open database: the rows of all subjects.
+// DB is the open database with the stores of all subjects.
 type DB struct {
 	db *database.DB
 
@@ -40,7 +40,7 @@ type DB struct {
 	*evidenceStore
 }
 
-// The rows by subject, under names that can stand side by side in [DB].
+// The stores have distinct names, so that [DB] can embed all of them.
 type (
 	historyStore  = history.Store
 	sessionStore  = sessions.Store
@@ -54,8 +54,8 @@ type (
 	evidenceStore = evidence.Store
 )
 
-// Open opens the database and brings its tables up to date. It takes a file for
-// this process alone; any number may open the same PostgreSQL.
+// Open opens the database and migrates its tables. It locks a SQLite file for
+// this process; any number of processes can share a PostgreSQL database.
 func Open(ctx context.Context, c Config) (*DB, error) {
 	db, err := newDB(database.Open(ctx, c))
 	if err != nil {
@@ -67,16 +67,17 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	return db, nil
 }
 
-// OpenFileReadOnly opens a SQLite file for reading while another process may write to it;
-// see [database.OpenFileReadOnly].
+// OpenFileReadOnly opens a SQLite file for reading while another process may
+// write to it; see [database.OpenFileReadOnly].
 func OpenFileReadOnly(path string) (*DB, error) { return newDB(database.OpenFileReadOnly(path)) }
 
-// OpenURLReadOnly opens a PostgreSQL for reading; see [database.OpenURLReadOnly].
+// OpenURLReadOnly opens a PostgreSQL database for reading; see
+// [database.OpenURLReadOnly].
 func OpenURLReadOnly(ctx context.Context, c Config) (*DB, error) {
 	return newDB(database.OpenURLReadOnly(ctx, c))
 }
 
-// newDB returns the rows of an opened database.
+// newDB creates the stores of an open database.
 func newDB(base *database.DB, err error) (*DB, error) {
 	if err != nil {
 		return nil, err
@@ -98,35 +99,35 @@ func newDB(base *database.DB, err error) (*DB, error) {
 	return db, nil
 }
 
-// Close writes what is queued and closes the database. Calls after it fail.
+// Close writes queued rows and closes the database. Later calls fail.
 func (db *DB) Close() error { return db.db.Close() }
 
 // Ping reports whether the database answers.
 func (db *DB) Ping(ctx context.Context) error { return db.db.Ping(ctx) }
 
-// Flush returns when everything that was queued before is durable.
+// Flush returns when all previously queued writes are durable.
 func (db *DB) Flush(ctx context.Context) error { return db.db.Flush(ctx) }
 
-// Shared reports whether other processes may use the same rows.
+// Shared reports whether other processes may use the same database.
 func (db *DB) Shared() bool { return db.db.Shared() }
 
 // Now returns the database's time; see [database.DB.Now].
 func (db *DB) Now() time.Time { return db.db.Now() }
 
-// SyncClock measures the difference to the database's clock.
+// SyncClock measures the offset from the database's clock.
 func (db *DB) SyncClock(ctx context.Context) error { return db.db.SyncClock(ctx) }
 
-// Hold takes or renews a lease; see [database.DB.Hold].
+// Hold acquires or renews a lease; see [database.DB.Hold].
 func (db *DB) Hold(ctx context.Context, name, holder string, ttl time.Duration) (held bool, err error) {
 	return db.db.Hold(ctx, name, holder, ttl)
 }
 
-// Release gives up a lease.
+// Release releases a lease.
 func (db *DB) Release(ctx context.Context, name, holder string) error {
 	return db.db.Release(ctx, name, holder)
 }
 
-// PostSignal leaves a signal for the other instances.
+// PostSignal posts a signal to the other instances.
 func (db *DB) PostSignal(ctx context.Context, s database.Signal) (database.Signal, error) {
 	return db.db.PostSignal(ctx, s)
 }
@@ -136,7 +137,7 @@ func (db *DB) Signals(ctx context.Context, since time.Time, limit int) ([]databa
 	return db.db.Signals(ctx, since, limit)
 }
 
-// SweepSignals removes signals from before a time.
+// SweepSignals deletes signals from before a time.
 func (db *DB) SweepSignals(ctx context.Context, before time.Time, limit int) (int, error) {
 	return db.db.SweepSignals(ctx, before, limit)
 }

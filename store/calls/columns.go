@@ -9,11 +9,12 @@ import (
 	"sallyport/store/database"
 )
 
-// InvocationColumn is a column of the table of invocations, and its field in the row.
+// InvocationColumn is a column of the invocations table and its field in the
+// row.
 type InvocationColumn struct {
 	Name  string
 	Flags columnFlags
-	Field func(*InvocationRow) any // a pointer to it; nil: the row has none
+	Field func(*InvocationRow) any // pointer to the field; nil if the row has none
 }
 
 // columnFlags say which statements use a column. Without any, it is read, covered by
@@ -30,7 +31,7 @@ const (
 )
 
 // Any reports whether any of the flags is set.
-func (f columnFlags) Any(of columnFlags) bool { return f&of != 0 }
+func (f columnFlags) Any(other columnFlags) bool { return f&other != 0 }
 
 // The statements and the digest take their columns from these lists.
 var (
@@ -48,7 +49,7 @@ var (
 	recordColumnList  = recordColumns.list()
 )
 
-// InvocationColumns is a list of columns of the table of invocations.
+// InvocationColumns is a list of columns of the invocations table.
 type InvocationColumns []InvocationColumn
 
 func (c InvocationColumns) where(match func(columnFlags) bool) InvocationColumns {
@@ -64,10 +65,10 @@ func (c InvocationColumns) Names() []string {
 	return names
 }
 
-// list is their names as a statement selects them.
+// list returns the names as a statement selects them.
 func (c InvocationColumns) list() string { return strings.Join(c.Names(), ", ") }
 
-// placeholders of their values, of which the first has number 1.
+// placeholders returns the placeholders of the values, numbered from 1.
 func (c InvocationColumns) placeholders() string {
 	marks := make([]string, len(c))
 	for i := range c {
@@ -76,12 +77,12 @@ func (c InvocationColumns) placeholders() string {
 	return strings.Join(marks, ", ")
 }
 
-// placeholder of one of them.
+// placeholder returns the placeholder of a column.
 func (c InvocationColumns) placeholder(name string) string {
 	return "?" + strconv.Itoa(slices.Index(c.Names(), name)+1)
 }
 
-// assignments set them to the values of placeholders.
+// assignments returns the SET list for the placeholders.
 func (c InvocationColumns) assignments() string {
 	list := make([]string, len(c))
 	for i := range c {
@@ -94,7 +95,7 @@ func (c InvocationColumns) assignments() string {
 	return strings.Join(list, ", ")
 }
 
-// scan returns where they are read to.
+// scan returns the scan targets in the row.
 func (c InvocationColumns) scan(r *InvocationRow) []any {
 	dest := make([]any, len(c))
 	for i := range c {
@@ -103,7 +104,7 @@ func (c InvocationColumns) scan(r *InvocationRow) []any {
 	return dest
 }
 
-// Values of the row, in the order of placeholders.
+// Values returns the values of the row in the order of the placeholders.
 func (c InvocationColumns) Values(r *InvocationRow) []any {
 	values := make([]any, len(c))
 	for i := range c {
@@ -112,8 +113,8 @@ func (c InvocationColumns) Values(r *InvocationRow) []any {
 	return values
 }
 
-// columnValue is what a field points to. It uses no reflection, because every call
-// passes through it.
+// columnValue dereferences a field. It uses a type switch instead of reflection
+// because it runs for every call.
 func columnValue(field any) any {
 	switch p := field.(type) {
 	case *string:

@@ -11,8 +11,8 @@ import (
 	"sallyport/store/database"
 )
 
-// FinishSQL ends the row of a call that runs here. Behind the values of finishColumns
-// come its organization, id and executor.
+// FinishSQL ends the row of a call that this instance executes. Its parameters
+// are the values of finishColumns, then the organization, ID and executor.
 var FinishSQL = fmt.Sprintf(`UPDATE invocations SET %s, sealed_params = NULL
 WHERE organization_id = ?%d AND id = ?%d AND status = 'executing' AND executor = ?%d`,
 	finishColumns.assignments(), len(finishColumns)+1, len(finishColumns)+2, len(finishColumns)+3)
@@ -29,7 +29,7 @@ func (st *Store) Finish(ctx context.Context, f *action.Finish) (inv action.Invoc
 	if known {
 		if done, err := st.db.Write.ReplaceInsert(ctx, f.ID, func(begun any) *database.Job {
 			b := begun.(*QueuedBegin)
-			return st.endedJob(b, f, &recorded)
+			return st.insertEndedJob(b, f, &recorded)
 		}); done {
 			if err != nil {
 				return action.Invocation{}, false, err
@@ -40,7 +40,8 @@ func (st *Store) Finish(ctx context.Context, f *action.Finish) (inv action.Invoc
 	return st.finish(ctx, f, begun, known)
 }
 
-// finish ends a row that is written, and that was begun here if it is known.
+// finish ends a stored row. known reports whether begun is the call as this
+// instance began it.
 func (st *Store) finish(ctx context.Context, f *action.Finish, begun action.Invocation, known bool) (inv action.Invocation, recorded bool, err error) {
 	args := FinishArgs(f)
 	late := &action.Event{Organization: f.Organization, Invocation: f.ID, Kind: action.LateOutcome, At: f.Now}
@@ -82,8 +83,9 @@ func (st *Store) finish(ctx context.Context, f *action.Finish, begun action.Invo
 	return inv, recorded, nil
 }
 
-// endedJob writes a row that was not written yet as f leaves it.
-func (st *Store) endedJob(b *QueuedBegin, f *action.Finish, recorded *bool) *database.Job {
+// insertEndedJob inserts a row in its final state, if its first insert was
+// still queued.
+func (st *Store) insertEndedJob(b *QueuedBegin, f *action.Finish, recorded *bool) *database.Job {
 	r := *b.row
 	r.Finish(f)
 	args := EndedColumns.Values(&r)
@@ -96,7 +98,7 @@ func (st *Store) endedJob(b *QueuedBegin, f *action.Finish, recorded *bool) *dat
 		if *recorded = n > 0; *recorded {
 			return nil
 		}
-		written, err := st.LoadInTx(ctx, tx, f.Organization, f.ID) // by an attempt whose commit nobody heard of
+		written, err := st.LoadInTx(ctx, tx, f.Organization, f.ID) // a previous attempt whose commit response was lost
 		if err != nil {
 			return err
 		}
@@ -117,15 +119,15 @@ func FinishArgs(f *action.Finish) []any {
 	return append(finishColumns.Values(r), f.Organization, f.ID, f.Executor)
 }
 
-// finishLate appends to a row that ended before its execution did: the verdict
-// stands, and what happened is still written down. When Finish is tried again,
-// the end may be its own.
-func (st *Store) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, late *action.Event, again bool) (inv action.Invocation, recorded bool, err error) {
+// finishLate appends an event to a row that ended before its execution did: the
+// verdict stands, but the outcome is recorded. If Finish is retried, an earlier
+// attempt may have ended the row.
+func (st *Store) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, late *action.Event, retried bool) (inv action.Invocation, recorded bool, err error) {
 	r, err := st.LoadInTx(ctx, tx, f.Organization, f.ID)
 	if err != nil {
 		return action.Invocation{}, false, err
 	}
-	if again && r.endedBy(f) {
+	if retried && r.endedBy(f) {
 		inv, err := r.Invocation()
 		return inv, true, err
 	}

@@ -15,8 +15,8 @@ import (
 	"sallyport/store/database"
 )
 
-// InvocationRow is an invocation as it is kept. JSON is text: what was hashed
-// must come back byte for byte.
+// InvocationRow is a row of the invocations table. JSON is stored as text,
+// because hashed values must be read back byte for byte.
 type InvocationRow struct {
 	bun.BaseModel `bun:"table:invocations,alias:i"`
 
@@ -65,10 +65,10 @@ type InvocationRow struct {
 	SealedResult []byte `bun:"sealed_result"`
 }
 
-// InvocationTable are the columns of [InvocationRow]. A new column is declared there
-// and here, and set in newRow or finish and in invocation; the statements and the digest
-// follow. It must be NULL in rows that were sealed before, because the digest leaves
-// NULL out.
+// InvocationTable lists the columns of [InvocationRow]. Declare a new column
+// there and here, and set it in NewRow or Finish and in Invocation; the
+// statements and the digest follow. It must be NULL in rows that were sealed
+// before, because the digest omits NULL.
 var InvocationTable = InvocationColumns{
 	{"id", OnBegin, func(r *InvocationRow) any { return &r.ID }},
 	{"organization_id", OnBegin, func(r *InvocationRow) any { return &r.Organization }},
@@ -114,15 +114,15 @@ var InvocationTable = InvocationColumns{
 	{"sealed_result", OnFinish | encrypted, func(r *InvocationRow) any { return &r.SealedResult }},
 }
 
-// open reports whether the row still waits or runs.
+// open reports whether the call is pending, approved or executing.
 func (r *InvocationRow) open() bool { return !action.Status(r.Status).Terminal() }
 
-// overdue reports whether a pending row should have expired by now.
+// overdue reports whether a pending row should have expired.
 func (r *InvocationRow) overdue(now time.Time) bool {
 	return r.Status == string(action.StatusPending) && !r.ExpiresAt.Time.After(now)
 }
 
-// CanAnswer reports whether the row may answer a repeat of its call.
+// CanAnswer reports whether the row may answer a repeated call.
 func (r *InvocationRow) CanAnswer(now time.Time) bool {
 	if r.open() {
 		return !r.overdue(now)
@@ -176,8 +176,8 @@ func invocations(rows []InvocationRow) ([]action.Invocation, error) {
 	return list, errors.Join(errs...)
 }
 
-// NewRow is the row that the draft asks for. Times lose what is finer than a
-// microsecond, so that the caller holds what a later reader will.
+// NewRow returns the row for a draft. Times are truncated to microseconds, so
+// that the caller has the same values as later readers.
 func NewRow(d *action.Draft) (*InvocationRow, error) {
 	steps, err := json.Marshal(d.Steps)
 	if err != nil {
@@ -215,7 +215,7 @@ func NewRow(d *action.Draft) (*InvocationRow, error) {
 	return r, nil
 }
 
-// Finish changes the row as f ends it.
+// Finish updates the row with the outcome.
 func (r *InvocationRow) Finish(f *action.Finish) {
 	var failure action.Failure
 	if f.Error != nil {
@@ -227,15 +227,16 @@ func (r *InvocationRow) Finish(f *action.Finish) {
 	r.SealedResult, r.PickupUntil = pickup(f)
 }
 
-// pickup is what is kept for whoever comes back for the outcome, and until when.
+// pickup returns the result that is stored for a later pickup, and its
+// deadline.
 func pickup(f *action.Finish) (sealed []byte, until database.Timestamp) {
 	if until = database.NewTimestamp(f.PickupUntil); until.Time.IsZero() {
-		return nil, until // nobody may pick it up
+		return nil, until // no pickup
 	}
 	return f.SealedResult, until
 }
 
-// finished is an executing invocation as f leaves it.
+// finished returns an executing invocation with the outcome applied.
 func finished(inv action.Invocation, f *action.Finish) action.Invocation {
 	inv.Status, inv.CompletedAt, inv.DurationMS = f.Status, database.NewTimestamp(f.Now).Ptr(), &f.DurationMS
 	inv.DeniedReason, inv.DeniedNote, inv.Integration = f.DeniedReason, f.DeniedNote, cmp.Or(f.Integration, inv.Integration)
@@ -267,7 +268,7 @@ func (st *Store) Load(ctx context.Context, organization, id string) (action.Reco
 	return row.record()
 }
 
-// Invocation returns one row as people see it.
+// Invocation returns an invocation without its sealed columns.
 func (st *Store) Invocation(ctx context.Context, organization, id string) (action.Invocation, error) {
 	rec, err := st.Load(ctx, organization, id)
 	return rec.Invocation, err

@@ -15,8 +15,8 @@ import (
 	"sallyport/store/database"
 )
 
-// roundRow is a round of questions. Its writes are exclusive jobs: there are
-// few of them, and none may be done twice or be lost unheard.
+// roundRow is a round of questions. Its writes are exclusive jobs: they are
+// few, and must be neither repeated nor lost.
 type roundRow struct {
 	bun.BaseModel `bun:"table:rounds"`
 
@@ -42,7 +42,7 @@ func (r *roundRow) round() action.AskedRound {
 	}
 }
 
-// replyRow is what a client answered to one question of a round.
+// replyRow is a client's reply to one question of a round.
 type replyRow struct {
 	bun.BaseModel `bun:"table:round_replies"`
 
@@ -106,8 +106,8 @@ func (st *Store) LoadRound(ctx context.Context, organization, id string) (action
 	return r.withReplies(ctx, st.db.Read)
 }
 
-// withReplies reads what was replied, after the round: what says that it is
-// answered is never without its replies.
+// withReplies reads the replies after the round, so that an answered round
+// always has them.
 func (r *roundRow) withReplies(ctx context.Context, db bun.IDB) (action.AskedRound, error) {
 	var rows []replyRow
 	if err := db.NewSelect().Model(&rows).Where("round_id = ?", r.ID).Scan(ctx); err != nil {
@@ -139,29 +139,29 @@ func (st *Store) CloseRound(ctx context.Context, organization, id string, data j
 	})
 }
 
-// roundAge is how long a round stays after the last moment in which it could be
-// answered, so that a client that repeats its reply is told what became of it.
-const roundAge = time.Hour
+// roundRetention keeps a round after its deadline, so that a client that
+// repeats its reply gets the same response.
+const roundRetention = time.Hour
 
-// OldRounds are those that nobody comes back for, also those that nobody
-// closed.
-func OldRounds(now time.Time) database.Expired {
-	return database.Expired{Table: "rounds", Key: "id", Time: "until", Before: database.NewTimestamp(now.Add(-roundAge)).Or(database.Epoch)}
+// ExpiredRounds selects the rounds past their retention, also those that were
+// never closed.
+func ExpiredRounds(now time.Time) database.Expired {
+	return database.Expired{Table: "rounds", Key: "id", Time: "until", Before: database.NewTimestamp(now.Add(-roundRetention)).Or(database.Epoch)}
 }
 
-// sweepRounds forgets old rounds. Whoever asked one that is open died, so that
-// this is where history learns of it.
+// sweepRounds deletes expired rounds. If one is still open, the instance that
+// opened it died, so the sweep records its outcome.
 func (st *Store) sweepRounds(ctx context.Context, now time.Time, limit int) error {
-	old := OldRounds(now)
-	some, err := database.Exists(ctx, old.Find(st.db.Read.NewSelect(), 1))
-	if err == nil && some {
+	expired := ExpiredRounds(now)
+	found, err := database.Exists(ctx, expired.Find(st.db.Read.NewSelect(), 1))
+	if err == nil && found {
 		err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 			var rows []roundRow
-			if err := old.Remove(tx, limit).Returning("id, organization_id, invocation_id, closed_at").Scan(ctx, &rows); err != nil {
+			if err := expired.Remove(tx, limit).Returning("id, organization_id, invocation_id, closed_at").Scan(ctx, &rows); err != nil {
 				return err
 			}
 			for _, r := range rows {
-				if err := r.abandon(ctx, tx, now); err != nil {
+				if err := r.recordAbandoned(ctx, tx, now); err != nil {
 					return err
 				}
 			}
@@ -174,8 +174,8 @@ func (st *Store) sweepRounds(ctx context.Context, now time.Time, limit int) erro
 	return nil
 }
 
-// abandon tells of a round that nobody closed.
-func (r *roundRow) abandon(ctx context.Context, tx bun.Tx, now time.Time) error {
+// recordAbandoned appends an event if the round was never closed.
+func (r *roundRow) recordAbandoned(ctx context.Context, tx bun.Tx, now time.Time) error {
 	if !r.ClosedAt.Time.IsZero() {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (r *roundRow) abandon(ctx context.Context, tx bun.Tx, now time.Time) error 
 	return appendEvent(ctx, tx, &action.Event{Organization: r.Organization, Invocation: r.Invocation, Kind: action.SourceAsked, At: now, Data: data})
 }
 
-// readRound reads a round by itself.
+// readRound reads a round outside of a transaction.
 func (st *Store) readRound(ctx context.Context, organization, id string) (*roundRow, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -213,8 +213,8 @@ func errRoundNotFound() error {
 }
 
 // TakeRound implements [action.Ledger].
-func (st *Store) TakeRound(ctx context.Context, organization, invocation string, can action.ClientFeatures, lost, now time.Time) (taken *action.AskedRound, err error) {
-	found, err := database.Exists(ctx, TakeableRound(st.db.Read, organization, invocation, can, database.NewTimestamp(lost).Or(database.Epoch), database.NewTimestamp(now)))
+func (st *Store) TakeRound(ctx context.Context, organization, invocation string, features action.ClientFeatures, lostBefore, now time.Time) (taken *action.AskedRound, err error) {
+	found, err := database.Exists(ctx, TakeableRound(st.db.Read, organization, invocation, features, database.NewTimestamp(lostBefore).Or(database.Epoch), database.NewTimestamp(now)))
 	if err != nil || !found {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (st *Store) TakeRound(ctx context.Context, organization, invocation string,
 		taken = nil
 		r := &roundRow{}
 		err := tx.NewUpdate().Model(r).Set("taken_at = ?", database.NewTimestamp(now)).
-			Where("id = (?)", TakeableRound(tx, organization, invocation, can, database.NewTimestamp(lost).Or(database.Epoch), database.NewTimestamp(now))).Returning("*").Scan(ctx)
+			Where("id = (?)", TakeableRound(tx, organization, invocation, features, database.NewTimestamp(lostBefore).Or(database.Epoch), database.NewTimestamp(now))).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -236,23 +236,23 @@ func (st *Store) TakeRound(ctx context.Context, organization, invocation string,
 	return taken, err
 }
 
-// TakeableRound finds the newest round that a caller may be given: an older one is
-// of a source that could not close it. coalesce keeps PostgreSQL from the index
-// of all rounds' ends.
-func TakeableRound(db bun.IDB, organization, invocation string, can action.ClientFeatures, lost, now database.Timestamp) *bun.SelectQuery {
+// TakeableRound selects the newest round that a caller may get. An older one
+// belongs to a source that failed to close it. coalesce prevents PostgreSQL
+// from using the index on until.
+func TakeableRound(db bun.IDB, organization, invocation string, features action.ClientFeatures, lostBefore, now database.Timestamp) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("rounds AS r").ColumnExpr("r.id").Join("JOIN invocations AS i ON i.id = r.invocation_id").
 		Where("r.invocation_id = ?", invocation).Where("r.organization_id = ?", organization).
-		Where("(r.taken_at IS NULL OR r.taken_at < ?)", lost).Where("r.answered_at IS NULL").Where("r.closed_at IS NULL").Where("coalesce(r.until, ?0) > ?0", now).
-		Where("(r.needs & ?) = r.needs", int(can)).Where("i.status = 'executing'").
+		Where("(r.taken_at IS NULL OR r.taken_at < ?)", lostBefore).Where("r.answered_at IS NULL").Where("r.closed_at IS NULL").Where("coalesce(r.until, ?0) > ?0", now).
+		Where("(r.needs & ?) = r.needs", int(features)).Where("i.status = 'executing'").
 		OrderExpr("r.asked_at DESC, r.id DESC").Limit(1)
 }
 
-// ReplyRound implements [action.Ledger]. A reader looks first: ids come from
-// clients, and what nobody asked is no reason to write.
+// ReplyRound implements [action.Ledger]. It checks with a read first, because
+// clients choose the IDs and an unknown one must not cause a write.
 func (st *Store) ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (round action.AskedRound, err error) {
-	asked, err := st.readRound(ctx, organization, id)
+	current, err := st.readRound(ctx, organization, id)
 	if err == nil {
-		err = asked.checkReplies(session, replies)
+		err = current.checkReplies(session, replies)
 	}
 	if err != nil {
 		return action.AskedRound{}, err
@@ -279,7 +279,7 @@ func (st *Store) ReplyRound(ctx context.Context, organization, session, id strin
 	return round, nil
 }
 
-// checkReplies refuses replies of whoever was not asked, and to what was not asked.
+// checkReplies rejects replies from another session and to unknown questions.
 func (r *roundRow) checkReplies(session string, replies map[string][]byte) error {
 	if r.Session != session || r.TakenAt.Time.IsZero() {
 		return errRoundNotFound()
@@ -292,7 +292,8 @@ func (r *roundRow) checkReplies(session string, replies map[string][]byte) error
 	return nil
 }
 
-// addReplies writes what is new of the replies, and notes when nothing is missing.
+// addReplies inserts the new replies and marks the round as answered when it is
+// complete.
 func (r *roundRow) addReplies(ctx context.Context, tx bun.Tx, replies map[string][]byte, final bool, now database.Timestamp) error {
 	if !r.ClosedAt.Time.IsZero() || now.Time.After(r.Until.Time) {
 		return action.NewError("round_over")

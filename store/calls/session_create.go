@@ -14,10 +14,10 @@ import (
 	"sallyport/store/sessions"
 )
 
-// CreateSession writes a session and returns it with what was left out: an id,
-// its kind (interactive, or unattended with an automation), its type (coding)
-// and when it was made. It can be bound to integrations that who makes it may
-// see.
+// CreateSession inserts a session and returns it with its defaults: an ID, the
+// kind (interactive, or unattended with an automation), the type (coding) and
+// the creation time. Its creator must have access to the integrations that it
+// is bound to.
 func (st *Store) CreateSession(ctx context.Context, s action.Session) (action.Session, error) {
 	if err := st.PrepareSession(&s); err != nil {
 		return action.Session{}, err
@@ -36,32 +36,33 @@ func (st *Store) CreateSession(ctx context.Context, s action.Session) (action.Se
 	return r.Session(), nil
 }
 
-// makeTries is how often the session of a key may be deleted between the attempt
-// to make it and the look at it.
-const makeTries = 3
+// maxCreateTries limits the retries if the session of an idempotency key is
+// deleted between the insert and the select.
+const maxCreateTries = 3
 
-// MakeSession is CreateSession, but that the session of the same key is
-// returned when there is one. ErrConflict: that was made by another wish.
-func (st *Store) MakeSession(ctx context.Context, s action.Session, once action.Idempotency) (made action.Session, existed bool, err error) {
-	if once.Key == "" {
-		made, err = st.CreateSession(ctx, s)
-		return made, false, err
+// MakeSession is CreateSession with an idempotency key: it returns the existing
+// session of the key if there is one. ErrConflict if the key was used with
+// another request.
+func (st *Store) MakeSession(ctx context.Context, s action.Session, key action.Idempotency) (created action.Session, existed bool, err error) {
+	if key.Key == "" {
+		created, err = st.CreateSession(ctx, s)
+		return created, false, err
 	}
 	if err := st.PrepareSession(&s); err != nil {
-		return made, false, err
+		return created, false, err
 	}
 	r := sessions.NewSessionRow(&s)
-	r.Key, r.Hash = database.NullString(once.Key), database.NullString(once.Hash)
+	r.Key, r.Hash = database.NullString(key.Key), database.NullString(key.Hash)
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := connect.CheckConnections(ctx, tx, s.Organization, s.CreatedBy, s.Connections, false); err != nil {
 			return err
 		}
-		for range makeTries {
+		for range maxCreateTries {
 			n, err := database.RowsAffected(tx.NewInsert().Model(r).On("CONFLICT (organization_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING").Exec(ctx))
-			if made, existed = r.Session(), false; err != nil || n > 0 {
+			if created, existed = r.Session(), false; err != nil || n > 0 {
 				return err
 			}
-			if made, existed, err = sessionOnce(ctx, tx, s.Organization, once); err != nil || existed {
+			if created, existed, err = sessionByKey(ctx, tx, s.Organization, key); err != nil || existed {
 				return err
 			}
 		}
@@ -70,24 +71,24 @@ func (st *Store) MakeSession(ctx context.Context, s action.Session, once action.
 	if err != nil {
 		return action.Session{}, false, fmt.Errorf("making a session: %w", err)
 	}
-	return made, existed, nil
+	return created, existed, nil
 }
 
-// SessionOnce returns the session that was made with a key, if there is one.
-// ErrConflict: it was made by another wish.
-func (st *Store) SessionOnce(ctx context.Context, organization string, once action.Idempotency) (s action.Session, found bool, err error) {
-	return sessionOnce(ctx, st.db.Read, organization, once)
+// SessionOnce returns the session of an idempotency key, if there is one.
+// ErrConflict if the key was used with another request.
+func (st *Store) SessionOnce(ctx context.Context, organization string, key action.Idempotency) (s action.Session, found bool, err error) {
+	return sessionByKey(ctx, st.db.Read, organization, key)
 }
 
-func sessionOnce(ctx context.Context, tx bun.IDB, organization string, once action.Idempotency) (action.Session, bool, error) {
+func sessionByKey(ctx context.Context, tx bun.IDB, organization string, key action.Idempotency) (action.Session, bool, error) {
 	var r sessions.SessionRow
-	err := tx.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("idempotency_key = ?", once.Key).Scan(ctx)
+	err := tx.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("idempotency_key = ?", key.Key).Scan(ctx)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return action.Session{}, false, nil
 	case err != nil:
 		return action.Session{}, false, fmt.Errorf("looking for the session of a key: %w", err)
-	case string(r.Hash) != once.Hash:
+	case string(r.Hash) != key.Hash:
 		return action.Session{}, false, action.Errorf(action.ErrConflict, "idempotency_key_reused",
 			"This idempotency key made another session, or one for somebody else; use a new key for a new session.").WithField("/idempotency_key")
 	}

@@ -21,8 +21,8 @@ func (st *Store) PrepareSession(s *action.Session) error {
 	return history.First(s.Check(), database.EnsureID(&s.ID))
 }
 
-// RevokeSession ends a session for good and withdraws its pending invocations,
-// which are returned. A second time changes nothing.
+// RevokeSession ends a session permanently, and withdraws and returns its
+// pending invocations. It is idempotent.
 func (st *Store) RevokeSession(ctx context.Context, organization, id string) (withdrawn []action.Invocation, err error) {
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		withdrawn, err = RevokeSession(ctx, tx, organization, id, st.db.Now(), action.NoteRevoked)
@@ -31,8 +31,9 @@ func (st *Store) RevokeSession(ctx context.Context, organization, id string) (wi
 	return withdrawn, err
 }
 
-// RevokeSession tells with the note why its calls were withdrawn. The session's
-// row comes first: who begins a call that waits holds it, too.
+// RevokeSession revokes a session within a transaction; the note says why its
+// calls are withdrawn. The session's row is locked first, as by a call that
+// begins.
 func RevokeSession(ctx context.Context, tx bun.IDB, organization, id string, now time.Time, note string) ([]action.Invocation, error) {
 	n, err := database.RowsAffected(tx.NewUpdate().Table("sessions").
 		Set("status = CASE WHEN revoked_at IS NULL THEN 'stopped' ELSE status END").
@@ -64,8 +65,8 @@ func CompleteSession(ctx context.Context, tx bun.IDB, organization, id string, n
 	return WithdrawCalls(ctx, tx, organization, "session_id", id, now, note)
 }
 
-// WithdrawCalls withdraws what waits in a session whose row the caller holds, or
-// for a source.
+// WithdrawCalls withdraws and returns the pending calls of a source, or of a
+// session whose row the caller has locked.
 func WithdrawCalls(ctx context.Context, tx bun.IDB, organization, column, id string, now time.Time, note string) ([]action.Invocation, error) {
 	var rows []InvocationRow
 	err := setWithdrawn(tx.NewUpdate().Table("invocations"), now, note).
@@ -77,18 +78,18 @@ func WithdrawCalls(ctx context.Context, tx bun.IDB, organization, column, id str
 	return invocations(rows)
 }
 
-// EndSession stops a live session for good, or has it failed, with a note of
-// why, and withdraws what it holds, which is returned.
-func (st *Store) EndSession(ctx context.Context, organization, id string, as action.SessionStatus, note string) (s action.Session, withdrawn []action.Invocation, err error) {
-	if !as.Ended() {
+// EndSession ends a live session as stopped or failed, with a note, and
+// withdraws and returns its pending calls.
+func (st *Store) EndSession(ctx context.Context, organization, id string, status action.SessionStatus, note string) (s action.Session, withdrawn []action.Invocation, err error) {
+	if !status.Ended() {
 		return s, nil, database.Invalid("/status", "A session ends stopped or failed.")
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		now := database.NewTimestamp(st.db.Now())
-		if s, err = transitionSession(ctx, tx, organization, id, now, setEnded(as, note)); err != nil {
+		if s, err = transitionSession(ctx, tx, organization, id, now, setEnded(status, note)); err != nil {
 			return err
 		}
-		withdrawn, err = WithdrawCalls(ctx, tx, organization, "session_id", id, now.Time, withdrawalNote(as))
+		withdrawn, err = WithdrawCalls(ctx, tx, organization, "session_id", id, now.Time, withdrawalNote(status))
 		return err
 	})
 	return s, withdrawn, err

@@ -13,17 +13,16 @@ import (
 	"sallyport/store/sessions"
 )
 
-// EndedSession is a session that ended, with what it held.
+// EndedSession is a session that ended, and its withdrawn calls.
 type EndedSession struct {
 	Session   action.Session
 	Withdrawn []action.Invocation
 }
 
-// StopIdle stops up to limit (zero: 100) sessions that were silent for as long
-// as their idle timeout, or where they have none of their own for usual; zero:
-// those are never idle. A session with a call that is open is not idle, and
-// neither is one that is paused or works on a run, whose worker has a time of
-// its own.
+// StopIdle stops up to limit (zero: 100) sessions that were inactive for their
+// idle timeout, or for defaultTimeout if they have none; zero disables the
+// timeout. Sessions with an open call, paused sessions and those of a claimed
+// run, which has its own lease, are not idle.
 func (st *Store) StopIdle(ctx context.Context, defaultTimeout time.Duration, limit int) (list []EndedSession, err error) {
 	limit = database.LimitOrDefault(limit)
 	now := st.db.Now()
@@ -38,7 +37,7 @@ func (st *Store) StopIdle(ctx context.Context, defaultTimeout time.Duration, lim
 			continue
 		}
 		since := now.Add(-time.Duration(seconds) * time.Second)
-		filter := idleFilter{defaultSeconds: int64(defaultTimeout / time.Second), seconds: seconds, since: database.NewTimestamp(since), seen: database.NewTimestamp(since.Add(-sessions.SeenEvery))}
+		filter := idleFilter{defaultSeconds: int64(defaultTimeout / time.Second), seconds: seconds, idleSince: database.NewTimestamp(since), lastSeen: database.NewTimestamp(since.Add(-sessions.SeenEvery))}
 		stopped, err := st.stopIdle(ctx, filter, limit-len(list))
 		if list = append(list, stopped...); err != nil {
 			return list, err
@@ -47,19 +46,19 @@ func (st *Store) StopIdle(ctx context.Context, defaultTimeout time.Duration, lim
 	return list, nil
 }
 
-// idleFilter are the sessions with one timeout that were silent since. A use is noted
-// to within [SeenEvery], so one that was used is silent when it was seen last
-// that much earlier.
+// idleFilter selects the inactive sessions with one timeout. Activity is
+// recorded with a precision of [sessions.SeenEvery], so lastSeen is earlier
+// than idleSince by that much.
 type idleFilter struct {
 	defaultSeconds, seconds int64
-	since, seen             database.Timestamp
+	idleSince, lastSeen     database.Timestamp
 }
 
 func (i idleFilter) where(q bun.QueryBuilder) bun.QueryBuilder {
 	return q.Where("s.revoked_at IS NULL").Where("s.status <> 'paused'").
 		Where("coalesce(s.idle_seconds, ?) = ?", i.defaultSeconds, i.seconds).
-		Where("s.last_seen_at <= ? OR s.last_seen_at IS NULL AND s.created_at <= ?", i.seen, i.since).
-		Where("s.resumed_at IS NULL OR s.resumed_at <= ?", i.since).
+		Where("s.last_seen_at <= ? OR s.last_seen_at IS NULL AND s.created_at <= ?", i.lastSeen, i.idleSince).
+		Where("s.resumed_at IS NULL OR s.resumed_at <= ?", i.idleSince).
 		Where(`NOT EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id = s.organization_id AND i.session_id = s.id
 			AND i.status IN ('pending', 'approved', 'executing'))`).
 		Where("NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.session_id = s.id AND r.claim_id IS NOT NULL)")
@@ -83,7 +82,8 @@ func (st *Store) stopIdle(ctx context.Context, i idleFilter, limit int) (list []
 	return list, nil
 }
 
-// stopIfIdle looks again behind the lock that who begins a held call takes, too.
+// stopIfIdle checks again after it has locked the session, as a call that
+// begins does.
 func (st *Store) stopIfIdle(ctx context.Context, i idleFilter, organization, id string) (ended EndedSession, stopped bool, err error) {
 	note := fmt.Sprintf("%s%s.", action.NoteIdle, time.Duration(i.seconds)*time.Second)
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -109,31 +109,31 @@ func (st *Store) stopIfIdle(ctx context.Context, i idleFilter, organization, id 
 }
 
 const (
-	// purgeRetryAfter is when a session that had to stay is looked at again: what
-	// refers to it may be gone.
+	// purgeRetryAfter is when a session that is still referenced is checked
+	// again.
 	purgeRetryAfter = 7 * 24 * time.Hour
-	// PurgeBatch is how many sessions go at once: calls wait meanwhile.
+	// PurgeBatch limits the sessions that one transaction deletes, because
+	// calls wait for it.
 	PurgeBatch = 20
 )
 
-// referencedSQL is true of a session that something refers to which stays: without
-// its row nobody could say whose call, grant or run that was.
+// referencedSQL selects sessions that calls, grants or runs refer to. Without
+// the session's row, nobody could attribute those.
 const referencedSQL = `EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id = s.organization_id AND i.session_id = s.id)
   OR EXISTS (SELECT 1 FROM grants AS g WHERE g.organization_id = s.organization_id AND g.session_id = s.id)
   OR EXISTS (SELECT 1 FROM grant_requests AS g WHERE g.organization_id = s.organization_id AND g.session_id = s.id)
   OR EXISTS (SELECT 1 FROM runs AS r WHERE r.organization_id = s.organization_id AND r.session_id = s.id)`
 
 // PurgeSessions deletes up to limit (zero: 100) sessions that ended before a
-// time, and returns how many it looked at: while that is limit, there may be
-// more. One that calls, grants or runs refer to keeps its row, by which
-// evidence says who and for what it was, and loses what is its own alone:
-// title, prompt, model, notes and key.
+// time, and returns how many it processed; if that is limit, there may be more.
+// A session that calls, grants or runs refer to keeps its row as evidence,
+// without title, prompt, model, notes and key.
 func (st *Store) PurgeSessions(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := st.db.Now()
-	ids, err := st.purgeable(ctx, before, now, database.LimitOrDefault(limit))
+	ids, err := st.selectPurgeable(ctx, before, now, database.LimitOrDefault(limit))
 	for batch := range slices.Chunk(ids, PurgeBatch) {
 		if err == nil {
-			err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error { return purge(ctx, tx, batch, now) })
+			err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error { return purgeSessions(ctx, tx, batch, now) })
 		}
 	}
 	if err != nil {
@@ -142,9 +142,9 @@ func (st *Store) PurgeSessions(ctx context.Context, before time.Time, limit int)
 	return len(ids), nil
 }
 
-// purgeable finds sessions that ended before a time: first those that were never
-// looked at.
-func (st *Store) purgeable(ctx context.Context, before, now time.Time, limit int) (ids []string, err error) {
+// selectPurgeable returns sessions that ended before a time, those never purged
+// first.
+func (st *Store) selectPurgeable(ctx context.Context, before, now time.Time, limit int) (ids []string, err error) {
 	if err := Unpurged(st.db.Read, before, limit).Scan(ctx, &ids); err != nil || len(ids) == limit {
 		return ids, err
 	}
@@ -159,13 +159,14 @@ func Unpurged(db bun.IDB, before time.Time, limit int) *bun.SelectQuery {
 		Where("coalesce(revoked_at, expires_at) <= ?", database.NewTimestamp(before)).OrderExpr("coalesce(revoked_at, expires_at)").Limit(int64(limit))
 }
 
-// DueForRepurge selects purged sessions whose rows had to stay, to try again.
+// DueForRepurge selects sessions that were still referenced when they were
+// purged, to try again.
 func DueForRepurge(db bun.IDB, now time.Time, limit int) *bun.SelectQuery {
 	return db.NewSelect().Table("sessions").Column("id").Where("purged_at IS NOT NULL").
 		Where("purged_at <= ?", database.NewTimestamp(now.Add(-purgeRetryAfter))).Order("purged_at").Limit(int64(limit))
 }
 
-func purge(ctx context.Context, tx bun.IDB, ids []string, now time.Time) error {
+func purgeSessions(ctx context.Context, tx bun.IDB, ids []string, now time.Time) error {
 	if _, err := DeletePurged(tx, ids).Exec(ctx); err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func purge(ctx context.Context, tx bun.IDB, ids []string, now time.Time) error {
 	return err
 }
 
-// DeletePurged deletes those of the sessions that nothing refers to.
+// DeletePurged deletes the sessions that nothing refers to.
 func DeletePurged(tx bun.IDB, ids []string) *bun.RawQuery {
 	return tx.NewRaw("DELETE FROM sessions AS s WHERE s.id IN (?) AND NOT ("+referencedSQL+")", bun.List(ids))
 }

@@ -12,32 +12,32 @@ import (
 	"sallyport/store/sessions"
 )
 
-// Each step of a session's life is one statement that names the statuses it
-// leads from: of two at the same time one wins, and the other is told.
+// Each transition of a session is one statement whose condition names the allowed
+// statuses: of two concurrent transitions one wins, and the other gets an error.
 
-// PauseSession has a session begin no calls any more, until it is resumed. What
-// it holds goes on. ErrConflict tells the status that it has otherwise.
+// PauseSession prevents a session from beginning calls until it is resumed. Its
+// open calls continue. ErrConflict if the session's status does not allow it.
 func (st *Store) PauseSession(ctx context.Context, organization, id string) (action.Session, error) {
 	return st.transitionSession(ctx, organization, id, func(q *bun.UpdateQuery, _ database.Timestamp) *bun.UpdateQuery {
 		return q.Set("status = 'paused'").Where("status IN ('pending', 'running')")
 	})
 }
 
-// ResumeSession ends a pause. Its idle time begins anew.
+// ResumeSession resumes a paused session and restarts its idle timeout.
 func (st *Store) ResumeSession(ctx context.Context, organization, id string) (action.Session, error) {
 	return st.transitionSession(ctx, organization, id, func(q *bun.UpdateQuery, now database.Timestamp) *bun.UpdateQuery {
 		return q.Set("status = CASE WHEN last_seen_at IS NULL THEN 'pending' ELSE 'running' END").Set("resumed_at = ?", now).Where("status = 'paused'")
 	})
 }
 
-func setEnded(as action.SessionStatus, note string) func(*bun.UpdateQuery, database.Timestamp) *bun.UpdateQuery {
+func setEnded(status action.SessionStatus, note string) func(*bun.UpdateQuery, database.Timestamp) *bun.UpdateQuery {
 	return func(q *bun.UpdateQuery, now database.Timestamp) *bun.UpdateQuery {
-		return q.Set("status = ?", as).Set("ended_note = ?", database.NullString(note)).Set("revoked_at = ?", now)
+		return q.Set("status = ?", status).Set("ended_note = ?", database.NullString(note)).Set("revoked_at = ?", now)
 	}
 }
 
-func withdrawalNote(as action.SessionStatus) string {
-	if as == action.SessionFailed {
+func withdrawalNote(status action.SessionStatus) string {
+	if status == action.SessionFailed {
 		return "A person ended the session as one that failed."
 	}
 	return "A person stopped the session."
@@ -51,8 +51,8 @@ func (st *Store) transitionSession(ctx context.Context, organization, id string,
 	return s, err
 }
 
-// transitionSession changes a live session where how lets it, and returns it as it is
-// then.
+// transitionSession updates a live session if update's conditions hold, and
+// returns it.
 func transitionSession(ctx context.Context, tx bun.IDB, organization, id string, now database.Timestamp, update func(*bun.UpdateQuery, database.Timestamp) *bun.UpdateQuery) (action.Session, error) {
 	n, err := database.RowsAffected(update(sessions.Live(tx.NewUpdate().Table("sessions"), now), now).
 		Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx))
@@ -66,7 +66,8 @@ func transitionSession(ctx context.Context, tx bun.IDB, organization, id string,
 	return s, err
 }
 
-// transitionError says where a session is, and where it can go from there.
+// transitionError reports the status of a session and the transition that it
+// allows.
 func transitionError(s *action.Session, now time.Time) error {
 	if s.Live(now) == nil {
 		next := "paused"
@@ -75,15 +76,15 @@ func transitionError(s *action.Session, now time.Time) error {
 		}
 		return action.NewError("session_status", s.Status, next)
 	}
-	was := "has " + string(s.Status)
+	reason := "has " + string(s.Status)
 	if !s.Status.Ended() {
-		was = "is over, since its time is"
+		reason = "is over, since its time is"
 	}
-	return action.Errorf(action.ErrConflict, "session_ended", "The session %s, and does not live again; mint a new one.", was)
+	return action.Errorf(action.ErrConflict, "session_ended", "The session %s, and does not live again; mint a new one.", reason)
 }
 
-// ChangeSession changes what people see of a session, and how long it may be
-// idle. Nil leaves what it is; ErrConflict: one that ended is idle for ever.
+// ChangeSession changes the title and the idle timeout of a session; nil leaves
+// a value. ErrConflict for the idle timeout of an ended session.
 func (st *Store) ChangeSession(ctx context.Context, organization, id string, title *string, idle *time.Duration) (s action.Session, err error) {
 	if idle != nil {
 		if err := action.CheckIdle(*idle); err != nil {
@@ -115,8 +116,7 @@ func (st *Store) ChangeSession(ctx context.Context, organization, id string, tit
 	return s, err
 }
 
-// SessionStates returns those of some of an organization's sessions, by their
-// ids.
+// SessionStates returns the states of an organization's sessions by session ID.
 func (st *Store) SessionStates(ctx context.Context, organization string, ids []string) (map[string]action.SessionState, error) {
 	states := map[string]action.SessionState{}
 	if len(ids) == 0 {

@@ -15,64 +15,65 @@ import (
 	"sallyport/store/database"
 )
 
-// Counts is how many calls statistics look at, the newest ones first. Each row
-// must be read: an index that had all of this would cost every call something.
-type Counts struct {
-	All     int
-	Special int // of those that were held, and of those that were denied
-	AtOnce  int // in one statement, which has a connection for itself meanwhile
+// CountLimits bounds the rows that statistics read, newest first. The rows
+// themselves are read, because a covering index would make every call more
+// expensive.
+type CountLimits struct {
+	All          int
+	HeldOrDenied int // for held calls, and for denied calls
+	BatchSize    int // per statement, which occupies a connection
 }
 
-// Statistics counts the calls of an organization in a period. It reads short
-// parts of rows one after the other, and nothing that grows with what the
-// period has: of more calls than it looks at, only the newest ones are counted.
-// A call that changes meanwhile is counted as it was or as it is, and once.
+// Statistics counts the calls of an organization in a period. It reads only
+// short columns, in batches, and its cost is bounded: of more calls than the
+// limits allow, it counts the newest. A call that changes meanwhile is counted
+// once, before or after the change.
 func (st *Store) Statistics(ctx context.Context, organization string, p action.Period) (action.Statistics, error) {
-	return st.CallStatistics(ctx, organization, p, Counts{All: 50_000, Special: 10_000, AtOnce: 1000})
+	return st.CallStatistics(ctx, organization, p, CountLimits{All: 50_000, HeldOrDenied: 10_000, BatchSize: 1000})
 }
 
-// CallStatistics returns the statistics of calls with the given bounds on the rows counted.
-func (st *Store) CallStatistics(ctx context.Context, organization string, p action.Period, most Counts) (action.Statistics, error) {
+// CallStatistics returns the statistics of calls with the given limits.
+func (st *Store) CallStatistics(ctx context.Context, organization string, p action.Period, limits CountLimits) (action.Statistics, error) {
 	calls, held, denied := newTally(p), &holdTally{}, denialTally{}
 	s := action.Statistics{From: p.From, To: p.To, Width: int(p.Width.Seconds())}
 	for _, part := range []struct {
-		rows Counted
+		rows CountQuery
 		into *action.Extent
 	}{
-		{Counted{"", most.All, most.AtOnce, calls.add}, &s.Calls},
-		{Counted{HeldCalls, most.Special, most.AtOnce, held.add}, &s.Held.Extent},
-		{Counted{DeniedCalls, most.Special, most.AtOnce, denied.add}, &s.Denied.Extent},
+		{CountQuery{"", limits.All, limits.BatchSize, calls.add}, &s.Calls},
+		{CountQuery{HeldCalls, limits.HeldOrDenied, limits.BatchSize, held.add}, &s.Held.Extent},
+		{CountQuery{DeniedCalls, limits.HeldOrDenied, limits.BatchSize, denied.add}, &s.Denied.Extent},
 	} {
 		var err error
 		if *part.into, err = st.count(ctx, organization, p, part.rows); err != nil {
 			return s, fmt.Errorf("counting calls: %w", err)
 		}
 	}
-	calls.write(&s)
-	held.write(&s.Held)
+	calls.fill(&s)
+	held.fill(&s.Held)
 	s.Denied.Reasons = denied.list()
 	var err error
 	s.Queues, err = st.queues(ctx, organization)
 	return s, err
 }
 
-// These name what is in an index, word by word.
+// The predicates of partial indexes, verbatim.
 const (
 	HeldCalls   = "mode = 'require_approval' AND mode <> 'allow'"
 	DeniedCalls = "status = 'denied'"
 )
 
-// Counted is some of a period's calls, and what counts each: all of them, or
-// those of a where that an index has in the order of time.
-type Counted struct {
-	Where  string
-	limit  int
-	atOnce int
-	add    func(*InvocationRow)
+// CountQuery selects calls of a period and counts each. Where is empty or the
+// predicate of an index that is ordered by time.
+type CountQuery struct {
+	Where     string
+	limit     int
+	batchSize int
+	add       func(*InvocationRow)
 }
 
-// countedColumns are what is counted. They stand before the wide ones in the
-// table, which SQLite therefore does not read.
+// countedColumns are the columns that statistics read. They come before the
+// wide columns of the table, so SQLite does not read those.
 const countedColumns = `created_at, id, status, mode, mode_source, risk, source_id, source_name, action,
   denied_reason, approved_at, completed_at, duration_ms`
 
@@ -83,15 +84,15 @@ func (r *InvocationRow) countedFields() []any {
 	}
 }
 
-// count reads calls, newest first, until there are no more or enough.
-func (st *Store) count(ctx context.Context, organization string, p action.Period, c Counted) (action.Extent, error) {
+// count reads calls, newest first, until the end or the limit.
+func (st *Store) count(ctx context.Context, organization string, p action.Period, c CountQuery) (action.Extent, error) {
 	e := action.Extent{Since: p.From}
-	row := &InvocationRow{} // each in its turn
+	row := &InvocationRow{} // reused for every row
 	fields := row.countedFields()
 	for before := (database.Cursor{Time: database.NewTimestamp(p.To)}); ; {
 		n, last := 0, before
-		want := min(c.atOnce, c.limit+1-e.Count) // one more tells whether there are more
-		err := st.db.ForEachRow(ctx, c.Find(st.db.Read, organization, p, before, want), func(rows *sql.Rows) error {
+		want := min(c.batchSize, c.limit+1-e.Count) // one more row shows whether the limit is exceeded
+		err := st.db.ForEachRow(ctx, c.Select(st.db.Read, organization, p, before, want), func(rows *sql.Rows) error {
 			if err := rows.Scan(fields...); err != nil {
 				return err
 			}
@@ -114,9 +115,9 @@ func (st *Store) count(ctx context.Context, organization string, p action.Period
 	}
 }
 
-// Find selects the next calls before a place. What was made at From is behind
-// the lower place, as no id is empty.
-func (c Counted) Find(db bun.IDB, organization string, p action.Period, before database.Cursor, n int) *bun.SelectQuery {
+// Select selects the next calls before a cursor. The lower bound includes calls
+// created at From, because no ID is empty.
+func (c CountQuery) Select(db bun.IDB, organization string, p action.Period, before database.Cursor, n int) *bun.SelectQuery {
 	q := db.NewSelect().Table("invocations").ColumnExpr(countedColumns).Where("organization_id = ?", organization)
 	if c.Where != "" {
 		q = q.Where(c.Where)
@@ -125,13 +126,14 @@ func (c Counted) Find(db bun.IDB, organization string, p action.Period, before d
 		OrderExpr("created_at DESC, id DESC").Limit(int64(n))
 }
 
-// How many of each are listed.
+// The limits of the lists in the result.
 const (
 	maxActionCounts = 20
 	maxSourceCounts = 50
 )
 
-// tally counts calls by time, action and source. Calls come newest first.
+// tally counts calls by time, action and source. Calls must be added newest
+// first.
 type tally struct {
 	period  action.Period
 	buckets []action.Bucket
@@ -141,7 +143,7 @@ type tally struct {
 
 type sourceTally struct {
 	action.SourceCount
-	took []int64
+	durations []int64
 }
 
 func newTally(p action.Period) *tally {
@@ -193,7 +195,7 @@ func (t *tally) addSource(r *InvocationRow) {
 	}
 	s.Calls++
 	if r.DurationMS != nil {
-		s.took = append(s.took, *r.DurationMS)
+		s.durations = append(s.durations, *r.DurationMS)
 	}
 	if r.Status == string(action.StatusFailed) {
 		s.Failed++
@@ -203,13 +205,13 @@ func (t *tally) addSource(r *InvocationRow) {
 	}
 }
 
-// write lists what was counted.
-func (t *tally) write(s *action.Statistics) {
-	first := 0
+// fill writes the counts into s.
+func (t *tally) fill(s *action.Statistics) {
+	firstBucket := 0
 	if s.Calls.Capped {
-		first = int(s.Calls.Since.Sub(t.period.From) / t.period.Width)
+		firstBucket = int(s.Calls.Since.Sub(t.period.From) / t.period.Width)
 	}
-	s.Buckets = t.buckets[first:]
+	s.Buckets = t.buckets[firstBucket:]
 	s.Actions = make([]action.ActionCount, 0, len(t.actions))
 	for _, a := range t.actions {
 		s.Actions = append(s.Actions, *a)
@@ -219,8 +221,8 @@ func (t *tally) write(s *action.Statistics) {
 	})
 	s.Sources = make([]action.SourceCount, 0, len(t.sources))
 	for _, source := range t.sources {
-		slices.Sort(source.took)
-		source.Ran, source.P50MS, source.P95MS = len(source.took), percentile(source.took, 50), percentile(source.took, 95)
+		slices.Sort(source.durations)
+		source.Ran, source.P50MS, source.P95MS = len(source.durations), percentile(source.durations, 50), percentile(source.durations, 95)
 		s.Sources = append(s.Sources, source.SourceCount)
 	}
 	slices.SortFunc(s.Sources, func(a, b action.SourceCount) int { return cmp.Or(b.Calls-a.Calls, cmp.Compare(a.Source, b.Source)) })
@@ -234,8 +236,8 @@ func Top[T any](list []T, n int) (first []T, others int) {
 	return list[:n], len(list) - n
 }
 
-// percentile is the smallest of sorted values that p of a hundred do not
-// exceed; nil of none.
+// percentile returns the smallest of the sorted values that at least p percent
+// do not exceed; nil if there are none.
 func percentile(sorted []int64, p int) *int64 {
 	if len(sorted) == 0 {
 		return nil
@@ -243,8 +245,8 @@ func percentile(sorted []int64, p int) *int64 {
 	return &sorted[(len(sorted)*p+99)/100-1]
 }
 
-// WaitBins are how long people let calls wait: 5 minutes and 24 hours are when
-// calls expire.
+// WaitBins returns the upper bounds of the histogram of approval times. 5
+// minutes and 24 hours are the usual expiry times of calls.
 func WaitBins() []time.Duration {
 	return []time.Duration{
 		5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
@@ -254,8 +256,8 @@ func WaitBins() []time.Duration {
 
 // holdTally counts held calls.
 type holdTally struct {
-	holds  action.Holds
-	waited []int64 // milliseconds, of those that a person decided
+	holds action.Holds
+	waits []int64 // milliseconds until a person decided
 }
 
 func (t *holdTally) add(r *InvocationRow) {
@@ -263,10 +265,10 @@ func (t *holdTally) add(r *InvocationRow) {
 	switch {
 	case !r.ApprovedAt.Time.IsZero():
 		h.Approved++
-		t.wait(r, r.ApprovedAt)
+		t.addWait(r, r.ApprovedAt)
 	case r.DeniedReason == action.DeniedHuman:
 		h.Denied++
-		t.wait(r, r.CompletedAt)
+		t.addWait(r, r.CompletedAt)
 	case r.DeniedReason == action.DeniedWithdrawn:
 		h.Withdrawn++
 	case r.DeniedReason != "":
@@ -278,17 +280,17 @@ func (t *holdTally) add(r *InvocationRow) {
 	}
 }
 
-func (t *holdTally) wait(r *InvocationRow, until database.Timestamp) {
-	t.waited = append(t.waited, max(0, until.Time.Sub(r.CreatedAt.Time).Milliseconds()))
+func (t *holdTally) addWait(r *InvocationRow, until database.Timestamp) {
+	t.waits = append(t.waits, max(0, until.Time.Sub(r.CreatedAt.Time).Milliseconds()))
 }
 
-// write completes what is said of held calls.
-func (t *holdTally) write(h *action.Holds) {
+// fill writes the counts into h.
+func (t *holdTally) fill(h *action.Holds) {
 	t.holds.Extent = h.Extent
 	*h = t.holds
-	slices.Sort(t.waited)
-	h.P50MS, h.P90MS = percentile(t.waited, 50), percentile(t.waited, 90)
-	rest := t.waited
+	slices.Sort(t.waits)
+	h.P50MS, h.P90MS = percentile(t.waits, 50), percentile(t.waits, 90)
+	rest := t.waits
 	for _, upTo := range WaitBins() {
 		n, _ := slices.BinarySearch(rest, upTo.Milliseconds()+1)
 		h.Bins = append(h.Bins, action.Bin{UpToMS: upTo.Milliseconds(), Calls: n})
@@ -297,8 +299,7 @@ func (t *holdTally) write(h *action.Holds) {
 	h.Bins = append(h.Bins, action.Bin{Calls: len(rest)})
 }
 
-// denialTally counts denied calls by reason, and those that policy denied by
-// the part of it.
+// denialTally counts denied calls by reason, and policy denials also by layer.
 type denialTally map[action.DenialCount]int
 
 func (t denialTally) add(r *InvocationRow) {

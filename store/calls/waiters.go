@@ -12,13 +12,14 @@ import (
 	sessionsrows "sallyport/store/sessions"
 )
 
-// maxPendingCount is how far what waits is counted: further than anybody scrolls.
+// maxPendingCount limits the count of pending items, well beyond what anybody
+// scrolls through.
 const maxPendingCount = 100_000
 
-// The status is an expression, so that only the index of ids is taken.
+// The status is an expression, so that the planner uses only the primary key.
 const waitersSQL = `SELECT id, waiter_seen_at, answered FROM invocations WHERE id IN (?) AND organization_id || '' = ? AND status || '' = 'pending'`
 
-// Waiters tells who waits for those of the invocations that are pending.
+// Waiters returns the state of the callers of pending invocations by ID.
 func (st *Store) Waiters(ctx context.Context, organization string, ids []string) (map[string]action.CallerState, error) {
 	waiters := make(map[string]action.CallerState, len(ids))
 	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
@@ -37,7 +38,7 @@ func (st *Store) Waiters(ctx context.Context, organization string, ids []string)
 	return waiters, nil
 }
 
-// SessionsOf returns those of the sessions that the organization has, by id.
+// SessionsOf returns the organization's sessions by ID.
 func (st *Store) SessionsOf(ctx context.Context, organization string, ids []string) (map[string]action.Session, error) {
 	sessions := make(map[string]action.Session, len(ids))
 	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
@@ -52,13 +53,13 @@ func (st *Store) SessionsOf(ctx context.Context, organization string, ids []stri
 	return sessions, nil
 }
 
-// CountWaiting counts the calls, and the requests for grants and for environment
-// variables, that wait for a person, each up to 100,000.
+// CountWaiting counts the pending calls, and the pending requests for grants
+// and environment variables, each up to 100,000.
 func (st *Store) CountWaiting(ctx context.Context, organization string) (calls, requests int, err error) {
 	var variables int
 	for table, n := range map[string]*int{"invocations": &calls, "grant_requests": &requests, "env_requests": &variables} {
-		part := st.db.Read.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = 'pending'").Limit(maxPendingCount)
-		if err := st.db.Read.NewSelect().TableExpr("(?) AS part", part).ColumnExpr("count(*)").Scan(ctx, n); err != nil {
+		capped := st.db.Read.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = 'pending'").Limit(maxPendingCount)
+		if err := st.db.Read.NewSelect().TableExpr("(?) AS part", capped).ColumnExpr("count(*)").Scan(ctx, n); err != nil {
 			return 0, 0, fmt.Errorf("counting what waits: %w", err)
 		}
 	}
