@@ -266,11 +266,11 @@ func (w *waiter) printDenied(ctx context.Context, id string) error {
 	if !w.fullOutcome || id == "" {
 		return nil
 	}
-	_, _, now, err := fetchAs(ctx, w.agentClient, api.GetSessionInvocation, w.callParam(id))
+	_, _, invocation, err := fetchAs(ctx, w.agentClient, api.GetSessionInvocation, w.callParam(id))
 	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(map[string]json.RawMessage{"invocation": now})
+	raw, err := json.Marshal(map[string]json.RawMessage{"invocation": invocation})
 	if err != nil {
 		return err
 	}

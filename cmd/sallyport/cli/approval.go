@@ -35,8 +35,8 @@ func showPendingCall(w io.Writer, i *action.Invocation, callCtx *callContext, pa
 	callCtx.show(w, i)
 	decision := action.Decision{Source: i.ModeSource, Steps: i.Steps}
 	alerts := action.Alerts(i.Steps)
-	if why := decision.Why(); why != "" && !slices.Contains(alerts, why) {
-		printLine(w, "    "+why)
+	if reason := decision.Why(); reason != "" && !slices.Contains(alerts, reason) {
+		printLine(w, "    "+reason)
 	}
 	for _, note := range alerts {
 		printLine(w, "! "+note)
@@ -188,23 +188,23 @@ func (c *approveCommand) Run(ctx context.Context, std *command.Streams) error {
 	if grant != nil {
 		in.Body.Mode = "grant"
 	}
-	now, raw, err := Fetch(ctx, server, api.ApproveInvocation, in)
+	outcome, raw, err := Fetch(ctx, server, api.ApproveInvocation, in)
 	if err != nil {
 		return err
 	}
 	if err := c.print(std, raw, func(w io.Writer) {
-		showDecision(w, "approved", user, now)
-		if g := now.Grant; g != nil {
-			g.Name = cmp.Or(g.Name, now.Invocation.SourceName)
+		showDecision(w, "approved", user, outcome)
+		if g := outcome.Grant; g != nil {
+			g.Name = cmp.Or(g.Name, outcome.Invocation.SourceName)
 			showGrant(w, g, &c.clientFlags)
 		}
 		if c.Wait > 0 {
-			showOutcome(w, now)
+			showOutcome(w, outcome)
 		}
 	}); err != nil {
 		return err
 	}
-	return outcomeError(&now.Invocation)
+	return outcomeError(&outcome.Invocation)
 }
 
 // showCall prints the call before the decision, and returns it with the name of
@@ -276,5 +276,5 @@ func (c *denyCommand) Run(ctx context.Context, std *command.Streams) error {
 	}
 	c.ParamsHash, c.ToolHash = shown.ParamsHash, shown.ToolHash
 	in := api.ByIDWith[*api.Denial]{ByID: api.ByID{ID: c.ID}, Body: &c.Denial}
-	return perform(ctx, &c.clientFlags, std, api.DenyInvocation, in, func(w io.Writer, now *api.Outcome) { showDecision(w, "denied", user, now) })
+	return perform(ctx, &c.clientFlags, std, api.DenyInvocation, in, func(w io.Writer, outcome *api.Outcome) { showDecision(w, "denied", user, outcome) })
 }

@@ -140,8 +140,8 @@ func (c *automationUpdate) Run(ctx context.Context, std *command.Streams) (err e
 // change updates the automation and prints the result.
 func (a *automationRef) change(ctx context.Context, std *command.Streams, change api.AutomationChange, message string) error {
 	in := api.ByAutomationWith[api.AutomationChange]{ByAutomation: a.ByAutomation, Body: change}
-	return perform(ctx, &a.clientFlags, std, api.UpdateAutomation, in, func(w io.Writer, now *event.Automation) {
-		printLine(w, "automation "+now.Name+" "+message)
+	return perform(ctx, &a.clientFlags, std, api.UpdateAutomation, in, func(w io.Writer, updated *event.Automation) {
+		printLine(w, "automation "+updated.Name+" "+message)
 	})
 }
 
@@ -229,8 +229,8 @@ type scheduleTimes struct {
 }
 
 func (c *scheduleTimes) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.PreviewSchedule, api.Body[api.CronTimes]{Body: c.CronTimes}, func(w io.Writer, due *api.DueTimes) {
-		showTimes(w, due.Times, c.TimeZone)
+	return perform(ctx, &c.clientFlags, std, api.PreviewSchedule, api.Body[api.CronTimes]{Body: c.CronTimes}, func(w io.Writer, preview *api.DueTimes) {
+		showTimes(w, preview.Times, c.TimeZone)
 	})
 }
 

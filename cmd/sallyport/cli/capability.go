@@ -89,15 +89,15 @@ func (c *capabilitySet) Run(ctx context.Context, std *command.Streams) error {
 	if c.Rate != nil {
 		in.Body.Rate = &api.GroupRate{NewRate: api.NewRate(*c.Rate)}
 	}
-	return perform(ctx, &c.clientFlags, std, api.PutCapability, in, func(w io.Writer, now *api.CapabilityView) {
-		std.Warn(now.Warning)
-		text := fmt.Sprintf("group %s has level %d (%s) at %s", now.Group, now.Level, now.Level, sourceName(now.Name, now.Provider))
-		if more := limitText(&now.Capability); more != "" {
+	return perform(ctx, &c.clientFlags, std, api.PutCapability, in, func(w io.Writer, updated *api.CapabilityView) {
+		std.Warn(updated.Warning)
+		text := fmt.Sprintf("group %s has level %d (%s) at %s", updated.Group, updated.Level, updated.Level, sourceName(updated.Name, updated.Provider))
+		if more := limitText(&updated.Capability); more != "" {
 			text += "; " + more
 		}
 		printLine(w, text)
-		printLine(w, levelText(&now.Capability))
-		printLine(w, "see what that comes to with: "+c.hint("capability", "show", now.Group))
+		printLine(w, levelText(&updated.Capability))
+		printLine(w, "see what that comes to with: "+c.hint("capability", "show", updated.Group))
 	})
 }
 

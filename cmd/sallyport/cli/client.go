@@ -396,12 +396,12 @@ func (r *clientFlags) showGrantHint(w io.Writer) {
 }
 
 // noSignInError explains why a connector has no sign-in, and what to do.
-func (r *clientFlags) noSignInError(c *api.ConnectorView, does string) error {
-	why := "it has no OAuth; change that first with: " + r.hint("connector", "update", c.Name, "--oauth", "code")
+func (r *clientFlags) noSignInError(c *api.ConnectorView, predicate string) error {
+	reason := "it has no OAuth; change that first with: " + r.hint("connector", "update", c.Name, "--oauth", "code")
 	if hasOAuth(c, action.OAuthClient) {
-		why = "the gateway does so by itself; when the service refuses it, set its secret again with: " + r.hint("secret", "set", connectorSecret(c), "--host", "HOST")
+		reason = "the gateway does so by itself; when the service refuses it, set its secret again with: " + r.hint("secret", "set", connectorSecret(c), "--host", "HOST")
 	}
-	return fmt.Errorf("nobody %s to connector %s: %s", does, command.Printable(c.Name), command.Printable(why))
+	return fmt.Errorf("nobody %s to connector %s: %s", predicate, command.Printable(c.Name), command.Printable(reason))
 }
 
 // setupSteps prints a new connector and the next steps.

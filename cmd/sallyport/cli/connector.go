@@ -102,19 +102,19 @@ func changeConnector[In any](ctx context.Context, r *clientFlags, std *command.S
 	if err != nil {
 		return err
 	}
-	now, raw, err := Fetch(ctx, server, route, in)
+	updated, raw, err := Fetch(ctx, server, route, in)
 	if err != nil {
 		return err
 	}
-	u, err := url.Parse(now.URL)
-	if err == nil && strings.EqualFold(u.Scheme, "http") && !guard.Loopback(u) && connectorCredential(now) != "" {
+	u, err := url.Parse(updated.URL)
+	if err == nil && strings.EqualFold(u.Scheme, "http") && !guard.Loopback(u) && connectorCredential(updated) != "" {
 		printLine(std.Err, "warning: the credential travels unencrypted, because the URL is http and not https")
 	}
-	return r.print(std, raw, func(w io.Writer) { show(w, now) })
+	return r.print(std, raw, func(w io.Writer) { show(w, updated) })
 }
 
 func connectorMessage(message string) func(io.Writer, *api.ConnectorView) {
-	return func(w io.Writer, now *api.ConnectorView) { printLine(w, connectorName(now)+" "+message) }
+	return func(w io.Writer, updated *api.ConnectorView) { printLine(w, connectorName(updated)+" "+message) }
 }
 
 type connectorEnable struct{ connectorRef }
@@ -137,13 +137,13 @@ func (c *connectorRemove) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	was, _, err := Fetch(ctx, server, api.GetConnector, c.ref())
+	removed, _, err := Fetch(ctx, server, api.GetConnector, c.ref())
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.clientFlags, std, api.DeleteConnector, api.ByRef{Ref: was.ID}, func(w io.Writer, _ *api.None) {
-		printLine(w, "connector "+was.Name+" is removed")
-		if key := connectorSecret(was); key != "" {
+	return perform(ctx, &c.clientFlags, std, api.DeleteConnector, api.ByRef{Ref: removed.ID}, func(w io.Writer, _ *api.None) {
+		printLine(w, "connector "+removed.Name+" is removed")
+		if key := connectorSecret(removed); key != "" {
 			printLine(w, "secret "+key+" stays; when nothing else uses it, delete it with: "+c.hint("secret", "delete", key))
 		}
 	})
@@ -296,8 +296,8 @@ func (c *connectorSignIn) Run(ctx context.Context, std *command.Streams) error {
 
 // waitConnected polls until the connector has new tokens.
 func (c *connectorSignIn) waitConnected(ctx context.Context, std *command.Streams, server *Client, before *api.OAuthStatus) error {
-	waitCtx, end := context.WithTimeout(ctx, c.Wait)
-	defer end()
+	waitCtx, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
 	for {
 		select {
 		case <-waitCtx.Done():
@@ -320,11 +320,11 @@ func (c *connectorSignIn) waitConnected(ctx context.Context, std *command.Stream
 
 // waitError says why the wait ended. ctx is canceled on a signal.
 func (c *connectorSignIn) waitError(ctx context.Context) error {
-	why := "nobody signed in within " + c.Wait.String()
+	reason := "nobody signed in within " + c.Wait.String()
 	if ctx.Err() != nil {
-		why = "stopped before anybody signed in"
+		reason = "stopped before anybody signed in"
 	}
-	return fmt.Errorf("%s; the URL is good for ten minutes, and then: %s", why, command.Printable(c.hint("connector", "sign-in", c.Ref)))
+	return fmt.Errorf("%s; the URL is good for ten minutes, and then: %s", reason, command.Printable(c.hint("connector", "sign-in", c.Ref)))
 }
 
 // hasOAuth reports whether the connector uses this kind of OAuth.
@@ -344,15 +344,15 @@ func (c *connectorSignOut) Run(ctx context.Context, std *command.Streams) error 
 	if err != nil {
 		return err
 	}
-	now, _, err := Fetch(ctx, server, api.GetConnector, c.ref())
-	signedOut := !signedIn(now, action.OAuthConnected) && !signedIn(now, action.OAuthReconnect)
+	current, _, err := Fetch(ctx, server, api.GetConnector, c.ref())
+	signedOut := !signedIn(current, action.OAuthConnected) && !signedIn(current, action.OAuthReconnect)
 	switch {
 	case err != nil:
 		return err
-	case now.OAuth == nil, hasOAuth(now, action.OAuthClient) && signedOut:
-		return c.noSignInError(now, "is signed in")
+	case current.OAuth == nil, hasOAuth(current, action.OAuthClient) && signedOut:
+		return c.noSignInError(current, "is signed in")
 	case signedOut:
-		return fmt.Errorf("nobody is signed in to connector %s; sign in first: %s", command.Printable(now.Name), command.Printable(c.hint("connector", "sign-in", now.Name)))
+		return fmt.Errorf("nobody is signed in to connector %s; sign in first: %s", command.Printable(current.Name), command.Printable(c.hint("connector", "sign-in", current.Name)))
 	}
 	return perform(ctx, &c.clientFlags, std, api.SignOutConnector, c.ref(), confirmation("the tokens of connector "+c.Ref+" are forgotten"))
 }

@@ -190,17 +190,17 @@ func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
 			return err
 		}
 	}
-	now, _, err := Fetch(ctx, server, api.GetConnector, c.ref())
+	current, _, err := Fetch(ctx, server, api.GetConnector, c.ref())
 	if err != nil {
 		return err
 	}
-	if err := c.fill(std, &now.Connector); err != nil {
+	if err := c.fill(std, &current.Connector); err != nil {
 		return err
 	}
 	c.Upstream.URL = c.At
-	c.ToolRules = c.rules(now.Risks)
+	c.ToolRules = c.rules(current.Risks)
 	changed := connectorMessage("is changed")
-	if c.At != nil && *c.At != now.URL {
+	if c.At != nil && *c.At != current.URL {
 		changed = c.setupSteps("is changed")
 	}
 	body := api.ConnectorChange{Name: c.Name, Upstream: c.Upstream}

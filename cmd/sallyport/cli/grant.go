@@ -265,9 +265,9 @@ func (c *grantApprove) Run(ctx context.Context, std *command.Streams) (err error
 	}
 	c.Narrowing.MaxCalls, c.Lifetime = c.grantLimits.MaxCalls, c.Expires.Lifetime
 	in := api.ByIDWith[*api.Narrowing]{ByID: api.ByID{ID: c.ID}, Body: &c.Narrowing}
-	return perform(ctx, &c.clientFlags, std, api.ApproveGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
-		if now.Grant != nil {
-			showGrant(w, now.Grant, &c.clientFlags)
+	return perform(ctx, &c.clientFlags, std, api.ApproveGrantRequest, in, func(w io.Writer, outcome *api.RequestOutcome) {
+		if outcome.Grant != nil {
+			showGrant(w, outcome.Grant, &c.clientFlags)
 		}
 	})
 }
@@ -279,8 +279,8 @@ type grantDeny struct {
 
 func (c *grantDeny) Run(ctx context.Context, std *command.Streams) error {
 	in := api.ByIDWith[*api.Refusal]{ByID: api.ByID{ID: c.ID}, Body: &c.Refusal}
-	return perform(ctx, &c.clientFlags, std, api.DenyGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
-		r := &now.Request
+	return perform(ctx, &c.clientFlags, std, api.DenyGrantRequest, in, func(w io.Writer, outcome *api.RequestOutcome) {
+		r := &outcome.Request
 		printLine(w, fmt.Sprintf("denied %s to session %s", termsText(&r.Terms, r.Name), r.Session))
 	})
 }

@@ -157,8 +157,8 @@ func (c *integrationCheck) Run(ctx context.Context, std *command.Streams) error 
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.clientFlags, std, api.CheckIntegration, api.ByID{ID: in.ID}, func(w io.Writer, now *api.IntegrationView) {
-		printLine(w, integrationName(now)+" is "+integrationState(now))
+	return perform(ctx, &c.clientFlags, std, api.CheckIntegration, api.ByID{ID: in.ID}, func(w io.Writer, checked *api.IntegrationView) {
+		printLine(w, integrationName(checked)+" is "+integrationState(checked))
 	})
 }
 
@@ -202,11 +202,11 @@ func (c *integrationDisconnect) Run(ctx context.Context, std *command.Streams) e
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.clientFlags, std, api.DeleteIntegration, api.ByID{ID: in.ID}, func(w io.Writer, end *api.Disconnected) {
+	return perform(ctx, &c.clientFlags, std, api.DeleteIntegration, api.ByID{ID: in.ID}, func(w io.Writer, result *api.Disconnected) {
 		printLine(w, integrationName(&in)+" is disconnected")
 		switch {
 		case in.Kind == action.KindNone:
-		case end.Revoked:
+		case result.Revoked:
 			printLine(w, in.Title+" took the credential back")
 		default:
 			printLine(w, "the credential was not taken back at "+in.Title+"; if nothing else uses it, remove it there")

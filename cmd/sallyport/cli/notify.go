@@ -61,10 +61,10 @@ func (c *notifyWebhook) Run(ctx context.Context, std *command.Streams) (err erro
 			return err
 		}
 	}
-	return perform(ctx, &c.clientFlags, std, api.PutNotify, c.change(action.NotifyWebhook), func(w io.Writer, now *api.MintedNotify) {
-		showNotify(w, &now.NotifyView)
+	return perform(ctx, &c.clientFlags, std, api.PutNotify, c.change(action.NotifyWebhook), func(w io.Writer, channel *api.MintedNotify) {
+		showNotify(w, &channel.NotifyView)
 		printLine(w, "try it with: "+c.hint("notify", "test", "webhook"))
-		printSecretOnce(w, std, "the secret is "+now.Secret, now.Secret)
+		printSecretOnce(w, std, "the secret is "+channel.Secret, channel.Secret)
 	})
 }
 
@@ -86,8 +86,8 @@ func (c *notifySlack) Run(ctx context.Context, std *command.Streams) (err error)
 			return err
 		}
 	}
-	return perform(ctx, &c.clientFlags, std, api.PutNotify, c.change(action.NotifySlack), func(w io.Writer, now *api.MintedNotify) {
-		showNotify(w, &now.NotifyView)
+	return perform(ctx, &c.clientFlags, std, api.PutNotify, c.change(action.NotifySlack), func(w io.Writer, channel *api.MintedNotify) {
+		showNotify(w, &channel.NotifyView)
 		printLine(w, "try it with: "+c.hint("notify", "test", "slack"))
 	})
 }

@@ -35,9 +35,9 @@ type policySet struct {
 
 func (c *policySet) Run(ctx context.Context, std *command.Streams) error {
 	in := api.ByPolicyKeyWith[api.NewMode]{ByPolicyKey: c.ByPolicyKey, Body: c.NewMode}
-	return perform(ctx, &c.clientFlags, std, api.PutMode, in, func(w io.Writer, now *api.ModeView) {
-		std.Warn(now.Warning)
-		printLine(w, now.Name+" is "+string(now.Mode)+" from now on")
+	return perform(ctx, &c.clientFlags, std, api.PutMode, in, func(w io.Writer, mode *api.ModeView) {
+		std.Warn(mode.Warning)
+		printLine(w, mode.Name+" is "+string(mode.Mode)+" from now on")
 	})
 }
 

@@ -65,7 +65,7 @@ func runWith[B any](r *runRef, body B) api.ByIDWith[B] {
 	return api.ByIDWith[B]{ByID: api.ByID{ID: r.ID}, Body: body}
 }
 
-func showRunState(w io.Writer, now *api.RunView) { printLine(w, "run "+now.ID+" is "+runState(now)) }
+func showRunState(w io.Writer, run *api.RunView) { printLine(w, "run "+run.ID+" is "+runState(run)) }
 
 type runShow struct{ runRef }
 

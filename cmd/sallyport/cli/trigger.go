@@ -167,8 +167,8 @@ func (c *triggerUpdate) Run(ctx context.Context, std *command.Streams) error {
 
 // change updates the trigger and prints the result.
 func (t *triggerRef) change(ctx context.Context, std *command.Streams, change api.TriggerChange) error {
-	return perform(ctx, &t.clientFlags, std, api.UpdateTrigger, api.ByIDWith[api.TriggerChange]{ByID: api.ByID{ID: t.ID}, Body: change}, func(w io.Writer, now *api.TriggerView) {
-		printLine(w, triggerLine(now))
+	return perform(ctx, &t.clientFlags, std, api.UpdateTrigger, api.ByIDWith[api.TriggerChange]{ByID: api.ByID{ID: t.ID}, Body: change}, func(w io.Writer, updated *api.TriggerView) {
+		printLine(w, triggerLine(updated))
 	})
 }
 
@@ -206,9 +206,9 @@ func (r *rotationFlags) rotation(std *command.Streams, command string) (_ *api.R
 
 // showRotated returns a printer of the new secret of a place.
 func (r *rotationFlags) showRotated(std *command.Streams, place string) func(io.Writer, *api.MintedSecret) {
-	return func(w io.Writer, now *api.MintedSecret) {
+	return func(w io.Writer, rotated *api.MintedSecret) {
 		printLine(w, "the secret of "+place+" is replaced; "+r.previousSecrets())
-		printSecretOnce(w, std, "the new one is "+now.Secret, now.Secret)
+		printSecretOnce(w, std, "the new one is "+rotated.Secret, rotated.Secret)
 	}
 }
 
