@@ -98,7 +98,7 @@ func (s *Server) buildGuide(x *exchange, source, name string) (guide.Guide, erro
 		return guide.Guide{}, err
 	}
 	own := s.Listed(&x.who)
-	return guide.Of(list, source, name, func(tool string) bool { return slices.Contains(own, tool) })
+	return guide.For(list, source, name, func(tool string) bool { return slices.Contains(own, tool) })
 }
 
 // sendContents answers a read with a text.
@@ -169,7 +169,7 @@ func (s *Server) getPrompt(x *exchange, p *params) {
 		x.send(s.offeringError(err))
 		return
 	}
-	text, own := agent.ForSession(&x.who, action.SessionType(p.name), list.isListed)
+	text, own := agent.SessionPrompt(&x.who, action.SessionType(p.name), list.isListed)
 	about := "The system prompt of " + p.name + " sessions."
 	if own {
 		about = "The system prompt that this session was given."

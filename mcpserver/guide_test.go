@@ -96,7 +96,7 @@ func TestPrompts(t *testing.T) {
 					t.Fatal(p.Name, got, err)
 				}
 				text := got.Messages[0].Content.(*mcp.TextContent).Text
-				for _, tool := range agent.Named() {
+				for _, tool := range agent.PromptTools() {
 					if strings.Contains(text, tool) && !slices.Contains(tools, tool) {
 						t.Errorf("%s in mode %s names %s", p.Name, mode, tool)
 					}

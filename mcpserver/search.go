@@ -170,7 +170,7 @@ func (t *toolset) index() *rank.Index {
 			t.truncated = t.truncated || cut
 		}
 		t.ranks = rank.New(names, texts)
-		t.truncated = t.truncated || t.ranks.Cut() > 0
+		t.truncated = t.truncated || t.ranks.Truncated() > 0
 	})
 	return t.ranks
 }

@@ -132,7 +132,7 @@ func (t *toolset) suggestions(name string) string {
 		names = append(names, t.searched[i].Tool)
 	}
 	slices.Sort(names)
-	return nearest.Sentence(name, names)
+	return nearest.Suggestion(name, names)
 }
 
 // pageSize is the number of entries of a page. Most organizations fit into one page.

@@ -193,7 +193,7 @@ func (s *schema) suggestions(p *problem) string {
 	if p.rank != rankUnknown || strings.Count(p.pointer, "/") != 1 || len(s.Properties) > maxSuggestionFields {
 		return ""
 	}
-	near := nearest.Near(p.field, slices.Sorted(maps.Keys(s.Properties)))
+	near := nearest.Similar(p.field, slices.Sorted(maps.Keys(s.Properties)))
 	for i, name := range near {
 		near[i] = quote(name)
 	}

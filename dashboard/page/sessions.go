@@ -61,7 +61,7 @@ type clientConfig struct{ Name, File, Text string }
 func clientConfigs(mcpURL string) ([]clientConfig, error) {
 	var all []clientConfig
 	for _, c := range agents.Clients() {
-		config, err := agents.ClientConfig(c, agents.Setup{MCPURL: mcpURL, Permissions: agents.AskOwn})
+		config, err := agents.ClientConfig(c, agents.Setup{MCPURL: mcpURL, Permissions: agents.AllowGateway})
 		if err != nil {
 			return nil, err
 		}

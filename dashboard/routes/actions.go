@@ -218,9 +218,9 @@ func suggestActions(list []action.Available, source, name string) string {
 		return ""
 	}
 	if len(actions) > 0 {
-		return nearest.Sentence(name, actions)
+		return nearest.Suggestion(name, actions)
 	}
-	return nearest.Sentence(source, sources)
+	return nearest.Suggestion(source, sources)
 }
 
 // sourceNames returns the names by which an agent may refer to a source: its name,

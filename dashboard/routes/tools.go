@@ -104,7 +104,7 @@ func (s *handlers) guide(ctx context.Context, p *dashboard.Principal, id, source
 	if known, _, err := s.Source(ctx, p.Organization, source); err == nil && source != "" {
 		source = known
 	}
-	g, err := guide.Of(list, source, name, s.hasTool(&session, list))
+	g, err := guide.For(list, source, name, s.hasTool(&session, list))
 	return api.GuideView{Source: g.Source, Title: g.Title, Markdown: g.Markdown}, err
 }
 
@@ -126,6 +126,6 @@ func (s *handlers) prompt(ctx context.Context, session *action.Session, t action
 	if err != nil {
 		return api.PromptView{}, err
 	}
-	text, own := agents.ForSession(session, t, s.hasTool(session, list))
+	text, own := agents.SessionPrompt(session, t, s.hasTool(session, list))
 	return api.PromptView{Type: cmp.Or(t, session.Type), Own: own, Text: text}, nil
 }

@@ -90,7 +90,7 @@ func (s *Reader) InvocationFilter(ctx context.Context, p *dashboard.Principal, i
 		f.Source = id
 	case action.Public(err).Code == "no_such_source" && !strings.Contains(in.Source, ":"): // an ID may be that of a removed connector
 		return f, action.Errorf(action.ErrInvalid, "no_such_source",
-			"No source is called %q.%s A connector that was removed is named by its id.", in.Source, nearest.Sentence(in.Source, s.sourceNames(all))).WithField("/source")
+			"No source is called %q.%s A connector that was removed is named by its id.", in.Source, nearest.Suggestion(in.Source, s.sourceNames(all))).WithField("/source")
 	}
 	return f, nil
 }

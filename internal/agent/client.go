@@ -51,14 +51,14 @@ type Permissions string
 
 // The sets of permissions.
 const (
-	// AskNothing lets every tool run, the shell too, and keeps the model from
+	// AllowAll lets every tool run, the shell too, and keeps the model from
 	// asking: for a sandbox, where nobody sits and nothing is at stake.
-	AskNothing Permissions = "sandbox"
-	// AskOwn lets the gateway's tools run, which the gateway decides about, and
+	AllowAll Permissions = "sandbox"
+	// AllowGateway lets the gateway's tools run, which the gateway decides about, and
 	// leaves all others as the user has them.
-	AskOwn Permissions = "gateway"
-	// AskAsBefore changes nothing.
-	AskAsBefore Permissions = "none"
+	AllowGateway Permissions = "gateway"
+	// KeepPermissions changes nothing.
+	KeepPermissions Permissions = "none"
 )
 
 // Setup is what a configuration is made for.
@@ -112,11 +112,11 @@ func (c *Config) JSON() (string, error) {
 // Its errors name the key that is in the way.
 func (c *Config) Merge(file []byte) ([]byte, error) { return jsonc.Apply(file, c.Edits) }
 
-// bearer is the header with the token, in a client's way to name a variable.
-func bearer(reference string) string { return "Bearer " + reference }
+// bearerHeader is the header with the token, in a client's way to name a variable.
+func bearerHeader(reference string) string { return "Bearer " + reference }
 
-// under puts fields of the gateway's entry below a path.
-func under(path []string, fields ...field) []jsonc.Edit {
+// entryEdits puts fields of the gateway's entry below a path.
+func entryEdits(path []string, fields ...field) []jsonc.Edit {
 	edits := make([]jsonc.Edit, 0, len(fields))
 	for _, f := range fields {
 		edits = append(edits, jsonc.Edit{Path: append(slices.Clone(path), strings.Split(f.name, " ")...), Value: f.value})

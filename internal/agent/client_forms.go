@@ -19,30 +19,30 @@ func openCode(s Setup) Config {
 		}
 		edits = append(edits, e)
 	}
-	edits = append(edits, under(
+	edits = append(edits, entryEdits(
 		[]string{"mcp", Server},
 		field{"type", "remote"}, field{"url", s.MCPURL}, field{"enabled", true},
-		field{"headers Authorization", bearer("{env:" + TokenVariable + "}")}, field{"oauth", false},
+		field{"headers Authorization", bearerHeader("{env:" + TokenVariable + "}")}, field{"oauth", false},
 	)...)
-	edits = append(edits, permission(s.Permissions)...)
+	edits = append(edits, permissionEdits(s.Permissions)...)
 	if s.Instructions != "" {
 		edits = append(edits, jsonc.Edit{Path: []string{"instructions"}, Value: s.Instructions, Kind: jsonc.Element})
 	}
 	return Config{OpenCode, "opencode.json", edits}
 }
 
-// permission are OpenCode's rules. The last one that fits counts, so the rule
+// permissionEdits are OpenCode's rules. The last one that fits counts, so the rule
 // for everything goes before those that a user has, and the one for our tools
 // behind them, but for those that may be of single tools of ours. A rule that is
 // there stays.
-func permission(p Permissions) []jsonc.Edit {
+func permissionEdits(p Permissions) []jsonc.Edit {
 	rule := func(pattern, action string, kind jsonc.Kind) jsonc.Edit {
 		return jsonc.Edit{Path: []string{"permission", pattern}, Value: action, Kind: kind, Under: "*"}
 	}
 	switch p {
-	case AskNothing:
+	case AllowAll:
 		return []jsonc.Edit{rule("*", "allow", jsonc.First), rule("question", "deny", jsonc.Default)}
-	case AskOwn:
+	case AllowGateway:
 		all := rule(Server+"_*", "allow", jsonc.Default)
 		all.Before = func(key string) bool {
 			return strings.HasPrefix(key, Server+"_") || key != "*" && strings.ContainsAny(key, "*?")
@@ -55,17 +55,17 @@ func permission(p Permissions) []jsonc.Edit {
 // claudeCode is a project's .mcp.json: https://code.claude.com/docs/en/mcp,
 // "Environment variable expansion".
 func claudeCode(s Setup) Config {
-	return Config{ClaudeCode, ".mcp.json", under(
+	return Config{ClaudeCode, ".mcp.json", entryEdits(
 		[]string{"mcpServers", Server},
-		field{"type", "http"}, field{"url", s.MCPURL}, field{"headers Authorization", bearer("${" + TokenVariable + "}")},
+		field{"type", "http"}, field{"url", s.MCPURL}, field{"headers Authorization", bearerHeader("${" + TokenVariable + "}")},
 	)}
 }
 
 // cursor is a project's .cursor/mcp.json: https://cursor.com/docs/mcp.
 func cursor(s Setup) Config {
-	return Config{Cursor, ".cursor/mcp.json", under(
+	return Config{Cursor, ".cursor/mcp.json", entryEdits(
 		[]string{"mcpServers", Server},
-		field{"url", s.MCPURL}, field{"headers Authorization", bearer("${env:" + TokenVariable + "}")},
+		field{"url", s.MCPURL}, field{"headers Authorization", bearerHeader("${env:" + TokenVariable + "}")},
 	)}
 }
 
@@ -75,9 +75,9 @@ func cursor(s Setup) Config {
 // for the token once and keeps it.
 func vsCode(s Setup) Config {
 	const id = "sallyport-token"
-	edits := under(
+	edits := entryEdits(
 		[]string{"servers", Server},
-		field{"type", "http"}, field{"url", s.MCPURL}, field{"headers Authorization", bearer("${input:" + id + "}")},
+		field{"type", "http"}, field{"url", s.MCPURL}, field{"headers Authorization", bearerHeader("${input:" + id + "}")},
 	)
 	return Config{VSCode, ".vscode/mcp.json", append(edits, jsonc.Edit{
 		Path: []string{"inputs"}, Kind: jsonc.Element, Identity: "id", Value: input{"promptString", id, "Token of the Sallyport session", true},

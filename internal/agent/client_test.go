@@ -33,7 +33,7 @@ func TestClientConfig(t *testing.T) {
 		agent.VSCode: `{"servers":{"sallyport":{"type":"http","url":"` + at + `","headers":{"Authorization":"Bearer ${input:sallyport-token}"}}},
 			"inputs":[{"type":"promptString","id":"sallyport-token","description":"Token of the Sallyport session","password":true}]}`,
 	} {
-		made := config(t, c, agent.Setup{Model: "anthropic/claude-opus-4-6", Permissions: agent.AskNothing, Instructions: agent.GuideFile})
+		made := config(t, c, agent.Setup{Model: "anthropic/claude-opus-4-6", Permissions: agent.AllowAll, Instructions: agent.GuideFile})
 		text, err := made.JSON()
 		if err != nil {
 			t.Fatal(err)
@@ -63,18 +63,18 @@ func TestPermissions(t *testing.T) {
 		permissions agent.Permissions
 		file, want  string
 	}{
-		"sandbox":            {agent.AskNothing, `{"permission": {"bash": "ask"}}`, `{"*": "allow", "bash": "ask", "question": "deny"}`},
-		"sandbox and a rule": {agent.AskNothing, `{"permission": {"*": "ask", "question": "allow"}}`, `{"*": "ask", "question": "allow"}`},
-		"gateway":            {agent.AskOwn, `{"permission": {"*": "ask"}}`, `{"*": "ask", "sallyport_*": "allow"}`},
-		"gateway and a rule": {agent.AskOwn, `{"permission": {"sallyport_*": "ask"}}`, `{"sallyport_*": "ask"}`},
+		"sandbox":            {agent.AllowAll, `{"permission": {"bash": "ask"}}`, `{"*": "allow", "bash": "ask", "question": "deny"}`},
+		"sandbox and a rule": {agent.AllowAll, `{"permission": {"*": "ask", "question": "allow"}}`, `{"*": "ask", "question": "allow"}`},
+		"gateway":            {agent.AllowGateway, `{"permission": {"*": "ask"}}`, `{"*": "ask", "sallyport_*": "allow"}`},
+		"gateway and a rule": {agent.AllowGateway, `{"permission": {"sallyport_*": "ask"}}`, `{"sallyport_*": "ask"}`},
 		"gateway and narrower rules": {
-			agent.AskOwn, `{"permission": {"*": "ask", "sallyport_notes_add_note": "deny", "sallyport_x": "ask"}}`,
+			agent.AllowGateway, `{"permission": {"*": "ask", "sallyport_notes_add_note": "deny", "sallyport_x": "ask"}}`,
 			`{"*": "ask", "sallyport_*": "allow", "sallyport_notes_add_note": "deny", "sallyport_x": "ask"}`,
 		},
-		"gateway and a narrower rule alone": {agent.AskOwn, `{"permission": {"sallyport_x": "deny"}}`, `{"sallyport_*": "allow", "sallyport_x": "deny"}`},
-		"gateway and a rule for several":    {agent.AskOwn, `{"permission": {"bash": "ask", "*_delete": "deny"}}`, `{"bash": "ask", "sallyport_*": "allow", "*_delete": "deny"}`},
-		"gateway and a word":                {agent.AskOwn, `{"permission": "deny"}`, "{\n    \"*\": \"deny\",\n    \"sallyport_*\": \"allow\"\n  }"},
-		"none":                              {agent.AskAsBefore, `{"permission": "ask"}`, `"ask"`},
+		"gateway and a narrower rule alone": {agent.AllowGateway, `{"permission": {"sallyport_x": "deny"}}`, `{"sallyport_*": "allow", "sallyport_x": "deny"}`},
+		"gateway and a rule for several":    {agent.AllowGateway, `{"permission": {"bash": "ask", "*_delete": "deny"}}`, `{"bash": "ask", "sallyport_*": "allow", "*_delete": "deny"}`},
+		"gateway and a word":                {agent.AllowGateway, `{"permission": "deny"}`, "{\n    \"*\": \"deny\",\n    \"sallyport_*\": \"allow\"\n  }"},
+		"none":                              {agent.KeepPermissions, `{"permission": "ask"}`, `"ask"`},
 	} {
 		made := config(t, agent.OpenCode, agent.Setup{Permissions: test.permissions})
 		out, err := made.Merge([]byte(test.file))

@@ -19,8 +19,8 @@ const (
 	toolSearch   = "actions_search"
 )
 
-// Named are the tools that a prompt may name.
-func Named() []string {
+// PromptTools are the tools that a prompt may name.
+func PromptTools() []string {
 	return []string{toolComplete, toolFiles, toolCommands, toolGrant, toolGuide, toolRequest, toolSearch, toolVerify, toolWait}
 }
 
@@ -32,24 +32,24 @@ func Prompt(t action.SessionType, has func(tool string) bool) string {
 	p.has = has
 	switch t {
 	case action.TypeSetup:
-		p.setup()
+		p.setupSections()
 	case action.TypeAutomation:
-		p.coding()
-		p.automation()
+		p.codingSections()
+		p.automationSection()
 	default:
-		p.coding()
+		p.codingSections()
 	}
 	return p.text.String()
 }
 
-// Mandatory returns what an agent of the type must be told even where a
+// MandatoryPrompt returns what an agent of the type must be told even where a
 // session's own prompt stands for that of its type; empty: nothing.
-func Mandatory(t action.SessionType, has func(tool string) bool) string {
+func MandatoryPrompt(t action.SessionType, has func(tool string) bool) string {
 	if t != action.TypeAutomation {
 		return ""
 	}
 	p := prompt{has: has}
-	p.automation()
+	p.automationSection()
 	return p.text.String()
 }
 
@@ -67,41 +67,41 @@ func (p *prompt) section(heading string) {
 	p.text.WriteString("# " + heading + "\n\n")
 }
 
-// say adds lines.
-func (p *prompt) say(lines ...string) {
+// write adds lines.
+func (p *prompt) write(lines ...string) {
 	for _, l := range lines {
 		p.text.WriteString(l + "\n")
 	}
 }
 
-// with adds lines when the tool is there.
-func (p *prompt) with(tool string, lines ...string) {
+// writeIfTool adds lines when the tool is there.
+func (p *prompt) writeIfTool(tool string, lines ...string) {
 	if p.has(tool) {
-		p.say(lines...)
+		p.write(lines...)
 	}
 }
 
-// services tells how tools of services behave, which is alike for every type
+// serviceSection tells how tools of services behave, which is alike for every type
 // but for who answers while a call waits.
-func (p *prompt) services() {
+func (p *prompt) serviceSection() {
 	p.section("Tools of services")
-	p.say(
+	p.write(
 		"Tools of services such as an issue tracker act on real systems through Sallyport, a gateway that holds the credentials. Never ask anybody for an API key of a service that you have tools for, and do not look for one.",
 		"",
 		"- Reads usually run at once. A write may wait for a person's approval: the call stays open meanwhile. That is normal; do not repeat it.",
 	)
-	p.with(toolWait, "- A call that is answered PENDING goes on waiting. Get its result with `"+toolWait+"` and the invocation id; do not make the call again.")
-	p.say(
+	p.writeIfTool(toolWait, "- A call that is answered PENDING goes on waiting. Get its result with `"+toolWait+"` and the invocation id; do not make the call again.")
+	p.write(
 		"- A denial is final. Do not look for another way to the same effect; say what was refused, and go on with what does not need it.",
 		"- Of a call whose outcome is unknown, look at the service before you try it again.",
 	)
-	p.with(toolSearch, "- Most tools are not listed. Find one by what it does with `"+toolSearch+"`.")
-	p.with(toolGuide, "- `"+toolGuide+"` explains a service's tools, with their params and examples.")
-	p.with(toolGrant, "- When many writes of one kind lie ahead, ask once with `"+toolGrant+"`, with a reason that a person can judge.")
-	p.say("- In a shell, `sallyport actions list`, `sallyport actions guide` and `sallyport actions run` do the same with the same rules.")
+	p.writeIfTool(toolSearch, "- Most tools are not listed. Find one by what it does with `"+toolSearch+"`.")
+	p.writeIfTool(toolGuide, "- `"+toolGuide+"` explains a service's tools, with their params and examples.")
+	p.writeIfTool(toolGrant, "- When many writes of one kind lie ahead, ask once with `"+toolGrant+"`, with a reason that a person can judge.")
+	p.write("- In a shell, `sallyport actions list`, `sallyport actions guide` and `sallyport actions run` do the same with the same rules.")
 }
 
-// variables tells how to get values that only a person has.
-func (p *prompt) variables(lead string) {
-	p.with(toolRequest, lead+" A person enters them; take what you need out of the file that the answer names, key by key, and never print the file or a value.")
+// variableLines tells how to get values that only a person has.
+func (p *prompt) variableLines(lead string) {
+	p.writeIfTool(toolRequest, lead+" A person enters them; take what you need out of the file that the answer names, key by key, and never print the file or a value.")
 }

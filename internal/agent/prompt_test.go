@@ -31,7 +31,7 @@ func TestPromptNamesToolsThatAreThere(t *testing.T) {
 		if got := quoted(agent.Prompt(typ, func(string) bool { return false })); len(got) > 0 {
 			t.Errorf("without tools, the prompt of %s names %v", typ, got)
 		}
-		for _, tool := range agent.Named() {
+		for _, tool := range agent.PromptTools() {
 			text := agent.Prompt(typ, func(name string) bool { return name == tool })
 			for _, name := range quoted(text) {
 				if name != tool {
@@ -75,10 +75,10 @@ func TestPromptOfEachType(t *testing.T) {
 	if !strings.HasPrefix(automation, coding) {
 		t.Error("the prompt of automation does not begin with that of coding")
 	}
-	if rest := agent.Mandatory(action.TypeAutomation, all); !strings.HasSuffix(automation, rest) || !strings.Contains(rest, "automation_complete") {
+	if rest := agent.MandatoryPrompt(action.TypeAutomation, all); !strings.HasSuffix(automation, rest) || !strings.Contains(rest, "automation_complete") {
 		t.Errorf("what every automation is told is no end of its prompt: %s", rest)
 	}
-	if agent.Mandatory(action.TypeCoding, all) != "" {
+	if agent.MandatoryPrompt(action.TypeCoding, all) != "" {
 		t.Error("coding has something mandatory")
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"sallyport/action"
 )
 
-// ForSession returns the system prompt of a type as a session gets it: its own
+// SessionPrompt returns the system prompt of a type as a session gets it: its own
 // one where it has one and the type is its own, with what an agent of the type
 // must be told in any case. Own reports that. An empty type is the session's.
-func ForSession(s *action.Session, t action.SessionType, has func(tool string) bool) (text string, own bool) {
+func SessionPrompt(s *action.Session, t action.SessionType, has func(tool string) bool) (text string, own bool) {
 	if t == "" {
 		t = s.Type
 	}
@@ -17,7 +17,7 @@ func ForSession(s *action.Session, t action.SessionType, has func(tool string) b
 		return Prompt(t, has), false
 	}
 	text = strings.TrimSpace(s.Prompt) + "\n"
-	if more := strings.TrimSpace(Mandatory(t, has)); more != "" {
+	if more := strings.TrimSpace(MandatoryPrompt(t, has)); more != "" {
 		text += "\n" + more + "\n"
 	}
 	return text, true

@@ -15,7 +15,7 @@ const MaxDepth = 64
 // an [action.Error] of kind ErrInvalid that points at the offending value.
 func JSON(raw []byte) ([]byte, error) {
 	p := parser{raw: raw, out: make([]byte, 0, len(raw))}
-	p.members = p.few[:0]
+	p.members = p.membersBuf[:0]
 	if f := p.document(); f != nil {
 		return nil, f.public()
 	}
@@ -26,11 +26,11 @@ func JSON(raw []byte) ([]byte, error) {
 // whose members come in order is written once; any other is put in order when
 // its end is reached.
 type parser struct {
-	raw     []byte
-	pos     int
-	out     []byte
-	members []member   // of the objects being read, the innermost last
-	few     [16]member // members while they are few
+	raw        []byte
+	pos        int
+	out        []byte
+	members    []member   // of the objects being read, the innermost last
+	membersBuf [16]member // members while they are few
 }
 
 // member is one member of an object, in out.
@@ -68,21 +68,21 @@ func (p *parser) next() byte {
 func (p *parser) value(depth int) *fault {
 	switch p.next() {
 	case '{', '[':
-		return p.nested(depth)
+		return p.container(depth)
 	case '"':
-		_, f := p.text()
+		_, f := p.stringValue()
 		return f
 	}
 	end, err := jsonlex.Scalar(p.raw, p.pos)
 	if err != nil {
-		return lexical(err)
+		return lexicalFault(err)
 	}
 	p.out = append(p.out, p.raw[p.pos:end]...)
 	p.pos = end
 	return nil
 }
 
-func (p *parser) nested(depth int) *fault {
+func (p *parser) container(depth int) *fault {
 	if depth == MaxDepth {
 		return &fault{what: "it is nested deeper than 64 levels", offset: p.pos, located: true}
 	}
@@ -97,7 +97,7 @@ func (p *parser) nested(depth int) *fault {
 
 func (p *parser) array(depth int) *fault {
 	if p.next() == ']' {
-		return p.closed(']')
+		return p.closeContainer(']')
 	}
 	for i := 0; ; i++ {
 		if f := p.value(depth); f != nil {
@@ -108,16 +108,16 @@ func (p *parser) array(depth int) *fault {
 			p.out = append(p.out, ',')
 			p.pos++
 		case ']':
-			return p.closed(']')
+			return p.closeContainer(']')
 		default:
-			return p.misplaced("a comma or ] is missing")
+			return p.syntaxFault("a comma or ] is missing")
 		}
 	}
 }
 
 func (p *parser) object(depth int) *fault {
 	if p.next() == '}' {
-		return p.closed('}')
+		return p.closeContainer('}')
 	}
 	base, sorted := len(p.members), true
 	for {
@@ -135,29 +135,29 @@ func (p *parser) object(depth int) *fault {
 			p.pos++
 		case '}':
 			if !sorted {
-				if f := p.sort(p.members[base:]); f != nil {
+				if f := p.sortMembers(p.members[base:]); f != nil {
 					return f
 				}
 			}
 			p.members = p.members[:base]
-			return p.closed('}')
+			return p.closeContainer('}')
 		default:
-			return p.misplaced("a comma or } is missing")
+			return p.syntaxFault("a comma or } is missing")
 		}
 	}
 }
 
 func (p *parser) member(depth int) (member, *fault) {
 	if p.next() != '"' {
-		return member{}, p.misplaced("the name of a member is missing")
+		return member{}, p.syntaxFault("the name of a member is missing")
 	}
 	m := member{start: len(p.out)}
 	var f *fault
-	if m.name, f = p.text(); f != nil {
+	if m.name, f = p.stringValue(); f != nil {
 		return member{}, f
 	}
 	if p.next() != ':' {
-		return member{}, p.misplaced("a colon is missing")
+		return member{}, p.syntaxFault("a colon is missing")
 	}
 	p.out = append(p.out, ':')
 	p.pos++
@@ -168,24 +168,24 @@ func (p *parser) member(depth int) (member, *fault) {
 	return m, nil
 }
 
-func (p *parser) closed(c byte) *fault {
+func (p *parser) closeContainer(c byte) *fault {
 	p.out = append(p.out, c)
 	p.pos++
 	return nil
 }
 
-func (p *parser) misplaced(what string) *fault {
+func (p *parser) syntaxFault(what string) *fault {
 	if p.pos == len(p.raw) {
 		what = "the text ends too early: " + what
 	}
 	return &fault{what: what, offset: p.pos, located: true}
 }
 
-// text writes the string at hand and returns what it stands for.
-func (p *parser) text() ([]byte, *fault) {
+// stringValue writes the string at hand and returns what it stands for.
+func (p *parser) stringValue() ([]byte, *fault) {
 	end, form, err := jsonlex.String(p.raw, p.pos)
 	if err != nil {
-		return nil, lexical(err)
+		return nil, lexicalFault(err)
 	}
 	quoted := p.raw[p.pos:end]
 	text, whole := quoted[1:len(quoted)-1], true
@@ -206,8 +206,8 @@ func (p *parser) text() ([]byte, *fault) {
 	return text, nil
 }
 
-// sort puts the members of the object that ends out in order.
-func (p *parser) sort(members []member) *fault {
+// sortMembers puts the members of the object that ends out in order.
+func (p *parser) sortMembers(members []member) *fault {
 	start := members[0].start
 	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 	for i := 1; i < len(members); i++ {

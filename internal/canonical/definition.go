@@ -16,7 +16,7 @@ import (
 //
 // With [TextHash] it covers the whole definition.
 func DefinitionHash(definition json.RawMessage) (string, error) {
-	return hashOf(definition, behaviour)
+	return hashOf(definition, appendBehaviourParts)
 }
 
 // hashOf returns the hash of a part of a definition.
@@ -32,8 +32,8 @@ func hashOf(definition json.RawMessage, part func(def []byte) []byte) (string, e
 	return hex.EncodeToString(h[:]), nil
 }
 
-// behaviour returns the canonical JSON that DefinitionHash hashes.
-func behaviour(def []byte) []byte {
+// appendBehaviourParts returns the canonical JSON that DefinitionHash hashes.
+func appendBehaviourParts(def []byte) []byte {
 	out := []byte{'{'}
 	for name, value := range members(def) {
 		if string(value) == "null" {
@@ -60,15 +60,15 @@ func appendSchema(out, schema []byte) []byte {
 	out = append(out, '{')
 	for name, value := range members(schema) {
 		kind := keyword(name)
-		if kind == text {
+		if kind == keywordText {
 			continue
 		}
 		out = append(comma(out), name...)
 		out = append(out, ':')
 		switch kind {
-		case named:
-			out = appendNamed(out, value)
-		case schemas:
+		case keywordSchemaMap:
+			out = appendSchemaMap(out, value)
+		case keywordSchemas:
 			out = appendSchemas(out, value)
 		default:
 			out = append(out, value...)
@@ -77,8 +77,8 @@ func appendSchema(out, schema []byte) []byte {
 	return append(out, '}')
 }
 
-// appendNamed appends an object whose values are schemas.
-func appendNamed(out, value []byte) []byte {
+// appendSchemaMap appends an object whose values are schemas.
+func appendSchemaMap(out, value []byte) []byte {
 	if value[0] != '{' {
 		return append(out, value...)
 	}
@@ -109,24 +109,24 @@ func appendSchemas(out, value []byte) []byte {
 
 // What the value of a schema keyword is.
 const (
-	data    = iota // a value, or a keyword not known here
-	text           // left out
-	named          // an object of schemas by name
-	schemas        // a schema or an array of them
+	keywordData      = iota // a value, or a keyword not known here
+	keywordText             // left out
+	keywordSchemaMap        // an object of schemas by name
+	keywordSchemas          // a schema or an array of them
 )
 
 func keyword(name []byte) int {
 	switch string(name) {
 	case `"description"`, `"default"`, `"enum"`:
-		return text
+		return keywordText
 	case `"properties"`, `"patternProperties"`, `"$defs"`, `"definitions"`, `"dependentSchemas"`, `"dependencies"`:
-		return named
+		return keywordSchemaMap
 	case `"items"`, `"prefixItems"`, `"additionalItems"`, `"unevaluatedItems"`, `"contains"`,
 		`"additionalProperties"`, `"unevaluatedProperties"`, `"propertyNames"`,
 		`"allOf"`, `"anyOf"`, `"oneOf"`, `"not"`, `"if"`, `"then"`, `"else"`, `"contentSchema"`:
-		return schemas
+		return keywordSchemas
 	}
-	return data
+	return keywordData
 }
 
 // comma appends a comma unless out ends where a list or object begins.

@@ -23,7 +23,7 @@ type fault struct {
 	path    []string // escaped, the innermost first
 }
 
-func lexical(err error) *fault {
+func lexicalFault(err error) *fault {
 	var s *jsonlex.SyntaxError
 	if errors.As(err, &s) {
 		return &fault{what: s.What, offset: s.Offset, located: true}

@@ -16,12 +16,12 @@ import (
 // A change of behaviour does not change it, unless a text moves with it, as
 // when an element of anyOf before it comes or goes.
 func TextHash(definition json.RawMessage) (string, error) {
-	return hashOf(definition, texts)
+	return hashOf(definition, textParts)
 }
 
-// texts returns what TextHash hashes: the definition without behaviour, and
+// textParts returns what TextHash hashes: the definition without behaviour, and
 // without what is empty then. Arrays of schemas become objects by index.
-func texts(def []byte) []byte {
+func textParts(def []byte) []byte {
 	out := []byte{'{'}
 	for name, value := range members(def) {
 		if string(value) == "null" {
@@ -30,9 +30,9 @@ func texts(def []byte) []byte {
 		switch string(name) {
 		case `"name"`, `"annotations"`:
 		case `"inputSchema"`, `"outputSchema"`:
-			out = appendUnder(out, name, value, appendTexts)
+			out = appendMember(out, name, value, appendTexts)
 		default:
-			out = appendUnder(out, name, value, verbatim)
+			out = appendMember(out, name, value, appendVerbatim)
 		}
 	}
 	return append(out, '}')
@@ -47,32 +47,32 @@ func appendTexts(out, schema []byte) []byte {
 	out = append(out, '{')
 	for name, value := range members(schema) {
 		switch keyword(name) {
-		case text:
-			out = appendUnder(out, name, value, verbatim)
-		case named:
-			out = appendUnder(out, name, value, appendNamedTexts)
-		case schemas:
-			out = appendUnder(out, name, value, appendTextsOfAll)
+		case keywordText:
+			out = appendMember(out, name, value, appendVerbatim)
+		case keywordSchemaMap:
+			out = appendMember(out, name, value, appendSchemaMapTexts)
+		case keywordSchemas:
+			out = appendMember(out, name, value, appendSchemasTexts)
 		}
 	}
-	return closed(out, start)
+	return closeOrDrop(out, start)
 }
 
-// appendNamedTexts appends those of an object whose values are schemas.
-func appendNamedTexts(out, value []byte) []byte {
+// appendSchemaMapTexts appends those of an object whose values are schemas.
+func appendSchemaMapTexts(out, value []byte) []byte {
 	if value[0] != '{' {
 		return out
 	}
 	start := len(out)
 	out = append(out, '{')
 	for name, schema := range members(value) {
-		out = appendUnder(out, name, schema, appendTexts)
+		out = appendMember(out, name, schema, appendTexts)
 	}
-	return closed(out, start)
+	return closeOrDrop(out, start)
 }
 
-// appendTextsOfAll appends those of one schema, or of an array of them.
-func appendTextsOfAll(out, value []byte) []byte {
+// appendSchemasTexts appends those of one schema, or of an array of them.
+func appendSchemasTexts(out, value []byte) []byte {
 	if value[0] != '[' {
 		return appendTexts(out, value)
 	}
@@ -82,18 +82,18 @@ func appendTextsOfAll(out, value []byte) []byte {
 	for i, n := 1, 0; value[i] != ']'; n++ {
 		end := jsonlex.Skip(value, i)
 		name := append(strconv.AppendInt(append(index[:0], '"'), int64(n), 10), '"')
-		out = appendUnder(out, name, value[i:end], appendTexts)
+		out = appendMember(out, name, value[i:end], appendTexts)
 		i = end
 		if value[i] == ',' {
 			i++
 		}
 	}
-	return closed(out, start)
+	return closeOrDrop(out, start)
 }
 
-// appendUnder appends a member whose value write appends, or nothing when
+// appendMember appends a member whose value write appends, or nothing when
 // that is nothing.
-func appendUnder(out, name, value []byte, write func(out, value []byte) []byte) []byte {
+func appendMember(out, name, value []byte, write func(out, value []byte) []byte) []byte {
 	start := len(out)
 	out = append(append(comma(out), name...), ':')
 	before := len(out)
@@ -103,11 +103,11 @@ func appendUnder(out, name, value []byte, write func(out, value []byte) []byte) 
 	return out
 }
 
-func verbatim(out, value []byte) []byte { return append(out, value...) }
+func appendVerbatim(out, value []byte) []byte { return append(out, value...) }
 
-// closed ends the object that begins at out[start], or takes it back when
+// closeOrDrop ends the object that begins at out[start], or takes it back when
 // there is nothing in it.
-func closed(out []byte, start int) []byte {
+func closeOrDrop(out []byte, start int) []byte {
 	if len(out) == start+1 {
 		return out[:start]
 	}

@@ -66,12 +66,12 @@ func PostgresFrom(t testing.TB, name string, prepare func(url string) error) str
 func (c *cluster) open(t testing.TB, from string) string {
 	t.Helper()
 	c.start(t)
-	name := c.next("test")
+	name := c.nextName("test")
 	if err := c.create(name, from); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := execute(context.Background(), c.server.port, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		if err := executeSQL(context.Background(), c.server.port, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("the test's database is not dropped: %v", err)
 		}
 	})
@@ -89,11 +89,11 @@ func (c *cluster) start(t testing.TB) {
 	if c.server == nil && c.err == nil {
 		c.server, c.err = StartPostgres()
 	}
-	need(t, c.err)
+	requireProgram(t, c.err)
 }
 
 func (c *cluster) create(name, from string) error {
-	if err := execute(context.Background(), c.server.port, "CREATE DATABASE "+name+" TEMPLATE "+from); err != nil {
+	if err := executeSQL(context.Background(), c.server.port, "CREATE DATABASE "+name+" TEMPLATE "+from); err != nil {
 		return fmt.Errorf("a database is not made of %s: %w", from, err)
 	}
 	return nil
@@ -111,7 +111,7 @@ func (c *cluster) template(name string) *template {
 	return c.templates[name]
 }
 
-func (c *cluster) next(kind string) string {
+func (c *cluster) nextName(kind string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.databases++

@@ -128,7 +128,7 @@ func TestValkey(t *testing.T) {
 					t.Errorf("got %q", got)
 				}
 				end()
-				if err := s.make.ready(t.Context(), s.port); err == nil {
+				if err := s.kind.ready(t.Context(), s.port); err == nil {
 					t.Error("it still answers")
 				}
 				s.Start()
@@ -146,11 +146,11 @@ func TestPauseAndResume(t *testing.T) {
 	s.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if err := s.make.ready(ctx, s.port); err == nil {
+	if err := s.kind.ready(ctx, s.port); err == nil {
 		t.Error("it answers in its pause")
 	}
 	s.Resume()
-	if err := s.make.ready(t.Context(), s.port); err != nil {
+	if err := s.kind.ready(t.Context(), s.port); err != nil {
 		t.Errorf("after its pause: %v", err)
 	}
 	s.Pause()
@@ -249,13 +249,13 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.prepare = func(string) []string { return []string{"sh", "-c", "echo no disk; false"} }
-	if _, err := m.start(memory()); err == nil || !strings.Contains(err.Error(), "no disk") {
+	if _, err := m.start(dataFolder()); err == nil || !strings.Contains(err.Error(), "no disk") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAMissingProgramSaysWhatToInstall(t *testing.T) {
-	_, err := program("sleepyserver", "/nowhere", "sleepyd", "sleepd")
+	_, err := findProgram("sleepyserver", "/nowhere", "sleepyd", "sleepd")
 	if err == nil || err.Error() != "sleepyd is missing; run: sudo apt-get install sleepyserver" {
 		t.Fatalf("got %v", err)
 	}
@@ -272,7 +272,7 @@ func TestAMissingProgramSaysWhatToInstall(t *testing.T) {
 	} {
 		t.Setenv("CI", c.ci)
 		r := &recorder{}
-		need(r, c.err)
+		requireProgram(r, c.err)
 		if r.skipped != c.skipped || r.failed != c.failed {
 			t.Errorf("CI=%q, %v: skipped %v, failed %v", c.ci, c.err, r.skipped, r.failed)
 		}
@@ -291,7 +291,7 @@ func (r *recorder) Fatal(...any) { r.failed = true }
 
 func TestQuote(t *testing.T) {
 	words := []string{"printf", "%s|", "a b", "it's", "$HOME", ""}
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", quote(words)).Output()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", shellQuote(words)).Output()
 	if err != nil || string(out) != "a b|it's|$HOME||" {
 		t.Errorf("got %q, %v", out, err)
 	}
@@ -323,7 +323,7 @@ func gone(t *testing.T, pid int) {
 
 func eventually(t *testing.T, otherwise string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(startTimeout); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(otherwise)
 		}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// files are databases of one file each, as they were prepared, by name.
-var files struct {
+// fileTemplates are databases of one file each, as they were prepared, by name.
+var fileTemplates struct {
 	mu sync.Mutex
 	m  map[string][]byte
 }
@@ -18,9 +18,9 @@ var files struct {
 // it opens, so that nothing is left beside the file.
 func FileFrom(t testing.TB, name, path string, prepare func(path string) error) {
 	t.Helper()
-	files.mu.Lock()
-	defer files.mu.Unlock()
-	if files.m[name] == nil {
+	fileTemplates.mu.Lock()
+	defer fileTemplates.mu.Unlock()
+	if fileTemplates.m[name] == nil {
 		first := filepath.Join(t.TempDir(), "first.db")
 		if err := prepare(first); err != nil {
 			t.Fatalf("the template %q could not be prepared: %v", name, err)
@@ -32,15 +32,15 @@ func FileFrom(t testing.TB, name, path string, prepare func(path string) error) 
 		if _, err := os.Stat(first + "-wal"); err == nil {
 			t.Fatalf("the template %q is not closed", name)
 		}
-		if files.m == nil {
-			files.m = map[string][]byte{}
+		if fileTemplates.m == nil {
+			fileTemplates.m = map[string][]byte{}
 		}
-		files.m[name] = raw
+		fileTemplates.m[name] = raw
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, files.m[name], 0o600); err != nil {
+	if err := os.WriteFile(path, fileTemplates.m[name], 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

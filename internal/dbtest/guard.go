@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// watch is the shell script between a test and its server. It makes the
+// guardScript is the shell script between a test and its server. It makes the
 // folder, prepares the data, starts the server and tells its process id; then
 // it waits for a line "SIGNAL keep", or for the end of its input, which also
 // comes when the test was killed. It repeats the signal, because a server that
@@ -19,7 +19,7 @@ import (
 // killed. Two signals must not end it: PIPE, when nobody is left to hear the
 // process id, and HUP, which the kernel sends when the test dies in a pause
 // (with a CONT, so that the server can end).
-const watch = `
+const guardScript = `
 dir=$1 default=$2
 if ! [ -d "$dir" ]; then mkdir -m 700 "$dir" && chown "$3" "$dir" || exit 1; fi
 cd "$dir" || exit 1
@@ -43,7 +43,7 @@ if [ "$keep" != keep ]; then cd / && rm -rf "$dir"; fi
 // guard is the shell that watches one run of a server.
 type guard struct {
 	cmd    *exec.Cmd
-	orders io.WriteCloser
+	stdin  io.WriteCloser
 	server int // process id
 }
 
@@ -51,7 +51,7 @@ type guard struct {
 // started, which is before it is ready. owner owns the folder; end is the
 // signal that ends the server when the test is gone.
 func startGuard(dir, end, owner string, prepare, server []string) (*guard, error) {
-	script := fmt.Sprintf(watch, quote(prepare), quote(server))
+	script := fmt.Sprintf(guardScript, shellQuote(prepare), shellQuote(server))
 	cmd := exec.Command("sh", "-c", script, "sh", dir, end, owner) //nolint:noctx // it ends with its input, not with a context
 	// Its own process group: a Ctrl-C is meant for the tests, whose end the
 	// shell then notices.
@@ -67,28 +67,28 @@ func startGuard(dir, end, owner string, prepare, server []string) (*guard, error
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	g := &guard{cmd: cmd, orders: orders}
+	g := &guard{cmd: cmd, stdin: orders}
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	if g.server, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
-		g.end("")
-		return nil, fmt.Errorf("its data could not be prepared: %s", tail(dir))
+		g.stop("")
+		return nil, fmt.Errorf("its data could not be prepared: %s", logTail(dir))
 	}
 	return g, nil
 }
 
-// end gives the last order and waits until it was carried out; no order ends
+// stop gives the last order and waits until it was carried out; no order ends
 // the server and removes its folder.
-func (g *guard) end(order string) {
+func (g *guard) stop(order string) {
 	if order != "" {
-		_, _ = io.WriteString(g.orders, order+"\n") // a shell that is gone has done its work
+		_, _ = io.WriteString(g.stdin, order+"\n") // a shell that is gone has done its work
 	}
-	_ = g.orders.Close()
+	_ = g.stdin.Close()
 	_ = g.cmd.Wait() // its status is that of the server, which was killed
 }
 
-// quote makes one shell command of words; none is the command that does
+// shellQuote makes one shell command of words; none is the command that does
 // nothing.
-func quote(words []string) string {
+func shellQuote(words []string) string {
 	if len(words) == 0 {
 		return ":"
 	}
@@ -99,8 +99,8 @@ func quote(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// tail is the end of what a server said.
-func tail(dir string) string {
+// logTail is the end of what a server said.
+func logTail(dir string) string {
 	text, err := os.ReadFile(dir + "/log")
 	if err != nil {
 		return err.Error()

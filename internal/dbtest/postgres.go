@@ -16,13 +16,13 @@ import (
 func NewPostgres(t testing.TB) *Server {
 	t.Helper()
 	m, err := postgres(nil)
-	return owned(t, m, err)
+	return startForTest(t, m, err)
 }
 
 // StartPostgres starts a PostgreSQL without a test, with such further settings
 // as "shared_buffers=1GB". Close it.
 func StartPostgres(settings ...string) (*Server, error) {
-	return StartPostgresAt(memory(), settings...)
+	return StartPostgresAt(dataFolder(), settings...)
 }
 
 // StartPostgresAt is StartPostgres with the data in a new folder within dir.
@@ -37,18 +37,18 @@ func StartPostgresAt(dir string, settings ...string) (*Server, error) {
 
 // postgres returns the maker. Commits reach the kernel before they are
 // acknowledged, so that killing the server loses none even without fsync.
-func postgres(settings []string) (maker, error) {
+func postgres(settings []string) (serverKind, error) {
 	const name = "postgresql"
-	bin, err := program(name, "/usr/lib/postgresql/*/bin", "postgres")
+	bin, err := findProgram(name, "/usr/lib/postgresql/*/bin", "postgres")
 	if err != nil {
-		return maker{name: name}, err
+		return serverKind{name: name}, err
 	}
 	// What stands in PATH may be a link; initdb stands beside the program.
 	if bin, err = filepath.EvalSymlinks(bin); err != nil {
-		return maker{name: name}, err
+		return serverKind{name: name}, err
 	}
 	initdb := filepath.Join(filepath.Dir(bin), "initdb")
-	m := maker{
+	m := serverKind{
 		name: name, stop: "INT", end: "QUIT",
 		prepare: func(dir string) []string {
 			// A server that starts again has its data.
@@ -78,11 +78,11 @@ func databaseURL(port int, name string) string {
 }
 
 func postgresReady(ctx context.Context, port int) error {
-	return execute(ctx, port, "SELECT 1")
+	return executeSQL(ctx, port, "SELECT 1")
 }
 
-// execute runs one statement on a connection of its own.
-func execute(ctx context.Context, port int, statement string) error {
+// executeSQL runs one statement on a connection of its own.
+func executeSQL(ctx context.Context, port int, statement string) error {
 	conn, err := pgx.Connect(ctx, databaseURL(port, "postgres"))
 	if err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// status reads a process's state and parent; ok is false when there is no such
+// processStatus reads a process's state and parent; ok is false when there is no such
 // process.
-func status(pid int) (state byte, parent int, ok bool) {
+func processStatus(pid int) (state byte, parent int, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0, false
@@ -30,7 +30,7 @@ func status(pid int) (state byte, parent int, ok bool) {
 // alive tells whether a process runs; one that only was not waited for yet
 // does not.
 func alive(pid int) bool {
-	state, _, ok := status(pid)
+	state, _, ok := processStatus(pid)
 	return ok && state != 'Z'
 }
 
@@ -40,7 +40,7 @@ func children(pid int) []int {
 	var found []int
 	for _, f := range folders {
 		child, _ := strconv.Atoi(filepath.Base(f))
-		if _, parent, ok := status(child); ok && parent == pid {
+		if _, parent, ok := processStatus(child); ok && parent == pid {
 			found = append(found, child)
 		}
 	}
@@ -55,28 +55,28 @@ func signalAll(pid int, s syscall.Signal) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
-	within(func() bool { state, _, ok := status(pid); return !ok || state == 'T' }) // it may be starting a child
+	waitBriefly(func() bool { state, _, ok := processStatus(pid); return !ok || state == 'T' }) // it may be starting a child
 	all := children(pid)
 	for _, child := range all {
 		_ = syscall.Kill(child, s) // it may have ended by itself
 	}
 	err := syscall.Kill(pid, s)
 	if s == syscall.SIGKILL {
-		within(func() bool { return !slices.ContainsFunc(all, alive) })
+		waitBriefly(func() bool { return !slices.ContainsFunc(all, alive) })
 	}
 	return err
 }
 
-// within waits for what takes the kernel a moment.
-func within(done func() bool) {
+// waitBriefly waits for what takes the kernel a moment.
+func waitBriefly(done func() bool) {
 	for end := time.Now().Add(5 * time.Second); !done() && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// forget removes the shared memory that a killed PostgreSQL in dir leaves in
+// removeSharedMemory removes the shared memory that a killed PostgreSQL in dir leaves in
 // the kernel, where it would stay when the server is not started again.
-func forget(dir string) {
+func removeSharedMemory(dir string) {
 	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	if err != nil {
 		return // another kind of server

@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-// missing is the error of a program that is not installed.
-type missing struct{ program, install string }
+// missingProgramError is the error of a program that is not installed.
+type missingProgramError struct{ program, install string }
 
-func (m missing) Error() string {
+func (m missingProgramError) Error() string {
 	return fmt.Sprintf("%s is missing; run: sudo apt-get install %s", m.program, m.install)
 }
 
-// need ends the test when a program is missing: where the variable CI is set as a
+// requireProgram ends the test when a program is missing: where the variable CI is set as a
 // failure, because there a skip goes unnoticed.
-func need(t testing.TB, err error) {
+func requireProgram(t testing.TB, err error) {
 	t.Helper()
-	var m missing
+	var m missingProgramError
 	switch {
 	case err == nil:
 	case errors.As(err, &m) && os.Getenv("CI") == "":
@@ -32,9 +32,9 @@ func need(t testing.TB, err error) {
 	}
 }
 
-// program finds one of names in PATH or in one of the folders that match
+// findProgram finds one of names in PATH or in one of the folders that match
 // elsewhere; in the last that has it, which of PostgreSQL's is the newest.
-func program(install, elsewhere string, names ...string) (string, error) {
+func findProgram(install, elsewhere string, names ...string) (string, error) {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
@@ -44,11 +44,11 @@ func program(install, elsewhere string, names ...string) (string, error) {
 			return found[len(found)-1], nil
 		}
 	}
-	return "", missing{names[0], install}
+	return "", missingProgramError{names[0], install}
 }
 
-// memory is the folder for data: the memory disk where there is one.
-func memory() string {
+// dataFolder is the folder for data: the memory disk where there is one.
+func dataFolder() string {
 	const disk = "/dev/shm"
 	if probe, err := os.MkdirTemp(disk, "sallyport-probe-"); err == nil {
 		_ = os.Remove(probe)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// patience bounds the wait for a server that starts.
-const patience = 60 * time.Second
+// startTimeout bounds the wait for a server that starts.
+const startTimeout = 60 * time.Second
 
 // Server is one server that runs for somebody alone. Its methods fail the test
 // it was made for; where there is none, they panic. They are for one goroutine
@@ -25,14 +25,14 @@ type Server struct {
 	URL string
 
 	t    testing.TB // nil without a test
-	make maker
+	kind serverKind
 	dir  string
 	port int
 	run  *guard // nil while it is stopped
 }
 
-// maker is what distinguishes one kind of server from another.
-type maker struct {
+// serverKind is what distinguishes one kind of server from another.
+type serverKind struct {
 	name      string
 	uid, gid  int    // who runs it when we are root
 	stop, end string // the signals for an orderly end, and for a quick one
@@ -44,8 +44,8 @@ type maker struct {
 
 // start makes a server and waits until it answers. Where another process takes
 // the port first, another port is tried.
-func (m maker) start(parent string) (*Server, error) {
-	s := &Server{make: m, dir: filepath.Join(parent, fmt.Sprintf("sallyport-%s-%016x", m.name, rand.Uint64()))}
+func (m serverKind) start(parent string) (*Server, error) {
+	s := &Server{kind: m, dir: filepath.Join(parent, fmt.Sprintf("sallyport-%s-%016x", m.name, rand.Uint64()))}
 	var err error
 	for range 3 {
 		if s.port, err = freePort(); err != nil {
@@ -62,7 +62,7 @@ func (m maker) start(parent string) (*Server, error) {
 
 // unprivileged finds the user who runs a server when we are root, because
 // PostgreSQL refuses to be root, and a server without a password should.
-func (m *maker) unprivileged(name string) error {
+func (m *serverKind) unprivileged(name string) error {
 	if os.Geteuid() != 0 {
 		m.uid, m.gid = os.Geteuid(), os.Getegid()
 		return nil
@@ -76,8 +76,8 @@ func (m *maker) unprivileged(name string) error {
 	return nil
 }
 
-// as puts in front of a command what makes another user of root.
-func (m maker) as(command []string) []string {
+// asUser puts in front of a command what makes another user of root.
+func (m serverKind) asUser(command []string) []string {
 	if os.Geteuid() != 0 || len(command) == 0 {
 		return command
 	}
@@ -86,26 +86,26 @@ func (m maker) as(command []string) []string {
 }
 
 func (s *Server) start() error {
-	m := s.make
-	run, err := startGuard(s.dir, m.end, fmt.Sprintf("%d:%d", m.uid, m.gid), m.as(m.prepare(s.dir)), m.as(m.command(s.dir, s.port)))
+	m := s.kind
+	run, err := startGuard(s.dir, m.end, fmt.Sprintf("%d:%d", m.uid, m.gid), m.asUser(m.prepare(s.dir)), m.asUser(m.command(s.dir, s.port)))
 	if err != nil {
-		return fmt.Errorf("%s does not start: %w", s.make.name, err)
+		return fmt.Errorf("%s does not start: %w", s.kind.name, err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	for {
 		if !alive(run.server) {
 			err = errors.New("it ended")
-		} else if err = s.make.ready(ctx, s.port); err == nil {
+		} else if err = s.kind.ready(ctx, s.port); err == nil {
 			s.run = run
 			return nil
 		} else if ctx.Err() == nil {
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
-		said := tail(s.dir)
-		run.end("KILL keep")
-		return fmt.Errorf("%s does not start: %w: %s", s.make.name, err, said)
+		said := logTail(s.dir)
+		run.stop("KILL keep")
+		return fmt.Errorf("%s does not start: %w: %s", s.kind.name, err, said)
 	}
 }
 
@@ -114,7 +114,7 @@ func (s *Server) start() error {
 func (s *Server) Start() {
 	s.helper()
 	if s.run != nil {
-		s.fail(fmt.Errorf("%s runs already", s.make.name))
+		s.fail(fmt.Errorf("%s runs already", s.kind.name))
 	}
 	if err := s.start(); err != nil {
 		s.fail(err)
@@ -125,7 +125,7 @@ func (s *Server) Start() {
 func (s *Server) Stop() {
 	s.helper()
 	s.Resume() // what stands still cannot end
-	s.run.end(s.make.stop + " keep")
+	s.run.stop(s.kind.stop + " keep")
 	s.run = nil
 }
 
@@ -133,9 +133,9 @@ func (s *Server) Stop() {
 func (s *Server) Kill() {
 	s.helper()
 	s.signal(syscall.SIGKILL)
-	s.run.end("KILL keep")
+	s.run.stop("KILL keep")
 	s.run = nil
-	forget(s.dir)
+	removeSharedMemory(s.dir)
 }
 
 // Pause makes the server hang: connections stay open, nothing is answered.
@@ -155,7 +155,7 @@ func (s *Server) Resume() {
 func (s *Server) Close() {
 	if s.run != nil {
 		_ = signalAll(s.run.server, syscall.SIGCONT) // else it cannot end
-		s.run.end("")
+		s.run.stop("")
 		s.run = nil
 	}
 	_ = os.RemoveAll(s.dir)
@@ -165,14 +165,14 @@ func (s *Server) signal(which syscall.Signal) {
 	s.helper()
 	s.running()
 	if err := signalAll(s.run.server, which); err != nil {
-		s.fail(fmt.Errorf("%s cannot be signalled: %w", s.make.name, err))
+		s.fail(fmt.Errorf("%s cannot be signalled: %w", s.kind.name, err))
 	}
 }
 
 func (s *Server) running() {
 	s.helper()
 	if s.run == nil {
-		s.fail(fmt.Errorf("%s does not run", s.make.name))
+		s.fail(fmt.Errorf("%s does not run", s.kind.name))
 	}
 }
 
@@ -190,14 +190,14 @@ func (s *Server) fail(err error) {
 	s.t.Fatal(err)
 }
 
-// owned gives a test its server, or ends the test.
-func owned(t testing.TB, m maker, err error) *Server {
+// startForTest gives a test its server, or ends the test.
+func startForTest(t testing.TB, m serverKind, err error) *Server {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: no test that starts " + m.name)
 	}
-	need(t, err)
-	s, err := m.start(memory())
+	requireProgram(t, err)
+	s, err := m.start(dataFolder())
 	if err != nil {
 		t.Fatal(err)
 	}

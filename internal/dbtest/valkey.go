@@ -23,14 +23,14 @@ func Valkey(t testing.TB) string {
 func NewValkey(t testing.TB) *Server {
 	t.Helper()
 	m, err := valkey("valkey-server", "redis-server")
-	return owned(t, m, err)
+	return startForTest(t, m, err)
 }
 
 // NewRedis starts a redis-server even where there is a valkey-server.
 func NewRedis(t testing.TB) *Server {
 	t.Helper()
 	m, err := valkey("redis-server")
-	return owned(t, m, err)
+	return startForTest(t, m, err)
 }
 
 // StartValkey starts a Valkey without a test. Close it.
@@ -39,16 +39,16 @@ func StartValkey() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.start(memory())
+	return m.start(dataFolder())
 }
 
 // valkey returns the maker of the first of these programs that there is.
-func valkey(names ...string) (maker, error) {
-	bin, err := program(names[0], "/usr/local/bin", names...)
+func valkey(names ...string) (serverKind, error) {
+	bin, err := findProgram(names[0], "/usr/local/bin", names...)
 	if err != nil {
-		return maker{name: names[0]}, err
+		return serverKind{name: names[0]}, err
 	}
-	m := maker{
+	m := serverKind{
 		name: names[0], stop: "TERM", end: "KILL",
 		prepare: func(string) []string { return nil },
 		command: func(dir string, port int) []string {

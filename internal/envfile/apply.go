@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Values are those of the variables that a specification names: what lookup
+// MergeValues are those of the variables that a specification names: what lookup
 // says, and over it the overrides.
-func Values(files []File, lookup func(string) (string, bool), over map[string]string) map[string]string {
+func MergeValues(files []File, lookup func(string) (string, bool), over map[string]string) map[string]string {
 	values := map[string]string{}
 	for _, f := range files {
 		for _, k := range f.Keys {
@@ -39,7 +39,7 @@ func Apply(workspace string, files []File, values map[string]string, replace boo
 		return fmt.Errorf("opening the workspace: %w", err)
 	}
 	defer root.Close()
-	if err := ready(root, files, values, replace); err != nil {
+	if err := validate(root, files, values, replace); err != nil {
 		return err
 	}
 	for i := range files {
@@ -50,9 +50,9 @@ func Apply(workspace string, files []File, values map[string]string, replace boo
 	return exclude(workspace, files)
 }
 
-// ready is the first pass: it names every variable that is missing, and every
+// validate is the first pass: it names every variable that is missing, and every
 // file that cannot be written.
-func ready(root *os.Root, files []File, values map[string]string, replace bool) error {
+func validate(root *os.Root, files []File, values map[string]string, replace bool) error {
 	var missing []string
 	var errs []error
 	for i := range files {
@@ -65,13 +65,13 @@ func ready(root *os.Root, files []File, values map[string]string, replace bool) 
 			if strings.ContainsRune(v, 0) {
 				errs = append(errs, fmt.Errorf("the value of %s has a NUL in it, which no file of this form can say", k.Key))
 			}
-			if _, plain := quote(v); !plain {
-				errs = append(errs, unquotable(k.Key, v))
+			if _, plain := quoteValue(v); !plain {
+				errs = append(errs, unquotableError(k.Key, v))
 			}
 		}
-		if mine, err := written(root, f.Name()); err != nil {
+		if mine, err := fileOwner(root, f.Name()); err != nil {
 			errs = append(errs, err)
-		} else if mine == foreign && !replace {
+		} else if mine == ownedByOthers && !replace {
 			errs = append(errs, fmt.Errorf("%s is there and was not written by sallyport env apply; move it away, or say --replace", f.Name()))
 		}
 	}
@@ -83,18 +83,18 @@ func ready(root *os.Root, files []File, values map[string]string, replace bool) 
 	return errors.Join(errs...)
 }
 
-// owner is whose a file is.
-type owner int
+// ownership is whose a file is.
+type ownership int
 
 const (
-	absent owner = iota
-	ours
-	foreign
+	absent ownership = iota
+	ownedByUs
+	ownedByOthers
 )
 
-// written tells whether there is a file of that name, and of whom. It refuses
+// fileOwner tells whether there is a file of that name, and of whom. It refuses
 // what is no regular file, and a way to it that leads over a symbolic link.
-func written(root *os.Root, name string) (owner, error) {
+func fileOwner(root *os.Root, name string) (ownership, error) {
 	for at := path.Dir(name); at != "."; at = path.Dir(at) {
 		info, err := root.Lstat(at)
 		if err == nil && !info.IsDir() {
@@ -118,14 +118,14 @@ func written(root *os.Root, name string) (owner, error) {
 		return absent, err
 	}
 	defer f.Close()
-	first, err := io.ReadAll(io.LimitReader(f, int64(len(mark))+1))
+	first, err := io.ReadAll(io.LimitReader(f, int64(len(header))+1))
 	if err != nil {
 		return absent, err
 	}
-	if bytes.Equal(first, []byte(mark+"\n")) {
-		return ours, nil
+	if bytes.Equal(first, []byte(header+"\n")) {
+		return ownedByUs, nil
 	}
-	return foreign, nil
+	return ownedByOthers, nil
 }
 
 // write replaces a file at once.
@@ -159,11 +159,11 @@ func Scrub(workspace string, files []File) (removed, left []string, err error) {
 	var errs []error
 	for i := range files {
 		name := files[i].Name()
-		mine, err := written(root, name)
+		mine, err := fileOwner(root, name)
 		switch {
-		case err != nil, mine == foreign:
+		case err != nil, mine == ownedByOthers:
 			left = append(left, name)
-		case mine == ours:
+		case mine == ownedByUs:
 			if err := root.Remove(name); err != nil {
 				errs = append(errs, err)
 				continue

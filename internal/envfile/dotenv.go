@@ -5,31 +5,31 @@ import (
 	"strings"
 )
 
-// mark is the first line of each file that was written here, by which it is
+// header is the first line of each file that was written here, by which it is
 // known again.
-const mark = "# Written by sallyport env apply; sallyport env scrub removes it."
+const header = "# Written by sallyport env apply; sallyport env scrub removes it."
 
 // render is a whole file. A key without a value is left out.
 func render(keys []Key, values map[string]string) []byte {
 	var b strings.Builder
-	b.WriteString(mark + "\n")
+	b.WriteString(header + "\n")
 	for _, k := range keys {
 		if v, ok := values[k.Key]; ok {
-			text, _ := quote(v) // ready looked
+			text, _ := quoteValue(v) // ready looked
 			b.WriteString(k.Key + "=" + text + "\n")
 		}
 	}
 	return []byte(b.String())
 }
 
-// quote writes a value so that shells and dotenv parsers, Node's among them, read
+// quoteValue writes a value so that shells and dotenv parsers, Node's among them, read
 // it alike; ok is false where no quoting does. Single quotes leave everything as
 // it is, so they are taken wherever the value has none itself. Within double
 // quotes a shell needs a \ before what it would expand, and Node's parser keeps
 // it. The same parser takes no \ for the end of a value, as shells do, nor others
 // one before a closing quote. Parsers join CR LF, even within quotes, and so a CR is
 // escaped, which no shell reads back.
-func quote(v string) (text string, ok bool) {
+func quoteValue(v string) (text string, ok bool) {
 	plain := func(r rune) bool {
 		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_-./:@%+,=", r)
 	}
@@ -48,8 +48,8 @@ func quote(v string) (text string, ok bool) {
 	return `"` + v + `"`, true
 }
 
-// unquotable says what to do with the value of a variable that quote refuses.
-func unquotable(key, v string) error {
+// unquotableError says what to do with the value of a variable that quote refuses.
+func unquotableError(key, v string) error {
 	why := "it has a ' together with one of \" $ ` \\"
 	switch {
 	case strings.HasSuffix(v, `\`):

@@ -265,7 +265,7 @@ func TestWhatIsPulledGoesBeforeTheEnvironment(t *testing.T) {
 		return v, ok
 	}
 	list := files(t, `[{"path":"a","keys":[{"key":"A"},{"key":"B"},{"key":"C"},{"key":"D"}]}]`)
-	got := envfile.Values(list, lookup, map[string]string{"B": "pulled", "C": "pulled", "OTHER": "x"})
+	got := envfile.MergeValues(list, lookup, map[string]string{"B": "pulled", "C": "pulled", "OTHER": "x"})
 	if diff := cmp.Diff(map[string]string{"A": "env", "B": "pulled", "C": "pulled"}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -20,7 +20,7 @@ func exclude(workspace string, files []File) error {
 		}
 		top, common, err := repository(filepath.Dir(name))
 		if err == nil && common != "" {
-			err = addLine(filepath.Join(common, "info", "exclude"), pattern(top, name))
+			err = addLine(filepath.Join(common, "info", "exclude"), excludePattern(top, name))
 		}
 		if err != nil {
 			return fmt.Errorf("the files are written, but git was not told to ignore %s: %w", files[i].Name(), err)
@@ -39,7 +39,7 @@ func repository(dir string) (top, common string, err error) {
 		case err == nil && info.IsDir():
 			return dir, at, nil
 		case err == nil:
-			common, err := linked(dir, at)
+			common, err := commonDir(dir, at)
 			return dir, common, err
 		case !errors.Is(err, fs.ErrNotExist):
 			return "", "", err
@@ -52,9 +52,9 @@ func repository(dir string) (top, common string, err error) {
 	}
 }
 
-// linked reads a .git that is a file: of a further work tree, which shares most
+// commonDir reads a .git that is a file: of a further work tree, which shares most
 // with the first one, or of a submodule.
-func linked(dir, file string) (common string, err error) {
+func commonDir(dir, file string) (common string, err error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
@@ -79,8 +79,8 @@ func linked(dir, file string) (common string, err error) {
 	return to, nil
 }
 
-// pattern names exactly one file in git's way.
-func pattern(top, name string) string {
+// excludePattern names exactly one file in git's way.
+func excludePattern(top, name string) string {
 	rel, err := filepath.Rel(top, name)
 	if err != nil {
 		rel = name

@@ -62,16 +62,16 @@ func Parse(raw []byte) ([]File, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return nil, fmt.Errorf(`the specification %s; write it as {"files": [{"path": ".env", "keys": [{"key": "NAME", "required": true}]}]}`, misread(err))
+		return nil, fmt.Errorf(`the specification %s; write it as {"files": [{"path": ".env", "keys": [{"key": "NAME", "required": true}]}]}`, decodeErrorText(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more behind the specification; give it alone")
 	}
-	return spec.Files, check(spec.Files)
+	return spec.Files, checkFiles(spec.Files)
 }
 
-// misread says what is wrong with a specification that cannot be decoded.
-func misread(err error) string {
+// decodeErrorText says what is wrong with a specification that cannot be decoded.
+func decodeErrorText(err error) string {
 	var typed *json.UnmarshalTypeError
 	field, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
 	switch {
@@ -80,15 +80,15 @@ func misread(err error) string {
 	case unknown:
 		return "has a field " + field + ", which there is not"
 	case errors.As(err, &typed) && typed.Field != "":
-		return fmt.Sprintf("has %s at %s, where there must be %s", article(typed.Value), typed.Field, kindOf(typed.Type))
+		return fmt.Sprintf("has %s at %s, where there must be %s", typeWithArticle(typed.Value), typed.Field, goTypeText(typed.Type))
 	case errors.As(err, &typed):
-		return fmt.Sprintf("is %s, and must be an object with files or a list of them", article(typed.Value))
+		return fmt.Sprintf("is %s, and must be an object with files or a list of them", typeWithArticle(typed.Value))
 	}
 	return "is no JSON: " + err.Error()
 }
 
-// article is what a decoder met, in words.
-func article(value string) string {
+// typeWithArticle is what a decoder met, in words.
+func typeWithArticle(value string) string {
 	value, _, _ = strings.Cut(value, " ") // a number comes with its digits
 	switch value {
 	case "bool":
@@ -103,8 +103,8 @@ func article(value string) string {
 	return "a " + value
 }
 
-// kindOf is what a decoder wants, in words.
-func kindOf(t reflect.Type) string {
+// goTypeText is what a decoder wants, in words.
+func goTypeText(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
@@ -116,8 +116,8 @@ func kindOf(t reflect.Type) string {
 	return "a text"
 }
 
-// check names everything that is wrong.
-func check(files []File) error {
+// checkFiles names everything that is wrong.
+func checkFiles(files []File) error {
 	if len(files) == 0 || len(files) > maxFiles {
 		return fmt.Errorf("a specification has 1 to %d files; this one has %d", maxFiles, len(files))
 	}

@@ -16,31 +16,31 @@ const (
 	maxCell        = 240
 )
 
-// described writes all there is to say of an action.
-func described(a *action.Available) string {
+// actionText writes all there is to say of an action.
+func actionText(a *action.Available) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n", code(a.Tool))
-	fmt.Fprintf(&b, "A call of it %s. Risk: %s. Its name at the source: %s.\n\n", Mode(a.Decision.Mode), a.Risk, code(a.Name))
-	switch says := cmp.Or(a.Description, a.Title); {
-	case says == "":
-	case foreign(a.Action):
-		b.WriteString(fenced(says, maxDescription) + "\n")
+	fmt.Fprintf(&b, "### %s\n\n", inlineCode(a.Tool))
+	fmt.Fprintf(&b, "A call of it %s. Risk: %s. Its name at the source: %s.\n\n", Mode(a.Decision.Mode), a.Risk, inlineCode(a.Name))
+	switch description := cmp.Or(a.Description, a.Title); {
+	case description == "":
+	case isUntrusted(a.Action):
+		b.WriteString(fencedText(description, maxDescription) + "\n")
 	default:
-		b.WriteString(strings.TrimSpace(short(says, maxDescription)) + "\n\n")
+		b.WriteString(strings.TrimSpace(truncate(description, maxDescription)) + "\n\n")
 	}
-	b.WriteString(table(a.InputSchema))
-	if params, note := example(a.Action); params != nil {
+	b.WriteString(paramTable(a.InputSchema))
+	if params, note := exampleParams(a.Action); params != nil {
 		b.WriteString("\nExample")
 		if note != "" {
 			b.WriteString(" (" + Line(note, maxCell) + ")")
 		}
-		b.WriteString(":\n\n```json\n" + indented(params) + "\n```\n")
+		b.WriteString(":\n\n```json\n" + indentJSON(params) + "\n```\n")
 	}
 	return b.String()
 }
 
-// table tells the params of a schema.
-func table(schema []byte) string {
+// paramTable tells the params of a schema.
+func paramTable(schema []byte) string {
 	params, cut := Params(schema, 0)
 	switch {
 	case len(params) == 0 && cut:
@@ -59,7 +59,7 @@ func table(schema []byte) string {
 		if p.Required {
 			required = "yes"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", code(p.Name), cell(Line(p.Type, maxCell)), required, cell(says))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", inlineCode(p.Name), tableCell(Line(p.Type, maxCell)), required, tableCell(says))
 	}
 	if cut {
 		b.WriteString("\n(Its schema says more than is listed here.)\n")
@@ -67,12 +67,12 @@ func table(schema []byte) string {
 	return b.String()
 }
 
-// indented is JSON for people. Its strings may be a server's own: nobody sees
+// indentJSON is JSON for people. Its strings may be a server's own: nobody sees
 // some characters, and no fence may close.
-func indented(raw []byte) string {
+func indentJSON(raw []byte) string {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {
-		return strings.ReplaceAll(spelled(string(raw)), "```", "` ` `")
+		return strings.ReplaceAll(escapeInvisible(string(raw)), "```", "` ` `")
 	}
-	return strings.ReplaceAll(spelled(out.String()), "```", "` ` `")
+	return strings.ReplaceAll(escapeInvisible(out.String()), "```", "` ` `")
 }

@@ -10,9 +10,9 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// example returns params that make sense: one that the module gives, or one that
+// exampleParams returns params that make sense: one that the module gives, or one that
 // is made of the schema and fits it. Nil: there is none to be had.
-func example(a *action.Action) (params []byte, note string) {
+func exampleParams(a *action.Action) (params []byte, note string) {
 	if len(a.Examples) > 0 {
 		return a.Examples[0].Params, a.Examples[0].Note
 	}
@@ -31,9 +31,9 @@ func example(a *action.Action) (params []byte, note string) {
 const maxExample = 4 << 10
 
 // sample makes a value that the schema may take: what it must have, and no more.
-func (r *reader) sample(schema []byte, depth int) []byte {
-	schema = r.resolved(schema)
-	if depth > maxNesting || !r.may(schema) {
+func (r *schemaReader) sample(schema []byte, depth int) []byte {
+	schema = r.resolve(schema)
+	if depth > maxNesting || !r.spend(schema) {
 		return []byte("null")
 	}
 	for _, name := range []string{"const", "default"} {
@@ -53,7 +53,7 @@ func (r *reader) sample(schema []byte, depth int) []byte {
 			}
 		}
 	}
-	switch kind := r.first(schema); kind {
+	switch kind := r.firstType(schema); kind {
 	case "object":
 		return r.sampleObject(schema, depth)
 	case "array":
@@ -71,12 +71,12 @@ func (r *reader) sample(schema []byte, depth int) []byte {
 	return []byte("null")
 }
 
-// first is the first type that is not null.
-func (r *reader) first(schema []byte) string {
-	if t := text(get(schema, "type")); t != "" {
+// firstType is the first type that is not null.
+func (r *schemaReader) firstType(schema []byte) string {
+	if t := stringOf(get(schema, "type")); t != "" {
 		return t
 	}
-	for _, t := range texts(get(schema, "type")) {
+	for _, t := range stringsOf(get(schema, "type")) {
 		if t != "null" {
 			return t
 		}
@@ -87,10 +87,10 @@ func (r *reader) first(schema []byte) string {
 	return ""
 }
 
-func (r *reader) sampleObject(schema []byte, depth int) []byte {
+func (r *schemaReader) sampleObject(schema []byte, depth int) []byte {
 	b := []byte{'{'}
 	properties := get(schema, "properties")
-	for i, name := range texts(get(schema, "required")) {
+	for i, name := range stringsOf(get(schema, "required")) {
 		if i == maxParams || len(b) > maxExample {
 			break
 		}
@@ -104,7 +104,7 @@ func (r *reader) sampleObject(schema []byte, depth int) []byte {
 }
 
 func sampleText(schema []byte) string {
-	switch text(get(schema, "format")) {
+	switch stringOf(get(schema, "format")) {
 	case "date-time":
 		return "2026-01-31T12:00:00Z"
 	case "date":

@@ -11,13 +11,13 @@ import (
 // Bounds of what is read of a schema. Beyond them it is cut, and the table says
 // so.
 const (
-	maxSchema  = 512 << 10
-	maxNesting = 6
-	maxParams  = 120
-	maxRead    = 2 << 20 // bytes that are looked at, again and again where references say so
-	maxName    = 200     // characters of a param's name
-	maxKind    = 500     // of what it may be
-	maxAbout   = 1000    // of what is said of it, or stands for it
+	maxSchema          = 512 << 10
+	maxNesting         = 6
+	maxParams          = 120
+	maxBudget          = 2 << 20 // bytes that are looked at, again and again where references say so
+	maxName            = 200     // characters of a param's name
+	maxTypeText        = 500     // of what it may be
+	maxDescriptionText = 1000    // of what is said of it, or stands for it
 )
 
 // Param is one of the params of an action, as its JSON Schema has it. All texts
@@ -43,61 +43,61 @@ func Params(schema []byte, most int) (params []Param, cut bool) {
 	}
 	r := newReader(schema)
 	if most > 0 {
-		r.left = min(most, maxRead)
+		r.budget = min(most, maxBudget)
 	}
 	r.properties(schema, "", 0)
-	return r.params, r.cut
+	return r.params, r.truncated
 }
 
-// reader walks a schema.
-type reader struct {
-	root   []byte
-	params []Param
-	left   int  // bytes that may still be looked at
-	cut    bool // something was left out
+// schemaReader walks a schema.
+type schemaReader struct {
+	root      []byte
+	params    []Param
+	budget    int  // bytes that may still be looked at
+	truncated bool // something was left out
 }
 
-func newReader(schema []byte) reader { return reader{root: schema, left: maxRead} }
+func newReader(schema []byte) schemaReader { return schemaReader{root: schema, budget: maxBudget} }
 
-// may counts a look at a schema, and reports whether there may be more.
-func (r *reader) may(schema []byte) bool {
-	if r.left -= len(schema) + 64; r.left < 0 {
-		r.cut = true
+// spend counts a look at a schema, and reports whether there may be more.
+func (r *schemaReader) spend(schema []byte) bool {
+	if r.budget -= len(schema) + 64; r.budget < 0 {
+		r.truncated = true
 	}
-	return r.left >= 0
+	return r.budget >= 0
 }
 
-// short cuts a text of the schema.
-func (r *reader) short(text string, limit int) string {
-	s := short(text, limit)
-	r.cut = r.cut || len(s) != len(text)
+// truncate cuts a text of the schema.
+func (r *schemaReader) truncate(text string, limit int) string {
+	s := truncate(text, limit)
+	r.truncated = r.truncated || len(s) != len(text)
 	return s
 }
 
 // properties adds the properties of an object's schema.
-func (r *reader) properties(schema []byte, prefix string, depth int) {
-	schema = r.resolved(schema)
-	if !r.may(schema) {
+func (r *schemaReader) properties(schema []byte, prefix string, depth int) {
+	schema = r.resolve(schema)
+	if !r.spend(schema) {
 		return
 	}
-	required := texts(get(schema, "required"))
+	required := stringsOf(get(schema, "required"))
 	for name, one := range members(get(schema, "properties")) {
-		if len(r.params) == maxParams || depth == maxNesting || r.left < 0 {
-			r.cut = true
+		if len(r.params) == maxParams || depth == maxNesting || r.budget < 0 {
+			r.truncated = true
 			return
 		}
-		one = r.resolved(one)
-		as := r.short(prefix+name, maxName)
+		one = r.resolve(one)
+		as := r.truncate(prefix+name, maxName)
 		r.params = append(r.params, Param{
-			Name: as, Type: r.short(r.kind(one, 0), maxKind), Required: slices.Contains(required, name),
-			About: r.short(text(get(one, "description")), maxAbout), Default: r.short(string(get(one, "default")), maxAbout),
+			Name: as, Type: r.truncate(r.typeText(one, 0), maxTypeText), Required: slices.Contains(required, name),
+			About: r.truncate(stringOf(get(one, "description")), maxDescriptionText), Default: r.truncate(string(get(one, "default")), maxDescriptionText),
 		})
-		r.within(one, as, depth+1)
+		r.nestedProperties(one, as, depth+1)
 	}
 	for _, of := range []string{"allOf", "anyOf", "oneOf"} {
 		for one := range elements(get(schema, of)) {
-			if depth == maxNesting || r.left < 0 {
-				r.cut = true
+			if depth == maxNesting || r.budget < 0 {
+				r.truncated = true
 				return
 			}
 			r.properties(one, prefix, depth+1)
@@ -105,11 +105,11 @@ func (r *reader) properties(schema []byte, prefix string, depth int) {
 	}
 }
 
-// within adds what is inside of a property.
-func (r *reader) within(schema []byte, name string, depth int) {
+// nestedProperties adds what is inside of a property.
+func (r *schemaReader) nestedProperties(schema []byte, name string, depth int) {
 	for depth < maxNesting {
 		if items := get(schema, "items"); items != nil && get(schema, "properties") == nil {
-			schema, name = r.resolved(items), name+"[]"
+			schema, name = r.resolve(items), name+"[]"
 			depth++
 			continue
 		}
@@ -118,17 +118,17 @@ func (r *reader) within(schema []byte, name string, depth int) {
 	r.properties(schema, name+".", depth)
 }
 
-// resolved follows references within the schema itself, a few of them.
-func (r *reader) resolved(schema []byte) []byte {
+// resolve follows references within the schema itself, a few of them.
+func (r *schemaReader) resolve(schema []byte) []byte {
 	for range maxNesting {
-		if !r.may(schema) {
+		if !r.spend(schema) {
 			return nil
 		}
-		path, ok := strings.CutPrefix(text(get(schema, "$ref")), "#/")
+		path, ok := strings.CutPrefix(stringOf(get(schema, "$ref")), "#/")
 		if !ok {
 			break
 		}
-		if schema = r.root; !r.may(schema) {
+		if schema = r.root; !r.spend(schema) {
 			return nil
 		}
 		for segment := range strings.SplitSeq(path, "/") {
@@ -138,21 +138,21 @@ func (r *reader) resolved(schema []byte) []byte {
 	return schema
 }
 
-// kind says in words what a value may be.
-func (r *reader) kind(schema []byte, depth int) string {
-	if depth > 3 || !r.may(schema) {
+// typeText says in words what a value may be.
+func (r *schemaReader) typeText(schema []byte, depth int) string {
+	if depth > 3 || !r.spend(schema) {
 		return ""
 	}
 	if c := get(schema, "const"); c != nil {
 		return string(c)
 	}
-	if values := list(get(schema, "enum")); len(values) > 0 {
+	if values := itemsOf(get(schema, "enum")); len(values) > 0 {
 		return "one of " + strings.Join(values, ", ")
 	}
 	for _, of := range []string{"anyOf", "oneOf"} {
 		var kinds []string
 		for one := range elements(get(schema, of)) {
-			if k := r.kind(r.resolved(one), depth+1); k != "" && !slices.Contains(kinds, k) {
+			if k := r.typeText(r.resolve(one), depth+1); k != "" && !slices.Contains(kinds, k) {
 				kinds = append(kinds, k)
 			}
 		}
@@ -160,17 +160,17 @@ func (r *reader) kind(schema []byte, depth int) string {
 			return strings.Join(kinds, " or ")
 		}
 	}
-	kinds := texts(get(schema, "type"))
-	if t := text(get(schema, "type")); t != "" {
+	kinds := stringsOf(get(schema, "type"))
+	if t := stringOf(get(schema, "type")); t != "" {
 		kinds = []string{t}
 	}
 	k := strings.Join(kinds, " or ")
 	if k == "array" {
-		if of := r.kind(r.resolved(get(schema, "items")), depth+1); of != "" {
+		if of := r.typeText(r.resolve(get(schema, "items")), depth+1); of != "" {
 			return "array of " + of
 		}
 	}
-	if format := text(get(schema, "format")); format != "" && k == "string" {
+	if format := stringOf(get(schema, "format")); format != "" && k == "string" {
 		return k + " (" + format + ")"
 	}
 	return k
@@ -183,7 +183,7 @@ func members(raw []byte) iter.Seq2[string, []byte] {
 		if i == len(raw) || raw[i] != '{' {
 			return
 		}
-		for i = jsonlex.Space(raw, i+1); i < len(raw) && raw[i] != '}'; i = next(raw, i) {
+		for i = jsonlex.Space(raw, i+1); i < len(raw) && raw[i] != '}'; i = nextItem(raw, i) {
 			end, _, _ := jsonlex.String(raw, i)
 			name, _ := jsonlex.Unquote(nil, raw[i+1:end-1])
 			start := jsonlex.Space(raw, jsonlex.Space(raw, end)+1)
@@ -201,7 +201,7 @@ func elements(raw []byte) iter.Seq[[]byte] {
 		if i == len(raw) || raw[i] != '[' {
 			return
 		}
-		for i = jsonlex.Space(raw, i+1); i < len(raw) && raw[i] != ']'; i = next(raw, i) {
+		for i = jsonlex.Space(raw, i+1); i < len(raw) && raw[i] != ']'; i = nextItem(raw, i) {
 			start := i
 			if i, _ = jsonlex.Value(raw, start, 0); !yield(raw[start:i]) {
 				return
@@ -210,9 +210,9 @@ func elements(raw []byte) iter.Seq[[]byte] {
 	}
 }
 
-// next is where the element or member after the one that ends at i begins, or
+// nextItem is where the element or member after the one that ends at i begins, or
 // the closing bracket.
-func next(raw []byte, i int) int {
+func nextItem(raw []byte, i int) int {
 	if i = jsonlex.Space(raw, i); i < len(raw) && raw[i] == ',' {
 		i = jsonlex.Space(raw, i+1)
 	}
@@ -229,8 +229,8 @@ func get(object []byte, name string) []byte {
 	return nil
 }
 
-// text returns the value of a string; empty for anything else.
-func text(raw []byte) string {
+// stringOf returns the value of a string; empty for anything else.
+func stringOf(raw []byte) string {
 	if len(raw) < 2 || raw[0] != '"' {
 		return ""
 	}
@@ -238,18 +238,18 @@ func text(raw []byte) string {
 	return string(t)
 }
 
-// texts are the strings of an array.
-func texts(raw []byte) (out []string) {
+// stringsOf are the strings of an array.
+func stringsOf(raw []byte) (out []string) {
 	for one := range elements(raw) {
 		if len(one) > 0 && one[0] == '"' {
-			out = append(out, text(one))
+			out = append(out, stringOf(one))
 		}
 	}
 	return out
 }
 
-// list are the elements of an array as JSON, the first few of many.
-func list(raw []byte) (out []string) {
+// itemsOf are the elements of an array as JSON, the first few of many.
+func itemsOf(raw []byte) (out []string) {
 	for one := range elements(raw) {
 		if len(out) == 20 {
 			return append(out, "…")

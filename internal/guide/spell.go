@@ -11,12 +11,12 @@ import (
 // space are one, and characters that nobody sees, or that turn the direction of
 // a line, are spelled. What is left out is marked with an ellipsis.
 func Line(text string, limit int) string {
-	return short(strings.Join(strings.Fields(spelled(text)), " "), limit)
+	return truncate(strings.Join(strings.Fields(escapeInvisible(text)), " "), limit)
 }
 
-// spelled writes characters that nobody sees, or that move others, as \u{…}.
+// escapeInvisible writes characters that nobody sees, or that move others, as \u{…}.
 // Line breaks and tabs stay.
-func spelled(text string) string {
+func escapeInvisible(text string) string {
 	plain := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
 		return text
@@ -38,8 +38,8 @@ func spelled(text string) string {
 	return b.String()
 }
 
-// short cuts a text to as many characters.
-func short(text string, limit int) string {
+// truncate cuts a text to as many characters.
+func truncate(text string, limit int) string {
 	n := 0
 	for i := range text {
 		if n == limit {
@@ -50,9 +50,9 @@ func short(text string, limit int) string {
 	return text
 }
 
-// fenced puts foreign text between fences that it cannot close.
-func fenced(text string, limit int) string {
-	text = strings.TrimRight(short(spelled(text), limit), "\n ")
+// fencedText puts foreign text between fences that it cannot close.
+func fencedText(text string, limit int) string {
+	text = strings.TrimRight(truncate(escapeInvisible(text), limit), "\n ")
 	fence := "```"
 	for strings.Contains(text, fence) {
 		fence += "`"
@@ -60,18 +60,18 @@ func fenced(text string, limit int) string {
 	return fence + "text\n" + text + "\n" + fence + "\n"
 }
 
-// code is a name as code within a line or a cell of a table.
-func code(name string) string {
+// inlineCode is a name as code within a line or a cell of a table.
+func inlineCode(name string) string {
 	name = Line(name, 200)
 	if strings.ContainsAny(name, "`|") {
-		return cell(name)
+		return tableCell(name)
 	}
 	return "`" + name + "`"
 }
 
-// cell is foreign text within a cell of a table: one line, in which no mark
+// tableCell is foreign text within a cell of a table: one line, in which no mark
 // means anything.
-func cell(text string) string {
+func tableCell(text string) string {
 	return strings.NewReplacer(
 		`\`, `\\`, "|", `\|`, "`", "\\`", "<", "&lt;", "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`, "#", `\#`, "!", `\!`,
 	).Replace(text)

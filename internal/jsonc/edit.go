@@ -50,12 +50,12 @@ func (f *Fault) Error() string {
 	return f.Path + " " + f.Problem
 }
 
-var mark = []byte("\xef\xbb\xbf") // of the order of bytes, which some editors write
+var byteOrderMark = []byte("\xef\xbb\xbf") // of the order of bytes, which some editors write
 
 // Apply returns the document with the edits made, in their order. A document
 // of white space alone is an empty object. Errors are [*Fault]s.
 func Apply(document []byte, edits []Edit) ([]byte, error) {
-	text, marked := bytes.CutPrefix(document, mark)
+	text, marked := bytes.CutPrefix(document, byteOrderMark)
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}\n")
 	}
@@ -63,7 +63,7 @@ func Apply(document []byte, edits []Edit) ([]byte, error) {
 	if err != nil {
 		return nil, &Fault{Problem: "is no JSON: " + strings.TrimPrefix(err.Error(), "hujson: ")}
 	}
-	m := manner(text)
+	m := detectStyle(text)
 	for _, e := range edits {
 		if err := m.apply(&root, e); err != nil {
 			return nil, err
@@ -71,20 +71,20 @@ func Apply(document []byte, edits []Edit) ([]byte, error) {
 	}
 	out := root.Pack()
 	if marked {
-		out = append(bytes.Clone(mark), out...)
+		out = append(bytes.Clone(byteOrderMark), out...)
 	}
 	return out, nil
 }
 
-// writer writes what is new in the manner of a document.
-type writer struct {
+// styledWriter writes what is new in the manner of a document.
+type styledWriter struct {
 	newline string
 	indent  string
 }
 
-// manner finds how a document is written.
-func manner(text []byte) writer {
-	w := writer{newline: "\n", indent: "  "}
+// detectStyle finds how a document is written.
+func detectStyle(text []byte) styledWriter {
+	w := styledWriter{newline: "\n", indent: "  "}
 	if bytes.Contains(text, []byte("\r\n")) {
 		w.newline = "\r\n"
 	}
@@ -98,7 +98,7 @@ func manner(text []byte) writer {
 	return w
 }
 
-func (w writer) apply(root *hujson.Value, e Edit) error {
+func (w styledWriter) apply(root *hujson.Value, e Edit) error {
 	at := root
 	for i, key := range e.Path[:len(e.Path)-1] {
 		o, err := w.object(at, e, i)
@@ -125,17 +125,17 @@ func (w writer) apply(root *hujson.Value, e Edit) error {
 	case err != nil:
 		return err
 	case e.Kind == Element:
-		return w.element(o, there, e)
+		return w.addElement(o, there, e)
 	case there == nil:
-		w.insert(o, depth, key, e.Value, place(o, e))
-	case e.Kind == Set && !same(there, e.Value):
+		w.insert(o, depth, key, e.Value, insertIndex(o, e))
+	case e.Kind == Set && !equalValue(there, e.Value):
 		there.Value = w.value(depth, e.Value)
 	}
 	return nil
 }
 
-// place is where among the keys of an object a new one goes.
-func place(o *hujson.Object, e Edit) int {
+// insertIndex is where among the keys of an object a new one goes.
+func insertIndex(o *hujson.Object, e Edit) int {
 	if e.Kind == First {
 		return 0
 	}
@@ -150,7 +150,7 @@ func place(o *hujson.Object, e Edit) int {
 }
 
 // object is the object that is due at a depth of the edit's path.
-func (w writer) object(at *hujson.Value, e Edit, depth int) (*hujson.Object, error) {
+func (w styledWriter) object(at *hujson.Value, e Edit, depth int) (*hujson.Object, error) {
 	if o, ok := at.Value.(*hujson.Object); ok {
 		return o, nil
 	}
@@ -164,8 +164,8 @@ func (w writer) object(at *hujson.Value, e Edit, depth int) (*hujson.Object, err
 	return o, nil
 }
 
-// element adds to the list at a key.
-func (w writer) element(o *hujson.Object, there *hujson.Value, e Edit) error {
+// addElement adds to the list at a key.
+func (w styledWriter) addElement(o *hujson.Object, there *hujson.Value, e Edit) error {
 	depth := len(e.Path)
 	if there == nil {
 		w.insert(o, depth, e.Path[depth-1], []any{e.Value}, len(o.Members))
@@ -176,11 +176,11 @@ func (w writer) element(o *hujson.Object, there *hujson.Value, e Edit) error {
 		return &Fault{strings.Join(e.Path, "."), "is no list, so nothing can be added to it"}
 	}
 	for i := range list.Elements {
-		if alike(&list.Elements[i], e) {
+		if sameElement(&list.Elements[i], e) {
 			return nil
 		}
 	}
-	w.push(list, depth+1, e.Value)
+	w.appendElement(list, depth+1, e.Value)
 	return nil
 }
 
@@ -200,9 +200,9 @@ func member(o *hujson.Object, key string, path []string) (*hujson.Value, error) 
 	return found, nil
 }
 
-// same reports whether a value is what encoding/json writes of another.
-func same(v *hujson.Value, other any) bool {
-	return bytes.Equal(compact(v), encoded(other))
+// equalValue reports whether a value is what encoding/json writes of another.
+func equalValue(v *hujson.Value, other any) bool {
+	return bytes.Equal(compact(v), encodeJSON(other))
 }
 
 func compact(v *hujson.Value) []byte {
@@ -211,20 +211,20 @@ func compact(v *hujson.Value) []byte {
 	return c.Pack()
 }
 
-func alike(v *hujson.Value, e Edit) bool {
+func sameElement(v *hujson.Value, e Edit) bool {
 	if e.Identity == "" {
-		return same(v, e.Value)
+		return equalValue(v, e.Value)
 	}
 	var got, want map[string]any
-	if json.Unmarshal(compact(v), &got) != nil || json.Unmarshal(encoded(e.Value), &want) != nil {
+	if json.Unmarshal(compact(v), &got) != nil || json.Unmarshal(encodeJSON(e.Value), &want) != nil {
 		return false
 	}
 	return got[e.Identity] == want[e.Identity]
 }
 
-// encoded is a value as JSON that a person may read: nothing is escaped that
+// encodeJSON is a value as JSON that a person may read: nothing is escaped that
 // need not be.
-func encoded(v any) []byte {
+func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

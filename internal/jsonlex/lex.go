@@ -10,7 +10,7 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.What, e.Offset) }
 
-func fail(offset int, what string) error { return &SyntaxError{Offset: offset, What: what} }
+func syntaxError(offset int, what string) error { return &SyntaxError{Offset: offset, What: what} }
 
 // Space returns the index of the first byte at or after i that is not white
 // space; it may be len(data).
@@ -34,9 +34,9 @@ func Literal(data []byte, i int) (int, error) {
 		}
 	}
 	if i >= len(data) {
-		return i, fail(i, "the text ends where a value is due")
+		return i, syntaxError(i, "the text ends where a value is due")
 	}
-	return i, fail(i, "something that is no JSON value")
+	return i, syntaxError(i, "something that is no JSON value")
 }
 
 // Number returns the end of the number at data[i].
@@ -47,15 +47,15 @@ func Number(data []byte, i int) (int, error) {
 	whole := digits(data, i)
 	switch {
 	case whole == i:
-		return i, fail(i, "a number without digits")
+		return i, syntaxError(i, "a number without digits")
 	case data[i] == '0' && whole > i+1:
-		return i, fail(i, "a number with a leading zero")
+		return i, syntaxError(i, "a number with a leading zero")
 	}
 	i = whole
 	if i < len(data) && data[i] == '.' {
 		end := digits(data, i+1)
 		if end == i+1 {
-			return i, fail(i, "a number without digits after its point")
+			return i, syntaxError(i, "a number without digits after its point")
 		}
 		i = end
 	}
@@ -66,7 +66,7 @@ func Number(data []byte, i int) (int, error) {
 		}
 		end := digits(data, i)
 		if end == i {
-			return i, fail(i, "a number without digits in its exponent")
+			return i, syntaxError(i, "a number without digits in its exponent")
 		}
 		i = end
 	}

@@ -17,25 +17,25 @@ const (
 
 // The classes of bytes inside a string.
 const (
-	plain = iota
-	quote
-	backslash
-	control
-	high
+	classPlain = iota
+	classQuote
+	classBackslash
+	classControl
+	classHigh
 )
 
-func class(c byte) int {
+func byteClass(c byte) int {
 	switch {
 	case c >= utf8.RuneSelf:
-		return high
+		return classHigh
 	case c < ' ':
-		return control
+		return classControl
 	case c == '"':
-		return quote
+		return classQuote
 	case c == '\\':
-		return backslash
+		return classBackslash
 	}
-	return plain
+	return classPlain
 }
 
 // String returns the end of the string at data[i], its quotes included, and
@@ -43,31 +43,31 @@ func class(c byte) int {
 // not, see [Unquote].
 func String(data []byte, i int) (end int, form Form, err error) {
 	if i >= len(data) || data[i] != '"' {
-		return i, 0, fail(i, "something that is no string where one is due")
+		return i, 0, syntaxError(i, "something that is no string where one is due")
 	}
 	start := i
 	for i++; i < len(data); i++ {
-		switch class(data[i]) {
-		case quote:
+		switch byteClass(data[i]) {
+		case classQuote:
 			return i + 1, form, nil
-		case high:
+		case classHigh:
 			form |= NonASCII
-		case control:
-			return i, form, fail(i, "a control character in a string; escape it")
-		case backslash:
+		case classControl:
+			return i, form, syntaxError(i, "a control character in a string; escape it")
+		case classBackslash:
 			form |= Escaped
-			n := escape(data[i:])
+			n := escapeLength(data[i:])
 			if n == 0 {
-				return i, form, fail(i, "an escape that JSON does not have")
+				return i, form, syntaxError(i, "an escape that JSON does not have")
 			}
 			i += n - 1
 		}
 	}
-	return i, form, fail(start, "a string that does not end")
+	return i, form, syntaxError(start, "a string that does not end")
 }
 
-// escape returns the length of the escape that text begins with, or zero.
-func escape(text []byte) int {
+// escapeLength returns the length of the escape that text begins with, or zero.
+func escapeLength(text []byte) int {
 	if len(text) < 2 {
 		return 0
 	}

@@ -9,15 +9,15 @@ const MaxDepth = 1000
 func Value(data []byte, i, depth int) (int, error) {
 	if i < len(data) && (data[i] == '{' || data[i] == '[') {
 		if depth >= MaxDepth {
-			return i, fail(i, "nesting that is too deep")
+			return i, syntaxError(i, "nesting that is too deep")
 		}
-		return list(data, i, depth+1)
+		return container(data, i, depth+1)
 	}
 	return Scalar(data, i)
 }
 
-// list checks an array or an object.
-func list(data []byte, i, depth int) (end int, err error) {
+// container checks an array or an object.
+func container(data []byte, i, depth int) (end int, err error) {
 	object, closing := data[i] == '{', data[i]+2 // ']' and '}' come two after
 	i = Space(data, i+1)
 	if i < len(data) && data[i] == closing {
@@ -29,7 +29,7 @@ func list(data []byte, i, depth int) (end int, err error) {
 				return i, err
 			}
 			if i = Space(data, i); i == len(data) || data[i] != ':' {
-				return i, fail(i, "a missing colon")
+				return i, syntaxError(i, "a missing colon")
 			}
 			i = Space(data, i+1)
 		}
@@ -40,7 +40,7 @@ func list(data []byte, i, depth int) (end int, err error) {
 		case i < len(data) && data[i] == closing:
 			return i + 1, nil
 		case i == len(data) || data[i] != ',':
-			return i, fail(i, "a missing comma or bracket")
+			return i, syntaxError(i, "a missing comma or bracket")
 		}
 		i = Space(data, i+1)
 	}
@@ -53,7 +53,7 @@ func Document(data []byte) error {
 		return err
 	}
 	if i = Space(data, i); i < len(data) {
-		return fail(i, "something after the end of the value")
+		return syntaxError(i, "something after the end of the value")
 	}
 	return nil
 }

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// longest is the longest name that is looked at, in bytes.
-const longest = 128
+// maxNameLength is the longest name that is looked at, in bytes.
+const maxNameLength = 128
 
-// Three returns the three of the names that are nearest to the wanted one, the
+// Closest returns the three of the names that are nearest to the wanted one, the
 // nearest first. Nearest are those that have it as a whole part or the other way
 // round (create_issue, linear_create_issue), then those that the fewest letters
 // tell from it. Letters count alike in both cases, and so do -, . and _. The
 // order of names decides between equals.
-func Three(wanted string, names []string) []string {
-	found := sorted(wanted, names)
+func Closest(wanted string, names []string) []string {
+	found := byDistance(wanted, names)
 	out := make([]string, 0, 3)
 	for _, f := range found[:min(3, len(found))] {
 		out = append(out, f.name)
@@ -26,10 +26,10 @@ func Three(wanted string, names []string) []string {
 	return out
 }
 
-// Near returns those of the names that [Three] finds which are so near that they
+// Similar returns those of the names that [Three] finds which are so near that they
 // may be meant.
-func Near(wanted string, names []string) (near []string) {
-	found := sorted(wanted, names)
+func Similar(wanted string, names []string) (near []string) {
+	found := byDistance(wanted, names)
 	for _, f := range found[:min(3, len(found))] {
 		if f.distance <= max(2, len(wanted)/2) {
 			near = append(near, f.name)
@@ -38,14 +38,14 @@ func Near(wanted string, names []string) (near []string) {
 	return near
 }
 
-// Sentence tells the names that [Three] finds, with a space before it: as a
+// Suggestion tells the names that [Three] finds, with a space before it: as a
 // question when they are so near that they may be meant. It is empty where there
 // are none.
-func Sentence(wanted string, names []string) string {
-	if near := Near(wanted, names); len(near) > 0 {
+func Suggestion(wanted string, names []string) string {
+	if near := Similar(wanted, names); len(near) > 0 {
 		return " Did you mean " + strings.Join(near, ", ") + "?"
 	}
-	if all := Three(wanted, names); len(all) > 0 {
+	if all := Closest(wanted, names); len(all) > 0 {
 		return " The nearest are " + strings.Join(all, ", ") + "."
 	}
 	return ""
@@ -57,47 +57,47 @@ type candidate struct {
 	distance int
 }
 
-func sorted(wanted string, names []string) []candidate {
-	if wanted == "" || len(wanted) > longest {
+func byDistance(wanted string, names []string) []candidate {
+	if wanted == "" || len(wanted) > maxNameLength {
 		return nil
 	}
-	plainly, seen := plain(wanted), make(map[string]bool, len(names))
+	plainly, seen := normalize(wanted), make(map[string]bool, len(names))
 	found := make([]candidate, 0, len(names))
 	for _, n := range names {
-		if len(n) <= longest && !seen[n] {
+		if len(n) <= maxNameLength && !seen[n] {
 			seen[n] = true
-			found = append(found, candidate{n, apart(plainly, plain(n))})
+			found = append(found, candidate{n, nameDistance(plainly, normalize(n))})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
 	return found
 }
 
-// plain is a name without what writers mistake most.
-func plain(name string) string {
+// normalize is a name without what writers mistake most.
+func normalize(name string) string {
 	return strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToLower(name))
 }
 
-// apart is how far two plain names are from each other. A whole part is nearer
+// nameDistance is how far two plain names are from each other. A whole part is nearer
 // than any misspelling but of one letter.
-func apart(a, b string) int {
-	d := distance(a, b)
-	if d > 1 && (part(a, b) || part(b, a)) {
+func nameDistance(a, b string) int {
+	d := editDistance(a, b)
+	if d > 1 && (containsWords(a, b) || containsWords(b, a)) {
 		return 1
 	}
 	return d
 }
 
-// part tells that whole is outer with more words around it.
-func part(whole, outer string) bool {
+// containsWords tells that whole is outer with more words around it.
+func containsWords(whole, outer string) bool {
 	if len(whole) < 3 {
 		return false
 	}
 	return strings.HasPrefix(outer, whole+"_") || strings.HasSuffix(outer, "_"+whole) || strings.Contains(outer, "_"+whole+"_")
 }
 
-// distance is the number of letters to change between a and b.
-func distance(a, b string) int {
+// editDistance is the number of letters to change between a and b.
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

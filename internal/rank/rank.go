@@ -14,21 +14,21 @@ import (
 
 // Bounds of what is looked at. More of a text or a query is left out.
 const (
-	longestWord  = 64       // characters
-	longestField = 32 << 10 // bytes
-	maxTextWords = 2_000    // of a text
-	maxTerms     = 32       // of a query
+	maxWordLength = 64       // characters
+	maxFieldSize  = 32 << 10 // bytes
+	maxTextWords  = 2_000    // of a text
+	maxTerms      = 32       // of a query
 )
 
 // The usual constants of BM25: how soon more of the same word counts no more,
 // and how much a long text pays for its length.
 const (
-	saturation = 1.2
-	shortness  = 0.75
-	// begun is what the beginning of a word counts for, against all of it.
-	begun = 0.5
-	// shortestBeginning of a word that is looked for.
-	shortestBeginning = 3
+	saturation          = 1.2
+	lengthNormalization = 0.75
+	// prefixFactor is what the beginning of a word counts for, against all of it.
+	prefixFactor = 0.5
+	// minPrefixLength of a word that is looked for.
+	minPrefixLength = 3
 )
 
 // Field is a part of a text, and how much its words count.
@@ -39,12 +39,12 @@ type Field struct {
 
 // Index is a set of texts. It does not change after it was made.
 type Index struct {
-	names    []string // of the texts, for ties
-	lengths  []float64
-	average  float64
-	terms    []string // sorted
-	postings [][]posting
-	cut      int
+	names         []string // of the texts, for ties
+	lengths       []float64
+	averageLength float64
+	terms         []string // sorted
+	postings      [][]posting
+	truncated     int
 }
 
 // posting is how much a term weighs in a text.
@@ -62,7 +62,7 @@ func New(names []string, texts [][]Field) *Index {
 		weights := map[string]float64{}
 		left, cut := maxTextWords, false
 		for _, f := range fields {
-			found, more := words(f.Text, left)
+			found, more := tokenize(f.Text, left)
 			for _, w := range found {
 				weights[w] += f.Weight
 				x.lengths[i] += f.Weight
@@ -70,12 +70,12 @@ func New(names []string, texts [][]Field) *Index {
 			left, cut = left-len(found), cut || more
 		}
 		if cut {
-			x.cut++
+			x.truncated++
 		}
 		for w, weight := range weights {
 			all[w] = append(all[w], posting{i, weight})
 		}
-		x.average += x.lengths[i] / float64(len(texts))
+		x.averageLength += x.lengths[i] / float64(len(texts))
 	}
 	for term := range all {
 		x.terms = append(x.terms, term)
@@ -87,19 +87,19 @@ func New(names []string, texts [][]Field) *Index {
 	return x
 }
 
-// Cut is how many texts are too long to be looked at whole.
-func (x *Index) Cut() int { return x.cut }
+// Truncated is how many texts are too long to be looked at whole.
+func (x *Index) Truncated() int { return x.truncated }
 
 // Search returns the places of the texts that fit, the best first, and how many
 // there are. A query without words fits all of them, by their names. A text need
 // not have every word of the query; one that has more of them, or rarer ones,
 // comes first.
 func (x *Index) Search(query string, limit int) (best []int, total int) {
-	terms, _ := words(query, maxTerms)
+	terms, _ := tokenize(query, maxTerms)
 	scores := make([]float64, len(x.names))
 	slices.Sort(terms) // so that sums are the same whatever the order of the words
 	for _, term := range slices.Compact(terms) {
-		x.add(scores, term)
+		x.addScores(scores, term)
 	}
 	for i, score := range scores {
 		if score > 0 || len(terms) == 0 {
@@ -112,26 +112,26 @@ func (x *Index) Search(query string, limit int) (best []int, total int) {
 	return best[:min(limit, len(best))], len(best)
 }
 
-// add adds what a term is worth to each text that has it, or has words that
+// addScores adds what a term is worth to each text that has it, or has words that
 // begin so.
-func (x *Index) add(scores []float64, term string) {
-	worth := map[int]float64{}
+func (x *Index) addScores(scores []float64, term string) {
+	termScores := map[int]float64{}
 	for i := sort.SearchStrings(x.terms, term); i < len(x.terms) && strings.HasPrefix(x.terms[i], term); i++ {
-		share := begun
+		share := prefixFactor
 		switch {
 		case x.terms[i] == term:
 			share = 1
-		case len(term) < shortestBeginning:
+		case len(term) < minPrefixLength:
 			continue
 		}
 		rarity := math.Log(1 + (float64(len(x.names)-len(x.postings[i]))+0.5)/(float64(len(x.postings[i]))+0.5))
 		for _, p := range x.postings[i] {
-			length := 1 - shortness + shortness*x.lengths[p.text]/x.average
+			length := 1 - lengthNormalization + lengthNormalization*x.lengths[p.text]/x.averageLength
 			score := share * rarity * p.weight * (saturation + 1) / (p.weight + saturation*length)
-			worth[p.text] = max(worth[p.text], score)
+			termScores[p.text] = max(termScores[p.text], score)
 		}
 	}
-	for text, score := range worth {
+	for text, score := range termScores {
 		scores[text] += score
 	}
 }

@@ -68,8 +68,8 @@ func TestCut(t *testing.T) {
 		{{strings.Repeat("x", 40<<10), 1}},
 		{{string(many[:5*2000]), 1}, {"", 1}},
 	})
-	if x.Cut() != 2 {
-		t.Errorf("%d texts were cut, not 2", x.Cut())
+	if x.Truncated() != 2 {
+		t.Errorf("%d texts were cut, not 2", x.Truncated())
 	}
 	for query, want := range map[string]int{string(many[:4]): 2, string(many[5*1999 : 5*1999+4]): 2, string(many[5*2000 : 5*2000+4]): 0} {
 		if _, total := x.Search(query, 5); total != want {

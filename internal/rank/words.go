@@ -5,12 +5,12 @@ import (
 	"unicode"
 )
 
-// words takes a text apart into terms: runs of letters and of digits in lower
+// tokenize takes a text apart into terms: runs of letters and of digits in lower
 // case, with createIssue two of them and a plural the same as its singular. More
 // tells that some of the text was left out.
-func words(text string, most int) (out []string, more bool) {
-	if more = len(text) > longestField; more {
-		text = text[:longestField]
+func tokenize(text string, most int) (out []string, more bool) {
+	if more = len(text) > maxFieldSize; more {
+		text = text[:maxFieldSize]
 	}
 	var word []rune
 	end := func() {
@@ -31,7 +31,7 @@ func words(text string, most int) (out []string, more bool) {
 		case len(word) > 0 && (unicode.IsUpper(r) && unicode.IsLower(before) || unicode.IsDigit(r) != unicode.IsDigit(before)):
 			end()
 			word = append(word, r)
-		case len(word) < longestWord:
+		case len(word) < maxWordLength:
 			word = append(word, r)
 		}
 		before = r

@@ -2,29 +2,30 @@ package redact
 
 import "sallyport/internal/jsonlex"
 
-// embedded appends where secrets are in the JSON within a text, as the names
-// around them tell. The JSON may be cut off. What a string in it tells by
-// itself is found without knowing that it is JSON, and JSON in a string of it
-// when the text is looked at under one layer more.
-func embedded(text []byte, spans []span, room *scratch) []span {
+// findEmbedded appends the secrets that names indicate in JSON within a text.
+// The JSON may be cut off. The caller finds secrets within its strings without
+// parsing it, and JSON in those strings when it searches under the next layer
+// of escapes.
+func findEmbedded(text []byte, spans []span, buf *scratchBuffers) []span {
 	for i := 0; i < len(text); {
-		if c := text[i]; c != '{' && c != '[' || !opens(text, i) {
+		if c := text[i]; c != '{' && c != '[' || !mayOpenJSON(text, i) {
 			i++
 			continue
 		}
-		w := rewriter{raw: text, pos: i, all: true, spans: spans, structure: true, room: room}
+		w := rewriter{raw: text, pos: i, full: true, spans: spans, namesOnly: true, scratchBuf: buf}
 		err := w.value(0, false)
-		spans, room = w.spans, w.room
-		i = max(i+1, w.pos) // nothing is looked at again,
-		if err != nil && w.last > 0 {
-			i = w.last + 1 // but for what may have been no string
+		spans, buf = w.spans, w.scratchBuf
+		i = max(i+1, w.pos) // continue after the JSON,
+		if err != nil && w.lastString > 0 {
+			i = w.lastString + 1 // or after the quote that was not a string
 		}
 	}
 	return spans
 }
 
-// opens reports whether JSON with a string or list in it may begin at text[i].
-func opens(text []byte, i int) bool {
+// mayOpenJSON reports whether JSON with a string or a container in it may begin
+// at text[i].
+func mayOpenJSON(text []byte, i int) bool {
 	object := text[i] == '{'
 	for i++; i < len(text); i++ {
 		switch text[i] {
@@ -40,23 +41,22 @@ func opens(text []byte, i int) bool {
 	return false
 }
 
-// found notes a secret value without replacing it: of a string what is
-// between its quotes.
-func (w *rewriter) found(start, end int) {
+// markSpan records a secret without replacing it; of a string, its content.
+func (w *rewriter) markSpan(start, end int) {
 	if w.raw[start] == '"' {
 		start, end = start+1, end-1
 	}
 	w.spans = append(w.spans, span{start, end})
 }
 
-// read returns what the string at hand stands for.
-func (w *rewriter) read() ([]byte, error) {
+// readString returns the decoded string at the current position.
+func (w *rewriter) readString() ([]byte, error) {
 	end, form, err := jsonlex.String(w.raw, w.pos)
 	if err != nil {
 		return nil, err
 	}
 	text := w.raw[w.pos+1 : end-1]
-	w.pos, w.last = end, w.pos
+	w.pos, w.lastString = end, w.pos
 	if form&jsonlex.Escaped != 0 {
 		room := w.scratch()
 		room.name, _ = jsonlex.Unquote(room.name[:0], text)

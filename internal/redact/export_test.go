@@ -7,7 +7,7 @@ func ReplaceSecret(body []byte, secrets []string) []byte {
 
 // Unescaped returns text with one layer of escapes resolved.
 func Unescaped(text string) string {
-	if v := new(view); v.unescape([]byte(text), kinds-1, false) {
+	if v := new(unescapedView); v.unescape([]byte(text), escapeKindEnd-1, false) {
 		return string(v.plain)
 	}
 	return text

@@ -6,67 +6,67 @@ import (
 	"slices"
 )
 
-// child is an element of an array or a member of an object.
-type child struct {
+// entry is an element of an array or a member of an object.
+type entry struct {
 	order       int
-	name, value span // an element has no name
+	name, value span // an element has none
 	overhead    int  // bytes for the name, its colon and a comma
 }
 
-func (c child) size() int { return c.value.end - c.value.start }
+func (c entry) size() int { return c.value.end - c.value.start }
 
-// The room that a long value should have to be worth keeping, and the least
-// with which one is kept nevertheless.
+// The size that a long value should get to be worth keeping, and the minimum if
+// less is left.
 const (
-	minShare   = 32
-	leastShare = 8
+	fairShare       = 32
+	minPartialShare = 8
 )
 
-// list writes an array or object into room bytes, at least two, or more with
-// a head: what the object begins with, its bracket and a first member.
-func (p *pruner) list(s span, room, depth int, head string) {
+// container writes an array or object into room bytes, at least two, or more
+// with a head: the object's bracket and a first member.
+func (p *pruner) container(s span, room, depth int, head string) {
 	opening, closing := p.doc[s.start:s.start+1], p.doc[s.end-1]
 	if head != "" {
 		opening = []byte(head)
 	} else {
-		room++ // the first child has no comma
+		room++ // the first entry has no comma
 	}
 	room -= len(opening) + 1
 	p.out = append(p.out, opening...)
-	if depth < maxPruned {
-		p.children(p.choose(s, room, head != ""), room, depth, head == "")
+	if depth < maxPruneDepth {
+		p.writeEntries(p.selectEntries(s, room, head != ""), room, depth, head == "")
 	}
 	p.out = append(p.out, closing)
 }
 
-// choose returns the children to keep, in their order: of an array those at
-// its beginning, of an object the small ones first.
-func (p *pruner) choose(s span, room int, top bool) []child {
-	share := max(room/16, minShare)
-	need := func(c child) int { return c.overhead + min(c.size(), share) }
-	all := p.gather(s, room, top)
+// selectEntries returns the entries to keep, in document order: the first ones
+// of an array, the smallest ones of an object.
+func (p *pruner) selectEntries(s span, room int, top bool) []entry {
+	share := max(room/16, fairShare)
+	need := func(c entry) int { return c.overhead + min(c.size(), share) }
+	all := p.collectEntries(s, room, top)
 	if p.doc[s.start] == '{' {
-		slices.SortStableFunc(all, func(a, b child) int { return cmp.Compare(need(a), need(b)) })
+		slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(need(a), need(b)) })
 	}
 	kept, left := 0, room
 	for kept < len(all) && need(all[kept]) <= left {
 		left -= need(all[kept])
 		kept++
 	}
-	if kept < len(all) && all[kept].overhead+leastShare <= left {
-		kept++ // with less than its share
+	if kept < len(all) && all[kept].overhead+minPartialShare <= left {
+		kept++ // partially
 	}
 	all = all[:kept]
-	slices.SortFunc(all, func(a, b child) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.order, b.order) })
 	return all
 }
 
-// gather returns the first children, as many as could have room if each were
-// as short as can be.
-func (p *pruner) gather(s span, room int, top bool) (all []child) {
+// collectEntries returns the first entries, as many as could fit at their
+// minimum size.
+func (p *pruner) collectEntries(s span, room int, top bool) (all []entry) {
 	object := p.doc[s.start] == '{'
-	for i := s.start + 1; i < s.end-1 && len(all) <= room/2; i++ { // over the comma
-		c := child{order: len(all), overhead: 1}
+	for i := s.start + 1; i < s.end-1 && len(all) <= room/2; i++ { // skip the comma
+		c := entry{order: len(all), overhead: 1}
 		if object {
 			c.name = span{i, p.end(i)}
 			c.overhead += c.name.end - i + 1
@@ -81,10 +81,10 @@ func (p *pruner) gather(s span, room int, top bool) (all []child) {
 	return all
 }
 
-// children writes the kept children. Those that are short stay whole, the
-// others share what is left.
-func (p *pruner) children(kept []child, room, depth int, bare bool) {
-	share, spare, start := level(kept, room), 0, len(p.out)
+// writeEntries writes the kept entries. Short ones stay whole; the others share
+// the rest.
+func (p *pruner) writeEntries(kept []entry, room, depth int, bare bool) {
+	share, spare, start := waterLevel(kept, room), 0, len(p.out)
 	for _, c := range kept {
 		before := len(p.out)
 		if !bare || before > start {
@@ -108,9 +108,9 @@ func (p *pruner) children(kept []child, room, depth int, bare bool) {
 	}
 }
 
-// level returns the length up to which children stay whole, and which longer
-// ones are given.
-func level(kept []child, room int) int {
+// waterLevel returns the size up to which entries stay whole, and to which
+// longer ones are cut.
+func waterLevel(kept []entry, room int) int {
 	sizes := make([]int, len(kept))
 	for i, c := range kept {
 		sizes[i] = c.size()

@@ -9,25 +9,25 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// JSON redacts, prunes and summarizes raw JSON. The zero value works.
+// JSON redacts, prunes and summarizes raw JSON. The zero value is ready to use.
 type JSON struct {
-	// Hash is a keyed hash in hex, of which redacted values show the first
-	// eight digits. It must be keyed: what is hashed may be easy to guess.
-	// Nil: they show their length only.
+	// Hash returns a keyed hash in hex; redacted values show its first eight
+	// digits. It must be keyed, because secrets may be easy to guess. If nil,
+	// they show their length only.
 	Hash func(string) string
 }
 
-// Canonical returns the canonical form; see [canonical.JSON].
+// Canonical returns the canonical form. See [canonical.JSON].
 func (JSON) Canonical(raw []byte) ([]byte, error) { return canonical.JSON(raw) }
 
-// Redact returns raw with secrets replaced: raw itself when there are none.
-// What is not valid JSON becomes a string that says so and tells nothing of
-// it; nothing at all stays nothing.
+// Redact returns raw with secrets replaced, or raw itself if there are none.
+// Invalid JSON becomes a string that says so and reveals nothing of it; empty
+// input stays empty.
 func (j JSON) Redact(raw json.RawMessage, secrets []string) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
 	}
-	w := rewriter{raw: raw, known: newKnown(secrets), mark: j.mark, all: true}
+	w := rewriter{raw: raw, known: newKnown(secrets), mark: j.mark, full: true}
 	out, err := w.document()
 	if err != nil {
 		return unreadable(len(raw))
@@ -35,14 +35,14 @@ func (j JSON) Redact(raw json.RawMessage, secrets []string) json.RawMessage {
 	return out
 }
 
-// RedactText returns text with secrets replaced as Redact does in a string.
+// RedactText returns text with secrets replaced, like Redact in a string.
 func (j JSON) RedactText(text string, secrets []string) string {
 	text, _ = j.clean(text, newKnown(secrets))
 	return text
 }
 
 func (j JSON) clean(text string, k *known) (clean string, changed bool) {
-	w := rewriter{known: k, mark: j.mark, all: true, near: true}
+	w := rewriter{known: k, mark: j.mark, full: true, mayContainKnown: true}
 	if out, changed := w.clean([]byte(text), true); changed {
 		return string(out), true
 	}
@@ -64,7 +64,7 @@ func (j JSON) mark(dst, secret []byte) []byte {
 	return append(dst, ']')
 }
 
-// isMark reports whether text is a redacted value and nothing else.
+// isMark reports whether text is exactly one redacted value.
 func isMark(text []byte) bool {
 	if len(text) > 64 {
 		return false

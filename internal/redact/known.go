@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// MinSecret is the length under which a known secret is not looked for: it
-// would be found everywhere and tear the text apart. Nobody should use one.
+// MinSecret is the minimum length of a known secret to search for. Shorter ones
+// would match everywhere.
 const MinSecret = 6
 
-// known are the secrets that the caller knows of, in the forms in which they
-// may come back. Escapes are not among them; see secretsIn.
+// known holds the secrets that the caller passed, in the forms in which they
+// may appear. Escaped forms are found by secretsIn.
 type known struct {
-	plain   [][]byte // as they are, in hex, with + for blanks
-	encoded [][]byte // what base64 makes of them whatever stands before
-	numeric bool     // one of them could be part of a number
-	special string   // the bytes of them that are often escaped
-	foreign bool     // one of them is not ASCII
+	plain    [][]byte // unchanged, in hex, and with + for spaces
+	encoded  [][]byte // their base64 forms, for each alignment
+	numeric  bool     // one of them may be part of a number
+	special  string   // their bytes that are often escaped
+	nonASCII bool     // one of them is not ASCII
 }
 
 func newKnown(secrets []string) *known {
@@ -36,42 +36,42 @@ func newKnown(secrets []string) *known {
 		k.plain = appendForms(k.plain, s)
 		k.encoded = append(k.encoded, encodedForms(s)...)
 		k.numeric = k.numeric || strings.Trim(s, "0123456789+-.eE") == ""
-		k.note(s)
+		k.noteSpecialBytes(s)
 	}
 	return k
 }
 
-// note keeps what tells whether a secret can be under an escape.
-func (k *known) note(secret string) {
+// noteSpecialBytes records which escapes a secret may be under.
+func (k *known) noteSpecialBytes(secret string) {
 	for _, c := range []byte(secret) {
 		switch {
 		case c >= utf8.RuneSelf:
-			k.foreign = true
+			k.nonASCII = true
 		case (sets[c]&tokenSet == 0 || c == '/') && strings.IndexByte(k.special, c) < 0:
 			k.special += string(rune(c))
 		}
 	}
 }
 
-// structural reports whether one of the secrets may be more of a document than
-// a string or number of it.
+// structural reports whether a secret may span more of a document than one
+// string or number.
 func (k *known) structural() bool { return strings.ContainsAny(k.special, "{}[]:,\" \t\r\n") }
 
 func contains(list [][]byte, s string) bool {
 	return slices.ContainsFunc(list, func(b []byte) bool { return string(b) == s })
 }
 
-// near reports whether doc, raw, may hold something known outside of strings
-// with escapes.
-func (k *known) near(doc []byte) bool {
+// mayContain reports whether doc, raw, may contain a known secret outside of
+// strings with escapes.
+func (k *known) mayContain(doc []byte) bool {
 	if len(k.plain) == 0 {
 		return false
 	}
-	return bytes.IndexByte(doc, '%') >= 0 || bytes.IndexByte(doc, '&') >= 0 || k.literally(doc)
+	return bytes.IndexByte(doc, '%') >= 0 || bytes.IndexByte(doc, '&') >= 0 || k.containsForm(doc)
 }
 
-// literally reports whether one of the forms is in text as it is.
-func (k *known) literally(text []byte) bool {
+// containsForm reports whether text contains one of the forms unescaped.
+func (k *known) containsForm(text []byte) bool {
 	for _, list := range [...][][]byte{k.plain, k.encoded} {
 		for _, form := range list {
 			if bytes.Contains(text, form) {
@@ -82,12 +82,12 @@ func (k *known) literally(text []byte) bool {
 	return false
 }
 
-// hidden reports whether text has an escape that one of the secrets could be
-// under: of a byte that needs none, or of one that is in a secret.
-func (k *known) hidden(text []byte) bool {
+// mayBeEscaped reports whether text has an escape that a secret could be under:
+// of a byte that needs none, or of a byte of a secret.
+func (k *known) mayBeEscaped(text []byte) bool {
 	for _, mark := range []byte{'\\', '%', '&'} {
 		for i := bytes.IndexByte(text, mark); i >= 0; {
-			if k.under(text[i:]) {
+			if k.escapeMatters(text[i:]) {
 				return true
 			}
 			next := bytes.IndexByte(text[i+1:], mark)
@@ -100,9 +100,9 @@ func (k *known) hidden(text []byte) bool {
 	return false
 }
 
-// under reports whether the escape that text begins with may be a part of a
-// secret, or of another escape.
-func (k *known) under(text []byte) bool {
+// escapeMatters reports whether the escape that text begins with may be part of
+// a secret or of another escape.
+func (k *known) escapeMatters(text []byte) bool {
 	r, n := escapeAt(text, 0)
 	if r < 0 {
 		r = -1 - r
@@ -111,17 +111,17 @@ func (k *known) under(text []byte) bool {
 	case n == 0:
 		return false
 	case r >= utf8.RuneSelf:
-		return k.foreign
+		return k.nonASCII
 	}
-	return sets[r]&tokenSet != 0 && (r != '/' || n > 2) || strings.ContainsRune(joints, r) || strings.ContainsRune(k.special, r)
+	return sets[r]&tokenSet != 0 && (r != '/' || n > 2) || strings.ContainsRune(escapeBytes, r) || strings.ContainsRune(k.special, r)
 }
 
 func (k *known) inNumber(number []byte) bool {
 	return k.numeric && slices.ContainsFunc(k.plain, func(s []byte) bool { return bytes.Contains(number, s) })
 }
 
-// find appends where in text, which is not escaped, something known is.
-// Nothing is of nil.
+// find appends the known secrets in text, which is not escaped. A nil receiver
+// finds nothing.
 func (k *known) find(text []byte, spans []span) []span {
 	if k == nil {
 		return spans
@@ -135,24 +135,24 @@ func (k *known) find(text []byte, spans []span) []span {
 	return spans
 }
 
-func findAll(text, form []byte, encoded bool, spans []span) []span {
+func findAll(text, needle []byte, encoded bool, spans []span) []span {
 	for from := 0; ; {
-		i := bytes.Index(text[from:], form)
+		i := bytes.Index(text[from:], needle)
 		if i < 0 {
 			return spans
 		}
-		s := span{from + i, from + i + len(form)}
+		s := span{from + i, from + i + len(needle)}
 		if encoded {
-			s = widen(text, s)
+			s = expandBase64(text, s)
 		}
 		spans = append(spans, s)
 		from = s.end
 	}
 }
 
-// widen takes the whole run of base64 of which the span is a part: its edges
-// hold the bits of the secret's first and last bytes.
-func widen(text []byte, s span) span {
+// expandBase64 extends a span to the whole run of base64 around it, whose edges
+// hold bits of the secret's first and last bytes.
+func expandBase64(text []byte, s span) span {
 	for s.start > 0 && sets[text[s.start-1]]&base64Set != 0 {
 		s.start--
 	}
@@ -162,8 +162,8 @@ func widen(text []byte, s span) span {
 	return s
 }
 
-// appendForms appends the secret as it is, in hex, and as a query has it when
-// there are blanks in it.
+// appendForms appends the secret unchanged, in hex, and, if it contains spaces,
+// in the form of a query.
 func appendForms(forms [][]byte, secret string) [][]byte {
 	plain := []byte(secret)
 	digits := hex.AppendEncode(nil, plain)
@@ -174,8 +174,8 @@ func appendForms(forms [][]byte, secret string) [][]byte {
 	return forms
 }
 
-// encodedForms returns, for each of the three ways in which a secret can lie
-// across the groups of base64, the digits that depend on the secret alone.
+// encodedForms returns, for each of the three alignments of a secret in base64,
+// the digits that depend on the secret alone.
 func encodedForms(secret string) (forms [][]byte) {
 	padded := append(make([]byte, 2, 2+len(secret)), secret...)
 	forms = make([][]byte, 0, 3)

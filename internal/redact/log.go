@@ -9,24 +9,24 @@ import (
 	"sync/atomic"
 )
 
-// NewHandler returns a handler that hands inner what is logged without
-// secrets: messages, and attributes of any type that has a text. An attribute
-// or group whose name says that it is secret is redacted as a whole, but for
-// numbers, times, durations and truth values, which stay what they are.
+// NewHandler returns a handler that passes records to inner with secrets
+// redacted, in messages and in attributes of any type that has a text form. An
+// attribute or group whose name indicates a secret is redacted as a whole,
+// except for numbers, times, durations and booleans.
 //
-// secrets returns those that are known at the moment, and may be called for
-// every record; nil: none are. What is clean is handed on as it came.
+// secrets returns the secrets known at the moment, and may be called for every
+// record; nil means none. Records without secrets are passed on unchanged.
 func NewHandler(inner slog.Handler, j *JSON, secrets func() []string) slog.Handler {
 	if secrets == nil {
 		secrets = func() []string { return nil }
 	}
-	return &handler{inner: inner, json: *j, secrets: secrets, last: new(atomic.Pointer[memory])}
+	return &handler{inner: inner, json: *j, secrets: secrets, cache: new(atomic.Pointer[knownCache])}
 }
 
-// Bare returns a logger that writes where l does, and cleans nothing: for lines
-// that come with every call, and of whose values each is known to be none that
-// somebody sent.
-func Bare(l *slog.Logger) *slog.Logger {
+// Unredacted returns a logger that writes to the same output as l without
+// redaction. Use it for lines that every call writes and whose values cannot
+// come from a client.
+func Unredacted(l *slog.Logger) *slog.Logger {
 	if h, ok := l.Handler().(*handler); ok {
 		return slog.New(h.inner)
 	}
@@ -34,30 +34,30 @@ func Bare(l *slog.Logger) *slog.Logger {
 }
 
 type handler struct {
-	inner   slog.Handler
-	json    JSON
-	secrets func() []string
-	last    *atomic.Pointer[memory]
-	secret  bool // it is in a group that is secret
+	inner       slog.Handler
+	json        JSON
+	secrets     func() []string
+	cache       *atomic.Pointer[knownCache]
+	secretGroup bool // within a group whose name indicates a secret
 }
 
-// memory keeps what was made of the secrets: they seldom change.
-type memory struct {
+// knownCache caches the forms of the secrets, which seldom change.
+type knownCache struct {
 	secrets []string
 	known   *known
 }
 
-// cleaner cleans what belongs to one record.
+// cleaner redacts one record.
 type cleaner struct {
 	JSON
 	known *known
 }
 
 func (h *handler) cleaner() cleaner {
-	now, m := h.secrets(), h.last.Load()
+	now, m := h.secrets(), h.cache.Load()
 	if m == nil || !slices.Equal(m.secrets, now) {
-		m = &memory{slices.Clone(now), newKnown(now)}
-		h.last.Store(m)
+		m = &knownCache{slices.Clone(now), newKnown(now)}
+		h.cache.Store(m)
 	}
 	return cleaner{h.json, m.known}
 }
@@ -72,7 +72,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	var few [8]slog.Attr
 	attrs := few[:0]
 	r.Attrs(func(a slog.Attr) bool {
-		clean, other := c.attr(a, h.secret)
+		clean, other := c.attr(a, h.secretGroup)
 		attrs, changed = append(attrs, clean), changed || other
 		return true
 	})
@@ -85,7 +85,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	clean, _ := h.cleaner().attrs(attrs, h.secret)
+	clean, _ := h.cleaner().attrs(attrs, h.secretGroup)
 	with := *h
 	with.inner = h.inner.WithAttrs(clean)
 	return &with
@@ -94,11 +94,11 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (h *handler) WithGroup(name string) slog.Handler {
 	with := *h
 	with.inner = h.inner.WithGroup(name)
-	with.secret = h.secret || secretName([]byte(name))
+	with.secretGroup = h.secretGroup || secretName([]byte(name))
 	return &with
 }
 
-// attrs returns the list itself when it is clean.
+// attrs returns the list itself if it has no secrets.
 func (c cleaner) attrs(attrs []slog.Attr, secret bool) (clean []slog.Attr, changed bool) {
 	clean = attrs
 	for i, a := range attrs {
@@ -120,10 +120,10 @@ func (c cleaner) attr(a slog.Attr, secret bool) (clean slog.Attr, changed bool) 
 
 func holdsSecret(a slog.Attr) bool {
 	switch roleOf([]byte(a.Key)) {
-	case secretNamed:
+	case roleSecret:
 		return true
-	case textNamed:
-		return a.Value.Kind() == slog.KindString && !isKind([]byte(a.Value.String()))
+	case roleSecretText:
+		return a.Value.Kind() == slog.KindString && !isAuthScheme([]byte(a.Value.String()))
 	}
 	return false
 }
@@ -131,7 +131,7 @@ func holdsSecret(a slog.Attr) bool {
 func (c cleaner) value(v slog.Value, secret bool) (clean slog.Value, changed bool) {
 	if v.Kind() == slog.KindLogValuer {
 		clean, _ = c.value(v.Resolve(), secret)
-		return clean, true // asked again, it might say something else
+		return clean, true // a second call might return another value
 	}
 	switch v.Kind() {
 	case slog.KindString:
@@ -146,7 +146,7 @@ func (c cleaner) value(v slog.Value, secret bool) (clean slog.Value, changed boo
 	return v, false
 }
 
-// any cleans a value of any type, by the texts that handlers make of it.
+// any redacts a value of any type by the texts that handlers produce from it.
 func (c cleaner) any(v slog.Value, secret bool) (clean slog.Value, changed bool) {
 	switch x := v.Any().(type) {
 	case nil:
@@ -179,10 +179,10 @@ func textOr(v slog.Value, text string, changed bool) (slog.Value, bool) {
 	return v, false
 }
 
-// encoded returns x as JSON, or nothing when it has no such form.
+// encoded returns x as JSON, or nothing if it cannot be encoded.
 func encoded(x any) (text string) {
 	defer func() {
-		if recover() != nil { // a method of x that did not expect to be called
+		if recover() != nil { // a method of x panicked
 			text = ""
 		}
 	}()
@@ -193,7 +193,7 @@ func encoded(x any) (text string) {
 	return string(raw)
 }
 
-// text cleans a text, or replaces the whole of it.
+// text redacts the secrets in a text, or all of it.
 func (c cleaner) text(text string, secret bool) (clean string, changed bool) {
 	if !secret {
 		return c.line(text)

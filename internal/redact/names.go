@@ -2,12 +2,12 @@ package redact
 
 import "bytes"
 
-// maxNormal is how much of the end of a name counts.
-const maxNormal = 48
+// maxNormalized limits how much of the end of a name is used.
+const maxNormalized = 48
 
-// normal writes the end of a name, without case and punctuation, into buf.
-// What is a path is no name.
-func normal(buf *[maxNormal]byte, name []byte) []byte {
+// normalizeName writes the end of a name, without case and punctuation, into
+// buf. A path is not a name.
+func normalizeName(buf *[maxNormalized]byte, name []byte) []byte {
 	n := len(buf)
 	for i := len(name) - 1; i >= 0 && n > 0; i-- {
 		c := name[i]
@@ -25,54 +25,54 @@ func normal(buf *[maxNormal]byte, name []byte) []byte {
 	return buf[n:]
 }
 
-// What the name of a member says of its value, or of the other members.
+// role is what the name of a member says of its value or of the other members.
 type role int
 
 const (
-	plainName role = iota
-	secretNamed
-	labelNamed // its value is the name of what another member holds
-	valueNamed // it holds what another member names
-	textNamed  // a text in it is a secret, as in {"auth": "…"}; the rest is looked into
+	rolePlain role = iota
+	roleSecret
+	roleLabel      // its value names what another member holds
+	roleValue      // it holds what another member names
+	roleSecretText // a string value is a secret, as in {"auth": "…"}; other values are searched
 )
 
 func roleOf(name []byte) role {
-	var buf [maxNormal]byte
-	n := normal(&buf, name)
+	var buf [maxNormalized]byte
+	n := normalizeName(&buf, name)
 	switch string(n) {
 	case "name", "key", "header", "headername", "field", "fieldname", "param", "parameter", "variable", "k":
-		return labelNamed
+		return roleLabel
 	case "value", "values", "headervalue", "val", "v":
-		return valueNamed
+		return roleValue
 	}
 	switch {
-	case isSecret(n) || marked(name, n):
-		return secretNamed
-	case string(n) == "auth" || isPass(n):
-		return textNamed
+	case isSecret(n) || isTokenByForm(name, n):
+		return roleSecret
+	case string(n) == "auth" || isAmbiguousSecret(n):
+		return roleSecretText
 	}
-	return plainName
+	return rolePlain
 }
 
-// secretName reports whether a member of that name holds a secret, whatever
-// its value is.
+// secretName reports whether a member with the name holds a secret, whatever
+// its value.
 func secretName(name []byte) bool {
-	var buf [maxNormal]byte
-	n := normal(&buf, name)
-	return isSecret(n) || marked(name, n)
+	var buf [maxNormalized]byte
+	n := normalizeName(&buf, name)
+	return isSecret(n) || isTokenByForm(name, n)
 }
 
-// secretText reports whether a text of that name is a secret.
+// secretText reports whether a text with the name is a secret.
 func secretText(name []byte) bool {
-	var buf [maxNormal]byte
-	n := normal(&buf, name)
-	return isSecret(n) || isPass(n) || marked(name, n)
+	var buf [maxNormalized]byte
+	n := normalizeName(&buf, name)
+	return isSecret(n) || isAmbiguousSecret(n) || isTokenByForm(name, n)
 }
 
-// isPass knows the names that have other meanings when what they hold is no
-// text: a count of tests that pass, a flow of OAuth.
-func isPass(n []byte) bool {
-	n = unnumbered(n)
+// isAmbiguousSecret matches names that mean something else if their value is
+// not a text, such as a count of passing tests or an OAuth flow.
+func isAmbiguousSecret(n []byte) bool {
+	n = trimDigits(n)
 	if string(n) == "pass" || string(n) == "pw" {
 		return true
 	}
@@ -85,30 +85,31 @@ func isPass(n []byte) bool {
 		"recovery", "backup")
 }
 
-// isKind tells what a member such as auth says of how something is done, or
-// whether, from a secret.
-func isKind(text []byte) bool {
-	var buf [maxNormal]byte
-	switch string(normal(&buf, text)) {
+// isAuthScheme reports whether the value of a member such as auth is a method
+// or a flag rather than a secret.
+func isAuthScheme(text []byte) bool {
+	var buf [maxNormalized]byte
+	switch string(normalizeName(&buf, text)) {
 	case "none", "anonymous", "public", "private", "required", "optional", "inherit", "noauth", "basic", "bearer", "digest", "ntlm",
 		"oauth", "oauth1", "oauth2", "oidc", "openid", "saml", "ldap", "sso", "mtls", "ssh", "iam", "jwt", "pat", "apikey", "token",
 		"password", "user", "session", "cookie", "true", "false", "yes", "no", "ok", "pass", "fail", "passed", "failed", "string":
-		return len(text) < maxNormal
+		return len(text) < maxNormalized
 	}
 	return false
 }
 
-func unnumbered(n []byte) []byte {
+func trimDigits(n []byte) []byte {
 	for len(n) > 0 && sets[n[len(n)-1]]&digit != 0 {
 		n = n[:len(n)-1]
 	}
 	return n
 }
 
-// isSecret knows whole names, and endings that make one whatever is before:
-// GITHUB_TOKEN too, but next_page_token not. Numbers at the end do not count.
+// isSecret matches whole names, and endings that indicate a secret whatever
+// precedes them: GITHUB_TOKEN, but not next_page_token. It ignores trailing
+// digits.
 func isSecret(n []byte) bool {
-	n = unnumbered(n)
+	n = trimDigits(n)
 	switch string(n) {
 	case "":
 		return false
@@ -165,9 +166,9 @@ func endsIn(name []byte, endings ...string) bool {
 	return false
 }
 
-// marked reports whether a name that ends in token says by its form that it
-// is a credential: an environment variable, a header of somebody's own.
-func marked(name, n []byte) bool {
+// isTokenByForm reports whether a name that ends in token has the form of a
+// credential's name: an environment variable or a custom header.
+func isTokenByForm(name, n []byte) bool {
 	if len(name) < len("A_TOKEN") || !endsIn(n, "token", "pass") {
 		return false
 	}
@@ -181,47 +182,48 @@ func marked(name, n []byte) bool {
 	return bytes.IndexByte(name, '_') > 0 && !bytes.ContainsFunc(name, func(r rune) bool { return 'a' <= r && r <= 'z' })
 }
 
-// secretParameter reports whether name=value, in a URL above all, holds one.
+// secretParameter reports whether name=value, especially in a URL, holds a
+// secret.
 func secretParameter(name []byte) bool {
 	if secretText(name) || string(name) == "_auth" {
 		return true
 	}
-	var buf [maxNormal]byte
-	switch string(normal(&buf, name)) {
+	var buf [maxNormalized]byte
+	switch string(normalizeName(&buf, name)) {
 	case "sig", "signature", "xamzsignature", "xamzcredential", "xgoogsignature", "xgoogcredential", "jsessionid", "phpsessid", "connectsid":
 		return true
 	}
 	return false
 }
 
-// isQueryKey reports whether a parameter of that name may hold a secret when
-// it looks like one.
+// isQueryKey reports whether a query parameter with the name may hold a secret
+// if its value looks like one.
 func isQueryKey(name []byte) bool {
 	if len(name) > len("ticket") {
 		return false
 	}
-	var buf [maxNormal]byte
-	switch string(normal(&buf, name)) {
+	var buf [maxNormalized]byte
+	switch string(normalizeName(&buf, name)) {
 	case "key", "code", "auth", "ticket", "k":
 		return true
 	}
 	return false
 }
 
-// secretHeader reports whether the rest of a line that begins with this name
-// and a colon is one.
+// secretHeader reports whether the rest of a line after this name and a colon
+// is a secret.
 func secretHeader(name []byte) bool {
 	if !secretName(name) {
 		return false
 	}
-	var buf [maxNormal]byte
-	n := normal(&buf, name)
+	var buf [maxNormalized]byte
+	n := normalizeName(&buf, name)
 	return bytes.IndexByte(name, '-') > 0 || endsIn(n, "authorization") || string(n) == "cookie"
 }
 
-// passwordName reports whether the word after this name and a colon is one,
-// whatever it looks like, in text that is neither JSON nor a header.
+// passwordName reports whether the word after this name and a colon is a
+// secret, whatever it looks like, in text that is neither JSON nor a header.
 func passwordName(name []byte) bool {
-	var buf [maxNormal]byte
-	return endsIn(normal(&buf, name), "password", "passwd", "passphrase", "clientsecret", "secretaccesskey", "accesstoken", "refreshtoken")
+	var buf [maxNormalized]byte
+	return endsIn(normalizeName(&buf, name), "password", "passwd", "passphrase", "clientsecret", "secretaccesskey", "accesstoken", "refreshtoken")
 }

@@ -6,22 +6,22 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// result is what a line can tell of a CallToolResult.
-type result struct {
-	text       []byte // the first, with its quotes; nil: there is none
-	structured []byte // nil: there is none
+// toolResult is the part of a CallToolResult that a summary shows.
+type toolResult struct {
+	text       []byte // the first text, with its quotes; nil if there is none
+	structured []byte // nil if there is none
 	items      []byte // the content
 	failed     bool
 }
 
-// readResult reads a CallToolResult. An object with members that a result
-// does not have is none, so that none of them goes unsaid.
-func readResult(value []byte) (r result, ok bool) {
+// readResult parses a CallToolResult. An object with unknown members is not
+// one, so that none of them is omitted.
+func readResult(value []byte) (r toolResult, ok bool) {
 	if value[0] != '{' {
 		return r, false
 	}
 	r.items = []byte("[]")
-	for name, member := range children(value) {
+	for name, member := range eachChild(value) {
 		switch string(name) {
 		case `"content"`:
 			if ok = member[0] == '['; !ok {
@@ -43,11 +43,11 @@ func readResult(value []byte) (r result, ok bool) {
 
 // firstText returns the text of the first item that has one.
 func firstText(content []byte) []byte {
-	for _, item := range children(content) {
+	for _, item := range eachChild(content) {
 		if item[0] != '{' {
 			continue
 		}
-		for name, member := range children(item) {
+		for name, member := range eachChild(item) {
 			if string(name) == `"text"` && member[0] == '"' && len(member) > 2 {
 				return member
 			}
@@ -56,13 +56,13 @@ func firstText(content []byte) []byte {
 	return nil
 }
 
-// result returns the line of a CallToolResult.
-func (s *summary) result(r result) string {
+// resultLine returns the summary of a CallToolResult.
+func (s *lineWriter) resultLine(r toolResult) string {
 	head, tail := "", ""
 	if r.failed {
 		head = "error: "
 	}
-	several := count(r.items, "content item")
+	several := countItems(r.items, "content item")
 	shown := r.structured
 	if r.text != nil {
 		if shown = unquoted(r.text); !looksNested(shown) || jsonlex.Document(shown) != nil {

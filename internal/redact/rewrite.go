@@ -8,36 +8,36 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// maxNested is how many strings within strings are read as JSON.
+// maxNested limits the levels of JSON within strings.
 const maxNested = 3
 
-// rewriter walks raw JSON and copies it only from the first change on.
+// rewriter scans raw JSON and copies it only from the first change on.
 type rewriter struct {
-	raw    []byte
-	pos    int
-	out    []byte
-	copied int // raw[:copied] is dealt with in out
-	known  *known
-	mark   func(dst, secret []byte) []byte
-	all    bool // names and shapes too, not only what is known
-	nested int
-	near   bool  // something known, or the sign of an escape, is in raw
-	late   []int // where values begin that are secret by a label after them
+	raw             []byte
+	pos             int
+	out             []byte
+	copied          int // raw[:copied] is already in out
+	known           *known
+	mark            func(dst, secret []byte) []byte
+	full            bool // search by names and shapes too, not only for known secrets
+	nesting         int
+	mayContainKnown bool  // raw contains a known secret or an escape
+	labelledLate    []int // starts of values that a label after them makes secret
 
-	room *scratch // nil: not needed yet
+	scratchBuf *scratchBuffers // allocated when needed
 
-	structure bool   // only what names tell is looked for, and nothing replaced
-	spans     []span // what was found so
-	last      int    // where the last string begins
+	namesOnly  bool   // search by names only, and replace nothing
+	spans      []span // secrets found with namesOnly
+	lastString int    // start of the last string
 }
 
 func (w *rewriter) document() ([]byte, error) {
-	w.near = w.known.near(w.raw)
+	w.mayContainKnown = w.known.mayContain(w.raw)
 	out, err := w.pass()
-	if err != nil || len(w.late) == 0 {
+	if err != nil || len(w.labelledLate) == 0 {
 		return out, err
 	}
-	slices.Sort(w.late)
+	slices.Sort(w.labelledLate)
 	w.out, w.copied = nil, 0
 	return w.pass()
 }
@@ -56,8 +56,8 @@ func (w *rewriter) pass() ([]byte, error) {
 	return append(w.out, w.raw[w.copied:]...), nil
 }
 
-// put replaces raw[start:end] by what write appends.
-func (w *rewriter) put(start, end int, write func(dst []byte) []byte) {
+// replace replaces raw[start:end] with what write appends.
+func (w *rewriter) replace(start, end int, write func(dst []byte) []byte) {
 	if w.out == nil {
 		w.out = make([]byte, 0, len(w.raw)+64)
 	}
@@ -69,12 +69,12 @@ func (w *rewriter) value(depth int, inArray bool) error {
 	if w.pos < len(w.raw) {
 		switch c := w.raw[w.pos]; {
 		case c == '"':
-			_, err := w.text()
+			_, err := w.stringValue()
 			return err
 		case c == '{':
-			return w.list(depth, &siblings{object: true})
+			return w.container(depth, &siblingState{object: true})
 		case c == '[':
-			return w.list(depth, &siblings{pair: inArray})
+			return w.container(depth, &siblingState{mayBePair: inArray})
 		case c == '-' || '0' <= c && c <= '9':
 			return w.number()
 		}
@@ -84,7 +84,7 @@ func (w *rewriter) value(depth int, inArray bool) error {
 	return err
 }
 
-func (w *rewriter) list(depth int, s *siblings) error {
+func (w *rewriter) container(depth int, s *siblingState) error {
 	if depth >= jsonlex.MaxDepth {
 		return errDepth
 	}
@@ -116,9 +116,9 @@ func (w *rewriter) list(depth int, s *siblings) error {
 	}
 }
 
-// secret replaces the value of a member whose name says that it is one, but
-// for what can be none: empty values, true, false and null.
-func (w *rewriter) secret(depth int) error {
+// redactValue replaces the value of a member whose name indicates a secret,
+// except for empty values, true, false and null.
+func (w *rewriter) redactValue(depth int) error {
 	start := w.pos
 	end, err := jsonlex.Value(w.raw, start, depth)
 	if err != nil {
@@ -138,11 +138,11 @@ func (w *rewriter) secret(depth int) error {
 			return nil
 		}
 	}
-	if w.structure {
-		w.found(start, end)
+	if w.namesOnly {
+		w.markSpan(start, end)
 		return nil
 	}
-	w.put(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, w.mark(nil, value)) })
+	w.replace(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, w.mark(nil, value)) })
 	return nil
 }
 
@@ -153,24 +153,24 @@ func (w *rewriter) number() error {
 		return err
 	}
 	w.pos = end
-	if number := w.raw[start:end]; w.near && w.known.inNumber(number) {
-		w.put(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, w.mark(nil, number)) })
+	if number := w.raw[start:end]; w.mayContainKnown && w.known.inNumber(number) {
+		w.replace(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, w.mark(nil, number)) })
 	}
 	return nil
 }
 
-func (w *rewriter) scratch() *scratch {
-	if w.room == nil {
-		w.room = new(scratch)
+func (w *rewriter) scratch() *scratchBuffers {
+	if w.scratchBuf == nil {
+		w.scratchBuf = new(scratchBuffers)
 	}
-	return w.room
+	return w.scratchBuf
 }
 
-// text cleans the string at hand and returns what it stood for, until the next
-// one is read.
-func (w *rewriter) text() ([]byte, error) {
-	if w.structure {
-		return w.read()
+// stringValue redacts the string at the current position and returns its
+// decoded content, which is valid until the next string is read.
+func (w *rewriter) stringValue() ([]byte, error) {
+	if w.namesOnly {
+		return w.readString()
 	}
 	start := w.pos
 	end, form, err := jsonlex.String(w.raw, start)
@@ -182,41 +182,41 @@ func (w *rewriter) text() ([]byte, error) {
 	switch {
 	case form&jsonlex.Escaped != 0:
 		broken = form&jsonlex.NonASCII != 0 && !utf8.Valid(text)
-		buf := &w.scratch().texts[w.nested]
+		buf := &w.scratch().texts[w.nesting]
 		*buf, _ = jsonlex.Unquote(slices.Grow((*buf)[:0], len(text)), text)
 		text = *buf
 	case form&jsonlex.NonASCII != 0:
 		broken = !utf8.Valid(text)
 	}
 	clean, changed := w.clean(text, form&jsonlex.Escaped != 0)
-	if changed || broken && w.all {
-		w.put(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, clean) })
+	if changed || broken && w.full {
+		w.replace(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, clean) })
 	}
 	return text, nil
 }
 
 func (w *rewriter) clean(text []byte, escaped bool) (clean []byte, changed bool) {
 	k := w.known
-	if !w.near && !escaped {
+	if !w.mayContainKnown && !escaped {
 		k = nil
 	}
-	all := w.all
-	if all && w.nested < maxNested && looksNested(text) {
-		inner := rewriter{raw: text, known: w.known, mark: w.mark, all: true, nested: w.nested + 1, room: w.room}
+	all := w.full
+	if all && w.nesting < maxNested && looksNested(text) {
+		inner := rewriter{raw: text, known: w.known, mark: w.mark, full: true, nesting: w.nesting + 1, scratchBuf: w.scratchBuf}
 		if out, err := inner.document(); err == nil {
 			if text, changed, all = out, inner.copied > 0, false; !w.known.structural() {
 				return text, changed
 			}
 		}
 	}
-	spans := secretsIn(text, k, all, &w.room) // of a document, what is longer than its strings
+	spans := secretsIn(text, k, all, &w.scratchBuf) // in a document, secrets that span several strings
 	if len(spans) == 0 {
 		return text, changed
 	}
 	return replace(text, spans, w.mark), true
 }
 
-// looksNested reports whether text may be an array or object of JSON.
+// looksNested reports whether text may be a JSON array or object.
 func looksNested(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	return len(text) > 2 && (text[0] == '{' && text[len(text)-1] == '}' || text[0] == '[' && text[len(text)-1] == ']')

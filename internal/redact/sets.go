@@ -1,6 +1,6 @@
 package redact
 
-// Sets of bytes, as bits.
+// Character classes, as bits.
 const (
 	digit = 1 << iota
 	upper
@@ -18,7 +18,7 @@ const (
 	tokenSet  = base64Set | dot | tilde
 )
 
-// sets tells of which sets each byte is.
+// sets maps each byte to its character classes.
 var sets = [256]uint8{
 	'0': digit, '1': digit, '2': digit, '3': digit, '4': digit, '5': digit, '6': digit, '7': digit, '8': digit, '9': digit,
 	'A': upper, 'B': upper, 'C': upper, 'D': upper, 'E': upper, 'F': upper, 'G': upper, 'H': upper, 'I': upper, 'J': upper,
@@ -30,7 +30,7 @@ var sets = [256]uint8{
 	'_': underscore, '-': dash, '.': dot, '+': base64Extra, '/': base64Extra, '=': base64Extra, '~': tilde,
 }
 
-// run returns the end of the bytes of a set that begin at text[i].
+// run returns the end of the run of bytes of a class at text[i].
 func run(text []byte, i int, set uint8) int {
 	for i < len(text) && sets[text[i]]&set != 0 {
 		i++

@@ -5,26 +5,26 @@ import (
 	"encoding/base64"
 )
 
-// shape is how the credentials of some service look.
-type shape struct {
+// tokenShape is the format of a service's credentials.
+type tokenShape struct {
 	prefix string
-	min    int   // bytes after the prefix
-	set    uint8 // of the bytes after the prefix
-	need   need  // what else there must be in it
+	min    int         // minimum number of bytes after the prefix
+	set    uint8       // character class of the bytes after the prefix
+	need   requirement // additional requirement
 }
 
-// need is what tells a credential from an ordinary word. What a run of bytes
-// lacks, every end of it lacks too: so that a long run is looked at once.
-type need uint8
+// requirement distinguishes a credential from an ordinary word. If a run of
+// bytes does not meet one, no suffix of it does, so a long run is checked once.
+type requirement uint8
 
 const (
-	needNothing need = iota
+	needNothing requirement = iota
 	needDigit
-	needDots // two, as between the parts of a JWT, the last of which may be empty
-	needs
+	needDots // two, as in a JWT, whose last part may be empty
+	requirements
 )
 
-func (n need) met(token []byte) bool {
+func (n requirement) met(token []byte) bool {
 	switch n {
 	case needDigit:
 		return bytes.ContainsAny(token, "0123456789")
@@ -34,36 +34,36 @@ func (n need) met(token []byte) bool {
 	return true
 }
 
-// shapes appends where text, which is not escaped, has what looks like a
+// findShapes appends the spans of text, which is not escaped, that look like a
 // credential.
-func shapes(text []byte, spans []span) []span {
-	var lacking [needs]int
+func findShapes(text []byte, spans []span) []span {
+	var lacking [requirements]int
 	for i := 0; i < len(text); i++ {
 		kind := triggers[text[i]]
-		if kind == nothing {
+		if kind == triggerNone {
 			continue
 		}
 		var s span
 		switch kind {
-		case first:
-			if begins(text, i) {
-				s = shaped(text, i, &lacking)
+		case triggerShape:
+			if atWordStart(text, i) {
+				s = findShape(text, i, &lacking)
 				if text[i] == 'p' && s.end == 0 {
-					s = netrc(text, i)
+					s = findNetrc(text, i)
 				}
 			}
-		case scheme:
-			s = schemed(text, i)
-		case colon:
+		case triggerScheme:
+			s = findAuthScheme(text, i)
+		case triggerColon:
 			s = afterColon(text, i)
-		case equals:
+		case triggerEquals:
 			s = afterEquals(text, i)
-		case hyphen:
-			if s = pem(text, i); s.end == 0 {
-				s = option(text, i)
+		case triggerHyphen:
+			if s = findPrivateKey(text, i); s.end == 0 {
+				s = commandOption(text, i)
 			}
-		case bracket:
-			s = element(text, i)
+		case triggerBracket:
+			s = xmlElement(text, i)
 		}
 		if s.end > s.start {
 			spans = append(spans, s)
@@ -73,13 +73,13 @@ func shapes(text []byte, spans []span) []span {
 	return spans
 }
 
-// begins reports whether a word can begin at text[i].
-func begins(text []byte, i int) bool { return i == 0 || sets[text[i-1]]&alnum == 0 }
+// atWordStart reports whether a word can begin at text[i].
+func atWordStart(text []byte, i int) bool { return i == 0 || sets[text[i-1]]&alnum == 0 }
 
-// shaped finds a credential that begins at text[i]. lacking tells how far the
-// text is known to lack what a shape needs.
-func shaped(text []byte, i int, lacking *[needs]int) span {
-	for _, s := range byFirst[text[i]] {
+// findShape finds a credential that begins at text[i]. lacking caches up to
+// where the text does not meet each requirement.
+func findShape(text []byte, i int, lacking *[requirements]int) span {
+	for _, s := range shapesByFirstByte[text[i]] {
 		head := i + len(s.prefix)
 		if len(text) < head+s.min || text[i+1] != s.prefix[1] || string(text[i:head]) != s.prefix || i < lacking[s.need] {
 			continue
@@ -96,27 +96,27 @@ func shaped(text []byte, i int, lacking *[needs]int) span {
 	return span{}
 }
 
-// minBearer is the length from which the word after Bearer counts as a token.
+// minBearer is the minimum length of a token after Bearer.
 const minBearer = 8
 
-// schemed finds the credential after Bearer or Basic.
-func schemed(text []byte, i int) span {
+// findAuthScheme finds the credential after Bearer or Basic.
+func findAuthScheme(text []byte, i int) span {
 	word := text[i:min(len(text), i+6)]
 	bearer := len(word) == 6 && bytes.EqualFold(word, []byte("bearer"))
-	if !bearer && (len(word) < 5 || !bytes.EqualFold(word[:5], []byte("basic"))) || !begins(text, i) {
+	if !bearer && (len(word) < 5 || !bytes.EqualFold(word[:5], []byte("basic"))) || !atWordStart(text, i) {
 		return span{}
 	}
 	at := i + 5
 	if bearer {
 		at++
 	}
-	start := blank(text, at, bearer)
+	start := skipBlankOrPlus(text, at, bearer)
 	if start == at {
 		return span{}
 	}
 	if !bearer {
 		end := run(text, start, base64Set)
-		if !isBasic(text[start:end]) {
+		if !isBasicAuth(text[start:end]) {
 			return span{}
 		}
 		return span{start, end}
@@ -128,23 +128,24 @@ func schemed(text []byte, i int) span {
 	return span{start, end}
 }
 
-// blank returns the end of the white space at text[i], which a URL may write
-// as + where plus says so.
-func blank(text []byte, i int, plus bool) int {
+// skipBlankOrPlus returns the end of the white space at text[i]; with plus, a +
+// counts as a space, as in a URL.
+func skipBlankOrPlus(text []byte, i int, plus bool) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || plus && text[i] == '+') {
 		i++
 	}
 	return i
 }
 
-// isBasic tells a user and password in base64 from an ordinary word.
-func isBasic(token []byte) bool {
+// isBasicAuth distinguishes a user and password in base64 from an ordinary
+// word.
+func isBasicAuth(token []byte) bool {
 	plain, err := base64.RawStdEncoding.DecodeString(string(bytes.TrimRight(token, "=")))
 	return err == nil && bytes.IndexByte(plain, ':') >= 0
 }
 
-// pem finds a private key in PEM, to its end or that of the text.
-func pem(text []byte, i int) span {
+// findPrivateKey finds a private key in PEM, up to its end or that of the text.
+func findPrivateKey(text []byte, i int) span {
 	rest := text[i:]
 	if !bytes.HasPrefix(rest, []byte("-----BEGIN ")) {
 		return span{}

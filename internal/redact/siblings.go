@@ -7,21 +7,21 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// siblings is what the members or elements before say of the next one.
-type siblings struct {
-	object bool
-	pair   bool // the array is in an array, and may be a name with its value
-	n      int  // elements so far
-	secret bool // the next element is one; in an object, the value is
-	open   bool // a private key in lines has begun
-	glued  bool // the first element is a program of gluing
-	value  span // the value, when it came before its label
+// siblingState is what the preceding members or elements say of the next one.
+type siblingState struct {
+	object       bool
+	mayBePair    bool // the array is in an array, and may be a name and a value
+	index        int  // elements so far
+	nextSecret   bool // the next element, or in an object the value, is a secret
+	inPrivateKey bool // within a private key that is split into lines
+	gluedOption  bool // the first element is one of gluedPasswordPrograms
+	value        span // the value, if it came before its label
 }
 
-// member cleans a name and its value. A member that says what another holds,
-// as in {"name": "Authorization", "value": "…"}, makes a secret of that one.
-func (w *rewriter) member(depth int, s *siblings) error {
-	name, err := w.text()
+// member redacts a name and its value. A member that names another, as in
+// {"name": "Authorization", "value": "…"}, makes the other one secret.
+func (w *rewriter) member(depth int, s *siblingState) error {
+	name, err := w.stringValue()
 	if err != nil {
 		return err
 	}
@@ -30,89 +30,91 @@ func (w *rewriter) member(depth int, s *siblings) error {
 		return errColon
 	}
 	w.pos = jsonlex.Space(w.raw, w.pos+1)
-	if !w.all {
+	if !w.full {
 		return w.value(depth, false)
 	}
 	switch roleOf(name) {
-	case secretNamed:
-		return w.secret(depth)
-	case labelNamed:
-		return w.label(depth, s)
-	case valueNamed:
-		if _, late := slices.BinarySearch(w.late, w.pos); late || s.secret {
-			return w.secret(depth)
+	case roleSecret:
+		return w.redactValue(depth)
+	case roleLabel:
+		return w.labelMember(depth, s)
+	case roleValue:
+		if _, late := slices.BinarySearch(w.labelledLate, w.pos); late || s.nextSecret {
+			return w.redactValue(depth)
 		}
 		s.value.start = w.pos
 		err := w.value(depth, false)
 		s.value.end = w.pos
 		return err
-	case textNamed:
-		if end, _, err := jsonlex.String(w.raw, w.pos); err == nil && !isKind(w.raw[w.pos+1:end-1]) {
-			return w.secret(depth)
+	case roleSecretText:
+		if end, _, err := jsonlex.String(w.raw, w.pos); err == nil && !isAuthScheme(w.raw[w.pos+1:end-1]) {
+			return w.redactValue(depth)
 		}
 	}
 	return w.value(depth, false)
 }
 
-// label cleans what may be the name of another member.
-func (w *rewriter) label(depth int, s *siblings) error {
+// labelMember redacts a member that may name another one.
+func (w *rewriter) labelMember(depth int, s *siblingState) error {
 	if w.pos == len(w.raw) || w.raw[w.pos] != '"' {
 		return w.value(depth, false)
 	}
-	text, err := w.text()
+	text, err := w.stringValue()
 	if err == nil && secretText(text) {
-		s.secret = true
+		s.nextSecret = true
 		switch {
 		case s.value.end == 0:
-		case w.structure:
+		case w.namesOnly:
 			after := w.pos
 			w.pos = s.value.start
-			err = w.secret(depth)
+			err = w.redactValue(depth)
 			w.pos = after
 		default:
-			w.late = append(w.late, s.value.start)
+			w.labelledLate = append(w.labelledLate, s.value.start)
 		}
 	}
 	return err
 }
 
-// element cleans an element. In ["--token", "…"], in [["Authorization", "…"]]
-// and in a private key line by line, one says that the next is secret.
-func (w *rewriter) element(depth int, s *siblings) error {
-	s.n++
-	if w.pos == len(w.raw) || w.raw[w.pos] != '"' || !w.all {
-		s.secret = false
+// element redacts an element. In ["--token", "…"], in [["Authorization",
+// "…"]] and in a private key line by line, an element makes the next one
+// secret.
+func (w *rewriter) element(depth int, s *siblingState) error {
+	s.index++
+	if w.pos == len(w.raw) || w.raw[w.pos] != '"' || !w.full {
+		s.nextSecret = false
 		return w.value(depth, true)
 	}
 	start := w.pos
-	if s.secret || s.open || s.glued && bytes.HasPrefix(w.raw[start:], []byte(`"-p`)) && w.raw[start+3] != '"' {
-		if err := w.secret(depth); err != nil {
+	if s.nextSecret || s.inPrivateKey || s.gluedOption && bytes.HasPrefix(w.raw[start:], []byte(`"-p`)) && w.raw[start+3] != '"' {
+		if err := w.redactValue(depth); err != nil {
 			return err
 		}
-		s.secret = false
-		if s.open {
-			s.open = !bytes.Contains(w.raw[start:w.pos], []byte("-----END "))
+		s.nextSecret = false
+		if s.inPrivateKey {
+			s.inPrivateKey = !bytes.Contains(w.raw[start:w.pos], []byte("-----END "))
 		}
 		return nil
 	}
-	text, err := w.text()
+	text, err := w.stringValue()
 	if err != nil || len(text) == 0 {
 		return err
 	}
 	switch {
 	case text[0] == '-':
-		s.secret = bytes.HasPrefix(text, []byte("--")) && secretText(text)
-		s.open = pem(text, 0).end == len(text) && !bytes.Contains(text, []byte("-----END "))
-	case s.n == 1 && commands(text, len(text), gluing...):
-		s.glued = true
-	case s.pair && s.n == 1:
-		s.secret = secretName(text) && w.lastIsNext()
+		s.nextSecret = bytes.HasPrefix(text, []byte("--")) && secretText(text)
+		s.inPrivateKey = findPrivateKey(text, 0).end == len(text) && !bytes.Contains(text, []byte("-----END "))
+	case s.index == 1 && inCommand(text, len(text), gluedPasswordPrograms...):
+		s.gluedOption = true
+	case s.mayBePair && s.index == 1:
+		s.nextSecret = secretName(text) && w.nextIsLast()
 	}
 	return nil
 }
 
-// lastIsNext reports whether one more element, a string, ends the array.
-func (w *rewriter) lastIsNext() bool {
+// nextIsLast reports whether exactly one more element, a string, follows in the
+// array.
+func (w *rewriter) nextIsLast() bool {
 	i := jsonlex.Space(w.raw, w.pos)
 	if i == len(w.raw) || w.raw[i] != ',' {
 		return false

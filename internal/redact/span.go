@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// What makes a document unreadable here. Nobody is told more than that.
+// Reasons why a document cannot be parsed. They are not shown to users.
 var (
 	errTrailing = errors.New("something after the value")
 	errDepth    = errors.New("nested too deep")
@@ -14,10 +14,11 @@ var (
 	errColon    = errors.New("a colon is missing")
 )
 
-// span is a part of a text that is secret.
+// span is a secret part of a text.
 type span struct{ start, end int }
 
-// replace returns text with each span marked; those that overlap as one.
+// replace returns text with each span replaced by its mark; overlapping spans
+// are merged.
 func replace(text []byte, spans []span, mark func(dst, secret []byte) []byte) []byte {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	out := make([]byte, 0, len(text)+32)

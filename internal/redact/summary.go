@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// At returns the value at a JSON Pointer of canonical JSON, or nil; see
+// At returns the value at a JSON Pointer of canonical JSON, or nil. See
 // [canonical.At].
 func (JSON) At(doc []byte, pointer string) json.RawMessage { return canonical.At(doc, pointer) }
 
@@ -33,48 +33,48 @@ func (j JSON) Summary(redacted json.RawMessage, limit int) string {
 	if jsonlex.Document(redacted) != nil {
 		redacted = unreadable(len(redacted))
 	}
-	s := summary{mark: j.mark, limit: limit}
+	s := lineWriter{mark: j.mark, limit: limit}
 	value := bytes.TrimSpace(redacted)
 	if r, ok := readResult(value); ok {
-		return s.result(r)
+		return s.resultLine(r)
 	}
 	return string(clip(s.line(value, limit), limit))
 }
 
-// summary writes one line.
-type summary struct {
+// lineWriter writes one line.
+type lineWriter struct {
 	mark  func(dst, secret []byte) []byte
 	limit int
 }
 
-// line returns what a value comes to, in about room bytes.
-func (s *summary) line(value []byte, room int) []byte {
+// line returns the summary of a value, in about room bytes.
+func (s *lineWriter) line(value []byte, room int) []byte {
 	if value[0] != '{' || isEmpty(value) {
 		return s.short(nil, value, room)
 	}
 	var out []byte
-	share := level(columns(value, room), room)
-	for name, member := range children(value) {
+	share := waterLevel(lineEntries(value, room), room)
+	for name, member := range eachChild(value) {
 		if len(out) > s.limit {
 			break
 		}
 		if len(out) > 0 {
 			out = append(out, ", "...)
 		}
-		out = s.member(out, name, member, max(share, minShare))
+		out = s.member(out, name, member, max(share, fairShare))
 	}
 	return out
 }
 
-// columns returns the members of an object as far as they can have room, with
-// what they take of the line.
-func columns(object []byte, room int) (all []child) {
-	for name, value := range children(object) {
+// lineEntries returns the members of an object that may fit, with their size in
+// the line.
+func lineEntries(object []byte, room int) (all []entry) {
+	for name, value := range eachChild(object) {
 		size := len(value)
 		if value[0] == '{' || value[0] == '[' {
 			size = len("[10 items]")
 		}
-		all = append(all, child{value: span{0, size}, overhead: len(name) + len("=, ") - len(`""`)})
+		all = append(all, entry{value: span{0, size}, overhead: len(name) + len("=, ") - len(`""`)})
 		if len(all) > room {
 			break
 		}
@@ -82,17 +82,17 @@ func columns(object []byte, room int) (all []child) {
 	return all
 }
 
-// maxShownName is how much of a name is shown.
+// maxShownName limits how much of a name is shown.
 const maxShownName = 40
 
-// member appends name=value. A name and a text that make a secret only
-// together, as sig=0123 does, are redacted together.
-func (s *summary) member(out, quotedName, value []byte, room int) []byte {
+// member appends name=value. A name and a text that are a secret only together,
+// such as sig=0123, are redacted together.
+func (s *lineWriter) member(out, quotedName, value []byte, room int) []byte {
 	name := clip(unquoted(quotedName), maxShownName)
 	head := len(name) + 1
 	if value[0] == '"' {
 		pair := append(append(bytes.Clone(name), '='), clip(unquoted(value), room-len(`""`))...)
-		if spans := secretsIn(pair, nil, true, new(*scratch)); len(spans) > 0 {
+		if spans := secretsIn(pair, nil, true, new(*scratchBuffers)); len(spans) > 0 {
 			return strconv.AppendQuote(out, string(replace(pair, spans, s.mark)))
 		}
 		return appendText(append(appendName(out, name), '='), pair[head:])
@@ -100,8 +100,8 @@ func (s *summary) member(out, quotedName, value []byte, room int) []byte {
 	return s.short(append(appendName(out, name), '='), value, room)
 }
 
-// short appends a value: nested ones as a count.
-func (s *summary) short(out, value []byte, room int) []byte {
+// short appends a value; containers as a count.
+func (s *lineWriter) short(out, value []byte, room int) []byte {
 	switch {
 	case value[0] == '"':
 		return appendText(out, clip(unquoted(value), room-len(`""`)))
@@ -110,9 +110,9 @@ func (s *summary) short(out, value []byte, room int) []byte {
 	case isEmpty(value):
 		return append(out, value[0], value[0]+2)
 	case value[0] == '[':
-		return fmt.Appendf(out, "[%s]", count(value, "item"))
+		return fmt.Appendf(out, "[%s]", countItems(value, "item"))
 	}
-	return fmt.Appendf(out, "{%s}", count(value, "field"))
+	return fmt.Appendf(out, "{%s}", countItems(value, "field"))
 }
 
 func appendName(out, name []byte) []byte {
@@ -129,9 +129,9 @@ func appendText(out, text []byte) []byte {
 	return strconv.AppendQuote(out, string(text))
 }
 
-func count(list []byte, what string) string {
+func countItems(list []byte, what string) string {
 	n := 0
-	for range children(list) {
+	for range eachChild(list) {
 		n++
 	}
 	if n == 1 {
@@ -140,7 +140,7 @@ func count(list []byte, what string) string {
 	return strconv.Itoa(n) + " " + what + "s"
 }
 
-// clip cuts text to at most limit bytes, between two characters.
+// clip cuts text to at most limit bytes, at a character boundary.
 func clip(text []byte, limit int) []byte {
 	if len(text) <= limit {
 		return text
@@ -159,10 +159,11 @@ func unquoted(quoted []byte) []byte {
 
 func isEmpty(list []byte) bool { return jsonlex.Space(list, 1) == len(list)-1 }
 
-// children walks a valid array or object: values, and names with their quotes.
-func children(list []byte) iter.Seq2[[]byte, []byte] {
+// eachChild iterates over a valid array or object: values, and names with their
+// quotes.
+func eachChild(list []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
-		for i := jsonlex.Space(list, 1); i < len(list)-1; i = jsonlex.Space(list, i+1) { // over the comma
+		for i := jsonlex.Space(list, 1); i < len(list)-1; i = jsonlex.Space(list, i+1) { // skip the comma
 			var name []byte
 			if list[0] == '{' {
 				end := jsonlex.Skip(list, i)

@@ -1,7 +1,7 @@
 package redact
 
-// byFirst holds the shapes of credentials by their first byte.
-var byFirst = [256][]shape{
+// shapesByFirstByte holds the formats of credentials by their first byte.
+var shapesByFirstByte = [256][]tokenShape{
 	'1': {{"1//0", 20, wordSet | dash, needNothing}},
 	'A': {
 		{"AKIA", 16, digit | upper, needNothing},
@@ -137,20 +137,20 @@ var byFirst = [256][]shape{
 	'y': {{"ya29.", 10, nameSet, needNothing}},
 }
 
-// What a byte may be the beginning, or the middle, of.
+// What a byte may trigger a search for.
 const (
-	nothing = iota
-	first   // of a shape
-	scheme  // of Bearer or Basic
-	colon
-	equals
-	hyphen
-	bracket
+	triggerNone   = iota
+	triggerShape  // of a shape
+	triggerScheme // of Bearer or Basic
+	triggerColon
+	triggerEquals
+	triggerHyphen
+	triggerBracket
 )
 
 var triggers = [256]uint8{
-	'1': first, 'A': first, 'C': first, 'F': first, 'G': first, 'H': first, 'I': first, 'N': first, 'P': first, 'S': first,
-	'd': first, 'e': first, 'f': first, 'g': first, 'h': first, 'k': first, 'l': first, 'n': first, 'p': first, 'r': first,
-	's': first, 't': first, 'w': first, 'x': first, 'y': first,
-	'B': scheme, 'b': scheme, ':': colon, '=': equals, '-': hyphen, '>': bracket,
+	'1': triggerShape, 'A': triggerShape, 'C': triggerShape, 'F': triggerShape, 'G': triggerShape, 'H': triggerShape, 'I': triggerShape, 'N': triggerShape, 'P': triggerShape, 'S': triggerShape,
+	'd': triggerShape, 'e': triggerShape, 'f': triggerShape, 'g': triggerShape, 'h': triggerShape, 'k': triggerShape, 'l': triggerShape, 'n': triggerShape, 'p': triggerShape, 'r': triggerShape,
+	's': triggerShape, 't': triggerShape, 'w': triggerShape, 'x': triggerShape, 'y': triggerShape,
+	'B': triggerScheme, 'b': triggerScheme, ':': triggerColon, '=': triggerEquals, '-': triggerHyphen, '>': triggerBracket,
 }

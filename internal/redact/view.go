@@ -11,76 +11,77 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// maxViews is how many layers of escapes are looked under.
-const maxViews = 6
+// maxEscapeLayers limits the layers of escapes to resolve.
+const maxEscapeLayers = 6
 
-// escapes are the bytes that escapes begin with: those of JSON and of
-// programs, of URLs, and of HTML.
+// escapes are the first bytes of escapes: of JSON and programs, of URLs, and of
+// HTML.
 const escapes = `\%&`
 
-// joints are the bytes that escapes of others may begin or end with, or need.
-const joints = escapes + "#;"
+// escapeBytes are the bytes that other escapes may begin or end with, or
+// consist of.
+const escapeBytes = escapes + "#;"
 
-// The kinds of escapes, as bits, by the bytes that they begin with.
+// The kinds of escapes, as bits.
 const (
-	ofPrograms = 1 << iota
-	ofURLs
-	ofHTML
-	kinds
+	backslashEscape = 1 << iota
+	percentEscape
+	entityEscape
+	escapeKindEnd
 )
 
-var introduces = [256]uint8{'\\': ofPrograms, '%': ofURLs, '&': ofHTML}
+var escapeKinds = [256]uint8{'\\': backslashEscape, '%': percentEscape, '&': entityEscape}
 
-// secretsIn returns where text has something known and, with all, what looks
-// secret. It looks under escapes too: whoever wrote the text may have quoted
-// another in it, whole or in part, more than once.
-func secretsIn(text []byte, k *known, all bool, room **scratch) []span {
-	l := look{known: k, all: all}
-	spans := l.at(text, nil, *room)
-	if indexOf(text, escapes) == len(text) || !all && (k == nil || !k.hidden(text)) {
+// secretsIn returns the known secrets in text and, with all, what looks like
+// one. It searches under escapes too, because a text may quote another, in
+// whole or in part, more than once.
+func secretsIn(text []byte, k *known, all bool, room **scratchBuffers) []span {
+	l := search{known: k, full: all}
+	spans := l.direct(text, nil, *room)
+	if indexAny(text, escapes) == len(text) || !all && (k == nil || !k.mayBeEscaped(text)) {
 		return spans
 	}
 	if *room == nil {
-		*room = new(scratch)
+		*room = new(scratchBuffers)
 	}
-	spans = l.under(text, kinds-1, 0, *room, spans)
+	spans = l.unescaped(text, escapeKindEnd-1, 0, *room, spans)
 	if k == nil || !strings.ContainsAny(k.special, escapes) {
 		return spans
 	}
-	// What is an escape to one is a part of the secret to another.
-	l.all = false
-	for kind := uint8(1); kind < kinds; kind <<= 1 {
-		spans = l.under(text, kind, 0, *room, spans)
+	// An escape of one kind may be part of a secret under another kind.
+	l.full = false
+	for kind := uint8(1); kind < escapeKindEnd; kind <<= 1 {
+		spans = l.unescaped(text, kind, 0, *room, spans)
 	}
 	return spans
 }
 
-// look is what is looked for.
-type look struct {
+// search is what to search for.
+type search struct {
 	known *known
-	all   bool
+	full  bool
 }
 
-// at appends what is in the text as it is.
-func (l look) at(text []byte, spans []span, room *scratch) []span {
+// direct appends the secrets of the text without resolving escapes.
+func (l search) direct(text []byte, spans []span, room *scratchBuffers) []span {
 	spans = l.known.find(text, spans)
-	if l.all {
-		spans = embedded(text, shapes(text, spans), room)
+	if l.full {
+		spans = findEmbedded(text, findShapes(text, spans), room)
 	}
 	return spans
 }
 
-// under appends what is in the text as it reads once its escapes of some
-// kinds are resolved, once, twice and so on.
-func (l look) under(text []byte, kinds uint8, depth int, room *scratch, spans []span) []span {
+// unescaped appends the secrets of the text after its escapes of some kinds are
+// resolved once, twice and so on.
+func (l search) unescaped(text []byte, kinds uint8, depth int, room *scratchBuffers, spans []span) []span {
 	v := &room.views[depth]
 	if !v.unescape(text, kinds, false) {
 		return spans
 	}
 	first := len(spans)
-	spans = l.at(v.plain, spans, room)
-	if depth+1 < maxViews {
-		spans = l.under(v.plain, kinds, depth+1, room, spans)
+	spans = l.direct(v.plain, spans, room)
+	if depth+1 < maxEscapeLayers {
+		spans = l.unescaped(v.plain, kinds, depth+1, room, spans)
 	}
 	if len(spans) > first {
 		v.unescape(text, kinds, true)
@@ -91,36 +92,36 @@ func (l look) under(text []byte, kinds uint8, depth int, room *scratch, spans []
 	return spans
 }
 
-// scratch is room that is used again: for one document, not for the next, so
-// that no secret of it stays.
-type scratch struct {
-	texts [maxNested + 1][]byte // what strings stand for, of each document within another
+// scratchBuffers are buffers that are reused within one document, and not for
+// the next, so that no secret stays in memory.
+type scratchBuffers struct {
+	texts [maxNested + 1][]byte // decoded strings, for each level of nested documents
 	name  []byte
-	views [maxViews]view
+	views [maxEscapeLayers]unescapedView
 }
 
-// view is a text with its escapes resolved.
-type view struct {
+// unescapedView is a text with its escapes resolved.
+type unescapedView struct {
 	plain []byte
-	cuts  []escape
+	cuts  []escapePos
 }
 
-// escape is where one was: in the text and its view, with the lengths of
-// it there.
-type escape struct {
+// escapePos is the position of an escape in the text and in its view, with its
+// length in both.
+type escapePos struct {
 	text, plain int32
 	from, to    uint8
 }
 
-// unescape makes the view of a text, and reports whether it is another one.
-// Cuts are seldom needed, and long.
-func (v *view) unescape(text []byte, kinds uint8, cuts bool) bool {
+// unescape builds the view of a text, and reports whether it differs. Cuts are
+// seldom needed and take memory.
+func (v *unescapedView) unescape(text []byte, kinds uint8, cuts bool) bool {
 	v.plain, v.cuts = v.plain[:0], v.cuts[:0]
 	copied := 0
 	for i := 0; i < len(text); {
 		n := 0
 		var r rune
-		if introduces[text[i]]&kinds != 0 {
+		if escapeKinds[text[i]]&kinds != 0 {
 			r, n = escapeAt(text, i)
 		}
 		if n == 0 {
@@ -134,7 +135,7 @@ func (v *view) unescape(text []byte, kinds uint8, cuts bool) bool {
 		at := len(v.plain)
 		v.plain = appendRune(v.plain, r)
 		if cuts {
-			v.cuts = append(v.cuts, escape{int32(i), int32(at), uint8(n), uint8(len(v.plain) - at)})
+			v.cuts = append(v.cuts, escapePos{int32(i), int32(at), uint8(n), uint8(len(v.plain) - at)})
 		}
 		i += n
 		copied = i
@@ -146,9 +147,9 @@ func (v *view) unescape(text []byte, kinds uint8, cuts bool) bool {
 	return true
 }
 
-// origin returns where in the text the byte of the view, or its end, is from.
-func (v *view) origin(i int) int {
-	n, found := slices.BinarySearchFunc(v.cuts, i, func(c escape, i int) int { return cmp.Compare(int(c.plain), i) })
+// origin maps a byte position of the view to the text.
+func (v *unescapedView) origin(i int) int {
+	n, found := slices.BinarySearchFunc(v.cuts, i, func(c escapePos, i int) int { return cmp.Compare(int(c.plain), i) })
 	if !found {
 		n--
 	}
@@ -162,8 +163,9 @@ func (v *view) origin(i int) int {
 	return int(c.text)
 }
 
-// indexOf returns where the first of a few bytes is in text, or its length.
-func indexOf(text []byte, few string) int {
+// indexAny returns the position of the first of a few bytes in text, or its
+// length.
+func indexAny(text []byte, few string) int {
 	for i := range len(few) {
 		if at := bytes.IndexByte(text, few[i]); at >= 0 {
 			text = text[:at]
@@ -172,7 +174,7 @@ func indexOf(text []byte, few string) int {
 	return len(text)
 }
 
-// appendRune appends a character, or the byte that -1-r stands for.
+// appendRune appends a character, or the byte that -1-r encodes.
 func appendRune(plain []byte, r rune) []byte {
 	if r < 0 {
 		return append(plain, byte(-1-r))
@@ -180,23 +182,23 @@ func appendRune(plain []byte, r rune) []byte {
 	return utf8.AppendRune(plain, r)
 }
 
-// escapeAt returns what the escape at text[i] stands for, see appendRune, and
-// its length: zero when there is none.
+// escapeAt returns the value of the escape at text[i] (see appendRune) and its
+// length: zero if there is none.
 func escapeAt(text []byte, i int) (r rune, n int) {
 	switch text[i] {
 	case '\\':
-		return backslash(text[i:])
+		return readBackslash(text[i:])
 	case '%':
 		if c := hexByte(text[i+1:]); c >= 0 {
 			return -1 - rune(c), 3
 		}
 	case '&':
-		return entity(text[i:min(len(text), i+12)])
+		return readEntity(text[i:min(len(text), i+12)])
 	}
 	return 0, 0
 }
 
-func backslash(text []byte) (r rune, n int) {
+func readBackslash(text []byte) (r rune, n int) {
 	if len(text) < 2 {
 		return 0, 0
 	}
@@ -211,13 +213,13 @@ func backslash(text []byte) (r rune, n int) {
 		if r, n = jsonlex.Unescape(text); n < 6 {
 			return 0, 0
 		}
-		return max(r, 0), n // half a pair is nothing
+		return max(r, 0), n // half a surrogate pair
 	}
 	return 0, 0
 }
 
-// entity reads the entity of HTML that text begins with.
-func entity(text []byte) (r rune, n int) {
+// readEntity parses the HTML entity that text begins with.
+func readEntity(text []byte) (r rune, n int) {
 	name, _, ok := bytes.Cut(text[1:], []byte{';'})
 	if !ok {
 		return 0, 0
@@ -247,7 +249,7 @@ func entity(text []byte) (r rune, n int) {
 	return rune(code), n
 }
 
-// hexByte returns the byte that text begins with in two hex digits, or -1.
+// hexByte returns the byte in the two hex digits that text begins with, or -1.
 func hexByte(text []byte) int {
 	if len(text) < 2 {
 		return -1
@@ -258,7 +260,7 @@ func hexByte(text []byte) int {
 	return -1
 }
 
-// unhex returns the value of a hex digit, or something too large for a byte.
+// unhex returns the value of a hex digit, or a value above a byte's range.
 func unhex(c byte) int {
 	switch {
 	case '0' <= c && c <= '9':

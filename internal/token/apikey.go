@@ -21,7 +21,7 @@ const (
 func NewAPIKey() (id, key string, hash []byte) {
 	digits := newID()
 	key = NewSecret(APIKeyPrefix+digits, secretBytes)
-	return dashed(digits), key, HashSecret(key)
+	return formatUUID(digits), key, HashSecret(key)
 }
 
 // ParseAPIKey returns the id of the key's row and the hash that must equal the
@@ -32,7 +32,7 @@ func ParseAPIKey(key string) (id string, hash []byte, err error) {
 	if !ok || len(text) != idDigits+secretDigits || strings.Trim(text[:idDigits], "0123456789abcdef") != "" {
 		return "", nil, action.NewError("invalid_api_key", APIKeyPrefix, len(APIKeyPrefix)+idDigits+secretDigits)
 	}
-	return dashed(text[:idDigits]), HashSecret(key), nil
+	return formatUUID(text[:idDigits]), HashSecret(key), nil
 }
 
 // newID returns the hex digits of a random UUID (version 4).
@@ -44,6 +44,6 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-func dashed(d string) string {
+func formatUUID(d string) string {
 	return d[:8] + "-" + d[8:12] + "-" + d[12:16] + "-" + d[16:20] + "-" + d[20:]
 }

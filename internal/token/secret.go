@@ -9,7 +9,7 @@ import (
 func NewSecret(prefix string, n int) string {
 	b := make([]byte, n)
 	rand.Read(b) //nolint:errcheck // never fails: it ends the process instead
-	return prefix + strict.EncodeToString(b)
+	return prefix + strictBase64.EncodeToString(b)
 }
 
 // HashSecret returns what is stored of a random secret: its SHA-256. No slow

@@ -23,15 +23,15 @@ const KeySize = 32
 
 // A session token is, in base64: version, key id, MAC, session id.
 const (
-	version   = 1
-	keyIDLen  = 4
-	tokenHead = 1 + keyIDLen + sha256.Size
-	tokenMax  = 512
+	version         = 1
+	keyIDLen        = 4
+	tokenHeaderSize = 1 + keyIDLen + sha256.Size
+	maxTokenLength  = 512
 )
 
-// strict base64 takes one text only for each value, but for line breaks,
+// strictBase64 base64 takes one text only for each value, but for line breaks,
 // which the callers refuse.
-var strict = base64.RawURLEncoding.Strict()
+var strictBase64 = base64.RawURLEncoding.Strict()
 
 // Signer mints and verifies session tokens.
 type Signer struct {
@@ -64,32 +64,32 @@ func NewSigner(key []byte, older ...[]byte) (*Signer, error) {
 // Mint returns the token of a session.
 func (s *Signer) Mint(sessionID string) string {
 	key := &s.keys[0]
-	raw := make([]byte, 0, tokenHead+len(sessionID))
+	raw := make([]byte, 0, tokenHeaderSize+len(sessionID))
 	raw = append(raw, version)
 	raw = append(raw, key.id[:]...)
 	raw = append(raw, key.sign(sessionID)...)
 	raw = append(raw, sessionID...)
-	return SessionPrefix + strict.EncodeToString(raw)
+	return SessionPrefix + strictBase64.EncodeToString(raw)
 }
 
 // Verify returns the session that a token was minted for. The error is an
 // [action.Error] of kind ErrUnauthenticated.
 func (s *Signer) Verify(token string) (sessionID string, err error) {
 	text, ok := strings.CutPrefix(token, SessionPrefix)
-	if !ok || len(token) > tokenMax || strings.ContainsAny(text, "\r\n") {
-		return "", refused("This is not a session token; those begin with " + SessionPrefix + ". Ask the person who runs the gateway for one.")
+	if !ok || len(token) > maxTokenLength || strings.ContainsAny(text, "\r\n") {
+		return "", invalidToken("This is not a session token; those begin with " + SessionPrefix + ". Ask the person who runs the gateway for one.")
 	}
-	raw, err := strict.DecodeString(text)
-	if err != nil || len(raw) <= tokenHead || raw[0] != version {
-		return "", refused("This session token is incomplete or altered; copy it again, or ask for a new one.")
+	raw, err := strictBase64.DecodeString(text)
+	if err != nil || len(raw) <= tokenHeaderSize || raw[0] != version {
+		return "", invalidToken("This session token is incomplete or altered; copy it again, or ask for a new one.")
 	}
-	keyID, mac, id := raw[1:1+keyIDLen], raw[1+keyIDLen:tokenHead], string(raw[tokenHead:])
+	keyID, mac, id := raw[1:1+keyIDLen], raw[1+keyIDLen:tokenHeaderSize], string(raw[tokenHeaderSize:])
 	for i := range s.keys {
 		if key := &s.keys[i]; string(key.id[:]) == string(keyID) && hmac.Equal(mac, key.sign(id)) {
 			return id, nil
 		}
 	}
-	return "", refused("This session token was not issued by this gateway, or its signing key has been replaced; ask for a new one.")
+	return "", invalidToken("This session token was not issued by this gateway, or its signing key has been replaced; ask for a new one.")
 }
 
 func (k *signingKey) sign(sessionID string) []byte {
@@ -100,6 +100,6 @@ func (k *signingKey) sign(sessionID string) []byte {
 	return mac.Sum(nil)
 }
 
-func refused(message string) error {
+func invalidToken(message string) error {
 	return action.Errorf(action.ErrUnauthenticated, "invalid_token", "%s", message)
 }

@@ -107,9 +107,9 @@ func (c *configCommand) setup(me *api.Me) (agent.Setup, error) {
 		s.Instructions = *c.Instructions
 	}
 	if s.Permissions == "" {
-		s.Permissions = agent.AskOwn
+		s.Permissions = agent.AllowGateway
 		if me.SessionKind == string(action.Unattended) {
-			s.Permissions = agent.AskNothing
+			s.Permissions = agent.AllowAll
 		}
 	}
 	name := c.Model

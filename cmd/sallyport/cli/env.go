@@ -104,7 +104,7 @@ func (c *envApply) Run(std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := envfile.Apply(c.Workspace, list, envfile.Values(list, os.LookupEnv, over), c.Replace); err != nil {
+	if err := envfile.Apply(c.Workspace, list, envfile.MergeValues(list, os.LookupEnv, over), c.Replace); err != nil {
 		return err
 	}
 	names := make([]string, len(list))
@@ -288,7 +288,7 @@ func checkRequested(r *action.EnvRequest, name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	if near := nearest.Near(name, names); len(near) > 0 && len(names) > 1 {
+	if near := nearest.Similar(name, names); len(near) > 0 && len(names) > 1 {
 		return command.UsageErrorf("the request asks for %s, and not for %s; did you mean %s?", strings.Join(names, ", "), command.Printable(name), strings.Join(near, ", "))
 	}
 	return command.UsageErrorf("the request asks for %s, and not for %s", strings.Join(names, ", "), command.Printable(name))

@@ -234,7 +234,7 @@ type callLog struct {
 // more than the line: IDs, the gateway's own words and the names of actions
 // (which [sources] restricts) need none.
 func newCallLog(next gate.Observer, log *slog.Logger) callLog {
-	return callLog{next, redact.Bare(log)}
+	return callLog{next, redact.Unredacted(log)}
 }
 
 // Changed implements gate.Observer.
