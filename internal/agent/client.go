@@ -8,10 +8,10 @@ import (
 	"sallyport/internal/jsonc"
 )
 
-// Client is a program that lets a model call tools.
+// Client is a program in which a model calls tools.
 type Client string
 
-// The clients whose configuration is known.
+// The supported clients.
 const (
 	OpenCode   Client = "opencode"
 	ClaudeCode Client = "claude-code"
@@ -19,7 +19,7 @@ const (
 	VSCode     Client = "vscode"
 )
 
-// Name is what people call the client.
+// Name returns the client's display name.
 func (c Client) Name() string {
 	switch c {
 	case OpenCode:
@@ -37,51 +37,51 @@ func (c Client) Name() string {
 // TokenVariable is the environment variable that holds a session's token.
 const TokenVariable = "SALLYPORT_TOKEN"
 
-// Server is what the gateway is called in configurations of clients. Clients
-// put it before the names of tools.
+// Server is the gateway's name in client configurations. Clients prefix the
+// names of tools with it.
 const Server = "sallyport"
 
-// GuideFile is where OpenCode looks for the guide of the session's actions,
-// from the project's folder.
+// GuideFile is where OpenCode reads the guide of the session's actions,
+// relative to the project.
 const GuideFile = ".sallyport/actions-guide.md"
 
-// Permissions are what OpenCode itself asks its user before a tool runs. The
-// gateway decides about services in any case.
+// Permissions are OpenCode's own permission prompts. The gateway applies its
+// policy to services in any case.
 type Permissions string
 
 // The sets of permissions.
 const (
-	// AllowAll lets every tool run, the shell too, and keeps the model from
-	// asking: for a sandbox, where nobody sits and nothing is at stake.
+	// AllowAll allows every tool, including the shell, and stops the model from
+	// asking questions: for a sandbox without a user.
 	AllowAll Permissions = "sandbox"
-	// AllowGateway lets the gateway's tools run, which the gateway decides about, and
-	// leaves all others as the user has them.
+	// AllowGateway allows the gateway's tools, which the gateway's policy
+	// covers, and keeps the user's settings for the others.
 	AllowGateway Permissions = "gateway"
 	// KeepPermissions changes nothing.
 	KeepPermissions Permissions = "none"
 )
 
-// Setup is what a configuration is made for.
+// Setup is the input of a configuration.
 type Setup struct {
-	MCPURL       string      // where the gateway speaks MCP; required
-	Permissions  Permissions // OpenCode's; "" is AskAsBefore
+	MCPURL       string      // the gateway's MCP endpoint; required
+	Permissions  Permissions // OpenCode's; "" is KeepPermissions
 	Instructions string      // file that OpenCode adds to its prompt; "" for none
-	Model        string      // OpenCode's form of its name; "" leaves the choice
-	ModelDefault bool        // a model that is configured already stays
+	Model        string      // in OpenCode's form; "" leaves the choice
+	ModelDefault bool        // keep a configured model
 }
 
-// Config is what a client's configuration must say.
+// Config is the configuration of a client.
 type Config struct {
 	Client Client
-	File   string // where it stands, from the project's folder
+	File   string // path, relative to the project
 	Edits  []jsonc.Edit
 }
 
-// Clients returns the clients that are known, OpenCode first.
+// Clients returns the supported clients, OpenCode first.
 func Clients() []Client { return []Client{OpenCode, ClaudeCode, Cursor, VSCode} }
 
-// ClientConfig returns the configuration with which a client reaches the
-// gateway. It never holds a token, but how the client finds it.
+// ClientConfig returns the configuration with which a client connects to the
+// gateway. It refers to the token and never contains it.
 func ClientConfig(c Client, s Setup) (Config, error) {
 	switch c {
 	case OpenCode:
@@ -102,20 +102,20 @@ func ClientConfig(c Client, s Setup) (Config, error) {
 	return Config{}, e
 }
 
-// JSON is the configuration as a file of its own.
+// JSON returns the configuration as a new file.
 func (c *Config) JSON() (string, error) {
 	text, err := jsonc.Apply(nil, c.Edits)
 	return strings.TrimSpace(string(text)), err
 }
 
-// Merge returns a file with the configuration in it, and all else as it was.
-// Its errors name the key that is in the way.
+// Merge returns the file with the configuration added and everything else
+// unchanged. Its errors name the conflicting key.
 func (c *Config) Merge(file []byte) ([]byte, error) { return jsonc.Apply(file, c.Edits) }
 
-// bearerHeader is the header with the token, in a client's way to name a variable.
+// bearerHeader returns the Authorization header for a reference to the token.
 func bearerHeader(reference string) string { return "Bearer " + reference }
 
-// entryEdits puts fields of the gateway's entry below a path.
+// entryEdits returns edits that set fields below a path.
 func entryEdits(path []string, fields ...field) []jsonc.Edit {
 	edits := make([]jsonc.Edit, 0, len(fields))
 	for _, f := range fields {

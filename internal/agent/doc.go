@@ -1,9 +1,9 @@
-// Package agent is what the gateway tells agents and their clients before the
-// first call: the system prompt of each type of session, the names of models
-// in the three forms that are in use, and the configuration with which a client
-// reaches the gateway.
+// Package agent holds what the gateway gives agents and their clients before
+// the first call: the system prompt of each session type, the names of models
+// in their three forms, and the configuration with which a client connects to
+// the gateway.
 //
-// It is data and pure functions. A prompt names a tool only when its caller
-// says that the tool is there; a configuration holds the name of the variable
-// that has the session's token, and never a token.
+// It consists of data and pure functions. A prompt names a tool only if the
+// caller reports that the session has it; a configuration names the variable
+// that holds the session's token, and never contains a token.
 package agent

@@ -8,15 +8,15 @@ import (
 	"sallyport/action"
 )
 
-// Model is one model under the names that are in use for it.
+// Model is a model with its names.
 type Model struct {
-	ID       string `json:"id"`       // canonical: in the gateway's rows and API
+	ID       string `json:"id"`       // canonical, in the database and the API
 	OpenCode string `json:"opencode"` // provider/model, as in OpenCode's configuration
-	API      string `json:"api"`      // as the provider's API wants it
-	Provider string `json:"provider"` // whose API
+	API      string `json:"api"`      // name in the provider's API
+	Provider string `json:"provider"` // the API's provider
 }
 
-// Models returns every model that is known. A new one is a line here.
+// Models returns all known models.
 func Models() []Model {
 	return []Model{
 		{"claude-opus-4.6", "anthropic/claude-opus-4-6", "claude-opus-4-6", "anthropic"},
@@ -27,8 +27,8 @@ func Models() []Model {
 	}
 }
 
-// FindModel returns the model that has the name in any of its forms. Its error
-// is an [*action.Error] of kind ErrInvalid that names the models there are.
+// FindModel returns the model with the name in any of its forms. The error is
+// an [*action.Error] of kind ErrInvalid that lists the models.
 func FindModel(name string) (Model, error) {
 	for _, m := range Models() {
 		if name == m.ID || name == m.OpenCode || name == m.API {

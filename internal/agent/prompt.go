@@ -6,7 +6,7 @@ import (
 	"sallyport/action"
 )
 
-// The tools of the gateway that prompts speak of.
+// The gateway's tools that prompts mention.
 const (
 	toolVerify   = "verify"
 	toolComplete = "automation_complete"
@@ -19,14 +19,13 @@ const (
 	toolSearch   = "actions_search"
 )
 
-// PromptTools are the tools that a prompt may name.
+// PromptTools returns the tools that a prompt may mention.
 func PromptTools() []string {
 	return []string{toolComplete, toolFiles, toolCommands, toolGrant, toolGuide, toolRequest, toolSearch, toolVerify, toolWait}
 }
 
-// Prompt returns the system prompt of sessions of a type, as Markdown. It
-// names a tool only when has says that the session has it. Of a type that is
-// not known it is that of coding.
+// Prompt returns the system prompt of a session type, as Markdown. It mentions
+// a tool only if has reports it. An unknown type gets the prompt for coding.
 func Prompt(t action.SessionType, has func(tool string) bool) string {
 	var p prompt
 	p.has = has
@@ -42,8 +41,8 @@ func Prompt(t action.SessionType, has func(tool string) bool) string {
 	return p.text.String()
 }
 
-// MandatoryPrompt returns what an agent of the type must be told even where a
-// session's own prompt stands for that of its type; empty: nothing.
+// MandatoryPrompt returns what an agent of the type must be told even if the
+// session has its own prompt; it may be empty.
 func MandatoryPrompt(t action.SessionType, has func(tool string) bool) string {
 	if t != action.TypeAutomation {
 		return ""
@@ -53,7 +52,7 @@ func MandatoryPrompt(t action.SessionType, has func(tool string) bool) string {
 	return p.text.String()
 }
 
-// prompt is a text that grows by sections and lines.
+// prompt builds a text from sections and lines.
 type prompt struct {
 	has  func(tool string) bool
 	text strings.Builder
@@ -74,15 +73,14 @@ func (p *prompt) write(lines ...string) {
 	}
 }
 
-// writeIfTool adds lines when the tool is there.
+// writeIfTool adds lines if the session has the tool.
 func (p *prompt) writeIfTool(tool string, lines ...string) {
 	if p.has(tool) {
 		p.write(lines...)
 	}
 }
 
-// serviceSection tells how tools of services behave, which is alike for every type
-// but for who answers while a call waits.
+// serviceSection explains the tools of services.
 func (p *prompt) serviceSection() {
 	p.section("Tools of services")
 	p.write(
@@ -101,7 +99,7 @@ func (p *prompt) serviceSection() {
 	p.write("- In a shell, `sallyport actions list`, `sallyport actions guide` and `sallyport actions run` do the same with the same rules.")
 }
 
-// variableLines tells how to get values that only a person has.
+// variableLines explains how to request values that only a person has.
 func (p *prompt) variableLines(lead string) {
 	p.writeIfTool(toolRequest, lead+" A person enters them; take what you need out of the file that the answer names, key by key, and never print the file or a value.")
 }

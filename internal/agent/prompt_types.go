@@ -1,7 +1,6 @@
 package agent
 
-// setupSections is for sessions that get a repository running, so that later sessions
-// find it so.
+// setupSections is for sessions that set up a repository for later sessions.
 func (p *prompt) setupSections() {
 	p.section("Your task: get this repository running")
 	p.write(
@@ -36,14 +35,14 @@ func (p *prompt) codingSections() {
 	p.finishSection("say what changed, how you checked it, and what is still open")
 }
 
-// finishSection is what to do at the end of any work.
+// finishSection lists the last steps of any task.
 func (p *prompt) finishSection(tell string) {
 	p.section("Before you finish")
 	p.writeIfTool(toolVerify, "- Collect evidence of what works, such as screenshots, test output and logs, in a folder, and hand it over with `"+toolVerify+"`.")
 	p.write("- In your last message " + tell + ". Do not claim what you did not see.")
 }
 
-// automationSection goes after what coding says.
+// automationSection follows codingSections.
 func (p *prompt) automationSection() {
 	p.section("You work without a person beside you")
 	p.write(

@@ -6,9 +6,9 @@ import (
 	"sallyport/action"
 )
 
-// SessionPrompt returns the system prompt of a type as a session gets it: its own
-// one where it has one and the type is its own, with what an agent of the type
-// must be told in any case. Own reports that. An empty type is the session's.
+// SessionPrompt returns the system prompt of a session: its own prompt, if it
+// has one and t is its type, with the mandatory part; otherwise that of the
+// type. own reports which. An empty t is the session's type.
 func SessionPrompt(s *action.Session, t action.SessionType, has func(tool string) bool) (text string, own bool) {
 	if t == "" {
 		t = s.Type

@@ -8,11 +8,11 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// MaxDepth is how deep arrays and objects may be nested.
+// MaxDepth is the maximum nesting of arrays and objects.
 const MaxDepth = 64
 
-// JSON returns the canonical form of raw, in memory of its own. The error is
-// an [action.Error] of kind ErrInvalid that points at the offending value.
+// JSON returns the canonical form of raw in newly allocated memory. The error
+// is an [action.Error] of kind ErrInvalid that points at the offending value.
 func JSON(raw []byte) ([]byte, error) {
 	p := parser{raw: raw, out: make([]byte, 0, len(raw))}
 	p.members = p.membersBuf[:0]
@@ -22,14 +22,13 @@ func JSON(raw []byte) ([]byte, error) {
 	return p.out, nil
 }
 
-// parser reads raw once, writing the canonical form as it goes. An object
-// whose members come in order is written once; any other is put in order when
-// its end is reached.
+// parser reads raw in one pass and writes the canonical form. An object whose
+// members are already sorted is written once; others are sorted at their end.
 type parser struct {
 	raw        []byte
 	pos        int
 	out        []byte
-	members    []member   // of the objects being read, the innermost last
+	members    []member   // of the open objects, the innermost last
 	membersBuf [16]member // members while they are few
 }
 
@@ -181,7 +180,8 @@ func (p *parser) syntaxFault(what string) *fault {
 	return &fault{what: what, offset: p.pos, located: true}
 }
 
-// stringValue writes the string at hand and returns what it stands for.
+// stringValue writes the string at the current position and returns its decoded
+// content.
 func (p *parser) stringValue() ([]byte, *fault) {
 	end, form, err := jsonlex.String(p.raw, p.pos)
 	if err != nil {
@@ -206,7 +206,7 @@ func (p *parser) stringValue() ([]byte, *fault) {
 	return text, nil
 }
 
-// sortMembers puts the members of the object that ends out in order.
+// sortMembers sorts the members of the object at the end of out.
 func (p *parser) sortMembers(members []member) *fault {
 	start := members[0].start
 	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })

@@ -51,8 +51,8 @@ func appendBehaviourParts(def []byte) []byte {
 	return append(out, '}')
 }
 
-// appendSchema appends a canonical schema without its texts. What is not an
-// object, true or false above all, stays as it is.
+// appendSchema appends a canonical schema without its texts. Values other than
+// objects, such as true and false, are copied.
 func appendSchema(out, schema []byte) []byte {
 	if schema[0] != '{' {
 		return append(out, schema...)
@@ -107,7 +107,7 @@ func appendSchemas(out, value []byte) []byte {
 	return append(out, ']')
 }
 
-// What the value of a schema keyword is.
+// The kinds of values of schema keywords.
 const (
 	keywordData      = iota // a value, or a keyword not known here
 	keywordText             // left out
@@ -129,7 +129,7 @@ func keyword(name []byte) int {
 	return keywordData
 }
 
-// comma appends a comma unless out ends where a list or object begins.
+// comma appends a comma unless out ends at the start of a list or object.
 func comma(out []byte) []byte {
 	if c := out[len(out)-1]; c == '{' || c == '[' {
 		return out
@@ -137,7 +137,8 @@ func comma(out []byte) []byte {
 	return append(out, ',')
 }
 
-// members walks a canonical object: names with their quotes, and values.
+// members iterates over a canonical object: names with their quotes, and
+// values.
 func members(object []byte) func(yield func(name, value []byte) bool) {
 	return func(yield func(name, value []byte) bool) {
 		for i := 1; object[i] != '}'; {

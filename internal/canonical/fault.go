@@ -11,15 +11,16 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// maxPointer bounds the pointer in an error: names come from the caller.
+// maxPointer limits the pointer in an error, because names come from the
+// caller.
 const maxPointer = 256
 
-// fault is what is wrong with a document. Its path grows from the inside
-// out while the parser returns, so that a good document pays nothing for it.
+// fault describes an invalid document. Its path is built from the inside out
+// while the parser returns, so that valid documents do not pay for it.
 type fault struct {
 	what    string
 	offset  int
-	located bool     // the offset is known
+	located bool     // offset is set
 	path    []string // escaped, the innermost first
 }
 

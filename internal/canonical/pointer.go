@@ -8,11 +8,11 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// At returns the value at a JSON Pointer (RFC 6901) of canonical JSON: a part
-// of doc, or nil when there is none or the pointer is malformed. The empty
-// pointer is the whole document, and - is no element.
+// At returns the value at a JSON Pointer (RFC 6901) in canonical JSON as a
+// slice of doc, or nil if there is none or the pointer is malformed. The empty
+// pointer selects the whole document; - selects nothing.
 //
-// Of a document that is not canonical it returns some part or nil.
+// If the document is not canonical, it returns some part of it or nil.
 func At(doc []byte, pointer string) []byte {
 	for pointer != "" {
 		if pointer[0] != '/' || len(doc) == 0 {
@@ -45,7 +45,7 @@ func memberAt(object []byte, segment string) []byte {
 		return nil
 	}
 	var buf [64]byte
-	quoted := jsonlex.Quote(buf[:0], name) // as names are in canonical form
+	quoted := jsonlex.Quote(buf[:0], name) // the canonical form of the name
 	for i := 1; i < len(object) && object[i] == '"'; i++ {
 		colon := jsonlex.Skip(object, i)
 		end := jsonlex.Skip(object, colon+1)
@@ -57,10 +57,10 @@ func memberAt(object []byte, segment string) []byte {
 	return nil
 }
 
-// unescape returns the name that a segment stands for.
+// unescape decodes a pointer segment.
 func unescape(segment string) (name string, ok bool) {
 	if !utf8.ValidString(segment) {
-		return "", false // Quote would make a character of it
+		return "", false // Quote would replace the invalid bytes
 	}
 	if strings.IndexByte(segment, '~') < 0 {
 		return segment, true
@@ -73,7 +73,7 @@ func unescape(segment string) (name string, ok bool) {
 	return strings.NewReplacer("~0", "~", "~1", "/").Replace(segment), true
 }
 
-// elementAt returns the element of that index, or nil.
+// elementAt returns the element at the index, or nil.
 func elementAt(array []byte, segment string) []byte {
 	n, ok := index(segment)
 	if !ok {
@@ -90,7 +90,7 @@ func elementAt(array []byte, segment string) []byte {
 	return nil
 }
 
-// index reads the index of an element: digits without leading zeros.
+// index parses an array index: digits without leading zeros.
 func index(segment string) (n int, ok bool) {
 	if segment == "" || segment[0] == '0' && len(segment) > 1 || strings.Trim(segment, "0123456789") != "" {
 		return 0, false

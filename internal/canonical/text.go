@@ -19,8 +19,9 @@ func TextHash(definition json.RawMessage) (string, error) {
 	return hashOf(definition, textParts)
 }
 
-// textParts returns what TextHash hashes: the definition without behaviour, and
-// without what is empty then. Arrays of schemas become objects by index.
+// textParts returns what TextHash hashes: the definition without its behaviour
+// and without members that are then empty. Arrays of schemas become objects by
+// index.
 func textParts(def []byte) []byte {
 	out := []byte{'{'}
 	for name, value := range members(def) {
@@ -38,7 +39,7 @@ func textParts(def []byte) []byte {
 	return append(out, '}')
 }
 
-// appendTexts appends the texts of a schema, or nothing when it has none.
+// appendTexts appends the texts of a schema, or nothing if it has none.
 func appendTexts(out, schema []byte) []byte {
 	if schema[0] != '{' {
 		return out
@@ -58,7 +59,7 @@ func appendTexts(out, schema []byte) []byte {
 	return closeOrDrop(out, start)
 }
 
-// appendSchemaMapTexts appends those of an object whose values are schemas.
+// appendSchemaMapTexts appends the texts of an object whose values are schemas.
 func appendSchemaMapTexts(out, value []byte) []byte {
 	if value[0] != '{' {
 		return out
@@ -71,7 +72,7 @@ func appendSchemaMapTexts(out, value []byte) []byte {
 	return closeOrDrop(out, start)
 }
 
-// appendSchemasTexts appends those of one schema, or of an array of them.
+// appendSchemasTexts appends the texts of a schema or of an array of schemas.
 func appendSchemasTexts(out, value []byte) []byte {
 	if value[0] != '[' {
 		return appendTexts(out, value)
@@ -91,8 +92,8 @@ func appendSchemasTexts(out, value []byte) []byte {
 	return closeOrDrop(out, start)
 }
 
-// appendMember appends a member whose value write appends, or nothing when
-// that is nothing.
+// appendMember appends a member with the value that write appends, or nothing
+// if write appends nothing.
 func appendMember(out, name, value []byte, write func(out, value []byte) []byte) []byte {
 	start := len(out)
 	out = append(append(comma(out), name...), ':')
@@ -105,8 +106,8 @@ func appendMember(out, name, value []byte, write func(out, value []byte) []byte)
 
 func appendVerbatim(out, value []byte) []byte { return append(out, value...) }
 
-// closeOrDrop ends the object that begins at out[start], or takes it back when
-// there is nothing in it.
+// closeOrDrop closes the object that begins at out[start], or removes it if it
+// is empty.
 func closeOrDrop(out []byte, start int) []byte {
 	if len(out) == start+1 {
 		return out[:start]

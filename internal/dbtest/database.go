@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// cluster is the PostgreSQL that all tests of a process share.
+// cluster is the PostgreSQL server that the tests of a process share.
 type cluster struct {
 	mu        sync.Mutex // protects the fields below; held while the server starts
 	server    *Server
@@ -16,15 +16,15 @@ type cluster struct {
 	templates map[string]*template
 }
 
-// template is a database that was filled once.
+// template is a database that is filled once and then copied.
 type template struct {
 	fill sync.Once
 	name string
 	err  error
 }
 
-// shared outlives each single test and nothing tells a test of the next one:
-// hence this one variable.
+// shared outlives single tests, which do not know of each other: hence this
+// global.
 var shared cluster
 
 // Main runs the tests and ends what they shared. Call it from TestMain:
@@ -44,9 +44,8 @@ func Postgres(t testing.TB) string {
 	return shared.open(t, "template0")
 }
 
-// PostgresFrom returns the URL of a new database with what prepare put into
-// another one. Prepare is called once in a process for each name; it closes
-// its connections.
+// PostgresFrom returns the URL of a copy of the database that prepare filled.
+// prepare runs once in a process for each name, and must close its connections.
 func PostgresFrom(t testing.TB, name string, prepare func(url string) error) string {
 	t.Helper()
 	shared.start(t)
@@ -62,7 +61,7 @@ func PostgresFrom(t testing.TB, name string, prepare func(url string) error) str
 	return shared.open(t, tmpl.name)
 }
 
-// open makes a database for a test.
+// open creates a database for a test.
 func (c *cluster) open(t testing.TB, from string) string {
 	t.Helper()
 	c.start(t)

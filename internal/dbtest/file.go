@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// fileTemplates are databases of one file each, as they were prepared, by name.
+// fileTemplates holds the prepared database files, by name.
 var fileTemplates struct {
 	mu sync.Mutex
 	m  map[string][]byte
 }
 
-// FileFrom writes a database of one file to path, with what prepare put into
-// another one. Prepare is called once in a process for each name; it closes what
-// it opens, so that nothing is left beside the file.
+// FileFrom writes a copy of the database file that prepare filled to path.
+// prepare runs once in a process for each name, and must close the file, so
+// that no WAL is left.
 func FileFrom(t testing.TB, name, path string, prepare func(path string) error) {
 	t.Helper()
 	fileTemplates.mu.Lock()

@@ -40,16 +40,16 @@ wait "$server"
 if [ "$keep" != keep ]; then cd / && rm -rf "$dir"; fi
 `
 
-// guard is the shell that watches one run of a server.
+// guard is the shell that supervises one run of a server.
 type guard struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	server int // process id
 }
 
-// startGuard runs prepare, then the server. It returns when the server was
-// started, which is before it is ready. owner owns the folder; end is the
-// signal that ends the server when the test is gone.
+// startGuard runs prepare, then the server, and returns once the server was
+// started, before it is ready. owner owns the folder; end is the signal that
+// stops the server when the test process is gone.
 func startGuard(dir, end, owner string, prepare, server []string) (*guard, error) {
 	script := fmt.Sprintf(guardScript, shellQuote(prepare), shellQuote(server))
 	cmd := exec.Command("sh", "-c", script, "sh", dir, end, owner) //nolint:noctx // it ends with its input, not with a context
@@ -76,8 +76,8 @@ func startGuard(dir, end, owner string, prepare, server []string) (*guard, error
 	return g, nil
 }
 
-// stop gives the last order and waits until it was carried out; no order ends
-// the server and removes its folder.
+// stop sends an order and waits for the shell; an empty order stops the server
+// and removes its folder.
 func (g *guard) stop(order string) {
 	if order != "" {
 		_, _ = io.WriteString(g.stdin, order+"\n") // a shell that is gone has done its work
@@ -86,8 +86,7 @@ func (g *guard) stop(order string) {
 	_ = g.cmd.Wait() // its status is that of the server, which was killed
 }
 
-// shellQuote makes one shell command of words; none is the command that does
-// nothing.
+// shellQuote returns words as one shell command; none become a no-op.
 func shellQuote(words []string) string {
 	if len(words) == 0 {
 		return ":"
@@ -99,7 +98,7 @@ func shellQuote(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// logTail is the end of what a server said.
+// logTail returns the end of a server's log.
 func logTail(dir string) string {
 	text, err := os.ReadFile(dir + "/log")
 	if err != nil {

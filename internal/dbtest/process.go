@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// processStatus reads a process's state and parent; ok is false when there is no such
-// process.
+// processStatus returns a process's state and parent; ok is false if it does
+// not exist.
 func processStatus(pid int) (state byte, parent int, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -27,8 +27,7 @@ func processStatus(pid int) (state byte, parent int, ok bool) {
 	return state, parent, true
 }
 
-// alive tells whether a process runs; one that only was not waited for yet
-// does not.
+// alive reports whether a process runs; a zombie does not.
 func alive(pid int) bool {
 	state, _, ok := processStatus(pid)
 	return ok && state != 'Z'
@@ -67,15 +66,15 @@ func signalAll(pid int, s syscall.Signal) error {
 	return err
 }
 
-// waitBriefly waits for what takes the kernel a moment.
+// waitBriefly polls for what the kernel does within moments.
 func waitBriefly(done func() bool) {
 	for end := time.Now().Add(5 * time.Second); !done() && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// removeSharedMemory removes the shared memory that a killed PostgreSQL in dir leaves in
-// the kernel, where it would stay when the server is not started again.
+// removeSharedMemory removes the shared memory that a killed PostgreSQL in dir
+// leaves in the kernel.
 func removeSharedMemory(dir string) {
 	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// missingProgramError is the error of a program that is not installed.
+// missingProgramError reports a program that is not installed.
 type missingProgramError struct{ program, install string }
 
 func (m missingProgramError) Error() string {
 	return fmt.Sprintf("%s is missing; run: sudo apt-get install %s", m.program, m.install)
 }
 
-// requireProgram ends the test when a program is missing: where the variable CI is set as a
-// failure, because there a skip goes unnoticed.
+// requireProgram skips the test if a program is missing. With CI set, it fails
+// the test, because a skip would go unnoticed.
 func requireProgram(t testing.TB, err error) {
 	t.Helper()
 	var m missingProgramError
@@ -32,8 +32,8 @@ func requireProgram(t testing.TB, err error) {
 	}
 }
 
-// findProgram finds one of names in PATH or in one of the folders that match
-// elsewhere; in the last that has it, which of PostgreSQL's is the newest.
+// findProgram finds one of names in PATH, or in the last folder that matches
+// elsewhere, which for PostgreSQL is the newest.
 func findProgram(install, elsewhere string, names ...string) (string, error) {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -47,7 +47,7 @@ func findProgram(install, elsewhere string, names ...string) (string, error) {
 	return "", missingProgramError{names[0], install}
 }
 
-// dataFolder is the folder for data: the memory disk where there is one.
+// dataFolder returns the folder for data: a memory disk if there is one.
 func dataFolder() string {
 	const disk = "/dev/shm"
 	if probe, err := os.MkdirTemp(disk, "sallyport-probe-"); err == nil {

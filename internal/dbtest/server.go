@@ -15,12 +15,11 @@ import (
 	"time"
 )
 
-// startTimeout bounds the wait for a server that starts.
+// startTimeout limits the wait for a server to start.
 const startTimeout = 60 * time.Second
 
-// Server is one server that runs for somebody alone. Its methods fail the test
-// it was made for; where there is none, they panic. They are for one goroutine
-// at a time.
+// Server is a server for one test. Its methods fail that test, or panic without
+// one. It is not safe for concurrent use.
 type Server struct {
 	URL string
 
@@ -31,7 +30,7 @@ type Server struct {
 	run  *guard // nil while it is stopped
 }
 
-// serverKind is what distinguishes one kind of server from another.
+// serverKind describes a kind of server.
 type serverKind struct {
 	name      string
 	uid, gid  int    // who runs it when we are root
@@ -42,8 +41,8 @@ type serverKind struct {
 	ready     func(ctx context.Context, port int) error
 }
 
-// start makes a server and waits until it answers. Where another process takes
-// the port first, another port is tried.
+// start starts a server and waits until it answers. If another process takes
+// the port first, it tries another port.
 func (m serverKind) start(parent string) (*Server, error) {
 	s := &Server{kind: m, dir: filepath.Join(parent, fmt.Sprintf("sallyport-%s-%016x", m.name, rand.Uint64()))}
 	var err error
@@ -76,7 +75,7 @@ func (m *serverKind) unprivileged(name string) error {
 	return nil
 }
 
-// asUser puts in front of a command what makes another user of root.
+// asUser makes a command run as the unprivileged user if we are root.
 func (m serverKind) asUser(command []string) []string {
 	if os.Geteuid() != 0 || len(command) == 0 {
 		return command
@@ -190,7 +189,7 @@ func (s *Server) fail(err error) {
 	s.t.Fatal(err)
 }
 
-// startForTest gives a test its server, or ends the test.
+// startForTest starts a server for a test, or ends the test.
 func startForTest(t testing.TB, m serverKind, err error) *Server {
 	t.Helper()
 	if testing.Short() {

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// MergeValues are those of the variables that a specification names: what lookup
-// says, and over it the overrides.
+// MergeValues returns the values of the variables in a specification: overrides
+// take precedence over lookup.
 func MergeValues(files []File, lookup func(string) (string, bool), over map[string]string) map[string]string {
 	values := map[string]string{}
 	for _, f := range files {
@@ -30,9 +30,9 @@ func MergeValues(files []File, lookup func(string) (string, bool), over map[stri
 	return values
 }
 
-// Apply writes the files below the folder workspace. Where one is that was not
-// written here it stops, unless replace is set. Nothing is written unless all of
-// them can be; a disk that fails between two leaves the first ones.
+// Apply writes the files to the workspace. It returns an error if a file exists
+// that it did not write, unless replace is set. It validates everything before
+// it writes; if the disk fails midway, the files already written stay.
 func Apply(workspace string, files []File, values map[string]string, replace bool) error {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
@@ -50,8 +50,8 @@ func Apply(workspace string, files []File, values map[string]string, replace boo
 	return exclude(workspace, files)
 }
 
-// validate is the first pass: it names every variable that is missing, and every
-// file that cannot be written.
+// validate reports every variable that is missing and every file that cannot be
+// written.
 func validate(root *os.Root, files []File, values map[string]string, replace bool) error {
 	var missing []string
 	var errs []error
@@ -83,7 +83,7 @@ func validate(root *os.Root, files []File, values map[string]string, replace boo
 	return errors.Join(errs...)
 }
 
-// ownership is whose a file is.
+// ownership tells who wrote a file.
 type ownership int
 
 const (
@@ -92,8 +92,8 @@ const (
 	ownedByOthers
 )
 
-// fileOwner tells whether there is a file of that name, and of whom. It refuses
-// what is no regular file, and a way to it that leads over a symbolic link.
+// fileOwner reports whether a file exists and who wrote it. It rejects anything
+// but a regular file, and paths through symbolic links.
 func fileOwner(root *os.Root, name string) (ownership, error) {
 	for at := path.Dir(name); at != "."; at = path.Dir(at) {
 		info, err := root.Lstat(at)
@@ -128,12 +128,12 @@ func fileOwner(root *os.Root, name string) (ownership, error) {
 	return ownedByOthers, nil
 }
 
-// write replaces a file at once.
+// write replaces a file atomically.
 func write(root *os.Root, name string, content []byte) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	next := name + ".sallyport-" + rand.Text() // another command may write the same file now
+	next := name + ".sallyport-" + rand.Text() // another process may write the same file
 	f, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -148,8 +148,8 @@ func write(root *os.Root, name string, content []byte) error {
 	return err
 }
 
-// Scrub removes those of the files that were written here. It returns what it
-// removed, and what is there and is somebody else's.
+// Scrub removes the files that this package wrote. It returns the removed
+// files, and those that others wrote.
 func Scrub(workspace string, files []File) (removed, left []string, err error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {

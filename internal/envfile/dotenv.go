@@ -5,29 +5,28 @@ import (
 	"strings"
 )
 
-// header is the first line of each file that was written here, by which it is
-// known again.
+// header is the first line of each written file. It identifies the file later.
 const header = "# Written by sallyport env apply; sallyport env scrub removes it."
 
-// render is a whole file. A key without a value is left out.
+// render returns the content of a file. Keys without a value are omitted.
 func render(keys []Key, values map[string]string) []byte {
 	var b strings.Builder
 	b.WriteString(header + "\n")
 	for _, k := range keys {
 		if v, ok := values[k.Key]; ok {
-			text, _ := quoteValue(v) // ready looked
+			text, _ := quoteValue(v) // validate checked it
 			b.WriteString(k.Key + "=" + text + "\n")
 		}
 	}
 	return []byte(b.String())
 }
 
-// quoteValue writes a value so that shells and dotenv parsers, Node's among them, read
-// it alike; ok is false where no quoting does. Single quotes leave everything as
-// it is, so they are taken wherever the value has none itself. Within double
-// quotes a shell needs a \ before what it would expand, and Node's parser keeps
-// it. The same parser takes no \ for the end of a value, as shells do, nor others
-// one before a closing quote. Parsers join CR LF, even within quotes, and so a CR is
+// quoteValue quotes a value so that shells and dotenv parsers, including
+// Node's, read the same text; ok is false if no quoting does. Single quotes
+// keep everything literal, so they are preferred if the value has none. In
+// double quotes, a shell needs a backslash before what it would expand, and
+// Node's parser keeps that backslash. Some parsers also take a backslash before
+// a closing quote as an escape. Parsers join CR LF even in quotes, so CR is
 // escaped, which no shell reads back.
 func quoteValue(v string) (text string, ok bool) {
 	plain := func(r rune) bool {
@@ -48,7 +47,8 @@ func quoteValue(v string) (text string, ok bool) {
 	return `"` + v + `"`, true
 }
 
-// unquotableError says what to do with the value of a variable that quote refuses.
+// unquotableError returns an error with a remedy for a value that quoteValue
+// rejects.
 func unquotableError(key, v string) error {
 	why := "it has a ' together with one of \" $ ` \\"
 	switch {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// exclude has git leave the files alone, each in the repository that it lies
-// in, and once. Where there is no repository there is nothing to do.
+// exclude makes git ignore the files, each in its own repository, once. Without
+// a repository it does nothing.
 func exclude(workspace string, files []File) error {
 	for i := range files {
 		name, err := filepath.Abs(filepath.Join(workspace, filepath.FromSlash(files[i].Name())))
@@ -29,8 +29,8 @@ func exclude(workspace string, files []File) error {
 	return nil
 }
 
-// repository finds the work tree that dir lies in, and the folder of what all
-// work trees of the repository share; both are empty when there is none.
+// repository finds the work tree that dir is in and its common git directory;
+// both are empty if there is none.
 func repository(dir string) (top, common string, err error) {
 	for {
 		at := filepath.Join(dir, ".git")
@@ -52,8 +52,7 @@ func repository(dir string) (top, common string, err error) {
 	}
 }
 
-// commonDir reads a .git that is a file: of a further work tree, which shares most
-// with the first one, or of a submodule.
+// commonDir reads a .git file, of a linked work tree or of a submodule.
 func commonDir(dir, file string) (common string, err error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -61,7 +60,7 @@ func commonDir(dir, file string) (common string, err error) {
 	}
 	to, ok := strings.CutPrefix(strings.TrimSpace(string(raw)), "gitdir: ")
 	if !ok {
-		return "", nil // nothing of git's
+		return "", nil // not git's
 	}
 	if !filepath.IsAbs(to) {
 		to = filepath.Join(dir, to)
@@ -74,12 +73,12 @@ func commonDir(dir, file string) (common string, err error) {
 		to = common
 	}
 	if _, err := os.Stat(filepath.Join(to, "HEAD")); err != nil {
-		return "", nil // a repository that is away
+		return "", nil // the repository was moved or deleted
 	}
 	return to, nil
 }
 
-// excludePattern names exactly one file in git's way.
+// excludePattern returns the gitignore pattern for exactly one file.
 func excludePattern(top, name string) string {
 	rel, err := filepath.Rel(top, name)
 	if err != nil {
@@ -89,7 +88,7 @@ func excludePattern(top, name string) string {
 	return "/" + escaped
 }
 
-// addLine adds a line to a file unless it has it.
+// addLine appends a line to a file unless it has it.
 func addLine(file, line string) error {
 	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is no regular file", file)

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a specification: those of the tool save_env_files.
+// Limits of a specification, the same as those of the tool save_env_files.
 const (
 	maxFiles = 10
 	maxKeys  = 50
@@ -21,27 +21,26 @@ const (
 	maxKey   = 200
 )
 
-// File is one file that is made of environment variables.
+// File is a file of environment variables.
 type File struct {
-	Path          string `json:"path"`                    // below the workspace path
-	WorkspacePath string `json:"workspacePath,omitempty"` // below the workspace; empty: the workspace
-	Format        string `json:"format,omitempty"`        // dotenv, which empty is too
-	Mode          string `json:"mode,omitempty"`          // secret, which empty is too
+	Path          string `json:"path"`                    // relative to the workspace path
+	WorkspacePath string `json:"workspacePath,omitempty"` // relative to the workspace; empty for the workspace itself
+	Format        string `json:"format,omitempty"`        // dotenv, the default
+	Mode          string `json:"mode,omitempty"`          // secret, the default
 	Keys          []Key  `json:"keys"`
 }
 
-// Key is a variable that a file has. One that is not required is left out
-// where it has no value.
+// Key is a variable in a file. An optional one is omitted if it has no value.
 type Key struct {
 	Key      string `json:"key"`
 	Required bool   `json:"required"`
 }
 
-// Name is the file's path below the workspace, with slashes.
+// Name returns the file's path in the workspace, with slashes.
 func (f *File) Name() string { return path.Join(f.WorkspacePath, f.Path) }
 
-// Parse reads {"files": [...]}, the list alone, or a setup, as `sallyport setup
-// show --json` prints it.
+// Parse reads {"files": [...]}, the list alone, or a setup as printed by
+// `sallyport setup show --json`.
 func Parse(raw []byte) ([]File, error) {
 	var spec struct {
 		Files []File `json:"files"`
@@ -70,7 +69,7 @@ func Parse(raw []byte) ([]File, error) {
 	return spec.Files, checkFiles(spec.Files)
 }
 
-// decodeErrorText says what is wrong with a specification that cannot be decoded.
+// decodeErrorText explains why a specification cannot be decoded.
 func decodeErrorText(err error) string {
 	var typed *json.UnmarshalTypeError
 	field, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
@@ -87,7 +86,7 @@ func decodeErrorText(err error) string {
 	return "is no JSON: " + err.Error()
 }
 
-// typeWithArticle is what a decoder met, in words.
+// typeWithArticle describes the type of a JSON value.
 func typeWithArticle(value string) string {
 	value, _, _ = strings.Cut(value, " ") // a number comes with its digits
 	switch value {
@@ -103,7 +102,7 @@ func typeWithArticle(value string) string {
 	return "a " + value
 }
 
-// goTypeText is what a decoder wants, in words.
+// goTypeText describes the type that the decoder expected.
 func goTypeText(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -116,7 +115,7 @@ func goTypeText(t reflect.Type) string {
 	return "a text"
 }
 
-// checkFiles names everything that is wrong.
+// checkFiles reports all errors.
 func checkFiles(files []File) error {
 	if len(files) == 0 || len(files) > maxFiles {
 		return fmt.Errorf("a specification has 1 to %d files; this one has %d", maxFiles, len(files))
@@ -171,7 +170,7 @@ func (f *File) check() error {
 	return nil
 }
 
-// checkPath refuses what leads out of the workspace, or into git's own folder.
+// checkPath rejects paths that leave the workspace or enter git's directory.
 func checkPath(p string) error {
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 	switch {
@@ -188,8 +187,8 @@ func checkPath(p string) error {
 	return nil
 }
 
-// ValidKey reports whether shells and programs take name for that of a
-// variable.
+// ValidKey reports whether name is a valid variable name for shells and
+// programs.
 func ValidKey(name string) bool {
 	if name == "" || len(name) > maxKey || name[0] >= '0' && name[0] <= '9' {
 		return false

@@ -10,13 +10,13 @@ import (
 	"sallyport/action"
 )
 
-// Bounds of what is told of one action.
+// Limits on the text about one action.
 const (
 	maxDescription = 3000 // characters
 	maxCell        = 240
 )
 
-// actionText writes all there is to say of an action.
+// actionText describes one action.
 func actionText(a *action.Available) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", inlineCode(a.Tool))
@@ -39,7 +39,7 @@ func actionText(a *action.Available) string {
 	return b.String()
 }
 
-// paramTable tells the params of a schema.
+// paramTable lists the params of a schema.
 func paramTable(schema []byte) string {
 	params, cut := Params(schema, 0)
 	switch {
@@ -67,8 +67,8 @@ func paramTable(schema []byte) string {
 	return b.String()
 }
 
-// indentJSON is JSON for people. Its strings may be a server's own: nobody sees
-// some characters, and no fence may close.
+// indentJSON formats JSON for people. Its strings may be a server's own, so
+// invisible characters are spelled out and no fence can close.
 func indentJSON(raw []byte) string {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {

@@ -1,11 +1,10 @@
 // Package guide writes what an agent reads about the actions that it may call,
-// as Markdown: of one action, of a source, of a session.
+// as Markdown: for one action, a source or a session.
 //
-// It writes what it is given, which is a session's live list, and nothing of its
-// own making: the same list gives the same text. Denied actions are not in it.
-// The texts of a connector's server are foreign. They stand in fences that they
-// cannot close, or as plain words in cells, with a word on whose they are and
-// with characters that nobody sees spelled out, so that they cannot pass for the
-// gateway's words. Texts are bounded: what does not fit is listed, with how to
-// get it.
+// The text is a pure function of the session's live list, without denied
+// actions. Texts of a connector's server are untrusted: they appear in fences
+// that they cannot close, or as plain text in cells, labelled as the server's,
+// with invisible characters spelled out, so that they cannot pass for the
+// gateway's words. Texts are limited in size; what does not fit is listed with
+// instructions to get it.
 package guide

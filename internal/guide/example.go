@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// exampleParams returns params that make sense: one that the module gives, or one that
-// is made of the schema and fits it. Nil: there is none to be had.
+// exampleParams returns the module's example, or one that is generated from the
+// schema and passes its check. Nil means that there is none.
 func exampleParams(a *action.Action) (params []byte, note string) {
 	if len(a.Examples) > 0 {
 		return a.Examples[0].Params, a.Examples[0].Note
@@ -30,7 +30,7 @@ func exampleParams(a *action.Action) (params []byte, note string) {
 
 const maxExample = 4 << 10
 
-// sample makes a value that the schema may take: what it must have, and no more.
+// sample generates a minimal value for the schema.
 func (r *schemaReader) sample(schema []byte, depth int) []byte {
 	schema = r.resolve(schema)
 	if depth > maxNesting || !r.spend(schema) {
@@ -71,7 +71,7 @@ func (r *schemaReader) sample(schema []byte, depth int) []byte {
 	return []byte("null")
 }
 
-// firstType is the first type that is not null.
+// firstType returns the first type that is not null.
 func (r *schemaReader) firstType(schema []byte) string {
 	if t := stringOf(get(schema, "type")); t != "" {
 		return t

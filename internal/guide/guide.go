@@ -10,25 +10,24 @@ import (
 	"sallyport/internal/nearest"
 )
 
-// Bounds of texts, in bytes. Some clients cut what is longer than 50 KB.
+// Limits on guides, in bytes. Some clients cut texts above 50 KB.
 const (
 	maxSessionGuide = 24 << 10
 	maxSourceGuide  = 40 << 10
 	maxActionGuide  = 16 << 10
 )
 
-// Guide is a text and what it is about.
+// Guide is a text and its subject.
 type Guide struct {
-	Source   string // id; empty for the whole session's
+	Source   string // ID; empty for the guide of a session
 	Title    string
 	Markdown string
 }
 
-// For writes the guide of a session (both names empty), of a source, or of one
-// action of a source, from the session's list. A source is named by its id or
-// by what people call it, an action by its name or its tool's. Of the gateway's
-// own tools it names those that the reader has. The error is an [*action.Error] of
-// kind ErrNotFound that tells the nearest names.
+// For returns the guide of a session (both names empty), of a source, or of one
+// action of a source. A source is identified by its ID or name, an action by
+// its name or tool. has reports which of the gateway's own tools the reader
+// has. The error is an [*action.Error] of kind ErrNotFound with suggestions.
 func For(list []action.Available, source, name string, has func(tool string) bool) (Guide, error) {
 	all := groupBySource(list)
 	if source == "" && name == "" {
@@ -56,7 +55,7 @@ func For(list []action.Available, source, name string, has func(tool string) boo
 	return Guide{s.id, s.name + ": " + a.Name, truncateText(actionText(a), maxActionGuide)}, nil
 }
 
-// SourceNames are the ids of the sources of a list, and what they are called, in the
+// SourceNames returns the IDs and the names of the sources of a list, in the
 // order of the guide.
 func SourceNames(list []action.Available) (ids, called []string) {
 	for _, s := range groupBySource(list) {
@@ -65,7 +64,7 @@ func SourceNames(list []action.Available) (ids, called []string) {
 	return ids, called
 }
 
-// Mode says in words what becomes of a call.
+// Mode describes the outcome of a call in words.
 func Mode(m action.Mode) string {
 	switch m {
 	case action.ModeAllow:
@@ -76,7 +75,7 @@ func Mode(m action.Mode) string {
 	return "is denied"
 }
 
-// source is a source and its actions, by their names.
+// source is a source and its actions, sorted by name.
 type source struct {
 	id, name string
 	about    *action.About
@@ -109,8 +108,8 @@ func groupBySource(list []action.Available) []*source {
 	return all
 }
 
-// isUntrusted tells whether the texts of an action are a server's, and none of the
-// gateway.
+// isUntrusted reports whether the texts of an action come from a connector's
+// server.
 func isUntrusted(a *action.Action) bool {
 	if a.About != nil {
 		return a.About.Untrusted
@@ -155,8 +154,8 @@ func (s *source) actionNames() (names []string) {
 	return names
 }
 
-// approvalSection is the part that is the same for every source. It names tools that
-// the reader has, and for a shell what does the same.
+// approvalSection is the same for every source. It names the tools that the
+// reader has, and otherwise the shell command.
 func approvalSection(has func(tool string) bool) string {
 	or := func(tool, with, shell string) string {
 		if has(tool) {
@@ -175,7 +174,7 @@ func approvalSection(has func(tool string) bool) string {
 }
 
 // sessionGuide writes the guide of all sources: in full while they fit, then as
-// lists, then as no more than names.
+// lists of actions, then as names.
 func sessionGuide(all []*source, has func(tool string) bool) Guide {
 	var b strings.Builder
 	b.WriteString("# What this session can do\n\nWritten by the gateway from what is allowed now. Tools are called by their names over MCP; in a shell: `sallyport actions run SOURCE ACTION --params JSON`.\n\n")
@@ -184,13 +183,13 @@ func sessionGuide(all []*source, has func(tool string) bool) Guide {
 		b.WriteString("\nThis session may call nothing beside the gateway's own tools.\n")
 	}
 	for i, s := range all {
-		left := (maxSessionGuide - b.Len()) / (len(all) - i) // so that the last one has its share too
+		left := (maxSessionGuide - b.Len()) / (len(all) - i) // divide the rest evenly
 		b.WriteString("\n" + s.fitted(left))
 	}
 	return Guide{"", "What this session can do", b.String()}
 }
 
-// fitted writes of the source what fits.
+// fitted returns as much about the source as fits.
 func (s *source) fitted(limit int) string {
 	if full, ok := s.complete(limit); ok {
 		return full
@@ -201,7 +200,7 @@ func (s *source) fitted(limit int) string {
 	return s.heading() + s.moreHint("")
 }
 
-// sourceGuide is the guide of the source alone.
+// sourceGuide returns the guide of one source.
 func (s *source) sourceGuide(limit int, has func(tool string) bool) string {
 	var b strings.Builder
 	b.WriteString(s.heading() + s.description() + "\n" + approvalSection(has) + "\n## Actions\n")
@@ -215,7 +214,7 @@ func (s *source) sourceGuide(limit int, has func(tool string) bool) string {
 	return b.String()
 }
 
-// complete is all there is to say of the source, if that fits.
+// complete returns the full text of the source, if it fits.
 func (s *source) complete(limit int) (string, bool) {
 	var b strings.Builder
 	b.WriteString(s.heading() + s.description())
@@ -235,7 +234,7 @@ func (s *source) heading() string {
 	return b + fmt.Sprintf("Source %s, %s.\n\n", inlineCode(s.id), plural(len(s.actions), "action"))
 }
 
-// description is what the source says of itself.
+// description returns the source's own description.
 func (s *source) description() string {
 	switch {
 	case s.about.Guide == "" && !s.about.Untrusted:
@@ -250,8 +249,8 @@ func (s *source) description() string {
 	return b
 }
 
-// demoteHeadings puts the headings of a text two levels lower, below ours, and leaves out
-// its title.
+// demoteHeadings lowers the headings of a text by two levels and removes its
+// title.
 func demoteHeadings(markdown string) string {
 	if title, rest, ok := strings.Cut(markdown, "\n"); ok && strings.HasPrefix(title, "# ") {
 		markdown = strings.TrimSpace(rest)
@@ -270,7 +269,7 @@ func demoteHeadings(markdown string) string {
 	return b.String()
 }
 
-// lines lists the actions from the i-th on, as many as fit.
+// lines lists the actions from index from on, as many as fit.
 func (s *source) lines(from, limit int) string {
 	var b strings.Builder
 	for n, a := range s.actions[from:] {
@@ -284,7 +283,7 @@ func (s *source) lines(from, limit int) string {
 	return b.String()
 }
 
-// moreHint says how to get what is left out.
+// moreHint explains how to get what was left out.
 func (s *source) moreHint(name string) string {
 	name = cmp.Or(name, s.actions[0].Name)
 	return fmt.Sprintf("\nParams and examples: `actions_guide` with source %s, and for one action with action as well, such as %s; in a shell `sallyport actions guide`.\n", inlineCode(s.id), inlineCode(name))
@@ -297,7 +296,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// truncateText cuts a text at a line, and says so.
+// truncateText cuts a text at a line end, and says so.
 func truncateText(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -8,20 +8,19 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// Bounds of what is read of a schema. Beyond them it is cut, and the table says
-// so.
+// Limits on parsing a schema. Beyond them it is cut, and the table says so.
 const (
 	maxSchema          = 512 << 10
 	maxNesting         = 6
 	maxParams          = 120
-	maxBudget          = 2 << 20 // bytes that are looked at, again and again where references say so
+	maxBudget          = 2 << 20 // bytes that are read, including repeated reads through references
 	maxName            = 200     // characters of a param's name
-	maxTypeText        = 500     // of what it may be
-	maxDescriptionText = 1000    // of what is said of it, or stands for it
+	maxTypeText        = 500     // of its type
+	maxDescriptionText = 1000    // of its description or default
 )
 
-// Param is one of the params of an action, as its JSON Schema has it. All texts
-// are the source's own.
+// Param is a param of an action, as its JSON Schema describes it. All texts are
+// the source's own.
 type Param struct {
 	Name     string // with dots within objects and [] within arrays: assignee.id, labels[].name
 	Type     string // "string", "array of string", "one of \"a\", \"b\"" and so on; empty: any
@@ -30,10 +29,9 @@ type Param struct {
 	Default  string // JSON; empty: none
 }
 
-// Params reads the params from a schema, in the order in which it has them.
-// What is no schema of an object has none. A schema is a server's own: no more is
-// looked at than so many bytes (zero: 2 MiB), of some over and over, and cut tells
-// that it says more than was read.
+// Params returns the params of a schema, in its order; none if it is not the
+// schema of an object. A schema is untrusted: at most most bytes (zero: 2 MiB)
+// are read, counting repeated reads, and cut reports that the schema has more.
 func Params(schema []byte, most int) (params []Param, cut bool) {
 	if len(schema) > maxSchema {
 		return nil, true
@@ -49,17 +47,18 @@ func Params(schema []byte, most int) (params []Param, cut bool) {
 	return r.params, r.truncated
 }
 
-// schemaReader walks a schema.
+// schemaReader reads a schema within a budget.
 type schemaReader struct {
 	root      []byte
 	params    []Param
-	budget    int  // bytes that may still be looked at
+	budget    int  // bytes that may still be read
 	truncated bool // something was left out
 }
 
 func newReader(schema []byte) schemaReader { return schemaReader{root: schema, budget: maxBudget} }
 
-// spend counts a look at a schema, and reports whether there may be more.
+// spend charges a read of a schema to the budget, and reports whether there is
+// any left.
 func (r *schemaReader) spend(schema []byte) bool {
 	if r.budget -= len(schema) + 64; r.budget < 0 {
 		r.truncated = true
@@ -105,7 +104,7 @@ func (r *schemaReader) properties(schema []byte, prefix string, depth int) {
 	}
 }
 
-// nestedProperties adds what is inside of a property.
+// nestedProperties adds the properties within a property.
 func (r *schemaReader) nestedProperties(schema []byte, name string, depth int) {
 	for depth < maxNesting {
 		if items := get(schema, "items"); items != nil && get(schema, "properties") == nil {
@@ -118,7 +117,7 @@ func (r *schemaReader) nestedProperties(schema []byte, name string, depth int) {
 	r.properties(schema, name+".", depth)
 }
 
-// resolve follows references within the schema itself, a few of them.
+// resolve follows references within the schema, up to a limit.
 func (r *schemaReader) resolve(schema []byte) []byte {
 	for range maxNesting {
 		if !r.spend(schema) {
@@ -138,7 +137,7 @@ func (r *schemaReader) resolve(schema []byte) []byte {
 	return schema
 }
 
-// typeText says in words what a value may be.
+// typeText describes the type of a value in words.
 func (r *schemaReader) typeText(schema []byte, depth int) string {
 	if depth > 3 || !r.spend(schema) {
 		return ""
@@ -176,7 +175,8 @@ func (r *schemaReader) typeText(schema []byte, depth int) string {
 	return k
 }
 
-// members are those of an object; none of anything else. raw is valid JSON.
+// members iterates over an object; anything else is empty. raw must be valid
+// JSON.
 func members(raw []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		i := jsonlex.Space(raw, 0)
@@ -194,7 +194,7 @@ func members(raw []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// elements are those of an array; none of anything else.
+// elements iterates over an array; anything else is empty.
 func elements(raw []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		i := jsonlex.Space(raw, 0)
@@ -210,7 +210,7 @@ func elements(raw []byte) iter.Seq[[]byte] {
 	}
 }
 
-// nextItem is where the element or member after the one that ends at i begins, or
+// nextItem returns the position of the item after the one that ends at i, or of
 // the closing bracket.
 func nextItem(raw []byte, i int) int {
 	if i = jsonlex.Space(raw, i); i < len(raw) && raw[i] == ',' {
@@ -238,7 +238,7 @@ func stringOf(raw []byte) string {
 	return string(t)
 }
 
-// stringsOf are the strings of an array.
+// stringsOf returns the strings of an array.
 func stringsOf(raw []byte) (out []string) {
 	for one := range elements(raw) {
 		if len(one) > 0 && one[0] == '"' {
@@ -248,7 +248,7 @@ func stringsOf(raw []byte) (out []string) {
 	return out
 }
 
-// itemsOf are the elements of an array as JSON, the first few of many.
+// itemsOf returns the first elements of an array as JSON.
 func itemsOf(raw []byte) (out []string) {
 	for one := range elements(raw) {
 		if len(out) == 20 {

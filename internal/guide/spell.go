@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// Line makes foreign text one harmless line of at most limit characters: runs of
-// space are one, and characters that nobody sees, or that turn the direction of
-// a line, are spelled. What is left out is marked with an ellipsis.
+// Line returns untrusted text as one line of at most limit characters: white
+// space is collapsed, and invisible characters and those that change the text
+// direction are spelled out. A cut text ends in an ellipsis.
 func Line(text string, limit int) string {
 	return truncate(strings.Join(strings.Fields(escapeInvisible(text)), " "), limit)
 }
 
-// escapeInvisible writes characters that nobody sees, or that move others, as \u{…}.
-// Line breaks and tabs stay.
+// escapeInvisible writes invisible characters, and those that move others, as
+// \u{…}. It keeps line breaks and tabs.
 func escapeInvisible(text string) string {
 	plain := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
@@ -29,7 +29,7 @@ func escapeInvisible(text string) string {
 		case plain(r):
 			b.WriteRune(r)
 		case r == '\r':
-		case unicode.Is(unicode.Zs, r): // other spaces mean no more than a space
+		case unicode.Is(unicode.Zs, r): // other spaces are equivalent to a space
 			b.WriteByte(' ')
 		default:
 			fmt.Fprintf(&b, `\u{%04X}`, r)
@@ -38,7 +38,7 @@ func escapeInvisible(text string) string {
 	return b.String()
 }
 
-// truncate cuts a text to as many characters.
+// truncate cuts a text to limit characters.
 func truncate(text string, limit int) string {
 	n := 0
 	for i := range text {
@@ -50,7 +50,7 @@ func truncate(text string, limit int) string {
 	return text
 }
 
-// fencedText puts foreign text between fences that it cannot close.
+// fencedText puts untrusted text in a fence that it cannot close.
 func fencedText(text string, limit int) string {
 	text = strings.TrimRight(truncate(escapeInvisible(text), limit), "\n ")
 	fence := "```"
@@ -60,7 +60,7 @@ func fencedText(text string, limit int) string {
 	return fence + "text\n" + text + "\n" + fence + "\n"
 }
 
-// inlineCode is a name as code within a line or a cell of a table.
+// inlineCode returns a name as code for a line or a table cell.
 func inlineCode(name string) string {
 	name = Line(name, 200)
 	if strings.ContainsAny(name, "`|") {
@@ -69,8 +69,8 @@ func inlineCode(name string) string {
 	return "`" + name + "`"
 }
 
-// tableCell is foreign text within a cell of a table: one line, in which no mark
-// means anything.
+// tableCell returns untrusted text for a table cell: one line in which no
+// Markdown is active.
 func tableCell(text string) string {
 	return strings.NewReplacer(
 		`\`, `\\`, "|", `\|`, "`", "\\`", "<", "&lt;", "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`, "#", `\#`, "!", `\!`,

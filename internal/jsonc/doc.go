@@ -1,8 +1,7 @@
-// Package jsonc changes JSON that people wrote: files of configuration, in
-// which comments and trailing commas may stand.
+// Package jsonc edits JSON that people wrote: configuration files that may have
+// comments and trailing commas.
 //
-// It promises that whatever is not changed stays byte for byte: comments, the
-// order of keys, the digits of numbers, white space. What it adds is written in
-// the manner of what stands around it. What it cannot change without a loss it
-// refuses.
+// What is not edited stays byte for byte: comments, the order of keys, the
+// digits of numbers, white space. Additions follow the style of the surrounding
+// text. It returns an error for an edit that would lose something.
 package jsonc

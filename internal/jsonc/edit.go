@@ -10,37 +10,37 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Kind is what an edit does where something stands already.
+// Kind is how an edit treats an existing value.
 type Kind int
 
 // The kinds of edit.
 const (
-	Set     Kind = iota // the value stands there afterwards
-	Default             // what stands there stays
-	First               // as Default; a new key goes before all others of its object
-	Element             // the value is an element of the list there, unless it is one already
+	Set     Kind = iota // replace the existing value
+	Default             // keep the existing value
+	First               // like Default; a new key goes before all others of its object
+	Element             // append the value to the existing list, unless the list has it
 )
 
 // Edit is one change of a document.
 type Edit struct {
-	Path  []string // keys from the root; missing objects on the way are made
-	Value any      // as encoding/json writes it
+	Path  []string // keys from the root; missing objects are created
+	Value any      // encoded with encoding/json
 	Kind  Kind
-	// Identity is the key by which elements that are objects are told apart, for
+	// Identity is the key that identifies elements that are objects, for
 	// Element; "" compares whole values.
 	Identity string
-	// Before holds of the keys before the first of which a new key goes; nil, or
-	// where it holds of none: at the end.
+	// Before selects the key before which a new key goes. If it is nil or
+	// matches none, the new key goes to the end.
 	Before func(key string) bool
-	// Under is the key under which a text or boolean goes that stands where the
-	// last object of the path is due; "" refuses.
+	// Under is the key for a string or boolean that stands where the last
+	// object of the path is expected; "" returns an error instead.
 	Under string
 }
 
-// Fault is a document that cannot be changed as asked.
+// Fault describes why a document cannot be edited.
 type Fault struct {
-	Path    string // the key concerned, with dots; "" is the document
-	Problem string // what is wrong there
+	Path    string // the key, with dots; "" is the document
+	Problem string // what is wrong
 }
 
 func (f *Fault) Error() string {
@@ -50,10 +50,10 @@ func (f *Fault) Error() string {
 	return f.Path + " " + f.Problem
 }
 
-var byteOrderMark = []byte("\xef\xbb\xbf") // of the order of bytes, which some editors write
+var byteOrderMark = []byte("\xef\xbb\xbf") // some editors write it
 
-// Apply returns the document with the edits made, in their order. A document
-// of white space alone is an empty object. Errors are [*Fault]s.
+// Apply returns the document with the edits applied in order. An empty document
+// counts as an empty object. Errors are [*Fault]s.
 func Apply(document []byte, edits []Edit) ([]byte, error) {
 	text, marked := bytes.CutPrefix(document, byteOrderMark)
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -76,13 +76,13 @@ func Apply(document []byte, edits []Edit) ([]byte, error) {
 	return out, nil
 }
 
-// styledWriter writes what is new in the manner of a document.
+// styledWriter writes values in the style of a document.
 type styledWriter struct {
 	newline string
 	indent  string
 }
 
-// detectStyle finds how a document is written.
+// detectStyle detects the newline and indentation of a document.
 func detectStyle(text []byte) styledWriter {
 	w := styledWriter{newline: "\n", indent: "  "}
 	if bytes.Contains(text, []byte("\r\n")) {
@@ -134,7 +134,7 @@ func (w styledWriter) apply(root *hujson.Value, e Edit) error {
 	return nil
 }
 
-// insertIndex is where among the keys of an object a new one goes.
+// insertIndex returns where in an object a new key goes.
 func insertIndex(o *hujson.Object, e Edit) int {
 	if e.Kind == First {
 		return 0
@@ -184,8 +184,7 @@ func (w styledWriter) addElement(o *hujson.Object, there *hujson.Value, e Edit) 
 	return nil
 }
 
-// member finds a key's value; nil: it is not there. Of a key that is there
-// twice nobody knows which counts.
+// member returns a key's value, or nil. A duplicate key is an error.
 func member(o *hujson.Object, key string, path []string) (*hujson.Value, error) {
 	var found *hujson.Value
 	for i := range o.Members {
@@ -200,7 +199,7 @@ func member(o *hujson.Object, key string, path []string) (*hujson.Value, error) 
 	return found, nil
 }
 
-// equalValue reports whether a value is what encoding/json writes of another.
+// equalValue reports whether a value equals the encoding of another.
 func equalValue(v *hujson.Value, other any) bool {
 	return bytes.Equal(compact(v), encodeJSON(other))
 }
@@ -222,14 +221,13 @@ func sameElement(v *hujson.Value, e Edit) bool {
 	return got[e.Identity] == want[e.Identity]
 }
 
-// encodeJSON is a value as JSON that a person may read: nothing is escaped that
-// need not be.
+// encodeJSON encodes a value without HTML escapes, to stay readable.
 func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(fmt.Sprintf("jsonc: a value of an edit is no JSON: %v", err)) // edits are made of our own values
+		panic(fmt.Sprintf("jsonc: a value of an edit is no JSON: %v", err)) // edits hold only values of this program
 	}
 	return bytes.TrimSpace(b.Bytes())
 }

@@ -1,8 +1,8 @@
-// Package jsonlex reads the pieces of JSON text: white space, strings,
-// numbers and literals, each by its position in a byte slice. It is what the
-// packages that rewrite raw JSON have in common.
+// Package jsonlex scans the tokens of JSON text (white space, strings, numbers
+// and literals) by their position in a byte slice. The packages that rewrite
+// raw JSON share it.
 //
-// It promises to accept exactly the grammar of RFC 8259 in each piece, never
-// to read outside the slice, and to allocate only for errors. It builds no
-// values and knows nothing of nesting: its users walk, and bound the depth.
+// It accepts exactly the grammar of RFC 8259 for each token, never reads
+// outside the slice, and allocates only for errors. It builds no values;
+// callers that follow nesting limit its depth.
 package jsonlex

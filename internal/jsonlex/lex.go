@@ -2,10 +2,10 @@ package jsonlex
 
 import "fmt"
 
-// SyntaxError tells what is wrong with the text and where.
+// SyntaxError describes a syntax error and its position.
 type SyntaxError struct {
 	Offset int
-	What   string // a sentence part, such as "a string that does not end"
+	What   string // a noun phrase, such as "a string that does not end"
 }
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.What, e.Offset) }
@@ -95,7 +95,7 @@ func Scalar(data []byte, i int) (int, error) {
 }
 
 // Skip returns the end of the value at data[i]. The text must be valid JSON;
-// of any other it returns some index up to len(data).
+// otherwise the result is some index up to len(data).
 func Skip(data []byte, i int) int {
 	depth := 0
 	for i < len(data) {

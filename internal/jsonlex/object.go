@@ -1,10 +1,10 @@
 package jsonlex
 
-// Object returns raw when it is an object, and otherwise the object that the
-// string raw spells out: models write params so. It looks into one string and
-// no deeper; ok is false for everything else, for a string that is not Unicode,
-// and for one that holds more than an object. raw must be one valid JSON value
-// without space around it; the bytes of the object are as they were written.
+// Object returns raw if it is an object, or the object that the string raw
+// contains, because models often encode params as a string. It decodes one
+// level only. ok is false for other values, for strings with invalid Unicode,
+// and for strings with more than an object. raw must be one valid JSON value
+// without surrounding white space; the bytes of the object are not changed.
 func Object(raw []byte) (object []byte, ok bool) {
 	switch {
 	case len(raw) == 0:
@@ -22,7 +22,7 @@ func Object(raw []byte) (object []byte, ok bool) {
 	return inner, true
 }
 
-// Kind says in words what kind of value raw is, such as "a string".
+// Kind describes the type of raw in words, such as "a string".
 func Kind(raw []byte) string {
 	i := Space(raw, 0)
 	if i == len(raw) {
@@ -43,8 +43,7 @@ func Kind(raw []byte) string {
 	return "a number"
 }
 
-// NoObject says what raw is, for somebody who sent it where [Object] wants an
-// object.
+// NoObject explains to the sender why raw is not what [Object] accepts.
 func NoObject(raw []byte) string {
 	if Kind(raw) == "a string" {
 		return "it is a string that does not hold one"

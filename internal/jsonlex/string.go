@@ -5,17 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// Form tells what a string is made of.
+// Form describes the content of a string.
 type Form uint8
 
-// The forms, as bits. A string of form zero is plain ASCII and stands for
-// itself.
+// The forms, as bits. A string of form zero is plain ASCII without escapes.
 const (
-	Escaped  Form = 1 << iota // it has a backslash in it
-	NonASCII                  // it has bytes over 0x7f, not checked to be UTF-8
+	Escaped  Form = 1 << iota // contains a backslash
+	NonASCII                  // contains bytes above 0x7f, not validated as UTF-8
 )
 
-// The classes of bytes inside a string.
+// The classes of bytes in a string.
 const (
 	classPlain = iota
 	classQuote
@@ -38,9 +37,9 @@ func byteClass(c byte) int {
 	return classPlain
 }
 
-// String returns the end of the string at data[i], its quotes included, and
-// what it is made of. Escapes are checked; that they form whole characters is
-// not, see [Unquote].
+// String returns the end of the string at data[i], including its quotes, and
+// its form. It validates escapes, but not that they form valid characters; see
+// [Unquote].
 func String(data []byte, i int) (end int, form Form, err error) {
 	if i >= len(data) || data[i] != '"' {
 		return i, 0, syntaxError(i, "something that is no string where one is due")
@@ -82,7 +81,7 @@ func escapeLength(text []byte) int {
 	return 0
 }
 
-// hex4 reads the code unit of the \uXXXX that text begins with.
+// hex4 parses the code unit of the \uXXXX that text begins with.
 func hex4(text []byte) (r rune, ok bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
@@ -103,9 +102,9 @@ func hex4(text []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// Unquote appends the text that the content of a string stands for: what is
-// between the quotes, as [String] accepted it. What is no character, a lone
-// surrogate or invalid UTF-8, becomes U+FFFD and makes whole false.
+// Unquote appends the decoded content of a string, which is what is between the
+// quotes that [String] accepted. Lone surrogates and invalid UTF-8 become
+// U+FFFD and set whole to false.
 func Unquote(dst, content []byte) (text []byte, whole bool) {
 	whole = true
 	for i := 0; i < len(content); {
@@ -133,9 +132,9 @@ func Unquote(dst, content []byte) (text []byte, whole bool) {
 	return dst, whole
 }
 
-// Unescape reads the escape that text begins with, or two that are a
-// surrogate pair, and returns its length. The rune is -1 when it is half a
-// pair; what JSON does not have stands for the byte behind the backslash.
+// Unescape decodes the escape that text begins with, or two that form a
+// surrogate pair, and returns its length. The rune is -1 for a lone surrogate;
+// an escape that JSON does not define decodes to the byte after the backslash.
 func Unescape(text []byte) (r rune, n int) {
 	if len(text) < 2 {
 		return -1, len(text)
@@ -170,9 +169,9 @@ func Unescape(text []byte) (r rune, n int) {
 	return -1, 6
 }
 
-// Quote appends text as a JSON string in its one canonical form: escapes only
-// for the quote, the backslash and control characters, the short ones where
-// there are any, otherwise \u00xx in lower case. Invalid UTF-8 becomes U+FFFD.
+// Quote appends text as a JSON string in canonical form: only the quote, the
+// backslash and control characters are escaped, with short escapes if they
+// exist and \u00xx in lower case otherwise. Invalid UTF-8 becomes U+FFFD.
 func Quote[T []byte | string](dst []byte, text T) []byte {
 	const digit = "0123456789abcdef"
 	dst = append(dst, '"')

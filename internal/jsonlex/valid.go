@@ -1,11 +1,10 @@
 package jsonlex
 
-// MaxDepth is how deep [Value] follows arrays and objects.
+// MaxDepth is the maximum nesting that [Value] accepts.
 const MaxDepth = 1000
 
-// Value checks the value at data[i], which is depth arrays and objects deep,
-// and returns its end. Strings may hold what is not Unicode, and names may be
-// there twice.
+// Value validates the value at data[i], nested depth levels deep, and returns
+// its end. It allows invalid Unicode in strings and duplicate names.
 func Value(data []byte, i, depth int) (int, error) {
 	if i < len(data) && (data[i] == '{' || data[i] == '[') {
 		if depth >= MaxDepth {
@@ -16,7 +15,7 @@ func Value(data []byte, i, depth int) (int, error) {
 	return Scalar(data, i)
 }
 
-// container checks an array or an object.
+// container validates an array or an object.
 func container(data []byte, i, depth int) (end int, err error) {
 	object, closing := data[i] == '{', data[i]+2 // ']' and '}' come two after
 	i = Space(data, i+1)
@@ -46,7 +45,7 @@ func container(data []byte, i, depth int) (end int, err error) {
 	}
 }
 
-// Document checks that data is one value and nothing else.
+// Document validates that data is exactly one value.
 func Document(data []byte) error {
 	i, err := Value(data, Space(data, 0), 0)
 	if err != nil {

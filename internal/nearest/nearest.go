@@ -1,6 +1,5 @@
-// Package nearest finds the names that somebody may have meant who wrote one
-// that does not exist. It looks at letters only: whoever asks decides which
-// names may be told at all.
+// Package nearest suggests existing names for one that does not exist, by edit
+// distance. The caller decides which names may be disclosed.
 package nearest
 
 import (
@@ -9,14 +8,13 @@ import (
 	"strings"
 )
 
-// maxNameLength is the longest name that is looked at, in bytes.
+// maxNameLength is the maximum length of a name to compare, in bytes.
 const maxNameLength = 128
 
-// Closest returns the three of the names that are nearest to the wanted one, the
-// nearest first. Nearest are those that have it as a whole part or the other way
-// round (create_issue, linear_create_issue), then those that the fewest letters
-// tell from it. Letters count alike in both cases, and so do -, . and _. The
-// order of names decides between equals.
+// Closest returns the three closest names, closest first: first those that
+// contain the wanted one as whole words or vice versa (create_issue,
+// linear_create_issue), then those with the smallest edit distance. Case is
+// ignored, and -, . and _ are equivalent. Ties keep the order of names.
 func Closest(wanted string, names []string) []string {
 	found := byDistance(wanted, names)
 	out := make([]string, 0, 3)
@@ -26,8 +24,7 @@ func Closest(wanted string, names []string) []string {
 	return out
 }
 
-// Similar returns those of the names that [Three] finds which are so near that they
-// may be meant.
+// Similar returns those names of [Closest] that are close enough to be meant.
 func Similar(wanted string, names []string) (near []string) {
 	found := byDistance(wanted, names)
 	for _, f := range found[:min(3, len(found))] {
@@ -38,9 +35,8 @@ func Similar(wanted string, names []string) (near []string) {
 	return near
 }
 
-// Suggestion tells the names that [Three] finds, with a space before it: as a
-// question when they are so near that they may be meant. It is empty where there
-// are none.
+// Suggestion returns a sentence with the names of [Closest], after a space: a
+// question if they are close enough to be meant. It is empty without names.
 func Suggestion(wanted string, names []string) string {
 	if near := Similar(wanted, names); len(near) > 0 {
 		return " Did you mean " + strings.Join(near, ", ") + "?"
@@ -51,7 +47,7 @@ func Suggestion(wanted string, names []string) string {
 	return ""
 }
 
-// candidate is a name and how far it is from the wanted one.
+// candidate is a name and its distance from the wanted one.
 type candidate struct {
 	name     string
 	distance int
@@ -73,13 +69,13 @@ func byDistance(wanted string, names []string) []candidate {
 	return found
 }
 
-// normalize is a name without what writers mistake most.
+// normalize removes case and unifies separators.
 func normalize(name string) string {
 	return strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToLower(name))
 }
 
-// nameDistance is how far two plain names are from each other. A whole part is nearer
-// than any misspelling but of one letter.
+// nameDistance returns the distance of two normalized names. A match of whole
+// words is closer than any misspelling of more than one letter.
 func nameDistance(a, b string) int {
 	d := editDistance(a, b)
 	if d > 1 && (containsWords(a, b) || containsWords(b, a)) {
@@ -88,7 +84,7 @@ func nameDistance(a, b string) int {
 	return d
 }
 
-// containsWords tells that whole is outer with more words around it.
+// containsWords reports whether outer is whole with more words around it.
 func containsWords(whole, outer string) bool {
 	if len(whole) < 3 {
 		return false
@@ -96,7 +92,7 @@ func containsWords(whole, outer string) bool {
 	return strings.HasPrefix(outer, whole+"_") || strings.HasSuffix(outer, "_"+whole) || strings.Contains(outer, "_"+whole+"_")
 }
 
-// editDistance is the number of letters to change between a and b.
+// editDistance returns the Levenshtein distance.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -1,7 +1,7 @@
-// Package rank finds the texts that fit a query best, by BM25 over the words of
-// their fields. It knows no language but English plurals, keeps nothing on disk
-// and asks nobody. The same texts and the same query give the same answer, in
-// the same order, on every machine.
+// Package rank finds the texts that best match a query, by BM25 over the words
+// of their fields. It supports English plurals only, and uses neither a disk
+// nor a network. The same texts and query return the same results in the same
+// order on every machine.
 package rank
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Bounds of what is looked at. More of a text or a query is left out.
+// Limits. Longer texts and queries are truncated.
 const (
 	maxWordLength = 64       // characters
 	maxFieldSize  = 32 << 10 // bytes
@@ -20,26 +20,25 @@ const (
 	maxTerms      = 32       // of a query
 )
 
-// The usual constants of BM25: how soon more of the same word counts no more,
-// and how much a long text pays for its length.
+// The BM25 constants k1 and b, and the handling of prefixes.
 const (
 	saturation          = 1.2
 	lengthNormalization = 0.75
-	// prefixFactor is what the beginning of a word counts for, against all of it.
+	// prefixFactor is the weight of a prefix match relative to a full match.
 	prefixFactor = 0.5
-	// minPrefixLength of a word that is looked for.
+	// minPrefixLength is the minimum length of a prefix.
 	minPrefixLength = 3
 )
 
-// Field is a part of a text, and how much its words count.
+// Field is a part of a text, with the weight of its words.
 type Field struct {
 	Text   string
 	Weight float64
 }
 
-// Index is a set of texts. It does not change after it was made.
+// Index is an immutable set of texts. It is safe for concurrent use.
 type Index struct {
-	names         []string // of the texts, for ties
+	names         []string // of the texts; they break ties
 	lengths       []float64
 	averageLength float64
 	terms         []string // sorted
@@ -47,14 +46,14 @@ type Index struct {
 	truncated     int
 }
 
-// posting is how much a term weighs in a text.
+// posting is the weight of a term in a text.
 type posting struct {
 	text   int
 	weight float64
 }
 
-// New makes an index of texts: the i-th has the i-th name, by which equals are
-// ordered.
+// New builds an index of texts. names[i] is the name of texts[i] and breaks
+// ties.
 func New(names []string, texts [][]Field) *Index {
 	x := &Index{names: names, lengths: make([]float64, len(texts))}
 	all := map[string][]posting{}
@@ -87,17 +86,16 @@ func New(names []string, texts [][]Field) *Index {
 	return x
 }
 
-// Truncated is how many texts are too long to be looked at whole.
+// Truncated returns the number of texts that exceed the size limits.
 func (x *Index) Truncated() int { return x.truncated }
 
-// Search returns the places of the texts that fit, the best first, and how many
-// there are. A query without words fits all of them, by their names. A text need
-// not have every word of the query; one that has more of them, or rarer ones,
-// comes first.
+// Search returns the indexes of the matching texts, best first, and their total
+// number. A query without words matches all texts, sorted by name. A text need
+// not contain every word; texts with more of them, or rarer ones, rank higher.
 func (x *Index) Search(query string, limit int) (best []int, total int) {
 	terms, _ := tokenize(query, maxTerms)
 	scores := make([]float64, len(x.names))
-	slices.Sort(terms) // so that sums are the same whatever the order of the words
+	slices.Sort(terms) // floating-point sums must not depend on the order of the words
 	for _, term := range slices.Compact(terms) {
 		x.addScores(scores, term)
 	}
@@ -112,8 +110,8 @@ func (x *Index) Search(query string, limit int) (best []int, total int) {
 	return best[:min(limit, len(best))], len(best)
 }
 
-// addScores adds what a term is worth to each text that has it, or has words that
-// begin so.
+// addScores adds the score of a term to each text that contains it, or words
+// with it as a prefix.
 func (x *Index) addScores(scores []float64, term string) {
 	termScores := map[int]float64{}
 	for i := sort.SearchStrings(x.terms, term); i < len(x.terms) && strings.HasPrefix(x.terms[i], term); i++ {

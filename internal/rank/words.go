@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// tokenize takes a text apart into terms: runs of letters and of digits in lower
-// case, with createIssue two of them and a plural the same as its singular. More
-// tells that some of the text was left out.
+// tokenize splits a text into terms: runs of letters or digits in lower case,
+// with camelCase split and plurals reduced to singulars. more reports that the
+// text was truncated.
 func tokenize(text string, most int) (out []string, more bool) {
 	if more = len(text) > maxFieldSize; more {
 		text = text[:maxFieldSize]
@@ -43,8 +43,8 @@ func tokenize(text string, most int) (out []string, more bool) {
 	return out, more
 }
 
-// stem takes the plural off an English word. It need not be right, only the
-// same for texts and queries.
+// stem removes the plural ending of an English word. It need not be correct,
+// only consistent.
 func stem(word string) string {
 	switch {
 	case len(word) < 4:

@@ -16,17 +16,17 @@ const (
 	secretDigits = 43
 )
 
-// NewAPIKey returns a new key, the id (a UUID) under which its row is kept and
-// the hash that the row holds.
+// NewAPIKey returns a new key, the ID (a UUID) of its row and the hash to
+// store.
 func NewAPIKey() (id, key string, hash []byte) {
 	digits := newID()
 	key = NewSecret(APIKeyPrefix+digits, secretBytes)
 	return formatUUID(digits), key, HashSecret(key)
 }
 
-// ParseAPIKey returns the id of the key's row and the hash that must equal the
-// row's; compare them with [crypto/hmac.Equal]. The error is an [action.Error]
-// of kind ErrUnauthenticated.
+// ParseAPIKey returns the ID of the key's row and the hash to compare with the
+// row's, using [crypto/hmac.Equal]. The error is an [action.Error] of kind
+// ErrUnauthenticated.
 func ParseAPIKey(key string) (id string, hash []byte, err error) {
 	text, ok := strings.CutPrefix(key, APIKeyPrefix)
 	if !ok || len(text) != idDigits+secretDigits || strings.Trim(text[:idDigits], "0123456789abcdef") != "" {
@@ -38,7 +38,7 @@ func ParseAPIKey(key string) (id string, hash []byte, err error) {
 // newID returns the hex digits of a random UUID (version 4).
 func newID() string {
 	var b [16]byte
-	rand.Read(b[:]) //nolint:errcheck // never fails: it ends the process instead
+	rand.Read(b[:]) //nolint:errcheck // never returns an error: it aborts the process
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return hex.EncodeToString(b[:])

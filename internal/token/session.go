@@ -12,7 +12,7 @@ import (
 	"sallyport/action"
 )
 
-// The prefixes by which credentials are known.
+// The prefixes of credentials.
 const (
 	SessionPrefix = "sps_"
 	APIKeyPrefix  = "spk_"
@@ -29,11 +29,11 @@ const (
 	maxTokenLength  = 512
 )
 
-// strictBase64 base64 takes one text only for each value, but for line breaks,
-// which the callers refuse.
+// strictBase64 accepts exactly one encoding of each value, except for line
+// breaks, which callers reject.
 var strictBase64 = base64.RawURLEncoding.Strict()
 
-// Signer mints and verifies session tokens.
+// Signer issues and verifies session tokens.
 type Signer struct {
 	keys []signingKey // the first signs
 }
@@ -43,8 +43,8 @@ type signingKey struct {
 	mac []byte
 }
 
-// NewSigner returns a signer that signs with key and also verifies what older
-// ones signed. Each has [KeySize] random bytes.
+// NewSigner returns a signer that signs with key and also accepts signatures of
+// older keys. Each has [KeySize] random bytes.
 func NewSigner(key []byte, older ...[]byte) (*Signer, error) {
 	s := &Signer{}
 	for _, k := range slices.Concat([][]byte{key}, older) {
@@ -61,7 +61,7 @@ func NewSigner(key []byte, older ...[]byte) (*Signer, error) {
 	return s, nil
 }
 
-// Mint returns the token of a session.
+// Mint returns a token for a session.
 func (s *Signer) Mint(sessionID string) string {
 	key := &s.keys[0]
 	raw := make([]byte, 0, tokenHeaderSize+len(sessionID))
@@ -72,8 +72,8 @@ func (s *Signer) Mint(sessionID string) string {
 	return SessionPrefix + strictBase64.EncodeToString(raw)
 }
 
-// Verify returns the session that a token was minted for. The error is an
-// [action.Error] of kind ErrUnauthenticated.
+// Verify returns the ID of the session that a token was issued for. The error
+// is an [action.Error] of kind ErrUnauthenticated.
 func (s *Signer) Verify(token string) (sessionID string, err error) {
 	text, ok := strings.CutPrefix(token, SessionPrefix)
 	if !ok || len(token) > maxTokenLength || strings.ContainsAny(text, "\r\n") {
