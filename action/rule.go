@@ -39,12 +39,12 @@ func invalidField(field, message string) error {
 // import this package, to an [*Error].
 func FromEventCheck(err error) error {
 	var rule interface {
-		Fault() (code, field, message string)
+		Details() (code, field, message string)
 	}
 	if !errors.As(err, &rule) {
 		return err
 	}
-	code, field, message := rule.Fault()
+	code, field, message := rule.Details()
 	if code == "invalid_field" {
 		return invalidField(field, message)
 	}
