@@ -11,17 +11,17 @@ import (
 	"sallyport/sources"
 )
 
-// whose asks GitHub whose the credential is.
+// account returns the account of a credential.
 //
-// An installation's token knows no user, and not even its own installation: only
-// that it is good is seen, and whose the repositories are. The id of an
-// installation comes from the flow that connected it.
-func whose(ctx context.Context, c *sources.Conn) (sources.Account, error) {
+// An installation token identifies neither a user nor its installation, so only
+// the owner of its repositories is known. The flow that connects the
+// installation supplies its ID.
+func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
 	if c.Kind == action.KindApp {
 		var answer struct {
 			Repositories []repo `json:"repositories"`
 		}
-		_, err := request{path: []string{"installation", "repositories"}, query: filters("per_page", "1")}.send(ctx, c, &answer)
+		_, err := request{path: []string{"installation", "repositories"}, query: queryOf("per_page", "1")}.send(ctx, c, &answer)
 		if err != nil || len(answer.Repositories) == 0 {
 			return sources.Account{}, err
 		}
@@ -38,13 +38,13 @@ func whose(ctx context.Context, c *sources.Conn) (sources.Account, error) {
 	return sources.Account{ID: userID(c.HTTP.Base(), user.ID), Name: user.Login, Scopes: scopes(header.Values("X-Oauth-Scopes"))}, nil
 }
 
-// userID is a user's at the server of the base URL.
+// userID returns the account ID of a user at the server of the base URL.
 func userID(base *url.URL, id int64) string {
 	return sources.AccountID(base, "api.github.com", strconv.FormatInt(id, 10))
 }
 
-// scopes returns what a token was granted; nil: GitHub does not say, as of
-// tokens that have permissions instead.
+// scopes returns a token's scopes, or nil if GitHub does not report them, as
+// for fine-grained tokens.
 func scopes(values []string) []string {
 	if values == nil {
 		return nil
@@ -52,10 +52,11 @@ func scopes(values []string) []string {
 	return strings.FieldsFunc(strings.Join(values, ","), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// choose returns the integration of the account that owns the repository. Where
-// there is none it is the only one that is no installation: those see their own
-// account's repositories alone, users those of others, too.
-func choose(params json.RawMessage, among []action.Integration) int {
+// chooseIntegration returns the integration of the account that owns the
+// repository. Otherwise it returns the only one that is not an installation:
+// installations see only the repositories of their account, users also those of
+// others.
+func chooseIntegration(params json.RawMessage, among []action.Integration) int {
 	var p repository
 	if json.Unmarshal(params, &p) != nil || p.Owner == "" {
 		return -1
@@ -78,8 +79,8 @@ func choose(params json.RawMessage, among []action.Integration) int {
 	return -1
 }
 
-// metadata lists repositories, for forms: as many as a form can show. Query:
-// owner, empty for all.
+// metadata lists repositories for forms, up to a limit. The query parameter
+// owner filters them.
 func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {
 	type item struct {
 		Name          string `json:"full_name"`
@@ -90,8 +91,8 @@ func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {
 		Repositories []item `json:"repositories"`
 		More         bool   `json:"_truncated,omitempty"`
 	}{Repositories: []item{}}
-	p := reposParams{Owner: q.Get("owner"), paged: paged{Limit: 100}}
-	for range pages {
+	p := reposParams{Owner: q.Get("owner"), pageParams: pageParams{Limit: 100}}
+	for range maxPagesPerList {
 		found, err := runListRepos(ctx, c, p)
 		if err != nil {
 			return nil, err

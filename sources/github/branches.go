@@ -10,7 +10,7 @@ import (
 	"sallyport/sources"
 )
 
-type newBranch struct {
+type branchParams struct {
 	repository
 	Branch string `json:"branch"`
 	Base   string `json:"base"`
@@ -18,15 +18,15 @@ type newBranch struct {
 }
 
 func createBranch() sources.ModuleAction {
-	return guarded(sources.ModuleAction{
+	return guardedAction(sources.ModuleAction{
 		Name: "create_branch", Title: "Create a branch", Risk: action.RiskWrite,
 		Description: "Creates a branch at the tip of another one, or at a commit. No branch main or master can be created.",
 		Input: input(3, ownerParam, repoParam,
 			`"branch":{"type":"string","minLength":1,"maxLength":240,"description":"The new branch's name, such as fix/login."}`,
 			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch to begin at. Left out: the repository's default branch, or sha."}`,
 			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The full id of the commit to begin at, instead of base."}`),
-		Summarize: summary(func(p newBranch) string {
-			return fmt.Sprintf("Create branch %q in %s at %s", p.Branch, p.repository, p.begin())
+		Summarize: summary(func(p branchParams) string {
+			return fmt.Sprintf("Create branch %q in %s at %s", p.Branch, p.repository, p.startDescription())
 		}),
 		Examples: []sources.Example{
 			{Note: "From the default branch", Params: []byte(`{"owner":"octocat","repo":"hello-world","branch":"fix/login"}`)},
@@ -35,7 +35,7 @@ func createBranch() sources.ModuleAction {
 	}, runCreateBranch)
 }
 
-func (p newBranch) check(rules rules) error {
+func (p branchParams) check(rules writeRules) error {
 	if err := p.repository.check(rules); err != nil {
 		return err
 	}
@@ -47,11 +47,11 @@ func (p newBranch) check(rules rules) error {
 			return err
 		}
 	}
-	_, err := rules.newBranch(p.Branch)
+	_, err := rules.checkNewBranch(p.Branch)
 	return err
 }
 
-func (p newBranch) begin() string {
+func (p branchParams) startDescription() string {
 	switch {
 	case p.SHA != "":
 		return "commit " + p.SHA[:min(len(p.SHA), 10)]
@@ -61,36 +61,36 @@ func (p newBranch) begin() string {
 	return "the tip of its default branch"
 }
 
-// tipOf is a ref.
-type tipOf struct {
+// gitRef is a Git reference.
+type gitRef struct {
 	Object struct {
 		SHA string `json:"sha"`
 	} `json:"object"`
 }
 
-func runCreateBranch(ctx context.Context, c *sources.Conn, p newBranch) (any, error) {
+func runCreateBranch(ctx context.Context, c *sources.Conn, p branchParams) (any, error) {
 	name, err := branchName("branch", p.Branch)
 	if err != nil {
 		return nil, err
 	}
 	if p.SHA == "" {
-		if p.SHA, err = p.tip(ctx, c); err != nil {
+		if p.SHA, err = p.resolveBase(ctx, c); err != nil {
 			return nil, err
 		}
 	}
-	var created tipOf
+	var created gitRef
 	_, err = request{
-		method: "POST", path: p.path("git", "refs"), about: p.repository.about(), fixed: true,
+		method: "POST", path: p.path("git", "refs"), about: p.repository.about(), noRename: true,
 		body: map[string]string{"ref": "refs/heads/" + name, "sha": p.SHA},
 	}.send(ctx, c, &created)
 	return map[string]string{"branch": name, "sha": created.Object.SHA}, err
 }
 
-// tip returns the id of the commit that the new branch begins at.
-func (p newBranch) tip(ctx context.Context, c *sources.Conn) (string, error) {
+// resolveBase returns the commit that the new branch starts at.
+func (p branchParams) resolveBase(ctx context.Context, c *sources.Conn) (string, error) {
 	base := p.Base
 	if base == "" {
-		found, err := p.look(ctx, c, true)
+		found, err := p.get(ctx, c, true)
 		if err != nil {
 			return "", err
 		}
@@ -100,13 +100,13 @@ func (p newBranch) tip(ctx context.Context, c *sources.Conn) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var tip tipOf
+	var tip gitRef
 	_, err = request{
 		path:  p.path(append([]string{"git", "ref", "heads"}, strings.Split(base, "/")...)...),
-		about: about{repository: p.repository, what: fmt.Sprintf("branch %q in %s", base, p.repository), hint: "check /base with list_branches"}, fixed: true,
+		about: target{repository: p.repository, description: fmt.Sprintf("branch %q in %s", base, p.repository), hint: "check /base with list_branches"}, noRename: true,
 	}.send(ctx, c, &tip)
 	if err == nil && tip.Object.SHA == "" {
-		err = sources.AsNotExecuted(unreadable(errors.New("a ref without the id of its commit")))
+		err = sources.AsNotExecuted(invalidResponse(errors.New("a ref without the id of its commit")))
 	}
 	return tip.Object.SHA, err
 }

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// maxPulls of a check are told.
-const maxPulls = 20
+// maxPullsPerCheck bounds the pull requests in a check event.
+const maxPullsPerCheck = 20
 
-// check is a suite of checks, one of them, or a run of a workflow. Members that
-// only one of the three has are marked so.
+// check is a check suite, a check run or a workflow run. Comments mark fields
+// that only one of them has.
 type check struct {
-	ID         int64   `json:"id"`
-	Name       string  `json:"name,omitempty"` // of a suite: none
-	App        named   `json:"app,omitempty"`
-	Status     string  `json:"status,omitempty"`
-	Conclusion string  `json:"conclusion,omitempty"` // empty: it has not ended
-	HeadBranch string  `json:"head_branch,omitempty"`
-	HeadSHA    string  `json:"head_sha,omitempty"`
-	Head       *source `json:"head_repository,omitempty"` // of a workflow
-	URL        string  `json:"html_url,omitempty"`
-	Number     int     `json:"run_number,omitempty"`  // of a workflow
-	Attempt    int     `json:"run_attempt,omitempty"` // of a workflow
-	Event      string  `json:"event,omitempty"`       // of a workflow: what it runs on
-	Path       string  `json:"path,omitempty"`        // of a workflow: its file
-	Suite      *check  `json:"check_suite,omitempty"` // of one check
+	ID         int64           `json:"id"`
+	Name       string          `json:"name,omitempty"` // not for suites
+	App        named           `json:"app,omitempty"`
+	Status     string          `json:"status,omitempty"`
+	Conclusion string          `json:"conclusion,omitempty"` // empty until completed
+	HeadBranch string          `json:"head_branch,omitempty"`
+	HeadSHA    string          `json:"head_sha,omitempty"`
+	Head       *headRepository `json:"head_repository,omitempty"` // workflow runs
+	URL        string          `json:"html_url,omitempty"`
+	Number     int             `json:"run_number,omitempty"`  // workflow runs
+	Attempt    int             `json:"run_attempt,omitempty"` // workflow runs
+	Event      string          `json:"event,omitempty"`       // workflow runs: the triggering event
+	Path       string          `json:"path,omitempty"`        // workflow runs: the workflow file
+	Suite      *check          `json:"check_suite,omitempty"` // check runs
 	Output     *struct {
 		Title   string `json:"title,omitempty"`
 		Summary string `json:"summary,omitempty"`
@@ -37,12 +37,12 @@ type check struct {
 	UpdatedAt   *time.Time `json:"updated_at,omitempty"`
 }
 
-type source struct {
+type headRepository struct {
 	FullName string `json:"full_name"`
 	Fork     bool   `json:"fork,omitempty"`
 }
 
-func (c *check) line() string {
+func (c *check) titleSuffix() string {
 	name, how := c.Name, c.Conclusion
 	if name == "" {
 		name = string(c.App)
@@ -53,22 +53,24 @@ func (c *check) line() string {
 	return ": " + name + " " + how
 }
 
-func (c *check) link(in where) string {
+func (c *check) link(in repositoryInfo) string {
 	if c.URL == "" && in.URL != "" && c.HeadSHA != "" {
 		return in.URL + "/commit/" + c.HeadSHA + "/checks"
 	}
 	return c.URL
 }
 
-func (c *check) changed(where) time.Time { return first(c.UpdatedAt, c.CompletedAt, c.StartedAt) }
+func (c *check) occurredAt(repositoryInfo) time.Time {
+	return firstTime(c.UpdatedAt, c.CompletedAt, c.StartedAt)
+}
 
-// branch of the commit. A fork's has the fork's owner before it: anybody can
-// call a branch main in a fork of his own.
-func (c *check) branch(in where) string {
+// branch returns the branch of the commit, prefixed with the owner for forks,
+// because anyone can name a branch main in a fork.
+func (c *check) branch(in repositoryInfo) string {
 	switch {
 	case c.Suite != nil:
 		return c.Suite.HeadBranch
-	case c.HeadBranch == "", c.Event != "" && c.Head == nil: // the fork is gone
+	case c.HeadBranch == "", c.Event != "" && c.Head == nil: // the fork was deleted
 		return ""
 	case c.Head != nil && !strings.EqualFold(c.Head.FullName, in.FullName):
 		owner, _, _ := strings.Cut(c.Head.FullName, "/")
@@ -77,15 +79,15 @@ func (c *check) branch(in where) string {
 	return c.HeadBranch
 }
 
-func (c *check) shorten(limit int) (cut bool) {
-	if len(c.Pulls) > maxPulls {
-		c.Pulls, cut = c.Pulls[:maxPulls], true
+func (c *check) truncate(limit int) (cut bool) {
+	if len(c.Pulls) > maxPullsPerCheck {
+		c.Pulls, cut = c.Pulls[:maxPullsPerCheck], true
 	}
 	if c.Suite != nil {
-		cut = c.Suite.shorten(limit) || cut
+		cut = c.Suite.truncate(limit) || cut
 	}
 	if c.Output != nil {
-		title, summary := brief(&c.Output.Title, limit/4), brief(&c.Output.Summary, limit)
+		title, summary := truncateInPlace(&c.Output.Title, limit/4), truncateInPlace(&c.Output.Summary, limit)
 		cut = cut || title || summary
 	}
 	return cut

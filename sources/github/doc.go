@@ -1,24 +1,21 @@
-// Package github is the module for GitHub: repositories, issues, branches and
-// pull requests, on github.com and on Enterprise servers, for personal tokens,
-// OAuth and installations of a GitHub App.
+// Package github implements the GitHub module: repositories, issues, branches
+// and pull requests, on github.com and Enterprise Server, with personal tokens,
+// OAuth and GitHub App installations.
 //
-// It promises: no branch main or master is ever created, and an integration's
-// own rules of repositories and base branches hold before anybody is asked and
-// before any request is made; a write lands in the repository that was named, or
-// nowhere, also when that was renamed; of a write that was not sent, since what it
-// looks at first was not answered, nobody is told that it may have been done; what
-// is done to an issue is done to no pull request, and the other way round; a merge
-// merges the commit that was named, or nothing, and nothing where the pull request
-// was found, right before, to go into another branch than the one that was named; a
-// page of a list is asked for by the page's mark and never by a URL out of an
-// answer; a limit of requests is told from a refusal.
+// Actions hold these guarantees. No branch called main or master is created. An
+// integration's rules for repositories and base branches apply before approval
+// and before any request. A write reaches the named repository or fails, even
+// after a rename. If a check before a write fails, the write is reported as not
+// executed. Issue actions never change a pull request, and the reverse. A merge
+// applies to the named commit only, and only if the base branch, read
+// immediately before, is the named one. Pagination uses parameters and never a
+// URL from a response. Rate limits are distinguished from refusals.
 //
-// Of deliveries it promises: nothing is read of one whose signature was not
-// verified first; since no header is signed, the body has to be that of the event
-// that the header names; a branch of a fork does not pass for one of the
-// repository's own.
+// For webhooks, nothing is parsed before the signature is verified; headers are
+// not signed, so the body must match the event in the header; and a branch of a
+// fork never matches as a branch of the repository.
 //
-// It does not use go-github, which counts limits by itself, follows redirects of
-// writes, and decodes a hundred URLs an object: requests here are few, and
-// [outbound.Client] has to see each. Tests have that library make the same ones.
+// The module does not use go-github, which handles rate limits itself, follows
+// redirects of writes, and decodes a hundred URLs per object; [outbound.Client]
+// must see every request. Tests compare the requests with that library's.
 package github

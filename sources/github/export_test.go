@@ -6,33 +6,32 @@ import (
 	"net/url"
 )
 
-// What tests look at from within.
+// Exports for tests.
 var (
-	Limited = limited
-	Matches = matches
+	Limited = rateLimited
+	Matches = matchesPattern
 	UserID  = userID
 )
 
-// NewBranch checks the name of a branch that is to be created.
-func NewBranch(name string) (string, error) { return rules{}.newBranch(name) }
+// NewBranch validates the name of a new branch.
+func NewBranch(name string) (string, error) { return writeRules{}.checkNewBranch(name) }
 
-// Base checks a base branch by settings.
+// Base validates a base branch against the settings.
 func Base(settings json.RawMessage, name string) error {
-	r, err := readRules(settings)
+	r, err := parseRules(settings)
 	if err == nil {
-		_, err = r.base(name)
+		_, err = r.checkBase(name)
 	}
 	return err
 }
 
-// Resume returns the params that a cursor stands for, and the cursor that
-// stands for them.
+// Resume decodes a cursor and encodes it again.
 func Resume(cursor string) (query url.Values, again string, err error) {
-	p, err := resume(cursor, 30)
+	p, err := parseCursor(cursor, 30)
 	return url.Values(p), p.cursor(), err
 }
 
-// Next returns the params of the next page by a Link header; nil: there is none.
+// Next returns the parameters of the next page in a Link header, or nil.
 func Next(link string) url.Values {
-	return url.Values(start(30).next(http.Header{"Link": {link}}))
+	return url.Values(firstPage(30).next(http.Header{"Link": {link}}))
 }

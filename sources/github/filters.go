@@ -8,9 +8,9 @@ import (
 	"sallyport/ingest/event"
 )
 
-// wanted is the config of a trigger. An empty list lets everything pass, and
-// a type of event uses only those that its schema has.
-type wanted struct {
+// filters is the config of a trigger. An empty list matches everything, and
+// each event type uses the fields in its schema.
+type filters struct {
 	Actions      []string `json:"actions"`
 	Repositories []string `json:"repositories"`
 	Branches     []string `json:"branches"`
@@ -20,18 +20,18 @@ type wanted struct {
 	Bots         bool     `json:"bots"`
 }
 
-// facts are what filters read of an event's context.
-type facts struct {
-	Action     string   `json:"action"`
-	Repository where    `json:"repository"`
-	Sender     actor    `json:"sender"`
-	Branch     string   `json:"branch"`
-	Label      named    `json:"label"`
-	Issue      labeled  `json:"issue"`
-	Pull       labeled  `json:"pull_request"`
-	Suite      finished `json:"check_suite"`
-	Run        finished `json:"check_run"`
-	Workflow   finished `json:"workflow_run"`
+// filterInput is the part of an event's context that filters read.
+type filterInput struct {
+	Action     string         `json:"action"`
+	Repository repositoryInfo `json:"repository"`
+	Sender     actor          `json:"sender"`
+	Branch     string         `json:"branch"`
+	Label      named          `json:"label"`
+	Issue      labeled        `json:"issue"`
+	Pull       labeled        `json:"pull_request"`
+	Suite      finished       `json:"check_suite"`
+	Run        finished       `json:"check_run"`
+	Workflow   finished       `json:"workflow_run"`
 }
 
 type labeled struct {
@@ -42,32 +42,32 @@ type finished struct {
 	Conclusion string `json:"conclusion"`
 }
 
-// passes reports whether an event passes the filters. What cannot be read does
-// not pass: a filter that was meant must not go missing.
-func passes(e *event.Event, config json.RawMessage) bool {
-	var f wanted
-	var is facts
-	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &is) != nil {
+// matches reports whether an event passes the filters. Invalid configs or
+// contexts never match, so a filter cannot be bypassed.
+func matches(e *event.Event, config json.RawMessage) bool {
+	var f filters
+	var in filterInput
+	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &in) != nil {
 		return false
 	}
-	if is.Sender.Type == "Bot" && !f.Bots && !ofMachines(e.Type, is.Sender.Login) || slices.ContainsFunc(f.Ignored, func(i string) bool { return strings.EqualFold(i, is.Sender.Login) }) {
+	if in.Sender.Type == "Bot" && !f.Bots && !actsForPeople(e.Type, in.Sender.Login) || slices.ContainsFunc(f.Ignored, func(i string) bool { return strings.EqualFold(i, in.Sender.Login) }) {
 		return false
 	}
-	owner, name, _ := strings.Cut(is.Repository.FullName, "/")
-	labels := slices.Concat([]named{is.Label}, is.Issue.Labels, is.Pull.Labels)
-	conclusions := []string{is.Suite.Conclusion, is.Run.Conclusion, is.Workflow.Conclusion} // of these it has one
-	return either(f.Actions, func(a string) bool { return a == is.Action }) &&
-		(len(f.Repositories) == 0 || repository{owner, name}.among(f.Repositories)) &&
-		either(f.Branches, func(b string) bool { return is.Branch != "" && matches(b, is.Branch) }) &&
-		either(f.Labels, func(l string) bool {
+	owner, name, _ := strings.Cut(in.Repository.FullName, "/")
+	labels := slices.Concat([]named{in.Label}, in.Issue.Labels, in.Pull.Labels)
+	conclusions := []string{in.Suite.Conclusion, in.Run.Conclusion, in.Workflow.Conclusion} // of these it has one
+	return anyOf(f.Actions, func(a string) bool { return a == in.Action }) &&
+		(len(f.Repositories) == 0 || repository{owner, name}.isIn(f.Repositories)) &&
+		anyOf(f.Branches, func(b string) bool { return in.Branch != "" && matchesPattern(b, in.Branch) }) &&
+		anyOf(f.Labels, func(l string) bool {
 			return slices.ContainsFunc(labels, func(has named) bool { return strings.EqualFold(string(has), l) })
 		}) &&
-		either(f.Conclusions, func(c string) bool { return slices.Contains(conclusions, c) })
+		anyOf(f.Conclusions, func(c string) bool { return slices.Contains(conclusions, c) })
 }
 
-// ofMachines reports whether bots do such things for people: they make checks, run
-// workflows, and merge what people queued.
-func ofMachines(kind, login string) bool {
+// actsForPeople reports whether bots cause such events on behalf of people:
+// checks, workflow runs, and pushes of the merge queue.
+func actsForPeople(kind, login string) bool {
 	switch kind {
 	case "check_suite", "check_run", "workflow_run":
 		return true
@@ -77,7 +77,7 @@ func ofMachines(kind, login string) bool {
 	return false
 }
 
-// either reports whether one of a list is what is wanted, or nothing is.
-func either(list []string, is func(string) bool) bool {
+// anyOf reports whether the list is empty or contains a match.
+func anyOf(list []string, is func(string) bool) bool {
 	return len(list) == 0 || slices.ContainsFunc(list, is)
 }

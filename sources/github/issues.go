@@ -20,7 +20,7 @@ type issuesParams struct {
 	Since    string   `json:"since"`
 	Sort     string   `json:"sort"`
 	Order    string   `json:"direction"`
-	paged
+	pageParams
 }
 
 func listIssues() sources.ModuleAction {
@@ -41,12 +41,12 @@ func listIssues() sources.ModuleAction {
 			{Note: "Open bugs that nobody works on", Params: []byte(`{"owner":"octocat","repo":"hello-world","labels":["bug"],"assignee":"none"}`)},
 			{Note: "What happened lately", Params: []byte(`{"owner":"octocat","repo":"hello-world","state":"all","sort":"updated","limit":10}`)},
 		},
-		Run: read(func(ctx context.Context, c *sources.Conn, p issuesParams) (any, error) {
-			r := request{path: p.path("issues"), about: p.repository.about(), query: filters(
+		Run: handler(func(ctx context.Context, c *sources.Conn, p issuesParams) (any, error) {
+			r := request{path: p.path("issues"), about: p.repository.about(), query: queryOf(
 				"state", p.State, "labels", strings.Join(p.Labels, ","), "assignee", p.Assignee, "creator", p.Creator,
 				"since", p.Since, "sort", p.Sort, "direction", p.Order)}
-			return list(ctx, c, p.paged, r, func(i *issue) bool {
-				i.bound(excerpt)
+			return list(ctx, c, p.pageParams, r, func(i *issue) bool {
+				i.truncateBody(maxExcerpt)
 				return i.PullRequest == nil
 			})
 		}),
@@ -54,9 +54,9 @@ func listIssues() sources.ModuleAction {
 }
 
 type issueParams struct {
-	numbered
-	Said bool `json:"comments"`
-	paged
+	numberedParams
+	WithComments bool `json:"comments"`
+	pageParams
 }
 
 func getIssue() sources.ModuleAction {
@@ -67,12 +67,12 @@ func getIssue() sources.ModuleAction {
 			`"comments":{"type":"boolean","default":false,"description":"Whether to return the comments, too."}`,
 			`"limit":{"type":"integer","minimum":1,"maximum":100,"default":30,"description":"How many comments at most, 30 unless told. With a cursor it stays what it was."}`,
 			`"cursor":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,1000}$","description":"conversation.next_cursor of the answer before, for more comments."}`),
-		Summarize: summary(func(p numbered) string { return "Get issue " + p.String() }),
+		Summarize: summary(func(p numberedParams) string { return "Get issue " + p.String() }),
 		Examples: []sources.Example{
 			{Note: "One issue", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347}`)},
 			{Note: "With what was said of it", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"comments":true}`)},
 		},
-		Run: read(runGetIssue),
+		Run: handler(runGetIssue),
 	}
 }
 
@@ -82,26 +82,26 @@ func runGetIssue(ctx context.Context, c *sources.Conn, p issueParams) (any, erro
 		Conversation *page[comment] `json:"conversation,omitempty"`
 	}
 	var err error
-	if result.issue, err = p.issue(ctx, c, false); err != nil || !p.Said && p.Cursor == "" {
+	if result.issue, err = p.issue(ctx, c, false); err != nil || !p.WithComments && p.Cursor == "" {
 		return result, err
 	}
-	found, err := p.comments(ctx, c, p.paged, p.talk(), "issue")
+	found, err := p.listComments(ctx, c, p.pageParams, p.commentsPath(), "issue")
 	result.Conversation = &found
 	return result, err
 }
 
-// issue asks for the issue. Fixed: for a write.
-func (n numbered) issue(ctx context.Context, c *sources.Conn, fixed bool) (issue, error) {
+// issue fetches the issue. noRename is true before a write.
+func (n numberedParams) issue(ctx context.Context, c *sources.Conn, fixed bool) (issue, error) {
 	var found issue
-	_, err := request{path: n.path("issues", n.Number.String()), about: n.about("issue"), fixed: fixed}.send(ctx, c, &found)
-	found.bound(wholeBody)
+	_, err := request{path: n.path("issues", n.Number.String()), about: n.about("issue"), noRename: fixed}.send(ctx, c, &found)
+	found.truncateBody(maxBody)
 	found.IsPull, found.PullRequest = found.PullRequest != nil, nil
 	return found, err
 }
 
-// noPull refuses a pull request, of which GitHub would do what is asked of an
-// issue just the same.
-func (n numbered) noPull(ctx context.Context, c *sources.Conn) error {
+// rejectPull rejects a pull request, because GitHub's issue endpoints also
+// accept pull requests.
+func (n numberedParams) rejectPull(ctx context.Context, c *sources.Conn) error {
 	found, err := n.issue(ctx, c, true)
 	if err == nil && found.IsPull {
 		return guardrail("%s is a pull request, which this action is not for, so nothing was done; give the /number of an issue.", n)
@@ -109,12 +109,12 @@ func (n numbered) noPull(ctx context.Context, c *sources.Conn) error {
 	return err
 }
 
-func (n numbered) about(kind string) about {
+func (n numberedParams) about(kind string) target {
 	lists := map[string]string{"issue": "list_issues", "pull request": "list_prs"}
-	return about{repository: n.repository, what: kind + " " + n.String(), hint: "check owner, repo and number with " + lists[kind]}
+	return target{repository: n.repository, description: kind + " " + n.String(), hint: "check owner, repo and number with " + lists[kind]}
 }
 
-type newIssue struct {
+type newIssueParams struct {
 	repository
 	Title     string          `json:"title"`
 	Body      string          `json:"body"`
@@ -131,24 +131,24 @@ func createIssue() sources.ModuleAction {
 		Assignees []string        `json:"assignees,omitempty"`
 		Milestone sources.Integer `json:"milestone,omitempty"`
 	}
-	return guarded(sources.ModuleAction{
+	return guardedAction(sources.ModuleAction{
 		Name: "create_issue", Title: "Create an issue", Risk: action.RiskWrite, AsUser: true,
 		Description: "Opens an issue in a repository. Look with list_issues first whether there is one already.",
 		Input: input(3, ownerParam, repoParam, titleParam, `"body":`+bodyParam,
 			`"labels":{"type":"array","maxItems":100,"items":{"type":"string","minLength":1,"maxLength":100},"description":"Names of labels."}`,
 			`"assignees":{"type":"array","maxItems":10,"items":{"type":"string","minLength":1,"maxLength":100},"description":"Logins of people to assign; they are notified."}`,
 			`"milestone":{"type":"integer","minimum":1,"maximum":2147483647,"description":"The number of a milestone."}`),
-		Summarize: summary(func(p newIssue) string {
-			return fmt.Sprintf("Create issue in %s: %q%s%s", p.repository, p.Title, listed(", labels ", p.Labels), listed(", assigned to ", p.Assignees))
+		Summarize: summary(func(p newIssueParams) string {
+			return fmt.Sprintf("Create issue in %s: %q%s%s", p.repository, p.Title, quoteList(", labels ", p.Labels), quoteList(", assigned to ", p.Assignees))
 		}),
 		Examples: []sources.Example{{Note: "A bug", Params: []byte(`{"owner":"octocat","repo":"hello-world","title":"Login fails with an empty password","body":"Steps: …","labels":["bug"]}`)}},
-	}, func(ctx context.Context, c *sources.Conn, p newIssue) (any, error) {
+	}, func(ctx context.Context, c *sources.Conn, p newIssueParams) (any, error) {
 		return p.post(ctx, c, p.repository.about(), wire{p.Title, p.Body, p.Labels, p.Assignees, p.Milestone}, "issues")
 	})
 }
 
-// made is what agents are told of what they made or changed.
-type made struct {
+// writeResult is the result of a write.
+type writeResult struct {
 	ID      int64  `json:"id,omitempty"`
 	Number  int    `json:"number,omitempty"`
 	Title   string `json:"title,omitempty"`
@@ -159,15 +159,15 @@ type made struct {
 	Message string `json:"message,omitempty"`
 }
 
-// post makes something below the repository.
-func (r repository) post(ctx context.Context, c *sources.Conn, at about, body any, below ...string) (made, error) {
-	var m made
-	_, err := request{method: http.MethodPost, path: r.path(below...), body: body, about: at, fixed: true}.send(ctx, c, &m)
+// post creates an object in the repository.
+func (r repository) post(ctx context.Context, c *sources.Conn, at target, body any, below ...string) (writeResult, error) {
+	var m writeResult
+	_, err := request{method: http.MethodPost, path: r.path(below...), body: body, about: at, noRename: true}.send(ctx, c, &m)
 	return m, err
 }
 
-// listed is a list for a summary, each in quotes; empty: nothing.
-func listed(before string, list []string) string {
+// quoteList formats a list for a summary, or returns "" for an empty one.
+func quoteList(before string, list []string) string {
 	quoted := ""
 	for _, one := range list {
 		quoted += before + strconv.Quote(one)

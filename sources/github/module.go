@@ -11,8 +11,9 @@ import (
 //go:embed guide.md
 var guide string
 
-// Module returns the module, which answers the query of a form's metadata with
-// {"repositories":[{"full_name","private","default_branch"}]}; owner narrows it.
+// Module returns the GitHub module. Its metadata is
+// {"repositories":[{"full_name","private","default_branch"}]}, filtered by
+// owner.
 func Module() *sources.Module {
 	return &sources.Module{
 		ID:      "github",
@@ -30,8 +31,8 @@ func Module() *sources.Module {
 			listRepos(), getRepo(), listIssues(), getIssue(), listPulls(), getPull(), getPullComments(), listBranches(),
 			createIssue(), commentIssue(), closeIssue(), createBranch(), createPull(), commentPull(), mergePull(),
 		},
-		Account:  whose,
+		Account:  account,
 		Metadata: metadata,
-		Choose:   choose,
+		Choose:   chooseIntegration,
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"sallyport/sources"
 )
 
-// Properties that several actions have.
+// Properties shared by several actions.
 const (
 	ownerParam  = `"owner":{"type":"string","pattern":"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$","description":"The user or organization that the repository belongs to: octocat in octocat/hello."}`
 	repoParam   = `"repo":{"type":"string","pattern":"^\\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,98}$","description":"The repository's name without its owner: hello in octocat/hello."}`
@@ -21,7 +21,7 @@ const (
 	titleParam  = `"title":{"type":"string","minLength":1,"maxLength":256,"description":"The title, one line."}`
 )
 
-// input returns the schema of params of which the first so many are required.
+// input returns the schema of params. The first required ones are mandatory.
 func input(required int, properties ...string) json.RawMessage {
 	names := make([]string, required)
 	for i := range names {
@@ -31,31 +31,31 @@ func input(required int, properties ...string) json.RawMessage {
 		strings.Join(properties, ","), strings.Join(names, ",")))
 }
 
-// repository is what most actions are about.
+// repository identifies the repository of an action.
 type repository struct {
 	Owner string `json:"owner"`
 	Repo  string `json:"repo"`
 }
 
-func (r repository) check(rules rules) error { return rules.repository(r) }
+func (r repository) check(rules writeRules) error { return rules.checkRepository(r) }
 
 func (r repository) String() string { return r.Owner + "/" + r.Repo }
 
-// path returns the segments of a path below the repository.
+// path returns path segments below the repository.
 func (r repository) path(below ...string) []string {
 	return append([]string{"repos", r.Owner, r.Repo}, below...)
 }
 
-// numbered is an issue or a pull request.
-type numbered struct {
+// numberedParams identifies an issue or a pull request.
+type numberedParams struct {
 	repository
 	Number sources.Integer `json:"number"`
 }
 
-func (n numbered) String() string { return fmt.Sprintf("%s#%d", n.repository, n.Number) }
+func (n numberedParams) String() string { return fmt.Sprintf("%s#%d", n.repository, n.Number) }
 
-// read makes an action's Run of a function that only reads.
-func read[P any](do func(ctx context.Context, c *sources.Conn, p P) (any, error)) func(context.Context, *sources.Conn, json.RawMessage) (json.RawMessage, error) {
+// handler converts a typed function to an action's Run.
+func handler[P any](do func(ctx context.Context, c *sources.Conn, p P) (any, error)) func(context.Context, *sources.Conn, json.RawMessage) (json.RawMessage, error) {
 	return func(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
 		var p P
 		if err := json.Unmarshal(params, &p); err != nil {
@@ -69,27 +69,27 @@ func read[P any](do func(ctx context.Context, c *sources.Conn, p P) (any, error)
 	}
 }
 
-// ruled are the params of an action that changes something.
-type ruled interface {
-	// check refuses what can be refused of the params without asking GitHub.
-	check(rules rules) error
+// checkedParams are the params of a write.
+type checkedParams interface {
+	// check validates the params without a request to GitHub.
+	check(rules writeRules) error
 }
 
-// guarded makes it an action that changes something, if its params pass: before
-// anybody is asked about them, and again when it runs.
-func guarded[P ruled](a sources.ModuleAction, do func(ctx context.Context, c *sources.Conn, p P) (any, error)) sources.ModuleAction {
+// guardedAction makes the action a write whose params are checked before
+// approval and again at execution.
+func guardedAction[P checkedParams](a sources.ModuleAction, do func(ctx context.Context, c *sources.Conn, p P) (any, error)) sources.ModuleAction {
 	a.Guard = func(settings, params json.RawMessage) error {
 		var p P
 		if err := json.Unmarshal(params, &p); err != nil {
 			return fmt.Errorf("github: params that the schema let through: %w", err)
 		}
-		rules, err := readRules(settings)
+		rules, err := parseRules(settings)
 		if err != nil {
 			return err
 		}
 		return p.check(rules)
 	}
-	run := read(do)
+	run := handler(do)
 	a.Run = func(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
 		if err := a.Guard(c.Settings, params); err != nil {
 			return nil, err
@@ -99,7 +99,7 @@ func guarded[P ruled](a sources.ModuleAction, do func(ctx context.Context, c *so
 	return a
 }
 
-// summary makes an action's Summarize.
+// summary converts a typed function to an action's Summarize.
 func summary[P any](say func(p P) string) func(json.RawMessage) string {
 	return func(params json.RawMessage) string {
 		var p P

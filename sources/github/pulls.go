@@ -14,7 +14,7 @@ type pullsParams struct {
 	Base  string `json:"base"`
 	Sort  string `json:"sort"`
 	Order string `json:"direction"`
-	paged
+	pageParams
 }
 
 func listPulls() sources.ModuleAction {
@@ -32,14 +32,14 @@ func listPulls() sources.ModuleAction {
 		Examples: []sources.Example{
 			{Note: "Is there one of my branch already?", Params: []byte(`{"owner":"octocat","repo":"hello-world","head":"octocat:new-topic"}`)},
 		},
-		Run: read(func(ctx context.Context, c *sources.Conn, p pullsParams) (any, error) {
+		Run: handler(func(ctx context.Context, c *sources.Conn, p pullsParams) (any, error) {
 			if p.Order == "" {
 				p.Order = "desc" // GitHub's own default depends on sort
 			}
-			r := request{path: p.path("pulls"), about: p.repository.about(), query: filters(
+			r := request{path: p.path("pulls"), about: p.repository.about(), query: queryOf(
 				"state", p.State, "head", p.Head, "base", p.Base, "sort", p.Sort, "direction", p.Order)}
-			return list(ctx, c, p.paged, r, func(l *pull) bool {
-				l.bound(excerpt)
+			return list(ctx, c, p.pageParams, r, func(l *pull) bool {
+				l.truncateBody(maxExcerpt)
 				l.MergeCommit = ""
 				return true
 			})
@@ -47,13 +47,13 @@ func listPulls() sources.ModuleAction {
 	}
 }
 
-// How much of a diff agents get, in bytes.
+// Limits of a diff, in bytes.
 const (
-	defaultPatches = 20_000
-	patchOfFile    = 8_000
+	defaultPatchBytes = 20_000
+	maxPatchPerFile   = 8_000
 )
 
-// file is a file of a diff.
+// file is a file in a diff.
 type file struct {
 	Name      string `json:"filename"`
 	Was       string `json:"previous_filename,omitempty"`
@@ -65,9 +65,9 @@ type file struct {
 }
 
 type pullParams struct {
-	numbered
+	numberedParams
 	Patches *sources.Integer `json:"patch_bytes"`
-	paged
+	pageParams
 }
 
 func getPull() sources.ModuleAction {
@@ -78,12 +78,12 @@ func getPull() sources.ModuleAction {
 			`"patch_bytes":{"type":"integer","minimum":0,"maximum":200000,"default":20000,"description":"How much of the patches, in bytes in all; 0 for none."}`,
 			`"limit":{"type":"integer","minimum":1,"maximum":100,"default":30,"description":"How many files at most, 30 unless told. With a cursor it stays what it was."}`,
 			`"cursor":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,1000}$","description":"diff.next_cursor of the answer before, for more files."}`),
-		Summarize: summary(func(p numbered) string { return "Get pull request " + p.String() }),
+		Summarize: summary(func(p numberedParams) string { return "Get pull request " + p.String() }),
 		Examples: []sources.Example{
 			{Note: "With the beginning of its diff", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347}`)},
 			{Note: "Its state alone", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"patch_bytes":0,"limit":1}`)},
 		},
-		Run: read(runGetPull),
+		Run: handler(runGetPull),
 	}
 }
 
@@ -96,22 +96,22 @@ func runGetPull(ctx context.Context, c *sources.Conn, p pullParams) (any, error)
 	if result.pull, err = p.pull(ctx, c, false); err != nil {
 		return nil, err
 	}
-	result.bound(wholeBody)
-	room := defaultPatches
+	result.truncateBody(maxBody)
+	room := defaultPatchBytes
 	if p.Patches != nil {
 		room = int(*p.Patches)
 	}
-	result.Diff, err = list(ctx, c, p.paged, request{path: p.path("pulls", p.Number.String(), "files"), about: p.numbered.about("pull request")}, func(f *file) bool {
-		f.Patch, f.Cut = shortened(f.Patch, min(room, patchOfFile))
+	result.Diff, err = list(ctx, c, p.pageParams, request{path: p.path("pulls", p.Number.String(), "files"), about: p.numberedParams.about("pull request")}, func(f *file) bool {
+		f.Patch, f.Cut = truncateText(f.Patch, min(room, maxPatchPerFile))
 		room -= len(f.Patch)
 		return true
 	})
 	return result, err
 }
 
-// pull asks for the pull request. Fixed: for a write.
-func (n numbered) pull(ctx context.Context, c *sources.Conn, fixed bool) (pull, error) {
+// pull fetches the pull request. noRename is true before a write.
+func (n numberedParams) pull(ctx context.Context, c *sources.Conn, fixed bool) (pull, error) {
 	var found pull
-	_, err := request{path: n.path("pulls", n.Number.String()), about: n.about("pull request"), fixed: fixed}.send(ctx, c, &found)
+	_, err := request{path: n.path("pulls", n.Number.String()), about: n.about("pull request"), noRename: fixed}.send(ctx, c, &found)
 	return found, err
 }

@@ -22,7 +22,7 @@ func listRepos() sources.ModuleAction {
 			return "List repositories of " + p.Owner
 		}),
 		Examples: []sources.Example{{Note: "All that the connection can see", Params: []byte(`{}`)}, {Note: "Those of an organization", Params: []byte(`{"owner":"octo-org","limit":100}`)}},
-		Run: read(func(ctx context.Context, c *sources.Conn, p reposParams) (any, error) {
+		Run: handler(func(ctx context.Context, c *sources.Conn, p reposParams) (any, error) {
 			return runListRepos(ctx, c, p)
 		}),
 	}
@@ -30,30 +30,30 @@ func listRepos() sources.ModuleAction {
 
 type reposParams struct {
 	Owner string `json:"owner"`
-	paged
+	pageParams
 }
 
 func runListRepos(ctx context.Context, c *sources.Conn, p reposParams) (page[repo], error) {
 	every := func(*repo) bool { return true }
 	switch {
 	case c.Kind == action.KindApp:
-		return installed(ctx, c, p.Owner, p.paged)
+		return listInstallationRepos(ctx, c, p.Owner, p.pageParams)
 	case p.Owner == "":
-		return list(ctx, c, p.paged, request{path: []string{"user", "repos"}, query: filters("sort", "pushed")}, every)
+		return list(ctx, c, p.pageParams, request{path: []string{"user", "repos"}, query: queryOf("sort", "pushed")}, every)
 	}
-	r := request{path: []string{"orgs", p.Owner, "repos"}, query: filters("sort", "pushed"), about: about{what: "organization or user " + p.Owner, hint: "check /owner"}}
-	result, err := list(ctx, c, p.paged, r, every)
+	r := request{path: []string{"orgs", p.Owner, "repos"}, query: queryOf("sort", "pushed"), about: target{description: "organization or user " + p.Owner, hint: "check /owner"}}
+	result, err := list(ctx, c, p.pageParams, r, every)
 	var no *sources.Refusal
-	if errors.As(err, &no) && no.Status == http.StatusNotFound { // it is a user
+	if errors.As(err, &no) && no.Status == http.StatusNotFound { // the owner is a user
 		r.path[0] = "users"
-		return list(ctx, c, p.paged, r, every)
+		return list(ctx, c, p.pageParams, r, every)
 	}
 	return result, err
 }
 
-// installed lists the repositories of an installation, which are all of one
-// account, whoever is asked for.
-func installed(ctx context.Context, c *sources.Conn, owner string, p paged) (page[repo], error) {
+// listInstallationRepos lists the repositories of an installation, which all
+// belong to one account.
+func listInstallationRepos(ctx context.Context, c *sources.Conn, owner string, p pageParams) (page[repo], error) {
 	type answer struct {
 		Repositories []repo `json:"repositories"`
 	}
@@ -70,28 +70,28 @@ func getRepo() sources.ModuleAction {
 		Input:       input(2, ownerParam, repoParam),
 		Summarize:   summary(func(p repository) string { return "Get " + p.String() }),
 		Examples:    []sources.Example{{Note: "What is the default branch?", Params: []byte(`{"owner":"octocat","repo":"hello-world"}`)}},
-		Run: read(func(ctx context.Context, c *sources.Conn, p repository) (any, error) {
-			return p.look(ctx, c, false)
+		Run: handler(func(ctx context.Context, c *sources.Conn, p repository) (any, error) {
+			return p.get(ctx, c, false)
 		}),
 	}
 }
 
-// look asks for the repository itself. Fixed: for a write.
-func (r repository) look(ctx context.Context, c *sources.Conn, fixed bool) (repo, error) {
+// get fetches the repository. noRename is true before a write.
+func (r repository) get(ctx context.Context, c *sources.Conn, fixed bool) (repo, error) {
 	var found repo
-	_, err := request{path: r.path(), about: r.about(), fixed: fixed}.send(ctx, c, &found)
+	_, err := request{path: r.path(), about: r.about(), noRename: fixed}.send(ctx, c, &found)
 	return found, err
 }
 
-func (r repository) about() about {
-	return about{repository: r, what: "repository " + r.String(), hint: "check owner and repo with list_repos"}
+func (r repository) about() target {
+	return target{repository: r, description: "repository " + r.String(), hint: "check owner and repo with list_repos"}
 }
 
 func listBranches() sources.ModuleAction {
 	type params struct {
 		repository
 		Protected *bool `json:"protected"`
-		paged
+		pageParams
 	}
 	type branch struct {
 		Name      string `json:"name"`
@@ -105,13 +105,13 @@ func listBranches() sources.ModuleAction {
 			`"protected":{"type":"boolean","description":"Only branches that are protected, or only those that are not. Left out: all."}`, limitParam, cursorParam),
 		Summarize: summary(func(p params) string { return "List branches of " + p.String() }),
 		Examples:  []sources.Example{{Note: "All branches", Params: []byte(`{"owner":"octocat","repo":"hello-world","limit":100}`)}},
-		Run: read(func(ctx context.Context, c *sources.Conn, p params) (any, error) {
-			q := filters()
+		Run: handler(func(ctx context.Context, c *sources.Conn, p params) (any, error) {
+			q := queryOf()
 			if p.Protected != nil {
-				q = filters("protected", map[bool]string{true: "true", false: "false"}[*p.Protected])
+				q = queryOf("protected", map[bool]string{true: "true", false: "false"}[*p.Protected])
 			}
 			r := request{path: p.path("branches"), query: q, about: p.repository.about()}
-			return list(ctx, c, p.paged, r, func(*branch) bool { return true })
+			return list(ctx, c, p.pageParams, r, func(*branch) bool { return true })
 		}),
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"sallyport/sources"
 )
 
-// settingsSchema describes an integration's rules.
+// settingsSchema is the schema of an integration's rules.
 const settingsSchema = `{
 	"type": "object",
 	"properties": {
@@ -24,24 +24,24 @@ const settingsSchema = `{
 	"additionalProperties": false
 }`
 
-// rules are what an integration's settings allow. Nil lists were left out.
-type rules struct {
+// writeRules are the rules in an integration's settings. Absent lists are nil.
+type writeRules struct {
 	Repositories []string `json:"repositories"`
 	Bases        []string `json:"pr_bases"`
 	DeniedBases  []string `json:"denied_pr_bases"`
 }
 
-// readRules refuses settings that it does not understand in full: a rule that
-// was meant must not go missing.
-func readRules(settings json.RawMessage) (rules, error) {
-	var r rules
+// parseRules rejects settings with unknown fields, so that no rule is silently
+// ignored.
+func parseRules(settings json.RawMessage) (writeRules, error) {
+	var r writeRules
 	if len(settings) == 0 {
 		settings = json.RawMessage("{}")
 	}
 	d := json.NewDecoder(bytes.NewReader(settings))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
-		return rules{}, guardrail("The settings of this GitHub integration cannot be read, so nothing is written with it; have an admin set them again.")
+		return writeRules{}, guardrail("The settings of this GitHub integration cannot be read, so nothing is written with it; have an admin set them again.")
 	}
 	if r.Bases == nil && r.DeniedBases == nil {
 		r.DeniedBases = []string{"production", "prod", "live", "release/*"}
@@ -49,29 +49,29 @@ func readRules(settings json.RawMessage) (rules, error) {
 	return r, nil
 }
 
-// guardrail is a refusal of our own, made before any request.
+// guardrail returns a refusal by the gateway, before any request.
 func guardrail(format string, args ...any) error {
 	return &sources.Refusal{Code: "guardrail", Message: fmt.Sprintf(format, args...)}
 }
 
-// repository refuses one that agents may not write to.
-func (r rules) repository(at repository) error {
-	if r.Repositories == nil || at.among(r.Repositories) {
+// checkRepository rejects a repository that agents cannot write to.
+func (r writeRules) checkRepository(at repository) error {
+	if r.Repositories == nil || at.isIn(r.Repositories) {
 		return nil
 	}
 	return guardrail("Agents may not write to %s: it is not among this integration's repositories; work in one that is, or have an admin add it.", at)
 }
 
-// among reports whether a list has the repository, as owner/repo or owner/*.
-func (r repository) among(list []string) bool {
+// isIn reports whether a list has the repository, as owner/repo or owner/*.
+func (r repository) isIn(list []string) bool {
 	return slices.ContainsFunc(list, func(one string) bool {
 		owner, name, _ := strings.Cut(one, "/")
 		return strings.EqualFold(owner, r.Owner) && (name == "*" || strings.EqualFold(name, r.Repo))
 	})
 }
 
-// newBranch returns the name of a branch that may be created.
-func (r rules) newBranch(name string) (string, error) {
+// checkNewBranch returns the short name of a branch that can be created.
+func (r writeRules) checkNewBranch(name string) (string, error) {
 	short, err := branchName("branch", name)
 	if err != nil {
 		return "", err
@@ -82,24 +82,24 @@ func (r rules) newBranch(name string) (string, error) {
 	return short, nil
 }
 
-// base returns the name of a branch that a pull request may be opened or merged into.
-func (r rules) base(name string) (string, error) {
+// checkBase returns the short name of a branch that pull requests can target.
+func (r writeRules) checkBase(name string) (string, error) {
 	short, err := branchName("base", name)
 	if err != nil {
 		return "", err
 	}
 	lower := strings.ToLower(short)
-	denied := slices.ContainsFunc(r.DeniedBases, func(p string) bool { return matches(strings.ToLower(p), lower) })
-	allowed := r.Bases == nil || slices.ContainsFunc(r.Bases, func(p string) bool { return matches(p, short) })
+	denied := slices.ContainsFunc(r.DeniedBases, func(p string) bool { return matchesPattern(strings.ToLower(p), lower) })
+	allowed := r.Bases == nil || slices.ContainsFunc(r.Bases, func(p string) bool { return matchesPattern(p, short) })
 	if denied || !allowed {
 		return "", guardrail("No pull request may be opened or merged into %q here; choose another /base, or have an admin change this integration's pr_bases or denied_pr_bases.", short)
 	}
 	return short, nil
 }
 
-// matches reports whether the pattern fits all of the text; * in it fits any
-// characters, slashes too.
-func matches(pattern, text string) bool {
+// matchesPattern reports whether the pattern matches the whole text. A *
+// matches any characters, including slashes.
+func matchesPattern(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
 		return pattern == text

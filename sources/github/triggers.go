@@ -8,8 +8,8 @@ import (
 	"sallyport/ingest/event"
 )
 
-// Triggers returns the inbound half of the module: what GitHub posts of issues,
-// pull requests, pushes and checks, and of an app's installations.
+// Triggers returns the trigger provider of GitHub: issues, pull requests,
+// pushes, checks, and the lifecycle of app installations.
 func Triggers() event.Provider {
 	return event.Provider{
 		ID: "github", Title: "GitHub",
@@ -40,12 +40,12 @@ func Triggers() event.Provider {
 
 func trigger(id, title, description string, filters ...string) event.Type {
 	return event.Type{
-		ID: id, Title: title, Description: description, Matches: passes,
+		ID: id, Title: title, Description: description, Matches: matches,
 		Config: json.RawMessage(`{"type":"object","properties":{` + strings.Join(filters, ",") + `},"additionalProperties":false}`),
 	}
 }
 
-// Properties of the filters' schemas.
+// Properties of the filter schemas.
 const (
 	repositoriesFilter = `"repositories":{"type":"array","maxItems":1000,"title":"Repositories","items":{"type":"string","pattern":"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(\\*|[A-Za-z0-9._-]{1,100})$"},"description":"owner/repo, or owner/* for all of an owner. None: any."}`
 	labelsFilter       = `"labels":{"type":"array","maxItems":100,"title":"Labels","items":{"type":"string","minLength":1,"maxLength":100},"description":"One of them is enough, in whatever case; the one that was just removed counts too. None: any."}`

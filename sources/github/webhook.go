@@ -17,8 +17,8 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// verify takes the signature by SHA-256 and no other. GitHub signs no time: a
-// delivery never gets too old.
+// verify accepts the SHA-256 signature only. GitHub signs no timestamp, so
+// deliveries never expire.
 func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) error {
 	signature, ok := event.Header(d.Header, "X-Hub-Signature-256")
 	if !ok {
@@ -27,17 +27,17 @@ func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) e
 	return event.VerifyHex(signature, "sha256=", secrets, d.Body)
 }
 
-// members are the body of a delivery, each as it was written.
-type members map[string]json.RawMessage
+// deliveryBody holds the raw members of a delivery.
+type deliveryBody map[string]json.RawMessage
 
-// parse reads a delivery. No header is signed, so what the body is follows from
-// its members, which have to be those of the event that the header names.
+// parse reads a delivery. Headers are not signed, so the members must be those
+// of the event in the header.
 func parse(d *event.Delivery) (event.Parsed, error) {
 	body, err := payload(d.Body)
 	if err != nil {
 		return event.Parsed{}, err
 	}
-	var m members
+	var m deliveryBody
 	if err := json.Unmarshal(body, &m); err != nil {
 		return event.Parsed{}, fmt.Errorf("github: the delivery's body: %w", err)
 	}
@@ -46,7 +46,7 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 		return event.Parsed{}, errors.New("github: the delivery needs one header X-GitHub-Event")
 	}
 	var in installation
-	if err := m.readAny("installation", &in); err != nil {
+	if err := m.readOptional("installation", &in); err != nil {
 		return event.Parsed{}, err
 	}
 	p := event.Parsed{ID: deliveryID(d.Header)}
@@ -65,8 +65,8 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	return p, err
 }
 
-// payload returns the JSON of a body, which a webhook may also be set up to send
-// as a form. The body itself tells, not the Content-Type, which is not signed.
+// payload returns the JSON of a body, which can be form-encoded. The body
+// decides, because the Content-Type is not signed.
 func payload(body []byte) ([]byte, error) {
 	if form, is := bytes.CutPrefix(body, []byte("payload=")); is {
 		text, err := url.QueryUnescape(string(form))
@@ -81,7 +81,7 @@ func payload(body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// deliveryID is the GUID of a delivery; empty: it has none that can be kept.
+// deliveryID returns the GUID of a delivery, or "" if it is not valid.
 func deliveryID(h http.Header) string {
 	id, _ := event.Header(h, "X-GitHub-Delivery")
 	if len(id) > 100 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -90,17 +90,17 @@ func deliveryID(h http.Header) string {
 	return id
 }
 
-// read decodes a member, which has to be there.
-func (m members) read(name string, into any) error {
+// readRequired decodes a mandatory member.
+func (m deliveryBody) readRequired(name string, into any) error {
 	raw, ok := m[name]
 	if !ok || string(raw) == "null" {
 		return fmt.Errorf("github: the delivery has no %s, which its event has", name)
 	}
-	return m.readAny(name, into)
+	return m.readOptional(name, into)
 }
 
-// readAny decodes a member where it is there.
-func (m members) readAny(name string, into any) error {
+// readOptional decodes a member if present.
+func (m deliveryBody) readOptional(name string, into any) error {
 	if m[name] == nil {
 		return nil
 	}
@@ -110,9 +110,8 @@ func (m members) readAny(name string, into any) error {
 	return nil
 }
 
-// without refuses a body that has one of the members, which those of other
-// events have.
-func (m members) without(names ...string) error {
+// rejectMembers rejects a body with members of other events.
+func (m deliveryBody) rejectMembers(names ...string) error {
 	i := slices.IndexFunc(names, func(n string) bool { return m[n] != nil })
 	if i < 0 {
 		return nil
@@ -120,8 +119,8 @@ func (m members) without(names ...string) error {
 	return fmt.Errorf("github: the delivery has a %s, so it is not the event of its header", names[i])
 }
 
-// installation is that of the app which was told. Most deliveries say no more
-// of it than the id.
+// installation is the app installation that a delivery is for. Most deliveries
+// have its ID only.
 type installation struct {
 	ID      int64 `json:"id"`
 	AppID   int64 `json:"app_id"`
@@ -131,10 +130,10 @@ type installation struct {
 // owner is a user or an organization.
 type owner struct {
 	ID  int64  `json:"id"`
-	URL string `json:"url"` // at the API of the server that it is of
+	URL string `json:"url"` // API URL
 }
 
-// account is as an integration of the owner has it; empty: it is not said.
+// account returns the account ID as integrations store it, or "".
 func (o owner) account() string {
 	base, err := url.Parse(o.URL)
 	if o.ID == 0 || err != nil {
@@ -147,10 +146,9 @@ func (o owner) account() string {
 	return userID(base, o.ID)
 }
 
-// account is that which the app is installed at, whose are the repositories. It
-// is empty for a webhook of a repository or an organization, which no integration
-// has anything to do with.
-func (m members) account(in installation) (string, error) {
+// account returns the account that the app is installed in. It is empty for
+// webhooks of a repository or organization, which belong to no integration.
+func (m deliveryBody) account(in installation) (string, error) {
 	if in.ID == 0 || in.Account.ID != 0 {
 		return in.Account.account(), nil
 	}
@@ -158,22 +156,22 @@ func (m members) account(in installation) (string, error) {
 	var of struct {
 		Owner owner `json:"owner"`
 	}
-	err := errors.Join(m.readAny("repository", &of), m.readAny("organization", &organization))
+	err := errors.Join(m.readOptional("repository", &of), m.readOptional("organization", &organization))
 	if of.Owner.ID != 0 {
 		return of.Owner.account(), err
 	}
 	return organization.account(), err
 }
 
-// lifecycle tells what happened to an installation. That of an issue is deleted,
-// too, and names the installation: only an event about the installation itself
-// says of which app it is.
-func (m members) lifecycle(in installation) (event.Lifecycle, error) {
+// lifecycle returns what happened to an installation. Other events also name
+// the installation and have the action deleted, but only installation events
+// have the app ID.
+func (m deliveryBody) lifecycle(in installation) (event.Lifecycle, error) {
 	var action string
-	if err := m.read("action", &action); err != nil {
+	if err := m.readRequired("action", &action); err != nil {
 		return "", err
 	}
-	if err := m.without("repository"); err != nil {
+	if err := m.rejectMembers("repository"); err != nil {
 		return "", err
 	}
 	if in.ID == 0 || in.AppID == 0 {

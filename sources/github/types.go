@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of texts in answers, in bytes.
+// Limits of texts in results, in bytes.
 const (
-	wholeBody   = 64 << 10 // of what was asked for by its number
-	commentBody = 8 << 10
-	excerpt     = 500 // in lists
+	maxBody        = 64 << 10 // single objects
+	maxCommentBody = 8 << 10
+	maxExcerpt     = 500 // lists
 )
 
-// The shapes below are both what is read of GitHub's answers and what agents
-// get: GitHub's own names, without the hundred URLs.
+// The types below decode GitHub's responses and are the results for agents, with
+// GitHub's names and without its URLs.
 
 // repo is a repository.
 type repo struct {
@@ -28,17 +28,17 @@ type repo struct {
 	Fork          bool       `json:"fork,omitempty"`
 	Language      string     `json:"language,omitempty"`
 	HasIssues     *bool      `json:"has_issues,omitempty"`
-	OpenIssues    int        `json:"open_issues_count"` // pull requests too
+	OpenIssues    int        `json:"open_issues_count"` // includes pull requests
 	PushedAt      *time.Time `json:"pushed_at,omitempty"`
 	URL           string     `json:"html_url"`
-	// Permissions of whom the credential belongs to, in that repository.
+	// Permissions are those of the credential's owner.
 	Permissions map[string]bool `json:"permissions,omitempty"`
 	MergeCommit *bool           `json:"allow_merge_commit,omitempty"`
 	Squash      *bool           `json:"allow_squash_merge,omitempty"`
 	Rebase      *bool           `json:"allow_rebase_merge,omitempty"`
 }
 
-// issue is an issue, or as much of a pull request.
+// issue is an issue, or the issue part of a pull request.
 type issue struct {
 	Number      int        `json:"number"`
 	Title       string     `json:"title"`
@@ -55,7 +55,7 @@ type issue struct {
 	ClosedAt    *time.Time `json:"closed_at,omitempty"`
 	URL         string     `json:"html_url"`
 	text
-	// PullRequest is there, and a pull request has it.
+	// PullRequest is set for pull requests.
 	PullRequest json.RawMessage `json:"pull_request,omitempty"`
 	IsPull      bool            `json:"is_pull_request,omitempty"`
 }
@@ -64,8 +64,8 @@ type issue struct {
 type pull struct {
 	issue
 	Draft          bool       `json:"draft"`
-	Head           tip        `json:"head"`
-	Base           tip        `json:"base"`
+	Head           pullRef    `json:"head"`
+	Base           pullRef    `json:"base"`
 	MergedAt       *time.Time `json:"merged_at,omitempty"`
 	MergedBy       *login     `json:"merged_by,omitempty"`
 	MergeCommit    string     `json:"merge_commit_sha,omitempty"`
@@ -79,20 +79,20 @@ type pull struct {
 	ChangedFiles   int        `json:"changed_files,omitempty"`
 }
 
-// tip is one end of a pull request.
-type tip struct {
+// pullRef is the head or base of a pull request.
+type pullRef struct {
 	Ref  string `json:"ref"`
 	SHA  string `json:"sha"`
-	Repo *full  `json:"repo,omitempty"` // nil: it was deleted
+	Repo *full  `json:"repo,omitempty"` // nil if deleted
 }
 
-// comment is a word in a conversation, on a line of a diff, or of a review.
+// comment is a comment in a conversation, on a line of a diff, or a review.
 type comment struct {
 	ID          int64      `json:"id"`
 	User        login      `json:"user"`
-	State       string     `json:"state,omitempty"` // of a review
-	Path        string     `json:"path,omitempty"`  // of a line, as the rest
-	Line        int        `json:"line,omitempty"`  // 0: the line is not in the diff any more
+	State       string     `json:"state,omitempty"` // reviews
+	Path        string     `json:"path,omitempty"`  // line comments, as are the fields below
+	Line        int        `json:"line,omitempty"`  // 0 if no longer in the diff
 	Side        string     `json:"side,omitempty"`
 	InReplyTo   int64      `json:"in_reply_to_id,omitempty"`
 	CommitID    string     `json:"commit_id,omitempty"`
@@ -102,18 +102,18 @@ type comment struct {
 	text
 }
 
-// text is a body, cut where it is too long.
+// text is a body, truncated if too long.
 type text struct {
 	Body string `json:"body,omitempty"`
 	Cut  bool   `json:"_truncated,omitempty"`
 }
 
-func (t *text) bound(limit int) {
-	t.Body, t.Cut = shortened(t.Body, limit)
+func (t *text) truncateBody(limit int) {
+	t.Body, t.Cut = truncateText(t.Body, limit)
 }
 
-// shortened cuts a text between two characters.
-func shortened(text string, limit int) (string, bool) {
+// truncateText truncates at a character boundary.
+func truncateText(text string, limit int) (string, bool) {
 	if len(text) <= limit {
 		return text, false
 	}
@@ -123,13 +123,13 @@ func shortened(text string, limit int) (string, bool) {
 	return text[:limit], true
 }
 
-// page is a part of a list.
+// page is one page of a list.
 type page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next_cursor,omitempty"`
 }
 
-// A string that GitHub writes as an object of which it is one member.
+// Strings that GitHub sends as a member of an object.
 type (
 	login  string
 	named  string
@@ -143,7 +143,7 @@ func (s *titled) UnmarshalJSON(raw []byte) error { return member(raw, "title", (
 func (s *full) UnmarshalJSON(raw []byte) error   { return member(raw, "full_name", (*string)(s)) }
 func (s *commit) UnmarshalJSON(raw []byte) error { return member(raw, "sha", (*string)(s)) }
 
-// UnmarshalJSON reads a label, which may be a mere string.
+// UnmarshalJSON decodes a label, which can be a plain string.
 func (s *named) UnmarshalJSON(raw []byte) error {
 	if json.Unmarshal(raw, (*string)(s)) == nil {
 		return nil
@@ -151,7 +151,8 @@ func (s *named) UnmarshalJSON(raw []byte) error {
 	return member(raw, "name", (*string)(s))
 }
 
-// member reads one member of an object; a null, or none, leaves s as it is.
+// member decodes one member of an object. If it is null or absent, s is
+// unchanged.
 func member(raw []byte, name string, s *string) error {
 	var o map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &o); err != nil || o[name] == nil {

@@ -11,7 +11,7 @@ import (
 	"sallyport/sources"
 )
 
-type newPull struct {
+type newPullParams struct {
 	repository
 	Title string `json:"title"`
 	Head  string `json:"head"`
@@ -21,7 +21,7 @@ type newPull struct {
 }
 
 func createPull() sources.ModuleAction {
-	return guarded(sources.ModuleAction{
+	return guardedAction(sources.ModuleAction{
 		Name: "create_pr", Title: "Open a pull request", Risk: action.RiskWrite, AsUser: true,
 		Description: "Opens a pull request to have one branch merged into another. An admin may have ruled out some base branches.",
 		Input: input(5, ownerParam, repoParam, titleParam,
@@ -29,7 +29,7 @@ func createPull() sources.ModuleAction {
 			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch to merge into, often the default branch, which get_repo tells."}`,
 			`"body":`+bodyParam,
 			`"draft":{"type":"boolean","default":false,"description":"Whether it is a draft, not ready for review."}`),
-		Summarize: summary(func(p newPull) string {
+		Summarize: summary(func(p newPullParams) string {
 			kind := "pull request"
 			if p.Draft {
 				kind = "draft pull request"
@@ -40,10 +40,10 @@ func createPull() sources.ModuleAction {
 	}, runCreatePull)
 }
 
-func (p newPull) check(rules rules) error {
+func (p newPullParams) check(rules writeRules) error {
 	err := p.repository.check(rules)
 	if err == nil {
-		_, err = rules.base(p.Base)
+		_, err = rules.checkBase(p.Base)
 	}
 	if err == nil {
 		_, err = headName(p.Head)
@@ -51,7 +51,7 @@ func (p newPull) check(rules rules) error {
 	return err
 }
 
-func runCreatePull(ctx context.Context, c *sources.Conn, p newPull) (any, error) {
+func runCreatePull(ctx context.Context, c *sources.Conn, p newPullParams) (any, error) {
 	base, err := branchName("base", p.Base)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func runCreatePull(ctx context.Context, c *sources.Conn, p newPull) (any, error)
 	}{p.Title, head, base, p.Body, p.Draft}, "pulls")
 }
 
-// headName checks a branch that may be another owner's.
+// headName validates a head branch, which can have an owner prefix.
 func headName(head string) (string, error) {
 	owner, name, other := strings.Cut(head, ":")
 	if !other {
@@ -82,13 +82,13 @@ func headName(head string) (string, error) {
 	return owner + ":" + name, err
 }
 
-// isOwner reports whether it may be the name of a user or organization.
+// isOwner reports whether name is valid for a user or organization.
 func isOwner(name string) bool {
 	return len(name) <= 100 && strings.Trim(name, alphanumeric+"_-") == "" && strings.IndexAny(name, alphanumeric) == 0
 }
 
-type merge struct {
-	numbered
+type mergeParams struct {
+	numberedParams
 	SHA     string `json:"sha"`
 	Base    string `json:"base"`
 	Method  string `json:"merge_method"`
@@ -97,7 +97,7 @@ type merge struct {
 }
 
 func mergePull() sources.ModuleAction {
-	return guarded(sources.ModuleAction{
+	return guardedAction(sources.ModuleAction{
 		Name: "merge_pr", Title: "Merge a pull request", Risk: action.RiskDanger,
 		Description: "Merges a pull request, if its head is still the commit sha and it still goes into the branch base. Take them from head.sha and base.ref of get_pr, after you looked at the diff; when one of them changes, nothing is merged and it has to be approved anew. An admin may have ruled out some base branches.",
 		Input: input(5, ownerParam, repoParam, pullParam,
@@ -106,50 +106,50 @@ func mergePull() sources.ModuleAction {
 			`"merge_method":{"type":"string","enum":["merge","squash","rebase"],"default":"merge","description":"How; get_repo tells which of them the repository allows."}`,
 			`"commit_title":{"type":"string","minLength":1,"maxLength":256,"description":"The title of the commit. Left out: GitHub's own."}`,
 			`"commit_message":{"type":"string","maxLength":65536,"description":"The rest of the commit's message. Left out: GitHub's own."}`),
-		Summarize: summary(func(p merge) string {
-			return fmt.Sprintf("Merge pull request %s at commit %s into %q (%s)", p.numbered, p.SHA[:min(len(p.SHA), 10)], p.Base, p.method())
+		Summarize: summary(func(p mergeParams) string {
+			return fmt.Sprintf("Merge pull request %s at commit %s into %q (%s)", p.numberedParams, p.SHA[:min(len(p.SHA), 10)], p.Base, p.method())
 		}),
 		Examples: []sources.Example{{Note: "All as one commit", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","base":"main","merge_method":"squash"}`)}},
 	}, runMergePull)
 }
 
-func (p merge) check(rules rules) error {
+func (p mergeParams) check(rules writeRules) error {
 	err := p.repository.check(rules)
 	if err == nil {
-		_, err = rules.base(p.Base)
+		_, err = rules.checkBase(p.Base)
 	}
 	return err
 }
 
-func (p merge) method() string {
+func (p mergeParams) method() string {
 	if p.Method == "" {
 		return "merge"
 	}
 	return p.Method
 }
 
-// goesInto refuses a pull request that was led into another branch than the one
-// that was approved: its head stays the same then.
-func (p merge) goesInto(ctx context.Context, c *sources.Conn, base string) error {
+// checkBase rejects a pull request whose base changed after approval. Changing
+// the base does not change the head commit.
+func (p mergeParams) checkBase(ctx context.Context, c *sources.Conn, base string) error {
 	now, err := p.pull(ctx, c, true)
 	if err == nil && now.Base.Ref != base {
-		return guardrail("Pull request %s goes into another branch than /base, and nothing was merged; look at it with get_pr, and have it approved again.", p.numbered)
+		return guardrail("Pull request %s goes into another branch than /base, and nothing was merged; look at it with get_pr, and have it approved again.", p.numberedParams)
 	}
 	return err
 }
 
-func runMergePull(ctx context.Context, c *sources.Conn, p merge) (any, error) {
+func runMergePull(ctx context.Context, c *sources.Conn, p mergeParams) (any, error) {
 	base, err := branchName("base", p.Base)
 	if err == nil {
-		err = p.goesInto(ctx, c, base)
+		err = p.checkBase(ctx, c, base)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return p.put(ctx, c)
+	return p.send(ctx, c)
 }
 
-func (p merge) put(ctx context.Context, c *sources.Conn) (any, error) {
+func (p mergeParams) send(ctx context.Context, c *sources.Conn) (any, error) {
 	body := map[string]string{"sha": p.SHA, "merge_method": p.method()}
 	if p.Title != "" {
 		body["commit_title"] = p.Title
@@ -163,18 +163,18 @@ func (p merge) put(ctx context.Context, c *sources.Conn) (any, error) {
 		Message string `json:"message"`
 	}
 	_, err := request{
-		method: http.MethodPut, path: p.path("pulls", p.Number.String(), "merge"), about: p.numbered.about("pull request"),
-		body: body, fixed: true,
+		method: http.MethodPut, path: p.path("pulls", p.Number.String(), "merge"), about: p.numberedParams.about("pull request"),
+		body: body, noRename: true,
 	}.send(ctx, c, &answer)
 	switch {
 	case err != nil:
 		return nil, err
 	case answer.Merged == nil:
-		return nil, unreadable(errors.New("whether it was merged is not told"))
+		return nil, invalidResponse(errors.New("whether it was merged is not told"))
 	case !*answer.Merged:
 		return nil, &sources.Refusal{
 			Code: "not_merged", Status: http.StatusOK, Detail: sources.Printable(answer.Message, 1000),
-			Message: fmt.Sprintf("The pull request %s was not merged, as GitHub says; look at its mergeable_state with get_pr.", p.numbered),
+			Message: fmt.Sprintf("The pull request %s was not merged, as GitHub says; look at its mergeable_state with get_pr.", p.numberedParams),
 		}
 	}
 	return map[string]any{"merged": true, "sha": answer.SHA}, nil

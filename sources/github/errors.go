@@ -10,9 +10,9 @@ import (
 	"sallyport/sources"
 )
 
-// refusal says what an answer of 4xx means, and what to change.
-func refusal(r *outbound.Response, at about) error {
-	f := readFault(r.Body)
+// refusal converts a 4xx response to a refusal that says how to fix it.
+func refusal(r *outbound.Response, at target) error {
+	f := parseError(r.Body)
 	no := &sources.Refusal{Status: r.Status, Detail: sources.Printable(f.text(), 1000)}
 	switch r.Status {
 	case http.StatusUnauthorized:
@@ -22,13 +22,13 @@ func refusal(r *outbound.Response, at about) error {
 		no.Credential = strings.Contains(strings.ToLower(f.Message), "installation has been suspended")
 		no.Message = at.forbidden(r.Header, f)
 	case http.StatusNotFound:
-		no.Message = at.missing()
+		no.Message = at.notFound()
 	case http.StatusMethodNotAllowed:
 		no.Message = at.unmergeable(f)
 	case http.StatusConflict:
 		no.Message = at.conflict(f)
 	case http.StatusGone:
-		no.Message = fmt.Sprintf("There is no %s any more: it was deleted, or issues are switched off in %s; have them switched on there, or work without.", at.thing(), at.repository)
+		no.Message = fmt.Sprintf("There is no %s any more: it was deleted, or issues are switched off in %s; have them switched on there, or work without.", at.describe(), at.repository)
 	case http.StatusUnprocessableEntity:
 		no.Code, no.Message = unprocessable(f)
 	default:
@@ -37,8 +37,8 @@ func refusal(r *outbound.Response, at about) error {
 	return no
 }
 
-// text is all that a fault says, which is GitHub's word and for the log.
-func (f fault) text() string {
+// text returns all text of an error, for logs.
+func (f apiError) text() string {
 	parts := []string{f.Message}
 	for _, d := range f.details() {
 		parts = append(parts, strings.Join(strings.Fields(strings.Join([]string{d.Resource, d.Field, d.Code, d.Message}, " ")), " "))
@@ -46,35 +46,35 @@ func (f fault) text() string {
 	return strings.TrimSpace(strings.Join(parts, "; "))
 }
 
-func (f fault) says(text string) bool {
+func (f apiError) contains(text string) bool {
 	return strings.Contains(strings.ToLower(f.text()), text)
 }
 
-func (a about) thing() string {
-	if a.what == "" {
+func (a target) describe() string {
+	if a.description == "" {
 		return "such thing"
 	}
-	return a.what
+	return a.description
 }
 
-// missing is as unsure as GitHub, which tells nobody of what he may not see.
-func (a about) missing() string {
+// notFound is ambiguous because GitHub hides inaccessible objects.
+func (a target) notFound() string {
 	hint := a.hint
 	if hint == "" {
 		hint = "check the params, or have an admin let the connection see it"
 	}
-	return fmt.Sprintf("There is no %s, or this connection may not see it; %s.", a.thing(), hint)
+	return fmt.Sprintf("There is no %s, or this connection may not see it; %s.", a.describe(), hint)
 }
 
-func (a about) forbidden(h http.Header, f fault) string {
+func (a target) forbidden(h http.Header, f apiError) string {
 	switch {
 	case h.Get("X-Github-Sso") != "":
 		return "The organization wants single sign-on for this token; have whoever it belongs to authorize it for the organization in GitHub's settings."
-	case f.says("archived"):
+	case f.contains("archived"):
 		return fmt.Sprintf("The repository %s is archived and can only be read; have somebody unarchive it, or work in another.", a.repository)
-	case f.says("suspended"):
+	case f.contains("suspended"):
 		return "The account or the installation of the GitHub App is suspended; have an admin look at it on GitHub."
-	case f.says("ip allow list"):
+	case f.contains("ip allow list"):
 		return "The organization lets only some network addresses in, and the gateway's is none of them; have its admin add it to the IP allow list."
 	}
 	if needed := sources.Printable(h.Get("X-Accepted-Github-Permissions"), 200); needed != "" {
@@ -86,63 +86,63 @@ func (a about) forbidden(h http.Header, f fault) string {
 	}) {
 		return fmt.Sprintf("This connection's token lacks a scope; have an admin connect GitHub again with one of %s.", needed)
 	}
-	return fmt.Sprintf("This connection may not do that with %s on GitHub; have an admin give it the permission, or do it where it has it.", a.thing())
+	return fmt.Sprintf("This connection may not do that with %s on GitHub; have an admin give it the permission, or do it where it has it.", a.describe())
 }
 
-func (a about) unmergeable(f fault) string {
+func (a target) unmergeable(f apiError) string {
 	switch {
-	case f.says("merges are not allowed"), f.says("merge commits are not allowed"), f.says("rebase merging is not allowed"):
+	case f.contains("merges are not allowed"), f.contains("merge commits are not allowed"), f.contains("rebase merging is not allowed"):
 		return "The repository does not allow this way of merging; choose another /merge_method."
-	case f.says("draft"):
-		return fmt.Sprintf("The %s is a draft; have it marked as ready for review first.", a.thing())
-	case f.says("review"):
-		return fmt.Sprintf("The %s lacks a review that its base branch requires; have it reviewed first.", a.thing())
-	case f.says("status check"):
-		return fmt.Sprintf("A check that the base branch of the %s requires has not passed; wait for it, or mend what it found.", a.thing())
+	case f.contains("draft"):
+		return fmt.Sprintf("The %s is a draft; have it marked as ready for review first.", a.describe())
+	case f.contains("review"):
+		return fmt.Sprintf("The %s lacks a review that its base branch requires; have it reviewed first.", a.describe())
+	case f.contains("status check"):
+		return fmt.Sprintf("A check that the base branch of the %s requires has not passed; wait for it, or mend what it found.", a.describe())
 	}
-	return fmt.Sprintf("The %s cannot be merged now: it has conflicts, is closed, or a rule of its base branch is not met; get_pr shows its mergeable_state.", a.thing())
+	return fmt.Sprintf("The %s cannot be merged now: it has conflicts, is closed, or a rule of its base branch is not met; get_pr shows its mergeable_state.", a.describe())
 }
 
-func (a about) conflict(f fault) string {
+func (a target) conflict(f apiError) string {
 	switch {
-	case f.says("head branch was modified"), f.says("head sha"):
-		return fmt.Sprintf("The head of the %s has moved since /sha, and nothing was merged; look at what was added with get_pr, and have it approved again with the new head_sha.", a.thing())
-	case f.says("empty"):
+	case f.contains("head branch was modified"), f.contains("head sha"):
+		return fmt.Sprintf("The head of the %s has moved since /sha, and nothing was merged; look at what was added with get_pr, and have it approved again with the new head_sha.", a.describe())
+	case f.contains("empty"):
 		return fmt.Sprintf("The repository %s has no commit yet; a first one has to be pushed before it can have branches.", a.repository)
 	}
-	return fmt.Sprintf("GitHub could not do that with %s as it is now (409); look at its state and call again.", a.thing())
+	return fmt.Sprintf("GitHub could not do that with %s as it is now (409); look at its state and call again.", a.describe())
 }
 
-// unprocessable names the params that GitHub complains about.
-func unprocessable(f fault) (code, message string) {
+// unprocessable names the params that GitHub rejects.
+func unprocessable(f apiError) (code, message string) {
 	details := f.details()
 	for _, d := range details {
-		if code == "" && name(d.Code) {
+		if code == "" && isIdentifier(d.Code) {
 			code = d.Code
 		}
 	}
 	switch {
-	case f.says("reference already exists"):
+	case f.contains("reference already exists"):
 		return "already_exists", "There is a branch of that name already; choose another /branch, or work on the one that is there."
-	case f.says("a pull request already exists"):
+	case f.contains("a pull request already exists"):
 		return "already_exists", "There is an open pull request of this /head already; find it with list_prs and its head, and go on with that."
-	case f.says("no commits between"):
+	case f.contains("no commits between"):
 		return "no_commits", "There is nothing in /head that is not in /base; push a commit to /head first."
-	case f.says("object does not exist"):
+	case f.contains("object does not exist"):
 		return "unknown_sha", "There is no commit with this /sha in the repository; give the full id of one that was pushed."
-	case f.says("spammed"), f.says("submitted too quickly"):
+	case f.contains("spammed"), f.contains("submitted too quickly"):
 		return code, "GitHub takes this for spam; do not send it again, and tell a person."
 	}
 	for _, d := range details {
-		if name(d.Field) {
-			return code, fmt.Sprintf("GitHub does not take the param /%s: %s.", param(d.Field), complaint(d.Code))
+		if isIdentifier(d.Field) {
+			return code, fmt.Sprintf("GitHub does not take the param /%s: %s.", paramName(d.Field), fieldProblem(d.Code))
 		}
 	}
 	return code, "GitHub does not take the params (422); check names of branches, labels, people and milestones."
 }
 
-// param is what we call one of GitHub's fields.
-func param(field string) string {
+// paramName returns the param for one of GitHub's fields.
+func paramName(field string) string {
 	switch field {
 	case "ref":
 		return "branch"
@@ -152,13 +152,12 @@ func param(field string) string {
 	return field
 }
 
-// name reports whether a word of GitHub's is one that a program chose, and no
-// sentence.
-func name(word string) bool {
+// isIdentifier reports whether a string is an identifier and not free text.
+func isIdentifier(word string) bool {
 	return 0 < len(word) && len(word) <= 40 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") == ""
 }
 
-func complaint(code string) string {
+func fieldProblem(code string) string {
 	switch code {
 	case "missing":
 		return "what it names is not there"
