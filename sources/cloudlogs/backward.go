@@ -7,80 +7,83 @@ import (
 	"time"
 )
 
-// block is how much of a file is read at a time.
-const block = 64 << 10
+// blockSize is the number of bytes per read.
+const blockSize = 64 << 10
 
-// backward reads the lines of a file from some place to its beginning.
-type backward struct {
-	r    io.ReaderAt
-	from int64  // where held begins in the file
-	held []byte // whole lines that are still to be told, the first of them perhaps not whole
-	cut  bool   // the last of them is longer than what is held
-	open bool   // the last of them may have no end yet
+// backwardReader reads the lines of a file from an offset back to the start.
+type backwardReader struct {
+	r            io.ReaderAt
+	start        int64  // offset of buf in the file
+	buf          []byte // unread lines; the first can be incomplete
+	cut          bool   // the last line is longer than buf
+	unterminated bool   // the last line may lack a newline
 }
 
-// newBackward reads the lines before the end, where one ends or the file does.
-func newBackward(r io.ReaderAt, end int64) *backward { return &backward{r: r, from: end, open: true} }
+// newBackwardReader reads the lines before end, which is a line boundary or the
+// end of the file.
+func newBackwardReader(r io.ReaderAt, end int64) *backwardReader {
+	return &backwardReader{r: r, start: end, unterminated: true}
+}
 
-// prev returns the line before. The error is io.EOF where there is none.
-func (b *backward) prev() (record, error) {
+// prev returns the previous line, or io.EOF at the start.
+func (b *backwardReader) prev() (record, error) {
 	for {
-		content := bytes.TrimSuffix(b.held, []byte("\n"))
+		content := bytes.TrimSuffix(b.buf, []byte("\n"))
 		i := bytes.LastIndexByte(content, '\n')
-		if i < 0 && b.from > 0 {
-			if err := b.more(len(b.held) - len(content)); err != nil {
+		if i < 0 && b.start > 0 {
+			if err := b.readBlock(len(b.buf) - len(content)); err != nil {
 				return record{}, err
 			}
 			continue
 		}
-		if i < 0 && len(b.held) == 0 {
+		if i < 0 && len(b.buf) == 0 {
 			return record{}, io.EOF
 		}
-		rec := record{offset: b.from + int64(i) + 1, raw: content[i+1:], cut: b.cut}
+		rec := record{offset: b.start + int64(i) + 1, raw: content[i+1:], cut: b.cut}
 		if len(rec.raw) > maxRecord {
 			rec.raw, rec.cut = rec.raw[:maxRecord], true
 		}
-		ended := len(content) < len(b.held) || !b.open
-		b.held, b.cut, b.open = b.held[:i+1], false, false
-		if len(rec.raw) > 0 && (ended || !rec.cut && complete(rec.raw)) {
+		ended := len(content) < len(b.buf) || !b.unterminated
+		b.buf, b.cut, b.unterminated = b.buf[:i+1], false, false
+		if len(rec.raw) > 0 && (ended || !rec.cut && isComplete(rec.raw)) {
 			return rec, nil
 		}
 	}
 }
 
-// more reads what is before what is held, which is a part of one line with
-// end bytes of its end.
-func (b *backward) more(end int) error {
-	if len(b.held)-end > maxRecord {
-		b.held, b.cut, b.open = b.held[:maxRecord], true, b.open && end == 0
+// readBlock prepends the block before buf. Buf is part of one line, with end
+// bytes of newline.
+func (b *backwardReader) readBlock(end int) error {
+	if len(b.buf)-end > maxRecord {
+		b.buf, b.cut, b.unterminated = b.buf[:maxRecord], true, b.unterminated && end == 0
 	}
-	n := min(block, b.from)
-	buf := make([]byte, n, int(n)+len(b.held))
-	got, err := b.r.ReadAt(buf, b.from-n)
+	n := min(blockSize, b.start)
+	buf := make([]byte, n, int(n)+len(b.buf))
+	got, err := b.r.ReadAt(buf, b.start-n)
 	if got < len(buf) {
 		if err == nil || errors.Is(err, io.EOF) {
-			err = io.EOF // it was truncated meanwhile
+			err = io.EOF // the file was truncated concurrently
 		}
 		return err
 	}
-	b.held, b.from = append(buf, b.held...), b.from-n
+	b.buf, b.start = append(buf, b.buf...), b.start-n
 	return nil
 }
 
-// Bounds of looking for a time in a file.
+// Limits of the binary search by time.
 const (
-	near  = 1 << 20 // is not divided any more
-	tries = 200     // lines to look at for one with a time
-	reach = 1 << 20 // bytes to look at
+	minSearchSpan = 1 << 20 // bytes that are not halved any further
+	maxTimeLines  = 200     // lines to scan for a timestamp
+	maxTimeBytes  = 1 << 20 // bytes to scan for a timestamp
 )
 
-// after returns a place in the file, at the beginning of a line or at the end,
-// behind which all lines are later than t, as far as they are in order.
-func after(r io.ReaderAt, size int64, t time.Time) int64 {
+// offsetAfter returns an offset, at a line boundary or the end, after which all
+// lines are later than t, assuming the file is sorted.
+func offsetAfter(r io.ReaderAt, size int64, t time.Time) int64 {
 	end, low, high := size, int64(0), size
-	for high-low > near {
+	for high-low > minSearchSpan {
 		middle := low + (high-low)/2
-		at, found := timeAfter(r, middle, min(middle+reach, size))
+		at, found := firstTimeAfter(r, middle, min(middle+maxTimeBytes, size))
 		if found.IsZero() {
 			return end
 		}
@@ -93,18 +96,19 @@ func after(r io.ReaderAt, size int64, t time.Time) int64 {
 	return end
 }
 
-// timeAfter returns the first line with a time that begins behind from.
-func timeAfter(r io.ReaderAt, from, to int64) (int64, time.Time) {
-	s := newSplitter(lines, newReader(io.NewSectionReader(r, from, to-from)), from)
-	if s.line() != nil { // a part of one
+// firstTimeAfter returns the first line with a timestamp that starts after
+// from.
+func firstTimeAfter(r io.ReaderAt, from, to int64) (int64, time.Time) {
+	s := newRecordReader(jsonLines, newReader(io.NewSectionReader(r, from, to-from)), from)
+	if s.line() != nil { // skip the partial line
 		return 0, time.Time{}
 	}
-	for range tries {
+	for range maxTimeLines {
 		rec, err := s.next()
 		if err != nil {
 			break
 		}
-		if d := lines.read(rec.raw); !d.time.IsZero() {
+		if d := jsonLines.parse(rec.raw); !d.time.IsZero() {
 			return rec.offset, d.time
 		}
 	}

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Config says which logs agents may read.
+// Config selects the logs that agents can read.
 type Config struct {
-	// Services are paths of files by names of services. A path may be a pattern
-	// of [filepath.Match], for the files that rotation makes; files that end in
-	// .gz are read as such. A path may be a link, or lead through some; what a
-	// pattern matches may not lead out of the folder before its first wildcard.
-	// Required.
+	// Services maps service names to paths. A path can be a pattern of
+	// [filepath.Match], to include rotated files; files that end in .gz are
+	// decompressed. The path itself can be or contain symbolic links, but
+	// matches of a pattern must not resolve outside the directory before its
+	// first wildcard. Required.
 	Services map[string]string
 
-	MaxRange   time.Duration // that a query may span; zero: 24 h
-	MaxEntries int           // that a query may return; zero: 100
-	Timeout    time.Duration // of one action; zero: 20 s
+	MaxRange   time.Duration // of a query; default 24 h
+	MaxEntries int           // of a query; default 100
+	Timeout    time.Duration // of an action; default 20 s
 
-	Log *slog.Logger     // which files cannot be read; nil: nowhere
-	Now func() time.Time // nil: time.Now
+	Log *slog.Logger     // reports unreadable files; nil discards
+	Now func() time.Time // default time.Now
 }
 
 func (c Config) complete() (Config, error) {

@@ -1,13 +1,12 @@
-// Package cloudlogs lets agents read logs: files of JSON lines and what
-// journalctl exports, here where the gateway runs.
+// Package cloudlogs lets agents read logs on the gateway's host: files of JSON
+// lines and journal exports of journalctl.
 //
-// It promises that params name services and never files; that a query reads a
-// bounded time, memory and answer, the newest first, two queries at a time; that
-// links in the folder of a pattern lead nowhere else; that a file which cannot be
-// read costs no more than its entries, and is told; and that the id of an entry
-// leads to that entry or to none.
+// Params name services, never files. A query is bounded in time range, memory
+// and result, runs newest first, and at most two run at once. Symbolic links in
+// the directory of a pattern cannot point elsewhere. An unreadable file is
+// skipped and counted. The ID of an entry resolves to that entry or to none.
 //
-// What a log says is foreign text and is handed on as data. Lines are expected
-// in the order of their times, give or take some seconds; what has no time and
-// no line with a time before it is counted and left out.
+// Log content is untrusted and is returned as data. Lines are expected in order
+// of time, within a few seconds. A line without a timestamp takes that of the
+// line before; without one, it is counted and skipped.
 package cloudlogs

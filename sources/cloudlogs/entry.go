@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Service is something that has logs.
+// Service is a source of logs.
 type Service struct {
 	Name   string     `json:"name"`
 	Files  int        `json:"files,omitempty"`
@@ -13,42 +13,42 @@ type Service struct {
 	Newest *time.Time `json:"last_written,omitempty"`
 }
 
-// Query says which entries are wanted.
+// Query selects entries.
 type Query struct {
 	Service      string
-	Since, Until time.Time         // both are within
-	Text         string            // that an entry holds, in any case; empty: any
-	Level        Level             // that an entry has at least; zero: any, or none
-	Fields       map[string]string // that an entry has, by names, a dot leading inside; values as texts
+	Since, Until time.Time         // both inclusive
+	Text         string            // case-insensitive substring; empty matches any
+	Level        Level             // minimum level; zero matches any
+	Fields       map[string]string // exact values by field name; dots address nested fields
 	Limit        int
-	Cursor       string // of the page before; empty: the first
+	Cursor       string // of the previous page
 }
 
-// Page is a part of what fits a query.
+// Page is one page of a query's results.
 type Page struct {
 	Entries []Entry `json:"entries"`
-	Cursor  string  `json:"next_cursor,omitempty"` // empty: there is no more
-	Untimed int     `json:"untimed,omitempty"`     // lines that were left out, because nothing says when they were written
-	// Unreadable are files that were left out, wholly or from some place on:
-	// they cannot be read, or are links that lead elsewhere.
+	Cursor  string  `json:"next_cursor,omitempty"` // empty on the last page
+	Untimed int     `json:"untimed,omitempty"`     // skipped lines without a known time
+	// Unreadable counts files that were skipped, entirely or in part, because
+	// they cannot be read or resolve outside the directory.
 	Unreadable int `json:"unreadable_files,omitempty"`
 }
 
-// Entry is a line of a log.
+// Entry is a log entry.
 type Entry struct {
 	ID      string          `json:"id"`
 	Service string          `json:"service"`
-	Time    time.Time       `json:"time"`            // a line without one has that of the line before
-	Level   string          `json:"level,omitempty"` // empty: it has none
+	Time    time.Time       `json:"time"`            // of the line before if the line has none
+	Level   string          `json:"level,omitempty"` // empty if unknown
 	Message string          `json:"message,omitempty"`
-	Fields  json.RawMessage `json:"fields,omitempty"` // all of them, an object; nil: the line is no object
-	Cut     bool            `json:"cut,omitempty"`    // it is longer than what is here
+	Fields  json.RawMessage `json:"fields,omitempty"` // an object of all fields; nil for plain text
+	Cut     bool            `json:"cut,omitempty"`    // truncated
 }
 
-// Level is how severe an entry is.
+// Level is the severity of an entry.
 type Level int
 
-// The levels.
+// Severity levels, in ascending order.
 const (
 	LevelTrace Level = iota + 1
 	LevelDebug
@@ -63,7 +63,7 @@ func levelNames() []string {
 	return []string{"trace", "debug", "info", "notice", "warning", "error", "critical"}
 }
 
-// String returns the level's name; that of zero is empty.
+// String returns the name of the level, or "" for zero.
 func (l Level) String() string {
 	if l < LevelTrace || l > LevelCritical {
 		return ""

@@ -9,18 +9,18 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// member is a field of an entry.
-type member struct {
+// field is a field of an entry.
+type field struct {
 	name  string
 	value []byte // raw JSON
 }
 
-// maxDepth bounds how deep a line may be nested.
+// maxDepth bounds the nesting of a line.
 const maxDepth = 64
 
-// members returns the members of the object that data begins with, as many of
-// them as are whole, and whether all are.
-func members(data []byte) (list []member, whole bool) {
+// parseFields returns the complete members of the object at the start of data,
+// and whether the object is complete.
+func parseFields(data []byte) (list []field, whole bool) {
 	i := jsonlex.Space(data, 0)
 	if i >= len(data) || data[i] != '{' {
 		return nil, false
@@ -39,9 +39,9 @@ func members(data []byte) (list []member, whole bool) {
 		}
 		i = jsonlex.Space(data, i+1)
 		if end, err = jsonlex.Value(data, i, jsonlex.MaxDepth-maxDepth); err != nil || end == len(data) {
-			return list, false // a number at the end may be the half of one
+			return list, false // a number at the end may be incomplete
 		}
-		list = append(list, member{text(name), data[i:end]})
+		list = append(list, field{fieldText(name), data[i:end]})
 		if i = jsonlex.Space(data, end); i >= len(data) || data[i] != ',' {
 			return list, i < len(data) && data[i] == '}' && jsonlex.Space(data, i+1) == len(data)
 		}
@@ -49,9 +49,9 @@ func members(data []byte) (list []member, whole bool) {
 	}
 }
 
-// text returns what a JSON value says: a string's content, anything else as it
-// is written.
-func text(value []byte) string {
+// fieldText returns the content of a JSON string, and any other value as
+// written.
+func fieldText(value []byte) string {
 	if len(value) < 2 || value[0] != '"' {
 		return string(value)
 	}
@@ -59,9 +59,9 @@ func text(value []byte) string {
 	return string(out)
 }
 
-// find returns the value of the field with the name, or with the first of the
-// name's parts inside of which the others lead.
-func find(list []member, name string) ([]byte, bool) {
+// findField returns the value of a field. Dots in the name address nested
+// objects.
+func findField(list []field, name string) ([]byte, bool) {
 	for _, m := range list {
 		if m.name == name {
 			return m.value, true
@@ -73,8 +73,8 @@ func find(list []member, name string) ([]byte, bool) {
 		}
 		for _, m := range list {
 			if m.name == name[:i] {
-				inner, _ := members(m.value)
-				if v, ok := find(inner, name[i+1:]); ok {
+				inner, _ := parseFields(m.value)
+				if v, ok := findField(inner, name[i+1:]); ok {
 					return v, true
 				}
 			}
@@ -83,22 +83,21 @@ func find(list []member, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// first returns the text of the first of the names that there is.
-func first(list []member, names ...string) (name, value string) {
+// firstField returns the first of the names that exists, with its text.
+func firstField(list []field, names ...string) (name, value string) {
 	for _, name := range names {
-		if v, ok := find(list, name); ok {
-			return name, text(v)
+		if v, ok := findField(list, name); ok {
+			return name, fieldText(v)
 		}
 	}
 	return "", ""
 }
 
-// timeOf returns when an entry was written, as its fields say; zero: they do
-// not.
-func timeOf(list []member) time.Time {
+// recordTime returns the timestamp in the fields, or zero.
+func recordTime(list []field) time.Time {
 	for _, name := range []string{"time", "timestamp", "ts", "@timestamp", "__REALTIME_TIMESTAMP"} {
-		if v, ok := find(list, name); ok {
-			if t := parseTime(text(v)); !t.IsZero() {
+		if v, ok := findField(list, name); ok {
+			if t := parseTime(fieldText(v)); !t.IsZero() {
 				return t
 			}
 		}
@@ -106,25 +105,25 @@ func timeOf(list []member) time.Time {
 	return time.Time{}
 }
 
-// parseTime reads a time of RFC 3339, also with a space instead of the T and
-// a zone without a colon, or seconds, milli-, micro- or nanoseconds since 1970,
-// told apart by their size. Zero: it is none, or none of our days.
+// parseTime parses RFC 3339, also with a space instead of the T and a zone
+// without a colon, or a Unix time in seconds, milli-, micro- or nanoseconds,
+// distinguished by magnitude. It returns zero for anything else.
 func parseTime(s string) time.Time {
 	s = strings.TrimSpace(s)
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z0700"} {
 		if t, err := time.Parse(form, s); err == nil {
-			return sensible(t)
+			return normalizeTime(t)
 		}
 	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return sensible(sinceEpoch(n))
+		return normalizeTime(sinceEpoch(n))
 	}
 	if f, err := strconv.ParseFloat(s, 64); err == nil && f >= 0 && f < 1e17 {
 		for f >= 1e11 { // the fraction of anything but seconds does not matter
 			f /= 1000
 		}
 		seconds, rest := math.Modf(f)
-		return sensible(time.Unix(int64(seconds), int64(rest*1e9)).Round(time.Microsecond))
+		return normalizeTime(time.Unix(int64(seconds), int64(rest*1e9)).Round(time.Microsecond))
 	}
 	return time.Time{}
 }
@@ -141,19 +140,19 @@ func sinceEpoch(n int64) time.Time {
 	return time.Unix(0, n)
 }
 
-// sensible returns a time that can be written down, or zero.
-func sensible(t time.Time) time.Time {
+// normalizeTime returns a plausible time in UTC, or zero.
+func normalizeTime(t time.Time) time.Time {
 	if t = t.UTC(); t.Year() < 1971 || t.Year() > 2200 {
 		return time.Time{}
 	}
 	return t
 }
 
-// levelOf returns how severe an entry is, as its fields say; zero: they do not.
-func levelOf(list []member) Level {
-	name, value := first(list, "level", "severity", "PRIORITY")
+// recordLevel returns the level in the fields, or zero.
+func recordLevel(list []field) Level {
+	name, value := firstField(list, "level", "severity", "PRIORITY")
 	if n, err := strconv.Atoi(value); err == nil {
-		return numbered(name, n)
+		return numericLevel(name, n)
 	}
 	switch strings.ToLower(value) {
 	case "trace", "finest", "silly", "verbose":
@@ -174,8 +173,8 @@ func levelOf(list []member) Level {
 	return 0
 }
 
-// numbered reads the numbers of syslog, of node's loggers and of the cloud.
-func numbered(name string, n int) Level {
+// numericLevel maps numeric levels of syslog, Node.js loggers and Google Cloud.
+func numericLevel(name string, n int) Level {
 	syslog := []Level{LevelCritical, LevelCritical, LevelCritical, LevelError, LevelWarning, LevelNotice, LevelInfo, LevelDebug}
 	node := []Level{LevelTrace, LevelDebug, LevelInfo, LevelWarning, LevelError, LevelCritical}
 	cloud := []Level{LevelDebug, LevelInfo, LevelNotice, LevelWarning, LevelError, LevelCritical, LevelCritical, LevelCritical}

@@ -11,31 +11,31 @@ import (
 	"os"
 )
 
-// file is an open file of a service.
+// file is an open log file.
 type file struct {
 	*os.File
-	size   int64
-	zipped bool
-	format format
-	digest digest
+	size    int64
+	gzipped bool
+	format  format
+	digest  digest
 }
 
-// open opens a file and looks how it begins. The error is fs.ErrNotExist also
-// where there is nothing to read.
-func (b *files) open(service string, at found) (*file, error) {
+// open opens a file and detects its format. The error is fs.ErrNotExist also
+// for an empty or irregular file.
+func (b *logFiles) open(service string, at fileInfo) (*file, error) {
 	f, err := at.open()
 	if err != nil {
 		return nil, err
 	}
-	o := &file{File: f, zipped: at.zipped}
-	if err := o.look(service); err != nil {
+	o := &file{File: f, gzipped: at.gzipped}
+	if err := o.readHead(service); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return o, nil
 }
 
-func (f *file) look(service string) error {
+func (f *file) readHead(service string) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -48,46 +48,46 @@ func (f *file) look(service string) error {
 		return err
 	}
 	head, err := r.Peek(4096)
-	if err != nil && !ended(err) {
+	if err != nil && !isEOF(err) {
 		return err
 	}
 	f.format = formatOf(head)
 	line, _, _ := bytes.Cut(head, []byte("\n"))
-	if f.format == exported { // all of them begin alike
+	if f.format == journalExport { // the first line is not unique
 		line, _, _ = bytes.Cut(head, []byte("\n\n"))
 	}
 	f.digest = digestOf([]byte(service), line)
 	return nil
 }
 
-// reader reads the file from its beginning, until ctx ends.
+// reader reads the file from the start, until ctx is done.
 func (f *file) reader(ctx context.Context) (*bufio.Reader, error) {
 	var r io.Reader = io.NewSectionReader(f, 0, f.size)
-	if f.zipped {
+	if f.gzipped {
 		z, err := gzip.NewReader(r)
 		if err != nil {
 			return nil, err
 		}
 		r = z
 	}
-	return newReader(&ending{ctx, r}), nil
+	return newReader(&contextReader{ctx, r}), nil
 }
 
-func newReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, block) }
+func newReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, blockSize) }
 
-// ending is a reader that ends with its context.
-type ending struct {
+// contextReader fails when its context is done.
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (e *ending) Read(p []byte) (int, error) {
+func (e *contextReader) Read(p []byte) (int, error) {
 	if err := e.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return e.r.Read(p)
 }
 
-// ended reports whether reading came to the end of what is there, also of a
-// file that is being written or was cut off.
-func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+// isEOF reports whether the error is the end of the file, or of a file that is
+// incomplete.
+func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }

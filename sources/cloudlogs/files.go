@@ -13,32 +13,32 @@ import (
 	"sallyport/sources"
 )
 
-// slack is how far from their order lines may be, and clocks of files from
-// those of the lines in them.
+// Tolerances: clockSkew for the order of lines, mtimeSkew between modification
+// times and timestamps.
 const (
-	slack     = 10 * time.Second
-	fileSlack = time.Minute
+	clockSkew = 10 * time.Second
+	mtimeSkew = time.Minute
 )
 
-// files are the logs. Errors that agents can do something about are
-// [*sources.Refusal]s.
-type files struct {
+// logFiles implements the queries. Errors that agents can act on are of type
+// [*sources.Refusal].
+type logFiles struct {
 	services map[string]string // path or pattern by name
 	log      *slog.Logger
 }
 
-// list returns what has logs, by name.
-func (b *files) list(ctx context.Context) ([]Service, error) {
+// list returns the services, sorted by name.
+func (b *logFiles) list(ctx context.Context) ([]Service, error) {
 	all := []Service{}
 	for name, pattern := range b.services {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		s := Service{Name: name}
-		list, _ := findFiles(pattern)
+		list, _ := listFiles(pattern)
 		for i, f := range list {
 			if i == 0 {
-				newest := f.written.UTC().Truncate(time.Second)
+				newest := f.modified.UTC().Truncate(time.Second)
 				s.Newest = &newest
 			}
 			s.Files++
@@ -50,13 +50,13 @@ func (b *files) list(ctx context.Context) ([]Service, error) {
 	return all, nil
 }
 
-// query returns the newest entries that fit, newest first.
-func (b *files) query(ctx context.Context, q Query) (Page, error) {
+// query returns the newest matching entries, newest first.
+func (b *logFiles) query(ctx context.Context, q Query) (Page, error) {
 	pattern, ok := b.services[q.Service]
 	if !ok {
-		return Page{}, noService(q.Service)
+		return Page{}, unknownService(q.Service)
 	}
-	s := &scan{ctx: ctx, q: &q, top: top{limit: q.Limit}}
+	s := &scan{ctx: ctx, q: &q, top: topEntries{limit: q.Limit}}
 	if q.Cursor != "" {
 		after, ok := parseCursor(q.Cursor)
 		if !ok {
@@ -64,9 +64,9 @@ func (b *files) query(ctx context.Context, q Query) (Page, error) {
 		}
 		s.top.after = &after
 	}
-	list, unreadable := findFiles(pattern)
+	list, unreadable := listFiles(pattern)
 	for _, at := range list {
-		if at.written.Before(s.least().Add(slack - fileSlack)) {
+		if at.modified.Before(s.earliest().Add(clockSkew - mtimeSkew)) {
 			break
 		}
 		switch err := b.scan(s, at); {
@@ -82,36 +82,36 @@ func (b *files) query(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// scan reads a file for a query. What was read of it before an error stays read.
-func (b *files) scan(s *scan, at found) error {
+// scan reads a file for a query. Entries before an error are kept.
+func (b *logFiles) scan(s *scan, at fileInfo) error {
 	f, err := b.open(s.q.Service, at)
 	switch {
-	case ended(err) || errors.Is(err, fs.ErrNotExist):
+	case isEOF(err) || errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
 	}
 	defer f.Close()
-	s.file, s.pending, s.held = f, nil, 0
-	if f.zipped || f.format == exported {
+	s.file, s.pending, s.pendingBytes = f, nil, 0
+	if f.gzipped || f.format == journalExport {
 		err = s.forward()
 	} else {
 		err = s.backward()
 	}
-	if ended(err) {
+	if isEOF(err) {
 		return nil
 	}
 	return err
 }
 
-// get returns the entry with an id that query gave it.
-func (b *files) get(ctx context.Context, text string) (Entry, error) {
+// get returns the entry with an ID from query.
+func (b *logFiles) get(ctx context.Context, text string) (Entry, error) {
 	want, ok := parseID(text)
 	pattern, known := b.services[want.service]
 	if !ok || !known {
-		return Entry{}, noEntry()
+		return Entry{}, unknownEntry()
 	}
-	list, _ := findFiles(pattern)
+	list, _ := listFiles(pattern)
 	for _, at := range list {
 		entry, err := b.entry(ctx, want, at)
 		switch {
@@ -121,11 +121,11 @@ func (b *files) get(ctx context.Context, text string) (Entry, error) {
 			return Entry{}, ctx.Err()
 		}
 	}
-	return Entry{}, noEntry()
+	return Entry{}, unknownEntry()
 }
 
-// entry looks for an entry in a file. The error is io.EOF when it is not there.
-func (b *files) entry(ctx context.Context, want id, at found) (Entry, error) {
+// entry finds an entry in a file. The error is io.EOF if it is not there.
+func (b *logFiles) entry(ctx context.Context, want id, at fileInfo) (Entry, error) {
 	f, err := b.open(want.service, at)
 	if err != nil {
 		return Entry{}, err
@@ -138,9 +138,9 @@ func (b *files) entry(ctx context.Context, want id, at found) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	s := newSplitter(f.format, r, 0)
-	if !f.zipped {
-		if err := s.skip(f, want.offset); err != nil {
+	s := newRecordReader(f.format, r, 0)
+	if !f.gzipped {
+		if err := s.seek(f, want.offset); err != nil {
 			return Entry{}, err
 		}
 	}
@@ -150,7 +150,7 @@ func (b *files) entry(ctx context.Context, want id, at found) (Entry, error) {
 		if err != nil || rec.offset > want.offset {
 			return Entry{}, cmp.Or(err, io.EOF)
 		}
-		d := f.format.read(rec.raw)
+		d := f.format.parse(rec.raw)
 		if !d.time.IsZero() {
 			last = d.time
 		}
@@ -163,9 +163,9 @@ func (b *files) entry(ctx context.Context, want id, at found) (Entry, error) {
 	}
 }
 
-// skip goes on at an offset, or at a line before that has a time, when the
-// file has a line there.
-func (s *splitter) skip(f *file, offset int64) error {
+// seek positions the reader at the offset if a line starts there, or at an
+// earlier line with a timestamp.
+func (s *recordReader) seek(f *file, offset int64) error {
 	if offset >= f.size {
 		return io.EOF
 	}
@@ -176,14 +176,14 @@ func (s *splitter) skip(f *file, offset int64) error {
 		}
 	}
 	from := offset
-	if s.format == lines {
-		back := newBackward(f, offset)
+	if s.format == jsonLines {
+		back := newBackwardReader(f, offset)
 		for range maxPending {
 			rec, err := back.prev()
 			if err != nil {
 				break
 			}
-			if from = rec.offset; !lines.read(rec.raw).time.IsZero() {
+			if from = rec.offset; !jsonLines.parse(rec.raw).time.IsZero() {
 				break
 			}
 		}
@@ -193,10 +193,10 @@ func (s *splitter) skip(f *file, offset int64) error {
 	return nil
 }
 
-func noService(name string) error {
+func unknownService(name string) error {
 	return &sources.Refusal{Code: "unknown_service", Status: 404, Message: "There is no service " + quote(name) + "; list_services names them."}
 }
 
-func noEntry() error {
+func unknownEntry() error {
 	return &sources.Refusal{Code: "unknown_entry", Status: 404, Message: "There is no entry with this id, or its file is gone by now, or cannot be read; query the logs again for ids."}
 }

@@ -7,53 +7,53 @@ import (
 	"io"
 )
 
-// format is how a file is written.
+// format is the format of a file.
 type format int
 
-// The formats.
+// File formats.
 const (
-	lines    format = iota // one entry a line
-	exported               // as journalctl -o export writes them
+	jsonLines     format = iota // one entry per line
+	journalExport               // output of journalctl -o export
 )
 
-// formatOf tells by the beginning of a file how it is written.
+// formatOf detects the format from the start of a file.
 func formatOf(head []byte) format {
 	for i, c := range head {
 		if c == '=' || c == '\n' {
-			if fieldName(head[:i]) {
-				return exported
+			if isJournalFieldName(head[:i]) {
+				return journalExport
 			}
 			break
 		}
 	}
-	return lines
+	return jsonLines
 }
 
-// splitter reads records one after the other.
-type splitter struct {
+// recordReader reads records sequentially.
+type recordReader struct {
 	format format
 	r      *bufio.Reader
 	offset int64
 	record record
 
-	head   []byte // of the line that was read last
-	length int    // of that line
+	head   []byte // start of the last line
+	length int    // length of the last line
 }
 
-func newSplitter(f format, r *bufio.Reader, offset int64) *splitter {
-	return &splitter{format: f, r: r, offset: offset}
+func newRecordReader(f format, r *bufio.Reader, offset int64) *recordReader {
+	return &recordReader{format: f, r: r, offset: offset}
 }
 
-// next returns the next record, which is good until the one after it is asked
-// for. The error is io.EOF at the end; what is not whole there is left out, but
-// for a line that only lacks its end.
-func (s *splitter) next() (record, error) {
+// next returns the next record, valid until the next call. The error is io.EOF
+// at the end. An incomplete last record is skipped, unless only its newline is
+// missing.
+func (s *recordReader) next() (record, error) {
 	for {
 		s.record = record{offset: s.offset, raw: s.record.raw[:0]}
 		var err error
-		if s.format == exported {
+		if s.format == journalExport {
 			err = s.entry()
-		} else if err = s.line(); errors.Is(err, io.EOF) && len(s.record.raw) > 0 && complete(s.record.raw) {
+		} else if err = s.line(); errors.Is(err, io.EOF) && len(s.record.raw) > 0 && isComplete(s.record.raw) {
 			err = nil
 		}
 		if err != nil || len(s.record.raw) > 0 {
@@ -62,14 +62,14 @@ func (s *splitter) next() (record, error) {
 	}
 }
 
-// complete reports whether a line without its end is one after all.
-func complete(raw []byte) bool {
-	_, whole := members(raw)
+// isComplete reports whether a line without a newline is a complete object.
+func isComplete(raw []byte) bool {
+	_, whole := parseFields(raw)
 	return whole
 }
 
-// line reads up to the end of a line, which it leaves out.
-func (s *splitter) line() error {
+// line reads a line without its newline.
+func (s *recordReader) line() error {
 	s.head, s.length = s.head[:0], 0
 	for {
 		part, err := s.r.ReadSlice('\n')
@@ -78,51 +78,51 @@ func (s *splitter) line() error {
 			part = part[:len(part)-1]
 		}
 		s.length += len(part)
-		s.head = append(s.head, part[:min(len(part), maxName-len(s.head))]...)
-		s.keep(part)
+		s.head = append(s.head, part[:min(len(part), maxFieldName-len(s.head))]...)
+		s.appendRaw(part)
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return err
 		}
 	}
 }
 
-// entry reads up to the empty line after an entry.
-func (s *splitter) entry() error {
+// entry reads up to the empty line that ends a journal entry.
+func (s *recordReader) entry() error {
 	for {
 		if err := s.line(); err != nil || s.length == 0 {
 			return err
 		}
-		s.keep([]byte{'\n'})
-		if s.length <= maxName && fieldName(s.head) {
-			if err := s.bytes(); err != nil {
+		s.appendRaw([]byte{'\n'})
+		if s.length <= maxFieldName && isJournalFieldName(s.head) {
+			if err := s.binaryField(); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// maxField is the most that a journal has in one field.
+// maxField bounds a binary field, in bytes.
 const maxField = 1 << 30
 
-// bytes reads a field that may hold anything.
-func (s *splitter) bytes() error {
+// binaryField reads a length-prefixed field.
+func (s *recordReader) binaryField() error {
 	var size [8]byte
 	n, err := io.ReadFull(s.r, size[:])
 	s.offset += int64(n)
 	if err != nil {
 		return io.EOF
 	}
-	s.keep(size[:])
+	s.appendRaw(size[:])
 	left := binary.LittleEndian.Uint64(size[:])
 	if left > maxField {
-		return io.EOF // it is no export, or a broken one
+		return io.EOF // not an export, or corrupt
 	}
-	for left++; left > 0; { // with the end of the line
+	for left++; left > 0; { // including the newline
 		part, err := s.r.Peek(int(min(left, 4096)))
 		if len(part) == 0 {
 			return err
 		}
-		s.keep(part)
+		s.appendRaw(part)
 		n, _ := s.r.Discard(len(part))
 		s.offset += int64(n)
 		left -= uint64(n)
@@ -130,7 +130,7 @@ func (s *splitter) bytes() error {
 	return nil
 }
 
-func (s *splitter) keep(part []byte) {
+func (s *recordReader) appendRaw(part []byte) {
 	if room := maxRecord - len(s.record.raw); len(part) > room {
 		part, s.record.cut = part[:room], true
 	}

@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 )
 
-// digest is the beginning of a hash. Of a file it is of its first line, so that
-// the file is known again when it was renamed or compressed.
+// digest is a truncated hash. The digest of a file covers its first line, so it
+// survives renaming and compression.
 type digest [8]byte
 
 func digestOf(parts ...[]byte) digest {
@@ -19,13 +19,13 @@ func digestOf(parts ...[]byte) digest {
 	return digest(h.Sum(nil)[:8])
 }
 
-// The kinds of what is handed out, which come first in it.
+// Type tags of encoded tokens.
 const (
 	kindID     = 1
 	kindCursor = 2
 )
 
-// id is what leads to an entry: where it stands, and what it is.
+// id locates an entry and identifies its content.
 type id struct {
 	service string
 	file    digest
@@ -40,7 +40,7 @@ func (i id) String() string {
 	return base64.RawURLEncoding.EncodeToString(append(b, i.service...))
 }
 
-// parseID reads an id that [id.String] wrote.
+// parseID parses the result of [id.String].
 func parseID(s string) (i id, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) < 18 || b[0] != kindID {
@@ -55,22 +55,22 @@ func parseID(s string) (i id, ok bool) {
 	return i, i.String() == s
 }
 
-func (p place) cursor() string {
+func (p position) cursor() string {
 	b := binary.BigEndian.AppendUint64([]byte{kindCursor}, uint64(p.time)) //nolint:gosec // read back the same way
 	b = binary.AppendUvarint(append(b, p.file[:]...), uint64(p.offset))    //nolint:gosec // it is not negative
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// parseCursor reads a cursor that [place.cursor] wrote.
-func parseCursor(s string) (p place, ok bool) {
+// parseCursor parses the result of [position.cursor].
+func parseCursor(s string) (p position, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) < 18 || b[0] != kindCursor {
-		return place{}, false
+		return position{}, false
 	}
 	offset, n := binary.Uvarint(b[17:])
 	if n <= 0 || offset > 1<<62 {
-		return place{}, false
+		return position{}, false
 	}
-	p = place{time: int64(binary.BigEndian.Uint64(b[1:9])), file: digest(b[9:17]), offset: int64(offset)} //nolint:gosec // see cursor
+	p = position{time: int64(binary.BigEndian.Uint64(b[1:9])), file: digest(b[9:17]), offset: int64(offset)} //nolint:gosec // see cursor
 	return p, p.cursor() == s
 }

@@ -111,14 +111,14 @@ func TestIDsWithinALine(t *testing.T) {
 	d.write("journal", fmt.Appendf(nil, "__REALTIME_TIMESTAMP=%d\nMESSAGE=b\n\n", noon.UnixMicro()), noon)
 	for service, rest := range map[string]string{"api": first[1 : len(first)-1], "journal": fmt.Sprintf("_REALTIME_TIMESTAMP=%d\nMESSAGE=b\n", noon.UnixMicro())} {
 		at := d.query(fmt.Sprintf(`{"service":%q}`, service)).Entries[0]
-		d.refused("get_log_entry", fmt.Sprintf(`{"id":%q}`, cloudlogs.Forge(at.ID, 1, rest)), "unknown_entry", "ids")
+		d.refused("get_log_entry", fmt.Sprintf(`{"id":%q}`, cloudlogs.ForgeID(at.ID, 1, rest)), "unknown_entry", "ids")
 		var same cloudlogs.Entry
 		if service == "api" {
 			rest = "{" + rest
 		} else {
 			rest = "_" + rest
 		}
-		if err := d.run("get_log_entry", fmt.Sprintf(`{"id":%q}`, cloudlogs.Forge(at.ID, 0, rest)), &same); err != nil {
+		if err := d.run("get_log_entry", fmt.Sprintf(`{"id":%q}`, cloudlogs.ForgeID(at.ID, 0, rest)), &same); err != nil {
 			t.Errorf("%s: the forged id of the whole entry does not work: %v", service, err)
 		}
 	}

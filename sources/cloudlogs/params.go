@@ -12,8 +12,8 @@ import (
 	"sallyport/sources"
 )
 
-// params are those of query_logs.
-type params struct {
+// queryParams are the params of query_logs.
+type queryParams struct {
 	Service string          `json:"service"`
 	Since   string          `json:"since"`
 	Until   string          `json:"until"`
@@ -24,17 +24,17 @@ type params struct {
 	Cursor  string          `json:"cursor"`
 }
 
-// defaultSpan is what a query spans that says nothing of it.
-const defaultSpan = time.Hour
+// defaultRange is the time range of a query without since.
+const defaultRange = time.Hour
 
 func (m *module) querySchema() json.RawMessage {
-	span := min(defaultSpan, m.MaxRange)
+	span := min(defaultRange, m.MaxRange)
 	schema, _ := json.Marshal(map[string]any{ // it is plain text and numbers
 		"type": "object", "required": []string{"service"}, "additionalProperties": false,
 		"properties": map[string]any{
 			"service": map[string]any{"type": "string", "minLength": 1, "maxLength": 64, "description": "A name from list_services"},
 			"since": map[string]any{"type": "string", "maxLength": 64, "description": fmt.Sprintf(
-				"The earliest time, as in RFC 3339 (2026-01-31T12:00:00Z), or how long ago (90m, 2h, 1d); without it %s before until. From since to until it is at most %s.", short(span), short(m.MaxRange))},
+				"The earliest time, as in RFC 3339 (2026-01-31T12:00:00Z), or how long ago (90m, 2h, 1d); without it %s before until. From since to until it is at most %s.", formatDuration(span), formatDuration(m.MaxRange))},
 			"until":  map[string]any{"type": "string", "maxLength": 64, "description": "The latest time, in the same forms; without it now"},
 			"text":   map[string]any{"type": "string", "maxLength": 500, "description": "A text that an entry must hold, in any case"},
 			"level":  map[string]any{"enum": levelNames(), "description": "The least level; entries without one are left out"},
@@ -46,59 +46,59 @@ func (m *module) querySchema() json.RawMessage {
 	return schema
 }
 
-// read turns params into a query within the bounds.
-func (m *module) read(raw json.RawMessage) (Query, error) {
-	var p params
+// parseQuery converts params to a query within the limits.
+func (m *module) parseQuery(raw json.RawMessage) (Query, error) {
+	var p queryParams
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()
 	if err := d.Decode(&p); err != nil {
-		return Query{}, wrong("", "must be those that the schema says")
+		return Query{}, invalidParam("", "must be those that the schema says")
 	}
 	q := Query{Service: p.Service, Text: p.Text, Limit: int(p.Limit), Cursor: p.Cursor, Fields: map[string]string{}}
 	for name, v := range p.Fields {
 		q.Fields[name] = fmt.Sprint(v)
 	}
 	if q.Level = Level(slices.Index(levelNames(), p.Level) + 1); q.Level == 0 && p.Level != "" {
-		return q, wrong("/level", "must be one of "+strings.Join(levelNames(), ", "))
+		return q, invalidParam("/level", "must be one of "+strings.Join(levelNames(), ", "))
 	}
 	if q.Limit == 0 {
 		q.Limit = min(50, m.MaxEntries)
 	}
 	if q.Limit < 0 || q.Limit > m.MaxEntries {
-		return q, wrong("/limit", fmt.Sprintf("must be from 1 to %d; use next_cursor for more", m.MaxEntries))
+		return q, invalidParam("/limit", fmt.Sprintf("must be from 1 to %d; use next_cursor for more", m.MaxEntries))
 	}
-	return q, m.span(p, &q)
+	return q, m.timeRange(p, &q)
 }
 
-// span reads the time that a query spans.
-func (m *module) span(p params, q *Query) error {
+// timeRange sets the time range of a query.
+func (m *module) timeRange(p queryParams, q *Query) error {
 	now := m.Now().UTC()
 	q.Until = now
 	var ok bool
 	if p.Until != "" {
-		if q.Until, ok = moment(p.Until, now); !ok {
-			return wrong("/until", "must be a time as in RFC 3339, or how long ago, such as 30m, 2h or 1d")
+		if q.Until, ok = parseTimeOrAgo(p.Until, now); !ok {
+			return invalidParam("/until", "must be a time as in RFC 3339, or how long ago, such as 30m, 2h or 1d")
 		}
 	}
-	q.Since = q.Until.Add(-min(defaultSpan, m.MaxRange))
+	q.Since = q.Until.Add(-min(defaultRange, m.MaxRange))
 	if p.Since != "" {
-		if q.Since, ok = moment(p.Since, now); !ok {
-			return wrong("/since", "must be a time as in RFC 3339, or how long ago, such as 30m, 2h or 1d")
+		if q.Since, ok = parseTimeOrAgo(p.Since, now); !ok {
+			return invalidParam("/since", "must be a time as in RFC 3339, or how long ago, such as 30m, 2h or 1d")
 		}
 	}
 	switch span := q.Until.Sub(q.Since); {
 	case span < 0:
-		return wrong("/since", "must be before until")
+		return invalidParam("/since", "must be before until")
 	case span > m.MaxRange:
-		return wrong("/since", fmt.Sprintf("must be at most %s before until; move until back for what is older", short(m.MaxRange)))
+		return invalidParam("/since", fmt.Sprintf("must be at most %s before until; move until back for what is older", formatDuration(m.MaxRange)))
 	}
 	return nil
 }
 
-// moment reads a time, or how long ago it was.
-func moment(s string, now time.Time) (time.Time, bool) {
+// parseTimeOrAgo parses a time or a duration before now.
+func parseTimeOrAgo(s string, now time.Time) (time.Time, bool) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-		t = sensible(t)
+		t = normalizeTime(t)
 		return t, !t.IsZero()
 	}
 	if days, found := strings.CutSuffix(s, "d"); found {
@@ -109,8 +109,8 @@ func moment(s string, now time.Time) (time.Time, bool) {
 	return now.Add(-ago), err == nil && ago >= 0
 }
 
-// short writes a duration without zeros at its end.
-func short(d time.Duration) string {
+// formatDuration formats a duration without trailing zero units.
+func formatDuration(d time.Duration) string {
 	s := d.String()
 	s = strings.TrimSuffix(s, "0s")
 	if strings.HasSuffix(s, "h0m") {
@@ -122,7 +122,7 @@ func short(d time.Duration) string {
 	return s
 }
 
-func wrong(field, what string) error {
+func invalidParam(field, what string) error {
 	if field == "" {
 		field = "The params"
 	}
@@ -131,9 +131,9 @@ func wrong(field, what string) error {
 
 func quote(s string) string { return strconv.Quote(sources.Printable(s, 100)) }
 
-// summarize says what a query asks for.
+// summarize describes a query for approvers.
 func summarize(raw json.RawMessage) string {
-	var p params
+	var p queryParams
 	if json.Unmarshal(raw, &p) != nil {
 		return "query logs"
 	}

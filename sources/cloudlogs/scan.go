@@ -5,124 +5,124 @@ import (
 	"time"
 )
 
-// Bounds of the lines without a time that wait for one with it.
+// Limits of untimed lines that are held until a line with a timestamp.
 const (
 	maxPending      = 1000
 	maxPendingBytes = 4 << 20
 )
 
-// scan reads the files of a service for a query, one after the other.
+// scan reads the files of a service for a query, one at a time.
 type scan struct {
 	ctx     context.Context
 	q       *Query
-	top     top
+	top     topEntries
 	untimed int
 
-	file    *file
-	pending []waiting // of lines, read backward
-	held    int       // bytes of them
+	file         *file
+	pending      []untimedLine // untimed lines, in reverse order
+	pendingBytes int           // size of pending
 }
 
-// waiting is a line that has the time of the one before it.
-type waiting struct {
+// untimedLine is a line that takes the timestamp of the line before it.
+type untimedLine struct {
 	rec record
-	d   details
+	d   parsedRecord
 }
 
-// least returns the time before which nothing is wanted, with some slack.
-func (s *scan) least() time.Time {
+// earliest returns the lower bound of relevant times, less the tolerance.
+func (s *scan) earliest() time.Time {
 	least := s.q.Since
-	if floor := s.top.floor(); floor.After(least) {
+	if floor := s.top.cutoff(); floor.After(least) {
 		least = floor
 	}
-	return least.Add(-slack)
+	return least.Add(-clockSkew)
 }
 
-// most is the time after which nothing is wanted, with some slack.
-func (s *scan) most() time.Time {
+// latest returns the upper bound of relevant times, plus the tolerance.
+func (s *scan) latest() time.Time {
 	most := s.q.Until
-	if s.top.after != nil && s.top.after.at().Before(most) {
-		most = s.top.after.at()
+	if s.top.after != nil && s.top.after.timestamp().Before(most) {
+		most = s.top.after.timestamp()
 	}
-	return most.Add(slack)
+	return most.Add(clockSkew)
 }
 
-// backward reads the lines of a file that is not compressed, the last first.
+// backward reads an uncompressed file of lines in reverse.
 func (s *scan) backward() error {
-	r := newBackward(s.file, after(s.file, s.file.size, s.most()))
+	r := newBackwardReader(s.file, offsetAfter(s.file, s.file.size, s.latest()))
 	for s.ctx.Err() == nil {
 		rec, err := r.prev()
 		if err != nil {
 			s.untimed += len(s.pending)
 			return err
 		}
-		d := lines.read(rec.raw)
+		d := jsonLines.parse(rec.raw)
 		if d.time.IsZero() {
-			s.wait(waiting{rec, d})
+			s.hold(untimedLine{rec, d})
 			continue
 		}
 		for _, w := range s.pending {
-			s.show(w.rec, w.d, d.time)
+			s.offer(w.rec, w.d, d.time)
 		}
-		s.pending, s.held = nil, 0
-		s.show(rec, d, d.time)
-		if d.time.Before(s.least()) {
+		s.pending, s.pendingBytes = nil, 0
+		s.offer(rec, d, d.time)
+		if d.time.Before(s.earliest()) {
 			return nil
 		}
 	}
 	return s.ctx.Err()
 }
 
-func (s *scan) wait(w waiting) {
-	if len(s.pending) == maxPending || s.held > maxPendingBytes {
+func (s *scan) hold(w untimedLine) {
+	if len(s.pending) == maxPending || s.pendingBytes > maxPendingBytes {
 		s.untimed += len(s.pending)
-		s.pending, s.held = nil, 0
+		s.pending, s.pendingBytes = nil, 0
 	}
 	s.pending = append(s.pending, w)
-	s.held += len(w.rec.raw)
+	s.pendingBytes += len(w.rec.raw)
 }
 
-// forward reads a file that only can be read from its beginning.
+// forward reads a file that can only be read sequentially.
 func (s *scan) forward() error {
 	r, err := s.file.reader(s.ctx)
 	if err != nil {
 		return err
 	}
-	split := newSplitter(s.file.format, r, 0)
+	split := newRecordReader(s.file.format, r, 0)
 	var last time.Time
 	for {
 		rec, err := split.next()
 		if err != nil {
 			return err
 		}
-		d := s.file.format.read(rec.raw)
+		d := s.file.format.parse(rec.raw)
 		if !d.time.IsZero() {
 			last = d.time
 		}
 		if last.IsZero() {
 			s.untimed++
-		} else if last.After(s.most()) {
+		} else if last.After(s.latest()) {
 			return nil
 		}
-		s.show(rec, d, last)
+		s.offer(rec, d, last)
 	}
 }
 
-// show has an entry kept that fits.
-func (s *scan) show(rec record, d details, at time.Time) {
-	if at.Before(s.q.Since) || at.After(s.q.Until) || !d.fits(s.q, rec.raw) {
+// offer adds an entry to the result if it matches.
+func (s *scan) offer(rec record, d parsedRecord, at time.Time) {
+	if at.Before(s.q.Since) || at.After(s.q.Until) || !d.matches(s.q, rec.raw) {
 		return
 	}
-	p := place{time: at.UnixNano(), file: s.file.digest, offset: rec.offset}
+	p := position{time: at.UnixNano(), file: s.file.digest, offset: rec.offset}
 	if s.top.wants(p) {
-		s.top.add(ranked{p, entryOf(s.q.Service, s.file, rec, d, at), len(rec.raw) + len(d.message)})
+		s.top.add(rankedEntry{p, entryOf(s.q.Service, s.file, rec, d, at), len(rec.raw) + len(d.message)})
 	}
 }
 
-// entryOf makes an entry, which shares nothing with the record.
-func entryOf(service string, f *file, rec record, d details, at time.Time) Entry {
+// entryOf returns an entry that shares no memory with the record.
+func entryOf(service string, f *file, rec record, d parsedRecord, at time.Time) Entry {
 	return Entry{
 		ID:      id{service, f.digest, rec.offset, digestOf(rec.raw)}.String(),
-		Service: service, Time: at, Level: d.level.String(), Message: d.message, Fields: d.json(), Cut: rec.cut,
+		Service: service, Time: at, Level: d.level.String(), Message: d.message, Fields: d.encodeFields(), Cut: rec.cut,
 	}
 }

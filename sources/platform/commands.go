@@ -55,7 +55,7 @@ func (p *platform) saveCommands() sources.PlatformAction {
 			}
 			return fmt.Sprintf("Save %d service commands, the first %q: %s", len(in), in[0].Name, in[0].Command)
 		},
-		Check: p.checkCommands, Answered: p.answered, Run: p.saved("commands", p.Rows.SaveServiceCommands),
+		Check: p.checkCommands, Answered: p.replay, Run: p.saveMember("commands", p.Rows.SaveServiceCommands),
 	}
 }
 
@@ -70,14 +70,14 @@ func readCommands(params json.RawMessage) ([]command, error) {
 func (p *platform) checkCommands(params json.RawMessage) error {
 	in, err := readCommands(params)
 	if err != nil {
-		return invalid("/commands", "The commands cannot be read: %s", "give a list of objects.")
+		return invalidParam("/commands", "The commands cannot be read: %s", "give a list of objects.")
 	}
 	named := map[string]bool{}
 	for i, c := range in {
 		at := fmt.Sprintf("/commands/%d", i)
-		if err := first(
+		if err := firstError(
 			checkText(at+"/name", c.Name, false), checkText(at+"/command", c.Command, true),
-			checkOptional(at+"/cwd", c.Cwd), checkOptional(at+"/workspacePath", c.WorkspacePath), p.noSecret(at+"/command", c.Command),
+			checkOptionalPath(at+"/cwd", c.Cwd), checkOptionalPath(at+"/workspacePath", c.WorkspacePath), p.rejectSecret(at+"/command", c.Command),
 		); err != nil {
 			return err
 		}
@@ -86,18 +86,18 @@ func (p *platform) checkCommands(params json.RawMessage) error {
 			key = *c.WorkspacePath + "\x00" + key
 		}
 		if named[key] {
-			return invalid(at+"/name", "Two commands are called %q; give each its own name.", c.Name)
+			return invalidParam(at+"/name", "Two commands are called %q; give each its own name.", c.Name)
 		}
 		named[key] = true
 	}
 	return nil
 }
 
-// noSecret refuses text that holds what looks like a credential: it is kept as it
-// is, and run by whoever brings up a sandbox.
-func (p *platform) noSecret(field, text string) error {
+// rejectSecret rejects text that looks like a credential, because the text is
+// stored as is and run in every sandbox.
+func (p *platform) rejectSecret(field, text string) error {
 	if p.JSON.RedactText(text, nil) == text {
 		return nil
 	}
-	return invalid(field, "The command holds what looks like a credential, and is kept where others read it. Have it read an environment variable instead, and name that with %s.", FilesTool)
+	return invalidParam(field, "The command holds what looks like a credential, and is kept where others read it. Have it read an environment variable instead, and name that with %s.", FilesTool)
 }

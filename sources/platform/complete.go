@@ -54,38 +54,38 @@ func (p *platform) complete() sources.PlatformAction {
 			}
 			return strings.TrimSuffix(fmt.Sprintf("End the run as %s: %s", in.Outcome, in.Summary), ": ")
 		},
-		Check: checkCompletion, Answered: p.completed, Run: p.completes,
+		Check: checkCompletion, Answered: p.replayCompletion, Run: p.runComplete,
 	}
 }
 
 func checkCompletion(params json.RawMessage) error {
 	var in completion
 	if err := json.Unmarshal(params, &in); err != nil {
-		return invalid("", "The params cannot be read: give an object.")
+		return invalidParam("", "The params cannot be read: give an object.")
 	}
 	if in.Outcome == "needs_human" && strings.TrimSpace(in.Summary) == "" {
-		return invalid("/summary_markdown", "Say in summary_markdown what a person is to do.")
+		return invalidParam("/summary_markdown", "Say in summary_markdown what a person is to do.")
 	}
 	return checkText("/completion_id", in.ID, false)
 }
 
-// completed remembers what was answered, by the completion's id as well as by the
-// call's.
-func (p *platform) completed(ctx context.Context, c action.ToolCall, params json.RawMessage) (*action.ToolReply, error) {
+// replayCompletion returns the stored reply, by the ID of the completion or of
+// the call.
+func (p *platform) replayCompletion(ctx context.Context, c action.ToolCall, params json.RawMessage) (*action.ToolReply, error) {
 	var in completion
 	if err := json.Unmarshal(params, &in); err != nil {
 		return nil, err
 	}
-	return p.Rows.ToolAnswered(ctx, p.call(c, params), in.ID)
+	return p.Rows.ToolAnswered(ctx, p.withQuota(c, params), in.ID)
 }
 
-func (p *platform) completes(ctx context.Context, c action.ToolCall, params json.RawMessage) (action.ToolReply, error) {
+func (p *platform) runComplete(ctx context.Context, c action.ToolCall, params json.RawMessage) (action.ToolReply, error) {
 	var in completion
 	if err := json.Unmarshal(params, &in); err != nil {
 		return action.ToolReply{}, err
 	}
-	reply, ended, err := p.Rows.CompleteRun(ctx, p.call(c, params), action.Completion{
-		ID: in.ID, Run: in.Run, Outcome: in.Outcome, Message: p.JSON.RedactText(in.Summary, nil), Record: p.JSON.Redact(params, nil), ReplayFor: p.Stays,
+	reply, ended, err := p.Rows.CompleteRun(ctx, p.withQuota(c, params), action.Completion{
+		ID: in.ID, Run: in.Run, Outcome: in.Outcome, Message: p.JSON.RedactText(in.Summary, nil), Record: p.JSON.Redact(params, nil), ReplayFor: p.ReplayFor,
 	})
 	if ended != nil {
 		p.Completed(c.Organization, c.Session, ended)

@@ -10,7 +10,7 @@ import (
 	"sallyport/sources"
 )
 
-// VerifyTool is the tool that seals evidence.
+// VerifyTool is the name of the tool that uploads evidence.
 const VerifyTool = "verify"
 
 const verifySchema = `{
@@ -22,7 +22,7 @@ const verifySchema = `{
   "additionalProperties": false
 }`
 
-// evidenceFolder is where agents put evidence unless they say otherwise.
+// evidenceFolder is the default folder for evidence.
 const evidenceFolder = ".sallyport/verification/"
 
 type evidence struct {
@@ -46,11 +46,11 @@ func (p *platform) verify() sources.PlatformAction {
 		Check: func(params json.RawMessage) error {
 			in, err := readEvidence(params)
 			if err != nil {
-				return invalid("", "The params cannot be read: give an object.")
+				return invalidParam("", "The params cannot be read: give an object.")
 			}
 			return checkText("/folder", in.Folder, false)
 		},
-		Answered: p.answered,
+		Answered: p.replay,
 		Run: func(ctx context.Context, c action.ToolCall, params json.RawMessage) (action.ToolReply, error) {
 			in, err := readEvidence(params)
 			if err != nil {
@@ -58,9 +58,9 @@ func (p *platform) verify() sources.PlatformAction {
 			}
 			command := "sallyport verify"
 			if in.Folder != evidenceFolder {
-				command += " " + word(in.Folder)
+				command += " " + shellQuote(in.Folder)
 			}
-			return p.Rows.Verify(ctx, p.call(c, params), in.Upload, in.Folder, fmt.Sprintf(
+			return p.Rows.Verify(ctx, p.withQuota(c, params), in.Upload, in.Folder, fmt.Sprintf(
 				"Nothing is kept yet: the gateway cannot read your sandbox. Run this in its shell; it sends the files and calls this tool for you, and prints where they are: %s", command))
 		},
 	}
@@ -75,8 +75,8 @@ func readEvidence(params json.RawMessage) (in evidence, err error) {
 	return in, err
 }
 
-// word quotes what a shell would not take as it is.
-func word(text string) string {
+// shellQuote quotes text for a shell if necessary.
+func shellQuote(text string) string {
 	if regexp.MustCompile(`^[\w./@%+=:,-]+$`).MatchString(text) {
 		return text
 	}

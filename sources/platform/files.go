@@ -70,7 +70,7 @@ func (p *platform) saveFiles() sources.PlatformAction {
 			}
 			return fmt.Sprintf("Save which environment files the workspace needs: %d, the first %s with %d variables", len(in), in[0].Path, len(in[0].Keys))
 		},
-		Check: checkFiles, Answered: p.answered, Run: p.saved("files", p.Rows.SaveEnvFiles),
+		Check: checkFiles, Answered: p.replay, Run: p.saveMember("files", p.Rows.SaveEnvFiles),
 	}
 }
 
@@ -85,28 +85,28 @@ func readFiles(params json.RawMessage) ([]envFile, error) {
 func checkFiles(params json.RawMessage) error {
 	in, err := readFiles(params)
 	if err != nil {
-		return invalid("/files", "The files cannot be read: %s", "give a list of objects.")
+		return invalidParam("/files", "The files cannot be read: %s", "give a list of objects.")
 	}
-	listed := map[string]bool{}
+	seen := map[string]bool{}
 	for i, f := range in {
 		at := fmt.Sprintf("/files/%d", i)
-		if err := first(checkPath(at+"/path", f.Path), checkOptional(at+"/workspacePath", f.WorkspacePath)); err != nil {
+		if err := firstError(checkPath(at+"/path", f.Path), checkOptionalPath(at+"/workspacePath", f.WorkspacePath)); err != nil {
 			return err
 		}
 		key := f.Path
 		if f.WorkspacePath != nil && *f.WorkspacePath != "." {
 			key = *f.WorkspacePath + "\x00" + key
 		}
-		if listed[key] {
-			return invalid(at+"/path", "The file %q is there twice; put all its keys into one.", f.Path)
+		if seen[key] {
+			return invalidParam(at+"/path", "The file %q is there twice; put all its keys into one.", f.Path)
 		}
-		listed[key] = true
+		seen[key] = true
 		if err := checkKeys(at, &f); err != nil {
 			return err
 		}
 	}
-	if _, err := envfile.Parse(params); err != nil { // what is saved can be applied
-		return invalid("/files", "These files could not be made in a sandbox: %s", err.Error()+".")
+	if _, err := envfile.Parse(params); err != nil { // saved files must be applicable
+		return invalidParam("/files", "These files could not be made in a sandbox: %s", err.Error()+".")
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func checkKeys(at string, f *envFile) error {
 	seen := map[string]bool{}
 	for i, k := range f.Keys {
 		if seen[k.Key] {
-			return invalid(fmt.Sprintf("%s/keys/%d/key", at, i), "The key %s is there twice in %q; give it once.", k.Key, f.Path)
+			return invalidParam(fmt.Sprintf("%s/keys/%d/key", at, i), "The key %s is there twice in %q; give it once.", k.Key, f.Path)
 		}
 		seen[k.Key] = true
 	}

@@ -10,7 +10,8 @@ import (
 	"sallyport/sources"
 )
 
-// VariablesTool is the tool that asks people for environment variables.
+// VariablesTool is the name of the tool that requests environment variables
+// from people.
 const VariablesTool = "request_env_variables"
 
 const variablesSchema = `{
@@ -64,25 +65,25 @@ func (p *platform) variables() sources.PlatformAction {
 			if err != nil {
 				return ""
 			}
-			return "Ask a person for " + names(keys)
+			return "Ask a person for " + keyNames(keys)
 		},
 		Check: func(params json.RawMessage) error {
 			keys, err := readVariables(params)
 			if err != nil {
-				return invalid("/keys", "The keys cannot be read: %s", "give a list of objects.")
+				return invalidParam("/keys", "The keys cannot be read: %s", "give a list of objects.")
 			}
 			if err := action.CheckEnvKeys(keys); err != nil {
 				return err
 			}
-			return p.noSecrets(keys)
+			return p.rejectSecrets(keys)
 		},
-		Answered: p.answered,
+		Answered: p.replay,
 		Run: func(ctx context.Context, c action.ToolCall, params json.RawMessage) (action.ToolReply, error) {
 			keys, err := readVariables(params)
 			if err != nil {
 				return action.ToolReply{}, err
 			}
-			reply, made, err := p.Rows.RequestVariables(ctx, p.call(c, params), keys, p.asked)
+			reply, made, err := p.Rows.RequestVariables(ctx, p.withQuota(c, params), keys, p.envReply)
 			if made && err == nil {
 				p.Asked(c.Organization, c.Session)
 			}
@@ -91,17 +92,17 @@ func (p *platform) variables() sources.PlatformAction {
 	}
 }
 
-// noSecrets refuses what looks like a credential: every member may read what is
-// asked for.
-func (p *platform) noSecrets(keys []action.EnvKey) error {
+// rejectSecrets rejects text that looks like a credential, because every member
+// can read requests.
+func (p *platform) rejectSecrets(keys []action.EnvKey) error {
 	for i, k := range keys {
 		at := fmt.Sprintf("/keys/%d", i)
-		if err := p.noSecret(at+"/description", k.Description); err != nil {
+		if err := p.rejectSecret(at+"/description", k.Description); err != nil {
 			return err
 		}
 		for j, s := range k.Suggestions {
 			for field, text := range map[string]string{"label": s.Label, "value": s.Value, "instructions": s.Instructions} {
-				if err := p.noSecret(fmt.Sprintf("%s/suggestions/%d/%s", at, j, field), text); err != nil {
+				if err := p.rejectSecret(fmt.Sprintf("%s/suggestions/%d/%s", at, j, field), text); err != nil {
 					return err
 				}
 			}
@@ -118,8 +119,8 @@ func readVariables(params json.RawMessage) ([]action.EnvKey, error) {
 	return in.Keys, err
 }
 
-// asked is what the agent hears at once.
-func (p *platform) asked(r action.EnvRequest) (action.ToolReply, error) {
+// envReply is the immediate reply to the agent.
+func (p *platform) envReply(r action.EnvRequest) (action.ToolReply, error) {
 	at := strings.TrimSuffix(p.PublicURL, "/") + "/env-requests/" + r.ID
 	data, err := json.Marshal(map[string]any{"request_id": r.ID, "status": r.Status, "url": at, "expires_at": r.ExpiresAt})
 	if err != nil {
@@ -127,10 +128,10 @@ func (p *platform) asked(r action.EnvRequest) (action.ToolReply, error) {
 	}
 	return action.ToolReply{Data: data, Text: fmt.Sprintf(
 		"A person is asked for %s at %s. Now run in the sandbox's shell: sallyport env pull --wait 10m. It waits for the answer and writes the values to /tmp/.sallyport_env.json, once; "+
-			"take single ones from there with jq, or write files with sallyport env apply. Do not print the file. If the person refuses, the command says why.", names(r.Keys), at)}, nil
+			"take single ones from there with jq, or write files with sallyport env apply. Do not print the file. If the person refuses, the command says why.", keyNames(r.Keys), at)}, nil
 }
 
-func names(keys []action.EnvKey) string {
+func keyNames(keys []action.EnvKey) string {
 	list := make([]string, len(keys))
 	for i, k := range keys {
 		list[i] = k.Key

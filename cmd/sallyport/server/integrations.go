@@ -200,7 +200,7 @@ func (s slackAPI) Call(ctx context.Context, organization, integration, method st
 // platform returns the source of the gateway's own actions.
 func (g *Gateway) platform() (*sources.Platform, error) {
 	return platform.Source(platform.Config{
-		Rows: g.DB, JSON: g.json, Hash: g.vault.Hash, Completed: g.publishCompletion, Asked: g.publishVariableRequest, PublicURL: g.URL, Stays: g.Options.Intervals.CompletionStays,
+		Rows: g.DB, JSON: g.json, Hash: g.vault.Hash, Completed: g.publishCompletion, Asked: g.publishVariableRequest, PublicURL: g.URL, ReplayFor: g.Options.Intervals.CompletionStays,
 	})
 }
 
