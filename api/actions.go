@@ -47,7 +47,7 @@ var (
 	}}
 )
 
-// NewCall is one request to run an action.
+// NewCall is a request to run an action.
 type NewCall struct {
 	Source         string          `json:"source" minLength:"1" maxLength:"200" doc:"ID of a source, or slug or name of a connector." example:"github"`
 	Action         string          `json:"action" minLength:"1" maxLength:"200" example:"create_issue"`
@@ -75,20 +75,20 @@ type InSession struct {
 	Session string `path:"session" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
 }
 
-// InSessionByID is the same, about one invocation.
+// InSessionByID is the parameters of a route about one call of a session.
 type InSessionByID struct {
 	InSession
 	ByID
 }
 
-// PlatformCall is one call of a tool of the gateway's own, by a stub in a sandbox.
+// PlatformCall is a call of a gateway tool by a stub in a sandbox.
 type PlatformCall struct {
 	Session string          `json:"session_id" minLength:"1" maxLength:"80" doc:"ID of the session of the token."`
 	ID      string          `json:"tool_call_id" minLength:"1" maxLength:"255" doc:"ID of the model's tool call: a repeat gets the same answer and runs nothing." example:"call_01"`
 	Params  json.RawMessage `json:"params,omitempty" doc:"An object that matches the schema of the tool, or a JSON string of one; default {}."`
 }
 
-// PlatformAnswer is what a tool of the gateway's own answered.
+// PlatformAnswer is the reply of a gateway tool.
 type PlatformAnswer struct {
 	Success     bool            `json:"success" doc:"False: the call was not done; result has the reason, or says that it is pending."`
 	Result      string          `json:"result" doc:"Text for the model." example:"Saved 2 commands in the setup \"default\", in the place of what was there."`

@@ -23,12 +23,12 @@ var (
 	}}
 )
 
-// KnownHead is a head that somebody kept.
+// KnownHead is a head that was stored elsewhere.
 type KnownHead struct {
 	Head *action.AuditHead `json:"head,omitempty" nullable:"false" doc:"A head that must still be in the log."`
 }
 
-// ExportQuery says what is exported, and how.
+// ExportQuery selects the records and format of an export.
 type ExportQuery struct {
 	What   string `query:"what" enum:"invocations,policy" default:"invocations" doc:"policy: policy changes, with the filters from and to only." kong:"enum='invocations,policy',default='invocations',help='Records: invocations, or policy for policy changes (default: invocations).'"`
 	Format string `query:"format" enum:"jsonl,csv" default:"jsonl" kong:"enum='jsonl,csv',default='jsonl',help='Format: jsonl or csv (default: jsonl).'"`

@@ -40,27 +40,27 @@ var (
 	}}
 )
 
-// NewAutomation is an automation as it is wished for.
+// NewAutomation is an automation to create.
 type NewAutomation struct {
 	Name         string `json:"name" minLength:"1" maxLength:"120" doc:"Unique in the organization." example:"nightly-triage" kong:"arg,help='Name of the automation.'"`
 	Instructions string `json:"instructions,omitempty" maxLength:"65536" doc:"Instructions for the agent that works on its runs." kong:"-"`
 	Enabled      *bool  `json:"enabled,omitempty" nullable:"false" doc:"Default true. A disabled automation keeps events and starts nothing." kong:"-"`
 }
 
-// AutomationChange is what may change of an automation.
+// AutomationChange changes an automation.
 type AutomationChange struct {
 	Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='New name.'"`
 	Instructions *string `json:"instructions,omitempty" maxLength:"65536" nullable:"false" kong:"-"`
 	Enabled      *bool   `json:"enabled,omitempty" nullable:"false" kong:"-"`
 }
 
-// Bindings are the integrations that an automation's sessions are bound to.
+// Bindings are the integrations of an automation's sessions.
 type Bindings struct {
 	Automation  string   `json:"automation_id"`
 	Connections []string `json:"connections" nullable:"false" doc:"IDs of integrations."`
 }
 
-// NewBindings replaces them.
+// NewBindings replaces the integrations of an automation.
 type NewBindings struct {
 	Connections []string `json:"connections" maxItems:"50" nullable:"false" doc:"IDs of integrations, providers with only one integration, or names; ambiguous references are refused. Empty: none." kong:"arg,optional,name='ref',help='ID, name or provider of each integration; leave out for none.'"`
 }

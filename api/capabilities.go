@@ -48,7 +48,7 @@ var (
 	}}
 )
 
-// NewCapability is how far a group's sessions may go at a provider.
+// NewCapability is the capability of a group at a provider.
 type NewCapability struct {
 	Level          LevelName  `json:"level" kong:"-"`
 	AllowedActions []string   `json:"allowed_actions,omitzero" maxItems:"1000" doc:"Only these actions; null or missing: all actions of the level. An empty list allows none." kong:"name='allow',placeholder='ACTION',help='Allow this action only; repeat for more (default: all actions of the level).'"`
@@ -77,7 +77,7 @@ type ByCapability struct {
 	Provider string `path:"provider" maxLength:"200" doc:"ID of a source, or slug or name of a connector." example:"github" kong:"arg,help='Name, slug or ID of a connector, or a provider with an integration.'"`
 }
 
-// NewGateApproval lets a group's task through a gate.
+// NewGateApproval approves a gate for a group's task.
 type NewGateApproval struct {
 	Gate    string   `json:"gate" minLength:"1" maxLength:"200" example:"deploy" kong:"arg,help='Gate named in a capability.'"`
 	Group   string   `json:"group" minLength:"1" maxLength:"200" example:"developer" kong:"required,placeholder='G',help='Group of the sessions.'"`

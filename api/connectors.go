@@ -68,8 +68,7 @@ var (
 	}}
 )
 
-// NewConnector is a connector as it is added. It needs a URL, its own or a
-// preset's.
+// NewConnector is a connector to add. The URL comes from it or from a preset.
 type NewConnector struct {
 	Name string  `json:"name" minLength:"1" maxLength:"80" example:"GitHub"`
 	Slug *string `json:"slug,omitempty" maxLength:"16" nullable:"false" doc:"Prefix of the tool names; it cannot change. Default: derived from the name. One connector may have the empty slug." example:"github"`
@@ -84,7 +83,7 @@ type TriedConnector struct {
 	Upstream
 }
 
-// ConnectorChange is what may change of a connector.
+// ConnectorChange changes a connector.
 type ConnectorChange struct {
 	Name *string `json:"name,omitempty" minLength:"1" maxLength:"80" nullable:"false"`
 	Upstream
@@ -95,7 +94,7 @@ type ByRef struct {
 	Ref string `path:"ref" doc:"ID, slug or name." example:"github"`
 }
 
-// OAuthStatus is what can be said of a connector's tokens.
+// OAuthStatus is the status of a connector's tokens.
 type OAuthStatus struct {
 	_         struct{}   `nullable:"true"`
 	Status    string     `json:"status" enum:"connected,reconnect_needed,not_connected" doc:"not_connected: a person must sign in for the first time, or the gateway has not fetched its first token yet."`
@@ -114,8 +113,8 @@ type SignInLink struct {
 	Known        bool   `json:"known" doc:"The settings of the connector name this server, or a person signed in there for the connector before."`
 }
 
-// FinishedSignIn is what a browser comes back with from a sign-in. Services add
-// more to it, which nobody here asked for and nothing is made of.
+// FinishedSignIn has the parameters of a redirect. Services add others, which
+// are ignored.
 type FinishedSignIn struct {
 	_        struct{} `additionalProperties:"true"`
 	Provider string   `json:"provider,omitempty" maxLength:"40" doc:"ID of the provider in the redirect path /oauth/callback/{provider}; missing for connectors, /oauth/callback." example:"linear"`
@@ -123,13 +122,13 @@ type FinishedSignIn struct {
 	Code     string   `json:"code,omitempty" maxLength:"4096" writeOnly:"true"`
 	Iss      string   `json:"iss,omitempty" maxLength:"2048" doc:"The issuer, if the response has it."`
 	Error    string   `json:"error,omitempty" maxLength:"1024" doc:"The error from the service, instead of code."`
-	// What apps and brokers lead back with.
+	// Parameters of apps and brokers.
 	Installation string `json:"installation_id,omitempty" maxLength:"100" doc:"Installation ID of a GitHub App; verified at GitHub."`
 	Setup        string `json:"setup_action,omitempty" maxLength:"20" doc:"Setup action of a GitHub App; request: someone there must approve first."`
 	Connection   string `json:"connection_id,omitempty" maxLength:"200" doc:"Connection ID from a broker, which shows it when its page is done. Required to finish a broker connection; verified there."`
 }
 
-// ConnectorView is a connector with what is known of it now.
+// ConnectorView is a connector with its status.
 type ConnectorView struct {
 	action.Connector
 	Source        string       `json:"source_id" example:"connector:0199a3c4-5d6e-7f80-9123-456789abcdef"`
@@ -151,7 +150,7 @@ type ConnectorView struct {
 	Beside        []ToolView   `json:"beside,omitempty" nullable:"false" doc:"How its resources are read and prompts are gotten: actions with policy, but not tools. Not in lists."`
 }
 
-// StepView is a part of reaching a server.
+// StepView is a step of a request to a server.
 type StepView struct {
 	Name   string  `json:"name" example:"handshake"`
 	TookMS float64 `json:"took_ms" example:"12.5"`
@@ -169,7 +168,7 @@ type ToolView struct {
 	Mode        action.Mode `json:"mode,omitempty" doc:"In a session without a group or automation."`
 }
 
-// Diagnosis is what is wrong with a connector.
+// Diagnosis is the classified error of a connector.
 type Diagnosis struct {
 	_       struct{} `nullable:"true"`
 	Code    string   `json:"code" doc:"One of upstream_dns, upstream_unreachable, upstream_tls, upstream_blocked, upstream_timeout, upstream_auth, upstream_credential, upstream_reconnect, upstream_transport, upstream_protocol, upstream_too_large, upstream_rate_limited, upstream_refused, upstream_failed, upstream_config, upstream_circuit_open or tools_unrecorded." example:"upstream_auth"`
@@ -177,15 +176,14 @@ type Diagnosis struct {
 	Field   string   `json:"field,omitempty" doc:"The setting that causes it, as a JSON Pointer; missing: none." example:"/secret_value"`
 }
 
-// FromPreset says from which preset a connector is made. What is said beside
-// it goes before what the preset says.
+// FromPreset names the preset of a connector. Other fields override the
+// preset.
 type FromPreset struct {
 	Preset  string `json:"preset,omitempty" maxLength:"40" doc:"Known server that sets url, header, prefix, headers and per_agent, unless they are given." example:"linear" kong:"placeholder='P',help='Known server to take the endpoint and headers from; see connector presets.'"`
 	Variant string `json:"variant,omitempty" maxLength:"40" doc:"Variant of the preset: a region, or a read-only version." example:"read-only" kong:"placeholder='V',help='Region or part of the preset, such as a read-only one; needs --preset.'"`
 }
 
-// Preset is what is known of a public MCP server, so that nobody has to look
-// it up.
+// Preset has the settings of a public MCP server.
 type Preset struct {
 	Name         string            `json:"name" doc:"Name to use as preset for a new connector." example:"linear"`
 	Title        string            `json:"title" example:"Linear"`
@@ -201,8 +199,8 @@ type Preset struct {
 	Unsure       []string          `json:"unsure,omitempty" nullable:"false" doc:"Fields not confirmed by its documentation: check there."`
 }
 
-// PresetVariant is a preset with a difference: another region, or only what
-// reads.
+// PresetVariant is a variant of a preset, such as a region or a read-only
+// version.
 type PresetVariant struct {
 	Name    string            `json:"name" example:"read-only"`
 	Title   string            `json:"title"`
@@ -213,8 +211,8 @@ type PresetVariant struct {
 	Unsure  bool              `json:"unsure,omitempty"`
 }
 
-// Upstream is what may be said of a connector's server; what is absent stays as
-// it is, or is the usual.
+// Upstream has the settings of a connector's server; missing ones stay
+// unchanged or get their default.
 type Upstream struct {
 	URL         *string            `json:"url,omitempty" minLength:"1" maxLength:"2048" nullable:"false" doc:"URL of the MCP endpoint, http or https. A new one resets the review." example:"https://mcp.example.com/mcp" kong:"-"`
 	Header      *string            `json:"header,omitempty" maxLength:"64" nullable:"false" doc:"Header that carries the secret; default Authorization." example:"Authorization" kong:"placeholder='H',help='Header that carries the secret (default: Authorization).'"`
@@ -230,13 +228,13 @@ type Upstream struct {
 	ToolRules
 }
 
-// ToolRules say what is thought of a connector's tools.
+// ToolRules are the risks and review rule of a connector's tools.
 type ToolRules struct {
 	Risks  *map[string]action.Risk `json:"tool_risks,omitempty" nullable:"false" doc:"Risk of single tools, overriding hints; replaces all." kong:"-"`
 	Review *action.ReviewRule      `json:"review,omitempty" enum:"trust,strict,required" nullable:"false" doc:"Review rule: trust accepts the first list as reviewed, strict also counts changed texts as drift, required denies unreviewed tools. Default trust." kong:"-"`
 }
 
-// NewOAuth is how tokens of a connector are had.
+// NewOAuth is the OAuth settings of a connector.
 type NewOAuth struct {
 	Kind         string   `json:"kind" enum:"authorization_code,client_credentials,none" doc:"authorization_code: an owner or admin signs in once; client_credentials: the gateway fetches tokens itself; none: no OAuth."`
 	ClientID     string   `json:"client_id,omitempty" maxLength:"1024" doc:"ID of a manually registered client; missing: the gateway registers itself if possible."`

@@ -34,17 +34,17 @@ var (
 	}}
 )
 
-// EnvAnswer is what a person enters.
+// EnvAnswer has the values that a person enters.
 type EnvAnswer struct {
 	Values map[string]string `json:"values" doc:"Values by variable name. The agent can read them."`
 }
 
-// EnvRefusal is why a person enters nothing.
+// EnvRefusal refuses a request for variables.
 type EnvRefusal struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, shown to the agent." example:"Use the test account; its key is in the vault." kong:"placeholder='TEXT',help='Reason, shown to the agent.'"`
 }
 
-// EnvPulled is what a sandbox gets.
+// EnvPulled has the values for a sandbox.
 type EnvPulled struct {
 	Values  map[string]string `json:"values" nullable:"false"`
 	Pending []string          `json:"pending" nullable:"false" doc:"Requested variables that nobody has entered yet."`

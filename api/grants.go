@@ -55,7 +55,7 @@ var (
 	}}
 )
 
-// NewTerms is what a grant is to cover.
+// NewTerms are the terms of a grant to create.
 type NewTerms struct {
 	Scope    ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session" kong:"-"`
 	Source   string                     `json:"source,omitempty" maxLength:"200" doc:"ID of a source, or slug or name of a connector." example:"github" kong:"env='-',help='Limit --any to this source.'"`
@@ -66,7 +66,7 @@ type NewTerms struct {
 	Lifetime
 }
 
-// NewGrant is a grant as it is made by hand.
+// NewGrant is a grant to create.
 type NewGrant struct {
 	Session    string `json:"session_id,omitempty" maxLength:"200" doc:"Required for scope session." kong:"name='session',env='-',placeholder='ID',help='Only for this session (default: all sessions of the organization).'"`
 	Unreviewed bool   `json:"unreviewed,omitempty" doc:"Grant even if the tool changed since its review; otherwise such a grant is refused." kong:"env='-',help='Grant even if the tool changed since its review.'"`
@@ -79,12 +79,12 @@ type GrantView struct {
 	Name string `json:"name,omitempty" doc:"Display name of the source." example:"github"`
 }
 
-// CoveringGrant is one grant of those that cover a session. To the session's
-// own token, those of the organization tell less.
+// CoveringGrant is a grant that covers a session. The session's own token
+// sees less of the organization's grants.
 type CoveringGrant struct {
 	GrantView
-	// What another person chose, or came of other sessions, shadows the same
-	// of the grant, to be left out.
+	// These fields shadow those of the grant, to leave out what other people
+	// or sessions did.
 	UsedCalls *int64     `json:"used_calls,omitempty"`
 	CreatedBy string     `json:"created_by,omitempty"`
 	CreatedAt *time.Time `json:"created_at,omitempty"`
@@ -92,10 +92,10 @@ type CoveringGrant struct {
 	Pinned    []string   `json:"pinned,omitempty" nullable:"false" doc:"Params with pinned values that are not shown here, as JSON Pointers." example:"[\"/channel\"]"`
 }
 
-// ScopeName is a scope as people write it.
+// ScopeName is a scope in its long or short form.
 type ScopeName string
 
-// NewRequest is an agent's wish for a grant.
+// NewRequest is an agent's grant request.
 type NewRequest struct {
 	Scope     ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session" kong:"env='-',enum='session,org,organization',default='session',help='Scope: session, or org for all sessions (default: session).'"`
 	Source    string                     `json:"source,omitempty" maxLength:"200" example:"github" kong:"arg,help='ID or name of the source.'"`
@@ -107,8 +107,8 @@ type NewRequest struct {
 	Reason    string                     `json:"reason,omitempty" maxLength:"1000" doc:"Reason, shown to the approver." example:"Filing the twelve bugs that the audit found." kong:"env='-',placeholder='TEXT',help='Reason, shown to the approver.'"`
 }
 
-// Narrowing is what a person allows of a request. Fields that are absent stay
-// as they were asked; none may be wider.
+// Narrowing narrows the terms of a request. Missing fields stay as requested;
+// none may be wider.
 type Narrowing struct {
 	Scope    ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" kong:"env='-',enum='session,org,organization,',default='',help='Scope: session or org (default: as requested).'"`
 	MaxCalls *int64                     `json:"max_calls,omitempty" minimum:"1" kong:"-"`
@@ -122,19 +122,19 @@ type RequestView struct {
 	Name string `json:"name,omitempty" doc:"Display name of the source." example:"github"`
 }
 
-// RequestOutcome is a request that was decided, and what came of it.
+// RequestOutcome is a decided request with the created grant.
 type RequestOutcome struct {
 	Request RequestView `json:"request"`
 	Grant   *GrantView  `json:"grant,omitempty"`
 }
 
-// Refusal is what a person says with a no to a request.
+// Refusal is a person's denial of a request.
 type Refusal struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, shown to the agent." example:"Ask for one issue at a time." kong:"env='-',placeholder='TEXT',help='Reason, shown to the agent.'"`
 }
 
-// Lifetime says when something ends: at a time or in a while. Without either,
-// never; an approval of a gate, in 30 days.
+// Lifetime is an expiry, as a time or duration. Without either: never, or 30
+// days for a gate approval.
 type Lifetime struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"A future time; missing: never, or 30 days for a gate approval." kong:"-"`
 	ExpiresIn string     `json:"expires_in,omitempty" maxLength:"40" doc:"Instead of expires_at: a duration from now, such as 24h." example:"24h" kong:"-"`

@@ -49,12 +49,12 @@ type InboundEvent struct {
 	Context        json.RawMessage `json:"context,omitempty" doc:"Redacted, and truncated if it is long; only when you get a single event, until its retention ends."`
 }
 
-// WholeContext is all that is known of an event.
+// WholeContext is the full context of an event.
 type WholeContext struct {
 	Context json.RawMessage `json:"context" doc:"As the agent gets it, unredacted."`
 }
 
-// DeliveryView is what a service posted.
+// DeliveryView is a stored webhook request.
 type DeliveryView struct {
 	event.Receipt
 	Payload json.RawMessage `json:"payload,omitempty" doc:"Redacted, and truncated if it is long; only when you get a single delivery, after it was processed and until its retention ends."`

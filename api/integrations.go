@@ -68,8 +68,8 @@ var (
 	}}
 )
 
-// NewApp is the gateway's registration at a service, or at a broker of its
-// tokens. It replaces all of the one before.
+// NewApp is the gateway's registration at a service or broker. It replaces
+// the previous one.
 type NewApp struct {
 	ClientID     string            `json:"client_id,omitempty" maxLength:"1024" doc:"OAuth client ID issued by the service." kong:"env='-',placeholder='ID',help='OAuth client ID issued by the service.'"`
 	ClientSecret string            `json:"client_secret,omitempty" maxLength:"4096" writeOnly:"true" kong:"-"`
@@ -86,27 +86,27 @@ type ByProvider struct {
 	Provider string `path:"provider" maxLength:"40" doc:"ID of a provider, or nango." example:"linear" kong:"arg,help='Provider, or nango.'"`
 }
 
-// ConnectLink is where a person goes on to connect a service.
+// ConnectLink is the URL where a person continues to connect a service.
 type ConnectLink struct {
 	action.ConnectStep
 	Host string `json:"host" doc:"Host of the URL: show it to the person before you redirect." example:"linear.app"`
 }
 
-// Finished is what a browser's answer ended: the sign-in to a connector, whose
-// fields then stand here, or the connection of a service.
+// Finished is the result of a redirect: a connector, whose fields are
+// inlined, or an integration.
 type Finished struct {
 	Of string `json:"of" enum:"connector,integration"`
 	*ConnectorView
 	Integration *IntegrationView `json:"integration,omitempty" doc:"The integration that is now connected; fields of a connector are then missing."`
 }
 
-// NewIntegration is a connection to a service that a credential makes.
+// NewIntegration connects a service with a credential.
 type NewIntegration struct {
 	Connecting
 	Secret string `json:"secret,omitempty" maxLength:"16384" writeOnly:"true" doc:"The key or token; kind none has none. It is stored encrypted, sent only to the host of the service, and cannot be read back." kong:"-"`
 }
 
-// NewConnection is a connection to a service that a person's browser finishes.
+// NewConnection connects a service in a browser.
 type NewConnection struct {
 	Connecting
 	Scopes []string `json:"scopes,omitempty" maxItems:"50" nullable:"false" doc:"OAuth scopes; missing: those that the actions need."`
@@ -125,7 +125,7 @@ type Connecting struct {
 	Timeout    int                    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" doc:"Timeout of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout (default: 0).'"`
 }
 
-// IntegrationChange is what may change of an integration.
+// IntegrationChange changes an integration.
 type IntegrationChange struct {
 	Name       *string            `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"placeholder='NAME',help='Display name.'"`
 	Visibility *action.Visibility `json:"visibility,omitempty" enum:"organization,private" nullable:"false" doc:"private: only its creator." kong:"-"`
@@ -134,12 +134,12 @@ type IntegrationChange struct {
 	Secret     string             `json:"secret,omitempty" maxLength:"16384" writeOnly:"true" doc:"A new key or token of the same account, for kinds api_key and bot_token. It is verified at the service before anything changes." kong:"-"`
 }
 
-// Disconnected tells how an integration ended.
+// Disconnected is the result of disconnecting a service.
 type Disconnected struct {
 	Revoked bool `json:"revoked" doc:"The service revoked the credential. Otherwise it does not support that or could not be reached: remove the credential there."`
 }
 
-// IntegrationView is an integration with what can be said of it now.
+// IntegrationView is an integration with its status.
 type IntegrationView struct {
 	action.Integration
 	Title  string `json:"provider_title" example:"Linear"`
@@ -160,8 +160,9 @@ type Provider struct {
 	Metadata bool             `json:"metadata" doc:"Whether there are values for forms."`
 	Many     bool             `json:"many" doc:"Whether one session can have several integrations of it."`
 
-	// CheckSettings tells whether settings fit the schema; ErrInvalid with a
-	// field below /settings. Nil: they are not looked at.
+	// CheckSettings validates settings against the schema. It returns
+	// ErrInvalid with a field below /settings. Nil: settings are not
+	// validated.
 	CheckSettings func(settings json.RawMessage) error `json:"-"`
 }
 

@@ -45,7 +45,8 @@ type ByIDWait struct {
 	Patience
 }
 
-// Approval is what a person says with a yes. Who he is comes from his login.
+// Approval is a person's approval. The person is identified by the
+// credential.
 type Approval struct {
 	ParamsHash string `json:"params_hash,omitempty" maxLength:"200" doc:"Hash of the params that you saw; other params are not approved."`
 	ToolHash   string `json:"tool_hash,omitempty" maxLength:"200" doc:"Hash of the action that you saw."`
@@ -54,28 +55,28 @@ type Approval struct {
 	Grant *ApprovalGrant `json:"grant,omitempty"`
 }
 
-// ApprovalGrant is what else an approval lets through: calls of the same
-// action.
+// ApprovalGrant is a grant for later calls of the same action, created with
+// an approval.
 type ApprovalGrant struct {
 	_        struct{}                   `nullable:"true"`
 	Scope    ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session"`
 	MaxCalls *int64                     `json:"max_calls,omitempty" minimum:"1" doc:"Maximum number of calls, without this one; missing: unlimited." example:"5"`
 	Pins     map[string]json.RawMessage `json:"pins,omitempty" doc:"Params that must have exactly these values, by JSON Pointer; this call must have them."`
 	Pin      []string                   `json:"pin,omitempty" maxItems:"100" nullable:"false" doc:"Params that must have the values of this call, as JSON Pointers." example:"[\"/channel\"]"`
-	// Unreviewed is asked for apart, as the tool is not what anybody agreed to.
+	// Unreviewed is a separate field because the tool differs from the
+	// reviewed one.
 	Unreviewed bool `json:"unreviewed,omitempty" doc:"Grant even if the tool changed since its review; otherwise such a grant is refused."`
 	Lifetime
 }
 
-// Denial is what a person says with a no.
+// Denial is a person's denial.
 type Denial struct {
 	Reason     string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, shown to the agent." example:"Use the staging project." kong:"env='-',placeholder='TEXT',help='Reason, shown to the agent.'"`
 	ParamsHash string `json:"params_hash,omitempty" maxLength:"200" kong:"-"`
 	ToolHash   string `json:"tool_hash,omitempty" maxLength:"200" kong:"-"`
 }
 
-// Outcome is an invocation, and the answer of its source when it ended well
-// enough to have one.
+// Outcome is an invocation with the response of its source, if it has one.
 type Outcome struct {
 	Invocation action.Invocation `json:"invocation"`
 	Grant      *GrantView        `json:"grant,omitempty" doc:"What the approval also created."`
@@ -84,7 +85,7 @@ type Outcome struct {
 	Repeated   bool              `json:"repeated,omitempty" doc:"The call joined an earlier one, or got its outcome again."`
 }
 
-// FullParams is what a held call would run with.
+// FullParams has the unredacted params of a pending call.
 type FullParams struct {
 	Params     json.RawMessage `json:"params"`
 	Full       bool            `json:"full" doc:"False after the call ended: the params are redacted."`
@@ -92,19 +93,19 @@ type FullParams struct {
 	ToolHash   string          `json:"tool_hash"`
 }
 
-// Patience is how long the answer may take.
+// Patience is how long the request may wait.
 type Patience struct {
 	Wait string `query:"wait" doc:"Time to wait for the outcome, at most 10m; missing: no wait." example:"30s"`
 }
 
-// InvocationView is an invocation with what its session was minted for.
+// InvocationView is an invocation with the event and run of its session.
 type InvocationView struct {
 	action.Invocation
 	Event string `json:"event_id,omitempty" doc:"The event that started its session."`
 	Run   string `json:"run_id,omitempty" doc:"The run of its session."`
 }
 
-// Sought is what calls are looked for by, in lists and exports.
+// Sought has the filters of calls in lists and exports.
 type Sought struct {
 	Status []action.Status `query:"status" enum:"pending,approved,executing,completed,failed,denied,expired" doc:"One or more values, comma-separated." example:"[\"failed\",\"denied\"]" kong:"enum='',placeholder='STATUS',help='Filter by status, comma-separated: pending, approved, executing, completed, failed, denied, expired.'"`
 	Source string          `query:"source" doc:"ID of a source, or slug or name of a connector." kong:"help='Only calls to this source.'"`
@@ -115,7 +116,8 @@ type Sought struct {
 	To     string          `query:"to" doc:"End time or day." example:"2026-02-01" kong:"type='moment',placeholder='TIME',help='End time.'"`
 }
 
-// AskedBy is by whose calls they are looked for.
+// AskedBy has the filters of calls by session, run, automation, group and
+// approver.
 type AskedBy struct {
 	Session    string `query:"session" kong:"placeholder='ID',help='Only calls of this session.'"`
 	Run        string `query:"run" maxLength:"80" doc:"ID of a run: calls of its sessions." kong:"placeholder='ID',help='Only calls of this run.'"`

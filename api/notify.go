@@ -38,8 +38,8 @@ var (
 	}}
 )
 
-// NotifyChange is what may change of a channel. What is absent stays; of a new
-// channel it is the default.
+// NotifyChange changes a channel. Missing fields stay unchanged; in a new
+// channel they get their default.
 type NotifyChange struct {
 	Enabled     *bool              `json:"enabled,omitempty" nullable:"false" doc:"Default true." kong:"-"`
 	Wants       action.NotifyWants `json:"wants,omitempty" enum:"all,danger,unattended" doc:"Calls to notify about: all (default), risk danger, or unattended sessions. Requests for environment variables are sent except with danger." kong:"enum='all,danger,unattended,',default='',help='Calls to notify about: all, danger or unattended (default: all, or unchanged).'"`
@@ -49,7 +49,7 @@ type NotifyChange struct {
 	Channel     string             `json:"channel,omitempty" maxLength:"100" doc:"Slack with integration: ID or name of the channel." example:"C0123456789" kong:"-"`
 }
 
-// NotifyView is where held calls are told of.
+// NotifyView is a notification channel.
 type NotifyView struct {
 	Kind        action.NotifyKind  `json:"kind" enum:"webhook,slack"`
 	Enabled     bool               `json:"enabled"`
@@ -67,20 +67,20 @@ type NotifyView struct {
 	RetryAt     *time.Time         `json:"retry_at,omitempty" doc:"Time of the next attempt, while it fails."`
 }
 
-// MintedNotify is a channel, with the secret that was made for it.
+// MintedNotify is a channel with its generated secret.
 type MintedNotify struct {
 	NotifyView
 	Secret string `json:"secret,omitempty" doc:"A new secret, shown once." example:"whsec_…"`
 }
 
-// NotifyTest is what an endpoint answered to a test.
+// NotifyTest is the response of an endpoint to a test.
 type NotifyTest struct {
 	OK     bool   `json:"ok"`
 	Status int    `json:"status,omitempty" doc:"HTTP status; missing: no answer, or an error text from Slack."`
 	Detail string `json:"detail" example:"The endpoint answered 204."`
 }
 
-// NotificationView is one message about one held call, or about one request for
+// NotificationView is a message about a pending call or a request for
 // environment variables.
 type NotificationView struct {
 	ID         string              `json:"id" doc:"Of a webhook: its webhook-id."`

@@ -83,7 +83,7 @@ var (
 	}}
 )
 
-// NewKey is an API key as it is wished for.
+// NewKey is an API key to create.
 type NewKey struct {
 	Name     string          `json:"name" minLength:"1" maxLength:"120" example:"deploy script" kong:"arg,help='Name of the key.'"`
 	Role     action.Role     `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member; at most the creator's own role." kong:"default='member',help='Role of the key, at most your own: owner, admin or member (default: member).'"`
@@ -97,7 +97,7 @@ type MintedKey struct {
 	Key string `json:"key" doc:"Shown once; only a hash is stored." example:"spk_…"`
 }
 
-// LoginView is a browser in which somebody is signed in.
+// LoginView is a browser sign-in.
 type LoginView struct {
 	ID        string     `json:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
 	Via       action.Via `json:"via" enum:"link,oidc,host" doc:"link: a one-time link; oidc: the OpenID provider; host: a token of the host application."`
@@ -108,12 +108,12 @@ type LoginView struct {
 	Current   bool       `json:"current" doc:"The sign-in of this request."`
 }
 
-// EndedLogins says how many there were.
+// EndedLogins is the number of ended sign-ins.
 type EndedLogins struct {
 	Ended int `json:"ended" example:"2"`
 }
 
-// Me is who the caller is.
+// Me is the caller's identity.
 type Me struct {
 	Kind         string          `json:"kind" enum:"session,person" example:"person"`
 	Organization string          `json:"organization_id"`
@@ -128,7 +128,7 @@ type Me struct {
 	MCPURL       string          `json:"mcp_url" doc:"MCP URL of this gateway." example:"http://127.0.0.1:8787/mcp"`
 }
 
-// NewUser is a person as he is added.
+// NewUser is a person to add.
 type NewUser struct {
 	Name string      `json:"name" minLength:"1" maxLength:"120" example:"Ada" kong:"arg,help='Name of the person.'"`
 	Role action.Role `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member." kong:"default='member',help='Role: owner, admin or member (default: member).'"`

@@ -54,7 +54,7 @@ var (
 	}}
 )
 
-// NewMode is what a policy key is to mean.
+// NewMode is the mode of a policy key.
 type NewMode struct {
 	Mode       action.Mode `json:"mode" enum:"allow,deny,require_approval" example:"require_approval" kong:"arg,enum='allow,deny,require_approval',help='Mode: allow, deny or require_approval.'"`
 	Automation string      `json:"automation,omitempty" maxLength:"200" doc:"Only for sessions of this automation, by ID or name; missing: for the organization." kong:"placeholder='ID',help='Only for sessions of this automation.'"`
@@ -71,7 +71,7 @@ type ModeView struct {
 	Warning    string      `json:"warning,omitempty" doc:"Only in the response to a change: the gateway could not verify that the connector has the action; names the most similar one."`
 }
 
-// Explanation is a decision that was made for nobody.
+// Explanation is a decision about a hypothetical call.
 type Explanation struct {
 	action.Decision
 	Key       string      `json:"key"`
@@ -84,7 +84,7 @@ type Explanation struct {
 	Note      string      `json:"refused_note,omitempty" doc:"The same as a sentence."`
 }
 
-// Asked is the call that is explained.
+// Asked is the call to explain.
 type Asked struct {
 	Session    string `query:"session" doc:"ID of a session. Missing: a plain session, or one with the following properties." kong:"placeholder='ID',help='Session of the call.'"`
 	Group      string `query:"group" maxLength:"200" kong:"-"`
@@ -99,7 +99,7 @@ type ByPolicyKey struct {
 	Key string `path:"key" maxLength:"300" example:"github:create_issue" kong:"arg,help='source:action, source:* or *; name a connector by name, slug or ID, an integration by its provider.'"`
 }
 
-// NewQuota is how many calls a policy key lets through in a while.
+// NewQuota is a quota for a policy key.
 type NewQuota struct {
 	Per action.QuotaScope `json:"per" enum:"session,group,creator,organization" doc:"Who is counted together." example:"session" kong:"required,enum='session,group,creator,organization',help='Count calls per session, group, creator or organization.'"`
 	NewRate
@@ -122,7 +122,7 @@ type QuotaView struct {
 	Warning   string            `json:"warning,omitempty" doc:"As in the response to setting a mode."`
 }
 
-// SettingsChange is what may change of an organization's settings.
+// SettingsChange changes an organization's settings.
 type SettingsChange struct {
 	SelfApproval     *bool `json:"self_approval,omitempty" nullable:"false" doc:"Creators of sessions can approve their calls and create grants for them." kong:"help='Let people approve calls of sessions that they created; --self-approval=false to forbid.'"`
 	DenialLimit      *int  `json:"denial_limit,omitempty" minimum:"0" maximum:"1000" nullable:"false" doc:"After this many denials of an action in a session it is denied there; 0: never." example:"3" kong:"placeholder='N',help='Denials of one action after which it is denied for the rest of the session; 0 to disable.'"`

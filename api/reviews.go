@@ -25,20 +25,19 @@ var (
 	}}
 )
 
-// Onboarding is what a person decides of a connector's tools after looking at
-// them.
+// Onboarding has a person's decisions about a connector's tools.
 type Onboarding struct {
 	Tools []OnboardedTool `json:"tools" minItems:"1" maxItems:"10000" nullable:"false"`
 }
 
-// OnboardedTool is one tool, as it was seen, with the mode that it gets. The
-// actions resources/read and prompts/get have no hashes.
+// OnboardedTool is a reviewed tool with its new mode. The actions
+// resources/read and prompts/get have no hashes.
 type OnboardedTool struct {
 	SeenTool
 	Mode action.Mode `json:"mode,omitempty" enum:"allow,require_approval,deny" doc:"Mode for the organization; missing: unchanged."`
 }
 
-// ReviewView is where a tool stands between its connector and the reviewer.
+// ReviewView is the review of a tool.
 type ReviewView struct {
 	Tool       string             `json:"tool" doc:"Name at its server." example:"create_issue"`
 	State      action.ReviewState `json:"state" enum:"new,reviewed,changed,removed"`
@@ -67,14 +66,14 @@ type SeenTool struct {
 	Text      string `json:"text_hash,omitempty" maxLength:"200"`
 }
 
-// ReviewList is all that is known of a connector's tools.
+// ReviewList has the reviews of a connector's tools.
 type ReviewList struct {
 	List[ReviewView]
 	FetchedAt *time.Time `json:"fetched_at,omitempty" doc:"When the tools were last listed; missing: never."`
 	Error     string     `json:"error,omitempty" doc:"Why the last request to the server failed; the list is older."`
 }
 
-// NewReview says which tools a person has looked at.
+// NewReview marks tools as reviewed.
 type NewReview struct {
 	Tools []SeenTool `json:"tools,omitempty" minItems:"1" maxItems:"10000" nullable:"false"`
 	All   bool       `json:"all,omitempty" doc:"Instead of tools: every tool in its current version; removed tools are deleted."`

@@ -76,14 +76,14 @@ var (
 	}}
 )
 
-// NewEndpoint is where runs are to be delivered.
+// NewEndpoint is the run endpoint to set.
 type NewEndpoint struct {
 	URL     string `json:"url" minLength:"1" maxLength:"2048" doc:"https, or http on this machine." example:"https://agents.example.com/runs" kong:"arg,name='url',help='URL, https or http on this machine.'"`
 	Enabled *bool  `json:"enabled,omitempty" nullable:"false" doc:"Default true. While it is disabled, runs wait to be claimed." kong:"-"`
 	Secret  string `json:"secret,omitempty" minLength:"16" maxLength:"512" writeOnly:"true" doc:"The first signing secret; missing: generated and returned. Rotate the secret of an existing endpoint." kong:"-"`
 }
 
-// EndpointView is where runs are delivered.
+// EndpointView is the run endpoint.
 type EndpointView struct {
 	Organization string          `json:"organization_id"`
 	URL          string          `json:"url" example:"https://agents.example.com/runs"`
@@ -93,13 +93,13 @@ type EndpointView struct {
 	Secrets      []SigningSecret `json:"secrets" nullable:"false" doc:"Valid secrets, newest first, without their values."`
 }
 
-// MintedEndpoint is where runs are delivered, with its first secret.
+// MintedEndpoint is the run endpoint with its first secret.
 type MintedEndpoint struct {
 	EndpointView
 	Secret string `json:"secret,omitempty" doc:"A new secret, shown once." example:"whsec_…"`
 }
 
-// ParcelQuery is the query of a list of parcels.
+// ParcelQuery is the query of a list of run deliveries.
 type ParcelQuery struct {
 	Paging
 	Status event.ParcelStatus `query:"status" enum:"pending,sending,delivered,dead,void" doc:"dead: the endpoint did not accept it in time." kong:"enum='pending,sending,delivered,dead,void,',default='',help='Filter by status: pending, sending, delivered (or claimed), dead (not accepted) or void (the run ended).'"`
@@ -111,14 +111,14 @@ type RunView struct {
 	AutomationName string `json:"automation_name,omitempty" example:"nightly-triage"`
 }
 
-// Wish is what a worker wants to do.
+// Wish is a worker's request for a run.
 type Wish struct {
 	Automation string `json:"automation,omitempty" maxLength:"200" doc:"ID or name; missing: any." example:"nightly-triage" kong:"placeholder='REF',help='Only for this automation.'"`
 	Run        string `json:"run,omitempty" maxLength:"80" doc:"ID of a queued run; missing: the oldest one." kong:"placeholder='ID',help='Run to claim (default: the oldest queued run).'"`
 	Lease      string `json:"lease,omitempty" maxLength:"40" doc:"Lease: the run is taken away if the worker does not renew it in this time. 1s to 24h; default 5m." example:"5m" kong:"type='period',placeholder='D',help='Lease of the claim (default: 5m).'"`
 }
 
-// ClaimedRun is all that a worker needs.
+// ClaimedRun is a claimed run with everything its worker needs.
 type ClaimedRun struct {
 	Run        event.Run     `json:"run"`
 	Automation RunAutomation `json:"automation"`
@@ -128,14 +128,14 @@ type ClaimedRun struct {
 	LeaseUntil *time.Time    `json:"lease_until,omitempty" doc:"Renew before this time."`
 }
 
-// RunAutomation says what a run is to do.
+// RunAutomation has the instructions of a run.
 type RunAutomation struct {
 	ID           string `json:"id"`
 	Name         string `json:"name" example:"nightly-triage"`
 	Instructions string `json:"instructions"`
 }
 
-// RunSession is the session that works on a run. Its token dies with the run.
+// RunSession is the session of a run. Its token is revoked when the run ends.
 type RunSession struct {
 	ID        string    `json:"id"`
 	Token     string    `json:"token" example:"sps_…" doc:"Shown once; not stored."`
@@ -143,32 +143,32 @@ type RunSession struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Renewal says that the worker is alive.
+// Renewal renews the lease of a run.
 type Renewal struct {
 	ClaimID string `json:"claim_id,omitempty" maxLength:"80" doc:"From the claim; the session of the run can leave it out." kong:"name='claim',required,placeholder='ID',help='claim_id printed by run claim.'"`
 }
 
-// RunOutcome is what is said of a run that ends.
+// RunOutcome is the result of a run.
 type RunOutcome struct {
 	Code    string          `json:"code,omitempty" maxLength:"64" doc:"Machine-readable reason for the failure." example:"tests_failed" kong:"help='Machine-readable reason, such as tests_failed.'"`
 	Message string          `json:"message,omitempty" maxLength:"2000" doc:"Reason for people; stored redacted." kong:"help='Reason, shown to people.'"`
 	Result  json.RawMessage `json:"result,omitempty" doc:"Any JSON, at most 64 KiB; stored redacted and truncated to 10 KB." kong:"type='anyjson',placeholder='JSON',help='Result of the run as JSON.'"`
 }
 
-// Finish is how a worker ends a run.
+// Finish finishes a run.
 type Finish struct {
 	ClaimID string          `json:"claim_id,omitempty" maxLength:"80" doc:"From the claim; the session of the run can leave it out." kong:"name='claim',required,placeholder='ID',help='claim_id printed by run claim.'"`
 	Status  event.RunStatus `json:"status" enum:"succeeded,failed,needs_human" doc:"needs_human: a person continues, and message says how; see resolve and redrive." kong:"arg,enum='succeeded,failed,needs_human',help='Status: succeeded, failed or needs_human.'"`
 	RunOutcome
 }
 
-// Resolution is how a person ends a run that needs a human.
+// Resolution is a person's result for a run that needs a human.
 type Resolution struct {
 	Status event.RunStatus `json:"status" enum:"succeeded,failed" kong:"arg,enum='succeeded,failed',help='Status: succeeded or failed.'"`
 	RunOutcome
 }
 
-// Cancellation is why a run is cancelled.
+// Cancellation has the reason to cancel a run.
 type Cancellation struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" example:"The issue was closed by hand." kong:"help='Reason.'"`
 }

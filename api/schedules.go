@@ -38,7 +38,7 @@ var (
 	}}
 )
 
-// NewSchedule starts runs at times, as it is wished for.
+// NewSchedule is a schedule to create.
 type NewSchedule struct {
 	Automation string       `json:"automation" minLength:"1" maxLength:"200" doc:"ID or name." example:"nightly-triage" kong:"arg,help='Name or ID of the automation.'"`
 	Name       string       `json:"name,omitempty" maxLength:"120" doc:"Missing: the cron expression." kong:"help='Name of the schedule (default: the expression).'"`
@@ -47,13 +47,13 @@ type NewSchedule struct {
 	CronTimes
 }
 
-// CronTimes are times by a cron expression.
+// CronTimes is a cron expression in a time zone.
 type CronTimes struct {
 	Cron     string `json:"cron_expression" minLength:"1" maxLength:"200" doc:"5 fields, or 6 with seconds first." example:"0 7 * * 1-5" kong:"arg,help='Cron expression in quotes: five fields, or six with seconds first.'"`
 	TimeZone string `json:"timezone,omitempty" maxLength:"80" doc:"IANA time zone; default UTC." example:"Europe/Berlin" kong:"name='zone',placeholder='ZONE',help='IANA time zone, such as Europe/Berlin (default: UTC).'"`
 }
 
-// ScheduleChange is what may change of a schedule.
+// ScheduleChange changes a schedule.
 type ScheduleChange struct {
 	Name     *string       `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='New name.'"`
 	Cron     *string       `json:"cron_expression,omitempty" minLength:"1" maxLength:"200" nullable:"false" kong:"placeholder='EXPRESSION',help='Cron expression in quotes: five fields, or six with seconds first.'"`
@@ -62,14 +62,14 @@ type ScheduleChange struct {
 	Enabled  *bool         `json:"enabled,omitempty" nullable:"false" kong:"-"`
 }
 
-// ScheduleView is a schedule with the times to come.
+// ScheduleView is a schedule with its next due times.
 type ScheduleView struct {
 	event.Schedule
 	AutomationName string      `json:"automation_name" example:"nightly-triage"`
 	Next           []time.Time `json:"next" nullable:"false" doc:"The next five times; none while it is disabled."`
 }
 
-// DueTimes are times to come.
+// DueTimes are the next due times.
 type DueTimes struct {
 	Times []time.Time `json:"times" nullable:"false" doc:"The next five times."`
 }

@@ -27,13 +27,13 @@ var (
 	}}
 )
 
-// NewSecret is a secret as it is set. Its value is never read back.
+// NewSecret is a secret to set. Its value cannot be read back.
 type NewSecret struct {
 	Value string `json:"value" minLength:"1" maxLength:"16384" writeOnly:"true" example:"ghp_…" kong:"-"`
 	Host  string `json:"host" minLength:"1" maxLength:"255" doc:"The only host, with its port if it is not the default, that may receive it." example:"api.example.com" kong:"required,help='Host, with a port if any, that may receive the secret; write an IPv6 address with a port in [].'"`
 }
 
-// Rotated is what a rotation of the master key did.
+// Rotated is the result of a rotation of the master key.
 type Rotated struct {
 	KeyID    string `json:"key_id" doc:"ID of the current key; it reveals nothing about the key." example:"72cd6e8422c407fb"`
 	Resealed int    `json:"resealed" doc:"Values encrypted again."`
@@ -45,7 +45,7 @@ type ByKey struct {
 	Key string `path:"key" maxLength:"64" example:"github" kong:"arg,help='Name of the secret.'"`
 }
 
-// Rotation replaces a secret that deliveries are signed with.
+// Rotation replaces a signing secret.
 type Rotation struct {
 	Secret string `json:"secret,omitempty" writeOnly:"true" minLength:"16" maxLength:"512" doc:"For services that issue the secret; missing: generated and returned." kong:"-"`
 	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the previous secrets stay valid: a duration up to 720h; default 24h. 0s: not at all." example:"24h" kong:"type='period',placeholder='D',help='How long the previous secrets stay valid; 0s to end them now (default: 24h).'"`
@@ -56,5 +56,5 @@ type MintedSecret struct {
 	Secret string `json:"secret,omitempty" doc:"Shown once; missing if you sent it." example:"whsec_…"`
 }
 
-// SigningSecret is a secret that deliveries are signed with, without its value.
+// SigningSecret is a signing secret without its value.
 type SigningSecret event.Secret

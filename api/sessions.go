@@ -53,26 +53,26 @@ var (
 	}}
 )
 
-// SessionView is a session with how long it may be idle.
+// SessionView is a session with its idle timeout.
 type SessionView struct {
 	action.Session
 	Idle string `json:"idle_timeout,omitempty" doc:"Idle time before it is stopped, or never; missing: the gateway's setting." example:"30m0s"`
-	// Withdrew is told once, to whoever ends the session.
+	// Withdrew is set only in the response that ends the session.
 	Withdrew int `json:"withdrawn_calls,omitempty" doc:"Only in the response that ends it: the withdrawn calls."`
 }
 
-// SessionChange is what is to be different in a session.
+// SessionChange changes a session.
 type SessionChange struct {
 	Title *string `json:"title,omitempty" maxLength:"200" example:"Fix the login page" kong:"arg,optional,help='New title.'"`
 	Idle  *string `json:"idle_timeout,omitempty" maxLength:"40" doc:"Idle time before it is stopped, such as 30m, or never; empty: the gateway's setting. Owners and admins only." example:"30m" kong:"name='idle-timeout',placeholder='D',help='Idle time before the session is stopped, such as 30m, or never; empty for the gateway setting.'"`
 }
 
-// SessionEnd says why a session ends.
+// SessionEnd has the reason to end a session.
 type SessionEnd struct {
 	Note string `json:"note,omitempty" maxLength:"2000" doc:"Reason, for people." example:"The task was given up." kong:"help='Reason, shown to people.'"`
 }
 
-// NewSession is a wish for a session.
+// NewSession is a session to create.
 type NewSession struct {
 	Kind       action.SessionKind `json:"kind,omitempty" enum:"interactive,unattended" doc:"Default interactive; an automation implies unattended." example:"interactive" kong:"enum='interactive,unattended,',default='',help='Kind: interactive or unattended (default: interactive).'"`
 	Type       action.SessionType `json:"type,omitempty" enum:"coding,setup,automation" doc:"Default coding; automation with an automation." example:"coding" kong:"enum='coding,setup,automation,',default='',help='Type: coding, setup or automation (default: coding).'"`
@@ -104,7 +104,7 @@ type MintedSession struct {
 	LeftOut []action.LeftOut     `json:"left_out" nullable:"false" doc:"Requested integrations without a working token, which the session does not have."`
 }
 
-// ByID is the parameter of a route about one thing.
+// ByID is the parameter of a route about one resource.
 type ByID struct {
 	ID string `path:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef" kong:"arg,help='ID of the session.'"`
 }

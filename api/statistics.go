@@ -15,7 +15,7 @@ var (
 	}}
 )
 
-// StatisticsView is what the charts are made of.
+// StatisticsView has the data of the charts.
 type StatisticsView struct {
 	Window     string    `json:"window" enum:"1h,24h,7d,30d" example:"24h"`
 	ComputedAt time.Time `json:"computed_at" doc:"When the rows were last read: a few seconds ago, or longer if reading was slow."`
@@ -23,7 +23,7 @@ type StatisticsView struct {
 	Sources []SourceStatistics `json:"sources" nullable:"false" doc:"Most called first, at most 50; then connectors without calls."`
 }
 
-// SourceStatistics is how a source does.
+// SourceStatistics has the counts and health of a source.
 type SourceStatistics struct {
 	action.SourceCount
 	Health string `json:"health,omitempty" enum:"ok,failing,broken,disabled,unknown" doc:"Status of a connector: its tools can be listed; the last attempt failed; the circuit is open; it is disabled; it has not been asked yet. Missing: not an existing connector."`

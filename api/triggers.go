@@ -55,7 +55,7 @@ var (
 	}}
 )
 
-// NewTrigger is a rule by which events start runs, as it is wished for.
+// NewTrigger is a trigger to create.
 type NewTrigger struct {
 	Automation  string            `json:"automation" minLength:"1" maxLength:"200" doc:"ID or name." example:"nightly-triage" kong:"arg,help='Name or ID of the automation.'"`
 	Provider    string            `json:"provider" minLength:"1" maxLength:"40" doc:"ID of a provider." example:"github" kong:"arg,help='Provider of the events; see trigger providers.'"`
@@ -69,7 +69,7 @@ type NewTrigger struct {
 	Secret      string            `json:"secret,omitempty" minLength:"16" maxLength:"512" writeOnly:"true" doc:"Webhook secret issued by the service (gives_secret); you can set it later with rotate. Otherwise missing: one is generated and returned." kong:"-"`
 }
 
-// TriggerChange is what may change of a trigger.
+// TriggerChange changes a trigger.
 type TriggerChange struct {
 	Name        *string         `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='New name.'"`
 	Config      json.RawMessage `json:"config,omitempty" doc:"Replaces everything except verification, which stays if it is missing." kong:"env='-',placeholder='JSON',help='Filters as a JSON object; see trigger providers PROVIDER.'"`
@@ -101,8 +101,8 @@ type EventProvider struct {
 	Types    []EventType `json:"types"`
 	Endpoint string      `json:"endpoint" doc:"Path of a trigger's own URL, with {trigger} or {automation} in it." example:"/webhooks/direct/github/{trigger}"`
 
-	// CheckConfig tells whether a trigger's config fits the type's schema;
-	// ErrInvalid with a field below /config.
+	// CheckConfig validates a trigger's config against the type's schema. It
+	// returns ErrInvalid with a field below /config.
 	CheckConfig func(typ string, config json.RawMessage) error `json:"-"`
 }
 
@@ -114,7 +114,7 @@ type EventType struct {
 	Config      json.RawMessage `json:"config_schema" doc:"JSON Schema of the config of a trigger."`
 }
 
-// TriggerView is a trigger with what can be said of it now.
+// TriggerView is a trigger with its status.
 type TriggerView struct {
 	event.Trigger
 	Config          json.RawMessage `json:"config" doc:"Filters; an object that matches config_schema of the type."`
@@ -127,7 +127,7 @@ type TriggerView struct {
 	SecretNeeded    bool            `json:"secret_needed,omitempty" doc:"It has no secret and refuses deliveries until rotate sets the one that the service issued. Only when you get a single trigger."`
 }
 
-// PollGroupView tells how polling of an integration goes.
+// PollGroupView is the polling status of an integration.
 type PollGroupView struct {
 	event.PollGroup
 	Title           string `json:"provider_title" example:"Linear"`
