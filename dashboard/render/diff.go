@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	maxChanges  = 200  // of one tool
-	maxChange   = 4000 // bytes of each side of a change
-	kindMeaning = "behaviour"
-	kindText    = "text"
+	maxChanges     = 200  // per tool
+	maxChangeBytes = 4000 // bytes per side of a change
+	kindMeaning    = "behaviour"
+	kindText       = "text"
 )
 
-// Diff compares two definitions member by member. An array is compared as a
-// whole, unless it has schemas in it and as many as before. Past maxChanges
-// it says so with a last change of the whole.
+// Diff compares two definitions member by member. Arrays are compared as a
+// whole, unless they contain objects or arrays and have the same length. After
+// maxChanges changes, one last change holds both definitions as a whole.
 func Diff(before, after json.RawMessage) []api.Change {
 	a, aErr := canonical.JSON(before)
 	b, bErr := canonical.JSON(after)
@@ -32,20 +32,21 @@ func Diff(before, after json.RawMessage) []api.Change {
 	now, _ := parseJSON(b)
 	d := &differ{}
 	d.compare(old, now)
-	if len(d.out) > maxChanges {
-		d.out[maxChanges] = api.Change{Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
+	if len(d.changes) > maxChanges {
+		d.changes[maxChanges] = api.Change{Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
 	}
-	return d.out
+	return d.changes
 }
 
-// differ gathers changes. at is the way to where it is.
+// differ collects changes. at is the path to the current value.
 type differ struct {
-	at  []place
-	out []api.Change
+	path    []pathElement
+	changes []api.Change
 }
 
-// place is a member by its quoted name, or an element by its index.
-type place struct {
+// pathElement is a path element: an object member by its quoted name, or an
+// array element by its index.
+type pathElement struct {
 	name  []byte
 	index int
 }
@@ -54,18 +55,18 @@ func (d *differ) compare(a, b *node) {
 	switch {
 	case a.open == '{' && b.open == '{':
 		d.members(a, b)
-	case a.open == '[' && b.open == '[' && len(a.kids) == len(b.kids) && a.nested():
-		for i := range a.kids {
-			d.within(place{index: i}, func() { d.compare(a.kids[i], b.kids[i]) })
+	case a.open == '[' && b.open == '[' && len(a.children) == len(b.children) && a.nested():
+		for i := range a.children {
+			d.descend(pathElement{index: i}, func() { d.compare(a.children[i], b.children[i]) })
 		}
 	case !bytes.Equal(a.bytes(), b.bytes()):
 		d.add(a, b)
 	}
 }
 
-// nested reports whether an element has parts of its own.
+// nested reports whether an element is an object or an array.
 func (n *node) nested() bool {
-	for _, kid := range n.kids {
+	for _, kid := range n.children {
 		if kid.open != 0 {
 			return true
 		}
@@ -75,17 +76,17 @@ func (n *node) nested() bool {
 
 func (d *differ) members(a, b *node) {
 	for i, name := range a.keys {
-		d.within(place{name: name}, func() {
+		d.descend(pathElement{name: name}, func() {
 			if kid := b.member(name); kid != nil {
-				d.compare(a.kids[i], kid)
+				d.compare(a.children[i], kid)
 			} else {
-				d.add(a.kids[i], nil)
+				d.add(a.children[i], nil)
 			}
 		})
 	}
 	for j, name := range b.keys {
 		if a.member(name) == nil {
-			d.within(place{name: name}, func() { d.add(nil, b.kids[j]) })
+			d.descend(pathElement{name: name}, func() { d.add(nil, b.children[j]) })
 		}
 	}
 }
@@ -94,51 +95,50 @@ func (d *differ) members(a, b *node) {
 func (n *node) member(name []byte) *node {
 	for i, key := range n.keys {
 		if bytes.Equal(key, name) {
-			return n.kids[i]
+			return n.children[i]
 		}
 	}
 	return nil
 }
 
-func (d *differ) within(p place, f func()) {
-	d.at = append(d.at, p)
+func (d *differ) descend(p pathElement, f func()) {
+	d.path = append(d.path, p)
 	f()
-	d.at = d.at[:len(d.at)-1]
+	d.path = d.path[:len(d.path)-1]
 }
 
 func (d *differ) add(a, b *node) {
-	if len(d.out) > maxChanges {
+	if len(d.changes) > maxChanges {
 		return // a hostile definition differs everywhere
 	}
-	var before, after []byte // nil: it is not there
+	var before, after []byte // nil if it is missing
 	if a != nil {
 		before = a.bytes()
 	}
 	if b != nil {
 		after = b.bytes()
 	}
-	c := api.Change{Path: d.path(), Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
+	c := api.Change{Path: d.pointer(), Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
 	if d.sameMeaning(before, after) {
 		c.Kind = kindText
 	}
-	d.out = append(d.out, c)
+	d.changes = append(d.changes, c)
 }
 
-// sameMeaning asks the hash that reviews are about: a change is one of text
-// when a definition with nothing but this place has the same one before and
-// after.
+// sameMeaning reports whether a change affects only text: definitions that
+// contain only this value have the same behaviour hash before and after.
 func (d *differ) sameMeaning(before, after []byte) bool {
-	a, aErr := canonical.DefinitionHash(d.alone(before))
-	b, bErr := canonical.DefinitionHash(d.alone(after))
+	a, aErr := canonical.DefinitionHash(d.wrapped(before))
+	b, bErr := canonical.DefinitionHash(d.wrapped(after))
 	return aErr == nil && bErr == nil && a == b
 }
 
-// alone returns a definition that has the value at this place and nothing
-// else; nil is no value.
-func (d *differ) alone(value []byte) []byte {
+// wrapped returns a definition that contains only the given value at the
+// current path. Nil is no value.
+func (d *differ) wrapped(value []byte) []byte {
 	out := value
-	for i := len(d.at) - 1; i >= 0; i-- {
-		switch p := d.at[i]; {
+	for i := len(d.path) - 1; i >= 0; i-- {
+		switch p := d.path[i]; {
 		case p.name == nil:
 			out = slices.Concat([]byte("["), out, []byte("]"))
 		case out == nil:
@@ -150,22 +150,22 @@ func (d *differ) alone(value []byte) []byte {
 	return out
 }
 
-func (d *differ) path() string {
+func (d *differ) pointer() string {
 	var b strings.Builder
-	for _, p := range d.at {
+	for _, p := range d.path {
 		name := strconv.Itoa(p.index)
 		if p.name != nil {
-			_ = json.Unmarshal(p.name, &name) // it was parsed before
+			_ = json.Unmarshal(p.name, &name) // it is valid JSON
 		}
 		b.WriteString("/" + PointerToken(name))
 	}
 	return b.String()
 }
 
-// bounded keeps what is shown of one value short, and JSON.
+// bounded shortens a value for display; it stays valid JSON.
 func bounded(value []byte) json.RawMessage {
 	if value == nil {
 		return nil
 	}
-	return redact.JSON{}.Prune(value, maxChange)
+	return redact.JSON{}.Prune(value, maxChangeBytes)
 }

@@ -72,7 +72,7 @@ func TestDiffIsBounded(t *testing.T) {
 		t.Errorf("%d changes, the last %.100v", len(got), got[len(got)-1])
 	}
 	for _, c := range got {
-		if len(c.Before) > maxChange || len(c.After) > maxChange || (c.After != nil && !json.Valid(c.After)) {
+		if len(c.Before) > maxChangeBytes || len(c.After) > maxChangeBytes || (c.After != nil && !json.Valid(c.After)) {
 			t.Errorf("%s: %d and %d bytes", c.Path, len(c.Before), len(c.After))
 		}
 	}

@@ -7,34 +7,33 @@ import (
 	"unicode/utf8"
 )
 
-// Segment is a piece of text and how it is shown. Segments go through the
-// template's escaping like any text.
+// Segment is a piece of text with a style. Templates escape it like any text.
 type Segment struct {
 	Class string
 	Text  string
-	Title string // said when it is pointed at
+	Title string // tooltip
 }
 
-// The classes of segments. A piece without class is text as it is.
+// Classes of segments. Plain text has none.
 const (
-	classEscape = "esc"    // a character that would not be seen, spelled out
-	classMixed  = "mixed"  // a word of several scripts
-	ClassMasked = "masked" // a value that is not shown
-	classKey    = "key"
-	classString = "str"
-	classNumber = "num"
-	classWord   = "lit" // true, false, null
-	classPunct  = "pun"
-	classNote   = "how" // what is said of a value
-	classText   = "txt" // a line begins, of a text of several
-	classTab    = "tab"
+	classEscape  = "esc"    // a character that is spelled out, because it would be invisible
+	classMixed   = "mixed"  // a word of several scripts
+	ClassMasked  = "masked" // a redacted value
+	classKey     = "key"
+	classString  = "str"
+	classNumber  = "num"
+	classLiteral = "lit" // true, false, null
+	classPunct   = "pun"
+	classNote    = "how" // a note about a value
+	classText    = "txt" // the start of a line in a multiline text
+	classTab     = "tab"
 )
 
-// Escape splits foreign text so that nothing in it can hide or pose: control,
-// bidirectional and invisible characters are spelled out, and words that mix
-// scripts are marked.
+// Escape splits foreign text so that nothing in it is hidden or misleading. It
+// spells out control, bidirectional and invisible characters, and marks words
+// that mix scripts.
 func Escape(text string) []Segment {
-	var w writer
+	var w segmentWriter
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
 		if r == utf8.RuneError && size == 1 {
@@ -47,7 +46,8 @@ func Escape(text string) []Segment {
 	return w.segments()
 }
 
-// Plain is visible for where no markup can be: titles and attributes.
+// Plain returns the text of [Escape], for titles and attributes, which have no
+// markup.
 func Plain(text string) string {
 	var b strings.Builder
 	for _, s := range Escape(text) {
@@ -56,14 +56,14 @@ func Plain(text string) string {
 	return b.String()
 }
 
-// writer gathers segments.
-type writer struct {
+// segmentWriter collects segments.
+type segmentWriter struct {
 	class string // of plain runes
 	out   []Segment
 	plain strings.Builder
 }
 
-func (w *writer) rune(r rune) {
+func (w *segmentWriter) rune(r rune) {
 	if IsInvisible(r) {
 		w.escape(escapeName(r))
 		return
@@ -71,22 +71,22 @@ func (w *writer) rune(r rune) {
 	w.plain.WriteRune(r)
 }
 
-func (w *writer) escape(text string) {
+func (w *segmentWriter) escape(text string) {
 	w.add(classEscape, text, "Invisible or formatting character")
 }
 
-func (w *writer) add(class, text, title string) {
+func (w *segmentWriter) add(class, text, title string) {
 	w.flush()
 	w.out = append(w.out, Segment{class, text, title})
 }
 
-// flush ends a run of plain text and marks its mixed words.
-func (w *writer) flush() {
+// flush ends a run of plain text and marks its mixed-script words.
+func (w *segmentWriter) flush() {
 	text := w.plain.String()
 	w.plain.Reset()
 	from := 0
 	for _, word := range words(text) {
-		scripts := mixture(text[word[0]:word[1]])
+		scripts := mixedScripts(text[word[0]:word[1]])
 		if scripts == "" {
 			continue
 		}
@@ -97,19 +97,19 @@ func (w *writer) flush() {
 	w.part(text[from:])
 }
 
-func (w *writer) part(text string) {
+func (w *segmentWriter) part(text string) {
 	if text != "" {
 		w.out = append(w.out, Segment{Class: w.class, Text: text})
 	}
 }
 
-func (w *writer) segments() []Segment {
+func (w *segmentWriter) segments() []Segment {
 	w.flush()
 	return w.out
 }
 
-// IsInvisible reports whether a rune would not be seen, or would change how its
-// neighbours are.
+// IsInvisible reports whether a rune is invisible or changes how its neighbours
+// are shown.
 func IsInvisible(r rune) bool {
 	switch {
 	case r == ' ':
@@ -141,7 +141,8 @@ func escapeName(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// words returns where the words of text are: letters and the marks on them.
+// words returns the spans of the words in text: letters with their combining
+// marks.
 func words(text string) (spans [][2]int) {
 	start := -1
 	for i, r := range text {
@@ -160,9 +161,9 @@ func words(text string) (spans [][2]int) {
 	return spans
 }
 
-// mixture names the scripts of a word that mixes scripts which no language
-// writes together; otherwise it is empty.
-func mixture(word string) string {
+// mixedScripts names the scripts of a word if no language writes them together.
+// Otherwise it is empty.
+func mixedScripts(word string) string {
 	var found []string
 	for _, r := range word {
 		name := script(r)
@@ -170,7 +171,7 @@ func mixture(word string) string {
 			found = append(found, name)
 		}
 	}
-	if len(found) < 2 || together(found) {
+	if len(found) < 2 || writtenTogether(found) {
 		return ""
 	}
 	return strings.Join(found, " and ")
@@ -185,9 +186,9 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// together reports whether all scripts are of one way of writing: Japanese,
-// Korean and Chinese mix theirs in a word.
-func together(scripts []string) bool {
+// writtenTogether reports whether one language writes all the scripts together,
+// as Japanese, Korean and Chinese do.
+func writtenTogether(scripts []string) bool {
 	for _, family := range []string{"Han Hiragana Katakana", "Han Hangul", "Han Bopomofo"} {
 		all := true
 		for _, s := range scripts {
@@ -200,7 +201,8 @@ func together(scripts []string) bool {
 	return false
 }
 
-// script returns the name of a letter's script, empty for what all share.
+// script returns the name of a letter's script. It is empty for characters that
+// scripts share.
 func script(r rune) string {
 	if r < 0x80 {
 		return "Latin"
@@ -208,8 +210,8 @@ func script(r rune) string {
 	if unicode.In(r, unicode.Common, unicode.Inherited) {
 		return ""
 	}
-	// The usual ones first; which of several is found does not depend on the
-	// order, as every letter has one script.
+	// Frequent scripts first. The order does not affect the result, because every
+	// letter has one script.
 	for _, s := range []struct {
 		name  string
 		table *unicode.RangeTable

@@ -17,12 +17,12 @@ type Pin struct {
 }
 
 const (
-	maxPinDeep = 4
-	maxPinText = 120 // bytes of a value; the params above show all of it
+	maxPinDepth = 4
+	maxPinBytes = 120 // bytes of a value; the params above it are complete
 )
 
-// Pinnable lists what of the params may be pinned: members and their parts,
-// but for what is masked, as grants are shown to people as they are.
+// Pinnable lists the params that a grant may pin. It leaves out masked values,
+// because grants are shown in full.
 func Pinnable(full, redacted []byte) []Pin {
 	root, ok := parseJSON(full)
 	mask, also := parseJSON(redacted)
@@ -32,35 +32,34 @@ func Pinnable(full, redacted []byte) []Pin {
 	var out []Pin
 	root.walkPinnable(mask, "", func(pointer string, value *node) {
 		if len(out) < action.MaxPins {
-			out = append(out, Pin{Pointer: pointer, Value: Escape(Truncate(string(value.bytes()), maxPinText))})
+			out = append(out, Pin{Pointer: pointer, Value: Escape(Truncate(string(value.bytes()), maxPinBytes))})
 		}
 	})
 	return out
 }
 
-// walkPinnable walks the members of an object down to what is no object, or too deep
-// to be of interest.
+// walkPinnable yields the leaf members of an object, down to maxPinDepth.
 func (n *node) walkPinnable(mask *node, at string, yield func(pointer string, value *node)) {
 	for i, key := range n.keys {
-		if !n.like(mask) || !bytes.Equal(key, mask.keys[i]) {
+		if !n.sameShape(mask) || !bytes.Equal(key, mask.keys[i]) {
 			continue
 		}
 		var name string
-		_ = json.Unmarshal(key, &name) // it was parsed before
-		pointer, kid := at+"/"+PointerToken(name), n.kids[i]
+		_ = json.Unmarshal(key, &name) // it is valid JSON
+		pointer, kid := at+"/"+PointerToken(name), n.children[i]
 		switch {
-		case kid.open == '{' && len(kid.kids) > 0 && strings.Count(pointer, "/") < maxPinDeep:
-			kid.walkPinnable(mask.kids[i], pointer, yield)
-		case bytes.Equal(kid.bytes(), mask.kids[i].bytes()):
+		case kid.open == '{' && len(kid.children) > 0 && strings.Count(pointer, "/") < maxPinDepth:
+			kid.walkPinnable(mask.children[i], pointer, yield)
+		case bytes.Equal(kid.bytes(), mask.children[i].bytes()):
 			yield(pointer, kid)
 		}
 	}
 }
 
-// PointerToken writes a name as a part of a JSON Pointer.
+// PointerToken escapes a name for a JSON Pointer.
 func PointerToken(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
-// Truncate shortens text for where there is little room, and says so.
+// Truncate shortens text to limit bytes and appends its full length.
 func Truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -68,10 +67,10 @@ func Truncate(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "… (" + strconv.Itoa(len(text)) + " bytes)"
 }
 
-// Fields are the parts of a JSON value that have none, by their names.
+// Fields are the leaf values of a JSON value by name.
 type Fields map[string][]byte
 
-// isMetadata is what says nothing about the change that its row does not.
+// isMetadata reports whether a field repeats what its event already shows.
 func isMetadata(name string) bool {
 	return slices.Contains([]string{"organization_id", "updated_by", "updated_at", "granted_by", "granted_at", "created_by", "created_at", "revision", "id"}, name)
 }
@@ -94,11 +93,11 @@ func ParseFields(value json.RawMessage) Fields {
 func (n *node) collectFields(at string, out Fields) {
 	for i, key := range n.keys {
 		var name string
-		_ = json.Unmarshal(key, &name) // it was parsed before
+		_ = json.Unmarshal(key, &name) // it is valid JSON
 		if at == "" && isMetadata(name) {
 			continue
 		}
-		if kid := n.kids[i]; kid.open == '{' && len(kid.kids) > 0 {
+		if kid := n.children[i]; kid.open == '{' && len(kid.children) > 0 {
 			kid.collectFields(at+name+"\x00", out)
 		} else {
 			out[at+name] = kid.bytes()
@@ -106,7 +105,7 @@ func (n *node) collectFields(at string, out Fields) {
 	}
 }
 
-// FieldNames returns the names of the fields of both sides, sorted.
+// FieldNames returns the sorted names of the fields of both sides.
 func FieldNames(before, after Fields) []string {
 	var fields []string
 	for _, side := range []Fields{before, after} {
@@ -118,11 +117,12 @@ func FieldNames(before, after Fields) []string {
 	return slices.Compact(fields)
 }
 
-// valueShown bounds one side of a change; the export has all of it.
-const valueShown = 600
+// maxValueBytes bounds one side of a change on the page. The export has all of
+// it.
+const maxValueBytes = 600
 
-// Value is one side of a change, as people read it: a text without its quotes,
-// ids by their names.
+// Value formats one side of a change for people: strings without quotes, IDs by
+// name.
 func (l Fields) Value(field string, named func(string) string) []Segment {
 	raw, ok := l[field]
 	if !ok || string(raw) == "null" {
@@ -133,7 +133,7 @@ func (l Fields) Value(field string, named func(string) string) []Segment {
 		return Escape(action.Level(n).String())
 	}
 	if json.Unmarshal(raw, &text) == nil {
-		return Escape(Truncate(named(text), valueShown))
+		return Escape(Truncate(named(text), maxValueBytes))
 	}
-	return Escape(Truncate(string(raw), valueShown))
+	return Escape(Truncate(string(raw), maxValueBytes))
 }

@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// JSON lays JSON out for a person: every digit as it was written, strings
-// with what would hide in them spelled out, nothing cut.
+// JSON formats JSON for people: numbers keep every digit, hidden characters are
+// spelled out, nothing is shortened.
 func JSON(raw []byte) []Segment { return MaskedJSON(raw, nil, nil) }
 
-// MaskedJSON is pretty with what differs in the redacted form shown in that
-// form: the marks of redaction stand out, and say length and keyed hash. Where
-// the redacted form has no place for a value, hash makes the same of it.
+// MaskedJSON formats raw, with the redacted form of the values that differ in
+// it. Redaction marks show the length and keyed hash of a value. Where the
+// redacted form has no mark for a value, hash computes one.
 func MaskedJSON(raw, redacted []byte, hash func([]byte) string) []Segment {
 	root, ok := parseJSON(raw)
 	if !ok {
@@ -33,27 +33,27 @@ func MaskedJSON(raw, redacted []byte, hash func([]byte) string) []Segment {
 	return p.segments()
 }
 
-// node is a JSON value: its bytes, and what it is made of.
+// node is a parsed JSON value.
 type node struct {
-	raw  []byte // of a scalar
-	open byte   // { or [; zero for a scalar
-	keys [][]byte
-	kids []*node
+	raw      []byte // of a scalar
+	open     byte   // { or [; zero for a scalar
+	keys     [][]byte
+	children []*node
 }
 
 func parseJSON(raw []byte) (*node, bool) {
-	if !json.Valid(raw) { // which also bounds the depth
+	if !json.Valid(raw) { // this also bounds the depth
 		return nil, false
 	}
-	n, _ := parseNode(raw, space(raw, 0))
+	n, _ := parseNode(raw, skipSpace(raw, 0))
 	return n, true
 }
 
-// parseNode reads the value at i of valid JSON, and returns where it ends.
+// parseNode parses the value at i of valid JSON and returns where it ends.
 func parseNode(raw []byte, i int) (*node, int) {
 	switch raw[i] {
 	case '{', '[':
-		return parseNest(raw, i)
+		return parseContainer(raw, i)
 	case '"':
 		end := stringEnd(raw, i)
 		return &node{raw: raw[i:end]}, end
@@ -65,20 +65,20 @@ func parseNode(raw []byte, i int) (*node, int) {
 	return &node{raw: raw[i:end]}, end
 }
 
-func parseNest(raw []byte, i int) (*node, int) {
+func parseContainer(raw []byte, i int) (*node, int) {
 	n := &node{open: raw[i]}
-	for i = space(raw, i+1); raw[i] != '}' && raw[i] != ']'; i = space(raw, i) {
+	for i = skipSpace(raw, i+1); raw[i] != '}' && raw[i] != ']'; i = skipSpace(raw, i) {
 		if raw[i] == ',' {
-			i = space(raw, i+1)
+			i = skipSpace(raw, i+1)
 		}
 		if n.open == '{' {
 			end := stringEnd(raw, i)
 			n.keys = append(n.keys, raw[i:end])
-			i = space(raw, space(raw, end)+1) // over the colon
+			i = skipSpace(raw, skipSpace(raw, end)+1) // skip the colon
 		}
 		var kid *node
 		kid, i = parseNode(raw, i)
-		n.kids = append(n.kids, kid)
+		n.children = append(n.children, kid)
 	}
 	return n, i + 1
 }
@@ -92,26 +92,26 @@ func stringEnd(raw []byte, i int) int {
 	return i + 1
 }
 
-func space(raw []byte, i int) int {
+func skipSpace(raw []byte, i int) int {
 	for i < len(raw) && strings.IndexByte(" \t\r\n", raw[i]) >= 0 {
 		i++
 	}
 	return i
 }
 
-// like reports whether the redacted form has a place for every part of n.
-// Redaction keeps the order of things and may change names, so that places
-// are told by their number.
-func (n *node) like(mask *node) bool {
-	return mask != nil && mask.open == n.open && len(mask.kids) == len(n.kids)
+// sameShape reports whether the redacted form has the same shape as n.
+// Redaction keeps the order of members and may change names, so members are
+// matched by index.
+func (n *node) sameShape(mask *node) bool {
+	return mask != nil && mask.open == n.open && len(mask.children) == len(n.children)
 }
 
-// printer writes nodes.
+// printer formats nodes.
 type printer struct {
-	writer
-	hash func([]byte) string // nil: nothing is masked
-	text bool                // within a text of several lines
-	box  bool                // the value that was written last ended as such
+	segmentWriter
+	hash       func([]byte) string // nil: nothing is masked
+	inText     bool                // inside a multiline text
+	afterBlock bool                // the last value was a multiline text
 }
 
 func (p *printer) punct(text string) { p.add(classPunct, text, "") }
@@ -119,33 +119,33 @@ func (p *printer) punct(text string) { p.add(classPunct, text, "") }
 func (p *printer) indent(depth int) { p.add("", "\n"+strings.Repeat("  ", min(depth, 40)), "") }
 
 func (p *printer) value(n, mask *node, depth int) {
-	p.box = false
+	p.afterBlock = false
 	switch {
-	case p.hash != nil && (!n.like(mask) || (n.open == 0 && !bytes.Equal(n.raw, mask.raw))):
+	case p.hash != nil && (!n.sameShape(mask) || (n.open == 0 && !bytes.Equal(n.raw, mask.raw))):
 		p.masked(n, mask, depth)
-	case n.open != 0 && len(n.kids) == 0:
-		p.punct(string(n.open) + string(closing(n.open)))
+	case n.open != 0 && len(n.children) == 0:
+		p.punct(string(n.open) + string(closingBracket(n.open)))
 	case n.open != 0:
-		p.nest(n, mask, depth)
+		p.container(n, mask, depth)
 	case n.raw[0] == '"':
 		p.str(n.raw, depth, p.quoted)
 	case n.raw[0] == 't' || n.raw[0] == 'f' || n.raw[0] == 'n':
-		p.add(classWord, string(n.raw), "")
+		p.add(classLiteral, string(n.raw), "")
 	default:
 		p.add(classNumber, string(n.raw), "")
 	}
 }
 
-func closing(open byte) byte {
+func closingBracket(open byte) byte {
 	if open == '{' {
 		return '}'
 	}
 	return ']'
 }
 
-func (p *printer) nest(n, mask *node, depth int) {
+func (p *printer) container(n, mask *node, depth int) {
 	p.punct(string(n.open))
-	for i, kid := range n.kids {
+	for i, kid := range n.children {
 		p.indent(depth + 1)
 		if n.open == '{' {
 			p.key(n, mask, i)
@@ -153,15 +153,15 @@ func (p *printer) nest(n, mask *node, depth int) {
 		if mask == nil {
 			p.value(kid, nil, depth+1)
 		} else {
-			p.value(kid, mask.kids[i], depth+1)
+			p.value(kid, mask.children[i], depth+1)
 		}
-		if i < len(n.kids)-1 && !p.box {
+		if i < len(n.children)-1 && !p.afterBlock {
 			p.punct(",")
 		}
 	}
 	p.indent(depth)
-	p.punct(string(closing(n.open)))
-	p.box = false
+	p.punct(string(closingBracket(n.open)))
+	p.afterBlock = false
 }
 
 func (p *printer) key(n, mask *node, i int) {
@@ -179,10 +179,10 @@ func (p *printer) key(n, mask *node, i int) {
 
 const maskTitle = "Redacted. Equal hashes mean equal values."
 
-// masked shows the redacted form of a value, or where that has no marks, how
-// long the value is and its hash.
+// masked prints the redacted form of a value, or its length and hash if that
+// has no marks.
 func (p *printer) masked(n, mask *node, depth int) {
-	if mask != nil && mask.open == 0 && mask.raw[0] == '"' && marks().Match(mask.raw) {
+	if mask != nil && mask.open == 0 && mask.raw[0] == '"' && redactionMarks().Match(mask.raw) {
 		p.str(mask.raw, depth, p.marked)
 		return
 	}
@@ -195,14 +195,14 @@ func (p *printer) masked(n, mask *node, depth int) {
 	p.add(ClassMasked, fmt.Sprintf("redacted · %d bytes · #%s", len(value), sum[:min(8, len(sum))]), maskTitle)
 }
 
-// marks finds what redaction leaves in place of a secret.
-func marks() *regexp.Regexp { return regexp.MustCompile(`\[redacted:([0-9]+):([0-9a-f]+)\]`) }
+// redactionMarks matches the marks that redaction leaves.
+func redactionMarks() *regexp.Regexp { return regexp.MustCompile(`\[redacted:([0-9]+):([0-9a-f]+)\]`) }
 
-// marked writes a string of the redacted form with its marks as such.
+// marked prints a string of the redacted form and highlights its marks.
 func (p *printer) marked(raw []byte) {
 	body, from := raw[1:len(raw)-1], 0
 	p.quote()
-	for _, at := range marks().FindAllSubmatchIndex(body, -1) {
+	for _, at := range redactionMarks().FindAllSubmatchIndex(body, -1) {
 		p.body(body[from:at[0]])
 		p.add(ClassMasked, fmt.Sprintf("redacted · %s bytes · #%s", body[at[2]:at[3]], body[at[4]:at[5]]), maskTitle)
 		from = at[1]
@@ -212,13 +212,13 @@ func (p *printer) marked(raw []byte) {
 	p.flush()
 }
 
-// bytes writes a value without spaces.
+// bytes encodes a value without spaces.
 func (n *node) bytes() []byte {
 	if n.open == 0 {
 		return n.raw
 	}
 	out := []byte{n.open}
-	for i, kid := range n.kids {
+	for i, kid := range n.children {
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -227,11 +227,11 @@ func (n *node) bytes() []byte {
 		}
 		out = append(out, kid.bytes()...)
 	}
-	return append(out, closing(n.open))
+	return append(out, closingBracket(n.open))
 }
 
-// str writes a string from its JSON form. One of several lines becomes a text
-// with its own lines, in a box: no line of it can pass for JSON around it.
+// str prints a JSON string. A multiline string becomes a box of lines, so that
+// no line of it can pass for JSON around it.
 func (p *printer) str(raw []byte, depth int, write func([]byte)) {
 	breaks := lineBreaks(raw)
 	if breaks == 0 {
@@ -239,13 +239,14 @@ func (p *printer) str(raw []byte, depth int, write func([]byte)) {
 		return
 	}
 	p.add(classNote, "text of "+Count(breaks+1, "line"), "")
-	p.text = true
+	p.inText = true
 	p.add(classText, "\n"+strings.Repeat("  ", min(depth, 40)), "")
 	write(raw)
-	p.text, p.box = false, true
+	p.inText, p.afterBlock = false, true
 }
 
-// lineBreaks counts those of a string, but for one at its end alone.
+// lineBreaks counts the line breaks in a JSON string, and ignores a single one
+// at its end.
 func lineBreaks(raw []byte) (n int) {
 	last := 0
 	for i := 1; i < len(raw)-1; i++ {
@@ -262,7 +263,7 @@ func lineBreaks(raw []byte) (n int) {
 	return n
 }
 
-// quoted writes a string on a line. What needs no escape is shown decoded.
+// quoted prints a string on one line and decodes escapes that are not needed.
 func (p *printer) quoted(raw []byte) {
 	p.quote()
 	p.body(raw[1 : len(raw)-1])
@@ -271,7 +272,7 @@ func (p *printer) quoted(raw []byte) {
 }
 
 func (p *printer) quote() {
-	if !p.text {
+	if !p.inText {
 		p.plain.WriteByte('"')
 	}
 }
@@ -292,16 +293,16 @@ func (p *printer) body(body []byte) {
 	}
 }
 
-// escaped writes the escape at the start of body and returns its length.
+// escaped prints the escape at the start of body and returns its length.
 func (p *printer) escaped(body []byte) int {
 	switch c := body[1]; {
-	case c == '/' || p.text && (c == '"' || c == '\\'):
+	case c == '/' || p.inText && (c == '"' || c == '\\'):
 		p.plain.WriteByte(c)
 	case c == '"' || c == '\\':
 		p.plain.Write(body[:2])
-	case p.text && c == 'n':
+	case p.inText && c == 'n':
 		p.add(classText, "\n", "")
-	case p.text && c == 't':
+	case p.inText && c == 't':
 		p.add(classTab, "\t", "A tab")
 	case c == 'u':
 		return p.unicode(body)
@@ -311,7 +312,7 @@ func (p *printer) escaped(body []byte) int {
 	return 2
 }
 
-// unicode writes a \uXXXX, or a pair of them.
+// unicode prints a \uXXXX escape, or a surrogate pair of them.
 func (p *printer) unicode(body []byte) int {
 	r, size := rune(hex4(body[2:6])), 6
 	if utf16.IsSurrogate(r) {
@@ -324,7 +325,7 @@ func (p *printer) unicode(body []byte) int {
 	switch {
 	case utf16.IsSurrogate(r) || IsInvisible(r):
 		p.escape(strings.ToLower(string(body[:size])))
-	case !p.text && (r == '"' || r == '\\'):
+	case !p.inText && (r == '"' || r == '\\'):
 		p.plain.WriteByte('\\')
 		p.plain.WriteRune(r)
 	default:
@@ -334,6 +335,6 @@ func (p *printer) unicode(body []byte) int {
 }
 
 func hex4(digits []byte) uint64 {
-	n, _ := strconv.ParseUint(string(digits), 16, 16) // valid JSON has four
+	n, _ := strconv.ParseUint(string(digits), 16, 16) // valid JSON has four digits digits
 	return n
 }

@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// Line is one line of laid out JSON. Pages give it a box of its own, so that
-// what wraps stays under its beginning, and no rest of a string can stand
-// where a key would.
+// Line is one line of formatted JSON. Pages put it in its own box, so that
+// wrapped text stays below its start and cannot pass for a key.
 type Line struct {
-	Depth int // of its indentation
+	Depth int // indentation
 	Text  []Segment
-	Block []Line // instead of Text: the lines of a text, in a box of theirs
+	Block []Line // instead of Text: the lines of a multiline text, in their own box
 }
 
 const (
-	tallText = 40 // lines of a text that are shown at once
-	wideText = 80 // letters of a line, about, before it wraps
+	maxVisibleLines = 40 // lines of a text that are shown at once
+	lineWidth       = 80 // approximate characters of a line before it wraps
 )
 
-// Long reports whether a text may be taller than the box that it has.
+// Long reports whether a text may be taller than its box.
 func (l Line) Long() bool {
 	rows := 0
 	for _, line := range l.Block {
@@ -29,13 +28,13 @@ func (l Line) Long() bool {
 		for _, s := range line.Text {
 			width += len(s.Text)
 		}
-		rows += 1 + width/wideText
+		rows += 1 + width/lineWidth
 	}
-	return rows > tallText
+	return rows > maxVisibleLines
 }
 
-// Lines cuts segments at the line breaks that the layout made; text has none,
-// as visible spells them out.
+// Lines splits segments at the line breaks of the layout. Line breaks in values
+// are not affected, because [Escape] spells them out.
 func Lines(segments []Segment) []Line {
 	out := []Line{{}}
 	for _, s := range segments {
@@ -66,14 +65,15 @@ func (l *Line) add(s Segment) {
 	}
 }
 
-// Mark is a piece of the little Markdown that modules write about themselves.
+// Mark is a piece of the Markdown subset that modules use to describe
+// themselves.
 type Mark struct {
-	Kind string // bold, code, link; empty: text
+	Kind string // bold, code, link; empty for text
 	Text string
 	Link string
 }
 
-// Markdown splits what a module of this program says; nothing foreign.
+// Markdown parses the text of a module. It is not for foreign text.
 func Markdown(text string) (marks []Mark) {
 	syntax := regexp.MustCompile("\\*\\*([^*]+)\\*\\*|`([^`]+)`|\\[([^\\]]+)\\]\\((https://[^)\\s]+)\\)")
 	from := 0
@@ -97,8 +97,8 @@ func Markdown(text string) (marks []Mark) {
 	return marks
 }
 
-// FormatTime formats a time.Time or *time.Time in UTC; the zero time and nil are
-// empty.
+// FormatTime formats a time.Time or *time.Time in UTC. It returns "" for the
+// zero time and nil.
 func FormatTime(t any, layout string) string {
 	switch t := t.(type) {
 	case time.Time:
@@ -114,7 +114,7 @@ func FormatTime(t any, layout string) string {
 	return ""
 }
 
-// Count says how many there are of what.
+// Count returns a number with its noun.
 func Count(n int, what string) string {
 	if n != 1 {
 		what += "s"
