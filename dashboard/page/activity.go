@@ -11,19 +11,19 @@ import (
 	"sallyport/api"
 )
 
-// activityRow is a call as a line of the list.
+// activityRow is a call in the list.
 type activityRow struct {
 	action.Invocation
 	callerSession
 	Settled decider
 }
 
-// activityList is what the page of calls shows.
+// activityList is the data of the activity page.
 type activityList struct {
 	action.Page[action.Invocation]
 	Rows  []activityRow
 	Query activityQuery
-	Names map[string]string // of people, by id
+	Names map[string]string // of users, by ID
 
 	Sources     []action.Connector
 	Automations map[string]string
@@ -33,9 +33,9 @@ type activityList struct {
 func (p *pageRequest) activity() error {
 	var in api.ListInvocationsInput
 	q := activityQuery{readQuery(p, &in, "last")}
-	q.oneOf(p, "last", slices.Sorted(maps.Keys(spells())))
+	q.oneOf(p, "last", slices.Sorted(maps.Keys(timeRanges())))
 	if last := q.Get("last"); last != "" && in.From == "" {
-		in.From = p.Now().Add(-spells()[last]).UTC().Format(time.RFC3339)
+		in.From = p.Now().Add(-timeRanges()[last]).UTC().Format(time.RFC3339)
 	}
 	f := load2(p, func(ctx context.Context, in api.Sought, by api.AskedBy) (action.InvocationFilter, error) {
 		return p.InvocationFilter(ctx, p.me, in, by)
@@ -58,18 +58,18 @@ func (p *pageRequest) activity() error {
 	return p.show("activity", "activity", "Activity", d)
 }
 
-// activityQuery is the query of the page.
+// activityQuery is the query of the activity page.
 type activityQuery struct{ filters }
 
-// spells of time that a link leads to.
-func spells() map[string]time.Duration {
+// timeRanges are the time ranges with a link.
+func timeRanges() map[string]time.Duration {
 	return map[string]time.Duration{"hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
 }
 
 // More reports whether a filter is set that only the form shows.
 func (q activityQuery) More() bool { return len(q.copy("status", "last", "cursor", "session")) > 0 }
 
-// Toggle is the address of the list with a status more, or less.
+// Toggle returns the URL of the list with a status added or removed.
 func (q activityQuery) Toggle(status string) string {
 	v := q.copy("status", "cursor")
 	for _, s := range q.values["status"] {
@@ -83,14 +83,14 @@ func (q activityQuery) Toggle(status string) string {
 	return address(q.path, v)
 }
 
-// Last is the address of the list of the last hour, day or week.
+// Last returns the URL of the list for the last hour, day or week.
 func (q activityQuery) Last(spell string) string {
 	v := q.copy("from", "to", "last", "cursor")
 	v.Set("last", spell)
 	return address(q.path, v)
 }
 
-// export is the address of all that the list has since a time, as a file.
+// export returns the URL of the whole list since a time, as a file.
 func (q activityQuery) export(format, from string) string {
 	v := q.copy("status", "last", "cursor")
 	if list := q.values["status"]; len(list) > 0 {

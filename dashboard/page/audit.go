@@ -13,29 +13,29 @@ import (
 	"sallyport/dashboard/view"
 )
 
-// auditData is all that the page of the audit shows.
+// auditData is the data of the audit page.
 type auditData struct {
 	action.Page[action.PolicyEvent]
 	Rows          []eventRow
 	Filters       filters
 	Kinds, People []choice
 	Subject       string            // trimmed
-	Head          *action.AuditHead // nil: not for this person
+	Head          *action.AuditHead // nil if the user may not see it
 	HeadJSON      string
 	Decides       bool
 	Names         map[string]string
 }
 
-// eventRow is one change of policy, in words.
+// eventRow is a policy change, formatted.
 type eventRow struct {
 	action.PolicyEvent
 	What    string // such as "Mode set"
 	Subject string // with the names of sources
 	Changes []fieldChange
-	More    int // that are not shown
+	More    int // number of changes that are not shown
 }
 
-// fieldChange is what became of one part.
+// fieldChange is the change of one field.
 type fieldChange struct {
 	Field         string
 	Before, After []render.Segment // nil: it was not there, or is not any more
@@ -52,14 +52,14 @@ func (p *pageRequest) auditPage() error {
 	if f.From, err = view.ParseTime("/from", q.Get("from")); err != nil {
 		return err
 	}
-	if f.To, err = lastDay(q.Get("to")); err != nil {
+	if f.To, err = parseRangeEnd(q.Get("to")); err != nil {
 		return err
 	}
 	all := p.loadConnectors()
 	f.Subject = storedSubject(f.Subject, all)
 	d.Page = load(p, p.Policy.PolicyEvents, f)
 	for _, e := range d.Items {
-		d.Rows = append(d.Rows, eventIn(e, all, d.Names))
+		d.Rows = append(d.Rows, formatEvent(e, all, d.Names))
 	}
 	d.choices(f)
 	if d.Decides {
@@ -68,7 +68,7 @@ func (p *pageRequest) auditPage() error {
 	return p.show("audit", "audit", "Audit log", d)
 }
 
-// addHead adds the end of the chain of evidence.
+// addHead adds the head of the audit log.
 func (d *auditData) addHead(heads []action.AuditHead) {
 	if len(heads) > 0 {
 		d.Head = &heads[0]
@@ -77,8 +77,8 @@ func (d *auditData) addHead(heads []action.AuditHead) {
 	}
 }
 
-// lastDay reads the end of a time: of a day, its end.
-func lastDay(text string) (time.Time, error) {
+// parseRangeEnd parses the end of a time range. A date includes its whole day.
+func parseRangeEnd(text string) (time.Time, error) {
 	t, err := view.ParseTime("/to", text)
 	if err == nil && len(text) == len(time.DateOnly) {
 		t = t.AddDate(0, 0, 1)
@@ -104,10 +104,10 @@ func (d *auditData) choices(f action.PolicyEventFilter) {
 	}
 }
 
-// storedSubject is a subject with the ids of connectors for their slugs, as
-// keys are stored.
+// storedSubject replaces connector slugs in a subject with IDs, as in stored
+// keys.
 func storedSubject(text string, all []action.Connector) string {
-	source, name := cutKey(text)
+	source, name := splitKey(text)
 	if c := view.FindConnector(all, source); c != nil && name != "" {
 		return c.Source() + ":" + name
 	}
@@ -117,7 +117,7 @@ func storedSubject(text string, all []action.Connector) string {
 	return text
 }
 
-// eventKind is a kind of event as people say it.
+// eventKind is a kind of event with its names for people.
 type eventKind struct{ kind, one, plural string }
 
 func eventKinds() []eventKind {
@@ -147,11 +147,11 @@ func eventKinds() []eventKind {
 	}
 }
 
-// fieldsShown of one event.
-const fieldsShown = 40
+// maxFields bounds the fields of an event.
+const maxFields = 40
 
-// eventIn says what happened: what it was about, and each part that changed.
-func eventIn(e action.PolicyEvent, all []action.Connector, names map[string]string) eventRow {
+// formatEvent formats a policy event: its subject and each changed field.
+func formatEvent(e action.PolicyEvent, all []action.Connector, names map[string]string) eventRow {
 	row := eventRow{PolicyEvent: e, What: e.Kind, Subject: e.Subject}
 	for _, k := range eventKinds() {
 		if k.kind == e.Kind {
@@ -182,7 +182,7 @@ func eventIn(e action.PolicyEvent, all []action.Connector, names map[string]stri
 		if bytes.Equal(before[field], after[field]) || was == nil && is == nil {
 			continue
 		}
-		if len(row.Changes) == fieldsShown {
+		if len(row.Changes) == maxFields {
 			row.More++
 			continue
 		}
@@ -191,7 +191,7 @@ func eventIn(e action.PolicyEvent, all []action.Connector, names map[string]stri
 	return row
 }
 
-// fieldText writes a field's name as words.
+// fieldText returns a field's name as words.
 func fieldText(field string) string {
 	if field == "" {
 		return "value"

@@ -8,27 +8,27 @@ import (
 	"sallyport/ingest/event"
 )
 
-// automationRow is an automation as the list of them shows it.
+// automationRow is an automation in the list.
 type automationRow struct {
 	event.Automation
 	Triggers, Schedules int
-	Last                *event.Run // nil: it never ran
+	Last                *event.Run // nil if it never ran
 }
 
-// automationData is all that the page of an automation shows.
+// automationData is the data of an automation's page.
 type automationData struct {
 	Automation event.Automation
 	Triggers   []api.TriggerView
 	Schedules  []api.ScheduleView
-	Runs       []event.Run // the newest
-	Bound      []boundTo
+	Runs       []event.Run // newest first
+	Bound      []bindableIntegration
 	Modes      []api.ModeView
 	Names      map[string]string
 	Decides    bool
 }
 
-// boundTo is an integration that an automation may be bound to.
-type boundTo struct {
+// bindableIntegration is an integration that an automation can be bound to.
+type bindableIntegration struct {
 	api.IntegrationView
 	On bool
 }
@@ -69,30 +69,30 @@ func (p *pageRequest) automationPage() error {
 		Triggers:   load2(p, p.Triggers, p.me, a.ID),
 		Schedules:  load2(p, p.Schedules, p.me, a.ID),
 		Runs:       load(p, p.Inbound.ListRuns, event.RunFilter{Organization: p.org, Automation: a.ID, Limit: 10}).Items,
-		Bound:      p.bound(a.ID),
+		Bound:      p.bindableIntegrations(a.ID),
 		Modes:      slices.DeleteFunc(load(p, p.Modes, p.org), func(m api.ModeView) bool { return m.Automation != a.ID }),
 		Names:      p.loadNames(),
 		Decides:    p.decides(),
 	})
 }
 
-// bound are the integrations that sessions of an automation can be bound to,
-// and those that they are.
-func (p *pageRequest) bound(automation string) (list []boundTo) {
+// bindableIntegrations returns the integrations that an automation can be bound to, with the
+// current bindings marked.
+func (p *pageRequest) bindableIntegrations(automation string) (list []bindableIntegration) {
 	ids := load2(p, p.Sources.Bindings, p.org, automation)
 	for _, in := range load(p, p.Integrations, p.me) {
 		on := slices.Contains(ids, in.ID) || slices.Equal(ids, []string{action.AllConnections})
 		if in.User == "" || on {
-			list = append(list, boundTo{in, on})
+			list = append(list, bindableIntegration{in, on})
 		}
 	}
 	return list
 }
 
-// scheduleRow is a schedule with what it started last.
+// scheduleRow is a schedule with its last run.
 type scheduleRow struct {
 	api.ScheduleView
-	Idle bool // its automation is disabled
+	Idle bool // the automation is disabled
 	Runs []event.Run
 }
 

@@ -15,35 +15,35 @@ import (
 	"sallyport/dashboard/view"
 )
 
-// card is one invocation as the inbox and its own page show it.
+// card is an invocation in the inbox or on its own page.
 type card struct {
 	action.Invocation
 	callerSession
-	Why        string           // why it was held or refused, in one sentence
+	Why        string           // reason for the hold or denial, in one sentence
 	Text       []render.Segment // the params
-	Pins       []render.Pin     // those that a grant may be bound to
-	Full       bool             // they are all that will run, but for what is masked
-	Masked     bool             // some of them are masked
-	Hides      bool             // some are redacted, and this person may not see them
-	Unreadable bool             // the params that would run cannot be opened: nobody can know what he would approve
-	Partial    bool             // the params are left out: the script asks for the whole card before anybody decides
-	Decides    bool             // the person who looks may decide
+	Pins       []render.Pin     // params that a grant may be bound to
+	Full       bool             // the params are complete, apart from masked values
+	Masked     bool             // some params are masked
+	Hides      bool             // some params are redacted and the user may not reveal them
+	Unreadable bool             // the params cannot be decrypted, so nobody can review them
+	Partial    bool             // the params are omitted; the script loads the whole card before a decision
+	Decides    bool             // the user may decide
 	Who        string           // who decided
-	Settled    decider          // who or what did, in every case
+	Settled    decider          // who or what settled it
 	Left       int              // seconds
-	Hold       int              // seconds, of the whole hold
-	Waiting    waiting          // who waits for the answer, while it is pending
-	Accounts   []string         // whose credentials it would use, of a module's action
+	Hold       int              // length of the whole hold in seconds
+	Waiting    waiting          // state of the caller while it is pending
+	Accounts   []string         // accounts whose credentials a module's action would use
 }
 
-// waiting is whether anybody would hear of a decision.
+// waiting says whether a caller would learn of a decision.
 type waiting struct {
-	State string `json:"state"` // waits, told or gone; empty: not known
+	State string `json:"state"` // waits, told or gone; empty if unknown
 	Text  string `json:"text"`
 }
 
-// waiting says it of a caller. Callers are noted every so often, so one that
-// was not for three times is gone.
+// waiting returns the state of a caller. Callers are recorded at an interval,
+// so one that missed three of them is gone.
 func (p *pages) waiting(w action.CallerState) waiting {
 	switch {
 	case p.Now().Sub(w.SeenAt) < 3*p.SeenEvery:
@@ -54,8 +54,8 @@ func (p *pages) waiting(w action.CallerState) waiting {
 	return waiting{"gone", "The agent is no longer waiting. If you approve the call, it runs but the agent may not see the result."}
 }
 
-// cards are the calls of a page with what is shown beside them, which is read
-// for all of them at once.
+// cards returns the cards of a page of calls. It loads related rows for all of
+// them at once.
 func (p *pageRequest) cards(list []action.Invocation) []card {
 	var pending, sessions []string
 	modules := false
@@ -91,7 +91,7 @@ func (p *pageRequest) cardOf(id string) card {
 	return p.cards([]action.Invocation{inv})[0]
 }
 
-// card completes one with its params and its times.
+// card completes a card with its params and times.
 func (p *pageRequest) card(ctx context.Context, c card) (card, error) {
 	inv := c.Invocation
 	decision := action.Decision{Source: inv.ModeSource, Steps: inv.Steps}
@@ -131,19 +131,19 @@ func masked(text []render.Segment) bool {
 }
 
 const (
-	lightParams = 1 << 10  // of markup, that every card may have
-	roomyParams = 12 << 10 // that the cards of a page may have beside
+	minParamsMarkup    = 1 << 10  // markup bytes that every card may have
+	sharedParamsMarkup = 12 << 10 // further markup bytes for all cards of a page
 )
 
-// spare leaves out the params of cards that would make a page heavy. The
-// script asks for each of these alone, once it comes near the window.
-func spare(cards []card) {
-	room := roomyParams
+// omitHeavyParams omits the params of cards that would make a page heavy. The script
+// loads such a card when it comes near the viewport.
+func omitHeavyParams(cards []card) {
+	room := sharedParamsMarkup
 	for i := range cards {
 		c := &cards[i]
-		size := weight(c.Text)
+		size := markupSize(c.Text)
 		switch {
-		case size <= lightParams:
+		case size <= minParamsMarkup:
 		case size <= room:
 			room -= size
 		default:
@@ -152,8 +152,8 @@ func spare(cards []card) {
 	}
 }
 
-// weight is about how much markup text becomes.
-func weight(text []render.Segment) (n int) {
+// markupSize estimates the size of the markup of text.
+func markupSize(text []render.Segment) (n int) {
 	for _, s := range text {
 		n += len(s.Text) + 8
 		if s.Class != "" {
@@ -163,22 +163,22 @@ func weight(text []render.Segment) (n int) {
 	return n
 }
 
-// sendJSON writes JSON for a page's script.
+// sendJSON writes a JSON response for a page's script.
 func sendJSON(w http.ResponseWriter, v any) error {
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(v)
 }
 
-// envCard is an agent's request for environment variables as a person sees it.
+// envCard is a request for environment variables.
 type envCard struct {
 	action.EnvRequest
 	callerSession
-	By      string // the name of who decided
+	By      string // name of the user who decided
 	Decides bool
 	Alone   bool // on its own page
 }
 
-// envCards are those that wait, as far as the inbox shows them.
+// envCards returns the pending requests, up to the limit of the inbox.
 func (p *pageRequest) envCards() []envCard {
 	return p.envCardsOf(load(p, p.Sessions.ListEnvRequests, action.EnvFilter{Organization: p.org, Status: action.EnvPending, Limit: inboxSize}).Items)
 }
@@ -205,23 +205,23 @@ func (p *pageRequest) envPage() error {
 	return p.show("env", "inbox", "Environment variables", c)
 }
 
-// requestCard is an agent's wish for a grant as the inbox shows it.
+// requestCard is a grant request in the inbox.
 type requestCard struct {
 	api.RequestView
 	callerSession
 	Pins  []render.Pin
-	Spans []span // that are not longer than was asked
+	Spans []span // not longer than requested
 }
 
-// requestList is what waits, as far as the inbox shows it.
+// requestList is the pending requests, up to the limit of the inbox.
 type requestList struct {
 	Cards   []requestCard
-	Env     []envCard // of those who want environment variables
+	Env     []envCard // for environment variables
 	Total   int
 	Decides bool
 }
 
-// inboxRequests is the requests alone, for the script to put in their place.
+// inboxRequests renders only the requests, for the script.
 func (p *pageRequest) inboxRequests() error {
 	return p.showPart("inbox", "requests", p.requests())
 }
@@ -244,10 +244,10 @@ func (p *pageRequest) requests() requestList {
 	return list
 }
 
-// span is a while that a form offers.
+// span is a duration that a form offers.
 type span struct{ Value, Text string }
 
-// spansWithin are those that end no later than until; nil is never.
+// spansWithin returns the spans that end no later than until. Nil is never.
 func spansWithin(now time.Time, until *time.Time) []span {
 	all := []span{{"1h", "an hour"}, {"8h", "8 hours"}, {"24h", "a day"}, {"168h", "a week"}}
 	return slices.DeleteFunc(all, func(s span) bool {
@@ -256,7 +256,7 @@ func spansWithin(now time.Time, until *time.Time) []span {
 	})
 }
 
-// pinsOf lists the pins of a grant by their pointers, whole.
+// pinsOf lists the pins of a grant by pointer.
 func pinsOf(t *action.Terms) []render.Pin {
 	out := make([]render.Pin, 0, len(t.Pins))
 	for pointer, value := range t.Pins {

@@ -14,32 +14,32 @@ import (
 // them by these names.
 const (
 	controlText    = "text"
-	controlLines   = "lines"   // texts, one a line
-	controlNumber  = "number"  //
-	controlNumbers = "numbers" // one a line
+	controlLines   = "lines" // strings, one per line
+	controlNumber  = "number"
+	controlNumbers = "numbers" // numbers, one per line
 	controlFlag    = "flag"
 	controlChoice  = "choice"  // one of several
 	controlChoices = "choices" // some of several
-	controlGroup   = "group"   // an object, whose fields are below
-	controlJSON    = "json"    // what no other control is for
+	controlGroup   = "group"   // an object with the fields below it
+	controlJSON    = "json"    // anything else
 )
 
-// control is one field of a form that is made of a JSON Schema.
+// control is a field of a form that is generated from a JSON Schema.
 type control struct {
 	Kind     string
 	Pointer  string // JSON Pointer in the config, without the first slash
-	Name     string // of the element, for errors to be shown beside it
+	Name     string // of the element, to show errors beside it
 	Label    string
 	Hint     string
-	Text     string // the value, but for flags and choices
-	Usual    string // what holds when nothing is chosen
+	Text     string // the value, except for flags and choices
+	Usual    string // the default
 	On       bool
 	Min, Max json.Number
 	Options  []choice
 	Controls []control // of a group
 }
 
-// property is what a form can be made of. A schema with any other keyword is
+// property is a schema that a form can show. A schema with other keywords is
 // edited as JSON.
 type property struct {
 	Type        string            `json:"type"`
@@ -54,14 +54,15 @@ type property struct {
 	Max         json.Number       `json:"maximum"`
 }
 
-// understood are the keywords that a form has, or leaves to the server's check.
-var understood = []string{
+// supportedKeywords are the keywords that a form supports or leaves to the server's
+// validation.
+var supportedKeywords = []string{
 	"type", "title", "description", "default", "enum", "items", "properties", "additionalProperties", "minimum", "maximum",
 	"minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "pattern", "format", "examples", "required",
 }
 
-// configForm makes controls of a trigger's config by its schema; a config or
-// schema that these cannot show is one control of JSON.
+// configForm returns the controls for a trigger's config. A config or schema
+// that they cannot show becomes a single JSON control.
 func configForm(schema, config json.RawMessage) []control {
 	root := control{Kind: controlJSON, Name: "config", Label: "Filters", Hint: "JSON", Text: indented(config)}
 	p, ok := readProperty(schema)
@@ -78,14 +79,14 @@ func configForm(schema, config json.RawMessage) []control {
 	return controls
 }
 
-// controlsOf makes a control of each property, in their order; false: the
-// object has something else.
+// controlsOf returns a control for each property, in order. It returns false if
+// the object has other members.
 func controlsOf(properties, object json.RawMessage, at string) ([]control, bool) {
-	names, schemas, ok := members(properties)
+	names, schemas, ok := parseMembers(properties)
 	if !ok {
 		return nil, false
 	}
-	has, values, ok := members(object)
+	has, values, ok := parseMembers(object)
 	if !ok || slices.ContainsFunc(has, func(name string) bool { return schemas[name] == nil }) {
 		return nil, false
 	}
@@ -98,7 +99,7 @@ func controlsOf(properties, object json.RawMessage, at string) ([]control, bool)
 }
 
 func controlOf(name, pointer string, schema, value json.RawMessage) control {
-	c := control{Pointer: pointer, Name: "config." + strings.ReplaceAll(pointer, "/", "."), Label: inWords(name)}
+	c := control{Pointer: pointer, Name: "config." + strings.ReplaceAll(pointer, "/", "."), Label: humanize(name)}
 	p, ok := readProperty(schema)
 	c.Label, c.Hint = cmp.Or(p.Title, c.Label), p.Description
 	if ok {
@@ -111,9 +112,9 @@ func controlOf(name, pointer string, schema, value json.RawMessage) control {
 	return c
 }
 
-// readProperty reads a schema; false: it says what no form can.
+// readProperty parses a schema. It returns false if no form can show it.
 func readProperty(schema json.RawMessage) (p property, ok bool) {
-	names, values, ok := members(schema)
+	names, values, ok := parseMembers(schema)
 	if !ok {
 		return p, false
 	}
@@ -125,14 +126,14 @@ func readProperty(schema json.RawMessage) (p property, ok bool) {
 			p.Description = text
 		}
 	}
-	strange := slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(understood, name) })
+	strange := slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(supportedKeywords, name) })
 	return p, !strange && json.Unmarshal(schema, &p) == nil && (p.Closed == nil || string(p.Closed) == "false")
 }
 
-// kind is the control that a property takes.
+// kind returns the control for a property.
 func (p *property) kind() string {
 	switch {
-	case p.Enum != nil && (p.Type == "" || p.Type == "string") && texts(p.Enum) != nil:
+	case p.Enum != nil && (p.Type == "" || p.Type == "string") && enumStrings(p.Enum) != nil:
 		return controlChoice
 	case p.Enum != nil:
 		return controlJSON
@@ -152,7 +153,8 @@ func (p *property) listKind() string {
 	return cmp.Or(map[string]string{controlChoice: controlChoices, controlText: controlLines, controlNumber: controlNumbers}[each.kind()], controlJSON)
 }
 
-// fill gives the control its value; false: the control cannot show it.
+// fill sets the control's value. It returns false if the control cannot show
+// it.
 func (c *control) fill(p *property, value json.RawMessage) bool {
 	switch c.Kind {
 	case controlGroup:
@@ -175,14 +177,14 @@ func (c *control) fill(p *property, value json.RawMessage) bool {
 	case controlChoice:
 		var text string
 		_ = json.Unmarshal(p.Default, &c.Usual) // none, or of another type: nothing is said of it
-		ok := value == nil || json.Unmarshal(value, &text) == nil && slices.Contains(texts(p.Enum), text)
-		c.Options = options(texts(p.Enum), []string{text})
+		ok := value == nil || json.Unmarshal(value, &text) == nil && slices.Contains(enumStrings(p.Enum), text)
+		c.Options = options(enumStrings(p.Enum), []string{text})
 		return ok
 	case controlChoices:
 		each, _ := readProperty(p.Items)
 		var on []string
-		ok := value == nil || json.Unmarshal(value, &on) == nil && !slices.ContainsFunc(on, func(v string) bool { return !slices.Contains(texts(each.Enum), v) })
-		c.Options = options(texts(each.Enum), on)
+		ok := value == nil || json.Unmarshal(value, &on) == nil && !slices.ContainsFunc(on, func(v string) bool { return !slices.Contains(enumStrings(each.Enum), v) })
+		c.Options = options(enumStrings(each.Enum), on)
 		return ok
 	case controlLines:
 		var list []string
@@ -208,8 +210,9 @@ func options(all, on []string) []choice {
 	return list
 }
 
-// texts are the values of an enumeration of texts; nil: it has others.
-func texts(enum []json.RawMessage) []string {
+// enumStrings returns the values of an enumeration of strings, or nil if it has
+// others.
+func enumStrings(enum []json.RawMessage) []string {
 	all := make([]string, len(enum))
 	for i, v := range enum {
 		if json.Unmarshal(v, &all[i]) != nil {
@@ -219,8 +222,8 @@ func texts(enum []json.RawMessage) []string {
 	return all
 }
 
-// members reads an object with its names in order.
-func members(object json.RawMessage) (names []string, values map[string]json.RawMessage, ok bool) {
+// parseMembers parses an object and keeps the order of its names.
+func parseMembers(object json.RawMessage) (names []string, values map[string]json.RawMessage, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return nil, nil, false
@@ -241,8 +244,8 @@ func members(object json.RawMessage) (names []string, values map[string]json.Raw
 	return names, values, true
 }
 
-// inWords is a name of a program's as people write it.
-func inWords(name string) string {
+// humanize returns an identifier as words.
+func humanize(name string) string {
 	first, size := utf8.DecodeRuneInString(name)
 	return string(unicode.ToUpper(first)) + strings.ReplaceAll(name[size:], "_", " ")
 }

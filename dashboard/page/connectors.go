@@ -14,28 +14,28 @@ import (
 	"sallyport/dashboard/view"
 )
 
-// connectorData is all that the page of a connector shows.
+// connectorData is the data of a connector's page.
 type connectorData struct {
 	View    api.ConnectorView
 	Form    upstreamForm
-	Tools   []toolRow     // that are listed and did not change
-	Fresh   int           // of them, those that no person has looked at
-	More    int           // that are not shown
-	Reviews []reviewTable // those that changed or went
+	Tools   []toolRow     // listed and unchanged
+	Fresh   int           // number of them that are not reviewed
+	More    int           // number of tools that are not shown
+	Reviews []reviewTable // changed or removed tools
 	Names   map[string]string
 	Decides bool
 }
 
-// toolRow is an action of a connector that people may decide about.
+// toolRow is an action of a connector.
 type toolRow struct {
 	api.ReviewView
-	Own   bool // it is no tool, but the gateway's own
-	Fresh bool // no person has looked at it
+	Own   bool // the gateway's own action, not a tool
+	Fresh bool // not reviewed
 }
 
 const (
-	toolsShown = 300          // on one page
-	firstList  = "first list" // reviewed what nobody was asked about; see [action.ToolReview]
+	maxTools  = 300          // per page
+	firstList = "first list" // reviewer of tools that were accepted without a review; see [action.ToolReview]
 )
 
 func (p *pageRequest) connectorsPage() error {
@@ -45,12 +45,12 @@ func (p *pageRequest) connectorsPage() error {
 	}{p.ViewConnectors(p.ctx(), p.org, p.loadConnectors()), p.decides()})
 }
 
-// newConnectorData is the gallery of known servers, or the form of one.
+// newConnectorData is the gallery of known servers, or the form for one.
 type newConnectorData struct {
 	Presets []api.Preset
-	Preset  *api.Preset       // the chosen one
-	Custom  bool              // any other server was chosen
-	Ways    map[string]string // to sign in, by variant; "" is the preset itself
+	Preset  *api.Preset       // the selected one
+	Custom  bool              // another server is selected
+	Ways    map[string]string // sign-in methods by variant; "" is the preset itself
 	Form    upstreamForm
 }
 
@@ -70,11 +70,11 @@ func (p *pageRequest) newConnectorPage() error {
 	return p.show("connector_new", "connectors", "Add connector", d)
 }
 
-// choose fills the form with what is known of a server.
+// choose fills the form with a preset.
 func (d *newConnectorData) choose(known *api.Preset) {
-	d.Preset, d.Ways = known, map[string]string{"": authOf(known.Auth)}
+	d.Preset, d.Ways = known, map[string]string{"": formAuth(known.Auth)}
 	for _, v := range known.Variants {
-		d.Ways[v.Name] = authOf(v.Auth)
+		d.Ways[v.Name] = formAuth(v.Auth)
 		if len(v.Auth) == 0 {
 			d.Ways[v.Name] = d.Ways[""]
 		}
@@ -85,9 +85,8 @@ func (d *newConnectorData) choose(known *api.Preset) {
 	}
 }
 
-// authOf is how a form says the first of the ways in which a server is signed
-// in to.
-func authOf(ways []string) string {
+// formAuth returns the form value of a server's first sign-in method.
+func formAuth(ways []string) string {
 	switch {
 	case len(ways) == 0:
 		return "none"
@@ -97,7 +96,7 @@ func authOf(ways []string) string {
 	return ways[0]
 }
 
-// authMethods says them to people.
+// authMethods formats sign-in methods for people.
 func authMethods(ways []string) string {
 	words := map[string]string{"none": "no authentication", "secret": "API key", "oauth": "OAuth"}
 	said := make([]string, len(ways))
@@ -136,7 +135,7 @@ func (p *pageRequest) connectorPage() error {
 }
 
 func (d *connectorData) add(v api.ReviewView) {
-	if len(d.Tools) == toolsShown {
+	if len(d.Tools) == maxTools {
 		d.More++
 		return
 	}
@@ -147,45 +146,45 @@ func (d *connectorData) add(v api.ReviewView) {
 	d.Tools = append(d.Tools, row)
 }
 
-// addOwn adds what is no tool.
+// addOwn adds the actions that are not tools.
 func (d *connectorData) addOwn() {
 	for _, v := range d.View.Beside {
 		d.Tools = append(d.Tools, toolRow{ReviewView: api.ReviewView{Tool: v.Name, Risk: v.Risk, Mode: v.Mode}, Own: true})
 	}
 }
 
-// callback is where services lead browsers back to after a sign-in. The page
-// is the same whatever the address says; its script takes it from there, as a
-// browser that comes from elsewhere brings no cookie.
+// callback serves the page that services redirect browsers to after a sign-in.
+// It is the same for all parameters, which its script reads: a navigation from
+// another site sends no cookie.
 func (p *pages) callback(w http.ResponseWriter, r *http.Request) {
 	if err := p.render(w, "callback", "layout", layoutData{Page: "callback", Title: "Connecting a service"}); err != nil {
 		p.showError(w, r, nil, err)
 	}
 }
 
-// upstreamForm are the fields of a connector's form, filled.
+// upstreamForm is the data of a connector's form.
 type upstreamForm struct {
 	action.Connector
 	defaultValue
 	OAuth    action.OAuthSettings
-	Headers  string // one a line
-	Redirect string // where services lead back to
+	Headers  string // one per line
+	Redirect string // redirect URL for services
 	Auths    []choice
 	Asks     []askChoice
 	Reviews  []choice
 	Risks    []choice
 }
 
-// defaultValue is what a known server has where nothing else is said.
+// defaultValue is the defaults of a known server.
 type defaultValue struct{ Usual, UsualHeader, UsualPrefix string }
 
-// choice is one of several.
+// choice is an option of a form.
 type choice struct {
 	Value, Text string
 	On          bool
 }
 
-// askChoice is a kind of question, with what may come of it.
+// askChoice is a kind of server request, with its options.
 type askChoice struct {
 	Kind           action.AskKind
 	Title, Warning string
@@ -217,7 +216,7 @@ func (p *pages) upstreamForm(c action.Connector) upstreamForm {
 	return f
 }
 
-// choose makes choices of values and their texts.
+// choose returns options from pairs of value and text.
 func choose(on string, pairs ...string) []choice {
 	var list []choice
 	for pair := range slices.Chunk(pairs, 2) {
@@ -235,17 +234,18 @@ func askChoices() []askChoice {
 	}
 }
 
-// reviewTable is what of a connector waits for a review.
+// reviewTable is the unreviewed changes of a connector.
 type reviewTable struct {
 	Connector action.Connector
 	Tools     []api.ReviewView
-	More      int // that are not shown
+	More      int // number of tools that are not shown
 	FetchedAt time.Time
-	Error     string // of the last time that the server was asked
+	Error     string // of the last request to the server
 }
 
-// reviewsShown of one connector: who reviews should read.
-const reviewsShown = 50
+// maxReviews bounds the reviews of a connector, so that people can read all
+// of them.
+const maxReviews = 50
 
 func (p *pageRequest) reviews() (tables []reviewTable) {
 	for _, c := range p.loadConnectors() {
@@ -264,7 +264,7 @@ func (p *pageRequest) reviews() (tables []reviewTable) {
 }
 
 func (t *reviewTable) add(v api.ReviewView) {
-	if len(t.Tools) == reviewsShown {
+	if len(t.Tools) == maxReviews {
 		t.More++
 		return
 	}

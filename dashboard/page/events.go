@@ -12,13 +12,13 @@ import (
 	"sallyport/ingest/event"
 )
 
-// eventData is all that the page of an event shows.
+// eventData is the data of an event's page.
 type eventData struct {
 	api.InboundEvent
 	Cause   runCause
-	Kind    string           // its trigger's type, in words
-	Text    []render.Segment // the context; nil: it is not kept here
-	Filters []byte           // its trigger's config as it is now; nil: it is gone
+	Kind    string           // title of its trigger's type
+	Text    []render.Segment // the context; nil if it is not stored
+	Filters []byte           // current config of its trigger; nil if the trigger was removed
 	Others  []api.InboundEvent
 	Causes  map[string]runCause
 	Decides bool
@@ -48,7 +48,7 @@ func (p *pageRequest) eventPage() error {
 	}
 	d.Cause = d.Causes[d.Trigger]
 	if provider, err := p.EventProvider(d.Provider, ""); err == nil {
-		d.Kind = provider.Title + ": " + eventProviderTypeTitle(provider, d.Type)
+		d.Kind = provider.Title + ": " + eventTypeTitle(provider, d.Type)
 	}
 	if t, err := p.Inbound.Trigger(p.ctx(), p.org, d.Trigger); err == nil {
 		d.Filters = t.Config
@@ -59,13 +59,13 @@ func (p *pageRequest) eventPage() error {
 	return p.show("event", "events", cmp.Or(d.Title, "Event"), d)
 }
 
-// eventContext is all that is known of an event, for a person who asked to see
-// it; the reading is logged.
+// eventContext shows the whole context of an event on request. The access is
+// logged.
 func (p *pageRequest) eventContext() error {
 	return p.showPart("event", "whole", layoutData{Me: p.me, Data: render.JSON(load2(p, p.FullContext, p.me, p.r.PathValue("id")))})
 }
 
-// unmatchedReason says why an event started nothing.
+// unmatchedReason explains why an event started nothing.
 func unmatchedReason(why event.SkipReason) string {
 	return map[event.SkipReason]string{
 		event.SkipFilter:     "The event does not match the filters of the trigger.",
@@ -76,11 +76,11 @@ func unmatchedReason(why event.SkipReason) string {
 	}[why]
 }
 
-// deliveryData is all that the page of a delivery shows.
+// deliveryData is the data of a delivery's page.
 type deliveryData struct {
 	api.DeliveryView
 	Cause  runCause
-	Text   []render.Segment // the payload; nil: it is not kept
+	Text   []render.Segment // the payload; nil if it is not stored
 	Events []api.InboundEvent
 	Causes map[string]runCause
 }
@@ -106,21 +106,22 @@ func (p *pageRequest) deliveryPage() error {
 	return p.show("delivery", "deliveries", "Delivery", d)
 }
 
-// again reports whether a delivery can be worked off once more: it failed, or
-// reached nobody and kept its payload.
-func again(r event.Receipt) bool {
+// canRedrive reports whether a delivery can be processed again: it failed, or
+// matched nothing and kept its payload.
+func canRedrive(r event.Receipt) bool {
 	return r.Status == event.ReceiptFailed || r.Status == event.ReceiptCompleted && r.LastError != "" && !r.Duplicate
 }
 
-// runDelivery is who gets an organization's runs, as far as the person may know.
+// runDelivery describes who receives an organization's runs, as far as the user
+// may know.
 type runDelivery struct {
-	Endpoint *api.EndpointView // nil: there is none
-	Keys     int               // for workers
+	Endpoint *api.EndpointView // nil if there is none
+	Keys     int               // number of worker keys
 	Parcels  action.Page[event.Parcel]
-	Nobody   bool // neither an endpoint nor a key: nothing works on runs
+	Nobody   bool // neither an endpoint nor a worker key
 }
 
-// runDelivery looks who works on runs. A member hears of keys alone.
+// runDelivery loads who receives runs. A member sees only keys.
 func (p *pageRequest) runDelivery(f filters) runDelivery {
 	var t runDelivery
 	status, _ := reflect.TypeFor[api.ParcelQuery]().FieldByName("Status")

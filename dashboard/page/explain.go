@@ -16,32 +16,32 @@ import (
 	"sallyport/dashboard/view"
 )
 
-// explainPanel says how a call would be decided. Its question is in the
-// address, so that it can be handed on.
+// explainPanel explains how a call would be decided. The question is in the
+// URL, so that it can be shared.
 type explainPanel struct {
 	api.Asked
-	Source, Name string // the two parts of the key, as they were asked
+	Source, Name string // source and name of the key, as requested
 	Sessions     []sessionChoice
 	Problem      *dashboard.Problem
 	Answer       *api.Explanation
-	Share        tally // of a pattern, in place of an answer
+	Share        tally // for a pattern, instead of an answer
 }
 
-// sessionChoice is a session as forms offer it.
+// sessionChoice is a session in a form.
 type sessionChoice struct {
 	ID, Text string
 	On       bool
 }
 
-// tally is how many actions of a pattern have which mode now.
+// tally counts the modes of the actions that match a pattern.
 type tally struct {
 	Of                 int
 	Allow, Hold, Deny  int
 	Everything, Listed bool
 }
 
-// sessionsOffered by a form: the newest.
-const sessionsOffered = 50
+// maxSessionChoices bounds the sessions in a form, newest first.
+const maxSessionChoices = 50
 
 func (p *pageRequest) explainPanel() explainPanel {
 	d := explainQuery(p.r.URL.Query())
@@ -50,11 +50,11 @@ func (p *pageRequest) explainPanel() explainPanel {
 	return d
 }
 
-// sessionChoices offers sessions by what they are for, and the one that was
-// chosen, also when it is old.
+// sessionChoices returns recent sessions by purpose, and the selected one even
+// if it is older.
 func (p *pageRequest) sessionChoices(state, chosen string) []sessionChoice {
 	var out []sessionChoice
-	page := load2(p, p.ListSessions, p.me, &api.ListSessionsInput{State: state, Paging: api.Paging{Limit: sessionsOffered}})
+	page := load2(p, p.ListSessions, p.me, &api.ListSessionsInput{State: state, Paging: api.Paging{Limit: maxSessionChoices}})
 	for _, s := range page.Items {
 		text := render.Plain(cmp.Or(render.Truncate(s.Title, 60), "untitled")) + " · " + shortID(s.ID)
 		if s.Group != "" {
@@ -68,28 +68,28 @@ func (p *pageRequest) sessionChoices(state, chosen string) []sessionChoice {
 	return out
 }
 
-// explainQuery reads the question: a key, or its two parts.
+// explainQuery parses the question: a key, or a source and a name.
 func explainQuery(q url.Values) explainPanel {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	d := explainPanel{Asked: api.Asked{
 		Session: get("session"), Group: get("group"), Task: get("task"), Automation: get("automation"), Action: get("key"), Params: get("params"),
 	}}
 	if d.Action != "" {
-		d.Source, d.Name = cutKey(d.Action)
+		d.Source, d.Name = splitKey(d.Action)
 	} else if d.Source, d.Name = get("source"), get("action"); d.Source != "" && d.Name != "" {
 		d.Action = d.Source + ":" + d.Name
 	}
 	return d
 }
 
-// explained is the answer alone, for the script to put in its place.
+// explained renders only the answer, for the script.
 func (p *pageRequest) explained() error {
 	d := explainQuery(p.r.URL.Query())
 	p.answer(&d)
 	return p.showPart("policy", "explained", d)
 }
 
-// answer decides for nobody. What is wrong with the question is a part of the
+// answer decides the call without making it. An invalid question is part of the
 // answer.
 func (p *pageRequest) answer(d *explainPanel) {
 	if p.err != nil || d.Action == "" {
@@ -109,7 +109,7 @@ func (p *pageRequest) answer(d *explainPanel) {
 	}
 }
 
-// tallied counts what is in force of the actions that a pattern names.
+// tallied counts the modes of the actions that a pattern matches.
 func (p *pages) tallied(ctx context.Context, me *dashboard.Principal, d *explainPanel) error {
 	if d.Name != "*" {
 		return nil
@@ -146,25 +146,25 @@ func (t *tally) add(actions []action.ActionAbility) {
 	}
 }
 
-// modeText says what a mode does with a call.
+// modeText explains what a mode does with a call.
 func modeText(m action.Mode) string {
 	return map[action.Mode]string{
 		action.ModeAllow: "Allowed", action.ModeRequireApproval: "Requires approval", action.ModeDeny: "Denied",
 	}[m]
 }
 
-// policyRemoved says, in words, what is in force once a mode is taken back.
+// policyRemoved explains what applies after a mode is removed.
 func (p *pageRequest) policyRemoved() error {
 	text := ""
 	if key, err := action.ParseKey(p.query("key")); err == nil {
-		text = p.without(p.query("automation"), key)
+		text = p.nextOverrideText(p.query("automation"), key)
 	}
 	return p.showPart("policy", "removed", text)
 }
 
-// without looks for what says something of the key when this does not: the
-// cascade of policy, from here on.
-func (p *pageRequest) without(automation string, key action.Key) string {
+// nextOverrideText explains which override or default applies once the one of
+// the key is removed.
+func (p *pageRequest) nextOverrideText(automation string, key action.Key) string {
 	list, _, err := p.Policy.Overrides(p.ctx(), p.org)
 	p.setError(err)
 	all := p.loadConnectors()
@@ -185,11 +185,11 @@ func (p *pageRequest) without(automation string, key action.Key) string {
 			return fmt.Sprintf("The override of %s %s then applies: %s.", render.Plain(view.KeyName(wider, all)), who, modeName(list[i].Mode))
 		}
 	}
-	return p.inferredOf(key)
+	return p.defaultModeText(key)
 }
 
-// inferredOf says what holds where nobody said anything.
-func (p *pageRequest) inferredOf(key action.Key) string {
+// defaultModeText explains what applies without a configured mode.
+func (p *pageRequest) defaultModeText(key action.Key) string {
 	const beside = " In a group, the group access applies first."
 	actions := p.actionsOf(key.Source)
 	i := slices.IndexFunc(actions, func(a action.ActionAbility) bool { return a.Action == key.Action })

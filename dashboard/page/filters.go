@@ -11,12 +11,12 @@ import (
 	"sallyport/dashboard"
 )
 
-// filters are what a page's list is narrowed to. They are in its URL, so that
-// they can be linked and need no script.
+// filters narrow the list of a page. They are in its URL, so that links work
+// without scripts.
 type filters struct {
 	path    string
 	values  url.Values
-	options map[string][]string // the values that there are, by parameter
+	options map[string][]string // allowed values by parameter
 }
 
 // readFilters reads the first value of each parameter.
@@ -30,9 +30,9 @@ func (p *pageRequest) readFilters(names ...string) filters {
 	return f
 }
 
-// readQuery decodes the page's URL into the input of an API operation by the
-// tags of its fields, and reads more parameters of the page's own. Lists may
-// be repeated or separated by commas. The size of a page is not for the URL.
+// readQuery decodes the page's URL into the input of an API operation, by the
+// tags of its fields, and reads the page's own parameters. Lists may be
+// repeated or comma-separated. The page size is not read from the URL.
 func readQuery[T any](p *pageRequest, in *T, more ...string) filters {
 	f, v := p.readFilters(more...), reflect.ValueOf(in).Elem()
 	for _, field := range reflect.VisibleFields(v.Type()) {
@@ -56,7 +56,7 @@ func readQuery[T any](p *pageRequest, in *T, more ...string) filters {
 	return f
 }
 
-// read reads a parameter, trimmed: its first value, or all of a list.
+// read reads a parameter, trimmed: its first value, or all values of a list.
 func (f filters) read(p *pageRequest, name string, list bool) {
 	values := p.r.URL.Query()[name]
 	if list {
@@ -69,12 +69,12 @@ func (f filters) read(p *pageRequest, name string, list bool) {
 	}
 }
 
-// enumOf returns the values that the tag of a field lists.
+// enumOf returns the enumeration in a field's tag.
 func enumOf(field reflect.StructField) []string {
 	return strings.FieldsFunc(field.Tag.Get("enum"), func(r rune) bool { return r == ',' })
 }
 
-// oneOf refuses a filter that is none of its options.
+// oneOf refuses a filter value that is not an option.
 func (f filters) oneOf(p *pageRequest, name string, options []string) {
 	if len(options) == 0 {
 		return
@@ -87,16 +87,16 @@ func (f filters) oneOf(p *pageRequest, name string, options []string) {
 	}
 }
 
-// Options returns the values that a filter can have.
+// Options returns the allowed values of a filter.
 func (f filters) Options(name string) []string { return f.options[name] }
 
-// Get returns what a filter is set to; empty: it lets everything pass.
+// Get returns the value of a filter, or "" if it is not set.
 func (f filters) Get(name string) string { return f.values.Get(name) }
 
-// Has reports whether a filter has a value, of several.
+// Has reports whether a list filter contains a value.
 func (f filters) Has(name, value string) bool { return slices.Contains(f.values[name], value) }
 
-// With is the address of the list's beginning with one filter set otherwise.
+// With returns the URL of the first page with one filter changed.
 func (f filters) With(name, value string) string {
 	v := f.copy(name, "cursor")
 	if value != "" {
@@ -105,12 +105,12 @@ func (f filters) With(name, value string) string {
 	return address(f.path, v)
 }
 
-// Without is the address of the list's beginning without some filters.
+// Without returns the URL of the first page without some filters.
 func (f filters) Without(names ...string) string {
 	return address(f.path, f.copy(append(names, "cursor")...))
 }
 
-// Older is the address of the page after this one; empty: there is none.
+// Older returns the URL of the next page, or "".
 func (f filters) Older(cursor string) string {
 	if cursor == "" {
 		return ""
@@ -120,7 +120,7 @@ func (f filters) Older(cursor string) string {
 	return address(f.path, v)
 }
 
-// Newest is the address of the list's beginning; empty: this is it.
+// Newest returns the URL of the first page, or "" on it.
 func (f filters) Newest() string {
 	if f.Get("cursor") == "" {
 		return ""
@@ -128,13 +128,13 @@ func (f filters) Newest() string {
 	return f.Without()
 }
 
-// All is the address of the list with nothing left out.
+// All returns the URL of the list without filters.
 func (f filters) All() string { return f.path }
 
-// Any reports whether something is left out.
+// Any reports whether a filter is set.
 func (f filters) Any() bool { return len(f.copy("cursor")) > 0 }
 
-// copy leaves some filters out.
+// copy returns the parameters without some filters.
 func (f filters) copy(without ...string) url.Values {
 	v := maps.Clone(f.values)
 	for _, name := range without {

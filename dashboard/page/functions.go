@@ -9,12 +9,13 @@ import (
 	"sallyport/dashboard/render"
 )
 
-// inboundFuncs are what the pages of inbound work need beside what all do.
+// inboundFuncs are the extra template functions of the pages about triggers and
+// runs.
 func (p *pages) inboundFuncs() template.FuncMap {
 	return template.FuncMap{
 		"marks":      render.Markdown,
 		"unmatched":  unmatchedReason,
-		"again":      again,
+		"again":      canRedrive,
 		"paragraphs": paragraphs,
 		"intervals":  intervals,
 		"crons":      cronExamples,
@@ -23,7 +24,7 @@ func (p *pages) inboundFuncs() template.FuncMap {
 	}
 }
 
-// dict hands several values to a template by their names.
+// dict passes several named values to a template.
 func dict(pairs ...any) (map[string]any, error) {
 	m := map[string]any{}
 	for pair := range slices.Chunk(pairs, 2) {
@@ -36,7 +37,7 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// paragraphs splits what a person wrote at its line breaks.
+// paragraphs splits text at its line breaks.
 func paragraphs(text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {
@@ -47,7 +48,7 @@ func paragraphs(text string) []string {
 	return all
 }
 
-// interval is a choice of how often something is looked at.
+// interval is a polling interval in a form.
 type interval struct {
 	Seconds int
 	Text    string
@@ -57,7 +58,7 @@ func intervals() []interval {
 	return []interval{{30, "30 seconds"}, {60, "minute"}, {300, "5 minutes"}, {900, "15 minutes"}, {3600, "hour"}, {21600, "6 hours"}, {86400, "day"}}
 }
 
-// cronExamples are expressions to begin with.
+// cronExamples are sample expressions.
 func cronExamples() []choice {
 	return []choice{
 		{Value: "0 9 * * 1-5", Text: "weekdays at 9:00"},
@@ -68,7 +69,7 @@ func cronExamples() []choice {
 	}
 }
 
-// workerHelp is how a program gets a run to work on.
+// workerHelp shows how a program claims a run.
 func (p *pages) workerHelp() string {
 	return strings.Join([]string{
 		"sallyport api-key create worker --scope runs   # prints the key once",

@@ -8,7 +8,7 @@ import (
 	"sallyport/dashboard/view"
 )
 
-// grantsData is all that the page of grants shows.
+// grantsData is the data of the grants page.
 type grantsData struct {
 	action.Page[action.Grant]
 	Rows     []grantRow
@@ -17,17 +17,17 @@ type grantsData struct {
 	Scopes   []choice
 	Sources  []sourceChoice
 	Sessions []sessionChoice
-	Wishes   int // of agents, that wait
+	Wishes   int // number of pending grant requests
 	Names    map[string]string
 	Decides  bool
 }
 
-// grantRow is one grant, with what has become of it.
+// grantRow is a grant with its state.
 type grantRow struct {
 	api.GrantView
 	State   string // usable, revoked, expired or used up
-	Left    int64  // of the budget, when there is one
-	Changed bool   // the tool is another now: it covers nothing
+	Left    int64  // of the call limit, if there is one
+	Changed bool   // the tool changed, so the grant covers nothing
 }
 
 func (p *pageRequest) grantsPage() error {
@@ -50,16 +50,16 @@ func (p *pageRequest) grantsPage() error {
 		Sessions: p.sessionChoices("live", f.Session),
 		Wishes:   load(p, p.Policy.ListGrantRequests, action.RequestFilter{Organization: p.org, Status: action.RequestPending, Limit: 1}).Total,
 	}
-	hashes := p.hashes(p.ctx(), all)
+	hashes := p.currentHashes(p.ctx(), all)
 	for _, g := range list.Items {
 		d.Rows = append(d.Rows, p.grantRow(api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}, hashes))
 	}
 	return p.show("grants", "grants", "Grants", d)
 }
 
-// hashes are what connectors' actions are now. Of one that was never asked,
-// nothing is known.
-func (p *pages) hashes(ctx context.Context, connectors []action.Connector) map[action.Key]string {
+// currentHashes returns the current hashes of connectors' actions. Those of a
+// connector that was never listed are unknown.
+func (p *pages) currentHashes(ctx context.Context, connectors []action.Connector) map[action.Key]string {
 	hashes := map[action.Key]string{}
 	for _, c := range connectors {
 		for _, a := range p.Connectors.State(ctx, c).Tools {

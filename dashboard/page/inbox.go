@@ -6,15 +6,15 @@ import (
 	"sallyport/dashboard/render"
 )
 
-// inboxSize is how many cards a page has; the script asks for as many again at
-// once, or for twice as many that follow.
+// inboxSize is the number of cards per page. The script loads as many again, or
+// twice as many when it refreshes.
 const inboxSize = 25
 
-// inboxPage is a part of what waits, newest first.
+// inboxPage is a page of pending approvals, newest first.
 type inboxPage struct {
 	Cards  []card
-	Next   string // cursor of the part that follows; empty: there is none
-	Cursor string // of this part; empty: it begins with the newest
+	Next   string // cursor of the next page; empty if there is none
+	Cursor string // of this page; empty for the first
 }
 
 func (p *pageRequest) inbox() error {
@@ -24,7 +24,7 @@ func (p *pageRequest) inbox() error {
 	}{p.inboxPage(inboxSize), p.requests()})
 }
 
-// inboxMore is the part that follows one, for the script to put below it.
+// inboxMore renders the next page, for the script.
 func (p *pageRequest) inboxMore() error {
 	return p.showPart("inbox", "part", p.inboxPage(2*inboxSize))
 }
@@ -33,12 +33,11 @@ func (p *pageRequest) inboxPage(size int) inboxPage {
 	cursor := p.query("cursor")
 	page := load(p, p.Calls.ListInvocations, action.InvocationFilter{Organization: p.org, Statuses: []action.Status{action.StatusPending}, Limit: size, Cursor: cursor})
 	cards := p.cards(page.Items)
-	spare(cards)
+	omitHeavyParams(cards)
 	return inboxPage{Cards: cards, Next: page.Next, Cursor: cursor}
 }
 
-// inboxCards is some cards by their ids, in the order that was asked for:
-// those that the script let go of, and those that it has not seen.
+// inboxCards renders cards by their IDs, in the requested order.
 func (p *pageRequest) inboxCards() error {
 	var list []action.Invocation
 	for _, id := range p.requestedIDs() {
@@ -47,11 +46,11 @@ func (p *pageRequest) inboxCards() error {
 		}
 	}
 	cards := p.cards(list)
-	spare(cards)
+	omitHeavyParams(cards)
 	return p.showPart("inbox", "part", inboxPage{Cards: cards})
 }
 
-// requestedIDs are the calls that a query names, as many as a page has.
+// requestedIDs returns the IDs in a query, up to the size of a page.
 func (p *pageRequest) requestedIDs() []string {
 	ids := p.r.URL.Query()["id"]
 	if len(ids) > 2*inboxSize {
@@ -61,23 +60,23 @@ func (p *pageRequest) requestedIDs() []string {
 	return ids
 }
 
-// inboxCard is one card alone, and whole.
+// inboxCard renders one complete card.
 func (p *pageRequest) inboxCard() error {
 	return p.showPart("inbox", "item", layoutData{Me: p.me, Data: p.cardOf(p.r.PathValue("id"))})
 }
 
-// inboxGrant is the form of an approval that lets more calls through.
+// inboxGrant renders the form for an approval that also creates a grant.
 func (p *pageRequest) inboxGrant() error {
 	return p.showPart("inbox", "granting-form", p.cardOf(p.r.PathValue("id")))
 }
 
-// inboxParams is what a card masks, for a person who asked to see it.
+// inboxParams shows the masked params of a card on request.
 func (p *pageRequest) inboxParams() error {
 	full := load2(p, p.FullParams, p.me, p.r.PathValue("id"))
 	return p.showPart("inbox", "params-full", layoutData{Me: p.me, Data: render.JSON(full.Params)})
 }
 
-// inboxCount is how much waits, however much it is.
+// inboxCount returns the number of all pending items.
 func (p *pageRequest) inboxCount() error {
 	calls, requests, err := p.Calls.CountWaiting(p.ctx(), p.org)
 	if err != nil {
@@ -86,7 +85,7 @@ func (p *pageRequest) inboxCount() error {
 	return sendJSON(p.w, map[string]int{"calls": calls, "requests": requests})
 }
 
-// inboxWaiters tells the script of the callers of cards that are in sight.
+// inboxWaiters returns the caller states of the visible cards.
 func (p *pageRequest) inboxWaiters() error {
 	said := map[string]waiting{}
 	for id, waiter := range load2(p, p.Calls.Waiters, p.org, p.requestedIDs()) {

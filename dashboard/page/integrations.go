@@ -16,39 +16,39 @@ import (
 	"sallyport/ingest/event"
 )
 
-// providerData is all that the page of a service shows.
+// providerData is the data of a service's page.
 type providerData struct {
 	Provider     api.Provider
 	Integrations []integrationRow
-	Ways         []way
+	Ways         []connectMethod
 	Settings     []setting
-	App          *action.ProviderApp // the gateway's registration there; nil: none
+	App          *action.ProviderApp // the gateway's registration at the service; nil if there is none
 	AppFor       []action.IntegrationKind
-	Nango        *action.ProviderApp // that at the broker; nil: none
-	Redirect     string              // where the service leads back to
+	Nango        *action.ProviderApp // the registration at the broker; nil if there is none
+	Redirect     string              // redirect URL for the service
 	Names        map[string]string
 	Decides      bool
 }
 
-// integrationRow is an integration as the page shows it.
+// integrationRow is an integration in the list.
 type integrationRow struct {
 	api.IntegrationView
-	Manages bool // the person may change it
-	Keyed   bool // its credential is one that a form takes
+	Manages bool // the user may change it
+	Keyed   bool // a form can replace its credential
 	Sharing []choice
-	Binds   []event.Automation // whose sessions use it
+	Binds   []event.Automation // automations that are bound to it
 }
 
-// way is how the person may connect the service.
-type way struct {
+// connectMethod is a method to connect the service.
+type connectMethod struct {
 	api.ProviderNeed
-	Browser bool // it goes on at the service
-	OwnOnly bool // the person connects in his own name alone
-	Ready   bool // the gateway is registered there, where it must be
-	Nango   bool // a broker may do it
+	Browser bool // it continues at the service
+	OwnOnly bool // the user can connect only in their own name
+	Ready   bool // the gateway is registered, if that is required
+	Nango   bool // a broker supports it
 }
 
-// setting is one of a service's settings, as its schema describes it.
+// setting is a property of a service's settings schema.
 type setting struct{ Name, Type, Text string }
 
 func (p *pageRequest) integrationsPage() error {
@@ -120,9 +120,9 @@ func (d *providerData) addWays(apps []action.ProviderApp) {
 			continue
 		}
 		nango := n.Kind == action.KindOAuth2 && d.Nango != nil
-		d.Ways = append(d.Ways, way{n, browser, !d.Decides, !browser || d.App != nil || nango, nango})
+		d.Ways = append(d.Ways, connectMethod{n, browser, !d.Decides, !browser || d.App != nil || nango, nango})
 	}
-	slices.SortStableFunc(d.Ways, func(a, b way) int {
+	slices.SortStableFunc(d.Ways, func(a, b connectMethod) int {
 		switch {
 		case a.Ready == b.Ready:
 			return 0
@@ -133,12 +133,12 @@ func (d *providerData) addWays(apps []action.ProviderApp) {
 	})
 }
 
-// registration is a form of the gateway's registration.
+// registration is a form for the gateway's registration.
 type registration struct {
 	ID               string
-	App              *action.ProviderApp // nil: it is not set
+	App              *action.ProviderApp // nil if it is not configured
 	Set              action.ProviderApp
-	OAuth, Installed bool // the fields that it has
+	OAuth, Installed bool // the fields that it shows
 }
 
 func registered(id string, app *action.ProviderApp, kinds []action.IntegrationKind) registration {
@@ -149,7 +149,7 @@ func registered(id string, app *action.ProviderApp, kinds []action.IntegrationKi
 	return r
 }
 
-// settingsOf reads what a schema says of its properties.
+// settingsOf reads the properties of a schema.
 func settingsOf(schema json.RawMessage) (list []setting) {
 	var s struct {
 		Properties map[string]struct {
@@ -166,7 +166,7 @@ func settingsOf(schema json.RawMessage) (list []setting) {
 	return list
 }
 
-// kindText says a kind as the page does.
+// kindText returns the name of a kind.
 func kindText(k action.IntegrationKind) string {
 	return map[action.IntegrationKind]string{
 		action.KindAPIKey: "with a key", action.KindBotToken: "with a bot token", action.KindOAuth2: "with OAuth",
@@ -174,7 +174,7 @@ func kindText(k action.IntegrationKind) string {
 	}[k]
 }
 
-// visibilityText says who may see and use an integration.
+// visibilityText explains who may see and use an integration.
 func visibilityText(in action.Integration, names map[string]string) string {
 	owner := in.Owner()
 	switch {
@@ -186,43 +186,43 @@ func visibilityText(in action.Integration, names map[string]string) string {
 	return "everyone"
 }
 
-// accounts say whose credential a call of a module's action uses, or from which
-// it would choose where none is chosen yet. What is private to others is said to
-// be, and not named. All are the integrations that this person may see.
+// accounts returns the accounts whose credential a module's action uses, or
+// could use if none is chosen yet. Private integrations of others are mentioned
+// without their name. The parameter all contains what the user may see.
 func (p *pages) accounts(all []action.Integration, s *action.Session, inv *action.Invocation) (list []string) {
 	if p.Provider(inv.Source) == nil {
 		return nil
 	}
 	if inv.Integration != "" {
-		return []string{chosen(all, inv.Integration)}
+		return []string{chosenAccount(all, inv.Integration)}
 	}
 	for _, in := range s.Bound(all, inv.Source) {
-		list = append(list, accountOf(&in))
+		list = append(list, accountText(&in))
 	}
 	if len(view.KeepListed(s.Connections, all)) < len(s.Connections) {
 		list = append(list, "possibly one that is not visible to you")
 	}
 	if own, ok := s.OwnConnection(all, inv.Source); ok {
-		list = append(list, accountOf(&own)+" (personal account of the session creator, if the tool requires it)")
+		list = append(list, accountText(&own)+" (personal account of the session creator, if the tool requires it)")
 	}
 	return list
 }
 
-// chosen says whose the integration is that a call was decided for.
-func chosen(all []action.Integration, id string) string {
+// chosenAccount returns the owner of the integration that a call was decided for.
+func chosenAccount(all []action.Integration, id string) string {
 	i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == id })
 	switch {
 	case i < 0:
 		return "integration " + shortID(id) + " (disconnected or not visible to you)"
 	case all[i].User != "":
-		return accountOf(&all[i]) + " (personal account of the session creator)"
+		return accountText(&all[i]) + " (personal account of the session creator)"
 	}
-	return accountOf(&all[i])
+	return accountText(&all[i])
 }
 
-// accountOf leads with what the service calls the account, which people here
-// cannot choose.
-func accountOf(in *action.Integration) string {
+// accountText formats an account with the service's name for it first, because
+// users here cannot choose that name.
+func accountText(in *action.Integration) string {
 	text := cmp.Or(in.AccountName, in.Account)
 	if in.Name != "" && !strings.EqualFold(in.Name, text) {
 		text += " (" + in.Name + ")"

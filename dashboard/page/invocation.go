@@ -15,27 +15,27 @@ import (
 	"sallyport/ingest/event"
 )
 
-// invocationPage is what the page of one call shows.
+// invocationPage is the data of a call's page.
 type invocationPage struct {
 	card
 	Moments  []timelineEvent
 	Evidence action.Evidence
 	Origin   event.SessionOrigin
-	From     link // where its connector or integration is
-	Short    bool // the result is kept shortened
+	From     link // its connector or integration
+	Short    bool // the stored result is truncated
 }
 
-// link leads to a page; without a path, to none.
+// link is a link to a page; the path may be empty.
 type link struct{ Path, Text string }
 
-// timelineEvent is something that happened to a call.
+// timelineEvent is an entry in the history of a call.
 type timelineEvent struct {
 	At    time.Time
 	Text  string
-	By    decider         // who did it; none: nobody in particular
+	By    decider         // empty if no one in particular did it
 	Note  string          // what was said of it
 	Data  json.RawMessage // redacted
-	Class string          // of its mark: good, bad, or neither
+	Class string          // of its marker: good, bad or empty
 }
 
 func (p *pageRequest) invocation() error {
@@ -49,7 +49,7 @@ func (p *pageRequest) invocation() error {
 	return p.show("invocation", "activity", c.Action, d)
 }
 
-// sourcePage is where the source of a call is managed.
+// sourcePage returns the page that manages the source of a call.
 func sourcePage(inv action.Invocation) link {
 	if id, ok := strings.CutPrefix(inv.Source, "connector:"); ok {
 		return link{"/connectors/" + id, inv.SourceName}
@@ -60,7 +60,7 @@ func sourcePage(inv action.Invocation) link {
 	return link{Text: inv.SourceName}
 }
 
-// invocationTimeline are what happened to the call, in the order of time.
+// invocationTimeline returns the history of a call in chronological order.
 func (p *pageRequest) invocationTimeline(d *invocationPage) []timelineEvent {
 	list, names := lifecycle(d.Invocation, d.Settled), p.loadNames()
 	if at := d.Evidence.DeliveredAt; at != nil {
@@ -77,7 +77,7 @@ func (p *pageRequest) invocationTimeline(d *invocationPage) []timelineEvent {
 	return list
 }
 
-// lifecycle is what the row tells of its life.
+// lifecycle returns the entries that derive from the row.
 func lifecycle(inv action.Invocation, by decider) []timelineEvent {
 	list := []timelineEvent{{At: inv.CreatedAt, Text: "The agent requested the call"}}
 	add := func(at *time.Time, m timelineEvent) {
@@ -105,7 +105,7 @@ func lifecycle(inv action.Invocation, by decider) []timelineEvent {
 	return list
 }
 
-// finalEvent says how it ended.
+// finalEvent returns the entry for the end of a call.
 func finalEvent(inv action.Invocation, by decider) timelineEvent {
 	m := timelineEvent{Note: inv.DeniedNote}
 	switch inv.Status {
@@ -136,7 +136,7 @@ func finalEvent(inv action.Invocation, by decider) timelineEvent {
 	return m
 }
 
-// evidencePage is what a session sent as evidence of its work.
+// evidencePage lists the files that a session uploaded as evidence.
 func (p *pageRequest) evidencePage() error {
 	session := load2(p, p.Session, p.org, p.r.PathValue("id"))
 	page := load2(p, func(ctx context.Context, session, cursor string) (action.Page[action.Upload], error) {
@@ -153,8 +153,8 @@ func evidenceURL(u action.Upload, name string) string {
 	return "/api/v1/sessions/" + url.PathEscape(u.Session) + "/evidence/" + url.PathEscape(u.ID) + "/" + url.PathEscape(name)
 }
 
-// measure says a size for people.
-func measure(n int64) string {
+// formatSize formats a size in bytes.
+func formatSize(n int64) string {
 	switch {
 	case n < 1<<10:
 		return fmt.Sprintf("%d B", n)
@@ -164,13 +164,13 @@ func measure(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// decider is who or what settled a call, as pages say it.
+// decider is who or what settled a call.
 type decider struct {
 	Text   string
 	Person bool
 }
 
-// decidedBy names it. Names are those of people, by id.
+// decidedBy returns the decider of a call. The names are those of users by ID.
 func decidedBy(inv action.Invocation, names map[string]string) decider {
 	switch {
 	case inv.Status == action.StatusPending:
@@ -186,7 +186,7 @@ func decidedBy(inv action.Invocation, names map[string]string) decider {
 	return decider{Text: cmp.Or(names[inv.ApprovedBy], shortID(inv.ApprovedBy)), Person: true}
 }
 
-// denialReason is why a call was denied, unless who did it or a note says so.
+// denialReason explains a denial, unless the decider or a note does.
 func denialReason(inv action.Invocation) string {
 	sentence, _ := action.Denied(inv.DeniedReason)
 	_, why, _ := strings.Cut(sentence, ": ")
@@ -196,16 +196,16 @@ func denialReason(inv action.Invocation) string {
 	return strings.TrimSuffix(why, ".")
 }
 
-// shown is a status as pages show it: a call that its caller took back was
-// refused by nobody.
-func shown(inv action.Invocation) string {
+// displayStatus returns the displayed status. A call that its caller withdrew is not
+// shown as denied.
+func displayStatus(inv action.Invocation) string {
 	if inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedWithdrawn {
 		return "withdrawn"
 	}
 	return string(inv.Status)
 }
 
-// nothingRan reports whether a failed call surely never ran.
+// nothingRan reports whether a failed call definitely did not run.
 func nothingRan(inv action.Invocation) bool {
 	if inv.Status != action.StatusFailed || inv.Error == nil {
 		return false
@@ -216,7 +216,7 @@ func nothingRan(inv action.Invocation) bool {
 // modeName returns the name of a mode, given as a string or an [action.Mode].
 func modeName(mode any) string { return strings.ReplaceAll(fmt.Sprint(mode), "_", " ") }
 
-// eventText names a kind of event for people.
+// eventText returns the name of an event kind for people.
 func eventText(kind string) string {
 	switch kind {
 	case action.LateOutcome:
@@ -229,10 +229,10 @@ func eventText(kind string) string {
 	return kind
 }
 
-// redacted reports whether redaction left a mark in the params.
+// redacted reports whether the params contain redaction marks.
 func redacted(params []byte) bool { return bytes.Contains(params, []byte("[redacted")) }
 
-// personName names one by an ID, also one who is gone.
+// personName returns a user by ID, also one who was removed.
 func personName(id string, names map[string]string) decider {
 	return decider{Text: cmp.Or(names[id], shortID(id)), Person: names[id] != ""}
 }

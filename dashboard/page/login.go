@@ -10,13 +10,13 @@ import (
 	"sallyport/dashboard/render"
 )
 
-// signInOptions is what the sign-in page says: how to sign in, and why one must.
+// signInOptions is the data of the sign-in page.
 type signInOptions struct {
-	OIDC   string // what the OpenID provider is called; empty: there is none
-	Begin  string // where signing in there begins
-	Host   bool   // a host application leads its users here
-	Ended  string // why the last sign-in is over
-	Failed string // why this one was
+	OIDC   string // name of the OpenID provider; empty if there is none
+	Begin  string // URL of that sign-in
+	Host   bool   // a host application signs its users in
+	Ended  string // why the last login ended
+	Failed string // why this sign-in failed
 }
 
 func (p *pages) signInOptions(next, failed string) signInOptions {
@@ -42,20 +42,20 @@ func (p *pages) login(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// beginOIDC sends the browser to the OpenID provider.
+// beginOIDC redirects to the OpenID provider.
 func (p *pages) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	to, err := p.Server.BeginOIDC(w, r)
 	p.redirectSignIn(w, r, to, err)
 }
 
-// endOIDC receives the browser that comes back from the OpenID provider.
+// endOIDC handles the redirect from the OpenID provider.
 func (p *pages) endOIDC(w http.ResponseWriter, r *http.Request) {
 	to, err := p.Server.EndOIDC(w, r)
 	p.redirectSignIn(w, r, to, err)
 }
 
-// redirectSignIn redirects a sign-in with the OpenID provider, or shows the sign-in page
-// with what went wrong.
+// redirectSignIn continues a sign-in with the OpenID provider, or shows the
+// sign-in page with an error.
 func (p *pages) redirectSignIn(w http.ResponseWriter, r *http.Request, to string, err error) {
 	if err == nil {
 		http.Redirect(w, r, to, http.StatusSeeOther)
@@ -68,8 +68,8 @@ func (p *pages) redirectSignIn(w http.ResponseWriter, r *http.Request, to string
 	}
 }
 
-// signOutReason says why the login of the browser's cookie is good no more; empty when
-// there is none, or it is good.
+// signOutReason returns why the login of the browser's cookie ended. It is
+// empty without a cookie, and for a valid login.
 func (p *pages) signOutReason(r *http.Request) string {
 	why, ended := p.LoginEnd(r)
 	if !ended {
@@ -86,7 +86,7 @@ func (p *pages) signOutReason(r *http.Request) string {
 	}[why]
 }
 
-// durationText says how long something does.
+// durationText formats a duration.
 func durationText(d time.Duration) string {
 	switch day := 24 * time.Hour; {
 	case d >= day && d%day == 0:

@@ -15,13 +15,13 @@ import (
 	"sallyport/dashboard/view"
 )
 
-// overview is what the page of charts shows. Every figure leads to the calls
-// that it is of, as far as a list of calls can be asked for them.
+// overview is the data of the overview page. Figures link to the calls that
+// they count, where the list of calls can be filtered like that.
 type overview struct {
 	api.StatisticsView
 	Window  dashboard.Window
 	Windows []dashboard.Window
-	Never   bool // nothing was ever called
+	Never   bool // no call was ever made
 	Tiles   []tile
 	Modes   [3]int // allowed, held and denied
 	Rows    []bucketRow
@@ -30,10 +30,10 @@ type overview struct {
 	Denials []denialRow
 	Health  []sourceRow
 
-	AllList, HeldList, DeniedList string // where these calls are listed
+	AllList, HeldList, DeniedList string // URLs of the lists of these calls
 }
 
-// tile is how many of something there are now.
+// tile is a current count.
 type tile struct {
 	Title, Path string
 	Count       string
@@ -52,8 +52,8 @@ type binRow struct {
 
 type actionRow struct {
 	action.ActionCount
-	Path, Failures string // where they are listed, and those that failed
-	Share          string // that failed
+	Path, Failures string // URLs of the list of calls, and of the failed ones
+	Share          string // share of failed calls
 	bar
 }
 
@@ -70,8 +70,8 @@ type sourceRow struct {
 	bar
 }
 
-// bar is a drawn figure, in hundredths of the longest one. The second part
-// belongs to the first.
+// bar is the length of a bar, as a percentage of the longest one. Bad is a part
+// of Long.
 type bar struct{ Long, Bad float64 }
 
 func newBar(n, bad, most int) bar {
@@ -94,9 +94,9 @@ func (p *pageRequest) overview() error {
 func newOverview(s api.StatisticsView) *overview {
 	o := &overview{StatisticsView: s, Windows: dashboard.Windows()}
 	o.Window, _ = dashboard.FindWindow(s.Window)
-	o.AllList = statisticsViewList(s, s.Calls)
-	o.HeldList = statisticsViewList(s, s.Held.Extent, "mode", string(action.ModeRequireApproval))
-	o.DeniedList = statisticsViewList(s, s.Denied.Extent, "status", string(action.StatusDenied))
+	o.AllList = extentURL(s, s.Calls)
+	o.HeldList = extentURL(s, s.Held.Extent, "mode", string(action.ModeRequireApproval))
+	o.DeniedList = extentURL(s, s.Denied.Extent, "status", string(action.StatusDenied))
 	for _, b := range s.Buckets {
 		o.Modes[0] += b.Allow
 		o.Modes[1] += b.RequireApproval
@@ -117,8 +117,8 @@ func (o *overview) countActions(s api.StatisticsView) {
 	for _, a := range s.Statistics.Actions {
 		pairs := []string{"source", a.Source, "action", a.Action}
 		o.Actions = append(o.Actions, actionRow{
-			a, statisticsViewList(s, s.Calls, pairs...), statisticsViewList(s, s.Calls, append(pairs, "status", string(action.StatusFailed))...),
-			share(a.Failed, a.Calls), newBar(a.Calls, a.Failed, s.Statistics.Actions[0].Calls),
+			a, extentURL(s, s.Calls, pairs...), extentURL(s, s.Calls, append(pairs, "status", string(action.StatusFailed))...),
+			percentage(a.Failed, a.Calls), newBar(a.Calls, a.Failed, s.Statistics.Actions[0].Calls),
 		})
 	}
 }
@@ -129,7 +129,7 @@ func (o *overview) countDenials(s api.StatisticsView) {
 		if d.Reason != action.DeniedPolicy {
 			pairs = append(pairs, "mode", string(action.ModeRequireApproval))
 		}
-		o.Denials = append(o.Denials, denialRow{denialText(d), statisticsViewList(s, s.Denied.Extent, pairs...), d.Calls, newBar(d.Calls, 0, s.Denied.Reasons[0].Calls)})
+		o.Denials = append(o.Denials, denialRow{denialText(d), extentURL(s, s.Denied.Extent, pairs...), d.Calls, newBar(d.Calls, 0, s.Denied.Reasons[0].Calls)})
 	}
 }
 
@@ -142,23 +142,23 @@ func (o *overview) countSources(s api.StatisticsView) {
 	}
 	for _, source := range s.Sources {
 		row := sourceRow{
-			SourceStatistics: source, Path: statisticsViewList(s, s.Calls, "source", source.Source), Failures: statisticsViewList(s, s.Calls, "source", source.Source, "status", string(action.StatusFailed)),
-			Share: share(source.Failed, source.Calls),
+			SourceStatistics: source, Path: extentURL(s, s.Calls, "source", source.Source), Failures: extentURL(s, s.Calls, "source", source.Source, "status", string(action.StatusFailed)),
+			Share: percentage(source.Failed, source.Calls),
 		}
 		if id, ok := strings.CutPrefix(source.Source, view.ConnectorPrefix); ok && source.Health != "" {
 			row.Page = "/connectors/" + url.PathEscape(id)
 		}
 		if source.P50MS != nil {
-			row.P50, row.P95 = elapsed(*source.P50MS), elapsed(*source.P95MS)
+			row.P50, row.P95 = formatElapsed(*source.P50MS), formatElapsed(*source.P95MS)
 			row.bar = newBar(int(*source.P50MS), int(*source.P95MS-*source.P50MS), int(most))
 		}
 		o.Health = append(o.Health, row)
 	}
 }
 
-// statisticsViewList is where the calls of an extent are listed, of those that more is asked
-// of by names and values.
-func statisticsViewList(s api.StatisticsView, e action.Extent, pairs ...string) string {
+// extentURL returns the URL of the list of calls of an extent, with
+// further filters by name and value.
+func extentURL(s api.StatisticsView, e action.Extent, pairs ...string) string {
 	return callsBetween(e.Since, s.To, pairs...)
 }
 
@@ -170,15 +170,16 @@ func callsBetween(from, to time.Time, pairs ...string) string {
 	return "/activity?" + q.Encode()
 }
 
-// tiles are what waits or runs, with a link for who may see it.
+// tiles returns the pending and running items, with links if the user may
+// follow them.
 func (p *pages) tiles(me *dashboard.Principal, q action.Queues) []tile {
 	list := []tile{
-		{"pending approvals", "/", deep(q.Pending)},
-		{"approved, starting", "/activity?status=approved", deep(q.Approved)},
-		{"running", "/activity?status=executing", deep(q.Executing)},
-		{"runs queued", "/runs?status=queued", deep(q.Runs)},
-		{"deliveries queued", "/deliveries?status=queued", deep(q.Deliveries)},
-		{"runs waiting for the endpoint", "/runs?status=queued", deep(q.Outbox)},
+		{"pending approvals", "/", queueText(q.Pending)},
+		{"approved, starting", "/activity?status=approved", queueText(q.Approved)},
+		{"running", "/activity?status=executing", queueText(q.Executing)},
+		{"runs queued", "/runs?status=queued", queueText(q.Runs)},
+		{"deliveries queued", "/deliveries?status=queued", queueText(q.Deliveries)},
+		{"runs waiting for the endpoint", "/runs?status=queued", queueText(q.Outbox)},
 	}
 	for i := range list {
 		path, _, _ := strings.Cut(list[i].Path, "?")
@@ -189,16 +190,16 @@ func (p *pages) tiles(me *dashboard.Principal, q action.Queues) []tile {
 	return list
 }
 
-func deep(d action.Depth) string {
-	text := thousands(d.Count)
+func queueText(d action.Depth) string {
+	text := formatNumber(d.Count)
 	if d.Capped {
 		text += "+"
 	}
 	return text
 }
 
-// thousands writes a number so that it can be read.
-func thousands(n int) string {
+// formatNumber formats a number with separators.
+func formatNumber(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -206,14 +207,14 @@ func thousands(n int) string {
 	return text
 }
 
-// Counted writes a number so that it can be read.
-func (o *overview) Counted(n int) string { return thousands(n) }
+// Counted formats a number with separators.
+func (o *overview) Counted(n int) string { return formatNumber(n) }
 
-// Lasting writes a time in milliseconds.
-func (o *overview) Lasting(ms *int64) string { return elapsed(*ms) }
+// Lasting formats a time in milliseconds.
+func (o *overview) Lasting(ms *int64) string { return formatElapsed(*ms) }
 
-// elapsed writes a time with two digits or three.
-func elapsed(ms int64) string {
+// formatElapsed formats a time with two or three digits.
+func formatElapsed(ms int64) string {
 	d := time.Duration(ms) * time.Millisecond
 	switch {
 	case d < time.Second:
@@ -223,22 +224,22 @@ func elapsed(ms int64) string {
 	case d < time.Minute:
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	case d < time.Hour:
-		return joined(d/time.Minute, "min", d%time.Minute/time.Second, "s")
+		return joinUnits(d/time.Minute, "min", d%time.Minute/time.Second, "s")
 	case d < 48*time.Hour:
-		return joined(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
+		return joinUnits(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
 	}
-	return joined(d/(24*time.Hour), "d", d%(24*time.Hour)/time.Hour, "h")
+	return joinUnits(d/(24*time.Hour), "d", d%(24*time.Hour)/time.Hour, "h")
 }
 
-func joined(n time.Duration, unit string, rest time.Duration, smaller string) string {
+func joinUnits(n time.Duration, unit string, rest time.Duration, smaller string) string {
 	if rest == 0 {
 		return fmt.Sprintf("%d %s", n, unit)
 	}
 	return fmt.Sprintf("%d %s %d %s", n, unit, rest, smaller)
 }
 
-// share is a part of all, in percent; empty for none.
-func share(n, all int) string {
+// percentage returns a percentage, or "" for zero.
+func percentage(n, all int) string {
 	switch percent := 100 * float64(n) / float64(max(all, 1)); {
 	case n == 0:
 		return ""
@@ -251,16 +252,16 @@ func share(n, all int) string {
 
 func binText(b action.Bin, all []action.Bin) string {
 	if b.UpToMS > 0 {
-		return "up to " + elapsed(b.UpToMS)
+		return "up to " + formatElapsed(b.UpToMS)
 	}
 	i := slices.Index(all, b)
 	if i <= 0 {
 		return "any"
 	}
-	return "over " + elapsed(all[i-1].UpToMS)
+	return "over " + formatElapsed(all[i-1].UpToMS)
 }
 
-// denialText says why calls were denied.
+// denialText explains why calls were denied.
 func denialText(d action.DenialCount) string {
 	text, _ := action.Denied(d.Reason)
 	if d.Reason != action.DeniedPolicy {

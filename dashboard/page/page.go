@@ -1,5 +1,5 @@
-// Package page renders the web page. Its pages read rows; their scripts change
-// them through the JSON API.
+// Package page renders the web page. Its pages read from the database, and
+// their scripts make changes through the JSON API.
 package page
 
 import (
@@ -30,18 +30,18 @@ import (
 //go:embed templates assets
 var files embed.FS
 
-// pages renders the web page. Every page is a layout around one template;
-// what pages do, their script does through the API.
+// pages renders the web page. Each page is a layout around one template.
+// Changes go through the API from its script.
 type pages struct {
 	*view.Reader
-	templates map[string]*template.Template
-	versions  map[string]string                 // of each asset: a hash of its bytes
-	packed    map[string]func() ([]byte, error) // of each asset: it, compressed when it is first wanted
+	templates  map[string]*template.Template
+	versions   map[string]string                 // content hash of each asset
+	compressed map[string]func() ([]byte, error) // each asset, compressed on first use
 }
 
-// layoutData is what every page gets.
+// layoutData is the data of the layout.
 type layoutData struct {
-	Page  string // the one in the navigation that it belongs to; see [pages.navigation]
+	Page  string // its page in the navigation; see [pages.navigation]
 	Title string
 	Me    *dashboard.Principal
 	Data  any
@@ -58,7 +58,7 @@ func Mount(server *dashboard.Server, mux *http.ServeMux) error {
 }
 
 func newPages(reader *view.Reader) (*pages, error) {
-	p := &pages{Reader: reader, templates: map[string]*template.Template{}, versions: map[string]string{}, packed: map[string]func() ([]byte, error){}}
+	p := &pages{Reader: reader, templates: map[string]*template.Template{}, versions: map[string]string{}, compressed: map[string]func() ([]byte, error){}}
 	assets, err := fs.ReadDir(files, "assets")
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func newPages(reader *view.Reader) (*pages, error) {
 		}
 		sum := sha256.Sum256(b)
 		p.versions[f.Name()] = hex.EncodeToString(sum[:6])
-		p.packed[f.Name()] = sync.OnceValues(func() ([]byte, error) { return compress(b) })
+		p.compressed[f.Name()] = sync.OnceValues(func() ([]byte, error) { return compress(b) })
 	}
 	common, err := template.New("").Funcs(p.funcs("")).Funcs(p.inboundFuncs()).ParseFS(files, "templates/layout.html", "templates/part_*.html")
 	if err != nil {
@@ -89,9 +89,9 @@ func newPages(reader *view.Reader) (*pages, error) {
 	return p, nil
 }
 
-// pageAreas are the pages by the names of their templates, each with the area that
-// it belongs to, after what it borrows. An area may have a script and a style
-// of its own, by its name, which its pages load after core.js and style.css.
+// pageAreas maps each template to its area, after the areas that it borrows
+// from. An area may have its own script and style, which its pages load after
+// core.js and style.css.
 func pageAreas() map[string]string {
 	return map[string]string{
 		"inbox": "env inbox", "env": "env", "evidence": "", "invocation": "inbox activity", "activity": "activity", "overview": "uplot.min overview",
@@ -103,7 +103,7 @@ func pageAreas() map[string]string {
 	}
 }
 
-// parts lists those of some areas' files that there are.
+// parts lists the existing files of some areas.
 func (p *pages) parts(common []string, areas, ext string) []string {
 	for area := range strings.FieldsSeq(areas) {
 		if _, ok := p.versions[area+ext]; ok {
@@ -131,7 +131,7 @@ func (p *pages) funcs(name string) template.FuncMap {
 		"level":       levelBadge,
 		"means":       modeText,
 		"window":      windowText,
-		"shown":       shown,
+		"shown":       displayStatus,
 		"alerts":      action.Alerts,
 		"spans":       func() []span { return spansWithin(p.Now(), nil) },
 		"settled":     decidedBy,
@@ -147,7 +147,7 @@ func (p *pages) funcs(name string) template.FuncMap {
 		"sees":        visibilityText,
 		"registered":  registered,
 		"evidenceURL": evidenceURL,
-		"measure":     measure,
+		"measure":     formatSize,
 		"event":       eventText,
 		"modeName":    modeName,
 		"spread":      func(list ...string) []string { return list },
@@ -224,8 +224,7 @@ func (p *pages) mount(mux *http.ServeMux) {
 	})
 }
 
-// redirectMoved leads from where pages of connectors and integrations were to where
-// they are, and nowhere else.
+// redirectMoved redirects the former paths of connector and integration pages.
 func (p *pageRequest) redirectMoved() error {
 	kind, id, one := strings.Cut(p.r.PathValue("rest"), "/")
 	if kind != "connectors" && kind != "integrations" {
@@ -239,8 +238,8 @@ func (p *pageRequest) redirectMoved() error {
 	return nil
 }
 
-// requireSignIn sends those who are not to the sign-in page, and tells those who
-// use another name of this machine the one that sign-ins are for.
+// requireSignIn redirects users who are not signed in to the sign-in page, on
+// the host name that sign-ins use.
 func (p *pages) requireSignIn(who api.Access, h func(*pageRequest) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		me, err := p.IdentifyLogin(r)
@@ -266,7 +265,7 @@ func (p *pages) requireSignIn(who api.Access, h func(*pageRequest) error) http.H
 	}
 }
 
-// showError shows an error as a page.
+// showError renders an error page.
 func (p *pages) showError(w http.ResponseWriter, r *http.Request, me *dashboard.Principal, err error) {
 	problem := p.Problem(r.Context(), err)
 	w.WriteHeader(problem.Status)
@@ -275,7 +274,7 @@ func (p *pages) showError(w http.ResponseWriter, r *http.Request, me *dashboard.
 	}
 }
 
-// render writes a page as a whole or not at all.
+// render writes a whole page or nothing.
 func (p *pages) render(w http.ResponseWriter, page, part string, v any) error {
 	var b bytes.Buffer
 	if err := p.templates[page].ExecuteTemplate(&b, part, v); err != nil {
@@ -289,8 +288,8 @@ func (p *pages) render(w http.ResponseWriter, page, part string, v any) error {
 	return nil
 }
 
-// asset serves an embedded file. Its address has its version, so it may be
-// kept.
+// asset serves an embedded file. Its URL contains its version, so it may be
+// cached.
 func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
 	version, ok := p.versions[name]
@@ -306,7 +305,7 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Vary", "Accept-Encoding")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		if packed, err := p.packed[name](); err == nil {
+		if packed, err := p.compressed[name](); err == nil {
 			w.Header().Set("Content-Encoding", "gzip")
 			b = packed
 		}
@@ -314,8 +313,8 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b) // a browser that left needs no script
 }
 
-// compress compresses what is the same for everybody. Pages are not: their length
-// would tell of what stands beside a text that somebody else chose.
+// compress compresses an asset. Pages are not compressed, because their length
+// would reveal secrets beside attacker-chosen text.
 func compress(b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
@@ -327,7 +326,8 @@ func compress(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// shortID is the end of an id: the beginnings are times, and alike.
+// shortID returns the end of an ID. IDs start with a time, so their beginnings
+// are alike.
 func shortID(id string) string {
 	if len(id) <= 12 {
 		return render.Plain(id)
@@ -335,15 +335,15 @@ func shortID(id string) string {
 	return "…" + render.Plain(id[len(id)-8:])
 }
 
-// utc writes a time for people, as the helper exact of core.js does; iso, for
-// their browsers.
+// utc formats a time for people, like the helper exact in core.js. iso formats
+// it for browsers.
 func utc(t any) string {
 	return strings.Replace(render.FormatTime(t, "Mon 2 Jan 2006, 15:04:05 UTC"), ":00 UTC", " UTC", 1)
 }
 
 func iso(t any) string { return render.FormatTime(t, time.RFC3339) }
 
-// statusText says a status as the page does.
+// statusText returns the displayed status.
 func statusText(s action.Status) string {
 	return map[action.Status]string{
 		action.StatusPending: "pending", action.StatusApproved: "starting", action.StatusExecuting: "running",

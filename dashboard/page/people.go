@@ -7,13 +7,13 @@ import (
 	"sallyport/api"
 )
 
-// personLine is a person of the organization, with what the viewer may do.
+// personLine is a user with the actions that the viewer may take.
 type personLine struct {
 	action.User
 	Me      bool
-	Via     string // how the person signs in
-	Changes bool   // the viewer may remove the person, and sign them out
-	Links   bool   // and make a link for them, or give another role
+	Via     string // how the user signs in
+	Changes bool   // the viewer may remove the user and sign them out
+	Links   bool   // the viewer may also create a sign-in link and change the role
 }
 
 func (p *pageRequest) peoplePage() error {
@@ -42,13 +42,13 @@ func (p *pageRequest) personLines() []personLine {
 	lines := make([]personLine, len(users))
 	for i, u := range users {
 		changes := p.decides() && p.me.Outranks(u.Role) == nil
-		lines[i] = personLine{User: u, Me: u.ID == p.me.User, Via: p.signsIn(&u), Changes: changes, Links: changes && u.Issuer == ""}
+		lines[i] = personLine{User: u, Me: u.ID == p.me.User, Via: p.signInText(&u), Changes: changes, Links: changes && u.Issuer == ""}
 	}
 	return lines
 }
 
-// signsIn says how somebody does.
-func (p *pages) signsIn(u *action.User) string {
+// signInText explains how a user signs in.
+func (p *pages) signInText(u *action.User) string {
 	switch {
 	case u.Issuer == "":
 		return "one-time links"
@@ -58,13 +58,13 @@ func (p *pages) signsIn(u *action.User) string {
 	return u.Issuer
 }
 
-// settingsData is what the page of settings shows.
+// settingsData is the data of the settings page.
 type settingsData struct {
 	Decides bool
-	Webhook *api.NotifyView // nil: nobody set it up
+	Webhook *api.NotifyView // nil if it is not configured
 	Slack   *api.NotifyView
 	Told    []api.NotificationView
-	Slacks  []action.Integration // that can post to Slack
+	Slacks  []action.Integration // integrations that can post to Slack
 	Names   map[string]string
 	Public  string
 	MCP     string
@@ -92,7 +92,7 @@ func (p *pageRequest) settingsPage() error {
 	return p.show("settings", "settings", "Settings", d)
 }
 
-// notificationScope says which held calls a channel tells of.
+// notificationScope explains which held calls a channel notifies of.
 func notificationScope(w action.NotifyWants) string {
 	switch w {
 	case action.WantsDanger:
@@ -104,7 +104,7 @@ func notificationScope(w action.NotifyWants) string {
 	return "All pending approvals"
 }
 
-// notificationStatus says what became of a notification.
+// notificationStatus returns the state of a notification.
 func notificationStatus(n api.NotificationView) string {
 	switch {
 	case n.Status == action.NotifyPending && n.Failures > 0:

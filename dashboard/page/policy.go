@@ -13,7 +13,7 @@ import (
 	"sallyport/ingest/event"
 )
 
-// policyData is all that the page of policy shows.
+// policyData is the data of the policy page.
 type policyData struct {
 	Modes       modeList
 	Explain     explainPanel
@@ -22,15 +22,15 @@ type policyData struct {
 	Reviews     []reviewTable
 	Table       capabilityTable
 	Gates       []action.GateApproval
-	MoreGates   int // that are not shown
+	MoreGates   int // number of approvals that are not shown
 	Quotas      []api.QuotaView
 	Settings    action.Settings
 	Names       map[string]string
 	Decides     bool
 }
 
-// gatesShown of all approvals, newest first.
-const gatesShown = 100
+// maxGates bounds the gate approvals, newest first.
+const maxGates = 100
 
 func (p *pageRequest) policyPage() error {
 	d := policyData{
@@ -46,8 +46,8 @@ func (p *pageRequest) policyPage() error {
 	}
 	d.Modes = p.modeList(d.Automations)
 	d.Table = newCapabilityTable(load2(p, p.Capabilities, p.org, ""), d.Sources, p.Now())
-	if d.MoreGates = len(d.Gates) - gatesShown; d.MoreGates > 0 {
-		d.Gates = d.Gates[:gatesShown]
+	if d.MoreGates = len(d.Gates) - maxGates; d.MoreGates > 0 {
+		d.Gates = d.Gates[:maxGates]
 	}
 	return p.show("policy", "policy", "Policy", d)
 }
@@ -56,27 +56,27 @@ func (p *pages) gateApprovals(ctx context.Context, organization string) ([]actio
 	return p.Policy.ListGates(ctx, organization, "", "")
 }
 
-// modeRow is one mode that somebody set.
+// modeRow is a configured mode.
 type modeRow struct {
 	api.ModeView
-	Source, Action string // as people write them
-	For            string // the automation's name; empty: everybody
+	Source, Action string // display names
+	For            string // name of the automation; empty for everybody
 }
 
-// modeList is as much of them as one page shows.
+// modeList is a page of configured modes.
 type modeList struct {
 	Rows                []modeRow
-	Search, Mode, Whose string // what is looked for; Whose is everybody, or an automation's id
+	Search, Mode, Whose string // current filters; Whose is everybody or an automation's ID
 	Matching, All       int
-	Next                string // address of those after these; empty: there are none
+	Next                string // URL of the next page; empty if there is none
 	Modes, Automations  []choice
-	From                int // of how many before these
+	From                int // number of rows before this page
 	Searched            bool
 }
 
-// modesShown on one page: enough for most organizations, so that the search is
+// modesPerPage is the page size: enough for most organizations, so that search is
 // instant.
-const modesShown = 200
+const modesPerPage = 200
 
 func (p *pageRequest) modeList(automations []event.Automation) modeList {
 	q := p.readFilters("q", "mode", "whose")
@@ -93,7 +93,7 @@ func (p *pageRequest) modeList(automations []event.Automation) modeList {
 	var matching []modeRow
 	for _, v := range all {
 		row := modeRow{ModeView: v, For: cmp.Or(names[v.Automation], v.Automation)}
-		row.Source, row.Action = cutKey(v.Name)
+		row.Source, row.Action = splitKey(v.Name)
 		if l.matches(&row) {
 			matching = append(matching, row)
 		}
@@ -103,7 +103,7 @@ func (p *pageRequest) modeList(automations []event.Automation) modeList {
 	return l
 }
 
-// page takes the rows after the one that the address names.
+// page selects the rows after the one in the URL.
 func (l *modeList) page(matching []modeRow, after string, q filters) {
 	for i, row := range matching {
 		if after != "" && after == row.Automation+" "+row.Key {
@@ -111,9 +111,9 @@ func (l *modeList) page(matching []modeRow, after string, q filters) {
 		}
 	}
 	l.Rows = matching[l.From:]
-	if len(l.Rows) > modesShown {
-		l.Rows = l.Rows[:modesShown]
-		last := l.Rows[modesShown-1]
+	if len(l.Rows) > modesPerPage {
+		l.Rows = l.Rows[:modesPerPage]
+		last := l.Rows[modesPerPage-1]
 		l.Next = q.With("after", last.Automation+" "+last.Key) + "#modes"
 	}
 }
@@ -124,8 +124,8 @@ func (l *modeList) matches(row *modeRow) bool {
 		(l.Whose == "" || l.Whose == row.Automation || l.Whose == "everybody" && row.Automation == "")
 }
 
-// cutKey splits a key where its action begins.
-func cutKey(key string) (source, name string) {
+// splitKey splits a key into source and action.
+func splitKey(key string) (source, name string) {
 	i := strings.LastIndexByte(key, ':')
 	if i < 0 {
 		return key, ""
@@ -133,32 +133,32 @@ func cutKey(key string) (source, name string) {
 	return key[:i], key[i+1:]
 }
 
-// capabilityTable is what groups may do: a row for each group, a column for
-// each provider.
+// capabilityTable is the table of capabilities, with a row per group and a
+// column per provider.
 type capabilityTable struct {
 	Columns []sourceChoice
 	Rows    []groupRow
-	Gates   []string // that are required somewhere
+	Gates   []string // gates that a capability requires
 	Level   []choice
 }
 
-// groupRow is what one group may do.
+// groupRow is the capabilities of a group.
 type groupRow struct {
 	Group string
 	Cells []capabilityCell
 }
 
-// capabilityCell is what a group may do at a provider.
+// capabilityCell is the capability of a group at a provider.
 type capabilityCell struct {
 	Group    string
 	Provider sourceChoice
-	Has      *api.CapabilityView // nil: nothing
-	Over     bool                // it has expired
-	JSON     string              // of Has, for the form; empty: nothing
+	Has      *api.CapabilityView // nil if there is none
+	Over     bool                // it expired
+	JSON     string              // Has in JSON for the form; empty if there is none
 }
 
-// columnsWithout a capability are shown while there is room for them.
-const columnsWithout = 8
+// maxEmptyColumns bounds the columns without a capability.
+const maxEmptyColumns = 8
 
 func newCapabilityTable(list []api.CapabilityView, sources []sourceChoice, now time.Time) capabilityTable {
 	t := capabilityTable{Level: choose("2", "0", "None", "1", "Read", "2", "Read and write", "3", "Production (destructive tools behind a gate)")}
@@ -171,7 +171,7 @@ func newCapabilityTable(list []api.CapabilityView, sources []sourceChoice, now t
 		}
 	}
 	for _, s := range sources {
-		if s.Live && len(t.Columns) < columnsWithout && !t.has(s.ID) {
+		if s.Live && len(t.Columns) < maxEmptyColumns && !t.has(s.ID) {
 			t.Columns = append(t.Columns, s)
 		}
 	}
@@ -191,7 +191,7 @@ func (t *capabilityTable) has(provider string) bool {
 	return slices.ContainsFunc(t.Columns, func(s sourceChoice) bool { return s.ID == provider })
 }
 
-// column adds the provider of a capability, also one that is gone.
+// column adds a column for a capability's provider, also one that was removed.
 func (t *capabilityTable) column(c api.CapabilityView, sources []sourceChoice) {
 	if t.has(c.Provider) {
 		return
@@ -217,7 +217,8 @@ func newCell(group string, column sourceChoice, list []api.CapabilityView, now t
 	return cell
 }
 
-// levelBadge is the colour of a level: that of the risk that it reaches.
+// levelBadge returns the colour of a level, which is that of the highest risk
+// it permits.
 func levelBadge(l action.Level) string {
 	switch l {
 	case action.LevelRead:

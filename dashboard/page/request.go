@@ -119,13 +119,13 @@ func (p *pageRequest) loadAutomationNames() map[string]string {
 	return p.automationNames
 }
 
-// callerSession is the session that a row is of.
+// callerSession is the session of a call or request.
 type callerSession struct {
-	Asking     action.Session // one that is gone has its ID alone
-	Automation string         // the name of the session's
+	Asking     action.Session // only the ID if it was deleted
+	Automation string         // name of the session's automation
 }
 
-// callerSessions returns those of some sessions.
+// callerSessions loads sessions by ID.
 func (p *pageRequest) callerSessions(ids []string) func(id string) callerSession {
 	slices.Sort(ids)
 	sessions := load2(p, p.Calls.SessionsOf, p.org, slices.Compact(ids))
@@ -145,16 +145,16 @@ func (p *pageRequest) callerSessions(ids []string) func(id string) callerSession
 	}
 }
 
-// navGroup is some pages that belong together.
+// navGroup is a group of links in the navigation.
 type navGroup struct {
-	Title string // empty: of what everybody comes for
+	Title string // empty for the first group
 	Links []navLink
 }
 
-// navLink leads to a page, which names itself in [layoutData].
+// navLink is a link in the navigation; see [layoutData].
 type navLink struct{ Page, Path, Title string }
 
-// navigation is the pages that the person may see, in their order.
+// navigation returns the pages that the user may see, in order.
 func (p *pages) navigation(me *dashboard.Principal) []navGroup {
 	all := []navGroup{
 		{"", []navLink{{"inbox", "/", "Inbox"}, {"activity", "/activity", "Activity"}, {"overview", "/overview", "Overview"}}},
@@ -185,7 +185,7 @@ func (p *pages) navigation(me *dashboard.Principal) []navGroup {
 	return out
 }
 
-// mayOpen tells whether there is such a page, and the person may see it.
+// mayOpen reports whether the page exists and the user may see it.
 func (p *pages) mayOpen(me *dashboard.Principal, path string) bool {
 	if path == "/" {
 		return true

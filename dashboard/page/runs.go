@@ -14,7 +14,7 @@ import (
 	"sallyport/ingest/event"
 )
 
-// runCause is a trigger or schedule, as lists of what it started name it.
+// runCause is a trigger or schedule in a list of runs.
 type runCause struct{ Name, Path string }
 
 // runCauses are all that there are, by id; those that are removed are not.
@@ -42,7 +42,7 @@ func (p *pageRequest) runsPage() error {
 	}{load2(p, p.ListRuns, p.me, &in), f, p.loadAutomations(), p.runCauses(), p.runDelivery(f), p.decides()})
 }
 
-// runData is all that the page of a run shows.
+// runData is the data of a run's page.
 type runData struct {
 	api.RunView
 	Event    event.Record
@@ -77,7 +77,7 @@ func (p *pageRequest) runPage() error {
 	return p.show("run", "runs", cmp.Or(run.Title, "Run"), d)
 }
 
-// workerOf names who has a run, or had it last.
+// workerOf names the current or last worker of a run.
 func (p *pageRequest) workerOf(run *event.Run) decider {
 	key, is := strings.CutPrefix(run.ClaimedBy, "key:")
 	switch {
@@ -96,11 +96,11 @@ func (p *pageRequest) workerOf(run *event.Run) decider {
 	return decider{Text: "deleted key"}
 }
 
-// timelineEntry is one thing that happened to a run.
+// timelineEntry is an entry in the history of a run.
 type timelineEntry struct {
 	At   time.Time
 	What string
-	By   string // empty: nobody
+	By   string // empty if no person did it
 }
 
 // timeline puts in order what rows say of a run, and what people did to it.
@@ -123,7 +123,7 @@ func (p *pageRequest) timeline(d *runData) (all []timelineEntry) {
 	}
 	acted := time.Time{}
 	for _, e := range load(p, p.Policy.PolicyEvents, action.PolicyEventFilter{Organization: p.org, Kind: action.EventRun, Subject: d.ID, Limit: 100}).Items {
-		all = append(all, timelineEntry{At: e.At, What: runActed(e), By: e.By})
+		all = append(all, timelineEntry{At: e.At, What: runActionText(e), By: e.By})
 		if e.At.After(acted) {
 			acted = e.At
 		}
@@ -135,8 +135,8 @@ func (p *pageRequest) timeline(d *runData) (all []timelineEntry) {
 	return all
 }
 
-// runActed says what a person did to a run.
-func runActed(e action.PolicyEvent) string {
+// runActionText describes what a person did to a run.
+func runActionText(e action.PolicyEvent) string {
 	var before, after struct {
 		Status string `json:"status"`
 		Code   string `json:"code"`

@@ -11,12 +11,12 @@ import (
 	agents "sallyport/internal/agent"
 )
 
-// sessionLine is a session with what goes on in it.
+// sessionLine is a session with its activity.
 type sessionLine struct {
 	action.Session
 	action.SessionState
 	Over bool
-	Of   event.SessionOrigin // the run that it was made for; empty: none
+	Of   event.SessionOrigin // the run that it was created for; may be empty
 }
 
 func (p *pageRequest) sessionsPage() error {
@@ -54,10 +54,10 @@ func (p *pageRequest) sessionsPage() error {
 	})
 }
 
-// clientConfig is what one client's configuration must say.
+// clientConfig is the configuration of an MCP client.
 type clientConfig struct{ Name, File, Text string }
 
-// clientConfigs are those of all clients, OpenCode's first.
+// clientConfigs returns the configurations of all clients, OpenCode's first.
 func clientConfigs(mcpURL string) ([]clientConfig, error) {
 	var all []clientConfig
 	for _, c := range agents.Clients() {
@@ -74,7 +74,7 @@ func clientConfigs(mcpURL string) ([]clientConfig, error) {
 	return all, nil
 }
 
-// sessionStates are what the page can show alone.
+// sessionStates returns the states that the page can filter by.
 func sessionStates() []string { return []string{"live", "running", "paused", "ended", "failed", "all"} }
 
 func (p *pageRequest) sessionLines(list []action.Session) []sessionLine {

@@ -9,16 +9,16 @@ import (
 	"sallyport/dashboard/view"
 )
 
-// sourceChoice is a source of actions as forms offer it.
+// sourceChoice is a source of actions in a form.
 type sourceChoice struct {
-	Value string // what the API takes for it, whatever else is called so
+	Value string // unambiguous name for the API
 	ID    string
 	Name  string
-	Live  bool // what it has is known
+	Live  bool // its actions are known
 }
 
-// sources are an organization's connectors and the modules, those that have
-// something first.
+// sources returns the organization's connectors and the modules, those with
+// actions first.
 func (p *pageRequest) sources() []sourceChoice {
 	live := map[string]bool{}
 	for _, a := range load(p, p.Snapshot, plainSession(p.org)).Capabilities {
@@ -40,18 +40,18 @@ func (p *pageRequest) sources() []sourceChoice {
 	return list
 }
 
-// plainSession is one that nothing special is said of.
+// plainSession is a session without special properties.
 func plainSession(organization string) *action.Session {
 	return &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
 }
 
-// sourceActions are what a source has, with what is in force of it.
+// sourceActions is the actions of a source with their modes.
 type sourceActions struct {
 	Source  string
 	Actions []action.ActionAbility
 }
 
-// policyActions is the actions of a source, for the script to offer.
+// policyActions returns the actions of a source, for the script.
 func (p *pageRequest) policyActions() error {
 	d := sourceActions{Source: p.query("source")}
 	if d.Source != "" && d.Source != "*" {
@@ -64,8 +64,7 @@ func (p *pageRequest) policyActions() error {
 	return p.showPart("policy", "actions", d)
 }
 
-// actionsOf are those of a source in a session that nothing special is said
-// of.
+// actionsOf returns the actions of a source for a plain session.
 func (p *pageRequest) actionsOf(source string) []action.ActionAbility {
 	for _, a := range load(p, p.Snapshot, plainSession(p.org)).Capabilities {
 		if a.Provider == source {

@@ -13,24 +13,24 @@ import (
 	"sallyport/ingest/event"
 )
 
-// triggerRow is a trigger as the list of them shows it.
+// triggerRow is a trigger in the list.
 type triggerRow struct {
 	api.TriggerView
-	Off      *action.PolicyEvent // how it was disabled; nil: it is not, or from the beginning
-	Idle     bool                // its automation is disabled
+	Off      *action.PolicyEvent // event that disabled it; nil if it is enabled or was created disabled
+	Idle     bool                // the automation is disabled
 	TypeName string
 }
 
-// triggerData is all that the page of a trigger shows.
+// triggerData is the data of a trigger's page.
 type triggerData struct {
 	triggerRow
-	Provider   *api.EventProvider // nil: this gateway has it no more
+	Provider   *api.EventProvider // nil if the gateway no longer has it
 	Type       *api.EventType
 	Form       []control
-	Connects   []api.IntegrationView // of the service
-	Sample     string                // how a sender of one's own posts
+	Connects   []api.IntegrationView // integrations of the service
+	Sample     string                // example of a custom sender
 	Secrets    []api.SigningSecret
-	Events     []api.InboundEvent // the newest
+	Events     []api.InboundEvent // newest first
 	Deliveries []event.Receipt
 	Group      *api.PollGroupView
 	Names      map[string]string
@@ -50,7 +50,7 @@ func (p *pageRequest) triggersPage() error {
 	})
 }
 
-// idle are the automations that are disabled.
+// idle returns the disabled automations.
 func (p *pageRequest) idle() map[string]bool {
 	idle := map[string]bool{}
 	for _, a := range p.loadAutomations() {
@@ -66,19 +66,19 @@ func (p *pageRequest) triggerRows(views []api.TriggerView) []triggerRow {
 		row := triggerRow{TriggerView: v, Idle: idle[v.Automation], TypeName: v.Type}
 		provider, _ := p.EventProvider(v.Provider, "") // an old one is named by its id
 		if provider != nil {
-			row.TypeName = eventProviderTypeTitle(provider, v.Type)
+			row.TypeName = eventTypeTitle(provider, v.Type)
 		}
 		row.SecretNeeded = provider != nil && provider.Gives && v.Kind == event.Webhooks && !signed[v.ID]
 		if !v.Enabled {
-			row.Off = p.disabled(v.ID)
+			row.Off = p.disabledBy(v.ID)
 		}
 		rows[i] = row
 	}
 	return rows
 }
 
-// disabled finds who disabled a trigger, among the newest changes of it.
-func (p *pageRequest) disabled(trigger string) *action.PolicyEvent {
+// disabledBy finds the recent event that disabled a trigger.
+func (p *pageRequest) disabledBy(trigger string) *action.PolicyEvent {
 	for _, e := range load(p, p.Policy.PolicyEvents, action.PolicyEventFilter{Organization: p.org, Kind: action.EventTrigger, Subject: trigger, Limit: 50}).Items {
 		var before, after struct {
 			Enabled *bool `json:"enabled"`
@@ -93,8 +93,8 @@ func (p *pageRequest) disabled(trigger string) *action.PolicyEvent {
 	return nil
 }
 
-// eventProviderTypeTitle is what people call a type of event.
-func eventProviderTypeTitle(p *api.EventProvider, id string) string {
+// eventTypeTitle returns the title of an event type.
+func eventTypeTitle(p *api.EventProvider, id string) string {
 	if t := eventProviderTypeOf(p, id); t != nil {
 		return t.Title
 	}
@@ -141,7 +141,7 @@ func (p *pageRequest) triggerSetup(d *triggerData) {
 	d.Secrets = view.SigningSecrets(load2(p, p.Inbound.SigningSecrets, p.org, d.ID))
 }
 
-// connected are the integrations of a service that a trigger can name.
+// connected returns the integrations of a service that a trigger can use.
 func (p *pageRequest) connected(provider string) []api.IntegrationView {
 	return slices.DeleteFunc(load(p, p.Integrations, p.me), func(in api.IntegrationView) bool { return in.Provider != provider || in.Owner() != "" })
 }
@@ -160,8 +160,8 @@ func (p *pageRequest) triggerRecent(d *triggerData) {
 	}
 }
 
-// newTriggerPage asks for one thing after the other, each in the address:
-// whose events, what kind, and then all that the kind takes.
+// newTriggerPage guides through provider, type and settings. Each step is in
+// the URL.
 func (p *pageRequest) newTriggerPage() error {
 	f := p.readFilters("provider", "type", "automation")
 	d := struct {
@@ -189,8 +189,8 @@ func (p *pageRequest) newTriggerPage() error {
 	return p.show("trigger_new", "triggers", "New trigger", d)
 }
 
-// customSample is how a sender of one's own posts, for a shell. The secret
-// stays out of it.
+// customSample returns a shell script that posts an event. It does not contain
+// the secret.
 func customSample(url string, config json.RawMessage) string {
 	var c struct {
 		Verification struct {

@@ -54,7 +54,7 @@ func (s *handlers) actionReads() {
 		if err != nil {
 			return api.InvocationView{}, err
 		}
-		return s.view(ctx, p, inv)
+		return s.viewInvocation(ctx, p, inv)
 	})
 	dashboard.HandleStatus(s.Server, api.GetSessionResult, func(ctx context.Context, p *dashboard.Principal, in *api.GetSessionResultInput) (*dashboard.StatusResponse[api.Outcome], error) {
 		return s.result(ctx, p, in.Session, in.ID, in.Wait)
@@ -163,7 +163,7 @@ func (s *handlers) result(ctx context.Context, p *dashboard.Principal, session, 
 		return nil, err
 	}
 	if !inv.Status.Terminal() && patience == 0 {
-		return &dashboard.StatusResponse[api.Outcome]{Status: http.StatusAccepted, Body: api.Outcome{Invocation: s.shown(inv)}}, nil
+		return &dashboard.StatusResponse[api.Outcome]{Status: http.StatusAccepted, Body: api.Outcome{Invocation: s.withApprovalURL(inv)}}, nil
 	}
 	waitCtx, stop := s.UntilClosing(ctx)
 	defer stop()

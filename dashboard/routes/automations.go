@@ -79,7 +79,7 @@ func (s *handlers) removeAutomation(ctx context.Context, p *dashboard.Principal,
 
 // checkTitle refuses names with invisible characters.
 func checkTitle(name string) error {
-	if !plainName(name) {
+	if !isPlainName(name) {
 		return dashboard.Invalid("/name", "name must be plain text of 1 to 120 characters, on one line.")
 	}
 	return nil

@@ -64,7 +64,7 @@ func (s *handlers) finishConnection(ctx context.Context, p *dashboard.Principal,
 	case s.Provider(n.Provider) == nil:
 		return api.Finished{}, dashboard.Invalid("/provider", fmt.Sprintf("There is no provider %q; there is %s.", render.Plain(n.Provider), s.providerIDs()))
 	case p.LimitedRole && !decides:
-		return api.Finished{}, errLesserKey()
+		return api.Finished{}, errLimitedKey()
 	}
 	in, err := s.Connections.Finish(ctx, p.Organization, p.By(), p.CredentialID, decides, action.ConnectCallback{
 		Provider: n.Provider, Iss: n.Iss, State: n.State, Code: n.Code, Error: n.Error, Installation: n.Installation, Connection: n.Connection,

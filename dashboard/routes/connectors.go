@@ -113,7 +113,7 @@ func (s *handlers) changeConnector(ctx context.Context, p *dashboard.Principal, 
 // checkConnector validates a connector and refuses names with invisible
 // characters.
 func checkConnector(c *action.Connector) error {
-	if c.Name = strings.TrimSpace(c.Name); !plainName(c.Name) {
+	if c.Name = strings.TrimSpace(c.Name); !isPlainName(c.Name) {
 		return dashboard.Invalid("/name", "name must be plain text without * or /.")
 	}
 	return c.Check()

@@ -5,8 +5,8 @@ import (
 	"maps"
 )
 
-// examples are the examples of the description, by the name of their schema.
-// A test sends those of bodies to the server.
+// examples are the examples in the API description, by schema name. A test
+// sends those of request bodies to the server.
 func examples() map[string]string {
 	const (
 		id      = "0199a3c4-5d6e-7f80-9123-456789abcdef"
@@ -113,8 +113,8 @@ func examples() map[string]string {
 	return all
 }
 
-// illustrate puts the examples into the description.
-func (s *handlers) illustrate() {
+// addExamples adds the examples to the API description.
+func (s *handlers) addExamples() {
 	schemas := s.API.OpenAPI().Components.Schemas.Map()
 	for name, text := range examples() {
 		if schema := schemas[name]; schema != nil {
@@ -122,11 +122,11 @@ func (s *handlers) illustrate() {
 		}
 	}
 	if schema := schemas["Finished"]; schema != nil {
-		schema.Required = []string{"of"} // it is one of two things
+		schema.Required = []string{"of"} // the rest depends on it
 	}
 }
 
-// inboundExamples are those of what starts runs, and of runs.
+// inboundExamples are the examples of triggers, events and runs.
 func inboundExamples() map[string]string {
 	const (
 		automation = "0199a3c7-0000-7000-8000-000000000001"
@@ -177,7 +177,7 @@ func inboundExamples() map[string]string {
 	}
 }
 
-// notifyExamples are those of telling approvers elsewhere.
+// notifyExamples are the examples of notifications.
 func notifyExamples() map[string]string {
 	const channel = `{"kind":"webhook","enabled":true,"wants":"all","url":"https://example.com/held-calls","failures":0,
 		"secrets":[{"id":"0199a3c7-0000-7000-8000-000000000011","created_at":"2026-03-01T12:00:00Z"}],

@@ -21,14 +21,15 @@ import (
 	"sallyport/internal/guard"
 )
 
-// MetadataQuery is the query of a metadata route, whose parameters are the
-// provider's own.
+// MetadataQuery is the query of a metadata route. Its parameters depend on the
+// provider.
 type MetadataQuery struct {
 	api.ByID
 	query url.Values
 }
 
-// Resolve keeps the whole query, which no description can list.
+// Resolve implements [huma.Resolver]. It keeps the whole query, which the API
+// description cannot list.
 func (q *MetadataQuery) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
 	q.query = u.Query()
@@ -36,14 +37,14 @@ func (q *MetadataQuery) Resolve(ctx huma.Context) []error {
 }
 
 func (s *handlers) integrationRoutes() {
-	s.integrationReads()
-	s.integrationChanges()
+	s.integrationReadRoutes()
+	s.integrationChangeRoutes()
 	s.connectRoutes()
 	s.providerAppRoutes()
 	s.bindingRoutes()
 }
 
-func (s *handlers) integrationReads() {
+func (s *handlers) integrationReadRoutes() {
 	dashboard.Handle(s.Server, api.ListProviders, func(context.Context, *dashboard.Principal, *api.None) (api.List[api.Provider], error) {
 		return view.ListOf(s.Providers), nil
 	})
@@ -61,11 +62,11 @@ func (s *handlers) integrationReads() {
 			return nil, err
 		}
 		data, err := s.Connections.Metadata(ctx, i, in.query)
-		return data, inQuery(err)
+		return data, queryError(err)
 	})
 }
 
-func (s *handlers) integrationChanges() {
+func (s *handlers) integrationChangeRoutes() {
 	dashboard.HandleStatus(s.Server, api.CreateIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewIntegration]) (*dashboard.StatusResponse[api.IntegrationView], error) {
 		return s.connectIntegration(ctx, p, in.Body)
 	})
@@ -83,8 +84,9 @@ func (s *handlers) integrationChanges() {
 	})
 }
 
-// inQuery says of what is wrong with a query that it is no field of a body.
-func inQuery(err error) error {
+// queryError marks the field of an error as a query parameter, not a field of the
+// body.
+func queryError(err error) error {
 	e := action.Public(err)
 	if e.Kind == nil || e.Field == "" {
 		return err
@@ -92,9 +94,9 @@ func inQuery(err error) error {
 	return view.AtField(err, "/query"+e.Field)
 }
 
-// providerNeed returns the provider's way to connect of a kind; empty: the first of
-// those that may be. Nil: there is none.
-func providerNeed(p *api.Provider, kind action.IntegrationKind, may ...action.IntegrationKind) *api.ProviderNeed {
+// connectMethod returns the provider's connection method of a kind, or the first
+// allowed one for an empty kind. It returns nil if there is none.
+func connectMethod(p *api.Provider, kind action.IntegrationKind, may ...action.IntegrationKind) *api.ProviderNeed {
 	i := slices.IndexFunc(p.Needs, func(n api.ProviderNeed) bool {
 		return slices.Contains(may, n.Kind) && (kind == "" || n.Kind == kind)
 	})
@@ -113,7 +115,7 @@ func (s *handlers) managedIntegration(ctx context.Context, p *dashboard.Principa
 	return in, view.Manages(p, &in)
 }
 
-// connectIntegration makes an integration of a credential.
+// connectIntegration creates an integration from a credential.
 func (s *handlers) connectIntegration(ctx context.Context, p *dashboard.Principal, n api.NewIntegration) (*dashboard.StatusResponse[api.IntegrationView], error) {
 	w, err := s.connectionRequest(ctx, p, n.Connecting, n.Secret, action.KindAPIKey, action.KindBotToken, action.KindNone)
 	if err != nil {
@@ -135,8 +137,8 @@ func (s *handlers) connectIntegration(ctx context.Context, p *dashboard.Principa
 	return out, nil
 }
 
-// connectionRequest checks what is said of a new connection, as far as this is known
-// without the service.
+// connectionRequest validates the request for a connection, as far as this is
+// possible without the service.
 func (s *handlers) connectionRequest(ctx context.Context, p *dashboard.Principal, c api.Connecting, secret string, kinds ...action.IntegrationKind) (action.ConnectRequest, error) {
 	w := action.ConnectRequest{
 		Organization: p.Organization, Provider: c.Provider, Broker: c.Broker, Name: strings.TrimSpace(c.Name), Own: c.Own,
@@ -146,14 +148,14 @@ func (s *handlers) connectionRequest(ctx context.Context, p *dashboard.Principal
 	if provider == nil {
 		return w, dashboard.Invalid("/provider", fmt.Sprintf("There is no provider %q; there is %s.", render.Plain(c.Provider), s.providerIDs()))
 	}
-	need := providerNeed(provider, c.Kind, kinds...)
+	need := connectMethod(provider, c.Kind, kinds...)
 	if need == nil {
 		return w, errOtherMethod(provider, c.Kind, kinds)
 	}
 	w.Kind = need.Kind
 	switch {
 	case p.LimitedRole && (c.Own || c.Visibility == action.VisiblePrivate || !p.Role.Decides()):
-		return w, errLesserKey()
+		return w, errLimitedKey()
 	case !c.Own && !p.Role.Decides():
 		return w, action.Errorf(action.ErrForbidden, "role_required",
 			"A member connects only in their own name: set `own`, or ask an owner or admin to connect it for the organization.").WithField("/own")
@@ -175,14 +177,16 @@ func (s *handlers) connectionRequest(ctx context.Context, p *dashboard.Principal
 	return w, s.checkServiceURL(ctx, p, &w)
 }
 
-// errLesserKey is for what a key of a lesser role does not do for its person.
-func errLesserKey() error {
+// errLimitedKey reports that an API key with a lower role than its creator
+// cannot make personal connections.
+func errLimitedKey() error {
 	return action.Errorf(action.ErrForbidden, "role_required",
 		"This API key has a lesser role than whoever made it, so that it connects nothing in that person's name or for that person alone; do it in the page, or with a key of the person's own role.")
 }
 
-// checkServiceURL lets a member lead the gateway only to where the organization
-// itself connects to: an operator may have opened what he could not reach.
+// checkServiceURL restricts members to base URLs that the organization connects
+// to already. An operator may have opened hosts that members cannot reach
+// themselves.
 func (s *handlers) checkServiceURL(ctx context.Context, p *dashboard.Principal, w *action.ConnectRequest) error {
 	if w.BaseURL == "" || p.Role.Decides() {
 		return nil
@@ -198,7 +202,7 @@ func (s *handlers) checkServiceURL(ctx context.Context, p *dashboard.Principal, 
 		"A member connects to the provider's own address, or to one that an integration of the organization has; leave base_url out, or ask an owner or admin to connect the organization there first.").WithField("/base_url")
 }
 
-// errOtherMethod says how a provider is connected instead.
+// errOtherMethod explains how to connect the provider instead.
 func errOtherMethod(p *api.Provider, kind action.IntegrationKind, may []action.IntegrationKind) error {
 	var here, there []string
 	for _, n := range p.Needs {
@@ -226,20 +230,20 @@ func (s *handlers) providerIDs() string {
 	return cmp.Or(strings.Join(ids, ", "), "none")
 }
 
-// plainName reports whether nothing in a name hides or poses.
-func plainName(name string) bool {
+// isPlainName reports whether a name has no hidden or misleading characters.
+func isPlainName(name string) bool {
 	all := render.Escape(name)
 	return len(all) == 1 && all[0].Class == ""
 }
 
-// checkName refuses names of an integration of a provider that hide something,
-// or that stand for something else where sessions are bound.
+// checkName refuses integration names with hidden characters, and names that
+// mean something else in session bindings.
 func (s *handlers) checkName(name, provider string) error {
 	low := strings.ToLower(name)
 	switch {
 	case name == "":
 		return nil
-	case !plainName(name):
+	case !isPlainName(name):
 		return dashboard.Invalid("/name", "name must be plain text.")
 	case low == action.AllConnections, low != provider && s.Provider(low) != nil,
 		strings.HasPrefix(low, view.ModulePrefix), strings.HasPrefix(low, view.ConnectorPrefix):
@@ -248,7 +252,8 @@ func (s *handlers) checkName(name, provider string) error {
 	return nil
 }
 
-// checkBaseURL checks the URL of an API; empty is the provider's own.
+// checkBaseURL validates the base URL of an API. It may be empty, for the
+// provider's own.
 func checkBaseURL(text string) (err error) {
 	if text != "" {
 		_, err = guard.CheckBaseURL(text)
@@ -269,7 +274,7 @@ func checkSettings(p *api.Provider, settings json.RawMessage) error {
 	return p.CheckSettings(settings)
 }
 
-// normalizeSettings is nil for settings that say nothing.
+// normalizeSettings returns nil for empty or null settings.
 func normalizeSettings(settings json.RawMessage) json.RawMessage {
 	if text := strings.TrimSpace(string(settings)); text != "" && text != "null" {
 		return json.RawMessage(text)
@@ -302,7 +307,7 @@ func (s *handlers) changeIntegration(ctx context.Context, p *dashboard.Principal
 	return in, nil
 }
 
-// checkChange refuses what would not be, before anything is changed.
+// checkChange validates a change before anything is written.
 func (s *handlers) checkChange(p *dashboard.Principal, in *action.Integration, change *api.IntegrationChange) error {
 	if change.Visibility != nil && *change.Visibility != in.Visibility {
 		switch {
@@ -331,7 +336,8 @@ func (s *handlers) checkChange(p *dashboard.Principal, in *action.Integration, c
 	return checkSettings(s.Provider(in.Provider), normalizeSettings(change.Settings))
 }
 
-// replaceCredential replaces the credential by another one of the same account.
+// replaceCredential replaces the credential with another one of the same
+// account.
 func (s *handlers) replaceCredential(ctx context.Context, p *dashboard.Principal, in *action.Integration, secret string) error {
 	next, err := s.Connections.Connect(ctx, action.ConnectRequest{
 		Organization: in.Organization, Provider: in.Provider, Kind: in.Kind, Broker: in.Broker, Secret: secret, Name: in.Name,
@@ -376,7 +382,8 @@ func (s *handlers) disconnect(ctx context.Context, p *dashboard.Principal, id st
 	return revoked, nil
 }
 
-// integrationChanged logs a change, and has everybody decide and list anew.
+// integrationChanged logs a change and invalidates the policy and catalog
+// caches.
 func (s *handlers) integrationChanged(ctx context.Context, p *dashboard.Principal, what string, in *action.Integration, args ...any) {
 	s.policyChanged(ctx, p, what, append([]any{"integration", in.ID, "provider", in.Provider}, args...)...)
 	s.Hint(action.HintCatalog, p.Organization, "")

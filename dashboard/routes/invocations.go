@@ -15,8 +15,8 @@ import (
 	"sallyport/ingest/event"
 )
 
-// errNotPending explains why an invocation could not be decided. The ID may be that
-// of a grant request, since both are in one inbox.
+// errNotPending explains why an invocation could not be decided. The ID may
+// belong to a grant request, because the inbox shows both.
 func (s *handlers) errNotPending(ctx context.Context, p *dashboard.Principal, id string, err error) error {
 	if !errors.Is(err, action.ErrNotFound) {
 		return errInvocation(err, id)
@@ -36,7 +36,7 @@ func (s *handlers) invocationRoutes() {
 		if err != nil {
 			return api.InvocationView{}, err
 		}
-		return s.view(ctx, p, inv)
+		return s.viewInvocation(ctx, p, inv)
 	})
 	dashboard.Handle(s.Server, api.GetInvocationParams, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.FullParams, error) {
 		return s.FullParams(ctx, p, in.ID)
@@ -45,11 +45,11 @@ func (s *handlers) invocationRoutes() {
 		events, err := s.events(ctx, p.Organization, in.ID)
 		return view.ListOf(events), err
 	})
-	s.verdictRoutes("/api/v1/invocations/{id}")
+	s.verdictRoutes()
 }
 
-// approvalVerdict is the decision that a body says; nil says no more than yes. Who
-// decided comes from the login.
+// approvalVerdict converts a request body to a verdict; nil is a plain
+// approval. The login determines who decides.
 func approvalVerdict(a *api.Approval, session, id string, now time.Time) (action.Verdict, error) {
 	v := action.Verdict{Session: session, ID: id}
 	if a == nil {
@@ -74,7 +74,7 @@ func approvalVerdict(a *api.Approval, session, id string, now time.Time) (action
 	return v, nil
 }
 
-// denialVerdict is the decision that a body says; nil says no more than no.
+// denialVerdict converts a request body to a verdict; nil is a plain denial.
 func denialVerdict(d *api.Denial, session, id string) action.Verdict {
 	v := action.Verdict{Session: session, ID: id}
 	if d != nil {
@@ -83,9 +83,9 @@ func denialVerdict(d *api.Denial, session, id string) action.Verdict {
 	return v
 }
 
-// verdictRoutes adds approve and deny under an invocation's path; see
-// sessionVerdicts for those under a session's.
-func (s *handlers) verdictRoutes(path string) {
+// verdictRoutes mounts approve and deny under an invocation's path.
+// sessionVerdicts mounts those under a session's path.
+func (s *handlers) verdictRoutes() {
 	dashboard.Handle(s.Server, api.ApproveInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWaitWith[*api.Approval]) (api.Outcome, error) {
 		return s.approve(ctx, p, "", in.ID, in.Body, in.Wait)
 	})
@@ -94,8 +94,8 @@ func (s *handlers) verdictRoutes(path string) {
 	})
 }
 
-// shown adds what a row does not hold: where a person decides.
-func (s *handlers) shown(inv action.Invocation) action.Invocation {
+// withApprovalURL adds the approval URL, which the row does not contain.
+func (s *handlers) withApprovalURL(inv action.Invocation) action.Invocation {
 	if inv.Status == action.StatusPending && inv.ApprovalURL == "" {
 		inv.ApprovalURL = s.PublicURL + "/invocations/" + inv.ID
 	}
@@ -110,12 +110,12 @@ func (s *handlers) events(ctx context.Context, organization, id string) ([]actio
 	return s.Calls.Events(ctx, organization, id)
 }
 
-func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session, id string, said *api.Approval, wait string) (api.Outcome, error) {
+func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session, id string, a *api.Approval, wait string) (api.Outcome, error) {
 	patience, err := parseWait(wait)
 	if err != nil {
 		return api.Outcome{}, err
 	}
-	v, err := approvalVerdict(said, session, id, s.Now())
+	v, err := approvalVerdict(a, session, id, s.Now())
 	if err != nil {
 		return api.Outcome{}, err
 	}
@@ -125,7 +125,7 @@ func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session,
 		return api.Outcome{}, s.errNotPending(ctx, p, id, grantError(err))
 	}
 	s.Log.InfoContext(ctx, "call approved", "invocation", inv.ID, "by", p.By())
-	out := api.Outcome{Invocation: s.shown(inv)}
+	out := api.Outcome{Invocation: s.withApprovalURL(inv)}
 	if patience > 0 {
 		out = s.await(ctx, p, inv, patience)
 	}
@@ -168,11 +168,11 @@ func (s *handlers) await(ctx context.Context, p *dashboard.Principal, inv action
 	if now, err := s.Calls.Invocation(ctx, p.Organization, inv.ID); err == nil {
 		inv = now
 	}
-	return api.Outcome{Invocation: s.shown(inv)}
+	return api.Outcome{Invocation: s.withApprovalURL(inv)}
 }
 
 func (s *handlers) outcome(o *action.Outcome) api.Outcome {
-	return api.Outcome{Invocation: s.shown(o.Invocation), Result: o.Answer.Body, Problem: o.Answer.Problem, Repeated: o.Repeated}
+	return api.Outcome{Invocation: s.withApprovalURL(o.Invocation), Result: o.Answer.Body, Problem: o.Answer.Problem, Repeated: o.Repeated}
 }
 
 func (s *handlers) deny(ctx context.Context, p *dashboard.Principal, v action.Verdict) (api.Outcome, error) {
@@ -223,21 +223,21 @@ func (s *handlers) statisticsRoutes() {
 	})
 }
 
-// viewOf returns the view of an invocation with its origin.
-func (s *handlers) viewOf(inv action.Invocation, from event.SessionOrigin) api.InvocationView {
-	return api.InvocationView{Invocation: s.shown(inv), Event: from.Event, Run: from.Run}
+// viewWithOrigin returns the view of an invocation with its origin.
+func (s *handlers) viewWithOrigin(inv action.Invocation, from event.SessionOrigin) api.InvocationView {
+	return api.InvocationView{Invocation: s.withApprovalURL(inv), Event: from.Event, Run: from.Run}
 }
 
-// view returns the view of one invocation.
-func (s *handlers) view(ctx context.Context, p *dashboard.Principal, inv action.Invocation) (api.InvocationView, error) {
+// viewInvocation returns the view of one invocation.
+func (s *handlers) viewInvocation(ctx context.Context, p *dashboard.Principal, inv action.Invocation) (api.InvocationView, error) {
 	from, err := s.Origins(ctx, p, []action.Invocation{inv})
-	return s.viewOf(inv, from[inv.Session]), err
+	return s.viewWithOrigin(inv, from[inv.Session]), err
 }
 
 // viewPage returns the views of a page of invocations.
 func (s *handlers) viewPage(ctx context.Context, p *dashboard.Principal, page action.Page[action.Invocation]) (api.InvocationList, error) {
 	from, err := s.Origins(ctx, p, page.Items)
-	list := view.PageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewOf(inv, from[inv.Session]) })
+	list := view.PageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewWithOrigin(inv, from[inv.Session]) })
 	out := api.InvocationList{List: list}
 	if !page.SearchedSince.IsZero() {
 		out.LookedBackTo = &page.SearchedSince

@@ -70,7 +70,7 @@ func (s *handlers) setNotify(ctx context.Context, p *dashboard.Principal, kind a
 	return api.MintedNotify{NotifyView: v, Secret: shown}, err
 }
 
-// notifyChannel returns the channel of a kind, or what a new one begins as.
+// notifyChannel returns the channel of a kind, or a new one with the defaults.
 func (s *handlers) notifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (c action.NotifyChannel, known bool, err error) {
 	c, err = s.Policy.NotifyChannel(ctx, organization, kind)
 	if errors.Is(err, action.ErrNotFound) {
@@ -79,7 +79,7 @@ func (s *handlers) notifyChannel(ctx context.Context, organization string, kind 
 	return c, err == nil, err
 }
 
-// webhookChannel takes the URL, and makes the secret of a webhook that has none.
+// webhookChannel applies the URL and creates the first secret of a webhook.
 func (s *handlers) webhookChannel(ctx context.Context, c *action.NotifyChannel, n *api.NotifyChange, known bool) (*event.Secret, string, error) {
 	if n.Integration != "" || n.Channel != "" {
 		return nil, "", dashboard.Invalid("/integration", "integration and channel are of Slack; a webhook has a url.")
@@ -94,7 +94,7 @@ func (s *handlers) webhookChannel(ctx context.Context, c *action.NotifyChannel, 
 	case u.Scheme != "https" && !guard.Loopback(u):
 		return nil, "", dashboard.Invalid("/url", "url must be https, or http on this machine: others could read what agents ask for.")
 	}
-	if n.URL != "" { // one that was set before may be switched off in any case
+	if n.URL != "" { // an earlier URL can always be disabled
 		if err := s.Guard.CheckReach(ctx, u); err != nil {
 			return nil, "", err
 		}
@@ -112,8 +112,8 @@ func (s *handlers) webhookChannel(ctx context.Context, c *action.NotifyChannel, 
 // slackHooks are the hosts of Slack's incoming webhooks.
 var slackHooks = []string{"hooks.slack.com", "hooks.slack-gov.com"}
 
-// slackChannel takes an incoming webhook's URL, or an integration with a channel:
-// either replaces the other.
+// slackChannel applies either the URL of an incoming webhook or an integration
+// with a channel. Each replaces the other.
 func (s *handlers) slackChannel(ctx context.Context, p *dashboard.Principal, c *action.NotifyChannel, n *api.NotifyChange) error {
 	switch {
 	case n.Secret != "":

@@ -39,7 +39,7 @@ func (s *handlers) providerAppRoutes() {
 	})
 }
 
-// errNotRegistered says of a registration that is not there that nothing was done.
+// errNotRegistered names the provider in a not-found error.
 func errNotRegistered(provider string, err error) error {
 	if !errors.Is(err, action.ErrNotFound) {
 		return err
@@ -55,7 +55,7 @@ func (s *handlers) putApp(ctx context.Context, p *dashboard.Principal, provider 
 	if err := s.checkApp(provider, &n); err != nil {
 		return app, err
 	}
-	secrets := newAppSecrets(&n)
+	secrets := appSecrets(&n)
 	app.Secrets = slices.AppendSeq([]string{}, maps.Keys(secrets))
 	slices.Sort(app.Secrets)
 	app, err := s.Connections.SealApp(app, secrets)
@@ -69,8 +69,8 @@ func (s *handlers) putApp(ctx context.Context, p *dashboard.Principal, provider 
 	return app, nil
 }
 
-// newAppSecrets are those that were sent, by name.
-func newAppSecrets(n *api.NewApp) map[string]string {
+// appSecrets returns the secrets in a request by name.
+func appSecrets(n *api.NewApp) map[string]string {
 	all := map[string]string{action.AppClientSecret: n.ClientSecret, action.AppPrivateKey: n.PrivateKey, action.AppAPIKey: n.APIKey}
 	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })
 	return all
@@ -90,7 +90,7 @@ func (s *handlers) checkApp(provider string, n *api.NewApp) error {
 		if n.ClientID != "" || n.ClientSecret != "" || n.AppID != "" || n.Slug != "" || n.PrivateKey != "" {
 			return dashboard.Invalid("/client_id", "For Nango, send only api_key, base_url and `keys`; clients are registered there.")
 		}
-	case p != nil && providerNeed(p, "", action.KindOAuth2, action.KindApp) == nil:
+	case p != nil && connectMethod(p, "", action.KindOAuth2, action.KindApp) == nil:
 		return dashboard.Invalid("/provider", fmt.Sprintf("%s has no need of a registration; connect it without.", p.Title))
 	case p == nil:
 		return dashboard.Invalid("/provider", fmt.Sprintf("The gateway is not registered at %q; providers are %s, of which it is at those of kind oauth2 and app_installation, and nango.", render.Plain(provider), s.providerIDs()))
@@ -101,24 +101,24 @@ func (s *handlers) checkApp(provider string, n *api.NewApp) error {
 	case n.ClientSecret != "" && n.ClientID == "":
 		return lacks("/client_id", "A client with a secret has an id; send client_id, too.")
 	}
-	if err := newAppCheckInstalled(n, p); err != nil {
+	if err := checkInstalledApp(n, p); err != nil {
 		return err
 	}
 	if err := s.checkAppTexts(n); err != nil {
 		return err
 	}
-	if p != nil && providerNeed(p, action.KindApp, action.KindApp) != nil {
-		return checkAPI(n.BaseURL)
+	if p != nil && connectMethod(p, action.KindApp, action.KindApp) != nil {
+		return checkAPIURL(n.BaseURL)
 	}
 	return nil
 }
 
-// newAppCheckInstalled does so with what belongs to an app that is installed.
-func newAppCheckInstalled(n *api.NewApp, p *api.Provider) error {
+// checkInstalledApp validates the fields of an installable app.
+func checkInstalledApp(n *api.NewApp, p *api.Provider) error {
 	if n.AppID == "" && n.Slug == "" && n.PrivateKey == "" {
 		return nil
 	}
-	if p != nil && providerNeed(p, action.KindApp, action.KindApp) == nil {
+	if p != nil && connectMethod(p, action.KindApp, action.KindApp) == nil {
 		return dashboard.Invalid("/app_id", fmt.Sprintf("%s has no apps to install; leave out app_id, `slug` and private_key.", p.Title))
 	}
 	for field, v := range map[string]string{"/app_id": n.AppID, "/slug": n.Slug, "/private_key": n.PrivateKey} {
@@ -149,9 +149,10 @@ func (s *handlers) checkAppTexts(n *api.NewApp) error {
 	return checkBaseURL(n.BaseURL)
 }
 
-// checkAPI refuses the address of an Enterprise server's pages: its API is below
-// them. Where a host is for the API alone, as api.github.com is, it has no path.
-func checkAPI(text string) error {
+// checkAPIURL refuses the URL of an Enterprise server's web pages, since its API
+// is at a path below. A host that serves only the API, such as api.github.com,
+// has no path.
+func checkAPIURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || text == "" || strings.TrimSuffix(u.Path, "/") == "/api/v3" || strings.HasPrefix(u.Hostname(), "api.") || action.Loopback(u.Hostname()) {
 		return nil
@@ -159,7 +160,8 @@ func checkAPI(text string) error {
 	return dashboard.Invalid("/base_url", fmt.Sprintf("base_url must lead to the API, which an Enterprise server has at https://%s/api/v3.", u.Host))
 }
 
-// isRSAKey reports whether text is one key, as PKCS #1 or PKCS #8.
+// isRSAKey reports whether text is an RSA key of at least 2048 bits in PKCS #1
+// or PKCS #8.
 func isRSAKey(text string) bool {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {

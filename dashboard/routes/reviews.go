@@ -17,7 +17,7 @@ func (s *handlers) reviewRoutes() {
 		if err != nil {
 			return api.ReviewList{}, err
 		}
-		state, err := s.stateOf(ctx, p, c, in.Fresh)
+		state, err := s.connectorState(ctx, p, c, in.Fresh)
 		if err != nil {
 			return api.ReviewList{}, err
 		}
@@ -38,8 +38,8 @@ func (s *handlers) reviewRoutes() {
 	})
 }
 
-// newReviewSeen is what was looked at, by name; nil for all.
-func newReviewSeen(n *api.NewReview) (map[string]action.ToolHashes, error) {
+// reviewedHashes returns the reviewed hashes by tool, or nil for all tools.
+func reviewedHashes(n *api.NewReview) (map[string]action.ToolHashes, error) {
 	if n.All == (len(n.Tools) > 0) {
 		return nil, dashboard.Invalid("/tools", "Send the tools that you looked at with their hashes, or all: true.")
 	}
@@ -61,7 +61,7 @@ func newReviewSeen(n *api.NewReview) (map[string]action.ToolHashes, error) {
 }
 
 func (s *handlers) review(ctx context.Context, p *dashboard.Principal, c action.Connector, n api.NewReview) ([]action.ToolReview, error) {
-	seen, err := newReviewSeen(&n)
+	seen, err := reviewedHashes(&n)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +76,9 @@ func (s *handlers) review(ctx context.Context, p *dashboard.Principal, c action.
 	return list, nil
 }
 
-// stateOf is what is known of a connector, or with fresh what it says now. That
-// asks a server, which is for those who may also ask it otherwise.
-func (s *handlers) stateOf(ctx context.Context, p *dashboard.Principal, c action.Connector, fresh bool) (dashboard.ConnectorState, error) {
+// connectorState returns the cached state of a connector, or with fresh its current
+// one. The latter contacts the server, so it needs the role for that.
+func (s *handlers) connectorState(ctx context.Context, p *dashboard.Principal, c action.Connector, fresh bool) (dashboard.ConnectorState, error) {
 	if !fresh {
 		return s.Connectors.State(ctx, c), nil
 	}

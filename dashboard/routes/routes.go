@@ -49,7 +49,7 @@ func Mount(server *dashboard.Server, mux *http.ServeMux) error {
 	s.loginRoutes()
 	s.keyRoutes()
 	s.eventRoutes()
-	s.illustrate() // while no request reads the description yet
+	s.addExamples() // while no request reads the description yet
 	s.HandlePublic(mux, "GET /oauth/client.json", s.clientMetadata)
 	return nil
 }

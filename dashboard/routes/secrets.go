@@ -55,7 +55,7 @@ func (s *handlers) putSecret(ctx context.Context, p *dashboard.Principal, key st
 	if err := s.Sources.PutSecret(ctx, secret, sealed); err != nil {
 		return action.Secret{}, err
 	}
-	s.policyChanged(ctx, p, "secret set", "key", key, "host", secret.Host) // a new host asks for new reviews
+	s.policyChanged(ctx, p, "secret set", "key", key, "host", secret.Host) // a new host requires new reviews
 	s.Hint(action.HintCatalog, p.Organization, "")
 	return secret, nil
 }
@@ -69,18 +69,18 @@ func checkSecret(key string, n api.NewSecret) error {
 
 const (
 	secretBytes = 32
-	keepSecrets = 24 * time.Hour
+	defaultKeep = 24 * time.Hour
 	maxKeep     = 30 * 24 * time.Hour
 )
 
-// newSecret returns the secret for a row, and what to show of it: nothing where
-// it was given.
+// newSecret returns a new signing secret and its text to show, which is empty
+// if the caller sent it.
 func (s *handlers) newSecret(organization, given string, standard bool) (event.Secret, string, error) {
 	text, shown := given, ""
 	if given == "" {
-		text = makeSecret(standard)
+		text = generateSecret(standard)
 		shown = text
-	} else if err := checkSigning(given); err != nil {
+	} else if err := checkSigningSecret(given); err != nil {
 		return event.Secret{}, "", err
 	}
 	secret := event.Secret{ID: dashboard.NewID(), CreatedAt: s.Now()}
@@ -89,9 +89,10 @@ func (s *handlers) newSecret(organization, given string, standard bool) (event.S
 	return secret, shown, err
 }
 
-// makeSecret returns 32 random bytes in the form of Standard Webhooks, where
-// they are the key, or else in hex, where the text itself is.
-func makeSecret(standard bool) string {
+// generateSecret returns a random secret of 32 bytes, in the format of Standard
+// Webhooks or in hex. The key is the decoded bytes of the former, and the text
+// of the latter.
+func generateSecret(standard bool) string {
 	key := make([]byte, secretBytes)
 	_, _ = rand.Read(key) // never fails
 	if standard {
@@ -100,9 +101,8 @@ func makeSecret(standard bool) string {
 	return hex.EncodeToString(key)
 }
 
-// checkSigning takes the secret of a service as it is, but for what was pasted
-// with it.
-func checkSigning(secret string) error {
+// checkSigningSecret validates a signing secret from a service.
+func checkSigningSecret(secret string) error {
 	if len(secret) < 16 || len(secret) > 512 || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return dashboard.Invalid("/secret", "secret must be 16 to 512 plain characters without spaces, as the service shows it.")
 	}
@@ -113,9 +113,9 @@ func checkSigning(secret string) error {
 	return nil
 }
 
-// signsStandard reports whether deliveries to a trigger are signed as Standard
-// Webhooks has it.
-func signsStandard(provider string, config json.RawMessage) bool {
+// usesStandardWebhooks reports whether deliveries to a trigger are signed with
+// Standard Webhooks.
+func usesStandardWebhooks(provider string, config json.RawMessage) bool {
 	if provider != "custom" && provider != "posthog" {
 		return false
 	}
@@ -124,16 +124,16 @@ func signsStandard(provider string, config json.RawMessage) bool {
 			Scheme string `json:"scheme"`
 		} `json:"verification"`
 	}
-	_ = json.Unmarshal(config, &c) // it was checked when it was written
+	_ = json.Unmarshal(config, &c) // validated when it was stored
 	return cmp.Or(c.Verification.Scheme, "standard") == "standard"
 }
 
-// rotate gives an owner of secrets another one.
+// rotate adds a signing secret and lets the owner's previous ones expire.
 func (s *handlers) rotate(ctx context.Context, p *dashboard.Principal, owner string, r *api.Rotation, standard bool) (api.MintedSecret, error) {
 	if r == nil {
 		r = &api.Rotation{}
 	}
-	keep, err := time.ParseDuration(cmp.Or(r.Keep, keepSecrets.String()))
+	keep, err := time.ParseDuration(cmp.Or(r.Keep, defaultKeep.String()))
 	if err != nil || keep < 0 || keep > maxKeep {
 		return api.MintedSecret{}, dashboard.Invalid("/keep", "keep must be a duration up to 720h, such as 24h, or 0s.")
 	}

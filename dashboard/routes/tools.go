@@ -34,7 +34,7 @@ func (s *handlers) callTool(ctx context.Context, p *dashboard.Principal, tool, w
 	if err != nil {
 		return nil, err
 	}
-	tool = strings.ReplaceAll(tool, ".", "_") // some stubs write a dot in the name where tools have none
+	tool = strings.ReplaceAll(tool, ".", "_") // some clients write a dot where tool names have an underscore
 	waitCtx, stop := s.UntilClosing(ctx)
 	defer stop()
 	out, err := s.Gate.Call(waitCtx, &action.Call{
@@ -51,7 +51,8 @@ func (s *handlers) callTool(ctx context.Context, p *dashboard.Principal, tool, w
 	return platformAnswer(out), nil
 }
 
-// platformAnswer tells what became of a call in the words of tools.
+// platformAnswer returns the result of a call in the form that platform tools
+// expect.
 func platformAnswer(out *action.Outcome) *dashboard.StatusResponse[api.PlatformAnswer] {
 	inv := &out.Invocation
 	a := api.PlatformAnswer{Success: inv.Status == action.StatusCompleted, Invocation: inv.ID, Status: string(inv.Status)}
@@ -64,14 +65,14 @@ func platformAnswer(out *action.Outcome) *dashboard.StatusResponse[api.PlatformA
 	case inv.Error != nil:
 		a.Result = inv.Error.Message
 	}
-	var said struct {
+	var reply struct {
 		Content []struct {
 			Text string `json:"text"`
 		} `json:"content"`
 		Data json.RawMessage `json:"structuredContent"`
 	}
-	if json.Unmarshal(out.Answer.Body, &said) == nil && len(said.Content) > 0 {
-		a.Result, a.Data = said.Content[0].Text, said.Data
+	if json.Unmarshal(out.Answer.Body, &reply) == nil && len(reply.Content) > 0 {
+		a.Result, a.Data = reply.Content[0].Text, reply.Data
 	}
 	return &dashboard.StatusResponse[api.PlatformAnswer]{Status: http.StatusOK, Body: a}
 }
@@ -108,7 +109,8 @@ func (s *handlers) guide(ctx context.Context, p *dashboard.Principal, id, source
 	return api.GuideView{Source: g.Source, Title: g.Title, Markdown: g.Markdown}, err
 }
 
-// hasTool tells which tools the session's agent has.
+// hasTool returns a function that reports whether the session's agent has a
+// tool.
 func (s *handlers) hasTool(session *action.Session, list []action.Available) func(tool string) bool {
 	var own []string
 	if s.AgentTools != nil {
@@ -119,8 +121,8 @@ func (s *handlers) hasTool(session *action.Session, list []action.Available) fun
 	}
 }
 
-// prompt is that of a type as the session's agent gets it; an empty type is the
-// session's.
+// prompt returns the session's prompt of a type. An empty type is the session's
+// own.
 func (s *handlers) prompt(ctx context.Context, session *action.Session, t action.SessionType) (api.PromptView, error) {
 	list, _, err := s.Gate.Available(ctx, session)
 	if err != nil {

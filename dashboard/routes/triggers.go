@@ -24,15 +24,15 @@ func (s *handlers) triggerRoutes() {
 	dashboard.Handle(s.Server, api.CreateTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewTrigger]) (api.MintedTrigger, error) {
 		return s.addTrigger(ctx, p, in.Body)
 	})
-	s.triggerOneRoutes("/api/v1/triggers/{id}")
-	s.triggerSecretRoutes("/api/v1/triggers/{id}")
+	s.triggerItemRoutes()
+	s.triggerSecretRoutes()
 	dashboard.Handle(s.Server, api.ListPollGroups, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.PollGroupView], error) {
 		views, err := s.PollGroups(ctx, p.Organization)
 		return view.ListOf(views), err
 	})
 }
 
-func (s *handlers) triggerOneRoutes(one string) {
+func (s *handlers) triggerItemRoutes() {
 	dashboard.Handle(s.Server, api.GetTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.TriggerView, error) {
 		t, err := s.Inbound.Trigger(ctx, p.Organization, in.ID)
 		if err != nil {
@@ -48,7 +48,7 @@ func (s *handlers) triggerOneRoutes(one string) {
 	})
 }
 
-func (s *handlers) triggerSecretRoutes(one string) {
+func (s *handlers) triggerSecretRoutes() {
 	dashboard.Handle(s.Server, api.ListTriggerSecrets, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.List[api.SigningSecret], error) {
 		if _, err := s.Inbound.Trigger(ctx, p.Organization, in.ID); err != nil {
 			return api.List[api.SigningSecret]{}, err
@@ -75,12 +75,12 @@ func (s *handlers) eventProviderRoutes() {
 	})
 }
 
-// pollSeconds is the least time between two looks where none is said.
+// pollSeconds is the default interval of polling.
 const pollSeconds = 300
 
-// trigger makes one of what was said of it, and checks all that is known
-// without the rows.
-func (s *handlers) trigger(ctx context.Context, p *dashboard.Principal, n api.NewTrigger) (event.Trigger, error) {
+// buildTrigger builds a trigger from a request and validates it, as far as this is
+// possible without the database.
+func (s *handlers) buildTrigger(ctx context.Context, p *dashboard.Principal, n api.NewTrigger) (event.Trigger, error) {
 	now := s.Now()
 	t := event.Trigger{
 		ID: dashboard.NewID(), Organization: p.Organization, Enabled: true, Config: triggerConfig(n.Config), CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
@@ -106,7 +106,7 @@ func (s *handlers) trigger(ctx context.Context, p *dashboard.Principal, n api.Ne
 	return t, checkTrigger(provider, &t)
 }
 
-// completeTrigger fills in what a new trigger leaves to the provider.
+// completeTrigger sets the provider's defaults on a new trigger.
 func completeTrigger(p *api.EventProvider, t *event.Trigger) error {
 	if t.Type == "" && len(p.Types) == 1 {
 		t.Type = p.Types[0].ID
@@ -131,7 +131,7 @@ func completeTrigger(p *api.EventProvider, t *event.Trigger) error {
 	return nil
 }
 
-// checkTrigger refuses what could not work.
+// checkTrigger refuses a trigger that could not work.
 func checkTrigger(p *api.EventProvider, t *event.Trigger) error {
 	if err := checkTitle(t.Name); err != nil {
 		return err
@@ -150,17 +150,16 @@ func checkTrigger(p *api.EventProvider, t *event.Trigger) error {
 	return p.CheckConfig(t.Type, t.Config)
 }
 
-// triggerConfig is a trigger's, in which nothing said means no filters.
-func triggerConfig(said json.RawMessage) []byte {
-	if said = normalizeSettings(said); said == nil {
+// triggerConfig returns a trigger's config. A missing config means no filters.
+func triggerConfig(config json.RawMessage) []byte {
+	if config = normalizeSettings(config); config == nil {
 		return []byte("{}")
 	}
-	return said
+	return config
 }
 
-// eventIntegration finds the integration that a trigger names by its id, or as
-// the one of the provider, or by its name: one that everybody may see, as the
-// trigger is everybody's.
+// eventIntegration finds the integration of a trigger by its ID, its name or
+// its provider. Only shared integrations qualify, because triggers are shared.
 func (s *handlers) eventIntegration(ctx context.Context, p *dashboard.Principal, provider, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -183,7 +182,7 @@ func (s *handlers) eventIntegration(ctx context.Context, p *dashboard.Principal,
 }
 
 func (s *handlers) addTrigger(ctx context.Context, p *dashboard.Principal, n api.NewTrigger) (api.MintedTrigger, error) {
-	t, err := s.trigger(ctx, p, n)
+	t, err := s.buildTrigger(ctx, p, n)
 	if err != nil {
 		return api.MintedTrigger{}, err
 	}
@@ -202,21 +201,23 @@ func (s *handlers) addTrigger(ctx context.Context, p *dashboard.Principal, n api
 	return api.MintedTrigger{TriggerView: view, Secret: shown}, nil
 }
 
-// firstSecret is that of a new trigger, and what is shown of it; nil: it needs
-// none, or its service makes one that is not known yet.
-func (s *handlers) firstSecret(t *event.Trigger, said string) (secret *event.Secret, shown string, err error) {
-	if t.Kind != event.Webhooks || s.givenSecret(t, said) != nil {
+// firstSecret returns the secret of a new trigger and what to show of it. It is
+// nil for a polling trigger, and for a service whose own secret is not known
+// yet.
+func (s *handlers) firstSecret(t *event.Trigger, given string) (secret *event.Secret, shown string, err error) {
+	if t.Kind != event.Webhooks || s.requireGivenSecret(t, given) != nil {
 		return nil, "", nil
 	}
-	made, shown, err := s.newSecret(t.Organization, said, signsStandard(t.Provider, t.Config))
+	made, shown, err := s.newSecret(t.Organization, given, usesStandardWebhooks(t.Provider, t.Config))
 	return &made, shown, err
 }
 
-// givenSecret refuses to make a secret with which the service would not sign.
-func (s *handlers) givenSecret(t *event.Trigger, said string) error {
+// requireGivenSecret requires the caller to send the secret if the service creates it,
+// since a generated one would not match.
+func (s *handlers) requireGivenSecret(t *event.Trigger, given string) error {
 	provider, err := s.EventProvider(t.Provider, "")
-	if err != nil || !provider.Gives || said != "" {
-		return nil //nolint:nilerr // what is not known gives nothing
+	if err != nil || !provider.Gives || given != "" {
+		return nil //nolint:nilerr // an unknown provider requires nothing
 	}
 	return dashboard.Invalid("/secret", strings.TrimSpace(provider.Secret+" Send it as `secret`."))
 }
@@ -246,8 +247,8 @@ func (s *handlers) changeTrigger(ctx context.Context, p *dashboard.Principal, id
 	return s.ViewTrigger(ctx, p, t)
 }
 
-// keepVerification is a changed config, in which senders are verified as before where
-// nothing is said of that: with another scheme the trigger would refuse them.
+// keepVerification keeps the verification scheme in a changed config that does
+// not mention it. Another scheme would make the trigger refuse its senders.
 func keepVerification(was, is json.RawMessage) json.RawMessage {
 	const verification = "verification"
 	var before, after map[string]json.RawMessage
@@ -255,7 +256,7 @@ func keepVerification(was, is json.RawMessage) json.RawMessage {
 		return is // checked later
 	}
 	scheme, had := before[verification]
-	if _, said := after[verification]; said || !had {
+	if _, changed := after[verification]; changed || !had {
 		return is
 	}
 	after[verification] = scheme
@@ -266,7 +267,8 @@ func keepVerification(was, is json.RawMessage) json.RawMessage {
 	return whole
 }
 
-// checkTriggerChange lets one be named or disabled whose provider is gone.
+// checkTriggerChange validates a changed trigger. Renaming and disabling also
+// work after its provider was removed.
 func (s *handlers) checkTriggerChange(t *event.Trigger, change api.TriggerChange) error {
 	if change.Config == nil && change.Integration == nil && change.PollSeconds == nil && !t.Enabled {
 		return checkTitle(t.Name)
@@ -286,7 +288,7 @@ func (s *handlers) removeTrigger(ctx context.Context, p *dashboard.Principal, id
 	return nil
 }
 
-// rotateTrigger replaces the secret of a webhook.
+// rotateTrigger replaces the signing secret of a webhook trigger.
 func (s *handlers) rotateTrigger(ctx context.Context, p *dashboard.Principal, id string, r *api.Rotation) (api.MintedSecret, error) {
 	t, err := s.Inbound.Trigger(ctx, p.Organization, id)
 	if err != nil {
@@ -298,8 +300,8 @@ func (s *handlers) rotateTrigger(ctx context.Context, p *dashboard.Principal, id
 	if r == nil {
 		r = &api.Rotation{}
 	}
-	if err := s.givenSecret(&t, r.Secret); err != nil {
+	if err := s.requireGivenSecret(&t, r.Secret); err != nil {
 		return api.MintedSecret{}, err
 	}
-	return s.rotate(ctx, p, t.ID, r, signsStandard(t.Provider, t.Config))
+	return s.rotate(ctx, p, t.ID, r, usesStandardWebhooks(t.Provider, t.Config))
 }

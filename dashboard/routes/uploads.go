@@ -22,14 +22,10 @@ import (
 
 const (
 	evidencePath = "/api/v1/sessions/{session}/evidence"
-	sendDoc      = "The body is the file's bytes, with Content-Length. The first file makes the upload, whose id the agent chooses. The same bytes again are no mistake; other bytes under the same name are a conflict. " +
-		"The tool verify seals the upload; one that is not sealed within 25 hours of its last file is removed. One sender sends a file, and a session four files at a time; 429 says when to try again."
-	fileDoc = "Always as an attachment of type application/octet-stream, whatever it is: an agent made it."
-
-	sendWithin = 5 * time.Minute // for the bytes of one file to be read by a browser
+	sendWithin   = 5 * time.Minute // to send one file to a browser
 )
 
-func inUploadRef(in *api.InUpload, p *dashboard.Principal) action.UploadRef {
+func uploadRef(in *api.InUpload, p *dashboard.Principal) action.UploadRef {
 	return action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload}
 }
 
@@ -37,11 +33,12 @@ func inUploadRef(in *api.InUpload, p *dashboard.Principal) action.UploadRef {
 type fileUpload struct {
 	api.EvidenceFile
 
-	length int64 // -1: unknown
+	length int64 // -1 if unknown
 	bytes  *pacedReader
 }
 
-// Resolve implements huma.Resolver; the body is streamed by the handler.
+// Resolve implements [huma.Resolver]. It leaves the body for the handler to
+// stream.
 func (in *fileUpload) Resolve(hc huma.Context) []error {
 	r, w := humago.Unwrap(hc)
 	in.length = r.ContentLength
@@ -50,7 +47,7 @@ func (in *fileUpload) Resolve(hc huma.Context) []error {
 }
 
 func (s *handlers) evidenceRoutes() {
-	const one, file = evidencePath + "/{upload}", evidencePath + "/{upload}/{name}"
+	const file = evidencePath + "/{upload}/{name}"
 	dashboard.HandleRaw(s.Server, api.PutEvidence, func(ctx context.Context, p *dashboard.Principal, in *fileUpload) (action.UploadFile, error) {
 		return s.receiveFile(ctx, p, in)
 	})
@@ -82,33 +79,33 @@ func (s *handlers) receiveFile(ctx context.Context, p *dashboard.Principal, in *
 		return action.UploadFile{}, dashboard.Invalid("/Content-Length", "Say how many bytes the file has: send Content-Length, and no chunks.")
 	}
 	f := action.UploadFile{Name: in.Name, Size: size, SHA256: in.SHA256, Type: action.GuessType(in.Name)}
-	key := fileKey(inUploadRef(&in.InUpload, p), &f)
-	end, err := s.uploads.begin(inUploadRef(&in.InUpload, p), key)
+	key := fileKey(uploadRef(&in.InUpload, p), &f)
+	end, err := s.uploads.begin(uploadRef(&in.InUpload, p), key)
 	if err != nil {
 		return f, err
 	}
 	defer end()
-	there, err := s.Sessions.ReserveFile(ctx, inUploadRef(&in.InUpload, p), f)
-	if err != nil || there {
+	stored, err := s.Sessions.ReserveFile(ctx, uploadRef(&in.InUpload, p), f)
+	if err != nil || stored {
 		return f, err
 	}
 	if err := s.Files.Put(ctx, key, in.bytes, size, f.SHA256); err != nil {
-		if in.bytes.err != nil { // the sender's, who may be gone
+		if in.bytes.err != nil { // the client failed, not the store
 			err = action.NewError("body_broken")
 		}
 		return f, err
 	}
-	return f, s.Sessions.FileStored(ctx, inUploadRef(&in.InUpload, p), f.Name)
+	return f, s.Sessions.FileStored(ctx, uploadRef(&in.InUpload, p), f.Name)
 }
 
-// fileKey is where a file's bytes are. Its name is no part of it, since not
-// every store takes every name.
+// fileKey returns the key of a file's content. It does not contain the name,
+// because not every store accepts every name.
 func fileKey(ref action.UploadRef, f *action.UploadFile) string {
 	return action.UploadPrefix(ref.Organization, ref.Session, ref.ID) + f.SHA256
 }
 
 func (s *handlers) sendEvidence(ctx context.Context, p *dashboard.Principal, in *api.InUpload) (*dashboard.StreamResponse, error) {
-	u, err := s.Sessions.Upload(ctx, inUploadRef(in, p))
+	u, err := s.Sessions.Upload(ctx, uploadRef(in, p))
 	if err != nil {
 		return nil, err
 	}
@@ -116,17 +113,17 @@ func (s *handlers) sendEvidence(ctx context.Context, p *dashboard.Principal, in 
 		if f.Name != in.Name || f.StoredAt == nil {
 			continue
 		}
-		content, size, err := s.Files.Get(ctx, fileKey(inUploadRef(in, p), &f))
+		content, size, err := s.Files.Get(ctx, fileKey(uploadRef(in, p), &f))
 		if err != nil {
 			return nil, err
 		}
 		return &dashboard.StreamResponse{Body: func(hc huma.Context) {
 			defer content.Close()
 			_, w := humago.Unwrap(hc)
-			asAttachment(w.Header(), f.Name, size)
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendWithin)) // a client that does not read holds nothing open
+			setAttachmentHeaders(w.Header(), f.Name, size)
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendWithin)) // a client that does not read must not hold the file open
 			if _, err := io.Copy(w, content); err != nil {
-				panic(http.ErrAbortHandler) // what was cut off must not look whole
+				panic(http.ErrAbortHandler) // a truncated file must not look complete
 			}
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		}}, nil
@@ -134,8 +131,8 @@ func (s *handlers) sendEvidence(ctx context.Context, p *dashboard.Principal, in 
 	return nil, action.Errorf(action.ErrNotFound, "file_not_found", "This upload has no such file; list its files.")
 }
 
-// asAttachment keeps browsers from doing anything with a file but saving it.
-func asAttachment(h http.Header, name string, size int64) {
+// setAttachmentHeaders sets headers that make browsers only save a file.
+func setAttachmentHeaders(h http.Header, name string, size int64) {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", `attachment; filename="`+asciiName(name)+`"; filename*=UTF-8''`+encodeFileName(name))
 	h.Set("Content-Length", strconv.FormatInt(size, 10))
@@ -144,7 +141,7 @@ func asAttachment(h http.Header, name string, size int64) {
 	h.Set("X-Download-Options", "noopen")
 }
 
-// asciiName is the last part of a name as every client can read it.
+// asciiName returns the last part of a name in ASCII, for old clients.
 func asciiName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("._-", r) {
@@ -154,8 +151,8 @@ func asciiName(name string) string {
 	}, baseName(name))
 }
 
-// encodeFileName is the last part of a name by RFC 8187. What is not seen, or reorders
-// what is, becomes _: the name is shown beside the file for good.
+// encodeFileName encodes the last part of a name by RFC 8187. Invisible and
+// reordering characters become _, because the name stays visible with the file.
 func encodeFileName(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(replaceInvisible(baseName(name))) {
@@ -180,33 +177,33 @@ func replaceInvisible(name string) string {
 func baseName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 const (
-	// sendingAtOnce is how many files of one session come in at a time.
-	sendingAtOnce = 4
-	// uploadRetryAfter is when to try again what another sender is in the way of.
+	// maxConcurrentUploads is per session.
+	maxConcurrentUploads = 4
+	// uploadRetryAfter is when to retry while another upload is in progress.
 	uploadRetryAfter = 10 * time.Second
 
-	// A file may take as long as its line does: so many bytes have to come in
-	// such a time, and all of it within leastTime or at leastRate. Only what its
-	// sender is waited for counts.
-	stallAfter = time.Minute
-	steadily   = 64 << 10
-	leastTime  = 10 * time.Minute
-	leastRate  = 8 << 10 // a second
+	// Slow uploads are accepted within limits: minBytes must arrive within
+	// stallAfter, and the whole file within minDuration or at minRate. Only the
+	// time spent waiting for the sender counts.
+	stallAfter  = time.Minute
+	minBytes    = 64 << 10
+	minDuration = 10 * time.Minute
+	minRate     = 8 << 10 // a second
 
-	// restWithin is for what is left of a body that nobody wants.
-	restWithin = 5 * time.Second
+	// discardWithin bounds reading the unused rest of a body.
+	discardWithin = 5 * time.Second
 )
 
 // uploadLimiter tracks the uploads to this instance. The store counts a file once
 // against the limits, so only one request may send it at a time.
 type uploadLimiter struct {
-	mu    sync.Mutex
-	files map[string]bool // by where the bytes go
-	of    map[string]int  // by session
+	mu         sync.Mutex
+	files      map[string]bool // by storage key
+	perSession map[string]int  // by session
 }
 
 func newUploadLimiter() *uploadLimiter {
-	return &uploadLimiter{files: map[string]bool{}, of: map[string]int{}}
+	return &uploadLimiter{files: map[string]bool{}, perSession: map[string]int{}}
 }
 
 // begin reserves a slot for a file until end is called.
@@ -217,17 +214,17 @@ func (s *uploadLimiter) begin(ref action.UploadRef, key string) (end func(), err
 	switch {
 	case s.files[key]:
 		return nil, action.NewError("file_underway").WithRetry(uploadRetryAfter)
-	case s.of[session] >= sendingAtOnce:
+	case s.perSession[session] >= maxConcurrentUploads:
 		return nil, action.NewError("too_many_files_underway").WithRetry(uploadRetryAfter)
 	}
 	s.files[key] = true
-	s.of[session]++
+	s.perSession[session]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.files, key)
-		if s.of[session]--; s.of[session] == 0 {
-			delete(s.of, session)
+		if s.perSession[session]--; s.perSession[session] == 0 {
+			delete(s.perSession, session)
 		}
 	}, nil
 }
@@ -237,32 +234,32 @@ func (s *uploadLimiter) begin(ref action.UploadRef, key string) (end func(), err
 // after the last byte would end this and all later requests of the connection.
 type pacedReader struct {
 	io.Reader
-	deadline func(time.Time)
-	patience time.Duration // for the next bytes that are enough
-	whole    time.Duration // for all of them
-	received int
-	err      error // of the sender
-	done     bool  // nothing more is read
+	deadline  func(time.Time)
+	patience  time.Duration // for the next minBytes
+	remaining time.Duration // for the whole body
+	received  int
+	err       error // a read error of the sender
+	done      bool  // no more reads
 }
 
 func newPacedReader(r io.Reader, size int64, deadline func(time.Time)) *pacedReader {
 	return &pacedReader{
 		Reader: r, deadline: deadline, patience: stallAfter,
-		whole: max(leastTime, time.Duration(min(size, action.MaxUploadFile))*time.Second/leastRate),
+		remaining: max(minDuration, time.Duration(min(size, action.MaxUploadFile))*time.Second/minRate),
 	}
 }
 
-// Read implements io.Reader.
+// Read implements [io.Reader].
 func (s *pacedReader) Read(p []byte) (int, error) {
 	if s.done {
 		return 0, s.finalError()
 	}
 	began := time.Now()
-	s.deadline(began.Add(min(s.patience, s.whole)))
+	s.deadline(began.Add(min(s.patience, s.remaining)))
 	n, err := s.Reader.Read(p)
 	took := time.Since(began)
-	s.patience, s.whole = s.patience-took, s.whole-took
-	if s.received += n; s.received >= steadily {
+	s.patience, s.remaining = s.patience-took, s.remaining-took
+	if s.received += n; s.received >= minBytes {
 		s.received, s.patience = 0, stallAfter
 	}
 	switch {
@@ -283,9 +280,9 @@ func (s *pacedReader) finalError() error {
 	return io.EOF
 }
 
-// discardRest bounds the time in which net/http reads the rest of the body.
+// discardRest bounds how long net/http reads the rest of the body.
 func (s *pacedReader) discardRest() {
 	if !s.done {
-		s.deadline(time.Now().Add(restWithin))
+		s.deadline(time.Now().Add(discardWithin))
 	}
 }
