@@ -8,7 +8,7 @@ import (
 
 // The logs' words about Valkey.
 const (
-	valkeyAway = "Valkey is away"
+	valkeyAway = "Valkey is unavailable"
 	valkeyBack = "Valkey is connected"
 )
 

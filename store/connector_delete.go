@@ -17,7 +17,7 @@ import (
 // pending ones are withdrawn and returned. ErrNotFound.
 func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) (withdrawn []action.Invocation, err error) {
 	err = db.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := connect.ConnectorOf(ctx, tx, organization, id)
+		old, err := connect.ReadConnector(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
@@ -27,7 +27,7 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) 
 		if err := db.ResetReviews(ctx, tx, &old, "", by); err != nil {
 			return err
 		}
-		if err := db.RevokeGrantsOf(ctx, tx, organization, old.Source(), by); err != nil {
+		if err := db.RevokeSourceGrants(ctx, tx, organization, old.Source(), by); err != nil {
 			return err
 		}
 		if _, err := tx.NewDelete().Model(&old).WherePK().Exec(ctx); err != nil {
@@ -36,10 +36,10 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) 
 		if withdrawn, err = calls.WithdrawCalls(ctx, tx, organization, "source_id", old.Source(), db.db.Now(), "The connector was removed."); err != nil {
 			return err
 		}
-		if err := db.PolicyChanged(ctx, tx, old.Event(by), old.Snapshot(), nil); err != nil {
+		if err := db.RecordPolicyChange(ctx, tx, old.Event(by), old.Snapshot(), nil); err != nil {
 			return err
 		}
-		return history.CatalogMoved(ctx, tx, organization)
+		return history.BumpCatalogVersion(ctx, tx, organization)
 	})
 	return withdrawn, err
 }

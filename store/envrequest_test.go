@@ -75,7 +75,7 @@ func TestVariablesAreAskedForAnsweredAndTakenOnce(t *testing.T) {
 		if n, err := db.SweepEnv(t.Context(), db.db.Now(), 10); n != 0 || err != nil {
 			t.Errorf("swept too early: %d, %v", n, err)
 		}
-		if n, err := db.SweepEnv(t.Context(), db.db.Now().Add(requests.EnvAgain), 10); n != 1 || err != nil {
+		if n, err := db.SweepEnv(t.Context(), db.db.Now().Add(requests.EnvRepeatWindow), 10); n != 1 || err != nil {
 			t.Errorf("not wiped: %d, %v", n, err)
 		}
 		if values := takes(t, db, s, "k1"); values != nil {
@@ -135,7 +135,7 @@ func TestRequestsForVariablesEnd(t *testing.T) {
 		}
 		_, err = db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "org2", ID: waits.ID, By: "zed", Sealed: []byte("v")})
 		refusedAs(t, err, action.ErrNotFound, "env_request_not_found")
-		if n, err := db.SweepEnv(t.Context(), db.db.Now().Add(requests.EnvWaits+time.Minute), 10); n != 2 || err != nil {
+		if n, err := db.SweepEnv(t.Context(), db.db.Now().Add(requests.EnvRequestLifetime+time.Minute), 10); n != 2 || err != nil {
 			t.Errorf("expired %d, %v", n, err)
 		}
 		_, err = db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "default", ID: waits.ID, By: "ada", Sealed: []byte("v")})

@@ -18,15 +18,15 @@ func grantQueries(db *DB) map[string]string {
 	text := func(query string, args ...any) string { return db.db.Read.NewRaw(query, args...).String() }
 	list := func(f action.GrantFilter) string {
 		f.Organization = "o"
-		return database.NewestFirst(policy.MatchGrants(f, db.db.Read.NewSelect().Model((*policy.GrantRow)(nil)), now), after, 50).String()
+		return database.NewestFirst(policy.FilterGrants(f, db.db.Read.NewSelect().Model((*policy.GrantRow)(nil)), now), after, 50).String()
 	}
 	requests := func(f action.RequestFilter) string {
 		f.Organization = "o"
-		return database.NewestFirst(policy.MatchRequests(f, db.db.Read.NewSelect().Model((*policy.RequestRow)(nil))), after, 50).String()
+		return database.NewestFirst(policy.FilterRequests(f, db.db.Read.NewSelect().Model((*policy.RequestRow)(nil))), after, 50).String()
 	}
 	queries := map[string]string{
 		"grants for a call":     text(policy.GrantsForSQL, nil, "o", "s", "linear", "x", database.NewTimestamp(now)),
-		"grants in a place":     (&policy.GrantRow{Organization: "o", Session: "s", Source: "linear", Action: "x", CreatedAt: database.NewTimestamp(now)}).Beside(db.db.Read).String(),
+		"grants in a place":     (&policy.GrantRow{Organization: "o", Session: "s", Source: "linear", Action: "x", CreatedAt: database.NewTimestamp(now)}).SameTargetQuery(db.db.Read).String(),
 		"use":                   text(policy.UseGrantSQL, nil, "o", "s", "g7", database.NewTimestamp(now)),
 		"revoke":                text("UPDATE grants SET revoked_at = ?, revoked_by = ? WHERE organization_id = ? AND id = ? AND revoked_at IS NULL", database.NewTimestamp(now), "me", "o", "g7"),
 		"list":                  list(action.GrantFilter{}),
@@ -36,10 +36,10 @@ func grantQueries(db *DB) map[string]string {
 		"requests":              requests(action.RequestFilter{}),
 		"inbox":                 requests(action.RequestFilter{Status: action.RequestPending}),
 		"requests of a session": requests(action.RequestFilter{Session: "s"}),
-		"recent requests": policy.RecentRequests(db.db.Read.NewSelect().Model((*policy.RequestRow)(nil)),
+		"recent requests": policy.RecentRequestsQuery(db.db.Read.NewSelect().Model((*policy.RequestRow)(nil)),
 			&policy.RequestRow{Organization: "o", Session: "s", CreatedAt: database.NewTimestamp(now)}).String(),
-		"look for overdue requests": policy.OverdueRequests(db.db.Read.NewSelect(), now, 1).String(),
-		"expire requests":           policy.ExpireOverdue(db.db.Read, now, 100).String(),
+		"look for overdue requests": policy.OverdueRequestsQuery(db.db.Read.NewSelect(), now, 1).String(),
+		"expire requests":           policy.ExpireRequestsQuery(db.db.Read, now, 100).String(),
 	}
 	for _, s := range policy.EndedGrants(now) {
 		queries["look for old "+s.Table+" by "+s.Time] = s.Find(db.db.Read.NewSelect(), 1).String()

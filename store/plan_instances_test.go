@@ -21,11 +21,11 @@ func instanceQueries(db *DB) map[string]string {
 		"look for signals":  database.ExpiredSignals(old).Find(db.db.Read.NewSelect(), 1).String(),
 		"sweep signals":     database.ExpiredSignals(old).Remove(db.db.Read, 100).String(),
 		"ended":             db.db.Read.NewRaw(sessions.MCPSessionEndedSQL, DefaultOrganization, "session 7").String(),
-		"look for MCP ends": sessions.OldMCPSessions(now).Find(db.db.Read.NewSelect(), 1).String(),
-		"sweep MCP ends":    sessions.OldMCPSessions(now).Remove(db.db.Read, 100).String(),
-		"look for API keys": people.OldAPIKeys(now).Find(db.db.Read.NewSelect(), 1).String(),
-		"sweep API keys":    people.OldAPIKeys(now).Remove(db.db.Read, 100).String(),
-		"versions":          history.VersionsOf(db.db.Read).String(),
+		"look for MCP ends": sessions.ExpiredMCPSessions(now).Find(db.db.Read.NewSelect(), 1).String(),
+		"sweep MCP ends":    sessions.ExpiredMCPSessions(now).Remove(db.db.Read, 100).String(),
+		"look for API keys": people.ExpiredAPIKeys(now).Find(db.db.Read.NewSelect(), 1).String(),
+		"sweep API keys":    people.ExpiredAPIKeys(now).Remove(db.db.Read, 100).String(),
+		"versions":          history.VersionsQuery(db.db.Read).String(),
 	}
 }
 

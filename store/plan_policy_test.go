@@ -19,26 +19,26 @@ func policyQueries(db *DB) map[string]string {
 	after := database.Cursor{Time: database.NewTimestamp(time.Now().Add(-time.Hour)), ID: "id"}
 	events := func(f action.PolicyEventFilter) string {
 		f.Organization = "o"
-		return history.FindPolicyEvents(f, db.db.Read, after, 50).String()
+		return history.PolicyEventsQuery(f, db.db.Read, after, 50).String()
 	}
 	return map[string]string{
 		"modes":                     selectOverrides(db.db.Read, "o").String(),
-		"capabilities":              policy.Capabilities(db.db.Read, "o", "").String(),
-		"capabilities of a group":   policy.Capabilities(db.db.Read, "o", "g7").String(),
-		"quotas":                    policy.Quotas(db.db.Read, "o").String(),
-		"gates":                     policy.Gates(db.db.Read, "o", "", "").String(),
-		"gates of a group":          policy.Gates(db.db.Read, "o", "g7", "").String(),
-		"gates of a task":           policy.Gates(db.db.Read, "o", "", "t7").String(),
-		"gates of both":             policy.Gates(db.db.Read, "o", "g7", "t7").String(),
-		"open gates":                policy.OpenGates(db.db.Read, "o", now).String(),
-		"tools of a connector":      connect.Reviews(db.db.Read, "o", "c7").String(),
-		"reviewed tools":            connect.ReviewedTools(db.db.Read, "o").String(),
+		"capabilities":              policy.CapabilitiesQuery(db.db.Read, "o", "").String(),
+		"capabilities of a group":   policy.CapabilitiesQuery(db.db.Read, "o", "g7").String(),
+		"quotas":                    policy.QuotasQuery(db.db.Read, "o").String(),
+		"gates":                     policy.GatesQuery(db.db.Read, "o", "", "").String(),
+		"gates of a group":          policy.GatesQuery(db.db.Read, "o", "g7", "").String(),
+		"gates of a task":           policy.GatesQuery(db.db.Read, "o", "", "t7").String(),
+		"gates of both":             policy.GatesQuery(db.db.Read, "o", "g7", "t7").String(),
+		"open gates":                policy.OpenGatesQuery(db.db.Read, "o", now).String(),
+		"tools of a connector":      connect.ReviewsQuery(db.db.Read, "o", "c7").String(),
+		"reviewed tools":            connect.ReviewedToolsQuery(db.db.Read, "o").String(),
 		"history":                   events(action.PolicyEventFilter{}),
 		"history of a kind":         events(action.PolicyEventFilter{Kind: "gate"}),
 		"history of a subject":      events(action.PolicyEventFilter{Subject: "s7"}),
 		"history of both":           events(action.PolicyEventFilter{Kind: "gate", Subject: "s7"}),
 		"history of a person":       events(action.PolicyEventFilter{By: "me7"}),
-		"count of a kind's history": history.MatchPolicyEvents(action.PolicyEventFilter{Organization: "o", Kind: "gate"}, db.db.Read.NewSelect().Table("policy_events")).ColumnExpr("1").Limit(database.MaxCount + 1).String(),
+		"count of a kind's history": history.FilterPolicyEvents(action.PolicyEventFilter{Organization: "o", Kind: "gate"}, db.db.Read.NewSelect().Table("policy_events")).ColumnExpr("1").Limit(database.MaxCount + 1).String(),
 	}
 }
 

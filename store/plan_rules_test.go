@@ -26,7 +26,7 @@ func ruleQueries(db *DB) map[string]string {
 		"an automation's schedule": inbound.SelectSchedules(db.db.Read, "o7", "a7").String(),
 		"secrets that are over":    inbound.ExpiredSecrets(now.Time).Find(db.db.Read.NewSelect(), 100).String(),
 		"secrets":                  inbound.SelectLiveSecrets(db.db.Read, "o7", "t7", now).String(),
-		"those of an account":      connect.IntegrationsOfAccount(db.db.Read, "slack", "a7").String(),
+		"those of an account":      connect.AccountIntegrationsQuery(db.db.Read, "slack", "a7").String(),
 		"what is due":              inbound.DuePolls(db.db.Read.NewSelect(), now).String(),
 		"taking what is due":       inbound.ClaimPoll(db.db.Read, "w", now, later).String(),
 		"how quick a group is":     inbound.MinPollSeconds(db.db.Read, t).String(),

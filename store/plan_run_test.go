@@ -43,7 +43,7 @@ func runQueries(db *DB) []runQuery {
 		{name: "list of a status", sql: list(event.RunFilter{Status: event.RunNeedsHuman}), sqlite: []string{"runs_status (organization_id=? AND status=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_status"}},
 		{name: "list of a trigger", sql: list(event.RunFilter{Trigger: "t7"}), sqlite: []string{"runs_trigger (organization_id=? AND trigger_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_trigger"}, sorts: true},
 		{name: "an event's", sql: list(event.RunFilter{Event: "e7"}), sqlite: []string{"(event_id=?)"}, postgres: []string{"runs_event_id_key"}, sorts: true},
-		{name: "sessions of a run", sql: sessions.SessionsOfRun(db.db.Read, "o", "r7").String(), sqlite: []string{"SEARCH s USING", "SEARCH r USING"}, postgres: []string{"runs_pkey", "sessions_event"}, sorts: true},
+		{name: "sessions of a run", sql: sessions.RunSessionsQuery(db.db.Read, "o", "r7").String(), sqlite: []string{"SEARCH s USING", "SEARCH r USING"}, postgres: []string{"runs_pkey", "sessions_event"}, sorts: true},
 		{name: "a session's", sql: inbound.SelectRunOfSession(db.db.Read, (*inbound.RunRow)(nil), "o", "s7").String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
 		{name: "those that wait for people", sql: inbound.RunsNeedingHuman(db.db.Read, now, 100).String(), sqlite: []string{"runs_lease (lease_until"}, postgres: []string{"runs_lease"}},
 		{name: "deliveries", sql: parcels(""), sqlite: []string{"outbox_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"outbox_list"}},

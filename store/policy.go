@@ -43,7 +43,7 @@ func (db *DB) beginSnapshot(ctx context.Context) (bun.Tx, error) {
 }
 
 func readRules(ctx context.Context, tx bun.Tx, organization string, now database.Timestamp) (rules action.Rules, err error) {
-	settings, err := history.SettingsRowOf(ctx, tx, organization)
+	settings, err := history.ReadSettings(ctx, tx, organization)
 	if err != nil {
 		return rules, err
 	}
@@ -51,14 +51,14 @@ func readRules(ctx context.Context, tx bun.Tx, organization string, now database
 	if rules.Overrides, err = database.List[action.Override](ctx, selectOverrides(tx, organization)); err != nil {
 		return rules, err
 	}
-	if rules.Capabilities, err = database.List[action.Capability](ctx, policy.Capabilities(tx, organization, "")); err != nil {
+	if rules.Capabilities, err = database.List[action.Capability](ctx, policy.CapabilitiesQuery(tx, organization, "")); err != nil {
 		return rules, err
 	}
-	if rules.Gates, err = database.List[action.GateApproval](ctx, policy.OpenGates(tx, organization, now)); err != nil {
+	if rules.Gates, err = database.List[action.GateApproval](ctx, policy.OpenGatesQuery(tx, organization, now)); err != nil {
 		return rules, err
 	}
 	slices.SortFunc(rules.Gates, func(a, b action.GateApproval) int { return strings.Compare(a.ID, b.ID) })
-	if rules.Quotas, err = database.List[action.Quota](ctx, policy.Quotas(tx, organization)); err != nil {
+	if rules.Quotas, err = database.List[action.Quota](ctx, policy.QuotasQuery(tx, organization)); err != nil {
 		return rules, err
 	}
 	if rules.Integrations, err = database.List[action.Integration](ctx, connect.LiveIntegrations(tx, organization)); err != nil {

@@ -228,7 +228,7 @@ func lastRotation(ctx context.Context, tx bun.IDB, organization string) (r Rotat
 	var rows []history.PolicyEventRow
 	var old previousKeys
 	f := action.PolicyEventFilter{Organization: organization, Kind: action.EventMasterKey}
-	if err = history.FindPolicyEvents(f, tx, database.Cursor{}, 0).Scan(ctx, &rows); err == nil && len(rows) > 0 { // a limit of zero selects one row
+	if err = history.PolicyEventsQuery(f, tx, database.Cursor{}, 0).Scan(ctx, &rows); err == nil && len(rows) > 0 { // a limit of zero selects one row
 		r = Rotation{Organization: organization, KeyID: rows[0].Subject, By: rows[0].By}
 		err = json.Unmarshal([]byte(rows[0].Before), &old)
 		r.Old = old.KeyIDs

@@ -262,7 +262,7 @@ func TestOnlyItsUserReadsTheFiles(t *testing.T) {
 	}
 	defer db.db.Close()
 	if err := db.db.ExclusiveTransaction(t.Context(), func(ctx context.Context, tx bun.Tx) error {
-		_, err := history.PolicyMoved(ctx, tx, DefaultOrganization)
+		_, err := history.BumpPolicyVersion(ctx, tx, DefaultOrganization)
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -284,7 +284,7 @@ func (st *Store) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) e
 	if !database.Shared(tx) || !needsSessionLock(d) {
 		return nil
 	}
-	if err := st.sessions.HoldSession(ctx, tx, d.Organization, d.Session); err != nil {
+	if err := st.sessions.LockSession(ctx, tx, d.Organization, d.Session); err != nil {
 		return fmt.Errorf("beginning invocation %s: %w", d.ID, err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,7 +10,6 @@ import (
 
 	"sallyport/action"
 	"sallyport/store/database"
-	"sallyport/store/history"
 	"sallyport/store/sessions"
 )
 
@@ -18,7 +18,7 @@ func (st *Store) PrepareSession(s *action.Session) error {
 	if s.CreatedAt.IsZero() {
 		s.CreatedAt = st.db.Now()
 	}
-	return history.First(s.Check(), database.EnsureID(&s.ID))
+	return cmp.Or(s.Check(), database.EnsureID(&s.ID))
 }
 
 // RevokeSession ends a session permanently, and withdraws and returns its
@@ -44,7 +44,7 @@ func RevokeSession(ctx context.Context, tx bun.IDB, organization, id string, now
 		return nil, fmt.Errorf("revoking session %s: %w", id, err)
 	}
 	if n == 0 {
-		return nil, sessions.NoSession()
+		return nil, sessions.NotFound()
 	}
 	return WithdrawCalls(ctx, tx, organization, "session_id", id, now, note)
 }
@@ -60,7 +60,7 @@ func CompleteSession(ctx context.Context, tx bun.IDB, organization, id string, n
 		return nil, fmt.Errorf("completing session %s: %w", id, err)
 	}
 	if n == 0 {
-		return nil, sessions.NoSession()
+		return nil, sessions.NotFound()
 	}
 	return WithdrawCalls(ctx, tx, organization, "session_id", id, now, note)
 }

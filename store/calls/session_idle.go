@@ -37,7 +37,7 @@ func (st *Store) StopIdle(ctx context.Context, defaultTimeout time.Duration, lim
 			continue
 		}
 		since := now.Add(-time.Duration(seconds) * time.Second)
-		filter := idleFilter{defaultSeconds: int64(defaultTimeout / time.Second), seconds: seconds, idleSince: database.NewTimestamp(since), lastSeen: database.NewTimestamp(since.Add(-sessions.SeenEvery))}
+		filter := idleFilter{defaultSeconds: int64(defaultTimeout / time.Second), seconds: seconds, idleSince: database.NewTimestamp(since), lastSeen: database.NewTimestamp(since.Add(-sessions.SeenInterval))}
 		stopped, err := st.stopIdle(ctx, filter, limit-len(list))
 		if list = append(list, stopped...); err != nil {
 			return list, err
@@ -88,7 +88,7 @@ func (st *Store) stopIfIdle(ctx context.Context, i idleFilter, organization, id 
 	note := fmt.Sprintf("%s%s.", action.NoteIdle, time.Duration(i.seconds)*time.Second)
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		now := database.NewTimestamp(st.db.Now())
-		if err := st.sessions.HoldSession(ctx, tx, organization, id); err != nil {
+		if err := st.sessions.LockSession(ctx, tx, organization, id); err != nil {
 			return err
 		}
 		q := tx.NewUpdate().TableExpr("sessions AS s").ApplyQueryBuilder(i.where).Where("s.organization_id = ?", organization).Where("s.id = ?", id)
@@ -96,7 +96,7 @@ func (st *Store) stopIfIdle(ctx context.Context, i idleFilter, organization, id 
 		if stopped = n > 0; err != nil || !stopped {
 			return err
 		}
-		if ended.Session, err = sessions.SessionIn(ctx, tx, organization, id); err != nil {
+		if ended.Session, err = sessions.ReadSession(ctx, tx, organization, id); err != nil {
 			return err
 		}
 		ended.Withdrawn, err = WithdrawCalls(ctx, tx, organization, "session_id", id, now.Time, "The session was idle.")

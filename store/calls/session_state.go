@@ -54,12 +54,12 @@ func (st *Store) transitionSession(ctx context.Context, organization, id string,
 // transitionSession updates a live session if update's conditions hold, and
 // returns it.
 func transitionSession(ctx context.Context, tx bun.IDB, organization, id string, now database.Timestamp, update func(*bun.UpdateQuery, database.Timestamp) *bun.UpdateQuery) (action.Session, error) {
-	n, err := database.RowsAffected(update(sessions.Live(tx.NewUpdate().Table("sessions"), now), now).
+	n, err := database.RowsAffected(update(sessions.WhereLive(tx.NewUpdate().Table("sessions"), now), now).
 		Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx))
 	if err != nil {
 		return action.Session{}, fmt.Errorf("changing session %s: %w", id, err)
 	}
-	s, err := sessions.SessionIn(ctx, tx, organization, id)
+	s, err := sessions.ReadSession(ctx, tx, organization, id)
 	if err == nil && n == 0 {
 		err = transitionError(&s, now.Time)
 	}
@@ -92,7 +92,7 @@ func (st *Store) ChangeSession(ctx context.Context, organization, id string, tit
 		}
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if s, err = sessions.SessionIn(ctx, tx, organization, id); err != nil {
+		if s, err = sessions.ReadSession(ctx, tx, organization, id); err != nil {
 			return err
 		}
 		q := tx.NewUpdate().Table("sessions").Where("organization_id = ?", organization).Where("id = ?", id)
@@ -102,7 +102,7 @@ func (st *Store) ChangeSession(ctx context.Context, organization, id string, tit
 		}
 		if idle != nil {
 			s.IdleTimeout = *idle
-			q = sessions.Live(q.Set("idle_seconds = ?", sessions.ToIdle(*idle)), database.NewTimestamp(st.db.Now()))
+			q = sessions.WhereLive(q.Set("idle_seconds = ?", sessions.IdleSeconds(*idle)), database.NewTimestamp(st.db.Now()))
 		}
 		if title == nil && idle == nil {
 			return nil

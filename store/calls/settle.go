@@ -25,7 +25,7 @@ WHERE organization_id = ?3 AND id = ?4 AND status = 'pending' AND expires_at > ?
 
 var (
 	ApproveSQL = `UPDATE invocations SET status = 'approved', approved_by = ?1, approved_at = ?2` + undecidedSQL + `
-  AND ?1 <> ` + sessions.CreatorSQL("invocations.organization_id", "invocations.session_id") + ` RETURNING ` + publicColumnList
+  AND ?1 <> ` + sessions.ExcludedApproverSQL("invocations.organization_id", "invocations.session_id") + ` RETURNING ` + publicColumnList
 
 	// DenySQL has the note as ?8.
 	DenySQL = `UPDATE invocations SET status = 'denied', approved_by = ?1, denied_reason = 'human', denied_note = ?8,
@@ -40,7 +40,7 @@ func (st *Store) Approve(ctx context.Context, v action.Verdict) (action.Invocati
 			return string(r.ApprovedBy) == v.By && r.ApprovedAt.Time.Equal(database.NewTimestamp(v.Now).Time)
 		},
 		explain: func(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
-			return sessions.Barred(ctx, tx, r.Organization, r.Session, v.By, r.ID)
+			return sessions.CheckApprover(ctx, tx, r.Organization, r.Session, v.By, r.ID)
 		},
 	}
 	if v.Grant == nil {
@@ -215,7 +215,7 @@ func alreadyDecided(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 
 // deciderName returns the name of who decided about the row.
 func (r *InvocationRow) deciderName(ctx context.Context, tx bun.IDB) string {
-	return history.NameOf(ctx, tx, r.Organization, string(r.ApprovedBy))
+	return history.UserName(ctx, tx, r.Organization, string(r.ApprovedBy))
 }
 
 // Claim implements [action.Ledger].

@@ -53,6 +53,6 @@ func New(p *database.Preparer, policyRows *policy.Store, sessionsRows *sessions.
 	s.stmts.load = p.Read(LoadSQL)
 	s.stmts.returning = p.Read(returningSQL)
 	s.stmts.insertLive = p.WriteShared(InsertLiveSQL)
-	s.stmts.lockSession = p.WriteShared(sessions.HoldSessionSQL)
+	s.stmts.lockSession = p.WriteShared(sessions.LockSessionSQL)
 	return s
 }

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,7 +68,7 @@ func (st *Store) CreateConnector(ctx context.Context, c action.Connector, secret
 	}
 	r := newConnectorRow(c, database.NewTimestamp(st.db.Now()))
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		others, err := connectorsOf(ctx, tx, c.Organization)
+		others, err := listConnectors(ctx, tx, c.Organization)
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func (st *Store) CreateConnector(ctx context.Context, c action.Connector, secret
 		if err := st.history.Create(ctx, tx, r, by, 0); err != nil {
 			return err
 		}
-		return history.CatalogMoved(ctx, tx, c.Organization)
+		return history.BumpCatalogVersion(ctx, tx, c.Organization)
 	})
 }
 
@@ -96,14 +97,14 @@ func (st *Store) UpdateConnector(ctx context.Context, c action.Connector, secret
 	now := database.NewTimestamp(st.db.Now())
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r := newConnectorRow(c, now)
-		old, err := ConnectorOf(ctx, tx, c.Organization, c.ID)
+		old, err := ReadConnector(ctx, tx, c.Organization, c.ID)
 		if err != nil {
 			return err
 		}
 		if r.Slug != old.Slug {
 			return database.Invalid("/slug", "A connector keeps its slug: the names of its tools rest on it.")
 		}
-		others, err := connectorsOf(ctx, tx, c.Organization)
+		others, err := listConnectors(ctx, tx, c.Organization)
 		if err != nil {
 			return err
 		}
@@ -117,7 +118,7 @@ func (st *Store) UpdateConnector(ctx context.Context, c action.Connector, secret
 			r.Revision++
 		}
 		if r.Revision != old.Revision || r.Enabled != old.Enabled {
-			if err := st.connectorChanged(ctx, tx, &old, r, by); err != nil {
+			if err := st.recordConnectorChange(ctx, tx, &old, r, by); err != nil {
 				return err
 			}
 		}
@@ -125,7 +126,7 @@ func (st *Store) UpdateConnector(ctx context.Context, c action.Connector, secret
 		if err != nil {
 			return fmt.Errorf("changing connector %s: %w", c.ID, err)
 		}
-		return history.CatalogMoved(ctx, tx, c.Organization)
+		return history.BumpCatalogVersion(ctx, tx, c.Organization)
 	})
 }
 
@@ -138,26 +139,26 @@ func (r *ConnectorRow) differs(old *ConnectorRow) bool {
 		!slices.Equal(r.MayAsk, old.MayAsk) || r.PerAgent != old.PerAgent || r.TimeoutSeconds != old.TimeoutSeconds
 }
 
-// connectorChanged counts a change, and takes back the reviews and grants that
+// recordConnectorChange counts a change, and takes back the reviews and grants that
 // do not outlast it. Behind another URL may be another server. Where people must
 // review, what they never looked at is not reviewed. Tokens go nowhere but where
 // they were had for.
-func (st *Store) connectorChanged(ctx context.Context, tx bun.Tx, old, r *ConnectorRow, by string) (err error) {
+func (st *Store) recordConnectorChange(ctx context.Context, tx bun.Tx, old, r *ConnectorRow, by string) (err error) {
 	switch {
 	case r.URL != old.URL:
 		if err = st.ResetReviews(ctx, tx, old, "", by); err == nil {
-			err = st.policy.RevokeGrantsOf(ctx, tx, old.Organization, old.Source(), by)
+			err = st.policy.RevokeSourceGrants(ctx, tx, old.Organization, old.Source(), by)
 		}
 	case r.Review == action.ReviewRequired && r.Review != old.Review:
-		err = st.ResetReviews(ctx, tx, old, firstList, by)
+		err = st.ResetReviews(ctx, tx, old, firstListReviewer, by)
 	}
 	if err == nil && old.OAuth != nil && !r.KeepsTokens(&old.Connector) {
-		err = signOut(ctx, tx, old)
+		err = deleteTokens(ctx, tx, old)
 	}
 	if err != nil {
 		return err
 	}
-	return st.history.PolicyChanged(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
+	return st.history.RecordPolicyChange(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
 }
 
 // ListConnectors returns the organization's connectors by name.
@@ -173,7 +174,7 @@ func (st *Store) ListConnectors(ctx context.Context, organization string) ([]act
 
 // Connector returns one connector; ErrNotFound.
 func (st *Store) Connector(ctx context.Context, organization, id string) (action.Connector, error) {
-	r, err := ConnectorOf(ctx, st.db.Read, organization, id)
+	r, err := ReadConnector(ctx, st.db.Read, organization, id)
 	return r.Connector, err
 }
 
@@ -196,33 +197,33 @@ func hasName(c *action.Connector, name string) bool {
 	return strings.EqualFold(c.Slug, name) || strings.EqualFold(c.Name, name)
 }
 
-func connectorsOf(ctx context.Context, db bun.IDB, organization string) ([]action.Connector, error) {
-	return database.List[action.Connector](ctx, connectorList(db, organization))
+func listConnectors(ctx context.Context, db bun.IDB, organization string) ([]action.Connector, error) {
+	return database.List[action.Connector](ctx, connectorsQuery(db, organization))
 }
 
-func connectorList(db bun.IDB, organization any) *bun.SelectQuery {
+func connectorsQuery(db bun.IDB, organization any) *bun.SelectQuery {
 	return db.NewSelect().Model((*ConnectorRow)(nil)).ExcludeColumn("trusted_at").
 		Where("organization_id = ?", organization).OrderExpr("lower(name), id")
 }
 
-func ConnectorsQuery(db *bun.DB) string { return connectorList(db, bun.Safe("?1")).String() }
+func connectorsSQL(db *bun.DB) string { return connectorsQuery(db, bun.Safe("?1")).String() }
 
-func ConnectorOf(ctx context.Context, db bun.IDB, organization, id string) (ConnectorRow, error) {
+func ReadConnector(ctx context.Context, db bun.IDB, organization, id string) (ConnectorRow, error) {
 	return database.One[ConnectorRow](ctx, database.RowsOf[ConnectorRow](db, organization).Where("id = ?", id), database.ConnectorNotFound(id))
 }
 
 // checkConnector refuses what would not be unique, show a credential, or send a
 // secret where it does not belong. A secret that comes along is written first.
 func (st *Store) checkConnector(ctx context.Context, tx bun.Tx, r *ConnectorRow, secret *action.SealedSecret, others []action.Connector) error {
-	if r.leaks(others) {
+	if r.addsCredentialURL(others) {
 		return database.Invalid("/url", "This URL holds what looks like a credential, which everyone who sees the connector would read. "+
 			"Leave it out, store it as a secret, and name that secret in the connector.")
 	}
-	if err := history.First(r.checkUnique(others), r.checkHeaders(others)); err != nil {
+	if err := cmp.Or(r.checkUnique(others), r.checkHeaders(others)); err != nil {
 		return err
 	}
 	if secret != nil {
-		if err := st.putSecretOf(ctx, tx, r, secret); err != nil {
+		if err := st.putConnectorSecret(ctx, tx, r, secret); err != nil {
 			return err
 		}
 	}
@@ -232,9 +233,9 @@ func (st *Store) checkConnector(ctx context.Context, tx bun.Tx, r *ConnectorRow,
 	return checkBinding(ctx, tx, r)
 }
 
-// leaks reports whether a new URL shows a credential. One that is there already
+// addsCredentialURL reports whether a new URL shows a credential. One that is there already
 // does not keep people from turning its connector off.
-func (r *ConnectorRow) leaks(others []action.Connector) bool {
+func (r *ConnectorRow) addsCredentialURL(others []action.Connector) bool {
 	return redact.JSON{}.RedactText(r.URL, nil) != r.URL &&
 		!slices.ContainsFunc(others, func(o action.Connector) bool { return o.ID == r.ID && o.URL == r.URL })
 }
@@ -247,17 +248,17 @@ func (r *ConnectorRow) checkUnique(others []action.Connector) error {
 		switch {
 		case o.ID == r.ID:
 		case r.Slug == o.Slug && r.Slug == "":
-			return connectorTaken("/slug", "The connector %q has the empty slug already, and only one may; choose a slug.", o.Name)
+			return connectorExists("/slug", "The connector %q has the empty slug already, and only one may; choose a slug.", o.Name)
 		case hasName(o, r.Name):
-			return connectorTaken("/name", "The connector %q has this name already; choose another.", o.Name)
+			return connectorExists("/name", "The connector %q has this name already; choose another.", o.Name)
 		case r.Slug != "" && hasName(o, r.Slug):
-			return connectorTaken("/slug", "The connector %q has this slug already; choose another.", o.Name)
+			return connectorExists("/slug", "The connector %q has this slug already; choose another.", o.Name)
 		}
 	}
 	return nil
 }
 
-func connectorTaken(field, format, name string) error {
+func connectorExists(field, format, name string) error {
 	e := action.Errorf(action.ErrConflict, "connector_exists", format, name)
 	e.Field = field
 	return e

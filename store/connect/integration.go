@@ -33,8 +33,8 @@ func newIntegrationRow(in action.Integration, now database.Timestamp) *Integrati
 	return r
 }
 
-// shown is the integration without its credential.
-func (r *IntegrationRow) shown() action.Integration {
+// withoutCredential is the integration without its credential.
+func (r *IntegrationRow) withoutCredential() action.Integration {
 	in := r.Integration
 	in.Sealed = nil
 	return in
@@ -51,7 +51,7 @@ func (r *IntegrationRow) Snapshot() any {
 	case r == nil:
 		return nil
 	case r.Owner() == "":
-		return r.shown()
+		return r.withoutCredential()
 	}
 	return struct {
 		Provider   string                   `json:"provider"`
@@ -67,13 +67,13 @@ func (r *IntegrationRow) differs(old *IntegrationRow) bool {
 		!bytes.Equal(r.Settings, old.Settings) || r.TimeoutSeconds != old.TimeoutSeconds
 }
 
-// integrationChanged records a change that matters to decisions, and has those
+// recordIntegrationChange records a change that matters to decisions, and has those
 // who rest on it read it again.
-func (st *Store) integrationChanged(ctx context.Context, tx bun.Tx, old, r *IntegrationRow, by string) error {
-	if err := st.history.PolicyChanged(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot()); err != nil {
+func (st *Store) recordIntegrationChange(ctx context.Context, tx bun.Tx, old, r *IntegrationRow, by string) error {
+	if err := st.history.RecordPolicyChange(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot()); err != nil {
 		return err
 	}
-	return history.CatalogMoved(ctx, tx, r.Organization)
+	return history.BumpCatalogVersion(ctx, tx, r.Organization)
 }
 
 // Integrations returns all of an organization's that are not deleted, the
@@ -97,10 +97,10 @@ func VisibleIntegrations(db bun.IDB, organization, viewer string) *bun.SelectQue
 // one too, with its credential; ErrNotFound. Holder is its Owner, and own tells
 // whether it is a user connection.
 func (st *Store) IntegrationOf(ctx context.Context, organization, provider, holder, account string, own bool) (action.Integration, error) {
-	return database.One[action.Integration](ctx, IntegrationOf(st.db.Read, organization, provider, holder, account, own), noIntegration())
+	return database.One[action.Integration](ctx, IntegrationQuery(st.db.Read, organization, provider, holder, account, own), integrationNotFound())
 }
 
-func IntegrationOf(db bun.IDB, organization, provider, holder, account string, own bool) *bun.SelectQuery {
+func IntegrationQuery(db bun.IDB, organization, provider, holder, account string, own bool) *bun.SelectQuery {
 	q := database.RowsOf[IntegrationRow](db, organization).ExcludeColumn("holder").Where("provider = ?", provider).
 		Where("holder = ?", holder).Where("account = ?", account)
 	if own {
@@ -114,28 +114,28 @@ func IntegrationOf(db bun.IDB, organization, provider, holder, account string, o
 func (st *Store) IntegrationCredential(ctx context.Context, organization, id string) (action.Integration, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
-	r, err := integrationRowOf(ctx, st.db.Read, organization, id)
+	r, err := readIntegration(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return action.Integration{}, err
 	}
 	return r.Integration, nil
 }
 
-// integrationRowOf reads one that is not deleted; ErrNotFound.
-func integrationRowOf(ctx context.Context, db bun.IDB, organization, id string) (*IntegrationRow, error) {
-	r, err := anyIntegration(ctx, db, organization, id)
+// readIntegration reads one that is not deleted; ErrNotFound.
+func readIntegration(ctx context.Context, db bun.IDB, organization, id string) (*IntegrationRow, error) {
+	r, err := findIntegration(ctx, db, organization, id)
 	if err == nil && (r == nil || r.Status == action.IntegrationDeleted) {
-		err = noIntegration()
+		err = integrationNotFound()
 	}
 	return r, err
 }
 
-// anyIntegration reads one, deleted or not; nil when there is none.
-func anyIntegration(ctx context.Context, db bun.IDB, organization, id string) (*IntegrationRow, error) {
+// findIntegration reads one, deleted or not; nil when there is none.
+func findIntegration(ctx context.Context, db bun.IDB, organization, id string) (*IntegrationRow, error) {
 	return database.Optional[IntegrationRow](ctx, database.RowsOf[IntegrationRow](db, organization).Where("id = ?", id))
 }
 
-func noIntegration() error {
+func integrationNotFound() error {
 	return action.NewError("integration_not_found")
 }
 
@@ -143,10 +143,10 @@ func noIntegration() error {
 // organizations, private ones and users' own too, that are not deleted; without
 // credentials.
 func (st *Store) IntegrationsByAccount(ctx context.Context, provider, account string) ([]action.Integration, error) {
-	return database.List[action.Integration](ctx, IntegrationsOfAccount(st.db.Read, provider, account))
+	return database.List[action.Integration](ctx, AccountIntegrationsQuery(st.db.Read, provider, account))
 }
 
-func IntegrationsOfAccount(db bun.IDB, provider, account string) *bun.SelectQuery {
+func AccountIntegrationsQuery(db bun.IDB, provider, account string) *bun.SelectQuery {
 	return db.NewSelect().Model((*IntegrationRow)(nil)).ExcludeColumn("sealed", "holder").
 		Where("provider = ?", provider).Where("account = ?", account).Where("status <> 'deleted'").Order("organization_id", "id")
 }
@@ -208,13 +208,13 @@ func bindingFault(there []action.Integration, before []string, id string, shared
 // is private by now, is not among them while it is so.
 func (st *Store) Bindings(ctx context.Context, organization, automation string) ([]string, error) {
 	list := []string{}
-	if err := Bindings(st.db.Read, organization, automation).Scan(ctx, &list); err != nil {
+	if err := BindingsQuery(st.db.Read, organization, automation).Scan(ctx, &list); err != nil {
 		return nil, fmt.Errorf("reading the connections of automation %s: %w", automation, err)
 	}
 	return list, nil
 }
 
-func Bindings(db bun.IDB, organization, automation string) *bun.SelectQuery {
+func BindingsQuery(db bun.IDB, organization, automation string) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("automation_connections AS b").ColumnExpr("b.integration_id").
 		Where("b.organization_id = ?", organization).Where("b.automation_id = ?", automation).
 		Where(`b.integration_id = ? OR EXISTS (SELECT 1 FROM integrations AS i WHERE i.id = b.integration_id

@@ -34,7 +34,7 @@ func (st *Store) Integration(ctx context.Context, organization, id, viewer strin
 }
 
 func visibleIntegration(ctx context.Context, db bun.IDB, organization, id, viewer string) (IntegrationRow, error) {
-	return database.One[IntegrationRow](ctx, VisibleIntegrations(db, organization, viewer).Where("id = ?", id), noIntegration())
+	return database.One[IntegrationRow](ctx, VisibleIntegrations(db, organization, viewer).Where("id = ?", id), integrationNotFound())
 }
 
 // ChangeIntegration writes Name, Visibility, Settings and TimeoutSeconds of the
@@ -74,9 +74,9 @@ func (st *Store) changeIntegration(ctx context.Context, tx bun.Tx, old, r *Integ
 		return fmt.Errorf("changing integration %s: %w", r.ID, err)
 	}
 	if r.Revision != old.Revision || r.Visibility != old.Visibility {
-		return st.integrationChanged(ctx, tx, old, r, by)
+		return st.recordIntegrationChange(ctx, tx, old, r, by)
 	}
-	return history.CatalogMoved(ctx, tx, r.Organization)
+	return history.BumpCatalogVersion(ctx, tx, r.Organization)
 }
 
 // checkHolder sets the holder, and refuses one that has the account already.
@@ -84,7 +84,7 @@ func (r *IntegrationRow) checkHolder(ctx context.Context, tx bun.Tx, old *Integr
 	if r.Holder = r.Owner(); r.Holder == old.Owner() {
 		return nil
 	}
-	same, err := database.Optional[action.Integration](ctx, IntegrationOf(tx, r.Organization, r.Provider, r.Holder, r.Account, false))
+	same, err := database.Optional[action.Integration](ctx, IntegrationQuery(tx, r.Organization, r.Provider, r.Holder, r.Account, false))
 	if err != nil || same == nil {
 		return err
 	}

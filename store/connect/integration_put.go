@@ -35,21 +35,21 @@ func (st *Store) PutIntegration(ctx context.Context, in action.Integration, by s
 	if err != nil {
 		return action.Integration{}, err
 	}
-	return r.shown(), nil
+	return r.withoutCredential(), nil
 }
 
 func (st *Store) putIntegration(ctx context.Context, tx bun.Tx, r *IntegrationRow, version int64, by string) error {
-	old, err := anyIntegration(ctx, tx, r.Organization, r.ID)
+	old, err := findIntegration(ctx, tx, r.Organization, r.ID)
 	if err != nil {
 		return err
 	}
-	if err := r.replaces(ctx, tx, old, version); err != nil {
+	if err := r.replace(ctx, tx, old, version); err != nil {
 		return err
 	}
 	if err := st.disconnectOthers(ctx, tx, r, by); err != nil {
 		return err
 	}
-	if err := checkRoom(ctx, tx, old, r.Organization); err != nil {
+	if err := checkIntegrationLimit(ctx, tx, old, r.Organization); err != nil {
 		return err
 	}
 	if old == nil {
@@ -60,12 +60,12 @@ func (st *Store) putIntegration(ctx context.Context, tx bun.Tx, r *IntegrationRo
 	if err != nil {
 		return fmt.Errorf("writing integration %s: %w", r.ID, err)
 	}
-	return st.integrationChanged(ctx, tx, old, r, by)
+	return st.recordIntegrationChange(ctx, tx, old, r, by)
 }
 
-// replaces takes over what stays of the old row, and refuses when that is not
+// replace takes over what stays of the old row, and refuses when that is not
 // the one that was meant, or when the account has a row already.
-func (r *IntegrationRow) replaces(ctx context.Context, tx bun.Tx, old *IntegrationRow, version int64) error {
+func (r *IntegrationRow) replace(ctx context.Context, tx bun.Tx, old *IntegrationRow, version int64) error {
 	if old != nil {
 		r.Provider, r.User, r.CreatedBy, r.CreatedAt, r.Revision = old.Provider, old.User, old.CreatedBy, old.CreatedAt, old.Revision
 		if r.differs(old) {
@@ -74,11 +74,11 @@ func (r *IntegrationRow) replaces(ctx context.Context, tx bun.Tx, old *Integrati
 		r.Holder = r.Owner()
 	}
 	if old.version() != version {
-		return integrationMoved()
+		return integrationConflict()
 	}
-	same, err := database.Optional[action.Integration](ctx, IntegrationOf(tx, r.Organization, r.Provider, r.Holder, r.Account, r.User != ""))
+	same, err := database.Optional[action.Integration](ctx, IntegrationQuery(tx, r.Organization, r.Provider, r.Holder, r.Account, r.User != ""))
 	if err == nil && same != nil && same.ID != r.ID {
-		err = integrationMoved()
+		err = integrationConflict()
 	}
 	return err
 }
@@ -91,7 +91,7 @@ func (r *IntegrationRow) version() int64 {
 	return r.Version
 }
 
-func integrationMoved() error {
+func integrationConflict() error {
 	return action.Errorf(action.ErrConflict, "integration_moved", "This integration was changed in this moment; read it again.")
 }
 
@@ -100,17 +100,17 @@ func (st *Store) disconnectOthers(ctx context.Context, tx bun.Tx, r *Integration
 	if r.User == "" {
 		return nil
 	}
-	others := HeldBy(tx, r.Organization, r.Holder).Where("user_id IS NOT NULL").Where("provider = ?", r.Provider).Where("id <> ?", r.ID)
+	others := HeldByQuery(tx, r.Organization, r.Holder).Where("user_id IS NOT NULL").Where("provider = ?", r.Provider).Where("id <> ?", r.ID)
 	return st.disconnect(ctx, tx, others, "Another account was connected.", by)
 }
 
 // DisconnectAll ends what only a user saw who is no more.
 func (st *Store) DisconnectAll(ctx context.Context, tx bun.Tx, organization, user string) error {
-	return st.disconnect(ctx, tx, HeldBy(tx, organization, user), "The user was removed.", user)
+	return st.disconnect(ctx, tx, HeldByQuery(tx, organization, user), "The user was removed.", user)
 }
 
-// HeldBy selects the integrations that only the user sees.
-func HeldBy(db bun.IDB, organization, user string) *bun.SelectQuery {
+// HeldByQuery selects the integrations that only the user sees.
+func HeldByQuery(db bun.IDB, organization, user string) *bun.SelectQuery {
 	return LiveIntegrations(db, organization).Where("holder = ?", user)
 }
 
@@ -127,8 +127,8 @@ func (st *Store) disconnect(ctx context.Context, tx bun.Tx, q *bun.SelectQuery, 
 	return nil
 }
 
-// checkRoom refuses one more than an organization may have.
-func checkRoom(ctx context.Context, tx bun.Tx, old *IntegrationRow, organization string) error {
+// checkIntegrationLimit refuses one more than an organization may have.
+func checkIntegrationLimit(ctx context.Context, tx bun.Tx, old *IntegrationRow, organization string) error {
 	if old != nil && old.Status != action.IntegrationDeleted {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (st *Store) RenewIntegration(ctx context.Context, in action.Integration) er
 			return fmt.Errorf("renewing integration %s: %w", in.ID, err)
 		}
 		if n == 0 {
-			return integrationMoved()
+			return integrationConflict()
 		}
 		return nil
 	})
@@ -177,14 +177,14 @@ func (st *Store) SetIntegrationStatus(ctx context.Context, organization, id stri
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		changed = false
-		r, err := anyIntegration(ctx, tx, organization, id)
+		r, err := findIntegration(ctx, tx, organization, id)
 		switch {
 		case err != nil:
 			return err
 		case r == nil, r.Status == action.IntegrationDeleted && status != action.IntegrationDeleted:
-			return noIntegration()
+			return integrationNotFound()
 		case version != 0 && version != r.Version:
-			return integrationMoved()
+			return integrationConflict()
 		case r.Status == action.IntegrationDeleted, r.Status == status && r.Reason == reason:
 			return nil
 		}
@@ -208,5 +208,5 @@ func (st *Store) setStatus(ctx context.Context, tx bun.Tx, r *IntegrationRow, st
 	if err != nil {
 		return fmt.Errorf("changing the status of integration %s: %w", r.ID, err)
 	}
-	return st.integrationChanged(ctx, tx, &old, r, by)
+	return st.recordIntegrationChange(ctx, tx, &old, r, by)
 }

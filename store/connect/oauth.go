@@ -19,7 +19,7 @@ import (
 // one person in it, who could else keep all others from theirs.
 const (
 	maxIntegrationFlows = 100
-	maxFlowsOfOnePerson = 10
+	maxUserFlows        = 10
 )
 
 type integrationFlowRow struct {
@@ -58,16 +58,16 @@ func (st *Store) PutIntegrationFlow(ctx context.Context, f action.IntegrationFlo
 
 // checkFlows refuses one more than may be under way.
 func checkFlows(ctx context.Context, tx bun.Tx, organization, by string) error {
-	all, err := IntegrationFlows(tx, organization).Count(ctx)
+	all, err := IntegrationFlowsQuery(tx, organization).Count(ctx)
 	if err != nil {
 		return fmt.Errorf("counting connections: %w", err)
 	}
-	his, err := IntegrationFlows(tx, organization).Where("? = ?", bun.Ident("by"), by).Count(ctx)
+	his, err := IntegrationFlowsQuery(tx, organization).Where("? = ?", bun.Ident("by"), by).Count(ctx)
 	if err != nil {
 		return fmt.Errorf("counting a person's connections: %w", err)
 	}
 	switch {
-	case his >= maxFlowsOfOnePerson:
+	case his >= maxUserFlows:
 		return action.Errorf(action.ErrTooMany, "too_many_connections", "You began %d connections and ended none of them; end one, or try again in some minutes.", his)
 	case all >= maxIntegrationFlows:
 		return action.Errorf(action.ErrTooMany, "too_many_connections", "%d connections were begun and not ended; end one of them, or try again in some minutes.", all)
@@ -75,7 +75,7 @@ func checkFlows(ctx context.Context, tx bun.Tx, organization, by string) error {
 	return nil
 }
 
-func IntegrationFlows(db bun.IDB, organization string) *bun.SelectQuery {
+func IntegrationFlowsQuery(db bun.IDB, organization string) *bun.SelectQuery {
 	return db.NewSelect().Table("integration_flows").Where("organization_id = ?", organization)
 }
 
@@ -128,14 +128,14 @@ func (st *Store) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
 	}
 	now := database.NewTimestamp(st.db.Now())
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := ConnectorOf(ctx, tx, f.Organization, f.Connector); err != nil {
+		if _, err := ReadConnector(ctx, tx, f.Organization, f.Connector); err != nil {
 			return err
 		}
 		_, err := tx.NewDelete().Table("oauth_flows").Where("organization_id = ?", f.Organization).Where("expires_at <= ?", now).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("forgetting old sign-ins: %w", err)
 		}
-		n, err := OAuthFlows(tx, f.Organization).Count(ctx)
+		n, err := OAuthFlowsQuery(tx, f.Organization).Count(ctx)
 		if err != nil {
 			return fmt.Errorf("counting sign-ins: %w", err)
 		}
@@ -149,7 +149,7 @@ func (st *Store) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
 	})
 }
 
-func OAuthFlows(db bun.IDB, organization string) *bun.SelectQuery {
+func OAuthFlowsQuery(db bun.IDB, organization string) *bun.SelectQuery {
 	return db.NewSelect().Table("oauth_flows").Where("organization_id = ?", organization)
 }
 
@@ -215,19 +215,19 @@ func newOAuthGrantRow(g *action.OAuthGrant, now database.Timestamp) *OAuthGrantR
 	return r
 }
 
-// signIn is what history says of tokens.
-type signIn struct {
+// signInRecord is what history says of tokens.
+type signInRecord struct {
 	Grant action.OAuthGrant `json:"oauth_grant"`
 }
 
 // OAuthGrant returns the tokens of a connector; ErrNotFound.
 func (st *Store) OAuthGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, error) {
-	r, err := oauthGrantOf(ctx, st.db.Read, organization, connector)
+	r, err := findOAuthGrant(ctx, st.db.Read, organization, connector)
 	switch {
 	case err != nil:
 		return action.OAuthGrant{}, err
 	case r == nil:
-		return action.OAuthGrant{}, noOAuthGrant()
+		return action.OAuthGrant{}, oauthGrantNotFound()
 	}
 	return r.grant(), nil
 }
@@ -255,11 +255,11 @@ func (st *Store) ListOAuthGrants(ctx context.Context, organization string) ([]ac
 func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 	r := newOAuthGrantRow(&g, database.NewTimestamp(st.db.Now()))
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		c, err := ConnectorOf(ctx, tx, g.Organization, g.Connector)
+		c, err := ReadConnector(ctx, tx, g.Organization, g.Connector)
 		if err != nil {
 			return err
 		}
-		old, err := oauthGrantOf(ctx, tx, g.Organization, g.Connector)
+		old, err := findOAuthGrant(ctx, tx, g.Organization, g.Connector)
 		if err != nil {
 			return err
 		}
@@ -273,10 +273,10 @@ func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 		if err != nil {
 			return fmt.Errorf("writing the tokens of connector %s: %w", g.Connector, err)
 		}
-		if !r.signsIn(old) {
+		if !r.isNewSignIn(old) {
 			return nil
 		}
-		return st.signInChanged(ctx, tx, c.Event(g.By), old, r)
+		return st.recordSignIn(ctx, tx, c.Event(g.By), old, r)
 	})
 }
 
@@ -288,53 +288,53 @@ func (r *OAuthGrantRow) version() int64 {
 	return r.Version
 }
 
-// signsIn reports whether the row is that of a person who signed in after the
+// isNewSignIn reports whether the row is that of a person who signed in after the
 // old one.
-func (r *OAuthGrantRow) signsIn(old *OAuthGrantRow) bool {
+func (r *OAuthGrantRow) isNewSignIn(old *OAuthGrantRow) bool {
 	if r.By == "" || r.Status != string(action.OAuthConnected) {
 		return false
 	}
 	return old == nil || old.By != r.By || old.Status != r.Status
 }
 
-// signInChanged records that a connector has tokens, or has them no more, and
+// recordSignIn records that a connector has tokens, or has them no more, and
 // tells those who ask its server.
-func (st *Store) signInChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent, old, r *OAuthGrantRow) error {
+func (st *Store) recordSignIn(ctx context.Context, tx bun.Tx, e action.PolicyEvent, old, r *OAuthGrantRow) error {
 	shown := func(r *OAuthGrantRow) any {
 		if r == nil {
 			return nil
 		}
-		return signIn{r.grant()}
+		return signInRecord{r.grant()}
 	}
 	if err := st.history.RecordChange(ctx, tx, e, shown(old), shown(r)); err != nil {
 		return err
 	}
-	return history.CatalogMoved(ctx, tx, e.Organization)
+	return history.BumpCatalogVersion(ctx, tx, e.Organization)
 }
 
 // DeleteOAuthGrant removes the tokens of a connector; ErrNotFound.
 func (st *Store) DeleteOAuthGrant(ctx context.Context, organization, connector, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		c, err := ConnectorOf(ctx, tx, organization, connector)
+		c, err := ReadConnector(ctx, tx, organization, connector)
 		if err != nil {
 			return err
 		}
-		old, err := oauthGrantOf(ctx, tx, organization, connector)
+		old, err := findOAuthGrant(ctx, tx, organization, connector)
 		if err != nil {
 			return err
 		}
 		if old == nil {
-			return noOAuthGrant()
+			return oauthGrantNotFound()
 		}
-		if err := signOut(ctx, tx, &c); err != nil {
+		if err := deleteTokens(ctx, tx, &c); err != nil {
 			return err
 		}
-		return st.signInChanged(ctx, tx, c.Event(by), old, nil)
+		return st.recordSignIn(ctx, tx, c.Event(by), old, nil)
 	})
 }
 
-// signOut removes the tokens of a connector, and the sign-ins that began.
-func signOut(ctx context.Context, tx bun.Tx, c *ConnectorRow) error {
+// deleteTokens removes the tokens of a connector, and the sign-ins that began.
+func deleteTokens(ctx context.Context, tx bun.Tx, c *ConnectorRow) error {
 	for _, table := range []string{"oauth_grants", "oauth_flows"} {
 		_, err := tx.NewDelete().Table(table).Where("organization_id = ?", c.Organization).Where("connector_id = ?", c.ID).Exec(ctx)
 		if err != nil {
@@ -344,12 +344,12 @@ func signOut(ctx context.Context, tx bun.Tx, c *ConnectorRow) error {
 	return nil
 }
 
-// oauthGrantOf reads the row of a connector; nil when there is none.
-func oauthGrantOf(ctx context.Context, db bun.IDB, organization, connector string) (*OAuthGrantRow, error) {
+// findOAuthGrant reads the row of a connector; nil when there is none.
+func findOAuthGrant(ctx context.Context, db bun.IDB, organization, connector string) (*OAuthGrantRow, error) {
 	return database.Optional[OAuthGrantRow](ctx, database.RowsOf[OAuthGrantRow](db, organization).Where("connector_id = ?", connector))
 }
 
-func noOAuthGrant() error {
+func oauthGrantNotFound() error {
 	return action.NewError("oauth_grant_not_found")
 }
 

@@ -48,7 +48,7 @@ func (st *Store) ListProviderApps(ctx context.Context, organization string) ([]a
 
 // ProviderApp returns one registration with its secrets; ErrNotFound.
 func (st *Store) ProviderApp(ctx context.Context, organization, provider string) (action.ProviderApp, error) {
-	app, err := database.One[action.ProviderApp](ctx, providerAppOf(st.db.Read, organization, provider), noProviderApp(provider))
+	app, err := database.One[action.ProviderApp](ctx, providerAppQuery(st.db.Read, organization, provider), providerAppNotFound(provider))
 	return namedSecrets(app), err
 }
 
@@ -64,7 +64,7 @@ func (st *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by 
 	app.UpdatedBy, app.UpdatedAt = by, database.NewTimestamp(st.db.Now()).Time
 	r := &ProviderAppRow{ProviderApp: app}
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := database.Optional[ProviderAppRow](ctx, providerAppOf(tx, r.Organization, r.Provider))
+		old, err := database.Optional[ProviderAppRow](ctx, providerAppQuery(tx, r.Organization, r.Provider))
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (st *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by 
 // an integration needs it.
 func (st *Store) DeleteProviderApp(ctx context.Context, organization, provider, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := database.One[ProviderAppRow](ctx, providerAppOf(tx, organization, provider), noProviderApp(provider))
+		old, err := database.One[ProviderAppRow](ctx, providerAppQuery(tx, organization, provider), providerAppNotFound(provider))
 		if err != nil {
 			return err
 		}
@@ -108,10 +108,10 @@ func (r *ProviderAppRow) Users(db bun.IDB) *bun.SelectQuery {
 	return q.Where("provider = ?", r.Provider).Where("broker IS NULL").Where("kind IN ('oauth2', 'app_installation')")
 }
 
-func providerAppOf(db bun.IDB, organization, provider string) *bun.SelectQuery {
+func providerAppQuery(db bun.IDB, organization, provider string) *bun.SelectQuery {
 	return database.RowsOf[ProviderAppRow](db, organization).Where("provider = ?", provider)
 }
 
-func noProviderApp(provider string) error {
+func providerAppNotFound(provider string) error {
 	return action.NewError("provider_app_not_found", provider)
 }

@@ -13,8 +13,8 @@ import (
 	"sallyport/store/history"
 )
 
-// firstList is the reviewer of tools that were trusted unseen.
-const firstList = "first list"
+// firstListReviewer is the reviewer of tools that were trusted unseen.
+const firstListReviewer = "first list"
 
 // reviewRow is a tool of a connector. It is there while the tool is listed, or
 // was reviewed.
@@ -52,14 +52,14 @@ func (v *version) hashes() *action.ToolHashes {
 	return &action.ToolHashes{Behaviour: *v.Behaviour, Text: *v.Text}
 }
 
-// lists reports whether a connector that lists t lists nothing new.
-func (v *version) lists(t action.ToolVersion) bool {
-	return v.is(t.ToolHashes) && v.Risk == database.NullString(t.Risk)
+// matches reports whether a connector that lists t lists nothing new.
+func (v *version) matches(t action.ToolVersion) bool {
+	return v.hasHashes(t.ToolHashes) && v.Risk == database.NullString(t.Risk)
 }
 
-func (v *version) is(h action.ToolHashes) bool { return v.Behaviour != nil && *v.hashes() == h }
+func (v *version) hasHashes(h action.ToolHashes) bool { return v.Behaviour != nil && *v.hashes() == h }
 
-func (v *version) tool() *action.ToolVersion {
+func (v *version) toolVersion() *action.ToolVersion {
 	if v.Behaviour == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (r *reviewRow) state() action.ReviewState {
 		return action.ToolRemoved
 	case r.Reviewed.Behaviour == nil:
 		return action.ToolNew
-	case !r.Reviewed.is(*r.Current.hashes()):
+	case !r.Reviewed.hasHashes(*r.Current.hashes()):
 		return action.ToolChanged
 	}
 	return action.ToolReviewed
@@ -81,20 +81,20 @@ func (r *reviewRow) state() action.ReviewState {
 func (r *reviewRow) review() action.ToolReview {
 	return action.ToolReview{
 		Organization: r.Organization, Connector: r.Connector, Tool: r.Tool, State: r.state(),
-		Reviewed: r.Reviewed.tool(), Current: r.Current.tool(),
+		Reviewed: r.Reviewed.toolVersion(), Current: r.Current.toolVersion(),
 		ReviewedBy: string(r.ReviewedBy), ReviewedAt: r.ReviewedAt.Ptr(), SeenAt: r.SeenAt.Time,
 	}
 }
 
-// standing is what an event tells of a tool: hashes, and not whole definitions.
-type standing struct {
+// reviewSnapshot is what an event tells of a tool: hashes, and not whole definitions.
+type reviewSnapshot struct {
 	State    action.ReviewState `json:"state"`
 	Reviewed *action.ToolHashes `json:"reviewed,omitempty"`
 	Current  *action.ToolHashes `json:"current,omitempty"`
 }
 
-func (r *reviewRow) standing() standing {
-	return standing{State: r.state(), Reviewed: r.Reviewed.hashes(), Current: r.Current.hashes()}
+func (r *reviewRow) snapshot() reviewSnapshot {
+	return reviewSnapshot{State: r.state(), Reviewed: r.Reviewed.hashes(), Current: r.Current.hashes()}
 }
 
 // reviewEvent is of one tool of a connector, or of several when none is named.
@@ -109,7 +109,7 @@ func reviewEvent(organization, connector, tool, by string) action.PolicyEvent {
 // ListReviews returns what is known of a connector's tools, by name;
 // ErrNotFound when there is no such connector.
 func (st *Store) ListReviews(ctx context.Context, organization, connector string) ([]action.ToolReview, error) {
-	if _, err := ConnectorOf(ctx, st.db.Read, organization, connector); err != nil {
+	if _, err := ReadConnector(ctx, st.db.Read, organization, connector); err != nil {
 		return nil, err
 	}
 	return listReviews(ctx, st.db.Read, organization, connector)
@@ -117,7 +117,7 @@ func (st *Store) ListReviews(ctx context.Context, organization, connector string
 
 func listReviews(ctx context.Context, db bun.IDB, organization, connector string) ([]action.ToolReview, error) {
 	var rows []reviewRow
-	if err := Reviews(db, organization, connector).Scan(ctx, &rows); err != nil {
+	if err := ReviewsQuery(db, organization, connector).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("listing the tools of connector %s: %w", connector, err)
 	}
 	list := make([]action.ToolReview, 0, len(rows))
@@ -127,7 +127,7 @@ func listReviews(ctx context.Context, db bun.IDB, organization, connector string
 	return list, nil
 }
 
-func Reviews(db bun.IDB, organization, connector string) *bun.SelectQuery {
+func ReviewsQuery(db bun.IDB, organization, connector string) *bun.SelectQuery {
 	return db.NewSelect().Model((*reviewRow)(nil)).
 		Where("organization_id = ?", organization).Where("connector_id = ?", connector).Order("tool")
 }
@@ -135,7 +135,7 @@ func Reviews(db bun.IDB, organization, connector string) *bun.SelectQuery {
 // toolRows reads a connector's tools without their definitions, by name.
 func toolRows(ctx context.Context, db bun.IDB, organization, connector string) (map[string]*reviewRow, error) {
 	var rows []reviewRow
-	err := Reviews(db, organization, connector).ExcludeColumn("reviewed_definition", "current_definition").Scan(ctx, &rows)
+	err := ReviewsQuery(db, organization, connector).ExcludeColumn("reviewed_definition", "current_definition").Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading the tools of connector %s: %w", connector, err)
 	}
@@ -150,7 +150,7 @@ func toolRows(ctx context.Context, db bun.IDB, organization, connector string) (
 // and the risks where they are known.
 func Reviewed(ctx context.Context, db bun.IDB, organization string) (map[action.Key]action.ToolHashes, map[action.Key]action.Risk, error) {
 	var rows []reviewRow
-	if err := ReviewedTools(db, organization).Scan(ctx, &rows); err != nil {
+	if err := ReviewedToolsQuery(db, organization).Scan(ctx, &rows); err != nil {
 		return nil, nil, fmt.Errorf("reading reviews: %w", err)
 	}
 	hashes, risks := make(map[action.Key]action.ToolHashes, len(rows)), make(map[action.Key]action.Risk, len(rows))
@@ -164,7 +164,7 @@ func Reviewed(ctx context.Context, db bun.IDB, organization string) (map[action.
 	return hashes, risks, nil
 }
 
-func ReviewedTools(db bun.IDB, organization string) *bun.SelectQuery {
+func ReviewedToolsQuery(db bun.IDB, organization string) *bun.SelectQuery {
 	return db.NewSelect().Model((*reviewRow)(nil)).Column("connector_id", "tool", "reviewed_behaviour", "reviewed_text", "reviewed_risk").
 		Where("organization_id = ?", organization).Where("reviewed_behaviour IS NOT NULL")
 }
@@ -184,17 +184,17 @@ func (st *Store) ReviewTools(ctx context.Context, organization, connector string
 // modes that actions of the connector get in the organization, by their names.
 func (st *Store) OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) (list []action.ToolReview, err error) {
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := ConnectorOf(ctx, tx, organization, connector); err != nil {
+		if _, err := ReadConnector(ctx, tx, organization, connector); err != nil {
 			return err
 		}
 		rows, err := toolRows(ctx, tx, organization, connector)
 		if err != nil {
 			return err
 		}
-		if rows, err = toReview(rows, seen); err != nil {
+		if rows, err = unreviewedTools(rows, seen); err != nil {
 			return err
 		}
-		if err := st.accept(ctx, tx, organization, connector, rows, by); err != nil {
+		if err := st.writeReviews(ctx, tx, organization, connector, rows, by); err != nil {
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(modes)) {
@@ -202,7 +202,7 @@ func (st *Store) OnboardTools(ctx context.Context, organization, connector strin
 			if err := o.Check(); err != nil {
 				return err
 			}
-			if err := st.policy.Override(ctx, tx, &o); err != nil {
+			if err := st.policy.PutOverride(ctx, tx, &o); err != nil {
 				return err
 			}
 		}
@@ -212,12 +212,12 @@ func (st *Store) OnboardTools(ctx context.Context, organization, connector strin
 	return list, err
 }
 
-// toReview returns those of the rows that a person saw and that are not
+// unreviewedTools returns those of the rows that a person saw and that are not
 // reviewed by one yet.
-func toReview(rows map[string]*reviewRow, seen map[string]action.ToolHashes) (map[string]*reviewRow, error) {
+func unreviewedTools(rows map[string]*reviewRow, seen map[string]action.ToolHashes) (map[string]*reviewRow, error) {
 	wanted := map[string]*reviewRow{}
 	for tool, row := range rows {
-		if _, ok := seen[tool]; (ok || seen == nil) && (row.state() != action.ToolReviewed || row.ReviewedBy == firstList) {
+		if _, ok := seen[tool]; (ok || seen == nil) && (row.state() != action.ToolReviewed || row.ReviewedBy == firstListReviewer) {
 			wanted[tool] = row
 		}
 	}
@@ -226,7 +226,7 @@ func toReview(rows map[string]*reviewRow, seen map[string]action.ToolHashes) (ma
 		if !ok {
 			return nil, action.Errorf(action.ErrNotFound, "tool_not_found", "The connector has no tool %q; look at its list again.", tool)
 		}
-		if !row.Current.is(seen[tool]) && (row.Current.Behaviour != nil || seen[tool] != action.ToolHashes{}) {
+		if !row.Current.hasHashes(seen[tool]) && (row.Current.Behaviour != nil || seen[tool] != action.ToolHashes{}) {
 			e := action.Errorf(action.ErrConflict, "tool_changed", "The tool %q changed since you looked at it; look again before you review it.", tool)
 			e.Field = "/tools"
 			return nil, e
@@ -235,17 +235,17 @@ func toReview(rows map[string]*reviewRow, seen map[string]action.ToolHashes) (ma
 	return wanted, nil
 }
 
-// accept writes the reviews, each with its event.
-func (st *Store) accept(ctx context.Context, tx bun.Tx, organization, connector string, rows map[string]*reviewRow, by string) error {
+// writeReviews writes the reviews, each with its event.
+func (st *Store) writeReviews(ctx context.Context, tx bun.Tx, organization, connector string, rows map[string]*reviewRow, by string) error {
 	var listed, removed []string
 	for _, tool := range slices.Sorted(maps.Keys(rows)) {
-		was := rows[tool].standing()
+		was := rows[tool].snapshot()
 		var is any
 		if was.Current == nil {
 			removed = append(removed, tool)
 		} else {
 			listed = append(listed, tool)
-			is = standing{action.ToolReviewed, was.Current, was.Current}
+			is = reviewSnapshot{action.ToolReviewed, was.Current, was.Current}
 		}
 		if err := st.history.RecordChange(ctx, tx, reviewEvent(organization, connector, tool, by), was, is); err != nil {
 			return err
@@ -254,7 +254,7 @@ func (st *Store) accept(ctx context.Context, tx bun.Tx, organization, connector 
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := forgetTools(ctx, tx, organization, connector, removed); err != nil {
+	if err := deleteTools(ctx, tx, organization, connector, removed); err != nil {
 		return err
 	}
 	if len(listed) > 0 {
@@ -266,11 +266,11 @@ func (st *Store) accept(ctx context.Context, tx bun.Tx, organization, connector 
 			return fmt.Errorf("reviewing tools of connector %s: %w", connector, err)
 		}
 	}
-	_, err := history.PolicyMoved(ctx, tx, organization)
+	_, err := history.BumpPolicyVersion(ctx, tx, organization)
 	return err
 }
 
-func forgetTools(ctx context.Context, tx bun.Tx, organization, connector string, tools []string) error {
+func deleteTools(ctx context.Context, tx bun.Tx, organization, connector string, tools []string) error {
 	if len(tools) == 0 {
 		return nil
 	}
@@ -301,7 +301,7 @@ func (st *Store) ResetReviews(ctx context.Context, tx bun.Tx, c *ConnectorRow, r
 			unknown = append(unknown, tool)
 		}
 	}
-	if err := forgetTools(ctx, tx, c.Organization, c.ID, unknown); err != nil || len(was) == 0 {
+	if err := deleteTools(ctx, tx, c.Organization, c.ID, unknown); err != nil || len(was) == 0 {
 		return err
 	}
 	if reviewer != "" {

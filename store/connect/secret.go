@@ -45,13 +45,13 @@ func (st *Store) PutSecret(ctx context.Context, s action.Secret, sealed []byte) 
 		if err != nil || len(users) == 0 {
 			return err
 		}
-		return history.CatalogMoved(ctx, tx, s.Organization)
+		return history.BumpCatalogVersion(ctx, tx, s.Organization)
 	})
 }
 
-// putSecretOf writes a secret together with the connector that uses it.
-func (st *Store) putSecretOf(ctx context.Context, tx bun.Tx, r *ConnectorRow, s *action.SealedSecret) error {
-	if s.Organization != r.Organization || s.Key == "" || !uses(&r.Connector, s.Key) {
+// putConnectorSecret writes a secret together with the connector that uses it.
+func (st *Store) putConnectorSecret(ctx context.Context, tx bun.Tx, r *ConnectorRow, s *action.SealedSecret) error {
+	if s.Organization != r.Organization || s.Key == "" || !usesSecret(&r.Connector, s.Key) {
 		return database.Invalid("/secret", "The secret that is given is not the one that the connector names; name it.")
 	}
 	_, err := putSecret(ctx, tx, s, r.ID, database.NewTimestamp(st.db.Now()))
@@ -64,7 +64,7 @@ func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along str
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	users, err := connectorsOfSecret(ctx, tx, s.Organization, s.Key)
+	users, err := secretUsers(ctx, tx, s.Organization, s.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (st *Store) SecretValue(ctx context.Context, organization, key string) (act
 	r := &secretRow{Organization: organization, Key: key}
 	err := st.db.Read.NewSelect().Model(r).WherePK().Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return action.Secret{}, nil, noSecret(key)
+		return action.Secret{}, nil, secretNotFound(key)
 	}
 	if err != nil {
 		return action.Secret{}, nil, fmt.Errorf("reading secret %s: %w", key, err)
@@ -160,7 +160,7 @@ func (st *Store) ListSecrets(ctx context.Context, organization string) ([]action
 // uses it.
 func (st *Store) DeleteSecret(ctx context.Context, organization, key string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		users, err := connectorsOfSecret(ctx, tx, organization, key)
+		users, err := secretUsers(ctx, tx, organization, key)
 		if err != nil {
 			return err
 		}
@@ -175,26 +175,26 @@ func (st *Store) DeleteSecret(ctx context.Context, organization, key string) err
 		if n, err := res.RowsAffected(); err != nil {
 			return err
 		} else if n == 0 {
-			return noSecret(key)
+			return secretNotFound(key)
 		}
 		return nil
 	})
 }
 
-func noSecret(key string) error {
+func secretNotFound(key string) error {
 	return action.NewError("secret_not_found", key)
 }
 
-// connectorsOfSecret returns those that send the secret to their server, or to
+// secretUsers returns those that send the secret to their server, or to
 // the authorization server as their client's.
-func connectorsOfSecret(ctx context.Context, tx bun.Tx, organization, key string) ([]action.Connector, error) {
-	rows, err := connectorsOf(ctx, tx, organization)
+func secretUsers(ctx context.Context, tx bun.Tx, organization, key string) ([]action.Connector, error) {
+	rows, err := listConnectors(ctx, tx, organization)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(rows, func(c action.Connector) bool { return !uses(&c, key) }), nil
+	return slices.DeleteFunc(rows, func(c action.Connector) bool { return !usesSecret(&c, key) }), nil
 }
 
-func uses(c *action.Connector, key string) bool {
+func usesSecret(c *action.Connector, key string) bool {
 	return c.Secret == key || c.OAuth != nil && c.OAuth.ClientSecret == key
 }

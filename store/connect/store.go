@@ -22,6 +22,6 @@ type Store struct {
 // New returns the rows of the database that p prepares statements for; see p.Err.
 func New(p *database.Preparer, historyRows *history.Store, policyRows *policy.Store) *Store {
 	s := &Store{db: p.DB, history: historyRows, policy: policyRows}
-	s.stmts.connectors = p.Read(ConnectorsQuery(p.DB.Read))
+	s.stmts.connectors = p.Read(connectorsSQL(p.DB.Read))
 	return s
 }

@@ -76,7 +76,7 @@ func TestLocks(t *testing.T) {
 	exerciseLocks(t, func(_ *testing.T, n int) []holder {
 		holders := []holder{coord.NewLocks(nil)}
 		for range n - 1 {
-			holders = append(holders, holders[0].(*coord.Locks).Beside())
+			holders = append(holders, holders[0].(*coord.Locks).NewHolder())
 		}
 		return holders
 	})

@@ -8,58 +8,57 @@ import (
 	"sallyport/action"
 )
 
-// minute is the window of a session's own rate.
+// minute is the window of the rate of a session.
 const minute = time.Minute
 
-// Counter lets each key make so many calls in a window. It slides: the calls
-// of the last window are those of the current whole one and, of the one before
-// it, the part that still lies within the window's length, taken as evenly
-// spread. So a burst at a window's end does not allow a second one right after
-// it. A refused call does not count.
+// Counter is a rate limiter with a sliding window per key. It counts the calls of
+// the current fixed window, and those of the previous one in proportion to its
+// overlap with the sliding window, as if they were evenly spread. So a burst at the
+// end of a window does not allow another one right after it. A refused call does
+// not count.
 //
-// What may be called how often is said with each call: another number holds
-// at once, for the calls that were counted too. Another window is counted for
-// itself, from nothing.
+// Each call carries its limit: a changed number applies at once, also to the calls
+// counted before. A changed window length starts a new count.
 type Counter struct {
 	limit int
 	now   func() time.Time
 
 	mu      sync.Mutex // protects the fields below
-	keys    map[counted]*count
+	keys    map[rateKey]*slidingWindow
 	dropped time.Time // when old keys were last dropped
 }
 
-// counted is whose calls a count is of. A session's own rate and a limit never
-// share one, whatever their keys.
-type counted struct {
-	own    bool // a session's own rate
-	key    string
-	window time.Duration
+// rateKey identifies a counter. The rate of a session and a limit never share one,
+// whatever their keys.
+type rateKey struct {
+	sessionRate bool // the rate of a session, which Allow counts
+	key         string
+	window      time.Duration
 }
 
-// ownRate is what Allow counts.
-func ownRate(key string) counted { return counted{own: true, key: key, window: minute} }
+// sessionRateKey is the counter of Allow.
+func sessionRateKey(key string) rateKey { return rateKey{sessionRate: true, key: key, window: minute} }
 
-// limited is what Take counts. ok is false for what is no rate, which nobody
-// can set: it lets nothing through.
-func limited(l action.Limit) (of counted, ok bool) {
-	return counted{key: l.Key, window: l.Window()}, l.Calls > 0 && l.Seconds > 0
+// limitKey is the counter of Take. ok is false for an invalid limit, which cannot be
+// configured: it allows no call.
+func limitKey(l action.Limit) (of rateKey, ok bool) {
+	return rateKey{key: l.Key, window: l.Window()}, l.Calls > 0 && l.Seconds > 0
 }
 
-// count is one key's calls in the window that began at start, and in the one
-// before.
-type count struct {
-	start     time.Time
-	now, past int
+// slidingWindow holds the calls of one key in the window that began at start, and in
+// the previous one.
+type slidingWindow struct {
+	start             time.Time
+	current, previous int
 }
 
-// NewCounter returns a counter of limit calls a minute and session; zero: no
-// limit. A nil clock is time.Now.
+// NewCounter returns a counter that allows limit calls per minute and session (zero:
+// no limit). A nil clock is time.Now.
 func NewCounter(limit int, now func() time.Time) *Counter {
 	if now == nil {
 		now = time.Now
 	}
-	return &Counter{limit: limit, now: now, keys: map[counted]*count{}}
+	return &Counter{limit: limit, now: now, keys: map[rateKey]*slidingWindow{}}
 }
 
 // Allow implements [action.Limiter].
@@ -67,12 +66,12 @@ func (c *Counter) Allow(_ context.Context, key string) time.Duration {
 	if c.limit <= 0 {
 		return 0
 	}
-	return c.count(ownRate(key), c.limit)
+	return c.count(sessionRateKey(key), c.limit)
 }
 
 // Take implements [action.Limiter].
 func (c *Counter) Take(_ context.Context, l action.Limit) time.Duration {
-	of, ok := limited(l)
+	of, ok := limitKey(l)
 	if !ok {
 		return minute
 	}
@@ -80,57 +79,57 @@ func (c *Counter) Take(_ context.Context, l action.Limit) time.Duration {
 }
 
 // count counts a call, unless the limit is reached.
-func (c *Counter) count(of counted, limit int) time.Duration {
+func (c *Counter) count(of rateKey, limit int) time.Duration {
 	now := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropLocked(now)
 	k := c.keys[of]
 	if k == nil {
-		k = &count{start: now}
+		k = &slidingWindow{start: now}
 		c.keys[of] = k
 	}
-	k.roll(now, of.window)
+	k.advance(now, of.window)
 	if wait := k.wait(now, of.window, limit); wait > 0 {
 		return wait
 	}
-	k.now++
+	k.current++
 	return 0
 }
 
-// roll moves the windows on.
-func (k *count) roll(now time.Time, window time.Duration) {
+// advance starts a new window if the current one has ended.
+func (k *slidingWindow) advance(now time.Time, window time.Duration) {
 	passed := now.Sub(k.start)
 	switch {
 	case passed < window:
 	case passed < 2*window:
-		k.past, k.now, k.start = k.now, 0, k.start.Add(window)
+		k.previous, k.current, k.start = k.current, 0, k.start.Add(window)
 	default:
-		k.past, k.now, k.start = 0, 0, now
+		k.previous, k.current, k.start = 0, 0, now
 	}
 }
 
-// wait returns zero when one more call fits, or how long until it does: until
-// enough of the window before has slid away, or else this window is over and
-// has begun to.
-func (k *count) wait(now time.Time, window time.Duration, limit int) time.Duration {
+// wait returns zero if one more call is allowed, and otherwise the time until it is:
+// enough calls of the previous window, or else of this one, must have left the
+// sliding window.
+func (k *slidingWindow) wait(now time.Time, window time.Duration, limit int) time.Duration {
 	passed := now.Sub(k.start)
 	left := float64(window-passed) / float64(window)
-	if float64(k.now)+float64(k.past)*left < float64(limit) {
+	if float64(k.current)+float64(k.previous)*left < float64(limit) {
 		return 0
 	}
-	if k.now < limit {
-		return slid(k.past, limit-k.now, window) - passed + 1
+	if k.current < limit {
+		return decayTime(k.previous, limit-k.current, window) - passed + 1
 	}
-	return window - passed + slid(k.now, limit, window) + 1
+	return window - passed + decayTime(k.current, limit, window) + 1
 }
 
-// slid is how far into a window no more than room of the past calls are left.
-func slid(past, room int, window time.Duration) time.Duration {
+// decayTime is the time into a window at which only room of the past calls remain.
+func decayTime(past, room int, window time.Duration) time.Duration {
 	return time.Duration((1 - float64(room)/float64(past)) * float64(window))
 }
 
-// dropLocked forgets keys at rest, once a minute.
+// dropLocked deletes idle keys, once a minute.
 func (c *Counter) dropLocked(now time.Time) {
 	if now.Sub(c.dropped) < minute {
 		return
@@ -143,7 +142,7 @@ func (c *Counter) dropLocked(now time.Time) {
 	}
 }
 
-// Keys returns how many keys are remembered.
+// Keys returns the number of counters in memory.
 func (c *Counter) Keys() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

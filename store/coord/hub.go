@@ -8,8 +8,8 @@ import (
 	"sallyport/action"
 )
 
-// Hub carries hints within one process: Publish calls every subscriber on the
-// publisher's goroutine. The zero value is ready.
+// Hub publishes hints within one process: Publish calls every subscriber on the
+// goroutine of the publisher. The zero value is ready to use.
 type Hub struct {
 	mu   sync.Mutex // serializes changes of list
 	list atomic.Pointer[[]*subscriber]
@@ -23,8 +23,8 @@ type subscriber struct {
 // NewHub returns a hub without subscribers.
 func NewHub() *Hub { return &Hub{} }
 
-// Publish implements [action.Hints]. It holds no lock while it calls, so that
-// a subscriber may publish, subscribe and cancel.
+// Publish implements [action.Hints]. It calls subscribers without a lock, so that they
+// can publish, subscribe and cancel.
 func (h *Hub) Publish(hint action.Hint) {
 	list := h.list.Load()
 	if list == nil {
@@ -37,8 +37,8 @@ func (h *Hub) Publish(hint action.Hint) {
 	}
 }
 
-// Subscribe implements [action.Hints]. After cancel returned f is not called
-// anew; a call that runs already is not waited for.
+// Subscribe implements [action.Hints]. No call of f starts after cancel has returned;
+// cancel does not wait for a call in progress.
 func (h *Hub) Subscribe(f func(action.Hint)) (cancel func()) {
 	s := &subscriber{call: f}
 	h.change(func(list []*subscriber) []*subscriber { return append(list, s) })
@@ -51,8 +51,8 @@ func (h *Hub) Subscribe(f func(action.Hint)) (cancel func()) {
 	}
 }
 
-// change replaces the list by a changed copy: a Publish under way keeps its
-// own.
+// change replaces the list by a changed copy, since a Publish in progress still reads
+// the old one.
 func (h *Hub) change(f func([]*subscriber) []*subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Locks are short locks within one process, held by whoever has this value;
-// [Locks.Beside] makes another holder. All goroutines of one holder share its
-// locks: a second Hold renews.
+// Locks holds short locks within one process. Each value is one holder;
+// [Locks.NewHolder] adds another. The goroutines of a holder share its locks: a
+// second Hold renews.
 type Locks struct {
 	now   func() time.Time
 	table *lockTable
 }
 
-// lockTable is what several holders contend for.
+// lockTable is shared by several holders.
 type lockTable struct {
-	mu    sync.Mutex // protects held
-	held  map[string]heldLock
-	sweep time.Time // when lapsed ones were last dropped
+	mu      sync.Mutex // protects held
+	held    map[string]heldLock
+	sweptAt time.Time // when expired locks were last deleted
 }
 
 type heldLock struct {
@@ -26,8 +26,7 @@ type heldLock struct {
 	until time.Time
 }
 
-// NewLocks returns the first holder of a table of its own. A nil clock is
-// time.Now.
+// NewLocks returns the first holder of a new table. A nil clock is time.Now.
 func NewLocks(now func() time.Time) *Locks {
 	if now == nil {
 		now = time.Now
@@ -35,11 +34,10 @@ func NewLocks(now func() time.Time) *Locks {
 	return &Locks{now: now, table: &lockTable{held: map[string]heldLock{}}}
 }
 
-// Beside returns another holder of the same locks.
-func (l *Locks) Beside() *Locks { return &Locks{now: l.now, table: l.table} }
+// NewHolder returns another holder of the same locks.
+func (l *Locks) NewHolder() *Locks { return &Locks{now: l.now, table: l.table} }
 
-// Hold takes the lock for ttl, or renews it, and reports whether it is held
-// now.
+// Hold acquires or renews the lock for ttl, and reports whether this holder has it.
 func (l *Locks) Hold(_ context.Context, name string, ttl time.Duration) bool {
 	now := l.now()
 	l.table.mu.Lock()
@@ -52,7 +50,7 @@ func (l *Locks) Hold(_ context.Context, name string, ttl time.Duration) bool {
 	return true
 }
 
-// Release gives the lock back when it is held here, and else does nothing.
+// Release releases the lock if this holder has it.
 func (l *Locks) Release(_ context.Context, name string) {
 	l.table.mu.Lock()
 	defer l.table.mu.Unlock()
@@ -61,12 +59,12 @@ func (l *Locks) Release(_ context.Context, name string) {
 	}
 }
 
-// dropLocked forgets lapsed locks, once a minute.
+// dropLocked deletes expired locks, once a minute.
 func (t *lockTable) dropLocked(now time.Time) {
-	if now.Sub(t.sweep) < minute {
+	if now.Sub(t.sweptAt) < minute {
 		return
 	}
-	t.sweep = now
+	t.sweptAt = now
 	for name, h := range t.held {
 		if !now.Before(h.until) {
 			delete(t.held, name)

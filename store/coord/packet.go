@@ -7,8 +7,8 @@ import (
 	"sallyport/action"
 )
 
-// packet is one message between instances: many hints in their order, or a
-// heartbeat, which only its sender heeds.
+// packet is one message between instances: a batch of hints in order, or a
+// heartbeat, which only its sender reads.
 type packet struct {
 	From  string       `json:"f"`
 	Beat  bool         `json:"b,omitempty"`
@@ -16,8 +16,8 @@ type packet struct {
 	Hints []packedHint `json:"h,omitempty"`
 }
 
-// packedHint is an [action.Hint] on its way. Its keys are short because
-// approvals come in crowds.
+// packedHint is an [action.Hint] in a packet. Its keys are short because many
+// approvals can arrive at once.
 type packedHint struct {
 	Kind         action.HintKind `json:"k"`
 	Organization string          `json:"o,omitempty"`
@@ -34,8 +34,8 @@ func pack(h action.Hint) packedHint { return packedHint(h) }
 
 func (h packedHint) unpack() action.Hint { return action.Hint(h) }
 
-// known tells whether this version knows what a kind means.
-func known(k action.HintKind) bool {
+// knownKind reports whether this version handles a kind of hint.
+func knownKind(k action.HintKind) bool {
 	switch k {
 	case action.HintInvocation, action.HintCatalog, action.HintPolicy, action.HintSession, action.HintSignal, action.HintResource, action.HintRun, action.HintLogin, action.HintReload:
 		return true
@@ -48,12 +48,12 @@ func (p packet) encode() (string, error) {
 	return string(text), err
 }
 
-// decode reads a packet; ok is false when it is none of ours. Hints of a kind
-// that is not known here, as a newer instance may send, are left out.
+// decode reads a packet; ok is false for any other message. Hints of unknown kinds,
+// which a newer instance may send, are dropped.
 func decode(text string) (p packet, ok bool) {
 	if err := json.Unmarshal([]byte(text), &p); err != nil || p.From == "" {
 		return packet{}, false
 	}
-	p.Hints = slices.DeleteFunc(p.Hints, func(h packedHint) bool { return !known(h.Kind) })
+	p.Hints = slices.DeleteFunc(p.Hints, func(h packedHint) bool { return !knownKind(h.Kind) })
 	return p, true
 }

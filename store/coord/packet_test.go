@@ -53,7 +53,7 @@ func TestEveryKindIsKnown(t *testing.T) {
 		}
 		seen++
 		kind, _ := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		if !known(action.HintKind(kind)) {
+		if !knownKind(action.HintKind(kind)) {
 			t.Errorf("%s is not known", spec.Names[0].Name)
 		}
 		return true

@@ -7,7 +7,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// Ping connects to the Valkey at a URL, asks whether it answers, and leaves.
+// Ping checks that the Valkey at a URL answers.
 func Ping(ctx context.Context, url string) error {
 	options, err := parseURL(url)
 	if err != nil {

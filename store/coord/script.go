@@ -1,9 +1,8 @@
 package coord
 
-// countScript is [Counter] on the server: the same sum of the current window
-// and what is left of the one before, in microseconds of the server's clock,
-// so that instances need not agree on the time. It returns zero or how long to
-// wait. A clock that went back, as after a failover, begins its window anew.
+// countScript is [Counter] on the server, in microseconds of the server's clock, so
+// that the clocks of instances may differ. It returns zero or the time to wait. If the
+// clock went back, as after a failover, it starts a new window.
 const countScript = `
 local limit, window, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 if not now then
@@ -35,7 +34,7 @@ end
 return math.max(1, math.ceil(wait) + 1)
 `
 
-// holdScript takes a lock or renews the holder's own.
+// holdScript acquires a lock, or renews that of the same holder.
 const holdScript = `
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
@@ -43,7 +42,7 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 `
 
-// releaseScript deletes a lock that is still the holder's own.
+// releaseScript deletes a lock if the holder still has it.
 const releaseScript = `
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0

@@ -12,74 +12,70 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// ValkeyConfig says where Valkey is and how it is used.
+// ValkeyConfig configures [NewValkey].
 type ValkeyConfig struct {
 	// URL is valkey://[user:password@]host:6379/0; valkeys:// means TLS.
 	// Required. It names one server, not a cluster.
 	URL string
-	// Instance holds this one's locks: no two instances share it. Required.
+	// Instance identifies the holder of locks; unique per instance. Required.
 	Instance string
-	// Prefix is in front of every key and channel; zero: "sallyport:".
+	// Prefix precedes every key and channel; zero: "sallyport:".
 	// Installations that share a server need different ones, because channels
 	// are common to all its databases.
 	Prefix string
-	// Limit is how many calls a minute a session may make; zero: no limit.
+	// Limit is the number of calls per minute and session; zero: no limit.
 	Limit int
-	// Timeout bounds each count of a call and each lock; zero: 250 ms.
+	// Timeout bounds each operation on a rate or a lock; zero: 250 ms.
 	Timeout time.Duration
-	// Heartbeat is how often is tried whether hints arrive; after two and a
-	// half of silence they are taken not to. Zero: 1 s.
+	// Heartbeat is the interval of heartbeats; Valkey counts as unavailable after
+	// two and a half intervals without one. Zero: 1 s.
 	Heartbeat time.Duration
-	// Resumed is called whenever hints of others may have been missed: after
-	// each connect, and when another instance could not send some. Then rows
-	// tell. It must not block, and may be called twice at once. Nil: nobody is
-	// told.
+	// Resumed is called when hints may have been missed: after each connect, and
+	// when another instance dropped some. The callee then reads the rows. It must
+	// not block, and must be safe for concurrent use. Nil: not called.
 	Resumed func()
-	// Now is the clock of all limits, for tests; nil: the server's, and
-	// time.Now while there is none.
+	// Now is the clock of all limits, for tests; nil: the server's clock, and
+	// time.Now while Valkey is unavailable.
 	Now func() time.Time
-	// Log is told once when Valkey is lost and once when it is back; nil:
-	// slog.Default.
+	// Log receives one line per outage and one per recovery; nil: slog.Default.
 	Log *slog.Logger
 }
 
-// Valkey carries hints, counts calls and holds locks for all instances that
-// use the same server. None of it is truth, and nothing waits for a server
-// that is away: see the package's comment.
+// Valkey publishes hints, limits rates and holds locks for all instances that use the
+// same server. See the package comment for what happens during an outage.
 type Valkey struct {
 	config  ValkeyConfig
 	options valkey.ClientOption
-	id      string // tells our own packets from those of others
+	id      string // the sender in packets of this instance
 	counts  *valkey.Lua
 	hold    *valkey.Lua
 	release *valkey.Lua
 
 	hub     Hub             // subscribers of this instance
-	counter *Counter        // counts while Valkey does not
+	counter *Counter        // the fallback during an outage
 	queue   chan packedHint // to be sent
 
-	live   atomic.Pointer[session] // nil while Valkey is not to be relied on
-	missed atomic.Bool             // hints were dropped since the last packet
-	tally  tally
+	live     atomic.Pointer[session] // nil while Valkey is unavailable
+	missed   atomic.Bool             // hints were dropped since the last packet
+	counters counters
 }
 
-// tally is what [Stats] is read from.
-type tally struct{ connects, dropped, limits, locks atomic.Int64 }
+// counters are the sources of [Stats].
+type counters struct{ connects, dropped, limits, locks atomic.Int64 }
 
-// Stats is what happened since the start.
+// Stats counts events since the start.
 type Stats struct {
 	Up            bool  // hints arrive
-	Reconnects    int64 // times that Valkey was lost and found again
-	Dropped       int64 // hints that other instances were not sent
-	Fallbacks     int64 // calls that this instance counted alone
-	LockFallbacks int64 // locks that this instance took for held without asking
+	Reconnects    int64 // recoveries after an outage
+	Dropped       int64 // hints that were not sent to other instances
+	Fallbacks     int64 // calls counted by this instance only
+	LockFallbacks int64 // locks assumed held during an outage
 }
 
-// queued bounds the hints that wait to be sent.
-const queued = 8192
+// queueSize bounds the hints that are queued for other instances.
+const queueSize = 8192
 
-// NewValkey checks the configuration. It connects to nothing: [Valkey.Run]
-// does.
+// NewValkey checks the configuration. [Valkey.Run] connects.
 func NewValkey(c ValkeyConfig) (*Valkey, error) {
 	options, err := parseURL(c.URL)
 	if err != nil {
@@ -98,32 +94,32 @@ func NewValkey(c ValkeyConfig) (*Valkey, error) {
 	return &Valkey{
 		config: c, options: options, id: rand.Text(),
 		counts: valkey.NewLuaScript(countScript), hold: valkey.NewLuaScript(holdScript), release: valkey.NewLuaScript(releaseScript),
-		counter: NewCounter(c.Limit, c.Now), queue: make(chan packedHint, queued),
+		counter: NewCounter(c.Limit, c.Now), queue: make(chan packedHint, queueSize),
 	}, nil
 }
 
-// parseURL never says what it was given, because a password may be in it.
+// parseURL never quotes its input, which may contain a password.
 func parseURL(text string) (valkey.ClientOption, error) {
 	options, err := valkey.ParseURL(text)
 	u, bad := url.Parse(text)
 	if err != nil || bad != nil || u.Host == "" && u.Scheme != "unix" || options.Sentinel.MasterSet != "" {
 		return options, errors.New("the URL of Valkey is not valid; it looks like valkey://host:6379/0 or valkeys://user:password@host:6379/0 (characters of the password percent-encoded)")
 	}
-	options.DisableRetry = true // each call has its own way on without Valkey
+	options.DisableRetry = true // each call has a fallback
 	options.DisableCache = true
 	options.ForceSingleClient = true
-	options.PipelineMultiplex = -1 // one connection: when hints arrive on it, calls do
+	options.PipelineMultiplex = -1 // one connection, so that heartbeats also show that calls arrive
 	options.Dialer.Timeout = cmp.Or(options.Dialer.Timeout, dialTimeout)
 	return options, nil
 }
 
-// Healthy tells whether hints of other instances arrive here.
+// Healthy reports whether Valkey is in use.
 func (v *Valkey) Healthy() bool { return v.live.Load() != nil }
 
 // Stats returns the counts so far.
 func (v *Valkey) Stats() Stats {
 	return Stats{
-		Up: v.Healthy(), Reconnects: max(0, v.tally.connects.Load()-1), Dropped: v.tally.dropped.Load(),
-		Fallbacks: v.tally.limits.Load(), LockFallbacks: v.tally.locks.Load(),
+		Up: v.Healthy(), Reconnects: max(0, v.counters.connects.Load()-1), Dropped: v.counters.dropped.Load(),
+		Fallbacks: v.counters.limits.Load(), LockFallbacks: v.counters.locks.Load(),
 	}
 }

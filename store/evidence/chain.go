@@ -121,7 +121,7 @@ func (st *Store) LoadChain(ctx context.Context, organization string) (*chain, er
 		c.last = position{seq: c.checkpoint.seq, hash: c.checkpoint.hash}
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, history.NoOrganization()
+		return nil, history.OrganizationNotFound()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the chain of evidence: %w", err)
@@ -179,7 +179,7 @@ func (st *Store) AuditHeads(ctx context.Context, organization string) (heads []a
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, history.NoOrganization()
+		return nil, history.OrganizationNotFound()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the heads of the evidence: %w", err)

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	attempts      = 3
-	answersWithin = time.Minute // after the request was sent
-	maxListing    = 8 << 20     // a page has at most 1,000 keys of 1,024 bytes
+	maxAttempts     = 3
+	responseTimeout = time.Minute // after the request was sent
+	maxListingBytes = 8 << 20     // a page has at most 1,000 keys of 1,024 bytes
 )
 
 // bucket stores keys in an S3 bucket, or below a prefix of one.
@@ -74,7 +74,7 @@ func client(u *url.URL, allow ...string) *http.Client {
 	}
 	c.AllowLoopback = guard.Loopback(u)
 	t := guard.NewTransport(c)
-	t.ResponseHeaderTimeout = answersWithin
+	t.ResponseHeaderTimeout = responseTimeout
 	t.DisableCompression = true // the size of a file is that of the response
 	return guard.Over(t, u)
 }
@@ -147,7 +147,7 @@ func (b *bucket) removeAll(ctx context.Context, dir string) error {
 			return err
 		}
 		var page listing
-		err = xml.NewDecoder(guard.LimitBody(r.Body, maxListing)).Decode(&page)
+		err = xml.NewDecoder(guard.LimitBody(r.Body, maxListingBytes)).Decode(&page)
 		if err = errors.Join(err, r.Body.Close()); err != nil {
 			return fmt.Errorf("reading the list of keys: %w", err)
 		}
@@ -187,16 +187,16 @@ func (b *bucket) do(ctx context.Context, method, key string, query url.Values, b
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		r, err := b.once(ctx, k, method, key, query, body)
+		r, err := b.attempt(ctx, k, method, key, query, body)
 		if err == nil {
 			return r, nil
 		}
-		var refused *refusal
+		var refused *serverError
 		temporary := !errors.Is(err, guard.ErrBlocked)
 		if errors.As(err, &refused) {
 			temporary = refused.status == http.StatusTooManyRequests || refused.status >= 500
 		}
-		if !temporary || attempt == attempts || body != nil && body.size > 0 && !body.untouched() {
+		if !temporary || attempt == maxAttempts || body != nil && body.size > 0 && !body.unread() {
 			return nil, err
 		}
 		select {
@@ -207,8 +207,8 @@ func (b *bucket) do(ctx context.Context, method, key string, query url.Values, b
 	}
 }
 
-// once sends a request.
-func (b *bucket) once(ctx context.Context, k keys, method, key string, query url.Values, body *upload) (*http.Response, error) {
+// attempt sends a request.
+func (b *bucket) attempt(ctx context.Context, k keys, method, key string, query url.Values, body *upload) (*http.Response, error) {
 	u := *b.base
 	u.Path += "/"
 	if key != "" {
@@ -235,27 +235,27 @@ func (b *bucket) once(ctx context.Context, k keys, method, key string, query url
 		return nil, err
 	}
 	if answer.StatusCode/100 != 2 {
-		return nil, refusedBy(answer)
+		return nil, newServerError(answer)
 	}
 	return answer, nil
 }
 
-// refusal is an error that the server answered with.
-type refusal struct {
+// serverError is an error that the server answered with.
+type serverError struct {
 	status        int
 	Code, Message string
 	region        string
 }
 
-func refusedBy(r *http.Response) error {
-	e := &refusal{status: r.StatusCode, region: r.Header.Get("X-Amz-Bucket-Region")}
+func newServerError(r *http.Response) error {
+	e := &serverError{status: r.StatusCode, region: r.Header.Get("X-Amz-Bucket-Region")}
 	_ = xml.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(e) // not every answer has it
 	_ = r.Body.Close()
 	return e
 }
 
 // Error implements error. What a server answers may hold a key's id, but no secret.
-func (e *refusal) Error() string {
+func (e *serverError) Error() string {
 	text := fmt.Sprintf("the server answered %d", e.status)
 	if e.Code != "" {
 		text += fmt.Sprintf(" (%.100q: %.300q)", e.Code, e.Message)
@@ -272,7 +272,7 @@ func (e *refusal) Error() string {
 }
 
 // Is makes a missing key, but not a missing bucket, an [fs.ErrNotExist].
-func (e *refusal) Is(target error) bool {
+func (e *serverError) Is(target error) bool {
 	return target == fs.ErrNotExist && e.status == http.StatusNotFound && e.Code != "NoSuchBucket"
 }
 

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// credentialsWithin bounds one attempt to obtain credentials. A machine outside
+	// credentialsTimeout bounds one attempt to obtain credentials. A machine outside
 	// of AWS has no metadata service, and its address may not answer at all.
-	credentialsWithin = 5 * time.Second
+	credentialsTimeout = 5 * time.Second
 	// refreshBefore is how long before their end credentials are replaced.
 	refreshBefore = 5 * time.Minute
 )
@@ -71,7 +71,7 @@ func (c *credentials) get(ctx context.Context) (keys, error) {
 	if c.current.id != "" && (c.current.until.IsZero() || time.Until(c.current.until) > refreshBefore) {
 		return c.current.keys, nil
 	}
-	ctx, stop := context.WithTimeout(ctx, credentialsWithin)
+	ctx, stop := context.WithTimeout(ctx, credentialsTimeout)
 	defer stop()
 	next, err := c.fetch(ctx)
 	switch {
@@ -103,7 +103,7 @@ func webIdentity(region string) (*credentials, error) {
 			"Action": {"AssumeRoleWithWebIdentity"}, "Version": {"2011-06-15"}, "RoleArn": {os.Getenv("AWS_ROLE_ARN")},
 			"RoleSessionName": {cmp.Or(os.Getenv("AWS_ROLE_SESSION_NAME"), "sallyport")}, "WebIdentityToken": {strings.TrimSpace(string(token))},
 		}
-		body, err := fetched(ctx, sts, http.MethodPost, u.String(), http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, strings.NewReader(form.Encode()))
+		body, err := fetch(ctx, sts, http.MethodPost, u.String(), http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, strings.NewReader(form.Encode()))
 		if err != nil {
 			return t, err
 		}
@@ -143,7 +143,7 @@ func containerRole(address string) (*credentials, error) {
 		if token != "" {
 			header.Set("Authorization", token)
 		}
-		return fetchedKeys(ctx, agent, u.String(), header)
+		return fetchKeys(ctx, agent, u.String(), header)
 	}}, nil
 }
 
@@ -155,18 +155,18 @@ func instanceRole() (*credentials, error) {
 	}
 	base, service := strings.TrimSuffix(u.String(), "/")+"/latest/", client(u, "169.254.169.254/32", "fd00:ec2::254/128")
 	return &credentials{fetch: func(ctx context.Context) (t temporary, err error) {
-		token, err := fetched(ctx, service, http.MethodPut, base+"api/token", http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"300"}}, nil)
+		token, err := fetch(ctx, service, http.MethodPut, base+"api/token", http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"300"}}, nil)
 		if err != nil {
 			return t, err
 		}
 		header := http.Header{"X-Aws-Ec2-Metadata-Token": {string(token)}}
 		roles := base + "meta-data/iam/security-credentials/"
-		role, err := fetched(ctx, service, http.MethodGet, roles, header, nil)
+		role, err := fetch(ctx, service, http.MethodGet, roles, header, nil)
 		if err != nil {
 			return t, err
 		}
 		name, _, _ := strings.Cut(strings.TrimSpace(string(role)), "\n")
-		return fetchedKeys(ctx, service, roles+url.PathEscape(name), header)
+		return fetchKeys(ctx, service, roles+url.PathEscape(name), header)
 	}}, nil
 }
 
@@ -182,8 +182,8 @@ func (k *issuedKeys) temporary() temporary {
 	return temporary{keys{k.AccessKeyID, k.SecretAccessKey, k.Token}, k.Expiration}
 }
 
-func fetchedKeys(ctx context.Context, c *http.Client, at string, header http.Header) (t temporary, err error) {
-	body, err := fetched(ctx, c, http.MethodGet, at, header, nil)
+func fetchKeys(ctx context.Context, c *http.Client, at string, header http.Header) (t temporary, err error) {
+	body, err := fetch(ctx, c, http.MethodGet, at, header, nil)
 	if err != nil {
 		return t, err
 	}
@@ -194,8 +194,8 @@ func fetchedKeys(ctx context.Context, c *http.Client, at string, header http.Hea
 	return k.temporary(), nil
 }
 
-// fetched returns a short response of success. Others are not quoted.
-func fetched(ctx context.Context, c *http.Client, method, at string, header http.Header, body io.Reader) ([]byte, error) {
+// fetch returns a short response of success. Others are not quoted.
+func fetch(ctx context.Context, c *http.Client, method, at string, header http.Header, body io.Reader) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, at, body)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,7 @@ func newUpload(r io.Reader, size int64, sum string) *upload {
 	return &upload{size: size, sum: sum, r: r, left: size, digest: sha256.New()}
 }
 
+// errUnfinished is the error of an upload whose reader stopped early.
 var errUnfinished = errors.New("the upload was not read to its end")
 
 // Read implements io.Reader.
@@ -83,9 +84,9 @@ func (u *upload) wrongSize() error {
 	return action.NewError("wrong_size", u.size)
 }
 
-// untouched reports whether nothing has been read, so that a request can be
+// unread reports whether nothing has been read, so that a request can be
 // repeated.
-func (u *upload) untouched() bool {
+func (u *upload) unread() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return !u.started

@@ -14,24 +14,23 @@ import (
 	"sallyport/store/database"
 )
 
-// A table of settings has a row type that embeds the word that it stores: a
-// field is a column of the same name in snake case, unless its bun tag says
-// otherwise. Sealed and internal columns stand outside the word, as fields of
-// the row. The hot tables (calls, inbox, events, runs, evidence) bind their
-// columns by hand instead.
+// A table of settings has a row type that embeds the type of the action package: a
+// field is a column of the same name in snake case, unless its bun tag names
+// another. Sealed and internal columns are fields of the row type itself. The hot
+// tables (calls, inbox, events, runs, evidence) bind their columns by hand instead.
 
-// Recorded is a pointer to such a row, as the history of policy records it.
+// Recorded is a pointer to such a row, whose changes are recorded in history.
 type Recorded interface {
-	// Event has the organization, kind and subject of a change of the row.
+	// Event returns an event with the organization, kind and subject of the row.
 	Event(by string) action.PolicyEvent
-	// Snapshot is the row's state in history.
+	// Snapshot returns the state of the row as history shows it.
 	Snapshot() any
 }
 
-// Create writes a row, of which an organization may have so many, and its
-// history. Zero is no limit. The row was created now, unless it says when.
+// Create inserts a row and records it, unless the organization already has limit
+// rows (zero: no limit). A missing creation time becomes now.
 func (st *Store) Create(ctx context.Context, tx bun.Tx, r Recorded, by string, limit int) error {
-	table, row := reflected(tx, r)
+	table, row := reflectRow(tx, r)
 	if f := table.FieldMap["created_at"]; f != nil {
 		created := f.Value(row).Addr().Interface().(*time.Time)
 		*created = database.NewTimestamp(*created).Or(database.NewTimestamp(st.db.Now())).Time
@@ -39,7 +38,7 @@ func (st *Store) Create(ctx context.Context, tx bun.Tx, r Recorded, by string, l
 	st.setUpdated(table, row, by)
 	e := r.Event(by)
 	if limit > 0 {
-		if err := checkCount(ctx, tx, e.Organization, table.Name, limit); err != nil {
+		if err := checkLimit(ctx, tx, e.Organization, table.Name, limit); err != nil {
 			return err
 		}
 	}
@@ -49,23 +48,23 @@ func (st *Store) Create(ctx context.Context, tx bun.Tx, r Recorded, by string, l
 	return st.recordRow(ctx, tx, e, nil, r.Snapshot())
 }
 
-// Update writes the columns of a row that differ from old, and its history. If
-// none do, nothing is written, and the row is as it was.
+// Update writes the columns of a row that differ from old, and records the change.
+// If none differ, it writes nothing and sets the row to old.
 func (st *Store) Update(ctx context.Context, tx bun.Tx, old, r Recorded, by string) error {
-	table, row := reflected(tx, r)
+	table, row := reflectRow(tx, r)
 	before := reflect.ValueOf(old).Elem()
-	if !slices.ContainsFunc(differing(table, before, row), func(column string) bool { return !signature(column) }) {
+	if !slices.ContainsFunc(changedColumns(table, before, row), func(column string) bool { return !isAuthorColumn(column) }) {
 		row.Set(before)
 		return nil
 	}
 	st.setUpdated(table, row, by)
-	if _, err := tx.NewUpdate().Model(r).Column(differing(table, before, row)...).WherePK().Exec(ctx); err != nil {
+	if _, err := tx.NewUpdate().Model(r).Column(changedColumns(table, before, row)...).WherePK().Exec(ctx); err != nil {
 		return fmt.Errorf("writing to %s: %w", table.Name, err)
 	}
 	return st.recordRow(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
 }
 
-// Upsert creates the row of a key, or updates the one that there is.
+// Upsert creates the row of a primary key, or updates the existing one.
 func Upsert[R any, P interface {
 	*R
 	Recorded
@@ -80,7 +79,7 @@ func Upsert[R any, P interface {
 	return db.Update(ctx, tx, P(old), r, by)
 }
 
-// Remove deletes a row and records that in history.
+// Remove deletes a row and records the removal.
 func (st *Store) Remove(ctx context.Context, tx bun.Tx, r Recorded, by string) error {
 	q := tx.NewDelete().Model(r).WherePK()
 	if _, err := q.Exec(ctx); err != nil {
@@ -89,9 +88,9 @@ func (st *Store) Remove(ctx context.Context, tx bun.Tx, r Recorded, by string) e
 	return st.recordRow(ctx, tx, r.Event(by), r.Snapshot(), nil)
 }
 
-// RemoveAll deletes the rows of an organization with a value in a column, and
-// reports how many. Their history is recorded, but no version of policy is
-// counted: that is for the caller.
+// RemoveAll deletes the rows of an organization that have the value in the column,
+// records the removals, and returns how many. The caller increments the policy
+// version.
 func RemoveAll[R any, P interface {
 	*R
 	Recorded
@@ -103,38 +102,39 @@ func RemoveAll[R any, P interface {
 	}
 	for i := range rows {
 		r := P(&rows[i])
-		was := r.Snapshot()
-		if was == nil {
+		before := r.Snapshot()
+		if before == nil {
 			continue
 		}
-		if err := db.RecordChange(ctx, tx, r.Event(by), was, nil); err != nil {
+		if err := db.RecordChange(ctx, tx, r.Event(by), before, nil); err != nil {
 			return 0, err
 		}
 	}
 	return len(rows), nil
 }
 
-// recordRow records a change of a row, and counts it when decisions rest on it.
+// recordRow records a change of a row, and increments the policy version if the kind
+// of row affects decisions.
 func (st *Store) recordRow(ctx context.Context, tx bun.Tx, e action.PolicyEvent, before, after any) error {
 	switch e.Kind {
 	case action.EventMode, action.EventCapability, action.EventGate, action.EventQuota:
-		return st.PolicyChanged(ctx, tx, e, before, after)
+		return st.RecordPolicyChange(ctx, tx, e, before, after)
 	}
 	return st.RecordChange(ctx, tx, e, before, after)
 }
 
-// reflected returns the columns of a row, and the row to read them from.
-func reflected(tx bun.Tx, r Recorded) (*schema.Table, reflect.Value) {
+// reflectRow returns the table of a row and its value.
+func reflectRow(tx bun.Tx, r Recorded) (*schema.Table, reflect.Value) {
 	row := reflect.ValueOf(r).Elem()
 	return tx.Dialect().Tables().Get(row.Type()), row
 }
 
-// differing returns the columns in which two rows differ.
-func differing(table *schema.Table, a, b reflect.Value) (columns []string) {
+// changedColumns returns the columns in which two rows differ.
+func changedColumns(table *schema.Table, a, b reflect.Value) (columns []string) {
 	value := func(row reflect.Value, f *schema.Field) any {
 		v, err := row.FieldByIndexErr(f.Index)
 		if err != nil {
-			return nil // of a struct that is missing
+			return nil // a field of a nil embedded struct
 		}
 		return v.Interface()
 	}
@@ -146,13 +146,13 @@ func differing(table *schema.Table, a, b reflect.Value) (columns []string) {
 	return columns
 }
 
-// signature reports whether a column says who wrote a row, or when: a difference
-// in it alone is no change.
-func signature(column string) bool {
+// isAuthorColumn reports whether a column holds the author or the time of a write. A
+// difference in these alone is not a change.
+func isAuthorColumn(column string) bool {
 	return column == "updated_at" || column == "updated_by" || column == "granted_at" || column == "granted_by"
 }
 
-// setUpdated signs a row that is written, if it has such columns.
+// setUpdated sets the author and the time of a write, if the row has these columns.
 func (st *Store) setUpdated(table *schema.Table, row reflect.Value, by string) {
 	if f := table.FieldMap["updated_at"]; f != nil {
 		f.Value(row).Set(reflect.ValueOf(database.NewTimestamp(st.db.Now()).Time))
@@ -162,14 +162,14 @@ func (st *Store) setUpdated(table *schema.Table, row reflect.Value, by string) {
 	}
 }
 
-// checkCount refuses one more row of a table than an organization may have.
-func checkCount(ctx context.Context, tx bun.Tx, organization, table string, most int) error {
+// checkLimit returns an error if the organization has the maximum number of rows.
+func checkLimit(ctx context.Context, tx bun.Tx, organization, table string, limit int) error {
 	n, err := tx.NewSelect().Table(table).Where("organization_id = ?", organization).Count(ctx)
 	if err != nil {
 		return fmt.Errorf("counting %s: %w", table, err)
 	}
-	if int(n) >= most {
-		return action.NewError("too_many_"+table, most)
+	if int(n) >= limit {
+		return action.NewError("too_many_"+table, limit)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package history holds what all settings share: the registry of their tables,
-// the history of policy, versions, and the settings of an organization.
+// Package history stores what all tables of settings share: the recording of
+// changes, the versions of policy and catalog, and the settings of an organization.
 package history
 
 import (
@@ -11,7 +11,7 @@ type Store struct {
 	db *database.DB
 }
 
-// New returns the rows of the database that p prepares statements for; see p.Err.
+// New returns a store on the database of p.
 func New(p *database.Preparer) *Store {
 	s := &Store{db: p.DB}
 	return s

@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -57,7 +58,7 @@ func (r *AutomationRow) Snapshot() any {
 // ErrTooMany.
 func (st *Store) CreateAutomation(ctx context.Context, a event.Automation) (event.Automation, error) {
 	r := &AutomationRow{Automation: a}
-	if err := history.First(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
+	if err := cmp.Or(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
 		return event.Automation{}, err
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -144,7 +145,7 @@ func (r *AutomationRow) checkChange(ctx context.Context, tx bun.Tx, old *Automat
 	if r.Name == old.Name && r.Instructions == old.Instructions {
 		return nil
 	}
-	return history.First(action.FromEventCheck(r.Check()), r.checkUnique(ctx, tx))
+	return cmp.Or(action.FromEventCheck(r.Check()), r.checkUnique(ctx, tx))
 }
 
 // codeAutomationDeleted is the code of runs that were skipped because their
@@ -252,7 +253,7 @@ func (st *Store) deletePolicy(ctx context.Context, tx bun.Tx, a *AutomationRow, 
 		return err
 	}
 	if n > 0 {
-		if _, err := history.PolicyMoved(ctx, tx, a.Organization); err != nil {
+		if _, err := history.BumpPolicyVersion(ctx, tx, a.Organization); err != nil {
 			return err
 		}
 	}

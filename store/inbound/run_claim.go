@@ -190,7 +190,7 @@ func (st *Store) createSession(ctx context.Context, tx bun.IDB, r *RunRow, c run
 		Organization: r.Organization, Kind: action.Unattended, Type: action.TypeAutomation, Automation: r.Automation, Event: r.Event,
 		Title: r.Title, CreatedBy: action.AutomationCreator(r.Automation), CreatedAt: c.now, ExpiresAt: &c.deadline,
 	}
-	if err := connect.Bindings(tx, r.Organization, r.Automation).Scan(ctx, &s.Connections); err != nil {
+	if err := connect.BindingsQuery(tx, r.Organization, r.Automation).Scan(ctx, &s.Connections); err != nil {
 		return "", fmt.Errorf("reading the connections of automation %s: %w", r.Automation, err)
 	}
 	if err := st.calls.PrepareSession(&s); err != nil {

@@ -25,7 +25,7 @@ func (st *Store) RunOfSession(ctx context.Context, organization, session string)
 
 // SelectRunOfSession selects the run that the session was created for.
 func SelectRunOfSession(db bun.IDB, dest any, organization, session string) *bun.SelectQuery {
-	return SelectRuns(db, dest).Join("JOIN sessions AS s ON "+sessions.MadeByRun, action.AutomationCreator("")).
+	return SelectRuns(db, dest).Join("JOIN sessions AS s ON "+sessions.CreatedByRunSQL, action.AutomationCreator("")).
 		Where("s.organization_id = ?", organization).Where("s.id = ?", session).Where("r.organization_id = ?", organization)
 }
 
@@ -58,6 +58,6 @@ func (st *Store) OriginsOfSessions(ctx context.Context, organization string, ids
 func SelectSessionOrigins(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("sessions AS s").ColumnExpr("s.id, s.event_id, r.id AS run_id").
 		ColumnExpr("CASE WHEN r.session_id = s.id THEN r.status END AS status, CASE WHEN r.session_id = s.id THEN substr(r.message, 1, 500) END AS message").
-		Join("LEFT JOIN runs AS r ON r.organization_id = s.organization_id AND "+sessions.MadeByRun, action.AutomationCreator("")).
+		Join("LEFT JOIN runs AS r ON r.organization_id = s.organization_id AND "+sessions.CreatedByRunSQL, action.AutomationCreator("")).
 		Where("s.organization_id = ?", organization).Where("s.id IN (?)", bun.List(ids)).Where("s.event_id IS NOT NULL")
 }

@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"sallyport/action"
 	"sallyport/ingest/event"
 	"sallyport/store/database"
-	"sallyport/store/history"
 )
 
 // maxSchedules limits the schedules of an organization.
@@ -40,7 +40,7 @@ func (r *ScheduleRow) Snapshot() any {
 func (st *Store) CreateSchedule(ctx context.Context, s event.Schedule) (event.Schedule, error) {
 	r := &ScheduleRow{Schedule: s}
 	r.LastAt, r.NextAt = nil, database.TimestampFromPtr(r.NextAt).Ptr()
-	if err := history.First(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
+	if err := cmp.Or(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
 		return event.Schedule{}, err
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {

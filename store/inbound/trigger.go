@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"sallyport/ingest/event"
 	"sallyport/store/connect"
 	"sallyport/store/database"
-	"sallyport/store/history"
 )
 
 // maxTriggers limits the triggers of an organization.
@@ -44,7 +44,7 @@ func (r *TriggerRow) Snapshot() any {
 func (st *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *event.Secret) (event.Trigger, error) {
 	r := &TriggerRow{Trigger: t}
 	r.LastEventAt = nil
-	if err := history.First(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
+	if err := cmp.Or(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
 		return event.Trigger{}, err
 	}
 	if secret != nil && t.Kind == event.Polling {

@@ -16,7 +16,7 @@ import (
 	"sallyport/store/inbound"
 )
 
-// channelRow is where an organization's approvers hear of held calls.
+// channelRow is a channel by which an organization's approvers are notified.
 type channelRow struct {
 	bun.BaseModel `bun:"table:notify_channels,alias:c"`
 
@@ -48,9 +48,9 @@ func (r *channelRow) channel() action.NotifyChannel {
 	}
 }
 
-// told is what history, which every member reads, says of a channel: of a URL
-// the host, since its path may be what keeps others from posting there.
-func (r *channelRow) told() any {
+// snapshot is the state of a channel in history. It holds only the host of the URL:
+// every member reads history, and the path may be a secret.
+func (r *channelRow) snapshot() any {
 	if r == nil {
 		return nil
 	}
@@ -71,28 +71,28 @@ func (r *channelRow) event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventNotify, Subject: r.Kind, By: by}
 }
 
-func channelRowOf(ctx context.Context, db bun.IDB, organization string, kind action.NotifyKind) (*channelRow, error) {
+func readChannel(ctx context.Context, db bun.IDB, organization string, kind action.NotifyKind) (*channelRow, error) {
 	r := &channelRow{Organization: organization, Kind: string(kind)}
 	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, action.NewError("notify_not_found", kind)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading where to tell of held calls: %w", err)
+		return nil, fmt.Errorf("reading a notification channel: %w", err)
 	}
 	return r, nil
 }
 
-// NotifyChannel returns one of an organization's; ErrNotFound.
+// NotifyChannel returns a channel of an organization; ErrNotFound.
 func (st *Store) NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error) {
-	r, err := channelRowOf(ctx, st.db.Read, organization, kind)
+	r, err := readChannel(ctx, st.db.Read, organization, kind)
 	if err != nil {
 		return action.NotifyChannel{}, err
 	}
 	return r.channel(), nil
 }
 
-// NotifyChannels returns an organization's, or those of all when it is empty.
+// NotifyChannels returns the channels of an organization, or of all if it is empty.
 func (st *Store) NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error) {
 	var rows []channelRow
 	q := st.db.Read.NewSelect().Model(&rows).Order("organization_id", "kind")
@@ -100,7 +100,7 @@ func (st *Store) NotifyChannels(ctx context.Context, organization string) ([]act
 		q = q.Where("organization_id = ?", organization)
 	}
 	if err := q.Scan(ctx); err != nil {
-		return nil, fmt.Errorf("reading where to tell of held calls: %w", err)
+		return nil, fmt.Errorf("reading notification channels: %w", err)
 	}
 	list := make([]action.NotifyChannel, 0, len(rows))
 	for i := range rows {
@@ -109,9 +109,9 @@ func (st *Store) NotifyChannels(ctx context.Context, organization string) ([]act
 	return list, nil
 }
 
-// SetNotifyChannel writes what people choose of a channel, in the name of
-// c.UpdatedBy, adds the secret of a webhook when it is given, and returns the
-// channel: what failed before is tried again at once.
+// SetNotifyChannel writes the settings of a channel in the name of c.UpdatedBy, adds
+// the secret of a webhook unless it is nil, and returns the channel. Failed
+// notifications are retried at once.
 func (st *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, secret *event.Secret) (action.NotifyChannel, error) {
 	r := &channelRow{
 		Organization: c.Organization, Kind: string(c.Kind), Enabled: c.Enabled, Wants: string(c.Wants), URL: database.NullString(c.URL), Sealed: c.Sealed,
@@ -124,7 +124,7 @@ func (st *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, s
 		return action.NotifyChannel{}, database.Invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := channelRowOf(ctx, tx, r.Organization, c.Kind)
+		old, err := readChannel(ctx, tx, r.Organization, c.Kind)
 		if err != nil && !errors.Is(err, action.ErrNotFound) {
 			return err
 		}
@@ -137,38 +137,38 @@ func (st *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, s
 			Set("failures = 0, retry_at = NULL, last_error = NULL, last_error_at = NULL, holder = NULL, lease_until = NULL").
 			Set("updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
 		if err != nil {
-			return fmt.Errorf("writing where to tell of held calls: %w", err)
+			return fmt.Errorf("writing a notification channel: %w", err)
 		}
 		if secret != nil {
-			if err := st.inbound.AddSecret(ctx, tx, r.Organization, notifySecrets, *secret); err != nil {
+			if err := st.inbound.AddSecret(ctx, tx, r.Organization, webhookSecretOwner, *secret); err != nil {
 				return err
 			}
 		}
-		if err := refreshNotifications(ctx, tx, r); err != nil {
+		if err := rescheduleNotifications(ctx, tx, r); err != nil {
 			return err
 		}
-		return st.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.told(), r.told())
+		return st.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.snapshot(), r.snapshot())
 	})
 	return r.channel(), err
 }
 
-// refreshNotifications has all that failed be due; of a channel that is off
-// nothing is, and no end is told.
-func refreshNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
+// rescheduleNotifications makes failed notifications due, or ends all notifications of
+// a disabled channel.
+func rescheduleNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
 	if !r.Enabled {
 		return endNotifications(ctx, tx, r)
 	}
 	_, err := tx.NewUpdate().Table("notifications").Set("next_at = ?", r.UpdatedAt).Where("organization_id = ?", r.Organization).
 		Where("kind = ?", r.Kind).Where("status = 'pending'").Where("next_at > ?", r.UpdatedAt).Exec(ctx)
 	if err != nil {
-		return fmt.Errorf("having notifications sent again: %w", err)
+		return fmt.Errorf("rescheduling notifications: %w", err)
 	}
 	return nil
 }
 
 func endNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
 	for _, q := range []*bun.UpdateQuery{
-		voided(tx, r.UpdatedAt),
+		voidPending(tx, r.UpdatedAt),
 		tx.NewUpdate().Table("notifications").Set("status = 'done', ended_at = ?", r.UpdatedAt).Where("status = 'sent'"),
 	} {
 		if _, err := q.Where("organization_id = ?", r.Organization).Where("kind = ?", r.Kind).Exec(ctx); err != nil {
@@ -178,26 +178,26 @@ func endNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
 	return nil
 }
 
-// DeleteNotifyChannel removes a channel with its secrets and what was told by
-// it. ErrNotFound.
+// DeleteNotifyChannel removes a channel with its secrets and notifications;
+// ErrNotFound.
 func (st *Store) DeleteNotifyChannel(ctx context.Context, organization string, kind action.NotifyKind, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r, err := channelRowOf(ctx, tx, organization, kind)
+		r, err := readChannel(ctx, tx, organization, kind)
 		if err != nil {
 			return err
 		}
 		if _, err := tx.NewDelete().Model(r).WherePK().Exec(ctx); err != nil {
-			return fmt.Errorf("deleting where to tell of held calls: %w", err)
+			return fmt.Errorf("deleting a notification channel: %w", err)
 		}
 		_, err = tx.NewDelete().Table("notifications").Where("organization_id = ?", organization).Where("kind = ?", string(kind)).Exec(ctx)
 		if err != nil {
-			return fmt.Errorf("forgetting what was told of held calls: %w", err)
+			return fmt.Errorf("deleting notifications: %w", err)
 		}
 		if kind == action.NotifyWebhook {
-			if err := inbound.DeleteSecrets(ctx, tx, organization, notifySecrets); err != nil {
+			if err := inbound.DeleteSecrets(ctx, tx, organization, webhookSecretOwner); err != nil {
 				return err
 			}
 		}
-		return st.history.RecordChange(ctx, tx, r.event(by), r.told(), nil)
+		return st.history.RecordChange(ctx, tx, r.event(by), r.snapshot(), nil)
 	})
 }

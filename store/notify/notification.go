@@ -18,7 +18,7 @@ type notificationRow struct {
 	Organization string              `bun:"organization_id"`
 	Kind         string              `bun:"kind"`
 	Event        string              `bun:"event"`
-	Invocation   string              `bun:"invocation_id"` // or [ofEnv] and the id of a request for variables
+	Invocation   string              `bun:"invocation_id"` // or [envPrefix] and the id of a request for variables
 	Status       string              `bun:"status"`
 	Attempt      int                 `bun:"attempt"`
 	NextAt       database.Timestamp  `bun:"next_at"`
@@ -29,14 +29,14 @@ type notificationRow struct {
 }
 
 func (r *notificationRow) notification() action.Notification {
-	return subject(action.Notification{
+	return splitSubject(action.Notification{
 		ID: r.ID, Organization: r.Organization, Kind: action.NotifyKind(r.Kind), Event: action.NotifyEvent(r.Event), Invocation: r.Invocation,
 		Status: action.NotifyStatus(r.Status), Attempt: r.Attempt, Ref: string(r.Ref), LastError: string(r.LastError),
 		CreatedAt: r.CreatedAt.Time, EndedAt: r.EndedAt.Ptr(),
 	})
 }
 
-// newNotification is due at once.
+// newNotification returns a pending notification that is due at once.
 func newNotification(organization string, kind action.NotifyKind, what action.NotifyEvent, invocation string, now time.Time) (notificationRow, error) {
 	id, err := database.NewID()
 	return notificationRow{
@@ -45,8 +45,8 @@ func newNotification(organization string, kind action.NotifyKind, what action.No
 	}, err
 }
 
-// putNotifications writes those that are not there yet.
-func putNotifications(ctx context.Context, tx bun.IDB, rows []notificationRow) error {
+// insertNotifications inserts the notifications that do not exist yet.
+func insertNotifications(ctx context.Context, tx bun.IDB, rows []notificationRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -57,7 +57,8 @@ func putNotifications(ctx context.Context, tx bun.IDB, rows []notificationRow) e
 	return nil
 }
 
-// Notifications returns an organization's newest, at most limit (zero: 100).
+// Notifications returns the newest notifications of an organization, at most limit
+// (zero: 100).
 func (st *Store) Notifications(ctx context.Context, organization string, limit int) ([]action.Notification, error) {
 	var rows []notificationRow
 	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).
@@ -72,8 +73,8 @@ func (st *Store) Notifications(ctx context.Context, organization string, limit i
 	return list, nil
 }
 
-// SweepNotifications forgets at most limit (zero: 100) notifications that ended
-// before a time, and returns how many.
+// SweepNotifications deletes at most limit (zero: 100) notifications that ended before
+// a time, and returns how many.
 func (st *Store) SweepNotifications(ctx context.Context, before time.Time, limit int) (int, error) {
 	return st.db.DeleteExpired(ctx, database.Expired{Table: "notifications", Key: "id", Time: "ended_at", Before: database.NewTimestamp(before).Or(database.Epoch)}, limit)
 }

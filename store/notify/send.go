@@ -13,37 +13,38 @@ import (
 	"sallyport/store/inbound"
 )
 
-// errChannelLost tells that a channel is another's, or changed, or gone.
-var errChannelLost = errors.New("the channel is in other hands")
+// errChannelLost means that the worker lost its lease of a channel, or that the channel
+// was changed or deleted.
+var errChannelLost = errors.New("the lease of the channel is lost")
 
-// freeChannels restricts q to channels that a worker may take.
-func freeChannels[Q interface {
+// whereClaimable restricts q to enabled channels without a lease or a pending retry.
+func whereClaimable[Q interface {
 	Where(query string, args ...any) Q
 }](q Q, now database.Timestamp,
 ) Q {
 	return q.Where("c.enabled").Where("(c.retry_at IS NULL OR c.retry_at <= ?)", now).Where("(c.lease_until IS NULL OR c.lease_until <= ?)", now)
 }
 
-// dueChannels are those by which something is to be told.
-func dueChannels(db bun.IDB, into any, now database.Timestamp) *bun.SelectQuery {
+// dueChannelsQuery selects the claimable channels with due notifications.
+func dueChannelsQuery(db bun.IDB, into any, now database.Timestamp) *bun.SelectQuery {
 	due := db.NewSelect().TableExpr("notifications AS n").ColumnExpr("1").Where("n.organization_id = c.organization_id").
 		Where("n.kind = c.kind").Where("n.event IN ('held', 'settled')").Where("n.status = 'pending'").Where("n.next_at <= ?", now)
-	return freeChannels(db.NewSelect().Model(into), now).Where("EXISTS (?)", due)
+	return whereClaimable(db.NewSelect().Model(into), now).Where("EXISTS (?)", due)
 }
 
-// ClaimChannels gives the worker, for a while, the channels by which something
-// is to be told: of those who share rows nobody else sends by them meanwhile.
+// ClaimChannels leases the channels with due notifications to the worker, so that no
+// other instance sends by them until the lease ends.
 func (st *Store) ClaimChannels(ctx context.Context, worker string, lease time.Duration) (list []action.NotifyChannel, err error) {
 	var rows []channelRow
 	now := st.db.Now()
-	if err := dueChannels(st.db.Read, &rows, database.NewTimestamp(now)).Scan(ctx); err != nil {
-		return nil, fmt.Errorf("looking for notifications: %w", err)
+	if err := dueChannelsQuery(st.db.Read, &rows, database.NewTimestamp(now)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading channels with due notifications: %w", err)
 	}
 	for i := range rows {
 		r := &rows[i]
 		n := 0
 		err := st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
-			n, err = database.RowsAffected(freeChannels(tx.NewUpdate().Model(r), database.NewTimestamp(now)).Set("holder = ?, lease_until = ?", worker, database.NewTimestamp(now.Add(lease))).
+			n, err = database.RowsAffected(whereClaimable(tx.NewUpdate().Model(r), database.NewTimestamp(now)).Set("holder = ?, lease_until = ?", worker, database.NewTimestamp(now.Add(lease))).
 				WherePK().Where("c.updated_at = ?", r.UpdatedAt).Exec(ctx))
 			return err
 		})
@@ -57,34 +58,34 @@ func (st *Store) ClaimChannels(ctx context.Context, worker string, lease time.Du
 	return list, nil
 }
 
-// NextNotification returns what is to be told by a channel first, and nil when
-// nothing is: calls that wait, then ends. What tells of a call that waits no more
-// is void.
+// NextNotification returns the next due notification of a channel: pending calls
+// first, then ends; nil if none is due. It voids notifications of calls that are no
+// longer pending.
 func (st *Store) NextNotification(ctx context.Context, c action.NotifyChannel) (*action.DueNotification, error) {
-	w, err := st.nextOf(ctx, &c, action.NotifyHeld)
+	w, err := st.nextOfEvent(ctx, &c, action.NotifyHeld)
 	if w != nil || err != nil {
 		return w, err
 	}
-	return st.nextOf(ctx, &c, action.NotifySettled)
+	return st.nextOfEvent(ctx, &c, action.NotifySettled)
 }
 
-func (st *Store) nextOf(ctx context.Context, c *action.NotifyChannel, what action.NotifyEvent) (*action.DueNotification, error) {
+func (st *Store) nextOfEvent(ctx context.Context, c *action.NotifyChannel, what action.NotifyEvent) (*action.DueNotification, error) {
 	for {
 		var rows []notificationRow
 		err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", c.Organization).Where("kind = ?", string(c.Kind)).Where("event = ?", string(what)).
 			Where("status = 'pending'").Where("next_at <= ?", database.NewTimestamp(st.db.Now())).Order("next_at", "id").Limit(1).Scan(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("reading what to tell: %w", err)
+			return nil, fmt.Errorf("reading the next notification: %w", err)
 		}
 		if len(rows) == 0 {
 			return nil, nil
 		}
-		w, err := st.notifyWork(ctx, &rows[0])
+		w, err := st.loadWork(ctx, &rows[0])
 		if w != nil || err != nil {
 			return w, err
 		}
 		err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
-			_, err := voided(tx, database.NewTimestamp(st.db.Now())).Where("id = ?", rows[0].ID).Exec(ctx)
+			_, err := voidPending(tx, database.NewTimestamp(st.db.Now())).Where("id = ?", rows[0].ID).Exec(ctx)
 			return err
 		})
 		if err != nil {
@@ -93,14 +94,15 @@ func (st *Store) nextOf(ctx context.Context, c *action.NotifyChannel, what actio
 	}
 }
 
-// notifyWork reads what a notification tells of; nil when there is no use in it.
-func (st *Store) notifyWork(ctx context.Context, r *notificationRow) (*action.DueNotification, error) {
+// loadWork reads the call or request of a notification, with its session and
+// automation; nil if the notification is obsolete.
+func (st *Store) loadWork(ctx context.Context, r *notificationRow) (*action.DueNotification, error) {
 	w := &action.DueNotification{Notification: r.notification()}
-	read := st.callWork
+	read := st.loadCall
 	if w.EnvRequest != "" {
-		read = st.envWork
+		read = st.loadEnvRequest
 	}
-	if of, err := read(ctx, w); !of || err != nil {
+	if current, err := read(ctx, w); !current || err != nil {
 		return nil, err
 	}
 	var err error
@@ -121,20 +123,20 @@ func (st *Store) notifyWork(ctx context.Context, r *notificationRow) (*action.Du
 	return w, nil
 }
 
-// callWork reads the call that a notification tells of into w, and reports whether
-// it is there, and waits if that is what is to be told.
-func (st *Store) callWork(ctx context.Context, w *action.DueNotification) (bool, error) {
+// loadCall reads the call of a notification into w. It reports whether the call exists
+// and, for a notification of a pending call, is pending.
+func (st *Store) loadCall(ctx context.Context, w *action.DueNotification) (bool, error) {
 	var err error
 	w.Call, err = st.calls.Invocation(ctx, w.Organization, w.Invocation)
 	if errors.Is(err, action.ErrNotFound) {
 		return false, nil
 	}
-	waits := w.Call.Status == action.StatusPending && (w.Call.ExpiresAt == nil || w.Call.ExpiresAt.After(st.db.Now()))
-	return err == nil && (waits || w.Event == action.NotifySettled), err
+	pending := w.Call.Status == action.StatusPending && (w.Call.ExpiresAt == nil || w.Call.ExpiresAt.After(st.db.Now()))
+	return err == nil && (pending || w.Event == action.NotifySettled), err
 }
 
-// SettleNotification writes what came of an attempt. It returns false, and has
-// written nothing, when the worker lost the channel: who has it sends again.
+// SettleNotification stores the outcome of an attempt. held is false, and nothing is
+// written, if the worker lost its lease: the new holder sends again.
 func (st *Store) SettleNotification(ctx context.Context, worker string, s action.NotifyOutcome) (held bool, err error) {
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		if err := settleChannel(ctx, tx, worker, &s, database.NewTimestamp(st.db.Now())); err != nil {
@@ -182,7 +184,7 @@ func settleChannel(ctx context.Context, tx bun.IDB, worker string, s *action.Not
 	return nil
 }
 
-// ReleaseChannel lets others have a channel that the worker has.
+// ReleaseChannel ends the worker's lease of a channel.
 func (st *Store) ReleaseChannel(ctx context.Context, worker string, c action.NotifyChannel) error {
 	err := st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewUpdate().Table("notify_channels").Set("holder = NULL, lease_until = NULL").

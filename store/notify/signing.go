@@ -13,23 +13,22 @@ import (
 	"sallyport/store/inbound"
 )
 
-// SigningSecrets returns the secrets of a trigger, or of the endpoint for runs,
-// that have not expired, the newest first; ErrNotFound when there is no such
-// owner.
+// SigningSecrets returns the unexpired secrets of an owner (a trigger, the endpoint for
+// runs, or the webhook channel), newest first; ErrNotFound if there is no such owner.
 func (st *Store) SigningSecrets(ctx context.Context, organization, owner string) ([]event.Secret, error) {
-	if _, err := ownerOf(ctx, st.db.Read, organization, owner); err != nil {
+	if _, err := ownerKind(ctx, st.db.Read, organization, owner); err != nil {
 		return nil, err
 	}
 	return st.inbound.Secrets(ctx, st.db.Read, organization, owner)
 }
 
-// SecretOwners are the owners of which [DB.SigningSecrets] would return any.
+// SecretOwners returns the owners that have unexpired secrets.
 func (st *Store) SecretOwners(ctx context.Context, organization string) (map[string]bool, error) {
 	var owners []string
 	err := st.db.Read.NewSelect().Model((*inbound.SigningRow)(nil)).Distinct().Column("owner_id").Where("organization_id = ?", organization).
 		Where("expires_at IS NULL OR expires_at > ?", database.NewTimestamp(st.db.Now())).Scan(ctx, &owners)
 	if err != nil {
-		return nil, fmt.Errorf("reading who has secrets: %w", err)
+		return nil, fmt.Errorf("reading the owners of secrets: %w", err)
 	}
 	set := make(map[string]bool, len(owners))
 	for _, o := range owners {
@@ -38,34 +37,34 @@ func (st *Store) SecretOwners(ctx context.Context, organization string) (map[str
 	return set, nil
 }
 
-// notifySecrets is the owner of those that sign what its webhook for held calls gets.
-const notifySecrets = "notify"
+// webhookSecretOwner owns the secrets that sign requests to the notification webhook.
+const webhookSecretOwner = "notify"
 
-// ownerOf finds whose secrets are meant, and what history calls a change of
-// them; ErrNotFound.
-func ownerOf(ctx context.Context, db bun.IDB, organization, owner string) (kind string, err error) {
+// ownerKind returns the kind of event that records a change of an owner's secrets;
+// ErrNotFound if there is no such owner.
+func ownerKind(ctx context.Context, db bun.IDB, organization, owner string) (kind string, err error) {
 	switch owner {
 	case inbound.EndpointOwner:
 		_, err := inbound.ReadEndpoint(ctx, db, organization)
 		return action.EventEndpoint, err
-	case notifySecrets:
-		_, err := channelRowOf(ctx, db, organization, action.NotifyWebhook)
+	case webhookSecretOwner:
+		_, err := readChannel(ctx, db, organization, action.NotifyWebhook)
 		return action.EventNotify, err
 	}
 	_, err = inbound.ReadTrigger(ctx, db, organization, owner)
 	return action.EventTrigger, err
 }
 
-// RotateSecret adds a secret, and has the others end at a time, or at their own
-// if that is sooner. Those that ended are gone. ErrNotFound when there is no such
-// owner; ErrTooMany while too many others go on.
+// RotateSecret adds a secret, and limits the expiry of the others to a time. Expired
+// ones are deleted. ErrNotFound if there is no such owner; ErrTooMany if too many
+// others remain.
 func (st *Store) RotateSecret(ctx context.Context, organization, owner string, s event.Secret, othersUntil time.Time, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		kind, err := ownerOf(ctx, tx, organization, owner)
+		kind, err := ownerKind(ctx, tx, organization, owner)
 		if err != nil {
 			return err
 		}
-		was, err := st.inbound.Secrets(ctx, tx, organization, owner)
+		before, err := st.inbound.Secrets(ctx, tx, organization, owner)
 		if err != nil {
 			return err
 		}
@@ -78,13 +77,13 @@ func (st *Store) RotateSecret(ctx context.Context, organization, owner string, s
 		if err := st.inbound.AddSecret(ctx, tx, organization, owner, s); err != nil {
 			return err
 		}
-		is, err := st.inbound.Secrets(ctx, tx, organization, owner)
+		after, err := st.inbound.Secrets(ctx, tx, organization, owner)
 		if err != nil {
 			return err
 		}
-		type told struct {
+		type snapshot struct {
 			Secrets []event.Secret `json:"secrets"`
 		}
-		return st.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: organization, Kind: kind, Subject: owner, By: by}, told{was}, told{is})
+		return st.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: organization, Kind: kind, Subject: owner, By: by}, snapshot{before}, snapshot{after})
 	})
 }

@@ -1,5 +1,5 @@
-// Package notify holds the rows of notifications and of the secrets that sign
-// what is sent.
+// Package notify stores notification channels, notifications, and the secrets that
+// sign outgoing requests.
 package notify
 
 import (
@@ -21,7 +21,7 @@ type Store struct {
 	requests *requests.Store
 }
 
-// New returns the rows of the database that p prepares statements for; see p.Err.
+// New returns a store on the database of p.
 func New(p *database.Preparer, historyRows *history.Store, sessionsRows *sessions.Store, callsRows *calls.Store, inboundRows *inbound.Store, requestsRows *requests.Store) *Store {
 	s := &Store{db: p.DB, history: historyRows, sessions: sessionsRows, calls: callsRows, inbound: inboundRows, requests: requestsRows}
 	return s

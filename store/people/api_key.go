@@ -29,23 +29,22 @@ type apiKeyRow struct {
 
 	UserRole string             `bun:"user_role,scanonly"`
 	UsedAt   database.Timestamp `bun:"used_at,scanonly"`
-	Over     bool               `bun:"over,scanonly"` // its time is, by the database's clock
+	Expired  bool               `bun:"over,scanonly"` // by the database's clock
 }
 
-// key returns the row with the role that counts: the key's own, or its user's
-// when that has become less.
+// key converts the row. Its role is the lower of the key's and its user's.
 func (r *apiKeyRow) key() action.APIKey {
 	k := action.APIKey{
 		ID: r.ID, Organization: r.Organization, Name: r.Name, User: r.User, Role: action.Role(r.Role), Scope: action.KeyScope(r.Scope),
 		CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Ptr(), RevokedAt: r.RevokedAt.Ptr(), UsedAt: r.UsedAt.Ptr(),
 	}
-	if rank(action.Role(r.UserRole)) < rank(k.Role) {
+	if roleRank(action.Role(r.UserRole)) < roleRank(k.Role) {
 		k.Role = action.Role(r.UserRole)
 	}
 	return k
 }
 
-func rank(r action.Role) int {
+func roleRank(r action.Role) int {
 	switch r {
 	case action.RoleOwner:
 		return 3
@@ -57,7 +56,7 @@ func rank(r action.Role) int {
 	return 0
 }
 
-// CreateAPIKey writes a key's row with the hash of the key.
+// CreateAPIKey stores a key with its hash.
 func (st *Store) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) error {
 	if k.ID == "" || hash == "" {
 		return errors.New("an API key needs an id and a hash")
@@ -90,9 +89,9 @@ func apiKeys(db *bun.DB, rows, now any) *bun.SelectQuery {
 		Join("LEFT JOIN api_key_uses AS used ON used.key_id = k.id")
 }
 
-// APIKey returns a key's row, revoked or not, with the hash to compare;
-// ErrNotFound. It is found by its id alone: who presents it knows no more. A
-// key whose time is over, by the database's clock, was revoked then.
+// APIKey returns a key, revoked or not, with the hash to compare; ErrNotFound. The
+// id is enough, since the caller that presents a key has no more. A key that has
+// expired by the database's clock is returned as revoked at that time.
 func (st *Store) APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -102,19 +101,19 @@ func (st *Store) APIKey(ctx context.Context, id string) (k action.APIKey, hash s
 	}
 	err = st.stmts.apiKey.Model(ctx, st.db.Read, r, args...)
 	if errors.Is(err, sql.ErrNoRows) {
-		return k, "", noAPIKey()
+		return k, "", apiKeyNotFound()
 	}
 	if err != nil {
 		return k, "", fmt.Errorf("reading API key %s: %w", id, err)
 	}
-	if k = r.key(); r.Over && k.RevokedAt == nil {
+	if k = r.key(); r.Expired && k.RevokedAt == nil {
 		k.RevokedAt = k.ExpiresAt
 	}
 	return k, r.Hash, nil
 }
 
-// APIKeyQuery has the time as a value where there is one clock.
-func APIKeyQuery(db *bun.DB) string {
+// apiKeyQuery takes the time as its second argument where there is a single clock.
+func apiKeyQuery(db *bun.DB) string {
 	now := bun.Safe("?2")
 	if database.Shared(db) {
 		now = database.ServerNow
@@ -122,12 +121,12 @@ func APIKeyQuery(db *bun.DB) string {
 	return apiKeys(db, (*apiKeyRow)(nil), now).Where("k.id = ?", bun.Safe("?1")).String()
 }
 
-func noAPIKey() error {
+func apiKeyNotFound() error {
 	return action.NewError("api_key_not_found")
 }
 
-// ListAPIKeys returns the organization's keys, newest first, also those whose
-// time is over, until they are swept.
+// ListAPIKeys returns the organization's keys, newest first, with expired ones
+// until they are swept.
 func (st *Store) ListAPIKeys(ctx context.Context, organization string) ([]action.APIKey, error) {
 	var rows []apiKeyRow
 	err := st.apiKeys(&rows).Where("k.organization_id = ?", organization).OrderExpr("k.created_at DESC, k.id DESC").Scan(ctx)
@@ -141,7 +140,7 @@ func (st *Store) ListAPIKeys(ctx context.Context, organization string) ([]action
 	return list, nil
 }
 
-// TouchAPIKey notes that a key is in use, at most once a minute. It is queued.
+// TouchAPIKey records a use of a key, at most once a minute. The write is queued.
 func (st *Store) TouchAPIKey(ctx context.Context, id string, used time.Time) error {
 	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(touchKeySQL, id, database.NewTimestamp(used), database.NewTimestamp(used.Add(-database.TouchEvery))).Exec(ctx)
@@ -149,11 +148,11 @@ func (st *Store) TouchAPIKey(ctx context.Context, id string, used time.Time) err
 	}})
 }
 
-// A key may be gone when its use is noted.
+// touchKeySQL selects from the table of keys because the key may have been deleted.
 const touchKeySQL = `INSERT INTO api_key_uses (key_id, used_at) SELECT id, ?1 FROM api_keys WHERE id = ?0
 ON CONFLICT (key_id) DO UPDATE SET used_at = excluded.used_at WHERE api_key_uses.used_at <= ?2`
 
-// RevokeAPIKey ends a key for good; ErrNotFound. A second time changes nothing.
+// RevokeAPIKey revokes a key; ErrNotFound. Revoking it again changes nothing.
 func (st *Store) RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		res, err := tx.NewUpdate().Table("api_keys").Set("revoked_at = coalesce(revoked_at, ?)", database.NewTimestamp(now)).
@@ -164,17 +163,17 @@ func (st *Store) RevokeAPIKey(ctx context.Context, organization, id string, now 
 		if n, err := res.RowsAffected(); err != nil {
 			return err
 		} else if n == 0 {
-			return noAPIKey()
+			return apiKeyNotFound()
 		}
 		return nil
 	})
 }
 
-// RenewAPIKey has a key last until then. A key that ended stays so: when it was
-// revoked, or its time is over, or there is none, the error is ErrNotFound.
+// RenewAPIKey moves the expiry of a key. The error is ErrNotFound if there is no
+// such key, or it is revoked or expired.
 func (st *Store) RenewAPIKey(ctx context.Context, organization, id string, until time.Time) error {
 	if until.IsZero() {
-		return errors.New("renewing an API key: say until when")
+		return errors.New("renewing an API key: the new expiry is missing")
 	}
 	return st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		n, err := database.RowsAffected(tx.NewUpdate().Table("api_keys").Set("expires_at = ?", database.NewTimestamp(until)).
@@ -184,18 +183,19 @@ func (st *Store) RenewAPIKey(ctx context.Context, organization, id string, until
 			return fmt.Errorf("renewing API key %s: %w", id, err)
 		}
 		if n == 0 {
-			return noAPIKey()
+			return apiKeyNotFound()
 		}
 		return nil
 	}})
 }
 
-// SweepAPIKeys forgets at most limit (zero: 100) keys whose time was over
-// before, and returns how many.
+// SweepAPIKeys deletes at most limit (zero: 100) keys that expired before a time,
+// and returns how many.
 func (st *Store) SweepAPIKeys(ctx context.Context, before time.Time, limit int) (int, error) {
-	return st.db.DeleteExpired(ctx, OldAPIKeys(before), limit)
+	return st.db.DeleteExpired(ctx, ExpiredAPIKeys(before), limit)
 }
 
-func OldAPIKeys(before time.Time) database.Expired {
+// ExpiredAPIKeys selects the keys that expired before a time.
+func ExpiredAPIKeys(before time.Time) database.Expired {
 	return database.Expired{Table: "api_keys", Key: "id", Time: "expires_at", Before: database.NewTimestamp(before).Or(database.Epoch)}
 }

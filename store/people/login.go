@@ -13,8 +13,8 @@ import (
 	"sallyport/store/database"
 )
 
-// linkLife bounds a sign-in link, whatever its maker asks.
-const linkLife = 10 * time.Minute
+// maxLinkLifetime bounds the lifetime that the creator of a sign-in link requests.
+const maxLinkLifetime = 10 * time.Minute
 
 type linkRow struct {
 	bun.BaseModel `bun:"table:login_links"`
@@ -50,11 +50,11 @@ func (r *loginRow) login() action.Login {
 	}
 }
 
-// CreateLoginLink writes a link, and forgets links and logins that are over.
-// ErrConflict when there was one with the code.
+// CreateLoginLink stores a link, and deletes expired links and logins. ErrConflict
+// if the code exists.
 func (st *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error {
 	now := st.db.Now()
-	if latest := now.Add(linkLife); l.ExpiresAt.IsZero() || l.ExpiresAt.After(latest) {
+	if latest := now.Add(maxLinkLifetime); l.ExpiresAt.IsZero() || l.ExpiresAt.After(latest) {
 		l.ExpiresAt = latest
 	}
 	r := &linkRow{
@@ -64,7 +64,7 @@ func (st *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error 
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		for _, table := range []string{"login_links", "logins", "ended_logins"} {
 			if _, err := tx.NewDelete().Table(table).Where("expires_at < ?", database.NewTimestamp(now)).Exec(ctx); err != nil {
-				return fmt.Errorf("forgetting old %s: %w", table, err)
+				return fmt.Errorf("deleting expired %s: %w", table, err)
 			}
 		}
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
@@ -78,9 +78,9 @@ func (st *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error 
 	return err
 }
 
-// RedeemLoginLink uses the link of the code up and writes the login of the
-// cookie, with the organization, the user and the key of the link.
-// ErrUnauthenticated when there is no such link, or it was used, or is over.
+// RedeemLoginLink uses up the link with the code and stores the login of the cookie,
+// with the organization, user and key of the link. ErrUnauthenticated if there is
+// no such link, or it was used or has expired.
 func (st *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, l action.Login, now time.Time) (action.Login, error) {
 	if l.ID == "" || cookieHash == "" || !l.ExpiresAt.After(now) {
 		return action.Login{}, errors.New("a login needs an id, a cookie and an end")
@@ -88,22 +88,22 @@ func (st *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash strin
 	r := &loginRow{
 		ID: l.ID, CookieHash: cookieHash, CreatedAt: database.NewTimestamp(l.CreatedAt).Or(database.NewTimestamp(now)), SeenAt: database.NewTimestamp(l.SeenAt).Or(database.NewTimestamp(now)), ExpiresAt: database.NewTimestamp(l.ExpiresAt),
 	}
-	over := action.NewError("login_link_over")
-	// Anybody may try codes, so one that is none costs a look and no write.
-	some, err := database.Exists(ctx, st.db.Read.NewSelect().Table("login_links").Column("code_hash").
+	expired := action.NewError("login_link_over")
+	// Anyone can guess codes, so an unknown one must cost a read only.
+	exists, err := database.Exists(ctx, st.db.Read.NewSelect().Table("login_links").Column("code_hash").
 		Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.NewTimestamp(now)))
 	if err != nil {
 		return action.Login{}, fmt.Errorf("looking for a sign-in link: %w", err)
 	}
-	if !some {
-		return action.Login{}, over
+	if !exists {
+		return action.Login{}, expired
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		err := tx.NewUpdate().Table("login_links").Set("used_at = ?", database.NewTimestamp(now)).
 			Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.NewTimestamp(now)).
 			Returning("organization_id, user_id, key_hash, via").Scan(ctx, &r.Organization, &r.User, &r.KeyHash, &r.Via)
 		if errors.Is(err, sql.ErrNoRows) {
-			return over
+			return expired
 		}
 		if err != nil {
 			return fmt.Errorf("redeeming a sign-in link: %w", err)
@@ -111,7 +111,7 @@ func (st *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash strin
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return fmt.Errorf("writing a login: %w", err)
 		}
-		return userSeen(ctx, tx, r.ID, r.SeenAt)
+		return touchUser(ctx, tx, r.ID, r.SeenAt)
 	})
 	if err != nil {
 		return action.Login{}, err
@@ -119,11 +119,11 @@ func (st *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash strin
 	return r.login(), nil
 }
 
-// Login returns the login of a cookie, with the hash of its page's key;
-// ErrNotFound, also when it is over or was not used for too long.
+// Login returns the login of a cookie, with the hash of its page's key; ErrNotFound,
+// also if it has expired or is idle.
 func (st *Store) Login(ctx context.Context, cookieHash string) (l action.Login, keyHash string, err error) {
 	r := &loginRow{}
-	err = st.good(st.db.Read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash)).Scan(ctx)
+	err = st.whereActive(st.db.Read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return l, "", action.Errorf(action.ErrNotFound, "login_not_found", "This sign-in has ended; ask for a new sign-in link.")
 	}
@@ -133,8 +133,8 @@ func (st *Store) Login(ctx context.Context, cookieHash string) (l action.Login, 
 	return r.login(), r.KeyHash, nil
 }
 
-// TouchLogin notes that a login and its user are active, at most once a minute.
-// It is queued.
+// TouchLogin records activity of a login and its user, at most once a minute. The
+// write is queued.
 func (st *Store) TouchLogin(ctx context.Context, id string, seen time.Time) error {
 	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewUpdate().Table("logins").Set("seen_at = ?", database.NewTimestamp(seen)).
@@ -142,24 +142,24 @@ func (st *Store) TouchLogin(ctx context.Context, id string, seen time.Time) erro
 		if err != nil {
 			return err
 		}
-		return userSeen(ctx, tx, id, database.NewTimestamp(seen))
+		return touchUser(ctx, tx, id, database.NewTimestamp(seen))
 	}})
 }
 
-func userSeen(ctx context.Context, tx bun.IDB, login string, seen database.Timestamp) error {
+func touchUser(ctx context.Context, tx bun.IDB, login string, seen database.Timestamp) error {
 	_, err := tx.NewUpdate().Table("users").Set("seen_at = ?", seen).
 		Where("id = (?)", tx.NewSelect().Table("logins").Column("user_id").Where("id = ?", login)).
 		Where("seen_at IS NULL OR seen_at <= ?", database.NewTimestamp(seen.Time.Add(-database.TouchEvery))).Exec(ctx)
 	if err != nil {
-		return fmt.Errorf("noting that a user was seen: %w", err)
+		return fmt.Errorf("recording the activity of a user: %w", err)
 	}
 	return nil
 }
 
-// ListLogins returns a user's logins that are good, the newest first.
+// ListLogins returns a user's active logins, newest first.
 func (st *Store) ListLogins(ctx context.Context, organization, user string) ([]action.Login, error) {
 	var rows []loginRow
-	err := st.good(st.db.Read.NewSelect().Model(&rows)).Where("organization_id = ?", organization).Where("user_id = ?", user).
+	err := st.whereActive(st.db.Read.NewSelect().Model(&rows)).Where("organization_id = ?", organization).Where("user_id = ?", user).
 		OrderExpr("created_at DESC, id DESC").Limit(1000).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing logins: %w", err)
@@ -171,13 +171,13 @@ func (st *Store) ListLogins(ctx context.Context, organization, user string) ([]a
 	return list, nil
 }
 
-// good narrows a query of logins to those that are neither over nor idle.
-func (st *Store) good(q *bun.SelectQuery) *bun.SelectQuery {
+// whereActive restricts a query to logins that are neither expired nor idle.
+func (st *Store) whereActive(q *bun.SelectQuery) *bun.SelectQuery {
 	now := st.db.Now()
 	return q.Where("expires_at > ?", database.NewTimestamp(now)).Where("seen_at > ?", database.NewTimestamp(now.Add(-st.db.LoginIdle)))
 }
 
-// DeleteLogin signs out. A second time changes nothing.
+// DeleteLogin deletes a login at sign-out. Deleting it again changes nothing.
 func (st *Store) DeleteLogin(ctx context.Context, id string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("logins").Where("id = ?", id).Exec(ctx)
@@ -185,11 +185,11 @@ func (st *Store) DeleteLogin(ctx context.Context, id string) error {
 	})
 }
 
-// EndLogin ends one of a user's logins from elsewhere, on record for its
-// browser; ErrNotFound.
+// EndLogin ends one of a user's logins from another browser, and keeps the reason
+// for the ended one; ErrNotFound.
 func (st *Store) EndLogin(ctx context.Context, organization, user, id string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err := st.end(ctx, tx, action.EndEverywhere, "organization_id = ? AND user_id = ? AND id = ?", organization, user, id)
+		n, err := st.deleteLogins(ctx, tx, action.EndEverywhere, "organization_id = ? AND user_id = ? AND id = ?", organization, user, id)
 		if err == nil && n == 0 {
 			return action.Errorf(action.ErrNotFound, "login_not_found", "There is no such sign-in, or it has ended.")
 		}
@@ -197,8 +197,8 @@ func (st *Store) EndLogin(ctx context.Context, organization, user, id string) er
 	})
 }
 
-// EndLogins signs a user out everywhere, on record for each browser, takes his
-// unused links back, and returns how many logins ended.
+// EndLogins ends all logins of a user, keeps the reason for each browser, deletes
+// unused links, and returns how many logins ended.
 func (st *Store) EndLogins(ctx context.Context, organization, user string, why action.LoginEnd) (n int, err error) {
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err = st.endLogins(ctx, tx, organization, user, why)
@@ -208,35 +208,35 @@ func (st *Store) EndLogins(ctx context.Context, organization, user string, why a
 }
 
 func (st *Store) endLogins(ctx context.Context, tx bun.Tx, organization, user string, why action.LoginEnd) (int, error) {
-	n, err := st.end(ctx, tx, why, "organization_id = ? AND user_id = ?", organization, user)
+	n, err := st.deleteLogins(ctx, tx, why, "organization_id = ? AND user_id = ?", organization, user)
 	if err != nil {
 		return n, err
 	}
-	// Used ones stay, so that no sign-in is done a second time.
+	// Used links stay, so that none can be redeemed again.
 	_, err = tx.NewDelete().Table("login_links").Where("organization_id = ? AND user_id = ? AND used_at IS NULL", organization, user).Exec(ctx)
 	if err != nil {
-		return n, fmt.Errorf("taking sign-in links back: %w", err)
+		return n, fmt.Errorf("deleting sign-in links: %w", err)
 	}
 	return n, nil
 }
 
-// end deletes logins and keeps why: to an older version of this program, which
-// may run beside this one, a login that is there is good.
-func (st *Store) end(ctx context.Context, tx bun.Tx, why action.LoginEnd, which string, args ...any) (int, error) {
-	_, err := tx.NewRaw("INSERT INTO ended_logins (cookie_hash, why, ended_at, expires_at) SELECT cookie_hash, ?, ?, expires_at FROM logins WHERE "+which+
+// deleteLogins deletes logins and keeps the reason in a table of its own: an older
+// version that runs beside this one accepts every login that has a row.
+func (st *Store) deleteLogins(ctx context.Context, tx bun.Tx, why action.LoginEnd, condition string, args ...any) (int, error) {
+	_, err := tx.NewRaw("INSERT INTO ended_logins (cookie_hash, why, ended_at, expires_at) SELECT cookie_hash, ?, ?, expires_at FROM logins WHERE "+condition+
 		" ON CONFLICT (cookie_hash) DO NOTHING", append([]any{why, database.NewTimestamp(st.db.Now())}, args...)...).Exec(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("keeping why logins ended: %w", err)
+		return 0, fmt.Errorf("recording why logins ended: %w", err)
 	}
-	n, err := database.RowsAffected(tx.NewDelete().Table("logins").Where(which, args...).Exec(ctx))
+	n, err := database.RowsAffected(tx.NewDelete().Table("logins").Where(condition, args...).Exec(ctx))
 	if err != nil {
 		return 0, fmt.Errorf("ending logins: %w", err)
 	}
 	return n, nil
 }
 
-// LoginEnd says why the login of a cookie is good no more; empty when it is
-// good, or nothing is known of it.
+// LoginEnd returns why the login of a cookie ended; empty if it is active or
+// unknown.
 func (st *Store) LoginEnd(ctx context.Context, cookieHash string) (why action.LoginEnd, err error) {
 	err = st.db.Read.NewSelect().Table("ended_logins").Column("why").Where("cookie_hash = ?", cookieHash).Scan(ctx, &why)
 	if err == nil || !errors.Is(err, sql.ErrNoRows) {

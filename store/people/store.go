@@ -1,4 +1,4 @@
-// Package people holds the rows of users, their logins and API keys.
+// Package people stores users, their logins and their API keys.
 package people
 
 import (
@@ -19,10 +19,10 @@ type Store struct {
 	}
 }
 
-// New returns the rows of the database that p prepares statements for; see p.Err.
+// New returns a store on the database of p and prepares its statements; see p.Err.
 func New(p *database.Preparer, historyRows *history.Store, connectRows *connect.Store) *Store {
 	s := &Store{db: p.DB, history: historyRows, connect: connectRows}
-	s.stmts.user = p.Read(UserQuery(p.DB.Read))
-	s.stmts.apiKey = p.Read(APIKeyQuery(p.DB.Read))
+	s.stmts.user = p.Read(userQuery(p.DB.Read))
+	s.stmts.apiKey = p.Read(apiKeyQuery(p.DB.Read))
 	return s
 }

@@ -33,7 +33,7 @@ func (r *userRow) user() action.User {
 	}
 }
 
-// CreateUser writes a person; ErrConflict when the name is taken.
+// CreateUser stores a user; ErrConflict if the name is taken.
 func (st *Store) CreateUser(ctx context.Context, u action.User, by string) error {
 	if err := u.Check(); err != nil {
 		return err
@@ -54,10 +54,10 @@ func (st *Store) CreateUser(ctx context.Context, u action.User, by string) error
 	return nil
 }
 
-// person is what history says of somebody.
+// person is the snapshot of a user in history.
 type person struct {
 	Name   string `json:"name"`
-	Role   string `json:"role,omitempty"` // empty: none any more
+	Role   string `json:"role,omitempty"` // empty: removed
 	Issuer string `json:"issuer,omitempty"`
 }
 
@@ -65,20 +65,20 @@ func personOf(r *userRow) *person {
 	return &person{Name: r.Name, Role: r.Role, Issuer: string(r.Issuer)}
 }
 
-// recordPerson writes down what became of somebody. Nil before or after: he was
-// not, or is not, of the organization.
+// recordPerson records a change of a user in history. before is nil for a new user,
+// and after for one that was removed.
 func (st *Store) recordPerson(ctx context.Context, tx bun.Tx, r *userRow, by string, before, after *person) error {
 	return st.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: r.Organization, Kind: action.EventPerson, Subject: r.ID, By: by}, before, after)
 }
 
-// User returns one person; ErrNotFound.
+// User returns a user; ErrNotFound.
 func (st *Store) User(ctx context.Context, organization, id string) (action.User, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
 	r := &userRow{}
 	err := st.stmts.user.Model(ctx, st.db.Read, r, organization, id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return action.User{}, noUser()
+		return action.User{}, userNotFound()
 	}
 	if err != nil {
 		return action.User{}, fmt.Errorf("reading user %s: %w", id, err)
@@ -86,15 +86,15 @@ func (st *Store) User(ctx context.Context, organization, id string) (action.User
 	return r.user(), nil
 }
 
-func UserQuery(db *bun.DB) string {
+func userQuery(db *bun.DB) string {
 	return db.NewSelect().Model((*userRow)(nil)).Where("organization_id = ?", bun.Safe("?1")).Where("id = ?", bun.Safe("?2")).String()
 }
 
-func noUser() error {
+func userNotFound() error {
 	return action.NewError("user_not_found")
 }
 
-// ListUsers returns the organization's people, first come first.
+// ListUsers returns the organization's users, oldest first.
 func (st *Store) ListUsers(ctx context.Context, organization string) ([]action.User, error) {
 	var rows []userRow
 	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("created_at", "id").Scan(ctx)
@@ -108,26 +108,26 @@ func (st *Store) ListUsers(ctx context.Context, organization string) ([]action.U
 	return list, nil
 }
 
-// SetUserRole changes a role; ErrNotFound, or ErrConflict for the last owner
-// and for people whose role another house says.
+// SetUserRole changes a role; ErrNotFound, or ErrConflict for the last owner and for
+// users whose role an identity provider sets.
 func (st *Store) SetUserRole(ctx context.Context, organization, id string, role action.Role, by string) error {
 	if err := role.Check(); err != nil {
 		return err
 	}
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r, err := userOf(ctx, tx, organization, id)
+		r, err := readUser(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
 		if r.Issuer != "" {
 			return action.NewError("role_from_elsewhere", string(r.Issuer))
 		}
-		return st.giveRole(ctx, tx, r, string(role), by)
+		return st.changeRole(ctx, tx, r, string(role), by)
 	})
 }
 
-// giveRole changes a role unless that would leave no owner.
-func (st *Store) giveRole(ctx context.Context, tx bun.Tx, r *userRow, role, by string) error {
+// changeRole changes a role, unless no owner would remain.
+func (st *Store) changeRole(ctx context.Context, tx bun.Tx, r *userRow, role, by string) error {
 	if err := checkLastOwner(ctx, tx, r.Organization, r.ID, action.Role(role)); err != nil {
 		return err
 	}
@@ -144,25 +144,26 @@ func (st *Store) giveRole(ctx context.Context, tx bun.Tx, r *userRow, role, by s
 	return st.recordPerson(ctx, tx, r, by, before, personOf(r))
 }
 
-// userOf reads a row that a transaction changes; ErrNotFound.
-func userOf(ctx context.Context, tx bun.Tx, organization, id string) (*userRow, error) {
-	r, err := database.One[userRow](ctx, database.RowsOf[userRow](tx, organization).Where("id = ?", id), noUser())
+// readUser reads a row for a transaction that changes it; ErrNotFound.
+func readUser(ctx context.Context, tx bun.Tx, organization, id string) (*userRow, error) {
+	r, err := database.One[userRow](ctx, database.RowsOf[userRow](tx, organization).Where("id = ?", id), userNotFound())
 	return &r, err
 }
 
-// DeleteUser removes a person with his logins, links and API keys, and
-// disconnects the integrations that only he saw; ErrNotFound, or ErrConflict for
-// the last owner. Somebody of another house stays away: see [DB.ReadmitUser].
+// DeleteUser removes a user with their logins, links and API keys, and disconnects
+// the integrations that only they could see; ErrNotFound, or ErrConflict for the
+// last owner. A user of an identity provider cannot sign in again before
+// [Store.ReadmitUser].
 func (st *Store) DeleteUser(ctx context.Context, organization, id, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r, err := userOf(ctx, tx, organization, id)
+		r, err := readUser(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
 		if err := checkLastOwner(ctx, tx, organization, id, ""); err != nil {
 			return err
 		}
-		if err := st.bar(ctx, tx, r, by); err != nil {
+		if err := st.recordRemoval(ctx, tx, r, by); err != nil {
 			return err
 		}
 		if _, err := st.endLogins(ctx, tx, organization, id, action.EndRemoved); err != nil {
@@ -178,8 +179,8 @@ func (st *Store) DeleteUser(ctx context.Context, organization, id, by string) er
 	})
 }
 
-// checkLastOwner refuses to leave an organization without an owner: nobody
-// could make another.
+// checkLastOwner refuses to leave an organization without an owner, since only an
+// owner can appoint another.
 func checkLastOwner(ctx context.Context, tx bun.Tx, organization, id string, role action.Role) error {
 	var owners []string
 	err := tx.NewSelect().Table("users").Column("id").

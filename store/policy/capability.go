@@ -11,8 +11,8 @@ import (
 	"sallyport/store/history"
 )
 
-// CapabilityRow stays when its capability is revoked, and is written over by
-// the next one of the group at the provider.
+// CapabilityRow is a row of the table capabilities. It remains when the capability is
+// revoked; the next capability of the group at the provider replaces it.
 type CapabilityRow struct {
 	bun.BaseModel `bun:"table:capabilities"`
 	action.Capability
@@ -20,10 +20,12 @@ type CapabilityRow struct {
 	RevokedAt *time.Time
 }
 
+// Event implements [history.Recorded].
 func (r *CapabilityRow) Event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventCapability, Subject: r.Group + "/" + r.Provider, By: by}
 }
 
+// Snapshot implements [history.Recorded].
 func (r *CapabilityRow) Snapshot() any {
 	if r.RevokedAt != nil {
 		return nil
@@ -31,9 +33,9 @@ func (r *CapabilityRow) Snapshot() any {
 	return r.Capability
 }
 
-// PutCapability writes what a group may do at a provider in place of what it
-// could before, and returns it as it is stored. What is stored already is left
-// as it is. A provider that is a connector must exist (ErrNotFound).
+// PutCapability creates or replaces the capability of a group at a provider, and
+// returns it as stored. An equal capability is not written again. A provider that is
+// a connector must exist (ErrNotFound).
 func (st *Store) PutCapability(ctx context.Context, c action.Capability) (action.Capability, error) {
 	if err := c.Check(st.db.Now()); err != nil {
 		return action.Capability{}, err
@@ -53,7 +55,7 @@ func (st *Store) PutCapability(ctx context.Context, c action.Capability) (action
 	return r.Capability, err
 }
 
-// DeleteCapability revokes what a group may do at a provider, with effect on
+// DeleteCapability revokes the capability of a group at a provider, with effect on
 // the next call; ErrNotFound.
 func (st *Store) DeleteCapability(ctx context.Context, organization, group, provider, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -69,13 +71,14 @@ func (st *Store) DeleteCapability(ctx context.Context, organization, group, prov
 	})
 }
 
-// ListCapabilities returns what groups may do, by group and provider; with a
-// group, only its. Expired ones are among them, revoked ones are not.
+// ListCapabilities returns the capabilities of all groups, or of one, by group and
+// provider. It includes expired ones and omits revoked ones.
 func (st *Store) ListCapabilities(ctx context.Context, organization, group string) ([]action.Capability, error) {
-	return database.List[action.Capability](ctx, Capabilities(st.db.Read, organization, group))
+	return database.List[action.Capability](ctx, CapabilitiesQuery(st.db.Read, organization, group))
 }
 
-func Capabilities(db bun.IDB, organization, group string) *bun.SelectQuery {
+// CapabilitiesQuery is the query of [Store.ListCapabilities].
+func CapabilitiesQuery(db bun.IDB, organization, group string) *bun.SelectQuery {
 	q := database.RowsOf[CapabilityRow](db, organization).ExcludeColumn("revoked_by", "revoked_at")
 	if group != "" {
 		q = q.Where("group_id = ?", group)

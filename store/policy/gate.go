@@ -11,27 +11,30 @@ import (
 )
 
 const (
-	// maxGates is how many approvals of gates are listed.
+	// maxGates bounds the list of gate approvals.
 	maxGates = 1000
-	// gateHolds is how long an approval holds when nobody says so: none is for
-	// ever, as every decision looks at all that are open.
-	gateHolds = 30 * 24 * time.Hour
+	// defaultGateLifetime is the lifetime of an approval without an expiry. None is
+	// unlimited, because every decision reads all open approvals.
+	defaultGateLifetime = 30 * 24 * time.Hour
 )
 
+// GateRow is a row of the table gate_approvals.
 type GateRow struct {
 	bun.BaseModel `bun:"table:gate_approvals"`
 	action.GateApproval
 }
 
+// Event implements [history.Recorded].
 func (r *GateRow) Event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventGate, Subject: r.ID, By: by}
 }
 
+// Snapshot implements [history.Recorded].
 func (r *GateRow) Snapshot() any { return r.GateApproval }
 
-// ApproveGate lets a group's task through a gate, and returns the approval
-// with its id and time, and its end: without one, in 30 days. An action of a
-// connector must be of one that exists (ErrNotFound).
+// ApproveGate approves a gate for a task of a group, and returns the approval with its
+// id, time and expiry (default: in 30 days). The connector of an action must exist
+// (ErrNotFound).
 func (st *Store) ApproveGate(ctx context.Context, a action.GateApproval) (action.GateApproval, error) {
 	keys, err := a.Check(st.db.Now())
 	if err != nil {
@@ -42,7 +45,7 @@ func (st *Store) ApproveGate(ctx context.Context, a action.GateApproval) (action
 		return action.GateApproval{}, err
 	}
 	now := st.db.Now()
-	r.ApprovedAt, r.ExpiresAt, r.RevokedAt = database.NewTimestamp(now).Time, database.TimestampFromPtr(a.ExpiresAt).Or(database.NewTimestamp(now.Add(gateHolds))).Ptr(), nil
+	r.ApprovedAt, r.ExpiresAt, r.RevokedAt = database.NewTimestamp(now).Time, database.TimestampFromPtr(a.ExpiresAt).Or(database.NewTimestamp(now.Add(defaultGateLifetime))).Ptr(), nil
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		for _, key := range keys {
 			if err := checkSource(ctx, tx, a.Organization, key.Source); err != nil {
@@ -54,8 +57,8 @@ func (st *Store) ApproveGate(ctx context.Context, a action.GateApproval) (action
 	return r.GateApproval, err
 }
 
-// RevokeGate takes an approval back, with effect on the next call;
-// ErrNotFound. A second time changes nothing.
+// RevokeGate revokes an approval, with effect on the next call; ErrNotFound. Revoking
+// it again changes nothing.
 func (st *Store) RevokeGate(ctx context.Context, organization, id, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := database.One[GateRow](ctx, database.RowsOf[GateRow](tx, organization).Where("id = ?", id),
@@ -69,19 +72,20 @@ func (st *Store) RevokeGate(ctx context.Context, organization, id, by string) er
 	})
 }
 
-// ListGates returns the newest 1000 approvals of gates, newest first; with a
-// group or task, of its. Those that are revoked or expired are among them, and
-// older ones are left out without notice.
+// ListGates returns the newest 1000 gate approvals, newest first, optionally of one
+// group or task. It includes revoked and expired ones, and does not report whether
+// there are older ones.
 func (st *Store) ListGates(ctx context.Context, organization, group, task string) ([]action.GateApproval, error) {
-	return database.List[action.GateApproval](ctx, Gates(st.db.Read, organization, group, task))
+	return database.List[action.GateApproval](ctx, GatesQuery(st.db.Read, organization, group, task))
 }
 
-func Gates(db bun.IDB, organization, group, task string) *bun.SelectQuery {
+// GatesQuery is the query of [Store.ListGates].
+func GatesQuery(db bun.IDB, organization, group, task string) *bun.SelectQuery {
 	q := database.RowsOf[GateRow](db, organization)
 	switch {
 	case task != "" && group != "":
-		// As an expression, so that the index of tasks is taken: a group has
-		// many, a task is of few groups.
+		// The expression on group_id makes the planner choose the index on tasks: a
+		// group has many tasks, a task few groups.
 		q = q.Where("task_id = ?", task).Where("group_id || '' = ?", group)
 	case task != "":
 		q = q.Where("task_id = ?", task)
@@ -91,8 +95,8 @@ func Gates(db bun.IDB, organization, group, task string) *bun.SelectQuery {
 	return q.Order("approved_at DESC", "id DESC").Limit(maxGates)
 }
 
-// OpenGates are those that are neither revoked nor expired.
-func OpenGates(db bun.IDB, organization string, now database.Timestamp) *bun.SelectQuery {
+// OpenGatesQuery are those that are neither revoked nor expired.
+func OpenGatesQuery(db bun.IDB, organization string, now database.Timestamp) *bun.SelectQuery {
 	return database.RowsOf[GateRow](db, organization).
 		Where("revoked_at IS NULL").Where("expires_at > ?", now)
 }

@@ -15,7 +15,7 @@ import (
 	"sallyport/store/sessions"
 )
 
-// GrantRow is a grant as it is kept.
+// GrantRow is a row of the table grants.
 type GrantRow struct {
 	bun.BaseModel `bun:"table:grants"`
 
@@ -39,7 +39,7 @@ type GrantRow struct {
 	Request      database.NullString `bun:"request_id"`
 }
 
-// grantColumns are those of fields, in their order.
+// grantColumns lists the columns of fields, in order.
 const grantColumns = `id, organization_id, scope, session_id, source_id, action, covers_any, pins, tool_hash, max_calls, used_calls,
   expires_at, created_by, created_at, revoked_at, revoked_by, invocation_id, request_id`
 
@@ -57,7 +57,7 @@ func newGrantRow(g *action.Grant) (*GrantRow, error) {
 		CreatedBy: g.CreatedBy, CreatedAt: database.NewTimestamp(g.CreatedAt), Invocation: database.NullString(g.Invocation), Request: database.NullString(g.Request),
 	}
 	if len(g.Pins) > 0 {
-		pins, err := Verbatim(g.Pins)
+		pins, err := MarshalUnescaped(g.Pins)
 		if err != nil {
 			return nil, fmt.Errorf("writing the pins of a grant: %w", err)
 		}
@@ -66,9 +66,9 @@ func newGrantRow(g *action.Grant) (*GrantRow, error) {
 	return r, nil
 }
 
-// Verbatim is v as JSON in which raw values in canonical form stay as they
-// are: they are compared byte for byte.
-func Verbatim(v any) (string, error) {
+// MarshalUnescaped encodes v as JSON without HTML escaping, so that raw values in
+// canonical form keep their bytes, which are compared.
+func MarshalUnescaped(v any) (string, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
@@ -94,11 +94,11 @@ func (r *GrantRow) grant() (action.Grant, error) {
 	return g, nil
 }
 
-// CreateGrant writes a grant that a person made, and returns it with an id and,
-// if it was left out, the time. Errors: ErrInvalid with the field; ErrTooMany
-// (code "too_many_grants"); of a session's grant, those of a session that is
-// unknown or not live, and ErrForbidden (code "self_approval") when g.CreatedBy
-// made the session and may not approve its calls.
+// CreateGrant stores a grant of a person, and returns it with its id and, if it was
+// zero, its creation time. Errors: ErrInvalid with the field; ErrTooMany (code
+// "too_many_grants"); for a session grant also ErrNotFound, ErrConflict if the
+// session has ended, and ErrForbidden (code "self_approval") if g.CreatedBy created
+// the session and may not approve its calls.
 func (st *Store) CreateGrant(ctx context.Context, g action.Grant) (action.Grant, error) {
 	var err error
 	if g.ID, err = database.NewID(); err != nil {
@@ -113,7 +113,7 @@ func (st *Store) CreateGrant(ctx context.Context, g action.Grant) (action.Grant,
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if g.Scope == action.ScopeSession {
-			if err := sessions.MayDecide(ctx, tx, g.Organization, g.Session, g.CreatedBy, g.CreatedAt); err != nil {
+			if err := sessions.CheckApproval(ctx, tx, g.Organization, g.Session, g.CreatedBy, g.CreatedAt); err != nil {
 				return err
 			}
 		}
@@ -125,41 +125,41 @@ func (st *Store) CreateGrant(ctx context.Context, g action.Grant) (action.Grant,
 	return g, nil
 }
 
-// PutGrant writes the grant and the event of it, and makes it what a later
-// reader will see. It belongs into an exclusive job: it counts first.
+// PutGrant inserts and records a grant, and sets *g to the stored values. It needs
+// an exclusive transaction, because it counts grants before the insert.
 func (st *Store) PutGrant(ctx context.Context, tx bun.IDB, g *action.Grant) error {
 	r, err := newGrantRow(g)
 	if err != nil {
 		return err
 	}
-	if err := r.hasRoom(ctx, tx); err != nil {
+	if err := r.checkLimit(ctx, tx); err != nil {
 		return err
 	}
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
-		return fmt.Errorf("making a grant: %w", err)
+		return fmt.Errorf("writing a grant: %w", err)
 	}
 	if *g, err = r.grant(); err != nil {
 		return err
 	}
-	return st.history.RecordChange(ctx, tx, grantChanged(g, g.CreatedBy), nil, g)
+	return st.history.RecordChange(ctx, tx, grantEvent(g, g.CreatedBy), nil, g)
 }
 
-func grantChanged(g *action.Grant, by string) action.PolicyEvent {
+func grantEvent(g *action.Grant, by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: g.Organization, Kind: action.EventGrant, Subject: g.ID, By: by}
 }
 
-// RevokeGrant ends a grant for good: it lets no further call through. A second
-// time changes nothing. ErrNotFound when there is none.
+// RevokeGrant revokes a grant: it covers no further call. Revoking it again changes
+// nothing. ErrNotFound.
 func (st *Store) RevokeGrant(ctx context.Context, organization, id, by string) (g action.Grant, err error) {
 	if by == "" {
-		return action.Grant{}, errors.New("revoking a grant needs the person who does it")
+		return action.Grant{}, errors.New("revoking a grant needs the user that revokes it")
 	}
 	now := st.db.Now()
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var r GrantRow
 		err := tx.NewRaw(revokeGrantSQL, database.NewTimestamp(now), by, organization, id, bun.Safe(grantColumns)).Scan(ctx, r.fields()...)
 		if errors.Is(err, sql.ErrNoRows) {
-			g, err = readGrant(ctx, tx, organization, id) // revoked before, or none
+			g, err = readGrant(ctx, tx, organization, id) // already revoked, or none
 			return err
 		}
 		if err != nil {
@@ -170,7 +170,7 @@ func (st *Store) RevokeGrant(ctx context.Context, organization, id, by string) (
 		}
 		before := g
 		before.RevokedAt, before.RevokedBy = nil, ""
-		return st.history.RecordChange(ctx, tx, grantChanged(&g, by), before, g)
+		return st.history.RecordChange(ctx, tx, grantEvent(&g, by), before, g)
 	})
 	if err != nil {
 		return action.Grant{}, err
@@ -181,7 +181,7 @@ func (st *Store) RevokeGrant(ctx context.Context, organization, id, by string) (
 const revokeGrantSQL = `UPDATE grants SET revoked_at = ?, revoked_by = ?
 WHERE organization_id = ? AND id = ? AND revoked_at IS NULL RETURNING ?`
 
-// Grant returns one grant; ErrNotFound when the organization has no such.
+// Grant returns a grant; ErrNotFound.
 func (st *Store) Grant(ctx context.Context, organization, id string) (action.Grant, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -189,11 +189,11 @@ func (st *Store) Grant(ctx context.Context, organization, id string) (action.Gra
 }
 
 func readGrant(ctx context.Context, db bun.IDB, organization, id string) (action.Grant, error) {
-	return oneGrant(ctx, db.NewSelect().Where("organization_id = ?", organization).Where("id = ?", id))
+	return scanGrant(ctx, db.NewSelect().Where("organization_id = ?", organization).Where("id = ?", id))
 }
 
-// oneGrant reads the grant that q finds.
-func oneGrant(ctx context.Context, q *bun.SelectQuery) (action.Grant, error) {
+// scanGrant reads the grant that q finds.
+func scanGrant(ctx context.Context, q *bun.SelectQuery) (action.Grant, error) {
 	var r GrantRow
 	err := q.Model(&r).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -14,26 +14,26 @@ import (
 	"sallyport/store/sessions"
 )
 
-// ApproveRequest makes the grant that was asked for, or a narrower one. Errors:
-// ErrInvalid with the field that is too wide; ErrTooMany (code
-// "too_many_grants"); ErrNotFound; ErrGone when the request expired; ErrConflict when it was decided (the message says how and by
-// whom) or its session ended; ErrForbidden (code "self_approval") when v.By made
-// the session and may not approve its calls.
+// ApproveRequest creates the requested grant, or a narrower one. Errors: ErrInvalid
+// with the field that is wider than requested; ErrTooMany (code "too_many_grants");
+// ErrNotFound; ErrGone if the request has expired; ErrConflict if it is decided (the
+// message names the decision and the user) or its session has ended; ErrForbidden
+// (code "self_approval") if v.By created the session and may not approve its calls.
 func (st *Store) ApproveRequest(ctx context.Context, v action.RequestVerdict) (req action.GrantRequest, g action.Grant, err error) {
 	id, err := database.NewID()
 	if err != nil {
 		return action.GrantRequest{}, action.Grant{}, err
 	}
 	now := st.db.Now()
-	req, err = st.decideRequest(ctx, v, now, func(ctx context.Context, tx bun.IDB, r *RequestRow, asked *action.GrantRequest) error {
-		if err := sessions.MayDecide(ctx, tx, r.Organization, r.Session, v.By, now); err != nil {
+	req, err = st.decideRequest(ctx, v, now, func(ctx context.Context, tx bun.IDB, r *RequestRow, requested *action.GrantRequest) error {
+		if err := sessions.CheckApproval(ctx, tx, r.Organization, r.Session, v.By, now); err != nil {
 			return err
 		}
-		terms := asked.Terms
+		terms := requested.Terms
 		if v.Terms != nil {
 			terms = *v.Terms
 		}
-		if err := terms.CheckNarrower(&asked.Terms); err != nil {
+		if err := terms.CheckNarrower(&requested.Terms); err != nil {
 			return err
 		}
 		if err := terms.Check(now); err != nil {
@@ -46,7 +46,7 @@ func (st *Store) ApproveRequest(ctx context.Context, v action.RequestVerdict) (r
 			g.Session = r.Session
 		}
 		if !terms.Any {
-			g.ToolHash = asked.ToolHash
+			g.ToolHash = requested.ToolHash
 		}
 		r.Status, r.Grant = string(action.RequestApproved), database.NullString(id)
 		return st.PutGrant(ctx, tx, &g)
@@ -57,8 +57,9 @@ func (st *Store) ApproveRequest(ctx context.Context, v action.RequestVerdict) (r
 	return req, g, nil
 }
 
-// DenyRequest refuses a request, and the same one for a while. Errors as of
-// ApproveRequest, but that everybody who may decide may deny.
+// DenyRequest denies a request, and the same request for some time. It has the errors
+// of [Store.ApproveRequest], except that a user may deny requests of their own
+// session.
 func (st *Store) DenyRequest(ctx context.Context, v action.RequestVerdict) (action.GrantRequest, error) {
 	return st.decideRequest(ctx, v, st.db.Now(), func(_ context.Context, _ bun.IDB, r *RequestRow, _ *action.GrantRequest) error {
 		r.Status = string(action.RequestDenied)
@@ -66,45 +67,45 @@ func (st *Store) DenyRequest(ctx context.Context, v action.RequestVerdict) (acti
 	})
 }
 
-// decideRequest moves a pending request where decide says.
+// decideRequest applies decide to a pending request, and stores and records the result.
 func (st *Store) decideRequest(
 	ctx context.Context, v action.RequestVerdict, now time.Time,
-	decide func(ctx context.Context, tx bun.IDB, r *RequestRow, asked *action.GrantRequest) error,
+	decide func(ctx context.Context, tx bun.IDB, r *RequestRow, requested *action.GrantRequest) error,
 ) (req action.GrantRequest, err error) {
 	if v.By == "" {
-		return action.GrantRequest{}, errors.New("a verdict needs the person who gives it")
+		return action.GrantRequest{}, errors.New("a decision needs the user that makes it")
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := readRequest(ctx, tx, v.Organization, v.ID)
 		if err != nil {
 			return err
 		}
-		if err := undecided(ctx, tx, r, now); err != nil {
+		if err := checkPending(ctx, tx, r, now); err != nil {
 			return err
 		}
-		asked, err := r.request()
+		before, err := r.request()
 		if err != nil {
 			return err
 		}
-		if err := decide(ctx, tx, r, &asked); err != nil {
+		if err := decide(ctx, tx, r, &before); err != nil {
 			return err
 		}
 		r.DecidedBy, r.DecidedAt, r.DecidedNote = database.NullString(v.By), database.NewTimestamp(now), database.NullString(v.Note)
-		if err := settleRequest(ctx, tx, r, now); err != nil {
+		if err := writeDecision(ctx, tx, r, now); err != nil {
 			return err
 		}
 		if req, err = r.request(); err != nil {
 			return err
 		}
 		change := action.PolicyEvent{Organization: r.Organization, Kind: action.EventRequest, Subject: r.ID, By: v.By}
-		return st.history.RecordChange(ctx, tx, change, asked, req)
+		return st.history.RecordChange(ctx, tx, change, before, req)
 	})
 	return req, err
 }
 
-// settleRequest writes a decision, by compare-and-swap: a sweep may come
-// between.
-func settleRequest(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time) error {
+// writeDecision writes a decision by compare-and-swap, because a sweep may have
+// expired the request.
+func writeDecision(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time) error {
 	n, err := database.RowsAffected(tx.NewUpdate().Model(r).Column("status", "grant_id", "decided_by", "decided_at", "decided_note").
 		WherePK().Where("status = 'pending'").Exec(ctx))
 	if err != nil {
@@ -117,11 +118,11 @@ func settleRequest(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time
 	if err != nil {
 		return err
 	}
-	return undecided(ctx, tx, stored, now)
+	return checkPending(ctx, tx, stored, now)
 }
 
-// undecided says why a request is no longer pending, if it is not.
-func undecided(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time) error {
+// checkPending returns why a request is no longer pending, or nil if it is.
+func checkPending(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time) error {
 	switch {
 	case r.Status == string(action.RequestExpired), r.Status == string(action.RequestPending) && !r.ExpiresAt.Time.After(now):
 		return action.Errorf(action.ErrGone, "request_expired", "This request expired before anyone decided; the agent has to ask again.")
@@ -129,5 +130,5 @@ func undecided(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time) er
 		return nil
 	}
 	return action.Errorf(action.ErrConflict, "already_decided", "This request was already %s by %s.",
-		r.Status, history.NameOf(ctx, tx, r.Organization, string(r.DecidedBy)))
+		r.Status, history.UserName(ctx, tx, r.Organization, string(r.DecidedBy)))
 }

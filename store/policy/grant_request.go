@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// maxRequests is how many requests of a session may wait for a person.
+	// maxRequests bounds the pending requests of a session.
 	maxRequests = 10
-	// refusalHolds is how long a denied request is the answer to the same one,
-	// and refusalCounts how long it counts against others like it.
-	refusalHolds  = 15 * time.Minute
-	refusalCounts = 24 * time.Hour
+	// denialRepeatWindow is how long a denied request answers a repeat, and
+	// denialCountWindow how long it counts towards the denial limit.
+	denialRepeatWindow = 15 * time.Minute
+	denialCountWindow  = 24 * time.Hour
 )
 
-// RequestRow is a request for a grant as it is kept. What the agent wants is
-// JSON text: nobody looks for parts of it.
+// RequestRow is a row of the table grant_requests. Its terms are JSON text, because
+// no query reads a part of them.
 type RequestRow struct {
 	bun.BaseModel `bun:"table:grant_requests"`
 
@@ -47,18 +47,18 @@ type RequestRow struct {
 
 func newRequestRow(r *action.GrantRequest) (*RequestRow, error) {
 	terms := r.Terms
-	terms.ExpiresAt = database.TimestampFromPtr(terms.ExpiresAt).Ptr() // the same terms are the same text
-	text, err := Verbatim(terms)
+	terms.ExpiresAt = database.TimestampFromPtr(terms.ExpiresAt).Ptr() // equal terms have equal text
+	text, err := MarshalUnescaped(terms)
 	if err != nil {
 		return nil, fmt.Errorf("writing the terms of a request: %w", err)
 	}
-	ends := r.ExpiresAt
-	if terms.ExpiresAt != nil && terms.ExpiresAt.Before(ends) {
-		ends = *terms.ExpiresAt // nobody can grant what is over
+	expiry := r.ExpiresAt
+	if terms.ExpiresAt != nil && terms.ExpiresAt.Before(expiry) {
+		expiry = *terms.ExpiresAt // expired terms cannot be granted
 	}
 	return &RequestRow{
 		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: string(action.RequestPending), Terms: text,
-		ToolHash: database.NullString(r.ToolHash), Reason: database.NullString(r.Reason), CreatedAt: database.NewTimestamp(r.CreatedAt), ExpiresAt: database.NewTimestamp(ends),
+		ToolHash: database.NullString(r.ToolHash), Reason: database.NullString(r.Reason), CreatedAt: database.NewTimestamp(r.CreatedAt), ExpiresAt: database.NewTimestamp(expiry),
 	}, nil
 }
 
@@ -75,15 +75,15 @@ func (r *RequestRow) request() (action.GrantRequest, error) {
 	return req, nil
 }
 
-// same reports whether other asks for what r asks for. Until when is left out:
-// who asks for an hour, and again, means another hour each time.
-func (r *RequestRow) same(other *RequestRow) bool {
-	return r.ToolHash == other.ToolHash && r.lasting() == other.lasting()
+// sameTerms reports whether two requests have the same terms. It ignores the expiry:
+// an agent that repeats a request for one hour computes a new expiry each time.
+func (r *RequestRow) sameTerms(other *RequestRow) bool {
+	return r.ToolHash == other.ToolHash && r.termsWithoutExpiry() == other.termsWithoutExpiry()
 }
 
-// like reports whether other asks about the same action, however much of it.
-// Wishes for any action are all alike.
-func (r *RequestRow) like(other *RequestRow) bool {
+// sameAction reports whether two requests are for the same action, or both for any,
+// whatever their other terms.
+func (r *RequestRow) sameAction(other *RequestRow) bool {
 	var mine, theirs action.Terms
 	if json.Unmarshal([]byte(r.Terms), &mine) != nil || json.Unmarshal([]byte(other.Terms), &theirs) != nil {
 		return false
@@ -91,8 +91,8 @@ func (r *RequestRow) like(other *RequestRow) bool {
 	return mine.Any && theirs.Any || mine.Source == theirs.Source && mine.Action == theirs.Action
 }
 
-// lasting is the text of the terms without their end.
-func (r *RequestRow) lasting() string {
+// termsWithoutExpiry returns the JSON of the terms without their expiry.
+func (r *RequestRow) termsWithoutExpiry() string {
 	var t action.Terms
 	if json.Unmarshal([]byte(r.Terms), &t) != nil {
 		return r.Terms
@@ -105,15 +105,13 @@ func (r *RequestRow) lasting() string {
 	return string(text)
 }
 
-// RequestGrant writes down what an agent asks for, and returns it with an id;
-// it waits no longer than its terms last.
-// Who asks again for the same is answered with the request that waits, or that
-// was denied a short while ago; made tells that a new one was written. Errors:
-// ErrInvalid with the field; those of a session that is unknown or not live;
-// ErrTooMany (code "too_many_requests"); ErrForbidden (code "denied_often") when
-// people said no to such requests as often as the organization's settings let
-// an agent ask.
-func (st *Store) RequestGrant(ctx context.Context, req action.GrantRequest) (_ action.GrantRequest, made bool, err error) {
+// RequestGrant stores a request of an agent, and returns it with its id. The request
+// expires with its terms at the latest. A repeat returns the earlier request that is
+// pending or was denied recently; created reports whether a new one was stored.
+// Errors: ErrInvalid with the field; those of a session that is unknown or has ended;
+// ErrTooMany (code "too_many_requests"); ErrForbidden (code "denied_often") if similar
+// requests were denied as often as the organization's denial limit.
+func (st *Store) RequestGrant(ctx context.Context, req action.GrantRequest) (_ action.GrantRequest, created bool, err error) {
 	if req.ID, err = database.NewID(); err != nil {
 		return action.GrantRequest{}, false, err
 	}
@@ -127,9 +125,9 @@ func (st *Store) RequestGrant(ctx context.Context, req action.GrantRequest) (_ a
 	if err != nil {
 		return action.GrantRequest{}, false, err
 	}
-	// A reader looks first: an agent may ask over and over, and must not hold
-	// up who writes.
-	earlier, err := answered(ctx, st.db.Read, r)
+	// Read before the write transaction: an agent that repeats its request must not
+	// block writers.
+	earlier, err := earlierRequest(ctx, st.db.Read, r)
 	if err == nil && earlier == nil {
 		err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 			earlier, err = putRequest(ctx, tx, r)
@@ -146,17 +144,16 @@ func (st *Store) RequestGrant(ctx context.Context, req action.GrantRequest) (_ a
 	return req, earlier == nil && err == nil, err
 }
 
-// putRequest writes the row, unless an earlier one answers it, which is
-// returned.
+// putRequest inserts the row, or returns the earlier request that answers it.
 func putRequest(ctx context.Context, tx bun.IDB, r *RequestRow) (*RequestRow, error) {
-	s, err := sessions.SessionIn(ctx, tx, r.Organization, r.Session)
+	s, err := sessions.ReadSession(ctx, tx, r.Organization, r.Session)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Accepts(r.CreatedAt.Time); err != nil {
 		return nil, err
 	}
-	if earlier, err := answered(ctx, tx, r); earlier != nil || err != nil {
+	if earlier, err := earlierRequest(ctx, tx, r); earlier != nil || err != nil {
 		return earlier, err
 	}
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
@@ -165,23 +162,23 @@ func putRequest(ctx context.Context, tx bun.IDB, r *RequestRow) (*RequestRow, er
 	return nil, nil
 }
 
-// answered finds the request that answers r already, and refuses one more than
-// may wait, or than people want to be asked.
-func answered(ctx context.Context, db bun.IDB, r *RequestRow) (*RequestRow, error) {
+// earlierRequest returns the request that already answers r, and refuses r if it
+// exceeds the limit of pending requests or of denials.
+func earlierRequest(ctx context.Context, db bun.IDB, r *RequestRow) (*RequestRow, error) {
 	var rows []RequestRow
-	if err := RecentRequests(db.NewSelect().Model(&rows), r).Scan(ctx); err != nil {
-		return nil, fmt.Errorf("looking for requests of session %s: %w", r.Session, err)
+	if err := RecentRequestsQuery(db.NewSelect().Model(&rows), r).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading the requests of session %s: %w", r.Session, err)
 	}
 	pending, denied := 0, 0
 	for i := range rows {
 		other := &rows[i]
-		waits := other.Status == string(action.RequestPending)
+		isPending := other.Status == string(action.RequestPending)
 		switch {
-		case other.same(r) && (waits || other.DecidedAt.Time.After(r.CreatedAt.Time.Add(-refusalHolds))):
+		case other.sameTerms(r) && (isPending || other.DecidedAt.Time.After(r.CreatedAt.Time.Add(-denialRepeatWindow))):
 			return other, nil
-		case waits:
+		case isPending:
 			pending++
-		case other.like(r):
+		case other.sameAction(r):
 			denied++
 		}
 	}
@@ -189,34 +186,34 @@ func answered(ctx context.Context, db bun.IDB, r *RequestRow) (*RequestRow, erro
 		return nil, action.Errorf(action.ErrTooMany, "too_many_requests",
 			"%d requests of this session already wait for a person; wait until one of them is decided, then ask again.", pending)
 	}
-	return nil, mayAsk(ctx, db, r, denied)
+	return nil, checkDenialLimit(ctx, db, r, denied)
 }
 
-// mayAsk refuses a request when so many like it were denied that people are
-// not asked any more.
-func mayAsk(ctx context.Context, db bun.IDB, r *RequestRow, denied int) error {
+// checkDenialLimit refuses a request if the organization's limit of denied requests for
+// the same action is reached.
+func checkDenialLimit(ctx context.Context, db bun.IDB, r *RequestRow, denied int) error {
 	if denied == 0 {
 		return nil
 	}
-	chosen, err := history.SettingsRowOf(ctx, db, r.Organization)
+	settings, err := history.ReadSettings(ctx, db, r.Organization)
 	if err != nil {
 		return err
 	}
-	if chosen.DenialLimit > 0 && denied >= chosen.DenialLimit {
+	if settings.DenialLimit > 0 && denied >= settings.DenialLimit {
 		return action.NewError("denied_often", denied)
 	}
 	return nil
 }
 
-// RecentRequests are those of a session that wait, or were denied of late.
-func RecentRequests(q *bun.SelectQuery, r *RequestRow) *bun.SelectQuery {
+// RecentRequestsQuery selects the requests of the session of r that are pending or were
+// denied recently.
+func RecentRequestsQuery(q *bun.SelectQuery, r *RequestRow) *bun.SelectQuery {
 	return q.Where("organization_id = ?", r.Organization).Where("session_id = ?", r.Session).
-		Where("status = 'pending' AND expires_at > ? OR status = 'denied' AND decided_at > ?", r.CreatedAt, database.NewTimestamp(r.CreatedAt.Time.Add(-refusalCounts))).
+		Where("status = 'pending' AND expires_at > ? OR status = 'denied' AND decided_at > ?", r.CreatedAt, database.NewTimestamp(r.CreatedAt.Time.Add(-denialCountWindow))).
 		Order("created_at DESC", "id DESC").Limit(1000)
 }
 
-// GrantRequest returns one request; ErrNotFound when the organization has no
-// such.
+// GrantRequest returns a request; ErrNotFound.
 func (st *Store) GrantRequest(ctx context.Context, organization, id string) (action.GrantRequest, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -251,10 +248,10 @@ func (st *Store) ListGrantRequests(ctx context.Context, f action.RequestFilter) 
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []RequestRow
-	if err := database.NewestFirst(MatchRequests(f, st.db.Read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
+	if err := database.NewestFirst(FilterRequests(f, st.db.Read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing requests: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, MatchRequests(f, st.db.Read.NewSelect().Table("grant_requests")))
+	total, capped, err := database.CountUpTo(ctx, FilterRequests(f, st.db.Read.NewSelect().Table("grant_requests")))
 	if err != nil {
 		return page, fmt.Errorf("counting requests: %w", err)
 	}
@@ -271,8 +268,8 @@ func (st *Store) ListGrantRequests(ctx context.Context, f action.RequestFilter) 
 	}), nil
 }
 
-// match restricts q to what the filter wants.
-func MatchRequests(f action.RequestFilter, q *bun.SelectQuery) *bun.SelectQuery {
+// FilterRequests applies a filter to a query.
+func FilterRequests(f action.RequestFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	q = q.Where("organization_id = ?", f.Organization)
 	if f.Session != "" {
 		q = q.Where("session_id = ?", f.Session)

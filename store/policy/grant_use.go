@@ -12,19 +12,18 @@ import (
 	"sallyport/store/sessions"
 )
 
-// UseGrantSQL uses up one call of a grant, if it is still usable: everything
-// that may have changed since the decision is looked at again, and nothing
-// counts twice.
+// UseGrantSQL consumes one call of a grant by compare-and-swap: it checks everything
+// again that may have changed since the decision.
 //
 //	?1 organization, ?2 session, ?3 grant, ?4 now
 var UseGrantSQL = `UPDATE grants SET used_calls = used_calls + 1, spent_at = CASE WHEN used_calls + 1 = max_calls THEN ?4 ELSE spent_at END
 WHERE organization_id = ?1 AND id = ?3 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?4)
   AND (max_calls IS NULL OR used_calls < max_calls) AND (scope = 'organization' OR session_id = ?2)
-  AND created_by <> ` + sessions.CreatorSQL("?1", "?2")
+  AND created_by <> ` + sessions.ExcludedApproverSQL("?1", "?2")
 
-// RevokeGrantsOf ends every grant that names the source, each with its event:
-// behind it is another server now, or none, whatever its tools' hashes.
-func (st *Store) RevokeGrantsOf(ctx context.Context, tx bun.Tx, organization, source, by string) error {
+// RevokeSourceGrants revokes and records every grant that names the source, because
+// it leads to another server now, or to none, whatever the hashes of its tools.
+func (st *Store) RevokeSourceGrants(ctx context.Context, tx bun.Tx, organization, source, by string) error {
 	var rows []GrantRow
 	err := tx.NewUpdate().Model(&rows).Set("revoked_at = ?, revoked_by = ?", database.NewTimestamp(st.db.Now()), by).
 		Where("organization_id = ?", organization).Where("source_id = ?", source).Where("revoked_at IS NULL").Returning(grantColumns).Scan(ctx)
@@ -38,29 +37,29 @@ func (st *Store) RevokeGrantsOf(ctx context.Context, tx bun.Tx, organization, so
 		}
 		before := g
 		before.RevokedAt, before.RevokedBy = nil, ""
-		if err := st.history.RecordChange(ctx, tx, grantChanged(&g, by), before, g); err != nil {
+		if err := st.history.RecordChange(ctx, tx, grantEvent(&g, by), before, g); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// grantAge is how long a grant is kept after it ended, and a request after its
-// time. The events of policy say for longer what it was, and invocations which
-// grant let them run.
-const grantAge = 30 * 24 * time.Hour
+// grantRetention is how long a grant is kept after its end, and a request after its
+// expiry. History keeps their content longer, and invocations the id of the grant
+// that covered them.
+const grantRetention = 30 * 24 * time.Hour
 
-// SweepGrants expires requests that nobody decided in time or whose session
-// ended, and forgets grants and requests that ended long ago: at most limit of
-// each. It returns how many rows it changed or deleted.
+// SweepGrants expires pending requests that are overdue or whose session has ended,
+// and deletes grants and requests after their retention: at most limit of each. It
+// returns how many rows it changed or deleted.
 func (st *Store) SweepGrants(ctx context.Context, now time.Time, limit int) (int, error) {
 	n, err := st.expireRequests(ctx, now, database.LimitOrDefault(limit))
 	if err != nil {
 		return n, err
 	}
 	for _, s := range EndedGrants(now) {
-		gone, err := st.db.DeleteExpired(ctx, s, limit)
-		n += gone
+		deleted, err := st.db.DeleteExpired(ctx, s, limit)
+		n += deleted
 		if err != nil {
 			return n, err
 		}
@@ -68,8 +67,9 @@ func (st *Store) SweepGrants(ctx context.Context, now time.Time, limit int) (int
 	return n, nil
 }
 
+// EndedGrants selects the grants and requests whose retention is over.
 func EndedGrants(now time.Time) []database.Expired {
-	before := database.NewTimestamp(now.Add(-grantAge))
+	before := database.NewTimestamp(now.Add(-grantRetention))
 	return []database.Expired{
 		{Table: "grants", Key: "id", Time: "expires_at", Before: before},
 		{Table: "grants", Key: "id", Time: "revoked_at", Before: before},
@@ -79,10 +79,10 @@ func EndedGrants(now time.Time) []database.Expired {
 }
 
 func (st *Store) expireRequests(ctx context.Context, now time.Time, limit int) (n int, err error) {
-	some, err := database.Exists(ctx, OverdueRequests(st.db.Read.NewSelect(), now, 1))
-	if err == nil && some {
+	exists, err := database.Exists(ctx, OverdueRequestsQuery(st.db.Read.NewSelect(), now, 1))
+	if err == nil && exists {
 		err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
-			n, err = database.RowsAffected(ExpireOverdue(tx, now, limit).Exec(ctx))
+			n, err = database.RowsAffected(ExpireRequestsQuery(tx, now, limit).Exec(ctx))
 			return err
 		}})
 	}
@@ -92,19 +92,19 @@ func (st *Store) expireRequests(ctx context.Context, now time.Time, limit int) (
 	return n, nil
 }
 
-// OverdueRequests finds pending requests that nobody can use any more. Few are
-// pending, and all of them may be looked at, each with its session: as EXISTS,
-// PostgreSQL would read all sessions instead.
-func OverdueRequests(q *bun.SelectQuery, now time.Time, limit int) *bun.SelectQuery {
+// OverdueRequestsQuery selects pending requests that have expired or whose session has
+// ended. Few are pending, so it may read each with its session; for an EXISTS,
+// PostgreSQL would read all sessions.
+func OverdueRequestsQuery(q *bun.SelectQuery, now time.Time, limit int) *bun.SelectQuery {
 	return q.TableExpr("grant_requests AS r").Column("r.id").Where("r.status = 'pending'").
 		Where(`r.expires_at <= ?0 OR (SELECT CASE WHEN s.revoked_at IS NOT NULL OR s.expires_at <= ?0 THEN 1 END FROM sessions AS s
   WHERE s.organization_id = r.organization_id AND s.id = r.session_id) = 1`, database.NewTimestamp(now)).
 		Order("r.expires_at").Limit(int64(limit))
 }
 
-// ExpireOverdue ends them, in the same way as [sweep.update].
-func ExpireOverdue(db bun.IDB, now time.Time, limit int) *bun.UpdateQuery {
-	due := OverdueRequests(db.NewSelect(), now, limit)
+// ExpireRequestsQuery expires them, and skips rows that another instance has locked.
+func ExpireRequestsQuery(db bun.IDB, now time.Time, limit int) *bun.UpdateQuery {
+	due := OverdueRequestsQuery(db.NewSelect(), now, limit)
 	q := db.NewUpdate().Table("grant_requests").Set("status = ?", string(action.RequestExpired))
 	if database.Shared(db) {
 		q = q.Where("id = ANY (ARRAY(?))", due.For("NO KEY UPDATE OF r SKIP LOCKED"))

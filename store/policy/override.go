@@ -14,9 +14,9 @@ import (
 	"sallyport/store/history"
 )
 
-// checkSource refuses a connector that does not exist: it might come to exist
-// later, with other tools than were meant. Modules cannot be told from typing
-// errors here; a rule for none of them is of no effect.
+// checkSource refuses a connector that does not exist: one created later could have
+// the id and other tools. The names of modules are unknown here; a rule for a name
+// that is no module has no effect.
 func checkSource(ctx context.Context, tx bun.Tx, organization, source string) error {
 	id, ok := strings.CutPrefix(source, "connector:")
 	if !ok {
@@ -29,11 +29,13 @@ func checkSource(ctx context.Context, tx bun.Tx, organization, source string) er
 	return err
 }
 
+// OverrideRow is a row of the table policy_overrides.
 type OverrideRow struct {
 	bun.BaseModel `bun:"table:policy_overrides"`
 	action.Override
 }
 
+// Event implements [history.Recorded].
 func (r *OverrideRow) Event(by string) action.PolicyEvent {
 	subject := r.Key.String()
 	if r.Automation != "" {
@@ -42,10 +44,11 @@ func (r *OverrideRow) Event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventMode, Subject: subject, By: by}
 }
 
+// Snapshot implements [history.Recorded].
 func (r *OverrideRow) Snapshot() any { return r.Override }
 
-// SetOverride writes a row of policy, or changes it. A key of a connector must
-// name one that exists.
+// SetOverride creates or changes an override. The connector of its key must exist
+// (ErrNotFound).
 func (st *Store) SetOverride(ctx context.Context, o action.Override) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -54,16 +57,17 @@ func (st *Store) SetOverride(ctx context.Context, o action.Override) error {
 		if err := checkSource(ctx, tx, o.Organization, o.Key.Source); err != nil {
 			return err
 		}
-		return st.Override(ctx, tx, &o)
+		return st.PutOverride(ctx, tx, &o)
 	})
 }
 
-// Override writes a row of policy that was checked.
-func (st *Store) Override(ctx context.Context, tx bun.Tx, o *action.Override) error {
+// PutOverride creates or changes an override that the caller has checked, in its
+// transaction.
+func (st *Store) PutOverride(ctx context.Context, tx bun.Tx, o *action.Override) error {
 	return history.Upsert(ctx, st.history, tx, &OverrideRow{Override: *o}, o.UpdatedBy)
 }
 
-// UnsetOverride removes a row of policy; ErrNotFound when there is none.
+// UnsetOverride removes an override; ErrNotFound.
 func (st *Store) UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(&OverrideRow{Override: action.Override{Organization: organization, Automation: automation, Key: key}}).WherePK()
@@ -75,13 +79,13 @@ func (st *Store) UnsetOverride(ctx context.Context, organization, automation str
 	})
 }
 
-// OverridesSQL reads the version and the rows in one statement, so that they
-// belong together whatever is written meanwhile.
+// OverridesSQL reads the version and the rows in one statement, so that they are
+// consistent.
 const OverridesSQL = `SELECT o.policy_version, p.automation_id, p.source_id, p.action, p.mode, p.updated_by, p.updated_at
 FROM organizations o LEFT JOIN policy_overrides p ON p.organization_id = o.id
 WHERE o.id = ?1 ORDER BY p.automation_id, p.source_id, p.action`
 
-// Overrides returns all of an organization's policy, with its version.
+// Overrides returns all overrides of an organization, with the policy version.
 func (st *Store) Overrides(ctx context.Context, organization string) (list []action.Override, version int64, err error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -110,19 +114,19 @@ func (st *Store) Overrides(ctx context.Context, organization string) (list []act
 		return nil, 0, fmt.Errorf("reading policy: %w", err)
 	}
 	if !found {
-		return nil, 0, history.NoOrganization()
+		return nil, 0, history.OrganizationNotFound()
 	}
 	return list, version, nil
 }
 
-// PolicyVersion returns the version of an organization's policy, as cheaply as
-// can be: a snapshot with the same version is current.
+// PolicyVersion returns the policy version of an organization by a prepared statement
+// on one row. A snapshot with the same version is current.
 func (st *Store) PolicyVersion(ctx context.Context, organization string) (version int64, err error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
 	err = st.stmts.version.One(ctx, st.db.Read, []any{organization}, []any{&version})
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, history.NoOrganization()
+		return 0, history.OrganizationNotFound()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("reading the policy version: %w", err)
@@ -130,4 +134,4 @@ func (st *Store) PolicyVersion(ctx context.Context, organization string) (versio
 	return version, nil
 }
 
-const VersionSQL = `SELECT policy_version FROM organizations WHERE id = ?1`
+const versionSQL = `SELECT policy_version FROM organizations WHERE id = ?1`

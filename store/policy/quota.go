@@ -11,20 +11,23 @@ import (
 	"sallyport/store/history"
 )
 
+// QuotaRow is a row of the table quotas.
 type QuotaRow struct {
 	bun.BaseModel `bun:"table:quotas"`
 	action.Quota
 	UpdatedAt time.Time
 }
 
+// Event implements [history.Recorded].
 func (r *QuotaRow) Event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventQuota, Subject: r.Key.String(), By: by}
 }
 
+// Snapshot implements [history.Recorded].
 func (r *QuotaRow) Snapshot() any { return r.Quota }
 
-// SetQuota writes the quota of a key and scope, or changes it. A key of a
-// connector must name one that exists (ErrNotFound).
+// SetQuota creates or changes the quota of a key and scope. The connector of the key
+// must exist (ErrNotFound).
 func (st *Store) SetQuota(ctx context.Context, q action.Quota) error {
 	if err := q.Check(); err != nil {
 		return err
@@ -49,11 +52,12 @@ func (st *Store) UnsetQuota(ctx context.Context, organization string, key action
 	})
 }
 
-// ListQuotas returns the organization's quotas, by key and scope.
+// ListQuotas returns the quotas of an organization, by key and scope.
 func (st *Store) ListQuotas(ctx context.Context, organization string) ([]action.Quota, error) {
-	return database.List[action.Quota](ctx, Quotas(st.db.Read, organization))
+	return database.List[action.Quota](ctx, QuotasQuery(st.db.Read, organization))
 }
 
-func Quotas(db bun.IDB, organization string) *bun.SelectQuery {
+// QuotasQuery is the query of [Store.ListQuotas].
+func QuotasQuery(db bun.IDB, organization string) *bun.SelectQuery {
 	return database.RowsOf[QuotaRow](db, organization).ExcludeColumn("updated_at").Order("source_id", "action", "per")
 }

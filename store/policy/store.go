@@ -1,5 +1,5 @@
-// Package policy holds the rows that decide calls: overrides, capabilities,
-// gates, quotas, grants and their requests.
+// Package policy stores what decides calls: overrides, capabilities, gate approvals,
+// quotas, grants and requests for grants.
 package policy
 
 import (
@@ -19,11 +19,11 @@ type Store struct {
 	}
 }
 
-// New returns the rows of the database that p prepares statements for; see p.Err.
+// New returns a store on the database of p and prepares its statements; see p.Err.
 func New(p *database.Preparer, historyRows *history.Store) *Store {
 	s := &Store{db: p.DB, history: historyRows}
 	s.stmts.overrides = p.Read(OverridesSQL)
-	s.stmts.version = p.Read(VersionSQL)
+	s.stmts.version = p.Read(versionSQL)
 	s.stmts.grants = p.Read(GrantsForSQL)
 	return s
 }

@@ -14,17 +14,18 @@ import (
 	"sallyport/store/inbound"
 )
 
-// codeByAgent is why a run failed, or needs a human, whose own agent said so.
-const codeByAgent = "reported_by_agent"
+// codeReportedByAgent is the code of a run that its own agent reported as failed or in
+// need of a human.
+const codeReportedByAgent = "reported_by_agent"
 
-// CompleteRun ends the run of a session as its agent says, once, with the answer
-// to the call; ended is nil when it was answered before, or refused. The session
-// lives on for e.Stays and does nothing new. Errors are those of
-// [DB.callTool].
+// CompleteRun ends the run of a session, once, as its agent reports, and returns the
+// reply to the call. ended is nil if an earlier call was answered, or this one was
+// refused. The session stays valid for e.Stays but accepts no new work. Errors are
+// those of callTool.
 func (st *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Completion) (reply action.ToolReply, ended *action.CompletionResult, err error) {
-	reply, err = st.callTool(ctx, c, toolWork{subject: e.ID, do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
+	reply, err = st.callTool(ctx, c, toolOperation{subject: e.ID, run: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
 		ended = nil
-		r, err := runToComplete(ctx, tx, s, e.Run)
+		r, err := claimedRun(ctx, tx, s, e.Run)
 		if err != nil {
 			return action.ToolReply{}, err
 		}
@@ -34,7 +35,7 @@ func (st *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Co
 			Note:   "The run was completed by its agent.",
 		}
 		if end.Status != event.RunSucceeded {
-			end.Result.Code = codeByAgent
+			end.Result.Code = codeReportedByAgent
 		}
 		if err := inbound.ValidateResult(&end.Result, event.RunSucceeded, event.RunFailed, event.RunNeedsHuman); err != nil {
 			return action.ToolReply{}, err
@@ -52,8 +53,8 @@ func (st *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Co
 	return reply, ended, err
 }
 
-// runToComplete is the run that the session works on, which the agent may name.
-func runToComplete(ctx context.Context, tx bun.IDB, s *action.Session, named string) (*inbound.RunRow, error) {
+// claimedRun returns the run that the session works on. The agent may pass its id.
+func claimedRun(ctx context.Context, tx bun.IDB, s *action.Session, named string) (*inbound.RunRow, error) {
 	r, err := inbound.FirstRun(ctx, func(into any) *bun.SelectQuery { return inbound.SelectRunOfSession(tx, into, s.Organization, s.ID) })
 	switch {
 	case action.Public(err).Code == "run_not_found" && err != nil:
@@ -77,7 +78,7 @@ func completedReply(r *inbound.RunRow, e *action.Completion, now time.Time) (act
 		At         time.Time `json:"completed_at"`
 	}{r.ID, e.ID, e.Outcome, database.NewTimestamp(now).Time.UTC()})
 	if err != nil {
-		return action.ToolReply{}, fmt.Errorf("answering a completion: %w", err)
+		return action.ToolReply{}, fmt.Errorf("encoding the reply to a completion: %w", err)
 	}
 	said := map[event.RunStatus]string{
 		event.RunSucceeded:  "It is recorded that the run succeeded.",

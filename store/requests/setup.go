@@ -26,32 +26,32 @@ type setupRow struct {
 
 func (r *setupRow) setup() action.Setup {
 	return action.Setup{
-		Organization: r.Organization, Name: r.Name, ServiceCommands: orList(r.Commands), EnvFiles: orList(r.EnvFiles),
+		Organization: r.Organization, Name: r.Name, ServiceCommands: jsonArray(r.Commands), EnvFiles: jsonArray(r.EnvFiles),
 		UpdatedBy: r.UpdatedBy, CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time,
 	}
 }
 
-func orList(text database.NullString) json.RawMessage {
+func jsonArray(text database.NullString) json.RawMessage {
 	if text == "" {
 		return json.RawMessage("[]")
 	}
 	return json.RawMessage(text)
 }
 
-// SaveServiceCommands replaces the commands of the session's setup, a JSON array,
-// with the answer to the call. Errors are those of [DB.callTool].
+// SaveServiceCommands replaces the service commands, a JSON array, of the session's
+// setup, and returns the reply to the call. Errors are those of callTool.
 func (st *Store) SaveServiceCommands(ctx context.Context, c action.ToolCall, commands json.RawMessage) (action.ToolReply, error) {
 	return st.saveSetup(ctx, c, "service_commands", commands, "command")
 }
 
-// SaveEnvFiles replaces what the session's setup says of files with environment
-// variables, in the same way.
+// SaveEnvFiles replaces the environment files, a JSON array, of the session's setup,
+// and returns the reply to the call. Errors are those of callTool.
 func (st *Store) SaveEnvFiles(ctx context.Context, c action.ToolCall, files json.RawMessage) (action.ToolReply, error) {
 	return st.saveSetup(ctx, c, "env_files", files, "file")
 }
 
-func (st *Store) saveSetup(ctx context.Context, c action.ToolCall, column string, value json.RawMessage, thing string) (action.ToolReply, error) {
-	return st.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
+func (st *Store) saveSetup(ctx context.Context, c action.ToolCall, column string, value json.RawMessage, noun string) (action.ToolReply, error) {
+	return st.callTool(ctx, c, toolOperation{run: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
 		if s.Type != action.TypeSetup {
 			return action.ToolReply{}, action.NewError("setup_only", s.Type)
 		}
@@ -70,12 +70,12 @@ func (st *Store) saveSetup(ctx context.Context, c action.ToolCall, column string
 		if err != nil {
 			return action.ToolReply{}, fmt.Errorf("saving %s: %w", column, err)
 		}
-		return savedReply(r.Name, thing, len(items))
+		return savedReply(r.Name, noun, len(items))
 	}})
 }
 
-func savedReply(setup, thing string, n int) (action.ToolReply, error) {
-	data, err := json.Marshal(map[string]any{"setup": setup, thing + "_count": n})
+func savedReply(setup, noun string, n int) (action.ToolReply, error) {
+	data, err := json.Marshal(map[string]any{"setup": setup, noun + "_count": n})
 	if err != nil {
 		return action.ToolReply{}, err
 	}
@@ -83,10 +83,10 @@ func savedReply(setup, thing string, n int) (action.ToolReply, error) {
 	if n == 1 {
 		plural = ""
 	}
-	return action.ToolReply{Text: fmt.Sprintf("Saved %d %s%s in the setup %q, in the place of what was there.", n, thing, plural, setup), Data: data}, nil
+	return action.ToolReply{Text: fmt.Sprintf("Saved %d %s%s in the setup %q, in the place of what was there.", n, noun, plural, setup), Data: data}, nil
 }
 
-// Setup returns one; ErrNotFound.
+// Setup returns a setup; ErrNotFound.
 func (st *Store) Setup(ctx context.Context, organization, name string) (action.Setup, error) {
 	var rows []setupRow
 	if err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("name = ?", name).Scan(ctx); err != nil {
@@ -98,7 +98,7 @@ func (st *Store) Setup(ctx context.Context, organization, name string) (action.S
 	return rows[0].setup(), nil
 }
 
-// ListSetups returns a page of an organization's setups, by name.
+// ListSetups returns the first 500 setups of an organization, by name.
 func (st *Store) ListSetups(ctx context.Context, organization string) ([]action.Setup, error) {
 	var rows []setupRow
 	if err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("name").Limit(maxSetups).Scan(ctx); err != nil {
@@ -111,5 +111,5 @@ func (st *Store) ListSetups(ctx context.Context, organization string) ([]action.
 	return list, nil
 }
 
-// maxSetups are listed at once: there is one for each group of an organization.
+// maxSetups bounds the list; an organization has one setup per group.
 const maxSetups = 500

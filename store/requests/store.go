@@ -1,5 +1,5 @@
-// Package requests holds what agents ask of the gateway itself: tool calls of
-// the platform, requests for variables, uploads and setups.
+// Package requests stores what agents request from the gateway itself: calls of its
+// own tools, requests for variables, uploads and setups.
 package requests
 
 import (
@@ -15,7 +15,7 @@ type Store struct {
 	inbound *inbound.Store
 }
 
-// New returns the rows of the database that p prepares statements for; see p.Err.
+// New returns a store on the database of p.
 func New(p *database.Preparer, historyRows *history.Store, inboundRows *inbound.Store) *Store {
 	s := &Store{db: p.DB, history: historyRows, inbound: inboundRows}
 	return s

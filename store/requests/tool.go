@@ -17,7 +17,7 @@ import (
 	"sallyport/store/sessions"
 )
 
-// toolRow is one call of a tool of the gateway's own, and what it answered.
+// toolRow is a call of one of the gateway's own tools, with its reply.
 type toolRow struct {
 	bun.BaseModel `bun:"table:session_tool_invocations"`
 
@@ -42,40 +42,39 @@ type toolResult struct {
 func (r *toolRow) reply() (action.ToolReply, error) {
 	var res toolResult
 	if err := json.Unmarshal([]byte(r.Result), &res); err != nil {
-		return action.ToolReply{}, fmt.Errorf("reading what %s answered to call %s: %w", r.Tool, r.ID, err)
+		return action.ToolReply{}, fmt.Errorf("reading the reply of %s to call %s: %w", r.Tool, r.ID, err)
 	}
 	return action.ToolReply{Invocation: r.Invocation, Failed: r.Outcome == "failed", Text: res.Text, Data: res.Data}, nil
 }
 
-// toolWork is what one call of a tool does. It looks before it writes, and an
-// [*action.Error] that it returns without having written is the tool's answer,
-// which a repeat gets too.
-type toolWork struct {
-	// subject of what the tool does once in a session; empty: it may do it again.
+// toolOperation is the work of one call of a tool. It validates before it writes: an
+// [*action.Error] that it returns becomes the tool's reply, also to a repeat.
+type toolOperation struct {
+	// subject identifies work that a session does once; empty: it may be repeated.
 	subject string
-	do      func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error)
+	run     func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error)
 }
 
-// ToolAnswered returns what the session was answered to a call, by its id or by
-// its subject (empty: it has none); nil: it is a new one. ErrConflict, with code
-// "tool_call_reused" or "already_done", for what is another call; ErrTooMany when
-// the quota is used up by earlier ones, and the call joins none that is under way.
+// ToolAnswered returns the stored reply to a call, found by its id or by its subject
+// (empty: none), and nil for a new call. Errors: ErrConflict, with code
+// "tool_call_reused" or "already_done", if the stored call differs; ErrTooMany if the
+// quota is used up and the call does not join one in progress.
 func (st *Store) ToolAnswered(ctx context.Context, c action.ToolCall, subject string) (*action.ToolReply, error) {
 	now := st.db.Now()
-	reply, err := toolAnswered(ctx, st.db.Read, &c, subject, now)
+	reply, err := storedReply(ctx, st.db.Read, &c, subject, now)
 	if !errors.Is(err, action.ErrTooMany) {
 		return reply, err
 	}
-	joins, looked := toolJoins(ctx, st.db.Read, &c, now)
-	if joins || looked != nil {
-		err = looked
+	joins, failed := joinsCall(ctx, st.db.Read, &c, now)
+	if joins || failed != nil {
+		err = failed
 	}
 	return reply, err
 }
 
-// toolJoins tells whether [DB.Begin] would have the call join one that was made
-// already, by its id or by its params: that one began within the quota.
-func toolJoins(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Time) (bool, error) {
+// joinsCall reports whether the Begin of the calls store would join this call to an
+// earlier one with the same id or params, which already counted against the quota.
+func joinsCall(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Time) (bool, error) {
 	var rows []calls.InvocationRow
 	const same = "i.organization_id = ?0 AND i.session_id = ?1 AND i.source_id = ?2 AND i.action = ?3 AND i.params_hash = ?4 AND i.joins = 1"
 	err := tx.NewSelect().Model(&rows).Column("id", "status", "expires_at", "pickup_until").
@@ -87,21 +86,21 @@ func toolJoins(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Tim
 			c.Organization, c.Session, action.Platform, c.Tool, c.ParamsHash, database.NewTimestamp(now)).
 		Scan(ctx)
 	if err != nil {
-		return false, fmt.Errorf("looking for a call of %s that is under way: %w", c.Tool, err)
+		return false, fmt.Errorf("reading calls of %s in progress: %w", c.Tool, err)
 	}
 	return slices.ContainsFunc(rows, func(r calls.InvocationRow) bool { return r.CanAnswer(now) }), nil
 }
 
-func toolAnswered(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject string, now time.Time) (*action.ToolReply, error) {
-	r, err := toolRowOf(ctx, tx, c, subject)
+func storedReply(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject string, now time.Time) (*action.ToolReply, error) {
+	r, err := findToolRow(ctx, tx, c, subject)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case r == nil:
-		return nil, overQuota(ctx, tx, c, now)
+		return nil, checkQuota(ctx, tx, c, now)
 	case subject != "" && string(r.Subject) != "" && string(r.Subject) != subject:
-		return nil, alreadyDone(r)
+		return nil, alreadyDoneError(r)
 	case subject == "" && r.ParamsHash != c.ParamsHash, r.Subject == "" && r.ParamsHash != c.ParamsHash:
 		return nil, action.NewError("tool_call_reused")
 	}
@@ -109,9 +108,9 @@ func toolAnswered(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject s
 	return &reply, err
 }
 
-// toolRowOf finds the row that answers a call: what was done once in the session
-// comes before the call's id. Nil: none.
-func toolRowOf(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject string) (*toolRow, error) {
+// findToolRow returns the row that answers a call, or nil. A row with a subject takes
+// precedence over one with the call's id.
+func findToolRow(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject string) (*toolRow, error) {
 	if c.ID == "" && subject == "" {
 		return nil, nil
 	}
@@ -124,7 +123,7 @@ func toolRowOf(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject stri
 		q = q.Where("(tool_call_id = ? OR subject IS NOT NULL)", c.ID)
 	}
 	if err := q.Scan(ctx); err != nil {
-		return nil, fmt.Errorf("looking for a call of %s: %w", c.Tool, err)
+		return nil, fmt.Errorf("reading a call of %s: %w", c.Tool, err)
 	}
 	if len(rows) == 0 {
 		return nil, nil
@@ -132,18 +131,18 @@ func toolRowOf(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject stri
 	return &rows[0], nil
 }
 
-// alreadyDone says what is recorded.
-func alreadyDone(r *toolRow) error {
-	said, err := r.reply()
+// alreadyDoneError includes the stored reply.
+func alreadyDoneError(r *toolRow) error {
+	reply, err := r.reply()
 	if err != nil {
 		return err
 	}
-	return action.NewError("already_done", string(r.Subject), said.Text)
+	return action.NewError("already_done", string(r.Subject), reply.Text)
 }
 
-// overQuota refuses one call too many of the session, and says when the next is
-// free.
-func overQuota(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Time) error {
+// checkQuota refuses a call over the session's quota, with the time until the next one
+// is allowed.
+func checkQuota(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Time) error {
 	if c.Quota.Calls <= 0 {
 		return nil
 	}
@@ -166,13 +165,13 @@ func overQuota(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Tim
 	return e
 }
 
-// callTool does the work of a call once: with the answer, or without any of it.
-// A session that may do nothing new is refused (ErrUnauthenticated, ErrConflict),
-// and so is one over its quota (ErrTooMany): then nothing is kept.
-func (st *Store) callTool(ctx context.Context, c action.ToolCall, w toolWork) (reply action.ToolReply, err error) {
+// callTool runs the operation of a call once, and stores its reply in the same
+// transaction. Errors, which store nothing: ErrUnauthenticated or ErrConflict if the
+// session accepts no new work; ErrTooMany if it is over its quota.
+func (st *Store) callTool(ctx context.Context, c action.ToolCall, w toolOperation) (reply action.ToolReply, err error) {
 	for range inbound.MaxConflictTries {
 		err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
-			reply, err = st.callToolIn(ctx, tx, c, w)
+			reply, err = st.callToolOnce(ctx, tx, c, w)
 			return err
 		})
 		if !errors.Is(err, inbound.ErrRunChanged) {
@@ -182,63 +181,60 @@ func (st *Store) callTool(ctx context.Context, c action.ToolCall, w toolWork) (r
 	return reply, err
 }
 
-func (st *Store) callToolIn(ctx context.Context, tx bun.IDB, c action.ToolCall, w toolWork) (reply action.ToolReply, err error) {
-	if err := lockCaller(ctx, tx, &c); err != nil {
+func (st *Store) callToolOnce(ctx context.Context, tx bun.IDB, c action.ToolCall, w toolOperation) (reply action.ToolReply, err error) {
+	if err := lockSession(ctx, tx, &c); err != nil {
 		return reply, err
 	}
 	if c.ID, err = toolCallID(ctx, tx, &c); err != nil {
 		return reply, err
 	}
 	now := st.db.Now()
-	if kept, err := toolAnswered(ctx, tx, &c, w.subject, now); kept != nil || err != nil {
-		return fromKept(kept), err
+	stored, err := storedReply(ctx, tx, &c, w.subject, now)
+	if err != nil {
+		return reply, err
 	}
-	s, err := sessions.SessionIn(ctx, tx, c.Organization, c.Session)
+	if stored != nil {
+		return *stored, nil
+	}
+	s, err := sessions.ReadSession(ctx, tx, c.Organization, c.Session)
 	if err != nil {
 		return reply, err
 	}
 	if err := s.Working(now); err != nil {
 		return reply, err
 	}
-	reply, err = w.do(ctx, tx, &s, now)
-	var no *action.Error
+	reply, err = w.run(ctx, tx, &s, now)
+	var refused *action.Error
 	switch {
-	case errors.Is(err, inbound.ErrRunChanged), err != nil && !errors.As(err, &no), no != nil && passing(no.Code):
+	case errors.Is(err, inbound.ErrRunChanged), err != nil && !errors.As(err, &refused), refused != nil && isTemporary(refused.Code):
 		return reply, err
 	case err != nil:
-		reply, w.subject = refusedReply(no), ""
+		reply, w.subject = errorReply(refused), ""
 	}
 	reply.Invocation = c.Invocation
-	return reply, putTool(ctx, tx, &c, w.subject, &reply, now)
+	return reply, insertToolRow(ctx, tx, &c, w.subject, &reply, now)
 }
 
-// passing tells whether a refusal may be another word when the same is asked
-// again, so that it must not be kept as the answer.
-func passing(code string) bool { return code == "upload_incomplete" || code == "too_many_requests" }
+// isTemporary reports whether a retry of a refused call can succeed, so that the
+// refusal must not be stored as its reply.
+func isTemporary(code string) bool { return code == "upload_incomplete" || code == "too_many_requests" }
 
-func fromKept(kept *action.ToolReply) action.ToolReply {
-	if kept == nil {
-		return action.ToolReply{}
-	}
-	return *kept
-}
-
-// refusedReply is the answer of a tool that does not do what it was asked.
-func refusedReply(no *action.Error) action.ToolReply {
+// errorReply is the reply of a tool that refused a call.
+func errorReply(e *action.Error) action.ToolReply {
 	data, err := json.Marshal(struct {
 		Code  string `json:"code"`
 		Field string `json:"field,omitempty"`
-	}{no.Code, no.Field})
+	}{e.Code, e.Field})
 	if err != nil {
 		data = nil
 	}
-	return action.ToolReply{Failed: true, Text: no.Message, Data: data}
+	return action.ToolReply{Failed: true, Text: e.Message, Data: data}
 }
 
-func putTool(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject string, reply *action.ToolReply, now time.Time) error {
+func insertToolRow(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject string, reply *action.ToolReply, now time.Time) error {
 	result, err := json.Marshal(toolResult{reply.Text, reply.Data})
 	if err != nil {
-		return fmt.Errorf("writing what %s answered: %w", c.Tool, err)
+		return fmt.Errorf("encoding the reply of %s: %w", c.Tool, err)
 	}
 	r := &toolRow{
 		Organization: c.Organization, Session: c.Session, Tool: c.Tool, ID: c.ID, Invocation: c.Invocation, ParamsHash: c.ParamsHash,
@@ -253,21 +249,21 @@ func putTool(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject string
 	return nil
 }
 
-// lockCaller has the calls of one session's tools come one after the other where
-// there are several writers.
-func lockCaller(ctx context.Context, tx bun.IDB, c *action.ToolCall) error {
+// lockSession serializes the tool calls of a session on databases with several
+// writers.
+func lockSession(ctx context.Context, tx bun.IDB, c *action.ToolCall) error {
 	if !database.Shared(tx) {
 		return nil
 	}
 	_, err := tx.ExecContext(ctx, `SELECT FROM sessions WHERE organization_id = ? AND id = ? FOR NO KEY UPDATE`, c.Organization, c.Session)
 	if err != nil {
-		return fmt.Errorf("beginning a call of %s: %w", c.Tool, err)
+		return fmt.Errorf("locking the session for a call of %s: %w", c.Tool, err)
 	}
 	return nil
 }
 
-// toolCallID is what the agent calls the call: the key that the invocation was
-// begun with, or the invocation's own id.
+// toolCallID returns the agent's id of the call: the idempotency key of the
+// invocation, or else the invocation's id.
 func toolCallID(ctx context.Context, tx bun.IDB, c *action.ToolCall) (string, error) {
 	if c.ID != "" {
 		return c.ID, nil
@@ -283,12 +279,12 @@ func toolCallID(ctx context.Context, tx bun.IDB, c *action.ToolCall) (string, er
 	return c.Invocation, nil
 }
 
-// Verify seals an upload with the answer to the call that asked for it. Without
-// an upload it answers with the text, as a call that did nothing.
-func (st *Store) Verify(ctx context.Context, c action.ToolCall, upload, folder, otherwise string) (action.ToolReply, error) {
-	return st.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
+// Verify seals an upload and returns the reply to the call. Without an upload it
+// returns a failed reply with the text fallback.
+func (st *Store) Verify(ctx context.Context, c action.ToolCall, upload, folder, fallback string) (action.ToolReply, error) {
+	return st.callTool(ctx, c, toolOperation{run: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
 		if upload == "" {
-			return action.ToolReply{Failed: true, Text: otherwise}, nil
+			return action.ToolReply{Failed: true, Text: fallback}, nil
 		}
 		u, err := sealUpload(ctx, tx, action.UploadRef{Organization: s.Organization, Session: s.ID, ID: upload}, folder, now)
 		if err != nil {
@@ -298,7 +294,7 @@ func (st *Store) Verify(ctx context.Context, c action.ToolCall, upload, folder, 
 			"upload": u.ID, "prefix": u.Prefix, "file_count": u.Count, "bytes": u.Bytes, "manifest_sha256": u.Manifest, "sealed_at": u.SealedAt,
 		})
 		if err != nil {
-			return action.ToolReply{}, fmt.Errorf("answering with evidence: %w", err)
+			return action.ToolReply{}, fmt.Errorf("encoding the reply with evidence: %w", err)
 		}
 		files := "1 file is"
 		if u.Count != 1 {
@@ -308,20 +304,21 @@ func (st *Store) Verify(ctx context.Context, c action.ToolCall, upload, folder, 
 	}})
 }
 
-// RequestVariables is [DB.RequestEnv] as the answer to a call of a tool.
+// RequestVariables is [Store.RequestEnv] as a call of a tool. created reports whether
+// a new request was stored.
 func (st *Store) RequestVariables(
 	ctx context.Context, c action.ToolCall, keys []action.EnvKey, answer func(action.EnvRequest) (action.ToolReply, error),
-) (reply action.ToolReply, made bool, err error) {
+) (reply action.ToolReply, created bool, err error) {
 	if err := action.CheckEnvKeys(keys); err != nil {
 		return reply, false, err
 	}
-	reply, err = st.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
+	reply, err = st.callTool(ctx, c, toolOperation{run: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
 		r, err := newEnvRow(s.Organization, s.ID, keys, now)
 		if err != nil {
 			return action.ToolReply{}, err
 		}
-		earlier, err := putEnvRequest(ctx, tx, r, now)
-		if made = err == nil && earlier == nil; err != nil {
+		earlier, err := insertEnvRequest(ctx, tx, r, now)
+		if created = err == nil && earlier == nil; err != nil {
 			return action.ToolReply{}, err
 		}
 		if earlier != nil {
@@ -333,5 +330,5 @@ func (st *Store) RequestVariables(
 		}
 		return answer(req)
 	}})
-	return reply, made && err == nil, err
+	return reply, created && err == nil, err
 }

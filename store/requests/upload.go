@@ -54,12 +54,12 @@ func (r *uploadFileRow) file() action.UploadFile {
 	return action.UploadFile{Name: r.Name, Size: r.Size, SHA256: r.SHA256, Type: r.Type, StoredAt: r.StoredAt.Ptr()}
 }
 
-// ReserveFile makes room for a file in an upload, and the upload with its first
-// file. There tells that its bytes are stored already. Errors: ErrInvalid and
-// ErrTooLarge of the file; those of a session that is unknown or not live;
-// ErrConflict when other bytes have the name, or the upload is sealed or gone;
-// ErrTooLarge when it would have too many files or bytes, or its session.
-func (st *Store) ReserveFile(ctx context.Context, ref action.UploadRef, f action.UploadFile) (there bool, err error) {
+// ReserveFile adds a file to an upload, which it creates with the first file. stored
+// reports whether the bytes of the file are stored already. Errors: ErrInvalid and
+// ErrTooLarge of the file; those of a session that is unknown or has ended;
+// ErrConflict if the name has other bytes, or the upload is sealed or abandoned;
+// ErrTooLarge if the upload or its session would exceed its limits.
+func (st *Store) ReserveFile(ctx context.Context, ref action.UploadRef, f action.UploadFile) (stored bool, err error) {
 	if !action.ValidUploadID(ref.ID) {
 		return false, database.Invalid("/upload", "An upload is named by a UUID, in lower case.")
 	}
@@ -67,14 +67,14 @@ func (st *Store) ReserveFile(ctx context.Context, ref action.UploadRef, f action
 		return false, err
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		there, err = st.reserve(ctx, tx, ref, f)
+		stored, err = st.reserve(ctx, tx, ref, f)
 		return err
 	})
-	return there, err
+	return stored, err
 }
 
-func (st *Store) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f action.UploadFile) (there bool, err error) {
-	s, err := sessions.SessionIn(ctx, tx, ref.Organization, ref.Session)
+func (st *Store) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f action.UploadFile) (stored bool, err error) {
+	s, err := sessions.ReadSession(ctx, tx, ref.Organization, ref.Session)
 	if err != nil {
 		return false, err
 	}
@@ -100,7 +100,7 @@ func (st *Store) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f
 	case !errors.Is(err, sql.ErrNoRows):
 		return false, fmt.Errorf("reading a file of upload %s: %w", ref.ID, err)
 	}
-	if err := roomFor(ctx, tx, ref, f.Size); err != nil {
+	if err := checkUploadSize(ctx, tx, ref, f.Size); err != nil {
 		return false, err
 	}
 	row = &uploadFileRow{Session: ref.Session, Upload: ref.ID, Name: f.Name, Size: f.Size, SHA256: f.SHA256, Type: action.GuessType(f.Name)}
@@ -110,23 +110,26 @@ func (st *Store) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f
 	return false, nil
 }
 
-// touchUpload returns the upload, which is made if there is none. The session's
-// row is held first, so that what its uploads have in all is counted by one at
-// a time.
+// touchUpload returns the upload, created if it does not exist. It locks the session's
+// row first, so that only one transaction at a time counts the session's uploads.
 func touchUpload(ctx context.Context, tx bun.Tx, ref action.UploadRef, now database.Timestamp) (*uploadRow, error) {
 	if database.Shared(tx) {
 		if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sessions WHERE id = ? FOR NO KEY UPDATE", ref.Session); err != nil {
-			return nil, fmt.Errorf("holding session %s: %w", ref.Session, err)
+			return nil, fmt.Errorf("locking session %s: %w", ref.Session, err)
 		}
 	}
-	made, err := database.RowsAffected(tx.NewInsert().Model(&uploadRow{Session: ref.Session, ID: ref.ID, Organization: ref.Organization, CreatedAt: now, TouchedAt: now}).
+	created, err := database.RowsAffected(tx.NewInsert().Model(&uploadRow{Session: ref.Session, ID: ref.ID, Organization: ref.Organization, CreatedAt: now, TouchedAt: now}).
 		On("CONFLICT (session_id, id) DO NOTHING").Exec(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("writing upload %s: %w", ref.ID, err)
 	}
-	if made > 0 {
-		if err := oneMoreUpload(ctx, tx, ref); err != nil {
-			return nil, err
+	if created > 0 {
+		n, err := tx.NewSelect().Table("evidence_uploads").Where("session_id = ?", ref.Session).Count(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("counting uploads of session %s: %w", ref.Session, err)
+		}
+		if n > action.MaxUploads {
+			return nil, action.NewError("too_many_uploads", action.MaxUploads)
 		}
 	} else if _, err := tx.NewUpdate().Table("evidence_uploads").Set("touched_at = ?", now).
 		Where("session_id = ?", ref.Session).Where("id = ?", ref.ID).Where("sealed_at IS NULL").Where("gone_at IS NULL").Exec(ctx); err != nil {
@@ -142,19 +145,8 @@ func touchUpload(ctx context.Context, tx bun.Tx, ref action.UploadRef, now datab
 	return u, nil
 }
 
-func oneMoreUpload(ctx context.Context, tx bun.Tx, ref action.UploadRef) error {
-	n, err := tx.NewSelect().Table("evidence_uploads").Where("session_id = ?", ref.Session).Count(ctx)
-	if err != nil {
-		return fmt.Errorf("counting uploads of session %s: %w", ref.Session, err)
-	}
-	if n > action.MaxUploads {
-		return action.NewError("too_many_uploads", action.MaxUploads)
-	}
-	return nil
-}
-
-// roomFor refuses a file that would be too much for its upload or its session.
-func roomFor(ctx context.Context, tx bun.Tx, ref action.UploadRef, size int64) error {
+// checkUploadSize refuses a file that exceeds the limits of its upload or session.
+func checkUploadSize(ctx context.Context, tx bun.Tx, ref action.UploadRef, size int64) error {
 	sum := func(q *bun.SelectQuery) (count int, bytes int64, err error) {
 		err = q.Table("evidence_files").ColumnExpr("count(*), coalesce(sum(size), 0)").Where("session_id = ?", ref.Session).Scan(ctx, &count, &bytes)
 		return count, bytes, err
@@ -176,8 +168,8 @@ func roomFor(ctx context.Context, tx bun.Tx, ref action.UploadRef, size int64) e
 	return nil
 }
 
-// FileStored writes down that the bytes of a file are there. ErrConflict when
-// its upload is gone meanwhile.
+// FileStored records that the bytes of a file are stored. ErrConflict if its upload
+// was abandoned.
 func (st *Store) FileStored(ctx context.Context, ref action.UploadRef, name string) error {
 	now := database.NewTimestamp(st.db.Now())
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -186,13 +178,13 @@ func (st *Store) FileStored(ctx context.Context, ref action.UploadRef, name stri
 			Where("EXISTS (SELECT 1 FROM evidence_uploads AS u WHERE u.session_id = evidence_files.session_id AND u.id = evidence_files.upload_id AND u.organization_id = ? AND u.sealed_at IS NULL AND u.gone_at IS NULL)", ref.Organization).
 			Exec(ctx))
 		if err != nil {
-			return fmt.Errorf("writing that a file of upload %s is stored: %w", ref.ID, err)
+			return fmt.Errorf("recording a stored file of upload %s: %w", ref.ID, err)
 		}
 		if n > 0 {
 			return nil
 		}
 		if u, err := readUpload(ctx, tx, ref); err == nil && u.SealedAt.Ptr() != nil {
-			return nil // who sealed it saw the bytes
+			return nil // the seal checked that the bytes are stored
 		}
 		return uploadGone()
 	})
@@ -208,15 +200,15 @@ func readUpload(ctx context.Context, db bun.IDB, ref action.UploadRef) (*uploadR
 	return &r, err
 }
 
-// SealUpload ends an upload: from then on people see it, and it does not
-// change. Sealing again returns what was sealed. Errors: ErrNotFound;
-// ErrConflict when it is gone, or bytes of a file did not arrive.
+// SealUpload seals an upload: it becomes visible and immutable. Sealing it again
+// returns the sealed upload. Errors: ErrNotFound; ErrConflict if it was abandoned or
+// the bytes of a file are missing.
 func (st *Store) SealUpload(ctx context.Context, ref action.UploadRef, folder string) (u action.Upload, err error) {
 	now := st.db.Now()
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if database.Shared(tx) { // whoever adds a file holds it, too
+		if database.Shared(tx) { // ReserveFile takes the same lock
 			if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sessions WHERE id = ? FOR NO KEY UPDATE", ref.Session); err != nil {
-				return fmt.Errorf("holding session %s: %w", ref.Session, err)
+				return fmt.Errorf("locking session %s: %w", ref.Session, err)
 			}
 		}
 		u, err = sealUpload(ctx, tx, ref, folder, now)
@@ -235,26 +227,26 @@ func sealUpload(ctx context.Context, tx bun.IDB, ref action.UploadRef, folder st
 	}
 	files, err := uploadFiles(ctx, tx, ref)
 	if err != nil || r.SealedAt.Ptr() != nil {
-		return r.with(files), err
+		return r.withFiles(files), err
 	}
-	var away []string
+	var missing []string
 	for _, f := range files {
 		if f.StoredAt == nil {
-			away = append(away, f.Name)
+			missing = append(missing, f.Name)
 		}
 	}
-	if len(away) > 0 {
-		return action.Upload{}, action.NewError("upload_incomplete", len(away), away[0])
+	if len(missing) > 0 {
+		return action.Upload{}, action.NewError("upload_incomplete", len(missing), missing[0])
 	}
 	r.Folder, r.Manifest, r.SealedAt = database.NullString(folder), database.NullString(manifest(files)), database.NewTimestamp(now)
 	if _, err := tx.NewUpdate().Model(r).Column("folder", "manifest", "sealed_at").WherePK().Exec(ctx); err != nil {
 		return action.Upload{}, fmt.Errorf("sealing upload %s: %w", ref.ID, err)
 	}
-	return r.with(files), nil
+	return r.withFiles(files), nil
 }
 
-// manifest is the digest of what is in an upload: of lines as sha256sum makes
-// them, in the order of names, with the size before.
+// manifest returns the digest of an upload: the SHA-256 of one line per file, sorted
+// by name, in the format of sha256sum with the size in front.
 func manifest(files []action.UploadFile) string {
 	var lines strings.Builder
 	for _, f := range files {
@@ -264,7 +256,7 @@ func manifest(files []action.UploadFile) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (r *uploadRow) with(files []action.UploadFile) action.Upload {
+func (r *uploadRow) withFiles(files []action.UploadFile) action.Upload {
 	u := r.upload()
 	u.Files, u.Count = files, len(files)
 	for _, f := range files {
@@ -274,12 +266,12 @@ func (r *uploadRow) with(files []action.UploadFile) action.Upload {
 }
 
 func uploadFiles(ctx context.Context, db bun.IDB, ref action.UploadRef) ([]action.UploadFile, error) {
-	files, err := filesOf(ctx, db, ref.Session, []string{ref.ID})
+	files, err := filesByUpload(ctx, db, ref.Session, []string{ref.ID})
 	return append([]action.UploadFile{}, files[ref.ID]...), err
 }
 
-// filesOf reads the files of some uploads of a session, by upload.
-func filesOf(ctx context.Context, db bun.IDB, session string, uploads []string) (map[string][]action.UploadFile, error) {
+// filesByUpload reads the files of uploads of a session, by upload id.
+func filesByUpload(ctx context.Context, db bun.IDB, session string, uploads []string) (map[string][]action.UploadFile, error) {
 	if len(uploads) == 0 {
 		return nil, nil
 	}
@@ -295,21 +287,21 @@ func filesOf(ctx context.Context, db bun.IDB, session string, uploads []string) 
 	return files, nil
 }
 
-// Upload returns one upload with its files; ErrNotFound.
+// Upload returns an upload with its files; ErrNotFound.
 func (st *Store) Upload(ctx context.Context, ref action.UploadRef) (action.Upload, error) {
 	r, err := readUpload(ctx, st.db.Read, ref)
 	if err != nil {
 		return action.Upload{}, err
 	}
 	files, err := uploadFiles(ctx, st.db.Read, ref)
-	return r.with(files), err
+	return r.withFiles(files), err
 }
 
-// ListUploads returns a page of a session's uploads, newest first, with their
-// files.
-func (st *Store) ListUploads(ctx context.Context, organization, session string, limit int, from string) (action.Page[action.Upload], error) {
+// ListUploads returns a page of a session's uploads, newest first, with their files.
+// It omits abandoned ones.
+func (st *Store) ListUploads(ctx context.Context, organization, session string, limit int, cursor string) (action.Page[action.Upload], error) {
 	var page action.Page[action.Upload]
-	after, err := database.ParseCursor(from)
+	after, err := database.ParseCursor(cursor)
 	if err != nil {
 		return page, err
 	}
@@ -328,28 +320,28 @@ func (st *Store) ListUploads(ctx context.Context, organization, session string, 
 	for i := range rows {
 		ids = append(ids, rows[i].ID)
 	}
-	files, err := filesOf(ctx, st.db.Read, session, ids)
+	files, err := filesByUpload(ctx, st.db.Read, session, ids)
 	if err != nil {
 		return page, err
 	}
 	list := make([]action.Upload, 0, len(rows))
 	for i := range rows {
-		list = append(list, rows[i].with(append([]action.UploadFile{}, files[rows[i].ID]...)))
+		list = append(list, rows[i].withFiles(append([]action.UploadFile{}, files[rows[i].ID]...)))
 	}
 	return database.NewPage(list, database.PageSize(limit), total, capped, func(u action.Upload) database.Cursor {
 		return database.Cursor{Time: database.NewTimestamp(u.CreatedAt), ID: u.ID}
 	}), nil
 }
 
-// GoneUploads gives up uploads that nobody sealed and nobody added to since
-// before, and returns at most limit of those whose files are to be removed:
-// these, and those of sessions that are deleted. They take no file from then on.
+// GoneUploads abandons unsealed uploads without activity since a time; they accept no
+// further files. It returns at most limit uploads whose files must be removed: these,
+// and those of deleted sessions.
 func (st *Store) GoneUploads(ctx context.Context, before time.Time, limit int) ([]action.UploadRef, error) {
 	open := func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.Table("evidence_uploads").Where("sealed_at IS NULL").Where("gone_at IS NULL").Where("touched_at < ?", database.NewTimestamp(before))
 	}
-	some, err := database.Exists(ctx, open(st.db.Read.NewSelect().ColumnExpr("1")).Limit(1))
-	if err == nil && some {
+	exists, err := database.Exists(ctx, open(st.db.Read.NewSelect().ColumnExpr("1")).Limit(1))
+	if err == nil && exists {
 		err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 			ids := open(tx.NewSelect().ColumnExpr("session_id, id")).Order("touched_at").Limit(int64(database.LimitOrDefault(limit)))
 			_, err := tx.NewUpdate().Table("evidence_uploads").Set("gone_at = ?", database.NewTimestamp(st.db.Now())).
@@ -358,12 +350,12 @@ func (st *Store) GoneUploads(ctx context.Context, before time.Time, limit int) (
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("giving up uploads: %w", err)
+		return nil, fmt.Errorf("abandoning uploads: %w", err)
 	}
 	var rows []uploadRow
 	err = st.db.Read.NewSelect().Model(&rows).Where("gone_at IS NOT NULL").Order("gone_at").Limit(int64(database.LimitOrDefault(limit))).Scan(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking for uploads that are gone: %w", err)
+		return nil, fmt.Errorf("reading abandoned uploads: %w", err)
 	}
 	refs := make([]action.UploadRef, 0, len(rows))
 	for _, r := range rows {
@@ -372,8 +364,7 @@ func (st *Store) GoneUploads(ctx context.Context, before time.Time, limit int) (
 	return refs, nil
 }
 
-// ForgetUpload deletes the rows of an upload that is gone, once its files are
-// removed.
+// ForgetUpload deletes the rows of an abandoned upload, after its files are removed.
 func (st *Store) ForgetUpload(ctx context.Context, ref action.UploadRef) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("evidence_uploads").Where("organization_id = ?", ref.Organization).

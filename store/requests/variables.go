@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// MaxEnvRequests is how many requests of a session may wait for a person.
+	// MaxEnvRequests bounds the pending requests of a session.
 	MaxEnvRequests = 5
-	// EnvWaits is how long a request waits for a person, and then its values for
-	// the sandbox.
-	EnvWaits = 24 * time.Hour
-	// EnvAgain is how long values that were taken are handed out again to the
-	// same key, as the answer may have been lost.
-	EnvAgain = 5 * time.Minute
+	// EnvRequestLifetime bounds how long a request waits for a decision, and its
+	// values, after an answer, for the sandbox.
+	EnvRequestLifetime = 24 * time.Hour
+	// EnvRepeatWindow is how long taken values are returned again to the same key,
+	// because the response may have been lost.
+	EnvRepeatWindow = 5 * time.Minute
 )
 
-// envRow is a request for environment variables. What is asked for is JSON text.
+// envRow is a request for environment variables. Keys is JSON text.
 type envRow struct {
 	bun.BaseModel `bun:"table:env_requests"`
 
@@ -55,11 +55,11 @@ func (r *envRow) request() (action.EnvRequest, error) {
 	return req, nil
 }
 
-// RequestEnv writes down what variables a session wants. The same wish is the
-// request that waits already; made tells that a new one was written. Errors:
-// ErrInvalid with the field; those of a session that is unknown or not live;
-// ErrTooMany (code "too_many_requests").
-func (st *Store) RequestEnv(ctx context.Context, organization, session string, keys []action.EnvKey) (req action.EnvRequest, made bool, err error) {
+// RequestEnv stores a session's request for variables. A repeat returns the pending
+// request; created reports whether a new one was stored. Errors: ErrInvalid with the
+// field; those of a session that is unknown or has ended; ErrTooMany (code
+// "too_many_requests").
+func (st *Store) RequestEnv(ctx context.Context, organization, session string, keys []action.EnvKey) (req action.EnvRequest, created bool, err error) {
 	if err := action.CheckEnvKeys(keys); err != nil {
 		return req, false, err
 	}
@@ -69,9 +69,9 @@ func (st *Store) RequestEnv(ctx context.Context, organization, session string, k
 		return req, false, err
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		made = false
-		earlier, err := putEnvRequest(ctx, tx, r, now)
-		if made = err == nil && earlier == nil; earlier != nil {
+		created = false
+		earlier, err := insertEnvRequest(ctx, tx, r, now)
+		if created = err == nil && earlier == nil; earlier != nil {
 			r = earlier
 		}
 		return err
@@ -80,7 +80,7 @@ func (st *Store) RequestEnv(ctx context.Context, organization, session string, k
 		return req, false, err
 	}
 	req, err = r.request()
-	return req, made, err
+	return req, created, err
 }
 
 func newEnvRow(organization, session string, keys []action.EnvKey, now time.Time) (*envRow, error) {
@@ -88,34 +88,34 @@ func newEnvRow(organization, session string, keys []action.EnvKey, now time.Time
 	if err != nil {
 		return nil, err
 	}
-	text, err := policy.Verbatim(keys)
+	text, err := policy.MarshalUnescaped(keys)
 	if err != nil {
-		return nil, fmt.Errorf("writing what variables are asked for: %w", err)
+		return nil, fmt.Errorf("encoding requested variables: %w", err)
 	}
 	return &envRow{
-		ID: id, Organization: organization, Session: session, Status: string(action.EnvPending), Keys: text, CreatedAt: database.NewTimestamp(now), ExpiresAt: database.NewTimestamp(now.Add(EnvWaits)),
+		ID: id, Organization: organization, Session: session, Status: string(action.EnvPending), Keys: text, CreatedAt: database.NewTimestamp(now), ExpiresAt: database.NewTimestamp(now.Add(EnvRequestLifetime)),
 	}, nil
 }
 
-func putEnvRequest(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) (earlier *envRow, err error) {
-	s, err := sessions.SessionIn(ctx, tx, r.Organization, r.Session)
+func insertEnvRequest(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) (earlier *envRow, err error) {
+	s, err := sessions.ReadSession(ctx, tx, r.Organization, r.Session)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Working(now); err != nil {
 		return nil, err
 	}
-	var waiting []envRow
-	if err := tx.NewSelect().Model(&waiting).Where("session_id = ?", r.Session).Where("status = 'pending'").Where("expires_at > ?", database.NewTimestamp(now)).Scan(ctx); err != nil {
-		return nil, fmt.Errorf("looking for requests of session %s: %w", r.Session, err)
+	var pending []envRow
+	if err := tx.NewSelect().Model(&pending).Where("session_id = ?", r.Session).Where("status = 'pending'").Where("expires_at > ?", database.NewTimestamp(now)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading the requests of session %s: %w", r.Session, err)
 	}
-	for i := range waiting {
-		if waiting[i].Keys == r.Keys {
-			return &waiting[i], nil
+	for i := range pending {
+		if pending[i].Keys == r.Keys {
+			return &pending[i], nil
 		}
 	}
-	if len(waiting) >= MaxEnvRequests {
-		return nil, action.Errorf(action.ErrTooMany, "too_many_requests", "%d requests of this session already wait for a person; wait until one is answered, then ask again.", len(waiting))
+	if len(pending) >= MaxEnvRequests {
+		return nil, action.Errorf(action.ErrTooMany, "too_many_requests", "%d requests of this session already wait for a person; wait until one is answered, then ask again.", len(pending))
 	}
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 		return nil, fmt.Errorf("writing a request for variables: %w", err)
@@ -123,16 +123,16 @@ func putEnvRequest(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) (e
 	return nil, nil
 }
 
-// EnvRequest returns one request; ErrNotFound when the organization has no such.
+// EnvRequest returns a request; ErrNotFound.
 func (st *Store) EnvRequest(ctx context.Context, organization, id string) (action.EnvRequest, error) {
-	r, err := readEnv(ctx, st.db.Read, organization, id)
+	r, err := readEnvRow(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return action.EnvRequest{}, err
 	}
 	return r.request()
 }
 
-func readEnv(ctx context.Context, db bun.IDB, organization, id string) (*envRow, error) {
+func readEnvRow(ctx context.Context, db bun.IDB, organization, id string) (*envRow, error) {
 	var r envRow
 	err := db.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -13,50 +13,46 @@ import (
 	"sallyport/store/database"
 )
 
-// CreatorSQL finds who may not decide about the calls of a session: the one
-// who made it, where the organization's settings say so. It is asked in the
-// statement that decides; the empty text is nobody.
-func CreatorSQL(organization, session string) string {
+// ExcludedApproverSQL selects the user that may not approve the calls of a session:
+// its creator, if the organization forbids self-approval, and otherwise the empty
+// string. It is part of the deciding statement, so that no change comes between.
+func ExcludedApproverSQL(organization, session string) string {
 	return `coalesce((SELECT s.created_by FROM sessions s JOIN organizations o ON o.id = s.organization_id
   WHERE s.organization_id = ` + organization + ` AND s.id = ` + session + ` AND o.self_approval = 0), '')`
 }
 
-func selfApproval(invocation string) error {
-	return action.NewError("self_approval").WithInvocation(invocation)
-}
-
-// Barred returns an error when the person may not approve what the session
-// asks for.
-func Barred(ctx context.Context, tx bun.IDB, organization, session, by, invocation string) error {
+// CheckApprover returns an error if the user may not approve the calls of the session.
+func CheckApprover(ctx context.Context, tx bun.IDB, organization, session, by, invocation string) error {
 	var creator string
-	if err := tx.NewRaw("SELECT "+CreatorSQL("?", "?"), organization, session).Scan(ctx, &creator); err != nil {
-		return fmt.Errorf("reading who made session %s: %w", session, err)
+	if err := tx.NewRaw("SELECT "+ExcludedApproverSQL("?", "?"), organization, session).Scan(ctx, &creator); err != nil {
+		return fmt.Errorf("reading the creator of session %s: %w", session, err)
 	}
 	if creator == by {
-		return selfApproval(invocation)
+		return action.NewError("self_approval").WithInvocation(invocation)
 	}
 	return nil
 }
 
-// MayDecide checks that the session is live, and that the person may let
-// through what it asks for.
-func MayDecide(ctx context.Context, tx bun.IDB, organization, session, by string, now time.Time) error {
-	s, err := SessionIn(ctx, tx, organization, session)
+// CheckApproval checks that the session is live, and that the user may approve its
+// calls.
+func CheckApproval(ctx context.Context, tx bun.IDB, organization, session, by string, now time.Time) error {
+	s, err := ReadSession(ctx, tx, organization, session)
 	if err != nil {
 		return err
 	}
 	if s.Live(now) != nil {
 		return action.Errorf(action.ErrConflict, "session_ended", "The session has ended, so nothing can be let through for it any more.")
 	}
-	return Barred(ctx, tx, organization, session, by, "")
+	return CheckApprover(ctx, tx, organization, session, by, "")
 }
 
-// SessionIn reads a session of the organization within a transaction.
-func SessionIn(ctx context.Context, tx bun.IDB, organization, id string) (action.Session, error) {
-	r, err := database.One[SessionRow](ctx, database.RowsOf[SessionRow](tx, organization).Where("id = ?", id), NoSession())
+// ReadSession reads a session of the organization within a transaction.
+func ReadSession(ctx context.Context, tx bun.IDB, organization, id string) (action.Session, error) {
+	r, err := database.One[SessionRow](ctx, database.RowsOf[SessionRow](tx, organization).Where("id = ?", id), NotFound())
 	return r.Session(), err
 }
 
+// SessionRow is a row of the table sessions.
 type SessionRow struct {
 	bun.BaseModel `bun:"table:sessions"`
 
@@ -82,17 +78,18 @@ type SessionRow struct {
 	Prompt     database.NullString             `bun:"prompt"`
 	Model      database.NullString             `bun:"model"`
 	LastSeenAt database.Timestamp              `bun:"last_seen_at"`
-	Idle       sql.NullInt64                   `bun:"idle_seconds"` // NULL: the gateway's; 0: never
+	Idle       sql.NullInt64                   `bun:"idle_seconds"` // NULL: the gateway's default; 0: never
 	EndedNote  database.NullString             `bun:"ended_note"`
 	LeftOut    database.JSON[[]action.LeftOut] `bun:"left_out"`
 	Key        database.NullString             `bun:"idempotency_key"`
 	Hash       database.NullString             `bun:"idempotency_hash"`
 }
 
+// Session converts the row.
 func (r *SessionRow) Session() action.Session {
 	status := action.SessionStatus(r.Status)
 	if !r.RevokedAt.Time.IsZero() && !status.Ended() {
-		status = action.SessionStopped // by an instance that knows no status
+		status = action.SessionStopped // by an older instance, which does not write the status
 	}
 	return action.Session{
 		ID: r.ID, Organization: r.Organization, Kind: action.SessionKind(r.Kind), Type: action.SessionType(r.Type),
@@ -100,11 +97,11 @@ func (r *SessionRow) Session() action.Session {
 		Connections: r.Connections.V, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Ptr(), RevokedAt: r.RevokedAt.Ptr(),
 		CompletedAt: r.CompletedAt.Ptr(),
 		Status:      status, Tools: action.ToolListing(r.Tools), Prompt: string(r.Prompt), Model: string(r.Model),
-		LastSeenAt: r.LastSeenAt.Ptr(), IdleTimeout: fromIdle(r.Idle), EndedNote: string(r.EndedNote), LeftOut: r.LeftOut.V,
+		LastSeenAt: r.LastSeenAt.Ptr(), IdleTimeout: idleTimeout(r.Idle), EndedNote: string(r.EndedNote), LeftOut: r.LeftOut.V,
 	}
 }
 
-func fromIdle(seconds sql.NullInt64) time.Duration {
+func idleTimeout(seconds sql.NullInt64) time.Duration {
 	switch {
 	case !seconds.Valid:
 		return 0
@@ -114,10 +111,12 @@ func fromIdle(seconds sql.NullInt64) time.Duration {
 	return time.Duration(seconds.Int64) * time.Second
 }
 
-func ToIdle(d time.Duration) sql.NullInt64 {
+// IdleSeconds converts an idle timeout to its column.
+func IdleSeconds(d time.Duration) sql.NullInt64 {
 	return sql.NullInt64{Int64: int64(max(d, 0) / time.Second), Valid: d != 0}
 }
 
+// NewSessionRow returns the row of a new session.
 func NewSessionRow(s *action.Session) *SessionRow {
 	r := &SessionRow{
 		ID: s.ID, Organization: s.Organization, Kind: string(s.Kind), Type: string(s.Type), Automation: database.NullString(s.Automation),
@@ -126,19 +125,19 @@ func NewSessionRow(s *action.Session) *SessionRow {
 	}
 	r.Connections.V = s.Connections
 	r.Status, r.Tools, r.Prompt, r.Model = string(s.Status), database.NullString(s.Tools), database.NullString(s.Prompt), database.NullString(s.Model)
-	r.LastSeenAt, r.Idle, r.LeftOut.V = database.TimestampFromPtr(s.LastSeenAt), ToIdle(s.IdleTimeout), s.LeftOut
+	r.LastSeenAt, r.Idle, r.LeftOut.V = database.TimestampFromPtr(s.LastSeenAt), IdleSeconds(s.IdleTimeout), s.LeftOut
 	return r
 }
 
-// Session returns one session by its id alone: who presents a token knows no
-// more. Whether it is live is for [action.Session.Live] to say.
+// Session returns a session by its id alone, since a session token holds no more.
+// The caller checks [action.Session.Live]. Errors: ErrNotFound.
 func (st *Store) Session(ctx context.Context, id string) (action.Session, error) {
 	r := &SessionRow{ID: id}
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
 	err := st.stmts.session.Model(ctx, st.db.Read, r, id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return action.Session{}, NoSession()
+		return action.Session{}, NotFound()
 	}
 	if err != nil {
 		return action.Session{}, fmt.Errorf("reading session %s: %w", id, err)
@@ -146,11 +145,12 @@ func (st *Store) Session(ctx context.Context, id string) (action.Session, error)
 	return r.Session(), nil
 }
 
-func SessionQuery(db *bun.DB) string {
+func sessionQuery(db *bun.DB) string {
 	return db.NewSelect().Model((*SessionRow)(nil)).Where("id = ?", bun.Safe("?1")).String()
 }
 
-func NoSession() error {
+// NotFound returns the error for a session that does not exist.
+func NotFound() error {
 	return action.NewError("session_not_found")
 }
 
@@ -176,10 +176,10 @@ func (st *Store) ListSessions(ctx context.Context, f action.SessionFilter) (acti
 		case "":
 		case action.SessionFailed:
 			q = q.Where("status = 'failed'")
-		case action.SessionStopped: // also by an instance that knows no status
+		case action.SessionStopped: // an older instance does not write the status
 			q = q.Where("revoked_at IS NOT NULL").Where("status <> 'failed'")
 		case action.SessionPending, action.SessionRunning, action.SessionPaused:
-			q = Live(q.Where("status = ?", f.Status), now)
+			q = WhereLive(q.Where("status = ?", f.Status), now)
 		}
 		return q
 	}
@@ -202,10 +202,11 @@ func (st *Store) ListSessions(ctx context.Context, f action.SessionFilter) (acti
 	}), nil
 }
 
-const HoldSessionSQL = `SELECT FROM sessions WHERE organization_id = ?1 AND id = ?2 FOR NO KEY UPDATE`
+// LockSessionSQL locks a session's row until the transaction ends.
+const LockSessionSQL = `SELECT FROM sessions WHERE organization_id = ?1 AND id = ?2 FOR NO KEY UPDATE`
 
-// HoldSession locks a session's row where there are several writers.
-func (st *Store) HoldSession(ctx context.Context, tx bun.IDB, organization, id string) error {
+// LockSession locks a session's row on databases with several writers.
+func (st *Store) LockSession(ctx context.Context, tx bun.IDB, organization, id string) error {
 	if !database.Shared(tx) {
 		return nil
 	}
@@ -213,24 +214,26 @@ func (st *Store) HoldSession(ctx context.Context, tx bun.IDB, organization, id s
 	return err
 }
 
-func Live[Q interface{ Where(string, ...any) Q }](q Q, now database.Timestamp) Q {
+// WhereLive restricts a query to sessions that are neither revoked nor expired.
+func WhereLive[Q interface{ Where(string, ...any) Q }](q Q, now database.Timestamp) Q {
 	return q.Where("revoked_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", now)
 }
 
-// MadeByRun goes by the event, which later sessions of the run have too. A
-// person can name an event in a session that he makes; that of a run is made
-// in no person's name.
-const MadeByRun = "s.event_id = r.event_id AND s.created_by = ? || r.automation_id"
+// CreatedByRunSQL matches the sessions of a run by event, which all of its claims
+// share. The creator is compared too, because a person can name the same event in
+// a session of their own.
+const CreatedByRunSQL = "s.event_id = r.event_id AND s.created_by = ? || r.automation_id"
 
-// SessionsOfRun are those of all claims of a run.
+// SessionsOfRun returns the ids of the sessions of all claims of a run.
 func (st *Store) SessionsOfRun(ctx context.Context, organization, run string) (ids []string, err error) {
-	if err := SessionsOfRun(st.db.Read, organization, run).Scan(ctx, &ids); err != nil {
+	if err := RunSessionsQuery(st.db.Read, organization, run).Scan(ctx, &ids); err != nil {
 		return nil, fmt.Errorf("reading the sessions of run %s: %w", run, err)
 	}
 	return ids, nil
 }
 
-func SessionsOfRun(db bun.IDB, organization, run string) *bun.SelectQuery {
-	return db.NewSelect().TableExpr("runs AS r").Column("s.id").Join("JOIN sessions AS s ON s.organization_id = r.organization_id AND "+MadeByRun, action.AutomationCreator("")).
+// RunSessionsQuery selects the sessions of all claims of a run.
+func RunSessionsQuery(db bun.IDB, organization, run string) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("runs AS r").Column("s.id").Join("JOIN sessions AS s ON s.organization_id = r.organization_id AND "+CreatedByRunSQL, action.AutomationCreator("")).
 		Where("r.organization_id = ?", organization).Where("r.id = ?", run)
 }

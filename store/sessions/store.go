@@ -1,4 +1,4 @@
-// Package sessions holds the rows of sessions: reading, using and locking them.
+// Package sessions reads and locks sessions and records their use.
 package sessions
 
 import (
@@ -17,10 +17,10 @@ type Store struct {
 	}
 }
 
-// New returns the rows of the database that p prepares statements for; see p.Err.
+// New returns a store on the database of p and prepares its statements; see p.Err.
 func New(p *database.Preparer, historyRows *history.Store) *Store {
 	s := &Store{db: p.DB, history: historyRows}
-	s.stmts.session = p.Read(SessionQuery(p.DB.Read))
-	s.stmts.hold = p.WriteShared(HoldSessionSQL)
+	s.stmts.session = p.Read(sessionQuery(p.DB.Read))
+	s.stmts.hold = p.WriteShared(LockSessionSQL)
 	return s
 }

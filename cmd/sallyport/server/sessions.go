@@ -54,7 +54,7 @@ func (s *sessions) Authenticate(ctx context.Context, token string) (*action.Sess
 
 // markUsed remembers that a session was used, unless its row shows recent use.
 func (s *sessions) markUsed(session *action.Session) {
-	if last := session.LastSeenAt; session.Status != action.SessionPending && last != nil && s.now().Sub(*last) < sessionsrows.SeenEvery {
+	if last := session.LastSeenAt; session.Status != action.SessionPending && last != nil && s.now().Sub(*last) < sessionsrows.SeenInterval {
 		return
 	}
 	s.mu.Lock()

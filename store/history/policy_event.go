@@ -15,6 +15,7 @@ import (
 	"sallyport/store/database"
 )
 
+// PolicyEventRow is a row of the table policy_events.
 type PolicyEventRow struct {
 	bun.BaseModel `bun:"table:policy_events"`
 
@@ -28,6 +29,7 @@ type PolicyEventRow struct {
 	After        string             `bun:"after"`
 }
 
+// Event converts the row.
 func (r *PolicyEventRow) Event() action.PolicyEvent {
 	return action.PolicyEvent{
 		ID: r.ID, Organization: r.Organization, Kind: r.Kind, Subject: r.Subject, By: r.By, At: r.At.Time,
@@ -35,33 +37,33 @@ func (r *PolicyEventRow) Event() action.PolicyEvent {
 	}
 }
 
-// PolicyChanged records a change of policy and counts it.
-func (st *Store) PolicyChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent, before, after any) error {
+// RecordPolicyChange records a change and increments the policy version.
+func (st *Store) RecordPolicyChange(ctx context.Context, tx bun.Tx, e action.PolicyEvent, before, after any) error {
 	if err := st.RecordChange(ctx, tx, e, before, after); err != nil {
 		return err
 	}
-	_, err := PolicyMoved(ctx, tx, e.Organization)
+	_, err := BumpPolicyVersion(ctx, tx, e.Organization)
 	return err
 }
 
-// RecordChange writes down who changed policy, and from what to what. It
-// belongs into the transaction of the change. Nil before or after: there was,
-// or is, nothing. What looks like a credential is not written down.
+// RecordChange records who changed a setting, with its state before and after, in
+// the transaction of the change. before is nil for a new setting, and after for a
+// removed one. What looks like a credential is redacted.
 func (st *Store) RecordChange(ctx context.Context, tx bun.IDB, e action.PolicyEvent, before, after any) (err error) {
 	if e.ID, err = database.NewID(); err != nil {
 		return err
 	}
-	was, err := cleaned(before)
+	oldState, err := redactedJSON(before)
 	if err != nil {
 		return fmt.Errorf("recording a change of policy: %w", err)
 	}
-	is, err := cleaned(after)
+	newState, err := redactedJSON(after)
 	if err != nil {
 		return fmt.Errorf("recording a change of policy: %w", err)
 	}
 	_, err = tx.NewInsert().Model(&PolicyEventRow{
 		ID: e.ID, Organization: e.Organization, Kind: e.Kind, Subject: e.Subject, By: e.By, At: database.NewTimestamp(st.db.Now()),
-		Before: was, After: is,
+		Before: oldState, After: newState,
 	}).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("recording a change of policy: %w", err)
@@ -69,10 +71,10 @@ func (st *Store) RecordChange(ctx context.Context, tx bun.IDB, e action.PolicyEv
 	return nil
 }
 
-// cleaned is v as JSON without the credentials that somebody put where none
-// belong: history is never deleted, and many read it. Each string is looked at
-// by itself: a connector's member secret is no credential, but names one.
-func cleaned(v any) (string, error) {
+// redactedJSON returns v as JSON with misplaced credentials redacted: history is
+// never deleted, and every member reads it. Only string values are examined, and not
+// their keys: the member secret of a connector holds the name of a secret.
+func redactedJSON(v any) (string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return "", err
@@ -104,7 +106,7 @@ func cleaned(v any) (string, error) {
 	}
 }
 
-// PolicyEvents returns a page of the history of policy, newest first.
+// PolicyEvents returns a page of recorded changes, newest first.
 func (st *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error) {
 	var page action.Page[action.PolicyEvent]
 	after, err := database.ParseCursor(f.Cursor)
@@ -113,10 +115,10 @@ func (st *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []PolicyEventRow
-	if err := FindPolicyEvents(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
+	if err := PolicyEventsQuery(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
 		return page, fmt.Errorf("listing changes of policy: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, MatchPolicyEvents(f, st.db.Read.NewSelect().Table("policy_events")))
+	total, capped, err := database.CountUpTo(ctx, FilterPolicyEvents(f, st.db.Read.NewSelect().Table("policy_events")))
 	if err != nil {
 		return page, fmt.Errorf("counting changes of policy: %w", err)
 	}
@@ -129,17 +131,18 @@ func (st *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (
 	}), nil
 }
 
-// find is the query of one page, with one row more to tell whether another
-// one follows.
-func FindPolicyEvents(f action.PolicyEventFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
-	q := MatchPolicyEvents(f, db.NewSelect().Model((*PolicyEventRow)(nil)))
+// PolicyEventsQuery selects a page, and one row more to detect whether another page
+// follows.
+func PolicyEventsQuery(f action.PolicyEventFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
+	q := FilterPolicyEvents(f, db.NewSelect().Model((*PolicyEventRow)(nil)))
 	if after.ID != "" {
 		q = q.Where("(at, id) < (?, ?)", after.Time, after.ID)
 	}
 	return q.OrderExpr("at DESC, id DESC").Limit(int64(limit) + 1)
 }
 
-func MatchPolicyEvents(f action.PolicyEventFilter, q *bun.SelectQuery) *bun.SelectQuery {
+// FilterPolicyEvents applies a filter to a query.
+func FilterPolicyEvents(f action.PolicyEventFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	q = q.Where("organization_id = ?", f.Organization)
 	if f.Kind != "" {
 		q = q.Where("kind = ?", f.Kind)

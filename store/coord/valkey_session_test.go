@@ -15,7 +15,7 @@ func TestWaitsDoubleUntilASessionWasOfUse(t *testing.T) {
 	var waits []time.Duration
 	wait := time.Duration(0)
 	for i := range 10 {
-		wait = next(wait, i == 8)
+		wait = nextBackoff(wait, i == 8)
 		waits = append(waits, wait)
 	}
 	got := fmt.Sprint(waits)
@@ -25,13 +25,13 @@ func TestWaitsDoubleUntilASessionWasOfUse(t *testing.T) {
 }
 
 func TestManyHintsTravelInOnePacket(t *testing.T) {
-	v := &Valkey{queue: make(chan packedHint, queued)}
-	for i := range packed + 9 {
+	v := &Valkey{queue: make(chan packedHint, queueSize)}
+	for i := range maxPacketHints + 9 {
 		v.queue <- packedHint{Invocation: fmt.Sprint(i)}
 	}
 	total := 0
-	for _, want := range []int{packed, 9} {
-		hints := v.collect(<-v.queue)
+	for _, want := range []int{maxPacketHints, 9} {
+		hints := v.collectQueued(<-v.queue)
 		if len(hints) != want {
 			t.Fatalf("%d hints, want %d", len(hints), want)
 		}

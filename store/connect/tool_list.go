@@ -16,12 +16,12 @@ import (
 type observation struct {
 	first   bool        // the list is taken as reviewed
 	listed  []reviewRow // new, changed or back
-	gone    []string    // listed no more, but reviewed
+	removed []string    // listed no more, but reviewed
 	dropped []string    // listed no more, and never reviewed: nothing is left of them
 }
 
-func (o *observation) nothing() bool {
-	return !o.first && len(o.listed)+len(o.gone)+len(o.dropped) == 0
+func (o *observation) empty() bool {
+	return !o.first && len(o.listed)+len(o.removed)+len(o.dropped) == 0
 }
 
 // ObserveTools writes down the whole list of tools that a connector of the
@@ -30,26 +30,26 @@ func (o *observation) nothing() bool {
 // Later ones change no review: they only tell what differs from it. A list that
 // was asked for at another revision is not looked at.
 func (st *Store) ObserveTools(ctx context.Context, organization, connector string, revision int64, tools map[string]action.ToolVersion) (changed bool, err error) {
-	o, err := st.observe(ctx, st.db.Read, organization, connector, revision, tools)
-	if err != nil || o.nothing() {
+	o, err := st.compareTools(ctx, st.db.Read, organization, connector, revision, tools)
+	if err != nil || o.empty() {
 		return false, err
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		o, err := st.observe(ctx, tx, organization, connector, revision, tools)
-		if changed = err == nil && !o.nothing(); !changed {
+		o, err := st.compareTools(ctx, tx, organization, connector, revision, tools)
+		if changed = err == nil && !o.empty(); !changed {
 			return err
 		}
 		if err := o.write(ctx, tx, organization, connector, database.NewTimestamp(st.db.Now())); err != nil || !o.first {
 			return err
 		}
-		return st.trust(ctx, tx, organization, connector, tools)
+		return st.recordFirstList(ctx, tx, organization, connector, tools)
 	})
 	return changed, err
 }
 
-// observe compares a list with the rows.
-func (st *Store) observe(ctx context.Context, from bun.IDB, organization, connector string, revision int64, tools map[string]action.ToolVersion) (*observation, error) {
-	c, err := ConnectorOf(ctx, from, organization, connector)
+// compareTools compares a list with the rows.
+func (st *Store) compareTools(ctx context.Context, from bun.IDB, organization, connector string, revision int64, tools map[string]action.ToolVersion) (*observation, error) {
+	c, err := ReadConnector(ctx, from, organization, connector)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (st *Store) observe(ctx context.Context, from bun.IDB, organization, connec
 	o.first = c.TrustedAt == nil && len(tools) > 0
 	now := database.NewTimestamp(st.db.Now())
 	for _, tool := range slices.Sorted(maps.Keys(tools)) {
-		if was := rows[tool]; was == nil || !was.Current.lists(tools[tool]) {
+		if was := rows[tool]; was == nil || !was.Current.matches(tools[tool]) {
 			o.listed = append(o.listed, o.row(organization, connector, tool, tools[tool], now))
 		}
 	}
@@ -76,7 +76,7 @@ func (st *Store) observe(ctx context.Context, from bun.IDB, organization, connec
 		if was.Reviewed.Behaviour == nil {
 			o.dropped = append(o.dropped, tool)
 		} else {
-			o.gone = append(o.gone, tool)
+			o.removed = append(o.removed, tool)
 		}
 	}
 	return o, nil
@@ -86,16 +86,16 @@ func (st *Store) observe(ctx context.Context, from bun.IDB, organization, connec
 func (o *observation) row(organization, connector, tool string, v action.ToolVersion, now database.Timestamp) reviewRow {
 	r := reviewRow{Organization: organization, Connector: connector, Tool: tool, Current: newVersion(v), SeenAt: now}
 	if o.first {
-		r.Reviewed, r.ReviewedBy, r.ReviewedAt = r.Current, firstList, now
+		r.Reviewed, r.ReviewedBy, r.ReviewedAt = r.Current, firstListReviewer, now
 	}
 	return r
 }
 
-// manyTools is how many are written in one statement.
-const manyTools = 100
+// toolsPerStatement is how many are written in one statement.
+const toolsPerStatement = 100
 
 func (o *observation) write(ctx context.Context, tx bun.Tx, organization, connector string, now database.Timestamp) error {
-	for rows := range slices.Chunk(o.listed, manyTools) {
+	for rows := range slices.Chunk(o.listed, toolsPerStatement) {
 		_, err := tx.NewInsert().Model(&rows).On("CONFLICT (organization_id, connector_id, tool) DO UPDATE").
 			Set("current_behaviour = EXCLUDED.current_behaviour, current_text = EXCLUDED.current_text").
 			Set("current_risk = EXCLUDED.current_risk, current_definition = EXCLUDED.current_definition, seen_at = EXCLUDED.seen_at").Exec(ctx)
@@ -103,21 +103,21 @@ func (o *observation) write(ctx context.Context, tx bun.Tx, organization, connec
 			return fmt.Errorf("writing the tools of connector %s: %w", connector, err)
 		}
 	}
-	if err := forgetTools(ctx, tx, organization, connector, o.dropped); err != nil || len(o.gone) == 0 {
+	if err := deleteTools(ctx, tx, organization, connector, o.dropped); err != nil || len(o.removed) == 0 {
 		return err
 	}
 	_, err := tx.NewUpdate().Model((*reviewRow)(nil)).
 		Set("current_behaviour = NULL, current_text = NULL, current_risk = NULL, current_definition = NULL, seen_at = ?", now).
-		Where("organization_id = ?", organization).Where("connector_id = ?", connector).Where("tool IN (?)", bun.List(o.gone)).Exec(ctx)
+		Where("organization_id = ?", organization).Where("connector_id = ?", connector).Where("tool IN (?)", bun.List(o.removed)).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("writing which tools connector %s has no more: %w", connector, err)
 	}
 	return nil
 }
 
-// trust notes that the first list was taken as reviewed, so that no other one
+// recordFirstList notes that the first list was taken as reviewed, so that no other one
 // is.
-func (st *Store) trust(ctx context.Context, tx bun.Tx, organization, connector string, tools map[string]action.ToolVersion) error {
+func (st *Store) recordFirstList(ctx context.Context, tx bun.Tx, organization, connector string, tools map[string]action.ToolVersion) error {
 	_, err := tx.NewUpdate().Model((*ConnectorRow)(nil)).Set("trusted_at = ?", database.NewTimestamp(st.db.Now())).
 		Where("id = ?", connector).Where("organization_id = ?", organization).Exec(ctx)
 	if err != nil {
@@ -127,5 +127,5 @@ func (st *Store) trust(ctx context.Context, tx bun.Tx, organization, connector s
 	for tool, v := range tools {
 		hashes[tool] = v.ToolHashes
 	}
-	return st.history.PolicyChanged(ctx, tx, reviewEvent(organization, connector, "", firstList), nil, hashes)
+	return st.history.RecordPolicyChange(ctx, tx, reviewEvent(organization, connector, "", firstListReviewer), nil, hashes)
 }

@@ -14,37 +14,37 @@ import (
 	"sallyport/store/history"
 )
 
-// AdmitUser returns the user whom another house knows as in, made when there is
-// none, with the name and the role that it gives now. ErrForbidden when somebody
-// removed him here; ErrNotFound without the organization; ErrConflict when the
-// last owner would be one no more: he is cut off instead, as by [DB.CutOffUser].
-// What was said before the last that is known, or nobody knows when, changes
-// nobody: the user may have another role than in says.
+// AdmitUser returns the user of an identity provider, created on the first sign-in,
+// with the name and role that the provider asserts now. An assertion without a time,
+// or older than the last one, changes nothing, so the role can differ from in.Role.
+// A user that is already up to date costs no write.
 //
-// Who is known as he is costs no write.
+// Errors: ErrForbidden if the user was removed here; ErrNotFound without the
+// organization; ErrConflict if the last owner would lose the role, and then the
+// user's credentials are revoked as by [Store.CutOffUser].
 func (st *Store) AdmitUser(ctx context.Context, in action.Identity) (action.User, error) {
 	switch {
 	case in.Issuer == "" || in.Subject == "" || in.Name == "":
-		return action.User{}, errors.New("somebody of another house has an issuer, a subject and a name")
+		return action.User{}, errors.New("an identity needs an issuer, a subject and a name")
 	case !in.Role.Valid():
 		return action.User{}, database.Invalid("/role", "A role is owner, admin or member.")
 	}
-	r, err := userAt(ctx, st.db.Read, in)
-	if err == nil && r != nil && (outdated(r, in) || r.SaidAt == database.NewTimestamp(in.AssertedAt) && r.Role == string(in.Role) && sameName(r.Name, in.Name)) {
+	r, err := userByIdentity(ctx, st.db.Read, in)
+	if err == nil && r != nil && (isOutdated(r, in) || r.SaidAt == database.NewTimestamp(in.AssertedAt) && r.Role == string(in.Role) && sameName(r.Name, in.Name)) {
 		return r.user(), nil
 	}
 	var refused error
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		refused = nil
-		if r, err = userAt(ctx, tx, in); err != nil {
+		if r, err = userByIdentity(ctx, tx, in); err != nil {
 			return err
 		}
 		if r == nil {
-			r, err = st.enrol(ctx, tx, in)
+			r, err = st.insertUser(ctx, tx, in)
 			return err
 		}
-		if !outdated(r, in) {
-			refused, err = st.follow(ctx, tx, r, in)
+		if !isOutdated(r, in) {
+			refused, err = st.syncUser(ctx, tx, r, in)
 		}
 		return err
 	})
@@ -54,8 +54,8 @@ func (st *Store) AdmitUser(ctx context.Context, in action.Identity) (action.User
 	return r.user(), nil
 }
 
-// userAt finds somebody by who he is elsewhere; nil when there is none.
-func userAt(ctx context.Context, db bun.IDB, in action.Identity) (*userRow, error) {
+// userByIdentity returns the user with the issuer and subject; nil if there is none.
+func userByIdentity(ctx context.Context, db bun.IDB, in action.Identity) (*userRow, error) {
 	r := &userRow{}
 	err := db.NewSelect().Model(r).Where("organization_id = ?", in.Organization).
 		Where("issuer = ?", in.Issuer).Where("subject = ?", in.Subject).Scan(ctx)
@@ -63,62 +63,64 @@ func userAt(ctx context.Context, db bun.IDB, in action.Identity) (*userRow, erro
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for somebody of %s: %w", in.Issuer, err)
+		return nil, fmt.Errorf("reading the user of %s: %w", in.Issuer, err)
 	}
 	return r, nil
 }
 
-// outdated tells whether newer is known of somebody: who keeps an old token does
-// not get an old role back with it.
-func outdated(r *userRow, in action.Identity) bool {
+// isOutdated reports whether a newer assertion is stored: an old token must not
+// restore an old role.
+func isOutdated(r *userRow, in action.Identity) bool {
 	return in.AssertedAt.IsZero() || database.NewTimestamp(in.AssertedAt).Time.Before(r.SaidAt.Time)
 }
 
-// enrol writes somebody who comes for the first time.
-func (st *Store) enrol(ctx context.Context, tx bun.Tx, in action.Identity) (*userRow, error) {
-	there, err := tx.NewSelect().Table("organizations").Where("id = ?", in.Organization).Exists(ctx)
+// insertUser stores a user at the first sign-in.
+func (st *Store) insertUser(ctx context.Context, tx bun.Tx, in action.Identity) (*userRow, error) {
+	exists, err := tx.NewSelect().Table("organizations").Where("id = ?", in.Organization).Exists(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking for an organization: %w", err)
+		return nil, fmt.Errorf("reading an organization: %w", err)
 	}
-	if !there {
-		return nil, history.NoOrganization()
+	if !exists {
+		return nil, history.OrganizationNotFound()
 	}
-	barred, err := removed(tx.NewSelect().Table("removed_users"), in.Organization, in.Issuer, in.Subject).Exists(ctx)
+	removed, err := tx.NewSelect().Table("removed_users").Where("organization_id = ?", in.Organization).
+		Where("issuer = ?", in.Issuer).Where("subject = ?", in.Subject).Exists(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking whether somebody was removed: %w", err)
+		return nil, fmt.Errorf("checking whether a user was removed: %w", err)
 	}
-	if barred {
+	if removed {
 		return nil, action.NewError("person_removed")
 	}
 	r := &userRow{Organization: in.Organization, Role: string(in.Role), Issuer: database.NullString(in.Issuer), Subject: database.NullString(in.Subject), SaidAt: database.NewTimestamp(in.AssertedAt), CreatedAt: database.NewTimestamp(st.db.Now())}
 	if r.ID, err = database.NewID(); err != nil {
 		return nil, err
 	}
-	if r.Name, err = freeName(ctx, tx, in, r.ID); err != nil {
+	if r.Name, err = uniqueName(ctx, tx, in, r.ID); err != nil {
 		return nil, err
 	}
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
-		return nil, fmt.Errorf("writing somebody of %s: %w", in.Issuer, err)
+		return nil, fmt.Errorf("writing a user of %s: %w", in.Issuer, err)
 	}
 	return r, st.recordPerson(ctx, tx, r, in.Issuer, nil, personOf(r))
 }
 
-// follow gives somebody the role and the name that he has elsewhere now.
-func (st *Store) follow(ctx context.Context, tx bun.Tx, r *userRow, in action.Identity) (refused, err error) {
+// syncUser updates the role and the name from the identity provider. refused is the
+// error for the caller of a transaction that commits nevertheless.
+func (st *Store) syncUser(ctx context.Context, tx bun.Tx, r *userRow, in action.Identity) (refused, err error) {
 	r.SaidAt = database.NewTimestamp(in.AssertedAt)
 	if _, err = tx.NewUpdate().Table("users").Set("said_at = ?", r.SaidAt).Where("id = ?", r.ID).Exec(ctx); err != nil {
-		return nil, fmt.Errorf("noting what is said of user %s: %w", r.ID, err)
+		return nil, fmt.Errorf("recording the assertion about user %s: %w", r.ID, err)
 	}
-	err = st.giveRole(ctx, tx, r, string(in.Role), in.Issuer)
+	err = st.changeRole(ctx, tx, r, string(in.Role), in.Issuer)
 	if errors.Is(err, action.ErrConflict) {
-		_, cut := st.cutOff(ctx, tx, r, in.Issuer)
-		return err, cut
+		_, failed := st.revokeCredentials(ctx, tx, r, in.Issuer)
+		return err, failed
 	}
 	if err != nil || sameName(r.Name, in.Name) {
 		return nil, err
 	}
 	before := personOf(r)
-	if r.Name, err = freeName(ctx, tx, in, r.ID); err != nil {
+	if r.Name, err = uniqueName(ctx, tx, in, r.ID); err != nil {
 		return nil, err
 	}
 	if _, err = tx.NewUpdate().Table("users").Set("name = ?", r.Name).Where("id = ?", r.ID).Exec(ctx); err != nil {
@@ -127,20 +129,20 @@ func (st *Store) follow(ctx context.Context, tx bun.Tx, r *userRow, in action.Id
 	return nil, st.recordPerson(ctx, tx, r, in.Issuer, before, personOf(r))
 }
 
-// maxNamesakes bounds how many people have one name.
-const maxNamesakes = 1000
+// maxSameNames bounds how many users share a name.
+const maxSameNames = 1000
 
-// freeName is the name, with a number where somebody else has it: nobody is
-// taken for another by choosing a name elsewhere.
-func freeName(ctx context.Context, tx bun.Tx, in action.Identity, id string) (string, error) {
+// uniqueName returns the name, with a number if another user has it: nobody can
+// pose as another user by choosing their name at the identity provider.
+func uniqueName(ctx context.Context, tx bun.Tx, in action.Identity, id string) (string, error) {
 	name := in.Name
-	for n := 2; n <= maxNamesakes; n++ {
-		there, err := tx.NewSelect().Table("users").Where("organization_id = ?", in.Organization).
+	for n := 2; n <= maxSameNames; n++ {
+		taken, err := tx.NewSelect().Table("users").Where("organization_id = ?", in.Organization).
 			Where("lower(name) = lower(?)", name).Where("id <> ?", id).Exists(ctx)
 		if err != nil {
-			return "", fmt.Errorf("looking for a name: %w", err)
+			return "", fmt.Errorf("checking a name: %w", err)
 		}
-		if !there {
+		if !taken {
 			return name, nil
 		}
 		name = fmt.Sprintf("%s (%d)", in.Name, n)
@@ -148,9 +150,9 @@ func freeName(ctx context.Context, tx bun.Tx, in action.Identity, id string) (st
 	return "", action.Errorf(action.ErrConflict, "user_exists", "Too many people have this name; have it changed where you sign in.")
 }
 
-// sameName tells whether a name here is the one elsewhere, perhaps numbered.
-func sameName(here, elsewhere string) bool {
-	rest, ok := strings.CutPrefix(here, elsewhere)
+// sameName reports whether stored is the asserted name, possibly with a number.
+func sameName(stored, asserted string) bool {
+	rest, ok := strings.CutPrefix(stored, asserted)
 	if !ok || rest == "" {
 		return ok
 	}
@@ -158,18 +160,18 @@ func sameName(here, elsewhere string) bool {
 	return ok && strings.Trim(number, "0123456789") == ")"
 }
 
-// CutOffUser takes all credentials from somebody to whom another house gives no
-// role any more: logins, links and API keys. It returns his id, empty when there
-// was nothing to take.
+// CutOffUser revokes all credentials (logins, links and API keys) of a user whose
+// identity provider no longer asserts a role. It returns the user's id; empty if
+// there were none.
 func (st *Store) CutOffUser(ctx context.Context, organization, issuer, subject string) (id string, err error) {
 	in := action.Identity{Organization: organization, Issuer: issuer, Subject: subject}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		id = ""
-		r, err := userAt(ctx, tx, in)
+		r, err := userByIdentity(ctx, tx, in)
 		if err != nil || r == nil {
 			return err
 		}
-		n, err := st.cutOff(ctx, tx, r, issuer)
+		n, err := st.revokeCredentials(ctx, tx, r, issuer)
 		if n > 0 {
 			id = r.ID
 		}
@@ -178,8 +180,8 @@ func (st *Store) CutOffUser(ctx context.Context, organization, issuer, subject s
 	return id, err
 }
 
-// cutOff returns how many credentials it took.
-func (st *Store) cutOff(ctx context.Context, tx bun.Tx, r *userRow, by string) (int, error) {
+// revokeCredentials returns how many credentials it revoked.
+func (st *Store) revokeCredentials(ctx context.Context, tx bun.Tx, r *userRow, by string) (int, error) {
 	n, err := st.endLogins(ctx, tx, r.Organization, r.ID, action.EndRole)
 	if err != nil {
 		return n, err
@@ -210,13 +212,9 @@ type removedRow struct {
 	RemovedAt    database.Timestamp `bun:"removed_at"`
 }
 
-// removed narrows a query to somebody who may not come back.
-func removed(q *bun.SelectQuery, organization, issuer, subject string) *bun.SelectQuery {
-	return q.Where("organization_id = ?", organization).Where("issuer = ?", issuer).Where("subject = ?", subject)
-}
-
-// bar keeps somebody of another house away, who could come back at once.
-func (st *Store) bar(ctx context.Context, tx bun.Tx, r *userRow, by string) error {
+// recordRemoval blocks further sign-ins of a user of an identity provider, which
+// would create the user again.
+func (st *Store) recordRemoval(ctx context.Context, tx bun.Tx, r *userRow, by string) error {
 	if r.Issuer == "" {
 		return nil
 	}
@@ -224,12 +222,12 @@ func (st *Store) bar(ctx context.Context, tx bun.Tx, r *userRow, by string) erro
 		Organization: r.Organization, Issuer: string(r.Issuer), Subject: string(r.Subject), User: r.ID, Name: r.Name, Role: r.Role, RemovedBy: by, RemovedAt: database.NewTimestamp(st.db.Now()),
 	}).Exec(ctx)
 	if err != nil {
-		return fmt.Errorf("keeping user %s away: %w", r.ID, err)
+		return fmt.Errorf("recording the removal of user %s: %w", r.ID, err)
 	}
 	return nil
 }
 
-// RemovedUsers returns those of other houses who were removed, the last first.
+// RemovedUsers returns the removed users of identity providers, latest removal first.
 func (st *Store) RemovedUsers(ctx context.Context, organization string) ([]action.RemovedUser, error) {
 	var rows []removedRow
 	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).OrderExpr("removed_at DESC, user_id DESC").Limit(1000).Scan(ctx)
@@ -243,18 +241,18 @@ func (st *Store) RemovedUsers(ctx context.Context, organization string) ([]actio
 	return list, nil
 }
 
-// ReadmitUser has somebody of that role let a person who was removed sign in
-// again, as somebody new; ErrNotFound, or ErrForbidden when the person was an
-// owner and who lets him in is none.
+// ReadmitUser lets a removed user sign in again, as a new user. as is the role of
+// the caller. Errors: ErrNotFound; ErrForbidden if the removed user was an owner and
+// the caller is not.
 func (st *Store) ReadmitUser(ctx context.Context, organization, id string, as action.Role, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var rows []removedRow
 		_, err := tx.NewDelete().Model((*removedRow)(nil)).Where("organization_id = ?", organization).Where("user_id = ?", id).Returning("*").Exec(ctx, &rows)
 		if err != nil {
-			return fmt.Errorf("letting user %s in again: %w", id, err)
+			return fmt.Errorf("readmitting user %s: %w", id, err)
 		}
 		if len(rows) == 0 {
-			return noUser()
+			return userNotFound()
 		}
 		if action.Role(rows[0].Role) == action.RoleOwner && as != action.RoleOwner {
 			return action.Errorf(action.ErrForbidden, "owner_required", "This person was an owner when removed; have an owner let them in again.")

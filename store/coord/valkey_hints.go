@@ -11,12 +11,12 @@ import (
 	"sallyport/action"
 )
 
-// packed bounds the hints in one packet.
-const packed = 256
+// maxPacketHints bounds the hints of one packet.
+const maxPacketHints = 256
 
-// Publish implements [action.Hints]. Subscribers of this instance are called
-// before it returns; a hint that cannot be sent to the others at once is
-// queued, and dropped when the queue is full or Valkey away.
+// Publish implements [action.Hints]. It calls the subscribers of this instance before
+// it returns, and queues the hint for other instances. The hint is dropped if the
+// queue is full or Valkey is unavailable.
 func (v *Valkey) Publish(h action.Hint) {
 	v.hub.Publish(h)
 	if v.Healthy() {
@@ -29,25 +29,25 @@ func (v *Valkey) Publish(h action.Hint) {
 	v.drop(1)
 }
 
-// Deliver tells the subscribers of this instance alone.
+// Deliver publishes a hint to the subscribers of this instance only.
 func (v *Valkey) Deliver(h action.Hint) { v.hub.Publish(h) }
 
 // Subscribe implements [action.Hints].
 func (v *Valkey) Subscribe(f func(action.Hint)) (cancel func()) { return v.hub.Subscribe(f) }
 
-// drop counts hints that are not sent, and has the next packet say so.
+// drop counts hints that are not sent, and has the next packet report it.
 func (v *Valkey) drop(n int) {
-	v.tally.dropped.Add(int64(n))
+	v.counters.dropped.Add(int64(n))
 	v.missed.Store(true)
 }
 
-// receive hands the hints of other instances to the subscribers here.
+// receive publishes the hints of other instances to the subscribers of this one.
 func (v *Valkey) receive(ctx context.Context, s *session, subscribed chan struct{}) error {
 	var once sync.Once
 	ctx = valkey.WithOnSubscriptionHook(ctx, func(valkey.PubSubSubscription) { once.Do(func() { close(subscribed) }) })
 	err := s.client.Receive(ctx, s.client.B().Subscribe().Channel(v.channel()).Build(), func(m valkey.PubSubMessage) {
 		if p, ok := decode(m.Message); ok {
-			v.take(s, p)
+			v.handlePacket(s, p)
 		}
 	})
 	if err == nil {
@@ -58,13 +58,14 @@ func (v *Valkey) receive(ctx context.Context, s *session, subscribed chan struct
 
 func (v *Valkey) channel() string { return v.config.Prefix + "hints" }
 
-// take heeds a packet. Our own hints were delivered when they were published.
-func (v *Valkey) take(s *session, p packet) {
+// handlePacket publishes the hints of a packet. Own hints were published before they
+// were sent.
+func (v *Valkey) handlePacket(s *session, p packet) {
 	if p.From == v.id {
 		if p.Beat {
 			select {
 			case s.beats <- struct{}{}:
-			default: // the one before was not seen yet
+			default: // the previous one has not been read
 			}
 		}
 		return
@@ -77,7 +78,7 @@ func (v *Valkey) take(s *session, p packet) {
 	}
 }
 
-// send sends heartbeats and the hints of the queue, in its order.
+// send sends heartbeats, and the hints of the queue in order.
 func (v *Valkey) send(ctx context.Context, s *session, subscribed chan struct{}) error {
 	beat := time.NewTicker(v.config.Heartbeat)
 	defer beat.Stop()
@@ -97,15 +98,15 @@ func (v *Valkey) send(ctx context.Context, s *session, subscribed chan struct{})
 		case <-beat.C:
 			p = packet{Beat: true}
 		case h := <-v.queue:
-			p = packet{Hints: v.collect(h)}
+			p = packet{Hints: v.collectQueued(h)}
 		}
 	}
 }
 
-// collect takes along what else waits.
-func (v *Valkey) collect(first packedHint) []packedHint {
+// collectQueued adds the hints that are queued already.
+func (v *Valkey) collectQueued(first packedHint) []packedHint {
 	hints := append(make([]packedHint, 0, 8), first)
-	for len(hints) < packed {
+	for len(hints) < maxPacketHints {
 		select {
 		case h := <-v.queue:
 			hints = append(hints, h)
@@ -116,8 +117,8 @@ func (v *Valkey) collect(first packedHint) []packedHint {
 	return hints
 }
 
-// publish sends one packet. It is no caller's time that it takes, so it waits
-// longer than they: silence is what ends a session.
+// publish sends one packet, without a timeout: no caller waits for it, and missing
+// heartbeats end the session.
 func (v *Valkey) publish(ctx context.Context, s *session, p packet) error {
 	p.From = v.id
 	p.Lost = v.missed.Swap(false)
@@ -126,7 +127,7 @@ func (v *Valkey) publish(ctx context.Context, s *session, p packet) error {
 		err = s.client.Do(ctx, s.client.B().Publish().Channel(v.channel()).Message(text).Build()).Error()
 	}
 	if err != nil {
-		v.drop(len(p.Hints)) // and what p said of those before is said again
+		v.drop(len(p.Hints)) // the next packet reports earlier losses too
 	}
 	return err
 }

@@ -1,0 +1,249 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+// One scan reads the newest pending calls and a batch of the others from where the
+// last scan stopped, so its cost does not grow with the number of pending calls.
+const (
+	ScanNewest = 200
+	ScanOthers = 500
+)
+
+// pendingCall is a held call with its position in the order of creation.
+type pendingCall struct {
+	ID        string             `bun:"id"`
+	CreatedAt database.Timestamp `bun:"created_at"`
+	Notified  bool               `bun:"told"`
+	Wanted    bool               `bun:"wanted"`
+}
+
+// pendingCallsQuery selects up to limit pending calls of an organization, in the order
+// of the index, with whether the channel wants and has notified each.
+func pendingCallsQuery(db bun.IDB, c *action.NotifyChannel, after database.Cursor, limit int, now, held database.Timestamp) *bun.SelectQuery {
+	q := db.NewSelect().TableExpr("invocations AS i").Column("i.id", "i.created_at", "i.expires_at", "i.risk", "i.unattended").
+		Where("i.organization_id = ?", c.Organization).Where("i.status = 'pending'").Limit(int64(limit))
+	if after.ID == "" && limit == ScanNewest {
+		q = q.OrderExpr("i.created_at DESC, i.id DESC")
+	} else {
+		q = q.Where("(i.created_at, i.id) > (?, ?)", after.Time.Or(database.Epoch), after.ID).OrderExpr("i.created_at, i.id")
+	}
+	wanted := "p.expires_at > ? AND p.created_at <= ?"
+	switch c.Wants {
+	case action.WantsDanger:
+		wanted += " AND p.risk = 'danger'"
+	case action.WantsUnattended:
+		wanted += " AND p.unattended = 1"
+	case action.WantsAll:
+	}
+	return db.NewSelect().TableExpr("(?) AS p", q).Column("p.id", "p.created_at").ColumnExpr("("+wanted+") AS wanted", now, held).
+		ColumnExpr("EXISTS (SELECT 1 FROM notifications AS n WHERE n.invocation_id = p.id AND n.kind = ? AND n.event = 'held') AS told", string(c.Kind)).
+		OrderExpr("p.created_at, p.id")
+}
+
+// QueueCalls creates notifications of pending calls and requests for variables that
+// were held before a time and that the channel has not notified. It scans a batch of
+// calls from the mark on, and returns how many it created and the mark of the next
+// scan. Safe for concurrent use.
+func (st *Store) QueueCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (created int, next action.NotifyCursor, err error) {
+	next = from
+	var newest, others []pendingCall
+	now := st.db.Now()
+	if err := pendingCallsQuery(st.db.Read, &c, database.Cursor{}, ScanNewest, database.NewTimestamp(now), database.NewTimestamp(held)).Scan(ctx, &newest); err != nil {
+		return 0, from, fmt.Errorf("looking for calls to tell of: %w", err)
+	}
+	if len(newest) == ScanNewest { // there may be more
+		if err := pendingCallsQuery(st.db.Read, &c, database.Cursor{Time: database.NewTimestamp(from.At), ID: from.ID}, ScanOthers, database.NewTimestamp(now), database.NewTimestamp(held)).Scan(ctx, &others); err != nil {
+			return 0, from, fmt.Errorf("looking for calls to tell of: %w", err)
+		}
+	}
+	next.At, next.ID = database.Epoch.Time, ""
+	if len(others) == ScanOthers {
+		last := others[len(others)-1]
+		next.At, next.ID = last.CreatedAt.Time, last.ID
+	}
+	ids, err := st.unnotifiedEnvRequests(ctx, &c, database.NewTimestamp(now), database.NewTimestamp(held))
+	if err != nil {
+		return 0, from, err
+	}
+	for _, w := range slices.Concat(others, newest) {
+		if w.Wanted && !w.Notified && !slices.Contains(ids, w.ID) {
+			ids = append(ids, w.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return 0, next, nil
+	}
+	return len(ids), next, st.insertHeld(ctx, &c, ids)
+}
+
+// insertHeld inserts a notification of each call, unless the channel was deleted or
+// disabled.
+func (st *Store) insertHeld(ctx context.Context, c *action.NotifyChannel, ids []string) error {
+	rows := make([]notificationRow, len(ids))
+	for i, id := range ids {
+		var err error
+		if rows[i], err = newNotification(c.Organization, c.Kind, action.NotifyHeld, id, st.db.Now()); err != nil {
+			return err
+		}
+	}
+	return st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
+		if enabled, err := lockChannel(ctx, tx, c); err != nil || !enabled {
+			return err
+		}
+		return insertNotifications(ctx, tx, rows)
+	})
+}
+
+// lockChannel reports whether a channel exists and is enabled, and locks it until the
+// transaction ends, so that no notification outlives a deleted channel.
+func lockChannel(ctx context.Context, tx bun.IDB, c *action.NotifyChannel) (bool, error) {
+	q := tx.NewSelect().TableExpr("notify_channels AS c").ColumnExpr("1").
+		Where("c.organization_id = ?", c.Organization).Where("c.kind = ?", string(c.Kind)).Where("c.enabled")
+	if database.Shared(tx) {
+		q = q.For("SHARE")
+	}
+	var rows []int
+	if err := q.Scan(ctx, &rows); err != nil {
+		return false, fmt.Errorf("locking a notification channel: %w", err)
+	}
+	return len(rows) > 0, nil
+}
+
+// openNotificationsQuery selects a batch of open notifications of the channel from the
+// mark on, with whether their call or request is no longer pending.
+func openNotificationsQuery(db bun.IDB, c *action.NotifyChannel, after string) *bun.SelectQuery {
+	part := db.NewSelect().Table("notifications").Column("id", "invocation_id").Where("organization_id = ?", c.Organization).
+		Where("kind = ?", string(c.Kind)).Where("status IN ('pending', 'sent')").Where("event = 'held'").
+		Where("id > ?", after).Order("id").Limit(ScanOthers)
+	return db.NewSelect().TableExpr("(?) AS n", part).Join("LEFT JOIN invocations AS i ON i.id = n.invocation_id").
+		Join(joinEnv).ColumnExpr("n.id").ColumnExpr("COALESCE(COALESCE(i.status, r.status) <> 'pending', TRUE) AS over").OrderExpr("n.id")
+}
+
+// CloseSettled closes notifications of calls and requests that are no longer pending:
+// unsent ones are voided, and for sent ones it creates a notification of the end,
+// where the channel supports it. It returns how many it closed and the mark of the
+// next scan.
+func (st *Store) CloseSettled(ctx context.Context, c action.NotifyChannel, from action.NotifyCursor) (closed int, next action.NotifyCursor, err error) {
+	next = from
+	var batch []struct {
+		ID   string `bun:"id"`
+		Over bool   `bun:"over"`
+	}
+	if err := openNotificationsQuery(st.db.Read, &c, from.Notification).Scan(ctx, &batch); err != nil {
+		return 0, from, fmt.Errorf("reading notifications of ended calls: %w", err)
+	}
+	next.Notification = ""
+	if len(batch) == ScanOthers {
+		next.Notification = batch[len(batch)-1].ID
+	}
+	var ended []string
+	for _, n := range batch {
+		if n.Over {
+			ended = append(ended, n.ID)
+		}
+	}
+	if len(ended) == 0 {
+		return 0, next, nil
+	}
+	return len(ended), next, st.closeNotifications(ctx, &c, ended)
+}
+
+// closeNotifications ends open notifications, and creates notifications of the end of
+// those that were sent.
+func (st *Store) closeNotifications(ctx context.Context, c *action.NotifyChannel, ids []string) error {
+	return st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
+		enabled, err := lockChannel(ctx, tx, c)
+		if err != nil {
+			return err
+		}
+		now := st.db.Now()
+		if _, err := voidPending(tx, database.NewTimestamp(now)).Where("id IN (?)", bun.List(ids)).Exec(ctx); err != nil {
+			return fmt.Errorf("ending notifications: %w", err)
+		}
+		var done, ends []notificationRow
+		err = tx.NewUpdate().Model(&done).Set("status = 'done', ended_at = ?", database.NewTimestamp(now)).
+			Where("id IN (?)", bun.List(ids)).Where("status = 'sent'").Returning("*").Scan(ctx)
+		if err != nil {
+			return fmt.Errorf("ending notifications: %w", err)
+		}
+		for _, n := range done {
+			if !enabled || c.Kind == action.NotifySlack && n.Ref == "" {
+				continue // there is no message to update
+			}
+			end, err := newNotification(c.Organization, c.Kind, action.NotifySettled, n.Invocation, now)
+			if err != nil {
+				return err
+			}
+			end.Ref = n.Ref
+			ends = append(ends, end)
+		}
+		return insertNotifications(ctx, tx, ends)
+	})
+}
+
+// voidPending voids notifications that were not sent.
+func voidPending(tx bun.IDB, now database.Timestamp) *bun.UpdateQuery {
+	return tx.NewUpdate().Table("notifications").Set("status = 'void', ended_at = ?", now).Where("status = 'pending'")
+}
+
+// envPrefix precedes the id of a request for variables in the column invocation_id of
+// a notification; an id without it is that of a call.
+const envPrefix = "env:"
+
+// joinEnv joins the request for variables of a notification n. The expression is on
+// the side of n, so that the primary key of requests is used.
+const joinEnv = "LEFT JOIN env_requests AS r ON r.id = substr(n.invocation_id, 5) AND n.invocation_id LIKE 'env:%'"
+
+// unnotifiedEnvRequests returns, with their prefix, the pending requests for variables
+// that were created before a time and that the channel has not notified. A channel
+// for dangerous calls only gets none.
+func (st *Store) unnotifiedEnvRequests(ctx context.Context, c *action.NotifyChannel, now, created database.Timestamp) (subjects []string, err error) {
+	if c.Wants == action.WantsDanger {
+		return nil, nil
+	}
+	q := st.db.Read.NewSelect().TableExpr("env_requests AS r").ColumnExpr("'env:' || r.id").Where("r.organization_id = ?", c.Organization).
+		Where("r.status = 'pending'").Where("r.expires_at > ?", now).Where("r.created_at <= ?", created).
+		Where("NOT EXISTS (SELECT 1 FROM notifications AS n WHERE n.invocation_id = 'env:' || r.id AND n.kind = ? AND n.event = 'held')", string(c.Kind))
+	if c.Wants == action.WantsUnattended {
+		q = q.Where("EXISTS (SELECT 1 FROM sessions AS s WHERE s.id = r.session_id AND s.kind = 'unattended')")
+	}
+	if err := q.OrderExpr("r.created_at DESC").Limit(ScanOthers).Scan(ctx, &subjects); err != nil {
+		return nil, fmt.Errorf("reading requests for variables to notify: %w", err)
+	}
+	return subjects, nil
+}
+
+// loadEnvRequest reads the request for variables of a notification into w. It reports
+// whether the request exists and, for a notification of a pending request, is pending.
+func (st *Store) loadEnvRequest(ctx context.Context, w *action.DueNotification) (bool, error) {
+	r, err := st.requests.EnvRequest(ctx, w.Organization, w.EnvRequest)
+	if errors.Is(err, action.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	w.Variables = &r
+	pending := r.Status == action.EnvPending && r.ExpiresAt.After(st.db.Now())
+	return pending || w.Event == action.NotifySettled, nil
+}
+
+// splitSubject moves the id of a request for variables to its own field.
+func splitSubject(n action.Notification) action.Notification {
+	if id, ok := strings.CutPrefix(n.Invocation, envPrefix); ok {
+		n.EnvRequest, n.Invocation = id, ""
+	}
+	return n
+}
