@@ -19,16 +19,17 @@ import (
 	"sallyport/store/history"
 )
 
-// MaxConnectors is how many an organization may have.
+// MaxConnectors bounds the connectors of an organization.
 const MaxConnectors = 50
 
+// ConnectorRow is a row of the table connectors.
 type ConnectorRow struct {
 	bun.BaseModel `bun:"table:connectors"`
 	action.Connector
 	TrustedAt *time.Time // see ObserveTools
 }
 
-// newConnectorRow is that of a connector as it is first written.
+// newConnectorRow returns the row of a new connector.
 func newConnectorRow(c action.Connector, now database.Timestamp) *ConnectorRow {
 	r := &ConnectorRow{Connector: c}
 	r.Revision, r.UpdatedAt = 1, now.Time
@@ -45,20 +46,21 @@ func newConnectorRow(c action.Connector, now database.Timestamp) *ConnectorRow {
 	case "":
 		r.Review = action.ReviewTrust
 	case action.ReviewRequired:
-		r.TrustedAt = now.Ptr() // no list is to be trusted, also when the rule is milder one day
+		r.TrustedAt = now.Ptr() // no list is trusted, even after the rule is relaxed
 	}
 	return r
 }
 
+// Event implements [history.Recorded].
 func (r *ConnectorRow) Event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventConnector, Subject: r.Source(), By: by}
 }
 
+// Snapshot implements [history.Recorded].
 func (r *ConnectorRow) Snapshot() any { return r.Connector }
 
-// CreateConnector writes a connector with revision 1, and with it, unless it is
-// nil, a secret that it uses, as [DB.PutSecret] would. An empty id is filled in
-// by nobody: the caller needs it.
+// CreateConnector stores a connector with revision 1, and unless secret is nil, a
+// secret that it uses, as [Store.PutSecret] would. The caller sets the id.
 func (st *Store) CreateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
 	if c.ID == "" {
 		return errors.New("a connector needs an id")
@@ -85,11 +87,11 @@ func (st *Store) CreateConnector(ctx context.Context, c action.Connector, secret
 	})
 }
 
-// UpdateConnector replaces the row of c.ID; its slug and organization stay. With
-// it, unless it is nil, a secret is written that it uses from now on.
-// The revision counts up when a call would do something else than before.
-// Then, and when it is turned on or off, policy moves too, so that no decision
-// outlives what it rested on. The caller's Revision is not looked at.
+// UpdateConnector replaces the connector with c.ID, except its slug and organization,
+// and stores a secret that it uses, unless secret is nil. It ignores c.Revision and
+// increments the stored revision if calls would behave differently. Then, and if the
+// connector is enabled or disabled, it also increments the policy version, so that
+// earlier decisions are made again.
 func (st *Store) UpdateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -130,7 +132,7 @@ func (st *Store) UpdateConnector(ctx context.Context, c action.Connector, secret
 	})
 }
 
-// differs reports whether a call would do something else than before.
+// differs reports whether calls would behave differently than with old.
 func (r *ConnectorRow) differs(old *ConnectorRow) bool {
 	text := func(o *action.OAuthSettings) string { return database.JSON[*action.OAuthSettings]{V: o}.Text() }
 	return r.URL != old.URL || r.Header != old.Header || r.Prefix != old.Prefix || r.Secret != old.Secret ||
@@ -139,10 +141,10 @@ func (r *ConnectorRow) differs(old *ConnectorRow) bool {
 		!slices.Equal(r.MayAsk, old.MayAsk) || r.PerAgent != old.PerAgent || r.TimeoutSeconds != old.TimeoutSeconds
 }
 
-// recordConnectorChange counts a change, and takes back the reviews and grants that
-// do not outlast it. Behind another URL may be another server. Where people must
-// review, what they never looked at is not reviewed. Tokens go nowhere but where
-// they were had for.
+// recordConnectorChange records a change and invalidates what depends on the old row:
+// reviews and grants if the URL changes, since it may lead to another server;
+// automatic reviews if a person must review from now on; and OAuth tokens, which must
+// not be sent elsewhere than where they were issued for.
 func (st *Store) recordConnectorChange(ctx context.Context, tx bun.Tx, old, r *ConnectorRow, by string) (err error) {
 	switch {
 	case r.URL != old.URL:
@@ -161,7 +163,7 @@ func (st *Store) recordConnectorChange(ctx context.Context, tx bun.Tx, old, r *C
 	return st.history.RecordPolicyChange(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
 }
 
-// ListConnectors returns the organization's connectors by name.
+// ListConnectors returns the connectors of an organization, by name.
 func (st *Store) ListConnectors(ctx context.Context, organization string) ([]action.Connector, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -172,14 +174,14 @@ func (st *Store) ListConnectors(ctx context.Context, organization string) ([]act
 	return rows, nil
 }
 
-// Connector returns one connector; ErrNotFound.
+// Connector returns a connector; ErrNotFound.
 func (st *Store) Connector(ctx context.Context, organization, id string) (action.Connector, error) {
 	r, err := ReadConnector(ctx, st.db.Read, organization, id)
 	return r.Connector, err
 }
 
-// ConnectorByName returns the connector with the slug or the name; ErrNotFound.
-// No name is another's slug, so there is one at most.
+// ConnectorByName returns the connector with the slug or the name; ErrNotFound. At most
+// one matches, because no name equals the slug of another connector.
 func (st *Store) ConnectorByName(ctx context.Context, organization, name string) (action.Connector, error) {
 	rows, err := st.ListConnectors(ctx, organization)
 	if err != nil {
@@ -192,7 +194,7 @@ func (st *Store) ConnectorByName(ctx context.Context, organization, name string)
 	return rows[i], nil
 }
 
-// hasName reports whether people may mean the connector by the name.
+// hasName reports whether name is the slug or the name of the connector.
 func hasName(c *action.Connector, name string) bool {
 	return strings.EqualFold(c.Slug, name) || strings.EqualFold(c.Name, name)
 }
@@ -208,12 +210,13 @@ func connectorsQuery(db bun.IDB, organization any) *bun.SelectQuery {
 
 func connectorsSQL(db *bun.DB) string { return connectorsQuery(db, bun.Safe("?1")).String() }
 
+// ReadConnector reads a connector; ErrNotFound.
 func ReadConnector(ctx context.Context, db bun.IDB, organization, id string) (ConnectorRow, error) {
 	return database.One[ConnectorRow](ctx, database.RowsOf[ConnectorRow](db, organization).Where("id = ?", id), database.ConnectorNotFound(id))
 }
 
-// checkConnector refuses what would not be unique, show a credential, or send a
-// secret where it does not belong. A secret that comes along is written first.
+// checkConnector refuses a connector that is not unique, exposes a credential, or sends
+// a secret to a host that the secret is not for. It stores secret first, unless nil.
 func (st *Store) checkConnector(ctx context.Context, tx bun.Tx, r *ConnectorRow, secret *action.SealedSecret, others []action.Connector) error {
 	if r.addsCredentialURL(others) {
 		return database.Invalid("/url", "This URL holds what looks like a credential, which everyone who sees the connector would read. "+
@@ -233,15 +236,15 @@ func (st *Store) checkConnector(ctx context.Context, tx bun.Tx, r *ConnectorRow,
 	return checkBinding(ctx, tx, r)
 }
 
-// addsCredentialURL reports whether a new URL shows a credential. One that is there already
-// does not keep people from turning its connector off.
+// addsCredentialURL reports whether a new URL contains a credential. A stored URL is
+// accepted, so that its connector can still be disabled.
 func (r *ConnectorRow) addsCredentialURL(others []action.Connector) bool {
 	return redact.JSON{}.RedactText(r.URL, nil) != r.URL &&
 		!slices.ContainsFunc(others, func(o action.Connector) bool { return o.ID == r.ID && o.URL == r.URL })
 }
 
-// checkUnique keeps names and slugs apart, also from each other: policy may
-// name a connector by either.
+// checkUnique refuses a name or slug that is the name or slug of another connector:
+// policy may refer to a connector by either.
 func (r *ConnectorRow) checkUnique(others []action.Connector) error {
 	for i := range others {
 		o := &others[i]
@@ -264,7 +267,7 @@ func connectorExists(field, format, name string) error {
 	return e
 }
 
-// checkBinding keeps a secret to its host.
+// checkBinding refuses a connector whose URL is not on the host of its secret.
 func checkBinding(ctx context.Context, tx bun.Tx, r *ConnectorRow) error {
 	if r.Secret == "" {
 		return nil
@@ -283,8 +286,8 @@ func checkBinding(ctx context.Context, tx bun.Tx, r *ConnectorRow) error {
 	return nil
 }
 
-// checkHeaders refuses headers that would show a credential. One that was sent
-// already does not keep people from turning its connector off.
+// checkHeaders refuses new headers that contain a credential. Stored ones are accepted,
+// so that their connector can still be disabled.
 func (r *ConnectorRow) checkHeaders(others []action.Connector) error {
 	before := map[string]string{}
 	if i := slices.IndexFunc(others, func(o action.Connector) bool { return o.ID == r.ID }); i >= 0 {
@@ -292,7 +295,7 @@ func (r *ConnectorRow) checkHeaders(others []action.Connector) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		value := r.Headers[name]
-		if there, known := before[name]; (!known || there != value) && showsCredential(name, value) {
+		if old, known := before[name]; (!known || old != value) && showsCredential(name, value) {
 			return database.Invalid("/headers/"+strings.ReplaceAll(name, "~", "~0"), "This header holds what looks like a credential, which everyone who sees the connector would read. "+
 				"Leave it out, store the value as a secret, and name that secret in the connector.")
 		}
@@ -300,7 +303,8 @@ func (r *ConnectorRow) checkHeaders(others []action.Connector) error {
 	return nil
 }
 
-// showsCredential judges a value by itself, and by what it is called.
+// showsCredential reports whether a header looks like a credential by its value or its
+// name.
 func showsCredential(name, value string) bool {
 	raw, err := json.Marshal(map[string]string{name: value})
 	return err != nil || string(redact.JSON{}.Redact(raw, nil)) != string(raw)

@@ -13,13 +13,14 @@ import (
 	"sallyport/store/history"
 )
 
+// IntegrationRow is a row of the table integrations.
 type IntegrationRow struct {
 	bun.BaseModel `bun:"table:integrations"`
 	action.Integration
-	Holder string // its Owner, for queries
+	Holder string // the Owner, as a column for queries
 }
 
-// newIntegrationRow is that of an active integration as it is first written.
+// newIntegrationRow returns the row of a new, active integration.
 func newIntegrationRow(in action.Integration, now database.Timestamp) *IntegrationRow {
 	r := &IntegrationRow{Integration: in, Holder: in.Owner()}
 	r.Status, r.Reason, r.Revision, r.Version = action.IntegrationActive, "", 1, in.Version+1
@@ -33,19 +34,20 @@ func newIntegrationRow(in action.Integration, now database.Timestamp) *Integrati
 	return r
 }
 
-// withoutCredential is the integration without its credential.
+// withoutCredential returns the integration without its credential.
 func (r *IntegrationRow) withoutCredential() action.Integration {
 	in := r.Integration
 	in.Sealed = nil
 	return in
 }
 
+// Event implements [history.Recorded].
 func (r *IntegrationRow) Event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventIntegration, Subject: r.ID, By: by}
 }
 
-// Snapshot is read by all members: of an integration that not everybody may see
-// it shows only that there is one.
+// Snapshot implements [history.Recorded]. Every member reads history, so it hides the
+// details of an integration that is not visible to all.
 func (r *IntegrationRow) Snapshot() any {
 	switch {
 	case r == nil:
@@ -61,14 +63,14 @@ func (r *IntegrationRow) Snapshot() any {
 	}{r.Provider, r.Kind, r.Status, r.Visibility}
 }
 
-// differs reports whether a call would do something else than before.
+// differs reports whether calls would behave differently than with old.
 func (r *IntegrationRow) differs(old *IntegrationRow) bool {
 	return r.Kind != old.Kind || r.Broker != old.Broker || r.BaseURL != old.BaseURL || r.Account != old.Account ||
 		!bytes.Equal(r.Settings, old.Settings) || r.TimeoutSeconds != old.TimeoutSeconds
 }
 
-// recordIntegrationChange records a change that matters to decisions, and has those
-// who rest on it read it again.
+// recordIntegrationChange records a change that affects decisions, and increments the
+// policy and catalog versions.
 func (st *Store) recordIntegrationChange(ctx context.Context, tx bun.Tx, old, r *IntegrationRow, by string) error {
 	if err := st.history.RecordPolicyChange(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot()); err != nil {
 		return err
@@ -76,30 +78,30 @@ func (st *Store) recordIntegrationChange(ctx context.Context, tx bun.Tx, old, r 
 	return history.BumpCatalogVersion(ctx, tx, r.Organization)
 }
 
-// Integrations returns all of an organization's that are not deleted, the
-// private ones of its people too, in the order in which they were first made:
-// for the catalog and for policy.
+// Integrations returns all integrations of an organization that are not deleted, also
+// private ones, oldest first. It is for the catalog and for policy.
 func (st *Store) Integrations(ctx context.Context, organization string) ([]action.Integration, error) {
 	return database.List[action.Integration](ctx, LiveIntegrations(st.db.Read, organization))
 }
 
-// LiveIntegrations selects those that are not deleted, without credentials.
+// LiveIntegrations selects the integrations that are not deleted, without credentials.
 func LiveIntegrations(db bun.IDB, organization string) *bun.SelectQuery {
 	return database.RowsOf[IntegrationRow](db, organization).ExcludeColumn("sealed", "holder").Where("status <> 'deleted'").Order("created_at", "id")
 }
 
-// VisibleIntegrations selects those of them that a user may see.
+// VisibleIntegrations selects the live integrations that a user may see.
 func VisibleIntegrations(db bun.IDB, organization, viewer string) *bun.SelectQuery {
 	return LiveIntegrations(db, organization).Where("holder IN ('', ?)", viewer)
 }
 
-// IntegrationOf returns the integration of an account at a provider, a deleted
-// one too, with its credential; ErrNotFound. Holder is its Owner, and own tells
-// whether it is a user connection.
+// IntegrationOf returns the integration of an account at a provider, even a deleted
+// one, with its credential; ErrNotFound. holder is its Owner, and own selects user
+// connections.
 func (st *Store) IntegrationOf(ctx context.Context, organization, provider, holder, account string, own bool) (action.Integration, error) {
 	return database.One[action.Integration](ctx, IntegrationQuery(st.db.Read, organization, provider, holder, account, own), integrationNotFound())
 }
 
+// IntegrationQuery is the query of [Store.IntegrationOf].
 func IntegrationQuery(db bun.IDB, organization, provider, holder, account string, own bool) *bun.SelectQuery {
 	q := database.RowsOf[IntegrationRow](db, organization).ExcludeColumn("holder").Where("provider = ?", provider).
 		Where("holder = ?", holder).Where("account = ?", account)
@@ -109,8 +111,8 @@ func IntegrationQuery(db bun.IDB, organization, provider, holder, account string
 	return q.Where("user_id IS NULL")
 }
 
-// IntegrationCredential returns an integration with its credential;
-// ErrNotFound, also when it is deleted.
+// IntegrationCredential returns an integration with its credential; ErrNotFound, also
+// if it is deleted.
 func (st *Store) IntegrationCredential(ctx context.Context, organization, id string) (action.Integration, error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
@@ -121,7 +123,7 @@ func (st *Store) IntegrationCredential(ctx context.Context, organization, id str
 	return r.Integration, nil
 }
 
-// readIntegration reads one that is not deleted; ErrNotFound.
+// readIntegration reads an integration that is not deleted; ErrNotFound.
 func readIntegration(ctx context.Context, db bun.IDB, organization, id string) (*IntegrationRow, error) {
 	r, err := findIntegration(ctx, db, organization, id)
 	if err == nil && (r == nil || r.Status == action.IntegrationDeleted) {
@@ -130,7 +132,7 @@ func readIntegration(ctx context.Context, db bun.IDB, organization, id string) (
 	return r, err
 }
 
-// findIntegration reads one, deleted or not; nil when there is none.
+// findIntegration reads an integration, deleted or not; nil if there is none.
 func findIntegration(ctx context.Context, db bun.IDB, organization, id string) (*IntegrationRow, error) {
 	return database.Optional[IntegrationRow](ctx, database.RowsOf[IntegrationRow](db, organization).Where("id = ?", id))
 }
@@ -139,19 +141,20 @@ func integrationNotFound() error {
 	return action.NewError("integration_not_found")
 }
 
-// IntegrationsByAccount returns the integrations of a provider's account, of all
-// organizations, private ones and users' own too, that are not deleted; without
+// IntegrationsByAccount returns the integrations of an account at a provider that are
+// not deleted, of all organizations, also private ones and user connections, without
 // credentials.
 func (st *Store) IntegrationsByAccount(ctx context.Context, provider, account string) ([]action.Integration, error) {
 	return database.List[action.Integration](ctx, AccountIntegrationsQuery(st.db.Read, provider, account))
 }
 
+// AccountIntegrationsQuery is the query of [Store.IntegrationsByAccount].
 func AccountIntegrationsQuery(db bun.IDB, provider, account string) *bun.SelectQuery {
 	return db.NewSelect().Model((*IntegrationRow)(nil)).ExcludeColumn("sealed", "holder").
 		Where("provider = ?", provider).Where("account = ?", account).Where("status <> 'deleted'").Order("organization_id", "id")
 }
 
-// maxBindings is how many integrations a session, or an automation, may name.
+// maxBindings bounds the integrations that a session or automation lists.
 const maxBindings = 50
 
 type bindingRow struct {
@@ -162,9 +165,8 @@ type bindingRow struct {
 	Integration  string `bun:"integration_id,pk"` // or action.AllConnections
 }
 
-// CheckConnections refuses what cannot be bound: integrations that viewer does
-// not see, those that a user made in his own name, and, where others may use
-// what is bound, private ones.
+// CheckConnections refuses integrations that cannot be bound: those that viewer cannot
+// see, user connections, and, if the binding is shared with others, private ones.
 func CheckConnections(ctx context.Context, tx bun.Tx, organization, viewer string, ids []string, shared bool) error {
 	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
 		return nil
@@ -172,22 +174,22 @@ func CheckConnections(ctx context.Context, tx bun.Tx, organization, viewer strin
 	if len(ids) > maxBindings {
 		return database.Invalid(fmt.Sprintf("/connections/%d", maxBindings), fmt.Sprintf(`At most %d integrations are named; leave some out, or give "all" alone.`, maxBindings))
 	}
-	there, err := database.List[action.Integration](ctx, VisibleIntegrations(tx, organization, viewer).Where("id IN (?)", bun.List(ids)))
+	visible, err := database.List[action.Integration](ctx, VisibleIntegrations(tx, organization, viewer).Where("id IN (?)", bun.List(ids)))
 	if err != nil {
 		return err
 	}
 	for i, id := range ids {
-		if fault := bindingFault(there, ids[:i], id, shared); fault != "" {
+		if fault := bindingFault(visible, ids[:i], id, shared); fault != "" {
 			return database.Invalid(fmt.Sprintf("/connections/%d", i), fault)
 		}
 	}
 	return nil
 }
 
-// bindingFault tells why an integration cannot be named after those before it;
-// empty: it can.
-func bindingFault(there []action.Integration, before []string, id string, shared bool) string {
-	i := slices.IndexFunc(there, func(in action.Integration) bool { return in.ID == id })
+// bindingFault returns why an integration cannot follow those before it in a list;
+// empty if it can.
+func bindingFault(visible []action.Integration, before []string, id string, shared bool) string {
+	i := slices.IndexFunc(visible, func(in action.Integration) bool { return in.ID == id })
 	switch {
 	case id == action.AllConnections:
 		return `"all" stands alone; leave the others out, or this one.`
@@ -195,17 +197,17 @@ func bindingFault(there []action.Integration, before []string, id string, shared
 		return "This integration is in the list already; name each once."
 	case i < 0:
 		return "There is no such integration; list the integrations to see which there are."
-	case there[i].User != "":
+	case visible[i].User != "":
 		return "This is a user's own connection, which his interactive sessions use by themselves; leave it out."
-	case shared && there[i].Owner() != "":
+	case shared && visible[i].Owner() != "":
 		return "This integration is private, and others edit automations, too; make it visible to the organization first."
 	}
 	return ""
 }
 
-// Bindings returns the ids of the integrations that an automation's sessions
-// are bound to, or [action.AllConnections] alone. One that was disconnected, or
-// is private by now, is not among them while it is so.
+// Bindings returns the ids of the integrations that the sessions of an automation are
+// bound to, or only [action.AllConnections]. It omits integrations that are
+// disconnected or have become private.
 func (st *Store) Bindings(ctx context.Context, organization, automation string) ([]string, error) {
 	list := []string{}
 	if err := BindingsQuery(st.db.Read, organization, automation).Scan(ctx, &list); err != nil {
@@ -214,6 +216,7 @@ func (st *Store) Bindings(ctx context.Context, organization, automation string) 
 	return list, nil
 }
 
+// BindingsQuery is the query of [Store.Bindings].
 func BindingsQuery(db bun.IDB, organization, automation string) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("automation_connections AS b").ColumnExpr("b.integration_id").
 		Where("b.organization_id = ?", organization).Where("b.automation_id = ?", automation).
@@ -222,9 +225,9 @@ func BindingsQuery(db bun.IDB, organization, automation string) *bun.SelectQuery
 		OrderExpr("b.integration_id")
 }
 
-// SetBindings replaces what an automation's sessions are bound to; ErrInvalid
-// names one that by may not bind. Others edit automations, too: what is not
-// everybody's cannot be bound to one.
+// SetBindings replaces the bindings of an automation; ErrInvalid names an integration
+// that the user cannot bind. Private integrations are refused, since others can edit
+// the automation.
 func (st *Store) SetBindings(ctx context.Context, organization, automation string, ids []string, by string) error {
 	if err := action.CheckName("/automation_id", "automation", automation); err != nil {
 		return err
@@ -237,7 +240,7 @@ func (st *Store) SetBindings(ctx context.Context, organization, automation strin
 	})
 }
 
-// ReplaceBindings writes what was checked.
+// ReplaceBindings replaces bindings that the caller has checked, in its transaction.
 func (st *Store) ReplaceBindings(ctx context.Context, tx bun.Tx, organization, automation string, ids []string, by string) error {
 	var old []string
 	err := tx.NewDelete().Model((*bindingRow)(nil)).Where("organization_id = ?", organization).Where("automation_id = ?", automation).
@@ -248,13 +251,13 @@ func (st *Store) ReplaceBindings(ctx context.Context, tx bun.Tx, organization, a
 	if err := insertBindings(ctx, tx, organization, automation, ids); err != nil {
 		return err
 	}
-	was, is := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(ids))
-	if slices.Equal(was, is) {
+	before, after := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(ids))
+	if slices.Equal(before, after) {
 		return nil
 	}
 	return st.history.RecordChange(ctx, tx, action.PolicyEvent{
 		Organization: organization, Kind: action.EventBinding, Subject: automation, By: by,
-	}, was, is)
+	}, before, after)
 }
 
 func insertBindings(ctx context.Context, tx bun.Tx, organization, automation string, ids []string) error {
@@ -271,9 +274,8 @@ func insertBindings(ctx context.Context, tx bun.Tx, organization, automation str
 	return nil
 }
 
-// BrokeredIntegrations returns the integrations of all organizations whose
-// tokens a broker keeps, with what is sealed of them: that has the broker's name
-// of the connection.
+// BrokeredIntegrations returns the integrations of all organizations whose tokens a
+// broker holds. Their sealed part contains the broker's name of the connection.
 func (st *Store) BrokeredIntegrations(ctx context.Context, broker action.Broker) ([]action.Integration, error) {
 	return database.List[action.Integration](ctx, st.db.Read.NewSelect().Model((*IntegrationRow)(nil)).ExcludeColumn("holder").
 		Where("broker = ?", string(broker)).Where("status <> 'deleted'").Where("sealed IS NOT NULL").Order("created_at", "id"))

@@ -13,8 +13,8 @@ import (
 	"sallyport/store/history"
 )
 
-// ListIntegrations returns those that a user may see and that are not deleted,
-// by provider and name.
+// ListIntegrations returns the live integrations that a user may see, by provider and
+// name.
 func (st *Store) ListIntegrations(ctx context.Context, organization, viewer string) ([]action.Integration, error) {
 	all, err := database.List[action.Integration](ctx, VisibleIntegrations(st.db.Read, organization, viewer))
 	slices.SortStableFunc(all, func(a, b action.Integration) int {
@@ -26,8 +26,7 @@ func (st *Store) ListIntegrations(ctx context.Context, organization, viewer stri
 	return all, err
 }
 
-// Integration returns one that a user may see and that is not deleted;
-// ErrNotFound.
+// Integration returns a live integration that a user may see; ErrNotFound.
 func (st *Store) Integration(ctx context.Context, organization, id, viewer string) (action.Integration, error) {
 	r, err := visibleIntegration(ctx, st.db.Read, organization, id, viewer)
 	return r.Integration, err
@@ -37,10 +36,10 @@ func visibleIntegration(ctx context.Context, db bun.IDB, organization, id, viewe
 	return database.One[IntegrationRow](ctx, VisibleIntegrations(db, organization, viewer).Where("id = ?", id), integrationNotFound())
 }
 
-// ChangeIntegration writes Name, Visibility, Settings and TimeoutSeconds of the
-// row of in.ID, and returns it; ErrNotFound, also when it is private to somebody
-// else. The revision counts up when a call would do something else than before.
-// Then, and with the visibility, policy moves.
+// ChangeIntegration writes the Name, Visibility, Settings and TimeoutSeconds of the
+// integration in.ID, and returns it; ErrNotFound, also if it is private to another
+// user. It increments the revision if calls would behave differently. Then, and if
+// the visibility changes, it also increments the policy version.
 func (st *Store) ChangeIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
 	var r IntegrationRow
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
@@ -79,7 +78,7 @@ func (st *Store) changeIntegration(ctx context.Context, tx bun.Tx, old, r *Integ
 	return history.BumpCatalogVersion(ctx, tx, r.Organization)
 }
 
-// checkHolder sets the holder, and refuses one that has the account already.
+// checkHolder sets the holder, and refuses one that already has the account.
 func (r *IntegrationRow) checkHolder(ctx context.Context, tx bun.Tx, old *IntegrationRow) error {
 	if r.Holder = r.Owner(); r.Holder == old.Owner() {
 		return nil

@@ -11,18 +11,16 @@ import (
 	"sallyport/store/database"
 )
 
-// MaxIntegrations is how many an organization may have that are not deleted.
+// MaxIntegrations bounds the live integrations of an organization.
 const MaxIntegrations = 200
 
-// PutIntegration writes an integration and makes it active, with in.Version
-// zero as a new one, and otherwise in the place of the row of that version,
-// which keeps who made it, and when. It returns it as it is then, without its
-// credential. ErrConflict, code "integration_moved", when another came first;
-// ErrTooMany.
+// PutIntegration stores an active integration: a new one if in.Version is zero, and
+// otherwise in place of the row with that version, whose creator and creation time
+// stay. It returns the integration without its credential. Errors: ErrConflict, code
+// "integration_moved", if the row has another version; ErrTooMany.
 //
-// The revision counts up when a call would do something else than before. A
-// user has one connection of his own at a provider: that of another account is
-// disconnected.
+// It increments the revision if calls would behave differently. A user has one own
+// connection per provider: a connection with another account is disconnected.
 func (st *Store) PutIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
 	if err := in.Check(); err != nil {
 		return action.Integration{}, err
@@ -83,7 +81,7 @@ func (r *IntegrationRow) replace(ctx context.Context, tx bun.Tx, old *Integratio
 	return err
 }
 
-// version is that of the row; zero when there is none.
+// version returns the version of the row; zero if there is none.
 func (r *IntegrationRow) version() int64 {
 	if r == nil {
 		return 0
@@ -95,7 +93,7 @@ func integrationConflict() error {
 	return action.Errorf(action.ErrConflict, "integration_moved", "This integration was changed in this moment; read it again.")
 }
 
-// disconnectOthers ends the user's own connections at the provider beside r.
+// disconnectOthers disconnects the user's other own connections at the provider.
 func (st *Store) disconnectOthers(ctx context.Context, tx bun.Tx, r *IntegrationRow, by string) error {
 	if r.User == "" {
 		return nil
@@ -104,7 +102,7 @@ func (st *Store) disconnectOthers(ctx context.Context, tx bun.Tx, r *Integration
 	return st.disconnect(ctx, tx, others, "Another account was connected.", by)
 }
 
-// DisconnectAll ends what only a user saw who is no more.
+// DisconnectAll disconnects the integrations that only a removed user could see.
 func (st *Store) DisconnectAll(ctx context.Context, tx bun.Tx, organization, user string) error {
 	return st.disconnect(ctx, tx, HeldByQuery(tx, organization, user), "The user was removed.", user)
 }
@@ -127,7 +125,7 @@ func (st *Store) disconnect(ctx context.Context, tx bun.Tx, q *bun.SelectQuery, 
 	return nil
 }
 
-// checkIntegrationLimit refuses one more than an organization may have.
+// checkIntegrationLimit refuses a new integration over [MaxIntegrations].
 func checkIntegrationLimit(ctx context.Context, tx bun.Tx, old *IntegrationRow, organization string) error {
 	if old != nil && old.Status != action.IntegrationDeleted {
 		return nil
@@ -142,10 +140,9 @@ func checkIntegrationLimit(ctx context.Context, tx bun.Tx, old *IntegrationRow, 
 	return nil
 }
 
-// RenewIntegration writes the credential in.Sealed, ExpiresAt and Scopes in the
-// place of those of in.Version. Nothing else changes, for nobody.
-// ErrConflict, code "integration_moved", when the row has another version or is
-// deleted.
+// RenewIntegration replaces the credential in.Sealed, ExpiresAt and Scopes of the
+// version in.Version. It changes no revision or version of policy. ErrConflict, code
+// "integration_moved", if the row has another version or is deleted.
 func (st *Store) RenewIntegration(ctx context.Context, in action.Integration) error {
 	now := database.NewTimestamp(st.db.Now())
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -163,11 +160,11 @@ func (st *Store) RenewIntegration(ctx context.Context, in action.Integration) er
 	})
 }
 
-// SetIntegrationStatus says whether the credential of that version can be used,
-// and why not, and reports whether that is new; version zero: whichever there
-// is. With IntegrationDeleted the credential is wiped. ErrNotFound, also when it
-// is deleted and is to be something else; ErrConflict, code "integration_moved",
-// when there is another one.
+// SetIntegrationStatus sets the status and its reason, and reports whether they
+// changed. version is that of the credential; zero: any. IntegrationDeleted wipes the
+// credential. Errors: ErrNotFound, also if the integration is deleted and the new
+// status is another; ErrConflict, code "integration_moved", if the row has another
+// version.
 func (st *Store) SetIntegrationStatus(ctx context.Context, organization, id string, version int64, status action.IntegrationStatus, reason, by string) (changed bool, err error) {
 	if !status.Valid() {
 		return false, database.Invalid("/status", "A status is active, expired, revoked, suspended or deleted.")
@@ -194,8 +191,8 @@ func (st *Store) SetIntegrationStatus(ctx context.Context, organization, id stri
 	return changed && err == nil, err
 }
 
-// setStatus writes another status, or reason, of a row. The version counts up
-// when the credential goes, so that no renewal brings it back.
+// setStatus writes the status and reason of a row. It increments the version when it
+// wipes the credential, so that a concurrent renewal cannot restore it.
 func (st *Store) setStatus(ctx context.Context, tx bun.Tx, r *IntegrationRow, status action.IntegrationStatus, reason, by string) error {
 	old := *r
 	r.Status, r.Reason, r.UpdatedAt = status, reason, database.NewTimestamp(st.db.Now()).Time

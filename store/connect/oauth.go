@@ -15,8 +15,8 @@ import (
 	"sallyport/store/history"
 )
 
-// How many connections may have begun and not ended: of an organization, and of
-// one person in it, who could else keep all others from theirs.
+// Limits of unfinished connection flows, per organization and per user, so that one
+// user cannot block all others.
 const (
 	maxIntegrationFlows = 100
 	maxUserFlows        = 10
@@ -34,8 +34,8 @@ type integrationFlowRow struct {
 	Sealed       []byte             `bun:"sealed"`
 }
 
-// PutIntegrationFlow writes a connection that begins, after those of the
-// organization went that are over. ErrTooMany.
+// PutIntegrationFlow stores a new connection flow, and deletes expired ones of the
+// organization; ErrTooMany.
 func (st *Store) PutIntegrationFlow(ctx context.Context, f action.IntegrationFlow) error {
 	r := &integrationFlowRow{
 		StateHash: f.StateHash, Organization: f.Organization, Provider: f.Provider, By: f.By, Login: f.Login, ExpiresAt: database.NewTimestamp(f.ExpiresAt), Sealed: f.Sealed,
@@ -44,44 +44,45 @@ func (st *Store) PutIntegrationFlow(ctx context.Context, f action.IntegrationFlo
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("integration_flows").Where("organization_id = ?", f.Organization).Where("expires_at <= ?", now).Exec(ctx)
 		if err != nil {
-			return fmt.Errorf("forgetting old connections: %w", err)
+			return fmt.Errorf("deleting expired connection flows: %w", err)
 		}
 		if err := checkFlows(ctx, tx, f.Organization, f.By); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
-			return fmt.Errorf("writing a connection: %w", err)
+			return fmt.Errorf("writing a connection flow: %w", err)
 		}
 		return nil
 	})
 }
 
-// checkFlows refuses one more than may be under way.
+// checkFlows refuses a flow over the limits.
 func checkFlows(ctx context.Context, tx bun.Tx, organization, by string) error {
 	all, err := IntegrationFlowsQuery(tx, organization).Count(ctx)
 	if err != nil {
-		return fmt.Errorf("counting connections: %w", err)
+		return fmt.Errorf("counting connection flows: %w", err)
 	}
-	his, err := IntegrationFlowsQuery(tx, organization).Where("? = ?", bun.Ident("by"), by).Count(ctx)
+	own, err := IntegrationFlowsQuery(tx, organization).Where("? = ?", bun.Ident("by"), by).Count(ctx)
 	if err != nil {
-		return fmt.Errorf("counting a person's connections: %w", err)
+		return fmt.Errorf("counting a user's connection flows: %w", err)
 	}
 	switch {
-	case his >= maxUserFlows:
-		return action.Errorf(action.ErrTooMany, "too_many_connections", "You began %d connections and ended none of them; end one, or try again in some minutes.", his)
+	case own >= maxUserFlows:
+		return action.Errorf(action.ErrTooMany, "too_many_connections", "You began %d connections and ended none of them; end one, or try again in some minutes.", own)
 	case all >= maxIntegrationFlows:
 		return action.Errorf(action.ErrTooMany, "too_many_connections", "%d connections were begun and not ended; end one of them, or try again in some minutes.", all)
 	}
 	return nil
 }
 
+// IntegrationFlowsQuery selects the connection flows of an organization.
 func IntegrationFlowsQuery(db bun.IDB, organization string) *bun.SelectQuery {
 	return db.NewSelect().Table("integration_flows").Where("organization_id = ?", organization)
 }
 
-// TakeIntegrationFlow removes a connection that the user began with the login
-// and returns it, once: ErrNotFound afterwards, and ErrGone when it is over. That
-// of another stays as it is, and is not found.
+// TakeIntegrationFlow deletes and returns a connection flow that the user started in
+// the login. Errors: ErrNotFound, also the second time and for the flow of another
+// user, which stays; ErrGone if it has expired.
 func (st *Store) TakeIntegrationFlow(ctx context.Context, organization, stateHash, by, login string, now time.Time) (action.IntegrationFlow, error) {
 	r := &integrationFlowRow{}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -91,7 +92,7 @@ func (st *Store) TakeIntegrationFlow(ctx context.Context, organization, stateHas
 			return action.NewError("connection_not_found")
 		}
 		if err != nil {
-			return fmt.Errorf("taking a connection: %w", err)
+			return fmt.Errorf("taking a connection flow: %w", err)
 		}
 		return nil
 	})
@@ -106,7 +107,7 @@ func (st *Store) TakeIntegrationFlow(ctx context.Context, organization, stateHas
 	}, nil
 }
 
-// maxOAuthFlows is how many sign-ins of an organization may be open.
+// maxOAuthFlows bounds the open sign-ins of an organization.
 const maxOAuthFlows = 20
 
 type oauthFlowRow struct {
@@ -120,8 +121,8 @@ type oauthFlowRow struct {
 	Sealed       []byte             `bun:"sealed"`
 }
 
-// PutOAuthFlow writes a sign-in that begins, after those of the organization
-// went that are over. ErrNotFound without the connector, ErrTooMany.
+// PutOAuthFlow stores a new sign-in, and deletes expired ones of the organization.
+// Errors: ErrNotFound without the connector; ErrTooMany.
 func (st *Store) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
 	r := &oauthFlowRow{
 		StateHash: f.StateHash, Organization: f.Organization, Connector: f.Connector, By: f.By, ExpiresAt: database.NewTimestamp(f.ExpiresAt), Sealed: f.Sealed,
@@ -133,7 +134,7 @@ func (st *Store) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
 		}
 		_, err := tx.NewDelete().Table("oauth_flows").Where("organization_id = ?", f.Organization).Where("expires_at <= ?", now).Exec(ctx)
 		if err != nil {
-			return fmt.Errorf("forgetting old sign-ins: %w", err)
+			return fmt.Errorf("deleting expired sign-ins: %w", err)
 		}
 		n, err := OAuthFlowsQuery(tx, f.Organization).Count(ctx)
 		if err != nil {
@@ -149,12 +150,13 @@ func (st *Store) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
 	})
 }
 
+// OAuthFlowsQuery selects the open sign-ins of an organization.
 func OAuthFlowsQuery(db bun.IDB, organization string) *bun.SelectQuery {
 	return db.NewSelect().Table("oauth_flows").Where("organization_id = ?", organization)
 }
 
-// TakeOAuthFlow removes a sign-in and returns it, once: ErrNotFound afterwards,
-// and ErrGone when it is over.
+// TakeOAuthFlow deletes and returns a sign-in. Errors: ErrNotFound, also the second
+// time; ErrGone if it has expired.
 func (st *Store) TakeOAuthFlow(ctx context.Context, stateHash string, now time.Time) (action.OAuthFlow, error) {
 	r := &oauthFlowRow{}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -178,6 +180,7 @@ func (st *Store) TakeOAuthFlow(ctx context.Context, stateHash string, now time.T
 	}, nil
 }
 
+// OAuthGrantRow is a row of the table oauth_grants: the tokens of a connector.
 type OAuthGrantRow struct {
 	bun.BaseModel `bun:"table:oauth_grants"`
 
@@ -210,12 +213,12 @@ func newOAuthGrantRow(g *action.OAuthGrant, now database.Timestamp) *OAuthGrantR
 		Version: g.Version + 1, Sealed: g.Sealed,
 	}
 	if g.Status == action.OAuthConnected {
-		r.Reason = "" // of the time before
+		r.Reason = "" // of an earlier failure
 	}
 	return r
 }
 
-// signInRecord is what history says of tokens.
+// signInRecord is the snapshot of tokens in history.
 type signInRecord struct {
 	Grant action.OAuthGrant `json:"oauth_grant"`
 }
@@ -232,8 +235,8 @@ func (st *Store) OAuthGrant(ctx context.Context, organization, connector string)
 	return r.grant(), nil
 }
 
-// ListOAuthGrants returns what can be said of the tokens of the organization's
-// connectors, by connector, without what is sealed.
+// ListOAuthGrants returns the tokens of all connectors of an organization, by
+// connector, without their sealed values.
 func (st *Store) ListOAuthGrants(ctx context.Context, organization string) ([]action.OAuthGrant, error) {
 	var rows []OAuthGrantRow
 	err := st.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed").
@@ -248,10 +251,9 @@ func (st *Store) ListOAuthGrants(ctx context.Context, organization string) ([]ac
 	return list, nil
 }
 
-// PutOAuthGrant writes tokens in the place of those of g.Version; zero: there
-// are none. They get the next version. ErrConflict, code "oauth_moved", when
-// others are there, and ErrNotFound without the connector. That somebody signed
-// in is recorded; a refresh is not.
+// PutOAuthGrant replaces the tokens of version g.Version (zero: none) and increments the
+// version. It records a sign-in of a person, but no refresh. Errors: ErrConflict, code
+// "oauth_moved", if the stored version differs; ErrNotFound without the connector.
 func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 	r := newOAuthGrantRow(&g, database.NewTimestamp(st.db.Now()))
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -280,7 +282,7 @@ func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 	})
 }
 
-// version is that of the row; zero when there is none.
+// version returns the version of the row; zero if there is none.
 func (r *OAuthGrantRow) version() int64 {
 	if r == nil {
 		return 0
@@ -288,8 +290,8 @@ func (r *OAuthGrantRow) version() int64 {
 	return r.Version
 }
 
-// isNewSignIn reports whether the row is that of a person who signed in after the
-// old one.
+// isNewSignIn reports whether a person signed in since the old row, as opposed to a
+// refresh.
 func (r *OAuthGrantRow) isNewSignIn(old *OAuthGrantRow) bool {
 	if r.By == "" || r.Status != string(action.OAuthConnected) {
 		return false
@@ -297,16 +299,16 @@ func (r *OAuthGrantRow) isNewSignIn(old *OAuthGrantRow) bool {
 	return old == nil || old.By != r.By || old.Status != r.Status
 }
 
-// recordSignIn records that a connector has tokens, or has them no more, and
-// tells those who ask its server.
+// recordSignIn records new or deleted tokens of a connector, and increments the catalog
+// version.
 func (st *Store) recordSignIn(ctx context.Context, tx bun.Tx, e action.PolicyEvent, old, r *OAuthGrantRow) error {
-	shown := func(r *OAuthGrantRow) any {
+	snapshot := func(r *OAuthGrantRow) any {
 		if r == nil {
 			return nil
 		}
 		return signInRecord{r.grant()}
 	}
-	if err := st.history.RecordChange(ctx, tx, e, shown(old), shown(r)); err != nil {
+	if err := st.history.RecordChange(ctx, tx, e, snapshot(old), snapshot(r)); err != nil {
 		return err
 	}
 	return history.BumpCatalogVersion(ctx, tx, e.Organization)
@@ -344,7 +346,7 @@ func deleteTokens(ctx context.Context, tx bun.Tx, c *ConnectorRow) error {
 	return nil
 }
 
-// findOAuthGrant reads the row of a connector; nil when there is none.
+// findOAuthGrant reads the tokens of a connector; nil if there are none.
 func findOAuthGrant(ctx context.Context, db bun.IDB, organization, connector string) (*OAuthGrantRow, error) {
 	return database.Optional[OAuthGrantRow](ctx, database.RowsOf[OAuthGrantRow](db, organization).Where("connector_id = ?", connector))
 }
@@ -353,8 +355,9 @@ func oauthGrantNotFound() error {
 	return action.NewError("oauth_grant_not_found")
 }
 
-// checkClient refuses an issuer that shows a credential, and a client whose
-// secret is not there. Which host that is for only the sign-in learns.
+// checkClient refuses an issuer that contains a credential, and an OAuth client whose
+// secret does not exist. The host of that secret is checked at the sign-in, which
+// discovers the token endpoint.
 func checkClient(ctx context.Context, tx bun.Tx, r *ConnectorRow) error {
 	o := r.OAuth
 	switch {

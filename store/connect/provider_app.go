@@ -11,16 +11,18 @@ import (
 	"sallyport/store/database"
 )
 
+// ProviderAppRow is a row of the table provider_apps.
 type ProviderAppRow struct {
 	bun.BaseModel `bun:"table:provider_apps"`
 	action.ProviderApp
 }
 
+// Event implements [history.Recorded].
 func (r *ProviderAppRow) Event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventApp, Subject: r.Provider, By: by}
 }
 
-// Snapshot has the secrets only by their names.
+// Snapshot implements [history.Recorded]. It contains only the names of secrets.
 func (r *ProviderAppRow) Snapshot() any {
 	if r == nil {
 		return nil
@@ -28,7 +30,7 @@ func (r *ProviderAppRow) Snapshot() any {
 	return namedSecrets(r.ProviderApp)
 }
 
-// namedSecrets is a registration whose secrets are a list also when there are none.
+// namedSecrets encodes missing secrets as an empty list.
 func namedSecrets(app action.ProviderApp) action.ProviderApp {
 	if app.Secrets == nil {
 		app.Secrets = []string{}
@@ -36,8 +38,8 @@ func namedSecrets(app action.ProviderApp) action.ProviderApp {
 	return app
 }
 
-// ListProviderApps returns the organization's registrations at services, by
-// provider, without their secrets.
+// ListProviderApps returns the app registrations of an organization, by provider,
+// without their secrets.
 func (st *Store) ListProviderApps(ctx context.Context, organization string) ([]action.ProviderApp, error) {
 	apps, err := database.List[action.ProviderApp](ctx, database.RowsOf[ProviderAppRow](st.db.Read, organization).ExcludeColumn("sealed").Order("provider"))
 	for i := range apps {
@@ -46,13 +48,13 @@ func (st *Store) ListProviderApps(ctx context.Context, organization string) ([]a
 	return apps, err
 }
 
-// ProviderApp returns one registration with its secrets; ErrNotFound.
+// ProviderApp returns an app registration with its secrets; ErrNotFound.
 func (st *Store) ProviderApp(ctx context.Context, organization, provider string) (action.ProviderApp, error) {
 	app, err := database.One[action.ProviderApp](ctx, providerAppQuery(st.db.Read, organization, provider), providerAppNotFound(provider))
 	return namedSecrets(app), err
 }
 
-// PutProviderApp writes a registration, or replaces it, its secrets too.
+// PutProviderApp creates or replaces an app registration with its secrets.
 func (st *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by string) error {
 	if err := app.Check(); err != nil {
 		return err
@@ -71,7 +73,7 @@ func (st *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by 
 		if old == nil {
 			return st.history.Create(ctx, tx, r, by, 0)
 		}
-		// It is recorded also when nothing differs: nobody sees whether a secret does.
+		// Always record: the snapshots do not show whether a secret changed.
 		if _, err := tx.NewUpdate().Model(r).WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("writing the registration at %s: %w", r.Provider, err)
 		}
@@ -79,8 +81,8 @@ func (st *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by 
 	})
 }
 
-// DeleteProviderApp removes a registration; ErrNotFound, or ErrConflict while
-// an integration needs it.
+// DeleteProviderApp removes an app registration; ErrNotFound, or ErrConflict while an
+// integration uses it.
 func (st *Store) DeleteProviderApp(ctx context.Context, organization, provider, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := database.One[ProviderAppRow](ctx, providerAppQuery(tx, organization, provider), providerAppNotFound(provider))
@@ -98,8 +100,8 @@ func (st *Store) DeleteProviderApp(ctx context.Context, organization, provider, 
 	})
 }
 
-// Users selects the integrations whose tokens the registration gets: as their
-// broker's, or as their service's.
+// Users selects the integrations that obtain their tokens with the registration, from a
+// broker or from the service itself.
 func (r *ProviderAppRow) Users(db bun.IDB) *bun.SelectQuery {
 	q := db.NewSelect().Table("integrations").Where("organization_id = ?", r.Organization).Where("status <> 'deleted'")
 	if r.Provider == string(action.BrokerNango) {

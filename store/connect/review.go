@@ -13,30 +13,29 @@ import (
 	"sallyport/store/history"
 )
 
-// firstListReviewer is the reviewer of tools that were trusted unseen.
+// firstListReviewer is the reviewer of the tools of a trusted first list.
 const firstListReviewer = "first list"
 
-// reviewRow is a tool of a connector. It is there while the tool is listed, or
-// was reviewed.
+// reviewRow is a tool of a connector that is listed or was reviewed.
 type reviewRow struct {
 	bun.BaseModel `bun:"table:tool_reviews"`
 
 	Organization string              `bun:"organization_id,pk"`
 	Connector    string              `bun:"connector_id,pk"`
 	Tool         string              `bun:"tool,pk"`
-	Reviewed     version             `bun:"embed:reviewed_"` // NULL: it is not
-	Current      version             `bun:"embed:current_"`  // NULL: it is not listed
+	Reviewed     version             `bun:"embed:reviewed_"` // NULL if not reviewed
+	Current      version             `bun:"embed:current_"`  // NULL if not listed
 	ReviewedBy   database.NullString `bun:"reviewed_by"`
 	ReviewedAt   database.Timestamp  `bun:"reviewed_at"`
 	SeenAt       database.Timestamp  `bun:"seen_at"`
 }
 
-// version is a definition with its hashes; all NULL, or none.
+// version is a definition with its hashes. Either all columns are NULL, or none is.
 type version struct {
 	Behaviour  *string             `bun:"behaviour"`
 	Text       *string             `bun:"text"`
 	Risk       database.NullString `bun:"risk"`
-	Definition *string             `bun:"definition"` // nil, too, when it was not asked for
+	Definition *string             `bun:"definition"` // also nil if the query omits it
 }
 
 func newVersion(t action.ToolVersion) version {
@@ -44,7 +43,7 @@ func newVersion(t action.ToolVersion) version {
 	return version{&t.Behaviour, &t.Text, database.NullString(t.Risk), &definition}
 }
 
-// hashes are nil when there is no such version.
+// hashes returns nil if there is no such version.
 func (v *version) hashes() *action.ToolHashes {
 	if v.Behaviour == nil {
 		return nil
@@ -52,7 +51,7 @@ func (v *version) hashes() *action.ToolHashes {
 	return &action.ToolHashes{Behaviour: *v.Behaviour, Text: *v.Text}
 }
 
-// matches reports whether a connector that lists t lists nothing new.
+// matches reports whether t has the same hashes and risk.
 func (v *version) matches(t action.ToolVersion) bool {
 	return v.hasHashes(t.ToolHashes) && v.Risk == database.NullString(t.Risk)
 }
@@ -86,7 +85,7 @@ func (r *reviewRow) review() action.ToolReview {
 	}
 }
 
-// reviewSnapshot is what an event tells of a tool: hashes, and not whole definitions.
+// reviewSnapshot is the state of a tool in history, with hashes instead of definitions.
 type reviewSnapshot struct {
 	State    action.ReviewState `json:"state"`
 	Reviewed *action.ToolHashes `json:"reviewed,omitempty"`
@@ -97,7 +96,8 @@ func (r *reviewRow) snapshot() reviewSnapshot {
 	return reviewSnapshot{State: r.state(), Reviewed: r.Reviewed.hashes(), Current: r.Current.hashes()}
 }
 
-// reviewEvent is of one tool of a connector, or of several when none is named.
+// reviewEvent returns an event about a tool of a connector, or about several if tool is
+// empty.
 func reviewEvent(organization, connector, tool, by string) action.PolicyEvent {
 	subject := (&action.Connector{ID: connector}).Source()
 	if tool != "" {
@@ -106,8 +106,8 @@ func reviewEvent(organization, connector, tool, by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: organization, Kind: action.EventReview, Subject: subject, By: by}
 }
 
-// ListReviews returns what is known of a connector's tools, by name;
-// ErrNotFound when there is no such connector.
+// ListReviews returns the reviews of a connector's tools, by name; ErrNotFound without
+// the connector.
 func (st *Store) ListReviews(ctx context.Context, organization, connector string) ([]action.ToolReview, error) {
 	if _, err := ReadConnector(ctx, st.db.Read, organization, connector); err != nil {
 		return nil, err
@@ -127,12 +127,13 @@ func listReviews(ctx context.Context, db bun.IDB, organization, connector string
 	return list, nil
 }
 
+// ReviewsQuery selects the tools of a connector, by name.
 func ReviewsQuery(db bun.IDB, organization, connector string) *bun.SelectQuery {
 	return db.NewSelect().Model((*reviewRow)(nil)).
 		Where("organization_id = ?", organization).Where("connector_id = ?", connector).Order("tool")
 }
 
-// toolRows reads a connector's tools without their definitions, by name.
+// toolRows reads the tools of a connector without their definitions, keyed by name.
 func toolRows(ctx context.Context, db bun.IDB, organization, connector string) (map[string]*reviewRow, error) {
 	var rows []reviewRow
 	err := ReviewsQuery(db, organization, connector).ExcludeColumn("reviewed_definition", "current_definition").Scan(ctx, &rows)
@@ -146,8 +147,8 @@ func toolRows(ctx context.Context, db bun.IDB, organization, connector string) (
 	return byName, nil
 }
 
-// Reviewed reads what was reviewed of all tools, by source and name: hashes,
-// and the risks where they are known.
+// Reviewed returns the reviewed hashes of all tools of an organization, and their risks
+// where they are known.
 func Reviewed(ctx context.Context, db bun.IDB, organization string) (map[action.Key]action.ToolHashes, map[action.Key]action.Risk, error) {
 	var rows []reviewRow
 	if err := ReviewedToolsQuery(db, organization).Scan(ctx, &rows); err != nil {
@@ -164,24 +165,24 @@ func Reviewed(ctx context.Context, db bun.IDB, organization string) (map[action.
 	return hashes, risks, nil
 }
 
+// ReviewedToolsQuery is the query of [Reviewed].
 func ReviewedToolsQuery(db bun.IDB, organization string) *bun.SelectQuery {
 	return db.NewSelect().Model((*reviewRow)(nil)).Column("connector_id", "tool", "reviewed_behaviour", "reviewed_text", "reviewed_risk").
 		Where("organization_id = ?", organization).Where("reviewed_behaviour IS NOT NULL")
 }
 
-// ReviewTools takes tools of a connector as reviewed, as a person saw them: by
-// name, with the hashes that were shown; none for one that is not listed any
-// more, which is forgotten then. Nil means all, as they are now. It returns all
-// tools afterwards.
+// ReviewTools marks tools of a connector as reviewed, and returns all tools afterwards.
+// seen has the hashes that the reviewer saw, by name; empty hashes for a tool that is
+// no longer listed, which is then deleted. Nil reviews all tools as they are now.
 //
-// Errors: ErrNotFound; ErrConflict with code "tool_changed" when a tool is
-// another by now. Then nothing is reviewed.
+// Errors, which review nothing: ErrNotFound; ErrConflict with code "tool_changed" if a
+// tool has changed since.
 func (st *Store) ReviewTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, by string) ([]action.ToolReview, error) {
 	return st.OnboardTools(ctx, organization, connector, seen, nil, by)
 }
 
-// OnboardTools does what ReviewTools does, and in the same transaction sets the
-// modes that actions of the connector get in the organization, by their names.
+// OnboardTools is [Store.ReviewTools], and sets the modes of actions of the connector in
+// the organization, by name, in the same transaction.
 func (st *Store) OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) (list []action.ToolReview, err error) {
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := ReadConnector(ctx, tx, organization, connector); err != nil {
@@ -212,13 +213,13 @@ func (st *Store) OnboardTools(ctx context.Context, organization, connector strin
 	return list, err
 }
 
-// unreviewedTools returns those of the rows that a person saw and that are not
-// reviewed by one yet.
+// unreviewedTools returns the rows that a person saw and that no person has reviewed
+// yet.
 func unreviewedTools(rows map[string]*reviewRow, seen map[string]action.ToolHashes) (map[string]*reviewRow, error) {
-	wanted := map[string]*reviewRow{}
+	unreviewed := map[string]*reviewRow{}
 	for tool, row := range rows {
 		if _, ok := seen[tool]; (ok || seen == nil) && (row.state() != action.ToolReviewed || row.ReviewedBy == firstListReviewer) {
-			wanted[tool] = row
+			unreviewed[tool] = row
 		}
 	}
 	for _, tool := range slices.Sorted(maps.Keys(seen)) {
@@ -232,22 +233,22 @@ func unreviewedTools(rows map[string]*reviewRow, seen map[string]action.ToolHash
 			return nil, e
 		}
 	}
-	return wanted, nil
+	return unreviewed, nil
 }
 
-// writeReviews writes the reviews, each with its event.
+// writeReviews stores and records the reviews.
 func (st *Store) writeReviews(ctx context.Context, tx bun.Tx, organization, connector string, rows map[string]*reviewRow, by string) error {
 	var listed, removed []string
 	for _, tool := range slices.Sorted(maps.Keys(rows)) {
-		was := rows[tool].snapshot()
-		var is any
-		if was.Current == nil {
+		before := rows[tool].snapshot()
+		var after any
+		if before.Current == nil {
 			removed = append(removed, tool)
 		} else {
 			listed = append(listed, tool)
-			is = reviewSnapshot{action.ToolReviewed, was.Current, was.Current}
+			after = reviewSnapshot{action.ToolReviewed, before.Current, before.Current}
 		}
-		if err := st.history.RecordChange(ctx, tx, reviewEvent(organization, connector, tool, by), was, is); err != nil {
+		if err := st.history.RecordChange(ctx, tx, reviewEvent(organization, connector, tool, by), before, after); err != nil {
 			return err
 		}
 	}
@@ -277,31 +278,31 @@ func deleteTools(ctx context.Context, tx bun.Tx, organization, connector string,
 	_, err := tx.NewDelete().Model((*reviewRow)(nil)).
 		Where("organization_id = ?", organization).Where("connector_id = ?", connector).Where("tool IN (?)", bun.List(tools)).Exec(ctx)
 	if err != nil {
-		return fmt.Errorf("forgetting tools of connector %s: %w", connector, err)
+		return fmt.Errorf("deleting tools of connector %s: %w", connector, err)
 	}
 	return nil
 }
 
-// ResetReviews takes back the reviews of a connector's tools: of all, when it
-// leads to another server, and then nothing is known of what that one lists; or
-// only those of one reviewer. That it moves the version is for the caller.
+// ResetReviews removes the reviews of a connector's tools: those of one reviewer, or all
+// (empty), and then also the list of tools, since the connector leads to another
+// server. The caller increments the policy version.
 func (st *Store) ResetReviews(ctx context.Context, tx bun.Tx, c *ConnectorRow, reviewer, by string) error {
 	rows, err := toolRows(ctx, tx, c.Organization, c.ID)
 	if err != nil {
 		return err
 	}
-	was := map[string]action.ToolHashes{}
-	var unknown []string // nothing is left of them
+	before := map[string]action.ToolHashes{}
+	var deleted []string
 	for tool, r := range rows {
-		mine := r.Reviewed.hashes() != nil && (reviewer == "" || string(r.ReviewedBy) == reviewer)
-		if mine {
-			was[tool] = *r.Reviewed.hashes()
+		reset := r.Reviewed.hashes() != nil && (reviewer == "" || string(r.ReviewedBy) == reviewer)
+		if reset {
+			before[tool] = *r.Reviewed.hashes()
 		}
-		if reviewer == "" || mine && r.Current.Behaviour == nil {
-			unknown = append(unknown, tool)
+		if reviewer == "" || reset && r.Current.Behaviour == nil {
+			deleted = append(deleted, tool)
 		}
 	}
-	if err := deleteTools(ctx, tx, c.Organization, c.ID, unknown); err != nil || len(was) == 0 {
+	if err := deleteTools(ctx, tx, c.Organization, c.ID, deleted); err != nil || len(before) == 0 {
 		return err
 	}
 	if reviewer != "" {
@@ -309,8 +310,8 @@ func (st *Store) ResetReviews(ctx context.Context, tx bun.Tx, c *ConnectorRow, r
 			Set("reviewed_behaviour = NULL, reviewed_text = NULL, reviewed_risk = NULL, reviewed_definition = NULL, reviewed_by = NULL, reviewed_at = NULL").
 			Where("organization_id = ?", c.Organization).Where("connector_id = ?", c.ID).Where("reviewed_by = ?", reviewer).Exec(ctx)
 		if err != nil {
-			return fmt.Errorf("taking back the reviews of connector %s: %w", c.ID, err)
+			return fmt.Errorf("resetting the reviews of connector %s: %w", c.ID, err)
 		}
 	}
-	return st.history.RecordChange(ctx, tx, reviewEvent(c.Organization, c.ID, "", by), was, nil)
+	return st.history.RecordChange(ctx, tx, reviewEvent(c.Organization, c.ID, "", by), before, nil)
 }

@@ -36,8 +36,8 @@ func (r *secretRow) secret() action.Secret {
 	}
 }
 
-// PutSecret writes a sealed secret, or replaces it. Its host cannot change
-// while a connector sends it to the old one, or signs in with it (ErrConflict).
+// PutSecret creates or replaces a sealed secret. Its host cannot change while a
+// connector sends the secret to the old host or signs in with it (ErrConflict).
 func (st *Store) PutSecret(ctx context.Context, s action.Secret, sealed []byte) error {
 	now := database.NewTimestamp(st.db.Now())
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -49,7 +49,7 @@ func (st *Store) PutSecret(ctx context.Context, s action.Secret, sealed []byte) 
 	})
 }
 
-// putConnectorSecret writes a secret together with the connector that uses it.
+// putConnectorSecret stores a secret together with the connector that uses it.
 func (st *Store) putConnectorSecret(ctx context.Context, tx bun.Tx, r *ConnectorRow, s *action.SealedSecret) error {
 	if s.Organization != r.Organization || s.Key == "" || !usesSecret(&r.Connector, s.Key) {
 		return database.Invalid("/secret", "The secret that is given is not the one that the connector names; name it.")
@@ -58,9 +58,9 @@ func (st *Store) putConnectorSecret(ctx context.Context, tx bun.Tx, r *Connector
 	return err
 }
 
-// putSecret writes a secret and returns the connectors that use it. Along is the
-// one that changes with it, if any.
-func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along string, now database.Timestamp) ([]action.Connector, error) {
+// putSecret stores a secret and returns the connectors that use it. changing is the id
+// of the connector that is written in the same transaction, if any.
+func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, changing string, now database.Timestamp) ([]action.Connector, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along str
 		Organization: s.Organization, Key: s.Key, Host: strings.ToLower(s.Host), Sealed: s.Sealed, UpdatedBy: s.UpdatedBy,
 		CreatedAt: database.NewTimestamp(s.CreatedAt).Or(now), UpdatedAt: database.NewTimestamp(s.UpdatedAt).Or(now),
 	}
-	if err := r.checkUsers(ctx, tx, users, along); err != nil {
+	if err := r.checkUsers(ctx, tx, users, changing); err != nil {
 		return nil, err
 	}
 	_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, key) DO UPDATE").
@@ -84,17 +84,17 @@ func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along str
 	return users, nil
 }
 
-// checkUsers refuses a host to which a connector does not send the secret, and,
-// where the secret is its OAuth client's, another host than before: which one
-// the token endpoint has only a sign-in knows. The connector along may do so.
-func (r *secretRow) checkUsers(ctx context.Context, tx bun.Tx, users []action.Connector, along string) error {
+// checkUsers refuses a host other than that of a connector that sends the secret, and a
+// change of the host if the secret belongs to an OAuth client, whose token endpoint is
+// only known to the sign-in. It does not check the changing connector.
+func (r *secretRow) checkUsers(ctx context.Context, tx bun.Tx, users []action.Connector, changing string) error {
 	before, err := secretHost(ctx, tx, r.Organization, r.Key)
 	if err != nil {
 		return err
 	}
 	for _, c := range users {
 		switch sends := c.Secret == r.Key; {
-		case c.ID == along:
+		case c.ID == changing:
 		case sends && !action.SameHost(r.Host, c.URL):
 			return action.Errorf(action.ErrConflict, "secret_in_use",
 				"The connector %q sends this secret to another host than %s; change the connector first.", c.Name, r.Host)
@@ -106,8 +106,7 @@ func (r *secretRow) checkUsers(ctx context.Context, tx bun.Tx, users []action.Co
 	return nil
 }
 
-// secretHost returns the host that a secret is bound to; empty when there is
-// none.
+// secretHost returns the host of a secret; empty if there is no such secret.
 func secretHost(ctx context.Context, tx bun.Tx, organization, key string) (host string, err error) {
 	err = tx.NewSelect().Table("secrets").Column("host").
 		Where("organization_id = ?", organization).Where("key = ?", key).Scan(ctx, &host)
@@ -130,8 +129,7 @@ func (st *Store) SecretValue(ctx context.Context, organization, key string) (act
 	return r.secret(), r.Sealed, nil
 }
 
-// SecretUsed notes that a secret was read to be sent, at most once a minute. It
-// is queued.
+// SecretUsed records a use of a secret, at most once a minute. The write is queued.
 func (st *Store) SecretUsed(ctx context.Context, organization, key string, used time.Time) error {
 	return st.db.Write.Enqueue(ctx, &database.Job{Row: organization + " " + key, SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewUpdate().Table("secrets").Set("last_used_at = ?", database.NewTimestamp(used)).
@@ -141,7 +139,7 @@ func (st *Store) SecretUsed(ctx context.Context, organization, key string, used 
 	}})
 }
 
-// ListSecrets returns what people may know of the organization's secrets.
+// ListSecrets returns the secrets of an organization without their values, by key.
 func (st *Store) ListSecrets(ctx context.Context, organization string) ([]action.Secret, error) {
 	var rows []secretRow
 	err := st.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed").
@@ -156,8 +154,7 @@ func (st *Store) ListSecrets(ctx context.Context, organization string) ([]action
 	return list, nil
 }
 
-// DeleteSecret removes a secret; ErrNotFound, or ErrConflict while a connector
-// uses it.
+// DeleteSecret deletes a secret; ErrNotFound, or ErrConflict while a connector uses it.
 func (st *Store) DeleteSecret(ctx context.Context, organization, key string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		users, err := secretUsers(ctx, tx, organization, key)
@@ -185,8 +182,8 @@ func secretNotFound(key string) error {
 	return action.NewError("secret_not_found", key)
 }
 
-// secretUsers returns those that send the secret to their server, or to
-// the authorization server as their client's.
+// secretUsers returns the connectors that send the secret to their server, or to an
+// authorization server as their client secret.
 func secretUsers(ctx context.Context, tx bun.Tx, organization, key string) ([]action.Connector, error) {
 	rows, err := listConnectors(ctx, tx, organization)
 	if err != nil {

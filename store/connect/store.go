@@ -1,5 +1,5 @@
-// Package connect holds the rows of connectors and integrations, with their
-// secrets, sign-ins and reviews.
+// Package connect stores connectors and integrations, with their secrets, OAuth tokens
+// and tool reviews.
 package connect
 
 import (
@@ -19,7 +19,7 @@ type Store struct {
 	}
 }
 
-// New returns the rows of the database that p prepares statements for; see p.Err.
+// New returns a store on the database of p and prepares its statements; see p.Err.
 func New(p *database.Preparer, historyRows *history.Store, policyRows *policy.Store) *Store {
 	s := &Store{db: p.DB, history: historyRows, policy: policyRows}
 	s.stmts.connectors = p.Read(connectorsSQL(p.DB.Read))

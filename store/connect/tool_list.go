@@ -12,23 +12,22 @@ import (
 	"sallyport/store/database"
 )
 
-// observation is what a list of tools changes in the rows.
+// observation is the difference between a list of tools and the rows.
 type observation struct {
-	first   bool        // the list is taken as reviewed
-	listed  []reviewRow // new, changed or back
-	removed []string    // listed no more, but reviewed
-	dropped []string    // listed no more, and never reviewed: nothing is left of them
+	first   bool        // the list is trusted as reviewed
+	listed  []reviewRow // new, changed or listed again
+	removed []string    // no longer listed, but reviewed
+	dropped []string    // no longer listed and never reviewed: deleted
 }
 
 func (o *observation) empty() bool {
 	return !o.first && len(o.listed)+len(o.removed)+len(o.dropped) == 0
 }
 
-// ObserveTools writes down the whole list of tools that a connector of the
-// revision has now, and reports whether it differs from what was known. The
-// first list is taken as reviewed, and moves policy, unless people must review.
-// Later ones change no review: they only tell what differs from it. A list that
-// was asked for at another revision is not looked at.
+// ObserveTools stores the complete list of tools of a connector at a revision, and
+// reports whether it differs from the stored one. The first list counts as reviewed
+// and increments the policy version, unless a person must review. A later list changes
+// no review. A list of another revision is ignored.
 func (st *Store) ObserveTools(ctx context.Context, organization, connector string, revision int64, tools map[string]action.ToolVersion) (changed bool, err error) {
 	o, err := st.compareTools(ctx, st.db.Read, organization, connector, revision, tools)
 	if err != nil || o.empty() {
@@ -61,19 +60,19 @@ func (st *Store) compareTools(ctx context.Context, from bun.IDB, organization, c
 	if err != nil {
 		return nil, err
 	}
-	// A server that lists nothing yet has not shown what would be trusted.
+	// An empty list is not the first one: a later one would be trusted.
 	o.first = c.TrustedAt == nil && len(tools) > 0
 	now := database.NewTimestamp(st.db.Now())
 	for _, tool := range slices.Sorted(maps.Keys(tools)) {
-		if was := rows[tool]; was == nil || !was.Current.matches(tools[tool]) {
+		if row := rows[tool]; row == nil || !row.Current.matches(tools[tool]) {
 			o.listed = append(o.listed, o.row(organization, connector, tool, tools[tool], now))
 		}
 	}
-	for tool, was := range rows {
-		if _, ok := tools[tool]; ok || was.Current.Behaviour == nil {
+	for tool, row := range rows {
+		if _, ok := tools[tool]; ok || row.Current.Behaviour == nil {
 			continue
 		}
-		if was.Reviewed.Behaviour == nil {
+		if row.Reviewed.Behaviour == nil {
 			o.dropped = append(o.dropped, tool)
 		} else {
 			o.removed = append(o.removed, tool)
@@ -82,7 +81,7 @@ func (st *Store) compareTools(ctx context.Context, from bun.IDB, organization, c
 	return o, nil
 }
 
-// row is that of a tool that was not known. Of one that was, its review stays.
+// row returns the row of a listed tool. write keeps the review of an existing row.
 func (o *observation) row(organization, connector, tool string, v action.ToolVersion, now database.Timestamp) reviewRow {
 	r := reviewRow{Organization: organization, Connector: connector, Tool: tool, Current: newVersion(v), SeenAt: now}
 	if o.first {
@@ -91,7 +90,7 @@ func (o *observation) row(organization, connector, tool string, v action.ToolVer
 	return r
 }
 
-// toolsPerStatement is how many are written in one statement.
+// toolsPerStatement bounds the rows of one statement.
 const toolsPerStatement = 100
 
 func (o *observation) write(ctx context.Context, tx bun.Tx, organization, connector string, now database.Timestamp) error {
@@ -110,13 +109,13 @@ func (o *observation) write(ctx context.Context, tx bun.Tx, organization, connec
 		Set("current_behaviour = NULL, current_text = NULL, current_risk = NULL, current_definition = NULL, seen_at = ?", now).
 		Where("organization_id = ?", organization).Where("connector_id = ?", connector).Where("tool IN (?)", bun.List(o.removed)).Exec(ctx)
 	if err != nil {
-		return fmt.Errorf("writing which tools connector %s has no more: %w", connector, err)
+		return fmt.Errorf("writing the removed tools of connector %s: %w", connector, err)
 	}
 	return nil
 }
 
-// recordFirstList notes that the first list was taken as reviewed, so that no other one
-// is.
+// recordFirstList marks the connector, so that no later list is trusted as the first,
+// and records the trusted tools.
 func (st *Store) recordFirstList(ctx context.Context, tx bun.Tx, organization, connector string, tools map[string]action.ToolVersion) error {
 	_, err := tx.NewUpdate().Model((*ConnectorRow)(nil)).Set("trusted_at = ?", database.NewTimestamp(st.db.Now())).
 		Where("id = ?", connector).Where("organization_id = ?", organization).Exec(ctx)
