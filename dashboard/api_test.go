@@ -314,9 +314,9 @@ func TestADenialSaysWhose(t *testing.T) {
 	for reason, want := range map[string]string{
 		action.DeniedPolicy:   "is denied by policy; nothing was executed. group 'developer' has level 1",
 		action.DeniedHuman:    "was denied by a person; nothing was executed. Reason given: group",
-		action.DeniedRepeated: "a person denied the same call a short while ago",
-		action.DeniedOften:    "is refused in this session from now on",
-		action.DeniedQuota:    "since this session is at a limit of the gateway; nothing was executed. Reason given: ",
+		action.DeniedRepeated: "because a person recently denied the same call",
+		action.DeniedOften:    "is denied in this session from now on",
+		action.DeniedQuota:    "because this session reached a limit of the gateway; nothing was executed. Reason given: ",
 	} {
 		id := h.pending("s1")
 		h.ends(id, action.StatusDenied, reason, "group 'developer' has level 1 (read) at github")

@@ -256,12 +256,12 @@ func TestWhatIsToldWhileRowsAreOutOfReach(t *testing.T) {
 		}
 	}
 	var e *action.Error
-	if _, err := h.gate.Call(t.Context(), new(h.call("write", `{"n":2}`))); !errors.As(err, &e) || !errors.Is(err, action.ErrNotReady) || !strings.Contains(e.Message, "not begun") {
+	if _, err := h.gate.Call(t.Context(), new(h.call("write", `{"n":2}`))); !errors.As(err, &e) || !errors.Is(err, action.ErrNotReady) || !strings.Contains(e.Message, "not started") {
 		t.Errorf("who calls anew is told %v", err)
 	}
 	h.rules.version = func(context.Context, string) (int64, error) { return 0, rows.gone() }
 	h.rules.snapshots = nil
-	if _, err := h.gate.Call(t.Context(), new(h.call("write", `{"n":3}`))); !errors.As(err, &e) || !strings.Contains(e.Message, "not begun") {
+	if _, err := h.gate.Call(t.Context(), new(h.call("write", `{"n":3}`))); !errors.As(err, &e) || !strings.Contains(e.Message, "not started") {
 		t.Errorf("whose call cannot be decided is told %v", err)
 	}
 }

@@ -33,7 +33,7 @@ func TestRevokedKeyAndConnectedAgain(t *testing.T) {
 		t.Errorf("it is %+v", now)
 	}
 	p.eventually("an agent without the tools", func() bool { return len(a.tools("linear")) == 0 })
-	a.answered(a.call("linear_list_issues", `{}`), true, "revoked", "A person must connect it again")
+	a.answered(a.call("linear_list_issues", `{}`), true, "revoked", "A person must reconnect it")
 	var why api.Explanation
 	p.must("GET", "/policy/explain?action=linear:list_issues&session="+a.session.ID, nil, &why)
 	if why.Mode != action.ModeDeny || !strings.Contains(why.Reason, "revoked") {

@@ -284,7 +284,7 @@ func TestOneRequestForVariablesTooMany(t *testing.T) {
 	for i := range 5 {
 		a.answered(a.call("request_env_variables", fmt.Sprintf(`{"keys":[{"key":"KEY_%d"}]}`, i)), false, "env pull")
 	}
-	a.answered(a.call("request_env_variables", `{"keys":[{"key":"KEY_5"}]}`), true, "at a limit of the gateway", "5 requests of this session already wait")
+	a.answered(a.call("request_env_variables", `{"keys":[{"key":"KEY_5"}]}`), true, "reached a limit of the gateway", "5 requests of this session already wait")
 	if inv := p.ended(session.ID, "request_env_variables"); inv.Status != action.StatusDenied || inv.DeniedReason != action.DeniedQuota {
 		t.Errorf("%s %s (%s)", inv.Status, inv.DeniedReason, inv.DeniedNote)
 	}
