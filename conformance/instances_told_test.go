@@ -32,9 +32,9 @@ func told(effect string, got answer, err error) (words string, odd bool) {
 		return toldResult, false
 	case strings.Contains(text, "outcome is unknown"), strings.Contains(text, "may or may not have happened"):
 		return toldUnknown, false
-	case strings.Contains(text, "was not begun"):
+	case strings.Contains(text, "was not started"):
 		return toldUnbegun, false
-	case strings.Contains(text, "cannot be read just now"):
+	case strings.Contains(text, "cannot be read at the moment"):
 		return toldUnread, false
 	case strings.Contains(text, "nothing was changed"):
 		return toldBroken, !strings.HasPrefix(effect, loadRead+" ")

@@ -64,7 +64,7 @@ func TestASessionIsRevokedWhileItsCallIsHeld(t *testing.T) {
 	run.ends()
 	s.becomes(id, "denied")
 	model.sees(1, "was withdrawn", "nothing was executed", "The session was revoked.")
-	model.sees(2, "This session was revoked; ask for a new session token.")
+	model.sees(2, "This session was revoked. Ask for a new session token.")
 	if n := s.demo.did("wrote over"); n != 0 {
 		t.Errorf("the write of a revoked session happened %d times", n)
 	}
