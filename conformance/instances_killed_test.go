@@ -171,7 +171,7 @@ func TestExecutorComesBackTooLate(t *testing.T) {
 	executor.pause()
 	release()
 	joined := c.write(other, 1).wait()
-	for strings.Contains(joined.text(), "so it was not begun") { // the database was too busy for a moment
+	for strings.Contains(joined.text(), "so it was not started") { // the database was too busy for a moment
 		joined = c.write(other, 1).wait()
 	}
 	c.unknown(other, 1, joined)
