@@ -26,7 +26,7 @@ func TestConnectorFromFormToUse(t *testing.T) {
 
 	owner.fill("[name=url]", up.URL)
 	owner.click("Check and add")
-	owner.blames("auth", "wants a credential")
+	owner.blames("auth", "requires a credential")
 	owner.fill("[name=auth]", "secret")
 	owner.fill("[name=secret_value]", "wrong-key")
 	owner.click("Check and add")
