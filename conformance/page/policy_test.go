@@ -23,7 +23,7 @@ func TestModeBySearch(t *testing.T) {
 	form.fill("[name=source]", s.source("demo"))
 	owner.waitFor(`document.querySelectorAll("#set-mode datalist option[value=read]").length === 1`, "the actions of the source to be offered")
 	form.fill("[name=action]", "read")
-	form.sees("Allowed", "It only reads", "inferred")
+	form.sees("Allowed", "It is read-only", "inferred")
 	form.fill("[name=mode]", "deny")
 	owner.photo("policy-set-a-mode")
 	form.click("Save")
