@@ -199,7 +199,7 @@ func (r reply) json(t *testing.T) map[string]any {
 	d := json.NewDecoder(strings.NewReader(r.body))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
-		t.Fatalf("answer %d is no JSON object: %v\n%s", r.StatusCode, err, r.body)
+		t.Fatalf("answer %d is not a JSON object: %v\n%s", r.StatusCode, err, r.body)
 	}
 	return v
 }

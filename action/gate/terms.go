@@ -51,11 +51,11 @@ func notReviewed(why string) error {
 // they are, so that nothing secret may be in one.
 func (g *Gate) pinned(pointer string, value json.RawMessage) (json.RawMessage, error) {
 	if !action.IsPointer(pointer) {
-		return nil, action.InvalidTerm("/pins", fmt.Sprintf("%q is no JSON Pointer: it begins with / and names a param, such as /channel.", pointer))
+		return nil, action.InvalidTerm("/pins", fmt.Sprintf("%q is not a JSON Pointer: it begins with / and names a param, such as /channel.", pointer))
 	}
 	canonical, err := g.JSON.Canonical(value)
 	if err != nil {
-		return nil, action.InvalidTerm("/pins", fmt.Sprintf("The value pinned at %s is no JSON.", pointer))
+		return nil, action.InvalidTerm("/pins", fmt.Sprintf("The value pinned at %s is not valid JSON.", pointer))
 	}
 	last := strings.NewReplacer("~1", "/", "~0", "~").Replace(pointer[strings.LastIndexByte(pointer, '/')+1:])
 	name, _ := json.Marshal(last) // a string always encodes

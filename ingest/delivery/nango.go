@@ -44,7 +44,7 @@ type Nango struct {
 // envelope.
 func Unwrap(d *event.Delivery) (Nango, error) {
 	if err := jsonlex.Document(d.Body); err != nil {
-		return Nango{}, fmt.Errorf("nango: the delivery's body is no JSON: %w", err)
+		return Nango{}, fmt.Errorf("nango: the delivery's body is not valid JSON: %w", err)
 	}
 	var m nangoEnvelope
 	if json.Unmarshal(d.Body, &m) != nil || !m.valid() {

@@ -130,7 +130,7 @@ func TestUnreadableDeliveryFailsAlone(t *testing.T) {
 		s.post(event.Receipt{Trigger: "t2"}, sale{Keys: []string{"k1"}}.String())
 		s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{"k1"}}.String())
 	}, func(s *fixture) {
-		for i, says := range []string{"its log has the details", "The delivery cannot be read: it is no JSON.", "not accept deliveries of unknown", "its log has the details"} {
+		for i, says := range []string{"its log has the details", "The delivery cannot be read: it is not valid JSON.", "not accept deliveries of unknown", "its log has the details"} {
 			got, attempts := s.receipt(bad[i].ID), 10
 			if i < 2 { // what cannot be read now never can
 				attempts = 1

@@ -35,7 +35,7 @@ func parseErrorText(err error) string {
 	case errors.As(err, &shape):
 		return fmt.Sprintf("it is of type %s, and should not be.", shape.Value)
 	case errors.As(err, new(*json.SyntaxError)), errors.Is(err, io.ErrUnexpectedEOF):
-		return "it is no JSON."
+		return "it is not valid JSON."
 	case errors.As(err, &number):
 		return fmt.Sprintf("%q is no number.", number.Num)
 	}

@@ -41,7 +41,7 @@ type member struct {
 func (p *parser) document() *fault {
 	p.space()
 	if p.pos == len(p.raw) {
-		return &fault{what: "there is no JSON in it; send a value such as {}"}
+		return &fault{what: "it is empty; send a JSON value such as {}"}
 	}
 	if f := p.value(0); f != nil {
 		return f

@@ -83,7 +83,7 @@ func decodeErrorText(err error) string {
 	case errors.As(err, &typed):
 		return fmt.Sprintf("is %s, and must be an object with files or a list of them", typeWithArticle(typed.Value))
 	}
-	return "is no JSON: " + err.Error()
+	return "is not valid JSON: " + err.Error()
 }
 
 // typeWithArticle describes the type of a JSON value.

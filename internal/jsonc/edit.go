@@ -61,7 +61,7 @@ func Apply(document []byte, edits []Edit) ([]byte, error) {
 	}
 	root, err := hujson.Parse(bytes.Clone(text))
 	if err != nil {
-		return nil, &Fault{Problem: "is no JSON: " + strings.TrimPrefix(err.Error(), "hujson: ")}
+		return nil, &Fault{Problem: "is not valid JSON: " + strings.TrimPrefix(err.Error(), "hujson: ")}
 	}
 	m := detectStyle(text)
 	for _, e := range edits {
@@ -227,7 +227,7 @@ func encodeJSON(v any) []byte {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(fmt.Sprintf("jsonc: a value of an edit is no JSON: %v", err)) // edits hold only values of this program
+		panic(fmt.Sprintf("jsonc: a value of an edit is not valid JSON: %v", err)) // edits hold only values of this program
 	}
 	return bytes.TrimSpace(b.Bytes())
 }

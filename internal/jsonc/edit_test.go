@@ -132,9 +132,9 @@ func TestApply(t *testing.T) {
 func TestApplyRefuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ document, want string }{
-		"no JSON":        {`{"a": }`, "is no JSON: line 1, column 7"},
-		"cut off":        {`{"a": 1`, "is no JSON"},
-		"two documents":  {`{} {}`, "is no JSON"},
+		"no JSON":        {`{"a": }`, "is not valid JSON: line 1, column 7"},
+		"cut off":        {`{"a": 1`, "is not valid JSON"},
+		"two documents":  {`{} {}`, "is not valid JSON"},
 		"a list":         {`[]`, "is no object"},
 		"a key on path":  {`{"mcp": []}`, "mcp is no object"},
 		"a text":         {`{"mcp": "x"}`, "mcp is no object"},

@@ -36,7 +36,7 @@ func Literal(data []byte, i int) (int, error) {
 	if i >= len(data) {
 		return i, syntaxError(i, "the text ends where a value is due")
 	}
-	return i, syntaxError(i, "something that is no JSON value")
+	return i, syntaxError(i, "something that is not a JSON value")
 }
 
 // Number returns the end of the number at data[i].

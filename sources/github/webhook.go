@@ -76,7 +76,7 @@ func payload(body []byte) ([]byte, error) {
 		body = []byte(text)
 	}
 	if err := jsonlex.Document(body); err != nil {
-		return nil, fmt.Errorf("github: the delivery's body is no JSON: %w", err)
+		return nil, fmt.Errorf("github: the delivery's body is not valid JSON: %w", err)
 	}
 	return body, nil
 }

@@ -71,7 +71,7 @@ func readParams(text string, stdin io.Reader) (json.RawMessage, error) {
 	}
 	raw = bytes.TrimSpace(raw)
 	if !json.Valid(raw) {
-		return nil, command.UsageErrorf("%s is no JSON; write an object such as --params '{\"title\": \"Fix the login page\"}'", command.Printable(from))
+		return nil, command.UsageErrorf("%s is not valid JSON; write an object such as --params '{\"title\": \"Fix the login page\"}'", command.Printable(from))
 	}
 	if raw[0] != '{' {
 		return nil, command.UsageErrorf("%s is JSON but no object; params are named, as in --params '{\"title\": \"Fix the login page\"}'", command.Printable(from))

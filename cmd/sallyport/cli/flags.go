@@ -26,7 +26,7 @@ func readJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &members); err != nil || members == nil {
-		return fmt.Errorf(`%q is no JSON object; write one, such as '{"name": "value"}'`, text)
+		return fmt.Errorf(`%q is not a JSON object; write one, such as '{"name": "value"}'`, text)
 	}
 	target.Set(reflect.ValueOf(json.RawMessage(text)))
 	return nil
@@ -39,7 +39,7 @@ func readAnyJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 		return err
 	}
 	if !json.Valid([]byte(text)) {
-		return fmt.Errorf(`%q is no JSON; a text has quotes: '"done"'`, text)
+		return fmt.Errorf(`%q is not valid JSON; a text has quotes: '"done"'`, text)
 	}
 	target.SetBytes([]byte(text))
 	return nil

@@ -71,7 +71,7 @@ func (s *Streams) PrintJSON(raw json.RawMessage) error {
 	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, raw, "", "  "); err != nil {
-		return fmt.Errorf("the server's answer is no JSON: %w", err)
+		return fmt.Errorf("the server's answer is not valid JSON: %w", err)
 	}
 	_, err := fmt.Fprintln(s.Out, strings.TrimSpace(out.String()))
 	return err

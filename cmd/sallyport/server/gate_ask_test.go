@@ -540,7 +540,7 @@ func TestRepliesOneByOne(t *testing.T) {
 			}
 		}
 		if err := reply(h.session, "a", `{`, true); !errors.Is(err, action.ErrInvalid) {
-			t.Errorf("what is no JSON: %v", err)
+			t.Errorf("what is not valid JSON: %v", err)
 		}
 		if err := reply(h.session, "a", `"`+strings.Repeat("x", 2<<20)+`"`, true); !errors.Is(err, action.ErrTooLarge) {
 			t.Errorf("too large a reply: %v", err)

@@ -193,7 +193,7 @@ func TestDeliveriesAreWorkedOffOnceOnRows(t *testing.T) {
 			if err1 != nil || err2 != nil || inbox != 0 || outbox <= 0 {
 				t.Errorf("deliveries lag %s and runs %s, %v, %v", inbox, outbox, err1, err2)
 			}
-			if err != nil || failed.Total != 1 || failed.Items[0].Attempt != 1 || !strings.Contains(failed.Items[0].LastError, "no JSON") {
+			if err != nil || failed.Total != 1 || failed.Items[0].Attempt != 1 || !strings.Contains(failed.Items[0].LastError, "not valid JSON") {
 				t.Errorf("failed are %+v, %v", failed.Items, err)
 			}
 		})
