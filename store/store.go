@@ -57,9 +57,13 @@ type (
 // Open opens the database and migrates its tables. It locks a SQLite file for
 // this process; any number of processes can share a PostgreSQL database.
 func Open(ctx context.Context, c Config) (*DB, error) {
-	db, err := newDB(database.Open(ctx, c))
+	base, err := database.Open(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	db, err := newDB(ctx, base)
+	if err != nil {
+		return nil, database.OpenError(c, err)
 	}
 	if _, err := db.EnsureOrganization(ctx, DefaultOrganization, "Default"); err != nil {
 		return nil, errors.Join(database.OpenError(c, err), db.Close())
@@ -69,20 +73,28 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 
 // OpenFileReadOnly opens a SQLite file for reading while another process may
 // write to it; see [database.OpenFileReadOnly].
-func OpenFileReadOnly(path string) (*DB, error) { return newDB(database.OpenFileReadOnly(path)) }
+func OpenFileReadOnly(path string) (*DB, error) {
+	base, err := database.OpenFileReadOnly(path)
+	if err != nil {
+		return nil, err
+	}
+	return newDB(context.Background(), base)
+}
 
 // OpenURLReadOnly opens a PostgreSQL database for reading; see
 // [database.OpenURLReadOnly].
 func OpenURLReadOnly(ctx context.Context, c Config) (*DB, error) {
-	return newDB(database.OpenURLReadOnly(ctx, c))
-}
-
-// newDB creates the stores of an open database.
-func newDB(base *database.DB, err error) (*DB, error) {
+	base, err := database.OpenURLReadOnly(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	p := base.Preparer(context.Background())
+	return newDB(ctx, base)
+}
+
+// newDB creates the stores of an open database. If their statements cannot be
+// prepared, it closes the database.
+func newDB(ctx context.Context, base *database.DB) (*DB, error) {
+	p := base.Preparer(ctx)
 	db := &DB{db: base, historyStore: history.New(p)}
 	db.sessionStore = sessions.New(p, db.historyStore)
 	db.policyStore = policy.New(p, db.historyStore)
