@@ -21,6 +21,24 @@ var (
 		Summary: "Export calls or policy changes",
 		Doc:     `Streamed, oldest first, redacted like the rows; calls include the creator, group, task and automation of their session. JSON Lines has all fields. In CSV, cells that a spreadsheet would run as a formula start with an apostrophe. After an error, the connection breaks and JSON Lines ends with a line {"error": …}; any other end is complete.`,
 	}}
+	PutEvidence = Route[EvidenceFile, action.UploadFile]{Operation{
+		Method: "PUT", Path: "/api/v1/sessions/{session}/evidence/{upload}/{name}", Who: Agent, Tag: "evidence", Status: 200, Errors: []int{409, 413, 429, 502},
+		Summary: "Upload an evidence file",
+		Doc:     "The body is the content of the file, with Content-Length. The first file creates the upload, whose ID the agent chooses. Repeating the same content is fine; other content with the same name is a conflict. The tool verify seals the upload; an unsealed upload is deleted 25 hours after its last file. One client uploads a file at a time, and a session four files; 429 has the retry time.",
+	}}
+	ListEvidence = Route[ListEvidenceInput, List[action.Upload]]{Operation{
+		Method: "GET", Path: "/api/v1/sessions/{session}/evidence", Who: Audience, Tag: "evidence",
+		Summary: "List the evidence of the session, newest first",
+	}}
+	GetEvidence = Route[GetEvidenceInput, action.Upload]{Operation{
+		Method: "GET", Path: "/api/v1/sessions/{session}/evidence/{upload}", Who: Audience, Tag: "evidence",
+		Summary: "Get an upload with its files",
+	}}
+	GetEvidenceFile = Route[InUpload, None]{Operation{
+		Method: "GET", Path: "/api/v1/sessions/{session}/evidence/{upload}/{name}", Who: Audience, Tag: "evidence", Errors: []int{502},
+		Summary: "Download an evidence file",
+		Doc:     "Always an attachment of type application/octet-stream, because an agent created it.",
+	}}
 )
 
 // KnownHead is a head that was stored elsewhere.
@@ -34,4 +52,30 @@ type ExportQuery struct {
 	Format string `query:"format" enum:"jsonl,csv" default:"jsonl" kong:"enum='jsonl,csv',default='jsonl',help='Format: jsonl or csv (default: jsonl).'"`
 	Sought
 	AskedBy
+}
+
+// InUpload is the parameters of a route about a file of an upload.
+type InUpload struct {
+	InSession
+	Upload string `path:"upload" doc:"A lowercase UUID, chosen by the agent." example:"0199a3c6-9999-7000-8000-0123456789ab"`
+	Name   string `path:"name" doc:"Path of the file in the folder; write / as %2F." example:"test-report.txt"`
+}
+
+// ListEvidenceInput is the input of [ListEvidence].
+type ListEvidenceInput struct {
+	InSession
+	Paging
+}
+
+// GetEvidenceInput is the input of [GetEvidence].
+type GetEvidenceInput struct {
+	InSession
+	Upload string `path:"upload"`
+}
+
+// EvidenceFile is a file of an upload; its bytes are the body, which is read as
+// it arrives.
+type EvidenceFile struct {
+	InUpload
+	SHA256 string `header:"X-Content-Sha256" required:"true" doc:"SHA-256 of the content in hex." example:"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"`
 }

@@ -112,7 +112,7 @@ type NewConnection struct {
 	Scopes []string `json:"scopes,omitempty" maxItems:"50" nullable:"false" doc:"OAuth scopes; missing: those that the actions need."`
 }
 
-// Connecting is what may be said of a connection as it is made.
+// Connecting has the settings of a new connection.
 type Connecting struct {
 	Provider   string                 `json:"provider" minLength:"1" maxLength:"40" doc:"ID of a provider." example:"linear" kong:"arg,help='Provider; see integration providers.'"`
 	Kind       action.IntegrationKind `json:"kind,omitempty" enum:"api_key,bot_token,oauth2,app_installation,none" doc:"Missing: the best kind of the provider that this route supports." kong:"enum='api_key,bot_token,oauth2,app_installation,none,',default='',placeholder='KIND',help='Credential type: api_key, bot_token, none, or in the browser oauth2 or app_installation (default: the first that needs no browser).'"`

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"time"
 
 	"sallyport/action"
@@ -50,6 +51,30 @@ var (
 		Method: "DELETE", Path: "/api/v1/sessions/{id}", Who: Decider, Tag: "sessions",
 		Summary: "Revoke a session",
 		Doc:     "Stops it, whatever its status: its token stops working. Its history stays. Repeating it changes nothing.",
+	}}
+	ListSetups = Route[None, List[SetupEntry]]{Operation{
+		Method: "GET", Path: "/api/v1/setups", Who: Member, Tag: "sessions",
+		Summary: "List workspace setups",
+	}}
+	GetSetup = Route[GetSetupInput, SetupView]{Operation{
+		Method: "GET", Path: "/api/v1/setups/{name}", Who: Member, Tag: "sessions",
+		Summary: "Get a workspace setup",
+		Doc:     "What setup sessions of the group saved with save_service_commands and save_env_files, to build sandboxes from.",
+	}}
+	GetGuide = Route[GetGuideInput, GuideView]{Operation{
+		Method: "GET", Path: "/api/v1/sessions/{session}/actions/guide", Who: Audience, Tag: "actions",
+		Summary: "Get the guide of the session",
+		Doc:     "Generated from the current list of actions: what happens to a call of each action, its params as a table, and an example. The size is limited; the rest is listed, with how to get it.",
+	}}
+	GetSourceGuide = Route[GetSourceGuideInput, GuideView]{Operation{
+		Method: "GET", Path: "/api/v1/sessions/{session}/actions/guide/{source}", Who: Audience, Tag: "actions",
+		Summary: "Get the guide of a source",
+		Doc:     "Generated from the current list of actions: what happens to a call of each action, its params as a table, and an example. The size is limited; the rest is listed, with how to get it.",
+	}}
+	GetPrompt = Route[GetPromptInput, PromptView]{Operation{
+		Method: "GET", Path: "/api/v1/sessions/{session}/prompt", Who: Audience, Tag: "actions",
+		Summary: "Get the system prompt of the session",
+		Doc:     "The prompt of its type, or its own prompt with the required instructions of the type. It names only tools of the session.",
 	}}
 )
 
@@ -119,4 +144,66 @@ type CreateSessionInput struct {
 type ListSessionsInput struct {
 	State string `query:"state" enum:"live,ended,pending,running,paused,stopped,failed" doc:"live: its token is valid; ended: stopped, failed or expired; or one status." kong:"enum='live,ended,pending,running,paused,stopped,failed,',default='',help='Filter by status, or by live or ended.'"`
 	Paging
+}
+
+// SetupEntry is a setup in a list.
+type SetupEntry struct {
+	Name      string    `json:"name" example:"default" doc:"A group of sessions, or default."`
+	Commands  int       `json:"command_count"`
+	EnvFiles  int       `json:"file_count"`
+	UpdatedBy string    `json:"updated_by" doc:"ID of the session that saved it last."`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// SetupView is a setup in full.
+type SetupView struct {
+	Name            string          `json:"name" example:"default"`
+	ServiceCommands json.RawMessage `json:"service_commands" doc:"A list of {name, command, cwd, workspacePath} from the agent of a setup session: run them only if you trust that agent."`
+	EnvFiles        json.RawMessage `json:"env_files" doc:"A list of {path, workspacePath, format, mode, keys}; names of variables without values."`
+	UpdatedBy       string          `json:"updated_by"`
+	CreatedAt       time.Time       `json:"created_at"`
+	UpdatedAt       time.Time       `json:"updated_at"`
+}
+
+// GetSetupInput is the input of [GetSetup].
+type GetSetupInput struct {
+	Name string `path:"name" maxLength:"200" example:"default" kong:"arg,optional,default='default',help='Group of sessions (default: default).'"`
+}
+
+// GuideView is a guide to actions, for agents.
+type GuideView struct {
+	Source   string `json:"source_id,omitempty" doc:"Missing: the guide of the whole session." example:"linear"`
+	Title    string `json:"title" example:"Linear"`
+	Markdown string `json:"markdown" doc:"Texts of connected servers are fenced and marked."`
+}
+
+// PromptView is a system prompt.
+type PromptView struct {
+	Type action.SessionType `json:"type" enum:"coding,setup,automation"`
+	Own  bool               `json:"own" doc:"The session's own prompt, not the prompt of its type."`
+	Text string             `json:"text"`
+}
+
+// OfAction picks one action of a guide.
+type OfAction struct {
+	Action string `query:"action" maxLength:"200" doc:"Only this action, by its own name or its tool name." example:"create_issue" kong:"env='-',placeholder='ACTION',help='Only this action, by its own name or its tool name.'"`
+}
+
+// GetGuideInput is the input of [GetGuide].
+type GetGuideInput struct {
+	InSession
+	OfAction
+}
+
+// GetSourceGuideInput is the input of [GetSourceGuide].
+type GetSourceGuideInput struct {
+	InSession
+	OfAction
+	Source string `path:"source" maxLength:"200" doc:"ID or name." example:"linear"`
+}
+
+// GetPromptInput is the input of [GetPrompt].
+type GetPromptInput struct {
+	InSession
+	Type action.SessionType `query:"type" enum:"coding,setup,automation" doc:"Missing: the type of the session."`
 }
