@@ -118,6 +118,10 @@ bench-growth: ## Compare the store's hot queries at 2,000,000 and at 20,000 rows
 	@mkdir -p $(BIN)
 	$(GO) run ./bench/growth -json $(BIN)/bench-growth.json $(FLAGS)
 
+.PHONY: bench-rows
+bench-rows: ## Compare what writing one ended call costs in several shapes of the row (FLAGS="-databases sqlite")
+	$(GO) run ./bench/rows $(FLAGS)
+
 .PHONY: count
 count: ## Print lines, exported names and interfaces of each package of the program, without tests
 	@$(GO) run ./bench/count
