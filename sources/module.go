@@ -1,11 +1,17 @@
 package sources
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"sallyport/action"
 	"sallyport/ingest/event"
@@ -134,4 +140,270 @@ type Refusal struct {
 // Error implements error. It includes foreign text: for logs only.
 func (r *Refusal) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("refused (%s, %d): %s %s", r.Code, r.Status, r.Message, r.Detail))
+}
+
+// service is a compiled module: its actions are tools like any others, with the
+// gateway as the server.
+type service struct {
+	*Module
+	catalog *Catalog
+	tools   []*tool
+	actions map[string]*ModuleAction // by name
+	about   *action.About
+}
+
+// Modules returns the modules. Callers must not modify them.
+func (c *Catalog) Modules() []*Module { return c.Config.Modules }
+
+// newServices compiles modules. An error names a module that is broken, which
+// is a bug in the gateway rather than in its configuration.
+func newServices(c *Catalog) ([]*service, error) {
+	list := make([]*service, 0, len(c.Config.Modules))
+	for _, m := range c.Config.Modules {
+		s, err := newService(m, c.Budget)
+		if err == nil && slices.ContainsFunc(list, func(other *service) bool { return other.ID == m.ID }) {
+			err = errors.New("it is defined twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sources: module %.40q: %w", m.ID, err)
+		}
+		s.catalog = c
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func newService(m *Module, budget time.Duration) (*service, error) {
+	if err := m.check(budget); err != nil {
+		return nil, err
+	}
+	s := &service{
+		Module: m, actions: make(map[string]*ModuleAction, len(m.Actions)),
+		about: &action.About{Title: m.Title, Text: m.About, Guide: m.Guide},
+	}
+	for i := range m.Actions {
+		act := &m.Actions[i]
+		t, err := act.compile(budget)
+		if err == nil && s.actions[act.Name] != nil {
+			err = errors.New("it is defined twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("action %.40q: %w", act.Name, err)
+		}
+		s.tools, s.actions[act.Name] = append(s.tools, t), act
+	}
+	return s, nil
+}
+
+// check validates a module except for its actions.
+func (m *Module) check(budget time.Duration) error {
+	if !moduleID(m.ID) || m.Title == "" {
+		return errors.New("a module has a title, and an id of 1 to 16 of a-z, 0-9 and -")
+	}
+	if len(m.Needs) == 0 {
+		return errors.New("it has no way to connect")
+	}
+	for _, n := range m.Needs {
+		if !n.Kind.Valid() {
+			return fmt.Errorf("unknown kind %.40q of integration", n.Kind)
+		}
+		if n.Kind == action.KindOAuth2 && (n.Preset == "" || len(n.Scopes) == 0) {
+			return errors.New("its OAuth has no preset, or no scopes")
+		}
+	}
+	if m.Settings == nil {
+		return nil
+	}
+	if _, notes, err := newChecker(m.Settings, budget); err != nil || len(notes) > 0 {
+		return fmt.Errorf("its settings schema cannot be used: %w", err)
+	}
+	return nil
+}
+
+func moduleID(id string) bool {
+	for _, c := range []byte(id) {
+		if c != '-' && (c < '0' || '9' < c) && (c < 'a' || 'z' < c) {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 16
+}
+
+// compile compiles an action like a tool that a server lists, and validates its
+// examples, which agents copy.
+func (a *ModuleAction) compile(budget time.Duration) (*tool, error) {
+	if !a.Risk.Valid() || a.Run == nil {
+		return nil, errors.New("it has no risk or no Run function")
+	}
+	raw, err := a.definition()
+	if err != nil {
+		return nil, err
+	}
+	t, err := compile(raw, budget)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.notes) > 0 {
+		return nil, fmt.Errorf("it %s", t.notes[0])
+	}
+	for i, e := range a.Examples {
+		if err := t.checker.Check(e.Params); err != nil {
+			return nil, fmt.Errorf("example %d: %w", i, err)
+		}
+	}
+	return t, nil
+}
+
+// examples returns the examples for guides.
+func (a *ModuleAction) examples() []action.Example {
+	list := make([]action.Example, len(a.Examples))
+	for i, e := range a.Examples {
+		list[i] = action.Example(e)
+	}
+	return list
+}
+
+// definition returns the action as an MCP tool.
+func (a *ModuleAction) definition() (json.RawMessage, error) {
+	type annotations struct {
+		ReadOnly    bool `json:"readOnlyHint"`
+		Destructive bool `json:"destructiveHint"`
+		Idempotent  bool `json:"idempotentHint"`
+		OpenWorld   bool `json:"openWorldHint"`
+	}
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	err := to.Encode(struct {
+		Name        string          `json:"name"`
+		Title       string          `json:"title,omitempty"`
+		Description string          `json:"description"`
+		Input       json.RawMessage `json:"inputSchema"`
+		Annotations annotations     `json:"annotations"`
+	}{a.Name, a.Title, a.Description, a.Input, annotations{
+		ReadOnly: a.Risk == action.RiskRead, Destructive: a.Risk == action.RiskDanger, Idempotent: a.Idempotent, OpenWorld: !a.closed,
+	}})
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// moduleView is a module as one organization sees it. Equal values result in
+// the same actions.
+type moduleView struct {
+	*service
+	title    string
+	created  time.Time // of the oldest remaining integration
+	revision string
+	timeout  time.Duration // zero: the Gate's default
+}
+
+// neverConnected is the creation time for modules without an integration: their
+// tools are named last.
+func neverConnected() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// maxAccountName bounds the account name in a module's display name, in
+// characters.
+const maxAccountName = 60
+
+// presentModules returns the modules as an organization with these integrations
+// sees them.
+func (t *tenant) presentModules(all []action.Integration) []moduleView {
+	list := make([]moduleView, 0, len(t.services))
+	for _, s := range t.services {
+		var mine []action.Integration
+		for _, in := range all {
+			if in.Provider == s.ID && in.Status != action.IntegrationDeleted {
+				mine = append(mine, in)
+			}
+		}
+		list = append(list, moduleView{
+			service: s, title: s.displayName(mine), created: firstCreated(mine), revision: integrationsRevision(mine), timeout: t.longestTimeout(mine),
+		})
+	}
+	return list
+}
+
+// displayName includes the account if there is exactly one integration that
+// everybody can see. The names of private ones stay hidden.
+func (s *service) displayName(mine []action.Integration) string {
+	seen := slices.DeleteFunc(slices.Clone(mine), func(in action.Integration) bool { return in.Owner() != "" })
+	if len(seen) != 1 || seen[0].AccountName == "" {
+		return s.Title
+	}
+	return s.Title + " (" + Printable(seen[0].AccountName, maxAccountName) + ")"
+}
+
+func firstCreated(mine []action.Integration) time.Time {
+	first := neverConnected()
+	for _, in := range mine {
+		if in.CreatedAt.Before(first) {
+			first = in.CreatedAt
+		}
+	}
+	return first.UTC().Round(0)
+}
+
+// integrationsRevision changes if an integration of the organization is added,
+// removed, changed in what a call would do, or changes between active and
+// inactive. In all these cases a call may go elsewhere, so that earlier
+// approvals no longer apply. A user's own connection counts through the binding
+// of the call.
+func integrationsRevision(mine []action.Integration) string {
+	lines := make([]string, 0, len(mine))
+	for _, in := range mine {
+		if in.Owner() != "" {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%q %d %t", in.ID, in.Revision, in.Status == action.IntegrationActive))
+	}
+	slices.Sort(lines)
+	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// longestTimeout returns the longest timeout of the integrations: the one that
+// a call uses is known only when it runs.
+func (t *tenant) longestTimeout(mine []action.Integration) (longest time.Duration) {
+	named := false
+	for _, in := range mine {
+		named = named || in.TimeoutSeconds > 0
+		longest = max(longest, t.callTimeout(in))
+	}
+	if !named {
+		return 0
+	}
+	return longest
+}
+
+// callTimeout returns the timeout of one call for an integration.
+func (c *Catalog) callTimeout(in action.Integration) time.Duration {
+	if in.TimeoutSeconds <= 0 {
+		return c.Call
+	}
+	return min(time.Duration(in.TimeoutSeconds)*time.Second, action.MaxTimeout)
+}
+
+// action implements [actionBuilder].
+func (p moduleView) action(t *tool, name string) *action.Action {
+	act := p.actions[t.name]
+	return &action.Action{
+		Source:        p.ID,
+		SourceName:    p.title,
+		Name:          t.name,
+		Tool:          name,
+		Title:         t.title,
+		Description:   t.description,
+		Risk:          act.Risk,
+		InputSchema:   t.input,
+		Hash:          t.hashes.Behaviour,
+		Revision:      p.revision,
+		Timeout:       p.timeout,
+		Provider:      p.ID,
+		OneConnection: p.Choose == nil,
+		About:         p.about,
+		Examples:      act.examples(),
+		Summarize:     act.Summarize,
+		Check:         t.checker.Check,
+		Bind:          p.bindFunc(act),
+		Run:           p.run(act),
+	}
 }

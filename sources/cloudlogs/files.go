@@ -1,13 +1,19 @@
 package cloudlogs
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"sallyport/sources"
@@ -200,3 +206,155 @@ func unknownService(name string) error {
 func unknownEntry() error {
 	return &sources.Refusal{Code: "unknown_entry", Status: 404, Message: "There is no entry with this id, or its file is gone by now, or cannot be read; query the logs again for ids."}
 }
+
+// maxFiles bounds the files per service; the latest modified are read.
+const maxFiles = 1000
+
+// fileInfo describes a file that is not open.
+type fileInfo struct {
+	dir      string // the root it must not leave; empty if the operator named the file
+	path     string // relative to dir
+	gzipped  bool
+	size     int64
+	modified time.Time
+}
+
+// listFiles returns the files of a pattern, last modified first, and how many
+// were skipped because they resolve outside the directory.
+func listFiles(pattern string) (list []fileInfo, strays int) {
+	paths, _ := filepath.Glob(pattern) // New validated the pattern
+	folder := fixedDir(pattern)
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		f := fileInfo{path: path, gzipped: strings.HasSuffix(path, ".gz"), size: info.Size(), modified: info.ModTime()}
+		if folder != "" && !f.within(folder) {
+			strays++
+			continue
+		}
+		list = append(list, f)
+	}
+	slices.SortStableFunc(list, func(a, b fileInfo) int { return b.modified.Compare(a.modified) })
+	return list[:min(len(list), maxFiles)], strays
+}
+
+// fixedDir returns the directory before the first wildcard, or "" for a plain
+// path.
+func fixedDir(pattern string) string {
+	folder := pattern
+	for strings.ContainsAny(folder, `*?[\`) {
+		folder = filepath.Dir(folder)
+	}
+	if folder == pattern {
+		return ""
+	}
+	return folder
+}
+
+// within reports whether the file resolves inside the directory, and records
+// the resolved path.
+func (f *fileInfo) within(folder string) bool {
+	folder, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return false
+	}
+	path, err := filepath.EvalSymlinks(f.path)
+	if err != nil {
+		return false
+	}
+	path, err = filepath.Rel(folder, path)
+	f.dir, f.path = folder, path
+	return err == nil && filepath.IsLocal(path)
+}
+
+// open opens the file. Inside a root, a concurrent swap for a link cannot
+// escape it.
+func (f *fileInfo) open() (*os.File, error) {
+	if f.dir == "" {
+		return os.Open(f.path)
+	}
+	return os.OpenInRoot(f.dir, f.path)
+}
+
+// file is an open log file.
+type file struct {
+	*os.File
+	size    int64
+	gzipped bool
+	format  format
+	digest  digest
+}
+
+// open opens a file and detects its format. The error is fs.ErrNotExist also
+// for an empty or irregular file.
+func (b *logFiles) open(service string, at fileInfo) (*file, error) {
+	f, err := at.open()
+	if err != nil {
+		return nil, err
+	}
+	o := &file{File: f, gzipped: at.gzipped}
+	if err := o.readHead(service); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func (f *file) readHead(service string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if f.size = info.Size(); f.size == 0 || !info.Mode().IsRegular() {
+		return fs.ErrNotExist
+	}
+	r, err := f.reader(context.Background())
+	if err != nil {
+		return err
+	}
+	head, err := r.Peek(4096)
+	if err != nil && !isEOF(err) {
+		return err
+	}
+	f.format = formatOf(head)
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	if f.format == journalExport { // the first line is not unique
+		line, _, _ = bytes.Cut(head, []byte("\n\n"))
+	}
+	f.digest = digestOf([]byte(service), line)
+	return nil
+}
+
+// reader reads the file from the start, until ctx is done.
+func (f *file) reader(ctx context.Context) (*bufio.Reader, error) {
+	var r io.Reader = io.NewSectionReader(f, 0, f.size)
+	if f.gzipped {
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		r = z
+	}
+	return newReader(&contextReader{ctx, r}), nil
+}
+
+func newReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, blockSize) }
+
+// contextReader fails when its context is done.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (e *contextReader) Read(p []byte) (int, error) {
+	if err := e.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return e.r.Read(p)
+}
+
+// isEOF reports whether the error is the end of the file, or of a file that is
+// incomplete.
+func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }

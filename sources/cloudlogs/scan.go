@@ -1,7 +1,13 @@
 package cloudlogs
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
 	"time"
 )
 
@@ -125,4 +131,153 @@ func entryOf(service string, f *file, rec record, d parsedRecord, at time.Time) 
 		ID:      id{service, f.digest, rec.offset, digestOf(rec.raw)}.String(),
 		Service: service, Time: at, Level: d.level.String(), Message: d.message, Fields: d.encodeFields(), Cut: rec.cut,
 	}
+}
+
+// maxPage bounds the size of a page in bytes, although a page always has at
+// least one entry.
+const maxPage = 512 << 10
+
+// position orders the entries of a service, newest first.
+type position struct {
+	time   int64 // Unix time in nanoseconds
+	file   digest
+	offset int64
+}
+
+func (p position) compare(other position) int {
+	return cmp.Or(cmp.Compare(other.time, p.time), bytes.Compare(p.file[:], other.file[:]), cmp.Compare(other.offset, p.offset))
+}
+
+func (p position) timestamp() time.Time { return time.Unix(0, p.time).UTC() }
+
+// topEntries keeps the first entries by position, offered in any order.
+type topEntries struct {
+	limit   int
+	after   *position // nil for the first page
+	list    []rankedEntry
+	bytes   int
+	dropped *position // the first entry that did not fit, or nil
+}
+
+type rankedEntry struct {
+	place position
+	entry Entry
+	size  int
+}
+
+// wants reports whether an entry at this position would be kept.
+func (t *topEntries) wants(p position) bool {
+	switch {
+	case t.after != nil && p.compare(*t.after) <= 0:
+		return false
+	case t.dropped != nil && p.compare(*t.dropped) >= 0:
+		return false
+	case len(t.list) < t.limit || p.compare(t.list[len(t.list)-1].place) < 0:
+		return true
+	}
+	t.dropped = &p
+	return false
+}
+
+// add inserts a wanted entry.
+func (t *topEntries) add(r rankedEntry) {
+	i, found := slices.BinarySearchFunc(t.list, r.place, func(a rankedEntry, p position) int { return a.place.compare(p) })
+	if found {
+		return
+	}
+	t.list = slices.Insert(t.list, i, r)
+	t.bytes += r.size
+	for n := len(t.list); n > t.limit || n > 1 && t.bytes > maxPage; n = len(t.list) {
+		last := t.list[n-1]
+		t.list, t.bytes, t.dropped = t.list[:n-1], t.bytes-last.size, &last.place
+	}
+}
+
+// cutoff returns the time before which no entry is kept, or zero.
+func (t *topEntries) cutoff() time.Time {
+	if t.dropped == nil {
+		return time.Time{}
+	}
+	return t.dropped.timestamp()
+}
+
+// page returns the kept entries.
+func (t *topEntries) page() Page {
+	p := Page{Entries: []Entry{}}
+	for _, r := range t.list {
+		p.Entries = append(p.Entries, r.entry)
+	}
+	if t.dropped != nil {
+		p.Cursor = t.list[len(t.list)-1].place.cursor()
+	}
+	return p
+}
+
+// digest is a truncated hash. The digest of a file covers its first line, so it
+// survives renaming and compression.
+type digest [8]byte
+
+func digestOf(parts ...[]byte) digest {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(p))))
+		h.Write(p)
+	}
+	return digest(h.Sum(nil)[:8])
+}
+
+// Type tags of encoded tokens.
+const (
+	kindID     = 1
+	kindCursor = 2
+)
+
+// id locates an entry and identifies its content.
+type id struct {
+	service string
+	file    digest
+	offset  int64
+	hash    digest
+}
+
+func (i id) String() string {
+	b := append([]byte{kindID}, i.file[:]...)
+	b = append(b, i.hash[:]...)
+	b = binary.AppendUvarint(b, uint64(i.offset)) //nolint:gosec // it is not negative
+	return base64.RawURLEncoding.EncodeToString(append(b, i.service...))
+}
+
+// parseID parses the result of [id.String].
+func parseID(s string) (i id, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) < 18 || b[0] != kindID {
+		return id{}, false
+	}
+	i.file, i.hash = digest(b[1:9]), digest(b[9:17])
+	offset, n := binary.Uvarint(b[17:])
+	if n <= 0 || offset > 1<<62 {
+		return id{}, false
+	}
+	i.offset, i.service = int64(offset), string(b[17+n:])
+	return i, i.String() == s
+}
+
+func (p position) cursor() string {
+	b := binary.BigEndian.AppendUint64([]byte{kindCursor}, uint64(p.time)) //nolint:gosec // read back the same way
+	b = binary.AppendUvarint(append(b, p.file[:]...), uint64(p.offset))    //nolint:gosec // it is not negative
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// parseCursor parses the result of [position.cursor].
+func parseCursor(s string) (p position, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) < 18 || b[0] != kindCursor {
+		return position{}, false
+	}
+	offset, n := binary.Uvarint(b[17:])
+	if n <= 0 || offset > 1<<62 {
+		return position{}, false
+	}
+	p = position{time: int64(binary.BigEndian.Uint64(b[1:9])), file: digest(b[9:17]), offset: int64(offset)} //nolint:gosec // see cursor
+	return p, p.cursor() == s
 }

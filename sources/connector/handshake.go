@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -8,12 +9,244 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net/http"
 	"net/http/httptrace"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/action"
 	"sallyport/sources"
 )
+
+// The protocol versions at which behaviour changes.
+const (
+	stateless  = "2026-07-28" // no sessions; every request tells its version
+	lastLegacy = "2025-11-25"
+)
+
+// session is the result of a handshake. Without protocol sessions it is valid
+// indefinitely, otherwise until the server drops it.
+type session struct {
+	sdk          *mcp.ClientSession
+	key          sessionKey
+	id           string // Mcp-Session-Id; empty: the server gave none
+	version      string
+	stateless    bool
+	capabilities sources.Capabilities
+	listChanges  listChanges
+	instructions string // the server's instructions to models
+
+	ctx    context.Context // of streams that last as long as the session
+	cancel context.CancelFunc
+
+	subscribed map[string]bool // resources that it tells of; guarded by the turn of wishes
+
+	// Guarded by the source's mutex.
+	level        string      // of the log messages that are asked for; empty: none yet
+	settingLevel bool        // it is being told
+	levelFailed  bool        // it could not be told
+	users        int         // calls that use it
+	calls        []*exchange // of callers, the latest last
+	dropped      bool        // no new call may use it
+	used         time.Time   // last
+	idle         *time.Timer // ends it when nobody uses it
+}
+
+// listChanges are the lists whose changes a server announces.
+type listChanges struct{ tools, resources, prompts bool }
+
+// handshake makes the handshake, a second time when the first was refused and
+// there is another credential.
+func (s *Source) handshake(ctx context.Context, p sessionKey, era string, can action.ClientFeatures) (*session, error) {
+	for renewed := false; ; renewed = true {
+		seen := &handshakeTrace{deadlineErr: ctx.Err, timings: connectTimings{began: time.Now()}}
+		ses, err := s.connectSDK(ctx, seen, era, can)
+		if err == nil {
+			s.setHandshakeSteps(p, seen.steps(ses.version))
+			return ses, nil
+		}
+		s.setHandshakeSteps(p, seen.steps(""))
+		again, refusal := s.refused(ctx, seen.used, seen.status, seen.header)
+		switch {
+		case refusal != nil:
+			return nil, refusal
+		case !again || renewed:
+			return nil, s.handshakeFault(ctx, seen, err)
+		}
+	}
+}
+
+// setHandshakeSteps keeps the steps of a handshake that is for all.
+func (s *Source) setHandshakeSteps(p sessionKey, steps []sources.Step) {
+	if p != (sessionKey{}) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handshakeSteps, s.listSteps = steps, nil
+}
+
+// connectSDK makes the handshake: server/discover, and initialize if that is
+// not supported.
+func (s *Source) connectSDK(ctx context.Context, seen *handshakeTrace, era string, can action.ClientFeatures) (ses *session, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the handshake panicked: %v", p)
+		}
+	}()
+	client := mcp.NewClient(&mcp.Implementation{Name: "sallyport", Version: s.cfg.Version}, &mcp.ClientOptions{
+		Capabilities: sdkCapabilities(can), Logger: slog.New(slog.DiscardHandler),
+	})
+	sdk, err := client.Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint: s.url.String(), HTTPClient: s.client(nil, seen), DisableStandaloneSSE: true, MaxRetries: -1,
+	}, &mcp.ClientSessionOptions{ProtocolVersion: era})
+	if err != nil {
+		return nil, err
+	}
+	answers := seen.finish()
+	agreed := sdk.InitializeResult()
+	ses = &session{sdk: sdk, id: sdk.ID(), version: agreed.ProtocolVersion, stateless: agreed.ProtocolVersion >= stateless}
+	ses.instructions = agreed.Instructions[:min(len(agreed.Instructions), maxInstructions)]
+	ses.setCapabilities(agreed.Capabilities)
+	ses.capabilities.Tasks = ses.version == lastLegacy && runsTasks(answers)
+	ses.ctx, ses.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return ses, nil
+}
+
+// maxInstructions is how much of a server's instructions is kept, in bytes.
+const maxInstructions = 8 << 10
+
+// setCapabilities reads what the server can do.
+func (ses *session) setCapabilities(c *mcp.ServerCapabilities) {
+	if c == nil {
+		return
+	}
+	ses.capabilities.Completions, ses.capabilities.Logging = c.Completions != nil, c.Logging != nil //nolint:staticcheck // servers still log
+	if c.Tools != nil {
+		ses.listChanges.tools = c.Tools.ListChanged
+	}
+	if c.Resources != nil {
+		ses.capabilities.Resources, ses.capabilities.Subscribe = true, c.Resources.Subscribe
+		ses.listChanges.resources = c.Resources.ListChanged
+	}
+	if c.Prompts != nil {
+		ses.capabilities.Prompts, ses.listChanges.prompts = true, c.Prompts.ListChanged
+	}
+}
+
+// handshakeTrace records what happens on the wire during a handshake, which the
+// SDK's errors do not always say. It also stops a handshake that timed out: the
+// SDK would still notify the server, which can take as long again.
+type handshakeTrace struct {
+	mu          sync.Mutex
+	deadlineErr func() error // nil: the handshake is done
+	status      int
+	header      http.Header // of the last answer
+	used        string      // the secret of the last request
+	err         error
+	bodies      []*recordedBody // what was answered, until it is done
+	timings     connectTimings
+}
+
+func (s *handshakeTrace) observe(resp *http.Response, err error, used string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.used = err, used
+	if resp != nil {
+		s.status, s.header = resp.StatusCode, resp.Header
+	}
+}
+
+func (s *handshakeTrace) timedOut() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deadlineErr == nil {
+		return nil
+	}
+	return s.deadlineErr()
+}
+
+// finish ends the handshake and returns what was answered to it.
+func (s *handshakeTrace) finish() (answers [][]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.bodies {
+		answers = append(answers, a.bytes)
+	}
+	s.deadlineErr, s.bodies = nil, nil
+	return answers
+}
+
+// handshakeFault says what is wrong when no session came about. Nothing was
+// executed.
+func (s *Source) handshakeFault(ctx context.Context, seen *handshakeTrace, err error) error {
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	cause := s.redactError(err)
+	content := seen.header.Get("Content-Type")
+	switch {
+	case seen.err != nil:
+		return s.transportError(ctx, action.ErrUnavailable, seen.err)
+	case ctx.Err() != nil:
+		return s.transportError(ctx, action.ErrUnavailable, context.Cause(ctx))
+	case seen.status >= 300:
+		if (seen.status == http.StatusNotFound || seen.status == http.StatusMethodNotAllowed || seen.status == http.StatusBadRequest) && s.isLegacySSE(ctx) {
+			return action.Errorf(action.ErrUnavailable, sources.FaultTransport,
+				"This is an old event-stream endpoint (HTTP+SSE), which the protocol gave up; use the server's streamable HTTP endpoint, whose URL often ends in /mcp.").WithCause(cause)
+		}
+		if e := s.statusFault(seen.status, seen.header); e != nil {
+			e.Kind, e.Err, e.RetryAfter = action.ErrUnavailable, cause, retryAfter(seen.header)
+			return e
+		}
+	case !strings.HasPrefix(content, "application/json") && !strings.HasPrefix(content, "text/event-stream"):
+		return action.Errorf(action.ErrUnavailable, sources.FaultTransport,
+			"The server answers, but not as an MCP server over streamable HTTP does; check the URL, which often ends in /mcp.").WithCause(cause)
+	}
+	var large *action.Error
+	if errors.As(err, &large) && large.Code == "body_too_large" || strings.Contains(err.Error(), "body_too_large") {
+		return s.tooLarge(action.ErrUnavailable)
+	}
+	e := action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "The server's answer to the handshake is not what MCP wants.").WithCause(cause)
+	if said := (*jsonrpc.Error)(nil); errors.As(err, &said) {
+		e.Message += " It says: " + sources.Printable(s.redactError(errors.New(said.Message)).Error(), 200)
+	}
+	return e
+}
+
+// isLegacySSE reports whether the URL is an endpoint of the HTTP+SSE transport,
+// which streamable HTTP replaced: a GET opens an event stream that starts with
+// an endpoint event.
+func (s *Source) isLegacySSE(ctx context.Context) bool {
+	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
+	if err != nil {
+		return false
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := s.client(nil, nil).Do(r)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		return false
+	}
+	line, _ := bufio.NewReaderSize(io.LimitReader(resp.Body, 1<<10), 1<<10).ReadString('\n')
+	return strings.TrimSpace(strings.TrimPrefix(line, "event:")) == "endpoint"
+}
 
 // Steps implements [sources.Source]. What failed is the last of them.
 func (s *Source) Steps() []sources.Step {

@@ -2,9 +2,13 @@ package github
 
 import (
 	"context"
+	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"sallyport/sources"
 )
@@ -90,4 +94,118 @@ func queryOf(pairs ...string) url.Values {
 		}
 	}
 	return q
+}
+
+// pagePosition is a position in a list: the pagination parameters of GitHub's
+// link to the next page. The rest of the link is ignored.
+type pagePosition url.Values
+
+// alphanumeric is the base alphabet of names and cursors.
+const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+// validParam reports whether a pagination parameter is known and its value
+// valid.
+func validParam(name, value string) bool {
+	switch name {
+	case "page":
+		return isInRange(value, 9_999_999)
+	case "per_page":
+		return isInRange(value, 100)
+	case "skip": // our own: items of the page to skip
+		return isInRange(value, 99)
+	case "after":
+		return 0 < len(value) && len(value) <= 500 && strings.Trim(value, alphanumeric+"+/=_:.-") == ""
+	}
+	return false
+}
+
+// isInRange reports whether text is a canonical number from 1 to most.
+func isInRange(text string, most int) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && 1 <= n && n <= most && strconv.Itoa(n) == text
+}
+
+// firstPage returns the position of the first page.
+func firstPage(limit sources.Integer) pagePosition {
+	if limit == 0 {
+		limit = 30
+	}
+	return pagePosition{"per_page": {limit.String()}}
+}
+
+// parseCursor returns the position of a cursor, or the first page.
+func parseCursor(cursor string, limit sources.Integer) (pagePosition, error) {
+	if cursor == "" {
+		return firstPage(limit), nil
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil {
+		return nil, invalidCursor()
+	}
+	values, err := url.ParseQuery(string(raw))
+	if err != nil || !validParams(values) || len(values["per_page"]) == 0 {
+		return nil, invalidCursor()
+	}
+	return pagePosition(values), nil
+}
+
+func validParams(values url.Values) bool {
+	for name, value := range values {
+		if len(value) != 1 || !validParam(name, value[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+func invalidCursor() error {
+	return &sources.Refusal{Code: "invalid_cursor", Message: "The param /cursor is none of this action's; give next_cursor of its last answer as it is, or leave it out to start again."}
+}
+
+// cursor encodes the position for agents.
+func (p pagePosition) cursor() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(url.Values(p).Encode()))
+}
+
+// get returns a parameter, or "".
+func (p pagePosition) get(name string) string { return url.Values(p).Get(name) }
+
+// query returns the filters and the position as a query.
+func (p pagePosition) query(filters url.Values) url.Values {
+	q := maps.Clone(filters)
+	if q == nil {
+		q = url.Values{}
+	}
+	for name, value := range p {
+		if name != "skip" {
+			q[name] = value
+		}
+	}
+	return q
+}
+
+// next returns the position in the Link header of a page, or nil on the last
+// page.
+func (p pagePosition) next(h http.Header) pagePosition {
+	next := pagePosition{}
+	for _, link := range strings.Split(strings.Join(h.Values("Link"), ","), ",") {
+		target, params, _ := strings.Cut(strings.TrimSpace(link), ">")
+		if !slices.Contains(strings.Split(strings.ReplaceAll(params, " ", ""), ";"), `rel="next"`) {
+			continue
+		}
+		u, err := url.Parse(strings.TrimPrefix(target, "<"))
+		if err != nil {
+			return nil
+		}
+		for _, name := range []string{"page", "after"} {
+			if value := u.Query()[name]; value != nil {
+				next[name] = value
+			}
+		}
+	}
+	if len(next) == 0 || !validParams(url.Values(next)) {
+		return nil
+	}
+	next["per_page"] = p["per_page"]
+	return next
 }

@@ -1,10 +1,14 @@
 package github
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"sallyport/sources"
 )
@@ -108,4 +112,155 @@ func summary[P any](say func(p P) string) func(json.RawMessage) string {
 		}
 		return say(p)
 	}
+}
+
+// settingsSchema is the schema of an integration's rules.
+const settingsSchema = `{
+	"type": "object",
+	"properties": {
+		"repositories": {"type": "array", "maxItems": 1000, "items": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(\\*|[A-Za-z0-9._-]{1,100})$"},
+			"description": "Where agents may write: owner/repo, or owner/* for all of an owner. Left out: wherever the credential may. Empty: nowhere."},
+		"pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
+			"description": "The only branches that a pull request may be opened or merged into; * stands for any characters, and spaces and ~ ^ : ? [ \\ are in no name of a branch. Left out: all but denied_pr_bases."},
+		"denied_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
+			"description": "Branches that no pull request may be opened or merged into, in whatever case; * stands for any characters, and spaces and ~ ^ : ? [ \\ are in no name of a branch. Left out: production, prod, live and release/*, unless pr_bases is given."}
+	},
+	"additionalProperties": false
+}`
+
+// writeRules are the rules in an integration's settings. Absent lists are nil.
+type writeRules struct {
+	Repositories []string `json:"repositories"`
+	Bases        []string `json:"pr_bases"`
+	DeniedBases  []string `json:"denied_pr_bases"`
+}
+
+// parseRules rejects settings with unknown fields, so that no rule is silently
+// ignored.
+func parseRules(settings json.RawMessage) (writeRules, error) {
+	var r writeRules
+	if len(settings) == 0 {
+		settings = json.RawMessage("{}")
+	}
+	d := json.NewDecoder(bytes.NewReader(settings))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return writeRules{}, guardrail("The settings of this GitHub integration cannot be read, so nothing is written with it; have an admin set them again.")
+	}
+	if r.Bases == nil && r.DeniedBases == nil {
+		r.DeniedBases = []string{"production", "prod", "live", "release/*"}
+	}
+	return r, nil
+}
+
+// guardrail returns a refusal by the gateway, before any request.
+func guardrail(format string, args ...any) error {
+	return &sources.Refusal{Code: "guardrail", Message: fmt.Sprintf(format, args...)}
+}
+
+// checkRepository rejects a repository that agents cannot write to.
+func (r writeRules) checkRepository(at repository) error {
+	if r.Repositories == nil || at.isIn(r.Repositories) {
+		return nil
+	}
+	return guardrail("Agents may not write to %s: it is not among this integration's repositories; work in one that is, or have an admin add it.", at)
+}
+
+// isIn reports whether a list has the repository, as owner/repo or owner/*.
+func (r repository) isIn(list []string) bool {
+	return slices.ContainsFunc(list, func(one string) bool {
+		owner, name, _ := strings.Cut(one, "/")
+		return strings.EqualFold(owner, r.Owner) && (name == "*" || strings.EqualFold(name, r.Repo))
+	})
+}
+
+// checkNewBranch returns the short name of a branch that can be created.
+func (r writeRules) checkNewBranch(name string) (string, error) {
+	short, err := branchName("branch", name)
+	if err != nil {
+		return "", err
+	}
+	if strings.EqualFold(short, "main") || strings.EqualFold(short, "master") {
+		return "", guardrail("No branch called main or master is created here; give /branch another name.")
+	}
+	return short, nil
+}
+
+// checkBase returns the short name of a branch that pull requests can target.
+func (r writeRules) checkBase(name string) (string, error) {
+	short, err := branchName("base", name)
+	if err != nil {
+		return "", err
+	}
+	lower := strings.ToLower(short)
+	denied := slices.ContainsFunc(r.DeniedBases, func(p string) bool { return matchesPattern(strings.ToLower(p), lower) })
+	allowed := r.Bases == nil || slices.ContainsFunc(r.Bases, func(p string) bool { return matchesPattern(p, short) })
+	if denied || !allowed {
+		return "", guardrail("No pull request may be opened or merged into %q here; choose another /base, or have an admin change this integration's pr_bases or denied_pr_bases.", short)
+	}
+	return short, nil
+}
+
+// matchesPattern reports whether the pattern matches the whole text. A *
+// matches any characters, including slashes.
+func matchesPattern(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	rest, ok := strings.CutPrefix(text, parts[0])
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(rest, part)
+		if !ok || at < 0 {
+			return false
+		}
+		rest = rest[at+len(part):]
+	}
+	return ok && strings.HasSuffix(rest, parts[len(parts)-1])
+}
+
+// branchName returns the short name of a valid branch, or a [*sources.Refusal]
+// that names the param. A valid name cannot refer to another kind of ref.
+func branchName(param, name string) (string, error) {
+	short := strings.TrimPrefix(name, "refs/heads/")
+	if why := invalidReason(short); why != "" {
+		return "", &sources.Refusal{Code: "invalid_branch", Message: "The param /" + param + " is no name of a branch: " + why + "."}
+	}
+	return short, nil
+}
+
+// invalidReason returns why a name is not valid, or "".
+func invalidReason(name string) string {
+	first, _, _ := strings.Cut(name, "/")
+	switch {
+	case name == "":
+		return "it is empty"
+	case len(name) > 240:
+		return "it is longer than 240 bytes"
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, isInvisible):
+		return "it has a character that nobody sees, or a space"
+	case strings.ContainsAny(name, `~^:?*[\`), strings.Contains(name, ".."), strings.Contains(name, "@{"):
+		return `~ ^ : ? * [ \ and .. and @{ are not allowed in it`
+	case strings.HasPrefix(name, "-"), strings.HasSuffix(name, "."), name == "@", name == "HEAD":
+		return "it may not begin with -, end with a dot, or be @ or HEAD"
+	case strings.EqualFold(first, "refs"), strings.EqualFold(first, "heads"):
+		return "give it without refs/ or heads/"
+	case isCommitID(name):
+		return "it looks like the id of a commit"
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(strings.ToLower(part), ".lock") {
+			return "none of its parts between slashes may be empty, begin with a dot or end with .lock"
+		}
+	}
+	return ""
+}
+
+// isInvisible reports whether an approver could overlook the character.
+func isInvisible(r rune) bool {
+	return !unicode.IsGraphic(r) || unicode.IsSpace(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r)
+}
+
+func isCommitID(name string) bool {
+	return len(name) == 40 && strings.Trim(strings.ToLower(name), "0123456789abcdef") == ""
 }

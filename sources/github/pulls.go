@@ -2,6 +2,10 @@ package github
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
 
 	"sallyport/action"
 	"sallyport/sources"
@@ -114,4 +118,173 @@ func (n numberedParams) pull(ctx context.Context, c *sources.Conn, fixed bool) (
 	var found pull
 	_, err := request{path: n.path("pulls", n.Number.String()), about: n.about("pull request"), noRename: fixed}.send(ctx, c, &found)
 	return found, err
+}
+
+type newPullParams struct {
+	repository
+	Title string `json:"title"`
+	Head  string `json:"head"`
+	Base  string `json:"base"`
+	Body  string `json:"body"`
+	Draft bool   `json:"draft"`
+}
+
+func createPull() sources.ModuleAction {
+	return guardedAction(sources.ModuleAction{
+		Name: "create_pr", Title: "Open a pull request", Risk: action.RiskWrite, AsUser: true,
+		Description: "Opens a pull request to have one branch merged into another. An admin may have ruled out some base branches.",
+		Input: input(5, ownerParam, repoParam, titleParam,
+			`"head":{"type":"string","minLength":1,"maxLength":350,"description":"The branch with the changes, which was pushed: my-branch, or of a fork octocat:my-branch."}`,
+			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch to merge into, often the default branch, which get_repo tells."}`,
+			`"body":`+bodyParam,
+			`"draft":{"type":"boolean","default":false,"description":"Whether it is a draft, not ready for review."}`),
+		Summarize: summary(func(p newPullParams) string {
+			kind := "pull request"
+			if p.Draft {
+				kind = "draft pull request"
+			}
+			return fmt.Sprintf("Open %s in %s, %q into %q: %q", kind, p.repository, p.Head, p.Base, p.Title)
+		}),
+		Examples: []sources.Example{{Note: "A fix", Params: []byte(`{"owner":"octocat","repo":"hello-world","title":"Refuse empty passwords","head":"fix/login","base":"main","body":"Fixes #1347."}`)}},
+	}, runCreatePull)
+}
+
+func (p newPullParams) check(rules writeRules) error {
+	err := p.repository.check(rules)
+	if err == nil {
+		_, err = rules.checkBase(p.Base)
+	}
+	if err == nil {
+		_, err = headName(p.Head)
+	}
+	return err
+}
+
+func runCreatePull(ctx context.Context, c *sources.Conn, p newPullParams) (any, error) {
+	base, err := branchName("base", p.Base)
+	if err != nil {
+		return nil, err
+	}
+	head, err := headName(p.Head)
+	if err != nil {
+		return nil, err
+	}
+	return p.post(ctx, c, p.repository.about(), struct {
+		Title string `json:"title"`
+		Head  string `json:"head"`
+		Base  string `json:"base"`
+		Body  string `json:"body,omitempty"`
+		Draft bool   `json:"draft"`
+	}{p.Title, head, base, p.Body, p.Draft}, "pulls")
+}
+
+// headName validates a head branch, which can have an owner prefix.
+func headName(head string) (string, error) {
+	owner, name, other := strings.Cut(head, ":")
+	if !other {
+		return branchName("head", head)
+	}
+	if !isOwner(owner) {
+		return "", &sources.Refusal{Code: "invalid_branch", Message: "The param /head has no user or organization before its colon; write octocat:my-branch, or the branch alone."}
+	}
+	name, err := branchName("head", name)
+	return owner + ":" + name, err
+}
+
+// isOwner reports whether name is valid for a user or organization.
+func isOwner(name string) bool {
+	return len(name) <= 100 && strings.Trim(name, alphanumeric+"_-") == "" && strings.IndexAny(name, alphanumeric) == 0
+}
+
+type mergeParams struct {
+	numberedParams
+	SHA     string `json:"sha"`
+	Base    string `json:"base"`
+	Method  string `json:"merge_method"`
+	Title   string `json:"commit_title"`
+	Message string `json:"commit_message"`
+}
+
+func mergePull() sources.ModuleAction {
+	return guardedAction(sources.ModuleAction{
+		Name: "merge_pr", Title: "Merge a pull request", Risk: action.RiskDanger,
+		Description: "Merges a pull request, if its head is still the commit sha and it still goes into the branch base. Take them from head.sha and base.ref of get_pr, after you looked at the diff; when one of them changes, nothing is merged and it has to be approved anew. An admin may have ruled out some base branches.",
+		Input: input(5, ownerParam, repoParam, pullParam,
+			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The full id of the head commit that is to be merged: head.sha of get_pr."}`,
+			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch that it goes into: base.ref of get_pr."}`,
+			`"merge_method":{"type":"string","enum":["merge","squash","rebase"],"default":"merge","description":"How; get_repo tells which of them the repository allows."}`,
+			`"commit_title":{"type":"string","minLength":1,"maxLength":256,"description":"The title of the commit. Left out: GitHub's own."}`,
+			`"commit_message":{"type":"string","maxLength":65536,"description":"The rest of the commit's message. Left out: GitHub's own."}`),
+		Summarize: summary(func(p mergeParams) string {
+			return fmt.Sprintf("Merge pull request %s at commit %s into %q (%s)", p.numberedParams, p.SHA[:min(len(p.SHA), 10)], p.Base, p.method())
+		}),
+		Examples: []sources.Example{{Note: "All as one commit", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","base":"main","merge_method":"squash"}`)}},
+	}, runMergePull)
+}
+
+func (p mergeParams) check(rules writeRules) error {
+	err := p.repository.check(rules)
+	if err == nil {
+		_, err = rules.checkBase(p.Base)
+	}
+	return err
+}
+
+func (p mergeParams) method() string {
+	if p.Method == "" {
+		return "merge"
+	}
+	return p.Method
+}
+
+// checkBase rejects a pull request whose base changed after approval. Changing
+// the base does not change the head commit.
+func (p mergeParams) checkBase(ctx context.Context, c *sources.Conn, base string) error {
+	now, err := p.pull(ctx, c, true)
+	if err == nil && now.Base.Ref != base {
+		return guardrail("Pull request %s goes into another branch than /base, and nothing was merged; look at it with get_pr, and have it approved again.", p.numberedParams)
+	}
+	return err
+}
+
+func runMergePull(ctx context.Context, c *sources.Conn, p mergeParams) (any, error) {
+	base, err := branchName("base", p.Base)
+	if err == nil {
+		err = p.checkBase(ctx, c, base)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.send(ctx, c)
+}
+
+func (p mergeParams) send(ctx context.Context, c *sources.Conn) (any, error) {
+	body := map[string]string{"sha": p.SHA, "merge_method": p.method()}
+	if p.Title != "" {
+		body["commit_title"] = p.Title
+	}
+	if p.Message != "" {
+		body["commit_message"] = p.Message
+	}
+	var answer struct {
+		SHA     string `json:"sha"`
+		Merged  *bool  `json:"merged"`
+		Message string `json:"message"`
+	}
+	_, err := request{
+		method: http.MethodPut, path: p.path("pulls", p.Number.String(), "merge"), about: p.numberedParams.about("pull request"),
+		body: body, noRename: true,
+	}.send(ctx, c, &answer)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Merged == nil:
+		return nil, invalidResponse(errors.New("whether it was merged is not told"))
+	case !*answer.Merged:
+		return nil, &sources.Refusal{
+			Code: "not_merged", Status: http.StatusOK, Detail: sources.Printable(answer.Message, 1000),
+			Message: fmt.Sprintf("The pull request %s was not merged, as GitHub says; look at its mergeable_state with get_pr.", p.numberedParams),
+		}
+	}
+	return map[string]any{"merged": true, "sha": answer.SHA}, nil
 }

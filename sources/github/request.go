@@ -3,9 +3,13 @@ package github
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"sallyport/action"
 	"sallyport/internal/outbound"
@@ -116,4 +120,265 @@ func (r request) movedError(ctx context.Context, c *sources.Conn, resp *outbound
 		no.Message = "The repository " + r.about.String() + " is called " + sources.Printable(now.Name, 200) + " now, and nothing was changed; call again with that owner and repo."
 	}
 	return no
+}
+
+// refusal converts a 4xx response to a refusal that says how to fix it.
+func refusal(r *outbound.Response, at target) error {
+	f := parseError(r.Body)
+	no := &sources.Refusal{Status: r.Status, Detail: sources.Printable(f.text(), 1000)}
+	switch r.Status {
+	case http.StatusUnauthorized:
+		no.Credential = true
+		no.Message = "GitHub does not take this integration's credential any more; have an admin connect GitHub again."
+	case http.StatusForbidden:
+		no.Credential = strings.Contains(strings.ToLower(f.Message), "installation has been suspended")
+		no.Message = at.forbidden(r.Header, f)
+	case http.StatusNotFound:
+		no.Message = at.notFound()
+	case http.StatusMethodNotAllowed:
+		no.Message = at.unmergeable(f)
+	case http.StatusConflict:
+		no.Message = at.conflict(f)
+	case http.StatusGone:
+		no.Message = fmt.Sprintf("There is no %s any more: it was deleted, or issues are switched off in %s; have them switched on there, or work without.", at.describe(), at.repository)
+	case http.StatusUnprocessableEntity:
+		no.Code, no.Message = unprocessable(f)
+	default:
+		no.Message = fmt.Sprintf("GitHub does not take the request (%d %s); check the params.", r.Status, http.StatusText(r.Status))
+	}
+	return no
+}
+
+// text returns all text of an error, for logs.
+func (f apiError) text() string {
+	parts := []string{f.Message}
+	for _, d := range f.details() {
+		parts = append(parts, strings.Join(strings.Fields(strings.Join([]string{d.Resource, d.Field, d.Code, d.Message}, " ")), " "))
+	}
+	return strings.TrimSpace(strings.Join(parts, "; "))
+}
+
+func (f apiError) contains(text string) bool {
+	return strings.Contains(strings.ToLower(f.text()), text)
+}
+
+func (a target) describe() string {
+	if a.description == "" {
+		return "such thing"
+	}
+	return a.description
+}
+
+// notFound is ambiguous because GitHub hides inaccessible objects.
+func (a target) notFound() string {
+	hint := a.hint
+	if hint == "" {
+		hint = "check the params, or have an admin let the connection see it"
+	}
+	return fmt.Sprintf("There is no %s, or this connection may not see it; %s.", a.describe(), hint)
+}
+
+func (a target) forbidden(h http.Header, f apiError) string {
+	switch {
+	case h.Get("X-Github-Sso") != "":
+		return "The organization wants single sign-on for this token; have whoever it belongs to authorize it for the organization in GitHub's settings."
+	case f.contains("archived"):
+		return fmt.Sprintf("The repository %s is archived and can only be read; have somebody unarchive it, or work in another.", a.repository)
+	case f.contains("suspended"):
+		return "The account or the installation of the GitHub App is suspended; have an admin look at it on GitHub."
+	case f.contains("ip allow list"):
+		return "The organization lets only some network addresses in, and the gateway's is none of them; have its admin add it to the IP allow list."
+	}
+	if needed := sources.Printable(h.Get("X-Accepted-Github-Permissions"), 200); needed != "" {
+		return fmt.Sprintf("This connection may not do that on GitHub; have an admin give its token or app the permission %s.", needed)
+	}
+	needed, has := sources.Printable(h.Get("X-Accepted-Oauth-Scopes"), 200), h.Get("X-Oauth-Scopes")
+	if needed != "" && !slices.ContainsFunc(strings.Split(needed, ","), func(scope string) bool {
+		return slices.Contains(strings.Split(strings.ReplaceAll(has, " ", ""), ","), strings.TrimSpace(scope))
+	}) {
+		return fmt.Sprintf("This connection's token lacks a scope; have an admin connect GitHub again with one of %s.", needed)
+	}
+	return fmt.Sprintf("This connection may not do that with %s on GitHub; have an admin give it the permission, or do it where it has it.", a.describe())
+}
+
+func (a target) unmergeable(f apiError) string {
+	switch {
+	case f.contains("merges are not allowed"), f.contains("merge commits are not allowed"), f.contains("rebase merging is not allowed"):
+		return "The repository does not allow this way of merging; choose another /merge_method."
+	case f.contains("draft"):
+		return fmt.Sprintf("The %s is a draft; have it marked as ready for review first.", a.describe())
+	case f.contains("review"):
+		return fmt.Sprintf("The %s lacks a review that its base branch requires; have it reviewed first.", a.describe())
+	case f.contains("status check"):
+		return fmt.Sprintf("A check that the base branch of the %s requires has not passed; wait for it, or mend what it found.", a.describe())
+	}
+	return fmt.Sprintf("The %s cannot be merged now: it has conflicts, is closed, or a rule of its base branch is not met; get_pr shows its mergeable_state.", a.describe())
+}
+
+func (a target) conflict(f apiError) string {
+	switch {
+	case f.contains("head branch was modified"), f.contains("head sha"):
+		return fmt.Sprintf("The head of the %s has moved since /sha, and nothing was merged; look at what was added with get_pr, and have it approved again with the new head_sha.", a.describe())
+	case f.contains("empty"):
+		return fmt.Sprintf("The repository %s has no commit yet; a first one has to be pushed before it can have branches.", a.repository)
+	}
+	return fmt.Sprintf("GitHub could not do that with %s as it is now (409); look at its state and call again.", a.describe())
+}
+
+// unprocessable names the params that GitHub rejects.
+func unprocessable(f apiError) (code, message string) {
+	details := f.details()
+	for _, d := range details {
+		if code == "" && isIdentifier(d.Code) {
+			code = d.Code
+		}
+	}
+	switch {
+	case f.contains("reference already exists"):
+		return "already_exists", "There is a branch of that name already; choose another /branch, or work on the one that is there."
+	case f.contains("a pull request already exists"):
+		return "already_exists", "There is an open pull request of this /head already; find it with list_prs and its head, and go on with that."
+	case f.contains("no commits between"):
+		return "no_commits", "There is nothing in /head that is not in /base; push a commit to /head first."
+	case f.contains("object does not exist"):
+		return "unknown_sha", "There is no commit with this /sha in the repository; give the full id of one that was pushed."
+	case f.contains("spammed"), f.contains("submitted too quickly"):
+		return code, "GitHub takes this for spam; do not send it again, and tell a person."
+	}
+	for _, d := range details {
+		if isIdentifier(d.Field) {
+			return code, fmt.Sprintf("GitHub does not take the param /%s: %s.", paramName(d.Field), fieldProblem(d.Code))
+		}
+	}
+	return code, "GitHub does not take the params (422); check names of branches, labels, people and milestones."
+}
+
+// paramName returns the param for one of GitHub's fields.
+func paramName(field string) string {
+	switch field {
+	case "ref":
+		return "branch"
+	case "commit_id", "commit":
+		return "sha"
+	}
+	return field
+}
+
+// isIdentifier reports whether a string is an identifier and not free text.
+func isIdentifier(word string) bool {
+	return 0 < len(word) && len(word) <= 40 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") == ""
+}
+
+func fieldProblem(code string) string {
+	switch code {
+	case "missing":
+		return "what it names is not there"
+	case "missing_field":
+		return "it is missing"
+	case "already_exists":
+		return "there is one like it already"
+	}
+	return "it is not valid here; check that what it names exists and may be used"
+}
+
+// Backoff when GitHub does not specify one, and its upper bound.
+const (
+	defaultWait = time.Minute
+	maxWait     = 2 * time.Hour
+)
+
+// rateLimited distinguishes GitHub's two rate limits from a refusal, which can
+// have the same status. The primary limit counts requests per hour and resets
+// at a stated time. The secondary limit is on the request rate, and clients
+// that ignore it are banned.
+func rateLimited(r *outbound.Response) (time.Duration, bool) {
+	if r.Status != http.StatusForbidden && r.Status != http.StatusTooManyRequests {
+		return 0, false
+	}
+	after, asked := retryAfter(r.Header)
+	secondary := isSecondary(r.Body)
+	switch {
+	case asked && (secondary || r.Status == http.StatusTooManyRequests):
+		return clampWait(after), true
+	case r.Header.Get("X-Ratelimit-Remaining") == "0" && !isPermissionError(r):
+		return clampWait(untilReset(r.Header)), true
+	case asked && !isPermissionError(r), secondary, r.Status == http.StatusTooManyRequests:
+		return clampWait(max(after, defaultWait)), true
+	}
+	return 0, false
+}
+
+func clampWait(wait time.Duration) time.Duration { return min(max(wait, time.Second), maxWait) }
+
+func isSecondary(body []byte) bool {
+	f := parseError(body)
+	text := strings.ToLower(f.Message)
+	return strings.HasSuffix(f.Documentation, "secondary-rate-limits") || strings.HasSuffix(f.Documentation, "#abuse-rate-limits") ||
+		strings.Contains(text, "secondary rate limit") || strings.Contains(text, "abuse detection")
+}
+
+// isPermissionError reports whether a 403 states a reason other than a rate
+// limit. The last request before a limit can also lack a permission.
+func isPermissionError(r *outbound.Response) bool {
+	return r.Status == http.StatusForbidden &&
+		(r.Header.Get("X-Github-Sso") != "" || strings.HasPrefix(parseError(r.Body).Message, "Resource not accessible"))
+}
+
+func retryAfter(h http.Header) (time.Duration, bool) {
+	seconds, err := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
+	return time.Duration(seconds) * time.Second, err == nil
+}
+
+// untilReset returns the time until the reset by GitHub's clock, if the
+// response has a date.
+func untilReset(h http.Header) time.Duration {
+	reset, err := strconv.ParseInt(h.Get("X-Ratelimit-Reset"), 10, 64)
+	if err != nil {
+		return defaultWait
+	}
+	now, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return time.Unix(reset, 0).Sub(now)
+}
+
+// apiError is the body of an unsuccessful response.
+type apiError struct {
+	Message       string          `json:"message"`
+	Documentation string          `json:"documentation_url"`
+	Errors        json.RawMessage `json:"errors"` // of varying form
+}
+
+// errorDetail is one of the errors in an apiError.
+type errorDetail struct {
+	Resource string `json:"resource"`
+	Field    string `json:"field"`
+	Code     string `json:"code"`
+	Message  string `json:"message"`
+}
+
+// parseError decodes an error, or returns an empty one.
+func parseError(body []byte) apiError {
+	var f apiError
+	if json.Unmarshal(body, &f) != nil {
+		return apiError{}
+	}
+	return f
+}
+
+// details returns the errors. GitHub sends some as plain strings.
+func (f apiError) details() []errorDetail {
+	var list []json.RawMessage
+	if json.Unmarshal(f.Errors, &list) != nil {
+		list = []json.RawMessage{f.Errors}
+	}
+	var details []errorDetail
+	for _, raw := range list {
+		var d errorDetail
+		if json.Unmarshal(raw, &d) == nil || json.Unmarshal(raw, &d.Message) == nil {
+			details = append(details, d)
+		}
+	}
+	return details
 }

@@ -10,7 +10,11 @@
 package linear
 
 import (
+	"cmp"
+	"context"
 	_ "embed"
+	"encoding/json"
+	"net/url"
 
 	"sallyport/action"
 	"sallyport/sources"
@@ -42,5 +46,197 @@ func Module() *sources.Module {
 		Account:  account,
 		Metadata: metadata,
 		Poll:     poll,
+	}
+}
+
+// account returns the workspace of the credential. An organization has one
+// integration per workspace.
+func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
+	data, err := do(ctx, c, operation{"Viewer", inputObject{}, true})
+	if err != nil {
+		return sources.Account{}, err
+	}
+	workspace, err := decodeField[struct{ ID, Name, URLKey string }](data, "organization")
+	return sources.Account{ID: workspace.ID, Name: cmp.Or(workspace.Name, workspace.URLKey)}, err
+}
+
+// metadata returns the options for forms. With a team (ID or key) in the query,
+// they are limited to that team's issues.
+func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {
+	data, err := do(ctx, c, operation{"Metadata", metadataFilter(q.Get("team")), true})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	var more []string
+	for _, name := range []string{"teams", "states", "labels", "users", "projects"} {
+		p, err := decodeField[page[map[string]any]](data, name)
+		if err != nil {
+			return nil, err
+		}
+		if out[name] = p.Items; p.NextCursor != nil {
+			more = append(more, name)
+		}
+	}
+	out["incomplete"] = append([]string{}, more...)
+	return out, nil
+}
+
+// metadataFilter returns the variables of the Metadata query. Workspace labels
+// apply to every team.
+func metadataFilter(team string) inputObject {
+	if team == "" {
+		return inputObject{}
+	}
+	filter := teamFilter(team)
+	return inputObject{
+		"states":   inputObject{"team": filter},
+		"labels":   inputObject{"or": []inputObject{{"team": filter}, {"team": inputObject{"null": true}}}},
+		"projects": inputObject{"accessibleTeams": inputObject{"some": filter}},
+	}
+}
+
+func listAction() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name:        "list_issues",
+		Title:       "List issues",
+		Description: "Lists issues of the Linear workspace, those that fit all filters given, newest first. Returns {items, next_cursor}; descriptions and comments are left to get_issue.",
+		Risk:        action.RiskRead,
+		Idempotent:  true,
+		Input: json.RawMessage(`{
+			"type": "object",
+			"additionalProperties": false,
+			"properties": {
+				"teamId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "Only of this team: its id, or its key such as ENG."},
+				"projectId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "Only of this project: its id."},
+				"state": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Only in this state: its name (In Progress), its type (triage, backlog, unstarted, started, completed, canceled, duplicate) or its id."},
+				"assignee": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Only those of this user: me (whose credential it is), an email address, a name or an id; none for issues without assignee."},
+				"label": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Only with this label: its name or its id."},
+				"priority": {"type": "integer", "minimum": 0, "maximum": 4, "description": "0 none, 1 urgent, 2 high, 3 medium, 4 low."},
+				"query": {"type": "string", "minLength": 1, "maxLength": 300, "description": "Only with this text in the title or the description; upper and lower case are the same."},
+				"updatedAfter": {"type": "string", "pattern": "^([0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+(Z|[+-][0-9:]+))?|-P[0-9A-Z]+)$", "description": "Only changed since: an ISO 8601 time (2026-11-01T00:00:00Z) or a duration back from now (-P7D)."},
+				"includeArchived": {"type": "boolean", "description": "Also archived issues; they are left out otherwise."},
+				"orderBy": {"enum": ["createdAt", "updatedAt"], "description": "Newest first by this time; createdAt when absent."},
+				"first": {"type": "integer", "minimum": 1, "maximum": 50, "description": "How many at most; 25 when absent."},
+				"after": {"type": "string", "minLength": 1, "maxLength": 300, "description": "The next_cursor of the call before, with the same filters."}
+			}
+		}`),
+		Summarize: summarizeList,
+		Examples: []sources.Example{
+			{Note: "What is in progress in a team", Params: json.RawMessage(`{"teamId":"ENG","state":"started","first":20}`)},
+			{Note: "What changed this week about a topic", Params: json.RawMessage(`{"query":"login","updatedAfter":"-P7D","orderBy":"updatedAt"}`)},
+			{Note: "Your own urgent bugs", Params: json.RawMessage(`{"assignee":"me","label":"Bug","priority":1}`)},
+		},
+		Run: listIssues,
+	}
+}
+
+func getAction() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name:        "get_issue",
+		Title:       "Get an issue",
+		Description: "Returns one Linear issue with description, sub-issues, attachments, comments (50 at a time, oldest of them first; comments.next_cursor leads to earlier ones) and the states that it may be moved to. Long texts are cut, and _truncated says so.",
+		Risk:        action.RiskRead,
+		Idempotent:  true,
+		Input: json.RawMessage(`{
+			"type": "object",
+			"required": ["issueId"],
+			"additionalProperties": false,
+			"properties": {
+				"issueId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The issue's identifier, such as ENG-123, or its id."},
+				"commentsAfter": {"type": "string", "minLength": 1, "maxLength": 300, "description": "The comments.next_cursor of the call before."}
+			}
+		}`),
+		Summarize: summarizeGet,
+		Examples:  []sources.Example{{Note: "By its identifier", Params: json.RawMessage(`{"issueId":"ENG-123"}`)}},
+		Run:       getIssue,
+	}
+}
+
+func createAction() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name:        "create_issue",
+		Title:       "Create an issue",
+		Description: "Creates a Linear issue and returns it, with identifier and URL. Each call creates one more: search with list_issues first whether there is one already.",
+		Risk:        action.RiskWrite,
+		AsUser:      true,
+		Input: json.RawMessage(`{
+			"type": "object",
+			"required": ["teamId", "title"],
+			"additionalProperties": false,
+			"properties": {
+				"teamId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The team's id, or its key such as ENG."},
+				"title": {"type": "string", "minLength": 1, "maxLength": 512, "description": "One line."},
+				"description": {"type": "string", "maxLength": 100000, "description": "Markdown."},
+				"stateId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "A state of this team; the team's default when absent."},
+				"assigneeId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "A user's id; nobody when absent."},
+				"priority": {"type": "integer", "minimum": 0, "maximum": 4, "description": "0 none, 1 urgent, 2 high, 3 medium, 4 low."},
+				"labelIds": {"type": "array", "maxItems": 50, "uniqueItems": true, "items": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$"}, "description": "Ids of labels of this team or of the workspace."},
+				"projectId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "A project's id."}
+			}
+		}`),
+		Summarize: summarizeCreate,
+		Examples: []sources.Example{
+			{Note: "The least that is needed", Params: json.RawMessage(`{"teamId":"ENG","title":"Login fails after a password reset"}`)},
+			{Note: "With all that you know", Params: json.RawMessage(`{"teamId":"9cfb482a-81e3-4154-b5b9-2c805e70a02d","title":"Login fails after a password reset","description":"1. Reset the password\n2. Log in\n\nThe answer is 500.","priority":2,"labelIds":["0f2a7b1c-5d3e-4c6f-8a9b-1c2d3e4f5a6b"]}`)},
+		},
+		Run: createIssue,
+	}
+}
+
+func updateAction() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name:        "update_issue",
+		Title:       "Change an issue",
+		Description: "Changes a Linear issue and returns it. Only what is given changes.",
+		Risk:        action.RiskWrite,
+		Idempotent:  true,
+		AsUser:      true,
+		Input: json.RawMessage(`{
+			"type": "object",
+			"required": ["issueId"],
+			"minProperties": 2,
+			"additionalProperties": false,
+			"properties": {
+				"issueId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The issue's identifier, such as ENG-123, or its id."},
+				"title": {"type": "string", "minLength": 1, "maxLength": 512, "description": "One line."},
+				"description": {"type": "string", "maxLength": 100000, "description": "Markdown; replaces the whole description."},
+				"stateId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "A state of the issue's team; get_issue lists them."},
+				"assigneeId": {"type": ["string", "null"], "pattern": "^[0-9a-fA-F-]{36}$", "description": "A user's id; null for nobody."},
+				"priority": {"type": "integer", "minimum": 0, "maximum": 4, "description": "0 none, 1 urgent, 2 high, 3 medium, 4 low."},
+				"projectId": {"type": ["string", "null"], "pattern": "^[0-9a-fA-F-]{36}$", "description": "A project's id; null takes the issue out of its project."},
+				"addedLabelIds": {"type": "array", "minItems": 1, "maxItems": 50, "uniqueItems": true, "items": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$"}, "description": "Ids of labels to add; the others stay."},
+				"removedLabelIds": {"type": "array", "minItems": 1, "maxItems": 50, "uniqueItems": true, "items": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$"}, "description": "Ids of labels to take away."}
+			}
+		}`),
+		Summarize: summarizeUpdate,
+		Examples: []sources.Example{
+			{Note: "Move it to another state", Params: json.RawMessage(`{"issueId":"ENG-123","stateId":"3a1c2f6e-7b8d-4e9f-a0b1-c2d3e4f5a6b7"}`)},
+			{Note: "Take it from its assignee and swap labels", Params: json.RawMessage(`{"issueId":"ENG-123","assigneeId":null,"addedLabelIds":["0f2a7b1c-5d3e-4c6f-8a9b-1c2d3e4f5a6b"],"removedLabelIds":["1e3b8c2d-6f4a-4d7e-9b0c-2d3e4f5a6b7c"]}`)},
+		},
+		Run: updateIssue,
+	}
+}
+
+func commentAction() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name:        "add_comment",
+		Title:       "Comment on an issue",
+		Description: "Adds a comment to a Linear issue and returns its id and URL. Each call adds one more.",
+		Risk:        action.RiskWrite,
+		AsUser:      true,
+		Input: json.RawMessage(`{
+			"type": "object",
+			"required": ["issueId", "body"],
+			"additionalProperties": false,
+			"properties": {
+				"issueId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The issue's identifier, such as ENG-123, or its id."},
+				"body": {"type": "string", "minLength": 1, "maxLength": 100000, "pattern": "\\S", "description": "Markdown."},
+				"parentId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "The id of the comment that this one answers; a new thread when absent."}
+			}
+		}`),
+		Summarize: summarizeComment,
+		Examples:  []sources.Example{{Note: "Tell what was found", Params: json.RawMessage(`{"issueId":"ENG-123","body":"Reproduced on main; the fix is in review."}`)}},
+		Run:       addComment,
 	}
 }

@@ -1,10 +1,27 @@
+// Package platform implements the gateway's own tools, by which agents report
+// to it: completing a run, and saving how a workspace is set up.
+//
+// Each call is an invocation like any other: it has a row, a policy key such as
+// platform:automation_complete, events, and an entry in the audit log. In
+// addition, each reply is stored under the ID that the agent gave its call
+// (session_tool_invocations), in the transaction of the call's effect. Calls
+// are therefore idempotent: a repeated call gets the stored reply. Calls are
+// limited per session and tool by the hour.
+//
+// The tools make no outbound requests. They store no secrets: what looks like
+// one is rejected where the value would be used later, and redacted where
+// people read it.
 package platform
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"sallyport/action"
 	"sallyport/internal/redact"
@@ -108,4 +125,52 @@ func invalidParam(field, format string, args ...any) error {
 	e := action.Errorf(action.ErrInvalid, "invalid_params", format, args...)
 	e.Field = field
 	return e
+}
+
+// checkPath rejects paths that could leave the workspace on any system.
+func checkPath(field, path string) error {
+	switch {
+	case strings.HasPrefix(path, "/"):
+		return invalidParam(field, "A path is relative to the workspace: leave the leading / out.")
+	case strings.HasPrefix(path, "~"):
+		return invalidParam(field, "A path is relative to the workspace: it cannot begin with ~.")
+	case strings.Contains(path, `\`):
+		return invalidParam(field, `A path has / between its parts, and no \.`)
+	case len(path) > 1 && path[1] == ':':
+		return invalidParam(field, "A path is relative to the workspace: leave the drive out.")
+	case slices.Contains(strings.Split(path, "/"), ".."):
+		return invalidParam(field, "A path stays in the workspace: it has no part that is ..")
+	}
+	return checkText(field, path, false)
+}
+
+func checkOptionalPath(field string, path *string) error {
+	if path == nil || *path == "" {
+		return nil
+	}
+	return checkPath(field, *path)
+}
+
+// checkText rejects text that a person would not see as it is.
+func checkText(field, text string, lines bool) error {
+	invisible := func(r rune) bool {
+		return (unicode.IsControl(r) && (!lines || r != '\n' && r != '\t')) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+	}
+	switch {
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, invisible):
+		return invalidParam(field, "It holds characters that nobody sees, such as control characters; leave them out.")
+	case strings.TrimSpace(text) == "":
+		return invalidParam(field, "It is blank; say something.")
+	}
+	return nil
+}
+
+// firstError returns the first non-nil error.
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

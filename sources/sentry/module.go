@@ -1,8 +1,26 @@
+// Package sentry implements the Sentry module, hosted or self-hosted: reading
+// issues and events, and updating issues.
+//
+// Results are compact and bounded, with a marker (`_truncated`) where something
+// is dropped. Frames, exceptions and breadcrumbs are newest first, so that
+// truncation drops the oldest. Nothing is cached.
+//
+// Webhook headers are not signed, so the body must match the resource in the
+// header. Keys of events derive from IDs in the body, or else from the whole
+// body, because a retry can have another Request-ID; two identical updates of
+// an issue are therefore one event. A delivery identifies the installation by
+// its UUID and not the organization of an integration, so the secret that
+// verifies selects the integration. Issue webhooks have no stack trace, so the
+// module fetches that of the latest event. Variables, headers and users are
+// dropped.
 package sentry
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"sallyport/action"
@@ -96,3 +114,195 @@ func organization(c *sources.Conn, named string) (string, error) {
 
 // refuse returns a refusal without a request to Sentry.
 func refuse(code, message string) error { return &sources.Refusal{Code: code, Message: message} }
+
+// orgInfo is an organization in Sentry's responses.
+type orgInfo struct {
+	ID   string `json:"id"`
+	Slug string `json:"slug"`
+	Name string `json:"name"`
+}
+
+const orgNotFound = "Sentry's API is not at the base URL, or the credential does not see the organization of the settings; the base URL is the server's own, such as https://sentry.io, without /api/0."
+
+// account returns the organization in the settings, or the only one that the
+// credential can access.
+func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
+	org, err := fetchOrganization(ctx, c)
+	if err != nil {
+		return sources.Account{}, err
+	}
+	if org.ID == "" || org.Slug == "" {
+		return sources.Account{}, invalidResponse(c, nil)
+	}
+	encoded, err := sources.Encode(settings{Organization: org.Slug})
+	return sources.Account{ID: accountID(c, org.ID), Name: org.Name, Settings: encoded}, err
+}
+
+func fetchOrganization(ctx context.Context, c *sources.Conn) (org orgInfo, err error) {
+	a := request{path: []string{"organizations"}, scope: "org:read", missing: orgNotFound}
+	if slug := parseSettings(c.Settings).Organization; slug != "" {
+		a.path, a.query = append(a.path, slug), url.Values{"detailed": {"0"}}
+		_, err = send(ctx, c, a, &org)
+		return org, err
+	}
+	var all []orgInfo
+	if _, err = send(ctx, c, a, &all); err != nil {
+		return org, err
+	}
+	switch len(all) {
+	case 1:
+		return all[0], nil
+	case 0:
+		return org, refuse("no_organization", "The credential reaches no organization; make one that has the scope org:read.")
+	}
+	var slugs []string
+	for _, o := range all[:min(10, len(all))] {
+		slugs = append(slugs, sources.Printable(o.Slug, 60))
+	}
+	return org, refuse("several_organizations", "The credential reaches several organizations ("+strings.Join(slugs, ", ")+"); name one as organization in the settings of the connection.")
+}
+
+// accountID qualifies an organization ID with the server, because self-hosted
+// servers number organizations from 1.
+func accountID(c *sources.Conn, id string) string {
+	base := c.HTTP.Base()
+	if base.Hostname() == "sentry.io" || strings.HasSuffix(base.Hostname(), ".sentry.io") {
+		return id
+	}
+	return base.Host + strings.TrimSuffix(base.Path, "/") + "#" + id
+}
+
+// maxFormPages bounds the options in forms, in pages of 100.
+const maxFormPages = 5
+
+// metadata returns projects, environments and levels for forms. With the slug
+// of a project, environments are those of the project.
+func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {
+	org, err := organization(c, q.Get("organization"))
+	if err != nil {
+		return nil, err
+	}
+	missing := "There is no such organization or project that this connection sees; check the settings of the connection and the project."
+	projects, err := listAll(ctx, c, request{path: []string{"organizations", org, "projects"}, scope: "project:read", missing: missing})
+	if err != nil {
+		return nil, err
+	}
+	a := request{path: []string{"organizations", org, "environments"}, scope: "project:read", missing: missing}
+	if p := q.Get("project"); p != "" {
+		a.path = []string{"projects", org, p, "environments"}
+	}
+	environments, err := listAll(ctx, c, a)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{
+		"projects": projects, "environments": environments,
+		"levels": []string{"fatal", "error", "warning", "info", "debug"},
+	}, nil
+}
+
+// listAll returns the ID, slug and name of each element of a list.
+func listAll(ctx context.Context, c *sources.Conn, a request) ([]object, error) {
+	all := []object{}
+	a.query = url.Values{"per_page": {"100"}}
+	for range maxFormPages {
+		var page []object
+		h, err := send(ctx, c, a, &page)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range page {
+			all = append(all, pick(o, "id", "slug", "name"))
+		}
+		cursor := nextCursor(h)
+		if cursor == "" {
+			break
+		}
+		a.query.Set("cursor", cursor)
+	}
+	return all, nil
+}
+
+// Properties shared by several actions.
+const (
+	propOrganization = `"organization_slug": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Slug of the Sentry organization. Leave it out: the connection knows its own. Needed only where several Sentry connections are bound."}`
+	propIssue        = `"issue_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$", "description": "Id of the issue, numeric (\"4711\") or short (\"WEB-1A\")."}`
+	propEnvironment  = `"environment": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Only of this environment, such as \"production\"."}`
+	propPeriod       = `"statsPeriod": {"type": "string", "pattern": "^[1-9][0-9]{0,4}[mhdw]$", "description": "Only of the time until now: a number and m, h, d or w, such as \"24h\" or \"14d\"."}`
+	propLimit        = `"limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 25, "description": "How many at most on a page."}`
+	propCursor       = `"cursor": {"type": "string", "minLength": 1, "maxLength": 200, "description": "next_cursor of the page before, with the same filters."}`
+)
+
+// schema returns an object schema. The properties are JSON members.
+func schema(required string, properties ...string) json.RawMessage {
+	text := `{"type": "object", "additionalProperties": false, "required": [` + required + `], "properties": {`
+	for i, p := range properties {
+		if i > 0 {
+			text += ", "
+		}
+		text += p
+	}
+	return json.RawMessage(text + "}}")
+}
+
+// target is the issue or organization of a call.
+type target struct {
+	Organization string `json:"organization_slug"`
+	Issue        string `json:"issue_id"`
+}
+
+// pageParams selects a page of a list.
+type pageParams struct {
+	Query       *string          `json:"query"`
+	Environment string           `json:"environment"`
+	Period      string           `json:"statsPeriod"`
+	Limit       *sources.Integer `json:"limit"`
+	Cursor      string           `json:"cursor"`
+}
+
+// summary returns a function that formats the line an approver reads first: the
+// action, the issue, and the listed params. External text is quoted, so that it
+// cannot pass for the gateway's own.
+func summary(verb string, names ...string) func(json.RawMessage) string {
+	return func(params json.RawMessage) string {
+		var t target
+		var all map[string]json.RawMessage
+		if json.Unmarshal(params, &all) != nil || json.Unmarshal(params, &t) != nil {
+			return verb + " something at Sentry"
+		}
+		line := verb + " Sentry issues"
+		if t.Issue != "" {
+			line = verb + " Sentry issue " + quoteID(t.Issue)
+		}
+		if t.Organization != "" {
+			line += " of " + quoteID(t.Organization)
+		}
+		var parts []string
+		for _, name := range names {
+			if v, ok := all[name]; ok {
+				parts = append(parts, name+" "+formatParam(v))
+			}
+		}
+		if len(parts) == 0 {
+			return line
+		}
+		return line + ": " + strings.Join(parts, ", ")
+	}
+}
+
+// formatParam formats the value of a param.
+func formatParam(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return strconv.Quote(sources.Printable(text, 200))
+	}
+	return sources.Printable(string(raw), 500)
+}
+
+// quoteID returns an ID or a slug, quoted unless it has the form of one.
+func quoteID(id string) string {
+	if sources.ValidID(id) != id || strings.Contains(id, ":") {
+		return strconv.Quote(sources.Printable(id, 200))
+	}
+	return id
+}

@@ -3,11 +3,14 @@ package slack
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
+	"sallyport/action"
 	"sallyport/internal/outbound"
 	"sallyport/sources"
 )
@@ -83,3 +86,93 @@ func rateLimited(resp *outbound.Response) (time.Duration, bool) {
 
 // maxWait bounds Retry-After, in seconds, to prevent overflow.
 const maxWait = 24 * 60 * 60
+
+// checkResponse returns nil if Slack reports success, and otherwise the error.
+// message is true for calls that post a message.
+func checkResponse(resp *outbound.Response, message bool) error {
+	v := parseResponse(resp)
+	switch {
+	case v.OK == nil && resp.Status >= http.StatusBadRequest && resp.Status < http.StatusInternalServerError && resp.Status != http.StatusRequestTimeout:
+		return &sources.Refusal{Status: resp.Status, Message: "What answers is not Slack's API; an admin must check the base URL of the integration."}
+	case v.OK == nil, resp.Status >= http.StatusInternalServerError, !*v.OK && isUncertain(v.Error):
+		return outcomeUnknown(resp.Status, v.Error, message)
+	case *v.OK:
+		return nil
+	}
+	return v.refusal(resp.Status, message)
+}
+
+// isUncertain reports whether Slack may have posted the message despite this
+// error.
+func isUncertain(code string) bool {
+	switch code {
+	case "", "fatal_error", "internal_error", "service_unavailable", "request_timeout":
+		return true
+	}
+	return false
+}
+
+func outcomeUnknown(status int, detail string, message bool) error {
+	next := "Try again in a moment."
+	if message {
+		next = "Whether the message stands there is not known: have somebody look into the channel before sending again."
+	}
+	return action.Errorf(action.ErrOutcomeUnknown, "upstream_failed",
+		"Slack failed within itself (status %d). %s", status, next).WithCause(fmt.Errorf("slack: %.300s", detail))
+}
+
+// refusal explains an error and how to fix it.
+func (v apiResponse) refusal(status int, message bool) *sources.Refusal {
+	r := &sources.Refusal{Code: sources.ValidID(v.Error), Status: status, Detail: strings.TrimSpace(v.Error + " " + v.Needed + " " + v.Provided)}
+	switch v.Error {
+	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired":
+		r.Credential = true
+		r.Message = "Slack does not accept the credential of this integration any more; a person must connect it again."
+	case "missing_scope":
+		r.Message = fmt.Sprintf("The app lacks the scope %s; an admin must connect Slack again with it.", missingScopes(v.Needed))
+	case "access_denied", "no_permission", "team_access_not_granted", "ekm_access_denied", "not_allowed_token_type", "org_login_required":
+		r.Message = "The workspace does not let the app do this; an admin of the workspace must allow it."
+	default:
+		if r.Message = "Slack does not answer this as it was asked; an admin must look at the app in the workspace, or connect Slack again."; message {
+			r.Message = messageError(v.Error)
+		}
+	}
+	return r
+}
+
+// messageError explains why Slack rejected a message.
+func messageError(code string) string {
+	switch code {
+	case "channel_not_found":
+		return "There is no such channel, or the app does not see it; give channel as an id, and have the app invited where the channel is private."
+	case "not_in_channel":
+		return "The app is not in this channel; have somebody invite it there, or choose another channel."
+	case "is_archived":
+		return "The channel is archived; choose another channel."
+	case "msg_too_long", "msg_blocks_too_long":
+		return "The text is too long for Slack; shorten text, or split it into several messages."
+	case "no_text":
+		return "Slack sees no text in the message; give text something to show."
+	case "cannot_reply_to_message", "thread_not_found", "invalid_thread_ts", "message_not_found":
+		return "There is no such message to reply to in this channel; correct thread_ts to the ts of a thread's first message, or leave it out."
+	case "restricted_action_thread_locked":
+		return "The thread is locked; leave thread_ts out, or choose another."
+	case "restricted_action_non_threadable_channel":
+		return "This channel takes no threads; leave thread_ts out."
+	case "restricted_action_thread_only_channel":
+		return "This channel takes replies only; give thread_ts, or choose another channel."
+	case "restricted_action", "restricted_action_read_only_channel":
+		return "The workspace does not let the app post to this channel; choose another, or ask an admin of the workspace."
+	}
+	return "Slack does not post this message as it is; correct channel, text or thread_ts by what the code says, or ask an admin of the workspace."
+}
+
+// missingScopes validates the list of scopes in an error, which is quoted to
+// the agent.
+func missingScopes(needed string) string {
+	strange := func(r rune) bool { return (r < 'a' || r > 'z') && !strings.ContainsRune(":._,", r) }
+	if needed == "" || len(needed) > 200 || strings.ContainsFunc(needed, strange) {
+		return "that this needs"
+	}
+	return needed
+}
