@@ -508,5 +508,8 @@ func serverCPU(admin *sql.DB) (total time.Duration) {
 			total += time.Duration(ns)
 		}
 	}
+	if rows.Err() != nil {
+		return 0
+	}
 	return total
 }
