@@ -35,12 +35,18 @@ func invalidField(field, message string) error {
 	return &Error{Kind: ErrInvalid, Code: "invalid_field", Field: field, Message: message}
 }
 
-// FromEventCheck converts an error of a Check in package event, which cannot
-// import this package, to an [*Error].
+// FieldError is an error of a Check in package event, which this package does
+// not import. Callers of [FromEventCheck] assert that event.Invalid is one.
+type FieldError interface {
+	error
+	// Details returns the API's error code, the field as a JSON Pointer, and the
+	// message for people.
+	Details() (code, field, message string)
+}
+
+// FromEventCheck converts a [FieldError] to an [*Error].
 func FromEventCheck(err error) error {
-	var rule interface {
-		Details() (code, field, message string)
-	}
+	var rule FieldError
 	if !errors.As(err, &rule) {
 		return err
 	}

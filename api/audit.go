@@ -50,8 +50,8 @@ type KnownHead struct {
 type ExportQuery struct {
 	What   string `query:"what" enum:"invocations,policy" default:"invocations" doc:"policy: policy changes, with the filters from and to only." kong:"enum='invocations,policy',default='invocations',help='Records: invocations, or policy for policy changes (default: invocations).'"`
 	Format string `query:"format" enum:"jsonl,csv" default:"jsonl" kong:"enum='jsonl,csv',default='jsonl',help='Format: jsonl or csv (default: jsonl).'"`
-	Sought
-	AskedBy
+	CallFilters
+	CallerFilters
 }
 
 // InUpload is the parameters of a route about a file of an upload.

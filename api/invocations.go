@@ -147,8 +147,8 @@ type InvocationView struct {
 	Run   string `json:"run_id,omitempty" doc:"The run of its session."`
 }
 
-// Sought has the filters of calls in lists and exports.
-type Sought struct {
+// CallFilters has the filters of calls in lists and exports.
+type CallFilters struct {
 	Status []action.Status `query:"status" enum:"pending,approved,executing,completed,failed,denied,expired" doc:"One or more values, comma-separated." example:"[\"failed\",\"denied\"]" kong:"enum='',placeholder='STATUS',help='Filter by status, comma-separated: pending, approved, executing, completed, failed, denied, expired.'"`
 	Source string          `query:"source" doc:"ID of a source, or slug or name of a connector." kong:"help='Only calls to this source.'"`
 	Action string          `query:"action" kong:"help='Only calls of this action; SOURCE:ACTION also sets the source.'"`
@@ -158,9 +158,9 @@ type Sought struct {
 	To     string          `query:"to" doc:"End time or day." example:"2026-02-01" kong:"type='moment',placeholder='TIME',help='End time.'"`
 }
 
-// AskedBy has the filters of calls by session, run, automation, group and
+// CallerFilters has the filters of calls by session, run, automation, group and
 // approver.
-type AskedBy struct {
+type CallerFilters struct {
 	Session    string `query:"session" kong:"placeholder='ID',help='Only calls of this session.'"`
 	Run        string `query:"run" maxLength:"80" doc:"ID of a run: calls of its sessions." kong:"placeholder='ID',help='Only calls of this run.'"`
 	Automation string `query:"automation" maxLength:"200" doc:"ID of an automation: calls of its sessions." kong:"placeholder='ID',help='Only calls of this automation.'"`
@@ -177,8 +177,8 @@ type InvocationList struct {
 // ListInvocationsInput is the input of [ListInvocations].
 type ListInvocationsInput struct {
 	Paging
-	Sought
-	AskedBy
+	CallFilters
+	CallerFilters
 }
 
 // NewCall is a request to run an action.
@@ -244,7 +244,7 @@ type InvokeInput struct {
 type ListSessionInvocationsInput struct {
 	InSession
 	Paging
-	Sought
+	CallFilters
 }
 
 // GetSessionResultInput is the input of [GetSessionResult].

@@ -9,11 +9,11 @@ import (
 
 // Routes.
 var (
-	ListOutbox = Route[ParcelQuery, List[event.Parcel]]{Operation{
+	ListOutbox = Route[RunDeliveryQuery, List[event.RunDelivery]]{Operation{
 		Method: "GET", Path: "/api/v1/outbox", Who: Decider, Tag: "outbox",
 		Summary: "List deliveries of runs, newest first",
 	}}
-	RedriveParcel = Route[ByID, RunView]{Operation{
+	RedriveRunDelivery = Route[ByID, RunView]{Operation{
 		Method: "POST", Path: "/api/v1/outbox/{id}/redrive", Who: Decider, Tag: "outbox", Status: 200, Errors: []int{409},
 		Summary: "Repeat a delivery that the endpoint did not accept",
 		Doc:     "Its run is queued again.",
@@ -135,10 +135,10 @@ type MintedEndpoint struct {
 	Secret string `json:"secret,omitempty" doc:"A new secret, shown once." example:"whsec_…"`
 }
 
-// ParcelQuery is the query of a list of run deliveries.
-type ParcelQuery struct {
+// RunDeliveryQuery is the query of a list of run deliveries.
+type RunDeliveryQuery struct {
 	Paging
-	Status event.ParcelStatus `query:"status" enum:"pending,sending,delivered,dead,void" doc:"dead: the endpoint did not accept it in time." kong:"enum='pending,sending,delivered,dead,void,',default='',help='Filter by status: pending, sending, delivered (or claimed), dead (not accepted) or void (the run ended).'"`
+	Status event.RunDeliveryStatus `query:"status" enum:"pending,sending,delivered,dead,void" doc:"dead: the endpoint did not accept it in time." kong:"enum='pending,sending,delivered,dead,void,',default='',help='Filter by status: pending, sending, delivered (or claimed), dead (not accepted) or void (the run ended).'"`
 }
 
 // RunView is a run with the name of its automation.
@@ -147,8 +147,8 @@ type RunView struct {
 	AutomationName string `json:"automation_name,omitempty" example:"nightly-triage"`
 }
 
-// Wish is a worker's request for a run.
-type Wish struct {
+// ClaimRequest is a worker's request for a run.
+type ClaimRequest struct {
 	Automation string `json:"automation,omitempty" maxLength:"200" doc:"ID or name; missing: any." example:"nightly-triage" kong:"placeholder='REF',help='Only for this automation.'"`
 	Run        string `json:"run,omitempty" maxLength:"80" doc:"ID of a queued run; missing: the oldest one." kong:"placeholder='ID',help='Run to claim (default: the oldest queued run).'"`
 	Lease      string `json:"lease,omitempty" maxLength:"40" doc:"Lease: the run is taken away if the worker does not renew it in this time. 1s to 24h; default 5m." example:"5m" kong:"type='period',placeholder='D',help='Lease of the claim (default: 5m).'"`
@@ -221,7 +221,7 @@ type RunQuery struct {
 // ClaimRunInput is the input of [ClaimRun].
 type ClaimRunInput struct {
 	Wait string `query:"wait" doc:"Time to wait for a run, at most 60s; missing: no wait." example:"30s"`
-	Body *Wish
+	Body *ClaimRequest
 }
 
 // InboundEvent is an event of a trigger or schedule.

@@ -44,7 +44,7 @@ func TestRequest(t *testing.T) {
 			return err
 		}},
 		{"lists and embedded parameters", "GET /api/v1/invocations?limit=5&person=me&status=failed%2Cdenied", "", func() error {
-			in := api.ListInvocationsInput{Paging: api.Paging{Limit: 5}, AskedBy: api.AskedBy{Person: "me"}}
+			in := api.ListInvocationsInput{Paging: api.Paging{Limit: 5}, CallerFilters: api.CallerFilters{Person: "me"}}
 			in.Status = []action.Status{action.StatusFailed, action.StatusDenied}
 			_, err := client.Do(t.Context(), c, api.ListInvocations, in)
 			return err

@@ -35,7 +35,7 @@ func hostileInbound(t *testing.T) *house {
 	h.insert("runs", "id", "r1", "organization_id", org, "automation_id", "nightly", "event_id", "e1", "trigger_id", "t1", "status", event.RunNeedsHuman, "attempt", 1, "claimed_by", hostile,
 		"session_id", "s1", "code", hostile, "message", hostile, "result", string(text), "created_at", now)
 	h.received(event.Receipt{ID: "d1", Endpoint: hostile, Trigger: "t1", Native: hostile, Status: event.ReceiptFailed, LastError: hostile, Redacted: []byte(hostile)})
-	h.parcel("p1", "r1", event.ParcelDead, hostile)
+	h.delivery("p1", "r1", event.DeliveryDead, hostile)
 	h.insert("run_endpoints", "organization_id", org, "url", "https://x.test/"+hostile, "enabled", true, "updated_by", hostile, "updated_at", now)
 	h.polled(event.PollGroup{ID: "g1", Provider: hostile, LastError: hostile, Lost: hostile})
 	h.override("nightly", action.Key{Source: "x", Action: hostile}, action.ModeAllow, hostile)

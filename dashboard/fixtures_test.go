@@ -158,8 +158,8 @@ func (h *house) received(r event.Receipt) {
 		"received_at", h.clock.now(), "processed_at", h.clock.now(), "shown", text(r.Redacted), "sealed", r.Sealed)
 }
 
-// parcel adds a delivery of a run that ended so.
-func (h *house) parcel(id, run string, status event.ParcelStatus, lastError string) {
+// delivery adds a delivery of a run that ended so.
+func (h *house) delivery(id, run string, status event.RunDeliveryStatus, lastError string) {
 	h.t.Helper()
 	h.insert("outbox", "id", id, "organization_id", org, "run_id", run, "status", status, "attempt", 1, "next_at", h.clock.now(), "last_error", lastError,
 		"created_at", h.clock.now(), "delivered_at", h.clock.now())

@@ -109,8 +109,8 @@ type Inbound interface {
 	// RedriveRun queues a run again that failed or needs a human.
 	RedriveRun(ctx context.Context, organization, id, by string) (event.Run, error)
 
-	Parcel(ctx context.Context, organization, id string) (event.Parcel, error)
-	ListParcels(ctx context.Context, f event.ParcelFilter) (action.Page[event.Parcel], error)
+	RunDelivery(ctx context.Context, organization, id string) (event.RunDelivery, error)
+	ListRunDeliveries(ctx context.Context, f event.RunDeliveryFilter) (action.Page[event.RunDelivery], error)
 
 	// RunEndpoint returns where runs are delivered. ErrNotFound if workers only
 	// claim them.

@@ -200,8 +200,8 @@ func TestTheSessionOfARunFinishesIt(t *testing.T) {
 		t.Errorf("cancelled %s", r.body)
 	}
 	h.problem(409, "run_ended", h.admin, "POST", runsPath+"/r2/cancel", "")
-	h.parcel("p1", "r2", event.ParcelDead, "")
-	h.parcel("p2", "r2", event.ParcelDelivered, "")
+	h.delivery("p1", "r2", event.DeliveryDead, "")
+	h.delivery("p2", "r2", event.DeliveryDelivered, "")
 	if got := h.want(200, h.admin, "GET", "/api/v1/outbox?status=dead", "").list(t); len(got) != 1 {
 		t.Errorf("dead %v", got)
 	}

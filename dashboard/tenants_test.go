@@ -68,7 +68,7 @@ func (h *house) fill() (invocation string) {
 	h.received(event.Receipt{ID: "delivery-1", Endpoint: "direct/github/trigger-1", Trigger: "trigger-1", Status: event.ReceiptFailed, LastError: canary, Redacted: []byte(canary)})
 	h.insert("setups", "organization_id", org, "name", "default", "service_commands", "[]", "env_files", "[]", "updated_by", canary, "created_at", now, "updated_at", now)
 	h.insert("runs", "id", "run-9", "organization_id", org, "automation_id", "nightly", "event_id", "event-1", "trigger_id", "trigger-1", "status", event.RunQueued, "attempt", 0, "created_at", now)
-	h.parcel("parcel-1", "run-9", event.ParcelDead, canary)
+	h.delivery("parcel-1", "run-9", event.DeliveryDead, canary)
 	h.insert("run_endpoints", "organization_id", org, "url", "https://"+canary+".example", "enabled", true, "updated_by", "u-ada", "updated_at", now)
 	h.insert("secrets", "organization_id", org, "key", "gh", "host", canary, "sealed", []byte("sealed"), "updated_by", "u-ada", "created_at", now, "updated_at", now)
 	h.insert("policy_events", "id", canary, "organization_id", org, "kind", action.EventMode, "subject", canary, "by", canary, "at", now, "before", "null", "after", "{}")

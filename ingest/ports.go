@@ -66,14 +66,14 @@ type Rows interface {
 
 	// Runs until they are claimed.
 
-	// ClaimParcels leases due parcels to the worker, of organizations with an enabled
+	// ClaimRunDeliveries leases due deliveries to the worker, of organizations with an enabled
 	// endpoint. The run of each is claimed for the endpoint, for the duration life; a
-	// parcel whose run has another worker, or ended, is void. Runs of disabled
+	// delivery whose run has another worker, or ended, is void. Runs of disabled
 	// automations wait.
-	ClaimParcels(ctx context.Context, worker string, limit int, lease, life time.Duration) ([]event.Dispatch, error)
-	// SettleParcel writes the outcome of an attempt; a dead parcel fails its run. It
+	ClaimRunDeliveries(ctx context.Context, worker string, limit int, lease, life time.Duration) ([]event.Dispatch, error)
+	// SettleRunDelivery writes the outcome of an attempt; a dead delivery fails its run. It
 	// returns the run; held is false if the worker lost the lease.
-	SettleParcel(ctx context.Context, worker string, s event.DispatchResult) (run event.Run, held bool, err error)
+	SettleRunDelivery(ctx context.Context, worker string, s event.DispatchResult) (run event.Run, held bool, err error)
 }
 
 // Integrations finds the integrations that events belong to, and calls services with their

@@ -151,8 +151,8 @@ func TestNoGrants(t *testing.T) {
 	}
 }
 
-// FuzzWish: whatever an agent asks for names one thing, and is bounded.
-func FuzzWish(f *testing.F) {
+// FuzzGrantRequest: whatever an agent asks for names one thing, and is bounded.
+func FuzzGrantRequest(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"tool":"write"}`, `{"any":true,"source":"x","scope":"organization"}`, `{"tool":"w","pins":{"/a":[1,{"b":2}]},"max_calls":3}`,
 		`{"tool":"w","expires_in_seconds":9e9,"reason":"\u0000"}`, `{"any":1}`, `{"tool":null,"any":null}`, `{"tool":"w","pins":{"/a":1,"/\u0061":2}}`,

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"sallyport/action"
-	"sallyport/internal/nearest"
 	"sallyport/internal/rank"
+	"sallyport/internal/suggest"
 	"sallyport/mcpserver/wire"
 )
 
@@ -132,7 +132,7 @@ func (t *toolset) suggestions(name string) string {
 		names = append(names, t.searched[i].Tool)
 	}
 	slices.Sort(names)
-	return nearest.Suggestion(name, names)
+	return suggest.Sentence(name, names)
 }
 
 // pageSize is the number of entries of a page. Most organizations fit into one page.

@@ -16,7 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"sallyport/action"
-	"sallyport/internal/nearest"
+	"sallyport/internal/suggest"
 )
 
 // Bounds of the params of one check.
@@ -195,7 +195,7 @@ func (s *schema) suggestions(p *problem) string {
 	if p.rank != rankUnknown || strings.Count(p.pointer, "/") != 1 || len(s.Properties) > maxSuggestionFields {
 		return ""
 	}
-	near := nearest.Similar(p.field, slices.Sorted(maps.Keys(s.Properties)))
+	near := suggest.Similar(p.field, slices.Sorted(maps.Keys(s.Properties)))
 	for i, name := range near {
 		near[i] = quote(name)
 	}

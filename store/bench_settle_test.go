@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkSettle is how fast workers work deliveries off that wait, each with
-// an event, a run and a parcel.
+// an event, a run and a delivery.
 func BenchmarkSettle(b *testing.B) {
 	for _, workers := range []int64{1, 4} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {

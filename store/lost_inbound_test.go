@@ -65,7 +65,7 @@ func (w *inboundWorld) match(trigger, key string) event.Match {
 	}}
 }
 
-// counts are deliveries, events, runs and parcels.
+// counts are deliveries, events, runs and deliveries.
 func (w *inboundWorld) counts(want [4]int) {
 	w.Helper()
 	o := w.t.Organization
@@ -81,12 +81,12 @@ func (w *inboundWorld) counts(want [4]int) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	parcels, err := w.ListParcels(w.Context(), event.ParcelFilter{Organization: o})
+	deliveries, err := w.ListRunDeliveries(w.Context(), event.RunDeliveryFilter{Organization: o})
 	if err != nil {
 		w.Fatal(err)
 	}
-	if got := [4]int{receipts.Total, events.Total, runs.Total, parcels.Total}; got != want {
-		w.Fatalf("deliveries, events, runs and parcels: %v, want %v", got, want)
+	if got := [4]int{receipts.Total, events.Total, runs.Total, deliveries.Total}; got != want {
+		w.Fatalf("deliveries, events, runs and run deliveries: %v, want %v", got, want)
 	}
 }
 

@@ -29,9 +29,9 @@ func runQueries(db *DB) []runQuery {
 		f.Organization = "o"
 		return database.NewestFirst(inbound.FilterRuns(f, inbound.SelectRuns(db.db.Read, (*inbound.RunRow)(nil))), after, 50).String()
 	}
-	parcels := func(s event.ParcelStatus) string {
-		f := event.ParcelFilter{Organization: "o", Status: s}
-		return database.NewestFirst(inbound.FilterParcels(f, db.db.Read.NewSelect().Model((*inbound.ParcelRow)(nil))), after, 50).String()
+	deliveries := func(s event.RunDeliveryStatus) string {
+		f := event.RunDeliveryFilter{Organization: "o", Status: s}
+		return database.NewestFirst(inbound.FilterRunDeliveries(f, db.db.Read.NewSelect().Model((*inbound.RunDeliveryRow)(nil))), after, 50).String()
 	}
 	queries := []runQuery{
 		{name: "whose runs wait", sql: inbound.AutomationsWithQueuedRuns(db.db.Read, "o", "").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}, sorts: true},
@@ -46,11 +46,11 @@ func runQueries(db *DB) []runQuery {
 		{name: "sessions of a run", sql: sessions.RunSessionsQuery(db.db.Read, "o", "r7").String(), sqlite: []string{"SEARCH s USING", "SEARCH r USING"}, postgres: []string{"runs_pkey", "sessions_event"}, sorts: true},
 		{name: "a session's", sql: inbound.SelectRunOfSession(db.db.Read, (*inbound.RunRow)(nil), "o", "s7").String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
 		{name: "those that wait for people", sql: inbound.RunsNeedingHuman(db.db.Read, now, 100).String(), sqlite: []string{"runs_lease (lease_until"}, postgres: []string{"runs_lease"}},
-		{name: "deliveries", sql: parcels(""), sqlite: []string{"outbox_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"outbox_list"}},
-		{name: "dead deliveries", sql: parcels(event.ParcelDead), sqlite: []string{"outbox_dead (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"outbox_dead"}},
+		{name: "deliveries", sql: deliveries(""), sqlite: []string{"outbox_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"outbox_list"}},
+		{name: "dead deliveries", sql: deliveries(event.DeliveryDead), sqlite: []string{"outbox_dead (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"outbox_dead"}},
 		{name: "who has something to send", sql: inbound.DueOrganizations(db.db.Read, now).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)", "runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"outbox_again", "runs_waiting"}, sorts: true},
-		{name: "what is to be sent again", sql: inbound.RetryParcels(db.db.Read, (*inbound.ParcelRow)(nil), "o", now, 20).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)"}, postgres: []string{"outbox_again", "runs_pkey"}},
-		{name: "what is to be sent", sql: inbound.NewParcels(db.db.Read, (*inbound.ParcelRow)(nil), "o", "a7", now, 20).String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)", "outbox_open"}, postgres: []string{"runs_waiting", "outbox_open"}},
+		{name: "what is to be sent again", sql: inbound.RetryRunDeliveries(db.db.Read, (*inbound.RunDeliveryRow)(nil), "o", now, 20).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)"}, postgres: []string{"outbox_again", "runs_pkey"}},
+		{name: "what is to be sent", sql: inbound.NewRunDeliveries(db.db.Read, (*inbound.RunDeliveryRow)(nil), "o", "a7", now, 20).String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)", "outbox_open"}, postgres: []string{"runs_waiting", "outbox_open"}},
 		{name: "sessions that ended long ago", sql: calls.Unpurged(db.db.Read, now.Time, 100).String(), sqlite: []string{"sessions_unpurged (<expr><?)"}, postgres: []string{"sessions_unpurged"}},
 		{name: "sessions that had to stay", sql: calls.DueForRepurge(db.db.Read, now.Time, 100).String(), sqlite: []string{"sessions_purged (purged_at>? AND purged_at<?)"}, postgres: []string{"sessions_purged"}},
 		{
@@ -58,8 +58,8 @@ func runQueries(db *DB) []runQuery {
 			sqlite:   []string{"SEARCH s USING INDEX sqlite_autoindex_sessions_1 (id=?)", "invocations_session (organization_id=? AND session_id=?)", "grants_of_session (organization_id=? AND session_id=?)", "grant_requests_session (organization_id=? AND session_id=?)", "runs_session (session_id=?)"},
 			postgres: []string{"sessions_pkey", "invocations_session", "runs_session"}, sorts: true, // of grants there are none
 		},
-		{name: "lost deliveries", sql: inbound.ExpiredParcels(db.db.Read.NewSelect(), now, 100).String(), sqlite: []string{"outbox_lease (lease_until<?)"}, postgres: []string{"outbox_lease"}},
-		{name: "freeing them", sql: inbound.ReleaseParcels(db.db.Read, now, 100).String(), sqlite: []string{"outbox_lease (lease_until<?)"}, postgres: []string{"outbox_lease"}},
+		{name: "lost deliveries", sql: inbound.ExpiredRunDeliveries(db.db.Read.NewSelect(), now, 100).String(), sqlite: []string{"outbox_lease (lease_until<?)"}, postgres: []string{"outbox_lease"}},
+		{name: "freeing them", sql: inbound.ReleaseRunDeliveries(db.db.Read, now, 100).String(), sqlite: []string{"outbox_lease (lease_until<?)"}, postgres: []string{"outbox_lease"}},
 	}
 	for _, s := range inbound.RunSweeps(now) {
 		index := "runs_deadline"

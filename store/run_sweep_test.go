@@ -48,7 +48,7 @@ var runSweepStories = map[string]func(*runHouse){
 			_, err := h.db.RenewRun(h.ctx, h.org, id, r.Claim)
 			h.refused(err, action.ErrConflict, "claim_lost")
 		}
-		h.equal(h.parcels(id), []event.ParcelStatus{event.ParcelDelivered, event.ParcelDelivered, event.ParcelPending}, "deliveries")
+		h.equal(h.deliveries(id), []event.RunDeliveryStatus{event.DeliveryDelivered, event.DeliveryDelivered, event.DeliveryPending}, "deliveries")
 		r := h.claim().Run
 		h.sweep(6 * time.Minute)
 		lost := h.run(id, event.RunFailed)
@@ -61,7 +61,7 @@ var runSweepStories = map[string]func(*runHouse){
 		changed, _ := h.sweep(6 * time.Minute)
 		h.equal(changed, []event.Run{h.run(r.ID, event.RunFailed)}, "changed")
 		h.equal(changed[0].Code, event.RunWorkerLost, "code")
-		h.equal(h.parcels(r.ID), []event.ParcelStatus{event.ParcelDelivered}, "deliveries")
+		h.equal(h.deliveries(r.ID), []event.RunDeliveryStatus{event.DeliveryDelivered}, "deliveries")
 		h.live(r.Session, false)
 	},
 	"a run that was never renewed, but whose session wrote, is not queued anew": func(h *runHouse) {

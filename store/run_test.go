@@ -210,8 +210,8 @@ func (h *runHouse) live(session string, want bool) {
 	}
 }
 
-// parcels are how the run's deliveries stand, the oldest first.
-func (h *runHouse) parcels(run string) (list []event.ParcelStatus) {
+// deliveries are how the run's deliveries stand, the oldest first.
+func (h *runHouse) deliveries(run string) (list []event.RunDeliveryStatus) {
 	h.Helper()
 	h.ok(h.db.db.Read.NewSelect().Table("outbox").Column("status").Where("run_id = ?", run).Order("created_at", "id").Scan(h.ctx, &list))
 	return list
@@ -274,7 +274,7 @@ var runStories = map[string]func(*runHouse){
 		h.ok(err)
 		h.equal([]any{s.Kind, s.Type, s.Automation, s.Event, s.CreatedBy, *s.ExpiresAt},
 			[]any{action.Unattended, action.TypeAutomation, h.a.ID, "e" + id, "automation:" + h.a.ID, *r.Deadline}, "the session")
-		h.equal(h.parcels(id), []event.ParcelStatus{event.ParcelDelivered}, "deliveries")
+		h.equal(h.deliveries(id), []event.RunDeliveryStatus{event.DeliveryDelivered}, "deliveries")
 		if r = h.renew(r); r.Status != event.RunRunning || r.StartedAt == nil {
 			h.Fatalf("renewed: %+v", r)
 		}
@@ -344,7 +344,7 @@ var runStories = map[string]func(*runHouse){
 		_, err = h.db.ClaimRun(h.ctx, c)
 		h.refused(err, action.ErrConflict, "automation_disabled")
 		h.run(id, event.RunQueued)
-		h.equal(h.parcels(id), []event.ParcelStatus{event.ParcelPending}, "deliveries")
+		h.equal(h.deliveries(id), []event.RunDeliveryStatus{event.DeliveryPending}, "deliveries")
 		h.enabled(true)
 		h.equal(h.claim().Run.ID, id, "the run")
 	},
@@ -510,7 +510,7 @@ var runStories = map[string]func(*runHouse){
 		if again.Code != "" || again.Message != "" || len(again.Result) > 0 || again.EndedAt != nil || again.StartedAt != nil || again.ClaimedBy != "" || again.Attempt != 0 {
 			h.Errorf("queued anew: %+v", again)
 		}
-		h.equal(h.parcels(id), []event.ParcelStatus{event.ParcelDelivered, event.ParcelPending}, "deliveries")
+		h.equal(h.deliveries(id), []event.RunDeliveryStatus{event.DeliveryDelivered, event.DeliveryPending}, "deliveries")
 		second := h.claim().Run
 		if second.Session == r.Session || second.Claim == r.Claim {
 			h.Error("session or claim are the old ones")
@@ -546,7 +546,7 @@ var runStories = map[string]func(*runHouse){
 			if r.Session != "" {
 				h.live(r.Session, false)
 			} else {
-				h.equal(h.parcels(r.ID), []event.ParcelStatus{event.ParcelVoid}, "deliveries")
+				h.equal(h.deliveries(r.ID), []event.RunDeliveryStatus{event.DeliveryVoid}, "deliveries")
 			}
 			_, _, err = h.db.CancelRun(h.ctx, h.org, r.ID, "alice", "")
 			h.refused(err, action.ErrConflict, "run_ended")

@@ -35,10 +35,10 @@ var clockStories = map[string]func(*house){
 			_, err := h.db.SettlePoll(h.ctx, worker, look)
 			h.refused(err, action.ErrConflict, "poll_lost")
 		}
-		h.equal(h.tally(), [4]int{}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{}, "events, skipped ones, runs, deliveries")
 		look.Group = g
 		h.equal(len(must(h.db.SettlePoll(h.ctx, "w", look))(h)), 1, "runs")
-		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, deliveries")
 		got := h.group()
 		h.equal([]any{string(got.Cursor), got.NextAt, got.LastAt != nil, got.Failures}, []any{`{"at":1}`, look.NextAt, true, 0}, "the group")
 		_, err := h.db.SettlePoll(h.ctx, "w", look)
@@ -78,7 +78,7 @@ var clockStories = map[string]func(*house){
 			}
 		})
 		h.equal([]int64{won.Load(), began.Load()}, []int64{1, 1}, "winners and runs")
-		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, deliveries")
 		got := must(h.db.Schedule(h.ctx, h.org.ID, s.ID))(h)
 		h.equal([]*time.Time{got.NextAt, got.LastAt}, []*time.Time{&next, s.NextAt}, "its times")
 
@@ -108,7 +108,7 @@ var clockStories = map[string]func(*house){
 		h.equal([]any{fired, err}, []any{false, nil}, "fired when it was changed")
 		_, fired, err = h.db.FireSchedule(h.ctx, changed, nil, nil)
 		h.equal([]any{fired, err}, []any{true, nil}, "fired as it is now")
-		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, deliveries")
 	},
 }
 

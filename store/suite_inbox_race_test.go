@@ -45,7 +45,7 @@ var inboxRaceStories = map[string]func(*house){
 			}
 		})
 		h.work(0, func(r event.Receipt) event.Settlement { return completed(r, h.match(t, "d1")) })
-		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, deliveries")
 		h.equal(must(h.db.ListReceipts(h.ctx, event.ReceiptFilter{Organization: h.org.ID}))(h).Total, 1, "deliveries")
 	},
 	"workers who find the same events in another order do not stand in each other's way": func(h *house) {
@@ -71,7 +71,7 @@ var inboxRaceStories = map[string]func(*house){
 			})
 		})
 		h.equal(claims.Load(), int64(120), "claims")
-		h.equal(h.tally(), [4]int{15, 0, 15, 15}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{15, 0, 15, 15}, "events, skipped ones, runs, deliveries")
 	},
 	"two deliveries of one body are settled at once: one run": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
@@ -89,7 +89,7 @@ var inboxRaceStories = map[string]func(*house){
 				}
 			}
 		})
-		h.equal(h.tally(), [4]int{pairs, 0, pairs, pairs}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{pairs, 0, pairs, pairs}, "events, skipped ones, runs, deliveries")
 		doubled := 0
 		for _, r := range must(h.db.ListReceipts(h.ctx, event.ReceiptFilter{Organization: h.org.ID}))(h).Items {
 			if r.Duplicate {

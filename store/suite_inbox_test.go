@@ -62,7 +62,7 @@ func (h *house) settle(worker string, list ...event.Settlement) []event.Run {
 	return must(h.db.Settle(h.ctx, worker, list))(h).Runs
 }
 
-// tally counts events, those of them that are skipped, runs and parcels.
+// tally counts events, those of them that are skipped, runs and deliveries.
 func (h *house) tally() [4]int {
 	h.Helper()
 	skipped := true
@@ -70,7 +70,7 @@ func (h *house) tally() [4]int {
 		must(h.db.ListEvents(h.ctx, event.RecordFilter{Organization: h.org.ID}))(h).Total,
 		must(h.db.ListEvents(h.ctx, event.RecordFilter{Organization: h.org.ID, Skipped: &skipped}))(h).Total,
 		must(h.db.ListRuns(h.ctx, event.RunFilter{Organization: h.org.ID}))(h).Total,
-		must(h.db.ListParcels(h.ctx, event.ParcelFilter{Organization: h.org.ID, Status: event.ParcelPending}))(h).Total,
+		must(h.db.ListRunDeliveries(h.ctx, event.RunDeliveryFilter{Organization: h.org.ID, Status: event.DeliveryPending}))(h).Total,
 	}
 }
 
@@ -111,7 +111,7 @@ var inboxStories = map[string]func(*house){
 		record.Receipt, record.Run, record.RunStatus = r.ID, m.Run, event.RunQueued
 		h.equal(h.record(record.ID), record, "the event")
 		h.equal(must(h.db.EventContext(h.ctx, h.org.ID, record.ID))(h), m.Sealed, "its context")
-		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, deliveries")
 
 		got := h.kept(r.ID)
 		want.Status, want.Native, want.Redacted, want.Sealed, want.EndedAt = event.ReceiptCompleted, "issues", []byte(`{"action":"opened"}`), nil, got.EndedAt
@@ -221,12 +221,12 @@ var inboxStories = map[string]func(*house){
 		mine := taken[0]
 		mine.Attempt = 1 // an earlier claim of the same worker
 		h.equal(len(h.settle("next", completed(mine, h.match(t, "d1")))), 0, "runs of an earlier claim")
-		h.equal(h.tally(), [4]int{}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{}, "events, skipped ones, runs, deliveries")
 		h.equal(h.kept(mine.ID).Status, event.ReceiptProcessing, "the delivery")
 		h.equal(len(h.settle("next", completed(taken[0], h.match(t, "d1")))), 1, "runs of who has it")
 		h.equal(len(h.settle("next", completed(taken[0], h.match(t, "d2")))), 0, "runs when it is settled again")
 		h.equal(h.kept(mine.ID).Losses, 0, "losses then")
-		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, deliveries")
 	},
 	"the same body under another id is the same delivery, for a while": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))

@@ -36,9 +36,9 @@ var matchStories = map[string]func(*house){
 		a := h.automation("Triage")
 		t, u := h.trigger(h.webhook(a)), h.trigger(h.webhook(a))
 		h.equal(len(h.settled(t, h.match(t, "b"), h.match(u, "a"), h.match(t, "b"), h.match(t, "a"))), 3, "runs")
-		h.equal(h.tally(), [4]int{3, 0, 3, 3}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{3, 0, 3, 3}, "events, skipped ones, runs, deliveries")
 		h.equal(len(h.settled(t, h.match(t, "a"), h.match(t, "c"), skipped(h.match(u, "a"), event.SkipFilter))), 1, "runs of another delivery")
-		h.equal(h.tally(), [4]int{4, 0, 4, 4}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{4, 0, 4, 4}, "events, skipped ones, runs, deliveries")
 	},
 	"what is skipped has no run, and matches of what is gone are dropped": func(h *house) {
 		a, idle := h.automation("Triage"), h.automation("Idle")
@@ -52,7 +52,7 @@ var matchStories = map[string]func(*house){
 		foreign.Record.Organization = store.DefaultOrganization
 		filtered, idled := skipped(h.match(t, "filtered"), event.SkipFilter), h.match(lazy, "idle")
 		h.equal(len(h.settled(t, filtered, idled, h.match(gone, "gone"), h.match(off, "off"), foreign)), 0, "runs")
-		h.equal(h.tally(), [4]int{2, 2, 0, 0}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{2, 2, 0, 0}, "events, skipped ones, runs, deliveries")
 		for m, want := range map[*event.Match]event.SkipReason{&filtered: event.SkipFilter, &idled: event.SkipDisabled} {
 			h.equal(h.record(m.Record.ID).Skip, want, "why it was skipped")
 			h.equal(must(h.db.EventContext(h.ctx, h.org.ID, m.Record.ID))(h), []byte(nil), "its context")
@@ -69,7 +69,7 @@ var matchStories = map[string]func(*house){
 		failed := skipped(h.match(t, "a"), event.SkipRunFailed)
 		failed.Record.Error = "The context was too large."
 		h.settled(t, failed)
-		h.equal(h.tally(), [4]int{1, 1, 0, 0}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{1, 1, 0, 0}, "events, skipped ones, runs, deliveries")
 		again := h.match(t, "a")
 		h.equal(len(h.settled(t, again)), 1, "runs")
 		want := again.Record
@@ -77,14 +77,14 @@ var matchStories = map[string]func(*house){
 		want.Run, want.RunStatus = again.Run, event.RunQueued
 		h.equal(h.record(again.Record.ID), want, "the event")
 		h.settled(t, failed)
-		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, deliveries")
 	},
 	"what nobody verified does not keep out what is": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		h.settled(t, skipped(h.match(t, "a"), event.SkipUnverified))
 		h.equal(len(h.settled(t, skipped(h.match(t, "b"), event.SkipUnverified), h.match(t, "a"), h.match(t, "b"))), 2, "runs")
 		h.settled(t, skipped(h.match(t, "a"), event.SkipUnverified))
-		h.equal(h.tally(), [4]int{2, 0, 2, 2}, "events, skipped ones, runs, parcels")
+		h.equal(h.tally(), [4]int{2, 0, 2, 2}, "events, skipped ones, runs, deliveries")
 	},
 	"an event is skipped by hand while nobody has its run": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
@@ -96,8 +96,8 @@ var matchStories = map[string]func(*house){
 		h.equal(h.record(waiting.Record.ID), got, "the event")
 		run := must(h.db.Run(h.ctx, h.org.ID, waiting.Run))(h)
 		h.equal([]any{run.Status, run.EndedAt != nil}, []any{event.RunSkipped, true}, "its run")
-		parcels := must(h.db.ListParcels(h.ctx, event.ParcelFilter{Organization: h.org.ID, Status: event.ParcelVoid}))(h)
-		h.equal([]any{parcels.Total, parcels.Items[0].Run}, []any{1, waiting.Run}, "its parcel")
+		deliveries := must(h.db.ListRunDeliveries(h.ctx, event.RunDeliveryFilter{Organization: h.org.ID, Status: event.DeliveryVoid}))(h)
+		h.equal([]any{deliveries.Total, deliveries.Items[0].Run}, []any{1, waiting.Run}, "its delivery")
 		h.equal(h.kinds(1), []string{action.EventRun}, "history")
 
 		_, err := h.db.SkipEvent(h.ctx, h.org.ID, waiting.Record.ID, "alice")

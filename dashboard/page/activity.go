@@ -37,9 +37,9 @@ func (p *pageRequest) activity() error {
 	if last := q.Get("last"); last != "" && in.From == "" {
 		in.From = p.Now().Add(-timeRanges()[last]).UTC().Format(time.RFC3339)
 	}
-	f := load2(p, func(ctx context.Context, in api.Sought, by api.AskedBy) (action.InvocationFilter, error) {
+	f := load2(p, func(ctx context.Context, in api.CallFilters, by api.CallerFilters) (action.InvocationFilter, error) {
 		return p.InvocationFilter(ctx, p.me, in, by)
-	}, in.Sought, in.AskedBy)
+	}, in.CallFilters, in.CallerFilters)
 	f.Limit, f.Cursor = in.Limit, in.Cursor
 	d := activityList{
 		Query: q, Page: load(p, p.Calls.ListInvocations, f), Names: p.loadNames(), Sources: p.loadConnectors(), Automations: p.loadAutomationNames(),

@@ -115,16 +115,16 @@ func canRedrive(r event.Receipt) bool {
 // runDelivery describes who receives an organization's runs, as far as the user
 // may know.
 type runDelivery struct {
-	Endpoint *api.EndpointView // nil if there is none
-	Keys     int               // number of worker keys
-	Parcels  action.Page[event.Parcel]
-	Nobody   bool // neither an endpoint nor a worker key
+	Endpoint   *api.EndpointView // nil if there is none
+	Keys       int               // number of worker keys
+	Deliveries action.Page[event.RunDelivery]
+	Nobody     bool // neither an endpoint nor a worker key
 }
 
 // runDelivery loads who receives runs. A member sees only keys.
 func (p *pageRequest) runDelivery(f filters) runDelivery {
 	var t runDelivery
-	status, _ := reflect.TypeFor[api.ParcelQuery]().FieldByName("Status")
+	status, _ := reflect.TypeFor[api.RunDeliveryQuery]().FieldByName("Status")
 	f.oneOf(p, "parcels", enumOf(status))
 	for _, k := range load(p, p.People.ListAPIKeys, p.org) {
 		if k.Scope == action.ScopeRuns && k.RevokedAt == nil {
@@ -142,6 +142,6 @@ func (p *pageRequest) runDelivery(f filters) runDelivery {
 		p.setError(err)
 	}
 	t.Nobody = t.Keys == 0 && (t.Endpoint == nil || !t.Endpoint.Enabled)
-	t.Parcels = load(p, p.Inbound.ListParcels, event.ParcelFilter{Organization: p.org, Status: event.ParcelStatus(f.Get("parcels")), Limit: 20})
+	t.Deliveries = load(p, p.Inbound.ListRunDeliveries, event.RunDeliveryFilter{Organization: p.org, Status: event.RunDeliveryStatus(f.Get("parcels")), Limit: 20})
 	return t
 }

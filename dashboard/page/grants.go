@@ -17,7 +17,7 @@ type grantsData struct {
 	Scopes   []choice
 	Sources  []sourceChoice
 	Sessions []sessionChoice
-	Wishes   int // number of pending grant requests
+	Pending  int // number of pending grant requests
 	Names    map[string]string
 	Decides  bool
 }
@@ -48,7 +48,7 @@ func (p *pageRequest) grantsPage() error {
 		Scopes:   choose(q.Get("scope"), "", "anyone", "session", "one session", "organization", "all sessions"),
 		Sources:  p.sources(),
 		Sessions: p.sessionChoices("live", f.Session),
-		Wishes:   load(p, p.Policy.ListGrantRequests, action.RequestFilter{Organization: p.org, Status: action.RequestPending, Limit: 1}).Total,
+		Pending:  load(p, p.Policy.ListGrantRequests, action.RequestFilter{Organization: p.org, Status: action.RequestPending, Limit: 1}).Total,
 	}
 	hashes := p.currentHashes(p.ctx(), all)
 	for _, g := range list.Items {

@@ -12,7 +12,7 @@ import (
 	"sallyport/dashboard"
 	"sallyport/dashboard/view"
 	"sallyport/internal/jsonlex"
-	"sallyport/internal/nearest"
+	"sallyport/internal/suggest"
 )
 
 const (
@@ -47,7 +47,7 @@ func (s *handlers) actionReads() {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return api.InvocationList{}, err
 		}
-		return s.listInvocations(ctx, p, in.Sought, api.AskedBy{Session: in.Session}, in.Paging)
+		return s.listInvocations(ctx, p, in.CallFilters, api.CallerFilters{Session: in.Session}, in.Paging)
 	})
 	dashboard.Handle(s.Server, api.GetSessionInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.InSessionByID) (api.InvocationView, error) {
 		inv, err := s.ownInvocation(ctx, p, in.Session, in.ID)
@@ -218,9 +218,9 @@ func suggestActions(list []action.Available, source, name string) string {
 		return ""
 	}
 	if len(actions) > 0 {
-		return nearest.Suggestion(name, actions)
+		return suggest.Sentence(name, actions)
 	}
-	return nearest.Suggestion(source, sources)
+	return suggest.Sentence(source, sources)
 }
 
 // sourceNames returns the names by which an agent may refer to a source: its name,

@@ -39,7 +39,7 @@ func (s *handlers) auditRoutes() {
 func (s *handlers) exportRoutes() {
 	const path = "/api/v1/audit/export"
 	dashboard.HandleStream(s.Server, api.ExportAudit, func(ctx context.Context, p *dashboard.Principal, in *api.ExportQuery) (*dashboard.StreamResponse, error) {
-		f, err := s.InvocationFilter(ctx, p, in.Sought, in.AskedBy)
+		f, err := s.InvocationFilter(ctx, p, in.CallFilters, in.CallerFilters)
 		if err != nil {
 			return nil, err
 		}

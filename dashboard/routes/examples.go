@@ -164,7 +164,7 @@ func inboundExamples() map[string]string {
 		"ScheduleChange": `{"cron_expression":"30 6 * * 1-5"}`,
 		"InboundEvent":   record,
 		"WholeContext":   `{"context":{"issue":{"number":7,"title":"Login page is broken"}}}`,
-		"Wish":           `{"automation":"nightly-triage","lease":"5m"}`,
+		"ClaimRequest":   `{"automation":"nightly-triage","lease":"5m"}`,
 		"ClaimedRun": `{"run":` + running + `},"automation":{"id":"` + automation + `","name":"nightly-triage","instructions":"Sort the issues that were opened since yesterday."},
 			"event":` + record + `,"session":{"id":"` + session + `","token":"sps_…","mcp_url":"http://127.0.0.1:8787/mcp","expires_at":"2026-03-03T12:00:00Z"},
 			"claim_id":"` + claim + `","lease_until":"2026-03-01T12:05:00Z"}`,

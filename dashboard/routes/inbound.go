@@ -60,11 +60,11 @@ func (s *handlers) deliveryRoutes() {
 }
 
 func (s *handlers) outboxRoutes() {
-	dashboard.Handle(s.Server, api.ListOutbox, func(ctx context.Context, p *dashboard.Principal, in *api.ParcelQuery) (api.List[event.Parcel], error) {
-		page, err := s.Inbound.ListParcels(ctx, event.ParcelFilter{Organization: p.Organization, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
+	dashboard.Handle(s.Server, api.ListOutbox, func(ctx context.Context, p *dashboard.Principal, in *api.RunDeliveryQuery) (api.List[event.RunDelivery], error) {
+		page, err := s.Inbound.ListRunDeliveries(ctx, event.RunDeliveryFilter{Organization: p.Organization, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return view.PageOf(page, identity), err
 	})
-	dashboard.Handle(s.Server, api.RedriveParcel, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.RunView, error) {
+	dashboard.Handle(s.Server, api.RedriveRunDelivery, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.RunView, error) {
 		run, err := s.redriveDelivery(ctx, p, in.ID)
 		return s.ViewRun(ctx, run, err)
 	})
@@ -94,14 +94,14 @@ func (s *handlers) endpointRoutes(path string) {
 }
 
 func (s *handlers) redriveDelivery(ctx context.Context, p *dashboard.Principal, id string) (event.Run, error) {
-	parcel, err := s.Inbound.Parcel(ctx, p.Organization, id)
+	delivery, err := s.Inbound.RunDelivery(ctx, p.Organization, id)
 	if err != nil {
 		return event.Run{}, err
 	}
-	if parcel.Status != event.ParcelDead {
-		return event.Run{}, action.NewError("parcel_not_dead", parcel.Status)
+	if delivery.Status != event.DeliveryDead {
+		return event.Run{}, action.NewError("parcel_not_dead", delivery.Status)
 	}
-	return s.redriveRun(ctx, p, parcel.Run)
+	return s.redriveRun(ctx, p, delivery.Run)
 }
 
 func (s *handlers) setEndpoint(ctx context.Context, p *dashboard.Principal, n api.NewEndpoint) (api.MintedEndpoint, error) {

@@ -29,7 +29,7 @@ func (s *handlers) errNotPending(ctx context.Context, p *dashboard.Principal, id
 
 func (s *handlers) invocationRoutes() {
 	dashboard.Handle(s.Server, api.ListInvocations, func(ctx context.Context, p *dashboard.Principal, in *api.ListInvocationsInput) (api.InvocationList, error) {
-		return s.listInvocations(ctx, p, in.Sought, in.AskedBy, in.Paging)
+		return s.listInvocations(ctx, p, in.CallFilters, in.CallerFilters, in.Paging)
 	})
 	dashboard.Handle(s.Server, api.GetInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.InvocationView, error) {
 		inv, err := s.Calls.Invocation(ctx, p.Organization, in.ID)
@@ -245,7 +245,7 @@ func (s *handlers) viewPage(ctx context.Context, p *dashboard.Principal, page ac
 	return out, err
 }
 
-func (s *handlers) listInvocations(ctx context.Context, p *dashboard.Principal, in api.Sought, by api.AskedBy, q api.Paging) (api.InvocationList, error) {
+func (s *handlers) listInvocations(ctx context.Context, p *dashboard.Principal, in api.CallFilters, by api.CallerFilters, q api.Paging) (api.InvocationList, error) {
 	f, err := s.InvocationFilter(ctx, p, in, by)
 	if err != nil {
 		return api.InvocationList{}, err

@@ -17,7 +17,7 @@ import (
 	"sallyport/dashboard"
 	"sallyport/dashboard/render"
 	"sallyport/dashboard/view"
-	"sallyport/internal/nearest"
+	"sallyport/internal/suggest"
 )
 
 func (s *handlers) policyRoutes() {
@@ -84,7 +84,7 @@ func (s *handlers) errNoMode(ctx context.Context, organization, text string, err
 		names[i] = m.Name
 	}
 	e := action.NewError("override_not_found", render.Plain(text))
-	e.Message += render.Plain(nearest.Suggestion(text, names))
+	e.Message += render.Plain(suggest.Sentence(text, names))
 	return e
 }
 
@@ -187,7 +187,7 @@ func (s *handlers) checkAction(ctx context.Context, key action.Key, all []action
 		return unknownAction("%s has no tools, so no action %q; check the connector again when that changed.", source, key.Action)
 	}
 	return unknownAction("%s has no action %q; nearest: %s. If it is new there, check the connector first, so that its tools are listed anew.",
-		source, key.Action, render.Plain(strings.Join(nearest.Closest(key.Action, names), ", ")))
+		source, key.Action, render.Plain(strings.Join(suggest.Closest(key.Action, names), ", ")))
 }
 
 // unknownActionWarning returns a warning if the action of a key could not be checked
@@ -221,7 +221,7 @@ func (s *handlers) unknownActionWarning(ctx context.Context, key action.Key, all
 		why = "cannot be asked"
 	}
 	source := cmp.Or(c.Slug, c.Name)
-	return render.Plain(fmt.Sprintf("%s %s and never listed an action %q: what was set counts for nothing until it does.%s", source, why, key.Action, nearest.Suggestion(key.Action, names))), nil
+	return render.Plain(fmt.Sprintf("%s %s and never listed an action %q: what was set counts for nothing until it does.%s", source, why, key.Action, suggest.Sentence(key.Action, names))), nil
 }
 
 // providerCheckAction refuses an action that the module lacks.
@@ -238,7 +238,7 @@ func providerCheckAction(p *api.Provider, name string) error {
 	if len(names) == 0 {
 		return unknownAction("%s has no actions, so there is nothing to decide; name one of another source.", p.ID)
 	}
-	return unknownAction("%s has no action %q; nearest: %s.", p.ID, name, strings.Join(nearest.Closest(name, names), ", "))
+	return unknownAction("%s has no action %q; nearest: %s.", p.ID, name, strings.Join(suggest.Closest(name, names), ", "))
 }
 
 func unknownAction(format string, args ...any) error {

@@ -33,7 +33,7 @@ func (s *handlers) runRoutes() {
 func (s *handlers) workerRoutes() {
 	dashboard.HandleStatus(s.Server, api.ClaimRun, func(ctx context.Context, p *dashboard.Principal, in *api.ClaimRunInput) (*dashboard.StatusResponse[api.ClaimedRun], error) {
 		if in.Body == nil {
-			in.Body = &api.Wish{}
+			in.Body = &api.ClaimRequest{}
 		}
 		return s.claimRun(ctx, p, *in.Body, in.Wait)
 	})
@@ -78,7 +78,7 @@ const (
 )
 
 // claimRun claims a run for the worker; 204 if none is queued.
-func (s *handlers) claimRun(ctx context.Context, p *dashboard.Principal, w api.Wish, wait string) (*dashboard.StatusResponse[api.ClaimedRun], error) {
+func (s *handlers) claimRun(ctx context.Context, p *dashboard.Principal, w api.ClaimRequest, wait string) (*dashboard.StatusResponse[api.ClaimedRun], error) {
 	patience, err := parseWait(wait)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (s *handlers) runChanged(r *event.Run) {
 	s.Hints.Publish(action.Hint{Kind: action.HintRun, Organization: r.Organization, Run: r.ID, Status: action.Status(r.Status)})
 }
 
-func (s *handlers) claim(ctx context.Context, p *dashboard.Principal, w api.Wish) (event.Claim, error) {
+func (s *handlers) claim(ctx context.Context, p *dashboard.Principal, w api.ClaimRequest) (event.Claim, error) {
 	c := event.Claim{Organization: p.Organization, Run: w.Run, By: p.WorkerID(), Life: s.RunLife}
 	var err error
 	if c.Automation, err = s.AutomationID(ctx, p, w.Automation, "/automation"); err != nil {

@@ -11,7 +11,7 @@ import (
 	"sallyport/api"
 	"sallyport/dashboard"
 	"sallyport/ingest/event"
-	"sallyport/internal/nearest"
+	"sallyport/internal/suggest"
 )
 
 // ParamsError prefixes the field of an error about params, so that it points into
@@ -64,7 +64,7 @@ func (s *Reader) Origins(ctx context.Context, p *dashboard.Principal, list []act
 }
 
 // InvocationFilter converts the query of a list of invocations.
-func (s *Reader) InvocationFilter(ctx context.Context, p *dashboard.Principal, in api.Sought, by api.AskedBy) (f action.InvocationFilter, err error) {
+func (s *Reader) InvocationFilter(ctx context.Context, p *dashboard.Principal, in api.CallFilters, by api.CallerFilters) (f action.InvocationFilter, err error) {
 	f = action.InvocationFilter{
 		Organization: p.Organization, Session: by.Session, Run: by.Run, Automation: by.Automation, Group: by.Group, Person: by.Person,
 		Statuses: in.Status, Source: in.Source, Action: in.Action, Risk: action.Risk(in.Risk), Mode: action.Mode(in.Mode),
@@ -90,7 +90,7 @@ func (s *Reader) InvocationFilter(ctx context.Context, p *dashboard.Principal, i
 		f.Source = id
 	case action.Public(err).Code == "no_such_source" && !strings.Contains(in.Source, ":"): // an ID may be that of a removed connector
 		return f, action.Errorf(action.ErrInvalid, "no_such_source",
-			"No source is called %q.%s A connector that was removed is named by its id.", in.Source, nearest.Suggestion(in.Source, s.sourceNames(all))).WithField("/source")
+			"No source is called %q.%s A connector that was removed is named by its id.", in.Source, suggest.Sentence(in.Source, s.sourceNames(all))).WithField("/source")
 	}
 	return f, nil
 }

@@ -33,11 +33,11 @@ type DispatcherConfig struct {
 	APIURL    string // the base of /api/v1, for workers
 	UserAgent string // "sallyport"
 
-	Batch    int           // parcels per claim; 32
+	Batch    int           // deliveries per claim; 32
 	Parallel int           // concurrent requests of all organizations; 64
 	Every    time.Duration // between two claims without a wake-up; 1 second
 	Timeout  time.Duration // of a request; 15 seconds
-	Lease    time.Duration // of claimed parcels; 2 minutes
+	Lease    time.Duration // of claimed deliveries; 2 minutes
 	Life     time.Duration // of an endpoint's claim to a run; 48 hours
 
 	// Changed is called with runs that were claimed for their endpoint, or that failed
@@ -104,7 +104,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stop()
 	defer d.sending.Wait()
 	for failures := 0; ctx.Err() == nil; {
-		list, err := d.Rows.ClaimParcels(work, d.Worker, d.Batch, d.Lease, d.Life)
+		list, err := d.Rows.ClaimRunDeliveries(work, d.Worker, d.Batch, d.Lease, d.Life)
 		d.enqueue(ctx, work, list) // even after an error, list was claimed
 		switch {
 		case err != nil:
@@ -121,20 +121,20 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// enqueue adds claimed parcels to the queues of their organizations.
+// enqueue adds claimed deliveries to the queues of their organizations.
 func (d *Dispatcher) enqueue(ctx, work context.Context, list []event.Dispatch) {
 	var begun []event.Run
 	for _, one := range list {
-		if one.Parcel.Attempt == 1 {
+		if one.Delivery.Attempt == 1 {
 			begun = append(begun, one.Work.Run)
 		}
 		switch b, where := d.queues.add(one, d.Now()); where {
 		case needsSender:
 			d.sending.Go(func() { d.sendQueue(ctx, work, b) })
 		case queueFull:
-			d.settle(work, d.postpone(one.Parcel, one.Parcel.LastError))
+			d.settle(work, d.postpone(one.Delivery, one.Delivery.LastError))
 		case endpointDown:
-			d.settle(work, d.retryUnanswered(one.Parcel))
+			d.settle(work, d.retryUnanswered(one.Delivery))
 		}
 	}
 	if len(begun) > 0 {
@@ -142,28 +142,28 @@ func (d *Dispatcher) enqueue(ctx, work context.Context, list []event.Dispatch) {
 	}
 }
 
-// sendQueue sends the parcels of a queue one by one. After ctx has ended it sends
+// sendQueue sends the deliveries of a queue one by one. After ctx has ended it sends
 // nothing more.
 func (d *Dispatcher) sendQueue(ctx, work context.Context, b *queue) {
 	for one, ok := d.queues.next(b); ok; one, ok = d.queues.next(b) {
 		d.slots <- struct{}{}
 		if ctx.Err() != nil || d.Now().After(one.claimedAt.Add(d.Lease-d.Timeout)) {
 			<-d.slots
-			d.settle(work, event.DispatchResult{Parcel: one.Parcel, Status: event.ParcelPending, NextAt: d.Now()})
+			d.settle(work, event.DispatchResult{Delivery: one.Delivery, Status: event.DeliveryPending, NextAt: d.Now()})
 			continue
 		}
-		one.Parcel = d.markAttempted(one.Parcel)
+		one.Delivery = d.markAttempted(one.Delivery)
 		sent, answered := d.send(work, one.Dispatch)
 		<-d.slots
 		d.settle(work, sent)
 		for _, other := range d.queues.recordAnswer(b, answered) {
-			d.settle(work, d.retryUnanswered(other.Parcel))
+			d.settle(work, d.retryUnanswered(other.Delivery))
 		}
 	}
 }
 
-// settle writes the outcome of a parcel. While the database is unreachable it
-// retries until the lease expires; then the parcel is sent again.
+// settle writes the outcome of a delivery. While the database is unreachable it
+// retries until the lease expires; then the delivery is sent again.
 func (d *Dispatcher) settle(ctx context.Context, s event.DispatchResult) {
 	ctx, end := loop.WithGrace(ctx, time.Second)
 	defer end()
@@ -172,15 +172,15 @@ func (d *Dispatcher) settle(ctx context.Context, s event.DispatchResult) {
 	var run event.Run
 	var held bool
 	err := loop.RetryUnavailable(ctx, func() (err error) {
-		run, held, err = d.Rows.SettleParcel(ctx, d.Worker, s)
+		run, held, err = d.Rows.SettleRunDelivery(ctx, d.Worker, s)
 		return err
 	})
 	switch {
 	case err != nil:
-		d.Log.ErrorContext(ctx, "what came of a delivery could not be written", "run", s.Parcel.Run, "error", err)
-	case !held && s.Status == event.ParcelDelivered: // the run began before the response arrived
+		d.Log.ErrorContext(ctx, "what came of a delivery could not be written", "run", s.Delivery.Run, "error", err)
+	case !held && s.Status == event.DeliveryDelivered: // the run began before the response arrived
 	case !held:
-		d.Log.WarnContext(ctx, "a delivery was in other hands when it ended", "run", s.Parcel.Run)
+		d.Log.WarnContext(ctx, "a delivery was in other hands when it ended", "run", s.Delivery.Run)
 	case run.Status.Ended():
 		d.Log.WarnContext(ctx, "a run could not be delivered", "organization", run.Organization, "run", run.ID, "http", s.HTTP, "error", s.Error)
 		d.Changed([]event.Run{run})
@@ -188,11 +188,11 @@ func (d *Dispatcher) settle(ctx context.Context, s event.DispatchResult) {
 }
 
 const (
-	maxQueued  = 32 // queued parcels of an organization
+	maxQueued  = 32 // queued deliveries of an organization
 	maxSenders = 4  // concurrent requests to its endpoint
 )
 
-// queues hold claimed parcels by organization, so that an endpoint that does not
+// queues hold claimed deliveries by organization, so that an endpoint that does not
 // respond delays only its own.
 type queues struct {
 	mu             sync.Mutex
@@ -201,12 +201,12 @@ type queues struct {
 
 type queue struct {
 	organization string
-	parcels      []queuedParcel
+	deliveries   []queuedDelivery
 	senders      int
 	unreachable  bool // the endpoint did not respond to the last request
 }
 
-type queuedParcel struct {
+type queuedDelivery struct {
 	event.Dispatch
 	claimedAt time.Time // for the lease
 }
@@ -221,13 +221,13 @@ const (
 	endpointDown           // rejected: the endpoint does not respond
 )
 
-// add queues a parcel unless the queue is full or its endpoint does not respond.
+// add queues a delivery unless the queue is full or its endpoint does not respond.
 func (s *queues) add(one event.Dispatch, now time.Time) (*queue, putResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.byOrganization[one.Parcel.Organization]
+	b := s.byOrganization[one.Delivery.Organization]
 	if b == nil {
-		b = &queue{organization: one.Parcel.Organization}
+		b = &queue{organization: one.Delivery.Organization}
 		if s.byOrganization == nil {
 			s.byOrganization = map[string]*queue{}
 		}
@@ -236,10 +236,10 @@ func (s *queues) add(one event.Dispatch, now time.Time) (*queue, putResult) {
 	switch {
 	case b.unreachable:
 		return b, endpointDown
-	case len(b.parcels) >= maxQueued:
+	case len(b.deliveries) >= maxQueued:
 		return b, queueFull
 	}
-	b.parcels = append(b.parcels, queuedParcel{one, now})
+	b.deliveries = append(b.deliveries, queuedDelivery{one, now})
 	if b.senders >= maxSenders {
 		return b, queued
 	}
@@ -247,12 +247,12 @@ func (s *queues) add(one event.Dispatch, now time.Time) (*queue, putResult) {
 	return b, needsSender
 }
 
-// next returns the next parcel; false ends the sender.
-func (s *queues) next(b *queue) (one queuedParcel, ok bool) {
+// next returns the next delivery; false ends the sender.
+func (s *queues) next(b *queue) (one queuedDelivery, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(b.parcels) > 0 {
-		one, b.parcels = b.parcels[0], b.parcels[1:]
+	if len(b.deliveries) > 0 {
+		one, b.deliveries = b.deliveries[0], b.deliveries[1:]
 		return one, true
 	}
 	if b.senders--; b.senders == 0 {
@@ -261,14 +261,14 @@ func (s *queues) next(b *queue) (one queuedParcel, ok bool) {
 	return one, false
 }
 
-// recordAnswer records whether an endpoint responded. If not, the queued parcels are
+// recordAnswer records whether an endpoint responded. If not, the queued deliveries are
 // returned.
-func (s *queues) recordAnswer(b *queue, did bool) (out []queuedParcel) {
+func (s *queues) recordAnswer(b *queue, did bool) (out []queuedDelivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b.unreachable = !did; did {
 		return nil
 	}
-	out, b.parcels = b.parcels, nil
+	out, b.deliveries = b.deliveries, nil
 	return out
 }

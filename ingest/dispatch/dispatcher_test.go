@@ -28,18 +28,18 @@ import (
 	"sallyport/internal/vault"
 )
 
-// parcelRows is an outbox in memory.
-type parcelRows struct {
+// deliveryRows is an outbox in memory.
+type deliveryRows struct {
 	ingest.Rows
-	t       *testing.T
-	mu      sync.Mutex
-	parcels map[string]*storedParcel
-	sent    []event.DispatchResult
-	away    bool                  // no attempt can be settled
-	change  func(*event.Dispatch) // of what is laid; nil: nothing is
+	t          *testing.T
+	mu         sync.Mutex
+	deliveries map[string]*storedDelivery
+	sent       []event.DispatchResult
+	away       bool                  // no attempt can be settled
+	change     func(*event.Dispatch) // of what is laid; nil: nothing is
 }
 
-type storedParcel struct {
+type storedDelivery struct {
 	event.Dispatch
 	lease time.Time
 }
@@ -51,8 +51,8 @@ const (
 	content = `{"issue":{"id":12345678901234567890,"title":"<b>"}}`
 )
 
-// add puts a parcel of an organization into the rows.
-func (o *parcelRows) add(id, organization string) {
+// add puts a delivery of an organization into the rows.
+func (o *deliveryRows) add(id, organization string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	v := testVault(o.t)
@@ -64,8 +64,8 @@ func (o *parcelRows) add(id, organization string) {
 		return sealed
 	}
 	now, over := time.Now(), time.Now().Add(-time.Second)
-	o.parcels[id] = &storedParcel{Dispatch: event.Dispatch{
-		Parcel: event.Parcel{ID: id, Organization: organization, Run: "run " + id, Status: event.ParcelPending, NextAt: now},
+	o.deliveries[id] = &storedDelivery{Dispatch: event.Dispatch{
+		Delivery: event.RunDelivery{ID: id, Organization: organization, Run: "run " + id, Status: event.DeliveryPending, NextAt: now},
 		Work: event.Work{
 			Run:        event.Run{ID: "run " + id, Organization: organization, Status: event.RunClaimed, Claim: "claim " + id, Session: "session " + id, CreatedAt: now},
 			Automation: event.Automation{ID: "auto", Name: "Triage", Instructions: "Sort it."},
@@ -79,54 +79,54 @@ func (o *parcelRows) add(id, organization string) {
 		}},
 	}}
 	if o.change != nil {
-		o.change(&o.parcels[id].Dispatch)
+		o.change(&o.deliveries[id].Dispatch)
 	}
 }
 
-func (o *parcelRows) ClaimParcels(_ context.Context, _ string, limit int, lease, _ time.Duration) (list []event.Dispatch, _ error) {
+func (o *deliveryRows) ClaimRunDeliveries(_ context.Context, _ string, limit int, lease, _ time.Duration) (list []event.Dispatch, _ error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	var due []*storedParcel
-	for _, p := range o.parcels {
-		if p.Parcel.Status == event.ParcelPending && !p.Parcel.NextAt.After(now) || p.Parcel.Status == event.ParcelSending && !p.lease.After(now) {
+	var due []*storedDelivery
+	for _, p := range o.deliveries {
+		if p.Delivery.Status == event.DeliveryPending && !p.Delivery.NextAt.After(now) || p.Delivery.Status == event.DeliverySending && !p.lease.After(now) {
 			due = append(due, p)
 		}
 	}
-	slices.SortFunc(due, func(a, b *storedParcel) int {
-		return 2*a.Parcel.NextAt.Compare(b.Parcel.NextAt) + strings.Compare(a.Parcel.ID, b.Parcel.ID)
+	slices.SortFunc(due, func(a, b *storedDelivery) int {
+		return 2*a.Delivery.NextAt.Compare(b.Delivery.NextAt) + strings.Compare(a.Delivery.ID, b.Delivery.ID)
 	})
 	for _, p := range due[:min(limit, len(due))] {
-		p.Parcel.Status, p.lease = event.ParcelSending, now.Add(lease)
-		p.Parcel.Attempt++
+		p.Delivery.Status, p.lease = event.DeliverySending, now.Add(lease)
+		p.Delivery.Attempt++
 		list = append(list, p.Dispatch)
 	}
 	return list, nil
 }
 
-func (o *parcelRows) SettleParcel(_ context.Context, _ string, s event.DispatchResult) (event.Run, bool, error) {
+func (o *deliveryRows) SettleRunDelivery(_ context.Context, _ string, s event.DispatchResult) (event.Run, bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.away {
 		return event.Run{}, false, &action.Error{Kind: action.ErrNotReady, Code: "database_unavailable", Message: "away"}
 	}
-	p := o.parcels[s.Parcel.ID]
-	if p.Parcel.Attempt != s.Parcel.Attempt || p.Parcel.Status != event.ParcelSending {
+	p := o.deliveries[s.Delivery.ID]
+	if p.Delivery.Attempt != s.Delivery.Attempt || p.Delivery.Status != event.DeliverySending {
 		return event.Run{}, false, nil
 	}
-	p.Parcel.Status, p.Parcel.FirstAt, p.Parcel.NextAt, p.Parcel.LastError = s.Status, s.Parcel.FirstAt, s.NextAt, s.Error
+	p.Delivery.Status, p.Delivery.FirstAt, p.Delivery.NextAt, p.Delivery.LastError = s.Status, s.Delivery.FirstAt, s.NextAt, s.Error
 	o.sent = append(o.sent, s)
 	run := p.Work.Run
-	if s.Status == event.ParcelDead {
+	if s.Status == event.DeliveryDead {
 		run.Status = event.RunFailed
 	}
 	return run, true, nil
 }
 
-func (o *parcelRows) status(id string) event.Parcel {
+func (o *deliveryRows) status(id string) event.RunDelivery {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.parcels[id].Parcel
+	return o.deliveries[id].Delivery
 }
 
 // endpoint answers requests.
@@ -158,12 +158,12 @@ func noResponse(r *http.Request, _ []byte) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// startDispatcher runs a dispatcher on rows with the parcels until the returned
+// startDispatcher runs a dispatcher on rows with the deliveries until the returned
 // function is called, which says what was logged and whose runs changed.
-func startDispatcher(t *testing.T, o *parcelRows, e endpoint, parcels ...string) (stop func() (logged string, changed []event.Run)) {
+func startDispatcher(t *testing.T, o *deliveryRows, e endpoint, deliveries ...string) (stop func() (logged string, changed []event.Run)) {
 	t.Helper()
-	o.t, o.parcels = t, map[string]*storedParcel{}
-	for _, id := range parcels {
+	o.t, o.deliveries = t, map[string]*storedDelivery{}
+	for _, id := range deliveries {
 		o.add(id, strings.TrimRight(id, "0123456789"))
 	}
 	var log bytes.Buffer
@@ -194,7 +194,7 @@ func startDispatcher(t *testing.T, o *parcelRows, e endpoint, parcels ...string)
 
 func TestRunIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o parcelRows
+		var o deliveryRows
 		var got map[string]any
 		stop := startDispatcher(t, &o, func(r *http.Request, body []byte) (*http.Response, error) {
 			for _, key := range []string{newKey, oldKey} {
@@ -216,7 +216,7 @@ func TestRunIsDelivered(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		_, changed := stop()
-		if p := o.status("a1"); p.Status != event.ParcelDelivered || p.Attempt != 1 || len(changed) != 1 || changed[0].ID != "run a1" {
+		if p := o.status("a1"); p.Status != event.DeliveryDelivered || p.Attempt != 1 || len(changed) != 1 || changed[0].ID != "run a1" {
 			t.Errorf("it is %+v; changed %v", p, changed)
 		}
 		data, _ := got["data"].(map[string]any)
@@ -244,32 +244,32 @@ func TestAnswersOfAnEndpoint(t *testing.T) {
 	for _, test := range []struct {
 		name            string
 		answer          endpoint
-		status          event.ParcelStatus
+		status          event.RunDeliveryStatus
 		http            int
 		atLeast, atMost time.Duration
 		says            string
 	}{
-		{"taken", ok(200, "thanks"), event.ParcelDelivered, 200, 0, 0, ""},
-		{"taken, and more to come", ok(202, ""), event.ParcelDelivered, 202, 0, 0, ""},
-		{"a fault", ok(500, " <h1>Oh\nno</h1> "), event.ParcelPending, 500, 5 * time.Second, 7 * time.Second, "The endpoint answered 500 and said: <h1>Oh no</h1>"},
-		{"not found", ok(404, ""), event.ParcelPending, 404, 5 * time.Second, 7 * time.Second, "The endpoint answered 404"},
-		{"a long answer", ok(500, strings.Repeat("x", 100_000)), event.ParcelPending, 500, 5 * time.Second, 7 * time.Second, "The endpoint answered 500 and said: " + strings.Repeat("x", 297) + "…"},
-		{"moved", ok(301, "", "Location", "https://else.example"), event.ParcelPending, 301, 5 * time.Second, 7 * time.Second, "The endpoint answered 301, and redirects are not followed: set the URL that it leads to."},
-		{"gone", ok(410, ""), event.ParcelDead, 410, 0, 0, "The endpoint answered 410: it is gone."},
-		{"told to wait", ok(503, "", "Retry-After", "600"), event.ParcelPending, 503, 10 * time.Minute, 10 * time.Minute, "The endpoint answered 503"},
-		{"told a date", ok(429, "", "Retry-After", "Sat, 01 Jan 2000 01:00:00 GMT"), event.ParcelPending, 429, time.Hour, time.Hour, "The endpoint answered 429"},
-		{"told to wait too long", ok(503, "", "Retry-After", "99999999"), event.ParcelPending, 503, 4 * time.Hour, 4 * time.Hour, "The endpoint answered 503"},
-		{"told to come at once", ok(503, "", "Retry-After", "0"), event.ParcelPending, 503, 5 * time.Second, 7 * time.Second, "The endpoint answered 503"},
-		{"told nonsense", ok(503, "", "Retry-After", "-5"), event.ParcelPending, 503, 5 * time.Second, 7 * time.Second, "The endpoint answered 503"},
-		{"no connection", func(*http.Request, []byte) (*http.Response, error) { return nil, errors.New("no such host") }, event.ParcelPending, 0, 5 * time.Second, 7 * time.Second, "The endpoint could not be reached: no such host"},
+		{"taken", ok(200, "thanks"), event.DeliveryDelivered, 200, 0, 0, ""},
+		{"taken, and more to come", ok(202, ""), event.DeliveryDelivered, 202, 0, 0, ""},
+		{"a fault", ok(500, " <h1>Oh\nno</h1> "), event.DeliveryPending, 500, 5 * time.Second, 7 * time.Second, "The endpoint answered 500 and said: <h1>Oh no</h1>"},
+		{"not found", ok(404, ""), event.DeliveryPending, 404, 5 * time.Second, 7 * time.Second, "The endpoint answered 404"},
+		{"a long answer", ok(500, strings.Repeat("x", 100_000)), event.DeliveryPending, 500, 5 * time.Second, 7 * time.Second, "The endpoint answered 500 and said: " + strings.Repeat("x", 297) + "…"},
+		{"moved", ok(301, "", "Location", "https://else.example"), event.DeliveryPending, 301, 5 * time.Second, 7 * time.Second, "The endpoint answered 301, and redirects are not followed: set the URL that it leads to."},
+		{"gone", ok(410, ""), event.DeliveryDead, 410, 0, 0, "The endpoint answered 410: it is gone."},
+		{"told to wait", ok(503, "", "Retry-After", "600"), event.DeliveryPending, 503, 10 * time.Minute, 10 * time.Minute, "The endpoint answered 503"},
+		{"told a date", ok(429, "", "Retry-After", "Sat, 01 Jan 2000 01:00:00 GMT"), event.DeliveryPending, 429, time.Hour, time.Hour, "The endpoint answered 429"},
+		{"told to wait too long", ok(503, "", "Retry-After", "99999999"), event.DeliveryPending, 503, 4 * time.Hour, 4 * time.Hour, "The endpoint answered 503"},
+		{"told to come at once", ok(503, "", "Retry-After", "0"), event.DeliveryPending, 503, 5 * time.Second, 7 * time.Second, "The endpoint answered 503"},
+		{"told nonsense", ok(503, "", "Retry-After", "-5"), event.DeliveryPending, 503, 5 * time.Second, 7 * time.Second, "The endpoint answered 503"},
+		{"no connection", func(*http.Request, []byte) (*http.Response, error) { return nil, errors.New("no such host") }, event.DeliveryPending, 0, 5 * time.Second, 7 * time.Second, "The endpoint could not be reached: no such host"},
 		{"a private address", func(*http.Request, []byte) (*http.Response, error) {
 			return nil, action.Errorf(action.ErrUnavailable, "upstream_blocked", "The address is private.")
-		}, event.ParcelPending, 0, 5 * time.Second, 7 * time.Second, "The address is private."},
-		{"no answer", noResponse, event.ParcelPending, 0, 20 * time.Second, 53 * time.Second, "The endpoint did not answer within 15s."},
+		}, event.DeliveryPending, 0, 5 * time.Second, 7 * time.Second, "The address is private."},
+		{"no answer", noResponse, event.DeliveryPending, 0, 20 * time.Second, 53 * time.Second, "The endpoint did not answer within 15s."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var o parcelRows
+				var o deliveryRows
 				began := time.Now()
 				stop := startDispatcher(t, &o, test.answer, "a1")
 				time.Sleep(4 * time.Second)
@@ -282,7 +282,7 @@ func TestAnswersOfAnEndpoint(t *testing.T) {
 				if s.Status != test.status || s.HTTP != test.http || s.Error != test.says {
 					t.Errorf("came of it: %s, %d, %q", s.Status, s.HTTP, s.Error)
 				}
-				if wait := s.NextAt.Sub(began); s.Status == event.ParcelPending && (wait < test.atLeast || wait > test.atMost) {
+				if wait := s.NextAt.Sub(began); s.Status == event.DeliveryPending && (wait < test.atLeast || wait > test.atMost) {
 					t.Errorf("again after %s", wait)
 				}
 			})
@@ -296,7 +296,7 @@ func ok(status int, body string, h ...string) endpoint {
 
 func TestDeliveryIsRetriedForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o parcelRows
+		var o deliveryRows
 		began, at := time.Now(), []time.Duration{}
 		claims := map[string]bool{}
 		stop := startDispatcher(t, &o, func(r *http.Request, body []byte) (*http.Response, error) {
@@ -317,7 +317,7 @@ func TestDeliveryIsRetriedForADay(t *testing.T) {
 		synctest.Wait()
 		_, changed := stop()
 		p := o.status("a1")
-		if p.Status != event.ParcelDead || len(at) < 10 || len(at) > 12 {
+		if p.Status != event.DeliveryDead || len(at) < 10 || len(at) > 12 {
 			t.Errorf("%s after %d attempts: %v", p.Status, len(at), at)
 		}
 		if last := at[len(at)-1]; last < 24*time.Hour || last > 24*time.Hour+2*time.Second {
@@ -335,7 +335,7 @@ func TestDeliveryIsRetriedForADay(t *testing.T) {
 // What waits behind others for an endpoint that is away is dead as they are.
 func TestManyDeliveriesAreRetriedForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o parcelRows
+		var o deliveryRows
 		var ids []string
 		for i := range 300 {
 			ids = append(ids, "a"+strconv.Itoa(i))
@@ -345,7 +345,7 @@ func TestManyDeliveriesAreRetriedForADay(t *testing.T) {
 		synctest.Wait()
 		stop()
 		for _, id := range ids {
-			if p := o.status(id); p.Status != event.ParcelDead {
+			if p := o.status(id); p.Status != event.DeliveryDead {
 				t.Fatalf("%s is %s", id, p.Status)
 			}
 		}
@@ -356,16 +356,16 @@ func TestManyDeliveriesAreRetriedForADay(t *testing.T) {
 // asked for few at a time.
 func TestUnreachableEndpointDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o parcelRows
+		var o deliveryRows
 		var mu sync.Mutex
 		open, most := 0, 0
 		arrived := map[string]time.Time{}
-		parcels := []string{}
+		deliveries := []string{}
 		for i := range 200 {
-			parcels = append(parcels, fmt.Sprintf("dead%03d", i))
+			deliveries = append(deliveries, fmt.Sprintf("dead%03d", i))
 		}
 		for i := range 40 {
-			parcels = append(parcels, fmt.Sprintf("well%03d", i))
+			deliveries = append(deliveries, fmt.Sprintf("well%03d", i))
 		}
 		stop := startDispatcher(t, &o, func(r *http.Request, _ []byte) (*http.Response, error) {
 			if strings.HasPrefix(r.URL.Host, "well") {
@@ -380,7 +380,7 @@ func TestUnreachableEndpointDoesNotDelayOthers(t *testing.T) {
 			mu.Unlock()
 			defer func() { mu.Lock(); defer mu.Unlock(); open-- }()
 			return noResponse(r, nil)
-		}, parcels...)
+		}, deliveries...)
 		began := time.Now()
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -402,12 +402,12 @@ func TestUnreachableEndpointDoesNotDelayOthers(t *testing.T) {
 // All of a burst arrives, each once.
 func TestABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o parcelRows
+		var o deliveryRows
 		var mu sync.Mutex
 		arrived := map[string]int{}
-		parcels := []string{}
+		deliveries := []string{}
 		for i := range 300 {
-			parcels = append(parcels, "a"+strconv.Itoa(i))
+			deliveries = append(deliveries, "a"+strconv.Itoa(i))
 		}
 		stop := startDispatcher(t, &o, func(r *http.Request, _ []byte) (*http.Response, error) {
 			time.Sleep(50 * time.Millisecond)
@@ -415,7 +415,7 @@ func TestABurst(t *testing.T) {
 			defer mu.Unlock()
 			arrived[r.Header.Get("Webhook-Id")]++
 			return answer(200, ""), nil
-		}, parcels...)
+		}, deliveries...)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		stop()
@@ -432,9 +432,9 @@ func TestABurst(t *testing.T) {
 
 func TestNoDeliveryWithoutSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := parcelRows{change: func(d *event.Dispatch) {
+		o := deliveryRows{change: func(d *event.Dispatch) {
 			secrets := d.Endpoint.Secrets
-			if d.Endpoint.Secrets = secrets[2:]; d.Parcel.ID == "b1" { // in a1 it expired
+			if d.Endpoint.Secrets = secrets[2:]; d.Delivery.ID == "b1" { // in a1 it expired
 				d.Endpoint.Secrets = []event.Secret{{ID: "elsewhere", Sealed: secrets[0].Sealed}}
 			}
 		}}
@@ -446,7 +446,7 @@ func TestNoDeliveryWithoutSecret(t *testing.T) {
 		synctest.Wait()
 		stop()
 		for _, id := range []string{"a1", "b1"} {
-			if p := o.status(id); p.Status != event.ParcelPending || !strings.Contains(p.LastError, "Rotate its secret") {
+			if p := o.status(id); p.Status != event.DeliveryPending || !strings.Contains(p.LastError, "Rotate its secret") {
 				t.Errorf("%s: %s %q", id, p.Status, p.LastError)
 			}
 		}
@@ -456,7 +456,7 @@ func TestNoDeliveryWithoutSecret(t *testing.T) {
 // Whatever an endpoint says, its people and the log see no secret.
 func TestDeliveryHidesSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o parcelRows
+		var o deliveryRows
 		stop := startDispatcher(t, &o, func(r *http.Request, body []byte) (*http.Response, error) {
 			switch r.URL.Host {
 			case "echo.example":
@@ -486,7 +486,7 @@ func TestDeliveryHidesSecrets(t *testing.T) {
 // While rows are away nothing is sent twice that was settled late.
 func TestLateSettlementIsNotResent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o parcelRows
+		var o deliveryRows
 		o.away = true
 		arrived := 0
 		stop := startDispatcher(t, &o, func(*http.Request, []byte) (*http.Response, error) {
@@ -500,7 +500,7 @@ func TestLateSettlementIsNotResent(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		stop()
-		if p := o.status("a1"); p.Status != event.ParcelDelivered || arrived != 1 {
+		if p := o.status("a1"); p.Status != event.DeliveryDelivered || arrived != 1 {
 			t.Errorf("%s, arrived %d times", p.Status, arrived)
 		}
 	})
@@ -510,10 +510,10 @@ func TestLateSettlementIsNotResent(t *testing.T) {
 // does not wait for an endpoint for long.
 func TestDispatcherStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o parcelRows
-		parcels := []string{}
+		var o deliveryRows
+		deliveries := []string{}
 		for i := range 10 {
-			parcels = append(parcels, "slow"+strconv.Itoa(i))
+			deliveries = append(deliveries, "slow"+strconv.Itoa(i))
 		}
 		stop := startDispatcher(t, &o, func(r *http.Request, _ []byte) (*http.Response, error) {
 			if r.Header.Get("Webhook-Id") != "slow0" {
@@ -521,17 +521,17 @@ func TestDispatcherStops(t *testing.T) {
 			}
 			time.Sleep(3 * time.Second)
 			return answer(200, ""), nil
-		}, parcels...)
+		}, deliveries...)
 		time.Sleep(time.Second)
 		began := time.Now()
 		stop()
 		if took := time.Since(began); took > 7*time.Second {
 			t.Errorf("stopped after %s", took)
 		}
-		for _, id := range parcels {
-			want := event.ParcelPending
+		for _, id := range deliveries {
+			want := event.DeliveryPending
 			if id == "slow0" {
-				want = event.ParcelDelivered
+				want = event.DeliveryDelivered
 			}
 			if p := o.status(id); p.Status != want {
 				t.Errorf("%s is %s", id, p.Status)

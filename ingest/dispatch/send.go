@@ -33,13 +33,13 @@ func (d *Dispatcher) send(ctx context.Context, one event.Dispatch) (s event.Disp
 	token := d.Token(one.Work.Run.Session)
 	body, err := d.payload(one, token)
 	if err != nil {
-		d.Log.ErrorContext(ctx, "a run could not be written for its endpoint", "run", one.Parcel.Run, "error", err)
-		return d.retry(one.Parcel, 0, 0, encodingFailedText), true
+		d.Log.ErrorContext(ctx, "a run could not be written for its endpoint", "run", one.Delivery.Run, "error", err)
+		return d.retry(one.Delivery, 0, 0, encodingFailedText), true
 	}
 	at, secrets := d.Now(), d.secrets(ctx, one.Endpoint)
-	signatures := signatures(one.Parcel.ID, at, body, secrets)
+	signatures := signatures(one.Delivery.ID, at, body, secrets)
 	if signatures == "" {
-		return d.retry(one.Parcel, 0, 0, noSecretText), true
+		return d.retry(one.Delivery, 0, 0, noSecretText), true
 	}
 	within, stop := context.WithTimeout(ctx, d.Timeout)
 	defer stop()
@@ -48,11 +48,11 @@ func (d *Dispatcher) send(ctx context.Context, one event.Dispatch) (s event.Disp
 	switch {
 	case err == nil:
 		defer resp.Body.Close()
-		return d.readResponse(one.Parcel, resp, hidden), true
+		return d.readResponse(one.Delivery, resp, hidden), true
 	case ctx.Err() != nil:
-		return d.postpone(one.Parcel, stoppedText), true
+		return d.postpone(one.Delivery, stoppedText), true
 	}
-	return d.retry(one.Parcel, 0, 0, d.connectionError(err, hidden)), false
+	return d.retry(one.Delivery, 0, 0, d.connectionError(err, hidden)), false
 }
 
 // secrets opens the secrets that sign for an endpoint.
@@ -89,21 +89,21 @@ func (d *Dispatcher) post(ctx context.Context, one event.Dispatch, body []byte, 
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", d.UserAgent)
-	req.Header.Set("Webhook-Id", one.Parcel.ID)
+	req.Header.Set("Webhook-Id", one.Delivery.ID)
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	req.Header.Set("Webhook-Signature", signatures)
 	return d.Do(req)
 }
 
 // readResponse maps the response to an outcome.
-func (d *Dispatcher) readResponse(p event.Parcel, resp *http.Response, hidden []string) event.DispatchResult {
+func (d *Dispatcher) readResponse(p event.RunDelivery, resp *http.Response, hidden []string) event.DispatchResult {
 	told := parseRetryAfter(resp.Header, d.Now())
 	answer := "The endpoint answered " + strconv.Itoa(resp.StatusCode)
 	switch status := resp.StatusCode; {
 	case status >= 200 && status < 300:
-		return event.DispatchResult{Parcel: p, Status: event.ParcelDelivered, HTTP: status}
+		return event.DispatchResult{Delivery: p, Status: event.DeliveryDelivered, HTTP: status}
 	case status == http.StatusGone:
-		return event.DispatchResult{Parcel: p, Status: event.ParcelDead, HTTP: status, Error: answer + ": it is gone."}
+		return event.DispatchResult{Delivery: p, Status: event.DeliveryDead, HTTP: status, Error: answer + ": it is gone."}
 	case status >= 300 && status < 400:
 		return d.retry(p, told, status, answer+", and redirects are not followed: set the URL that it leads to.")
 	}
@@ -134,7 +134,7 @@ func (d *Dispatcher) connectionError(err error, hidden []string) string {
 const (
 	// maxDeliveryTime is how long delivery is attempted.
 	maxDeliveryTime = 24 * time.Hour
-	// postponeFor is the delay of parcels whose queue is full.
+	// postponeFor is the delay of deliveries whose queue is full.
 	postponeFor = 5 * time.Second
 	// maxRetryAfter bounds the delay that an endpoint may ask for.
 	maxRetryAfter = 4 * time.Hour
@@ -150,33 +150,33 @@ func retryPauses() []time.Duration {
 
 // retry returns the outcome of a failed attempt: another attempt later, a last one
 // when the delivery time is over, and then none. told is the endpoint's Retry-After.
-func (d *Dispatcher) retry(p event.Parcel, told time.Duration, status int, why string) event.DispatchResult {
+func (d *Dispatcher) retry(p event.RunDelivery, told time.Duration, status int, why string) event.DispatchResult {
 	now := d.Now()
 	end := firstAttempt(p, now).Add(maxDeliveryTime)
 	if !now.Before(end) {
-		return event.DispatchResult{Parcel: p, Status: event.ParcelDead, HTTP: status, Error: why}
+		return event.DispatchResult{Delivery: p, Status: event.DeliveryDead, HTTP: status, Error: why}
 	}
 	next := now.Add(max(retryPause(now.Sub(firstAttempt(p, now))), min(told, maxRetryAfter)))
 	if next.After(end) {
 		next = end
 	}
-	return event.DispatchResult{Parcel: p, Status: event.ParcelPending, NextAt: next, HTTP: status, Error: why}
+	return event.DispatchResult{Delivery: p, Status: event.DeliveryPending, NextAt: next, HTTP: status, Error: why}
 }
 
-// postpone releases a parcel for a short time, without counting an attempt: it is
+// postpone releases a delivery for a short time, without counting an attempt: it is
 // not the endpoint's fault.
-func (d *Dispatcher) postpone(p event.Parcel, why string) event.DispatchResult {
-	return event.DispatchResult{Parcel: p, Status: event.ParcelPending, NextAt: d.Now().Add(jitter(postponeFor)), Error: why}
+func (d *Dispatcher) postpone(p event.RunDelivery, why string) event.DispatchResult {
+	return event.DispatchResult{Delivery: p, Status: event.DeliveryPending, NextAt: d.Now().Add(jitter(postponeFor)), Error: why}
 }
 
-// retryUnanswered releases a parcel whose endpoint did not respond to another one.
-// It counts as an attempt, so that the parcel is dead when its time is over.
-func (d *Dispatcher) retryUnanswered(p event.Parcel) event.DispatchResult {
+// retryUnanswered releases a delivery whose endpoint did not respond to another one.
+// It counts as an attempt, so that the delivery is dead when its time is over.
+func (d *Dispatcher) retryUnanswered(p event.RunDelivery) event.DispatchResult {
 	return d.retry(d.markAttempted(p), 0, 0, "The endpoint did not answer another delivery, so this one was not sent.")
 }
 
 // markAttempted records the time of the first attempt.
-func (d *Dispatcher) markAttempted(p event.Parcel) event.Parcel {
+func (d *Dispatcher) markAttempted(p event.RunDelivery) event.RunDelivery {
 	if p.FirstAt == nil {
 		now := d.Now()
 		p.FirstAt = &now
@@ -184,7 +184,7 @@ func (d *Dispatcher) markAttempted(p event.Parcel) event.Parcel {
 	return p
 }
 
-func firstAttempt(p event.Parcel, now time.Time) time.Time {
+func firstAttempt(p event.RunDelivery, now time.Time) time.Time {
 	if p.FirstAt == nil {
 		return now
 	}

@@ -22,8 +22,7 @@ type Invalid struct{ code, field, message string }
 
 func (e *Invalid) Error() string { return e.code + ": " + e.message }
 
-// Details returns the code, the field as a JSON Pointer, and the message for
-// people.
+// Details implements action.FieldError.
 func (e *Invalid) Details() (code, field, message string) { return e.code, e.field, e.message }
 
 func invalid(field, message string) error { return &Invalid{"invalid", field, message} }

@@ -104,33 +104,33 @@ type RunResult struct {
 	Result  json.RawMessage
 }
 
-// ParcelStatus is the status of the delivery of a run.
-type ParcelStatus string
+// RunDeliveryStatus is the status of the delivery of a run.
+type RunDeliveryStatus string
 
-// A parcel is pending until its endpoint accepts it or a worker claims its
+// A delivery is pending until its endpoint accepts it or a worker claims its
 // run. It ends delivered, void if its run ended otherwise, or dead if the
 // endpoint did not accept it.
 const (
-	ParcelPending   ParcelStatus = "pending"
-	ParcelSending   ParcelStatus = "sending"
-	ParcelDelivered ParcelStatus = "delivered"
-	ParcelDead      ParcelStatus = "dead"
-	ParcelVoid      ParcelStatus = "void"
+	DeliveryPending   RunDeliveryStatus = "pending"
+	DeliverySending   RunDeliveryStatus = "sending"
+	DeliveryDelivered RunDeliveryStatus = "delivered"
+	DeliveryDead      RunDeliveryStatus = "dead"
+	DeliveryVoid      RunDeliveryStatus = "void"
 )
 
-// Parcel is the delivery of one run: a row of the outbox.
-type Parcel struct {
-	ID           string       `json:"id"` // the webhook-id of all its attempts
-	Organization string       `json:"organization_id"`
-	Run          string       `json:"run_id"`
-	Status       ParcelStatus `json:"status"`
-	Attempt      int          `json:"attempt"`
-	FirstAt      *time.Time   `json:"first_attempt_at,omitempty"`
-	NextAt       time.Time    `json:"next_at"`
-	LastStatus   int          `json:"last_status,omitempty"` // HTTP status; 0: no response
-	LastError    string       `json:"last_error,omitempty"`
-	CreatedAt    time.Time    `json:"created_at"`
-	EndedAt      *time.Time   `json:"delivered_at,omitempty"`
+// RunDelivery is the delivery of one run: a row of the outbox.
+type RunDelivery struct {
+	ID           string            `json:"id"` // the webhook-id of all its attempts
+	Organization string            `json:"organization_id"`
+	Run          string            `json:"run_id"`
+	Status       RunDeliveryStatus `json:"status"`
+	Attempt      int               `json:"attempt"`
+	FirstAt      *time.Time        `json:"first_attempt_at,omitempty"`
+	NextAt       time.Time         `json:"next_at"`
+	LastStatus   int               `json:"last_status,omitempty"` // HTTP status; 0: no response
+	LastError    string            `json:"last_error,omitempty"`
+	CreatedAt    time.Time         `json:"created_at"`
+	EndedAt      *time.Time        `json:"delivered_at,omitempty"`
 }
 
 // Endpoint is the URL that an organization's runs are delivered to.
@@ -143,20 +143,20 @@ type Endpoint struct {
 	Secrets      []Secret  `json:"secrets"` // those that have not expired, the newest first
 }
 
-// Dispatch is a parcel being sent.
+// Dispatch is a delivery being sent.
 type Dispatch struct {
-	Parcel   Parcel
+	Delivery RunDelivery
 	Work     Work
 	Endpoint Endpoint
 }
 
 // DispatchResult is the result of an attempt.
 type DispatchResult struct {
-	Parcel Parcel // as claimed
-	Status ParcelStatus
-	NextAt time.Time // of ParcelPending
-	HTTP   int
-	Error  string
+	Delivery RunDelivery // as claimed
+	Status   RunDeliveryStatus
+	NextAt   time.Time // of DeliveryPending
+	HTTP     int
+	Error    string
 }
 
 // RunFilter selects runs of an organization. Empty fields match all.
@@ -170,11 +170,11 @@ type RunFilter struct {
 	Cursor       string // of the page before; empty: the newest
 }
 
-// ParcelFilter selects deliveries of an organization's runs. Empty fields match
+// RunDeliveryFilter selects deliveries of an organization's runs. Empty fields match
 // all.
-type ParcelFilter struct {
+type RunDeliveryFilter struct {
 	Organization string
-	Status       ParcelStatus
+	Status       RunDeliveryStatus
 	Limit        int    // zero: 50; at most 500
 	Cursor       string // of the page before; empty: the newest
 }

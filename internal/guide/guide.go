@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"sallyport/action"
-	"sallyport/internal/nearest"
+	"sallyport/internal/suggest"
 )
 
 // Limits on guides, in bytes. Some clients cut texts above 50 KB.
@@ -50,7 +50,7 @@ func For(list []action.Available, source, name string, has func(tool string) boo
 	a := s.find(name)
 	if a == nil {
 		return Guide{}, action.Errorf(action.ErrNotFound, "action_not_found", "%s has no action %s that this session may call.%s",
-			s.name, Line(name, 80), nearest.Suggestion(name, s.actionNames()))
+			s.name, Line(name, 80), suggest.Sentence(name, s.actionNames()))
 	}
 	return Guide{s.id, s.name + ": " + a.Name, truncateText(actionText(a), maxActionGuide)}, nil
 }
@@ -133,7 +133,7 @@ func findSource(all []*source, name string) (*source, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, action.Errorf(action.ErrNotFound, "source_not_found", "None of the actions that this session may call is of a source %q.%s", Line(name, 80), nearest.Suggestion(name, names))
+		return nil, action.Errorf(action.ErrNotFound, "source_not_found", "None of the actions that this session may call is of a source %q.%s", Line(name, 80), suggest.Sentence(name, names))
 	}
 	return nil, action.Errorf(action.ErrInvalid, "ambiguous_source", "Several sources are called %q; name one by its id: %s or %s.", Line(name, 80), found[0].id, found[1].id)
 }

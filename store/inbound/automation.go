@@ -19,6 +19,9 @@ import (
 	"sallyport/store/policy"
 )
 
+// A change of either would turn invalid requests into internal errors.
+var _ action.FieldError = (*event.Invalid)(nil)
+
 // maxAutomations limits the automations of an organization.
 const maxAutomations = 200
 
@@ -236,7 +239,7 @@ func (st *Store) skipQueuedRuns(ctx context.Context, tx bun.Tx, a *AutomationRow
 		return action.NewError("automation_busy")
 	}
 	for batch := range slices.Chunk(skipped, database.MaxIDsPerStatement) {
-		_, err := tx.NewUpdate().Table("outbox").Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(event.ParcelVoid), now).
+		_, err := tx.NewUpdate().Table("outbox").Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(event.DeliveryVoid), now).
 			Where("run_id IN (?)", bun.List(batch)).Where("status IN ('pending', 'sending')").Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("taking back the runs of automation %s: %w", a.ID, err)

@@ -164,18 +164,18 @@ func newRun(m *event.Match, now database.Timestamp) event.Run {
 // insertRuns inserts runs, each with its delivery.
 func insertRuns(ctx context.Context, tx bun.IDB, runs []event.Run) error {
 	for batch := range slices.Chunk(runs, database.MaxIDsPerStatement) {
-		rows, parcels := make([]RunRow, 0, len(batch)), make([]ParcelRow, 0, len(batch))
+		rows, deliveries := make([]RunRow, 0, len(batch)), make([]RunDeliveryRow, 0, len(batch))
 		for i := range batch {
 			id, err := database.NewID()
 			if err != nil {
 				return err
 			}
-			rows, parcels = append(rows, newRunRow(&batch[i])), append(parcels, newParcelRow(&batch[i], id))
+			rows, deliveries = append(rows, newRunRow(&batch[i])), append(deliveries, newRunDeliveryRow(&batch[i], id))
 		}
 		if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
 			return fmt.Errorf("writing runs: %w", err)
 		}
-		if _, err := tx.NewInsert().Model(&parcels).Exec(ctx); err != nil {
+		if _, err := tx.NewInsert().Model(&deliveries).Exec(ctx); err != nil {
 			return fmt.Errorf("writing the deliveries of runs: %w", err)
 		}
 	}
@@ -215,11 +215,11 @@ type columnArrays struct {
 	sealed [][]byte
 }
 
-func (c *columnArrays) add(m *event.Match, parcel string, now database.Timestamp) {
+func (c *columnArrays) add(m *event.Match, delivery string, now database.Timestamp) {
 	r := newRecordRow(m, now)
 	for i, text := range []string{
 		r.ID, r.Organization, r.Trigger, r.Automation, string(r.Receipt), r.Provider, r.Type, string(r.Native), r.Key,
-		r.Title, string(r.URL), string(r.Skip), string(r.Error), string(r.Shown), m.Run, parcel,
+		r.Title, string(r.URL), string(r.Skip), string(r.Error), string(r.Shown), m.Run, delivery,
 	} {
 		c.texts[i] = append(c.texts[i], nullableText(text, i == titleIndex))
 	}
@@ -341,8 +341,8 @@ func newRunRow(r *event.Run) RunRow {
 	}
 }
 
-func newParcelRow(r *event.Run, id string) ParcelRow {
-	return ParcelRow{
-		ID: id, Organization: r.Organization, Run: r.ID, Status: string(event.ParcelPending), NextAt: database.NewTimestamp(r.CreatedAt), CreatedAt: database.NewTimestamp(r.CreatedAt),
+func newRunDeliveryRow(r *event.Run, id string) RunDeliveryRow {
+	return RunDeliveryRow{
+		ID: id, Organization: r.Organization, Run: r.ID, Status: string(event.DeliveryPending), NextAt: database.NewTimestamp(r.CreatedAt), CreatedAt: database.NewTimestamp(r.CreatedAt),
 	}
 }

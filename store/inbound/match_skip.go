@@ -53,5 +53,5 @@ func skipRun(ctx context.Context, tx bun.Tx, r *event.Record, now time.Time) err
 	case n == 0:
 		return action.NewError("run_taken")
 	}
-	return endParcel(ctx, tx, r.Run, event.ParcelVoid, now)
+	return endRunDelivery(ctx, tx, r.Run, event.DeliveryVoid, now)
 }

@@ -14,19 +14,19 @@ import (
 	"sallyport/store/database"
 )
 
-// parcelClaim holds the parameters of a claim of deliveries.
-type parcelClaim struct {
+// deliveryClaim holds the parameters of a claim of deliveries.
+type deliveryClaim struct {
 	worker          string
 	lease, lifetime time.Duration
 }
 
-// ClaimParcels claims for the worker up to limit due deliveries, shared among
+// ClaimRunDeliveries claims for the worker up to limit due deliveries, shared among
 // the organizations that have an enabled endpoint. Each claim also claims the
 // run for the endpoint, with the given lifetime; a retry keeps the session and
 // claim of the run. The delivery is voided if the run ended or was claimed
 // otherwise, and waits while the run's automation is disabled. The deliveries
 // claimed before an error are returned with it.
-func (st *Store) ClaimParcels(ctx context.Context, worker string, limit int, lease, life time.Duration) (list []event.Dispatch, err error) {
+func (st *Store) ClaimRunDeliveries(ctx context.Context, worker string, limit int, lease, life time.Duration) (list []event.Dispatch, err error) {
 	if worker == "" || limit <= 0 || lease <= 0 || life <= 0 {
 		return nil, errors.New("claiming deliveries: give a worker, how many, and for how long")
 	}
@@ -43,7 +43,7 @@ func (st *Store) ClaimParcels(ctx context.Context, worker string, limit int, lea
 			if n == 0 {
 				break
 			}
-			claimed, err := st.claimParcels(ctx, organization, n, parcelClaim{worker, lease, life})
+			claimed, err := st.claimRunDeliveries(ctx, organization, n, deliveryClaim{worker, lease, life})
 			if list = append(list, claimed...); err != nil {
 				return list, fmt.Errorf("claiming deliveries: %w", err)
 			}
@@ -74,36 +74,40 @@ func whereRetryDue(q *bun.SelectQuery, now database.Timestamp) *bun.SelectQuery 
 	return q.Where("o.status = 'pending' AND o.attempt > 0").Where("o.next_at <= ?", now)
 }
 
-// RetryParcels selects the due retries of an organization, the most overdue
+// RetryRunDeliveries selects the due retries of an organization, the most overdue
 // first.
-func RetryParcels(db bun.IDB, dest any, organization string, now database.Timestamp, limit int) *bun.SelectQuery {
+func RetryRunDeliveries(db bun.IDB, dest any, organization string, now database.Timestamp, limit int) *bun.SelectQuery {
 	return whereRetryDue(db.NewSelect().Model(dest), now).Join("JOIN runs AS r ON r.id = o.run_id").
 		Where("o.organization_id = ?", organization).Order("o.next_at", "o.id").Limit(int64(limit))
 }
 
-// NewParcels selects the deliveries of an automation that were never sent, in
+// NewRunDeliveries selects the deliveries of an automation that were never sent, in
 // the order of their runs. The where clause repeats the predicate of a partial
 // index verbatim.
-func NewParcels(db bun.IDB, dest any, organization, automation string, now database.Timestamp, limit int) *bun.SelectQuery {
+func NewRunDeliveries(db bun.IDB, dest any, organization, automation string, now database.Timestamp, limit int) *bun.SelectQuery {
 	return db.NewSelect().Model(dest).Join("JOIN runs AS r ON r.id = o.run_id").
 		Where("r.organization_id = ?", organization).Where("r.automation_id = ?", automation).Where("r.status = 'queued'").
 		Where("o.status IN ('pending', 'sending')").Where("o.status = 'pending'").Where("o.next_at <= ?", now).
 		Order("r.created_at", "r.id").Limit(int64(limit))
 }
 
-// dueParcels selects and locks up to limit due deliveries of an organization.
+// dueRunDeliveries selects and locks up to limit due deliveries of an organization.
 // Retries and new deliveries come first in random turns, so that neither
 // starves the other.
-func dueParcels(ctx context.Context, tx bun.IDB, organization string, now database.Timestamp, limit int) (rows []ParcelRow, err error) {
+func dueRunDeliveries(ctx context.Context, tx bun.IDB, organization string, now database.Timestamp, limit int) (rows []RunDeliveryRow, err error) {
 	var automations []string
 	if err := AutomationsWithQueuedRuns(tx, organization, "").Scan(ctx, &automations); err != nil {
 		return nil, err
 	}
 	queries := []func(dest any, limit int) *bun.SelectQuery{
-		func(dest any, limit int) *bun.SelectQuery { return RetryParcels(tx, dest, organization, now, limit) },
+		func(dest any, limit int) *bun.SelectQuery {
+			return RetryRunDeliveries(tx, dest, organization, now, limit)
+		},
 	}
 	for _, a := range automations {
-		queries = append(queries, func(dest any, limit int) *bun.SelectQuery { return NewParcels(tx, dest, organization, a, now, limit) })
+		queries = append(queries, func(dest any, limit int) *bun.SelectQuery {
+			return NewRunDeliveries(tx, dest, organization, a, now, limit)
+		})
 	}
 	if rand.N(2) == 0 {
 		queries = append(queries[1:], queries[0])
@@ -112,7 +116,7 @@ func dueParcels(ctx context.Context, tx bun.IDB, organization string, now databa
 		if len(rows) >= limit {
 			break
 		}
-		var found []ParcelRow
+		var found []RunDeliveryRow
 		q := query(&found, limit-len(rows))
 		if database.Shared(tx) {
 			// Other transactions lock the run before its delivery. Skipping locked
@@ -127,7 +131,7 @@ func dueParcels(ctx context.Context, tx bun.IDB, organization string, now databa
 	return rows, nil
 }
 
-func (st *Store) claimParcels(ctx context.Context, organization string, limit int, t parcelClaim) (list []event.Dispatch, err error) {
+func (st *Store) claimRunDeliveries(ctx context.Context, organization string, limit int, t deliveryClaim) (list []event.Dispatch, err error) {
 	endpoint, err := st.RunEndpoint(ctx, organization)
 	if errors.Is(err, action.ErrNotFound) || err == nil && !endpoint.Enabled {
 		return nil, nil // changed since the organizations were read
@@ -138,17 +142,17 @@ func (st *Store) claimParcels(ctx context.Context, organization string, limit in
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
 		list = nil
 		now := st.db.Now()
-		rows, err := dueParcels(ctx, tx, organization, database.NewTimestamp(now), limit)
+		rows, err := dueRunDeliveries(ctx, tx, organization, database.NewTimestamp(now), limit)
 		if err != nil {
 			return err
 		}
 		for i := range rows {
-			w, err := st.claimParcel(ctx, tx, &rows[i], t, now)
+			w, err := st.claimRunDelivery(ctx, tx, &rows[i], t, now)
 			if err != nil {
 				return err
 			}
 			if w != nil {
-				list = append(list, event.Dispatch{Parcel: rows[i].parcel(), Work: *w, Endpoint: endpoint})
+				list = append(list, event.Dispatch{Delivery: rows[i].delivery(), Work: *w, Endpoint: endpoint})
 			}
 		}
 		return nil
@@ -159,9 +163,9 @@ func (st *Store) claimParcels(ctx context.Context, organization string, limit in
 	return list, nil
 }
 
-// claimParcel claims a delivery and its run, and updates p. It returns nil if
+// claimRunDelivery claims a delivery and its run, and updates p. It returns nil if
 // the delivery is obsolete.
-func (st *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t parcelClaim, now time.Time) (*event.Work, error) {
+func (st *Store) claimRunDelivery(ctx context.Context, tx bun.IDB, p *RunDeliveryRow, t deliveryClaim, now time.Time) (*event.Work, error) {
 	r, err := ReadRun(ctx, tx, p.Organization, p.Run)
 	if err != nil {
 		return nil, err
@@ -173,9 +177,9 @@ func (st *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t pa
 		}
 	case r.Claim != "" && r.ClaimedBy == claimedByEndpoint:
 	default:
-		return nil, endParcel(ctx, tx, r.ID, event.ParcelVoid, now)
+		return nil, endRunDelivery(ctx, tx, r.ID, event.DeliveryVoid, now)
 	}
-	p.Status, p.Attempt = string(event.ParcelSending), p.Attempt+1
+	p.Status, p.Attempt = string(event.DeliverySending), p.Attempt+1
 	p.Holder, p.LeaseUntil = database.NullString(t.worker), database.NewTimestamp(now.Add(t.lease))
 	_, err = tx.NewUpdate().Model(p).Column("status", "attempt", "holder", "lease_until").WherePK().Exec(ctx)
 	if err != nil {
@@ -185,28 +189,28 @@ func (st *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t pa
 	return &w, err
 }
 
-// errParcelLost reports that the delivery ended or another worker claimed it.
-var errParcelLost = errors.New("the delivery is in other hands")
+// errDeliveryLost reports that the delivery ended or another worker claimed it.
+var errDeliveryLost = errors.New("the delivery is in other hands")
 
 // undeliveredMessage is the message of runs that their endpoint did not accept.
 const undeliveredMessage = "The endpoint for runs did not take this run. See at the delivery what it answered, mend it, and have the run done again."
 
-// SettleParcel writes the result of a delivery attempt and returns the run. A
+// SettleRunDelivery writes the result of a delivery attempt and returns the run. A
 // dead delivery fails its run, unless the run was started anyway: then it
 // counts as delivered. held is false, and nothing is written, if the worker
 // lost the delivery.
-func (st *Store) SettleParcel(ctx context.Context, worker string, s event.DispatchResult) (run event.Run, held bool, err error) {
+func (st *Store) SettleRunDelivery(ctx context.Context, worker string, s event.DispatchResult) (run event.Run, held bool, err error) {
 	switch s.Status {
-	case event.ParcelPending, event.ParcelDelivered, event.ParcelDead:
+	case event.DeliveryPending, event.DeliveryDelivered, event.DeliveryDead:
 	default:
 		return event.Run{}, false, fmt.Errorf("an attempt to deliver does not end as %q", s.Status)
 	}
 	run, err = st.settleAttempt(ctx, worker, &s)
 	if errors.Is(err, errRunStarted) {
-		s.Status = event.ParcelDelivered // the endpoint received it, whatever it answered
+		s.Status = event.DeliveryDelivered // the endpoint received it, whatever it answered
 		run, err = st.settleAttempt(ctx, worker, &s)
 	}
-	if errors.Is(err, errParcelLost) || errors.Is(err, ErrRunChanged) {
+	if errors.Is(err, errDeliveryLost) || errors.Is(err, ErrRunChanged) {
 		return event.Run{}, false, nil
 	}
 	if err != nil {
@@ -217,11 +221,11 @@ func (st *Store) SettleParcel(ctx context.Context, worker string, s event.Dispat
 
 func (st *Store) settleAttempt(ctx context.Context, worker string, s *event.DispatchResult) (run event.Run, err error) {
 	err = st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
-		r, err := ReadRun(ctx, tx, s.Parcel.Organization, s.Parcel.Run)
+		r, err := ReadRun(ctx, tx, s.Delivery.Organization, s.Delivery.Run)
 		if err != nil {
 			return err
 		}
-		if s.Status == event.ParcelDead && r.Claim != "" && r.ClaimedBy == claimedByEndpoint {
+		if s.Status == event.DeliveryDead && r.Claim != "" && r.ClaimedBy == claimedByEndpoint {
 			if !r.is(event.RunClaimed) {
 				return errRunStarted
 			}
@@ -231,30 +235,30 @@ func (st *Store) settleAttempt(ctx context.Context, worker string, s *event.Disp
 			}
 		}
 		run = r.run()
-		return st.updateParcel(ctx, tx, worker, s)
+		return st.updateRunDelivery(ctx, tx, worker, s)
 	})
 	return run, err
 }
 
-func (st *Store) updateParcel(ctx context.Context, tx bun.IDB, worker string, s *event.DispatchResult) error {
-	r := &ParcelRow{ID: s.Parcel.ID, Status: string(s.Status), FirstAt: database.TimestampFromPtr(s.Parcel.FirstAt), NextAt: database.NewTimestamp(s.Parcel.NextAt), LastError: database.NullString(TruncateMessage(s.Error))}
+func (st *Store) updateRunDelivery(ctx context.Context, tx bun.IDB, worker string, s *event.DispatchResult) error {
+	r := &RunDeliveryRow{ID: s.Delivery.ID, Status: string(s.Status), FirstAt: database.TimestampFromPtr(s.Delivery.FirstAt), NextAt: database.NewTimestamp(s.Delivery.NextAt), LastError: database.NullString(TruncateMessage(s.Error))}
 	if s.HTTP != 0 {
 		code := int64(s.HTTP)
 		r.LastStatus = &code
 	}
-	if s.Status == event.ParcelPending {
+	if s.Status == event.DeliveryPending {
 		r.NextAt = database.NewTimestamp(s.NextAt)
 	} else {
 		r.DeliveredAt = database.NewTimestamp(st.db.Now())
 	}
 	n, err := database.RowsAffected(tx.NewUpdate().Model(r).Column("status", "first_at", "next_at", "holder", "lease_until", "last_status", "last_error", "delivered_at").
-		WherePK().Where("organization_id = ?", s.Parcel.Organization).Where("status = 'sending'").
-		Where("holder = ?", worker).Where("attempt = ?", s.Parcel.Attempt).Exec(ctx))
+		WherePK().Where("organization_id = ?", s.Delivery.Organization).Where("status = 'sending'").
+		Where("holder = ?", worker).Where("attempt = ?", s.Delivery.Attempt).Exec(ctx))
 	if err != nil {
 		return fmt.Errorf("settling delivery %s: %w", r.ID, err)
 	}
 	if n == 0 {
-		return errParcelLost
+		return errDeliveryLost
 	}
 	return nil
 }

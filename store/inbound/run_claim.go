@@ -54,7 +54,7 @@ func (st *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err
 		if err := st.claimRun(ctx, tx, r, runClaim{by: c.By, lease: c.Lease, deadline: now.Add(c.Life), now: now}); err != nil {
 			return err
 		}
-		if err := endParcel(ctx, tx, r.ID, event.ParcelDelivered, now); err != nil {
+		if err := endRunDelivery(ctx, tx, r.ID, event.DeliveryDelivered, now); err != nil {
 			return err
 		}
 		w, err = readWork(ctx, tx, r)
@@ -275,7 +275,7 @@ func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (
 		}
 		if r.ClaimedBy == claimedByEndpoint {
 			// The endpoint received it, even if its response was lost.
-			if err := endParcel(ctx, tx, r.ID, event.ParcelDelivered, now); err != nil {
+			if err := endRunDelivery(ctx, tx, r.ID, event.DeliveryDelivered, now); err != nil {
 				return err
 			}
 		}
@@ -308,7 +308,7 @@ func (st *Store) FinishRun(ctx context.Context, organization, id, claim string, 
 		case !r.hasClaim(claim):
 			return claimLost()
 		}
-		end := RunEnd{Status: e.Status, Result: e, Finished: true, Parcel: event.ParcelDelivered, Note: "The run was finished by its worker."}
+		end := RunEnd{Status: e.Status, Result: e, Finished: true, Delivery: event.DeliveryDelivered, Note: "The run was finished by its worker."}
 		withdrawn, err = st.EndRun(ctx, tx, r, end, st.db.Now())
 		run = r.run()
 		return err

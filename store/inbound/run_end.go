@@ -25,10 +25,10 @@ const (
 
 // RunEnd describes how a run or its claim ends.
 type RunEnd struct {
-	Status event.RunStatus
-	Result event.RunResult    // Status is ignored
-	Parcel event.ParcelStatus // of an active delivery; empty leaves it
-	Note   string             // why its calls are withdrawn
+	Status   event.RunStatus
+	Result   event.RunResult         // Status is ignored
+	Delivery event.RunDeliveryStatus // of an active delivery; empty leaves it
+	Note     string                  // why its calls are withdrawn
 	// SessionUntil keeps the session alive until a time, without new calls. The
 	// zero time revokes it.
 	SessionUntil time.Time
@@ -119,13 +119,13 @@ func (st *Store) EndRun(ctx context.Context, tx bun.IDB, r *RunRow, e RunEnd, no
 	if err := checkSwapped(database.RowsAffected(swap.Exec(ctx))); err != nil {
 		return nil, fmt.Errorf("ending run %s: %w", r.ID, err)
 	}
-	if e.Parcel != "" {
-		if err := endParcel(ctx, tx, r.ID, e.Parcel, now); err != nil {
+	if e.Delivery != "" {
+		if err := endRunDelivery(ctx, tx, r.ID, e.Delivery, now); err != nil {
 			return nil, err
 		}
 	}
 	if e.Status == event.RunQueued {
-		return withdrawn, insertParcel(ctx, tx, r, now)
+		return withdrawn, insertRunDelivery(ctx, tx, r, now)
 	}
 	return withdrawn, nil
 }

@@ -17,7 +17,7 @@ import (
 func (st *Store) CancelRun(ctx context.Context, organization, id, by, reason string) (event.Run, []action.Invocation, error) {
 	end := RunEnd{
 		Status: event.RunFailed, Result: event.RunResult{Code: event.RunCancelled, Message: TruncateMessage(reason)},
-		Parcel: event.ParcelVoid, Note: "The run was cancelled.",
+		Delivery: event.DeliveryVoid, Note: "The run was cancelled.",
 	}
 	return st.endByPerson(ctx, organization, id, by, end, func(_ context.Context, _ bun.IDB, r *RunRow) error {
 		if event.RunStatus(r.Status).Ended() {
@@ -34,7 +34,7 @@ func (st *Store) ResolveRun(ctx context.Context, organization, id, by string, e 
 	if err := ValidateResult(&e, event.RunSucceeded, event.RunFailed); err != nil {
 		return event.Run{}, err
 	}
-	run, _, err := st.endByPerson(ctx, organization, id, by, RunEnd{Status: e.Status, Result: e, Parcel: event.ParcelVoid}, checkNeedsHuman)
+	run, _, err := st.endByPerson(ctx, organization, id, by, RunEnd{Status: e.Status, Result: e, Delivery: event.DeliveryVoid}, checkNeedsHuman)
 	return run, err
 }
 
@@ -53,7 +53,7 @@ func checkNeedsHuman(_ context.Context, _ bun.IDB, r *RunRow) error {
 // person. ErrNotFound; ErrConflict for other runs and if the automation was
 // deleted.
 func (st *Store) RedriveRun(ctx context.Context, organization, id, by string) (event.Run, error) {
-	end := RunEnd{Status: event.RunQueued, Parcel: event.ParcelVoid, resetAttempts: true}
+	end := RunEnd{Status: event.RunQueued, Delivery: event.DeliveryVoid, resetAttempts: true}
 	run, _, err := st.endByPerson(ctx, organization, id, by, end, func(ctx context.Context, tx bun.IDB, r *RunRow) error {
 		if !r.is(event.RunFailed) {
 			if !r.is(event.RunNeedsHuman) {

@@ -65,13 +65,13 @@ const strandedSQL = `r.claim_id IS NOT NULL AND r.status = 'claimed' AND r.claim
 
 // requeueStranded queues a run again whose session token was never delivered.
 func requeueStranded(*RunRow) RunEnd {
-	return RunEnd{Status: event.RunQueued, Parcel: event.ParcelVoid, resetAttempts: true, onlyUnstarted: true, Note: "The run's endpoint changed."}
+	return RunEnd{Status: event.RunQueued, Delivery: event.DeliveryVoid, resetAttempts: true, onlyUnstarted: true, Note: "The run's endpoint changed."}
 }
 
 // failWith returns an end that fails the run.
 func failWith(code, message, note string) func(*RunRow) RunEnd {
 	return func(*RunRow) RunEnd {
-		return RunEnd{Status: event.RunFailed, Result: event.RunResult{Code: code, Message: message}, Parcel: event.ParcelVoid, Note: note}
+		return RunEnd{Status: event.RunFailed, Result: event.RunResult{Code: code, Message: message}, Delivery: event.DeliveryVoid, Note: note}
 	}
 }
 
@@ -111,7 +111,7 @@ func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (chang
 	if limit <= 0 {
 		limit = 100
 	}
-	errs := []error{st.renewWaitingRuns(ctx, now, limit), st.releaseParcels(ctx, database.NewTimestamp(now), limit)}
+	errs := []error{st.renewWaitingRuns(ctx, now, limit), st.releaseRunDeliveries(ctx, database.NewTimestamp(now), limit)}
 	for _, s := range RunSweeps(database.NewTimestamp(now)) {
 		var rows []RunRow
 		if err := s.Select(st.db.Read, &rows, limit-len(changed)).Scan(ctx); err != nil {
@@ -184,18 +184,18 @@ func (st *Store) renewWaitingRuns(ctx context.Context, now time.Time, limit int)
 	return nil
 }
 
-// ExpiredParcels selects deliveries whose lease expired.
-func ExpiredParcels(q *bun.SelectQuery, now database.Timestamp, limit int) *bun.SelectQuery {
+// ExpiredRunDeliveries selects deliveries whose lease expired.
+func ExpiredRunDeliveries(q *bun.SelectQuery, now database.Timestamp, limit int) *bun.SelectQuery {
 	return q.TableExpr("outbox AS o").Column("o.id").Where("o.status = 'sending' AND o.lease_until <= ?", now).
 		Order("o.lease_until").Limit(int64(limit))
 }
 
-// releaseParcels makes the deliveries of lost workers due again.
-func (st *Store) releaseParcels(ctx context.Context, now database.Timestamp, limit int) error {
-	found, err := database.Exists(ctx, ExpiredParcels(st.db.Read.NewSelect(), now, 1))
+// releaseRunDeliveries makes the deliveries of lost workers due again.
+func (st *Store) releaseRunDeliveries(ctx context.Context, now database.Timestamp, limit int) error {
+	found, err := database.Exists(ctx, ExpiredRunDeliveries(st.db.Read.NewSelect(), now, 1))
 	if err == nil && found {
 		err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
-			_, err := ReleaseParcels(tx, now, limit).Exec(ctx)
+			_, err := ReleaseRunDeliveries(tx, now, limit).Exec(ctx)
 			return err
 		}})
 	}
@@ -205,9 +205,9 @@ func (st *Store) releaseParcels(ctx context.Context, now database.Timestamp, lim
 	return nil
 }
 
-// ReleaseParcels returns deliveries with an expired lease to pending.
-func ReleaseParcels(tx bun.IDB, now database.Timestamp, limit int) *bun.UpdateQuery {
-	expired, q := ExpiredParcels(tx.NewSelect(), now, limit), tx.NewUpdate().Table("outbox")
+// ReleaseRunDeliveries returns deliveries with an expired lease to pending.
+func ReleaseRunDeliveries(tx bun.IDB, now database.Timestamp, limit int) *bun.UpdateQuery {
+	expired, q := ExpiredRunDeliveries(tx.NewSelect(), now, limit), tx.NewUpdate().Table("outbox")
 	if database.Shared(tx) {
 		q = q.Where("id = ANY (ARRAY(?))", expired.For("NO KEY UPDATE SKIP LOCKED"))
 	} else {

@@ -30,7 +30,7 @@ func (st *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Co
 			return action.ToolReply{}, err
 		}
 		end := inbound.RunEnd{
-			Status: event.RunStatus(e.Outcome), Parcel: event.ParcelDelivered, Finished: true, SessionUntil: now.Add(e.ReplayFor),
+			Status: event.RunStatus(e.Outcome), Delivery: event.DeliveryDelivered, Finished: true, SessionUntil: now.Add(e.ReplayFor),
 			Result: event.RunResult{Status: event.RunStatus(e.Outcome), Message: e.Message, Result: e.Record},
 			Note:   "The run was completed by its agent.",
 		}

@@ -14,7 +14,7 @@ import (
 
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
-	"sallyport/internal/nearest"
+	"sallyport/internal/suggest"
 )
 
 type actionsCommand struct {
@@ -61,7 +61,7 @@ func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
 		}
 	}
 	if len(kept) == 0 && c.Source != "" && c.Search == "" {
-		return fmt.Errorf("the session has no action of a source %q; sallyport actions list has all of them.%s", c.Source, command.Printable(nearest.Suggestion(c.Source, sources)))
+		return fmt.Errorf("the session has no action of a source %q; sallyport actions list has all of them.%s", c.Source, command.Printable(suggest.Sentence(c.Source, sources)))
 	}
 	if c.JSON {
 		raw, err := json.Marshal(map[string]any{"items": append([]json.RawMessage{}, kept...), "total": len(kept), "next_cursor": ""})

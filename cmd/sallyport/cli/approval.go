@@ -56,7 +56,7 @@ func (c *pendingCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	query := api.ListInvocationsInput{Paging: c.Paging, Sought: api.Sought{Status: []action.Status{action.StatusPending}}}
+	query := api.ListInvocationsInput{Paging: c.Paging, CallFilters: api.CallFilters{Status: []action.Status{action.StatusPending}}}
 	calls, raw, err := Fetch(ctx, server, api.ListInvocations, query)
 	if err != nil {
 		return err

@@ -36,9 +36,9 @@ func (c *callsCommand) Run(ctx context.Context, std *command.Streams) error {
 	}
 	c.Source, c.Action = splitAction(c.Source, c.Action)
 	calls, raw, err := Fetch(ctx, server, api.ListInvocations, api.ListInvocationsInput{
-		Paging:  c.Paging,
-		Sought:  api.Sought{Status: c.Status, Source: c.Source, Action: c.Action, From: c.Since},
-		AskedBy: api.AskedBy{Session: c.Session},
+		Paging:        c.Paging,
+		CallFilters:   api.CallFilters{Status: c.Status, Source: c.Source, Action: c.Action, From: c.Since},
+		CallerFilters: api.CallerFilters{Session: c.Session},
 	})
 	if err != nil {
 		return err

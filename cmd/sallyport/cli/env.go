@@ -17,7 +17,7 @@ import (
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/envfile"
-	"sallyport/internal/nearest"
+	"sallyport/internal/suggest"
 )
 
 type envCommand struct {
@@ -288,7 +288,7 @@ func checkRequested(r *action.EnvRequest, name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	if near := nearest.Similar(name, names); len(near) > 0 && len(names) > 1 {
+	if near := suggest.Similar(name, names); len(near) > 0 && len(names) > 1 {
 		return command.UsageErrorf("the request asks for %s, and not for %s; did you mean %s?", strings.Join(names, ", "), command.Printable(name), strings.Join(near, ", "))
 	}
 	return command.UsageErrorf("the request asks for %s, and not for %s", strings.Join(names, ", "), command.Printable(name))

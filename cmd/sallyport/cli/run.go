@@ -152,7 +152,7 @@ func nextSteps(r *api.RunView) []nextStep {
 
 type runClaim struct {
 	clientFlags
-	api.Wish
+	api.ClaimRequest
 	Wait string `type:"span" placeholder:"D" help:"Time to wait for a run, at most 60s (default: no wait)."`
 }
 
@@ -162,7 +162,7 @@ func (c *runClaim) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	_, raw, err := Fetch(ctx, server, api.ClaimRun, api.ClaimRunInput{Wait: c.Wait, Body: &c.Wish})
+	_, raw, err := Fetch(ctx, server, api.ClaimRun, api.ClaimRunInput{Wait: c.Wait, Body: &c.ClaimRequest})
 	if err != nil {
 		return err
 	}
@@ -292,18 +292,18 @@ type outboxCommand struct {
 
 type outboxList struct {
 	clientFlags
-	api.ParcelQuery
+	api.RunDeliveryQuery
 }
 
 func (*outboxList) route() api.Operation { return api.ListOutbox.Operation }
 
 func (c *outboxList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListOutbox, c.ParcelQuery, table("WHEN STATE ATTEMPT NEXT HTTP ERROR RUN ID", func(p *event.Parcel) []string {
+	return perform(ctx, &c.clientFlags, std, api.ListOutbox, c.RunDeliveryQuery, table("WHEN STATE ATTEMPT NEXT HTTP ERROR RUN ID", func(p *event.RunDelivery) []string {
 		status, next := "", ""
 		if p.LastStatus != 0 {
 			status = strconv.Itoa(p.LastStatus)
 		}
-		if p.Status == event.ParcelPending && p.Attempt > 0 {
+		if p.Status == event.DeliveryPending && p.Attempt > 0 {
 			next = relativeTime(&p.NextAt)
 		}
 		return []string{relativeTime(&p.CreatedAt), outboxState(p), strconv.Itoa(p.Attempt), next, status, truncate(p.LastError), p.Run, p.ID}
@@ -312,8 +312,8 @@ func (c *outboxList) Run(ctx context.Context, std *command.Streams) error {
 
 // outboxState describes the status of a delivery. A run that was claimed first
 // is never sent.
-func outboxState(p *event.Parcel) string {
-	if p.Status == event.ParcelDelivered && p.Attempt == 0 {
+func outboxState(p *event.RunDelivery) string {
+	if p.Status == event.DeliveryDelivered && p.Attempt == 0 {
 		return "claimed"
 	}
 	return string(p.Status)
@@ -325,5 +325,5 @@ type outboxRedrive struct {
 }
 
 func (c *outboxRedrive) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.RedriveParcel, api.ByID{ID: c.ID}, showRunState)
+	return perform(ctx, &c.clientFlags, std, api.RedriveRunDelivery, api.ByID{ID: c.ID}, showRunState)
 }

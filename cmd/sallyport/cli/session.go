@@ -19,7 +19,7 @@ import (
 	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/agent"
 	"sallyport/internal/envfile"
-	"sallyport/internal/nearest"
+	"sallyport/internal/suggest"
 )
 
 type sessionCommand struct {
@@ -132,7 +132,7 @@ func (c *sessionCreate) noteNoCapability(ctx context.Context, std *command.Strea
 	}
 	if len(groups) > 0 {
 		printLine(std.Err, fmt.Sprintf("note: group %s has no capability, so that this session's calls of services are denied; sallyport capability list shows who has one.%s",
-			c.Group, nearest.Suggestion(c.Group, groups)))
+			c.Group, suggest.Sentence(c.Group, groups)))
 	}
 }
 

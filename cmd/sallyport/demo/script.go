@@ -217,7 +217,7 @@ func (s spoken) check(refused bool, part string) error {
 
 // held waits for the one call of the session that is held.
 func (s *script) held(ctx context.Context) (*api.InvocationView, error) {
-	in := api.ListInvocationsInput{Sought: api.Sought{Status: []action.Status{action.StatusPending}}, AskedBy: api.AskedBy{Session: s.session.ID}}
+	in := api.ListInvocationsInput{CallFilters: api.CallFilters{Status: []action.Status{action.StatusPending}}, CallerFilters: api.CallerFilters{Session: s.session.ID}}
 	for {
 		held, _, err := cli.Fetch(ctx, s.admin, api.ListInvocations, in)
 		if err != nil {

@@ -1,6 +1,6 @@
-// Package nearest suggests existing names for one that does not exist, by edit
+// Package suggest suggests existing names for one that does not exist, by edit
 // distance. The caller decides which names may be disclosed.
-package nearest
+package suggest
 
 import (
 	"cmp"
@@ -35,9 +35,9 @@ func Similar(wanted string, names []string) (near []string) {
 	return near
 }
 
-// Suggestion returns a sentence with the names of [Closest], after a space: a
+// Sentence returns a sentence with the names of [Closest], after a space: a
 // question if they are close enough to be meant. It is empty without names.
-func Suggestion(wanted string, names []string) string {
+func Sentence(wanted string, names []string) string {
 	if near := Similar(wanted, names); len(near) > 0 {
 		return " Did you mean " + strings.Join(near, ", ") + "?"
 	}

@@ -1,4 +1,4 @@
-package nearest_test
+package suggest_test
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sallyport/internal/nearest"
+	"sallyport/internal/suggest"
 )
 
 func TestThree(t *testing.T) {
@@ -21,12 +21,12 @@ func TestThree(t *testing.T) {
 		"":                        {},
 		strings.Repeat("a", 129):  {},
 	} {
-		got := nearest.Closest(wanted, names)
+		got := suggest.Closest(wanted, names)
 		if diff := cmp.Diff(want, got[:min(len(want), len(got))]); diff != "" || len(want) > 0 && len(got) != 3 || len(want) == 0 && len(got) != 0 {
 			t.Errorf("%q: %q (-want +got):\n%s", wanted, got, diff)
 		}
 	}
-	if got := nearest.Closest("aa", []string{"ab", "ab", "ac", "ad", "ae"}); !slices.Equal(got, []string{"ab", "ac", "ad"}) {
+	if got := suggest.Closest("aa", []string{"ab", "ab", "ac", "ad", "ae"}); !slices.Equal(got, []string{"ab", "ac", "ad"}) {
 		t.Error("each once, three at most, in order:", got)
 	}
 }
@@ -38,11 +38,11 @@ func TestSentence(t *testing.T) {
 		"something_else":   " The nearest are merge, echo, typed_write.",
 		"gate_typed_write": " Did you mean typed_write?",
 	} {
-		if got := nearest.Suggestion(wanted, names); got != want {
+		if got := suggest.Sentence(wanted, names); got != want {
 			t.Errorf("%s: %q, want %q", wanted, got, want)
 		}
 	}
-	if nearest.Suggestion("x", nil) != "" {
+	if suggest.Sentence("x", nil) != "" {
 		t.Error("names out of nothing")
 	}
 }
