@@ -10,19 +10,18 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 
+	"sallyport/internal/aws"
 	"sallyport/internal/guard"
 )
 
 const (
 	maxAttempts     = 3
-	responseTimeout = time.Minute // after the request was sent
-	maxListingBytes = 8 << 20     // a page has at most 1,000 keys of 1,024 bytes
+	maxListingBytes = 8 << 20 // a page has at most 1,000 keys of 1,024 bytes
 )
 
 // bucket stores keys in an S3 bucket, or below a prefix of one.
@@ -30,7 +29,7 @@ type bucket struct {
 	base        *url.URL // of the bucket, without a slash at the end
 	region      string
 	prefix      string
-	credentials *credentials
+	credentials *aws.Credentials
 	http        *http.Client
 }
 
@@ -57,26 +56,11 @@ func openBucket(u *url.URL) (*bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCredentials(region)
+	c, err := aws.NewCredentials(region)
 	if err != nil {
 		return nil, err
 	}
-	return &bucket{base: base, region: region, prefix: q.Get("prefix"), credentials: c, http: client(base, "0.0.0.0/0", "::/0")}, nil
-}
-
-// client reaches a URL that the operator chose, at the given addresses even when
-// they are private. Cloud metadata services are reached only by their full
-// addresses.
-func client(u *url.URL, allow ...string) *http.Client {
-	var c guard.Config
-	for _, prefix := range allow {
-		c.Allow = append(c.Allow, netip.MustParsePrefix(prefix))
-	}
-	c.AllowLoopback = guard.Loopback(u)
-	t := guard.NewTransport(c)
-	t.ResponseHeaderTimeout = responseTimeout
-	t.DisableCompression = true // the size of a file is that of the response
-	return guard.Over(t, u)
+	return &bucket{base: base, region: region, prefix: q.Get("prefix"), credentials: c, http: aws.Client(base, "0.0.0.0/0", "::/0")}, nil
 }
 
 // baseURL names the bucket in the host, or in the path where TLS certificates or
@@ -84,7 +68,7 @@ func client(u *url.URL, allow ...string) *http.Client {
 func baseURL(name, region, endpoint, style string) (*url.URL, error) {
 	path := style == "true" || endpoint != "" && style != "false" || strings.ContainsAny(name, "._") || name != strings.ToLower(name)
 	if endpoint == "" {
-		endpoint = "https://s3." + region + "." + awsDomain(region)
+		endpoint = "https://s3." + region + "." + aws.Domain(region)
 	}
 	u, err := guard.CheckURL(endpoint)
 	if err != nil || u.RawQuery != "" {
@@ -98,13 +82,6 @@ func baseURL(name, region, endpoint, style string) (*url.URL, error) {
 		u.Host = name + "." + u.Host
 	}
 	return u, nil
-}
-
-func awsDomain(region string) string {
-	if strings.HasPrefix(region, "cn-") {
-		return "amazonaws.com.cn"
-	}
-	return "amazonaws.com"
 }
 
 func (b *bucket) put(ctx context.Context, key string, body *upload) error {
@@ -182,7 +159,7 @@ func (b *bucket) close() error {
 // do sends a request for a key, or for the bucket, and returns a response of
 // success. Every request is idempotent; one whose body was read is not repeated.
 func (b *bucket) do(ctx context.Context, method, key string, query url.Values, body *upload) (*http.Response, error) {
-	k, err := b.credentials.get(ctx)
+	k, err := b.credentials.Keys(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -208,23 +185,23 @@ func (b *bucket) do(ctx context.Context, method, key string, query url.Values, b
 }
 
 // attempt sends a request.
-func (b *bucket) attempt(ctx context.Context, k keys, method, key string, query url.Values, body *upload) (*http.Response, error) {
+func (b *bucket) attempt(ctx context.Context, k aws.Keys, method, key string, query url.Values, body *upload) (*http.Response, error) {
 	u := *b.base
 	u.Path += "/"
 	if key != "" {
 		u.Path += b.prefix + key
 	}
-	u.RawPath, u.RawQuery = escapePath(u.Path), escapeQuery(query)
+	u.RawPath, u.RawQuery = aws.EscapePath(u.Path), aws.EscapeQuery(query)
 	r, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	sum := emptySum
+	sum := aws.EmptySum
 	if body != nil {
 		sum = body.sum
 		r.Header.Set("Content-Type", "application/octet-stream")
 	}
-	k.sign(r, b.region, sum, time.Now())
+	k.Sign(r, "s3", b.region, sum, time.Now())
 	if body != nil && body.size > 0 {
 		r.Body, r.ContentLength = io.NopCloser(body), body.size
 		// The server can refuse before the body is sent, and the request be repeated.

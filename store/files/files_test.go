@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/aws"
 	"sallyport/store/files"
 )
 
@@ -46,7 +47,7 @@ func signed(next http.Handler) http.Handler {
 			}
 		}
 		at, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
-		files.Sign(again, "test", "canary-secret", "session", "eu-central-1", r.Header.Get("X-Amz-Content-Sha256"), at)
+		aws.Keys{ID: "test", Secret: "canary-secret", Token: "session"}.Sign(again, "s3", "eu-central-1", r.Header.Get("X-Amz-Content-Sha256"), at)
 		if err != nil || again.Header.Get("Authorization") != claimed || r.Header.Get("X-Amz-Security-Token") != "session" {
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, `<Error><Code>SignatureDoesNotMatch</Code><Message>The request signature we calculated does not match.</Message></Error>`)

@@ -1,4 +1,4 @@
-package files
+package aws
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -25,12 +26,14 @@ const (
 	credentialsTimeout = 5 * time.Second
 	// refreshBefore is how long before their end credentials are replaced.
 	refreshBefore = 5 * time.Minute
+	// responseTimeout bounds the wait for a response after the request was sent.
+	responseTimeout = time.Minute
 )
 
-// credentials are those of the environment, found in the order of Amazon's SDKs:
+// Credentials are those of the environment, found in the order of Amazon's SDKs:
 // fixed keys, a web identity (EKS), a container's role (ECS, EKS Pod Identity) or
 // the role of the EC2 instance.
-type credentials struct {
+type Credentials struct {
 	fetch func(ctx context.Context) (temporary, error)
 
 	mu      sync.Mutex
@@ -39,20 +42,22 @@ type credentials struct {
 
 // temporary are keys that end, unless the end is zero.
 type temporary struct {
-	keys
+	Keys
 	until time.Time
 }
 
-func newCredentials(region string) (*credentials, error) {
+// NewCredentials returns the credentials for services in a region. It only looks at the
+// environment; the first use fetches keys.
+func NewCredentials(region string) (*Credentials, error) {
 	env := os.Getenv
-	fixed := keys{env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY"), env("AWS_SESSION_TOKEN")}
+	fixed := Keys{env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY"), env("AWS_SESSION_TOKEN")}
 	container := env("AWS_CONTAINER_CREDENTIALS_FULL_URI")
 	if path := env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"); path != "" {
 		container = "http://169.254.170.2" + path
 	}
 	switch {
-	case fixed.id != "" && fixed.secret != "":
-		return &credentials{fetch: func(context.Context) (temporary, error) { return temporary{keys: fixed}, nil }}, nil
+	case fixed.ID != "" && fixed.Secret != "":
+		return &Credentials{fetch: func(context.Context) (temporary, error) { return temporary{Keys: fixed}, nil }}, nil
 	case env("AWS_WEB_IDENTITY_TOKEN_FILE") != "" && env("AWS_ROLE_ARN") != "":
 		return webIdentity(region)
 	case container != "":
@@ -60,41 +65,41 @@ func newCredentials(region string) (*credentials, error) {
 	case !strings.EqualFold(env("AWS_EC2_METADATA_DISABLED"), "true"):
 		return instanceRole()
 	}
-	return nil, errors.New("the bucket of evidence needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	return nil, errors.New("there are no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 }
 
-// get returns keys that are valid now. Those that end soon serve on while there
+// Keys returns keys that are valid now. Those that end soon serve on while there
 // are no new ones.
-func (c *credentials) get(ctx context.Context) (keys, error) {
+func (c *Credentials) Keys(ctx context.Context) (Keys, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.current.id != "" && (c.current.until.IsZero() || time.Until(c.current.until) > refreshBefore) {
-		return c.current.keys, nil
+	if c.current.ID != "" && (c.current.until.IsZero() || time.Until(c.current.until) > refreshBefore) {
+		return c.current.Keys, nil
 	}
 	ctx, stop := context.WithTimeout(ctx, credentialsTimeout)
 	defer stop()
 	next, err := c.fetch(ctx)
 	switch {
-	case err == nil && next.id != "" && next.secret != "":
+	case err == nil && next.ID != "" && next.Secret != "":
 		c.current = next
 	case time.Until(c.current.until) > 0:
 	case err == nil:
-		return keys{}, errors.New("the role of this machine has no credentials for the bucket of evidence")
+		return Keys{}, errors.New("the role of this machine has no AWS credentials")
 	default:
-		return keys{}, fmt.Errorf("obtaining credentials for the bucket of evidence (or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY): %w", err)
+		return Keys{}, fmt.Errorf("obtaining AWS credentials (or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY): %w", err)
 	}
-	return c.current.keys, nil
+	return c.current.Keys, nil
 }
 
 // webIdentity exchanges a token, which is a file that its issuer renews, for the
 // keys of a role, at AWS's Security Token Service.
-func webIdentity(region string) (*credentials, error) {
-	u, err := guard.CheckURL(cmp.Or(os.Getenv("AWS_ENDPOINT_URL_STS"), "https://sts."+region+"."+awsDomain(region)+"/"))
+func webIdentity(region string) (*Credentials, error) {
+	u, err := guard.CheckURL(cmp.Or(os.Getenv("AWS_ENDPOINT_URL_STS"), "https://sts."+region+"."+Domain(region)+"/"))
 	if err != nil {
 		return nil, fmt.Errorf("AWS_ENDPOINT_URL_STS: %w", err)
 	}
-	at, sts := os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), client(u, "0.0.0.0/0", "::/0")
-	return &credentials{fetch: func(ctx context.Context) (t temporary, err error) {
+	at, sts := os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), Client(u, "0.0.0.0/0", "::/0")
+	return &Credentials{fetch: func(ctx context.Context) (t temporary, err error) {
 		token, err := os.ReadFile(at)
 		if err != nil {
 			return t, err
@@ -119,7 +124,7 @@ func webIdentity(region string) (*credentials, error) {
 
 // containerRole asks the agent of a container platform. What goes there may be a
 // token, so that the address is the platform's, the machine's own, or has TLS.
-func containerRole(address string) (*credentials, error) {
+func containerRole(address string) (*Credentials, error) {
 	u, err := guard.CheckURL(address)
 	if err != nil {
 		return nil, fmt.Errorf("AWS_CONTAINER_CREDENTIALS_FULL_URI: %w", err)
@@ -129,8 +134,8 @@ func containerRole(address string) (*credentials, error) {
 	if u.Scheme != "https" && !guard.Loopback(u) && !slices.ContainsFunc(platform, inside) {
 		return nil, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI must begin with https://, unless it leads to this machine or a container platform")
 	}
-	agent := client(u, platform...)
-	return &credentials{fetch: func(ctx context.Context) (t temporary, err error) {
+	agent := Client(u, platform...)
+	return &Credentials{fetch: func(ctx context.Context) (t temporary, err error) {
 		token := os.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN")
 		if at := os.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); at != "" {
 			b, err := os.ReadFile(at)
@@ -148,13 +153,13 @@ func containerRole(address string) (*credentials, error) {
 }
 
 // instanceRole asks EC2's instance metadata service, version 2.
-func instanceRole() (*credentials, error) {
+func instanceRole() (*Credentials, error) {
 	u, err := guard.CheckURL(cmp.Or(os.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"), "http://169.254.169.254"))
 	if err != nil {
 		return nil, fmt.Errorf("AWS_EC2_METADATA_SERVICE_ENDPOINT: %w", err)
 	}
-	base, service := strings.TrimSuffix(u.String(), "/")+"/latest/", client(u, "169.254.169.254/32", "fd00:ec2::254/128")
-	return &credentials{fetch: func(ctx context.Context) (t temporary, err error) {
+	base, service := strings.TrimSuffix(u.String(), "/")+"/latest/", Client(u, "169.254.169.254/32", "fd00:ec2::254/128")
+	return &Credentials{fetch: func(ctx context.Context) (t temporary, err error) {
 		token, err := fetch(ctx, service, http.MethodPut, base+"api/token", http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"300"}}, nil)
 		if err != nil {
 			return t, err
@@ -179,7 +184,7 @@ type issuedKeys struct {
 }
 
 func (k *issuedKeys) temporary() temporary {
-	return temporary{keys{k.AccessKeyID, k.SecretAccessKey, k.Token}, k.Expiration}
+	return temporary{Keys{k.AccessKeyID, k.SecretAccessKey, k.Token}, k.Expiration}
 }
 
 func fetchKeys(ctx context.Context, c *http.Client, at string, header http.Header) (t temporary, err error) {
@@ -211,4 +216,27 @@ func fetch(ctx context.Context, c *http.Client, method, at string, header http.H
 		err = fmt.Errorf("%s answered %d", answer.Request.URL.Host, answer.StatusCode)
 	}
 	return b, err
+}
+
+// Client reaches a URL that the operator chose, at the given addresses even when
+// they are private. Cloud metadata services are reached only by their full
+// addresses.
+func Client(u *url.URL, allow ...string) *http.Client {
+	var c guard.Config
+	for _, prefix := range allow {
+		c.Allow = append(c.Allow, netip.MustParsePrefix(prefix))
+	}
+	c.AllowLoopback = guard.Loopback(u)
+	t := guard.NewTransport(c)
+	t.ResponseHeaderTimeout = responseTimeout
+	t.DisableCompression = true // the size of a file is that of the response
+	return guard.Over(t, u)
+}
+
+// Domain returns the domain of AWS's endpoints in a region.
+func Domain(region string) string {
+	if strings.HasPrefix(region, "cn-") {
+		return "amazonaws.com.cn"
+	}
+	return "amazonaws.com"
 }
