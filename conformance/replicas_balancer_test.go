@@ -27,6 +27,7 @@ type balancer struct {
 	next     int
 	pinned   map[string]int // where requests of a kind go, by what they are
 	seen     map[string]int // how often "what they are: status" was answered
+	open     map[string]int // responses whose body has not ended, by what they are
 }
 
 // replica is a gateway as the balancer knows it.
@@ -34,6 +35,7 @@ type replica struct {
 	url     *url.URL
 	resting bool
 	began   sync.WaitGroup // requests whose answer did not begin yet
+	open    sync.WaitGroup // responses that have not ended
 	served  map[string]int // by what they were
 }
 
@@ -41,7 +43,7 @@ type replica struct {
 // added to requests that bring none.
 func startBalancer(t *testing.T, gateways []*gateway, token string) *balancer {
 	t.Helper()
-	b := &balancer{t: t, token: token, pinned: map[string]int{}, seen: map[string]int{}}
+	b := &balancer{t: t, token: token, pinned: map[string]int{}, seen: map[string]int{}, open: map[string]int{}}
 	for _, g := range gateways {
 		at, err := url.Parse(g.URL)
 		if err != nil {
@@ -87,16 +89,40 @@ func (b *balancer) send(wire http.RoundTripper, r *http.Request) (*http.Response
 	defer to.began.Done()
 	r.URL.Host = to.url.Host
 	response, err := wire.RoundTrip(r)
-	if err == nil {
-		b.note(what, response.StatusCode)
+	if err != nil {
+		return nil, err
 	}
-	return response, err
+	b.mu.Lock()
+	b.seen[fmt.Sprintf("%s: %d", what, response.StatusCode)]++
+	b.open[what]++
+	b.mu.Unlock()
+	to.open.Add(1)
+	response.Body = &countedBody{ReadCloser: response.Body, closed: sync.OnceFunc(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.open[what]--
+		to.open.Done()
+	})}
+	return response, nil
+}
+
+// countedBody reports when a response ends.
+type countedBody struct {
+	io.ReadCloser
+	closed func()
+}
+
+func (c *countedBody) Close() error {
+	defer c.closed()
+	return c.ReadCloser.Close()
 }
 
 // broken answers for a replica that broke the connection.
 func (b *balancer) broken(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil { // the client did not leave
-		b.note(fmt.Sprint(err), http.StatusBadGateway)
+		b.mu.Lock()
+		b.seen[fmt.Sprintf("%v: %d", err, http.StatusBadGateway)]++
+		b.mu.Unlock()
 	}
 	w.WriteHeader(http.StatusBadGateway)
 }
@@ -131,12 +157,6 @@ func (b *balancer) turn(what string) *replica {
 	}
 }
 
-func (b *balancer) note(what string, status int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen[fmt.Sprintf("%s: %d", what, status)]++
-}
-
 // pin sends requests to one replica while it serves; what names them by their
 // method of JSON-RPC or, without one, of HTTP.
 func (b *balancer) pin(what string, replica int) {
@@ -155,10 +175,14 @@ func (b *balancer) rest(i int) {
 	to.began.Wait()
 }
 
+// back gives a replica that was restarted requests again, once the responses of
+// its former self have ended.
 func (b *balancer) back(i int) {
+	to := b.replicas[i]
+	to.open.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.replicas[i].resting = false
+	to.resting = false
 }
 
 // count returns how often something was answered with a status.
@@ -166,6 +190,13 @@ func (b *balancer) count(what string, status int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen[fmt.Sprintf("%s: %d", what, status)]
+}
+
+// streams returns how many responses of a kind have not ended.
+func (b *balancer) streams(what string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open[what]
 }
 
 // spread returns how many requests each replica was given.

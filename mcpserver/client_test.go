@@ -226,6 +226,34 @@ func TestClientIsNotifiedOfChanges(t *testing.T) {
 	})
 }
 
+// A client that has been told that its stream is open is notified of every later
+// change, also if the list takes a while to read.
+func TestOpenStreamMissesNoChange(t *testing.T) {
+	change := func(t *testing.T, s *site, notified func() bool) {
+		t.Helper()
+		s.gate.add(&served{Action: action.Action{Tool: "late"}})
+		s.hints.Publish(action.Hint{Kind: action.HintCatalog, Organization: "acme"})
+		eventually(t, "the client is notified", notified)
+	}
+	slow := func(t *testing.T) *site {
+		t.Helper()
+		s := open(t, nil, read())
+		s.gate.listDelay = 200 * time.Millisecond // longer than hints are collected
+		return s
+	}
+	t.Run("session", func(t *testing.T) {
+		s := slow(t)
+		w := s.watch(t, "token-a", s.initialize(t, "token-a"))
+		change(t, s, func() bool { return w.changes.Load() == 1 })
+	})
+	t.Run("stateless", func(t *testing.T) {
+		s := slow(t)
+		l := s.modern(t, "token-a", "subscriptions/listen", listenBody())
+		eventually(t, "it is acknowledged", func() bool { return strings.Contains(l.said(), "acknowledged") })
+		change(t, s, func() bool { return strings.Contains(l.said(), "tools/list_changed") })
+	})
+}
+
 // A client whose session expired is told so in the way that makes it open
 // another.
 func TestClientSessionGone(t *testing.T) {

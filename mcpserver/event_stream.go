@@ -206,12 +206,14 @@ func (s *Server) handleEventStream(x *exchange) {
 	defer x.session.closeStream()
 	ctx, done, _ := s.trackStream(ctx, x, st) // the limit concerns subscriptions/listen only
 	defer done()
+	// Before the client knows that the stream is open: it expects to be notified of every
+	// later change.
+	now := s.currentVersions(ctx, v, &x.who, o)
 	a := wire.NewWriter(x.w)
 	defer a.Close()
 	if a.Comment("ok") != nil {
 		return
 	}
-	now := s.currentVersions(ctx, v, &x.who, o)
 	s.queueMissedChanges(x, st, now)
 	v.addStream(st, now)
 	s.serveStream(ctx, st, a)

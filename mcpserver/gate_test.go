@@ -34,6 +34,7 @@ type gate struct {
 	grantErr  error
 	requests  []action.GrantRequest
 	lists     int // calls of Available
+	listDelay time.Duration
 	offered   action.Offerings
 	offerings int            // calls of Offerings
 	subs      map[string]int // by source and URI
@@ -109,6 +110,7 @@ func (g *gate) remove(tool string) {
 }
 
 func (g *gate) Available(ctx context.Context, s *action.Session) ([]action.Available, string, error) {
+	time.Sleep(g.listDelay)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lists++

@@ -72,11 +72,16 @@ func (s *Server) serveSubscription(ctx context.Context, x *exchange, st *stream,
 	defer a.Close()
 	defer s.removeStreamSubscriptions(st)
 	honoured := s.subscribeStream(ctx, x, st, a, uris)
+	listens := len(honoured) > 0 || st.wants != [kinds]bool{}
+	var now versions
+	if listens { // before the client knows that it is subscribed
+		now = s.currentVersions(ctx, st.view, &x.who, o)
+	}
 	if a.Event(st.acknowledgement(honoured)) != nil {
 		return
 	}
-	if len(honoured) > 0 || st.wants != [kinds]bool{} {
-		st.view.addStream(st, s.currentVersions(ctx, st.view, &x.who, o))
+	if listens {
+		st.view.addStream(st, now)
 		defer st.view.removeStream(st)
 		s.serveStream(ctx, st, a)
 	}
