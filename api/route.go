@@ -49,8 +49,10 @@ type Route[In, Out any] struct{ Operation }
 // None is an input without parameters, or a response without a body.
 type None struct{}
 
-// Body is an input without parameters.
-type Body[B any] struct{ Body B }
+// Body is an input that is a body alone.
+type Body[B any] struct {
+	Body B `kong:"embed"`
+}
 
 // Problem is the body of every error response (RFC 9457).
 type Problem struct {
@@ -80,65 +82,65 @@ type Paging struct {
 // ByAutomationWith is [ByAutomation] with a body.
 type ByAutomationWith[B any] struct {
 	ByAutomation
-	Body B
+	Body B `kong:"embed"`
 }
 
 // ByCapabilityWith is [ByCapability] with a body.
 type ByCapabilityWith[B any] struct {
 	ByCapability
-	Body B
+	Body B `kong:"embed"`
 }
 
 // ByIDWith is [ByID] with a body.
 type ByIDWith[B any] struct {
 	ByID
-	Body B
+	Body B `kong:"embed"`
 }
 
 // ByIDWaitWith is [ByIDWait] with a body.
 type ByIDWaitWith[B any] struct {
 	ByIDWait
-	Body B
+	Body B `kong:"embed"`
 }
 
 // ByKeyWith is [ByKey] with a body.
 type ByKeyWith[B any] struct {
 	ByKey
-	Body B
+	Body B `kong:"embed"`
 }
 
 // ByNotifyKindWith is [ByNotifyKind] with a body.
 type ByNotifyKindWith[B any] struct {
 	ByNotifyKind
-	Body B
+	Body B `kong:"embed"`
 }
 
 // ByPolicyKeyWith is [ByPolicyKey] with a body.
 type ByPolicyKeyWith[B any] struct {
 	ByPolicyKey
-	Body B
+	Body B `kong:"embed"`
 }
 
 // ByProviderWith is [ByProvider] with a body.
 type ByProviderWith[B any] struct {
 	ByProvider
-	Body B
+	Body B `kong:"embed"`
 }
 
 // ByRefWith is [ByRef] with a body.
 type ByRefWith[B any] struct {
 	ByRef
-	Body B
+	Body B `kong:"embed"`
 }
 
 // InSessionWith is [InSession] with a body.
 type InSessionWith[B any] struct {
 	InSession
-	Body B
+	Body B `kong:"embed"`
 }
 
 // InSessionByIDWith is [InSessionByID] with a body.
 type InSessionByIDWith[B any] struct {
 	InSessionByID
-	Body B
+	Body B `kong:"embed"`
 }

@@ -131,7 +131,7 @@ type MintedSession struct {
 
 // ByID is the parameter of a route about one resource.
 type ByID struct {
-	ID string `path:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef" kong:"arg,help='ID of the session.'"`
+	ID string `path:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef" kong:"arg,help='ID of the ${thing}.'"`
 }
 
 // CreateSessionInput is the input of [CreateSession].

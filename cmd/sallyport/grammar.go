@@ -39,7 +39,7 @@ type serverCommands struct {
 // grammar returns the grammar for args: the one client command that they name, or all
 // server commands. Building all commands takes longer than most commands run.
 func grammar(args []string) any {
-	all := new(commandLine)
+	all := &commandLine{Commands: *cli.New()}
 	if len(args) == 0 {
 		return all
 	}
@@ -54,7 +54,9 @@ func grammar(args []string) any {
 		return all
 	}
 	flag, _ := reflect.TypeFor[commandLine]().FieldByName("Version")
-	return reflect.New(reflect.StructOf([]reflect.StructField{command, {Name: flag.Name, Type: flag.Type, Tag: flag.Tag}})).Interface()
+	one := reflect.New(reflect.StructOf([]reflect.StructField{command, {Name: flag.Name, Type: flag.Type, Tag: flag.Tag}}))
+	one.Elem().Field(0).Set(reflect.ValueOf(&all.Commands).Elem().FieldByIndex(command.Index))
+	return one.Interface()
 }
 
 // commandNamed returns the field of a command, by kong's name of it.

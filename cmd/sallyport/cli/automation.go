@@ -15,13 +15,13 @@ import (
 )
 
 type automationCommand struct {
-	Create  automationCreate  `cmd:"" help:"Create an automation."`
-	List    automationList    `cmd:"" help:"List automations."`
-	Show    automationShow    `cmd:"" help:"Show an automation and its triggers."`
-	Update  automationUpdate  `cmd:"" help:"Change the name or instructions of an automation."`
-	Enable  automationEnable  `cmd:"" help:"Let events start runs again."`
-	Disable automationDisable `cmd:"" help:"Stop events from starting runs; queued runs wait."`
-	Remove  automationRemove  `cmd:"" help:"Remove an automation with its triggers and schedules."`
+	Create  automationCreate                              `cmd:"" help:"Create an automation."`
+	List    request[api.None, api.List[event.Automation]] `cmd:"" help:"List automations."`
+	Show    automationShow                                `cmd:"" help:"Show an automation and its triggers."`
+	Update  automationUpdate                              `cmd:"" help:"Change the name or instructions of an automation."`
+	Enable  automationEnable                              `cmd:"" help:"Let events start runs again."`
+	Disable automationDisable                             `cmd:"" help:"Stop events from starting runs; queued runs wait."`
+	Remove  automationRemove                              `cmd:"" help:"Remove an automation with its triggers and schedules."`
 }
 
 // automationRef is the argument that names an automation.
@@ -72,14 +72,6 @@ func (c *automationCreate) Run(ctx context.Context, std *command.Streams) error 
 		printLine(w, "say what starts it with: "+c.hint("trigger", "create", a.Name, "PROVIDER")+", or "+c.hint("schedule", "create", a.Name, "CRON"))
 		printLine(w, "say what its agent may use with: "+c.hint("integration", "bind", a.Name, "INTEGRATION")+", once it is connected: "+c.hint("integration", "connect", "PROVIDER"))
 	})
-}
-
-type automationList struct{ clientFlags }
-
-func (*automationList) route() api.Operation { return api.ListAutomations.Operation }
-
-func (c *automationList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListAutomations, api.None{}, columns[event.Automation]("NAME=name STATE=enabled CREATED=created_at ID=id"))
 }
 
 type automationShow struct{ automationRef }
@@ -182,23 +174,14 @@ func (a *automationRef) removedCounts(ctx context.Context, server *Client) strin
 }
 
 type scheduleCommand struct {
-	Create  scheduleCreate  `cmd:"" help:"Create a schedule for an automation."`
-	Times   scheduleTimes   `cmd:"" help:"Preview the next times of a cron expression."`
-	List    scheduleList    `cmd:"" help:"List schedules."`
-	Show    scheduleShow    `cmd:"" help:"Show a schedule and its next times."`
-	Update  scheduleUpdate  `cmd:"" help:"Change a schedule."`
-	Enable  scheduleEnable  `cmd:"" help:"Enable a schedule."`
-	Disable scheduleDisable `cmd:"" help:"Disable a schedule."`
-	Remove  scheduleRemove  `cmd:"" help:"Remove a schedule."`
-}
-
-type scheduleCreate struct {
-	clientFlags
-	api.NewSchedule
-}
-
-func (c *scheduleCreate) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.CreateSchedule, api.Body[api.NewSchedule]{Body: c.NewSchedule}, showSchedule)
+	Create  request[api.Body[api.NewSchedule], api.ScheduleView]  `cmd:"" help:"Create a schedule for an automation."`
+	Times   scheduleTimes                                         `cmd:"" help:"Preview the next times of a cron expression."`
+	List    request[api.OfAutomation, api.List[api.ScheduleView]] `cmd:"" help:"List schedules."`
+	Show    request[api.ByID, api.ScheduleView]                   `cmd:"" help:"Show a schedule and its next times."`
+	Update  scheduleUpdate                                        `cmd:"" help:"Change a schedule."`
+	Enable  scheduleEnable                                        `cmd:"" help:"Enable a schedule."`
+	Disable scheduleDisable                                       `cmd:"" help:"Disable a schedule."`
+	Remove  request[api.ByID, api.None]                           `cmd:"" help:"Remove a schedule."`
 }
 
 // scheduleLine describes a schedule in a line.
@@ -234,18 +217,6 @@ func (c *scheduleTimes) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-type scheduleList struct {
-	clientFlags
-	api.OfAutomation
-}
-
-func (*scheduleList) route() api.Operation { return api.ListSchedules.Operation }
-
-func (c *scheduleList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListSchedules, c.OfAutomation,
-		columns[api.ScheduleView]("AUTOMATION=automation_name CRON=cron_expression ZONE=timezone STATE=enabled NEXT=next_run_at NAME=name ID=id"))
-}
-
 // scheduleRef is the argument that names a schedule.
 type scheduleRef struct {
 	clientFlags
@@ -254,12 +225,6 @@ type scheduleRef struct {
 
 func (s *scheduleRef) change(ctx context.Context, std *command.Streams, change api.ScheduleChange) error {
 	return perform(ctx, &s.clientFlags, std, api.UpdateSchedule, api.ByIDWith[api.ScheduleChange]{ByID: api.ByID{ID: s.ID}, Body: change}, showSchedule)
-}
-
-type scheduleShow struct{ scheduleRef }
-
-func (c *scheduleShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.GetSchedule, api.ByID{ID: c.ID}, showSchedule)
 }
 
 type scheduleUpdate struct {
@@ -284,10 +249,4 @@ type scheduleDisable struct{ scheduleRef }
 
 func (c *scheduleDisable) Run(ctx context.Context, std *command.Streams) error {
 	return c.change(ctx, std, api.ScheduleChange{Enabled: new(false)})
-}
-
-type scheduleRemove struct{ scheduleRef }
-
-func (c *scheduleRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.DeleteSchedule, api.ByID{ID: c.ID}, confirmation("schedule "+c.ID+" is removed"))
 }

@@ -222,6 +222,11 @@ func (n labels) name(id string) string {
 	return cmp.Or(n[id], id)
 }
 
+// runActorLists returns the lists of workers, triggers and schedules.
+func runActorLists() []api.Operation {
+	return actorLists(api.ListTriggers.Operation, api.ListSchedules.Operation)
+}
+
 // actorLists returns the lists of users and keys, followed by others.
 func actorLists(others ...api.Operation) []api.Operation {
 	return append([]api.Operation{api.ListUsers.Operation, api.ListKeys.Operation}, others...)

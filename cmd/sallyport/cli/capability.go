@@ -16,10 +16,10 @@ import (
 )
 
 type capabilityCommand struct {
-	Set    capabilitySet    `cmd:"" help:"Set the capability of a group at a provider."`
-	List   capabilityList   `cmd:"" help:"List capabilities."`
-	Show   capabilityShow   `cmd:"" help:"Show every action and its mode in a session of the group."`
-	Remove capabilityRemove `cmd:"" help:"Remove a capability; takes effect at the next call."`
+	Set    capabilitySet                                                    `cmd:"" help:"Set the capability of a group at a provider."`
+	List   request[api.ListCapabilitiesInput, api.List[api.CapabilityView]] `cmd:"" help:"List capabilities."`
+	Show   capabilityShow                                                   `cmd:"" help:"Show every action and its mode in a session of the group."`
+	Remove capabilityRemove                                                 `cmd:"" help:"Remove a capability; takes effect at the next call."`
 }
 
 // capabilityRef are the arguments that name a capability.
@@ -101,19 +101,6 @@ func (c *capabilitySet) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-type capabilityList struct {
-	clientFlags
-	api.ListCapabilitiesInput
-}
-
-func (*capabilityList) route() api.Operation { return api.ListCapabilities.Operation }
-
-func (c *capabilityList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListCapabilities, c.ListCapabilitiesInput, table("GROUP PROVIDER LEVEL LIMITS BY ID", func(k *api.CapabilityView) []string {
-		return []string{k.Group, k.Name, k.Level.String(), limitText(&k.Capability), k.GrantedBy, k.Provider}
-	}))
-}
-
 type capabilityShow struct {
 	clientFlags
 	api.GetGroupCapabilitiesInput
@@ -172,9 +159,9 @@ func sourceName(name, id string) string {
 }
 
 type gateCommand struct {
-	Approve gateApprove `cmd:"" aliases:"set" help:"Approve a gate for a task of a group."`
-	List    gateList    `cmd:"" help:"List gate approvals."`
-	Remove  gateRemove  `cmd:"" help:"Remove a gate approval; takes effect at the next call."`
+	Approve gateApprove                                                `cmd:"" aliases:"set" help:"Approve a gate for a task of a group."`
+	List    request[api.ListGatesInput, api.List[action.GateApproval]] `cmd:"" help:"List gate approvals."`
+	Remove  request[api.ByID, api.None]                                `cmd:"" help:"Remove a gate approval; takes effect at the next call."`
 }
 
 type gateApprove struct {
@@ -204,31 +191,14 @@ func gateActions(a *action.GateApproval, names labels) string {
 	return strings.Join(keys, ", ")
 }
 
-type gateList struct {
-	clientFlags
-	api.ListGatesInput
+func capabilityRow(k *api.CapabilityView) []string {
+	return []string{k.Group, k.Name, k.Level.String(), limitText(&k.Capability), k.GrantedBy, k.Provider}
 }
 
-func (*gateList) route() api.Operation { return api.ListGates.Operation }
-
-func (c *gateList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListGates, c.ListGatesInput, func(w io.Writer, all *api.List[action.GateApproval]) {
-		names := c.loadLabels(ctx, actorLists(api.ListConnectors.Operation)...)
-		table("GATE GROUP TASK FOR STATE BY ID", func(a *action.GateApproval) []string {
-			state := expiryText(a.ExpiresAt)
-			if a.RevokedAt != nil {
-				state = "revoked " + relativeTime(a.RevokedAt)
-			}
-			return []string{a.Gate, a.Group, a.Task, gateActions(a, names), state, names.name(a.ApprovedBy), a.ID}
-		})(w, all)
-	})
-}
-
-type gateRemove struct {
-	clientFlags
-	ID string `arg:"" help:"ID of the gate approval; see sallyport gate list."`
-}
-
-func (c *gateRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.DeleteGate, api.ByID{ID: c.ID}, confirmation("approval "+c.ID+" is taken back"))
+func gateRow(names labels, a *action.GateApproval) []string {
+	state := expiryText(a.ExpiresAt)
+	if a.RevokedAt != nil {
+		state = "revoked " + relativeTime(a.RevokedAt)
+	}
+	return []string{a.Gate, a.Group, a.Task, gateActions(a, names), state, names.name(a.ApprovedBy), a.ID}
 }

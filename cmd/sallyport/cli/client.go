@@ -297,7 +297,7 @@ type routedCommand interface{ route() api.Operation }
 // commandForRoute returns the command for a route of the API such as GET
 // /api/v1/grants, or the route itself if it has none.
 func commandForRoute(route string) string {
-	app, err := kong.New(new(Commands), kong.Name("sallyport"), Vars(), FlagTypes())
+	app, err := kong.New(New(), kong.Name("sallyport"), Vars(), FlagTypes())
 	if err != nil {
 		return route
 	}
@@ -383,11 +383,6 @@ func (r *clientFlags) loadLabels(ctx context.Context, lists ...api.Operation) la
 		return nil
 	}
 	return server.loadLabels(ctx, lists...)
-}
-
-// loadRunLabels loads the names of workers, triggers and schedules.
-func (r *clientFlags) loadRunLabels(ctx context.Context) labels {
-	return r.loadLabels(ctx, actorLists(api.ListTriggers.Operation, api.ListSchedules.Operation)...)
 }
 
 func (r *clientFlags) showGrantHint(w io.Writer) {

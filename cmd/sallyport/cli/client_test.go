@@ -251,7 +251,7 @@ func TestCommandForRoute(t *testing.T) {
 
 func newParser(t *testing.T) *kong.Kong {
 	t.Helper()
-	app, err := kong.New(new(Commands), kong.Name("sallyport"), Vars(), FlagTypes())
+	app, err := kong.New(New(), kong.Name("sallyport"), Vars(), FlagTypes())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,37 +4,112 @@
 // SALLYPORT_TOKEN.
 package cli
 
+import "sallyport/api"
+
 // Commands are the client subcommands. Each has a method Run(context.Context,
 // *command.Streams) error; the caller that parses the command line binds both
 // arguments.
 type Commands struct {
-	Session     sessionCommand     `cmd:"" help:"Create, list, pause and end agent sessions."`
+	Session     sessionCommand     `cmd:"" set:"thing=session" help:"Create, list, pause and end agent sessions."`
 	Secret      secretCommand      `cmd:"" help:"Set, list and delete credentials of connectors."`
 	Connector   connectorCommand   `cmd:"" help:"Add, test, review and change remote MCP servers."`
 	Integration integrationCommand `cmd:"" help:"Connect services and choose which sessions use them."`
 	Policy      policyCommand      `cmd:"" help:"Set what is allowed, denied or needs approval."`
 	Capability  capabilityCommand  `cmd:"" help:"Set how far the sessions of a group may go at a provider."`
-	Gate        gateCommand        `cmd:"" help:"Approve gates, which dangerous actions need."`
+	Gate        gateCommand        `cmd:"" set:"thing=gate approval; see sallyport gate list" help:"Approve gates, which dangerous actions need."`
 	Automation  automationCommand  `cmd:"" help:"Manage automations: work that agents do unattended."`
-	Trigger     triggerCommand     `cmd:"" help:"Manage triggers, which start runs from events."`
-	Schedule    scheduleCommand    `cmd:"" help:"Manage schedules, which start runs at set times."`
-	Event       eventCommand       `cmd:"" help:"List events and the runs they started."`
-	Delivery    deliveryCommand    `cmd:"" help:"List webhook deliveries and process them again."`
+	Trigger     triggerCommand     `cmd:"" set:"thing=trigger" help:"Manage triggers, which start runs from events."`
+	Schedule    scheduleCommand    `cmd:"" set:"thing=schedule" help:"Manage schedules, which start runs at set times."`
+	Event       eventCommand       `cmd:"" set:"thing=event" help:"List events and the runs they started."`
+	Delivery    deliveryCommand    `cmd:"" set:"thing=delivery" help:"List webhook deliveries and process them again."`
 	Setup       setupCommand       `cmd:"" help:"Show the workspace setups that setup sessions saved."`
-	Run         runCommand         `cmd:"" help:"List, claim, finish and repeat runs of automations."`
+	Run         runCommand         `cmd:"" set:"thing=run" help:"List, claim, finish and repeat runs of automations."`
 	Pending     pendingCommand     `cmd:"" help:"List pending approvals and requests."`
 	Calls       callsCommand       `cmd:"" help:"List calls of agents, newest first."`
 	Approve     approveCommand     `cmd:"" help:"Approve a pending call."`
 	Deny        denyCommand        `cmd:"" help:"Deny a pending call."`
-	Grant       grantCommand       `cmd:"" help:"Manage grants, which approve calls in advance."`
+	Grant       grantCommand       `cmd:"" set:"thing=grant; see sallyport grant list" help:"Manage grants, which approve calls in advance."`
 	Audit       auditCommand       `cmd:"" help:"Verify and export the audit log."`
 	Verify      verifyCommand      `cmd:"" help:"For agents: upload files as evidence of the work. Needs SALLYPORT_TOKEN."`
-	Env         envCommand         `cmd:"" help:"Answer requests for environment variables; for agents: fetch the values and write env files."`
+	Env         envCommand         `cmd:"" set:"thing=request; see sallyport env requests" help:"Answer requests for environment variables; for agents: fetch the values and write env files."`
 	Notify      notifyCommand      `cmd:"" help:"Notify approvers by webhook or in Slack."`
-	User        userCommand        `cmd:"" help:"Manage the people of the organization."`
-	APIKey      apiKeyCommand      `cmd:"" name:"api-key" help:"Create, list and revoke API keys."`
+	User        userCommand        `cmd:"" set:"thing=removed person" help:"Manage the people of the organization."`
+	APIKey      apiKeyCommand      `cmd:"" set:"thing=key" name:"api-key" help:"Create, list and revoke API keys."`
 	Actions     actionsCommand     `cmd:"" help:"For agents: list and run actions. Needs SALLYPORT_TOKEN."`
 	Prompt      promptCommand      `cmd:"" help:"Print the system prompt of a session or session type."`
 	Models      modelsCommand      `cmd:"" help:"List models by their gateway, OpenCode and provider names."`
 	Config      configCommand      `cmd:"" name:"opencode-config" help:"Configure OpenCode, Claude Code, Cursor or VS Code for the gateway."`
+}
+
+// New returns the commands. Here are those that call one operation and print its
+// answer; the others have Run methods of their own.
+func New() *Commands {
+	c := new(Commands)
+
+	c.Session.List = listsNamed(api.ListSessions, actorLists(api.ListAutomations.Operation), "SESSION KIND TYPE TITLE BY CREATED STATUS EXPIRES INTEGRATIONS", sessionRow)
+	c.Session.Show = showsWith(api.GetSession, showSession)
+	c.Session.Pause = shows(api.PauseSession, showSessionStatus)
+	c.Session.Resume = shows(api.ResumeSession, showSessionStatus)
+	c.Session.Stop = shows(api.StopSession, showSessionStatus)
+	c.Session.Fail = shows(api.FailSession, showSessionStatus)
+	c.Session.Revoke = says(api.RevokeSession, "session {id} is revoked")
+	c.Setup.List = lists(api.ListSetups, "SETUP=name COMMANDS=command_count FILES=file_count SAVED=updated_at")
+
+	c.Secret.List = lists(api.ListSecrets, "KEY=key HOST=host SET_BY=updated_by SET=updated_at")
+	c.Secret.Delete = says(api.DeleteSecret, "secret {key} is deleted")
+	c.Connector.List = shows(api.ListConnectors, table("NAME SLUG URL CREDENTIAL TOOLS STATE REVIEW ID", connectorRow))
+	c.Connector.Presets = shows(api.ListPresets, showPresets)
+	c.Integration.Providers = shows(api.ListProviders, table("PROVIDER SERVICE CONNECTED_WITH ACTIONS", providerRow))
+	c.Integration.List = shows(api.ListIntegrations, table("NAME PROVIDER ACCOUNT KIND WHOSE STATUS ID", integrationRow))
+	c.Integration.App.List = shows(api.ListApps, table("PROVIDER CLIENT APP SECRETS URL KEYS SET", appRow))
+	c.Integration.App.Delete = says(api.DeleteApp, "the registration at {provider} is deleted")
+
+	c.Policy.Set = says(api.PutMode, "{name} is {mode} from now on")
+	c.Policy.Unset = says(api.DeleteMode, "{key} has no mode of its own any more")
+	c.Policy.Quota.Set = shows(api.PutQuota, showQuota)
+	c.Policy.Quota.Unset = says(api.DeleteQuota, "{key} is not limited for each {per} any more")
+	c.Policy.Quota.List = listsNamed(api.ListQuotas, actorLists(), "KEY PER CALLS IN SET_BY", quotaRow)
+	c.Capability.List = shows(api.ListCapabilities, table("GROUP PROVIDER LEVEL LIMITS BY ID", capabilityRow))
+	c.Gate.List = listsNamed(api.ListGates, actorLists(api.ListConnectors.Operation), "GATE GROUP TASK FOR STATE BY ID", gateRow)
+	c.Gate.Remove = says(api.DeleteGate, "gate approval {id} is removed")
+	c.Grant.List = shows(api.ListGrants, table("ID LETS_THROUGH FOR USED STATE BY", grantRow))
+	c.Grant.Remove = says(api.RevokeGrant, "grant {id} is revoked; it lets nothing through any more")
+	c.Grant.Deny = shows(api.DenyGrantRequest, showDeniedRequest)
+	c.Env.Refuse = shows(api.RefuseEnvRequest, showRefusedEnv)
+
+	c.Automation.List = lists(api.ListAutomations, "NAME=name STATE=enabled CREATED=created_at ID=id")
+	c.Schedule.Create = shows(api.CreateSchedule, showSchedule)
+	c.Schedule.List = lists(api.ListSchedules, "AUTOMATION=automation_name CRON=cron_expression ZONE=timezone STATE=enabled NEXT=next_run_at NAME=name ID=id")
+	c.Schedule.Show = shows(api.GetSchedule, showSchedule)
+	c.Schedule.Remove = says(api.DeleteSchedule, "schedule {id} is removed")
+	c.Trigger.List = lists(api.ListTriggers, "AUTOMATION=automation_name PROVIDER=provider TYPE=event_type KIND=trigger_type STATE=enabled LAST_EVENT=last_event_at NAME=name ID=id")
+	c.Trigger.Show = showsWith(api.GetTrigger, showTrigger)
+	c.Trigger.Remove = says(api.DeleteTrigger, "trigger {id} is removed")
+	c.Trigger.Polls = shows(api.ListPollGroups, table("SERVICE INTEGRATION EVERY LAST NEXT FAILURES ERROR", pollRow))
+	c.Event.Skip = says(api.SkipInboundEvent, "event {id} is skipped; its run is not done")
+	c.Delivery.List = shows(api.ListDeliveries, table("WHEN PROVIDER EVENT ATTEMPT STATE ID", deliveryRow))
+	c.Delivery.Show = showsWith(api.GetDelivery, showDelivery)
+	c.Delivery.Redrive = says(api.RedriveDelivery, "delivery {id} is processed again")
+
+	c.Run.List = listsNamed(api.ListRuns, runActorLists(), "WHEN AUTOMATION BY EVENT STATE WORKER ID", runRow)
+	c.Run.Show = showsWith(api.GetRun, showRun)
+	c.Run.Renew = shows(api.RenewRun, showRunState)
+	c.Run.Finish = shows(api.FinishRun, showRunState)
+	c.Run.Cancel = shows(api.CancelRun, showRunState)
+	c.Run.Resolve = shows(api.ResolveRun, showRunState)
+	c.Run.Redrive = shows(api.RedriveRun, showRunState)
+	c.Run.Endpoint.Remove = says(api.DeleteRunEndpoint, "the endpoint is removed; runs now wait to be claimed")
+	c.Run.Outbox.List = shows(api.ListOutbox, table("WHEN STATE ATTEMPT NEXT HTTP ERROR RUN ID", runDeliveryRow))
+	c.Run.Outbox.Redrive = shows(api.RedriveRunDelivery, showRunState)
+
+	c.Notify.Show = showsWith(api.ListNotify, showChannels)
+	c.Notify.Log = shows(api.ListNotifications, table("OF BY EVENT STATUS FAILED CREATED", notificationRow))
+	c.Notify.Remove = says(api.DeleteNotify, "notifications by {kind} are removed")
+	c.User.Add = showsWith(api.CreateUser, showNewUser)
+	c.User.List = lists(api.ListUsers, "NAME=name ROLE=role ADDED=created_at ID=id")
+	c.User.Removed = lists(api.ListRemovedUsers, "NAME=name FROM=issuer REMOVED=removed_at ID=id")
+	c.User.Readmit = says(api.ReadmitUser, "user {id} may sign in again")
+	c.APIKey.List = shows(api.ListKeys, table("NAME ROLE OF CREATED STATE ID", apiKeyRow))
+	c.APIKey.Revoke = says(api.RevokeKey, "key {id} is revoked")
+	return c
 }

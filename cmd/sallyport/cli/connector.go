@@ -19,18 +19,18 @@ import (
 )
 
 type connectorCommand struct {
-	Add      connectorAdd      `cmd:"" help:"Add a remote MCP server."`
-	Presets  connectorPresets  `cmd:"" help:"List known servers for add --preset."`
-	List     connectorList     `cmd:"" help:"List connectors."`
-	Update   connectorUpdate   `cmd:"" help:"Change a connector."`
-	SignIn   connectorSignIn   `cmd:"" help:"Start a sign-in at the connector's service and print the URL to open."`
-	SignOut  connectorSignOut  `cmd:"" help:"Delete the tokens of a connector and revoke them if the service supports it."`
-	Validate connectorValidate `cmd:"" help:"Test a connector or URL and list its tools."`
-	Onboard  connectorOnboard  `cmd:"" help:"List the tools of a connector and set their modes."`
-	Review   connectorReview   `cmd:"" help:"List new, changed and removed tools, and accept them."`
-	Enable   connectorEnable   `cmd:"" help:"Show a connector's tools to agents."`
-	Disable  connectorDisable  `cmd:"" help:"Hide a connector's tools from agents."`
-	Remove   connectorRemove   `cmd:"" help:"Remove a connector."`
+	Add      connectorAdd                                   `cmd:"" help:"Add a remote MCP server."`
+	Presets  request[api.None, api.List[api.Preset]]        `cmd:"" help:"List known servers for add --preset."`
+	List     request[api.None, api.List[api.ConnectorView]] `cmd:"" help:"List connectors."`
+	Update   connectorUpdate                                `cmd:"" help:"Change a connector."`
+	SignIn   connectorSignIn                                `cmd:"" help:"Start a sign-in at the connector's service and print the URL to open."`
+	SignOut  connectorSignOut                               `cmd:"" help:"Delete the tokens of a connector and revoke them if the service supports it."`
+	Validate connectorValidate                              `cmd:"" help:"Test a connector or URL and list its tools."`
+	Onboard  connectorOnboard                               `cmd:"" help:"List the tools of a connector and set their modes."`
+	Review   connectorReview                                `cmd:"" help:"List new, changed and removed tools, and accept them."`
+	Enable   connectorEnable                                `cmd:"" help:"Show a connector's tools to agents."`
+	Disable  connectorDisable                               `cmd:"" help:"Hide a connector's tools from agents."`
+	Remove   connectorRemove                                `cmd:"" help:"Remove a connector."`
 }
 
 // connectorRef is the argument that names a connector.
@@ -49,16 +49,6 @@ func byConnector(ref string) api.ByRef {
 // connectorName names a connector in messages.
 func connectorName(c *api.ConnectorView) string {
 	return fmt.Sprintf("connector %s (connector:%s)", c.Name, c.ID)
-}
-
-type connectorList struct{ clientFlags }
-
-func (*connectorList) route() api.Operation { return api.ListConnectors.Operation }
-
-func (c *connectorList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListConnectors, api.None{}, table("NAME SLUG URL CREDENTIAL TOOLS STATE REVIEW ID", func(k *api.ConnectorView) []string {
-		return []string{k.Name, k.Slug, k.URL, connectorCredential(k), strconv.Itoa(k.ToolCount), connectorState(k), string(k.Review), k.ID}
-	}))
 }
 
 // connectorCredential describes the credential: the name of a secret, or OAuth.
@@ -155,26 +145,6 @@ func connectorSecret(c *api.ConnectorView) string {
 		return c.OAuth.ClientSecret
 	}
 	return c.Secret
-}
-
-type connectorPresets struct{ clientFlags }
-
-func (*connectorPresets) route() api.Operation { return api.ListPresets.Operation }
-
-func (c *connectorPresets) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListPresets, api.None{}, func(w io.Writer, presets *api.List[api.Preset]) {
-		for i := range presets.Items {
-			p := &presets.Items[i]
-			printLine(w, p.Name+"  "+p.Title+"  "+p.URL)
-			printLine(w, "    takes: "+strings.Join(p.Auth, " or ")+". "+p.Hint)
-			if len(p.Unsure) > 0 {
-				printLine(w, "    check in its documentation: "+strings.Join(p.Unsure, ", "))
-			}
-			for _, v := range p.Variants {
-				printLine(w, "    --variant "+v.Name+": "+v.Title)
-			}
-		}
-	})
 }
 
 type connectorValidate struct {
@@ -355,4 +325,22 @@ func (c *connectorSignOut) Run(ctx context.Context, std *command.Streams) error 
 		return fmt.Errorf("nobody is signed in to connector %s; sign in first: %s", command.Printable(current.Name), command.Printable(c.hint("connector", "sign-in", current.Name)))
 	}
 	return perform(ctx, &c.clientFlags, std, api.SignOutConnector, c.ref(), confirmation("the tokens of connector "+c.Ref+" are forgotten"))
+}
+
+func connectorRow(k *api.ConnectorView) []string {
+	return []string{k.Name, k.Slug, k.URL, connectorCredential(k), strconv.Itoa(k.ToolCount), connectorState(k), string(k.Review), k.ID}
+}
+
+func showPresets(w io.Writer, presets *api.List[api.Preset]) {
+	for i := range presets.Items {
+		p := &presets.Items[i]
+		printLine(w, p.Name+"  "+p.Title+"  "+p.URL)
+		printLine(w, "    takes: "+strings.Join(p.Auth, " or ")+". "+p.Hint)
+		if len(p.Unsure) > 0 {
+			printLine(w, "    check in its documentation: "+strings.Join(p.Unsure, ", "))
+		}
+		for _, v := range p.Variants {
+			printLine(w, "    --variant "+v.Name+": "+v.Title)
+		}
+	}
 }

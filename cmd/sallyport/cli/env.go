@@ -21,9 +21,9 @@ import (
 )
 
 type envCommand struct {
-	Requests envRequests `cmd:"" help:"List requests for environment variables."`
-	Answer   envAnswer   `cmd:"" help:"Send the requested values to an agent, which can read them."`
-	Refuse   envRefuse   `cmd:"" help:"Refuse a request, with a reason."`
+	Requests envRequests                                               `cmd:"" help:"List requests for environment variables."`
+	Answer   envAnswer                                                 `cmd:"" help:"Send the requested values to an agent, which can read them."`
+	Refuse   request[api.ByIDWith[*api.EnvRefusal], action.EnvRequest] `cmd:"" help:"Refuse a request, with a reason."`
 
 	Pull  envPull  `cmd:"" help:"For agents: fetch the values entered for this session, once, and write them to a file."`
 	Apply envApply `cmd:"" help:"In a sandbox: write the env files of a specification from the environment and the pulled values."`
@@ -331,14 +331,6 @@ func (c *envAnswer) file(std *command.Streams) (values map[string]string, err er
 	return values, nil
 }
 
-type envRefuse struct {
-	envRequestRef
-	api.EnvRefusal
-}
-
-func (c *envRefuse) Run(ctx context.Context, std *command.Streams) error {
-	in := api.ByIDWith[*api.EnvRefusal]{ByID: api.ByID{ID: c.ID}, Body: &c.EnvRefusal}
-	return perform(ctx, &c.clientFlags, std, api.RefuseEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
-		printLine(w, fmt.Sprintf("refused %s to session %s", strings.Join(requestedKeys(r), ", "), r.Session))
-	})
+func showRefusedEnv(w io.Writer, r *action.EnvRequest) {
+	printLine(w, fmt.Sprintf("refused %s to session %s", strings.Join(requestedKeys(r), ", "), r.Session))
 }

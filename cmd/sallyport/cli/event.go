@@ -13,9 +13,9 @@ import (
 )
 
 type eventCommand struct {
-	List eventList `cmd:"" help:"List events of triggers and schedules, newest first."`
-	Show eventShow `cmd:"" help:"Show an event and its result."`
-	Skip eventSkip `cmd:"" help:"Skip an event whose run is still queued."`
+	List eventList                           `cmd:"" help:"List events of triggers and schedules, newest first."`
+	Show eventShow                           `cmd:"" help:"Show an event and its result."`
+	Skip request[api.ByID, api.InboundEvent] `cmd:"" help:"Skip an event whose run is still queued."`
 }
 
 // eventOutcome describes the result of the event.
@@ -42,7 +42,7 @@ func (c *eventList) Run(ctx context.Context, std *command.Streams) error {
 		c.EventQuery.Skipped = strconv.FormatBool(*c.Skipped)
 	}
 	return perform(ctx, &c.clientFlags, std, api.ListInboundEvents, c.EventQuery, func(w io.Writer, all *api.List[api.InboundEvent]) {
-		names := c.loadRunLabels(ctx)
+		names := c.loadLabels(ctx, runActorLists()...)
 		table("WHEN AUTOMATION BY PROVIDER TYPE TITLE OUTCOME RUN ID", func(e *api.InboundEvent) []string {
 			return []string{relativeTime(&e.CreatedAt), e.AutomationName, names.name(e.Trigger), e.Provider, e.Type, e.Title, eventOutcome(e), e.Run, e.ID}
 		})(w, all)
@@ -85,18 +85,10 @@ func showEvent(w io.Writer, e *api.InboundEvent) {
 	}
 }
 
-type eventSkip struct{ eventRef }
-
-func (c *eventSkip) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.SkipInboundEvent, api.ByID{ID: c.ID}, func(w io.Writer, e *api.InboundEvent) {
-		printLine(w, "event "+e.ID+" is skipped; its run is not done")
-	})
-}
-
 type deliveryCommand struct {
-	List    deliveryList    `cmd:"" help:"List webhook deliveries, newest first."`
-	Show    deliveryShow    `cmd:"" help:"Show a delivery and its result."`
-	Redrive deliveryRedrive `cmd:"" help:"Process a failed delivery again."`
+	List    request[api.DeliveryQuery, api.List[api.DeliveryView]] `cmd:"" help:"List webhook deliveries, newest first."`
+	Show    request[api.ByID, api.DeliveryView]                    `cmd:"" help:"Show a delivery and its result."`
+	Redrive request[api.ByID, api.DeliveryView]                    `cmd:"" help:"Process a failed delivery again."`
 }
 
 func deliveryState(d *api.DeliveryView) string {
@@ -119,45 +111,18 @@ func deliveryAttempts(d *api.DeliveryView) string {
 	return text
 }
 
-type deliveryList struct {
-	clientFlags
-	api.DeliveryQuery
+func deliveryRow(d *api.DeliveryView) []string {
+	return []string{relativeTime(&d.ReceivedAt), d.Provider, d.Native, strconv.Itoa(d.Attempt), truncate(deliveryState(d)), d.ID}
 }
 
-func (*deliveryList) route() api.Operation { return api.ListDeliveries.Operation }
-
-func (c *deliveryList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListDeliveries, c.DeliveryQuery, table("WHEN PROVIDER EVENT ATTEMPT STATE ID", func(d *api.DeliveryView) []string {
-		return []string{relativeTime(&d.ReceivedAt), d.Provider, d.Native, strconv.Itoa(d.Attempt), truncate(deliveryState(d)), d.ID}
-	}))
-}
-
-// deliveryRef is the argument that names a delivery.
-type deliveryRef struct {
-	clientFlags
-	ID string `arg:"" help:"ID of the delivery."`
-}
-
-type deliveryShow struct{ deliveryRef }
-
-func (c *deliveryShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.GetDelivery, api.ByID{ID: c.ID}, func(w io.Writer, d *api.DeliveryView) {
-		printLine(w, strings.TrimRight(d.Provider+" "+d.Native, " ")+" at /webhooks/"+d.Endpoint+", "+relativeTime(&d.ReceivedAt))
-		printLine(w, deliveryState(d)+deliveryAttempts(d))
-		if d.Status == event.ReceiptFailed {
-			printLine(w, "work it off again with: "+c.hint("delivery", "redrive", d.ID))
-		}
-		printLine(w, "its events: "+c.hint("event", "list", "--delivery", d.ID))
-		if d.Payload != nil {
-			printJSON(w, "    ", d.Payload)
-		}
-	})
-}
-
-type deliveryRedrive struct{ deliveryRef }
-
-func (c *deliveryRedrive) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.RedriveDelivery, api.ByID{ID: c.ID}, func(w io.Writer, d *api.DeliveryView) {
-		printLine(w, "delivery "+d.ID+" is worked off again")
-	})
+func showDelivery(_ context.Context, w io.Writer, c *clientFlags, d *api.DeliveryView) {
+	printLine(w, strings.TrimRight(d.Provider+" "+d.Native, " ")+" at /webhooks/"+d.Endpoint+", "+relativeTime(&d.ReceivedAt))
+	printLine(w, deliveryState(d)+deliveryAttempts(d))
+	if d.Status == event.ReceiptFailed {
+		printLine(w, "process it again: "+c.hint("delivery", "redrive", d.ID))
+	}
+	printLine(w, "its events: "+c.hint("event", "list", "--delivery", d.ID))
+	if d.Payload != nil {
+		printJSON(w, "    ", d.Payload)
+	}
 }

@@ -9,5 +9,5 @@ import (
 
 // executeClient runs a command like the program, and returns its exit status.
 func executeClient(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return command.Execute(ctx, new(Commands), args, &command.Streams{In: stdin, Out: stdout, Err: stderr}, Vars(), FlagTypes())
+	return command.Execute(ctx, New(), args, &command.Streams{In: stdin, Out: stdout, Err: stderr}, Vars(), FlagTypes())
 }

@@ -15,12 +15,12 @@ import (
 )
 
 type grantCommand struct {
-	Create   grantCreate   `cmd:"" aliases:"set" help:"Pre-approve calls. Without flags the grant has no limits; set --session, --max-calls or --expires."`
-	List     grantList     `cmd:"" help:"List grants."`
-	Remove   grantRemove   `cmd:"" aliases:"revoke" help:"Revoke a grant; takes effect at the next call."`
-	Requests grantRequests `cmd:"" help:"List grant requests of agents."`
-	Approve  grantApprove  `cmd:"" help:"Approve a grant request, as requested or narrower."`
-	Deny     grantDeny     `cmd:"" help:"Deny a grant request."`
+	Create   grantCreate                                             `cmd:"" aliases:"set" help:"Pre-approve calls. Without flags the grant has no limits; set --session, --max-calls or --expires."`
+	List     request[api.ListGrantsInput, api.List[api.GrantView]]   `cmd:"" help:"List grants."`
+	Remove   request[api.ByID, api.GrantView]                        `cmd:"" aliases:"revoke" help:"Revoke a grant; takes effect at the next call."`
+	Requests grantRequests                                           `cmd:"" help:"List grant requests of agents."`
+	Approve  grantApprove                                            `cmd:"" help:"Approve a grant request, as requested or narrower."`
+	Deny     request[api.ByIDWith[*api.Refusal], api.RequestOutcome] `cmd:"" help:"Deny a grant request."`
 }
 
 // termsText describes the calls that the terms cover.
@@ -131,19 +131,6 @@ func (c *grantCreate) setAction(in *api.NewGrant) error {
 	return nil
 }
 
-type grantList struct {
-	clientFlags
-	api.ListGrantsInput
-}
-
-func (*grantList) route() api.Operation { return api.ListGrants.Operation }
-
-func (c *grantList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListGrants, c.ListGrantsInput, table("ID LETS_THROUGH FOR USED STATE BY", func(g *api.GrantView) []string {
-		return []string{g.ID, termsText(&g.Terms, g.Name), grantScope(g), grantUsed(g), grantState(g), g.CreatedBy}
-	}))
-}
-
 func grantUsed(g *api.GrantView) string {
 	if g.MaxCalls == nil {
 		return fmt.Sprint(g.UsedCalls)
@@ -159,17 +146,6 @@ func grantState(g *api.GrantView) string {
 		return "used up"
 	}
 	return expiryText(g.ExpiresAt)
-}
-
-type grantRemove struct {
-	clientFlags
-	ID string `arg:"" help:"ID of the grant; see sallyport grant list."`
-}
-
-func (c *grantRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.RevokeGrant, api.ByID{ID: c.ID}, func(w io.Writer, g *api.GrantView) {
-		printLine(w, "grant "+g.ID+" is revoked; it lets nothing through any more")
-	})
 }
 
 // pinsByParam converts pins for the API. Two pins for one param are an error,
@@ -272,15 +248,11 @@ func (c *grantApprove) Run(ctx context.Context, std *command.Streams) (err error
 	})
 }
 
-type grantDeny struct {
-	grantRequestRef
-	api.Refusal
+func grantRow(g *api.GrantView) []string {
+	return []string{g.ID, termsText(&g.Terms, g.Name), grantScope(g), grantUsed(g), grantState(g), g.CreatedBy}
 }
 
-func (c *grantDeny) Run(ctx context.Context, std *command.Streams) error {
-	in := api.ByIDWith[*api.Refusal]{ByID: api.ByID{ID: c.ID}, Body: &c.Refusal}
-	return perform(ctx, &c.clientFlags, std, api.DenyGrantRequest, in, func(w io.Writer, outcome *api.RequestOutcome) {
-		r := &outcome.Request
-		printLine(w, fmt.Sprintf("denied %s to session %s", termsText(&r.Terms, r.Name), r.Session))
-	})
+func showDeniedRequest(w io.Writer, outcome *api.RequestOutcome) {
+	r := &outcome.Request
+	printLine(w, fmt.Sprintf("denied %s to session %s", termsText(&r.Terms, r.Name), r.Session))
 }

@@ -16,17 +16,17 @@ import (
 )
 
 type integrationCommand struct {
-	Providers  integrationProviders  `cmd:"" help:"List the providers and how to connect each."`
-	Connect    integrationConnect    `cmd:"" help:"Connect a service; the credential is read from standard input."`
-	List       integrationList       `cmd:"" help:"List the integrations you can see."`
-	Show       integrationShow       `cmd:"" help:"Show an integration."`
-	Update     integrationUpdate     `cmd:"" help:"Change an integration or replace its credential."`
-	Check      integrationCheck      `cmd:"" help:"Test the credential at the service."`
-	Metadata   integrationMetadata   `cmd:"" help:"List values for params, such as teams and projects, from the service."`
-	Disconnect integrationDisconnect `cmd:"" help:"Disconnect an integration and revoke its credential if the service supports it."`
-	App        integrationApp        `cmd:"" help:"Register the gateway at services that use OAuth or an app."`
-	Bind       integrationBind       `cmd:"" help:"Set the integrations that sessions of an automation may use."`
-	Bindings   integrationBindings   `cmd:"" help:"List the integrations that sessions of an automation may use."`
+	Providers  request[api.None, api.List[api.Provider]]        `cmd:"" help:"List the providers and how to connect each."`
+	Connect    integrationConnect                               `cmd:"" help:"Connect a service; the credential is read from standard input."`
+	List       request[api.None, api.List[api.IntegrationView]] `cmd:"" help:"List the integrations you can see."`
+	Show       integrationShow                                  `cmd:"" help:"Show an integration."`
+	Update     integrationUpdate                                `cmd:"" help:"Change an integration or replace its credential."`
+	Check      integrationCheck                                 `cmd:"" help:"Test the credential at the service."`
+	Metadata   integrationMetadata                              `cmd:"" help:"List values for params, such as teams and projects, from the service."`
+	Disconnect integrationDisconnect                            `cmd:"" help:"Disconnect an integration and revoke its credential if the service supports it."`
+	App        integrationApp                                   `cmd:"" help:"Register the gateway at services that use OAuth or an app."`
+	Bind       integrationBind                                  `cmd:"" help:"Set the integrations that sessions of an automation may use."`
+	Bindings   integrationBindings                              `cmd:"" help:"List the integrations that sessions of an automation may use."`
 }
 
 // integrationName names an integration in messages.
@@ -54,16 +54,6 @@ func integrationVisibility(in *api.IntegrationView) string {
 		return "private"
 	}
 	return "organization"
-}
-
-type integrationList struct{ clientFlags }
-
-func (*integrationList) route() api.Operation { return api.ListIntegrations.Operation }
-
-func (c *integrationList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListIntegrations, api.None{}, table("NAME PROVIDER ACCOUNT KIND WHOSE STATUS ID", func(in *api.IntegrationView) []string {
-		return []string{in.Name, in.Provider, accountName(in), string(in.Kind), integrationVisibility(in), integrationState(in), in.ID}
-	}))
 }
 
 // integrationRef is the argument that names an integration.
@@ -285,4 +275,8 @@ func (c *integrationBindings) Run(ctx context.Context, std *command.Streams) err
 			printLine(w, line)
 		}
 	})
+}
+
+func integrationRow(in *api.IntegrationView) []string {
+	return []string{in.Name, in.Provider, accountName(in), string(in.Kind), integrationVisibility(in), integrationState(in), in.ID}
 }

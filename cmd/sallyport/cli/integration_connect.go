@@ -20,14 +20,6 @@ import (
 	"sallyport/cmd/sallyport/command"
 )
 
-type integrationProviders struct{ clientFlags }
-
-func (c *integrationProviders) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListProviders, api.None{}, table("PROVIDER SERVICE CONNECTED_WITH ACTIONS", func(p *api.Provider) []string {
-		return []string{p.ID, p.Title, providerKinds(p), strconv.Itoa(len(p.Actions))}
-	}))
-}
-
 func providerKinds(p *api.Provider) string {
 	var kinds []string
 	for i := range p.Needs {
@@ -211,19 +203,9 @@ func (r *clientFlags) publicURL() (string, error) {
 }
 
 type integrationApp struct {
-	List   appList   `cmd:"" help:"List registrations and the names of their secrets."`
-	Set    appSet    `cmd:"" help:"Set the registration of the gateway at a service."`
-	Delete appDelete `cmd:"" help:"Delete a registration that no integration uses."`
-}
-
-type appList struct{ clientFlags }
-
-func (*appList) route() api.Operation { return api.ListApps.Operation }
-
-func (c *appList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListApps, api.None{}, table("PROVIDER CLIENT APP SECRETS URL KEYS SET", func(a *action.ProviderApp) []string {
-		return []string{a.Provider, a.ClientID, appLabel(a), strings.Join(a.Secrets, ", "), a.BaseURL, brokerKeys(a.Keys), relativeTime(&a.UpdatedAt)}
-	}))
+	List   request[api.None, api.List[action.ProviderApp]] `cmd:"" help:"List registrations and the names of their secrets."`
+	Set    appSet                                          `cmd:"" help:"Set the registration of the gateway at a service."`
+	Delete request[api.ByProvider, api.None]               `cmd:"" help:"Delete a registration that no integration uses."`
 }
 
 func appLabel(a *action.ProviderApp) string {
@@ -293,11 +275,10 @@ func (c *appSet) secrets(std *command.Streams) (err error) {
 	return nil
 }
 
-type appDelete struct {
-	clientFlags
-	api.ByProvider
+func providerRow(p *api.Provider) []string {
+	return []string{p.ID, p.Title, providerKinds(p), strconv.Itoa(len(p.Actions))}
 }
 
-func (c *appDelete) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.DeleteApp, c.ByProvider, confirmation("the gateway is registered at "+c.Provider+" no more"))
+func appRow(a *action.ProviderApp) []string {
+	return []string{a.Provider, a.ClientID, appLabel(a), strings.Join(a.Secrets, ", "), a.BaseURL, brokerKeys(a.Keys), relativeTime(&a.UpdatedAt)}
 }

@@ -14,13 +14,13 @@ import (
 )
 
 type notifyCommand struct {
-	Webhook notifyWebhook `cmd:"" help:"Send pending calls to a URL; prints the signing secret once."`
-	Slack   notifySlack   `cmd:"" help:"Send pending calls to Slack, by an incoming webhook (URL on standard input) or an integration."`
-	Show    notifyShow    `cmd:"" help:"Show the notification channels."`
-	Log     notifyLog     `cmd:"" help:"List recent notifications."`
-	Test    notifyTest    `cmd:"" help:"Send a test notification and show the response."`
-	Rotate  notifyRotate  `cmd:"" help:"Replace the signing secret of the webhook."`
-	Remove  notifyRemove  `cmd:"" help:"Remove a notification channel."`
+	Webhook notifyWebhook                                     `cmd:"" help:"Send pending calls to a URL; prints the signing secret once."`
+	Slack   notifySlack                                       `cmd:"" help:"Send pending calls to Slack, by an incoming webhook (URL on standard input) or an integration."`
+	Show    request[api.None, api.List[api.NotifyView]]       `cmd:"" help:"Show the notification channels."`
+	Log     request[api.None, api.List[api.NotificationView]] `cmd:"" help:"List recent notifications."`
+	Test    notifyTest                                        `cmd:"" help:"Send a test notification and show the response."`
+	Rotate  notifyRotate                                      `cmd:"" help:"Replace the signing secret of the webhook."`
+	Remove  request[api.ByNotifyKind, api.None]               `cmd:"" help:"Remove a notification channel."`
 }
 
 // channelFlags are the flags of every notification channel.
@@ -110,27 +110,6 @@ func showNotify(w io.Writer, v *api.NotifyView) {
 	}
 }
 
-type notifyShow struct{ clientFlags }
-
-func (c *notifyShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListNotify, api.None{}, func(w io.Writer, all *api.List[api.NotifyView]) {
-		if len(all.Items) == 0 {
-			printLine(w, "nobody hears of held calls elsewhere; set it up with: "+c.hint("notify", "webhook", "URL"))
-		}
-		for i := range all.Items {
-			showNotify(w, &all.Items[i])
-		}
-	})
-}
-
-type notifyLog struct{ clientFlags }
-
-func (c *notifyLog) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListNotifications, api.None{}, table("OF BY TELLS STATUS FAILED MADE", func(n *api.NotificationView) []string {
-		return []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), command.Plural(n.Failures, "failure"), relativeTime(&n.CreatedAt)}
-	}))
-}
-
 // channelRef is the argument that names a channel.
 type channelRef struct {
 	clientFlags
@@ -164,8 +143,15 @@ func (c *notifyRotate) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.RotateNotifySecret, api.Body[*api.Rotation]{Body: r}, c.showRotated(std, "the webhook for held calls"))
 }
 
-type notifyRemove struct{ channelRef }
+func showChannels(_ context.Context, w io.Writer, c *clientFlags, all *api.List[api.NotifyView]) {
+	if len(all.Items) == 0 {
+		printLine(w, "no notification channels are configured; add one: "+c.hint("notify", "webhook", "URL"))
+	}
+	for i := range all.Items {
+		showNotify(w, &all.Items[i])
+	}
+}
 
-func (c *notifyRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.DeleteNotify, c.ByNotifyKind, confirmation("nobody hears of held calls by "+string(c.Kind)+" any more"))
+func notificationRow(n *api.NotificationView) []string {
+	return []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), command.Plural(n.Failures, "failure"), relativeTime(&n.CreatedAt)}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,12 +13,6 @@ import (
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
 )
-
-// confirmation returns a printer of a message, for an operation without a
-// response body.
-func confirmation(message string) func(io.Writer, *api.None) {
-	return func(w io.Writer, _ *api.None) { printLine(w, message) }
-}
 
 // columns prints a list as a table. Each word of layout is a column: its head
 // and the JSON name of its field, such as "STATE=enabled"; _ in a head stands
@@ -64,11 +59,13 @@ func printTable[T any](w io.Writer, heads string, items []T, row func(*T) []stri
 	command.Table(w, names, rows)
 }
 
-// findField returns the index of the field with a JSON name. A field of the
-// struct itself takes precedence over an embedded one.
+// findField returns the index of the field with a name in the API: of JSON, a
+// path or a query. A field of the struct itself takes precedence over an
+// embedded one.
 func findField(t reflect.Type, name string) []int {
 	for i := range t.NumField() {
-		if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); tag == name {
+		tag := t.Field(i).Tag
+		if json, _, _ := strings.Cut(tag.Get("json"), ","); name == cmp.Or(json, tag.Get("path"), tag.Get("query")) {
 			return []int{i}
 		}
 	}
@@ -193,4 +190,10 @@ func printLine(w io.Writer, text string) { fmt.Fprintln(w, command.Printable(tex
 // lineText returns a printer of one line.
 func lineText(text string) func(io.Writer) {
 	return func(w io.Writer) { printLine(w, text) }
+}
+
+// confirmation returns a printer of a message, for an operation without a
+// response body.
+func confirmation(message string) func(io.Writer, *api.None) {
+	return func(w io.Writer, _ *api.None) { printLine(w, message) }
 }

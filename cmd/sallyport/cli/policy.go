@@ -18,36 +18,13 @@ import (
 )
 
 type policyCommand struct {
-	Set      policySet      `cmd:"" help:"Set the mode of source:action, source:* or *."`
-	Unset    policyUnset    `cmd:"" help:"Remove the mode of a key."`
-	Show     policyShow     `cmd:"" help:"List modes."`
-	Explain  policyExplain  `cmd:"" help:"Show how a call would be decided, without running it."`
-	Settings policySettings `cmd:"" help:"Show or change organization-wide approval settings."`
-	Quota    quotaCommand   `cmd:"" help:"Manage quotas of actions."`
-	Log      policyLog      `cmd:"" help:"List policy changes, newest first."`
-}
-
-type policySet struct {
-	clientFlags
-	api.ByPolicyKey
-	api.NewMode
-}
-
-func (c *policySet) Run(ctx context.Context, std *command.Streams) error {
-	in := api.ByPolicyKeyWith[api.NewMode]{ByPolicyKey: c.ByPolicyKey, Body: c.NewMode}
-	return perform(ctx, &c.clientFlags, std, api.PutMode, in, func(w io.Writer, mode *api.ModeView) {
-		std.Warn(mode.Warning)
-		printLine(w, mode.Name+" is "+string(mode.Mode)+" from now on")
-	})
-}
-
-type policyUnset struct {
-	clientFlags
-	api.DeleteModeInput
-}
-
-func (c *policyUnset) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.DeleteMode, c.DeleteModeInput, confirmation(c.Key+" has no mode of its own any more"))
+	Set      request[api.ByPolicyKeyWith[api.NewMode], api.ModeView] `cmd:"" help:"Set the mode of source:action, source:* or *."`
+	Unset    request[api.DeleteModeInput, api.None]                  `cmd:"" help:"Remove the mode of a key."`
+	Show     policyShow                                              `cmd:"" help:"List modes."`
+	Explain  policyExplain                                           `cmd:"" help:"Show how a call would be decided, without running it."`
+	Settings policySettings                                          `cmd:"" help:"Show or change organization-wide approval settings."`
+	Quota    quotaCommand                                            `cmd:"" help:"Manage quotas of actions."`
+	Log      policyLog                                               `cmd:"" help:"List policy changes, newest first."`
 }
 
 type policyShow struct{ clientFlags }
@@ -176,48 +153,12 @@ func showExplanation(w io.Writer, e *api.Explanation) {
 }
 
 type quotaCommand struct {
-	Set   quotaSet   `cmd:"" help:"Set a quota for source:action, source:* or *."`
-	Unset quotaUnset `cmd:"" help:"Remove a quota."`
-	List  quotaList  `cmd:"" help:"List quotas."`
-}
-
-type quotaSet struct {
-	clientFlags
-	api.ByPolicyKey
-	api.NewQuota
-}
-
-func (c *quotaSet) Run(ctx context.Context, std *command.Streams) error {
-	in := api.ByPolicyKeyWith[api.NewQuota]{ByPolicyKey: c.ByPolicyKey, Body: c.NewQuota}
-	return perform(ctx, &c.clientFlags, std, api.PutQuota, in, func(w io.Writer, q *api.QuotaView) {
-		std.Warn(q.Warning)
-		printLine(w, fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, command.Plural(q.Calls, "call"), quotaSpan(q), q.Per))
-	})
+	Set   request[api.ByPolicyKeyWith[api.NewQuota], api.QuotaView] `cmd:"" help:"Set a quota for source:action, source:* or *."`
+	Unset request[api.DeleteQuotaInput, api.None]                   `cmd:"" help:"Remove a quota."`
+	List  request[api.None, api.List[api.QuotaView]]                `cmd:"" help:"List quotas."`
 }
 
 func quotaSpan(q *api.QuotaView) string { return action.Rate{Seconds: q.Seconds}.Span() }
-
-type quotaUnset struct {
-	clientFlags
-	api.DeleteQuotaInput
-}
-
-func (c *quotaUnset) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.DeleteQuota, c.DeleteQuotaInput, confirmation(c.Key+" is not limited for each "+string(c.Per)+" any more"))
-}
-
-type quotaList struct{ clientFlags }
-
-func (*quotaList) route() api.Operation { return api.ListQuotas.Operation }
-
-func (c *quotaList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListQuotas, api.None{}, func(w io.Writer, all *api.List[api.QuotaView]) {
-		names := c.loadLabels(ctx, actorLists()...)
-		table("KEY PER CALLS IN SET_BY", func(q *api.QuotaView) []string {
-			return []string{q.Name, string(q.Per), strconv.Itoa(q.Calls), quotaSpan(q), names.name(q.UpdatedBy)}
-		})(w, all)
-	})
-}
 
 type policyLog struct {
 	clientFlags
@@ -375,3 +316,11 @@ func shortValue(raw json.RawMessage) string {
 
 // valueLimit is the maximum length of a value in a list.
 const valueLimit = 300
+
+func showQuota(w io.Writer, q *api.QuotaView) {
+	printLine(w, fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, command.Plural(q.Calls, "call"), quotaSpan(q), q.Per))
+}
+
+func quotaRow(names labels, q *api.QuotaView) []string {
+	return []string{q.Name, string(q.Per), strconv.Itoa(q.Calls), quotaSpan(q), names.name(q.UpdatedBy)}
+}

@@ -14,16 +14,16 @@ import (
 )
 
 type runCommand struct {
-	List     runList         `cmd:"" help:"List runs of automations, newest first."`
-	Show     runShow         `cmd:"" help:"Show a run."`
-	Claim    runClaim        `cmd:"" help:"Claim a queued run and print what its worker needs."`
-	Renew    runRenew        `cmd:"" help:"Renew the lease of a claimed run."`
-	Finish   runFinish       `cmd:"" help:"Finish a run as its worker."`
-	Cancel   runCancel       `cmd:"" help:"Cancel a run."`
-	Resolve  runResolve      `cmd:"" help:"Set the result of a run that needs a human."`
-	Redrive  runRedrive      `cmd:"" help:"Repeat a run that failed or needs a human."`
-	Outbox   outboxCommand   `cmd:"" help:"List deliveries of runs to the endpoint, or repeat one."`
-	Endpoint endpointCommand `cmd:"" help:"Manage the URL that receives runs."`
+	List     request[api.RunQuery, api.List[api.RunView]]          `cmd:"" help:"List runs of automations, newest first."`
+	Show     request[api.ByID, api.RunView]                        `cmd:"" help:"Show a run."`
+	Claim    runClaim                                              `cmd:"" help:"Claim a queued run and print what its worker needs."`
+	Renew    request[api.ByIDWith[*api.Renewal], api.RunView]      `cmd:"" help:"Renew the lease of a claimed run."`
+	Finish   request[api.ByIDWith[api.Finish], api.RunView]        `cmd:"" help:"Finish a run as its worker."`
+	Cancel   request[api.ByIDWith[*api.Cancellation], api.RunView] `cmd:"" help:"Cancel a run."`
+	Resolve  request[api.ByIDWith[api.Resolution], api.RunView]    `cmd:"" help:"Set the result of a run that needs a human."`
+	Redrive  request[api.ByID, api.RunView]                        `cmd:"" help:"Repeat a run that failed or needs a human."`
+	Outbox   outboxCommand                                         `cmd:"" set:"thing=delivery; see run outbox" help:"List deliveries of runs to the endpoint, or repeat one."`
+	Endpoint endpointCommand                                       `cmd:"" help:"Manage the URL that receives runs."`
 }
 
 // runState describes the status of the run and its cause.
@@ -38,60 +38,7 @@ func runState(r *api.RunView) string {
 	return text
 }
 
-type runList struct {
-	clientFlags
-	api.RunQuery
-}
-
-func (*runList) route() api.Operation { return api.ListRuns.Operation }
-
-func (c *runList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListRuns, c.RunQuery, func(w io.Writer, all *api.List[api.RunView]) {
-		names := c.loadRunLabels(ctx)
-		table("WHEN AUTOMATION BY EVENT STATE WORKER ID", func(r *api.RunView) []string {
-			return []string{relativeTime(&r.CreatedAt), r.AutomationName, names.name(r.Trigger), r.Title, runState(r), names.name(r.ClaimedBy), r.ID}
-		})(w, all)
-	})
-}
-
-// runRef is the argument that names a run.
-type runRef struct {
-	clientFlags
-	ID string `arg:"" help:"ID of the run."`
-}
-
-// runWith returns a request for the run of r.
-func runWith[B any](r *runRef, body B) api.ByIDWith[B] {
-	return api.ByIDWith[B]{ByID: api.ByID{ID: r.ID}, Body: body}
-}
-
 func showRunState(w io.Writer, run *api.RunView) { printLine(w, "run "+run.ID+" is "+runState(run)) }
-
-type runShow struct{ runRef }
-
-func (c *runShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.GetRun, api.ByID{ID: c.ID}, func(w io.Writer, r *api.RunView) {
-		names := c.loadRunLabels(ctx)
-		printLine(w, fmt.Sprintf("run %s of %s: %s", r.ID, r.AutomationName, r.Title))
-		printLine(w, fmt.Sprintf("%s, attempt %d, %s", runState(r), r.Attempt, runTimes(r)))
-		if r.Message != "" {
-			printLine(w, r.Message)
-		}
-		if r.ClaimedBy != "" {
-			printLine(w, runWorker(r, names.name(r.ClaimedBy)))
-		}
-		printLine(w, fmt.Sprintf("event %s of %s", r.Event, names.name(r.Trigger)))
-		if r.Session != "" {
-			printLine(w, "session "+r.Session+runSessionNote(r))
-		}
-		for _, next := range nextSteps(r) {
-			printLine(w, next.label+": "+c.hint(next.args...))
-		}
-		if r.Result != nil {
-			printJSON(w, "    ", r.Result)
-		}
-	})
-}
 
 // runTimes describes when a run was created, started and ended.
 func runTimes(r *api.RunView) string {
@@ -173,53 +120,11 @@ func (c *runClaim) Run(ctx context.Context, std *command.Streams) error {
 	return std.PrintJSON(raw)
 }
 
-type runRenew struct {
-	runRef
-	api.Renewal
-}
-
-func (c *runRenew) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.RenewRun, runWith(&c.runRef, &c.Renewal), showRunState)
-}
-
-type runFinish struct {
-	runRef
-	api.Finish
-}
-
-func (c *runFinish) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.FinishRun, runWith(&c.runRef, c.Finish), showRunState)
-}
-
-type runCancel struct {
-	runRef
-	api.Cancellation
-}
-
-func (c *runCancel) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.CancelRun, runWith(&c.runRef, &c.Cancellation), showRunState)
-}
-
-type runResolve struct {
-	runRef
-	api.Resolution
-}
-
-func (c *runResolve) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ResolveRun, runWith(&c.runRef, c.Resolution), showRunState)
-}
-
-type runRedrive struct{ runRef }
-
-func (c *runRedrive) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.RedriveRun, api.ByID{ID: c.ID}, showRunState)
-}
-
 type endpointCommand struct {
-	Set    endpointSet    `cmd:"" help:"Set the URL that receives runs; prints the signing secret once."`
-	Show   endpointShow   `cmd:"" help:"Show the URL that receives runs."`
-	Rotate endpointRotate `cmd:"" help:"Replace the signing secret of the endpoint."`
-	Remove endpointRemove `cmd:"" help:"Remove the endpoint; runs then wait to be claimed."`
+	Set    endpointSet                 `cmd:"" help:"Set the URL that receives runs; prints the signing secret once."`
+	Show   endpointShow                `cmd:"" help:"Show the URL that receives runs."`
+	Rotate endpointRotate              `cmd:"" help:"Replace the signing secret of the endpoint."`
+	Remove request[api.None, api.None] `cmd:"" help:"Remove the endpoint; runs then wait to be claimed."`
 }
 
 type endpointSet struct {
@@ -279,35 +184,9 @@ func (c *endpointRotate) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.RotateRunEndpoint, api.Body[*api.Rotation]{Body: r}, c.showRotated(std, "the endpoint for runs"))
 }
 
-type endpointRemove struct{ clientFlags }
-
-func (c *endpointRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.DeleteRunEndpoint, api.None{}, confirmation("runs are delivered no more; they wait to be claimed"))
-}
-
 type outboxCommand struct {
-	List    outboxList    `cmd:"" default:"withargs" help:"List deliveries of runs to the endpoint, newest first."`
-	Redrive outboxRedrive `cmd:"" help:"Repeat a delivery that the endpoint did not accept."`
-}
-
-type outboxList struct {
-	clientFlags
-	api.RunDeliveryQuery
-}
-
-func (*outboxList) route() api.Operation { return api.ListOutbox.Operation }
-
-func (c *outboxList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListOutbox, c.RunDeliveryQuery, table("WHEN STATE ATTEMPT NEXT HTTP ERROR RUN ID", func(p *event.RunDelivery) []string {
-		status, next := "", ""
-		if p.LastStatus != 0 {
-			status = strconv.Itoa(p.LastStatus)
-		}
-		if p.Status == event.DeliveryPending && p.Attempt > 0 {
-			next = relativeTime(&p.NextAt)
-		}
-		return []string{relativeTime(&p.CreatedAt), outboxState(p), strconv.Itoa(p.Attempt), next, status, truncate(p.LastError), p.Run, p.ID}
-	}))
+	List    request[api.RunDeliveryQuery, api.List[event.RunDelivery]] `cmd:"" default:"withargs" help:"List deliveries of runs to the endpoint, newest first."`
+	Redrive request[api.ByID, api.RunView]                             `cmd:"" help:"Repeat a delivery that the endpoint did not accept."`
 }
 
 // outboxState describes the status of a delivery. A run that was claimed first
@@ -319,11 +198,39 @@ func outboxState(p *event.RunDelivery) string {
 	return string(p.Status)
 }
 
-type outboxRedrive struct {
-	clientFlags
-	ID string `arg:"" help:"ID of the delivery; see run outbox."`
+func runRow(names labels, r *api.RunView) []string {
+	return []string{relativeTime(&r.CreatedAt), r.AutomationName, names.name(r.Trigger), r.Title, runState(r), names.name(r.ClaimedBy), r.ID}
 }
 
-func (c *outboxRedrive) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.RedriveRunDelivery, api.ByID{ID: c.ID}, showRunState)
+func showRun(ctx context.Context, w io.Writer, c *clientFlags, r *api.RunView) {
+	names := c.loadLabels(ctx, runActorLists()...)
+	printLine(w, fmt.Sprintf("run %s of %s: %s", r.ID, r.AutomationName, r.Title))
+	printLine(w, fmt.Sprintf("%s, attempt %d, %s", runState(r), r.Attempt, runTimes(r)))
+	if r.Message != "" {
+		printLine(w, r.Message)
+	}
+	if r.ClaimedBy != "" {
+		printLine(w, runWorker(r, names.name(r.ClaimedBy)))
+	}
+	printLine(w, fmt.Sprintf("event %s of %s", r.Event, names.name(r.Trigger)))
+	if r.Session != "" {
+		printLine(w, "session "+r.Session+runSessionNote(r))
+	}
+	for _, next := range nextSteps(r) {
+		printLine(w, next.label+": "+c.hint(next.args...))
+	}
+	if r.Result != nil {
+		printJSON(w, "    ", r.Result)
+	}
+}
+
+func runDeliveryRow(p *event.RunDelivery) []string {
+	status, next := "", ""
+	if p.LastStatus != 0 {
+		status = strconv.Itoa(p.LastStatus)
+	}
+	if p.Status == event.DeliveryPending && p.Attempt > 0 {
+		next = relativeTime(&p.NextAt)
+	}
+	return []string{relativeTime(&p.CreatedAt), outboxState(p), strconv.Itoa(p.Attempt), next, status, truncate(p.LastError), p.Run, p.ID}
 }

@@ -16,10 +16,10 @@ import (
 )
 
 type secretCommand struct {
-	Set    secretSet    `cmd:"" help:"Set a secret; the value is read from standard input."`
-	List   secretList   `cmd:"" help:"List secrets without their values."`
-	Delete secretDelete `cmd:"" help:"Delete a secret that no connector uses."`
-	Rotate secretRotate `cmd:"" help:"Rotate the master key: seal all sealed values again with the new key. Safe to repeat."`
+	Set    secretSet                                  `cmd:"" help:"Set a secret; the value is read from standard input."`
+	List   request[api.None, api.List[action.Secret]] `cmd:"" help:"List secrets without their values."`
+	Delete request[api.ByKey, api.None]               `cmd:"" help:"Delete a secret that no connector uses."`
+	Rotate secretRotate                               `cmd:"" help:"Rotate the master key: seal all sealed values again with the new key. Safe to repeat."`
 }
 
 type secretSet struct {
@@ -70,23 +70,6 @@ func readSecret(std *command.Streams, command string) (string, error) {
 		std.Notes = append(std.Notes, fmt.Sprintf("warning: the value has fewer than %d characters: it is not replaced where the server repeats it", redact.MinSecret))
 	}
 	return value, nil
-}
-
-type secretList struct{ clientFlags }
-
-func (*secretList) route() api.Operation { return api.ListSecrets.Operation }
-
-func (c *secretList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListSecrets, api.None{}, columns[action.Secret]("KEY=key HOST=host SET_BY=updated_by SET=updated_at"))
-}
-
-type secretDelete struct {
-	clientFlags
-	api.ByKey
-}
-
-func (c *secretDelete) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.DeleteSecret, c.ByKey, confirmation("secret "+c.Key+" is deleted"))
 }
 
 type secretRotate struct{ clientFlags }

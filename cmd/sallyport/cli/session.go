@@ -23,15 +23,15 @@ import (
 )
 
 type sessionCommand struct {
-	Create sessionCreate `cmd:"" help:"Create a session and print its token once."`
-	List   sessionList   `cmd:"" help:"List sessions."`
-	Show   sessionShow   `cmd:"" help:"Show a session."`
-	Rename sessionRename `cmd:"" help:"Change the title or idle timeout of a session."`
-	Pause  sessionPause  `cmd:"" help:"Pause a session: new calls are refused, pending calls stay."`
-	Resume sessionResume `cmd:"" help:"Resume a paused session."`
-	Stop   sessionStop   `cmd:"" help:"Stop a session; pending calls are withdrawn."`
-	Fail   sessionFail   `cmd:"" help:"Mark a session as failed and stop it."`
-	Revoke sessionRevoke `cmd:"" help:"Stop a session, whatever its status; its token stops working at once."`
+	Create sessionCreate                                             `cmd:"" help:"Create a session and print its token once."`
+	List   request[api.ListSessionsInput, api.List[api.SessionView]] `cmd:"" help:"List sessions."`
+	Show   request[api.ByID, api.SessionView]                        `cmd:"" help:"Show a session."`
+	Rename sessionRename                                             `cmd:"" help:"Change the title or idle timeout of a session."`
+	Pause  request[api.ByID, api.SessionView]                        `cmd:"" help:"Pause a session: new calls are refused, pending calls stay."`
+	Resume request[api.ByID, api.SessionView]                        `cmd:"" help:"Resume a paused session."`
+	Stop   request[api.ByIDWith[*api.SessionEnd], api.SessionView]   `cmd:"" help:"Stop a session; pending calls are withdrawn."`
+	Fail   request[api.ByIDWith[*api.SessionEnd], api.SessionView]   `cmd:"" help:"Mark a session as failed and stop it."`
+	Revoke request[api.ByID, api.None]                               `cmd:"" help:"Stop a session, whatever its status; its token stops working at once."`
 }
 
 type sessionCreate struct {
@@ -136,22 +136,6 @@ func (c *sessionCreate) noteNoCapability(ctx context.Context, std *command.Strea
 	}
 }
 
-type sessionList struct {
-	clientFlags
-	api.ListSessionsInput
-}
-
-func (*sessionList) route() api.Operation { return api.ListSessions.Operation }
-
-func (c *sessionList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListSessions, c.ListSessionsInput, func(w io.Writer, all *api.List[api.SessionView]) {
-		names := c.loadLabels(ctx, actorLists(api.ListAutomations.Operation)...)
-		table("SESSION KIND TYPE TITLE BY CREATED STATUS EXPIRES INTEGRATIONS", func(s *api.SessionView) []string {
-			return []string{s.ID, string(s.Kind), string(s.Type), s.Title, names.name(s.CreatedBy), relativeTime(&s.CreatedAt), sessionStatus(s), relativeTime(s.ExpiresAt), sessionIntegrations(s)}
-		})(w, all)
-	})
-}
-
 // sessionIntegrations returns how many integrations the session can use.
 func sessionIntegrations(s *api.SessionView) string {
 	if slices.Equal(s.Connections, []string{action.AllConnections}) {
@@ -175,15 +159,6 @@ func sessionStatus(s *api.SessionView) string {
 type sessionRef struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the session."`
-}
-
-type sessionShow struct{ sessionRef }
-
-func (c *sessionShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.GetSession, api.ByID{ID: c.ID}, func(w io.Writer, s *api.SessionView) {
-		s.CreatedBy = c.loadLabels(ctx, actorLists()...).name(s.CreatedBy)
-		writeSession(w, s)
-	})
 }
 
 // writeSession prints the fields of the session, one per line.
@@ -244,46 +219,6 @@ func showSessionStatus(w io.Writer, s *api.SessionView) {
 	printLine(w, text)
 }
 
-type sessionPause struct{ sessionRef }
-
-func (c *sessionPause) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.PauseSession, api.ByID{ID: c.ID}, showSessionStatus)
-}
-
-type sessionResume struct{ sessionRef }
-
-func (c *sessionResume) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ResumeSession, api.ByID{ID: c.ID}, showSessionStatus)
-}
-
-// sessionEnd are the arguments of commands that end a session.
-type sessionEnd struct {
-	sessionRef
-	api.SessionEnd
-}
-
-func (c *sessionEnd) input() api.ByIDWith[*api.SessionEnd] {
-	return api.ByIDWith[*api.SessionEnd]{ByID: api.ByID{ID: c.ID}, Body: &c.SessionEnd}
-}
-
-type sessionStop struct{ sessionEnd }
-
-func (c *sessionStop) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.StopSession, c.input(), showSessionStatus)
-}
-
-type sessionFail struct{ sessionEnd }
-
-func (c *sessionFail) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.FailSession, c.input(), showSessionStatus)
-}
-
-type sessionRevoke struct{ sessionRef }
-
-func (c *sessionRevoke) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.RevokeSession, api.ByID{ID: c.ID}, confirmation("session "+c.ID+" is revoked"))
-}
-
 // warnDeniedProviders prints a note for each connected provider that policy
 // denies to the session. It ignores errors because the session exists.
 func (c *Client) warnDeniedProviders(ctx context.Context, std *command.Streams, session string) {
@@ -317,16 +252,8 @@ func boundTo(s *api.SessionView, provider string, all []api.IntegrationView) boo
 }
 
 type setupCommand struct {
-	List setupList `cmd:"" help:"List workspace setups by group."`
-	Show setupShow `cmd:"" help:"Show a workspace setup."`
-}
-
-type setupList struct{ clientFlags }
-
-func (*setupList) route() api.Operation { return api.ListSetups.Operation }
-
-func (c *setupList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListSetups, api.None{}, columns[api.SetupEntry]("SETUP=name COMMANDS=command_count FILES=file_count SAVED=updated_at"))
+	List request[api.None, api.List[api.SetupEntry]] `cmd:"" help:"List workspace setups by group."`
+	Show setupShow                                   `cmd:"" help:"Show a workspace setup."`
 }
 
 type setupShow struct {
@@ -381,4 +308,13 @@ func workspacePath(workspace, folder string) string {
 		return "."
 	}
 	return path
+}
+
+func sessionRow(names labels, s *api.SessionView) []string {
+	return []string{s.ID, string(s.Kind), string(s.Type), s.Title, names.name(s.CreatedBy), relativeTime(&s.CreatedAt), sessionStatus(s), relativeTime(s.ExpiresAt), sessionIntegrations(s)}
+}
+
+func showSession(ctx context.Context, w io.Writer, c *clientFlags, s *api.SessionView) {
+	s.CreatedBy = c.loadLabels(ctx, actorLists()...).name(s.CreatedBy)
+	writeSession(w, s)
 }

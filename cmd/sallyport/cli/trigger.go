@@ -22,16 +22,16 @@ import (
 )
 
 type triggerCommand struct {
-	Providers triggerProviders `cmd:"" help:"List providers of events, or the event types and filters of one."`
-	Create    triggerCreate    `cmd:"" help:"Create a trigger and print its webhook URL and secret once."`
-	List      triggerList      `cmd:"" help:"List triggers."`
-	Show      triggerShow      `cmd:"" help:"Show a trigger."`
-	Update    triggerUpdate    `cmd:"" help:"Change a trigger."`
-	Enable    triggerEnable    `cmd:"" help:"Enable a trigger."`
-	Disable   triggerDisable   `cmd:"" help:"Disable a trigger; its deliveries are not kept."`
-	Rotate    triggerRotate    `cmd:"" help:"Replace the webhook secret of a trigger."`
-	Remove    triggerRemove    `cmd:"" help:"Remove a trigger and its URL."`
-	Polls     triggerPolls     `cmd:"" help:"Show the status of polling."`
+	Providers triggerProviders                                     `cmd:"" help:"List providers of events, or the event types and filters of one."`
+	Create    triggerCreate                                        `cmd:"" help:"Create a trigger and print its webhook URL and secret once."`
+	List      request[api.OfAutomation, api.List[api.TriggerView]] `cmd:"" help:"List triggers."`
+	Show      request[api.ByID, api.TriggerView]                   `cmd:"" help:"Show a trigger."`
+	Update    triggerUpdate                                        `cmd:"" help:"Change a trigger."`
+	Enable    triggerEnable                                        `cmd:"" help:"Enable a trigger."`
+	Disable   triggerDisable                                       `cmd:"" help:"Disable a trigger; its deliveries are not kept."`
+	Rotate    triggerRotate                                        `cmd:"" help:"Replace the webhook secret of a trigger."`
+	Remove    request[api.ByID, api.None]                          `cmd:"" help:"Remove a trigger and its URL."`
+	Polls     request[api.None, api.List[api.PollGroupView]]       `cmd:"" help:"Show the status of polling."`
 }
 
 // triggerAlias returns the second URL of the automation's only trigger of a
@@ -102,55 +102,10 @@ func printSecretOnce(w io.Writer, std *command.Streams, sentence, secret string)
 	fmt.Fprintln(std.Err, "the secret is not shown again")
 }
 
-type triggerList struct {
-	clientFlags
-	api.OfAutomation
-}
-
-func (*triggerList) route() api.Operation { return api.ListTriggers.Operation }
-
-func (c *triggerList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListTriggers, c.OfAutomation, columns[api.TriggerView](
-		"AUTOMATION=automation_name PROVIDER=provider TYPE=event_type KIND=trigger_type STATE=enabled LAST_EVENT=last_event_at NAME=name ID=id"))
-}
-
 // triggerRef is the argument that names a trigger.
 type triggerRef struct {
 	clientFlags
 	ID string `arg:"" help:"ID of the trigger."`
-}
-
-type triggerShow struct{ triggerRef }
-
-func (c *triggerShow) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.GetTrigger, api.ByID{ID: c.ID}, func(w io.Writer, t *api.TriggerView) {
-		printLine(w, triggerLine(t))
-		printLine(w, "starts runs of "+t.AutomationName)
-		if t.IntegrationName != "" {
-			printLine(w, "for the integration "+t.IntegrationName)
-		}
-		if t.PollSeconds > 0 {
-			printLine(w, "looks for events every "+(time.Duration(t.PollSeconds)*time.Second).String())
-		}
-		if t.URL != "" {
-			printLine(w, "its own URL is "+t.URL)
-			if also := triggerAlias(t); also != "" {
-				printLine(w, "also "+also+" while the automation has no other one of "+t.Provider)
-			}
-		}
-		if t.SecretNeeded {
-			printLine(w, "it has no secret, and refuses whatever comes; give it the service's with: "+c.hint("trigger", "rotate", t.ID, "--secret-stdin"))
-		}
-		if t.SharedURL != "" {
-			printLine(w, "events of all installations may come to "+t.SharedURL)
-		}
-		if t.Secrets != nil {
-			printLine(w, command.Plural(*t.Secrets, "secret")+" good now")
-		}
-		if t.LastEventAt != nil {
-			printLine(w, "an event matched "+relativeTime(t.LastEventAt))
-		}
-	})
 }
 
 type triggerUpdate struct {
@@ -240,12 +195,6 @@ func (c *triggerRotate) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.RotateTrigger, api.ByIDWith[*api.Rotation]{ByID: api.ByID{ID: c.ID}, Body: r}, c.showRotated(std, t.URL))
 }
 
-type triggerRemove struct{ triggerRef }
-
-func (c *triggerRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.DeleteTrigger, api.ByID{ID: c.ID}, confirmation("trigger "+c.ID+" is removed"))
-}
-
 type triggerProviders struct {
 	clientFlags
 	Provider string `arg:"" optional:"" help:"Provider to show in detail."`
@@ -285,15 +234,6 @@ func showEventProvider(w io.Writer, p *api.EventProvider) {
 		printLine(w, t.ID+": "+t.Title+". "+strings.ReplaceAll(t.Description, "`", ""))
 		showFilters(w, t.Config)
 	}
-}
-
-type triggerPolls struct{ clientFlags }
-
-func (c *triggerPolls) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListPollGroups, api.None{}, table("SERVICE INTEGRATION EVERY LAST NEXT FAILURES ERROR", func(g *api.PollGroupView) []string {
-		every := (time.Duration(g.PollSeconds) * time.Second).String()
-		return []string{g.Title, g.IntegrationName, every, relativeTime(g.LastAt), relativeTime(&g.NextAt), strconv.Itoa(g.Failures), truncate(cmp.Or(g.LastError, g.Lost))}
-	}))
 }
 
 // filter is the part of a JSON Schema that describes an event filter.
@@ -381,4 +321,38 @@ func (f *filter) example() any {
 		return "…"
 	}
 	return nil
+}
+
+func showTrigger(_ context.Context, w io.Writer, c *clientFlags, t *api.TriggerView) {
+	printLine(w, triggerLine(t))
+	printLine(w, "starts runs of "+t.AutomationName)
+	if t.IntegrationName != "" {
+		printLine(w, "for the integration "+t.IntegrationName)
+	}
+	if t.PollSeconds > 0 {
+		printLine(w, "looks for events every "+(time.Duration(t.PollSeconds)*time.Second).String())
+	}
+	if t.URL != "" {
+		printLine(w, "its own URL is "+t.URL)
+		if also := triggerAlias(t); also != "" {
+			printLine(w, "also "+also+" while the automation has no other one of "+t.Provider)
+		}
+	}
+	if t.SecretNeeded {
+		printLine(w, "it has no secret, and refuses whatever comes; give it the service's with: "+c.hint("trigger", "rotate", t.ID, "--secret-stdin"))
+	}
+	if t.SharedURL != "" {
+		printLine(w, "events of all installations may come to "+t.SharedURL)
+	}
+	if t.Secrets != nil {
+		printLine(w, command.Plural(*t.Secrets, "secret")+" good now")
+	}
+	if t.LastEventAt != nil {
+		printLine(w, "an event matched "+relativeTime(t.LastEventAt))
+	}
+}
+
+func pollRow(g *api.PollGroupView) []string {
+	every := (time.Duration(g.PollSeconds) * time.Second).String()
+	return []string{g.Title, g.IntegrationName, every, relativeTime(g.LastAt), relativeTime(&g.NextAt), strconv.Itoa(g.Failures), truncate(cmp.Or(g.LastError, g.Lost))}
 }

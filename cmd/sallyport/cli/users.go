@@ -11,33 +11,14 @@ import (
 )
 
 type userCommand struct {
-	Add       userAdd       `cmd:"" help:"Add a person."`
-	List      userList      `cmd:"" help:"List people."`
-	Role      userRole      `cmd:"" help:"Change the role of a person."`
-	Remove    userRemove    `cmd:"" help:"Remove a person and end their sign-ins."`
-	LoginLink userLoginLink `cmd:"" name:"login-link" help:"Print a one-time sign-in link for a person."`
-	SignOut   userSignOut   `cmd:"" name:"sign-out" help:"Sign a person out of every browser."`
-	Removed   userRemoved   `cmd:"" help:"List removed people of an identity provider or host application."`
-	Readmit   userReadmit   `cmd:"" help:"Let a removed person sign in again."`
-}
-
-type userAdd struct {
-	clientFlags
-	api.NewUser
-}
-
-func (c *userAdd) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.CreateUser, api.Body[api.NewUser]{Body: c.NewUser}, func(w io.Writer, u *action.User) {
-		printLine(w, fmt.Sprintf("%s %s (%s) is added; the sign-in link is made with: %s", u.Role, u.Name, u.ID, c.hint("user", "login-link", u.ID)))
-	})
-}
-
-type userList struct{ clientFlags }
-
-func (*userList) route() api.Operation { return api.ListUsers.Operation }
-
-func (c *userList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListUsers, api.None{}, columns[action.User]("NAME=name ROLE=role ADDED=created_at ID=id"))
+	Add       request[api.Body[api.NewUser], action.User]     `cmd:"" help:"Add a person."`
+	List      request[api.None, api.List[action.User]]        `cmd:"" help:"List people."`
+	Role      userRole                                        `cmd:"" help:"Change the role of a person."`
+	Remove    userRemove                                      `cmd:"" help:"Remove a person and end their sign-ins."`
+	LoginLink userLoginLink                                   `cmd:"" name:"login-link" help:"Print a one-time sign-in link for a person."`
+	SignOut   userSignOut                                     `cmd:"" name:"sign-out" help:"Sign a person out of every browser."`
+	Removed   request[api.None, api.List[action.RemovedUser]] `cmd:"" help:"List removed people of an identity provider or host application."`
+	Readmit   request[api.ByID, api.None]                     `cmd:"" help:"Let a removed person sign in again."`
 }
 
 // userRef is the argument that names a user by ID or unique name.
@@ -127,25 +108,10 @@ func (c *userSignOut) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-type userRemoved struct{ clientFlags }
-
-func (c *userRemoved) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListRemovedUsers, api.None{}, columns[action.RemovedUser]("NAME=name FROM=issuer REMOVED=removed_at ID=id"))
-}
-
-type userReadmit struct {
-	clientFlags
-	ID string `arg:"" help:"ID of the removed person."`
-}
-
-func (c *userReadmit) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ReadmitUser, api.ByID{ID: c.ID}, confirmation("user "+c.ID+" may sign in again"))
-}
-
 type apiKeyCommand struct {
-	Create apiKeyCreate `cmd:"" help:"Create a key and print it once."`
-	List   apiKeyList   `cmd:"" help:"List keys without their values."`
-	Revoke apiKeyRevoke `cmd:"" help:"Revoke a key."`
+	Create apiKeyCreate                               `cmd:"" help:"Create a key and print it once."`
+	List   request[api.None, api.List[action.APIKey]] `cmd:"" help:"List keys without their values."`
+	Revoke request[api.ByID, api.None]                `cmd:"" help:"Revoke a key."`
 }
 
 type apiKeyCreate struct {
@@ -160,28 +126,17 @@ func (c *apiKeyCreate) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-type apiKeyList struct{ clientFlags }
-
-func (*apiKeyList) route() api.Operation { return api.ListKeys.Operation }
-
-func (c *apiKeyList) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.ListKeys, api.None{}, table("NAME ROLE OF CREATED STATE ID", func(k *action.APIKey) []string {
-		role, state := string(k.Role), "good"
-		if k.Scope != "" {
-			role = "only " + string(k.Scope)
-		}
-		if k.RevokedAt != nil {
-			state = "revoked " + relativeTime(k.RevokedAt)
-		}
-		return []string{k.Name, role, k.User, relativeTime(&k.CreatedAt), state, k.ID}
-	}))
+func showNewUser(_ context.Context, w io.Writer, c *clientFlags, u *action.User) {
+	printLine(w, fmt.Sprintf("%s %s (%s) is added; create a sign-in link: %s", u.Role, u.Name, u.ID, c.hint("user", "login-link", u.ID)))
 }
 
-type apiKeyRevoke struct {
-	clientFlags
-	ID string `arg:"" help:"ID of the key."`
-}
-
-func (c *apiKeyRevoke) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.RevokeKey, api.ByID{ID: c.ID}, confirmation("key "+c.ID+" is revoked"))
+func apiKeyRow(k *action.APIKey) []string {
+	role, state := string(k.Role), "active"
+	if k.Scope != "" {
+		role = "only " + string(k.Scope)
+	}
+	if k.RevokedAt != nil {
+		state = "revoked " + relativeTime(k.RevokedAt)
+	}
+	return []string{k.Name, role, k.User, relativeTime(&k.CreatedAt), state, k.ID}
 }
