@@ -175,7 +175,7 @@ func CheckHeaders(carrier, prefix string, along map[string]string) error {
 	}
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(along)) {
-		at := pointerTo("/headers", name)
+		at, value := pointerTo("/headers", name), along[name]
 		switch {
 		case !headerName(name) || reservedHeader(name):
 			return invalidField(at, "This header cannot be set. Use an HTTP header that the protocol does not use, such as X-Read-Only.")
@@ -183,7 +183,7 @@ func CheckHeaders(carrier, prefix string, along map[string]string) error {
 			return invalidField(at, "A fixed header cannot carry a credential. Send the credential with secret_value.")
 		case seen[strings.ToLower(name)]:
 			return invalidField(at, "Two headers have the same name except for case. Keep one.")
-		case !headerValue(along[name]):
+		case value == "" || len(value) > maxHeaderValue || value != strings.TrimSpace(value) || !PlainText(value):
 			return invalidField(at, "The value of a header must be plain text of 1 to 1024 characters, with no space around it.")
 		}
 		seen[strings.ToLower(name)] = true
@@ -225,7 +225,7 @@ func (c *Connector) checkOAuth() error {
 		return invalidField("/oauth/client_id", "client_secret needs the client_id that the client was registered with.")
 	case len(o.Scopes) > maxScopes:
 		return invalidField("/oauth/scopes", fmt.Sprintf("At most %d scopes can be requested. Leave some out.", maxScopes))
-	case o.Issuer != "" && !validIssuer(o.Issuer):
+	case o.Issuer != "" && (!AbsoluteURL(o.Issuer) || strings.Contains(o.Issuer, "?") || Unencrypted(o.Issuer)): // it receives credentials
 		return invalidField("/oauth/issuer", "issuer must be an https URL without query and fragment, such as https://auth.example.com.")
 	}
 	if err := CheckScopes("/oauth/scopes", o.Scopes); err != nil {
@@ -250,12 +250,6 @@ func CheckScopes(field string, scopes []string) error {
 	return nil
 }
 
-// validIssuer reports whether the URL may be an authorization server, which
-// receives credentials.
-func validIssuer(text string) bool {
-	return AbsoluteURL(text) && !strings.Contains(text, "?") && !Unencrypted(text)
-}
-
 // Limits of fixed headers, in bytes.
 const (
 	maxHeaderName  = 100
@@ -269,12 +263,6 @@ func headerName(name string) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
-}
-
-// headerValue reports whether value is plain text of 1 to 1,024 bytes without
-// surrounding space.
-func headerValue(value string) bool {
-	return value != "" && len(value) <= maxHeaderValue && value == strings.TrimSpace(value) && PlainText(value)
 }
 
 // PlainText reports whether text has only printable ASCII and spaces, as

@@ -144,35 +144,6 @@ func IsDatabaseUnavailable(err error) bool {
 	return errors.As(err, &e) && e.Code == codeDatabaseUnavailable
 }
 
-// Declaration declares an error code. The codes_*.go files have one for every
-// code that leaves the program; docs/troubleshooting.md is generated from
-// them, and a test compares them with the codes in use.
-type Declaration struct {
-	Code string
-	Kind error // nil: depends on where it happens
-	// Text is the message for people and agents, formatted with the values of
-	// the error. Empty: the message depends on the case, and the place that
-	// returns the error writes it.
-	Text string
-	See  Operation // next operation; empty: none
-	Do   string    // what to do, if Text does not say all of it; Markdown
-}
-
-// Area groups errors by subject.
-type Area struct {
-	Name   string
-	Errors []Declaration
-	Others string // codes whose messages depend on the case and need no more advice
-}
-
-// Areas returns every declared error, by subject.
-func Areas() []Area {
-	return []Area{
-		callErrors(), requestErrors(), signInErrors(), permissionErrors(), policyErrors(),
-		connectorErrors(), integrationErrors(), inboundErrors(), evidenceErrors(), gatewayErrors(),
-	}
-}
-
 // Declared returns the declaration of a code, or the zero Declaration.
 func Declared(code string) Declaration {
 	return declared()[code]
@@ -222,10 +193,6 @@ func (e *Error) WithCause(err error) *Error {
 	e.Err = err
 	return e
 }
-
-// Operation is what the reader of an error can do next, such as "list
-// grants". The API renders it as a route, the command line as a command.
-type Operation string
 
 // Denied describes a denied reason: as a sentence, and as a label for lists.
 func Denied(reason string) (sentence, by string) {
@@ -277,7 +244,7 @@ func (inv *Invocation) Refusal(holds string) string {
 			what += " (layer: " + string(layer) + ")"
 		}
 	}
-	return inv.name() + " " + what + "; nothing was executed." + note + " " + next
+	return cmp.Or(inv.SourceName, inv.Source) + " " + inv.Action + " " + what + "; nothing was executed." + note + " " + next
 }
 
 // remedy returns how a denied action can become possible.
@@ -290,8 +257,6 @@ func remedy(layer Layer) string {
 	}
 	return "an admin can change the policy"
 }
-
-func (inv *Invocation) name() string { return cmp.Or(inv.SourceName, inv.Source) + " " + inv.Action }
 
 // endSentence adds a full stop if s lacks an end mark.
 func endSentence(s string) string {

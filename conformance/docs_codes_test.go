@@ -51,7 +51,7 @@ func TestCodesOfDocs(t *testing.T) {
 	}
 	for _, code := range slices.Sorted(maps.Keys(used)) {
 		if _, ok := declared[code]; !ok {
-			t.Errorf("%s is not declared; see action/codes_*.go", code)
+			t.Errorf("%s is not declared; see action/error_codes.go", code)
 		}
 	}
 	for _, n := range s.news {

@@ -1,6 +1,8 @@
 package policy
 
-import "sallyport/action"
+import (
+	"sallyport/action"
+)
 
 // drift is the difference between a tool and its reviewed version.
 type drift int

@@ -55,8 +55,8 @@ type Config struct {
 	MaxRounds     int `default:"10"`      // rounds of questions of a call
 	MaxAsked      int `default:"1048576"` // a round of questions, and the replies to it: 1 MiB
 
-	Now func() time.Time // time.Now
-	Log *slog.Logger     // discards
+	Now func() time.Time `default:"time.Now"`
+	Log *slog.Logger     `default:"discard"`
 
 	Observer Observer // nobody
 	Tracer   Tracer   // nil: calls are not traced
@@ -95,12 +95,6 @@ func (c *Config) fill() error {
 	if c.Hinted == nil {
 		c.Hinted = func() bool { return true }
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
 	if c.Observer == nil {
 		c.Observer = noObserver{}
 	}
@@ -112,8 +106,8 @@ func (c *Config) fill() error {
 type Gate struct {
 	Config
 	board  board
-	lists  lists
-	offers offers
+	lists  decisionCache[[]action.Available]
+	offers decisionCache[*action.Offerings]
 
 	sweeps sweepState
 	traces traces
@@ -133,4 +127,66 @@ func New(c Config) (*Gate, error) {
 	g := &Gate{Config: c, drain: make(chan struct{})}
 	g.unsubscribe = g.Hints.Subscribe(g.onHint)
 	return g, nil
+}
+
+// Catalog finds actions. Its implementation is sources.Catalog.
+type Catalog interface {
+	// Find returns the organization's action; ErrNotFound if no source has it,
+	// ErrUnavailable if its source never answered. With fresh, the source is
+	// queried again unless it was a moment ago.
+	Find(ctx context.Context, organization, source, name string, fresh bool) (*action.Action, error)
+	// List returns every known action of the organization, including those that
+	// are not tools (see [action.Action.Tool]), in a stable order, with a version
+	// that changes when the list does.
+	List(ctx context.Context, organization string) (actions []*action.Action, version string, err error)
+	// Offerings returns the known resources and prompts of the organization's
+	// sources. The result is shared: treat it as read-only.
+	Offerings(ctx context.Context, organization string) (*action.Offerings, error)
+}
+
+// Sessions reads sessions.
+type Sessions interface {
+	// Session returns the stored session; ErrNotFound.
+	Session(ctx context.Context, id string) (action.Session, error)
+}
+
+// Observer is notified of calls, for logs and metrics. Its methods are called
+// concurrently and delay calls: they must be quick, must not block, and must not
+// change or keep their arguments.
+type Observer interface {
+	// Decided reports the decision of policy, and the time that finding, checking
+	// and deciding took. A call that is retried is reported again.
+	Decided(a *action.Action, d *action.Decision, took time.Duration)
+	// Refused reports why a call got no row.
+	Refused(err error)
+	// Changed reports a new status that this instance wrote. For an allowed call only
+	// the end is reported.
+	Changed(inv *action.Invocation)
+	// Ran reports an execution by this instance: how it ended, and how long the
+	// source took.
+	Ran(inv *action.Invocation, ended action.Status, took time.Duration)
+}
+
+// noObserver observes nothing.
+type noObserver struct{}
+
+func (noObserver) Decided(*action.Action, *action.Decision, time.Duration) {}
+
+func (noObserver) Refused(error) {}
+
+func (noObserver) Changed(*action.Invocation) {}
+
+func (noObserver) Ran(*action.Invocation, action.Status, time.Duration) {}
+
+// Tracer records calls as spans of traces. Its methods are called concurrently and
+// delay calls: they must be quick and must not block.
+type Tracer interface {
+	// Start begins a span within the one that ctx carries, and returns a context
+	// that carries the new one. Its end is called once.
+	Start(ctx context.Context, step action.TraceStep) (_ context.Context, end func(action.TraceAttributes))
+	// Past records a span that ends now, within the one that ctx carries.
+	Past(ctx context.Context, step action.TraceStep, began time.Time, t action.TraceAttributes)
+	// Bare returns a context that carries only the span of ctx: no deadline, no
+	// cancellation and no other value.
+	Bare(ctx context.Context) context.Context
 }

@@ -71,9 +71,17 @@ func (g *Gate) Call(ctx context.Context, c *action.Call) (out *action.Outcome, e
 		if wait != nil {
 			out, err = g.await(ctx, wait, &c.Waiting)
 		}
-		if err = withdrawnMeanwhile(out, err); !t.retry(c, err) {
-			return g.result(out, err)
+		if err = withdrawnMeanwhile(out, err); t.retry(c, err) {
+			continue
 		}
+		out = orEmpty(out)
+		switch {
+		case errors.Is(err, errWithdrawnMeanwhile):
+			return out, nil // the outcome itself says withdrawn
+		case err != nil && out.Invocation.ID == "":
+			g.Observer.Refused(err)
+		}
+		return out, err
 	}
 }
 
@@ -95,18 +103,6 @@ func (t *attempts) retry(c *action.Call, err error) bool {
 		return true
 	}
 	return t.n < 5 && (denied || errors.Is(err, action.ErrPolicyMoved) || errors.Is(err, action.ErrGrantSpent) || errors.Is(err, errWithdrawnMeanwhile))
-}
-
-// result returns the result of the last attempt.
-func (g *Gate) result(out *action.Outcome, err error) (*action.Outcome, error) {
-	out = orEmpty(out)
-	switch {
-	case errors.Is(err, errWithdrawnMeanwhile):
-		return out, nil // the outcome itself says withdrawn
-	case err != nil && out.Invocation.ID == "":
-		g.Observer.Refused(err)
-	}
-	return out, err
 }
 
 // attempt finds the action, checks the params, decides and writes the row. Policy

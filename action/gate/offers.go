@@ -27,16 +27,25 @@ func (g *Gate) Offerings(ctx context.Context, s *action.Session) (*action.Offeri
 	if err != nil {
 		return nil, err
 	}
-	key, version := listKey{s.Organization, view}, catalog+"/"+policy
-	if mine := g.offers.find(key, version, all); mine != nil {
+	key, version := listKey{s.Organization, view}, offersVersion{catalog, policy, all}
+	if mine, ok := g.offers.find(key, version); ok {
 		return mine, nil
 	}
 	mine, err := g.offered(ctx, s, all, actions)
 	if err != nil {
 		return nil, err
 	}
-	g.offers.keep(key, &decidedOffers{version: version, of: all, mine: mine})
+	g.offers.keep(key, cachedDecision[*action.Offerings]{version, mine, 1}, maxOffers)
 	return mine, nil
+}
+
+// maxOffers bounds the cached views of offerings.
+const maxOffers = 1_000
+
+// offersVersion is what the offerings of a view were decided from.
+type offersVersion struct {
+	catalog, policy string
+	of              *action.Offerings
 }
 
 // offered returns the part of the offerings that policy allows the session.
@@ -76,39 +85,6 @@ func only(list []action.Offering, of map[string]bool) []action.Offering {
 		return list
 	}
 	return slices.DeleteFunc(slices.Clone(list), foreign)
-}
-
-// offers caches decided offerings by everything that they depend on.
-type offers struct {
-	mu sync.Mutex
-	m  map[listKey]*decidedOffers
-}
-
-type decidedOffers struct {
-	version string            // of catalog and policy
-	of      *action.Offerings // decided from these
-	mine    *action.Offerings
-}
-
-// maxOffers bounds the cached views; the cache is emptied when it is full.
-const maxOffers = 1_000
-
-func (o *offers) find(k listKey, version string, of *action.Offerings) *action.Offerings {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if d := o.m[k]; d != nil && d.version == version && d.of == of {
-		return d.mine
-	}
-	return nil
-}
-
-func (o *offers) keep(k listKey, d *decidedOffers) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.m == nil || len(o.m) >= maxOffers {
-		o.m = make(map[listKey]*decidedOffers)
-	}
-	o.m[k] = d
 }
 
 func names(of map[string]bool) string {
@@ -207,4 +183,139 @@ func reading(err error) error {
 	e := *action.Public(err)
 	e.Kind = action.ErrUnavailable
 	return &e
+}
+
+// Available lists the actions that the session may call, without denied ones, in
+// the catalog's order. Within an organization the same version means the same
+// list. The list is shared: treat it as read-only.
+func (g *Gate) Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error) {
+	actions, catalog, err := g.Catalog.List(ctx, s.Organization)
+	if err != nil {
+		return nil, "", err
+	}
+	view, policy, err := g.View(ctx, s)
+	if err != nil {
+		return nil, "", err
+	}
+	if s.CompletedAt != nil {
+		view += "/completed"
+	}
+	key := listKey{s.Organization, view}
+	version = catalog + "/" + policy + "/" + view
+	if list, ok := g.lists.find(key, version); ok {
+		return list, version, nil
+	}
+	all, err := g.decided(ctx, s, actions)
+	if err != nil {
+		return nil, "", err
+	}
+	list = slices.DeleteFunc(all, func(a action.Available) bool { return a.Decision.Mode == action.ModeDeny })
+	list = slices.Clip(slices.Clone(list))
+	g.lists.keep(key, cachedDecision[[]action.Available]{version, list, 1 + len(list)}, maxListed)
+	return list, version, nil
+}
+
+// maxListed bounds the actions of all cached lists, about a kilobyte each.
+const maxListed = 100_000
+
+// Abilities lists every action of the organization with the decision of policy for
+// the session, denied ones included.
+func (g *Gate) Abilities(ctx context.Context, s *action.Session) ([]action.Available, error) {
+	actions, _, err := g.Catalog.List(ctx, s.Organization)
+	if err != nil {
+		return nil, err
+	}
+	return g.decided(ctx, s, actions)
+}
+
+// decided decides the whole catalog for a session, without params.
+func (g *Gate) decided(ctx context.Context, s *action.Session, actions []*action.Action) ([]action.Available, error) {
+	list := make([]action.Available, 0, len(actions))
+	for _, a := range actions {
+		d, err := g.Decide(ctx, s, a, nil, false)
+		if err != nil {
+			return nil, err
+		}
+		d.Limits = nil // they name the session, and the list may be shared
+		if s.CompletedAt != nil {
+			d = d.AfterCompletion(a)
+		}
+		list = append(list, action.Available{Action: a, Decision: d})
+	}
+	return list, nil
+}
+
+// Explain decides a call without making it: nothing is counted or written. Nil
+// params stand for any, a session without an id for all that are like it. Errors:
+// ErrInvalid for params that do not match the schema, and those of finding the
+// action.
+func (g *Gate) Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Explained, error) {
+	act, err := g.Catalog.Find(ctx, s.Organization, source, name, false)
+	if err != nil {
+		return action.Explained{}, err
+	}
+	if params != nil {
+		if params, err = g.check(act, params); err != nil {
+			return action.Explained{}, err
+		}
+	}
+	d, err := g.Decide(ctx, s, act, params, true)
+	if err != nil {
+		return action.Explained{}, err
+	}
+	e := action.Explained{Available: action.Available{Action: act, Decision: d}}
+	if d.Mode != action.ModeRequireApproval {
+		return e, nil
+	}
+	if params == nil {
+		e.Decision.Steps = append(slices.Clip(d.Steps), action.Step{Layer: action.LayerGrant, Note: "Grants depend on the params. None were given, so grants were not checked."})
+	}
+	if s.ID == "" {
+		return e, nil // no session, so no earlier denial
+	}
+	draft, err := g.draft(ctx, &action.Call{Session: *s}, act, d, params, g.Vault.Hash(params))
+	if err != nil {
+		return action.Explained{}, err
+	}
+	e.Refused, e.Note, err = g.Ledger.Preview(ctx, draft)
+	return e, err
+}
+
+// listKey is what makes two sessions see the same list.
+type listKey struct{ organization, view string }
+
+// decisionCache caches what was decided for all sessions of a key, by everything
+// else that it depends on: version is comparable.
+type decisionCache[T any] struct {
+	mu   sync.Mutex
+	m    map[listKey]cachedDecision[T]
+	size int
+}
+
+type cachedDecision[T any] struct {
+	version any
+	value   T
+	size    int
+}
+
+func (c *decisionCache[T]) find(k listKey, version any) (value T, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.m[k]
+	if d.version != version {
+		return value, false
+	}
+	return d.value, true
+}
+
+// keep caches a value of some size. A cache that would exceed the limit is emptied
+// first.
+func (c *decisionCache[T]) keep(k listKey, d cachedDecision[T], limit int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size += d.size - c.m[k].size
+	if c.m == nil || c.size > limit {
+		c.m, c.size = make(map[listKey]cachedDecision[T]), d.size
+	}
+	c.m[k] = d
 }

@@ -10,7 +10,7 @@ import (
 	"sallyport/action"
 )
 
-// traced tells of an invocation.
+// traced returns the attributes of an invocation.
 func traced(inv *action.Invocation) action.TraceAttributes {
 	t := action.TraceAttributes{
 		Organization: inv.Organization, Session: inv.Session, Invocation: inv.ID, Source: inv.Source, Action: inv.Action,
@@ -22,7 +22,7 @@ func traced(inv *action.Invocation) action.TraceAttributes {
 	return t
 }
 
-// tracedAnswer tells of what a caller gets.
+// tracedAnswer returns the attributes of what a caller gets.
 func tracedAnswer(s *action.Session, out *action.Outcome, err error) action.TraceAttributes {
 	t := traced(&out.Invocation)
 	t.Organization, t.Session, t.Repeated = s.Organization, s.ID, out.Repeated
@@ -38,7 +38,8 @@ func tracedAnswer(s *action.Session, out *action.Outcome, err error) action.Trac
 	return t
 }
 
-// traced tells of an execution, or of one that did not come to be.
+// traced returns the attributes of an execution, or of a call that ended without
+// one.
 func (j *job) traced(fin *action.Finish) action.TraceAttributes {
 	t := traced(&j.Invocation)
 	t.Status, t.Code = fin.Status, fin.DeniedReason
@@ -48,7 +49,7 @@ func (j *job) traced(fin *action.Finish) action.TraceAttributes {
 	return t
 }
 
-// tracePolicy draws that a call was decided.
+// tracePolicy records the decision of a call.
 func (g *Gate) tracePolicy(ctx context.Context, c *action.Call, act *action.Action, d *action.Decision, began time.Time) {
 	if g.Tracer != nil {
 		g.Tracer.Past(ctx, action.TraceDecide, began, action.TraceAttributes{
@@ -58,8 +59,8 @@ func (g *Gate) tracePolicy(ctx context.Context, c *action.Call, act *action.Acti
 	}
 }
 
-// traceResume begins to draw what becomes of an approved call here, within the
-// span of its caller where that is known.
+// traceResume starts the span of an approved call, within that of its caller if it
+// is known.
 func (g *Gate) traceResume(j *job) (end func()) {
 	j.trace = g.traces.take(j.ID)
 	if g.Tracer == nil {
@@ -70,7 +71,7 @@ func (g *Gate) traceResume(j *job) (end func()) {
 	return func() { over(*j.end) }
 }
 
-// traceEnd notes how a job ended, which each does before it is over.
+// traceEnd records how a job ended.
 func (g *Gate) traceEnd(j *job, ended *action.Invocation) {
 	if g.Tracer != nil {
 		t := traced(ended)
@@ -78,8 +79,8 @@ func (g *Gate) traceEnd(j *job, ended *action.Invocation) {
 	}
 }
 
-// traceRecheck draws that an approved call was looked at again; fin is how it ended
-// by that, nil: it runs.
+// traceRecheck records the recheck of an approved call. A nil fin means that the
+// call runs.
 func (g *Gate) traceRecheck(j *job, fin *action.Finish, began time.Time) {
 	switch {
 	case g.Tracer == nil:
@@ -90,7 +91,7 @@ func (g *Gate) traceRecheck(j *job, fin *action.Finish, began time.Time) {
 	}
 }
 
-// traceHold draws once that a caller waited for a person.
+// traceHold records, once, that a caller waited for a person.
 func (g *Gate) traceHold(ctx context.Context, t *wait, now *action.Invocation) {
 	if !t.heldSince.IsZero() {
 		g.Tracer.Past(ctx, action.TraceHold, t.heldSince, traced(now))
@@ -98,7 +99,7 @@ func (g *Gate) traceHold(ctx context.Context, t *wait, now *action.Invocation) {
 	}
 }
 
-// detached is what an execution knows of its caller: the span, and nothing else.
+// detached returns a context with only the span of the caller, for the execution.
 func (g *Gate) detached(ctx context.Context) context.Context {
 	if g.Tracer == nil {
 		return context.Background()
@@ -106,19 +107,19 @@ func (g *Gate) detached(ctx context.Context) context.Context {
 	return g.Tracer.Bare(ctx)
 }
 
-// keepTrace has the execution of a held call be drawn within the span of its
-// first caller on this instance, whether he still waits then or left to come back.
+// keepTrace remembers the span of the first caller of a held call on this
+// instance, so that its execution is recorded within it.
 func (g *Gate) keepTrace(ctx context.Context, id string) {
 	if g.Tracer != nil {
 		g.traces.keep(id, g.Tracer.Bare(ctx))
 	}
 }
 
-// maxTraces is how many held calls have their spans remembered.
+// maxTraces bounds the remembered spans of held calls.
 const maxTraces = 10_000
 
-// traces are spans of callers by the invocations that are held for them. What is
-// forgotten, the oldest first, is executed in a trace of its own.
+// traces are the spans of callers by held invocation. The oldest are dropped
+// first; their executions get traces of their own.
 type traces struct {
 	mu   sync.Mutex
 	kept map[string]*list.Element
@@ -145,7 +146,7 @@ func (t *traces) keep(id string, ctx context.Context) {
 	t.kept[id] = t.old.PushBack(keptTrace{id, ctx})
 }
 
-// take returns what was kept, or nothing, and forgets it.
+// take removes and returns a span; an empty context if there is none.
 func (t *traces) take(id string) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()

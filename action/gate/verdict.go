@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"sallyport/action"
 )
@@ -98,4 +99,63 @@ func (g *Gate) Params(ctx context.Context, organization, id string) (raw []byte,
 	}
 	raw, err = g.Vault.Open(paramsRef(&rec.Invocation), rec.SealedParams)
 	return raw, err == nil, err
+}
+
+// Terms validates the terms of a new grant, makes its pins canonical, and returns
+// the hash of its action; empty with Any. A tool that drifted from its review needs
+// unreviewed. Errors: ErrInvalid with the field; ErrConflict with code
+// "tool_unreviewed"; those of finding the action.
+func (g *Gate) Terms(ctx context.Context, organization string, t *action.Terms, unreviewed bool) (toolHash string, err error) {
+	if err := t.Check(g.Now()); err != nil {
+		return "", err
+	}
+	for pointer, value := range t.Pins {
+		if t.Pins[pointer], err = g.pinned(pointer, value); err != nil {
+			return "", err
+		}
+	}
+	if t.Any {
+		return "", nil
+	}
+	act, err := g.Catalog.Find(ctx, organization, t.Source, t.Action, false)
+	if err != nil {
+		return "", err
+	}
+	d, err := g.Decide(ctx, &action.Session{Organization: organization}, act, nil, true)
+	if err != nil {
+		return "", err
+	}
+	if alerts := action.Alerts(d.Steps); len(alerts) > 0 && !unreviewed {
+		return "", notReviewed(alerts[0])
+	}
+	return act.Hash, nil
+}
+
+// notReviewed refuses a grant for a tool that is not reviewed.
+func notReviewed(why string) error {
+	return action.Errorf(action.ErrConflict, "tool_unreviewed",
+		"%s", "No grant is made for this tool as it is: "+why+" Review it first, or set `unreviewed` to grant it as it is now.").WithField("/unreviewed")
+}
+
+// pinned returns the canonical value of a pin. Grants are displayed unredacted, so
+// secrets are refused.
+func (g *Gate) pinned(pointer string, value json.RawMessage) (json.RawMessage, error) {
+	if !action.IsPointer(pointer) {
+		return nil, action.InvalidTerm("/pins", fmt.Sprintf("%q is not a JSON Pointer: it begins with / and names a param, such as /channel.", pointer))
+	}
+	canonical, err := g.JSON.Canonical(value)
+	if err != nil {
+		return nil, action.InvalidTerm("/pins", fmt.Sprintf("The value pinned at %s is not valid JSON.", pointer))
+	}
+	last := strings.NewReplacer("~1", "/", "~0", "~").Replace(pointer[strings.LastIndexByte(pointer, '/')+1:])
+	name, _ := json.Marshal(last) // a string always encodes
+	member := fmt.Appendf(nil, "{%s:%s}", name, canonical)
+	if !bytes.Equal(g.JSON.Redact(member, nil), member) {
+		return nil, secretPin(pointer)
+	}
+	return canonical, nil
+}
+
+func secretPin(pointer string) error {
+	return action.InvalidTerm("/pins", fmt.Sprintf("The value at %s looks like a secret, which cannot be pinned; pin another param.", pointer))
 }

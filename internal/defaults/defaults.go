@@ -5,6 +5,7 @@ package defaults
 
 import (
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strconv"
 	"time"
@@ -12,7 +13,8 @@ import (
 
 // Set gives every exported field of the struct at c that is zero the value of
 // its `default` tag, embedded structs included. Durations are written like 5m,
-// whole numbers in decimal. It panics on a tag that is no such value: that is a
+// whole numbers in decimal, the clock of a func() time.Time as time.Now, and a
+// *slog.Logger that discards as discard. It panics on any other tag: that is a
 // mistake in the program.
 func Set(c any) { set(reflect.ValueOf(c).Elem()) }
 
@@ -27,21 +29,30 @@ func set(v reflect.Value) {
 		if !ok || !value.IsZero() {
 			continue
 		}
-		n, err := parse(value, text)
+		parsed, err := parse(value, text)
 		if err != nil {
 			panic(fmt.Sprintf("the default of %s.%s: %v", v.Type(), field.Name, err))
 		}
-		value.SetInt(n)
+		value.Set(reflect.ValueOf(parsed).Convert(value.Type()))
 	}
 }
 
-func parse(value reflect.Value, text string) (int64, error) {
-	switch {
-	case value.Type() == reflect.TypeFor[time.Duration]():
-		d, err := time.ParseDuration(text)
-		return int64(d), err
-	case value.CanInt():
-		return strconv.ParseInt(text, 10, 64)
+func parse(value reflect.Value, text string) (any, error) {
+	switch value.Interface().(type) {
+	case time.Duration:
+		return time.ParseDuration(text)
+	case func() time.Time:
+		if text == "time.Now" {
+			return time.Now, nil
+		}
+	case *slog.Logger:
+		if text == "discard" {
+			return slog.New(slog.DiscardHandler), nil
+		}
+	default:
+		if value.CanInt() {
+			return strconv.ParseInt(text, 10, 64)
+		}
 	}
-	return 0, fmt.Errorf("a %s has no default here", value.Type())
+	return nil, fmt.Errorf("a %s has no default %q", value.Type(), text)
 }

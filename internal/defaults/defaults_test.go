@@ -1,6 +1,7 @@
 package defaults_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,17 @@ func TestSet(t *testing.T) {
 	}
 }
 
+func TestSetClockAndLog(t *testing.T) {
+	var c struct {
+		Now func() time.Time `default:"time.Now"`
+		Log *slog.Logger     `default:"discard"`
+	}
+	defaults.Set(&c)
+	if age := time.Since(c.Now()); age < 0 || age > time.Minute || c.Log.Enabled(t.Context(), slog.LevelError) {
+		t.Errorf("the clock is %v off, or the log does not discard", age)
+	}
+}
+
 func TestSetRefusesBadTags(t *testing.T) {
 	for name, c := range map[string]any{
 		"duration": &struct {
@@ -40,6 +52,9 @@ func TestSetRefusesBadTags(t *testing.T) {
 		}{},
 		"text": &struct {
 			Name string `default:"x"`
+		}{},
+		"clock": &struct {
+			Now func() time.Time `default:"now"`
 		}{},
 	} {
 		func() {

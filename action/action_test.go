@@ -2,6 +2,12 @@ package action_test
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"sallyport/action"
@@ -56,5 +62,41 @@ func TestNeeds(t *testing.T) {
 		if got := (want{kind, f}); got != test.want || ok != (test.want != want{}) {
 			t.Errorf("%s %s: needs %v, %t; want %v", test.method, test.params, got, ok, test.want)
 		}
+	}
+}
+
+func TestSpanNamesAWindow(t *testing.T) {
+	for seconds, want := range map[int]string{
+		1: "1 second", 45: "45 seconds", 60: "a minute", 90: "90 seconds", 300: "5 minutes", 3600: "an hour", 7200: "2 hours", 86400: "a day",
+	} {
+		if got := (action.Rate{Seconds: seconds}).Span(); got != want {
+			t.Errorf("%d: %q, want %q", seconds, got, want)
+		}
+	}
+}
+
+// Every constant of a kind of policy event is among the kinds.
+func TestEventKinds(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "decision.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Event") || len(spec.Values) != 1 {
+			return true
+		}
+		if value, ok := spec.Values[0].(*ast.BasicLit); ok {
+			text, err := strconv.Unquote(value.Value)
+			if err != nil {
+				t.Error(err)
+			}
+			want = append(want, text)
+		}
+		return true
+	})
+	if got := action.EventKinds(); len(want) == 0 || !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("the kinds are %v, the constants %v", got, want)
 	}
 }
