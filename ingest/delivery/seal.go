@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/ingest/match"
 )
 
 // StoredHeaders returns the headers that modules read and those in also. Headers
@@ -149,4 +151,20 @@ func (r *reader) bytes(n uint64) []byte {
 	piece := r.rest[:n:n]
 	r.rest = r.rest[n:]
 	return piece
+}
+
+// BodyHash returns the keyed hash of a body.
+func BodyHash(v action.Vault, body []byte) string { return match.Hash(v, "body", body) }
+
+// RepeatWindow is how long the same body counts as the same delivery without an id.
+const RepeatWindow = 5 * time.Minute
+
+// Key is equal for repeats of a delivery: a hash of id and body. Without an id it
+// changes with the time window, because the same body may later mean a new event.
+func Key(v action.Vault, id string, body []byte, now time.Time) string {
+	if id != "" {
+		return match.Hash(v, "delivery", []byte(id), body)
+	}
+	window := binary.BigEndian.AppendUint64(nil, uint64(now.Truncate(RepeatWindow).Unix()))
+	return match.Hash(v, "delivery", nil, body, window)
 }

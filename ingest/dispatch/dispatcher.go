@@ -14,6 +14,7 @@ import (
 	"sallyport/ingest"
 	"sallyport/ingest/event"
 	"sallyport/ingest/loop"
+	"sallyport/internal/defaults"
 	"sallyport/internal/redact"
 )
 
@@ -33,33 +34,23 @@ type DispatcherConfig struct {
 	APIURL    string // the base of /api/v1, for workers
 	UserAgent string // "sallyport"
 
-	Batch    int           // deliveries per claim; 32
-	Parallel int           // concurrent requests of all organizations; 64
-	Every    time.Duration // between two claims without a wake-up; 1 second
-	Timeout  time.Duration // of a request; 15 seconds
-	Lease    time.Duration // of claimed deliveries; 2 minutes
-	Life     time.Duration // of an endpoint's claim to a run; 48 hours
+	Batch    int           `default:"32"`  // deliveries per claim
+	Parallel int           `default:"64"`  // concurrent requests of all organizations
+	Every    time.Duration `default:"1s"`  // between two claims without a wake-up
+	Timeout  time.Duration `default:"15s"` // of a request
+	Lease    time.Duration `default:"2m"`  // of claimed deliveries
+	Life     time.Duration `default:"48h"` // of an endpoint's claim to a run
 
 	// Changed is called with runs that were claimed for their endpoint, or that failed
 	// because it did not accept them. May be nil.
 	Changed func(runs []event.Run)
-	Now     func() time.Time // time.Now
-	Log     *slog.Logger     // discards
+	Now     func() time.Time `default:"time.Now"`
+	Log     *slog.Logger     `default:"discard"`
 }
 
 func (c *DispatcherConfig) setDefaults() error {
 	if c.Rows == nil || c.Vault == nil || c.JSON == nil || c.Do == nil || c.Token == nil || c.Worker == "" || c.MCPURL == "" || c.APIURL == "" {
 		return errors.New("dispatch.DispatcherConfig: Rows, Vault, JSON, Do, Token, Worker, MCPURL and APIURL are required")
-	}
-	for value, use := range map[*time.Duration]time.Duration{&c.Every: time.Second, &c.Timeout: 15 * time.Second, &c.Lease: 2 * time.Minute, &c.Life: 48 * time.Hour} {
-		if *value == 0 {
-			*value = use
-		}
-	}
-	for value, use := range map[*int]int{&c.Batch: 32, &c.Parallel: 64} {
-		if *value == 0 {
-			*value = use
-		}
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = "sallyport"
@@ -67,12 +58,7 @@ func (c *DispatcherConfig) setDefaults() error {
 	if c.Changed == nil {
 		c.Changed = func([]event.Run) {}
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	defaults.Set(c)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/internal/defaults"
 )
 
 // SweeperConfig configures a [Sweeper]. Sweep and Forget are required.
@@ -20,30 +21,22 @@ type SweeperConfig struct {
 	// to limit rows, and returns their number.
 	Forget func(ctx context.Context, before time.Time, limit int) (int, error)
 
-	Retention time.Duration // of payloads; 30 days
+	Retention time.Duration `default:"720h"` // of payloads
 	// Changed is called with runs that ended or were queued again, and with calls of
 	// their sessions that were withdrawn. May be nil.
 	Changed func(runs []event.Run, withdrew []action.Invocation)
-	Now     func() time.Time // time.Now
-	Log     *slog.Logger     // discards
+	Now     func() time.Time `default:"time.Now"`
+	Log     *slog.Logger     `default:"discard"`
 }
 
 func (c *SweeperConfig) setDefaults() error {
 	if c.Sweep == nil || c.Forget == nil {
 		return errors.New("dispatch.SweeperConfig: Sweep and Forget are required")
 	}
-	if c.Retention == 0 {
-		c.Retention = 30 * 24 * time.Hour
-	}
 	if c.Changed == nil {
 		c.Changed = func([]event.Run, []action.Invocation) {}
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	defaults.Set(c)
 	return nil
 }
 
@@ -77,7 +70,7 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 			s.Changed(runs, withdrew)
 		}
 		if err != nil {
-			s.logged(ctx, "sweeping runs", err)
+			s.logError(ctx, "sweeping runs", err)
 			return
 		}
 		if len(runs) < sweepBatch {
@@ -93,7 +86,7 @@ func (s *Sweeper) Forget(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, err := s.SweeperConfig.Forget(ctx, before, forgetBatch)
 		if err != nil {
-			s.logged(ctx, "forgetting payloads", err)
+			s.logError(ctx, "forgetting payloads", err)
 			return
 		}
 		if n < forgetBatch {
@@ -102,7 +95,7 @@ func (s *Sweeper) Forget(ctx context.Context) {
 	}
 }
 
-func (s *Sweeper) logged(ctx context.Context, doing string, err error) {
+func (s *Sweeper) logError(ctx context.Context, doing string, err error) {
 	if ctx.Err() == nil {
 		s.Log.ErrorContext(ctx, doing+" failed", "error", err)
 	}

@@ -7,8 +7,11 @@ package inbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,11 +20,11 @@ import (
 	"sallyport/ingest/event"
 	"sallyport/ingest/loop"
 	"sallyport/ingest/match"
+	"sallyport/internal/defaults"
 	"sallyport/internal/redact"
 )
 
-// Config configures a [Worker]. The interfaces are required; zero durations and
-// numbers mean the default in the comment.
+// Config configures a [Worker]. The interfaces are required.
 type Config struct {
 	Providers    []event.Provider // [match.Custom] is added
 	Rows         ingest.Rows
@@ -35,12 +38,12 @@ type Config struct {
 	// Hydrates reports whether a provider's module completes events. Nil: all do.
 	Hydrates func(provider string) bool
 
-	Workers     int           // goroutines that process batches; 2
-	Batch       int           // deliveries of one batch, which is one transaction; 25
-	Lease       time.Duration // of claimed deliveries; 1 minute
-	PollEvery   time.Duration // between two claims without a wake-up; 1 second
-	Gather      time.Duration // pause after a batch that was not full, to collect more; 20 ms
-	MaxAttempts int           // before a delivery fails; 10
+	Workers     int           `default:"2"`    // goroutines that process batches
+	Batch       int           `default:"25"`   // deliveries of one batch, which is one transaction
+	Lease       time.Duration `default:"1m"`   // of claimed deliveries
+	PollEvery   time.Duration `default:"1s"`   // between two claims without a wake-up
+	Gather      time.Duration `default:"20ms"` // pause after a batch that was not full, to collect more
+	MaxAttempts int           `default:"10"`   // before a delivery fails
 	Pace        *loop.Pace    // of the server that shares database and CPU; nil: none
 	// Backoff returns the wait after a failed attempt, the first being 1. Nil: a second,
 	// doubled each time up to 10 minutes, with jitter.
@@ -48,23 +51,13 @@ type Config struct {
 
 	Began func(runs []event.Run)      // called with runs that began; may be nil
 	Count func(what, provider string) // for metrics, see [Worker]; may be nil
-	Now   func() time.Time            // time.Now
-	Log   *slog.Logger                // discards
+	Now   func() time.Time            `default:"time.Now"`
+	Log   *slog.Logger                `default:"discard"`
 }
 
 func (c *Config) setDefaults() error {
 	if c.Rows == nil || c.Integrations == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil || c.Worker == "" {
 		return errors.New("inbox.Config: Rows, Integrations, Vault, JSON, NewID and Worker are required")
-	}
-	for value, use := range map[*time.Duration]time.Duration{&c.Lease: time.Minute, &c.PollEvery: time.Second, &c.Gather: 20 * time.Millisecond} {
-		if *value == 0 {
-			*value = use
-		}
-	}
-	for value, use := range map[*int]int{&c.Workers: 2, &c.Batch: 25, &c.MaxAttempts: 10} {
-		if *value == 0 {
-			*value = use
-		}
 	}
 	if c.Hydrates == nil {
 		c.Hydrates = func(string) bool { return true }
@@ -78,12 +71,7 @@ func (c *Config) setDefaults() error {
 	if c.Count == nil {
 		c.Count = func(string, string) {}
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	defaults.Set(c)
 	return nil
 }
 
@@ -204,4 +192,96 @@ func (w *Worker) processBatch(ctx, work context.Context, receipts []event.Receip
 		}
 	}
 	w.settle(work, list)
+}
+
+// leases are the receipts that this process holds and renews.
+type leases struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+func (h *leases) add(receipts []event.Receipt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ids == nil {
+		h.ids = make(map[string]bool)
+	}
+	for _, r := range receipts {
+		h.ids[r.ID] = true
+	}
+}
+
+func (h *leases) remove(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.ids, id)
+}
+
+func (h *leases) all() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.ids))
+}
+
+// renewLeases renews all leases until ctx ends.
+func (w *Worker) renewLeases(ctx context.Context) {
+	for loop.Sleep(ctx, w.Lease/3) {
+		ids := w.leases.all()
+		if len(ids) == 0 {
+			continue
+		}
+		if err := w.Rows.RenewReceipts(ctx, w.Worker, ids, w.Lease); err != nil && ctx.Err() == nil {
+			w.Log.WarnContext(ctx, "the leases of deliveries could not be renewed", "error", err)
+		}
+	}
+}
+
+const (
+	// suspectLosses is how often a delivery was lost with its process until it is
+	// processed alone: it may be the cause.
+	suspectLosses = 2
+	// maxLosses is the number of losses after which a delivery fails.
+	maxLosses = 10
+)
+
+// splitSuspects separates deliveries that may have ended a process.
+func splitSuspects(receipts []event.Receipt) (others, alone []event.Receipt) {
+	for _, r := range receipts {
+		if r.Losses >= suspectLosses {
+			alone = append(alone, r)
+			continue
+		}
+		others = append(others, r)
+	}
+	return others, alone
+}
+
+// processAlone processes the first suspect while no other delivery can be lost with
+// it. The others are released before, with their counts.
+func (w *Worker) processAlone(ctx, work context.Context, list []event.Receipt) {
+	if len(list) == 0 {
+		return
+	}
+	w.leases.add(list)
+	var back []event.Settlement
+	for i, r := range list[1:] {
+		at := w.Now().UTC().Add(time.Duration(i+1) * time.Second)
+		back = append(back, event.Settlement{Receipt: r, Status: event.ReceiptQueued, NextAt: at, Failures: r.Failures, Losses: r.Losses, Error: "It is worked off alone: it may be what ended the gateway."})
+	}
+	w.settle(work, back)
+	if r := list[0]; r.Losses >= maxLosses {
+		w.settle(work, []event.Settlement{w.abandoned(ctx, r)})
+		return
+	}
+	w.processBatch(ctx, work, list[:1])
+}
+
+// abandoned fails a delivery that ends processes.
+func (w *Worker) abandoned(ctx context.Context, r event.Receipt) event.Settlement {
+	w.Log.ErrorContext(ctx, "a delivery was given up: each process that worked on it ended", "delivery", r.ID, "endpoint", r.Endpoint, "provider", r.Provider, "losses", r.Losses)
+	w.Count("losing", r.Provider)
+	return event.Settlement{
+		Receipt: r, Status: event.ReceiptFailed,
+		Error: fmt.Sprintf("The gateway ended %d times in a row while it worked on this, so it was given up. See the gateway's log for why it ended, and have this delivery worked off again once that is mended.", r.Losses),
+	}
 }

@@ -4,13 +4,19 @@
 package match
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
+	"net/url"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -195,3 +201,118 @@ func Hash(v action.Vault, what string, parts ...[]byte) string {
 
 // MaxID bounds ids of others, in bytes: of deliveries, connections, in URLs.
 const MaxID = 200
+
+// botsFilter is the modules' name of the filter that admits events caused by programs,
+// which are excluded by default.
+const botsFilter = "bots"
+
+// failedFilters tells people which filters an event does not pass. A module only
+// reports whether all filters pass, so they are added one by one: those with which
+// the event no longer passes are the ones.
+func failedFilters(kind *event.Type, e *event.Event, config json.RawMessage) string {
+	var filters map[string]json.RawMessage
+	if json.Unmarshal(config, &filters) != nil {
+		return "" // it was checked when it was written
+	}
+	bots := filters[botsFilter]
+	tried := map[string]json.RawMessage{botsFilter: json.RawMessage("true")}
+	if !matchesWith(kind, e, tried) {
+		return "Without any filter it would not pass either: it is none of what this trigger's type is about."
+	}
+	var failed []string
+	for _, name := range slices.Sorted(maps.Keys(filters)) {
+		if name == botsFilter {
+			continue
+		}
+		if tried[name] = filters[name]; !matchesWith(kind, e, tried) {
+			failed = append(failed, fmt.Sprintf("%s (%s)", name, filters[name]))
+			delete(tried, name)
+		}
+	}
+	if tried[botsFilter] = bots; bots == nil {
+		delete(tried, botsFilter)
+	}
+	if !matchesWith(kind, e, tried) {
+		failed = append(failed, botsFilter+" (not set, and a bot or an app did it)")
+	}
+	if len(failed) == 0 {
+		return ""
+	}
+	return "It does not pass " + strings.Join(failed, "; ") + "."
+}
+
+func matchesWith(kind *event.Type, e *event.Event, filters map[string]json.RawMessage) bool {
+	config, err := json.Marshal(filters)
+	return err == nil && kind.Matches(e, config)
+}
+
+// Unreadable is the error of a delivery that can never be parsed.
+func (m *Matcher) Unreadable(err error) error {
+	return action.Errorf(action.ErrInvalid, codeUnreadable, "The delivery cannot be read: %s", m.Line(parseErrorText(err), MaxLine))
+}
+
+const codeUnreadable = "unreadable"
+
+// IsPermanent reports whether another attempt would fail in the same way.
+func IsPermanent(err error) bool {
+	var e *action.Error
+	return errors.As(err, &e) && e.Code == codeUnreadable
+}
+
+// parseErrorText describes a parse error without Go's terms.
+func parseErrorText(err error) string {
+	var shape *json.UnmarshalTypeError
+	var number *strconv.NumError
+	switch {
+	case errors.As(err, &shape) && shape.Field != "":
+		return fmt.Sprintf("its member %s is of type %s, and should not be.", shape.Field, shape.Value)
+	case errors.As(err, &shape):
+		return fmt.Sprintf("it is of type %s, and should not be.", shape.Value)
+	case errors.As(err, new(*json.SyntaxError)), errors.Is(err, io.ErrUnexpectedEOF):
+		return "it is not valid JSON."
+	case errors.As(err, &number):
+		return fmt.Sprintf("%q is no number.", number.Num)
+	}
+	return err.Error()
+}
+
+// maxRedacted is the largest body that is redacted and shown, in bytes.
+const maxRedacted = 1 << 20
+
+// Payload returns a body as it is shown to people.
+func (m *Matcher) Payload(body []byte) []byte {
+	if len(body) > maxRedacted {
+		return fmt.Appendf(nil, `{"_truncated":true,"size":%d}`, len(body))
+	}
+	if form, is := bytes.CutPrefix(body, []byte("payload=")); is {
+		if text, err := url.QueryUnescape(string(form)); err == nil && json.Valid([]byte(text)) {
+			body = []byte(text)
+		}
+	}
+	return m.shown(body)
+}
+
+// Registry maps ids to providers.
+type Registry map[string]*event.Provider
+
+// NewRegistry returns the providers of modules and the provider of custom webhooks,
+// [Custom].
+func NewRegistry(modules []event.Provider) (Registry, error) {
+	r := Registry{}
+	for _, p := range append([]event.Provider{Custom()}, modules...) {
+		switch {
+		case p.ID == "" || p.ID == NangoProvider:
+			return nil, fmt.Errorf("a provider may not have the id %q", p.ID)
+		case r[p.ID] != nil:
+			return nil, fmt.Errorf("two providers have the id %s", p.ID)
+		case p.Webhook != nil && (p.Webhook.Verify == nil || p.Webhook.Parse == nil):
+			return nil, errors.New(p.ID + ": a webhook needs Verify and Parse")
+		}
+		r[p.ID] = &p
+	}
+	return r, nil
+}
+
+// NangoProvider is the provider of deliveries through Nango and the id of its signing key
+// in the configuration. No module may have this id.
+const NangoProvider = "nango"

@@ -15,11 +15,11 @@ import (
 	"sallyport/ingest/event"
 	"sallyport/ingest/loop"
 	"sallyport/ingest/match"
+	"sallyport/internal/defaults"
 	"sallyport/internal/redact"
 )
 
-// Config configures a [Poller]. The interfaces, Worker and NewID are required; zero
-// durations and numbers mean the default in the comment.
+// Config configures a [Poller]. The interfaces, Worker and NewID are required.
 type Config struct {
 	Providers    []event.Provider
 	Rows         ingest.Rows
@@ -30,30 +30,22 @@ type Config struct {
 	Worker string        // id of this process; unique among those that share the database
 	NewID  func() string // ids of events and runs, ascending in time (UUIDv7)
 
-	Parallel int           // concurrent polls; 4
-	Every    time.Duration // between two claims while nothing is due; 1 second
-	Lease    time.Duration // of a claimed group; 1 minute
-	Timeout  time.Duration // of a poll; 2 minutes
+	Parallel int           `default:"4"`  // concurrent polls
+	Every    time.Duration `default:"1s"` // between two claims while nothing is due
+	Lease    time.Duration `default:"1m"` // of a claimed group
+	Timeout  time.Duration `default:"2m"` // of a poll
 
 	Began func(runs []event.Run) // called with runs that began; may be nil
 	// Looked is called for metrics with the result of a poll: "found", "failed",
 	// "backoff" if the service asked to wait, or "lost" to another process. May be nil.
 	Looked func(result, provider string, took time.Duration)
-	Now    func() time.Time // time.Now
-	Log    *slog.Logger     // discards
+	Now    func() time.Time `default:"time.Now"`
+	Log    *slog.Logger     `default:"discard"`
 }
 
 func (c *Config) setDefaults() error {
 	if c.Rows == nil || c.Integrations == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil || c.Worker == "" {
 		return errors.New("poll.Config: Rows, Integrations, Vault, JSON, NewID and Worker are required")
-	}
-	for value, use := range map[*time.Duration]time.Duration{&c.Every: time.Second, &c.Lease: time.Minute, &c.Timeout: 2 * time.Minute} {
-		if *value == 0 {
-			*value = use
-		}
-	}
-	if c.Parallel == 0 {
-		c.Parallel = 4
 	}
 	if c.Began == nil {
 		c.Began = func([]event.Run) {}
@@ -61,12 +53,7 @@ func (c *Config) setDefaults() error {
 	if c.Looked == nil {
 		c.Looked = func(string, string, time.Duration) {}
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	defaults.Set(c)
 	return nil
 }
 

@@ -14,43 +14,33 @@ import (
 	"sallyport/ingest/event"
 	"sallyport/ingest/loop"
 	"sallyport/ingest/match"
+	"sallyport/internal/defaults"
 	"sallyport/internal/redact"
 )
 
-// Config configures a [Scheduler]. The interfaces and NewID are required; zero
-// durations mean the default in the comment.
+// Config configures a [Scheduler]. The interfaces and NewID are required.
 type Config struct {
 	Rows  ingest.Rows
 	Vault action.Vault
 	JSON  *redact.JSON
 	NewID func() string // ids of events and runs, ascending in time (UUIDv7)
 
-	Every time.Duration // between two rounds; 1 second
-	Grace time.Duration // how late a due time may be before it counts as missed; 1 minute
+	Every time.Duration `default:"1s"` // between two rounds
+	Grace time.Duration `default:"1m"` // how late a due time may be before it counts as missed
 
 	Began func(runs []event.Run) // called with runs that began; may be nil
-	Now   func() time.Time       // time.Now
-	Log   *slog.Logger           // discards
+	Now   func() time.Time       `default:"time.Now"`
+	Log   *slog.Logger           `default:"discard"`
 }
 
 func (c *Config) setDefaults() error {
 	if c.Rows == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil {
 		return errors.New("schedule.Config: Rows, Vault, JSON and NewID are required")
 	}
-	for value, use := range map[*time.Duration]time.Duration{&c.Every: time.Second, &c.Grace: time.Minute} {
-		if *value == 0 {
-			*value = use
-		}
-	}
 	if c.Began == nil {
 		c.Began = func([]event.Run) {}
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	defaults.Set(c)
 	return nil
 }
 
@@ -109,7 +99,7 @@ func (s *Scheduler) fireDue(ctx, work context.Context) error {
 			more = true // more may follow once these were fired
 			if err := s.fire(work, one); err != nil {
 				failed[one.ID] = true
-				s.Log.ErrorContext(ctx, "a schedule could not be seen to", "organization", one.Organization, "schedule", one.ID, "error", err)
+				s.Log.ErrorContext(ctx, "a schedule could not be fired", "organization", one.Organization, "schedule", one.ID, "error", err)
 			}
 		}
 	}
@@ -118,7 +108,7 @@ func (s *Scheduler) fireDue(ctx, work context.Context) error {
 
 func (s *Scheduler) fire(ctx context.Context, one event.Schedule) error {
 	if one.NextAt == nil {
-		return errors.New("a schedule was read as due that has no next time")
+		return errors.New("a due schedule has no next time")
 	}
 	next, m, err := s.due(ctx, one)
 	if err != nil {
@@ -129,7 +119,7 @@ func (s *Scheduler) fire(ctx context.Context, one event.Schedule) error {
 		return err
 	}
 	if fired && next == nil {
-		s.Log.WarnContext(ctx, "a schedule does not come due again", "organization", one.Organization, "schedule", one.ID)
+		s.Log.WarnContext(ctx, "a schedule has no further due times", "organization", one.Organization, "schedule", one.ID)
 	}
 	if len(runs) > 0 {
 		s.Began(runs)

@@ -35,16 +35,10 @@ const (
 func RetryUnavailable(ctx context.Context, do func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := do()
-		if !isUnavailable(err) || !Sleep(ctx, Backoff(firstRetry, maxRetry, attempt)) {
+		if !action.IsDatabaseUnavailable(err) || !Sleep(ctx, Backoff(firstRetry, maxRetry, attempt)) {
 			return err
 		}
 	}
-}
-
-// isUnavailable reports whether the database was unreachable.
-func isUnavailable(err error) bool {
-	var e *action.Error
-	return errors.As(err, &e) && e.Code == "database_unavailable"
 }
 
 // Sleep returns false if ctx ended before the time was over.
@@ -81,4 +75,30 @@ func RetryAfter(err error) time.Duration {
 		return e.RetryAfter
 	}
 	return 0
+}
+
+// Signal wakes up a loop that waits for its next turn.
+type Signal chan struct{}
+
+// NewSignal returns a signal.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Notify wakes up the loop. It does not block; several notifications before the loop
+// waits are one.
+func (s Signal) Notify() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// Wait returns after a notification, after the time, or when ctx ends.
+func (s Signal) Wait(ctx context.Context, every time.Duration) {
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-s:
+	}
 }
