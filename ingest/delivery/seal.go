@@ -65,7 +65,7 @@ func containsSecret(values []string, secrets [][]byte) bool {
 // config; and the body. Strings are length-prefixed, numbers are varints.
 const sealedFormat = 1
 
-var errSealedDelivery = errors.New("the kept delivery cannot be read: it was written by another version")
+var errSealedDelivery = errors.New("the stored delivery cannot be read: another version wrote it")
 
 // Seal seals a delivery into its receipt, with the config that verified it: the
 // trigger may have another one when the delivery is processed.

@@ -95,7 +95,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		switch {
 		case err != nil:
 			failures++
-			d.Log.ErrorContext(ctx, "runs cannot be taken from the outbox", "error", err)
+			d.Log.ErrorContext(ctx, "runs could not be claimed from the outbox", "error", err)
 			loop.Sleep(ctx, loop.Backoff(d.Every, 30*d.Every, failures))
 		case len(list) < d.Batch:
 			failures = 0
@@ -163,10 +163,10 @@ func (d *Dispatcher) settle(ctx context.Context, s event.DispatchResult) {
 	})
 	switch {
 	case err != nil:
-		d.Log.ErrorContext(ctx, "what came of a delivery could not be written", "run", s.Delivery.Run, "error", err)
+		d.Log.ErrorContext(ctx, "the outcome of a delivery could not be written", "run", s.Delivery.Run, "error", err)
 	case !held && s.Status == event.DeliveryDelivered: // the run began before the response arrived
 	case !held:
-		d.Log.WarnContext(ctx, "a delivery was in other hands when it ended", "run", s.Delivery.Run)
+		d.Log.WarnContext(ctx, "another worker had the delivery when it ended", "run", s.Delivery.Run)
 	case run.Status.Ended():
 		d.Log.WarnContext(ctx, "a run could not be delivered", "organization", run.Organization, "run", run.ID, "http", s.HTTP, "error", s.Error)
 		d.Changed([]event.Run{run})

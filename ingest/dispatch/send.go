@@ -25,8 +25,8 @@ const maxAnswer = 4 << 10
 // The texts for runs that could not be sent.
 const (
 	noSecretText       = "The run endpoint has no signing secret. Rotate its secret to create one."
-	encodingFailedText = "The run could not be put into words; the gateway's log has the details."
-	stoppedText        = "The gateway was stopped while it sent this."
+	encodingFailedText = "The payload of the run could not be built; the gateway log has the details."
+	stoppedText        = "The gateway stopped while it sent this."
 )
 
 // send posts a run to its endpoint and returns the outcome, and whether the endpoint
@@ -35,7 +35,7 @@ func (d *Dispatcher) send(ctx context.Context, one event.Dispatch) (s event.Disp
 	token := d.Token(one.Work.Run.Session)
 	body, err := d.payload(one, token)
 	if err != nil {
-		d.Log.ErrorContext(ctx, "a run could not be written for its endpoint", "run", one.Delivery.Run, "error", err)
+		d.Log.ErrorContext(ctx, "the payload of a run could not be built", "run", one.Delivery.Run, "error", err)
 		return d.retry(one.Delivery, 0, 0, encodingFailedText), true
 	}
 	at, secrets := d.Now(), d.secrets(ctx, one.Endpoint)
@@ -65,7 +65,7 @@ func (d *Dispatcher) secrets(ctx context.Context, e event.Endpoint) (open []stri
 		}
 		plain, err := d.Vault.Open(action.Ref{Organization: e.Organization, Table: "signing_secrets", Row: s.ID, Column: "sealed"}, s.Sealed)
 		if err != nil {
-			d.Log.ErrorContext(ctx, "a secret of an endpoint for runs could not be opened", "organization", e.Organization, "secret", s.ID, "error", err)
+			d.Log.ErrorContext(ctx, "a secret of a run endpoint could not be decrypted", "organization", e.Organization, "secret", s.ID, "error", err)
 			continue
 		}
 		open = append(open, string(plain))

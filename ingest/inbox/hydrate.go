@@ -91,7 +91,7 @@ func (w *Worker) hydrateAndMatch(ctx, work context.Context, rd *reading, l *serv
 }
 
 func stoppedError(now time.Time) *postponed {
-	return &postponed{until: now, reason: "The gateway was stopped while it worked on it."}
+	return &postponed{until: now, reason: "The gateway stopped while it processed this."}
 }
 
 // hydrate completes an event with the credential of a target's integration. The note
@@ -153,7 +153,7 @@ func (l *serviceQueues) admit(name string, now time.Time, wait time.Duration) (*
 	case in != nil && in.pausedUntil.After(now):
 		return nil, in.postpone(now)
 	case in == nil, l.total >= maxQueuedTotal, in.length >= maxQueued:
-		return nil, &postponed{until: now.Add(min(wait, time.Minute)), reason: "Others wait for the same service."}
+		return nil, &postponed{until: now.Add(min(wait, time.Minute)), reason: "Other deliveries wait for the same service."}
 	}
 	l.total++
 	in.length++
@@ -191,7 +191,7 @@ func (l *serviceQueues) paused(name string, now time.Time) *postponed {
 	return nil
 }
 
-const pausedText = "The service wants to be asked later."
+const pausedText = "The service asked to retry later."
 
 // postpone adds jitter, because all deliveries of the queue wait for the same time.
 func (l *serviceQueue) postpone(now time.Time) *postponed {

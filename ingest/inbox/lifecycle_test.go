@@ -123,7 +123,7 @@ func TestNangoForwards(t *testing.T) {
 		{name: "bare", provider: "linear", body: sale{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String(), want: []string{"milk k1 filter_mismatch", "tea k1 unverified"}},
 		{name: "bare, and taken", provider: "linear", trusting: true, body: sale{Account: "acme", Keys: []string{"k1"}, Goods: "tea"}.String(), want: []string{"milk k1 filter_mismatch", "tea k1"}},
 		{name: "bare, of nobody", provider: "linear", body: sale{Account: "x", Keys: []string{"k1"}}.String(), note: "account"},
-		{name: "bare, of no service", provider: "shop", body: sale{Account: "acme", Keys: []string{"k1"}}.String(), note: "which service"},
+		{name: "bare, of no service", provider: "shop", body: sale{Account: "acme", Keys: []string{"k1"}}.String(), note: "name its service"},
 		{name: "of another connection", provider: "linear", body: strings.Replace(forward(sale{Keys: []string{"k1"}}), `"c"`, `"d"`, 1), note: "connection"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

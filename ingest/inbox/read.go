@@ -117,10 +117,10 @@ func (w *Worker) readForward(ctx context.Context, look *lookup, rd *reading, n d
 	case len(found) > 0:
 		provider = found[0].Provider // the gateway's name, not Nango's
 	case !n.Bare:
-		rd.note = "There is no integration of this connection of Nango's, so nobody was told."
+		rd.note = "No integration uses this Nango connection, so the event was dropped."
 		return nil
 	case w.match.Providers[provider] == nil:
-		rd.note = "It does not say of which service it is, so nobody was told."
+		rd.note = "The delivery does not name its service, so it was dropped."
 		return nil
 	}
 	parsed, err := w.parse(ctx, rd, provider, n.Delivery)
@@ -189,11 +189,11 @@ func (w *Worker) applyLifecycle(ctx context.Context, look *lookup, found []actio
 func lifecycleStatus(is action.IntegrationStatus, what event.Lifecycle) (action.IntegrationStatus, string) {
 	switch {
 	case what == event.Suspended && (is == action.IntegrationActive || is == action.IntegrationExpired):
-		return action.IntegrationSuspended, "The service says that the app's installation was suspended."
+		return action.IntegrationSuspended, "The service reports that the app installation was suspended."
 	case what == event.Unsuspended && is == action.IntegrationSuspended:
 		return action.IntegrationActive, ""
 	case what == event.Uninstalled && is != action.IntegrationRevoked && is != action.IntegrationDeleted:
-		return action.IntegrationRevoked, "The service says that the app was uninstalled; connect it again to use it."
+		return action.IntegrationRevoked, "The service reports that the app was uninstalled. Connect it again to use it."
 	}
 	return "", ""
 }
@@ -225,7 +225,7 @@ func (w *Worker) recheckIntegrations(ctx context.Context, rd *reading) error {
 		err := w.Integrations.Recheck(within, in)
 		stop()
 		if err != nil {
-			return fmt.Errorf("asking how integration %s does: %w", in.ID, err)
+			return fmt.Errorf("checking the status of integration %s: %w", in.ID, err)
 		}
 	}
 	return nil
@@ -236,6 +236,6 @@ func (w *Worker) setIntegrationStatus(ctx context.Context, look *lookup, in acti
 		return nil
 	}
 	look.forget() // the next delivery of the batch must see the change
-	w.Log.InfoContext(ctx, "an integration changes by what was delivered", "organization", in.Organization, "integration", in.ID, "status", status)
+	w.Log.InfoContext(ctx, "a delivery changed the status of an integration", "organization", in.Organization, "integration", in.ID, "status", status)
 	return loop.RetryUnavailable(ctx, func() error { return w.Integrations.IntegrationStatus(ctx, in, status, reason) })
 }

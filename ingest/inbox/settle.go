@@ -84,7 +84,7 @@ func (w *Worker) postpone(rd *reading, l *postponed) event.Settlement {
 // permanent error.
 func (w *Worker) failure(ctx context.Context, rd *reading, err error) event.Settlement {
 	r := rd.receipt
-	w.Log.WarnContext(ctx, "a delivery could not be worked off", "delivery", r.ID, "endpoint", r.Endpoint, "attempt", r.Attempt, "error", w.match.JSON.RedactText(err.Error(), nil))
+	w.Log.WarnContext(ctx, "a delivery could not be processed", "delivery", r.ID, "endpoint", r.Endpoint, "attempt", r.Attempt, "error", w.match.JSON.RedactText(err.Error(), nil))
 	failures := r.Failures + 1
 	s := event.Settlement{
 		Receipt: r, Status: event.ReceiptQueued, NextAt: w.Now().UTC().Add(w.Backoff(failures)), Error: w.match.PublicText(err), Failures: failures,
@@ -114,7 +114,7 @@ func (w *Worker) settle(ctx context.Context, list []event.Settlement) {
 		w.settleFailed(ctx, list[0], err)
 		return
 	}
-	w.Log.WarnContext(ctx, "deliveries cannot be written together; each is alone now", "deliveries", len(list), "error", err)
+	w.Log.WarnContext(ctx, "deliveries could not be written together; writing them one by one", "deliveries", len(list), "error", err)
 	for _, s := range list {
 		if err := w.write(ctx, []event.Settlement{s}); err != nil && ctx.Err() == nil {
 			w.settleFailed(ctx, s, err)
@@ -137,7 +137,7 @@ func (w *Worker) settleFailed(ctx context.Context, s event.Settlement, cause err
 		back.Matches, back.Redacted, back.Native = nil, nil, ""
 	}
 	if err := w.write(ctx, []event.Settlement{back}); err != nil {
-		w.Log.ErrorContext(ctx, "what came of a delivery cannot be written; it is tried again when its lease is over", "delivery", s.Receipt.ID, "error", err)
+		w.Log.ErrorContext(ctx, "the outcome of a delivery could not be written; it is retried when its lease expires", "delivery", s.Receipt.ID, "error", err)
 	}
 }
 

@@ -29,7 +29,7 @@ func (w *Worker) readTriggerDelivery(ctx context.Context, look *lookup, rd *read
 	t, err := look.trigger(ctx, rd.receipt.Trigger)
 	switch {
 	case errors.Is(err, action.ErrNotFound) || err == nil && t.Provider != rd.receipt.Provider:
-		rd.note = "The trigger of this URL is not there any more."
+		rd.note = "The trigger of this URL no longer exists."
 		return nil
 	case err != nil:
 		return err
@@ -70,12 +70,12 @@ func (w *Worker) readProviderDelivery(ctx context.Context, look *lookup, rd *rea
 // noAccountText explains why a delivery has no targets.
 func (w *Worker) noAccountText(account string) string {
 	if account == "" {
-		return "It does not say of which account it is, so nobody was told. Have the service post it to a trigger's own URL."
+		return "The delivery does not name its account, so it was dropped. Configure the service to post to the trigger's own URL."
 	}
 	return fmt.Sprintf(noIntegrationText, w.match.Line(account, match.MaxLine))
 }
 
-const noIntegrationText = "There is no integration of the account %s that the service itself vouches for, so nobody was told. Connect it by OAuth or as an app, for the whole organization; then have this delivery worked off again."
+const noIntegrationText = "No integration of the account %s was verified by the service, so the delivery was dropped. Connect the account by OAuth or as an app, for the whole organization, then process this delivery again."
 
 // hideFromOthers removes the displayed payload if it belongs to other organizations
 // than the owner of the row.

@@ -137,7 +137,7 @@ func (w *Worker) processBatches(ctx, work context.Context) {
 		switch {
 		case err != nil:
 			failures++
-			w.Log.ErrorContext(ctx, "deliveries cannot be taken from the inbox", "error", err)
+			w.Log.ErrorContext(ctx, "deliveries could not be claimed from the inbox", "error", err)
 			loop.Sleep(ctx, loop.Backoff(w.PollEvery, 30*w.PollEvery, failures))
 		case len(receipts) == 0:
 			failures, behind = 0, 0
@@ -266,7 +266,7 @@ func (w *Worker) processAlone(ctx, work context.Context, list []event.Receipt) {
 	var back []event.Settlement
 	for i, r := range list[1:] {
 		at := w.Now().UTC().Add(time.Duration(i+1) * time.Second)
-		back = append(back, event.Settlement{Receipt: r, Status: event.ReceiptQueued, NextAt: at, Failures: r.Failures, Losses: r.Losses, Error: "It is worked off alone: it may be what ended the gateway."})
+		back = append(back, event.Settlement{Receipt: r, Status: event.ReceiptQueued, NextAt: at, Failures: r.Failures, Losses: r.Losses, Error: "It is processed alone, because it may have crashed the gateway."})
 	}
 	w.settle(work, back)
 	if r := list[0]; r.Losses >= maxLosses {
@@ -278,10 +278,10 @@ func (w *Worker) processAlone(ctx, work context.Context, list []event.Receipt) {
 
 // abandoned fails a delivery that ends processes.
 func (w *Worker) abandoned(ctx context.Context, r event.Receipt) event.Settlement {
-	w.Log.ErrorContext(ctx, "a delivery was given up: each process that worked on it ended", "delivery", r.ID, "endpoint", r.Endpoint, "provider", r.Provider, "losses", r.Losses)
+	w.Log.ErrorContext(ctx, "a delivery failed: every process that worked on it died", "delivery", r.ID, "endpoint", r.Endpoint, "provider", r.Provider, "losses", r.Losses)
 	w.Count("losing", r.Provider)
 	return event.Settlement{
 		Receipt: r, Status: event.ReceiptFailed,
-		Error: fmt.Sprintf("The gateway ended %d times in a row while it worked on this, so it was given up. See the gateway's log for why it ended, and have this delivery worked off again once that is mended.", r.Losses),
+		Error: fmt.Sprintf("The gateway died %d times in a row while it processed this delivery. See the gateway log for the cause, then process the delivery again.", r.Losses),
 	}
 }

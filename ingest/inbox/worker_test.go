@@ -86,7 +86,7 @@ func TestTargetsOfProviderDelivery(t *testing.T) {
 		if diff := cmp.Diff(want, s.kept()); diff != "" {
 			t.Error(diff)
 		}
-		for r, why := range map[*event.Receipt]string{&strangers: "no integration of the account stranger", &nobodys: "does not say of which account"} {
+		for r, why := range map[*event.Receipt]string{&strangers: "No integration of the account stranger", &nobodys: "does not name its account"} {
 			if got := s.receipt(r.ID); got.Status != event.ReceiptCompleted || got.Sealed == nil || got.Redacted == nil || !strings.Contains(got.error, why) {
 				t.Errorf("a delivery for nobody is %s: %s", got.Status, got.error)
 			}
@@ -130,7 +130,7 @@ func TestUnreadableDeliveryFailsAlone(t *testing.T) {
 		s.post(event.Receipt{Trigger: "t2"}, sale{Keys: []string{"k1"}}.String())
 		s.post(event.Receipt{Trigger: "t1"}, sale{Keys: []string{"k1"}}.String())
 	}, func(s *fixture) {
-		for i, says := range []string{"its log has the details", "The delivery cannot be read: it is not valid JSON.", "not accept deliveries of unknown", "its log has the details"} {
+		for i, says := range []string{"Its log has the details", "The delivery cannot be parsed: it is not valid JSON.", "not accept deliveries of unknown", "its log has the details"} {
 			got, attempts := s.receipt(bad[i].ID), 10
 			if i < 2 { // what cannot be read now never can
 				attempts = 1
@@ -397,7 +397,7 @@ func TestDeliveryWithoutTargets(t *testing.T) {
 		r = s.post(event.Receipt{}, sale{Account: "acme", Keys: []string{"k"}}.String())
 	}, func(s *fixture) {
 		got := s.receipt(r.ID)
-		if got.Status != event.ReceiptCompleted || got.Sealed == nil || !strings.Contains(got.error, "no integration of the account") || got.Redacted == nil {
+		if got.Status != event.ReceiptCompleted || got.Sealed == nil || !strings.Contains(got.error, "No integration of the account") || got.Redacted == nil {
 			t.Fatalf("%+v, %s", got.Receipt, got.error)
 		}
 		s.integration(action.Integration{ID: "in", Account: "acme"})
@@ -442,7 +442,7 @@ func TestDeliveryThatEndsProcessesIsAbandoned(t *testing.T) {
 			time.Sleep(2 * time.Minute) // its leases lapse
 		}
 		got := s.receipt(bad.ID)
-		if got.Status != event.ReceiptFailed || !strings.Contains(got.error, "ended 10 times in a row") || got.Sealed == nil || s.counted["losing"] != 1 {
+		if got.Status != event.ReceiptFailed || !strings.Contains(got.error, "died 10 times in a row") || got.Sealed == nil || s.counted["losing"] != 1 {
 			t.Errorf("the bad one: %+v, %s", got.Receipt, got.error)
 		}
 		if len(s.runs) != 19 || deaths != 10 {

@@ -132,7 +132,7 @@ func parseCustom(d *event.Delivery) (event.Parsed, error) {
 	c := parseCustomConfig(d.Config)
 	context, isJSON := contextOf(d.Body)
 	if !isJSON && c.needsJSON() {
-		return event.Parsed{}, errors.New("custom: the delivery's body is not JSON, or nests too deeply, and the trigger looks into it (event_path, events, match); have the sender post JSON, or take these out of the trigger's config")
+		return event.Parsed{}, errors.New("custom: the body is not JSON, or is nested too deeply, and the trigger reads it (event_path, events, match); send JSON, or remove these from the trigger's config")
 	}
 	// Without a signed id, a captured delivery can be replayed under another id, and a
 	// hash of its body would only stop honest senders.
@@ -195,7 +195,7 @@ func (v *customValues) UnmarshalJSON(raw []byte) error {
 	for _, one := range list {
 		text := scalar(one)
 		if text == "" && one != "" {
-			return errors.New("a value to match is a text, a number, true or false")
+			return errors.New("a value to match must be a string, a number, true or false")
 		}
 		*v = append(*v, text)
 	}

@@ -124,8 +124,8 @@ func (m *Matcher) NewMatch(ctx context.Context, r event.Record, whole json.RawMe
 	}
 	sealed, err := m.Vault.Seal(ContextRef(r.Organization, r.ID), whole)
 	if err != nil {
-		m.Log.ErrorContext(ctx, "the context of an event could not be sealed", "trigger", r.Trigger, "error", err)
-		r.Skip, r.Error = event.SkipRunFailed, "What happened could not be sealed, so nothing was started; the gateway's log has the details."
+		m.Log.ErrorContext(ctx, "the context of an event could not be encrypted", "trigger", r.Trigger, "error", err)
+		r.Skip, r.Error = event.SkipRunFailed, "The event could not be encrypted, so nothing was started. The gateway log has the details."
 		return event.Match{Record: r}
 	}
 	return event.Match{Record: r, Run: m.NewID(), Sealed: sealed}
@@ -164,7 +164,7 @@ func (m *Matcher) Recovering(ctx context.Context, doing string, do func() error)
 				what = Line(e.Error(), MaxLine)
 			}
 			m.Log.ErrorContext(ctx, "a module panicked", "doing", doing, "panic", what, "stack", string(debug.Stack()))
-			err = &action.Error{Code: "internal", Message: "The gateway broke down " + doing + "; its log has the details."}
+			err = &action.Error{Code: "internal", Message: "The gateway failed while " + doing + ". Its log has the details."}
 		}
 	}()
 	return do()
@@ -217,7 +217,7 @@ func failedFilters(kind *event.Type, e *event.Event, config json.RawMessage) str
 	bots := filters[botsFilter]
 	tried := map[string]json.RawMessage{botsFilter: json.RawMessage("true")}
 	if !matchesWith(kind, e, tried) {
-		return "Without any filter it would not pass either: it is none of what this trigger's type is about."
+		return "The event would not match without filters either: it is not of this trigger's type."
 	}
 	var failed []string
 	for _, name := range slices.Sorted(maps.Keys(filters)) {
@@ -233,12 +233,12 @@ func failedFilters(kind *event.Type, e *event.Event, config json.RawMessage) str
 		delete(tried, botsFilter)
 	}
 	if !matchesWith(kind, e, tried) {
-		failed = append(failed, botsFilter+" (not set, and a bot or an app did it)")
+		failed = append(failed, botsFilter+" (not set, and a bot or an app caused it)")
 	}
 	if len(failed) == 0 {
 		return ""
 	}
-	return "It does not pass " + strings.Join(failed, "; ") + "."
+	return "The event does not match " + strings.Join(failed, "; ") + "."
 }
 
 func matchesWith(kind *event.Type, e *event.Event, filters map[string]json.RawMessage) bool {
@@ -248,7 +248,7 @@ func matchesWith(kind *event.Type, e *event.Event, filters map[string]json.RawMe
 
 // Unreadable is the error of a delivery that can never be parsed.
 func (m *Matcher) Unreadable(err error) error {
-	return action.Errorf(action.ErrInvalid, codeUnreadable, "The delivery cannot be read: %s", m.Line(parseErrorText(err), MaxLine))
+	return action.Errorf(action.ErrInvalid, codeUnreadable, "The delivery cannot be parsed: %s", m.Line(parseErrorText(err), MaxLine))
 }
 
 const codeUnreadable = "unreadable"
@@ -265,13 +265,13 @@ func parseErrorText(err error) string {
 	var number *strconv.NumError
 	switch {
 	case errors.As(err, &shape) && shape.Field != "":
-		return fmt.Sprintf("its member %s is of type %s, and should not be.", shape.Field, shape.Value)
+		return fmt.Sprintf("its member %s must not be of type %s.", shape.Field, shape.Value)
 	case errors.As(err, &shape):
-		return fmt.Sprintf("it is of type %s, and should not be.", shape.Value)
+		return fmt.Sprintf("it must not be of type %s.", shape.Value)
 	case errors.As(err, new(*json.SyntaxError)), errors.Is(err, io.ErrUnexpectedEOF):
 		return "it is not valid JSON."
 	case errors.As(err, &number):
-		return fmt.Sprintf("%q is no number.", number.Num)
+		return fmt.Sprintf("%q is not a number.", number.Num)
 	}
 	return err.Error()
 }

@@ -105,7 +105,7 @@ func (p *Poller) Run(ctx context.Context) error {
 		if failures++; err == nil {
 			failures = 0
 		} else {
-			p.Log.ErrorContext(ctx, "what is to be polled cannot be read", "error", err)
+			p.Log.ErrorContext(ctx, "due polls could not be claimed", "error", err)
 			pause = loop.Backoff(p.Every, 30*p.Every, failures)
 		}
 		loop.Sleep(ctx, pause)
@@ -138,7 +138,7 @@ func (p *Poller) renewLease(ctx context.Context, stop func(), g event.PollGroup)
 		case err == nil && held:
 			until = begun.Add(p.Lease)
 		case err == nil, !p.Now().Before(until):
-			p.Log.WarnContext(ctx, "a look was given up: it was lost", "integration", g.Integration, "error", err)
+			p.Log.WarnContext(ctx, "a poll was abandoned: its lease was lost", "integration", g.Integration, "error", err)
 			stop()
 			return
 		}
@@ -150,7 +150,7 @@ func (p *Poller) renewLease(ctx context.Context, stop func(), g event.PollGroup)
 func (p *Poller) settle(ctx context.Context, l event.PollOutcome) bool {
 	runs, err := p.save(ctx, l)
 	if err != nil && !errors.Is(err, action.ErrConflict) && ctx.Err() == nil {
-		p.Log.ErrorContext(ctx, "what was polled could not be written", "integration", l.Group.Integration, "error", err)
+		p.Log.ErrorContext(ctx, "the result of a poll could not be written", "integration", l.Group.Integration, "error", err)
 		l = p.backOff(l.Group, err)
 		_, err = p.save(ctx, l)
 	}
@@ -189,14 +189,14 @@ func (p *Poller) pollGroup(ctx context.Context, g event.PollGroup) (l event.Poll
 		result = "failed"
 	}
 	if err != nil && ctx.Err() == nil {
-		p.Log.WarnContext(ctx, "a look at a service failed", "provider", g.Provider, "integration", g.Integration, "error", p.JSON.RedactText(err.Error(), nil))
+		p.Log.WarnContext(ctx, "a poll failed", "provider", g.Provider, "integration", g.Integration, "error", p.JSON.RedactText(err.Error(), nil))
 	}
 	if err != nil {
 		return p.backOff(g, err), result
 	}
 	l = event.PollOutcome{Group: g, Cursor: polled.Cursor, Lost: p.match.Line(polled.Lost, match.MaxLine), NextAt: p.nextPoll(g, polled)}
 	if l.Lost != "" {
-		p.Log.WarnContext(ctx, "a service may have events that no look finds", "provider", g.Provider, "integration", g.Integration, "lost", l.Lost)
+		p.Log.WarnContext(ctx, "a service may have events that polling missed", "provider", g.Provider, "integration", g.Integration, "lost", l.Lost)
 	}
 	for _, e := range polled.Events {
 		l.Matches = append(l.Matches, p.match.Matches(ctx, triggers, e, "")...)

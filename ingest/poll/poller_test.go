@@ -273,7 +273,7 @@ func TestFailedPolls(t *testing.T) {
 	}{
 		{"an error", func() error { return action.Errorf(action.ErrInvalid, "upstream_auth", "Connect anew.") }, 45 * time.Second, time.Minute, "Connect anew."},
 		{"an error of ours", func() error { return errors.New("secret details") }, 45 * time.Second, time.Minute, "Internal error of the gateway; its log has the details."},
-		{"a panic", func() error { panic("secret details") }, 45 * time.Second, time.Minute, "its log has the details."},
+		{"a panic", func() error { panic("secret details") }, 45 * time.Second, time.Minute, "Its log has the details."},
 		{"told to wait", func() error { return told(10 * time.Minute) }, 10 * time.Minute, 10 * time.Minute, "The service is busy."},
 		{"told to come soon", func() error { return told(time.Second) }, time.Minute, time.Minute, "The service is busy."},
 		{"told to wait for ever", func() error { return told(1000 * time.Hour) }, 24 * time.Hour, 24 * time.Hour, "The service is busy."},

@@ -19,7 +19,7 @@ const (
 	// minInterval is the smallest interval between due times.
 	minInterval = 10 * time.Second
 
-	cronHelp = `Write 5 fields, minute hour day month weekday, as in "30 9 * * 1-5", or 6 with seconds first; weekdays are 0 (Sunday) to 6. @hourly, @daily, @weekly, @monthly and @yearly are good, too.`
+	cronHelp = `Write 5 fields, minute hour day month weekday, as in "30 9 * * 1-5", or 6 with seconds first; weekdays are 0 (Sunday) to 6. @hourly, @daily, @weekly, @monthly and @yearly are also valid.`
 )
 
 // Times returns the first n due times of a cron expression after a time, in UTC; fewer if
@@ -38,7 +38,7 @@ func Times(expression, zone string, after time.Time, n int) ([]time.Time, error)
 	}
 	t := s.next(after)
 	if t.IsZero() {
-		return nil, cronError("This expression never comes due: no month of those has such a day. Write a day that exists, as in \"0 9 28 2 *\".")
+		return nil, cronError("This expression is never due: none of its months has such a day. Use a day that exists, as in \"0 9 28 2 *\".")
 	}
 	all := []time.Time{}
 	for ; len(all) < n && !t.IsZero(); t = s.next(t) {
@@ -84,23 +84,23 @@ func parseFields(expression string) (*cron.SpecSchedule, error) {
 	case len(expression) > maxExpression:
 		return nil, cronError("The expression is longer than 200 bytes. " + cronHelp)
 	case strings.Contains(expression, "="): // such as TZ=, on which the parser can panic
-		return nil, cronError("The expression names a time zone. Move the zone to `timezone`; the expression holds only the fields.")
+		return nil, cronError("The expression has a time zone. Move it to `timezone`.")
 	case strings.HasPrefix(expression, "@every"):
 		// It counts from the start of a process, so instances would disagree.
-		return nil, cronError(`@every has no times of the clock. Write them, as in "*/15 * * * *" for every 15 minutes.`)
+		return nil, cronError(`@every has no fixed times. Use them, as in "*/15 * * * *" for every 15 minutes.`)
 	}
 	parser := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 	parsed, err := parser.Parse(expression)
 	if err != nil {
-		return nil, cronError("This is no cron expression: " + match.Line(err.Error(), match.MaxLine) + ". " + cronHelp)
+		return nil, cronError("This is not a valid cron expression: " + match.Line(err.Error(), match.MaxLine) + ". " + cronHelp)
 	}
 	fields, ok := parsed.(*cron.SpecSchedule)
 	if !ok || hasEmptyField(fields) {
-		return nil, cronError("This is no cron expression: a field of it has no value. " + cronHelp)
+		return nil, cronError("This is not a valid cron expression: a field has no value. " + cronHelp)
 	}
 	fields.Location = time.UTC
 	if tooFrequent(fields.Second) {
-		return nil, cronError(`This comes due more often than every 10 seconds. Write seconds that are further apart, as in "*/10 * * * * *", or leave out the field of seconds.`)
+		return nil, cronError(`This is due more often than every 10 seconds. Use seconds that are further apart, as in "*/10 * * * * *", or leave out the field of seconds.`)
 	}
 	return fields, nil
 }

@@ -67,7 +67,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for failures, pause := 0, time.Duration(0); loop.Sleep(ctx, pause); {
 		if err := s.fireDue(ctx, work); err != nil {
 			failures++
-			s.Log.ErrorContext(ctx, "schedules cannot be read", "error", err)
+			s.Log.ErrorContext(ctx, "due schedules could not be read", "error", err)
 			pause = loop.Backoff(s.Every, 30*s.Every, failures)
 			continue
 		}
@@ -132,7 +132,7 @@ func (s *Scheduler) fire(ctx context.Context, one event.Schedule) error {
 func (s *Scheduler) due(ctx context.Context, one event.Schedule) (*time.Time, *event.Match, error) {
 	table, err := parseCron(one.Cron, one.TimeZone)
 	if err != nil {
-		m, err := s.newEvent(ctx, one, occurrence{at: *one.NextAt}, time.UTC, "The schedule can no longer be read, so it has stopped. Set its expression and time zone anew.")
+		m, err := s.newEvent(ctx, one, occurrence{at: *one.NextAt}, time.UTC, "The schedule can no longer be parsed, so it was stopped. Set its expression and time zone again.")
 		return nil, m, err
 	}
 	f := table.occurrence(*one.NextAt, s.Now().UTC(), s.Grace, one.Missed)

@@ -214,7 +214,7 @@ func TestServerConfig(t *testing.T) {
 		"no operator":       {func(c *webhook.Config) { c.Operator = "" }, "Operator"},
 		"an empty secret":   {func(c *webhook.Config) { c.Secrets["hub"] = []string{"s", " "} }, "hub is empty"},
 		"an unknown name":   {func(c *webhook.Config) { c.Secrets["hbu"] = []string{"canary"} }, "hub, nango"},
-		"nobody's events":   {func(c *webhook.Config) { c.Secrets["tells-nothing"] = []string{"canary"} }, "make a trigger"},
+		"nobody's events":   {func(c *webhook.Config) { c.Secrets["tells-nothing"] = []string{"canary"} }, "create a trigger"},
 		"custom has none":   {func(c *webhook.Config) { c.Secrets["custom"] = []string{"canary"} }, "custom"},
 		"twice":             {func(c *webhook.Config) { c.Providers = append(c.Providers, hubProvider()) }, "hub"},
 		"another custom":    {func(c *webhook.Config) { c.Providers[0].ID = "custom" }, "custom"},

@@ -108,7 +108,7 @@ func (s *Server) lookUpEndpoint(r *http.Request, path, provider, id string, look
 	case errors.Is(err, action.ErrNotFound):
 		return endpoint{}, errUnknown
 	case err != nil:
-		s.Log.ErrorContext(r.Context(), "a trigger could not be looked up", "provider", provider, "error", err)
+		s.Log.ErrorContext(r.Context(), "a trigger could not be read", "provider", provider, "error", err)
 		return endpoint{path: path, provider: p}, errStorage
 	case k.trigger.Provider != provider || k.trigger.Kind != event.Webhooks:
 		return endpoint{}, errUnknown
@@ -139,7 +139,7 @@ func (s *Server) loadTrigger(ctx context.Context, look func(context.Context) (ev
 	for _, secret := range lock.Secrets {
 		plain, openErr := s.Vault.Open(action.Ref{Organization: lock.Trigger.Organization, Table: "signing_secrets", Row: secret.ID, Column: "sealed"}, secret.Sealed)
 		if openErr != nil { // another secret may work
-			s.Log.ErrorContext(ctx, "a secret of a trigger cannot be opened", "trigger", lock.Trigger.ID, "secret", secret.ID, "error", openErr)
+			s.Log.ErrorContext(ctx, "a secret of a trigger could not be decrypted", "trigger", lock.Trigger.ID, "secret", secret.ID, "error", openErr)
 			err = openErr
 			continue
 		}
@@ -232,7 +232,7 @@ func newTriggerCache(now func() time.Time) *triggerCache {
 func (l *triggerCache) get(path string, look func() (*cachedTrigger, error)) (*cachedTrigger, error) {
 	found := l.entry(path)
 	found.once.Do(func() {
-		found.err = errors.New("looking up a trigger broke off")
+		found.err = errors.New("the lookup of a trigger was interrupted")
 		if found.trigger, found.err = l.load(found, look); found.err == nil {
 			found.exists.Store(true)
 		} else if !errors.Is(found.err, action.ErrNotFound) {
@@ -250,7 +250,7 @@ func (l *triggerCache) load(e *cacheEntry, look func() (*cachedTrigger, error)) 
 	select {
 	case l.slots <- struct{}{}:
 	case <-time.After(lookupTimeout):
-		return nil, errors.New("too many unknown URLs are looked up at once")
+		return nil, errors.New("too many concurrent lookups of unknown URLs")
 	}
 	defer func() { <-l.slots }()
 	return look()

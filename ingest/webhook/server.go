@@ -72,7 +72,7 @@ func NewServer(c Config) (*Server, error) {
 		return nil, errors.New("webhook.Config: Rows, Vault, NewID and Log are required")
 	}
 	if len(c.Secrets) > 0 && c.Operator == "" {
-		return nil, errors.New("webhook.Config: Secrets need an Operator, whose their deliveries are")
+		return nil, errors.New("webhook.Config: Secrets require an Operator, the owner of their deliveries")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -109,11 +109,11 @@ func (s *Server) loadSecrets() error {
 	slices.Sort(known)
 	for id, secrets := range s.Secrets {
 		if !slices.Contains(known, id) {
-			return fmt.Errorf("webhook secrets: deliveries of %q do not say whose they are, or there are none, so that no one secret of the deployment can take them: make a trigger, which has a URL and a secret of its own; here, choose of %s", id, strings.Join(known, ", "))
+			return fmt.Errorf("webhook secrets: deliveries of %q do not name their account, or do not exist, so they cannot share one secret: create a trigger, which has its own URL and secret; here, use one of %s", id, strings.Join(known, ", "))
 		}
 		for _, secret := range secrets {
 			if strings.TrimSpace(secret) == "" {
-				return fmt.Errorf("webhook secrets: the secret of %s is empty, and anybody could sign with it; set the one that the service signs with", id)
+				return fmt.Errorf("webhook secrets: the secret of %s is empty, so anyone could sign with it; set the secret of the service", id)
 			}
 			s.providerSecrets[id] = append(s.providerSecrets[id], []byte(secret))
 		}
@@ -261,7 +261,7 @@ func (s *Server) store(ctx context.Context, e endpoint, d *event.Delivery) (fres
 		fresh, err = s.Rows.Receive(ctx, r)
 	}
 	if err != nil {
-		s.Log.ErrorContext(ctx, "a delivery could not be kept; its sender was asked to send it again", "provider", e.provider.ID, "endpoint", e.path, "error", err)
+		s.Log.ErrorContext(ctx, "a delivery could not be stored; its sender was asked to retry", "provider", e.provider.ID, "endpoint", e.path, "error", err)
 		return false, errStorage
 	}
 	return fresh, nil
@@ -291,25 +291,25 @@ func (r *refusal) Error() string { return r.message }
 
 // rejectedText is the same for an unknown URL, an invalid signature and an old one, so
 // that it does not help attackers.
-const rejectedText = "Nothing takes this delivery. Compare the URL, the secret and how it signs with what the trigger says; for a signed time, set the clock."
+const rejectedText = "This delivery is not accepted. Compare the URL, the secret and the signature scheme with those of the trigger; for a signed time, check the clock."
 
 // The refusals.
 var (
 	errUnknown   = &refusal{status: http.StatusNotFound, count: "unknown", message: rejectedText}
 	errSignature = &refusal{status: http.StatusUnauthorized, count: "unsigned", message: rejectedText}
 	errStale     = &refusal{status: http.StatusUnauthorized, count: "stale", message: rejectedText}
-	errMethod    = &refusal{status: http.StatusMethodNotAllowed, count: "method", message: "Deliveries are posted; GET tells whether the URL is there."}
-	errEncoding  = &refusal{status: http.StatusUnsupportedMediaType, count: "encoded", message: "The body is compressed; send it as it is, without Content-Encoding."}
-	errTooLarge  = &refusal{status: http.StatusRequestEntityTooLarge, count: "too_large", message: "The body is too large for this URL; have the service send less."}
-	errBroken    = &refusal{status: http.StatusBadRequest, count: "broken", message: "The body broke off; send it again."}
-	errSlow      = &refusal{status: http.StatusRequestTimeout, count: "slow", message: "The body took too long; send it again."}
-	errBusy      = &refusal{status: http.StatusServiceUnavailable, count: "busy", message: "There are too many deliveries at once; send it again.", retry: 10 * time.Second}
-	errStorage   = &refusal{status: http.StatusServiceUnavailable, count: "unavailable", message: "The delivery could not be kept; send it again.", retry: 5 * time.Second}
+	errMethod    = &refusal{status: http.StatusMethodNotAllowed, count: "method", message: "Use POST for deliveries; GET reports whether the URL exists."}
+	errEncoding  = &refusal{status: http.StatusUnsupportedMediaType, count: "encoded", message: "The body is compressed. Send it without Content-Encoding."}
+	errTooLarge  = &refusal{status: http.StatusRequestEntityTooLarge, count: "too_large", message: "The body is too large for this URL. Configure the service to send less."}
+	errBroken    = &refusal{status: http.StatusBadRequest, count: "broken", message: "The body is incomplete. Send it again."}
+	errSlow      = &refusal{status: http.StatusRequestTimeout, count: "slow", message: "The body took too long. Send it again."}
+	errBusy      = &refusal{status: http.StatusServiceUnavailable, count: "busy", message: "Too many deliveries at once. Send it again.", retry: 10 * time.Second}
+	errStorage   = &refusal{status: http.StatusServiceUnavailable, count: "unavailable", message: "The delivery could not be stored. Send it again.", retry: 5 * time.Second}
 )
 
 // rateLimited rejects deliveries above the rate limit.
 func rateLimited(wait time.Duration) *refusal {
-	return &refusal{status: http.StatusTooManyRequests, count: "flooded", message: "This URL gets too many deliveries; send it again later.", retry: wait}
+	return &refusal{status: http.StatusTooManyRequests, count: "flooded", message: "This URL receives too many deliveries. Send it again later.", retry: wait}
 }
 
 // sendRefusal answers with a refusal and counts it.

@@ -192,7 +192,7 @@ func TestErrorsUseFlagNames(t *testing.T) {
 		{"trigger create a b", "/api/v1/triggers", "interval_seconds must be at least 30.", "/interval_seconds", "--poll must be at least 30s."},
 		{"trigger create a b", "/api/v1/triggers", "actions must be one of opened.", "/config/actions/0", "actions must be one of opened. (--config actions/0)"},
 		{"trigger create a b", "/api/v1/triggers", "Set integration_id to the integration; where there is none, connect one first (POST /api/v1/integrations).", "/integration_id", "Set --integration to the integration; where there is none, connect one first (sallyport integration connect PROVIDER)."},
-		{"schedule create a *", "/api/v1/schedules", "This is no cron expression: x.", "/cron_expression", "This is no cron expression: x."},
+		{"schedule create a *", "/api/v1/schedules", "This is not a valid cron expression: x.", "/cron_expression", "This is not a valid cron expression: x."},
 		{"schedule create a *", "/api/v1/schedules", "Move the zone to `timezone`.", "/cron_expression", "Move the zone to --zone."},
 		{"event list", "/api/v1/inbound-events", `There is no automation "x". GET /api/v1/automations lists them.`, "/automation", `There is no automation "x". sallyport automation list lists them. (--automation)`},
 		{"notify show", "/api/v1/notify", "Nothing. PUT /api/v1/notify/slack sets them up.", "", "Nothing. sallyport notify slack sets them up."},
