@@ -142,14 +142,6 @@ const (
 	maxRetryAfter = 4 * time.Hour
 )
 
-// retryPauses are the pauses between attempts.
-func retryPauses() []time.Duration {
-	return []time.Duration{
-		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
-		time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour,
-	}
-}
-
 // retry returns the outcome of a failed attempt: another attempt later, a last one
 // when the delivery time is over, and then none. told is the endpoint's Retry-After.
 func (d *Dispatcher) retry(p event.RunDelivery, told time.Duration, status int, why string) event.DispatchResult {
@@ -197,7 +189,10 @@ func firstAttempt(p event.RunDelivery, now time.Time) time.Time {
 // one: the number of claims is not the number of requests.
 func retryPause(age time.Duration) (d time.Duration) {
 	var sum time.Duration
-	for _, d = range retryPauses() {
+	for _, d = range []time.Duration{
+		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour,
+	} {
 		if sum += d; age < sum {
 			break
 		}

@@ -85,7 +85,7 @@ func (w *Worker) hydrateAndMatch(ctx, work context.Context, rd *reading, l *serv
 	if late := w.queues.paused(rd.queue, w.Now()); late != nil {
 		return w.postpone(rd, late)
 	}
-	return w.hydratedOutcome(work, rd, func(t target, e *event.Event) (string, error) {
+	return w.outcome(work, rd, func(t target, e *event.Event) (string, error) {
 		return w.hydrate(ctx, rd, t, e)
 	})
 }

@@ -132,12 +132,9 @@ func (w *Worker) readForward(ctx context.Context, look *lookup, rd *reading, n d
 			return err
 		}
 	}
-	return w.addTargets(ctx, look, rd, found, parsed, verifiedByNango(provider, n))
+	verified := provider == "linear" && !n.Bare // Nango verifies the signature of few services
+	return w.addTargets(ctx, look, rd, found, parsed, verified)
 }
-
-// verifiedByNango reports whether Nango verified the signature of what it forwards;
-// for most services it does not.
-func verifiedByNango(provider string, n delivery.Nango) bool { return provider == "linear" && !n.Bare }
 
 // addTargets adds the targets of each organization, as far as it trusts unverified
 // deliveries.

@@ -81,7 +81,7 @@ func BenchmarkWorker(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if got := w.outcomeOf(b.Context(), rd); len(got.Matches) != 3 {
+		if got := w.outcome(b.Context(), rd, nil); len(got.Matches) != 3 {
 			b.Fatalf("%d matches", len(got.Matches))
 		}
 	}

@@ -13,14 +13,9 @@ import (
 // hydrateFunc completes an event for a target and returns a note for people.
 type hydrateFunc func(t target, e *event.Event) (note string, err error)
 
-// outcomeOf returns the outcome of a reading whose events are complete.
-func (w *Worker) outcomeOf(ctx context.Context, rd *reading) event.Settlement {
-	return w.hydratedOutcome(ctx, rd, nil)
-}
-
-// hydratedOutcome completes the events, asks the triggers and returns the outcome of
-// a reading.
-func (w *Worker) hydratedOutcome(ctx context.Context, rd *reading, with hydrateFunc) event.Settlement {
+// outcome completes the events, evaluates the triggers and returns the outcome of a
+// reading. A nil with means that its events are complete.
+func (w *Worker) outcome(ctx context.Context, rd *reading, with hydrateFunc) event.Settlement {
 	s := event.Settlement{
 		Receipt: rd.receipt, Status: event.ReceiptCompleted, Error: rd.note, KeepPayload: rd.note != "", Redacted: rd.shown, BodyHash: rd.body, DedupWindow: sameBodyWindow,
 	}
@@ -43,7 +38,7 @@ func (w *Worker) hydratedOutcome(ctx context.Context, rd *reading, with hydrateF
 	return s
 }
 
-// matches completes each event and asks the triggers that listen to it.
+// matches completes each event and evaluates the triggers of its type.
 func (w *Worker) matches(ctx context.Context, rd *reading, with hydrateFunc) (all []event.Match, err error) {
 	for _, e := range rd.events {
 		for _, t := range rd.targets {

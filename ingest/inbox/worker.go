@@ -152,7 +152,10 @@ func (w *Worker) processBatches(ctx, work context.Context) {
 			others, suspect := splitSuspects(receipts)
 			w.processBatch(ctx, work, others)
 			w.processAlone(ctx, work, suspect)
-			behind = oldestWait(receipts, w.Now())
+			behind = 0 // how long the oldest receipt was due
+			for _, r := range receipts {
+				behind = max(behind, w.Now().Sub(r.NextAt))
+			}
 			rest := w.Pace.Pause(time.Since(began), behind, time.Now())
 			if !full {
 				rest = max(rest, w.Gather)
@@ -160,14 +163,6 @@ func (w *Worker) processBatches(ctx, work context.Context) {
 			loop.Sleep(ctx, rest)
 		}
 	}
-}
-
-// oldestWait is how long the oldest receipt was due.
-func oldestWait(receipts []event.Receipt, now time.Time) (longest time.Duration) {
-	for _, r := range receipts {
-		longest = max(longest, now.Sub(r.NextAt))
-	}
-	return longest
 }
 
 // processBatch parses claimed deliveries and writes their outcomes together.
@@ -184,7 +179,7 @@ func (w *Worker) processBatch(ctx, work context.Context, receipts []event.Receip
 		case err != nil:
 			list = append(list, w.failure(work, rd, err))
 		case rd.queue == "":
-			list = append(list, w.outcomeOf(work, rd))
+			list = append(list, w.outcome(work, rd, nil))
 		default:
 			if late := w.hydrateLater(ctx, work, rd); late != nil {
 				list = append(list, w.postpone(rd, late))

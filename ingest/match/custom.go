@@ -111,16 +111,17 @@ func parseCustomConfig(raw json.RawMessage) (c customConfig) {
 // CustomIDHeader returns the header that holds the id of a delivery; empty: none.
 func CustomIDHeader(config json.RawMessage) string { return parseCustomConfig(config).IDHeader }
 
-// needsJSON reports whether the trigger reads the body.
-func (c *customConfig) needsJSON() bool { return c.EventPath != "" || len(c.Match) > 0 }
-
-// id returns the delivery's own id; empty if it has none that can be stored.
+// id returns the delivery's own id; empty if it has none that is safe in keys and
+// rows.
 func (c *customConfig) id(d *event.Delivery) string {
 	if c.IDHeader == "" {
 		return ""
 	}
 	id, _ := event.Header(d.Header, c.IDHeader)
-	return plainID(id)
+	if len(id) > MaxID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return id
 }
 
 // maxCustomContext is the largest context of an event, in bytes.
@@ -131,7 +132,7 @@ const maxCustomContext = 64 << 10
 func parseCustom(d *event.Delivery) (event.Parsed, error) {
 	c := parseCustomConfig(d.Config)
 	context, isJSON := contextOf(d.Body)
-	if !isJSON && c.needsJSON() {
+	if !isJSON && (c.EventPath != "" || len(c.Match) > 0) { // the trigger reads the body
 		return event.Parsed{}, errors.New("custom: the body is not JSON, or is nested too deeply, and the trigger reads it (event_path, events, match); send JSON, or remove these from the trigger's config")
 	}
 	// Without a signed id, a captured delivery can be replayed under another id, and a
@@ -307,12 +308,4 @@ func scalar(v any) string {
 		return strconv.FormatBool(v)
 	}
 	return ""
-}
-
-// plainID returns an untrusted id that is safe in keys and rows, or an empty string.
-func plainID(id string) string {
-	if len(id) > MaxID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return ""
-	}
-	return id
 }

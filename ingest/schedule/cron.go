@@ -95,7 +95,10 @@ func parseFields(expression string) (*cron.SpecSchedule, error) {
 		return nil, cronError("This is not a valid cron expression: " + match.Line(err.Error(), match.MaxLine) + ". " + cronHelp)
 	}
 	fields, ok := parsed.(*cron.SpecSchedule)
-	if !ok || hasEmptyField(fields) {
+	const star = 1 << 63
+	// The parser accepts a field without a value, as in ",", and the search for the
+	// next time would not end.
+	if !ok || slices.ContainsFunc([]uint64{fields.Second, fields.Minute, fields.Hour, fields.Dom, fields.Month, fields.Dow}, func(set uint64) bool { return set&^star == 0 }) {
 		return nil, cronError("This is not a valid cron expression: a field has no value. " + cronHelp)
 	}
 	fields.Location = time.UTC
@@ -103,13 +106,6 @@ func parseFields(expression string) (*cron.SpecSchedule, error) {
 		return nil, cronError(`This is due more often than every 10 seconds. Use seconds that are further apart, as in "*/10 * * * * *", or leave out the field of seconds.`)
 	}
 	return fields, nil
-}
-
-// hasEmptyField reports whether a field has no value, as in ",": the parser accepts
-// it, and a search for the next time would not end.
-func hasEmptyField(f *cron.SpecSchedule) bool {
-	const star = 1 << 63
-	return slices.ContainsFunc([]uint64{f.Second, f.Minute, f.Hour, f.Dom, f.Month, f.Dow}, func(set uint64) bool { return set&^star == 0 })
 }
 
 func cronError(message string) error {

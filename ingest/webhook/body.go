@@ -34,7 +34,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int64) (
 	if r.ContentLength >= 0 {
 		whole = r.ContentLength + 1
 	}
-	in := &bodyReader{memory: s.memory.reserve(), source: r.Body, maxSize: whole, deadline: newReadDeadline(w)}
+	in := &bodyReader{memory: s.memory.reserve(), source: r.Body, maxSize: whole, deadline: &readDeadline{w: w, start: time.Now()}}
 	for err == nil && int64(len(in.buffer)) <= limit {
 		err = in.read(r.Context())
 	}
@@ -103,10 +103,6 @@ const (
 type readDeadline struct {
 	w     http.ResponseWriter
 	start time.Time
-}
-
-func newReadDeadline(w http.ResponseWriter) *readDeadline {
-	return &readDeadline{w: w, start: time.Now()}
 }
 
 // extend sets the deadline of the next read, given the bytes received.

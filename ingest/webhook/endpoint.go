@@ -113,17 +113,13 @@ func (s *Server) lookUpEndpoint(r *http.Request, path, provider, id string, look
 	case k.trigger.Provider != provider || k.trigger.Kind != event.Webhooks:
 		return endpoint{}, errUnknown
 	}
-	return endpoint{path: canonicalPath(&k.trigger), requestedPath: path, provider: p, organization: k.trigger.Organization, trigger: &k.trigger, secrets: k.secrets}, nil
-}
-
-// canonicalPath is the URL under which deliveries to all URLs of a trigger are
-// counted and stored, so that a delivery captured at one URL counts as a repeat at
-// another.
-func canonicalPath(t *event.Trigger) string {
-	if t.Provider == match.CustomProvider {
-		return "custom/" + t.ID
+	// Deliveries to all URLs of a trigger are counted and stored under one path, so
+	// that a delivery captured at one URL counts as a repeat at another.
+	canonical := "direct/" + k.trigger.Provider + "/" + k.trigger.ID
+	if k.trigger.Provider == match.CustomProvider {
+		canonical = "custom/" + k.trigger.ID
 	}
-	return "direct/" + t.Provider + "/" + t.ID
+	return endpoint{path: canonical, requestedPath: path, provider: p, organization: k.trigger.Organization, trigger: &k.trigger, secrets: k.secrets}, nil
 }
 
 // loadTrigger reads a trigger and opens its secrets. Other requests wait for it, so

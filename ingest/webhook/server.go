@@ -200,7 +200,7 @@ func (s *Server) accept(r *http.Request, e endpoint, d *event.Delivery) (challen
 	}
 	toll, wait := s.rates.charge(e.path, delivery.BodyHash(s.Vault, d.Body), e.trigger == nil, s.Now())
 	if wait > 0 {
-		return nil, rateLimited(wait)
+		return nil, &refusal{status: http.StatusTooManyRequests, count: "flooded", message: "This URL receives too many deliveries. Send it again later.", retry: wait}
 	}
 	if ask := e.provider.Webhook.Challenge; ask != nil {
 		if err := s.recovering(r.Context(), e, func() { challenge = ask(d) }); err != nil || challenge != nil {
@@ -306,11 +306,6 @@ var (
 	errBusy      = &refusal{status: http.StatusServiceUnavailable, count: "busy", message: "Too many deliveries at once. Send it again.", retry: 10 * time.Second}
 	errStorage   = &refusal{status: http.StatusServiceUnavailable, count: "unavailable", message: "The delivery could not be stored. Send it again.", retry: 5 * time.Second}
 )
-
-// rateLimited rejects deliveries above the rate limit.
-func rateLimited(wait time.Duration) *refusal {
-	return &refusal{status: http.StatusTooManyRequests, count: "flooded", message: "This URL receives too many deliveries. Send it again later.", retry: wait}
-}
 
 // sendRefusal answers with a refusal and counts it.
 func (s *Server) sendRefusal(w http.ResponseWriter, r *http.Request, e endpoint, err error) {
