@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,7 +86,10 @@ func (m deliveryBody) event(native string, body []byte) (*event.Event, error) {
 		about, err = o.Pull, errors.Join(m.readRequired("pull_request", o.Pull), m.rejectMembers("comment", "review", "thread"))
 	case "push":
 		o.Push = &push{}
-		about, err = o.Push, errors.Join(m.rejectMembers("action"), json.Unmarshal(body, o.Push), o.Push.validate())
+		about, err = o.Push, errors.Join(m.rejectMembers("action"), json.Unmarshal(body, o.Push))
+		if err == nil && (o.Push.Ref == "" || o.Push.Before == "" || o.Push.After == "") { // another event that has a ref
+			err = errors.New("github: the delivery has no ref, before and after, which a push has")
+		}
 	case "check_suite":
 		o.Suite = &check{}
 		about, err = o.Suite, m.readRequired("check_suite", o.Suite)
@@ -98,38 +102,27 @@ func (m deliveryBody) event(native string, body []byte) (*event.Event, error) {
 	default:
 		return nil, nil
 	}
-	if err = errors.Join(err, m.readCommon(&o)); err != nil || o.Push != nil && o.Push.Deleted {
-		return nil, err
-	}
-	if o.Action != "" {
-		e.Native += ":" + o.Action
-	}
-	if err = o.fill(e, about); err != nil {
-		return nil, err
-	}
-	return e, nil
-}
-
-// readCommon reads the members that events share.
-func (m deliveryBody) readCommon(o *eventContext) error {
-	err := m.readRequired("repository", &o.Repository)
+	err = errors.Join(err, m.readRequired("repository", &o.Repository))
 	if o.Push == nil {
 		err = errors.Join(err, m.readRequired("action", &o.Action))
 	}
 	for name, into := range map[string]any{"sender": &o.Sender, "label": &o.Label, "assignee": &o.Assignee} {
 		err = errors.Join(err, m.readOptional(name, into))
 	}
-	return err
-}
-
-// fill sets the fields of the event.
-func (o *eventContext) fill(e *event.Event, about subject) (err error) {
+	if err != nil || o.Push != nil && o.Push.Deleted {
+		return nil, err
+	}
+	if o.Action != "" {
+		e.Native += ":" + o.Action
+	}
 	e.Title = sources.Printable(o.Repository.FullName+about.titleSuffix(), 300)
 	e.URL = sources.WebURL(about.link(o.Repository))
 	e.OccurredAt = about.occurredAt(o.Repository).UTC()
 	o.Branch = about.branch(o.Repository)
-	e.Context, err = o.encode(about)
-	return err
+	if e.Context, err = o.encode(about); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // maxContext bounds the context of an event, in bytes.
@@ -185,14 +178,7 @@ type headRepository struct {
 }
 
 func (c *check) titleSuffix() string {
-	name, how := c.Name, c.Conclusion
-	if name == "" {
-		name = string(c.App)
-	}
-	if how == "" {
-		how = c.Status
-	}
-	return ": " + name + " " + how
+	return ": " + cmp.Or(c.Name, string(c.App)) + " " + cmp.Or(c.Conclusion, c.Status)
 }
 
 func (c *check) link(in repositoryInfo) string {
@@ -286,14 +272,6 @@ type pushCommit struct {
 	URL string `json:"url,omitempty"`
 }
 
-// validate rejects other events that also have a ref.
-func (p *push) validate() error {
-	if p.Ref == "" || p.Before == "" || p.After == "" {
-		return errors.New("github: the delivery has no ref, before and after, which a push has")
-	}
-	return nil
-}
-
 func (p *push) titleSuffix() string {
 	line := ": push to " + strings.TrimPrefix(strings.TrimPrefix(p.Ref, "refs/heads/"), "refs/tags/")
 	if p.Head != nil {
@@ -307,11 +285,10 @@ func (p *push) link(repositoryInfo) string             { return p.Compare }
 func (p *push) occurredAt(in repositoryInfo) time.Time { return in.PushedAt.Time }
 
 func (p *push) branch(repositoryInfo) string {
-	name, is := strings.CutPrefix(p.Ref, "refs/heads/")
-	if !is {
-		return ""
+	if name, ok := strings.CutPrefix(p.Ref, "refs/heads/"); ok {
+		return name
 	}
-	return name
+	return ""
 }
 
 func (p *push) truncate(limit int) (cut bool) {

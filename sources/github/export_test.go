@@ -13,8 +13,13 @@ var (
 	UserID  = userID
 )
 
-// NewBranch validates the name of a new branch.
-func NewBranch(name string) (string, error) { return writeRules{}.checkNewBranch(name) }
+// NewBranch validates the name of a new branch and returns its short form.
+func NewBranch(name string) (string, error) {
+	if err := (branchParams{Branch: name}).check(writeRules{}); err != nil {
+		return "", err
+	}
+	return branchName("branch", name)
+}
 
 // Base validates a base branch against the settings.
 func Base(settings json.RawMessage, name string) error {
@@ -33,5 +38,5 @@ func Resume(cursor string) (query url.Values, again string, err error) {
 
 // Next returns the parameters of the next page in a Link header, or nil.
 func Next(link string) url.Values {
-	return url.Values(firstPage(30).next(http.Header{"Link": {link}}))
+	return url.Values(pagePosition{"per_page": {"30"}}.next(http.Header{"Link": {link}}))
 }

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -311,12 +312,7 @@ func closeIssue() sources.ModuleAction {
 	}, runCloseIssue)
 }
 
-func (p closeParams) reason() string {
-	if p.Reason == "" {
-		return "completed"
-	}
-	return p.Reason
-}
+func (p closeParams) reason() string { return cmp.Or(p.Reason, "completed") }
 
 func runCloseIssue(ctx context.Context, c *sources.Conn, p closeParams) (any, error) {
 	if err := p.rejectPull(ctx, c); err != nil {

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"maps"
@@ -52,7 +53,10 @@ func listOf[T any](ctx context.Context, c *sources.Conn, p pageParams, r request
 		items = get()
 		for i := atoi(at.get("skip")); i < len(items); i++ {
 			if len(result.Items) == limit {
-				result.Next = at.atItem(i).cursor()
+				if at = pagePosition(at.query(nil)); i > 0 {
+					at["skip"] = []string{strconv.Itoa(i)}
+				}
+				result.Next = at.cursor()
 				return result, nil
 			}
 			if keep(&items[i]) {
@@ -68,15 +72,6 @@ func listOf[T any](ctx context.Context, c *sources.Conn, p pageParams, r request
 	}
 	result.Next = at.cursor()
 	return result, nil
-}
-
-// atItem returns the position of an item in the current page.
-func (p pagePosition) atItem(item int) pagePosition {
-	at := pagePosition(p.query(nil))
-	if item > 0 {
-		at["skip"] = []string{strconv.Itoa(item)}
-	}
-	return at
 }
 
 // atoi parses a validated parameter; "" is 0.
@@ -103,40 +98,16 @@ type pagePosition url.Values
 // alphanumeric is the base alphabet of names and cursors.
 const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-// validParam reports whether a pagination parameter is known and its value
-// valid.
-func validParam(name, value string) bool {
-	switch name {
-	case "page":
-		return isInRange(value, 9_999_999)
-	case "per_page":
-		return isInRange(value, 100)
-	case "skip": // our own: items of the page to skip
-		return isInRange(value, 99)
-	case "after":
-		return 0 < len(value) && len(value) <= 500 && strings.Trim(value, alphanumeric+"+/=_:.-") == ""
-	}
-	return false
-}
-
 // isInRange reports whether text is a canonical number from 1 to most.
 func isInRange(text string, most int) bool {
 	n, err := strconv.Atoi(text)
 	return err == nil && 1 <= n && n <= most && strconv.Itoa(n) == text
 }
 
-// firstPage returns the position of the first page.
-func firstPage(limit sources.Integer) pagePosition {
-	if limit == 0 {
-		limit = 30
-	}
-	return pagePosition{"per_page": {limit.String()}}
-}
-
 // parseCursor returns the position of a cursor, or the first page.
 func parseCursor(cursor string, limit sources.Integer) (pagePosition, error) {
 	if cursor == "" {
-		return firstPage(limit), nil
+		return pagePosition{"per_page": {cmp.Or(limit, 30).String()}}, nil
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil {
@@ -149,9 +120,25 @@ func parseCursor(cursor string, limit sources.Integer) (pagePosition, error) {
 	return pagePosition(values), nil
 }
 
+// validParams reports whether all pagination parameters are known and their
+// values valid.
 func validParams(values url.Values) bool {
-	for name, value := range values {
-		if len(value) != 1 || !validParam(name, value[0]) {
+	for name, list := range values {
+		if len(list) != 1 {
+			return false
+		}
+		value, valid := list[0], false
+		switch name {
+		case "page":
+			valid = isInRange(value, 9_999_999)
+		case "per_page":
+			valid = isInRange(value, 100)
+		case "skip": // our own: items of the page to skip
+			valid = isInRange(value, 99)
+		case "after":
+			valid = 0 < len(value) && len(value) <= 500 && strings.Trim(value, alphanumeric+"+/=_:.-") == ""
+		}
+		if !valid {
 			return false
 		}
 	}

@@ -85,21 +85,16 @@ func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
 	if err != nil {
 		return sources.Account{}, err
 	}
-	return sources.Account{ID: userID(c.HTTP.Base(), user.ID), Name: user.Login, Scopes: scopes(header.Values("X-Oauth-Scopes"))}, nil
+	var scopes []string // nil if GitHub does not report them, as for fine-grained tokens
+	if values := header.Values("X-Oauth-Scopes"); values != nil {
+		scopes = strings.FieldsFunc(strings.Join(values, ","), func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	return sources.Account{ID: userID(c.HTTP.Base(), user.ID), Name: user.Login, Scopes: scopes}, nil
 }
 
 // userID returns the account ID of a user at the server of the base URL.
 func userID(base *url.URL, id int64) string {
 	return sources.AccountID(base, "api.github.com", strconv.FormatInt(id, 10))
-}
-
-// scopes returns a token's scopes, or nil if GitHub does not report them, as
-// for fine-grained tokens.
-func scopes(values []string) []string {
-	if values == nil {
-		return nil
-	}
-	return strings.FieldsFunc(strings.Join(values, ","), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // chooseIntegration returns the integration of the account that owns the

@@ -41,7 +41,13 @@ type repository struct {
 	Repo  string `json:"repo"`
 }
 
-func (r repository) check(rules writeRules) error { return rules.checkRepository(r) }
+// check rejects a repository that agents cannot write to.
+func (r repository) check(rules writeRules) error {
+	if rules.Repositories == nil || r.isIn(rules.Repositories) {
+		return nil
+	}
+	return guardrail("Agents may not write to %s: it is not among this integration's repositories; work in one that is, or have an admin add it.", r)
+}
 
 func (r repository) String() string { return r.Owner + "/" + r.Repo }
 
@@ -158,32 +164,12 @@ func guardrail(format string, args ...any) error {
 	return &sources.Refusal{Code: "guardrail", Message: fmt.Sprintf(format, args...)}
 }
 
-// checkRepository rejects a repository that agents cannot write to.
-func (r writeRules) checkRepository(at repository) error {
-	if r.Repositories == nil || at.isIn(r.Repositories) {
-		return nil
-	}
-	return guardrail("Agents may not write to %s: it is not among this integration's repositories; work in one that is, or have an admin add it.", at)
-}
-
 // isIn reports whether a list has the repository, as owner/repo or owner/*.
 func (r repository) isIn(list []string) bool {
 	return slices.ContainsFunc(list, func(one string) bool {
 		owner, name, _ := strings.Cut(one, "/")
 		return strings.EqualFold(owner, r.Owner) && (name == "*" || strings.EqualFold(name, r.Repo))
 	})
-}
-
-// checkNewBranch returns the short name of a branch that can be created.
-func (r writeRules) checkNewBranch(name string) (string, error) {
-	short, err := branchName("branch", name)
-	if err != nil {
-		return "", err
-	}
-	if strings.EqualFold(short, "main") || strings.EqualFold(short, "master") {
-		return "", guardrail("No branch called main or master is created here; give /branch another name.")
-	}
-	return short, nil
 }
 
 // checkBase returns the short name of a branch that pull requests can target.
@@ -245,7 +231,7 @@ func invalidReason(name string) string {
 		return "it may not begin with -, end with a dot, or be @ or HEAD"
 	case strings.EqualFold(first, "refs"), strings.EqualFold(first, "heads"):
 		return "give it without refs/ or heads/"
-	case isCommitID(name):
+	case len(name) == 40 && strings.Trim(strings.ToLower(name), "0123456789abcdef") == "":
 		return "it looks like the id of a commit"
 	}
 	for part := range strings.SplitSeq(name, "/") {
@@ -259,8 +245,4 @@ func invalidReason(name string) string {
 // isInvisible reports whether an approver could overlook the character.
 func isInvisible(r rune) bool {
 	return !unicode.IsGraphic(r) || unicode.IsSpace(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r)
-}
-
-func isCommitID(name string) bool {
-	return len(name) == 40 && strings.Trim(strings.ToLower(name), "0123456789abcdef") == ""
 }

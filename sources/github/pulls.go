@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,16 +185,11 @@ func headName(head string) (string, error) {
 	if !other {
 		return branchName("head", head)
 	}
-	if !isOwner(owner) {
+	if len(owner) > 100 || strings.Trim(owner, alphanumeric+"_-") != "" || strings.IndexAny(owner, alphanumeric) != 0 {
 		return "", &sources.Refusal{Code: "invalid_branch", Message: "The param /head has no user or organization before its colon; write octocat:my-branch, or the branch alone."}
 	}
 	name, err := branchName("head", name)
 	return owner + ":" + name, err
-}
-
-// isOwner reports whether name is valid for a user or organization.
-func isOwner(name string) bool {
-	return len(name) <= 100 && strings.Trim(name, alphanumeric+"_-") == "" && strings.IndexAny(name, alphanumeric) == 0
 }
 
 type mergeParams struct {
@@ -230,35 +226,21 @@ func (p mergeParams) check(rules writeRules) error {
 	return err
 }
 
-func (p mergeParams) method() string {
-	if p.Method == "" {
-		return "merge"
-	}
-	return p.Method
-}
-
-// checkBase rejects a pull request whose base changed after approval. Changing
-// the base does not change the head commit.
-func (p mergeParams) checkBase(ctx context.Context, c *sources.Conn, base string) error {
-	now, err := p.pull(ctx, c, true)
-	if err == nil && now.Base.Ref != base {
-		return guardrail("Pull request %s goes into another branch than /base, and nothing was merged; look at it with get_pr, and have it approved again.", p.numberedParams)
-	}
-	return err
-}
+func (p mergeParams) method() string { return cmp.Or(p.Method, "merge") }
 
 func runMergePull(ctx context.Context, c *sources.Conn, p mergeParams) (any, error) {
 	base, err := branchName("base", p.Base)
-	if err == nil {
-		err = p.checkBase(ctx, c, base)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return p.send(ctx, c)
-}
-
-func (p mergeParams) send(ctx context.Context, c *sources.Conn) (any, error) {
+	// The base can have changed after approval, which does not change the head commit.
+	now, err := p.pull(ctx, c, true)
+	if err != nil {
+		return nil, err
+	}
+	if now.Base.Ref != base {
+		return nil, guardrail("Pull request %s goes into another branch than /base, and nothing was merged; look at it with get_pr, and have it approved again.", p.numberedParams)
+	}
 	body := map[string]string{"sha": p.SHA, "merge_method": p.method()}
 	if p.Title != "" {
 		body["commit_title"] = p.Title
@@ -271,7 +253,7 @@ func (p mergeParams) send(ctx context.Context, c *sources.Conn) (any, error) {
 		Merged  *bool  `json:"merged"`
 		Message string `json:"message"`
 	}
-	_, err := request{
+	_, err = request{
 		method: http.MethodPut, path: p.path("pulls", p.Number.String(), "merge"), about: p.numberedParams.about("pull request"),
 		body: body, noRename: true,
 	}.send(ctx, c, &answer)

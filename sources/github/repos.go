@@ -23,9 +23,7 @@ func listRepos() sources.ModuleAction {
 			return "List repositories of " + p.Owner
 		}),
 		Examples: []sources.Example{{Note: "All that the connection can see", Params: []byte(`{}`)}, {Note: "Those of an organization", Params: []byte(`{"owner":"octo-org","limit":100}`)}},
-		Run: handler(func(ctx context.Context, c *sources.Conn, p reposParams) (any, error) {
-			return runListRepos(ctx, c, p)
-		}),
+		Run:      handler(func(ctx context.Context, c *sources.Conn, p reposParams) (any, error) { return runListRepos(ctx, c, p) }),
 	}
 }
 
@@ -71,9 +69,7 @@ func getRepo() sources.ModuleAction {
 		Input:       input(2, ownerParam, repoParam),
 		Summarize:   summary(func(p repository) string { return "Get " + p.String() }),
 		Examples:    []sources.Example{{Note: "What is the default branch?", Params: []byte(`{"owner":"octocat","repo":"hello-world"}`)}},
-		Run: handler(func(ctx context.Context, c *sources.Conn, p repository) (any, error) {
-			return p.get(ctx, c, false)
-		}),
+		Run:         handler(func(ctx context.Context, c *sources.Conn, p repository) (any, error) { return p.get(ctx, c, false) }),
 	}
 }
 
@@ -154,7 +150,10 @@ func (p branchParams) check(rules writeRules) error {
 			return err
 		}
 	}
-	_, err := rules.checkNewBranch(p.Branch)
+	short, err := branchName("branch", p.Branch)
+	if err == nil && (strings.EqualFold(short, "main") || strings.EqualFold(short, "master")) {
+		return guardrail("No branch called main or master is created here; give /branch another name.")
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -134,7 +135,8 @@ func refusal(r *outbound.Response, at target) error {
 		no.Credential = strings.Contains(strings.ToLower(f.Message), "installation has been suspended")
 		no.Message = at.forbidden(r.Header, f)
 	case http.StatusNotFound:
-		no.Message = at.notFound()
+		no.Message = fmt.Sprintf("There is no %s, or this connection may not see it; %s.", at.describe(),
+			cmp.Or(at.hint, "check the params, or have an admin let the connection see it")) // GitHub hides inaccessible objects
 	case http.StatusMethodNotAllowed:
 		no.Message = at.unmergeable(f)
 	case http.StatusConflict:
@@ -162,21 +164,7 @@ func (f apiError) contains(text string) bool {
 	return strings.Contains(strings.ToLower(f.text()), text)
 }
 
-func (a target) describe() string {
-	if a.description == "" {
-		return "such thing"
-	}
-	return a.description
-}
-
-// notFound is ambiguous because GitHub hides inaccessible objects.
-func (a target) notFound() string {
-	hint := a.hint
-	if hint == "" {
-		hint = "check the params, or have an admin let the connection see it"
-	}
-	return fmt.Sprintf("There is no %s, or this connection may not see it; %s.", a.describe(), hint)
-}
+func (a target) describe() string { return cmp.Or(a.description, "such thing") }
 
 func (a target) forbidden(h http.Header, f apiError) string {
 	switch {
@@ -247,38 +235,19 @@ func unprocessable(f apiError) (code, message string) {
 	}
 	for _, d := range details {
 		if isIdentifier(d.Field) {
-			return code, fmt.Sprintf("GitHub does not take the param /%s: %s.", paramName(d.Field), fieldProblem(d.Code))
+			param := cmp.Or(map[string]string{"ref": "branch", "commit_id": "sha", "commit": "sha"}[d.Field], d.Field)
+			problem := cmp.Or(map[string]string{
+				"missing": "what it names is not there", "missing_field": "it is missing", "already_exists": "there is one like it already",
+			}[d.Code], "it is not valid here; check that what it names exists and may be used")
+			return code, fmt.Sprintf("GitHub does not take the param /%s: %s.", param, problem)
 		}
 	}
 	return code, "GitHub does not take the params (422); check names of branches, labels, people and milestones."
 }
 
-// paramName returns the param for one of GitHub's fields.
-func paramName(field string) string {
-	switch field {
-	case "ref":
-		return "branch"
-	case "commit_id", "commit":
-		return "sha"
-	}
-	return field
-}
-
 // isIdentifier reports whether a string is an identifier and not free text.
 func isIdentifier(word string) bool {
 	return 0 < len(word) && len(word) <= 40 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") == ""
-}
-
-func fieldProblem(code string) string {
-	switch code {
-	case "missing":
-		return "what it names is not there"
-	case "missing_field":
-		return "it is missing"
-	case "already_exists":
-		return "there is one like it already"
-	}
-	return "it is not valid here; check that what it names exists and may be used"
 }
 
 // Backoff when GitHub does not specify one, and its upper bound.
@@ -295,8 +264,12 @@ func rateLimited(r *outbound.Response) (time.Duration, bool) {
 	if r.Status != http.StatusForbidden && r.Status != http.StatusTooManyRequests {
 		return 0, false
 	}
-	after, asked := retryAfter(r.Header)
-	secondary := isSecondary(r.Body)
+	seconds, err := strconv.ParseUint(r.Header.Get("Retry-After"), 10, 31)
+	after, asked := time.Duration(seconds)*time.Second, err == nil
+	f := parseError(r.Body)
+	text := strings.ToLower(f.Message)
+	secondary := strings.HasSuffix(f.Documentation, "secondary-rate-limits") || strings.HasSuffix(f.Documentation, "#abuse-rate-limits") ||
+		strings.Contains(text, "secondary rate limit") || strings.Contains(text, "abuse detection")
 	switch {
 	case asked && (secondary || r.Status == http.StatusTooManyRequests):
 		return clampWait(after), true
@@ -310,23 +283,11 @@ func rateLimited(r *outbound.Response) (time.Duration, bool) {
 
 func clampWait(wait time.Duration) time.Duration { return min(max(wait, time.Second), maxWait) }
 
-func isSecondary(body []byte) bool {
-	f := parseError(body)
-	text := strings.ToLower(f.Message)
-	return strings.HasSuffix(f.Documentation, "secondary-rate-limits") || strings.HasSuffix(f.Documentation, "#abuse-rate-limits") ||
-		strings.Contains(text, "secondary rate limit") || strings.Contains(text, "abuse detection")
-}
-
 // isPermissionError reports whether a 403 states a reason other than a rate
 // limit. The last request before a limit can also lack a permission.
 func isPermissionError(r *outbound.Response) bool {
 	return r.Status == http.StatusForbidden &&
 		(r.Header.Get("X-Github-Sso") != "" || strings.HasPrefix(parseError(r.Body).Message, "Resource not accessible"))
-}
-
-func retryAfter(h http.Header) (time.Duration, bool) {
-	seconds, err := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
-	return time.Duration(seconds) * time.Second, err == nil
 }
 
 // untilReset returns the time until the reset by GitHub's clock, if the

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"path"
 	"slices"
@@ -114,7 +113,9 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &in) != nil {
 		return false
 	}
-	if in.Sender.Type == "Bot" && !f.Bots && !actsForPeople(e.Type, in.Sender.Login) || slices.ContainsFunc(f.Ignored, func(i string) bool { return strings.EqualFold(i, in.Sender.Login) }) {
+	// Bots cause checks, workflow runs, and pushes of the merge queue on behalf of people.
+	forPeople := slices.Contains([]string{"check_suite", "check_run", "workflow_run"}, e.Type) || e.Type == "push" && in.Sender.Login == "github-merge-queue[bot]"
+	if in.Sender.Type == "Bot" && !f.Bots && !forPeople || slices.ContainsFunc(f.Ignored, func(i string) bool { return strings.EqualFold(i, in.Sender.Login) }) {
 		return false
 	}
 	owner, name, _ := strings.Cut(in.Repository.FullName, "/")
@@ -127,18 +128,6 @@ func matches(e *event.Event, config json.RawMessage) bool {
 			return slices.ContainsFunc(labels, func(has named) bool { return strings.EqualFold(string(has), l) })
 		}) &&
 		anyOf(f.Conclusions, func(c string) bool { return slices.Contains(conclusions, c) })
-}
-
-// actsForPeople reports whether bots cause such events on behalf of people:
-// checks, workflow runs, and pushes of the merge queue.
-func actsForPeople(kind, login string) bool {
-	switch kind {
-	case "check_suite", "check_run", "workflow_run":
-		return true
-	case "push":
-		return login == "github-merge-queue[bot]"
-	}
-	return false
 }
 
 // anyOf reports whether the list is empty or contains a match.
@@ -178,7 +167,10 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if err := m.readOptional("installation", &in); err != nil {
 		return event.Parsed{}, err
 	}
-	p := event.Parsed{ID: deliveryID(d.Header)}
+	var p event.Parsed
+	if id, _ := event.Header(d.Header, "X-GitHub-Delivery"); len(id) <= 100 && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		p.ID = id
+	}
 	if p.Account, err = m.account(in); err != nil {
 		return event.Parsed{}, err
 	}
@@ -210,15 +202,6 @@ func payload(body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// deliveryID returns the GUID of a delivery, or "" if it is not valid.
-func deliveryID(h http.Header) string {
-	id, _ := event.Header(h, "X-GitHub-Delivery")
-	if len(id) > 100 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return ""
-	}
-	return id
-}
-
 // readRequired decodes a mandatory member.
 func (m deliveryBody) readRequired(name string, into any) error {
 	raw, ok := m[name]
@@ -241,11 +224,10 @@ func (m deliveryBody) readOptional(name string, into any) error {
 
 // rejectMembers rejects a body with members of other events.
 func (m deliveryBody) rejectMembers(names ...string) error {
-	i := slices.IndexFunc(names, func(n string) bool { return m[n] != nil })
-	if i < 0 {
-		return nil
+	if i := slices.IndexFunc(names, func(n string) bool { return m[n] != nil }); i >= 0 {
+		return fmt.Errorf("github: the delivery has a %s, so it is not the event of its header", names[i])
 	}
-	return fmt.Errorf("github: the delivery has a %s, so it is not the event of its header", names[i])
+	return nil
 }
 
 // installation is the app installation that a delivery is for. Most deliveries
