@@ -2,11 +2,13 @@ package sources
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"sallyport/action"
 	"sallyport/internal/jsonlex"
@@ -99,6 +101,34 @@ func Encode(v any) (json.RawMessage, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
 	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// Handler converts a typed function to an action's Run.
+func Handler[P any](do func(ctx context.Context, c *Conn, p P) (json.RawMessage, error)) func(context.Context, *Conn, json.RawMessage) (json.RawMessage, error) {
+	return func(ctx context.Context, c *Conn, params json.RawMessage) (json.RawMessage, error) {
+		var p P
+		if err := json.Unmarshal(params, &p); err != nil {
+			return nil, fmt.Errorf("params that the schema let through: %w", err)
+		}
+		return do(ctx, c, p)
+	}
+}
+
+// Shorten limits text to a number of characters, the ellipsis included.
+func Shorten(text string, limit int) string {
+	if runes := []rune(text); len(runes) > limit {
+		return string(runes[:limit-1]) + "…"
+	}
+	return text
+}
+
+// QuoteID returns an ID or a key for a summary, quoted unless it has the form of
+// one, so that it cannot pass for the gateway's own words.
+func QuoteID(id string, limit int) string {
+	if q := strconv.Quote(Shorten(id, limit)); q != `"`+id+`"` || strings.ContainsAny(id, " ,:") {
+		return q
+	}
+	return id
 }
 
 // Integer is a param that is a whole number in any notation: 12 and 1.2e1 are

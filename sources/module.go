@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -271,10 +270,7 @@ func (a *ModuleAction) definition() (json.RawMessage, error) {
 		Idempotent  bool `json:"idempotentHint"`
 		OpenWorld   bool `json:"openWorldHint"`
 	}
-	var b bytes.Buffer
-	to := json.NewEncoder(&b)
-	to.SetEscapeHTML(false)
-	err := to.Encode(struct {
+	return Encode(struct {
 		Name        string          `json:"name"`
 		Title       string          `json:"title,omitempty"`
 		Description string          `json:"description"`
@@ -283,7 +279,6 @@ func (a *ModuleAction) definition() (json.RawMessage, error) {
 	}{a.Name, a.Title, a.Description, a.Input, annotations{
 		ReadOnly: a.Risk == action.RiskRead, Destructive: a.Risk == action.RiskDanger, Idempotent: a.Idempotent, OpenWorld: !a.closed,
 	}})
-	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // moduleView is a module as one organization sees it. Equal values result in

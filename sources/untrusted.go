@@ -21,10 +21,11 @@ const maxContext = 64 << 10
 // ReadDelivery decodes a delivery into v, with bounded nesting. Unknown fields
 // are ignored.
 func ReadDelivery(body []byte, v any) error {
-	if err := jsonlex.Document(body); err != nil {
-		return fmt.Errorf("reading a delivery: %w", err)
+	err := jsonlex.Document(body)
+	if err == nil {
+		err = json.Unmarshal(body, v)
 	}
-	if err := json.Unmarshal(body, v); err != nil {
+	if err != nil {
 		return fmt.Errorf("reading a delivery: %w", err)
 	}
 	return nil
@@ -33,15 +34,12 @@ func ReadDelivery(body []byte, v any) error {
 // EventContext encodes v, a struct or map, as the context of an event. A
 // context that is too large is shortened and marked ("_truncated").
 func EventContext(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // models read it
-	if err := e.Encode(v); err != nil {
+	text, err := Encode(v)
+	if err != nil {
 		return json.RawMessage(`{"_truncated":true}`)
 	}
 	// Untrusted JSON can contain invalid UTF-8, which the database rejects.
-	text := bytes.ToValidUTF8(bytes.TrimSpace(b.Bytes()), []byte("\ufffd"))
-	return redact.JSON{}.Prune(text, maxContext)
+	return redact.JSON{}.Prune(bytes.ToValidUTF8(text, []byte("\ufffd")), maxContext)
 }
 
 // ValidID returns an untrusted ID if it is safe in keys and rows, or the empty

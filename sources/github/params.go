@@ -66,17 +66,13 @@ func (n numberedParams) String() string { return fmt.Sprintf("%s#%d", n.reposito
 
 // handler converts a typed function to an action's Run.
 func handler[P any](do func(ctx context.Context, c *sources.Conn, p P) (any, error)) func(context.Context, *sources.Conn, json.RawMessage) (json.RawMessage, error) {
-	return func(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
-		var p P
-		if err := json.Unmarshal(params, &p); err != nil {
-			return nil, fmt.Errorf("github: params that the schema let through: %w", err)
-		}
+	return sources.Handler(func(ctx context.Context, c *sources.Conn, p P) (json.RawMessage, error) {
 		result, err := do(ctx, c, p)
 		if err != nil {
 			return nil, err
 		}
 		return sources.Encode(result)
-	}
+	})
 }
 
 // checkedParams are the params of a write.

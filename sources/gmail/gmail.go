@@ -17,7 +17,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"sallyport/action"
 	"sallyport/ingest/event"
@@ -162,7 +161,7 @@ func (p historyPage) pollResult(ctx context.Context, c *sources.Conn) (event.Pol
 			return event.PollResult{}, err
 		}
 		if err != nil {
-			out.Wait = retryAfter(err)
+			out.Wait = action.Public(err).RetryAfter
 			return withCursor(out, done)
 		}
 		out.Events, done = append(out.Events, events...), r.ID
@@ -221,13 +220,4 @@ func withCursor(out event.PollResult, historyID string) (_ event.PollResult, err
 func isNotFound(err error) bool {
 	var refusal *sources.Refusal
 	return errors.As(err, &refusal) && refusal.Status == http.StatusNotFound
-}
-
-// retryAfter returns how long to back off before the next request.
-func retryAfter(err error) (wait time.Duration) {
-	var e *action.Error
-	if errors.As(err, &e) {
-		wait = e.RetryAfter
-	}
-	return wait
 }

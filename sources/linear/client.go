@@ -26,14 +26,23 @@ type operation struct {
 // do sends an operation. It returns data together with an error if the response
 // has both, because the operation may have succeeded in part.
 func do(ctx context.Context, c *sources.Conn, op operation) (json.RawMessage, error) {
+	credential := c.Token // an API key, sent without a scheme
+	if c.Kind == action.KindOAuth2 {
+		credential = "Bearer " + credential
+	}
+	query := readDocument(op.name)
+	if strings.Contains(query, "...IssueFields") {
+		query += readDocument("issue")
+	}
 	body, err := json.Marshal(map[string]any{
-		"operationName": op.name, "query": documentOf(op.name), "variables": op.variables,
+		"operationName": op.name, "query": query, "variables": op.variables,
 	})
 	if err != nil {
 		return nil, err
 	}
 	resp, err := c.HTTP.Do(ctx, &outbound.Request{
-		Method: http.MethodPost, Path: "/graphql", Header: header(c), Body: body,
+		Method: http.MethodPost, Path: "/graphql", Body: body,
+		Header:     http.Header{"Authorization": {credential}, "Content-Type": {"application/json"}, "Accept": {"application/json"}},
 		Repeatable: op.repeatable, Limited: rateLimited,
 	})
 	if err != nil {
@@ -44,18 +53,6 @@ func do(ctx context.Context, c *sources.Conn, op operation) (json.RawMessage, er
 		return a.Data, a.err(resp.Status)
 	}
 	return a.Data, nil
-}
-
-// header returns the headers. OAuth tokens are sent as Bearer, API keys without
-// a scheme.
-func header(c *sources.Conn) http.Header {
-	credential := c.Token
-	if c.Kind == action.KindOAuth2 {
-		credential = "Bearer " + credential
-	}
-	return http.Header{
-		"Authorization": {credential}, "Content-Type": {"application/json"}, "Accept": {"application/json"},
-	}
 }
 
 // response is the body of a GraphQL response.
@@ -77,7 +74,7 @@ func parseResponse(resp *outbound.Response) (a response, readable bool) {
 func rateLimited(resp *outbound.Response) (time.Duration, bool) {
 	a, _ := parseResponse(resp)
 	for _, p := range a.Errors {
-		if p.Extensions.Code == codeLimited || p.Extensions.Type == "ratelimited" {
+		if p.Extensions.Code == "RATELIMITED" || p.Extensions.Type == "ratelimited" {
 			return retryDelay(p, resp.Header), true
 		}
 	}
@@ -113,18 +110,6 @@ const maxWait = 24 * 60 * 60 * 1000
 //go:embed documents/*.graphql
 var documents embed.FS
 
-// issueFragment is the fragment with the fields of an issue.
-const issueFragment = "IssueFields"
-
-// documentOf returns the operation of that name and the fragment it uses.
-func documentOf(operation string) string {
-	text := readDocument(operation)
-	if strings.Contains(text, "..."+issueFragment) {
-		text += readDocument("issue")
-	}
-	return text
-}
-
 func readDocument(name string) string {
 	text, err := documents.ReadFile("documents/" + name + ".graphql")
 	if err != nil {
@@ -132,9 +117,6 @@ func readDocument(name string) string {
 	}
 	return string(text)
 }
-
-// codeLimited is the error code of a rate limit.
-const codeLimited = "RATELIMITED"
 
 // graphQLError is an error in a response.
 type graphQLError struct {
@@ -171,6 +153,7 @@ func (a response) err(status int) error {
 		return outcomeUnknown(status, p.detail())
 	}
 	r := &sources.Refusal{Code: cmp.Or(p.Extensions.Code, p.Extensions.Type), Status: status, Detail: p.detail()}
+	missing, params := p.notFoundKind(), p.invalidParams()
 	switch kind := strings.ToLower(p.Extensions.Type); {
 	case kind == "authentication error" || r.Code == "AUTHENTICATION_ERROR" || status == http.StatusUnauthorized:
 		r.Credential, r.Message = true, badCredential
@@ -180,10 +163,10 @@ func (a response) err(status int) error {
 		r.Message = "The workspace's plan has no such feature; do it without, or ask an admin of the workspace."
 	case kind == "usage limit exceeded" || r.Code == "USAGE_LIMIT_EXCEEDED":
 		r.Message = "The workspace has used up its plan, such as its number of issues; an admin of the workspace must free or extend it."
-	case p.notFoundKind() != "":
-		r.Message = notFound(p.notFoundKind())
-	case len(p.invalidParams()) > 0:
-		r.Message = fmt.Sprintf("%s has a value that Linear does not take; correct it and call again. Ids are UUIDs, as the other actions return them.", strings.Join(p.invalidParams(), " and "))
+	case missing != "":
+		r.Message = notFound(missing)
+	case len(params) > 0:
+		r.Message = fmt.Sprintf("%s has a value that Linear does not take; correct it and call again. Ids are UUIDs, as the other actions return them.", strings.Join(params, " and "))
 	default:
 		r.Message = "Linear does not take this request as it is; check the params against what get_issue and list_issues return."
 	}

@@ -32,19 +32,7 @@ type listParams struct {
 	After           string           `json:"after"`
 }
 
-func listIssues(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
-	var p listParams
-	if err := json.Unmarshal(params, &p); err != nil {
-		return nil, err
-	}
-	data, err := do(ctx, c, operation{"ListIssues", p.variables(), true})
-	if err != nil {
-		return nil, err
-	}
-	return reencodeField[page[issue]](data, "issues")
-}
-
-func (p listParams) variables() inputObject {
+func listIssues(ctx context.Context, c *sources.Conn, p listParams) (json.RawMessage, error) {
 	v := inputObject{"first": min(cmp.Or(p.First, defaultPageSize), 50), "includeArchived": p.IncludeArchived}
 	if p.After != "" {
 		v["after"] = p.After
@@ -55,7 +43,15 @@ func (p listParams) variables() inputObject {
 	if filter := p.filter(); len(filter) > 0 {
 		v["filter"] = filter
 	}
-	return v
+	data, err := do(ctx, c, operation{"ListIssues", v, true})
+	if err != nil {
+		return nil, err
+	}
+	issues, err := decodeField[page[issue]](data, "issues")
+	if err != nil {
+		return nil, err
+	}
+	return sources.Encode(issues)
 }
 
 // filter returns an IssueFilter with all conditions.
@@ -128,14 +124,12 @@ func ignoringCase(s string) inputObject { return inputObject{"eqIgnoreCase": s} 
 
 func isID(s string) bool { return uuid.Validate(s) == nil }
 
-func getIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
-	var p struct {
-		IssueID       string `json:"issueId"`
-		CommentsAfter string `json:"commentsAfter"`
-	}
-	if err := json.Unmarshal(params, &p); err != nil {
-		return nil, err
-	}
+type getParams struct {
+	IssueID       string `json:"issueId"`
+	CommentsAfter string `json:"commentsAfter"`
+}
+
+func getIssue(ctx context.Context, c *sources.Conn, p getParams) (json.RawMessage, error) {
 	v := inputObject{"id": p.IssueID}
 	if p.CommentsAfter != "" {
 		v["commentsAfter"] = p.CommentsAfter
@@ -153,15 +147,6 @@ func getIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (jso
 	}
 	slices.SortStableFunc(w.Comments.Items, func(a, b comment) int { return strings.Compare(a.CreatedAt, b.CreatedAt) })
 	return w.fit()
-}
-
-// reencodeField returns one field of the data, normalized through T.
-func reencodeField[T any](data json.RawMessage, name string) (json.RawMessage, error) {
-	v, err := decodeField[T](data, name)
-	if err != nil {
-		return nil, err
-	}
-	return sources.Encode(v)
 }
 
 func decodeField[T any](data json.RawMessage, name string) (v T, err error) {

@@ -63,7 +63,16 @@ func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
 // metadata returns the options for forms. With a team (ID or key) in the query,
 // they are limited to that team's issues.
 func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {
-	data, err := do(ctx, c, operation{"Metadata", metadataFilter(q.Get("team")), true})
+	variables := inputObject{}
+	if team := q.Get("team"); team != "" {
+		filter := teamFilter(team)
+		variables = inputObject{
+			"states":   inputObject{"team": filter},
+			"labels":   inputObject{"or": []inputObject{{"team": filter}, {"team": inputObject{"null": true}}}}, // those of the workspace apply to every team
+			"projects": inputObject{"accessibleTeams": inputObject{"some": filter}},
+		}
+	}
+	data, err := do(ctx, c, operation{"Metadata", variables, true})
 	if err != nil {
 		return nil, err
 	}
@@ -80,20 +89,6 @@ func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {
 	}
 	out["incomplete"] = append([]string{}, more...)
 	return out, nil
-}
-
-// metadataFilter returns the variables of the Metadata query. Workspace labels
-// apply to every team.
-func metadataFilter(team string) inputObject {
-	if team == "" {
-		return inputObject{}
-	}
-	filter := teamFilter(team)
-	return inputObject{
-		"states":   inputObject{"team": filter},
-		"labels":   inputObject{"or": []inputObject{{"team": filter}, {"team": inputObject{"null": true}}}},
-		"projects": inputObject{"accessibleTeams": inputObject{"some": filter}},
-	}
 }
 
 func listAction() sources.ModuleAction {
@@ -127,7 +122,7 @@ func listAction() sources.ModuleAction {
 			{Note: "What changed this week about a topic", Params: json.RawMessage(`{"query":"login","updatedAfter":"-P7D","orderBy":"updatedAt"}`)},
 			{Note: "Your own urgent bugs", Params: json.RawMessage(`{"assignee":"me","label":"Bug","priority":1}`)},
 		},
-		Run: listIssues,
+		Run: sources.Handler(listIssues),
 	}
 }
 
@@ -149,7 +144,7 @@ func getAction() sources.ModuleAction {
 		}`),
 		Summarize: summarizeGet,
 		Examples:  []sources.Example{{Note: "By its identifier", Params: json.RawMessage(`{"issueId":"ENG-123"}`)}},
-		Run:       getIssue,
+		Run:       sources.Handler(getIssue),
 	}
 }
 

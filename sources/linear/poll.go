@@ -43,7 +43,7 @@ func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.Poll
 		}
 		out.Events = append(out.Events, found...)
 		if err != nil { // keep the pages already read
-			out.Wait = max(minInterval, retryAfter(err))
+			out.Wait = max(minInterval, action.Public(err).RetryAfter)
 		}
 		if out.More = err == nil && !done; !out.More {
 			break
@@ -92,15 +92,6 @@ func isRefusal(err error) bool {
 	return errors.As(err, &refusal) && !refusal.Credential
 }
 
-// retryAfter returns how long to back off before the next request.
-func retryAfter(err error) time.Duration {
-	var e *action.Error
-	if errors.As(err, &e) {
-		return e.RetryAfter
-	}
-	return 0
-}
-
 const (
 	// overlap is how far each scan reaches back, because changes can become
 	// visible late.
@@ -129,7 +120,14 @@ type seenChange struct {
 
 // readPage reads the next page of the scan and reports whether it was the last.
 func (at *cursor) readPage(ctx context.Context, c *sources.Conn) (found []event.Event, done bool, err error) {
-	p, err := listChanges(ctx, c, at.variables())
+	variables := inputObject{
+		"first":  pollPage,
+		"filter": inputObject{"updatedAt": inputObject{"gte": at.since().Format(time.RFC3339Nano)}},
+	}
+	if at.After != "" {
+		variables["after"] = at.After
+	}
+	p, err := listChanges(ctx, c, variables)
 	if err != nil {
 		return nil, false, err
 	}
@@ -153,18 +151,7 @@ func (at *cursor) readPage(ctx context.Context, c *sources.Conn) (found []event.
 	return found, done, nil
 }
 
-// variables selects the changes since the mark, including the overlap.
-func (at *cursor) variables() inputObject {
-	v := inputObject{
-		"first":  pollPage,
-		"filter": inputObject{"updatedAt": inputObject{"gte": at.since().Format(time.RFC3339Nano)}},
-	}
-	if at.After != "" {
-		v["after"] = at.After
-	}
-	return v
-}
-
+// since is the mark, less the overlap.
 func (at *cursor) since() time.Time { return at.Mark.Add(-overlap).UTC() }
 
 // convert returns the event of an issue; news is false if the change is old or
@@ -179,23 +166,16 @@ func (at *cursor) convert(i *changedIssue) (e event.Event, news bool, err error)
 	if !changed.After(at.Start) || slices.ContainsFunc(at.Seen, now.equal) {
 		return e, false, nil
 	}
-	n := at.eventContext(i)
+	n := eventContext{Action: updated, Issue: i}
+	before := slices.ContainsFunc(at.Seen, func(s seenChange) bool { return s.ID == i.ID })
+	if born, err := parseTime(i.CreatedAt); err == nil && !before && born.After(at.Start) && !born.Before(at.since()) {
+		n.Action = created
+	}
 	at.Seen = append(at.Seen, now)
 	return n.event(key(i.ID, i.UpdatedAt), "poll:"+n.Action), true, nil
 }
 
 func (s seenChange) equal(t seenChange) bool { return s.ID == t.ID && s.At.Equal(t.At) }
-
-// eventContext distinguishes a created issue from an updated one.
-func (at *cursor) eventContext(i *changedIssue) eventContext {
-	n := eventContext{Action: updated, Issue: i}
-	before := slices.ContainsFunc(at.Seen, func(s seenChange) bool { return s.ID == i.ID })
-	born, err := parseTime(i.CreatedAt)
-	if err == nil && !before && born.After(at.Start) && !born.Before(at.since()) {
-		n.Action = created
-	}
-	return n
-}
 
 // pollResult prunes and encodes the cursor.
 func (at *cursor) pollResult(out event.PollResult) (_ event.PollResult, err error) {

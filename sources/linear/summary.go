@@ -75,52 +75,29 @@ func formatParam(name string, v any) string {
 	case string(raw) == "null":
 		return "none"
 	case name == "priority":
-		return priority(raw)
+		words := []string{"none", "urgent", "high", "medium", "low"}
+		var n sources.Integer
+		if json.Unmarshal(raw, &n) == nil && n >= 0 && int(n) < len(words) {
+			return words[n]
+		}
 	case json.Unmarshal(raw, &text) == nil && (name == "title" || name == "description" || name == "query"):
 		return quoteText(text)
 	case json.Unmarshal(raw, &text) == nil:
 		return quoteID(text)
 	case json.Unmarshal(raw, &list) == nil:
-		return joinIDs(list)
-	}
-	return quoteID(string(raw))
-}
-
-// joinIDs lists at most two IDs, which leaves room for the rest of the line.
-func joinIDs(ids []string) string {
-	var parts []string
-	for _, id := range ids[:min(len(ids), 2)] {
-		parts = append(parts, quoteID(id))
-	}
-	if more := len(ids) - len(parts); more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(parts, " and ")
-}
-
-func priority(raw json.RawMessage) string {
-	words := []string{"none", "urgent", "high", "medium", "low"}
-	var n sources.Integer
-	if json.Unmarshal(raw, &n) == nil && n >= 0 && int(n) < len(words) {
-		return words[n]
+		var ids []string
+		for _, id := range list[:min(len(list), 2)] { // leaves room for the rest of the line
+			ids = append(ids, quoteID(id))
+		}
+		if more := len(list) - len(ids); more > 0 {
+			ids = append(ids, fmt.Sprintf("%d more", more))
+		}
+		return strings.Join(ids, " and ")
 	}
 	return quoteID(string(raw))
 }
 
 // quoteText quotes the start of a text and escapes invisible characters.
-func quoteText(text string) string { return strconv.Quote(truncate(text, 100)) }
+func quoteText(text string) string { return strconv.Quote(sources.Shorten(text, 100)) }
 
-// quoteID returns an ID or a key, quoted unless it has the form of one.
-func quoteID(id string) string {
-	if q := strconv.Quote(truncate(id, 64)); q != `"`+id+`"` || strings.ContainsAny(id, " ,:") {
-		return q
-	}
-	return id
-}
-
-func truncate(text string, limit int) string {
-	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit-1]) + "…"
-	}
-	return text
-}
+func quoteID(id string) string { return sources.QuoteID(id, 64) }

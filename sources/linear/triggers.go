@@ -95,16 +95,17 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	case e.Type == issueEvent && n.Issue != nil:
 		return f.matchesIssue(n.Issue)
 	case e.Type == commentEvent && n.Comment != nil:
-		return f.matchesComment(n.Comment)
+		var team *named
+		if n.Comment.Issue != nil {
+			team = n.Comment.Issue.Team
+		}
+		return sources.MatchesFilter(f.Teams, team.identifiers()...) && sources.MatchesFilter(f.Authors, n.Comment.User.identifiers()...)
 	}
 	return false
 }
 
 func (f filters) matchesIssue(i *changedIssue) bool {
-	priority := len(f.Priorities) == 0
-	for _, p := range f.Priorities {
-		priority = priority || p == i.Priority
-	}
+	priority := len(f.Priorities) == 0 || slices.Contains(f.Priorities, i.Priority)
 	assignee := i.Assignee.identifiers()
 	if i.Assignee == nil {
 		assignee = []string{"none"}
@@ -117,10 +118,6 @@ func (f filters) matchesIssue(i *changedIssue) bool {
 		sources.MatchesFilter(f.States, append(i.State.identifiers(), i.State.Type)...) &&
 		sources.MatchesFilter(f.Labels, labels...) && sources.MatchesFilter(f.Assignees, assignee...) &&
 		sources.MatchesFilter(f.Projects, i.Project.identifiers()...)
-}
-
-func (f filters) matchesComment(c *changedComment) bool {
-	return sources.MatchesFilter(f.Teams, c.Issue.team().identifiers()...) && sources.MatchesFilter(f.Authors, c.User.identifiers()...)
 }
 
 // identifiers returns the values that filters match.
@@ -167,13 +164,6 @@ type commentedIssue struct {
 	Title      string `json:"title"`
 	URL        string `json:"url,omitempty"`
 	Team       *named `json:"team"`
-}
-
-func (i *commentedIssue) team() *named {
-	if i == nil {
-		return nil
-	}
-	return i.Team
 }
 
 // isSet reports whether an optional object is present.

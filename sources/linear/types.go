@@ -139,7 +139,7 @@ func (w fullIssue) fit() (text json.RawMessage, err error) {
 // fraction of it.
 func (w fullIssue) within(room int) fullIssue {
 	cut := func(text string, limit int) string {
-		out := truncate(text, limit)
+		out := sources.Shorten(text, limit)
 		w.Truncated = w.Truncated || out != text
 		return out
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,25 +92,17 @@ const maxWait = 24 * 60 * 60
 // message is true for calls that post a message.
 func checkResponse(resp *outbound.Response, message bool) error {
 	v := parseResponse(resp)
+	// Slack may have posted the message despite these errors.
+	uncertain := []string{"", "fatal_error", "internal_error", "service_unavailable", "request_timeout"}
 	switch {
 	case v.OK == nil && resp.Status >= http.StatusBadRequest && resp.Status < http.StatusInternalServerError && resp.Status != http.StatusRequestTimeout:
 		return &sources.Refusal{Status: resp.Status, Message: "What answers is not Slack's API; an admin must check the base URL of the integration."}
-	case v.OK == nil, resp.Status >= http.StatusInternalServerError, !*v.OK && isUncertain(v.Error):
+	case v.OK == nil, resp.Status >= http.StatusInternalServerError, !*v.OK && slices.Contains(uncertain, v.Error):
 		return outcomeUnknown(resp.Status, v.Error, message)
 	case *v.OK:
 		return nil
 	}
 	return v.refusal(resp.Status, message)
-}
-
-// isUncertain reports whether Slack may have posted the message despite this
-// error.
-func isUncertain(code string) bool {
-	switch code {
-	case "", "fatal_error", "internal_error", "service_unavailable", "request_timeout":
-		return true
-	}
-	return false
 }
 
 func outcomeUnknown(status int, detail string, message bool) error {
@@ -129,7 +122,12 @@ func (v apiResponse) refusal(status int, message bool) *sources.Refusal {
 		r.Credential = true
 		r.Message = "Slack does not accept the credential of this integration any more; a person must connect it again."
 	case "missing_scope":
-		r.Message = fmt.Sprintf("The app lacks the scope %s; an admin must connect Slack again with it.", missingScopes(v.Needed))
+		needed := v.Needed // quoted to the agent
+		strange := func(r rune) bool { return (r < 'a' || r > 'z') && !strings.ContainsRune(":._,", r) }
+		if needed == "" || len(needed) > 200 || strings.ContainsFunc(needed, strange) {
+			needed = "that this needs"
+		}
+		r.Message = fmt.Sprintf("The app lacks the scope %s; an admin must connect Slack again with it.", needed)
 	case "access_denied", "no_permission", "team_access_not_granted", "ekm_access_denied", "not_allowed_token_type", "org_login_required":
 		r.Message = "The workspace does not let the app do this; an admin of the workspace must allow it."
 	default:
@@ -165,14 +163,4 @@ func messageError(code string) string {
 		return "The workspace does not let the app post to this channel; choose another, or ask an admin of the workspace."
 	}
 	return "Slack does not post this message as it is; correct channel, text or thread_ts by what the code says, or ask an admin of the workspace."
-}
-
-// missingScopes validates the list of scopes in an error, which is quoted to
-// the agent.
-func missingScopes(needed string) string {
-	strange := func(r rune) bool { return (r < 'a' || r > 'z') && !strings.ContainsRune(":._,", r) }
-	if needed == "" || len(needed) > 200 || strings.ContainsFunc(needed, strange) {
-		return "that this needs"
-	}
-	return needed
 }

@@ -64,21 +64,16 @@ func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
 	if err != nil {
 		return sources.Account{}, err
 	}
-	a := sources.Account{ID: who.TeamID, Name: who.Team, Scopes: grantedScopes(header)}
+	a := sources.Account{ID: who.TeamID, Name: who.Team}
+	for scope := range strings.SplitSeq(header.Get("X-OAuth-Scopes"), ",") {
+		if scope = strings.TrimSpace(scope); scope != "" {
+			a.Scopes = append(a.Scopes, scope)
+		}
+	}
 	if who.Enterprise && who.EnterpriseID != "" {
 		a.ID = who.EnterpriseID
 	}
 	return a, nil
-}
-
-// grantedScopes returns the token's scopes, which Slack sends in a header.
-func grantedScopes(h http.Header) (scopes []string) {
-	for scope := range strings.SplitSeq(h.Get("X-OAuth-Scopes"), ",") {
-		if scope = strings.TrimSpace(scope); scope != "" {
-			scopes = append(scopes, scope)
-		}
-	}
-	return scopes
 }
 
 // revoke revokes a token issued through OAuth. A bot token that a person

@@ -37,7 +37,7 @@ func sendAction() sources.ModuleAction {
 			{Note: "A message to a channel", Params: json.RawMessage(`{"channel":"#releases","text":"*1.4.0* is out: <https://example.com/notes|what is new>"}`)},
 			{Note: "An answer in a thread", Params: json.RawMessage(`{"channel":"C0123456789","thread_ts":"1763700000.000100","text":"The build is green again."}`)},
 		},
-		Run: send,
+		Run: sources.Handler(send),
 	}
 }
 
@@ -55,11 +55,7 @@ type message struct {
 
 // send posts a message. Slack has no idempotency keys, so this call is never
 // retried.
-func send(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
-	var m message
-	if err := json.Unmarshal(params, &m); err != nil {
-		return nil, err
-	}
+func send(ctx context.Context, c *sources.Conn, m message) (json.RawMessage, error) {
 	m.UnfurlMedia = m.UnfurlLinks
 	body, err := sources.Encode(m)
 	if err != nil {
@@ -104,7 +100,7 @@ func summarize(params json.RawMessage) string {
 	if hasMaskedLink(m.Text) {
 		line += ", with a link behind other words"
 	}
-	return line + ": " + strconv.Quote(truncate(m.Text, 100))
+	return line + ": " + strconv.Quote(sources.Shorten(m.Text, 100))
 }
 
 // mentions lists whom a text notifies, largest audiences first.
@@ -198,17 +194,4 @@ func notAlphanumeric(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
 }
 
-// quoteID returns a channel or timestamp, quoted unless it has the form of one.
-func quoteID(id string) string {
-	if q := strconv.Quote(truncate(id, 100)); q != `"`+id+`"` || strings.ContainsAny(id, " ,:") {
-		return q
-	}
-	return id
-}
-
-func truncate(text string, limit int) string {
-	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit-1]) + "…"
-	}
-	return text
-}
+func quoteID(id string) string { return sources.QuoteID(id, 100) }

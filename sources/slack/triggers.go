@@ -88,16 +88,9 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	if n.Bot && !f.Bots && e.Type != reactionEvent {
 		return false
 	}
+	text := strings.ToLower(n.fullText())
 	return sources.MatchesFilter(f.Channels, n.Channel) && sources.MatchesFilter(f.Users, n.User, n.BotID) &&
-		sources.MatchesFilter(f.Reactions, n.Reaction) && f.matchesText(n.fullText())
-}
-
-// matchesText reports whether the text contains one of the required strings.
-func (f filters) matchesText(text string) bool {
-	text = strings.ToLower(text)
-	return len(f.Contains) == 0 || slices.ContainsFunc(f.Contains, func(part string) bool {
-		return strings.Contains(text, strings.ToLower(part))
-	})
+		sources.MatchesFilter(f.Reactions, n.Reaction) && (len(f.Contains) == 0 || slices.ContainsFunc(f.Contains, func(part string) bool { return strings.Contains(text, strings.ToLower(part)) }))
 }
 
 // defaultTolerance is the clock skew that Slack recommends.
@@ -149,8 +142,7 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if err := sources.ReadDelivery(d.Body, &in); err != nil {
 		return event.Parsed{}, err
 	}
-	switch in.Type {
-	case "event_callback":
+	if in.Type == "event_callback" {
 		return in.callback()
 	}
 	return event.Parsed{Account: in.account()}, nil
@@ -323,18 +315,11 @@ func (d delivery) event(h innerEvent, key string) event.Event {
 		e.Native += ":" + h.Subtype
 	}
 	e.Title = sources.Printable(e.Title, titleLength)
-	e.URL = link(d.TeamID, n.Channel)
+	if sources.ValidID(n.Channel) != "" && sources.ValidID(d.TeamID) != "" { // of the channel: events carry no permalink to the message
+		e.URL = "https://slack.com/app_redirect?" + url.Values{"channel": {n.Channel}, "team": {d.TeamID}}.Encode()
+	}
 	e.Context = sources.EventContext(n)
 	return e
-}
-
-// link returns the URL of the channel. Events carry no permalink to the
-// message.
-func link(team, channel string) string {
-	if sources.ValidID(channel) == "" || sources.ValidID(team) == "" {
-		return ""
-	}
-	return "https://slack.com/app_redirect?" + url.Values{"channel": {channel}, "team": {team}}.Encode()
 }
 
 // eventTime converts Unix seconds, or returns zero if the year does not have
