@@ -184,7 +184,12 @@ func (d *delivery) eventContext() (n *eventContext, err error) {
 		err = sources.ReadDelivery(d.Event.Data, &n.Incident)
 	case "annotated", "status_update_published", "responder.added", "responder.replied",
 		"custom_field_values.updated", "conference_bridge.updated", "workflow.started", "workflow.completed":
-		err = n.readPart(d.Event.Data)
+		var p incidentPart
+		err = sources.ReadDelivery(d.Event.Data, &p)
+		if p.Incident != nil {
+			n.Incident = incident{ID: p.Incident.ID, Title: p.Incident.Summary, URL: p.Incident.URL}
+		}
+		n.Text, n.Responder, n.Fields = p.Content+p.Message, p.User, p.Fields // a note has content, the others a message
 	default:
 		return nil, nil
 	}
@@ -195,19 +200,6 @@ func (d *delivery) eventContext() (n *eventContext, err error) {
 		return nil, err
 	}
 	return n, nil
-}
-
-// readPart reads the data and its reference to the incident.
-func (n *eventContext) readPart(data json.RawMessage) error {
-	var p incidentPart
-	if err := sources.ReadDelivery(data, &p); err != nil {
-		return err
-	}
-	if p.Incident != nil {
-		n.Incident = incident{ID: p.Incident.ID, Title: p.Incident.Summary, URL: p.Incident.URL}
-	}
-	n.Text, n.Responder, n.Fields = p.Content+p.Message, p.User, p.Fields // a note has content, the others a message
-	return nil
 }
 
 // titleLength bounds an event title, in characters.

@@ -142,7 +142,11 @@ func (p *platform) verify() sources.PlatformAction {
 			}
 			command := "sallyport verify"
 			if in.Folder != evidenceFolder {
-				command += " " + shellQuote(in.Folder)
+				quoted := in.Folder
+				if !regexp.MustCompile(`^[\w./@%+=:,-]+$`).MatchString(quoted) {
+					quoted = "'" + strings.ReplaceAll(quoted, "'", `'\''`) + "'"
+				}
+				command += " " + quoted
 			}
 			return p.Rows.Verify(ctx, p.withQuota(c, params), in.Upload, in.Folder, fmt.Sprintf(
 				"Nothing is kept yet: the gateway cannot read your sandbox. Run this in its shell; it sends the files and calls this tool for you, and prints where they are: %s", command))
@@ -157,12 +161,4 @@ func readEvidence(params json.RawMessage) (in evidence, err error) {
 		in.Folder = evidenceFolder
 	}
 	return in, err
-}
-
-// shellQuote quotes text for a shell if necessary.
-func shellQuote(text string) string {
-	if regexp.MustCompile(`^[\w./@%+=:,-]+$`).MatchString(text) {
-		return text
-	}
-	return "'" + regexp.MustCompile(`'`).ReplaceAllString(text, `'\''`) + "'"
 }

@@ -110,14 +110,23 @@ func (p *platform) replay(ctx context.Context, c action.ToolCall, params json.Ra
 	return p.Rows.ToolAnswered(ctx, p.withQuota(c, params), "")
 }
 
+// readMember decodes one member of the params.
+func readMember[T any](params json.RawMessage, name string) (v T, err error) {
+	var members map[string]json.RawMessage
+	if err = json.Unmarshal(params, &members); err == nil {
+		err = json.Unmarshal(members[name], &v)
+	}
+	return v, err
+}
+
 // saveMember returns a handler that saves one member of the params.
 func (p *platform) saveMember(member string, save func(context.Context, action.ToolCall, json.RawMessage) (action.ToolReply, error)) func(context.Context, action.ToolCall, json.RawMessage) (action.ToolReply, error) {
 	return func(ctx context.Context, c action.ToolCall, params json.RawMessage) (action.ToolReply, error) {
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(params, &members); err != nil {
+		raw, err := readMember[json.RawMessage](params, member)
+		if err != nil {
 			return action.ToolReply{}, err
 		}
-		return save(ctx, p.withQuota(c, params), members[member])
+		return save(ctx, p.withQuota(c, params), raw)
 	}
 }
 

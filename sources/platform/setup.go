@@ -50,7 +50,7 @@ func (p *platform) saveCommands() sources.PlatformAction {
 			Params: json.RawMessage(`{"commands":[{"name":"db","command":"docker compose up db"},{"name":"web","command":"pnpm dev","cwd":"apps/web"}]}`),
 		}},
 		Summarize: func(params json.RawMessage) string {
-			in, err := readCommands(params)
+			in, err := readMember[[]command](params, "commands")
 			if err != nil || len(in) == 0 {
 				return ""
 			}
@@ -60,16 +60,8 @@ func (p *platform) saveCommands() sources.PlatformAction {
 	}
 }
 
-func readCommands(params json.RawMessage) ([]command, error) {
-	var in struct {
-		Commands []command `json:"commands"`
-	}
-	err := json.Unmarshal(params, &in)
-	return in.Commands, err
-}
-
 func (p *platform) checkCommands(params json.RawMessage) error {
-	in, err := readCommands(params)
+	in, err := readMember[[]command](params, "commands")
 	if err != nil {
 		return invalidParam("/commands", "The commands cannot be read: %s", "give a list of objects.")
 	}
@@ -158,7 +150,7 @@ func (p *platform) saveFiles() sources.PlatformAction {
 			Params: json.RawMessage(`{"files":[{"path":".env.local","format":"dotenv","mode":"secret","keys":[{"key":"DATABASE_URL","required":true}]}]}`),
 		}},
 		Summarize: func(params json.RawMessage) string {
-			in, err := readFiles(params)
+			in, err := readMember[[]envFile](params, "files")
 			if err != nil || len(in) == 0 {
 				return ""
 			}
@@ -168,16 +160,8 @@ func (p *platform) saveFiles() sources.PlatformAction {
 	}
 }
 
-func readFiles(params json.RawMessage) ([]envFile, error) {
-	var in struct {
-		Files []envFile `json:"files"`
-	}
-	err := json.Unmarshal(params, &in)
-	return in.Files, err
-}
-
 func checkFiles(params json.RawMessage) error {
-	in, err := readFiles(params)
+	in, err := readMember[[]envFile](params, "files")
 	if err != nil {
 		return invalidParam("/files", "The files cannot be read: %s", "give a list of objects.")
 	}
@@ -195,23 +179,16 @@ func checkFiles(params json.RawMessage) error {
 			return invalidParam(at+"/path", "The file %q is there twice; put all its keys into one.", f.Path)
 		}
 		seen[key] = true
-		if err := checkKeys(at, &f); err != nil {
-			return err
+		keys := map[string]bool{}
+		for j, k := range f.Keys {
+			if keys[k.Key] {
+				return invalidParam(fmt.Sprintf("%s/keys/%d/key", at, j), "The key %s is there twice in %q; give it once.", k.Key, f.Path)
+			}
+			keys[k.Key] = true
 		}
 	}
 	if _, err := envfile.Parse(params); err != nil { // saved files must be applicable
 		return invalidParam("/files", "These files could not be made in a sandbox: %s", err.Error()+".")
-	}
-	return nil
-}
-
-func checkKeys(at string, f *envFile) error {
-	seen := map[string]bool{}
-	for i, k := range f.Keys {
-		if seen[k.Key] {
-			return invalidParam(fmt.Sprintf("%s/keys/%d/key", at, i), "The key %s is there twice in %q; give it once.", k.Key, f.Path)
-		}
-		seen[k.Key] = true
 	}
 	return nil
 }

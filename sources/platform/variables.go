@@ -61,14 +61,14 @@ func (p *platform) variables() sources.PlatformAction {
 			Params: json.RawMessage(`{"keys":[{"key":"STRIPE_TEST_KEY","type":"secret","description":"The checkout tests call Stripe.","suggestions":[{"label":"Test key","instructions":"Stripe, Developers, API keys, of the test mode."}]}]}`),
 		}},
 		Summarize: func(params json.RawMessage) string {
-			keys, err := readVariables(params)
+			keys, err := readMember[[]action.EnvKey](params, "keys")
 			if err != nil {
 				return ""
 			}
 			return "Ask a person for " + keyNames(keys)
 		},
 		Check: func(params json.RawMessage) error {
-			keys, err := readVariables(params)
+			keys, err := readMember[[]action.EnvKey](params, "keys")
 			if err != nil {
 				return invalidParam("/keys", "The keys cannot be read: %s", "give a list of objects.")
 			}
@@ -79,7 +79,7 @@ func (p *platform) variables() sources.PlatformAction {
 		},
 		Answered: p.replay,
 		Run: func(ctx context.Context, c action.ToolCall, params json.RawMessage) (action.ToolReply, error) {
-			keys, err := readVariables(params)
+			keys, err := readMember[[]action.EnvKey](params, "keys")
 			if err != nil {
 				return action.ToolReply{}, err
 			}
@@ -109,14 +109,6 @@ func (p *platform) rejectSecrets(keys []action.EnvKey) error {
 		}
 	}
 	return nil
-}
-
-func readVariables(params json.RawMessage) ([]action.EnvKey, error) {
-	var in struct {
-		Keys []action.EnvKey `json:"keys"`
-	}
-	err := json.Unmarshal(params, &in)
-	return in.Keys, err
 }
 
 // envReply is the immediate reply to the agent.

@@ -9,6 +9,7 @@ package posthog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -133,13 +134,7 @@ func parseVerification(config json.RawMessage) verification {
 		return verification{Scheme: "unknown"}
 	}
 	v := c.Verification
-	if v.Scheme == "" {
-		v.Scheme = "standard"
-	}
-	if v.Header == "" {
-		v.Header = "X-PostHog-Token"
-	}
-	return v
+	return verification{cmp.Or(v.Scheme, "standard"), cmp.Or(v.Header, "X-PostHog-Token")}
 }
 
 // verify uses the configured scheme only. If the delivery could choose, an
@@ -149,21 +144,15 @@ func verify(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.D
 	case "standard":
 		return event.VerifyStandard(d.Header, d.Body, secrets, now, tolerance)
 	case "header":
-		return v.verifyHeader(d, secrets)
+		given, ok := event.Header(d.Header, v.Header)
+		if ok && strings.EqualFold(v.Header, "Authorization") {
+			given, ok = strings.CutPrefix(given, "Bearer ")
+		}
+		if ok && event.EqualSecret(given, secrets) {
+			return nil
+		}
 	}
 	return event.ErrSignature
-}
-
-// verifyHeader compares the secret in the header.
-func (v verification) verifyHeader(d *event.Delivery, secrets [][]byte) error {
-	given, ok := event.Header(d.Header, v.Header)
-	if ok && strings.EqualFold(v.Header, "Authorization") {
-		given, ok = strings.CutPrefix(given, "Bearer ")
-	}
-	if !ok || !event.EqualSecret(given, secrets) {
-		return event.ErrSignature
-	}
-	return nil
 }
 
 // parse reads a delivery. Its ID is the signed Webhook-Id, or else the event's

@@ -108,19 +108,15 @@ func rateLimited(r *outbound.Response) (time.Duration, bool) {
 	if left, parseErr := strconv.Atoi(r.Header.Get("X-Sentry-Rate-Limit-Remaining")); err != nil || parseErr == nil && left > 0 {
 		return soon, true
 	}
-	wait := reset - float64(responseTime(r).Unix())
+	now, err := http.ParseTime(r.Header.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	wait := reset - float64(now.Unix())
 	if !(wait > soon.Seconds()) { // also true for NaN
 		return soon, true
 	}
 	return time.Duration(min(wait, maxWait.Seconds()) * float64(time.Second)), true
-}
-
-// responseTime returns the server's time of the response.
-func responseTime(r *outbound.Response) time.Time {
-	if t, err := http.ParseTime(r.Header.Get("Date")); err == nil {
-		return t
-	}
-	return time.Now()
 }
 
 // responseError converts an unsuccessful response to an error.

@@ -28,21 +28,10 @@ func pick(from object, names ...string) object {
 
 // putNonEmpty sets a member unless the value is empty.
 func putNonEmpty(in object, name string, v any) {
-	switch v := v.(type) {
-	case nil:
+	list, isList := v.([]any)
+	o, isObject := v.(object)
+	if v == nil || v == "" || isList && len(list) == 0 || isObject && len(o) == 0 {
 		return
-	case string:
-		if v == "" {
-			return
-		}
-	case []any:
-		if len(v) == 0 {
-			return
-		}
-	case object:
-		if len(v) == 0 {
-			return
-		}
 	}
 	in[name] = v
 }
@@ -128,45 +117,34 @@ func (c *truncator) value(v any, depth int) any {
 	case string:
 		return c.text(v, 32*c.room)
 	case []any:
-		return c.list(v, depth)
+		if depth == 0 {
+			break
+		}
+		if len(v) > c.room {
+			v, c.cut = v[:c.room], true
+		}
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = c.value(v[i], depth-1)
+		}
+		return out
 	case object:
-		return c.object(v, depth)
+		if depth == 0 {
+			break
+		}
+		names := slices.Sorted(maps.Keys(v))
+		if most := max(8, c.room); len(names) > most {
+			names, c.cut = names[:most], true
+		}
+		out := object{}
+		for _, name := range names {
+			out[c.text(name, 100)] = c.value(v[name], depth-1)
+		}
+		return out
+	default:
+		return v // numbers, booleans and null
 	}
-	return v // numbers, booleans and null
-}
-
-func (c *truncator) list(v []any, depth int) any {
-	if depth == 0 {
-		return c.tooDeep()
-	}
-	if len(v) > c.room {
-		v, c.cut = v[:c.room], true
-	}
-	out := make([]any, len(v))
-	for i := range v {
-		out[i] = c.value(v[i], depth-1)
-	}
-	return out
-}
-
-func (c *truncator) object(v object, depth int) any {
-	if depth == 0 {
-		return c.tooDeep()
-	}
-	names := slices.Sorted(maps.Keys(v))
-	if most := max(8, c.room); len(names) > most {
-		names, c.cut = names[:most], true
-	}
-	out := object{}
-	for _, name := range names {
-		out[c.text(name, 100)] = c.value(v[name], depth-1)
-	}
-	return out
-}
-
-// tooDeep replaces a value that is nested too deeply.
-func (c *truncator) tooDeep() string {
-	c.cut = true
+	c.cut = true // nested too deeply
 	return "…"
 }
 

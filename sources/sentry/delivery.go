@@ -183,7 +183,13 @@ func addTrace(out, in object, frame func(object) object) {
 	}))
 	frames := s.last(crashFrames(in, exceptions), maxWebhookFrames, frame)
 	putNonEmpty(out, "frames", frames)
-	putNonEmpty(out, "files", appFiles(frames))
+	var files []any // of the application
+	for _, f := range frames {
+		if name := str(asObject(f)["filename"]); asObject(f)["in_app"] == true && name != "" && !slices.Contains(files, any(name)) {
+			files = append(files, name)
+		}
+	}
+	putNonEmpty(out, "files", files)
 	if s.cut {
 		out["_truncated"] = true
 	}
@@ -218,15 +224,6 @@ func webhookFrame(in object) object {
 		putNonEmpty(out, "context_line", in["context_line"])
 	}
 	return out
-}
-
-func appFiles(frames []any) (names []any) {
-	for _, f := range frames {
-		if name := str(asObject(f)["filename"]); asObject(f)["in_app"] == true && name != "" && !slices.Contains(names, any(name)) {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // hydrate adds the latest event and its stack trace to an issue event, which

@@ -19,18 +19,11 @@ func listIssueEvents() sources.ModuleAction {
 			propPeriod, propEnvironment, propLimit, propCursor),
 		Summarize: summary("List the events of", "query", "statsPeriod", "environment", "limit", "cursor"),
 		Examples:  []sources.Example{{Note: "Events of one release", Params: json.RawMessage(`{"issue_id": "WEB-1A", "query": "release:1.4.2", "limit": 5}`)}},
-		Run:       runListIssueEvents,
+		Run:       sources.Handler(runListIssueEvents),
 	}
 }
 
-func runListIssueEvents(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
-	var p struct {
-		target
-		pageParams
-	}
-	if err := json.Unmarshal(params, &p); err != nil {
-		return nil, err
-	}
+func runListIssueEvents(ctx context.Context, c *sources.Conn, p listParams) (json.RawMessage, error) {
 	at, err := resolveIssue(ctx, c, p.target)
 	if err != nil {
 		return nil, err
@@ -47,19 +40,17 @@ func getEvent() sources.ModuleAction {
 			propOrganization, propEnvironment),
 		Summarize: summary("Read an event of", "event_id", "environment"),
 		Examples:  []sources.Example{{Note: "Where it fails now", Params: json.RawMessage(`{"issue_id": "WEB-1A", "event_id": "latest"}`)}},
-		Run:       runGetEvent,
+		Run:       sources.Handler(runGetEvent),
 	}
 }
 
-func runGetEvent(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
-	var p struct {
-		target
-		Event       string `json:"event_id"`
-		Environment string `json:"environment"`
-	}
-	if err := json.Unmarshal(params, &p); err != nil {
-		return nil, err
-	}
+type eventParams struct {
+	target
+	Event       string `json:"event_id"`
+	Environment string `json:"environment"`
+}
+
+func runGetEvent(ctx context.Context, c *sources.Conn, p eventParams) (json.RawMessage, error) {
 	at, err := resolveIssue(ctx, c, p.target)
 	if err != nil {
 		return nil, err
@@ -134,7 +125,16 @@ func (s *compactor) addEntry(out, e object) {
 	case "request":
 		putNonEmpty(out, "request", pick(data, "method", "url", "query", "fragment"))
 	case "threads":
-		putNonEmpty(out, "threads", s.crashedThreads(data["values"]))
+		var crashed []any
+		threads, _ := data["values"].([]any)
+		for _, t := range threads {
+			if t := asObject(t); t["crashed"] == true {
+				one := pick(t, "id", "name", "crashed")
+				putNonEmpty(one, "frames", s.last(asObject(t["stacktrace"])["frames"], maxFrames, compactFrame))
+				crashed = append(crashed, one)
+			}
+		}
+		putNonEmpty(out, "threads", crashed)
 	case "stacktrace":
 		putNonEmpty(out, "frames", s.last(data["frames"], maxFrames, compactFrame))
 	}
@@ -144,21 +144,6 @@ func (s *compactor) compactException(in object) object {
 	out := pick(in, "type", "value", "module")
 	putNonEmpty(out, "mechanism", pick(asObject(in["mechanism"]), "type", "handled"))
 	putNonEmpty(out, "frames", s.last(asObject(in["stacktrace"])["frames"], maxFrames, compactFrame))
-	return out
-}
-
-// crashedThreads returns the threads that crashed.
-func (s *compactor) crashedThreads(v any) (out []any) {
-	list, _ := v.([]any)
-	for _, t := range list {
-		t := asObject(t)
-		if t["crashed"] != true {
-			continue
-		}
-		one := pick(t, "id", "name", "crashed")
-		putNonEmpty(one, "frames", s.last(asObject(t["stacktrace"])["frames"], maxFrames, compactFrame))
-		out = append(out, one)
-	}
 	return out
 }
 

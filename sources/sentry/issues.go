@@ -3,6 +3,7 @@ package sentry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -26,20 +27,18 @@ func listIssues() sources.ModuleAction {
 			{Note: "What is new and unresolved in one project", Params: json.RawMessage(`{"project_slug": "web", "sort": "new", "limit": 10}`)},
 			{Note: "Errors of production in the last day", Params: json.RawMessage(`{"query": "is:unresolved level:error", "environment": "production", "statsPeriod": "24h", "sort": "freq"}`)},
 		},
-		Run: runListIssues,
+		Run: sources.Handler(runListIssues),
 	}
 }
 
-func runListIssues(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
-	var p struct {
-		target
-		pageParams
-		Project string `json:"project_slug"`
-		Sort    string `json:"sort"`
-	}
-	if err := json.Unmarshal(params, &p); err != nil {
-		return nil, err
-	}
+type listParams struct {
+	target
+	pageParams
+	Project string `json:"project_slug"`
+	Sort    string `json:"sort"`
+}
+
+func runListIssues(ctx context.Context, c *sources.Conn, p listParams) (json.RawMessage, error) {
 	org, err := organization(c, p.Organization)
 	if err != nil {
 		return nil, err
@@ -100,18 +99,11 @@ func getIssue() sources.ModuleAction {
 		Input:       schema(`"issue_id"`, propIssue, propOrganization, propEnvironment),
 		Summarize:   summary("Read", "environment"),
 		Examples:    []sources.Example{{Params: json.RawMessage(`{"issue_id": "WEB-1A"}`)}},
-		Run:         runGetIssue,
+		Run:         sources.Handler(runGetIssue),
 	}
 }
 
-func runGetIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
-	var p struct {
-		target
-		pageParams
-	}
-	if err := json.Unmarshal(params, &p); err != nil {
-		return nil, err
-	}
+func runGetIssue(ctx context.Context, c *sources.Conn, p listParams) (json.RawMessage, error) {
 	at, err := resolveIssue(ctx, c, p.target)
 	if err != nil {
 		return nil, err
@@ -237,29 +229,17 @@ const propStatusDetails = `"statusDetails": {
 // summaries.
 var mutableParams = [...]string{"status", "statusDetails", "assignedTo", "priority", "hasSeen", "isBookmarked"}
 
-// changedParams returns the params that change the issue.
-func changedParams(params json.RawMessage) (map[string]json.RawMessage, error) {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(params, &all); err != nil {
-		return nil, err
-	}
-	out := map[string]json.RawMessage{}
-	for _, name := range mutableParams {
-		if v, ok := all[name]; ok {
-			out[name] = v
-		}
-	}
-	return out, nil
-}
-
 func runUpdateIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
 	var t target
-	if err := json.Unmarshal(params, &t); err != nil {
+	var all map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(params, &t), json.Unmarshal(params, &all)); err != nil {
 		return nil, err
 	}
-	set, err := changedParams(params)
-	if err != nil {
-		return nil, err
+	set := map[string]json.RawMessage{}
+	for _, name := range mutableParams {
+		if v, ok := all[name]; ok {
+			set[name] = v
+		}
 	}
 	if len(set) == 0 {
 		return nil, refuse("nothing_to_change", "Name what is to change: "+strings.Join(mutableParams[:], ", ")+".")

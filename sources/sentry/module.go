@@ -134,8 +134,13 @@ func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
 	if org.ID == "" || org.Slug == "" {
 		return sources.Account{}, invalidResponse(c, nil)
 	}
+	// Self-hosted servers number organizations from 1.
+	id, base := org.ID, c.HTTP.Base()
+	if base.Hostname() != "sentry.io" && !strings.HasSuffix(base.Hostname(), ".sentry.io") {
+		id = base.Host + strings.TrimSuffix(base.Path, "/") + "#" + id
+	}
 	encoded, err := sources.Encode(settings{Organization: org.Slug})
-	return sources.Account{ID: accountID(c, org.ID), Name: org.Name, Settings: encoded}, err
+	return sources.Account{ID: id, Name: org.Name, Settings: encoded}, err
 }
 
 func fetchOrganization(ctx context.Context, c *sources.Conn) (org orgInfo, err error) {
@@ -160,16 +165,6 @@ func fetchOrganization(ctx context.Context, c *sources.Conn) (org orgInfo, err e
 		slugs = append(slugs, sources.Printable(o.Slug, 60))
 	}
 	return org, refuse("several_organizations", "The credential reaches several organizations ("+strings.Join(slugs, ", ")+"); name one as organization in the settings of the connection.")
-}
-
-// accountID qualifies an organization ID with the server, because self-hosted
-// servers number organizations from 1.
-func accountID(c *sources.Conn, id string) string {
-	base := c.HTTP.Base()
-	if base.Hostname() == "sentry.io" || strings.HasSuffix(base.Hostname(), ".sentry.io") {
-		return id
-	}
-	return base.Host + strings.TrimSuffix(base.Path, "/") + "#" + id
 }
 
 // maxFormPages bounds the options in forms, in pages of 100.
@@ -235,14 +230,7 @@ const (
 
 // schema returns an object schema. The properties are JSON members.
 func schema(required string, properties ...string) json.RawMessage {
-	text := `{"type": "object", "additionalProperties": false, "required": [` + required + `], "properties": {`
-	for i, p := range properties {
-		if i > 0 {
-			text += ", "
-		}
-		text += p
-	}
-	return json.RawMessage(text + "}}")
+	return json.RawMessage(`{"type": "object", "additionalProperties": false, "required": [` + required + `], "properties": {` + strings.Join(properties, ", ") + "}}")
 }
 
 // target is the issue or organization of a call.
@@ -280,7 +268,11 @@ func summary(verb string, names ...string) func(json.RawMessage) string {
 		var parts []string
 		for _, name := range names {
 			if v, ok := all[name]; ok {
-				parts = append(parts, name+" "+formatParam(v))
+				text := sources.Printable(string(v), 500)
+				if s := ""; json.Unmarshal(v, &s) == nil {
+					text = strconv.Quote(sources.Printable(s, 200))
+				}
+				parts = append(parts, name+" "+text)
 			}
 		}
 		if len(parts) == 0 {
@@ -288,15 +280,6 @@ func summary(verb string, names ...string) func(json.RawMessage) string {
 		}
 		return line + ": " + strings.Join(parts, ", ")
 	}
-}
-
-// formatParam formats the value of a param.
-func formatParam(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return strconv.Quote(sources.Printable(text, 200))
-	}
-	return sources.Printable(string(raw), 500)
 }
 
 // quoteID returns an ID or a slug, quoted unless it has the form of one.

@@ -80,19 +80,14 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	if bot && !f.Bots || len(f.Ignored) > 0 && sources.MatchesFilter(f.Ignored, in.Actor.ID, in.Actor.Name) {
 		return false
 	}
+	levels := []string{"debug", "info", "warning", "error", "fatal"}
+	least := slices.Index(levels, f.Level)
 	return (len(f.Actions) == 0 || slices.Contains(f.Actions, in.Action)) &&
 		(len(f.Environments) == 0 || slices.Contains(f.Environments, in.Environment)) &&
 		(len(f.Projects) == 0 || slices.ContainsFunc(f.Projects, func(p string) bool {
 			return p == in.Project.ID || strings.EqualFold(p, in.Project.Slug)
 		})) &&
-		(f.Level == "" || atLeast(in.Level, f.Level))
-}
-
-// atLeast reports whether both levels are known and level is not below minimum.
-func atLeast(level, minimum string) bool {
-	order := []string{"debug", "info", "warning", "error", "fatal"}
-	least := slices.Index(order, minimum)
-	return least >= 0 && slices.Index(order, level) >= least
+		(f.Level == "" || least >= 0 && slices.Index(levels, in.Level) >= least)
 }
 
 // verify accepts the signature in either of Sentry's two headers. The timestamp
@@ -114,9 +109,12 @@ func parse(d *event.Delivery) (p event.Parsed, err error) {
 	if len(d.Body) == 0 { // valid signature, no content
 		return p, nil
 	}
-	body, err := parseBody(d.Body)
+	var body object
+	if err = jsonlex.Document(d.Body); err == nil {
+		err = decode(d.Body, &body)
+	}
 	if err != nil {
-		return event.Parsed{}, err
+		return event.Parsed{}, fmt.Errorf("sentry: the delivery's body: %w", err)
 	}
 	p.Account = installationID(body)
 	resource, ok := event.Header(d.Header, "Sentry-Hook-Resource")
@@ -124,8 +122,11 @@ func parse(d *event.Delivery) (p event.Parsed, err error) {
 		return event.Parsed{}, errors.New("sentry: the delivery needs one header Sentry-Hook-Resource")
 	}
 	if resource == "installation" {
-		p.Lifecycle, err = lifecycle(body)
-		return p, err
+		if about := str(asObject(asObject(body["data"])["installation"])["uuid"]); about == "" || about != p.Account {
+			return p, errors.New("sentry: the delivery is not about its installation, as its header says")
+		}
+		p.Lifecycle = map[string]event.Lifecycle{"created": event.Installed, "deleted": event.Uninstalled}[str(body["action"])]
+		return p, nil
 	}
 	e, err := parseEvent(resource, body)
 	if e != nil {
@@ -138,25 +139,7 @@ func parse(d *event.Delivery) (p event.Parsed, err error) {
 	return p, err
 }
 
-func parseBody(body []byte) (o object, err error) {
-	if err = jsonlex.Document(body); err == nil {
-		err = decode(body, &o)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("sentry: the delivery's body: %w", err)
-	}
-	return o, nil
-}
-
 // installationID returns the UUID of the installation, or "".
 func installationID(body object) string {
 	return sources.ValidID(str(asObject(body["installation"])["uuid"]))
-}
-
-// lifecycle returns what happened to the installation that sent the delivery.
-func lifecycle(body object) (event.Lifecycle, error) {
-	if about := str(asObject(asObject(body["data"])["installation"])["uuid"]); about == "" || about != installationID(body) {
-		return "", errors.New("sentry: the delivery is not about its installation, as its header says")
-	}
-	return map[string]event.Lifecycle{"created": event.Installed, "deleted": event.Uninstalled}[str(body["action"])], nil
 }
