@@ -111,18 +111,10 @@ func (c *checker) Check(params json.RawMessage) error {
 	case s.costlyNumber != "":
 		return invalidParams("", fmt.Sprintf("The number %.40s… is too large or too exact.", s.costlyNumber))
 	}
-	return c.check(v, float64(s.values), float64(len(params)))
-}
-
-func (c *checker) check(v any, values, bytes float64) error {
-	if c.plain.cost.visits*values <= cheapVisits && c.plain.cost.bytes*bytes <= cheapMatches {
+	if c.plain.cost.visits*float64(s.values) <= cheapVisits && c.plain.cost.bytes*float64(len(params)) <= cheapMatches {
 		return explain(validate(c.plain, v), c.plain)
 	}
-	err := c.checkMetered(v)
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, errBudgetExceeded) {
+	if err = c.checkMetered(v); errors.Is(err, errBudgetExceeded) {
 		c.rejected.Add(1)
 		return action.NewError("params_too_costly")
 	}
@@ -275,23 +267,16 @@ func (d ownSchema) rewordError(err error, schema json.RawMessage) error {
 	message := strings.ReplaceAll(strings.TrimPrefix(e.Message, action.ParamsMismatch), "is not a field of this action", d.unknown)
 	name, _, _ := strings.Cut(strings.TrimPrefix(e.Field, "/"), "/")
 	before, _, unmatched := strings.Cut(message, " must match the pattern ")
-	if about := description(schema, name); unmatched && about != "" && !strings.Contains(before, "; ") {
-		message = before + " has an invalid format. " + name + ": " + about
-	}
-	return action.Errorf(e.Kind, "invalid_"+d.name, "%s", d.unfit+message).WithField("/" + d.name + e.Field)
-}
-
-// description returns the description of a property in a schema.
-func description(schema json.RawMessage, property string) string {
 	var s struct {
 		Properties map[string]struct {
 			Description string `json:"description"`
 		} `json:"properties"`
 	}
-	if json.Unmarshal(schema, &s) != nil {
-		return "" // schemas that do not compile are refused before
+	_ = json.Unmarshal(schema, &s) // schemas that do not compile are refused before
+	if about := s.Properties[name].Description; unmatched && about != "" && !strings.Contains(before, "; ") {
+		message = before + " has an invalid format. " + name + ": " + about
 	}
-	return s.Properties[property].Description
+	return action.Errorf(e.Kind, "invalid_"+d.name, "%s", d.unfit+message).WithField("/" + d.name + e.Field)
 }
 
 const maxPattern = 8 << 10
@@ -343,7 +328,12 @@ func compilePattern(source string) (*pattern, error) {
 	text := translateEscapes(source)
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		if validInJavaScript(err) {
+		var e *syntax.Error
+		// Codes of expressions that can be valid in JavaScript.
+		if errors.As(err, &e) && slices.Contains([]syntax.ErrorCode{
+			syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidCharRange, syntax.ErrInvalidCharClass, syntax.ErrInvalidNamedCapture,
+			syntax.ErrInvalidRepeatSize, syntax.ErrInvalidRepeatOp, syntax.ErrLarge, syntax.ErrNestingDepth,
+		}, e.Code) {
 			return p, nil
 		}
 		return nil, err
@@ -355,21 +345,6 @@ func compilePattern(source string) (*pattern, error) {
 	p.size = len(prog.Inst)
 	p.re, err = regexp.Compile(text)
 	return p, err
-}
-
-// validInJavaScript reports whether the expression can be valid in JavaScript.
-func validInJavaScript(err error) bool {
-	var e *syntax.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code {
-	case syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidCharRange,
-		syntax.ErrInvalidCharClass, syntax.ErrInvalidNamedCapture, syntax.ErrInvalidRepeatSize,
-		syntax.ErrInvalidRepeatOp, syntax.ErrLarge, syntax.ErrNestingDepth:
-		return true
-	}
-	return false
 }
 
 // translateEscapes rewrites the common escape that Go spells differently:
@@ -384,7 +359,7 @@ func translateEscapes(source string) string {
 			b.WriteByte(source[i])
 			continue
 		}
-		if source[i+1] == 'u' && i+6 <= len(source) && hexadecimal(source[i+2:i+6]) {
+		if source[i+1] == 'u' && i+6 <= len(source) && strings.Trim(source[i+2:i+6], "0123456789abcdefABCDEF") == "" {
 			b.WriteString(`\x{` + source[i+2:i+6] + `}`)
 			i += 5
 			continue
@@ -393,10 +368,6 @@ func translateEscapes(source string) string {
 		i++
 	}
 	return b.String()
-}
-
-func hexadecimal(s string) bool {
-	return strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }
 
 // Limits of one metered check.

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,28 +55,19 @@ func (s *service) chooseIntegration(ctx context.Context, who *action.Session, ac
 	if err := t.load(ctx, false); err != nil {
 		return in, err
 	}
-	all := t.currentIntegrations()
+	t.mu.Lock()
+	all := t.integrations
+	t.mu.Unlock()
 	if in, err = s.boundIntegration(who, all, params); err != nil || !act.AsUser {
 		return in, err
 	}
-	if own, ok := who.OwnConnection(all, s.ID); ok && s.substitutes(own, in) {
-		return onBehalf(own, in), nil
+	// A user's own connection replaces the integration if it reaches the same
+	// place. What an admin permits there applies to every user.
+	if own, ok := who.OwnConnection(all, s.ID); ok && own.BaseURL == in.BaseURL && (!s.Workspace || own.Account == in.Account) {
+		own.Settings, own.TimeoutSeconds = in.Settings, in.TimeoutSeconds
+		return own, nil
 	}
 	return in, nil
-}
-
-// substitutes reports whether a user's own connection reaches the same place as
-// the integration that the session is bound to.
-func (s *service) substitutes(own, in action.Integration) bool {
-	return own.BaseURL == in.BaseURL && (!s.Workspace || own.Account == in.Account)
-}
-
-// onBehalf returns a user's own connection with the settings and timeout of the
-// integration that the session is bound to: what an admin permits there applies
-// to every user.
-func onBehalf(own, in action.Integration) action.Integration {
-	own.Settings, own.TimeoutSeconds = in.Settings, in.TimeoutSeconds
-	return own
 }
 
 // boundIntegration returns the session's integration that the params refer to.
@@ -129,8 +121,8 @@ func integrationName(in action.Integration) string {
 	return quote(in.Name)
 }
 
-// joinEach joins a text for each of the first few integrations.
-func joinEach(all []action.Integration, say func(action.Integration) string) string {
+// joinEach joins a text for each of the first few.
+func joinEach[T any](all []T, say func(T) string) string {
 	var parts []string
 	for _, in := range all[:min(len(all), maxListed)] {
 		parts = append(parts, say(in))
@@ -175,7 +167,7 @@ func (p *moduleCall) run(ctx context.Context) (action.Result, error) {
 	if no := asRefusal(err); no != nil && no.Credential {
 		again, lost := p.catalog.CredentialRefused(ctx, p.integration, token, string(p.redact([]byte(no.code()))))
 		switch {
-		case lost != nil && !needsPerson(lost):
+		case lost != nil && !action.Public(lost).Persistent(): // otherwise the refusal says it, with the service's own code
 			return p.textResult(nil), notExecuted(lost)
 		case lost == nil && again:
 			out, _, err = p.attempt(ctx)
@@ -187,16 +179,14 @@ func (p *moduleCall) run(ctx context.Context) (action.Result, error) {
 	if err != nil {
 		return p.textResult(nil), err
 	}
-	return p.result(out)
+	if _, ok := Members(out); !ok {
+		return p.textResult(nil), action.NewError("module_failed", p.Title)
+	}
+	return p.textResult(p.redact(out)), nil // a service may echo the credential
 }
 
 // code returns the service's error code, or the HTTP status if there is none.
-func (r *Refusal) code() string {
-	if r.Code == "" {
-		return strconv.Itoa(r.Status)
-	}
-	return r.Code
-}
+func (r *Refusal) code() string { return cmp.Or(r.Code, strconv.Itoa(r.Status)) }
 
 // asRefusal returns the refusal in err: that of the service, or one for invalid
 // params, which cause no request. Nil: err is something else.
@@ -209,13 +199,6 @@ func asRefusal(err error) (no *Refusal) {
 		return &Refusal{Code: e.Code, Message: e.Message}
 	}
 	return nil
-}
-
-// needsPerson reports whether the credential can only be restored by a person.
-// The refusal says that, too, with the service's own code.
-func needsPerson(err error) bool {
-	var e *action.Error
-	return errors.As(err, &e) && e.Persistent()
 }
 
 // attempt executes the call with the current credential.
@@ -232,19 +215,10 @@ func (p *moduleCall) attempt(ctx context.Context) (out json.RawMessage, token st
 	return out, conn.Token, err
 }
 
-// result returns the result of a successful call. The credential is redacted,
-// since a service may echo it.
-func (p *moduleCall) result(out json.RawMessage) (action.Result, error) {
-	if _, ok := Members(out); !ok {
-		return p.textResult(nil), action.NewError("module_failed", p.Title)
-	}
-	return p.textResult(p.redact(out)), nil
-}
-
 // refusedResult returns a refusal as an error result. The service's own text is
 // only logged.
 func (p *moduleCall) refusedResult(no *Refusal) action.Result {
-	p.catalog.Log.Info("a service refused a call", "provider", p.ID, "action", p.action.Name, "integration", p.integration.ID, "why", p.refusalText(no))
+	p.catalog.Log.Info("a service refused a call", "provider", p.ID, "action", p.action.Name, "integration", p.integration.ID, "why", Printable(string(p.redact([]byte(no.Error()))), maxRefusalText))
 	message := no.Message
 	if no.Credential {
 		whose, who := integrationName(p.integration), "a person"
@@ -258,11 +232,6 @@ func (p *moduleCall) refusedResult(no *Refusal) action.Result {
 	res := p.textResult([]byte(Printable(string(text), maxRefusalText)))
 	res.IsError, res.Body = true, append(bytes.TrimSuffix(res.Body, []byte("}")), `,"isError":true}`...)
 	return res
-}
-
-// refusalText returns the full refusal without the credential.
-func (p *moduleCall) refusalText(no *Refusal) string {
-	return Printable(string(p.redact([]byte(no.Error()))), maxRefusalText)
 }
 
 // textResult returns a tools/call result with the text, which no longer holds

@@ -92,12 +92,8 @@ func (a *PlatformAction) compile(budget time.Duration) (*tool, error) {
 	return t, nil
 }
 
-// resolveAlias returns the tool with the given alias, or the empty string. The
-// receiver can be nil.
+// resolveAlias returns the tool with the given alias, or the empty string.
 func (o *platformSource) resolveAlias(name string) string {
-	if o == nil {
-		return ""
-	}
 	for i := range o.Actions {
 		if name != "" && o.Actions[i].Alias == name {
 			return o.Actions[i].Name
@@ -126,8 +122,13 @@ func (o platformFor) action(t *tool, name string) *action.Action {
 		InputSchema: t.input,
 		Hash:        t.hashes.Behaviour,
 		Summarize:   act.Summarize,
-		Check:       act.checkParams(t.checker),
-		Platform:    &action.PlatformTool{SessionTypes: act.Types, RunsOnly: act.OfRun, Replay: act.lookupAnswer},
+		Check: func(params json.RawMessage) error {
+			if err := t.checker.Check(params); err != nil || act.Check == nil {
+				return err
+			}
+			return act.Check(params)
+		},
+		Platform: &action.PlatformTool{SessionTypes: act.Types, RunsOnly: act.OfRun, Replay: act.lookupAnswer},
 		Run: func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
 			reply, err := act.Run(ctx, action.ToolCall{
 				Organization: o.organization, Session: caller.Session(), Tool: act.Name, Invocation: caller.Invocation(),
@@ -137,15 +138,6 @@ func (o platformFor) action(t *tool, name string) *action.Action {
 			}
 			return reply.Result(), nil
 		},
-	}
-}
-
-func (a *PlatformAction) checkParams(c *checker) func(json.RawMessage) error {
-	return func(params json.RawMessage) error {
-		if err := c.Check(params); err != nil || a.Check == nil {
-			return err
-		}
-		return a.Check(params)
 	}
 }
 

@@ -50,29 +50,25 @@ func collectProblems(err *jsonschema.ValidationError) []problem {
 		}
 		return anyOfProblems(err)
 	case *kind.Required:
-		return missingProblems(err, k.Missing, "")
+		return memberProblems(err, k.Missing, rankMissing, " is missing")
 	case *kind.DependentRequired:
-		return missingProblems(err, k.Missing, k.Prop)
+		return memberProblems(err, k.Missing, rankMissing, " is missing; it is required because "+quote(k.Prop)+" is given")
 	case *kind.Dependency:
-		return missingProblems(err, k.Missing, k.Prop)
+		return memberProblems(err, k.Missing, rankMissing, " is missing; it is required because "+quote(k.Prop)+" is given")
 	case *kind.AdditionalProperties:
-		return unknownProblems(err, k.Properties)
+		return memberProblems(err, k.Properties, rankUnknown, " is not a field of this action")
 	case *kind.FalseSchema:
 		return []problem{valueProblem(err, "is not allowed")}
 	case *kind.PropertyNames:
 		return []problem{valueProblem(err, "may not have a field named "+quote(k.Property))}
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf, *kind.ContentSchema:
-		return collectCauses(err.Causes)
+		var list []problem
+		for _, cause := range err.Causes {
+			list = append(list, collectProblems(cause)...)
+		}
+		return list
 	}
 	return []problem{valueProblem(err, ruleText(err.ErrorKind))}
-}
-
-func collectCauses(causes []*jsonschema.ValidationError) []problem {
-	var list []problem
-	for _, cause := range causes {
-		list = append(list, collectProblems(cause)...)
-	}
-	return list
 }
 
 // anyOfProblems explains a value that fits none of several alternatives: all
@@ -118,24 +114,12 @@ func rootCause(err *jsonschema.ValidationError, here int) jsonschema.ErrorKind {
 	return err.ErrorKind
 }
 
-func missingProblems(err *jsonschema.ValidationError, names []string, because string) []problem {
+// memberProblems returns one problem for each missing or unknown member.
+func memberProblems(err *jsonschema.ValidationError, names []string, rank int, text string) []problem {
 	list := make([]problem, 0, len(names))
 	for _, name := range names {
 		p := problemAt(append(slices.Clone(err.InstanceLocation), name))
-		p.rank, p.text = rankMissing, quote(p.field)+" is missing"
-		if because != "" {
-			p.text += "; it is required because " + quote(because) + " is given"
-		}
-		list = append(list, p)
-	}
-	return list
-}
-
-func unknownProblems(err *jsonschema.ValidationError, names []string) []problem {
-	list := make([]problem, 0, len(names))
-	for _, name := range names {
-		p := problemAt(append(slices.Clone(err.InstanceLocation), name))
-		p.rank, p.text = rankUnknown, quote(p.field)+" is not a field of this action"
+		p.rank, p.text = rank, quote(p.field)+text
 		list = append(list, p)
 	}
 	return list
@@ -175,7 +159,15 @@ func ruleText(k jsonschema.ErrorKind) string {
 	case *kind.Type:
 		return "must be " + strings.Join(withArticle(k.Want), " or ") + ", not " + withArticle([]string{k.Got})[0]
 	case *kind.Enum:
-		return "must be one of " + optionList(k.Want)
+		const most = 30 // a readable number
+		var list []string
+		for _, v := range k.Want[:min(len(k.Want), most)] {
+			list = append(list, quoteValue(v))
+		}
+		if len(k.Want) > most {
+			list = append(list, fmt.Sprintf("… (%d in all)", len(k.Want)))
+		}
+		return "must be one of " + strings.Join(list, ", ")
 	case *kind.Const:
 		return "must be " + quoteValue(k.Want)
 	case *kind.Pattern:
@@ -227,19 +219,6 @@ func withArticle(types []string) []string {
 		}
 	}
 	return out
-}
-
-// optionList lists allowed values, up to a readable number.
-func optionList(values []any) string {
-	const most = 30
-	var list []string
-	for _, v := range values[:min(len(values), most)] {
-		list = append(list, quoteValue(v))
-	}
-	if len(values) > most {
-		list = append(list, fmt.Sprintf("… (%d in all)", len(values)))
-	}
-	return strings.Join(list, ", ")
 }
 
 func quoteValue(v any) string {

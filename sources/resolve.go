@@ -141,7 +141,7 @@ func (p *routes) lookupByTemplate(uri string) (at sourceRef, ok bool, err error)
 	var forms []string
 	a := indexURI(uri)
 	for _, r := range p.resourceSources {
-		if r.matchesTemplate(a) {
+		if slices.ContainsFunc(r.templates, func(t *item) bool { return t.pattern.matches(a) }) {
 			at, forms = sourceRef{r.source, uri}, append(forms, qualified(r.slug, uri))
 		}
 	}
@@ -156,25 +156,13 @@ func (p *routes) lookupByTemplate(uri string) (at sourceRef, ok bool, err error)
 	return sourceRef{p.resourceSources[0].source, uri}, true, nil
 }
 
-// matchesTemplate reports whether a template of the source matches the URI.
-func (r *resourceSource) matchesTemplate(a *uriIndex) bool {
-	return slices.ContainsFunc(r.templates, func(t *item) bool { return t.pattern.matches(a) })
-}
-
 // maxListed bounds the names listed in an error.
 const maxListed = 5
 
 // ambiguousError reports that several sources can have a URI. Picking the first
 // would let one source replace what agents read from another.
 func ambiguousError(uri string, forms []string) error {
-	var list []string
-	for _, form := range forms[:min(len(forms), maxListed)] {
-		list = append(list, strconv.Quote(form))
-	}
-	if more := len(forms) - maxListed; more > 0 {
-		list = append(list, fmt.Sprintf("and %d more", more))
-	}
-	return action.NewError("ambiguous_resource", quote(uri), strings.Join(list, ", ")).WithField("/uri")
+	return action.NewError("ambiguous_resource", quote(uri), joinEach(forms, strconv.Quote)).WithField("/uri")
 }
 
 // template is a URI template (RFC 6570), as far as is needed to find the owner
@@ -234,14 +222,12 @@ func parseTemplate(s string) (t template, err error) {
 // scheme returns the scheme that all URIs of the template share, or the empty
 // string.
 func (t template) scheme() string {
-	if len(t) == 0 {
-		return ""
+	if len(t) > 0 {
+		if scheme, _, ok := strings.Cut(t[0].text, ":"); ok {
+			return scheme
+		}
 	}
-	scheme, _, ok := strings.Cut(t[0].text, ":")
-	if !ok {
-		return ""
-	}
-	return scheme
+	return ""
 }
 
 // bitset holds positions in a URI: before each of its bytes, and at its end.

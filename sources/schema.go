@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -150,21 +152,10 @@ func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	if s.DynamicRef != nil {
 		list = append(list, s.DynamicRef.Ref)
 	}
-	for _, many := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
-		list = append(list, many...)
-	}
-	for _, child := range s.Properties {
-		list = append(list, child)
-	}
-	for _, child := range s.PatternProperties {
-		list = append(list, child)
-	}
-	for _, child := range s.DependentSchemas {
-		list = append(list, child)
-	}
-	list = append(list, subschemas(s.AdditionalProperties)...)
-	list = append(list, subschemas(s.Items)...)
-	list = append(list, subschemas(s.AdditionalItems)...)
+	list = slices.Concat(list, s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, subschemas(s.AdditionalProperties), subschemas(s.Items), subschemas(s.AdditionalItems))
+	list = slices.AppendSeq(list, maps.Values(s.Properties))
+	list = slices.AppendSeq(list, maps.Values(s.PatternProperties))
+	list = slices.AppendSeq(list, maps.Values(s.DependentSchemas))
 	for _, dependency := range s.Dependencies {
 		list = append(list, subschemas(dependency)...)
 	}
@@ -259,7 +250,15 @@ func (n *inspector) keyword(name string, value any, depth int) error {
 	case "properties", "$defs", "definitions", "dependentSchemas", "dependencies":
 		return n.mapValues(value, depth)
 	default:
-		return n.keywordValue(value, depth)
+		list, ok := value.([]any)
+		if !ok {
+			return n.schema(value, depth)
+		}
+		for _, v := range list {
+			if err := n.schema(v, depth); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -268,19 +267,6 @@ func (n *inspector) keyword(name string, value any, depth int) error {
 func (n *inspector) mapValues(value any, depth int) error {
 	obj, _ := value.(map[string]any)
 	for _, v := range obj {
-		if err := n.schema(v, depth); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (n *inspector) keywordValue(value any, depth int) error {
-	list, ok := value.([]any)
-	if !ok {
-		return n.schema(value, depth)
-	}
-	for _, v := range list {
 		if err := n.schema(v, depth); err != nil {
 			return err
 		}
@@ -323,18 +309,10 @@ func (s *valueStats) walk(v any) {
 			s.walk(item)
 		}
 	case json.Number:
-		if isCostlyNumber(string(v)) {
+		// So long, or with such a large exponent, that exact arithmetic takes noticeable time.
+		exp := strings.LastIndexAny(string(v), "eE")
+		if len(v) > maxNumber || exp >= 0 && len(strings.TrimLeft(string(v[exp+1:]), "+-0")) > 3 {
 			s.costlyNumber = string(v)
 		}
 	}
-}
-
-// isCostlyNumber reports whether a number is so long, or its exponent so large,
-// that exact arithmetic with it takes noticeable time.
-func isCostlyNumber(number string) bool {
-	if len(number) > maxNumber {
-		return true
-	}
-	e := strings.LastIndexAny(number, "eE")
-	return e >= 0 && len(strings.TrimLeft(number[e+1:], "+-0")) > 3
 }

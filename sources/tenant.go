@@ -95,13 +95,6 @@ func (t *tenant) load(ctx context.Context, force bool) error {
 	return nil
 }
 
-// currentIntegrations returns the integrations as read last.
-func (t *tenant) currentIntegrations() []action.Integration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.integrations
-}
-
 // apply opens the sources of new connectors, closes those of removed ones and
 // keeps the rest.
 func (t *tenant) apply(list []action.Connector, all []action.Integration, present []moduleView, read int64, forgot int, now time.Time) {

@@ -60,7 +60,7 @@ func (b *logFiles) list(ctx context.Context) ([]Service, error) {
 func (b *logFiles) query(ctx context.Context, q Query) (Page, error) {
 	pattern, ok := b.services[q.Service]
 	if !ok {
-		return Page{}, unknownService(q.Service)
+		return Page{}, &sources.Refusal{Code: "unknown_service", Status: 404, Message: "There is no service " + quote(q.Service) + "; list_services names them."}
 	}
 	s := &scan{ctx: ctx, q: &q, top: topEntries{limit: q.Limit}}
 	if q.Cursor != "" {
@@ -199,10 +199,6 @@ func (s *recordReader) seek(f *file, offset int64) error {
 	return nil
 }
 
-func unknownService(name string) error {
-	return &sources.Refusal{Code: "unknown_service", Status: 404, Message: "There is no service " + quote(name) + "; list_services names them."}
-}
-
 func unknownEntry() error {
 	return &sources.Refusal{Code: "unknown_entry", Status: 404, Message: "There is no entry with this id, or its file is gone by now, or cannot be read; query the logs again for ids."}
 }
@@ -223,7 +219,13 @@ type fileInfo struct {
 // were skipped because they resolve outside the directory.
 func listFiles(pattern string) (list []fileInfo, strays int) {
 	paths, _ := filepath.Glob(pattern) // New validated the pattern
-	folder := fixedDir(pattern)
+	folder := pattern                  // before the first wildcard, or "" for a plain path
+	for strings.ContainsAny(folder, `*?[\`) {
+		folder = filepath.Dir(folder)
+	}
+	if folder == pattern {
+		folder = ""
+	}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil || !info.Mode().IsRegular() {
@@ -238,19 +240,6 @@ func listFiles(pattern string) (list []fileInfo, strays int) {
 	}
 	slices.SortStableFunc(list, func(a, b fileInfo) int { return b.modified.Compare(a.modified) })
 	return list[:min(len(list), maxFiles)], strays
-}
-
-// fixedDir returns the directory before the first wildcard, or "" for a plain
-// path.
-func fixedDir(pattern string) string {
-	folder := pattern
-	for strings.ContainsAny(folder, `*?[\`) {
-		folder = filepath.Dir(folder)
-	}
-	if folder == pattern {
-		return ""
-	}
-	return folder
 }
 
 // within reports whether the file resolves inside the directory, and records

@@ -50,7 +50,14 @@ func (f format) parse(raw []byte) parsedRecord {
 			return d
 		}
 	}
-	d.time, d.level = recordTime(d.fields), recordLevel(d.fields)
+	for _, name := range []string{"time", "timestamp", "ts", "@timestamp", "__REALTIME_TIMESTAMP"} {
+		if v, ok := findField(d.fields, name); ok {
+			if d.time = parseTime(fieldText(v)); !d.time.IsZero() {
+				break
+			}
+		}
+	}
+	d.level = recordLevel(d.fields)
 	_, d.message = firstField(d.fields, "message", "msg", "MESSAGE", "event")
 	return d
 }
@@ -235,18 +242,6 @@ func firstField(list []field, names ...string) (name, value string) {
 	return "", ""
 }
 
-// recordTime returns the timestamp in the fields, or zero.
-func recordTime(list []field) time.Time {
-	for _, name := range []string{"time", "timestamp", "ts", "@timestamp", "__REALTIME_TIMESTAMP"} {
-		if v, ok := findField(list, name); ok {
-			if t := parseTime(fieldText(v)); !t.IsZero() {
-				return t
-			}
-		}
-	}
-	return time.Time{}
-}
-
 // parseTime parses RFC 3339, also with a space instead of the T and a zone
 // without a colon, or a Unix time in seconds, milli-, micro- or nanoseconds,
 // distinguished by magnitude. It returns zero for anything else.
@@ -258,7 +253,15 @@ func parseTime(s string) time.Time {
 		}
 	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return normalizeTime(sinceEpoch(n))
+		switch {
+		case n < 1e11:
+			return normalizeTime(time.Unix(n, 0))
+		case n < 1e14:
+			return normalizeTime(time.UnixMilli(n))
+		case n < 1e17:
+			return normalizeTime(time.UnixMicro(n))
+		}
+		return normalizeTime(time.Unix(0, n))
 	}
 	if f, err := strconv.ParseFloat(s, 64); err == nil && f >= 0 && f < 1e17 {
 		for f >= 1e11 { // the fraction of anything but seconds does not matter
@@ -268,18 +271,6 @@ func parseTime(s string) time.Time {
 		return normalizeTime(time.Unix(int64(seconds), int64(rest*1e9)).Round(time.Microsecond))
 	}
 	return time.Time{}
-}
-
-func sinceEpoch(n int64) time.Time {
-	switch {
-	case n < 1e11:
-		return time.Unix(n, 0)
-	case n < 1e14:
-		return time.UnixMilli(n)
-	case n < 1e17:
-		return time.UnixMicro(n)
-	}
-	return time.Unix(0, n)
 }
 
 // normalizeTime returns a plausible time in UTC, or zero.

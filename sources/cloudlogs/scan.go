@@ -38,8 +38,8 @@ type untimedLine struct {
 // earliest returns the lower bound of relevant times, less the tolerance.
 func (s *scan) earliest() time.Time {
 	least := s.q.Since
-	if floor := s.top.cutoff(); floor.After(least) {
-		least = floor
+	if d := s.top.dropped; d != nil && d.timestamp().After(least) { // no earlier entry is kept
+		least = d.timestamp()
 	}
 	return least.Add(-clockSkew)
 }
@@ -64,7 +64,12 @@ func (s *scan) backward() error {
 		}
 		d := jsonLines.parse(rec.raw)
 		if d.time.IsZero() {
-			s.hold(untimedLine{rec, d})
+			if len(s.pending) == maxPending || s.pendingBytes > maxPendingBytes {
+				s.untimed += len(s.pending)
+				s.pending, s.pendingBytes = nil, 0
+			}
+			s.pending = append(s.pending, untimedLine{rec, d})
+			s.pendingBytes += len(rec.raw)
 			continue
 		}
 		for _, w := range s.pending {
@@ -77,15 +82,6 @@ func (s *scan) backward() error {
 		}
 	}
 	return s.ctx.Err()
-}
-
-func (s *scan) hold(w untimedLine) {
-	if len(s.pending) == maxPending || s.pendingBytes > maxPendingBytes {
-		s.untimed += len(s.pending)
-		s.pending, s.pendingBytes = nil, 0
-	}
-	s.pending = append(s.pending, w)
-	s.pendingBytes += len(w.rec.raw)
 }
 
 // forward reads a file that can only be read sequentially.
@@ -193,14 +189,6 @@ func (t *topEntries) add(r rankedEntry) {
 	}
 }
 
-// cutoff returns the time before which no entry is kept, or zero.
-func (t *topEntries) cutoff() time.Time {
-	if t.dropped == nil {
-		return time.Time{}
-	}
-	return t.dropped.timestamp()
-}
-
 // page returns the kept entries.
 func (t *topEntries) page() Page {
 	p := Page{Entries: []Entry{}}
@@ -249,17 +237,9 @@ func (i id) String() string {
 
 // parseID parses the result of [id.String].
 func parseID(s string) (i id, ok bool) {
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || len(b) < 18 || b[0] != kindID {
-		return id{}, false
-	}
-	i.file, i.hash = digest(b[1:9]), digest(b[9:17])
-	offset, n := binary.Uvarint(b[17:])
-	if n <= 0 || offset > 1<<62 {
-		return id{}, false
-	}
-	i.offset, i.service = int64(offset), string(b[17+n:])
-	return i, i.String() == s
+	a, b, offset, rest, ok := parseToken(s, kindID)
+	i = id{service: rest, file: a, offset: offset, hash: b}
+	return i, ok && i.String() == s
 }
 
 func (p position) cursor() string {
@@ -270,14 +250,21 @@ func (p position) cursor() string {
 
 // parseCursor parses the result of [position.cursor].
 func parseCursor(s string) (p position, ok bool) {
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || len(b) < 18 || b[0] != kindCursor {
-		return position{}, false
+	a, b, offset, _, ok := parseToken(s, kindCursor)
+	p = position{time: int64(binary.BigEndian.Uint64(a[:])), file: b, offset: offset} //nolint:gosec // see cursor
+	return p, ok && p.cursor() == s
+}
+
+// parseToken splits an ID or a cursor: two words of eight bytes, an offset, and
+// the rest.
+func parseToken(s string, kind byte) (a, b digest, offset int64, rest string, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(raw) < 18 || raw[0] != kind {
+		return a, b, 0, "", false
 	}
-	offset, n := binary.Uvarint(b[17:])
-	if n <= 0 || offset > 1<<62 {
-		return position{}, false
+	n, size := binary.Uvarint(raw[17:])
+	if size <= 0 || n > 1<<62 {
+		return a, b, 0, "", false
 	}
-	p = position{time: int64(binary.BigEndian.Uint64(b[1:9])), file: digest(b[9:17]), offset: int64(offset)} //nolint:gosec // see cursor
-	return p, p.cursor() == s
+	return digest(raw[1:9]), digest(raw[9:17]), int64(n), string(raw[17+size:]), true
 }

@@ -173,13 +173,3 @@ func checkText(field, text string, lines bool) error {
 	}
 	return nil
 }
-
-// firstError returns the first non-nil error.
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -68,7 +69,7 @@ func (p *platform) checkCommands(params json.RawMessage) error {
 	named := map[string]bool{}
 	for i, c := range in {
 		at := fmt.Sprintf("/commands/%d", i)
-		if err := firstError(
+		if err := cmp.Or(
 			checkText(at+"/name", c.Name, false), checkText(at+"/command", c.Command, true),
 			checkOptionalPath(at+"/cwd", c.Cwd), checkOptionalPath(at+"/workspacePath", c.WorkspacePath), p.rejectSecret(at+"/command", c.Command),
 		); err != nil {
@@ -168,7 +169,7 @@ func checkFiles(params json.RawMessage) error {
 	seen := map[string]bool{}
 	for i, f := range in {
 		at := fmt.Sprintf("/files/%d", i)
-		if err := firstError(checkPath(at+"/path", f.Path), checkOptionalPath(at+"/workspacePath", f.WorkspacePath)); err != nil {
+		if err := cmp.Or(checkPath(at+"/path", f.Path), checkOptionalPath(at+"/workspacePath", f.WorkspacePath)); err != nil {
 			return err
 		}
 		key := f.Path
