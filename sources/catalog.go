@@ -124,8 +124,16 @@ func (c *Catalog) Invalidate(organization string) {
 	c.mu.Lock()
 	t := c.tenants[organization]
 	c.mu.Unlock()
-	if t != nil {
-		t.invalidate()
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.invalidations++
+	t.loaded = time.Time{}
+	t.freshUntil.Store(0)
+	for _, f := range t.feeds {
+		f.retryAt = time.Time{}
 	}
 }
 

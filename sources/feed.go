@@ -128,7 +128,14 @@ func (f *feed) startLocked() *refreshRun {
 		listing, err := f.list(ctx)
 		var c refreshResult
 		if err == nil {
-			c = f.compile(listing, before)
+			c.protocol, c.instructions = listing.Protocol, strings.ToValidUTF8(listing.Instructions, "\uFFFD")
+			var ofTools, others []string
+			c.tools, ofTools = compileTools(listing, before.tools, f.tenant.Budget)
+			c.offerings, others = compileOfferings(listing, before.offerings)
+			c.warnings = slices.Concat(listing.Warnings, ofTools, others)
+			if more := len(c.warnings) - maxWarnings; more > 0 {
+				c.warnings = append(c.warnings[:maxWarnings:maxWarnings], fmt.Sprintf("And %d more warnings.", more))
+			}
 			err = f.observe(c.tools)
 		}
 		f.applyRefresh(fl, c, err)
@@ -150,16 +157,6 @@ func (f *feed) list(ctx context.Context) (l Listing, err error) {
 	return f.source.List(ctx)
 }
 
-// compile compiles a listing.
-func (f *feed) compile(l Listing, before refreshResult) (c refreshResult) {
-	c.protocol, c.instructions = l.Protocol, strings.ToValidUTF8(l.Instructions, "\uFFFD")
-	tools, warnings := compileTools(l, before.tools, f.tenant.Budget)
-	c.tools, c.warnings = tools, append(slices.Clone(l.Warnings), warnings...)
-	c.offerings, warnings = compileOfferings(l, before.offerings)
-	c.warnings = truncateWarnings(append(c.warnings, warnings...))
-	return c
-}
-
 // applyRefresh stores the result of a refresh. After a failure the last good
 // list stays.
 func (f *feed) applyRefresh(fl *refreshRun, c refreshResult, err error) {
@@ -176,7 +173,9 @@ func (f *feed) applyRefresh(fl *refreshRun, c refreshResult, err error) {
 	if t.feeds[f.connector.Source()] == f {
 		if err == nil {
 			t.changes.add(fl.changed)
-			f.listenLocked()
+			if f.source != nil && !t.ephemeral && !f.notifications.listening {
+				f.notifications.listening = t.goTracked(f.listen)
+			}
 		}
 		changed = t.rebuildLocked()
 		t.updateExpiryLocked()

@@ -196,7 +196,7 @@ func newService(m *Module, budget time.Duration) (*service, error) {
 
 // check validates a module except for its actions.
 func (m *Module) check(budget time.Duration) error {
-	if !moduleID(m.ID) || m.Title == "" {
+	if m.ID == "" || len(m.ID) > 16 || strings.Trim(m.ID, slugChars) != "" || m.Title == "" {
 		return errors.New("a module has a title, and an id of 1 to 16 of a-z, 0-9 and -")
 	}
 	if len(m.Needs) == 0 {
@@ -219,14 +219,8 @@ func (m *Module) check(budget time.Duration) error {
 	return nil
 }
 
-func moduleID(id string) bool {
-	for _, c := range []byte(id) {
-		if c != '-' && (c < '0' || '9' < c) && (c < 'a' || 'z' < c) {
-			return false
-		}
-	}
-	return id != "" && len(id) <= 16
-}
+// slugChars are the characters of slugs and of the IDs of modules.
+const slugChars = "abcdefghijklmnopqrstuvwxyz0123456789-"
 
 // compile compiles an action like a tool that a server lists, and validates its
 // examples, which agents copy.
@@ -251,15 +245,6 @@ func (a *ModuleAction) compile(budget time.Duration) (*tool, error) {
 		}
 	}
 	return t, nil
-}
-
-// examples returns the examples for guides.
-func (a *ModuleAction) examples() []action.Example {
-	list := make([]action.Example, len(a.Examples))
-	for i, e := range a.Examples {
-		list[i] = action.Example(e)
-	}
-	return list
 }
 
 // definition returns the action as an MCP tool.
@@ -290,10 +275,6 @@ type moduleView struct {
 	revision string
 	timeout  time.Duration // zero: the Gate's default
 }
-
-// neverConnected is the creation time for modules without an integration: their
-// tools are named last.
-func neverConnected() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // maxAccountName bounds the account name in a module's display name, in
 // characters.
@@ -328,7 +309,7 @@ func (s *service) displayName(mine []action.Integration) string {
 }
 
 func firstCreated(mine []action.Integration) time.Time {
-	first := neverConnected()
+	first := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) // without an integration: its tools are named last
 	for _, in := range mine {
 		if in.CreatedAt.Before(first) {
 			first = in.CreatedAt
@@ -380,6 +361,10 @@ func (c *Catalog) callTimeout(in action.Integration) time.Duration {
 // action implements [actionBuilder].
 func (p moduleView) action(t *tool, name string) *action.Action {
 	act := p.actions[t.name]
+	examples := make([]action.Example, len(act.Examples)) // for guides
+	for i, e := range act.Examples {
+		examples[i] = action.Example(e)
+	}
 	return &action.Action{
 		Source:        p.ID,
 		SourceName:    p.title,
@@ -395,7 +380,7 @@ func (p moduleView) action(t *tool, name string) *action.Action {
 		Provider:      p.ID,
 		OneConnection: p.Choose == nil,
 		About:         p.about,
-		Examples:      act.examples(),
+		Examples:      examples,
 		Summarize:     act.Summarize,
 		Check:         t.checker.Check,
 		Bind:          p.bindFunc(act),

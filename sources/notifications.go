@@ -47,13 +47,6 @@ type notificationState struct {
 	burst       int       // refreshes since the source was last quiet
 }
 
-// listenLocked starts listening to the source.
-func (f *feed) listenLocked() {
-	if f.source != nil && !f.tenant.ephemeral && !f.notifications.listening {
-		f.notifications.listening = f.tenant.goTracked(f.listen)
-	}
-}
-
 // listen runs until the feed is closed. A source without a notification stream
 // is retried later: its server can be upgraded.
 func (f *feed) listen() {

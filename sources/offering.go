@@ -106,12 +106,12 @@ func (w itemKind) compileList(list []json.RawMessage, before itemList) (s itemLi
 		if !ok {
 			i = &item{raw: raw, digest: digest}
 			if err := w.compile(i); err != nil {
-				warnings = append(warnings, fmt.Sprintf("%s %s is left out: %v.", w.label, i.label(n), err))
+				warnings = append(warnings, fmt.Sprintf("%s %s is left out: %v.", w.label, label(i.name, n), err))
 				continue
 			}
 		}
 		if seen[i.name] {
-			warnings = append(warnings, fmt.Sprintf("%s %s is listed more than once; only the first is used.", w.label, i.label(n)))
+			warnings = append(warnings, fmt.Sprintf("%s %s is listed more than once; only the first is used.", w.label, label(i.name, n)))
 			continue
 		}
 		seen[i.name] = true
@@ -141,13 +141,6 @@ func (w itemKind) compile(i *item) error {
 		return errors.New(action.Public(err).Message)
 	}
 	return w.check(i)
-}
-
-func (i *item) label(n int) string {
-	if i.name == "" {
-		return fmt.Sprintf("number %d", n+1)
-	}
-	return quote(i.name)
 }
 
 func checkURI(i *item) error {
@@ -209,7 +202,7 @@ func unqualify(uri string) (slug, plain string, ok bool) {
 		return "", "", false
 	}
 	slug, plain, ok = strings.Cut(rest, "+")
-	return slug, plain, ok && strings.Trim(slug, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return slug, plain, ok && strings.Trim(slug, slugChars) == ""
 }
 
 // sourceRef is a resource, template or prompt: its source, and its name there.
@@ -299,21 +292,15 @@ func (p *routes) routeResources(feeds []*feed, member string, items func(*feed) 
 			as := i.name
 			if owners[as] > 1 {
 				as = qualified(f.connector.Slug, i.name)
-				p.addAmbiguous(i.name, as)
+				if !slices.Contains(p.ambiguous[i.name], as) { // a resource and a template of one source can share it
+					p.ambiguous[i.name] = append(p.ambiguous[i.name], as)
+				}
 			}
 			at[as] = sourceRef{f.connector.Source(), i.name}
 			list = append(list, f.offering(i, member, as))
 		}
 	}
 	return list, at
-}
-
-// addAmbiguous records a qualified form of a URI. A resource and a template of
-// one source can share it.
-func (p *routes) addAmbiguous(uri, form string) {
-	if !slices.Contains(p.ambiguous[uri], form) {
-		p.ambiguous[uri] = append(p.ambiguous[uri], form)
-	}
 }
 
 func (f *feed) offering(i *item, member, as string) action.Offering {

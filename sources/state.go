@@ -196,14 +196,19 @@ func (c *Catalog) Probe(ctx context.Context, con action.Connector) (State, error
 		return State{}, err
 	}
 	now, fault, err := t.probeConnector(ctx, con)
-	f := t.savedFeed(con)
-	if err != nil || f == nil {
+	t.mu.Lock()
+	f := t.feeds[con.Source()]
+	saved := err == nil && f != nil && f.connector.Revision == con.Revision
+	if saved {
+		if f.err = fault; fault == nil {
+			f.retryAt = time.Time{} // the source is retried at once
+		}
+	}
+	t.mu.Unlock()
+	if !saved {
 		return now, err
 	}
-	if fault != nil {
-		f.setError(fault)
-	} else {
-		f.clearError()
+	if fault == nil {
 		_ = f.refreshOlderThan(ctx, 0) // the state has its error
 	}
 	s := c.State(con)
@@ -230,36 +235,7 @@ func (t *tenant) probeConnector(ctx context.Context, con action.Connector) (s St
 	_ = f.refreshIfStale(ctx)
 	s = apart.stateOf(con)
 	s.Enabled = enabled
-	return s, f.lastError(), nil
-}
-
-// savedFeed returns the feed of a connector if it is saved and enabled in that
-// revision, or nil.
-func (t *tenant) savedFeed(con action.Connector) *feed {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if f := t.feeds[con.Source()]; f != nil && f.connector.Revision == con.Revision {
-		return f
-	}
-	return nil
-}
-
-func (f *feed) lastError() error {
-	f.tenant.mu.Lock()
-	defer f.tenant.mu.Unlock()
-	return f.err
-}
-
-// setError records a failure without a refresh.
-func (f *feed) setError(fault error) {
-	f.tenant.mu.Lock()
-	defer f.tenant.mu.Unlock()
-	f.err = fault
-}
-
-// clearError removes the error, so that the source is retried at once.
-func (f *feed) clearError() {
-	f.tenant.mu.Lock()
-	defer f.tenant.mu.Unlock()
-	f.err, f.retryAt = nil, time.Time{}
+	apart.mu.Lock()
+	defer apart.mu.Unlock()
+	return s, f.err, nil
 }

@@ -29,7 +29,7 @@ type tenant struct {
 	connectors    []action.Connector
 	modules       []moduleView         // nil: integrations were never read
 	integrations  []action.Integration // as read last, without deleted ones; read-only
-	invalidations int                  // counts calls of invalidate
+	invalidations int                  // counts calls of Invalidate
 	feeds         map[string]*feed     // of enabled connectors, by source ID
 	changes       changeCounts         // announced by sources
 	closed        bool
@@ -47,17 +47,6 @@ func (t *tenant) cachedView() *view {
 		return t.view.Load()
 	}
 	return nil
-}
-
-func (t *tenant) invalidate() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.invalidations++
-	t.loaded = time.Time{}
-	t.freshUntil.Store(0)
-	for _, f := range t.feeds {
-		f.retryAt = time.Time{}
-	}
 }
 
 // load reads the connectors and integrations if the last read is too old, or,
@@ -135,7 +124,11 @@ func (t *tenant) apply(list []action.Connector, all []action.Integration, presen
 	}
 	t.updateExpiryLocked()
 	t.mu.Unlock()
-	t.closeFeeds(old)
+	for _, f := range old { // in the background: closing waits for running calls
+		if !t.goTracked(f.close) {
+			f.close()
+		}
+	}
 	t.publishChange(changed)
 }
 
@@ -230,14 +223,4 @@ func (t *tenant) close() {
 		group.Go(f.close)
 	}
 	group.Wait()
-}
-
-// closeFeeds closes removed feeds in the background: closing waits for running
-// calls.
-func (t *tenant) closeFeeds(old []*feed) {
-	for _, f := range old {
-		if !t.goTracked(f.close) {
-			f.close()
-		}
-	}
 }

@@ -14,6 +14,9 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
+// alphanumeric is the base alphabet of names.
+const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
 const (
 	maxTools      = 2_000
 	maxToolBytes  = 1 << 20
@@ -51,7 +54,7 @@ func compile(raw json.RawMessage, budget time.Duration) (t *tool, err error) {
 		return nil, errors.New("it is not an object")
 	}
 	t = &tool{raw: raw, digest: sha256.Sum256(raw), name: stringMember(raw, members, "name")}
-	if !validToolName(t.name) {
+	if t.name == "" || len(t.name) > maxActionName || strings.Trim(t.name, alphanumeric+"_.-") != "" {
 		return t, fmt.Errorf("its name must consist of at most %d letters, digits, _, . and -", maxActionName)
 	}
 	if len(raw) > maxToolBytes {
@@ -139,17 +142,6 @@ func stringMember(raw []byte, members []Member, name string) string {
 	return unquote(value)
 }
 
-func validToolName(name string) bool {
-	for _, c := range []byte(name) {
-		switch {
-		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', c == '_', c == '.', c == '-':
-		default:
-			return false
-		}
-	}
-	return name != "" && len(name) <= maxActionName
-}
-
 // definitionAs returns the definition with only the name replaced.
 func (t *tool) definitionAs(name string) json.RawMessage {
 	if name == t.name {
@@ -189,7 +181,11 @@ func compileTools(listing Listing, before []*tool, budget time.Duration) (tools 
 		if !ok {
 			var err error
 			if t, err = compile(raw, budget); err != nil {
-				warnings = append(warnings, fmt.Sprintf("Tool %s is left out: %v.", toolLabel(t, i), err))
+				name := ""
+				if t != nil {
+					name = t.name
+				}
+				warnings = append(warnings, fmt.Sprintf("Tool %s is left out: %v.", label(name, i), err))
 				continue
 			}
 		}
@@ -198,34 +194,27 @@ func compileTools(listing Listing, before []*tool, budget time.Duration) (tools 
 			other.taskOnly, t = taskOnly, &other
 		}
 		if seen[t.name] {
-			warnings = append(warnings, fmt.Sprintf("Tool %s is listed more than once; only the first is used.", toolLabel(t, i)))
+			warnings = append(warnings, fmt.Sprintf("Tool %s is listed more than once; only the first is used.", label(t.name, i)))
 			continue
 		}
 		seen[t.name] = true
 		tools = append(tools, t)
 		for _, note := range t.notes {
-			warnings = append(warnings, fmt.Sprintf("Tool %s %s.", toolLabel(t, i), note))
+			warnings = append(warnings, fmt.Sprintf("Tool %s %s.", label(t.name, i), note))
 		}
 		if t.taskOnly {
-			warnings = append(warnings, fmt.Sprintf("Tool %s can only be called as a task of its server, which the gateway does not support. Its calls are refused.", toolLabel(t, i)))
+			warnings = append(warnings, fmt.Sprintf("Tool %s can only be called as a task of its server, which the gateway does not support. Its calls are refused.", label(t.name, i)))
 		}
 	}
 	return tools, warnings
 }
 
-// truncateWarnings limits the number of warnings.
-func truncateWarnings(warnings []string) []string {
-	if more := len(warnings) - maxWarnings; more > 0 {
-		warnings = append(warnings[:maxWarnings:maxWarnings], fmt.Sprintf("And %d more warnings.", more))
-	}
-	return warnings
-}
-
-func toolLabel(t *tool, i int) string {
-	if t == nil || t.name == "" {
+// label identifies a listed tool or item in a warning.
+func label(name string, i int) string {
+	if name == "" {
 		return fmt.Sprintf("number %d", i+1)
 	}
-	return quote(t.name)
+	return quote(name)
 }
 
 // HeaderParam is a param that its tool wants repeated in a request header
@@ -277,7 +266,7 @@ func headerParam(property any, path []string, list *[]HeaderParam) error {
 	switch kind := obj["type"]; {
 	case kind != "string" && kind != "integer" && kind != "boolean":
 		return fmt.Errorf("x-mcp-header at %.100q is only for strings, integers and booleans", where)
-	case !validHeaderName(header):
+	case header == "" || len(header) > 128 || strings.Trim(header, alphanumeric+"!#$%&'*+-.^_`|~") != "":
 		return fmt.Errorf("x-mcp-header at %.100q is not a valid header name", where)
 	}
 	for _, other := range *list {
@@ -287,17 +276,4 @@ func headerParam(property any, path []string, list *[]HeaderParam) error {
 	}
 	*list = append(*list, HeaderParam{Header: header, Path: path})
 	return nil
-}
-
-// validHeaderName reports whether s can be the name of a header.
-func validHeaderName(s string) bool {
-	for _, c := range []byte(s) {
-		switch {
-		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z':
-		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return s != "" && len(s) <= 128
 }

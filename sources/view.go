@@ -115,6 +115,11 @@ func (f *feed) action(t *tool, name string) *action.Action {
 	con := f.connector
 	source, review := f.source, cmp.Or(con.Review, action.ReviewTrust)
 	asks, timeout := f.askLimits()
+	hash := t.hashes.Behaviour // that approvals and grants refer to
+	if review.CountsText() {   // a change of either makes it another tool
+		sum := sha256.Sum256([]byte(hash + "\n" + t.hashes.Text))
+		hash = hex.EncodeToString(sum[:])
+	}
 	if f.about == nil || f.about.Guide != f.instructions {
 		f.about = &action.About{Guide: f.instructions, Untrusted: true}
 	}
@@ -128,7 +133,7 @@ func (f *feed) action(t *tool, name string) *action.Action {
 		Risk:         effectiveRisk(con.Risks[t.name], t.riskHint, con.DefaultRisk),
 		InputSchema:  t.input,
 		OutputSchema: t.output,
-		Hash:         approvalHash(t.hashes, review),
+		Hash:         hash,
 		Hashes:       t.hashes,
 		Review:       review,
 		Revision:     f.revision(),
@@ -169,16 +174,6 @@ func effectiveRisk(override, hint, standard action.Risk) action.Risk {
 		}
 	}
 	return action.RiskWrite
-}
-
-// approvalHash returns the hash that approvals and grants refer to. If texts
-// are reviewed, too, a change of either makes it another tool.
-func approvalHash(h action.ToolHashes, review action.ReviewRule) string {
-	if !review.CountsText() {
-		return h.Behaviour
-	}
-	sum := sha256.Sum256([]byte(h.Behaviour + "\n" + h.Text))
-	return hex.EncodeToString(sum[:])
 }
 
 // sameAction reports whether two actions of one tool, or of none, are equal.
@@ -237,24 +232,16 @@ func names(origins []nameRequest, reserved []string) []string {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int { return byPriority(&origins[a], &origins[b]) })
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &origins[i], &origins[j] // older sources first, and within a source the tools that keep their names
+		return cmp.Or(a.created.Compare(b.created), strings.Compare(a.source, b.source), cmp.Compare(a.changesName(), b.changesName()), strings.Compare(a.name, b.name))
+	})
 	out := make([]string, len(origins))
 	for _, i := range order {
 		out[i] = origins[i].unusedName(taken)
 		taken[origins[i].conflictKey(out[i])] = true
 	}
 	return out
-}
-
-// byPriority orders requests: older sources first, and within a source the
-// tools that keep their names.
-func byPriority(a, b *nameRequest) int {
-	return cmp.Or(
-		a.created.Compare(b.created),
-		strings.Compare(a.source, b.source),
-		cmp.Compare(a.changesName(), b.changesName()),
-		strings.Compare(a.name, b.name),
-	)
 }
 
 // changesName is 1 if the preferred name differs from the name at the source,
