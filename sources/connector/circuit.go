@@ -2,7 +2,6 @@ package connector
 
 import (
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
@@ -93,11 +92,6 @@ func (c *circuit) recordContact() {
 	if c.failures >= c.after {
 		c.failures, c.probe = c.after-1, 0
 	}
-}
-
-// isContact reports whether a status shows that the server works.
-func isContact(status int) bool {
-	return status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests
 }
 
 // record records how a request ended.

@@ -138,7 +138,15 @@ type authorizer struct {
 }
 
 func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
-	cred, err := a.prepare(r.Context())
+	err := a.trace.timedOut()
+	cred := a.fixed
+	if err == nil && cred == nil {
+		var read credential
+		if read, err = a.source.credential(r.Context()); err != nil {
+			a.trace.observe(nil, err, "")
+		}
+		cred = &read
+	}
 	if err != nil {
 		if r.Body != nil {
 			err = errors.Join(err, r.Body.Close())
@@ -159,21 +167,6 @@ func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = a.trace.record(guard.LimitBody(resp.Body, a.source.cfg.MaxAnswer))
 	}
 	return resp, err
-}
-
-// prepare returns the credential for a request that may be sent.
-func (a *authorizer) prepare(ctx context.Context) (*credential, error) {
-	if err := a.trace.timedOut(); err != nil {
-		return nil, err
-	}
-	if a.fixed != nil {
-		return a.fixed, nil
-	}
-	cred, err := a.source.credential(ctx)
-	if err != nil {
-		a.trace.observe(nil, err, "")
-	}
-	return &cred, err
 }
 
 // client returns the HTTP client that uses the credential, nil: whatever it

@@ -127,11 +127,24 @@ func (x *exchange) run(caller context.Context) (answer, error) {
 // roundTrip sends the request and reads the response. draining: the rest of a
 // stream is being read in the background.
 func (x *exchange) roundTrip(ctx context.Context) (a answer, draining bool, err error) {
-	resp, err := x.sendRequest(ctx)
+	r, err := x.post(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		// Once it has a connection the server can receive the request; net/http
+		// only takes another connection if nothing was written.
+		GetConn: func(string) { x.sent.Store(false) },
+		GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) },
+	}), x.ses, x.request, x.id)
 	if err != nil {
-		return answer{}, false, x.transportError(ctx, x.errorKind(), err)
+		return answer{}, false, x.transportError(ctx, action.ErrUnavailable, err)
 	}
-	if isContact(resp.StatusCode) {
+	resp, err := x.client.Do(r)
+	if err != nil {
+		kind := action.ErrUnavailable
+		if x.sent.Load() {
+			kind = action.ErrOutcomeUnknown
+		}
+		return answer{}, false, x.transportError(ctx, kind, err)
+	}
+	if status := resp.StatusCode; status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests { // the server works
 		x.circuit.recordContact()
 	}
 	if resp.StatusCode != http.StatusOK {
@@ -149,29 +162,6 @@ func (x *exchange) roundTrip(ctx context.Context) (a answer, draining bool, err 
 		resp.Body.Close() //nolint:errcheck,gosec // it is of no use
 		return answer{}, false, protocolError("The server answered with content of the type %.60q instead of JSON or an event stream.", sources.Printable(kind, 60))
 	}
-}
-
-// errorKind says what an error on the wire means for the request.
-func (x *exchange) errorKind() error {
-	if x.sent.Load() {
-		return action.ErrOutcomeUnknown
-	}
-	return action.ErrUnavailable
-}
-
-// sendRequest posts the request. Once it has a connection the server can
-// receive the request; net/http only takes another connection if nothing was
-// written.
-func (x *exchange) sendRequest(ctx context.Context) (*http.Response, error) {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { x.sent.Store(false) },
-		GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) },
-	})
-	r, err := x.post(ctx, x.ses, x.request, x.id)
-	if err != nil {
-		return nil, err
-	}
-	return x.client.Do(r)
 }
 
 // post makes the HTTP request for a request.
@@ -209,7 +199,10 @@ func (x *exchange) handleStatus(ctx context.Context, resp *http.Response) (answe
 	switch {
 	case resp.StatusCode == http.StatusNotFound && x.ses.id != "",
 		resp.StatusCode == http.StatusBadRequest && errorCode(problem) == unsupportedVersion,
-		resp.StatusCode == http.StatusBadRequest && x.ses.id != "" && !m.answers(x.id) && unknownSession(problem):
+
+		// Servers based on the TypeScript SDK's examples answer an unknown session
+		// with 400 instead of 404, before reading the request.
+		resp.StatusCode == http.StatusBadRequest && x.ses.id != "" && !m.answers(x.id) && strings.Contains(strings.ToLower(errorText(problem)), "session"):
 		return answer{}, errSessionGone
 	case len(problem) > 0 && problem[0] == '{' && m.answers(x.id):
 		return answer{problem: x.cred.clean(problem)}, nil
@@ -228,13 +221,6 @@ func (x *exchange) handleStatus(ctx context.Context, resp *http.Response) (answe
 // unsupportedVersion is the code with which a server rejects the protocol
 // version.
 const unsupportedVersion = -32022
-
-// unknownSession reports whether a server answers an unknown session with 400
-// instead of 404, like servers based on the TypeScript SDK's examples. They
-// reject it before reading the request, so that nothing was executed.
-func unknownSession(problem json.RawMessage) bool {
-	return strings.Contains(strings.ToLower(errorText(problem)), "session")
-}
 
 // readDocument reads a response that is the whole body.
 func (x *exchange) readDocument(ctx context.Context, resp *http.Response) (answer, error) {
@@ -301,12 +287,10 @@ func (x *exchange) sendNotification(ctx context.Context, body []byte) {
 // errorCode returns the code of an error, or 0. Member names are compared
 // exactly, unlike in encoding/json.
 func errorCode(problem json.RawMessage) int64 {
-	members, _ := sources.Members(problem)
-	return parseInt(sources.Lookup(problem, members, "code"))
+	return parseInt(member(problem, "code"))
 }
 
 func errorText(problem json.RawMessage) string {
-	members, _ := sources.Members(problem)
-	text, _ := unquote(sources.Lookup(problem, members, "message"))
+	text, _ := unquote(member(problem, "message"))
 	return text
 }

@@ -40,7 +40,15 @@ func protocolError(format string, args ...any) *action.Error {
 func (s *Source) transportError(ctx context.Context, kind, err error) error {
 	var shown *action.Error
 	if errors.As(err, &shown) {
-		return s.convertError(shown, kind)
+		switch shown.Code { // errors of the gateway's own packages
+		case "address_blocked":
+			return &action.Error{Kind: action.ErrUnavailable, Code: sources.FaultBlocked, Message: shown.Message, Err: shown.Err}
+		case "redirect_refused":
+			return &action.Error{Kind: shown.Kind, Code: sources.FaultRefused, Message: shown.Message, Err: shown.Err}
+		case "body_too_large":
+			return s.tooLarge(kind)
+		}
+		return shown
 	}
 	e := &action.Error{Kind: kind, Err: s.redactError(err)}
 	var (
@@ -99,19 +107,6 @@ func tlsMessage(err error) string {
 		return "it does not speak TLS on this port; check the port, and whether the URL should be http."
 	}
 	return "check its certificate and the URL's scheme."
-}
-
-// convertError converts errors of the gateway's own packages.
-func (s *Source) convertError(e *action.Error, kind error) error {
-	switch e.Code {
-	case "address_blocked":
-		return &action.Error{Kind: action.ErrUnavailable, Code: sources.FaultBlocked, Message: e.Message, Err: e.Err}
-	case "redirect_refused":
-		return &action.Error{Kind: e.Kind, Code: sources.FaultRefused, Message: e.Message, Err: e.Err}
-	case "body_too_large":
-		return s.tooLarge(kind)
-	}
-	return e
 }
 
 func (s *Source) tooLarge(kind error) error {

@@ -355,13 +355,6 @@ func (s *handshakeTrace) steps(version string) []sources.Step {
 	}
 }
 
-// listStep is the step of fetching one list. A list that the server does not know
-// is an empty one.
-func listStep(name string, from time.Time, n int, err error) sources.Step {
-	failed := err != nil && !errors.Is(err, errNoMethod)
-	return sources.Step{Name: name, Took: time.Since(from), Detail: fmt.Sprintf("%d listed", n), Failed: failed}
-}
-
 // maxRecordedBody is how much of an answer to a handshake is kept beside the SDK's
 // reading of it, which has no tasks.
 const maxRecordedBody = 256 << 10

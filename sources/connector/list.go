@@ -41,7 +41,7 @@ func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 		return sources.Listing{}, err
 	}
 	l := listing{source: s, cred: &cred}
-	if err := l.tools(ctx); err != nil {
+	if l.Tools, err = l.listPages(ctx, listKind{"tools/list", "tools", "tools", s.cfg.MaxTools}); err != nil {
 		s.setListSteps(l.steps)
 		return sources.Listing{}, err
 	}
@@ -80,11 +80,6 @@ func (l *listing) warn(format string, args ...any) {
 	l.Warnings = append(l.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (l *listing) tools(ctx context.Context) (err error) {
-	l.Tools, err = l.listPages(ctx, listKind{"tools/list", "tools", "tools", l.source.cfg.MaxTools})
-	return err
-}
-
 // listOptional fetches what the server offers beside tools. Its only error is the
 // end of ctx.
 func (l *listing) listOptional(ctx context.Context) error {
@@ -119,7 +114,10 @@ func (l *listing) listOptional(ctx context.Context) error {
 func (l *listing) listPages(ctx context.Context, k listKind) (all []json.RawMessage, err error) {
 	p := pages{listing: l, listKind: k, seen: map[string]bool{}}
 	began := time.Now()
-	defer func() { l.steps = append(l.steps, listStep(k.name, began, len(p.items), err)) }()
+	defer func() {
+		failed := err != nil && !errors.Is(err, errNoMethod) // a list that the server does not know is an empty one
+		l.steps = append(l.steps, sources.Step{Name: k.name, Took: time.Since(began), Detail: fmt.Sprintf("%d listed", len(p.items)), Failed: failed})
+	}()
 	for n := 0; ; n++ {
 		more, err := p.next(ctx)
 		if err != nil {

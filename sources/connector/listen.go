@@ -44,6 +44,16 @@ func (s *Source) Listen(ctx context.Context, heard func(sources.Notice)) error {
 	}
 }
 
+// waitFor waits until done is closed or ctx ends, for at most d.
+func waitFor(ctx context.Context, done <-chan struct{}, d time.Duration) {
+	ctx, stop := context.WithTimeout(ctx, d)
+	defer stop()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
 // backoff waits before a stream is reopened, at least as long as the server
 // asks for.
 func (s *Source) backoff(ctx context.Context, wait time.Duration, err error) error {
@@ -251,8 +261,7 @@ func (s *Source) handleNotice(m *message, method string) bool {
 	case sources.NoticeTools, sources.NoticeResources, sources.NoticePrompts:
 		s.notices.publish(n)
 	case sources.NoticeUpdated:
-		members, _ := sources.Members(m.params)
-		uri, _ := unquote(sources.Lookup(m.params, members, "uri"))
+		uri, _ := unquote(member(m.params, "uri"))
 		s.resourceUpdated(s.cleaner.Load().text(uri))
 	default:
 		return false

@@ -63,7 +63,10 @@ func (s *Source) acquireSlot(ctx context.Context, p sessionKey) (*session, error
 		if err != nil {
 			return nil, err
 		}
-		at.session.acquire()
+		at.session.users++
+		if at.session.idle != nil {
+			at.session.idle.Stop()
+		}
 		return at.session, nil
 	}
 	a := at.handshake
@@ -78,20 +81,13 @@ func (s *Source) acquireSlot(ctx context.Context, p sessionKey) (*session, error
 	case <-a.done:
 		return a.session, a.err
 	case <-ctx.Done():
-		s.leaveHandshake(a)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if a.waiters--; a.session != nil {
+			a.session.users--
+			s.startIdleLocked(a.session)
+		}
 		return nil, interrupted(ctx, action.ErrUnavailable)
-	}
-}
-
-// leaveHandshake removes a call that no longer waits for the handshake.
-func (s *Source) leaveHandshake(a *handshake) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case a.session != nil:
-		s.releaseLocked(a.session)
-	default:
-		a.waiters--
 	}
 }
 
@@ -119,22 +115,9 @@ func (s *Source) slot(p sessionKey) (*sessionSlot, error) {
 	return at, nil
 }
 
-// acquire counts a user. The source's mutex must be held.
-func (ses *session) acquire() {
-	ses.users++
-	if ses.idle != nil {
-		ses.idle.Stop()
-	}
-}
-
 func (s *Source) release(ses *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.releaseLocked(ses)
-}
-
-// releaseLocked removes a user.
-func (s *Source) releaseLocked(ses *session) {
 	ses.users--
 	s.startIdleLocked(ses)
 }
@@ -206,7 +189,10 @@ func (s *Source) connect(p sessionKey, at *sessionSlot) {
 		s.circuit.recordContact()
 		ses.key = p
 		if p != (sessionKey{}) && !ses.stateless {
-			s.startSessionStream(ctx, ses)
+			// Messages sent before its stream is open are lost.
+			heard := make(chan struct{})
+			s.streams.Go(func() { s.listenToSession(ses, sync.OnceFunc(func() { close(heard) })) })
+			waitFor(ctx, heard, sessionStreamWait)
 		}
 	}
 	s.mu.Lock()
@@ -267,17 +253,3 @@ func (s *Source) protocol() string {
 
 // sessionStreamWait is how long a new session waits for its stream.
 const sessionStreamWait = time.Second
-
-// startSessionStream opens the session's stream and waits briefly for it:
-// messages sent before that are lost.
-func (s *Source) startSessionStream(ctx context.Context, ses *session) {
-	heard := make(chan struct{})
-	s.streams.Go(func() { s.listenToSession(ses, sync.OnceFunc(func() { close(heard) })) })
-	late := time.NewTimer(sessionStreamWait)
-	defer late.Stop()
-	select {
-	case <-heard:
-	case <-late.C:
-	case <-ctx.Done():
-	}
-}

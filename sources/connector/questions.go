@@ -40,8 +40,7 @@ func (s *Source) questionRefusal(q *action.Question) string {
 // allowedLink reports whether a question's link can be shown to people. Links
 // to loopback are only allowed for a server on loopback.
 func (s *Source) allowedLink(params json.RawMessage) bool {
-	members, _ := sources.Members(params)
-	text, _ := unquote(sources.Lookup(params, members, "url"))
+	text, _ := unquote(member(params, "url"))
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil {
 		return false
@@ -128,8 +127,11 @@ func (s *Source) sendAnsweringQuestions(ctx context.Context, cred *credential, r
 	idle := 0
 	for round := 0; ; round++ {
 		a, err := s.do(ctx, cred, r)
-		if err != nil || a.problem != nil || !a.stateless || !needsInput(a.result) {
+		if err != nil || a.problem != nil || !a.stateless {
 			return a, err
+		}
+		if kind, _ := unquote(member(a.result, "resultType")); kind != "input_required" {
+			return a, nil
 		}
 		if round == maxRounds {
 			return a, unansweredError("too_many_questions", "it asked more than %d times.", maxRounds)
@@ -153,17 +155,9 @@ func (s *Source) sendAnsweringQuestions(ctx context.Context, cred *credential, r
 	}
 }
 
-// needsInput reports whether a result asks for input.
-func needsInput(result json.RawMessage) bool {
-	members, ok := sources.Members(result)
-	kind, _ := unquote(sources.Lookup(result, members, "resultType"))
-	return ok && kind == "input_required"
-}
-
 // questions reads what a result asks, in its order.
 func (s *Source) questions(result json.RawMessage) ([]action.Question, error) {
-	members, _ := sources.Members(result)
-	requests := sources.Lookup(result, members, "inputRequests")
+	requests := member(result, "inputRequests")
 	if requests == nil || string(requests) == "null" {
 		return nil, nil
 	}
@@ -174,9 +168,8 @@ func (s *Source) questions(result json.RawMessage) ([]action.Question, error) {
 	questions := make([]action.Question, 0, len(list))
 	for _, m := range list {
 		request := requests[m.Value:m.End]
-		members, _ := sources.Members(request)
-		q := action.Question{Key: m.Name, Params: sources.Lookup(request, members, "params")}
-		q.Method, _ = unquote(sources.Lookup(request, members, "method"))
+		q := action.Question{Key: m.Name, Params: member(request, "params")}
+		q.Method, _ = unquote(member(request, "method"))
 		if refusal := s.questionRefusal(&q); refusal != "" {
 			return nil, unansweredError("not_asked", "%s", refusal)
 		}
@@ -225,8 +218,7 @@ func responseMembers(result json.RawMessage, questions []action.Question, replie
 	if len(questions) == 0 {
 		b = b[:0]
 	}
-	members, _ := sources.Members(result)
-	if state := sources.Lookup(result, members, "requestState"); state != nil {
+	if state := member(result, "requestState"); state != nil {
 		if len(b) > 0 {
 			b = append(b, ',')
 		}

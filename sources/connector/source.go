@@ -29,6 +29,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -103,7 +104,14 @@ func (s *Source) Close() error {
 	s.mu.Unlock()
 	errs := make(chan error, len(seats))
 	for _, at := range seats {
-		go func() { errs <- at.close() }()
+		go func() {
+			if at.session == nil {
+				errs <- nil
+				return
+			}
+			at.session.cancel()
+			errs <- at.session.sdk.Close()
+		}()
 	}
 	var err error
 	for range seats {
@@ -112,15 +120,6 @@ func (s *Source) Close() error {
 	s.streams.Wait()
 	s.http.CloseIdleConnections()
 	return err
-}
-
-// close closes the session of an unused slot.
-func (at *sessionSlot) close() error {
-	if at.session == nil {
-		return nil
-	}
-	at.session.cancel()
-	return at.session.sdk.Close()
 }
 
 // begin registers a call that Close waits for; done ends it.
@@ -184,49 +183,15 @@ func (c Config) complete() (Config, *url.URL, error) {
 	if err != nil {
 		return c, nil, err
 	}
-	if c.Header == "" {
-		c.Header = "Authorization"
+	c.Header, c.Version, c.Log = cmp.Or(c.Header, "Authorization"), cmp.Or(c.Version, "dev"), cmp.Or(c.Log, slog.Default())
+	if err := action.CheckHeaders(c.Header, c.Prefix, c.Headers); err != nil {
+		fault := *action.Public(err)
+		fault.Code = sources.FaultConfig
+		return c, nil, &fault
 	}
-	if err := c.checkHeaders(); err != nil {
-		return c, nil, err
-	}
-	if c.Version == "" {
-		c.Version = "dev"
-	}
-	if c.ConnectTimeout <= 0 {
-		c.ConnectTimeout = 10 * time.Second
-	}
-	if c.MaxAnswer <= 0 {
-		c.MaxAnswer = 16 << 20
-	}
-	if c.MaxListing <= 0 {
-		c.MaxListing = 32 << 20
-	}
-	if c.MaxTools <= 0 {
-		c.MaxTools = 2_000
-	}
-	if c.IdleAgent <= 0 {
-		c.IdleAgent = 10 * time.Minute
-	}
-	if c.TripAfter <= 0 {
-		c.TripAfter = 5
-	}
-	if c.Backoff <= 0 {
-		c.Backoff = time.Second
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.ConnectTimeout, c.Backoff = cmp.Or(c.ConnectTimeout, 10*time.Second), cmp.Or(c.Backoff, time.Second)
+	c.MaxAnswer, c.MaxListing = cmp.Or(c.MaxAnswer, 16<<20), cmp.Or(c.MaxListing, 32<<20)
+	c.MaxTools, c.TripAfter = cmp.Or(c.MaxTools, 2_000), cmp.Or(c.TripAfter, 5)
+	c.IdleAgent = cmp.Or(c.IdleAgent, 10*time.Minute)
 	return c, u, nil
-}
-
-// checkHeaders refuses headers that no connector can have.
-func (c *Config) checkHeaders() error {
-	err := action.CheckHeaders(c.Header, c.Prefix, c.Headers)
-	if err == nil {
-		return nil
-	}
-	fault := *action.Public(err)
-	fault.Code = sources.FaultConfig
-	return &fault
 }

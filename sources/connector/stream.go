@@ -120,11 +120,7 @@ func (x *exchange) drain(resp *http.Response) {
 
 // resume requests the rest of a stream.
 func (x *exchange) resume(ctx context.Context, last *event) (*http.Response, error) {
-	wait := time.NewTimer(min(max(last.retry, 100*time.Millisecond), maxRetry))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
+	if pause(ctx, min(max(last.retry, 100*time.Millisecond), maxRetry)) != nil {
 		return nil, interrupted(ctx, action.ErrOutcomeUnknown)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, x.url.String(), nil)
@@ -234,13 +230,7 @@ func (x *exchange) setLevel(ctx context.Context) {
 		defer close(told)
 		x.syncLevel()
 	})
-	late := time.NewTimer(levelWait)
-	defer late.Stop()
-	select {
-	case <-told:
-	case <-late.C:
-	case <-ctx.Done():
-	}
+	waitFor(ctx, told, levelWait)
 }
 
 // raiseLevel records the level of a session, and reports whether the caller

@@ -32,12 +32,20 @@ func (e *listener) listenBySubscription(ctx context.Context, ses *session) error
 			continue
 		}
 		next := &subscriptionStream{listener: e, ses: ses, uris: uris, acked: make(chan struct{}), done: make(chan struct{})}
-		next.start(ctx, &strands)
+		reading, cancel := context.WithCancel(ctx)
+		next.cancel = cancel
+		strands.Go(func() {
+			defer close(next.done)
+			defer cancel()
+			next.err = next.listen(reading)
+		})
 		if err := next.awaitAcknowledged(ctx); last != nil && errors.Is(err, errNoStream) && !next.empty() {
 			return errSecondStream
 		}
-		if !last.alive() && next.alive() {
-			e.announceAll(ses, uris)
+		if !last.alive() && next.alive() && e.announceMissed(ses) {
+			for _, uri := range uris {
+				e.resourceUpdated(uri)
+			}
 		}
 		last.stop()
 		last = next
@@ -75,16 +83,6 @@ func (e *listener) awaitSubscriptions(ctx context.Context, retuned <-chan struct
 	}
 }
 
-// announceAll announces what can have changed while no stream was open.
-func (e *listener) announceAll(ses *session, uris []string) {
-	if !e.announceMissed(ses) {
-		return
-	}
-	for _, uri := range uris {
-		e.resourceUpdated(uri)
-	}
-}
-
 // subscriptionStream is one subscriptions/listen stream.
 type subscriptionStream struct {
 	*listener
@@ -96,16 +94,6 @@ type subscriptionStream struct {
 
 	grantsNone bool  // nothing was granted; valid after acked
 	err        error // valid after done
-}
-
-// start reads the stream in the background.
-func (s *subscriptionStream) start(ctx context.Context, strands *sync.WaitGroup) {
-	ctx, s.cancel = context.WithCancel(ctx)
-	strands.Go(func() {
-		defer close(s.done)
-		defer s.cancel()
-		s.err = s.listen(ctx)
-	})
 }
 
 // awaitAcknowledged waits until the server acknowledged the stream. Without an
@@ -173,7 +161,13 @@ func (s *subscriptionStream) listen(ctx context.Context) error {
 			s.cancel()
 		case !belongsTo(m, id):
 		case method == "notifications/subscriptions/acknowledged":
-			s.onAcknowledged(m)
+			select {
+			case <-s.acked:
+			default:
+				s.grantsNone = grantsNothing(m)
+				s.subscriptions.setActive(s.uris)
+				close(s.acked)
+			}
 		default:
 			s.handleNotice(m, method)
 		}
@@ -182,17 +176,6 @@ func (s *subscriptionStream) listen(ctx context.Context) error {
 		return ended
 	}
 	return err
-}
-
-func (s *subscriptionStream) onAcknowledged(m *message) {
-	select {
-	case <-s.acked:
-		return
-	default:
-	}
-	s.grantsNone = grantsNothing(m)
-	s.subscriptions.setActive(s.uris)
-	close(s.acked)
 }
 
 // subscribe posts subscriptions/listen for everything that the server offers.
@@ -218,18 +201,14 @@ func (s *subscriptionStream) subscribe(ctx context.Context, id int64) (*http.Res
 // belongsTo reports whether a notification is of this subscription, or does not
 // say.
 func belongsTo(m *message, id int64) bool {
-	members, _ := sources.Members(m.params)
-	meta := sources.Lookup(m.params, members, "_meta")
-	members, _ = sources.Members(meta)
-	tag := sources.Lookup(meta, members, metaSubscription)
+	tag := member(member(m.params, "_meta"), metaSubscription)
 	asked := message{id: tag}
 	return tag == nil || asked.answers(id)
 }
 
 // grantsNothing reports whether an acknowledgement grants nothing at all.
 func grantsNothing(m *message) bool {
-	members, _ := sources.Members(m.params)
-	granted := sources.Lookup(m.params, members, "notifications")
+	granted := member(m.params, "notifications")
 	list, ok := sources.Members(granted)
 	return ok && !slices.ContainsFunc(list, func(g sources.Member) bool {
 		switch string(granted[g.Value:g.End]) {

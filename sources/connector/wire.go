@@ -49,7 +49,11 @@ func (r *request) body(id int64, ses *session, version string) []byte {
 	b = jsonlex.Quote(b, r.method)
 	b = append(b, `,"params":{`...)
 	start := len(b)
-	for _, members := range [][]byte{objectMembers(r.params), r.responses, r.meta(id, ses, version)} {
+	params := bytes.TrimSpace(r.params)
+	if len(params) >= 2 { // the text between the braces
+		params = bytes.TrimSpace(params[1 : len(params)-1])
+	}
+	for _, members := range [][]byte{params, r.responses, r.meta(id, ses, version)} {
 		if len(members) == 0 {
 			continue
 		}
@@ -61,44 +65,35 @@ func (r *request) body(id int64, ses *session, version string) []byte {
 	return append(b, "}}"...)
 }
 
-// objectMembers returns the text between the braces of an object.
-func objectMembers(object []byte) []byte {
-	object = bytes.TrimSpace(object)
-	if len(object) < 2 {
-		return nil
-	}
-	return bytes.TrimSpace(object[1 : len(object)-1])
-}
-
 // meta returns the member _meta, or nothing.
 func (r *request) meta(id int64, ses *session, version string) []byte {
 	b := []byte(`"_meta":{`)
 	start := len(b)
-	member := func(name string) {
+	add := func(name string) {
 		if len(b) > start {
 			b = append(b, ',')
 		}
 		b = append(jsonlex.Quote(b, name), ':')
 	}
 	if r.caller != nil {
-		member("progressToken")
+		add("progressToken")
 		b = jsonlex.Quote(b, progressToken(id))
 	}
 	if ses.stateless {
-		member(metaVersion)
+		add(metaVersion)
 		b = jsonlex.Quote(b, ses.version)
-		member(metaClient)
+		add(metaClient)
 		b = append(b, `{"name":"sallyport","version":`...)
 		b = append(jsonlex.Quote(b, version), '}')
-		member(metaCapabilities)
+		add(metaCapabilities)
 		b = appendCapabilities(b, r.features)
 		if level := r.level(); level != "" && ses.capabilities.Logging {
-			member(metaLogLevel)
+			add(metaLogLevel)
 			b = jsonlex.Quote(b, level)
 		}
 	}
 	if r.trace != "" {
-		member(traceparent)
+		add(traceparent)
 		b = jsonlex.Quote(b, r.trace)
 	}
 	if len(b) == start {
@@ -197,6 +192,12 @@ func parseMessage(raw []byte) (m message, ok bool) {
 		m.problem = nil
 	}
 	return m, true
+}
+
+// member returns a member of an object, or nil.
+func member(object json.RawMessage, name string) json.RawMessage {
+	members, _ := sources.Members(object)
+	return sources.Lookup(object, members, name)
 }
 
 // answers reports whether the message is the response to a request.
