@@ -31,67 +31,39 @@ func (t *Tokens) access(ctx context.Context, h *storedIntegration) (string, erro
 // renew replaces the access token if it is stale, once for all callers and
 // instances, and returns the stored one.
 func (t *Tokens) renew(ctx context.Context, h *storedIntegration, stale func(*secrets) bool) (string, error) {
-	key := h.key()
-	if err := t.retryError(key); err != nil {
-		return "", err
-	}
-	return runExclusive(ctx, t.rowCache, key, func(ctx context.Context) (token string, err error) {
-		// The previous holder can have renewed it: checking needs no lock.
-		if now, err := t.load(ctx, key); err == nil && now.secrets.Host == h.secrets.Host && !stale(now.secrets) {
-			return now.secrets.Access, nil
+	return renew(ctx, t.rowCache, h.key(), func(now storedIntegration) (string, bool) {
+		return now.secrets.Access, now.same(h) && !stale(now.secrets)
+	}, func(ctx context.Context, now storedIntegration) (string, error) {
+		if !now.same(h) {
+			return "", changedError()
 		}
-		err = t.withLock(ctx, key, func() error {
-			token, err = t.renewLocked(ctx, h, stale)
-			return err
-		})
-		return token, err
+		return t.replaceToken(ctx, &now)
 	})
 }
 
-// renewLocked is renew for the holder of the lock.
-func (t *Tokens) renewLocked(ctx context.Context, h *storedIntegration, stale func(*secrets) bool) (string, error) {
-	key := h.key()
-	if err := t.retryError(key); err != nil {
-		return "", err
-	}
-	h, err := t.reloadSame(ctx, h)
-	if err != nil {
-		return "", err
-	}
-	if !stale(h.secrets) {
-		return h.secrets.Access, nil
+// replaceToken requests new tokens and records the result.
+func (t *Tokens) replaceToken(ctx context.Context, h *storedIntegration) (string, error) {
+	if h.secrets.Refresh == "" {
+		return "", t.markExpired(ctx, h, nil)
 	}
 	next := *h.secrets
-	err = t.refresh(ctx, h, &next)
+	app, p, err := t.clientFor(ctx, h)
+	if err == nil {
+		err = t.exchange(ctx, app, p, &next.tokenSet, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {next.Refresh}})
+	}
 	var no *tokenError
 	switch {
 	case err == nil:
 		return t.saveRenewal(ctx, h, &next)
 	case errors.Is(err, errRegistrationChanged):
 		err = t.markUnusable(ctx, h, action.IntegrationExpired, action.Public(err).Message)
-	case errors.Is(err, errEnded) || errors.As(err, &no) && no.permanent() && !no.clientRejected():
+	case errors.As(err, &no) && no.permanent() && !no.clientRejected():
 		err = t.markExpired(ctx, h, no)
-	}
-	if !errors.Is(err, errChanged) { // which may be valid
-		t.setRetry(key, err)
 	}
 	return "", err
 }
 
-// refresh requests new tokens and stores them in c.
-func (t *Tokens) refresh(ctx context.Context, h *storedIntegration, c *secrets) error {
-	if c.Refresh == "" {
-		return errEnded
-	}
-	app, p, err := t.clientFor(ctx, h)
-	if err != nil {
-		return err
-	}
-	return t.exchange(ctx, app, p, &c.tokenSet, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.Refresh}})
-}
-
-// saveRenewal writes renewed tokens. They can be the only valid ones, so that
-// it retries after a failure.
+// saveRenewal writes renewed tokens.
 func (t *Tokens) saveRenewal(ctx context.Context, h *storedIntegration, c *secrets) (string, error) {
 	in, key := h.in, h.key()
 	in.UpdatedAt, in.ExpiresAt = t.Now().UTC(), nil
@@ -101,31 +73,23 @@ func (t *Tokens) saveRenewal(ctx context.Context, h *storedIntegration, c *secre
 	if len(c.Granted) > 0 {
 		in.Scopes = sortedScopes(c.Granted)
 	}
-	for attempt := 1; ; attempt++ {
+	err := t.writeRenewed(ctx, key, func() (err error) {
 		// Seal on each attempt: the vault's key can be rotated in between.
-		sealed, err := seal(t.Vault, integrationRef(key.organization, key.id), c)
-		if err != nil {
-			return "", storageError(err)
+		if in.Sealed, err = seal(t.Vault, integrationRef(key.organization, key.id), c); err != nil {
+			return err
 		}
-		in.Sealed = sealed
-		if err = t.Store.RenewIntegration(ctx, in); err == nil {
-			t.evict(key)
-			return c.Access, nil
-		}
-		if errors.Is(err, action.ErrConflict) {
-			if now, err := t.reload(ctx, key); err == nil && now.secrets.tokenSet.valid(t.Now()) {
-				return now.secrets.Access, nil // connected again meanwhile
-			}
-		}
-		if attempt == 3 || errors.Is(err, action.ErrConflict) || errors.Is(err, action.ErrNotFound) {
-			t.Log.Error("writing renewed tokens", "integration", key.id, "error", err)
-			return "", storageError(err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(attempt) * 200 * time.Millisecond):
+		return t.Store.RenewIntegration(ctx, in)
+	})
+	if errors.Is(err, action.ErrConflict) {
+		if now, err := t.reload(ctx, key); err == nil && now.secrets.tokenSet.valid(t.Now()) {
+			return now.secrets.Access, nil // connected again meanwhile
 		}
 	}
+	if err != nil {
+		t.Log.Error("writing renewed tokens", "integration", key.id, "error", err)
+		return "", storageError(err)
+	}
+	return c.Access, nil
 }
 
 // markExpired records that the tokens are no longer valid, unless another
@@ -156,16 +120,18 @@ func (t *Tokens) Refused(ctx context.Context, in action.Integration, token, why 
 	case h.in.Kind == action.KindOAuth2 && h.in.Broker == action.BrokerOwn:
 		return t.accessTokenRefused(ctx, &h, token, why)
 	case h.in.Kind == action.KindOAuth2 || h.in.Kind == action.KindApp:
-		return t.issuedTokenRefused(ctx, &h, token)
+		if m, ok := t.cached(&h); ok && m.token == token && t.Now().Sub(m.issuedAt) < minTokenAge {
+			return false, t.freshTokenRefused(&h.in)
+		}
+		next, err := t.issueToken(ctx, &h, token)
+		if err == nil && next == token {
+			return false, t.freshTokenRefused(&h.in)
+		}
+		return err == nil, err
 	case h.secrets.Value != token:
 		return true, nil
 	}
-	return false, t.keyRefused(ctx, key, token, why)
-}
-
-// keyRefused marks a key as unusable, unless it was replaced or still works.
-func (t *Tokens) keyRefused(ctx context.Context, key rowKey, token, why string) error {
-	return t.exclusive(ctx, key, func() error {
+	return false, t.exclusive(ctx, key, func() error {
 		h, err := t.reload(ctx, key)
 		if err != nil {
 			return storageError(err)
@@ -243,18 +209,6 @@ func (t *Tokens) accessTokenRefused(ctx context.Context, h *storedIntegration, t
 	return err == nil, asUnavailable(err)
 }
 
-// issuedTokenRefused requests a new token.
-func (t *Tokens) issuedTokenRefused(ctx context.Context, h *storedIntegration, token string) (bool, error) {
-	if m, ok := t.cached(h); ok && m.token == token && t.Now().Sub(m.issuedAt) < minTokenAge {
-		return false, t.freshTokenRefused(&h.in)
-	}
-	next, err := t.issueToken(ctx, h, token)
-	if err == nil && next == token {
-		return false, t.freshTokenRefused(&h.in)
-	}
-	return err == nil, err
-}
-
 func (t *Tokens) freshTokenRefused(in *action.Integration) error {
 	return unavailable(sources.FaultAuth, nil, "%s refuses a token that was issued just now. Retry in a minute, and connect it again if that does not help.", t.title(in.Provider))
 }
@@ -286,14 +240,22 @@ func (t *Tokens) issueToken(ctx context.Context, h *storedIntegration, not strin
 		if err := t.retryError(key); err != nil {
 			return "", err
 		}
-		now, err := t.reloadSame(ctx, h)
+		now, err := t.reload(ctx, key)
 		if err != nil {
-			return "", err
+			return "", storageError(err)
 		}
-		if m, ok := t.cached(now); ok && m.token != not {
+		if !now.same(h) {
+			return "", changedError()
+		}
+		if m, ok := t.cached(&now); ok && m.token != not {
 			return m.token, nil
 		}
-		m, err := t.requestToken(ctx, now, not != "")
+		var m cachedToken
+		if now.in.Kind == action.KindApp {
+			m, err = t.installationToken(ctx, &now)
+		} else {
+			m, err = t.nangoToken(ctx, &now, not != "")
+		}
 		if errors.Is(err, errChanged) {
 			return "", err
 		}
@@ -308,26 +270,6 @@ func (t *Tokens) issueToken(ctx context.Context, h *storedIntegration, not strin
 		t.cachedMu.Unlock()
 		return m.token, nil
 	})
-}
-
-// reloadSame returns the current row, unless its credential now has another
-// kind or host.
-func (t *Tokens) reloadSame(ctx context.Context, h *storedIntegration) (*storedIntegration, error) {
-	now, err := t.reload(ctx, h.key())
-	if err != nil {
-		return nil, storageError(err)
-	}
-	if now.in.Kind != h.in.Kind || now.in.Broker != h.in.Broker || now.secrets.Host != h.secrets.Host {
-		return nil, changedError()
-	}
-	return &now, nil
-}
-
-func (t *Tokens) requestToken(ctx context.Context, h *storedIntegration, anew bool) (cachedToken, error) {
-	if h.in.Kind == action.KindApp {
-		return t.installationToken(ctx, h)
-	}
-	return t.nangoToken(ctx, h, anew)
 }
 
 // cached returns the cached token for this version of the row.

@@ -53,7 +53,7 @@ func (r oauthClient) chooseClient(ctx context.Context, s *action.OAuthSettings, 
 		return client{}, clientError("Client credentials require a client that is registered at %s. Set its ID and secret.", m.Issuer)
 	case r.MetadataURL != "" && m.ClientIDMetadataDocumentSupported:
 		return client{ID: r.MetadataURL, Method: authNone}, nil
-	case before != nil && sameIssuer(before.Issuer, m.Issuer) && before.Client.reusable(r.RedirectURL, r.Now()):
+	case before != nil && sameIssuer(before.Issuer, m.Issuer) && before.Client.Registered && before.Client.Redirect == r.RedirectURL && (before.Client.Until.IsZero() || r.Now().Before(before.Client.Until)):
 		return before.Client, nil
 	case m.RegistrationEndpoint != "":
 		return r.register(ctx, m)
@@ -65,11 +65,6 @@ func clientError(format string, args ...any) error {
 	e := action.Errorf(action.ErrInvalid, codeClient, format, args...)
 	e.Field = "/oauth/client_id"
 	return e
-}
-
-// reusable reports whether a registered client can be used again.
-func (c *client) reusable(redirect string, now time.Time) bool {
-	return c.Registered && c.Redirect == redirect && (c.Until.IsZero() || now.Before(c.Until))
 }
 
 // authMethod selects the authentication method. The default is basic (RFC
@@ -283,8 +278,9 @@ func (k *tokenSet) parse(status int, body []byte, now time.Time, kinds ...string
 	if got.Scope != "" {
 		k.Granted = scopes(strings.Fields(string(got.Scope)))
 	}
-	if life := parseSeconds(got.Expires); life > 0 {
-		k.ExpiresAt = now.Add(life)
+	// Some services send the number as a string.
+	if n, err := strconv.ParseFloat(strings.Trim(string(got.Expires), `" `), 64); err == nil && n >= 1 {
+		k.ExpiresAt = now.Add(time.Duration(min(n, maxLife.Seconds())) * time.Second)
 	}
 	return nil
 }
@@ -304,13 +300,3 @@ func (s *scopeParam) UnmarshalJSON(raw []byte) error {
 }
 
 func invalidTokenChar(r rune) bool { return r <= ' ' || r > '~' }
-
-// parseSeconds parses a number, which some services send as a string. Zero: not
-// valid.
-func parseSeconds(raw json.RawMessage) time.Duration {
-	n, err := strconv.ParseFloat(strings.Trim(string(raw), `" `), 64)
-	if err != nil || !(n >= 1) { // NaN too
-		return 0
-	}
-	return time.Duration(min(n, maxLife.Seconds())) * time.Second
-}

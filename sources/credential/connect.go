@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,12 +52,14 @@ func (t *Tokens) Connect(ctx context.Context, w action.ConnectRequest) (action.I
 		return action.Integration{}, err
 	}
 	w.Secret = strings.TrimSpace(w.Secret)
-	if err := checkSecret(m, &w); err != nil {
-		return action.Integration{}, err
-	}
 	c := &secrets{Host: host, Value: w.Secret}
-	if w.Kind == action.KindNone {
+	switch {
+	case w.Kind == action.KindNone:
 		c = nil
+	case w.Secret == "":
+		return action.Integration{}, invalid("/secret", "Enter the credential for %s.", m.Title)
+	case len(w.Secret) > maxSecret || strings.ContainsFunc(w.Secret, invalidTokenChar):
+		return action.Integration{}, invalid("/secret", "The credential contains blanks or other invalid characters, or is longer than %d bytes. Copy it again.", maxSecret)
 	}
 	return t.verifyAndSave(ctx, m, w, c, w.Secret)
 }
@@ -65,7 +68,7 @@ func (t *Tokens) Connect(ctx context.Context, w action.ConnectRequest) (action.I
 func (t *Tokens) checkRequest(w *action.ConnectRequest) (*sources.Module, sources.Need, error) {
 	m := t.modules[w.Provider]
 	if m == nil {
-		return nil, sources.Need{}, invalid("/provider", "Unknown service %q. Available: %s.", sources.Printable(w.Provider, 40), t.providers())
+		return nil, sources.Need{}, invalid("/provider", "Unknown service %q. Available: %s.", sources.Printable(w.Provider, 40), strings.Join(slices.Sorted(maps.Keys(t.modules)), ", "))
 	}
 	if w.Kind == "" && len(m.Needs) > 0 {
 		w.Kind = m.Needs[0].Kind
@@ -73,42 +76,22 @@ func (t *Tokens) checkRequest(w *action.ConnectRequest) (*sources.Module, source
 	i := slices.IndexFunc(m.Needs, func(n sources.Need) bool { return n.Kind == w.Kind })
 	switch {
 	case i < 0:
-		return m, sources.Need{}, invalid("/kind", "%s cannot be connected with %q. Use %s.", m.Title, sources.Printable(string(w.Kind), 40), kinds(m.Needs))
+		var kinds []string
+		for _, n := range m.Needs {
+			kinds = append(kinds, string(n.Kind))
+		}
+		return m, sources.Need{}, invalid("/kind", "%s cannot be connected with %q. Use %s.", m.Title, sources.Printable(string(w.Kind), 40), strings.Join(slices.Compact(kinds), " or "))
 	case w.Own && !slices.ContainsFunc(m.Needs[i:], func(n sources.Need) bool { return n.Kind == w.Kind && n.Users }):
 		return m, sources.Need{}, invalid("/own", "%s can only be connected with %s for the whole organization. Omit `own`.", m.Title, w.Kind)
 	}
 	return m, m.Needs[i], nil
 }
 
-func (t *Tokens) providers() string {
-	var ids []string
-	for id := range t.modules {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return strings.Join(ids, ", ")
-}
-
-func kinds(needs []sources.Need) string {
-	var list []string
-	for _, n := range needs {
-		list = append(list, string(n.Kind))
-	}
-	return strings.Join(slices.Compact(list), " or ")
-}
-
 // requestedBaseURL returns the base URL to store, empty if it is the module's
 // default, and the host of the credential. registered is the base URL of the
 // gateway's registration.
 func (t *Tokens) requestedBaseURL(m *sources.Module, w *action.ConnectRequest, registered string) (base, host string, err error) {
-	base = w.BaseURL
-	if base == "" {
-		base = registered
-	}
-	if base == "" {
-		base = m.BaseURL
-	}
-	if base == "" {
+	if base = cmp.Or(w.BaseURL, registered, m.BaseURL); base == "" {
 		return "", "", nil
 	}
 	u, err := guard.CheckBaseURL(base)
@@ -119,19 +102,6 @@ func (t *Tokens) requestedBaseURL(m *sources.Module, w *action.ConnectRequest, r
 		base = ""
 	}
 	return base, guard.Host(u), nil
-}
-
-func checkSecret(m *sources.Module, w *action.ConnectRequest) error {
-	odd := func(r rune) bool { return r <= ' ' || r > '~' }
-	switch {
-	case w.Kind == action.KindNone:
-		return nil
-	case w.Secret == "":
-		return invalid("/secret", "Enter the credential for %s.", m.Title)
-	case len(w.Secret) > maxSecret || strings.ContainsFunc(w.Secret, odd):
-		return invalid("/secret", "The credential contains blanks or other invalid characters, or is longer than %d bytes. Copy it again.", maxSecret)
-	}
-	return nil
 }
 
 // verifyAndSave asks the service for the account of the credential and saves
@@ -156,9 +126,7 @@ func (t *Tokens) verifyAndSave(ctx context.Context, m *sources.Module, w action.
 			return action.Integration{}, err
 		}
 	}
-	if account.ID == "" { // a single one for the service
-		account.ID = w.Provider
-	}
+	account.ID = cmp.Or(account.ID, w.Provider) // a single one for the service
 	return t.save(ctx, m, w, account, c)
 }
 
@@ -239,7 +207,9 @@ func (t *Tokens) save(ctx context.Context, m *sources.Module, w action.ConnectRe
 	for attempt := 1; ; attempt++ {
 		in, err := t.Store.IntegrationOf(ctx, w.Organization, w.Provider, holder, account.ID, w.Own)
 		if errors.Is(err, action.ErrNotFound) {
-			in, err = newIntegration(&w, account.ID)
+			var id uuid.UUID
+			id, err = uuid.NewV7()
+			in = action.Integration{ID: id.String(), Organization: w.Organization, Provider: w.Provider, Account: account.ID, CreatedBy: w.By}
 		}
 		if err != nil {
 			return in, fmt.Errorf("reading the integrations of %s: %w", w.Provider, err)
@@ -250,14 +220,6 @@ func (t *Tokens) save(ctx context.Context, m *sources.Module, w action.ConnectRe
 			return in, err
 		}
 	}
-}
-
-func newIntegration(w *action.ConnectRequest, account string) (action.Integration, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return action.Integration{}, fmt.Errorf("making an id: %w", err)
-	}
-	return action.Integration{ID: id.String(), Organization: w.Organization, Provider: w.Provider, Account: account, CreatedBy: w.By}, nil
 }
 
 // write stores the integration with the requested settings and the credential.
@@ -281,11 +243,8 @@ func (t *Tokens) write(ctx context.Context, m *sources.Module, in action.Integra
 	if err := m.CheckSettings(in.Settings); err != nil {
 		return in, err
 	}
-	if in.Name = w.Name; in.Name == "" {
-		in.Name = before.Name
-	}
-	if in.Name == "" {
-		in.Name = integrationName(m, in.AccountName)
+	if in.Name = cmp.Or(w.Name, before.Name, m.Title); w.Name == "" && before.Name == "" && in.AccountName != "" {
+		in.Name = sources.Printable(m.Title+" ("+in.AccountName+")", 100)
 	}
 	now := t.Now().UTC()
 	if in.UpdatedAt = now; before.Version == 0 {
@@ -340,13 +299,6 @@ func (t *Tokens) replacedConnections(ctx context.Context, in *action.Integration
 		t.Log.Warn("replacing a credential without revoking it", "integration", in.ID, "error", err)
 	}
 	return list
-}
-
-func integrationName(m *sources.Module, account string) string {
-	if account == "" {
-		return m.Title
-	}
-	return sources.Printable(m.Title+" ("+account+")", 100)
 }
 
 // mergeSettings returns the settings in under, overridden by those in over.

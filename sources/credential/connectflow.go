@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/internal/guard"
 	"sallyport/sources"
 )
 
@@ -145,7 +147,12 @@ func (t *Tokens) beginApp(ctx context.Context, m *sources.Module, b *integration
 	if hostKey(t.appAPI(app)) != b.Host {
 		return step, invalid("/base_url", "The GitHub App is registered for another host. Omit base_url.")
 	}
-	step.URL = installURL(app, state)
+	u := &url.URL{Scheme: "https", Host: "github.com", Path: "/apps/" + app.Slug + "/installations/new"}
+	if base, err := guard.CheckURL(app.BaseURL); err == nil {
+		u.Scheme, u.Host, u.Path = base.Scheme, base.Host, "/github-apps/"+app.Slug+"/installations/new"
+	}
+	u.RawQuery = url.Values{"state": {state}}.Encode()
+	step.URL = u.String()
 	return step, nil
 }
 
@@ -157,7 +164,7 @@ func (t *Tokens) beginNango(ctx context.Context, m *sources.Module, f *action.In
 	if b.Wanted.BaseURL, b.Host, err = t.requestedBaseURL(m, &b.Wanted, ""); err != nil {
 		return step, err
 	}
-	b.Key = nangoKey(app, m.ID)
+	b.Key = cmp.Or(app.Keys[m.ID], m.ID) // the broker's name of the provider
 	return t.nangoSession(ctx, app, f, b.Key)
 }
 
@@ -187,29 +194,21 @@ func (t *Tokens) Finish(ctx context.Context, organization, by, login string, dec
 	// A code is valid once: from here on, closing the browser cancels nothing.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), flowTimeout)
 	defer stop()
-	in, err := t.finish(ctx, m, f, b, &a)
-	return in, connectError(err)
-}
-
-func (t *Tokens) finish(ctx context.Context, m *sources.Module, f action.IntegrationFlow, b *integrationFlowSecrets, a *action.ConnectCallback) (action.Integration, error) {
+	var in action.Integration
 	switch {
 	case b.Wanted.Broker == action.BrokerNango:
-		return t.finishNango(ctx, m, f, b, a.Connection)
+		in, err = t.finishNango(ctx, m, f, b, a.Connection)
 	case b.Wanted.Kind == action.KindApp:
-		return t.finishApp(ctx, m, b, a.Installation)
+		in, err = t.finishApp(ctx, m, b, a.Installation)
+	default:
+		in, err = t.finishOAuth(ctx, m, b, a.Code)
 	}
-	return t.finishOAuth(ctx, m, b, a.Code)
-}
-
-// connectError adds to an error about an unreachable service that the person
-// must begin again.
-func connectError(err error) error {
-	if err == nil || !errors.Is(err, action.ErrUnavailable) {
-		return err
+	if errors.Is(err, action.ErrUnavailable) {
+		e := *action.Public(err)
+		e.Message += " This attempt to connect has ended. Start again on the integrations page."
+		return in, &e
 	}
-	e := *action.Public(err)
-	e.Message += " This attempt to connect has ended. Start again on the integrations page."
-	return &e
+	return in, err
 }
 
 // takeFlow takes the flow of a state. It does not reveal whether the flow
@@ -257,7 +256,7 @@ func (t *Tokens) finishOAuth(ctx context.Context, m *sources.Module, b *integrat
 // answer is untrusted.
 func (t *Tokens) finishApp(ctx context.Context, m *sources.Module, b *integrationFlowSecrets, id string) (action.Integration, error) {
 	var none action.Integration
-	if !installationID(id) {
+	if id == "" || len(id) > 19 || strings.Trim(id, "0123456789") != "" {
 		return none, flowError("The response has no installation. Start again, and install the app or ask the account's owner to do so.")
 	}
 	app, err := t.registration(ctx, b.Wanted.Organization, m.ID)

@@ -112,12 +112,16 @@ func (r oauthClient) resourceMetadata(ctx context.Context, ch challenge) (*resou
 		}
 		var meta oauthex.ProtectedResourceMetadata
 		found, err := r.getDocument(ctx, place, what, &meta)
+		// A wider resource, such as the whole host, is accepted only from its own
+		// well-known URL: otherwise one tenant of a host could obtain tokens for all.
+		its, wider, covers := resourceCovers(r.server, meta.Resource)
+		covers = covers && (!wider || place == wellKnown(r.server, resourceWellKnown, its))
 		switch {
 		case err != nil:
 			return nil, err
 		case !found:
 			continue
-		case !r.coversServer(meta.Resource, place):
+		case !covers:
 			other = cmp.Or(other, "“"+sources.Printable(meta.Resource, 200)+"”")
 			continue
 		case len(meta.AuthorizationServers) == 0:
@@ -128,15 +132,8 @@ func (r oauthClient) resourceMetadata(ctx context.Context, ch challenge) (*resou
 	if other != "" {
 		return nil, discoveryError("The server's resource metadata is for %s, not for the connector's URL. If that URL is correct, set it as the connector's URL.", other)
 	}
-	return &resourceInfo{resource: r.resourceID(), issuers: []string{r.server.Scheme + "://" + r.server.Host}, legacy: true}, nil
-}
-
-// coversServer reports whether the resource includes the server. A wider
-// resource, such as the whole host, is accepted only from its own well-known
-// URL: otherwise one tenant of a host could obtain tokens for all of them.
-func (r oauthClient) coversServer(resource, place string) bool {
-	its, wider, ok := resourceCovers(r.server, resource)
-	return ok && (!wider || place == wellKnown(r.server, resourceWellKnown, its))
+	own := url.URL{Scheme: r.server.Scheme, Host: r.server.Host, Path: r.server.Path}
+	return &resourceInfo{resource: own.String(), issuers: []string{r.server.Scheme + "://" + r.server.Host}, legacy: true}, nil
 }
 
 // resourceCovers reports whether a resource, whose path is its, includes a
@@ -149,12 +146,6 @@ func resourceCovers(server *url.URL, resource string) (its string, wider, ok boo
 	mine, its := strings.TrimSuffix(server.Path, "/"), strings.TrimSuffix(u.Path, "/")
 	wider = mine != its
 	return its, wider, !wider || strings.HasPrefix(path.Clean(mine), its+"/") // /a/../b is not below /a
-}
-
-// resourceID returns the server's URL as a resource identifier.
-func (r oauthClient) resourceID() string {
-	u := url.URL{Scheme: r.server.Scheme, Host: r.server.Host, Path: r.server.Path}
-	return u.String()
 }
 
 // wellKnown returns a well-known URL on u's host, for a path.

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/internal/guard"
 	"sallyport/internal/outbound"
 	"sallyport/sources"
 )
@@ -219,19 +218,4 @@ func signRS256(key *rsa.PrivateKey, claims map[string]any) (string, error) {
 		return "", err
 	}
 	return input + "." + encoded(signature), nil
-}
-
-// installURL returns the page on which a person installs the app.
-func installURL(app *registration, state string) string {
-	u := &url.URL{Scheme: "https", Host: "github.com", Path: "/apps/" + app.Slug + "/installations/new"}
-	if base, err := guard.CheckURL(app.BaseURL); err == nil {
-		u.Scheme, u.Host, u.Path = base.Scheme, base.Host, "/github-apps/"+app.Slug+"/installations/new"
-	}
-	u.RawQuery = url.Values{"state": {state}}.Encode()
-	return u.String()
-}
-
-// installationID reports whether the browser's answer is a valid ID.
-func installationID(raw string) bool {
-	return raw != "" && len(raw) <= 19 && !strings.ContainsFunc(raw, func(r rune) bool { return r < '0' || r > '9' })
 }

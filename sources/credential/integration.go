@@ -21,6 +21,11 @@ type storedIntegration struct {
 
 func (h *storedIntegration) key() rowKey { return rowKey{h.in.Organization, h.in.ID} }
 
+// same reports whether the credential still has the kind and the host of before.
+func (h *storedIntegration) same(before *storedIntegration) bool {
+	return h.in.Kind == before.in.Kind && h.in.Broker == before.in.Broker && h.secrets.Host == before.secrets.Host
+}
+
 // secrets is the sealed part of an integration.
 type secrets struct {
 	// Host is where the credential is sent, as in [guard.Host]: a changed base
@@ -198,7 +203,11 @@ func (t *Tokens) check(ctx context.Context, m *sources.Module, key rowKey, again
 	var no *sources.Refusal
 	switch {
 	case err == nil:
-		return t.markActive(ctx, key)
+		h, err := t.reload(ctx, key) // it can have been renewed during the check
+		if err == nil && h.in.Status != action.IntegrationActive {
+			t.setStatus(ctx, h.in, action.IntegrationActive, "")
+		}
+		return err
 	case errors.As(err, &no) && no.Credential:
 		better, err := t.Refused(ctx, h.in, c.Token, refusalCode(no, c.Token))
 		if better && again {
@@ -227,16 +236,6 @@ func (t *Tokens) checkKeeper(ctx context.Context, h *storedIntegration) error {
 		t.evict(h.key()) // an earlier failure no longer delays a renewal
 	}
 	return asUnavailable(err)
-}
-
-// markActive records that the credential works. It can have been renewed during
-// the check.
-func (t *Tokens) markActive(ctx context.Context, key rowKey) error {
-	h, err := t.reload(ctx, key)
-	if err == nil && h.in.Status != action.IntegrationActive {
-		t.setStatus(ctx, h.in, action.IntegrationActive, "")
-	}
-	return err
 }
 
 // Metadata returns data for forms: the module's answer to the query, as JSON.

@@ -39,12 +39,7 @@ type nangoConnection struct {
 	} `json:"credentials"`
 }
 
-func (c *nangoConnection) token() string {
-	if c.Credentials.Access != "" {
-		return c.Credentials.Access
-	}
-	return c.Credentials.Key
-}
+func (c *nangoConnection) token() string { return cmp.Or(c.Credentials.Access, c.Credentials.Key) }
 
 // nango sends a request to the organization's Nango.
 func (t *Tokens) nango(ctx context.Context, app *registration, r *outbound.Request, path string, q url.Values) (*outbound.Response, error) {
@@ -62,14 +57,6 @@ func (t *Tokens) nango(ctx context.Context, app *registration, r *outbound.Reque
 // nangoBase returns the URL of the organization's Nango.
 func nangoBase(app *registration) string {
 	return cmp.Or(strings.TrimSuffix(app.BaseURL, "/"), nangoURL)
-}
-
-// nangoKey returns the broker's name of a provider.
-func nangoKey(app *registration, provider string) string {
-	if key := app.Keys[provider]; key != "" {
-		return key
-	}
-	return provider
 }
 
 // nangoConnection fetches a connection. Without one it returns Nango's status.
@@ -258,22 +245,19 @@ func (t *Tokens) readConnections(ctx context.Context, operator string) (*connect
 			same = theirs.sameNango(app)
 			shares[in.Organization] = same
 		}
-		if same {
-			t.addConnection(all, in)
+		if !same {
+			continue
 		}
+		var c secrets
+		if err := unseal(t.Vault, integrationRef(in.Organization, in.ID), in.Sealed, &c); err != nil {
+			t.Log.Error("opening the credential of an integration", "integration", in.ID, "error", err)
+			continue
+		}
+		in.Sealed = nil
+		at := connectionKey{c.Connection, c.Key}
+		all.integrations[at] = append(all.integrations[at], in)
 	}
 	return all, nil
-}
-
-func (t *Tokens) addConnection(all *connectionList, in action.Integration) {
-	var c secrets
-	if err := unseal(t.Vault, integrationRef(in.Organization, in.ID), in.Sealed, &c); err != nil {
-		t.Log.Error("opening the credential of an integration", "integration", in.ID, "error", err)
-		return
-	}
-	in.Sealed = nil
-	at := connectionKey{c.Connection, c.Key}
-	all.integrations[at] = append(all.integrations[at], in)
 }
 
 // nangoRegistration returns an organization's registration at Nango. Nil: none,

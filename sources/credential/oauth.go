@@ -23,6 +23,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,23 +141,10 @@ func New(c Config) (*OAuth, error) {
 	if u, err := url.Parse(c.MetadataURL); err != nil || c.MetadataURL != "" && (u.Scheme != "https" || len(u.Path) < 2) {
 		return nil, errors.New("credential: Config.MetadataURL must be an https URL with a path, or empty")
 	}
-	if c.ClientName == "" {
-		c.ClientName = "Sallyport"
-	}
-	if c.RefreshBefore <= 0 {
-		c.RefreshBefore = time.Minute
-	}
-	if c.FlowLife <= 0 {
-		c.FlowLife = 10 * time.Minute
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 10 * time.Second
-	}
+	c.ClientName, c.Log = cmp.Or(c.ClientName, "Sallyport"), cmp.Or(c.Log, slog.Default())
+	c.RefreshBefore, c.FlowLife, c.Timeout = cmp.Or(c.RefreshBefore, time.Minute), cmp.Or(c.FlowLife, 10*time.Minute), cmp.Or(c.Timeout, 10*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
 	}
 	o := &OAuth{Config: c}
 	o.rowCache = &rowCache[grantRow]{name: "oauth", lock: c.Lock, read: o.loadGrant, timeout: c.Timeout, now: c.Now}
@@ -214,11 +202,6 @@ func discoveryError(format string, args ...any) *action.Error {
 	return action.Errorf(action.ErrUnavailable, codeDiscovery, format, args...)
 }
 
-// get requests a public document.
-func (r oauthClient) get(ctx context.Context, raw, what string) (*response, error) {
-	return r.send(ctx, http.MethodGet, raw, what, nil, http.Header{"Accept": {"application/json"}})
-}
-
 // post sends JSON or a form. It follows no redirect, which would forward the
 // body and its secrets.
 func (r oauthClient) post(ctx context.Context, raw, what, kind string, body io.Reader, header http.Header) (*response, error) {
@@ -268,7 +251,7 @@ func (r oauthClient) send(ctx context.Context, method, raw, what string, body io
 // getDocument fetches JSON into v. found is false if there is none: a 4xx
 // response, or one that is not a JSON object, such as a catch-all page.
 func (r oauthClient) getDocument(ctx context.Context, raw, what string, v any) (found bool, err error) {
-	a, err := r.get(ctx, raw, what)
+	a, err := r.send(ctx, http.MethodGet, raw, what, nil, http.Header{"Accept": {"application/json"}})
 	switch {
 	case err != nil:
 		return false, err
@@ -301,7 +284,10 @@ func signInRequired(c *action.Connector, why string) *action.Error {
 func connectionError(ctx context.Context, u *url.URL, err error) error {
 	var shown *action.Error
 	var dns *net.DNSError
-	e := &action.Error{Kind: action.ErrUnavailable, Code: sources.FaultUnreachable, Err: withoutURL(err)}
+	if u := (*url.Error)(nil); errors.As(err, &u) { // its query can contain a key
+		err = u.Err
+	}
+	e := &action.Error{Kind: action.ErrUnavailable, Code: sources.FaultUnreachable, Err: err}
 	switch {
 	case errors.As(err, &shown) && shown.Code == "address_blocked":
 		e.Code, e.Message = sources.FaultBlocked, shown.Message
@@ -316,15 +302,6 @@ func connectionError(ctx context.Context, u *url.URL, err error) error {
 	}
 	e.Message = "The sign-in request to " + sources.Printable(u.Host, 100) + " failed. " + e.Message
 	return e
-}
-
-// withoutURL removes the URL from an error: its query can contain a key.
-func withoutURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
 }
 
 // errorCode returns a valid OAuth error code, or a placeholder: untrusted text

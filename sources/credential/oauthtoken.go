@@ -94,41 +94,11 @@ var errEnded = errors.New("the sign-in is over")
 // renew replaces the tokens if they are stale, once for all callers and
 // instances, and returns the stored ones.
 func (o *OAuth) renew(ctx context.Context, c *action.Connector, stale func(*grantSecrets) bool) (*grantSecrets, error) {
-	key := rowKey{c.Organization, c.ID}
-	if err := o.retryError(key); err != nil {
-		return nil, err
-	}
-	return runExclusive(ctx, o.rowCache, key, func(ctx context.Context) (next *grantSecrets, err error) {
-		// The previous holder can have renewed it: checking needs no lock.
-		if now, err := o.load(ctx, key); err == nil && !stale(now.secrets) {
-			return now.secrets, nil
-		}
-		err = o.withLock(ctx, key, func() error {
-			next, err = o.renewLocked(ctx, c, stale)
-			return err
-		})
-		return next, err
+	return renew(ctx, o.rowCache, rowKey{c.Organization, c.ID}, func(h grantRow) (*grantSecrets, bool) {
+		return h.secrets, !stale(h.secrets)
+	}, func(ctx context.Context, h grantRow) (*grantSecrets, error) {
+		return o.replaceTokens(ctx, c, h.grant, h.secrets)
 	})
-}
-
-// renewLocked is renew for the holder of the lock.
-func (o *OAuth) renewLocked(ctx context.Context, c *action.Connector, stale func(*grantSecrets) bool) (*grantSecrets, error) {
-	key := rowKey{c.Organization, c.ID}
-	if err := o.retryError(key); err != nil {
-		return nil, err
-	}
-	h, err := o.reload(ctx, key)
-	if err != nil {
-		return nil, storageError(err)
-	}
-	if !stale(h.secrets) {
-		return h.secrets, nil
-	}
-	next, err := o.replaceTokens(ctx, c, h.grant, h.secrets)
-	if err != nil {
-		o.setRetry(key, err)
-	}
-	return next, err
 }
 
 // replaceTokens requests new tokens and records the result.
@@ -141,7 +111,18 @@ func (o *OAuth) replaceTokens(ctx context.Context, c *action.Connector, g action
 		if len(next.Wanted) > 0 {
 			g.Status = action.OAuthReconnect
 		}
-		return o.saveTokens(ctx, c, g, next)
+		key := rowKey{c.Organization, c.ID}
+		err := o.writeRenewed(ctx, key, func() error { return o.writeGrant(ctx, g, next) })
+		if errors.Is(err, action.ErrConflict) {
+			if now, err := o.reload(ctx, key); err == nil && o.current(c, now.secrets) {
+				return now.secrets, nil
+			}
+		}
+		if err != nil {
+			o.Log.Error("writing renewed tokens", "connector", c.ID, "error", err)
+			return nil, storageError(err)
+		}
+		return next, nil
 	case !errors.Is(err, errEnded) && !(errors.As(err, &no) && no.permanent() && k.matches(c)):
 		return nil, err
 	}
@@ -192,32 +173,6 @@ func (o *OAuth) requestClientCredentials(ctx context.Context, r oauthClient, c *
 	return next, r.exchange(ctx, c.Organization, next, form)
 }
 
-// saveTokens writes new tokens. They can be the only valid ones, so that it
-// retries after a failure.
-func (o *OAuth) saveTokens(ctx context.Context, c *action.Connector, g action.OAuthGrant, k *grantSecrets) (*grantSecrets, error) {
-	key := rowKey{c.Organization, c.ID}
-	for attempt := 1; ; attempt++ {
-		err := o.writeGrant(ctx, g, k)
-		if err == nil {
-			o.evict(key)
-			return k, nil
-		}
-		if errors.Is(err, action.ErrConflict) {
-			if now, err := o.reload(ctx, key); err == nil && o.current(c, now.secrets) {
-				return now.secrets, nil
-			}
-		}
-		if attempt == 3 || errors.Is(err, action.ErrConflict) {
-			o.Log.Error("writing renewed tokens", "connector", c.ID, "error", err)
-			return nil, storageError(err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(attempt) * 200 * time.Millisecond):
-		}
-	}
-}
-
 // markEnded records that the tokens are no longer valid, and why.
 func (o *OAuth) markEnded(ctx context.Context, c *action.Connector, g action.OAuthGrant, k *grantSecrets, no *tokenError) error {
 	dead := *k
@@ -257,24 +212,19 @@ func (o *OAuth) Refused(ctx context.Context, c action.Connector, used string, st
 	case status == http.StatusForbidden && ch.problem == "insufficient_scope":
 		return o.onInsufficientScope(ctx, &c, used, ch.scopes)
 	case status == http.StatusUnauthorized:
-		return o.onUnauthorized(ctx, &c, used)
+		fault := false
+		_, err := o.renew(ctx, &c, func(k *grantSecrets) bool {
+			stale := k != nil && k.Access == used
+			fault = stale && o.Now().Sub(k.IssuedAt) < minTokenAge
+			return stale && !fault
+		})
+		if fault {
+			return false, action.Errorf(action.ErrUnavailable, sources.FaultAuth,
+				"The server refuses a token that its authorization server has just issued. Retry in a minute, and sign in to %q again if that does not help.", c.Name)
+		}
+		return err == nil, err
 	}
 	return false, nil
-}
-
-// onUnauthorized replaces a refused token.
-func (o *OAuth) onUnauthorized(ctx context.Context, c *action.Connector, used string) (bool, error) {
-	fault := false
-	_, err := o.renew(ctx, c, func(k *grantSecrets) bool {
-		stale := k != nil && k.Access == used
-		fault = stale && o.Now().Sub(k.IssuedAt) < minTokenAge
-		return stale && !fault
-	})
-	if fault {
-		return false, action.Errorf(action.ErrUnavailable, sources.FaultAuth,
-			"The server refuses a token that its authorization server has just issued. Retry in a minute, and sign in to %q again if that does not help.", c.Name)
-	}
-	return err == nil, err
 }
 
 // onInsufficientScope records the scopes that the server requires. A person

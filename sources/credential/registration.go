@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"crypto/rsa"
 	"crypto/x509"
@@ -150,11 +151,7 @@ func (t *Tokens) registeredBaseURL(m *sources.Module, w *action.ConnectRequest, 
 	if err != nil || w.BaseURL == "" {
 		return base, host, err
 	}
-	own := app.BaseURL
-	if own == "" {
-		own = m.BaseURL
-	}
-	at, errAt := url.Parse(own)
+	at, errAt := url.Parse(cmp.Or(app.BaseURL, m.BaseURL))
 	wanted, errWanted := url.Parse(w.BaseURL)
 	if errAt != nil || errWanted != nil || guard.Host(at) != host && !strings.HasSuffix(strings.ToLower(wanted.Hostname()), "."+strings.ToLower(at.Hostname())) {
 		return "", "", invalid("/base_url", "The gateway is registered at %s and connects to no other host. Set the base_url of the registration first.", at.Host)
@@ -228,7 +225,13 @@ func (p preset) forServer(base string) preset {
 // clientFor returns the registration that the integration's tokens were issued
 // to, and the endpoints: a refresh token is sent nowhere else.
 func (t *Tokens) clientFor(ctx context.Context, h *storedIntegration) (*registration, preset, error) {
-	p, ok := t.presetFor(h.in.Provider, action.KindOAuth2)
+	var p preset
+	ok := false
+	if m := t.modules[h.in.Provider]; m != nil {
+		if i := slices.IndexFunc(m.Needs, func(n sources.Need) bool { return n.Kind == action.KindOAuth2 }); i >= 0 {
+			p, ok = presetOf(m.Needs[i].Preset)
+		}
+	}
 	if !ok {
 		return nil, p, unavailable(sources.FaultConfig, nil, "The gateway no longer supports signing in to %s. Connect it in another way.", t.title(h.in.Provider))
 	}
@@ -250,17 +253,6 @@ func registrationChanged(format string, args ...any) error {
 	e := unavailable(sources.FaultReconnect, nil, format, args...)
 	e.Err = errRegistrationChanged
 	return e
-}
-
-func (t *Tokens) presetFor(provider string, kind action.IntegrationKind) (preset, bool) {
-	if m := t.modules[provider]; m != nil {
-		for _, n := range m.Needs {
-			if n.Kind == kind {
-				return presetOf(n.Preset)
-			}
-		}
-	}
-	return preset{}, false
 }
 
 // exchange requests tokens and stores them in k. An error response of the

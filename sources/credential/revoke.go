@@ -27,30 +27,24 @@ func (t *Tokens) Disconnect(ctx context.Context, in action.Integration, by strin
 	key := rowKey{in.Organization, in.ID}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
 	defer stop()
+	// A concurrent renewal would create a credential that is never revoked.
 	err = t.exclusive(ctx, key, func() error {
-		revoked, err = t.disconnect(ctx, key, by)
+		h, err := t.readIntegration(ctx, key)
+		switch {
+		case errors.Is(err, action.ErrNotFound):
+			return err
+		case err != nil:
+			t.Log.Warn("deleting a credential without revoking it", "integration", key.id, "error", err)
+		default:
+			revoked = t.revoke(ctx, &h)
+		}
+		changed, err := t.Store.SetIntegrationStatus(ctx, key.organization, key.id, 0, action.IntegrationDeleted, "", by)
+		t.evictAll(key)
+		if changed {
+			t.Changed(key.organization)
+		}
 		return err
 	})
-	return revoked, err
-}
-
-// disconnect is Disconnect for the holder of the lock: a concurrent renewal
-// would create a credential that is never revoked.
-func (t *Tokens) disconnect(ctx context.Context, key rowKey, by string) (revoked bool, err error) {
-	h, err := t.readIntegration(ctx, key)
-	switch {
-	case errors.Is(err, action.ErrNotFound):
-		return false, err
-	case err != nil:
-		t.Log.Warn("deleting a credential without revoking it", "integration", key.id, "error", err)
-	default:
-		revoked = t.revoke(ctx, &h)
-	}
-	changed, err := t.Store.SetIntegrationStatus(ctx, key.organization, key.id, 0, action.IntegrationDeleted, "", by)
-	t.evictAll(key)
-	if changed {
-		t.Changed(key.organization)
-	}
 	return revoked, err
 }
 

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -197,6 +198,59 @@ func runExclusive[V, R any](ctx context.Context, d *rowCache[V], key rowKey, f f
 	}
 }
 
+// renew returns what fresh takes from the row, or else from what replace makes of
+// it: once for all callers and instances.
+func renew[V, R any](ctx context.Context, d *rowCache[V], key rowKey, fresh func(V) (R, bool), replace func(context.Context, V) (R, error)) (R, error) {
+	if err := d.retryError(key); err != nil {
+		var none R
+		return none, err
+	}
+	return runExclusive(ctx, d, key, func(ctx context.Context) (next R, err error) {
+		// The previous holder can have renewed it: checking needs no lock.
+		if row, err := d.load(ctx, key); err == nil {
+			if now, ok := fresh(row); ok {
+				return now, nil
+			}
+		}
+		err = d.withLock(ctx, key, func() error {
+			if err := d.retryError(key); err != nil {
+				return err
+			}
+			row, err := d.reload(ctx, key)
+			if err != nil {
+				return storageError(err)
+			}
+			var ok bool
+			if next, ok = fresh(row); ok {
+				return nil
+			}
+			if next, err = replace(ctx, row); err != nil && !errors.Is(err, errChanged) { // the changed one may be valid
+				d.setRetry(key, err)
+			}
+			return err
+		})
+		return next, err
+	})
+}
+
+// writeRenewed writes renewed tokens. They can be the only valid ones, so that it
+// retries after a failure.
+func (d *rowCache[V]) writeRenewed(ctx context.Context, key rowKey, write func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := write()
+		if err == nil {
+			d.evict(key)
+		}
+		if err == nil || attempt == 3 || errors.Is(err, action.ErrConflict) || errors.Is(err, action.ErrNotFound) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(attempt) * 200 * time.Millisecond):
+		}
+	}
+}
+
 // cacheTTL is how long a row is cached.
 const cacheTTL = time.Second
 
@@ -224,7 +278,14 @@ func (d *rowCache[V]) load(ctx context.Context, key rowKey) (row V, err error) {
 	}
 	d.mu.Unlock()
 	if first {
-		if err := d.goTracked(func() { d.readInto(ctx, key, r) }); err != nil {
+		err := d.goTracked(func() {
+			ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), d.timeout)
+			defer stop()
+			now := d.now()
+			r.row, r.err = d.read(ctx, key)
+			d.publish(one, r, now)
+		})
+		if err != nil {
 			r.err = err
 			d.publish(one, r, now)
 		}
@@ -235,15 +296,6 @@ func (d *rowCache[V]) load(ctx context.Context, key rowKey) (row V, err error) {
 	case <-ctx.Done():
 		return row, context.Cause(ctx)
 	}
-}
-
-// readInto reads the row.
-func (d *rowCache[V]) readInto(ctx context.Context, key rowKey, r *pendingRead[V]) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), d.timeout)
-	defer stop()
-	now := d.now()
-	r.row, r.err = d.read(ctx, key)
-	d.publish(d.entry(key), r, now)
 }
 
 // publish hands the row to the waiting callers. A row that was evicted during

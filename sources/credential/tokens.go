@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,21 +63,13 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	if _, err := guard.CheckURL(c.RedirectURL); err != nil {
 		return nil, errors.New("credential: TokensConfig.RedirectURL is not a URL")
 	}
-	for value, zero := range map[*time.Duration]time.Duration{
-		&c.FlowLife: 5 * time.Minute, &c.RefreshBefore: time.Minute, &c.AppTokenLife: 50 * time.Minute, &c.Timeout: 10 * time.Second,
-	} {
-		if *value <= 0 {
-			*value = zero
-		}
-	}
+	c.FlowLife, c.RefreshBefore, c.Log = cmp.Or(c.FlowLife, 5*time.Minute), cmp.Or(c.RefreshBefore, time.Minute), cmp.Or(c.Log, slog.Default())
+	c.AppTokenLife, c.Timeout = cmp.Or(c.AppTokenLife, 50*time.Minute), cmp.Or(c.Timeout, 10*time.Second)
 	if c.Changed == nil {
 		c.Changed = func(string) {}
 	}
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
 	}
 	t := &Tokens{TokensConfig: c, modules: make(map[string]*sources.Module), cachedTokens: make(map[rowKey]cachedToken)}
 	for _, m := range c.Modules {
