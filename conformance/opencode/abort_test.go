@@ -7,22 +7,24 @@ import (
 	"net/http"
 	"regexp"
 	"testing"
+
+	"sallyport/conformance/harness"
 )
 
 var listening = regexp.MustCompile(`listening on (http://\S+)`)
 
 // server is `opencode serve`, which does what the program's screen does.
 type server struct {
-	t   *testing.T
+	t   testing.TB
 	url string
 }
 
 func (o *opencode) serve() *server {
-	o.t.Helper()
-	r := o.start("serve", "--port", "0")
+	o.T.Helper()
+	r := o.Start("serve", "--port", "0")
 	var at []string
-	await(o.t, "OpenCode to listen", func() bool { at = listening.FindStringSubmatch(r.printed()); return at != nil })
-	return &server{t: o.t, url: at[1]}
+	harness.Await(o.T, "OpenCode to listen", func() bool { at = listening.FindStringSubmatch(r.Printed()); return at != nil })
+	return &server{t: o.T, url: at[1]}
 }
 
 // post sends a request that has to succeed, and reads the answer into out.
@@ -56,19 +58,19 @@ func (s *server) post(path string, body, out any) {
 func TestAnAbortWithdrawsTheHeldCall(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	model := s.model(call("sallyport_demo_write", args{"text": "never mind"}))
+	model := s.model(harness.Call("sallyport_demo_write", args{"text": "never mind"}))
 	screen := s.opencode(model).serve()
 	var chat struct {
 		ID string `json:"id"`
 	}
 	screen.post("/session", args{}, &chat)
 	screen.post("/session/"+chat.ID+"/prompt_async", args{"parts": []args{{"type": "text", "text": "Write it down."}}}, nil)
-	id := s.held()
+	id := s.Held()
 	screen.post("/session/"+chat.ID+"/abort", args{}, nil)
-	if i := s.becomes(id, "denied"); i.Reason != "withdrawn" {
+	if i := s.Becomes(id, "denied"); i.Reason != "withdrawn" {
 		t.Errorf("the call ended as %+v", i)
 	}
-	if n := s.demo.did("wrote never mind"); n != 0 {
+	if n := s.Demo.Did("wrote never mind"); n != 0 {
 		t.Errorf("what was withdrawn happened %d times", n)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sallyport/conformance/harness"
 )
 
 // longHold is more than the minute that OpenCode waits for an answer or a sign
@@ -13,22 +15,22 @@ const longHold = 75 * time.Second
 func TestAWriteIsHeldForLongAndApproved(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	model := s.model(call("sallyport_demo_write", args{"text": "after a while"}), say("Done."))
+	model := s.model(harness.Call("sallyport_demo_write", args{"text": "after a while"}), harness.Say("Done."))
 	run := s.opencode(model).run("Write it down.")
-	id, since := s.held(), time.Now()
-	await(t, "the person to come", func() bool { return time.Since(since) > longHold })
-	if n := model.asked(); n != 1 {
+	id, since := s.Held(), time.Now()
+	harness.Await(t, "the person to come", func() bool { return time.Since(since) > longHold })
+	if n := model.Asked(); n != 1 {
 		t.Errorf("the model was asked %d times while its call was held", n)
 	}
-	s.approve(id)
-	printed := run.ends()
-	if got := model.result(1); got != "wrote after a while" {
+	s.Approve(id)
+	printed := run.Succeeds()
+	if got := model.Result(1); got != "wrote after a while" {
 		t.Errorf("the model saw %q", got)
 	}
-	if n := s.demo.did("wrote after a while"); n != 1 {
+	if n := s.Demo.Did("wrote after a while"); n != 1 {
 		t.Errorf("the write had %d effects", n)
 	}
-	if i := s.only(); i.Status != "completed" || i.ApprovedBy == "" {
+	if i := s.Only(); i.Status != "completed" || i.ApprovedBy == "" {
 		t.Errorf("the call ended as %+v", i)
 	}
 	if !strings.Contains(printed, "Done.") || strings.Contains(printed, "failed") {
@@ -41,23 +43,23 @@ func TestAWriteIsHeldForLongAndApproved(t *testing.T) {
 func TestARetryAfterATimeoutJoins(t *testing.T) {
 	t.Parallel()
 	s := beginAlone(t, "--hold-every", "1h")
-	write := call("sallyport_demo_write", args{"text": "once"})
-	model := s.model(write, write, say("Done."))
+	write := harness.Call("sallyport_demo_write", args{"text": "once"})
+	model := s.model(write, write, harness.Say("Done."))
 	run := s.opencode(model, timeout(12*time.Second)).run("Write it down.")
-	id := s.held()
-	await(t, "the model to try again", func() bool { return model.asked() == 2 })
-	s.approve(id)
-	run.ends()
-	if got := model.result(1); !strings.Contains(got, "Request timed out") {
+	id := s.Held()
+	harness.Await(t, "the model to try again", func() bool { return model.Asked() == 2 })
+	s.Approve(id)
+	run.Succeeds()
+	if got := model.Result(1); !strings.Contains(got, "Request timed out") {
 		t.Errorf("the first call was answered %q, where it was to time out", got)
 	}
-	if got := model.result(2); got != "wrote once" {
+	if got := model.Result(2); got != "wrote once" {
 		t.Errorf("the model saw %q", got)
 	}
-	if n := s.demo.did("wrote once"); n != 1 {
+	if n := s.Demo.Did("wrote once"); n != 1 {
 		t.Errorf("the write had %d effects", n)
 	}
-	if i := s.only(); i.ID != id || i.Status != "completed" {
+	if i := s.Only(); i.ID != id || i.Status != "completed" {
 		t.Errorf("the call ended as %+v", i)
 	}
 }

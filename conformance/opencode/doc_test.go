@@ -9,12 +9,12 @@
 //	func TestAWriteIsApproved(t *testing.T) {
 //		t.Parallel()
 //		s := begin(t)
-//		model := s.model(call("sallyport_demo_write", args{"text": "milk"}), say("Done."))
+//		model := s.model(harness.Call("sallyport_demo_write", args{"text": "milk"}), harness.Say("Done."))
 //		run := s.opencode(model).run("Buy milk.")   // opencode run, beside the story
-//		id := s.held()                              // waits until the call is held
-//		s.approve(id)
-//		run.ends()                                  // waits for OpenCode's exit status 0
-//		if got := model.result(1); got != "wrote milk" {
+//		id := s.Held()                              // waits until the call is held
+//		s.Approve(id)
+//		run.Succeeds()                              // waits for OpenCode's exit status 0
+//		if got := model.Result(1); got != "wrote milk" {
 //			t.Errorf("the model saw %q", got)       // of the second request: the last tool result
 //		}
 //	}
@@ -22,10 +22,4 @@
 // The script has one step for each request that OpenCode makes on the model's
 // behalf; a story fails when the model is asked more or less often. OpenCode's
 // requests for titles go to another model, which is not scripted.
-//
-// Everything is loopback. OpenCode has folders of its own, and a proxy that
-// refuses what it would ask of the internet.
-//
-// SALLYPORT_BINARY names a command that was built already, to be used in place
-// of this tree's. SALLYPORT_OPENCODE_LOG=1 shows what OpenCode printed.
 package opencode_test

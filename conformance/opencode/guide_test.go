@@ -3,6 +3,8 @@ package opencode_test
 import (
 	"strings"
 	"testing"
+
+	"sallyport/conformance/harness"
 )
 
 // TestAPromptAndAGuide has the user start with a prompt of the gateway, which
@@ -11,23 +13,17 @@ func TestAPromptAndAGuide(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	model := s.model(
-		call("read_mcp_resource", args{"server": "sallyport", "uri": "sallyport://guide"}),
-		call("sallyport_actions_guide", args{"source": "demo"}),
-		call("sallyport_actions_guide", args{"source": "dmeo"}),
-		say("I know what to do."),
+		harness.Call("read_mcp_resource", args{"server": "sallyport", "uri": "sallyport://guide"}),
+		harness.Call("sallyport_actions_guide", args{"source": "demo"}),
+		harness.Call("sallyport_actions_guide", args{"source": "dmeo"}),
+		harness.Say("I know what to do."),
 	)
-	s.opencode(model).start("run", "--command", "sallyport:coding", "").ends()
-	said := ""
-	for _, m := range model.turn(0).Messages {
-		if m.Role == "user" {
-			said += m.text()
-		}
-	}
-	if !strings.Contains(said, "Never ask anybody for an API key") {
+	s.opencode(model).Start("run", "--command", "sallyport:coding", "").Succeeds()
+	if said := model.Turn(0).User; !strings.Contains(said, "Never ask anybody for an API key") {
 		t.Errorf("as the user's words the model saw:\n%s", said)
 	}
 	for n := 1; n <= 2; n++ {
-		model.sees(n, "`demo_read`", "runs at once", "`demo_write`", "waits for a person's approval", "How approvals behave")
+		model.Sees(n, "`demo_read`", "runs at once", "`demo_write`", "waits for a person's approval", "How approvals behave")
 	}
-	model.sees(3, "dmeo", "demo")
+	model.Sees(3, "dmeo", "demo")
 }

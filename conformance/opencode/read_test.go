@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sallyport/conformance/harness"
 )
 
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	printed := s.opencode(s.model()).start("mcp", "list").ends()
+	printed := s.opencode(s.model()).Start("mcp", "list").Succeeds()
 	if !strings.Contains(printed, "✓ sallyport connected") {
 		t.Errorf("opencode mcp list printed:\n%s", printed)
 	}
@@ -19,24 +21,24 @@ func TestDiscovery(t *testing.T) {
 func TestARead(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	model := s.model(call("sallyport_demo_read", args{"text": "milk"}), say("There is milk."))
-	printed := s.opencode(model).run("What is there?").ends()
+	model := s.model(harness.Call("sallyport_demo_read", args{"text": "milk"}), harness.Say("There is milk."))
+	printed := s.opencode(model).run("What is there?").Succeeds()
 
-	first := model.turn(0)
+	first := model.Turn(0)
 	want := []string{"sallyport_demo_read", "sallyport_demo_write"} // what is denied is not listed
-	if d := cmp.Diff(want, first.offers("sallyport_demo_")); d != "" {
+	if d := cmp.Diff(want, first.Offers("sallyport_demo_")); d != "" {
 		t.Errorf("the model was offered other tools (-want +got):\n%s", d)
 	}
-	first.has("sallyport_grant_request", "sallyport_invocation_status", "sallyport_invocation_wait")
+	first.Has("sallyport_grant_request", "sallyport_invocation_status", "sallyport_invocation_wait")
 	for _, part := range []string{`<server name="sallyport">`, "wait for a person's approval"} {
-		if !strings.Contains(first.system(), part) {
-			t.Errorf("the system prompt lacks %q:\n%s", part, first.system())
+		if !strings.Contains(first.System, part) {
+			t.Errorf("the system prompt lacks %q:\n%s", part, first.System)
 		}
 	}
-	if got := model.result(1); got != "read milk" {
+	if got := model.Result(1); got != "read milk" {
 		t.Errorf("the model saw %q", got)
 	}
-	if i := s.only(); i.Action != "read" || i.Status != "completed" {
+	if i := s.Only(); i.Action != "read" || i.Status != "completed" {
 		t.Errorf("the call ended as %+v", i)
 	}
 	for _, part := range []string{"sallyport_demo_read", "There is milk."} {

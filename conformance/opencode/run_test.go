@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"sallyport/conformance/harness"
 )
 
 // TestARunIsCompleted has the agent of an automation's run end it.
@@ -12,18 +14,18 @@ func TestARunIsCompleted(t *testing.T) {
 	s := beginAlone(t, "--dispatch-every", "100ms")
 	run := s.claims()
 	model := s.model(
-		call("sallyport_automation_complete", args{"completion_id": "done", "outcome": "succeeded", "summary_markdown": "All is well."}),
-		say("I am done."),
+		harness.Call("sallyport_automation_complete", args{"completion_id": "done", "outcome": "succeeded", "summary_markdown": "All is well."}),
+		harness.Say("I am done."),
 	)
-	s.opencode(model).run("Look into it.").ends()
-	model.turn(0).has("sallyport_automation_complete")
-	if got := model.result(1); !strings.Contains(got, "succeeded") {
+	s.opencode(model).run("Look into it.").Succeeds()
+	model.Turn(0).Has("sallyport_automation_complete")
+	if got := model.Result(1); !strings.Contains(got, "succeeded") {
 		t.Errorf("the model saw %q", got)
 	}
 	var ended struct {
 		Status string `json:"status"`
 	}
-	s.must(t, "GET", "/api/v1/runs/"+run, nil, &ended)
+	s.Must(t, "GET", "/api/v1/runs/"+run, nil, &ended)
 	if ended.Status != "succeeded" {
 		t.Errorf("the run is %q", ended.Status)
 	}
@@ -32,35 +34,35 @@ func TestARunIsCompleted(t *testing.T) {
 // claims has an event start a run and goes on in its session. It returns the
 // run's id.
 func (s *story) claims() (run string) {
-	s.t.Helper()
-	s.must(s.t, "POST", "/api/v1/automations", args{"name": "triage", "instructions": "Look into it."}, nil)
+	s.T.Helper()
+	s.Must(s.T, "POST", "/api/v1/automations", args{"name": "triage", "instructions": "Look into it."}, nil)
 	var trigger struct {
 		URL    string `json:"url"`
 		Secret string `json:"secret"`
 	}
-	s.must(s.t, "POST", "/api/v1/triggers", args{"automation": "triage", "provider": "custom", "config": args{"verification": args{"scheme": "header"}}}, &trigger)
-	event, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, trigger.URL, strings.NewReader(`{"title":"It broke"}`))
+	s.Must(s.T, "POST", "/api/v1/triggers", args{"automation": "triage", "provider": "custom", "config": args{"verification": args{"scheme": "header"}}}, &trigger)
+	event, err := http.NewRequestWithContext(s.T.Context(), http.MethodPost, trigger.URL, strings.NewReader(`{"title":"It broke"}`))
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	event.Header.Set("Content-Type", "application/json")
 	event.Header.Set("X-Webhook-Token", trigger.Secret)
 	answer, err := http.DefaultClient.Do(event)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		s.t.Fatalf("the webhook was answered %s", answer.Status)
+		s.T.Fatalf("the webhook was answered %s", answer.Status)
 	}
 	var claimed struct {
 		Run     struct{ ID string }
 		Session struct{ ID, Token string }
 	}
-	await(s.t, "a run to claim", func() bool {
-		_ = s.send(s.t.Context(), "POST", "/api/v1/runs/claim", nil, &claimed) // there may be none yet
+	harness.Await(s.T, "a run to claim", func() bool {
+		_ = s.Send(s.T.Context(), "POST", "/api/v1/runs/claim", nil, &claimed) // there may be none yet
 		return claimed.Run.ID != ""
 	})
-	s.session.ID, s.session.Token = claimed.Session.ID, claimed.Session.Token
+	s.ID, s.Token = claimed.Session.ID, claimed.Session.Token
 	return claimed.Run.ID
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sallyport/conformance/harness"
 )
 
 var update = flag.Bool("update", false, "write the transcript into docs/opencode.md")
@@ -29,37 +31,42 @@ const (
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	s := beginAlone(t)
-	notes := startUpstream(
-		tool{Name: "find", Description: "Finds notes.", Reads: true, Does: "no note about "},
-		tool{Name: "add", Description: "Adds a note.", Does: "added "},
+	notes := harness.StartUpstream(
+		harness.Tool{Name: "find", Description: "Finds notes.", Reads: true, Does: "no note about "},
+		harness.Tool{Name: "add", Description: "Adds a note.", Does: "added "},
 	)
-	t.Cleanup(notes.close)
-	if err := s.connects("notes", notes); err != nil {
+	t.Cleanup(notes.Close)
+	if err := s.Connect("notes", notes); err != nil {
 		t.Fatal(err)
 	}
 	model := s.model(
-		call("sallyport_notes_find", args{"text": "milk"}),
-		call("sallyport_notes_add", args{"text": "milk"}),
-		say("Milk is on the list now."),
+		harness.Call("sallyport_notes_find", args{"text": "milk"}),
+		harness.Call("sallyport_notes_add", args{"text": "milk"}),
+		harness.Say("Milk is on the list now."),
 	)
 	d := &document{t: t, s: s, dir: t.TempDir()}
 
-	if err := json.NewDecoder(strings.NewReader(d.sallyport("session", "create", "--title", "Groceries"))).Decode(&s.session); err != nil {
+	var created struct {
+		ID    string `json:"session_id"`
+		Token string `json:"token"`
+	}
+	if err := json.NewDecoder(strings.NewReader(d.sallyport("session", "create", "--title", "Groceries"))).Decode(&created); err != nil {
 		t.Fatal(err)
 	}
+	s.ID, s.Token = created.ID, created.Token
 	d.printf("$ export SALLYPORT_TOKEN=sps_…\n")
 	d.installs(model)
-	d.sallyport("opencode-config", "--session", s.session.ID, "--write", "opencode.json")
+	d.sallyport("opencode-config", "--session", s.ID, "--write", "opencode.json")
 	run := d.opencode.run("Put milk on the list.")
 	d.printf("$ opencode run \"Put milk on the list.\"\n")
-	id := s.held()
-	await(t, "OpenCode to show the read", func() bool { return strings.Contains(run.printed(), "notes_find") })
-	before := run.printed()
+	id := s.Held()
+	harness.Await(t, "OpenCode to show the read", func() bool { return strings.Contains(run.Printed(), "notes_find") })
+	before := run.Printed()
 	d.printf("%s", trimmed(before))
 	d.printf("\n# It waits. In another terminal, or in the page:\n")
 	d.sallyport("pending")
 	d.sallyport("approve", id)
-	d.printf("\n# And OpenCode goes on:\n%s", trimmed(strings.TrimPrefix(run.ends(), before)))
+	d.printf("\n# And OpenCode goes on:\n%s", trimmed(strings.TrimPrefix(run.Succeeds(), before)))
 	d.compare()
 }
 
@@ -74,7 +81,7 @@ type document struct {
 
 // installs has OpenCode read what is its user's from his own configuration, and
 // what is the project's from its folder.
-func (d *document) installs(m *model) {
+func (d *document) installs(m *harness.Model) {
 	d.t.Helper()
 	own := configuration(m)
 	delete(own, "permission")
@@ -83,8 +90,8 @@ func (d *document) installs(m *model) {
 		d.t.Fatal(err)
 	}
 	d.opencode = d.s.installed(raw)
-	d.opencode.env = append(d.opencode.env, "OPENCODE_DISABLE_PROJECT_CONFIG=0")
-	d.dir = d.opencode.work()
+	d.opencode.Env = append(d.opencode.Env, "OPENCODE_DISABLE_PROJECT_CONFIG=0")
+	d.dir = d.opencode.Work()
 }
 
 func (d *document) printf(format string, a ...any) { fmt.Fprintf(&d.text, format, a...) }
@@ -93,9 +100,9 @@ func (d *document) printf(format string, a ...any) { fmt.Fprintf(&d.text, format
 // printed.
 func (d *document) sallyport(arguments ...string) (printed string) {
 	d.t.Helper()
-	command := exec.CommandContext(context.Background(), d.s.path, arguments...)
+	command := exec.CommandContext(context.Background(), d.s.Path, arguments...)
 	command.Dir = d.dir
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.dir, "XDG_DATA_HOME=" + filepath.Dir(d.s.data)}
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.dir, "XDG_DATA_HOME=" + filepath.Dir(d.s.Data)}
 	out, err := command.CombinedOutput()
 	if err != nil {
 		d.t.Fatalf("sallyport %s: %v\n%s", strings.Join(arguments, " "), err, out)

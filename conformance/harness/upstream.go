@@ -1,4 +1,4 @@
-package opencode_test
+package harness
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// tool is a tool of an upstream. It takes the param text.
-type tool struct {
+// Tool is a tool of an upstream. It takes the param text.
+type Tool struct {
 	Name, Description string
 	Reads, Destroys   bool   // as its annotations say
 	Does              string // what its result says, before the param text
 }
 
-// upstream is an MCP server that writes down what its tools did, and tells its
+// Upstream is an MCP server that writes down what its tools did, and tells its
 // clients when it has more of them.
-type upstream struct {
+type Upstream struct {
 	*httptest.Server
 	mcp *mcp.Server
 
@@ -27,27 +27,29 @@ type upstream struct {
 	done []string
 }
 
-func demoTools() []tool {
-	return []tool{
+// DemoTools read, write and destroy notes.
+func DemoTools() []Tool {
+	return []Tool{
 		{Name: "read", Description: "Reads a note.", Reads: true, Does: "read "},
 		{Name: "write", Description: "Writes a note.", Does: "wrote "},
 		{Name: "wipe", Description: "Removes all notes.", Destroys: true, Does: "wiped "},
 	}
 }
 
-func startUpstream(tools ...tool) *upstream {
-	u := &upstream{mcp: mcp.NewServer(&mcp.Implementation{Name: "upstream", Version: "1"}, nil)}
-	u.has(tools...)
+// StartUpstream starts a server with those tools.
+func StartUpstream(tools ...Tool) *Upstream {
+	u := &Upstream{mcp: mcp.NewServer(&mcp.Implementation{Name: "upstream", Version: "1"}, nil)}
+	u.Add(tools...)
 	u.Server = httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return u.mcp }, nil))
 	return u
 }
 
-// has adds the tools.
-func (u *upstream) has(tools ...tool) {
+// Add adds the tools; its clients are told.
+func (u *Upstream) Add(tools ...Tool) {
 	for _, made := range tools {
 		u.mcp.AddTool(&mcp.Tool{
 			Name: made.Name, Description: made.Description,
-			InputSchema: args{"type": "object", "properties": args{"text": args{"type": "string"}}, "required": []string{"text"}},
+			InputSchema: Args{"type": "object", "properties": Args{"text": Args{"type": "string"}}, "required": []string{"text"}},
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: made.Reads, DestructiveHint: &made.Destroys},
 		}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			var in struct {
@@ -65,8 +67,8 @@ func (u *upstream) has(tools ...tool) {
 	}
 }
 
-// did counts how often a tool did what its result says.
-func (u *upstream) did(what string) (n int) {
+// Did counts how often a tool did what its result says.
+func (u *Upstream) Did(what string) (n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, d := range u.done {
@@ -77,8 +79,8 @@ func (u *upstream) did(what string) (n int) {
 	return n
 }
 
-// close ends the server and all connections to it.
-func (u *upstream) close() {
+// Close ends the server and all connections to it.
+func (u *Upstream) Close() {
 	_ = u.Config.Close()
 	u.Server.Close()
 }
