@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -26,8 +25,6 @@ const (
 	credentialsTimeout = 5 * time.Second
 	// refreshBefore is how long before their end credentials are replaced.
 	refreshBefore = 5 * time.Minute
-	// responseTimeout bounds the wait for a response after the request was sent.
-	responseTimeout = time.Minute
 )
 
 // Credentials are those of the environment, found in the order of Amazon's SDKs:
@@ -98,7 +95,7 @@ func webIdentity(region string) (*Credentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("AWS_ENDPOINT_URL_STS: %w", err)
 	}
-	at, sts := os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), Client(u, "0.0.0.0/0", "::/0")
+	at, sts := os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), guard.OperatorClient(u)
 	return &Credentials{fetch: func(ctx context.Context) (t temporary, err error) {
 		token, err := os.ReadFile(at)
 		if err != nil {
@@ -134,7 +131,7 @@ func containerRole(address string) (*Credentials, error) {
 	if u.Scheme != "https" && !guard.Loopback(u) && !slices.ContainsFunc(platform, inside) {
 		return nil, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI must begin with https://, unless it leads to this machine or a container platform")
 	}
-	agent := Client(u, platform...)
+	agent := guard.OperatorClient(u, platform...)
 	return &Credentials{fetch: func(ctx context.Context) (t temporary, err error) {
 		token := os.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN")
 		if at := os.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); at != "" {
@@ -158,7 +155,7 @@ func instanceRole() (*Credentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("AWS_EC2_METADATA_SERVICE_ENDPOINT: %w", err)
 	}
-	base, service := strings.TrimSuffix(u.String(), "/")+"/latest/", Client(u, "169.254.169.254/32", "fd00:ec2::254/128")
+	base, service := strings.TrimSuffix(u.String(), "/")+"/latest/", guard.OperatorClient(u, "169.254.169.254/32", "fd00:ec2::254/128")
 	return &Credentials{fetch: func(ctx context.Context) (t temporary, err error) {
 		token, err := fetch(ctx, service, http.MethodPut, base+"api/token", http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"300"}}, nil)
 		if err != nil {
@@ -216,21 +213,6 @@ func fetch(ctx context.Context, c *http.Client, method, at string, header http.H
 		err = fmt.Errorf("%s answered %d", answer.Request.URL.Host, answer.StatusCode)
 	}
 	return b, err
-}
-
-// Client reaches a URL that the operator chose, at the given addresses even when
-// they are private. Cloud metadata services are reached only by their full
-// addresses.
-func Client(u *url.URL, allow ...string) *http.Client {
-	var c guard.Config
-	for _, prefix := range allow {
-		c.Allow = append(c.Allow, netip.MustParsePrefix(prefix))
-	}
-	c.AllowLoopback = guard.Loopback(u)
-	t := guard.NewTransport(c)
-	t.ResponseHeaderTimeout = responseTimeout
-	t.DisableCompression = true // the size of a file is that of the response
-	return guard.Over(t, u)
 }
 
 // Domain returns the domain of AWS's endpoints in a region.

@@ -130,3 +130,21 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 func refusedRequest(kind error, format string, args ...any) error {
 	return action.Errorf(kind, "redirect_refused", format, args...).WithCause(fmt.Errorf("%w: redirect", ErrBlocked))
 }
+
+// OperatorClient returns a client for a URL that the operator chose, which may lead to the
+// given addresses even if they are private; none: to any. Cloud metadata services are
+// reached only by prefixes of exactly their addresses.
+func OperatorClient(u *url.URL, allow ...string) *http.Client {
+	var c Config
+	if len(allow) == 0 {
+		allow = []string{"0.0.0.0/0", "::/0"}
+	}
+	for _, prefix := range allow {
+		c.Allow = append(c.Allow, netip.MustParsePrefix(prefix))
+	}
+	c.AllowLoopback = Loopback(u)
+	t := NewTransport(c)
+	t.ResponseHeaderTimeout = time.Minute // after the request was sent
+	t.DisableCompression = true           // the size of a file is that of the response
+	return Over(t, u)
+}

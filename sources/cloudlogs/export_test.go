@@ -79,3 +79,8 @@ func LevelOf(raw string) string {
 
 // MaxRecord exports maxRecord.
 const MaxRecord = maxRecord
+
+// RemoteID returns the ID of an entry of a remote service.
+func RemoteID(service string, at time.Time, key string) string {
+	return remoteID{service, at, key}.String()
+}

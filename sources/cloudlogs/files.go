@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -26,66 +27,50 @@ const (
 	mtimeSkew = time.Minute
 )
 
-// logFiles implements the queries. Errors that agents can act on are of type
-// [*sources.Refusal].
+// logFiles are the files of a service.
 type logFiles struct {
-	services map[string]string // path or pattern by name
-	log      *slog.Logger
+	service, pattern string
+	log              *slog.Logger
 }
 
-// list returns the services, sorted by name.
-func (b *logFiles) list(ctx context.Context) ([]Service, error) {
-	all := []Service{}
-	for name, pattern := range b.services {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		s := Service{Name: name}
-		list, _ := listFiles(pattern)
-		for i, f := range list {
-			if i == 0 {
-				newest := f.modified.UTC().Truncate(time.Second)
-				s.Newest = &newest
-			}
-			s.Files++
-			s.Bytes += f.size
-		}
-		all = append(all, s)
+func openFiles(c *Config, name, pattern string) (backend, error) {
+	if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" {
+		return nil, fmt.Errorf("the service %q has %q, which is not a path or a pattern of paths", name, pattern)
 	}
-	slices.SortFunc(all, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
-	return all, nil
+	return &logFiles{name, pattern, c.Log}, nil
 }
 
-// query returns the newest matching entries, newest first.
-func (b *logFiles) query(ctx context.Context, q Query) (Page, error) {
-	pattern, ok := b.services[q.Service]
-	if !ok {
-		return Page{}, &sources.Refusal{Code: "unknown_service", Status: 404, Message: "There is no service " + quote(q.Service) + "; list_services names them."}
-	}
-	s := &scan{ctx: ctx, q: &q, top: topEntries{limit: q.Limit}}
-	if q.Cursor != "" {
-		after, ok := parseCursor(q.Cursor)
-		if !ok {
-			return Page{}, &sources.Refusal{Code: "invalid_cursor", Status: 400, Message: "The cursor is none of query_logs; repeat the query without it."}
+func (b *logFiles) describe() Service {
+	s := Service{Name: b.service, Kind: "files"}
+	list, _ := listFiles(b.pattern)
+	for i, f := range list {
+		if i == 0 {
+			newest := f.modified.UTC().Truncate(time.Second)
+			s.Newest = &newest
 		}
-		s.top.after = &after
+		s.Files++
+		s.Bytes += f.size
 	}
-	list, unreadable := listFiles(pattern)
+	return s
+}
+
+func (b *logFiles) query(ctx context.Context, q *Query, r *result) error {
+	s := &scan{ctx: ctx, q: q, result: r}
+	list, unreadable := listFiles(b.pattern)
 	for _, at := range list {
 		if at.modified.Before(s.earliest().Add(clockSkew - mtimeSkew)) {
 			break
 		}
 		switch err := b.scan(s, at); {
 		case ctx.Err() != nil:
-			return Page{}, ctx.Err()
+			return ctx.Err()
 		case err != nil:
-			b.log.Warn("a file of logs cannot be read", "service", q.Service, "file", at.path, "err", err)
+			b.log.Warn("a log file cannot be read", "service", b.service, "file", at.path, "err", err)
 			unreadable++
 		}
 	}
-	page := s.top.page()
-	page.Untimed, page.Unreadable = s.untimed, unreadable
-	return page, nil
+	r.unreadable = unreadable
+	return nil
 }
 
 // scan reads a file for a query. Entries before an error are kept.
@@ -110,16 +95,14 @@ func (b *logFiles) scan(s *scan, at fileInfo) error {
 	return err
 }
 
-// get returns the entry with an ID from query.
-func (b *logFiles) get(ctx context.Context, text string) (Entry, error) {
+func (b *logFiles) entry(ctx context.Context, text string) (Entry, error) {
 	want, ok := parseID(text)
-	pattern, known := b.services[want.service]
-	if !ok || !known {
+	if !ok {
 		return Entry{}, unknownEntry()
 	}
-	list, _ := listFiles(pattern)
+	list, _ := listFiles(b.pattern)
 	for _, at := range list {
-		entry, err := b.entry(ctx, want, at)
+		entry, err := b.find(ctx, want, at)
 		switch {
 		case err == nil:
 			return entry, nil
@@ -130,8 +113,8 @@ func (b *logFiles) get(ctx context.Context, text string) (Entry, error) {
 	return Entry{}, unknownEntry()
 }
 
-// entry finds an entry in a file. The error is io.EOF if it is not there.
-func (b *logFiles) entry(ctx context.Context, want id, at fileInfo) (Entry, error) {
+// find looks for an entry in a file. The error is io.EOF if it is not there.
+func (b *logFiles) find(ctx context.Context, want id, at fileInfo) (Entry, error) {
 	f, err := b.open(want.service, at)
 	if err != nil {
 		return Entry{}, err

@@ -1,5 +1,5 @@
-// Package cloudlogs lets agents read logs on the gateway's host: files of JSON
-// lines and journal exports of journalctl.
+// Package cloudlogs lets agents read logs: files of JSON lines and journal exports on the
+// gateway's host, its journal, CloudWatch Logs and Google Cloud Logging.
 //
 // Params name services, never files. A query is bounded in time range, memory
 // and result, runs newest first, and at most two run at once. Symbolic links in
@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
@@ -35,12 +34,17 @@ func New(c Config) (*sources.Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &module{c, &logFiles{maps.Clone(c.Services), c.Log}, make(chan struct{}, maxConcurrent)}
+	m := &module{c, map[string]backend{}, make(chan struct{}, maxConcurrent)}
+	for name, address := range c.Services {
+		if m.backends[name], err = openBackend(&c, name, address); err != nil {
+			return nil, fmt.Errorf("cloudlogs: %w", err)
+		}
+	}
 	return &sources.Module{
 		ID: "cloudlogs", Title: "Cloud logs",
-		About: "Logs of services, which the gateway's operator names: files of JSON lines and exported journals.",
+		About: "Logs of services, which the gateway's operator names: files, journals, CloudWatch Logs and Google Cloud Logging.",
 		Guide: m.guide(),
-		Needs: []sources.Need{{Kind: action.KindNone, Hint: "It needs no credential; the operator says which logs there are."}},
+		Needs: []sources.Need{{Kind: action.KindNone, Hint: "No credential is needed; the operator configures the logs with --logs."}},
 		Actions: []sources.ModuleAction{
 			{
 				Name: "list_services", Title: "List services with logs", Risk: action.RiskRead, Idempotent: true,
@@ -64,7 +68,7 @@ func New(c Config) (*sources.Module, error) {
 			{
 				Name: "get_log_entry", Title: "Get a log entry", Risk: action.RiskRead, Idempotent: true,
 				Description: "Returns one log entry by the id that query_logs gave it.",
-				Input: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","minLength":1,"maxLength":300,"description":"The id of an entry, from query_logs"}},` +
+				Input: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","minLength":1,"maxLength":1000,"description":"The id of an entry, from query_logs"}},` +
 					`"required":["id"],"additionalProperties":false}`),
 				Summarize: func(json.RawMessage) string { return "get one log entry" },
 				Examples:  []sources.Example{{Note: "An entry that query_logs returned", Params: json.RawMessage(`{"id":"AbC…"}`)}},
@@ -83,8 +87,8 @@ const (
 
 type module struct {
 	Config
-	files *logFiles
-	slots chan struct{} // semaphore
+	backends map[string]backend // by service
+	slots    chan struct{}      // semaphore
 }
 
 // acquire waits for a free slot.
@@ -129,21 +133,44 @@ func (m *module) handler(do func(context.Context, json.RawMessage) (any, error))
 }
 
 func (m *module) services(ctx context.Context, _ json.RawMessage) (any, error) {
-	list, err := m.files.list(ctx)
-	return map[string]any{"services": list}, err
+	all := []Service{}
+	for _, name := range slices.Sorted(maps.Keys(m.backends)) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		all = append(all, m.backends[name].describe())
+	}
+	return map[string]any{"services": all}, nil
 }
 
+// query returns the newest matching entries, newest first.
 func (m *module) query(ctx context.Context, params json.RawMessage) (any, error) {
 	q, err := m.parseQuery(params)
 	if err != nil {
 		return nil, err
 	}
-	page, err := m.files.query(ctx, q)
+	b, ok := m.backends[q.Service]
+	if !ok {
+		return nil, &sources.Refusal{Code: "unknown_service", Status: 404, Message: "There is no service " + quote(q.Service) + "; list_services names them."}
+	}
+	r := &result{top: topEntries{limit: q.Limit}}
+	if q.Cursor != "" {
+		after, ok := parseCursor(q.Cursor)
+		if !ok {
+			return nil, &sources.Refusal{Code: "invalid_cursor", Status: 400, Message: "The cursor is not one of query_logs; repeat the query without it."}
+		}
+		r.top.after = &after
+	}
+	if err := b.query(ctx, &q, r); err != nil {
+		return nil, err
+	}
+	page := r.top.page()
+	page.Untimed, page.Unreadable = r.untimed, r.unreadable
 	return struct {
 		Page
 		Since time.Time `json:"since"`
 		Until time.Time `json:"until"`
-	}{page, q.Since, q.Until}, err
+	}{page, q.Since, q.Until}, nil
 }
 
 func (m *module) entry(ctx context.Context, params json.RawMessage) (any, error) {
@@ -153,16 +180,27 @@ func (m *module) entry(ctx context.Context, params json.RawMessage) (any, error)
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, invalidParam("/id", "must be a text")
 	}
-	return m.files.get(ctx, p.ID)
+	service, ok := serviceOf(p.ID)
+	b, known := m.backends[service]
+	if !ok || !known {
+		return nil, unknownEntry()
+	}
+	return b.entry(ctx, p.ID)
 }
 
 // Config selects the logs that agents can read.
 type Config struct {
-	// Services maps service names to paths. A path can be a pattern of
-	// [filepath.Match], to include rotated files; files that end in .gz are
-	// decompressed. The path itself can be or contain symbolic links, but
-	// matches of a pattern must not resolve outside the directory before its
-	// first wildcard. Required.
+	// Services maps service names to addresses. Required.
+	//
+	//	/var/log/api/*.jsonl                            files
+	//	journald:api.service?directory=/var/log/journal  the journal of a unit; no unit: all
+	//	cloudwatch:/aws/lambda/api?region=eu-central-1   a log group of CloudWatch Logs
+	//	gcloud:my-project?filter=resource.type%3Dgce_instance   Google Cloud Logging
+	//
+	// A path can be a pattern of [filepath.Match], to include rotated files; files that
+	// end in .gz are decompressed. The path itself can be or contain symbolic links, but
+	// matches of a pattern must not resolve outside the directory before its first
+	// wildcard. CloudWatch and Google Cloud take credentials from the environment.
 	Services map[string]string
 
 	MaxRange   time.Duration // of a query; default 24 h
@@ -182,12 +220,8 @@ func (c Config) complete() (Config, error) {
 	}
 	named := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
-		pattern := c.Services[name]
 		if !named.MatchString(name) {
 			return c, fmt.Errorf("cloudlogs: the service %q needs a name of letters, digits, ., _ and -, at most 64 of them", name)
-		}
-		if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" {
-			return c, fmt.Errorf("cloudlogs: the service %q has %q, which is no path and no pattern of paths", name, pattern)
 		}
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
@@ -203,7 +237,7 @@ func (m *module) guide() string {
 
 1. %[1]slist_services%[1]s names what has logs.
 2. %[1]squery_logs%[1]s returns entries of one service, newest first: at most %[2]d at a time, over at most %[3]s. Without %[1]ssince%[1]s it looks at the last %[4]s. Where there are more, the answer has %[1]snext_cursor%[1]s: send it as %[1]scursor%[1]s with everything else as it was, and with %[1]ssince%[1]s and %[1]suntil%[1]s as the answer told them.
-3. %[1]sget_log_entry%[1]s returns one entry again, by its id. Ids last as long as the file does.
+3. %[1]sget_log_entry%[1]s returns one entry again, by its id. Ids last as long as the log does.
 
 Begin narrow: a level (%[1]serror%[1]s), a text, a field, a short time. %[1]sfields%[1]s compares whole values, %[1]stext%[1]s looks anywhere in the line. Levels are trace, debug, info, notice, warning, error and critical, whatever the log calls them; of a journal they come from PRIORITY.
 

@@ -154,8 +154,9 @@ func summarize(raw json.RawMessage) string {
 // Service is a source of logs.
 type Service struct {
 	Name   string     `json:"name"`
+	Kind   string     `json:"kind"` // files, journald, cloudwatch or gcloud
 	Files  int        `json:"files,omitempty"`
-	Bytes  int64      `json:"bytes"`
+	Bytes  int64      `json:"bytes,omitempty"`
 	Newest *time.Time `json:"last_written,omitempty"`
 }
 

@@ -19,10 +19,9 @@ const (
 
 // scan reads the files of a service for a query, one at a time.
 type scan struct {
-	ctx     context.Context
-	q       *Query
-	top     topEntries
-	untimed int
+	ctx context.Context
+	q   *Query
+	*result
 
 	file         *file
 	pending      []untimedLine // untimed lines, in reverse order
@@ -45,13 +44,7 @@ func (s *scan) earliest() time.Time {
 }
 
 // latest returns the upper bound of relevant times, plus the tolerance.
-func (s *scan) latest() time.Time {
-	most := s.q.Until
-	if s.top.after != nil && s.top.after.timestamp().Before(most) {
-		most = s.top.after.timestamp()
-	}
-	return most.Add(clockSkew)
-}
+func (s *scan) latest() time.Time { return s.result.latest(s.q).Add(clockSkew) }
 
 // backward reads an uncompressed file of lines in reverse.
 func (s *scan) backward() error {
@@ -216,8 +209,9 @@ func digestOf(parts ...[]byte) digest {
 
 // Type tags of encoded tokens.
 const (
-	kindID     = 1
-	kindCursor = 2
+	kindID       = 1
+	kindCursor   = 2
+	kindRemoteID = 3
 )
 
 // id locates an entry and identifies its content.

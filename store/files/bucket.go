@@ -60,7 +60,7 @@ func openBucket(u *url.URL) (*bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bucket{base: base, region: region, prefix: q.Get("prefix"), credentials: c, http: aws.Client(base, "0.0.0.0/0", "::/0")}, nil
+	return &bucket{base: base, region: region, prefix: q.Get("prefix"), credentials: c, http: guard.OperatorClient(base)}, nil
 }
 
 // baseURL names the bucket in the host, or in the path where TLS certificates or

@@ -37,7 +37,7 @@ type Options struct {
 	LogFormat     string         `help:"Log format: text or json (default: text)." enum:"text,json" default:"text"`
 	MetricsToken  string         `help:"Bearer token required for /metrics (default: none, loopback only)." placeholder:"TOKEN"`
 
-	Logs        map[string]string `help:"Log files for the cloudlogs integration, by service name; FILE may be a pattern." placeholder:"NAME=FILE"`
+	Logs        map[string]string `help:"Logs for the cloudlogs integration, by service name: a file or pattern, journald:UNIT, cloudwatch:GROUP?region=REGION or gcloud:PROJECT?filter=FILTER." placeholder:"NAME=LOGS"`
 	LogsFor     []string          `help:"Organizations that may read these logs (default: the first one)." placeholder:"ORGANIZATION"`
 	LogsRange   time.Duration     `help:"Maximum time range of a log query (default: 24h)." placeholder:"D"`
 	LogsEntries int               `help:"Maximum number of entries of a log query (default: 100)." placeholder:"N"`
