@@ -112,6 +112,15 @@ func TestTheLibraryAsksTheSame(t *testing.T) {
 			}
 			return comment(ctx, c, 9)
 		}},
+		{"comment_pr", `{"owner":"octocat","repo":"hello","number":9,"body":"b","path":"a.go","line":7,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e"}`, action.KindAPIKey, func(ctx context.Context, c *library.Client) error {
+			if _, _, err := c.PullRequests.Get(ctx, owner, repo, 9); err != nil {
+				return err
+			}
+			_, _, err := c.PullRequests.CreateComment(ctx, owner, repo, 9, &library.PullRequestComment{
+				Body: library.Ptr("b"), CommitID: library.Ptr("6dcb09b5b57875f334f61aebed695e2e4193db5e"), Path: library.Ptr("a.go"), Line: library.Ptr(7), Side: library.Ptr("RIGHT"),
+			})
+			return err
+		}},
 		{"close_issue", `{"owner":"octocat","repo":"hello","number":7,"state_reason":"duplicate"}`, action.KindAPIKey, func(ctx context.Context, c *library.Client) error {
 			if _, _, err := c.Issues.Get(ctx, owner, repo, 7); err != nil {
 				return err

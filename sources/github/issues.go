@@ -255,43 +255,31 @@ type commentParams struct {
 }
 
 func commentIssue() sources.ModuleAction {
-	verifyKind := func(ctx context.Context, c *sources.Conn, p numberedParams) error { return p.rejectPull(ctx, c) }
-	return commentAction("issue", issueParam, verifyKind, sources.ModuleAction{
-		Name: "comment_issue", Title: "Comment on an issue",
+	return guardedAction(sources.ModuleAction{
+		Name: "comment_issue", Title: "Comment on an issue", Risk: action.RiskWrite, AsUser: true,
 		Description: "Adds a comment to an issue, not to a pull request: comment_pr does. The answer has its URL.",
-	})
-}
-
-func commentPull() sources.ModuleAction {
-	verifyKind := func(ctx context.Context, c *sources.Conn, p numberedParams) error {
-		_, err := p.pull(ctx, c, true)
-		return err
-	}
-	return commentAction("pull request", pullParam, verifyKind, sources.ModuleAction{
-		Name: "comment_pr", Title: "Comment on a pull request",
-		Description: "Adds a comment to the conversation of a pull request, not to a line of its diff. The answer has its URL.",
-	})
-}
-
-// commentAction completes an action. GitHub stores both kinds of conversation
-// in one list, so verifyKind checks the kind first.
-func commentAction(kind, number string, verifyKind func(ctx context.Context, c *sources.Conn, p numberedParams) error, a sources.ModuleAction) sources.ModuleAction {
-	a.Risk, a.AsUser = action.RiskWrite, true
-	a.Input = input(4, ownerParam, repoParam, number, `"body":`+bodyParam)
-	a.Examples = []sources.Example{{Note: "A finding", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"body":"The cause is in login.go: the empty password is not refused."}`)}}
-	a.Summarize = summary(func(p commentParams) string {
-		start, cut := truncateText(p.Body, 120)
-		if cut {
-			start += "…"
-		}
-		return fmt.Sprintf("Comment on %s %s: %q", kind, p.numberedParams, start)
-	})
-	return guardedAction(a, func(ctx context.Context, c *sources.Conn, p commentParams) (any, error) {
-		if err := verifyKind(ctx, c, p.numberedParams); err != nil {
+		Input:       input(4, ownerParam, repoParam, issueParam, `"body":`+bodyParam),
+		Summarize:   summary(func(p commentParams) string { return p.summary("issue") }),
+		Examples:    []sources.Example{commentExample()},
+	}, func(ctx context.Context, c *sources.Conn, p commentParams) (any, error) {
+		// GitHub has issues and pull requests in one list, so the kind is checked first.
+		if err := p.rejectPull(ctx, c); err != nil {
 			return nil, err
 		}
-		return p.post(ctx, c, p.numberedParams.about(kind), map[string]string{"body": p.Body}, "issues", p.Number.String(), "comments")
+		return p.post(ctx, c, p.numberedParams.about("issue"), map[string]string{"body": p.Body}, "issues", p.Number.String(), "comments")
 	})
+}
+
+func (p commentParams) summary(kind string) string {
+	start, cut := truncateText(p.Body, 120)
+	if cut {
+		start += "…"
+	}
+	return fmt.Sprintf("Comment on %s %s: %q", kind, p.numberedParams, start)
+}
+
+func commentExample() sources.Example {
+	return sources.Example{Note: "A finding", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"body":"The cause is in login.go: the empty password is not refused."}`)}
 }
 
 type closeParams struct {

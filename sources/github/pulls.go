@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"sallyport/action"
@@ -269,4 +270,80 @@ func runMergePull(ctx context.Context, c *sources.Conn, p mergeParams) (any, err
 		}
 	}
 	return map[string]any{"merged": true, "sha": answer.SHA}, nil
+}
+
+// pullCommentParams are those of a comment in the conversation, on a line (Path and Line),
+// or in answer to a comment on a line (ReplyTo).
+type pullCommentParams struct {
+	commentParams
+	Path    string          `json:"path"`
+	Line    sources.Integer `json:"line"`
+	Side    string          `json:"side"`
+	SHA     string          `json:"sha"`
+	ReplyTo sources.Integer `json:"in_reply_to"`
+}
+
+func commentPull() sources.ModuleAction {
+	return guardedAction(sources.ModuleAction{
+		Name: "comment_pr", Title: "Comment on a pull request", Risk: action.RiskWrite, AsUser: true,
+		Description: "Adds a comment to a pull request: to its conversation, to a line of its diff (path and line), or in answer to a comment on a line (in_reply_to). The answer has its URL.",
+		Input: input(4, ownerParam, repoParam, pullParam, `"body":`+bodyParam,
+			`"path":{"type":"string","minLength":1,"maxLength":4096,"description":"The file whose line to comment on, as in diff of get_pr; with line."}`,
+			`"line":{"type":"integer","minimum":1,"maximum":2147483647,"description":"The line of the file, which must be in the diff; with path."}`,
+			`"side":{"type":"string","enum":["RIGHT","LEFT"],"default":"RIGHT","description":"RIGHT: the line after the change; LEFT: a deleted line, counted before it."}`,
+			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The commit that the line was read in, head.sha of get_pr. Left out: the head when the comment is sent."}`,
+			`"in_reply_to":{"type":"integer","minimum":1,"description":"The id of a comment on a line, from get_pr_comments; without path and line."}`),
+		Summarize: summary(func(p pullCommentParams) string {
+			switch {
+			case p.ReplyTo > 0:
+				return fmt.Sprintf("%s (in answer to comment %d)", p.summary("pull request"), p.ReplyTo)
+			case p.Path != "":
+				return fmt.Sprintf("%s (on line %d of %s, %s)", p.summary("pull request"), p.Line, sources.Printable(strconv.Quote(p.Path), 200), p.side())
+			}
+			return p.summary("pull request")
+		}),
+		Examples: []sources.Example{
+			commentExample(),
+			{Note: "On a line of the diff", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"path":"login.go","line":42,"body":"This accepts an empty password."}`)},
+			{Note: "In answer to a comment on a line", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"in_reply_to":10,"body":"Done in the last commit."}`)},
+		},
+	}, runCommentPull)
+}
+
+func (p pullCommentParams) side() string { return cmp.Or(p.Side, "RIGHT") }
+
+// check also refuses combinations that GitHub would understand otherwise.
+func (p pullCommentParams) check(rules writeRules) error {
+	onLine := p.Path != "" || p.Line > 0
+	switch {
+	case onLine && (p.Path == "" || p.Line == 0):
+		return &sources.Refusal{Code: "invalid_params", Status: http.StatusBadRequest, Message: "A comment on a line needs both /path and /line."}
+	case p.ReplyTo > 0 && (onLine || p.Side != "" || p.SHA != ""):
+		return &sources.Refusal{Code: "invalid_params", Status: http.StatusBadRequest, Message: "An answer takes its place from /in_reply_to; leave out /path, /line, /side and /sha."}
+	case !onLine && (p.Side != "" || p.SHA != ""):
+		return &sources.Refusal{Code: "invalid_params", Status: http.StatusBadRequest, Message: "The params /side and /sha belong to a comment on a line; add /path and /line, or leave them out."}
+	}
+	return p.repository.check(rules)
+}
+
+func runCommentPull(ctx context.Context, c *sources.Conn, p pullCommentParams) (any, error) {
+	// GitHub has issues and pull requests in one list, so the kind is checked first.
+	now, err := p.pull(ctx, c, true)
+	if err != nil {
+		return nil, err
+	}
+	number, about := p.Number.String(), p.numberedParams.about("pull request")
+	switch {
+	case p.ReplyTo > 0:
+		return p.post(ctx, c, about, map[string]string{"body": p.Body}, "pulls", number, "comments", p.ReplyTo.String(), "replies")
+	case p.Path != "":
+		return p.post(ctx, c, about, struct {
+			Body string          `json:"body"`
+			SHA  string          `json:"commit_id"`
+			Path string          `json:"path"`
+			Line sources.Integer `json:"line"`
+			Side string          `json:"side"`
+		}{p.Body, cmp.Or(p.SHA, now.Head.SHA), p.Path, p.Line, p.side()}, "pulls", number, "comments")
+	}
+	return p.post(ctx, c, about, map[string]string{"body": p.Body}, "issues", number, "comments")
 }

@@ -80,6 +80,19 @@ func TestRequests(t *testing.T) {
 		},
 		{file: "comment_pr", action: "comment_pr", params: `{"owner":"octocat","repo":"hello","number":9,"body":"Ready."}`, replies: map[string][]reply{"GET /repos/octocat/hello/pulls/9": one(pullJSON), "POST /repos/octocat/hello/issues/9/comments": created(postedJSON)}},
 		{
+			file: "comment_pr_line", action: "comment_pr", params: `{"owner":"octocat","repo":"hello","number":9,"body":"Why?","path":"a/b.go","line":12}`,
+			replies: map[string][]reply{"GET /repos/octocat/hello/pulls/9": one(pullJSON), "POST /repos/octocat/hello/pulls/9/comments": created(postedJSON)},
+		},
+		{
+			file: "comment_pr_deleted_line", action: "comment_pr",
+			params:  `{"owner":"octocat","repo":"hello","number":9,"body":"Why?","path":"b.go","line":3,"side":"LEFT","sha":"0123456789012345678901234567890123456789"}`,
+			replies: map[string][]reply{"GET /repos/octocat/hello/pulls/9": one(pullJSON), "POST /repos/octocat/hello/pulls/9/comments": created(postedJSON)},
+		},
+		{
+			file: "comment_pr_reply", action: "comment_pr", params: `{"owner":"octocat","repo":"hello","number":9,"body":"Done.","in_reply_to":31}`,
+			replies: map[string][]reply{"GET /repos/octocat/hello/pulls/9": one(pullJSON), "POST /repos/octocat/hello/pulls/9/comments/31/replies": created(postedJSON)},
+		},
+		{
 			file: "merge_pr", action: "merge_pr",
 			params:  `{"owner":"octocat","repo":"hello","number":9,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","base":"trunk","merge_method":"squash","commit_title":"Mend it (#9)","commit_message":"For #7."}`,
 			replies: map[string][]reply{"GET /repos/octocat/hello/pulls/9": one(pullJSON), "PUT /repos/octocat/hello/pulls/9/merge": one(mergedJSON)},

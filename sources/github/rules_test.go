@@ -202,3 +202,28 @@ func TestNamesThatAreNoRepositories(t *testing.T) {
 		}
 	}
 }
+
+// A comment has one place: the conversation, a line, or below another comment.
+func TestPlacesOfComments(t *testing.T) {
+	guard := find(t, "comment_pr").Guard
+	for place, want := range map[string]string{
+		``:                                    "",
+		`"path":"a","line":1`:                 "",
+		`"in_reply_to":1`:                     "",
+		`"path":"a"`:                          "both /path and /line",
+		`"line":1`:                            "both /path and /line",
+		`"side":"LEFT"`:                       "add /path and /line",
+		`"in_reply_to":1,"path":"a","line":1`: "leave out /path",
+		`"in_reply_to":1,"side":"LEFT"`:       "leave out /path",
+	} {
+		params := `{"owner":"o","repo":"r","number":1,"body":"x"`
+		if place != "" {
+			params += "," + place
+		}
+		err := guard(nil, json.RawMessage(params+"}"))
+		if want == "" && err == nil {
+			continue
+		}
+		refused(t, err, "invalid_params", want)
+	}
+}
