@@ -33,7 +33,7 @@ func TestTheLibraryAsksTheSame(t *testing.T) {
 		"GET /repos/octocat/hello/pulls/9/reviews": "[]", "GET /repos/octocat/hello/pulls/9/comments": "[]", "GET /repos/octocat/hello/issues/9/comments": "[]",
 		"GET /repos/octocat/hello/branches": "[]", "GET /repos/octocat/hello/git/ref/heads/a/b#%": refJSON,
 		"POST /repos/octocat/hello/git/refs": refJSON, "POST /repos/octocat/hello/issues": issueJSON, "PATCH /repos/octocat/hello/issues/7": issueJSON,
-		"POST /repos/octocat/hello/issues/7/comments": postedJSON, "POST /repos/octocat/hello/issues/9/comments": postedJSON,
+		"POST /repos/octocat/hello/issues/7/comments": postedJSON, "POST /repos/octocat/hello/issues/9/comments": postedJSON, "POST /repos/octocat/hello/pulls/9/comments": postedJSON,
 		"POST /repos/octocat/hello/pulls": pullJSON, "PUT /repos/octocat/hello/pulls/9/merge": `{"sha":"6d","merged":true,"message":"merged"}`,
 	}
 	thirty := library.ListOptions{PerPage: 30}
