@@ -17,16 +17,16 @@ import (
 	"sallyport/conformance/harness"
 )
 
-var update = flag.Bool("update", false, "write the transcript into docs/opencode.md")
+var update = flag.Bool("update", false, "write the transcript into docs/clients/opencode.md")
 
-// Where docs/opencode.md has the transcript.
+// Where docs/clients/opencode.md has the transcript.
 const (
-	page   = "../../docs/opencode.md"
+	page   = "../../docs/clients/opencode.md"
 	opens  = "<!-- A test writes this: go test ./conformance/opencode -run Transcript -update -->\n"
 	closes = "<!-- the end of what the test writes -->\n"
 )
 
-// TestTranscript does what docs/opencode.md tells its reader to do, and holds
+// TestTranscript does what docs/clients/opencode.md tells its reader to do, and holds
 // the page to what came of it.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func (d *document) compare() {
 	before, rest, ok := strings.Cut(string(raw), opens)
 	old, after, closed := strings.Cut(rest, closes)
 	if !ok || !closed {
-		d.t.Fatalf("docs/opencode.md lacks one of the lines\n%s%s", opens, closes)
+		d.t.Fatalf("docs/clients/opencode.md lacks one of the lines\n%s%s", opens, closes)
 	}
 	made := "\n```console\n" + d.stable() + "```\n\n"
 	if *update {
@@ -132,7 +132,7 @@ func (d *document) compare() {
 		return
 	}
 	if diff := cmp.Diff(old, made); diff != "" {
-		d.t.Errorf("docs/opencode.md is not what happens; run this test with -update (-page +now):\n%s", diff)
+		d.t.Errorf("docs/clients/opencode.md is not what happens; run this test with -update (-page +now):\n%s", diff)
 	}
 }
 
