@@ -43,6 +43,7 @@ func openFilled(t *testing.T) (v *vaulted, upstream string) {
 // sound, its evidence holds, and it has every call that was answered before the
 // backup began.
 func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
 	v, url := openFilled(t)
 	source, session := v.allowAll(url)
 	ctx, end := context.WithCancel(t.Context())
@@ -140,6 +141,7 @@ func (v *vaulted) restore(c *backup.RestoreCommand) error {
 
 // TestRestoreRefuses damages a backup in each way, and a restore leaves nothing.
 func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
 	v, _ := openFilled(t)
 	for name, test := range map[string]struct {
 		without bool
@@ -248,6 +250,7 @@ func tamper(t *testing.T, to string) {
 // TestBackupDuringRotation replaces the keys between copies: the keys in a
 // backup are those of its rows.
 func TestBackupDuringRotation(t *testing.T) {
+	t.Parallel()
 	v, _ := openFilled(t)
 	var busy sync.WaitGroup
 	ctx, end := context.WithCancel(t.Context())

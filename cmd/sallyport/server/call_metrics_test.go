@@ -21,6 +21,7 @@ import (
 // A call is one line at its end, with all that it is found by, and none of its
 // params and results.
 func TestCallIsALineInTheLog(t *testing.T) {
+	t.Parallel()
 	lines := &tape{}
 	log := NewLogger(lines, "info", "json")
 	h := newHouse(t, func(c *gate.Config) { c.Observer = newCallLog(newCallMetrics(), log) })
@@ -102,6 +103,7 @@ func scraped(t *testing.T, all ...prometheus.Collector) []string {
 
 // Every way in which a call ends is counted once, and nothing of its params.
 func TestCallsAreCounted(t *testing.T) {
+	t.Parallel()
 	m := newCallMetrics()
 	h, e := newHouse(t, func(c *gate.Config) { c.Observer = m }), &effects{}
 	h.catalog.put(tool("read", action.RiskRead, e.run))
@@ -155,6 +157,7 @@ func TestCallsAreCounted(t *testing.T) {
 }
 
 func TestDriftIsCounted(t *testing.T) {
+	t.Parallel()
 	m := newCallMetrics()
 	w := newWorkshop(newHouse(t, func(c *gate.Config) { c.Observer = m }), action.ReviewTrust)
 	w.lists(1)
@@ -180,6 +183,7 @@ func TestDriftIsCounted(t *testing.T) {
 
 // Upstreams that list ever new names make a bounded number of series.
 func TestSeriesAreBounded(t *testing.T) {
+	t.Parallel()
 	m := newCallMetrics()
 	for source := range 3 * maxSources {
 		for name := range 3 * maxActionsPerSource {
@@ -220,6 +224,7 @@ func BenchmarkCallMetrics(b *testing.B) {
 }
 
 func TestMetricsWantTheirToken(t *testing.T) {
+	t.Parallel()
 	v := openVaulted(t, Options{Data: t.TempDir(), MetricsToken: "let-me-see"})
 	handler := v.handler()
 	for authorization, want := range map[string]int{"": 401, "Bearer other": 401, "let-me-see": 401, "Bearer let-me-see": 200} {

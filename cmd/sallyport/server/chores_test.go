@@ -24,6 +24,7 @@ func (n *never) Hold(context.Context, string, time.Duration) bool { return false
 func (n *never) Release(context.Context, string) { n.released.Add(1) }
 
 func TestChoresGoOnAfterAPanic(t *testing.T) {
+	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	rounds := make(chan struct{}, 100)
 	done := make(chan struct{})
@@ -42,6 +43,7 @@ func TestChoresGoOnAfterAPanic(t *testing.T) {
 }
 
 func TestOnlyTheHolderDoesAChore(t *testing.T) {
+	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	locks := &never{}
 	var each, once atomic.Int64

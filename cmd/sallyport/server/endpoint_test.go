@@ -11,6 +11,7 @@ import (
 // TestTwoGatewaysOneFolder starts a second instance in the data folder of the
 // first: commands would find whichever came last.
 func TestTwoGatewaysOneFolder(t *testing.T) {
+	t.Parallel()
 	o := Options{Data: t.TempDir(), DatabaseURL: postgresTables(t), MasterKey: strings.Repeat("aa", 32), TokenKey: strings.Repeat("bb", 32)}
 	first := openVaulted(t, o)
 	_, err := first.Welcome(t.Context())

@@ -15,6 +15,7 @@ import (
 // TestABrokenChainKeepsNoOtherWaiting breaks one by a link of another key, and
 // mends it by having that key.
 func TestABrokenChainKeepsNoOtherWaiting(t *testing.T) {
+	t.Parallel()
 	db, err := store.Open(t.Context(), store.Config{Path: withTables(t, t.TempDir()+"/s.db")})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestWebhookSecrets(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"github=0123456789abcdef,github=0123456789abcdeg,linear=0123456789=bcdef": "",
 		"github=0123456789abcde": "the secret of github has fewer than 16 characters",
@@ -27,6 +28,7 @@ func TestWebhookSecrets(t *testing.T) {
 }
 
 func TestSignInFlags(t *testing.T) {
+	t.Parallel()
 	good := signInFlags{
 		LoginIdle: 8 * time.Hour, LoginLife: 168 * time.Hour, OIDCIssuer: "https://id.example.com", OIDCClientID: "sallyport",
 		OIDCRoleClaim: "groups", OIDCRoleMap: roleMap{map[string]action.Role{"a": action.RoleAdmin}},

@@ -164,6 +164,7 @@ func (h *house) written(id string) (outcomes []string, text string) {
 }
 
 func TestSourceAsksItsCaller(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		q := newInquirer([]action.Question{form("a"), form("b")}, []action.Question{form("a")})
 		h.catalog.put(q.tool("read", action.RiskRead))
@@ -203,6 +204,7 @@ func TestSourceAsksItsCaller(t *testing.T) {
 // Who leaves with a question may come back to another instance, which is told
 // of the answer and of the next question, and hands out the answer of a read.
 func TestCallerElsewhereIsAsked(t *testing.T) {
+	t.Parallel()
 	for name, hints := range map[string]bool{"with hints": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			a, b := twins(t, hints)
@@ -234,6 +236,7 @@ func TestCallerElsewhereIsAsked(t *testing.T) {
 
 // Who waited there before the call ran here is asked as well.
 func TestCallerWhoWaitedElsewhereIsAsked(t *testing.T) {
+	t.Parallel()
 	for name, hints := range map[string]bool{"with hints": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			a, b := twins(t, hints)
@@ -259,6 +262,7 @@ func TestCallerWhoWaitedElsewhereIsAsked(t *testing.T) {
 }
 
 func TestNobodyIsThereToBeAsked(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *gate.Config) { c.TakeWithin = 50 * time.Millisecond })
 	q := newInquirer([]action.Question{form("a")})
 	ask := q.quiet()
@@ -292,6 +296,7 @@ func (h *house) mode(name string, mode action.Mode) {
 }
 
 func TestQuestionsThatAreRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *gate.Config) { c.TakeWithin, c.AskWithin, c.MaxAsked = time.Hour, time.Hour, 1000 })
 	link := action.Question{Key: "a", Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","url":"https://x.test"}`)}
 	large := form("a")
@@ -337,6 +342,7 @@ func (forgetful) CloseRound(context.Context, string, string, json.RawMessage, ti
 }
 
 func TestReplyThatCannotBeWrittenDownIsNotUsed(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *gate.Config) { c.Ledger = forgetful{c.Ledger} })
 	q := newInquirer([]action.Question{form("a")})
 	h.catalog.put(q.tool("read", action.RiskRead))
@@ -349,6 +355,7 @@ func TestReplyThatCannotBeWrittenDownIsNotUsed(t *testing.T) {
 }
 
 func TestFloodOfQuestions(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *gate.Config) { c.MaxRounds = 3 })
 	var rounds [][]action.Question
 	for i := range 6 {
@@ -370,6 +377,7 @@ func TestFloodOfQuestions(t *testing.T) {
 
 // Two callers of one approved call: one of them is asked, both are answered.
 func TestOneOfTwoCallersIsAsked(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		q := newInquirer([]action.Question{form("a")})
 		h.catalog.put(q.tool("write", action.RiskWrite))
@@ -404,6 +412,7 @@ func TestOneOfTwoCallersIsAsked(t *testing.T) {
 
 // Of callers who wait, only one who can is asked.
 func TestCallerWhoCanIsAsked(t *testing.T) {
+	t.Parallel()
 	h, q := newHouse(t), newInquirer([]action.Question{form("a")})
 	h.catalog.put(q.tool("write", action.RiskWrite))
 	mute := h.begin(t.Context(), h.call("write", `{}`))
@@ -416,6 +425,7 @@ func TestCallerWhoCanIsAsked(t *testing.T) {
 }
 
 func TestAskedCallerNeverComesBack(t *testing.T) {
+	t.Parallel()
 	var clock shifted
 	for name, leave := range map[string]func(enough func()){
 		"the question lapses":     func(func()) { clock.move(2 * time.Minute) },
@@ -472,6 +482,7 @@ func (s slow) TakeRound(ctx context.Context, organization, invocation string, ca
 
 // Who took the question while the source's instance stood still has it.
 func TestQuestionTakenDuringALookIsTaken(t *testing.T) {
+	t.Parallel()
 	var clock shifted
 	rows := slow{looked: make(chan struct{}), then: make(chan struct{}), first: &sync.Once{}}
 	h, q := newHouse(t, func(c *gate.Config) {
@@ -492,6 +503,7 @@ func TestQuestionTakenDuringALookIsTaken(t *testing.T) {
 
 // A client whose question was lost on the way comes back and is asked again.
 func TestLostQuestionIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	h, q := newHouse(t), newInquirer([]action.Question{form("a")})
 	h.catalog.put(q.tool("read", action.RiskRead))
 	r := h.asked(h.get(h.begin(t.Context(), h.askable("read"))))
@@ -510,6 +522,7 @@ func TestLostQuestionIsAskedAgain(t *testing.T) {
 }
 
 func TestNobodyWhoIsAwayIsWaitedForAtTheEnd(t *testing.T) {
+	t.Parallel()
 	h, q := newHouse(t), newInquirer([]action.Question{form("a")})
 	h.catalog.put(q.tool("read", action.RiskRead))
 	r := h.asked(h.get(h.begin(t.Context(), h.askable("read"))))
@@ -522,6 +535,7 @@ func TestNobodyWhoIsAwayIsWaitedForAtTheEnd(t *testing.T) {
 }
 
 func TestRepliesOneByOne(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		q := newInquirer([]action.Question{form("a"), form("b"), form("c")})
 		h.catalog.put(q.tool("read", action.RiskRead))

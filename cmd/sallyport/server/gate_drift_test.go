@@ -86,6 +86,7 @@ func (w *workshop) says(mode action.Mode, layer action.Layer) {
 }
 
 func TestChangedToolNeverRunsUnderAnOldYes(t *testing.T) {
+	t.Parallel()
 	w := newWorkshop(newHouse(t), action.ReviewTrust)
 	w.lists(1)
 	w.mode(action.ModeAllow)
@@ -111,6 +112,7 @@ func TestChangedToolNeverRunsUnderAnOldYes(t *testing.T) {
 }
 
 func TestApprovalOfAChangedToolIsStale(t *testing.T) {
+	t.Parallel()
 	w := newWorkshop(newHouse(t), action.ReviewTrust)
 	w.lists(1)
 	out := w.sells()
@@ -123,6 +125,7 @@ func TestApprovalOfAChangedToolIsStale(t *testing.T) {
 }
 
 func TestReviewRequired(t *testing.T) {
+	t.Parallel()
 	w := newWorkshop(newHouse(t), action.ReviewRequired)
 	w.risk = action.RiskRead
 	w.lists(1)
@@ -137,6 +140,7 @@ func TestReviewRequired(t *testing.T) {
 // For any order of edits: what runs without a person is a definition that was
 // reviewed, or one that a grant was made for.
 func TestNoOrderOfEditsLetsADriftedToolRun(t *testing.T) {
+	t.Parallel()
 	orders := func(t *testing.T, open func(t *testing.T) *house, seeds uint64, steps int) {
 		for seed := range seeds {
 			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

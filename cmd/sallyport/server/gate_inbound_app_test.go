@@ -29,6 +29,7 @@ func likeInstalled(w http.ResponseWriter, r *asked) {
 // TestDeliveriesOfAnInstalledApp: what GitHub tells of an installation is for who
 // connected it, and not for who has the installation's number.
 func TestDeliveriesOfAnInstalledApp(t *testing.T) {
+	t.Parallel()
 	const secret = "of the whole deployment"
 	p := serveHouse(t, func(o *Options) { o.WebhookSecrets.of = map[string][]string{"github": {secret}} })
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

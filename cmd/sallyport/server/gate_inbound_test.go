@@ -90,6 +90,7 @@ const answerIssue = `{"owner":"octocat","repo":"hello","title":"T"}`
 
 // TestFromWebhookToFinishedRun is the whole story of an event.
 func TestFromWebhookToFinishedRun(t *testing.T) {
+	t.Parallel()
 	p := serveHouse(t)
 	gitHub, trigger := p.triage(t)
 	p.mode("github:create_issue", action.ModeAllow) // which is not enough below
@@ -179,6 +180,7 @@ func (p *premises) dead(s workSession) {
 // TestRunIsDelivered has a run posted to an endpoint, whose agent the automation
 // lets write, and who ends it with the token of its session.
 func TestRunIsDelivered(t *testing.T) {
+	t.Parallel()
 	p := serveHouse(t)
 	gitHub, trigger := p.triage(t)
 	p.must("PUT", "/policy/modes/github:create_issue", map[string]any{"mode": "allow", "automation": "triage"}, nil)
@@ -218,6 +220,7 @@ func TestRunIsDelivered(t *testing.T) {
 // TestRunNobodyWorksOn is taken back when its worker is silent: its session ends,
 // what it asked for is withdrawn, and another one gets it.
 func TestRunNobodyWorksOn(t *testing.T) {
+	t.Parallel()
 	p := serveHouse(t, func(o *Options) { o.Intervals.RunSweepEvery = 100 * time.Millisecond })
 	_, trigger := p.triage(t)
 	told := make(chan action.Hint, 1000)

@@ -40,6 +40,7 @@ func twins(t *testing.T, hints bool, change ...func(*gate.Config)) (a, b *house)
 }
 
 func TestHeldHereApprovedThere(t *testing.T) {
+	t.Parallel()
 	for name, hints := range map[string]bool{"with hints": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			a, b := twins(t, hints)
@@ -57,6 +58,7 @@ func TestHeldHereApprovedThere(t *testing.T) {
 }
 
 func TestAnotherInstanceRunsForOneThatIsGone(t *testing.T) {
+	t.Parallel()
 	a, b := twins(t, false)
 	e := &effects{}
 	a.catalog.put(tool("write", action.RiskWrite, e.run))
@@ -89,6 +91,7 @@ func (l *blackout) Load(ctx context.Context, organization, id string) (action.Re
 }
 
 func TestHeldCallOutlivesABlackout(t *testing.T) {
+	t.Parallel()
 	rows := &blackout{}
 	h := newHouse(t, func(c *gate.Config) {
 		rows.Ledger = c.Ledger
@@ -120,6 +123,7 @@ func (s *shifted) now() time.Time { return time.Now().Add(time.Duration(s.by.Loa
 func (s *shifted) move(d time.Duration) { s.by.Add(int64(d)) }
 
 func TestAfterAGapNoCallerIsTakenForGone(t *testing.T) {
+	t.Parallel()
 	var clock shifted
 	h := newHouse(t, func(c *gate.Config) {
 		c.Now, c.HoldInteractive, c.SeenEvery = clock.now, 24*time.Hour, time.Hour
@@ -140,6 +144,7 @@ func TestAfterAGapNoCallerIsTakenForGone(t *testing.T) {
 }
 
 func TestOldApprovalIsNotUsed(t *testing.T) {
+	t.Parallel()
 	var clock shifted
 	e := &effects{}
 	a, b := twins(t, false, func(c *gate.Config) {
@@ -163,6 +168,7 @@ func TestOldApprovalIsNotUsed(t *testing.T) {
 }
 
 func TestUnprintableIdempotencyKey(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.catalog.put(tool("read", action.RiskRead, (&effects{}).run))
 	for _, key := range []string{"\xff\xfe", "a\x00b", "line\nbreak"} {
@@ -177,6 +183,7 @@ func TestUnprintableIdempotencyKey(t *testing.T) {
 
 // Who is the last caller on his own instance does not see those elsewhere.
 func TestCancelThereDoesNotEndTheWaitHere(t *testing.T) {
+	t.Parallel()
 	a, b := twins(t, true)
 	e := &effects{}
 	a.catalog.put(tool("write", action.RiskWrite, e.run))
@@ -235,6 +242,7 @@ func (l *unreachable) MarkAnswered(context.Context, string, string) error {
 
 // Nobody is told that nothing happened when nobody can know.
 func TestWhatIsToldWhileRowsAreOutOfReach(t *testing.T) {
+	t.Parallel()
 	rows := &unreachable{}
 	h := newHouse(t, func(c *gate.Config) {
 		rows.Ledger = c.Ledger
@@ -269,6 +277,7 @@ func TestWhatIsToldWhileRowsAreOutOfReach(t *testing.T) {
 // An executor that could not write down how a call ended gets a moment to do
 // so when the rows are back, before its lease is taken for lapsed.
 func TestLapsedLeaseIsSparedAfterAGap(t *testing.T) {
+	t.Parallel()
 	var clock shifted
 	begun, end := make(chan struct{}), make(chan struct{})
 	h := newHouse(t, func(c *gate.Config) { c.Now = clock.now })
@@ -292,6 +301,7 @@ func TestLapsedLeaseIsSparedAfterAGap(t *testing.T) {
 
 // Rows that are away for a moment between the claim and the run cost nothing.
 func TestLastCheckWaitsForRows(t *testing.T) {
+	t.Parallel()
 	var left atomic.Int64
 	h := newHouse(t, func(c *gate.Config) {
 		read := c.Sessions
@@ -336,6 +346,7 @@ func (l *ending) Finish(ctx context.Context, f *action.Finish) (action.Invocatio
 // Whoever looks at a row in the moment when it has ended, and its run has not,
 // waits for the run: the full answer of a read is nowhere else.
 func TestRowEndsBeforeItsRun(t *testing.T) {
+	t.Parallel()
 	rows := &ending{}
 	h := newHouse(t, func(c *gate.Config) {
 		rows.Ledger = c.Ledger

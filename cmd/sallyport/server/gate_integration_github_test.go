@@ -53,6 +53,7 @@ func (p *premises) mode(key string, m action.Mode) {
 }
 
 func TestMergeTakesAPersonsWord(t *testing.T) {
+	t.Parallel()
 	p, gitHub := serveHouse(t), newService(t, likeGitHub(gitHubToken))
 	p.connectTo(gitHub, "github", map[string]any{"kind": "api_key", "secret": gitHubToken})
 	a := p.agent("github")
@@ -103,6 +104,7 @@ func TestMergeTakesAPersonsWord(t *testing.T) {
 }
 
 func TestGuardrailsAtGitHub(t *testing.T) {
+	t.Parallel()
 	p, gitHub := serveHouse(t), newService(t, likeGitHub(gitHubToken))
 	settings := map[string]any{"repositories": []string{"octocat/hello"}, "denied_pr_bases": []string{"release/*"}}
 	why := p.refused(400, "invalid_settings", "POST", "/integrations", map[string]any{

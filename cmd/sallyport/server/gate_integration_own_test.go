@@ -10,6 +10,7 @@ import (
 // beginning: it runs for that one, or not at all. What others connect for
 // themselves changes nothing.
 func TestOwnConnectionsAndApprovals(t *testing.T) {
+	t.Parallel()
 	const bens, mallorys = "lin_api_ben0123456789abcdef", "lin_api_mal0123456789abcdef"
 	p, linear := serveHouse(t), newService(t, likeLinear(linearKey, bens, mallorys))
 	ben, mallory := p.as("Ben", action.RoleMember), p.as("Mallory", action.RoleMember)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestRevokedKeyAndConnectedAgain(t *testing.T) {
+	t.Parallel()
 	p, linear := serveHouse(t), newService(t, likeLinear(linearKey))
 	in := p.connectTo(linear, "linear", map[string]any{"kind": "api_key", "secret": linearKey})
 	a := p.agent("linear")
@@ -87,6 +88,7 @@ func likeSlack(tokens ...string) func(http.ResponseWriter, *asked) {
 func hang(_ http.ResponseWriter, r *asked) { <-r.context.Done() }
 
 func TestServiceThatHangs(t *testing.T) {
+	t.Parallel()
 	p := serveHouse(t, func(o *Options) { o.Intervals.CallTimeout = 600 * time.Millisecond })
 	linear, slack := newService(t, likeLinear(linearKey)), newService(t, likeSlack("xoxb-9f8e7d6c5b4a"))
 	p.connectTo(linear, "linear", map[string]any{"kind": "api_key", "secret": linearKey})

@@ -12,6 +12,7 @@ import (
 // Two instances over the same rows are one gateway: what is connected, approved
 // or refused at one of them is so at the other.
 func TestIntegrationsOfTwoInstances(t *testing.T) {
+	t.Parallel()
 	at := postgresTables(t)
 	shared := func(o *Options) {
 		o.DatabaseURL, o.MasterKey, o.TokenKey = at, strings.Repeat("1a", 32), strings.Repeat("2b", 32)

@@ -24,6 +24,7 @@ func ofWorkspace(id, key string) func(http.ResponseWriter, *asked) {
 
 // What was approved is not run when it would do something else by then.
 func TestApprovalGoesStale(t *testing.T) {
+	t.Parallel()
 	const other = "lin_api_aabbccddeeff00112233"
 	p, gitHub := serveHouse(t), newService(t, likeGitHub(gitHubToken))
 	linear, moved, second := newService(t, likeLinear(linearKey)), newService(t, likeLinear(linearKey)), newService(t, ofWorkspace("o2", other))
@@ -85,6 +86,7 @@ func TestApprovalGoesStale(t *testing.T) {
 
 // What is private is there for nobody else, wherever he looks.
 func TestPrivateIntegration(t *testing.T) {
+	t.Parallel()
 	p, linear := serveHouse(t), newService(t, ofWorkspace("Secluded", linearKey))
 	ben, cleo := p.as("Ben", action.RoleAdmin), p.as("Cleo", action.RoleAdmin)
 	in := ben.connectTo(linear, "linear", map[string]any{"kind": "api_key", "secret": linearKey, "visibility": "private", "name": "Hideaway"})

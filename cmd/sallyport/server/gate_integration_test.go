@@ -48,6 +48,7 @@ func likeLinear(keys ...string) func(http.ResponseWriter, *asked) {
 var linearTools = []string{"linear_add_comment", "linear_create_issue", "linear_get_issue", "linear_list_issues", "linear_update_issue"}
 
 func TestIntegrationFromConnectToAnswer(t *testing.T) {
+	t.Parallel()
 	p, linear := serveHouse(t), newService(t, likeLinear(linearKey))
 
 	// A key that the service does not take is not kept.

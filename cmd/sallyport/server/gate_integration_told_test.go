@@ -9,6 +9,7 @@ import (
 // A service that wants fewer requests answered: the agent is told so by its
 // name, with one time to wait.
 func TestWantsFewerRequests(t *testing.T) {
+	t.Parallel()
 	p, linear := serveHouse(t), newService(t, likeLinear(linearKey))
 	p.connectTo(linear, "linear", map[string]any{"kind": "api_key", "secret": linearKey})
 	a := p.agent("linear")

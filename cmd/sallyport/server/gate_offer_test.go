@@ -53,6 +53,7 @@ func (h *house) offerings() *action.Offerings {
 }
 
 func TestOfferingsOfADeniedSourceAreHidden(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	new(beside).put(h)
 	count := func(o *action.Offerings) string {
@@ -79,6 +80,7 @@ func TestOfferingsOfADeniedSourceAreHidden(t *testing.T) {
 }
 
 func TestOnlyWhatIsAllowedIsCompletedAndSubscribed(t *testing.T) {
+	t.Parallel()
 	h, b := newHouse(t), new(beside)
 	b.put(h)
 	try := func() (complete, subscribe error) {
@@ -115,6 +117,7 @@ func TestOnlyWhatIsAllowedIsCompletedAndSubscribed(t *testing.T) {
 }
 
 func TestCompletionsCountAsCalls(t *testing.T) {
+	t.Parallel()
 	h, b := newHouse(t, func(c *gate.Config) { c.Limiter = coord.NewCounter(3, time.Now) }), new(beside)
 	b.put(h)
 	var refused error

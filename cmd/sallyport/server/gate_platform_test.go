@@ -163,6 +163,7 @@ func TestAgentCompletesItsRun(t *testing.T) {
 }
 
 func TestSixtyFourCompletions(t *testing.T) {
+	t.Parallel()
 	servedOnBoth(t, func(t *testing.T, p *premises) {
 		_, session := p.startedRun(t)
 		var group sync.WaitGroup
@@ -196,6 +197,7 @@ func TestSixtyFourCompletions(t *testing.T) {
 }
 
 func TestSetupIsSavedAndReadBack(t *testing.T) {
+	t.Parallel()
 	servedOnBoth(t, func(t *testing.T, p *premises) {
 		var session, coding testSession
 		p.must("POST", "/sessions", map[string]any{"type": "setup"}, &session)
@@ -277,6 +279,7 @@ func TestSetupIsSavedAndReadBack(t *testing.T) {
 // A sixth request for variables is refused by a limit, and not by policy, which
 // nobody needs to change for it.
 func TestOneRequestForVariablesTooMany(t *testing.T) {
+	t.Parallel()
 	p := serveHouse(t)
 	var session testSession
 	p.must("POST", "/sessions", map[string]any{}, &session)
@@ -293,6 +296,7 @@ func TestOneRequestForVariablesTooMany(t *testing.T) {
 // What an organization holds is done once a person approved it, and not at all
 // when its session was revoked before.
 func TestToolIsHeld(t *testing.T) {
+	t.Parallel()
 	servedOnBoth(t, func(t *testing.T, p *premises) {
 		p.mode("platform:save_service_commands", action.ModeRequireApproval)
 		params := `{"commands":[{"name":"web","command":"pnpm dev"}]}`
@@ -323,6 +327,7 @@ func TestToolIsHeld(t *testing.T) {
 // A pause refuses what is new and keeps what is held: its callers wait on, and it
 // runs when a person approves it meanwhile, once.
 func TestHeldBeforeAPauseRunsDuringIt(t *testing.T) {
+	t.Parallel()
 	servedOnBoth(t, func(t *testing.T, p *premises) {
 		p.mode("platform:save_service_commands", action.ModeRequireApproval)
 		var session testSession
@@ -369,6 +374,7 @@ func (l *overtaken) Begin(ctx context.Context, d *action.Draft) (*action.BeginRe
 // The same call may end its session at any moment of this one: also in one that
 // is tried anew for another reason.
 func TestCompletedWhilePolicyMoves(t *testing.T) {
+	t.Parallel()
 	rows := &overtaken{}
 	h := newHouse(t, func(c *gate.Config) {
 		rows.Ledger = c.Ledger

@@ -81,6 +81,7 @@ func (h *house) atOnce(callers int, name string) (completed, pending int64) {
 }
 
 func TestBudgetOfNRunsExactlyN(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		const budget, callers = 7, 64
 		e := h.notes("write", action.RiskWrite)
@@ -102,6 +103,7 @@ func TestBudgetOfNRunsExactlyN(t *testing.T) {
 }
 
 func TestApproveWithGrant(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		e := h.notes("write", action.RiskWrite)
 		done := h.begin(t.Context(), h.call("write", `{"channel":"C1","text":"one"}`))
@@ -134,6 +136,7 @@ func TestApproveWithGrant(t *testing.T) {
 }
 
 func TestPinnedGrantOfAnApproval(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.notes("write", action.RiskWrite)
 	h.begin(t.Context(), h.call("write", `{"channel":"C1","token":"xoxb-hidden-value-1"}`))
@@ -172,6 +175,7 @@ func ago(d time.Duration) *time.Time {
 }
 
 func TestRevokedGrantCoversNoNextCall(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		h.notes("write", action.RiskWrite)
 		g := h.grant(action.Grant{})
@@ -187,6 +191,7 @@ func TestRevokedGrantCoversNoNextCall(t *testing.T) {
 
 // A grant that is used up between the decision and the row is not used.
 func TestGrantSpentBetweenDecisionAndRow(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	e := h.notes("write", action.RiskWrite)
 	g := h.grant(action.Grant{Terms: action.Terms{MaxCalls: calls(1)}})
@@ -210,6 +215,7 @@ func TestGrantSpentBetweenDecisionAndRow(t *testing.T) {
 }
 
 func TestGrantCoversOnlyWhatItWasMadeFor(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.notes("write", action.RiskWrite)
 	h.grant(action.Grant{ToolHash: "h1"})
@@ -223,6 +229,7 @@ func TestGrantCoversOnlyWhatItWasMadeFor(t *testing.T) {
 }
 
 func TestThreeDenialsDenyTheActionInTheSession(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		h.notes("write", action.RiskWrite)
 		h.notes("other", action.RiskWrite)
@@ -245,6 +252,7 @@ func TestThreeDenialsDenyTheActionInTheSession(t *testing.T) {
 }
 
 func TestCreatorMayNotApproveHisOwn(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		h.notes("write", action.RiskWrite)
 		if err := h.db.SetSettings(t.Context(), org, action.Settings{SelfApproval: false}, "alice"); err != nil {
@@ -290,6 +298,7 @@ func (h *house) grouped(task string) action.Session {
 }
 
 func TestCeilings(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.notes("read", action.RiskRead)
 	h.notes("write", action.RiskWrite)
@@ -357,6 +366,7 @@ func (h *house) gateApproved(a action.GateApproval) action.GateApproval {
 
 // What was approved under a capability that is gone by then does not run.
 func TestCapabilityRevokedBetweenApprovalAndRun(t *testing.T) {
+	t.Parallel()
 	h := late(t)
 	e := h.notes("write", action.RiskWrite)
 	h.capable(action.Capability{Level: action.LevelWrite})
@@ -381,6 +391,7 @@ func TestCapabilityRevokedBetweenApprovalAndRun(t *testing.T) {
 }
 
 func TestCapabilityExpires(t *testing.T) {
+	t.Parallel()
 	clock := &shifted{}
 	h := newHouse(t)
 	h.rules.clock = clock.now
@@ -404,6 +415,7 @@ func TestCapabilityExpires(t *testing.T) {
 }
 
 func TestQuotasCountByIdentity(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *gate.Config) { c.Limiter = coord.NewCounter(0, time.Now) })
 	h.notes("read", action.RiskRead)
 	h.capable(action.Capability{Level: action.LevelRead, Rate: &action.Rate{Calls: 3, Seconds: 3600}})
@@ -430,6 +442,7 @@ func TestQuotasCountByIdentity(t *testing.T) {
 }
 
 func TestExplainWritesAndUsesNothing(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	e := h.notes("write", action.RiskWrite)
 	g := h.grant(action.Grant{Terms: action.Terms{MaxCalls: calls(1), Pins: map[string]json.RawMessage{"/channel": json.RawMessage(`"C1"`)}}})
@@ -457,6 +470,7 @@ func TestExplainWritesAndUsesNothing(t *testing.T) {
 // An organization's allow of a write does not reach sessions that an inbound
 // event started; their automation's does.
 func TestEventSessionsAskForWrites(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.notes("write", action.RiskWrite)
 	key := action.Key{Source: "notes", Action: "write"}
@@ -481,6 +495,7 @@ func TestEventSessionsAskForWrites(t *testing.T) {
 
 // A person's no to a call goes before the grant that would cover it.
 func TestDenialGoesBeforeAGrant(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		e := h.notes("write", action.RiskWrite)
 		done := h.begin(t.Context(), h.call("write", `{"n":1}`))
@@ -502,6 +517,7 @@ func TestDenialGoesBeforeAGrant(t *testing.T) {
 
 // What a person reads of a held call is what runs, whoever writes to the rows.
 func TestRowChangedWhileHeld(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	e := h.notes("write", action.RiskWrite)
 	done := h.begin(t.Context(), h.call("write", `{"channel":"real"}`))
@@ -528,6 +544,7 @@ func (h *house) exec(statement string, args ...any) {
 }
 
 func TestExplainForeseesRefusals(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.notes("write", action.RiskWrite)
 	says := func(params, refused string) {
@@ -556,6 +573,7 @@ func TestExplainForeseesRefusals(t *testing.T) {
 }
 
 func TestNoStandingYesToAnUnreviewedTool(t *testing.T) {
+	t.Parallel()
 	w := newWorkshop(newHouse(t), action.ReviewTrust)
 	w.lists(1)
 	w.lists(2)

@@ -58,6 +58,7 @@ func (h *house) lookedAsked(id string) *action.Round {
 // A call whose caller left is held as long as any, also over a restart, runs
 // once, and is looked up with its bytes.
 func TestCallerLeavesAndLooks(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		e := &effects{}
 		h.catalog.put(tool("write", action.RiskWrite, e.run))
@@ -84,6 +85,7 @@ func TestCallerLeavesAndLooks(t *testing.T) {
 
 // Who leaves does not wait for a call either that was approved and runs.
 func TestCallerLeavesWhatRuns(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	q := newInquirer()
 	let := q.quiet()
@@ -103,6 +105,7 @@ func TestCallerLeavesWhatRuns(t *testing.T) {
 // What another session asks for is not there, held or ended, and nothing of it
 // changes.
 func TestLookAndWithdrawAreOfTheSession(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	inv := h.leaves("write", `{}`, 0)
@@ -116,6 +119,7 @@ func TestLookAndWithdrawAreOfTheSession(t *testing.T) {
 
 // To withdraw ends a held call, of an unattended session too, and nothing else.
 func TestWithdrawByItsSession(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, h *house) {
 		e := &effects{}
 		h.catalog.put(tool("write", action.RiskWrite, e.run))
@@ -144,6 +148,7 @@ func TestWithdrawByItsSession(t *testing.T) {
 // The source of a call whose caller left knows what he can be asked, and its
 // question waits for him, on any instance, until all of it is answered.
 func TestWhoLeftIsAsked(t *testing.T) {
+	t.Parallel()
 	for name, hints := range map[string]bool{"with hints": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			a, b := twins(t, hints, func(c *gate.Config) { c.TakeWithin = time.Second })
@@ -184,6 +189,7 @@ func TestWhoLeftIsAsked(t *testing.T) {
 // joins the call of another was told nothing, so that it goes when its caller
 // cancels.
 func TestWhoWasToldOfAPage(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	told := h.call("write", `{"a":1}`)
@@ -215,6 +221,7 @@ func TestWhoWasToldOfAPage(t *testing.T) {
 // Opened is called for the call that is held, once, and for none that joins it or
 // comes back for it.
 func TestOpenedOnce(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	opened := make(chan string, 10)
@@ -250,6 +257,7 @@ func TestOpenedOnce(t *testing.T) {
 // What nobody can call through the gateway is refused before policy: no row is
 // made, and nobody is asked.
 func TestTaskOnlyAsksNobody(t *testing.T) {
+	t.Parallel()
 	m := newCallMetrics()
 	h, e := newHouse(t, func(c *gate.Config) { c.Observer = m }), &effects{}
 	a := tool("slow", action.RiskWrite, e.run)

@@ -293,6 +293,7 @@ func (h *house) want(a answer, status action.Status) *action.Outcome {
 }
 
 func TestReadRunsAtOnceAndIsWrittenDown(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("read", action.RiskRead, e.run))
 	out := h.want(h.get(h.begin(t.Context(), h.call("read", `{"n": 9007199254740993, "api_key":"sk-canary"}`))), action.StatusCompleted)
@@ -314,6 +315,7 @@ func TestReadRunsAtOnceAndIsWrittenDown(t *testing.T) {
 }
 
 func TestWriteIsHeldApprovedAndRunOnce(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	c := h.call("write", `{"b":2,"a":1}`)
@@ -351,6 +353,7 @@ func TestWriteIsHeldApprovedAndRunOnce(t *testing.T) {
 }
 
 func TestPolicyDenialHasARow(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("destroy", action.RiskDanger, e.run))
 	out := h.want(h.get(h.begin(t.Context(), h.call("destroy", `{}`))), action.StatusDenied)
@@ -361,6 +364,7 @@ func TestPolicyDenialHasARow(t *testing.T) {
 }
 
 func TestHumanDenialHoldsForTheSameCall(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t, func(c *gate.Config) { c.DenialHolds = time.Hour }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	done := h.begin(t.Context(), h.call("write", `{"a":1}`))
@@ -387,6 +391,7 @@ func TestHumanDenialHoldsForTheSameCall(t *testing.T) {
 }
 
 func TestHeldCallExpires(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t, func(c *gate.Config) { c.HoldInteractive = 100 * time.Millisecond }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	out := h.want(h.get(h.begin(t.Context(), h.call("write", `{}`))), action.StatusExpired)
@@ -399,6 +404,7 @@ func TestHeldCallExpires(t *testing.T) {
 }
 
 func TestTwoHundredIdenticalCallsAreOne(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	var all []<-chan answer
@@ -422,6 +428,7 @@ func TestTwoHundredIdenticalCallsAreOne(t *testing.T) {
 }
 
 func TestNeverMoreThanTenPending(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -450,6 +457,7 @@ func TestNeverMoreThanTenPending(t *testing.T) {
 }
 
 func TestCallerGoneAfterApproval(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	release := make(chan struct{})
 	h.catalog.put(tool("write", action.RiskWrite, func(ctx context.Context, p json.RawMessage, f action.Caller) (action.Result, error) {
@@ -486,6 +494,7 @@ func TestCallerGoneAfterApproval(t *testing.T) {
 }
 
 func TestWithdrawal(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t, func(c *gate.Config) { c.AbandonAfter = time.Hour }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	leave := func(params string, cause error) action.Invocation {
@@ -507,6 +516,7 @@ func TestWithdrawal(t *testing.T) {
 }
 
 func TestHoldStaysForTheOtherCaller(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -520,6 +530,7 @@ func TestHoldStaysForTheOtherCaller(t *testing.T) {
 }
 
 func TestHoldStaysForWhoWasToldToComeBack(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	c := h.call("write", `{"a":1}`)
@@ -536,6 +547,7 @@ func TestHoldStaysForWhoWasToldToComeBack(t *testing.T) {
 }
 
 func TestHumanDenialEnds(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t, func(c *gate.Config) { c.DenialHolds = 20 * time.Millisecond }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	done := h.begin(t.Context(), h.call("write", `{"a":1}`))
@@ -550,6 +562,7 @@ func TestHumanDenialEnds(t *testing.T) {
 }
 
 func TestAbandonedHoldIsWithdrawn(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t, func(c *gate.Config) { c.AbandonAfter, c.SeenEvery = 200*time.Millisecond, 20*time.Millisecond }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -581,6 +594,7 @@ func TestAbandonedHoldIsWithdrawn(t *testing.T) {
 }
 
 func TestWhatWasApprovedIsWhatRuns(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(h *house)
 		status action.Status
@@ -632,6 +646,7 @@ func late(t *testing.T) *house {
 }
 
 func TestSessionEndsBetweenApprovalAndRun(t *testing.T) {
+	t.Parallel()
 	h, e := late(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	done := h.begin(t.Context(), h.call("write", `{"a":1}`))
@@ -651,6 +666,7 @@ func TestSessionEndsBetweenApprovalAndRun(t *testing.T) {
 }
 
 func TestDenialBeforeTheRunBindsNoRepeat(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	set := func(m action.Mode) {
@@ -671,6 +687,7 @@ func TestDenialBeforeTheRunBindsNoRepeat(t *testing.T) {
 }
 
 func TestUnattendedHoldOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t, func(c *gate.Config) { c.AbandonAfter, c.HoldInteractive = 50*time.Millisecond, 50*time.Millisecond }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	h.session = h.newSession(action.Unattended)
@@ -690,6 +707,7 @@ func TestUnattendedHoldOutlivesItsCaller(t *testing.T) {
 // A call decided on an action that changed meanwhile is decided on what it is
 // now.
 func TestActionChangesBetweenDecisionAndRow(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("act", action.RiskRead, e.run))
 	c := h.call("act", `{"a":1}`)
@@ -708,6 +726,7 @@ func TestActionChangesBetweenDecisionAndRow(t *testing.T) {
 }
 
 func TestDrainWhileApproved(t *testing.T) {
+	t.Parallel()
 	for i := range 20 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			h, e := newHouse(t), &effects{}
@@ -743,6 +762,7 @@ func TestDrainWhileApproved(t *testing.T) {
 }
 
 func TestPolicyChangeBetweenDecisionAndRow(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	set := func(m action.Mode) {
@@ -761,6 +781,7 @@ func TestPolicyChangeBetweenDecisionAndRow(t *testing.T) {
 }
 
 func TestRevokedSessionWritesNothing(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	held := h.begin(t.Context(), h.call("write", `{"a":1}`))
@@ -778,6 +799,7 @@ func TestRevokedSessionWritesNothing(t *testing.T) {
 }
 
 func TestTimeoutOfAWriteIsUnknown(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *gate.Config) { c.CallTimeout = 30 * time.Millisecond })
 	hang := func(ctx context.Context, _ json.RawMessage, _ action.Caller) (action.Result, error) {
 		<-ctx.Done()
@@ -797,6 +819,7 @@ func TestTimeoutOfAWriteIsUnknown(t *testing.T) {
 }
 
 func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	keyed := func(params string) action.Call {
@@ -819,6 +842,7 @@ func TestIdempotencyKey(t *testing.T) {
 }
 
 func TestRestartWhileHeld(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	ctx, die := context.WithCancelCause(t.Context())
@@ -836,6 +860,7 @@ func TestRestartWhileHeld(t *testing.T) {
 }
 
 func TestRestartWhileExecuting(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	begun, release := make(chan struct{}), make(chan struct{})
 	h.catalog.put(tool("write", action.RiskWrite, func(ctx context.Context, p json.RawMessage, f action.Caller) (action.Result, error) {
@@ -872,6 +897,7 @@ func TestRestartWhileExecuting(t *testing.T) {
 }
 
 func TestDrainAnswersEveryCaller(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	done := h.begin(t.Context(), h.call("write", `{"a":1}`))
@@ -892,6 +918,7 @@ func TestDrainAnswersEveryCaller(t *testing.T) {
 }
 
 func TestRefusedCallsLeaveNoRowAndOldOnesGoOn(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	done := h.begin(t.Context(), h.call("write", `{"a":1}`))
@@ -914,6 +941,7 @@ func TestRefusedCallsLeaveNoRowAndOldOnesGoOn(t *testing.T) {
 }
 
 func TestBadInputLeavesNoRow(t *testing.T) {
+	t.Parallel()
 	h, e := newHouse(t, func(c *gate.Config) { c.Limiter = coord.NewCounter(8, time.Now) }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	for params, kind := range map[string]error{
@@ -944,6 +972,7 @@ func TestBadInputLeavesNoRow(t *testing.T) {
 func big() string { return strings.Repeat("x", 300<<10) }
 
 func TestProgressReachesEveryCallerInOrder(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.catalog.put(tool("write", action.RiskWrite, func(_ context.Context, _ json.RawMessage, tell action.Caller) (action.Result, error) {
 		for i := range 20 {

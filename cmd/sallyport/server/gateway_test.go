@@ -9,6 +9,7 @@ import (
 
 // A gateway takes no webhooks, and says who does.
 func TestGatewaysNameWhoTakesWebhooks(t *testing.T) {
+	t.Parallel()
 	v := openVaulted(t, Options{Data: t.TempDir(), Listen: "127.0.0.1:0"})
 	w := httptest.NewRecorder()
 	v.handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/webhooks/direct/github/x", strings.NewReader("{}")))

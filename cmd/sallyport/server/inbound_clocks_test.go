@@ -20,6 +20,7 @@ import (
 // Three schedulers on the same rows, in one process or in three, make one run of
 // each due time.
 func TestSchedulersOnTheSameRows(t *testing.T) {
+	t.Parallel()
 	for _, where := range []struct {
 		name   string
 		config func(*testing.T) store.Config

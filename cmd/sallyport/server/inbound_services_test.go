@@ -15,6 +15,7 @@ import (
 // What comes in goes to people and agents: the credential that it was asked for
 // with is not in it, nor what a service says when it refuses.
 func TestServicesTellNoCredential(t *testing.T) {
+	t.Parallel()
 	p, linear := serveHouse(t), newService(t, likeLinear(linearKey))
 	in := p.connectTo(linear, "linear", map[string]any{"kind": "api_key", "secret": linearKey})
 	refuses := false

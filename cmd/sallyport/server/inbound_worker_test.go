@@ -141,6 +141,7 @@ func anIssue(n int) string {
 // Whatever is delivered several times at once, by workers on several
 // connections, is one run; what cannot be read is told, and keeps nobody back.
 func TestDeliveriesAreWorkedOffOnceOnRows(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) []*store.DB{
 		"SQLite": func(t *testing.T) []*store.DB {
 			db := openIntake(t, store.Config{Path: withTables(t, filepath.Join(t.TempDir(), "sallyport.db"))})

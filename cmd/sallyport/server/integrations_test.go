@@ -13,6 +13,7 @@ import (
 // The catalog takes all modules, and its checks of params take their examples
 // and not anything.
 func TestModulesInTheCatalog(t *testing.T) {
+	t.Parallel()
 	catalog, err := sources.New(sources.Config{
 		Connectors:        func(context.Context, string) ([]action.Connector, error) { return nil, nil },
 		Open:              func(action.Connector) (sources.Source, error) { return nil, action.ErrNotFound },
@@ -51,6 +52,7 @@ func TestModulesInTheCatalog(t *testing.T) {
 // The logs of the machine are the operator's to give, and to take back from an
 // organization that is connected to them.
 func TestLogsAreOffered(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		to                     []string
 		provider, organization string

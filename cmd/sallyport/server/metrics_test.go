@@ -12,6 +12,7 @@ import (
 
 // Without a token only a listener on loopback tells its metrics.
 func TestMetricsNeedATokenOffLoopback(t *testing.T) {
+	t.Parallel()
 	g := everyPart(t)
 	for _, row := range []struct {
 		listen, token, sent string

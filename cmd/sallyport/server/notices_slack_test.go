@@ -12,6 +12,7 @@ import (
 )
 
 func TestSlackByItsWebhook(t *testing.T) {
+	t.Parallel()
 	tell(t, func(h *house) {
 		e := newEndpoint(t)
 		_, err := h.db.SetNotifyChannel(h.Context(), action.NotifyChannel{
@@ -100,6 +101,7 @@ func (b *bot) says(answer string) {
 }
 
 func TestSlackByAnIntegration(t *testing.T) {
+	t.Parallel()
 	tell(t, func(h *house) {
 		b := &bot{answer: `{"ok":false,"error":"not_in_channel"}`}
 		_, err := h.db.SetNotifyChannel(h.Context(), action.NotifyChannel{

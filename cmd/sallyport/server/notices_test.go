@@ -232,6 +232,7 @@ func (h *house) channel(kind action.NotifyKind) action.NotifyChannel {
 }
 
 func TestAWebhookIsToldOnceAndSigned(t *testing.T) {
+	t.Parallel()
 	tell(t, func(h *house) {
 		e := newEndpoint(t)
 		h.webhook(e.URL)
@@ -270,6 +271,7 @@ func TestAWebhookIsToldOnceAndSigned(t *testing.T) {
 // Of a request for variables its names leave, and neither a value nor the words
 // in which an agent may have put one.
 func TestRequestsForVariablesAreTold(t *testing.T) {
+	t.Parallel()
 	tell(t, func(h *house) {
 		e := newEndpoint(t)
 		h.webhook(e.URL)
@@ -311,6 +313,7 @@ func TestRequestsForVariablesAreTold(t *testing.T) {
 }
 
 func TestADeadEndpointHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	tell(t, func(h *house) {
 		e := newEndpoint(t)
 		e.answers(503)
@@ -343,6 +346,7 @@ func TestADeadEndpointHoldsUpNobody(t *testing.T) {
 
 // An endpoint that takes no ends is told of what waits all the same.
 func TestRefusedEndsHoldUpNobody(t *testing.T) {
+	t.Parallel()
 	tell(t, func(h *house) {
 		e := newEndpoint(t)
 		h.webhook(e.URL)
@@ -385,6 +389,7 @@ func (b blind) QueueCalls(ctx context.Context, c action.NotifyChannel, held time
 }
 
 func TestAChannelThatCannotBeLookedAtHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	tell(t, func(h *house) {
 		e := newEndpoint(t)
 		_, err := h.db.SetNotifyChannel(h.Context(), action.NotifyChannel{
@@ -401,6 +406,7 @@ func TestAChannelThatCannotBeLookedAtHoldsUpNobody(t *testing.T) {
 // A sender that dies while it sends leaves its lease; another sends the same
 // again, by the same id.
 func TestAnotherGoesOnAfterADeath(t *testing.T) {
+	t.Parallel()
 	tell(t, func(h *house) {
 		e := newEndpoint(t)
 		h.webhook(e.URL)
@@ -426,6 +432,7 @@ func TestAnotherGoesOnAfterADeath(t *testing.T) {
 // TestApproversAreNotWornOut: what is taken back at once is not told, and a
 // flood of calls is told at a pace.
 func TestApproversAreNotWornOut(t *testing.T) {
+	t.Parallel()
 	tell(t, func(h *house) {
 		e := newEndpoint(t)
 		h.webhook(e.URL)

@@ -14,6 +14,7 @@ import (
 
 // Who has to register a client is told where.
 func TestWhereClientsAreRegistered(t *testing.T) {
+	t.Parallel()
 	about := func(field string) error {
 		return &action.Error{Kind: action.ErrInvalid, Code: "oauth_client", Field: field, Message: "Register a client."}
 	}
@@ -41,6 +42,7 @@ func TestWhereClientsAreRegistered(t *testing.T) {
 // Of the instances that share rows one renews a connector's tokens; the others
 // wait for it, and no longer than whoever wants the token.
 func TestPatientLock(t *testing.T) {
+	t.Parallel()
 	db, err := store.Open(t.Context(), store.Config{Path: withTables(t, t.TempDir()+"/sallyport.db")})
 	if err != nil {
 		t.Fatal(err)

@@ -82,6 +82,7 @@ func metricsOf(t *testing.T, g *Gateway) map[string]metric {
 
 // The table of metrics in the docs says what the gateway says.
 func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
 	const path, begin, end = "../../../docs/observability.md", "<!-- metrics -->\n", "<!-- end of metrics -->\n"
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -147,6 +148,7 @@ func checkExpression(t *testing.T, expression string, metrics map[string]metric,
 
 // What the dashboard and the alerts ask Prometheus for is there.
 func TestDashboardAndAlertsNameWhatExists(t *testing.T) {
+	t.Parallel()
 	g := everyPart(t)
 	metrics := metricsOf(t, g)
 	w := httptest.NewRecorder()
@@ -230,6 +232,7 @@ func alertRules(t *testing.T) (all []alertRule) {
 
 // Every alert says how bad it is and what to do, and the docs have it.
 func TestAlertsSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	docs, err := os.ReadFile("../../../docs/observability.md")
 	if err != nil {
 		t.Fatal(err)

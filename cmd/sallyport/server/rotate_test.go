@@ -190,6 +190,7 @@ func TestRotationStoppedAnywhere(t *testing.T) {
 
 // TestRotationBetweenCalls writes and reads all the time.
 func TestRotationBetweenCalls(t *testing.T) {
+	t.Parallel()
 	url, stop, err := notebook.Serve(t.Context(), notebook.New())
 	if err != nil {
 		t.Fatal(err)
@@ -232,6 +233,7 @@ func TestRotationBetweenCalls(t *testing.T) {
 
 // TestRotationOfManyInstances goes the way that docs/instances.md tells.
 func TestRotationOfManyInstances(t *testing.T) {
+	t.Parallel()
 	url, stop, err := notebook.Serve(t.Context(), notebook.New())
 	if err != nil {
 		t.Fatal(err)
@@ -294,6 +296,7 @@ func TestRotationOfManyInstances(t *testing.T) {
 // TestWhatOpensWithNoKey keeps the old keys, which is said, and hinders no other
 // rotation.
 func TestWhatOpensWithNoKey(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	v := openVaulted(t, Options{Data: data})
 	v.put("first")
@@ -336,6 +339,7 @@ func TestWhatOpensWithNoKey(t *testing.T) {
 
 // TestReplacementFails leaves the keys as they are.
 func TestReplacementFails(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	v := openVaulted(t, Options{Data: data})
 	v.put("first")
@@ -359,6 +363,7 @@ func TestReplacementFails(t *testing.T) {
 
 // TestSealedJustBefore is written when everything else is sealed anew.
 func TestSealedJustBefore(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	v := openVaulted(t, Options{Data: data})
 	late, err := v.sealSecret(store.DefaultOrganization, "late", []byte(rotatedSecret))

@@ -59,6 +59,7 @@ func tokensOf(t *testing.T, v *vaulted, service string, ahead *atomic.Int64) *cr
 // However many instances need a token that ended, over real rows and with the
 // locks that they really have, it is renewed once.
 func TestTokensAreRenewedOnceOnRealRows(t *testing.T) {
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		renewedOnce(t, openVaulted(t, Options{Data: t.TempDir()}))
 	})

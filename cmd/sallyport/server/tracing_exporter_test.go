@@ -190,6 +190,7 @@ func otlpClientOf(t *testing.T, env map[string]string) *otlpClient {
 }
 
 func TestOTLPRequests(t *testing.T) {
+	t.Parallel()
 	const all, traces = "OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_TRACES_"
 	for _, c := range []struct {
 		name       string
@@ -273,6 +274,7 @@ func checkBody(t *testing.T, got posted) {
 
 // Over plain HTTP a certificate protects nothing.
 func TestOTLPRefusesCertificatesWithoutTLS(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "ca.pem")
@@ -384,6 +386,7 @@ func TestOTLPGivesUp(t *testing.T) {
 
 // What retrying cannot change is reported at once, with the collector's reason.
 func TestOTLPFailures(t *testing.T) {
+	t.Parallel()
 	status := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 3) // google.rpc.Status: code, message, details
 	status = protowire.AppendString(protowire.AppendTag(status, 2, protowire.BytesType), "no such tenant")
 	status = protowire.AppendString(protowire.AppendTag(status, 3, protowire.BytesType), "details")

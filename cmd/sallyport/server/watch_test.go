@@ -66,6 +66,7 @@ func newWatched() *watched {
 }
 
 func TestWatcherNoticesWhatMoved(t *testing.T) {
+	t.Parallel()
 	w := newWatched()
 	look := func(versions ...history.Versions) []action.Hint {
 		w.told = nil
@@ -92,6 +93,7 @@ func TestWatcherNoticesWhatMoved(t *testing.T) {
 }
 
 func TestEachSignalIsReceivedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWatched()
 	start := w.since
 	add := func(id string, at time.Duration) {
@@ -142,6 +144,7 @@ func TestEachSignalIsReceivedOnce(t *testing.T) {
 }
 
 func TestPagesReloadWhileNothingIsHeard(t *testing.T) {
+	t.Parallel()
 	w := newWatched()
 	w.rows.versions = []history.Versions{{Organization: "a"}}
 	var mu sync.Mutex
