@@ -479,7 +479,7 @@ func TestDoctorReady(t *testing.T) {
 		t.Errorf("one that is not ready: %d %s", code, said)
 	}
 	server.Close()
-	if code, said := ask(server.URL); code != command.ExitError || !strings.Contains(said, "see that it runs") {
+	if code, said := ask(server.URL); code != command.ExitError || !strings.Contains(said, "check that it runs") {
 		t.Errorf("one that is gone: %d %s", code, said)
 	}
 	if code, said := ask("127.0.0.1"); code != command.ExitUsage || !strings.Contains(said, "http://127.0.0.1:8787") {

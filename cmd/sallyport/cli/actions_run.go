@@ -40,15 +40,14 @@ func (c *actionsRun) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.connect(ctx, std)
+	w, err := c.waiter(ctx, std, &c.agentFlags)
 	if err != nil {
 		return err
 	}
 	key := cmp.Or(c.IdempotencyKey, "cli-"+rand.Text())
-	w := &waiter{agentClient: a, std: std, deadline: time.Now().Add(c.Wait), fullOutcome: c.JSON}
 	err = w.call(ctx, api.NewCall{Source: c.Source, Action: c.Action, Params: params, IdempotencyKey: key})
 	if w.id == "" && (ctx.Err() != nil || errors.As(err, new(noResponseError))) {
-		return command.ExitWith(fmt.Errorf("%w; whether the call was made is not known: the same command with --idempotency-key %s gets its outcome, and never makes it twice", stopError(ctx, err), key), command.ExitPending)
+		return command.ExitWith(fmt.Errorf("%w; it is not known whether the call was made. To get its outcome, run the same command with --idempotency-key %s: the call is never made twice", err, key), command.ExitPending)
 	}
 	return err
 }
@@ -74,7 +73,7 @@ func readParams(text string, stdin io.Reader) (json.RawMessage, error) {
 		return nil, command.UsageErrorf("%s is not valid JSON; write an object such as --params '{\"title\": \"Fix the login page\"}'", command.Printable(from))
 	}
 	if raw[0] != '{' {
-		return nil, command.UsageErrorf("%s is JSON but no object; params are named, as in --params '{\"title\": \"Fix the login page\"}'", command.Printable(from))
+		return nil, command.UsageErrorf("%s is JSON but not an object; params are named, as in --params '{\"title\": \"Fix the login page\"}'", command.Printable(from))
 	}
 	return raw, nil
 }
@@ -86,20 +85,31 @@ type actionsWait struct {
 }
 
 func (c *actionsWait) Run(ctx context.Context, std *command.Streams) error {
-	a, err := c.connect(ctx, std)
+	w, err := c.waiter(ctx, std, &c.agentFlags)
 	if err != nil {
 		return err
 	}
-	w := &waiter{agentClient: a, std: std, deadline: time.Now().Add(c.Wait), fullOutcome: c.JSON, id: c.ID}
+	w.id = c.ID
 	return w.wait(ctx)
 }
 
-// waiter waits for a call, reports its progress on standard error and prints
-// its result on standard output.
+// waiter connects and returns a waiter, or an error with the exit status.
+func (c *waitFlags) waiter(ctx context.Context, std *command.Streams, agent *agentFlags) (*waiter, error) {
+	a, _, err := agent.identify(ctx, std, time.Now().Add(c.Wait))
+	switch {
+	case errors.As(err, new(noResponseError)) || err != nil && ctx.Err() != nil:
+		return nil, command.ExitWith(err, command.ExitPending)
+	case err != nil:
+		return nil, deniedExit(err)
+	}
+	return &waiter{agentClient: a, std: std, fullOutcome: agent.JSON}, nil
+}
+
+// waiter waits for a call until the deadline of its client, reports its
+// progress on standard error and prints its result on standard output.
 type waiter struct {
 	*agentClient
 	std         *command.Streams
-	deadline    time.Time
 	fullOutcome bool   // print the full outcome
 	id          string // ID of the invocation, once known
 
@@ -250,11 +260,11 @@ func (w *waiter) callError(ctx context.Context, err error) error {
 	return deniedExit(err)
 }
 
-// deniedExit sets the exit status of a denial if the session is paused or
-// completed: a person decided that, so a retry is of no use.
+// deniedExit sets the exit status of a denial if the session is paused, completed
+// or has ended: a retry is of no use.
 func deniedExit(err error) error {
 	var p *problem
-	if errors.As(err, &p) && slices.Contains([]string{"denied", action.CodePaused, action.CodeCompleted}, p.Code) {
+	if errors.As(err, &p) && slices.Contains([]string{"denied", action.CodePaused, action.CodeCompleted, "session_revoked", "session_expired", "unknown_session"}, p.Code) {
 		return command.ExitWith(err, command.ExitDenied)
 	}
 	return err
@@ -282,15 +292,6 @@ func (w *waiter) printDenied(ctx context.Context, id string) error {
 // later.
 func (w *waiter) pendingError(status string) error {
 	return command.ExitWith(fmt.Errorf("the call is %s and goes on without this command; do not make it again: sallyport actions wait %s comes back to it", status, w.id), command.ExitPending)
-}
-
-// stopError returns the reason why a command ended before it knew the ID of its
-// call.
-func stopError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return errors.New("stopped before the gateway answered")
-	}
-	return err
 }
 
 // callState describes the status of a call in a sentence.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"sallyport/action"
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/agent"
 )
 
 // An approver may have approved the call between two polls, so the end of its
@@ -52,8 +54,47 @@ func TestWaitReportsPendingCallAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &waiter{agentClient: &agentClient{Client: c, session: "s", log: &told}, std: &command.Streams{Out: io.Discard, Err: &told}, deadline: time.Now().Add(time.Hour), id: "i"}
+	w := &waiter{agentClient: &agentClient{Client: c, session: "s", log: &told, deadline: time.Now().Add(time.Hour)}, std: &command.Streams{Out: io.Discard, Err: &told}, id: "i"}
 	if err := w.wait(t.Context()); err != nil || looks != 2 {
 		t.Errorf("%d looks: %v", looks, err)
+	}
+}
+
+// The exit status tells an agent what to do when its call was not made.
+func TestExitStatusWithoutCall(t *testing.T) {
+	t.Setenv(agent.TokenVariable, "spt_token")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"status":401,"code":"session_revoked","detail":"The run of this session has ended or was reassigned. Stop."}`)
+	}))
+	defer server.Close()
+	for _, c := range []struct {
+		name, url string
+		wait      string
+		stop      time.Duration // after which a signal arrives
+		status    int
+		says      string
+		retries   bool
+	}{
+		{"ended session", server.URL, "10m", time.Minute, command.ExitDenied, "The run of this session has ended", false},
+		{"no gateway", "http://127.0.0.1:1", "0s", time.Minute, command.ExitPending, "does not answer", false},
+		{"no gateway until the deadline", "http://127.0.0.1:1", "100ms", time.Minute, command.ExitPending, "does not answer", true},
+		{"a signal between retries", "http://127.0.0.1:1", "1m", 100 * time.Millisecond, command.ExitPending, "stopped before the gateway answered", true},
+	} {
+		for _, words := range [][]string{{"actions", "run", "notes", "add"}, {"actions", "wait", "ID"}} {
+			ctx, cancel := context.WithTimeout(t.Context(), c.stop)
+			if c.stop < time.Minute {
+				ctx, cancel = context.WithCancel(t.Context())
+				time.AfterFunc(c.stop, cancel)
+			}
+			var out, errs bytes.Buffer
+			status := executeClient(ctx, append(words, "--url", c.url, "--wait", c.wait, "--retry-every", "60ms"), nil, &out, &errs)
+			cancel()
+			text := errs.String()
+			if retried := strings.Contains(text, "trying again"); status != c.status || !strings.Contains(text, c.says) || retried != c.retries || strings.Contains(text, "context canceled") || strings.Contains(text, "(4 of") {
+				t.Errorf("%s, %v: status %d, %s", c.name, words, status, text)
+			}
+		}
 	}
 }

@@ -42,18 +42,21 @@ const maxRetries = 10
 // agentClient calls a server as one session.
 type agentClient struct {
 	*Client
-	session string
-	pause   time.Duration
-	log     io.Writer // receives progress messages
+	session  string
+	pause    time.Duration
+	deadline time.Time // after it nothing is retried; zero: no limit
+	log      io.Writer // receives progress messages
 }
 
 // connect finds the server and the session of the token.
 func (c *agentFlags) connect(ctx context.Context, std *command.Streams) (*agentClient, error) {
-	a, _, err := c.identify(ctx, std)
+	a, _, err := c.identify(ctx, std, time.Time{})
 	return a, err
 }
 
-func (c *agentFlags) identify(ctx context.Context, std *command.Streams) (*agentClient, *api.Me, error) {
+// identify is [agentFlags.connect] with what the server says of the session. It
+// retries until the deadline.
+func (c *agentFlags) identify(ctx context.Context, std *command.Streams, deadline time.Time) (*agentClient, *api.Me, error) {
 	token := os.Getenv(agent.TokenVariable)
 	if token == "" {
 		return nil, nil, fmt.Errorf("no session token: set %s to the token that sallyport session create printed", agent.TokenVariable)
@@ -70,13 +73,13 @@ func (c *agentFlags) identify(ctx context.Context, std *command.Streams) (*agent
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &agentClient{Client: server, pause: c.RetryEvery, log: std.Err}
+	a := &agentClient{Client: server, pause: c.RetryEvery, deadline: deadline, log: std.Err}
 	_, me, _, err := fetchAs(ctx, a, api.GetMe, api.None{})
 	if err != nil {
 		return nil, nil, err
 	}
 	if me.Session == "" {
-		return nil, nil, fmt.Errorf("%s is no token of a session; set it to the one that sallyport session create printed", agent.TokenVariable)
+		return nil, nil, fmt.Errorf("%s is not the token of a session; set it to the one that sallyport session create printed", agent.TokenVariable)
 	}
 	a.session = me.Session
 	return a, me, nil
@@ -115,7 +118,7 @@ func (a *agentClient) exchange(ctx context.Context, op *api.Operation, in any) (
 			return 0, nil, err
 		}
 		status, raw, err := a.send(ctx, request)
-		if !errors.As(err, new(noResponseError)) || ctx.Err() != nil || try > maxRetries {
+		if !errors.As(err, new(noResponseError)) || a.giveUp(ctx, try) {
 			return status, raw, err
 		}
 		if err := a.backOff(ctx, err, try, a.pause); err != nil {
@@ -124,16 +127,24 @@ func (a *agentClient) exchange(ctx context.Context, op *api.Operation, in any) (
 	}
 }
 
+// giveUp reports whether a request that got no response is not retried.
+func (a *agentClient) giveUp(ctx context.Context, try int) bool {
+	return ctx.Err() != nil || try > maxRetries || !a.deadline.IsZero() && time.Until(a.deadline) < a.pause
+}
+
 // backOff logs the reason for a retry and waits.
 func (a *agentClient) backOff(ctx context.Context, err error, try int, pause time.Duration) error {
 	printLine(a.log, fmt.Sprintf("%v; trying again (%d of %d)", err, try, maxRetries))
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return errStopped()
 	case <-time.After(pause):
 		return nil
 	}
 }
+
+// errStopped is the error of a command that a signal ended.
+func errStopped() error { return errors.New("stopped before the gateway answered") }
 
 // noResponseError reports a request that may or may not have arrived, or that
 // reached no gateway. It can be retried.
@@ -163,6 +174,8 @@ func (a *agentClient) sendError(ctx context.Context, err error) error {
 	var refused *apiclient.Error
 	var unexpected *apiclient.UnexpectedError
 	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return errStopped()
 	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
 		return noResponseError{a.apiError(refused)}
 	case errors.As(err, &refused):
@@ -224,19 +237,20 @@ func (c *verifyCommand) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.connect(ctx, std)
+	w, err := c.waiter(ctx, std, &c.agentFlags)
 	if err != nil {
 		return err
 	}
+	w.deadline = time.Time{} // that of the call; an upload takes what it takes
 	if c.Upload == "" {
 		c.Upload = uuid.NewString()
 	}
 	for i := range list {
-		if err := a.uploadFile(ctx, root, c.Upload, &list[i]); err != nil {
+		if err := w.uploadFile(ctx, root, c.Upload, &list[i]); err != nil {
 			return fmt.Errorf("%s: %w%s", command.Printable(list[i].Name), err, c.resumeHint(err))
 		}
 	}
-	w := &waiter{agentClient: a, std: std, deadline: time.Now().Add(c.Wait), fullOutcome: c.JSON}
+	w.deadline = time.Now().Add(c.Wait)
 	params, err := json.Marshal(map[string]string{"folder": filepath.ToSlash(c.Folder), "upload": c.Upload})
 	if err != nil {
 		return err
@@ -274,7 +288,7 @@ func listEvidence(root *os.Root, std *command.Streams) (list []action.UploadFile
 			return err
 		}
 		if !d.Type().IsRegular() {
-			fmt.Fprintf(std.Err, "left out %s: it is no regular file\n", command.Printable(name))
+			fmt.Fprintf(std.Err, "left out %s: it is not a regular file\n", command.Printable(name))
 			return nil
 		}
 		if err := action.CheckUploadName(name); err != nil {
@@ -336,7 +350,7 @@ func (a *agentClient) uploadFile(ctx context.Context, root *os.Root, upload stri
 		default:
 			return err
 		}
-		if ctx.Err() != nil || try > maxRetries {
+		if a.giveUp(ctx, try) {
 			return err
 		}
 		if err := a.backOff(ctx, err, try, pause); err != nil {

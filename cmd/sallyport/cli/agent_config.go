@@ -68,11 +68,11 @@ func (c *configCommand) identifySession(ctx context.Context, std *command.Stream
 		if os.Getenv(agent.TokenVariable) == "" {
 			return nil, command.UsageErrorf("say for which session: --session ID, or its token in %s", agent.TokenVariable)
 		}
-		_, me, err := c.identify(ctx, std)
+		_, me, err := c.identify(ctx, std, time.Time{})
 		return me, err
 	}
 	if os.Getenv(agent.TokenVariable) != "" && os.Getenv("SALLYPORT_API_KEY") == "" { // in a sandbox
-		if _, me, err := c.identify(ctx, std); err == nil && me.Session == c.Session {
+		if _, me, err := c.identify(ctx, std, time.Time{}); err == nil && me.Session == c.Session {
 			return me, nil
 		}
 	}

@@ -69,7 +69,7 @@ func (c *callsCommand) Run(ctx context.Context, std *command.Streams) error {
 func checkStatuses(all []action.Status) error {
 	for _, status := range all {
 		if !status.Valid() {
-			return command.UsageErrorf("--status %s is none: a call is pending, approved, executing, completed, failed (also when nobody knows what it did), denied or expired", command.Printable(string(status)))
+			return command.UsageErrorf("%q is not a status. Use pending, approved, executing, completed, failed (which includes calls whose outcome is unknown), denied or expired", string(status))
 		}
 	}
 	return nil

@@ -119,7 +119,7 @@ func NewClient(address, key string) (*Client, error) {
 	// Users often paste the MCP endpoint, which their client configuration has.
 	base, err := url.Parse(strings.TrimSuffix(gatewayURL(address), "/"))
 	if err != nil || base.Host == "" {
-		return nil, fmt.Errorf("%q is no URL of a server; want something like http://127.0.0.1:8787", address)
+		return nil, fmt.Errorf("%q is not the URL of a server; pass one such as http://127.0.0.1:8787", address)
 	}
 	if base.Path != "" {
 		return nil, pathInURLError(address)
@@ -177,10 +177,12 @@ func (c *Client) describe(err error) error {
 	switch {
 	case errors.As(err, &refused):
 		return c.apiError(refused)
+	case errors.Is(err, context.Canceled):
+		return errStopped()
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return UnreachableError{fmt.Errorf("no server runs at %s any more; %s", c.Base, cmp.Or(c.startHint, "start it, or see that the URL is right"))}
+		return UnreachableError{fmt.Errorf("no server is running at %s; %s", c.Base, cmp.Or(c.startHint, "start it, or check the URL"))}
 	case errors.As(err, new(*url.Error)):
-		return fmt.Errorf("the server does not answer; is it running? %w", err)
+		return fmt.Errorf("the server does not answer; check that it is running: %w", err)
 	}
 	return err
 }
@@ -196,7 +198,7 @@ func (c *Client) apiError(apiErr *apiclient.Error) error {
 		p.Detail = strings.Replace(p.Detail, ", and does not live again; mint a new one.", " already.", 1)
 	}
 	if id := strings.Split(path, "/"); p.Code == "invocation_not_found" && len(id) > 4 && len(id[4]) < 36 {
-		p.Detail += " The whole id is needed."
+		p.Detail += " Pass the full ID."
 	}
 	if !strings.Contains(path, "/actions/") { // keep the pointer into params
 		p.Field = strings.TrimPrefix(strings.TrimRight(p.Field, "/0123456789"), "/")
@@ -206,7 +208,7 @@ func (c *Client) apiError(apiErr *apiclient.Error) error {
 
 func decode(raw json.RawMessage, out any) error {
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("the server's answer is not understood; are server and command of one version? %w", err)
+		return fmt.Errorf("the server's response is not understood; check that server and command have the same version: %w", err)
 	}
 	return nil
 }

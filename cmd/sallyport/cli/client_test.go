@@ -125,7 +125,7 @@ func TestDataFolderKeyIsNotUsedForURL(t *testing.T) {
 		t.Errorf("the folder alone: %v", err)
 	}
 	for at, says := range map[string]string{
-		"http://127.0.0.1:8787": "unset SALLYPORT_URL", "http://127.0.0.1:8787/mcp": "without a path", "http://127.0.0.1:8787/x/": "without a path", "127.0.0.1:8787": "is no URL of a server",
+		"http://127.0.0.1:8787": "unset SALLYPORT_URL", "http://127.0.0.1:8787/mcp": "without a path", "http://127.0.0.1:8787/x/": "without a path", "127.0.0.1:8787": "is not the URL of a server",
 	} {
 		if _, err := (&clientFlags{URL: at, Data: data}).connect(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", at, err)

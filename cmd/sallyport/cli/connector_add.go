@@ -306,7 +306,7 @@ func (c *connectorOnboard) show(w io.Writer, all, removed []api.ReviewView) {
 	})
 	c.showRemoved(w, removed)
 	printLine(w, "full definitions: "+c.hint("connector", "review", c.Ref))
-	printLine(w, "to decide: "+c.hint("connector", "onboard", c.Ref, "--digest", digest(all))+", and --mode TOOL=MODE or --all-reads allow")
+	printLine(w, "set modes (or --mode TOOL=MODE for a single tool): "+c.hint("connector", "onboard", c.Ref, "--digest", digest(all), "--all-reads", "allow"))
 }
 
 // mode returns the requested mode, or "" to leave it unchanged.

@@ -55,7 +55,7 @@ func (c *envPull) Run(ctx context.Context, std *command.Streams) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return errStopped()
 		case <-time.After(min(pullInterval, time.Until(end))):
 		}
 	}
@@ -105,7 +105,7 @@ func (a *agentClient) pullEnv(ctx context.Context, key string) (*pulledEnv, erro
 	}
 	got := new(pulledEnv)
 	if json.Unmarshal(raw, got) != nil { // the error could contain values
-		return nil, errors.New("the server's answer is not understood; are server and command of one version?")
+		return nil, errors.New("the server's response is not understood; check that server and command have the same version")
 	}
 	return got, nil
 }
@@ -202,7 +202,7 @@ func (t *pullAttempt) lock(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return errors.New("stopped while another sallyport env pull was running")
 		case <-time.After(lockPollInterval):
 		}
 	}

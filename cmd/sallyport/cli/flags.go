@@ -256,8 +256,8 @@ func (p *pin) UnmarshalText(text []byte) error {
 // grantLimits are the flags that narrow a grant. They ignore environment
 // variables, of which the approver may not be aware.
 type grantLimits struct {
-	MaxCalls *int64 `env:"-" placeholder:"N" help:"Maximum number of calls (default: unlimited)."`
-	Expires  expiry `field:"expires_in,expires_at" env:"-" placeholder:"D|TIME" help:"Expiry, such as 24h, 90d or 2026-01-02T15:04:05Z (default: no expiry)."`
+	MaxCalls *int64 `env:"-" placeholder:"N" help:"Maximum number of calls${of_grant} (default: unlimited)."`
+	Expires  expiry `field:"expires_in,expires_at" env:"-" placeholder:"D|TIME" help:"Expiry${of_grant}, such as 24h, 90d or 2026-01-02T15:04:05Z (default: no expiry)."`
 }
 
 func (b *grantLimits) isSet() bool { return b.MaxCalls != nil || b.Expires.isSet() }

@@ -108,25 +108,27 @@ type policyExplain struct {
 	clientFlags
 	api.Asked
 	Action string `placeholder:"KEY" help:"source:action."`
-	Key    string `arg:"" optional:"" hidden:""`
+	Key    string `arg:"" optional:"" help:"source:action, instead of --action."`
 }
 
 func (c *policyExplain) Run(ctx context.Context, std *command.Streams) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	c.Asked.Action = c.Action
+	c.Asked.Action = cmp.Or(c.Action, c.Key)
 	return perform(ctx, &c.clientFlags, std, api.ExplainPolicy, c.Asked, showExplanation)
 }
 
 // validate checks for missing flags and invalid JSON.
 func (c *policyExplain) validate() error {
 	switch {
-	case c.Key != "" || c.Action == "" || c.Session == "":
-		return command.UsageErrorf("say who would call what: %s", command.Printable(c.hint("policy", "explain",
+	case c.Key != "" && c.Action != "":
+		return command.UsageErrorf("leave out KEY or --action: both name the action")
+	case c.Action == "" && c.Key == "" || c.Session == "":
+		return command.UsageErrorf("name the session and the action: %s", command.Printable(c.hint("policy", "explain",
 			"--session", cmp.Or(c.Session, "ID"), "--action", cmp.Or(c.Action, c.Key, "SOURCE:ACTION"))))
 	case c.Params != "" && !json.Valid([]byte(c.Params)):
-		return command.UsageErrorf("--params is not JSON; write an object, such as '{\"channel\":\"C1\"}'")
+		return command.UsageErrorf("--params is not valid JSON. Pass an object such as '{\"channel\":\"C1\"}'")
 	}
 	return nil
 }

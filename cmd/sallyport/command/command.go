@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"text/tabwriter"
@@ -200,7 +201,7 @@ func Execute(ctx context.Context, grammar any, args []string, std *Streams, more
 		if flag, _, _ := strings.Cut(args[0], "="); strings.HasPrefix(flag, "-") && strings.HasPrefix(err.Error(), "unknown flag "+flag) {
 			err = fmt.Errorf("%w; flags go after the command, as in: sallyport COMMAND %s", err, flag)
 		}
-		fmt.Fprintf(stderr, "sallyport: %s\nTry: %s --help\n", strings.Replace(err.Error(), `,"" but got`, " but got", 1), attempted(err))
+		fmt.Fprintf(stderr, "sallyport: %s\nTry: %s --help\n", usageText(err.Error()), attempted(err))
 		return ExitUsage
 	}
 	if err := command.Run(); err != nil {
@@ -217,6 +218,25 @@ func Execute(ctx context.Context, grammar any, args []string, std *Streams, more
 		fmt.Fprintln(stderr, note)
 	}
 	return ExitOK
+}
+
+// usageText rewrites the parser's errors in the words of this program.
+func usageText(text string) string {
+	for _, rule := range [][2]string{
+		{`,"" but got`, ` but got`}, // a flag that may be empty
+		{`expected duration but got ("[^"]*").*`, `$1 is not a duration; pass one such as 30s, 10m or 8h`},
+		{`expected a valid \d+ bit u?int but got ("[^"]*")`, `$1 is not a whole number`},
+		{`expected "<key>=<value>" but got ("[^"]*")`, `$1 is not of the form NAME=VALUE`},
+		{`: expected \w+ value but got "EOL" .*`, ` needs a value`},
+		{`must be one of (.*) but got (".*")`, `must be one of $1, not $2`},
+		{`^expected one of (.*)`, `a command is missing, one of $1`},
+		{`^expected "(<.*)"`, `missing arguments: $1`},
+	} {
+		text = regexp.MustCompile(rule[0]).ReplaceAllString(text, rule[1])
+	}
+	return regexp.MustCompile(`\[?<(\w[^>]*)>( \.\.\.\])?`).ReplaceAllStringFunc(text, func(argument string) string {
+		return strings.ToUpper(strings.Trim(argument, "[<>] ."))
+	})
 }
 
 // attempted returns the command of a line that does not parse, as far as it parses.

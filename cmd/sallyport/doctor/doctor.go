@@ -92,7 +92,7 @@ func (c *Command) Run(ctx context.Context, std *command.Streams) error {
 		}
 	}
 	if n := d.countFailed(); n > 0 {
-		return fmt.Errorf("%s failed; what to do stands beside each", command.Plural(n, "check"))
+		return fmt.Errorf("%s failed; each line says what to do", command.Plural(n, "check"))
 	}
 	return nil
 }
@@ -103,13 +103,13 @@ func checkReady(ctx context.Context, address string) error {
 	defer stop()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(address, "/")+"/readyz", nil)
 	if err != nil || request.URL.Host == "" {
-		return command.UsageErrorf("--ready %s is no URL of a server; give one such as http://127.0.0.1:8787", address)
+		return command.UsageErrorf("--ready %s is not the URL of a server; pass one such as http://127.0.0.1:8787", address)
 	}
 	client := http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("%w; see that it runs, and that --listen is where --ready asks", err)
+		return fmt.Errorf("%w; check that it runs, and that --ready matches its --listen", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
@@ -138,12 +138,12 @@ func (d *doctor) checkConfiguration(ctx context.Context) {
 	if err := o.Check(); err != nil {
 		d.add("fail", "configuration", "%v", err)
 	} else {
-		d.add("ok", "configuration", "the flags, environment and file of this command fit together; serve is judged by them, so give it those of serve")
+		d.add("ok", "configuration", "the flags, environment and file of this command are valid; pass doctor the flags of serve")
 	}
 	if on, err := server.Environment(os.Getenv).Traces(); err != nil {
 		d.add("fail", "traces", "%v", err)
 	} else if on {
-		d.add("ok", "traces", "sent to the collector that the environment names")
+		d.add("ok", "traces", "sent to the collector in the environment")
 	}
 }
 
@@ -167,14 +167,14 @@ func (d *doctor) checkPublicURL(ctx context.Context) {
 	loopback := server.IsLoopback(u.Hostname())
 	switch {
 	case loopback:
-		d.add("ok", "public URL", "%s, for this machine alone; others, and webhooks at %s/webhooks/, need --public-url", public, public)
+		d.add("ok", "public URL", "%s, for this machine only; other machines, and webhooks at %s/webhooks/, need --public-url", public, public)
 	case u.Scheme != "https":
-		d.add("warn", "public URL", "%s is not https: tokens and sign-ins cross the network readable; put a proxy with TLS before it and set --public-url https://…", public)
+		d.add("warn", "public URL", "%s is not https: tokens and sign-ins are sent unencrypted; put a TLS proxy in front and set --public-url https://…", public)
 	default:
 		d.add("ok", "public URL", "%s is the only origin of the page; webhooks arrive at %s/webhooks/", public, public)
 	}
 	if d.serverURL != "" && public != d.serverURL {
-		d.add("warn", "public URL", "that of the server which runs is %s; what stands above is of the flags of this command: give it those of serve", d.serverURL)
+		d.add("warn", "public URL", "the running server has %s; the line above is for the flags of this command: pass those of serve", d.serverURL)
 	}
 }
 
@@ -196,40 +196,40 @@ func (d *doctor) checkDataFolder() bool {
 	info, err := os.Stat(data)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		d.add("warn", "data folder", "%s is not there; the first start makes it", data)
+		d.add("warn", "data folder", "%s does not exist; the first start creates it", data)
 		return false
 	case err != nil:
 		d.unreadable = true
-		d.add("fail", "data folder", "it cannot be looked at, nor what is in it: %v; run this, and the server, as its owner", err)
+		d.add("fail", "data folder", "it cannot be read: %v; run doctor and the server as its owner", err)
 		return false
 	case !info.IsDir():
 		d.add("fail", "data folder", "%s is a file; name a folder with --data", data)
 		return false
 	case syscall.Access(data, 5) != nil: // R_OK and X_OK
 		d.unreadable = true
-		d.add("fail", "data folder", "this user may not read %s, so that nothing in it was looked at; run this, and the server, as its owner", data)
+		d.add("fail", "data folder", "this user may not read %s, so nothing in it was checked; run doctor and the server as its owner", data)
 		return false
 	case info.Mode().Perm()&0o077 != 0:
-		d.add("fail", "data folder", "others may look into %s (mode %04o); run: chmod 700 %[1]s", data, info.Mode().Perm())
+		d.add("fail", "data folder", "other users can read %s (mode %04o); run: chmod 700 %[1]s", data, info.Mode().Perm())
 	case syscall.Access(data, 2) != nil: // W_OK
-		d.add("fail", "data folder", "this user may not write to %s; run this, and the server, as its owner", data)
+		d.add("fail", "data folder", "this user may not write to %s; run doctor and the server as its owner", data)
 	default:
 		d.add("ok", "data folder", "%s", data)
 	}
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(data, &disk); err != nil {
-		d.add("warn", "disk", "its free space is not known: %v", err)
+		d.add("warn", "disk", "the free space is unknown: %v", err)
 		return true
 	}
 	free := disk.Bavail * uint64(disk.Bsize) //nolint:gosec // a block has a size above zero
 	status, advice := "ok", ""
 	if free < diskWarn {
-		status, advice = "warn", "; make room, or have --retention remove old calls"
+		status, advice = "warn", "; free some space, or set --retention to remove old calls"
 	}
 	if free < diskFail {
 		status = "fail"
 	}
-	d.add(status, "disk", "%d MiB are free%s", free>>20, advice)
+	d.add(status, "disk", "%d MiB free%s", free>>20, advice)
 	return true
 }
 
@@ -272,9 +272,9 @@ func (d *doctor) checkMissingKeys(ctx context.Context) {
 		case err != nil:
 			d.add("fail", "keys", "%v", err)
 		case fingerprint != "":
-			d.add("fail", "keys", "there is no %s, and the database was written with one: restore the key file, or give the key in %s", file, server.KeyVariable(file))
+			d.add("fail", "keys", "there is no %s, but the database was written with one: restore the key file, or set %s", file, server.KeyVariable(file))
 		default:
-			d.add("warn", "keys", "there is no %s and none is given; a first start makes it, and on rows that are there already it would fit nothing", file)
+			d.add("warn", "keys", "there is no %s and no key is configured; the first start creates one, which does not match existing rows", file)
 		}
 	}
 }
@@ -287,10 +287,10 @@ func (d *doctor) checkDatabase(ctx context.Context) {
 		}
 		if _, err := os.Stat(filepath.Join(d.Options.Data, command.DatabaseFile)); errors.Is(err, os.ErrNotExist) {
 			if _, err := os.Stat(command.EndpointPath(d.Options.Data)); err == nil {
-				d.add("warn", "database", "none is in this data folder, where a gateway runs or ran: its rows are elsewhere; give doctor its --database-url")
+				d.add("warn", "database", "this data folder has none, but a gateway runs or ran here, so its rows are elsewhere; pass doctor its --database-url")
 				return
 			}
-			d.add("ok", "database", "there is none yet; the first start makes it")
+			d.add("ok", "database", "there is none yet; the first start creates it")
 			return
 		}
 	}
@@ -308,7 +308,7 @@ func (d *doctor) checkDatabase(ctx context.Context) {
 		}
 	}
 	if pending > 0 {
-		d.add("warn", "database", "%s to apply; sallyport migrate does, and so does the next start; what is in the rows was not looked at", command.Plural(pending, "migration"))
+		d.add("warn", "database", "%s to apply: run sallyport migrate, or restart the server; the rows were not checked", command.Plural(pending, "migration"))
 		return
 	}
 	if d.Options.DatabaseURL == "" {
@@ -328,7 +328,7 @@ func (d *doctor) checkDatabase(ctx context.Context) {
 func (d *doctor) checkRows(ctx context.Context) {
 	if d.DB.Shared() {
 		if off := time.Until(d.DB.Now()).Abs(); off > maxClockSkew {
-			d.add("warn", "clock", "it is %s off the database's; times in rows are the database's, but tokens of sign-ins are checked by this one: have it set (NTP)", off.Round(time.Millisecond))
+			d.add("warn", "clock", "it differs by %s from the database's. Rows have the database's time, but sign-in tokens are checked against this clock: synchronize it (NTP)", off.Round(time.Millisecond))
 		} else {
 			d.add("ok", "clock", "it agrees with the database's")
 		}
@@ -350,9 +350,9 @@ func (d *doctor) checkRows(ctx context.Context) {
 		case err != nil:
 			d.add("fail", name, "%v", err)
 		case lag > maxQueueLag:
-			d.add("warn", name, "its oldest entry is due for %s: see that %s", lag.Round(time.Second), queue.see)
+			d.add("warn", name, "its oldest entry has been due for %s: check that %s", lag.Round(time.Second), queue.see)
 		default:
-			d.add("ok", name, "nothing is late")
+			d.add("ok", name, "no backlog")
 		}
 	}
 }
@@ -372,10 +372,10 @@ func (d *doctor) checkKeys(ctx context.Context) bool {
 			d.add("fail", "keys", "%v", err)
 			return false
 		}
-		d.add("ok", "keys", "the master key is that of the rows")
+		d.add("ok", "keys", "the master key matches the rows")
 		return d.checkTokenKey(ctx)
 	}
-	d.add("fail", "keys", "the master key is not that of the rows: set the SALLYPORT_MASTER_KEY that they were written with, or put the old %s back", command.MasterFile)
+	d.add("fail", "keys", "the master key does not match the rows: set the SALLYPORT_MASTER_KEY that they were written with, or restore the old %s", command.MasterFile)
 	return false
 }
 
@@ -384,7 +384,7 @@ func (d *doctor) checkTokenKey(ctx context.Context) bool {
 	if err == nil && fingerprint != "" {
 		var key []byte
 		if key, err = d.SecretKey(d.Options.TokenKey, command.TokenFile); err == nil && command.Fingerprint("token", key) != fingerprint {
-			err = fmt.Errorf("the token key is not that of the rows: set their SALLYPORT_TOKEN_KEY, or put the old %s back", command.TokenFile)
+			err = fmt.Errorf("the token key does not match the rows: set their SALLYPORT_TOKEN_KEY, or restore the old %s", command.TokenFile)
 		}
 	}
 	if err != nil {
@@ -417,7 +417,7 @@ func (d *doctor) checkValkey(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, checkTimeout)
 	defer stop()
 	if err := coord.Ping(ctx, d.Options.ValkeyURL); err != nil {
-		d.add("warn", "Valkey", "%v; calls go on without it, more slowly: see that it runs and that the URL is right", err)
+		d.add("warn", "Valkey", "%v; calls continue without it, but more slowly. Check that it runs and that the URL is correct", err)
 		return
 	}
 	d.add("ok", "Valkey", "it answers")
@@ -428,13 +428,13 @@ func (d *doctor) checkEvidenceStore(ctx context.Context) {
 	location := d.Options.Evidence
 	if location == "" {
 		if d.Options.DatabaseURL != "" {
-			d.add("warn", "files", "evidence is kept on this machine alone; with several instances set --evidence")
+			d.add("warn", "files", "evidence is stored on this machine only; with several instances set --evidence")
 		}
 		return
 	}
 	if u, err := url.Parse(location); err == nil && u.Scheme == "file" {
 		if _, err := os.Stat(u.Path); err != nil {
-			d.add("warn", "files", "the folder of --evidence is not there (%v); the first start makes it", err)
+			d.add("warn", "files", "the folder of --evidence does not exist (%v); the first start creates it", err)
 			return
 		}
 	}
@@ -452,7 +452,7 @@ func (d *doctor) checkEvidenceStore(ctx context.Context) {
 		d.add("fail", "files", "%v (--evidence)", err)
 		return
 	}
-	d.add("ok", "files", "the store of evidence answers")
+	d.add("ok", "files", "the evidence store answers")
 }
 
 // checkServer checks the server of the data folder, if one is running.
@@ -461,7 +461,7 @@ func (d *doctor) checkServer(ctx context.Context) {
 		return
 	}
 	if _, err := os.Stat(command.EndpointPath(d.Options.Data)); errors.Is(err, os.ErrNotExist) {
-		d.add("ok", "server", "none runs on this data folder; connectors were not asked")
+		d.add("ok", "server", "none runs on this data folder; connectors were not checked")
 		return
 	}
 	e, err := command.ReadEndpoint(d.Options.Data)
@@ -476,7 +476,7 @@ func (d *doctor) checkServer(ctx context.Context) {
 		err = server.Ready(ctx)
 	}
 	if errors.As(err, new(cli.UnreachableError)) {
-		d.add("warn", "server", "process %d is gone and left %s; start it again with sallyport serve", e.PID, command.EndpointPath(d.Options.Data))
+		d.add("warn", "server", "process %d has ended and left %s; start it again with sallyport serve", e.PID, command.EndpointPath(d.Options.Data))
 		return
 	}
 	if err != nil {
@@ -490,17 +490,21 @@ func (d *doctor) checkServer(ctx context.Context) {
 	} else if me.Role == action.RoleOwner {
 		d.add("ok", "local admin", "on: every program of the server's user, including an agent's shell, can approve calls and change settings with the key in %s", command.EndpointPath(d.Options.Data))
 	} else {
-		d.add("ok", "local admin", "off: the key in %s reads, and mints plain sessions", command.EndpointPath(d.Options.Data))
+		d.add("ok", "local admin", "off: the key in %s can read, and create plain sessions", command.EndpointPath(d.Options.Data))
 	}
 	all, _, err := cli.Fetch(ctx, server, api.ListConnectors, api.None{})
 	if err != nil {
 		d.add("fail", "connectors", "%v", err)
 		return
 	}
+	failing := 0
 	for _, c := range all.Items {
 		if c.Enabled && c.Error != "" {
-			d.add("warn", "connectors", "%s: %s (sallyport connector validate %s tells more)", c.Name, c.Error, cmp.Or(c.Slug, c.ID))
+			failing++
+			d.add("warn", "connectors", "%s: %s; for details run: sallyport connector validate %s", c.Name, c.Error, cmp.Or(c.Slug, c.ID))
 		}
 	}
-	d.add("ok", "connectors", "%s", command.Plural(len(all.Items), "connector"))
+	if failing == 0 {
+		d.add("ok", "connectors", "%s, none failing", command.Plural(len(all.Items), "connector"))
+	}
 }

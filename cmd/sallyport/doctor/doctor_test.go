@@ -36,7 +36,7 @@ func TestDoctorOnServers(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	status := executeDoctor(t.Context(), []string{"doctor", "--data", filepath.Join(t.TempDir(), "none"), "--database-url", url, "--valkey-url", valkey}, nil, &out, &errs)
-	for _, want := range []string{"ok    database: reachable", "ok    clock", "ok    inbox", "ok    outbox", "ok    Valkey: it answers", "warn  files: evidence is kept on this machine alone"} {
+	for _, want := range []string{"ok    database: reachable", "ok    clock", "ok    inbox", "ok    outbox", "ok    Valkey: it answers", "warn  files: evidence is stored on this machine only"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("lacks %q", want)
 		}
@@ -68,7 +68,7 @@ func TestDoctorReportsMissingDatabase(t *testing.T) {
 	if err := os.WriteFile(command.EndpointPath(dir), []byte(`{"url":"http://127.0.0.1:1","pid":1}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text := said(); !strings.Contains(text, "warn  database: none is in this data folder") || !strings.Contains(text, "give doctor its --database-url") {
+	if text := said(); !strings.Contains(text, "warn  database: this data folder has none") || !strings.Contains(text, "pass doctor its --database-url") {
 		t.Error(text)
 	}
 	if text := said(); strings.Contains(text, `\u00`) {
@@ -92,6 +92,31 @@ func TestDoctorReportsUnreadyServer(t *testing.T) {
 	executeDoctor(t.Context(), []string{"doctor", "--data", data}, nil, &out, &errs)
 	if !strings.Contains(out.String(), "fail  server: ") || strings.Count(out.String(), "Its log shows the cause") != 1 {
 		t.Error(out.String())
+	}
+}
+
+// A failing connector is not also counted among those that are ok.
+func TestDoctorReportsFailingConnectors(t *testing.T) {
+	failing := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/connectors" {
+			_, _ = io.WriteString(w, `{"items":[{"name":"works","enabled":true},{"name":"fails","slug":"fails","enabled":true,"error":"`+failing+`"}],"total":2}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	defer server.Close()
+	data := t.TempDir()
+	if err := (command.Endpoint{URL: server.URL, MCPURL: server.URL + "/mcp", APIKey: "spk_x"}).Write(data); err != nil {
+		t.Fatal(err)
+	}
+	for _, failing = range []string{"", "It refused the connection."} {
+		var out, errs bytes.Buffer
+		executeDoctor(t.Context(), []string{"doctor", "--data", data}, nil, &out, &errs)
+		text := out.String()
+		if strings.Contains(text, "ok    connectors: 2 connectors, none failing") != (failing == "") || strings.Contains(text, "warn  connectors: fails: It refused the connection.") != (failing != "") {
+			t.Errorf("%q: %s", failing, text)
+		}
 	}
 }
 
