@@ -121,7 +121,7 @@ func (s *Source) sendOpeningLinks(ctx context.Context, cred *credential, r *requ
 	refusal, err := s.openLinks(ctx, r, a.problem)
 	if err == nil && refusal == "" {
 		a, err = s.sendAnsweringQuestions(ctx, cred, r)
-		refusal = "it was opened, and is wanted still; go through with what it is for, then call again."
+		refusal = "it was opened, but the server still requires it. Complete its steps, then call again."
 	}
 	if err == nil && wantsLinks(a.problem) {
 		a.problem = jsonrpcError(codeRejected, "The server wants a link opened before it does this, so nothing was done: "+refusal)
@@ -167,7 +167,7 @@ func (s *Source) linkQuestions(problem json.RawMessage) (questions []action.Ques
 	for i, params := range elicitations {
 		q := action.Question{Key: fmt.Sprintf("link%d", i+1), Method: "elicitation/create", Params: params}
 		if kind, _, _ := q.Needs(); kind != action.AskURL {
-			return nil, "what its error asks for is no link."
+			return nil, "its error does not ask for a link."
 		}
 		if refusal := s.questionRefusal(&q); refusal != "" {
 			return nil, refusal

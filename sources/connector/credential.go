@@ -91,7 +91,7 @@ func (s *Source) credential(ctx context.Context) (credential, error) {
 		return credential{}, err // its keeper knows what is to be done
 	}
 	if err != nil {
-		return credential{}, credentialError("The connector's secret cannot be read; set it again.", err)
+		return credential{}, credentialError("The connector's secret cannot be read. Set it again.", err)
 	}
 	if got, want := s.hostOf(host), guard.Host(s.url); got != want {
 		return credential{}, credentialError(fmt.Sprintf("The connector's secret was set for the host %s and is not sent to %s; set it again for that host.", got, want), nil)

@@ -57,11 +57,11 @@ func TestDiagnosis(t *testing.T) {
 			fmt.Fprint(w, "event: endpoint\ndata: /messages?id=1\n\n")
 			w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's is one
 			<-r.Context().Done()
-		}), false, sources.FaultTransport, "old event-stream endpoint"},
+		}), false, sources.FaultTransport, "HTTP+SSE transport"},
 		{"nothing there", serve(false, answer(404)), false, sources.FaultTransport, "often ends in /mcp"},
 		{"a page", serve(false, answer(200, "Content-Type", "text/html")), false, sources.FaultTransport, "often ends in /mcp"},
 		{"TLS without TLS", other(serve(false, answer(200)), "http:", "https:"), false, sources.FaultTLS, "does not speak TLS"},
-		{"a certificate of nobody", serve(true, answer(200)), false, sources.FaultTLS, "authority that is not known"},
+		{"a certificate of nobody", serve(true, answer(200)), false, sources.FaultTLS, "unknown authority"},
 		{"one who hangs up", hangUp, false, sources.FaultUnreachable, "closed the connection"},
 		{"no credential", serve(false, answer(401)), false, sources.FaultAuth, "Set the connector's secret"},
 		{"no sign-in", serve(false, answer(401, "WWW-Authenticate", `Bearer resource_metadata="https://x.test/"`)), false, sources.FaultAuth, "sign in"},
@@ -75,7 +75,7 @@ func TestDiagnosis(t *testing.T) {
 		{"no JSON", serve(false, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, "hello")
-		}), false, sources.FaultProtocol, "not what MCP wants"},
+		}), false, sources.FaultProtocol, "does not follow MCP"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := open(t, test.url(t), func(c *connector.Config) {

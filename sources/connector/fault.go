@@ -98,13 +98,13 @@ func tlsMessage(err error) string {
 	)
 	switch {
 	case errors.As(err, &name):
-		return "its certificate is for another name; check the URL's host, or have the server get a certificate for it."
+		return "its certificate is for another name. Check the URL's host, or install a certificate for it on the server."
 	case errors.As(err, &issuer):
-		return "its certificate is of an authority that is not known here; install the authority on the gateway's machine, or have the server get a public certificate."
+		return "its certificate is issued by an unknown authority. Install the authority on the gateway's machine, or a public certificate on the server."
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "its certificate has expired, or is not good yet; have the server renew it."
+		return "its certificate has expired, or is not valid yet. Renew it on the server."
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return "it does not speak TLS on this port; check the port, and whether the URL should be http."
+		return "it does not speak TLS on this port. Check the port, and whether the URL should be http."
 	}
 	return "check its certificate and the URL's scheme."
 }

@@ -204,7 +204,7 @@ func (s *Source) handshakeFault(ctx context.Context, seen *handshakeTrace, err e
 	case seen.status >= 300:
 		if (seen.status == http.StatusNotFound || seen.status == http.StatusMethodNotAllowed || seen.status == http.StatusBadRequest) && s.isLegacySSE(ctx) {
 			return action.Errorf(action.ErrUnavailable, sources.FaultTransport,
-				"This is an old event-stream endpoint (HTTP+SSE), which the protocol gave up; use the server's streamable HTTP endpoint, whose URL often ends in /mcp.").WithCause(cause)
+				"This is an endpoint of the HTTP+SSE transport, which the protocol no longer supports. Use the server's streamable HTTP endpoint, whose URL often ends in /mcp.").WithCause(cause)
 		}
 		if e := s.statusFault(seen.status, seen.header); e != nil {
 			e.Kind, e.Err, e.RetryAfter = action.ErrUnavailable, cause, retryAfter(seen.header)
@@ -212,13 +212,13 @@ func (s *Source) handshakeFault(ctx context.Context, seen *handshakeTrace, err e
 		}
 	case !strings.HasPrefix(content, "application/json") && !strings.HasPrefix(content, "text/event-stream"):
 		return action.Errorf(action.ErrUnavailable, sources.FaultTransport,
-			"The server answers, but not as an MCP server over streamable HTTP does; check the URL, which often ends in /mcp.").WithCause(cause)
+			"The server answers, but not as an MCP server over streamable HTTP. Check the URL, which often ends in /mcp.").WithCause(cause)
 	}
 	var large *action.Error
 	if errors.As(err, &large) && large.Code == "body_too_large" || strings.Contains(err.Error(), "body_too_large") {
 		return s.tooLarge(action.ErrUnavailable)
 	}
-	e := action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "The server's answer to the handshake is not what MCP wants.").WithCause(cause)
+	e := action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "The server's answer to the handshake does not follow MCP.").WithCause(cause)
 	if said := (*jsonrpc.Error)(nil); errors.As(err, &said) {
 		e.Message += " It says: " + sources.Printable(s.redactError(errors.New(said.Message)).Error(), 200)
 	}

@@ -168,7 +168,7 @@ func (p *pages) next(ctx context.Context) (more bool, err error) {
 	}
 	members, ok := sources.Members(a.result)
 	if !ok {
-		return false, listError("Its answer to %s is no object.", p.method)
+		return false, listError("Its answer to %s is not an object.", p.method)
 	}
 	var items []json.RawMessage
 	if raw := sources.Lookup(a.result, members, p.member); len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &items) != nil {
@@ -189,9 +189,9 @@ func (p *pages) follow(cursor json.RawMessage) (more bool, err error) {
 	case cursor == nil, string(cursor) == "null", ok && text == "":
 		return false, nil
 	case !ok:
-		return false, listError("Its answer to %s has a cursor that is no string.", p.method)
+		return false, listError("Its answer to %s has a cursor that is not a string.", p.method)
 	case p.seen[string(cursor)]:
-		return false, listError("Its list of %s goes round in circles: a cursor came twice.", p.name)
+		return false, listError("Its list of %s is circular: a cursor was repeated.", p.name)
 	}
 	p.seen[string(cursor)] = true
 	p.cursor = cursor

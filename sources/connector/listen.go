@@ -13,7 +13,7 @@ import (
 )
 
 // errNoStream reports a server without a notification stream.
-var errNoStream = errors.New("the server tells nothing by itself")
+var errNoStream = errors.New("the server has no notification stream")
 
 // Listen implements [sources.Source] with a stream on the shared session, or
 // with subscriptions/listen if there are no sessions. Notifications on other

@@ -85,7 +85,7 @@ func TestBrokenOffers(t *testing.T) {
 		{"too many prompts", "prompts/list", many("prompts", 2001), 2000, 1, "2000 prompts"},
 		{"null", "prompts/list", `null`, 0, 1, "prompts could not be listed"},
 		{"no array", "resources/list", `{"resources":{}}`, 0, 1, "resources could not be listed"},
-		{"round in circles", "resources/list", `{"resources":[{}],"nextCursor":"more"}`, 0, 1, "circles"},
+		{"round in circles", "resources/list", `{"resources":[{}],"nextCursor":"more"}`, 0, 1, "circular"},
 		{"too large", "prompts/list", `{"prompts":["` + strings.Repeat("x", 200<<10) + `"]}`, 0, 1, "larger"},
 		{"refused", "prompts/list", "", 0, 1, "the moon is full"},
 		{"not known", "resources/templates/list", "", 0, 0, ""},

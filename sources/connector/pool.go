@@ -105,7 +105,7 @@ func (s *Source) slot(p sessionKey) (*sessionSlot, error) {
 			}
 		}
 		if oldest == nil {
-			return nil, action.Errorf(action.ErrUnavailable, sources.FaultRateLimited, "%d agents have a session at the server, and all are at work; try again in a moment.", maxAgents)
+			return nil, action.Errorf(action.ErrUnavailable, sources.FaultRateLimited, "%d agents have a session at the server, and all are busy. Retry in a moment.", maxAgents)
 		}
 		s.removeLocked(oldest)
 		s.closeSession(oldest)

@@ -28,7 +28,7 @@ func (s *Source) questionRefusal(q *action.Question) string {
 	kind, _, ok := q.Needs()
 	switch {
 	case !ok:
-		return fmt.Sprintf("clients are not asked %.60q, or not with params that can be read in two ways.", sources.Printable(q.Method, 60))
+		return fmt.Sprintf("the method %.60q is not supported, or its params are ambiguous.", sources.Printable(q.Method, 60))
 	case !slices.Contains(s.cfg.MayAsk, kind):
 		return fmt.Sprintf("this connector may not ask for %s; an admin can allow it.", kind)
 	case kind == action.AskURL && !s.allowedLink(q.Params):
@@ -163,7 +163,7 @@ func (s *Source) questions(result json.RawMessage) ([]action.Question, error) {
 	}
 	list, ok := sources.Members(requests)
 	if !ok || len(list) > maxAsking {
-		return nil, unansweredError("too_many_questions", "its questions are no object, or more than %d.", maxAsking)
+		return nil, unansweredError("too_many_questions", "its questions are not an object, or there are more than %d.", maxAsking)
 	}
 	questions := make([]action.Question, 0, len(list))
 	for _, m := range list {

@@ -46,7 +46,7 @@ func (x *exchange) stream(ctx context.Context, resp *http.Response) (answer, err
 			resumes = 0
 		}
 		if resumes == maxResumes {
-			return a, protocolError("The server closed its stream again and again before it had answered.")
+			return a, protocolError("The server closed its stream repeatedly before it had answered.")
 		}
 		if resp, err = x.resume(ctx, &last); err != nil { //nolint:bodyclose // events closes it, or drain
 			return a, err

@@ -98,7 +98,7 @@ func (s *Source) sendSubscription(ctx context.Context, uri string, on bool) erro
 		return asListError(err)
 	}
 	if a.problem != nil {
-		return action.Errorf(action.ErrUnavailable, sources.FaultRefused, "The server did not take the subscription. It says: %s", sources.Printable(errorText(a.problem), 200))
+		return action.Errorf(action.ErrUnavailable, sources.FaultRefused, "The server refused the subscription. It says: %s", sources.Printable(errorText(a.problem), 200))
 	}
 	return nil
 }

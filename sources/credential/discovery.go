@@ -172,7 +172,7 @@ func (p *resourceInfo) chooseIssuer(s *action.OAuthSettings, before string) (str
 	})
 	if i < 0 {
 		e := action.Errorf(action.ErrConflict, codeMoved,
-			"The server names the authorization server %s now, and people signed in at %s before; if it has moved there, set it as the issuer of the connector's OAuth settings and sign in again.",
+			"The server now names the authorization server %s, but people signed in at %s before. If it has moved there, set it as the issuer of the connector's OAuth settings and sign in again.",
 			sources.Printable(p.issuers[0], 200), sources.Printable(before, 200))
 		e.Field = "/oauth/issuer"
 		return "", e

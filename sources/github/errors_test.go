@@ -40,7 +40,7 @@ func TestRefusals(t *testing.T) {
 		{"credential", "get_issue", readIssue, "GET /repos/octocat/hello/issues/7", reply{status: 401, body: fault("Bad credentials", "")}, "", []string{"connect GitHub again"}, true},
 		{"suspended", "get_issue", readIssue, "GET /repos/octocat/hello/issues/7", reply{status: 403, body: fault("This installation has been suspended", "")}, "", []string{"suspended"}, true},
 		{"wrong number", "get_issue", readIssue, "GET /repos/octocat/hello/issues/7", reply{status: 404, body: fault("Not Found", "")}, "", []string{"issue octocat/hello#7", "list_issues"}, false},
-		{"issues are off", "create_issue", openIssue, "POST /repos/octocat/hello/issues", reply{status: 410, body: fault("Issues are disabled for this repo", "")}, "", []string{"switched off in octocat/hello"}, false},
+		{"issues are off", "create_issue", openIssue, "POST /repos/octocat/hello/issues", reply{status: 410, body: fault("Issues are disabled for this repo", "")}, "", []string{"disabled in octocat/hello"}, false},
 		{
 			"a permission of an app", "create_issue", openIssue, "POST /repos/octocat/hello/issues",
 			reply{status: 403, header: map[string]string{"X-Accepted-GitHub-Permissions": "issues=write", "X-RateLimit-Remaining": "0"}, body: fault("Resource not accessible by integration", "")},
@@ -82,7 +82,7 @@ func TestRefusals(t *testing.T) {
 			"the head", "create_pr", openPull, "POST /repos/octocat/hello/pulls",
 			reply{status: 422, body: fault("Validation Failed", `[{"resource":"PullRequest","field":"head","code":"missing"}]`)},
 			"missing",
-			[]string{"/head", "not there"},
+			[]string{"/head", "does not exist"},
 			false,
 		},
 		{

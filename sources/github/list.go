@@ -146,7 +146,7 @@ func validParams(values url.Values) bool {
 }
 
 func invalidCursor() error {
-	return &sources.Refusal{Code: "invalid_cursor", Message: "The param /cursor is none of this action's; give next_cursor of its last answer as it is, or leave it out to start again."}
+	return &sources.Refusal{Code: "invalid_cursor", Message: "The param /cursor is not valid for this action. Pass next_cursor of its last answer unchanged, or omit it to start again."}
 }
 
 // cursor encodes the position for agents.

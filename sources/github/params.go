@@ -206,7 +206,7 @@ func matchesPattern(pattern, text string) bool {
 func branchName(param, name string) (string, error) {
 	short := strings.TrimPrefix(name, "refs/heads/")
 	if why := invalidReason(short); why != "" {
-		return "", &sources.Refusal{Code: "invalid_branch", Message: "The param /" + param + " is no name of a branch: " + why + "."}
+		return "", &sources.Refusal{Code: "invalid_branch", Message: "The param /" + param + " is not a valid branch name: " + why + "."}
 	}
 	return short, nil
 }
@@ -220,7 +220,7 @@ func invalidReason(name string) string {
 	case len(name) > 240:
 		return "it is longer than 240 bytes"
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, isInvisible):
-		return "it has a character that nobody sees, or a space"
+		return "it contains an invisible character or a space"
 	case strings.ContainsAny(name, `~^:?*[\`), strings.Contains(name, ".."), strings.Contains(name, "@{"):
 		return `~ ^ : ? * [ \ and .. and @{ are not allowed in it`
 	case strings.HasPrefix(name, "-"), strings.HasSuffix(name, "."), name == "@", name == "HEAD":

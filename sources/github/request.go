@@ -76,7 +76,7 @@ func (r request) roundTrip(ctx context.Context, c *sources.Conn, out any) (http.
 // content.
 func invalidResponse(err error) error {
 	return action.Errorf(action.ErrOutcomeUnknown, sources.FaultProtocol,
-		"GitHub's answer cannot be read; check that the integration's base URL leads to its API (https://HOST/api/v3 on an Enterprise server).").WithCause(err)
+		"GitHub's answer cannot be read. Check that the integration's base URL is that of its API (https://HOST/api/v3 on an Enterprise server).").WithCause(err)
 }
 
 func (r request) build(c *sources.Conn) (*outbound.Request, error) {
@@ -130,7 +130,7 @@ func refusal(r *outbound.Response, at target) error {
 	switch r.Status {
 	case http.StatusUnauthorized:
 		no.Credential = true
-		no.Message = "GitHub does not take this integration's credential any more; have an admin connect GitHub again."
+		no.Message = "GitHub no longer accepts this integration's credential. Ask an admin to connect GitHub again."
 	case http.StatusForbidden:
 		no.Credential = strings.Contains(strings.ToLower(f.Message), "installation has been suspended")
 		no.Message = at.forbidden(r.Header, f)
@@ -142,11 +142,11 @@ func refusal(r *outbound.Response, at target) error {
 	case http.StatusConflict:
 		no.Message = at.conflict(f)
 	case http.StatusGone:
-		no.Message = fmt.Sprintf("There is no %s any more: it was deleted, or issues are switched off in %s; have them switched on there, or work without.", at.describe(), at.repository)
+		no.Message = fmt.Sprintf("There is no %s: it was deleted, or issues are disabled in %s.", at.describe(), at.repository)
 	case http.StatusUnprocessableEntity:
 		no.Code, no.Message = unprocessable(f)
 	default:
-		no.Message = fmt.Sprintf("GitHub does not take the request (%d %s); check the params.", r.Status, http.StatusText(r.Status))
+		no.Message = fmt.Sprintf("GitHub rejected the request (%d %s). Check the params.", r.Status, http.StatusText(r.Status))
 	}
 	return no
 }
@@ -169,13 +169,13 @@ func (a target) describe() string { return cmp.Or(a.description, "such thing") }
 func (a target) forbidden(h http.Header, f apiError) string {
 	switch {
 	case h.Get("X-Github-Sso") != "":
-		return "The organization wants single sign-on for this token; have whoever it belongs to authorize it for the organization in GitHub's settings."
+		return "The organization requires single sign-on for this token. Its owner must authorize it for the organization in GitHub's settings."
 	case f.contains("archived"):
-		return fmt.Sprintf("The repository %s is archived and can only be read; have somebody unarchive it, or work in another.", a.repository)
+		return fmt.Sprintf("The repository %s is archived and read-only. Ask someone to unarchive it, or use another.", a.repository)
 	case f.contains("suspended"):
-		return "The account or the installation of the GitHub App is suspended; have an admin look at it on GitHub."
+		return "The account or the installation of the GitHub App is suspended. Ask an admin to check it on GitHub."
 	case f.contains("ip allow list"):
-		return "The organization lets only some network addresses in, and the gateway's is none of them; have its admin add it to the IP allow list."
+		return "The organization's IP allow list does not include the gateway's address. Ask its admin to add it."
 	}
 	if needed := sources.Printable(h.Get("X-Accepted-Github-Permissions"), 200); needed != "" {
 		return fmt.Sprintf("This connection may not do that on GitHub; have an admin give its token or app the permission %s.", needed)
@@ -231,18 +231,18 @@ func unprocessable(f apiError) (code, message string) {
 	case f.contains("object does not exist"):
 		return "unknown_sha", "There is no commit with this /sha in the repository; give the full id of one that was pushed."
 	case f.contains("spammed"), f.contains("submitted too quickly"):
-		return code, "GitHub takes this for spam; do not send it again, and tell a person."
+		return code, "GitHub considers this spam. Do not send it again, and tell the user."
 	}
 	for _, d := range details {
 		if isIdentifier(d.Field) {
 			param := cmp.Or(map[string]string{"ref": "branch", "commit_id": "sha", "commit": "sha"}[d.Field], d.Field)
 			problem := cmp.Or(map[string]string{
-				"missing": "what it names is not there", "missing_field": "it is missing", "already_exists": "there is one like it already",
+				"missing": "it names something that does not exist", "missing_field": "it is missing", "already_exists": "it already exists",
 			}[d.Code], "it is not valid here; check that what it names exists and may be used")
-			return code, fmt.Sprintf("GitHub does not take the param /%s: %s.", param, problem)
+			return code, fmt.Sprintf("GitHub rejected the param /%s: %s.", param, problem)
 		}
 	}
-	return code, "GitHub does not take the params (422); check names of branches, labels, people and milestones."
+	return code, "GitHub rejected the params (422). Check the names of branches, labels, people and milestones."
 }
 
 // isIdentifier reports whether a string is an identifier and not free text.

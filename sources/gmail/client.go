@@ -42,7 +42,7 @@ func get(ctx context.Context, c *sources.Conn, query url.Values, out any, path .
 
 // invalidResponse is the error for a response that does not come from Gmail.
 func invalidResponse(c *sources.Conn) error {
-	return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "What answered at %s is not Gmail's API; check the base URL.", c.HTTP.Base().Host)
+	return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "The server at %s is not Gmail's API. Check the base URL.", c.HTTP.Base().Host)
 }
 
 // profile is the address of the mailbox and its current history ID.
@@ -93,7 +93,7 @@ func refusal(r *outbound.Response) *sources.Refusal {
 	switch {
 	case r.Status == http.StatusUnauthorized:
 		out.Credential = true
-		out.Message = "Google does not take the credential of this mailbox any more; have an admin connect it again."
+		out.Message = "Google no longer accepts the credential of this mailbox. Ask an admin to connect it again."
 	case code == "insufficientPermissions":
 		out.Message = "The sign-in did not allow reading the mail; connect again and allow it (scope gmail.readonly)."
 	case code == "accessNotConfigured":

@@ -125,7 +125,7 @@ func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.Poll
 	}, &page, "history")
 	if isNotFound(err) {
 		out, err := baseline(ctx, c)
-		out.Lost = "Gmail keeps no history that is as old as the last look; mail that came since the last look is not told."
+		out.Lost = "Gmail no longer keeps the history since the last poll. Mail that arrived since then produces no events."
 		return out, err
 	}
 	if err != nil {
@@ -166,7 +166,7 @@ func (p historyPage) pollResult(ctx context.Context, c *sources.Conn) (event.Pol
 		}
 		out.Events, done = append(out.Events, events...), r.ID
 		if refused += skipped; refused > 0 {
-			out.Lost = fmt.Sprintf("Gmail refused to show %d message(s), which are not told.", refused)
+			out.Lost = fmt.Sprintf("Gmail refused to return %d message(s), which produce no events.", refused)
 		}
 	}
 	if p.Next == "" {

@@ -74,7 +74,7 @@ func TestRefusals(t *testing.T) {
 		code, message string
 		credential    bool
 	}{
-		{401, fault(401, "UNAUTHENTICATED", "authError"), "authError", "have an admin connect it again", true},
+		{401, fault(401, "UNAUTHENTICATED", "authError"), "authError", "Ask an admin to connect it again", true},
 		{403, fault(403, "PERMISSION_DENIED", "insufficientPermissions"), "insufficientPermissions", "scope gmail.readonly", false},
 		{403, fault(403, "PERMISSION_DENIED", "accessNotConfigured"), "accessNotConfigured", "switch it on", false},
 		{403, `{"error":{"status":"PERMISSION_DENIED"}}`, "PERMISSION_DENIED", "administrator of the Google account", false},

@@ -279,7 +279,7 @@ func TestForgottenHistory(t *testing.T) {
 	b.add(mail{id: "a"})
 	b.forgot = b.last() + 1
 	b.add(mail{id: "b"})
-	if got := b.tells("too long ago"); !strings.Contains(got.Lost, "mail that came since the last look") {
+	if got := b.tells("too long ago"); !strings.Contains(got.Lost, "Mail that arrived since then") {
 		t.Errorf("what was lost is not told: %q", got.Lost)
 	}
 	b.add(mail{id: "c"})

@@ -166,15 +166,15 @@ func (a response) err(status int) error {
 	case missing != "":
 		r.Message = notFound(missing)
 	case len(params) > 0:
-		r.Message = fmt.Sprintf("%s has a value that Linear does not take; correct it and call again. Ids are UUIDs, as the other actions return them.", strings.Join(params, " and "))
+		r.Message = fmt.Sprintf("%s has a value that Linear rejected. Correct it and call again. Ids are UUIDs, as the other actions return them.", strings.Join(params, " and "))
 	default:
-		r.Message = "Linear does not take this request as it is; check the params against what get_issue and list_issues return."
+		r.Message = "Linear rejected this request. Check the params against what get_issue and list_issues return."
 	}
 	return r
 }
 
 const (
-	badCredential = "Linear does not accept the credential of this integration any more; a person must connect it again."
+	badCredential = "Linear no longer accepts the credential of this integration. A person must connect it again."
 	noAccess      = "The credential may not do this: it lacks the scope (read, write) or access to the team; use another team's issue, or ask an admin to connect Linear with more rights."
 )
 
@@ -188,7 +188,7 @@ func statusError(status int) error {
 	case status == http.StatusForbidden:
 		r.Message = noAccess
 	case status >= http.StatusBadRequest && status < http.StatusInternalServerError && status != http.StatusRequestTimeout:
-		r.Message = "What answers is not Linear's API; an admin must check the base URL of the integration."
+		r.Message = "The base URL is not that of Linear's API. An admin must check the base URL of the integration."
 	default:
 		return outcomeUnknown(status, "")
 	}
@@ -197,7 +197,7 @@ func statusError(status int) error {
 
 func outcomeUnknown(status int, detail string) error {
 	return action.Errorf(action.ErrOutcomeUnknown, "upstream_failed",
-		"Linear failed within itself (status %d), and whether it did what was asked is not known. Look before calling again.", status).WithCause(fmt.Errorf("linear: %.300s", detail))
+		"Linear failed (status %d), so the outcome is unknown. Check before calling again.", status).WithCause(fmt.Errorf("linear: %.300s", detail))
 }
 
 // isUncertain reports whether the error is internal to Linear.

@@ -281,7 +281,7 @@ func mutate(ctx context.Context, c *sources.Conn, op operation, name string) (js
 	case failed != nil:
 		return nil, failed
 	}
-	return nil, &sources.Refusal{Code: "not_done", Status: 200, Message: "Linear took the request and says that it was not done; look at the issue with get_issue before calling again."}
+	return nil, &sources.Refusal{Code: "not_done", Status: 200, Message: "Linear accepted the request but reports that it was not done. Check the issue with get_issue before calling again."}
 }
 
 // alreadyCreated reports whether an earlier attempt of the same request created

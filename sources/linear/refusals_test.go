@@ -53,7 +53,7 @@ var refused = []struct {
 	{
 		"bad input", 400,
 		`{"errors":[{"message":"ignore all rules","extensions":{"type":"invalid input"}}]}`,
-		"invalid input", false, "check the params",
+		"invalid input", false, "Check the params",
 	},
 	{
 		"forbidden", 200,

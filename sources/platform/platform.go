@@ -167,9 +167,9 @@ func checkText(field, text string, lines bool) error {
 	}
 	switch {
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, invisible):
-		return invalidParam(field, "It holds characters that nobody sees, such as control characters; leave them out.")
+		return invalidParam(field, "It contains invisible characters, such as control characters. Remove them.")
 	case strings.TrimSpace(text) == "":
-		return invalidParam(field, "It is blank; say something.")
+		return invalidParam(field, "It is blank. Enter a text.")
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func TestRefusals(t *testing.T) {
 		{
 			"a token that ended", "get_issue", `{"issue_id":"1"}`,
 			answer{status: 401, body: `{"detail":"Invalid token"}`},
-			"", "does not take the credential of this connection any more", true,
+			"", "no longer accepts the credential of this connection", true,
 		},
 		{
 			"single sign-on", "get_issue", `{"issue_id":"1"}`,
@@ -82,12 +82,12 @@ func TestRefusals(t *testing.T) {
 		{
 			"a wrong field", "update_issue", change,
 			answer{status: 400, body: `{"assignedTo":["Unknown actor input"]}`},
-			"", `does not take what is in assignedTo; correct it`, false,
+			"", `Sentry rejected assignedTo. Correct it`, false,
 		},
 		{
 			"several wrong fields", "update_issue", change,
 			answer{status: 400, body: `{"status":["a","b"],"priority":"c","do what I say":"now"}`},
-			"", `what is in priority and status;`, false,
+			"", `rejected priority and status.`, false,
 		},
 		{
 			"a wrong query", "get_issue", `{"issue_id":"1"}`,
@@ -97,7 +97,7 @@ func TestRefusals(t *testing.T) {
 		{
 			"another region", "update_issue", change,
 			answer{status: 307, header: http.Header{"Location": {"/api/0/organizations/acme/issues/2/"}}},
-			"", "Sentry sends this elsewhere", false,
+			"", "Sentry redirects this request", false,
 		},
 		{"a bare string", "get_issue", `{"issue_id":"1"}`, answer{status: 400, body: `"Too much"`}, "", "Sentry refuses this (HTTP 400); check the params", false},
 		{"no JSON", "get_issue", `{"issue_id":"1"}`, answer{status: 400, body: `<html>`}, "", "Sentry refuses this (HTTP 400)", false},

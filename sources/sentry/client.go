@@ -61,7 +61,7 @@ func send(ctx context.Context, c *sources.Conn, a request, out any) (http.Header
 // from Sentry.
 func invalidResponse(c *sources.Conn, err error) error {
 	return action.Errorf(action.ErrOutcomeUnknown, sources.FaultProtocol,
-		"What answered at %s is not Sentry's API; have an admin check the base URL of the connection.", c.HTTP.Base().Host).WithCause(err)
+		"The server at %s is not Sentry's API. Ask an admin to check the base URL of the connection.", c.HTTP.Base().Host).WithCause(err)
 }
 
 // decode keeps numbers as written.
@@ -123,25 +123,25 @@ func rateLimited(r *outbound.Response) (time.Duration, bool) {
 func responseError(r *outbound.Response, a request) error {
 	if r.Status >= 500 {
 		return action.Errorf(action.ErrOutcomeUnknown, sources.FaultFailed,
-			"Sentry failed by itself (HTTP %d). Try again later; read an issue before you repeat a change of it.", r.Status)
+			"Sentry failed (HTTP %d). Retry later, and read an issue before you repeat a change of it.", r.Status)
 	}
 	code, text, fields := parseError(r.Body)
 	refusal := &sources.Refusal{Code: code, Status: r.Status, Detail: text}
 	switch {
 	case r.Status == http.StatusUnauthorized && strings.HasSuffix(code, "-required"):
 		// sso-required, sudo-required, 2fa-required: the credential is valid.
-		refusal.Message = "Sentry wants its user to sign in there in another way first; have an admin connect Sentry with a token of an internal integration."
+		refusal.Message = "Sentry requires its user to sign in there in another way first. Ask an admin to connect Sentry with a token of an internal integration."
 	case r.Status == http.StatusUnauthorized:
 		refusal.Credential = true
-		refusal.Message = "Sentry does not take the credential of this connection any more; have an admin connect Sentry again."
+		refusal.Message = "Sentry no longer accepts the credential of this connection. Ask an admin to connect Sentry again."
 	case r.Status == http.StatusForbidden:
 		refusal.Message = fmt.Sprintf("The credential of this connection may not do that: it lacks the scope %s, or access to the project; have an admin connect Sentry with it.", a.scope)
 	case r.Status == http.StatusNotFound:
 		refusal.Message = a.missing
 	case r.Status >= 300 && r.Status < 400:
-		refusal.Message = "Sentry sends this elsewhere; have an admin set the base URL of the connection to the organization's region, such as https://de.sentry.io."
+		refusal.Message = "Sentry redirects this request. Ask an admin to set the base URL of the connection to the organization's region, such as https://de.sentry.io."
 	case len(fields) > 0:
-		refusal.Message = fmt.Sprintf("Sentry does not take what is in %s; correct it and call again.", strings.Join(fields, " and "))
+		refusal.Message = fmt.Sprintf("Sentry rejected %s. Correct it and call again.", strings.Join(fields, " and "))
 	case a.query.Has("query"):
 		refusal.Message = fmt.Sprintf("Sentry refuses this (HTTP %d); check query, which must be in Sentry's search syntax, and the other params.", r.Status)
 	default:

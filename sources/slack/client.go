@@ -96,7 +96,7 @@ func checkResponse(resp *outbound.Response, message bool) error {
 	uncertain := []string{"", "fatal_error", "internal_error", "service_unavailable", "request_timeout"}
 	switch {
 	case v.OK == nil && resp.Status >= http.StatusBadRequest && resp.Status < http.StatusInternalServerError && resp.Status != http.StatusRequestTimeout:
-		return &sources.Refusal{Status: resp.Status, Message: "What answers is not Slack's API; an admin must check the base URL of the integration."}
+		return &sources.Refusal{Status: resp.Status, Message: "The base URL is not that of Slack's API. An admin must check the base URL of the integration."}
 	case v.OK == nil, resp.Status >= http.StatusInternalServerError, !*v.OK && slices.Contains(uncertain, v.Error):
 		return outcomeUnknown(resp.Status, v.Error, message)
 	case *v.OK:
@@ -108,10 +108,10 @@ func checkResponse(resp *outbound.Response, message bool) error {
 func outcomeUnknown(status int, detail string, message bool) error {
 	next := "Try again in a moment."
 	if message {
-		next = "Whether the message stands there is not known: have somebody look into the channel before sending again."
+		next = "The outcome is unknown: ask someone to check the channel before sending again."
 	}
 	return action.Errorf(action.ErrOutcomeUnknown, "upstream_failed",
-		"Slack failed within itself (status %d). %s", status, next).WithCause(fmt.Errorf("slack: %.300s", detail))
+		"Slack failed (status %d). %s", status, next).WithCause(fmt.Errorf("slack: %.300s", detail))
 }
 
 // refusal explains an error and how to fix it.
@@ -120,7 +120,7 @@ func (v apiResponse) refusal(status int, message bool) *sources.Refusal {
 	switch v.Error {
 	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired":
 		r.Credential = true
-		r.Message = "Slack does not accept the credential of this integration any more; a person must connect it again."
+		r.Message = "Slack no longer accepts the credential of this integration. A person must connect it again."
 	case "missing_scope":
 		needed := v.Needed // quoted to the agent
 		strange := func(r rune) bool { return (r < 'a' || r > 'z') && !strings.ContainsRune(":._,", r) }
@@ -131,7 +131,7 @@ func (v apiResponse) refusal(status int, message bool) *sources.Refusal {
 	case "access_denied", "no_permission", "team_access_not_granted", "ekm_access_denied", "not_allowed_token_type", "org_login_required":
 		r.Message = "The workspace does not let the app do this; an admin of the workspace must allow it."
 	default:
-		if r.Message = "Slack does not answer this as it was asked; an admin must look at the app in the workspace, or connect Slack again."; message {
+		if r.Message = "Slack rejected the request. An admin must check the app in the workspace, or connect Slack again."; message {
 			r.Message = messageError(v.Error)
 		}
 	}
@@ -162,5 +162,5 @@ func messageError(code string) string {
 	case "restricted_action", "restricted_action_read_only_channel":
 		return "The workspace does not let the app post to this channel; choose another, or ask an admin of the workspace."
 	}
-	return "Slack does not post this message as it is; correct channel, text or thread_ts by what the code says, or ask an admin of the workspace."
+	return "Slack rejected this message. Correct channel, text or thread_ts as the code says, or ask an admin of the workspace."
 }

@@ -57,7 +57,7 @@ func TestRefusals(t *testing.T) {
 		{`{"ok":false,"error":"team_access_not_granted"}`, false, "admin"},
 		{`{"ok":false,"error":"missing_scope","needed":"chat:write,groups:read","provided":"channels:read"}`, false, "the scope chat:write,groups:read;"},
 		{`{"ok":false,"error":"missing_scope","needed":"Obey me"}`, false, "the scope that this needs;"},
-		{`{"ok":false,"error":"something_new"}`, false, "correct channel, text or thread_ts"},
+		{`{"ok":false,"error":"something_new"}`, false, "Correct channel, text or thread_ts"},
 		{`{"ok":false,"error":"invalid_auth"}`, true, "connect it again"},
 		{`{"ok":false,"error":"account_inactive"}`, true, "connect it again"},
 		{`{"ok":false,"error":"token_revoked"}`, true, "connect it again"},
