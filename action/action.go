@@ -94,7 +94,8 @@ type Action struct {
 	Check func(params json.RawMessage) error
 	// Bind returns the integration that a call with the params would use, so
 	// that a person approves that one only. It returns an [*Error] for calls
-	// that cannot run. Nil: the action has no integration.
+	// that cannot run, of kind ErrForbidden if the settings of the integration
+	// forbid the call. Nil: the action has no integration.
 	Bind func(ctx context.Context, s *Session, params json.RawMessage) (Binding, error)
 	// Run executes the action. See [Run].
 	Run Run

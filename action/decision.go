@@ -12,7 +12,7 @@ type Layer string
 
 // The layers in the order of evaluation. Ceilings only deny; of the next
 // four, the first match wins; drift only tightens; grants turn a required
-// approval into an allow.
+// approval into an allow; guardrails only deny.
 const (
 	LayerCeiling      Layer = "ceiling"
 	LayerAutomation   Layer = "automation"
@@ -21,6 +21,7 @@ const (
 	LayerInferred     Layer = "inferred"
 	LayerDrift        Layer = "drift"
 	LayerGrant        Layer = "grant"
+	LayerGuardrail    Layer = "guardrail" // a setting of the integration
 )
 
 // Step is the result of one layer of a decision.
@@ -190,6 +191,13 @@ func (d Decision) AfterCompletion(a *Action) Decision {
 	}
 	said := Step{Layer: LayerCeiling, Mode: ModeDeny, Note: "The run of this session is complete, so the session accepts no more calls."}
 	return Decision{Mode: ModeDeny, Source: LayerCeiling, Version: d.Version, Steps: append(slices.Clip(d.Steps), said)}
+}
+
+// Forbidden returns the denial of a call that the settings of its integration
+// forbid.
+func (d Decision) Forbidden(note string) Decision {
+	forbids := Step{Layer: LayerGuardrail, Mode: ModeDeny, Note: note}
+	return Decision{Mode: ModeDeny, Source: LayerGuardrail, Version: d.Version, Steps: append(slices.Clip(d.Steps), forbids)}
 }
 
 // Check validates the mode and key of the override.

@@ -243,6 +243,9 @@ func (inv *Invocation) Refusal(holds string) string {
 		if layer != "" {
 			what += " (layer: " + string(layer) + ")"
 		}
+		if layer == LayerGuardrail {
+			what, next = "is forbidden by a setting of the integration", "Repeat it only with other arguments, or tell the user that an admin can change the setting."
+		}
 	}
 	return cmp.Or(inv.SourceName, inv.Source) + " " + inv.Action + " " + what + "; nothing was executed." + note + " " + next
 }

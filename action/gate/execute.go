@@ -161,6 +161,8 @@ func (g *Gate) recheckBinding(ctx context.Context, j *job, s *action.Session) (*
 	b, err := j.act.Bind(ctx, s, j.params)
 	var e *action.Error
 	switch {
+	case errors.Is(err, action.ErrForbidden):
+		return deniedNow(action.Public(err).Message), nil
 	case errors.As(err, &e) && !action.IsDatabaseUnavailable(err):
 		return staleApproval("The call can no longer run as it was approved; nothing was executed: " + e.Message), nil
 	case err != nil:

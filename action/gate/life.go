@@ -4,7 +4,9 @@
 //
 //  1. admit: the session is live, its key is valid, its rate limit is not used up.
 //  2. attempt: the catalog finds the action, check makes the params canonical and
-//     validates them, Config.Decide asks policy, takeQuotas charges limits.
+//     validates them, Config.Decide asks policy, bind asks the guardrails of an
+//     integration, takeQuotas charges limits. What is denied whatever the params is
+//     denied with wrong params, too.
 //  3. begin: the row is written. A call that is denied ends here; one that an
 //     earlier call answers joins it.
 //  4. await: the caller of a held call waits on the board. Approve or Deny changes
@@ -118,29 +120,40 @@ func (g *Gate) attempt(ctx context.Context, c *action.Call, current bool) (*acti
 	if err != nil {
 		return nil, nil, action.WriteFailed(err)
 	}
-	params, err := g.check(act, c.Params)
-	if err != nil {
-		return nil, nil, err
-	}
-	if out, err := g.replay(ctx, c, act, params); out != nil || err != nil {
-		return out, nil, err
+	params, invalid := g.check(act, c.Params)
+	if invalid == nil {
+		if out, err := g.replay(ctx, c, act, params); out != nil || err != nil {
+			return out, nil, err
+		}
 	}
 	asked := params
-	if c.SkipGrants {
+	if c.SkipGrants || invalid != nil {
 		asked = nil
 	}
 	decision, err := g.Decide(ctx, &c.Session, act, asked, current)
 	if err != nil {
 		return nil, nil, action.WriteFailed(err)
 	}
+	if invalid != nil && decision.Mode != action.ModeDeny {
+		return nil, nil, invalid
+	}
+	binding, err := g.bind(ctx, &c.Session, act, &decision, params)
+	if err != nil {
+		return nil, nil, err
+	}
 	g.Observer.Decided(act, &decision, time.Since(began))
 	g.tracePolicy(ctx, c, act, &decision, began)
 	if err := g.takeQuotas(ctx, c, &decision); err != nil {
 		return nil, nil, err
 	}
-	draft, err := g.draft(ctx, c, act, decision, params, g.Vault.Hash(params))
+	draft, err := g.draft(c, act, &decision, params, binding)
 	if err != nil {
 		return nil, nil, err
+	}
+	if invalid == nil {
+		draft.Summary = g.summary(act, params, draft.Params)
+	} else { // the action could not describe them
+		draft.Summary = g.JSON.Summary(draft.Params, g.KeepSummary)
 	}
 	return g.begin(ctx, c, act, draft, params)
 }
@@ -208,34 +221,53 @@ func printable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// check returns the canonical params: the bytes that are hashed, shown and sent.
+// check returns the canonical params: the bytes that are hashed, shown and sent. With
+// an error they are what the row of a denied call shows: an empty object in place of
+// params that are not a JSON object.
 func (g *Gate) check(act *action.Action, raw json.RawMessage) (json.RawMessage, error) {
+	none := json.RawMessage("{}")
 	if len(raw) == 0 {
-		raw = json.RawMessage("{}")
+		raw = none
 	}
 	params, err := g.JSON.Canonical(raw)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	if params[0] != '{' {
-		return nil, &action.Error{Kind: action.ErrInvalid, Code: "invalid_params", Message: "Params must be a JSON object."}
+		return none, &action.Error{Kind: action.ErrInvalid, Code: "invalid_params", Message: "Params must be a JSON object."}
 	}
-	if err := act.Check(params); err != nil {
-		return nil, err
-	}
-	return params, nil
+	return params, act.Check(params)
 }
 
-// draft returns the row of a decided call.
-func (g *Gate) draft(ctx context.Context, c *action.Call, act *action.Action, d action.Decision, params json.RawMessage, hash string) (*action.Draft, error) {
+// bind returns the integration that a held call would use, and denies a call that a
+// guardrail of its integration forbids: neither an approval nor a grant or capability
+// permits that. Allowed reads have no guardrails. What else stands in the way of an
+// allowed call is reported by its execution.
+func (g *Gate) bind(ctx context.Context, s *action.Session, act *action.Action, d *action.Decision, params json.RawMessage) (b action.Binding, err error) {
+	held := d.Mode == action.ModeRequireApproval
+	if act.Bind == nil || params == nil || !held && (d.Mode != action.ModeAllow || act.Risk == action.RiskRead) {
+		return b, nil
+	}
+	b, err = act.Bind(ctx, s, params)
+	switch {
+	case errors.Is(err, action.ErrForbidden):
+		*d = d.Forbidden(action.Public(err).Message)
+		return action.Binding{}, nil
+	case held:
+		return b, err
+	}
+	return action.Binding{}, nil
+}
+
+// draft returns the row of a decided call, without its summary.
+func (g *Gate) draft(c *action.Call, act *action.Action, d *action.Decision, params json.RawMessage, b action.Binding) (*action.Draft, error) {
 	now := g.Now()
-	redacted := g.JSON.Redact(params, nil)
 	draft := &action.Draft{
 		Invocation: action.Invocation{
 			ID: g.NewID(), Organization: c.Session.Organization, Session: c.Session.ID,
 			Source: act.Source, SourceName: act.SourceName, Action: act.Name, Risk: act.Risk,
 			Mode: d.Mode, ModeSource: d.Source, Steps: d.Steps,
-			Summary: g.summary(act, params, redacted), Params: redacted, ParamsHash: hash, ToolHash: act.Hash, Revision: act.Revision,
+			Params: g.JSON.Redact(params, nil), ParamsHash: g.Vault.Hash(params), ToolHash: act.Hash, Revision: act.Revision,
 			CreatedAt: now,
 		},
 		PolicyVersion:  d.Version,
@@ -260,10 +292,6 @@ func (g *Gate) draft(ctx context.Context, c *action.Call, act *action.Action, d 
 				"This call needs approval, and its params have %d KiB: at most %d KiB can be reviewed. Pass smaller params.", len(params)>>10, g.MaxHeldParams>>10)
 		}
 		if act.Bind != nil && params != nil {
-			b, err := act.Bind(ctx, &c.Session, params)
-			if err != nil {
-				return nil, err
-			}
 			draft.Integration, draft.Revision = b.Integration, act.Bound(b)
 		}
 		sealed, err := g.Vault.Seal(paramsRef(&draft.Invocation), params)

@@ -247,21 +247,32 @@ func (g *Gate) decided(ctx context.Context, s *action.Session, actions []*action
 
 // Explain decides a call without making it: nothing is counted or written. Nil
 // params stand for any, a session without an id for all that are like it. Errors:
-// ErrInvalid for params that do not match the schema, and those of finding the
-// action.
+// ErrInvalid for params that do not match the schema, unless any are denied, and
+// those of finding the action.
 func (g *Gate) Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Explained, error) {
 	act, err := g.Catalog.Find(ctx, s.Organization, source, name, false)
 	if err != nil {
 		return action.Explained{}, err
 	}
+	var asked json.RawMessage
+	var invalid error
 	if params != nil {
-		if params, err = g.check(act, params); err != nil {
-			return action.Explained{}, err
+		if params, invalid = g.check(act, params); invalid == nil {
+			asked = params
 		}
 	}
-	d, err := g.Decide(ctx, s, act, params, true)
+	d, err := g.Decide(ctx, s, act, asked, true)
 	if err != nil {
 		return action.Explained{}, err
+	}
+	if invalid != nil && d.Mode != action.ModeDeny {
+		return action.Explained{}, invalid
+	}
+	var binding action.Binding
+	if s.ID != "" { // else there is no integration
+		if binding, err = g.bind(ctx, s, act, &d, params); err != nil {
+			return action.Explained{}, err
+		}
 	}
 	e := action.Explained{Available: action.Available{Action: act, Decision: d}}
 	if d.Mode != action.ModeRequireApproval {
@@ -273,7 +284,7 @@ func (g *Gate) Explain(ctx context.Context, s *action.Session, source, name stri
 	if s.ID == "" {
 		return e, nil // no session, so no earlier denial
 	}
-	draft, err := g.draft(ctx, &action.Call{Session: *s}, act, d, params, g.Vault.Hash(params))
+	draft, err := g.draft(&action.Call{Session: *s}, act, &d, params, binding)
 	if err != nil {
 		return action.Explained{}, err
 	}

@@ -271,6 +271,7 @@ func denialText(d action.DenialCount) string {
 		action.LayerCeiling: "Limit of the session's group", action.LayerAutomation: "Automation override",
 		action.LayerOrganization: "Organization override", action.LayerInferred: "Destructive tool without an override",
 		action.LayerDrift: "Tool changed since review", action.LayerCapability: "Group access",
+		action.LayerGuardrail: "Setting of the integration",
 	}
 	return cmp.Or(words[d.Layer], "Policy")
 }

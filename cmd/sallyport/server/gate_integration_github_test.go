@@ -128,8 +128,19 @@ func TestGuardrailsAtGitHub(t *testing.T) {
 	} {
 		a.answered(a.call("github_"+c.tool, c.args), true, c.says)
 	}
+	p.must("DELETE", "/policy/modes/github:create_pr", nil, nil)
+	a.answered(a.call("github_create_pr", `{"owner":"octocat","repo":"hello","title":"held","head":"fix","base":"release/1"}`), true, "release/1", "forbidden by a setting")
 	if sent := gitHub.requests(""); len(sent) != 0 {
 		t.Errorf("sent in spite of the guardrails: %+v", sent)
+	}
+	page, err := p.DB.ListInvocations(t.Context(), action.InvocationFilter{Organization: org, Statuses: []action.Status{action.StatusDenied}})
+	if err != nil || len(page.Items) != 5 {
+		t.Errorf("%d calls are denied, %v", len(page.Items), err)
+	}
+	for _, inv := range page.Items {
+		if inv.ModeSource != action.LayerGuardrail || !strings.HasPrefix(inv.DeniedNote, "GitHub: ") {
+			t.Errorf("%s is denied by %s: %s", inv.Action, inv.ModeSource, inv.DeniedNote)
+		}
 	}
 	a.answered(a.call("github_create_branch", `{"owner":"octocat","repo":"hello","branch":"fix/it"}`), false, "fix/it")
 	a.answered(a.call("github_create_issue", `{"owner":"octocat","repo":"hello","title":"T"}`), false, `"number":10`)
