@@ -2,7 +2,12 @@ package calls
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -134,4 +139,274 @@ func (st *Store) InvocationsAt(ctx context.Context, s *Search, cursors []databas
 func (s *Search) SelectPage(db bun.IDB, interval TimeRange, n int) *bun.SelectQuery {
 	list := s.Lists[0]
 	return list.order(list.Match(db.NewSelect().Model((*InvocationRow)(nil)), s.F.Organization, interval), false).Limit(int64(n))
+}
+
+const (
+	// MaxScanned bounds the calls that one search scans: a compromise between the wait for
+	// a page and the number of pages.
+	MaxScanned = 10_000
+
+	// maxMergedLists bounds the sorted lists that one statement merges.
+	maxMergedLists = 100
+)
+
+// TimeRange is a range of the sort order, between two cursors. The zero cursor is no
+// bound.
+type TimeRange struct{ After, Before database.Cursor }
+
+// TimeRange returns the filter's range, [From, To). The cursors have no ID and so sort
+// before every row of the same time.
+func (f *InvocationFilter) TimeRange() TimeRange {
+	return TimeRange{database.Cursor{Time: database.NewTimestamp(f.From)}, database.Cursor{Time: database.NewTimestamp(f.To)}}
+}
+
+// Until returns the part of the range before a cursor.
+func (s TimeRange) Until(cursor database.Cursor) TimeRange {
+	if cursor.ID != "" && (s.Before.Time.Time.IsZero() || !s.Before.Time.Time.Before(cursor.Time.Time)) {
+		s.Before = cursor
+	}
+	return s
+}
+
+// condition is one part of a filter, with its SQL.
+type condition struct {
+	name, where string
+	args        []any
+}
+
+// sortedIndex is the part of an index that lists, in order of time, the invocations with
+// given values in the index's leading columns.
+type sortedIndex struct {
+	table     string
+	condition string // name of the condition that it satisfies, if any
+	columns   []string
+	values    []any
+	partial   string // predicate of a partial index, if it is one
+}
+
+// Match restricts q to the rows of the index within a range. The leading columns are
+// compared together with the position and not separately, because PostgreSQL would
+// otherwise sort all rows with a value that it believes to be rare.
+func (o sortedIndex) Match(q *bun.SelectQuery, organization string, within TimeRange) *bun.SelectQuery {
+	if q.GetModel() == nil {
+		q = q.Table(o.table)
+	}
+	q = q.Where("organization_id = ?", organization)
+	if o.partial != "" {
+		q = q.Where(o.partial)
+	}
+	names := bun.Safe(strings.Join(o.names(), ", "))
+	bounded := len(o.columns) > 0
+	if bounded || !within.After.Time.Time.IsZero() {
+		q = q.Where("(?) > (?)", names, bun.List(append(slices.Clone(o.values), within.After.Time.Or(database.Epoch), within.After.ID)))
+	}
+	if bounded || !within.Before.Time.Time.IsZero() {
+		q = q.Where("(?) < (?)", names, bun.List(append(slices.Clone(o.values), within.Before.Time.Or(maxTime), within.Before.ID)))
+	}
+	return q
+}
+
+// order sorts q by the index.
+func (o sortedIndex) order(q *bun.SelectQuery, oldest bool) *bun.SelectQuery {
+	if oldest {
+		return q.OrderExpr(strings.Join(o.names(), ", "))
+	}
+	return q.OrderExpr(strings.Join(o.names(), " DESC, ") + " DESC")
+}
+
+// names returns the columns of a position.
+func (o sortedIndex) names() []string { return append(slices.Clone(o.columns), "created_at", "id") }
+
+// Search is a filter with the index lists that it scans.
+type Search struct {
+	F           *InvocationFilter
+	Lists       []sortedIndex // empty if nothing can match the filter
+	conditions  []condition
+	exact       bool // the lists contain only rows that match the filter
+	OldestFirst bool
+}
+
+// maxTime is after every stored time.
+var maxTime = database.Timestamp{Time: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+
+// Search chooses the index lists that are probably the shortest.
+func (f *InvocationFilter) Search() *Search {
+	s := &Search{F: f, conditions: f.conditions()}
+	by := func(of, column string, value any, partial string) {
+		s.Lists = append(s.Lists, sortedIndex{"invocations", of, []string{column}, []any{value}, partial})
+	}
+	from := func(kind, name string) {
+		s.Lists = []sortedIndex{{"invocation_origins", kind, []string{"kind", "name"}, []any{kind, name}, ""}}
+	}
+	switch {
+	case f.Session != "":
+		by("session", "session_id", f.Session, "")
+	case f.Run != "" && len(f.Sessions) <= maxMergedLists:
+		for _, id := range f.Sessions {
+			by("run", "session_id", id, "")
+		}
+	case len(f.Statuses) > 0 && (f.onlyOpen() || f.unselective()):
+		for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
+			by("status", "status", status, "") // one list per status, as several statuses have no common order
+		}
+	case f.Person != "":
+		by("person", "approved_by", f.Person, "approved_by IS NOT NULL")
+	case f.Automation != "":
+		from("automation", f.Automation)
+	case f.Group != "":
+		from("group", f.Group)
+	case f.Risk == action.RiskDanger:
+		s.Lists = []sortedIndex{{table: "invocations", condition: "risk", partial: "risk = 'danger'"}}
+	case f.Mode != "" && f.Mode != action.ModeAllow:
+		by("mode", "mode", f.Mode, "mode <> 'allow'")
+	default:
+		s.Lists = []sortedIndex{{table: "invocations"}}
+	}
+	s.exact = len(s.Lists) == 0 || !slices.ContainsFunc(s.conditions, func(w condition) bool { return w.name != s.Lists[0].condition })
+	return s
+}
+
+// onlyOpen reports whether the filter selects only pending and running calls, which are
+// always few.
+func (f *InvocationFilter) onlyOpen() bool {
+	return len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, action.Status.Terminal)
+}
+
+// unselective reports whether the filter has no condition that only few calls satisfy.
+func (f *InvocationFilter) unselective() bool {
+	return f.Person == "" && f.Automation == "" && f.Group == "" && f.Risk != action.RiskDanger && (f.Mode == "" || f.Mode == action.ModeAllow)
+}
+
+// conditions returns all parts of the filter except its time range, as expressions that
+// no index covers, so that the planner uses the primary key.
+func (f *InvocationFilter) conditions() (all []condition) {
+	add := func(name, where string, used bool, args ...any) {
+		if used {
+			all = append(all, condition{name, where, args})
+		}
+	}
+	const session = "(SELECT s.? FROM sessions AS s WHERE s.id = session_id) = ?"
+	add("session", "session_id || '' = ?", f.Session != "", f.Session)
+	add("run", "session_id || '' IN (?)", f.Run != "", bun.List(f.Sessions))
+	add("automation", session, f.Automation != "", bun.Ident("automation_id"), f.Automation)
+	add("group", session, f.Group != "", bun.Ident("group_id"), f.Group)
+	add("person", "coalesce(approved_by, '') = ?", f.Person != "", f.Person)
+	add("status", "status || '' IN (?)", len(f.Statuses) > 0, bun.List(f.Statuses))
+	add("source", "source_id || '' = ?", f.Source != "", f.Source)
+	add("action", "action || '' = ?", f.Action != "", f.Action)
+	add("risk", "risk || '' = ?", f.Risk != "", f.Risk)
+	add("mode", "mode || '' = ?", f.Mode != "", f.Mode)
+	return all
+}
+
+// usesOneIndex reports whether one index of the invocations lists all matches in order.
+func (s *Search) usesOneIndex() bool {
+	return s.exact && len(s.Lists) == 1 && s.Lists[0].table == "invocations"
+}
+
+// SelectCursors selects the next n positions of the merged lists.
+func (s *Search) SelectCursors(db bun.IDB, interval TimeRange, n int) *bun.SelectQuery {
+	of := func(o sortedIndex) *bun.SelectQuery {
+		return o.order(o.Match(db.NewSelect(), s.F.Organization, interval), s.OldestFirst).Column("created_at", "id").Limit(int64(n))
+	}
+	if len(s.Lists) == 1 {
+		return of(s.Lists[0])
+	}
+	var merged *bun.SelectQuery
+	for _, o := range s.Lists {
+		part := db.NewSelect().TableExpr("(?) AS part", of(o)).Column("created_at", "id")
+		if merged == nil {
+			merged = part
+		} else {
+			merged = merged.UnionAll(part)
+		}
+	}
+	order := "created_at DESC, id DESC"
+	if s.OldestFirst {
+		order = "created_at, id"
+	}
+	return db.NewSelect().TableExpr("(?) AS place", merged).Column("created_at", "id").OrderExpr(order).Limit(int64(n))
+}
+
+// SelectMatching selects those of the rows at the cursors that match the filter. The
+// organization is an expression so that the planner uses the primary key.
+func (s *Search) SelectMatching(q *bun.SelectQuery, cursors []database.Cursor) *bun.SelectQuery {
+	ids := make([]string, len(cursors))
+	for i, cursor := range cursors {
+		ids[i] = cursor.ID
+	}
+	q = q.Where(database.WhereIDs, bun.List(ids), s.F.Organization)
+	for _, w := range s.conditions {
+		q = q.Where(w.where, w.args...)
+	}
+	return q
+}
+
+// searchResult is the result of a scan.
+type searchResult struct {
+	found []database.Cursor // matches, in the order of the search
+	last  database.Cursor   // last scanned position
+	all   bool              // the end of the range was reached
+}
+
+// scan searches an interval for want matches, up to ScanLimit rows, in steps of increasing
+// size.
+func (st *Store) scan(ctx context.Context, s *Search, interval TimeRange, want int) (result searchResult, err error) {
+	for scanned, n := 0, database.MaxIDsPerStatement; len(result.found) < want && scanned < st.ScanLimit && !result.all; n = min(2*n, 4*database.MaxIDsPerStatement) {
+		n = min(n, st.ScanLimit-scanned)
+		places, err := st.NextCursors(ctx, s, &interval, n)
+		if err != nil {
+			return result, err
+		}
+		scanned += len(places)
+		if result.all = len(places) < n; len(places) > 0 {
+			result.last = places[len(places)-1]
+		}
+		found, err := st.FilterMatching(ctx, s, places)
+		if err != nil {
+			return result, err
+		}
+		result.found = append(result.found, found...)
+	}
+	return result, nil
+}
+
+// NextCursors reads the next n positions and shortens the interval accordingly.
+func (st *Store) NextCursors(ctx context.Context, s *Search, interval *TimeRange, n int) (cursors []database.Cursor, err error) {
+	if len(s.Lists) == 0 {
+		return nil, nil
+	}
+	err = st.db.ForEachRow(ctx, s.SelectCursors(st.db.Read, *interval, n), func(rows *sql.Rows) error {
+		var cursor database.Cursor
+		err := rows.Scan(&cursor.Time, &cursor.ID)
+		cursors = append(cursors, cursor)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err == nil && s.OldestFirst {
+		interval.After = cursors[len(cursors)-1]
+	} else if err == nil {
+		interval.Before = cursors[len(cursors)-1]
+	}
+	return cursors, err
+}
+
+// FilterMatching returns those of the cursors whose rows match the filter.
+func (st *Store) FilterMatching(ctx context.Context, s *Search, cursors []database.Cursor) ([]database.Cursor, error) {
+	if s.exact || len(cursors) == 0 {
+		return cursors, nil
+	}
+	found := map[string]bool{}
+	err := st.db.ForEachRow(ctx, s.SelectMatching(st.db.Read.NewSelect().Table("invocations").Column("id"), cursors), func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		found[id] = true
+		return err
+	})
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	return slices.DeleteFunc(cursors, func(cursor database.Cursor) bool { return !found[cursor.ID] }), nil
 }

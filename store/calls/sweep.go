@@ -2,14 +2,17 @@ package calls
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
 	"sallyport/store/database"
+	sessionsrows "sallyport/store/sessions"
 )
 
 // unknownOutcome is the error message of executions whose instance died.
@@ -184,4 +187,119 @@ func (st *Store) sweepKeys(ctx context.Context, r action.SweepRules) error {
 		_, err := DeleteExpiredKeys(tx, r).Exec(ctx)
 		return err
 	}})
+}
+
+type eventRow struct {
+	bun.BaseModel `bun:"table:invocation_events"`
+
+	ID           string              `bun:"id,pk"`
+	Organization string              `bun:"organization_id"`
+	Invocation   string              `bun:"invocation_id"`
+	Kind         string              `bun:"kind"`
+	By           database.NullString `bun:"by"`
+	At           database.Timestamp  `bun:"at"`
+	Data         string              `bun:"data"`
+}
+
+// AppendEvent writes e to the history of its invocation.
+func (st *Store) AppendEvent(ctx context.Context, e action.Event) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := st.LoadInTx(ctx, tx, e.Organization, e.Invocation); err != nil {
+			return err
+		}
+		return appendEvent(ctx, tx, &e)
+	})
+}
+
+// appendEvent appends e and fills in its id. With the same id again, it is the
+// same event.
+func appendEvent(ctx context.Context, tx bun.IDB, e *action.Event) (err error) {
+	if e.ID == "" {
+		if e.ID, err = database.NewID(); err != nil {
+			return err
+		}
+	}
+	if len(e.Data) == 0 {
+		e.Data = json.RawMessage("{}")
+	}
+	_, err = tx.NewInsert().Model(&eventRow{
+		ID: e.ID, Organization: e.Organization, Invocation: e.Invocation, Kind: e.Kind, By: database.NullString(e.By), At: database.NewTimestamp(e.At), Data: string(e.Data),
+	}).On("CONFLICT (id) DO NOTHING").Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("appending an event to invocation %s: %w", e.Invocation, err)
+	}
+	return nil
+}
+
+// Events returns the events of an invocation, oldest first.
+func (st *Store) Events(ctx context.Context, organization, invocation string) ([]action.Event, error) {
+	var rows []eventRow
+	err := st.db.Read.NewSelect().Model(&rows).
+		Where("organization_id = ?", organization).Where("invocation_id = ?", invocation).
+		Order("at", "id").Limit(1000).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the events of invocation %s: %w", invocation, err)
+	}
+	events := make([]action.Event, 0, len(rows))
+	for _, r := range rows {
+		events = append(events, action.Event{
+			ID: r.ID, Organization: r.Organization, Invocation: r.Invocation, Kind: r.Kind,
+			By: string(r.By), At: r.At.Time, Data: json.RawMessage(r.Data),
+		})
+	}
+	return events, nil
+}
+
+// maxPendingCount limits the count of pending items, well beyond what anybody
+// scrolls through.
+const maxPendingCount = 100_000
+
+// The status is an expression, so that the planner uses only the primary key.
+const waitersSQL = `SELECT id, waiter_seen_at, answered FROM invocations WHERE id IN (?) AND organization_id || '' = ? AND status || '' = 'pending'`
+
+// Waiters returns the state of the callers of pending invocations by ID.
+func (st *Store) Waiters(ctx context.Context, organization string, ids []string) (map[string]action.CallerState, error) {
+	waiters := make(map[string]action.CallerState, len(ids))
+	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
+		var rows []struct {
+			ID       string             `bun:"id"`
+			SeenAt   database.Timestamp `bun:"waiter_seen_at"`
+			Answered bool               `bun:"answered"`
+		}
+		if err := st.db.Read.NewRaw(waitersSQL, bun.List(batch), organization).Scan(ctx, &rows); err != nil {
+			return nil, fmt.Errorf("reading who waits: %w", err)
+		}
+		for _, r := range rows {
+			waiters[r.ID] = action.CallerState{SeenAt: r.SeenAt.Time, Answered: r.Answered}
+		}
+	}
+	return waiters, nil
+}
+
+// SessionsOf returns the organization's sessions by ID.
+func (st *Store) SessionsOf(ctx context.Context, organization string, ids []string) (map[string]action.Session, error) {
+	sessions := make(map[string]action.Session, len(ids))
+	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
+		var rows []sessionsrows.SessionRow
+		if err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("id IN (?)", bun.List(batch)).Scan(ctx); err != nil {
+			return nil, fmt.Errorf("reading sessions: %w", err)
+		}
+		for i := range rows {
+			sessions[rows[i].ID] = rows[i].Session()
+		}
+	}
+	return sessions, nil
+}
+
+// CountWaiting counts the pending calls, and the pending requests for grants
+// and environment variables, each up to 100,000.
+func (st *Store) CountWaiting(ctx context.Context, organization string) (calls, requests int, err error) {
+	var variables int
+	for table, n := range map[string]*int{"invocations": &calls, "grant_requests": &requests, "env_requests": &variables} {
+		capped := st.db.Read.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = 'pending'").Limit(maxPendingCount)
+		if err := st.db.Read.NewSelect().TableExpr("(?) AS part", capped).ColumnExpr("count(*)").Scan(ctx, n); err != nil {
+			return 0, 0, fmt.Errorf("counting what waits: %w", err)
+		}
+	}
+	return calls, requests + variables, nil
 }

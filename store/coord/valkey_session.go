@@ -2,12 +2,17 @@ package coord
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
+
+	"sallyport/action"
 )
 
 const (
@@ -143,4 +148,176 @@ func (v *Valkey) watchHeartbeats(ctx context.Context, s *session, up func()) err
 func (v *Valkey) probe(ctx context.Context, s *session) error {
 	_, err := v.exec(ctx, s, v.counts, v.config.Prefix+"probe", []string{"1", microseconds(minute), ""})
 	return err
+}
+
+// maxPacketHints bounds the hints of one packet.
+const maxPacketHints = 256
+
+// Publish implements [action.Hints]. It calls the subscribers of this instance before
+// it returns, and queues the hint for other instances. The hint is dropped if the
+// queue is full or Valkey is unavailable.
+func (v *Valkey) Publish(h action.Hint) {
+	v.hub.Publish(h)
+	if v.Healthy() {
+		select {
+		case v.queue <- pack(h):
+			return
+		default:
+		}
+	}
+	v.drop(1)
+}
+
+// Deliver publishes a hint to the subscribers of this instance only.
+func (v *Valkey) Deliver(h action.Hint) { v.hub.Publish(h) }
+
+// Subscribe implements [action.Hints].
+func (v *Valkey) Subscribe(f func(action.Hint)) (cancel func()) { return v.hub.Subscribe(f) }
+
+// drop counts hints that are not sent, and has the next packet report it.
+func (v *Valkey) drop(n int) {
+	v.counters.dropped.Add(int64(n))
+	v.missed.Store(true)
+}
+
+// receive publishes the hints of other instances to the subscribers of this one.
+func (v *Valkey) receive(ctx context.Context, s *session, subscribed chan struct{}) error {
+	var once sync.Once
+	ctx = valkey.WithOnSubscriptionHook(ctx, func(valkey.PubSubSubscription) { once.Do(func() { close(subscribed) }) })
+	err := s.client.Receive(ctx, s.client.B().Subscribe().Channel(v.channel()).Build(), func(m valkey.PubSubMessage) {
+		if p, ok := decode(m.Message); ok {
+			v.handlePacket(s, p)
+		}
+	})
+	if err == nil {
+		err = errors.New("the subscription ended")
+	}
+	return err
+}
+
+func (v *Valkey) channel() string { return v.config.Prefix + "hints" }
+
+// handlePacket publishes the hints of a packet. Own hints were published before they
+// were sent.
+func (v *Valkey) handlePacket(s *session, p packet) {
+	if p.From == v.id {
+		if p.Beat {
+			select {
+			case s.beats <- struct{}{}:
+			default: // the previous one has not been read
+			}
+		}
+		return
+	}
+	for _, h := range p.Hints {
+		v.hub.Publish(h.unpack())
+	}
+	if p.Lost {
+		v.config.Resumed()
+	}
+}
+
+// send sends heartbeats, and the hints of the queue in order.
+func (v *Valkey) send(ctx context.Context, s *session, subscribed chan struct{}) error {
+	beat := time.NewTicker(v.config.Heartbeat)
+	defer beat.Stop()
+	select {
+	case <-subscribed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	p := packet{Beat: true}
+	for {
+		if err := v.publish(ctx, s, p); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-beat.C:
+			p = packet{Beat: true}
+		case h := <-v.queue:
+			p = packet{Hints: v.collectQueued(h)}
+		}
+	}
+}
+
+// collectQueued adds the hints that are queued already.
+func (v *Valkey) collectQueued(first packedHint) []packedHint {
+	hints := append(make([]packedHint, 0, 8), first)
+	for len(hints) < maxPacketHints {
+		select {
+		case h := <-v.queue:
+			hints = append(hints, h)
+		default:
+			return hints
+		}
+	}
+	return hints
+}
+
+// publish sends one packet, without a timeout: no caller waits for it, and missing
+// heartbeats end the session.
+func (v *Valkey) publish(ctx context.Context, s *session, p packet) error {
+	p.From = v.id
+	p.Lost = v.missed.Swap(false)
+	text, err := p.encode()
+	if err == nil {
+		err = s.client.Do(ctx, s.client.B().Publish().Channel(v.channel()).Message(text).Build()).Error()
+	}
+	if err != nil {
+		v.drop(len(p.Hints)) // the next packet reports earlier losses too
+	}
+	return err
+}
+
+// packet is one message between instances: a batch of hints in order, or a
+// heartbeat, which only its sender reads.
+type packet struct {
+	From  string       `json:"f"`
+	Beat  bool         `json:"b,omitempty"`
+	Lost  bool         `json:"l,omitempty"` // hints before this packet were not sent
+	Hints []packedHint `json:"h,omitempty"`
+}
+
+// packedHint is an [action.Hint] in a packet. Its keys are short because many
+// approvals can arrive at once.
+type packedHint struct {
+	Kind         action.HintKind `json:"k"`
+	Organization string          `json:"o,omitempty"`
+	Session      string          `json:"s,omitempty"`
+	Invocation   string          `json:"i,omitempty"`
+	Run          string          `json:"r,omitempty"`
+	Status       action.Status   `json:"t,omitempty"`
+	Asking       bool            `json:"a,omitempty"`
+	Resource     string          `json:"u,omitempty"`
+	Source       string          `json:"c,omitempty"`
+}
+
+func pack(h action.Hint) packedHint { return packedHint(h) }
+
+func (h packedHint) unpack() action.Hint { return action.Hint(h) }
+
+// knownKind reports whether this version handles a kind of hint.
+func knownKind(k action.HintKind) bool {
+	switch k {
+	case action.HintInvocation, action.HintCatalog, action.HintPolicy, action.HintSession, action.HintSignal, action.HintResource, action.HintRun, action.HintLogin, action.HintReload:
+		return true
+	}
+	return false
+}
+
+func (p packet) encode() (string, error) {
+	text, err := json.Marshal(p)
+	return string(text), err
+}
+
+// decode reads a packet; ok is false for any other message. Hints of unknown kinds,
+// which a newer instance may send, are dropped.
+func decode(text string) (p packet, ok bool) {
+	if err := json.Unmarshal([]byte(text), &p); err != nil || p.From == "" {
+		return packet{}, false
+	}
+	p.Hints = slices.DeleteFunc(p.Hints, func(h packedHint) bool { return !knownKind(h.Kind) })
+	return p, true
 }

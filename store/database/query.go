@@ -3,10 +3,14 @@ package database
 import (
 	"context"
 	"database/sql"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/uptrace/bun"
+
+	"sallyport/action"
 )
 
 // RowsOf selects the rows of an organization.
@@ -48,4 +52,131 @@ func List[T any](ctx context.Context, q *bun.SelectQuery) ([]T, error) {
 		return nil, fmt.Errorf("listing %s: %w", q.GetTableName(), err)
 	}
 	return rows, nil
+}
+
+const (
+	defaultPageSize = 50
+	maxPageSize     = 500
+
+	// MaxCount is the number up to which the rows of a list are counted.
+	MaxCount = 1000
+)
+
+// PageSize returns the limit of a page: the default if none is given, and at most
+// the maximum.
+func PageSize(limit int) int {
+	if limit <= 0 {
+		return defaultPageSize
+	}
+	return min(limit, maxPageSize)
+}
+
+// Cursor identifies the last row of a page. It is a position in the sort order
+// rather than an offset, so that new rows do not shift the pages.
+type Cursor struct {
+	Time Timestamp
+	ID   string
+}
+
+// String returns the cursor as opaque text for clients.
+func (c Cursor) String() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(c.Time.Time.Format(Layout) + c.ID))
+}
+
+// ParseCursor parses the result of [Cursor.String]. Empty text is the zero cursor.
+func ParseCursor(text string) (Cursor, error) {
+	if text == "" {
+		return Cursor{}, nil
+	}
+	bad := Invalid("/cursor", "This cursor is not one of this list; leave it out to start from the newest.")
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(raw) <= len(Layout) || len(raw) > len(Layout)+64 {
+		return Cursor{}, bad
+	}
+	var c Cursor
+	if err := c.Time.parse(string(raw[:len(Layout)])); err != nil || c.Time.Time.IsZero() {
+		return Cursor{}, bad
+	}
+	if c.ID = string(raw[len(Layout):]); strings.ContainsFunc(c.ID, func(r rune) bool { return r < '!' || r > '~' }) {
+		return Cursor{}, bad
+	}
+	if c.String() != text {
+		return Cursor{}, bad
+	}
+	return c, nil
+}
+
+// NewestFirst sorts q and limits it to the page after the cursor, plus one row that
+// shows whether another page follows.
+func NewestFirst(q *bun.SelectQuery, after Cursor, limit int) *bun.SelectQuery {
+	if after.ID != "" {
+		q = q.Where("(created_at, id) < (?, ?)", after.Time, after.ID)
+	}
+	return q.OrderExpr("created_at DESC, id DESC").Limit(int64(limit) + 1)
+}
+
+// CountUpTo counts the rows of q up to [MaxCount].
+func CountUpTo(ctx context.Context, q *bun.SelectQuery) (total int, capped bool, err error) {
+	err = q.NewSelect().TableExpr("(?) AS part", q.ColumnExpr("1").Limit(MaxCount+1)).ColumnExpr("count(*)").Scan(ctx, &total)
+	return min(total, MaxCount), total > MaxCount, err
+}
+
+// NewPage returns a page of the rows without the extra one.
+func NewPage[T any](rows []T, limit, total int, capped bool, cursorOf func(T) Cursor) action.Page[T] {
+	p := action.Page[T]{Items: rows, Total: total, Capped: capped}
+	if len(rows) > limit {
+		p.Items = rows[:limit]
+		p.Next = cursorOf(rows[limit-1]).String()
+	}
+	return p
+}
+
+// MaxIDsPerStatement bounds the number of IDs in one statement.
+const MaxIDsPerStatement = 250
+
+// ForEachRow calls f with every row of q. It returns sql.ErrNoRows if there is none.
+func (db *DB) ForEachRow(ctx context.Context, q fmt.Stringer, f func(*sql.Rows) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := db.ReadContext(ctx)
+	defer cancel()
+	rows, err := reader{db.Read.DB, db.Retry}.QueryContext(ctx, q.String())
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		found = true
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if !found {
+		return sql.ErrNoRows
+	}
+	return nil
+}
+
+// WhereIDs selects rows of an organization by primary key. The organization is an
+// expression so that the planner does not use the organization's index instead.
+const WhereIDs = "id IN (?) AND organization_id || '' = ?"
+
+// Invalid returns the error for invalid input in a field.
+func Invalid(field, message string) error {
+	return &action.Error{Kind: action.ErrInvalid, Code: "invalid", Field: field, Message: message}
+}
+
+// ConnectorNotFound returns the error for an unknown connector.
+func ConnectorNotFound(name string) error {
+	return action.NewError("connector_not_found", name)
+}
+
+// InvocationNotFound returns the error for an unknown invocation.
+func InvocationNotFound(id string) error {
+	return action.NewError("invocation_not_found").WithInvocation(id)
 }

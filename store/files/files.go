@@ -2,12 +2,20 @@ package files
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"net/url"
+	"os"
+	"path"
+	"path/filepath"
 	"strings"
+	"sync"
 
 	"sallyport/action"
 )
@@ -122,4 +130,180 @@ func checkKey(key string) error {
 
 func unavailable(err error) error {
 	return action.NewError("files_unavailable").WithCause(fmt.Errorf("store of evidence: %w", err))
+}
+
+// folder stores each key as the file at that path. No symbolic link below the root
+// can lead out of it.
+type folder struct{ root *os.Root }
+
+func openFolder(u *url.URL) (*folder, error) {
+	if u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
+		return nil, errors.New("the folder of evidence is an absolute path: file:///var/lib/sallyport/evidence")
+	}
+	dir := filepath.FromSlash(u.Path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of evidence: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the folder of evidence: %w", err)
+	}
+	return &folder{root}, nil
+}
+
+// put writes beside the final path, syncs and renames, so that a crash leaves the
+// whole file or none. A temporary file that a crash leaves goes with its folder.
+func (f *folder) put(ctx context.Context, key string, body *upload) error {
+	dir := path.Dir(key)
+	if err := f.root.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	temporary := key + "." + rand.Text() + ".tmp"
+	file, err := f.root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, body)
+	if err == nil {
+		err = errors.Join(file.Sync(), ctx.Err())
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = f.root.Rename(temporary, key)
+	}
+	if err != nil {
+		_ = f.root.Remove(temporary)
+		return err
+	}
+	for ; ; dir = path.Dir(dir) { // any of them may be new
+		if err := f.sync(dir); err != nil || dir == "." {
+			return err
+		}
+	}
+}
+
+func (f *folder) sync(dir string) error {
+	d, err := f.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (f *folder) get(_ context.Context, key string) (io.ReadCloser, int64, error) {
+	file, err := f.root.Open(key)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, info.Size(), nil
+}
+
+func (f *folder) removeAll(_ context.Context, dir string) error {
+	if err := f.root.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := f.sync(path.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (f *folder) close() error { return f.root.Close() }
+
+// upload reads the announced content from r. The read that completes it returns
+// bytes only when r ends there and the digest is right, so that a receiver that
+// counts bytes, as an HTTP server does, never has all of a wrong upload.
+type upload struct {
+	size int64
+	sum  string
+
+	mu      sync.Mutex // an HTTP transport may read on after its response
+	r       io.Reader
+	left    int64
+	digest  hash.Hash
+	started bool
+	done    bool
+	err     error
+}
+
+func newUpload(r io.Reader, size int64, sum string) *upload {
+	return &upload{size: size, sum: sum, r: r, left: size, digest: sha256.New()}
+}
+
+// errUnfinished is the error of an upload whose reader stopped early.
+var errUnfinished = errors.New("the upload was not read to its end")
+
+// Read implements io.Reader.
+func (u *upload) Read(p []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.started = true
+	switch {
+	case u.err != nil:
+		return 0, u.err
+	case u.done:
+		return 0, io.EOF
+	}
+	n, err := u.r.Read(p[:min(int64(len(p)), u.left)])
+	_, _ = u.digest.Write(p[:n]) // never fails
+	u.left -= int64(n)
+	switch {
+	case u.left == 0:
+		u.err = u.complete(err)
+		u.done = u.err == nil
+	case errors.Is(err, io.EOF):
+		u.err = u.wrongSize()
+	default:
+		u.err = err
+	}
+	if u.err != nil {
+		return 0, u.err
+	}
+	return n, nil
+}
+
+// complete checks the end of r and the digest.
+func (u *upload) complete(err error) error {
+	var more [1]byte
+	if err == nil {
+		_, err = io.ReadFull(u.r, more[:])
+	}
+	switch {
+	case err == nil:
+		return u.wrongSize()
+	case !errors.Is(err, io.EOF):
+		return err
+	case hex.EncodeToString(u.digest.Sum(nil)) != u.sum:
+		return action.NewError("wrong_digest")
+	}
+	return nil
+}
+
+func (u *upload) wrongSize() error {
+	return action.NewError("wrong_size", u.size)
+}
+
+// unread reports whether nothing has been read, so that a request can be
+// repeated.
+func (u *upload) unread() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return !u.started
+}
+
+// stop waits for a read in progress and prevents further ones. It returns why
+// reading failed, errUnfinished if it did not come to the end, or nil.
+func (u *upload) stop() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.err == nil && !u.done {
+		u.err = errUnfinished
+	}
+	return u.err
 }

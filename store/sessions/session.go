@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -236,4 +237,79 @@ func (st *Store) SessionsOfRun(ctx context.Context, organization, run string) (i
 func RunSessionsQuery(db bun.IDB, organization, run string) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("runs AS r").Column("s.id").Join("JOIN sessions AS s ON s.organization_id = r.organization_id AND "+CreatedByRunSQL, action.AutomationCreator("")).
 		Where("r.organization_id = ?", organization).Where("r.id = ?", run)
+}
+
+// An MCP session has no row: its state is in its signed id. Only an early end is
+// stored, until the id would have expired.
+const (
+	endMCPSessionSQL = `INSERT INTO ended_mcp_sessions (organization_id, session, expires_at) VALUES (?, ?, ?)
+ON CONFLICT (organization_id, session) DO UPDATE SET expires_at = EXCLUDED.expires_at
+WHERE ended_mcp_sessions.expires_at < EXCLUDED.expires_at`
+
+	// MCPSessionEndedSQL reports whether a session was ended.
+	MCPSessionEndedSQL = `SELECT EXISTS (SELECT 1 FROM ended_mcp_sessions WHERE organization_id = ? AND session = ?)`
+)
+
+// EndMCPSession records the end of a session. session is a hash of its id, and
+// until is when the id expires; both are required. Repeated calls keep the latest
+// until.
+func (st *Store) EndMCPSession(ctx context.Context, organization, session string, until time.Time) error {
+	err := st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewRaw(endMCPSessionSQL, organization, session, database.NewTimestamp(until)).Exec(ctx)
+		return err
+	}})
+	if err != nil {
+		return fmt.Errorf("ending an MCP session: %w", err)
+	}
+	return nil
+}
+
+// MCPSessionEnded reports whether a session of the organization was ended.
+// After its id has expired the result is undefined.
+func (st *Store) MCPSessionEnded(ctx context.Context, organization, session string) (ended bool, err error) {
+	if err := st.db.Read.NewRaw(MCPSessionEndedSQL, organization, session).Scan(ctx, &ended); err != nil {
+		return false, fmt.Errorf("checking whether an MCP session ended: %w", err)
+	}
+	return ended, nil
+}
+
+// SweepMCPSessions deletes at most limit (zero: 100) ended sessions whose ids
+// have expired, and returns how many.
+func (st *Store) SweepMCPSessions(ctx context.Context, now time.Time, limit int) (int, error) {
+	return st.db.DeleteExpired(ctx, ExpiredMCPSessions(now), limit)
+}
+
+// ExpiredMCPSessions selects the ended sessions whose ids have expired.
+func ExpiredMCPSessions(now time.Time) database.Expired {
+	return database.Expired{Table: "ended_mcp_sessions", Key: "organization_id, session", Time: "expires_at", Before: database.NewTimestamp(now).Or(database.Epoch)}
+}
+
+// SeenInterval is the precision of a session's last use.
+const SeenInterval = time.Minute
+
+// SeeSessions records a use of sessions now, and returns those that were pending
+// until this first use. A use within [SeenInterval] of the last one is not written.
+func (st *Store) SeeSessions(ctx context.Context, ids []string) (started []action.Session, err error) {
+	now := database.NewTimestamp(st.db.Now())
+	ids = slices.Sorted(slices.Values(ids))
+	for chunk := range slices.Chunk(ids, database.MaxIDsPerStatement) {
+		var rows []SessionRow
+		err := st.db.Transaction(ctx, func(ctx context.Context, tx bun.IDB) error {
+			err := tx.NewUpdate().Model(&rows).Set("status = 'running', last_seen_at = ?", now).
+				Where("id IN (?)", bun.List(chunk)).Where("status = 'pending'").Where("revoked_at IS NULL").Returning("id, organization_id").Scan(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = tx.NewUpdate().Table("sessions").Set("last_seen_at = ?", now).Where("id IN (?)", bun.List(chunk)).
+				Where("revoked_at IS NULL").Where("last_seen_at IS NULL OR last_seen_at <= ?", database.NewTimestamp(now.Time.Add(-SeenInterval))).Exec(ctx)
+			return err
+		})
+		if err != nil {
+			return started, fmt.Errorf("recording the use of sessions: %w", err)
+		}
+		for _, r := range rows {
+			started = append(started, action.Session{ID: r.ID, Organization: r.Organization})
+		}
+	}
+	return started, nil
 }

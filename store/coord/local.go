@@ -2,7 +2,9 @@ package coord
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sallyport/action"
@@ -147,4 +149,126 @@ func (c *Counter) Keys() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.keys)
+}
+
+// Locks holds short locks within one process. Each value is one holder;
+// [Locks.NewHolder] adds another. The goroutines of a holder share its locks: a
+// second Hold renews.
+type Locks struct {
+	now   func() time.Time
+	table *lockTable
+}
+
+// lockTable is shared by several holders.
+type lockTable struct {
+	mu      sync.Mutex // protects held
+	held    map[string]heldLock
+	sweptAt time.Time // when expired locks were last deleted
+}
+
+type heldLock struct {
+	by    *Locks
+	until time.Time
+}
+
+// NewLocks returns the first holder of a new table. A nil clock is time.Now.
+func NewLocks(now func() time.Time) *Locks {
+	if now == nil {
+		now = time.Now
+	}
+	return &Locks{now: now, table: &lockTable{held: map[string]heldLock{}}}
+}
+
+// NewHolder returns another holder of the same locks.
+func (l *Locks) NewHolder() *Locks { return &Locks{now: l.now, table: l.table} }
+
+// Hold acquires or renews the lock for ttl, and reports whether this holder has it.
+func (l *Locks) Hold(_ context.Context, name string, ttl time.Duration) bool {
+	now := l.now()
+	l.table.mu.Lock()
+	defer l.table.mu.Unlock()
+	l.table.dropLocked(now)
+	if h, ok := l.table.held[name]; ok && h.by != l && now.Before(h.until) {
+		return false
+	}
+	l.table.held[name] = heldLock{l, now.Add(ttl)}
+	return true
+}
+
+// Release releases the lock if this holder has it.
+func (l *Locks) Release(_ context.Context, name string) {
+	l.table.mu.Lock()
+	defer l.table.mu.Unlock()
+	if l.table.held[name].by == l {
+		delete(l.table.held, name)
+	}
+}
+
+// dropLocked deletes expired locks, once a minute.
+func (t *lockTable) dropLocked(now time.Time) {
+	if now.Sub(t.sweptAt) < minute {
+		return
+	}
+	t.sweptAt = now
+	for name, h := range t.held {
+		if !now.Before(h.until) {
+			delete(t.held, name)
+		}
+	}
+}
+
+// Hub publishes hints within one process: Publish calls every subscriber on the
+// goroutine of the publisher. The zero value is ready to use.
+type Hub struct {
+	mu   sync.Mutex // serializes changes of list
+	list atomic.Pointer[[]*subscriber]
+}
+
+type subscriber struct {
+	call func(action.Hint)
+	gone atomic.Bool
+}
+
+// NewHub returns a hub without subscribers.
+func NewHub() *Hub { return &Hub{} }
+
+// Publish implements [action.Hints]. It calls subscribers without a lock, so that they
+// can publish, subscribe and cancel.
+func (h *Hub) Publish(hint action.Hint) {
+	list := h.list.Load()
+	if list == nil {
+		return
+	}
+	for _, s := range *list {
+		if !s.gone.Load() {
+			s.call(hint)
+		}
+	}
+}
+
+// Subscribe implements [action.Hints]. No call of f starts after cancel has returned;
+// cancel does not wait for a call in progress.
+func (h *Hub) Subscribe(f func(action.Hint)) (cancel func()) {
+	s := &subscriber{call: f}
+	h.change(func(list []*subscriber) []*subscriber { return append(list, s) })
+	return func() {
+		if s.gone.CompareAndSwap(false, true) {
+			h.change(func(list []*subscriber) []*subscriber {
+				return slices.DeleteFunc(list, func(o *subscriber) bool { return o == s })
+			})
+		}
+	}
+}
+
+// change replaces the list by a changed copy, since a Publish in progress still reads
+// the old one.
+func (h *Hub) change(f func([]*subscriber) []*subscriber) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []*subscriber
+	if old := h.list.Load(); old != nil {
+		list = slices.Clone(*old)
+	}
+	list = f(list)
+	h.list.Store(&list)
 }

@@ -13,6 +13,149 @@ import (
 	"sallyport/store/database"
 )
 
+// The values of [event.Record.Status].
+const (
+	eventQueued     = "queued"
+	eventProcessing = "processing"
+	eventCompleted  = "completed"
+	eventFailed     = "failed"
+	eventSkipped    = "skipped"
+)
+
+// ListEvents returns a page of events of triggers and schedules, newest first.
+func (st *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.Page[event.Record], error) {
+	var page action.Page[event.Record]
+	after, err := database.ParseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	switch f.Status {
+	case "", eventQueued, eventProcessing, eventCompleted, eventFailed, eventSkipped:
+	default:
+		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q of an event; take queued, processing, completed, failed or skipped.", f.Status))
+	}
+	limit := database.PageSize(f.Limit)
+	var rows []recordRow
+	if err := SelectEvents(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
+		return page, fmt.Errorf("listing events: %w", err)
+	}
+	total, capped, err := database.CountUpTo(ctx, filterEvents(f, st.db.Read.NewSelect().TableExpr("events AS e")))
+	if err != nil {
+		return page, fmt.Errorf("counting events: %w", err)
+	}
+	list := make([]event.Record, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].record())
+	}
+	return database.NewPage(list, limit, total, capped, func(r event.Record) database.Cursor {
+		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
+	}), nil
+}
+
+// SelectEvents selects a page of events, newest first, and one row more.
+func SelectEvents(f event.RecordFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
+	q := filterEvents(f, selectRecords(db))
+	if after.ID != "" {
+		q = q.Where("(e.created_at, e.id) < (?, ?)", after.Time, after.ID)
+	}
+	return q.OrderExpr("e.created_at DESC, e.id DESC").Limit(int64(limit) + 1)
+}
+
+func filterEvents(f event.RecordFilter, q *bun.SelectQuery) *bun.SelectQuery {
+	selective := f.Receipt != ""
+	if selective {
+		q = q.Where("e.inbox_id = ?", f.Receipt)
+	}
+	switch f.Status {
+	case eventQueued, eventProcessing, eventFailed:
+		selective = true
+		q = q.Where("e.id IN (?)", eventsByRunStatus(f, q.DB()))
+	case eventCompleted: // the most common status
+		q = q.Where("EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'succeeded')")
+	case eventSkipped:
+		q = q.Where("(e.skip_reason IS NOT NULL OR EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'skipped'))")
+	}
+	if selective {
+		// The expression makes the planner read and sort the few matching rows
+		// instead of scanning the whole organization in order.
+		q = q.Where("e.organization_id || '' = ?", f.Organization)
+	} else {
+		q = q.Where("e.organization_id = ?", f.Organization)
+	}
+	if f.Provider != "" {
+		q = q.Where("e.provider = ?", f.Provider)
+	}
+	if f.Trigger != "" {
+		q = q.Where("e.trigger_id = ?", f.Trigger)
+	}
+	if f.Automation != "" {
+		q = q.Where("e.automation_id = ?", f.Automation)
+	}
+	if f.Skipped != nil {
+		q = q.Where("(e.skip_reason IS NOT NULL) = ?", *f.Skipped)
+	}
+	return q
+}
+
+// eventsByRunStatus selects the events whose runs have one of the rare statuses
+// that the filter's status stands for.
+func eventsByRunStatus(f event.RecordFilter, db bun.IDB) *bun.SelectQuery {
+	statuses := map[string][]event.RunStatus{
+		eventQueued: {event.RunQueued}, eventProcessing: {event.RunClaimed, event.RunRunning, event.RunNeedsHuman}, eventFailed: {event.RunFailed},
+	}[f.Status]
+	q := db.NewSelect().TableExpr("runs AS r").Column("r.event_id").Where("r.organization_id = ?", f.Organization).
+		Where("r.status IN (?)", bun.List(statuses)).Where(indexedStatusSQL)
+	if f.Trigger != "" {
+		q = q.Where("r.trigger_id = ?", f.Trigger)
+	}
+	return q
+}
+
+// selectRecords selects events with their runs, without the sealed column.
+func selectRecords(db bun.IDB) *bun.SelectQuery {
+	return db.NewSelect().Model((*recordRow)(nil)).ExcludeColumn("sealed").ColumnExpr("r.id AS run_id, r.status AS run_status, r.session_id, r.completed_at").
+		Join("LEFT JOIN runs AS r ON r.event_id = e.id")
+}
+
+// Event returns an event; ErrNotFound.
+func (st *Store) Event(ctx context.Context, organization, id string) (event.Record, error) {
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
+	return readRecord(ctx, st.db.Read, organization, id)
+}
+
+func readRecord(ctx context.Context, db bun.IDB, organization, id string) (event.Record, error) {
+	var r recordRow
+	err := selectRecords(db).Where("e.id = ?", id).Where("e.organization_id = ?", organization).Scan(ctx, &r)
+	if errors.Is(err, sql.ErrNoRows) {
+		return event.Record{}, eventNotFound()
+	}
+	if err != nil {
+		return event.Record{}, fmt.Errorf("reading event %s: %w", id, err)
+	}
+	return r.record(), nil
+}
+
+func eventNotFound() error {
+	return action.NewError("event_not_found")
+}
+
+// EventContext returns the sealed context of an event; nil after its retention
+// and for skipped events.
+func (st *Store) EventContext(ctx context.Context, organization, id string) (sealed []byte, err error) {
+	ctx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
+	var r recordRow
+	err = st.db.Read.NewSelect().Model(&r).Column("sealed").Where("id = ?", id).Where("organization_id = ?", organization).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, eventNotFound()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the context of event %s: %w", id, err)
+	}
+	return r.Sealed, nil
+}
+
 // ListReceipts returns a page of deliveries, newest first, without their
 // payloads.
 func (st *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (action.Page[event.Receipt], error) {
