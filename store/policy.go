@@ -81,7 +81,14 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) 
 		if err != nil {
 			return err
 		}
-		if err := db.deleteSourcePolicy(ctx, tx, organization, old.Source(), by); err != nil {
+		// RecordPolicyChange below increments the policy version.
+		if _, err := history.RemoveAll[policy.OverrideRow](ctx, db.historyStore, tx, organization, "source_id", old.Source(), by); err != nil {
+			return err
+		}
+		if _, err := history.RemoveAll[policy.QuotaRow](ctx, db.historyStore, tx, organization, "source_id", old.Source(), by); err != nil {
+			return err
+		}
+		if _, err := history.RemoveAll[policy.CapabilityRow](ctx, db.historyStore, tx, organization, "provider", old.Source(), by); err != nil {
 			return err
 		}
 		if err := db.ResetReviews(ctx, tx, &old, "", by); err != nil {
@@ -102,17 +109,4 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) 
 		return history.BumpCatalogVersion(ctx, tx, organization)
 	})
 	return withdrawn, err
-}
-
-// deleteSourcePolicy deletes the policy of a source, with an event for each
-// row. The caller increments the policy version.
-func (db *DB) deleteSourcePolicy(ctx context.Context, tx bun.Tx, organization, source, by string) error {
-	if _, err := history.RemoveAll[policy.OverrideRow](ctx, db.historyStore, tx, organization, "source_id", source, by); err != nil {
-		return err
-	}
-	if _, err := history.RemoveAll[policy.QuotaRow](ctx, db.historyStore, tx, organization, "source_id", source, by); err != nil {
-		return err
-	}
-	_, err := history.RemoveAll[policy.CapabilityRow](ctx, db.historyStore, tx, organization, "provider", source, by)
-	return err
 }

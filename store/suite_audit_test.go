@@ -242,13 +242,14 @@ var auditStories = map[string]func(*house){
 				}
 				return
 			}
-			for done := 1; done > 0 || writing.Load() > 0; {
+			for done := false; !done; {
+				last := writing.Load() == 0 // nothing is written after this pass has begun
 				n, err := h.any(i).Seal(h.ctx, auditKey, 30)
 				if err != nil {
 					h.Error(err)
 					return
 				}
-				done = n
+				done = last && n == 0
 				sealed.Add(int64(n))
 				if r, err := h.any(i+1).VerifyAudit(h.ctx, h.org.ID, auditKey, nil); err != nil || !r.OK {
 					h.Errorf("verified meanwhile: %+v, %v", r, err)

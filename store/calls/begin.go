@@ -107,9 +107,6 @@ type CheckResult struct {
 	denials, pending                 sql.NullInt64
 }
 
-// candidates reports whether an existing row may answer the call.
-func (c *CheckResult) candidates() bool { return c.byKey != "" || c.open != "" || c.Undelivered != "" }
-
 // Begin implements [action.Ledger].
 func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.BeginResult, error) {
 	r, err := NewRow(d)
@@ -185,7 +182,7 @@ func (st *Store) beginQueued(ctx context.Context, d *action.Draft, r *Invocation
 	return st.newBegun(d, r), nil
 }
 
-// pipeline locks and asks what begin does, see there.
+// pipeline returns the lock and the check of begin as one round trip.
 func (st *Store) pipeline(d *action.Draft, opened *checkRow) *database.Pipeline {
 	o := &database.Pipeline{Reset: func() { *opened = checkRow{} }}
 	if needsSessionLock(d) {
@@ -201,8 +198,10 @@ func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 	now := r.CreatedAt.Time
 	check := opened.result
 	if !j.Pipelined() {
-		if err := st.lockSession(ctx, tx, d); err != nil {
-			return nil, err
+		if needsSessionLock(d) {
+			if err := st.sessions.LockSession(ctx, tx, d.Organization, d.Session); err != nil {
+				return nil, fmt.Errorf("beginning invocation %s: %w", d.ID, err)
+			}
 		}
 		if j.Retried { // after the lock, which an unconfirmed commit still in progress holds
 			if own, err := st.ownRow(ctx, tx, d); own != nil || err != nil {
@@ -231,8 +230,8 @@ func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 		if err != nil || joined != nil {
 			return joined, err
 		}
-		if database.Shared(tx) && c.candidates() {
-			// A candidate may have been denied since c was read.
+		if database.Shared(tx) && (c.byKey != "" || c.open != "" || c.Undelivered != "") {
+			// The row that may answer the call may have been denied since c was read.
 			if c, err = st.check(ctx, tx, d, now); err != nil {
 				return nil, err
 			}
@@ -276,21 +275,10 @@ func (st *Store) ownRow(ctx context.Context, tx bun.IDB, d *action.Draft) (*acti
 	return &action.BeginResult{Created: true, Record: rec}, err
 }
 
-// lockSession serializes the calls of a session on PostgreSQL, so that each sees the rows
-// of the previous one. Only calls whose row depends on other rows or that consume a grant
-// take the lock: after an unconfirmed commit the retry must not find the grant spent but
-// the row missing.
-func (st *Store) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
-	if !database.Shared(tx) || !needsSessionLock(d) {
-		return nil
-	}
-	if err := st.sessions.LockSession(ctx, tx, d.Organization, d.Session); err != nil {
-		return fmt.Errorf("beginning invocation %s: %w", d.ID, err)
-	}
-	return nil
-}
-
-// needsSessionLock reports whether the draft's row depends on others of its session.
+// needsSessionLock reports whether the call locks its session on PostgreSQL, so that each
+// call sees the rows of the previous one. Only calls whose row depends on other rows or
+// that consume a grant take the lock: after an unconfirmed commit the retry must not find
+// the grant spent but the row missing.
 func needsSessionLock(d *action.Draft) bool {
 	return d.Joins || d.Status == action.StatusPending || len(d.Grants) > 0
 }
@@ -358,7 +346,8 @@ func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Check
 			continue
 		}
 		if keyed && row.ParamsHash != d.ParamsHash {
-			return nil, keyReused(row.ID)
+			return nil, action.Errorf(action.ErrConflict, "idempotency_key_reused",
+				"This idempotency key was used for the same action with other params; use a new key for a new call.").WithInvocation(row.ID)
 		}
 		if err := st.recordJoin(ctx, tx, d, row, keyed, now); err != nil {
 			return nil, err
@@ -367,11 +356,6 @@ func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Check
 		return &action.BeginResult{Record: rec}, err
 	}
 	return nil, nil
-}
-
-func keyReused(id string) error {
-	return action.Errorf(action.ErrConflict, "idempotency_key_reused",
-		"This idempotency key was used for the same action with other params; use a new key for a new call.").WithInvocation(id)
 }
 
 // recordJoin records that a caller waits for the row again and maps its idempotency key to

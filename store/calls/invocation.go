@@ -227,16 +227,9 @@ func (r *InvocationRow) Finish(f *action.Finish) {
 	r.Status, r.CompletedAt, r.DurationMS, r.SealedParams = string(f.Status), database.NewTimestamp(f.Now), &f.DurationMS, nil
 	r.DeniedReason, r.DeniedNote, r.Integration = database.NullString(f.DeniedReason), database.NullString(f.DeniedNote), cmp.Or(database.NullString(f.Integration), r.Integration)
 	r.Result, r.ResultNote, r.ErrorCode, r.ErrorMessage = database.NullString(f.Result), database.NullString(f.ResultNote), database.NullString(failure.Code), database.NullString(failure.Message)
-	r.SealedResult, r.PickupUntil = pickup(f)
-}
-
-// pickup returns the result that is stored for a later pickup, and its
-// deadline.
-func pickup(f *action.Finish) (sealed []byte, until database.Timestamp) {
-	if until = database.NewTimestamp(f.PickupUntil); until.Time.IsZero() {
-		return nil, until // no pickup
+	if r.SealedResult, r.PickupUntil = nil, database.NewTimestamp(f.PickupUntil); !r.PickupUntil.Time.IsZero() {
+		r.SealedResult = f.SealedResult
 	}
-	return f.SealedResult, until
 }
 
 // finished returns an executing invocation with the outcome applied.

@@ -189,27 +189,9 @@ func (r *roundRow) recordAbandoned(ctx context.Context, tx bun.Tx, now time.Time
 	return appendEvent(ctx, tx, &action.Event{Organization: r.Organization, Invocation: r.Invocation, Kind: action.SourceAsked, At: now, Data: data})
 }
 
-// readRound reads a round outside of a transaction.
-func (st *Store) readRound(ctx context.Context, organization, id string) (*roundRow, error) {
-	ctx, cancel := st.db.ReadContext(ctx)
-	defer cancel()
-	return loadRound(ctx, st.db.Read, organization, id)
-}
-
 func loadRound(ctx context.Context, db bun.IDB, organization, id string) (*roundRow, error) {
-	r := &roundRow{ID: id}
-	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errRoundNotFound()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading round %s: %w", id, err)
-	}
-	return r, nil
-}
-
-func errRoundNotFound() error {
-	return action.NewError("round_not_found")
+	r, err := database.One[roundRow](ctx, database.RowsOf[roundRow](db, organization).Where("id = ?", id), action.NewError("round_not_found"))
+	return &r, err
 }
 
 // TakeRound implements [action.Ledger].
@@ -250,7 +232,9 @@ func TakeableRound(db bun.IDB, organization, invocation string, features action.
 // ReplyRound implements [action.Ledger]. It checks with a read first, because
 // clients choose the IDs and an unknown one must not cause a write.
 func (st *Store) ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (round action.AskedRound, err error) {
-	current, err := st.readRound(ctx, organization, id)
+	readCtx, cancel := st.db.ReadContext(ctx)
+	defer cancel()
+	current, err := loadRound(readCtx, st.db.Read, organization, id)
 	if err == nil {
 		err = current.checkReplies(session, replies)
 	}
@@ -282,11 +266,11 @@ func (st *Store) ReplyRound(ctx context.Context, organization, session, id strin
 // checkReplies rejects replies from another session and to unknown questions.
 func (r *roundRow) checkReplies(session string, replies map[string][]byte) error {
 	if r.Session != session || r.TakenAt.Time.IsZero() {
-		return errRoundNotFound()
+		return action.NewError("round_not_found")
 	}
 	for key := range replies {
 		if !slices.Contains(r.Keys, key) {
-			return errRoundNotFound()
+			return action.NewError("round_not_found")
 		}
 	}
 	return nil

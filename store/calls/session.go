@@ -21,21 +21,8 @@ import (
 // the creation time. Its creator must have access to the integrations that it
 // is bound to.
 func (st *Store) CreateSession(ctx context.Context, s action.Session) (action.Session, error) {
-	if err := st.PrepareSession(&s); err != nil {
-		return action.Session{}, err
-	}
-	r := sessions.NewSessionRow(&s)
-	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := connect.CheckConnections(ctx, tx, s.Organization, s.CreatedBy, s.Connections, false); err != nil {
-			return err
-		}
-		_, err := tx.NewInsert().Model(r).Exec(ctx)
-		return err
-	})
-	if err != nil {
-		return action.Session{}, fmt.Errorf("making a session: %w", err)
-	}
-	return r.Session(), nil
+	created, _, err := st.MakeSession(ctx, s, action.Idempotency{})
+	return created, err
 }
 
 // maxCreateTries limits the retries if the session of an idempotency key is
@@ -46,10 +33,6 @@ const maxCreateTries = 3
 // session of the key if there is one. ErrConflict if the key was used with
 // another request.
 func (st *Store) MakeSession(ctx context.Context, s action.Session, key action.Idempotency) (created action.Session, existed bool, err error) {
-	if key.Key == "" {
-		created, err = st.CreateSession(ctx, s)
-		return created, false, err
-	}
 	if err := st.PrepareSession(&s); err != nil {
 		return created, false, err
 	}

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -135,17 +136,17 @@ func setWithdrawn(q *bun.UpdateQuery, now time.Time, note string) *bun.UpdateQue
 type settlement struct {
 	organization, id string
 
-	// stmt does it with args and returns what is shown of the row; nil: swap does.
+	// stmt writes with args and returns the public columns. Without it update writes.
 	stmt   *database.Statement
 	args   []any
 	update func(*bun.UpdateQuery) *bun.UpdateQuery
-	// alreadyDone tells from the row as it is, when swap changes nothing and is tried
-	// again, that it was done before. With then, its transaction tells.
+	// alreadyDone reports, from the row that a retry did not change, whether an earlier
+	// attempt was committed. It is not used with followUp, whose transaction is tracked.
 	alreadyDone func(*InvocationRow) bool
-	// explain tells otherwise why it changes nothing.
+	// explain returns why nothing was changed.
 	explain func(context.Context, bun.IDB, *InvocationRow) error
-	// followUp is done in the same transaction, and no other such is under way. Nil:
-	// nothing, and there is no transaction but the statement's.
+	// followUp is run in the same exclusive transaction. Without it the statement has no
+	// other transaction than its own.
 	followUp func(context.Context, bun.IDB, *InvocationRow) error
 }
 
@@ -178,8 +179,7 @@ func (st *Store) settle(ctx context.Context, s settlement) (inv action.Invocatio
 	return inv, nil
 }
 
-// apply changes the row and reads what is shown of it then; sql.ErrNoRows when it did
-// not fit.
+// apply changes the row and scans its public columns; sql.ErrNoRows if it did not match.
 func (s *settlement) apply(ctx context.Context, tx bun.IDB, targets []any) error {
 	if s.stmt != nil {
 		return s.stmt.One(ctx, tx, s.args, targets)
@@ -189,7 +189,7 @@ func (s *settlement) apply(ctx context.Context, tx bun.IDB, targets []any) error
 		Returning(publicColumnList).Scan(ctx, targets...)
 }
 
-// alreadyDecided says why a row is no longer pending: who was first, and how.
+// alreadyDecided returns why a row is no longer pending: who decided first, and how.
 func alreadyDecided(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 	e := &action.Error{Kind: action.ErrConflict, Code: "already_decided", Invocation: r.ID}
 	switch {
@@ -200,7 +200,7 @@ func alreadyDecided(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 		e.Kind, e.Code = action.ErrGone, "expired"
 		e.Message = "This call expired before anyone decided; the agent has to ask again."
 	case r.DeniedReason == action.DeniedWithdrawn:
-		e.Code, e.Message = "withdrawn", "This call was withdrawn: "+or(string(r.DeniedNote), "its caller no longer waits for it.")
+		e.Code, e.Message = "withdrawn", "This call was withdrawn: "+cmp.Or(string(r.DeniedNote), "its caller no longer waits for it.")
 	case r.DeniedReason == action.DeniedHuman:
 		e.Message = "This call was already denied by " + r.deciderName(ctx, tx) + "."
 	case r.ApprovedBy != "":
@@ -268,11 +268,4 @@ func claimError(r *InvocationRow) error {
 		e.Message = fmt.Sprintf("This call is %s.", r.Status)
 	}
 	return e
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }

@@ -339,24 +339,19 @@ func (st *Store) queues(ctx context.Context, organization string) (q action.Queu
 		}
 		part.into.Capped = part.into.Count == MaxQueueCount
 	}
-	q.Deliveries, err = st.queuedDeliveries(ctx, organization)
-	return q, err
+	// An organization's deliveries are counted among the first queued ones of all, because
+	// an index by organization would slow down every delivery.
+	var all int
+	if err = OldestDeliveries(st.db.Read, organization).Scan(ctx, &q.Deliveries.Count, &all); err != nil {
+		return q, fmt.Errorf("counting deliveries that wait: %w", err)
+	}
+	q.Deliveries.Capped = all == MaxQueueCount
+	return q, nil
 }
 
 // RowsWithStatus selects an organization's rows with a status that is indexed.
 func RowsWithStatus(db bun.IDB, table, organization, status string) *bun.SelectQuery {
 	return db.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = ?", status)
-}
-
-// queuedDeliveries counts an organization's deliveries among the first queued ones of all,
-// because an index by organization would slow down every delivery.
-func (st *Store) queuedDeliveries(ctx context.Context, organization string) (d action.Depth, err error) {
-	var all int
-	if err = OldestDeliveries(st.db.Read, organization).Scan(ctx, &d.Count, &all); err != nil {
-		return d, fmt.Errorf("counting deliveries that wait: %w", err)
-	}
-	d.Capped = all == MaxQueueCount
-	return d, nil
 }
 
 // OldestDeliveries counts the organization's among the first [MaxQueueCount] queued deliveries

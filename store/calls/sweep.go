@@ -233,21 +233,13 @@ func appendEvent(ctx context.Context, tx bun.IDB, e *action.Event) (err error) {
 
 // Events returns the events of an invocation, oldest first.
 func (st *Store) Events(ctx context.Context, organization, invocation string) ([]action.Event, error) {
-	var rows []eventRow
-	err := st.db.Read.NewSelect().Model(&rows).
-		Where("organization_id = ?", organization).Where("invocation_id = ?", invocation).
-		Order("at", "id").Limit(1000).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading the events of invocation %s: %w", invocation, err)
-	}
-	events := make([]action.Event, 0, len(rows))
-	for _, r := range rows {
-		events = append(events, action.Event{
+	q := database.RowsOf[eventRow](st.db.Read, organization).Where("invocation_id = ?", invocation).Order("at", "id").Limit(1000)
+	return database.ListAs(ctx, q, func(r *eventRow) action.Event {
+		return action.Event{
 			ID: r.ID, Organization: r.Organization, Invocation: r.Invocation, Kind: r.Kind,
 			By: string(r.By), At: r.At.Time, Data: json.RawMessage(r.Data),
-		})
-	}
-	return events, nil
+		}
+	})
 }
 
 // maxPendingCount limits the count of pending items, well beyond what anybody

@@ -238,17 +238,8 @@ func (st *Store) OAuthGrant(ctx context.Context, organization, connector string)
 // ListOAuthGrants returns the tokens of all connectors of an organization, by
 // connector, without their sealed values.
 func (st *Store) ListOAuthGrants(ctx context.Context, organization string) ([]action.OAuthGrant, error) {
-	var rows []OAuthGrantRow
-	err := st.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed").
-		Where("organization_id = ?", organization).Order("connector_id").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing the sign-ins of connectors: %w", err)
-	}
-	list := make([]action.OAuthGrant, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].grant())
-	}
-	return list, nil
+	q := database.RowsOf[OAuthGrantRow](st.db.Read, organization).ExcludeColumn("sealed").Order("connector_id")
+	return database.ListAs(ctx, q, (*OAuthGrantRow).grant)
 }
 
 // PutOAuthGrant replaces the tokens of version g.Version (zero: none) and increments the
@@ -265,7 +256,7 @@ func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 		if err != nil {
 			return err
 		}
-		if at := old.version(); at != g.Version {
+		if old == nil && g.Version != 0 || old != nil && old.Version != g.Version {
 			return action.NewError("oauth_moved")
 		}
 		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, connector_id) DO UPDATE").
@@ -280,14 +271,6 @@ func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 		}
 		return st.recordSignIn(ctx, tx, c.Event(g.By), old, r)
 	})
-}
-
-// version returns the version of the row; zero if there is none.
-func (r *OAuthGrantRow) version() int64 {
-	if r == nil {
-		return 0
-	}
-	return r.Version
 }
 
 // isNewSignIn reports whether a person signed in since the old row, as opposed to a

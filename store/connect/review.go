@@ -116,15 +116,7 @@ func (st *Store) ListReviews(ctx context.Context, organization, connector string
 }
 
 func listReviews(ctx context.Context, db bun.IDB, organization, connector string) ([]action.ToolReview, error) {
-	var rows []reviewRow
-	if err := ReviewsQuery(db, organization, connector).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("listing the tools of connector %s: %w", connector, err)
-	}
-	list := make([]action.ToolReview, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].review())
-	}
-	return list, nil
+	return database.ListAs(ctx, ReviewsQuery(db, organization, connector), (*reviewRow).review)
 }
 
 // ReviewsQuery selects the tools of a connector, by name.

@@ -25,7 +25,7 @@ func TestEveryFieldTravels(t *testing.T) {
 		}
 	}
 	h.Kind = action.HintInvocation
-	text, err := packet{From: "a", Lost: true, Hints: []packedHint{pack(h)}}.encode()
+	text, err := packet{From: "a", Lost: true, Hints: []packedHint{packedHint(h)}}.encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestEveryFieldTravels(t *testing.T) {
 	if !ok || len(p.Hints) != 1 || !p.Lost || p.Beat {
 		t.Fatalf("got %+v of %s", p, text)
 	}
-	if diff := cmp.Diff(h, p.Hints[0].unpack()); diff != "" {
+	if diff := cmp.Diff(h, action.Hint(p.Hints[0])); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -245,7 +245,8 @@ func (v *Valkey) now() string {
 // it. Without Valkey every instance holds every lock, so work under a lock must be
 // correct without it.
 func (v *Valkey) Hold(ctx context.Context, name string, ttl time.Duration) bool {
-	held, ok := v.run(ctx, v.hold, v.config.Prefix+"lock:"+name, v.config.Instance, milliseconds(ttl))
+	// The server rejects a TTL of zero.
+	held, ok := v.run(ctx, v.hold, v.config.Prefix+"lock:"+name, v.config.Instance, strconv.FormatInt(max(1, ttl.Milliseconds()), 10))
 	if !ok {
 		v.counters.locks.Add(1)
 	}
@@ -284,9 +285,4 @@ func (v *Valkey) exec(ctx context.Context, s *session, script *valkey.Lua, key s
 	ctx, cancel := context.WithTimeout(ctx, v.config.Timeout)
 	defer cancel()
 	return script.Exec(ctx, s.client, []string{key}, args).AsInt64()
-}
-
-// milliseconds formats the TTL of a lock; the server rejects zero.
-func milliseconds(d time.Duration) string {
-	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
 }

@@ -160,7 +160,7 @@ func (v *Valkey) Publish(h action.Hint) {
 	v.hub.Publish(h)
 	if v.Healthy() {
 		select {
-		case v.queue <- pack(h):
+		case v.queue <- packedHint(h):
 			return
 		default:
 		}
@@ -210,7 +210,7 @@ func (v *Valkey) handlePacket(s *session, p packet) {
 		return
 	}
 	for _, h := range p.Hints {
-		v.hub.Publish(h.unpack())
+		v.hub.Publish(action.Hint(h))
 	}
 	if p.Lost {
 		v.config.Resumed()
@@ -293,10 +293,6 @@ type packedHint struct {
 	Resource     string          `json:"u,omitempty"`
 	Source       string          `json:"c,omitempty"`
 }
-
-func pack(h action.Hint) packedHint { return packedHint(h) }
-
-func (h packedHint) unpack() action.Hint { return action.Hint(h) }
 
 // knownKind reports whether this version handles a kind of hint.
 func knownKind(k action.HintKind) bool {

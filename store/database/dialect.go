@@ -222,23 +222,22 @@ func (postgres) AppendTime(b []byte, t time.Time) []byte { return appendTime(b, 
 // AppendJSON implements schema.Dialect.
 func (d postgres) AppendJSON(b, text []byte) []byte { return d.AppendString(b, string(text)) }
 
-// openWriter opens the only writing connection. With synchronous=FULL a commit that
+// openWriter opens the only writing connection, to a file that only the current user
+// can read. With synchronous=FULL a commit that
 // returned survives a power loss. The log is normally 48 MB; when a long read made
 // it grow, it is truncated to 64 MB.
 func openWriter(path string) (*bun.DB, error) {
-	if err := ensurePrivate(path); err != nil {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
 		return nil, err
 	}
 	return Connect(path, 1, url.Values{
 		"_txlock": {"immediate"},
 		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)", "cache_size(-32768)", fmt.Sprintf("wal_autocheckpoint(%d)", WALPages), "journal_size_limit(67108864)"},
 	})
-}
-
-// openCheckpointer opens the connection of a [Checkpointer]. With synchronous=FULL the
-// log is synced before its pages are copied, and the copies before the log restarts.
-func openCheckpointer(path string) (*bun.DB, error) {
-	return Connect(path, 1, url.Values{"_pragma": {"busy_timeout(10000)", "synchronous(FULL)", "cache_size(-64)"}})
 }
 
 // openReaders opens read-only connections.
@@ -280,12 +279,3 @@ func (sqliteDialect) AppendTime(b []byte, t time.Time) []byte { return appendTim
 
 // AppendJSON implements schema.Dialect.
 func (d sqliteDialect) AppendJSON(b, text []byte) []byte { return d.AppendString(b, string(text)) }
-
-// ensurePrivate creates the file if necessary and restricts it to the current user.
-func ensurePrivate(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Chmod(0o600), f.Close())
-}

@@ -77,8 +77,8 @@ const MaxSignal = 64 << 10
 // Signal is a message about an MCP session from one instance to the others. It is
 // kept for some minutes, until a sweep deletes it.
 type Signal struct {
-	ID           string
-	Organization string
+	ID           string          `bun:",pk"`
+	Organization string          `bun:"organization_id"`
 	Session      string          // hash of the MCP session ID, which is itself a credential
 	Kind         string          // opaque to the store
 	Data         json.RawMessage // empty: {}
@@ -87,20 +87,7 @@ type Signal struct {
 
 type signalRow struct {
 	bun.BaseModel `bun:"table:signals"`
-
-	ID           string    `bun:"id,pk"`
-	Organization string    `bun:"organization_id"`
-	Session      string    `bun:"session"`
-	Kind         string    `bun:"kind"`
-	CreatedAt    Timestamp `bun:"created_at"`
-	Data         string    `bun:"data"`
-}
-
-func (r *signalRow) signal() Signal {
-	return Signal{
-		ID: r.ID, Organization: r.Organization, Session: r.Session, Kind: r.Kind,
-		Data: json.RawMessage(r.Data), CreatedAt: r.CreatedAt.Time,
-	}
+	Signal
 }
 
 // PostSignal stores a signal and returns it with the ID and time that the store
@@ -109,23 +96,23 @@ func (db *DB) PostSignal(ctx context.Context, s Signal) (Signal, error) {
 	if err := checkSignal(&s); err != nil {
 		return Signal{}, err
 	}
-	id, err := NewID()
-	if err != nil {
+	var err error
+	if s.ID, err = NewID(); err != nil {
 		return Signal{}, err
 	}
-	r := &signalRow{ID: id, Organization: s.Organization, Session: s.Session, Kind: s.Kind, Data: string(s.Data)}
+	r := &signalRow{Signal: s}
 	err = db.Write.Do(ctx, &Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		// Set the time here and not before waiting for the writer: the overlap of
 		// readers' windows must cover the time until the commit. A conflict means
 		// that an earlier attempt committed this signal without confirmation.
-		r.CreatedAt = NewTimestamp(db.Now())
+		r.CreatedAt = NewTimestamp(db.Now()).Time
 		_, err := tx.NewInsert().Model(r).On("CONFLICT (id) DO UPDATE").Set("created_at = EXCLUDED.created_at").Exec(ctx)
 		return err
 	}})
 	if err != nil {
 		return Signal{}, fmt.Errorf("posting a signal: %w", err)
 	}
-	return r.signal(), nil
+	return r.Signal, nil
 }
 
 func checkSignal(s *Signal) error {
@@ -154,15 +141,7 @@ func checkSignal(s *Signal) error {
 // starts at the time of the last signal. The limit (default 100) must exceed the
 // number of signals in one overlap.
 func (db *DB) Signals(ctx context.Context, since time.Time, limit int) ([]Signal, error) {
-	var rows []signalRow
-	if err := Signals(db.Read, since, LimitOrDefault(limit)).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("reading signals: %w", err)
-	}
-	list := make([]Signal, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].signal())
-	}
-	return list, nil
+	return List[Signal](ctx, Signals(db.Read, since, LimitOrDefault(limit)))
 }
 
 // Signals selects the signals created at or after since, oldest first.

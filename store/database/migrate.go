@@ -136,12 +136,19 @@ func MigrateFiles(ctx context.Context, db *bun.DB, files fs.FS, now func() time.
 	if err != nil {
 		return nil, err
 	}
-	if err := compare(list, applied); err != nil || !pending(list) {
+	pending := func(m Migration) bool { return m.AppliedAt == nil }
+	if err := compare(list, applied); err != nil || !slices.ContainsFunc(list, pending) {
 		return nil, err
+	}
+	var options *sql.TxOptions
+	if Shared(db) {
+		// Regardless of the server's default, a process that waited for the lock sees
+		// what was applied meanwhile.
+		options = &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 	}
 	for {
 		var next *Migration
-		err := db.RunInTx(ctx, migrationTxOptions(db), func(ctx context.Context, tx bun.Tx) (err error) {
+		err := db.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) (err error) {
 			next, err = migrateNext(ctx, tx, list, now)
 			return err
 		})
@@ -150,24 +157,6 @@ func MigrateFiles(ctx context.Context, db *bun.DB, files fs.FS, now func() time.
 		}
 		done = append(done, *next)
 	}
-}
-
-// migrationTxOptions selects READ COMMITTED on PostgreSQL regardless of the server's
-// default, so that a process that waited for the lock sees what was applied meanwhile.
-func migrationTxOptions(db bun.IDB) *sql.TxOptions {
-	if !Shared(db) {
-		return nil
-	}
-	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
-}
-
-// migrationTime returns the current time of the database's clock.
-func migrationTime(ctx context.Context, tx bun.Tx, now func() time.Time) (t Timestamp, err error) {
-	if !Shared(tx) {
-		return NewTimestamp(now()), nil
-	}
-	err = tx.NewRaw("SELECT clock_timestamp()").Scan(ctx, &t)
-	return t, err
 }
 
 // migrateNext applies the first pending file. It returns nil if there is none.
@@ -191,9 +180,11 @@ func migrateNext(ctx context.Context, tx bun.Tx, list []Migration, now func() ti
 		if _, err := tx.Tx.ExecContext(ctx, m.SQL); err != nil {
 			return nil, fmt.Errorf("migration %s: %w", m.Name, err)
 		}
-		applied, err := migrationTime(ctx, tx, now)
-		if err != nil {
-			return nil, fmt.Errorf("migration %s: %w", m.Name, err)
+		applied := NewTimestamp(now())
+		if Shared(tx) { // by the database's clock
+			if err := tx.NewRaw("SELECT clock_timestamp()").Scan(ctx, &applied); err != nil {
+				return nil, fmt.Errorf("migration %s: %w", m.Name, err)
+			}
 		}
 		r := &migrationRow{Name: m.Name, Checksum: m.Checksum, AppliedAt: applied}
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
@@ -243,10 +234,6 @@ func ReadMigrations(files fs.FS) ([]Migration, error) {
 		list = append(list, Migration{Name: name, SQL: string(text), Checksum: hex.EncodeToString(sum[:])})
 	}
 	return list, nil
-}
-
-func pending(list []Migration) bool {
-	return slices.ContainsFunc(list, func(m Migration) bool { return m.AppliedAt == nil })
 }
 
 // appliedMigrations returns the recorded migrations; none if there is no table yet.

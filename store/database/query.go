@@ -44,6 +44,21 @@ func Optional[T any](ctx context.Context, q *bun.SelectQuery) (*T, error) {
 	return r, nil
 }
 
+// ListAs returns the values of the rows of a query, never nil.
+func ListAs[R, T any](ctx context.Context, q *bun.SelectQuery, value func(*R) T) ([]T, error) {
+	rows, err := List[R](ctx, q)
+	return Values(rows, value), err
+}
+
+// Values returns the values of rows, never nil.
+func Values[R, T any](rows []R, value func(*R) T) []T {
+	list := make([]T, 0, len(rows))
+	for i := range rows {
+		list = append(list, value(&rows[i]))
+	}
+	return list
+}
+
 // List returns the rows of a query, never nil. T is a row type or the type of a
 // single column.
 func List[T any](ctx context.Context, q *bun.SelectQuery) ([]T, error) {

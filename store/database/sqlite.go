@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,19 +38,13 @@ func lockFile(path string) (*fileLock, error) {
 		}
 		return nil, fmt.Errorf("locking the database: %w", err)
 	}
-	if err := writePID(f); err != nil {
+	if err = f.Truncate(0); err == nil {
+		_, err = fmt.Fprintln(f, os.Getpid()) // for the error message of a second process
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("writing the lock of the database: %w", err), f.Close())
 	}
 	return &fileLock{f}, nil
-}
-
-// writePID records the process ID for the error message of a second process.
-func writePID(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err := f.WriteAt([]byte(fmt.Sprintf("%d\n", os.Getpid())), 0)
-	return err
 }
 
 func lockHolder(f *os.File) string {
@@ -99,7 +94,9 @@ type Checkpointer struct {
 
 // startCheckpointer starts the checkpointer of the database at path.
 func startCheckpointer(path string, log *slog.Logger) (*Checkpointer, error) {
-	db, err := openCheckpointer(path)
+	// With synchronous=FULL the log is synced before its pages are copied, and the
+	// copies before the log restarts.
+	db, err := Connect(path, 1, url.Values{"_pragma": {"busy_timeout(10000)", "synchronous(FULL)", "cache_size(-64)"}})
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,8 @@ func (t StringList) Value() (driver.Value, error) {
 	if t == nil {
 		return nil, nil
 	}
-	return encode([]string(t))
+	text, err := json.Marshal([]string(t))
+	return string(text), err
 }
 
 // Scan implements sql.Scanner.
@@ -175,13 +176,7 @@ func (j JSON[T]) Text() string {
 	return string(text)
 }
 
-// encode returns v as JSON for a text column.
-func encode(v any) (driver.Value, error) {
-	text, err := json.Marshal(v)
-	return string(text), err
-}
-
-// decode reverses encode. NULL becomes the zero value.
+// decode reads JSON from a text column. NULL becomes the zero value.
 func decode[T any](src any, v *T) error {
 	var zero T
 	*v = zero // json.Unmarshal would merge into a previous value

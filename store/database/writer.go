@@ -148,15 +148,10 @@ func (w *writer) Do(ctx context.Context, j *Job) error {
 	if Shared(w.DB) && j.Run != nil {
 		return w.runConcurrentLocked(ctx, j)
 	}
-	j.Unordered = j.Unordered && !w.hasQueuedLocked(j.Row)
+	queued := w.queuedByRow[j.Row] > 0 && slices.ContainsFunc(w.Queue, func(q *Job) bool { return q.Row == j.Row }) // not counting those being committed
+	j.Unordered = j.Unordered && !queued
 	j.Row = "" // the caller waits, so the job does not count as queued
 	return w.enqueueLocked(ctx, j)
-}
-
-// hasQueuedLocked reports whether jobs of the row are queued, not counting those being
-// committed.
-func (w *writer) hasQueuedLocked(row string) bool {
-	return w.queuedByRow[row] > 0 && slices.ContainsFunc(w.Queue, func(q *Job) bool { return q.Row == row })
 }
 
 // enqueueLocked queues the job and waits for it. It unlocks w.Mu.
@@ -490,23 +485,19 @@ func (w *writer) runJob(ctx context.Context, tx bun.Tx, j *Job, guarded bool) er
 	if !guarded {
 		return runRecovered(ctx, tx, j.Run)
 	}
-	if _, err := w.execute(ctx, tx, w.savepoint); err != nil {
+	if _, err := within(ctx, tx, w.savepoint).ExecContext(ctx); err != nil {
 		return err
 	}
 	err := runRecovered(ctx, tx, j.Run)
 	if err != nil && !abortsTransaction(err) {
-		if _, rollbackErr := w.execute(ctx, tx, w.rollback); rollbackErr != nil {
+		if _, rollbackErr := within(ctx, tx, w.rollback).ExecContext(ctx); rollbackErr != nil {
 			return errors.Join(err, rollbackErr)
 		}
 	}
-	if _, releaseErr := w.execute(ctx, tx, w.release); releaseErr != nil {
+	if _, releaseErr := within(ctx, tx, w.release).ExecContext(ctx); releaseErr != nil {
 		return errors.Join(err, releaseErr)
 	}
 	return err
-}
-
-func (w *writer) execute(ctx context.Context, tx bun.Tx, stmt *sql.Stmt) (sql.Result, error) {
-	return within(ctx, tx, stmt).ExecContext(ctx)
 }
 
 // runRecovered turns a panic into an error, so that the writer survives it.

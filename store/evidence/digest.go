@@ -34,15 +34,6 @@ type table struct {
 	sessionColumns []string // columns of the row's session that the digest covers as well
 }
 
-// columnNames returns the names of all columns that the digest covers.
-func (e table) columnNames() []string {
-	names := slices.Clone(e.Columns)
-	for _, column := range e.sessionColumns {
-		names = append(names, "session "+column)
-	}
-	return names
-}
-
 // Tables are the sealed tables. The digest does not cover encrypted columns or those of
 // the delivery, which change after the end of a call.
 //
@@ -85,7 +76,12 @@ type RowKey struct{ Kind, ID string }
 func (st *Store) Digests(ctx context.Context, organization string, keys []RowKey) (map[RowKey][]byte, error) {
 	found := make(map[RowKey][]byte, len(keys))
 	for _, e := range Tables {
-		ids := idsOfKind(keys, e.Kind)
+		var ids []string
+		for _, k := range keys {
+			if k.Kind == e.Kind {
+				ids = append(ids, k.ID)
+			}
+		}
 		if len(ids) == 0 {
 			continue
 		}
@@ -102,15 +98,6 @@ func (st *Store) Digests(ctx context.Context, organization string, keys []RowKey
 	return found, nil
 }
 
-func idsOfKind(keys []RowKey, kind string) (ids []string) {
-	for _, k := range keys {
-		if k.Kind == kind {
-			ids = append(ids, k.ID)
-		}
-	}
-	return ids
-}
-
 // digester computes the digests of rows of one table.
 type digester struct {
 	table
@@ -120,7 +107,10 @@ type digester struct {
 }
 
 func (e table) digester() *digester {
-	names := e.columnNames()
+	names := slices.Clone(e.Columns)
+	for _, column := range e.sessionColumns {
+		names = append(names, "session "+column)
+	}
 	d := &digester{table: e, covered: names, values: make([]any, len(names)), dest: make([]any, len(names))}
 	for i := range d.values {
 		d.dest[i] = &d.values[i]

@@ -43,13 +43,6 @@ func (u SealErrors) Unwrap() (list []error) {
 	return list
 }
 
-func (u SealErrors) orNil() error {
-	if len(u) > 0 {
-		return u
-	}
-	return nil
-}
-
 // Seal appends up to limit (default 100) queued rows to the chains of their organizations,
 // without the excluded ones, using a key of at least 32 bytes. The organization with the
 // oldest queued row comes first. It returns the number of sealed rows, not counting those
@@ -90,7 +83,10 @@ func (st *Store) Seal(ctx context.Context, key []byte, limit int, exclude ...str
 			}
 		}
 	}
-	return n, failed.orNil()
+	if len(failed) > 0 {
+		return n, failed
+	}
+	return n, nil
 }
 
 // Sealable returns why an organization's chain cannot be extended, or nil if its head and
@@ -146,26 +142,22 @@ func QueuedRows(db bun.IDB, organization string, limit int) *bun.SelectQuery {
 		Where("q.organization_id = ?", organization).OrderExpr("q.row_id, q.kind").Limit(int64(limit))
 }
 
-func (st *Store) queuedRows(ctx context.Context, organization string, limit int) (list []QueuedRow, err error) {
-	err = st.db.ForEachRow(ctx, QueuedRows(st.db.Read, organization, limit), func(rows *sql.Rows) error {
+// sealBatch seals an organization's oldest queued rows and returns their number.
+func (st *Store) sealBatch(ctx context.Context, k AuditKey, organization string, limit int) (int, error) {
+	var list []QueuedRow
+	err := st.db.ForEachRow(ctx, QueuedRows(st.db.Read, organization, limit), func(rows *sql.Rows) error {
 		var w QueuedRow
 		err := rows.Scan(&w.Kind, &w.ID, &w.sealed)
 		list = append(list, w)
 		return err
 	})
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("reading what waits to be sealed: %w", err)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("reading what waits to be sealed: %w", err)
 	}
-	return list, nil
-}
-
-// sealBatch seals an organization's oldest queued rows and returns their number.
-func (st *Store) sealBatch(ctx context.Context, k AuditKey, organization string, limit int) (int, error) {
-	rows, err := st.queuedRows(ctx, organization, limit)
-	if err != nil || len(rows) == 0 {
-		return 0, err
-	}
-	return len(rows), st.SealRows(ctx, k, organization, rows)
+	return len(list), st.SealRows(ctx, k, organization, list)
 }
 
 // SealRows appends a batch of rows to their organization's chain.

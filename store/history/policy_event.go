@@ -122,11 +122,7 @@ func (st *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (
 	if err != nil {
 		return page, fmt.Errorf("counting changes of policy: %w", err)
 	}
-	list := make([]action.PolicyEvent, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].Event())
-	}
-	return database.NewPage(list, limit, total, capped, func(e action.PolicyEvent) database.Cursor {
+	return database.NewPage(database.Values(rows, (*PolicyEventRow).Event), limit, total, capped, func(e action.PolicyEvent) database.Cursor {
 		return database.Cursor{Time: database.NewTimestamp(e.At), ID: e.ID}
 	}), nil
 }

@@ -134,21 +134,16 @@ func (st *Store) UpdateAutomation(ctx context.Context, a event.Automation, by st
 		}
 		old := r
 		r.Name, r.Enabled, r.Instructions = a.Name, a.Enabled, a.Instructions
-		if err := r.checkChange(ctx, tx, &old); err != nil {
-			return err
+		// Only new values are validated, so that an automation from before a rule can
+		// still be disabled.
+		if r.Name != old.Name || r.Instructions != old.Instructions {
+			if err := cmp.Or(action.FromEventCheck(r.Check()), r.checkUnique(ctx, tx)); err != nil {
+				return err
+			}
 		}
 		return st.history.Update(ctx, tx, &old, &r, by)
 	})
 	return r.Automation, err
-}
-
-// checkChange validates only new values, so that an automation from before a
-// validation rule can still be disabled.
-func (r *AutomationRow) checkChange(ctx context.Context, tx bun.Tx, old *AutomationRow) error {
-	if r.Name == old.Name && r.Instructions == old.Instructions {
-		return nil
-	}
-	return cmp.Or(action.FromEventCheck(r.Check()), r.checkUnique(ctx, tx))
 }
 
 // codeAutomationDeleted is the code of runs that were skipped because their
@@ -164,16 +159,38 @@ func (st *Store) DeleteAutomation(ctx context.Context, organization, id, by stri
 		if err != nil {
 			return err
 		}
-		if err := st.deleteTriggers(ctx, tx, r, by); err != nil {
+		triggers, err := database.List[TriggerRow](ctx, SelectTriggers(tx, organization, id))
+		if err != nil {
 			return err
 		}
-		if err := st.deleteSchedules(ctx, tx, r, by); err != nil {
+		for i := range triggers {
+			if err := st.deleteTrigger(ctx, tx, &triggers[i], by); err != nil {
+				return err
+			}
+		}
+		schedules, err := database.List[ScheduleRow](ctx, SelectSchedules(tx, organization, id))
+		if err != nil {
 			return err
+		}
+		for i := range schedules {
+			if err := st.history.Remove(ctx, tx, &schedules[i], by); err != nil {
+				return err
+			}
 		}
 		if err := st.skipQueuedRuns(ctx, tx, r); err != nil {
 			return err
 		}
-		if err := st.deletePolicy(ctx, tx, r, by); err != nil {
+		// A later automation with the same ID must not inherit overrides and bindings.
+		n, err := history.RemoveAll[policy.OverrideRow](ctx, st.history, tx, organization, "automation_id", id, by)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			if _, err := history.BumpPolicyVersion(ctx, tx, organization); err != nil {
+				return err
+			}
+		}
+		if err := st.connect.ReplaceBindings(ctx, tx, organization, id, nil, by); err != nil {
 			return err
 		}
 		return st.history.Remove(ctx, tx, r, by)
@@ -190,32 +207,6 @@ func lockAutomation(ctx context.Context, tx bun.Tx, organization, id string) (*A
 	}
 	r, err := database.One[AutomationRow](ctx, q, automationNotFound(id))
 	return &r, err
-}
-
-func (st *Store) deleteTriggers(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
-	rows, err := database.List[TriggerRow](ctx, SelectTriggers(tx, a.Organization, a.ID))
-	if err != nil {
-		return err
-	}
-	for i := range rows {
-		if err := st.deleteTrigger(ctx, tx, &rows[i], by); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (st *Store) deleteSchedules(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
-	rows, err := database.List[ScheduleRow](ctx, SelectSchedules(tx, a.Organization, a.ID))
-	if err != nil {
-		return err
-	}
-	for i := range rows {
-		if err := st.history.Remove(ctx, tx, &rows[i], by); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // skipQueuedRuns skips the queued runs of an automation. The check for other
@@ -246,19 +237,4 @@ func (st *Store) skipQueuedRuns(ctx context.Context, tx bun.Tx, a *AutomationRow
 		}
 	}
 	return nil
-}
-
-// deletePolicy deletes the overrides and bindings of an automation, so that a
-// later automation with the same ID does not inherit them.
-func (st *Store) deletePolicy(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
-	n, err := history.RemoveAll[policy.OverrideRow](ctx, st.history, tx, a.Organization, "automation_id", a.ID, by)
-	if err != nil {
-		return err
-	}
-	if n > 0 {
-		if _, err := history.BumpPolicyVersion(ctx, tx, a.Organization); err != nil {
-			return err
-		}
-	}
-	return st.connect.ReplaceBindings(ctx, tx, a.Organization, a.ID, nil, by)
 }

@@ -50,14 +50,6 @@ func (r *receiptRow) receipt() event.Receipt {
 	}
 }
 
-func toReceipts(rows []receiptRow) []event.Receipt {
-	list := make([]event.Receipt, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].receipt())
-	}
-	return list
-}
-
 // receiveSQL inserts a delivery. If the sender retries, the first row stays
 // with its payload, because the new payload is sealed for another row.
 const receiveSQL = `INSERT INTO inbox (id, organization_id, endpoint, provider, trigger_id, dedup_key, size, status, attempt, next_at, received_at, sealed)
@@ -130,7 +122,12 @@ func markDuplicates(ctx context.Context, tx bun.IDB, list []*settlement) error {
 			stored[key], updates[key] = current, current
 		}
 	}
-	return updateBodies(ctx, tx, updates)
+	for _, r := range updates { // the rows are locked
+		if _, err := tx.NewUpdate().Model(&r).Column("inbox_id", "received_at").WherePK().Exec(ctx); err != nil {
+			return fmt.Errorf("noting the body of a delivery: %w", err)
+		}
+	}
+	return nil
 }
 
 // compareBodies orders deliveries by body, then by time.
@@ -164,17 +161,6 @@ func lockBodies(ctx context.Context, tx bun.IDB, list []*settlement) (map[[2]str
 		}
 	}
 	return stored, nil
-}
-
-// updateBodies stores the later delivery of bodies that the caller has locked.
-func updateBodies(ctx context.Context, tx bun.IDB, updates map[[2]string]bodyRow) error {
-	for _, r := range updates { // the rows are locked
-		_, err := tx.NewUpdate().Model(&r).Column("inbox_id", "received_at").WherePK().Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("noting the body of a delivery: %w", err)
-		}
-	}
-	return nil
 }
 
 // maxClaimBytes limits the total size of the deliveries that one claim returns,
@@ -242,7 +228,7 @@ func (st *Store) ClaimReceipts(ctx context.Context, worker string, limit int, le
 	slices.SortFunc(rows, func(a, b receiptRow) int {
 		return cmp.Or(a.NextAt.Time.Compare(b.NextAt.Time), cmp.Compare(a.ID, b.ID))
 	})
-	return toReceipts(rows), nil
+	return database.Values(rows, (*receiptRow).receipt), nil
 }
 
 // claimReceipts claims receipts that meet one condition. It checks with a read
@@ -308,8 +294,16 @@ func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlem
 		if err := markDuplicates(ctx, tx, held); err != nil {
 			return err
 		}
-		out = event.SettleResult{Duplicates: duplicateIDs(held)}
-		if out.Runs, err = st.writeMatches(ctx, tx, TriggersTable, matches(held)); err != nil {
+		out = event.SettleResult{}
+		var matches []event.Match
+		for _, s := range held {
+			if s.duplicate {
+				out.Duplicates = append(out.Duplicates, s.Receipt.ID)
+			} else {
+				matches = append(matches, s.Matches...)
+			}
+		}
+		if out.Runs, err = st.writeMatches(ctx, tx, TriggersTable, matches); err != nil {
 			return err
 		}
 		return writeOutcomes(ctx, tx, held, database.NewTimestamp(st.db.Now()))
@@ -356,25 +350,6 @@ func SelectHeldReceipts(db bun.IDB, worker string, ids []string) *bun.SelectQuer
 		q = q.Order("id").For("NO KEY UPDATE")
 	}
 	return q
-}
-
-// matches returns the matches of deliveries that are not duplicates.
-func matches(list []*settlement) (all []event.Match) {
-	for _, s := range list {
-		if !s.duplicate {
-			all = append(all, s.Matches...)
-		}
-	}
-	return all
-}
-
-func duplicateIDs(list []*settlement) (ids []string) {
-	for _, s := range list {
-		if s.duplicate {
-			ids = append(ids, s.Receipt.ID)
-		}
-	}
-	return ids
 }
 
 // ReceiptOutcome holds the columns that a settlement writes. The types are for

@@ -2,8 +2,6 @@ package inbound
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -43,11 +41,7 @@ func (st *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.P
 	if err != nil {
 		return page, fmt.Errorf("counting events: %w", err)
 	}
-	list := make([]event.Record, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].record())
-	}
-	return database.NewPage(list, limit, total, capped, func(r event.Record) database.Cursor {
+	return database.NewPage(database.Values(rows, (*recordRow).record), limit, total, capped, func(r event.Record) database.Cursor {
 		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
 	}), nil
 }
@@ -125,19 +119,8 @@ func (st *Store) Event(ctx context.Context, organization, id string) (event.Reco
 }
 
 func readRecord(ctx context.Context, db bun.IDB, organization, id string) (event.Record, error) {
-	var r recordRow
-	err := selectRecords(db).Where("e.id = ?", id).Where("e.organization_id = ?", organization).Scan(ctx, &r)
-	if errors.Is(err, sql.ErrNoRows) {
-		return event.Record{}, eventNotFound()
-	}
-	if err != nil {
-		return event.Record{}, fmt.Errorf("reading event %s: %w", id, err)
-	}
-	return r.record(), nil
-}
-
-func eventNotFound() error {
-	return action.NewError("event_not_found")
+	r, err := database.One[recordRow](ctx, selectRecords(db).Where("e.id = ?", id).Where("e.organization_id = ?", organization), action.NewError("event_not_found"))
+	return r.record(), err
 }
 
 // EventContext returns the sealed context of an event; nil after its retention
@@ -145,15 +128,8 @@ func eventNotFound() error {
 func (st *Store) EventContext(ctx context.Context, organization, id string) (sealed []byte, err error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
-	var r recordRow
-	err = st.db.Read.NewSelect().Model(&r).Column("sealed").Where("id = ?", id).Where("organization_id = ?", organization).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, eventNotFound()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the context of event %s: %w", id, err)
-	}
-	return r.Sealed, nil
+	r, err := database.One[recordRow](ctx, database.RowsOf[recordRow](st.db.Read, organization).Column("sealed").Where("id = ?", id), action.NewError("event_not_found"))
+	return r.Sealed, err
 }
 
 // ListReceipts returns a page of deliveries, newest first, without their
@@ -178,7 +154,7 @@ func (st *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (actio
 	if err != nil {
 		return page, fmt.Errorf("counting deliveries: %w", err)
 	}
-	return database.NewPage(toReceipts(rows), limit, total, capped, func(r event.Receipt) database.Cursor {
+	return database.NewPage(database.Values(rows, (*receiptRow).receipt), limit, total, capped, func(r event.Receipt) database.Cursor {
 		return database.Cursor{Time: database.NewTimestamp(r.ReceivedAt), ID: r.ID}
 	}), nil
 }
@@ -231,15 +207,8 @@ func (st *Store) Receipt(ctx context.Context, organization, id string) (event.Re
 }
 
 func readReceipt(ctx context.Context, db bun.IDB, organization, id string) (*receiptRow, error) {
-	r := &receiptRow{ID: id}
-	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.NewError("delivery_not_found")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading delivery %s: %w", id, err)
-	}
-	return r, nil
+	r, err := database.One[receiptRow](ctx, database.RowsOf[receiptRow](db, organization).Where("id = ?", id), action.NewError("delivery_not_found"))
+	return &r, err
 }
 
 // RedriveReceipt queues a delivery again that failed or matched nothing.

@@ -115,7 +115,8 @@ func insertEvents(ctx context.Context, tx bun.IDB, list []event.Match, now datab
 		args = append(args, r.ID, r.Organization, r.Trigger, r.Automation, r.Receipt, r.Provider, r.Type, r.Native, r.Key,
 			r.OccurredAt, r.Title, r.URL, r.Skip, r.Error, r.CreatedAt, r.Shown, r.Sealed)
 	}
-	rows, err := tx.(bun.Tx).Tx.QueryContext(ctx, insertEventsSQL+placeholders(len(list), 17)+onConflictSQL, args...)
+	placeholders := "(" + strings.Repeat("?, ", 16) + "?)"
+	rows, err := tx.(bun.Tx).Tx.QueryContext(ctx, insertEventsSQL+strings.Repeat(placeholders+", ", len(list)-1)+placeholders+onConflictSQL, args...)
 	if err != nil {
 		return nil, fmt.Errorf("writing events: %w", err)
 	}
@@ -138,28 +139,19 @@ func scanIDs(rows *sql.Rows) (ids []string, err error) {
 	return ids, nil
 }
 
-// placeholders returns the placeholders of a VALUES list.
-func placeholders(rows, columns int) string {
-	row := "(" + strings.Repeat("?, ", columns-1) + "?)"
-	return strings.Repeat(row+", ", rows-1) + row
-}
-
 // newRuns returns the runs of the inserted events.
 func newRuns(list []event.Match, inserted []string, now database.Timestamp) (runs []event.Run) {
 	slices.Sort(inserted)
 	for i := range list {
 		if _, ok := slices.BinarySearch(inserted, list[i].Record.ID); ok && list[i].Run != "" {
-			runs = append(runs, newRun(&list[i], now))
+			m := &list[i].Record
+			runs = append(runs, event.Run{
+				ID: list[i].Run, Organization: m.Organization, Automation: m.Automation, Event: m.ID, Trigger: m.Trigger,
+				Status: event.RunQueued, CreatedAt: now.Time, Title: m.Title,
+			})
 		}
 	}
 	return runs
-}
-
-func newRun(m *event.Match, now database.Timestamp) event.Run {
-	return event.Run{
-		ID: m.Run, Organization: m.Record.Organization, Automation: m.Record.Automation, Event: m.Record.ID, Trigger: m.Record.Trigger,
-		Status: event.RunQueued, CreatedAt: now.Time, Title: m.Record.Title,
-	}
 }
 
 // insertRuns inserts runs, each with its delivery.
@@ -171,7 +163,12 @@ func insertRuns(ctx context.Context, tx bun.IDB, runs []event.Run) error {
 			if err != nil {
 				return err
 			}
-			rows, deliveries = append(rows, newRunRow(&batch[i])), append(deliveries, newRunDeliveryRow(&batch[i], id))
+			r := &batch[i]
+			rows = append(rows, RunRow{
+				ID: r.ID, Organization: r.Organization, Automation: r.Automation, Event: r.Event, Trigger: r.Trigger, Status: string(r.Status),
+				CreatedAt: database.NewTimestamp(r.CreatedAt),
+			})
+			deliveries = append(deliveries, newRunDeliveryRow(id, r.Organization, r.ID, r.CreatedAt))
 		}
 		if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
 			return fmt.Errorf("writing runs: %w", err)
@@ -300,21 +297,16 @@ func newRecordRow(m *event.Match, now database.Timestamp) recordRow {
 }
 
 func (r *recordRow) record() event.Record {
+	ended := r.CompletedAt // of the run
+	if r.Skip != "" && r.Run == "" {
+		ended = r.CreatedAt
+	}
 	return event.Record{
 		ID: r.ID, Organization: r.Organization, Trigger: r.Trigger, Automation: r.Automation, Receipt: string(r.Receipt), Provider: r.Provider,
 		Type: r.Type, Native: string(r.Native), Key: r.Key, OccurredAt: r.OccurredAt.Ptr(), Title: r.Title, URL: string(r.URL),
 		Skip: event.SkipReason(r.Skip), Error: string(r.Error), CreatedAt: r.CreatedAt.Time, Run: string(r.Run), RunStatus: event.RunStatus(r.RunStatus),
-		Session: string(r.Session), EndedAt: r.endedAt().Ptr(), Redacted: r.Shown.Bytes(),
+		Session: string(r.Session), EndedAt: ended.Ptr(), Redacted: r.Shown.Bytes(),
 	}
-}
-
-// endedAt returns when the event's run ended. An event without a run ends when
-// it is created.
-func (r *recordRow) endedAt() database.Timestamp {
-	if r.Skip != "" && r.Run == "" {
-		return r.CreatedAt
-	}
-	return r.CompletedAt
 }
 
 // insertEventsSQL and onConflictSQL enclose the VALUES list. They insert the
@@ -334,19 +326,6 @@ const replaceableSQL = "e.skip_reason = 'run_create_failed' OR e.skip_reason = '
 const replaceSQL = `id = EXCLUDED.id, organization_id = EXCLUDED.organization_id, automation_id = EXCLUDED.automation_id, inbox_id = EXCLUDED.inbox_id,
   provider = EXCLUDED.provider, type = EXCLUDED.type, native = EXCLUDED.native, occurred_at = EXCLUDED.occurred_at, title = EXCLUDED.title, url = EXCLUDED.url,
   skip_reason = EXCLUDED.skip_reason, error = EXCLUDED.error, created_at = EXCLUDED.created_at, shown = EXCLUDED.shown, sealed = EXCLUDED.sealed`
-
-func newRunRow(r *event.Run) RunRow {
-	return RunRow{
-		ID: r.ID, Organization: r.Organization, Automation: r.Automation, Event: r.Event, Trigger: r.Trigger, Status: string(r.Status),
-		CreatedAt: database.NewTimestamp(r.CreatedAt),
-	}
-}
-
-func newRunDeliveryRow(r *event.Run, id string) RunDeliveryRow {
-	return RunDeliveryRow{
-		ID: id, Organization: r.Organization, Run: r.ID, Status: string(event.DeliveryPending), NextAt: database.NewTimestamp(r.CreatedAt), CreatedAt: database.NewTimestamp(r.CreatedAt),
-	}
-}
 
 // SkipEvent skips the queued run of an event; ErrConflict for other runs. The
 // event's context keeps its retention.

@@ -50,13 +50,16 @@ func insertRunDelivery(ctx context.Context, tx bun.IDB, r *RunRow, now time.Time
 	if err != nil {
 		return err
 	}
-	_, err = tx.NewInsert().Model(&RunDeliveryRow{
-		ID: id, Organization: r.Organization, Run: r.ID, Status: string(event.DeliveryPending), NextAt: database.NewTimestamp(now), CreatedAt: database.NewTimestamp(now),
-	}).Exec(ctx)
-	if err != nil {
+	row := newRunDeliveryRow(id, r.Organization, r.ID, now)
+	if _, err = tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 		return fmt.Errorf("writing the delivery of run %s: %w", r.ID, err)
 	}
 	return nil
+}
+
+func newRunDeliveryRow(id, organization, run string, now time.Time) RunDeliveryRow {
+	at := database.NewTimestamp(now)
+	return RunDeliveryRow{ID: id, Organization: organization, Run: run, Status: string(event.DeliveryPending), NextAt: at, CreatedAt: at}
 }
 
 // endRunDelivery ends the active delivery of a run, if any. Lock order: the run
@@ -73,15 +76,8 @@ func endRunDelivery(ctx context.Context, tx bun.IDB, run string, s event.RunDeli
 
 // RunDelivery returns the delivery of a run; ErrNotFound.
 func (st *Store) RunDelivery(ctx context.Context, organization, id string) (event.RunDelivery, error) {
-	var rows []RunDeliveryRow
-	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
-	if err != nil {
-		return event.RunDelivery{}, fmt.Errorf("reading delivery %s: %w", id, err)
-	}
-	if len(rows) == 0 {
-		return event.RunDelivery{}, action.NewError("parcel_not_found")
-	}
-	return rows[0].delivery(), nil
+	r, err := database.One[RunDeliveryRow](ctx, database.RowsOf[RunDeliveryRow](st.db.Read, organization).Where("id = ?", id), action.NewError("parcel_not_found"))
+	return r.delivery(), err
 }
 
 // ListRunDeliveries returns a page of deliveries, newest first.
@@ -104,11 +100,7 @@ func (st *Store) ListRunDeliveries(ctx context.Context, f event.RunDeliveryFilte
 	if err != nil {
 		return page, fmt.Errorf("counting deliveries of runs: %w", err)
 	}
-	list := make([]event.RunDelivery, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].delivery())
-	}
-	return database.NewPage(list, limit, total, capped, func(p event.RunDelivery) database.Cursor {
+	return database.NewPage(database.Values(rows, (*RunDeliveryRow).delivery), limit, total, capped, func(p event.RunDelivery) database.Cursor {
 		return database.Cursor{Time: database.NewTimestamp(p.CreatedAt), ID: p.ID}
 	}), nil
 }

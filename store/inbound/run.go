@@ -127,11 +127,7 @@ func (st *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.P
 	if err != nil {
 		return page, fmt.Errorf("counting runs: %w", err)
 	}
-	list := make([]event.Run, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].run())
-	}
-	return database.NewPage(list, limit, total, capped, func(r event.Run) database.Cursor {
+	return database.NewPage(database.Values(rows, (*RunRow).run), limit, total, capped, func(r event.Run) database.Cursor {
 		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
 	}), nil
 }

@@ -59,26 +59,18 @@ func (st *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err
 		}
 		w, err = readWork(ctx, tx, r)
 		if err == nil && !w.Automation.Enabled {
-			err = automationDisabled()
+			err = action.NewError("automation_disabled")
 		}
 		return err
 	})
 	if errors.Is(err, ErrRunChanged) {
-		return event.Work{}, runNotQueued()
+		return event.Work{}, action.NewError("run_not_queued")
 	}
 	return w, err
 }
 
 func noQueuedRun() error {
 	return action.Errorf(action.ErrNotFound, "no_run", "No run waits; ask again in a while.")
-}
-
-func runNotQueued() error {
-	return action.NewError("run_not_queued")
-}
-
-func automationDisabled() error {
-	return action.NewError("automation_disabled")
 }
 
 // AutomationsWithQueuedRuns selects the enabled automations of an organization
@@ -248,12 +240,6 @@ func claimLost() error {
 // hasClaim reports whether claim is the run's current claim.
 func (r *RunRow) hasClaim(claim string) bool { return claim != "" && string(r.Claim) == claim }
 
-// endedWith reports whether the worker with the claim ended the run with the
-// status.
-func (r *RunRow) endedWith(claim string, s event.RunStatus) bool {
-	return claim != "" && string(r.LastClaim) == claim && r.is(s)
-}
-
 // RenewRun extends the lease of a run and marks it as running, unless it waits
 // for a person. ErrNotFound; ErrConflict with code "claim_lost".
 func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (run event.Run, err error) {
@@ -302,7 +288,7 @@ func (st *Store) FinishRun(ctx context.Context, organization, id, claim string, 
 		switch {
 		case err != nil:
 			return err
-		case r.endedWith(claim, e.Status):
+		case claim != "" && string(r.LastClaim) == claim && r.is(e.Status): // a retry
 			run, withdrawn = r.run(), nil
 			return nil
 		case !r.hasClaim(claim):

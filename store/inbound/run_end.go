@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -58,12 +59,8 @@ func effectfulCalls(db bun.IDB, organization, session string) *bun.SelectQuery {
 
 // ValidateResult validates the result of a run and truncates long values.
 func ValidateResult(e *event.RunResult, statuses ...event.RunStatus) error {
-	ok := false
-	for _, s := range statuses {
-		ok = ok || e.Status == s
-	}
 	switch {
-	case !ok:
+	case !slices.Contains(statuses, e.Status):
 		return database.Invalid("/status", fmt.Sprintf("A run ends here as one of %q.", statuses))
 	case len(e.Code) > maxRunCode || strings.ContainsFunc(e.Code, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return database.Invalid("/code", fmt.Sprintf("A code is at most %d letters, digits and signs without a space, as tests_failed.", maxRunCode))
@@ -93,7 +90,12 @@ func TruncateMessage(text string) string {
 // then changes the run.
 func (st *Store) EndRun(ctx context.Context, tx bun.IDB, r *RunRow, e RunEnd, now time.Time) (withdrawn []action.Invocation, err error) {
 	if r.Claim != "" {
-		if withdrawn, err = e.endSession(ctx, tx, r, now); err != nil {
+		if e.SessionUntil.IsZero() {
+			withdrawn, err = calls.RevokeSession(ctx, tx, r.Organization, string(r.Session), now, e.Note)
+		} else {
+			withdrawn, err = calls.CompleteSession(ctx, tx, r.Organization, string(r.Session), now, e.SessionUntil, e.Note)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -129,13 +131,6 @@ func (st *Store) EndRun(ctx context.Context, tx bun.IDB, r *RunRow, e RunEnd, no
 		return withdrawn, insertRunDelivery(ctx, tx, r, now)
 	}
 	return withdrawn, nil
-}
-
-func (e *RunEnd) endSession(ctx context.Context, tx bun.IDB, r *RunRow, now time.Time) ([]action.Invocation, error) {
-	if e.SessionUntil.IsZero() {
-		return calls.RevokeSession(ctx, tx, r.Organization, string(r.Session), now, e.Note)
-	}
-	return calls.CompleteSession(ctx, tx, r.Organization, string(r.Session), now, e.SessionUntil, e.Note)
 }
 
 // whereUnchanged restricts q to the run while its claim is unchanged. Calls and

@@ -242,16 +242,7 @@ func (r *pollGroupRow) group() event.PollGroup {
 
 // PollGroups returns the polling state of an organization by provider.
 func (st *Store) PollGroups(ctx context.Context, organization string) ([]event.PollGroup, error) {
-	var rows []pollGroupRow
-	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("provider", "integration_id").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing what is polled: %w", err)
-	}
-	list := make([]event.PollGroup, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].group())
-	}
-	return list, nil
+	return database.ListAs(ctx, database.RowsOf[pollGroupRow](st.db.Read, organization).Order("provider", "integration_id"), (*pollGroupRow).group)
 }
 
 // syncPollGroup creates, updates or deletes the group of a trigger: it exists

@@ -280,15 +280,7 @@ func (r *SigningRow) secret() event.Secret {
 
 // Secrets returns the unexpired secrets of an owner, newest first.
 func (st *Store) Secrets(ctx context.Context, db bun.IDB, organization, owner string) ([]event.Secret, error) {
-	var rows []SigningRow
-	if err := SelectLiveSecrets(db, organization, owner, database.NewTimestamp(st.db.Now())).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("reading the secrets of %s: %w", owner, err)
-	}
-	list := make([]event.Secret, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].secret())
-	}
-	return list, nil
+	return database.ListAs(ctx, SelectLiveSecrets(db, organization, owner, database.NewTimestamp(st.db.Now())), (*SigningRow).secret)
 }
 
 // SelectLiveSecrets selects the unexpired secrets of an owner, newest first.

@@ -62,17 +62,8 @@ func insertNotifications(ctx context.Context, tx bun.IDB, rows []notificationRow
 // Notifications returns the newest notifications of an organization, at most limit
 // (zero: 100).
 func (st *Store) Notifications(ctx context.Context, organization string, limit int) ([]action.Notification, error) {
-	var rows []notificationRow
-	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).
-		OrderExpr("created_at DESC, id DESC").Limit(int64(database.LimitOrDefault(limit))).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing notifications: %w", err)
-	}
-	list := make([]action.Notification, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].notification())
-	}
-	return list, nil
+	q := database.RowsOf[notificationRow](st.db.Read, organization).OrderExpr("created_at DESC, id DESC").Limit(int64(database.LimitOrDefault(limit)))
+	return database.ListAs(ctx, q, (*notificationRow).notification)
 }
 
 // SweepNotifications deletes at most limit (zero: 100) notifications that ended before

@@ -134,8 +134,12 @@ func (st *Store) PutGrant(ctx context.Context, tx bun.IDB, g *action.Grant) erro
 	if err != nil {
 		return err
 	}
-	if err := r.checkLimit(ctx, tx); err != nil {
-		return err
+	usable, err := r.SameTargetQuery(tx).Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting grants: %w", err)
+	}
+	if usable >= maxGrants {
+		return action.NewError("too_many_grants", usable)
 	}
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 		return fmt.Errorf("writing a grant: %w", err)
@@ -191,18 +195,9 @@ func (st *Store) Grant(ctx context.Context, organization, id string) (action.Gra
 }
 
 func readGrant(ctx context.Context, db bun.IDB, organization, id string) (action.Grant, error) {
-	return scanGrant(ctx, db.NewSelect().Where("organization_id = ?", organization).Where("id = ?", id))
-}
-
-// scanGrant reads the grant that q finds.
-func scanGrant(ctx context.Context, q *bun.SelectQuery) (action.Grant, error) {
-	var r GrantRow
-	err := q.Model(&r).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return action.Grant{}, action.NewError("grant_not_found")
-	}
+	r, err := database.One[GrantRow](ctx, database.RowsOf[GrantRow](db, organization).Where("id = ?", id), action.NewError("grant_not_found"))
 	if err != nil {
-		return action.Grant{}, fmt.Errorf("reading a grant: %w", err)
+		return action.Grant{}, err
 	}
 	return r.grant()
 }
@@ -273,18 +268,6 @@ func grantsOf(rows []GrantRow) ([]action.Grant, error) {
 // organization, with a source and action or any. Up to six targets cover a call, and
 // the decision reads all of their grants.
 const maxGrants = 100
-
-// checkLimit refuses a grant whose target has the maximum number.
-func (r *GrantRow) checkLimit(ctx context.Context, tx bun.IDB) error {
-	usable, err := r.SameTargetQuery(tx).Count(ctx)
-	if err != nil {
-		return fmt.Errorf("counting grants: %w", err)
-	}
-	if usable >= maxGrants {
-		return action.NewError("too_many_grants", usable)
-	}
-	return nil
-}
 
 // SameTargetQuery selects the usable grants with the target of r, in the expressions
 // of the index.

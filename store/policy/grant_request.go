@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -186,23 +185,14 @@ func earlierRequest(ctx context.Context, db bun.IDB, r *RequestRow) (*RequestRow
 		return nil, action.Errorf(action.ErrTooMany, "too_many_requests",
 			"%d requests of this session already wait for a person; wait until one of them is decided, then ask again.", pending)
 	}
-	return nil, checkDenialLimit(ctx, db, r, denied)
-}
-
-// checkDenialLimit refuses a request if the organization's limit of denied requests for
-// the same action is reached.
-func checkDenialLimit(ctx context.Context, db bun.IDB, r *RequestRow, denied int) error {
 	if denied == 0 {
-		return nil
+		return nil, nil
 	}
 	settings, err := history.ReadSettings(ctx, db, r.Organization)
-	if err != nil {
-		return err
+	if err == nil && settings.DenialLimit > 0 && denied >= settings.DenialLimit {
+		err = action.NewError("denied_often", denied)
 	}
-	if settings.DenialLimit > 0 && denied >= settings.DenialLimit {
-		return action.NewError("denied_often", denied)
-	}
-	return nil
+	return nil, err
 }
 
 // RecentRequestsQuery selects the requests of the session of r that are pending or were
@@ -225,15 +215,8 @@ func (st *Store) GrantRequest(ctx context.Context, organization, id string) (act
 }
 
 func readRequest(ctx context.Context, db bun.IDB, organization, id string) (*RequestRow, error) {
-	var r RequestRow
-	err := db.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.NewError("grant_request_not_found")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading request %s: %w", id, err)
-	}
-	return &r, nil
+	r, err := database.One[RequestRow](ctx, database.RowsOf[RequestRow](db, organization).Where("id = ?", id), action.NewError("grant_request_not_found"))
+	return &r, err
 }
 
 // ListGrantRequests returns a page of requests, newest first.

@@ -115,21 +115,13 @@ func findToolRow(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject st
 	if c.ID == "" && subject == "" {
 		return nil, nil
 	}
-	var rows []toolRow
-	q := tx.NewSelect().Model(&rows).Where("organization_id = ?", c.Organization).Where("session_id = ?", c.Session).Where("tool = ?", c.Tool).
-		OrderExpr("subject IS NULL").Limit(1)
+	q := database.RowsOf[toolRow](tx, c.Organization).Where("session_id = ?", c.Session).Where("tool = ?", c.Tool).OrderExpr("subject IS NULL").Limit(1)
 	if subject == "" {
 		q = q.Where("tool_call_id = ?", c.ID)
 	} else {
 		q = q.Where("(tool_call_id = ? OR subject IS NOT NULL)", c.ID)
 	}
-	if err := q.Scan(ctx); err != nil {
-		return nil, fmt.Errorf("reading a call of %s: %w", c.Tool, err)
-	}
-	if len(rows) == 0 {
-		return nil, nil
-	}
-	return &rows[0], nil
+	return database.Optional[toolRow](ctx, q)
 }
 
 // alreadyDoneError includes the stored reply.
@@ -207,18 +199,14 @@ func (st *Store) callToolOnce(ctx context.Context, tx bun.IDB, c action.ToolCall
 	reply, err = w.run(ctx, tx, &s, now)
 	var refused *action.Error
 	switch {
-	case errors.Is(err, inbound.ErrRunChanged), err != nil && !errors.As(err, &refused), refused != nil && isTemporary(refused.Code):
-		return reply, err
+	case errors.Is(err, inbound.ErrRunChanged), err != nil && !errors.As(err, &refused), refused != nil && (refused.Code == "upload_incomplete" || refused.Code == "too_many_requests"):
+		return reply, err // a retry may succeed, so this is not stored as the reply
 	case err != nil:
 		reply, w.subject = errorReply(refused), ""
 	}
 	reply.Invocation = c.Invocation
 	return reply, insertToolRow(ctx, tx, &c, w.subject, &reply, now)
 }
-
-// isTemporary reports whether a retry of a refused call can succeed, so that the
-// refusal must not be stored as its reply.
-func isTemporary(code string) bool { return code == "upload_incomplete" || code == "too_many_requests" }
 
 // errorReply is the reply of a tool that refused a call.
 func errorReply(e *action.Error) action.ToolReply {

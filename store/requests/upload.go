@@ -31,13 +31,6 @@ type uploadRow struct {
 	GoneAt       database.Timestamp  `bun:"gone_at"`
 }
 
-func (r *uploadRow) upload() action.Upload {
-	return action.Upload{
-		ID: r.ID, Organization: r.Organization, Session: r.Session, Folder: string(r.Folder), Manifest: string(r.Manifest),
-		Prefix: action.UploadPrefix(r.Organization, r.Session, r.ID), CreatedAt: r.CreatedAt.Time, SealedAt: r.SealedAt.Ptr(),
-	}
-}
-
 type uploadFileRow struct {
 	bun.BaseModel `bun:"table:evidence_files"`
 
@@ -48,10 +41,6 @@ type uploadFileRow struct {
 	SHA256   string             `bun:"sha256"`
 	Type     string             `bun:"content_type"`
 	StoredAt database.Timestamp `bun:"stored_at"`
-}
-
-func (r *uploadFileRow) file() action.UploadFile {
-	return action.UploadFile{Name: r.Name, Size: r.Size, SHA256: r.SHA256, Type: r.Type, StoredAt: r.StoredAt.Ptr()}
 }
 
 // ReserveFile adds a file to an upload, which it creates with the first file. stored
@@ -257,8 +246,10 @@ func manifest(files []action.UploadFile) string {
 }
 
 func (r *uploadRow) withFiles(files []action.UploadFile) action.Upload {
-	u := r.upload()
-	u.Files, u.Count = files, len(files)
+	u := action.Upload{
+		ID: r.ID, Organization: r.Organization, Session: r.Session, Folder: string(r.Folder), Manifest: string(r.Manifest),
+		Prefix: action.UploadPrefix(r.Organization, r.Session, r.ID), CreatedAt: r.CreatedAt.Time, SealedAt: r.SealedAt.Ptr(), Files: files, Count: len(files),
+	}
 	for _, f := range files {
 		u.Bytes += f.Size
 	}
@@ -281,8 +272,8 @@ func filesByUpload(ctx context.Context, db bun.IDB, session string, uploads []st
 		return nil, fmt.Errorf("reading files of uploads: %w", err)
 	}
 	files := make(map[string][]action.UploadFile, len(uploads))
-	for i := range rows {
-		files[rows[i].Upload] = append(files[rows[i].Upload], rows[i].file())
+	for _, r := range rows {
+		files[r.Upload] = append(files[r.Upload], action.UploadFile{Name: r.Name, Size: r.Size, SHA256: r.SHA256, Type: r.Type, StoredAt: r.StoredAt.Ptr()})
 	}
 	return files, nil
 }
@@ -357,11 +348,9 @@ func (st *Store) GoneUploads(ctx context.Context, before time.Time, limit int) (
 	if err != nil {
 		return nil, fmt.Errorf("reading abandoned uploads: %w", err)
 	}
-	refs := make([]action.UploadRef, 0, len(rows))
-	for _, r := range rows {
-		refs = append(refs, action.UploadRef{Organization: r.Organization, Session: r.Session, ID: r.ID})
-	}
-	return refs, nil
+	return database.Values(rows, func(r *uploadRow) action.UploadRef {
+		return action.UploadRef{Organization: r.Organization, Session: r.Session, ID: r.ID}
+	}), nil
 }
 
 // ForgetUpload deletes the rows of an abandoned upload, after its files are removed.

@@ -194,11 +194,7 @@ func (st *Store) ListSessions(ctx context.Context, f action.SessionFilter) (acti
 	if err != nil {
 		return action.Page[action.Session]{}, fmt.Errorf("counting sessions: %w", err)
 	}
-	list := make([]action.Session, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].Session())
-	}
-	return database.NewPage(list, limit, total, capped, func(s action.Session) database.Cursor {
+	return database.NewPage(database.Values(rows, (*SessionRow).Session), limit, total, capped, func(s action.Session) database.Cursor {
 		return database.Cursor{Time: database.NewTimestamp(s.CreatedAt), ID: s.ID}
 	}), nil
 }
