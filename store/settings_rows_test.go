@@ -24,48 +24,79 @@ var settingsTables = []string{
 	"connectors", "integrations", "provider_apps", "policy_events",
 }
 
+// accountTables are the tables whose rows [TestAccountsAreStoredAsBefore] compares.
+var accountTables = []string{
+	"users", "removed_users", "api_keys", "secrets", "notify_channels", "run_endpoints", "setups", "env_requests", "policy_events",
+}
+
 // TestSettingsAreStoredAsBefore compares each column of the tables of settings,
 // and the history of their changes, with what the version before stored: rows
 // outlive versions, and history is exported.
 func TestSettingsAreStoredAsBefore(t *testing.T) {
+	compareRows(t, "settings", settingsTables, changeSettings)
+}
+
+// TestAccountsAreStoredAsBefore does the same with the tables of users and
+// credentials, and with requests that people answer.
+func TestAccountsAreStoredAsBefore(t *testing.T) {
+	compareRows(t, "accounts", accountTables, changeAccounts)
+}
+
+func compareRows(t *testing.T, name string, tables []string, change func(*testing.T, *DB, time.Time, func()) string) {
 	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 120_000_678, time.FixedZone("", 3600))
 		db.db.TimeNow = func() time.Time { return now }
-		words := changeSettings(t, db, now, func() { now = now.Add(time.Second) })
+		words := change(t, db, now, func() { now = now.Add(time.Second) })
 		if err := db.db.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var text strings.Builder
-		for _, table := range settingsTables {
+		for _, table := range tables {
 			text.WriteString(dumpTable(t, raw, table, database.Shared(db.db.Read)))
 		}
-		compareGolden(t, "settings_"+strings.ToLower(filepath.Base(t.Name())), text.String())
-		compareGolden(t, "settings_words", words)
+		compareGolden(t, name+"_"+strings.ToLower(filepath.Base(t.Name())), text.String())
+		compareGolden(t, name+"_words", words)
 	})
+}
+
+// answers collects the JSON of what the database returns, and ticks after each call.
+type answers struct {
+	*testing.T
+	tick func()
+	list []string
+}
+
+func (a *answers) keep(v any, err error) {
+	a.Helper()
+	if a.ok(err); err != nil {
+		return
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		a.Fatal(err)
+	}
+	a.list = append(a.list, string(text))
+}
+
+func (a *answers) ok(err error) {
+	a.Helper()
+	if a.tick(); err != nil {
+		a.Fatal(err)
+	}
+}
+
+// generatedID matches an ID of version 7.
+var generatedID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]+`)
+
+func (a *answers) text() string {
+	return generatedID.ReplaceAllString(strings.Join(a.list, "\n")+"\n", "<id>")
 }
 
 // changeSettings writes, changes and removes rows of each table, and returns the
 // JSON of what the database answers; it ticks between them.
 func changeSettings(t *testing.T, db *DB, now time.Time, tick func()) string {
-	var answers []string
-	ctx, org := t.Context(), DefaultOrganization
-	keep := func(v any, err error) {
-		t.Helper()
-		if tick(); err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answers = append(answers, string(text))
-	}
-	ok := func(err error) {
-		t.Helper()
-		if tick(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	a := &answers{T: t, tick: tick}
+	keep, ok, ctx, org := a.keep, a.ok, t.Context(), DefaultOrganization
 	later := now.Add(24 * time.Hour)
 
 	for _, id := range []string{"a1", "a2"} {
@@ -182,8 +213,118 @@ func changeSettings(t *testing.T, db *DB, now time.Time, tick func()) string {
 	ok(db.DeleteSchedule(ctx, org, "c1", "you"))
 	ok(db.DeleteAutomation(ctx, org, "a2", "you"))
 	ok(db.DeleteAutomation(ctx, org, "a1", "you"))
-	ids := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]+`)
-	return ids.ReplaceAllString(strings.Join(answers, "\n")+"\n", "<id>")
+	return a.text()
+}
+
+// changeAccounts writes, changes and removes rows of [accountTables].
+func changeAccounts(t *testing.T, db *DB, now time.Time, tick func()) string {
+	a := &answers{T: t, tick: tick}
+	keep, ok, ctx, org := a.keep, a.ok, t.Context(), DefaultOrganization
+	later := now.AddDate(100, 0, 0) // the server compares keys with its own clock
+
+	ok(db.CreateUser(ctx, action.User{ID: "u1", Organization: org, Name: "Ann <é>", Role: action.RoleOwner}, "me"))
+	ok(db.CreateUser(ctx, action.User{ID: "u2", Organization: org, Name: "Bob", Role: action.RoleMember, CreatedAt: now.Add(-time.Hour)}, "me"))
+	ok(db.SetUserRole(ctx, org, "u2", action.RoleAdmin, "u1"))
+	ok(db.SetUserRole(ctx, org, "u2", action.RoleAdmin, "nobody: it is the same"))
+	in := action.Identity{Organization: org, Issuer: "https://idp.example", Subject: "s1", Name: "Bob", Role: action.RoleMember, AssertedAt: now}
+	bob, err := db.AdmitUser(ctx, in)
+	keep(bob, err)
+	keep(db.AdmitUser(ctx, in))
+	in.Role, in.AssertedAt = action.RoleAdmin, now.Add(time.Minute)
+	keep(db.AdmitUser(ctx, in))
+	in.Name, in.AssertedAt = "Ann <é>", now.Add(2*time.Minute)
+	keep(db.AdmitUser(ctx, in))
+	keep(db.User(ctx, org, bob.ID))
+	in.Subject, in.Name, in.Role = "s2", "Eve", action.RoleOwner
+	eve, err := db.AdmitUser(ctx, in)
+	keep(eve, err)
+
+	hash := strings.Repeat("h", 16)
+	ok(db.CreateAPIKey(ctx, action.APIKey{ID: "k1", Organization: org, User: "u2", Name: "ci", Role: action.RoleOwner, Scope: action.ScopeRuns, ExpiresAt: &later}, hash+"1"))
+	ok(db.CreateAPIKey(ctx, action.APIKey{ID: "k2", Organization: org, User: "u1", Role: action.RoleMember, CreatedAt: now.Add(-time.Hour)}, hash+"2"))
+	ok(db.CreateAPIKey(ctx, action.APIKey{ID: "k3", Organization: org, User: bob.ID, Name: "his", Role: action.RoleMember}, hash+"3"))
+	ok(db.TouchAPIKey(ctx, "k1", now))
+	ok(db.Flush(ctx))
+	ok(db.RenewAPIKey(ctx, org, "k1", later.Add(time.Hour)))
+	ok(db.RevokeAPIKey(ctx, org, "k2", now))
+	ok(db.RevokeAPIKey(ctx, org, "k2", later))
+	for _, id := range []string{"k1", "k2"} {
+		key, stored, err := db.APIKey(ctx, id)
+		keep([]any{key, stored}, err)
+	}
+	keep(db.CutOffUser(ctx, org, "https://idp.example", "s1"))
+	keep(db.ListAPIKeys(ctx, org))
+	ok(db.DeleteUser(ctx, org, eve.ID, "u1"))
+	ok(db.DeleteUser(ctx, org, bob.ID, "u1"))
+	keep(db.RemovedUsers(ctx, org))
+	ok(db.ReadmitUser(ctx, org, bob.ID, action.RoleAdmin, "u1"))
+	keep(db.ListUsers(ctx, org))
+
+	ok(db.PutSecret(ctx, action.Secret{Organization: org, Key: "token", Host: "Docs.example:8443", UpdatedBy: "me"}, []byte{1, 2}))
+	ok(db.PutSecret(ctx, action.Secret{Organization: org, Key: "other", Host: "other.example", UpdatedBy: "me", CreatedAt: now.Add(-time.Hour)}, []byte{3}))
+	ok(db.SecretUsed(ctx, org, "token", now))
+	ok(db.Flush(ctx))
+	ok(db.PutSecret(ctx, action.Secret{Organization: org, Key: "token", Host: "docs.example", UpdatedBy: "you", CreatedAt: now.Add(-time.Minute)}, []byte{4}))
+	secret, sealed, err := db.SecretValue(ctx, org, "token")
+	keep([]any{secret, sealed}, err)
+	keep(db.ListSecrets(ctx, org))
+	ok(db.DeleteSecret(ctx, org, "other"))
+
+	hook := action.NotifyChannel{Organization: org, Kind: action.NotifyWebhook, Enabled: true, Wants: action.WantsAll, URL: "https://hooks.example/path", UpdatedBy: "me"}
+	keep(db.SetNotifyChannel(ctx, hook, &event.Secret{ID: "s1", Sealed: []byte{9}}))
+	hook.Wants, hook.UpdatedBy = action.WantsDanger, "you"
+	keep(db.SetNotifyChannel(ctx, hook, nil))
+	slack := action.NotifyChannel{Organization: org, Kind: action.NotifySlack, Wants: action.WantsUnattended, Sealed: []byte{8}, UpdatedBy: "me"}
+	keep(db.SetNotifyChannel(ctx, slack, nil))
+	slack.Sealed, slack.Integration, slack.Target, slack.Enabled = nil, "i1", "C1", true
+	keep(db.SetNotifyChannel(ctx, slack, nil))
+	keep(db.SetNotifyChannel(ctx, slack, nil))
+	keep(db.NotifyChannels(ctx, ""))
+	ok(db.DeleteNotifyChannel(ctx, org, action.NotifyWebhook, "me"))
+	keep(db.NotifyChannel(ctx, org, action.NotifySlack))
+
+	end := event.Endpoint{Organization: org, URL: "https://runs.example/a", Enabled: true, UpdatedBy: "me"}
+	keep(db.SetRunEndpoint(ctx, end, &event.Secret{ID: "s2", Sealed: []byte{7}}))
+	end.Enabled, end.UpdatedBy = false, "you"
+	keep(db.SetRunEndpoint(ctx, end, nil))
+	keep(db.SetRunEndpoint(ctx, end, nil))
+	ok(db.DeleteRunEndpoint(ctx, org, "me"))
+	keep(db.SetRunEndpoint(ctx, end, nil))
+	keep(db.RunEndpoint(ctx, org))
+
+	call := action.ToolCall{Organization: org, Session: "s1", Tool: "save", ID: "1", Invocation: "i", ParamsHash: "h"}
+	for i, group := range []string{"", "g"} {
+		call.Session = fmt.Sprint("s", i)
+		keep(db.CreateSession(ctx, action.Session{ID: call.Session, Organization: org, Type: action.TypeSetup, Group: group, CreatedBy: "u1"}))
+		keep(db.SaveEnvFiles(ctx, call, json.RawMessage(` [{"path" : ".env <é>"}] `)))
+	}
+	call.ID = "2"
+	keep(db.SaveServiceCommands(ctx, call, json.RawMessage(`[{"name":"a"}]`)))
+	call.ID = "3"
+	keep(db.SaveServiceCommands(ctx, call, json.RawMessage(`[]`)))
+	keep(db.Setup(ctx, org, "g"))
+	keep(db.ListSetups(ctx, org))
+
+	var asked []action.EnvRequest
+	yes := true
+	for _, key := range []string{"A", "B", "C", "D"} {
+		keys := []action.EnvKey{{Key: key, Description: "it's <é> & more", Type: "secret", Required: &yes, Suggestions: []action.EnvSuggestion{{Label: "<x>"}}}}
+		r, created, err := db.RequestEnv(ctx, org, "s1", keys)
+		keep([]any{r, created}, err)
+		again, created, err := db.RequestEnv(ctx, org, "s1", keys)
+		keep([]any{again, created}, err)
+		asked = append(asked, r)
+	}
+	keep(db.DecideEnv(ctx, action.EnvVerdict{Organization: org, ID: asked[0].ID, By: "u1", Sealed: []byte{5}, Names: []string{"A"}}))
+	values, err := db.TakeEnv(ctx, org, "s1", "taker")
+	keep(len(values), err)
+	keep(db.DecideEnv(ctx, action.EnvVerdict{Organization: org, ID: asked[1].ID, By: "u1", Note: "No <é>"}))
+	keep(db.DecideEnv(ctx, action.EnvVerdict{Organization: org, ID: asked[2].ID, By: "u1", Sealed: []byte{6}, Names: []string{"C"}}))
+	keep(db.EnvRequest(ctx, org, asked[0].ID))
+	keep(db.ListEnvRequests(ctx, action.EnvFilter{Organization: org, Status: action.EnvPending}))
+	keep(db.SweepEnv(ctx, now.Add(48*time.Hour), 10))
+	keep(db.ListEnvRequests(ctx, action.EnvFilter{Organization: org}))
+	return a.text()
 }
 
 // dumpTable returns the rows of a table, a column a line, with the kind of its
@@ -199,7 +340,6 @@ func dumpTable(t *testing.T, raw *sql.DB, table string, server bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]+`)
 	var all []string
 	for rows.Next() {
 		values := make([]any, len(names))
@@ -218,7 +358,7 @@ func dumpTable(t *testing.T, raw *sql.DB, table string, server bool) string {
 			if at, ok := v.(time.Time); ok {
 				v = at.UTC().Format(database.Layout)
 			}
-			lines[i] = ids.ReplaceAllString(fmt.Sprintf("  %s: %T %q", name, v, fmt.Sprint(v)), "<id>")
+			lines[i] = generatedID.ReplaceAllString(fmt.Sprintf("  %s: %T %q", name, v, fmt.Sprint(v)), "<id>")
 		}
 		all = append(all, table+"\n"+strings.Join(lines, "\n")+"\n")
 	}
