@@ -179,7 +179,7 @@ var tampering = []struct {
 	{"a checkpoint beyond the end", []string{forgedCut, `UPDATE audit_checkpoints SET seq = 99`}, []string{"checkpoint 99", "head 12"}},
 }
 
-func TestTamperingIsFound(t *testing.T) {
+func TestVerifyFindsTampering(t *testing.T) {
 	for _, c := range tampering {
 		t.Run(c.name, func(t *testing.T) {
 			onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
@@ -209,7 +209,7 @@ func bytesOf(raw *sql.DB, b []byte) string {
 	return "X'" + hex.EncodeToString(b) + "'"
 }
 
-func TestHistoryPutBackIsFoundByAHeadThatWasKept(t *testing.T) {
+func TestVerifyFindsRollbackByKnownHead(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		heads, err := db.AuditHeads(t.Context(), DefaultOrganization)
 		if err != nil {
@@ -264,9 +264,9 @@ func TestHistoryPutBackIsFoundByAHeadThatWasKept(t *testing.T) {
 	})
 }
 
-// TestACheckpointThatComesMeanwhileMustBeGenuine has links vanish while they are
+// TestVerifyChecksConcurrentCheckpoint has links vanish while they are
 // followed, as retention would have it.
-func TestACheckpointThatComesMeanwhileMustBeGenuine(t *testing.T) {
+func TestVerifyChecksConcurrentCheckpoint(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		v := &evidence.Verification{Store: db.evidenceStore, Key: testAuditKey, Organization: DefaultOrganization}
 		c, err := db.LoadChain(t.Context(), DefaultOrganization)
@@ -282,8 +282,8 @@ func TestACheckpointThatComesMeanwhileMustBeGenuine(t *testing.T) {
 	})
 }
 
-// TestWhatWasTamperedWithIsNotRemoved has retention stop before it.
-func TestWhatWasTamperedWithIsNotRemoved(t *testing.T) {
+// TestRetainKeepsTamperedRows has retention stop before it.
+func TestRetainKeepsTamperedRows(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		unguard(t, raw)
 		mustChange(t, raw, "UPDATE invocations SET risk = 'read' WHERE id = 'i06'")
@@ -298,8 +298,8 @@ func TestWhatWasTamperedWithIsNotRemoved(t *testing.T) {
 	})
 }
 
-// TestABrokenChainIsNotMended has its head removed: a new one would hide that.
-func TestABrokenChainIsNotMended(t *testing.T) {
+// TestSealRefusesBrokenChain has its head removed: a new one would hide that.
+func TestSealRefusesBrokenChain(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		mustChange(t, raw, "DELETE FROM audit_heads")
 		mustChange(t, raw, insertEvent("e98", "i04"))
@@ -315,9 +315,9 @@ func TestABrokenChainIsNotMended(t *testing.T) {
 	})
 }
 
-// TestAnEventUnderWayKeepsItsInvocation has one that is not committed yet as
+// TestRetainKeepsInvocationWithConcurrentEvent has one that is not committed yet as
 // retention comes.
-func TestAnEventUnderWayKeepsItsInvocation(t *testing.T) {
+func TestRetainKeepsInvocationWithConcurrentEvent(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		if !isPostgres(raw) {
 			return // there is one writer
@@ -355,9 +355,9 @@ func TestAnEventUnderWayKeepsItsInvocation(t *testing.T) {
 	})
 }
 
-// TestARowThatVanishesBeforeItIsSealedIsTold has one that is, and one that
+// TestVerifyReportsRowDeletedBeforeSeal has one that is, and one that
 // waits twice.
-func TestARowThatVanishesBeforeItIsSealedIsTold(t *testing.T) {
+func TestVerifyReportsRowDeletedBeforeSeal(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		mustChange(t, raw, "INSERT INTO audit_queue (row_id, kind, organization_id) VALUES ('i05', 'invocation', 'default'), ('z1', 'invocation', 'default')")
 		if n, err := db.Seal(t.Context(), testAuditKey, 100); n != 2 || err != nil {
@@ -372,7 +372,7 @@ func TestARowThatVanishesBeforeItIsSealedIsTold(t *testing.T) {
 	})
 }
 
-func TestManyFaultsAreCounted(t *testing.T) {
+func TestVerifyLimitsFaults(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		unguard(t, raw)
 		for i := range evidence.MaxFaults + 1 {
@@ -387,8 +387,8 @@ func TestManyFaultsAreCounted(t *testing.T) {
 	})
 }
 
-// TestHistoryIsGuarded tries what nobody should do by mistake.
-func TestHistoryIsGuarded(t *testing.T) {
+// TestHistoryCannotBeChanged tries what nobody should do by mistake.
+func TestHistoryCannotBeChanged(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		refused := func(text, want string) {
 			t.Helper()
@@ -416,7 +416,7 @@ func TestHistoryIsGuarded(t *testing.T) {
 }
 
 // Who asked is in the session, and sealed with each of its calls.
-func TestWhoAskedIsSealed(t *testing.T) {
+func TestSealCoversSession(t *testing.T) {
 	for _, change := range []string{"created_by = 'eve'", "group_id = 'ops'", "task_id = 'T-9'", "kind = 'unattended', automation_id = 'nightly'", "event_id = 'e'"} {
 		t.Run(change, func(t *testing.T) {
 			onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {

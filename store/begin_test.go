@@ -15,7 +15,7 @@ import (
 
 // A result that is delivered between the two looks that Begin takes is not
 // handed out again: the call that comes now is meant to be another.
-func TestDeliveredBetweenTwoLooks(t *testing.T) {
+func TestBeginAfterConcurrentDelivery(t *testing.T) {
 	db, now := openAt(t, newPath(t)), time.Now()
 	s := action.Session{ID: uuid.NewString(), Organization: DefaultOrganization, Kind: action.Interactive, CreatedBy: "u", CreatedAt: now}
 	if _, err := db.CreateSession(t.Context(), s); err != nil {

@@ -40,7 +40,7 @@ func times(n int, p trip) []trip {
 	return list
 }
 
-func TestTheShortestRoundTripCounts(t *testing.T) {
+func TestClockUsesShortestRoundTrip(t *testing.T) {
 	const ms = time.Millisecond
 	own := time.Now()
 	c := database.NewClock(func() time.Time { return own })
@@ -80,7 +80,7 @@ func step(t *testing.T, now time.Time, by time.Duration) time.Time {
 	return set
 }
 
-func TestSettingTheOwnClockChangesNothing(t *testing.T) {
+func TestClockIgnoresLocalClockChanges(t *testing.T) {
 	own := time.Now()
 	theirs := own.Round(0).Add(-time.Hour)
 	c := database.NewClock(func() time.Time { return own })
@@ -104,7 +104,7 @@ func TestSettingTheOwnClockChangesNothing(t *testing.T) {
 	}
 }
 
-func TestOneProcessHasOneClock(t *testing.T) {
+func TestSQLiteUsesLocalClock(t *testing.T) {
 	own := time.Now().Add(-2 * time.Minute)
 	db, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "s.db"), Now: func() time.Time { return own }})
 	if err != nil {
@@ -119,8 +119,8 @@ func TestOneProcessHasOneClock(t *testing.T) {
 	}
 }
 
-// TestRowsHaveTheDatabasesTime is of instances whose clocks are minutes off.
-func TestRowsHaveTheDatabasesTime(t *testing.T) {
+// TestRowsUseDatabaseTime is of instances whose clocks are minutes off.
+func TestRowsUseDatabaseTime(t *testing.T) {
 	url := dbtest.Postgres(t)
 	for _, off := range []time.Duration{2 * time.Minute, -2 * time.Minute} {
 		db, err := Open(t.Context(), Config{URL: url, Now: func() time.Time { return time.Now().Add(off) }})

@@ -8,9 +8,9 @@ import (
 	"sallyport/internal/dbtest"
 )
 
-// TestAURLWithACredentialFromBefore: its connector can be turned off, and
+// TestStoredURLWithCredential: its connector can be turned off, and
 // mended, and the history does not repeat it.
-func TestAURLWithACredentialFromBefore(t *testing.T) {
+func TestStoredURLWithCredential(t *testing.T) {
 	for name, c := range map[string]func(*testing.T) Config{
 		"SQLite":   func(t *testing.T) Config { return Config{Path: newPath(t)} },
 		"Postgres": func(t *testing.T) Config { return Config{URL: dbtest.Postgres(t)} },

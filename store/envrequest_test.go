@@ -49,7 +49,7 @@ func takes(t *testing.T, db *DB, s action.Session, key string) (values []string)
 	return values
 }
 
-func TestVariablesAreAskedForAnsweredAndTakenOnce(t *testing.T) {
+func TestEnvRequestLifecycle(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		s := liveSession(t, db)
 		r := asksEnv(t, db, s, "A", "B")
@@ -97,7 +97,7 @@ func TestVariablesAreAskedForAnsweredAndTakenOnce(t *testing.T) {
 	})
 }
 
-func TestOneOfManyTakesTheValues(t *testing.T) {
+func TestTakeEnvConcurrently(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		s := liveSession(t, db)
 		answersEnv(t, db, asksEnv(t, db, s, "A").ID, "v")
@@ -121,7 +121,7 @@ func TestOneOfManyTakesTheValues(t *testing.T) {
 	})
 }
 
-func TestRequestsForVariablesEnd(t *testing.T) {
+func TestEnvRequestsExpire(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		s, other := liveSession(t, db), liveSession(t, db)
 		refused, waits, answered := asksEnv(t, db, s, "A"), asksEnv(t, db, s, "B"), asksEnv(t, db, s, "C")
@@ -156,7 +156,7 @@ func TestRequestsForVariablesEnd(t *testing.T) {
 	})
 }
 
-func TestASessionAsksForSoMuchAtOnce(t *testing.T) {
+func TestEnvRequestLimit(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		s := liveSession(t, db)
 		for i := range requests.MaxEnvRequests {

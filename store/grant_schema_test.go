@@ -16,7 +16,7 @@ import (
 	"sallyport/store/database"
 )
 
-func TestImpossibleGrantsAreImpossible(t *testing.T) {
+func TestGrantConstraints(t *testing.T) {
 	onBoth(t, impossibleGrantsAreImpossible)
 }
 
@@ -84,8 +84,8 @@ func impossibleGrantsAreImpossible(t *testing.T, raw *sql.DB) {
 	}
 }
 
-// TestOldRowsAreBroughtUpToDate applies the migration where calls are already.
-func TestOldRowsAreBroughtUpToDate(t *testing.T) {
+// TestMigrationsUpdateOldRows applies the migration where calls are already.
+func TestMigrationsUpdateOldRows(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		db, err := database.Connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
 		if err != nil {

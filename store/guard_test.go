@@ -18,9 +18,9 @@ import (
 // they can be emptied.
 var evidenceNames = []string{"audit_queue", "audit_seals", "audit_checkpoints", "audit_heads", "invocation_events", "policy_events", "invocations"}
 
-// TestEmptiedEvidenceIsFound has nothing left that could be wrong by itself,
+// TestVerifyFindsDeletedEvidence has nothing left that could be wrong by itself,
 // and a new chain that would hide that.
-func TestEmptiedEvidenceIsFound(t *testing.T) {
+func TestVerifyFindsDeletedEvidence(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		heads, err := db.AuditHeads(t.Context(), DefaultOrganization)
 		if err != nil {
@@ -46,8 +46,8 @@ func TestEmptiedEvidenceIsFound(t *testing.T) {
 	})
 }
 
-// TestAChainThatBeganStaysBegun tries to take the sign away.
-func TestAChainThatBeganStaysBegun(t *testing.T) {
+// TestChainedFlagCannotBeCleared tries to take the sign away.
+func TestChainedFlagCannotBeCleared(t *testing.T) {
 	onSealed(t, func(t *testing.T, _ *DB, raw *sql.DB) {
 		if err := change(t, raw, "UPDATE organizations SET chained = 0"); err == nil || !strings.Contains(err.Error(), "does not end") {
 			t.Errorf("taken away: %v", err)
@@ -55,9 +55,9 @@ func TestAChainThatBeganStaysBegun(t *testing.T) {
 	})
 }
 
-// TestHistoryIsNotReplaced has statements that no trigger of an update or a
+// TestSealsCannotBeReplaced has statements that no trigger of an update or a
 // removal sees.
-func TestHistoryIsNotReplaced(t *testing.T) {
+func TestSealsCannotBeReplaced(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		var all []string
 		for _, table := range evidenceNames {
@@ -88,8 +88,8 @@ func TestHistoryIsNotReplaced(t *testing.T) {
 	})
 }
 
-// TestARowIsLinkedOnce has a sealer know of a row what another did meanwhile.
-func TestARowIsLinkedOnce(t *testing.T) {
+// TestRowIsSealedOnce has a sealer know of a row what another did meanwhile.
+func TestRowIsSealedOnce(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		err := db.SealRows(t.Context(), testAuditKey, DefaultOrganization, []evidence.QueuedRow{{RowKey: evidence.RowKey{Kind: evidence.SealedEvent, ID: "e03"}}})
 		if !errors.Is(err, evidence.ErrConcurrentAppend) {
@@ -98,9 +98,9 @@ func TestARowIsLinkedOnce(t *testing.T) {
 	})
 }
 
-// TestAHeadThatRetentionPassedIsTold has one of a link that is not there to
+// TestVerifyNotesRemovedHead has one of a link that is not there to
 // compare with, and the one that the checkpoint is of.
-func TestAHeadThatRetentionPassedIsTold(t *testing.T) {
+func TestVerifyNotesRemovedHead(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		var kept []*action.AuditHead
 		for _, id := range []string{"j01", "j02"} {
@@ -151,8 +151,8 @@ func (l *leaver) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Con
 
 func (l *leaver) AfterQuery(context.Context, *bun.QueryEvent) { l.reads++; l.leave() }
 
-// TestVerificationEndsWithItsCaller has one that leaves before it is through.
-func TestVerificationEndsWithItsCaller(t *testing.T) {
+// TestVerifyStopsWithContext has one that leaves before it is through.
+func TestVerifyStopsWithContext(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		ctx, leave := context.WithCancel(t.Context())
 		l := &leaver{leave: leave}

@@ -55,9 +55,9 @@ const (
 	  SELECT id, 'default', id, 'pending', 0, 'T', 'T' FROM runs WHERE status = 'queued'`
 )
 
-// TestRunsOfAnAutomationThatGoes are skipped while nobody has them, and keep it
+// TestDeleteAutomationSkipsRuns are skipped while nobody has them, and keep it
 // from going otherwise.
-func TestRunsOfAnAutomationThatGoes(t *testing.T) {
+func TestDeleteAutomationSkipsRuns(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		if err := change(t, raw, ruleRows); err != nil {
 			t.Fatal(err)
@@ -114,8 +114,8 @@ func pairs(t *testing.T, raw *sql.DB, query string) map[string]string {
 	return got
 }
 
-// TestThereIsRoomForSoMany makes one more of each than an organization may have.
-func TestThereIsRoomForSoMany(t *testing.T) {
+// TestInboundLimits makes one more of each than an organization may have.
+func TestInboundLimits(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		if err := change(t, raw, ruleRows); err != nil {
 			t.Fatal(err)
@@ -151,9 +151,9 @@ func TestThereIsRoomForSoMany(t *testing.T) {
 	})
 }
 
-// TestAGroupThatIsWantedSooner is due sooner, unless it goes badly: somebody may
+// TestPollGroupInterval is due sooner, unless it goes badly: somebody may
 // have said when to come again.
-func TestAGroupThatIsWantedSooner(t *testing.T) {
+func TestPollGroupInterval(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		group := func(seconds int) {
 			t.Helper()
@@ -198,8 +198,8 @@ func TestAGroupThatIsWantedSooner(t *testing.T) {
 	})
 }
 
-// TestNamesBecomeAutomations adopts what an earlier version had of them.
-func TestNamesBecomeAutomations(t *testing.T) {
+// TestMigrationCreatesAutomations adopts what an earlier version had of them.
+func TestMigrationCreatesAutomations(t *testing.T) {
 	for name, c := range map[string]Config{"SQLite": {Path: newPath(t)}, "Postgres": {URL: dbtest.Postgres(t)}} {
 		t.Run(name, func(t *testing.T) {
 			before0008(t, c)
@@ -285,8 +285,8 @@ func before0008(t *testing.T, c Config) {
 	}
 }
 
-// TestAnEventThatComesAsItsAutomationGoes has its run skipped with the others.
-func TestAnEventThatComesAsItsAutomationGoes(t *testing.T) {
+// TestEventDuringAutomationDelete has its run skipped with the others.
+func TestEventDuringAutomationDelete(t *testing.T) {
 	db := openPostgres(t, Config{})
 	raw := db.db.Write.DB.DB
 	if err := errors.Join(change(t, raw, ruleRows), change(t, raw, "DELETE FROM runs WHERE id = 'works'")); err != nil {
@@ -336,8 +336,8 @@ func awaitLock(t *testing.T, raw *sql.DB) {
 	t.Fatal("nobody waits")
 }
 
-// TestAGroupThatAnotherTakes in this moment is not waited for.
-func TestAGroupThatAnotherTakes(t *testing.T) {
+// TestPollGroupTakenConcurrently in this moment is not waited for.
+func TestPollGroupTakenConcurrently(t *testing.T) {
 	db := openPostgres(t, Config{RetryFor: time.Second})
 	raw := db.db.Write.DB.DB
 	mustExec(t, raw, `INSERT INTO poll_groups (id, organization_id, provider, integration_id, poll_seconds, next_at, failures, turn)

@@ -23,7 +23,7 @@ func ends(n int) func(any) *database.Job {
 	return func(any) *database.Job { return put(n + 100) }
 }
 
-func TestEndIsWrittenInThePlaceOfTheBeginning(t *testing.T) {
+func TestFinishReplacesQueuedInsert(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	done, err := b.db.Write.ReplaceInsert(t.Context(), "1", ends(1))
@@ -36,7 +36,7 @@ func TestEndIsWrittenInThePlaceOfTheBeginning(t *testing.T) {
 	}
 }
 
-func TestEndOfAWrittenBeginningIsItsOwn(t *testing.T) {
+func TestFinishAfterWrittenInsert(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	b.ok(b.db.Write.Flush(t.Context(), "1"))
@@ -51,7 +51,7 @@ func TestEndOfAWrittenBeginningIsItsOwn(t *testing.T) {
 	b.want(1)
 }
 
-func TestReadersWaitForTheEndThatIsQueued(t *testing.T) {
+func TestReadWaitsForQueuedFinish(t *testing.T) {
 	b := newBench(t, time.Hour)
 	free := b.busy()
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
@@ -72,7 +72,7 @@ func TestReadersWaitForTheEndThatIsQueued(t *testing.T) {
 	b.ok(<-ended)
 }
 
-func TestBeginningComesBackWhenItsEndIsTakenBack(t *testing.T) {
+func TestCanceledFinishRestoresInsert(t *testing.T) {
 	b := newBench(t, time.Millisecond)
 	free := b.busy()
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
@@ -94,7 +94,7 @@ func TestBeginningComesBackWhenItsEndIsTakenBack(t *testing.T) {
 	b.want(1)
 }
 
-func TestFailedEndTellsItsCaller(t *testing.T) {
+func TestFailedFinishReturnsError(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	done, err := b.db.Write.ReplaceInsert(t.Context(), "1", func(any) *database.Job {
@@ -125,7 +125,7 @@ func overtakes(n int) *database.Job {
 	return j
 }
 
-func TestBeginningsWaitForTheirEndsWhileOthersAreCommitted(t *testing.T) {
+func TestInsertsWaitForFinishDuringCommits(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.db.Write.InsertDelay = time.Hour
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
@@ -137,7 +137,7 @@ func TestBeginningsWaitForTheirEndsWhileOthersAreCommitted(t *testing.T) {
 	b.want(2, 101)
 }
 
-func TestBeginningsComeBeforeWhatDoesNotPassThem(t *testing.T) {
+func TestInsertsPrecedeOrderedJobs(t *testing.T) {
 	for name, then := range map[string]func(*bench) error{
 		"another write":     func(b *bench) error { return b.db.Write.Do(t.Context(), &database.Job{Run: put(2).Run}) },
 		"a look at the row": func(b *bench) error { return b.db.Write.Flush(t.Context(), "1") },
@@ -162,7 +162,7 @@ func TestBeginningsComeBeforeWhatDoesNotPassThem(t *testing.T) {
 	}
 }
 
-func TestBeginningsStayWhenTheTimerRings(t *testing.T) {
+func TestTimerKeepsRecentInserts(t *testing.T) {
 	b := newBench(t, time.Millisecond)
 	b.db.Write.InsertDelay = time.Hour
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
@@ -175,7 +175,7 @@ func TestBeginningsStayWhenTheTimerRings(t *testing.T) {
 	b.want(2)
 }
 
-func TestBeginningIsWrittenWithoutItsEndAtLast(t *testing.T) {
+func TestInsertIsWrittenAfterDelay(t *testing.T) {
 	b := newBench(t, time.Millisecond)
 	b.db.Write.InsertDelay = 5 * time.Millisecond
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
@@ -186,7 +186,7 @@ func TestBeginningIsWrittenWithoutItsEndAtLast(t *testing.T) {
 }
 
 // An end whose beginning is just being written leaves other beginnings where they are.
-func TestEndOfWhatIsBeingWrittenPasses(t *testing.T) {
+func TestFinishDuringInsert(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.db.Write.InsertDelay = time.Hour
 	begun, free := make(chan struct{}), make(chan struct{})
@@ -212,7 +212,7 @@ func TestEndOfWhatIsBeingWrittenPasses(t *testing.T) {
 	b.want(1, 101)
 }
 
-func TestBeginningsStayWhenTheEvidenceIsSealed(t *testing.T) {
+func TestSealKeepsRecentInserts(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.db.Write.InsertDelay = time.Hour
 	seed(t, b.db.Write.DB.DB)
@@ -224,7 +224,7 @@ func TestBeginningsStayWhenTheEvidenceIsSealed(t *testing.T) {
 }
 
 // Many beginnings are not in the way of who commits.
-func TestMoreBeginningsThanABatch(t *testing.T) {
+func TestMoreInsertsThanABatch(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.db.Write.Batch, b.db.Write.InsertDelay = 2, time.Hour
 	for n := range 5 {

@@ -13,7 +13,7 @@ import (
 
 // What many commits wrote into the journal is copied though none of them does it,
 // and the journal does not grow without end while one follows the other.
-func TestTheJournalIsCopiedBesideTheCommits(t *testing.T) {
+func TestCheckpointsRunConcurrently(t *testing.T) {
 	path := newPath(t)
 	db := openAt(t, path)
 	fill := func(statement string, args ...any) {

@@ -146,7 +146,7 @@ func wanted(r *rand.Rand, list []*sample) action.InvocationFilter {
 
 // Whatever is asked for, all pages together have what fulfils it, in order and
 // once, however little one search may look at; and so has an export.
-func TestSearchesFindWhatIsThere(t *testing.T) {
+func TestSearch(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *DB{
 		"SQLite":   func(t *testing.T) *DB { return openAt(t, newPath(t)) },
 		"Postgres": func(t *testing.T) *DB { return openPostgres(t, Config{}) },
@@ -215,7 +215,7 @@ func checkSearch(t *testing.T, db *DB, f action.InvocationFilter, want []string)
 
 // Each call of a group has an origin, however it is written, and what goes
 // leaves none.
-func TestOriginsFollowTheirCalls(t *testing.T) {
+func TestInvocationOrigins(t *testing.T) {
 	onBoth(t, func(t *testing.T, raw *sql.DB) {
 		mustExec(t, raw, `INSERT INTO sessions (id, organization_id, kind, type, group_id, created_by, created_at) VALUES ('g', 'default', 'interactive', 'coding', 'g', 'me', '`+when+`')`)
 		seed(t, raw)

@@ -9,9 +9,9 @@ import (
 	"sallyport/store"
 )
 
-// TestEvidenceOutlivesLostConnections breaks the connection as links are
+// TestSealAndRetainAfterLostConnection breaks the connection as links are
 // written, and as retention removes some: they are there, or gone, once.
-func TestEvidenceOutlivesLostConnections(t *testing.T) {
+func TestSealAndRetainAfterLostConnection(t *testing.T) {
 	key := bytes.Repeat([]byte{7}, 32)
 	for how, moment := range map[cut]string{beforeIt: "before", afterIt: "after", withIt: "with"} {
 		t.Run(moment, func(t *testing.T) {

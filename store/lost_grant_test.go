@@ -132,9 +132,9 @@ func grantsAndEvents(grants, events int) func(*lostWorld) error {
 	}
 }
 
-// TestARequestThatExpiresUnderItsVerdict: a person decides about a request, and
+// TestRequestExpiresDuringDecision: a person decides about a request, and
 // a sweep expires it before that is written.
-func TestARequestThatExpiresUnderItsVerdict(t *testing.T) {
+func TestRequestExpiresDuringDecision(t *testing.T) {
 	url := migrated(t)
 	p := newProxy(t, url)
 	l, other := newLostWorld(t, p.url), open(t, store.Config{URL: url})

@@ -90,9 +90,9 @@ func (w *inboundWorld) counts(want [4]int) {
 	}
 }
 
-// TestLostInboundWork breaks the connection at each write of inbound work: the
+// TestInboundAfterLostConnection breaks the connection at each write of inbound work: the
 // caller hears of his success, and there is one of everything.
-func TestLostInboundWork(t *testing.T) {
+func TestInboundAfterLostConnection(t *testing.T) {
 	for how, moment := range map[cut]string{beforeIt: "before", afterIt: "after", withIt: "with"} {
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()

@@ -20,9 +20,9 @@ INSERT INTO outbox (id, organization_id, run_id, status, attempt, next_at, creat
 
 var lostRunClaim = event.Claim{Organization: store.DefaultOrganization, By: "worker", Lease: time.Minute, Life: time.Hour}
 
-// TestLostRuns breaks the connection at the commits of a worker's claim and of
+// TestRunsAfterLostConnection breaks the connection at the commits of a worker's claim and of
 // its end: the run is claimed once, with one session, and ended once.
-func TestLostRuns(t *testing.T) {
+func TestRunsAfterLostConnection(t *testing.T) {
 	for how, moment := range map[cut]string{beforeIt: "before", afterIt: "after", withIt: "with"} {
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
@@ -56,9 +56,9 @@ func TestLostRuns(t *testing.T) {
 	}
 }
 
-// TestAClaimThatNobodyHeardOf: who asked is gone before the answer. Nobody else
+// TestClaimAfterLostResponse: who asked is gone before the answer. Nobody else
 // gets the run until its lease is over.
-func TestAClaimThatNobodyHeardOf(t *testing.T) {
+func TestClaimAfterLostResponse(t *testing.T) {
 	url := migrated(t)
 	p := newProxy(t, url)
 	db, other := open(t, store.Config{URL: p.url, RetryFor: 100 * time.Millisecond}), open(t, store.Config{URL: url})

@@ -229,10 +229,10 @@ func (l *lostWorld) prepare(name string) error {
 	return nil
 }
 
-// TestLostConnections breaks the connection at each write: before the server
+// TestRetryAfterLostConnection breaks the connection at each write: before the server
 // sees it, while it does, and after it has done it. The caller must hear of
 // its one success, and the row be there once.
-func TestLostConnections(t *testing.T) {
+func TestRetryAfterLostConnection(t *testing.T) {
 	cases := maps.Clone(lostCases)
 	maps.Copy(cases, lostGrantCases)
 	maps.Copy(cases, lostAskCases)
@@ -261,9 +261,9 @@ func TestLostConnections(t *testing.T) {
 	}
 }
 
-// TestOthersVerdictIsNotOurs: a retry must not take another's success for its
+// TestRetryDoesNotClaimOtherVerdict: a retry must not take another's success for its
 // own.
-func TestOthersVerdictIsNotOurs(t *testing.T) {
+func TestRetryDoesNotClaimOtherVerdict(t *testing.T) {
 	url := migrated(t)
 	p := newProxy(t, url)
 	l, other := newLostWorld(t, p.url), open(t, store.Config{URL: url})
@@ -285,7 +285,7 @@ func TestOthersVerdictIsNotOurs(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatStaysAwayIsSaid(t *testing.T) {
+func TestDatabaseUnavailable(t *testing.T) {
 	p := newProxy(t, migrated(t))
 	db := open(t, store.Config{URL: p.url, RetryFor: 300 * time.Millisecond, FlushAfter: time.Millisecond})
 	s, err := db.CreateSession(t.Context(), action.Session{Organization: store.DefaultOrganization, CreatedBy: "test"})

@@ -66,9 +66,9 @@ func newSessionOn(t *testing.T, db *DB) action.Session {
 	return s
 }
 
-// TestPreparesWhatIsHot: on a connection to the server, and text is kept as it
+// TestHotStatementsArePrepared: on a connection to the server, and text is kept as it
 // is where nothing is prepared.
-func TestPreparesWhatIsHot(t *testing.T) {
+func TestHotStatementsArePrepared(t *testing.T) {
 	db := openPostgres(t, Config{MaxConns: 1})
 	s := newSessionOn(t, db)
 	for _, params := range []string{`{"a":1}`, "a \x00 b", "a \xff\xfe b", "it's $1 ?1 \\", "ä€𝄞"} {
@@ -83,10 +83,10 @@ func TestPreparesWhatIsHot(t *testing.T) {
 	}
 }
 
-// TestForgottenStatements: what is prepared may be gone when a pooler
+// TestPreparedStatementsLost: what is prepared may be gone when a pooler
 // that looks like the server is in between. The call goes on, and nothing is
 // prepared any more.
-func TestForgottenStatements(t *testing.T) {
+func TestPreparedStatementsLost(t *testing.T) {
 	db := openPostgres(t, Config{MaxConns: 1})
 	s := newSessionOn(t, db)
 	called(t, db, s, "a")
@@ -100,9 +100,9 @@ func TestForgottenStatements(t *testing.T) {
 	}
 }
 
-// TestPoolersPrepareNothing: behind one that gives its clients other numbers
+// TestPoolerDisablesPrepare: behind one that gives its clients other numbers
 // than the server's.
-func TestPoolersPrepareNothing(t *testing.T) {
+func TestPoolerDisablesPrepare(t *testing.T) {
 	to := dbtest.PostgresFrom(t, "tables", func(url string) error {
 		_, err := database.Migrate(t.Context(), Config{URL: url})
 		return err
@@ -178,9 +178,9 @@ func otherNumber(client net.Conn, to string) {
 	_, _ = io.Copy(client, server)
 }
 
-// TestPlansGrowWithTheirTables: a plan that was made when there were a few rows
+// TestPlansAreRenewed: a plan that was made when there were a few rows
 // does not stay when there are many.
-func TestPlansGrowWithTheirTables(t *testing.T) {
+func TestPlansAreRenewed(t *testing.T) {
 	db := openPostgres(t, Config{MaxConns: 1})
 	do := func(text string) {
 		t.Helper()
@@ -232,9 +232,9 @@ func TestPlansGrowWithTheirTables(t *testing.T) {
 	}
 }
 
-// TestTypesThatChange: a newer gateway may have changed one while this one has
+// TestColumnTypeChanges: a newer gateway may have changed one while this one has
 // statements prepared.
-func TestTypesThatChange(t *testing.T) {
+func TestColumnTypeChanges(t *testing.T) {
 	db := openPostgres(t, Config{MaxConns: 1})
 	s := newSessionOn(t, db)
 	called(t, db, s, "a")
@@ -244,9 +244,9 @@ func TestTypesThatChange(t *testing.T) {
 	called(t, db, s, "b")
 }
 
-// TestForgottenAfterItWasDone: a job whose first statement was committed before
+// TestPreparedStatementLostAfterExecution: a job whose first statement was committed before
 // the next one was forgotten finds what it did itself.
-func TestForgottenAfterItWasDone(t *testing.T) {
+func TestPreparedStatementLostAfterExecution(t *testing.T) {
 	db := openPostgres(t, Config{MaxConns: 1})
 	s := newSessionOn(t, db)
 	called(t, db, s, "a")
@@ -272,8 +272,8 @@ func TestForgottenAfterItWasDone(t *testing.T) {
 	}
 }
 
-// TestPlansForAllValues: the one plan of each prepared statement is a good one.
-func TestPlansForAllValues(t *testing.T) {
+// TestGenericPlans: the one plan of each prepared statement is a good one.
+func TestGenericPlans(t *testing.T) {
 	db := openBusy(t)
 	conn, err := db.db.Read.DB.Conn(t.Context())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // A write is two round trips, its commit among them, until it may run.
-func TestRoundTripsOfAWrite(t *testing.T) {
+func TestRoundTripsPerWrite(t *testing.T) {
 	p := newProxy(t, migrated(t))
 	l := newLostWorld(t, p.url)
 	// Until each connection has prepared what it needs, and has it for a while.
@@ -37,7 +37,7 @@ func TestRoundTripsOfAWrite(t *testing.T) {
 
 // A call that fails after its first round trip leaves no transaction open, and
 // nothing locked.
-func TestWhatFailsLeavesNoTransaction(t *testing.T) {
+func TestFailedPipelineLeavesNoTransaction(t *testing.T) {
 	url := migrated(t)
 	l := newLostWorld(t, url)
 	for range 3 {
@@ -59,7 +59,7 @@ func TestWhatFailsLeavesNoTransaction(t *testing.T) {
 }
 
 // Of two calls of a session that come at once the second one sees the first.
-func TestCallsOfASessionBeginInTurn(t *testing.T) {
+func TestSessionSerializesBegin(t *testing.T) {
 	url := migrated(t)
 	p := newProxy(t, url)
 	l := newLostWorld(t, p.url)

@@ -27,7 +27,7 @@ func openPostgres(t *testing.T, c Config) *DB {
 	return db
 }
 
-func TestConnectionsToPostgresAreLimited(t *testing.T) {
+func TestMaxConns(t *testing.T) {
 	db := openPostgres(t, Config{MaxConns: 3})
 	for name, want := range map[string]string{
 		"application_name": "sallyport", "statement_timeout": "15s", "idle_in_transaction_session_timeout": "15s",
@@ -52,8 +52,8 @@ func TestConnectionsToPostgresAreLimited(t *testing.T) {
 	}
 }
 
-// TestSweepsPassBy: a row that somebody holds is left for the next sweep.
-func TestSweepsPassBy(t *testing.T) {
+// TestSweepsSkipLockedRows: a row that somebody holds is left for the next sweep.
+func TestSweepsSkipLockedRows(t *testing.T) {
 	db := openPostgres(t, Config{RetryFor: 2 * time.Second})
 	now := time.Now()
 	s, err := db.CreateSession(t.Context(), action.Session{Organization: DefaultOrganization, CreatedBy: "test"})
@@ -94,8 +94,8 @@ func TestSweepsPassBy(t *testing.T) {
 	swept(1)
 }
 
-// TestSweepsOfOldRowsPassBy: so are a signal and an idempotency key.
-func TestSweepsOfOldRowsPassBy(t *testing.T) {
+// TestExpirySkipsLockedRows: so are a signal and an idempotency key.
+func TestExpirySkipsLockedRows(t *testing.T) {
 	db := openPostgres(t, Config{RetryFor: 2 * time.Second})
 	later := time.Now().Add(100 * time.Hour)
 	if _, err := db.db.Read.DB.ExecContext(t.Context(), `
@@ -139,7 +139,7 @@ INSERT INTO signals (id, organization_id, session, kind, created_at, data) SELEC
 }
 
 // A caller who left before the question was put gets an error, and no panic.
-func TestReaderOfACallerWhoLeft(t *testing.T) {
+func TestReadAfterCallerCanceled(t *testing.T) {
 	db := openPostgres(t, Config{})
 	ctx, leave := context.WithCancel(t.Context())
 	leave()

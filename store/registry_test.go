@@ -23,9 +23,9 @@ func registeredRows() []history.Recorded {
 	return []history.Recorded{&inbound.AutomationRow{}, &inbound.TriggerRow{}, &inbound.ScheduleRow{}, &policy.CapabilityRow{}, &policy.OverrideRow{}, &policy.GateRow{}, &policy.QuotaRow{}, &connect.ConnectorRow{}, &connect.IntegrationRow{}, &connect.ProviderAppRow{}}
 }
 
-// TestARowHasTheColumnsOfItsTable compares both databases with the fields of the
+// TestRowsMatchTables compares both databases with the fields of the
 // words: a field that is renamed would be a column that does not exist.
-func TestARowHasTheColumnsOfItsTable(t *testing.T) {
+func TestRowsMatchTables(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		for _, r := range registeredRows() {
 			table := db.db.Read.Dialect().Tables().Get(reflect.TypeOf(r))
@@ -48,9 +48,9 @@ func TestARowHasTheColumnsOfItsTable(t *testing.T) {
 // internalColumn matches what is never shown: credentials and leases.
 var internalColumn = regexp.MustCompile(`^(.*_)?(sealed|hash|token|holder|lease|lease_until|claim_id)$`)
 
-// TestNoRowLeaksWhatIsSealed: neither a word as the API shows it nor history has
+// TestRowsDoNotLeakSecrets: neither a word as the API shows it nor history has
 // bytes of a row, or a column that stands beside the word.
-func TestNoRowLeaksWhatIsSealed(t *testing.T) {
+func TestRowsDoNotLeakSecrets(t *testing.T) {
 	const secret = "swordfish"
 	hidden := []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))}
 	base := reflect.TypeFor[bun.BaseModel]()

@@ -28,7 +28,7 @@ const (
 )
 
 // A sealed column that is not in the list would be lost with the old key.
-func TestEverySealedColumnIsKnown(t *testing.T) {
+func TestSealedColumnsAreListed(t *testing.T) {
 	onBoth(t, func(t *testing.T, raw *sql.DB) {
 		want := slices.Clone(notSealed)
 		for _, c := range sealedColumns() {
@@ -189,7 +189,7 @@ func rawOf(values []sql.RawBytes) [][]byte {
 
 // What changes while it is sealed anew stays as it was changed, and what is
 // refused stays as it is.
-func TestResealLeavesWhatItMust(t *testing.T) {
+func TestResealSkips(t *testing.T) {
 	resealOnBoth(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		var places []string
 		seal := rekey(&places)
@@ -223,7 +223,7 @@ func TestResealLeavesWhatItMust(t *testing.T) {
 
 // Values of one time are more than a page, and what is refused does not hide
 // what is behind it.
-func TestResealGoesThroughPages(t *testing.T) {
+func TestResealPages(t *testing.T) {
 	resealOnBoth(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		const n = 3*resealPageSize + 7
 		for status, columns := range map[string]string{
@@ -254,7 +254,7 @@ func TestResealGoesThroughPages(t *testing.T) {
 }
 
 // No page reads what it does not need: calls at rest, and those before it.
-func TestPagesOfSealedValuesUseTheirIndex(t *testing.T) {
+func TestResealUsesIndexes(t *testing.T) {
 	index := map[string]string{"expires_at": "invocations_expiry", "approved_at": "invocations_unclaimed", "lease_until": "invocations_lease", "pickup_until": "invocations_sealed"}
 	t.Run("SQLite", func(t *testing.T) {
 		db := openAt(t, newPath(t))
@@ -284,7 +284,7 @@ func TestPagesOfSealedValuesUseTheirIndex(t *testing.T) {
 }
 
 // Each may be stopped after any value, and two may do it at once.
-func TestResealTogetherAndInParts(t *testing.T) {
+func TestResealConcurrently(t *testing.T) {
 	resealOnBoth(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		for i := range 300 {
 			text := fmt.Sprintf(`INSERT INTO secrets (organization_id, key, host, sealed, updated_by, created_at, updated_at) VALUES ('default', 'k%03d', 'h', $1, 'me', '%s', '%[2]s')`, i, when)

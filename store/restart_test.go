@@ -104,8 +104,8 @@ func callOnce(ctx context.Context, db *store.DB, s action.Session, params string
 	return db.MarkDelivered(ctx, s.Organization, d.ID, time.Now())
 }
 
-// TestAHangingServer: connections are open and nothing is answered.
-func TestAHangingServer(t *testing.T) {
+// TestHangingServer: connections are open and nothing is answered.
+func TestHangingServer(t *testing.T) {
 	server := dbtest.NewPostgres(t)
 	db := open(t, store.Config{URL: server.URL, RetryFor: 500 * time.Millisecond})
 	s, err := db.CreateSession(t.Context(), action.Session{Organization: store.DefaultOrganization, CreatedBy: "test"})
@@ -197,9 +197,9 @@ func TestReadsOfAHangingServer(t *testing.T) {
 	}
 }
 
-// TestTwoOpenAnEmptyDatabase, also where a transaction sees by default only what
+// TestConcurrentMigration, also where a transaction sees by default only what
 // was there when it began, and by clocks that are hours off.
-func TestTwoOpenAnEmptyDatabase(t *testing.T) {
+func TestConcurrentMigration(t *testing.T) {
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
 			to := dbtest.Postgres(t)
@@ -239,7 +239,7 @@ func TestTwoOpenAnEmptyDatabase(t *testing.T) {
 	}
 }
 
-func TestOpenTellsWhatToDo(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	const password = "hunter2"
 	u, err := url.Parse(dbtest.Postgres(t))
 	if err != nil {

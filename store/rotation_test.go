@@ -11,7 +11,7 @@ import (
 
 // What goes on after it was stopped stands in the history once, and what goes
 // back to an earlier key stands there again.
-func TestRotationsAreOnRecord(t *testing.T) {
+func TestRecordRotation(t *testing.T) {
 	resealOnBoth(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		const a, b = "72cd6e8422c407fb", "75877bb41d393b5f"
 		if last, err := db.LastRotation(t.Context(), "default"); last.KeyID != "" || err != nil {

@@ -12,9 +12,9 @@ import (
 	"sallyport/action"
 )
 
-// TestNonsenseRepliesWaitForNoWriter has the one transaction at a time taken
+// TestInvalidRoundReplyDoesNotWrite has the one transaction at a time taken
 // while replies come to what nobody asked.
-func TestNonsenseRepliesWaitForNoWriter(t *testing.T) {
+func TestInvalidRoundReplyDoesNotWrite(t *testing.T) {
 	db := openAt(t, newPath(t))
 	held, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {

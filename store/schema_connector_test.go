@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/dbtest"
 )
 
-func TestImpossibleRoundsAndSignInsAreImpossible(t *testing.T) {
+func TestRoundAndOAuthConstraints(t *testing.T) {
 	onBoth(t, impossibleRoundsAndSignIns)
 }
 
@@ -69,8 +69,8 @@ func impossibleRoundsAndSignIns(t *testing.T, raw *sql.DB) {
 	}
 }
 
-// TestAConnectorOfAnEarlierVersion means what it meant.
-func TestAConnectorOfAnEarlierVersion(t *testing.T) {
+// TestConnectorOfEarlierVersion means what it meant.
+func TestConnectorOfEarlierVersion(t *testing.T) {
 	path := newPath(t)
 	for name, c := range map[string]Config{"SQLite": {Path: path}, "Postgres": {URL: dbtest.Postgres(t)}} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestImpossibleInboundStatesAreImpossible(t *testing.T) {
+func TestInboundConstraints(t *testing.T) {
 	onBoth(t, impossibleInbound)
 }
 

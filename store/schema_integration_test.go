@@ -8,7 +8,7 @@ import (
 	"sallyport/internal/dbtest"
 )
 
-func TestImpossibleIntegrationsAreImpossible(t *testing.T) {
+func TestIntegrationConstraints(t *testing.T) {
 	onBoth(t, impossibleIntegrations)
 }
 
@@ -93,8 +93,8 @@ func impossibleIntegrations(t *testing.T, raw *sql.DB) {
 	}
 }
 
-// TestARowOfAnEarlierVersion is bound to nothing, and has the usual time.
-func TestARowOfAnEarlierVersion(t *testing.T) {
+// TestIntegrationOfEarlierVersion is bound to nothing, and has the usual time.
+func TestIntegrationOfEarlierVersion(t *testing.T) {
 	for name, c := range map[string]Config{"SQLite": {Path: newPath(t)}, "Postgres": {URL: dbtest.Postgres(t)}} {
 		t.Run(name, func(t *testing.T) {
 			earlier(t, c)

@@ -16,7 +16,7 @@ import (
 	"sallyport/store/database"
 )
 
-func TestImpossiblePolicyIsImpossible(t *testing.T) {
+func TestPolicyConstraints(t *testing.T) {
 	onBoth(t, impossiblePolicyIsImpossible)
 }
 

@@ -184,7 +184,7 @@ func terminalRowsDoNotChange(t *testing.T, raw *sql.DB) {
 	mustExec(t, raw, "UPDATE invocations SET status = 'denied', denied_reason = 'withdrawn', completed_at = created_at WHERE id = 'pending'")
 }
 
-func TestImpossibleStatesAreImpossible(t *testing.T) {
+func TestInvocationConstraints(t *testing.T) {
 	onBoth(t, impossibleStatesAreImpossible)
 }
 
@@ -225,7 +225,7 @@ func impossibleStatesAreImpossible(t *testing.T, raw *sql.DB) {
 	mustExec(t, raw, "UPDATE invocations SET joins = 0, params_hash = 'hash of approved' WHERE id = 'pending'")
 }
 
-func TestTimesHaveOneFormOnSQLite(t *testing.T) {
+func TestSQLiteTimeFormat(t *testing.T) {
 	path := newPath(t)
 	openAt(t, path)
 	raw := openRaw(t, path)
@@ -236,7 +236,7 @@ func TestTimesHaveOneFormOnSQLite(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreAsPromised(t *testing.T) {
+func TestSQLiteConnectionSettings(t *testing.T) {
 	path := newPath(t)
 	db := openAt(t, path)
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "10000", "query_only": "0", "wal_autocheckpoint": "12000", "journal_size_limit": "67108864"} {
@@ -254,7 +254,7 @@ func TestConnectionsAreAsPromised(t *testing.T) {
 	}
 }
 
-func TestOnlyItsUserReadsTheFiles(t *testing.T) {
+func TestFilePermissions(t *testing.T) {
 	path := newPath(t)
 	db, err := Open(t.Context(), Config{Path: path})
 	if err != nil {
@@ -278,7 +278,7 @@ func TestOnlyItsUserReadsTheFiles(t *testing.T) {
 	}
 }
 
-func TestASecondProcessIsRefused(t *testing.T) {
+func TestFileLock(t *testing.T) {
 	path := newPath(t)
 	db := openAt(t, path)
 	_, err := Open(t.Context(), Config{Path: path})
@@ -291,13 +291,13 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	openAt(t, path)
 }
 
-func TestOpenNeedsAPath(t *testing.T) {
+func TestOpenRequiresPathOrURL(t *testing.T) {
 	if _, err := Open(t.Context(), Config{}); err == nil {
 		t.Error("opened nothing")
 	}
 }
 
-func TestAFileThatIsNoDatabase(t *testing.T) {
+func TestFileIsNotADatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	if err := os.WriteFile(path, []byte(strings.Repeat("this is a letter to my aunt. ", 100)), 0o600); err != nil {
 		t.Fatal(err)
@@ -333,7 +333,7 @@ func onEmpty(t *testing.T, test func(t *testing.T, db *bun.DB)) {
 	})
 }
 
-func TestMigrationsAreWhatWasApplied(t *testing.T) {
+func TestMigrationChecksums(t *testing.T) {
 	onEmpty(t, migrationsAreWhatWasApplied)
 }
 
@@ -371,9 +371,9 @@ func migrationsAreWhatWasApplied(t *testing.T, db *bun.DB) {
 	run("0003_c.sql was applied by a newer version")
 }
 
-// TestStatusChangesNothing asks before there is anything, afterwards, and when
+// TestMigrationStatusIsReadOnly asks before there is anything, afterwards, and when
 // the history is not this program's.
-func TestStatusChangesNothing(t *testing.T) {
+func TestMigrationStatusIsReadOnly(t *testing.T) {
 	path := newPath(t)
 	for name, c := range map[string]Config{"SQLite": {Path: path}, "Postgres": {URL: dbtest.Postgres(t)}} {
 		t.Run(name, func(t *testing.T) {

@@ -20,9 +20,9 @@ import (
 	"sallyport/store/evidence"
 )
 
-// TestDigestsAreTheSameOnBoth compares with what this version of the encoding
+// TestDigestsAreEqualOnBothDatabases compares with what this version of the encoding
 // gave when it was written: another one would make every old chain fail.
-func TestDigestsAreTheSameOnBoth(t *testing.T) {
+func TestDigestsAreEqualOnBothDatabases(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		fullRows(t, raw)
 		keys := []evidence.RowKey{{Kind: evidence.SealedInvocation, ID: "i03"}, {Kind: evidence.SealedEvent, ID: "e03"}, {Kind: evidence.SealedPolicy, ID: "p1"}, {Kind: evidence.SealedEvent, ID: "none"}, {Kind: evidence.SealedInvocation, ID: "full"}, {Kind: evidence.SealedInvocation, ID: "denied"}}
@@ -94,9 +94,9 @@ func columnsOf(t *testing.T, raw *sql.DB, table string) []string {
 	return columns
 }
 
-// TestALateSealerIsOvertaken has one write what it read before the chain went
+// TestConcurrentSealer has one write what it read before the chain went
 // on and retention removed the links whose places it would take.
-func TestALateSealerIsOvertaken(t *testing.T) {
+func TestConcurrentSealer(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		c, err := db.LoadChain(t.Context(), DefaultOrganization)
 		if err != nil {
@@ -133,9 +133,9 @@ func (w *writes) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Con
 
 func (w *writes) AfterQuery(context.Context, *bun.QueryEvent) { w.n++ }
 
-// TestSealingStaysInProportion seals 20,000 rows that ended before there was a
+// TestSealCost seals 20,000 rows that ended before there was a
 // chain, in a number of statements that grows with batches and not with rows.
-func TestSealingStaysInProportion(t *testing.T) {
+func TestSealCost(t *testing.T) {
 	db := openAt(t, newPath(t))
 	seed(t, db.db.Write.DB.DB)
 	mustExec(t, db.db.Write.DB.DB, `INSERT INTO invocation_events (id, organization_id, invocation_id, kind, at, data)
@@ -165,9 +165,9 @@ func TestSealingStaysInProportion(t *testing.T) {
 	}
 }
 
-// TestWhatEndedBeforeIsQueued brings tables up to date in which calls ended
+// TestMigrationQueuesEndedRows brings tables up to date in which calls ended
 // before there was a chain.
-func TestWhatEndedBeforeIsQueued(t *testing.T) {
+func TestMigrationQueuesEndedRows(t *testing.T) {
 	onEmpty(t, whatEndedBeforeIsQueued)
 }
 
@@ -207,9 +207,9 @@ func whatEndedBeforeIsQueued(t *testing.T, db *bun.DB) {
 	}
 }
 
-// TestSealingTellsWhoIsLeftOut has one chain that does not hold, one that is
+// TestSealReportsBrokenChains has one chain that does not hold, one that is
 // left out, and one whose rows all are younger.
-func TestSealingTellsWhoIsLeftOut(t *testing.T) {
+func TestSealReportsBrokenChains(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		for _, id := range []string{"idle", "late"} {
 			if _, err := db.EnsureOrganization(t.Context(), id, id); err != nil {

@@ -30,7 +30,7 @@ func (p *purges) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
 
 // The writer, which calls wait for, is asked for what goes and no more, and for a
 // few sessions at once.
-func TestPurgeLooksBeforeItWrites(t *testing.T) {
+func TestPurgeReadsFirst(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		alive := liveSession(t, db)
 		for range 2*calls.PurgeBatch + 5 {
@@ -58,7 +58,7 @@ func TestPurgeLooksBeforeItWrites(t *testing.T) {
 
 // A key whose session is deleted while it is asked for makes no session out of
 // nothing.
-func TestMakeSessionFindsNone(t *testing.T) {
+func TestMakeSessionRetries(t *testing.T) {
 	db := openAt(t, newPath(t))
 	mustExec(t, db.db.Write.DB.DB, "CREATE TRIGGER lost BEFORE INSERT ON sessions BEGIN SELECT RAISE(IGNORE); END")
 	s, existed, err := db.MakeSession(t.Context(), action.Session{Organization: DefaultOrganization, CreatedBy: "ada"}, action.Idempotency{Key: "k", Hash: "h"})

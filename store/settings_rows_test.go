@@ -18,27 +18,27 @@ import (
 	"sallyport/store/database"
 )
 
-// settingsTables are those whose rows [TestSettingsAreStoredAsBefore] compares.
+// settingsTables are those whose rows [TestStoredSettings] compares.
 var settingsTables = []string{
 	"automations", "triggers", "schedules", "capabilities", "policy_overrides", "gate_approvals", "quotas", "organizations", "grants",
 	"connectors", "integrations", "provider_apps", "policy_events",
 }
 
-// accountTables are the tables whose rows [TestAccountsAreStoredAsBefore] compares.
+// accountTables are the tables whose rows [TestStoredAccounts] compares.
 var accountTables = []string{
 	"users", "removed_users", "api_keys", "secrets", "notify_channels", "run_endpoints", "setups", "env_requests", "policy_events",
 }
 
-// TestSettingsAreStoredAsBefore compares each column of the tables of settings,
+// TestStoredSettings compares each column of the tables of settings,
 // and the history of their changes, with what the version before stored: rows
 // outlive versions, and history is exported.
-func TestSettingsAreStoredAsBefore(t *testing.T) {
+func TestStoredSettings(t *testing.T) {
 	compareRows(t, "settings", settingsTables, changeSettings)
 }
 
-// TestAccountsAreStoredAsBefore does the same with the tables of users and
+// TestStoredAccounts does the same with the tables of users and
 // credentials, and with requests that people answer.
-func TestAccountsAreStoredAsBefore(t *testing.T) {
+func TestStoredAccounts(t *testing.T) {
 	compareRows(t, "accounts", accountTables, changeAccounts)
 }
 

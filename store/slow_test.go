@@ -64,10 +64,10 @@ func (l *lostWorld) keyed() error {
 	return l.fresh(d)
 }
 
-// TestACommitThatIsUnderWay breaks the connection while the server still
+// TestRetryWaitsForPendingCommit breaks the connection while the server still
 // commits: the caller tries again before the row can be seen, and must find out
 // that it is its own. A call whose row is taken for another's would never run.
-func TestACommitThatIsUnderWay(t *testing.T) {
+func TestRetryWaitsForPendingCommit(t *testing.T) {
 	for name, c := range slowCases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,9 +94,9 @@ func TestACommitThatIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestARepeatThatRacesWithADenial: the repeat has found the held call, and then
+// TestJoinDuringDenial: the repeat has found the held call, and then
 // a person denies it. It must not ask that person again.
-func TestARepeatThatRacesWithADenial(t *testing.T) {
+func TestJoinDuringDenial(t *testing.T) {
 	url := migrated(t)
 	p := newProxy(t, url)
 	l, other := newLostWorld(t, p.url), newLostWorld(t, url)
@@ -119,9 +119,9 @@ func TestARepeatThatRacesWithADenial(t *testing.T) {
 	}
 }
 
-// TestWhatMovesBeforeTheRow: policy moves, or the session is revoked, after
+// TestPolicyChangesBeforeInsert: policy moves, or the session is revoked, after
 // Begin has checked it and before it writes the row.
-func TestWhatMovesBeforeTheRow(t *testing.T) {
+func TestPolicyChangesBeforeInsert(t *testing.T) {
 	for name, c := range map[string]struct {
 		change string
 		want   error

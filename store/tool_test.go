@@ -36,7 +36,7 @@ func (h *runHouse) setupSession(group string) string {
 	return s.ID
 }
 
-func TestToolsOfTheGateway(t *testing.T) {
+func TestGatewayTools(t *testing.T) {
 	playRuns(t, map[string]func(*runHouse){
 		"64 same calls complete a run once":          completedOnce,
 		"a completion is answered again, and stays":  completedAgain,

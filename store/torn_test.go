@@ -41,7 +41,7 @@ func (tornStmt) Next([]driver.Value) error { return errTorn }
 
 // A read that broke off says nothing of what there is: a session of which that is
 // taken for an answer ends.
-func TestTornReadsFindNothingOut(t *testing.T) {
+func TestAbortedReadsAreErrors(t *testing.T) {
 	pool := sql.OpenDB(torn{})
 	t.Cleanup(func() { pool.Close() })
 	db := openAt(t, newPath(t))

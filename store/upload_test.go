@@ -49,7 +49,7 @@ func refusedAs(t *testing.T, err error, kind error, code string) {
 	}
 }
 
-func TestAnUploadIsSealedOnce(t *testing.T) {
+func TestSealUploadOnce(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		s := liveSession(t, db)
 		ref := newUpload(s)
@@ -102,7 +102,7 @@ func TestAnUploadIsSealedOnce(t *testing.T) {
 	})
 }
 
-func TestUploadsOfOthersAreNotThere(t *testing.T) {
+func TestUploadsAreScoped(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		mine, other := liveSession(t, db), liveSession(t, db)
 		ref := newUpload(mine)
@@ -139,7 +139,7 @@ func TestUploadsOfOthersAreNotThere(t *testing.T) {
 }
 
 // However many uploads a page has, their files are read at once.
-func TestUploadsAreListedTogether(t *testing.T) {
+func TestListUploads(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		s := liveSession(t, db)
 		for i := range 5 {
@@ -167,7 +167,7 @@ func TestUploadsAreListedTogether(t *testing.T) {
 	})
 }
 
-func TestUploadsHaveLimits(t *testing.T) {
+func TestUploadLimits(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		s := liveSession(t, db)
 		ref := newUpload(s)
@@ -207,7 +207,7 @@ func TestUploadsHaveLimits(t *testing.T) {
 	})
 }
 
-func TestNamesOfFiles(t *testing.T) {
+func TestUploadFileNames(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "/a", "a//b", "a/", "./a", "../a", "a/../b", "a/..", `a\b`, "a\x00b", "a\nb", "a\x7f", "\xff", strings.Repeat("a", 301)} {
 		f := aFile(name, 1)
 		if err := f.Check(); !errors.Is(err, action.ErrInvalid) {
@@ -222,7 +222,7 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 }
 
-func TestAbandonedUploadsGo(t *testing.T) {
+func TestAbandonedUploads(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		s, gone := liveSession(t, db), liveSession(t, db)
 		open, kept, orphan := newUpload(s), newUpload(s), newUpload(gone)

@@ -128,7 +128,7 @@ func (b *bench) queue(jobs ...*database.Job) []error {
 	return errs
 }
 
-func TestJobFailsAlone(t *testing.T) {
+func TestFailedJobIsRolledBackAlone(t *testing.T) {
 	b := newBench(t, time.Hour)
 	boom := errors.New("boom")
 	errs := b.queue(
@@ -164,7 +164,7 @@ func unsound() *database.Job {
 	}}
 }
 
-func TestFailedCommitFailsAll(t *testing.T) {
+func TestFailedCommitFailsAllJobs(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.ok(b.db.Write.Enqueue(t.Context(), put(1)))
 	for i, err := range b.queue(put(2), unsound(), put(3)) {
@@ -187,7 +187,7 @@ func TestFailedCommitFailsAll(t *testing.T) {
 	}
 }
 
-func TestQueuedJobsKeepTheirOrder(t *testing.T) {
+func TestQueueOrder(t *testing.T) {
 	b := newBench(t, time.Hour)
 	for n := range 300 { // more than one batch
 		b.ok(b.db.Write.Enqueue(t.Context(), put(n)))
@@ -205,7 +205,7 @@ func TestQueuedJobsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestFlushIsForQueuedRowsOnly(t *testing.T) {
+func TestFlushWithoutQueuedRows(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.ok(b.db.Write.Enqueue(t.Context(), put(1)))
 	b.ok(b.db.Write.Flush(t.Context(), "2", "3"))
@@ -217,7 +217,7 @@ func TestFlushIsForQueuedRowsOnly(t *testing.T) {
 	}
 }
 
-func TestQueuedJobsNeedNoCompany(t *testing.T) {
+func TestTimerFlushesQueue(t *testing.T) {
 	b := newBench(t, time.Millisecond)
 	for n := range 3 { // the timer is set again each time
 		b.ok(b.db.Write.Enqueue(t.Context(), put(n)))
@@ -227,7 +227,7 @@ func TestQueuedJobsNeedNoCompany(t *testing.T) {
 	}
 }
 
-func TestQueuedBehindALeadNeedsNoCompanyEither(t *testing.T) {
+func TestTimerFlushesQueueBehindLeader(t *testing.T) {
 	b := newBench(t, time.Millisecond)
 	free := b.busy()
 	b.ok(b.db.Write.Enqueue(t.Context(), put(1)))
@@ -237,7 +237,7 @@ func TestQueuedBehindALeadNeedsNoCompanyEither(t *testing.T) {
 	}
 }
 
-func TestJobsOfOneBatchShareATransaction(t *testing.T) {
+func TestBatchSharesTransaction(t *testing.T) {
 	b := newBench(t, time.Hour)
 	var jobs []*database.Job
 	txs := map[any]int{}
@@ -256,7 +256,7 @@ func TestJobsOfOneBatchShareATransaction(t *testing.T) {
 }
 
 // Slow jobs come one at a time and by themselves, each after what is queued.
-func TestSlowJobsTakeTurns(t *testing.T) {
+func TestSlowJobsAlternate(t *testing.T) {
 	b := newBench(t, time.Hour)
 	var wg sync.WaitGroup
 	var order []string // written by the one that leads
@@ -323,7 +323,7 @@ func TestSlowJobsTakeTurns(t *testing.T) {
 	b.want()
 }
 
-func TestCallerTakesBackWhatHasNotBegun(t *testing.T) {
+func TestCancelQueuedJob(t *testing.T) {
 	b := newBench(t, time.Hour)
 	free := b.busy()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -345,7 +345,7 @@ func TestCallerTakesBackWhatHasNotBegun(t *testing.T) {
 	b.want(2)
 }
 
-func TestCallerWaitsForWhatHasBegun(t *testing.T) {
+func TestCancelWaitsForStartedJob(t *testing.T) {
 	b := newBench(t, time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	b.ok(b.do(ctx, func(ctx context.Context, tx bun.IDB) error {
@@ -355,7 +355,7 @@ func TestCallerWaitsForWhatHasBegun(t *testing.T) {
 	b.want(1)
 }
 
-func TestCloseCommitsWhatIsQueued(t *testing.T) {
+func TestCloseFlushesQueue(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "w.db")
 	db, err := Open(t.Context(), Config{Path: path, FlushAfter: time.Hour})
 	if err != nil {
@@ -389,7 +389,7 @@ func TestCloseCommitsWhatIsQueued(t *testing.T) {
 	}
 }
 
-func TestQueueIsBounded(t *testing.T) {
+func TestQueueLimit(t *testing.T) {
 	b := newBench(t, time.Hour)
 	for n := range database.MaxQueue + 1 { // the last one waits, and takes the others along
 		b.ok(b.db.Write.Enqueue(t.Context(), put(n)))

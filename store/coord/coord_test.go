@@ -18,7 +18,7 @@ func TestHub(t *testing.T) {
 	})
 }
 
-func TestCancelReachesAHintUnderWay(t *testing.T) {
+func TestCancelDuringPublish(t *testing.T) {
 	hub := coord.NewHub()
 	var cancel func()
 	hub.Subscribe(func(action.Hint) { cancel() })
@@ -32,7 +32,7 @@ func TestCounter(t *testing.T) {
 	})
 }
 
-func TestOldKeysAreDropped(t *testing.T) {
+func TestIdleCountersAreDeleted(t *testing.T) {
 	now := time.Now()
 	c := coord.NewCounter(10, func() time.Time { return now })
 	for i := range 1000 {
@@ -48,7 +48,7 @@ func TestOldKeysAreDropped(t *testing.T) {
 }
 
 // Each key is remembered for two windows of its own: no longer, and no less.
-func TestKeysAreDroppedByTheirOwnWindow(t *testing.T) {
+func TestCountersAreDeletedAfterTheirWindow(t *testing.T) {
 	now := time.Now()
 	c := coord.NewCounter(10, func() time.Time { return now })
 	limit := func(key string, seconds int) action.Limit {

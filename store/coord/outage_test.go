@@ -102,7 +102,7 @@ func (s *story) crosses(from, to *coord.Valkey) {
 	})
 }
 
-func TestDownAtStart(t *testing.T) {
+func TestUnavailableAtStart(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	server.Stop()
@@ -126,7 +126,7 @@ func TestDownAtStart(t *testing.T) {
 	}
 }
 
-func TestKilledInTheMiddle(t *testing.T) {
+func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	s := tellStory(t, server.URL)
@@ -147,7 +147,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestAHangingServerHoldsNobodyUp(t *testing.T) {
+func TestHangingServerDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	s := tellStory(t, server.URL)
@@ -172,9 +172,9 @@ func TestAHangingServerHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// TestOneTimeoutIsEnough has a heartbeat so slow that it does not tell of the
+// TestFallbackAfterOneTimeout has a heartbeat so slow that it does not tell of the
 // hanging server: the first call that waits in vain does.
-func TestOneTimeoutIsEnough(t *testing.T) {
+func TestFallbackAfterOneTimeout(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	v := begun(t, coord.ValkeyConfig{URL: server.URL, Instance: "a", Limit: 10, Timeout: 300 * time.Millisecond, Heartbeat: 2 * time.Second})
@@ -194,7 +194,7 @@ func TestOneTimeoutIsEnough(t *testing.T) {
 	})
 }
 
-func TestCountingAloneGoesOnFromHere(t *testing.T) {
+func TestFallbackContinuesCount(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	v := connected(t, server.URL, 1, coord.ValkeyConfig{Limit: 10})[0]
@@ -217,7 +217,7 @@ func TestCountingAloneGoesOnFromHere(t *testing.T) {
 	}
 }
 
-func TestAServerThatRefusesScripts(t *testing.T) {
+func TestServerRefusesScripts(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	s := tellStory(t, server.URL)
@@ -236,7 +236,7 @@ func TestAServerThatRefusesScripts(t *testing.T) {
 	s.isBack()
 }
 
-func TestAFullServer(t *testing.T) {
+func TestServerOutOfMemory(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	s := tellStory(t, server.URL)
@@ -252,7 +252,7 @@ func TestAFullServer(t *testing.T) {
 	s.isBack()
 }
 
-func TestAPasswordIsNotLogged(t *testing.T) {
+func TestPasswordIsNotLogged(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	tell(t, server, "CONFIG SET requirepass correct")
@@ -265,9 +265,9 @@ func TestAPasswordIsNotLogged(t *testing.T) {
 	right.isBack()
 }
 
-// TestWhoCouldNotSendTellsTheOthers cuts only one instance off. The other one
+// TestDroppedHintsAreReported cuts only one instance off. The other one
 // misses its hints without having lost anything itself.
-func TestWhoCouldNotSendTellsTheOthers(t *testing.T) {
+func TestDroppedHintsAreReported(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	cable := plug(t, strings.TrimSuffix(strings.TrimPrefix(server.URL, "valkey://"), "/0"))

@@ -14,8 +14,8 @@ import (
 	"sallyport/action"
 )
 
-// TestEveryFieldTravels fails when a field of a hint is added and not packed.
-func TestEveryFieldTravels(t *testing.T) {
+// TestPacketFields fails when a field of a hint is added and not packed.
+func TestPacketFields(t *testing.T) {
 	var h action.Hint
 	for i, v := 0, reflect.ValueOf(&h).Elem(); i < v.NumField(); i++ {
 		if f := v.Field(i); f.Kind() == reflect.Bool {
@@ -38,9 +38,9 @@ func TestEveryFieldTravels(t *testing.T) {
 	}
 }
 
-// TestEveryKindIsKnown reads the kinds where they are declared: one that is
+// TestHintKinds reads the kinds where they are declared: one that is
 // missing here would be dropped between instances.
-func TestEveryKindIsKnown(t *testing.T) {
+func TestHintKinds(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../action/ports.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestEveryKindIsKnown(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOursIsIgnored(t *testing.T) {
+func TestForeignMessagesAreIgnored(t *testing.T) {
 	for _, text := range []string{"", "hello", "null", "[]", "{}", `{"f":""}`, `{"f":1}`, `{"f":"a","h":{}}`, `{"f":"a","h":[1]}`} {
 		if p, ok := decode(text); ok {
 			t.Errorf("%q is read as %+v", text, p)

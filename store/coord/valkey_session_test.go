@@ -11,7 +11,7 @@ import (
 	"sallyport/internal/dbtest"
 )
 
-func TestWaitsDoubleUntilASessionWasOfUse(t *testing.T) {
+func TestReconnectBackoff(t *testing.T) {
 	var waits []time.Duration
 	wait := time.Duration(0)
 	for i := range 10 {
@@ -24,7 +24,7 @@ func TestWaitsDoubleUntilASessionWasOfUse(t *testing.T) {
 	}
 }
 
-func TestManyHintsTravelInOnePacket(t *testing.T) {
+func TestHintsAreBatched(t *testing.T) {
 	v := &Valkey{queue: make(chan packedHint, queueSize)}
 	for i := range maxPacketHints + 9 {
 		v.queue <- packedHint{Invocation: fmt.Sprint(i)}
@@ -44,9 +44,9 @@ func TestManyHintsTravelInOnePacket(t *testing.T) {
 	}
 }
 
-// TestAPacketThatIsNotSentIsTold: the next one has to say that hints are
+// TestLostPacketIsReported: the next one has to say that hints are
 // missing, those that this one would have told of too.
-func TestAPacketThatIsNotSentIsTold(t *testing.T) {
+func TestLostPacketIsReported(t *testing.T) {
 	t.Parallel()
 	v, err := NewValkey(ValkeyConfig{URL: dbtest.Valkey(t), Instance: "a"})
 	if err != nil {
@@ -67,7 +67,7 @@ func TestAPacketThatIsNotSentIsTold(t *testing.T) {
 	}
 }
 
-func TestLapsedLocksAreForgotten(t *testing.T) {
+func TestExpiredLocksAreDeleted(t *testing.T) {
 	now := time.Now()
 	l := NewLocks(func() time.Time { return now })
 	for i := range 100 {

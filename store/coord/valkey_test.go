@@ -72,7 +72,7 @@ func TestLocksOnValkey(t *testing.T) {
 	})
 }
 
-func TestInstancesCountTogether(t *testing.T) {
+func TestInstancesShareCount(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		ends := connected(t, url, 2, coord.ValkeyConfig{Limit: 10}) // by the server's clock
@@ -94,7 +94,7 @@ func TestInstancesCountTogether(t *testing.T) {
 // seven is a limit of seven calls an hour.
 var seven = action.Limit{Key: "k", What: "a test", Rate: action.Rate{Calls: 7, Seconds: 3600}}
 
-func TestAClockThatGoesBackDoesNotLockOut(t *testing.T) {
+func TestServerClockGoesBack(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	v := connected(t, dbtest.Valkey(t), 1, coord.ValkeyConfig{Limit: 2, Now: func() time.Time { return now }})[0]
@@ -107,7 +107,7 @@ func TestAClockThatGoesBackDoesNotLockOut(t *testing.T) {
 	}
 }
 
-func TestWhatTheServerForgetsIsMadeAgain(t *testing.T) {
+func TestScriptsAreReloaded(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	ends := connected(t, server.URL, 2, coord.ValkeyConfig{Limit: 10})
@@ -132,7 +132,7 @@ func TestWhatTheServerForgetsIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotUsedLapsesOnTheServer(t *testing.T) {
+func TestUnusedKeysExpire(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewValkey(t)
 	v := begun(t, coord.ValkeyConfig{URL: server.URL, Prefix: "p:", Instance: "a", Limit: 10})
@@ -148,7 +148,7 @@ func TestWhatIsNotUsedLapsesOnTheServer(t *testing.T) {
 	}
 }
 
-func TestACallerWhoLeavesIsNoFailureOfTheServer(t *testing.T) {
+func TestCanceledCallerIsNotAnOutage(t *testing.T) {
 	t.Parallel()
 	v := connected(t, dbtest.Valkey(t), 1, coord.ValkeyConfig{Limit: 10})[0]
 	gone, leave := context.WithCancel(t.Context())
@@ -164,7 +164,7 @@ func TestACallerWhoLeavesIsNoFailureOfTheServer(t *testing.T) {
 	}
 }
 
-func TestAWrongURLIsToldWithoutItsPassword(t *testing.T) {
+func TestInvalidURLIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
 		"", "localhost:6379", "http://:hunter2@localhost", "valkey://:hunter2/@localhost:6379", "valkey://u:hunter2@localhost:6379/x",

@@ -39,7 +39,7 @@ func TestBaseURL(t *testing.T) {
 }
 
 // A server that is busy refuses a body before it is sent, or fails a read.
-func TestRequestsAreRepeated(t *testing.T) {
+func TestRequestsAreRetried(t *testing.T) {
 	var requests atomic.Int32
 	stored := ""
 	s := open(t, serve(t, signed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +65,7 @@ func TestRequestsAreRepeated(t *testing.T) {
 }
 
 // A body that was read is gone; its sender has to send it again.
-func TestASentBodyIsNotRepeated(t *testing.T) {
+func TestSentBodyIsNotRetried(t *testing.T) {
 	var requests atomic.Int32
 	s := open(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
@@ -79,7 +79,7 @@ func TestASentBodyIsNotRepeated(t *testing.T) {
 }
 
 // Only a file that was read to its end is stored, whatever the server says.
-func TestAnEarlySuccessIsNone(t *testing.T) {
+func TestSuccessBeforeBodyIsAnError(t *testing.T) {
 	s := open(t, serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	if err := s.Put(t.Context(), "k", strings.NewReader("hello"), 5, sum([]byte("hello"))); !errors.Is(err, action.ErrUnavailable) {
 		t.Errorf("got %v", err)
@@ -113,7 +113,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // What is no list, or not all of it, removes nothing silently.
-func TestListsThatAreNone(t *testing.T) {
+func TestInvalidListings(t *testing.T) {
 	for name, body := range map[string]string{
 		"a page":       "<html></html>",
 		"cut off":      "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
@@ -129,7 +129,7 @@ func TestListsThatAreNone(t *testing.T) {
 }
 
 // Roles give keys that end, from where each platform has them.
-func TestCredentialsOfRoles(t *testing.T) {
+func TestRoleCredentials(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("identity\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestCredentialsOfRoles(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatAreNone(t *testing.T) {
+func TestInvalidCredentials(t *testing.T) {
 	for _, fixed := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
 		t.Setenv(fixed, "")
 	}

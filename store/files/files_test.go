@@ -89,7 +89,7 @@ func there(t *testing.T, s *files.Store, key string) string {
 	return string(b)
 }
 
-func TestTheFolderIsForItsOwnerAlone(t *testing.T) {
+func TestFolderPermissions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "evidence")
 	s, b := open(t, "file://"+dir), []byte("x")
 	if err := s.Put(t.Context(), "o/s/u/k", bytes.NewReader(b), 1, sum(b)); err != nil {
@@ -106,7 +106,7 @@ func TestTheFolderIsForItsOwnerAlone(t *testing.T) {
 	}
 }
 
-func TestAddressesThatAreNone(t *testing.T) {
+func TestInvalidURLs(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	for _, url := range []string{"", "/var/x", "file://relative/x", "file:///x?create=1", "gs://x", "s3://", "s3://b/path", "s3://k:s@b", "s3://b?accelerate=true", "::", "s3://b", "s3://b:80?region=x", "s3://b?region=x/y", "s3://b?region=x&endpoint=minio"} {
@@ -116,7 +116,7 @@ func TestAddressesThatAreNone(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsAwayIsSaidSo(t *testing.T) {
+func TestServerUnavailable(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	s := open(t, "s3://b?region=x&endpoint=http://127.0.0.1:1")

@@ -59,7 +59,7 @@ func TestFailedUploadLeavesNothing(t *testing.T) {
 
 // Nobody who can place a link in the folder has the gateway read, write or remove
 // what is outside of it.
-func TestLinksLeadNowhere(t *testing.T) {
+func TestLinksAreNotFollowed(t *testing.T) {
 	dir, outside, b := t.TempDir(), t.TempDir(), []byte("hello")
 	secret := filepath.Join(outside, "secret")
 	if err := errors.Join(os.WriteFile(secret, []byte("secret"), 0o600), os.Symlink(outside, filepath.Join(dir, "o")), os.Symlink(secret, filepath.Join(dir, "k"))); err != nil {
