@@ -135,12 +135,12 @@ type RunDelivery struct {
 
 // Endpoint is the URL that an organization's runs are delivered to.
 type Endpoint struct {
-	Organization string    `json:"organization_id"`
+	Organization string    `json:"organization_id" bun:"organization_id,pk"`
 	URL          string    `json:"url"`
 	Enabled      bool      `json:"enabled"`
 	UpdatedBy    string    `json:"updated_by"`
 	UpdatedAt    time.Time `json:"updated_at"`
-	Secrets      []Secret  `json:"secrets"` // those that have not expired, the newest first
+	Secrets      []Secret  `json:"secrets" bun:"-"` // those that have not expired, the newest first
 }
 
 // Dispatch is a delivery being sent.

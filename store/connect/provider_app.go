@@ -9,6 +9,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/store/database"
+	"sallyport/store/history"
 )
 
 // ProviderAppRow is a row of the table provider_apps.
@@ -63,21 +64,14 @@ func (st *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by 
 	if len(app.Keys) == 0 {
 		app.Keys = nil
 	}
-	app.UpdatedBy, app.UpdatedAt = by, database.NewTimestamp(st.db.Now()).Time
 	r := &ProviderAppRow{ProviderApp: app}
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := database.Optional[ProviderAppRow](ctx, providerAppQuery(tx, r.Organization, r.Provider))
 		if err != nil {
 			return err
 		}
-		if old == nil {
-			return st.history.Create(ctx, tx, r, by, 0)
-		}
-		// Always record: the snapshots do not show whether a secret changed.
-		if _, err := tx.NewUpdate().Model(r).WherePK().Exec(ctx); err != nil {
-			return fmt.Errorf("writing the registration at %s: %w", r.Provider, err)
-		}
-		return st.history.RecordChange(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
+		// The snapshots do not show whether a secret changed.
+		return history.Replace(ctx, st.history, tx, old, r, by)
 	})
 }
 

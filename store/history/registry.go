@@ -79,6 +79,23 @@ func Upsert[R any, P interface {
 	return db.Update(ctx, tx, P(old), r, by)
 }
 
+// Replace writes a row in place of old, which may be nil, and records the change even if
+// nothing differs.
+func Replace[R any, P interface {
+	*R
+	Recorded
+}](ctx context.Context, db *Store, tx bun.Tx, old, r P, by string) error {
+	if old == nil {
+		return db.Create(ctx, tx, r, by, 0)
+	}
+	table, row := reflectRow(tx, r)
+	db.setUpdated(table, row, by)
+	if _, err := tx.NewUpdate().Model(r).WherePK().Exec(ctx); err != nil {
+		return fmt.Errorf("writing to %s: %w", table.Name, err)
+	}
+	return db.recordRow(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
+}
+
 // Remove deletes a row and records the removal.
 func (st *Store) Remove(ctx context.Context, tx bun.Tx, r Recorded, by string) error {
 	q := tx.NewDelete().Model(r).WherePK()

@@ -2,7 +2,6 @@ package inbound
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -12,38 +11,29 @@ import (
 	"sallyport/ingest/event"
 	"sallyport/internal/redact"
 	"sallyport/store/database"
+	"sallyport/store/history"
 )
 
 // maxEndpointURL limits the length of an endpoint URL in bytes.
 const maxEndpointURL = 2000
 
-type endpointRow struct {
+// EndpointRow is a row of the table run_endpoints.
+type EndpointRow struct {
 	bun.BaseModel `bun:"table:run_endpoints"`
-
-	Organization string             `bun:"organization_id,pk"`
-	URL          string             `bun:"url"`
-	Enabled      bool               `bun:"enabled"`
-	UpdatedBy    string             `bun:"updated_by"`
-	UpdatedAt    database.Timestamp `bun:"updated_at"`
+	event.Endpoint
 }
 
-func (r *endpointRow) endpoint() event.Endpoint {
-	return event.Endpoint{Organization: r.Organization, URL: r.URL, Enabled: r.Enabled, UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.Time}
+// Event implements [history.Recorded].
+func (r *EndpointRow) Event(by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventEndpoint, Subject: EndpointOwner, By: by}
 }
 
-// snapshot returns what history events hold of an endpoint.
-func (r *endpointRow) snapshot() any {
-	if r == nil {
-		return nil
-	}
+// Snapshot implements [history.Recorded].
+func (r *EndpointRow) Snapshot() any {
 	return struct {
 		URL     string `json:"url"`
 		Enabled bool   `json:"enabled"`
 	}{r.URL, r.Enabled}
-}
-
-func (r *endpointRow) event(by string) action.PolicyEvent {
-	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventEndpoint, Subject: EndpointOwner, By: by}
 }
 
 // RunEndpoint returns the endpoint for an organization's runs with its
@@ -54,51 +44,36 @@ func (st *Store) RunEndpoint(ctx context.Context, organization string) (event.En
 
 func (st *Store) endpointWithSecrets(ctx context.Context, db bun.IDB, organization string) (event.Endpoint, error) {
 	r, err := ReadEndpoint(ctx, db, organization)
-	if err != nil {
-		return event.Endpoint{}, err
+	if err == nil {
+		r.Secrets, err = st.Secrets(ctx, db, organization, EndpointOwner)
 	}
-	e := r.endpoint()
-	e.Secrets, err = st.Secrets(ctx, db, organization, EndpointOwner)
-	return e, err
+	return r.Endpoint, err
 }
 
 // ReadEndpoint reads an organization's endpoint; ErrNotFound.
-func ReadEndpoint(ctx context.Context, db bun.IDB, organization string) (*endpointRow, error) {
-	r := &endpointRow{Organization: organization}
-	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.NewError("endpoint_not_found")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the endpoint for runs: %w", err)
-	}
-	return r, nil
+func ReadEndpoint(ctx context.Context, db bun.IDB, organization string) (EndpointRow, error) {
+	return database.One[EndpointRow](ctx, database.RowsOf[EndpointRow](db, organization), action.NewError("endpoint_not_found"))
 }
 
 // SetRunEndpoint writes URL, Enabled and UpdatedBy, adds the secret if there is
 // one, and returns the endpoint with its unexpired secrets.
 func (st *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *event.Secret) (event.Endpoint, error) {
-	r := &endpointRow{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: database.NewTimestamp(st.db.Now())}
+	r := &EndpointRow{Endpoint: e}
 	if err := r.check(); err != nil {
 		return event.Endpoint{}, err
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := ReadEndpoint(ctx, tx, r.Organization)
-		if err != nil && !errors.Is(err, action.ErrNotFound) {
+		old, err := database.Optional[EndpointRow](ctx, database.RowsOf[EndpointRow](tx, r.Organization))
+		if err != nil {
 			return err
 		}
-		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id) DO UPDATE").
-			Set("url = EXCLUDED.url, enabled = EXCLUDED.enabled, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("writing the endpoint for runs: %w", err)
+		if err := history.Replace(ctx, st.history, tx, old, r, r.UpdatedBy); err != nil {
+			return err
 		}
 		if secret != nil {
 			if err := st.AddSecret(ctx, tx, r.Organization, EndpointOwner, *secret); err != nil {
 				return err
 			}
-		}
-		if err := st.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.snapshot(), r.snapshot()); err != nil {
-			return err
 		}
 		e, err = st.endpointWithSecrets(ctx, tx, r.Organization)
 		return err
@@ -109,7 +84,7 @@ func (st *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *e
 	return e, nil
 }
 
-func (r *endpointRow) check() error {
+func (r *EndpointRow) check() error {
 	switch {
 	case r.UpdatedBy == "":
 		return errors.New("setting an endpoint needs the person who does it")
@@ -131,12 +106,9 @@ func (st *Store) DeleteRunEndpoint(ctx context.Context, organization, by string)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.NewDelete().Model(r).WherePK().Exec(ctx); err != nil {
-			return fmt.Errorf("deleting the endpoint for runs: %w", err)
-		}
 		if err := DeleteSecrets(ctx, tx, organization, EndpointOwner); err != nil {
 			return err
 		}
-		return st.history.RecordChange(ctx, tx, r.event(by), r.snapshot(), nil)
+		return st.history.Remove(ctx, tx, &r, by)
 	})
 }
