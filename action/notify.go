@@ -39,20 +39,20 @@ func (w NotifyWants) Valid() bool {
 // webhook has a URL; Slack has an encrypted one, or an integration and
 // Target.
 type NotifyChannel struct {
-	Organization string
-	Kind         NotifyKind
+	Organization string     `bun:"organization_id,pk"`
+	Kind         NotifyKind `bun:",pk"`
 	Enabled      bool
 	Wants        NotifyWants
-	URL          string // of a webhook
-	Sealed       []byte // of Slack: its incoming webhook's URL, for the column notify_channels.sealed of the row Kind
-	Integration  string // of Slack, by whose token messages are posted
-	Target       string // the channel of Slack that the integration posts to
+	URL          string `bun:",nullzero"`               // of a webhook
+	Sealed       []byte `json:"-"`                      // of Slack: its incoming webhook's URL, for the column notify_channels.sealed of the row Kind
+	Integration  string `bun:"integration_id,nullzero"` // of Slack, by whose token messages are posted
+	Target       string `bun:",nullzero"`               // the channel of Slack that the integration posts to
 	UpdatedBy    string
 	UpdatedAt    time.Time
 
 	// Delivery status, maintained by the gateway.
 	Failures    int        // in a row
-	LastError   string     // the last failure, even if later messages succeeded
+	LastError   string     `bun:",nullzero"` // the last failure, even if later messages succeeded
 	LastErrorAt *time.Time // nil: none
 	LastSentAt  *time.Time // nil: never
 	RetryAt     *time.Time // next attempt after a failure

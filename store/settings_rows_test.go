@@ -271,17 +271,21 @@ func changeAccounts(t *testing.T, db *DB, now time.Time, tick func()) string {
 	ok(db.DeleteSecret(ctx, org, "other"))
 
 	hook := action.NotifyChannel{Organization: org, Kind: action.NotifyWebhook, Enabled: true, Wants: action.WantsAll, URL: "https://hooks.example/path", UpdatedBy: "me"}
-	keep(db.SetNotifyChannel(ctx, hook, &event.Secret{ID: "s1", Sealed: []byte{9}}))
+	keepChannel := func(c action.NotifyChannel, err error) {
+		t.Helper()
+		keep([]any{c, c.Sealed}, err)
+	}
+	keepChannel(db.SetNotifyChannel(ctx, hook, &event.Secret{ID: "s1", Sealed: []byte{9}}))
 	hook.Wants, hook.UpdatedBy = action.WantsDanger, "you"
-	keep(db.SetNotifyChannel(ctx, hook, nil))
+	keepChannel(db.SetNotifyChannel(ctx, hook, nil))
 	slack := action.NotifyChannel{Organization: org, Kind: action.NotifySlack, Wants: action.WantsUnattended, Sealed: []byte{8}, UpdatedBy: "me"}
-	keep(db.SetNotifyChannel(ctx, slack, nil))
+	keepChannel(db.SetNotifyChannel(ctx, slack, nil))
 	slack.Sealed, slack.Integration, slack.Target, slack.Enabled = nil, "i1", "C1", true
-	keep(db.SetNotifyChannel(ctx, slack, nil))
-	keep(db.SetNotifyChannel(ctx, slack, nil))
+	keepChannel(db.SetNotifyChannel(ctx, slack, nil))
+	keepChannel(db.SetNotifyChannel(ctx, slack, nil))
 	keep(db.NotifyChannels(ctx, ""))
 	ok(db.DeleteNotifyChannel(ctx, org, action.NotifyWebhook, "me"))
-	keep(db.NotifyChannel(ctx, org, action.NotifySlack))
+	keepChannel(db.NotifyChannel(ctx, org, action.NotifySlack))
 
 	end := event.Endpoint{Organization: org, URL: "https://runs.example/a", Enabled: true, UpdatedBy: "me"}
 	keep(db.SetRunEndpoint(ctx, end, &event.Secret{ID: "s2", Sealed: []byte{7}}))

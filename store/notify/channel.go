@@ -2,8 +2,6 @@ package notify
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -14,166 +12,109 @@ import (
 	"sallyport/ingest/event"
 	"sallyport/internal/redact"
 	"sallyport/store/database"
+	"sallyport/store/history"
 	"sallyport/store/inbound"
 )
 
-// channelRow is a channel by which an organization's approvers are notified.
-type channelRow struct {
+// ChannelRow is a row of the table notify_channels.
+type ChannelRow struct {
 	bun.BaseModel `bun:"table:notify_channels,alias:c"`
-
-	Organization string              `bun:"organization_id,pk"`
-	Kind         string              `bun:"kind,pk"`
-	Enabled      bool                `bun:"enabled"`
-	Wants        string              `bun:"wants"`
-	URL          database.NullString `bun:"url"`
-	Sealed       []byte              `bun:"sealed"`
-	Integration  database.NullString `bun:"integration_id"`
-	Target       database.NullString `bun:"target"`
-	Failures     int                 `bun:"failures"`
-	RetryAt      database.Timestamp  `bun:"retry_at"`
-	LastError    database.NullString `bun:"last_error"`
-	LastErrorAt  database.Timestamp  `bun:"last_error_at"`
-	LastSentAt   database.Timestamp  `bun:"last_sent_at"`
-	Holder       database.NullString `bun:"holder"`
-	LeaseUntil   database.Timestamp  `bun:"lease_until"`
-	UpdatedBy    string              `bun:"updated_by"`
-	UpdatedAt    database.Timestamp  `bun:"updated_at"`
+	action.NotifyChannel
+	Holder     string `bun:",nullzero"`
+	LeaseUntil *time.Time
 }
 
-func (r *channelRow) channel() action.NotifyChannel {
-	return action.NotifyChannel{
-		Organization: r.Organization, Kind: action.NotifyKind(r.Kind), Enabled: r.Enabled, Wants: action.NotifyWants(r.Wants),
-		URL: string(r.URL), Sealed: r.Sealed, Integration: string(r.Integration), Target: string(r.Target),
-		UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.Time, Failures: r.Failures, LastError: string(r.LastError),
-		LastErrorAt: r.LastErrorAt.Ptr(), LastSentAt: r.LastSentAt.Ptr(), RetryAt: r.RetryAt.Ptr(),
-	}
+// Event implements [history.Recorded].
+func (r *ChannelRow) Event(by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventNotify, Subject: string(r.Kind), By: by}
 }
 
-// snapshot is the state of a channel in history. It holds only the host of the URL:
-// every member reads history, and the path may be a secret.
-func (r *channelRow) snapshot() any {
-	if r == nil {
-		return nil
-	}
+// Snapshot implements [history.Recorded]. It holds only the host of the URL: every
+// member reads history, and the path may be a secret.
+func (r *ChannelRow) Snapshot() any {
 	host := ""
-	if u, err := url.Parse(string(r.URL)); err == nil {
+	if u, err := url.Parse(r.URL); err == nil {
 		host = u.Host
 	}
 	return struct {
-		Enabled     bool                `json:"enabled"`
-		Wants       string              `json:"wants"`
-		Host        string              `json:"host,omitempty"`
-		Integration database.NullString `json:"integration_id,omitempty"`
-		Target      database.NullString `json:"channel,omitempty"`
+		Enabled     bool               `json:"enabled"`
+		Wants       action.NotifyWants `json:"wants"`
+		Host        string             `json:"host,omitempty"`
+		Integration string             `json:"integration_id,omitempty"`
+		Target      string             `json:"channel,omitempty"`
 	}{r.Enabled, r.Wants, host, r.Integration, r.Target}
 }
 
-func (r *channelRow) event(by string) action.PolicyEvent {
-	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventNotify, Subject: r.Kind, By: by}
+func channelQuery(db bun.IDB, organization string, kind action.NotifyKind) *bun.SelectQuery {
+	return database.RowsOf[ChannelRow](db, organization).Where("kind = ?", kind)
 }
 
-func readChannel(ctx context.Context, db bun.IDB, organization string, kind action.NotifyKind) (*channelRow, error) {
-	r := &channelRow{Organization: organization, Kind: string(kind)}
-	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.NewError("notify_not_found", kind)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading a notification channel: %w", err)
-	}
-	return r, nil
+func readChannel(ctx context.Context, db bun.IDB, organization string, kind action.NotifyKind) (ChannelRow, error) {
+	return database.One[ChannelRow](ctx, channelQuery(db, organization, kind), action.NewError("notify_not_found", kind))
 }
 
 // NotifyChannel returns a channel of an organization; ErrNotFound.
 func (st *Store) NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error) {
 	r, err := readChannel(ctx, st.db.Read, organization, kind)
-	if err != nil {
-		return action.NotifyChannel{}, err
-	}
-	return r.channel(), nil
+	return r.NotifyChannel, err
 }
 
 // NotifyChannels returns the channels of an organization, or of all if it is empty.
 func (st *Store) NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error) {
-	var rows []channelRow
-	q := st.db.Read.NewSelect().Model(&rows).Order("organization_id", "kind")
+	q := st.db.Read.NewSelect().Model((*ChannelRow)(nil)).ExcludeColumn("holder", "lease_until").Order("organization_id", "kind")
 	if organization != "" {
 		q = q.Where("organization_id = ?", organization)
 	}
-	if err := q.Scan(ctx); err != nil {
-		return nil, fmt.Errorf("reading notification channels: %w", err)
-	}
-	list := make([]action.NotifyChannel, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].channel())
-	}
-	return list, nil
+	return database.List[action.NotifyChannel](ctx, q)
 }
 
 // SetNotifyChannel writes the settings of a channel in the name of c.UpdatedBy, adds
 // the secret of a webhook unless it is nil, and returns the channel. Failed
 // notifications are retried at once.
 func (st *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, secret *event.Secret) (action.NotifyChannel, error) {
-	r := &channelRow{
-		Organization: c.Organization, Kind: string(c.Kind), Enabled: c.Enabled, Wants: string(c.Wants), URL: database.NullString(c.URL), Sealed: c.Sealed,
-		Integration: database.NullString(c.Integration), Target: database.NullString(c.Target), UpdatedBy: c.UpdatedBy, UpdatedAt: database.NewTimestamp(st.db.Now()),
-	}
 	if err := c.Check(); err != nil {
 		return action.NotifyChannel{}, err
 	}
 	if (redact.JSON{}).RedactText(c.URL, nil) != c.URL {
 		return action.NotifyChannel{}, database.Invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
 	}
+	// Of the delivery status only the last success stays.
+	c.Failures, c.LastError, c.LastErrorAt, c.LastSentAt, c.RetryAt = 0, "", nil, nil, nil
+	r := &ChannelRow{NotifyChannel: c}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := readChannel(ctx, tx, r.Organization, c.Kind)
-		if err != nil && !errors.Is(err, action.ErrNotFound) {
+		old, err := database.Optional[ChannelRow](ctx, channelQuery(tx, c.Organization, c.Kind))
+		if err != nil {
 			return err
 		}
 		if old != nil {
 			r.LastSentAt = old.LastSentAt
 		}
-		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, kind) DO UPDATE").
-			Set("enabled = EXCLUDED.enabled, wants = EXCLUDED.wants, url = EXCLUDED.url, sealed = EXCLUDED.sealed").
-			Set("integration_id = EXCLUDED.integration_id, target = EXCLUDED.target").
-			Set("failures = 0, retry_at = NULL, last_error = NULL, last_error_at = NULL, holder = NULL, lease_until = NULL").
-			Set("updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("writing a notification channel: %w", err)
+		if err := history.Replace(ctx, st.history, tx, old, r, c.UpdatedBy); err != nil {
+			return err
 		}
 		if secret != nil {
 			if err := st.inbound.AddSecret(ctx, tx, r.Organization, webhookSecretOwner, *secret); err != nil {
 				return err
 			}
 		}
-		if err := rescheduleNotifications(ctx, tx, r); err != nil {
-			return err
-		}
-		return st.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.snapshot(), r.snapshot())
+		return rescheduleNotifications(ctx, tx, r)
 	})
-	return r.channel(), err
+	return r.NotifyChannel, err
 }
 
 // rescheduleNotifications makes failed notifications due, or ends all notifications of
 // a disabled channel.
-func rescheduleNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
+func rescheduleNotifications(ctx context.Context, tx bun.IDB, r *ChannelRow) error {
+	updates := []*bun.UpdateQuery{tx.NewUpdate().Table("notifications").Set("next_at = ?", r.UpdatedAt).Where("status = 'pending'").Where("next_at > ?", r.UpdatedAt)}
 	if !r.Enabled {
-		return endNotifications(ctx, tx, r)
+		updates = []*bun.UpdateQuery{
+			voidPending(tx, database.NewTimestamp(r.UpdatedAt)),
+			tx.NewUpdate().Table("notifications").Set("status = 'done', ended_at = ?", r.UpdatedAt).Where("status = 'sent'"),
+		}
 	}
-	_, err := tx.NewUpdate().Table("notifications").Set("next_at = ?", r.UpdatedAt).Where("organization_id = ?", r.Organization).
-		Where("kind = ?", r.Kind).Where("status = 'pending'").Where("next_at > ?", r.UpdatedAt).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("rescheduling notifications: %w", err)
-	}
-	return nil
-}
-
-func endNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
-	for _, q := range []*bun.UpdateQuery{
-		voidPending(tx, r.UpdatedAt),
-		tx.NewUpdate().Table("notifications").Set("status = 'done', ended_at = ?", r.UpdatedAt).Where("status = 'sent'"),
-	} {
+	for _, q := range updates {
 		if _, err := q.Where("organization_id = ?", r.Organization).Where("kind = ?", r.Kind).Exec(ctx); err != nil {
-			return fmt.Errorf("ending notifications: %w", err)
+			return fmt.Errorf("rescheduling notifications: %w", err)
 		}
 	}
 	return nil
@@ -187,9 +128,6 @@ func (st *Store) DeleteNotifyChannel(ctx context.Context, organization string, k
 		if err != nil {
 			return err
 		}
-		if _, err := tx.NewDelete().Model(r).WherePK().Exec(ctx); err != nil {
-			return fmt.Errorf("deleting a notification channel: %w", err)
-		}
 		_, err = tx.NewDelete().Table("notifications").Where("organization_id = ?", organization).Where("kind = ?", string(kind)).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("deleting notifications: %w", err)
@@ -199,7 +137,7 @@ func (st *Store) DeleteNotifyChannel(ctx context.Context, organization string, k
 				return err
 			}
 		}
-		return st.history.RecordChange(ctx, tx, r.event(by), r.snapshot(), nil)
+		return st.history.Remove(ctx, tx, &r, by)
 	})
 }
 

@@ -94,7 +94,7 @@ func dueChannelsQuery(db bun.IDB, into any, now database.Timestamp) *bun.SelectQ
 // ClaimChannels leases the channels with due notifications to the worker, so that no
 // other instance sends by them until the lease ends.
 func (st *Store) ClaimChannels(ctx context.Context, worker string, lease time.Duration) (list []action.NotifyChannel, err error) {
-	var rows []channelRow
+	var rows []ChannelRow
 	now := st.db.Now()
 	if err := dueChannelsQuery(st.db.Read, &rows, database.NewTimestamp(now)).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading channels with due notifications: %w", err)
@@ -111,7 +111,7 @@ func (st *Store) ClaimChannels(ctx context.Context, worker string, lease time.Du
 			return list, fmt.Errorf("claiming a channel for notifications: %w", err)
 		}
 		if n > 0 {
-			list = append(list, r.channel())
+			list = append(list, r.NotifyChannel)
 		}
 	}
 	return list, nil
