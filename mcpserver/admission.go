@@ -46,7 +46,11 @@ func newAllowlist(cfg *Config) (allowlist, error) {
 // hostAllowed reports whether the Host header names this server.
 func (e *allowlist) hostAllowed(r *http.Request) bool {
 	host := strings.ToLower(r.Host)
-	name := hostname(host)
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]") // of an IPv6 address
 	if e.hosts[host] || e.hosts[name] {
 		return true
 	}
@@ -78,14 +82,6 @@ func (e *allowlist) originAllowed(r *http.Request) bool {
 	}
 	origin := strings.ToLower(values[0])
 	return e.origins[origin] || origin == scheme+strings.ToLower(r.Host)
-}
-
-// hostname returns host without its port and the brackets of an IPv6 address.
-func hostname(host string) string {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
 func loopbackName(name string) bool {

@@ -22,12 +22,6 @@ import (
 // cannot clash with questions of sources, whose ids contain the id of a round.
 const approvalKey = questionPrefix + "approval"
 
-// opensPages reports whether the client is asked to open pages. Unattended sessions
-// have no user, and a task contains the link.
-func (c *caller) opensPages() bool {
-	return c.features.Has(action.ClientElicitsURL) && !c.asTask && c.who.Kind != action.Unattended
-}
-
 // approvalPage returns the URL of the approval page if it is a page of this gateway.
 func (s *Server) approvalPage(inv *action.Invocation) string {
 	page, err := url.Parse(approvalURL(inv))

@@ -59,17 +59,6 @@ func newBuiltinOfferings(snapshot bool) builtinOfferings {
 	return o
 }
 
-// builtinResource returns the handler of a built-in resource; nil for other URIs.
-func (s *Server) builtinResource(uri string) func(x *exchange, uri string) {
-	switch {
-	case uri == capabilitiesURI && s.cfg.Snapshot != nil:
-		return s.readCapabilities
-	case uri == guideURI, strings.HasPrefix(uri, guidePrefix):
-		return s.readGuide
-	}
-	return nil
-}
-
 // readGuide answers with the guide to all sources of the session, or to one.
 func (s *Server) readGuide(x *exchange, uri string) {
 	source, err := url.PathUnescape(strings.TrimPrefix(strings.TrimPrefix(uri, guideURI), "/"))
@@ -110,7 +99,7 @@ func (x *exchange) sendContents(uri, kind, text string) {
 }
 
 // readCapabilities answers with what the session may do.
-func (s *Server) readCapabilities(x *exchange, _ string) {
+func (s *Server) readCapabilities(x *exchange) {
 	snapshot, err := s.cfg.Snapshot(x.r.Context(), &x.who)
 	if err == nil {
 		var text []byte
@@ -135,10 +124,6 @@ func PromptNames() (names []string) {
 		names = append(names, string(t))
 	}
 	return names
-}
-
-func isBuiltinPrompt(name string) bool {
-	return slices.Contains(promptTypes(), action.SessionType(name))
 }
 
 // builtinPrompts returns the definitions of the built-in prompts by their sort keys:

@@ -9,7 +9,6 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/guide"
-	"sallyport/internal/jsonlex"
 	"sallyport/mcpserver/wire"
 )
 
@@ -187,9 +186,7 @@ func statusResult(inv *action.Invocation) wire.Response {
 		inv.Status, inv.ID, sourceName(inv), inv.Action, inv.CreatedAt, inv.ExpiresAt, inv.CompletedAt,
 		approvalURL(inv), inv.DeniedReason, inv.DeniedNote, inv.Error,
 	})
-	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), status)
-	b = append(append(b, `}],"structuredContent":`...), status...)
-	return wire.Response{Result: append(b, '}')}
+	return wire.TextResult(string(status), status)
 }
 
 const toolGuide = "actions_guide"

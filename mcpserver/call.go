@@ -27,7 +27,10 @@ func (s *Server) serveCall(c *caller) {
 	if !s.registerCall(c) {
 		return
 	}
-	defer s.removeCall(c)
+	defer func() {
+		s.calls.remove(c.call)
+		c.ended()
+	}()
 	if c.acceptsStream {
 		defer s.keepAlive(c.reply, c.onWriteError)()
 	}
@@ -60,22 +63,22 @@ func (s *Server) registerCall(c *caller) bool {
 		c.unregister = func() { c.session.unregister(id, c.call) }
 	}
 	if !s.calls.add(c.call) {
-		c.refuseDraining()
+		text := drainingText
+		if c.tool.builtin != nil && c.name != toolGrant {
+			text = restartingStatusText
+		}
+		_ = c.sendTo(c.reply, wire.ToolError("%s", text)) // a client that left needs no answer
 		return false
 	}
 	return true
-}
-
-func (s *Server) removeCall(c *caller) {
-	s.calls.remove(c.call)
-	c.ended()
 }
 
 // invoke calls the Gate. It returns asked if it answered with a request to open the
 // approval page; that is sent once per pending call, to the client that created it.
 func (s *Server) invoke(ctx context.Context, c *caller) (o *action.Outcome, asked bool, err error) {
 	waiting := s.waiting(c, s.patience(c))
-	if c.opensPages() {
+	// Unattended sessions have no user who could open a page, and a task contains the link.
+	if c.features.Has(action.ClientElicitsURL) && !c.asTask && c.who.Kind != action.Unattended {
 		waiting.OnOpened = func(inv *action.Invocation) (leaves bool) {
 			if !c.stateless {
 				s.askToOpenPage(c, inv)
@@ -105,15 +108,6 @@ func (c *caller) notFound() wire.Response {
 	return toolNotFound(c.name, "").Response()
 }
 
-// refuseDraining answers a call that arrived during a shutdown.
-func (c *caller) refuseDraining() {
-	text := drainingText
-	if c.tool.builtin != nil && c.name != toolGrant {
-		text = restartingStatusText
-	}
-	_ = c.sendTo(c.reply, wire.ToolError("%s", text)) // a client that left needs no answer
-}
-
 // patience is how long a caller waits for approval. A client that gets progress
 // waits until the end, but not in an unattended session, where approvals stay
 // pending longer than a connection lasts.
@@ -135,7 +129,7 @@ func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
 		w.OnLog = func(params json.RawMessage) { c.forwardLog(params) }
 	}
 	w.OnHeld = func(inv *action.Invocation) {
-		c.call.hold()
+		c.call.held.Store(true)
 		c.completeElicitation(inv)
 		if s.calls.draining() { // Drain did not see it as held
 			c.call.cancel(errDraining)
@@ -204,11 +198,15 @@ func (s *Server) finishCall(ctx context.Context, c *caller, o *action.Outcome, e
 	switch {
 	case err == nil && c.asTask && !o.Invocation.Status.Terminal():
 		t := s.taskOf(&o.Invocation, c.who.Kind == action.Unattended)
-		m = t.created()
+		m = wire.Response{Result: t.encode(`"resultType":"task",`, "", nil)}
 	case err == nil:
-		m = s.outcomeResponse(o, s.noticePrefix(), c.tool.strict, s.cfg.Now())
+		lead := ""
+		if s.calls.draining() { // the Gate releases waiting callers
+			lead = restartingText
+		}
+		m = s.outcomeResponse(o, lead, c.tool.strict, s.cfg.Now())
 		if c.Method == methodCall && o.Answer.Body != nil && !isTool(&o.Invocation) {
-			m = asToolResult(o.Answer.Body)
+			m = wire.TextResult(string(o.Answer.Body), o.Answer.Body) // a resource or prompt
 		}
 	case errors.Is(err, action.ErrNotFound) && !known && o.Invocation.ID != "": // the call was recorded
 		m = wire.ToolError("%s%s", unknownOutcome, invocationSuffix(o.Invocation.ID))
@@ -220,15 +218,6 @@ func (s *Server) finishCall(ctx context.Context, c *caller, o *action.Outcome, e
 		m = s.gateError(err, newCallText)
 	}
 	s.deliver(ctx, c, o, m, err == nil)
-}
-
-// noticePrefix is the prefix of pending notices during a shutdown, in which the Gate
-// releases waiting callers.
-func (s *Server) noticePrefix() string {
-	if s.calls.draining() {
-		return restartingText
-	}
-	return ""
 }
 
 // deliver sends the response of a call and reports the delivery to the Gate.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sallyport/action"
@@ -70,9 +71,9 @@ func (s *Server) newCaller(x *exchange, p *params) (*caller, *wire.Response) {
 	if bad != nil {
 		return nil, bad
 	}
-	token, wrong := p.token()
-	if wrong != nil {
-		return nil, errorResponse(wrong)
+	token := wire.Member(p.meta, "progressToken") // raw; nil if the client wants no progress
+	if token != nil && !wire.IsString(token) && !wire.IsNumber(token) {
+		return nil, errorResponse(wire.InvalidParams("_meta.progressToken must be a string or a number."))
 	}
 	key, ok := idempotencyKey(x, p)
 	if !ok {
@@ -227,27 +228,15 @@ type call struct {
 	// linger is how long a pending call outlasts its client's request.
 	linger time.Duration
 
+	held atomic.Bool // waits for approval
+
 	mu          sync.Mutex
-	held        bool        // waits for approval
 	lingerTimer *time.Timer // nil while the client is connected
 }
 
 // cancelLinger is how long a cancellation may take to arrive, which can come through
 // another instance.
 const cancelLinger = 2 * time.Second
-
-// hold marks the call as waiting for approval.
-func (c *call) hold() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.held = true
-}
-
-func (c *call) isHeld() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.held
-}
 
 // start returns the context of the call. Its cause says why it ended; the end of the
 // request means that the client is gone, in both protocols.
@@ -256,7 +245,11 @@ func (c *call) start(request context.Context) (ctx context.Context, stop func())
 	unhook := context.AfterFunc(request, c.clientGone)
 	return ctx, func() {
 		unhook()
-		c.stopLingering()
+		c.mu.Lock()
+		if c.lingerTimer != nil {
+			c.lingerTimer.Stop()
+		}
+		c.mu.Unlock()
 		c.cancel(nil)
 	}
 }
@@ -268,19 +261,10 @@ func (c *call) clientGone() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case !c.held || c.linger == 0:
+	case !c.held.Load() || c.linger == 0:
 		c.cancel(action.ErrCallerGone)
 	case c.lingerTimer == nil:
 		c.lingerTimer = time.AfterFunc(c.linger, func() { c.cancel(action.ErrCallerGone) })
-	}
-}
-
-// stopLingering stops the timer: the call is over.
-func (c *call) stopLingering() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lingerTimer != nil {
-		c.lingerTimer.Stop()
 	}
 }
 
@@ -344,7 +328,7 @@ func (c *calls) cancel(cause error, onlyHeld bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for one := range c.all {
-		if !onlyHeld || one.isHeld() {
+		if !onlyHeld || one.held.Load() {
 			one.cancel(cause)
 		}
 	}

@@ -23,7 +23,11 @@ func (s *Server) gateError(err error, words func(*action.Error) string) wire.Res
 	}
 	switch {
 	case errors.Is(err, action.ErrInvalid):
-		m := wire.ToolError("Invalid params%s: %s", fieldSuffix(e.Field), strings.TrimPrefix(e.Message, action.ParamsMismatch))
+		at := ""
+		if e.Field != "" {
+			at = " at " + e.Field
+		}
+		m := wire.ToolError("Invalid params%s: %s", at, strings.TrimPrefix(e.Message, action.ParamsMismatch))
 		m.Code = wire.CodeInvalidParams
 		return m
 	case errors.Is(err, action.ErrOutcomeUnknown):
@@ -166,28 +170,15 @@ func invocationSuffix(invocation string) string {
 	return " (invocation " + invocation + ")"
 }
 
-func fieldSuffix(field string) string {
-	if field == "" {
-		return ""
-	}
-	return " at " + field
-}
-
 // newCallText is the message of an error of a new call. It adds that nothing was
-// executed if that is certain.
+// executed if that is certain. Errors of an unreachable database prove nothing: the row
+// may exist and the call may still run.
 func newCallText(e *action.Error) string {
 	text := sentence(e.Message)
-	if provesNoRow(e) && !strings.Contains(strings.ToLower(text), "nothing was executed") {
+	if e.Invocation == "" && e.Code != "database_unavailable" && !strings.Contains(strings.ToLower(text), "nothing was executed") {
 		text += " Nothing was executed."
 	}
 	return text + retryHint(e)
-}
-
-// provesNoRow reports whether an error proves that the call was not recorded. Errors
-// of an unreachable database prove nothing: the row may exist and the call may still
-// run.
-func provesNoRow(e *action.Error) bool {
-	return e.Invocation == "" && e.Code != "database_unavailable"
 }
 
 // restartingStatusText answers questions about an existing call during a restart: it may

@@ -59,7 +59,7 @@ func (s *Server) Sessions() int {
 
 // Forget forgets every session, as if all had rested for long.
 func (s *Server) Forget() {
-	for _, old := range s.sessions.removeAll() {
+	for _, old := range s.sessions.removeWhere(func(*session) bool { return true }) {
 		s.closeSession(old)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"sallyport/action"
-	"sallyport/internal/jsonlex"
 	"sallyport/mcpserver/wire"
 )
 
@@ -164,9 +163,7 @@ func grantRequestResult(r *action.GrantRequest, now time.Time) wire.Response {
 		GrantExpiresAt *time.Time                 `json:"grant_expires_at,omitempty"`
 		Message        string                     `json:"message"`
 	}{r.ID, r.Status, r.ExpiresAt, t.Scope, t.Source, t.Action, t.Any, t.Pins, t.MaxCalls, t.ExpiresAt, text})
-	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), text)
-	b = append(append(b, `}],"structuredContent":`...), content...)
-	return wire.Response{Result: append(b, '}')}
+	return wire.TextResult(text, content)
 }
 
 func badArgument(name, format string, args ...any) error {

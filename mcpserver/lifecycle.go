@@ -163,7 +163,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		}
 	}
 	s.close()
-	for _, old := range s.sessions.removeAll() {
+	for _, old := range s.sessions.removeWhere(func(*session) bool { return true }) {
 		s.closeSession(old)
 	}
 	return err

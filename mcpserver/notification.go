@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -133,7 +132,7 @@ func (s *Server) setLevel(x *exchange, p *params) {
 	if s.cfg.Peers != nil && s.allowSignal(x, SignalLevel) {
 		s.postSignal(x, SignalLevel, levelData{Level: level})
 	}
-	x.send(wire.Response{Result: []byte("{}")})
+	s.sendEmpty(x)
 }
 
 // levelOf parses a log level; empty if it is absent.
@@ -162,26 +161,15 @@ type levelData struct {
 	Level string `json:"level"`
 }
 
-// setLevelFromPeer sets a level that the client set on another instance.
-func (s *session) setLevelFromPeer(data json.RawMessage) {
-	var d levelData
-	if json.Unmarshal(data, &d) == nil && severity(d.Level) >= 0 {
-		s.setLevel(d.Level)
-	}
-}
-
-func (s *session) logLevel() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.level
-}
-
 // logLevel returns the log level that the client wants and whether it wants log
 // messages. With a session, the default is to send all; stateless clients ask with
 // every request.
 func (s *Server) logLevel(x *exchange, p *params) (level string, wanted bool, bad *wire.Error) {
 	if !x.stateless {
-		if level = x.session.logLevel(); level == "" && s.cfg.Peers != nil {
+		x.session.mu.Lock()
+		level = x.session.level
+		x.session.mu.Unlock()
+		if level == "" && s.cfg.Peers != nil {
 			level = defaultPeerLevel
 		}
 		return level, true, nil

@@ -72,18 +72,13 @@ func definitionsOf(list []action.Offering) map[string][]byte {
 	return definitions
 }
 
-// offeringsKey is equal for sessions of an organization that are offered the same.
-func offeringsKey(o *action.Offerings, t action.SessionType) string {
-	return fmt.Sprintf("%s\n%s\n%s\n%v", o.ResourcesVersion, o.PromptsVersion, t, serverFeaturesOf(o))
-}
-
 // offerings returns the current offerings of the view's sessions.
 func (w *view) offerings(ctx context.Context, gate Gate, s *action.Session) (*offerings, error) {
 	now, err := gate.Offerings(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	key := offeringsKey(now, w.key.sessionType)
+	key := fmt.Sprintf("%s\n%s\n%s\n%v", now.ResourcesVersion, now.PromptsVersion, w.key.sessionType, serverFeaturesOf(now))
 	made := w.all.offerings.of(w.key.organization, key, func() *offerings { return newOfferings(now, &w.all.builtinOfferings, w.key.sessionType) })
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -207,13 +202,6 @@ func (s *Server) findPrompt(x *exchange, p *params) (t tool, arguments []byte, b
 		b = append(append(b, `,"arguments":`...), p.arguments...)
 	}
 	return tool{source: source, action: action.ActionPrompt}, append(b, '}'), nil
-}
-
-// asToolResult returns a resource or prompt as the result of invocation_wait.
-func asToolResult(body []byte) wire.Response {
-	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), body)
-	b = append(append(b, `}],"structuredContent":`...), body...)
-	return wire.Response{Result: append(b, '}')}
 }
 
 // complete answers completion/complete. The source gets the params with its own name

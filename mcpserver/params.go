@@ -90,15 +90,6 @@ func (p *params) object() ([]byte, bool) {
 	return jsonlex.Object(p.arguments)
 }
 
-// token returns the raw progress token; nil if the client wants no progress.
-func (p *params) token() ([]byte, *wire.Error) {
-	t := wire.Member(p.meta, "progressToken")
-	if t != nil && !wire.IsString(t) && !wire.IsNumber(t) {
-		return nil, wire.InvalidParams("_meta.progressToken must be a string or a number.")
-	}
-	return t, nil
-}
-
 // checkVersion rejects unsupported protocol versions. Clients with sessions may omit
 // the header.
 func (s *Server) checkVersion(version string) *wire.Error {
@@ -174,7 +165,7 @@ func statelessResult(method string, result []byte) (rest, lead []byte) {
 		if wire.Member(result, "cacheScope") == nil {
 			missing += `,"cacheScope":"private"`
 		}
-		result = privateResult(result)
+		result = wire.ReplaceMember(result, "cacheScope", []byte(`"private"`)) // whatever the source declares
 	}
 	if missing == "" {
 		return result, nil
@@ -188,10 +179,4 @@ func statelessResult(method string, result []byte) (rest, lead []byte) {
 		return []byte("}"), []byte("{" + missing[1:])
 	}
 	return result[bytes.IndexByte(result, '{')+1:], []byte("{" + missing[1:] + ",")
-}
-
-// privateResult marks the content of a resource as private to the session, whatever
-// the source declares.
-func privateResult(result []byte) []byte {
-	return wire.ReplaceMember(result, "cacheScope", []byte(`"private"`))
 }

@@ -72,39 +72,35 @@ func (s *Server) Receive(sig Signal) {
 	if known != nil && known.view.key.organization != sig.Organization {
 		return
 	}
-	switch sig.Kind {
-	case SignalCancel:
-		if known != nil {
-			known.cancelled(sig.Data)
-		}
-	case SignalLevel:
-		if known != nil {
-			known.setLevelFromPeer(sig.Data)
-		}
-	case SignalSubscribe, SignalUnsubscribe:
-		if known != nil {
-			s.applyPeerSubscription(known, sig.Kind, sig.Data)
-		}
-	case SignalEnd:
+	if sig.Kind == SignalEnd {
 		if old := s.sessions.end(name, s.ids.Expiry(s.cfg.Now()).Add(maxClockSkew)); old != nil {
 			s.closeSession(old)
 		}
-	}
-}
-
-// cancelled cancels the call that a signal names if it is in flight here.
-func (s *session) cancelled(data json.RawMessage) {
-	var d cancelData
-	if json.Unmarshal(data, &d) != nil {
 		return
 	}
-	c := s.inFlight(d.ID)
-	switch {
-	case c == nil:
-	case d.Timeout:
-		c.cancel(action.ErrCallerGone)
-	default:
-		c.cancel(action.ErrCancelled)
+	if known == nil {
+		return
+	}
+	switch sig.Kind {
+	case SignalCancel:
+		var d cancelData
+		if json.Unmarshal(sig.Data, &d) != nil {
+			return
+		}
+		cause := action.ErrCancelled
+		if d.Timeout {
+			cause = action.ErrCallerGone
+		}
+		if c := known.inFlight(d.ID); c != nil {
+			c.cancel(cause)
+		}
+	case SignalLevel:
+		var d levelData
+		if json.Unmarshal(sig.Data, &d) == nil && severity(d.Level) >= 0 {
+			known.setLevel(d.Level)
+		}
+	case SignalSubscribe, SignalUnsubscribe:
+		s.applyPeerSubscription(known, sig.Kind, sig.Data)
 	}
 }
 

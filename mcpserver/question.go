@@ -29,7 +29,9 @@ func (s *Server) askClient(ctx context.Context, c *caller, o *action.Outcome, er
 		switch {
 		case !c.stateless:
 			for i := range round.Questions {
-				c.onWriteError(c.reply.Event(questionEvent(round, &round.Questions[i])))
+				q := &round.Questions[i]
+				b := jsonlex.Quote([]byte(`{"jsonrpc":"2.0","id":`), questionID(round.ID, q.Key))
+				c.onWriteError(c.reply.Event(append(appendQuestion(append(b, ','), round.SourceName, q), '}')))
 			}
 		case s.askStateless(c, round):
 			return o, nil
@@ -60,12 +62,6 @@ func (s *Server) failQuestions(c *caller, round *action.Round, why string) {
 	if err != nil && !errors.Is(err, action.ErrNotFound) && !errors.Is(err, action.ErrGone) {
 		s.cfg.Log.Warn("telling a source that its question has no answer", "invocation", round.Invocation, "error", err)
 	}
-}
-
-// questionEvent encodes a question as a JSON-RPC request.
-func questionEvent(round *action.Round, q *action.Question) []byte {
-	b := jsonlex.Quote([]byte(`{"jsonrpc":"2.0","id":`), questionID(round.ID, q.Key))
-	return append(appendQuestion(append(b, ','), round.SourceName, q), '}')
 }
 
 // questionPrefix starts the ids of questions. The rest names round and question, so
@@ -109,22 +105,30 @@ func appendQuestion(b []byte, source string, q *action.Question) []byte {
 		b = append(jsonlex.Quote(b, m.Key), ':')
 		b = append(append(b, value...), ',')
 	}
-	return append(appendSource(append(b, `"_meta":{`...), source, meta), '}')
-}
-
-// sourceMeta is the _meta key with the name of the source that asks.
-const sourceMeta = "sallyport/source"
-
-// appendSource appends the members of _meta, replacing a source name that the source
-// itself may have set.
-func appendSource(b []byte, source string, meta []byte) []byte {
+	const sourceMeta = "sallyport/source"
+	b = append(b, `"_meta":{`...)
 	for m := (wire.Members{Text: meta}); m.Next(); {
-		if string(m.Key) != sourceMeta {
+		if string(m.Key) != sourceMeta { // which only the gateway sets
 			b = append(jsonlex.Quote(b, m.Key), ':')
 			b = append(append(b, m.Value...), ',')
 		}
 	}
 	b = jsonlex.Quote(append(b, `"`+sourceMeta+`":`...), source)
+	return append(b, '}', '}')
+}
+
+// appendQuestions appends the questions of a round as an object, under their keys with
+// a prefix.
+func appendQuestions(b []byte, round *action.Round, prefix string) []byte {
+	b = append(b, '{')
+	for i := range round.Questions {
+		q := &round.Questions[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(jsonlex.Quote(b, prefix+q.Key), `:{`...)
+		b = append(appendQuestion(b, round.SourceName, q), '}')
+	}
 	return append(b, '}')
 }
 
@@ -179,37 +183,25 @@ type retry struct {
 	replies map[string]action.Reply
 }
 
-// askStateless sends a round of questions as the result of the call; false if that
-// is not possible. A lost result is no problem: the client repeats its call and is
-// asked again (see action.Waiting.Again).
+// askStateless sends a round of questions as the result of the call; false if its
+// request state would be too large. A lost result is no problem: the client repeats its
+// call and is asked again (see action.Waiting.Again).
 func (s *Server) askStateless(c *caller, round *action.Round) bool {
-	m, ok := s.inputRequired(c, round)
-	if ok {
-		_ = c.sendTo(c.reply, m)
-	}
-	return ok
-}
-
-// inputRequired is the result with the questions for a stateless client; false if
-// its request state would be too large.
-func (s *Server) inputRequired(c *caller, round *action.Round) (m wire.Response, ok bool) {
 	a := &token.RequestState{
 		Principal: principalBytes(c), Call: token.CallDigest(c.Method, c.name, c.arguments),
 		Invocation: round.Invocation, Round: round.ID, Until: round.Until.Add(token.RequestStateGrace).Unix(),
 	}
-	b := []byte(`{"resultType":"input_required","inputRequests":{`)
 	for i := range round.Questions {
-		q := &round.Questions[i]
-		a.Keys = append(a.Keys, q.Key)
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(jsonlex.Quote(b, q.Key), `:{`...)
-		b = append(appendQuestion(b, round.SourceName, q), '}')
+		a.Keys = append(a.Keys, round.Questions[i].Key)
 	}
 	state, ok := s.requestStates.Seal(a)
-	b = jsonlex.Quote(append(b, `},"requestState":`...), state)
-	return wire.Response{Result: append(b, '}')}, ok
+	if !ok {
+		return false
+	}
+	b := appendQuestions([]byte(`{"resultType":"input_required","inputRequests":`), round, "")
+	b = jsonlex.Quote(append(b, `,"requestState":`...), state)
+	_ = c.sendTo(c.reply, wire.Response{Result: append(b, '}')})
+	return true
 }
 
 func principalBytes(c *caller) []byte {

@@ -105,15 +105,6 @@ func (s *Server) instructionsOf(x *exchange, w *view) string {
 
 const serverName = "sallyport"
 
-// statelessRequest returns the request for the SDK's handler: with the body that was
-// read, the server of its view, and an Accept header that the SDK requires.
-func statelessRequest(x *exchange, server *mcp.Server, body []byte) *http.Request {
-	ctx := context.WithValue(x.r.Context(), serverKey{}, server)
-	out := withBody(x.r.Clone(ctx), body)
-	out.Header.Set("Accept", "application/json, text/event-stream")
-	return out
-}
-
 // withBody returns r with the body that was read from it.
 func withBody(r *http.Request, body []byte) *http.Request {
 	out := r.WithContext(r.Context())
@@ -154,7 +145,10 @@ func (s *Server) forward(x *exchange, body []byte) {
 	case x.stateless:
 		v := s.views.hold(&x.who, s.cfg.Now())
 		defer func() { s.views.release(v, s.cfg.Now()) }()
-		s.statelessSDK.ServeHTTP(prepareSDKWriter(x.w), statelessRequest(x, s.sdkServer(x, v), body))
+		ctx := context.WithValue(x.r.Context(), serverKey{}, s.sdkServer(x, v))
+		out := withBody(x.r.Clone(ctx), body)
+		out.Header.Set("Accept", "application/json, text/event-stream") // the SDK requires both
+		s.statelessSDK.ServeHTTP(prepareSDKWriter(x.w), out)
 	case !x.IsRequest():
 		x.w.WriteHeader(http.StatusAccepted) // notifications that need no action
 	case x.Method != "initialize" && x.Method != "ping" && x.Method != "server/discover":
@@ -180,31 +174,22 @@ func prepareSDKWriter(w http.ResponseWriter) http.ResponseWriter {
 	return w
 }
 
-// forwardSessionMessage has the SDK answer a message of a session.
+// forwardSessionMessage has the SDK answer a message of a session, whose state is in
+// its id. The id was verified already.
 func (s *Server) forwardSessionMessage(x *exchange, body []byte) {
-	l, ok := s.resumeSDK(x)
-	if !ok {
-		return
-	}
-	defer l.close()
-	l.roundTrip(x.r, body).writeTo(x.w)
-}
-
-// resumeSDK creates an SDK session from the session's id, which was verified
-// already. It returns false if it answered the request.
-func (s *Server) resumeSDK(x *exchange) (*sdkSession, bool) {
 	who, ok := s.ids.Parse(x.r.Header.Get(sessionHeader), s.cfg.Now())
 	if !ok { // it has just expired
 		wire.WriteText(x.w, http.StatusNotFound, sessionGoneText)
-		return nil, false
+		return
 	}
 	l, err := s.connectSDK(x, x.session.view, who.SDKState())
 	if err != nil {
 		s.cfg.Log.Error("connecting the MCP SDK", "error", err)
 		x.sendError(wire.InternalError())
-		return nil, false
+		return
 	}
-	return l, true
+	defer l.close()
+	l.roundTrip(x.r, body).writeTo(x.w)
 }
 
 // initialize has the SDK negotiate a session and assigns its id.
@@ -219,19 +204,10 @@ func (s *Server) initialize(x *exchange, body []byte) {
 	}
 	defer l.close()
 	h := l.roundTrip(x.r, body)
-	if version := negotiatedVersion(h.message()); version != "" {
-		h.header.Set(sessionHeader, s.createSession(x, l.session.InitializeParams(), version))
+	if version := wire.Member(wire.Member(h.message(), "result"), "protocolVersion"); wire.IsString(version) && wire.DecodeString(version) != "" {
+		h.header.Set(sessionHeader, s.createSession(x, l.session.InitializeParams(), wire.DecodeString(version)))
 	}
 	h.writeTo(x.w)
-}
-
-// negotiatedVersion returns the protocol version of a response to initialize; empty
-// for other responses.
-func negotiatedVersion(message []byte) string {
-	if version := wire.Member(wire.Member(message, "result"), "protocolVersion"); wire.IsString(version) {
-		return wire.DecodeString(version)
-	}
-	return ""
 }
 
 // createSession adds a new session and returns its id.

@@ -185,10 +185,7 @@ func (s *Server) describeTool(ctx context.Context, c *caller) {
 }
 
 func (s *Server) described(ctx context.Context, c *caller) (wire.Response, error) {
-	name := ""
-	if v := wire.Member(c.arguments, "tool"); wire.IsString(v) {
-		name = wire.DecodeString(v)
-	}
+	name := argument(c.arguments, "tool")
 	if name == "" {
 		return wire.ToolError("Invalid params at /tool: it must be the name of a tool; actions_search finds them."), nil
 	}
@@ -197,7 +194,7 @@ func (s *Server) described(ctx context.Context, c *caller) (wire.Response, error
 	if err != nil {
 		return wire.Response{}, err
 	}
-	if d := list.definition(name); d != nil {
+	if d := list.definitions[name]; d != nil {
 		return describedMessage(list, name, d), nil
 	}
 	_, _, err = s.cfg.Resolver.Resolve(ctx, &c.who, name)
@@ -215,7 +212,8 @@ func describedMessage(list *toolset, name string, definition []byte) wire.Respon
 	text := name + " is a tool of the gateway itself. Call it by its name."
 	about := []byte(`{"tool":`)
 	about = jsonlex.Quote(about, name)
-	if a := list.availableAction(name); a != nil {
+	if one, ok := list.tools[name]; ok && one.builtin == nil {
+		a := &list.all[one.index]
 		text = fmt.Sprintf("%s is a tool of %s. A call of it %s. What follows is its definition in the words of %s; call it with actions_call.",
 			name, guide.Line(a.SourceName, 60), guide.Mode(a.Decision.Mode), guide.Line(a.SourceName, 60))
 		about = jsonlex.Quote(append(about, `,"source":`...), a.SourceName)
@@ -284,20 +282,17 @@ func (p *params) setWrapped(who *action.Session, name string, value []byte) (bad
 		p.idempotencyKey = text
 	case "task":
 		if task := wire.DecodeString(text); task != who.Task {
-			return toolErrorResponse("Invalid params at /task: this session works on " + taskText(who) +
+			own := "no task"
+			if who.Task != "" {
+				own = "the task " + who.Task
+			}
+			return toolErrorResponse("Invalid params at /task: this session works on " + own +
 				", which was fixed when it was minted. Nothing was executed. Leave task out, or use a session of that task.")
 		}
 	default:
 		return toolErrorResponse("Invalid params at /" + wire.Truncate(name, 64) + ": actions_call has no such argument. It takes tool, arguments, idempotency_key and task; what the tool needs goes into arguments.")
 	}
 	return nil
-}
-
-func taskText(who *action.Session) string {
-	if who.Task == "" {
-		return "no task"
-	}
-	return "the task " + who.Task
 }
 
 // argumentsNotObject rejects arguments that are not an object.

@@ -3,6 +3,8 @@ package mcpserver
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -79,7 +81,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, allowlist: e, ids: ids, statelessSDK: newStatelessHandler(cfg.MaxBody), versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
 		builtinsOnly:  newToolset(nil, own, "", false, false),
-		sessions:      newSessions(),
+		sessions:      sessions{all: map[token.SessionHash]*session{}, byPrincipal: map[string]map[*session]bool{}, ended: map[token.SessionHash]int64{}},
 		views:         views{builtins: own, searchByDefault: cfg.Tools == action.ListSearch, builtinOfferings: newBuiltinOfferings(cfg.Snapshot != nil), all: map[viewKey]*view{}},
 		requestStates: states,
 		unsubscribes:  newUnsubscribeQueue(),
@@ -204,54 +206,52 @@ func (s *Server) handleOwn(x *exchange) (rest func()) {
 		x.sendError(bad)
 		return nil
 	}
+	switch x.Method { // methods of the other protocol
+	case methodListen, methodTask, methodTaskUpdate, methodTaskCancel:
+		if !x.stateless {
+			x.sendError(wire.MethodNotFound(x.Method))
+			return nil
+		}
+	case methodSubscribe, methodUnsubscribe, methodLevel:
+		if x.stateless {
+			x.sendError(wire.MethodNotFound(x.Method))
+			return nil
+		}
+	}
 	switch x.Method {
 	case methodCall:
 		return s.startCall(x, &p)
 	case methodPrompt:
-		if isBuiltinPrompt(p.name) {
+		if slices.Contains(promptTypes(), action.SessionType(p.name)) {
 			s.getPrompt(x, &p)
 			return nil
 		}
 		return s.startCall(x, &p)
 	case methodRead:
-		if read := s.builtinResource(p.uri); read != nil {
-			read(x, p.uri)
-			return nil
+		switch {
+		case p.uri == capabilitiesURI && s.cfg.Snapshot != nil:
+			s.readCapabilities(x)
+		case p.uri == guideURI, strings.HasPrefix(p.uri, guidePrefix):
+			s.readGuide(x, p.uri)
+		default:
+			return s.startCall(x, &p)
 		}
-		return s.startCall(x, &p)
 	case methodComplete:
 		s.complete(x)
 	case methodListen:
-		if x.stateless {
-			return s.listen(x, &p)
-		}
-		x.sendError(wire.MethodNotFound(x.Method))
+		return s.listen(x, &p)
 	case methodTask, methodTaskUpdate, methodTaskCancel:
-		if x.stateless {
-			s.tasks(x, &p)
-		} else {
-			x.sendError(wire.MethodNotFound(x.Method))
-		}
-	case methodSubscribe, methodUnsubscribe, methodLevel:
-		s.handleSessionMethod(x, &p)
+		s.tasks(x, &p)
+	case methodSubscribe:
+		s.handleSubscribe(x, &p)
+	case methodUnsubscribe:
+		s.handleUnsubscribe(x, &p)
+	case methodLevel:
+		s.setLevel(x, &p)
 	default:
 		s.list(x, &p)
 	}
 	return nil
-}
-
-// handleSessionMethod handles the methods that exist only in sessions.
-func (s *Server) handleSessionMethod(x *exchange, p *params) {
-	switch {
-	case x.stateless:
-		x.sendError(wire.MethodNotFound(x.Method))
-	case x.Method == methodSubscribe:
-		s.handleSubscribe(x, p)
-	case x.Method == methodUnsubscribe:
-		s.handleUnsubscribe(x, p)
-	default:
-		s.setLevel(x, p)
-	}
 }
 
 // sendError answers with an error.

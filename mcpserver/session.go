@@ -47,13 +47,6 @@ func (s *session) release(now time.Time) {
 	s.active.Add(-1)
 }
 
-// idleSince reports whether the session was unused since t. A session with
-// subscriptions from this instance counts as used: its event stream may be on
-// another one.
-func (s *session) idleSince(t time.Time) bool {
-	return s.active.Load() == 0 && s.ownedSubscriptions.Load() == 0 && s.lastUsed.Load() < t.UnixNano()
-}
-
 // register adds a call in flight. It returns false if the id is in use.
 func (s *session) register(id string, c *call) bool {
 	s.mu.Lock()
@@ -68,6 +61,10 @@ func (s *session) register(id string, c *call) bool {
 	return true
 }
 
+// maxRecentCalls is the number of ended calls whose ids are kept. Some clients send a
+// cancellation after every call; peers need not receive those.
+const maxRecentCalls = 8
+
 // unregister removes a call unless its id belongs to another call by now.
 func (s *session) unregister(id string, c *call) {
 	s.mu.Lock()
@@ -79,22 +76,6 @@ func (s *session) unregister(id string, c *call) {
 	if len(s.calls) == 0 {
 		s.calls = nil // most sessions are idle most of the time
 	}
-	s.endedLocked(id)
-}
-
-// inFlight returns the call with the id, or nil.
-func (s *session) inFlight(id string) *call {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls[id]
-}
-
-// maxRecentCalls is the number of ended calls whose ids are kept.
-const maxRecentCalls = 8
-
-// endedLocked keeps the id of a call that ended. Some clients send a cancellation
-// after every call; peers need not receive those.
-func (s *session) endedLocked(id string) {
 	if len(id) > maxSignalID {
 		return
 	}
@@ -102,6 +83,13 @@ func (s *session) endedLocked(id string) {
 		s.recentCalls = slices.Delete(s.recentCalls, 0, 1)
 	}
 	s.recentCalls = append(s.recentCalls, id)
+}
+
+// inFlight returns the call with the id, or nil.
+func (s *session) inFlight(id string) *call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[id]
 }
 
 // endedRecently reports whether the call is one of the last that ended on this

@@ -20,10 +20,6 @@ type sessions struct {
 	ended       map[token.SessionHash]int64  // ended by clients, with the expiry in Unix seconds
 }
 
-func newSessions() sessions {
-	return sessions{all: map[token.SessionHash]*session{}, byPrincipal: map[string]map[*session]bool{}, ended: map[token.SessionHash]int64{}}
-}
-
 // acquire returns the principal's session and marks a request as in progress, so
 // that the session is not evicted; nil if it is not in memory. The caller must
 // release it.
@@ -67,23 +63,16 @@ func (r *sessions) add(n *session, limit int) (kept, dropped *session) {
 	}
 	mine[n] = true
 	if len(mine) > limit {
-		dropped = leastRecentlyUsed(mine)
+		for s := range mine {
+			if s.active.Load() == 0 && (dropped == nil || s.lastUsed.Load() < dropped.lastUsed.Load()) {
+				dropped = s
+			}
+		}
 	}
-	if dropped != nil {
+	if dropped != nil { // nil: all are active
 		r.removeLocked(dropped)
 	}
 	return n, dropped
-}
-
-// leastRecentlyUsed returns the idle session that was not used for longest, or nil
-// if all are active.
-func leastRecentlyUsed(of map[*session]bool) (found *session) {
-	for s := range of {
-		if s.active.Load() == 0 && (found == nil || s.lastUsed.Load() < found.lastUsed.Load()) {
-			found = s
-		}
-	}
-	return found
 }
 
 // end removes a session for good: its id is not accepted any more. It returns the
@@ -121,15 +110,13 @@ func (r *sessions) removeLocked(s *session) {
 	}
 }
 
-// removeIdle removes and returns the sessions that are idle since t or whose ids
-// expired.
+// removeIdle removes and returns the sessions that were unused since t or whose ids
+// expired. A session with subscriptions from this instance counts as used: its event
+// stream may be on another one.
 func (r *sessions) removeIdle(t, now time.Time) []*session {
-	return r.removeWhere(func(s *session) bool { return s.idleSince(t) || !now.Before(s.ends) })
-}
-
-// removeAll removes and returns all sessions.
-func (r *sessions) removeAll() []*session {
-	return r.removeWhere(func(*session) bool { return true })
+	return r.removeWhere(func(s *session) bool {
+		return s.active.Load() == 0 && s.ownedSubscriptions.Load() == 0 && s.lastUsed.Load() < t.UnixNano() || !now.Before(s.ends)
+	})
 }
 
 // removeByPrincipal removes and returns all sessions of a principal.

@@ -52,7 +52,7 @@ func (s *Server) handleSubscribe(x *exchange, p *params) {
 		x.sendError(tooManySubscriptions())
 		return
 	case x.session.isSubscribed(p.uri):
-		_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that disconnected subscribes again
+		s.sendEmpty(x)
 		return
 	}
 	err := s.cfg.Gate.Admit(x.r.Context(), &x.who)
@@ -64,29 +64,24 @@ func (s *Server) handleSubscribe(x *exchange, p *params) {
 		x.send(s.resourceError(x, p.uri, err))
 		return
 	}
-	if !x.session.addSubscription(&s.subscribers, sub) {
+	if !x.session.addSubscription(&s.subscribers, sub) { // the session changed meanwhile
 		s.queueUnsubscribe(sub)
-		s.sendNotSubscribed(x, p.uri)
+		switch {
+		case x.session.isSubscribed(p.uri): // by a concurrent request
+			s.sendEmpty(x)
+		case x.session.canSubscribe(p.uri): // the session ended
+			wire.WriteText(x.w, http.StatusNotFound, sessionGoneText)
+		default:
+			x.sendError(tooManySubscriptions())
+		}
 		return
 	}
 	s.postSubscription(x, SignalSubscribe, subscriptionData{URI: sub.uri, Source: sub.key.source, Name: sub.key.uri})
-	_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that disconnected needs no response
+	s.sendEmpty(x)
 }
 
 func tooManySubscriptions() *wire.Error {
 	return &wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("This MCP session has %d subscriptions already; end one before you ask for another.", maxSubscriptionsPerClient)}
-}
-
-// sendNotSubscribed answers if the source agreed but the session changed meanwhile.
-func (s *Server) sendNotSubscribed(x *exchange, uri string) {
-	switch {
-	case x.session.isSubscribed(uri): // two concurrent requests
-		_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that disconnected needs no response
-	case x.session.canSubscribe(uri): // the session ended
-		wire.WriteText(x.w, http.StatusNotFound, sessionGoneText)
-	default:
-		x.sendError(tooManySubscriptions())
-	}
 }
 
 // handleUnsubscribe answers resources/unsubscribe on any instance.
@@ -97,7 +92,7 @@ func (s *Server) handleUnsubscribe(x *exchange, p *params) {
 	}
 	s.queueUnsubscribe(x.session.removeSubscription(&s.subscribers, p.uri))
 	s.postSubscription(x, SignalUnsubscribe, subscriptionData{URI: p.uri})
-	_ = x.sendTo(wire.NewWriter(x.w), wire.Response{Result: []byte("{}")}) // a client that disconnected needs no response
+	s.sendEmpty(x)
 }
 
 // subscriptionData is the Data of a SignalSubscribe and a SignalUnsubscribe.

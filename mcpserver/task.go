@@ -70,9 +70,15 @@ func (s *Server) taskOf(inv *action.Invocation, unattended bool) task {
 	if unattended && inv.Status == action.StatusPending {
 		every = unattendedPollInterval
 	}
+	updated := inv.CreatedAt
+	for _, t := range []*time.Time{inv.ApprovedAt, inv.StartedAt, inv.CompletedAt} {
+		if t != nil {
+			updated = *t
+		}
+	}
 	t := task{
 		ID: inv.ID, Status: taskWorking, Message: statusText(inv, now),
-		CreatedAt: formatTime(inv.CreatedAt), UpdatedAt: formatTime(lastUpdated(inv)),
+		CreatedAt: formatTime(inv.CreatedAt), UpdatedAt: formatTime(updated),
 		TTL: s.taskLife(inv, unattended, now).Milliseconds(), PollInterval: every.Milliseconds(),
 	}
 	if inv.Status != action.StatusPending {
@@ -97,23 +103,8 @@ func (s *Server) taskLife(inv *action.Invocation, unattended bool, now time.Time
 	return end.Sub(inv.CreatedAt) + kept
 }
 
-// lastUpdated is when the row last changed.
-func lastUpdated(inv *action.Invocation) time.Time {
-	for _, t := range []*time.Time{inv.CompletedAt, inv.StartedAt, inv.ApprovedAt} {
-		if t != nil {
-			return *t
-		}
-	}
-	return inv.CreatedAt
-}
-
 // formatTime formats a time for the Tasks extension.
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// created is the response to a call that became a task.
-func (t *task) created() wire.Response {
-	return wire.Response{Result: t.encode(`"resultType":"task",`, "", nil)}
-}
 
 // encode returns the task as a JSON object that starts with the raw members lead and
 // ends with one more member, if name is not empty.
@@ -135,7 +126,7 @@ func (s *Server) taskDetails(who *action.Session, o *action.Outcome) []byte {
 	t := s.taskOf(inv, who.Kind == action.Unattended)
 	if o.Round != nil && len(o.Round.Questions) > 0 {
 		t.Status, t.Message = taskInputRequired, o.Round.SourceName+" asks something before "+callName(inv)+" goes on"
-		return t.encode("", "inputRequests", taskQuestions(o.Round))
+		return t.encode("", "inputRequests", appendQuestions(nil, o.Round, questionID(o.Round.ID, ""))) // unique within the task
 	}
 	if !inv.Status.Terminal() {
 		return t.encode("", "", nil)
@@ -153,21 +144,6 @@ func (s *Server) taskDetails(who *action.Session, o *action.Outcome) []byte {
 	t.Status = taskCompleted
 	rest, lead := statelessResult(methodCall, m.Result)
 	return t.encode("", "result", append(lead, rest...))
-}
-
-// taskQuestions encodes the questions of a round under keys that are unique within
-// the task.
-func taskQuestions(round *action.Round) []byte {
-	b := []byte{'{'}
-	for i := range round.Questions {
-		q := &round.Questions[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(jsonlex.Quote(b, questionID(round.ID, q.Key)), `:{`...)
-		b = append(appendQuestion(b, round.SourceName, q), '}')
-	}
-	return append(b, '}')
 }
 
 // The methods of the Tasks extension.

@@ -87,7 +87,7 @@ func newToolset(list []action.Available, own []builtinTool, version string, sear
 		if a == nil || a.Source == action.Platform {
 			continue
 		}
-		if one := t.tools[a.Tool]; one.is(a) {
+		if one := t.tools[a.Tool]; one.builtin == nil && one.source == a.Source && one.action == a.Name && a.Tool != "" {
 			t.searched = append(t.searched, list[i])
 		}
 	}
@@ -97,24 +97,6 @@ func newToolset(list []action.Available, own []builtinTool, version string, sear
 	}
 	return t
 }
-
-// is reports whether t is the tool of the action.
-func (t *tool) is(a *action.Action) bool {
-	return t.builtin == nil && t.source == a.Source && t.action == a.Name && a.Tool != ""
-}
-
-// availableAction returns the action of a tool, or nil for built-in and unknown
-// tools.
-func (t *toolset) availableAction(name string) *action.Available {
-	if one, ok := t.tools[name]; ok && one.builtin == nil {
-		return &t.all[one.index]
-	}
-	return nil
-}
-
-// definition returns the definition of a tool, listed or not; nil if it does not
-// exist.
-func (t *toolset) definition(name string) []byte { return t.definitions[name] }
 
 // A list above these limits costs the model more than it helps.
 const (

@@ -83,15 +83,24 @@ func Clients() []Client { return []Client{OpenCode, ClaudeCode, Cursor, VSCode} 
 // ClientConfig returns the configuration with which a client connects to the
 // gateway. It refers to the token and never contains it.
 func ClientConfig(c Client, s Setup) (Config, error) {
+	entry := func(list, reference string, fields ...field) []jsonc.Edit {
+		return entryEdits([]string{list, Server}, append(fields, field{"url", s.MCPURL}, field{"headers Authorization", "Bearer " + reference})...)
+	}
 	switch c {
 	case OpenCode:
 		return openCode(s), nil
-	case ClaudeCode:
-		return claudeCode(s), nil
-	case Cursor:
-		return cursor(s), nil
+	case ClaudeCode: // https://code.claude.com/docs/en/mcp, "Environment variable expansion"
+		return Config{c, ".mcp.json", entry("mcpServers", "${"+TokenVariable+"}", field{"type", "http"})}, nil
+	case Cursor: // https://cursor.com/docs/mcp
+		return Config{c, ".cursor/mcp.json", entry("mcpServers", "${env:"+TokenVariable+"}")}, nil
 	case VSCode:
-		return vsCode(s), nil
+		// https://code.visualstudio.com/docs/copilot/reference/mcp-configuration. An
+		// editor that is started from a menu has no variables of a shell, so it asks
+		// for the token once and keeps it.
+		const id = "sallyport-token"
+		return Config{c, ".vscode/mcp.json", append(entry("servers", "${input:"+id+"}", field{"type", "http"}), jsonc.Edit{
+			Path: []string{"inputs"}, Kind: jsonc.Element, Identity: "id", Value: input{"promptString", id, "Token of the Sallyport session", true},
+		})}, nil
 	}
 	names := make([]string, 0, len(Clients()))
 	for _, known := range Clients() {
@@ -112,9 +121,6 @@ func (c *Config) JSON() (string, error) {
 // unchanged. Its errors name the conflicting key.
 func (c *Config) Merge(file []byte) ([]byte, error) { return jsonc.Apply(file, c.Edits) }
 
-// bearerHeader returns the Authorization header for a reference to the token.
-func bearerHeader(reference string) string { return "Bearer " + reference }
-
 // entryEdits returns edits that set fields below a path.
 func entryEdits(path []string, fields ...field) []jsonc.Edit {
 	edits := make([]jsonc.Edit, 0, len(fields))
@@ -127,4 +133,57 @@ func entryEdits(path []string, fields ...field) []jsonc.Edit {
 type field struct {
 	name  string // with a space between two keys
 	value any
+}
+
+// openCode is OpenCode 1.x: https://opencode.ai/v1/docs/mcp-servers/. Its
+// version 2 has servers one level deeper. OAuth is off, because OpenCode would
+// else send the token to every URL of a discovery when the gateway refuses it.
+// No timeout is set: held calls report progress, which its own clock follows.
+func openCode(s Setup) Config {
+	edits := []jsonc.Edit{{Path: []string{"$schema"}, Value: "https://opencode.ai/config.json", Kind: jsonc.Default}}
+	if s.Model != "" {
+		e := jsonc.Edit{Path: []string{"model"}, Value: s.Model}
+		if s.ModelDefault {
+			e.Kind = jsonc.Default
+		}
+		edits = append(edits, e)
+	}
+	edits = append(edits, entryEdits(
+		[]string{"mcp", Server},
+		field{"type", "remote"}, field{"url", s.MCPURL}, field{"enabled", true},
+		field{"headers Authorization", "Bearer {env:" + TokenVariable + "}"}, field{"oauth", false},
+	)...)
+	edits = append(edits, permissionEdits(s.Permissions)...)
+	if s.Instructions != "" {
+		edits = append(edits, jsonc.Edit{Path: []string{"instructions"}, Value: s.Instructions, Kind: jsonc.Element})
+	}
+	return Config{OpenCode, "opencode.json", edits}
+}
+
+// permissionEdits are OpenCode's rules. The last one that fits counts, so the rule
+// for everything goes before those that a user has, and the one for our tools
+// behind them, but for those that may be of single tools of ours. A rule that is
+// there stays.
+func permissionEdits(p Permissions) []jsonc.Edit {
+	rule := func(pattern, action string, kind jsonc.Kind) jsonc.Edit {
+		return jsonc.Edit{Path: []string{"permission", pattern}, Value: action, Kind: kind, Under: "*"}
+	}
+	switch p {
+	case AllowAll:
+		return []jsonc.Edit{rule("*", "allow", jsonc.First), rule("question", "deny", jsonc.Default)}
+	case AllowGateway:
+		all := rule(Server+"_*", "allow", jsonc.Default)
+		all.Before = func(key string) bool {
+			return strings.HasPrefix(key, Server+"_") || key != "*" && strings.ContainsAny(key, "*?")
+		}
+		return []jsonc.Edit{all}
+	}
+	return nil
+}
+
+type input struct {
+	Type        string `json:"type"`
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	Password    bool   `json:"password"`
 }

@@ -2,9 +2,14 @@ package canonical
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
+	"sallyport/action"
 	"sallyport/internal/jsonlex"
 )
 
@@ -67,7 +72,16 @@ func (p *parser) next() byte {
 func (p *parser) value(depth int) *fault {
 	switch p.next() {
 	case '{', '[':
-		return p.container(depth)
+		if depth == MaxDepth {
+			return &fault{what: "it is nested deeper than 64 levels", offset: p.pos, located: true}
+		}
+		c := p.raw[p.pos]
+		p.out = append(p.out, c)
+		p.pos++
+		if c == '{' {
+			return p.object(depth + 1)
+		}
+		return p.array(depth + 1)
 	case '"':
 		_, f := p.stringValue()
 		return f
@@ -81,26 +95,14 @@ func (p *parser) value(depth int) *fault {
 	return nil
 }
 
-func (p *parser) container(depth int) *fault {
-	if depth == MaxDepth {
-		return &fault{what: "it is nested deeper than 64 levels", offset: p.pos, located: true}
-	}
-	c := p.raw[p.pos]
-	p.out = append(p.out, c)
-	p.pos++
-	if c == '{' {
-		return p.object(depth + 1)
-	}
-	return p.array(depth + 1)
-}
-
 func (p *parser) array(depth int) *fault {
 	if p.next() == ']' {
 		return p.closeContainer(']')
 	}
 	for i := 0; ; i++ {
 		if f := p.value(depth); f != nil {
-			return f.inIndex(i)
+			f.path = append(f.path, strconv.Itoa(i))
+			return f
 		}
 		switch p.next() {
 		case ',':
@@ -224,4 +226,46 @@ func (p *parser) sortMembers(members []member) *fault {
 		p.out = append(p.out, written[m.start-start:m.end-start]...)
 	}
 	return nil
+}
+
+// maxPointer limits the pointer in an error, because names come from the
+// caller.
+const maxPointer = 256
+
+// fault describes an invalid document. Its path is built from the inside out
+// while the parser returns, so that valid documents do not pay for it.
+type fault struct {
+	what    string
+	offset  int
+	located bool     // offset is set
+	path    []string // escaped, the innermost first
+}
+
+func lexicalFault(err error) *fault {
+	var s *jsonlex.SyntaxError
+	if errors.As(err, &s) {
+		return &fault{what: s.What, offset: s.Offset, located: true}
+	}
+	return &fault{what: err.Error()}
+}
+
+func (f *fault) inMember(name []byte) *fault {
+	f.path = append(f.path, strings.NewReplacer("~", "~0", "/", "~1").Replace(string(name)))
+	return f
+}
+
+func (f *fault) public() error {
+	var pointer strings.Builder
+	for _, segment := range slices.Backward(f.path) {
+		if pointer.Len()+1+len(segment) > maxPointer {
+			break
+		}
+		pointer.WriteByte('/')
+		pointer.WriteString(segment)
+	}
+	where := ""
+	if f.located {
+		where = fmt.Sprintf(" (byte %d)", f.offset)
+	}
+	return action.Errorf(action.ErrInvalid, "invalid_json", "%s", "This JSON cannot be used: "+f.what+where+".").WithField(pointer.String())
 }

@@ -75,8 +75,12 @@ func unescape(segment string) (name string, ok bool) {
 
 // elementAt returns the element at the index, or nil.
 func elementAt(array []byte, segment string) []byte {
-	n, ok := index(segment)
-	if !ok {
+	// Digits without leading zeros.
+	if segment == "" || segment[0] == '0' && len(segment) > 1 || strings.Trim(segment, "0123456789") != "" {
+		return nil
+	}
+	n, err := strconv.Atoi(segment)
+	if err != nil {
 		return nil
 	}
 	for i := 1; i < len(array) && array[i] != ']'; i++ {
@@ -88,13 +92,4 @@ func elementAt(array []byte, segment string) []byte {
 		i = end // at the comma
 	}
 	return nil
-}
-
-// index parses an array index: digits without leading zeros.
-func index(segment string) (n int, ok bool) {
-	if segment == "" || segment[0] == '0' && len(segment) > 1 || strings.Trim(segment, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.Atoi(segment)
-	return n, err == nil
 }

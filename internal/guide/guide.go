@@ -49,8 +49,12 @@ func For(list []action.Available, source, name string, has func(tool string) boo
 	}
 	a := s.find(name)
 	if a == nil {
+		var names []string
+		for _, one := range s.actions {
+			names = append(names, one.Name)
+		}
 		return Guide{}, action.Errorf(action.ErrNotFound, "action_not_found", "%s has no action %s that this session may call.%s",
-			s.name, Line(name, 80), suggest.Sentence(name, s.actionNames()))
+			s.name, Line(name, 80), suggest.Sentence(name, names))
 	}
 	return Guide{s.id, s.name + ": " + a.Name, truncateText(actionText(a), maxActionGuide)}, nil
 }
@@ -147,13 +151,6 @@ func (s *source) find(name string) *action.Available {
 	return nil
 }
 
-func (s *source) actionNames() (names []string) {
-	for _, a := range s.actions {
-		names = append(names, a.Name)
-	}
-	return names
-}
-
 // approvalSection is the same for every source. It names the tools that the
 // reader has, and otherwise the shell command.
 func approvalSection(has func(tool string) bool) string {
@@ -184,20 +181,16 @@ func sessionGuide(all []*source, has func(tool string) bool) Guide {
 	}
 	for i, s := range all {
 		left := (maxSessionGuide - b.Len()) / (len(all) - i) // divide the rest evenly
-		b.WriteString("\n" + s.fitted(left))
+		text, ok := s.complete(left)
+		if !ok {
+			text = s.heading() + s.lines(0, left-600) + s.moreHint("")
+		}
+		if len(text) > left && !ok {
+			text = s.heading() + s.moreHint("")
+		}
+		b.WriteString("\n" + text)
 	}
 	return Guide{"", "What this session can do", b.String()}
-}
-
-// fitted returns as much about the source as fits.
-func (s *source) fitted(limit int) string {
-	if full, ok := s.complete(limit); ok {
-		return full
-	}
-	if lines := s.heading() + s.lines(0, limit-600) + s.moreHint(""); len(lines) <= limit {
-		return lines
-	}
-	return s.heading() + s.moreHint("")
 }
 
 // sourceGuide returns the guide of one source.
@@ -231,7 +224,11 @@ func (s *source) heading() string {
 	if s.about.Text != "" && !s.about.Untrusted {
 		b += s.about.Text + " "
 	}
-	return b + fmt.Sprintf("Source %s, %s.\n\n", inlineCode(s.id), plural(len(s.actions), "action"))
+	actions := "1 action"
+	if n := len(s.actions); n != 1 {
+		actions = fmt.Sprintf("%d actions", n)
+	}
+	return b + fmt.Sprintf("Source %s, %s.\n\n", inlineCode(s.id), actions)
 }
 
 // description returns the source's own description.
@@ -287,13 +284,6 @@ func (s *source) lines(from, limit int) string {
 func (s *source) moreHint(name string) string {
 	name = cmp.Or(name, s.actions[0].Name)
 	return fmt.Sprintf("\nParams and examples: `actions_guide` with source %s, and for one action with action as well, such as %s; in a shell `sallyport actions guide`.\n", inlineCode(s.id), inlineCode(name))
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // truncateText cuts a text at a line end, and says so.
