@@ -36,7 +36,7 @@ func hashOf(definition json.RawMessage, part func(def []byte) []byte) (string, e
 // appendBehaviourParts returns the canonical JSON that DefinitionHash hashes.
 func appendBehaviourParts(def []byte) []byte {
 	out := []byte{'{'}
-	for name, value := range members(def) {
+	for name, value := range jsonlex.Children(def) {
 		if string(value) == "null" {
 			continue
 		}
@@ -59,7 +59,7 @@ func appendSchema(out, schema []byte) []byte {
 		return append(out, schema...)
 	}
 	out = append(out, '{')
-	for name, value := range members(schema) {
+	for name, value := range jsonlex.Children(schema) {
 		kind := keyword(name)
 		if kind == keywordText {
 			continue
@@ -68,25 +68,21 @@ func appendSchema(out, schema []byte) []byte {
 		out = append(out, ':')
 		switch kind {
 		case keywordSchemaMap:
-			out = appendSchemaMap(out, value)
+			if value[0] != '{' {
+				out = append(out, value...)
+				continue
+			}
+			out = append(out, '{')
+			for name, schema := range jsonlex.Children(value) {
+				out = append(comma(out), name...)
+				out = appendSchema(append(out, ':'), schema)
+			}
+			out = append(out, '}')
 		case keywordSchemas:
 			out = appendSchemas(out, value)
 		default:
 			out = append(out, value...)
 		}
-	}
-	return append(out, '}')
-}
-
-// appendSchemaMap appends an object whose values are schemas.
-func appendSchemaMap(out, value []byte) []byte {
-	if value[0] != '{' {
-		return append(out, value...)
-	}
-	out = append(out, '{')
-	for name, schema := range members(value) {
-		out = append(comma(out), name...)
-		out = appendSchema(append(out, ':'), schema)
 	}
 	return append(out, '}')
 }
@@ -97,13 +93,8 @@ func appendSchemas(out, value []byte) []byte {
 		return appendSchema(out, value)
 	}
 	out = append(out, '[')
-	for i := 1; value[i] != ']'; {
-		end := jsonlex.Skip(value, i)
-		out = appendSchema(comma(out), value[i:end])
-		i = end
-		if value[i] == ',' {
-			i++
-		}
+	for _, schema := range jsonlex.Children(value) {
+		out = appendSchema(comma(out), schema)
 	}
 	return append(out, ']')
 }
@@ -138,24 +129,6 @@ func comma(out []byte) []byte {
 	return append(out, ',')
 }
 
-// members iterates over a canonical object: names with their quotes, and
-// values.
-func members(object []byte) func(yield func(name, value []byte) bool) {
-	return func(yield func(name, value []byte) bool) {
-		for i := 1; object[i] != '}'; {
-			colon := jsonlex.Skip(object, i)
-			end := jsonlex.Skip(object, colon+1)
-			if !yield(object[i:colon], object[colon+1:end]) {
-				return
-			}
-			i = end
-			if object[i] == ',' {
-				i++
-			}
-		}
-	}
-}
-
 // TextHash returns the hash, in hex, of what [DefinitionHash] leaves out of a
 // tool definition: title, description, icons, _meta and members that are not
 // known here, and of the schemas each description, default and enum at its
@@ -173,7 +146,7 @@ func TextHash(definition json.RawMessage) (string, error) {
 // index.
 func textParts(def []byte) []byte {
 	out := []byte{'{'}
-	for name, value := range members(def) {
+	for name, value := range jsonlex.Children(def) {
 		if string(value) == "null" {
 			continue
 		}
@@ -195,7 +168,7 @@ func appendTexts(out, schema []byte) []byte {
 	}
 	start := len(out)
 	out = append(out, '{')
-	for name, value := range members(schema) {
+	for name, value := range jsonlex.Children(schema) {
 		switch keyword(name) {
 		case keywordText:
 			out = appendMember(out, name, value, appendVerbatim)
@@ -215,7 +188,7 @@ func appendSchemaMapTexts(out, value []byte) []byte {
 	}
 	start := len(out)
 	out = append(out, '{')
-	for name, schema := range members(value) {
+	for name, schema := range jsonlex.Children(value) {
 		out = appendMember(out, name, schema, appendTexts)
 	}
 	return closeOrDrop(out, start)
@@ -228,15 +201,10 @@ func appendSchemasTexts(out, value []byte) []byte {
 	}
 	start := len(out)
 	out = append(out, '{')
-	var index [24]byte
-	for i, n := 1, 0; value[i] != ']'; n++ {
-		end := jsonlex.Skip(value, i)
-		name := append(strconv.AppendInt(append(index[:0], '"'), int64(n), 10), '"')
-		out = appendMember(out, name, value[i:end], appendTexts)
-		i = end
-		if value[i] == ',' {
-			i++
-		}
+	n := 0
+	for _, schema := range jsonlex.Children(value) {
+		out = appendMember(out, []byte(`"`+strconv.Itoa(n)+`"`), schema, appendTexts)
+		n++
 	}
 	return closeOrDrop(out, start)
 }

@@ -43,7 +43,14 @@ func Apply(workspace string, files []File, values map[string]string, replace boo
 		return err
 	}
 	for i := range files {
-		if err := write(root, files[i].Name(), render(files[i].Keys, values)); err != nil {
+		text := header + "\n"
+		for _, k := range files[i].Keys {
+			if v, ok := values[k.Key]; ok {
+				quoted, _ := quoteValue(v) // validate checked it
+				text += k.Key + "=" + quoted + "\n"
+			}
+		}
+		if err := write(root, files[i].Name(), []byte(text)); err != nil {
 			return fmt.Errorf("writing %s: %w", files[i].Name(), err)
 		}
 	}
@@ -172,4 +179,46 @@ func Scrub(workspace string, files []File) (removed, left []string, err error) {
 		}
 	}
 	return removed, left, errors.Join(errs...)
+}
+
+// header is the first line of each written file. It identifies the file later.
+const header = "# Written by sallyport env apply; sallyport env scrub removes it."
+
+// quoteValue quotes a value so that shells and dotenv parsers, including
+// Node's, read the same text; ok is false if no quoting does. Single quotes
+// keep everything literal, so they are preferred if the value has none. In
+// double quotes, a shell needs a backslash before what it would expand, and
+// Node's parser keeps that backslash. Some parsers also take a backslash before
+// a closing quote as an escape. Parsers join CR LF even in quotes, so CR is
+// escaped, which no shell reads back.
+func quoteValue(v string) (text string, ok bool) {
+	plain := func(r rune) bool {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_-./:@%+,=", r)
+	}
+	switch {
+	case v == "":
+		return `""`, true
+	case !strings.ContainsFunc(v, func(r rune) bool { return !plain(r) }):
+		return v, true
+	case !strings.ContainsAny(v, "'\r") && !strings.HasSuffix(v, `\`):
+		return "'" + v + "'", true
+	case strings.ContainsAny(v, "\\\"$`"):
+		return "", false
+	case strings.Contains(v, "\r"):
+		v = strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(v)
+	}
+	return `"` + v + `"`, true
+}
+
+// unquotableError returns an error with a remedy for a value that quoteValue
+// rejects.
+func unquotableError(key, v string) error {
+	why := "it has a ' together with one of \" $ ` \\"
+	switch {
+	case strings.HasSuffix(v, `\`):
+		why = "it ends with a \\"
+	case strings.Contains(v, "\r"):
+		why = "it has a carriage return together with one of \" $ ` \\"
+	}
+	return fmt.Errorf("the value of %s cannot be written so that shells and dotenv parsers read it alike: %s; enter another one, or in base64 where the program can decode it, or have the program read what env pull wrote", key, why)
 }

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -52,14 +54,6 @@ func blockedRanges() []addressRange {
 	return all
 }
 
-// metadataRanges lists the addresses at which clouds serve machine credentials.
-// Only a prefix for exactly one of them permits it.
-func metadataRanges() []addressRange {
-	return ranges("cloud metadata",
-		"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", "100.100.100.200/32",
-		"168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128")
-}
-
 // checker decides which addresses are permitted.
 type checker struct {
 	blocked, metadata []addressRange
@@ -70,22 +64,22 @@ type checker struct {
 
 func newChecker(allow []netip.Prefix, loopback bool) *checker {
 	c := &checker{
-		blocked: blockedRanges(), metadata: metadataRanges(), loopback: loopback,
+		blocked: blockedRanges(), loopback: loopback,
+		// The addresses at which clouds serve machine credentials. Only a prefix for
+		// exactly one of them permits it.
+		metadata: ranges("cloud metadata",
+			"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", "100.100.100.200/32",
+			"168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128"),
 		global: netip.MustParsePrefix("2000::/3"),
 		nat64:  netip.MustParsePrefix("64:ff9b::/96"),
 	}
 	for _, p := range allow {
-		c.allow = append(c.allow, unmapped(p))
+		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+		}
+		c.allow = append(c.allow, p)
 	}
 	return c
-}
-
-// unmapped converts a prefix of IPv4-mapped addresses to IPv4.
-func unmapped(p netip.Prefix) netip.Prefix {
-	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
-		return netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-	}
-	return p
 }
 
 // blockedClass returns the name of the class because of which the address is
@@ -173,4 +167,85 @@ func (c *checker) control(network, address string, _ syscall.RawConn) error {
 func blocked(class, address string) error {
 	return action.Errorf(action.ErrUnavailable, "address_blocked", "The host resolves to an address of the class %q, which the gateway does not connect to. "+
 		"If it is meant to, the operator can start the gateway with --allow-upstream CIDR.", class).WithCause(fmt.Errorf("%w: %s is %s", ErrBlocked, address, class))
+}
+
+// maxURL bounds the length of a configured URL.
+const maxURL = 2048
+
+// CheckURL parses a configured URL: http or https, with a host, without user,
+// password and fragment. The error is an [*action.Error] of kind ErrInvalid
+// with the field /url. The host's address is checked when connecting.
+func CheckURL(raw string) (*url.URL, error) {
+	if len(raw) > maxURL {
+		return nil, invalidURL("The URL is longer than %d characters.", maxURL)
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, invalidURL("This is not a URL; it should look like https://host/path.")
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, invalidURL("The URL must begin with https:// or http://.")
+	case u.Hostname() == "" || u.Opaque != "":
+		return nil, invalidURL("The URL has no host; it should look like https://host/path.")
+	case u.User != nil:
+		return nil, invalidURL("The URL must not hold a user or password; store the credential as a secret.")
+	case u.Fragment != "" || strings.Contains(raw, "#"):
+		return nil, invalidURL("The URL must not have a fragment (the part after #).")
+	case !goodPort(u):
+		return nil, invalidURL("The port of the URL must be a number from 1 to 65535.")
+	case strings.ContainsFunc(u.Host, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, invalidURL("The host of the URL must be plain ASCII; write an international name in its xn-- form.")
+	}
+	return u, nil
+}
+
+// CheckBaseURL is [CheckURL] for the base URL of an API that receives a
+// credential: https, or http on loopback, without a query. The field is
+// /base_url.
+func CheckBaseURL(raw string) (*url.URL, error) {
+	u, err := CheckURL(raw)
+	switch {
+	case err != nil:
+		there := *action.Public(err)
+		there.Field = "/base_url"
+		return nil, &there
+	case u.Scheme != "https" && !Loopback(u), u.RawQuery != "":
+		return nil, action.Errorf(action.ErrInvalid, "invalid_field",
+			"base_url must be an https URL without a query, such as https://sentry.example.com.").WithField("/base_url")
+	}
+	return u, nil
+}
+
+func invalidURL(format string, args ...any) error {
+	e := action.Errorf(action.ErrInvalid, "invalid_url", format, args...)
+	e.Field = "/url"
+	return e
+}
+
+func goodPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return err == nil && n > 0
+}
+
+// Host returns the host and port that a URL leads to, in one form for all
+// that lead to the same: lower case, the port always there, IPv6 in [].
+func Host(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "http":
+		port = "80"
+	case u.Scheme == "https":
+		port = "443"
+	}
+	return net.JoinHostPort(strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), port)
+}
+
+// Loopback reports whether the URL itself names loopback.
+func Loopback(u *url.URL) bool {
+	return action.Loopback(u.Hostname())
 }

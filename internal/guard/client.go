@@ -3,6 +3,7 @@ package guard
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -86,20 +87,15 @@ type hostTransport struct {
 }
 
 func (b *hostTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !b.sameTarget(r.URL) {
+	u, to := r.URL, &b.configured
+	same := u.Host == to.Host && u.Scheme == to.Scheme || Host(u) == b.host
+	if !same || u.Scheme != to.Scheme && u.Scheme != "https" {
 		if r.Body != nil {
 			r.Body.Close() //nolint:errcheck,gosec // the request is not sent
 		}
 		return nil, refusedRequest(action.ErrUnavailable, "The request leads away from the host that it is configured for.")
 	}
 	return b.next.RoundTrip(r)
-}
-
-func (b *hostTransport) sameTarget(u *url.URL) bool {
-	if u.Scheme != b.configured.Scheme && u.Scheme != "https" {
-		return false
-	}
-	return u.Host == b.configured.Host && u.Scheme == b.configured.Scheme || Host(u) == b.host
 }
 
 // CloseIdleConnections closes unused connections.
@@ -148,3 +144,36 @@ func OperatorClient(u *url.URL, allow ...string) *http.Client {
 	t.DisableCompression = true           // the size of a file is that of the response
 	return Over(t, u)
 }
+
+// LimitBody returns body with an error instead of anything beyond n bytes: an
+// [*action.Error] of kind ErrTooLarge with the code "body_too_large". A
+// truncated body must never look complete.
+func LimitBody(body io.ReadCloser, n int64) io.ReadCloser {
+	return &limitedReader{body: body, left: n, limit: n}
+}
+
+type limitedReader struct {
+	body        io.ReadCloser
+	left, limit int64
+	err         error // returned by every later read
+}
+
+func (l *limitedReader) Read(p []byte) (int, error) {
+	if l.err != nil || len(p) == 0 {
+		return 0, l.err
+	}
+	// One byte more than is left tells an end from an excess.
+	if int64(len(p)) > l.left+1 {
+		p = p[:l.left+1]
+	}
+	n, err := l.body.Read(p)
+	if int64(n) > l.left {
+		n = int(l.left)
+		err = action.NewError("body_too_large", l.limit)
+	}
+	l.left -= int64(n)
+	l.err = err
+	return n, err
+}
+
+func (l *limitedReader) Close() error { return l.body.Close() }

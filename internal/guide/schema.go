@@ -183,15 +183,8 @@ func (r *schemaReader) typeText(schema []byte, depth int) string {
 // JSON.
 func members(raw []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		i := jsonlex.Space(raw, 0)
-		if i == len(raw) || raw[i] != '{' {
-			return
-		}
-		for i = jsonlex.Space(raw, i+1); i < len(raw) && raw[i] != '}'; i = nextItem(raw, i) {
-			end, _, _ := jsonlex.String(raw, i)
-			name, _ := jsonlex.Unquote(nil, raw[i+1:end-1])
-			start := jsonlex.Space(raw, jsonlex.Space(raw, end)+1)
-			if i, _ = jsonlex.Value(raw, start, 0); !yield(string(name), raw[start:i]) {
+		for quoted, value := range jsonlex.Children(raw) {
+			if quoted == nil || !yield(stringOf(quoted), value) {
 				return
 			}
 		}
@@ -201,26 +194,12 @@ func members(raw []byte) iter.Seq2[string, []byte] {
 // elements iterates over an array; anything else is empty.
 func elements(raw []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		i := jsonlex.Space(raw, 0)
-		if i == len(raw) || raw[i] != '[' {
-			return
-		}
-		for i = jsonlex.Space(raw, i+1); i < len(raw) && raw[i] != ']'; i = nextItem(raw, i) {
-			start := i
-			if i, _ = jsonlex.Value(raw, start, 0); !yield(raw[start:i]) {
+		for quoted, value := range jsonlex.Children(raw) {
+			if quoted != nil || !yield(value) {
 				return
 			}
 		}
 	}
-}
-
-// nextItem returns the position of the item after the one that ends at i, or of
-// the closing bracket.
-func nextItem(raw []byte, i int) int {
-	if i = jsonlex.Space(raw, i); i < len(raw) && raw[i] == ',' {
-		i = jsonlex.Space(raw, i+1)
-	}
-	return i
 }
 
 // get returns the value of a member, or nil.

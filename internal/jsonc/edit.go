@@ -129,7 +129,7 @@ func (w styledWriter) apply(root *hujson.Value, e Edit) error {
 	case there == nil:
 		w.insert(o, depth, key, e.Value, insertIndex(o, e))
 	case e.Kind == Set && !equalValue(there, e.Value):
-		there.Value = w.value(depth, e.Value)
+		there.Value = w.valueWithLayout(true, depth, e.Value)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (w styledWriter) object(at *hujson.Value, e Edit, depth int) (*hujson.Objec
 	}
 	kind := at.Value.Kind()
 	if e.Under == "" || depth != len(e.Path)-1 || !slices.Contains([]hujson.Kind{'"', 't', 'f'}, kind) {
-		return nil, &Fault{strings.Join(e.Path[:depth], "."), "is no object, so nothing can be added to it"}
+		return nil, &Fault{strings.Join(e.Path[:depth], "."), "is not an object, so nothing can be added to it"}
 	}
 	o := new(hujson.Object)
 	w.insert(o, depth+1, e.Under, json.RawMessage(at.Value.(hujson.Literal)), 0)
@@ -173,7 +173,7 @@ func (w styledWriter) addElement(o *hujson.Object, there *hujson.Value, e Edit) 
 	}
 	list, ok := there.Value.(*hujson.Array)
 	if !ok {
-		return &Fault{strings.Join(e.Path, "."), "is no list, so nothing can be added to it"}
+		return &Fault{strings.Join(e.Path, "."), "is not a list, so nothing can be added to it"}
 	}
 	for i := range list.Elements {
 		if sameElement(&list.Elements[i], e) {
@@ -192,7 +192,7 @@ func member(o *hujson.Object, key string, path []string) (*hujson.Value, error) 
 			continue
 		}
 		if found != nil {
-			return nil, &Fault{strings.Join(path, "."), "is there twice; remove one of them"}
+			return nil, &Fault{strings.Join(path, "."), "appears twice; remove one of them"}
 		}
 		found = &o.Members[i].Value
 	}
@@ -230,4 +230,88 @@ func encodeJSON(v any) []byte {
 		panic(fmt.Sprintf("jsonc: a value of an edit is not valid JSON: %v", err)) // edits hold only values of this program
 	}
 	return bytes.TrimSpace(b.Bytes())
+}
+
+// insert adds a key to an object as its i-th, and returns its value. depth is
+// how deep the key is: 1 in the root.
+func (w styledWriter) insert(o *hujson.Object, depth int, key string, value any, i int) *hujson.Value {
+	// Keys of the root always stand on lines of their own.
+	lines := len(o.Members) == 0 || depth == 1 || bytes.Contains(o.Members[0].Name.BeforeExtra, []byte("\n"))
+	m := hujson.ObjectMember{
+		Name:  hujson.Value{Value: hujson.String(key)},
+		Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: w.valueWithLayout(lines, depth, value)},
+	}
+	if i < len(o.Members) {
+		old := &o.Members[i].Name
+		m.Name.BeforeExtra, old.BeforeExtra = w.splitBeforeMember(old.BeforeExtra, lines, depth)
+		o.Members = slices.Insert(o.Members, i, m)
+		return &o.Members[i].Value
+	}
+	var trailing bool
+	if n := len(o.Members); n > 0 {
+		trailing = o.Members[n-1].Value.AfterExtra != nil
+	}
+	m.Name.BeforeExtra, o.AfterExtra = w.splitBeforeClosing(o.AfterExtra, lines, len(o.Members) > 0, depth)
+	if trailing {
+		m.Value.AfterExtra = hujson.Extra{}
+	}
+	o.Members = append(o.Members, m)
+	return &o.Members[len(o.Members)-1].Value
+}
+
+// appendElement adds a value at the end of a list whose elements are at depth.
+func (w styledWriter) appendElement(list *hujson.Array, depth int, value any) {
+	n := len(list.Elements)
+	lines := n == 0 || bytes.Contains(list.Elements[0].BeforeExtra, []byte("\n"))
+	v := hujson.Value{Value: w.valueWithLayout(lines, depth, value)}
+	v.BeforeExtra, list.AfterExtra = w.splitBeforeClosing(list.AfterExtra, lines, n > 0, depth)
+	if n > 0 && list.Elements[n-1].AfterExtra != nil {
+		v.AfterExtra = hujson.Extra{} // keeps the trailing comma
+	}
+	list.Elements = append(list.Elements, v)
+}
+
+// splitBeforeClosing divides what stands before a closing bracket into what goes before the
+// new last thing and what stays before the bracket. A comment that stood behind
+// the last thing stays behind it.
+func (w styledWriter) splitBeforeClosing(extra hujson.Extra, lines, follows bool, depth int) (before, closing hujson.Extra) {
+	kept := bytes.TrimRight(extra, " \t\r\n")
+	if lines || bytes.Contains(kept, []byte("//")) {
+		return hujson.Extra(string(kept) + w.lineBreak(depth)), hujson.Extra(w.lineBreak(depth - 1))
+	}
+	if follows {
+		kept = append(bytes.Clone(kept), ' ')
+	}
+	return kept, extra[len(bytes.TrimRight(extra, " \t\r\n")):]
+}
+
+// splitBeforeMember divides what stands before a key into what goes before the new one in
+// its place and what stays before the old one. What stands on the line of the
+// opening bracket, or behind the key before, stays there.
+func (w styledWriter) splitBeforeMember(extra hujson.Extra, lines bool, depth int) (first, second hujson.Extra) {
+	if !lines {
+		return extra, hujson.Extra(" ")
+	}
+	head, _, found := bytes.Cut(extra, []byte("\n"))
+	if !found || bytes.LastIndex(head, []byte("/*")) > bytes.LastIndex(head, []byte("*/")) {
+		return hujson.Extra(w.lineBreak(depth)), append(hujson.Extra(nil), extra...)
+	}
+	return hujson.Extra(string(bytes.TrimRight(head, "\r")) + w.lineBreak(depth)), append(hujson.Extra(nil), extra[len(head):]...)
+}
+
+func (w styledWriter) lineBreak(depth int) string { return w.newline + strings.Repeat(w.indent, depth) }
+
+// valueWithLayout returns a value, with lines on as many lines as it has parts.
+func (w styledWriter) valueWithLayout(lines bool, depth int, v any) hujson.ValueTrimmed {
+	text := encodeJSON(v)
+	if lines {
+		var b bytes.Buffer
+		_ = json.Indent(&b, text, strings.Repeat(w.indent, depth), w.indent) // of JSON that was just written
+		text = bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte(w.newline))
+	}
+	parsed, err := hujson.Parse(text)
+	if err != nil {
+		panic("jsonc: generated JSON is not valid: " + err.Error())
+	}
+	return parsed.Value
 }

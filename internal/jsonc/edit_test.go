@@ -135,12 +135,12 @@ func TestApplyRefuses(t *testing.T) {
 		"no JSON":        {`{"a": }`, "is not valid JSON: line 1, column 7"},
 		"cut off":        {`{"a": 1`, "is not valid JSON"},
 		"two documents":  {`{} {}`, "is not valid JSON"},
-		"a list":         {`[]`, "is no object"},
-		"a key on path":  {`{"mcp": []}`, "mcp is no object"},
-		"a text":         {`{"mcp": "x"}`, "mcp is no object"},
-		"twice":          {`{"mcp": {}, "mcp": {}}`, "mcp is there twice"},
-		"twice, escaped": {`{"mcp": {}, "\u006dcp": {}}`, "mcp is there twice"},
-		"no list":        {`{"mcp": {}, "l": 1}`, "l is no list"},
+		"a list":         {`[]`, "is not an object"},
+		"a key on path":  {`{"mcp": []}`, "mcp is not an object"},
+		"a text":         {`{"mcp": "x"}`, "mcp is not an object"},
+		"twice":          {`{"mcp": {}, "mcp": {}}`, "mcp appears twice"},
+		"twice, escaped": {`{"mcp": {}, "\u006dcp": {}}`, "mcp appears twice"},
+		"no list":        {`{"mcp": {}, "l": 1}`, "l is not a list"},
 	} {
 		_, err := jsonc.Apply([]byte(test.document), []jsonc.Edit{set(1, "mcp", "a"), {Path: []string{"l"}, Value: 1, Kind: jsonc.Element}})
 		if fault := new(jsonc.Fault); !errors.As(err, &fault) || !strings.Contains(err.Error(), test.want) {

@@ -14,46 +14,23 @@ const (
 	NonASCII                  // contains bytes above 0x7f, not validated as UTF-8
 )
 
-// The classes of bytes in a string.
-const (
-	classPlain = iota
-	classQuote
-	classBackslash
-	classControl
-	classHigh
-)
-
-func byteClass(c byte) int {
-	switch {
-	case c >= utf8.RuneSelf:
-		return classHigh
-	case c < ' ':
-		return classControl
-	case c == '"':
-		return classQuote
-	case c == '\\':
-		return classBackslash
-	}
-	return classPlain
-}
-
 // String returns the end of the string at data[i], including its quotes, and
 // its form. It validates escapes, but not that they form valid characters; see
 // [Unquote].
 func String(data []byte, i int) (end int, form Form, err error) {
 	if i >= len(data) || data[i] != '"' {
-		return i, 0, syntaxError(i, "something that is no string where one is due")
+		return i, 0, syntaxError(i, "something that is not a string where a string is expected")
 	}
 	start := i
 	for i++; i < len(data); i++ {
-		switch byteClass(data[i]) {
-		case classQuote:
-			return i + 1, form, nil
-		case classHigh:
+		switch c := data[i]; {
+		case c >= utf8.RuneSelf:
 			form |= NonASCII
-		case classControl:
+		case c < ' ':
 			return i, form, syntaxError(i, "a control character in a string; escape it")
-		case classBackslash:
+		case c == '"':
+			return i + 1, form, nil
+		case c == '\\':
 			form |= Escaped
 			n := escapeLength(data[i:])
 			if n == 0 {

@@ -1,13 +1,22 @@
 package outbound
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/guard"
 )
 
 // Do sends a request and returns the answer, whatever its status. Errors are
@@ -49,10 +58,13 @@ func (c *Client) doWithRetries(ctx context.Context, r *Request, l *limiter) (*Re
 			return nil, afterAttempt(reached, err)
 		}
 		if err == nil {
-			wait, limited := r.limited(resp, c.pool.Now())
+			wait, limited := retryAfter(resp, c.pool.Now()), resp.Status == http.StatusTooManyRequests
+			if r.Limited != nil {
+				wait, limited = r.Limited(resp)
+			}
 			if limited {
 				wait = l.pause(c.pool.Now(), wait, seen)
-				if try < c.pool.Attempts && waits.allows(ctx, wait) {
+				if try < c.pool.Attempts && wait <= waits.left && hasTime(ctx, wait) {
 					continue // the next attempt waits
 				}
 				return nil, afterAttempt(reached, c.rateLimited(wait))
@@ -61,7 +73,7 @@ func (c *Client) doWithRetries(ctx context.Context, r *Request, l *limiter) (*Re
 		}
 		err = afterAttempt(reached, err)
 		if try == c.pool.Attempts || !repeatable(r, resp, err) ||
-			!waits.sleep(ctx, retryAfter(resp, c.pool.Now())) || !sleep(ctx, backoff(try)) {
+			!waits.sleep(ctx, retryAfter(resp, c.pool.Now())) || !sleep(ctx, jitter(250*time.Millisecond<<min(try-1, 4))) {
 			return resp, err
 		}
 		reached = reached || err == nil || errors.Is(err, action.ErrOutcomeUnknown)
@@ -133,22 +145,12 @@ func repeatable(r *Request, resp *Response, err error) bool {
 	return r.Repeatable || errors.Is(e.Kind, action.ErrUnavailable)
 }
 
-// backoff returns the delay after an attempt, with jitter, so that requests
-// that failed together are not retried together.
-func backoff(try int) time.Duration {
-	return jitter(250 * time.Millisecond << min(try-1, 4))
-}
-
-// jitter returns d plus up to half of it.
+// jitter returns d plus up to half of it, so that requests that failed together are
+// not retried together.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
 
 // waitBudget is the remaining time that a request can wait for its service.
 type waitBudget struct{ left time.Duration }
-
-// allows reports whether there is time for a delay.
-func (w *waitBudget) allows(ctx context.Context, d time.Duration) bool {
-	return d <= w.left && hasTime(ctx, d)
-}
 
 // sleep waits, and reports whether there was time for it.
 func (w *waitBudget) sleep(ctx context.Context, d time.Duration) bool {
@@ -178,4 +180,119 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// send sends a request once and reads the whole answer.
+func (c *Client) send(ctx context.Context, r *Request) (*Response, error) {
+	w := &sendTracker{replays: r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != ""}
+	req, err := c.request(w.withTrace(ctx), r)
+	if err != nil {
+		return nil, err
+	}
+	client := *c.http
+	if r.NoRedirect {
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, c.transportError(ctx, err, w.sent.Load())
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(guard.LimitBody(resp.Body, c.pool.MaxBody))
+	if err != nil {
+		return nil, c.transportError(ctx, err, true)
+	}
+	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+}
+
+func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error) {
+	u := *c.base
+	raw := strings.TrimSuffix(c.base.EscapedPath(), "/") + r.Path
+	path, err := url.PathUnescape(raw)
+	if err != nil {
+		return nil, invalidPath("is not escaped as it should be")
+	}
+	u.Path, u.RawPath = path, raw
+	u.RawQuery = strings.Trim(c.base.RawQuery+"&"+r.Query.Encode(), "&")
+	var body io.Reader
+	if r.Body != nil {
+		body = bytes.NewReader(r.Body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, u.String(), body)
+	if err != nil {
+		return nil, c.encodingError(err)
+	}
+	if r.Header != nil {
+		req.Header = r.Header.Clone()
+	}
+	for _, values := range req.Header {
+		if strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
+			return nil, c.encodingError(fmt.Errorf("a header holds a line break"))
+		}
+	}
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", c.pool.UserAgent)
+	}
+	if c.pool.Traceparent != nil {
+		if trace := c.pool.Traceparent(ctx); trace != "" {
+			req.Header.Set("Traceparent", trace)
+		}
+	}
+	return req, nil
+}
+
+// checkPath rejects a path that leaves the base URL's path, as parsed here or
+// by a server that unescapes first.
+func checkPath(path string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := url.PathUnescape(path)
+	if err != nil || path[0] != '/' || (&url.URL{Path: text, RawPath: path}).EscapedPath() != path {
+		return invalidPath("is not escaped as it should be")
+	}
+	segments := strings.Split(path[1:], "/")
+	for i, s := range segments {
+		text, _ := url.PathUnescape(s) // it is a part of what was unescaped above
+		if text == "" && i < len(segments)-1 {
+			return invalidPath("has an empty part")
+		}
+		for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }) {
+			if part == "." || part == ".." {
+				return invalidPath(fmt.Sprintf("has %q as a part", part))
+			}
+		}
+	}
+	return nil
+}
+
+func invalidPath(what string) error {
+	return action.Errorf(action.ErrInvalid, "invalid_path",
+		"The path that the params lead to %s, so the service was not asked; give names and ids as the service writes them.", what)
+}
+
+// sendTracker tracks whether any part of a request can have been sent.
+type sendTracker struct {
+	sent    atomic.Bool
+	replays bool // net/http can retry it automatically after it was received
+}
+
+// withTrace records it before the first byte is sent. Over HTTP/1 a failed
+// connection is closed before its error is returned, so that unwritten bytes
+// are never sent; over HTTP/2 they can be, so that having the connection
+// counts.
+func (w *sendTracker) withTrace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) {
+			if !w.replays {
+				w.sent.Store(false) // of a connection that was given up, nothing was
+			}
+		},
+		GotConn: func(info httptrace.GotConnInfo) {
+			if t, ok := info.Conn.(*tls.Conn); ok && t.ConnectionState().NegotiatedProtocol == "h2" {
+				w.sent.Store(true)
+			}
+		},
+		WroteHeaderField: func(string, []string) { w.sent.Store(true) },
+	})
 }

@@ -88,10 +88,6 @@ type limiterCache struct {
 	unused *list.List // keys of unused limiters, the latest first
 }
 
-func newLimiterCache(perLane, idle int) *limiterCache {
-	return &limiterCache{concurrency: perLane, idle: idle, byKey: map[string]*limiter{}, unused: list.New()}
-}
-
 func (s *limiterCache) acquire(key string) *limiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,14 +140,6 @@ func (p *Pool) releaseHost(key string, h *hostSlots) {
 	if h.users--; h.users == 0 {
 		delete(p.hosts, key)
 	}
-}
-
-// limited reports whether the answer is a rate limit, and its delay.
-func (r *Request) limited(resp *Response, now time.Time) (time.Duration, bool) {
-	if r.Limited != nil {
-		return r.Limited(resp)
-	}
-	return retryAfter(resp, now), resp.Status == http.StatusTooManyRequests
 }
 
 // retryAfter reads the Retry-After header, seconds or a date; zero: there is

@@ -30,10 +30,14 @@ func newKnown(secrets []string) *known {
 	k := &known{plain: make([][]byte, 0, 3*len(secrets))}
 	for _, s := range secrets {
 		s = strings.TrimSpace(s)
-		if len(s) < MinSecret || contains(k.plain, s) {
+		if len(s) < MinSecret || slices.ContainsFunc(k.plain, func(b []byte) bool { return string(b) == s }) {
 			continue
 		}
-		k.plain = appendForms(k.plain, s)
+		digits := hex.EncodeToString([]byte(s))
+		k.plain = append(k.plain, []byte(s), []byte(digits), []byte(strings.ToUpper(digits)))
+		if strings.Contains(s, " ") { // in the form of a query
+			k.plain = append(k.plain, []byte(strings.ReplaceAll(s, " ", "+")))
+		}
 		k.encoded = append(k.encoded, encodedForms(s)...)
 		k.numeric = k.numeric || strings.Trim(s, "0123456789+-.eE") == ""
 		k.noteSpecialBytes(s)
@@ -51,23 +55,6 @@ func (k *known) noteSpecialBytes(secret string) {
 			k.special += string(rune(c))
 		}
 	}
-}
-
-// structural reports whether a secret may span more of a document than one
-// string or number.
-func (k *known) structural() bool { return strings.ContainsAny(k.special, "{}[]:,\" \t\r\n") }
-
-func contains(list [][]byte, s string) bool {
-	return slices.ContainsFunc(list, func(b []byte) bool { return string(b) == s })
-}
-
-// mayContain reports whether doc, raw, may contain a known secret outside of
-// strings with escapes.
-func (k *known) mayContain(doc []byte) bool {
-	if len(k.plain) == 0 {
-		return false
-	}
-	return bytes.IndexByte(doc, '%') >= 0 || bytes.IndexByte(doc, '&') >= 0 || k.containsForm(doc)
 }
 
 // containsForm reports whether text contains one of the forms unescaped.
@@ -116,10 +103,6 @@ func (k *known) escapeMatters(text []byte) bool {
 	return sets[r]&tokenSet != 0 && (r != '/' || n > 2) || strings.ContainsRune(escapeBytes, r) || strings.ContainsRune(k.special, r)
 }
 
-func (k *known) inNumber(number []byte) bool {
-	return k.numeric && slices.ContainsFunc(k.plain, func(s []byte) bool { return bytes.Contains(number, s) })
-}
-
 // find appends the known secrets in text, which is not escaped. A nil receiver
 // finds nothing.
 func (k *known) find(text []byte, spans []span) []span {
@@ -142,36 +125,16 @@ func findAll(text, needle []byte, encoded bool, spans []span) []span {
 			return spans
 		}
 		s := span{from + i, from + i + len(needle)}
-		if encoded {
-			s = expandBase64(text, s)
+		// The edges of the run of base64 hold bits of the secret's first and last bytes.
+		for encoded && s.start > 0 && sets[text[s.start-1]]&base64Set != 0 {
+			s.start--
+		}
+		for encoded && s.end < len(text) && sets[text[s.end]]&base64Set != 0 {
+			s.end++
 		}
 		spans = append(spans, s)
 		from = s.end
 	}
-}
-
-// expandBase64 extends a span to the whole run of base64 around it, whose edges
-// hold bits of the secret's first and last bytes.
-func expandBase64(text []byte, s span) span {
-	for s.start > 0 && sets[text[s.start-1]]&base64Set != 0 {
-		s.start--
-	}
-	for s.end < len(text) && sets[text[s.end]]&base64Set != 0 {
-		s.end++
-	}
-	return s
-}
-
-// appendForms appends the secret unchanged, in hex, and, if it contains spaces,
-// in the form of a query.
-func appendForms(forms [][]byte, secret string) [][]byte {
-	plain := []byte(secret)
-	digits := hex.AppendEncode(nil, plain)
-	forms = append(forms, plain, digits, bytes.ToUpper(digits))
-	if strings.Contains(secret, " ") {
-		forms = append(forms, bytes.ReplaceAll(plain, []byte{' '}, []byte{'+'}))
-	}
-	return forms
 }
 
 // encodedForms returns, for each of the three alignments of a secret in base64,

@@ -67,7 +67,10 @@ func afterEquals(text []byte, i int) span {
 		return span{}
 	case !secretParameter(name):
 		if before > len(name) && strings.IndexByte("?&#", text[before-len(name)-1]) >= 0 && isQueryKey(name) {
-			return tokenIfLong(tokenLike(text, end))
+			if s := tokenLike(text, end); s.end-s.start >= longToken {
+				return s
+			}
+			return span{}
 		}
 		return labelledValue(text, name, end)
 	case string(name) == "pass" && run(text, start, digit) < start+countDigits && run(text, start, digit) > start:
@@ -187,18 +190,16 @@ func tokenLike(text []byte, i int) span {
 	return span{start, end}
 }
 
-func tokenIfLong(s span) span {
-	if s.end-s.start < longToken {
-		return span{}
-	}
-	return s
-}
-
 // valueAt returns what follows an equals sign or colon.
 func valueAt(text []byte, i int) span {
 	if i < len(text) && (text[i] == '"' || text[i] == '\'') {
-		end := closingQuote(text, i+1, text[i])
-		return unlessMarked(text, i+1, end)
+		end := i + 1
+		for ; end < len(text) && text[end] != text[i]; end++ {
+			if text[end] == '\\' {
+				end++
+			}
+		}
+		return unlessMarked(text, i+1, min(end, len(text)))
 	}
 	end := i
 	for end < len(text) && strings.IndexByte(" \t\r\n\"'`<>&#", text[end]) < 0 {
@@ -228,9 +229,13 @@ func quotedPair(text, name []byte, i int) span {
 	if kind == roleSecretText {
 		return span{}
 	}
-	switch text[start] {
-	case '{', '[':
-		return listAt(text, start)
+	if text[start] == '{' || text[start] == '[' { // up to the end of the text if it is cut off
+		end := jsonlex.Skip(text, start)
+		inside := bytes.TrimSpace(text[start+1 : max(end-1, start+1)])
+		if end < len(text) && isMark(text[start:end]) || len(inside) == 0 && end < len(text) {
+			return span{}
+		}
+		return unlessMarked(text, start, end)
 	}
 	end := start
 	for end < len(text) && strings.IndexByte(" \t\r\n,}]", text[end]) < 0 {
@@ -238,17 +243,6 @@ func quotedPair(text, name []byte, i int) span {
 	}
 	switch string(text[start:end]) {
 	case "true", "false", "null", "None", "nil", "True", "False":
-		return span{}
-	}
-	return unlessMarked(text, start, end)
-}
-
-// listAt returns a non-empty array or object, up to the end of the text if it
-// is cut off.
-func listAt(text []byte, start int) span {
-	end := jsonlex.Skip(text, start)
-	inside := bytes.TrimSpace(text[start+1 : max(end-1, start+1)])
-	if end < len(text) && isMark(text[start:end]) || len(inside) == 0 && end < len(text) {
 		return span{}
 	}
 	return unlessMarked(text, start, end)
@@ -315,8 +309,10 @@ func commandOption(text []byte, i int) span {
 	if i > 0 && sets[text[i-1]]&nameSet != 0 {
 		return span{}
 	}
-	if s := gluedPassword(text, i); s.end > 0 {
-		return s
+	if bytes.HasPrefix(text[i:], []byte("-p")) && inCommand(text, i, gluedPasswordPrograms...) { // mysql -ppassword
+		if s := unlessPort(text, valueAt(text, i+2)); s.end > 0 {
+			return s
+		}
 	}
 	end := run(text, i, nameSet)
 	if end == len(text) || text[end] != ' ' && text[end] != '\t' {
@@ -346,14 +342,6 @@ func commandOption(text []byte, i int) span {
 	return span{}
 }
 
-// gluedPassword finds the password in mysql -ppassword and similar commands.
-func gluedPassword(text []byte, i int) span {
-	if !bytes.HasPrefix(text[i:], []byte("-p")) || !inCommand(text, i, gluedPasswordPrograms...) {
-		return span{}
-	}
-	return unlessPort(text, valueAt(text, i+2))
-}
-
 // gluedPasswordPrograms are parts of the names of programs that take a password
 // directly after the option letter.
 var gluedPasswordPrograms = []string{"mysql", "mariadb", "sshpass"}
@@ -380,20 +368,6 @@ func unlessPort(text []byte, s span) span {
 		return span{}
 	}
 	return s
-}
-
-// closingQuote returns the position of the quote that closes the one before
-// text[i].
-func closingQuote(text []byte, i int, quote byte) int {
-	for ; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case quote:
-			return i
-		}
-	}
-	return len(text)
 }
 
 func skipBlanks(text []byte, i int) int {

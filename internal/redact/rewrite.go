@@ -2,7 +2,10 @@ package redact
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"sallyport/internal/jsonlex"
@@ -32,7 +35,8 @@ type rewriter struct {
 }
 
 func (w *rewriter) document() ([]byte, error) {
-	w.mayContainKnown = w.known.mayContain(w.raw)
+	// Outside of strings with escapes.
+	w.mayContainKnown = len(w.known.plain) > 0 && (bytes.IndexByte(w.raw, '%') >= 0 || bytes.IndexByte(w.raw, '&') >= 0 || w.known.containsForm(w.raw))
 	out, err := w.pass()
 	if err != nil || len(w.labelledLate) == 0 {
 		return out, err
@@ -139,7 +143,10 @@ func (w *rewriter) redactValue(depth int) error {
 		}
 	}
 	if w.namesOnly {
-		w.markSpan(start, end)
+		if w.raw[start] == '"' { // the content of a string
+			start, end = start+1, end-1
+		}
+		w.spans = append(w.spans, span{start, end})
 		return nil
 	}
 	w.replace(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, w.mark(nil, value)) })
@@ -153,7 +160,8 @@ func (w *rewriter) number() error {
 		return err
 	}
 	w.pos = end
-	if number := w.raw[start:end]; w.mayContainKnown && w.known.inNumber(number) {
+	number := w.raw[start:end]
+	if w.mayContainKnown && w.known.numeric && slices.ContainsFunc(w.known.plain, func(s []byte) bool { return bytes.Contains(number, s) }) {
 		w.replace(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, w.mark(nil, number)) })
 	}
 	return nil
@@ -204,7 +212,9 @@ func (w *rewriter) clean(text []byte, escaped bool) (clean []byte, changed bool)
 	if all && w.nesting < maxNested && looksNested(text) {
 		inner := rewriter{raw: text, known: w.known, mark: w.mark, full: true, nesting: w.nesting + 1, scratchBuf: w.scratchBuf}
 		if out, err := inner.document(); err == nil {
-			if text, changed, all = out, inner.copied > 0, false; !w.known.structural() {
+			text, changed, all = out, inner.copied > 0, false
+			// A secret with one of these may span more of a document than one string or number.
+			if !strings.ContainsAny(w.known.special, "{}[]:,\" \t\r\n") {
 				return text, changed
 			}
 		}
@@ -220,4 +230,87 @@ func (w *rewriter) clean(text []byte, escaped bool) (clean []byte, changed bool)
 func looksNested(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	return len(text) > 2 && (text[0] == '{' && text[len(text)-1] == '}' || text[0] == '[' && text[len(text)-1] == ']')
+}
+
+// findEmbedded appends the secrets that names indicate in JSON within a text.
+// The JSON may be cut off. The caller finds secrets within its strings without
+// parsing it, and JSON in those strings when it searches under the next layer
+// of escapes.
+func findEmbedded(text []byte, spans []span, buf *scratchBuffers) []span {
+	for i := 0; i < len(text); {
+		if c := text[i]; c != '{' && c != '[' || !mayOpenJSON(text, i) {
+			i++
+			continue
+		}
+		w := rewriter{raw: text, pos: i, full: true, spans: spans, namesOnly: true, scratchBuf: buf}
+		err := w.value(0, false)
+		spans, buf = w.spans, w.scratchBuf
+		i = max(i+1, w.pos) // continue after the JSON,
+		if err != nil && w.lastString > 0 {
+			i = w.lastString + 1 // or after the quote that was not a string
+		}
+	}
+	return spans
+}
+
+// mayOpenJSON reports whether JSON with a string or a container in it may begin
+// at text[i].
+func mayOpenJSON(text []byte, i int) bool {
+	object := text[i] == '{'
+	for i++; i < len(text); i++ {
+		switch text[i] {
+		case ' ', '\t', '\r', '\n':
+		case '"':
+			return true
+		case '{', '[':
+			return !object
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// readString returns the decoded string at the current position.
+func (w *rewriter) readString() ([]byte, error) {
+	end, form, err := jsonlex.String(w.raw, w.pos)
+	if err != nil {
+		return nil, err
+	}
+	text := w.raw[w.pos+1 : end-1]
+	w.pos, w.lastString = end, w.pos
+	if form&jsonlex.Escaped != 0 {
+		room := w.scratch()
+		room.name, _ = jsonlex.Unquote(room.name[:0], text)
+		text = room.name
+	}
+	return text, nil
+}
+
+// Reasons why a document cannot be parsed. They are not shown to users.
+var (
+	errTrailing = errors.New("something after the value")
+	errDepth    = errors.New("nested too deep")
+	errComma    = errors.New("a comma or bracket is missing")
+	errColon    = errors.New("a colon is missing")
+)
+
+// span is a secret part of a text.
+type span struct{ start, end int }
+
+// replace returns text with each span replaced by its mark; overlapping spans
+// are merged.
+func replace(text []byte, spans []span, mark func(dst, secret []byte) []byte) []byte {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	out := make([]byte, 0, len(text)+32)
+	copied := 0
+	for i := 0; i < len(spans); {
+		s := spans[i]
+		for i++; i < len(spans) && spans[i].start < s.end; i++ {
+			s.end = max(s.end, spans[i].end)
+		}
+		out = mark(append(out, text[copied:s.start]...), text[s.start:s.end])
+		copied = s.end
+	}
+	return append(out, text[copied:]...)
 }

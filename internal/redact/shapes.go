@@ -110,13 +110,18 @@ func findAuthScheme(text []byte, i int) span {
 	if bearer {
 		at++
 	}
-	start := skipBlankOrPlus(text, at, bearer)
+	start := at
+	for start < len(text) && (text[start] == ' ' || text[start] == '\t' || bearer && text[start] == '+') { // + is a space in a URL
+		start++
+	}
 	if start == at {
 		return span{}
 	}
 	if !bearer {
 		end := run(text, start, base64Set)
-		if !isBasicAuth(text[start:end]) {
+		// A user and password in base64, not an ordinary word.
+		plain, err := base64.RawStdEncoding.DecodeString(string(bytes.TrimRight(text[start:end], "=")))
+		if err != nil || bytes.IndexByte(plain, ':') < 0 {
 			return span{}
 		}
 		return span{start, end}
@@ -126,22 +131,6 @@ func findAuthScheme(text []byte, i int) span {
 		return span{}
 	}
 	return span{start, end}
-}
-
-// skipBlankOrPlus returns the end of the white space at text[i]; with plus, a +
-// counts as a space, as in a URL.
-func skipBlankOrPlus(text []byte, i int, plus bool) int {
-	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || plus && text[i] == '+') {
-		i++
-	}
-	return i
-}
-
-// isBasicAuth distinguishes a user and password in base64 from an ordinary
-// word.
-func isBasicAuth(token []byte) bool {
-	plain, err := base64.RawStdEncoding.DecodeString(string(bytes.TrimRight(token, "=")))
-	return err == nil && bytes.IndexByte(plain, ':') >= 0
 }
 
 // findPrivateKey finds a private key in PEM, up to its end or that of the text.
@@ -165,3 +154,63 @@ func findPrivateKey(text []byte, i int) span {
 	}
 	return span{i, i + from + end + 5}
 }
+
+// findNetrc finds the password in login NAME password WORD, the format of
+// .netrc. Without a preceding machine, a plain word may be prose: a login page
+// password field.
+func findNetrc(text []byte, i int) span {
+	rest, ok := bytes.CutPrefix(text[i:], []byte("password"))
+	after := len(text) - len(rest)
+	start := after
+	for start < len(text) && isSpace(text[start]) {
+		start++
+	}
+	if !ok || start == after || start == len(text) {
+		return span{}
+	}
+	end := start
+	for end < len(text) && !isSpace(text[end]) {
+		end++
+	}
+	key, at := keyBefore(text, i)
+	plain := run(text, start, lower) >= len(bytes.TrimRight(text[:end], ".,;:!?)"))
+	switch {
+	case key == "machine":
+	case key != "login" && key != "account", plain && !inNetrcEntry(text, at):
+		return span{}
+	}
+	return unlessMarked(text, start, end)
+}
+
+// inNetrcEntry reports whether the text before text[i] belongs to an entry for
+// a machine.
+func inNetrcEntry(text []byte, i int) bool {
+	word, _ := wordBefore(text, i)
+	key, _ := keyBefore(text, i)
+	return key == "machine" || key == "login" || key == "account" || string(word) == "default"
+}
+
+// keyBefore returns the key of the pair of words that ends before text[i], and
+// its start.
+func keyBefore(text []byte, i int) (key string, start int) {
+	_, at := wordBefore(text, i)
+	word, start := wordBefore(text, at)
+	if len(word) > len("machine") {
+		return "", start
+	}
+	return string(word), start
+}
+
+// wordBefore returns the word before text[i], and its start.
+func wordBefore(text []byte, i int) (word []byte, start int) {
+	for i > 0 && isSpace(text[i-1]) {
+		i--
+	}
+	end := i
+	for i > 0 && !isSpace(text[i-1]) {
+		i--
+	}
+	return text[i:end], i
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

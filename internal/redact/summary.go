@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"strconv"
 	"unicode/utf8"
 
@@ -54,7 +53,7 @@ func (s *lineWriter) line(value []byte, room int) []byte {
 	}
 	var out []byte
 	share := waterLevel(lineEntries(value, room), room)
-	for name, member := range eachChild(value) {
+	for name, member := range jsonlex.Children(value) {
 		if len(out) > s.limit {
 			break
 		}
@@ -69,7 +68,7 @@ func (s *lineWriter) line(value []byte, room int) []byte {
 // lineEntries returns the members of an object that may fit, with their size in
 // the line.
 func lineEntries(object []byte, room int) (all []entry) {
-	for name, value := range eachChild(object) {
+	for name, value := range jsonlex.Children(object) {
 		size := len(value)
 		if value[0] == '{' || value[0] == '[' {
 			size = len("[10 items]")
@@ -131,7 +130,7 @@ func appendText(out, text []byte) []byte {
 
 func countItems(list []byte, what string) string {
 	n := 0
-	for range eachChild(list) {
+	for range jsonlex.Children(list) {
 		n++
 	}
 	if n == 1 {
@@ -159,22 +158,76 @@ func unquoted(quoted []byte) []byte {
 
 func isEmpty(list []byte) bool { return jsonlex.Space(list, 1) == len(list)-1 }
 
-// eachChild iterates over a valid array or object: values, and names with their
-// quotes.
-func eachChild(list []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, value []byte) bool) {
-		for i := jsonlex.Space(list, 1); i < len(list)-1; i = jsonlex.Space(list, i+1) { // skip the comma
-			var name []byte
-			if list[0] == '{' {
-				end := jsonlex.Skip(list, i)
-				name = list[i:end]
-				i = jsonlex.Space(list, jsonlex.Space(list, end)+1)
+// toolResult is the part of a CallToolResult that a summary shows.
+type toolResult struct {
+	text       []byte // the first text, with its quotes; nil if there is none
+	structured []byte // nil if there is none
+	items      []byte // the content
+	failed     bool
+}
+
+// readResult parses a CallToolResult. An object with unknown members is not
+// one, so that none of them is omitted.
+func readResult(value []byte) (r toolResult, ok bool) {
+	if value[0] != '{' {
+		return r, false
+	}
+	r.items = []byte("[]")
+	for name, member := range jsonlex.Children(value) {
+		switch string(name) {
+		case `"content"`:
+			if ok = member[0] == '['; !ok {
+				return r, false
 			}
-			end := jsonlex.Skip(list, i)
-			if !yield(name, list[i:end]) {
-				return
-			}
-			i = jsonlex.Space(list, end)
+			r.items = member
+			r.text = firstText(member)
+		case `"structuredContent"`:
+			ok, r.structured = true, member
+		case `"isError"`:
+			r.failed = string(member) == "true"
+		case `"_meta"`, `"resultType"`:
+		default:
+			return r, false
 		}
 	}
+	return r, ok
+}
+
+// firstText returns the text of the first item that has one.
+func firstText(content []byte) []byte {
+	for _, item := range jsonlex.Children(content) {
+		if item[0] != '{' {
+			continue
+		}
+		for name, member := range jsonlex.Children(item) {
+			if string(name) == `"text"` && member[0] == '"' && len(member) > 2 {
+				return member
+			}
+		}
+	}
+	return nil
+}
+
+// resultLine returns the summary of a CallToolResult.
+func (s *lineWriter) resultLine(r toolResult) string {
+	head, tail := "", ""
+	if r.failed {
+		head = "error: "
+	}
+	several := countItems(r.items, "content item")
+	shown := r.structured
+	if r.text != nil {
+		if shown = unquoted(r.text); !looksNested(shown) || jsonlex.Document(shown) != nil {
+			shown = r.text
+		}
+		if several != "1 content item" {
+			tail = ", " + several
+		}
+	}
+	if shown == nil {
+		return string(clip([]byte(head+several), s.limit))
+	}
+	room := max(s.limit-len(head)-len(tail), len(ellipsis))
+	line := clip(s.line(bytes.TrimSpace(shown), room), room)
+	return string(clip([]byte(head+string(line)+tail), s.limit))
 }

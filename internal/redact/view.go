@@ -38,7 +38,8 @@ var escapeKinds = [256]uint8{'\\': backslashEscape, '%': percentEscape, '&': ent
 func secretsIn(text []byte, k *known, all bool, room **scratchBuffers) []span {
 	l := search{known: k, full: all}
 	spans := l.direct(text, nil, *room)
-	if indexAny(text, escapes) == len(text) || !all && (k == nil || !k.mayBeEscaped(text)) {
+	hasEscapes := bytes.IndexByte(text, '\\') >= 0 || bytes.IndexByte(text, '%') >= 0 || bytes.IndexByte(text, '&') >= 0
+	if !hasEscapes || !all && (k == nil || !k.mayBeEscaped(text)) {
 		return spans
 	}
 	if *room == nil {
@@ -133,7 +134,11 @@ func (v *unescapedView) unescape(text []byte, kinds uint8, cuts bool) bool {
 		}
 		v.plain = append(v.plain, text[copied:i]...)
 		at := len(v.plain)
-		v.plain = appendRune(v.plain, r)
+		if r < 0 {
+			v.plain = append(v.plain, byte(-1-r))
+		} else {
+			v.plain = utf8.AppendRune(v.plain, r)
+		}
 		if cuts {
 			v.cuts = append(v.cuts, escapePos{int32(i), int32(at), uint8(n), uint8(len(v.plain) - at)})
 		}
@@ -163,27 +168,8 @@ func (v *unescapedView) origin(i int) int {
 	return int(c.text)
 }
 
-// indexAny returns the position of the first of a few bytes in text, or its
-// length.
-func indexAny(text []byte, few string) int {
-	for i := range len(few) {
-		if at := bytes.IndexByte(text, few[i]); at >= 0 {
-			text = text[:at]
-		}
-	}
-	return len(text)
-}
-
-// appendRune appends a character, or the byte that -1-r encodes.
-func appendRune(plain []byte, r rune) []byte {
-	if r < 0 {
-		return append(plain, byte(-1-r))
-	}
-	return utf8.AppendRune(plain, r)
-}
-
-// escapeAt returns the value of the escape at text[i] (see appendRune) and its
-// length: zero if there is none.
+// escapeAt returns the character of the escape at text[i], or -1-c for a byte c, and
+// its length: zero if there is none.
 func escapeAt(text []byte, i int) (r rune, n int) {
 	switch text[i] {
 	case '\\':

@@ -73,11 +73,11 @@ func New(master []byte, older ...[]byte) (*Vault, error) {
 func (v *Vault) Use(master []byte, older ...[]byte) error {
 	ring := make([]subkeys, 0, 1+len(older))
 	for _, key := range slices.Concat([][]byte{master}, older) {
-		s, err := derive(key)
+		seal, err := subkey(key, "sallyport vault seal")
 		if err != nil {
 			return err
 		}
-		ring = append(ring, s)
+		ring = append(ring, subkeys{[keyIDLen]byte(KeyID(key)), seal})
 	}
 	v.ring.Store(&ring)
 	return nil
@@ -86,12 +86,6 @@ func (v *Vault) Use(master []byte, older ...[]byte) error {
 // UseHash sets the hash key, which [HashKey] derived from an earlier master
 // key.
 func (v *Vault) UseHash(key []byte) { v.hash.Store(&key) }
-
-func derive(master []byte) (s subkeys, err error) {
-	copy(s.id[:], KeyID(master))
-	s.seal, err = subkey(master, "sallyport vault seal")
-	return s, err
-}
 
 // HashKey derives the hash key from a master key. It outlives that key: hashes
 // in rows are compared with new ones.

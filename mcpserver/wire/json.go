@@ -67,12 +67,13 @@ func (m *Members) member(i int) bool {
 	if err != nil {
 		return m.fail(errSyntax)
 	}
-	v := skipKey(m.Text, i)
-	if v < 0 {
+	v := jsonlex.Space(m.Text, k)
+	if v == len(m.Text) || m.Text[v] != ':' {
 		return m.fail(errSyntax)
 	}
-	end := skipValue(m.Text, v, maxDepth)
-	if end < 0 {
+	v = jsonlex.Space(m.Text, v+1)
+	end, err := jsonlex.Value(m.Text, v, jsonlex.MaxDepth-maxDepth)
+	if err != nil {
 		return m.fail(errSyntax)
 	}
 	m.Key = m.Text[i+1 : k-1]
@@ -111,8 +112,8 @@ func Member(raw []byte, key string) []byte {
 
 // Valid reports whether raw is one JSON value and nothing else.
 func Valid(raw []byte) bool {
-	i := skipValue(raw, jsonlex.Space(raw, 0), maxDepth)
-	return i >= 0 && jsonlex.Space(raw, i) == len(raw)
+	i, err := jsonlex.Value(raw, jsonlex.Space(raw, 0), jsonlex.MaxDepth-maxDepth)
+	return err == nil && jsonlex.Space(raw, i) == len(raw)
 }
 
 // IsObject reports whether raw, a valid JSON value, is an object.
@@ -137,66 +138,6 @@ func DecodeString(raw []byte) string {
 	}
 	text, _ := jsonlex.Unquote(nil, content)
 	return string(text)
-}
-
-// skipValue returns the index after the value that begins at i, or -1 when
-// there is no valid one.
-func skipValue(b []byte, i, depth int) int {
-	if i >= len(b) || depth == 0 {
-		return -1
-	}
-	switch b[i] {
-	case '{':
-		return skipComposite(b, i, '}', depth)
-	case '[':
-		return skipComposite(b, i, ']', depth)
-	}
-	end, err := jsonlex.Scalar(b, i)
-	if err != nil {
-		return -1
-	}
-	return end
-}
-
-// skipComposite skips an object or an array. They differ only in the key before each
-// value of an object.
-func skipComposite(b []byte, i int, closing byte, depth int) int {
-	i = jsonlex.Space(b, i+1)
-	if i < len(b) && b[i] == closing {
-		return i + 1
-	}
-	for {
-		if closing == '}' {
-			if i = skipKey(b, i); i < 0 {
-				return -1
-			}
-		}
-		if i = skipValue(b, i, depth-1); i < 0 {
-			return -1
-		}
-		i = jsonlex.Space(b, i)
-		switch {
-		case i >= len(b):
-			return -1
-		case b[i] == closing:
-			return i + 1
-		case b[i] != ',':
-			return -1
-		}
-		i = jsonlex.Space(b, i+1)
-	}
-}
-
-// skipKey skips a key and its colon, up to the value.
-func skipKey(b []byte, i int) int {
-	i, _, err := jsonlex.String(b, i)
-	if err != nil {
-		return -1
-	}
-	if i = jsonlex.Space(b, i); i >= len(b) || b[i] != ':' {
-		return -1
-	}
-	return jsonlex.Space(b, i+1)
 }
 
 // ReplaceMember returns the object raw with another value for every member named
