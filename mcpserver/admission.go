@@ -113,7 +113,7 @@ func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *htt
 	case errors.Is(err, action.ErrForbidden):
 		wire.WriteText(w, http.StatusForbidden, publicText(err, "This credential may not use MCP."))
 	default:
-		s.cfg.Log.Error("authenticating", "error", err)
+		s.cfg.Log.Error("authentication failed", "error", err)
 		w.Header().Set("Retry-After", "1")
 		wire.WriteText(w, http.StatusServiceUnavailable, "The session token could not be checked just now; nothing was executed for this request. Try again.")
 	}
@@ -167,7 +167,7 @@ func (s *Server) readBody(x *exchange) (buf *[]byte, status int) {
 		case err == io.EOF:
 			return buf, 0
 		case err != nil:
-			wire.WriteText(x.w, http.StatusBadRequest, "The body could not be read to its end.")
+			wire.WriteText(x.w, http.StatusBadRequest, "The request body could not be read completely.")
 			return buf, http.StatusBadRequest
 		}
 	}

@@ -43,8 +43,8 @@ func appendPageElicitation(b []byte, inv *action.Invocation, page, id string) []
 	}
 	b = jsonlex.Quote(append(b, `,"url":`...), page)
 	b = jsonlex.Quote(append(b, `,"message":`...),
-		"An agent wants to run "+quoted(inv.Action)+" of "+quoted(sourceName(inv))+", which a person has to approve. "+
-			"Open Sallyport's page to see what it would do, and approve or deny it there. Your answer here decides nothing.")
+		"An agent wants to run "+quoted(inv.Action)+" of "+quoted(sourceName(inv))+", which needs a person's approval. "+
+			"Open the Sallyport page to review it and to approve or deny it there. Your answer here does not decide anything.")
 	return append(b, '}')
 }
 

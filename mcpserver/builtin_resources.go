@@ -41,18 +41,18 @@ func newBuiltinOfferings(snapshot bool) builtinOfferings {
 	o := builtinOfferings{
 		resources: map[string][]byte{guideURI: encoded(&mcp.Resource{
 			URI: guideURI, Name: "guide", Title: "Guide to this session's tools", MIMEType: guideType,
-			Description: "What the tools behind this gateway do, what becomes of a call of each, their arguments and examples. Texts of connected servers are marked as theirs.",
+			Description: "What this session's tools do, which calls need approval, their arguments and examples. Text from connected servers is marked.",
 		})},
 		templates: map[string][]byte{guideTemplate: encoded(&mcp.ResourceTemplate{
 			URITemplate: guideTemplate, Name: "guide of a source", Title: "Guide to the tools of one service", MIMEType: guideType,
-			Description: "The same of one service, in full. source is its id or its name, as the guide has it.",
+			Description: "The guide to one service in full. source is its id or name, as in the guide.",
 		})},
 	}
 	if snapshot {
 		o.resources[capabilitiesURI] = encoded(&mcp.Resource{
 			URI: capabilitiesURI, Name: "capabilities", Title: "What this session may do", MIMEType: capabilitiesType,
-			Description: "Every service and every action behind this gateway, with what policy says of it for this session: allow, require_approval or deny, and why. " +
-				"Read it before you plan work that needs an action which you do not see among the tools. Descriptions in it are the services' own words.",
+			Description: "Every service and action behind this gateway, with the policy decision for this session: allow, require_approval or deny, and why. " +
+				"Read it before you plan work that needs an action that is not among your tools. Descriptions in it are the services' own text.",
 		})
 	}
 	o.prompts, o.reserved = builtinPrompts()
@@ -108,7 +108,7 @@ func (s *Server) readCapabilities(x *exchange) {
 			return
 		}
 	}
-	s.cfg.Log.Error("reading capabilities", "session", x.who.ID, "error", err)
+	s.cfg.Log.Error("capabilities could not be read", "session", x.who.ID, "error", err)
 	x.sendError(listProblem(err))
 }
 

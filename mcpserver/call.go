@@ -57,7 +57,7 @@ func (s *Server) registerCall(c *caller) bool {
 	if c.session != nil {
 		id := wire.IDKey(c.ID)
 		if !c.session.register(id, c.call) {
-			c.sendError(wire.InvalidRequest("A request with this id is in flight already; send it again with another id, and the same call joins the one that waits."))
+			c.sendError(wire.InvalidRequest("A request with this id is already in flight; send it again with another id: it joins the pending call."))
 			return false
 		}
 		c.unregister = func() { c.session.unregister(id, c.call) }

@@ -166,7 +166,7 @@ func (s *Server) findTool(x *exchange, p *params) (tool, *wire.Response) {
 	now := s.cfg.Now()
 	list, err := s.views.of(&x.who, now).recent(x.r.Context(), s.cfg.Gate, &x.who, now)
 	if err != nil {
-		s.cfg.Log.Warn("listing tools for a call", "session", x.who.ID, "error", err)
+		s.cfg.Log.Warn("tools could not be listed for a call", "session", x.who.ID, "error", err)
 		list = s.builtinsOnly
 	}
 	if t, ok := list.tools[p.name]; ok {
@@ -344,7 +344,7 @@ func (s *Server) cancelled(x *exchange) {
 		if c := x.session.inFlight(key); c != nil {
 			c.cancel(cause)
 		} else if err := s.postCancel(x, key, cause); err != nil {
-			s.cfg.Log.Error("telling other instances of a cancelled call", "error", err)
+			s.cfg.Log.Error("a cancellation could not be sent to other instances", "error", err)
 			s.sendLookupFailed(x.w)
 			return
 		}

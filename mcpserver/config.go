@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/defaults"
 )
 
 // Gate is the part of [gate.Gate] that this package uses.
@@ -43,7 +45,7 @@ type Resolver interface {
 	ResolvePrompt(ctx context.Context, s *action.Session, name string) (source, prompt string, err error)
 }
 
-// Config configures a [Server].
+// Config configures a [Server]. A tag has the value that zero stands for.
 type Config struct {
 	Gate     Gate     // required
 	Resolver Resolver // required
@@ -82,40 +84,39 @@ type Config struct {
 	PublicURL string
 
 	// PendingAfter is how long a call waits for approval before it is answered
-	// "pending", if its client does not support progress. Zero: 45 s.
-	PendingAfter time.Duration
+	// "pending", if its client does not support progress.
+	PendingAfter time.Duration `default:"45s"`
 	// UnattendedPendingAfter is the same for clients of unattended sessions that
-	// support progress. Zero: 10 min.
-	UnattendedPendingAfter time.Duration
+	// support progress.
+	UnattendedPendingAfter time.Duration `default:"10m"`
 	// Pickup is how long a result is available after the end of its call, which is
-	// reported as the time to live of tasks. Zero: 15 min.
-	Pickup time.Duration
-	// UnattendedPickup is the same in an unattended session. Zero: 24 h.
-	UnattendedPickup time.Duration
+	// reported as the time to live of tasks.
+	Pickup time.Duration `default:"15m"`
+	// UnattendedPickup is the same in an unattended session.
+	UnattendedPickup time.Duration `default:"24h"`
 	// DenialHolds is how long a person's denial refuses the same call; agents are told
-	// so. Zero: 15 min.
-	DenialHolds time.Duration
+	// so.
+	DenialHolds time.Duration `default:"15m"`
 	// KeepAliveEvery is the interval of keep-alive comments in idle responses, so that
-	// proxies do not close the connection. Zero: 15 s.
-	KeepAliveEvery time.Duration
+	// proxies do not close the connection.
+	KeepAliveEvery time.Duration `default:"15s"`
 	// SessionKey signs MCP session ids; at least 32 bytes. Instances that share it
 	// continue each other's sessions, and their own after a restart. Nil: a random
 	// key, so that sessions end with the process.
 	SessionKey []byte
-	// SessionLife is how long an MCP session id is valid. Zero: 24 h.
-	SessionLife time.Duration
+	// SessionLife is how long an MCP session id is valid.
+	SessionLife time.Duration `default:"24h"`
 	// Peers are the other instances that share the key. Nil: a single instance.
 	Peers Peers
 	// IdleSession is how long an MCP session stays in memory without a request, a
 	// call in flight or an event stream. Its id remains valid and restores it.
-	// Zero: 30 min.
-	IdleSession time.Duration
+	IdleSession time.Duration `default:"30m"`
 	// MaxSessions is how many MCP sessions of one principal stay in memory; the least
 	// recently used one is evicted. It also limits the subscriptions/listen that a
-	// principal may have open, of which none is evicted. Zero: 64.
-	MaxSessions int
-	// MaxBody is the largest request in bytes. Zero: 4 MiB.
-	MaxBody int64
+	// principal may have open, of which none is evicted.
+	MaxSessions int `default:"64"`
+	// MaxBody is the largest request in bytes.
+	MaxBody int64 `default:"4194304"`
 	// Version of the gateway, as reported to clients. Empty: "dev".
 	Version string
 	// Now is the clock. Nil: time.Now.
@@ -145,17 +146,8 @@ func (c *Config) complete() error {
 	if len(c.SessionKey) < minSessionKey {
 		return fmt.Errorf("mcpserver: Config.SessionKey has %d bytes; give at least %d random ones", len(c.SessionKey), minSessionKey)
 	}
-	setDefault(&c.SessionLife, 24*time.Hour)
-	setDefault(&c.PendingAfter, 45*time.Second)
-	setDefault(&c.UnattendedPendingAfter, 10*time.Minute)
-	setDefault(&c.Pickup, 15*time.Minute)
-	setDefault(&c.UnattendedPickup, 24*time.Hour)
-	setDefault(&c.DenialHolds, 15*time.Minute)
-	setDefault(&c.KeepAliveEvery, 15*time.Second)
-	setDefault(&c.IdleSession, 30*time.Minute)
-	setDefault(&c.MaxSessions, 64)
-	setDefault(&c.MaxBody, 4<<20)
-	setDefault(&c.Version, "dev")
+	defaults.Set(c)
+	c.Version = cmp.Or(c.Version, "dev")
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -163,12 +155,4 @@ func (c *Config) complete() error {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return nil
-}
-
-// setDefault sets *v to the default if it is zero.
-func setDefault[T comparable](v *T, otherwise T) {
-	var zero T
-	if *v == zero {
-		*v = otherwise
-	}
 }

@@ -68,7 +68,7 @@ func (s *Server) resourceError(x *exchange, uri string, err error) wire.Response
 // resourceNotFound is the error for an unknown resource; its code depends on the
 // protocol.
 func resourceNotFound(modern bool, uri string) *wire.Error {
-	p := wire.InvalidParams("There is no such resource; resources/list tells what there is.")
+	p := wire.InvalidParams("Resource not found; resources/list has the resources of this session.")
 	if !modern {
 		p.Code = wire.CodeNoResource
 	}
@@ -77,11 +77,11 @@ func resourceNotFound(modern bool, uri string) *wire.Error {
 }
 
 func missingURI() *wire.Error {
-	return wire.InvalidParams("uri is missing; resources/list tells what there is.")
+	return wire.InvalidParams("uri is missing; resources/list has the resources of this session.")
 }
 
 func promptNotFound(name string) *wire.Error {
-	return wire.InvalidParams("There is no prompt %q; prompts/list tells what there is.", wire.Truncate(name, 64))
+	return wire.InvalidParams("Prompt %q not found; prompts/list has the prompts of this session.", wire.Truncate(name, 64))
 }
 
 // outcomeResponse maps the outcome of an invocation. strict is for tools whose

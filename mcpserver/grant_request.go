@@ -42,7 +42,7 @@ func (s *Server) grantTool(ctx context.Context, c *caller) {
 	case err == nil:
 		m = grantRequestResult(&request, s.cfg.Now())
 	case errors.Is(err, action.ErrNotFound):
-		m = wire.ToolError("The tool is gone; list the tools again to see what there is.")
+		m = wire.ToolError("The tool no longer exists; list the tools again.")
 	default:
 		m = s.gateError(err, existingCallText)
 	}
@@ -87,7 +87,7 @@ func (s *Server) terms(ctx context.Context, c *caller, w *grantArguments, list *
 	case !ok:
 		return t, s.unlistedToolError(ctx, c, w.tool, list)
 	case wanted.builtin != nil, wanted.mode == action.ModeAllow:
-		return t, badArgument("tool", "%s runs without a person's approval as it is, so there is nothing to grant. Just call it.", w.tool)
+		return t, badArgument("tool", "%s already runs without approval, so there is nothing to grant. Call it.", w.tool)
 	}
 	t.Source, t.Action = wanted.source, wanted.action
 	return t, nil
@@ -122,7 +122,7 @@ func (t *toolset) source(name string) (id string, err error) {
 		id = candidate
 	}
 	if id == "" {
-		return "", badArgument("source", "None of your tools is of a service %q. Name the tool instead, or leave source out.", wire.Truncate(name, 64))
+		return "", badArgument("source", "You have no tools of a service %q. Name the tool instead, or leave source out.", wire.Truncate(name, 64))
 	}
 	return id, nil
 }
@@ -147,8 +147,8 @@ func withArgumentField(err error) error {
 // granted yet.
 func grantRequestResult(r *action.GrantRequest, now time.Time) wire.Response {
 	t := &r.Terms
-	text := fmt.Sprintf("Request %s is written down. Nothing is granted yet: a person decides on it in the dashboard, or it expires in %s. "+
-		"Do not wait for that and do not ask again. Go on calling the tool as usual: each call waits for its own approval until the grant is there, and after that they run at once.",
+	text := fmt.Sprintf("Request %s was recorded. Nothing is granted yet: a person decides in the dashboard, or the request expires in %s. "+
+		"Do not wait for the decision and do not ask again. Keep calling the tool as usual: each call waits for its own approval until the grant exists; then calls run at once.",
 		r.ID, remaining(r.ExpiresAt, now))
 	content, _ := json.Marshal(struct { // stored values always encode
 		Request        string                     `json:"request_id"`
@@ -221,7 +221,7 @@ func (w *grantArguments) validate() error {
 	case !w.any && w.tool == "":
 		return badArgument("tool", "Name the tool, as it is listed; or say any: true for all that are not dangerous.")
 	case !w.any && w.source != "":
-		return badArgument("source", "It goes with any; a tool is of one service anyway.")
+		return badArgument("source", "source is valid only together with any.")
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (w *grantArguments) set(name string, value []byte) (err error) {
 	case "reason":
 		w.reason, err = grantReason(value)
 	default:
-		return badArgument(wire.Truncate(name, 64), "There is no such argument. Those that there are: tool, any, source, scope, max_calls, expires_in_seconds, pins, reason.")
+		return badArgument(wire.Truncate(name, 64), "Unknown argument. Valid arguments: tool, any, source, scope, max_calls, expires_in_seconds, pins, reason.")
 	}
 	return err
 }
@@ -279,7 +279,7 @@ func grantPins(value []byte) (map[string]json.RawMessage, error) {
 		return nil, badArgument("pins", `It must be an object of JSON Pointers and values, such as {"/channel": "C042"}.`)
 	}
 	if len(value) > maxPinBytes {
-		return nil, badArgument("pins", "A person cannot read %d bytes; pin fewer or smaller values, of %d bytes in all.", len(value), maxPinBytes)
+		return nil, badArgument("pins", "The pins have %d bytes, which is too much to review; at most %d are allowed.", len(value), maxPinBytes)
 	}
 	pins := map[string]json.RawMessage{}
 	m := wire.Members{Text: value}
@@ -291,7 +291,7 @@ func grantPins(value []byte) (map[string]json.RawMessage, error) {
 		pins[pointer] = m.Value
 	}
 	if len(pins) > maxPins {
-		return nil, badArgument("pins", "There are %d; pin at most %d arguments.", len(pins), maxPins)
+		return nil, badArgument("pins", "There are %d pins; at most %d are allowed.", len(pins), maxPins)
 	}
 	return pins, nil
 }

@@ -44,17 +44,17 @@ func TestGrantArguments(t *testing.T) {
 		{reason(2001), "at /reason: It must have at most 2000 characters."},
 		{`{"tool":"write","reason":"\ud800"}`, ""}, // becomes a replacement character
 		{pins(20, "1"), ""},
-		{pins(21, "1"), "at /pins: There are 21; pin at most 20"},
-		{pins(1, `"`+strings.Repeat("x", 8<<10)+`"`), "at /pins: A person cannot read"},
+		{pins(21, "1"), "at /pins: There are 21 pins; at most 20 are allowed"},
+		{pins(1, `"`+strings.Repeat("x", 8<<10)+`"`), "at /pins: The pins have 8202 bytes"},
 		{`{"tool":"write","max_calls":1000000,"expires_in_seconds":60}`, ""},
 		{`{"tool":"write","max_calls":1000001}`, "at /max_calls"},
 		{`{"tool":"write","max_calls":"5"}`, "at /max_calls"},
 		{`{"tool":"write","expires_in_seconds":59}`, "at /expires_in_seconds"},
 		{`{"tool":"write","expires_in_seconds":2592001}`, "at /expires_in_seconds"},
 		{`{"tool":"write","scope":null,"max_calls":null,"expires_in_seconds":null,"pins":null,"reason":null,"any":null}`, ""},
-		{`{"tool":"write","a/b~":1}`, "at /a~1b~0: There is no such argument."},
+		{`{"tool":"write","a/b~":1}`, "at /a~1b~0: Unknown argument."},
 		{`{"tool":"` + strings.Repeat("x", 5000) + `"}`, "at /tool: There is no tool"},
-		{`{"any":true,"source":"` + strings.Repeat("x", 5000) + `"}`, "at /source: None of your tools"},
+		{`{"any":true,"source":"` + strings.Repeat("x", 5000) + `"}`, "at /source: You have no tools"},
 	} {
 		before := len(g.wishes())
 		text := ask(test.arguments)
@@ -86,7 +86,7 @@ func TestGrantErrors(t *testing.T) {
 		{invalid("/source_id"), "Invalid params at /source: Not so."},
 		{invalid("/expires_at"), "Invalid params at /expires_in_seconds: Not so."},
 		{invalid("/pins"), "Invalid params at /pins: Not so."},
-		{action.Errorf(action.ErrNotFound, "action_not_found", "Demo has no action write."), "The tool is gone"},
+		{action.Errorf(action.ErrNotFound, "action_not_found", "Demo has no action write."), "The tool no longer exists"},
 		{action.Errorf(action.ErrTooMany, "too_many_requests", "10 wait."), "10 wait."},
 		{action.Errorf(action.ErrUnavailable, "database_unavailable", "Try again in a few seconds."), "Try again in a few seconds."},
 		{errors.New("secret-detail"), "-32603"},
@@ -113,7 +113,7 @@ func TestGrantSource(t *testing.T) {
 	ask := asks(t, g)
 	for source, want := range map[string]string{
 		"connector:1": `"source_id":"connector:1"`, "connector:2": `"source_id":"connector:2"`, "Linear": `"source_id":"linear"`, "linear": `"source_id":"linear"`,
-		"Tickets": "Several services", "connector:3": "None of your tools", "*": "None of your tools",
+		"Tickets": "Several services", "connector:3": "You have no tools", "*": "You have no tools",
 	} {
 		if text := ask(fmt.Sprintf(`{"any":true,"source":%q}`, source)); !strings.Contains(text, want) {
 			t.Errorf("%s: %s", source, text)

@@ -132,7 +132,7 @@ const (
 	restartingText = "The gateway is restarting. "
 	// drainUnknownText is for a call that may or may not have started.
 	drainUnknownText = "The gateway is shutting down and the call has no answer yet: it may or may not have happened. " +
-		"Call again with the same arguments in a few seconds: a call that began is joined, not repeated."
+		"Call again with the same arguments in a few seconds: a call that has started is joined, not repeated."
 	// drainGateTimeout is what remains to ask for the last words when the time is
 	// over, and partedWithin for sending them.
 	drainGateTimeout  = 250 * time.Millisecond
@@ -159,7 +159,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		select {
 		case <-empty:
 		case <-time.After(drainWriteTimeout):
-			s.cfg.Log.Warn("clients did not take their last answer")
+			s.cfg.Log.Warn("clients did not receive their last response")
 		}
 	}
 	s.close()

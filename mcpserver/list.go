@@ -21,7 +21,7 @@ func (s *Server) list(x *exchange, p *params) {
 	v := s.views.of(&x.who, now)
 	list, err := s.requestedList(x, v, after == "")
 	if err != nil {
-		s.cfg.Log.Error("listing", "method", x.Method, "session", x.who.ID, "error", err)
+		s.cfg.Log.Error("a list could not be read", "method", x.Method, "session", x.who.ID, "error", err)
 		x.sendError(listProblem(err))
 		return
 	}
@@ -100,7 +100,7 @@ func cursorParam(p *params) (after string, bad *wire.Error) {
 			return last, nil
 		}
 	}
-	return "", wire.InvalidParams("The cursor is not one of this server's; list again without it.")
+	return "", wire.InvalidParams("The cursor is not valid; list again without it.")
 }
 
 // listProblem maps an error of the Gate for a request without a tool result.

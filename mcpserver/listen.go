@@ -127,7 +127,7 @@ func (s *Server) subscribeStream(ctx context.Context, x *exchange, st *stream, a
 				st.addSubscription(&s.subscribers, sub)
 			}
 		case <-ctx.Done():
-			s.cfg.Log.Info("subscriptions are not honoured: there is no time left for them", "session", x.who.ID, "count", left)
+			s.cfg.Log.Info("subscriptions timed out", "session", x.who.ID, "count", left)
 			go s.unsubscribeLate(made, left)
 			left = 1
 		}
@@ -170,7 +170,7 @@ func (s *Server) subscribeAll(ctx context.Context, x *exchange, uris []string) <
 				}
 				sub, err := s.subscribeAtSource(ctx, who, uri)
 				if err != nil {
-					s.cfg.Log.Info("a subscription is not honoured", "session", who.who.ID, "error", err)
+					s.cfg.Log.Info("a subscription failed", "session", who.who.ID, "error", err)
 				}
 				made <- sub
 			}

@@ -95,7 +95,7 @@ func (s *Server) currentOfferings(ctx context.Context, v *view, who *action.Sess
 	if err == nil {
 		return o
 	}
-	s.cfg.Log.Warn("asking what there is beside tools", "session", who.ID, "error", err)
+	s.cfg.Log.Warn("resources and prompts could not be listed", "session", who.ID, "error", err)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.lastOfferings != nil {
@@ -133,14 +133,14 @@ func (s *Server) refreshView(ctx context.Context, v *view, who *action.Session, 
 	if known[kindTools] != "" || len(all) > 0 {
 		list, err := v.current(ctx, s.cfg.Gate, who, s.cfg.Now())
 		if err != nil {
-			s.cfg.Log.Warn("comparing tool lists", "organization", v.key.organization, "error", err)
+			s.cfg.Log.Warn("tools could not be listed again after a change", "organization", v.key.organization, "error", err)
 		} else {
 			s.removeDenied(list, all)
 		}
 	}
 	if known[kindResources] != "" || known[kindPrompts] != "" {
 		if _, err := v.offerings(ctx, s.cfg.Gate, who); err != nil {
-			s.cfg.Log.Warn("comparing lists of resources and prompts", "organization", v.key.organization, "error", err)
+			s.cfg.Log.Warn("resources and prompts could not be listed again after a change", "organization", v.key.organization, "error", err)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (s *Server) currentVersions(ctx context.Context, v *view, who *action.Sessi
 	now := versions{kindResources: o.resourcesVersion, kindPrompts: o.promptsVersion}
 	list, err := v.current(within, s.cfg.Gate, who, s.cfg.Now())
 	if err != nil {
-		s.cfg.Log.Warn("looking at the tools for an event stream", "session", who.ID, "error", err)
+		s.cfg.Log.Warn("tools could not be listed for an event stream", "session", who.ID, "error", err)
 		return now
 	}
 	now[kindTools] = list.announcedVersion
@@ -184,7 +184,7 @@ func (s *Server) findResource(x *exchange, p *params) (t tool, arguments []byte,
 // findPrompt resolves the prompt of prompts/get.
 func (s *Server) findPrompt(x *exchange, p *params) (t tool, arguments []byte, bad *wire.Response) {
 	if p.name == "" {
-		return t, nil, errorResponse(wire.InvalidParams("The name of the prompt is missing; prompts/list tells what there is."))
+		return t, nil, errorResponse(wire.InvalidParams("The name of the prompt is missing; prompts/list has the prompts of this session."))
 	}
 	if p.arguments != nil && !wire.IsObject(p.arguments) {
 		return t, nil, errorResponse(wire.InvalidParams("arguments must be an object of strings."))

@@ -335,7 +335,7 @@ func TestQuestionTooLong(t *testing.T) {
 			t.Error(got[:min(len(got), 500)])
 		}
 	}
-	ask("cannot be asked")
+	ask("could not be asked")
 	s.gate.failReplies(action.Errorf(action.ErrTooLarge, "reply_too_large", "The replies have 2000 KiB; 1024 are allowed."), 1)
 	ask(`"replies":{}`) // a reason for each key is too much, so that there is none
 }
@@ -395,7 +395,7 @@ func TestQuestionToDisconnectedClient(t *testing.T) {
 	eventually(t, "the client is asked", func() bool { return s.gate.isAsked("inv-1") })
 	cancel()
 	eventually(t, "the source goes on", func() bool { return s.gate.status("inv-1") == action.StatusCompleted })
-	if got := string(s.gate.body("inv-1")); !strings.Contains(got, "gone") {
+	if got := string(s.gate.body("inv-1")); !strings.Contains(got, "disconnected") {
 		t.Error(got)
 	}
 }

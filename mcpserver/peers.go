@@ -138,7 +138,7 @@ func (s *Server) endSession(x *exchange) error {
 	}
 	s.endSessionHere(x.session, until)
 	if err := s.cfg.Peers.Post(ctx, Signal{Kind: SignalEnd, Organization: organization, Session: name}); err != nil {
-		s.cfg.Log.Warn("telling other instances that an MCP session ended; they remove it when it is idle", "error", err)
+		s.cfg.Log.Warn("other instances could not be notified that an MCP session ended; they remove it when it is idle", "error", err)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ const kindReply SignalKind = "reply"
 func (s *Server) allowReply(x *exchange) bool {
 	ok, first := s.limits.allow(rateKey{x.who.ID, kindReply}, s.cfg.Now())
 	if first {
-		s.cfg.Log.Warn("a session replies too often to questions; no more is taken of it within this minute", "session", x.who.ID)
+		s.cfg.Log.Warn("a session replies too often to questions; its replies are refused for the rest of the minute", "session", x.who.ID)
 	}
 	return ok
 }
@@ -230,7 +230,7 @@ func (s *Server) allowReply(x *exchange) bool {
 func (s *Server) allowSignal(x *exchange, kind SignalKind) bool {
 	ok, first := s.limits.allow(rateKey{x.who.ID, kind}, s.cfg.Now())
 	if first {
-		s.cfg.Log.Warn("a session cancels calls or ends MCP sessions too often; other instances are told no more of it within this minute", "session", x.who.ID, "kind", kind)
+		s.cfg.Log.Warn("a session cancels calls or ends MCP sessions too often; other instances are not notified for the rest of the minute", "session", x.who.ID, "kind", kind)
 	}
 	return ok
 }

@@ -36,11 +36,11 @@ func (s *Server) askClient(ctx context.Context, c *caller, o *action.Outcome, er
 		case s.askStateless(c, round):
 			return o, nil
 		default:
-			s.failQuestions(c, round, "This cannot be asked: the keys of the questions are too long for a client to hand back.")
+			s.failQuestions(c, round, "The question could not be asked: its keys are too long for the client to return.")
 		}
 		o, err = s.cfg.Gate.Wait(ctx, &c.who, round.Invocation, s.waiting(c, s.patience(c)))
 		if err != nil {
-			s.failQuestions(c, round, "The client that was asked is gone.")
+			s.failQuestions(c, round, "The client disconnected.")
 		}
 	}
 	return o, err
@@ -60,7 +60,7 @@ func (s *Server) failQuestions(c *caller, round *action.Round, why string) {
 		_, err = s.cfg.Gate.Reply(ctx, &c.who, round.ID, nil, true)
 	}
 	if err != nil && !errors.Is(err, action.ErrNotFound) && !errors.Is(err, action.ErrGone) {
-		s.cfg.Log.Warn("telling a source that its question has no answer", "invocation", round.Invocation, "error", err)
+		s.cfg.Log.Warn("a source could not be notified that its question has no answer", "invocation", round.Invocation, "error", err)
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *Server) handleReply(x *exchange) {
 	round, key, ok := parseQuestionID(x.ID)
 	switch {
 	case x.stateless:
-		x.sendError(wire.InvalidRequest("Nothing was asked by a request; replies go into inputResponses of the call, repeated."))
+		x.sendError(wire.InvalidRequest("A stateless client replies in inputResponses of the repeated call."))
 		return
 	case !ok:
 		x.w.WriteHeader(http.StatusAccepted)
@@ -156,7 +156,7 @@ func (s *Server) handleReply(x *exchange) {
 	case err == nil, errors.Is(err, action.ErrNotFound), errors.Is(err, action.ErrGone):
 		x.w.WriteHeader(http.StatusAccepted)
 	default:
-		s.cfg.Log.Error("keeping the reply to a question", "session", x.who.ID, "error", err)
+		s.cfg.Log.Error("a reply to a question could not be stored", "session", x.who.ID, "error", err)
 		s.sendLookupFailed(x.w)
 	}
 }
@@ -222,7 +222,7 @@ func (s *Server) readRetry(c *caller, p *params) (*retry, *wire.Error) {
 		r.RequestState, ok = s.requestStates.Open(wire.DecodeString(p.state), s.cfg.Now())
 	}
 	if !ok || !bytes.Equal(r.Principal, principalBytes(c)) || !bytes.Equal(r.Call, token.CallDigest(c.Method, c.name, c.arguments)) {
-		return nil, wire.InvalidParams("requestState is not of this call, or is too old. Hand it back as it came, with the same name and arguments; or leave it and inputResponses out to begin anew.")
+		return nil, wire.InvalidParams("requestState does not belong to this call or has expired. Return it unchanged with the same name and arguments, or omit it and inputResponses to start over.")
 	}
 	if p.responses != nil && !wire.IsNull(p.responses) && !wire.IsObject(p.responses) {
 		return nil, wire.InvalidParams("inputResponses must be an object.")

@@ -196,7 +196,7 @@ func (s *Server) recheckPrincipals(ctx context.Context, of map[recheck]bool) {
 		case errors.Is(err, action.ErrUnauthenticated), errors.Is(err, action.ErrForbidden):
 			s.revoke(principal)
 		default:
-			s.cfg.Log.Warn("asking whether a session is good still", "session", principal, "error", err)
+			s.cfg.Log.Warn("a session could not be checked again", "session", principal, "error", err)
 			return
 		}
 	}
@@ -232,7 +232,7 @@ func (r *principalRegistry) updateSession(who *action.Session, view func(*action
 // revoke closes what a principal has open: its MCP sessions with their
 // subscriptions, and its event streams. Calls in flight are the Gate's business.
 func (s *Server) revoke(principal string) {
-	s.cfg.Log.Info("a session has ended, and with it what it had open", "session", principal)
+	s.cfg.Log.Info("a session ended: its MCP sessions and event streams are closed", "session", principal)
 	for _, old := range s.sessions.removeByPrincipal(principal) {
 		s.closeSession(old)
 	}

@@ -98,7 +98,7 @@ func (s *Server) instructionsOf(x *exchange, w *view) string {
 	defer cancel()
 	list, err := w.current(ctx, s.cfg.Gate, &x.who, s.cfg.Now())
 	if err != nil {
-		s.cfg.Log.Warn("looking at the tools for the instructions", "session", x.who.ID, "error", err)
+		s.cfg.Log.Warn("tools could not be listed for the instructions", "session", x.who.ID, "error", err)
 	}
 	return s.instructions(w.key.search, list)
 }
@@ -128,7 +128,7 @@ func (s *Server) handleGetOrDelete(x *exchange) {
 		return
 	}
 	if err := s.endSession(x); err != nil {
-		s.cfg.Log.Error("ending an MCP session", "error", err)
+		s.cfg.Log.Error("an MCP session could not be ended", "error", err)
 		s.sendLookupFailed(x.w)
 		return
 	}
@@ -184,7 +184,7 @@ func (s *Server) forwardSessionMessage(x *exchange, body []byte) {
 	}
 	l, err := s.connectSDK(x, x.session.view, who.SDKState())
 	if err != nil {
-		s.cfg.Log.Error("connecting the MCP SDK", "error", err)
+		s.cfg.Log.Error("the MCP SDK could not be connected", "error", err)
 		x.sendError(wire.InternalError())
 		return
 	}
@@ -198,7 +198,7 @@ func (s *Server) initialize(x *exchange, body []byte) {
 	defer func() { s.views.release(v, s.cfg.Now()) }()
 	l, err := s.connectSDK(x, v, nil)
 	if err != nil {
-		s.cfg.Log.Error("connecting the MCP SDK", "error", err)
+		s.cfg.Log.Error("the MCP SDK could not be connected", "error", err)
 		x.sendError(wire.InternalError())
 		return
 	}
@@ -285,24 +285,24 @@ func (h *sdkResponse) writeTo(w http.ResponseWriter) {
 // behavior. They match the list of the session; list is nil if it is unknown.
 func (s *Server) instructions(search bool, list *toolset) string {
 	text := `These tools act on real services through Sallyport, a gateway that checks every call.
-Reads usually run at once. Writes may wait for a person's approval: the call then stays open for some minutes while the person decides. This is normal.
-- Do not repeat a call that waits, timed out or was answered PENDING. Call invocation_wait with its invocation_id to get the result; a repeated call joins the one that waits.
+Reads usually run at once. Writes may need a person's approval: the call then stays open for some minutes while the person decides. This is normal.
+- Do not repeat a call that waits, timed out or returned PENDING. Call invocation_wait with its invocation_id to get the result; a repeated call joins the pending one.
 - A denial is final for ` + durationText(s.cfg.DenialHolds) + `. Do not repeat the call or look for a way around it; tell the user.
-- An outcome that is unknown may have happened. Check at the service before you try again.
-- When a call is answered PENDING, show the user its approval link.`
+- A call with an unknown outcome may have happened. Check at the service before you try again.
+- When a call returns PENDING, show the user its approval link.`
 	if s.cfg.RequestGrant != nil {
-		text += "\n- When many similar writes lie ahead, ask once for a standing approval with grant_request, and go on calling meanwhile."
+		text += "\n- Before many similar writes, request a standing approval once with grant_request, and keep calling meanwhile."
 	}
 	if s.cfg.Snapshot != nil {
-		text += "\n- The resource " + capabilitiesURI + " tells what this session may do at each service, and why not."
+		text += "\n- The resource " + capabilitiesURI + " has what this session may do at each service, and why not."
 	}
 	switch {
 	case search:
 		text += "\n- The list does not show the services' tools. Find them with actions_search, read one with actions_describe, call it with actions_call. Search before you say that something cannot be done."
 	case list != nil && list.long():
-		text += fmt.Sprintf("\n- The list has %d tools. Where that is too much to read, actions_search {\"query\": \"…\"} finds tools by words though it is not listed; a session can be minted with the setting tools: search to list no more than that.", len(list.names))
+		text += fmt.Sprintf("\n- The list has %d tools. If that is too many, actions_search {\"query\": \"…\"} finds tools by words, although it is not listed; a session can be created with the setting tools: search to list only the gateway's own tools.", len(list.names))
 	}
-	text += "\n- Your client may show a tool with its own name for this server in front, such as sallyport_invocation_wait for invocation_wait. Call it as it is shown to you; tools that take the name of another tool take it without."
+	text += "\n- Your client may show a tool with its own name for this server in front, such as sallyport_invocation_wait for invocation_wait. Call it by the name shown to you; pass tool names to other tools without the prefix."
 	return text + "\n- actions_guide explains the tools of a service, with arguments and examples."
 }
 

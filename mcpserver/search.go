@@ -108,11 +108,11 @@ func (t *toolset) searchResult(query string, limit int) wire.Response {
 	var text strings.Builder
 	switch {
 	case total == 0 && len(t.searched) == 0:
-		text.WriteString("This session has no tools beside the gateway's own.")
+		text.WriteString("This session has only the gateway's own tools.")
 	case total == 0:
-		text.WriteString("No tool has any of these words. Try other words, or an empty query for the names of all tools.")
+		text.WriteString("No tool matches these words. Try other words, or an empty query to list all tools.")
 	default:
-		fmt.Fprintf(&text, "%d of %d tools that fit, the best first. actions_describe tells the arguments of one, actions_call calls it.\n", len(best), total)
+		fmt.Fprintf(&text, "%d of %d matching tools, best first. actions_describe returns the arguments of a tool; actions_call calls it.\n", len(best), total)
 	}
 	for _, i := range best {
 		h := t.hits[i]
@@ -124,7 +124,7 @@ func (t *toolset) searchResult(query string, limit int) wire.Response {
 		text.WriteByte('\n')
 	}
 	if t.truncated {
-		text.WriteString("Some tools say more of themselves than is searched: a tool is always found by its name.\n")
+		text.WriteString("Some descriptions are too long to be searched in full; every tool can be found by its name.\n")
 	}
 	content, _ := json.Marshal(struct { // strings and numbers always encode
 		Tools []hit `json:"tools"`
@@ -200,7 +200,7 @@ func (s *Server) described(ctx context.Context, c *caller) (wire.Response, error
 	_, _, err = s.cfg.Resolver.Resolve(ctx, &c.who, name)
 	switch {
 	case err == nil:
-		return wire.ToolError("Policy denies calls of %s in this session, so its definition is not told. Do without it, or tell the user that an admin can change the policy.", wire.Truncate(name, 64)), nil
+		return wire.ToolError("Policy denies calls of %s in this session, so its definition is not shown. Do without it, or tell the user that an admin can change the policy.", wire.Truncate(name, 64)), nil
 	case errors.Is(err, action.ErrNotFound):
 		return wire.ToolError("%s", toolNotFound(name, list.suggestions(name)).Message), nil
 	}
@@ -214,7 +214,7 @@ func describedMessage(list *toolset, name string, definition []byte) wire.Respon
 	about = jsonlex.Quote(about, name)
 	if one, ok := list.tools[name]; ok && one.builtin == nil {
 		a := &list.all[one.index]
-		text = fmt.Sprintf("%s is a tool of %s. A call of it %s. What follows is its definition in the words of %s; call it with actions_call.",
+		text = fmt.Sprintf("%s is a tool of %s. A call %s. Its definition, as written by %s, follows; call it with actions_call.",
 			name, guide.Line(a.SourceName, 60), guide.Mode(a.Decision.Mode), guide.Line(a.SourceName, 60))
 		about = jsonlex.Quote(append(about, `,"source":`...), a.SourceName)
 		about = jsonlex.Quote(append(about, `,"mode":`...), string(a.Decision.Mode))

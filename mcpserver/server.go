@@ -125,11 +125,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit checks host, origin and bearer. It returns nil if it answered the request.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) *exchange {
 	if !s.allowlist.hostAllowed(r) {
-		wire.WriteText(w, http.StatusForbidden, "This Host is not served here; the gateway's --allow-host lists those that are.")
+		wire.WriteText(w, http.StatusForbidden, "This Host is not allowed. Add it to the gateway's --allow-host.")
 		return nil
 	}
 	if !s.allowlist.originAllowed(r) {
-		wire.WriteText(w, http.StatusForbidden, "This Origin may not call the gateway.")
+		wire.WriteText(w, http.StatusForbidden, "This Origin is not allowed. Add it to the gateway's --allow-origin.")
 		return nil
 	}
 	who, bearer, ok := s.authenticate(r.Context(), w, r)

@@ -182,7 +182,7 @@ func (s *Server) loadSession(x *exchange) bool {
 	case errors.Is(err, errSessionGone):
 		wire.WriteText(x.w, http.StatusNotFound, sessionGoneText)
 	default:
-		s.cfg.Log.Error("asking whether an MCP session ended", "error", err)
+		s.cfg.Log.Error("the state of an MCP session could not be read", "error", err)
 		s.sendLookupFailed(x.w)
 	}
 	return false
@@ -199,7 +199,7 @@ func (s *Server) stillOpen(x *exchange) bool {
 	old := x.session
 	ended, err := s.sessionEnded(x, old.name)
 	if err != nil {
-		s.cfg.Log.Warn("asking whether an MCP session ended; it goes on", "error", err)
+		s.cfg.Log.Warn("the state of an MCP session could not be read; it continues", "error", err)
 	}
 	if err != nil || !ended {
 		return true

@@ -46,7 +46,7 @@ func (s *Server) handleSubscribe(x *exchange, p *params) {
 		x.sendError(missingURI())
 		return
 	case p.uri == capabilitiesURI:
-		x.sendError(wire.InvalidParams("Nobody is told of changes of this resource; read it again instead."))
+		x.sendError(wire.InvalidParams("This resource does not support subscriptions; read it again instead."))
 		return
 	case !x.session.canSubscribe(p.uri):
 		x.sendError(tooManySubscriptions())
@@ -123,7 +123,7 @@ func (s *Server) postSignal(x *exchange, kind SignalKind, what any) {
 		err = s.cfg.Peers.Post(ctx, Signal{Kind: kind, Organization: x.who.Organization, Session: x.session.name.String(), Data: data})
 	}
 	if err != nil {
-		s.cfg.Log.Warn("telling other instances of an MCP session", "kind", kind, "error", err)
+		s.cfg.Log.Warn("a change of an MCP session could not be sent to other instances", "kind", kind, "error", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func (s *Server) removeDenied(list *toolset, all []subscribedResource) {
 		if list.subscribable[w.key.source] {
 			continue
 		}
-		s.cfg.Log.Info("a subscription ends: policy allows it no more, or its source is gone", "organization", w.key.organization, "source", w.key.source)
+		s.cfg.Log.Info("a subscription ended: policy no longer allows it, or its source was removed", "organization", w.key.organization, "source", w.key.source)
 		s.queueUnsubscribe(w.subscriber.removeSubscription(&s.subscribers, w.uri))
 	}
 }
@@ -370,7 +370,7 @@ func (s *Server) queueUnsubscribe(sub *subscription) {
 		return
 	}
 	s.principals.unsubscribe(sub.owner.ID)
-	s.cfg.Log.Warn("a source is too slow to be told of all subscriptions that ended; it goes on telling of this one", "session", sub.owner.ID, "source", sub.key.source)
+	s.cfg.Log.Warn("a source is too slow to end all subscriptions; it keeps sending updates for this one", "session", sub.owner.ID, "source", sub.key.source)
 }
 
 // runUnsubscribes sends queued unsubscribe requests until ctx ends.
@@ -394,6 +394,6 @@ func (s *Server) unsubscribeAtSource(ctx context.Context, sub *subscription) {
 	ctx, cancel := context.WithTimeout(ctx, subscribeTimeout)
 	defer cancel()
 	if err := s.cfg.Gate.Subscribe(ctx, sub.owner, sub.key.source, sub.key.uri, false); err != nil {
-		s.cfg.Log.Warn("ending a subscription at its source", "session", sub.owner.ID, "source", sub.key.source, "error", err)
+		s.cfg.Log.Warn("a subscription could not be ended at its source", "session", sub.owner.ID, "source", sub.key.source, "error", err)
 	}
 }

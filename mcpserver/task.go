@@ -82,7 +82,7 @@ func (s *Server) taskOf(inv *action.Invocation, unattended bool) task {
 		TTL: s.taskLife(inv, unattended, now).Milliseconds(), PollInterval: every.Milliseconds(),
 	}
 	if inv.Status != action.StatusPending {
-		t.Message += "; it cannot be cancelled any more"
+		t.Message += "; it can no longer be cancelled"
 	}
 	return t
 }
@@ -125,7 +125,7 @@ func (s *Server) taskDetails(who *action.Session, o *action.Outcome) []byte {
 	inv := &o.Invocation
 	t := s.taskOf(inv, who.Kind == action.Unattended)
 	if o.Round != nil && len(o.Round.Questions) > 0 {
-		t.Status, t.Message = taskInputRequired, o.Round.SourceName+" asks something before "+callName(inv)+" goes on"
+		t.Status, t.Message = taskInputRequired, o.Round.SourceName+" asks for input before "+callName(inv)+" goes on"
 		return t.encode("", "inputRequests", appendQuestions(nil, o.Round, questionID(o.Round.ID, ""))) // unique within the task
 	}
 	if !inv.Status.Terminal() {

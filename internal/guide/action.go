@@ -22,7 +22,7 @@ const (
 func actionText(a *action.Available) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", inlineCode(a.Tool))
-	fmt.Fprintf(&b, "A call of it %s. Risk: %s. Its name at the source: %s.\n\n", Mode(a.Decision.Mode), a.Risk, inlineCode(a.Name))
+	fmt.Fprintf(&b, "A call %s. Risk: %s. Action: %s.\n\n", Mode(a.Decision.Mode), a.Risk, inlineCode(a.Name))
 	switch description := cmp.Or(a.Description, a.Title); {
 	case description == "":
 	case isUntrusted(a.Action):
@@ -52,12 +52,12 @@ func paramTable(schema []byte) string {
 	params, cut := Params(schema, 0)
 	switch {
 	case len(params) == 0 && cut:
-		return "Its schema is too large to be listed here.\n"
+		return "Its schema is too large to list here.\n"
 	case len(params) == 0:
 		return "It takes no params, or its schema does not list them.\n"
 	}
 	var b strings.Builder
-	b.WriteString("| Param | Type | Required | What it says |\n|---|---|---|---|\n")
+	b.WriteString("| Param | Type | Required | Description |\n|---|---|---|---|\n")
 	for _, p := range params {
 		says := Line(p.About, maxCell)
 		if p.Default != "" {
@@ -70,7 +70,7 @@ func paramTable(schema []byte) string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", inlineCode(p.Name), tableCell(Line(p.Type, maxCell)), required, tableCell(says))
 	}
 	if cut {
-		b.WriteString("\n(Its schema says more than is listed here.)\n")
+		b.WriteString("\n(The schema has more than is listed here.)\n")
 	}
 	return b.String()
 }

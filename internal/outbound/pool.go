@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"log/slog"
@@ -10,21 +11,22 @@ import (
 	"sync"
 	"time"
 
+	"sallyport/internal/defaults"
 	"sallyport/internal/guard"
 )
 
-// Config configures a [Pool].
+// Config configures a [Pool]. A tag has the value that zero stands for.
 type Config struct {
 	Guard guard.Config // restricts outbound connections; loopback only for a base URL on loopback
 
-	Timeout     time.Duration // of a request whose context has no deadline; zero: 30 s
-	MaxBody     int64         // of an answer; zero: 8 MiB
-	MaxWait     time.Duration // longest delay that a request waits at the service's request, beyond which it fails; zero: 5 s
-	Attempts    int           // of one request; zero: 3
-	PerHost     int           // concurrent requests to one host, of all clients; zero: 32
-	PerClient   int           // concurrent requests of one client; zero: 8
+	Timeout     time.Duration `default:"30s"`     // of a request whose context has no deadline
+	MaxBody     int64         `default:"8388608"` // of an answer
+	MaxWait     time.Duration `default:"5s"`      // longest delay that a request waits at the service's request, beyond which it fails
+	Attempts    int           `default:"3"`       // of one request
+	PerHost     int           `default:"32"`      // concurrent requests to one host, of all clients
+	PerClient   int           `default:"8"`       // concurrent requests of one client
+	IdleClients int           `default:"1000"`    // unused clients that are remembered
 	UserAgent   string        // empty: "sallyport"
-	IdleClients int           // unused clients that are remembered; zero: 1,000
 
 	// Traceparent returns the W3C trace context of a request. Empty: no trace.
 	// Nil: never.
@@ -32,32 +34,6 @@ type Config struct {
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: slog.Default
-}
-
-func (c Config) complete() Config {
-	orDefault(&c.Timeout, 30*time.Second)
-	orDefault(&c.MaxBody, 8<<20)
-	orDefault(&c.MaxWait, 5*time.Second)
-	orDefault(&c.Attempts, 3)
-	orDefault(&c.PerHost, 32)
-	orDefault(&c.PerClient, 8)
-	orDefault(&c.IdleClients, 1000)
-	if c.UserAgent == "" {
-		c.UserAgent = "sallyport"
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	return c
-}
-
-func orDefault[T int | int64 | time.Duration](value *T, zero T) {
-	if *value <= 0 {
-		*value = zero
-	}
 }
 
 // Pool creates clients, which share connections and rate limits. It is safe for
@@ -74,7 +50,12 @@ type Pool struct {
 
 // New returns a pool.
 func New(c Config) *Pool {
-	c = c.complete()
+	defaults.Set(&c)
+	c.UserAgent = cmp.Or(c.UserAgent, "sallyport")
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	public, loopback := c.Guard, c.Guard
 	public.AllowLoopback, loopback.AllowLoopback = false, true
 	return &Pool{
