@@ -143,11 +143,11 @@ func TestSearchOfHostileTools(t *testing.T) {
 		search := func() string {
 			return serve(s, rpc("token-a", id, callBody(1, "actions_search", `,"arguments":{"query":"hostile read"}`))).Body.String()
 		}
-		if said := search(); strings.Contains(said, "more of themselves") {
+		if said := search(); strings.Contains(said, "too long to be searched") {
 			t.Errorf("of a harmless list: %s", said)
 		}
 		g.add(&served{Action: hostile})
-		if said := search(); !strings.Contains(said, "more of themselves") || !strings.Contains(said, "- hostile (") || len(said) > 4000 {
+		if said := search(); !strings.Contains(said, "too long to be searched") || !strings.Contains(said, "- hostile (") || len(said) > 4000 {
 			t.Errorf("%s: %s", name, said)
 		}
 	}
