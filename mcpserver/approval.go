@@ -107,18 +107,25 @@ func (s *Server) askToOpenPageStateless(c *caller, inv *action.Invocation) (answ
 // schema.
 func pendingNotice(inv *action.Invocation, lead string, strict bool, now time.Time) wire.Response {
 	said := lead + pendingText(inv, now)
-	b := []byte(`{"content":[{"type":"text","text":`)
-	b = jsonlex.Quote(b, said)
 	if strict {
-		return wire.Response{Result: append(b, `}],"isError":true}`...), Text: said}
+		return wire.ToolError("%s", said)
 	}
-	b = append(b, `}],"structuredContent":`...)
-	b = append(b, pendingContent(inv)...)
-	return wire.Response{Result: append(b, '}'), Text: said}
+	m := wire.TextResult(said, pendingContent(inv))
+	m.Text = said
+	return m
 }
 
 func pendingText(inv *action.Invocation, now time.Time) string {
-	what := "PENDING: " + callName(inv) + " waits for a person's approval and has not run."
+	lead := pendingLead(inv, now)
+	if !isTool(inv) {
+		return fmt.Sprintf("%s Repeat the same request later: it is joined, and not asked for again. Or call the tool %s with invocation_id %q.", lead, toolWait, inv.ID)
+	}
+	return fmt.Sprintf("%s Do not repeat the call. Call %s with invocation_id %q to get its result.", lead, toolWait, inv.ID)
+}
+
+// pendingLead describes the state of a pending call and where to approve it.
+func pendingLead(inv *action.Invocation, now time.Time) string {
+	what := "PENDING: " + callName(inv) + " waits for a person's approval; nothing has run."
 	switch inv.Status {
 	case action.StatusApproved:
 		what = "APPROVED: " + callName(inv) + " is about to run."
@@ -132,10 +139,7 @@ func pendingText(inv *action.Invocation, now time.Time) string {
 	if inv.Status == action.StatusPending && inv.ExpiresAt != nil {
 		link += " It expires in " + remaining(*inv.ExpiresAt, now) + "."
 	}
-	if !isTool(inv) {
-		return fmt.Sprintf("%s%s Repeat the same request later: it is joined, and not asked for again. Or call the tool %s with invocation_id %q.", what, link, toolWait, inv.ID)
-	}
-	return fmt.Sprintf("%s%s Do not repeat the call. Call %s with invocation_id %q to get its result.", what, link, toolWait, inv.ID)
+	return what + link
 }
 
 func pendingContent(inv *action.Invocation) []byte {

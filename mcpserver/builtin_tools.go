@@ -186,7 +186,7 @@ func statusResult(inv *action.Invocation) wire.Response {
 		inv.Status, inv.ID, sourceName(inv), inv.Action, inv.CreatedAt, inv.ExpiresAt, inv.CompletedAt,
 		approvalURL(inv), inv.DeniedReason, inv.DeniedNote, inv.Error,
 	})
-	return wire.TextResult(string(status), status)
+	return wire.JSONResult(status)
 }
 
 const toolGuide = "actions_guide"

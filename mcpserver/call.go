@@ -198,7 +198,7 @@ func (s *Server) finishCall(ctx context.Context, c *caller, o *action.Outcome, e
 	switch {
 	case err == nil && c.asTask && !o.Invocation.Status.Terminal():
 		t := s.taskOf(&o.Invocation, c.who.Kind == action.Unattended)
-		m = wire.Response{Result: t.encode(`"resultType":"task",`, "", nil)}
+		m = wire.Response{Result: t.encode(`"resultType":"task",`, "_meta", taskNote(&o.Invocation, s.cfg.Now()))}
 	case err == nil:
 		lead := ""
 		if s.calls.draining() { // the Gate releases waiting callers
@@ -206,7 +206,7 @@ func (s *Server) finishCall(ctx context.Context, c *caller, o *action.Outcome, e
 		}
 		m = s.outcomeResponse(o, lead, c.tool.strict, s.cfg.Now())
 		if c.Method == methodCall && o.Answer.Body != nil && !isTool(&o.Invocation) {
-			m = wire.TextResult(string(o.Answer.Body), o.Answer.Body) // a resource or prompt
+			m = wire.JSONResult(o.Answer.Body) // a resource or prompt
 		}
 	case errors.Is(err, action.ErrNotFound) && !known && o.Invocation.ID != "": // the call was recorded
 		m = wire.ToolError("%s%s", unknownOutcome, invocationSuffix(o.Invocation.ID))

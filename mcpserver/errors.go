@@ -100,7 +100,7 @@ func (s *Server) invocationResponse(o *action.Outcome, lead string, strict bool,
 	switch inv.Status {
 	case action.StatusCompleted:
 		if o.Answer.Body != nil {
-			return wire.Response{Result: o.Answer.Body}
+			return wire.Response{Result: resultBody(o)}
 		}
 		return expiredResult(inv)
 	case action.StatusFailed:
@@ -116,6 +116,22 @@ func (s *Server) invocationResponse(o *action.Outcome, lead string, strict bool,
 	return pendingNotice(inv, lead, strict, now)
 }
 
+// resultBody returns the result of a call: as its source wrote it, but that of a
+// platform tool, which the gateway wrote, with its text in the structured content too.
+func resultBody(o *action.Outcome) []byte {
+	body := o.Answer.Body
+	content := wire.Member(body, "structuredContent")
+	if o.Invocation.Source != action.Platform || !wire.IsObject(content) {
+		return body
+	}
+	for _, item := range jsonlex.Children(wire.Member(body, "content")) {
+		if text := wire.Member(item, "text"); wire.IsString(text) {
+			return wire.ReplaceMember(body, "structuredContent", wire.WithMessage(content, wire.DecodeString(text)))
+		}
+	}
+	return body
+}
+
 // failedResponse maps the error codes of a failed invocation.
 func failedResponse(o *action.Outcome) wire.Response {
 	inv := &o.Invocation
@@ -125,7 +141,7 @@ func failedResponse(o *action.Outcome) wire.Response {
 	}
 	switch {
 	case code == action.FailedTool && o.Answer.Body != nil:
-		return wire.Response{Result: o.Answer.Body}
+		return wire.Response{Result: resultBody(o)}
 	case code == action.FailedUpstream && o.Answer.Problem != nil:
 		return wire.Response{Error: o.Answer.Problem}
 	case code == action.FailedTool, code == action.FailedUpstream:

@@ -161,8 +161,7 @@ func grantRequestResult(r *action.GrantRequest, now time.Time) wire.Response {
 		Pins           map[string]json.RawMessage `json:"pins,omitempty"`
 		MaxCalls       *int64                     `json:"max_calls,omitempty"`
 		GrantExpiresAt *time.Time                 `json:"grant_expires_at,omitempty"`
-		Message        string                     `json:"message"`
-	}{r.ID, r.Status, r.ExpiresAt, t.Scope, t.Source, t.Action, t.Any, t.Pins, t.MaxCalls, t.ExpiresAt, text})
+	}{r.ID, r.Status, r.ExpiresAt, t.Scope, t.Source, t.Action, t.Any, t.Pins, t.MaxCalls, t.ExpiresAt})
 	return wire.TextResult(text, content)
 }
 

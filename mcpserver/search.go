@@ -105,15 +105,15 @@ func searchArguments(raw []byte) (query string, limit int, bad string) {
 func (t *toolset) searchResult(query string, limit int) wire.Response {
 	best, total := t.index().Search(query, limit)
 	hits := make([]hit, 0, len(best))
-	var text strings.Builder
+	message := fmt.Sprintf("%d of %d matching tools, best first. actions_describe returns the arguments of a tool; actions_call calls it.", len(best), total)
 	switch {
 	case total == 0 && len(t.searched) == 0:
-		text.WriteString("This session has only the gateway's own tools.")
+		message = "This session has only the gateway's own tools."
 	case total == 0:
-		text.WriteString("No tool matches these words. Try other words, or an empty query to list all tools.")
-	default:
-		fmt.Fprintf(&text, "%d of %d matching tools, best first. actions_describe returns the arguments of a tool; actions_call calls it.\n", len(best), total)
+		message = "No tool matches these words. Try other words, or an empty query to list all tools."
 	}
+	var text strings.Builder
+	text.WriteString(message + "\n")
 	for _, i := range best {
 		h := t.hits[i]
 		hits = append(hits, h)
@@ -124,12 +124,15 @@ func (t *toolset) searchResult(query string, limit int) wire.Response {
 		text.WriteByte('\n')
 	}
 	if t.truncated {
-		text.WriteString("Some descriptions are too long to be searched in full; every tool can be found by its name.\n")
+		const note = "Some descriptions are too long to be searched in full; every tool can be found by its name."
+		text.WriteString(note)
+		message += " " + note
 	}
 	content, _ := json.Marshal(struct { // strings and numbers always encode
-		Tools []hit `json:"tools"`
-		Total int   `json:"total"`
-	}{hits, total})
+		Message string `json:"message"` // the text, except for the tools
+		Tools   []hit  `json:"tools"`
+		Total   int    `json:"total"`
+	}{message, hits, total})
 	return wire.TextResult(strings.TrimSpace(text.String()), content)
 }
 
@@ -220,11 +223,7 @@ func describedMessage(list *toolset, name string, definition []byte) wire.Respon
 		about = jsonlex.Quote(append(about, `,"mode":`...), string(a.Decision.Mode))
 		about = jsonlex.Quote(append(about, `,"risk":`...), string(a.Risk))
 	}
-	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), text)
-	b = jsonlex.Quote(append(b, `},{"type":"text","text":`...), definition)
-	b = append(append(b, `}],"structuredContent":`...), about...)
-	b = append(append(b, `,"definition":`...), definition...)
-	return wire.Response{Result: append(b, '}', '}')}
+	return wire.DefinitionResult(text, append(about, '}'), definition)
 }
 
 // unwrap replaces the params of actions_call by those of the call that it contains.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -101,6 +102,16 @@ func (s *Server) taskLife(inv *action.Invocation, unattended bool, now time.Time
 		end = *inv.ExpiresAt
 	}
 	return end.Sub(inv.CreatedAt) + kept
+}
+
+// taskNote is the _meta of a new task: what the model is to read at once. Claude Code
+// reads its own key, and otherwise tells its model only that a background task runs;
+// the other key is that of the protocol's first version of tasks.
+func taskNote(inv *action.Invocation, now time.Time) []byte {
+	note := pendingLead(inv, now) + fmt.Sprintf(" Do not repeat the call: your client delivers its result as that of a task. %s with invocation_id %q returns it, too.", toolWait, inv.ID)
+	b := jsonlex.Quote([]byte(`{"com.anthropic/agent-task":{"modelImmediateResponse":`), note)
+	b = jsonlex.Quote(append(b, `},"io.modelcontextprotocol/model-immediate-response":`...), note)
+	return append(b, '}')
 }
 
 // formatTime formats a time for the Tasks extension.

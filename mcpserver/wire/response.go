@@ -8,11 +8,47 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// TextResult is a tool result with a text and structured content.
+// TextResult is a tool result with a text and structured content, an object. Some
+// clients give their models only the structured content, so it says all that the text
+// says: WithMessage adds the text.
 func TextResult(text string, content []byte) Response {
-	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), text)
-	b = append(append(b, `}],"structuredContent":`...), content...)
+	return structuredResult(WithMessage(content, text), text)
+}
+
+// JSONResult is a tool result whose text is its structured content.
+func JSONResult(content []byte) Response { return structuredResult(content, string(content)) }
+
+// DefinitionResult is a [TextResult] with a definition: a second text, and a member of
+// the structured content.
+func DefinitionResult(text string, content, definition []byte) Response {
+	content = append(append(content[:len(content)-1:len(content)-1], `,"definition":`...), definition...)
+	return structuredResult(WithMessage(append(content, '}'), text), text, string(definition))
+}
+
+func structuredResult(content []byte, texts ...string) Response {
+	b := []byte(`{"content":[`)
+	for i, text := range texts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(jsonlex.Quote(append(b, `{"type":"text","text":`...), text), '}')
+	}
+	b = append(append(b, `],"structuredContent":`...), content...)
 	return Response{Result: append(b, '}')}
+}
+
+// WithMessage returns an object with the message as its first member, unless it has a
+// message.
+func WithMessage(object []byte, message string) []byte {
+	if Member(object, "message") != nil {
+		return object
+	}
+	b := jsonlex.Quote([]byte(`{"message":`), message)
+	rest := object[jsonlex.Space(object, 0)+1:]
+	if rest[jsonlex.Space(rest, 0)] != '}' {
+		b = append(b, ',')
+	}
+	return append(b, rest...)
 }
 
 // Response is a JSON-RPC response: a raw result or a raw error.
