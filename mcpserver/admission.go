@@ -98,6 +98,7 @@ func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *htt
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	if token == "" || !strings.EqualFold(scheme, "Bearer") {
+		// RFC 6750: no error code for a request without credentials.
 		challenge(w, "", "A session token is required: send it as Authorization: Bearer <token>.")
 		return nil, "", false
 	}
@@ -120,9 +121,42 @@ func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *htt
 	return nil, "", false
 }
 
+// challenge answers 401. Some clients show their user only the header, others only
+// the body.
 func challenge(w http.ResponseWriter, params, text string) {
-	w.Header().Set("WWW-Authenticate", `Bearer realm="sallyport"`+params)
+	// RFC 6750 allows no other characters, and a quote would end the string.
+	description := strings.Map(func(r rune) rune {
+		switch {
+		case r == '"':
+			return '\''
+		case r < ' ', r > '~', r == '\\':
+			return ' '
+		}
+		return r
+	}, text)
+	w.Header().Set("WWW-Authenticate", `Bearer realm="sallyport"`+params+`, error_description="`+description+`"`)
 	wire.WriteText(w, http.StatusUnauthorized, text)
+}
+
+// OAuthPaths returns the patterns for [http.ServeMux] of the requests with which
+// clients look for an OAuth server after a 401. [RefuseOAuth] answers them.
+func OAuthPaths() (paths []string) {
+	for _, name := range []string{"oauth-protected-resource", "oauth-authorization-server", "openid-configuration"} {
+		paths = append(paths, "/.well-known/"+name, "/.well-known/"+name+"/")
+	}
+	return append(paths, "/mcp/.well-known/", "/register", "/token", "/authorize")
+}
+
+// RefuseOAuth answers that there is no OAuth server, in the form of OAuth's errors:
+// clients print the description, or a page in full. The code must not be one on which
+// clients drop their credentials and start over.
+func RefuseOAuth(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = io.WriteString(w, `{"error":"invalid_request","error_description":"This gateway does not use OAuth: `+
+		`send a valid session token in the header Authorization: Bearer <token>, which the command sallyport session create prints."}`+"\n") // the client disconnected
 }
 
 // publicText returns the message of an error that may be shown, or otherwise.

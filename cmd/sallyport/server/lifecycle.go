@@ -16,6 +16,7 @@ import (
 	"sallyport/action"
 	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/hangup"
+	"sallyport/mcpserver"
 )
 
 // ready tells whether calls are taken. Without Valkey they are, only slower.
@@ -40,6 +41,9 @@ func (g *Gateway) ready() error {
 func (g *Gateway) handler() http.Handler {
 	page, mux := g.page.Handler(), http.NewServeMux()
 	mux.Handle("/mcp", g.mcp)
+	for _, path := range mcpserver.OAuthPaths() {
+		mux.HandleFunc(path, mcpserver.RefuseOAuth)
+	}
 	mux.Handle("GET /metrics", g.metrics())
 	mux.Handle("/", page)
 	if g.inbound != nil {
