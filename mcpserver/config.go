@@ -119,10 +119,10 @@ type Config struct {
 	MaxBody int64 `default:"4194304"`
 	// Version of the gateway, as reported to clients. Empty: "dev".
 	Version string
-	// Now is the clock. Nil: time.Now.
-	Now func() time.Time
-	// Log receives details that callers must not see. Nil: nothing is logged.
-	Log *slog.Logger
+	// Now is the clock.
+	Now func() time.Time `default:"time.Now"`
+	// Log receives details that callers must not see.
+	Log *slog.Logger `default:"discard"`
 }
 
 const minSessionKey = 32
@@ -148,11 +148,5 @@ func (c *Config) complete() error {
 	}
 	defaults.Set(c)
 	c.Version = cmp.Or(c.Version, "dev")
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
 	return nil
 }

@@ -32,7 +32,7 @@ type Config struct {
 	// Nil: never.
 	Traceparent func(ctx context.Context) string
 
-	Now func() time.Time // nil: time.Now
+	Now func() time.Time `default:"time.Now"`
 	Log *slog.Logger     // nil: slog.Default
 }
 
@@ -52,9 +52,6 @@ type Pool struct {
 func New(c Config) *Pool {
 	defaults.Set(&c)
 	c.UserAgent = cmp.Or(c.UserAgent, "sallyport")
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	public, loopback := c.Guard, c.Guard
 	public.AllowLoopback, loopback.AllowLoopback = false, true
