@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 
+	"sallyport/cmd/sallyport/cli"
 	"sallyport/cmd/sallyport/command"
 	"sallyport/cmd/sallyport/server"
 )
@@ -56,7 +57,7 @@ func parses(t *testing.T, where string, args []string) {
 func parsing(args []string) error {
 	var line commandLine
 	app, err := kong.New(&line, kong.Name("sallyport"), kong.Configuration(server.LoadConfig),
-		kong.Vars{"data": "DATA", "version": "", "event_kinds": "EVENTS"})
+		kong.Vars{"data": "DATA", "version": "", "event_kinds": "EVENTS", "clients": cli.ClientNames()})
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func parsing(args []string) error {
 func variables(t *testing.T) []string {
 	t.Helper()
 	var line commandLine
-	app, err := kong.New(&line, kong.DefaultEnvars("SALLYPORT"), kong.Vars{"data": "DATA", "version": "", "event_kinds": "EVENTS"})
+	app, err := kong.New(&line, kong.DefaultEnvars("SALLYPORT"), kong.Vars{"data": "DATA", "version": "", "event_kinds": "EVENTS", "clients": cli.ClientNames()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"sallyport/cmd/sallyport/cli"
+
 	"github.com/alecthomas/kong"
 )
 
@@ -167,7 +169,7 @@ func commandName(n *kong.Node) string {
 func program(t *testing.T) *kong.Kong {
 	t.Helper()
 	app, err := kong.New(&commandLine{}, kong.Name("sallyport"), kong.DefaultEnvars("SALLYPORT"),
-		kong.Vars{"data": "~/.local/share/sallyport", "version": "", "event_kinds": "EVENTS"})
+		kong.Vars{"data": "~/.local/share/sallyport", "version": "", "event_kinds": "EVENTS", "clients": cli.ClientNames()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,11 +65,11 @@ func clientConfigs(mcpURL string) ([]clientConfig, error) {
 		if err != nil {
 			return nil, err
 		}
-		text, err := config.JSON()
+		text, err := config.Text()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, clientConfig{c.Name(), config.File, text})
+		all = append(all, clientConfig{c.Name(), config.Place(), text})
 	}
 	return all, nil
 }

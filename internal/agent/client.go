@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,23 +14,49 @@ type Client string
 
 // The supported clients.
 const (
-	OpenCode   Client = "opencode"
-	ClaudeCode Client = "claude-code"
-	Cursor     Client = "cursor"
-	VSCode     Client = "vscode"
+	OpenCode      Client = "opencode"
+	ClaudeCode    Client = "claude-code"
+	ClaudeDesktop Client = "claude-desktop"
+	Codex         Client = "codex"
+	GeminiCLI     Client = "gemini-cli"
+	Cursor        Client = "cursor"
+	VSCode        Client = "vscode"
+	Windsurf      Client = "windsurf"
+	Zed           Client = "zed"
+	Cline         Client = "cline"
+	Inspector     Client = "inspector"
 )
+
+// form is how a client is configured.
+type form struct {
+	client Client
+	name   string
+	config func(Setup) Config
+}
+
+// forms are those of all clients, in the order in which they are listed.
+func forms() []form {
+	return []form{
+		{OpenCode, "OpenCode", openCode},
+		{ClaudeCode, "Claude Code", claudeCode},
+		{ClaudeDesktop, "Claude Desktop", claudeDesktop},
+		{Codex, "Codex", codex},
+		{GeminiCLI, "Gemini CLI", geminiCLI},
+		{Cursor, "Cursor", cursor},
+		{VSCode, "VS Code", vsCode},
+		{Windsurf, "Windsurf", windsurf},
+		{Zed, "Zed", zed},
+		{Cline, "Cline", cline},
+		{Inspector, "MCP Inspector", inspector},
+	}
+}
 
 // Name returns the client's display name.
 func (c Client) Name() string {
-	switch c {
-	case OpenCode:
-		return "OpenCode"
-	case ClaudeCode:
-		return "Claude Code"
-	case Cursor:
-		return "Cursor"
-	case VSCode:
-		return "VS Code"
+	for _, f := range forms() {
+		if f.client == c {
+			return f.name
+		}
 	}
 	return string(c)
 }
@@ -68,58 +95,86 @@ type Setup struct {
 	Instructions string      // file that OpenCode adds to its prompt; "" for none
 	Model        string      // in OpenCode's form; "" leaves the choice
 	ModelDefault bool        // keep a configured model
+	Token        string      // for clients that read no variables; "" is a placeholder
 }
 
 // Config is the configuration of a client.
 type Config struct {
-	Client Client
-	File   string // path, relative to the project
-	Edits  []jsonc.Edit
+	Client   Client
+	Program  string       // command that starts the client, or its bridge
+	File     string       // path in a project, relative to it; "" if the client reads none there
+	UserFile string       // path for all projects, relative to the home folder; "" if there is none
+	Entry    []string     // keys of the gateway's entry in the file
+	Edits    []jsonc.Edit // of the file
+	Command  string       // connects without a file; "" if the client has one
+	Literal  bool         // the file contains the token, because the client reads no variables
 }
 
 // Clients returns the supported clients, OpenCode first.
-func Clients() []Client { return []Client{OpenCode, ClaudeCode, Cursor, VSCode} }
+func Clients() []Client {
+	clients := make([]Client, 0, len(forms()))
+	for _, f := range forms() {
+		clients = append(clients, f.client)
+	}
+	return clients
+}
 
 // ClientConfig returns the configuration with which a client connects to the
-// gateway. It refers to the token and never contains it.
+// gateway. It refers to the token, except in a Literal one.
 func ClientConfig(c Client, s Setup) (Config, error) {
-	entry := func(list, reference string, fields ...field) []jsonc.Edit {
-		return entryEdits([]string{list, Server}, append(fields, field{"url", s.MCPURL}, field{"headers Authorization", "Bearer " + reference})...)
-	}
-	switch c {
-	case OpenCode:
-		return openCode(s), nil
-	case ClaudeCode: // https://code.claude.com/docs/en/mcp, "Environment variable expansion"
-		return Config{c, ".mcp.json", entry("mcpServers", "${"+TokenVariable+"}", field{"type", "http"})}, nil
-	case Cursor: // https://cursor.com/docs/mcp
-		return Config{c, ".cursor/mcp.json", entry("mcpServers", "${env:"+TokenVariable+"}")}, nil
-	case VSCode:
-		// https://code.visualstudio.com/docs/copilot/reference/mcp-configuration. An
-		// editor that is started from a menu has no variables of a shell, so it asks
-		// for the token once and keeps it.
-		const id = "sallyport-token"
-		return Config{c, ".vscode/mcp.json", append(entry("servers", "${input:"+id+"}", field{"type", "http"}), jsonc.Edit{
-			Path: []string{"inputs"}, Kind: jsonc.Element, Identity: "id", Value: input{"promptString", id, "Token of the Sallyport session", true},
-		})}, nil
-	}
-	names := make([]string, 0, len(Clients()))
-	for _, known := range Clients() {
-		names = append(names, string(known))
+	names := make([]string, 0, len(forms()))
+	for _, f := range forms() {
+		if f.client == c {
+			config := f.config(s)
+			config.Client = c
+			return config, nil
+		}
+		names = append(names, string(f.client))
 	}
 	e := action.NewError("unknown_client", c, strings.Join(names, ", "))
 	e.Field = "/client"
 	return Config{}, e
 }
 
-// JSON returns the configuration as a new file.
-func (c *Config) JSON() (string, error) {
-	text, err := jsonc.Apply(nil, c.Edits)
+// Place returns the path of the client's file for a person.
+func (c *Config) Place() string {
+	if c.File == "" && c.UserFile != "" {
+		return "~/" + c.UserFile
+	}
+	return c.File
+}
+
+// TOML reports whether the client's file is TOML; otherwise it is JSON, with
+// comments.
+func (c *Config) TOML() bool { return strings.HasSuffix(c.UserFile, ".toml") }
+
+// Text returns the configuration as a new file, or the command.
+func (c *Config) Text() (string, error) {
+	if c.Command != "" {
+		return c.Command, nil
+	}
+	text, err := c.Merge(nil)
 	return strings.TrimSpace(string(text)), err
 }
 
 // Merge returns the file with the configuration added and everything else
 // unchanged. Its errors name the conflicting key.
-func (c *Config) Merge(file []byte) ([]byte, error) { return jsonc.Apply(file, c.Edits) }
+func (c *Config) Merge(file []byte) ([]byte, error) {
+	if c.TOML() {
+		return editTOML(file, c.Entry, c.Edits)
+	}
+	return jsonc.Apply(file, c.Edits)
+}
+
+// Find returns the gateway's entry in a file, or nil if it has none.
+func (c *Config) Find(file []byte) (map[string]any, error) {
+	if c.TOML() {
+		return findTOML(file, c.Entry)
+	}
+	value, err := jsonc.Lookup(file, c.Entry...)
+	entry, _ := value.(map[string]any)
+	return entry, err
+}
 
 // entryEdits returns edits that set fields below a path.
 func entryEdits(path []string, fields ...field) []jsonc.Edit {
@@ -135,55 +190,8 @@ type field struct {
 	value any
 }
 
-// openCode is OpenCode 1.x: https://opencode.ai/v1/docs/mcp-servers/. Its
-// version 2 has servers one level deeper. OAuth is off, because OpenCode would
-// else send the token to every URL of a discovery when the gateway refuses it.
-// No timeout is set: held calls report progress, which its own clock follows.
-func openCode(s Setup) Config {
-	edits := []jsonc.Edit{{Path: []string{"$schema"}, Value: "https://opencode.ai/config.json", Kind: jsonc.Default}}
-	if s.Model != "" {
-		e := jsonc.Edit{Path: []string{"model"}, Value: s.Model}
-		if s.ModelDefault {
-			e.Kind = jsonc.Default
-		}
-		edits = append(edits, e)
-	}
-	edits = append(edits, entryEdits(
-		[]string{"mcp", Server},
-		field{"type", "remote"}, field{"url", s.MCPURL}, field{"enabled", true},
-		field{"headers Authorization", "Bearer {env:" + TokenVariable + "}"}, field{"oauth", false},
-	)...)
-	edits = append(edits, permissionEdits(s.Permissions)...)
-	if s.Instructions != "" {
-		edits = append(edits, jsonc.Edit{Path: []string{"instructions"}, Value: s.Instructions, Kind: jsonc.Element})
-	}
-	return Config{OpenCode, "opencode.json", edits}
-}
+// TokenPlaceholder stands for the token in a configuration without one.
+const TokenPlaceholder = "TOKEN"
 
-// permissionEdits are OpenCode's rules. The last one that fits counts, so the rule
-// for everything goes before those that a user has, and the one for our tools
-// behind them, but for those that may be of single tools of ours. A rule that is
-// there stays.
-func permissionEdits(p Permissions) []jsonc.Edit {
-	rule := func(pattern, action string, kind jsonc.Kind) jsonc.Edit {
-		return jsonc.Edit{Path: []string{"permission", pattern}, Value: action, Kind: kind, Under: "*"}
-	}
-	switch p {
-	case AllowAll:
-		return []jsonc.Edit{rule("*", "allow", jsonc.First), rule("question", "deny", jsonc.Default)}
-	case AllowGateway:
-		all := rule(Server+"_*", "allow", jsonc.Default)
-		all.Before = func(key string) bool {
-			return strings.HasPrefix(key, Server+"_") || key != "*" && strings.ContainsAny(key, "*?")
-		}
-		return []jsonc.Edit{all}
-	}
-	return nil
-}
-
-type input struct {
-	Type        string `json:"type"`
-	ID          string `json:"id"`
-	Description string `json:"description"`
-	Password    bool   `json:"password"`
-}
+// literalHeader returns the Authorization header with the token itself.
+func (s *Setup) literalHeader() string { return "Bearer " + cmp.Or(s.Token, TokenPlaceholder) }

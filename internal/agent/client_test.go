@@ -28,13 +28,18 @@ func TestClientConfig(t *testing.T) {
 		agent.OpenCode: `{"$schema":"https://opencode.ai/config.json","model":"anthropic/claude-opus-4-6",
 			"mcp":{"sallyport":{"type":"remote","url":"` + at + `","enabled":true,"headers":{"Authorization":"Bearer {env:SALLYPORT_TOKEN}"},"oauth":false}},
 			"permission":{"*":"allow","question":"deny"},"instructions":[".sallyport/actions-guide.md"]}`,
-		agent.ClaudeCode: `{"mcpServers":{"sallyport":{"type":"http","url":"` + at + `","headers":{"Authorization":"Bearer ${SALLYPORT_TOKEN}"}}}}`,
-		agent.Cursor:     `{"mcpServers":{"sallyport":{"url":"` + at + `","headers":{"Authorization":"Bearer ${env:SALLYPORT_TOKEN}"}}}}`,
+		agent.ClaudeCode:    `{"mcpServers":{"sallyport":{"type":"http","url":"` + at + `","headers":{"Authorization":"Bearer ${SALLYPORT_TOKEN}"}}}}`,
+		agent.ClaudeDesktop: `{"mcpServers":{"sallyport":{"command":"npx","args":["-y","mcp-remote","` + at + `","--header","Authorization:${AUTH}"],"env":{"AUTH":"Bearer TOKEN"}}}}`,
+		agent.GeminiCLI:     `{"mcpServers":{"sallyport":{"httpUrl":"` + at + `","headers":{"Authorization":"Bearer ${SALLYPORT_TOKEN}"},"trust":true}}}`,
+		agent.Windsurf:      `{"mcpServers":{"sallyport":{"serverUrl":"` + at + `","headers":{"Authorization":"Bearer ${env:SALLYPORT_TOKEN}"}}}}`,
+		agent.Zed:           `{"context_servers":{"sallyport":{"url":"` + at + `","headers":{"Authorization":"Bearer TOKEN"}}}}`,
+		agent.Cline:         `{"mcpServers":{"sallyport":{"type":"streamableHttp","url":"` + at + `","headers":{"Authorization":"Bearer TOKEN"},"timeout":3600}}}`,
+		agent.Cursor:        `{"mcpServers":{"sallyport":{"url":"` + at + `","headers":{"Authorization":"Bearer ${env:SALLYPORT_TOKEN}"}}}}`,
 		agent.VSCode: `{"servers":{"sallyport":{"type":"http","url":"` + at + `","headers":{"Authorization":"Bearer ${input:sallyport-token}"}}},
 			"inputs":[{"type":"promptString","id":"sallyport-token","description":"Token of the Sallyport session","password":true}]}`,
 	} {
 		made := config(t, c, agent.Setup{Model: "anthropic/claude-opus-4-6", Permissions: agent.AllowAll, Instructions: agent.GuideFile})
-		text, err := made.JSON()
+		text, err := made.Text()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +98,66 @@ func TestModelOfFileStays(t *testing.T) {
 		made := config(t, agent.OpenCode, agent.Setup{Model: "c/d", ModelDefault: keep})
 		if out, err := made.Merge([]byte(`{"model": "a/b"}`)); err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("default %v: %s, %v; want %s", keep, out, err, want)
+		}
+	}
+}
+
+// Every client's file keeps its comments and other servers, and the entry is found
+// again. Only a client that reads no variables gets the token itself.
+func TestMergeKeepsOtherEntries(t *testing.T) {
+	t.Parallel()
+	for _, c := range agent.Clients() {
+		made := config(t, c, agent.Setup{Token: "sps_token"})
+		if made.Command != "" {
+			if strings.Contains(made.Command, "sps_token") {
+				t.Errorf("%s: %s", c, made.Command)
+			}
+			continue
+		}
+		kept := []string{"// mine", `"other": {"command": "x"}, // keep`}
+		file := "{\n  // mine\n  \"" + made.Entry[0] + "\": {\n    \"other\": {\"command\": \"x\"} // keep\n  }\n}\n"
+		if made.TOML() {
+			kept = []string{"# mine", "[mcp_servers.other]\ncommand = \"x\" # keep"}
+			file = "# mine\n[mcp_servers.other]\ncommand = \"x\" # keep\n"
+		}
+		merged, err := made.Merge([]byte(file))
+		if err != nil {
+			t.Fatal(c, err)
+		}
+		for _, part := range kept {
+			if !strings.Contains(string(merged), part) {
+				t.Errorf("%s lost %q:\n%s", c, part, merged)
+			}
+		}
+		entry, err := made.Find(merged)
+		if raw, _ := json.Marshal(entry); err != nil || !strings.Contains(string(raw), at) {
+			t.Errorf("%s: found %s, %v", c, raw, err)
+		}
+		if strings.Contains(string(merged), "sps_token") != made.Literal {
+			t.Errorf("%s: the token in the file: %v", c, !made.Literal)
+		}
+		if again, err := made.Merge(merged); err != nil || string(again) != string(merged) {
+			t.Errorf("%s: merged again: %v\n%s", c, err, again)
+		}
+		if found, err := made.Find([]byte(file)); err != nil || found != nil {
+			t.Errorf("%s: found %v before, %v", c, found, err)
+		}
+		if made.UserFile == "" || made.Program == "" || made.Place() == "" {
+			t.Errorf("%s: %+v", c, made)
+		}
+	}
+}
+
+// A remote gateway without TLS needs the word of the user of Claude Desktop's bridge.
+func TestClaudeDesktopAllowsHTTP(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]bool{at: false, "https://gate.example.com/mcp": false, "http://10.0.0.1:8787/mcp": true} {
+		made, err := agent.ClientConfig(agent.ClaudeDesktop, agent.Setup{MCPURL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := made.Text(); err != nil || strings.Contains(text, "--allow-http") != want {
+			t.Errorf("%s: %s, %v", url, text, err)
 		}
 	}
 }

@@ -76,6 +76,28 @@ func Apply(document []byte, edits []Edit) ([]byte, error) {
 	return out, nil
 }
 
+// Lookup returns the value at a path as encoding/json decodes it, or nil if the
+// document has none.
+func Lookup(document []byte, path ...string) (any, error) {
+	text, _ := bytes.CutPrefix(document, byteOrderMark)
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, nil
+	}
+	text, err := hujson.Standardize(bytes.Clone(text))
+	var value any
+	if err == nil {
+		err = json.Unmarshal(text, &value)
+	}
+	if err != nil {
+		return nil, &Fault{Problem: "is not valid JSON: " + strings.TrimPrefix(err.Error(), "hujson: ")}
+	}
+	for _, key := range path {
+		object, _ := value.(map[string]any)
+		value = object[key]
+	}
+	return value, nil
+}
+
 // styledWriter writes values in the style of a document.
 type styledWriter struct {
 	newline string

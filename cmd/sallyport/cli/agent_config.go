@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,86 +21,118 @@ import (
 	"sallyport/sources/platform"
 )
 
+type clientCommand struct {
+	Config clientConfig `cmd:"" help:"Print the configuration of a client, or merge it into the client's file."`
+}
+
+type clientConfig struct {
+	configFlags
+	Name string `arg:"" enum:"${clients}" placeholder:"NAME" help:"Client: ${clients}."`
+}
+
+func (c *clientConfig) Run(ctx context.Context, std *command.Streams) error {
+	return c.run(ctx, std, agent.Client(c.Name))
+}
+
+// configCommand is the former name of client config.
 type configCommand struct {
+	configFlags
+	Client string `env:"-" enum:"${clients}" default:"opencode" help:"Client: ${clients} (default: opencode)."`
+}
+
+func (c *configCommand) Run(ctx context.Context, std *command.Streams) error {
+	return c.run(ctx, std, agent.Client(c.Client))
+}
+
+// configFlags are the flags of commands that configure a client.
+type configFlags struct {
 	agentFlags
 	Session      string  `env:"-" placeholder:"ID" help:"Session of the agent (default: the session of SALLYPORT_TOKEN)."`
-	Client       string  `env:"-" enum:"opencode,claude-code,cursor,vscode" default:"opencode" help:"Client: opencode, claude-code, cursor or vscode (default: opencode)."`
-	Write        string  `env:"-" type:"path" placeholder:"FILE|DIR" help:"Merge into this file, or into the client's file in this folder; comments and other settings stay (default: print)."`
+	Write        string  `env:"-" type:"path" placeholder:"FILE|DIR" xor:"file" help:"Merge into this file, or into the client's file in this project; comments and other settings stay, and the old file is kept as FILE.before-sallyport (default: print)."`
+	User         bool    `env:"-" xor:"file" help:"Merge into the client's file for all projects, in your home folder."`
 	Model        string  `env:"-" placeholder:"MODEL" help:"Model, by any of its names; OpenCode only (default: the session's, if none is configured)."`
 	Permissions  string  `env:"-" enum:"gateway,sandbox,none," default:"" help:"OpenCode permissions to add: gateway (no prompts for gateway tools), sandbox (no prompts at all) or none (default: sandbox for unattended sessions, else gateway)."`
 	Instructions *string `env:"-" placeholder:"FILE" help:"File that OpenCode adds to its prompt; empty for none (default: .sallyport/actions-guide.md)."`
 }
 
-func (c *configCommand) Run(ctx context.Context, std *command.Streams) error {
-	me, err := c.identifySession(ctx, std)
+func (c *configFlags) run(ctx context.Context, std *command.Streams, client agent.Client) error {
+	me, token, err := c.identifySession(ctx, std)
 	if err != nil {
 		return err
 	}
-	setup, err := c.setup(me)
+	setup, err := c.setup(me, client)
+	setup.Token = token
 	if err != nil {
 		return err
 	}
-	config, err := agent.ClientConfig(agent.Client(c.Client), setup)
+	config, err := agent.ClientConfig(client, setup)
 	if err != nil {
 		return err
 	}
-	if c.Write == "" {
-		text, err := config.JSON()
+	if c.Write == "" && !c.User {
+		text, err := config.Text()
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(std.Out, text)
-		c.printNextSteps(std.Err, config.File, &setup)
+		c.printNextSteps(std.Err, &config, &setup, config.Place())
 		return nil
 	}
-	path, err := c.merge(&config)
+	path, err := c.path(&config)
 	if err != nil {
 		return err
 	}
-	printLine(std.Out, path+" configures "+c.Client+" for session "+me.Session)
-	c.printNextSteps(std.Err, "", &setup)
+	if config.Literal && setup.Token == "" {
+		return command.UsageErrorf("%s reads no variables, so its file contains the token: set %s to the token of the session", client.Name(), agent.TokenVariable)
+	}
+	if err := mergeFile(path, &config); err != nil {
+		return err
+	}
+	printLine(std.Out, path+" configures "+string(client)+" for session "+me.Session)
+	c.printNextSteps(std.Err, &config, &setup, "")
 	return nil
 }
 
-// identifySession returns the session to configure: the session of the token,
-// or one that the caller can read.
-func (c *configCommand) identifySession(ctx context.Context, std *command.Streams) (*api.Me, error) {
+// identifySession returns the session to configure, with its token if the
+// caller has it: the session of the token, or one that the caller can read.
+func (c *configFlags) identifySession(ctx context.Context, std *command.Streams) (*api.Me, string, error) {
+	token := os.Getenv(agent.TokenVariable)
 	if c.Session == "" {
-		if os.Getenv(agent.TokenVariable) == "" {
-			return nil, command.UsageErrorf("say for which session: --session ID, or its token in %s", agent.TokenVariable)
+		if token == "" {
+			return nil, "", command.UsageErrorf("name the session: pass --session ID, or set %s to its token", agent.TokenVariable)
 		}
 		_, me, err := c.identify(ctx, std, time.Time{})
-		return me, err
+		return me, token, err
 	}
-	if os.Getenv(agent.TokenVariable) != "" && os.Getenv("SALLYPORT_API_KEY") == "" { // in a sandbox
+	if token != "" && os.Getenv("SALLYPORT_API_KEY") == "" { // in a sandbox
 		if _, me, err := c.identify(ctx, std, time.Time{}); err == nil && me.Session == c.Session {
-			return me, nil
+			return me, token, nil
 		}
 	}
 	server, err := c.clientFlags.connect()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	me, _, err := Fetch(ctx, server, api.GetMe, api.None{})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	s, _, err := Fetch(ctx, server, api.GetSession, api.ByID{ID: c.Session})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if s.Status.Ended() || s.RevokedAt != nil || s.ExpiresAt != nil && s.ExpiresAt.Before(time.Now()) {
-		return nil, fmt.Errorf("session %s has ended; mint another one with: %s", c.Session, c.hint("session", "create"))
+		return nil, "", fmt.Errorf("session %s has ended; create another one: %s", c.Session, c.hint("session", "create"))
 	}
 	me.Session, me.SessionKind, me.Model = s.ID, string(s.Kind), s.Model
-	return me, nil
+	return me, "", nil
 }
 
-func (c *configCommand) setup(me *api.Me) (agent.Setup, error) {
+func (c *configFlags) setup(me *api.Me, client agent.Client) (agent.Setup, error) {
 	s := agent.Setup{MCPURL: me.MCPURL, Permissions: agent.Permissions(c.Permissions), Instructions: agent.GuideFile}
-	if agent.Client(c.Client) != agent.OpenCode {
+	if client != agent.OpenCode {
 		if c.Model != "" || c.Permissions != "" || c.Instructions != nil {
-			return s, command.UsageErrorf("--model, --permissions and --instructions go with --client opencode; %s has them elsewhere", c.Client)
+			return s, command.UsageErrorf("--model, --permissions and --instructions are for opencode; %s has these settings elsewhere", client)
 		}
 		return agent.Setup{MCPURL: me.MCPURL}, nil
 	}
@@ -127,30 +160,67 @@ func (c *configCommand) setup(me *api.Me) (agent.Setup, error) {
 	return s, nil
 }
 
-// merge updates or creates the file of --write, and returns its path.
-func (c *configCommand) merge(config *agent.Config) (string, error) {
-	path := c.Write
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && filepath.Ext(path) != ".json" && filepath.Ext(path) != ".jsonc" {
-		return "", command.UsageErrorf("there is no folder %s; make it, or name a file that ends in .json or .jsonc", path)
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		if path, err = clientFile(path, config.File, config.Client == agent.OpenCode); err != nil {
+// path returns the file of --write or --user.
+func (c *configFlags) path(config *agent.Config) (string, error) {
+	name := config.Client.Name()
+	switch {
+	case config.Command != "":
+		return "", command.UsageErrorf("%s has no configuration file; leave out --write and --user, and run the printed command", name)
+	case c.User:
+		home, err := os.UserHomeDir()
+		if err != nil {
 			return "", err
 		}
+		return clientFile(home, config.UserFile, config.Client == agent.OpenCode)
 	}
+	path, extension := c.Write, filepath.Ext(c.Write)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && extension != ".json" && extension != ".jsonc" && extension != ".toml" {
+		return "", command.UsageErrorf("there is no folder %s; create it, or name a file that ends in .json, .jsonc or .toml", path)
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return path, nil
+	}
+	if config.File == "" {
+		return "", command.UsageErrorf("%s has one file for all projects: pass --user for %s, or name another file", name, config.Place())
+	}
+	return clientFile(path, config.File, config.Client == agent.OpenCode)
+}
+
+// backupSuffix is appended to the name of a file before it is changed.
+const backupSuffix = ".before-sallyport"
+
+// mergeFile updates or creates the file of a client, and keeps the previous one.
+func mergeFile(path string, config *agent.Config) error {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", command.UnreadableError(path, err)
+		return command.UnreadableError(path, err)
 	}
 	text, err := config.Merge(old)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w. Nothing is changed; mend it, or print the configuration without --write and add it by hand", path, err)
+		return fmt.Errorf("%s: %w. Nothing is changed; correct it, or print the configuration without --write and add it by hand", path, err)
 	}
-	return path, command.WriteFile(path, text)
+	if bytes.Equal(text, old) {
+		return nil
+	}
+	mode := fs.FileMode(0)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+		if err := command.ReplaceFile(path+backupSuffix, old, mode); err != nil {
+			return err
+		}
+	}
+	if !config.Literal {
+		return command.WriteFile(path, text)
+	}
+	if mode == 0 { // nobody else reads the token
+		return command.ReplaceFile(path, text, 0o600)
+	}
+	return command.WriteFile(path, text)
 }
 
-// clientFile returns the path of a client's configuration file in a project
-// folder. comments tells that the client also reads a .jsonc file.
+// clientFile returns the path of a client's configuration file in a folder.
+// comments tells that the client also reads a .jsonc file.
 func clientFile(folder, name string, comments bool) (string, error) {
 	path := filepath.Join(folder, filepath.FromSlash(name))
 	if _, err := os.Lstat(path); comments && errors.Is(err, fs.ErrNotExist) {
@@ -164,30 +234,55 @@ func clientFile(folder, name string, comments bool) (string, error) {
 	return path, nil
 }
 
-// printNextSteps prints the remaining steps. No file that this command writes
-// contains the token.
-func (c *configCommand) printNextSteps(w io.Writer, file string, setup *agent.Setup) {
+// printNextSteps prints the remaining steps. file is where the printed
+// configuration belongs; it is empty if it was written.
+func (c *configFlags) printNextSteps(w io.Writer, config *agent.Config, setup *agent.Setup, file string) {
+	name := config.Client.Name()
+	token := "  export " + agent.TokenVariable + "=...   # the token from session create"
 	if file != "" {
-		printLine(w, "add this to "+file+" in your project, or merge it with --write DIR; then:")
+		option := "--write DIR"
+		if config.File == "" {
+			option = "--user"
+		}
+		printLine(w, "add this to "+file+", or merge it with "+option+"; then:")
 	}
-	if agent.Client(c.Client) != agent.VSCode {
+	if config.Literal {
+		if setup.Token == "" {
+			printLine(w, "  replace "+agent.TokenPlaceholder+" by the token from session create: "+name+" reads no variables")
+		}
+		printLine(w, "  keep the file private: it contains the token")
+		printLine(w, "  restart "+name)
+		return
+	}
+	if config.Client != agent.VSCode {
 		printLine(w, "  export SALLYPORT_URL="+command.ShellQuote(gatewayURL(setup.MCPURL))+"   # for sallyport commands")
 	}
-	switch agent.Client(c.Client) {
+	switch config.Client {
 	case agent.OpenCode:
-		printLine(w, "  export "+agent.TokenVariable+"=...   # the token from session create")
+		printLine(w, token)
 		if setup.Instructions == agent.GuideFile {
 			printLine(w, "  sallyport actions guide --write "+filepath.Dir(agent.GuideFile)+"   # what the session can do, for its prompt")
 		}
 		printLine(w, "  opencode")
 	case agent.ClaudeCode:
-		printLine(w, "  export "+agent.TokenVariable+"=...   # the token from session create")
-		printLine(w, "  claude")
+		printLine(w, token)
+		printLine(w, "  claude --allowedTools mcp__"+agent.Server+"   # the gateway decides; without it Claude Code asks before each tool, too")
+	case agent.Codex:
+		printLine(w, token)
+		printLine(w, "  codex")
+	case agent.GeminiCLI:
+		printLine(w, token)
+		printLine(w, "  gemini   # trust the folder when it asks")
 	case agent.Cursor:
-		printLine(w, "  export "+agent.TokenVariable+"=...   # the token from session create; start Cursor from this shell")
+		printLine(w, token+"; start Cursor from this shell")
 		printLine(w, "  cursor .")
+	case agent.Windsurf:
+		printLine(w, token+"; start Windsurf from this shell")
+		printLine(w, "  windsurf .   # refresh its MCP servers after a change")
 	case agent.VSCode:
 		printLine(w, "  code .   # asks for the session token at the first start, and stores it")
+	default:
+		printLine(w, token)
 	}
 }
 

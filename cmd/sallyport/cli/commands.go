@@ -38,7 +38,8 @@ type Commands struct {
 	Actions     actionsCommand     `cmd:"" help:"For agents: list and run actions. Needs SALLYPORT_TOKEN."`
 	Prompt      promptCommand      `cmd:"" help:"Print the system prompt of a session or session type."`
 	Models      modelsCommand      `cmd:"" help:"List models by their gateway, OpenCode and provider names."`
-	Config      configCommand      `cmd:"" name:"opencode-config" help:"Configure OpenCode, Claude Code, Cursor or VS Code for the gateway."`
+	Client      clientCommand      `cmd:"" help:"Configure OpenCode, Claude Code, Codex and other MCP clients for the gateway."`
+	Config      configCommand      `cmd:"" name:"opencode-config" hidden:"" help:"The former name of client config."`
 }
 
 // New returns the commands. Here are those that call one operation and print its

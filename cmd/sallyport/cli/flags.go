@@ -16,6 +16,7 @@ import (
 	"sallyport/action"
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/agent"
 )
 
 // readJSON parses a flag that is a JSON object.
@@ -264,7 +265,17 @@ func (b *grantLimits) isSet() bool { return b.MaxCalls != nil || b.Expires.isSet
 
 // Vars returns the variables of help texts.
 func Vars() kong.Vars {
-	return kong.Vars{"data": command.DataFolder(), "event_kinds": strings.Join(action.EventKinds(), ",")}
+	return kong.Vars{"data": command.DataFolder(), "event_kinds": strings.Join(action.EventKinds(), ","), "clients": ClientNames()}
+}
+
+// ClientNames returns the supported clients, separated by commas.
+func ClientNames() string {
+	clients := agent.Clients()
+	names := make([]string, len(clients))
+	for i, c := range clients {
+		names[i] = string(c)
+	}
+	return strings.Join(names, ",")
 }
 
 // FlagTypes returns the decoders of custom flag types.

@@ -22,6 +22,7 @@ import (
 	"sallyport/cmd/sallyport/cli"
 	"sallyport/cmd/sallyport/command"
 	"sallyport/cmd/sallyport/server"
+	"sallyport/internal/agent"
 	"sallyport/internal/vault"
 	"sallyport/store"
 	"sallyport/store/coord"
@@ -32,8 +33,9 @@ import (
 // Command is `sallyport doctor`.
 type Command struct {
 	server.Options
-	JSON  bool   `help:"Print JSON."`
-	Ready string `help:"Health check: only test whether the server at this URL accepts calls." env:"-" placeholder:"URL"`
+	JSON   bool   `help:"Print JSON."`
+	Ready  string `help:"Health check: only test whether the server at this URL accepts calls." env:"-" placeholder:"URL"`
+	Client string `help:"Only check what this client needs to use the gateway: ${clients}." env:"-" enum:"${clients}," default:"" placeholder:"NAME"`
 }
 
 // finding is the result of one check.
@@ -43,10 +45,13 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-// doctor runs the checks and collects their findings.
+// report collects the findings of checks.
+type report struct{ findings []finding }
+
+// doctor runs the checks of a server.
 type doctor struct {
 	*server.Gateway
-	findings []finding
+	report
 	keysRead bool // the keys were read, from the data folder or the configuration
 
 	missingFiles []string // key files that are missing and not configured
@@ -69,6 +74,13 @@ func (c *Command) Run(ctx context.Context, std *command.Streams) error {
 	if c.Ready != "" {
 		return checkReady(ctx, c.Ready)
 	}
+	if c.Client != "" {
+		found, err := checkClient(ctx, agent.Client(c.Client))
+		if err != nil {
+			return err
+		}
+		return found.print(std, c.JSON)
+	}
 	c.Data = cmp.Or(c.Data, command.DataFolder())
 	d := &doctor{Gateway: server.Inspect(c.Options)}
 	defer d.Close()
@@ -82,17 +94,27 @@ func (c *Command) Run(ctx context.Context, std *command.Streams) error {
 	d.checkEvidenceStore(ctx)
 	d.checkServer(ctx)
 	d.checkPublicURL(ctx)
-	if c.JSON {
-		if err := json.NewEncoder(std.Out).Encode(map[string]any{"items": d.findings}); err != nil {
+	return d.print(std, c.JSON)
+}
+
+// print prints the findings. It fails if any check failed.
+func (r *report) print(std *command.Streams, asJSON bool) error {
+	if asJSON {
+		if err := json.NewEncoder(std.Out).Encode(map[string]any{"items": r.findings}); err != nil {
 			return err
 		}
-	} else {
-		for _, f := range d.findings {
+	}
+	failed := 0
+	for _, f := range r.findings {
+		if f.Status == "fail" {
+			failed++
+		}
+		if !asJSON {
 			fmt.Fprintf(std.Out, "%-4s  %s: %s\n", f.Status, f.Check, command.Printable(f.Detail))
 		}
 	}
-	if n := d.countFailed(); n > 0 {
-		return fmt.Errorf("%s failed; each line says what to do", command.Plural(n, "check"))
+	if failed > 0 {
+		return fmt.Errorf("%s failed; each line says what to do", command.Plural(failed, "check"))
 	}
 	return nil
 }
@@ -118,18 +140,9 @@ func checkReady(ctx context.Context, address string) error {
 	return nil
 }
 
-func (d *doctor) countFailed() (n int) {
-	for _, f := range d.findings {
-		if f.Status == "fail" {
-			n++
-		}
-	}
-	return n
-}
-
-func (d *doctor) add(status, check, detail string, args ...any) {
+func (r *report) add(status, check, detail string, args ...any) {
 	text := strings.Join(strings.Fields(fmt.Sprintf(detail, args...)), " ") // database drivers return errors of several lines
-	d.findings = append(d.findings, finding{Check: check, Status: status, Detail: text})
+	r.findings = append(r.findings, finding{Check: check, Status: status, Detail: text})
 }
 
 // checkConfiguration runs the checks that need no other program.

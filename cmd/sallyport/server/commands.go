@@ -67,7 +67,7 @@ an administrator's API key in SALLYPORT_API_KEY, or a server with --local-admin`
    sallyport session create%[4]s
 
 3. Give the agent the token in SALLYPORT_TOKEN, and this in its opencode.json
-   (sallyport opencode-config --session ID%[4]s --write DIR merges it, for other clients too):
+   (sallyport client config opencode --session ID%[4]s --write DIR merges it; other clients likewise):
 %[3]s
 
 %[6]s; "sallyport --help" lists all commands.
@@ -80,7 +80,7 @@ func OpenCodeConfig(mcpURL, indent string) string {
 	if err != nil {
 		return "" // cannot fail for a known client
 	}
-	text, err := config.JSON()
+	text, err := config.Text()
 	if err != nil {
 		return "" // cannot fail for strings
 	}
