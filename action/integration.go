@@ -291,7 +291,7 @@ func truncateLine(text string, limit int) string {
 func (a *ProviderApp) Check() error {
 	for field, text := range map[string]string{"/client_id": a.ClientID, "/slug": a.Slug, "/app_id": a.AppID} {
 		if !PlainText(text) {
-			return invalidField(field, "This must be plain text on one line, as the service gave it.")
+			return invalidField(field, "This must be plain text on one line, as the service issued it.")
 		}
 	}
 	switch {

@@ -84,7 +84,7 @@ var (
 // ByIDWait is the parameters of an operation on one call that may wait for its end.
 type ByIDWait struct {
 	ByID
-	Patience
+	WaitParam
 }
 
 // Approval is a person's approval. The person is identified by the
@@ -135,8 +135,8 @@ type FullParams struct {
 	ToolHash   string          `json:"tool_hash"`
 }
 
-// Patience is how long the request may wait.
-type Patience struct {
+// WaitParam is how long the request may wait.
+type WaitParam struct {
 	Wait string `query:"wait" doc:"Time to wait for the outcome, at most 10m; missing: no wait." example:"30s"`
 }
 
@@ -235,7 +235,7 @@ type PlatformAnswer struct {
 // InvokeInput is the input of [Invoke].
 type InvokeInput struct {
 	InSession
-	Patience
+	WaitParam
 	Key  string `header:"Idempotency-Key" maxLength:"255"`
 	Body NewCall
 }
@@ -250,20 +250,20 @@ type ListSessionInvocationsInput struct {
 // GetSessionResultInput is the input of [GetSessionResult].
 type GetSessionResultInput struct {
 	InSessionByID
-	Patience
+	WaitParam
 }
 
 // ApproveSessionInvocationInput is the input of [ApproveSessionInvocation].
 type ApproveSessionInvocationInput struct {
 	InSessionByID
-	Patience
+	WaitParam
 	Body *Approval
 }
 
 // CallPlatformToolInput is the input of [CallPlatformTool].
 type CallPlatformToolInput struct {
 	Tool string `path:"tool" maxLength:"64" example:"automation_complete"`
-	Patience
+	WaitParam
 	Body PlatformCall
 }
 

@@ -203,7 +203,7 @@ func TestWhoMayDecide(t *testing.T) {
 		}
 	}
 	if r := s.as(s.session.Token).do("POST", "/api/v1/sessions", map[string]any{}); r.Status != http.StatusForbidden {
-		t.Errorf("a session minted a session: %d: %s", r.Status, r.Body)
+		t.Errorf("a session created a session: %d: %s", r.Status, r.Body)
 	}
 	if i := s.invocation(held.ID); i.Status != "pending" {
 		t.Errorf("the call is %s", i.Status)

@@ -232,7 +232,7 @@ func TestPolicyKeysNameActionsThatExist(t *testing.T) {
 		t.Errorf("the name that agents see: %v", p)
 	}
 	p = h.problem(400, "unknown_action", h.admin, "PUT", set("connector:c1:Craete"), `{"mode":"allow"}`)
-	if p["field"] != "/key" || !strings.Contains(p["detail"].(string), "nearest: create, ") || strings.Count(p["detail"].(string), ", ") != 4 {
+	if p["field"] != "/key" || !strings.Contains(p["detail"].(string), "nearest: create, ") || strings.Count(p["detail"].(string), ", ") != 3 {
 		t.Errorf("a typo: %v", p)
 	}
 	if n := h.count("policy_overrides"); n != 0 {

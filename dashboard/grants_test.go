@@ -189,7 +189,7 @@ func TestARequestForAToolThatDrifted(t *testing.T) {
 	h.exec(`UPDATE grant_requests SET terms = replace(terms, '"create"', '"drifted"')`)
 	for _, body := range []string{``, `{"max_calls":1}`} {
 		p := h.problem(409, "tool_unreviewed", h.admin, "POST", "/api/v1/grant-requests/"+request+"/approve", body)
-		if p["field"] != nil || !strings.Contains(p["detail"].(string), "a grant of your own, with unreviewed") || h.count("grants") != 0 {
+		if p["field"] != nil || !strings.Contains(p["detail"].(string), "create a grant with unreviewed") || h.count("grants") != 0 {
 			t.Errorf("%s: %v", body, p)
 		}
 	}

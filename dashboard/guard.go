@@ -3,9 +3,12 @@ package dashboard
 import (
 	"net"
 	"net/http"
-	"net/url"
 	"path"
 	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"sallyport/action"
 	"sallyport/dashboard/render"
@@ -27,11 +30,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		err := s.checkOrigin(r)
-		if err == nil {
-			err = checkPath(r)
-		}
-		if err != nil {
+		if err := s.checkAddress(r); err != nil {
 			s.Fail(w, r, err)
 			return
 		}
@@ -39,58 +38,83 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// checkOrigin refuses foreign hosts (DNS rebinding) and foreign origins, whatever
-// the credential.
-func (s *Server) checkOrigin(r *http.Request) error {
-	if isProbe(r.URL.Path) {
-		return nil // probes use the address itself
-	}
-	if !s.knowsHost(r.Host) {
+// checkAddress refuses foreign hosts (DNS rebinding) and foreign origins, whatever
+// the credential, and API paths with an empty segment: the mux would redirect to
+// the cleaned path, which is another resource.
+func (s *Server) checkAddress(r *http.Request) error {
+	host := strings.ToLower(r.Host)
+	name, _, err := net.SplitHostPort(host) // the name alone identifies a rebound host
+	known := s.hosts[host] || err == nil && (s.hosts[name] || s.hosts["["+name+"]"])
+	origin, hasOrigin := r.Header["Origin"]
+	p := r.URL.EscapedPath()
+	switch {
+	case r.URL.Path == "/healthz", r.URL.Path == "/readyz": // probes use the address itself
+	case !known:
 		return action.NewError("foreign_host", s.PublicURL)
-	}
-	if origin, ok := r.Header["Origin"]; ok && (len(origin) != 1 || origin[0] != s.PublicURL) {
+	case hasOrigin && (len(origin) != 1 || origin[0] != s.PublicURL):
 		return action.Errorf(action.ErrForbidden, "foreign_origin",
 			"Requests from pages of another origin are refused; open %s.", s.PublicURL)
+	case strings.HasPrefix(p, "/api/") && path.Clean(p) != strings.TrimSuffix(p, "/"):
+		return action.Errorf(action.ErrInvalid, "invalid_path",
+			"A segment of the path %s is empty or contains only dots. In a name, write / as %%2F.", render.Plain(r.URL.Path))
 	}
 	return nil
 }
 
-// checkPath refuses API paths with an empty segment: the mux would redirect to the
-// cleaned path, which is another resource.
-func checkPath(r *http.Request) error {
-	p := r.URL.EscapedPath()
-	if !strings.HasPrefix(p, "/api/") || path.Clean(p) == strings.TrimSuffix(p, "/") {
-		return nil
-	}
-	return action.Errorf(action.ErrInvalid, "invalid_path",
-		"A part of the path %s is empty or only dots; name what belongs there. A / within a name is written %%2F.", render.Plain(r.URL.Path))
-}
-
-func isProbe(path string) bool { return path == "/healthz" || path == "/readyz" }
-
-func allowedHosts(public *url.URL, more []string) map[string]bool {
-	hosts := map[string]bool{strings.ToLower(public.Host): true}
-	if action.Loopback(public.Hostname()) { // its other names cannot be rebound by DNS
-		for _, name := range []string{"localhost", "127.0.0.1", "[::1]"} {
-			hosts[strings.TrimSuffix(name+":"+public.Port(), ":")] = true
-		}
-	}
-	for _, h := range more {
-		hosts[strings.ToLower(h)] = true
-	}
-	return hosts
-}
-
-// knowsHost compares with and without the port: the name alone identifies a
-// rebound host.
-func (s *Server) knowsHost(host string) bool {
-	host = strings.ToLower(host)
-	if s.hosts[host] {
-		return true
-	}
-	name, _, err := net.SplitHostPort(host)
-	return err == nil && (s.hosts[name] || s.hosts["["+name+"]"])
-}
-
 // fromPage reports whether the Origin header is that of the page.
 func (s *Server) fromPage(r *http.Request) bool { return r.Header.Get("Origin") == s.PublicURL }
+
+// Rates of new sign-in links per person and of invalid codes per address. Codes
+// cannot be guessed; the limits bound the work, and the number of valid links of
+// one person.
+const (
+	linksAtOnce = 20
+	linkEvery   = 30 * time.Second // so that about as many are valid at once
+	triesAtOnce = 30
+	tryEvery    = 2 * time.Second
+)
+
+// rateLimiter is a token bucket per key, on this instance only.
+type rateLimiter struct {
+	mu    sync.Mutex
+	every time.Duration
+	burst int
+	of    map[string]*rate.Limiter
+	swept time.Time
+}
+
+func newRateLimiter(every time.Duration, burst int) *rateLimiter {
+	return &rateLimiter{every: every, burst: burst, of: map[string]*rate.Limiter{}}
+}
+
+// From evictFrom keys on, idle ones are evicted; keys beyond maxKeys share one
+// bucket.
+const (
+	evictFrom = 1000
+	maxKeys   = 10_000
+)
+
+// allow reports whether a key may proceed, and counts it.
+func (p *rateLimiter) allow(who string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of[who] == nil && len(p.of) >= evictFrom && now.Sub(p.swept) >= p.every*time.Duration(p.burst) {
+		p.swept = now // a new bucket needs that long to be full again
+		for name, l := range p.of {
+			if l.TokensAt(now) >= float64(p.burst) {
+				delete(p.of, name)
+			}
+		}
+	}
+	if p.of[who] == nil && len(p.of) >= maxKeys {
+		who = ""
+	}
+	if p.of[who] == nil {
+		p.of[who] = rate.NewLimiter(rate.Every(p.every), p.burst)
+	}
+	return p.of[who].AllowN(now, 1)
+}
+
+func errTooOften(wait time.Duration, what string) error {
+	return &action.Error{Kind: action.ErrTooMany, Code: "too_many_attempts", Message: what, RetryAfter: wait}
+}

@@ -48,7 +48,7 @@ func TestSessionsBoundByName(t *testing.T) {
 		}
 	}
 	for name, says := range map[string]string{
-		"Twice": "name one by its id: g3 (Twice), g4 (twice)", "Cyd's": "own connection", "module:Ours": "no integration or provider", "Nobody": "no integration or provider",
+		"Twice": "Use the ID of one: g3 (Twice), g4 (twice)", "Cyd's": "personal connection", "module:Ours": "no integration or provider", "Nobody": "no integration or provider",
 	} {
 		p := h.problem(400, "invalid_field", h.member, "POST", "/api/v1/sessions", `{"connections":["`+name+`"]}`)
 		if !strings.Contains(p["detail"].(string), says) || p["field"] != "/connections/0" {

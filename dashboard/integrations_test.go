@@ -467,7 +467,7 @@ func TestRegistrations(t *testing.T) {
 	if p := h.problem(404, "provider_app_not_found", h.admin, "DELETE", apps+"/nango", ""); !strings.Contains(p["detail"].(string), "is not registered at nango.") {
 		t.Errorf("forgotten twice: %v", p)
 	}
-	if p := h.problem(400, "invalid_field", h.admin, "PUT", apps+"/cloudlogs", `{"client_id":"a"}`); !strings.Contains(p["detail"].(string), "Cloud logs has no need of a registration") {
+	if p := h.problem(400, "invalid_field", h.admin, "PUT", apps+"/cloudlogs", `{"client_id":"a"}`); !strings.Contains(p["detail"].(string), "Cloud logs does not need a registration") {
 		t.Errorf("of what needs none: %v", p)
 	}
 }
@@ -510,11 +510,11 @@ func TestWhatSessionsAreBoundTo(t *testing.T) {
 	}
 	for body, says := range map[string]string{
 		`{"connections":["l1","l2"]}`:   "one integration of Linear",
-		`{"connections":["github"]}`:    "name one by its id: g1 (g1), g2 (g2)",
+		`{"connections":["github"]}`:    "Use the ID of one: g1 (g1), g2 (g2)",
 		`{"connections":["cloudlogs"]}`: "no active integration of cloudlogs",
 		`{"connections":["jira"]}`:      "providers are linear, github, cloudlogs, gmail",
-		`{"connections":["all","l1"]}`:  "stands alone",
-		`{"connections":["mine"]}`:      "own connection",
+		`{"connections":["all","l1"]}`:  "must stand alone",
+		`{"connections":["mine"]}`:      "personal connection",
 	} {
 		p := h.problem(400, "invalid_field", h.member, "POST", "/api/v1/sessions", body)
 		if !strings.Contains(p["detail"].(string), says) || !strings.HasPrefix(p["field"].(string), "/connections/") {
@@ -538,11 +538,11 @@ func TestSourcesThatAreModules(t *testing.T) {
 	}
 	h.problem(400, "unknown_action", h.admin, "PUT", put("linear:linear_create_issue"), deny)
 	p = h.problem(400, "unknown_action", h.admin, "PUT", put("gmail:foo"), deny)
-	if p["detail"] != "gmail has no actions, so there is nothing to decide; name one of another source." {
+	if p["detail"] != "gmail has no actions. Name an action of another source." {
 		t.Errorf("of what has none: %v", p)
 	}
 	p = h.problem(404, "no_such_source", h.admin, "PUT", put("lniear:create_issue"), deny)
-	if !strings.Contains(p["detail"].(string), "there is cloudlogs, github, gmail, linear, platform.") {
+	if !strings.Contains(p["detail"].(string), "sources are cloudlogs, github, gmail, linear, platform.") {
 		t.Errorf("a source that is none: %v", p)
 	}
 	// GitHub is a connector too: its own until the organization uses the module.

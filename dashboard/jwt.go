@@ -11,7 +11,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -55,7 +54,7 @@ func (u *UserJWT) check() error {
 func publicKey(text []byte) (key crypto.PublicKey, alg string, err error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "PUBLIC KEY" {
-		return nil, "", errors.New("the public key of a host application is no PEM block PUBLIC KEY; openssl pkey -pubout writes one")
+		return nil, "", errors.New("the public key of a host application is not a PEM block PUBLIC KEY; openssl pkey -pubout writes one")
 	}
 	if key, err = x509.ParsePKIXPublicKey(block.Bytes); err != nil {
 		return nil, "", fmt.Errorf("reading the public key of a host application: %w", err)
@@ -111,13 +110,13 @@ func newHostVerifier(u *UserJWT, now func() time.Time) (*hostVerifier, error) {
 func (h *hostVerifier) verify(ctx context.Context, text string) (action.Identity, error) {
 	token, err := h.verifier.Verify(ctx, text)
 	if err != nil {
-		e := errBadToken("it is not signed by whom the gateway knows, is over, or is for another audience")
+		e := errBadToken("its signature, expiry or audience is not valid")
 		e.Err = err
 		return action.Identity{}, e
 	}
 	var c claims
 	if err := token.Claims(&c); err != nil {
-		return action.Identity{}, errBadToken("its claims are no JSON object")
+		return action.Identity{}, errBadToken("its claims are not a JSON object")
 	}
 	who := action.Identity{
 		Organization: c.text("org"), Issuer: h.issuer, Subject: token.Subject, Role: action.Role(c.text("role")), Name: c.name("", token.Subject),
@@ -140,10 +139,6 @@ func errBadToken(why string) *action.Error {
 	return action.NewError("bad_user_token", why)
 }
 
-// isJWT reports whether a bearer credential could be a token of the host
-// application.
-func isJWT(text string) bool { return strings.Count(text, ".") == 2 && strings.HasPrefix(text, "ey") }
-
 // identifyHost authenticates a token of the host application.
 func (s *Server) identifyHost(ctx context.Context, text string) (*Principal, error) {
 	who, err := s.hostTokens.verify(ctx, text)
@@ -156,7 +151,7 @@ func (s *Server) identifyHost(ctx context.Context, text string) (*Principal, err
 	}
 	u, err := s.admitUser(ctx, who)
 	if errors.Is(err, action.ErrNotFound) {
-		return nil, errBadToken("there is no organization as its claim org says")
+		return nil, errBadToken("its claim org is not an existing organization")
 	}
 	if err != nil {
 		return nil, err
@@ -174,34 +169,21 @@ func (s *Server) admitUser(ctx context.Context, who action.Identity) (action.Use
 	if !errors.Is(err, action.ErrConflict) {
 		return u, err
 	}
-	s.Log.WarnContext(ctx, "somebody was not taken in", "issuer", who.Issuer, "role", who.Role, "error", err)
+	s.Log.WarnContext(ctx, "could not admit a user", "issuer", who.Issuer, "role", who.Role, "error", err)
 	s.Hint(action.HintLogin, who.Organization, "")
 	if action.Public(err).Code == "last_owner" {
 		err = action.Errorf(action.ErrForbidden, "last_owner",
-			"You would be an owner no more, and you are the last one, so that nobody was signed in: have somebody else made an owner first. The operator gets a sign-in link by restarting the gateway.")
+			"This sign-in would remove the owner role from you, the last owner, so it was refused. Make someone else an owner first. The operator gets a sign-in link by restarting the gateway.")
 	}
 	return u, err
-}
-
-// cutOffUser ends the access of an external user who has no role any more.
-func (s *Server) cutOffUser(ctx context.Context, who action.Identity) error {
-	id, err := s.People.CutOffUser(ctx, who.Organization, who.Issuer, who.Subject)
-	if err != nil {
-		return err
-	}
-	s.Log.WarnContext(ctx, "somebody without a role was not signed in", "issuer", who.Issuer, "user", id)
-	if id != "" {
-		s.Hint(action.HintLogin, who.Organization, "")
-	}
-	return action.NewError("no_role")
 }
 
 // HostLink creates a sign-in link for the bearer of a host application's token.
 // The application sends the browser there.
 func (s *Server) HostLink(ctx context.Context, p *Principal) (api.Link, error) {
 	if p.LimitedRole { // the link would grant the stored role
-		return api.Link{}, errBadToken("it is older than the role that its person has now, or does not say by iat how old it is")
+		return api.Link{}, errBadToken("it is older than the current role of its user, or has no iat")
 	}
-	s.Log.InfoContext(ctx, "sign-in link made for a user of the host application", "user", p.User)
+	s.Log.InfoContext(ctx, "sign-in link created for a user of the host application", "user", p.User)
 	return s.createLink(ctx, p.Organization, p.User, action.ViaHost)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,7 +37,7 @@ func (s *Server) CreateLoginLink(ctx context.Context, organization, user string)
 
 func (s *Server) createLink(ctx context.Context, organization, user string, via action.Via) (api.Link, error) {
 	if !s.linkLimiter.allow(organization+"/"+user, s.Now()) {
-		return api.Link{}, errTooOften(linkEvery, "Many sign-in links were made for this person within minutes; use one of them, or try again later.")
+		return api.Link{}, errTooOften(linkEvery, "Too many sign-in links were created for this person within minutes. Use one of them, or try again later.")
 	}
 	code, key := secret(), secret()
 	link := action.LoginLink{
@@ -70,8 +71,18 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	if errors.Is(err, action.ErrUnauthenticated) {
 		// Only invalid codes count: a valid one works for any client that shares
 		// the address.
-		if err = errLinkUsed(err); !s.attemptLimiter.allow(clientAddress(r), now) {
-			err = errTooOften(tryEvery, "Too many sign-in links from this address were not good; wait some seconds, and open a new link.")
+		client := r.RemoteAddr // for IPv6 the network, which belongs to one client
+		if at, err := netip.ParseAddrPort(client); err == nil {
+			addr := at.Addr().Unmap().WithZone("")
+			client = addr.String()
+			if net, err := addr.Prefix(64); err == nil && addr.Is6() {
+				client = net.String()
+			}
+		}
+		err = action.Errorf(action.ErrUnauthenticated, action.Public(err).Code, "This sign-in link was already used or is older than ten minutes. "+
+			"Ask a person who is signed in for another one (People → Sign-in link), or restart the server, which prints a new one.")
+		if !s.attemptLimiter.allow(client, now) {
+			err = errTooOften(tryEvery, "Too many invalid sign-in links from this address. Wait a few seconds, then open a new link.")
 		}
 	}
 	if err != nil {
@@ -80,7 +91,7 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	}
 	if was != nil { // its cookie is replaced, so nothing else can end it
 		if err := s.People.DeleteLogin(r.Context(), was.Login.ID); err != nil { // the link is used up: retrying is not possible
-			s.Log.ErrorContext(r.Context(), "the earlier login of a browser stays", "login", was.Login.ID, "user", was.User, "error", err)
+			s.Log.ErrorContext(r.Context(), "could not delete the previous login of a browser", "login", was.Login.ID, "user", was.User, "error", err)
 		}
 	}
 	s.Log.InfoContext(r.Context(), "signed in", "user", login.User, "via", login.Via)
@@ -105,26 +116,8 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// errLinkUsed explains how to get another link.
-func errLinkUsed(err error) error {
-	return action.Errorf(action.ErrUnauthenticated, action.Public(err).Code, "This sign-in link was used already, or its ten minutes are over. "+
-		"Ask somebody who is signed in for another (People → Sign-in link), or restart the server, which prints a new one.")
-}
-
 func errForeignOrigin() error {
 	return action.Errorf(action.ErrForbidden, "foreign_origin", "A change in a browser must come from the page itself; open it and try again.")
-}
-
-// errLoginEnded is the error for a cookie that has no valid login.
-func (s *Server) errLoginEnded(ctx context.Context, cookieHash string) error {
-	why, err := s.People.LoginEnd(ctx, cookieHash)
-	switch {
-	case err != nil:
-		return err
-	case why == action.EndExpired, why == action.EndIdle:
-		return action.NewError("login_expired")
-	}
-	return errBadCredential()
 }
 
 // IdentifyLogin returns the person of a browser's cookie. A request with a
@@ -137,7 +130,14 @@ func (s *Server) IdentifyLogin(r *http.Request) (*Principal, error) {
 	hash := hashSecret(c.Value)
 	login, keyHash, err := s.People.Login(r.Context(), hash)
 	if errors.Is(err, action.ErrNotFound) {
-		return nil, s.errLoginEnded(r.Context(), hash)
+		why, err := s.People.LoginEnd(r.Context(), hash)
+		switch {
+		case err != nil:
+			return nil, err
+		case why == action.EndExpired, why == action.EndIdle:
+			return nil, action.NewError("login_expired")
+		}
+		return nil, errBadCredential()
 	}
 	if err != nil {
 		return nil, hideNotFound(err)
@@ -147,9 +147,12 @@ func (s *Server) IdentifyLogin(r *http.Request) (*Principal, error) {
 	if err != nil {
 		return nil, hideNotFound(err)
 	}
-	if mutates(r.Method) && r.URL.Path != "/logout" && r.URL.Path != "/login" {
-		if err := s.checkKey(r, keyHash); err != nil {
-			return nil, err
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.URL.Path != "/logout" && r.URL.Path != "/login" {
+		if !s.fromPage(r) {
+			return nil, errForeignOrigin()
+		}
+		if subtle.ConstantTimeCompare([]byte(hashSecret(r.Header.Get(keyHeader))), []byte(keyHash)) != 1 {
+			return nil, action.NewError("page_key")
 		}
 	}
 	if now.Sub(login.SeenAt) > touchEvery {
@@ -171,24 +174,10 @@ func (s *Server) LoginEnd(r *http.Request) (why action.LoginEnd, ended bool) {
 		return "", false
 	}
 	if why, err = s.People.LoginEnd(r.Context(), hashSecret(c.Value)); err != nil {
-		s.Log.WarnContext(r.Context(), "looking why a login ended", "error", err)
+		s.Log.WarnContext(r.Context(), "could not look up why a login ended", "error", err)
 	}
 	return why, true
 }
-
-func (s *Server) checkKey(r *http.Request, keyHash string) error {
-	if !s.fromPage(r) {
-		return errForeignOrigin()
-	}
-	got := hashSecret(r.Header.Get(keyHeader))
-	if subtle.ConstantTimeCompare([]byte(got), []byte(keyHash)) != 1 {
-		return action.NewError("page_key")
-	}
-	return nil
-}
-
-// mutates reports whether a method may change something.
-func mutates(method string) bool { return method != http.MethodGet && method != http.MethodHead }
 
 func (s *Server) cookieName() string {
 	if s.public.Scheme == "https" {

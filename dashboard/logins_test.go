@@ -159,7 +159,7 @@ func TestALinkIsNotUsedForNothing(t *testing.T) {
 	b := h.signIn("u-ben")
 	code, _ := fragment(t, must(h.srv.CreateLoginLink(t.Context(), org, "u-ada")).URL)
 	r := h.want(204, "", "POST", "/login", `{"code":"`+code+`"}`, "Origin", public, "Cookie", b.cookie)
-	if r.Header.Get("Set-Cookie") == "" || !strings.Contains(h.log.String(), "the earlier login of a browser stays") {
+	if r.Header.Get("Set-Cookie") == "" || !strings.Contains(h.log.String(), "could not delete the previous login of a browser") {
 		t.Errorf("cookie %q, log\n%s", r.Header.Get("Set-Cookie"), h.log)
 	}
 }

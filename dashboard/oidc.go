@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -46,10 +47,6 @@ const (
 	clockSkew        = time.Minute      // tolerated between the provider's clock and ours
 )
 
-// signingAlgorithms returns the accepted signature algorithms, all asymmetric:
-// nobody can forge a token with public data.
-func signingAlgorithms() []string { return []string{oidc.RS256, oidc.PS256, oidc.ES256, oidc.EdDSA} }
-
 // check refuses a configuration that would admit the wrong people.
 func (o *OIDC) check() error {
 	if o == nil {
@@ -68,19 +65,12 @@ func (o *OIDC) check() error {
 	case len(o.RoleMap) == 0 && o.DefaultRole == "":
 		return errors.New("OpenID Connect gives nobody a role: it needs a role claim with a map, or a default role")
 	}
-	for _, r := range append([]action.Role{cmp.Or(o.DefaultRole, action.RoleMember)}, values(o.RoleMap)...) {
+	for _, r := range slices.AppendSeq([]action.Role{cmp.Or(o.DefaultRole, action.RoleMember)}, maps.Values(o.RoleMap)) {
 		if !r.Valid() {
 			return fmt.Errorf("OpenID Connect gives the role %q; a role is owner, admin or member", r)
 		}
 	}
 	return nil
-}
-
-func values[K comparable, V any](m map[K]V) (list []V) {
-	for _, v := range m {
-		list = append(list, v)
-	}
-	return list
 }
 
 // oidcProvider is the client of the OpenID provider.
@@ -199,11 +189,16 @@ func (p *oidcProvider) identify(ctx context.Context, f flow, callback, code stri
 	ctx = oidc.ClientContext(ctx, p.client)
 	tokens, err := p.oauth(found, callback).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
 	if err != nil {
-		return action.Identity{}, fmt.Errorf("trading the code: %w", redactAnswer(err))
+		var answered *oauth2.RetrieveError
+		if errors.As(err, &answered) && answered.Response != nil { // the body may repeat the request
+			err = fmt.Errorf("the provider answered %d %.80q", answered.Response.StatusCode, answered.ErrorCode)
+		}
+		return action.Identity{}, fmt.Errorf("exchanging the code: %w", err)
 	}
 	raw, _ := tokens.Extra("id_token").(string)
+	// Only asymmetric algorithms: nobody can forge a token with public data.
 	token, err := found.Verifier(&oidc.Config{
-		ClientID: p.ClientID, SupportedSigningAlgs: signingAlgorithms(), Now: func() time.Time { return p.now().Add(-clockSkew) },
+		ClientID: p.ClientID, SupportedSigningAlgs: []string{oidc.RS256, oidc.PS256, oidc.ES256, oidc.EdDSA}, Now: func() time.Time { return p.now().Add(-clockSkew) },
 	}).Verify(ctx, raw)
 	if err != nil {
 		return action.Identity{}, err
@@ -212,70 +207,30 @@ func (p *oidcProvider) identify(ctx context.Context, f flow, callback, code stri
 	if err := token.Claims(&c); err != nil {
 		return action.Identity{}, err
 	}
+	_, hasParty := c["azp"]
 	switch {
 	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(f.Nonce)) != 1:
-		return action.Identity{}, errors.New("the nonce is of another sign-in")
-	case !p.isAuthorizedParty(c, token.Audience):
+		return action.Identity{}, errors.New("the nonce belongs to another sign-in")
+	case hasParty && c.text("azp") != p.ClientID, !hasParty && len(token.Audience) != 1: // it may only list this client as an audience
 		return action.Identity{}, errors.New("the token was issued to another client")
 	}
 	if err := checkSubject(token.Subject); err != nil {
 		return action.Identity{}, err
 	}
+	var role action.Role // the highest that the map gives
+	for _, v := range c.values(p.RoleClaim) {
+		if r := p.RoleMap[v]; r != "" && (role == "" || lowerRole(r, role) == role) {
+			role = r
+		}
+	}
+	issuedAt := token.IssuedAt
+	if now := p.now(); issuedAt.IsZero() || issuedAt.After(now) {
+		issuedAt = now
+	}
 	return action.Identity{
-		Organization: p.Organization, Issuer: p.Issuer, Subject: token.Subject, Name: c.name(p.NameClaim, token.Subject), Role: p.role(c),
-		AssertedAt: p.issuedAt(token),
+		Organization: p.Organization, Issuer: p.Issuer, Subject: token.Subject, Name: c.name(p.NameClaim, token.Subject), Role: cmp.Or(role, p.DefaultRole),
+		AssertedAt: issuedAt,
 	}, nil
-}
-
-// issuedAt returns when the token was issued, or now if the token does not say
-// so or is ahead of our clock.
-func (p *oidcProvider) issuedAt(token *oidc.IDToken) time.Time {
-	if now := p.now(); token.IssuedAt.IsZero() || token.IssuedAt.After(now) {
-		return now
-	}
-	return token.IssuedAt
-}
-
-// isAuthorizedParty reports whether a token was issued to this client, and not
-// only lists it as an audience.
-func (p *oidcProvider) isAuthorizedParty(c claims, audience []string) bool {
-	if _, said := c["azp"]; said {
-		return c.text("azp") == p.ClientID
-	}
-	return len(audience) == 1
-}
-
-// redactAnswer removes the provider's response body from an error, since it may
-// repeat the request.
-func redactAnswer(err error) error {
-	var answered *oauth2.RetrieveError
-	if errors.As(err, &answered) && answered.Response != nil {
-		return fmt.Errorf("the provider answered %d %.80q", answered.Response.StatusCode, answered.ErrorCode)
-	}
-	return err
-}
-
-// sealFlow encrypts a flow for its cookie.
-func (s *Server) sealFlow(f flow) (string, error) {
-	plain, err := json.Marshal(f)
-	if err != nil {
-		return "", err
-	}
-	sealed, err := s.Vault.Seal(flowRef(s.oidc.Organization), plain)
-	return encode64(sealed), err
-}
-
-// openFlow decrypts a flow. It returns false if the flow is invalid or expired.
-func (s *Server) openFlow(text string) (f flow, ok bool) {
-	sealed, err := decode64(text)
-	if err != nil {
-		return f, false
-	}
-	plain, err := s.Vault.Open(flowRef(s.oidc.Organization), sealed)
-	if err != nil || json.Unmarshal(plain, &f) != nil {
-		return f, false
-	}
-	return f, s.Now().Before(f.ExpiresAt)
 }
 
 func flowRef(organization string) action.Ref {
@@ -328,18 +283,6 @@ func (c claims) values(name string) []string {
 		}
 	}
 	return out
-}
-
-// role returns the highest role that the map gives for a value of the claim, or
-// else the default role. It is empty if there is neither.
-func (o *OIDC) role(c claims) action.Role {
-	var role action.Role
-	for _, v := range c.values(o.RoleClaim) {
-		if r := o.RoleMap[v]; r != "" && (role == "" || lowerRole(r, role) == role) {
-			role = r
-		}
-	}
-	return cmp.Or(role, o.DefaultRole)
 }
 
 // name returns a display name: the given claim, the usual name claims, or else

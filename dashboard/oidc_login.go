@@ -1,20 +1,25 @@
 package dashboard
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
 	"sallyport/action"
+	"sallyport/internal/guard"
 )
 
 // CallbackPath is where the OpenID provider sends the browser back to.
@@ -24,24 +29,29 @@ const CallbackPath = "/login/oidc/callback"
 // the browser. It changes only a cookie of that browser.
 func (s *Server) BeginOIDC(w http.ResponseWriter, r *http.Request) (string, error) {
 	if s.oidc == nil {
-		return "", action.Errorf(action.ErrNotFound, "no_oidc", "Nobody signs in with OpenID Connect here: the operator can start the gateway with --oidc-issuer.")
+		return "", action.Errorf(action.ErrNotFound, "no_oidc", "OpenID Connect is not configured. The operator can set --oidc-issuer.")
 	}
 	if to := s.CanonicalURL(r); to != "" {
 		return to, nil
 	}
 	found, err := s.oidc.discover()
 	if err != nil {
-		return "", s.errProviderUnreachable(err)
+		s.Log.Warn("the OpenID provider cannot be reached", "issuer", s.oidc.Issuer, "error", err)
+		return "", action.NewError("provider_away")
 	}
 	f := flow{
 		State: secret(), Nonce: secret(), Verifier: oauth2.GenerateVerifier(), Code: secret(), Key: secret(),
 		Next: LocalPath(r.URL.Query().Get("next")), ExpiresAt: s.Now().Add(flowLife),
 	}
-	sealed, err := s.sealFlow(f)
+	plain, err := json.Marshal(f)
 	if err != nil {
 		return "", err
 	}
-	s.setFlow(w, sealed, int(flowLife/time.Second))
+	sealed, err := s.Vault.Seal(flowRef(s.oidc.Organization), plain)
+	if err != nil {
+		return "", err
+	}
+	s.setFlow(w, base64.RawURLEncoding.EncodeToString(sealed), int(flowLife/time.Second))
 	return s.oidc.oauth(found, s.PublicURL+CallbackPath).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
@@ -76,27 +86,33 @@ func (s *Server) OIDCName() string {
 // signInOIDC returns the next URL.
 func (s *Server) signInOIDC(r *http.Request) (string, error) {
 	if s.oidc == nil {
-		return "", action.Errorf(action.ErrNotFound, "no_oidc", "Nobody signs in with OpenID Connect here.")
+		return "", action.Errorf(action.ErrNotFound, "no_oidc", "OpenID Connect is not configured.")
 	}
 	q := r.URL.Query()
-	c, err := r.Cookie(s.flowName())
-	if err != nil {
-		return "", errNoFlow()
-	}
-	f, ok := s.openFlow(c.Value)
+	f, ok := s.openFlow(r)
 	if !ok || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(f.State)) != 1 {
-		return "", errNoFlow()
+		return "", action.Errorf(action.ErrUnauthenticated, "sign_in_over",
+			"This sign-in was started in another browser, was already used, or took longer than ten minutes. Sign in again.")
 	}
 	if iss := q.Get("iss"); iss != "" && iss != s.oidc.Issuer {
 		return "", action.NewError("other_issuer")
 	}
 	if code := q.Get("error"); code != "" {
-		s.Log.WarnContext(r.Context(), "the provider signed nobody in", "error", code, "description", q.Get("error_description"))
-		return "", errProviderRefused(code)
+		s.Log.WarnContext(r.Context(), "the provider refused a sign-in", "error", code, "description", q.Get("error_description"))
+		known := []string{
+			"access_denied", "login_required", "consent_required", "interaction_required", "account_selection_required",
+			"invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error", "temporarily_unavailable",
+		}
+		if !slices.Contains(known, code) { // anyone may have written it
+			code = "with a reason that the log has"
+		}
+		return "", action.NewError("refused_there", code)
 	}
 	who, err := s.oidc.identify(r.Context(), f, s.PublicURL+CallbackPath, q.Get("code"))
 	if err != nil {
-		return "", s.errNotProven(r, err)
+		// The reason is not shown, because it may contain anything.
+		s.Log.WarnContext(r.Context(), "a sign-in with OpenID Connect failed", "error", err)
+		return "", action.NewError("sign_in_failed")
 	}
 	return s.linkOIDC(r, f, who)
 }
@@ -106,7 +122,15 @@ func (s *Server) signInOIDC(r *http.Request) (string, error) {
 func (s *Server) linkOIDC(r *http.Request, f flow, who action.Identity) (string, error) {
 	ctx := r.Context()
 	if who.Role == "" {
-		return "", s.cutOffUser(ctx, who)
+		id, err := s.People.CutOffUser(ctx, who.Organization, who.Issuer, who.Subject)
+		if err != nil {
+			return "", err
+		}
+		s.Log.WarnContext(ctx, "refused the sign-in of a user without a role", "issuer", who.Issuer, "user", id)
+		if id != "" {
+			s.Hint(action.HintLogin, who.Organization, "")
+		}
+		return "", action.NewError("no_role")
 	}
 	u, err := s.admitUser(ctx, who)
 	if err != nil {
@@ -130,34 +154,19 @@ func (s *Server) linkOIDC(r *http.Request, f flow, who action.Identity) (string,
 	return to + "#" + f.Code + "." + f.Key, nil
 }
 
-func errNoFlow() error {
-	return action.Errorf(action.ErrUnauthenticated, "sign_in_over",
-		"This sign-in was begun in another browser, was used already, or took longer than ten minutes; sign in again.")
-}
-
-// errProviderRefused reports the provider's error code if it is a standard one.
-// The description is only logged.
-func errProviderRefused(code string) error {
-	known := []string{
-		"access_denied", "login_required", "consent_required", "interaction_required", "account_selection_required",
-		"invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error", "temporarily_unavailable",
+// openFlow decrypts the flow in the browser's cookie. It returns false if the flow
+// is missing, invalid or expired.
+func (s *Server) openFlow(r *http.Request) (f flow, ok bool) {
+	c, err := r.Cookie(s.flowName())
+	if err != nil {
+		return f, false
 	}
-	if !slices.Contains(known, code) {
-		code = "with a reason that the log has"
+	sealed, err := base64.RawURLEncoding.DecodeString(c.Value)
+	if err != nil {
+		return f, false
 	}
-	return action.NewError("refused_there", code)
-}
-
-// errNotProven logs why a sign-in failed. The reason is not shown, because it
-// may contain anything.
-func (s *Server) errNotProven(r *http.Request, err error) error {
-	s.Log.WarnContext(r.Context(), "a sign-in with OpenID Connect failed", "error", err)
-	return action.NewError("sign_in_failed")
-}
-
-func (s *Server) errProviderUnreachable(err error) error {
-	s.Log.Warn("the OpenID provider cannot be asked", "issuer", s.oidc.Issuer, "error", err)
-	return action.NewError("provider_away")
+	plain, err := s.Vault.Open(flowRef(s.oidc.Organization), sealed)
+	return f, err == nil && json.Unmarshal(plain, &f) == nil && s.Now().Before(f.ExpiresAt)
 }
 
 // flowName returns the name of the cookie of a flow. Unlike a login's cookie,
@@ -184,6 +193,94 @@ func LocalPath(next string) string {
 	return next
 }
 
-func encode64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+const (
+	outsideTimeout = 10 * time.Second // of one request to an identity provider
+	outsideBody    = 1 << 20
+	outsidePause   = 10 * time.Second // between two fetches of an address
+)
 
-func decode64(text string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(text) }
+// restrictedTransport reaches identity providers. Providers keep their keys on
+// other hosts, so any host is allowed, but only over https, without redirects,
+// and loopback only if the configured URL is a loopback address.
+type restrictedTransport struct {
+	public, loopback *http.Transport // nil: not allowed
+}
+
+// newRestrictedClient returns a client for the provider at a configured URL.
+func newRestrictedClient(g guard.Config, configured *url.URL) *http.Client {
+	g.AllowLoopback = false
+	o := restrictedTransport{public: guard.NewTransport(g)}
+	if guard.Loopback(configured) {
+		g.AllowLoopback = true
+		o.loopback = guard.NewTransport(g)
+	}
+	return &http.Client{
+		Transport: o, Timeout: outsideTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (o restrictedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	t := o.public
+	switch {
+	case o.loopback != nil && guard.Loopback(r.URL):
+		t = o.loopback
+	case r.URL.Scheme != "https":
+		if r.Body != nil {
+			_ = r.Body.Close() // it is not sent
+		}
+		return nil, action.NewError("upstream_blocked", r.URL.Host)
+	}
+	res, err := t.RoundTrip(r)
+	if err == nil {
+		res.Body = guard.LimitBody(res.Body, outsideBody)
+	}
+	return res, err
+}
+
+// cachingTransport fetches an address at most every ten seconds and repeats its
+// last response meanwhile: anyone can send a token with an unknown key ID, and
+// each would trigger a fetch.
+type cachingTransport struct {
+	next http.RoundTripper
+	now  func() time.Time
+
+	mu     sync.Mutex
+	tried  time.Time
+	status int
+	header http.Header
+	body   []byte
+	err    error
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (s *cachingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.now(); s.tried.IsZero() || now.Sub(s.tried) >= outsidePause || now.Before(s.tried) {
+		s.tried = now
+		res, err := s.next.RoundTrip(r)
+		if s.err = err; err == nil {
+			s.status, s.header = res.StatusCode, res.Header
+			s.body, s.err = io.ReadAll(res.Body)
+			_ = res.Body.Close() // it was read
+		}
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &http.Response{
+		Status: http.StatusText(s.status), StatusCode: s.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: s.header.Clone(),
+		Body: io.NopCloser(bytes.NewReader(s.body)), ContentLength: int64(len(s.body)), Request: r,
+	}, nil
+}
+
+// checkIssuer refuses a provider URL without TLS, unless it is on this machine.
+func checkIssuer(what, text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !guard.Loopback(u)) {
+		return nil, action.Errorf(action.ErrInvalid, "invalid_field", "%s must be an https URL, such as https://id.example.com, or http on this machine.", what)
+	}
+	return u, nil
+}

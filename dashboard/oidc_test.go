@@ -366,7 +366,7 @@ func TestTheLastOwnerIsNotDemoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.claims["groups"] = "approvers"
-	if r := h.comeBack(h.begin(p, "")); r.StatusCode != 403 || !strings.Contains(r.body, "you are the last one") {
+	if r := h.comeBack(h.begin(p, "")); r.StatusCode != 403 || !strings.Contains(r.body, "the last owner") {
 		t.Errorf("%d %s", r.StatusCode, r.body)
 	}
 	if r := b.get("/api/v1/me"); r.StatusCode != 401 {

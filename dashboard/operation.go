@@ -34,9 +34,17 @@ const bodyWithin = 5 * time.Second
 func (s *Server) operation(rt *api.Operation, in, out reflect.Type, h func(ctx context.Context, p *Principal, in any) (any, error)) {
 	s.mounted[rt.Method+" "+rt.Path] = rt.Who
 	e := &endpoint{server: s, who: rt.Who, in: in, handle: h}
+	id := strings.ToLower(rt.Method) + "-" + strings.NewReplacer("/api/v1/", "", "{", "", "}", "", "/", "-").Replace(rt.Path)
+	security := []map[string][]string{{"apiKey": {}}, {"browser": {}}}
+	switch session := map[string][]string{"session": {}}; rt.Who {
+	case api.Agent, api.Caller:
+		security = []map[string][]string{session}
+	case api.Anyone, api.Listener, api.Audience, api.Approver, api.Holder, api.Reader:
+		security = append(security, session)
+	}
 	op := huma.Operation{
-		OperationID: operationID(rt), Method: rt.Method, Path: rt.Path, Summary: rt.Summary, Description: describeRoute(rt),
-		Tags: []string{rt.Tag}, DefaultStatus: rt.Status, Security: security(rt.Who), Responses: s.problems(rt),
+		OperationID: id, Method: rt.Method, Path: rt.Path, Summary: rt.Summary, Description: describeRoute(rt),
+		Tags: []string{rt.Tag}, DefaultStatus: rt.Status, Security: security, Responses: s.problems(rt),
 	}
 	e.describeInput(&op)
 	e.describeOutput(&op, out)
@@ -86,7 +94,11 @@ func (e *endpoint) describeInput(op *huma.Operation) {
 			p := NewParam(f)
 			p.schema = huma.SchemaFromField(registry, f, "")
 			e.params = append(e.params, p)
-			op.Parameters = append(op.Parameters, p.describe())
+			d := &huma.Param{Name: p.Name, In: p.in, Description: p.schema.Description, Required: p.required, Schema: p.schema}
+			if p.in == "query" {
+				d.Explode = new(bool) // lists are separated by commas
+			}
+			op.Parameters = append(op.Parameters, d)
 		}
 	}
 }
@@ -110,14 +122,6 @@ func NewParam(f reflect.StructField) param {
 		}
 	}
 	panic("dashboard: the input field " + f.Name + " has no place in a request")
-}
-
-func (p *param) describe() *huma.Param {
-	d := &huma.Param{Name: p.Name, In: p.in, Description: p.schema.Description, Required: p.required, Schema: p.schema}
-	if p.in == "query" {
-		d.Explode = new(bool) // lists are separated by commas
-	}
-	return d
 }
 
 // parser returns a function that parses the text of a parameter into a field of

@@ -56,9 +56,9 @@ func TestExplainPanel(t *testing.T) {
 	b.shows(t, "/policy?source=github&action=list&group=dev&task=T-1", "<b>Allowed</b>", `value="T-1"`)
 	b.shows(t, "/policy?key=github:*", "5 tools: 2 allowed, 2 require approval, 1 denied.")
 	b.shows(t, "/policy?key=github:nothing", `<p class="error" role="alert">`)
-	b.shows(t, "/policy?key=github:create&session=s1&group=dev", "name it, or them, not both")
+	b.shows(t, "/policy?key=github:create&session=s1&group=dev", "Send session, or these, not both")
 	b.shows(t, "/policy?key=github:create&params=%7B", `<p class="error" role="alert">`)
-	b.shows(t, "/policy/answer?key=nowhere:x", "No source is called")
+	b.shows(t, "/policy/answer?key=nowhere:x", "There is no source")
 	b.shows(t, "/policy/actions?source=github", `<option value="create">write · require approval</option>`, `<option value="*">`)
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"sallyport/action"
 	"sallyport/api"
@@ -70,7 +69,7 @@ func (s *Server) identifyBearer(ctx context.Context, header string) (*Principal,
 		return s.identifySession(ctx, text)
 	case strings.HasPrefix(text, token.APIKeyPrefix):
 		return s.identifyKey(ctx, text)
-	case s.hostTokens != nil && isJWT(text):
+	case s.hostTokens != nil && strings.Count(text, ".") == 2 && strings.HasPrefix(text, "ey"): // a JWT
 		return s.identifyHost(ctx, text)
 	}
 	return nil, errBadCredential()
@@ -133,8 +132,13 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 // permit returns nil if the principal may use a route with that access for the
 // resources in the path.
 func (s *Server) permit(who api.Access, p *Principal, r *http.Request) error {
-	if err := p.checkWorking(r, s.Now()); err != nil {
-		return err
+	// A completed session changes nothing any more, but calls pass: the Gate returns
+	// the results of calls that were answered before.
+	calls := strings.HasPrefix(r.URL.Path, "/internal/tools/") || strings.HasSuffix(r.URL.Path, "/actions/invoke")
+	if p.Session != nil && p.Session.CompletedAt != nil && r.Method != http.MethodGet && !calls {
+		if err := p.Session.Working(s.Now()); err != nil {
+			return err
+		}
 	}
 	if err := Permit(who, p, r.PathValue("session")); err != nil || (who != api.Holder && who != api.Reader) || p.Session == nil {
 		return err
@@ -144,19 +148,9 @@ func (s *Server) permit(who api.Access, p *Principal, r *http.Request) error {
 		return err
 	}
 	if err != nil || run.ID != r.PathValue("id") || run.Session != p.Session.ID {
-		return action.Errorf(action.ErrForbidden, "other_run", "This token is not of the session that works on the run; use that one's.")
+		return action.Errorf(action.ErrForbidden, "other_run", "This token belongs to another session than the one that works on the run.")
 	}
 	return nil
-}
-
-// checkWorking refuses changes by a completed session. Calls pass: the Gate
-// returns the results of calls that were answered before.
-func (p *Principal) checkWorking(r *http.Request, now time.Time) error {
-	calls := strings.HasPrefix(r.URL.Path, "/internal/tools/") || strings.HasSuffix(r.URL.Path, "/actions/invoke")
-	if p.Session == nil || p.Session.CompletedAt == nil || r.Method == http.MethodGet || calls {
-		return nil
-	}
-	return p.Session.Working(now)
 }
 
 func lowerRole(a, b action.Role) action.Role {
@@ -179,4 +173,134 @@ func hideNotFound(err error) error {
 		return errBadCredential()
 	}
 	return err
+}
+
+// roleTable declares who may open each page and public route; operations of the
+// API declare it in package api. A person is a browser login or an API key with
+// its role, but pages (all routes outside /api) accept browser logins only. A
+// session is an agent with its token. A worker key opens routes for workers and
+// its own identity.
+//
+// Handlers add: a member creates plain sessions only and renames only their own;
+// a private integration is changed by its owner, a shared one by admins (see
+// view.Manages); only an owner adds, changes or removes owners (see
+// [Principal.Outranks]); and the store may keep the creator of a session from
+// deciding for it.
+func roleTable() map[string]api.Access {
+	return map[string]api.Access{
+		"GET /{$}":                     api.Member,
+		"GET /inbox/more":              api.Member,
+		"GET /inbox/cards":             api.Member,
+		"GET /inbox/count":             api.Member,
+		"GET /inbox/waiters":           api.Member,
+		"GET /inbox/requests":          api.Member,
+		"GET /inbox/{id}":              api.Member,
+		"GET /inbox/{id}/grant":        api.Decider,
+		"GET /inbox/{id}/params":       api.Decider,
+		"GET /overview":                api.Member,
+		"GET /activity":                api.Member,
+		"GET /invocations/{id}":        api.Member,
+		"GET /connectors":              api.Member,
+		"GET /connectors/new":          api.Decider,
+		"GET /connectors/{id}":         api.Member,
+		"GET /integrations":            api.Member,
+		"GET /integrations/{provider}": api.Member,
+		"GET /secrets":                 api.Member,
+
+		"GET /automations":         api.Member,
+		"GET /automations/{id}":    api.Member,
+		"GET /triggers":            api.Member,
+		"GET /triggers/new":        api.Decider,
+		"GET /triggers/{id}":       api.Member,
+		"GET /schedules":           api.Member,
+		"GET /runs":                api.Member,
+		"GET /runs/{id}":           api.Member,
+		"GET /events":              api.Member,
+		"GET /events/{id}":         api.Member,
+		"GET /events/{id}/context": api.Decider,
+		"GET /deliveries":          api.Decider,
+		"GET /deliveries/{id}":     api.Decider,
+
+		"GET /policy":                 api.Member,
+		"GET /policy/actions":         api.Member,
+		"GET /policy/answer":          api.Member,
+		"GET /policy/removed":         api.Member,
+		"GET /audit":                  api.Member,
+		"GET /grants":                 api.Member,
+		"GET /sessions":               api.Member,
+		"GET /sessions/{id}/evidence": api.Member,
+		"GET /env-requests/{id}":      api.Member,
+		"GET /people":                 api.Member,
+		"GET /settings":               api.Member,
+		"GET /settings/{rest...}":     api.Member,
+
+		"GET /api/v1/openapi.json": api.Public,
+		"GET /healthz":             api.Public,
+		"GET /readyz":              api.Public,
+		"GET /login":               api.Public,
+		"GET /login/oidc":          api.Public,
+		"GET /login/oidc/callback": api.Public,
+		"POST /login":              api.Public,
+		"GET /oauth/callback":      api.Public,
+		"GET /oauth/client.json":   api.Public,
+		"POST /logout":             api.Public,
+		"GET /assets/{file}":       api.Public,
+
+		"GET /oauth/callback/{provider}": api.Public,
+	}
+}
+
+// Permit returns nil if the principal may use a route with that access. Session
+// is the session in the route's path, or empty.
+func Permit(a api.Access, p *Principal, session string) error {
+	if p.Session != nil {
+		switch a {
+		case api.Anyone, api.Listener, api.Holder, api.Reader, api.Caller: // the owner of the run is checked in [Server.permit]
+			return nil
+		case api.Agent, api.Audience, api.Approver:
+			if session == p.Session.ID {
+				return nil
+			}
+			return action.Errorf(action.ErrForbidden, "other_session", "This token belongs to another session. Use the path of its own session.")
+		}
+		return action.NewError("people_only")
+	}
+	switch isWorker := p.Scope == action.ScopeRuns; {
+	case isWorker && (a == api.Anyone || (a == api.Worker || a == api.Holder) && p.runsAllowed):
+		return nil
+	case isWorker && (a == api.Worker || a == api.Holder): // claiming a run creates a session of its automation
+		return action.Errorf(action.ErrForbidden, "role_required", "The creator of this worker key is no longer an owner or admin. Ask one for another key.")
+	case isWorker:
+		return action.NewError("scope_required")
+	case a == api.Anyone, a == api.Listener, a == api.Audience, a == api.Member, a == api.Reader:
+		return nil
+	case a == api.Agent, a == api.Caller:
+		return action.NewError("session_only")
+	case isDeciderOnly(a) && p.Role.Decides(), a == api.Owner && p.Role == action.RoleOwner:
+		return nil
+	case a == api.Hosted && p.hostToken:
+		return nil
+	case a == api.Hosted:
+		return action.NewError("host_only")
+	case a == api.Owner:
+		return action.Errorf(action.ErrForbidden, "owner_required", "Only an owner of the organization may do this. Ask one.")
+	case isDeciderOnly(a):
+		return action.Errorf(action.ErrForbidden, "role_required",
+			"A %s may not do this. Ask an owner or admin of the organization.", p.Role)
+	}
+	return action.NewError("forbidden")
+}
+
+// isDeciderOnly reports whether of all people only owners and admins may.
+func isDeciderOnly(a api.Access) bool {
+	return a == api.Decider || a == api.Approver || a == api.Worker || a == api.Holder
+}
+
+// Outranks returns nil if the principal may add, change or act for a user with
+// that role: only owners manage owners.
+func (p *Principal) Outranks(role action.Role) error {
+	if p.Role == action.RoleOwner || role != action.RoleOwner {
+		return nil
+	}
+	return action.Errorf(action.ErrForbidden, "owner_required", "Only an owner may do this for an owner.")
 }

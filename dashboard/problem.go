@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -45,17 +47,12 @@ type kindStatus struct {
 	status int
 }
 
-// errShuttingDown is the error of a wait that the shutdown of the server cut
-// short. A client that disconnected gets it too, and does not read it.
-func errShuttingDown() error {
-	return action.Errorf(action.ErrNotReady, "shutting_down",
-		"This instance is shutting down, and what was asked goes on without it: list the session's invocations, or send the same request again.")
-}
-
 // Problem returns the public part of an error and logs the rest.
 func (s *Server) Problem(ctx context.Context, err error) *Problem {
 	if errors.Is(err, action.ErrCallerGone) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = errShuttingDown()
+		// A client that disconnected gets this error too, and does not read it.
+		err = action.Errorf(action.ErrNotReady, "shutting_down",
+			"This instance is shutting down, but the call continues. List the session's invocations, or send the same request again.")
 	}
 	public := action.Public(err)
 	p := &Problem{Problem: api.Problem{
@@ -117,10 +114,10 @@ func invalidValue(finding error) *Problem {
 	p := badField("/"+strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(rest), "")
 	switch {
 	case d.Message == "unexpected property":
-		p.Code, p.Detail = "unknown_field", fmt.Sprintf("The body has no field %q here; see /api/v1/openapi.json for those it has.", rest)
+		p.Code, p.Detail = "unknown_field", fmt.Sprintf("The body has an unknown field %q. See /api/v1/openapi.json for its fields.", rest)
 	case strings.HasPrefix(d.Message, "expected required property"):
 		p.Field = strings.TrimSuffix(p.Field, "/") + "/" + requiredName(d.Message)
-		p.Code, p.Detail = "missing_field", fmt.Sprintf("The body lacks the field %s.", requiredName(d.Message))
+		p.Code, p.Detail = "missing_field", fmt.Sprintf("The field %s is missing from the body.", requiredName(d.Message))
 	case where == "body" && rest == "":
 		return malformedBody(d.Message)
 	default:
@@ -131,7 +128,10 @@ func invalidValue(finding error) *Problem {
 
 // malformedBody is the problem of a body that is not a JSON object.
 func malformedBody(why string) *Problem {
-	return badRequest(http.StatusBadRequest, "malformed_json", "The body must be one JSON object"+findingSuffix(why)+".")
+	if why != "" && !strings.HasPrefix(why, "expected object") { // otherwise it adds nothing
+		return badRequest(http.StatusBadRequest, "malformed_json", "The body must be one JSON object; "+strings.TrimSuffix(why, ".")+".")
+	}
+	return badRequest(http.StatusBadRequest, "malformed_json", "The body must be one JSON object.")
 }
 
 func requiredName(message string) string {
@@ -174,15 +174,82 @@ func describeFinding(field, finding string) string {
 	return field + " is not valid: " + finding + "."
 }
 
-// findingSuffix returns the reason why a body is not an object, if it adds anything.
-func findingSuffix(finding string) string {
-	if finding == "" || strings.HasPrefix(finding, "expected object") {
-		return ""
-	}
-	return fmt.Sprintf("; %s", strings.TrimSuffix(finding, "."))
-}
-
 // Invalid returns the error of a field that the handler refuses.
 func Invalid(field, message string) error {
 	return &action.Error{Kind: action.ErrInvalid, Code: "invalid_field", Field: field, Message: message}
+}
+
+// nextRoutes returns the routes that errors refer to, and a verb for each that
+// does not list things.
+func nextRoutes() (routes map[action.Operation]api.Operation, does map[action.Operation]string) {
+	routes = map[action.Operation]api.Operation{
+		"list invocations":         api.ListInvocations.Operation,
+		"list grants":              api.ListGrants.Operation,
+		"list grant requests":      api.ListGrantRequests.Operation,
+		"decide grant request":     api.ApproveGrantRequest.Operation,
+		"list modes":               api.ListModes.Operation,
+		"list quotas":              api.ListQuotas.Operation,
+		"list capabilities":        api.ListCapabilities.Operation,
+		"list gates":               api.ListGates.Operation,
+		"list sessions":            api.ListSessions.Operation,
+		"list users":               api.ListUsers.Operation,
+		"create sign-in link":      api.CreateLoginLink.Operation,
+		"list API keys":            api.ListKeys.Operation,
+		"list secrets":             api.ListSecrets.Operation,
+		"list connectors":          api.ListConnectors.Operation,
+		"list integrations":        api.ListIntegrations.Operation,
+		"list provider apps":       api.ListApps.Operation,
+		"set provider app":         api.PutApp.Operation,
+		"list automations":         api.ListAutomations.Operation,
+		"list triggers":            api.ListTriggers.Operation,
+		"list schedules":           api.ListSchedules.Operation,
+		"list events":              api.ListInboundEvents.Operation,
+		"show event":               api.GetInboundEvent.Operation,
+		"list deliveries":          api.ListDeliveries.Operation,
+		"list runs":                api.ListRuns.Operation,
+		"list outbox":              api.ListOutbox.Operation,
+		"set run endpoint":         api.PutRunEndpoint.Operation,
+		"list env requests":        api.ListEnvRequests.Operation,
+		"list setups":              api.ListSetups.Operation,
+		"set notification channel": api.PutNotify.Operation,
+
+		"list routes": {Method: "GET", Path: "/api/v1/openapi.json"},
+	}
+	does = map[action.Operation]string{
+		"list routes": "lists the routes", "show event": "has what is left", "set notification channel": "sets them up",
+		"set run endpoint": "sets one", "set provider app": "registers it", "create sign-in link": "creates one",
+		"decide grant request": "approves it",
+	}
+	return routes, does
+}
+
+// withNext adds the route that helps to resolve an error. Agents get only their own
+// routes.
+func withNext(p *Principal, err error) error {
+	e := action.Public(err)
+	see := action.Declared(e.Code).See
+	routes, does := nextRoutes()
+	next, out := routes[see], *e
+	if p.Session != nil {
+		switch see {
+		case "list actions":
+			next = api.ListAvailableActions.Operation
+		case "list invocations":
+			next = api.ListSessionInvocations.Operation
+		default:
+			return err
+		}
+		if e.Code == "no_such_source" { // agents do not learn which other sources exist
+			out.Message = "There is no source of that name."
+		}
+		next.Path = strings.Replace(next.Path, "{session}", p.Session.ID, 1)
+	}
+	if next.Path == "" {
+		return err
+	}
+	if len(e.Values) > 0 { // the first value identifies the resource
+		next.Path = regexp.MustCompile(`\{\w+\}`).ReplaceAllLiteralString(next.Path, url.PathEscape(fmt.Sprint(e.Values[0])))
+	}
+	out.Message += " " + next.Method + " " + next.Path + " " + cmp.Or(does[see], "lists them") + "."
+	return &out
 }

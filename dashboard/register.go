@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -138,16 +139,19 @@ func decodeJSON(data []byte, v any) error {
 	d.UseNumber()
 	if err := d.Decode(v); err != nil {
 		var syntax *json.SyntaxError
+		var mismatch *json.UnmarshalTypeError
 		switch {
 		case errors.As(err, &syntax):
-			return fmt.Errorf("%w (at byte %d)", err, syntax.Offset)
+			return fmt.Errorf("this is not valid JSON at byte %d", syntax.Offset)
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return errors.New("it ends too early")
+			return errors.New("this ends too early")
+		case errors.As(err, &mismatch):
+			return fmt.Errorf("the value of %s has the wrong type or is out of range", mismatch.Field)
 		}
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after its end")
+		return errors.New("there is more after the object")
 	}
 	if checked, ok := v.(*any); ok {
 		*checked = plainNumbers(*checked)
@@ -190,8 +194,6 @@ type StatusResponse[T any] struct {
 	Body   T
 }
 
-func statusText(code int) string { return strconv.Itoa(code) }
-
 // NonNil returns an empty slice for a nil one, so that it is encoded as [].
 func NonNil[T any](s []T) []T {
 	if s == nil {
@@ -202,3 +204,81 @@ func NonNil[T any](s []T) []T {
 
 // StreamResponse is a response that is written by a function.
 type StreamResponse struct{ Body func(huma.Context) }
+
+const apiDoc = `The API of the gateway for people and programs. Errors are problem documents whose ` + "`detail`" + ` says what to do. ` +
+	`A browser sends its cookie and, with every change, the header X-Sallyport-Key; programs send an API key, agents their session token.`
+
+// apiConfig returns the OpenAPI configuration. huma's default would add schema
+// links to every response.
+func (s *Server) apiConfig() huma.Config {
+	format := huma.Format{Unmarshal: decodeJSON}
+	return huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "Sallyport", Version: "1", Description: apiDoc},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"session": {Type: "http", Scheme: "bearer", Description: "A session token (sps_…) of an agent."},
+					"apiKey":  {Type: "http", Scheme: "bearer", Description: "An API key (spk_…) with its role."},
+					"browser": {Type: "apiKey", In: "cookie", Name: "__Host-sallyport", Description: "The cookie of a browser; changes also need X-Sallyport-Key and the exact Origin."},
+				},
+			},
+		},
+		Formats: map[string]huma.Format{"application/json": format, "json": format},
+	}
+}
+
+// problems returns the error responses of a route.
+func (s *Server) problems(rt *api.Operation) map[string]*huma.Response {
+	codes := []int{http.StatusBadRequest, http.StatusUnauthorized}
+	if rt.Who != api.Anyone {
+		codes = append(codes, http.StatusForbidden)
+	}
+	if strings.Contains(rt.Path, "{") {
+		codes = append(codes, http.StatusNotFound)
+	}
+	out := map[string]*huma.Response{}
+	schema := s.API.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	for _, code := range append(codes, rt.Errors...) {
+		out[strconv.Itoa(code)] = &huma.Response{
+			Description: http.StatusText(code),
+			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schema}},
+		}
+	}
+	return out
+}
+
+func describeRoute(rt *api.Operation) string {
+	who := map[api.Access]string{
+		api.Anyone:   "Any credential.",
+		api.Listener: "Any credential but a key for workers.",
+		api.Agent:    "The session's own token.",
+		api.Caller:   "A session's token.",
+		api.Audience: "The session's own token, or any person.",
+		api.Approver: "The session's own token, an owner or an admin.",
+		api.Member:   "Any person.",
+		api.Worker:   "A key for workers, an owner or an admin.",
+		api.Holder:   "A key for workers, an owner, an admin, or the session that works on the run.",
+		api.Reader:   "Any person, or the session that works on the run.",
+		api.Decider:  "An owner or an admin.",
+		api.Owner:    "An owner.",
+		api.Hosted:   "The bearer of a host application's token.",
+	}[rt.Who]
+	return strings.TrimSpace(rt.Doc + "\n\nWho: " + who)
+}
+
+// describe returns the OpenAPI document, indented for readable diffs. It does
+// not modify the document, since requests are validated against it.
+func (s *Server) describe() ([]byte, error) {
+	b, err := json.Marshal(s.API.OpenAPI())
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

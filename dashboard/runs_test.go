@@ -246,7 +246,7 @@ func TestEventsAndDeliveries(t *testing.T) {
 		t.Errorf("event %s", v.body)
 	}
 	whole := h.want(200, h.admin, "GET", events+"/event-r1/context", "").body
-	if whole != `{"context":{"token":"whole","n":9007199254740993}}`+"\n" || !strings.Contains(h.log.String(), `msg="whole context of an event read" event=event-r1 by=u-ben`) {
+	if whole != `{"context":{"token":"whole","n":9007199254740993}}`+"\n" || !strings.Contains(h.log.String(), `msg="context of an event viewed" event=event-r1 by=u-ben`) {
 		t.Errorf("context %s, log %s", whole, h.log)
 	}
 	h.problem(410, "context_gone", h.admin, "GET", events+"/event-2/context", "")

@@ -14,7 +14,7 @@ import (
 // Window is the period that statistics cover, in buckets of equal width. The last
 // bucket is in progress.
 type Window struct {
-	Name, Words string // in an address, and behind "the last"
+	Name, Words string // in a URL, and after "the last"
 	width       time.Duration
 	buckets     int
 }
@@ -33,19 +33,13 @@ func Windows() []Window {
 func FindWindow(name string) (Window, error) {
 	i := slices.IndexFunc(Windows(), func(w Window) bool { return w.Name == cmp.Or(name, "24h") })
 	if i < 0 {
-		return Window{}, Invalid("/window", "There is no such window; take 1h, 24h, 7d or 30d.")
+		return Window{}, Invalid("/window", "window must be 1h, 24h, 7d or 30d.")
 	}
 	return Windows()[i], nil
 }
 
-// period returns the window that ends now.
-func (w Window) period(now time.Time) action.Period {
-	to := now.UTC().Truncate(w.width).Add(w.width)
-	return action.Period{From: to.Add(-time.Duration(w.buckets) * w.width), To: to, Width: w.width}
-}
-
 const (
-	maxCachedStatistics = 200              // that are kept
+	maxCachedStatistics = 200
 	statisticsTTL       = 10 * time.Second // how long a result is reused at least
 	statisticsTTLFactor = 20               // and as a multiple of the time that counting took
 )
@@ -56,7 +50,7 @@ const (
 type statisticsCache struct {
 	counting chan struct{} // a semaphore of one
 
-	mu      sync.Mutex // protects what is below
+	mu      sync.Mutex // guards entries
 	entries map[statisticsKey]cachedStatistics
 }
 
@@ -67,10 +61,6 @@ type cachedStatistics struct {
 	computedAt, expiresAt time.Time
 }
 
-func newStatisticsCache() *statisticsCache {
-	return &statisticsCache{counting: make(chan struct{}, 1), entries: map[statisticsKey]cachedStatistics{}}
-}
-
 // CachedStatistics returns an organization's statistics, counted recently, and
 // when they were counted.
 func (s *Server) CachedStatistics(ctx context.Context, organization string, w Window) (action.Statistics, time.Time, error) {
@@ -78,7 +68,7 @@ func (s *Server) CachedStatistics(ctx context.Context, organization string, w Wi
 	return found.Statistics, found.computedAt, err
 }
 
-// get returns the figures of an organization, and counts them if they are old.
+// get returns the statistics of an organization, and counts again if they are old.
 func (f *statisticsCache) get(ctx context.Context, s *Server, organization string, w Window) (cachedStatistics, error) {
 	key := statisticsKey{organization, w.Name}
 	if found, ok := f.lookup(key, s.Now()); ok {
@@ -94,13 +84,22 @@ func (f *statisticsCache) get(ctx context.Context, s *Server, organization strin
 		return found, nil
 	}
 	begun := s.Now()
-	counted, err := s.Calls.Statistics(ctx, organization, w.period(begun))
+	to := begun.Truncate(w.width).Add(w.width)
+	counted, err := s.Calls.Statistics(ctx, organization, action.Period{From: to.Add(-time.Duration(w.buckets) * w.width), To: to, Width: w.width})
 	if err != nil {
 		return cachedStatistics{}, err
 	}
 	now := s.Now()
 	found := cachedStatistics{counted, begun, now.Add(max(statisticsTTL, statisticsTTLFactor*now.Sub(begun)))}
-	f.store(key, found, now)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entries[key] = found
+	maps.DeleteFunc(f.entries, func(_ statisticsKey, old cachedStatistics) bool { return !now.Before(old.expiresAt) })
+	for len(f.entries) > maxCachedStatistics { // evict those that expire first
+		delete(f.entries, slices.MinFunc(slices.Collect(maps.Keys(f.entries)), func(a, b statisticsKey) int {
+			return cmp.Or(f.entries[a].expiresAt.Compare(f.entries[b].expiresAt), cmp.Compare(a.organization, b.organization))
+		}))
+	}
 	return found, nil
 }
 
@@ -109,17 +108,4 @@ func (f *statisticsCache) lookup(key statisticsKey, now time.Time) (cachedStatis
 	defer f.mu.Unlock()
 	found, ok := f.entries[key]
 	return found, ok && now.Before(found.expiresAt)
-}
-
-// store forgets what is old, and when there is too much what will be so first.
-func (f *statisticsCache) store(key statisticsKey, found cachedStatistics, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.entries[key] = found
-	maps.DeleteFunc(f.entries, func(_ statisticsKey, old cachedStatistics) bool { return !now.Before(old.expiresAt) })
-	for len(f.entries) > maxCachedStatistics {
-		delete(f.entries, slices.MinFunc(slices.Collect(maps.Keys(f.entries)), func(a, b statisticsKey) int {
-			return cmp.Or(f.entries[a].expiresAt.Compare(f.entries[b].expiresAt), cmp.Compare(a.organization, b.organization))
-		}))
-	}
 }

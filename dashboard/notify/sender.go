@@ -1,9 +1,11 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"sallyport/action"
+	"sallyport/ingest/event"
 	"sallyport/internal/redact"
 )
 
@@ -50,23 +53,15 @@ func (c *Config) fill() error {
 	if c.Rows == nil || c.Vault == nil || c.JSON == nil || c.Do == nil || c.Slack == nil || c.Worker == "" || c.PublicURL == "" || c.NewID == nil {
 		return errors.New("notify.Config: Rows, Vault, JSON, Do, Slack, Worker, PublicURL and NewID are required")
 	}
-	if c.Interval == 0 {
-		c.Interval = time.Second
-	}
-	for field, value := range map[*time.Duration]time.Duration{&c.MinInterval: c.Interval / 4, &c.HoldDelay: 2 * c.Interval, &c.Timeout: 10 * time.Second, &c.Lease: time.Minute, &c.MaxBackoff: 5 * time.Minute} {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = 32
-	}
-	if c.PerMinute == 0 {
-		c.PerMinute = 30
-	}
-	if c.UserAgent == "" {
-		c.UserAgent = "sallyport"
-	}
+	c.Interval = cmp.Or(c.Interval, time.Second)
+	c.MinInterval = cmp.Or(c.MinInterval, c.Interval/4)
+	c.HoldDelay = cmp.Or(c.HoldDelay, 2*c.Interval)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
+	c.Lease = cmp.Or(c.Lease, time.Minute)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, 5*time.Minute)
+	c.Concurrency = cmp.Or(c.Concurrency, 32)
+	c.PerMinute = cmp.Or(c.PerMinute, 30)
+	c.UserAgent = cmp.Or(c.UserAgent, "sallyport")
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -129,29 +124,24 @@ func (s *Sender) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 		case err != nil:
 			failures++
-			s.Log.ErrorContext(ctx, "looking for held calls to tell of", "error", err)
+			s.Log.ErrorContext(ctx, "could not queue notifications", "error", err)
 			sleep(ctx, backoff(s.Interval, 30*s.Interval, failures))
 		default:
 			failures = 0
-			s.idle(ctx, more)
+			sleep(ctx, s.MinInterval) // a burst of hints causes one poll
+			if more {
+				continue
+			}
+			timer := time.NewTimer(s.Interval)
+			select {
+			case <-ctx.Done():
+			case <-timer.C:
+			case <-s.wake:
+			}
+			timer.Stop()
 		}
 	}
 	return ctx.Err()
-}
-
-// idle waits for a hint or for the next poll.
-func (s *Sender) idle(ctx context.Context, more bool) {
-	sleep(ctx, s.MinInterval) // a burst of hints causes one poll
-	if more {
-		return
-	}
-	timer := time.NewTimer(s.Interval)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-s.wake:
-	}
 }
 
 // poll queues new notifications and starts to send what is due. It reports
@@ -166,10 +156,17 @@ func (s *Sender) poll(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	for _, c := range channels {
-		if err := s.enqueue(ctx, &c); err != nil && ctx.Err() == nil { // other channels continue
-			s.Log.ErrorContext(ctx, "looking for held calls to tell of", "organization", c.Organization, "kind", c.Kind, "error", err)
+		at := channelKey{c.Organization, c.Kind}
+		_, mark, err := s.Rows.CloseSettled(ctx, c, s.cursors[at])
+		if err == nil && c.Enabled {
+			_, mark, err = s.Rows.QueueCalls(ctx, c, s.Now().Add(-s.HoldDelay), mark)
 		}
-		mark := s.cursors[channelKey{c.Organization, c.Kind}]
+		if err == nil {
+			s.cursors[at] = mark
+		} else if ctx.Err() == nil { // other channels continue
+			s.Log.ErrorContext(ctx, "could not queue notifications", "organization", c.Organization, "kind", c.Kind, "error", err)
+		}
+		mark = s.cursors[at]
 		more = more || mark.ID != "" || mark.Notification != ""
 	}
 	claimed, err := s.Rows.ClaimChannels(ctx, s.Worker, s.Lease)
@@ -180,40 +177,31 @@ func (s *Sender) poll(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// enqueue creates notifications for new pending items and closes those of
-// settled ones.
-func (s *Sender) enqueue(ctx context.Context, c *action.NotifyChannel) (err error) {
-	at := channelKey{c.Organization, c.Kind}
-	mark := s.cursors[at]
-	if _, mark, err = s.Rows.CloseSettled(ctx, *c, mark); err != nil {
-		return err
-	}
-	if c.Enabled {
-		if _, mark, err = s.Rows.QueueCalls(ctx, *c, s.Now().Add(-s.HoldDelay), mark); err != nil {
-			return err
-		}
-	}
-	s.cursors[at] = mark
-	return nil
-}
-
 // send sends the due notifications of a channel in order, until one fails or
 // the lease is about to end.
 func (s *Sender) send(ctx context.Context, c *action.NotifyChannel, until time.Time) {
-	work, stop := withGrace(ctx, gracePeriod)
-	defer stop()
+	work, end := context.WithCancel(context.WithoutCancel(ctx)) // ends a while after ctx
+	defer end()
+	defer context.AfterFunc(ctx, func() { sleep(work, gracePeriod); end() })()
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()
 	defer func() {
 		if err := s.Rows.ReleaseChannel(work, s.Worker, *c); err != nil {
-			s.Log.WarnContext(ctx, "a channel stays taken until its lease ends", "organization", c.Organization, "kind", c.Kind, "error", err)
+			s.Log.WarnContext(ctx, "could not release a notification channel before its lease ends", "organization", c.Organization, "kind", c.Kind, "error", err)
 		}
 	}()
-	limiter := s.limiter(c)
+	at := channelKey{c.Organization, c.Kind}
+	s.mu.Lock()
+	limiter := s.limiters[at] // notifications over the limit stay due
+	if limiter == nil {
+		limiter = rate.NewLimiter(rate.Every(time.Minute/time.Duration(s.PerMinute)), s.PerMinute)
+		s.limiters[at] = limiter
+	}
+	s.mu.Unlock()
 	for ctx.Err() == nil && s.Now().Before(until) && limiter.TokensAt(s.Now()) >= 1 {
 		w, err := s.Rows.NextNotification(work, *c)
 		if err != nil {
-			s.Log.ErrorContext(ctx, "reading what to tell of held calls", "organization", c.Organization, "error", err)
+			s.Log.ErrorContext(ctx, "could not load a notification", "organization", c.Organization, "error", err)
 			return
 		}
 		if w == nil {
@@ -226,38 +214,34 @@ func (s *Sender) send(ctx context.Context, c *action.NotifyChannel, until time.T
 	}
 }
 
-// limiter returns the rate limiter of a channel. Notifications over the limit
-// stay due.
-func (s *Sender) limiter(c *action.NotifyChannel) *rate.Limiter {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := channelKey{c.Organization, c.Kind}
-	if s.limiters[at] == nil {
-		s.limiters[at] = rate.NewLimiter(rate.Every(time.Minute/time.Duration(s.PerMinute)), s.PerMinute)
-	}
-	return s.limiters[at]
-}
-
 // sendNotification sends a notification and records the result. It returns
 // false if the channel should pause.
 func (s *Sender) sendNotification(ctx, work context.Context, c *action.NotifyChannel, w *action.DueNotification) bool {
 	timed, stop := context.WithTimeout(work, s.Timeout)
-	a, err := s.deliver(timed, c, w)
+	var a response
+	var err error
+	if w.Variables != nil {
+		v := envRequest(w, s.PublicURL, s.Now())
+		a, err = s.sendTo(timed, c, w, envEventTypes, v, v.post())
+	} else {
+		m := message(w, s.PublicURL, s.Now())
+		a, err = s.sendTo(timed, c, w, callEventTypes, m, m.post())
+	}
 	stop()
 	if err != nil {
-		s.Log.ErrorContext(ctx, "telling of what waits", "organization", c.Organization, "invocation", w.Invocation, "request", w.EnvRequest, "error", err)
-		a.detail = "The notification could not be written; the gateway's log has the details."
+		s.Log.ErrorContext(ctx, "could not create a notification", "organization", c.Organization, "invocation", w.Invocation, "request", w.EnvRequest, "error", err)
+		a.detail = "The notification could not be created. The gateway's log has the details."
 	}
 	o := s.outcome(c, w, a)
 	if !a.ok {
 		if !o.ChannelRetryAt.IsZero() {
 			c.Failures++
 		}
-		s.Log.WarnContext(ctx, "what waits could not be told of", "organization", c.Organization, "kind", c.Kind, "invocation", w.Invocation, "request", w.EnvRequest, "failures", c.Failures, "error", a.detail)
+		s.Log.WarnContext(ctx, "could not send a notification", "organization", c.Organization, "kind", c.Kind, "invocation", w.Invocation, "request", w.EnvRequest, "failures", c.Failures, "error", a.detail)
 	}
 	held, err := s.Rows.SettleNotification(work, s.Worker, o)
 	if err != nil {
-		s.Log.ErrorContext(ctx, "what came of a notification could not be written; it is sent again", "organization", c.Organization, "invocation", w.Invocation, "request", w.EnvRequest, "error", err)
+		s.Log.ErrorContext(ctx, "could not record a notification; it will be sent again", "organization", c.Organization, "invocation", w.Invocation, "request", w.EnvRequest, "error", err)
 	}
 	return held && (a.ok || a.messageRejected)
 }
@@ -286,18 +270,7 @@ func (s *Sender) outcome(c *action.NotifyChannel, w *action.DueNotification, a r
 	return o
 }
 
-// deliver sends one notification.
-func (s *Sender) deliver(ctx context.Context, c *action.NotifyChannel, w *action.DueNotification) (response, error) {
-	if w.Variables != nil {
-		v := envRequest(w, s.PublicURL, s.Now())
-		return s.sendTo(ctx, c, w, envEventTypes, v, v.post())
-	}
-	m := message(w, s.PublicURL, s.Now())
-	return s.sendTo(ctx, c, w, callEventTypes, m, m.post())
-}
-
-// sendTo sends what the channel takes: a Slack post, or a signed webhook of one
-// of the two event types.
+// sendTo sends a Slack post, or a signed webhook of one of the two event types.
 func (s *Sender) sendTo(ctx context.Context, c *action.NotifyChannel, w *action.DueNotification, types [2]string, data any, p post) (response, error) {
 	if c.Kind == action.NotifySlack {
 		return s.toSlack(ctx, c, p, w.Ref)
@@ -307,4 +280,51 @@ func (s *Sender) sendTo(ctx context.Context, c *action.NotifyChannel, w *action.
 		kind = types[1]
 	}
 	return s.toWebhook(ctx, c, w.ID, kind, data)
+}
+
+// gracePeriod is how long a running request may take when its process stops.
+const gracePeriod = 3 * time.Second
+
+// backoff returns the delay after a number of failures: base, doubled with each
+// failure up to limit. Jitter of up to a quarter keeps what failed together
+// from retrying together.
+func backoff(base, limit time.Duration, failures int) time.Duration {
+	d := min(base, limit)
+	for range failures - 1 {
+		if d *= 2; d >= limit {
+			d = limit
+			break
+		}
+	}
+	return d - rand.N(d/4+1)
+}
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// Rows stores channels and their notifications.
+type Rows interface {
+	NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error)
+	NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error)
+	// QueueCalls creates notifications for the calls and environment requests
+	// that were held before a time.
+	QueueCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (created int, next action.NotifyCursor, err error)
+	// CloseSettled closes the notifications of calls and requests that were settled.
+	CloseSettled(ctx context.Context, c action.NotifyChannel, from action.NotifyCursor) (closed int, next action.NotifyCursor, err error)
+	// ClaimChannels leases channels with due notifications to the worker.
+	// Channels that were claimed before an error are returned with it.
+	ClaimChannels(ctx context.Context, worker string, lease time.Duration) ([]action.NotifyChannel, error)
+	// NextNotification returns nil when nothing is due.
+	NextNotification(ctx context.Context, c action.NotifyChannel) (*action.DueNotification, error)
+	// SettleNotification returns false when the worker lost the channel.
+	SettleNotification(ctx context.Context, worker string, o action.NotifyOutcome) (held bool, err error)
+	ReleaseChannel(ctx context.Context, worker string, c action.NotifyChannel) error
+	SigningSecrets(ctx context.Context, organization, owner string) ([]event.Secret, error)
 }

@@ -57,23 +57,23 @@ func escape(s string) string {
 
 // post returns the Slack message for a held or settled call.
 func (m *Message) post() post {
-	head := fmt.Sprintf("%s › %s waits for a person", m.Source, m.Action)
+	head := fmt.Sprintf("%s › %s needs approval", m.Source, m.Action)
 	if m.Event == action.NotifySettled {
 		head = fmt.Sprintf("%s › %s: %s", m.Source, m.Action, m.outcome())
 	}
 	p := titledPost(head)
 	if m.Event == action.NotifySettled {
-		p.Blocks = append(p.Blocks, linkBlock("See what became of it", m.URL))
+		p.Blocks = append(p.Blocks, linkBlock("View details", m.URL))
 		return p
 	}
 	if m.Summary != "" {
-		p.Blocks = append(p.Blocks, block{Type: "section", Text: plainText("It would: " + m.Summary)})
+		p.Blocks = append(p.Blocks, block{Type: "section", Text: plainText("Summary: " + m.Summary)})
 	}
-	facts := []textObject{*plainText("Risk: " + string(m.Risk)), *plainText("Time left: " + durationText(m.Left)), *plainText("Asked by " + m.Session.describe()), *plainText("Source: " + m.SourceID)}
+	facts := []textObject{*plainText("Risk: " + string(m.Risk)), *plainText("Time left: " + durationText(m.Left)), *plainText("Requested by " + m.Session.describe()), *plainText("Source: " + m.SourceID)}
 	if m.Why != "" {
-		facts = append(facts, *plainText("Held: " + m.Why))
+		facts = append(facts, *plainText("Reason: " + m.Why))
 	}
-	p.Blocks = append(p.Blocks, block{Type: "section", Fields: facts}, linkBlock("Look at it and decide", m.URL))
+	p.Blocks = append(p.Blocks, block{Type: "section", Fields: facts}, linkBlock("Review", m.URL))
 	return p
 }
 
@@ -92,11 +92,11 @@ func linkBlock(words, url string) block {
 func (m *Message) outcome() string {
 	switch {
 	case m.Status == action.StatusDenied && m.Reason == action.DeniedWithdrawn:
-		return "withdrawn, nobody needs to decide"
+		return "withdrawn, no decision needed"
 	case m.Status == action.StatusDenied:
 		return "denied"
 	case m.Status == action.StatusExpired:
-		return "expired, nobody needs to decide"
+		return "expired"
 	}
 	return "approved"
 }
@@ -108,8 +108,8 @@ func (s *Sender) toSlack(ctx context.Context, c *action.NotifyChannel, p post, r
 	}
 	url, err := s.Vault.Open(action.Ref{Organization: c.Organization, Table: "notify_channels", Row: string(c.Kind), Column: "sealed"}, c.Sealed)
 	if err != nil {
-		s.Log.ErrorContext(ctx, "the webhook of Slack could not be opened", "organization", c.Organization, "error", err)
-		return response{detail: "The URL of Slack's webhook could not be opened; set it again."}, nil
+		s.Log.ErrorContext(ctx, "could not decrypt the URL of the Slack webhook", "organization", c.Organization, "error", err)
+		return response{detail: "The URL of the Slack webhook could not be decrypted. Set it again."}, nil
 	}
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *Sender) postAsIntegration(ctx context.Context, c *action.NotifyChannel,
 		TS      string `json:"ts"`
 	}
 	if err := json.Unmarshal(raw, &reply); err != nil {
-		return response{detail: "What answered is not Slack's API; look at the integration's base URL."}, nil
+		return response{detail: "The response is not from Slack's API. Check the integration's base URL."}, nil
 	}
 	if !reply.OK {
 		detail := "Slack answered " + quote(plain(reply.Error, maxName)) + "."
@@ -151,7 +151,7 @@ func (s *Sender) postAsIntegration(ctx context.Context, c *action.NotifyChannel,
 		}
 		return response{detail: detail, messageRejected: slices.Contains(messageErrors, reply.Error)}, nil
 	}
-	return response{ok: true, detail: "Slack took the message.", ref: reply.Channel + "/" + reply.TS}, nil
+	return response{ok: true, detail: "Slack accepted the message.", ref: reply.Channel + "/" + reply.TS}, nil
 }
 
 // messageErrors are Slack's errors about a single message.
@@ -161,8 +161,8 @@ var messageErrors = []string{
 
 // slackHints are the remedies for some of Slack's errors.
 var slackHints = map[string]string{
-	"channel_not_found": "Name the channel by its id, and invite the app there.",
+	"channel_not_found": "Use the ID of the channel, and invite the app to it.",
 	"not_in_channel":    "Invite the app to the channel.",
-	"is_archived":       "Name another channel.",
+	"is_archived":       "Use another channel.",
 	"missing_scope":     "Connect Slack again with the scope chat:write.",
 }

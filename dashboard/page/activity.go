@@ -1,14 +1,21 @@
 package page
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"sallyport/action"
 	"sallyport/api"
+	"sallyport/dashboard/view"
+	"sallyport/ingest/event"
 )
 
 // activityRow is a call in the list.
@@ -27,7 +34,7 @@ type activityList struct {
 
 	Sources     []action.Connector
 	Automations map[string]string
-	JSONL, CSV  string // where the list is as a file; empty: for those who decide
+	JSONL, CSV  string // URLs of the list as a file; empty: reserved for owners and admins
 }
 
 func (p *pageRequest) activity() error {
@@ -101,4 +108,218 @@ func (q activityQuery) export(format, from string) string {
 	}
 	v.Set("format", format)
 	return address("/api/v1/audit/export", v)
+}
+
+// invocationPage is the data of a call's page.
+type invocationPage struct {
+	card
+	Moments  []timelineEvent
+	Evidence action.Evidence
+	Origin   event.SessionOrigin
+	From     link // its connector or integration
+	Short    bool // the stored result is truncated
+}
+
+// link is a link to a page; the path may be empty.
+type link struct{ Path, Text string }
+
+// timelineEvent is an entry in the history of a call.
+type timelineEvent struct {
+	At    time.Time
+	Text  string
+	By    decider         // empty if no one in particular did it
+	Note  string          // of the user or the gateway
+	Data  json.RawMessage // redacted
+	Class string          // of its marker: good, bad or empty
+}
+
+func (p *pageRequest) invocation() error {
+	c := p.cardOf(p.r.PathValue("id"))
+	from := link{Text: c.SourceName}
+	if id, ok := strings.CutPrefix(c.Source, view.ConnectorPrefix); ok {
+		from.Path = "/connectors/" + id
+	} else if c.Integration != "" {
+		from.Path = "/integrations/" + c.Source
+	}
+	d := invocationPage{
+		card: c, From: from, Short: bytes.Contains(c.Result, []byte(`"_truncated"`)),
+		Evidence: load2(p, p.Calls.Evidence, p.org, c.ID),
+		Origin:   load2(p, p.Origins, p.me, []action.Invocation{c.Invocation})[c.Session],
+	}
+	d.Moments = p.invocationTimeline(&d)
+	return p.show("invocation", "activity", c.Action, d)
+}
+
+// invocationTimeline returns the history of a call in chronological order.
+func (p *pageRequest) invocationTimeline(d *invocationPage) []timelineEvent {
+	list, names := lifecycle(d.Invocation, d.Settled), p.loadNames()
+	if at := d.Evidence.DeliveredAt; at != nil {
+		list = append(list, timelineEvent{At: *at, Text: "The result was delivered to the agent"})
+	}
+	for _, e := range load2(p, p.Calls.Events, p.org, d.ID) {
+		m := timelineEvent{At: e.At, Text: eventText(e.Kind), Data: e.Data}
+		if e.By != "" {
+			m.By = personName(e.By, names)
+		}
+		list = append(list, m)
+	}
+	slices.SortStableFunc(list, func(a, b timelineEvent) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
+	return list
+}
+
+// lifecycle returns the entries that derive from the row.
+func lifecycle(inv action.Invocation, by decider) []timelineEvent {
+	list := []timelineEvent{{At: inv.CreatedAt, Text: "The agent requested the call"}}
+	add := func(at *time.Time, m timelineEvent) {
+		if at != nil {
+			m.At = *at
+			list = append(list, m)
+		}
+	}
+	layer := "Policy layer: " + string(inv.ModeSource)
+	switch {
+	case inv.Mode == action.ModeRequireApproval:
+		add(&inv.CreatedAt, timelineEvent{Text: "Policy required approval", Note: layer})
+	case inv.Mode == action.ModeAllow && inv.Grant != "":
+		add(&inv.CreatedAt, timelineEvent{Text: "Allowed by a grant", Class: "good"})
+	case inv.Mode == action.ModeAllow:
+		add(&inv.CreatedAt, timelineEvent{Text: "Allowed by policy", Note: layer, Class: "good"})
+	}
+	if inv.ApprovedBy != "" && inv.ApprovedAt != nil {
+		add(inv.ApprovedAt, timelineEvent{Text: "Approved", By: by, Class: "good"})
+	}
+	if inv.StartedAt != nil {
+		add(inv.StartedAt, timelineEvent{Text: "Execution started", Note: inv.Executor})
+	}
+	add(inv.CompletedAt, finalEvent(inv, by))
+	return list
+}
+
+// finalEvent returns the entry for the end of a call.
+func finalEvent(inv action.Invocation, by decider) timelineEvent {
+	m := timelineEvent{Note: inv.DeniedNote}
+	switch inv.Status {
+	case action.StatusCompleted:
+		m.Text, m.Class = "Completed", "good"
+	case action.StatusFailed:
+		m.Text, m.Class = "Failed", "bad"
+		if inv.Error != nil {
+			m.Note = inv.Error.Code
+		}
+	case action.StatusExpired:
+		m.Text, m.Class = "Expired: not decided in time", "bad"
+		if inv.ApprovedBy != "" {
+			m.Text = "Expired: not executed in time"
+		}
+	default:
+		sentence, _ := action.Denied(inv.DeniedReason)
+		m.Text = strings.TrimSuffix(sentence, ".")
+		switch m.Class = "bad"; inv.DeniedReason {
+		case action.DeniedHuman:
+			m.Text, m.By = "Denied", by
+		case action.DeniedWithdrawn:
+			if m.Class = ""; inv.DeniedNote != "" {
+				m.Text = "Withdrawn"
+			}
+		}
+	}
+	return m
+}
+
+// evidencePage lists the files that a session uploaded as evidence.
+func (p *pageRequest) evidencePage() error {
+	session := load2(p, p.Session, p.org, p.r.PathValue("id"))
+	page := load2(p, func(ctx context.Context, session, cursor string) (action.Page[action.Upload], error) {
+		return p.Sessions.ListUploads(ctx, p.org, session, 20, cursor)
+	}, session.ID, p.query("cursor"))
+	return p.show("evidence", "sessions", "Evidence", struct {
+		Session action.Session
+		Uploads []action.Upload
+		Older   string
+	}{session, page.Items, p.readFilters().Older(page.Next)})
+}
+
+func evidenceURL(u action.Upload, name string) string {
+	return "/api/v1/sessions/" + url.PathEscape(u.Session) + "/evidence/" + url.PathEscape(u.ID) + "/" + url.PathEscape(name)
+}
+
+// formatSize formats a size in bytes.
+func formatSize(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// decider is who or what settled a call.
+type decider struct {
+	Text   string
+	Person bool
+}
+
+// decidedBy returns the decider of a call. The names are those of users by ID.
+func decidedBy(inv action.Invocation, names map[string]string) decider {
+	switch {
+	case inv.Status == action.StatusPending:
+		return decider{Text: "not decided yet"}
+	case inv.Status == action.StatusExpired && inv.ApprovedBy == "":
+		return decider{Text: "no one"}
+	case inv.Status == action.StatusDenied && inv.DeniedReason != action.DeniedHuman:
+		_, by := action.Denied(inv.DeniedReason)
+		return decider{Text: by}
+	case inv.ApprovedBy == "":
+		return decider{Text: "policy"}
+	}
+	return decider{Text: cmp.Or(names[inv.ApprovedBy], shortID(inv.ApprovedBy)), Person: true}
+}
+
+// denialReason explains a denial, unless the decider or a note does.
+func denialReason(inv action.Invocation) string {
+	sentence, _ := action.Denied(inv.DeniedReason)
+	_, why, _ := strings.Cut(sentence, ": ")
+	if inv.DeniedReason == action.DeniedWithdrawn && inv.DeniedNote != "" {
+		return ""
+	}
+	return strings.TrimSuffix(why, ".")
+}
+
+// displayStatus returns the displayed status. A call that its caller withdrew is not
+// shown as denied.
+func displayStatus(inv action.Invocation) string {
+	if inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedWithdrawn {
+		return "withdrawn"
+	}
+	return string(inv.Status)
+}
+
+// nothingRan reports whether a failed call definitely did not run.
+func nothingRan(inv action.Invocation) bool {
+	if inv.Status != action.StatusFailed || inv.Error == nil {
+		return false
+	}
+	return inv.Error.Code == action.FailedStale || inv.Error.Code == action.FailedInternal
+}
+
+// modeName returns the name of a mode, given as a string or an [action.Mode].
+func modeName(mode any) string { return strings.ReplaceAll(fmt.Sprint(mode), "_", " ") }
+
+// eventText returns the name of an event kind for people.
+func eventText(kind string) string {
+	switch kind {
+	case action.LateOutcome:
+		return "The execution finished after it had timed out"
+	case action.ParamsRevealed:
+		return "Full params viewed"
+	case action.SourceAsked:
+		return "The source requested input from the caller"
+	}
+	return kind
+}
+
+// personName returns a user by ID, also one who was removed.
+func personName(id string, names map[string]string) decider {
+	return decider{Text: cmp.Or(names[id], shortID(id)), Person: names[id] != ""}
 }

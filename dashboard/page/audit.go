@@ -38,7 +38,7 @@ type eventRow struct {
 // fieldChange is the change of one field.
 type fieldChange struct {
 	Field         string
-	Before, After []render.Segment // nil: it was not there, or is not any more
+	Before, After []render.Segment // nil: it did not exist, or was removed
 }
 
 func (p *pageRequest) auditPage() error {
@@ -52,38 +52,32 @@ func (p *pageRequest) auditPage() error {
 	if f.From, err = view.ParseTime("/from", q.Get("from")); err != nil {
 		return err
 	}
-	if f.To, err = parseRangeEnd(q.Get("to")); err != nil {
+	if f.To, err = view.ParseTime("/to", q.Get("to")); err != nil {
 		return err
 	}
+	if len(q.Get("to")) == len(time.DateOnly) { // a date includes its whole day
+		f.To = f.To.AddDate(0, 0, 1)
+	}
 	all := p.loadConnectors()
-	f.Subject = storedSubject(f.Subject, all)
+	source, name := splitKey(f.Subject) // stored keys have the IDs of connectors
+	if c := view.FindConnector(all, source); c != nil && name != "" {
+		f.Subject = c.Source() + ":" + name
+	} else if c := view.FindConnector(all, f.Subject); c != nil {
+		f.Subject = c.Source()
+	}
 	d.Page = load(p, p.Policy.PolicyEvents, f)
 	for _, e := range d.Items {
 		d.Rows = append(d.Rows, formatEvent(e, all, d.Names))
 	}
 	d.choices(f)
 	if d.Decides {
-		d.addHead(load(p, p.Calls.AuditHeads, p.org))
+		if heads := load(p, p.Calls.AuditHeads, p.org); len(heads) > 0 {
+			d.Head = &heads[0]
+			raw, _ := json.Marshal(heads[0]) // plain values always encode
+			d.HeadJSON = string(raw)
+		}
 	}
 	return p.show("audit", "audit", "Audit log", d)
-}
-
-// addHead adds the head of the audit log.
-func (d *auditData) addHead(heads []action.AuditHead) {
-	if len(heads) > 0 {
-		d.Head = &heads[0]
-		raw, _ := json.Marshal(heads[0]) // plain values: cannot fail
-		d.HeadJSON = string(raw)
-	}
-}
-
-// parseRangeEnd parses the end of a time range. A date includes its whole day.
-func parseRangeEnd(text string) (time.Time, error) {
-	t, err := view.ParseTime("/to", text)
-	if err == nil && len(text) == len(time.DateOnly) {
-		t = t.AddDate(0, 0, 1)
-	}
-	return t, err
 }
 
 func (d *auditData) choices(f action.PolicyEventFilter) {
@@ -102,19 +96,6 @@ func (d *auditData) choices(f action.PolicyEventFilter) {
 	for _, id := range ids {
 		d.People = append(d.People, choice{id, render.Plain(d.Names[id]), id == f.By})
 	}
-}
-
-// storedSubject replaces connector slugs in a subject with IDs, as in stored
-// keys.
-func storedSubject(text string, all []action.Connector) string {
-	source, name := splitKey(text)
-	if c := view.FindConnector(all, source); c != nil && name != "" {
-		return c.Source() + ":" + name
-	}
-	if c := view.FindConnector(all, text); c != nil {
-		return c.Source()
-	}
-	return text
 }
 
 // eventKind is a kind of event with its names for people.
@@ -186,15 +167,8 @@ func formatEvent(e action.PolicyEvent, all []action.Connector, names map[string]
 			row.More++
 			continue
 		}
-		row.Changes = append(row.Changes, fieldChange{fieldText(field), was, is})
+		words := cmp.Or(strings.NewReplacer("\x00", " › ", "_", " ").Replace(field), "value")
+		row.Changes = append(row.Changes, fieldChange{words, was, is})
 	}
 	return row
-}
-
-// fieldText returns a field's name as words.
-func fieldText(field string) string {
-	if field == "" {
-		return "value"
-	}
-	return strings.NewReplacer("\x00", " › ", "_", " ").Replace(field)
 }

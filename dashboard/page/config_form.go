@@ -8,10 +8,12 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"sallyport/dashboard/render"
 )
 
-// The kinds of controls of a form that is made of a JSON Schema. Scripts read
-// them by these names.
+// The kinds of controls in a form that is generated from a JSON Schema. Scripts
+// refer to them by these names.
 const (
 	controlText    = "text"
 	controlLines   = "lines" // strings, one per line
@@ -92,24 +94,21 @@ func controlsOf(properties, object json.RawMessage, at string) ([]control, bool)
 	}
 	controls := make([]control, len(names))
 	for i, name := range names {
-		pointer := strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-		controls[i] = controlOf(name, at+pointer, schemas[name], values[name])
+		pointer := at + render.PointerToken(name)
+		first, size := utf8.DecodeRuneInString(name)
+		words := string(unicode.ToUpper(first)) + strings.ReplaceAll(name[size:], "_", " ")
+		p, ok := readProperty(schemas[name])
+		c := control{Pointer: pointer, Name: "config." + strings.ReplaceAll(pointer, "/", "."), Label: cmp.Or(p.Title, words), Hint: p.Description}
+		if ok {
+			c.Kind = p.kind()
+			ok = c.fill(&p, values[name])
+		}
+		if !ok {
+			c.Kind, c.Text = controlJSON, indented(values[name])
+		}
+		controls[i] = c
 	}
 	return controls, true
-}
-
-func controlOf(name, pointer string, schema, value json.RawMessage) control {
-	c := control{Pointer: pointer, Name: "config." + strings.ReplaceAll(pointer, "/", "."), Label: humanize(name)}
-	p, ok := readProperty(schema)
-	c.Label, c.Hint = cmp.Or(p.Title, c.Label), p.Description
-	if ok {
-		c.Kind = p.kind()
-		ok = c.fill(&p, value)
-	}
-	if !ok {
-		c.Kind, c.Text = controlJSON, indented(value)
-	}
-	return c
 }
 
 // readProperty parses a schema. It returns false if no form can show it.
@@ -140,17 +139,13 @@ func (p *property) kind() string {
 	case p.Type == "object" && p.Properties != nil:
 		return controlGroup
 	case p.Type == "array":
-		return p.listKind()
+		each, ok := readProperty(p.Items)
+		if !ok {
+			return controlJSON
+		}
+		return cmp.Or(map[string]string{controlChoice: controlChoices, controlText: controlLines, controlNumber: controlNumbers}[each.kind()], controlJSON)
 	}
 	return cmp.Or(map[string]string{"string": controlText, "boolean": controlFlag, "integer": controlNumber, "number": controlNumber}[p.Type], controlJSON)
-}
-
-func (p *property) listKind() string {
-	each, ok := readProperty(p.Items)
-	if !ok {
-		return controlJSON
-	}
-	return cmp.Or(map[string]string{controlChoice: controlChoices, controlText: controlLines, controlNumber: controlNumbers}[each.kind()], controlJSON)
 }
 
 // fill sets the control's value. It returns false if the control cannot show
@@ -176,7 +171,7 @@ func (c *control) fill(p *property, value json.RawMessage) bool {
 		return ok
 	case controlChoice:
 		var text string
-		_ = json.Unmarshal(p.Default, &c.Usual) // none, or of another type: nothing is said of it
+		_ = json.Unmarshal(p.Default, &c.Usual) // without one, or with one of another type, none is shown
 		ok := value == nil || json.Unmarshal(value, &text) == nil && slices.Contains(enumStrings(p.Enum), text)
 		c.Options = options(enumStrings(p.Enum), []string{text})
 		return ok
@@ -242,12 +237,6 @@ func parseMembers(object json.RawMessage) (names []string, values map[string]jso
 		names, values[name] = append(names, name), v
 	}
 	return names, values, true
-}
-
-// humanize returns an identifier as words.
-func humanize(name string) string {
-	first, size := utf8.DecodeRuneInString(name)
-	return string(unicode.ToUpper(first)) + strings.ReplaceAll(name[size:], "_", " ")
 }
 
 func indented(value json.RawMessage) string {

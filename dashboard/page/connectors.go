@@ -99,11 +99,11 @@ func formAuth(ways []string) string {
 // authMethods formats sign-in methods for people.
 func authMethods(ways []string) string {
 	words := map[string]string{"none": "no authentication", "secret": "API key", "oauth": "OAuth"}
-	said := make([]string, len(ways))
+	names := make([]string, len(ways))
 	for i, w := range ways {
-		said[i] = words[w]
+		names[i] = words[w]
 	}
-	return strings.Join(said, " or ")
+	return strings.Join(names, " or ")
 }
 
 func (p *pageRequest) connectorPage() error {
@@ -114,7 +114,7 @@ func (p *pageRequest) connectorPage() error {
 	}
 	state := p.Connectors.State(ctx, c)
 	if c.Enabled && state.FetchedAt.IsZero() && state.Error == "" {
-		// Nobody asked it since the gateway began: its risks are not known, and
+		// It was not queried since the gateway started: its risks are unknown, and
 		// nothing can be reviewed.
 		state = load(p, p.Connectors.Probe, c)
 	}
@@ -123,34 +123,25 @@ func (p *pageRequest) connectorPage() error {
 	for _, v := range p.ViewReviews(ctx, c, load2(p, p.Policy.ListReviews, p.org, c.ID)) {
 		if v.State == action.ToolChanged || v.State == action.ToolRemoved {
 			changed.add(v)
-		} else {
-			d.add(v)
+			continue
 		}
+		if len(d.Tools) == maxTools {
+			d.More++
+			continue
+		}
+		row := toolRow{ReviewView: v, Fresh: v.State == action.ToolNew || v.ReviewedBy == firstList}
+		if row.Fresh {
+			d.Fresh++
+		}
+		d.Tools = append(d.Tools, row)
 	}
-	d.addOwn()
+	for _, v := range d.View.Beside { // actions that are not tools
+		d.Tools = append(d.Tools, toolRow{ReviewView: api.ReviewView{Tool: v.Name, Risk: v.Risk, Mode: v.Mode}, Own: true})
+	}
 	if len(changed.Tools) > 0 {
 		d.Reviews = []reviewTable{changed}
 	}
 	return p.show("connector", "connectors", c.Name, d)
-}
-
-func (d *connectorData) add(v api.ReviewView) {
-	if len(d.Tools) == maxTools {
-		d.More++
-		return
-	}
-	row := toolRow{ReviewView: v, Fresh: v.State == action.ToolNew || v.ReviewedBy == firstList}
-	if row.Fresh {
-		d.Fresh++
-	}
-	d.Tools = append(d.Tools, row)
-}
-
-// addOwn adds the actions that are not tools.
-func (d *connectorData) addOwn() {
-	for _, v := range d.View.Beside {
-		d.Tools = append(d.Tools, toolRow{ReviewView: api.ReviewView{Tool: v.Name, Risk: v.Risk, Mode: v.Mode}, Own: true})
-	}
 }
 
 // callback serves the page that services redirect browsers to after a sign-in.
@@ -209,9 +200,14 @@ func (p *pages) upstreamForm(c action.Connector) upstreamForm {
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		f.Headers += render.Plain(name+": "+c.Headers[name]) + "\n"
 	}
-	for _, a := range askChoices() {
-		a.On = slices.Contains(c.MayAsk, a.Kind)
-		f.Asks = append(f.Asks, a)
+	f.Asks = []askChoice{
+		{Kind: action.AskElicitation, Title: "Forms", Warning: "The server can show forms in the client of the agent. A malicious server could ask users for passwords."},
+		{Kind: action.AskURL, Title: "Links", Warning: "The server can open links in the client. A malicious server could send users to a phishing page."},
+		{Kind: action.AskSampling, Title: "Completions", Warning: "The server can use the model of the agent at your cost. Its prompts are not checked."},
+		{Kind: action.AskRoots, Title: "Folders", Warning: "The server can read the names of the folders that the agent works in."},
+	}
+	for i := range f.Asks {
+		f.Asks[i].On = slices.Contains(c.MayAsk, f.Asks[i].Kind)
 	}
 	return f
 }
@@ -223,15 +219,6 @@ func choose(on string, pairs ...string) []choice {
 		list = append(list, choice{Value: pair[0], Text: pair[1], On: pair[0] == on})
 	}
 	return list
-}
-
-func askChoices() []askChoice {
-	return []askChoice{
-		{Kind: action.AskElicitation, Title: "Forms", Warning: "The server can show forms in the client of the agent. A malicious server could ask users for passwords."},
-		{Kind: action.AskURL, Title: "Links", Warning: "The server can open links in the client. A malicious server could send users to a phishing page."},
-		{Kind: action.AskSampling, Title: "Completions", Warning: "The server can use the model of the agent at your cost. Its prompts are not checked."},
-		{Kind: action.AskRoots, Title: "Folders", Warning: "The server can read the names of the folders that the agent works in."},
-	}
 }
 
 // reviewTable is the unreviewed changes of a connector.

@@ -125,25 +125,22 @@ func (p *pages) tallied(ctx context.Context, me *dashboard.Principal, d *explain
 	snap, err := p.Snapshot(ctx, &s)
 	d.Share = tally{Listed: true, Everything: key.Source == "*"}
 	for _, a := range snap.Capabilities {
-		if key.Source == "*" || key.Source == a.Provider {
-			d.Share.add(a.Actions)
+		if key.Source != "*" && key.Source != a.Provider {
+			continue
+		}
+		d.Share.Of += len(a.Actions)
+		for _, one := range a.Actions {
+			switch one.Mode {
+			case action.ModeAllow:
+				d.Share.Allow++
+			case action.ModeRequireApproval:
+				d.Share.Hold++
+			case action.ModeDeny:
+				d.Share.Deny++
+			}
 		}
 	}
 	return err
-}
-
-func (t *tally) add(actions []action.ActionAbility) {
-	t.Of += len(actions)
-	for _, a := range actions {
-		switch a.Mode {
-		case action.ModeAllow:
-			t.Allow++
-		case action.ModeRequireApproval:
-			t.Hold++
-		case action.ModeDeny:
-			t.Deny++
-		}
-	}
 }
 
 // modeText explains what a mode does with a call.
@@ -185,20 +182,15 @@ func (p *pageRequest) nextOverrideText(automation string, key action.Key) string
 			return fmt.Sprintf("The override of %s %s then applies: %s.", render.Plain(view.KeyName(wider, all)), who, modeName(list[i].Mode))
 		}
 	}
-	return p.defaultModeText(key)
-}
-
-// defaultModeText explains what applies without a configured mode.
-func (p *pageRequest) defaultModeText(key action.Key) string {
-	const beside = " In a group, the group access applies first."
+	const groups = " In a group, the group access applies first."
 	actions := p.actionsOf(key.Source)
 	i := slices.IndexFunc(actions, func(a action.ActionAbility) bool { return a.Action == key.Action })
 	if i < 0 {
-		return "The default then applies: reads are allowed, writes need approval and destructive actions are denied." + beside
+		return "The default then applies: reads are allowed, writes need approval and destructive actions are denied." + groups
 	}
 	return map[action.Risk]string{
 		action.RiskRead:   "The default for reads then applies: allow.",
 		action.RiskWrite:  "The default for writes then applies: require approval.",
 		action.RiskDanger: "The default for destructive actions then applies: deny.",
-	}[actions[i].Risk] + beside
+	}[actions[i].Risk] + groups
 }

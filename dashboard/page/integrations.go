@@ -10,7 +10,6 @@ import (
 
 	"sallyport/action"
 	"sallyport/api"
-	"sallyport/dashboard"
 	"sallyport/dashboard/render"
 	"sallyport/dashboard/view"
 	"sallyport/ingest/event"
@@ -69,40 +68,29 @@ func (p *pageRequest) providerPage() error {
 	}
 	for _, v := range load(p, p.Integrations, p.me) {
 		if v.Provider == provider.ID {
-			d.Integrations = append(d.Integrations, rowOf(v, p.me))
+			d.Integrations = append(d.Integrations, integrationRow{
+				IntegrationView: v, Manages: view.Manages(p.me, &v.Integration) == nil,
+				Keyed:   v.Kind == action.KindAPIKey || v.Kind == action.KindBotToken,
+				Sharing: choose(string(v.Visibility), "organization", "Everyone in the organization", "private", "Private (only the creator)"),
+			})
 		}
 	}
-	p.addBindings(d.Integrations)
+	if len(d.Integrations) > 0 {
+		for _, a := range p.loadAutomations() {
+			ids := load2(p, p.Sources.Bindings, p.org, a.ID)
+			for i := range d.Integrations {
+				if slices.Contains(ids, d.Integrations[i].ID) {
+					d.Integrations[i].Binds = append(d.Integrations[i].Binds, a)
+				}
+			}
+		}
+	}
 	d.addWays(load(p, p.Sources.ListProviderApps, p.org))
 	return p.show("provider", "integrations", provider.Title, d)
 }
 
-// addBindings adds the automations to the integrations that their sessions are
-// bound to.
-func (p *pageRequest) addBindings(rows []integrationRow) {
-	if len(rows) == 0 {
-		return
-	}
-	for _, a := range p.loadAutomations() {
-		ids := load2(p, p.Sources.Bindings, p.org, a.ID)
-		for i := range rows {
-			if slices.Contains(ids, rows[i].ID) {
-				rows[i].Binds = append(rows[i].Binds, a)
-			}
-		}
-	}
-}
-
-func rowOf(v api.IntegrationView, me *dashboard.Principal) integrationRow {
-	return integrationRow{
-		IntegrationView: v, Manages: view.Manages(me, &v.Integration) == nil,
-		Keyed:   v.Kind == action.KindAPIKey || v.Kind == action.KindBotToken,
-		Sharing: choose(string(v.Visibility), "organization", "Everyone in the organization", "private", "Private (only the creator)"),
-	}
-}
-
-// addWays adds how the person may connect: what can be done at once, and of that the
-// best way first.
+// addWays adds the methods with which the user can connect the service. Those that
+// are ready come first.
 func (d *providerData) addWays(apps []action.ProviderApp) {
 	app := func(id string) *action.ProviderApp {
 		if i := slices.IndexFunc(apps, func(a action.ProviderApp) bool { return a.Provider == id }); i >= 0 {
@@ -194,7 +182,14 @@ func (p *pages) accounts(all []action.Integration, s *action.Session, inv *actio
 		return nil
 	}
 	if inv.Integration != "" {
-		return []string{chosenAccount(all, inv.Integration)}
+		i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == inv.Integration })
+		switch {
+		case i < 0:
+			return []string{"integration " + shortID(inv.Integration) + " (disconnected or not visible to you)"}
+		case all[i].User != "":
+			return []string{accountText(&all[i]) + " (personal account of the session creator)"}
+		}
+		return []string{accountText(&all[i])}
 	}
 	for _, in := range s.Bound(all, inv.Source) {
 		list = append(list, accountText(&in))
@@ -206,18 +201,6 @@ func (p *pages) accounts(all []action.Integration, s *action.Session, inv *actio
 		list = append(list, accountText(&own)+" (personal account of the session creator, if the tool requires it)")
 	}
 	return list
-}
-
-// chosenAccount returns the owner of the integration that a call was decided for.
-func chosenAccount(all []action.Integration, id string) string {
-	i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == id })
-	switch {
-	case i < 0:
-		return "integration " + shortID(id) + " (disconnected or not visible to you)"
-	case all[i].User != "":
-		return accountText(&all[i]) + " (personal account of the session creator)"
-	}
-	return accountText(&all[i])
 }
 
 // accountText formats an account with the service's name for it first, because

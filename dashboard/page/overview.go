@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,16 +103,16 @@ func newOverview(s api.StatisticsView) *overview {
 		path := callsBetween(b.At, b.At.Add(time.Duration(s.Width)*time.Second))
 		o.Rows = append(o.Rows, bucketRow{b, b.At.Unix(), path})
 	}
-	for _, b := range s.Held.Bins {
-		o.Bins = append(o.Bins, binRow{binText(b, s.Held.Bins), b.Calls})
+	for i, b := range s.Held.Bins {
+		words := "any"
+		switch {
+		case b.UpToMS > 0:
+			words = "up to " + formatElapsed(b.UpToMS)
+		case i > 0:
+			words = "over " + formatElapsed(s.Held.Bins[i-1].UpToMS)
+		}
+		o.Bins = append(o.Bins, binRow{words, b.Calls})
 	}
-	o.countActions(s)
-	o.countDenials(s)
-	o.countSources(s)
-	return o
-}
-
-func (o *overview) countActions(s api.StatisticsView) {
 	for _, a := range s.Statistics.Actions {
 		pairs := []string{"source", a.Source, "action", a.Action}
 		o.Actions = append(o.Actions, actionRow{
@@ -121,16 +120,23 @@ func (o *overview) countActions(s api.StatisticsView) {
 			percentage(a.Failed, a.Calls), newBar(a.Calls, a.Failed, s.Statistics.Actions[0].Calls),
 		})
 	}
-}
-
-func (o *overview) countDenials(s api.StatisticsView) {
+	layers := map[action.Layer]string{
+		action.LayerCeiling: "Limit of the session's group", action.LayerAutomation: "Automation override",
+		action.LayerOrganization: "Organization override", action.LayerInferred: "Destructive tool without an override",
+		action.LayerDrift: "Tool changed since review", action.LayerCapability: "Group access",
+		action.LayerGuardrail: "Setting of the integration",
+	}
 	for _, d := range s.Denied.Reasons {
-		pairs := []string{"status", string(action.StatusDenied)}
+		pairs, words := []string{"status", string(action.StatusDenied)}, cmp.Or(layers[d.Layer], "Policy")
 		if d.Reason != action.DeniedPolicy {
 			pairs = append(pairs, "mode", string(action.ModeRequireApproval))
+			words, _ = action.Denied(d.Reason)
+			words = strings.TrimSuffix(words, ".")
 		}
-		o.Denials = append(o.Denials, denialRow{denialText(d), extentURL(s, s.Denied.Extent, pairs...), d.Calls, newBar(d.Calls, 0, s.Denied.Reasons[0].Calls)})
+		o.Denials = append(o.Denials, denialRow{words, extentURL(s, s.Denied.Extent, pairs...), d.Calls, newBar(d.Calls, 0, s.Denied.Reasons[0].Calls)})
 	}
+	o.countSources(s)
+	return o
 }
 
 func (o *overview) countSources(s api.StatisticsView) {
@@ -248,30 +254,4 @@ func percentage(n, all int) string {
 	default:
 		return fmt.Sprintf("%.0f%%", percent)
 	}
-}
-
-func binText(b action.Bin, all []action.Bin) string {
-	if b.UpToMS > 0 {
-		return "up to " + formatElapsed(b.UpToMS)
-	}
-	i := slices.Index(all, b)
-	if i <= 0 {
-		return "any"
-	}
-	return "over " + formatElapsed(all[i-1].UpToMS)
-}
-
-// denialText explains why calls were denied.
-func denialText(d action.DenialCount) string {
-	text, _ := action.Denied(d.Reason)
-	if d.Reason != action.DeniedPolicy {
-		return strings.TrimSuffix(text, ".")
-	}
-	words := map[action.Layer]string{
-		action.LayerCeiling: "Limit of the session's group", action.LayerAutomation: "Automation override",
-		action.LayerOrganization: "Organization override", action.LayerInferred: "Destructive tool without an override",
-		action.LayerDrift: "Tool changed since review", action.LayerCapability: "Group access",
-		action.LayerGuardrail: "Setting of the integration",
-	}
-	return cmp.Or(words[d.Layer], "Policy")
 }

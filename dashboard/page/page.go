@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,9 +35,9 @@ var files embed.FS
 // Changes go through the API from its script.
 type pages struct {
 	*view.Reader
-	templates  map[string]*template.Template
-	versions   map[string]string                 // content hash of each asset
-	compressed map[string]func() ([]byte, error) // each asset, compressed on first use
+	templates  map[string]func() (*template.Template, error) // each page, parsed on first use
+	versions   map[string]string                             // content hash of each asset
+	compressed map[string]func() ([]byte, error)             // each asset, compressed on first use
 }
 
 // layoutData is the data of the layout.
@@ -58,7 +59,7 @@ func Mount(server *dashboard.Server, mux *http.ServeMux) error {
 }
 
 func newPages(reader *view.Reader) (*pages, error) {
-	p := &pages{Reader: reader, templates: map[string]*template.Template{}, versions: map[string]string{}, compressed: map[string]func() ([]byte, error){}}
+	p := &pages{Reader: reader, templates: map[string]func() (*template.Template, error){}, versions: map[string]string{}, compressed: map[string]func() ([]byte, error){}}
 	assets, err := fs.ReadDir(files, "assets")
 	if err != nil {
 		return nil, err
@@ -70,21 +71,33 @@ func newPages(reader *view.Reader) (*pages, error) {
 		}
 		sum := sha256.Sum256(b)
 		p.versions[f.Name()] = hex.EncodeToString(sum[:6])
-		p.compressed[f.Name()] = sync.OnceValues(func() ([]byte, error) { return compress(b) })
+		// Pages are not compressed, because their length would reveal secrets beside
+		// attacker-chosen text.
+		p.compressed[f.Name()] = sync.OnceValues(func() ([]byte, error) {
+			var out bytes.Buffer
+			w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+			if err != nil {
+				return nil, err
+			}
+			_, err = w.Write(b)
+			err = errors.Join(err, w.Close()) // which writes the rest
+			return out.Bytes(), err
+		})
 	}
-	common, err := template.New("").Funcs(p.funcs("")).Funcs(p.inboundFuncs()).ParseFS(files, "templates/layout.html", "templates/part_*.html")
-	if err != nil {
-		return nil, fmt.Errorf("parsing what all pages have: %w", err)
-	}
+	common := sync.OnceValues(func() (*template.Template, error) {
+		return template.New("").Funcs(p.funcs("")).ParseFS(files, "templates/layout.html", "templates/part_*.html")
+	})
 	for name := range pageAreas() {
-		t, err := common.Clone()
-		if err == nil {
-			t, err = t.Funcs(p.funcs(name)).ParseFS(files, "templates/"+name+".html")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("parsing the page %s: %w", name, err)
-		}
-		p.templates[name] = t
+		p.templates[name] = sync.OnceValues(func() (*template.Template, error) {
+			t, err := common()
+			if err != nil {
+				return nil, err
+			}
+			if t, err = t.Clone(); err != nil {
+				return nil, err
+			}
+			return t.Funcs(p.funcs(name)).ParseFS(files, "templates/"+name+".html")
+		})
 	}
 	return p, nil
 }
@@ -155,6 +168,14 @@ func (p *pages) funcs(name string) template.FuncMap {
 		"limited":     func(names []string) bool { return names != nil }, // also to none
 		"pins":        func(t action.Terms) []render.Pin { return pinsOf(&t) },
 		"person":      personName,
+		"marks":       render.Markdown,
+		"unmatched":   unmatchedReason,
+		"again":       canRedrive,
+		"paragraphs":  paragraphs,
+		"intervals":   intervals,
+		"crons":       cronExamples,
+		"workerHelp":  p.workerHelp,
+		"dict":        dict,
 	}
 }
 
@@ -276,14 +297,17 @@ func (p *pages) showError(w http.ResponseWriter, r *http.Request, me *dashboard.
 
 // render writes a whole page or nothing.
 func (p *pages) render(w http.ResponseWriter, page, part string, v any) error {
+	t, err := p.templates[page]()
+	if err != nil {
+		return fmt.Errorf("parsing %s: %w", page, err)
+	}
 	var b bytes.Buffer
-	if err := p.templates[page].ExecuteTemplate(&b, part, v); err != nil {
+	if err := t.ExecuteTemplate(&b, part, v); err != nil {
 		return fmt.Errorf("rendering %s: %w", page, err)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, err := w.Write(b.Bytes())
-	if err != nil {
-		p.Log.Debug("a page was not taken", "page", page, "error", err)
+	if _, err := w.Write(b.Bytes()); err != nil {
+		p.Log.Debug("could not send a page", "page", page, "error", err)
 	}
 	return nil
 }
@@ -313,19 +337,6 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b) // a browser that left needs no script
 }
 
-// compress compresses an asset. Pages are not compressed, because their length
-// would reveal secrets beside attacker-chosen text.
-func compress(b []byte) ([]byte, error) {
-	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	_, err = w.Write(b)
-	err = errors.Join(err, w.Close()) // which writes the rest
-	return out.Bytes(), err
-}
-
 // shortID returns the end of an ID. IDs start with a time, so their beginnings
 // are alike.
 func shortID(id string) string {
@@ -349,4 +360,61 @@ func statusText(s action.Status) string {
 		action.StatusPending: "pending", action.StatusApproved: "starting", action.StatusExecuting: "running",
 		action.StatusCompleted: "completed", action.StatusFailed: "failed", action.StatusDenied: "denied", action.StatusExpired: "expired",
 	}[s]
+}
+
+// dict passes several named values to a template.
+func dict(pairs ...any) (map[string]any, error) {
+	m := map[string]any{}
+	for pair := range slices.Chunk(pairs, 2) {
+		name, ok := pair[0].(string)
+		if !ok || len(pair) < 2 {
+			return nil, errors.New("dict takes names and values in turn")
+		}
+		m[name] = pair[1]
+	}
+	return m, nil
+}
+
+// paragraphs splits text at its line breaks.
+func paragraphs(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// interval is a polling interval in a form.
+type interval struct {
+	Seconds int
+	Text    string
+}
+
+func intervals() []interval {
+	return []interval{{30, "30 seconds"}, {60, "minute"}, {300, "5 minutes"}, {900, "15 minutes"}, {3600, "hour"}, {21600, "6 hours"}, {86400, "day"}}
+}
+
+// cronExamples are sample expressions.
+func cronExamples() []choice {
+	return []choice{
+		{Value: "0 9 * * 1-5", Text: "weekdays at 9:00"},
+		{Value: "0 * * * *", Text: "every hour"},
+		{Value: "*/15 * * * *", Text: "every 15 minutes"},
+		{Value: "30 6 * * *", Text: "every day at 6:30"},
+		{Value: "0 8 1 * *", Text: "first of the month at 8:00"},
+	}
+}
+
+// workerHelp shows how a program claims a run.
+func (p *pages) workerHelp() string {
+	return strings.Join([]string{
+		"sallyport api-key create worker --scope runs   # prints the key once",
+		"export WORKER_KEY=…",
+		`curl -X POST '` + p.PublicURL + `/api/v1/runs/claim?wait=30s' \`,
+		`  -H "Authorization: Bearer $WORKER_KEY" -H 'Content-Type: application/json' -d '{"lease":"5m"}'`,
+		`curl -X POST ` + p.PublicURL + `/api/v1/runs/RUN_ID/finish \`,
+		`  -H "Authorization: Bearer $WORKER_KEY" -H 'Content-Type: application/json' -d '{"claim_id":"CLAIM_ID","status":"succeeded"}'`,
+	}, "\n")
 }

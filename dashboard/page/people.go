@@ -1,10 +1,16 @@
 package page
 
 import (
+	"cmp"
+	"net/http"
+	"net/url"
 	"slices"
+	"time"
 
 	"sallyport/action"
 	"sallyport/api"
+	"sallyport/dashboard"
+	"sallyport/dashboard/render"
 )
 
 // personLine is a user with the actions that the viewer may take.
@@ -21,6 +27,15 @@ func (p *pageRequest) peoplePage() error {
 	if p.decides() {
 		removed = load(p, p.People.RemovedUsers, p.org)
 	}
+	users := p.loadUsers()
+	lines := make([]personLine, len(users))
+	for i, u := range users {
+		changes := p.decides() && p.me.Outranks(u.Role) == nil
+		lines[i] = personLine{User: u, Me: u.ID == p.me.User, Via: cmp.Or(u.Issuer, "one-time links"), Changes: changes, Links: changes && u.Issuer == ""}
+		if p.OIDC != nil && u.Issuer == p.OIDC.Issuer {
+			lines[i].Via = p.OIDCName()
+		}
+	}
 	return p.show("people", "people", "People", struct {
 		People  []personLine
 		Keys    []action.APIKey
@@ -32,30 +47,9 @@ func (p *pageRequest) peoplePage() error {
 		Idle    string
 		Life    string
 	}{
-		p.personLines(), slices.DeleteFunc(load(p, p.People.ListAPIKeys, p.org), func(k action.APIKey) bool { return k.RevokedAt != nil }),
+		lines, slices.DeleteFunc(load(p, p.People.ListAPIKeys, p.org), func(k action.APIKey) bool { return k.RevokedAt != nil }),
 		load(p, p.Logins, p.me), removed, p.loadNames(), p.decides(), p.me.Role == action.RoleOwner, durationText(p.LoginIdle), durationText(p.LoginLife),
 	})
-}
-
-func (p *pageRequest) personLines() []personLine {
-	users := p.loadUsers()
-	lines := make([]personLine, len(users))
-	for i, u := range users {
-		changes := p.decides() && p.me.Outranks(u.Role) == nil
-		lines[i] = personLine{User: u, Me: u.ID == p.me.User, Via: p.signInText(&u), Changes: changes, Links: changes && u.Issuer == ""}
-	}
-	return lines
-}
-
-// signInText explains how a user signs in.
-func (p *pages) signInText(u *action.User) string {
-	switch {
-	case u.Issuer == "":
-		return "one-time links"
-	case p.OIDC != nil && u.Issuer == p.OIDC.Issuer:
-		return p.OIDCName()
-	}
-	return u.Issuer
 }
 
 // settingsData is the data of the settings page.
@@ -117,4 +111,91 @@ func notificationStatus(n api.NotificationView) string {
 		return "failed"
 	}
 	return "sent"
+}
+
+// signInOptions is the data of the sign-in page.
+type signInOptions struct {
+	OIDC   string // name of the OpenID provider; empty if there is none
+	Begin  string // URL of that sign-in
+	Host   bool   // a host application signs its users in
+	Ended  string // why the last login ended
+	Failed string // why this sign-in failed
+}
+
+func (p *pages) signInOptions(next, failed string) signInOptions {
+	w := signInOptions{Failed: failed, Host: p.UserJWT != nil}
+	if w.OIDC = p.OIDCName(); w.OIDC != "" {
+		w.Begin = "/login/oidc"
+		if next = dashboard.LocalPath(next); next != "" {
+			w.Begin += "?next=" + url.QueryEscape(next)
+		}
+	}
+	return w
+}
+
+func (p *pages) login(w http.ResponseWriter, r *http.Request) {
+	if to := p.CanonicalURL(r); to != "" {
+		http.Redirect(w, r, to, http.StatusSeeOther)
+		return
+	}
+	data := p.signInOptions(r.URL.Query().Get("next"), "")
+	data.Ended = p.signOutReason(r)
+	if err := p.render(w, "login", "layout", layoutData{Page: "login", Title: "Sign in", Data: data}); err != nil {
+		p.showError(w, r, nil, err)
+	}
+}
+
+// beginOIDC redirects to the OpenID provider.
+func (p *pages) beginOIDC(w http.ResponseWriter, r *http.Request) {
+	to, err := p.Server.BeginOIDC(w, r)
+	p.redirectSignIn(w, r, to, err)
+}
+
+// endOIDC handles the redirect from the OpenID provider.
+func (p *pages) endOIDC(w http.ResponseWriter, r *http.Request) {
+	to, err := p.Server.EndOIDC(w, r)
+	p.redirectSignIn(w, r, to, err)
+}
+
+// redirectSignIn continues a sign-in with the OpenID provider, or shows the
+// sign-in page with an error.
+func (p *pages) redirectSignIn(w http.ResponseWriter, r *http.Request, to string, err error) {
+	if err == nil {
+		http.Redirect(w, r, to, http.StatusSeeOther)
+		return
+	}
+	problem := p.Problem(r.Context(), err)
+	w.WriteHeader(problem.Status)
+	if err := p.render(w, "login", "layout", layoutData{Page: "login", Title: "Sign in", Data: p.signInOptions("", problem.Detail)}); err != nil {
+		p.Log.ErrorContext(r.Context(), "the sign-in page failed", "error", err)
+	}
+}
+
+// signOutReason returns why the login of the browser's cookie ended. It is
+// empty without a cookie, and for a valid login.
+func (p *pages) signOutReason(r *http.Request) string {
+	why, ended := p.LoginEnd(r)
+	if !ended {
+		return ""
+	}
+	return map[action.LoginEnd]string{
+		action.EndIdle:       "You were signed out after " + durationText(p.LoginIdle) + " of inactivity.",
+		action.EndExpired:    "Your session expired after " + durationText(p.LoginLife) + ".",
+		action.EndEverywhere: "You signed out, here or from another browser.",
+		action.EndAdmin:      "An owner or admin signed you out.",
+		action.EndRole:       "You no longer have a role in this organization.",
+		action.EndRemoved:    "An owner or admin removed you from this organization.",
+		"":                   "You were signed out.",
+	}[why]
+}
+
+// durationText formats a duration.
+func durationText(d time.Duration) string {
+	switch day := 24 * time.Hour; {
+	case d >= day && d%day == 0:
+		return render.Count(int(d/day), "day")
+	case d >= time.Hour && d%time.Hour == 0:
+		return render.Count(int(d/time.Hour), "hour")
+	}
+	return d.String()
 }

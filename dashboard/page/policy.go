@@ -10,6 +10,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/api"
+	"sallyport/dashboard/view"
 	"sallyport/ingest/event"
 )
 
@@ -38,11 +39,13 @@ func (p *pageRequest) policyPage() error {
 		Automations: p.loadAutomations(),
 		Explain:     p.explainPanel(),
 		Reviews:     p.reviews(),
-		Gates:       load(p, p.gateApprovals, p.org),
-		Quotas:      load(p, p.Quotas, p.org).Items,
-		Settings:    load(p, p.Policy.Settings, p.org),
-		Names:       p.loadNames(),
-		Decides:     p.decides(),
+		Gates: load2(p, func(ctx context.Context, group, task string) ([]action.GateApproval, error) {
+			return p.Policy.ListGates(ctx, p.org, group, task)
+		}, "", ""),
+		Quotas:   load(p, p.Quotas, p.org).Items,
+		Settings: load(p, p.Policy.Settings, p.org),
+		Names:    p.loadNames(),
+		Decides:  p.decides(),
 	}
 	d.Modes = p.modeList(d.Automations)
 	d.Table = newCapabilityTable(load2(p, p.Capabilities, p.org, ""), d.Sources, p.Now())
@@ -50,10 +53,6 @@ func (p *pageRequest) policyPage() error {
 		d.Gates = d.Gates[:maxGates]
 	}
 	return p.show("policy", "policy", "Policy", d)
-}
-
-func (p *pages) gateApprovals(ctx context.Context, organization string) ([]action.GateApproval, error) {
-	return p.Policy.ListGates(ctx, organization, "", "")
 }
 
 // modeRow is a configured mode.
@@ -94,17 +93,14 @@ func (p *pageRequest) modeList(automations []event.Automation) modeList {
 	for _, v := range all {
 		row := modeRow{ModeView: v, For: cmp.Or(names[v.Automation], v.Automation)}
 		row.Source, row.Action = splitKey(v.Name)
-		if l.matches(&row) {
+		text := strings.ToLower(row.Name + " " + row.Key + " " + row.For)
+		if strings.Contains(text, strings.ToLower(l.Search)) && (l.Mode == "" || l.Mode == string(row.Mode)) &&
+			(l.Whose == "" || l.Whose == row.Automation || l.Whose == "everybody" && row.Automation == "") {
 			matching = append(matching, row)
 		}
 	}
 	l.Matching = len(matching)
-	l.page(matching, p.query("after"), q)
-	return l
-}
-
-// page selects the rows after the one in the URL.
-func (l *modeList) page(matching []modeRow, after string, q filters) {
+	after := p.query("after") // the last row of the previous page
 	for i, row := range matching {
 		if after != "" && after == row.Automation+" "+row.Key {
 			l.From = i + 1
@@ -116,12 +112,7 @@ func (l *modeList) page(matching []modeRow, after string, q filters) {
 		last := l.Rows[modesPerPage-1]
 		l.Next = q.With("after", last.Automation+" "+last.Key) + "#modes"
 	}
-}
-
-func (l *modeList) matches(row *modeRow) bool {
-	text := strings.ToLower(row.Name + " " + row.Key + " " + row.For)
-	return strings.Contains(text, strings.ToLower(l.Search)) && (l.Mode == "" || l.Mode == string(row.Mode)) &&
-		(l.Whose == "" || l.Whose == row.Automation || l.Whose == "everybody" && row.Automation == "")
+	return l
 }
 
 // splitKey splits a key into source and action.
@@ -165,7 +156,13 @@ func newCapabilityTable(list []api.CapabilityView, sources []sourceChoice, now t
 	var groups []string
 	for _, c := range list {
 		groups = append(groups, c.Group)
-		t.column(c, sources)
+		switch i := slices.IndexFunc(sources, func(s sourceChoice) bool { return s.ID == c.Provider }); {
+		case t.has(c.Provider):
+		case i >= 0:
+			t.Columns = append(t.Columns, sources[i])
+		default: // it was removed
+			t.Columns = append(t.Columns, sourceChoice{Value: c.Provider, ID: c.Provider, Name: c.Name})
+		}
 		if c.Gate != "" && !slices.Contains(t.Gates, c.Gate) {
 			t.Gates = append(t.Gates, c.Gate)
 		}
@@ -180,7 +177,14 @@ func newCapabilityTable(list []api.CapabilityView, sources []sourceChoice, now t
 	for _, g := range slices.Compact(groups) {
 		row := groupRow{Group: g}
 		for _, column := range t.Columns {
-			row.Cells = append(row.Cells, newCell(g, column, list, now))
+			cell := capabilityCell{Group: g, Provider: column}
+			if i := slices.IndexFunc(list, func(c api.CapabilityView) bool { return c.Group == g && c.Provider == column.ID }); i >= 0 {
+				cell.Has = &list[i]
+				cell.Over = list[i].ExpiresAt != nil && !now.Before(*list[i].ExpiresAt)
+				raw, _ := json.Marshal(list[i].Capability) // it came from JSON
+				cell.JSON = string(raw)
+			}
+			row.Cells = append(row.Cells, cell)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -189,32 +193,6 @@ func newCapabilityTable(list []api.CapabilityView, sources []sourceChoice, now t
 
 func (t *capabilityTable) has(provider string) bool {
 	return slices.ContainsFunc(t.Columns, func(s sourceChoice) bool { return s.ID == provider })
-}
-
-// column adds a column for a capability's provider, also one that was removed.
-func (t *capabilityTable) column(c api.CapabilityView, sources []sourceChoice) {
-	if t.has(c.Provider) {
-		return
-	}
-	i := slices.IndexFunc(sources, func(s sourceChoice) bool { return s.ID == c.Provider })
-	if i < 0 {
-		t.Columns = append(t.Columns, sourceChoice{Value: c.Provider, ID: c.Provider, Name: c.Name})
-		return
-	}
-	t.Columns = append(t.Columns, sources[i])
-}
-
-func newCell(group string, column sourceChoice, list []api.CapabilityView, now time.Time) capabilityCell {
-	cell := capabilityCell{Group: group, Provider: column}
-	i := slices.IndexFunc(list, func(c api.CapabilityView) bool { return c.Group == group && c.Provider == column.ID })
-	if i < 0 {
-		return cell
-	}
-	cell.Has = &list[i]
-	cell.Over = list[i].ExpiresAt != nil && !now.Before(*list[i].ExpiresAt)
-	raw, _ := json.Marshal(list[i].Capability) // it came from JSON
-	cell.JSON = string(raw)
-	return cell
 }
 
 // levelBadge returns the colour of a level, which is that of the highest risk
@@ -239,4 +217,141 @@ func windowText(seconds int) string {
 		span = strings.TrimPrefix(span, article)
 	}
 	return span
+}
+
+// sourceChoice is a source of actions in a form.
+type sourceChoice struct {
+	Value string // unambiguous name for the API
+	ID    string
+	Name  string
+	Live  bool // its actions are known
+}
+
+// sources returns the organization's connectors and the modules, those with
+// actions first.
+func (p *pageRequest) sources() []sourceChoice {
+	live := map[string]bool{}
+	for _, a := range load(p, p.Snapshot, plainSession(p.org)).Capabilities {
+		live[a.Provider] = true
+	}
+	var list []sourceChoice
+	for _, c := range p.loadConnectors() {
+		list = append(list, sourceChoice{Value: c.Source(), ID: c.Source(), Name: cmp.Or(c.Slug, c.Name), Live: live[c.Source()]})
+	}
+	for _, m := range p.Providers {
+		list = append(list, sourceChoice{Value: view.ModulePrefix + m.ID, ID: m.ID, Name: m.ID, Live: live[m.ID]})
+	}
+	slices.SortStableFunc(list, func(a, b sourceChoice) int {
+		if a.Live != b.Live {
+			return map[bool]int{true: -1, false: 1}[a.Live]
+		}
+		return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	return list
+}
+
+// plainSession is a session without special properties.
+func plainSession(organization string) *action.Session {
+	return &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
+}
+
+// sourceActions is the actions of a source with their modes.
+type sourceActions struct {
+	Source  string
+	Actions []action.ActionAbility
+}
+
+// policyActions returns the actions of a source, for the script.
+func (p *pageRequest) policyActions() error {
+	d := sourceActions{Source: p.query("source")}
+	if d.Source != "" && d.Source != "*" {
+		id, _, err := p.Source(p.ctx(), p.org, d.Source)
+		if err != nil {
+			return err
+		}
+		d.Actions = p.actionsOf(id)
+	}
+	return p.showPart("policy", "actions", d)
+}
+
+// actionsOf returns the actions of a source for a plain session.
+func (p *pageRequest) actionsOf(source string) []action.ActionAbility {
+	for _, a := range load(p, p.Snapshot, plainSession(p.org)).Capabilities {
+		if a.Provider == source {
+			return a.Actions
+		}
+	}
+	return nil
+}
+
+// grantsData is the data of the grants page.
+type grantsData struct {
+	action.Page[action.Grant]
+	Rows     []grantRow
+	Filters  filters
+	Filtered bool
+	Scopes   []choice
+	Sources  []sourceChoice
+	Sessions []sessionChoice
+	Pending  int // number of pending grant requests
+	Names    map[string]string
+	Decides  bool
+}
+
+// grantRow is a grant with its state.
+type grantRow struct {
+	api.GrantView
+	State   string // usable, revoked, expired or used up
+	Left    int64  // of the call limit, if there is one
+	Changed bool   // the tool changed, so the grant covers nothing
+}
+
+func (p *pageRequest) grantsPage() error {
+	var in api.ListGrantsInput
+	q := readQuery(p, &in, "show")
+	in.Usable = q.Get("show") != "all"
+	if p.err != nil {
+		return p.err
+	}
+	f := view.GrantFilter(p.me, &in)
+	list, all, err := p.Grants(p.ctx(), f)
+	if err != nil {
+		return err
+	}
+	p.connectors = all
+	d := grantsData{
+		Page: list, Filters: q, Filtered: f.Session+f.Source+f.Action+string(f.Scope) != "", Decides: p.decides(), Names: p.loadNames(),
+		Scopes:   choose(q.Get("scope"), "", "anyone", "session", "one session", "organization", "all sessions"),
+		Sources:  p.sources(),
+		Sessions: p.sessionChoices("live", f.Session),
+		Pending:  load(p, p.Policy.ListGrantRequests, action.RequestFilter{Organization: p.org, Status: action.RequestPending, Limit: 1}).Total,
+	}
+	hashes := map[action.Key]string{} // current; a connector that was never listed has none
+	for _, c := range all {
+		for _, a := range p.Connectors.State(p.ctx(), c).Tools {
+			hashes[action.Key{Source: c.Source(), Action: a.Name}] = a.Hash
+		}
+	}
+	for _, g := range list.Items {
+		d.Rows = append(d.Rows, p.grantRow(api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}, hashes))
+	}
+	return p.show("grants", "grants", "Grants", d)
+}
+
+func (p *pages) grantRow(g api.GrantView, hashes map[action.Key]string) grantRow {
+	row := grantRow{GrantView: g, State: "usable"}
+	now, ok := hashes[action.Key{Source: g.Source, Action: g.Action}]
+	row.Changed = ok && g.ToolHash != "" && now != g.ToolHash
+	if g.MaxCalls != nil {
+		row.Left = max(0, *g.MaxCalls-g.UsedCalls)
+	}
+	switch {
+	case g.RevokedAt != nil:
+		row.State = "revoked"
+	case g.MaxCalls != nil && row.Left == 0:
+		row.State = "used up"
+	case g.ExpiresAt != nil && !p.Now().Before(*g.ExpiresAt):
+		row.State = "expired"
+	}
+	return row
 }

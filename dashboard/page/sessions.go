@@ -22,17 +22,27 @@ type sessionLine struct {
 func (p *pageRequest) sessionsPage() error {
 	f := p.readFilters("state")
 	state := cmp.Or(f.Get("state"), "live")
-	if !slices.Contains(sessionStates(), state) {
-		return dashboard.Invalid("/state", "A session is live, running, paused, ended or failed; leave state out for those that are live.")
+	states := []string{"live", "running", "paused", "ended", "failed", "all"}
+	if !slices.Contains(states, state) {
+		return dashboard.Invalid("/state", "state must be live, running, paused, ended, failed or all.")
 	}
 	f.values.Set("state", state)
 	sessions := load2(p, p.ListSessions, p.me, &api.ListSessionsInput{State: state, Paging: api.Paging{Limit: 50, Cursor: f.Get("cursor")}})
+	ids := make([]string, len(sessions.Items))
+	for i, s := range sessions.Items {
+		ids[i] = s.ID
+	}
+	activity, runs := load2(p, p.Sessions.SessionStates, p.org, ids), load2(p, p.Inbound.OriginsOfSessions, p.org, ids)
+	lines := make([]sessionLine, len(ids))
+	for i, s := range sessions.Items {
+		lines[i] = sessionLine{Session: s, SessionState: activity[s.ID], Over: s.Live(p.Now()) != nil, Of: runs[s.ID]}
+	}
 	configs, err := clientConfigs(p.MCPURL)
 	if err != nil {
 		return err
 	}
 	var automations []event.Automation
-	if p.decides() { // nobody else may name one
+	if p.decides() { // only owners and admins can set one
 		automations = p.loadAutomations()
 	}
 	return p.show("sessions", "sessions", "Sessions", struct {
@@ -47,9 +57,9 @@ func (p *pageRequest) sessionsPage() error {
 		Names        map[string]string
 		Decides      bool
 		Configs      []clientConfig
-		Mine         string // in whose name the person makes sessions
+		Mine         string // ID of the user, as the creator of sessions
 	}{
-		sessions, p.sessionLines(sessions.Items), state, sessionStates(), f.Older(sessions.Next), f.Get("cursor") == "",
+		sessions, lines, state, states, f.Older(sessions.Next), f.Get("cursor") == "",
 		load(p, p.Integrations, p.me), automations, p.loadNames(), p.decides(), configs, p.me.By(),
 	})
 }
@@ -72,21 +82,4 @@ func clientConfigs(mcpURL string) ([]clientConfig, error) {
 		all = append(all, clientConfig{c.Name(), config.Place(), text})
 	}
 	return all, nil
-}
-
-// sessionStates returns the states that the page can filter by.
-func sessionStates() []string { return []string{"live", "running", "paused", "ended", "failed", "all"} }
-
-func (p *pageRequest) sessionLines(list []action.Session) []sessionLine {
-	ids := make([]string, len(list))
-	for i, s := range list {
-		ids[i] = s.ID
-	}
-	states := load2(p, p.Sessions.SessionStates, p.org, ids)
-	runs := load2(p, p.Inbound.OriginsOfSessions, p.org, ids)
-	lines := make([]sessionLine, len(list))
-	for i, s := range list {
-		lines[i] = sessionLine{Session: s, SessionState: states[s.ID], Over: s.Live(p.Now()) != nil, Of: runs[s.ID]}
-	}
-	return lines
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"sallyport/api"
 	"sallyport/internal/canonical"
@@ -55,23 +54,13 @@ func (d *differ) compare(a, b *node) {
 	switch {
 	case a.open == '{' && b.open == '{':
 		d.members(a, b)
-	case a.open == '[' && b.open == '[' && len(a.children) == len(b.children) && a.nested():
+	case a.open == '[' && b.open == '[' && len(a.children) == len(b.children) && slices.ContainsFunc(a.children, func(n *node) bool { return n.open != 0 }):
 		for i := range a.children {
 			d.descend(pathElement{index: i}, func() { d.compare(a.children[i], b.children[i]) })
 		}
 	case !bytes.Equal(a.bytes(), b.bytes()):
 		d.add(a, b)
 	}
-}
-
-// nested reports whether an element is an object or an array.
-func (n *node) nested() bool {
-	for _, kid := range n.children {
-		if kid.open != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func (d *differ) members(a, b *node) {
@@ -118,19 +107,23 @@ func (d *differ) add(a, b *node) {
 	if b != nil {
 		after = b.bytes()
 	}
-	c := api.Change{Path: d.pointer(), Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
-	if d.sameMeaning(before, after) {
+	pointer := ""
+	for _, p := range d.path {
+		name := strconv.Itoa(p.index)
+		if p.name != nil {
+			_ = json.Unmarshal(p.name, &name) // it is valid JSON
+		}
+		pointer += "/" + PointerToken(name)
+	}
+	c := api.Change{Path: pointer, Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
+	// A change affects only text if definitions with only this value have the same
+	// behaviour hash before and after.
+	x, xErr := canonical.DefinitionHash(d.wrapped(before))
+	y, yErr := canonical.DefinitionHash(d.wrapped(after))
+	if xErr == nil && yErr == nil && x == y {
 		c.Kind = kindText
 	}
 	d.changes = append(d.changes, c)
-}
-
-// sameMeaning reports whether a change affects only text: definitions that
-// contain only this value have the same behaviour hash before and after.
-func (d *differ) sameMeaning(before, after []byte) bool {
-	a, aErr := canonical.DefinitionHash(d.wrapped(before))
-	b, bErr := canonical.DefinitionHash(d.wrapped(after))
-	return aErr == nil && bErr == nil && a == b
 }
 
 // wrapped returns a definition that contains only the given value at the
@@ -148,18 +141,6 @@ func (d *differ) wrapped(value []byte) []byte {
 		}
 	}
 	return out
-}
-
-func (d *differ) pointer() string {
-	var b strings.Builder
-	for _, p := range d.path {
-		name := strconv.Itoa(p.index)
-		if p.name != nil {
-			_ = json.Unmarshal(p.name, &name) // it is valid JSON
-		}
-		b.WriteString("/" + PointerToken(name))
-	}
-	return b.String()
 }
 
 // bounded shortens a value for display; it stays valid JSON.

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -64,11 +65,16 @@ type segmentWriter struct {
 }
 
 func (w *segmentWriter) rune(r rune) {
-	if IsInvisible(r) {
-		w.escape(escapeName(r))
-		return
+	switch {
+	case !IsInvisible(r):
+		w.plain.WriteRune(r)
+	case r == '\n' || r == '\r' || r == '\t':
+		w.escape(map[rune]string{'\n': `\n`, '\r': `\r`, '\t': `\t`}[r])
+	case r > 0xffff:
+		w.escape(fmt.Sprintf(`\u{%x}`, r))
+	default:
+		w.escape(fmt.Sprintf(`\u%04x`, r))
 	}
-	w.plain.WriteRune(r)
 }
 
 func (w *segmentWriter) escape(text string) {
@@ -126,21 +132,6 @@ func IsInvisible(r rune) bool {
 	return !unicode.IsGraphic(r)
 }
 
-func escapeName(r rune) string {
-	switch r {
-	case '\n':
-		return `\n`
-	case '\r':
-		return `\r`
-	case '\t':
-		return `\t`
-	}
-	if r > 0xffff {
-		return fmt.Sprintf(`\u{%x}`, r)
-	}
-	return fmt.Sprintf(`\u%04x`, r)
-}
-
 // words returns the spans of the words in text: letters with their combining
 // marks.
 func words(text string) (spans [][2]int) {
@@ -167,38 +158,18 @@ func mixedScripts(word string) string {
 	var found []string
 	for _, r := range word {
 		name := script(r)
-		if name != "" && !contains(found, name) {
+		if name != "" && !slices.Contains(found, name) {
 			found = append(found, name)
 		}
 	}
-	if len(found) < 2 || writtenTogether(found) {
+	// Japanese, Korean and Chinese write these scripts together.
+	together := slices.ContainsFunc([]string{"Han Hiragana Katakana", "Han Hangul", "Han Bopomofo"}, func(family string) bool {
+		return !slices.ContainsFunc(found, func(s string) bool { return !strings.Contains(family, s) })
+	})
+	if len(found) < 2 || together {
 		return ""
 	}
 	return strings.Join(found, " and ")
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
-}
-
-// writtenTogether reports whether one language writes all the scripts together,
-// as Japanese, Korean and Chinese do.
-func writtenTogether(scripts []string) bool {
-	for _, family := range []string{"Han Hiragana Katakana", "Han Hangul", "Han Bopomofo"} {
-		all := true
-		for _, s := range scripts {
-			all = all && strings.Contains(family, s)
-		}
-		if all {
-			return true
-		}
-	}
-	return false
 }
 
 // script returns the name of a letter's script. It is empty for characters that

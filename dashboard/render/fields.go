@@ -70,11 +70,6 @@ func Truncate(text string, limit int) string {
 // Fields are the leaf values of a JSON value by name.
 type Fields map[string][]byte
 
-// isMetadata reports whether a field repeats what its event already shows.
-func isMetadata(name string) bool {
-	return slices.Contains([]string{"organization_id", "updated_by", "updated_at", "granted_by", "granted_at", "created_by", "created_at", "revision", "id"}, name)
-}
-
 // ParseFields returns the leaf fields of a JSON value; nil if it is null or not JSON.
 func ParseFields(value json.RawMessage) Fields {
 	root, ok := parseJSON(value)
@@ -90,11 +85,13 @@ func ParseFields(value json.RawMessage) Fields {
 	return out
 }
 
+// collectFields adds the leaf fields, except metadata that an event shows anyway.
 func (n *node) collectFields(at string, out Fields) {
+	metadata := []string{"organization_id", "updated_by", "updated_at", "granted_by", "granted_at", "created_by", "created_at", "revision", "id"}
 	for i, key := range n.keys {
 		var name string
 		_ = json.Unmarshal(key, &name) // it is valid JSON
-		if at == "" && isMetadata(name) {
+		if at == "" && slices.Contains(metadata, name) {
 			continue
 		}
 		if kid := n.children[i]; kid.open == '{' && len(kid.children) > 0 {

@@ -148,7 +148,16 @@ func (p *printer) container(n, mask *node, depth int) {
 	for i, kid := range n.children {
 		p.indent(depth + 1)
 		if n.open == '{' {
-			p.key(n, mask, i)
+			p.class = classKey
+			if mask != nil && !bytes.Equal(mask.keys[i], n.keys[i]) {
+				p.marked(mask.keys[i])
+			} else {
+				p.quoted(n.keys[i])
+			}
+			p.flush()
+			p.class = classString
+			p.punct(":")
+			p.add("", " ", "")
 		}
 		if mask == nil {
 			p.value(kid, nil, depth+1)
@@ -162,19 +171,6 @@ func (p *printer) container(n, mask *node, depth int) {
 	p.indent(depth)
 	p.punct(string(closingBracket(n.open)))
 	p.afterBlock = false
-}
-
-func (p *printer) key(n, mask *node, i int) {
-	p.class = classKey
-	if mask != nil && !bytes.Equal(mask.keys[i], n.keys[i]) {
-		p.marked(mask.keys[i])
-	} else {
-		p.quoted(n.keys[i])
-	}
-	p.flush()
-	p.class = classString
-	p.punct(":")
-	p.add("", " ", "")
 }
 
 const maskTitle = "Redacted. Equal hashes mean equal values."
@@ -335,6 +331,6 @@ func (p *printer) unicode(body []byte) int {
 }
 
 func hex4(digits []byte) uint64 {
-	n, _ := strconv.ParseUint(string(digits), 16, 16) // valid JSON has four digits digits
+	n, _ := strconv.ParseUint(string(digits), 16, 16) // valid JSON has four hexadecimal digits
 	return n
 }

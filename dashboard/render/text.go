@@ -50,19 +50,16 @@ func Lines(segments []Segment) []Line {
 			s.Text = rest
 			fallthrough
 		default:
-			out[len(out)-1].add(s)
+			line := &out[len(out)-1]
+			if line.Block != nil {
+				line = &line.Block[len(line.Block)-1]
+			}
+			if s.Text != "" {
+				line.Text = append(line.Text, s)
+			}
 		}
 	}
 	return out
-}
-
-func (l *Line) add(s Segment) {
-	if l.Block != nil {
-		l = &l.Block[len(l.Block)-1]
-	}
-	if s.Text != "" {
-		l.Text = append(l.Text, s)
-	}
 }
 
 // Mark is a piece of the Markdown subset that modules use to describe

@@ -1,25 +1,22 @@
 package routes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"sallyport/action"
 	"sallyport/api"
 	"sallyport/dashboard"
 	"sallyport/dashboard/view"
+	agents "sallyport/internal/agent"
+	"sallyport/internal/guide"
 	"sallyport/internal/jsonlex"
 	"sallyport/internal/suggest"
-)
-
-const (
-	actionsPath = "/api/v1/sessions/{session}/actions"
-	invokeDoc   = "Answers 200 with the invocation and the result when it ended, also when it failed: the invocation's status and error tell. " +
-		"Answers 202 with the invocation when it is held or still runs; ?wait= waits for it. " +
-		"Refused by policy or by a person: 403 with the invocation's id. Params that miss the schema: 400 with the field, and no invocation."
 )
 
 func (s *handlers) actionRoutes() {
@@ -31,18 +28,14 @@ func (s *handlers) actionRoutes() {
 		list, _, err := s.Gate.Available(ctx, &session)
 		views := make([]api.AvailableAction, len(list))
 		for i, a := range list {
-			views[i] = viewAvailable(a)
+			views[i] = api.AvailableAction{
+				Source: a.Source, SourceName: a.SourceName, Action: a.Name, Tool: a.Tool, Title: a.Title, Description: a.Description,
+				Risk: a.Risk, Mode: a.Decision.Mode, ModeSource: a.Decision.Source, InputSchema: a.InputSchema, OutputSchema: a.OutputSchema,
+			}
 		}
 		return view.ListOf(views), err
 	})
-	dashboard.HandleStatus(s.Server, api.Invoke, func(ctx context.Context, p *dashboard.Principal, in *api.InvokeInput) (*dashboard.StatusResponse[api.Outcome], error) {
-		return s.invoke(ctx, p, in.Body, in.Key, in.Wait)
-	})
-	s.actionReads()
-}
-
-func (s *handlers) actionReads() {
-	const one = actionsPath + "/invocations/{id}"
+	dashboard.HandleStatus(s.Server, api.Invoke, s.invoke)
 	dashboard.Handle(s.Server, api.ListSessionInvocations, func(ctx context.Context, p *dashboard.Principal, in *api.ListSessionInvocationsInput) (api.InvocationList, error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return api.InvocationList{}, err
@@ -56,15 +49,7 @@ func (s *handlers) actionReads() {
 		}
 		return s.viewInvocation(ctx, p, inv)
 	})
-	dashboard.HandleStatus(s.Server, api.GetSessionResult, func(ctx context.Context, p *dashboard.Principal, in *api.GetSessionResultInput) (*dashboard.StatusResponse[api.Outcome], error) {
-		return s.result(ctx, p, in.Session, in.ID, in.Wait)
-	})
-	s.sessionVerdictRoutes(one)
-}
-
-// sessionVerdictRoutes mounts approve and deny below a session, to which the
-// invocation must belong.
-func (s *handlers) sessionVerdictRoutes(path string) {
+	dashboard.HandleStatus(s.Server, api.GetSessionResult, s.result)
 	dashboard.Handle(s.Server, api.ApproveSessionInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ApproveSessionInvocationInput) (api.Outcome, error) {
 		return s.approve(ctx, p, in.Session, in.ID, in.Body, in.Wait)
 	})
@@ -93,8 +78,8 @@ func (s *handlers) ownInvocation(ctx context.Context, p *dashboard.Principal, se
 	return inv, nil
 }
 
-func (s *handlers) invoke(ctx context.Context, p *dashboard.Principal, n api.NewCall, header, wait string) (*dashboard.StatusResponse[api.Outcome], error) {
-	call, err := s.call(ctx, p, n, header, wait)
+func (s *handlers) invoke(ctx context.Context, p *dashboard.Principal, in *api.InvokeInput) (*dashboard.StatusResponse[api.Outcome], error) {
+	call, err := s.call(ctx, p, in.Body, in.Key, in.Wait)
 	if err != nil {
 		return nil, err
 	}
@@ -149,16 +134,16 @@ func refusalResponse(inv action.Invocation) error {
 	return action.Errorf(action.ErrForbidden, "denied", "%s", inv.Refusal("a while")).WithInvocation(inv.ID)
 }
 
-func (s *handlers) result(ctx context.Context, p *dashboard.Principal, session, id, wait string) (*dashboard.StatusResponse[api.Outcome], error) {
-	patience, err := parseWait(wait)
+func (s *handlers) result(ctx context.Context, p *dashboard.Principal, in *api.GetSessionResultInput) (*dashboard.StatusResponse[api.Outcome], error) {
+	patience, err := parseWait(in.Wait)
 	if err != nil {
 		return nil, err
 	}
-	row, err := s.sessionOf(ctx, p, session)
+	row, err := s.sessionOf(ctx, p, in.Session)
 	if err != nil {
 		return nil, err
 	}
-	inv, err := s.ownInvocation(ctx, p, session, id)
+	inv, err := s.ownInvocation(ctx, p, in.Session, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +152,7 @@ func (s *handlers) result(ctx context.Context, p *dashboard.Principal, session, 
 	}
 	waitCtx, stop := s.UntilClosing(ctx)
 	defer stop()
-	out, err := s.Gate.Wait(waitCtx, &row, id, action.Waiting{Patience: patience})
+	out, err := s.Gate.Wait(waitCtx, &row, in.ID, action.Waiting{Patience: patience})
 	if err != nil {
 		return nil, err
 	}
@@ -179,13 +164,6 @@ func (s *handlers) result(ctx context.Context, p *dashboard.Principal, session, 
 		return &dashboard.StatusResponse[api.Outcome]{Status: status, Body: s.outcome(out)}, nil
 	}
 	return s.respondCall(ctx, out)
-}
-
-func viewAvailable(a action.Available) api.AvailableAction {
-	return api.AvailableAction{
-		Source: a.Source, SourceName: a.SourceName, Action: a.Name, Tool: a.Tool, Title: a.Title, Description: a.Description,
-		Risk: a.Risk, Mode: a.Decision.Mode, ModeSource: a.Decision.Source, InputSchema: a.InputSchema, OutputSchema: a.OutputSchema,
-	}
 }
 
 // suggestions adds similar names to the error of a call to an unknown action, from
@@ -212,7 +190,11 @@ func suggestActions(list []action.Available, source, name string) string {
 		if a.Source == source && a.Tool != "" {
 			actions = append(actions, a.Name)
 		}
-		sources = append(sources, sourceNames(a)...)
+		if a.Provider != "" || a.Source == a.SourceName { // its ID is readable
+			sources = append(sources, a.Source)
+		} else {
+			sources = append(sources, a.SourceName)
+		}
 	}
 	if slices.Contains(actions, name) { // the action exists: something else was not found
 		return ""
@@ -221,15 +203,6 @@ func suggestActions(list []action.Available, source, name string) string {
 		return suggest.Sentence(name, actions)
 	}
 	return suggest.Sentence(source, sources)
-}
-
-// sourceNames returns the names by which an agent may refer to a source: its name,
-// and its ID if that is readable.
-func sourceNames(a action.Available) []string {
-	if a.Provider != "" || a.Source == a.SourceName {
-		return []string{a.Source}
-	}
-	return []string{a.SourceName}
 }
 
 // paramsObject returns params as an object: some models encode them as a string.
@@ -244,4 +217,110 @@ func paramsObject(params json.RawMessage) (json.RawMessage, error) {
 			"%s", "params must be a JSON object such as {}, but "+jsonlex.NoObject(text)+".").WithField("/params")
 	}
 	return inner, nil
+}
+
+func (s *handlers) toolRoutes() {
+	dashboard.HandleStatus(s.Server, api.CallPlatformTool, s.callTool)
+	dashboard.Handle(s.Server, api.GetGuide, func(ctx context.Context, p *dashboard.Principal, in *api.GetGuideInput) (api.GuideView, error) {
+		return s.guide(ctx, p, in.Session, "", in.Action)
+	})
+	dashboard.Handle(s.Server, api.GetSourceGuide, func(ctx context.Context, p *dashboard.Principal, in *api.GetSourceGuideInput) (api.GuideView, error) {
+		return s.guide(ctx, p, in.Session, in.Source, in.Action)
+	})
+	dashboard.Handle(s.Server, api.GetPrompt, func(ctx context.Context, p *dashboard.Principal, in *api.GetPromptInput) (api.PromptView, error) {
+		session, err := s.sessionOf(ctx, p, in.Session)
+		if err != nil {
+			return api.PromptView{}, err
+		}
+		list, _, err := s.Gate.Available(ctx, &session)
+		if err != nil {
+			return api.PromptView{}, err
+		}
+		text, own := agents.SessionPrompt(&session, in.Type, s.hasTool(&session, list))
+		return api.PromptView{Type: cmp.Or(in.Type, session.Type), Own: own, Text: text}, nil
+	})
+}
+
+func (s *handlers) callTool(ctx context.Context, p *dashboard.Principal, in *api.CallPlatformToolInput) (*dashboard.StatusResponse[api.PlatformAnswer], error) {
+	tool := in.Tool
+	if in.Body.Session != p.Session.ID {
+		return nil, &action.Error{Kind: action.ErrForbidden, Code: "other_session", Field: "/session_id", Message: "This token belongs to another session; name its own."}
+	}
+	patience, err := parseWait(in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	params, err := paramsObject(normalizeSettings(in.Body.Params))
+	if err != nil {
+		return nil, err
+	}
+	tool = strings.ReplaceAll(tool, ".", "_") // some clients write a dot where tool names have an underscore
+	waitCtx, stop := s.UntilClosing(ctx)
+	defer stop()
+	out, err := s.Gate.Call(waitCtx, &action.Call{
+		Session: *p.Session, Source: action.Platform, Action: tool, Params: params,
+		IdempotencyKey: in.Body.ID, Waiting: action.Waiting{Patience: patience},
+	})
+	if err != nil {
+		return nil, s.suggestions(ctx, p.Session, action.Platform, tool, view.ParamsError(err))
+	}
+	if out.Invocation.Status == action.StatusDenied {
+		return nil, refusalResponse(out.Invocation)
+	}
+	dashboard.OnSent(ctx, func() { s.Gate.Delivered(out) })
+	return platformAnswer(out), nil
+}
+
+// platformAnswer returns the result of a call in the form that platform tools
+// expect.
+func platformAnswer(out *action.Outcome) *dashboard.StatusResponse[api.PlatformAnswer] {
+	inv := &out.Invocation
+	a := api.PlatformAnswer{Success: inv.Status == action.StatusCompleted, Invocation: inv.ID, Status: string(inv.Status)}
+	switch {
+	case !inv.Status.Terminal():
+		a.Result, a.ApprovalURL = "The call needs a person's approval. Wait for its result; do not call again.", inv.ApprovalURL
+		return &dashboard.StatusResponse[api.PlatformAnswer]{Status: http.StatusAccepted, Body: a}
+	case inv.Status == action.StatusExpired:
+		a.Result = "Nobody approved the call in time, so it did not run. If it is still needed, call again with a new ID."
+	case inv.Error != nil:
+		a.Result = inv.Error.Message
+	}
+	var reply struct {
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+		Data json.RawMessage `json:"structuredContent"`
+	}
+	if json.Unmarshal(out.Answer.Body, &reply) == nil && len(reply.Content) > 0 {
+		a.Result, a.Data = reply.Content[0].Text, reply.Data
+	}
+	return &dashboard.StatusResponse[api.PlatformAnswer]{Status: http.StatusOK, Body: a}
+}
+
+func (s *handlers) guide(ctx context.Context, p *dashboard.Principal, id, source, name string) (api.GuideView, error) {
+	session, err := s.sessionOf(ctx, p, id)
+	if err != nil {
+		return api.GuideView{}, err
+	}
+	list, _, err := s.Gate.Available(ctx, &session)
+	if err != nil {
+		return api.GuideView{}, err
+	}
+	if known, _, err := s.Source(ctx, p.Organization, source); err == nil && source != "" {
+		source = known
+	}
+	g, err := guide.For(list, source, name, s.hasTool(&session, list))
+	return api.GuideView{Source: g.Source, Title: g.Title, Markdown: g.Markdown}, err
+}
+
+// hasTool returns a function that reports whether the session's agent has a
+// tool.
+func (s *handlers) hasTool(session *action.Session, list []action.Available) func(tool string) bool {
+	var own []string
+	if s.AgentTools != nil {
+		own = s.AgentTools(session)
+	}
+	return func(tool string) bool {
+		return slices.Contains(own, tool) || slices.ContainsFunc(list, func(a action.Available) bool { return a.Tool == tool })
+	}
 }

@@ -12,30 +12,45 @@ import (
 )
 
 func (s *handlers) automationRoutes() {
-	dashboard.Handle(s.Server, api.ListAutomations, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[event.Automation], error) {
-		all, err := s.Inbound.ListAutomations(ctx, p.Organization)
-		return view.ListOf(all), err
-	})
-	dashboard.Handle(s.Server, api.CreateAutomation, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewAutomation]) (event.Automation, error) {
-		return s.addAutomation(ctx, p, in.Body)
-	})
+	dashboard.Handle(s.Server, api.ListAutomations, listAll(s.Inbound.ListAutomations))
+	dashboard.Handle(s.Server, api.CreateAutomation, s.addAutomation)
 	dashboard.Handle(s.Server, api.GetAutomation, func(ctx context.Context, p *dashboard.Principal, in *api.ByAutomation) (event.Automation, error) {
 		return s.Automation(ctx, p, in.Automation, "")
 	})
-	dashboard.Handle(s.Server, api.UpdateAutomation, func(ctx context.Context, p *dashboard.Principal, in *api.ByAutomationWith[api.AutomationChange]) (event.Automation, error) {
-		return s.changeAutomation(ctx, p, in.Automation, in.Body)
+	dashboard.Handle(s.Server, api.UpdateAutomation, s.changeAutomation)
+	dashboard.HandleNone(s.Server, api.DeleteAutomation, s.removeAutomation)
+	dashboard.Handle(s.Server, api.ListSchedules, func(ctx context.Context, p *dashboard.Principal, in *api.OfAutomation) (api.List[api.ScheduleView], error) {
+		views, err := s.Schedules(ctx, p, in.Automation)
+		return view.ListOf(views), err
 	})
-	dashboard.HandleNone(s.Server, api.DeleteAutomation, func(ctx context.Context, p *dashboard.Principal, in *api.ByAutomation) error {
-		return s.removeAutomation(ctx, p, in.Automation)
+	dashboard.Handle(s.Server, api.CreateSchedule, s.addSchedule)
+	dashboard.Handle(s.Server, api.PreviewSchedule, func(_ context.Context, _ *dashboard.Principal, in *api.Body[api.CronTimes]) (api.DueTimes, error) {
+		times, err := s.Times(in.Body.Cron, cmp.Or(in.Body.TimeZone, "UTC"), s.Now(), view.UpcomingTimes)
+		return api.DueTimes{Times: dashboard.NonNil(times)}, err
+	})
+	dashboard.Handle(s.Server, api.GetSchedule, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.ScheduleView, error) {
+		row, err := s.Inbound.Schedule(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.ScheduleView{}, err
+		}
+		return s.viewSchedule(ctx, row)
+	})
+	dashboard.Handle(s.Server, api.UpdateSchedule, s.changeSchedule)
+	dashboard.HandleNone(s.Server, api.DeleteSchedule, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+		if err := s.Inbound.DeleteSchedule(ctx, p.Organization, in.ID, p.By()); err != nil {
+			return err
+		}
+		s.policyChanged(ctx, p, "schedule removed", "schedule", in.ID)
+		return nil
 	})
 }
 
-func (s *handlers) addAutomation(ctx context.Context, p *dashboard.Principal, n api.NewAutomation) (event.Automation, error) {
+func (s *handlers) addAutomation(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewAutomation]) (event.Automation, error) {
 	now := s.Now()
 	a := event.Automation{
 		ID: dashboard.NewID(), Organization: p.Organization, Enabled: true, CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
-	applyChange(&a, &n)
+	applyChange(&a, &in.Body)
 	a.Name = strings.TrimSpace(a.Name)
 	if err := checkTitle(a.Name); err != nil {
 		return a, err
@@ -44,16 +59,16 @@ func (s *handlers) addAutomation(ctx context.Context, p *dashboard.Principal, n 
 	if err != nil {
 		return a, err
 	}
-	s.policyChanged(ctx, p, "automation made", "automation", a.ID, "name", a.Name)
+	s.policyChanged(ctx, p, "automation created", "automation", a.ID, "name", a.Name)
 	return a, nil
 }
 
-func (s *handlers) changeAutomation(ctx context.Context, p *dashboard.Principal, ref string, change api.AutomationChange) (event.Automation, error) {
-	a, err := s.Automation(ctx, p, ref, "")
+func (s *handlers) changeAutomation(ctx context.Context, p *dashboard.Principal, in *api.ByAutomationWith[api.AutomationChange]) (event.Automation, error) {
+	a, err := s.Automation(ctx, p, in.Automation, "")
 	if err != nil {
 		return a, err
 	}
-	applyChange(&a, &change)
+	applyChange(&a, &in.Body)
 	a.Name, a.UpdatedAt = strings.TrimSpace(a.Name), s.Now()
 	if err := checkTitle(a.Name); err != nil {
 		return a, err
@@ -65,8 +80,8 @@ func (s *handlers) changeAutomation(ctx context.Context, p *dashboard.Principal,
 	return a, nil
 }
 
-func (s *handlers) removeAutomation(ctx context.Context, p *dashboard.Principal, ref string) error {
-	a, err := s.Automation(ctx, p, ref, "")
+func (s *handlers) removeAutomation(ctx context.Context, p *dashboard.Principal, in *api.ByAutomation) error {
+	a, err := s.Automation(ctx, p, in.Automation, "")
 	if err != nil {
 		return err
 	}
@@ -85,56 +100,21 @@ func checkTitle(name string) error {
 	return nil
 }
 
-func (s *handlers) scheduleRoutes() {
-	dashboard.Handle(s.Server, api.ListSchedules, func(ctx context.Context, p *dashboard.Principal, in *api.OfAutomation) (api.List[api.ScheduleView], error) {
-		views, err := s.Schedules(ctx, p, in.Automation)
-		return view.ListOf(views), err
-	})
-	dashboard.Handle(s.Server, api.CreateSchedule, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewSchedule]) (api.ScheduleView, error) {
-		return s.addSchedule(ctx, p, in.Body)
-	})
-	dashboard.Handle(s.Server, api.PreviewSchedule, func(_ context.Context, _ *dashboard.Principal, in *api.Body[api.CronTimes]) (api.DueTimes, error) {
-		times, err := s.Times(in.Body.Cron, cmp.Or(in.Body.TimeZone, "UTC"), s.Now(), view.UpcomingTimes)
-		return api.DueTimes{Times: dashboard.NonNil(times)}, err
-	})
-	s.scheduleOneRoutes("/api/v1/schedules/{id}")
-}
-
-func (s *handlers) scheduleOneRoutes(one string) {
-	dashboard.Handle(s.Server, api.GetSchedule, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.ScheduleView, error) {
-		row, err := s.Inbound.Schedule(ctx, p.Organization, in.ID)
-		if err != nil {
-			return api.ScheduleView{}, err
-		}
-		return s.viewSchedule(ctx, row)
-	})
-	dashboard.Handle(s.Server, api.UpdateSchedule, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.ScheduleChange]) (api.ScheduleView, error) {
-		return s.changeSchedule(ctx, p, in.ID, in.Body)
-	})
-	dashboard.HandleNone(s.Server, api.DeleteSchedule, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
-		if err := s.Inbound.DeleteSchedule(ctx, p.Organization, in.ID, p.By()); err != nil {
-			return err
-		}
-		s.policyChanged(ctx, p, "schedule removed", "schedule", in.ID)
-		return nil
-	})
-}
-
 func (s *handlers) viewSchedule(ctx context.Context, row event.Schedule) (api.ScheduleView, error) {
 	names, err := s.Inbound.AutomationNames(ctx, row.Organization)
 	return s.ViewSchedule(row, names), err
 }
 
-func (s *handlers) addSchedule(ctx context.Context, p *dashboard.Principal, n api.NewSchedule) (api.ScheduleView, error) {
+func (s *handlers) addSchedule(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewSchedule]) (api.ScheduleView, error) {
 	now := s.Now()
 	row := event.Schedule{
-		ID: dashboard.NewID(), Organization: p.Organization, Name: n.Cron, TimeZone: "UTC", Enabled: true, Missed: event.MissedOnce,
+		ID: dashboard.NewID(), Organization: p.Organization, Name: in.Body.Cron, TimeZone: "UTC", Enabled: true, Missed: event.MissedOnce,
 		CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
-	applyChange(&row, &n, "Automation")
+	applyChange(&row, &in.Body, "Automation")
 	row.Name, row.Cron = strings.TrimSpace(row.Name), strings.TrimSpace(row.Cron)
 	var err error
-	if row.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
+	if row.Automation, err = s.AutomationID(ctx, p, in.Body.Automation, "/automation"); err != nil {
 		return api.ScheduleView{}, err
 	}
 	if err := s.nextDue(&row); err != nil {
@@ -143,17 +123,17 @@ func (s *handlers) addSchedule(ctx context.Context, p *dashboard.Principal, n ap
 	if row, err = s.Inbound.CreateSchedule(ctx, row); err != nil {
 		return api.ScheduleView{}, err
 	}
-	s.policyChanged(ctx, p, "schedule made", "schedule", row.ID, "automation", row.Automation, "cron", row.Cron, "zone", row.TimeZone)
+	s.policyChanged(ctx, p, "schedule created", "schedule", row.ID, "automation", row.Automation, "cron", row.Cron, "zone", row.TimeZone)
 	return s.viewSchedule(ctx, row)
 }
 
-func (s *handlers) changeSchedule(ctx context.Context, p *dashboard.Principal, id string, change api.ScheduleChange) (api.ScheduleView, error) {
-	old, err := s.Inbound.Schedule(ctx, p.Organization, id)
+func (s *handlers) changeSchedule(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.ScheduleChange]) (api.ScheduleView, error) {
+	old, err := s.Inbound.Schedule(ctx, p.Organization, in.ID)
 	if err != nil {
 		return api.ScheduleView{}, err
 	}
 	row := old
-	applyChange(&row, &change)
+	applyChange(&row, &in.Body)
 	row.Name, row.Cron, row.UpdatedAt = strings.TrimSpace(row.Name), strings.TrimSpace(row.Cron), s.Now()
 	if row.Cron != old.Cron || row.TimeZone != old.TimeZone || row.Enabled != old.Enabled {
 		err = s.nextDue(&row)
@@ -180,7 +160,7 @@ func (s *handlers) nextDue(row *event.Schedule) error {
 	case err != nil:
 		return err
 	case len(times) == 0:
-		return dashboard.Invalid("/cron_expression", "This is never due; set cron_expression to a time that comes, such as 0 7 * * 1-5.")
+		return dashboard.Invalid("/cron_expression", "This schedule never runs. Set cron_expression to times such as 0 7 * * 1-5.")
 	}
 	row.NextAt = nil
 	if row.Enabled {

@@ -47,10 +47,6 @@ func (s *handlers) quotaRoutes() {
 		s.policyChanged(ctx, p, "quota unset", "key", key.String(), "per", in.Per)
 		return nil
 	})
-	s.settingsRoutes()
-}
-
-func (s *handlers) settingsRoutes() {
 	dashboard.Handle(s.Server, api.GetSettings, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (action.Settings, error) {
 		return s.Policy.Settings(ctx, p.Organization)
 	})
@@ -81,7 +77,23 @@ func (s *handlers) settingsRoutes() {
 }
 
 func (s *handlers) capabilityRoutes() {
-	s.capabilityReads()
+	dashboard.Handle(s.Server, api.ListCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.ListCapabilitiesInput) (api.List[api.CapabilityView], error) {
+		views, err := s.Capabilities(ctx, p.Organization, in.Group)
+		return view.ListOf(views), err
+	})
+	dashboard.Handle(s.Server, api.GetGroupCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.GetGroupCapabilitiesInput) (action.Snapshot, error) {
+		snap, err := s.Snapshot(ctx, &action.Session{
+			Organization: p.Organization, Kind: action.Interactive, Type: action.TypeCoding, Group: in.Group, Task: in.Task,
+		})
+		return snap, err
+	})
+	dashboard.Handle(s.Server, api.GetSessionCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.InSession) (action.Snapshot, error) {
+		session, err := s.sessionOf(ctx, p, in.Session)
+		if err != nil {
+			return action.Snapshot{}, err
+		}
+		return s.Snapshot(ctx, &session)
+	})
 	dashboard.Handle(s.Server, api.PutCapability, func(ctx context.Context, p *dashboard.Principal, in *api.ByCapabilityWith[api.NewCapability]) (api.CapabilityView, error) {
 		c, all, err := s.newCapability(ctx, p, in.Group, in.Provider, in.Body)
 		if err != nil {
@@ -99,7 +111,7 @@ func (s *handlers) capabilityRoutes() {
 		if c, err = s.Policy.PutCapability(ctx, c); err != nil {
 			return api.CapabilityView{}, err
 		}
-		s.policyChanged(ctx, p, "capability given", "group", c.Group, "provider", c.Provider, "level", c.Level.String())
+		s.policyChanged(ctx, p, "capability set", "group", c.Group, "provider", c.Provider, "level", c.Level.String())
 		return api.CapabilityView{Capability: c, Name: view.SourceName(c.Provider, all), Warning: warning}, nil
 	})
 	// The Go type does not express the schema of a level.
@@ -116,26 +128,6 @@ func (s *handlers) capabilityRoutes() {
 		}
 		s.policyChanged(ctx, p, "capability revoked", "group", in.Group, "provider", provider)
 		return nil
-	})
-}
-
-func (s *handlers) capabilityReads() {
-	dashboard.Handle(s.Server, api.ListCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.ListCapabilitiesInput) (api.List[api.CapabilityView], error) {
-		views, err := s.Capabilities(ctx, p.Organization, in.Group)
-		return view.ListOf(views), err
-	})
-	dashboard.Handle(s.Server, api.GetGroupCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.GetGroupCapabilitiesInput) (action.Snapshot, error) {
-		snap, err := s.Snapshot(ctx, &action.Session{
-			Organization: p.Organization, Kind: action.Interactive, Type: action.TypeCoding, Group: in.Group, Task: in.Task,
-		})
-		return snap, err
-	})
-	dashboard.Handle(s.Server, api.GetSessionCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.InSession) (action.Snapshot, error) {
-		session, err := s.sessionOf(ctx, p, in.Session)
-		if err != nil {
-			return action.Snapshot{}, err
-		}
-		return s.Snapshot(ctx, &session)
 	})
 }
 
@@ -168,7 +160,7 @@ func (s *handlers) checkNames(ctx context.Context, source, field string, names [
 	for i, name := range names {
 		at := fmt.Sprintf("%s/%d", field, i)
 		if name == "" || strings.Contains(name, "*") {
-			return dashboard.Invalid(at, "Name one action of the provider, without *; the level says how far all others reach.")
+			return dashboard.Invalid(at, "Name one action of the provider, without *. The level decides about all others.")
 		}
 		if err := s.checkAction(ctx, action.Key{Source: source, Action: name}, all); err != nil {
 			return view.AtField(err, at)

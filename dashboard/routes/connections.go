@@ -3,7 +3,13 @@ package routes
 import (
 	"cmp"
 	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -14,44 +20,38 @@ import (
 	"sallyport/dashboard/view"
 )
 
-func (s *handlers) connectRoutes() {
-	dashboard.Handle(s.Server, api.ConnectIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewConnection]) (api.ConnectLink, error) {
-		return s.beginConnection(ctx, p, in.Body)
-	})
-}
-
-func (s *handlers) beginConnection(ctx context.Context, p *dashboard.Principal, n api.NewConnection) (link api.ConnectLink, err error) {
+func (s *handlers) beginConnection(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewConnection]) (link api.ConnectLink, err error) {
 	kinds := []action.IntegrationKind{action.KindOAuth2, action.KindApp}
-	if n.Broker != action.BrokerOwn {
+	if in.Body.Broker != action.BrokerOwn {
 		kinds = kinds[:1]
 	}
-	w, err := s.connectionRequest(ctx, p, n.Connecting, "", kinds...)
+	w, err := s.connectionRequest(ctx, p, in.Body.Connecting, "", kinds...)
 	if err != nil {
 		return link, err
 	}
-	if err := action.CheckScopes("/scopes", n.Scopes); err != nil {
+	if err := action.CheckScopes("/scopes", in.Body.Scopes); err != nil {
 		return link, err
 	}
-	w.Scopes = n.Scopes
+	w.Scopes = in.Body.Scopes
 	if link.ConnectStep, err = s.Connections.Begin(ctx, w); err != nil {
 		return link, err
 	}
 	link.Host = view.HostOf(link.URL)
-	s.Log.InfoContext(ctx, "connection begun", "provider", w.Provider, "kind", w.Kind, "broker", w.Broker, "own", w.Own, "by", p.By())
+	s.Log.InfoContext(ctx, "connection started", "provider", w.Provider, "kind", w.Kind, "broker", w.Broker, "own", w.Own, "by", p.By())
 	return link, nil
 }
 
 // finishSignInOrConnection completes an authorization. Connectors and each provider
 // have callback pages of their own, so that the response of one server cannot
 // complete the flow of another (mix-up attack).
-func (s *handlers) finishSignInOrConnection(ctx context.Context, p *dashboard.Principal, n api.FinishedSignIn) (api.Finished, error) {
-	if n.Provider != "" {
-		return s.finishConnection(ctx, p, n)
+func (s *handlers) finishSignInOrConnection(ctx context.Context, p *dashboard.Principal, in *api.Body[api.FinishedSignIn]) (api.Finished, error) {
+	if in.Body.Provider != "" {
+		return s.finishConnection(ctx, p, in.Body)
 	}
 	if err := dashboard.Permit(api.Decider, p, ""); err != nil {
 		return api.Finished{}, err
 	}
-	v, err := s.finishSignIn(ctx, p, n)
+	v, err := s.finishSignIn(ctx, p, in.Body)
 	if err != nil {
 		return api.Finished{}, err
 	}
@@ -62,7 +62,7 @@ func (s *handlers) finishConnection(ctx context.Context, p *dashboard.Principal,
 	decides := p.Role.Decides()
 	switch {
 	case s.Provider(n.Provider) == nil:
-		return api.Finished{}, dashboard.Invalid("/provider", fmt.Sprintf("There is no provider %q; there is %s.", render.Plain(n.Provider), s.providerIDs()))
+		return api.Finished{}, dashboard.Invalid("/provider", fmt.Sprintf("There is no provider %q; providers are %s.", render.Plain(n.Provider), s.providerIDs()))
 	case p.LimitedRole && !decides:
 		return api.Finished{}, errLimitedKey()
 	}
@@ -153,7 +153,7 @@ func (s *handlers) resolveConnections(ctx context.Context, p *dashboard.Principa
 		}
 		if provider := s.Provider(in.Provider); provider != nil && !provider.Many {
 			if bound[in.Provider] != "" {
-				return nil, dashboard.Invalid(at, fmt.Sprintf("A session is bound to one integration of %s, as its actions cannot tell several apart; leave one out.", provider.Title))
+				return nil, dashboard.Invalid(at, fmt.Sprintf("A session can have only one integration of %s. Leave the others out.", provider.Title))
 			}
 			bound[in.Provider] = in.ID
 		}
@@ -169,7 +169,7 @@ func (s *handlers) resolveConnection(name string, all []action.Integration) (*ac
 		return checkBindable(&all[i])
 	}
 	if name == action.AllConnections {
-		return nil, dashboard.Invalid("/connections", `"all" stands alone, and for a session; here, name integrations.`)
+		return nil, dashboard.Invalid("/connections", `"all" is only for sessions, and must stand alone. Name integrations instead.`)
 	}
 	if id := strings.TrimPrefix(name, view.ModulePrefix); s.Provider(id) != nil {
 		return onlyActive(id, all)
@@ -190,7 +190,7 @@ func (s *handlers) resolveConnection(name string, all []action.Integration) (*ac
 // checkBindable refuses personal integrations, which sessions use implicitly.
 func checkBindable(in *action.Integration) (*action.Integration, error) {
 	if in.User != "" {
-		return nil, dashboard.Invalid("/connections", "This is somebody's own connection, which nothing is bound to: it is used by itself where an action bears his name. Name one of the organization's.")
+		return nil, dashboard.Invalid("/connections", "This is a personal connection, which is used automatically for its owner. Name an integration of the organization.")
 	}
 	return in, nil
 }
@@ -222,5 +222,149 @@ func errAmbiguous(which string, found []action.Integration) error {
 	for i, in := range found {
 		names[i] = fmt.Sprintf("%s (%s)", in.ID, render.Plain(cmp.Or(in.Name, in.Account)))
 	}
-	return dashboard.Invalid("/connections", fmt.Sprintf("There are several integrations %s; name one by its id: %s.", which, strings.Join(names, ", ")))
+	return dashboard.Invalid("/connections", fmt.Sprintf("There are several integrations %s. Use the ID of one: %s.", which, strings.Join(names, ", ")))
+}
+
+func (s *handlers) providerAppRoutes() {
+	dashboard.Handle(s.Server, api.ListApps, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[action.ProviderApp], error) {
+		apps, err := s.Sources.ListProviderApps(ctx, p.Organization)
+		for i := range apps {
+			apps[i].Secrets = dashboard.NonNil(apps[i].Secrets)
+		}
+		return view.ListOf(apps), err
+	})
+	dashboard.Handle(s.Server, api.PutApp, s.putApp)
+	dashboard.HandleNone(s.Server, api.DeleteApp, func(ctx context.Context, p *dashboard.Principal, in *api.ByProvider) error {
+		if err := s.Sources.DeleteProviderApp(ctx, p.Organization, in.Provider, p.By()); err != nil {
+			if errors.Is(err, action.ErrNotFound) {
+				err = action.NewError("provider_app_not_found", render.Plain(in.Provider))
+			}
+			return err
+		}
+		s.policyChanged(ctx, p, "provider app removed", "provider", in.Provider)
+		return nil
+	})
+}
+
+func (s *handlers) putApp(ctx context.Context, p *dashboard.Principal, in *api.ByProviderWith[api.NewApp]) (action.ProviderApp, error) {
+	n := in.Body
+	app := action.ProviderApp{
+		Organization: p.Organization, Provider: in.Provider, ClientID: n.ClientID, Slug: n.Slug, AppID: n.AppID, BaseURL: n.BaseURL,
+		Keys: n.Keys, UpdatedBy: p.By(), UpdatedAt: s.Now(),
+	}
+	if err := s.checkApp(in.Provider, &n); err != nil {
+		return app, err
+	}
+	secrets := map[string]string{action.AppClientSecret: n.ClientSecret, action.AppPrivateKey: n.PrivateKey, action.AppAPIKey: n.APIKey}
+	maps.DeleteFunc(secrets, func(_, v string) bool { return v == "" })
+	app.Secrets = slices.AppendSeq([]string{}, maps.Keys(secrets))
+	slices.Sort(app.Secrets)
+	app, err := s.Connections.SealApp(app, secrets)
+	if err != nil {
+		return app, err
+	}
+	if err := s.Sources.PutProviderApp(ctx, app, p.By()); err != nil {
+		return app, err
+	}
+	s.policyChanged(ctx, p, "provider app set", "provider", in.Provider, "secrets", app.Secrets)
+	return app, nil
+}
+
+// checkApp refuses a registration that could not work.
+func (s *handlers) checkApp(provider string, n *api.NewApp) error {
+	p := s.Provider(provider)
+	lacks := func(field, why string) error {
+		return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: field, Message: why}
+	}
+	switch {
+	case provider == string(action.BrokerNango):
+		if n.APIKey == "" {
+			return lacks("/api_key", "Send the key of the Nango environment with api_key.")
+		}
+		if n.ClientID != "" || n.ClientSecret != "" || n.AppID != "" || n.Slug != "" || n.PrivateKey != "" {
+			return dashboard.Invalid("/client_id", "For Nango, send only api_key, base_url and `keys`; clients are registered there.")
+		}
+	case p != nil && connectMethod(p, "", action.KindOAuth2, action.KindApp) == nil:
+		return dashboard.Invalid("/provider", fmt.Sprintf("%s does not need a registration. Connect it directly.", p.Title))
+	case p == nil:
+		return dashboard.Invalid("/provider", fmt.Sprintf("The gateway cannot be registered at %q. Use nango, or a provider of kind oauth2 or app_installation; providers are %s.", render.Plain(provider), s.providerIDs()))
+	case n.APIKey != "" || len(n.Keys) > 0:
+		return dashboard.Invalid("/api_key", "api_key and `keys` are for the broker nango. Leave them out.")
+	case n.ClientID == "" && n.AppID == "":
+		return lacks("/client_id", "Send the client_id from the service or, for a GitHub App, app_id, `slug` and private_key.")
+	case n.ClientSecret != "" && n.ClientID == "":
+		return lacks("/client_id", "client_secret needs a client_id. Send both.")
+	}
+	if err := checkInstalledApp(n, p); err != nil {
+		return err
+	}
+	if err := s.checkAppTexts(n); err != nil {
+		return err
+	}
+	if p != nil && connectMethod(p, action.KindApp, action.KindApp) != nil {
+		return checkAPIURL(n.BaseURL)
+	}
+	return nil
+}
+
+// checkInstalledApp validates the fields of an installable app.
+func checkInstalledApp(n *api.NewApp, p *api.Provider) error {
+	if n.AppID == "" && n.Slug == "" && n.PrivateKey == "" {
+		return nil
+	}
+	if p != nil && connectMethod(p, action.KindApp, action.KindApp) == nil {
+		return dashboard.Invalid("/app_id", fmt.Sprintf("%s has no installable apps. Leave out app_id, `slug` and private_key.", p.Title))
+	}
+	for field, v := range map[string]string{"/app_id": n.AppID, "/slug": n.Slug, "/private_key": n.PrivateKey} {
+		if v == "" {
+			return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: field, Message: "An installable app needs app_id, `slug` and private_key. Send all three."}
+		}
+	}
+	if strings.Trim(n.AppID, "0123456789") != "" {
+		return dashboard.Invalid("/app_id", "app_id is the number that the app's page at GitHub shows as App ID, not the slug or the client ID.")
+	}
+	if !isRSAKey(n.PrivateKey) {
+		return dashboard.Invalid("/private_key", "private_key must be an RSA private key of at least 2048 bits in PEM: the whole file from GitHub, with its first and last line.")
+	}
+	return nil
+}
+
+func (s *handlers) checkAppTexts(n *api.NewApp) error {
+	for field, v := range map[string]string{"/client_secret": n.ClientSecret, "/api_key": n.APIKey} {
+		if !action.PlainText(v) {
+			return dashboard.Invalid(field, "This must be plain text on one line, as the service issued it.")
+		}
+	}
+	for id, key := range n.Keys {
+		if s.Provider(id) == nil || key == "" || !action.PlainText(key) {
+			return dashboard.Invalid("/keys/"+render.PointerToken(id), fmt.Sprintf("`keys` maps IDs of providers to names at the broker; providers are %s.", s.providerIDs()))
+		}
+	}
+	return checkBaseURL(n.BaseURL)
+}
+
+// checkAPIURL refuses the URL of an Enterprise server's web pages, since its API
+// is at a path below. A host that serves only the API, such as api.github.com,
+// has no path.
+func checkAPIURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || text == "" || strings.TrimSuffix(u.Path, "/") == "/api/v3" || strings.HasPrefix(u.Hostname(), "api.") || action.Loopback(u.Hostname()) {
+		return nil
+	}
+	return dashboard.Invalid("/base_url", fmt.Sprintf("base_url must be the URL of the API. For an Enterprise server, that is https://%s/api/v3.", u.Host))
+}
+
+// isRSAKey reports whether text is an RSA key of at least 2048 bits in PKCS #1
+// or PKCS #8.
+func isRSAKey(text string) bool {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return false
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key.N.BitLen() >= 2048
+	}
+	any, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, ok := any.(*rsa.PrivateKey)
+	return err == nil && ok && key.N.BitLen() >= 2048
 }

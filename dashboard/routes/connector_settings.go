@@ -104,20 +104,14 @@ func upstreamApply(u *api.Upstream, c *action.Connector) {
 		c.MayAsk = slices.DeleteFunc(action.AskKinds(), func(k action.AskKind) bool { return !slices.Contains(*u.MayAsk, k) })
 	}
 	if u.OAuth != nil {
-		c.OAuth = newOAuthSettings(u.OAuth)
+		c.OAuth = nil
+		if o := u.OAuth; o.Kind != "none" {
+			c.OAuth = &action.OAuthSettings{Kind: action.OAuthKind(o.Kind), ClientID: o.ClientID, ClientSecret: o.ClientSecret, Scopes: o.Scopes, Issuer: o.Issuer}
+		}
 	}
 	credential := c.Secret != "" || u.SecretValue != ""
 	if credential && u.Prefix == nil && c.Prefix == "" && (c.Header == "" || strings.EqualFold(c.Header, "Authorization")) {
 		c.Prefix = "Bearer "
-	}
-}
-
-func newOAuthSettings(o *api.NewOAuth) *action.OAuthSettings {
-	if o.Kind == "none" {
-		return nil
-	}
-	return &action.OAuthSettings{
-		Kind: action.OAuthKind(o.Kind), ClientID: o.ClientID, ClientSecret: o.ClientSecret, Scopes: o.Scopes, Issuer: o.Issuer,
 	}
 }
 
@@ -154,75 +148,11 @@ func applyChange(word, input any, own ...string) {
 	}
 }
 
-func (s *handlers) onboardRoutes() {
-	dashboard.Handle(s.Server, api.OnboardTools, func(ctx context.Context, p *dashboard.Principal, in *api.ByRefWith[api.Onboarding]) (api.List[api.ReviewView], error) {
-		c, err := s.Connector(ctx, p.Organization, in.Ref)
-		if err != nil {
-			return api.List[api.ReviewView]{}, err
-		}
-		list, err := s.onboard(ctx, p, c, in.Body.Tools)
-		return view.ListOf(s.ViewReviews(ctx, c, list)), err
-	})
-}
-
-// onboard reports errors with their fields where it can; the transaction checks the
-// rest.
-func (s *handlers) onboard(ctx context.Context, p *dashboard.Principal, c action.Connector, tools []api.OnboardedTool) ([]action.ToolReview, error) {
-	list, err := s.Policy.ListReviews(ctx, p.Organization, c.ID)
-	if err != nil {
-		return nil, err
-	}
-	seen, modes, named := map[string]action.ToolHashes{}, map[string]action.Mode{}, map[string]bool{}
-	for i, t := range tools {
-		if named[t.Tool] {
-			return nil, dashboard.Invalid(fmt.Sprintf("/tools/%d/tool", i), "A tool is named twice; name it once, with one mode.")
-		}
-		named[t.Tool] = true
-		if t.Mode != "" {
-			modes[t.Tool] = t.Mode
-		}
-		if isNotTool(t.Tool) {
-			continue
-		}
-		if err := checkSeen(list, t.SeenTool); err != nil {
-			return nil, view.AtField(err, fmt.Sprintf("/tools/%d", i))
-		}
-		seen[t.Tool] = action.ToolHashes{Behaviour: t.Behaviour, Text: t.Text}
-	}
-	if list, err = s.Policy.OnboardTools(ctx, p.Organization, c.ID, seen, modes, p.By()); err != nil {
-		return nil, err
-	}
-	s.policyChanged(ctx, p, "tools decided about", "connector", c.ID, "tools", len(seen), "modes", len(modes))
-	return list, nil
-}
-
-// isNotTool reports whether an action of a connector is not a tool and needs no
-// review.
-func isNotTool(name string) bool { return name == action.ActionRead || name == action.ActionPrompt }
-
-// checkSeen refuses a tool that changed since the person saw it.
-func checkSeen(list []action.ToolReview, t api.SeenTool) error {
-	i := slices.IndexFunc(list, func(r action.ToolReview) bool { return r.Tool == t.Tool && r.Current != nil })
-	if i < 0 {
-		return &action.Error{Kind: action.ErrNotFound, Code: "tool_not_found", Field: "/tools", Message: fmt.Sprintf("The connector lists no tool %q; look at its list again.", render.Plain(t.Tool))}
-	}
-	if list[i].Current.ToolHashes != (action.ToolHashes{Behaviour: t.Behaviour, Text: t.Text}) {
-		return &action.Error{Kind: action.ErrConflict, Code: "tool_changed", Field: "/tools", Message: fmt.Sprintf("The tool %q is not as you saw it; look again before you decide about it.", render.Plain(t.Tool))}
-	}
-	return nil
-}
-
-func (s *handlers) presetRoutes() {
-	dashboard.Handle(s.Server, api.ListPresets, func(context.Context, *dashboard.Principal, *api.None) (api.List[api.Preset], error) {
-		return view.ListOf(s.Presets), nil
-	})
-}
-
 // fillPreset applies the preset to a connector.
 func (s *handlers) fillPreset(c *action.Connector, from api.FromPreset) error {
 	if from.Preset == "" {
 		if from.Variant != "" {
-			return dashboard.Invalid("/variant", "A variant is one of a preset; name the preset too.")
+			return dashboard.Invalid("/variant", "A variant needs its preset. Send both.")
 		}
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,19 +20,6 @@ import (
 	"sallyport/dashboard/render"
 	"sallyport/dashboard/view"
 )
-
-func (s *handlers) addConnector(ctx context.Context, p *dashboard.Principal, n api.NewConnector) (action.Connector, error) {
-	c, secret, err := s.newConnector(ctx, p, n)
-	if err != nil {
-		return c, err
-	}
-	if err := s.Sources.CreateConnector(ctx, c, secret, p.By()); err != nil {
-		return c, isDerivedSlugConflict(err, c.Slug, n.Slug == nil)
-	}
-	s.Log.InfoContext(ctx, "connector added", "connector", c.ID, "name", c.Name, "url", c.URL, "by", p.By())
-	s.Hint(action.HintCatalog, p.Organization, "")
-	return c, nil
-}
 
 func (s *handlers) newConnector(ctx context.Context, p *dashboard.Principal, n api.NewConnector) (action.Connector, *action.SealedSecret, error) {
 	c, err := s.unsavedConnector(p, n.Name, n.FromPreset, &n.Upstream)
@@ -148,28 +136,10 @@ func slugOf(name string) string {
 	return slug
 }
 
-// isDerivedSlugConflict explains the conflict of a slug that was derived from the
-// name, and how to set another.
-func isDerivedSlugConflict(err error, slug string, made bool) error {
-	var e *action.Error
-	if !made || !errors.As(err, &e) || e.Field != "/slug" {
-		return err
-	}
-	said := *e
-	said.Message = fmt.Sprintf("The slug %q, which was made of the name, is taken; choose another `slug`.", slug)
-	return &said
-}
-
 func (s *handlers) connectorRoutes() {
-	s.presetRoutes()
-	s.connectorReads()
-	s.connectorChanges()
-	s.connectorProbes()
-	s.signInRoutes()
-	s.onboardRoutes()
-}
-
-func (s *handlers) connectorReads() {
+	dashboard.Handle(s.Server, api.ListPresets, func(context.Context, *dashboard.Principal, *api.None) (api.List[api.Preset], error) {
+		return view.ListOf(s.Presets), nil
+	})
 	dashboard.Handle(s.Server, api.ListConnectors, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.ConnectorView], error) {
 		all, err := s.Sources.ListConnectors(ctx, p.Organization)
 		return view.ListOf(s.ViewConnectors(ctx, p.Organization, all)), err
@@ -181,14 +151,19 @@ func (s *handlers) connectorReads() {
 		}
 		return s.ViewTools(ctx, c, s.Connectors.State(ctx, c))
 	})
-}
-
-func (s *handlers) connectorChanges() {
 	dashboard.Handle(s.Server, api.CreateConnector, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewConnector]) (api.ConnectorView, error) {
-		c, err := s.addConnector(ctx, p, in.Body)
+		c, secret, err := s.newConnector(ctx, p, in.Body)
 		if err != nil {
 			return api.ConnectorView{}, err
 		}
+		if err := s.Sources.CreateConnector(ctx, c, secret, p.By()); err != nil {
+			if e := action.Public(err); e.Field == "/slug" && in.Body.Slug == nil {
+				err = &action.Error{Kind: e.Kind, Code: e.Code, Field: e.Field, Message: fmt.Sprintf("The slug %q, derived from the name, is taken. Choose another `slug`.", c.Slug)}
+			}
+			return api.ConnectorView{}, err
+		}
+		s.Log.InfoContext(ctx, "connector added", "connector", c.ID, "name", c.Name, "url", c.URL, "by", p.By())
+		s.Hint(action.HintCatalog, p.Organization, "")
 		return s.ViewConnector(ctx, c, s.Connectors.State(ctx, c))
 	})
 	dashboard.Handle(s.Server, api.UpdateConnector, func(ctx context.Context, p *dashboard.Principal, in *api.ByRefWith[api.ConnectorChange]) (api.ConnectorView, error) {
@@ -215,9 +190,6 @@ func (s *handlers) connectorChanges() {
 		s.Hint(action.HintCatalog, p.Organization, "")
 		return nil
 	})
-}
-
-func (s *handlers) connectorProbes() {
 	dashboard.Handle(s.Server, api.ValidateConnector, func(ctx context.Context, p *dashboard.Principal, in *api.ByRef) (api.ConnectorView, error) {
 		c, err := s.Connector(ctx, p.Organization, in.Ref)
 		if err != nil {
@@ -229,13 +201,34 @@ func (s *handlers) connectorProbes() {
 		}
 		return s.ViewTools(ctx, c, state)
 	})
-	dashboard.Handle(s.Server, api.TryConnector, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.TriedConnector]) (api.ConnectorView, error) {
-		return s.tryConnector(ctx, p, in.Body)
+	dashboard.Handle(s.Server, api.TryConnector, s.tryConnector)
+	dashboard.Handle(s.Server, api.SignInConnector, s.beginSignIn)
+	dashboard.HandleNone(s.Server, api.SignOutConnector, func(ctx context.Context, p *dashboard.Principal, in *api.ByRef) error {
+		c, err := s.Connector(ctx, p.Organization, in.Ref)
+		if err != nil {
+			return err
+		}
+		if err := s.Connectors.Disconnect(ctx, c, p.By()); err != nil {
+			return err
+		}
+		s.policyChanged(ctx, p, "connector signed out", "connector", c.ID)
+		s.Hint(action.HintCatalog, p.Organization, "")
+		return nil
+	})
+	dashboard.Handle(s.Server, api.FinishOAuth, s.finishSignInOrConnection)
+	dashboard.Handle(s.Server, api.OnboardTools, func(ctx context.Context, p *dashboard.Principal, in *api.ByRefWith[api.Onboarding]) (api.List[api.ReviewView], error) {
+		c, err := s.Connector(ctx, p.Organization, in.Ref)
+		if err != nil {
+			return api.List[api.ReviewView]{}, err
+		}
+		list, err := s.onboard(ctx, p, c, in.Body.Tools)
+		return view.ListOf(s.ViewReviews(ctx, c, list)), err
 	})
 }
 
 // tryConnector probes the server of an unsaved connector.
-func (s *handlers) tryConnector(ctx context.Context, p *dashboard.Principal, n api.TriedConnector) (api.ConnectorView, error) {
+func (s *handlers) tryConnector(ctx context.Context, p *dashboard.Principal, in *api.Body[api.TriedConnector]) (api.ConnectorView, error) {
+	n := in.Body
 	c, err := s.unsavedConnector(p, cmp.Or(n.Name, "untitled"), n.FromPreset, &n.Upstream)
 	if err != nil {
 		return api.ConnectorView{}, err
@@ -264,4 +257,72 @@ func (s *handlers) tryConnector(ctx context.Context, p *dashboard.Principal, n a
 	v, err := s.ViewConnector(ctx, c, state)
 	v.Tools, v.Beside = view.ViewActions(state.Tools)
 	return v, err
+}
+
+func (s *handlers) beginSignIn(ctx context.Context, p *dashboard.Principal, in *api.ByRef) (to api.SignInLink, err error) {
+	c, err := s.Connector(ctx, p.Organization, in.Ref)
+	if err != nil {
+		return to, err
+	}
+	if c.OAuth == nil || c.OAuth.Kind != action.OAuthCode {
+		return to, action.NewError("no_sign_in", c.Name)
+	}
+	authorize, issuer, err := s.Connectors.BeginSignIn(ctx, c, p.By())
+	if err != nil {
+		return to, err
+	}
+	before, err := s.OAuthStatus(ctx, c)
+	if err != nil {
+		return to, err
+	}
+	s.Log.InfoContext(ctx, "sign-in started", "connector", c.ID, "by", p.By())
+	to = api.SignInLink{AuthorizeURL: authorize, Host: view.HostOf(authorize), Known: c.OAuth.Issuer != "" || before.Issuer == issuer}
+	if view.HostOf(issuer) != to.Host {
+		to.Issuer = issuer
+	}
+	return to, nil
+}
+
+// finishSignIn logs the person and the connector, but nothing of the response.
+func (s *handlers) finishSignIn(ctx context.Context, p *dashboard.Principal, n api.FinishedSignIn) (*api.ConnectorView, error) {
+	id, err := s.Connectors.FinishSignIn(ctx, p.Organization, p.By(), n.State, n.Code, n.Iss, n.Error)
+	if err != nil {
+		return nil, err
+	}
+	s.policyChanged(ctx, p, "connector signed in", "connector", id)
+	s.Hint(action.HintCatalog, p.Organization, "")
+	c, err := s.Connector(ctx, p.Organization, id)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.ViewConnector(ctx, c, s.Connectors.State(ctx, c))
+	return &v, err
+}
+
+// giveBackWait bounds how long a change waits for the revocation of tokens.
+const giveBackWait = 5 * time.Second
+
+// revokeTokens revokes the tokens of a connector before a change discards them. An
+// unreachable service does not prevent the change.
+func (s *handlers) revokeTokens(ctx context.Context, c action.Connector, by string) {
+	if c.OAuth == nil {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, giveBackWait)
+	defer stop()
+	if err := s.Connectors.Disconnect(ctx, c, by); err != nil && !errors.Is(err, action.ErrNotFound) {
+		s.Log.WarnContext(ctx, "could not revoke the tokens of a connector", "connector", c.ID, "error", err)
+	}
+}
+
+// clientMetadata serves the OAuth client ID metadata document.
+func (s *handlers) clientMetadata(w http.ResponseWriter, r *http.Request) {
+	document := s.Connectors.ClientMetadata()
+	if document == nil {
+		s.Fail(w, r, action.NewError("no_client_metadata"))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "public, max-age=3600")
+	_, _ = w.Write(document) // a client that disconnected can retry
 }

@@ -111,40 +111,29 @@ func (st *stream) next(tick <-chan time.Time) bool {
 	case <-st.server.Done():
 		return false
 	case <-tick:
-		return (st.keepAlive() || st.leave()) && st.send(": keep-alive\n\n")
+		return st.stillValid() && st.send(": keep-alive\n\n")
 	case h := <-st.hints:
 		if h.Kind == action.HintLogin {
-			return st.keepAlive() || st.leave()
+			return st.stillValid()
 		}
 		if st.overflowed.Swap(false) {
-			st.drain()
+			for len(st.hints) > 0 { // the client reloads everything; only this goroutine receives
+				<-st.hints
+			}
 			return st.send("event: reload\ndata: {}\n\n")
 		}
 		return st.send(st.format(h))
 	}
 }
 
-// drain discards queued hints: the client reloads everything.
-func (st *stream) drain() {
-	for {
-		select {
-		case <-st.hints:
-		default:
-			return
-		}
+// stillValid checks the credential again, so that a stream does not outlive it.
+// Otherwise it tells the client, and the stream closes.
+func (st *stream) stillValid() bool {
+	if _, err := st.server.Identify(st.r); err != nil {
+		st.send("event: ended\ndata: {}\n\n")
+		return false
 	}
-}
-
-// keepAlive checks the credential again, so that a stream does not outlive it.
-func (st *stream) keepAlive() bool {
-	_, err := st.server.Identify(st.r)
-	return err == nil
-}
-
-// leave tells the client that its credential ended, and closes the stream.
-func (st *stream) leave() bool {
-	st.send("event: ended\ndata: {}\n\n")
-	return false
+	return true
 }
 
 func (st *stream) format(h action.Hint) string {

@@ -42,27 +42,11 @@ func grantScope(w api.ScopeName) action.GrantScope {
 }
 
 func (s *handlers) grantRoutes() {
-	s.grantReads()
-	dashboard.Handle(s.Server, api.CreateGrant, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewGrant]) (api.GrantView, error) {
-		g, err := s.createGrant(ctx, p, in.Body)
-		if err != nil {
-			return api.GrantView{}, err
-		}
-		return s.viewGrant(ctx, g)
-	})
-	dashboard.Handle(s.Server, api.RevokeGrant, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.GrantView, error) {
-		g, err := s.Policy.RevokeGrant(ctx, p.Organization, in.ID, p.By())
-		if err != nil {
-			return api.GrantView{}, err
-		}
-		s.policyChanged(ctx, p, "grant revoked", "grant", g.ID)
-		return s.viewGrant(ctx, g)
-	})
-}
-
-func (s *handlers) grantReads() {
 	dashboard.Handle(s.Server, api.ListGrants, func(ctx context.Context, p *dashboard.Principal, in *api.ListGrantsInput) (api.List[api.GrantView], error) {
-		return s.listGrants(ctx, view.GrantFilter(p, in))
+		page, all, err := s.Grants(ctx, view.GrantFilter(p, in))
+		return view.PageOf(page, func(g action.Grant) api.GrantView {
+			return api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}
+		}), err
 	})
 	dashboard.Handle(s.Server, api.GetGrant, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.GrantView, error) {
 		g, err := s.Policy.Grant(ctx, p.Organization, in.ID)
@@ -80,13 +64,21 @@ func (s *handlers) grantReads() {
 			return coveringGrant(api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}, p)
 		}), err
 	})
-}
-
-func (s *handlers) listGrants(ctx context.Context, f action.GrantFilter) (api.List[api.GrantView], error) {
-	page, all, err := s.Grants(ctx, f)
-	return view.PageOf(page, func(g action.Grant) api.GrantView {
-		return api.GrantView{Grant: g, Name: view.SourceName(g.Source, all)}
-	}), err
+	dashboard.Handle(s.Server, api.CreateGrant, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewGrant]) (api.GrantView, error) {
+		g, err := s.createGrant(ctx, p, in.Body)
+		if err != nil {
+			return api.GrantView{}, err
+		}
+		return s.viewGrant(ctx, g)
+	})
+	dashboard.Handle(s.Server, api.RevokeGrant, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.GrantView, error) {
+		g, err := s.Policy.RevokeGrant(ctx, p.Organization, in.ID, p.By())
+		if err != nil {
+			return api.GrantView{}, err
+		}
+		s.policyChanged(ctx, p, "grant revoked", "grant", g.ID)
+		return s.viewGrant(ctx, g)
+	})
 }
 
 func (s *handlers) viewGrant(ctx context.Context, g action.Grant) (api.GrantView, error) {
@@ -124,7 +116,7 @@ func (s *handlers) createGrant(ctx context.Context, p *dashboard.Principal, n ap
 }
 
 func (s *handlers) grantCreated(ctx context.Context, p *dashboard.Principal, g *action.Grant) {
-	s.policyChanged(ctx, p, "grant made", "grant", g.ID, "scope", g.Scope, "source", g.Source, "action", g.Action, "invocation", g.Invocation, "request", g.Request)
+	s.policyChanged(ctx, p, "grant created", "grant", g.ID, "scope", g.Scope, "source", g.Source, "action", g.Action, "invocation", g.Invocation, "request", g.Request)
 }
 
 const maxLifetime = 10 * 365 * 24 * time.Hour
@@ -194,7 +186,20 @@ func (s *handlers) requestRoutes() {
 		}
 		return s.viewRequest(ctx, r)
 	})
-	s.requestVerdicts("/api/v1/grant-requests/{id}")
+	dashboard.Handle(s.Server, api.ApproveGrantRequest, s.approveRequest)
+	dashboard.Handle(s.Server, api.DenyGrantRequest, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Refusal]) (api.RequestOutcome, error) {
+		v := action.RequestVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
+		if in.Body != nil {
+			v.Note = in.Body.Reason
+		}
+		r, err := s.Policy.DenyRequest(ctx, v)
+		if err != nil {
+			return api.RequestOutcome{}, err
+		}
+		s.policyChanged(ctx, p, "grant refused", "request", r.ID)
+		view, err := s.viewRequest(ctx, r)
+		return api.RequestOutcome{Request: view}, err
+	})
 }
 
 // checkNeedsGrant refuses a request for one action that is already allowed or is
@@ -211,47 +216,32 @@ func (s *handlers) checkNeedsGrant(ctx context.Context, session *action.Session,
 	case action.ModeAllow:
 		return action.NewError("already_allowed")
 	case action.ModeDeny:
-		return action.Errorf(action.ErrForbidden, "denied", "Policy denies this action: %s A grant lifts no denial.", e.Decision.Why())
+		return action.Errorf(action.ErrForbidden, "denied", "Policy denies this action: %s A grant does not override a denial.", e.Decision.Why())
 	case action.ModeRequireApproval:
 	}
 	return nil
 }
 
-func (s *handlers) requestVerdicts(path string) {
-	dashboard.Handle(s.Server, api.ApproveGrantRequest, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Narrowing]) (api.RequestOutcome, error) {
-		return s.approveRequest(ctx, p, in.ID, in.Body)
-	})
-	dashboard.Handle(s.Server, api.DenyGrantRequest, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Refusal]) (api.RequestOutcome, error) {
-		v := action.RequestVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
-		if in.Body != nil {
-			v.Note = in.Body.Reason
-		}
-		r, err := s.Policy.DenyRequest(ctx, v)
-		if err != nil {
-			return api.RequestOutcome{}, err
-		}
-		s.policyChanged(ctx, p, "grant refused", "request", r.ID)
-		view, err := s.viewRequest(ctx, r)
-		return api.RequestOutcome{Request: view}, err
-	})
-}
-
-func (s *handlers) approveRequest(ctx context.Context, p *dashboard.Principal, id string, n *api.Narrowing) (api.RequestOutcome, error) {
-	v := action.RequestVerdict{Organization: p.Organization, ID: id, By: p.By()}
-	r, err := s.Policy.GrantRequest(ctx, p.Organization, id)
+func (s *handlers) approveRequest(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Narrowing]) (api.RequestOutcome, error) {
+	v := action.RequestVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
+	r, err := s.Policy.GrantRequest(ctx, p.Organization, in.ID)
 	if err != nil {
 		return api.RequestOutcome{}, err
 	}
 	terms := r.Terms
-	if n != nil {
-		if err := s.narrow(&terms, n); err != nil {
+	if in.Body != nil {
+		if err := s.narrow(&terms, in.Body); err != nil {
 			return api.RequestOutcome{}, err
 		}
 		v.Terms = &terms
 	}
 	if r.Status == action.RequestPending { // otherwise the store returns the reason
 		if _, err := s.Gate.Terms(ctx, p.Organization, &terms, false); err != nil {
-			return api.RequestOutcome{}, requestError(err)
+			if action.Public(err).Code == "tool_unreviewed" {
+				err = action.Errorf(action.ErrConflict, "tool_unreviewed",
+					"The tool changed since its review, so the request cannot be approved. Review the tool first, or create a grant with unreviewed for its current version.")
+			}
+			return api.RequestOutcome{}, err
 		}
 	}
 	r, g, err := s.Policy.ApproveRequest(ctx, v)
@@ -261,16 +251,6 @@ func (s *handlers) approveRequest(ctx context.Context, p *dashboard.Principal, i
 	s.grantCreated(ctx, p, &g)
 	view, err := s.viewRequest(ctx, r)
 	return api.RequestOutcome{Request: view, Grant: &api.GrantView{Grant: g, Name: view.Name}}, err
-}
-
-// requestError explains the error of an unreviewed tool: the request is for the tool
-// as it was then.
-func requestError(err error) error {
-	if action.Public(err).Code != "tool_unreviewed" {
-		return err
-	}
-	return action.Errorf(action.ErrConflict, "tool_unreviewed",
-		"The tool is not as it was reviewed, so nothing is granted as it was asked. Review the tool first; or make a grant of your own, with unreviewed, for the tool as it is now.")
 }
 
 func (s *handlers) viewRequest(ctx context.Context, r action.GrantRequest) (api.RequestView, error) {

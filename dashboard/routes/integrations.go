@@ -37,14 +37,6 @@ func (q *MetadataQuery) Resolve(ctx huma.Context) []error {
 }
 
 func (s *handlers) integrationRoutes() {
-	s.integrationReadRoutes()
-	s.integrationChangeRoutes()
-	s.connectRoutes()
-	s.providerAppRoutes()
-	s.bindingRoutes()
-}
-
-func (s *handlers) integrationReadRoutes() {
 	dashboard.Handle(s.Server, api.ListProviders, func(context.Context, *dashboard.Principal, *api.None) (api.List[api.Provider], error) {
 		return view.ListOf(s.Providers), nil
 	})
@@ -62,36 +54,38 @@ func (s *handlers) integrationReadRoutes() {
 			return nil, err
 		}
 		data, err := s.Connections.Metadata(ctx, i, in.query)
-		return data, queryError(err)
+		return data, fieldUnder(err, "/query") // the field is a query parameter
 	})
-}
-
-func (s *handlers) integrationChangeRoutes() {
-	dashboard.HandleStatus(s.Server, api.CreateIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewIntegration]) (*dashboard.StatusResponse[api.IntegrationView], error) {
-		return s.connectIntegration(ctx, p, in.Body)
-	})
+	dashboard.HandleStatus(s.Server, api.CreateIntegration, s.connectIntegration)
 	dashboard.Handle(s.Server, api.UpdateIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.IntegrationChange]) (api.IntegrationView, error) {
 		i, err := s.changeIntegration(ctx, p, in.ID, in.Body)
 		return s.ViewIntegration(i), err
 	})
 	dashboard.Handle(s.Server, api.CheckIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.IntegrationView, error) {
-		i, err := s.checkIntegration(ctx, p, in.ID)
-		return s.ViewIntegration(i), err
+		i, err := s.managedIntegration(ctx, p, in.ID)
+		if err != nil {
+			return api.IntegrationView{}, err
+		}
+		if i, err = s.Connections.Check(ctx, i); err != nil {
+			return api.IntegrationView{}, err
+		}
+		s.integrationChanged(ctx, p, "integration checked", &i, "status", i.Status)
+		return s.ViewIntegration(i), nil
 	})
 	dashboard.Handle(s.Server, api.DeleteIntegration, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.Disconnected, error) {
-		revoked, err := s.disconnect(ctx, p, in.ID)
+		i, err := s.managedIntegration(ctx, p, in.ID)
+		if err != nil {
+			return api.Disconnected{}, err
+		}
+		revoked, err := s.Connections.Disconnect(ctx, i, p.By())
+		if err == nil {
+			s.integrationChanged(ctx, p, "integration disconnected", &i, "revoked", revoked)
+		}
 		return api.Disconnected{Revoked: revoked}, err
 	})
-}
-
-// queryError marks the field of an error as a query parameter, not a field of the
-// body.
-func queryError(err error) error {
-	e := action.Public(err)
-	if e.Kind == nil || e.Field == "" {
-		return err
-	}
-	return view.AtField(err, "/query"+e.Field)
+	dashboard.Handle(s.Server, api.ConnectIntegration, s.beginConnection)
+	s.providerAppRoutes()
+	s.bindingRoutes()
 }
 
 // connectMethod returns the provider's connection method of a kind, or the first
@@ -116,8 +110,8 @@ func (s *handlers) managedIntegration(ctx context.Context, p *dashboard.Principa
 }
 
 // connectIntegration creates an integration from a credential.
-func (s *handlers) connectIntegration(ctx context.Context, p *dashboard.Principal, n api.NewIntegration) (*dashboard.StatusResponse[api.IntegrationView], error) {
-	w, err := s.connectionRequest(ctx, p, n.Connecting, n.Secret, action.KindAPIKey, action.KindBotToken, action.KindNone)
+func (s *handlers) connectIntegration(ctx context.Context, p *dashboard.Principal, req *api.Body[api.NewIntegration]) (*dashboard.StatusResponse[api.IntegrationView], error) {
+	w, err := s.connectionRequest(ctx, p, req.Body.Connecting, req.Body.Secret, action.KindAPIKey, action.KindBotToken, action.KindNone)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +140,7 @@ func (s *handlers) connectionRequest(ctx context.Context, p *dashboard.Principal
 	}
 	provider := s.Provider(c.Provider)
 	if provider == nil {
-		return w, dashboard.Invalid("/provider", fmt.Sprintf("There is no provider %q; there is %s.", render.Plain(c.Provider), s.providerIDs()))
+		return w, dashboard.Invalid("/provider", fmt.Sprintf("There is no provider %q; providers are %s.", render.Plain(c.Provider), s.providerIDs()))
 	}
 	need := connectMethod(provider, c.Kind, kinds...)
 	if need == nil {
@@ -158,9 +152,9 @@ func (s *handlers) connectionRequest(ctx context.Context, p *dashboard.Principal
 		return w, errLimitedKey()
 	case !c.Own && !p.Role.Decides():
 		return w, action.Errorf(action.ErrForbidden, "role_required",
-			"A member connects only in their own name: set `own`, or ask an owner or admin to connect it for the organization.").WithField("/own")
+			"A member can only make personal connections. Set `own`, or ask an owner or admin to connect it for the organization.").WithField("/own")
 	case c.Own && !need.Users:
-		return w, dashboard.Invalid("/own", fmt.Sprintf("%s is not connected this way in a person's own name; leave `own` out.", provider.Title))
+		return w, dashboard.Invalid("/own", fmt.Sprintf("%s cannot be connected this way as a personal connection. Leave `own` out.", provider.Title))
 	}
 	if err := w.Check(); err != nil {
 		return w, err
@@ -181,7 +175,7 @@ func (s *handlers) connectionRequest(ctx context.Context, p *dashboard.Principal
 // cannot make personal connections.
 func errLimitedKey() error {
 	return action.Errorf(action.ErrForbidden, "role_required",
-		"This API key has a lesser role than whoever made it, so that it connects nothing in that person's name or for that person alone; do it in the page, or with a key of the person's own role.")
+		"This API key has a lower role than its creator, so it cannot make personal or private connections. Use the dashboard, or a key with the creator's role.")
 }
 
 // checkServiceURL restricts members to base URLs that the organization connects
@@ -199,7 +193,7 @@ func (s *handlers) checkServiceURL(ctx context.Context, p *dashboard.Principal, 
 		return nil
 	}
 	return action.Errorf(action.ErrForbidden, "role_required",
-		"A member connects to the provider's own address, or to one that an integration of the organization has; leave base_url out, or ask an owner or admin to connect the organization there first.").WithField("/base_url")
+		"A member can only connect to the provider's own URL, or to one that an integration of the organization uses. Leave base_url out, or ask an owner or admin to connect the organization there first.").WithField("/base_url")
 }
 
 // errOtherMethod explains how to connect the provider instead.
@@ -219,7 +213,7 @@ func errOtherMethod(p *api.Provider, kind action.IntegrationKind, may []action.I
 	if slices.Contains(there, string(kind)) || len(here) == 0 {
 		return dashboard.Invalid("/kind", fmt.Sprintf("%s is connected so elsewhere: POST %s takes kind %s.", p.Title, route, strings.Join(there, ", ")))
 	}
-	return dashboard.Invalid("/kind", fmt.Sprintf("%s is not connected so; kind may be %s.", p.Title, strings.Join(here, ", ")))
+	return dashboard.Invalid("/kind", fmt.Sprintf("%s cannot be connected that way; kind can be %s.", p.Title, strings.Join(here, ", ")))
 }
 
 func (s *handlers) providerIDs() string {
@@ -247,7 +241,7 @@ func (s *handlers) checkName(name, provider string) error {
 		return dashboard.Invalid("/name", "name must be plain text.")
 	case low == action.AllConnections, low != provider && s.Provider(low) != nil,
 		strings.HasPrefix(low, view.ModulePrefix), strings.HasPrefix(low, view.ConnectorPrefix):
-		return dashboard.Invalid("/name", fmt.Sprintf("The name %q stands for something else where sessions are bound; choose another.", name))
+		return dashboard.Invalid("/name", fmt.Sprintf("The name %q is reserved. Choose another.", name))
 	}
 	return nil
 }
@@ -312,11 +306,11 @@ func (s *handlers) checkChange(p *dashboard.Principal, in *action.Integration, c
 	if change.Visibility != nil && *change.Visibility != in.Visibility {
 		switch {
 		case in.User != "":
-			return dashboard.Invalid("/visibility", "A connection in somebody's own name stays private; connect another for the organization.")
+			return dashboard.Invalid("/visibility", "A personal connection stays private. Connect another for the organization.")
 		case !p.Role.Decides():
 			return action.Errorf(action.ErrForbidden, "role_required", "Only owners and admins choose who sees an integration; ask one.")
 		case in.CreatedBy != p.Viewer():
-			return dashboard.Invalid("/visibility", "Private means to be seen by who made it alone, and that was somebody else; connect the account again as private.")
+			return dashboard.Invalid("/visibility", "Only its creator can make an integration private. Connect the account again as private.")
 		}
 	}
 	if change.Name != nil {
@@ -355,31 +349,6 @@ func (s *handlers) replaceCredential(ctx context.Context, p *dashboard.Principal
 	}
 	*in = next
 	return nil
-}
-
-func (s *handlers) checkIntegration(ctx context.Context, p *dashboard.Principal, id string) (action.Integration, error) {
-	in, err := s.managedIntegration(ctx, p, id)
-	if err != nil {
-		return in, err
-	}
-	now, err := s.Connections.Check(ctx, in)
-	if err != nil {
-		return in, err
-	}
-	s.integrationChanged(ctx, p, "integration checked", &now, "status", now.Status)
-	return now, nil
-}
-
-func (s *handlers) disconnect(ctx context.Context, p *dashboard.Principal, id string) (revoked bool, err error) {
-	in, err := s.managedIntegration(ctx, p, id)
-	if err != nil {
-		return false, err
-	}
-	if revoked, err = s.Connections.Disconnect(ctx, in, p.By()); err != nil {
-		return revoked, err
-	}
-	s.integrationChanged(ctx, p, "integration disconnected", &in, "revoked", revoked)
-	return revoked, nil
 }
 
 // integrationChanged logs a change and invalidates the policy and catalog

@@ -42,10 +42,21 @@ func (s *handlers) invocationRoutes() {
 		return s.FullParams(ctx, p, in.ID)
 	})
 	dashboard.Handle(s.Server, api.ListInvocationEvents, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.List[action.Event], error) {
-		events, err := s.events(ctx, p.Organization, in.ID)
+		if _, err := s.Calls.Invocation(ctx, p.Organization, in.ID); err != nil {
+			return api.List[action.Event]{}, err
+		}
+		events, err := s.Calls.Events(ctx, p.Organization, in.ID)
 		return view.ListOf(events), err
 	})
-	s.verdictRoutes()
+	dashboard.Handle(s.Server, api.ApproveInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWaitWith[*api.Approval]) (api.Outcome, error) {
+		return s.approve(ctx, p, "", in.ID, in.Body, in.Wait)
+	})
+	dashboard.Handle(s.Server, api.DenyInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Denial]) (api.Outcome, error) {
+		return s.deny(ctx, p, denialVerdict(in.Body, "", in.ID))
+	})
+	dashboard.Handle(s.Server, api.GetStatistics, func(ctx context.Context, p *dashboard.Principal, in *api.GetStatisticsInput) (api.StatisticsView, error) {
+		return s.ViewStatistics(ctx, p.Organization, in.Window)
+	})
 }
 
 // approvalVerdict converts a request body to a verdict; nil is a plain
@@ -59,7 +70,7 @@ func approvalVerdict(a *api.Approval, session, id string, now time.Time) (action
 	grant := a.Grant
 	switch {
 	case grant != nil && a.Mode == "once":
-		return v, dashboard.Invalid("/mode", "An approval for once makes no grant; leave grant out, or send mode grant.")
+		return v, dashboard.Invalid("/mode", "Mode once creates no grant. Leave grant out, or set mode to grant.")
 	case grant == nil && a.Mode == "grant":
 		grant = &api.ApprovalGrant{}
 	case grant == nil:
@@ -83,31 +94,12 @@ func denialVerdict(d *api.Denial, session, id string) action.Verdict {
 	return v
 }
 
-// verdictRoutes mounts approve and deny under an invocation's path.
-// sessionVerdicts mounts those under a session's path.
-func (s *handlers) verdictRoutes() {
-	dashboard.Handle(s.Server, api.ApproveInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWaitWith[*api.Approval]) (api.Outcome, error) {
-		return s.approve(ctx, p, "", in.ID, in.Body, in.Wait)
-	})
-	dashboard.Handle(s.Server, api.DenyInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Denial]) (api.Outcome, error) {
-		return s.deny(ctx, p, denialVerdict(in.Body, "", in.ID))
-	})
-}
-
 // withApprovalURL adds the approval URL, which the row does not contain.
 func (s *handlers) withApprovalURL(inv action.Invocation) action.Invocation {
 	if inv.Status == action.StatusPending && inv.ApprovalURL == "" {
 		inv.ApprovalURL = s.PublicURL + "/invocations/" + inv.ID
 	}
 	return inv
-}
-
-// events returns the events of an invocation that the organization has.
-func (s *handlers) events(ctx context.Context, organization, id string) ([]action.Event, error) {
-	if _, err := s.Calls.Invocation(ctx, organization, id); err != nil {
-		return nil, err
-	}
-	return s.Calls.Events(ctx, organization, id)
 }
 
 func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session, id string, a *api.Approval, wait string) (api.Outcome, error) {
@@ -122,7 +114,11 @@ func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session,
 	v = s.verdict(p, v)
 	inv, err := s.Gate.Approve(ctx, v)
 	if err != nil {
-		return api.Outcome{}, s.errNotPending(ctx, p, id, grantError(err))
+		e := action.Public(err) // its field is about the terms, which are nested in the approval
+		if (e.Code == "invalid_grant" || e.Code == "tool_unreviewed") && !strings.HasPrefix(e.Field, "/grant/") {
+			err = fieldUnder(err, "/grant")
+		}
+		return api.Outcome{}, s.errNotPending(ctx, p, id, err)
 	}
 	s.Log.InfoContext(ctx, "call approved", "invocation", inv.ID, "by", p.By())
 	out := api.Outcome{Invocation: s.withApprovalURL(inv)}
@@ -133,21 +129,11 @@ func (s *handlers) approve(ctx context.Context, p *dashboard.Principal, session,
 		s.grantCreated(ctx, p, v.Grant)
 		view, err := s.viewGrant(ctx, *v.Grant)
 		if err != nil {
-			s.Log.WarnContext(ctx, "the name of a source is not known", "error", err) // the approval is valid without it
+			s.Log.WarnContext(ctx, "could not look up the name of a source", "error", err) // the approval is valid without it
 		}
 		out.Grant = &view
 	}
 	return out, nil
-}
-
-// grantError prefixes the field of an error about the terms of a grant, which are
-// nested in an approval.
-func grantError(err error) error {
-	e := action.Public(err)
-	if (e.Code == "invalid_grant" || e.Code == "tool_unreviewed") && !strings.HasPrefix(e.Field, "/grant/") {
-		return fieldUnder(err, "/grant")
-	}
-	return err
 }
 
 // await waits for the outcome of an approved call. The approval is stored already,
@@ -164,7 +150,7 @@ func (s *handlers) await(ctx context.Context, p *dashboard.Principal, inv action
 			return s.outcome(out)
 		}
 	}
-	s.Log.DebugContext(ctx, "no outcome of an approved call", "invocation", inv.ID, "error", err)
+	s.Log.DebugContext(ctx, "could not wait for the outcome of an approved call", "invocation", inv.ID, "error", err)
 	if now, err := s.Calls.Invocation(ctx, p.Organization, inv.ID); err == nil {
 		inv = now
 	}
@@ -217,12 +203,6 @@ func parseWait(text string) (time.Duration, error) {
 	return min(d, dashboard.MaxWait), nil
 }
 
-func (s *handlers) statisticsRoutes() {
-	dashboard.Handle(s.Server, api.GetStatistics, func(ctx context.Context, p *dashboard.Principal, in *api.GetStatisticsInput) (api.StatisticsView, error) {
-		return s.ViewStatistics(ctx, p.Organization, in.Window)
-	})
-}
-
 // viewWithOrigin returns the view of an invocation with its origin.
 func (s *handlers) viewWithOrigin(inv action.Invocation, from event.SessionOrigin) api.InvocationView {
 	return api.InvocationView{Invocation: s.withApprovalURL(inv), Event: from.Event, Run: from.Run}
@@ -232,17 +212,6 @@ func (s *handlers) viewWithOrigin(inv action.Invocation, from event.SessionOrigi
 func (s *handlers) viewInvocation(ctx context.Context, p *dashboard.Principal, inv action.Invocation) (api.InvocationView, error) {
 	from, err := s.Origins(ctx, p, []action.Invocation{inv})
 	return s.viewWithOrigin(inv, from[inv.Session]), err
-}
-
-// viewPage returns the views of a page of invocations.
-func (s *handlers) viewPage(ctx context.Context, p *dashboard.Principal, page action.Page[action.Invocation]) (api.InvocationList, error) {
-	from, err := s.Origins(ctx, p, page.Items)
-	list := view.PageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewWithOrigin(inv, from[inv.Session]) })
-	out := api.InvocationList{List: list}
-	if !page.SearchedSince.IsZero() {
-		out.LookedBackTo = &page.SearchedSince
-	}
-	return out, err
 }
 
 func (s *handlers) listInvocations(ctx context.Context, p *dashboard.Principal, in api.CallFilters, by api.CallerFilters, q api.Paging) (api.InvocationList, error) {
@@ -255,5 +224,10 @@ func (s *handlers) listInvocations(ctx context.Context, p *dashboard.Principal, 
 	if err != nil {
 		return api.InvocationList{}, err
 	}
-	return s.viewPage(ctx, p, page)
+	from, err := s.Origins(ctx, p, page.Items)
+	out := api.InvocationList{List: view.PageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewWithOrigin(inv, from[inv.Session]) })}
+	if !page.SearchedSince.IsZero() {
+		out.LookedBackTo = &page.SearchedSince
+	}
+	return out, err
 }

@@ -17,13 +17,8 @@ import (
 )
 
 func (s *handlers) notifyRoutes() {
-	dashboard.Handle(s.Server, api.ListNotify, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.NotifyView], error) {
-		views, err := s.NotifyViews(ctx, p.Organization)
-		return view.ListOf(views), err
-	})
-	dashboard.Handle(s.Server, api.PutNotify, func(ctx context.Context, p *dashboard.Principal, in *api.ByNotifyKindWith[api.NotifyChange]) (api.MintedNotify, error) {
-		return s.setNotify(ctx, p, in.Kind, in.Body)
-	})
+	dashboard.Handle(s.Server, api.ListNotify, listAll(s.NotifyViews))
+	dashboard.Handle(s.Server, api.PutNotify, s.setNotify)
 	dashboard.HandleNone(s.Server, api.DeleteNotify, func(ctx context.Context, p *dashboard.Principal, in *api.ByNotifyKind) error {
 		if err := s.Policy.DeleteNotifyChannel(ctx, p.Organization, in.Kind, p.By()); err != nil {
 			return err
@@ -44,20 +39,24 @@ func (s *handlers) notifyRoutes() {
 	})
 }
 
-func (s *handlers) setNotify(ctx context.Context, p *dashboard.Principal, kind action.NotifyKind, n api.NotifyChange) (api.MintedNotify, error) {
-	c, known, err := s.notifyChannel(ctx, p.Organization, kind)
-	if err != nil {
+func (s *handlers) setNotify(ctx context.Context, p *dashboard.Principal, in *api.ByNotifyKindWith[api.NotifyChange]) (api.MintedNotify, error) {
+	c, err := s.Policy.NotifyChannel(ctx, p.Organization, in.Kind)
+	known := err == nil
+	switch {
+	case errors.Is(err, action.ErrNotFound):
+		c = action.NotifyChannel{Organization: p.Organization, Kind: in.Kind, Enabled: true, Wants: action.WantsAll}
+	case err != nil:
 		return api.MintedNotify{}, err
 	}
-	setIfGiven(&c.Enabled, n.Enabled)
-	c.Wants = action.NotifyWants(cmp.Or(string(n.Wants), string(c.Wants)))
+	setIfGiven(&c.Enabled, in.Body.Enabled)
+	c.Wants = action.NotifyWants(cmp.Or(string(in.Body.Wants), string(c.Wants)))
 	c.UpdatedBy = p.By()
 	var secret *event.Secret
 	shown := ""
-	if kind == action.NotifySlack {
-		err = s.slackChannel(ctx, p, &c, &n)
+	if in.Kind == action.NotifySlack {
+		err = s.slackChannel(ctx, p, &c, &in.Body)
 	} else {
-		secret, shown, err = s.webhookChannel(ctx, &c, &n, known)
+		secret, shown, err = s.webhookChannel(ctx, &c, &in.Body, known)
 	}
 	if err != nil {
 		return api.MintedNotify{}, err
@@ -65,34 +64,25 @@ func (s *handlers) setNotify(ctx context.Context, p *dashboard.Principal, kind a
 	if c, err = s.Policy.SetNotifyChannel(ctx, c, secret); err != nil {
 		return api.MintedNotify{}, err
 	}
-	s.policyChanged(ctx, p, "notifications set", "kind", kind, "enabled", c.Enabled, "wants", c.Wants)
+	s.policyChanged(ctx, p, "notifications set", "kind", in.Kind, "enabled", c.Enabled, "wants", c.Wants)
 	v, err := s.ViewNotify(ctx, &c)
 	return api.MintedNotify{NotifyView: v, Secret: shown}, err
-}
-
-// notifyChannel returns the channel of a kind, or a new one with the defaults.
-func (s *handlers) notifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (c action.NotifyChannel, known bool, err error) {
-	c, err = s.Policy.NotifyChannel(ctx, organization, kind)
-	if errors.Is(err, action.ErrNotFound) {
-		return action.NotifyChannel{Organization: organization, Kind: kind, Enabled: true, Wants: action.WantsAll}, false, nil
-	}
-	return c, err == nil, err
 }
 
 // webhookChannel applies the URL and creates the first secret of a webhook.
 func (s *handlers) webhookChannel(ctx context.Context, c *action.NotifyChannel, n *api.NotifyChange, known bool) (*event.Secret, string, error) {
 	if n.Integration != "" || n.Channel != "" {
-		return nil, "", dashboard.Invalid("/integration", "integration and channel are of Slack; a webhook has a url.")
+		return nil, "", dashboard.Invalid("/integration", "integration and channel are for Slack. For a webhook, send url.")
 	}
 	if c.URL = cmp.Or(n.URL, c.URL); c.URL == "" {
-		return nil, "", dashboard.Invalid("/url", "Send the url that held calls are told to.")
+		return nil, "", dashboard.Invalid("/url", "Send the url that receives the notifications.")
 	}
 	u, err := guard.CheckURL(c.URL)
 	switch {
 	case err != nil:
 		return nil, "", err
 	case u.Scheme != "https" && !guard.Loopback(u):
-		return nil, "", dashboard.Invalid("/url", "url must be https, or http on this machine: others could read what agents ask for.")
+		return nil, "", dashboard.Invalid("/url", "url must be https, or http on this machine, because notifications describe what agents do.")
 	}
 	if n.URL != "" { // an earlier URL can always be disabled
 		if err := s.Guard.CheckReach(ctx, u); err != nil {
@@ -101,7 +91,7 @@ func (s *handlers) webhookChannel(ctx context.Context, c *action.NotifyChannel, 
 	}
 	switch {
 	case known && n.Secret != "":
-		return nil, "", dashboard.Invalid("/secret", "The webhook has a secret already; leave secret out, and replace it with POST /api/v1/notify/webhook/rotate.")
+		return nil, "", dashboard.Invalid("/secret", "The webhook already has a secret. Leave secret out; to replace it, use POST /api/v1/notify/webhook/rotate.")
 	case known:
 		return nil, "", nil
 	}
@@ -109,28 +99,34 @@ func (s *handlers) webhookChannel(ctx context.Context, c *action.NotifyChannel, 
 	return &secret, shown, err
 }
 
-// slackHooks are the hosts of Slack's incoming webhooks.
-var slackHooks = []string{"hooks.slack.com", "hooks.slack-gov.com"}
-
 // slackChannel applies either the URL of an incoming webhook or an integration
 // with a channel. Each replaces the other.
 func (s *handlers) slackChannel(ctx context.Context, p *dashboard.Principal, c *action.NotifyChannel, n *api.NotifyChange) error {
 	switch {
 	case n.Secret != "":
-		return dashboard.Invalid("/secret", "Messages of Slack are not signed; leave secret out.")
+		return dashboard.Invalid("/secret", "Slack messages are not signed. Leave secret out.")
 	case n.URL != "" && n.Integration+n.Channel != "":
-		return dashboard.Invalid("/url", "Send the url of an incoming webhook, or integration and channel, and not both.")
+		return dashboard.Invalid("/url", "Send either url, or integration and channel, not both.")
 	case n.URL != "":
-		return s.slackWebhookChannel(c, n.URL)
+		u, err := guard.CheckURL(n.URL)
+		if err != nil {
+			return err
+		}
+		if (u.Scheme != "https" || u.Host != "hooks.slack.com" && u.Host != "hooks.slack-gov.com") && !guard.Loopback(u) {
+			return dashboard.Invalid("/url", "The URL of an incoming Slack webhook starts with https://hooks.slack.com/.")
+		}
+		c.Integration, c.Target = "", ""
+		c.Sealed, err = s.Vault.Seal(action.Ref{Organization: c.Organization, Table: "notify_channels", Row: string(action.NotifySlack), Column: "sealed"}, []byte(n.URL))
+		return err
 	}
 	c.Integration, c.Target = cmp.Or(n.Integration, c.Integration), cmp.Or(n.Channel, c.Target)
 	switch {
 	case c.Integration == "" && c.Target == "" && c.Sealed != nil:
 		return nil
 	case c.Integration == "":
-		return dashboard.Invalid("/url", "Send the url of an incoming webhook of Slack, or the integration and the channel to post to.")
+		return dashboard.Invalid("/url", "Send the url of an incoming Slack webhook, or an integration and a channel.")
 	case c.Target == "" || strings.ContainsFunc(c.Target, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return dashboard.Invalid("/channel", "Send the id of the channel, such as C0123456789, or its name.")
+		return dashboard.Invalid("/channel", "Send the ID of the channel, such as C0123456789, or its name.")
 	}
 	c.Sealed = nil
 	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
@@ -139,20 +135,7 @@ func (s *handlers) slackChannel(ctx context.Context, p *dashboard.Principal, c *
 	}
 	i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == c.Integration })
 	if i < 0 || all[i].Provider != "slack" || all[i].User != "" || all[i].Visibility != action.VisibleOrganization {
-		return dashboard.Invalid("/integration", "integration must be the id of a Slack integration that the whole organization sees; GET /api/v1/integrations lists them.")
+		return dashboard.Invalid("/integration", "integration must be the ID of a Slack integration that is visible to the organization. GET /api/v1/integrations lists them.")
 	}
 	return nil
-}
-
-func (s *handlers) slackWebhookChannel(c *action.NotifyChannel, text string) (err error) {
-	u, err := guard.CheckURL(text)
-	if err != nil {
-		return err
-	}
-	if (u.Scheme != "https" || !slices.Contains(slackHooks, u.Host)) && !guard.Loopback(u) {
-		return dashboard.Invalid("/url", "The URL of an incoming webhook of Slack begins with https://hooks.slack.com/.")
-	}
-	c.Integration, c.Target = "", ""
-	c.Sealed, err = s.Vault.Seal(action.Ref{Organization: c.Organization, Table: "notify_channels", Row: string(action.NotifySlack), Column: "sealed"}, []byte(text))
-	return err
 }

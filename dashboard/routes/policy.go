@@ -21,23 +21,15 @@ import (
 )
 
 func (s *handlers) policyRoutes() {
-	dashboard.Handle(s.Server, api.PutMode, func(ctx context.Context, p *dashboard.Principal, in *api.ByPolicyKeyWith[api.NewMode]) (api.ModeView, error) {
-		return s.setMode(ctx, p, in.Key, in.Body)
-	})
-	dashboard.HandleNone(s.Server, api.DeleteMode, func(ctx context.Context, p *dashboard.Principal, in *api.DeleteModeInput) error {
-		return s.unsetMode(ctx, p, in.Key, in.Automation)
-	})
-	dashboard.Handle(s.Server, api.ListModes, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.ModeView], error) {
-		views, err := s.Modes(ctx, p.Organization)
-		return view.ListOf(views), err
-	})
-	dashboard.Handle(s.Server, api.ExplainPolicy, func(ctx context.Context, p *dashboard.Principal, in *api.Asked) (api.Explanation, error) {
-		return s.Explain(ctx, p, in)
-	})
+	dashboard.Handle(s.Server, api.PutMode, s.setMode)
+	dashboard.HandleNone(s.Server, api.DeleteMode, s.unsetMode)
+	dashboard.Handle(s.Server, api.ListModes, listAll(s.Modes))
+	dashboard.Handle(s.Server, api.ExplainPolicy, s.Explain)
 }
 
-func (s *handlers) setMode(ctx context.Context, p *dashboard.Principal, text string, n api.NewMode) (api.ModeView, error) {
-	key, all, err := s.knownKey(ctx, p.Organization, text)
+func (s *handlers) setMode(ctx context.Context, p *dashboard.Principal, in *api.ByPolicyKeyWith[api.NewMode]) (api.ModeView, error) {
+	n := in.Body
+	key, all, err := s.knownKey(ctx, p.Organization, in.Key)
 	if err != nil {
 		return api.ModeView{}, err
 	}
@@ -58,8 +50,9 @@ func (s *handlers) setMode(ctx context.Context, p *dashboard.Principal, text str
 	return v, nil
 }
 
-func (s *handlers) unsetMode(ctx context.Context, p *dashboard.Principal, text, automation string) error {
-	key, err := s.storedKey(ctx, p.Organization, text)
+func (s *handlers) unsetMode(ctx context.Context, p *dashboard.Principal, in *api.DeleteModeInput) error {
+	automation := in.Automation
+	key, err := s.storedKey(ctx, p.Organization, in.Key)
 	if err != nil {
 		return err
 	}
@@ -67,7 +60,7 @@ func (s *handlers) unsetMode(ctx context.Context, p *dashboard.Principal, text, 
 		return err
 	}
 	if err := s.Policy.UnsetOverride(ctx, p.Organization, automation, key, p.By()); err != nil {
-		return s.errNoMode(ctx, p.Organization, text, err)
+		return s.errNoMode(ctx, p.Organization, in.Key, err)
 	}
 	s.policyChanged(ctx, p, "policy unset", "key", key.String(), "automation", automation)
 	return nil
@@ -184,9 +177,9 @@ func (s *handlers) checkAction(ctx context.Context, key action.Key, all []action
 		}
 	}
 	if len(names) == 0 {
-		return unknownAction("%s has no tools, so no action %q; check the connector again when that changed.", source, key.Action)
+		return unknownAction("%s has no tools, so it has no action %q. Check the connector again when it has tools.", source, key.Action)
 	}
-	return unknownAction("%s has no action %q; nearest: %s. If it is new there, check the connector first, so that its tools are listed anew.",
+	return unknownAction("%s has no action %q; nearest: %s. If the action is new, check the connector first to refresh its tools.",
 		source, key.Action, render.Plain(strings.Join(suggest.Closest(key.Action, names), ", ")))
 }
 
@@ -221,7 +214,7 @@ func (s *handlers) unknownActionWarning(ctx context.Context, key action.Key, all
 		why = "cannot be asked"
 	}
 	source := cmp.Or(c.Slug, c.Name)
-	return render.Plain(fmt.Sprintf("%s %s and never listed an action %q: what was set counts for nothing until it does.%s", source, why, key.Action, suggest.Sentence(key.Action, names))), nil
+	return render.Plain(fmt.Sprintf("%s %s and never listed an action %q. The setting has no effect until it does.%s", source, why, key.Action, suggest.Sentence(key.Action, names))), nil
 }
 
 // providerCheckAction refuses an action that the module lacks.
@@ -236,7 +229,7 @@ func providerCheckAction(p *api.Provider, name string) error {
 		}
 	}
 	if len(names) == 0 {
-		return unknownAction("%s has no actions, so there is nothing to decide; name one of another source.", p.ID)
+		return unknownAction("%s has no actions. Name an action of another source.", p.ID)
 	}
 	return unknownAction("%s has no action %q; nearest: %s.", p.ID, name, strings.Join(suggest.Closest(name, names), ", "))
 }

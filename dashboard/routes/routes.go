@@ -2,8 +2,10 @@
 package routes
 
 import (
+	"context"
 	"net/http"
 
+	"sallyport/api"
 	"sallyport/dashboard"
 	"sallyport/dashboard/view"
 )
@@ -14,25 +16,28 @@ type handlers struct {
 	uploads *uploadLimiter
 }
 
+// listAll returns a handler that lists all items of the organization.
+func listAll[T any](load func(ctx context.Context, organization string) ([]T, error)) func(context.Context, *dashboard.Principal, *api.None) (api.List[T], error) {
+	return func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[T], error) {
+		all, err := load(ctx, p.Organization)
+		return view.ListOf(all), err
+	}
+}
+
 // Mount adds the operations of the JSON API to the server.
 func Mount(server *dashboard.Server, mux *http.ServeMux) error {
-	s := &handlers{Reader: view.NewReader(server), uploads: newUploadLimiter()}
+	s := &handlers{Reader: view.NewReader(server), uploads: &uploadLimiter{files: map[string]bool{}, perSession: map[string]int{}}}
 	s.sessionRoutes()
 	s.actionRoutes()
 	s.toolRoutes()
-	s.setupRoutes()
-	s.guideRoutes()
 	s.invocationRoutes()
-	s.statisticsRoutes()
 	s.secretRoutes()
 	s.connectorRoutes()
 	s.integrationRoutes()
 	s.automationRoutes()
 	s.triggerRoutes()
-	s.scheduleRoutes()
 	s.inboundRoutes()
 	s.runRoutes()
-	s.outboxRoutes()
 	s.notifyRoutes()
 	s.policyRoutes()
 	s.quotaRoutes()

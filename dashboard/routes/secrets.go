@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,13 +22,8 @@ import (
 )
 
 func (s *handlers) secretRoutes() {
-	dashboard.Handle(s.Server, api.PutSecret, func(ctx context.Context, p *dashboard.Principal, in *api.ByKeyWith[api.NewSecret]) (action.Secret, error) {
-		return s.putSecret(ctx, p, in.Key, in.Body)
-	})
-	dashboard.Handle(s.Server, api.ListSecrets, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[action.Secret], error) {
-		list, err := s.Sources.ListSecrets(ctx, p.Organization)
-		return view.ListOf(list), err
-	})
+	dashboard.Handle(s.Server, api.PutSecret, s.putSecret)
+	dashboard.Handle(s.Server, api.ListSecrets, listAll(s.Sources.ListSecrets))
 	dashboard.HandleNone(s.Server, api.DeleteSecret, func(ctx context.Context, p *dashboard.Principal, in *api.ByKey) error {
 		if err := s.Sources.DeleteSecret(ctx, p.Organization, in.Key); err != nil {
 			return err
@@ -34,28 +33,28 @@ func (s *handlers) secretRoutes() {
 		return nil
 	})
 	dashboard.Handle(s.Server, api.RotateMasterKey, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.Rotated, error) {
-		s.Log.InfoContext(ctx, "master key about to be replaced", "by", p.By())
+		s.Log.InfoContext(ctx, "master key rotation requested", "by", p.By())
 		return s.Rotate(ctx, p.Organization, p.By())
 	})
 }
 
-func (s *handlers) putSecret(ctx context.Context, p *dashboard.Principal, key string, n api.NewSecret) (action.Secret, error) {
-	if err := checkSecret(key, n); err != nil {
+func (s *handlers) putSecret(ctx context.Context, p *dashboard.Principal, in *api.ByKeyWith[api.NewSecret]) (action.Secret, error) {
+	if err := checkSecret(in.Key, in.Body); err != nil {
 		return action.Secret{}, err
 	}
-	sealed, err := s.SealSecret(p.Organization, key, []byte(n.Value))
+	sealed, err := s.SealSecret(p.Organization, in.Key, []byte(in.Body.Value))
 	if err != nil {
 		return action.Secret{}, err
 	}
 	now := s.Now()
 	secret := action.Secret{
-		Organization: p.Organization, Key: key, Host: strings.ToLower(n.Host),
+		Organization: p.Organization, Key: in.Key, Host: strings.ToLower(in.Body.Host),
 		UpdatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
 	if err := s.Sources.PutSecret(ctx, secret, sealed); err != nil {
 		return action.Secret{}, err
 	}
-	s.policyChanged(ctx, p, "secret set", "key", key, "host", secret.Host) // a new host requires new reviews
+	s.policyChanged(ctx, p, "secret set", "key", in.Key, "host", secret.Host) // a new host requires new reviews
 	s.Hint(action.HintCatalog, p.Organization, "")
 	return secret, nil
 }
@@ -108,7 +107,7 @@ func checkSigningSecret(secret string) error {
 	}
 	text, standard := strings.CutPrefix(secret, "whsec_")
 	if key, err := base64.StdEncoding.DecodeString(text); standard && (err != nil || len(key) < 16) {
-		return dashboard.Invalid("/secret", "What follows whsec_ must be at least 16 bytes in base64; copy the whole secret.")
+		return dashboard.Invalid("/secret", "The part after whsec_ must be at least 16 bytes in base64. Copy the whole secret.")
 	}
 	return nil
 }
@@ -146,4 +145,128 @@ func (s *handlers) rotate(ctx context.Context, p *dashboard.Principal, owner str
 	}
 	s.Log.InfoContext(ctx, "signing secret replaced", "owner", owner, "keep", keep.String(), "by", p.By())
 	return api.MintedSecret{Secret: shown}, nil
+}
+
+func (s *handlers) envRoutes() {
+	dashboard.Handle(s.Server, api.ListSessionEnv, func(ctx context.Context, p *dashboard.Principal, in *api.ListSessionEnvInput) (api.List[action.EnvRequest], error) {
+		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
+			return api.List[action.EnvRequest]{}, err
+		}
+		page, err := s.Sessions.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: in.Session, Limit: in.Limit, Cursor: in.Cursor})
+		return view.PageOf(page, identity), err
+	})
+	dashboard.Handle(s.Server, api.PullEnv, s.pullEnv)
+	dashboard.Handle(s.Server, api.ListEnvRequests, func(ctx context.Context, p *dashboard.Principal, in *api.ListEnvRequestsInput) (api.List[action.EnvRequest], error) {
+		page, err := s.Sessions.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: in.Session, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
+		return view.PageOf(page, identity), err
+	})
+	dashboard.Handle(s.Server, api.GetEnvRequest, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (action.EnvRequest, error) {
+		return s.Sessions.EnvRequest(ctx, p.Organization, in.ID)
+	})
+	dashboard.Handle(s.Server, api.AnswerEnvRequest, s.answerEnv)
+	dashboard.Handle(s.Server, api.RefuseEnvRequest, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.EnvRefusal]) (action.EnvRequest, error) {
+		v := action.EnvVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
+		if in.Body != nil {
+			v.Note = in.Body.Reason
+		}
+		return s.decideEnv(ctx, p, v, "variables refused")
+	})
+}
+
+// envRef binds the sealed values to their request.
+func envRef(organization, id string) action.Ref {
+	return action.Ref{Organization: organization, Table: "env_requests", Row: id, Column: "sealed"}
+}
+
+func (s *handlers) answerEnv(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.EnvAnswer]) (action.EnvRequest, error) {
+	r, err := s.Sessions.EnvRequest(ctx, p.Organization, in.ID)
+	if err != nil {
+		return r, err
+	}
+	given := maps.Clone(in.Body.Values)
+	maps.DeleteFunc(given, func(_, v string) bool { return v == "" }) // an empty form field
+	if err := action.CheckEnvValues(r.Keys, given); err != nil {
+		return r, err
+	}
+	plain, err := json.Marshal(given)
+	if err != nil {
+		return r, err
+	}
+	sealed, err := s.Vault.Seal(envRef(p.Organization, in.ID), plain)
+	if err != nil {
+		return r, fmt.Errorf("sealing the values of request %s: %w", in.ID, err)
+	}
+	return s.decideEnv(ctx, p, action.EnvVerdict{
+		Organization: p.Organization, ID: in.ID, By: p.By(), Sealed: sealed, Names: slices.Sorted(maps.Keys(given)),
+	}, "variables entered")
+}
+
+// decideEnv stores a verdict and notifies the waiting sandbox.
+func (s *handlers) decideEnv(ctx context.Context, p *dashboard.Principal, v action.EnvVerdict, what string) (action.EnvRequest, error) {
+	r, err := s.Sessions.DecideEnv(ctx, v)
+	if err == nil {
+		s.policyChanged(ctx, p, what, "request", r.ID)
+	}
+	return r, err
+}
+
+// pullEnv returns the answered variables, and which requests are open or refused.
+func (s *handlers) pullEnv(ctx context.Context, p *dashboard.Principal, in *api.PullEnvInput) (api.EnvPulled, error) {
+	out := api.EnvPulled{Values: map[string]string{}, Pending: []string{}, Refused: []api.EnvRefused{}}
+	sum := sha256.Sum256([]byte(cmp.Or(in.Key, dashboard.NewID())))
+	list, err := s.Sessions.TakeEnv(ctx, p.Organization, p.Session.ID, hex.EncodeToString(sum[:]))
+	if err != nil {
+		return out, err
+	}
+	for _, v := range list {
+		plain, err := s.Vault.Open(envRef(p.Organization, v.ID), v.Sealed)
+		if err != nil {
+			return out, fmt.Errorf("opening the values of request %s: %w", v.ID, err)
+		}
+		if err := json.Unmarshal(plain, &out.Values); err != nil {
+			return out, fmt.Errorf("reading the values of request %s failed", v.ID) // the cause could contain them
+		}
+	}
+	page, err := s.Sessions.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: p.Session.ID, Limit: maxLooked})
+	if err != nil {
+		return out, err
+	}
+	out.Pending, out.Refused = newVariables(page.Items, list, s.Now())
+	return out, nil
+}
+
+// maxLooked is how many of a session's newest requests a pull reads. Only a few can
+// be pending at once.
+const maxLooked = 50
+
+// newVariables returns the pending requests, and the refusals that the sandbox has
+// not seen. A refusal is repeated until a later pull returned variables, or the
+// same variables were requested again. Requests are newest first; returned are the
+// variables in this response.
+func newVariables(requests []action.EnvRequest, returned []action.SealedEnv, now time.Time) (pending []string, refused []api.EnvRefused) {
+	pending, refused = []string{}, []api.EnvRefused{}
+	var lastTaken time.Time
+	for _, r := range requests {
+		before := !slices.ContainsFunc(returned, func(h action.SealedEnv) bool { return h.ID == r.ID })
+		if r.TakenAt != nil && r.TakenAt.After(lastTaken) && before {
+			lastTaken = *r.TakenAt
+		}
+	}
+	newer := map[string]bool{} // variables of newer requests
+	for _, r := range requests {
+		names := make([]string, len(r.Keys))
+		for i, k := range r.Keys {
+			names[i] = k.Key
+		}
+		switch {
+		case r.Status == action.EnvPending && r.ExpiresAt.After(now):
+			pending = append(pending, names...)
+		case r.Status == action.EnvRefused && r.DecidedAt != nil && !r.DecidedAt.Before(lastTaken) && slices.ContainsFunc(names, func(n string) bool { return !newer[n] }):
+			refused = append(refused, api.EnvRefused{ID: r.ID, Keys: names, Reason: r.Note})
+		}
+		for _, n := range names {
+			newer[n] = true
+		}
+	}
+	return pending, refused
 }

@@ -38,19 +38,52 @@ func (s *handlers) sessionRoutes() {
 		}
 		return s.visibleSession(ctx, p, session)
 	})
-	dashboard.HandleNone(s.Server, api.RevokeSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
-		return s.revoke(ctx, p, in.ID)
+	dashboard.HandleNone(s.Server, api.RevokeSession, s.revoke)
+	dashboard.Handle(s.Server, api.UpdateSession, s.changeSession)
+	dashboard.Handle(s.Server, api.PauseSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.SessionView, error) {
+		session, err := s.Sessions.PauseSession(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.SessionView{}, err
+		}
+		return s.sessionStatusChanged(ctx, p, "pause", session)
 	})
-	s.lifeRoutes()
+	dashboard.Handle(s.Server, api.ResumeSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.SessionView, error) {
+		session, err := s.Sessions.ResumeSession(ctx, p.Organization, in.ID)
+		if err != nil {
+			return api.SessionView{}, err
+		}
+		return s.sessionStatusChanged(ctx, p, "resume", session)
+	})
+	dashboard.Handle(s.Server, api.StopSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.SessionEnd]) (api.SessionView, error) {
+		return s.endSession(ctx, p, in.ID, in.Body, "stop", action.SessionStopped)
+	})
+	dashboard.Handle(s.Server, api.FailSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.SessionEnd]) (api.SessionView, error) {
+		return s.endSession(ctx, p, in.ID, in.Body, "fail", action.SessionFailed)
+	})
+	dashboard.Handle(s.Server, api.ListSetups, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.SetupEntry], error) {
+		all, err := s.Sessions.ListSetups(ctx, p.Organization)
+		entries := make([]api.SetupEntry, len(all))
+		for i, one := range all {
+			entries[i] = api.SetupEntry{Name: one.Name, Commands: textLength(one.ServiceCommands), EnvFiles: textLength(one.EnvFiles), UpdatedBy: one.UpdatedBy, UpdatedAt: one.UpdatedAt}
+		}
+		return view.ListOf(entries), err
+	})
+	dashboard.Handle(s.Server, api.GetSetup, func(ctx context.Context, p *dashboard.Principal, in *api.GetSetupInput) (api.SetupView, error) {
+		one, err := s.Sessions.Setup(ctx, p.Organization, in.Name)
+		return api.SetupView{
+			Name: one.Name, ServiceCommands: one.ServiceCommands, EnvFiles: one.EnvFiles,
+			UpdatedBy: one.UpdatedBy, CreatedAt: one.CreatedAt, UpdatedAt: one.UpdatedAt,
+		}, err
+	})
 }
 
-func (s *handlers) revoke(ctx context.Context, p *dashboard.Principal, id string) error {
-	withdrew, err := s.Sessions.RevokeSession(ctx, p.Organization, id)
+func (s *handlers) revoke(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+	withdrew, err := s.Sessions.RevokeSession(ctx, p.Organization, in.ID)
 	if err != nil {
 		return err
 	}
-	s.Log.InfoContext(ctx, "session revoked", "session", id, "by", p.By(), "withdrew", len(withdrew))
-	s.sessionEnded(p.Organization, id, withdrew)
+	s.Log.InfoContext(ctx, "session revoked", "session", in.ID, "by", p.By(), "withdrew", len(withdrew))
+	s.sessionEnded(p.Organization, in.ID, withdrew)
 	return nil
 }
 
@@ -67,7 +100,12 @@ func (s *handlers) createSession(ctx context.Context, p *dashboard.Principal, n 
 	if err := checkMayCreate(p, n); err != nil {
 		return nil, err
 	}
-	once := newSessionOnce(n, p)
+	// The key is bound to its principal, so that nobody gets another's token with a guessed key.
+	once := action.Idempotency{Key: n.IdempotencyKey}
+	n.IdempotencyKey = ""
+	text, _ := json.Marshal([]any{p.By(), n}) // plain strings always encode
+	sum := sha256.Sum256(text)
+	once.Hash = hex.EncodeToString(sum[:])
 	if once.Key != "" {
 		session, found, err := s.Sessions.SessionOnce(ctx, p.Organization, once)
 		if err != nil {
@@ -80,8 +118,19 @@ func (s *handlers) createSession(ctx context.Context, p *dashboard.Principal, n 
 			return s.sessionResponse(&session, http.StatusOK), nil
 		}
 	}
-	session, err := s.buildSession(ctx, p, n)
+	var err error
+	if n.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
+		return nil, err
+	}
+	session, err := s.newSession(p, n)
 	if err != nil {
+		return nil, err
+	}
+	ids, err := s.connections(ctx, p, n)
+	if err != nil {
+		return nil, err
+	}
+	if session.Connections, session.LeftOut, err = s.usableConnections(ctx, p, ids); err != nil {
 		return nil, err
 	}
 	session, existed, err := s.Sessions.MakeSession(ctx, session, once)
@@ -91,25 +140,9 @@ func (s *handlers) createSession(ctx context.Context, p *dashboard.Principal, n 
 	case existed:
 		return s.sessionResponse(&session, http.StatusOK), nil
 	}
-	s.Log.InfoContext(ctx, "session minted", "session", session.ID, "connections", session.Connections, "left_out", len(session.LeftOut), "by", p.By())
+	s.Log.InfoContext(ctx, "session created", "session", session.ID, "connections", session.Connections, "left_out", len(session.LeftOut), "by", p.By())
 	s.Hint(action.HintSession, p.Organization, session.ID)
 	return s.sessionResponse(&session, http.StatusCreated), nil
-}
-
-// buildSession validates a request and returns the session to store.
-func (s *handlers) buildSession(ctx context.Context, p *dashboard.Principal, n api.NewSession) (session action.Session, err error) {
-	if n.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
-		return session, err
-	}
-	if session, err = s.newSession(p, n); err != nil {
-		return session, err
-	}
-	ids, err := s.connections(ctx, p, n)
-	if err != nil {
-		return session, err
-	}
-	session.Connections, session.LeftOut, err = s.usableConnections(ctx, p, ids)
-	return session, err
 }
 
 // sessionResponse returns a session with its token, which is derived from its ID.
@@ -129,7 +162,7 @@ func checkMayCreate(p *dashboard.Principal, n api.NewSession) error {
 	for field, v := range map[string]string{"/group": n.Group, "/task": n.Task, "/automation": n.Automation, "/event_id": n.Event} {
 		if v != "" {
 			return action.Errorf(action.ErrForbidden, "role_required",
-				"A member mints plain sessions; leave out group, task, automation and event_id, or ask an owner or admin.").WithField(field)
+				"A member can only create plain sessions. Leave out group, task, automation and event_id, or ask an owner or admin.").WithField(field)
 		}
 	}
 	return nil
@@ -140,17 +173,25 @@ func (s *handlers) newSession(p *dashboard.Principal, n api.NewSession) (action.
 	if n.Automation != "" {
 		kind, typ = cmp.Or(kind, action.Unattended), cmp.Or(typ, action.TypeAutomation)
 	}
-	ttl, err := s.ttl(n.TTL)
-	if err != nil {
-		return action.Session{}, err
+	ttl := s.SessionTTL
+	if n.TTL != "" {
+		d, err := time.ParseDuration(n.TTL)
+		if err != nil || d <= 0 || d > maxSessionTTL {
+			return action.Session{}, dashboard.Invalid("/ttl", "ttl must be a duration above zero and up to 8760h, such as 8h or 90m.")
+		}
+		ttl = d
 	}
 	idle, err := idleTimeout(n.Idle)
 	if err != nil {
 		return action.Session{}, err
 	}
-	model, err := canonicalModel(n.Model)
-	if err != nil {
-		return action.Session{}, err
+	model := ""
+	if n.Model != "" {
+		m, err := agents.FindModel(n.Model)
+		if err != nil {
+			return action.Session{}, view.AtField(err, "/model")
+		}
+		model = m.ID
 	}
 	now := s.Now()
 	expires := now.Add(ttl)
@@ -162,33 +203,12 @@ func (s *handlers) newSession(p *dashboard.Principal, n api.NewSession) (action.
 	}, nil
 }
 
-func (s *handlers) ttl(text string) (time.Duration, error) {
-	if text == "" {
-		return s.SessionTTL, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 || d > maxSessionTTL {
-		return 0, dashboard.Invalid("/ttl", "ttl must be a duration above zero and up to 8760h, such as 8h or 90m.")
-	}
-	return d, nil
-}
-
 // idempotencyKey returns the idempotency key of the body or the header.
 func idempotencyKey(field, header string) (string, error) {
 	if field != "" && header != "" && field != header {
 		return "", dashboard.Invalid("/idempotency_key", "The header Idempotency-Key and the field idempotency_key differ; send one of them.")
 	}
 	return cmp.Or(field, header), nil
-}
-
-// newSessionOnce binds an idempotency key to its principal, so that nobody gets
-// another's token with a guessed key.
-func newSessionOnce(n api.NewSession, p *dashboard.Principal) action.Idempotency {
-	key := n.IdempotencyKey
-	n.IdempotencyKey = ""
-	text, _ := json.Marshal([]any{p.By(), n}) // texts alone: cannot fail
-	sum := sha256.Sum256(text)
-	return action.Idempotency{Key: key, Hash: hex.EncodeToString(sum[:])}
 }
 
 const never = "never"
@@ -206,17 +226,6 @@ func idleTimeout(text string) (time.Duration, error) {
 		return 0, dashboard.Invalid("/idle_timeout", "idle_timeout must be never, or whole seconds up to 8760h, such as 30m.")
 	}
 	return d, nil
-}
-
-func canonicalModel(name string) (string, error) {
-	if name == "" {
-		return "", nil
-	}
-	m, err := agents.FindModel(name)
-	if err != nil {
-		return "", view.AtField(err, "/model")
-	}
-	return m.ID, nil
 }
 
 // resolveWithin bounds how long the creation of a session waits for services that
@@ -265,32 +274,6 @@ func viewSession(s action.Session) api.SessionView {
 	return v
 }
 
-func (s *handlers) lifeRoutes() {
-	dashboard.Handle(s.Server, api.UpdateSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.SessionChange]) (api.SessionView, error) {
-		return s.changeSession(ctx, p, in.ID, in.Body)
-	})
-	dashboard.Handle(s.Server, api.PauseSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.SessionView, error) {
-		session, err := s.Sessions.PauseSession(ctx, p.Organization, in.ID)
-		if err != nil {
-			return api.SessionView{}, err
-		}
-		return s.sessionStatusChanged(ctx, p, "pause", session)
-	})
-	dashboard.Handle(s.Server, api.ResumeSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.SessionView, error) {
-		session, err := s.Sessions.ResumeSession(ctx, p.Organization, in.ID)
-		if err != nil {
-			return api.SessionView{}, err
-		}
-		return s.sessionStatusChanged(ctx, p, "resume", session)
-	})
-	dashboard.Handle(s.Server, api.StopSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.SessionEnd]) (api.SessionView, error) {
-		return s.endSession(ctx, p, in.ID, in.Body, "stop", action.SessionStopped)
-	})
-	dashboard.Handle(s.Server, api.FailSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.SessionEnd]) (api.SessionView, error) {
-		return s.endSession(ctx, p, in.ID, in.Body, "fail", action.SessionFailed)
-	})
-}
-
 // endSession stops a session or marks it as failed; word is the verb for the log.
 func (s *handlers) endSession(ctx context.Context, p *dashboard.Principal, id string, end *api.SessionEnd, word string, as action.SessionStatus) (api.SessionView, error) {
 	note := ""
@@ -316,19 +299,19 @@ func (s *handlers) sessionStatusChanged(ctx context.Context, p *dashboard.Princi
 	return s.visibleSession(ctx, p, session)
 }
 
-func (s *handlers) changeSession(ctx context.Context, p *dashboard.Principal, id string, c api.SessionChange) (api.SessionView, error) {
-	if err := s.checkMayRename(ctx, p, id, c); err != nil {
+func (s *handlers) changeSession(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.SessionChange]) (api.SessionView, error) {
+	if err := s.checkMayRename(ctx, p, in.ID, in.Body); err != nil {
 		return api.SessionView{}, err
 	}
 	var idle *time.Duration
-	if c.Idle != nil {
-		d, err := idleTimeout(*c.Idle)
+	if in.Body.Idle != nil {
+		d, err := idleTimeout(*in.Body.Idle)
 		if err != nil {
 			return api.SessionView{}, err
 		}
 		idle = &d
 	}
-	session, err := s.Sessions.ChangeSession(ctx, p.Organization, id, c.Title, idle)
+	session, err := s.Sessions.ChangeSession(ctx, p.Organization, in.ID, in.Body.Title, idle)
 	if err != nil {
 		return api.SessionView{}, err
 	}
@@ -344,7 +327,7 @@ func (s *handlers) checkMayRename(ctx context.Context, p *dashboard.Principal, i
 	if err != nil || session.CreatedBy == p.By() && c.Idle == nil {
 		return err
 	}
-	return action.Errorf(action.ErrForbidden, "role_required", "A member renames the sessions that he made, and changes nothing else; ask an owner or admin.")
+	return action.Errorf(action.ErrForbidden, "role_required", "A member can only rename their own sessions. Ask an owner or admin.")
 }
 
 // visibleSession returns a session without the integrations private to others.
@@ -352,24 +335,6 @@ func (s *handlers) visibleSession(ctx context.Context, p *dashboard.Principal, s
 	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
 	view.HideUnlisted(&session, all)
 	return viewSession(session), err
-}
-
-func (s *handlers) setupRoutes() {
-	dashboard.Handle(s.Server, api.ListSetups, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.SetupEntry], error) {
-		all, err := s.Sessions.ListSetups(ctx, p.Organization)
-		entries := make([]api.SetupEntry, len(all))
-		for i, one := range all {
-			entries[i] = api.SetupEntry{Name: one.Name, Commands: textLength(one.ServiceCommands), EnvFiles: textLength(one.EnvFiles), UpdatedBy: one.UpdatedBy, UpdatedAt: one.UpdatedAt}
-		}
-		return view.ListOf(entries), err
-	})
-	dashboard.Handle(s.Server, api.GetSetup, func(ctx context.Context, p *dashboard.Principal, in *api.GetSetupInput) (api.SetupView, error) {
-		one, err := s.Sessions.Setup(ctx, p.Organization, in.Name)
-		return api.SetupView{
-			Name: one.Name, ServiceCommands: one.ServiceCommands, EnvFiles: one.EnvFiles,
-			UpdatedBy: one.UpdatedBy, CreatedAt: one.CreatedAt, UpdatedAt: one.UpdatedAt,
-		}, err
-	})
 }
 
 // textLength is how many items a JSON list has.

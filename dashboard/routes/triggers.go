@@ -16,23 +16,21 @@ import (
 )
 
 func (s *handlers) triggerRoutes() {
-	s.eventProviderRoutes()
+	dashboard.Handle(s.Server, api.ListEventProviders, func(context.Context, *dashboard.Principal, *api.None) (api.List[api.EventProvider], error) {
+		return view.ListOf(s.EventProviders), nil
+	})
+	dashboard.Handle(s.Server, api.GetEventProvider, func(_ context.Context, _ *dashboard.Principal, in *api.GetEventProviderInput) (api.EventProvider, error) {
+		provider, err := s.EventProvider(in.ID, "")
+		if err != nil {
+			return api.EventProvider{}, err
+		}
+		return *provider, nil
+	})
 	dashboard.Handle(s.Server, api.ListTriggers, func(ctx context.Context, p *dashboard.Principal, in *api.OfAutomation) (api.List[api.TriggerView], error) {
 		views, err := s.Triggers(ctx, p, in.Automation)
 		return view.ListOf(views), err
 	})
-	dashboard.Handle(s.Server, api.CreateTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewTrigger]) (api.MintedTrigger, error) {
-		return s.addTrigger(ctx, p, in.Body)
-	})
-	s.triggerItemRoutes()
-	s.triggerSecretRoutes()
-	dashboard.Handle(s.Server, api.ListPollGroups, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.PollGroupView], error) {
-		views, err := s.PollGroups(ctx, p.Organization)
-		return view.ListOf(views), err
-	})
-}
-
-func (s *handlers) triggerItemRoutes() {
+	dashboard.Handle(s.Server, api.CreateTrigger, s.addTrigger)
 	dashboard.Handle(s.Server, api.GetTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.TriggerView, error) {
 		t, err := s.Inbound.Trigger(ctx, p.Organization, in.ID)
 		if err != nil {
@@ -40,15 +38,14 @@ func (s *handlers) triggerItemRoutes() {
 		}
 		return s.ViewTrigger(ctx, p, t)
 	})
-	dashboard.Handle(s.Server, api.UpdateTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.TriggerChange]) (api.TriggerView, error) {
-		return s.changeTrigger(ctx, p, in.ID, in.Body)
-	})
+	dashboard.Handle(s.Server, api.UpdateTrigger, s.changeTrigger)
 	dashboard.HandleNone(s.Server, api.DeleteTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
-		return s.removeTrigger(ctx, p, in.ID)
+		if err := s.Inbound.DeleteTrigger(ctx, p.Organization, in.ID, p.By()); err != nil {
+			return err
+		}
+		s.policyChanged(ctx, p, "trigger removed", "trigger", in.ID)
+		return nil
 	})
-}
-
-func (s *handlers) triggerSecretRoutes() {
 	dashboard.Handle(s.Server, api.ListTriggerSecrets, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.List[api.SigningSecret], error) {
 		if _, err := s.Inbound.Trigger(ctx, p.Organization, in.ID); err != nil {
 			return api.List[api.SigningSecret]{}, err
@@ -56,23 +53,8 @@ func (s *handlers) triggerSecretRoutes() {
 		list, err := s.Inbound.SigningSecrets(ctx, p.Organization, in.ID)
 		return view.ListOf(view.SigningSecrets(list)), err
 	})
-	dashboard.Handle(s.Server, api.RotateTrigger, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Rotation]) (api.MintedSecret, error) {
-		return s.rotateTrigger(ctx, p, in.ID, in.Body)
-	})
-}
-
-func (s *handlers) eventProviderRoutes() {
-	dashboard.Handle(s.Server, api.ListEventProviders, func(context.Context, *dashboard.Principal, *api.None) (api.List[api.EventProvider], error) {
-		return view.ListOf(s.EventProviders), nil
-	})
-	dashboard.Handle(s.Server, api.GetEventProvider, func(_ context.Context, _ *dashboard.Principal, in *api.GetEventProviderInput,
-	) (api.EventProvider, error) {
-		provider, err := s.EventProvider(in.ID, "")
-		if err != nil {
-			return api.EventProvider{}, err
-		}
-		return *provider, nil
-	})
+	dashboard.Handle(s.Server, api.RotateTrigger, s.rotateTrigger)
+	dashboard.Handle(s.Server, api.ListPollGroups, listAll(s.PollGroups))
 }
 
 // pollSeconds is the default interval of polling.
@@ -116,7 +98,7 @@ func completeTrigger(p *api.EventProvider, t *event.Trigger) error {
 		for i, o := range p.Types {
 			ids[i] = o.ID
 		}
-		return dashboard.Invalid("/event_type", fmt.Sprintf("event_type must be one of those of %s: %s.", p.Title, cmp.Or(strings.Join(ids, ", "), "there is none")))
+		return dashboard.Invalid("/event_type", fmt.Sprintf("event_type must be an event type of %s: %s.", p.Title, cmp.Or(strings.Join(ids, ", "), "none")))
 	}
 	if t.Kind == "" {
 		t.Kind = event.Webhooks
@@ -138,11 +120,11 @@ func checkTrigger(p *api.EventProvider, t *event.Trigger) error {
 	}
 	switch {
 	case t.Kind == event.Webhooks && !p.Webhook:
-		return dashboard.Invalid("/trigger_type", fmt.Sprintf("%s posts no events; set trigger_type to polling.", p.Title))
+		return dashboard.Invalid("/trigger_type", fmt.Sprintf("%s has no webhooks. Set trigger_type to polling.", p.Title))
 	case t.Kind == event.Polling && !p.Polling:
 		return dashboard.Invalid("/trigger_type", fmt.Sprintf("The gateway cannot poll %s; set trigger_type to webhook.", p.Title))
 	case t.Kind == event.Polling && t.Integration == "":
-		return dashboard.Invalid("/integration_id", fmt.Sprintf("Set integration_id to the integration of %s whose credential polls for events; where there is none, connect one first (POST /api/v1/integrations).", p.Title))
+		return dashboard.Invalid("/integration_id", fmt.Sprintf("Set integration_id to the integration of %s whose credential polls for events. If there is none, connect one first (POST /api/v1/integrations).", p.Title))
 	}
 	if err := action.FromEventCheck(t.Check()); err != nil || p.CheckConfig == nil {
 		return err
@@ -181,35 +163,29 @@ func (s *handlers) eventIntegration(ctx context.Context, p *dashboard.Principal,
 	return "", view.AtField(err, "/integration_id")
 }
 
-func (s *handlers) addTrigger(ctx context.Context, p *dashboard.Principal, n api.NewTrigger) (api.MintedTrigger, error) {
-	t, err := s.buildTrigger(ctx, p, n)
+func (s *handlers) addTrigger(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewTrigger]) (api.MintedTrigger, error) {
+	t, err := s.buildTrigger(ctx, p, in.Body)
 	if err != nil {
 		return api.MintedTrigger{}, err
 	}
-	secret, shown, err := s.firstSecret(&t, n.Secret)
-	if err != nil {
-		return api.MintedTrigger{}, err
+	var secret *event.Secret // none for polling, or as long as the service has not issued one
+	shown := ""
+	if t.Kind == event.Webhooks && s.requireGivenSecret(&t, in.Body.Secret) == nil {
+		var first event.Secret
+		if first, shown, err = s.newSecret(t.Organization, in.Body.Secret, usesStandardWebhooks(t.Provider, t.Config)); err != nil {
+			return api.MintedTrigger{}, err
+		}
+		secret = &first
 	}
 	if t, err = s.Inbound.CreateTrigger(ctx, t, secret); err != nil {
 		return api.MintedTrigger{}, err
 	}
-	s.policyChanged(ctx, p, "trigger made", "trigger", t.ID, "automation", t.Automation, "provider", t.Provider, "trigger_type", t.Kind)
+	s.policyChanged(ctx, p, "trigger created", "trigger", t.ID, "automation", t.Automation, "provider", t.Provider, "trigger_type", t.Kind)
 	view, err := s.ViewTrigger(ctx, p, t)
 	if err != nil {
 		return api.MintedTrigger{}, err
 	}
 	return api.MintedTrigger{TriggerView: view, Secret: shown}, nil
-}
-
-// firstSecret returns the secret of a new trigger and what to show of it. It is
-// nil for a polling trigger, and for a service whose own secret is not known
-// yet.
-func (s *handlers) firstSecret(t *event.Trigger, given string) (secret *event.Secret, shown string, err error) {
-	if t.Kind != event.Webhooks || s.requireGivenSecret(t, given) != nil {
-		return nil, "", nil
-	}
-	made, shown, err := s.newSecret(t.Organization, given, usesStandardWebhooks(t.Provider, t.Config))
-	return &made, shown, err
 }
 
 // requireGivenSecret requires the caller to send the secret if the service creates it,
@@ -222,8 +198,9 @@ func (s *handlers) requireGivenSecret(t *event.Trigger, given string) error {
 	return dashboard.Invalid("/secret", strings.TrimSpace(provider.Secret+" Send it as `secret`."))
 }
 
-func (s *handlers) changeTrigger(ctx context.Context, p *dashboard.Principal, id string, change api.TriggerChange) (api.TriggerView, error) {
-	t, err := s.Inbound.Trigger(ctx, p.Organization, id)
+func (s *handlers) changeTrigger(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.TriggerChange]) (api.TriggerView, error) {
+	change := in.Body
+	t, err := s.Inbound.Trigger(ctx, p.Organization, in.ID)
 	if err != nil {
 		return api.TriggerView{}, err
 	}
@@ -280,17 +257,10 @@ func (s *handlers) checkTriggerChange(t *event.Trigger, change api.TriggerChange
 	return checkTrigger(provider, t)
 }
 
-func (s *handlers) removeTrigger(ctx context.Context, p *dashboard.Principal, id string) error {
-	if err := s.Inbound.DeleteTrigger(ctx, p.Organization, id, p.By()); err != nil {
-		return err
-	}
-	s.policyChanged(ctx, p, "trigger removed", "trigger", id)
-	return nil
-}
-
 // rotateTrigger replaces the signing secret of a webhook trigger.
-func (s *handlers) rotateTrigger(ctx context.Context, p *dashboard.Principal, id string, r *api.Rotation) (api.MintedSecret, error) {
-	t, err := s.Inbound.Trigger(ctx, p.Organization, id)
+func (s *handlers) rotateTrigger(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.Rotation]) (api.MintedSecret, error) {
+	r := in.Body
+	t, err := s.Inbound.Trigger(ctx, p.Organization, in.ID)
 	if err != nil {
 		return api.MintedSecret{}, err
 	}

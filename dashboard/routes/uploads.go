@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -20,10 +21,7 @@ import (
 	"sallyport/dashboard/view"
 )
 
-const (
-	evidencePath = "/api/v1/sessions/{session}/evidence"
-	sendWithin   = 5 * time.Minute // to send one file to a browser
-)
+const sendWithin = 5 * time.Minute // to send one file to a browser
 
 func uploadRef(in *api.InUpload, p *dashboard.Principal) action.UploadRef {
 	return action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload}
@@ -42,29 +40,28 @@ type fileUpload struct {
 func (in *fileUpload) Resolve(hc huma.Context) []error {
 	r, w := humago.Unwrap(hc)
 	in.length = r.ContentLength
-	in.bytes = newPacedReader(r.Body, in.length, func(t time.Time) { dashboard.SetReadDeadline(w, r, t) })
+	in.bytes = &pacedReader{
+		Reader: r.Body, deadline: func(t time.Time) { dashboard.SetReadDeadline(w, r, t) }, patience: stallAfter,
+		remaining: max(minDuration, time.Duration(min(in.length, action.MaxUploadFile))*time.Second/minRate),
+	}
 	return nil
 }
 
 func (s *handlers) evidenceRoutes() {
-	const file = evidencePath + "/{upload}/{name}"
-	dashboard.HandleRaw(s.Server, api.PutEvidence, func(ctx context.Context, p *dashboard.Principal, in *fileUpload) (action.UploadFile, error) {
-		return s.receiveFile(ctx, p, in)
-	})
+	const file = "/api/v1/sessions/{session}/evidence/{upload}/{name}"
+	dashboard.HandleRaw(s.Server, api.PutEvidence, s.receiveFile)
 	s.API.OpenAPI().Paths[file].Put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}
 	dashboard.Handle(s.Server, api.ListEvidence, func(ctx context.Context, p *dashboard.Principal, in *api.ListEvidenceInput) (api.List[action.Upload], error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return api.List[action.Upload]{}, err
 		}
 		page, err := s.Sessions.ListUploads(ctx, p.Organization, in.Session, in.Limit, in.Cursor)
-		return view.PageOf(page, func(u action.Upload) action.Upload { return u }), err
+		return view.PageOf(page, identity), err
 	})
 	dashboard.Handle(s.Server, api.GetEvidence, func(ctx context.Context, p *dashboard.Principal, in *api.GetEvidenceInput) (action.Upload, error) {
 		return s.Sessions.Upload(ctx, action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload})
 	})
-	dashboard.HandleStream(s.Server, api.GetEvidenceFile, func(ctx context.Context, p *dashboard.Principal, in *api.InUpload) (*dashboard.StreamResponse, error) {
-		return s.sendEvidence(ctx, p, in)
-	})
+	dashboard.HandleStream(s.Server, api.GetEvidenceFile, s.sendEvidence)
 	s.API.OpenAPI().Paths[file].Get.Responses["200"] = &huma.Response{
 		Description: "The content", Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
 	}
@@ -73,10 +70,14 @@ func (s *handlers) evidenceRoutes() {
 // receiveFile stores a file: it reserves the row, writes the bytes, then marks them
 // as stored.
 func (s *handlers) receiveFile(ctx context.Context, p *dashboard.Principal, in *fileUpload) (action.UploadFile, error) {
-	defer in.bytes.discardRest()
+	defer func() {
+		if !in.bytes.done { // bounds how long net/http reads the rest of the body
+			in.bytes.deadline(time.Now().Add(discardWithin))
+		}
+	}()
 	size := in.length
 	if size < 0 {
-		return action.UploadFile{}, dashboard.Invalid("/Content-Length", "Say how many bytes the file has: send Content-Length, and no chunks.")
+		return action.UploadFile{}, dashboard.Invalid("/Content-Length", "Send the size of the file in Content-Length, without chunked encoding.")
 	}
 	f := action.UploadFile{Name: in.Name, Size: size, SHA256: in.SHA256, Type: action.GuessType(in.Name)}
 	key := fileKey(uploadRef(&in.InUpload, p), &f)
@@ -155,7 +156,13 @@ func asciiName(name string) string {
 // reordering characters become _, because the name stays visible with the file.
 func encodeFileName(name string) string {
 	var b strings.Builder
-	for _, c := range []byte(replaceInvisible(baseName(name))) {
+	visible := strings.Map(func(r rune) rune {
+		if render.IsInvisible(r) {
+			return '_'
+		}
+		return r
+	}, baseName(name))
+	for _, c := range []byte(visible) {
 		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("._-", c) >= 0 {
 			b.WriteByte(c)
 			continue
@@ -163,15 +170,6 @@ func encodeFileName(name string) string {
 		b.WriteString("%" + strings.ToUpper(strconv.FormatInt(int64(c)+256, 16)[1:]))
 	}
 	return b.String()
-}
-
-func replaceInvisible(name string) string {
-	return strings.Map(func(r rune) rune {
-		if render.IsInvisible(r) {
-			return '_'
-		}
-		return r
-	}, name)
 }
 
 func baseName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
@@ -200,10 +198,6 @@ type uploadLimiter struct {
 	mu         sync.Mutex
 	files      map[string]bool // by storage key
 	perSession map[string]int  // by session
-}
-
-func newUploadLimiter() *uploadLimiter {
-	return &uploadLimiter{files: map[string]bool{}, perSession: map[string]int{}}
 }
 
 // begin reserves a slot for a file until end is called.
@@ -242,17 +236,10 @@ type pacedReader struct {
 	done      bool  // no more reads
 }
 
-func newPacedReader(r io.Reader, size int64, deadline func(time.Time)) *pacedReader {
-	return &pacedReader{
-		Reader: r, deadline: deadline, patience: stallAfter,
-		remaining: max(minDuration, time.Duration(min(size, action.MaxUploadFile))*time.Second/minRate),
-	}
-}
-
 // Read implements [io.Reader].
 func (s *pacedReader) Read(p []byte) (int, error) {
 	if s.done {
-		return 0, s.finalError()
+		return 0, cmp.Or(s.err, io.EOF)
 	}
 	began := time.Now()
 	s.deadline(began.Add(min(s.patience, s.remaining)))
@@ -271,18 +258,4 @@ func (s *pacedReader) Read(p []byte) (int, error) {
 	}
 	s.deadline(time.Time{})
 	return n, err
-}
-
-func (s *pacedReader) finalError() error {
-	if s.err != nil {
-		return s.err
-	}
-	return io.EOF
-}
-
-// discardRest bounds how long net/http reads the rest of the body.
-func (s *pacedReader) discardRest() {
-	if !s.done {
-		s.deadline(time.Now().Add(discardWithin))
-	}
 }

@@ -23,26 +23,15 @@ func (s *handlers) userRoutes() {
 		}
 		return me, nil
 	})
-	dashboard.Handle(s.Server, api.ListUsers, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[action.User], error) {
-		list, err := s.People.ListUsers(ctx, p.Organization)
-		return view.ListOf(list), err
-	})
-	dashboard.Handle(s.Server, api.CreateUser, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewUser]) (action.User, error) {
-		return s.addUser(ctx, p, in.Body)
-	})
-	dashboard.Handle(s.Server, api.UpdateUserRole, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.RoleChange]) (action.User, error) {
-		return s.changeRole(ctx, p, in.ID, in.Body.Role)
-	})
-	dashboard.HandleNone(s.Server, api.DeleteUser, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
-		return s.removeUser(ctx, p, in.ID)
-	})
-	dashboard.Handle(s.Server, api.CreateLoginLink, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.Link, error) {
-		return s.loginLink(ctx, p, in.ID)
-	})
+	dashboard.Handle(s.Server, api.ListUsers, listAll(s.People.ListUsers))
+	dashboard.Handle(s.Server, api.CreateUser, s.addUser)
+	dashboard.Handle(s.Server, api.UpdateUserRole, s.changeRole)
+	dashboard.HandleNone(s.Server, api.DeleteUser, s.removeUser)
+	dashboard.Handle(s.Server, api.CreateLoginLink, s.loginLink)
 }
 
-func (s *handlers) addUser(ctx context.Context, p *dashboard.Principal, n api.NewUser) (action.User, error) {
-	u := action.User{ID: dashboard.NewID(), Organization: p.Organization, Name: n.Name, Role: cmp.Or(n.Role, action.RoleMember), CreatedAt: s.Now()}
+func (s *handlers) addUser(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewUser]) (action.User, error) {
+	u := action.User{ID: dashboard.NewID(), Organization: p.Organization, Name: in.Body.Name, Role: cmp.Or(in.Body.Role, action.RoleMember), CreatedAt: s.Now()}
 	if err := p.Outranks(u.Role); err != nil {
 		return u, err
 	}
@@ -62,37 +51,37 @@ func (s *handlers) otherUser(ctx context.Context, p *dashboard.Principal, id str
 	return u, p.Outranks(u.Role)
 }
 
-func (s *handlers) changeRole(ctx context.Context, p *dashboard.Principal, id string, role action.Role) (action.User, error) {
-	u, err := s.otherUser(ctx, p, id)
+func (s *handlers) changeRole(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[api.RoleChange]) (action.User, error) {
+	u, err := s.otherUser(ctx, p, in.ID)
 	if err != nil {
 		return u, err
 	}
-	if err := p.Outranks(role); err != nil {
+	if err := p.Outranks(in.Body.Role); err != nil {
 		return u, err
 	}
-	if err := s.People.SetUserRole(ctx, p.Organization, id, role, p.By()); err != nil {
+	if err := s.People.SetUserRole(ctx, p.Organization, in.ID, in.Body.Role, p.By()); err != nil {
 		return u, err
 	}
-	s.Log.InfoContext(ctx, "user changed", "user", id, "role", role, "by", p.By())
-	u.Role = role
+	s.Log.InfoContext(ctx, "user changed", "user", in.ID, "role", in.Body.Role, "by", p.By())
+	u.Role = in.Body.Role
 	return u, nil
 }
 
-func (s *handlers) removeUser(ctx context.Context, p *dashboard.Principal, id string) error {
-	u, err := s.otherUser(ctx, p, id)
+func (s *handlers) removeUser(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
+	u, err := s.otherUser(ctx, p, in.ID)
 	if err != nil {
 		return err
 	}
 	if err := s.checkRemovable(ctx, &u); err != nil {
 		return err
 	}
-	if err := s.disconnectAll(ctx, p, id); err != nil {
+	if err := s.disconnectAll(ctx, p, in.ID); err != nil {
 		return err
 	}
-	if err := s.People.DeleteUser(ctx, p.Organization, id, p.By()); err != nil {
+	if err := s.People.DeleteUser(ctx, p.Organization, in.ID, p.By()); err != nil {
 		return err
 	}
-	s.policyChanged(ctx, p, "user removed", "user", id)
+	s.policyChanged(ctx, p, "user removed", "user", in.ID)
 	s.Hint(action.HintLogin, p.Organization, "")
 	s.Hint(action.HintCatalog, p.Organization, "")
 	return nil
@@ -131,22 +120,22 @@ func (s *handlers) disconnectAll(ctx context.Context, p *dashboard.Principal, us
 			_, err = s.Connections.Disconnect(ctx, in, p.By())
 		}
 		if err != nil {
-			s.Log.WarnContext(ctx, "a credential is lost that could not be given back", "integration", in.ID, "error", err)
+			s.Log.WarnContext(ctx, "could not revoke the credential of an integration", "integration", in.ID, "error", err)
 		}
 	}
 	return nil
 }
 
-func (s *handlers) loginLink(ctx context.Context, p *dashboard.Principal, id string) (api.Link, error) {
-	u, err := s.otherUser(ctx, p, id)
+func (s *handlers) loginLink(ctx context.Context, p *dashboard.Principal, in *api.ByID) (api.Link, error) {
+	u, err := s.otherUser(ctx, p, in.ID)
 	if err != nil {
 		return api.Link{}, err
 	}
 	if u.Issuer != "" {
 		return api.Link{}, action.NewError("signs_in_elsewhere", u.Issuer)
 	}
-	s.Log.InfoContext(ctx, "sign-in link made", "user", id, "by", p.By())
-	return s.CreateLoginLink(ctx, p.Organization, id)
+	s.Log.InfoContext(ctx, "sign-in link created", "user", in.ID, "by", p.By())
+	return s.CreateLoginLink(ctx, p.Organization, in.ID)
 }
 
 func (s *handlers) loginRoutes() {
@@ -182,10 +171,7 @@ func (s *handlers) loginRoutes() {
 		n, err := s.endLogins(ctx, p, in.ID, action.EndAdmin)
 		return api.EndedLogins{Ended: n}, err
 	})
-	dashboard.Handle(s.Server, api.ListRemovedUsers, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[action.RemovedUser], error) {
-		list, err := s.People.RemovedUsers(ctx, p.Organization)
-		return view.ListOf(list), err
-	})
+	dashboard.Handle(s.Server, api.ListRemovedUsers, listAll(s.People.RemovedUsers))
 	dashboard.HandleNone(s.Server, api.ReadmitUser, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
 		if err := s.People.ReadmitUser(ctx, p.Organization, in.ID, p.Role, p.By()); err != nil {
 			return err
@@ -206,13 +192,8 @@ func (s *handlers) endLogins(ctx context.Context, p *dashboard.Principal, user s
 }
 
 func (s *handlers) keyRoutes() {
-	dashboard.Handle(s.Server, api.ListKeys, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[action.APIKey], error) {
-		list, err := s.People.ListAPIKeys(ctx, p.Organization)
-		return view.ListOf(list), err
-	})
-	dashboard.Handle(s.Server, api.CreateKey, func(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewKey]) (api.MintedKey, error) {
-		return s.mintKey(ctx, p, in.Body)
-	})
+	dashboard.Handle(s.Server, api.ListKeys, listAll(s.People.ListAPIKeys))
+	dashboard.Handle(s.Server, api.CreateKey, s.mintKey)
 	dashboard.HandleNone(s.Server, api.RevokeKey, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
 		if err := s.People.RevokeAPIKey(ctx, p.Organization, in.ID, s.Now()); err != nil {
 			return err
@@ -222,7 +203,8 @@ func (s *handlers) keyRoutes() {
 	})
 }
 
-func (s *handlers) mintKey(ctx context.Context, p *dashboard.Principal, n api.NewKey) (api.MintedKey, error) {
+func (s *handlers) mintKey(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewKey]) (api.MintedKey, error) {
+	n := in.Body
 	role := cmp.Or(n.Role, action.RoleMember)
 	if err := p.Outranks(role); err != nil {
 		return api.MintedKey{}, err
@@ -233,12 +215,12 @@ func (s *handlers) mintKey(ctx context.Context, p *dashboard.Principal, n api.Ne
 		return api.MintedKey{}, err
 	}
 	if n.Scope != "" && role != action.RoleMember {
-		return api.MintedKey{}, dashboard.Invalid("/role", "A key for workers has no role beside its scope; leave out role or scope.")
+		return api.MintedKey{}, dashboard.Invalid("/role", "A worker key has a scope and no role. Leave out role or scope.")
 	}
 	row := action.APIKey{ID: id, Organization: p.Organization, Name: n.Name, User: p.User, Role: role, Scope: n.Scope, CreatedAt: s.Now(), ExpiresAt: until}
 	if err := s.People.CreateAPIKey(ctx, row, hex.EncodeToString(hash)); err != nil {
 		return api.MintedKey{}, err
 	}
-	s.Log.InfoContext(ctx, "API key made", "key", id, "role", role, "scope", n.Scope, "by", p.By())
+	s.Log.InfoContext(ctx, "API key created", "key", id, "role", role, "scope", n.Scope, "by", p.By())
 	return api.MintedKey{APIKey: row, Key: key}, nil
 }

@@ -89,14 +89,10 @@ func (s *Reader) triggerView(t event.Trigger, names *referenceNames) api.Trigger
 	}
 	v.Title = provider.Title
 	if t.Kind == event.Webhooks {
-		v.URL, v.SharedURL = s.PublicURL+eventProviderPath(provider, &t), provider.URL
+		path := strings.NewReplacer("{trigger}", url.PathEscape(t.ID), "{automation}", url.PathEscape(t.Automation)).Replace(provider.Endpoint)
+		v.URL, v.SharedURL = s.PublicURL+path, provider.URL
 	}
 	return v
-}
-
-// eventProviderPath returns the path of the trigger's own webhook URL.
-func eventProviderPath(p *api.EventProvider, t *event.Trigger) string {
-	return strings.NewReplacer("{trigger}", url.PathEscape(t.ID), "{automation}", url.PathEscape(t.Automation)).Replace(p.Endpoint)
 }
 
 // PollGroups lists the state of polling, by provider and integration.
@@ -178,7 +174,7 @@ func (s *Reader) ViewSchedule(row event.Schedule, names map[string]string) api.S
 	v.Next = append(v.Next, *row.NextAt)
 	later, err := s.Times(row.Cron, row.TimeZone, *row.NextAt, UpcomingTimes-1)
 	if err != nil {
-		s.Log.Warn("times of a schedule that is kept are not known", "schedule", row.ID, "error", err)
+		s.Log.Warn("could not compute the times of a schedule", "schedule", row.ID, "error", err)
 	}
 	v.Next = append(v.Next, later...)
 	return v
@@ -193,7 +189,7 @@ func (s *Reader) EventProvider(id, field string) (*api.EventProvider, error) {
 			return &s.EventProviders[i], nil
 		}
 	}
-	e := action.Errorf(action.ErrNotFound, "no_such_provider", "There are no events of %q; providers are %s.", render.Plain(id), cmp.Or(strings.Join(ids, ", "), "none"))
+	e := action.Errorf(action.ErrNotFound, "no_such_provider", "There is no event provider %q; providers are %s.", render.Plain(id), cmp.Or(strings.Join(ids, ", "), "none"))
 	if e.Field = field; field != "" {
 		e.Kind = action.ErrInvalid
 	}

@@ -90,7 +90,7 @@ func (s *Reader) InvocationFilter(ctx context.Context, p *dashboard.Principal, i
 		f.Source = id
 	case action.Public(err).Code == "no_such_source" && !strings.Contains(in.Source, ":"): // an ID may be that of a removed connector
 		return f, action.Errorf(action.ErrInvalid, "no_such_source",
-			"No source is called %q.%s A connector that was removed is named by its id.", in.Source, suggest.Sentence(in.Source, s.sourceNames(all))).WithField("/source")
+			"There is no source %q.%s For a removed connector, use its ID.", in.Source, suggest.Sentence(in.Source, s.sourceNames(all))).WithField("/source")
 	}
 	return f, nil
 }
@@ -107,4 +107,63 @@ func ParseTime(field, text string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, dashboard.Invalid(field, field[1:]+" must be a time or a day, such as 2026-01-02T15:04:05Z or 2026-01-02.")
+}
+
+// Session returns a session of the organization.
+func (s *Reader) Session(ctx context.Context, organization, id string) (action.Session, error) {
+	session, err := s.Sessions.Session(ctx, id)
+	if err == nil && session.Organization != organization {
+		return action.Session{}, action.NewError("session_not_found")
+	}
+	return session, err
+}
+
+// ListSessions lists sessions without the integrations that are private to others.
+func (s *Reader) ListSessions(ctx context.Context, p *dashboard.Principal, in *api.ListSessionsInput) (action.Page[action.Session], error) {
+	f := action.SessionFilter{Organization: p.Organization, Live: in.State == "live", Ended: in.State == "ended", Limit: in.Limit, Cursor: in.Cursor}
+	if status := action.SessionStatus(in.State); status.Valid() {
+		f.Status = status
+	}
+	page, err := s.Sessions.ListSessions(ctx, f)
+	if err != nil {
+		return page, err
+	}
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
+	for i := range page.Items {
+		HideUnlisted(&page.Items[i], all)
+	}
+	return page, err
+}
+
+// HideUnlisted removes from a session the integrations that are not in the list.
+func HideUnlisted(s *action.Session, all []action.Integration) {
+	s.Connections = KeepListed(s.Connections, all)
+	s.LeftOut = slices.DeleteFunc(slices.Clone(s.LeftOut), func(l action.LeftOut) bool {
+		return !slices.ContainsFunc(all, func(in action.Integration) bool { return in.ID == l.Integration })
+	})
+}
+
+// RequireOwnRole refuses keys with a limited role, which may be stored where agents
+// read them, for operations on the person's own account.
+func RequireOwnRole(p *dashboard.Principal) error {
+	if p.Viewer() == "" {
+		return action.Errorf(action.ErrForbidden, "role_required", "This key has a lower role than its creator, so it cannot do this. Use the dashboard, or a key with the creator's role.")
+	}
+	return nil
+}
+
+// Logins lists the principal's own browser logins.
+func (s *Reader) Logins(ctx context.Context, p *dashboard.Principal) ([]api.LoginView, error) {
+	if err := RequireOwnRole(p); err != nil {
+		return nil, err
+	}
+	list, err := s.People.ListLogins(ctx, p.Organization, p.User)
+	out := make([]api.LoginView, 0, len(list))
+	for _, l := range list {
+		out = append(out, api.LoginView{
+			ID: l.ID, Via: l.Via, CreatedAt: l.CreatedAt, SeenAt: l.SeenAt, ExpiresAt: l.ExpiresAt, IdleAt: l.SeenAt.Add(s.LoginIdle),
+			Current: p.Login != nil && p.Login.ID == l.ID,
+		})
+	}
+	return out, err
 }

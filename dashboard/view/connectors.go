@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func (s *Reader) ViewConnector(ctx context.Context, c action.Connector, state da
 func (s *Reader) ViewConnectors(ctx context.Context, organization string, all []action.Connector) []api.ConnectorView {
 	grants, err := s.Connectors.Grants(ctx, organization)
 	if err != nil {
-		s.Log.WarnContext(ctx, "listing the sign-ins of connectors", "error", err)
+		s.Log.WarnContext(ctx, "could not list the tokens of connectors", "error", err)
 	}
 	views := make([]api.ConnectorView, 0, len(all))
 	for _, c := range all {
@@ -53,7 +54,11 @@ func (s *Reader) viewState(c action.Connector, state dashboard.ConnectorState) a
 		d.Field = dashboard.DiagnosisConcerns(&d, &c)
 		v.Diagnosis = &d
 	}
-	v.Warnings = append(v.Warnings, s.nameConflicts(&c)...)
+	for _, p := range s.Providers {
+		if c.Slug == p.ID || strings.EqualFold(c.Name, p.ID) {
+			v.Warnings = append(v.Warnings, fmt.Sprintf("A module of the gateway is also called %s. In policy, use %s for this connector and %s%s for the module.", p.ID, c.Source(), ModulePrefix, p.ID))
+		}
+	}
 	for _, step := range state.Steps {
 		v.Steps = append(v.Steps, api.StepView{Name: step.Name, TookMS: float64(step.Took.Microseconds()) / 1000, Detail: step.Detail, Failed: step.Failed})
 	}
@@ -198,7 +203,63 @@ func (s *Reader) defaultDecision(ctx context.Context, a *action.Action, organiza
 	plain := &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
 	d, err := s.Decide(ctx, plain, a, nil, true)
 	if err != nil {
-		s.Log.WarnContext(ctx, "mode of a tool is not known", "tool", a.Tool, "error", err)
+		s.Log.WarnContext(ctx, "could not decide the mode of a tool", "tool", a.Tool, "error", err)
 	}
 	return d, err == nil
+}
+
+// ViewIntegration returns the view of one integration, and why it cannot be used.
+func (s *Reader) ViewIntegration(in action.Integration) api.IntegrationView {
+	in.Reason = render.Plain(in.Reason) // may contain text of the service
+	v := api.IntegrationView{Integration: in, Title: in.Provider}
+	provider := s.Provider(in.Provider)
+	if provider != nil {
+		v.Title = provider.Title
+	}
+	switch {
+	case provider == nil:
+		v.Why = "The gateway no longer supports this service. Disconnect it."
+	case in.Status == action.IntegrationActive:
+		v.Usable = true
+	default:
+		v.Why = strings.TrimSpace(in.Reason + " Connect the account again to use it.")
+	}
+	return v
+}
+
+// Integrations lists the integrations that the principal may see.
+func (s *Reader) Integrations(ctx context.Context, p *dashboard.Principal) ([]api.IntegrationView, error) {
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
+	views := make([]api.IntegrationView, len(all))
+	for i, in := range all {
+		views[i] = s.ViewIntegration(in)
+	}
+	return views, err
+}
+
+// Provider returns the provider with that ID, or nil.
+func (s *Reader) Provider(id string) *api.Provider {
+	if i := slices.IndexFunc(s.Providers, func(p api.Provider) bool { return p.ID == id }); i >= 0 {
+		return &s.Providers[i]
+	}
+	return nil
+}
+
+// Manages returns nil if the principal may change or disconnect a visible
+// integration: a private one is managed by its owner only.
+func Manages(p *dashboard.Principal, in *action.Integration) error {
+	switch owner := in.Owner(); {
+	case owner != "" && owner == p.Viewer(), owner == "" && p.Role.Decides():
+		return nil
+	case owner != "":
+		return action.NewError("integration_not_found")
+	}
+	return action.Errorf(action.ErrForbidden, "role_required", "This integration belongs to the organization. Ask an owner or admin.")
+}
+
+// KeepListed returns the IDs whose integrations are in the list.
+func KeepListed(ids []string, all []action.Integration) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return id != action.AllConnections && !slices.ContainsFunc(all, func(in action.Integration) bool { return in.ID == id })
+	})
 }

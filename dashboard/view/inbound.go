@@ -70,7 +70,7 @@ func (s *Reader) FullContext(ctx context.Context, p *dashboard.Principal, id str
 	if err != nil {
 		return nil, err
 	}
-	s.Log.InfoContext(ctx, "whole context of an event read", "event", id, "by", p.By())
+	s.Log.InfoContext(ctx, "context of an event viewed", "event", id, "by", p.By())
 	return whole, nil
 }
 

@@ -125,7 +125,7 @@ const (
 
 // call makes the call and waits for it.
 func (w *waiter) call(ctx context.Context, call api.NewCall) error {
-	status, out, raw, err := fetchAs(ctx, w.agentClient, api.Invoke, api.InvokeInput{InSession: w.sessionParam(), Patience: w.pollWait(firstPollWait), Body: call})
+	status, out, raw, err := fetchAs(ctx, w.agentClient, api.Invoke, api.InvokeInput{InSession: w.sessionParam(), WaitParam: w.pollWait(firstPollWait), Body: call})
 	if err != nil {
 		return w.callError(ctx, err)
 	}
@@ -142,7 +142,7 @@ func (w *waiter) wait(ctx context.Context) error {
 		if w.status == "" { // report the status before waiting
 			maxWait = 0
 		}
-		status, out, raw, err := fetchAs(ctx, w.agentClient, api.GetSessionResult, api.GetSessionResultInput{InSessionByID: w.callParam(w.id), Patience: w.pollWait(maxWait)})
+		status, out, raw, err := fetchAs(ctx, w.agentClient, api.GetSessionResult, api.GetSessionResultInput{InSessionByID: w.callParam(w.id), WaitParam: w.pollWait(maxWait)})
 		if err != nil {
 			return w.callError(ctx, err)
 		}
@@ -158,9 +158,9 @@ func (a *agentClient) callParam(id string) api.InSessionByID {
 }
 
 // pollWait returns how long the server may hold the request.
-func (w *waiter) pollWait(maxWait time.Duration) api.Patience {
+func (w *waiter) pollWait(maxWait time.Duration) api.WaitParam {
 	d := max(0, min(time.Until(w.deadline), maxWait)).Round(time.Millisecond)
-	return api.Patience{Wait: d.String()}
+	return api.WaitParam{Wait: d.String()}
 }
 
 // handle processes a response, and reports whether it is the last one.

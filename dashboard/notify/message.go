@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -92,7 +94,7 @@ func plain(text string, limit int) string {
 // describe names the session and what it works on.
 func (a *Session) describe() string {
 	parts := []string{}
-	for _, p := range [][2]string{{"session ", firstNonEmpty(a.Title, a.ID)}, {"automation ", a.Automation}, {"group ", a.Group}, {"task ", a.Task}} {
+	for _, p := range [][2]string{{"session ", cmp.Or(a.Title, a.ID)}, {"automation ", a.Automation}, {"group ", a.Group}, {"task ", a.Task}} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+quote(p[1]))
 		}
@@ -101,13 +103,6 @@ func (a *Session) describe() string {
 }
 
 func quote(text string) string { return "“" + text + "”" }
-
-func firstNonEmpty(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
-}
 
 // durationText formats a number of seconds for people.
 func durationText(seconds int) string {
@@ -120,3 +115,87 @@ func durationText(seconds int) string {
 		return fmt.Sprintf("%d s", seconds)
 	}
 }
+
+// EnvRequest is the payload about a request for environment variables: their
+// names, and none of the agent's words about them, which may contain a value.
+type EnvRequest struct {
+	Names     []string           `json:"names"`
+	Session   Session            `json:"session"`
+	Request   string             `json:"env_request_id"`
+	Status    action.EnvStatus   `json:"status"`
+	CreatedAt time.Time          `json:"created_at"`
+	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
+	Left      int                `json:"seconds_left,omitempty"`
+	URL       string             `json:"url"`
+	Event     action.NotifyEvent `json:"-"`
+}
+
+// envRequest returns the payload for a request.
+func envRequest(w *action.DueNotification, public string, now time.Time) EnvRequest {
+	r := w.Variables
+	v := EnvRequest{
+		Names: make([]string, len(r.Keys)), Session: sessionOf(w), Request: r.ID, Status: r.Status, CreatedAt: r.CreatedAt,
+		URL: public + "/env-requests/" + r.ID, Event: w.Event,
+	}
+	for i, k := range r.Keys {
+		v.Names[i] = plain(k.Key, maxName)
+	}
+	if r.Status == action.EnvPending {
+		v.ExpiresAt, v.Left = &r.ExpiresAt, secondsTo(r.ExpiresAt, now)
+	}
+	return v
+}
+
+// post returns the Slack message for a pending or settled request.
+func (v *EnvRequest) post() post {
+	if v.Event == action.NotifySettled {
+		p := titledPost("Environment variables: " + v.outcome())
+		p.Blocks = append(p.Blocks, linkBlock("View details", v.URL))
+		return p
+	}
+	p := titledPost(fmt.Sprintf("An agent requested %d environment variables", len(v.Names)))
+	if len(v.Names) == 1 {
+		p = titledPost("An agent requested an environment variable")
+	}
+	facts := []textObject{*plainText("Names: " + plain(strings.Join(v.Names, ", "), maxText)), *plainText("Time left: " + durationText(v.Left)), *plainText("Requested by " + v.Session.describe())}
+	p.Blocks = append(p.Blocks, block{Type: "section", Fields: facts}, linkBlock("Enter values", v.URL))
+	return p
+}
+
+// outcome describes how the request was settled.
+func (v *EnvRequest) outcome() string {
+	switch v.Status {
+	case action.EnvRefused:
+		return "refused"
+	case action.EnvExpired:
+		return "expired"
+	case action.EnvPending, action.EnvAnswered, action.EnvTaken:
+	}
+	return "answered"
+}
+
+// Test sends a test message through a channel now, even if the channel is
+// disabled, and returns the endpoint's response. ErrNotFound without such a
+// channel.
+func (s *Sender) Test(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyTestResult, error) {
+	c, err := s.Rows.NotifyChannel(ctx, organization, kind)
+	if err != nil {
+		return action.NotifyTestResult{}, err
+	}
+	ctx, stop := context.WithTimeout(ctx, s.Timeout)
+	defer stop()
+	var a response
+	if kind == action.NotifySlack {
+		p := titledPost(testText)
+		p.Blocks = append(p.Blocks, linkBlock("Open the inbox", s.PublicURL+"/"))
+		a, err = s.toSlack(ctx, &c, p, "")
+	} else {
+		a, err = s.toWebhook(ctx, &c, s.NewID(), typeTest, struct {
+			Text string `json:"text"`
+			URL  string `json:"url"`
+		}{testText, s.PublicURL})
+	}
+	return action.NotifyTestResult{OK: a.ok, Status: a.status, Detail: a.detail}, err
+}
+
+const testText = "This is a test message from Sallyport. Pending approvals will be posted here."
