@@ -100,13 +100,13 @@ func (s *handlers) createSession(ctx context.Context, p *dashboard.Principal, n 
 	if err := checkMayCreate(p, n); err != nil {
 		return nil, err
 	}
-	// The key is bound to its principal, so that nobody gets another's token with a guessed key.
 	once := action.Idempotency{Key: n.IdempotencyKey}
-	n.IdempotencyKey = ""
-	text, _ := json.Marshal([]any{p.By(), n}) // plain strings always encode
-	sum := sha256.Sum256(text)
-	once.Hash = hex.EncodeToString(sum[:])
 	if once.Key != "" {
+		// The key is bound to its principal, so that nobody gets another's token with a guessed key.
+		n.IdempotencyKey = ""
+		text, _ := json.Marshal([]any{p.By(), n}) // plain strings always encode
+		sum := sha256.Sum256(text)
+		once.Hash = hex.EncodeToString(sum[:])
 		session, found, err := s.Sessions.SessionOnce(ctx, p.Organization, once)
 		if err != nil {
 			return nil, err
