@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -209,8 +210,8 @@ func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
 
 type connectorOnboard struct {
 	connectorRef
-	Mode     map[string]action.Mode `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"Mode of a tool: allow, require_approval or deny; repeat for more. resources/read and prompts/get count as tools."`
-	AllReads action.Mode            `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"Mode of all read-only tools that --mode does not name."`
+	Mode     map[string]action.Mode `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"Mode of a tool, or of those that match a pattern such as 'get_*': allow, require_approval or deny; repeat for more. A name takes precedence over patterns, a longer pattern over shorter ones. resources/read and prompts/get count as tools."`
+	AllReads action.Mode            `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"Mode of all read-only tools that no --mode covers."`
 	Digest   string                 `env:"-" placeholder:"D" help:"Digest printed below the tool list; required to set modes, and marks the tools as reviewed."`
 }
 
@@ -280,7 +281,7 @@ func (c *connectorOnboard) listTools(ctx context.Context, server *Client) (all, 
 // checkModes rejects unknown tools and modes.
 func (c *connectorOnboard) checkModes(all []api.ReviewView) error {
 	for tool, mode := range c.Mode {
-		if !slices.ContainsFunc(all, func(r api.ReviewView) bool { return r.Tool == tool }) {
+		if !slices.ContainsFunc(all, func(r api.ReviewView) bool { return matchesTool(tool, r.Tool) }) {
 			return fmt.Errorf("%s lists no tool %q; it lists: %s", command.Printable(c.Ref), command.Printable(tool), command.Printable(strings.Join(toolNames(all), ", ")))
 		}
 		if !mode.Valid() {
@@ -311,10 +312,29 @@ func (c *connectorOnboard) show(w io.Writer, all, removed []api.ReviewView) {
 
 // mode returns the requested mode, or "" to leave it unchanged.
 func (c *connectorOnboard) mode(r *api.ReviewView) action.Mode {
-	if mode, ok := c.Mode[r.Tool]; ok || r.Risk != action.RiskRead {
+	if mode, ok := c.Mode[r.Tool]; ok {
 		return mode
 	}
+	best := ""
+	for _, pattern := range slices.Sorted(maps.Keys(c.Mode)) {
+		if len(pattern) > len(best) && matchesTool(pattern, r.Tool) {
+			best = pattern
+		}
+	}
+	if best != "" || r.Risk != action.RiskRead {
+		return c.Mode[best]
+	}
 	return c.AllReads
+}
+
+// matchesTool reports whether a tool has a name, or matches a pattern, in which *
+// stands for any text.
+func matchesTool(pattern, tool string) bool {
+	if !strings.Contains(pattern, "*") {
+		return pattern == tool
+	}
+	matched, _ := regexp.MatchString("^"+strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*")+"$", tool) // always valid
+	return matched
 }
 
 // descriptionLine returns the beginning of a tool's description.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"sallyport/action"
+	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
 )
 
@@ -38,5 +40,30 @@ func TestSignInCanceled(t *testing.T) {
 	}
 	if want := "it leads to auth.example, for the authorization server https://id.example/o; go there only if you know it as the service's"; !strings.Contains(said.String(), want) {
 		t.Errorf("it does not say where it leads: %s", said.String())
+	}
+}
+
+// A name takes precedence over patterns, a longer pattern over shorter ones, and
+// each over --all-reads.
+func TestOnboardModes(t *testing.T) {
+	c := &connectorOnboard{AllReads: action.ModeAllow, Mode: map[string]action.Mode{
+		"get_*": action.ModeRequireApproval, "get_secret_*": action.ModeDeny, "get_secret_name": action.ModeAllow, "*_all": action.ModeDeny, "a.c": action.ModeDeny,
+	}}
+	for tool, want := range map[string]action.Mode{
+		"get_note": action.ModeRequireApproval, "get_secret_key": action.ModeDeny, "get_secret_name": action.ModeAllow, "wipe_all": action.ModeDeny, "list": action.ModeAllow, "abc": action.ModeAllow,
+	} {
+		if got := c.mode(&api.ReviewView{Tool: tool, Risk: action.RiskRead}); got != want {
+			t.Errorf("%s gets %q, want %q", tool, got, want)
+		}
+	}
+	if got := c.mode(&api.ReviewView{Tool: "add", Risk: action.RiskWrite}); got != "" {
+		t.Errorf("a write gets %q", got)
+	}
+	tools := []api.ReviewView{{Tool: "get_note"}}
+	if err := (&connectorOnboard{Mode: map[string]action.Mode{"get_*": action.ModeAllow}}).checkModes(tools); err != nil {
+		t.Error(err)
+	}
+	if err := (&connectorOnboard{Mode: map[string]action.Mode{"set_*": action.ModeAllow}}).checkModes(tools); err == nil || !strings.Contains(err.Error(), "set_*") {
+		t.Errorf("a pattern without a tool: %v", err)
 	}
 }
