@@ -206,7 +206,11 @@ func (s *Server) finishCall(ctx context.Context, c *caller, o *action.Outcome, e
 		}
 		m = s.outcomeResponse(o, lead, c.tool.strict, s.cfg.Now())
 		if c.Method == methodCall && o.Answer.Body != nil && !isTool(&o.Invocation) {
-			m = wire.JSONResult(o.Answer.Body) // a resource or prompt
+			body := []byte(o.Answer.Body) // of a resource or prompt
+			if !c.stateless {
+				body = sessionResult(methodRead, body)
+			}
+			m = wire.JSONResult(body)
 		}
 	case errors.Is(err, action.ErrNotFound) && !known && o.Invocation.ID != "": // the call was recorded
 		m = wire.ToolError("%s%s", unknownOutcome, invocationSuffix(o.Invocation.ID))

@@ -6,7 +6,8 @@
 // It promises:
 //
 //   - Arguments and results pass through as the bytes that were received: numbers, key
-//     order, unknown fields and request ids are not changed.
+//     order, unknown fields and request ids are not changed. Only the members in which
+//     the two protocols differ are added or removed.
 //   - A pending call is always answered: progress at once and as often as the Gate reports
 //     it, a "pending" result if the client cannot wait, and a response to every client
 //     when the gateway stops.

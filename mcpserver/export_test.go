@@ -20,6 +20,9 @@ func StatelessResult(method string, result []byte) []byte {
 	return append(append([]byte(nil), lead...), rest...)
 }
 
+// SessionResult returns the result of a method as clients with sessions get it.
+func SessionResult(method string, result []byte) []byte { return sessionResult(method, result) }
+
 // DecodeCursor decodes a cursor.
 func DecodeCursor(c string) (string, bool) { return decodeCursor(c) }
 

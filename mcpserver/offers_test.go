@@ -420,6 +420,33 @@ func TestStatelessResults(t *testing.T) {
 	}
 }
 
+// Clients with sessions get no members of the stateless protocol. A result of an older
+// source, which may have members of these names, is not touched.
+func TestSessionResults(t *testing.T) {
+	const server = `"io.modelcontextprotocol/serverInfo":{"name":"s"}`
+	for _, test := range []struct{ method, result, want string }{
+		{"tools/call", `{"resultType":"complete","content":[],"big":12345678901234567890,"_meta":{` + server + `,"k":1.10}}`, `{"content":[],"big":12345678901234567890,"_meta":{"k":1.10}}`},
+		{"tools/call", `{"content":[{"text": "resultType"}],"_meta":{` + server + `},"resultType":"complete","ttlMs":1}`, `{"content":[{"text": "resultType"}],"ttlMs":1}`},
+		{"resources/read", `{"ttlMs":0,"cacheScope":"private","contents":[],"resultType":"complete"}`, `{"contents":[]}`},
+		{"tools/call", ` { "content":[] ,"ttlMs":1,"_meta":{` + server + `}}`, ` { "content":[] ,"ttlMs":1,"_meta":{` + server + `}}`},
+		{"tools/call", `{"resultType":"odd","content":[]}`, `{"resultType":"odd","content":[]}`},
+		{"tools/call", `7`, `7`},
+	} {
+		if got := string(mcpserver.SessionResult(test.method, []byte(test.result))); got != test.want {
+			t.Errorf("%s %s came to %s, want %s", test.method, test.result, got, test.want)
+		}
+	}
+	newer := read()
+	newer.run = func(context.Context, json.RawMessage, func(string)) action.Outcome {
+		return answer(`{"resultType":"complete","content":[]}`)
+	}
+	s := newServer(t, newGate(newer), &hints{}, nil)
+	end(t, s)
+	if got := serve(s, rpc("token-a", begin(t, s, "token-a"), callBody(1, "read", ""))).Body.String(); strings.Contains(got, "resultType") {
+		t.Error("in a session:", got)
+	}
+}
+
 // A list that changes while an event stream opens is told on it.
 func TestChangeWhileOpening(t *testing.T) {
 	if got := mcpserver.FirstEvents("v1", "v2"); !strings.Contains(got, "tools/list_changed") {

@@ -180,3 +180,24 @@ func statelessResult(method string, result []byte) (rest, lead []byte) {
 	}
 	return result[bytes.IndexByte(result, '{')+1:], []byte("{" + missing[1:] + ",")
 }
+
+// sessionResult returns a result without the members that only the stateless protocol
+// has and newer sources send: the result type, the cache fields of resources and, in
+// _meta, the server. Clients with sessions do not know them. Nothing else changes.
+func sessionResult(method string, result []byte) []byte {
+	if !bytes.Contains(result, []byte(`"resultType"`)) || string(wire.Member(result, "resultType")) != `"complete"` {
+		return result
+	}
+	drop := []string{"resultType"}
+	if method == methodRead {
+		drop = append(drop, "ttlMs", "cacheScope")
+	}
+	if meta := wire.Member(result, "_meta"); wire.Member(meta, mcp.MetaKeyServerInfo) != nil {
+		if meta = wire.RemoveMembers(meta, mcp.MetaKeyServerInfo); len(meta) > len("{}") {
+			result = wire.ReplaceMember(result, "_meta", meta)
+		} else {
+			drop = append(drop, "_meta")
+		}
+	}
+	return wire.RemoveMembers(result, drop...)
+}

@@ -280,6 +280,8 @@ func (x *exchange) sendTo(a *wire.Writer, m wire.Response) error {
 	result, lead := m.Result, []byte(nil)
 	if x.stateless {
 		result, lead = statelessResult(x.Method, result)
+	} else {
+		result = sessionResult(x.Method, result)
 	}
 	return a.End(status, []byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"result":`), lead, result, []byte(`}`))
 }

@@ -168,6 +168,36 @@ func TestRecursiveSchemas(t *testing.T) {
 	group.Wait()
 }
 
+// A required member that has a default may be missing: servers fill it in. Where
+// accepting more would refuse more, the schema applies as it is written.
+func TestRequiredMembersWithDefaults(t *testing.T) {
+	c := compile(t, tool(`{"type":"object","required":["type","size","depth","list"],"$defs":{"depth":{"type":"integer","default":1},"loop":{"$ref":"#/$defs/loop"}},
+		"properties":{
+			"type":{"type":"string","default":"png"},
+			"size":{"type":"integer"},
+			"depth":{"$ref":"#/$defs/depth"},
+			"loop":{"$ref":"#/$defs/loop"},
+			"list":{"type":"array","default":null,"items":{"type":"object","required":["a","b"],"properties":{"a":{"default":0},"b":{}}}},
+			"one":{"oneOf":[
+				{"type":"object","required":["url"],"properties":{"url":{"type":"string","default":"x"}}},
+				{"type":"object","required":["file"],"properties":{"file":{"type":"string"}}}]},
+			"not":{"type":"object","not":{"required":["x"],"properties":{"x":{"default":1}}}}}}`))
+	for _, test := range []struct{ params, says string }{
+		{`{"size":1}`, ""},
+		{`{"size":1,"type":"jpg","depth":2,"list":[{"b":1}]}`, ""},
+		{`{"type":"png"}`, `"size" is missing.`},
+		{`{"size":1,"type":7}`, `"type" must be a string, not a number.`},
+		{`{"size":1,"list":[{"a":1}]}`, `"list[0].b" is missing.`},
+		{`{"size":1,"one":{"file":"f"}}`, ""},
+		{`{"size":1,"not":{}}`, ""},
+	} {
+		err := c.Check(json.RawMessage(test.params))
+		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v, want %q", test.params, err, test.says)
+		}
+	}
+}
+
 func TestMembers(t *testing.T) {
 	raw := []byte(` { "a" : 1 , "b\u0063" :{"x":[1,"}"]},"a": "\"" } `)
 	members, ok := sources.Members(raw)

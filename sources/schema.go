@@ -56,7 +56,50 @@ func compileSchema(doc any, m *meter) (s *schema, err error) {
 	}
 	g := costGraph{meter: m, costs: map[*jsonschema.Schema]cost{}, visiting: map[*jsonschema.Schema]bool{}}
 	s.cost = g.cost(s.Schema)
+	g.relaxRequired()
 	return s, g.err
+}
+
+// relaxRequired lets a required member be missing if its schema has a default: servers
+// list such members as required and fill them in themselves. The params stay as they
+// are. It changes no schema that another one negates or chooses by, where accepting
+// more would refuse more.
+func (g *costGraph) relaxRequired() {
+	chosen := map[*jsonschema.Schema]bool{}
+	var keep func(s *jsonschema.Schema)
+	keep = func(s *jsonschema.Schema) {
+		if s == nil || chosen[s] {
+			return
+		}
+		chosen[s] = true
+		for _, child := range children(s) {
+			keep(child)
+		}
+	}
+	for s := range g.costs {
+		for _, child := range append([]*jsonschema.Schema{s.Not, s.If, s.Contains}, s.OneOf...) {
+			keep(child)
+		}
+	}
+	for s := range g.costs {
+		if !chosen[s] {
+			s.Required = slices.DeleteFunc(s.Required, func(name string) bool { return hasDefault(s.Properties[name]) })
+		}
+	}
+}
+
+// hasDefault reports whether a schema, or one that it refers to, has a default.
+func hasDefault(s *jsonschema.Schema) bool {
+	for range maxSchemaDepth { // references can form a cycle
+		switch {
+		case s == nil:
+			return false
+		case s.Default != nil:
+			return true
+		}
+		s = s.Ref
+	}
+	return false
 }
 
 // noLoader refuses to load other schemas.

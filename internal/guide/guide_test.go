@@ -41,7 +41,7 @@ func TestNamesToolsThatAreThere(t *testing.T) {
 }
 
 func TestParams(t *testing.T) {
-	got, cut := guide.Params([]byte(`{"type":"object","required":["title","who"],"$defs":{"person":{"type":"object","required":["id"],"properties":{"id":{"type":"string","format":"uuid"}}}},
+	got, cut := guide.Params([]byte(`{"type":"object","required":["title","who","state"],"$defs":{"person":{"type":"object","required":["id"],"properties":{"id":{"type":"string","format":"uuid"}}}},
 		"properties":{
 			"title":{"type":"string","description":"What it says"},
 			"who":{"$ref":"#/$defs/person"},

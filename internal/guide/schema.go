@@ -28,7 +28,7 @@ const (
 type Param struct {
 	Name     string // with dots within objects and [] within arrays: assignee.id, labels[].name
 	Type     string // "string", "array of string", "one of \"a\", \"b\"" and so on; empty: any
-	Required bool   // within the object that it is of
+	Required bool   // within the object that it is of; not if it has a default
 	About    string
 	Default  string // JSON; empty: none
 }
@@ -92,7 +92,7 @@ func (r *schemaReader) properties(schema []byte, prefix string, depth int) {
 		one = r.resolve(one)
 		as := r.truncate(prefix+name, maxName)
 		r.params = append(r.params, Param{
-			Name: as, Type: r.truncate(r.typeText(one, 0), maxTypeText), Required: slices.Contains(required, name),
+			Name: as, Type: r.truncate(r.typeText(one, 0), maxTypeText), Required: slices.Contains(required, name) && get(one, "default") == nil,
 			About: r.truncate(stringOf(get(one, "description")), maxDescriptionText), Default: r.truncate(string(get(one, "default")), maxDescriptionText),
 		})
 		within := depth + 1

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"sallyport/internal/jsonlex"
 )
@@ -152,4 +153,20 @@ func ReplaceMember(raw []byte, key string, value []byte) []byte {
 		}
 	}
 	return append(b, raw[last:]...)
+}
+
+// RemoveMembers returns the object raw without the named members. The values of the
+// others keep their bytes.
+func RemoveMembers(raw []byte, names ...string) []byte {
+	b := []byte{'{'}
+	for m := (Members{Text: raw}); m.Next(); {
+		if slices.Contains(names, string(m.Key)) {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(jsonlex.Quote(b, m.Key), ':'), m.Value...)
+	}
+	return append(b, '}')
 }
