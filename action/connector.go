@@ -70,8 +70,8 @@ func origin(text string) string {
 // Secret describes an organization's secret. Its value is stored encrypted;
 // the API can write it but not read it.
 type Secret struct {
-	Organization string    `json:"organization_id"`
-	Key          string    `json:"key"`
+	Organization string    `json:"organization_id" bun:"organization_id,pk"`
+	Key          string    `json:"key" bun:",pk"`
 	Host         string    `json:"host"` // the only host, with port if any, that may receive it
 	UpdatedBy    string    `json:"updated_by"`
 	CreatedAt    time.Time `json:"created_at"`

@@ -16,24 +16,11 @@ import (
 	"sallyport/store/history"
 )
 
-type secretRow struct {
+// SecretRow is a row of the table secrets.
+type SecretRow struct {
 	bun.BaseModel `bun:"table:secrets"`
-
-	Organization string             `bun:"organization_id,pk"`
-	Key          string             `bun:"key,pk"`
-	Host         string             `bun:"host"`
-	Sealed       []byte             `bun:"sealed"`
-	UpdatedBy    string             `bun:"updated_by"`
-	CreatedAt    database.Timestamp `bun:"created_at"`
-	UpdatedAt    database.Timestamp `bun:"updated_at"`
-	LastUsedAt   database.Timestamp `bun:"last_used_at"`
-}
-
-func (r *secretRow) secret() action.Secret {
-	return action.Secret{
-		Organization: r.Organization, Key: r.Key, Host: r.Host, UpdatedBy: r.UpdatedBy,
-		CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time, LastUsedAt: r.LastUsedAt.Ptr(),
-	}
+	action.Secret
+	Sealed []byte
 }
 
 // PutSecret creates or replaces a sealed secret. Its host cannot change while a
@@ -68,10 +55,9 @@ func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, changing 
 	if err != nil {
 		return nil, err
 	}
-	r := &secretRow{
-		Organization: s.Organization, Key: s.Key, Host: strings.ToLower(s.Host), Sealed: s.Sealed, UpdatedBy: s.UpdatedBy,
-		CreatedAt: database.NewTimestamp(s.CreatedAt).Or(now), UpdatedAt: database.NewTimestamp(s.UpdatedAt).Or(now),
-	}
+	r := &SecretRow{Secret: s.Secret, Sealed: s.Sealed}
+	r.Host, r.LastUsedAt = strings.ToLower(s.Host), nil
+	r.CreatedAt, r.UpdatedAt = database.NewTimestamp(s.CreatedAt).Or(now).Time, database.NewTimestamp(s.UpdatedAt).Or(now).Time
 	if err := r.checkUsers(ctx, tx, users, changing); err != nil {
 		return nil, err
 	}
@@ -87,7 +73,7 @@ func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, changing 
 // checkUsers refuses a host other than that of a connector that sends the secret, and a
 // change of the host if the secret belongs to an OAuth client, whose token endpoint is
 // only known to the sign-in. It does not check the changing connector.
-func (r *secretRow) checkUsers(ctx context.Context, tx bun.Tx, users []action.Connector, changing string) error {
+func (r *SecretRow) checkUsers(ctx context.Context, tx bun.Tx, users []action.Connector, changing string) error {
 	before, err := secretHost(ctx, tx, r.Organization, r.Key)
 	if err != nil {
 		return err
@@ -118,15 +104,8 @@ func secretHost(ctx context.Context, tx bun.Tx, organization, key string) (host 
 
 // SecretValue returns a secret with its sealed value; ErrNotFound.
 func (st *Store) SecretValue(ctx context.Context, organization, key string) (action.Secret, []byte, error) {
-	r := &secretRow{Organization: organization, Key: key}
-	err := st.db.Read.NewSelect().Model(r).WherePK().Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return action.Secret{}, nil, secretNotFound(key)
-	}
-	if err != nil {
-		return action.Secret{}, nil, fmt.Errorf("reading secret %s: %w", key, err)
-	}
-	return r.secret(), r.Sealed, nil
+	r, err := database.One[SecretRow](ctx, database.RowsOf[SecretRow](st.db.Read, organization).Where("key = ?", key), secretNotFound(key))
+	return r.Secret, r.Sealed, err
 }
 
 // SecretUsed records a use of a secret, at most once a minute. The write is queued.
@@ -141,17 +120,7 @@ func (st *Store) SecretUsed(ctx context.Context, organization, key string, used 
 
 // ListSecrets returns the secrets of an organization without their values, by key.
 func (st *Store) ListSecrets(ctx context.Context, organization string) ([]action.Secret, error) {
-	var rows []secretRow
-	err := st.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed").
-		Where("organization_id = ?", organization).Order("key").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing secrets: %w", err)
-	}
-	list := make([]action.Secret, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].secret())
-	}
-	return list, nil
+	return database.List[action.Secret](ctx, database.RowsOf[SecretRow](st.db.Read, organization).ExcludeColumn("sealed").Order("key"))
 }
 
 // DeleteSecret deletes a secret; ErrNotFound, or ErrConflict while a connector uses it.
@@ -165,16 +134,11 @@ func (st *Store) DeleteSecret(ctx context.Context, organization, key string) err
 			return action.Errorf(action.ErrConflict, "secret_in_use",
 				"The connector %q uses this secret; change or remove the connector first.", users[0].Name)
 		}
-		res, err := tx.NewDelete().Model(&secretRow{Organization: organization, Key: key}).WherePK().Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("deleting secret %s: %w", key, err)
-		}
-		if n, err := res.RowsAffected(); err != nil {
-			return err
-		} else if n == 0 {
+		n, err := database.RowsAffected(tx.NewDelete().Model(&SecretRow{Secret: action.Secret{Organization: organization, Key: key}}).WherePK().Exec(ctx))
+		if err == nil && n == 0 {
 			return secretNotFound(key)
 		}
-		return nil
+		return err
 	})
 }
 
