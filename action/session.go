@@ -320,12 +320,12 @@ func (r Role) Decides() bool { return r == RoleOwner || r == RoleAdmin }
 
 // User is a person of an organization.
 type User struct {
-	ID           string     `json:"id"`
-	Organization string     `json:"organization_id"`
+	ID           string     `json:"id" bun:"id,pk"`
+	Organization string     `json:"organization_id" bun:"organization_id,pk"`
 	Name         string     `json:"name"`
 	Role         Role       `json:"role"`
-	Issuer       string     `json:"issuer,omitempty"` // of the identity provider that determines the person and the role; empty: a local user
-	Subject      string     `json:"-"`                // the person's ID at the issuer
+	Issuer       string     `json:"issuer,omitempty" bun:",nullzero"` // of the identity provider that determines the person and the role; empty: a local user
+	Subject      string     `json:"-" bun:",nullzero"`                // the person's ID at the issuer
 	CreatedAt    time.Time  `json:"created_at"`
 	SeenAt       *time.Time `json:"seen_at,omitempty"` // in a browser; nil: never
 }
@@ -355,7 +355,7 @@ type Identity struct {
 // RemovedUser is a person of an identity provider who was removed, and cannot
 // sign in until readmitted.
 type RemovedUser struct {
-	ID        string    `json:"id" doc:"Of a deleted user."`
+	ID        string    `json:"id" bun:"user_id" doc:"Of a deleted user."`
 	Name      string    `json:"name"`
 	Role      Role      `json:"role" doc:"When removed. Only an owner lets an owner in again."`
 	Issuer    string    `json:"issuer"`
@@ -366,16 +366,16 @@ type RemovedUser struct {
 // APIKey is a credential for programs, which act as its creator. Only a hash
 // of the key is stored.
 type APIKey struct {
-	ID           string     `json:"id"`
-	Organization string     `json:"organization_id"`
+	ID           string     `json:"id" bun:"id,pk"`
+	Organization string     `json:"organization_id" bun:"organization_id,pk"`
 	Name         string     `json:"name"`
-	User         string     `json:"user_id"`
+	User         string     `json:"user_id" bun:"user_id"`
 	Role         Role       `json:"role"`
-	Scope        KeyScope   `json:"scope,omitempty"` // empty: everything its role may do
+	Scope        KeyScope   `json:"scope,omitempty" bun:",nullzero"` // empty: everything its role may do
 	CreatedAt    time.Time  `json:"created_at"`
 	ExpiresAt    *time.Time `json:"expires_at,omitempty"` // nil: never
 	RevokedAt    *time.Time `json:"revoked_at,omitempty"`
-	UsedAt       *time.Time `json:"used_at,omitempty"` // to a minute; nil: never
+	UsedAt       *time.Time `json:"used_at,omitempty" bun:",scanonly"` // to a minute; nil: never
 }
 
 // KeyScope limits a key.

@@ -16,6 +16,7 @@ import (
 	"sallyport/store/history"
 	"sallyport/store/inbound"
 	"sallyport/store/notify"
+	"sallyport/store/people"
 	"sallyport/store/policy"
 )
 
@@ -25,8 +26,8 @@ func settingsRows() []any {
 	return []any{
 		&inbound.AutomationRow{}, &inbound.TriggerRow{}, &inbound.ScheduleRow{}, &inbound.EndpointRow{},
 		&policy.CapabilityRow{}, &policy.OverrideRow{}, &policy.GateRow{}, &policy.QuotaRow{},
-		&connect.ConnectorRow{}, &connect.IntegrationRow{}, &connect.ProviderAppRow{},
-		&notify.ChannelRow{},
+		&connect.ConnectorRow{}, &connect.IntegrationRow{}, &connect.ProviderAppRow{}, &connect.SecretRow{},
+		&people.UserRow{}, &people.APIKeyRow{}, &notify.ChannelRow{},
 	}
 }
 

@@ -13,35 +13,21 @@ import (
 	"sallyport/store/database"
 )
 
-type apiKeyRow struct {
+// APIKeyRow is a row of the table api_keys.
+type APIKeyRow struct {
 	bun.BaseModel `bun:"table:api_keys,alias:k"`
-
-	ID           string              `bun:"id,pk"`
-	Organization string              `bun:"organization_id"`
-	User         string              `bun:"user_id"`
-	Name         string              `bun:"name"`
-	Role         string              `bun:"role"`
-	Scope        database.NullString `bun:"scope"`
-	Hash         string              `bun:"hash"`
-	CreatedAt    database.Timestamp  `bun:"created_at"`
-	ExpiresAt    database.Timestamp  `bun:"expires_at"`
-	RevokedAt    database.Timestamp  `bun:"revoked_at"`
-
-	UserRole string             `bun:"user_role,scanonly"`
-	UsedAt   database.Timestamp `bun:"used_at,scanonly"`
-	Expired  bool               `bun:"over,scanonly"` // by the database's clock
+	action.APIKey
+	Hash     string
+	UserRole action.Role `bun:",scanonly"`
+	Over     bool        `bun:",scanonly"` // expired by the database's clock
 }
 
-// key converts the row. Its role is the lower of the key's and its user's.
-func (r *apiKeyRow) key() action.APIKey {
-	k := action.APIKey{
-		ID: r.ID, Organization: r.Organization, Name: r.Name, User: r.User, Role: action.Role(r.Role), Scope: action.KeyScope(r.Scope),
-		CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Ptr(), RevokedAt: r.RevokedAt.Ptr(), UsedAt: r.UsedAt.Ptr(),
+// key returns the key with the lower of its own and its user's role.
+func (r *APIKeyRow) key() action.APIKey {
+	if roleRank(r.UserRole) < roleRank(r.Role) {
+		r.Role = r.UserRole
 	}
-	if roleRank(action.Role(r.UserRole)) < roleRank(k.Role) {
-		k.Role = action.Role(r.UserRole)
-	}
-	return k
+	return r.APIKey
 }
 
 func roleRank(r action.Role) int {
@@ -67,10 +53,8 @@ func (st *Store) CreateAPIKey(ctx context.Context, k action.APIKey, hash string)
 	if k.Scope != "" && k.Scope != action.ScopeRuns {
 		return database.Invalid("/scope", "The scope of a key is runs; leave it out for all that the role may.")
 	}
-	r := &apiKeyRow{
-		ID: k.ID, Organization: k.Organization, User: k.User, Name: k.Name, Role: string(k.Role), Scope: database.NullString(k.Scope), Hash: hash,
-		CreatedAt: database.NewTimestamp(k.CreatedAt).Or(database.NewTimestamp(st.db.Now())), ExpiresAt: database.TimestampFromPtr(k.ExpiresAt),
-	}
+	r := &APIKeyRow{APIKey: k, Hash: hash}
+	r.CreatedAt, r.RevokedAt = database.NewTimestamp(k.CreatedAt).Or(database.NewTimestamp(st.db.Now())).Time, nil
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return fmt.Errorf("writing API key %s: %w", k.ID, err)
@@ -79,12 +63,8 @@ func (st *Store) CreateAPIKey(ctx context.Context, k action.APIKey, hash string)
 	})
 }
 
-func (st *Store) apiKeys(rows any) *bun.SelectQuery {
-	return apiKeys(st.db.Read, rows, st.db.ClockNow())
-}
-
-func apiKeys(db *bun.DB, rows, now any) *bun.SelectQuery {
-	return db.NewSelect().Model(rows).ColumnExpr("k.*, u.role AS user_role, used.used_at, coalesce(k.expires_at <= ?, ?) AS over", now, false).
+func apiKeys(db *bun.DB, now any) *bun.SelectQuery {
+	return db.NewSelect().Model((*APIKeyRow)(nil)).ColumnExpr("k.*, u.role AS user_role, used.used_at, coalesce(k.expires_at <= ?, ?) AS over", now, false).
 		Join("JOIN users AS u ON u.organization_id = k.organization_id AND u.id = k.user_id").
 		Join("LEFT JOIN api_key_uses AS used ON used.key_id = k.id")
 }
@@ -95,7 +75,7 @@ func apiKeys(db *bun.DB, rows, now any) *bun.SelectQuery {
 func (st *Store) APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error) {
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
-	r, args := &apiKeyRow{}, []any{id}
+	r, args := &APIKeyRow{}, []any{id}
 	if !st.db.Shared() {
 		args = append(args, database.NewTimestamp(st.db.Now()))
 	}
@@ -106,7 +86,7 @@ func (st *Store) APIKey(ctx context.Context, id string) (k action.APIKey, hash s
 	if err != nil {
 		return k, "", fmt.Errorf("reading API key %s: %w", id, err)
 	}
-	if k = r.key(); r.Expired && k.RevokedAt == nil {
+	if k = r.key(); r.Over && k.RevokedAt == nil {
 		k.RevokedAt = k.ExpiresAt
 	}
 	return k, r.Hash, nil
@@ -118,7 +98,7 @@ func apiKeyQuery(db *bun.DB) string {
 	if database.Shared(db) {
 		now = database.ServerNow
 	}
-	return apiKeys(db, (*apiKeyRow)(nil), now).Where("k.id = ?", bun.Safe("?1")).String()
+	return apiKeys(db, now).Where("k.id = ?", bun.Safe("?1")).String()
 }
 
 func apiKeyNotFound() error {
@@ -128,16 +108,8 @@ func apiKeyNotFound() error {
 // ListAPIKeys returns the organization's keys, newest first, with expired ones
 // until they are swept.
 func (st *Store) ListAPIKeys(ctx context.Context, organization string) ([]action.APIKey, error) {
-	var rows []apiKeyRow
-	err := st.apiKeys(&rows).Where("k.organization_id = ?", organization).OrderExpr("k.created_at DESC, k.id DESC").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing API keys: %w", err)
-	}
-	list := make([]action.APIKey, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].key())
-	}
-	return list, nil
+	q := apiKeys(st.db.Read, st.db.ClockNow()).Where("k.organization_id = ?", organization).OrderExpr("k.created_at DESC, k.id DESC")
+	return database.ListAs(ctx, q, (*APIKeyRow).key)
 }
 
 // TouchAPIKey records a use of a key, at most once a minute. The write is queued.
@@ -155,17 +127,12 @@ ON CONFLICT (key_id) DO UPDATE SET used_at = excluded.used_at WHERE api_key_uses
 // RevokeAPIKey revokes a key; ErrNotFound. Revoking it again changes nothing.
 func (st *Store) RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		res, err := tx.NewUpdate().Table("api_keys").Set("revoked_at = coalesce(revoked_at, ?)", database.NewTimestamp(now)).
-			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("revoking API key %s: %w", id, err)
-		}
-		if n, err := res.RowsAffected(); err != nil {
-			return err
-		} else if n == 0 {
+		n, err := database.RowsAffected(tx.NewUpdate().Table("api_keys").Set("revoked_at = coalesce(revoked_at, ?)", database.NewTimestamp(now)).
+			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx))
+		if err == nil && n == 0 {
 			return apiKeyNotFound()
 		}
-		return nil
+		return err
 	})
 }
 

@@ -158,17 +158,8 @@ func touchUser(ctx context.Context, tx bun.IDB, login string, seen database.Time
 
 // ListLogins returns a user's active logins, newest first.
 func (st *Store) ListLogins(ctx context.Context, organization, user string) ([]action.Login, error) {
-	var rows []loginRow
-	err := st.whereActive(st.db.Read.NewSelect().Model(&rows)).Where("organization_id = ?", organization).Where("user_id = ?", user).
-		OrderExpr("created_at DESC, id DESC").Limit(1000).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing logins: %w", err)
-	}
-	list := make([]action.Login, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].login())
-	}
-	return list, nil
+	q := st.whereActive(database.RowsOf[loginRow](st.db.Read, organization)).Where("user_id = ?", user).OrderExpr("created_at DESC, id DESC").Limit(1000)
+	return database.ListAs(ctx, q, (*loginRow).login)
 }
 
 // whereActive restricts a query to logins that are neither expired nor idle.

@@ -2,7 +2,6 @@ package people
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -30,8 +29,8 @@ func (st *Store) AdmitUser(ctx context.Context, in action.Identity) (action.User
 		return action.User{}, database.Invalid("/role", "A role is owner, admin or member.")
 	}
 	r, err := userByIdentity(ctx, st.db.Read, in)
-	if err == nil && r != nil && (isOutdated(r, in) || r.SaidAt == database.NewTimestamp(in.AssertedAt) && r.Role == string(in.Role) && sameName(r.Name, in.Name)) {
-		return r.user(), nil
+	if err == nil && r != nil && (isOutdated(r, in) || r.SaidAt.Equal(database.NewTimestamp(in.AssertedAt).Time) && r.Role == in.Role && sameName(r.Name, in.Name)) {
+		return r.User, nil
 	}
 	var refused error
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
@@ -51,31 +50,22 @@ func (st *Store) AdmitUser(ctx context.Context, in action.Identity) (action.User
 	if err = errors.Join(err, refused); err != nil {
 		return action.User{}, err
 	}
-	return r.user(), nil
+	return r.User, nil
 }
 
 // userByIdentity returns the user with the issuer and subject; nil if there is none.
-func userByIdentity(ctx context.Context, db bun.IDB, in action.Identity) (*userRow, error) {
-	r := &userRow{}
-	err := db.NewSelect().Model(r).Where("organization_id = ?", in.Organization).
-		Where("issuer = ?", in.Issuer).Where("subject = ?", in.Subject).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the user of %s: %w", in.Issuer, err)
-	}
-	return r, nil
+func userByIdentity(ctx context.Context, db bun.IDB, in action.Identity) (*UserRow, error) {
+	return database.Optional[UserRow](ctx, database.RowsOf[UserRow](db, in.Organization).Where("issuer = ?", in.Issuer).Where("subject = ?", in.Subject))
 }
 
 // isOutdated reports whether a newer assertion is stored: an old token must not
 // restore an old role.
-func isOutdated(r *userRow, in action.Identity) bool {
-	return in.AssertedAt.IsZero() || database.NewTimestamp(in.AssertedAt).Time.Before(r.SaidAt.Time)
+func isOutdated(r *UserRow, in action.Identity) bool {
+	return in.AssertedAt.IsZero() || database.NewTimestamp(in.AssertedAt).Time.Before(r.SaidAt)
 }
 
 // insertUser stores a user at the first sign-in.
-func (st *Store) insertUser(ctx context.Context, tx bun.Tx, in action.Identity) (*userRow, error) {
+func (st *Store) insertUser(ctx context.Context, tx bun.Tx, in action.Identity) (*UserRow, error) {
 	exists, err := tx.NewSelect().Table("organizations").Where("id = ?", in.Organization).Exists(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading an organization: %w", err)
@@ -91,27 +81,27 @@ func (st *Store) insertUser(ctx context.Context, tx bun.Tx, in action.Identity) 
 	if removed {
 		return nil, action.NewError("person_removed")
 	}
-	r := &userRow{Organization: in.Organization, Role: string(in.Role), Issuer: database.NullString(in.Issuer), Subject: database.NullString(in.Subject), SaidAt: database.NewTimestamp(in.AssertedAt), CreatedAt: database.NewTimestamp(st.db.Now())}
+	r := &UserRow{
+		User:   action.User{Organization: in.Organization, Role: in.Role, Issuer: in.Issuer, Subject: in.Subject},
+		SaidAt: database.NewTimestamp(in.AssertedAt).Time,
+	}
 	if r.ID, err = database.NewID(); err != nil {
 		return nil, err
 	}
 	if r.Name, err = uniqueName(ctx, tx, in, r.ID); err != nil {
 		return nil, err
 	}
-	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
-		return nil, fmt.Errorf("writing a user of %s: %w", in.Issuer, err)
-	}
-	return r, st.recordPerson(ctx, tx, r, in.Issuer, nil, personOf(r))
+	return r, st.history.Create(ctx, tx, r, in.Issuer, 0)
 }
 
 // syncUser updates the role and the name from the identity provider. refused is the
 // error for the caller of a transaction that commits nevertheless.
-func (st *Store) syncUser(ctx context.Context, tx bun.Tx, r *userRow, in action.Identity) (refused, err error) {
-	r.SaidAt = database.NewTimestamp(in.AssertedAt)
+func (st *Store) syncUser(ctx context.Context, tx bun.Tx, r *UserRow, in action.Identity) (refused, err error) {
+	r.SaidAt = database.NewTimestamp(in.AssertedAt).Time
 	if _, err = tx.NewUpdate().Table("users").Set("said_at = ?", r.SaidAt).Where("id = ?", r.ID).Exec(ctx); err != nil {
 		return nil, fmt.Errorf("recording the assertion about user %s: %w", r.ID, err)
 	}
-	err = st.changeRole(ctx, tx, r, string(in.Role), in.Issuer)
+	err = st.changeRole(ctx, tx, r, in.Role, in.Issuer)
 	if errors.Is(err, action.ErrConflict) {
 		_, failed := st.revokeCredentials(ctx, tx, r, in.Issuer)
 		return err, failed
@@ -119,14 +109,11 @@ func (st *Store) syncUser(ctx context.Context, tx bun.Tx, r *userRow, in action.
 	if err != nil || sameName(r.Name, in.Name) {
 		return nil, err
 	}
-	before := personOf(r)
+	old := *r
 	if r.Name, err = uniqueName(ctx, tx, in, r.ID); err != nil {
 		return nil, err
 	}
-	if _, err = tx.NewUpdate().Table("users").Set("name = ?", r.Name).Where("id = ?", r.ID).Exec(ctx); err != nil {
-		return nil, fmt.Errorf("renaming user %s: %w", r.ID, err)
-	}
-	return nil, st.recordPerson(ctx, tx, r, in.Issuer, before, personOf(r))
+	return nil, st.history.Update(ctx, tx, &old, r, in.Issuer)
 }
 
 // maxSameNames bounds how many users share a name.
@@ -181,7 +168,7 @@ func (st *Store) CutOffUser(ctx context.Context, organization, issuer, subject s
 }
 
 // revokeCredentials returns how many credentials it revoked.
-func (st *Store) revokeCredentials(ctx context.Context, tx bun.Tx, r *userRow, by string) (int, error) {
+func (st *Store) revokeCredentials(ctx context.Context, tx bun.Tx, r *UserRow, by string) (int, error) {
 	n, err := st.endLogins(ctx, tx, r.Organization, r.ID, action.EndRole)
 	if err != nil {
 		return n, err
@@ -194,33 +181,24 @@ func (st *Store) revokeCredentials(ctx context.Context, tx bun.Tx, r *userRow, b
 	if n += keys; n == 0 {
 		return 0, nil
 	}
-	without := personOf(r)
-	without.Role = ""
-	return n, st.recordPerson(ctx, tx, r, by, personOf(r), without)
+	return n, st.history.RecordChange(ctx, tx, r.Event(by), r.Snapshot(), person{Name: r.Name, Issuer: r.Issuer})
 }
 
 type removedRow struct {
 	bun.BaseModel `bun:"table:removed_users"`
-
-	Organization string             `bun:"organization_id,pk"`
-	Issuer       string             `bun:"issuer,pk"`
-	Subject      string             `bun:"subject,pk"`
-	User         string             `bun:"user_id"`
-	Name         string             `bun:"name"`
-	Role         string             `bun:"role"`
-	RemovedBy    string             `bun:"removed_by"`
-	RemovedAt    database.Timestamp `bun:"removed_at"`
+	action.RemovedUser
+	Organization string `bun:"organization_id"`
+	Subject      string
 }
 
 // recordRemoval blocks further sign-ins of a user of an identity provider, which
 // would create the user again.
-func (st *Store) recordRemoval(ctx context.Context, tx bun.Tx, r *userRow, by string) error {
+func (st *Store) recordRemoval(ctx context.Context, tx bun.Tx, r *UserRow, by string) error {
 	if r.Issuer == "" {
 		return nil
 	}
-	_, err := tx.NewInsert().Model(&removedRow{
-		Organization: r.Organization, Issuer: string(r.Issuer), Subject: string(r.Subject), User: r.ID, Name: r.Name, Role: r.Role, RemovedBy: by, RemovedAt: database.NewTimestamp(st.db.Now()),
-	}).Exec(ctx)
+	removed := action.RemovedUser{ID: r.ID, Name: r.Name, Role: r.Role, Issuer: r.Issuer, RemovedBy: by, RemovedAt: st.db.Now()}
+	_, err := tx.NewInsert().Model(&removedRow{RemovedUser: removed, Organization: r.Organization, Subject: r.Subject}).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("recording the removal of user %s: %w", r.ID, err)
 	}
@@ -229,16 +207,8 @@ func (st *Store) recordRemoval(ctx context.Context, tx bun.Tx, r *userRow, by st
 
 // RemovedUsers returns the removed users of identity providers, latest removal first.
 func (st *Store) RemovedUsers(ctx context.Context, organization string) ([]action.RemovedUser, error) {
-	var rows []removedRow
-	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).OrderExpr("removed_at DESC, user_id DESC").Limit(1000).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing removed users: %w", err)
-	}
-	list := make([]action.RemovedUser, 0, len(rows))
-	for _, r := range rows {
-		list = append(list, action.RemovedUser{ID: r.User, Name: r.Name, Role: action.Role(r.Role), Issuer: r.Issuer, RemovedBy: r.RemovedBy, RemovedAt: r.RemovedAt.Time})
-	}
-	return list, nil
+	q := database.RowsOf[removedRow](st.db.Read, organization).ExcludeColumn("organization_id", "subject")
+	return database.List[action.RemovedUser](ctx, q.OrderExpr("removed_at DESC, user_id DESC").Limit(1000))
 }
 
 // ReadmitUser lets a removed user sign in again, as a new user. as is the role of
@@ -254,10 +224,10 @@ func (st *Store) ReadmitUser(ctx context.Context, organization, id string, as ac
 		if len(rows) == 0 {
 			return userNotFound()
 		}
-		if action.Role(rows[0].Role) == action.RoleOwner && as != action.RoleOwner {
+		if rows[0].Role == action.RoleOwner && as != action.RoleOwner {
 			return action.Errorf(action.ErrForbidden, "owner_required", "This person was an owner when removed; have an owner let them in again.")
 		}
-		r := &userRow{ID: id, Organization: organization, Name: rows[0].Name, Issuer: database.NullString(rows[0].Issuer)}
-		return st.recordPerson(ctx, tx, r, by, nil, personOf(r))
+		r := &UserRow{User: action.User{ID: id, Organization: organization, Name: rows[0].Name, Issuer: rows[0].Issuer}}
+		return st.history.RecordChange(ctx, tx, r.Event(by), nil, r.Snapshot())
 	})
 }
