@@ -269,12 +269,12 @@ func CheckIdle(d time.Duration) error {
 // Setup is how to start a workspace, as saved by setup sessions. It has names
 // of variables, without values.
 type Setup struct {
-	Organization string `json:"-"`
-	Name         string `json:"name"` // see [SetupName]
+	Organization string `json:"-" bun:"organization_id,pk"`
+	Name         string `json:"name" bun:",pk"` // see [SetupName]
 	// ServiceCommands are [{"name","command","cwd","workspacePath"}].
-	ServiceCommands json.RawMessage `json:"service_commands"`
+	ServiceCommands json.RawMessage `json:"service_commands" bun:",nullzero"`
 	// EnvFiles are [{"path","workspacePath","format","mode","keys":[{"key","required"}]}].
-	EnvFiles  json.RawMessage `json:"env_files"`
+	EnvFiles  json.RawMessage `json:"env_files" bun:",nullzero"`
 	UpdatedBy string          `json:"updated_by"` // a session
 	CreatedAt time.Time       `json:"created_at"`
 	UpdatedAt time.Time       `json:"updated_at"`

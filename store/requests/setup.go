@@ -12,30 +12,20 @@ import (
 	"sallyport/store/database"
 )
 
-type setupRow struct {
+// SetupRow is a row of the table setups.
+type SetupRow struct {
 	bun.BaseModel `bun:"table:setups"`
-
-	Organization string              `bun:"organization_id,pk"`
-	Name         string              `bun:"name,pk"`
-	Commands     database.NullString `bun:"service_commands"`
-	EnvFiles     database.NullString `bun:"env_files"`
-	UpdatedBy    string              `bun:"updated_by"`
-	CreatedAt    database.Timestamp  `bun:"created_at"`
-	UpdatedAt    database.Timestamp  `bun:"updated_at"`
+	action.Setup
 }
 
-func (r *setupRow) setup() action.Setup {
-	return action.Setup{
-		Organization: r.Organization, Name: r.Name, ServiceCommands: jsonArray(r.Commands), EnvFiles: jsonArray(r.EnvFiles),
-		UpdatedBy: r.UpdatedBy, CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time,
+// setup returns the setup with an empty list for each that was never saved.
+func (r *SetupRow) setup() action.Setup {
+	for _, list := range []*json.RawMessage{&r.ServiceCommands, &r.EnvFiles} {
+		if len(*list) == 0 {
+			*list = json.RawMessage("[]")
+		}
 	}
-}
-
-func jsonArray(text database.NullString) json.RawMessage {
-	if text == "" {
-		return json.RawMessage("[]")
-	}
-	return json.RawMessage(text)
+	return r.Setup
 }
 
 // SaveServiceCommands replaces the service commands, a JSON array, of the session's
@@ -59,11 +49,12 @@ func (st *Store) saveSetup(ctx context.Context, c action.ToolCall, column string
 		if err := json.Unmarshal(value, &items); err != nil {
 			return action.ToolReply{}, fmt.Errorf("saving %s: %w", column, err)
 		}
-		r := &setupRow{Organization: s.Organization, Name: action.SetupName(s), UpdatedBy: s.ID, CreatedAt: database.NewTimestamp(now), UpdatedAt: database.NewTimestamp(now)}
+		at := database.NewTimestamp(now).Time
+		r := &SetupRow{Setup: action.Setup{Organization: s.Organization, Name: action.SetupName(s), UpdatedBy: s.ID, CreatedAt: at, UpdatedAt: at}}
 		if column == "env_files" {
-			r.EnvFiles = database.NullString(value)
+			r.EnvFiles = value
 		} else {
-			r.Commands = database.NullString(value)
+			r.ServiceCommands = value
 		}
 		_, err := tx.NewInsert().Model(r).On("CONFLICT (organization_id, name) DO UPDATE").
 			Set("? = EXCLUDED.?", bun.Ident(column), bun.Ident(column)).Set("updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
@@ -88,27 +79,14 @@ func savedReply(setup, noun string, n int) (action.ToolReply, error) {
 
 // Setup returns a setup; ErrNotFound.
 func (st *Store) Setup(ctx context.Context, organization, name string) (action.Setup, error) {
-	var rows []setupRow
-	if err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("name = ?", name).Scan(ctx); err != nil {
-		return action.Setup{}, fmt.Errorf("reading setup %q: %w", name, err)
-	}
-	if len(rows) == 0 {
-		return action.Setup{}, action.NewError("setup_not_found", name, action.SetupName(&action.Session{}))
-	}
-	return rows[0].setup(), nil
+	r, err := database.One[SetupRow](ctx, database.RowsOf[SetupRow](st.db.Read, organization).Where("name = ?", name),
+		action.NewError("setup_not_found", name, action.SetupName(&action.Session{})))
+	return r.setup(), err
 }
 
 // ListSetups returns the first 500 setups of an organization, by name.
 func (st *Store) ListSetups(ctx context.Context, organization string) ([]action.Setup, error) {
-	var rows []setupRow
-	if err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("name").Limit(maxSetups).Scan(ctx); err != nil {
-		return nil, fmt.Errorf("listing setups: %w", err)
-	}
-	list := make([]action.Setup, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].setup())
-	}
-	return list, nil
+	return database.ListAs(ctx, database.RowsOf[SetupRow](st.db.Read, organization).Order("name").Limit(maxSetups), (*SetupRow).setup)
 }
 
 // maxSetups bounds the list; an organization has one setup per group.
