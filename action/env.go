@@ -38,16 +38,16 @@ const (
 // contain values: they are stored encrypted until the sandbox fetches them,
 // once.
 type EnvRequest struct {
-	ID           string     `json:"id"`
-	Organization string     `json:"organization_id"`
-	Session      string     `json:"session_id"`
+	ID           string     `json:"id" bun:"id,pk"`
+	Organization string     `json:"organization_id" bun:"organization_id,pk"`
+	Session      string     `json:"session_id" bun:"session_id"`
 	Status       EnvStatus  `json:"status" enum:"pending,answered,taken,refused,expired"`
-	Keys         []EnvKey   `json:"keys" nullable:"false" doc:"Text from the agent."`
+	Keys         []EnvKey   `json:"keys" bun:"-" nullable:"false" doc:"Text from the agent."`
 	CreatedAt    time.Time  `json:"created_at"`
 	ExpiresAt    time.Time  `json:"expires_at" doc:"When the request expires; once answered, when the values expire."`
-	DecidedBy    string     `json:"decided_by,omitempty"`
+	DecidedBy    string     `json:"decided_by,omitempty" bun:",nullzero"`
 	DecidedAt    *time.Time `json:"decided_at,omitempty"`
-	Note         string     `json:"note,omitempty" doc:"Reason, shown to the agent."`
+	Note         string     `json:"note,omitempty" bun:",nullzero" doc:"Reason, shown to the agent."`
 	TakenAt      *time.Time `json:"taken_at,omitempty"`
 }
 

@@ -18,6 +18,7 @@ import (
 	"sallyport/store/notify"
 	"sallyport/store/people"
 	"sallyport/store/policy"
+	"sallyport/store/requests"
 )
 
 // settingsRows has the row of each table of settings: it embeds the type of the action
@@ -27,7 +28,7 @@ func settingsRows() []any {
 		&inbound.AutomationRow{}, &inbound.TriggerRow{}, &inbound.ScheduleRow{}, &inbound.EndpointRow{},
 		&policy.CapabilityRow{}, &policy.OverrideRow{}, &policy.GateRow{}, &policy.QuotaRow{},
 		&connect.ConnectorRow{}, &connect.IntegrationRow{}, &connect.ProviderAppRow{}, &connect.SecretRow{},
-		&people.UserRow{}, &people.APIKeyRow{}, &notify.ChannelRow{},
+		&people.UserRow{}, &people.APIKeyRow{}, &notify.ChannelRow{}, &requests.SetupRow{}, &requests.EnvRow{},
 	}
 }
 

@@ -2,7 +2,6 @@ package requests
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,32 +28,21 @@ const (
 	EnvRepeatWindow = 5 * time.Minute
 )
 
-// envRow is a request for environment variables. Keys is JSON text.
-type envRow struct {
+// EnvRow is a row of the table env_requests. Its keys are compared as JSON text.
+type EnvRow struct {
 	bun.BaseModel `bun:"table:env_requests"`
-
-	ID           string              `bun:"id,pk"`
-	Organization string              `bun:"organization_id"`
-	Session      string              `bun:"session_id"`
-	Status       string              `bun:"status"`
-	Keys         string              `bun:"keys"`
-	CreatedAt    database.Timestamp  `bun:"created_at"`
-	ExpiresAt    database.Timestamp  `bun:"expires_at"`
-	DecidedBy    database.NullString `bun:"decided_by"`
-	DecidedAt    database.Timestamp  `bun:"decided_at"`
-	Note         database.NullString `bun:"note"`
-	TakenAt      database.Timestamp  `bun:"taken_at"`
+	action.EnvRequest
+	KeysText string `bun:"keys"`
+	Sealed   []byte
+	TakenKey string `bun:",nullzero"`
 }
 
-func (r *envRow) request() (action.EnvRequest, error) {
-	req := action.EnvRequest{
-		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: action.EnvStatus(r.Status), CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Time,
-		DecidedBy: string(r.DecidedBy), DecidedAt: r.DecidedAt.Ptr(), Note: string(r.Note), TakenAt: r.TakenAt.Ptr(),
+func (r *EnvRow) request() (action.EnvRequest, error) {
+	r.Keys = nil // do not share memory with an earlier result
+	if err := json.Unmarshal([]byte(r.KeysText), &r.Keys); err != nil {
+		return r.EnvRequest, fmt.Errorf("reading the keys of request %s: %w", r.ID, err)
 	}
-	if err := json.Unmarshal([]byte(r.Keys), &req.Keys); err != nil {
-		return req, fmt.Errorf("reading the keys of request %s: %w", r.ID, err)
-	}
-	return req, nil
+	return r.EnvRequest, nil
 }
 
 // RequestEnv stores a session's request for variables. A repeat returns the pending
@@ -85,7 +73,7 @@ func (st *Store) RequestEnv(ctx context.Context, organization, session string, k
 	return req, created, err
 }
 
-func newEnvRow(organization, session string, keys []action.EnvKey, now time.Time) (*envRow, error) {
+func newEnvRow(organization, session string, keys []action.EnvKey, now time.Time) (*EnvRow, error) {
 	id, err := database.NewID()
 	if err != nil {
 		return nil, err
@@ -94,12 +82,14 @@ func newEnvRow(organization, session string, keys []action.EnvKey, now time.Time
 	if err != nil {
 		return nil, fmt.Errorf("encoding requested variables: %w", err)
 	}
-	return &envRow{
-		ID: id, Organization: organization, Session: session, Status: string(action.EnvPending), Keys: text, CreatedAt: database.NewTimestamp(now), ExpiresAt: database.NewTimestamp(now.Add(EnvRequestLifetime)),
+	at := database.NewTimestamp(now).Time
+	return &EnvRow{
+		EnvRequest: action.EnvRequest{ID: id, Organization: organization, Session: session, Status: action.EnvPending, CreatedAt: at, ExpiresAt: at.Add(EnvRequestLifetime)},
+		KeysText:   text,
 	}, nil
 }
 
-func insertEnvRequest(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) (earlier *envRow, err error) {
+func insertEnvRequest(ctx context.Context, tx bun.IDB, r *EnvRow, now time.Time) (earlier *EnvRow, err error) {
 	s, err := sessions.ReadSession(ctx, tx, r.Organization, r.Session)
 	if err != nil {
 		return nil, err
@@ -107,12 +97,12 @@ func insertEnvRequest(ctx context.Context, tx bun.IDB, r *envRow, now time.Time)
 	if err := s.Working(now); err != nil {
 		return nil, err
 	}
-	var pending []envRow
-	if err := tx.NewSelect().Model(&pending).Where("session_id = ?", r.Session).Where("status = 'pending'").Where("expires_at > ?", database.NewTimestamp(now)).Scan(ctx); err != nil {
+	var pending []EnvRow
+	if err := tx.NewSelect().Model(&pending).ExcludeColumn("sealed").Where("session_id = ?", r.Session).Where("status = 'pending'").Where("expires_at > ?", database.NewTimestamp(now)).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading the requests of session %s: %w", r.Session, err)
 	}
 	for i := range pending {
-		if pending[i].Keys == r.Keys {
+		if pending[i].KeysText == r.KeysText {
 			return &pending[i], nil
 		}
 	}
@@ -134,16 +124,9 @@ func (st *Store) EnvRequest(ctx context.Context, organization, id string) (actio
 	return r.request()
 }
 
-func readEnvRow(ctx context.Context, db bun.IDB, organization, id string) (*envRow, error) {
-	var r envRow
-	err := db.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.NewError("env_request_not_found")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading request %s: %w", id, err)
-	}
-	return &r, nil
+func readEnvRow(ctx context.Context, db bun.IDB, organization, id string) (*EnvRow, error) {
+	r, err := database.One[EnvRow](ctx, database.RowsOf[EnvRow](db, organization).ExcludeColumn("sealed").Where("id = ?", id), action.NewError("env_request_not_found"))
+	return &r, err
 }
 
 // ListEnvRequests returns a page of requests, newest first.
@@ -166,8 +149,8 @@ func (st *Store) ListEnvRequests(ctx context.Context, f action.EnvFilter) (actio
 		}
 		return q
 	}
-	var rows []envRow
-	if err := database.NewestFirst(match(st.db.Read.NewSelect().Model(&rows)), after, database.PageSize(f.Limit)).Scan(ctx); err != nil {
+	var rows []EnvRow
+	if err := database.NewestFirst(match(st.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed")), after, database.PageSize(f.Limit)).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing requests for variables: %w", err)
 	}
 	total, capped, err := database.CountUpTo(ctx, match(st.db.Read.NewSelect().Table("env_requests")))
@@ -238,8 +221,8 @@ func historyRecord(r *action.EnvRequest, given []string) map[string]any {
 
 // writeEnvDecision writes a decision by compare-and-swap, because a sweep may have
 // expired the request.
-func writeEnvDecision(ctx context.Context, tx bun.Tx, r *envRow, v action.EnvVerdict, now time.Time) error {
-	r.DecidedBy, r.DecidedAt, r.Note, r.Status = database.NullString(v.By), database.NewTimestamp(now), database.NullString(v.Note), string(action.EnvRefused)
+func writeEnvDecision(ctx context.Context, tx bun.Tx, r *EnvRow, v action.EnvVerdict, now time.Time) error {
+	r.DecidedBy, r.DecidedAt, r.Note, r.Status = v.By, database.NewTimestamp(now).Ptr(), v.Note, action.EnvRefused
 	q := tx.NewUpdate().Model(r).Column("status", "decided_by", "decided_at", "note", "expires_at")
 	if v.Sealed != nil {
 		s, err := sessions.ReadSession(ctx, tx, r.Organization, r.Session)
@@ -249,8 +232,8 @@ func writeEnvDecision(ctx context.Context, tx bun.Tx, r *envRow, v action.EnvVer
 		if s.Live(now) != nil {
 			return action.NewError("session_over")
 		}
-		r.Status, r.ExpiresAt = string(action.EnvAnswered), database.NewTimestamp(now.Add(EnvRequestLifetime))
-		q = q.Set("sealed = ?", v.Sealed)
+		r.Status, r.ExpiresAt, r.Sealed = action.EnvAnswered, database.NewTimestamp(now.Add(EnvRequestLifetime)).Time, v.Sealed
+		q = q.Column("sealed")
 	}
 	n, err := database.RowsAffected(q.WherePK().Where("status = 'pending'").Exec(ctx))
 	if err != nil {
@@ -267,16 +250,16 @@ func writeEnvDecision(ctx context.Context, tx bun.Tx, r *envRow, v action.EnvVer
 }
 
 // checkEnvPending returns why a request is no longer pending, or nil if it is.
-func checkEnvPending(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) error {
-	switch status := action.EnvStatus(r.Status); {
-	case status == action.EnvPending && r.ExpiresAt.Time.After(now):
+func checkEnvPending(ctx context.Context, tx bun.IDB, r *EnvRow, now time.Time) error {
+	switch status := r.Status; {
+	case status == action.EnvPending && r.ExpiresAt.After(now):
 		return nil
 	case status == action.EnvPending, status == action.EnvExpired && r.DecidedBy == "":
 		return action.Errorf(action.ErrGone, "request_expired", "This request expired before anyone answered; the agent has to ask again.")
 	case status == action.EnvRefused:
-		return action.Errorf(action.ErrConflict, "already_decided", "This request was already refused by %s.", history.UserName(ctx, tx, r.Organization, string(r.DecidedBy)))
+		return action.Errorf(action.ErrConflict, "already_decided", "This request was already refused by %s.", history.UserName(ctx, tx, r.Organization, r.DecidedBy))
 	}
-	return action.Errorf(action.ErrConflict, "already_decided", "This request was already answered by %s.", history.UserName(ctx, tx, r.Organization, string(r.DecidedBy)))
+	return action.Errorf(action.ErrConflict, "already_decided", "This request was already answered by %s.", history.UserName(ctx, tx, r.Organization, r.DecidedBy))
 }
 
 // TakeEnv returns the values of all answered requests of a session, once: only the
