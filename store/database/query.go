@@ -136,6 +136,38 @@ func CountUpTo(ctx context.Context, q *bun.SelectQuery) (total int, capped bool,
 	return min(total, MaxCount), total > MaxCount, err
 }
 
+// ListQuery is a list that is read in pages, newest first.
+type ListQuery[R, T any] struct {
+	Cursor   string
+	Limit    int
+	Rows     func(after Cursor, limit int) *bun.SelectQuery // of a page, and one more
+	All      *bun.SelectQuery                               // what is counted
+	Value    func(*R) T
+	Position func(*R) Cursor
+}
+
+// Page reads the page of the cursor.
+func (l ListQuery[R, T]) Page(ctx context.Context) (page action.Page[T], err error) {
+	after, err := ParseCursor(l.Cursor)
+	if err != nil {
+		return page, err
+	}
+	limit := PageSize(l.Limit)
+	rows, err := List[R](ctx, l.Rows(after, limit))
+	if err != nil {
+		return page, err
+	}
+	if page.Total, page.Capped, err = CountUpTo(ctx, l.All); err != nil {
+		return page, fmt.Errorf("counting %s: %w", l.All.GetTableName(), err)
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		page.Next = l.Position(&rows[limit-1]).String()
+	}
+	page.Items = Values(rows, l.Value)
+	return page, nil
+}
+
 // NewPage returns a page of the rows without the extra one.
 func NewPage[T any](rows []T, limit, total int, capped bool, cursorOf func(T) Cursor) action.Page[T] {
 	p := action.Page[T]{Items: rows, Total: total, Capped: capped}

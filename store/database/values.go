@@ -1,6 +1,7 @@
 package database
 
 import (
+	"bytes"
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
@@ -174,6 +175,35 @@ func (j JSON[T]) Text() string {
 		panic(err) // all column types can be marshalled
 	}
 	return string(text)
+}
+
+// JSONText is a value stored as JSON, with its text, which is compared or hashed.
+type JSONText[T any] struct {
+	Text string // empty: NULL
+	V    T
+}
+
+// NewJSONText encodes v without HTML escaping, so that raw values in canonical form keep
+// their bytes.
+func NewJSONText[T any](v T) (j JSONText[T], err error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err = e.Encode(v); err == nil {
+		err = j.Scan(bytes.TrimSuffix(text.Bytes(), []byte("\n")))
+	}
+	return j, err
+}
+
+// Value implements driver.Valuer.
+func (j JSONText[T]) Value() (driver.Value, error) { return NullString(j.Text).Value() }
+
+// Scan implements sql.Scanner.
+func (j *JSONText[T]) Scan(src any) error {
+	if err := (*NullString)(&j.Text).Scan(src); err != nil {
+		return err
+	}
+	return decode(src, &j.V)
 }
 
 // decode reads JSON from a text column. NULL becomes the zero value.

@@ -108,23 +108,13 @@ func redactedJSON(v any) (string, error) {
 
 // PolicyEvents returns a page of recorded changes, newest first.
 func (st *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error) {
-	var page action.Page[action.PolicyEvent]
-	after, err := database.ParseCursor(f.Cursor)
-	if err != nil {
-		return page, err
-	}
-	limit := database.PageSize(f.Limit)
-	var rows []PolicyEventRow
-	if err := PolicyEventsQuery(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
-		return page, fmt.Errorf("listing changes of policy: %w", err)
-	}
-	total, capped, err := database.CountUpTo(ctx, FilterPolicyEvents(f, st.db.Read.NewSelect().Table("policy_events")))
-	if err != nil {
-		return page, fmt.Errorf("counting changes of policy: %w", err)
-	}
-	return database.NewPage(database.Values(rows, (*PolicyEventRow).Event), limit, total, capped, func(e action.PolicyEvent) database.Cursor {
-		return database.Cursor{Time: database.NewTimestamp(e.At), ID: e.ID}
-	}), nil
+	return database.ListQuery[PolicyEventRow, action.PolicyEvent]{
+		Cursor: f.Cursor, Limit: f.Limit, All: FilterPolicyEvents(f, st.db.Read.NewSelect().Table("policy_events")),
+		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
+			return PolicyEventsQuery(f, st.db.Read, after, limit)
+		},
+		Value: (*PolicyEventRow).Event, Position: func(r *PolicyEventRow) database.Cursor { return database.Cursor{Time: r.At, ID: r.ID} },
+	}.Page(ctx)
 }
 
 // PolicyEventsQuery selects a page, and one row more to detect whether another page

@@ -22,28 +22,18 @@ const (
 
 // ListEvents returns a page of events of triggers and schedules, newest first.
 func (st *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.Page[event.Record], error) {
-	var page action.Page[event.Record]
-	after, err := database.ParseCursor(f.Cursor)
-	if err != nil {
-		return page, err
-	}
 	switch f.Status {
 	case "", eventQueued, eventProcessing, eventCompleted, eventFailed, eventSkipped:
 	default:
-		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q of an event; take queued, processing, completed, failed or skipped.", f.Status))
+		return action.Page[event.Record]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q of an event; take queued, processing, completed, failed or skipped.", f.Status))
 	}
-	limit := database.PageSize(f.Limit)
-	var rows []recordRow
-	if err := SelectEvents(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
-		return page, fmt.Errorf("listing events: %w", err)
-	}
-	total, capped, err := database.CountUpTo(ctx, filterEvents(f, st.db.Read.NewSelect().TableExpr("events AS e")))
-	if err != nil {
-		return page, fmt.Errorf("counting events: %w", err)
-	}
-	return database.NewPage(database.Values(rows, (*recordRow).record), limit, total, capped, func(r event.Record) database.Cursor {
-		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
-	}), nil
+	return database.ListQuery[recordRow, event.Record]{
+		Cursor: f.Cursor, Limit: f.Limit, All: filterEvents(f, st.db.Read.NewSelect().TableExpr("events AS e")),
+		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
+			return SelectEvents(f, st.db.Read, after, limit)
+		},
+		Value: (*recordRow).record, Position: func(r *recordRow) database.Cursor { return database.Cursor{Time: r.CreatedAt, ID: r.ID} },
+	}.Page(ctx)
 }
 
 // SelectEvents selects a page of events, newest first, and one row more.
@@ -135,28 +125,18 @@ func (st *Store) EventContext(ctx context.Context, organization, id string) (sea
 // ListReceipts returns a page of deliveries, newest first, without their
 // payloads.
 func (st *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (action.Page[event.Receipt], error) {
-	var page action.Page[event.Receipt]
-	after, err := database.ParseCursor(f.Cursor)
-	if err != nil {
-		return page, err
-	}
 	switch f.Status {
 	case "", event.ReceiptQueued, event.ReceiptProcessing, event.ReceiptCompleted, event.ReceiptFailed:
 	default:
-		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q; take queued, processing, completed or failed.", f.Status))
+		return action.Page[event.Receipt]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q; take queued, processing, completed or failed.", f.Status))
 	}
-	limit := database.PageSize(f.Limit)
-	var rows []receiptRow
-	if err := SelectReceipts(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
-		return page, fmt.Errorf("listing deliveries: %w", err)
-	}
-	total, capped, err := database.CountUpTo(ctx, filterReceipts(f, st.db.Read.NewSelect().Table("inbox")))
-	if err != nil {
-		return page, fmt.Errorf("counting deliveries: %w", err)
-	}
-	return database.NewPage(database.Values(rows, (*receiptRow).receipt), limit, total, capped, func(r event.Receipt) database.Cursor {
-		return database.Cursor{Time: database.NewTimestamp(r.ReceivedAt), ID: r.ID}
-	}), nil
+	return database.ListQuery[receiptRow, event.Receipt]{
+		Cursor: f.Cursor, Limit: f.Limit, All: filterReceipts(f, st.db.Read.NewSelect().Table("inbox")),
+		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
+			return SelectReceipts(f, st.db.Read, after, limit)
+		},
+		Value: (*receiptRow).receipt, Position: func(r *receiptRow) database.Cursor { return database.Cursor{Time: r.ReceivedAt, ID: r.ID} },
+	}.Page(ctx)
 }
 
 // SelectReceipts selects a page of deliveries, newest first, and one row more.

@@ -82,27 +82,18 @@ func (st *Store) RunDelivery(ctx context.Context, organization, id string) (even
 
 // ListRunDeliveries returns a page of deliveries, newest first.
 func (st *Store) ListRunDeliveries(ctx context.Context, f event.RunDeliveryFilter) (page action.Page[event.RunDelivery], err error) {
-	after, err := database.ParseCursor(f.Cursor)
-	if err != nil {
-		return page, err
-	}
 	switch f.Status {
 	case "", event.DeliveryPending, event.DeliverySending, event.DeliveryDelivered, event.DeliveryDead, event.DeliveryVoid:
 	default:
 		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q of a delivery; it is pending, sending, delivered, dead or void.", f.Status))
 	}
-	limit := database.PageSize(f.Limit)
-	var rows []RunDeliveryRow
-	if err := database.NewestFirst(FilterRunDeliveries(f, st.db.Read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
-		return page, fmt.Errorf("listing deliveries of runs: %w", err)
-	}
-	total, capped, err := database.CountUpTo(ctx, FilterRunDeliveries(f, st.db.Read.NewSelect().TableExpr("outbox AS o")))
-	if err != nil {
-		return page, fmt.Errorf("counting deliveries of runs: %w", err)
-	}
-	return database.NewPage(database.Values(rows, (*RunDeliveryRow).delivery), limit, total, capped, func(p event.RunDelivery) database.Cursor {
-		return database.Cursor{Time: database.NewTimestamp(p.CreatedAt), ID: p.ID}
-	}), nil
+	return database.ListQuery[RunDeliveryRow, event.RunDelivery]{
+		Cursor: f.Cursor, Limit: f.Limit, All: FilterRunDeliveries(f, st.db.Read.NewSelect().TableExpr("outbox AS o")),
+		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
+			return database.NewestFirst(FilterRunDeliveries(f, st.db.Read.NewSelect().Model((*RunDeliveryRow)(nil))), after, limit)
+		},
+		Value: (*RunDeliveryRow).delivery, Position: func(r *RunDeliveryRow) database.Cursor { return database.Cursor{Time: r.CreatedAt, ID: r.ID} },
+	}.Page(ctx)
 }
 
 // FilterRunDeliveries restricts q to the deliveries that f matches.

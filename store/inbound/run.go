@@ -111,25 +111,16 @@ const (
 
 // ListRuns returns a page of runs, newest first.
 func (st *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.Page[event.Run], err error) {
-	after, err := database.ParseCursor(f.Cursor)
-	if err != nil {
-		return page, err
-	}
 	if f.Status != "" && !slices.Contains(runStatuses, f.Status) {
 		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q of a run; it is one of %q.", f.Status, runStatuses))
 	}
-	limit := database.PageSize(f.Limit)
-	var rows []RunRow
-	if err := database.NewestFirst(FilterRuns(f, SelectRuns(st.db.Read, &rows)), after, limit).Scan(ctx); err != nil {
-		return page, fmt.Errorf("listing runs: %w", err)
-	}
-	total, capped, err := database.CountUpTo(ctx, FilterRuns(f, st.db.Read.NewSelect().TableExpr("runs AS r")))
-	if err != nil {
-		return page, fmt.Errorf("counting runs: %w", err)
-	}
-	return database.NewPage(database.Values(rows, (*RunRow).run), limit, total, capped, func(r event.Run) database.Cursor {
-		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
-	}), nil
+	return database.ListQuery[RunRow, event.Run]{
+		Cursor: f.Cursor, Limit: f.Limit, All: FilterRuns(f, st.db.Read.NewSelect().TableExpr("runs AS r")),
+		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
+			return database.NewestFirst(FilterRuns(f, SelectRuns(st.db.Read, (*RunRow)(nil))), after, limit)
+		},
+		Value: (*RunRow).run, Position: func(r *RunRow) database.Cursor { return database.Cursor{Time: r.CreatedAt, ID: r.ID} },
+	}.Page(ctx)
 }
 
 // LastRuns returns the newest run of each automation that has one, by the

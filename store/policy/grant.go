@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -21,24 +20,24 @@ import (
 type GrantRow struct {
 	bun.BaseModel `bun:"table:grants"`
 
-	ID           string              `bun:"id,pk"`
-	Organization string              `bun:"organization_id"`
-	Scope        string              `bun:"scope"`
-	Session      database.NullString `bun:"session_id"`
-	Source       string              `bun:"source_id"`
-	Action       string              `bun:"action"`
-	Any          int                 `bun:"covers_any"`
-	Pins         database.NullString `bun:"pins"`
-	ToolHash     database.NullString `bun:"tool_hash"`
-	MaxCalls     *int64              `bun:"max_calls"`
-	UsedCalls    int64               `bun:"used_calls"`
-	ExpiresAt    database.Timestamp  `bun:"expires_at"`
-	CreatedBy    string              `bun:"created_by"`
-	CreatedAt    database.Timestamp  `bun:"created_at"`
-	RevokedAt    database.Timestamp  `bun:"revoked_at"`
-	RevokedBy    database.NullString `bun:"revoked_by"`
-	Invocation   database.NullString `bun:"invocation_id"`
-	Request      database.NullString `bun:"request_id"`
+	ID           string                                        `bun:"id,pk"`
+	Organization string                                        `bun:"organization_id"`
+	Scope        string                                        `bun:"scope"`
+	Session      database.NullString                           `bun:"session_id"`
+	Source       string                                        `bun:"source_id"`
+	Action       string                                        `bun:"action"`
+	Any          int                                           `bun:"covers_any"`
+	Pins         database.JSONText[map[string]json.RawMessage] `bun:"pins"`
+	ToolHash     database.NullString                           `bun:"tool_hash"`
+	MaxCalls     *int64                                        `bun:"max_calls"`
+	UsedCalls    int64                                         `bun:"used_calls"`
+	ExpiresAt    database.Timestamp                            `bun:"expires_at"`
+	CreatedBy    string                                        `bun:"created_by"`
+	CreatedAt    database.Timestamp                            `bun:"created_at"`
+	RevokedAt    database.Timestamp                            `bun:"revoked_at"`
+	RevokedBy    database.NullString                           `bun:"revoked_by"`
+	Invocation   database.NullString                           `bun:"invocation_id"`
+	Request      database.NullString                           `bun:"request_id"`
 }
 
 // grantColumns lists the columns of fields, in order.
@@ -52,48 +51,30 @@ func (r *GrantRow) fields() []any {
 	}
 }
 
-func newGrantRow(g *action.Grant) (*GrantRow, error) {
-	r := &GrantRow{
+func newGrantRow(g *action.Grant) (r *GrantRow, err error) {
+	r = &GrantRow{
 		ID: g.ID, Organization: g.Organization, Scope: string(g.Scope), Session: database.NullString(g.Session), Source: g.Source, Action: g.Action,
 		Any: database.BoolToInt(g.Any), ToolHash: database.NullString(g.ToolHash), MaxCalls: g.MaxCalls, ExpiresAt: database.TimestampFromPtr(g.ExpiresAt),
 		CreatedBy: g.CreatedBy, CreatedAt: database.NewTimestamp(g.CreatedAt), Invocation: database.NullString(g.Invocation), Request: database.NullString(g.Request),
 	}
 	if len(g.Pins) > 0 {
-		pins, err := MarshalUnescaped(g.Pins)
-		if err != nil {
+		if r.Pins, err = database.NewJSONText(g.Pins); err != nil {
 			return nil, fmt.Errorf("writing the pins of a grant: %w", err)
 		}
-		r.Pins = database.NullString(pins)
 	}
 	return r, nil
 }
 
-// MarshalUnescaped encodes v as JSON without HTML escaping, so that raw values in
-// canonical form keep their bytes, which are compared.
-func MarshalUnescaped(v any) (string, error) {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return string(bytes.TrimSuffix(text.Bytes(), []byte("\n"))), err
-}
-
-func (r *GrantRow) grant() (action.Grant, error) {
-	g := action.Grant{
+func (r *GrantRow) grant() action.Grant {
+	return action.Grant{
 		ID: r.ID, Organization: r.Organization, Session: string(r.Session), ToolHash: string(r.ToolHash), UsedCalls: r.UsedCalls,
 		Invocation: string(r.Invocation), Request: string(r.Request),
 		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.Time, RevokedAt: r.RevokedAt.Ptr(), RevokedBy: string(r.RevokedBy),
 		Terms: action.Terms{
-			Scope: action.GrantScope(r.Scope), Source: r.Source, Action: r.Action, Any: r.Any == 1,
+			Scope: action.GrantScope(r.Scope), Source: r.Source, Action: r.Action, Any: r.Any == 1, Pins: r.Pins.V,
 			MaxCalls: r.MaxCalls, ExpiresAt: r.ExpiresAt.Ptr(),
 		},
 	}
-	if r.Pins != "" {
-		if err := json.Unmarshal([]byte(r.Pins), &g.Pins); err != nil {
-			return g, fmt.Errorf("reading the pins of grant %s: %w", r.ID, err)
-		}
-	}
-	return g, nil
 }
 
 // CreateGrant stores a grant of a person, and returns it with its id and, if it was
@@ -144,9 +125,7 @@ func (st *Store) PutGrant(ctx context.Context, tx bun.IDB, g *action.Grant) erro
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 		return fmt.Errorf("writing a grant: %w", err)
 	}
-	if *g, err = r.grant(); err != nil {
-		return err
-	}
+	*g = r.grant()
 	return st.history.RecordChange(ctx, tx, grantEvent(g, g.CreatedBy), nil, g)
 }
 
@@ -171,9 +150,7 @@ func (st *Store) RevokeGrant(ctx context.Context, organization, id, by string) (
 		if err != nil {
 			return fmt.Errorf("revoking grant %s: %w", id, err)
 		}
-		if g, err = r.grant(); err != nil {
-			return err
-		}
+		g = r.grant()
 		before := g
 		before.RevokedAt, before.RevokedBy = nil, ""
 		return st.history.RecordChange(ctx, tx, grantEvent(&g, by), before, g)
@@ -196,35 +173,19 @@ func (st *Store) Grant(ctx context.Context, organization, id string) (action.Gra
 
 func readGrant(ctx context.Context, db bun.IDB, organization, id string) (action.Grant, error) {
 	r, err := database.One[GrantRow](ctx, database.RowsOf[GrantRow](db, organization).Where("id = ?", id), action.NewError("grant_not_found"))
-	if err != nil {
-		return action.Grant{}, err
-	}
-	return r.grant()
+	return r.grant(), err
 }
 
 // ListGrants returns a page of grants, newest first.
 func (st *Store) ListGrants(ctx context.Context, f action.GrantFilter) (action.Page[action.Grant], error) {
-	var page action.Page[action.Grant]
-	after, err := database.ParseCursor(f.Cursor)
-	if err != nil {
-		return page, err
-	}
-	now, limit := st.db.Now(), database.PageSize(f.Limit)
-	var rows []GrantRow
-	if err := database.NewestFirst(FilterGrants(f, st.db.Read.NewSelect().Model(&rows), now), after, limit).Scan(ctx); err != nil {
-		return page, fmt.Errorf("listing grants: %w", err)
-	}
-	total, capped, err := database.CountUpTo(ctx, FilterGrants(f, st.db.Read.NewSelect().Table("grants"), now))
-	if err != nil {
-		return page, fmt.Errorf("counting grants: %w", err)
-	}
-	list, err := grantsOf(rows)
-	if err != nil {
-		return page, err
-	}
-	return database.NewPage(list, limit, total, capped, func(g action.Grant) database.Cursor {
-		return database.Cursor{Time: database.NewTimestamp(g.CreatedAt), ID: g.ID}
-	}), nil
+	now := st.db.Now()
+	return database.ListQuery[GrantRow, action.Grant]{
+		Cursor: f.Cursor, Limit: f.Limit, All: FilterGrants(f, st.db.Read.NewSelect().Table("grants"), now),
+		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
+			return database.NewestFirst(FilterGrants(f, st.db.Read.NewSelect().Model((*GrantRow)(nil)), now), after, limit)
+		},
+		Value: (*GrantRow).grant, Position: func(r *GrantRow) database.Cursor { return database.Cursor{Time: r.CreatedAt, ID: r.ID} },
+	}.Page(ctx)
 }
 
 // FilterGrants applies a filter to a query.
@@ -252,16 +213,6 @@ func FilterGrants(f action.GrantFilter, q *bun.SelectQuery, now time.Time) *bun.
 		q = q.Where("revoked_at IS NULL").Where("spent_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", database.NewTimestamp(now))
 	}
 	return q
-}
-
-func grantsOf(rows []GrantRow) ([]action.Grant, error) {
-	var errs []error
-	list := make([]action.Grant, 0, len(rows))
-	for i := range rows {
-		g, err := rows[i].grant()
-		list, errs = append(list, g), append(errs, err)
-	}
-	return list, errors.Join(errs...)
 }
 
 // maxGrants bounds the usable grants with the same target: a session or the
@@ -310,5 +261,5 @@ func (st *Store) GrantsFor(ctx context.Context, organization, session, source, a
 	if err := found.Err(); err != nil {
 		return nil, fmt.Errorf("reading grants: %w", err)
 	}
-	return grantsOf(rows)
+	return database.Values(rows, (*GrantRow).grant), nil
 }

@@ -2,8 +2,6 @@ package policy
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,25 +27,25 @@ const (
 type RequestRow struct {
 	bun.BaseModel `bun:"table:grant_requests"`
 
-	ID           string              `bun:"id,pk"`
-	Organization string              `bun:"organization_id"`
-	Session      string              `bun:"session_id"`
-	Status       string              `bun:"status"`
-	Terms        string              `bun:"terms"`
-	ToolHash     database.NullString `bun:"tool_hash"`
-	Reason       database.NullString `bun:"reason"`
-	CreatedAt    database.Timestamp  `bun:"created_at"`
-	ExpiresAt    database.Timestamp  `bun:"expires_at"`
-	Grant        database.NullString `bun:"grant_id"`
-	DecidedBy    database.NullString `bun:"decided_by"`
-	DecidedAt    database.Timestamp  `bun:"decided_at"`
-	DecidedNote  database.NullString `bun:"decided_note"`
+	ID           string                          `bun:"id,pk"`
+	Organization string                          `bun:"organization_id"`
+	Session      string                          `bun:"session_id"`
+	Status       string                          `bun:"status"`
+	Terms        database.JSONText[action.Terms] `bun:"terms"`
+	ToolHash     database.NullString             `bun:"tool_hash"`
+	Reason       database.NullString             `bun:"reason"`
+	CreatedAt    database.Timestamp              `bun:"created_at"`
+	ExpiresAt    database.Timestamp              `bun:"expires_at"`
+	Grant        database.NullString             `bun:"grant_id"`
+	DecidedBy    database.NullString             `bun:"decided_by"`
+	DecidedAt    database.Timestamp              `bun:"decided_at"`
+	DecidedNote  database.NullString             `bun:"decided_note"`
 }
 
 func newRequestRow(r *action.GrantRequest) (*RequestRow, error) {
 	terms := r.Terms
 	terms.ExpiresAt = database.TimestampFromPtr(terms.ExpiresAt).Ptr() // equal terms have equal text
-	text, err := MarshalUnescaped(terms)
+	text, err := database.NewJSONText(terms)
 	if err != nil {
 		return nil, fmt.Errorf("writing the terms of a request: %w", err)
 	}
@@ -61,47 +59,28 @@ func newRequestRow(r *action.GrantRequest) (*RequestRow, error) {
 	}, nil
 }
 
-func (r *RequestRow) request() (action.GrantRequest, error) {
-	req := action.GrantRequest{
-		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: action.RequestStatus(r.Status),
+func (r *RequestRow) request() action.GrantRequest {
+	return action.GrantRequest{
+		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: action.RequestStatus(r.Status), Terms: r.Terms.V,
 		ToolHash: string(r.ToolHash), Reason: string(r.Reason), Grant: string(r.Grant),
 		DecidedBy: string(r.DecidedBy), DecidedAt: r.DecidedAt.Ptr(), DecidedNote: string(r.DecidedNote),
 		CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Time,
 	}
-	if err := json.Unmarshal([]byte(r.Terms), &req.Terms); err != nil {
-		return req, fmt.Errorf("reading the terms of request %s: %w", r.ID, err)
-	}
-	return req, nil
 }
 
 // sameTerms reports whether two requests have the same terms. It ignores the expiry:
 // an agent that repeats a request for one hour computes a new expiry each time.
 func (r *RequestRow) sameTerms(other *RequestRow) bool {
-	return r.ToolHash == other.ToolHash && r.termsWithoutExpiry() == other.termsWithoutExpiry()
+	mine, theirs := database.JSON[action.Terms]{V: r.Terms.V}, database.JSON[action.Terms]{V: other.Terms.V}
+	mine.V.ExpiresAt, theirs.V.ExpiresAt = nil, nil
+	return r.ToolHash == other.ToolHash && mine.Text() == theirs.Text()
 }
 
 // sameAction reports whether two requests are for the same action, or both for any,
 // whatever their other terms.
 func (r *RequestRow) sameAction(other *RequestRow) bool {
-	var mine, theirs action.Terms
-	if json.Unmarshal([]byte(r.Terms), &mine) != nil || json.Unmarshal([]byte(other.Terms), &theirs) != nil {
-		return false
-	}
+	mine, theirs := &r.Terms.V, &other.Terms.V
 	return mine.Any && theirs.Any || mine.Source == theirs.Source && mine.Action == theirs.Action
-}
-
-// termsWithoutExpiry returns the JSON of the terms without their expiry.
-func (r *RequestRow) termsWithoutExpiry() string {
-	var t action.Terms
-	if json.Unmarshal([]byte(r.Terms), &t) != nil {
-		return r.Terms
-	}
-	t.ExpiresAt = nil
-	text, err := json.Marshal(t)
-	if err != nil {
-		return r.Terms
-	}
-	return string(text)
 }
 
 // RequestGrant stores a request of an agent, and returns it with its id. The request
@@ -139,8 +118,7 @@ func (st *Store) RequestGrant(ctx context.Context, req action.GrantRequest) (_ a
 	if earlier != nil {
 		r = earlier
 	}
-	req, err = r.request()
-	return req, earlier == nil && err == nil, err
+	return r.request(), earlier == nil, nil
 }
 
 // putRequest inserts the row, or returns the earlier request that answers it.
@@ -208,10 +186,7 @@ func (st *Store) GrantRequest(ctx context.Context, organization, id string) (act
 	ctx, cancel := st.db.ReadContext(ctx)
 	defer cancel()
 	r, err := readRequest(ctx, st.db.Read, organization, id)
-	if err != nil {
-		return action.GrantRequest{}, err
-	}
-	return r.request()
+	return r.request(), err
 }
 
 func readRequest(ctx context.Context, db bun.IDB, organization, id string) (*RequestRow, error) {
@@ -221,34 +196,16 @@ func readRequest(ctx context.Context, db bun.IDB, organization, id string) (*Req
 
 // ListGrantRequests returns a page of requests, newest first.
 func (st *Store) ListGrantRequests(ctx context.Context, f action.RequestFilter) (action.Page[action.GrantRequest], error) {
-	var page action.Page[action.GrantRequest]
-	after, err := database.ParseCursor(f.Cursor)
-	if err != nil {
-		return page, err
-	}
 	if f.Status != "" && !f.Status.Valid() {
-		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q; a request is pending, approved, denied or expired.", f.Status))
+		return action.Page[action.GrantRequest]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q; a request is pending, approved, denied or expired.", f.Status))
 	}
-	limit := database.PageSize(f.Limit)
-	var rows []RequestRow
-	if err := database.NewestFirst(FilterRequests(f, st.db.Read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
-		return page, fmt.Errorf("listing requests: %w", err)
-	}
-	total, capped, err := database.CountUpTo(ctx, FilterRequests(f, st.db.Read.NewSelect().Table("grant_requests")))
-	if err != nil {
-		return page, fmt.Errorf("counting requests: %w", err)
-	}
-	list, errs := make([]action.GrantRequest, 0, len(rows)), error(nil)
-	for i := range rows {
-		req, err := rows[i].request()
-		list, errs = append(list, req), errors.Join(errs, err)
-	}
-	if errs != nil {
-		return page, errs
-	}
-	return database.NewPage(list, limit, total, capped, func(r action.GrantRequest) database.Cursor {
-		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
-	}), nil
+	return database.ListQuery[RequestRow, action.GrantRequest]{
+		Cursor: f.Cursor, Limit: f.Limit, All: FilterRequests(f, st.db.Read.NewSelect().Table("grant_requests")),
+		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
+			return database.NewestFirst(FilterRequests(f, st.db.Read.NewSelect().Model((*RequestRow)(nil))), after, limit)
+		},
+		Value: (*RequestRow).request, Position: func(r *RequestRow) database.Cursor { return database.Cursor{Time: r.CreatedAt, ID: r.ID} },
+	}.Page(ctx)
 }
 
 // FilterRequests applies a filter to a query.

@@ -33,10 +33,7 @@ func (st *Store) RevokeSourceGrants(ctx context.Context, tx bun.Tx, organization
 		return fmt.Errorf("revoking the grants of %s: %w", source, err)
 	}
 	for i := range rows {
-		g, err := rows[i].grant()
-		if err != nil {
-			return err
-		}
+		g := rows[i].grant()
 		before := g
 		before.RevokedAt, before.RevokedBy = nil, ""
 		if err := st.history.RecordChange(ctx, tx, grantEvent(&g, by), before, g); err != nil {
@@ -185,10 +182,7 @@ func (st *Store) decideRequest(
 		if err := checkPending(ctx, tx, r, now); err != nil {
 			return err
 		}
-		before, err := r.request()
-		if err != nil {
-			return err
-		}
+		before := r.request()
 		if err := decide(ctx, tx, r, &before); err != nil {
 			return err
 		}
@@ -196,9 +190,7 @@ func (st *Store) decideRequest(
 		if err := writeDecision(ctx, tx, r, now); err != nil {
 			return err
 		}
-		if req, err = r.request(); err != nil {
-			return err
-		}
+		req = r.request()
 		change := action.PolicyEvent{Organization: r.Organization, Kind: action.EventRequest, Subject: r.ID, By: v.By}
 		return st.history.RecordChange(ctx, tx, change, before, req)
 	})

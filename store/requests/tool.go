@@ -313,11 +313,7 @@ func (st *Store) RequestVariables(
 		if earlier != nil {
 			r = earlier
 		}
-		req, err := r.request()
-		if err != nil {
-			return action.ToolReply{}, err
-		}
-		return answer(req)
+		return answer(r.request())
 	}})
 	return reply, created && err == nil, err
 }

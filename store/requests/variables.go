@@ -2,7 +2,6 @@ package requests
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"sallyport/action"
 	"sallyport/store/database"
 	"sallyport/store/history"
-	"sallyport/store/policy"
 	"sallyport/store/sessions"
 )
 
@@ -28,21 +26,18 @@ const (
 	EnvRepeatWindow = 5 * time.Minute
 )
 
-// EnvRow is a row of the table env_requests. Its keys are compared as JSON text.
+// EnvRow is a row of the table env_requests. Its variables are compared as JSON text.
 type EnvRow struct {
 	bun.BaseModel `bun:"table:env_requests"`
 	action.EnvRequest
-	KeysText string `bun:"keys"`
-	Sealed   []byte
-	TakenKey string `bun:",nullzero"`
+	Variables database.JSONText[[]action.EnvKey] `bun:"keys"`
+	Sealed    []byte
+	TakenKey  string `bun:",nullzero"`
 }
 
-func (r *EnvRow) request() (action.EnvRequest, error) {
-	r.Keys = nil // do not share memory with an earlier result
-	if err := json.Unmarshal([]byte(r.KeysText), &r.Keys); err != nil {
-		return r.EnvRequest, fmt.Errorf("reading the keys of request %s: %w", r.ID, err)
-	}
-	return r.EnvRequest, nil
+func (r *EnvRow) request() action.EnvRequest {
+	r.Keys = r.Variables.V
+	return r.EnvRequest
 }
 
 // RequestEnv stores a session's request for variables. A repeat returns the pending
@@ -69,8 +64,7 @@ func (st *Store) RequestEnv(ctx context.Context, organization, session string, k
 	if err != nil {
 		return req, false, err
 	}
-	req, err = r.request()
-	return req, created, err
+	return r.request(), created, nil
 }
 
 func newEnvRow(organization, session string, keys []action.EnvKey, now time.Time) (*EnvRow, error) {
@@ -78,14 +72,14 @@ func newEnvRow(organization, session string, keys []action.EnvKey, now time.Time
 	if err != nil {
 		return nil, err
 	}
-	text, err := policy.MarshalUnescaped(keys)
+	variables, err := database.NewJSONText(keys)
 	if err != nil {
 		return nil, fmt.Errorf("encoding requested variables: %w", err)
 	}
 	at := database.NewTimestamp(now).Time
 	return &EnvRow{
 		EnvRequest: action.EnvRequest{ID: id, Organization: organization, Session: session, Status: action.EnvPending, CreatedAt: at, ExpiresAt: at.Add(EnvRequestLifetime)},
-		KeysText:   text,
+		Variables:  variables,
 	}, nil
 }
 
@@ -102,7 +96,7 @@ func insertEnvRequest(ctx context.Context, tx bun.IDB, r *EnvRow, now time.Time)
 		return nil, fmt.Errorf("reading the requests of session %s: %w", r.Session, err)
 	}
 	for i := range pending {
-		if pending[i].KeysText == r.KeysText {
+		if pending[i].Variables.Text == r.Variables.Text {
 			return &pending[i], nil
 		}
 	}
@@ -118,10 +112,7 @@ func insertEnvRequest(ctx context.Context, tx bun.IDB, r *EnvRow, now time.Time)
 // EnvRequest returns a request; ErrNotFound.
 func (st *Store) EnvRequest(ctx context.Context, organization, id string) (action.EnvRequest, error) {
 	r, err := readEnvRow(ctx, st.db.Read, organization, id)
-	if err != nil {
-		return action.EnvRequest{}, err
-	}
-	return r.request()
+	return r.request(), err
 }
 
 func readEnvRow(ctx context.Context, db bun.IDB, organization, id string) (*EnvRow, error) {
@@ -131,13 +122,8 @@ func readEnvRow(ctx context.Context, db bun.IDB, organization, id string) (*EnvR
 
 // ListEnvRequests returns a page of requests, newest first.
 func (st *Store) ListEnvRequests(ctx context.Context, f action.EnvFilter) (action.Page[action.EnvRequest], error) {
-	var page action.Page[action.EnvRequest]
-	after, err := database.ParseCursor(f.Cursor)
-	if err != nil {
-		return page, err
-	}
 	if f.Status != "" && !f.Status.Valid() {
-		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q; a request is pending, answered, taken, refused or expired.", f.Status))
+		return action.Page[action.EnvRequest]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q; a request is pending, answered, taken, refused or expired.", f.Status))
 	}
 	match := func(q *bun.SelectQuery) *bun.SelectQuery {
 		q = q.Where("organization_id = ?", f.Organization)
@@ -149,25 +135,15 @@ func (st *Store) ListEnvRequests(ctx context.Context, f action.EnvFilter) (actio
 		}
 		return q
 	}
-	var rows []EnvRow
-	if err := database.NewestFirst(match(st.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed")), after, database.PageSize(f.Limit)).Scan(ctx); err != nil {
-		return page, fmt.Errorf("listing requests for variables: %w", err)
-	}
-	total, capped, err := database.CountUpTo(ctx, match(st.db.Read.NewSelect().Table("env_requests")))
-	if err != nil {
-		return page, fmt.Errorf("counting requests for variables: %w", err)
-	}
-	list := make([]action.EnvRequest, 0, len(rows))
-	for i := range rows {
-		req, err := rows[i].request()
-		if err != nil {
-			return page, err
-		}
-		list = append(list, req)
-	}
-	return database.NewPage(list, database.PageSize(f.Limit), total, capped, func(r action.EnvRequest) database.Cursor {
-		return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
-	}), nil
+	return database.ListQuery[EnvRow, action.EnvRequest]{
+		Cursor: f.Cursor, Limit: f.Limit, All: match(st.db.Read.NewSelect().Table("env_requests")),
+		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
+			return database.NewestFirst(match(st.db.Read.NewSelect().Model((*EnvRow)(nil)).ExcludeColumn("sealed")), after, limit)
+		},
+		Value: (*EnvRow).request, Position: func(r *EnvRow) database.Cursor {
+			return database.Cursor{Time: database.NewTimestamp(r.CreatedAt), ID: r.ID}
+		},
+	}.Page(ctx)
 }
 
 // DecideEnv answers or refuses a request. Errors: ErrNotFound; ErrGone if it has
@@ -186,16 +162,11 @@ func (st *Store) DecideEnv(ctx context.Context, v action.EnvVerdict) (req action
 		if err := checkEnvPending(ctx, tx, r, now); err != nil {
 			return err
 		}
-		before, err := r.request()
-		if err != nil {
-			return err
-		}
+		before := r.request()
 		if err := writeEnvDecision(ctx, tx, r, v, now); err != nil {
 			return err
 		}
-		if req, err = r.request(); err != nil {
-			return err
-		}
+		req = r.request()
 		return st.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: r.Organization, Kind: action.EventEnv, Subject: r.ID, By: v.By}, historyRecord(&before, nil), historyRecord(&req, v.Names))
 	})
 	return req, err

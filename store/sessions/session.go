@@ -157,10 +157,6 @@ func NotFound() error {
 
 // ListSessions returns a page of sessions, newest first.
 func (st *Store) ListSessions(ctx context.Context, f action.SessionFilter) (action.Page[action.Session], error) {
-	after, err := database.ParseCursor(f.Cursor)
-	if err != nil {
-		return action.Page[action.Session]{}, err
-	}
 	now := database.NewTimestamp(st.db.Now())
 	match := func(q *bun.SelectQuery) *bun.SelectQuery {
 		q = q.Where("organization_id = ?", f.Organization)
@@ -184,19 +180,13 @@ func (st *Store) ListSessions(ctx context.Context, f action.SessionFilter) (acti
 		}
 		return q
 	}
-	limit := database.PageSize(f.Limit)
-	var rows []SessionRow
-	err = database.NewestFirst(match(st.db.Read.NewSelect().Model(&rows).ExcludeColumn("prompt")), after, limit).Scan(ctx)
-	if err != nil {
-		return action.Page[action.Session]{}, fmt.Errorf("listing sessions: %w", err)
-	}
-	total, capped, err := database.CountUpTo(ctx, match(st.db.Read.NewSelect().Table("sessions")))
-	if err != nil {
-		return action.Page[action.Session]{}, fmt.Errorf("counting sessions: %w", err)
-	}
-	return database.NewPage(database.Values(rows, (*SessionRow).Session), limit, total, capped, func(s action.Session) database.Cursor {
-		return database.Cursor{Time: database.NewTimestamp(s.CreatedAt), ID: s.ID}
-	}), nil
+	return database.ListQuery[SessionRow, action.Session]{
+		Cursor: f.Cursor, Limit: f.Limit, All: match(st.db.Read.NewSelect().Table("sessions")),
+		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
+			return database.NewestFirst(match(st.db.Read.NewSelect().Model((*SessionRow)(nil)).ExcludeColumn("prompt")), after, limit)
+		},
+		Value: (*SessionRow).Session, Position: func(r *SessionRow) database.Cursor { return database.Cursor{Time: r.CreatedAt, ID: r.ID} },
+	}.Page(ctx)
 }
 
 // LockSessionSQL locks a session's row until the transaction ends.
