@@ -26,7 +26,8 @@ var settingsTables = []string{
 
 // accountTables are the tables whose rows [TestStoredAccounts] compares.
 var accountTables = []string{
-	"users", "removed_users", "api_keys", "secrets", "notify_channels", "run_endpoints", "setups", "env_requests", "policy_events",
+	"users", "removed_users", "api_keys", "secrets", "notify_channels", "run_endpoints", "setups", "env_requests",
+	"logins", "login_links", "oauth_grants", "oauth_flows", "integration_flows", "signing_secrets", "policy_events",
 }
 
 // TestStoredSettings compares each column of the tables of settings,
@@ -328,6 +329,40 @@ func changeAccounts(t *testing.T, db *DB, now time.Time, tick func()) string {
 	keep(db.ListEnvRequests(ctx, action.EnvFilter{Organization: org, Status: action.EnvPending}))
 	keep(db.SweepEnv(ctx, now.Add(48*time.Hour), 10))
 	keep(db.ListEnvRequests(ctx, action.EnvFilter{Organization: org}))
+
+	for i, via := range []action.Via{"", "passkey"} {
+		code := fmt.Sprint(hash, i)
+		ok(db.CreateLoginLink(ctx, action.LoginLink{Organization: org, User: "u1", CodeHash: code, KeyHash: hash, Via: via}))
+		keep(db.RedeemLoginLink(ctx, code, hash+"cookie"+code, action.Login{ID: "l" + fmt.Sprint(i), ExpiresAt: now.Add(time.Hour)}, db.db.Now()))
+	}
+	ok(db.CreateLoginLink(ctx, action.LoginLink{Organization: org, User: "u1", CodeHash: hash + "unused", KeyHash: hash, ExpiresAt: now.Add(3 * time.Minute)}))
+	login, key, err := db.Login(ctx, hash+"cookie"+hash+"0")
+	keep([]any{login, key}, err)
+	keep(db.ListLogins(ctx, org, "u1"))
+	ok(db.EndLogin(ctx, org, "u1", "l0"))
+	keep(db.LoginEnd(ctx, hash+"cookie"+hash+"0"))
+
+	for _, id := range []string{"c1", "c2"} {
+		ok(db.CreateConnector(ctx, action.Connector{ID: id, Organization: org, Name: "Wiki " + id, Slug: id, URL: "https://docs.example/mcp", Enabled: true, OAuth: &action.OAuthSettings{Kind: action.OAuthCode}}, nil, "me"))
+	}
+	ok(db.PutOAuthFlow(ctx, action.OAuthFlow{StateHash: hash + "1", Organization: org, Connector: "c1", By: "u1", ExpiresAt: later, Sealed: []byte{1}}))
+	ok(db.PutOAuthFlow(ctx, action.OAuthFlow{StateHash: hash + "2", Organization: org, Connector: "c2", By: "u1", ExpiresAt: later, Sealed: []byte{2}}))
+	oauthFlow, err := db.TakeOAuthFlow(ctx, hash+"1", now)
+	keep(oauthFlow, err)
+	tokens := action.OAuthGrant{Organization: org, Connector: "c1", Issuer: "https://auth.example", ClientID: "id", Scope: "a b", Status: action.OAuthConnected, Reason: "old", By: "u1", ExpiresAt: &later, Sealed: []byte{3}}
+	ok(db.PutOAuthGrant(ctx, tokens))
+	tokens.Version, tokens.Sealed, tokens.ExpiresAt, tokens.By, tokens.UpdatedAt = 1, []byte{4}, nil, "", now
+	ok(db.PutOAuthGrant(ctx, tokens))
+	tokens.Connector, tokens.Version, tokens.Status, tokens.Reason, tokens.By, tokens.UpdatedAt = "c2", 0, action.OAuthReconnect, "Sign in.", "u1", time.Time{}
+	ok(db.PutOAuthGrant(ctx, tokens))
+	stored, err := db.OAuthGrant(ctx, org, "c1")
+	keep([]any{stored, stored.Version, stored.Sealed}, err)
+	keep(db.ListOAuthGrants(ctx, org))
+	ok(db.DeleteOAuthGrant(ctx, org, "c2", "me"))
+	for i := range 2 {
+		ok(db.PutIntegrationFlow(ctx, action.IntegrationFlow{StateHash: fmt.Sprint(hash, i), Organization: org, Provider: "slack", By: "u1", Login: "l", ExpiresAt: later, Sealed: []byte{5}}))
+	}
+	keep(db.TakeIntegrationFlow(ctx, org, hash+"0", "u1", "l", now))
 	return a.text()
 }
 
