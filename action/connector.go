@@ -40,6 +40,11 @@ type Connector struct {
 	// state. Connectors with MayAsk always do.
 	PerAgent bool   `json:"per_agent"`
 	Preset   string `json:"preset,omitempty" bun:",nullzero"` // that it was created from
+	// Profile is how the modes of its tools were last set as a whole; empty: they
+	// were not.
+	Profile Profile `json:"profile,omitempty" bun:",nullzero"`
+	// PresetModes are the modes that its preset proposes, by tool or pattern.
+	PresetModes map[string]Mode `json:"preset_modes,omitempty" bun:"preset_modes,nullzero"`
 	// TimeoutSeconds of one call; zero: the Gate's. At most [MaxTimeout].
 	TimeoutSeconds int       `json:"timeout_seconds,omitempty"`
 	Enabled        bool      `json:"enabled"`
@@ -191,7 +196,7 @@ func CheckHeaders(carrier, prefix string, along map[string]string) error {
 	return nil
 }
 
-// checkQuestions validates MayAsk and the preset.
+// checkQuestions validates MayAsk, the profile and the preset.
 func (c *Connector) checkQuestions() error {
 	for i, kind := range c.MayAsk {
 		field := fmt.Sprintf("/may_ask/%d", i)
@@ -201,6 +206,9 @@ func (c *Connector) checkQuestions() error {
 		if slices.Contains(c.MayAsk[:i], kind) {
 			return invalid(field, "This kind of question is listed twice. List it once.")
 		}
+	}
+	if c.Profile != "" && !c.Profile.Valid() {
+		return invalid("/profile", "A profile is ask, strict, read-only or trust-hints.")
 	}
 	if utf8.RuneCountInString(c.Preset) > maxPreset || !isLiteral(c.Preset) {
 		return invalid("/preset", fmt.Sprintf("The name of a preset has at most %d characters.", maxPreset))

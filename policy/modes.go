@@ -100,13 +100,15 @@ func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) acti
 	if a.Platform != nil {
 		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It affects only this gateway; such tools are allowed by default."}
 	}
+	step := action.Step{Layer: action.LayerInferred, Mode: a.Risk.DefaultMode(), Note: "It is destructive; such actions are denied by default."}
 	switch a.Risk {
 	case action.RiskRead:
-		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It is read-only; reads are allowed by default."}
+		step.Note = "It is read-only; reads are allowed by default."
 	case action.RiskWrite:
-		return action.Step{Layer: action.LayerInferred, Mode: action.ModeRequireApproval, Note: "It is a write; writes need approval by default."}
+		step.Note = "It is a write; writes need approval by default."
+	case action.RiskDanger:
 	}
-	return action.Step{Layer: action.LayerInferred, Mode: action.ModeDeny, Note: "It is destructive; such actions are denied by default."}
+	return step
 }
 
 // requireApprovalForEvent requires approval where the step would allow a

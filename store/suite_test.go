@@ -67,6 +67,7 @@ func exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 		{"history", historyStories},
 		{"rules", rulesStories},
 		{"review", reviewStories},
+		{"profile", profileStories},
 		{"review rule", reviewRuleStories},
 		{"audit", auditStories},
 		{"retain", retainStories},

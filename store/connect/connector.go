@@ -27,6 +27,7 @@ type ConnectorRow struct {
 	bun.BaseModel `bun:"table:connectors"`
 	action.Connector
 	TrustedAt *time.Time // see ObserveTools
+	ProfileBy string     `bun:",nullzero"` // who chose the profile that is not applied yet; empty: it is
 }
 
 // newConnectorRow returns the row of a new connector.
@@ -41,6 +42,9 @@ func newConnectorRow(c action.Connector, now database.Timestamp) *ConnectorRow {
 	}
 	if len(r.MayAsk) == 0 {
 		r.MayAsk = nil
+	}
+	if len(r.PresetModes) == 0 {
+		r.PresetModes = nil
 	}
 	switch c.Review {
 	case "":
@@ -59,7 +63,8 @@ func (r *ConnectorRow) Event(by string) action.PolicyEvent {
 // Snapshot implements [history.Recorded].
 func (r *ConnectorRow) Snapshot() any { return r.Connector }
 
-// CreateConnector stores a connector with revision 1, and unless secret is nil, a
+// CreateConnector stores a connector with revision 1, whose profile is applied to its
+// first list of tools, and unless secret is nil, a
 // secret that it uses, as [Store.PutSecret] would. The caller sets the id.
 func (st *Store) CreateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
 	if c.ID == "" {
@@ -69,6 +74,9 @@ func (st *Store) CreateConnector(ctx context.Context, c action.Connector, secret
 		return err
 	}
 	r := newConnectorRow(c, database.NewTimestamp(st.db.Now()))
+	if c.Profile != "" {
+		r.ProfileBy = by
+	}
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		others, err := listConnectors(ctx, tx, c.Organization)
 		if err != nil {
@@ -87,7 +95,7 @@ func (st *Store) CreateConnector(ctx context.Context, c action.Connector, secret
 	})
 }
 
-// UpdateConnector replaces the connector with c.ID, except its slug and organization,
+// UpdateConnector replaces the connector with c.ID, except its slug, organization and profile,
 // and stores a secret that it uses, unless secret is nil. It ignores c.Revision and
 // increments the stored revision if calls would behave differently. Then, and if the
 // connector is enabled or disabled, it also increments the policy version, so that
@@ -113,6 +121,7 @@ func (st *Store) UpdateConnector(ctx context.Context, c action.Connector, secret
 		if err := st.checkConnector(ctx, tx, r, secret, others); err != nil {
 			return err
 		}
+		r.Profile, r.PresetModes, r.ProfileBy = old.Profile, old.PresetModes, old.ProfileBy // see SetModes
 		if r.CreatedAt = old.CreatedAt; old.TrustedAt != nil {
 			r.TrustedAt = old.TrustedAt
 		}
@@ -204,7 +213,7 @@ func listConnectors(ctx context.Context, db bun.IDB, organization string) ([]act
 }
 
 func connectorsQuery(db bun.IDB, organization any) *bun.SelectQuery {
-	return db.NewSelect().Model((*ConnectorRow)(nil)).ExcludeColumn("trusted_at").
+	return db.NewSelect().Model((*ConnectorRow)(nil)).ExcludeColumn("trusted_at", "profile_by").
 		Where("organization_id = ?", organization).OrderExpr("lower(name), id")
 }
 

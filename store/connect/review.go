@@ -310,20 +310,23 @@ func (st *Store) ResetReviews(ctx context.Context, tx bun.Tx, c *ConnectorRow, r
 
 // observation is the difference between a list of tools and the rows.
 type observation struct {
-	first   bool        // the list is trusted as reviewed
-	listed  []reviewRow // new, changed or listed again
-	removed []string    // no longer listed, but reviewed
-	dropped []string    // no longer listed and never reviewed: deleted
+	connector ConnectorRow
+	first     bool        // the list is trusted as reviewed
+	profile   bool        // the profile of the connector is to be applied
+	listed    []reviewRow // new, changed or listed again
+	removed   []string    // no longer listed, but reviewed
+	dropped   []string    // no longer listed and never reviewed: deleted
 }
 
 func (o *observation) empty() bool {
-	return !o.first && len(o.listed)+len(o.removed)+len(o.dropped) == 0
+	return !o.first && !o.profile && len(o.listed)+len(o.removed)+len(o.dropped) == 0
 }
 
 // ObserveTools stores the complete list of tools of a connector at a revision, and
 // reports whether it differs from the stored one. The first list counts as reviewed
-// and increments the policy version, unless a person must review. A later list changes
-// no review. A list of another revision is ignored.
+// and increments the policy version, unless a person must review. The profile of the
+// connector is applied to its first list. A later list changes no review and no mode.
+// A list of another revision is ignored.
 func (st *Store) ObserveTools(ctx context.Context, organization, connector string, revision int64, tools map[string]action.ToolVersion) (changed bool, err error) {
 	o, err := st.compareTools(ctx, st.db.Read, organization, connector, revision, tools)
 	if err != nil || o.empty() {
@@ -334,10 +337,14 @@ func (st *Store) ObserveTools(ctx context.Context, organization, connector strin
 		if changed = err == nil && !o.empty(); !changed {
 			return err
 		}
-		if err := o.write(ctx, tx, organization, connector, database.NewTimestamp(st.db.Now())); err != nil || !o.first {
-			return err
+		err = o.write(ctx, tx, organization, connector, database.NewTimestamp(st.db.Now()))
+		if err == nil && o.first {
+			err = st.recordFirstList(ctx, tx, organization, connector, tools)
 		}
-		return st.recordFirstList(ctx, tx, organization, connector, tools)
+		if err == nil && o.profile {
+			err = st.applyProfile(ctx, tx, &o.connector, tools)
+		}
+		return err
 	})
 	return changed, err
 }
@@ -348,7 +355,7 @@ func (st *Store) compareTools(ctx context.Context, from bun.IDB, organization, c
 	if err != nil {
 		return nil, err
 	}
-	o := &observation{}
+	o := &observation{connector: c}
 	if c.Revision != revision {
 		return o, nil
 	}
@@ -357,7 +364,7 @@ func (st *Store) compareTools(ctx context.Context, from bun.IDB, organization, c
 		return nil, err
 	}
 	// An empty list is not the first one: a later one would be trusted.
-	o.first = c.TrustedAt == nil && len(tools) > 0
+	o.first, o.profile = c.TrustedAt == nil && len(tools) > 0, c.ProfileBy != "" && len(tools) > 0
 	now := database.NewTimestamp(st.db.Now())
 	for _, tool := range slices.Sorted(maps.Keys(tools)) {
 		if row := rows[tool]; row == nil || !row.Current.matches(tools[tool]) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -143,15 +144,58 @@ func (st *Store) PutOverride(ctx context.Context, tx bun.Tx, o *action.Override)
 	return history.Upsert(ctx, st.history, tx, &OverrideRow{Override: *o}, o.UpdatedBy)
 }
 
-// UnsetOverride removes an override; ErrNotFound.
-func (st *Store) UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error {
-	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		q := tx.NewSelect().Model(&OverrideRow{Override: action.Override{Organization: organization, Automation: automation, Key: key}}).WherePK()
-		r, err := database.One[OverrideRow](ctx, q, action.NewError("override_not_found", key))
+// SourceModes are the modes of an organization that matter for one source.
+type SourceModes struct {
+	Tools map[string]action.Mode // overrides of single tools
+	Wide  action.Mode            // of the source, else of everything; empty: none
+}
+
+// Of returns the override of a tool, empty if it has none, and the mode that it has
+// without one.
+func (s SourceModes) Of(tool string, risk action.Risk) (own, base action.Mode) {
+	return s.Tools[tool], cmp.Or(s.Wide, risk.DefaultMode())
+}
+
+// SourceModes reads the modes of a source in a transaction.
+func (st *Store) SourceModes(ctx context.Context, tx bun.Tx, organization, source string) (s SourceModes, err error) {
+	var rows []OverrideRow
+	err = tx.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("automation_id = ''").
+		Where("source_id IN (?, '*')", source).Order("source_id").Scan(ctx)
+	if err != nil {
+		return s, fmt.Errorf("reading the modes of %s: %w", source, err)
+	}
+	s.Tools = make(map[string]action.Mode, len(rows))
+	for i := range rows {
+		if key := rows[i].Key; key.Action == "*" { // "*" sorts before the source
+			s.Wide = rows[i].Mode
+		} else {
+			s.Tools[key.Action] = rows[i].Mode
+		}
+	}
+	return s, nil
+}
+
+// SetTool sets an override, or removes it if o has no mode, in the caller's
+// transaction. ErrNotFound if there is none to remove.
+func (st *Store) SetTool(ctx context.Context, tx bun.Tx, o *action.Override) error {
+	if o.Mode == "" {
+		q := tx.NewSelect().Model(&OverrideRow{Override: *o}).WherePK()
+		r, err := database.One[OverrideRow](ctx, q, action.NewError("override_not_found", o.Key))
 		if err != nil {
 			return err
 		}
-		return st.history.Remove(ctx, tx, &r, by)
+		return st.history.Remove(ctx, tx, &r, o.UpdatedBy)
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	return st.PutOverride(ctx, tx, o)
+}
+
+// UnsetOverride removes an override; ErrNotFound.
+func (st *Store) UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error {
+	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		return st.SetTool(ctx, tx, &action.Override{Organization: organization, Automation: automation, Key: key, UpdatedBy: by})
 	})
 }
 
