@@ -2,6 +2,8 @@ package api
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 
 	"sallyport/action"
@@ -72,6 +74,11 @@ var (
 		Summary: "Set modes of tools and mark them as reviewed",
 		Doc:     "In one transaction, with the hashes that you saw. If a tool changed, nothing changes (409).",
 	}}
+	SetProfile = Route[ByRefWith[ProfileChange], ConnectorView]{Operation{
+		Method: "POST", Path: "/api/v1/connectors/{ref}/profile", Who: Decider, Tag: "connectors", Status: 200,
+		Summary: "Set the modes of a connector's tools",
+		Doc:     "By a profile or to one mode; for all tools, by name or pattern, or for those that are denied. Modes are overrides of the organization; a tool whose mode follows from a wider rule or its risk has none. Nothing is marked as reviewed, so a new or changed tool still needs approval.",
+	}}
 	ListTools = Route[ListToolsInput, ReviewList]{Operation{
 		Method: "GET", Path: "/api/v1/connectors/{ref}/tools", Who: Member, Tag: "connectors",
 		Summary: "List the tools of a connector with their reviews",
@@ -85,10 +92,51 @@ var (
 
 // NewConnector is a connector to add. The URL comes from it or from a preset.
 type NewConnector struct {
-	Name string  `json:"name" minLength:"1" maxLength:"80" example:"GitHub"`
-	Slug *string `json:"slug,omitempty" maxLength:"16" nullable:"false" doc:"Prefix of the tool names; it cannot change. Default: derived from the name. One connector may have the empty slug." example:"github"`
+	Name    string         `json:"name" minLength:"1" maxLength:"80" example:"GitHub"`
+	Slug    *string        `json:"slug,omitempty" maxLength:"16" nullable:"false" doc:"Prefix of the tool names; it cannot change. Default: derived from the name. One connector may have the empty slug." example:"github"`
+	Profile action.Profile `json:"profile,omitempty" enum:"ask,strict,read-only,trust-hints" doc:"How the modes of its tools are set from its first list: ask (default) allows reads and asks for everything else, strict denies destructive tools, read-only denies everything but reads, trust-hints also allows tools that are declared as not destructive."`
 	FromPreset
 	Upstream
+}
+
+// ProfileChange sets the modes of a connector's tools. It has either a profile or
+// a mode.
+type ProfileChange struct {
+	Profile    action.Profile `json:"profile,omitempty" enum:"ask,strict,read-only,trust-hints" doc:"Sets each tool's mode by what its server declares."`
+	Mode       action.Mode    `json:"mode,omitempty" enum:"allow,require_approval,deny" doc:"Sets the same mode for all of them."`
+	Preset     string         `json:"preset,omitempty" maxLength:"40" doc:"Known server whose proposed modes the profiles ask and trust-hints prefer to hints; missing: that of the connector." example:"notion"`
+	Tools      []string       `json:"tools,omitempty" maxItems:"200" nullable:"false" doc:"Names, or patterns with *, each of which must match; missing: all tools." example:"API-*"`
+	OnlyDenied bool           `json:"only_denied,omitempty" doc:"Only tools that are denied now."`
+}
+
+// ModeCounts is the number of a connector's tools by mode.
+type ModeCounts struct {
+	_       struct{} `nullable:"true"`
+	Allowed int      `json:"allow"`
+	Asks    int      `json:"require_approval"`
+	Denied  int      `json:"deny"`
+}
+
+// String returns the counts as a phrase, such as "25 tools: 7 allowed, 18 ask".
+func (m ModeCounts) String() string {
+	all := m.Allowed + m.Asks + m.Denied
+	text := strconv.Itoa(all) + " tools"
+	if all == 1 {
+		text = "1 tool"
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		word string
+	}{{m.Allowed, "allowed"}, {m.Asks, "ask"}, {m.Denied, "denied"}} {
+		if p.n > 0 {
+			parts = append(parts, strconv.Itoa(p.n)+" "+p.word)
+		}
+	}
+	if len(parts) == 0 {
+		return text
+	}
+	return text + ": " + strings.Join(parts, ", ")
 }
 
 // TriedConnector is a connector that is not saved.
@@ -161,6 +209,8 @@ type ConnectorView struct {
 	FetchedAt     *time.Time   `json:"fetched_at,omitempty" doc:"When its tools were last listed."`
 	OAuthStatus   *OAuthStatus `json:"oauth_status,omitempty" doc:"Status of its tokens; missing without OAuth."`
 	ReviewReset   bool         `json:"review_reset,omitempty" doc:"The change of the URL reset the review, because a different server may be behind it."`
+	Modes         *ModeCounts  `json:"modes,omitempty" doc:"Number of tools by mode, in a session without a group or automation. Not in lists."`
+	Recognized    string       `json:"recognized_preset,omitempty" doc:"Known server with these tools, if the connector was not created from its preset: it has modes to propose. Not in lists." example:"notion"`
 	Tools         []ToolView   `json:"tools,omitempty" nullable:"false" doc:"Not in lists."`
 	Beside        []ToolView   `json:"beside,omitempty" nullable:"false" doc:"How its resources are read and prompts are gotten: actions with policy, but not tools. Not in lists."`
 }
@@ -200,18 +250,20 @@ type FromPreset struct {
 
 // Preset has the settings of a public MCP server.
 type Preset struct {
-	Name         string            `json:"name" doc:"Name to use as preset for a new connector." example:"linear"`
-	Title        string            `json:"title" example:"Linear"`
-	URL          string            `json:"url" doc:"Empty: you provide it." example:"https://mcp.linear.app/mcp"`
-	Auth         []string          `json:"auth" nullable:"false" enum:"none,secret,oauth" doc:"Supported kinds, the recommended one first."`
-	Header       string            `json:"header,omitempty" doc:"Header that carries a secret; missing: Authorization."`
-	Prefix       string            `json:"prefix,omitempty" doc:"Text before a secret." example:"Bearer "`
-	Registration string            `json:"registration,omitempty" enum:"dynamic,static,allow_listed" doc:"How an OAuth client is registered: automatically, by a person at the service, or only by the service."`
-	Headers      map[string]string `json:"headers,omitempty" nullable:"false" doc:"Fixed headers."`
-	PerAgent     bool              `json:"per_agent,omitempty" doc:"The server keeps state per session."`
-	Variants     []PresetVariant   `json:"variants" nullable:"false"`
-	Hint         string            `json:"hint" doc:"Where to get a credential."`
-	Unsure       []string          `json:"unsure,omitempty" nullable:"false" doc:"Fields not confirmed by its documentation: check there."`
+	Name         string                 `json:"name" doc:"Name to use as preset for a new connector." example:"linear"`
+	Title        string                 `json:"title" example:"Linear"`
+	URL          string                 `json:"url" doc:"Empty: you provide it." example:"https://mcp.linear.app/mcp"`
+	Auth         []string               `json:"auth" nullable:"false" enum:"none,secret,oauth" doc:"Supported kinds, the recommended one first."`
+	Header       string                 `json:"header,omitempty" doc:"Header that carries a secret; missing: Authorization."`
+	Prefix       string                 `json:"prefix,omitempty" doc:"Text before a secret." example:"Bearer "`
+	Registration string                 `json:"registration,omitempty" enum:"dynamic,static,allow_listed" doc:"How an OAuth client is registered: automatically, by a person at the service, or only by the service."`
+	Headers      map[string]string      `json:"headers,omitempty" nullable:"false" doc:"Fixed headers."`
+	PerAgent     bool                   `json:"per_agent,omitempty" doc:"The server keeps state per session."`
+	Variants     []PresetVariant        `json:"variants" nullable:"false"`
+	Modes        map[string]action.Mode `json:"modes,omitempty" nullable:"false" doc:"Modes that it proposes for its tools, by name or pattern."`
+	Known        []string               `json:"-"` // names of tools by which it is recognized
+	Hint         string                 `json:"hint" doc:"Where to get a credential."`
+	Unsure       []string               `json:"unsure,omitempty" nullable:"false" doc:"Fields not confirmed by its documentation: check there."`
 }
 
 // PresetVariant is a variant of a preset, such as a region or a read-only

@@ -87,7 +87,7 @@ var mayUse = map[string]string{
 	"GET /api/v1/connectors": people, "GET /api/v1/connectors/{ref}": people, "GET /api/v1/connectors/{ref}/tools": people,
 	"POST /api/v1/connectors": bosses, "POST /api/v1/connectors/validate": bosses, "POST /api/v1/connectors/{ref}/review": bosses,
 	"PATCH /api/v1/connectors/{ref}": bosses, "DELETE /api/v1/connectors/{ref}": bosses, "POST /api/v1/connectors/{ref}/enable": bosses,
-	"GET /api/v1/connectors/presets": people, "POST /api/v1/connectors/{ref}/onboard": bosses, "POST /api/v1/oauth/finish": people,
+	"GET /api/v1/connectors/presets": people, "POST /api/v1/connectors/{ref}/onboard": bosses, "POST /api/v1/connectors/{ref}/profile": bosses, "POST /api/v1/oauth/finish": people,
 	"POST /api/v1/connectors/{ref}/sign-in": bosses, "POST /api/v1/connectors/{ref}/sign-out": bosses,
 	"POST /api/v1/connectors/{ref}/disable": bosses, "POST /api/v1/connectors/{ref}/validate": bosses,
 

@@ -242,6 +242,10 @@ type Policy interface {
 	// organization's modes for the connector's actions, by their names.
 	OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) ([]action.ToolReview, error)
 
+	// SetModes sets the modes of a connector's tools and returns how many changed.
+	// Errors: ErrNotFound; ErrInvalid with the field.
+	SetModes(ctx context.Context, m action.ModeChange) (changed int, err error)
+
 	// Reusable approvals.
 
 	// CreateGrant sets the ID and the time. Errors: ErrInvalid with the field;

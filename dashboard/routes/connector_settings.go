@@ -148,6 +148,43 @@ func applyChange(word, input any, own ...string) {
 	}
 }
 
+// setProfile sets the modes of the connector's tools.
+func (s *handlers) setProfile(ctx context.Context, p *dashboard.Principal, in *api.ByRefWith[api.ProfileChange]) (api.ConnectorView, error) {
+	c, err := s.Connector(ctx, p.Organization, in.Ref)
+	if err != nil {
+		return api.ConnectorView{}, err
+	}
+	m := action.ModeChange{
+		Organization: p.Organization, Connector: c.ID, Profile: in.Body.Profile, Mode: in.Body.Mode, Preset: c.PresetModes,
+		Tools: in.Body.Tools, OnlyDenied: in.Body.OnlyDenied, By: p.By(),
+	}
+	if in.Body.Preset != "" {
+		preset, err := s.preset(in.Body.Preset)
+		if err != nil {
+			return api.ConnectorView{}, err
+		}
+		m.Preset = preset.Modes
+	}
+	changed, err := s.Policy.SetModes(ctx, m)
+	if err != nil {
+		return api.ConnectorView{}, err
+	}
+	s.policyChanged(ctx, p, "modes of tools set", "connector", c.ID, "profile", m.Profile, "changed", changed)
+	if c, err = s.Connector(ctx, p.Organization, c.ID); err != nil {
+		return api.ConnectorView{}, err
+	}
+	return s.ViewTools(ctx, c, s.Connectors.State(ctx, c))
+}
+
+// preset returns the preset with that name.
+func (s *handlers) preset(name string) (*api.Preset, error) {
+	i := slices.IndexFunc(s.Presets, func(p api.Preset) bool { return p.Name == name })
+	if i < 0 {
+		return nil, dashboard.Invalid("/preset", fmt.Sprintf("There is no preset %q; GET /api/v1/connectors/presets lists them.", render.Plain(name)))
+	}
+	return &s.Presets[i], nil
+}
+
 // fillPreset applies the preset to a connector.
 func (s *handlers) fillPreset(c *action.Connector, from api.FromPreset) error {
 	if from.Preset == "" {
@@ -156,16 +193,16 @@ func (s *handlers) fillPreset(c *action.Connector, from api.FromPreset) error {
 		}
 		return nil
 	}
-	i := slices.IndexFunc(s.Presets, func(p api.Preset) bool { return p.Name == from.Preset })
-	if i < 0 {
-		return dashboard.Invalid("/preset", fmt.Sprintf("There is no preset %q; GET /api/v1/connectors/presets lists them.", render.Plain(from.Preset)))
+	p, err := s.preset(from.Preset)
+	if err != nil {
+		return err
 	}
-	p := s.Presets[i]
-	v, err := presetVariant(&p, from.Variant)
+	v, err := presetVariant(p, from.Variant)
 	if err != nil {
 		return err
 	}
 	c.Preset, c.URL, c.Header, c.Prefix, c.PerAgent = p.Name, cmp.Or(v.URL, p.URL), p.Header, p.Prefix, p.PerAgent
+	c.PresetModes = maps.Clone(p.Modes)
 	c.Headers = map[string]string{}
 	maps.Copy(c.Headers, p.Headers)
 	maps.Copy(c.Headers, v.Headers)

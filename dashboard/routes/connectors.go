@@ -26,6 +26,7 @@ func (s *handlers) newConnector(ctx context.Context, p *dashboard.Principal, n a
 	if err != nil {
 		return c, nil, err
 	}
+	c.Profile = cmp.Or(n.Profile, action.ProfileAsk)
 	if n.Slug != nil {
 		c.Slug = *n.Slug
 	} else {
@@ -140,6 +141,7 @@ func (s *handlers) connectorRoutes() {
 	dashboard.Handle(s.Server, api.ListPresets, func(context.Context, *dashboard.Principal, *api.None) (api.List[api.Preset], error) {
 		return view.ListOf(s.Presets), nil
 	})
+	dashboard.Handle(s.Server, api.SetProfile, s.setProfile)
 	dashboard.Handle(s.Server, api.ListConnectors, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.ConnectorView], error) {
 		all, err := s.Sources.ListConnectors(ctx, p.Organization)
 		return view.ListOf(s.ViewConnectors(ctx, p.Organization, all)), err
@@ -256,6 +258,9 @@ func (s *handlers) tryConnector(ctx context.Context, p *dashboard.Principal, in 
 	state.RetryAt = time.Time{} // nothing retries it
 	v, err := s.ViewConnector(ctx, c, state)
 	v.Tools, v.Beside = view.ViewActions(state.Tools)
+	v.Recognized = s.RecognizedPreset(&c, v.Tools)
+	m := action.ModeChange{Profile: action.ProfileAsk, Preset: c.PresetModes}
+	v.Modes = view.CountModes(state.Tools, func(a *action.Action) action.Mode { return m.ModeOf(a.Name, a.Risk, a.Definition) })
 	return v, err
 }
 

@@ -87,7 +87,52 @@ func (s *Reader) ViewTools(ctx context.Context, c action.Connector, state dashbo
 			list[i].Mode = modes[list[i].Name]
 		}
 	}
+	v.Modes = CountModes(state.Tools, func(a *action.Action) action.Mode { return modes[a.Name] })
+	v.Recognized = s.RecognizedPreset(&c, v.Tools)
 	return v, err
+}
+
+// CountModes counts the tools among actions by their modes; nil without tools.
+func CountModes(actions []*action.Action, mode func(*action.Action) action.Mode) *api.ModeCounts {
+	var m api.ModeCounts
+	for _, a := range actions {
+		if a.Tool == "" {
+			continue
+		}
+		switch mode(a) {
+		case action.ModeAllow:
+			m.Allowed++
+		case action.ModeRequireApproval:
+			m.Asks++
+		case action.ModeDeny:
+			m.Denied++
+		}
+	}
+	if m == (api.ModeCounts{}) {
+		return nil
+	}
+	return &m
+}
+
+// RecognizedPreset returns the name of the known server that has modes for these
+// tools and is not the connector's preset; empty if there is none.
+func (s *Reader) RecognizedPreset(c *action.Connector, tools []api.ToolView) (name string) {
+	most := 0
+	for _, p := range s.Presets {
+		n := 0
+		for _, known := range p.Known {
+			if slices.ContainsFunc(tools, func(t api.ToolView) bool { return t.Name == known }) {
+				n++
+			}
+		}
+		if n > most && n >= min(3, len(p.Known)) {
+			name, most = p.Name, n
+		}
+	}
+	if name == c.Preset && len(c.PresetModes) > 0 {
+		return ""
+	}
+	return name
 }
 
 // ViewActions separates tools from other actions.

@@ -28,6 +28,13 @@ type Preset struct {
 	Headers      map[string]string `json:"headers,omitempty"`   // sent unchanged
 	PerAgent     bool              `json:"per_agent,omitempty"` // the server keeps session state
 
+	// Modes are those that people would choose for its tools, by name or pattern,
+	// where the hints of the server are missing or careless.
+	Modes map[string]action.Mode `json:"modes,omitempty"`
+	// Known are names of tools by which its server is recognized at any URL. Three
+	// must be listed, or all if there are fewer.
+	Known []string `json:"known,omitempty"`
+
 	Variants []Variant `json:"variants,omitempty"`
 	Hint     string    `json:"hint"` // where to get its credential, for people
 	// Unsure are the fields above that its documentation does not confirm:

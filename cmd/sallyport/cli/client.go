@@ -401,16 +401,13 @@ func (r *clientFlags) noSignInError(c *api.ConnectorView, predicate string) erro
 	return fmt.Errorf("nobody %s to connector %s: %s", predicate, command.Printable(c.Name), command.Printable(reason))
 }
 
-// setupSteps prints a new connector and the next steps.
-func (r *clientFlags) setupSteps(message string) func(io.Writer, *api.ConnectorView) {
-	return func(w io.Writer, c *api.ConnectorView) {
-		connectorMessage(message)(w, c)
-		if hasOAuth(c, action.OAuthCode) {
-			printLine(w, "sign in to its service: "+r.hint("connector", "sign-in", c.Name))
-		}
-		printLine(w, "test the connection: "+r.hint("connector", "validate", c.Name))
-		printLine(w, "set the modes of its tools: "+r.hint("connector", "onboard", c.Name))
+// showSteps prints the next steps with a new or moved connector.
+func (r *clientFlags) showSteps(w io.Writer, c *api.ConnectorView) {
+	if hasOAuth(c, action.OAuthCode) {
+		printLine(w, "sign in to its service: "+r.hint("connector", "sign-in", c.Name))
 	}
+	printLine(w, "test the connection: "+r.hint("connector", "validate", c.Name))
+	printLine(w, "set the modes of its tools: "+r.hint("connector", "onboard", c.Name))
 }
 
 func (r *clientFlags) showEnvHint(w io.Writer) {

@@ -27,6 +27,7 @@ type connectorCommand struct {
 	SignOut  connectorSignOut                               `cmd:"" help:"Delete the tokens of a connector and revoke them if the service supports it."`
 	Validate connectorValidate                              `cmd:"" help:"Test a connector or URL and list its tools."`
 	Onboard  connectorOnboard                               `cmd:"" help:"List the tools of a connector and set their modes."`
+	Profile  connectorProfile                               `cmd:"" help:"Set the modes of a connector's tools by a profile, by pattern or for all that are denied."`
 	Review   connectorReview                                `cmd:"" help:"List new, changed and removed tools, and accept them."`
 	Enable   connectorEnable                                `cmd:"" help:"Show a connector's tools to agents."`
 	Disable  connectorDisable                               `cmd:"" help:"Hide a connector's tools from agents."`
@@ -208,6 +209,9 @@ func showValidation(w io.Writer, c *api.ConnectorView) {
 	}
 	printLine(w, fmt.Sprintf("MCP %s: %s, %s, %s, %s", cmp.Or(c.Protocol, "of an unknown version"),
 		command.Plural(len(c.Tools), "tool"), command.Plural(c.ResourceCount, "resource"), command.Plural(c.TemplateCount, "resource template"), command.Plural(c.PromptCount, "prompt")))
+	if c.Modes != nil {
+		printLine(w, c.Modes.String())
+	}
 	printTable(w, "ACTION TOOL_AS_AGENTS_SEE_IT RISK MODE", append(c.Tools, c.Beside...), func(t *api.ToolView) []string {
 		return []string{t.Name, t.Tool, string(t.Risk), string(t.Mode)}
 	})

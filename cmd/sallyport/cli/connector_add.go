@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,8 @@ type connectorAdd struct {
 	Name string `arg:"" help:"Name of the connector."`
 	At   string `arg:"" optional:"" name:"url" help:"Streamable HTTP endpoint; with --preset, only to override it."`
 	api.FromPreset
-	Slug *string `placeholder:"S" help:"Prefix of the tool names; --slug= for none (default: derived from the name)."`
+	Slug    *string        `placeholder:"S" help:"Prefix of the tool names; --slug= for none (default: derived from the name)."`
+	Profile action.Profile `enum:"ask,strict,read-only,trust-hints" default:"ask" env:"-" placeholder:"P" help:"Modes of its tools: ask (reads are allowed, the rest asks), strict (destructive tools are denied), read-only (only reads) or trust-hints (tools declared as not destructive are allowed too) (default: ask)."`
 }
 
 func (c *connectorAdd) Run(ctx context.Context, std *command.Streams) error {
@@ -42,8 +44,34 @@ func (c *connectorAdd) Run(ctx context.Context, std *command.Streams) error {
 		c.Upstream.URL = &c.At
 	}
 	c.ToolRules = c.rules(nil)
-	body := api.NewConnector{Name: c.Name, Slug: c.Slug, FromPreset: c.FromPreset, Upstream: c.Upstream}
-	return changeConnector(ctx, &c.clientFlags, std, api.CreateConnector, api.Body[api.NewConnector]{Body: body}, c.setupSteps("is added"))
+	body := api.NewConnector{Name: c.Name, Slug: c.Slug, Profile: c.Profile, FromPreset: c.FromPreset, Upstream: c.Upstream}
+	return changeConnector(ctx, &c.clientFlags, std, api.CreateConnector, api.Body[api.NewConnector]{Body: body}, func(w io.Writer, v *api.ConnectorView) {
+		connectorMessage("is added")(w, v)
+		c.showModes(ctx, w, v)
+		c.showSteps(w, v)
+	})
+}
+
+// showModes lists the tools of the new connector and says which modes they have.
+// Before a sign-in they cannot be listed.
+func (c *connectorAdd) showModes(ctx context.Context, w io.Writer, added *api.ConnectorView) {
+	if hasOAuth(added, action.OAuthCode) {
+		return
+	}
+	server, err := c.connect()
+	if err != nil {
+		return
+	}
+	v, _, err := Fetch(ctx, server, api.ValidateConnector, byConnector(added.ID))
+	switch {
+	case err != nil:
+		printLine(w, "its tools could not be listed: "+err.Error())
+	case v.Error != "":
+		printLine(w, "its tools could not be listed: "+connectorError(v))
+	case v.Modes != nil:
+		printLine(w, v.Modes.String())
+		showProposal(w, &c.clientFlags, v)
+	}
 }
 
 // connectorRules are the flags for reviews and risks of tools.
@@ -202,10 +230,56 @@ func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
 	c.ToolRules = c.rules(current.Risks)
 	changed := connectorMessage("is changed")
 	if c.At != nil && *c.At != current.URL {
-		changed = c.setupSteps("is changed")
+		changed = func(w io.Writer, v *api.ConnectorView) {
+			connectorMessage("is changed")(w, v)
+			c.showSteps(w, v)
+		}
 	}
 	body := api.ConnectorChange{Name: c.Name, Upstream: c.Upstream}
 	return changeConnector(ctx, &c.clientFlags, std, api.UpdateConnector, api.ByRefWith[api.ConnectorChange]{ByRef: c.ref(), Body: body}, changed)
+}
+
+type connectorProfile struct {
+	connectorRef
+	Profile action.Profile `arg:"" optional:"" enum:"ask,strict,read-only,trust-hints," default:"" help:"Profile to apply: ask, strict, read-only or trust-hints."`
+	Mode    action.Mode    `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"Set this mode instead of a profile: allow, require_approval or deny."`
+	Preset  string         `env:"-" placeholder:"P" help:"Known server whose proposed modes ask and trust-hints prefer to hints (default: that of the connector)."`
+	Tool    []string       `field:"tools" sep:"none" env:"-" placeholder:"T" help:"Only this tool, or those that match a pattern such as 'API-*'; repeat for more."`
+	Denied  bool           `field:"only_denied" env:"-" help:"Only tools that are denied now."`
+}
+
+func (*connectorProfile) route() api.Operation { return api.SetProfile.Operation }
+
+// Run sets the modes, or without a profile and mode shows what the tools have.
+func (c *connectorProfile) Run(ctx context.Context, std *command.Streams) error {
+	if c.Profile == "" && c.Mode == "" {
+		if c.Preset != "" || len(c.Tool) > 0 || c.Denied {
+			return command.UsageErrorf("give a profile, or a mode with --mode")
+		}
+		return perform(ctx, &c.clientFlags, std, api.GetConnector, c.ref(), c.show)
+	}
+	body := api.ProfileChange{Profile: c.Profile, Mode: c.Mode, Preset: c.Preset, Tools: c.Tool, OnlyDenied: c.Denied}
+	return perform(ctx, &c.clientFlags, std, api.SetProfile, api.ByRefWith[api.ProfileChange]{ByRef: c.ref(), Body: body}, c.show)
+}
+
+func (c *connectorProfile) show(w io.Writer, v *api.ConnectorView) {
+	printLine(w, fmt.Sprintf("connector %s (profile %s): %s", v.Name, cmp.Or(string(v.Profile), "none"), modesText(v)))
+	showProposal(w, &c.clientFlags, v)
+}
+
+// modesText describes the modes of the connector's tools.
+func modesText(v *api.ConnectorView) string {
+	if v.Modes == nil {
+		return "its tools are not listed yet"
+	}
+	return v.Modes.String()
+}
+
+// showProposal says which preset has modes for the tools of the connector.
+func showProposal(w io.Writer, r *clientFlags, v *api.ConnectorView) {
+	if v.Recognized != "" && v.ID != "" {
+		printLine(w, fmt.Sprintf("these are tools of %s, for which modes are known; apply them: %s", v.Recognized, r.hint("connector", "profile", v.Name, "ask", "--preset", v.Recognized)))
+	}
 }
 
 type connectorOnboard struct {

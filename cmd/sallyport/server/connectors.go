@@ -202,6 +202,7 @@ func presets() []api.Preset {
 		shown := api.Preset{
 			Name: p.Name, Title: p.Title, URL: p.URL, Auth: authMethods(p.Auth), Header: p.Header, Prefix: p.Prefix, Registration: string(p.Registration),
 			Headers: p.Headers, PerAgent: p.PerAgent, Variants: []api.PresetVariant{}, Hint: p.Hint, Unsure: p.Unsure,
+			Modes: p.Modes, Known: p.Known,
 		}
 		for _, v := range p.Variants {
 			shown.Variants = append(shown.Variants, api.PresetVariant{
