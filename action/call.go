@@ -114,6 +114,14 @@ type Available struct {
 	Decision Decision
 }
 
+// DeniedTools is the number of a source's tools that policy denies a session, and
+// an admin could allow.
+type DeniedTools struct {
+	Source     string `json:"source_id"`
+	SourceName string `json:"source"`
+	Count      int    `json:"count"`
+}
+
 // Explained is the predicted outcome of a call.
 type Explained struct {
 	Available

@@ -17,6 +17,7 @@ type Gate interface {
 	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (*action.Outcome, error)
 	Delivered(o *action.Outcome)
 	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
+	Denied(ctx context.Context, s *action.Session) ([]action.DeniedTools, error)
 	Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Explained, error)
 	// For approvers.
 	Approve(ctx context.Context, v action.Verdict) (action.Invocation, error)

@@ -86,8 +86,12 @@ func (s *Server) buildGuide(x *exchange, source, name string) (guide.Guide, erro
 	if err != nil {
 		return guide.Guide{}, err
 	}
+	denied, err := s.cfg.Gate.Denied(x.r.Context(), &x.who)
+	if err != nil {
+		return guide.Guide{}, err
+	}
 	own := s.Listed(&x.who)
-	return guide.For(list, source, name, func(tool string) bool { return slices.Contains(own, tool) })
+	return guide.For(list, denied, source, name, func(tool string) bool { return slices.Contains(own, tool) })
 }
 
 // sendContents answers a read with a text.

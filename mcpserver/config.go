@@ -23,6 +23,7 @@ type Gate interface {
 	Withdraw(ctx context.Context, s *action.Session, id string) error
 	Delivered(o *action.Outcome)
 	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
+	Denied(ctx context.Context, s *action.Session) ([]action.DeniedTools, error)
 	Reply(ctx context.Context, s *action.Session, round string, replies map[string]action.Reply, final bool) (invocation string, err error)
 	Offerings(ctx context.Context, s *action.Session) (*action.Offerings, error)
 	Complete(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Answer, error)

@@ -34,6 +34,7 @@ type gate struct {
 	grantErr  error
 	requests  []action.GrantRequest
 	lists     int // calls of Available
+	denied    []action.DeniedTools
 	listDelay time.Duration
 	offered   action.Offerings
 	offerings int            // calls of Offerings
@@ -124,6 +125,12 @@ func (g *gate) Available(ctx context.Context, s *action.Session) ([]action.Avail
 		}
 	}
 	return list, fmt.Sprint(g.version, " ", prefixOf(s)), nil
+}
+
+func (g *gate) Denied(context.Context, *action.Session) ([]action.DeniedTools, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.denied, nil
 }
 
 // prefixOf lets the organization "other", every automation, the tasks of every

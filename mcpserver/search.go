@@ -80,7 +80,12 @@ func (s *Server) searchTool(ctx context.Context, c *caller) {
 		_ = c.sendTo(c.reply, s.gateError(err, existingCallText)) // as above
 		return
 	}
-	_ = c.sendTo(c.reply, list.searchResult(query, limit)) // as above
+	denied, err := s.cfg.Gate.Denied(ctx, &c.who)
+	if err != nil {
+		_ = c.sendTo(c.reply, s.gateError(err, existingCallText)) // as above
+		return
+	}
+	_ = c.sendTo(c.reply, list.searchResult(query, limit, denied)) // as above
 }
 
 func searchArguments(raw []byte) (query string, limit int, bad string) {
@@ -102,7 +107,7 @@ func searchArguments(raw []byte) (query string, limit int, bad string) {
 }
 
 // searchResult is the response to a search.
-func (t *toolset) searchResult(query string, limit int) wire.Response {
+func (t *toolset) searchResult(query string, limit int, denied []action.DeniedTools) wire.Response {
 	best, total := t.index().Search(query, limit)
 	hits := make([]hit, 0, len(best))
 	message := fmt.Sprintf("%d of %d matching tools, best first. actions_describe returns the arguments of a tool; actions_call calls it.", len(best), total)
@@ -128,11 +133,16 @@ func (t *toolset) searchResult(query string, limit int) wire.Response {
 		text.WriteString(note)
 		message += " " + note
 	}
+	if note := guide.Denied(denied); note != "" {
+		text.WriteString("\n" + note)
+		message += " " + note
+	}
 	content, _ := json.Marshal(struct { // strings and numbers always encode
-		Message string `json:"message"` // the text, except for the tools
-		Tools   []hit  `json:"tools"`
-		Total   int    `json:"total"`
-	}{message, hits, total})
+		Message string               `json:"message"` // the text, except for the tools
+		Tools   []hit                `json:"tools"`
+		Total   int                  `json:"total"`
+		Denied  []action.DeniedTools `json:"denied,omitempty"`
+	}{message, hits, total, denied})
 	return wire.TextResult(strings.TrimSpace(text.String()), content)
 }
 

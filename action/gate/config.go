@@ -106,7 +106,7 @@ func (c *Config) fill() error {
 type Gate struct {
 	Config
 	board  board
-	lists  decisionCache[[]action.Available]
+	lists  decisionCache[decidedList]
 	offers decisionCache[*action.Offerings]
 
 	sweeps sweepState

@@ -189,30 +189,60 @@ func reading(err error) error {
 // the catalog's order. Within an organization the same version means the same
 // list. The list is shared: treat it as read-only.
 func (g *Gate) Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error) {
+	l, version, err := g.listed(ctx, s)
+	return l.available, version, err
+}
+
+// Denied counts the tools that policy denies the session, by source in the order of
+// the catalog. Those beyond a ceiling are left out: they are not the session's
+// business, and no mode can allow them.
+func (g *Gate) Denied(ctx context.Context, s *action.Session) ([]action.DeniedTools, error) {
+	l, _, err := g.listed(ctx, s)
+	return l.denied, err
+}
+
+// decidedList is a list of actions after the decisions for a session.
+type decidedList struct {
+	available []action.Available
+	denied    []action.DeniedTools
+}
+
+func (g *Gate) listed(ctx context.Context, s *action.Session) (l decidedList, version string, err error) {
 	actions, catalog, err := g.Catalog.List(ctx, s.Organization)
 	if err != nil {
-		return nil, "", err
+		return l, "", err
 	}
 	view, policy, err := g.View(ctx, s)
 	if err != nil {
-		return nil, "", err
+		return l, "", err
 	}
 	if s.CompletedAt != nil {
 		view += "/completed"
 	}
 	key := listKey{s.Organization, view}
 	version = catalog + "/" + policy + "/" + view
-	if list, ok := g.lists.find(key, version); ok {
-		return list, version, nil
+	if l, ok := g.lists.find(key, version); ok {
+		return l, version, nil
 	}
 	all, err := g.decided(ctx, s, actions)
 	if err != nil {
-		return nil, "", err
+		return l, "", err
 	}
-	list = slices.DeleteFunc(all, func(a action.Available) bool { return a.Decision.Mode == action.ModeDeny })
-	list = slices.Clip(slices.Clone(list))
-	g.lists.keep(key, cachedDecision[[]action.Available]{version, list, 1 + len(list)}, maxListed)
-	return list, version, nil
+	for i := range all {
+		a := &all[i]
+		if a.Tool == "" || a.Decision.Mode != action.ModeDeny || a.Decision.Source == action.LayerCeiling {
+			continue
+		}
+		at := slices.IndexFunc(l.denied, func(d action.DeniedTools) bool { return d.Source == a.Source })
+		if at < 0 {
+			at, l.denied = len(l.denied), append(l.denied, action.DeniedTools{Source: a.Source, SourceName: a.SourceName})
+		}
+		l.denied[at].Count++
+	}
+	list := slices.DeleteFunc(all, func(a action.Available) bool { return a.Decision.Mode == action.ModeDeny })
+	l.available = slices.Clip(slices.Clone(list))
+	g.lists.keep(key, cachedDecision[decidedList]{version, l, 1 + len(list)}, maxListed)
+	return l, version, nil
 }
 
 // maxListed bounds the actions of all cached lists, about a kilobyte each.

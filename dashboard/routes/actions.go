@@ -309,7 +309,11 @@ func (s *handlers) guide(ctx context.Context, p *dashboard.Principal, id, source
 	if known, _, err := s.Source(ctx, p.Organization, source); err == nil && source != "" {
 		source = known
 	}
-	g, err := guide.For(list, source, name, s.hasTool(&session, list))
+	denied, err := s.Gate.Denied(ctx, &session)
+	if err != nil {
+		return api.GuideView{}, err
+	}
+	g, err := guide.For(list, denied, source, name, s.hasTool(&session, list))
 	return api.GuideView{Source: g.Source, Title: g.Title, Markdown: g.Markdown}, err
 }
 

@@ -78,6 +78,7 @@ func examples() map[string]string {
 		"NewConnector":      `{"name":"Issues","url":"https://issues.example.com/mcp","slug":"issues","secret_value":"key_0123456789","may_ask":["elicitation"]}`,
 		"TriedConnector":    `{"url":"https://mcp.example.com/mcp","secret_value":"key_0123456789"}`,
 		"ConnectorChange":   `{"url":"https://mcp.example.com/v2/mcp"}`,
+		"ProfileChange":     `{"profile":"ask","only_denied":true}`,
 		"Onboarding":        `{"tools":[{"tool":"create_issue","behaviour_hash":"9b1d…","text_hash":"77aa…","mode":"require_approval"},{"tool":"resources/read","mode":"allow"}]}`,
 		"NewIntegration":    `{"provider":"linear","kind":"api_key","secret":"lin_api_0123456789","name":"Linear of Acme"}`,
 		"NewConnection":     `{"provider":"linear","kind":"oauth2","own":true}`,

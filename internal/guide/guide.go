@@ -27,11 +27,13 @@ type Guide struct {
 // For returns the guide of a session (both names empty), of a source, or of one
 // action of a source. A source is identified by its ID or name, an action by
 // its name or tool. has reports which of the gateway's own tools the reader
-// has. The error is an [*action.Error] of kind ErrNotFound with suggestions.
-func For(list []action.Available, source, name string, has func(tool string) bool) (Guide, error) {
+// has, and denied counts the tools that it does not get. The error is an [*action.Error] of kind ErrNotFound with suggestions.
+func For(list []action.Available, denied []action.DeniedTools, source, name string, has func(tool string) bool) (Guide, error) {
 	all := groupBySource(list)
 	if source == "" && name == "" {
-		return sessionGuide(all, has), nil
+		g := sessionGuide(all, has)
+		g.Markdown += deniedSection(denied)
+		return g, nil
 	}
 	if source == "" { // the name of a tool is enough
 		for _, s := range all {
@@ -45,7 +47,8 @@ func For(list []action.Available, source, name string, has func(tool string) boo
 		return Guide{}, err
 	}
 	if name == "" {
-		return Guide{s.id, s.name, s.sourceGuide(maxSourceGuide, has)}, nil
+		own := slices.DeleteFunc(slices.Clone(denied), func(d action.DeniedTools) bool { return d.Source != s.id })
+		return Guide{s.id, s.name, s.sourceGuide(maxSourceGuide, has) + deniedSection(own)}, nil
 	}
 	a := s.find(name)
 	if a == nil {
@@ -57,6 +60,38 @@ func For(list []action.Available, source, name string, has func(tool string) boo
 			s.name, Line(name, 80), suggest.Sentence(name, names))
 	}
 	return Guide{s.id, s.name + ": " + a.Name, truncateText(actionText(a), maxActionGuide)}, nil
+}
+
+// maxDeniedSources is how many sources are named with their denied tools.
+const maxDeniedSources = 10
+
+// Denied says how many tools of which sources are denied, and whom to ask; empty if
+// none is.
+func Denied(denied []action.DeniedTools) string {
+	total, rest := 0, 0
+	var parts []string
+	for i, d := range denied {
+		if total += d.Count; i >= maxDeniedSources {
+			rest += d.Count
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s", d.Count, Line(cmp.Or(d.SourceName, d.Source), 60)))
+	}
+	if total == 0 {
+		return ""
+	}
+	if rest > 0 {
+		parts = append(parts, fmt.Sprintf("%d of others", rest))
+	}
+	return fmt.Sprintf("Policy denies this session %s that you do not see: %s. If the work needs one, tell your user that an admin of the gateway can allow it.",
+		plural(total, "more tool"), strings.Join(parts, ", "))
+}
+
+func deniedSection(denied []action.DeniedTools) string {
+	if note := Denied(denied); note != "" {
+		return "\n## Denied tools\n\n" + note + "\n"
+	}
+	return ""
 }
 
 // SourceNames returns the IDs and the names of the sources of a list, in the

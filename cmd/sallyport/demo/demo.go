@@ -112,7 +112,7 @@ func (d *demo) prepare(ctx context.Context, upstream string) (err error) {
 	if d.admin, err = cli.NewClient(at.URL, at.APIKey); err != nil {
 		return err
 	}
-	body := api.NewConnector{Name: "Notebook", Slug: new(demoSlug), Upstream: api.Upstream{URL: &upstream}}
+	body := api.NewConnector{Name: "Notebook", Slug: new(demoSlug), Profile: action.ProfileStrict, Upstream: api.Upstream{URL: &upstream}}
 	if _, _, err := cli.Fetch(ctx, d.admin, api.CreateConnector, api.Body[api.NewConnector]{Body: body}); err != nil {
 		return fmt.Errorf("adding the demo's upstream: %w", err)
 	}
