@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 
+	"sallyport/action"
 	"sallyport/api"
 	"sallyport/cmd/sallyport/cli"
 	"sallyport/cmd/sallyport/command"
