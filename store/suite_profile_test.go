@@ -52,11 +52,11 @@ func (h *house) setModes(c action.Connector, m action.ModeChange) int {
 var profileStories = map[string]func(*house){
 	"a profile is written as overrides of the first list, once": func(h *house) {
 		for p, want := range map[action.Profile]map[string]string{
-			"":                        {},
-			action.ProfileAsk:         {"destroy": "require_approval by alice"},
-			action.ProfileStrict:      {},
-			action.ProfileReadOnly:    {"write": "deny by alice", "harmless": "deny by alice"},
-			action.ProfileTrustHints:  {"destroy": "require_approval by alice", "harmless": "allow by alice"},
+			"":                       {},
+			action.ProfileAsk:        {"destroy": "require_approval by alice"},
+			action.ProfileStrict:     {},
+			action.ProfileReadOnly:   {"write": "deny by alice", "harmless": "deny by alice"},
+			action.ProfileTrustHints: {"destroy": "require_approval by alice", "harmless": "allow by alice"},
 		} {
 			for _, rule := range []action.ReviewRule{action.ReviewTrust, action.ReviewRequired} {
 				h := newHouse(h.T, h.dbs...)
@@ -148,4 +148,3 @@ var profileStories = map[string]func(*house){
 		h.modes(c, map[string]string{})
 	},
 }
-
