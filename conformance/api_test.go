@@ -134,7 +134,7 @@ func (a *api) mint(body any) session {
 // its source id.
 func (a *api) connector(slug, at string, more ...func(map[string]any)) string {
 	a.t.Helper()
-	body := map[string]any{"name": "upstream " + slug, "slug": slug, "url": at}
+	body := map[string]any{"name": "upstream " + slug, "slug": slug, "url": at, "profile": "strict"} // the default modes
 	for _, add := range more {
 		add(body)
 	}

@@ -45,7 +45,7 @@ func (s *Setup) open() error {
 
 // Connect adds a server as a connector with that slug.
 func (s *Setup) Connect(slug string, u *Upstream) error {
-	return s.Send(context.Background(), "POST", "/api/v1/connectors", Args{"name": slug, "slug": slug, "url": u.URL}, nil)
+	return s.Send(context.Background(), "POST", "/api/v1/connectors", Args{"name": slug, "slug": slug, "url": u.URL, "profile": "strict"}, nil)
 }
 
 // End stops what was started.

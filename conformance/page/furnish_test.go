@@ -66,7 +66,7 @@ func (s *story) rules(say func(string) string) {
 	var connector struct {
 		ID string `json:"id"`
 	}
-	s.must("POST", "/api/v1/connectors", args{"name": tame(say("Issues")), "slug": "issues", "url": other.URL}, &connector)
+	s.must("POST", "/api/v1/connectors", args{"name": tame(say("Issues")), "slug": "issues", "url": other.URL, "profile": "strict"}, &connector)
 	other.has(tool{Name: "list", Description: say("Lists the issues, closed ones too."), Risk: "write", Params: []string{"state"}, Does: "listed"})
 	s.must("POST", "/api/v1/connectors/"+connector.ID+"/validate", nil, nil)
 }

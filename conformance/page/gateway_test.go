@@ -116,7 +116,7 @@ func (h *house) open(dir string, flags ...string) error {
 		h.people = map[string]int{}
 		h.demo = startUpstream(demoTools()...)
 		a := &api{url: h.URL, key: h.APIKey}
-		_, h.err = a.send(context.Background(), "POST", "/api/v1/connectors", args{"name": "Demo", "slug": "demo", "url": h.demo.URL}, nil)
+		_, h.err = a.send(context.Background(), "POST", "/api/v1/connectors", args{"name": "Demo", "slug": "demo", "url": h.demo.URL, "profile": "strict"}, nil)
 	})
 	return h.err
 }
