@@ -229,6 +229,15 @@ func TestSearchMode(t *testing.T) {
 		if found != wantFound {
 			t.Errorf("found:\n%s", found)
 		}
+		s.gate.mu.Lock()
+		s.gate.denied = []action.DeniedTools{{Source: "connector:1", SourceName: "Linear", Count: 2}}
+		s.gate.mu.Unlock()
+		res := call("actions_search", map[string]any{"query": "create", "limit": 1})
+		const denied = "Policy denies this session 2 more tools that you do not see: 2 of Linear."
+		structured, _ := json.Marshal(res.StructuredContent)
+		if got := textOf(res); !strings.Contains(got, denied) || !strings.Contains(string(structured), denied) || !strings.Contains(string(structured), `"count":2`) {
+			t.Errorf("denied tools are not told: %s\n%s", got, structured)
+		}
 		if got := textOf(call("actions_search", map[string]any{"query": "drop team"})); strings.Contains(got, "drop_team") {
 			t.Error("a denied tool is found:", got)
 		}

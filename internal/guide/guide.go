@@ -83,8 +83,12 @@ func Denied(denied []action.DeniedTools) string {
 	if rest > 0 {
 		parts = append(parts, fmt.Sprintf("%d of others", rest))
 	}
+	more := "1 more tool"
+	if total > 1 {
+		more = fmt.Sprintf("%d more tools", total)
+	}
 	return fmt.Sprintf("Policy denies this session %s that you do not see: %s. If the work needs one, tell your user that an admin of the gateway can allow it.",
-		plural(total, "more tool"), strings.Join(parts, ", "))
+		more, strings.Join(parts, ", "))
 }
 
 func deniedSection(denied []action.DeniedTools) string {
