@@ -188,7 +188,9 @@ func (Responses) Read(w http.ResponseWriter, r *http.Request, body []byte, t *Tu
 	}
 	t.System = request.Instructions
 	for _, tool := range request.Tools {
-		if tool.Type != "namespace" {
+		if tool.Type == "namespace" {
+			t.System += tool.Description // the instructions of an MCP server
+		} else {
 			t.Tools = append(t.Tools, tool.Offer)
 		}
 		for _, inner := range tool.Tools {
