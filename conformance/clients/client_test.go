@@ -58,9 +58,7 @@ func claudeCode(t *testing.T, s *harness.Session, m *harness.Model) *harness.Age
 	a.Env = append(a.Env, "SALLYPORT_TOKEN="+s.Token,
 		"ANTHROPIC_BASE_URL="+m.URL, "ANTHROPIC_API_KEY=none", "ANTHROPIC_MODEL=agent", "ANTHROPIC_DEFAULT_HAIKU_MODEL=haiku",
 		"MCP_CONNECTION_NONBLOCKING=0", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1")
-	a.File("work/.mcp.json", marshal(t, args{"mcpServers": args{"sallyport": args{
-		"type": "http", "url": s.MCPURL, "headers": args{"Authorization": "Bearer ${SALLYPORT_TOKEN}"},
-	}}}))
+	configure(t, s, "claude-code", filepath.Join(a.Work(), ".mcp.json"))
 	a.File(".claude/settings.json", marshal(t, args{"enableAllProjectMcpServers": true}))
 	a.File(".claude.json", marshal(t, args{ // what its user answered once
 		"hasCompletedOnboarding": true, "theme": "dark", "customApiKeyResponses": args{"approved": []string{"none"}},
@@ -86,12 +84,8 @@ wire_api = "responses"
 
 [analytics]
 enabled = false
-
-[mcp_servers.sallyport]
-url = %q
-bearer_token_env_var = "SALLYPORT_TOKEN"
-default_tools_approval_mode = "approve"
-`, m.URL+"/v1", s.MCPURL))
+`, m.URL+"/v1"))
+	configure(t, s, "codex", filepath.Join(a.Home, ".codex/config.toml"))
 	return a
 }
 
@@ -105,11 +99,15 @@ func geminiCLI(t *testing.T, s *harness.Session, m *harness.Model) *harness.Agen
 		"privacy":   args{"usageStatisticsEnabled": false},
 		"telemetry": args{"enabled": false},
 		"security":  args{"auth": args{"selectedType": "gemini-api-key"}},
-		"mcpServers": args{"sallyport": args{
-			"httpUrl": s.MCPURL, "headers": args{"Authorization": "Bearer ${SALLYPORT_TOKEN}"}, "trust": true,
-		}},
 	}))
+	configure(t, s, "gemini-cli", filepath.Join(a.Home, ".gemini/settings.json"))
 	return a
+}
+
+// configure adds the gateway to a file of the client, as its users do.
+func configure(t *testing.T, s *harness.Session, name, file string) {
+	t.Helper()
+	sallyport(t, s, "client", "config", name, "--session", s.ID, "--write", file)
 }
 
 func marshal(t *testing.T, v any) []byte {

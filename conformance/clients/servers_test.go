@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -23,20 +24,31 @@ func TestServers(t *testing.T) {
 		name    string
 		command []string
 		env     []string
-		want    string
+		tools   int
+		allowed int // as their hints say
 	}{
-		{"everything", []string{"@modelcontextprotocol/server-everything/dist/index.js"}, nil, ""},
-		{"filesystem", []string{"@modelcontextprotocol/server-filesystem/dist/index.js", t.TempDir()}, nil, ""},
-		{"memory", []string{"@modelcontextprotocol/server-memory/dist/index.js"}, nil, ""},
-		{"notion", []string{"@notionhq/notion-mcp-server/bin/cli.mjs"}, []string{"NOTION_TOKEN=ntn_none"}, ""},
-		{"context7", []string{"@upstash/context7-mcp/dist/index.js"}, nil, ""},
+		{"everything", []string{"@modelcontextprotocol/server-everything/dist/index.js"}, nil, 13, 9},
+		{"filesystem", []string{"@modelcontextprotocol/server-filesystem/dist/index.js", t.TempDir()}, nil, 14, 10},
+		{"memory", []string{"@modelcontextprotocol/server-memory/dist/index.js"}, nil, 9, 3},
+		{"notion", []string{"@notionhq/notion-mcp-server/bin/cli.mjs"}, []string{"NOTION_TOKEN=ntn_none"}, 24, 12},
+		{"context7", []string{"@upstash/context7-mcp/dist/index.js"}, nil, 2, 2},
 	} {
 		t.Run(server.name, func(t *testing.T) {
 			t.Parallel()
 			command := append([]string{node, harness.Program(t, server.command[0])}, server.command[1:]...)
 			at := harness.StartBridge(t, server.env, command...)
-			printed := sallyport(t, s, "connector", "add", server.name, at)
-			t.Log(printed)
+			sallyport(t, s, "connector", "add", server.name, at)
+			printed := sallyport(t, s, "connector", "validate", server.name)
+			rows := regexp.MustCompile(`(?m)^\S+ +`+server.name+`_\S+ +(read|write|danger) +(\S+)$`).FindAllStringSubmatch(printed, -1)
+			allowed := 0
+			for _, row := range rows {
+				if row[2] == "allow" {
+					allowed++
+				}
+			}
+			if len(rows) != server.tools || allowed != server.allowed {
+				t.Errorf("%d tools, %d allowed; expected %d and %d:\n%s", len(rows), allowed, server.tools, server.allowed, printed)
+			}
 		})
 	}
 }
@@ -66,7 +78,7 @@ func TestPlaywright(t *testing.T) {
 	first, second := bridged.Session(t, nil), bridged.Session(t, nil)
 	at := harness.StartBridge(t, nil, harness.Node(t), harness.Program(t, "@playwright/mcp/cli.js"),
 		"--headless", "--isolated", "--no-sandbox", "--executable-path", harness.Chromium(t))
-	t.Log(sallyport(t, first, "connector", "add", "playwright", at, "--per-agent"))
+	sallyport(t, first, "connector", "add", "playwright", at, "--per-agent")
 	for _, tool := range []string{"browser_navigate", "browser_snapshot"} {
 		sallyport(t, first, "policy", "set", "playwright:"+tool, "allow")
 	}

@@ -27,7 +27,7 @@ func TestWrongToken(t *testing.T) {
 		if tools := first.Offers(c.prefix); len(tools) != 0 {
 			t.Errorf("with a wrong token the model was offered %q", tools)
 		}
-		if !strings.Contains(first.User+printed, sentence) {
+		if !strings.Contains(first.System+first.User+printed, sentence) {
 			t.Errorf("neither the model nor the user was told %q. The user was shown:\n%s", sentence, printed)
 		}
 	})

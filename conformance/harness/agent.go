@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -70,6 +71,7 @@ func (a *Agent) File(name string, content []byte) {
 // Process is a running agent.
 type Process struct {
 	t    testing.TB
+	home string
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error
@@ -140,7 +142,7 @@ func openTerminal() (screen, terminal *os.File, err error) {
 }
 
 func (a *Agent) process(arguments []string) *Process {
-	p := &Process{t: a.T, done: make(chan struct{})}
+	p := &Process{t: a.T, home: a.Home, done: make(chan struct{})}
 	arguments = append(a.Command[1:len(a.Command):len(a.Command)], arguments...)
 	p.cmd = exec.CommandContext(context.Background(), a.Command[0], arguments...)
 	p.cmd.Dir, p.cmd.Env = a.Work(), slices.Clone(a.Env)
@@ -162,8 +164,31 @@ func (p *Process) start(ended func()) {
 func (p *Process) stop() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // they may have ended
 	<-p.done
+	killAll(p.home)
 	if p.t.Failed() || os.Getenv("SALLYPORT_AGENT_LOG") != "" {
 		p.t.Logf("%s printed:\n%s", filepath.Base(p.cmd.Path), p.Printed())
+	}
+}
+
+// killAll kills the processes whose home folder this is, those that have left
+// their parent's group too, and waits until they have ended.
+func killAll(home string) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		found := false
+		files, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is good
+		for _, file := range files {
+			env, err := os.ReadFile(file) // empty for one that has ended
+			if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), "HOME="+home) {
+				continue
+			}
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+				found = true
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+		}
+		if !found {
+			return
+		}
 	}
 }
 

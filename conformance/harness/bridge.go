@@ -32,6 +32,7 @@ func StartBridge(t testing.TB, env []string, server ...string) (url string) {
 	t.Cleanup(func() {
 		_ = bridge.Cancel() // it may have ended
 		_ = bridge.Wait()
+		killAll(dir)
 		if t.Failed() {
 			t.Logf("%s printed:\n%s", server[len(server)-1], printed.String())
 		}

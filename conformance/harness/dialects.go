@@ -117,7 +117,11 @@ func (m Messages) Read(w http.ResponseWriter, r *http.Request, body []byte, t *T
 		t.Tools = append(t.Tools, Offer{Name: string(name[1])})
 	}
 	for _, message := range request.Messages {
-		if message.Role != "user" {
+		switch message.Role {
+		case "system": // reminders, where the model takes them there
+			t.System += words(message.Content)
+			continue
+		case "assistant":
 			continue
 		}
 		t.User += words(message.Content)

@@ -56,7 +56,7 @@ func TestTranscript(t *testing.T) {
 	s.ID, s.Token = created.ID, created.Token
 	d.printf("$ export SALLYPORT_TOKEN=sps_…\n")
 	d.installs(model)
-	d.sallyport("opencode-config", "--session", s.ID, "--write", "opencode.json")
+	d.sallyport("client", "config", "opencode", "--session", s.ID, "--write", "opencode.json")
 	run := d.opencode.run("Put milk on the list.")
 	d.printf("$ opencode run \"Put milk on the list.\"\n")
 	id := s.Held()
