@@ -84,12 +84,8 @@ type Config struct {
 	// PublicURL is the URL under which clients reach the gateway. Empty: unknown.
 	PublicURL string
 
-	// PendingAfter is how long a call waits for approval before it is answered
-	// "pending", if its client does not support progress.
-	PendingAfter time.Duration `default:"45s"`
-	// UnattendedPendingAfter is the same for clients of unattended sessions that
-	// support progress.
-	UnattendedPendingAfter time.Duration `default:"10m"`
+	Timing
+
 	// Pickup is how long a result is available after the end of its call, which is
 	// reported as the time to live of tasks.
 	Pickup time.Duration `default:"15m"`
@@ -98,20 +94,12 @@ type Config struct {
 	// DenialHolds is how long a person's denial refuses the same call; agents are told
 	// so.
 	DenialHolds time.Duration `default:"15m"`
-	// KeepAliveEvery is the interval of keep-alive comments in idle responses, so that
-	// proxies do not close the connection.
-	KeepAliveEvery time.Duration `default:"15s"`
 	// SessionKey signs MCP session ids; at least 32 bytes. Instances that share it
 	// continue each other's sessions, and their own after a restart. Nil: a random
 	// key, so that sessions end with the process.
 	SessionKey []byte
-	// SessionLife is how long an MCP session id is valid.
-	SessionLife time.Duration `default:"24h"`
 	// Peers are the other instances that share the key. Nil: a single instance.
 	Peers Peers
-	// IdleSession is how long an MCP session stays in memory without a request, a
-	// call in flight or an event stream. Its id remains valid and restores it.
-	IdleSession time.Duration `default:"30m"`
 	// MaxSessions is how many MCP sessions of one principal stay in memory; the least
 	// recently used one is evicted. It also limits the subscriptions/listen that a
 	// principal may have open, of which none is evicted.
@@ -124,6 +112,25 @@ type Config struct {
 	Now func() time.Time `default:"time.Now"`
 	// Log receives details that callers must not see.
 	Log *slog.Logger `default:"discard"`
+}
+
+// Timing is how long calls and sessions of clients may take, as flags of the
+// server. Zero means the default.
+type Timing struct {
+	// PendingAfter is how long a call waits for approval before it is answered
+	// "pending", if its client does not support progress.
+	PendingAfter time.Duration `default:"45s" help:"Time before a client without progress support gets the answer pending (default: ${default})." placeholder:"D"`
+	// UnattendedPendingAfter is the same for clients of unattended sessions that
+	// support progress.
+	UnattendedPendingAfter time.Duration `default:"10m" help:"Time before an unattended session gets the answer pending (default: ${default})." name:"pending-after-unattended" placeholder:"D"`
+	// KeepAliveEvery is the interval of keep-alive comments in idle responses, so that
+	// proxies do not close the connection.
+	KeepAliveEvery time.Duration `default:"15s" help:"Interval of keep-alive comments on idle streams (default: ${default})." name:"keep-alive" placeholder:"D"`
+	// IdleSession is how long an MCP session stays in memory without a request, a
+	// call in flight or an event stream. Its id remains valid and restores it.
+	IdleSession time.Duration `default:"30m" help:"Time before the memory of an unused MCP session is freed (default: ${default})." placeholder:"D"`
+	// SessionLife is how long an MCP session id is valid.
+	SessionLife time.Duration `default:"24h" help:"Lifetime of an MCP session (default: ${default})." name:"mcp-session-life" placeholder:"D"`
 }
 
 const minSessionKey = 32

@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/defaults"
 )
 
 // Catalog holds the actions of every organization. It implements [gate.Catalog]
@@ -261,17 +262,23 @@ type Config struct {
 	// ReservedPrompts are prompt names that no source may use.
 	ReservedPrompts []string
 
+	Timing
 	Reload   time.Duration // how long connectors are cached; zero: 1 s
-	TTL      time.Duration // how long a source's list is cached; zero: 5 min
 	Fresh    time.Duration // and how long it counts as fresh; zero: 1 s
 	Patience time.Duration // how long List waits for sources; zero: 3 s
-	Timeout  time.Duration // of one request for a list; zero: 15 s
 	Retry    time.Duration // delay before a failed source is retried, doubled after each failure up to 2 min, and up to 10 min if the source asks for it; zero: 5 s
 	Call     time.Duration // timeout of a module call if the integration sets none; zero: 30 s
 	Budget   time.Duration // of one check against an expensive schema; zero: 250 ms
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: slog.Default
+}
+
+// Timing is the intervals of lists that are flags of the server. Zero means the
+// default.
+type Timing struct {
+	Timeout time.Duration `default:"15s" help:"Timeout of listing a connector's tools (default: ${default})." name:"list-timeout" placeholder:"D"`
+	TTL     time.Duration `default:"5m" help:"How long a connector's tool list is cached (default: ${default})." name:"list-for" placeholder:"D"`
 }
 
 // Upper bounds of the delay before a failed source is retried: by default, and
@@ -292,15 +299,14 @@ func (c Config) complete() (Config, error) {
 	if len(c.Modules) > 0 && (c.Integrations == nil || c.Session == nil || c.Connect == nil || c.CredentialRefused == nil) {
 		return c, errors.New("sources: with Config.Modules, Config.Integrations, Session, Connect and Refused are required")
 	}
+	defaults.Set(&c.Timing)
 	for _, d := range []struct {
 		value *time.Duration
 		zero  time.Duration
 	}{
 		{&c.Reload, time.Second},
-		{&c.TTL, 5 * time.Minute},
 		{&c.Fresh, time.Second},
 		{&c.Patience, 3 * time.Second},
-		{&c.Timeout, 15 * time.Second},
 		{&c.Retry, 5 * time.Second},
 		{&c.Call, 30 * time.Second},
 		{&c.Budget, 250 * time.Millisecond},

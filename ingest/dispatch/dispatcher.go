@@ -34,9 +34,9 @@ type DispatcherConfig struct {
 	APIURL    string // the base of /api/v1, for workers
 	UserAgent string // "sallyport"
 
+	Timing
 	Batch    int           `default:"32"`  // deliveries per claim
 	Parallel int           `default:"64"`  // concurrent requests of all organizations
-	Every    time.Duration `default:"1s"`  // between two claims without a wake-up
 	Timeout  time.Duration `default:"15s"` // of a request
 	Lease    time.Duration `default:"2m"`  // of claimed deliveries
 	Life     time.Duration `default:"48h"` // of an endpoint's claim to a run
@@ -46,6 +46,12 @@ type DispatcherConfig struct {
 	Changed func(runs []event.Run)
 	Now     func() time.Time `default:"time.Now"`
 	Log     *slog.Logger     `default:"discard"`
+}
+
+// Timing is the interval of a [Dispatcher] that is a flag of the server. Zero
+// means the default.
+type Timing struct {
+	Every time.Duration `default:"1s" help:"Interval of checking for runs to deliver (default: ${default})." name:"dispatch-every" placeholder:"D"` // without a wake-up
 }
 
 func (c *DispatcherConfig) setDefaults() error {

@@ -38,10 +38,9 @@ type Config struct {
 	// Hydrates reports whether a provider's module completes events. Nil: all do.
 	Hydrates func(provider string) bool
 
+	Timing
 	Workers     int           `default:"2"`    // goroutines that process batches
 	Batch       int           `default:"25"`   // deliveries of one batch, which is one transaction
-	Lease       time.Duration `default:"1m"`   // of claimed deliveries
-	PollEvery   time.Duration `default:"1s"`   // between two claims without a wake-up
 	Gather      time.Duration `default:"20ms"` // pause after a batch that was not full, to collect more
 	MaxAttempts int           `default:"10"`   // before a delivery fails
 	Pace        *loop.Pace    // of the server that shares database and CPU; nil: none
@@ -53,6 +52,13 @@ type Config struct {
 	Count func(what, provider string) // for metrics, see [Worker]; may be nil
 	Now   func() time.Time            `default:"time.Now"`
 	Log   *slog.Logger                `default:"discard"`
+}
+
+// Timing is the intervals of a [Worker] that are flags of the server. Zero means
+// the default.
+type Timing struct {
+	PollEvery time.Duration `default:"1s" help:"Interval of checking for new deliveries (default: ${default})." name:"inbox-every" placeholder:"D"` // without a wake-up
+	Lease     time.Duration `default:"1m" help:"Lease of a delivery that is being processed (default: ${default})." name:"inbox-lease" placeholder:"D"`
 }
 
 func (c *Config) setDefaults() error {

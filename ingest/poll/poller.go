@@ -30,8 +30,8 @@ type Config struct {
 	Worker string        // id of this process; unique among those that share the database
 	NewID  func() string // ids of events and runs, ascending in time (UUIDv7)
 
+	Timing
 	Parallel int           `default:"4"`  // concurrent polls
-	Every    time.Duration `default:"1s"` // between two claims while nothing is due
 	Lease    time.Duration `default:"1m"` // of a claimed group
 	Timeout  time.Duration `default:"2m"` // of a poll
 
@@ -41,6 +41,12 @@ type Config struct {
 	Looked func(result, provider string, took time.Duration)
 	Now    func() time.Time `default:"time.Now"`
 	Log    *slog.Logger     `default:"discard"`
+}
+
+// Timing is the interval of a [Poller] that is a flag of the server. Zero means
+// the default.
+type Timing struct {
+	Every time.Duration `default:"1s" help:"Interval of checking which triggers to poll (default: ${default})." name:"look-every" placeholder:"D"` // between two claims while nothing is due
 }
 
 func (c *Config) setDefaults() error {

@@ -25,12 +25,18 @@ type Config struct {
 	JSON  *redact.JSON
 	NewID func() string // ids of events and runs, ascending in time (UUIDv7)
 
-	Every time.Duration `default:"1s"` // between two rounds
+	Timing
 	Grace time.Duration `default:"1m"` // how late a due time may be before it counts as missed
 
 	Began func(runs []event.Run) // called with runs that began; may be nil
 	Now   func() time.Time       `default:"time.Now"`
 	Log   *slog.Logger           `default:"discard"`
+}
+
+// Timing is the interval of a [Scheduler] that is a flag of the server. Zero
+// means the default.
+type Timing struct {
+	Every time.Duration `default:"1s" help:"Interval of checking for due schedules (default: ${default})." name:"schedule-every" placeholder:"D"`
 }
 
 func (c *Config) setDefaults() error {

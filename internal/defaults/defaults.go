@@ -12,7 +12,7 @@ import (
 )
 
 // Set gives every exported field of the struct at c that is zero the value of
-// its `default` tag, embedded structs included. Durations are written like 5m,
+// its `default` tag, embedded structs included, and those that an `embed` tag makes flags of. Durations are written like 5m,
 // whole numbers in decimal, the clock of a func() time.Time as time.Now, and a
 // *slog.Logger that discards as discard. It panics on any other tag: that is a
 // mistake in the program.
@@ -21,7 +21,7 @@ func Set(c any) { set(reflect.ValueOf(c).Elem()) }
 func set(v reflect.Value) {
 	for i := range v.NumField() {
 		field, value := v.Type().Field(i), v.Field(i)
-		if field.Anonymous && value.Kind() == reflect.Struct {
+		if _, flags := field.Tag.Lookup("embed"); (field.Anonymous || flags) && value.Kind() == reflect.Struct {
 			set(value)
 			continue
 		}

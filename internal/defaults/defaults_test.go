@@ -17,16 +17,18 @@ type Inner struct {
 
 type config struct {
 	Inner
+	Flags Inner `embed:""`
+	Other Inner
 	Wait  time.Duration `default:"5m"`
 	Limit int           `default:"262144"`
 	Kept  int           `default:"10"`
-	Other int
+	Unset int
 }
 
 func TestSet(t *testing.T) {
 	c := config{Kept: 3}
 	defaults.Set(&c)
-	if diff := cmp.Diff(config{Inner: Inner{2500 * time.Millisecond}, Wait: 5 * time.Minute, Limit: 262144, Kept: 3}, c); diff != "" {
+	if diff := cmp.Diff(config{Inner: Inner{2500 * time.Millisecond}, Flags: Inner{2500 * time.Millisecond}, Wait: 5 * time.Minute, Limit: 262144, Kept: 3}, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

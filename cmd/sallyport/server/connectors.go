@@ -30,8 +30,8 @@ func (g *Gateway) openCatalog() (*sources.Catalog, error) {
 		Connectors: g.DB.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.BuiltinTools(), ReservedPrompts: mcpserver.PromptNames(),
 		Observe: g.observeTools,
 		Modules: g.modules, Integrations: g.DB.Integrations, Session: g.sessions.snapshot, Connect: g.integrationConn, CredentialRefused: g.tokens.Refused,
-		Call: g.Options.Intervals.CallTimeout,
-		TTL:  g.Options.Intervals.ListFor, Timeout: g.Options.Intervals.ListTimeout, Log: g.log,
+		Call:   g.Options.Intervals.CallTimeout,
+		Timing: g.Options.Intervals.Lists, Log: g.log,
 	})
 }
 
@@ -153,7 +153,7 @@ func (p prober) Try(ctx context.Context, c action.Connector, secret string) (das
 	catalog, err := sources.New(sources.Config{
 		Connectors: func(context.Context, string) ([]action.Connector, error) { return nil, nil },
 		Open:       func(c action.Connector) (sources.Source, error) { return p.openWithSecret(c, secret) },
-		Timeout:    p.Options.Intervals.ListTimeout, Log: p.log,
+		Timing:     p.Options.Intervals.Lists, Log: p.log,
 	})
 	if err != nil {
 		return dashboard.ConnectorState{}, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/defaults"
 )
 
 func TestWebhookSecrets(t *testing.T) {
@@ -61,6 +62,26 @@ func TestSignInFlags(t *testing.T) {
 	for _, bad := range []string{"", "a", "a=root", "=owner", "a=owner,"} {
 		if m.UnmarshalText([]byte(bad)) == nil {
 			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// An interval is refused by the name of its flag, whichever part declares it.
+func TestNegativeIntervals(t *testing.T) {
+	t.Parallel()
+	for flag, change := range map[string]func(*intervals){
+		"--hold-every":        func(iv *intervals) { iv.HoldEvery = -1 },
+		"--keep-alive":        func(iv *intervals) { iv.MCP.KeepAliveEvery = -1 },
+		"--list-for":          func(iv *intervals) { iv.Lists.TTL = -1 },
+		"--inbox-lease":       func(iv *intervals) { iv.Inbox.Lease = -1 },
+		"--look-every":        func(iv *intervals) { iv.Poll.Every = -1 },
+		"--evidence-unsealed": func(iv *intervals) { iv.EvidenceKept = -1 },
+	} {
+		var o Options
+		change(&o.Intervals)
+		defaults.Set(&o.Intervals)
+		if err := o.Check(); err == nil || !strings.Contains(err.Error(), flag+" must not be negative") {
+			t.Errorf("%s: %v", flag, err)
 		}
 	}
 }

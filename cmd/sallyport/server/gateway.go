@@ -240,10 +240,9 @@ func (g *Gateway) openServers(context.Context) (err error) {
 	}
 	g.mcp, err = mcpserver.New(mcpserver.Config{
 		Gate: g.gate, Resolver: toolResolver{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, RequestGrant: grantRequester{g}.RequestGrant, Snapshot: g.snapshot, Tools: action.ToolListing(g.Options.ToolList),
-		Trace: g.tracing.remoteParentFunc(), SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: peerInstances,
+		Trace: g.tracing.remoteParentFunc(), SessionKey: g.mcpKey, Timing: iv.MCP, Peers: peerInstances,
 		AllowedHosts: g.Options.AllowHost, PublicURL: g.URL, Version: command.Version(),
-		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, Pickup: iv.PickupInteractive, UnattendedPickup: iv.PickupUnattended, DenialHolds: iv.DenialHolds, KeepAliveEvery: iv.KeepAlive,
-		IdleSession: iv.IdleSession, Now: g.DB.Now, Log: g.log,
+		Pickup: iv.PickupInteractive, UnattendedPickup: iv.PickupUnattended, DenialHolds: iv.DenialHolds, Now: g.DB.Now, Log: g.log,
 	})
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func (g *Gateway) workerConfig(in *inbound) inbox.Config {
 	return inbox.Config{
 		Providers: ingestProviders(), Rows: g.DB, Integrations: inboundServices{g},
 		Vault: g.vault, JSON: g.json, Operator: store.DefaultOrganization, Worker: g.instance, NewID: newID, Hydrates: g.hydrates,
-		PollEvery: iv.InboxEvery, Lease: iv.InboxLease, Backoff: exponentialBackoff(iv.InboxPause), Pace: &in.pace,
+		Timing: iv.Inbox, Backoff: exponentialBackoff(iv.InboxPause), Pace: &in.pace,
 		Began: in.runsStarted(g), Count: in.metrics.countDelivery, Now: g.DB.Now, Log: g.log,
 	}
 }
@@ -91,14 +91,14 @@ func exponentialBackoff(first time.Duration) func(attempt int) time.Duration {
 func (g *Gateway) pollerConfig(in *inbound) poll.Config {
 	return poll.Config{
 		Providers: ingestProviders(), Rows: g.DB, Integrations: inboundServices{g}, Vault: g.vault, JSON: g.json,
-		Worker: g.instance, NewID: newID, Every: g.Options.Intervals.LookEvery,
+		Worker: g.instance, NewID: newID, Timing: g.Options.Intervals.Poll,
 		Began: in.runsStarted(g), Looked: in.metrics.observePoll, Now: g.DB.Now, Log: g.log,
 	}
 }
 
 func (g *Gateway) schedulerConfig(in *inbound) schedule.Config {
 	return schedule.Config{
-		Rows: g.DB, Vault: g.vault, JSON: g.json, NewID: newID, Every: g.Options.Intervals.ScheduleEvery,
+		Rows: g.DB, Vault: g.vault, JSON: g.json, NewID: newID, Timing: g.Options.Intervals.Schedule,
 		Began: in.runsStarted(g), Now: g.DB.Now, Log: g.log,
 	}
 }
@@ -107,7 +107,7 @@ func (g *Gateway) dispatcherConfig(in *inbound) dispatch.DispatcherConfig {
 	return dispatch.DispatcherConfig{
 		Rows: g.DB, Vault: g.vault, JSON: g.json, Do: in.sender.Do, Worker: g.instance, Token: g.signer.Mint,
 		MCPURL: g.URL + "/mcp", APIURL: g.URL + "/api/v1", UserAgent: "sallyport/" + command.Version(),
-		Every: g.Options.Intervals.DispatchEvery, Life: g.Options.RunLife.Duration,
+		Timing: g.Options.Intervals.Dispatch, Life: g.Options.RunLife.Duration,
 		Changed: func(runs []event.Run) { g.runsChanged(runs, nil) }, Now: g.DB.Now, Log: g.log,
 	}
 }

@@ -106,7 +106,7 @@ func runSchedulers(t *testing.T, dbs []*store.DB, now time.Time, due int) (runs 
 	var running sync.WaitGroup
 	for i := range 3 {
 		s, err := schedule.NewScheduler(schedule.Config{
-			Rows: dbs[i%len(dbs)], Vault: v, JSON: &redact.JSON{}, NewID: newID, Every: 10 * time.Millisecond, Began: began, Now: func() time.Time { return now },
+			Rows: dbs[i%len(dbs)], Vault: v, JSON: &redact.JSON{}, NewID: newID, Timing: schedule.Timing{Every: 10 * time.Millisecond}, Began: began, Now: func() time.Time { return now },
 		})
 		if err != nil {
 			t.Fatal(err)

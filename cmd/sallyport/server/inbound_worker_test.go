@@ -81,7 +81,7 @@ func newIntakeID() string { return uuid.Must(uuid.NewV7()).String() }
 func (in *intake) work(name string, db *store.DB) (stop func()) {
 	w, err := inbox.NewWorker(inbox.Config{
 		Providers: []event.Provider{github.Triggers()}, Rows: db, Integrations: noServices{db}, Vault: in.vault, JSON: &redact.JSON{},
-		Worker: name, NewID: newIntakeID, Hydrates: func(string) bool { return false }, PollEvery: 20 * time.Millisecond, MaxAttempts: 2,
+		Worker: name, NewID: newIntakeID, Hydrates: func(string) bool { return false }, Timing: inbox.Timing{PollEvery: 20 * time.Millisecond}, MaxAttempts: 2,
 		Backoff: func(int) time.Duration { return time.Millisecond }, Log: in.log,
 	})
 	if err != nil {

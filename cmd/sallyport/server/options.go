@@ -16,6 +16,12 @@ import (
 	"unicode"
 
 	"sallyport/action/gate"
+	"sallyport/ingest/dispatch"
+	"sallyport/ingest/inbox"
+	"sallyport/ingest/poll"
+	"sallyport/ingest/schedule"
+	"sallyport/mcpserver"
+	"sallyport/sources"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
@@ -70,29 +76,23 @@ type Options struct {
 // intervals are times that few deployments change. Zero means the default.
 type intervals struct {
 	gate.Timing `embed:""`
+	MCP         mcpserver.Timing `embed:""`
+	Lists       sources.Timing   `embed:""`
+	Inbox       inbox.Timing     `embed:""`
+	Poll        poll.Timing      `embed:""`
+	Schedule    schedule.Timing  `embed:""`
+	Dispatch    dispatch.Timing  `embed:""`
 
-	PendingAfter    time.Duration `default:"45s" help:"Time before a client without progress support gets the answer pending (default: ${default})." placeholder:"D"`
-	PendingUnattend time.Duration `default:"10m" help:"Time before an unattended session gets the answer pending (default: ${default})." name:"pending-after-unattended" placeholder:"D"`
-	KeepAlive       time.Duration `default:"15s" help:"Interval of keep-alive comments on idle streams (default: ${default})." placeholder:"D"`
-	ListTimeout     time.Duration `default:"15s" help:"Timeout of listing a connector's tools (default: ${default})." placeholder:"D"`
-	ListFor         time.Duration `default:"5m" help:"How long a connector's tool list is cached (default: ${default})." placeholder:"D"`
 	SealEvery       time.Duration `default:"500ms" help:"Interval of sealing ended calls into the audit log (default: ${default})." placeholder:"D"`
 	ClockEvery      time.Duration `default:"10s" help:"Interval of comparing the clock with the database's (default: ${default})." placeholder:"D"`
 	ValkeyHeartbeat time.Duration `default:"1s" help:"Interval of Valkey heartbeats; after 2.5 missed ones Valkey counts as down (default: ${default})." placeholder:"D"`
 	ValkeyTimeout   time.Duration `default:"250ms" help:"Timeout of one Valkey request (default: ${default})." placeholder:"D"`
-	InboxEvery      time.Duration `default:"1s" help:"Interval of checking for new deliveries (default: ${default})." placeholder:"D"`
-	InboxLease      time.Duration `default:"1m" help:"Lease of a delivery that is being processed (default: ${default})." placeholder:"D"`
 	InboxPause      time.Duration `help:"Backoff after the first failed attempt at a delivery; doubles each time (default: 1s)." placeholder:"D"`
-	LookEvery       time.Duration `default:"1s" help:"Interval of checking which triggers to poll (default: ${default})." placeholder:"D"`
-	ScheduleEvery   time.Duration `default:"1s" help:"Interval of checking for due schedules (default: ${default})." placeholder:"D"`
-	DispatchEvery   time.Duration `default:"1s" help:"Interval of checking for runs to deliver (default: ${default})." placeholder:"D"`
 	NotifyEvery     time.Duration `default:"1s" help:"Interval of checking for notifications to send (default: ${default})." placeholder:"D"`
 	RunSweepEvery   time.Duration `default:"5s" help:"Interval of checking for runs that lost their worker or timed out (default: ${default})." placeholder:"D"`
 	EvidenceKept    time.Duration `default:"25h" help:"How long unverified evidence files are kept (default: ${default})." name:"evidence-unsealed" placeholder:"D"` // longer than a call of verify may be held
 	SessionEvery    time.Duration `default:"1s" help:"Interval of recording session activity (default: ${default})." placeholder:"D"`
 	SessionIdleLook time.Duration `default:"15s" help:"Interval of checking for idle and expired sessions (default: ${default})." name:"session-idle-every" placeholder:"D"`
-	IdleSession     time.Duration `default:"30m" help:"Time before the memory of an unused MCP session is freed (default: ${default})." placeholder:"D"`
-	SessionLife     time.Duration `default:"24h" help:"Lifetime of an MCP session (default: ${default})." name:"mcp-session-life" placeholder:"D"`
 	CompletionStays time.Duration `default:"15m" help:"How long a session answers after it completed its run (default: ${default})." placeholder:"D"`
 	ShutdownDelay   time.Duration `default:"0s" help:"Delay before shutdown, for load balancers to see /readyz (default: ${default})." placeholder:"D"`
 	ShutdownWithin  time.Duration `default:"40s" help:"Time for executing calls to end at shutdown (default: ${default})." placeholder:"D"`
@@ -128,10 +128,8 @@ func (o *Options) Check() error {
 	if o.DatabaseConnections < 0 {
 		return errors.New("--database-connections must be 1 or more, or 0 for the default")
 	}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[intervals]()) {
-		if d, ok := reflect.ValueOf(o.Intervals).FieldByIndex(field.Index).Interface().(time.Duration); ok && d < 0 {
-			return fmt.Errorf("--%s must not be negative: it is %s", flagName(field), d)
-		}
+	if err := checkIntervals(reflect.ValueOf(o.Intervals)); err != nil {
+		return err
 	}
 	abandon, seen := o.Intervals.AbandonAfter, o.Intervals.SeenEvery
 	if abandon < 2*seen {
@@ -140,6 +138,20 @@ func (o *Options) Check() error {
 	blind, poll := o.Intervals.ClaimGraceBlind, o.Intervals.PollEvery
 	if blind <= poll {
 		return fmt.Errorf("--claim-grace-blind (%s) must be longer than --poll-every (%s): otherwise the instance where a caller waits does not come first", blind, poll)
+	}
+	return nil
+}
+
+// checkIntervals refuses negative durations in a struct and those in it.
+func checkIntervals(v reflect.Value) error {
+	for i := range v.NumField() {
+		if v.Field(i).Kind() == reflect.Struct {
+			if err := checkIntervals(v.Field(i)); err != nil {
+				return err
+			}
+		} else if d, ok := v.Field(i).Interface().(time.Duration); ok && d < 0 {
+			return fmt.Errorf("--%s must not be negative: it is %s", flagName(v.Type().Field(i)), d)
+		}
 	}
 	return nil
 }
