@@ -187,8 +187,8 @@ const (
 
 // IntegrationFlow is a connection in progress in a person's browser.
 type IntegrationFlow struct {
-	StateHash    string // of the state parameter, in hex
-	Organization string
+	StateHash    string `bun:",pk"` // of the state parameter, in hex
+	Organization string `bun:"organization_id"`
 	Provider     string
 	By           string // the user
 	Login        string // browser login or API key that must finish it
@@ -391,15 +391,15 @@ const (
 
 // OAuthGrant holds the tokens of a connector.
 type OAuthGrant struct {
-	Organization string      `json:"organization_id"`
-	Connector    string      `json:"connector_id"`
+	Organization string      `json:"organization_id" bun:"organization_id,pk"`
+	Connector    string      `json:"connector_id" bun:"connector_id,pk"`
 	Issuer       string      `json:"issuer"`
-	ClientID     string      `json:"client_id,omitempty"`
-	Scope        string      `json:"scope,omitempty"` // granted scopes, separated by spaces
+	ClientID     string      `json:"client_id,omitempty" bun:"client_id,nullzero"`
+	Scope        string      `json:"scope,omitempty" bun:",nullzero"` // granted scopes, separated by spaces
 	Status       OAuthStatus `json:"status"`
-	Reason       string      `json:"reason,omitempty"` // why a person must sign in again
+	Reason       string      `json:"reason,omitempty" bun:",nullzero"` // why a person must sign in again
 	ExpiresAt    *time.Time  `json:"expires_at,omitempty"`
-	By           string      `json:"by,omitempty"` // who signed in
+	By           string      `json:"by,omitempty" bun:",nullzero"` // who signed in
 	UpdatedAt    time.Time   `json:"updated_at"`
 
 	Version int64  `json:"-"` // counts writes; zero: it is new
@@ -408,9 +408,9 @@ type OAuthGrant struct {
 
 // OAuthFlow is a sign-in in progress.
 type OAuthFlow struct {
-	StateHash    string // of the state parameter, in hex
-	Organization string
-	Connector    string
+	StateHash    string `bun:",pk"` // of the state parameter, in hex
+	Organization string `bun:"organization_id"`
+	Connector    string `bun:"connector_id"`
 	By           string
 	ExpiresAt    time.Time
 	Sealed       []byte // verifier, client and endpoints

@@ -388,11 +388,11 @@ const ScopeRuns KeyScope = "runs"
 // Login is a browser sign-in. Only hashes of its cookie and page key are
 // stored.
 type Login struct {
-	ID           string
-	Organization string
-	User         string
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	User         string `bun:"user_id"`
 	CreatedAt    time.Time
-	Via          Via
+	Via          Via `bun:",nullzero"`
 	SeenAt       time.Time
 	ExpiresAt    time.Time
 }
@@ -400,11 +400,11 @@ type Login struct {
 // LoginLink is a one-time sign-in link. Only hashes are stored: of its code
 // and of the page key that the login inherits.
 type LoginLink struct {
-	Organization string
-	User         string
-	CodeHash     string
+	Organization string `bun:"organization_id"`
+	User         string `bun:"user_id"`
+	CodeHash     string `bun:",pk"`
 	KeyHash      string
-	Via          Via       // empty: link
+	Via          Via       `bun:",nullzero"` // empty: link
 	ExpiresAt    time.Time // at most ten minutes from now
 }
 

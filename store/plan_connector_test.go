@@ -24,7 +24,7 @@ func connectorQueries(db *DB) map[string]string {
 		"its calls":       "SELECT id FROM rounds WHERE invocation_id = 'i7'", // as the foreign key asks
 		"open sign-ins":   connect.OAuthFlowsQuery(db.db.Read, "o").String(),
 		"its sign-ins":    "SELECT state_hash FROM oauth_flows WHERE organization_id = 'o' AND connector_id = 'c7'",
-		"its tokens":      db.db.Read.NewSelect().Model(&connect.OAuthGrantRow{Organization: "o", Connector: "c7"}).WherePK().String(),
+		"its tokens":      db.db.Read.NewSelect().Model(&connect.OAuthGrantRow{OAuthGrant: action.OAuthGrant{Organization: "o", Connector: "c7"}}).WherePK().String(),
 		"a sign-in":       "SELECT by FROM oauth_flows WHERE state_hash = 's7'",
 	}
 }

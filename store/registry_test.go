@@ -27,7 +27,7 @@ func settingsRows() []any {
 	return []any{
 		&inbound.AutomationRow{}, &inbound.TriggerRow{}, &inbound.ScheduleRow{}, &inbound.EndpointRow{},
 		&policy.CapabilityRow{}, &policy.OverrideRow{}, &policy.GateRow{}, &policy.QuotaRow{},
-		&connect.ConnectorRow{}, &connect.IntegrationRow{}, &connect.ProviderAppRow{}, &connect.SecretRow{},
+		&connect.ConnectorRow{}, &connect.IntegrationRow{}, &connect.ProviderAppRow{}, &connect.SecretRow{}, &connect.OAuthGrantRow{},
 		&people.UserRow{}, &people.APIKeyRow{}, &notify.ChannelRow{}, &requests.SetupRow{}, &requests.EnvRow{},
 	}
 }

@@ -59,7 +59,7 @@ type Trigger struct {
 // Secret is a secret of a trigger or run endpoint. During a rotation several
 // are valid.
 type Secret struct {
-	ID        string     `json:"id"`
+	ID        string     `json:"id" bun:"id,pk"`
 	Sealed    []byte     `json:"-"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"` // nil: never

@@ -24,22 +24,13 @@ const (
 
 type integrationFlowRow struct {
 	bun.BaseModel `bun:"table:integration_flows"`
-
-	StateHash    string             `bun:"state_hash,pk"`
-	Organization string             `bun:"organization_id"`
-	Provider     string             `bun:"provider"`
-	By           string             `bun:"by"`
-	Login        string             `bun:"login"`
-	ExpiresAt    database.Timestamp `bun:"expires_at"`
-	Sealed       []byte             `bun:"sealed"`
+	action.IntegrationFlow
 }
 
 // PutIntegrationFlow stores a new connection flow, and deletes expired ones of the
 // organization; ErrTooMany.
 func (st *Store) PutIntegrationFlow(ctx context.Context, f action.IntegrationFlow) error {
-	r := &integrationFlowRow{
-		StateHash: f.StateHash, Organization: f.Organization, Provider: f.Provider, By: f.By, Login: f.Login, ExpiresAt: database.NewTimestamp(f.ExpiresAt), Sealed: f.Sealed,
-	}
+	r := &integrationFlowRow{IntegrationFlow: f}
 	now := database.NewTimestamp(st.db.Now())
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("integration_flows").Where("organization_id = ?", f.Organization).Where("expires_at <= ?", now).Exec(ctx)
@@ -99,12 +90,10 @@ func (st *Store) TakeIntegrationFlow(ctx context.Context, organization, stateHas
 	if err != nil {
 		return action.IntegrationFlow{}, err
 	}
-	if !now.Before(r.ExpiresAt.Time) {
+	if !now.Before(r.ExpiresAt) {
 		return action.IntegrationFlow{}, action.NewError("connection_over")
 	}
-	return action.IntegrationFlow{
-		StateHash: r.StateHash, Organization: r.Organization, Provider: r.Provider, By: r.By, Login: r.Login, ExpiresAt: r.ExpiresAt.Time, Sealed: r.Sealed,
-	}, nil
+	return r.IntegrationFlow, nil
 }
 
 // maxOAuthFlows bounds the open sign-ins of an organization.
@@ -112,21 +101,13 @@ const maxOAuthFlows = 20
 
 type oauthFlowRow struct {
 	bun.BaseModel `bun:"table:oauth_flows"`
-
-	StateHash    string             `bun:"state_hash,pk"`
-	Organization string             `bun:"organization_id"`
-	Connector    string             `bun:"connector_id"`
-	By           string             `bun:"by"`
-	ExpiresAt    database.Timestamp `bun:"expires_at"`
-	Sealed       []byte             `bun:"sealed"`
+	action.OAuthFlow
 }
 
 // PutOAuthFlow stores a new sign-in, and deletes expired ones of the organization.
 // Errors: ErrNotFound without the connector; ErrTooMany.
 func (st *Store) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
-	r := &oauthFlowRow{
-		StateHash: f.StateHash, Organization: f.Organization, Connector: f.Connector, By: f.By, ExpiresAt: database.NewTimestamp(f.ExpiresAt), Sealed: f.Sealed,
-	}
+	r := &oauthFlowRow{OAuthFlow: f}
 	now := database.NewTimestamp(st.db.Now())
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := ReadConnector(ctx, tx, f.Organization, f.Connector); err != nil {
@@ -172,50 +153,16 @@ func (st *Store) TakeOAuthFlow(ctx context.Context, stateHash string, now time.T
 	if err != nil {
 		return action.OAuthFlow{}, err
 	}
-	if !now.Before(r.ExpiresAt.Time) {
+	if !now.Before(r.ExpiresAt) {
 		return action.OAuthFlow{}, action.Errorf(action.ErrGone, "sign_in_over", "This sign-in took too long; connect again.")
 	}
-	return action.OAuthFlow{
-		StateHash: r.StateHash, Organization: r.Organization, Connector: r.Connector, By: r.By, ExpiresAt: r.ExpiresAt.Time, Sealed: r.Sealed,
-	}, nil
+	return r.OAuthFlow, nil
 }
 
 // OAuthGrantRow is a row of the table oauth_grants: the tokens of a connector.
 type OAuthGrantRow struct {
 	bun.BaseModel `bun:"table:oauth_grants"`
-
-	Organization string              `bun:"organization_id,pk"`
-	Connector    string              `bun:"connector_id,pk"`
-	Issuer       string              `bun:"issuer"`
-	ClientID     database.NullString `bun:"client_id"`
-	Scope        database.NullString `bun:"scope"`
-	Status       string              `bun:"status"`
-	Reason       database.NullString `bun:"reason"`
-	By           database.NullString `bun:"by"`
-	ExpiresAt    database.Timestamp  `bun:"expires_at"`
-	UpdatedAt    database.Timestamp  `bun:"updated_at"`
-	Version      int64               `bun:"version"`
-	Sealed       []byte              `bun:"sealed"`
-}
-
-func (r *OAuthGrantRow) grant() action.OAuthGrant {
-	return action.OAuthGrant{
-		Organization: r.Organization, Connector: r.Connector, Issuer: r.Issuer, ClientID: string(r.ClientID), Scope: string(r.Scope),
-		Status: action.OAuthStatus(r.Status), Reason: string(r.Reason), ExpiresAt: r.ExpiresAt.Ptr(), By: string(r.By), UpdatedAt: r.UpdatedAt.Time,
-		Version: r.Version, Sealed: r.Sealed,
-	}
-}
-
-func newOAuthGrantRow(g *action.OAuthGrant, now database.Timestamp) *OAuthGrantRow {
-	r := &OAuthGrantRow{
-		Organization: g.Organization, Connector: g.Connector, Issuer: g.Issuer, ClientID: database.NullString(g.ClientID), Scope: database.NullString(g.Scope),
-		Status: string(g.Status), Reason: database.NullString(g.Reason), By: database.NullString(g.By), ExpiresAt: database.TimestampFromPtr(g.ExpiresAt), UpdatedAt: database.NewTimestamp(g.UpdatedAt).Or(now),
-		Version: g.Version + 1, Sealed: g.Sealed,
-	}
-	if g.Status == action.OAuthConnected {
-		r.Reason = "" // of an earlier failure
-	}
-	return r
+	action.OAuthGrant
 }
 
 // signInRecord is the snapshot of tokens in history.
@@ -225,28 +172,25 @@ type signInRecord struct {
 
 // OAuthGrant returns the tokens of a connector; ErrNotFound.
 func (st *Store) OAuthGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, error) {
-	r, err := findOAuthGrant(ctx, st.db.Read, organization, connector)
-	switch {
-	case err != nil:
-		return action.OAuthGrant{}, err
-	case r == nil:
-		return action.OAuthGrant{}, oauthGrantNotFound()
-	}
-	return r.grant(), nil
+	return database.One[action.OAuthGrant](ctx, oauthGrantQuery(st.db.Read, organization, connector), oauthGrantNotFound())
 }
 
 // ListOAuthGrants returns the tokens of all connectors of an organization, by
 // connector, without their sealed values.
 func (st *Store) ListOAuthGrants(ctx context.Context, organization string) ([]action.OAuthGrant, error) {
 	q := database.RowsOf[OAuthGrantRow](st.db.Read, organization).ExcludeColumn("sealed").Order("connector_id")
-	return database.ListAs(ctx, q, (*OAuthGrantRow).grant)
+	return database.List[action.OAuthGrant](ctx, q)
 }
 
 // PutOAuthGrant replaces the tokens of version g.Version (zero: none) and increments the
 // version. It records a sign-in of a person, but no refresh. Errors: ErrConflict, code
 // "oauth_moved", if the stored version differs; ErrNotFound without the connector.
 func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
-	r := newOAuthGrantRow(&g, database.NewTimestamp(st.db.Now()))
+	r := &OAuthGrantRow{OAuthGrant: g}
+	r.Version, r.UpdatedAt = g.Version+1, database.NewTimestamp(g.UpdatedAt).Or(database.NewTimestamp(st.db.Now())).Time
+	if r.ExpiresAt = database.TimestampFromPtr(g.ExpiresAt).Ptr(); g.Status == action.OAuthConnected {
+		r.Reason = "" // of an earlier failure
+	}
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		c, err := ReadConnector(ctx, tx, g.Organization, g.Connector)
 		if err != nil {
@@ -259,10 +203,11 @@ func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 		if old == nil && g.Version != 0 || old != nil && old.Version != g.Version {
 			return action.NewError("oauth_moved")
 		}
-		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, connector_id) DO UPDATE").
-			Set("issuer = EXCLUDED.issuer, client_id = EXCLUDED.client_id, scope = EXCLUDED.scope, status = EXCLUDED.status, reason = EXCLUDED.reason").
-			Set("by = EXCLUDED.by, expires_at = EXCLUDED.expires_at, updated_at = EXCLUDED.updated_at, version = EXCLUDED.version, sealed = EXCLUDED.sealed").
-			Exec(ctx)
+		if old == nil {
+			_, err = tx.NewInsert().Model(r).Exec(ctx)
+		} else {
+			_, err = tx.NewUpdate().Model(r).WherePK().Exec(ctx)
+		}
 		if err != nil {
 			return fmt.Errorf("writing the tokens of connector %s: %w", g.Connector, err)
 		}
@@ -276,7 +221,7 @@ func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 // isNewSignIn reports whether a person signed in since the old row, as opposed to a
 // refresh.
 func (r *OAuthGrantRow) isNewSignIn(old *OAuthGrantRow) bool {
-	if r.By == "" || r.Status != string(action.OAuthConnected) {
+	if r.By == "" || r.Status != action.OAuthConnected {
 		return false
 	}
 	return old == nil || old.By != r.By || old.Status != r.Status
@@ -289,7 +234,7 @@ func (st *Store) recordSignIn(ctx context.Context, tx bun.Tx, e action.PolicyEve
 		if r == nil {
 			return nil
 		}
-		return signInRecord{r.grant()}
+		return signInRecord{r.OAuthGrant}
 	}
 	if err := st.history.RecordChange(ctx, tx, e, snapshot(old), snapshot(r)); err != nil {
 		return err
@@ -331,7 +276,11 @@ func deleteTokens(ctx context.Context, tx bun.Tx, c *ConnectorRow) error {
 
 // findOAuthGrant reads the tokens of a connector; nil if there are none.
 func findOAuthGrant(ctx context.Context, db bun.IDB, organization, connector string) (*OAuthGrantRow, error) {
-	return database.Optional[OAuthGrantRow](ctx, database.RowsOf[OAuthGrantRow](db, organization).Where("connector_id = ?", connector))
+	return database.Optional[OAuthGrantRow](ctx, oauthGrantQuery(db, organization, connector))
+}
+
+func oauthGrantQuery(db bun.IDB, organization, connector string) *bun.SelectQuery {
+	return database.RowsOf[OAuthGrantRow](db, organization).Where("connector_id = ?", connector)
 }
 
 func oauthGrantNotFound() error {

@@ -111,7 +111,7 @@ const DefaultOrganization = "default"
 
 // Organization is the tenant to which every other row belongs.
 type Organization struct {
-	ID            string    `json:"id"`
+	ID            string    `json:"id" bun:"id,pk"`
 	Name          string    `json:"name"`
 	PolicyVersion int64     `json:"policy_version"`
 	CreatedAt     time.Time `json:"created_at"`
@@ -119,21 +119,13 @@ type Organization struct {
 
 type organizationRow struct {
 	bun.BaseModel `bun:"table:organizations"`
-
-	ID            string             `bun:"id,pk"`
-	Name          string             `bun:"name"`
-	PolicyVersion int64              `bun:"policy_version"`
-	CreatedAt     database.Timestamp `bun:"created_at"`
-}
-
-func (r *organizationRow) organization() Organization {
-	return Organization{ID: r.ID, Name: r.Name, PolicyVersion: r.PolicyVersion, CreatedAt: r.CreatedAt.Time}
+	Organization
 }
 
 // EnsureOrganization returns the organization with the id, created with the name if
 // it does not exist. An existing one keeps its name.
 func (st *Store) EnsureOrganization(ctx context.Context, id, name string) (Organization, error) {
-	r := &organizationRow{ID: id, Name: name, PolicyVersion: 1, CreatedAt: database.NewTimestamp(st.db.Now())}
+	r := &organizationRow{Organization: Organization{ID: id, Name: name, PolicyVersion: 1, CreatedAt: st.db.Now()}}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewInsert().Model(r).On("CONFLICT (id) DO NOTHING").Exec(ctx)
 		if err != nil {
@@ -141,13 +133,13 @@ func (st *Store) EnsureOrganization(ctx context.Context, id, name string) (Organ
 		}
 		return tx.NewSelect().Model(r).WherePK().Scan(ctx)
 	})
-	return r.organization(), err
+	return r.Organization, err
 }
 
 // Organization returns an organization; ErrNotFound.
 func (st *Store) Organization(ctx context.Context, id string) (Organization, error) {
 	r, err := database.One[organizationRow](ctx, st.db.Read.NewSelect().Model((*organizationRow)(nil)).Where("id = ?", id), OrganizationNotFound())
-	return r.organization(), err
+	return r.Organization, err
 }
 
 // OrganizationNotFound returns the error for an organization that does not exist.

@@ -265,22 +265,15 @@ const EndpointOwner = "endpoint"
 // SigningRow is a row of the signing_secrets table.
 type SigningRow struct {
 	bun.BaseModel `bun:"table:signing_secrets"`
-
-	ID           string             `bun:"id,pk"`
-	Organization string             `bun:"organization_id"`
-	Owner        string             `bun:"owner_id"`
-	Sealed       []byte             `bun:"sealed"`
-	CreatedAt    database.Timestamp `bun:"created_at"`
-	ExpiresAt    database.Timestamp `bun:"expires_at"`
-}
-
-func (r *SigningRow) secret() event.Secret {
-	return event.Secret{ID: r.ID, Sealed: r.Sealed, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Ptr()}
+	event.Secret
+	Organization string `bun:"organization_id"`
+	Owner        string `bun:"owner_id"`
 }
 
 // Secrets returns the unexpired secrets of an owner, newest first.
 func (st *Store) Secrets(ctx context.Context, db bun.IDB, organization, owner string) ([]event.Secret, error) {
-	return database.ListAs(ctx, SelectLiveSecrets(db, organization, owner, database.NewTimestamp(st.db.Now())), (*SigningRow).secret)
+	q := SelectLiveSecrets(db, organization, owner, database.NewTimestamp(st.db.Now())).ExcludeColumn("organization_id", "owner_id")
+	return database.List[event.Secret](ctx, q)
 }
 
 // SelectLiveSecrets selects the unexpired secrets of an owner, newest first.
@@ -307,7 +300,8 @@ func (st *Store) AddSecret(ctx context.Context, tx bun.Tx, organization, owner s
 	if n >= maxSecrets {
 		return action.NewError("too_many_secrets", n)
 	}
-	r := &SigningRow{ID: s.ID, Organization: organization, Owner: owner, Sealed: s.Sealed, CreatedAt: database.NewTimestamp(s.CreatedAt).Or(now), ExpiresAt: database.TimestampFromPtr(s.ExpiresAt)}
+	r := &SigningRow{Secret: s, Organization: organization, Owner: owner}
+	r.CreatedAt = database.NewTimestamp(s.CreatedAt).Or(now).Time
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 		return fmt.Errorf("writing a secret of %s: %w", owner, err)
 	}

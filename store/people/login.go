@@ -1,6 +1,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,36 +19,20 @@ const maxLinkLifetime = 10 * time.Minute
 
 type linkRow struct {
 	bun.BaseModel `bun:"table:login_links"`
-
-	CodeHash     string              `bun:"code_hash,pk"`
-	KeyHash      string              `bun:"key_hash"`
-	Organization string              `bun:"organization_id"`
-	User         string              `bun:"user_id"`
-	Via          database.NullString `bun:"via"`
-	CreatedAt    database.Timestamp  `bun:"created_at"`
-	ExpiresAt    database.Timestamp  `bun:"expires_at"`
-	UsedAt       database.Timestamp  `bun:"used_at"`
+	action.LoginLink
+	CreatedAt time.Time
+	UsedAt    *time.Time
 }
 
 type loginRow struct {
 	bun.BaseModel `bun:"table:logins"`
-
-	ID           string              `bun:"id,pk"`
-	CookieHash   string              `bun:"cookie_hash"`
-	KeyHash      string              `bun:"key_hash"`
-	Organization string              `bun:"organization_id"`
-	User         string              `bun:"user_id"`
-	Via          database.NullString `bun:"via"`
-	CreatedAt    database.Timestamp  `bun:"created_at"`
-	SeenAt       database.Timestamp  `bun:"seen_at"`
-	ExpiresAt    database.Timestamp  `bun:"expires_at"`
+	action.Login
+	CookieHash, KeyHash string
 }
 
 func (r *loginRow) login() action.Login {
-	return action.Login{
-		ID: r.ID, Organization: r.Organization, User: r.User, Via: action.Via(r.Via.Or(database.NullString(action.ViaLink))),
-		CreatedAt: r.CreatedAt.Time, SeenAt: r.SeenAt.Time, ExpiresAt: r.ExpiresAt.Time,
-	}
+	r.Via = cmp.Or(r.Via, action.ViaLink)
+	return r.Login
 }
 
 // CreateLoginLink stores a link, and deletes expired links and logins. ErrConflict
@@ -57,10 +42,7 @@ func (st *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error 
 	if latest := now.Add(maxLinkLifetime); l.ExpiresAt.IsZero() || l.ExpiresAt.After(latest) {
 		l.ExpiresAt = latest
 	}
-	r := &linkRow{
-		CodeHash: l.CodeHash, KeyHash: l.KeyHash, Organization: l.Organization, User: l.User, Via: database.NullString(l.Via),
-		CreatedAt: database.NewTimestamp(now), ExpiresAt: database.NewTimestamp(l.ExpiresAt),
-	}
+	r := &linkRow{LoginLink: l, CreatedAt: now}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		for _, table := range []string{"login_links", "logins", "ended_logins"} {
 			if _, err := tx.NewDelete().Table(table).Where("expires_at < ?", database.NewTimestamp(now)).Exec(ctx); err != nil {
@@ -85,9 +67,10 @@ func (st *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash strin
 	if l.ID == "" || cookieHash == "" || !l.ExpiresAt.After(now) {
 		return action.Login{}, errors.New("a login needs an id, a cookie and an end")
 	}
-	r := &loginRow{
-		ID: l.ID, CookieHash: cookieHash, CreatedAt: database.NewTimestamp(l.CreatedAt).Or(database.NewTimestamp(now)), SeenAt: database.NewTimestamp(l.SeenAt).Or(database.NewTimestamp(now)), ExpiresAt: database.NewTimestamp(l.ExpiresAt),
-	}
+	r := &loginRow{CookieHash: cookieHash, Login: action.Login{
+		ID: l.ID, CreatedAt: database.NewTimestamp(l.CreatedAt).Or(database.NewTimestamp(now)).Time,
+		SeenAt: database.NewTimestamp(l.SeenAt).Or(database.NewTimestamp(now)).Time, ExpiresAt: database.NewTimestamp(l.ExpiresAt).Time,
+	}}
 	expired := action.NewError("login_link_over")
 	// Anyone can guess codes, so an unknown one must cost a read only.
 	exists, err := database.Exists(ctx, st.db.Read.NewSelect().Table("login_links").Column("code_hash").
@@ -101,7 +84,7 @@ func (st *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash strin
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		err := tx.NewUpdate().Table("login_links").Set("used_at = ?", database.NewTimestamp(now)).
 			Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.NewTimestamp(now)).
-			Returning("organization_id, user_id, key_hash, via").Scan(ctx, &r.Organization, &r.User, &r.KeyHash, &r.Via)
+			Returning("organization_id, user_id, key_hash, via").Scan(ctx, &r.Organization, &r.User, &r.KeyHash, (*database.NullString)(&r.Via))
 		if errors.Is(err, sql.ErrNoRows) {
 			return expired
 		}
@@ -111,7 +94,7 @@ func (st *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash strin
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return fmt.Errorf("writing a login: %w", err)
 		}
-		return touchUser(ctx, tx, r.ID, r.SeenAt)
+		return touchUser(ctx, tx, r.ID, database.NewTimestamp(r.SeenAt))
 	})
 	if err != nil {
 		return action.Login{}, err
@@ -241,9 +224,9 @@ func (st *Store) LoginEnd(ctx context.Context, cookieHash string) (why action.Lo
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("reading a login: %w", err)
-	case !now.Before(r.ExpiresAt.Time):
+	case !now.Before(r.ExpiresAt):
 		return action.EndExpired, nil
-	case now.Sub(r.SeenAt.Time) >= st.db.LoginIdle:
+	case now.Sub(r.SeenAt) >= st.db.LoginIdle:
 		return action.EndIdle, nil
 	}
 	return "", nil
