@@ -140,7 +140,7 @@ func TestInsertsWaitForFinishDuringCommits(t *testing.T) {
 func TestInsertsPrecedeOrderedJobs(t *testing.T) {
 	for name, then := range map[string]func(*bench) error{
 		"another write":     func(b *bench) error { return b.db.Write.Do(t.Context(), &database.Job{Run: put(2).Run}) },
-		"a look at the row": func(b *bench) error { return b.db.Write.Flush(t.Context(), "1") },
+		"a read of the row": func(b *bench) error { return b.db.Write.Flush(t.Context(), "1") },
 		"more of the same row": func(b *bench) error {
 			j := put(1)
 			j.Run, j.Unordered = put(2).Run, true

@@ -140,7 +140,7 @@ func (h *runHouse) statuses() (list []string) {
 }
 
 var notificationStories = map[string]func(*runHouse){
-	"a held call is told of once, and its end": func(h *runHouse) {
+	"a held call and its end are notified once": func(h *runHouse) {
 		c := h.channel(action.NotifyWebhook, action.WantsAll)
 		id := h.waits(action.RiskWrite, false)
 		h.equal(len(h.take("w", c.Kind)), 0, "channels before anybody looked")
@@ -160,7 +160,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.look(c)
 		h.equal(h.statuses(), []string{"held done", "settled done"}, "what was told")
 	},
-	"a call that ends before it was told of is never told of": func(h *runHouse) {
+	"a call that ends before its notification is not notified": func(h *runHouse) {
 		c := h.channel(action.NotifyWebhook, action.WantsAll)
 		looked, unlooked := h.waits(action.RiskWrite, false), h.waits(action.RiskWrite, false)
 		h.look(c)
@@ -170,7 +170,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.equal(h.next(c) == nil, true, "nothing to tell")
 		h.equal(h.statuses(), []string{"held void", "held void"}, "what was told")
 	},
-	"a channel tells of what it wants": func(h *runHouse) {
+	"a channel notifies only the calls it wants": func(h *runHouse) {
 		h.waits(action.RiskWrite, false)
 		danger, unattended := h.waits(action.RiskDanger, false), h.waits(action.RiskWrite, true)
 		for wants, want := range map[action.NotifyWants][]string{action.WantsDanger: {danger}, action.WantsUnattended: {unattended}} {
@@ -186,7 +186,7 @@ var notificationStories = map[string]func(*runHouse){
 			h.ok(h.db.DeleteNotifyChannel(h.ctx, h.org, c.Kind, "alice"))
 		}
 	},
-	"a request for variables is told of once, and its end": func(h *runHouse) {
+	"a request for variables and its end are notified once": func(h *runHouse) {
 		h.ok(h.db.DeleteNotifyChannel(h.ctx, h.org, h.channel(action.NotifyWebhook, action.WantsDanger).Kind, "alice"))
 		s, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org, Kind: action.Unattended, Title: "Fix the login", CreatedBy: "alice"})
 		h.ok(err)
@@ -214,7 +214,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.sent("w", w)
 		h.equal(h.statuses(), []string{"held done", "settled done"}, "what was told")
 	},
-	"one worker at a time has a channel, and loses it with its lease": func(h *runHouse) {
+	"one worker at a time holds a channel": func(h *runHouse) {
 		c := h.channel(action.NotifyWebhook, action.WantsAll)
 		h.waits(action.RiskWrite, false)
 		h.look(c)
@@ -244,7 +244,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.equal(h.sent("dead", h.next(c)), false, "what the dead one writes")
 		h.equal(h.sent("w", h.next(c)), true, "what the other writes")
 	},
-	"what fails is told again, and settled at last": func(h *runHouse) {
+	"a failed notification is retried and settled": func(h *runHouse) {
 		c := h.channel(action.NotifyWebhook, action.WantsAll)
 		h.waits(action.RiskWrite, false)
 		h.waits(action.RiskWrite, false)
@@ -264,7 +264,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.equal([]any{c.Failures, c.LastError}, []any{0, ""}, "the channel that was set anew")
 		h.equal(h.next(c).ID, first.ID, "what is due then")
 	},
-	"held calls are told before ends": func(h *runHouse) {
+	"held calls are notified before ends": func(h *runHouse) {
 		c := h.channel(action.NotifyWebhook, action.WantsAll)
 		ended := h.waits(action.RiskWrite, false)
 		h.look(c)
@@ -298,7 +298,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.look(c)
 		h.equal(h.next(c).Ref, "C1/1.2", "where the message is")
 	},
-	"a look goes on where the last one stopped": func(h *runHouse) {
+	"polling continues from the last cursor": func(h *runHouse) {
 		c := h.channel(action.NotifyWebhook, action.WantsAll)
 		s, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org, CreatedBy: "alice"})
 		h.ok(err)
@@ -313,7 +313,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.ok(err)
 		h.equal([]any{ends, mark.Notification == ""}, []any{0, false}, "ended")
 	},
-	"history has who changed it, and no secret": func(h *runHouse) {
+	"history has the author and no secret": func(h *runHouse) {
 		h.channel(action.NotifyWebhook, action.WantsAll)
 		_, err := h.db.SetNotifyChannel(h.ctx, action.NotifyChannel{Organization: h.org, Kind: action.NotifySlack, Wants: action.WantsDanger, Sealed: []byte("https://hooks"), UpdatedBy: "bob"}, nil)
 		h.ok(err)
@@ -333,7 +333,7 @@ var notificationStories = map[string]func(*runHouse){
 		}, "history")
 		h.equal(json.Valid(page.Items[1].After), true, "what rotation left")
 	},
-	"impossible channels are refused": func(h *runHouse) {
+	"invalid channels are refused": func(h *runHouse) {
 		for _, c := range []action.NotifyChannel{
 			{Kind: "mail", Wants: action.WantsAll},
 			{Kind: action.NotifyWebhook, Wants: "some", URL: "https://example.com"},

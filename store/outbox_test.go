@@ -136,7 +136,7 @@ var outboxStories = map[string]func(*runHouse){
 		h.ok(err)
 		h.equal(len(h.dispatches("d")), 0, "deliveries that are due")
 	},
-	"a run that its endpoint did not take has failed, and is delivered anew when somebody wants": func(h *runHouse) {
+	"an undelivered run fails, and can be delivered again": func(h *runHouse) {
 		h.endpoint(true)
 		h.queued()
 		d := h.dispatch()
@@ -182,7 +182,7 @@ var outboxStories = map[string]func(*runHouse){
 		h.live(d.Work.Run.Session, true)
 		h.delivery(d.Delivery.ID, event.DeliveryDelivered)
 	},
-	"what an endpoint did not take that is another by now waits anew": func(h *runHouse) {
+	"a changed endpoint gets undelivered runs again": func(h *runHouse) {
 		set := func(url string, enabled bool) func() {
 			return func() {
 				_, err := h.db.SetRunEndpoint(h.ctx, event.Endpoint{Organization: h.org, URL: url, Enabled: enabled, UpdatedBy: "alice"}, nil)
@@ -219,7 +219,7 @@ var outboxStories = map[string]func(*runHouse){
 		changed, _ := h.sweep(0)
 		h.equal(len(changed), 0, "changed though it was begun")
 	},
-	"organizations share what is sent at once, and what some leave of it": func(h *runHouse) {
+	"organizations share the limit of a claim": func(h *runHouse) {
 		h.dispatches("what others left")
 		var houses []*runHouse
 		for i, n := range []int{10, 1} {
@@ -240,7 +240,7 @@ var outboxStories = map[string]func(*runHouse){
 			o.dispatches("the rest")
 		}
 	},
-	"what is over is not sent": func(h *runHouse) {
+	"an ended call is not notified": func(h *runHouse) {
 		h.endpoint(true)
 		id := h.queued()
 		d := h.dispatch()

@@ -24,7 +24,7 @@ func (h *runHouse) began(session string, risk action.Risk) {
 }
 
 var runSweepStories = map[string]func(*runHouse){
-	"what nobody has, or is alive, is left alone": func(h *runHouse) {
+	"queued and live runs are not swept": func(h *runHouse) {
 		waits := h.queued()
 		h.finish(h.claim().Run, succeeded)
 		h.queued()
@@ -37,7 +37,7 @@ var runSweepStories = map[string]func(*runHouse){
 		changed, _ = h.sweep(4 * time.Minute)
 		h.equal(len(changed), 0, "changed after it was renewed")
 	},
-	"a run whose worker is lost before he began is queued anew, twice": func(h *runHouse) {
+	"a run whose worker is lost before it began is queued again twice": func(h *runHouse) {
 		id := h.queued()
 		for attempt := 1; attempt < 3; attempt++ {
 			r := h.claim().Run
@@ -55,7 +55,7 @@ var runSweepStories = map[string]func(*runHouse){
 		h.equal([]any{lost.Attempt, lost.Code}, []any{3, event.RunWorkerLost}, "the third time")
 		h.live(r.Session, false)
 	},
-	"a run whose worker is lost while he worked has failed": func(h *runHouse) {
+	"a run whose worker is lost fails": func(h *runHouse) {
 		h.queued()
 		r := h.renew(h.claim().Run)
 		changed, _ := h.sweep(6 * time.Minute)
@@ -64,7 +64,7 @@ var runSweepStories = map[string]func(*runHouse){
 		h.equal(h.deliveries(r.ID), []event.RunDeliveryStatus{event.DeliveryDelivered}, "deliveries")
 		h.live(r.Session, false)
 	},
-	"a run that was never renewed, but whose session wrote, is not queued anew": func(h *runHouse) {
+	"a lost run whose session wrote is not queued again": func(h *runHouse) {
 		id := h.queued()
 		h.began(h.claim().Run.Session, action.RiskRead)
 		h.sweep(6 * time.Minute)
@@ -76,7 +76,7 @@ var runSweepStories = map[string]func(*runHouse){
 		h.equal(changed[0].Code, event.RunWorkerLost, "code")
 		h.live(changed[0].Session, false)
 	},
-	"a run that waits for a person is kept, and its worker has time afterwards": func(h *runHouse) {
+	"a run that waits for a person keeps its lease": func(h *runHouse) {
 		h.queued()
 		r := h.renew(h.claim().Run)
 		call := h.held(r.Session)
@@ -91,7 +91,7 @@ var runSweepStories = map[string]func(*runHouse){
 		h.sweep(10 * time.Minute)
 		h.equal(h.run(r.ID, event.RunFailed).Code, event.RunWorkerLost, "code in the end")
 	},
-	"a call that waits since the sweep looked saves the run": func(h *runHouse) {
+	"a pending call created since the sweep's read keeps the run": func(h *runHouse) {
 		h.queued()
 		r := h.renew(h.claim().Run)
 		row, err := inbound.ReadRun(h.ctx, h.db.db.Read, h.org, r.ID)
@@ -104,7 +104,7 @@ var runSweepStories = map[string]func(*runHouse){
 		h.live(r.Session, true)
 		h.approve(call)
 	},
-	"a lease that began anew since the sweep looked saves the run": func(h *runHouse) {
+	"a lease renewed since the sweep's read keeps the run": func(h *runHouse) {
 		h.queued()
 		r := h.claim().Run
 		row, err := inbound.ReadRun(h.ctx, h.db.db.Read, h.org, r.ID)
@@ -116,7 +116,7 @@ var runSweepStories = map[string]func(*runHouse){
 		h.run(r.ID, event.RunRunning)
 		h.live(r.Session, true)
 	},
-	"a run whose time is over has failed, also while it waits for a person": func(h *runHouse) {
+	"a run fails after its deadline, also while it waits for a person": func(h *runHouse) {
 		h.queued()
 		h.queued()
 		c := h.wish()
@@ -135,7 +135,7 @@ var runSweepStories = map[string]func(*runHouse){
 			h.live(r.Session, false)
 		}
 	},
-	"a run whose session was revoked by hand has failed": func(h *runHouse) {
+	"a run fails when its session is revoked": func(h *runHouse) {
 		h.queued()
 		r := h.claim().Run
 		h.held(r.Session)
@@ -145,7 +145,7 @@ var runSweepStories = map[string]func(*runHouse){
 		h.equal(changed, []event.Run{h.run(r.ID, event.RunFailed)}, "changed")
 		h.equal(changed[0].Code, event.RunSessionLost, "code")
 	},
-	"a sweep ends no more than it may": func(h *runHouse) {
+	"a sweep respects its limit": func(h *runHouse) {
 		h.sweep(6 * time.Minute) // what others left
 		for range 5 {
 			h.queued()

@@ -306,7 +306,7 @@ var runStories = map[string]func(*runHouse){
 		h.live(r.Session, false)
 		h.equal(h.acts(id), 0, "acts of people")
 	},
-	"a worker who did not hear the answer says it again": func(h *runHouse) {
+	"a worker can repeat a request whose response was lost": func(h *runHouse) {
 		id := h.queued()
 		r := h.claim().Run
 		done, _ := h.finish(r, succeeded)
@@ -458,7 +458,7 @@ var runStories = map[string]func(*runHouse){
 		h.refused(err, action.ErrConflict, "claim_lost")
 		h.run(id, event.RunSucceeded)
 	},
-	"an ending that makes no sense is refused, a long one shortened": func(h *runHouse) {
+	"an invalid result is refused, a long one truncated": func(h *runHouse) {
 		h.queued()
 		r := h.claim().Run
 		for field, e := range map[string]event.RunResult{
@@ -500,7 +500,7 @@ var runStories = map[string]func(*runHouse){
 		_, err = h.db.RedriveRun(h.ctx, h.org, r.ID, "alice")
 		h.refused(err, action.ErrConflict, "run_not_failed")
 	},
-	"a run that failed is done again": func(h *runHouse) {
+	"a failed run is queued again": func(h *runHouse) {
 		id := h.queued()
 		r := h.claim().Run
 		h.finish(r, event.RunResult{Status: event.RunFailed, Code: "tests_failed", Message: "Red.", Result: json.RawMessage(`1`)})
@@ -523,14 +523,14 @@ var runStories = map[string]func(*runHouse){
 		h.equal(of.Session, second.Session, "the session of the run of the old one")
 		h.equal(h.acts(id), 1, "acts of people")
 	},
-	"a run whose automation is gone is not done again": func(h *runHouse) {
+	"a run of a deleted automation is not queued again": func(h *runHouse) {
 		h.queued()
 		r, _ := h.finish(h.claim().Run, event.RunResult{Status: event.RunFailed})
 		h.ok(h.db.DeleteAutomation(h.ctx, h.org, h.a.ID, "alice"))
 		_, err := h.db.RedriveRun(h.ctx, h.org, r.ID, "alice")
 		h.refused(err, action.ErrConflict, "automation_gone")
 	},
-	"a run is cancelled wherever it stands": func(h *runHouse) {
+	"an active run is cancelled in any status": func(h *runHouse) {
 		for status, bring := range map[event.RunStatus]func() event.Run{
 			event.RunQueued:     func() event.Run { return h.run(h.queued(), event.RunQueued) },
 			event.RunClaimed:    func() event.Run { h.queued(); return h.claim().Run },
@@ -582,7 +582,7 @@ var runStories = map[string]func(*runHouse){
 		_, err := h.db.ListRuns(h.ctx, event.RunFilter{Organization: h.org, Status: "x"})
 		h.refused(err, action.ErrInvalid, "invalid")
 	},
-	"what people look for is found": func(h *runHouse) {
+	"filters find matching sessions": func(h *runHouse) {
 		h.queued()
 		done, _ := h.finish(h.claim().Run, succeeded)
 		h.queued()

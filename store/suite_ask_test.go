@@ -77,7 +77,7 @@ var askStories = map[string]func(*house){
 			h.Errorf("events %+v", events)
 		}
 	},
-	"only who can be asked takes it, and only in time": func(h *house) {
+	"a round is taken only by a capable caller, before it expires": func(h *house) {
 		d := h.allowed(`{"a":1}`)
 		h.began(d)
 		r := h.question(d.ID, "a")
@@ -104,7 +104,7 @@ var askStories = map[string]func(*house){
 			h.Error("nobody may take it")
 		}
 	},
-	"who comes later takes what was lost": func(h *house) {
+	"a lost round can be taken again": func(h *house) {
 		d := h.allowed(`{"a":1}`)
 		h.began(d)
 		r := h.question(d.ID, "a")
@@ -149,7 +149,7 @@ var askStories = map[string]func(*house){
 		}
 		h.refused(h.db.OpenRound(h.ctx, h.question(d.ID, "b")), action.ErrConflict, "not_executing")
 	},
-	"a read whose row is queued asks, and its outcome is kept": func(h *house) {
+	"a read with a queued row can ask questions": func(h *house) {
 		d := h.read(`{"a":1}`)
 		h.began(d)
 		h.opens(d.ID, "a")
@@ -159,7 +159,7 @@ var askStories = map[string]func(*house){
 		h.finish(h.done(d.ID))
 		h.equal(string(h.load(d.ID).SealedResult), "sealed result", "what is kept of a call that joins nothing")
 	},
-	"a round is answered by whom was asked": func(h *house) {
+	"only the asked session answers a round": func(h *house) {
 		d := h.allowed(`{"a":1}`)
 		h.began(d)
 		r := h.opens(d.ID, "a")
@@ -181,7 +181,7 @@ var askStories = map[string]func(*house){
 		got := must(h.replies(r.ID, true, nil))(h)
 		h.equal(got.AnsweredAt, new(h.now), "when who left all open answered")
 	},
-	"nobody answers what nobody waits for": func(h *house) {
+	"a closed round accepts no replies": func(h *house) {
 		d := h.allowed(`{"a":1}`)
 		h.began(d)
 		r := h.opens(d.ID, "a")
@@ -194,7 +194,7 @@ var askStories = map[string]func(*house){
 		_, err = h.replies(r.ID, true, map[string][]byte{"a": []byte("x")})
 		h.refused(err, action.ErrGone, "round_over")
 	},
-	"64 callers, one is asked": func(h *house) {
+	"of 64 callers one gets the question": func(h *house) {
 		d := h.allowed(`{"a":1}`)
 		h.began(d)
 		h.opens(d.ID, "a")

@@ -79,7 +79,7 @@ func (h *house) event(invocation string) {
 }
 
 var auditStories = map[string]func(*house){
-	"whatever ends a call, it waits to be sealed": func(h *house) {
+	"every ended call is queued for sealing": func(h *house) {
 		pending := h.began(h.held(`{"a":1}`)).ID
 		h.event(pending)
 		h.equal(h.seal(), 1, "sealed: the event of a call that is open")
@@ -123,7 +123,7 @@ var auditStories = map[string]func(*house){
 		h.equal(h.seal(), 0, "sealed again")
 		h.equal(h.sound(nil), int64(2+len(ends)), "links at last")
 	},
-	"the tail that is not sealed is told with its age": func(h *house) {
+	"verification reports unsealed rows with their age": func(h *house) {
 		h.later(-time.Hour)
 		h.ended(`{"a":1}`)
 		h.later(30 * time.Minute)
@@ -150,7 +150,7 @@ var auditStories = map[string]func(*house){
 		}
 		h.equal(heads, map[string]int64{h.org.ID: 2, other.org.ID: 1, store.DefaultOrganization: 0}, "heads")
 	},
-	"what makes no sense is refused": func(h *house) {
+	"invalid values are refused": func(h *house) {
 		h.ended(`{}`)
 		h.seal()
 		known := *h.head()
@@ -180,7 +180,7 @@ var auditStories = map[string]func(*house){
 			h.Errorf("keys that are too short: %v, %v, %v", short, none, retain)
 		}
 	},
-	"nothing holds, and nothing is added or removed, under another key": func(h *house) {
+	"another key verifies, seals and removes nothing": func(h *house) {
 		other := bytes.Repeat([]byte{8}, 32)
 		h.ended(`{"a":1}`)
 		h.seal()
@@ -195,7 +195,7 @@ var auditStories = map[string]func(*house){
 		h.equal(h.seal(), 1, "sealed under the right key")
 		h.equal(h.sound(nil), int64(2), "links")
 	},
-	"an organization whose chain is broken keeps no other waiting": func(h *house) {
+	"a broken chain does not block other organizations": func(h *house) {
 		bad := newHouse(h.T, h.db)
 		bad.ended(`{"a":1}`)
 		must(h.db.Seal(h.ctx, bytes.Repeat([]byte{8}, 32), 10))(h)
@@ -208,7 +208,7 @@ var auditStories = map[string]func(*house){
 		h.refused(err, action.ErrConflict, "audit_broken")
 		h.equal(h.sound(nil), int64(1), "links")
 	},
-	"a head that was kept stays in the chain": func(h *house) {
+	"an exported head stays in the chain": func(h *house) {
 		h.ended(`{"a":1}`)
 		h.seal()
 		first := h.head()
@@ -225,7 +225,7 @@ var auditStories = map[string]func(*house){
 		h.ok(json.Unmarshal(encoded, &read))
 		h.sound(&read)
 	},
-	"of several sealers each link is one's, while many write": func(h *house) {
+	"concurrent sealers seal each row once": func(h *house) {
 		const writers, each = 64, 4
 		var writing, sealed atomic.Int64
 		writing.Store(writers)

@@ -52,7 +52,7 @@ func (h *house) kinds(n int) (kinds []string) {
 }
 
 var automationStories = map[string]func(*house){
-	"an automation is what was asked, and what became of it is written down": func(h *house) {
+	"an automation is stored as requested, and recorded in history": func(h *house) {
 		a := event.Automation{Organization: h.org.ID, Name: "Nightly", Enabled: true, Instructions: "Look.\n" + strings.Repeat("é", 2000), CreatedBy: "alice", CreatedAt: h.now}
 		version := h.version()
 		got := must(h.db.CreateAutomation(h.ctx, a))(h)
@@ -83,7 +83,7 @@ var automationStories = map[string]func(*house){
 			h.refused(err, action.ErrNotFound, "automation_not_found")
 		}
 	},
-	"an automation is told from all others by its name": func(h *house) {
+	"automations have unique names": func(h *house) {
 		a, b := h.automation("Nightly"), h.automation("nightly")
 		for field, change := range map[string][]func(*event.Automation){
 			"/name": {
@@ -124,7 +124,7 @@ var automationStories = map[string]func(*house){
 		h.refused(err, action.ErrNotFound, "automation_not_found")
 		h.refused(h.db.DeleteAutomation(h.ctx, other.org.ID, b.ID, "eve"), action.ErrNotFound, "automation_not_found")
 	},
-	"an automation goes with all that it was": func(h *house) {
+	"deleting an automation deletes what belongs to it": func(h *house) {
 		a, b, in := h.automation("Nightly"), h.automation("Daily"), h.connected(h.slack("T1"))
 		secret := h.signing("one")
 		hook := must(h.db.CreateTrigger(h.ctx, h.webhook(a), &secret))(h)
@@ -175,7 +175,7 @@ var automationStories = map[string]func(*house){
 		h.equal(len(must(h.db.SetRunEndpoint(h.ctx, e, nil))(h).Secrets), 0, "secrets of a new one")
 		h.equal(h.kinds(4), []string{action.EventEndpoint, action.EventEndpoint, action.EventEndpoint, action.EventEndpoint}, "history")
 	},
-	"integrations are found by their account, whoever's they are": func(h *house) {
+	"integrations are found by account": func(h *house) {
 		other := newHouse(h.T, h.db)
 		a, b := h.connected(h.slack("T1")), other.connected(other.slack("T1"))
 		own, gone := h.connected(h.own("T1", "bob")), h.connected(h.private("T1", "carol"))
@@ -204,7 +204,7 @@ func (h *house) schedule(a event.Automation) event.Schedule {
 }
 
 var scheduleStories = map[string]func(*house){
-	"a schedule is what was asked, and what became of it is written down": func(h *house) {
+	"a schedule is stored as requested, and recorded in history": func(h *house) {
 		s := h.schedule(h.automation("Nightly"))
 		got := must(h.db.CreateSchedule(h.ctx, s))(h)
 		s.ID, s.UpdatedAt = got.ID, got.UpdatedAt
@@ -244,7 +244,7 @@ var scheduleStories = map[string]func(*house){
 		h.refused(err, action.ErrNotFound, "schedule_not_found")
 		h.equal(len(h.history(action.PolicyEventFilter{Kind: action.EventSchedule, Subject: s.ID})), 7, "events")
 	},
-	"what a schedule cannot be": func(h *house) {
+	"invalid schedules": func(h *house) {
 		a := h.automation("Nightly")
 		for field, f := range map[string]func(*event.Schedule){
 			"/name": func(s *event.Schedule) { s.Name = "" }, "/cron_expression": func(s *event.Schedule) { s.Cron = "" },

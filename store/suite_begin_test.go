@@ -21,7 +21,7 @@ var beginStories = map[string]func(*house){
 			h.equal(h.load(d.ID), b.Record, name)
 		}
 	},
-	"times lose what is finer than a microsecond": func(h *house) {
+	"times are truncated to microseconds": func(h *house) {
 		d := h.allowed(`{}`)
 		d.CreatedAt = h.now.Add(1234 * time.Nanosecond).In(time.FixedZone("somewhere", 3600))
 		b := h.began(d)
@@ -66,7 +66,7 @@ var beginStories = map[string]func(*house){
 		d.PolicyVersion = must(h.db.PolicyVersion(h.ctx, h.org.ID))(h)
 		h.began(d)
 	},
-	"a snapshot of a read rests on older policy": func(h *house) {
+	"a read may use an older policy snapshot": func(h *house) {
 		h.ok(h.db.SetOverride(h.ctx, action.Override{Organization: h.org.ID, Key: action.Key{Source: "linear", Action: "x"}, Mode: action.ModeDeny, UpdatedBy: "alice"}))
 		h.began(h.read(`{}`))
 	},
@@ -98,7 +98,7 @@ var beginStories = map[string]func(*house){
 		d.Snapshot = false
 		h.began(d)
 	},
-	"a result that nobody received is handed out again": func(h *house) {
+	"an undelivered result is returned again": func(h *house) {
 		first := h.began(h.allowed(`{"a":1}`))
 		h.finish(h.done(first.ID))
 		b := h.joins(h.allowed(`{"a":1}`), first.ID)
@@ -106,7 +106,7 @@ var beginStories = map[string]func(*house){
 		h.ok(h.db.MarkDelivered(h.ctx, h.org.ID, first.ID, h.now))
 		h.began(h.allowed(`{"a":1}`)) // seen at once, though Delivered is queued
 	},
-	"it is not after its time": func(h *house) {
+	"an expired grant is not usable": func(h *house) {
 		first := h.began(h.allowed(`{"a":1}`))
 		h.finish(h.done(first.ID))
 		h.later(15 * time.Minute)
@@ -145,7 +145,7 @@ var beginStories = map[string]func(*house){
 		_, err = h.db.Load(h.ctx, h.org.ID, other.ID)
 		h.refused(err, action.ErrNotFound, "invocation_not_found")
 	},
-	"a key is of one action, source and session": func(h *house) {
+	"an idempotency key applies to one action, source and session": func(h *house) {
 		for i := range 4 {
 			d := h.allowed(fmt.Sprintf(`{"a":%d}`, i))
 			d.IdempotencyKey = "k"
@@ -160,7 +160,7 @@ var beginStories = map[string]func(*house){
 			h.began(d)
 		}
 	},
-	"a key that joined a row means it from then on": func(h *house) {
+	"a key that joined a row keeps referring to it": func(h *house) {
 		first := h.began(h.held(`{"a":1}`))
 		d := h.held(`{"a":1}`)
 		d.IdempotencyKey = "k"
@@ -189,13 +189,13 @@ var beginStories = map[string]func(*house){
 			must(h.db.Withdraw(h.ctx, h.org.ID, again.ID, h.now))(h)
 		}
 	},
-	"a call overdue but not swept makes room for its repeat": func(h *house) {
+	"an overdue call is expired by its repeat": func(h *house) {
 		first := h.began(h.held(`{"a":1}`))
 		h.later(5 * time.Minute)
 		h.began(h.held(`{"a":1}`))
 		h.status(first.ID, action.StatusExpired)
 	},
-	"a person's no holds for the same call": func(h *house) {
+	"a denial applies to the same call": func(h *house) {
 		first := h.began(h.held(`{"a":1}`))
 		h.deny(first.ID, "Not on a Friday.")
 		h.later(14 * time.Minute)
@@ -208,7 +208,7 @@ var beginStories = map[string]func(*house){
 		}
 		h.began(h.held(`{"a":2}`))
 	},
-	"a person's no holds no longer than told, and a refusal does not prolong it": func(h *house) {
+	"a denial applies for a limited time, which a repeat does not extend": func(h *house) {
 		first := h.began(h.held(`{"a":1}`))
 		h.deny(first.ID, "No.")
 		h.later(14 * time.Minute)
@@ -216,7 +216,7 @@ var beginStories = map[string]func(*house){
 		h.later(2 * time.Minute)
 		h.equal(h.began(h.held(`{"a":1}`)).Status, action.StatusPending, "status")
 	},
-	"no more than so many wait": func(h *house) {
+	"pending calls are limited": func(h *house) {
 		for i := range 10 {
 			h.began(h.held(fmt.Sprintf(`{"a":%d}`, i)))
 		}
@@ -235,7 +235,7 @@ var beginStories = map[string]func(*house){
 		}
 		h.equal(h.begin(h.held(`{"a":3}`)).Created, false, "new")
 	},
-	"who joins is seen to wait": func(h *house) {
+	"a joining caller is recorded": func(h *house) {
 		first := h.began(h.held(`{"a":1}`))
 		h.later(3 * time.Minute)
 		h.joins(h.held(`{"a":1}`), first.ID)

@@ -25,7 +25,7 @@ func (h *house) group() event.PollGroup {
 }
 
 var clockStories = map[string]func(*house){
-	"a look is settled with its cursor, or not at all": func(h *house) {
+	"a poll is settled with its cursor or not at all": func(h *house) {
 		t := h.trigger(h.polling(h.automation("Nightly"), h.connected(h.slack("T1")), 60))
 		lost := h.turn("w", -time.Second)
 		g := h.turn("w", time.Hour)
@@ -56,7 +56,7 @@ var clockStories = map[string]func(*house){
 		got = h.group()
 		h.equal([]any{string(got.Cursor), got.Failures, got.LastError, got.Lost}, []any{`{"at":2}`, 0, "", "a day"}, "the group")
 	},
-	"of 50 who fire a schedule one does": func(h *house) {
+	"of 50 callers one fires the schedule": func(h *house) {
 		s := h.schedule(h.automation("Nightly"))
 		s.NextAt = new(h.now.Add(-time.Minute))
 		s = must(h.db.CreateSchedule(h.ctx, s))(h)

@@ -36,7 +36,7 @@ func (h *house) secretIs(key, host, sealed string) {
 }
 
 var extentStories = map[string]func(*house){
-	"all that is said of a connector is kept, and counts": func(h *house) {
+	"every field of a connector is stored and counts": func(h *house) {
 		h.secret("client", "login.example.com")
 		c := h.whole()
 		h.ok(h.db.CreateConnector(h.ctx, c, nil, "alice"))
@@ -64,7 +64,7 @@ var extentStories = map[string]func(*house){
 			h.equal(got, c, fmt.Sprint("the connector after change ", i))
 		}
 	},
-	"what cannot be sent, asked or signed in with is refused": func(h *house) {
+	"invalid headers, questions and OAuth settings are refused": func(h *house) {
 		h.secret("k", "mcp.example.com")
 		many, scopes := map[string]string{}, []string{}
 		for i := range 51 {
@@ -140,7 +140,7 @@ var extentStories = map[string]func(*house){
 		c.Headers = map[string]string{"Cookie": "a=b"}
 		h.invalid(h.db.UpdateConnector(h.ctx, c, nil, "alice"), "/headers/Cookie", "a change")
 	},
-	"a secret comes along with its connector, or neither does": func(h *house) {
+	"a secret and its connector are stored together or not at all": func(h *house) {
 		c := h.whole()
 		c.OAuth, c.Secret = nil, "k"
 		h.refused(h.db.CreateConnector(h.ctx, c, h.sealed("k", "other.example.com"), "alice"), action.ErrInvalid, "secret_host")
@@ -162,7 +162,7 @@ var extentStories = map[string]func(*house){
 		stranger.Organization = newHouse(h.T, h.db).org.ID
 		h.refused(h.db.UpdateConnector(h.ctx, c, stranger, "alice"), action.ErrInvalid, "invalid")
 	},
-	"a secret that others use moves with no connector": func(h *house) {
+	"a secret used by others keeps its host": func(h *house) {
 		c := h.whole()
 		c.OAuth, c.Secret = nil, "k"
 		h.ok(h.db.CreateConnector(h.ctx, c, h.sealed("k", "mcp.example.com"), "alice"))
@@ -173,7 +173,7 @@ var extentStories = map[string]func(*house){
 		h.refused(h.db.UpdateConnector(h.ctx, c, h.sealed("k", "new.example.com"), "alice"), action.ErrConflict, "secret_in_use")
 		h.secretIs("k", "mcp.example.com", "along k")
 	},
-	"the secret of a client stays while it is used": func(h *house) {
+	"a client secret in use cannot be deleted": func(h *house) {
 		c := h.whole()
 		c.OAuth.ClientSecret = "client"
 		h.ok(h.db.CreateConnector(h.ctx, c, h.sealed("client", "login.example.com"), "alice"))

@@ -43,7 +43,7 @@ var finishStories = map[string]func(*house){
 		h.finish(f)
 		h.equal(string(h.load(d.ID).Result), string(f.Result), "the result")
 	},
-	"no text from outside keeps an end from being written": func(h *house) {
+	"invalid text does not prevent a finish": func(h *house) {
 		d := h.allowed(`{}`)
 		h.began(d)
 		f := h.done(d.ID)
@@ -54,7 +54,7 @@ var finishStories = map[string]func(*house){
 			h.Errorf("the message came back as %q", got)
 		}
 	},
-	"nobody may pick up what has no time for it": func(h *house) {
+	"a result without a pickup deadline is not stored": func(h *house) {
 		d := h.allowed(`{}`)
 		h.began(d)
 		f := h.done(d.ID)
@@ -65,7 +65,7 @@ var finishStories = map[string]func(*house){
 		}
 		h.began(h.allowed(`{}`))
 	},
-	"a second end is an event": func(h *house) {
+	"a second finish is recorded as an event": func(h *house) {
 		d := h.allowed(`{}`)
 		h.began(d)
 		first := h.finish(h.done(d.ID))
@@ -77,7 +77,7 @@ var finishStories = map[string]func(*house){
 		h.equal(inv, first, "the row")
 		h.lateOutcome(d.ID, `"status":"failed"`, `"code":"tool_error"`, `"result":{"content":[]}`)
 	},
-	"an end after the sweep's verdict is an event": func(h *house) {
+	"a finish after the sweep is recorded as an event": func(h *house) {
 		d := h.allowed(`{}`)
 		h.began(d)
 		h.later(2 * time.Minute)
@@ -98,7 +98,7 @@ var finishStories = map[string]func(*house){
 		h.refused(err, action.ErrConflict, "not_executing")
 		h.finish(h.done(d.ID))
 	},
-	"what does not run does not end": func(h *house) {
+	"only an executing call can finish": func(h *house) {
 		d := h.held(`{}`)
 		h.began(d)
 		_, _, err := h.db.Finish(h.ctx, h.done(d.ID))
@@ -106,7 +106,7 @@ var finishStories = map[string]func(*house){
 		_, _, err = h.db.Finish(h.ctx, h.done(newID()))
 		h.refused(err, action.ErrNotFound, "invocation_not_found")
 	},
-	"an end that makes no sense is refused": func(h *house) {
+	"an invalid finish is refused": func(h *house) {
 		d := h.allowed(`{}`)
 		h.began(d)
 		for _, change := range []func(*action.Finish){

@@ -81,7 +81,7 @@ func (h *house) full(g action.Grant, held, asked string) {
 }
 
 var grantStories = map[string]func(*house){
-	"a grant is what was asked, and the rest is filled in": func(h *house) {
+	"a grant is stored as requested, with defaults": func(h *house) {
 		ends := h.now.Add(time.Hour)
 		t := terms()
 		t.MaxCalls, t.ExpiresAt = budget(3), &ends
@@ -101,7 +101,7 @@ var grantStories = map[string]func(*house){
 		everything := h.grant(action.Terms{Scope: action.ScopeOrganization, Any: true})
 		h.equal(must(h.db.Grant(h.ctx, h.org.ID, everything.ID))(h), everything, "a grant of everything")
 	},
-	"a grant that makes no sense is refused": func(h *house) {
+	"an invalid grant is refused": func(h *house) {
 		past := h.now
 		for name, row := range map[string]struct {
 			change func(*action.Grant)
@@ -244,7 +244,7 @@ var grantStories = map[string]func(*house){
 		must(h.db.RevokeGrant(h.ctx, h.org.ID, want[2], "carol"))(h)
 		h.equal(got(), append(want[:2:2], want[3:]...), "grants after one was revoked")
 	},
-	"a place holds a hundred usable grants, and a call sees those of all its places": func(h *house) {
+	"a target has at most a hundred usable grants, and a call considers all of its targets": func(h *house) {
 		d := h.held(`{"a":1}`)
 		h.began(d)
 		wish := h.request(terms())
@@ -288,7 +288,7 @@ var grantStories = map[string]func(*house){
 		}
 		h.equal([]int{covered(ends.Add(-time.Microsecond)), covered(ends)}, []int{1, 0}, "grants before and at the end")
 	},
-	"grants that ended long ago are forgotten": func(h *house) {
+	"old grants are deleted": func(h *house) {
 		day := 24 * time.Hour
 		h.later(-60 * day)
 		t := terms()

@@ -24,7 +24,7 @@ func (h *house) noGrants() {
 }
 
 var grantApproveStories = map[string]func(*house){
-	"an approval makes its grant": func(h *house) {
+	"an approval creates its grant": func(h *house) {
 		for i, scope := range []action.GrantScope{action.ScopeSession, action.ScopeOrganization} {
 			d := h.held(`{"a":1,"scope":"` + string(scope) + `"}`)
 			h.began(d)
@@ -50,7 +50,7 @@ var grantApproveStories = map[string]func(*house){
 			h.equal(must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID}))(h).Total, i+1, "grants")
 		}
 	},
-	"an approval that fails makes no grant": func(h *house) {
+	"a failed approval creates no grant": func(h *house) {
 		past := h.now.Add(-time.Second)
 		denied, gone, seen := h.held(`{"a":1}`), h.held(`{"a":2}`), h.held(`{"a":3}`)
 		for _, d := range []*action.Draft{denied, gone, seen} {
@@ -84,7 +84,7 @@ var grantApproveStories = map[string]func(*house){
 		h.noGrants()
 		h.status(seen.ID, action.StatusPending)
 	},
-	"a grant that cannot be written approves nothing": func(h *house) {
+	"a grant that cannot be stored approves nothing": func(h *house) {
 		d := h.held(`{"a":1}`)
 		h.began(d)
 		v := h.approving(d.ID, action.ScopeSession)
@@ -96,7 +96,7 @@ var grantApproveStories = map[string]func(*house){
 		h.noGrants()
 		h.approve(d.ID)
 	},
-	"who made a session may be kept from approving its calls": func(h *house) {
+	"self-approval can be forbidden": func(h *house) {
 		d, other := h.held(`{"a":1}`), h.held(`{"a":2}`)
 		h.began(d)
 		h.began(other)
@@ -122,7 +122,7 @@ var grantApproveStories = map[string]func(*house){
 		h.began(d)
 		h.approve(d.ID)
 	},
-	"nor may grants of hers cover them": func(h *house) {
+	"grants of an excluded approver do not cover calls": func(h *house) {
 		hers := h.newGrant(action.Terms{Scope: action.ScopeOrganization, Source: "linear", Action: "create_issue"})
 		hers.CreatedBy = "alice"
 		hers = must(h.db.CreateGrant(h.ctx, hers))(h)

@@ -76,7 +76,7 @@ var grantRaceStories = map[string]func(*house){
 		h.equal(begun, want, "calls begun")
 		h.equal(h.rowsBy(), want, "rows")
 	},
-	"identical calls use up one": func(h *house) {
+	"identical calls use a grant once": func(h *house) {
 		g := h.grant(terms())
 		var fresh atomic.Int64
 		together(32, func(i int) {
@@ -91,7 +91,7 @@ var grantRaceStories = map[string]func(*house){
 		h.equal(fresh.Load(), int64(1), "new rows")
 		h.used(g, 1)
 	},
-	"a call whose row fails leaves its grant as it was, whoever is beside it": func(h *house) {
+	"a failed insert leaves its grant unused, also in a batch": func(h *house) {
 		g := h.grant(terms())
 		first := h.began(h.allowed(`{"first":1}`))
 		var begun atomic.Int64
@@ -107,7 +107,7 @@ var grantRaceStories = map[string]func(*house){
 		h.equal(h.rowsBy()[g.ID], begun.Load(), "rows")
 		h.used(g, begun.Load())
 	},
-	"behind a revocation no call begins": func(h *house) {
+	"no call begins after a revocation": func(h *house) {
 		for round := range 5 {
 			g := h.grant(terms())
 			var revoked atomic.Bool
@@ -136,7 +136,7 @@ var grantRaceStories = map[string]func(*house){
 			h.spent(h.by(fmt.Sprintf(`{"round":%d}`, round), g.ID))
 		}
 	},
-	"an approval that lost leaves no grant": func(h *house) {
+	"an approval that loses the race creates no grant": func(h *house) {
 		for i := range 50 {
 			d := h.held(fmt.Sprintf(`{"a":%d}`, i))
 			d.MaxPending, d.DenialLimit = 0, 0
@@ -164,7 +164,7 @@ var grantRaceStories = map[string]func(*house){
 			}
 		}
 	},
-	"an approval whose grant fails is none, whoever is beside it": func(h *house) {
+	"an approval whose grant fails is rolled back, also in a batch": func(h *house) {
 		var drafts []*action.Draft
 		for i := range 24 {
 			d := h.held(fmt.Sprintf(`{"a":%d}`, i))
@@ -186,7 +186,7 @@ var grantRaceStories = map[string]func(*house){
 		}
 		h.equal(must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID}))(h).Total, 12, "grants")
 	},
-	"in a full place nobody makes one more beside others": func(h *house) {
+	"concurrent creation respects the limit": func(h *house) {
 		for range 95 {
 			h.grant(terms())
 		}

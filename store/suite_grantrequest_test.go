@@ -66,7 +66,7 @@ var grantRequestStories = map[string]func(*house){
 		h.later(time.Hour)
 		h.equal(h.request(terms()).ID == first.ID, false, "one that expired is asked for again")
 	},
-	"what is over is asked for again": func(h *house) {
+	"an expired request can be repeated": func(h *house) {
 		t := terms()
 		t.ExpiresAt = ptr(h.now.Add(time.Minute))
 		first := h.request(t)
@@ -77,14 +77,14 @@ var grantRequestStories = map[string]func(*house){
 		must(h.db.SweepGrants(h.ctx, h.now, 0))(h)
 		h.equal(must(h.db.GrantRequest(h.ctx, h.org.ID, first.ID))(h).Status, action.RequestExpired, "its status")
 	},
-	"a person's no holds for the same request": func(h *house) {
+	"a denial applies to the same request": func(h *house) {
 		r := h.request(terms())
 		denied := must(h.db.DenyRequest(h.ctx, h.answer(r.ID)))(h)
 		h.equal(h.request(terms()), denied, "the same request again")
 		h.now = time.Now().Add(15 * time.Minute)
 		h.equal(h.request(terms()).Status, action.RequestPending, "a while later")
 	},
-	"people deny the like of a request only so often": func(h *house) {
+	"the denial limit applies to similar requests": func(h *house) {
 		h.choose(action.Settings{SelfApproval: true, DenialLimit: 2})
 		calls := int64(0)
 		more := func(t action.Terms) action.GrantRequest { // never the same
@@ -127,7 +127,7 @@ var grantRequestStories = map[string]func(*house){
 		h.s = h.session(action.Interactive)
 		h.asks(more(terms()))
 	},
-	"no more than ten wait": func(h *house) {
+	"at most ten requests are pending": func(h *house) {
 		var last action.GrantRequest
 		for i := range 10 {
 			t := terms()
@@ -140,7 +140,7 @@ var grantRequestStories = map[string]func(*house){
 		must(h.db.DenyRequest(h.ctx, h.answer(last.ID)))(h)
 		h.request(terms())
 	},
-	"a request that makes no sense is refused": func(h *house) {
+	"an invalid request is refused": func(h *house) {
 		t := terms()
 		t.MaxCalls = budget(-1)
 		_, _, err := h.db.RequestGrant(h.ctx, h.wish(t))
@@ -153,7 +153,7 @@ var grantRequestStories = map[string]func(*house){
 		_, _, err = h.db.RequestGrant(h.ctx, h.wish(terms()))
 		h.refused(err, action.ErrUnauthenticated, "session_revoked")
 	},
-	"an approved request is a grant as asked": func(h *house) {
+	"an approved request becomes the requested grant": func(h *house) {
 		t := terms()
 		t.Pins = map[string]json.RawMessage{"/team": json.RawMessage(`"<A>"`)}
 		asked := h.request(t)
@@ -196,7 +196,7 @@ var grantRequestStories = map[string]func(*house){
 		h.ok(err)
 		h.equal([]any{g.Terms, got.Terms}, []any{narrow, asked}, "what was granted, and what was asked")
 	},
-	"an organization's any is asked for and narrowed": func(h *house) {
+	"a request for any action can be narrowed": func(h *house) {
 		r := h.wish(action.Terms{Scope: action.ScopeOrganization, Any: true})
 		r.ToolHash = ""
 		r, _ = h.asks(r)
@@ -206,7 +206,7 @@ var grantRequestStories = map[string]func(*house){
 		h.ok(err)
 		h.equal([]any{g.Session, g.Terms}, []any{"", *v.Terms}, "the grant")
 	},
-	"nobody decides twice, and the second hears who was first": func(h *house) {
+	"a second decision gets the first decider's name": func(h *house) {
 		h.ok(h.db.CreateUser(h.ctx, action.User{ID: "u" + h.org.ID, Organization: h.org.ID, Name: "Grace", Role: action.RoleAdmin}, "me"))
 		for word, decide := range map[string]func(action.RequestVerdict) error{
 			"approved": func(v action.RequestVerdict) error { _, _, err := h.db.ApproveRequest(h.ctx, v); return err },
@@ -233,7 +233,7 @@ var grantRequestStories = map[string]func(*house){
 			h.Error("nobody denied it")
 		}
 	},
-	"who made a session may be kept from granting what it asks for": func(h *house) {
+	"self-approval of requests can be forbidden": func(h *house) {
 		h.choose(action.Settings{SelfApproval: false})
 		v := h.answer(h.request(terms()).ID)
 		v.By = "alice"
@@ -260,7 +260,7 @@ var grantRequestStories = map[string]func(*house){
 		_, err := h.db.GrantRequest(h.ctx, h.org.ID, r.ID)
 		h.refused(err, action.ErrNotFound, "grant_request_not_found")
 	},
-	"a session that ended asks for nothing any more": func(h *house) {
+	"an ended session cannot request grants": func(h *house) {
 		r := h.request(terms())
 		ended := h.s
 		h.s = h.session(action.Interactive)

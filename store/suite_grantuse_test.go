@@ -30,7 +30,7 @@ func (h *house) spent(d *action.Draft) {
 }
 
 var grantUseStories = map[string]func(*house){
-	"a call notes the grant that it uses up": func(h *house) {
+	"a call records the grant that it used": func(h *house) {
 		t := terms()
 		t.MaxCalls = budget(2)
 		g := h.grant(t)
@@ -46,14 +46,14 @@ var grantUseStories = map[string]func(*house){
 		h.used(g, 2)
 		h.equal(len(must(h.db.GrantsFor(h.ctx, h.org.ID, h.s.ID, "linear", "create_issue", h.now))(h)), 0, "grants for the next call")
 	},
-	"a grant without a budget counts all the same": func(h *house) {
+	"a grant without a budget counts its calls": func(h *house) {
 		g := h.grant(terms())
 		for i := range 3 {
 			h.began(h.by(fmt.Sprintf(`{"a":%d}`, i), g.ID))
 		}
 		h.used(g, 3)
 	},
-	"a read uses up a grant, too": func(h *house) {
+	"a read also uses a grant": func(h *house) {
 		t := terms()
 		t.Action, t.MaxCalls = "list_issues", budget(1)
 		g := h.grant(t)
@@ -81,7 +81,7 @@ var grantUseStories = map[string]func(*house){
 		}
 		h.spent(h.by(`{"a":3}`, spent.ID, revoked.ID, expired.ID))
 	},
-	"nobody uses another session's or organization's grant": func(h *house) {
+	"a grant of another session or organization is not used": func(h *house) {
 		g := h.grant(terms())
 		h.s = h.session(action.Interactive)
 		h.spent(h.by(`{"a":1}`, g.ID))
@@ -95,7 +95,7 @@ var grantUseStories = map[string]func(*house){
 		ours := h.grant(t)
 		h.began(h.by(`{"a":1}`, ours.ID))
 	},
-	"who joins, or is refused, uses up nothing": func(h *house) {
+	"a joined or refused call uses no grant": func(h *house) {
 		g := h.grant(terms())
 		first := h.began(h.by(`{"a":1}`, g.ID))
 		h.joins(h.by(`{"a":1}`, g.ID), first.ID)
@@ -125,7 +125,7 @@ var grantUseStories = map[string]func(*house){
 		h.joins(again, first.ID)
 		h.used(g, 1)
 	},
-	"what people deny again and again is denied for the session": func(h *house) {
+	"repeated denials deny the action for the session": func(h *house) {
 		held := func(i int) *action.Draft {
 			d := h.held(fmt.Sprintf(`{"a":%d}`, i))
 			d.DenialLimit = 3

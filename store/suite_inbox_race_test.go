@@ -48,7 +48,7 @@ var inboxRaceStories = map[string]func(*house){
 		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, deliveries")
 		h.equal(must(h.db.ListReceipts(h.ctx, event.ReceiptFilter{Organization: h.org.ID}))(h).Total, 1, "deliveries")
 	},
-	"workers who find the same events in another order do not stand in each other's way": func(h *house) {
+	"workers with the same events in another order do not deadlock": func(h *house) {
 		a := h.automation("Triage")
 		triggers := []event.Trigger{h.trigger(h.webhook(a)), h.trigger(h.webhook(a)), h.trigger(h.webhook(a))}
 		for range 120 {
@@ -73,7 +73,7 @@ var inboxRaceStories = map[string]func(*house){
 		h.equal(claims.Load(), int64(120), "claims")
 		h.equal(h.tally(), [4]int{15, 0, 15, 15}, "events, skipped ones, runs, deliveries")
 	},
-	"two deliveries of one body are settled at once: one run": func(h *house) {
+	"two concurrent deliveries of one body create one run": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		const pairs = 20
 		for i := range 2 * pairs {

@@ -85,7 +85,7 @@ func (h *house) record(id string) event.Record {
 }
 
 var inboxStories = map[string]func(*house){
-	"a delivery is kept, claimed and settled, and what came of it is there": func(h *house) {
+	"a delivery is received, claimed and settled": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		r := h.received(t, "k1")
 		want := r
@@ -124,7 +124,7 @@ var inboxStories = map[string]func(*house){
 		}
 		h.taken("w", 0)
 	},
-	"a sender who tries again changes nothing, but that what failed is tried again": func(h *house) {
+	"a repeated delivery changes nothing, except that a failed one is queued again": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		r := h.received(t, "k1")
 		h.repeated(t, "k1", false)
@@ -146,7 +146,7 @@ var inboxStories = map[string]func(*house){
 		h.received(other, "k1") // at another endpoint
 		h.taken("w", 1)
 	},
-	"what reached nobody is kept, and is worked off again by its sender or by hand": func(h *house) {
+	"an unmatched delivery is kept and can be queued again": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		r := h.received(t, "k1")
 		nobody := func() {
@@ -174,7 +174,7 @@ var inboxStories = map[string]func(*house){
 		s.BodyHash, s.DedupWindow = "hash", time.Hour
 		h.equal(len(h.settle("w", s)), 1, "runs of "+other.ID)
 	},
-	"what is not due waits, and what was given back has its time": func(h *house) {
+	"groups are polled only when due": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		later := h.receipt(t, "later")
 		later.NextAt = h.now.Add(time.Hour)
@@ -207,7 +207,7 @@ var inboxStories = map[string]func(*house){
 		h.ok(h.db.RenewReceipts(h.ctx, "w", ids, -time.Second))
 		h.taken("other", 2) // of what the worker lost, the third is too much
 	},
-	"a worker that is lost loses what it had": func(h *house) {
+	"a lost worker loses its deliveries": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		h.received(t, "k1")
 		lost := must(h.db.ClaimReceipts(h.ctx, "lost", 10, -time.Second))(h)
@@ -261,7 +261,7 @@ var inboxStories = map[string]func(*house){
 		h.equal(len(h.settle("w", other, second, failed, first)), 2, "runs of a batch")
 		h.equal([]bool{h.kept(first.Receipt.ID).Duplicate, h.kept(second.Receipt.ID).Duplicate, h.kept(other.Receipt.ID).Duplicate}, []bool{false, true, false}, "doubled")
 	},
-	"a body is remembered as long as deliveries are, and one that came to nothing is not": func(h *house) {
+	"body hashes are kept as long as deliveries, and only of matched deliveries": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		for range 3 { // of two hours ago: the service asked to be left alone
 			r := h.receipt(t, newID())
@@ -277,7 +277,7 @@ var inboxStories = map[string]func(*house){
 			must(h.db.PurgeInbound(h.ctx, h.now.Add(-720*time.Hour), 100))(h)
 		}
 	},
-	"deliveries are listed, and one that failed is worked off again by hand": func(h *house) {
+	"failed deliveries can be queued again": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		var ids []string
 		for range 5 {

@@ -51,14 +51,14 @@ var instanceStories = map[string]func(*house){
 		h.equal(must(h.db.Signals(h.ctx, want[1].CreatedAt, 0))(h), want[1:], "those since the second")
 		h.equal(len(must(h.db.Signals(h.ctx, want[2].CreatedAt.Add(time.Microsecond), 10))(h)), 0, "those after the last")
 	},
-	"a signal has the store's own id and time": func(h *house) {
+	"a signal gets the store's ID and time": func(h *house) {
 		mine := database.Signal{ID: "mine", Organization: h.org.ID, Session: "s", Kind: "end", CreatedAt: h.now.Add(-time.Hour)}
 		s := must(h.db.PostSignal(h.ctx, mine))(h)
 		if s.ID == "mine" || s.ID == "" || s.CreatedAt.Before(h.now) {
 			h.Errorf("posted %+v, at %s", s, h.now)
 		}
 	},
-	"a signal that makes no sense is refused": func(h *house) {
+	"an invalid signal is refused": func(h *house) {
 		full := `"` + strings.Repeat("é", database.MaxSignal/2-1) + `"`
 		h.post("s", full)
 		for field, s := range map[string]database.Signal{
@@ -149,7 +149,7 @@ var instanceStories = map[string]func(*house){
 		h.ok(h.db.CheckKeys(h.ctx, first)) // the refused ones wrote nothing
 		h.refused(h.db.CheckKeys(h.ctx, map[string]string{"new": "f4"}), action.ErrConflict, "key_differs")
 	},
-	"a key is replaced by one who has the old one": func(h *house) {
+	"a key is replaced only by its previous fingerprint": func(h *house) {
 		h.equal(must(h.db.CheckedKey(h.ctx, "turned"))(h), "", "before anybody came")
 		h.refused(h.db.ReplaceKey(h.ctx, "turned", "f2", "f1"), action.ErrConflict, "key_differs")
 		h.ok(h.db.CheckKeys(h.ctx, map[string]string{"turned": "f1", "other": "f1"}))
@@ -175,7 +175,7 @@ var instanceStories = map[string]func(*house){
 		})
 		h.equal(won.Load(), int64(1), "callers whose keys they are")
 	},
-	"what changes connectors moves the catalog, and nothing else does": func(h *house) {
+	"only changes of connectors increment the catalog version": func(h *house) {
 		h.secret("k", "mcp.example.com")
 		h.equal(h.versions(), history.Versions{Organization: h.org.ID, Policy: 1, Catalog: 1}, "versions at first")
 		other := newHouse(h.T, h.db)

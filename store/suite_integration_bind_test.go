@@ -62,13 +62,13 @@ var bindingStories = map[string]func(*house){
 		page := must(h.db.ListSessions(h.ctx, action.SessionFilter{Organization: h.org.ID}))(h)
 		h.equal(page.Items[0].Connections, []string{b.ID, a.ID}, "the newest one's in the list")
 	},
-	"a session is bound to what its maker may use": func(h *house) {
+	"a session is bound to integrations of its creator": func(h *house) {
 		for field, list := range h.unbindable() {
 			_, err := h.connections(list...)
 			h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, strings.TrimSpace(field), "the field")
 		}
 	},
-	"an automation is bound to what everybody may use": func(h *house) {
+	"an automation is bound only to shared integrations": func(h *house) {
 		h.equal(h.bindings("nightly"), []string{}, "what it starts with")
 		a, b := h.connected(h.slack("T1")).ID, h.connected(h.slack("T2")).ID
 		was := h.version()
@@ -90,7 +90,7 @@ var bindingStories = map[string]func(*house){
 		h.equal(h.version(), was, "the version of policy")
 		h.equal(h.refused(h.bind("", a), action.ErrInvalid, "invalid").Field, "/automation_id", "the field")
 	},
-	"an automation is not bound to what is somebody's": func(h *house) {
+	"an automation is not bound to private integrations": func(h *house) {
 		good := h.connected(h.slack("T8")).ID
 		h.ok(h.bind("nightly", good))
 		lists := h.unbindable()
@@ -100,7 +100,7 @@ var bindingStories = map[string]func(*house){
 		}
 		h.equal(h.bindings("nightly"), []string{good}, "what it stays bound to")
 	},
-	"an automation is not bound to what went, while it is gone": func(h *house) {
+	"bindings to a deleted integration are ignored": func(h *house) {
 		in, other := h.connected(h.slack("T1")), h.connected(h.slack("T2"))
 		h.ok(h.bind("nightly", in.ID, other.ID))
 		h.setIntegration(in.ID, action.IntegrationDeleted, "")
@@ -110,7 +110,7 @@ var bindingStories = map[string]func(*house){
 		h.connected(must(h.again(h.db, h.slack("T1")))(h))
 		h.equal(h.bindings("nightly"), []string{in.ID}, "what it is bound to again")
 	},
-	"a registration is written, replaced and removed": func(h *house) {
+	"an app registration is created, replaced and deleted": func(h *house) {
 		_, err := h.db.ProviderApp(h.ctx, h.org.ID, "github")
 		h.refused(err, action.ErrNotFound, "provider_app_not_found")
 		a := h.registered()
@@ -146,7 +146,7 @@ var bindingStories = map[string]func(*house){
 			h.Errorf("the event does not name the secrets: %s", e.After)
 		}
 	},
-	"a registration stays while an integration needs it": func(h *house) {
+	"an app registration in use cannot be deleted": func(h *house) {
 		app, broker := h.registered(), h.registered()
 		app.Provider, broker.Provider = "slack", "nango"
 		own, brokered, token := h.private("T1", "bob"), h.slack("T2"), h.slack("T3")
@@ -165,7 +165,7 @@ var bindingStories = map[string]func(*house){
 			h.ok(h.db.DeleteProviderApp(h.ctx, h.org.ID, row.app.Provider, "alice"))
 		}
 	},
-	"what a registration cannot be is refused by field": func(h *house) {
+	"an invalid app registration is refused by field": func(h *house) {
 		for field, change := range map[string]func(*action.ProviderApp){
 			"/provider":  func(a *action.ProviderApp) { a.Provider = "" },
 			"/client_id": func(a *action.ProviderApp) { a.ClientID = "a\n" },

@@ -78,7 +78,7 @@ func (h *house) connections(ids ...string) (action.Session, error) {
 }
 
 var integrationStories = map[string]func(*house){
-	"all that is said of an integration is kept": func(h *house) {
+	"every field of an integration is stored": func(h *house) {
 		in := h.slack("T1")
 		got := h.connected(in)
 		in.Status, in.Revision, in.Version, in.UpdatedAt = action.IntegrationActive, 1, 1, got.UpdatedAt
@@ -91,7 +91,7 @@ var integrationStories = map[string]func(*house){
 		h.equal(must(h.db.ListIntegrations(h.ctx, h.org.ID, "bob"))(h), []action.Integration{in}, "the list")
 		h.equal(h.rulesNow().Integrations, []action.Integration{in}, "those of the rules")
 	},
-	"other organizations have no part in it": func(h *house) {
+	"other organizations are not affected": func(h *house) {
 		in := h.connected(h.slack("T1"))
 		other := newHouse(h.T, h.db)
 		_, err := h.db.Integration(h.ctx, other.org.ID, in.ID, "alice")
@@ -111,7 +111,7 @@ var integrationStories = map[string]func(*house){
 		h.equal(len(must(h.db.Integrations(h.ctx, other.org.ID))(h)), 0, "theirs")
 		h.equal(len(must(h.db.ListIntegrations(h.ctx, other.org.ID, "alice"))(h)), 0, "their list")
 	},
-	"connecting again is the same integration": func(h *house) {
+	"reconnecting keeps the integration": func(h *house) {
 		in := h.connected(h.slack("T1"))
 		h.setIntegration(in.ID, action.IntegrationRevoked, "token_revoked")
 		next := must(h.again(h.db, h.slack("T1")))(h)
@@ -132,7 +132,7 @@ var integrationStories = map[string]func(*house){
 		h.connected(h.private("T1", "bob"))
 		h.connected(h.own("T1", "bob"))
 	},
-	"a deleted one comes back with its id": func(h *house) {
+	"a deleted integration is restored with its ID": func(h *house) {
 		in := h.connected(h.slack("T1"))
 		s := must(h.connections(in.ID))(h)
 		h.shifts("disconnecting", 1, func() {
@@ -156,7 +156,7 @@ var integrationStories = map[string]func(*house){
 		h.equal(got, in, "the integration that came back")
 		h.equal(must(h.db.Session(h.ctx, s.ID))(h).Connections, []string{in.ID}, "what a session is bound to")
 	},
-	"a renewal does not bring back what was disconnected": func(h *house) {
+	"a renewal does not restore a disconnected integration": func(h *house) {
 		h.connected(h.slack("T1"))
 		in := must(h.db.IntegrationOf(h.ctx, h.org.ID, "slack", "", "T1", false))(h)
 		h.setIntegration(in.ID, action.IntegrationDeleted, "")
@@ -164,7 +164,7 @@ var integrationStories = map[string]func(*house){
 		in.Version++ // that of the row that was wiped
 		h.refused(h.db.RenewIntegration(h.ctx, in), action.ErrConflict, "integration_moved")
 	},
-	"a renewal moves nothing": func(h *house) {
+	"a renewal increments no version": func(h *house) {
 		h.connected(h.slack("T1"))
 		in := must(h.db.IntegrationOf(h.ctx, h.org.ID, "slack", "", "T1", false))(h)
 		next := in
@@ -191,7 +191,7 @@ var integrationStories = map[string]func(*house){
 		})
 		h.equal([]int64{kept.Load(), h.credential(in.ID).Version}, []int64{1, 2}, "renewals, version")
 	},
-	"of those who connect an account at once, one is kept": func(h *house) {
+	"of concurrent connections of an account one is kept": func(h *house) {
 		var kept atomic.Int64
 		together(8, func(i int) {
 			switch _, err := h.any(i).PutIntegration(h.ctx, h.slack("T1"), "alice"); {
@@ -206,7 +206,7 @@ var integrationStories = map[string]func(*house){
 		together(8, func(i int) { _, _ = h.any(i).PutIntegration(h.ctx, again, "alice") })
 		h.equal(h.credential(again.ID).Version, int64(2), "the version")
 	},
-	"a status is of the credential that it was found of": func(h *house) {
+	"a status applies to the version of its credential": func(h *house) {
 		in := h.connected(h.slack("T1"))
 		again := h.connected(must(h.again(h.db, h.slack("T1")))(h))
 		h.shifts("a late finding", 0, func() {
@@ -219,7 +219,7 @@ var integrationStories = map[string]func(*house){
 		h.equal(h.credential(in.ID), again, "the integration")
 		h.equal(must(h.db.SetIntegrationStatus(h.ctx, h.org.ID, in.ID, again.Version, action.IntegrationRevoked, "of now", "bob"))(h), true, "changed")
 	},
-	"a status is told once": func(h *house) {
+	"an unchanged status is not recorded again": func(h *house) {
 		in := h.connected(h.slack("T1"))
 		set := func(status action.IntegrationStatus, reason string, want bool) {
 			h.Helper()

@@ -30,7 +30,7 @@ func (h *house) told(id string) []action.PolicyEvent {
 }
 
 var integrationUseStories = map[string]func(*house){
-	"private ones are there for their owner alone": func(h *house) {
+	"private integrations are visible only to their owner": func(h *house) {
 		shared, alices, bobs := h.connected(h.slack("T1")), h.connected(h.private("T1", "alice")), h.connected(h.own("T1", "bob"))
 		for viewer, want := range map[string][]string{
 			"alice": {shared.ID, alices.ID}, "bob": {shared.ID, bobs.ID}, "carol": {shared.ID}, "": {shared.ID},
@@ -67,7 +67,7 @@ var integrationUseStories = map[string]func(*house){
 		slices.Reverse(want)
 		h.equal(got, want, "those of the catalog, oldest first")
 	},
-	"a user has one connection of his own at a provider": func(h *house) {
+	"a user has one own connection per provider": func(h *house) {
 		first, others := h.connected(h.own("U1", "bob")), h.connected(h.own("U1", "alice"))
 		kept := h.connected(h.private("U1", "bob"))
 		elsewhere := h.own("U1", "bob")
@@ -85,7 +85,7 @@ var integrationUseStories = map[string]func(*house){
 		_, err := h.db.IntegrationCredential(h.ctx, h.org.ID, second.ID)
 		h.refused(err, action.ErrNotFound, "integration_not_found")
 	},
-	"what only a user saw goes with him": func(h *house) {
+	"private integrations are disconnected with their user": func(h *house) {
 		u := h.user("bob", action.RoleMember)
 		h.connected(h.own("T1", u.ID))
 		h.connected(h.private("T1", u.ID))
@@ -136,14 +136,14 @@ var integrationUseStories = map[string]func(*house){
 		}
 		h.equal(h.credential(in.ID).AccountName, "New name", "what the service calls the account")
 	},
-	"an account does not become another's by its visibility": func(h *house) {
+	"visibility cannot give an account to another owner": func(h *house) {
 		h.connected(h.slack("T1"))
 		in := h.connected(h.private("T1", "alice"))
 		in.Visibility = action.VisibleOrganization
 		_, err := h.db.ChangeIntegration(h.ctx, in, "alice")
 		h.equal(h.refused(err, action.ErrConflict, "integration_exists").Field, "/visibility", "the field")
 	},
-	"what an integration cannot be is refused by field": func(h *house) {
+	"an invalid integration is refused by field": func(h *house) {
 		for field, change := range map[string]func(*action.Integration){
 			"/kind":            func(in *action.Integration) { in.Kind = "password" },
 			"/broker":          func(in *action.Integration) { in.Kind, in.Broker = action.KindAPIKey, action.BrokerNango },
@@ -173,7 +173,7 @@ var integrationUseStories = map[string]func(*house){
 			h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, field, "the field")
 		}
 	},
-	"history tells of private ones only that they are there": func(h *house) {
+	"history hides details of private integrations": func(h *house) {
 		in := h.connected(h.private("T-hidden", "alice"))
 		in.Name, in.Settings = "Hidden name", json.RawMessage(`{"hidden":true}`)
 		must(h.db.ChangeIntegration(h.ctx, in, "alice"))(h)
@@ -190,7 +190,7 @@ var integrationUseStories = map[string]func(*house){
 			}
 		}
 	},
-	"history tells of the organization's what they are": func(h *house) {
+	"history has details of shared integrations": func(h *house) {
 		in := h.connected(h.slack("T1"))
 		h.setIntegration(in.ID, action.IntegrationRevoked, "token_revoked")
 		in = must(h.db.Integration(h.ctx, h.org.ID, in.ID, "bob"))(h)
@@ -221,7 +221,7 @@ var integrationUseStories = map[string]func(*house){
 		_, err = h.db.PutIntegration(h.ctx, must(h.again(h.db, h.slack(last.Account)))(h), "alice")
 		h.refused(err, action.ErrTooMany, "too_many_integrations")
 	},
-	"a connection is ended once, and in time": func(h *house) {
+	"a connection flow is used once, before it expires": func(h *house) {
 		f := h.beginning("s")
 		h.ok(h.db.PutIntegrationFlow(h.ctx, f))
 		h.equal(must(h.take(h.db, "s", h.now))(h), f, "the connection")
@@ -231,7 +231,7 @@ var integrationUseStories = map[string]func(*house){
 		_, err = h.take(h.db, "s", h.now)
 		h.refused(err, action.ErrNotFound, "connection_not_found")
 	},
-	"a connection is ended by the login that began it": func(h *house) {
+	"only the login that began a connection can end it": func(h *house) {
 		f := h.beginning("s")
 		h.ok(h.db.PutIntegrationFlow(h.ctx, f))
 		for _, other := range [][3]string{{h.org.ID, "bob", f.Login}, {h.org.ID, f.By, "another"}, {newHouse(h.T, h.db).org.ID, f.By, f.Login}} {

@@ -9,7 +9,7 @@ import (
 )
 
 var keepStories = map[string]func(*house){
-	"a queued read is seen by who asks for it": func(h *house) {
+	"a queued read is visible to a reader": func(h *house) {
 		d := h.read(`{"a":1}`)
 		h.began(d)
 		h.status(d.ID, action.StatusExecuting)
@@ -30,7 +30,7 @@ var keepStories = map[string]func(*house){
 			h.Error("not delivered")
 		}
 	},
-	"who was answered waits on": func(h *house) {
+	"an answered caller keeps waiting": func(h *house) {
 		d := h.held(`{"a":1}`)
 		h.began(d)
 		h.ok(h.db.MarkAnswered(h.ctx, h.org.ID, d.ID))
@@ -42,7 +42,7 @@ var keepStories = map[string]func(*house){
 		h.ok(h.db.MarkAnswered(h.ctx, h.org.ID, d.ID)) // too late, and no harm
 		h.ok(h.db.MarkAnswered(h.ctx, h.org.ID, newID()))
 	},
-	"what callers can be asked who come back adds up, for their organization": func(h *house) {
+	"features of returning callers add up": func(h *house) {
 		d, done := h.held(`{"a":1}`), h.held(`{"a":2}`)
 		h.began(d)
 		h.began(done)
@@ -60,7 +60,7 @@ var keepStories = map[string]func(*house){
 		h.equal(can(newID(), d.ID), action.ClientFeatures(0), "to another organization")
 		h.equal(can(h.org.ID, done.ID), action.ClientFeatures(0), "of a call that ended")
 	},
-	"who waits for a held call is told, to its organization": func(h *house) {
+	"callers of a held call are reported to its organization": func(h *house) {
 		waits, told, done := h.held(`{"a":1}`), h.held(`{"a":2}`), h.held(`{"a":3}`)
 		begun := h.now
 		for _, d := range []*action.Draft{waits, told, done} {
@@ -101,7 +101,7 @@ var keepStories = map[string]func(*house){
 		h.ok(h.db.MarkSeen(h.ctx, ids, h.now.Add(time.Second)))
 		h.ok(h.db.MarkSeen(h.ctx, nil, h.now))
 	},
-	"what is approved and unclaimed is found": func(h *house) {
+	"unclaimed approved calls are found": func(h *house) {
 		early, late := h.held(`{"a":1}`), h.held(`{"a":2}`)
 		h.began(early)
 		h.began(late)

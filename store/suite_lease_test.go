@@ -41,7 +41,7 @@ var leaseStories = map[string]func(*house){
 		h.ok(h.db.Release(h.ctx, "sweep", "a"))
 		h.equal(h.holds(1, "sweep", "b", time.Hour), true, "b takes it then")
 	},
-	"of 16 that want a lock one gets it": func(h *house) {
+	"of 16 callers one gets the lock": func(h *house) {
 		for _, name := range []string{"new", "lapsed"} {
 			if name == "lapsed" {
 				h.equal(h.holds(0, name, "dead", time.Microsecond), true, "the dead one took it")
@@ -59,7 +59,7 @@ var leaseStories = map[string]func(*house){
 			h.equal(got.Load(), int64(1), "holders of the "+name+" lock")
 		}
 	},
-	"a lock without a name, a holder or a time is none": func(h *house) {
+	"a lock needs a name, a holder and a time": func(h *house) {
 		for _, try := range []struct {
 			name, holder string
 			ttl          time.Duration

@@ -119,7 +119,7 @@ var listStories = map[string]func(*house){
 		p := must(h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID}))(h)
 		h.equal([]any{len(p.Items), p.Total, p.Capped}, []any{50, 1000, true}, "items, total, capped")
 	},
-	"a cursor of nobody's and a status of none are refused": func(h *house) {
+	"an invalid cursor or status is refused": func(h *house) {
 		for _, c := range []string{"x", "!", "AAAA", "MjAyNi0xMS0yMVQwMDowMDowMC4wMDAwMDBa", "MjAyNi0xMy0yMVQwMDowMDowMC4wMDAwMDBaaWQ"} {
 			_, err := h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID, Cursor: c})
 			h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, "/cursor", "field")

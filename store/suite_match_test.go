@@ -40,7 +40,7 @@ var matchStories = map[string]func(*house){
 		h.equal(len(h.settled(t, h.match(t, "a"), h.match(t, "c"), skipped(h.match(u, "a"), event.SkipFilter))), 1, "runs of another delivery")
 		h.equal(h.tally(), [4]int{4, 0, 4, 4}, "events, skipped ones, runs, deliveries")
 	},
-	"what is skipped has no run, and matches of what is gone are dropped": func(h *house) {
+	"a skipped event has no run, and matches of deleted triggers are dropped": func(h *house) {
 		a, idle := h.automation("Triage"), h.automation("Idle")
 		t, gone, off, lazy := h.trigger(h.webhook(a)), h.trigger(h.webhook(a)), h.trigger(h.webhook(a)), h.trigger(h.webhook(idle))
 		h.ok(h.db.DeleteTrigger(h.ctx, h.org.ID, gone.ID, "alice"))
@@ -64,7 +64,7 @@ var matchStories = map[string]func(*house){
 			h.Error("an event that matched does not count")
 		}
 	},
-	"an event whose run could not be made is made again": func(h *house) {
+	"an event whose run could not be created is retried": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		failed := skipped(h.match(t, "a"), event.SkipRunFailed)
 		failed.Record.Error = "The context was too large."
@@ -79,14 +79,14 @@ var matchStories = map[string]func(*house){
 		h.settled(t, failed)
 		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, deliveries")
 	},
-	"what nobody verified does not keep out what is": func(h *house) {
+	"an unverified event does not block a verified one": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		h.settled(t, skipped(h.match(t, "a"), event.SkipUnverified))
 		h.equal(len(h.settled(t, skipped(h.match(t, "b"), event.SkipUnverified), h.match(t, "a"), h.match(t, "b"))), 2, "runs")
 		h.settled(t, skipped(h.match(t, "a"), event.SkipUnverified))
 		h.equal(h.tally(), [4]int{2, 0, 2, 2}, "events, skipped ones, runs, deliveries")
 	},
-	"an event is skipped by hand while nobody has its run": func(h *house) {
+	"an event is skipped while its run is queued": func(h *house) {
 		t := h.trigger(h.webhook(h.automation("Triage")))
 		waiting, taken, filtered := h.match(t, "a"), h.match(t, "b"), skipped(h.match(t, "c"), event.SkipFilter)
 		h.settled(t, waiting, taken, filtered)
@@ -111,7 +111,7 @@ var matchStories = map[string]func(*house){
 		_, err = h.db.EventContext(h.ctx, "another", taken.Record.ID)
 		h.refused(err, action.ErrNotFound, "event_not_found")
 	},
-	"events are listed, newest first, by what people look for": func(h *house) {
+	"events are listed with filters, newest first": func(h *house) {
 		a, b := h.automation("Triage"), h.automation("Other")
 		t, u := h.trigger(h.webhook(a)), h.trigger(h.webhook(b))
 		name := map[string]string{}

@@ -108,7 +108,7 @@ var oauthStories = map[string]func(*house){
 		_, err = h.db.TakeOAuthFlow(h.ctx, "s", h.now)
 		h.refused(err, action.ErrNotFound, "sign_in_not_found")
 	},
-	"tokens do not outlast what they were had for": func(h *house) {
+	"tokens are deleted when their connector changes": func(h *house) {
 		h.secret("client", "login.example.com")
 		c, _ := h.signs()
 		for name, row := range map[string]struct {
@@ -143,7 +143,7 @@ var oauthStories = map[string]func(*house){
 			}
 		}
 	},
-	"a sign-in is ended once, and in time": func(h *house) {
+	"a sign-in is used once, before it expires": func(h *house) {
 		c, _ := h.signs()
 		f := h.flow(c, "s")
 		h.ok(h.db.PutOAuthFlow(h.ctx, f))

@@ -32,7 +32,7 @@ func (h *house) signsIn(u action.User) (action.Login, string) {
 }
 
 var elsewhereStories = map[string]func(*house){
-	"somebody of another house is made once, and follows it": func(h *house) {
+	"a user of an identity provider is created once and kept in sync": func(h *house) {
 		h.user("Ada", action.RoleOwner)
 		u := must(h.db.AdmitUser(h.ctx, h.elsewhere("7", "Bob", action.RoleMember)))(h)
 		h.equal([]string{u.Name, string(u.Role), u.Issuer, u.Subject}, []string{"Bob", "member", issuer, "7"}, "who")
@@ -62,7 +62,7 @@ var elsewhereStories = map[string]func(*house){
 			h.Error("somebody without a subject came in")
 		}
 	},
-	"what was said before changes nobody": func(h *house) {
+	"an older assertion changes nothing": func(h *house) {
 		h.user("Ada", action.RoleOwner)
 		said := func(name string, role action.Role, ago time.Duration) string {
 			in := h.elsewhere("7", name, role)
@@ -116,7 +116,7 @@ var elsewhereStories = map[string]func(*house){
 		h.equal(failed.Load(), int64(0), "failed")
 		h.equal(len(must(h.db.ListUsers(h.ctx, h.org.ID))(h)), 2, "people")
 	},
-	"the last owner is not demoted from elsewhere, but cut off": func(h *house) {
+	"an identity provider cannot demote the last owner": func(h *house) {
 		u := must(h.db.AdmitUser(h.ctx, h.elsewhere("7", "Bob", action.RoleOwner)))(h)
 		_, cookie := h.signsIn(u)
 		_, err := h.db.AdmitUser(h.ctx, h.elsewhere("7", "Bob", action.RoleMember))
@@ -126,7 +126,7 @@ var elsewhereStories = map[string]func(*house){
 		h.user("Ada", action.RoleOwner)
 		h.equal(must(h.db.AdmitUser(h.ctx, h.elsewhere("7", "Bob", action.RoleMember)))(h).Role, action.RoleMember, "role beside another owner")
 	},
-	"who has no role any more keeps no credential": func(h *house) {
+	"a user without a role has no credentials": func(h *house) {
 		h.user("Ada", action.RoleOwner)
 		u := must(h.db.AdmitUser(h.ctx, h.elsewhere("7", "Bob", action.RoleAdmin)))(h)
 		_, cookie := h.signsIn(u)
@@ -149,7 +149,7 @@ var elsewhereStories = map[string]func(*house){
 		h.equal(len(h.persons()), told, "history of nothing")
 		h.equal(must(h.db.AdmitUser(h.ctx, h.elsewhere("7", "Bob", action.RoleAdmin)))(h).ID, u.ID, "with a role again")
 	},
-	"who was removed stays away until let in": func(h *house) {
+	"a removed user stays removed until readmitted": func(h *house) {
 		h.user("Ada", action.RoleOwner)
 		u := must(h.db.AdmitUser(h.ctx, h.elsewhere("7", "Bob", action.RoleAdmin)))(h)
 		_, cookie := h.signsIn(u)
@@ -170,7 +170,7 @@ var elsewhereStories = map[string]func(*house){
 			h.Error("who comes back is somebody new: what the old id did stays his")
 		}
 	},
-	"only an owner lets somebody in again who was one": func(h *house) {
+	"only an owner readmits a former owner": func(h *house) {
 		h.user("Ada", action.RoleOwner)
 		u := must(h.db.AdmitUser(h.ctx, h.elsewhere("7", "Bob", action.RoleOwner)))(h)
 		h.ok(h.db.DeleteUser(h.ctx, h.org.ID, u.ID, "me"))
@@ -201,7 +201,7 @@ var elsewhereStories = map[string]func(*house){
 		h.ok(err)
 		h.equal(must(h.db.LoginEnd(h.ctx, hash("cookie")))(h), action.LoginEnd(""), "why nothing ended")
 	},
-	"a login says how it came, and a link is made once": func(h *house) {
+	"a login has its sign-in method, and a link is created once": func(h *house) {
 		u := h.user("Ada", action.RoleOwner)
 		l := action.LoginLink{Organization: h.org.ID, User: u.ID, CodeHash: hash("code"), KeyHash: hash("key"), Via: action.ViaOIDC}
 		h.ok(h.db.CreateLoginLink(h.ctx, l))
@@ -213,7 +213,7 @@ var elsewhereStories = map[string]func(*house){
 		must(h.db.EndLogins(h.ctx, h.org.ID, u.ID, action.EndEverywhere))(h)
 		h.refused(h.db.CreateLoginLink(h.ctx, l), action.ErrConflict, "login_link_exists")
 	},
-	"why a login ended by itself": func(h *house) {
+	"the reason why a login ended": func(h *house) {
 		u := h.user("Ada", action.RoleOwner)
 		for want, change := range map[action.LoginEnd]func(*action.Login){
 			action.EndExpired: func(l *action.Login) { l.ExpiresAt = h.now.Add(-time.Minute) },
@@ -227,7 +227,7 @@ var elsewhereStories = map[string]func(*house){
 		}
 		h.equal(must(h.db.ListLogins(h.ctx, h.org.ID, u.ID))(h), []action.Login{}, "good logins")
 	},
-	"people and keys tell when they were seen": func(h *house) {
+	"users and keys have their last use": func(h *house) {
 		u := h.user("Ada", action.RoleOwner)
 		login, _ := h.signsIn(u)
 		seen := func() time.Time {

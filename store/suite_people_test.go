@@ -36,7 +36,7 @@ func (h *house) redeem(l action.LoginLink) (action.Login, string, error) {
 }
 
 var peopleStories = map[string]func(*house){
-	"people have names and roles": func(h *house) {
+	"users have names and roles": func(h *house) {
 		owner, member := h.user("Ada", action.RoleOwner), h.user("Bob", action.RoleMember)
 		h.equal(must(h.db.ListUsers(h.ctx, h.org.ID))(h), []action.User{owner, member}, "people")
 		h.equal(must(h.db.User(h.ctx, h.org.ID, member.ID))(h), member, "one of them")
@@ -89,7 +89,7 @@ var peopleStories = map[string]func(*house){
 		_, _, err = h.db.APIKey(h.ctx, newID())
 		h.refused(err, action.ErrNotFound, "api_key_not_found")
 	},
-	"an API key whose time is over is as good as revoked": func(h *house) {
+	"an expired API key counts as revoked": func(h *house) {
 		u := h.user("Ada", action.RoleOwner)
 		key := func(name string, ends time.Time) action.APIKey {
 			k := action.APIKey{ID: newID(), Organization: h.org.ID, Name: name, User: u.ID, Role: action.RoleAdmin, CreatedAt: h.now, ExpiresAt: &ends}
@@ -136,7 +136,7 @@ var peopleStories = map[string]func(*house){
 			h.Errorf("left: %+v, want the key without an end", left)
 		}
 	},
-	"an API key can do no more than its user, and goes with him": func(h *house) {
+	"an API key has at most its user's role, and is deleted with the user": func(h *house) {
 		h.user("Ada", action.RoleOwner)
 		u := h.user("Bob", action.RoleAdmin)
 		k := action.APIKey{ID: newID(), Organization: h.org.ID, Name: "ci", User: u.ID, Role: action.RoleAdmin, CreatedAt: h.now}
@@ -175,7 +175,7 @@ var peopleStories = map[string]func(*house){
 		})
 		h.equal(in.Load(), int64(1), "signed in")
 	},
-	"a link lasts ten minutes, whatever was asked": func(h *house) {
+	"a link lasts at most ten minutes": func(h *house) {
 		u := h.user("Ada", action.RoleOwner)
 		l := h.link(u)
 		l.CodeHash, l.ExpiresAt = hash("code"), h.now.Add(time.Hour)
@@ -208,7 +208,7 @@ var peopleStories = map[string]func(*house){
 			h.refused(err, action.ErrNotFound, "login_not_found")
 		}
 	},
-	"a login in use is noted once a minute": func(h *house) {
+	"use of a login is recorded once a minute": func(h *house) {
 		login, cookie, err := h.redeem(h.link(h.user("Ada", action.RoleOwner)))
 		h.ok(err)
 		seen := func() time.Time {

@@ -90,7 +90,7 @@ func (h *house) reviewAll(c action.Connector) {
 }
 
 var reviewStories = map[string]func(*house){
-	"the first list is taken as reviewed, and no other": func(h *house) {
+	"only the first list is trusted": func(h *house) {
 		for _, rule := range []action.ReviewRule{"", action.ReviewTrust, action.ReviewStrict} {
 			h := newHouse(h.T, h.dbs...)
 			c := h.shop(rule)
@@ -109,7 +109,7 @@ var reviewStories = map[string]func(*house){
 			h.reviewedNow(map[string]string{"a": "b v1", "b": "b v1"})
 		}
 	},
-	"an empty list shows nothing to be trusted": func(h *house) {
+	"an empty first list is not trusted": func(h *house) {
 		c := h.shop(action.ReviewTrust)
 		h.equal(h.sees(c, list("v1")), false, "news")
 		h.observe(c, "v1", "a")
@@ -153,7 +153,7 @@ var reviewStories = map[string]func(*house){
 			h.reviewedNow(map[string]string{"a": "b v1", "b": "b v1"})
 		}
 	},
-	"a tool that comes back as it was reviewed is reviewed": func(h *house) {
+	"a tool that returns unchanged is reviewed": func(h *house) {
 		c := h.shop(action.ReviewTrust)
 		h.observe(c, "v1", "a", "b")
 		seen := h.reviews(c)[1].SeenAt
@@ -172,13 +172,13 @@ var reviewStories = map[string]func(*house){
 		h.stand(c, "a changed", "b removed")
 		h.equal(h.version(), version, "version: no review changed")
 	},
-	"a tool that nobody reviewed leaves nothing": func(h *house) {
+	"an unreviewed tool is deleted when it is removed": func(h *house) {
 		c := h.shop(action.ReviewRequired)
 		h.observe(c, "v1", "a", "b")
 		h.observe(c, "v1", "b")
 		h.stand(c, "b new")
 	},
-	"where people must review, no list is trusted, then or later": func(h *house) {
+	"with required review no list is trusted": func(h *house) {
 		c := h.shop(action.ReviewRequired)
 		h.moves("the first list", 0, "", "", func() { h.observe(c, "v1", "a") })
 		h.stand(c, "a new")
@@ -195,7 +195,7 @@ var reviewStories = map[string]func(*house){
 		h.observe(c, "v1", "a")
 		h.stand(c, "a new")
 	},
-	"where people must review from now on, what nobody looked at is new": func(h *house) {
+	"a stricter rule resets automatic reviews": func(h *house) {
 		c := h.shop(action.ReviewTrust)
 		h.observe(c, "v1", "a", "b", "c")
 		must(h.db.ReviewTools(h.ctx, h.org.ID, c.ID, map[string]action.ToolHashes{"b": hashes("v1")}, "bob"))(h)
@@ -212,7 +212,7 @@ var reviewStories = map[string]func(*house){
 			c.Source(), "alice", `{"a":{"behaviour_hash":"b v1","text_hash":"t "},"c":{"behaviour_hash":"b v1","text_hash":"t "}}`, "null",
 		}, "the event")
 	},
-	"a list of another revision is not looked at": func(h *house) {
+	"a list of another revision is ignored": func(h *house) {
 		c := h.shop(action.ReviewTrust)
 		for _, revision := range []int64{0, 2} {
 			h.equal(must(h.db.ObserveTools(h.ctx, h.org.ID, c.ID, revision, list("v1", "a")))(h), false, "news")
@@ -221,7 +221,7 @@ var reviewStories = map[string]func(*house){
 		_, err := h.db.ObserveTools(h.ctx, newHouse(h.T, h.db).org.ID, c.ID, 1, list("v1", "a"))
 		h.refused(err, action.ErrNotFound, "connector_not_found")
 	},
-	"a person reviews what he saw, tool by tool": func(h *house) {
+	"tools are reviewed one by one as seen": func(h *house) {
 		c := h.shop(action.ReviewRequired)
 		h.observe(c, "v1", "a", "b")
 		var got []action.ToolReview
@@ -239,7 +239,7 @@ var reviewStories = map[string]func(*house){
 		})
 		h.moves("none", 0, "", "", func() { must(h.db.ReviewTools(h.ctx, h.org.ID, c.ID, map[string]action.ToolHashes{}, "carol"))(h) })
 	},
-	"a person decides about tools as he saw them, or about none": func(h *house) {
+	"a review applies to the tools as seen, or to none": func(h *house) {
 		c := h.shop(action.ReviewRequired)
 		h.observe(c, "v1", "a", "b")
 		modes := map[string]action.Mode{"a": action.ModeAllow, "b": action.ModeDeny, action.ActionRead: action.ModeRequireApproval}
@@ -262,7 +262,7 @@ var reviewStories = map[string]func(*house){
 		}
 		h.equal(got, modes, "the modes")
 	},
-	"what changed since it was seen is not reviewed, nor what was seen beside it": func(h *house) {
+	"a review fails if any tool changed since it was seen": func(h *house) {
 		c := h.shop(action.ReviewRequired)
 		h.observe(c, "v1", "a", "b", "c")
 		h.reviewAll(c)
@@ -294,7 +294,7 @@ var reviewStories = map[string]func(*house){
 		_, err = h.db.ListReviews(h.ctx, newHouse(h.T, h.db).org.ID, c.ID)
 		h.refused(err, action.ErrNotFound, "connector_not_found")
 	},
-	"a removed tool is forgotten when a person has seen that it is": func(h *house) {
+	"a removed tool is deleted when its removal is reviewed": func(h *house) {
 		c := h.shop(action.ReviewTrust)
 		h.observe(c, "v1", "a", "b")
 		h.observe(c, "v1", "b")
@@ -327,7 +327,7 @@ var reviewStories = map[string]func(*house){
 		h.reviewedNow(map[string]string{"b": "b v1", "c": "b v2", "d": "b v1", "e": "b v1"})
 		h.moves("all again", 0, "", "", func() { h.reviewAll(c) })
 	},
-	"behind another URL nothing is reviewed": func(h *house) {
+	"a new URL resets reviews": func(h *house) {
 		c := h.shop(action.ReviewTrust)
 		h.observe(c, "v1", "a", "b")
 		h.observe(c, "v1", "a")
@@ -351,7 +351,7 @@ var reviewStories = map[string]func(*house){
 		h.observe(c, "v1", "a", "b")
 		h.stand(c, "a new", "b new")
 	},
-	"nothing but the URL and the rule takes reviews back": func(h *house) {
+	"only the URL and the rule reset reviews": func(h *house) {
 		h.secret("k", "mcp.example.com")
 		c := h.shop(action.ReviewTrust)
 		h.observe(c, "v1", "a")
@@ -415,7 +415,7 @@ var reviewStories = map[string]func(*house){
 }
 
 var reviewRuleStories = map[string]func(*house){
-	"a rule or a risk that does not exist is refused": func(h *house) {
+	"an unknown rule or risk is refused": func(h *house) {
 		many := map[string]action.Risk{}
 		for i := range 2001 {
 			many[fmt.Sprint("t", i)] = action.RiskRead
@@ -460,7 +460,7 @@ var reviewRuleStories = map[string]func(*house){
 		c.Risks = map[string]action.Risk{} // says as much as nil
 		h.moves("no risks", 0, "", "", func() { h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice")) })
 	},
-	"a session tells which event started it": func(h *house) {
+	"a session has the event that started it": func(h *house) {
 		s := must(h.db.CreateSession(h.ctx, action.Session{Organization: h.org.ID, CreatedBy: "alice", Event: "event-1", CreatedAt: h.now}))(h)
 		h.equal([]any{s.Event, s.Kind}, []any{"event-1", action.Interactive}, "event and kind")
 		h.equal(must(h.db.Session(h.ctx, s.ID))(h), s, "the session")

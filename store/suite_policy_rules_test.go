@@ -21,7 +21,7 @@ func (h *house) rulesNow() action.Rules {
 }
 
 var historyStories = map[string]func(*house){
-	"a mode is written down with what it was before": func(h *house) {
+	"history records a mode with its previous one": func(h *house) {
 		o := h.override("", "linear:create_issue", action.ModeAllow)
 		set := func() { h.ok(h.db.SetOverride(h.ctx, o)) }
 		h.moves("a mode", 1, action.EventMode, "linear:create_issue", set)
@@ -41,7 +41,7 @@ var historyStories = map[string]func(*house){
 		o.Automation = "nightly"
 		h.moves("that of an automation", 1, action.EventMode, "automation/nightly linear:create_issue", set)
 	},
-	"a key that is not what it says is refused": func(h *house) {
+	"an invalid key is refused": func(h *house) {
 		for name, row := range map[string]struct {
 			change      func(*action.Override)
 			field, code string
@@ -95,7 +95,7 @@ var historyStories = map[string]func(*house){
 			h.Errorf("the event %+v, %s from now", e, d)
 		}
 	},
-	"a connector's coming, going and change is written down, a new name is not": func(h *house) {
+	"history records connectors created, changed and deleted, but not renamed": func(h *house) {
 		var c action.Connector
 		created := func() { c = h.connector("git", "https://mcp.example.com/mcp") }
 		version := h.version()
@@ -113,7 +113,7 @@ var historyStories = map[string]func(*house){
 		h.moves("its end", 1, action.EventConnector, c.Source(), func() { h.ok(h.removed(c, "carol")) })
 		h.tells("carol", "", "null")
 	},
-	"credentials are not written down, their names are": func(h *house) {
+	"history has the names of secrets, not their values": func(h *house) {
 		c := h.connector("git", "https://mcp.example.com/mcp?team=a&sort=b")
 		h.secret("linear_token", "mcp.example.com")
 		c.Secret, c.Header, c.Prefix = "linear_token", "X-Api-Key", "Key sk_live_abcdef1234567890abcdef12"
@@ -130,7 +130,7 @@ var historyStories = map[string]func(*house){
 		h.ok(json.Unmarshal(h.history(action.PolicyEventFilter{Subject: v.ID})[0].After, &r))
 		h.equal(r.DecidedNote, "Not <so>; with password=[redacted:8] & --token [redacted:9]", "the note in the history")
 	},
-	"what goes with a connector is written down": func(h *house) {
+	"history records what is deleted with a connector": func(h *house) {
 		c := h.connector("git", "https://mcp.example.com/mcp")
 		other := h.connector("hub", "https://mcp.example.com/mcp")
 		h.observe(c, "v1", "merge")

@@ -68,7 +68,7 @@ func ptr[T any](v T) *T { return &v }
 func long(n int) string { return strings.Repeat("x", n+1) }
 
 var capabilityStories = map[string]func(*house){
-	"a capability is what was granted, and says by whom and when": func(h *house) {
+	"a capability is stored as granted, with author and time": func(h *house) {
 		h.equal(h.capabilities(""), []action.Capability{}, "what groups start with")
 		c := h.capability()
 		c.AllowedActions, c.DeniedActions, c.Gate = []string{"b", "a"}, []string{"merge_pr"}, "Security"
@@ -106,7 +106,7 @@ var capabilityStories = map[string]func(*house){
 		c.DeniedActions = []string{} // says as much as nil
 		h.moves("an empty list of denied actions", 0, "", "", func() { h.put(c) })
 	},
-	"the same again changes nothing, anything else does": func(h *house) {
+	"an equal value changes nothing": func(h *house) {
 		c := h.capability()
 		h.moves("the first", 1, action.EventCapability, "developer/github", func() { c = h.put(c) })
 		h.tells("alice", "null", "")
@@ -146,7 +146,7 @@ var capabilityStories = map[string]func(*house){
 		h.equal(len(h.capabilities("")), 1, "capabilities")
 		h.refused(h.db.DeleteCapability(h.ctx, newHouse(h.T, h.db).org.ID, "developer", "github", "bob"), action.ErrNotFound, "capability_not_found")
 	},
-	"a capability that makes no sense is refused, and nothing changes": func(h *house) {
+	"an invalid capability is refused": func(h *house) {
 		for name, row := range map[string]struct {
 			change func(*action.Capability)
 			field  string
@@ -214,7 +214,7 @@ func (h *house) gates(group, task string) (ids []string) {
 }
 
 var gateStories = map[string]func(*house){
-	"an approval of a gate is what was approved": func(h *house) {
+	"a gate approval is stored as approved": func(h *house) {
 		a := h.gate()
 		a.Actions, a.ExpiresAt = []string{"github:merge_pr", "github:*"}, ptr(h.now.Add(time.Hour))
 		var got action.GateApproval
@@ -248,7 +248,7 @@ var gateStories = map[string]func(*house){
 		h.equal(h.gates("a", "1"), []string{ids[2]}, "those of both")
 		h.equal(h.gates("c", ""), []string(nil), "those of none")
 	},
-	"an approval is taken back once": func(h *house) {
+	"a gate approval is revoked once": func(h *house) {
 		a := h.open(h.gate())
 		h.moves("the revocation", 1, action.EventGate, a.ID, func() { h.ok(h.db.RevokeGate(h.ctx, h.org.ID, a.ID, "bob")) })
 		first := must(h.db.ListGates(h.ctx, h.org.ID, "", ""))(h)[0]
@@ -261,7 +261,7 @@ var gateStories = map[string]func(*house){
 		h.refused(h.db.RevokeGate(h.ctx, newHouse(h.T, h.db).org.ID, a.ID, "bob"), action.ErrNotFound, "gate_not_found")
 		h.refused(h.db.RevokeGate(h.ctx, h.org.ID, newID(), "bob"), action.ErrNotFound, "gate_not_found")
 	},
-	"an approval that makes no sense is refused, and nothing changes": func(h *house) {
+	"an invalid gate approval is refused": func(h *house) {
 		for name, row := range map[string]struct {
 			change func(*action.GateApproval)
 			field  string
@@ -329,7 +329,7 @@ var quotaStories = map[string]func(*house){
 		h.refused(h.db.UnsetQuota(h.ctx, h.org.ID, one.Key, one.Per, "bob"), action.ErrNotFound, "quota_not_found")
 		h.refused(h.db.UnsetQuota(h.ctx, newHouse(h.T, h.db).org.ID, all.Key, all.Per, "bob"), action.ErrNotFound, "quota_not_found")
 	},
-	"a quota that makes no sense is refused, and nothing changes": func(h *house) {
+	"an invalid quota is refused": func(h *house) {
 		for name, row := range map[string]struct {
 			change func(*action.Quota)
 			field  string
@@ -356,12 +356,12 @@ var quotaStories = map[string]func(*house){
 }
 
 var settingsStories = map[string]func(*house){
-	"an organization that chose nothing has the defaults": func(h *house) {
+	"an organization without settings has the defaults": func(h *house) {
 		h.equal(must(h.db.Settings(h.ctx, h.org.ID))(h), action.DefaultSettings(), "settings")
 		_, err := h.db.Settings(h.ctx, newID())
 		h.refused(err, action.ErrNotFound, "organization_not_found")
 	},
-	"what it chooses is written down": func(h *house) {
+	"history records settings": func(h *house) {
 		set := func(s action.Settings) func() { return func() { h.ok(h.db.SetSettings(h.ctx, h.org.ID, s, "alice")) } }
 		h.moves("the defaults", 0, "", "", set(action.DefaultSettings()))
 		for _, s := range []action.Settings{{SelfApproval: false, DenialLimit: 3}, {SelfApproval: false, DenialLimit: 0}, {SelfApproval: true, DenialLimit: 0}, {SelfApproval: true, UnverifiedEvents: true}} {

@@ -177,7 +177,7 @@ var raceStories = map[string]func(*house){
 		rows := must(h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID, Statuses: []action.Status{action.StatusCompleted}}))(h)
 		h.equal(rows.Total, 56, "completed rows")
 	},
-	"callers who are seen, approved and revoked at once stand in nobody's way": func(h *house) {
+	"concurrent updates of callers do not deadlock": func(h *house) {
 		var ids []string
 		for i := range 60 {
 			d := h.held(fmt.Sprintf(`{"a":%d}`, i))
@@ -206,7 +206,7 @@ var raceStories = map[string]func(*house){
 			}
 		})
 	},
-	"what one process queues another sees when it is told": func(h *house) {
+	"a queued row is visible to other instances after a flush": func(h *house) {
 		d := h.read(`{"a":1}`)
 		h.began(d)
 		h.finish(h.done(d.ID))

@@ -29,7 +29,7 @@ func (h *house) gone(id string) {
 }
 
 var retainStories = map[string]func(*house){
-	"what ended long ago goes, and the evidence holds": func(h *house) {
+	"retention removes old calls, and the chain stays valid": func(h *house) {
 		var old []string
 		for i := range 20 {
 			d := h.allowed(fmt.Sprintf(`{"i":%d}`, i))
@@ -71,7 +71,7 @@ var retainStories = map[string]func(*house){
 		h.seal()
 		h.equal(h.sound(second), int64(2), "links after more was sealed")
 	},
-	"all may go, and the chain goes on": func(h *house) {
+	"retention may remove all links": func(h *house) {
 		h.ended(`{"a":1}`)
 		h.seal()
 		kept := h.head()
@@ -89,7 +89,7 @@ var retainStories = map[string]func(*house){
 		h.seal()
 		h.equal(h.retain(h.now.Add(time.Hour)), 1, "removed when it was sealed")
 	},
-	"what ended later stops it": func(h *house) {
+	"retention stops at a later end": func(h *house) {
 		h.later(time.Hour)
 		young := h.ended(`{"a":1}`)
 		h.seal()
@@ -101,7 +101,7 @@ var retainStories = map[string]func(*house){
 		h.load(young)
 		h.sound(nil)
 	},
-	"an event that comes later keeps its invocation until it is sealed, and goes with it": func(h *house) {
+	"a later event keeps its invocation until it is sealed": func(h *house) {
 		h.ended(`{"a":0}`)
 		id := h.ended(`{"a":1}`)
 		h.ended(`{"a":2}`)
@@ -118,7 +118,7 @@ var retainStories = map[string]func(*house){
 		h.gone(id)
 		h.sound(kept)
 	},
-	"the history of policy stays, and is sealed": func(h *house) {
+	"policy events are sealed and kept": func(h *house) {
 		set := func(mode action.Mode) {
 			h.Helper()
 			h.ok(h.db.SetOverride(h.ctx, action.Override{Organization: h.org.ID, Key: action.Key{Source: "linear", Action: "x"}, Mode: mode, UpdatedBy: "alice"}))
@@ -141,7 +141,7 @@ var retainStories = map[string]func(*house){
 		h.ok(h.db.ExportPolicy(h.ctx, h.org.ID, time.Time{}, time.Time{}, func(action.PolicyEvent) error { events++; return nil }))
 		h.equal(events, 3, "changes of policy")
 	},
-	"what follows the last that goes is left where it is": func(h *house) {
+	"links after the last removed one stay in place": func(h *house) {
 		h.ended(`{"a":1}`)
 		h.seal()
 		h.ok(h.db.SetOverride(h.ctx, action.Override{Organization: h.org.ID, Key: action.Key{Source: "linear", Action: "x"}, Mode: action.ModeAllow, UpdatedBy: "alice"}))
@@ -156,7 +156,7 @@ var retainStories = map[string]func(*house){
 		h.equal(h.sound(nil), int64(3), "links")
 		h.equal([]int64{h.head().Seq, h.verify(nil).From}, []int64{at, 2}, "the head and the first link")
 	},
-	"many at once remove each row once, and verification sees nothing amiss": func(h *house) {
+	"concurrent retention removes each row once": func(h *house) {
 		for i := range 60 {
 			id := h.ended(fmt.Sprintf(`{"i":%d}`, i))
 			if i%10 == 0 {
@@ -200,7 +200,7 @@ var retainStories = map[string]func(*house){
 		h.seal()
 		h.equal(h.sound(kept), int64(12), "links")
 	},
-	"an event is not lost that comes as its invocation goes": func(h *house) {
+	"an event appended during retention is kept": func(h *house) {
 		for range 10 {
 			id := h.ended(`{"a":1}`)
 			h.seal()

@@ -11,7 +11,7 @@ import (
 )
 
 var sessionStories = map[string]func(*house){
-	"a session is what was asked, and the rest is filled in": func(h *house) {
+	"a session is stored as requested, with defaults": func(h *house) {
 		ends := h.now.Add(time.Hour)
 		s := action.Session{
 			ID: newID(), Organization: h.org.ID, Kind: action.Unattended, Type: action.TypeAutomation, Automation: "a", Group: "g", Task: "t",
@@ -29,7 +29,7 @@ var sessionStories = map[string]func(*house){
 		auto := must(h.db.CreateSession(h.ctx, action.Session{Organization: h.org.ID, CreatedBy: "alice", Automation: "a"}))(h)
 		h.equal(auto.Kind, action.Unattended, "kind with an automation")
 	},
-	"a session that makes no sense is refused": func(h *house) {
+	"an invalid session is refused": func(h *house) {
 		for _, s := range []action.Session{{Kind: "x"}, {Type: "x"}, {Kind: action.Interactive, Automation: "a"}, {Status: action.SessionStopped}, {Tools: "x"}, {IdleTimeout: -time.Minute}, {IdleTimeout: time.Millisecond}} {
 			s.Organization, s.CreatedBy = h.org.ID, "alice"
 			_, err := h.db.CreateSession(h.ctx, s)
@@ -122,7 +122,7 @@ var sessionStories = map[string]func(*house){
 }
 
 var policyStories = map[string]func(*house){
-	"an organization is there once and keeps its name": func(h *house) {
+	"an organization is created once and keeps its name": func(h *house) {
 		again := must(h.db.EnsureOrganization(h.ctx, h.org.ID, "Other"))(h)
 		h.equal(again, h.org, "the organization")
 		h.equal(must(h.db.Organization(h.ctx, h.org.ID))(h), h.org, "the organization")
@@ -130,7 +130,7 @@ var policyStories = map[string]func(*house){
 		_, err := h.db.Organization(h.ctx, newID())
 		h.refused(err, action.ErrNotFound, "organization_not_found")
 	},
-	"every change of policy moves its version": func(h *house) {
+	"every change of policy increments its version": func(h *house) {
 		read := func() ([]action.Override, int64) {
 			list, version, err := h.db.Overrides(h.ctx, h.org.ID)
 			h.ok(err)
@@ -214,7 +214,7 @@ var secretStories = map[string]func(*house){
 		h.ok(h.db.DeleteSecret(h.ctx, h.org.ID, "github"))
 		h.refused(h.db.DeleteSecret(h.ctx, h.org.ID, "github"), action.ErrNotFound, "secret_not_found")
 	},
-	"a use of a secret is noted, at most once a minute": func(h *house) {
+	"use of a secret is recorded at most once a minute": func(h *house) {
 		s := h.secret("github", "api.example.com")
 		for _, use := range []struct{ after, noted time.Duration }{{0, 0}, {30 * time.Second, 0}, {-time.Hour, 0}, {2 * time.Minute, 2 * time.Minute}} {
 			h.ok(h.db.SecretUsed(h.ctx, h.org.ID, "github", h.now.Add(use.after)))
@@ -279,7 +279,7 @@ var connectorStories = map[string]func(*house){
 		}
 		newHouse(h.T, h.db).connector("github", "https://mcp.example.com/mcp")
 	},
-	"a connector that makes no sense is refused": func(h *house) {
+	"an invalid connector is refused": func(h *house) {
 		h.secret("k", "mcp.example.com")
 		for name, row := range map[string]struct {
 			change func(*action.Connector)
@@ -302,7 +302,7 @@ var connectorStories = map[string]func(*house){
 			h.invalid(h.db.CreateConnector(h.ctx, c, nil, "alice"), row.field, name)
 		}
 	},
-	"a secret goes to its host only": func(h *house) {
+	"a secret is sent only to its host": func(h *house) {
 		h.secret("k", "mcp.example.com")
 		for _, url := range []string{"https://evil.example.com/", "https://mcp.example.com:8443/", "http://mcp.example.com:443/"} {
 			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "git", URL: url, Secret: "k"}
@@ -316,7 +316,7 @@ var connectorStories = map[string]func(*house){
 		c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "One more", Slug: "more", URL: "https://mcp.example.com/mcp"}
 		h.refused(h.db.CreateConnector(h.ctx, c, nil, "alice"), action.ErrTooMany, "too_many_connectors")
 	},
-	"a change that alters calls counts, and moves policy": func(h *house) {
+	"a change that affects calls increments the revision and the policy version": func(h *house) {
 		h.secret("k", "mcp.example.com")
 		c := h.connector("git", "https://mcp.example.com/mcp")
 		for i, row := range []struct {
@@ -360,7 +360,7 @@ var connectorStories = map[string]func(*house){
 		moved.Organization = newHouse(h.T, h.db).org.ID
 		h.refused(h.db.UpdateConnector(h.ctx, moved, nil, "alice"), action.ErrNotFound, "connector_not_found")
 	},
-	"what goes takes its policy along": func(h *house) {
+	"deleting a connector deletes its policy": func(h *house) {
 		c := h.connector("git", "https://mcp.example.com/mcp")
 		for _, automation := range []string{"", "a"} {
 			h.ok(h.db.SetOverride(h.ctx, action.Override{

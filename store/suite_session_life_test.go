@@ -62,7 +62,7 @@ func (h *house) idle(usual time.Duration) (ids []string) {
 }
 
 var sessionLifeStories = map[string]func(*house){
-	"a session goes from status to status as it may, and is told so otherwise": func(h *house) {
+	"sessions change status only as allowed": func(h *house) {
 		over := h.now.Add(-time.Second)
 		from := map[string]func() action.Session{
 			"pending": func() action.Session { return h.session(action.Interactive) },
@@ -191,7 +191,7 @@ var sessionLifeStories = map[string]func(*house){
 			h.refused(err, action.ErrConflict, "session_paused")
 		}
 	},
-	"a call is approved or withdrawn by the end of its session, and not both": func(h *house) {
+	"a call is either approved or withdrawn at the end of its session": func(h *house) {
 		for round := range 8 {
 			h.s = h.session(action.Interactive)
 			d := h.held(`{"a":1}`)
@@ -281,7 +281,7 @@ var sessionLifeStories = map[string]func(*house){
 		title = "After the end"
 		h.equal(must(h.db.ChangeSession(h.ctx, h.org.ID, s.ID, &title, nil))(h).Title, title, "title of one that ended")
 	},
-	"a session that ended long ago loses what is its own, and its row when nothing refers to it": func(h *house) {
+	"old sessions are cleared, and deleted unless referenced": func(h *house) {
 		dress := func(s *action.Session) {
 			s.Title, s.Prompt, s.Model, s.Group = "Title", "Prompt", "m", "g"
 		}

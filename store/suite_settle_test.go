@@ -36,7 +36,7 @@ var settleStories = map[string]func(*house){
 			h.Error("the sealed params outlived the end")
 		}
 	},
-	"nobody decides twice, and the second hears who was first": func(h *house) {
+	"a second decision gets the first decider's name": func(h *house) {
 		h.ok(h.db.CreateUser(h.ctx, action.User{ID: "u" + h.org.ID, Organization: h.org.ID, Name: "Grace", Role: action.RoleAdmin}, "me"))
 		approved, denied := h.held(`{"a":1}`), h.held(`{"a":2}`)
 		h.began(approved)
@@ -91,7 +91,7 @@ var settleStories = map[string]func(*house){
 		_, err := h.db.Withdraw(h.ctx, h.org.ID, d.ID, h.now)
 		h.refused(err, action.ErrConflict, "already_decided")
 	},
-	"a call that policy decided waits for nobody": func(h *house) {
+	"a call decided by policy has no pending approval": func(h *house) {
 		d := h.allowed(`{"a":1}`)
 		h.began(d)
 		_, err := h.db.Approve(h.ctx, h.verdict(d.ID))
@@ -146,7 +146,7 @@ var settleStories = map[string]func(*house){
 		h.ok(h.db.MarkDelivered(h.ctx, v.Organization, d.ID, h.now))
 		h.equal(h.load(d.ID).Delivered, false, "delivered by another organization")
 	},
-	"a verdict has somebody behind it": func(h *house) {
+	"a verdict needs a user": func(h *house) {
 		d := h.held(`{"a":1}`)
 		h.began(d)
 		v := h.verdict(d.ID)

@@ -46,7 +46,7 @@ var sweepStories = map[string]func(*house){
 		h.later(time.Microsecond)
 		h.sweptOne(h.rules(), d.ID, action.StatusExpired)
 	},
-	"an execution whose lease lapsed is unknown, and who returns is told": func(h *house) {
+	"an execution with an expired lease has an unknown outcome": func(h *house) {
 		for _, kind := range []action.SessionKind{action.Interactive, action.Unattended} {
 			h.s = h.session(kind)
 			d := h.allowed(`{"a":1}`)
@@ -68,7 +68,7 @@ var sweepStories = map[string]func(*house){
 			h.finish(h.done(h.began(h.allowed(`{"a":1}`)).ID))
 		}
 	},
-	"a process alone gives up what others left": func(h *house) {
+	"a sole instance ends calls of earlier instances": func(h *house) {
 		mine, theirs, lapsed := h.allowed(`{"a":1}`), h.allowed(`{"a":2}`), h.allowed(`{"a":3}`)
 		theirs.Executor = "a dead process"
 		lapsed.LeaseUntil = h.now.Add(-time.Second)
@@ -81,7 +81,7 @@ var sweepStories = map[string]func(*house){
 		h.began(lapsed)
 		h.sweptOne(r, lapsed.ID, action.StatusFailed)
 	},
-	"leases may be spared, whatever the time": func(h *house) {
+	"a sweep without a cutoff keeps leases": func(h *house) {
 		d := h.allowed(`{"a":1}`)
 		h.began(d)
 		h.later(time.Hour)
@@ -126,7 +126,7 @@ var sweepStories = map[string]func(*house){
 		h.equal(len(h.swept(r)), 2, "third round")
 		h.equal(len(h.swept(r)), 0, "fourth round")
 	},
-	"keys that mean nothing any more are forgotten": func(h *house) {
+	"obsolete idempotency keys are deleted": func(h *house) {
 		d := h.allowed(`{"a":1}`)
 		d.IdempotencyKey = "k"
 		h.began(d)

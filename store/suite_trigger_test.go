@@ -11,7 +11,7 @@ import (
 )
 
 var triggerStories = map[string]func(*house){
-	"a trigger is what was asked, and what became of it is written down": func(h *house) {
+	"a trigger is stored as requested, and recorded in history": func(h *house) {
 		a, in := h.automation("Nightly"), h.connected(h.slack("T1"))
 		t, one := h.webhook(a), h.signing("one")
 		got := must(h.db.CreateTrigger(h.ctx, t, &one))(h)
@@ -40,7 +40,7 @@ var triggerStories = map[string]func(*house){
 			h.Errorf("history tells %s", text)
 		}
 	},
-	"what a trigger cannot be": func(h *house) {
+	"invalid triggers": func(h *house) {
 		a, in := h.automation("Nightly"), h.connected(h.slack("T1"))
 		hook, poll := h.webhook(a), h.polling(a, in, 60)
 		for field, list := range map[string][]event.Trigger{
@@ -77,7 +77,7 @@ var triggerStories = map[string]func(*house){
 		h.refused(err, action.ErrNotFound, "trigger_not_found")
 		h.refused(h.db.DeleteTrigger(h.ctx, other.org.ID, theirs.ID, "eve"), action.ErrNotFound, "trigger_not_found")
 	},
-	"a trigger looks at what everybody sees": func(h *house) {
+	"a trigger polls only shared integrations": func(h *house) {
 		a, in, other := h.automation("Nightly"), h.connected(h.slack("T1")), newHouse(h.T, h.db)
 		linear := h.slack("T9")
 		linear.Provider = "linear"
@@ -189,7 +189,7 @@ func changed(t event.Trigger, changes ...func(*event.Trigger)) (list []event.Tri
 }
 
 var pollStories = map[string]func(*house){
-	"what is polled follows the triggers": func(h *house) {
+	"poll groups follow their triggers": func(h *house) {
 		a, b := h.automation("Nightly"), h.automation("Daily")
 		in, other := h.connected(h.slack("T1")), h.connected(h.slack("T2"))
 		groups := func(want ...string) []event.PollGroup {
@@ -226,7 +226,7 @@ var pollStories = map[string]func(*house){
 		h.trigger(changed(h.polling(b, other, 5), func(t *event.Trigger) { t.Enabled = false })[0])
 		groups("in 600")
 	},
-	"what is due is polled by one, until his lease lapses": func(h *house) {
+	"a due group is polled by one worker until its lease expires": func(h *house) {
 		t := h.trigger(h.polling(h.automation("Nightly"), h.connected(h.slack("T1")), 60))
 		claim := func(worker string, lease time.Duration) (event.PollGroup, bool) {
 			h.Helper()
@@ -273,7 +273,7 @@ var pollStories = map[string]func(*house){
 		})
 		h.equal(got, want, "claims")
 	},
-	"a group is there while triggers come and go": func(h *house) {
+	"a poll group exists while a trigger needs it": func(h *house) {
 		a, in := h.automation("Nightly"), h.connected(h.slack("T1"))
 		triggers := make([]event.Trigger, 8)
 		for i := range triggers {

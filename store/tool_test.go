@@ -39,11 +39,11 @@ func (h *runHouse) setupSession(group string) string {
 func TestGatewayTools(t *testing.T) {
 	playRuns(t, map[string]func(*runHouse){
 		"64 same calls complete a run once":          completedOnce,
-		"a completion is answered again, and stays":  completedAgain,
+		"a repeated completion gets the same reply":  completedAgain,
 		"a run that is not the session's":            completedElsewhere,
 		"a completion and a person's cancel":         completedOrCancelled,
 		"a setup is replaced as a whole":             setupReplaced,
-		"a session has so many calls an hour":        quotaOfTools,
+		"a session has a quota of calls":             quotaOfTools,
 		"a retry joins though the quota is used up":  quotaAndRetry,
 		"calls that come at once are over the quota": quotaAtOnce,
 	})
