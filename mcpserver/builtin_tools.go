@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/internal/guide"
 	"sallyport/mcpserver/wire"
 )
 
@@ -103,7 +102,7 @@ func (s *Server) wrapperTool(_ context.Context, c *caller) {
 
 // invocationNotFound is the result for an unknown id and for one of another session.
 func invocationNotFound() wire.Response {
-	return wire.ToolError("There is no such invocation in this session. Check invocation_id.")
+	return wire.ToolError("Invocation not found in this session. Check invocation_id.")
 }
 
 // waitTool waits like the original caller and returns the same result.
@@ -141,11 +140,10 @@ func waitArguments(raw []byte) (id string, timeout time.Duration, bad string) {
 }
 
 func invocationArgument(raw []byte) (id, bad string) {
-	v := wire.Member(raw, "invocation_id")
-	if !wire.IsString(v) || wire.DecodeString(v) == "" {
+	if id = textMember(raw, "invocation_id"); id == "" {
 		return "", "/invocation_id: it must be the id of an invocation."
 	}
-	return wire.DecodeString(v), ""
+	return id, ""
 }
 
 // statusTool returns the status of an invocation.
@@ -202,12 +200,16 @@ const guideDefinition = `{"name":"actions_guide","title":"Guide to the tools",` 
 
 // guideTool explains the session's tools.
 func (s *Server) guideTool(_ context.Context, c *caller) {
-	g, err := s.buildGuide(c.exchange, argument(c.arguments, "source"), argument(c.arguments, "action"))
+	g, err := s.buildGuide(c.exchange, textMember(c.arguments, "source"), textMember(c.arguments, "action"))
 	var m wire.Response
 	var e *action.Error
 	switch {
 	case err == nil:
-		m = guideResult(&g)
+		content, _ := json.Marshal(struct { // strings always encode
+			Source string `json:"source_id,omitempty"`
+			Title  string `json:"title"`
+		}{g.Source, g.Title})
+		m = wire.TextResult(g.Markdown, content)
 	case errors.Is(err, action.ErrNotFound) && errors.As(err, &e):
 		m = wire.ToolError("%s", e.Message)
 	default:
@@ -216,16 +218,8 @@ func (s *Server) guideTool(_ context.Context, c *caller) {
 	_ = c.sendTo(c.reply, m) // a client that left needs no answer
 }
 
-func guideResult(g *guide.Guide) wire.Response {
-	content, _ := json.Marshal(struct { // strings always encode
-		Source string `json:"source_id,omitempty"`
-		Title  string `json:"title"`
-	}{g.Source, g.Title})
-	return wire.TextResult(g.Markdown, content)
-}
-
-// argument returns a string argument; empty if it is absent or not a string.
-func argument(raw []byte, name string) string {
+// textMember returns a string member of an object; empty if it is absent or not a string.
+func textMember(raw []byte, name string) string {
 	if v := wire.Member(raw, name); wire.IsString(v) {
 		return wire.DecodeString(v)
 	}

@@ -340,7 +340,11 @@ func (c *calls) cancel(cause error, onlyHeld bool) {
 // client cancels by closing its request.
 func (s *Server) cancelled(x *exchange) {
 	if id := wire.Member(x.Params, "requestId"); x.session != nil && id != nil {
-		key, cause := wire.IDKey(id), cancelCause(wire.Member(x.Params, "reason"))
+		key, cause := wire.IDKey(id), action.ErrCancelled
+		if reason := strings.ToLower(textMember(x.Params, "reason")); strings.Contains(reason, "timed out") ||
+			strings.Contains(reason, "timeout") || strings.Contains(reason, "-32001") {
+			cause = action.ErrCallerGone // only a user's cancellation withdraws the pending call
+		}
 		if c := x.session.inFlight(key); c != nil {
 			c.cancel(cause)
 		} else if err := s.postCancel(x, key, cause); err != nil {
@@ -350,18 +354,4 @@ func (s *Server) cancelled(x *exchange) {
 		}
 	}
 	x.w.WriteHeader(http.StatusAccepted)
-}
-
-// cancelCause distinguishes a client timeout from a user's cancellation: only the
-// latter withdraws the pending call.
-func cancelCause(reason []byte) error {
-	if wire.IsString(reason) {
-		text := strings.ToLower(wire.DecodeString(reason))
-		for _, sign := range []string{"timed out", "timeout", "-32001"} {
-			if strings.Contains(text, sign) {
-				return action.ErrCallerGone
-			}
-		}
-	}
-	return action.ErrCancelled
 }

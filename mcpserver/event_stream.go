@@ -214,7 +214,15 @@ func (s *Server) handleEventStream(x *exchange) {
 	if a.Comment("ok") != nil {
 		return
 	}
-	s.queueMissedChanges(x, st, now)
+	for k := range kinds { // that changed since the client fetched them, or may have while it had no stream
+		if now[k] == "" {
+			continue
+		}
+		before := x.session.recordVersion(k, now[k])
+		if before != now[k] && (before != "" || s.cfg.Now().Sub(x.session.issued) >= reopenedAfter) {
+			st.markChanged(k)
+		}
+	}
 	v.addStream(st, now)
 	s.serveStream(ctx, st, a)
 }
@@ -230,18 +238,3 @@ func (s *Server) serveStream(ctx context.Context, st *stream, a *wire.Writer) {
 // reopenedAfter is the age of a session at which the first event stream on this instance
 // is assumed not to be its first one.
 const reopenedAfter = time.Minute
-
-// queueMissedChanges schedules notifications of lists that changed since the client
-// fetched them, or that may have changed while it had no stream.
-func (s *Server) queueMissedChanges(x *exchange, st *stream, now versions) {
-	for k := range kinds {
-		if now[k] == "" {
-			continue
-		}
-		before := x.session.recordVersion(k, now[k])
-		if before == now[k] || before == "" && s.cfg.Now().Sub(x.session.issued) < reopenedAfter {
-			continue
-		}
-		st.markChanged(k)
-	}
-}

@@ -101,7 +101,7 @@ func (s *Server) unlistedToolError(ctx context.Context, c *caller, name string, 
 	case err == nil:
 		return badArgument("tool", "Calls of %s are denied, and a grant lifts no denial: it only saves the wait for a person. Do without it, or tell the user that an admin can change the policy.", wire.Truncate(name, 64))
 	case errors.Is(err, action.ErrNotFound):
-		return badArgument("tool", "There is no tool %q.%s", wire.Truncate(name, 64), list.suggestions(name))
+		return badArgument("tool", "Unknown tool %q.%s", wire.Truncate(name, 64), list.suggestions(name))
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func TestGrantArguments(t *testing.T) {
 		{`{"tool":"write","expires_in_seconds":2592001}`, "at /expires_in_seconds"},
 		{`{"tool":"write","scope":null,"max_calls":null,"expires_in_seconds":null,"pins":null,"reason":null,"any":null}`, ""},
 		{`{"tool":"write","a/b~":1}`, "at /a~1b~0: Unknown argument."},
-		{`{"tool":"` + strings.Repeat("x", 5000) + `"}`, "at /tool: There is no tool"},
+		{`{"tool":"` + strings.Repeat("x", 5000) + `"}`, "at /tool: Unknown tool"},
 		{`{"any":true,"source":"` + strings.Repeat("x", 5000) + `"}`, "at /source: You have no tools"},
 	} {
 		before := len(g.wishes())

@@ -90,25 +90,19 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-s.changed.wake:
 			settled.Reset(debounce)
 		case <-settled.C:
-			s.refreshLists(ctx)
+			watched := s.subscribers.byView()
+			for _, v := range s.views.invalidate(s.changed.take()) { // rebuild the lists, and notify the streams that show them
+				v.mu.Lock()
+				who, known := v.sampleSession, v.announced
+				v.mu.Unlock()
+				s.refreshView(ctx, v, &who, known, watched[v])
+			}
 		case <-sweep.C:
 			s.expire()
 		case <-beat.C:
 			s.views.keepAlive()
 			s.rechecks.add(recheck{}) // hints may be lost
 		}
-	}
-}
-
-// refreshLists rebuilds the lists that may have changed and notifies the streams
-// that show them.
-func (s *Server) refreshLists(ctx context.Context) {
-	watched := s.subscribers.byView()
-	for _, v := range s.views.invalidate(s.changed.take()) {
-		v.mu.Lock()
-		who, known := v.sampleSession, v.announced
-		v.mu.Unlock()
-		s.refreshView(ctx, v, &who, known, watched[v])
 	}
 }
 

@@ -129,7 +129,7 @@ func (s *Server) setLevel(x *exchange, p *params) {
 		return
 	}
 	x.session.setLevel(level)
-	if s.cfg.Peers != nil && s.allowSignal(x, SignalLevel) {
+	if s.cfg.Peers != nil && s.allow(x, SignalLevel) {
 		s.postSignal(x, SignalLevel, levelData{Level: level})
 	}
 	s.sendEmpty(x)

@@ -233,12 +233,7 @@ func (s *Server) complete(x *exchange) {
 // completion resolves the reference of a completion.
 func (s *Server) completion(x *exchange) (source, beside string, params json.RawMessage, bad *wire.Response) {
 	ref := wire.Member(x.Params, "ref")
-	field := func(key string) string {
-		if v := wire.Member(ref, key); wire.IsString(v) {
-			return wire.DecodeString(v)
-		}
-		return ""
-	}
+	field := func(key string) string { return textMember(ref, key) }
 	var name, key string
 	var err error
 	switch field("type") {

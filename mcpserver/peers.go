@@ -106,7 +106,7 @@ func (s *Server) Receive(sig Signal) {
 
 // postCancel tells peers about a canceled call that is not in flight here.
 func (s *Server) postCancel(x *exchange, id string, cause error) error {
-	if s.cfg.Peers == nil || len(id) > maxSignalID || x.session.endedRecently(id) || !s.allowSignal(x, SignalCancel) {
+	if s.cfg.Peers == nil || len(id) > maxSignalID || x.session.endedRecently(id) || !s.allow(x, SignalCancel) {
 		return nil
 	}
 	data, err := json.Marshal(cancelData{ID: id, Timeout: errors.Is(cause, action.ErrCallerGone)})
@@ -125,7 +125,7 @@ func (s *Server) postCancel(x *exchange, id string, cause error) error {
 // principal, on this one only. On an error the session continues.
 func (s *Server) endSession(x *exchange) error {
 	until := x.session.ends.Add(maxClockSkew)
-	if s.cfg.Peers == nil || !s.allowSignal(x, SignalEnd) {
+	if s.cfg.Peers == nil || !s.allow(x, SignalEnd) {
 		s.endSessionHere(x.session, until)
 		return nil
 	}
@@ -217,20 +217,11 @@ func (a *rateLimiter) expire(now time.Time) {
 // kindReply is the rate limit's kind for replies to questions.
 const kindReply SignalKind = "reply"
 
-// allowReply counts a reply and reports whether it is within the limit.
-func (s *Server) allowReply(x *exchange) bool {
-	ok, first := s.limits.allow(rateKey{x.who.ID, kindReply}, s.cfg.Now())
-	if first {
-		s.cfg.Log.Warn("a session replies too often to questions; its replies are refused for the rest of the minute", "session", x.who.ID)
-	}
-	return ok
-}
-
-// allowSignal counts a signal and reports whether peers may be told.
-func (s *Server) allowSignal(x *exchange, kind SignalKind) bool {
+// allow counts a signal or a reply and reports whether it is within the limit.
+func (s *Server) allow(x *exchange, kind SignalKind) bool {
 	ok, first := s.limits.allow(rateKey{x.who.ID, kind}, s.cfg.Now())
 	if first {
-		s.cfg.Log.Warn("a session cancels calls or ends MCP sessions too often; other instances are not notified for the rest of the minute", "session", x.who.ID, "kind", kind)
+		s.cfg.Log.Warn("a session exceeds a rate limit: for the rest of the minute its replies are refused, or its signals are not sent to other instances", "session", x.who.ID, "kind", kind)
 	}
 	return ok
 }

@@ -143,7 +143,7 @@ func (s *Server) handleReply(x *exchange) {
 	case !ok:
 		x.w.WriteHeader(http.StatusAccepted)
 		return
-	case !s.allowReply(x):
+	case !s.allow(x, kindReply):
 		x.w.Header().Set("Retry-After", "60")
 		wire.WriteText(x.w, http.StatusTooManyRequests, "This session replied too often within a minute; send this reply again in a minute.")
 		return

@@ -204,8 +204,8 @@ func (s *Server) initialize(x *exchange, body []byte) {
 	}
 	defer l.close()
 	h := l.roundTrip(x.r, body)
-	if version := wire.Member(wire.Member(h.message(), "result"), "protocolVersion"); wire.IsString(version) && wire.DecodeString(version) != "" {
-		h.header.Set(sessionHeader, s.createSession(x, l.session.InitializeParams(), wire.DecodeString(version)))
+	if version := textMember(wire.Member(h.message(), "result"), "protocolVersion"); version != "" {
+		h.header.Set(sessionHeader, s.createSession(x, l.session.InitializeParams(), version))
 	}
 	h.writeTo(x.w)
 }

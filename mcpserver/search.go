@@ -198,7 +198,7 @@ func (s *Server) describeTool(ctx context.Context, c *caller) {
 }
 
 func (s *Server) described(ctx context.Context, c *caller) (wire.Response, error) {
-	name := argument(c.arguments, "tool")
+	name := textMember(c.arguments, "tool")
 	if name == "" {
 		return wire.ToolError("Invalid params at /tool: it must be the name of a tool; actions_search finds them."), nil
 	}

@@ -263,7 +263,7 @@ func TestBuiltinToolsWin(t *testing.T) {
 	s := newServer(t, g, &hints{}, nil)
 	end(t, s)
 	id := begin(t, s, "token-a")
-	if w := serve(s, rpc("token-a", id, callBody(1, "invocation_wait", `,"arguments":{"invocation_id":"x"}`))); !strings.Contains(w.Body.String(), "no such invocation") {
+	if w := serve(s, rpc("token-a", id, callBody(1, "invocation_wait", `,"arguments":{"invocation_id":"x"}`))); !strings.Contains(w.Body.String(), "Invocation not found") {
 		t.Error(w.Body)
 	}
 	if n := len(g.ids()); n != 0 {
@@ -287,10 +287,10 @@ func TestInvocationsOfOthers(t *testing.T) {
 	serve(s, rpc("token-a", a, callBody(1, "read", "")))
 	for _, tool := range []string{"invocation_status", "invocation_wait"} {
 		body := callBody(2, tool, `,"arguments":{"invocation_id":"inv-1"}`)
-		if w := serve(s, rpc("token-b", b, body)); !strings.Contains(w.Body.String(), "no such invocation") {
+		if w := serve(s, rpc("token-b", b, body)); !strings.Contains(w.Body.String(), "Invocation not found") {
 			t.Errorf("%s shows another's call: %s", tool, w.Body)
 		}
-		if w := serve(s, rpc("token-a", a, body)); strings.Contains(w.Body.String(), "no such invocation") {
+		if w := serve(s, rpc("token-a", a, body)); strings.Contains(w.Body.String(), "Invocation not found") {
 			t.Errorf("%s does not show one's own: %s", tool, w.Body)
 		}
 	}

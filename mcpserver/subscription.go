@@ -108,7 +108,7 @@ const maxSignalURI = 8 << 10
 // postSubscription tells peers about a subscription: one of them may have the
 // client's event stream.
 func (s *Server) postSubscription(x *exchange, kind SignalKind, d subscriptionData) {
-	if s.cfg.Peers == nil || len(d.URI)+len(d.Name) > maxSignalURI || !s.allowSignal(x, kind) {
+	if s.cfg.Peers == nil || len(d.URI)+len(d.Name) > maxSignalURI || !s.allow(x, kind) {
 		return
 	}
 	s.postSignal(x, kind, d)

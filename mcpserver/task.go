@@ -219,7 +219,7 @@ func (s *Server) findTask(ctx context.Context, x *exchange, p *params, can actio
 // sendTaskError answers for a task that does not exist or cannot be read.
 func (s *Server) sendTaskError(x *exchange, err error) {
 	if err == nil || errors.Is(err, action.ErrNotFound) {
-		x.sendError(wire.InvalidParams("There is no such task in this session. Check taskId, or make the call again if it is still needed."))
+		x.sendError(wire.InvalidParams("Task not found in this session. Check taskId, or make the call again if it is still needed."))
 		return
 	}
 	x.send(s.gateError(err, existingCallText))
@@ -232,7 +232,7 @@ func (s *Server) updateTask(ctx context.Context, x *exchange, p *params) {
 		x.sendError(wire.InvalidParams("inputResponses must be an object."))
 		return
 	}
-	if !s.allowReply(x) {
+	if !s.allow(x, kindReply) {
 		x.sendError(&wire.Error{Code: wire.CodeInternal, Message: "This session replied too often within a minute; send this update again in a minute."})
 		return
 	}

@@ -99,7 +99,7 @@ func TestLostRow(t *testing.T) {
 	end(t, s)
 	id := begin(t, s, "token-a")
 	for i, tool := range asking {
-		want := "no such invocation"
+		want := "Invocation not found"
 		if tool == "read" {
 			want = "may or may not have happened"
 		}

@@ -70,7 +70,7 @@ func validate(root *os.Root, files []File, values map[string]string, replace boo
 				missing = append(missing, k.Key)
 			}
 			if strings.ContainsRune(v, 0) {
-				errs = append(errs, fmt.Errorf("the value of %s has a NUL in it, which no file of this form can say", k.Key))
+				errs = append(errs, fmt.Errorf("the value of %s contains a NUL, which such a file cannot hold", k.Key))
 			}
 			if _, plain := quoteValue(v); !plain {
 				errs = append(errs, unquotableError(k.Key, v))
@@ -79,7 +79,7 @@ func validate(root *os.Root, files []File, values map[string]string, replace boo
 		if mine, err := fileOwner(root, f.Name()); err != nil {
 			errs = append(errs, err)
 		} else if mine == ownedByOthers && !replace {
-			errs = append(errs, fmt.Errorf("%s is there and was not written by sallyport env apply; move it away, or say --replace", f.Name()))
+			errs = append(errs, fmt.Errorf("%s exists and was not written by sallyport env apply; move it away, or pass --replace", f.Name()))
 		}
 	}
 	if len(missing) > 0 {
@@ -105,7 +105,7 @@ func fileOwner(root *os.Root, name string) (ownership, error) {
 	for at := path.Dir(name); at != "."; at = path.Dir(at) {
 		info, err := root.Lstat(at)
 		if err == nil && !info.IsDir() {
-			return absent, fmt.Errorf("%s is no folder (nothing is written through symbolic links)", at)
+			return absent, fmt.Errorf("%s is not a folder (nothing is written through symbolic links)", at)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return absent, err
@@ -118,7 +118,7 @@ func fileOwner(root *os.Root, name string) (ownership, error) {
 	case err != nil:
 		return absent, err
 	case !info.Mode().IsRegular():
-		return absent, fmt.Errorf("%s is no regular file (nothing is written through symbolic links)", name)
+		return absent, fmt.Errorf("%s is not a regular file (nothing is written through symbolic links)", name)
 	}
 	f, err := root.Open(name)
 	if err != nil {

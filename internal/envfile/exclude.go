@@ -91,7 +91,7 @@ func excludePattern(top, name string) string {
 // addLine appends a line to a file unless it has it.
 func addLine(file, line string) error {
 	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file", file)
+		return fmt.Errorf("%s is not a regular file", file)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

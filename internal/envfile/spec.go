@@ -64,7 +64,7 @@ func Parse(raw []byte) ([]File, error) {
 		return nil, fmt.Errorf(`the specification %s; write it as {"files": [{"path": ".env", "keys": [{"key": "NAME", "required": true}]}]}`, decodeErrorText(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more behind the specification; give it alone")
+		return nil, errors.New("there is data after the specification")
 	}
 	return spec.Files, checkFiles(spec.Files)
 }
@@ -77,7 +77,7 @@ func decodeErrorText(err error) string {
 	case errors.Is(err, io.EOF):
 		return "is empty"
 	case unknown:
-		return "has a field " + field + ", which there is not"
+		return "has an unknown field " + field
 	case errors.As(err, &typed) && typed.Field != "":
 		return fmt.Sprintf("has %s at %s, where there must be %s", typeWithArticle(typed.Value), typed.Field, goTypeText(typed.Type))
 	case errors.As(err, &typed):
@@ -160,7 +160,7 @@ func (f *File) check() error {
 	seen := map[string]bool{}
 	for _, k := range f.Keys {
 		if !ValidKey(k.Key) {
-			return fmt.Errorf("%q is no name of a variable: letters, digits and _, at most %d, no digit first", k.Key, maxKey)
+			return fmt.Errorf("%q is not a variable name: use letters, digits and _, at most %d characters, not starting with a digit", k.Key, maxKey)
 		}
 		if seen[k.Key] {
 			return fmt.Errorf("the key %s is named twice", k.Key)
