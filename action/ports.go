@@ -112,6 +112,10 @@ type Ledger interface {
 	// invocations that it ended.
 	Sweep(ctx context.Context, r SweepRules) ([]Invocation, error)
 
+	// AddRefusals writes counts of calls that were refused without a row, and sets
+	// their ids.
+	AddRefusals(ctx context.Context, list []RefusalCount) error
+
 	// The following methods store the rounds of questions of executing
 	// invocations.
 

@@ -16,9 +16,14 @@ var (
 		Summary: "Verify the audit log",
 		Doc:     "Returns 200 even if the log is broken: see `ok` and `faults`.",
 	}}
+	ListRefusals = Route[ListRefusalsInput, List[action.RefusalCount]]{Operation{
+		Method: "GET", Path: "/api/v1/audit/refusals", Who: Member, Tag: "audit",
+		Summary: "List counts of refused calls, newest first",
+		Doc:     "Calls that were refused without a call of their own: unknown names, params that do not match the schema, limits, and agents' attempts to decide. Each item counts those of one session, kind and action of at most a minute, on one instance.",
+	}}
 	ExportAudit = Route[ExportQuery, None]{Operation{
 		Method: "GET", Path: "/api/v1/audit/export", Who: Decider, Tag: "audit",
-		Summary: "Export calls or policy changes",
+		Summary: "Export calls, policy changes or refusals",
 		Doc:     `Streamed, oldest first, redacted like the rows; calls include the creator, group, task and automation of their session. JSON Lines has all fields. In CSV, cells that a spreadsheet would run as a formula start with an apostrophe. After an error, the connection breaks and JSON Lines ends with a line {"error": …}; any other end is complete.`,
 	}}
 	PutEvidence = Route[EvidenceFile, action.UploadFile]{Operation{
@@ -41,6 +46,15 @@ var (
 	}}
 )
 
+// ListRefusalsInput is the input of [ListRefusals].
+type ListRefusalsInput struct {
+	Paging
+	Session string `query:"session" doc:"ID of the session."`
+	Kind    string `query:"kind" enum:"unknown_action,invalid_params,rate_limited,quota_reached,too_many_pending,agent_decision"`
+	From    string `query:"from" doc:"Start time or day of the last refusal." example:"2026-01-02T15:04:05Z"`
+	To      string `query:"to" doc:"End time or day." example:"2026-02-01"`
+}
+
 // KnownHead is a head that was stored elsewhere.
 type KnownHead struct {
 	Head *action.AuditHead `json:"head,omitempty" nullable:"false" doc:"A head that must still be in the log."`
@@ -48,7 +62,7 @@ type KnownHead struct {
 
 // ExportQuery selects the records and format of an export.
 type ExportQuery struct {
-	What   string `query:"what" enum:"invocations,policy" default:"invocations" doc:"policy: policy changes, with the filters from and to only." kong:"enum='invocations,policy',default='invocations',help='Records: invocations, or policy for policy changes (default: invocations).'"`
+	What   string `query:"what" enum:"invocations,policy,refusals" default:"invocations" doc:"policy: policy changes, with the filters from and to only; refusals: counts of refused calls, with session, from and to only." kong:"enum='invocations,policy,refusals',default='invocations',help='Records: invocations, policy for policy changes, or refusals for counts of refused calls (default: invocations).'"`
 	Format string `query:"format" enum:"jsonl,csv" default:"jsonl" kong:"enum='jsonl,csv',default='jsonl',help='Format: jsonl or csv (default: jsonl).'"`
 	CallFilters
 	CallerFilters

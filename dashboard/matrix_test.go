@@ -128,7 +128,8 @@ var mayUse = map[string]string{
 	"GET /api/v1/grant-requests": people, "GET /api/v1/grant-requests/{id}": people,
 	"POST /api/v1/grant-requests/{id}/approve": bosses, "POST /api/v1/grant-requests/{id}/deny": bosses,
 
-	"GET /api/v1/audit/heads": bosses, "POST /api/v1/audit/verify": bosses, "GET /api/v1/audit/export": bosses,
+	"GET /api/v1/audit/refusals": people,
+	"GET /api/v1/audit/heads":    bosses, "POST /api/v1/audit/verify": bosses, "GET /api/v1/audit/export": bosses,
 
 	"GET /api/v1/users": people, "POST /api/v1/users": bosses, "PATCH /api/v1/users/{id}": bosses,
 	"DELETE /api/v1/users/{id}": bosses, "POST /api/v1/users/{id}/login-link": bosses,

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"reflect"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/danielgtaylor/huma/v2/queryparam"
 
+	"sallyport/action"
 	"sallyport/api"
 	"sallyport/internal/hangup"
 )
@@ -227,6 +229,14 @@ func (s *Server) authorize(who api.Access, r *http.Request) (*Principal, error) 
 	return p, s.permit(who, p, r)
 }
 
+// countDecision records that a session was refused a decision of a person.
+func (s *Server) countDecision(p *Principal, r *http.Request) {
+	verb := path.Base(r.URL.Path)
+	if p != nil && p.Session != nil && r.Method == http.MethodPost && (verb == "approve" || verb == "deny") {
+		s.Gate.CountRefusal(p.Session, action.RefusedDecision, "", verb)
+	}
+}
+
 // serve checks the credential and the role before it reads anything else of
 // the request.
 func (e *endpoint) serve(hc huma.Context) {
@@ -234,6 +244,7 @@ func (e *endpoint) serve(hc huma.Context) {
 	r, w := humago.Unwrap(hc)
 	p, err := s.authorize(e.who, r)
 	if err != nil {
+		s.countDecision(p, r)
 		s.Fail(w, r, err)
 		return
 	}

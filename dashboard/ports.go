@@ -24,6 +24,9 @@ type Gate interface {
 	Deny(ctx context.Context, v action.Verdict) (action.Invocation, error)
 	Params(ctx context.Context, organization, id string) (raw []byte, full bool, err error)
 	Terms(ctx context.Context, organization string, t *action.Terms, unreviewed bool) (toolHash string, err error)
+	// CountRefusal records that something a session tried was refused before it
+	// reached the Gate.
+	CountRefusal(s *action.Session, kind action.RefusalKind, source, name string)
 }
 
 // People stores users, their API keys and their browsers' logins.
@@ -179,6 +182,10 @@ type Calls interface {
 	// stops at yield's first error and returns it. It ignores the filter's
 	// Limit and Cursor.
 	Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error
+	// Refusals lists counts of calls that were refused without an invocation, and
+	// ExportRefusals streams them in the way of Export.
+	Refusals(ctx context.Context, f action.RefusalFilter) (action.Page[action.RefusalCount], error)
+	ExportRefusals(ctx context.Context, f action.RefusalFilter, yield func(action.RefusalCount) error) error
 }
 
 // Files stores the bytes of evidence.

@@ -119,10 +119,12 @@ func (s *Server) target(x *exchange, p *params) (t tool, arguments []byte, bad *
 	}
 	arguments, ok := p.object()
 	if !ok {
+		s.cfg.Gate.CountRefusal(&x.who, action.RefusedParams, t.source, t.action)
 		return t, nil, argumentsNotObject(p.arguments)
 	}
 	if x.stateless {
 		if wrong := wire.CheckParamHeaders(x.r.Header, t.headers, arguments, p.wrapped); wrong != nil {
+			s.cfg.Gate.CountRefusal(&x.who, action.RefusedParams, t.source, t.action)
 			return t, nil, errorResponse(wrong)
 		}
 	}
@@ -175,6 +177,7 @@ func (s *Server) findTool(x *exchange, p *params) (tool, *wire.Response) {
 	source, name, err := s.cfg.Resolver.Resolve(x.r.Context(), &x.who, p.name)
 	switch {
 	case errors.Is(err, action.ErrNotFound):
+		s.cfg.Gate.CountRefusal(&x.who, action.RefusedUnknown, "", p.name)
 		return tool{}, errorResponse(toolNotFound(p.name, list.suggestions(p.name)))
 	case err != nil:
 		m := s.gateError(err, newCallText)

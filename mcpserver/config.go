@@ -29,6 +29,8 @@ type Gate interface {
 	Complete(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Answer, error)
 	Subscribe(ctx context.Context, s *action.Session, source, uri string, on bool) error
 	Admit(ctx context.Context, s *action.Session) error
+	// CountRefusal records that a call was refused before it reached the Gate.
+	CountRefusal(s *action.Session, kind action.RefusalKind, source, name string)
 }
 
 // Resolver looks up a name as agents see it. It also finds names that the session's

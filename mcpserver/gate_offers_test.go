@@ -191,6 +191,12 @@ func (g *gate) Subscribe(ctx context.Context, _ *action.Session, source, uri str
 }
 
 // Admit counts.
+func (g *gate) CountRefusal(s *action.Session, kind action.RefusalKind, source, name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refusals = append(g.refusals, fmt.Sprintf("%s %s %s:%s", s.ID, kind, source, name))
+}
+
 func (g *gate) Admit(context.Context, *action.Session) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -36,6 +36,7 @@ type gate struct {
 	lists     int // calls of Available
 	denied    []action.DeniedTools
 	listDelay time.Duration
+	refusals  []string // that were counted
 	offered   action.Offerings
 	offerings int            // calls of Offerings
 	subs      map[string]int // by source and URI

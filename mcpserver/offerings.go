@@ -175,6 +175,9 @@ func (s *Server) findResource(x *exchange, p *params) (t tool, arguments []byte,
 	}
 	source, name, err := s.cfg.Resolver.ResolveResource(x.r.Context(), &x.who, p.uri)
 	if err != nil {
+		if kind, ok := action.RefusalOf(err); ok {
+			s.cfg.Gate.CountRefusal(&x.who, kind, "", p.uri)
+		}
 		m := s.resourceError(x, p.uri, err)
 		return t, nil, &m
 	}
@@ -192,6 +195,7 @@ func (s *Server) findPrompt(x *exchange, p *params) (t tool, arguments []byte, b
 	source, name, err := s.cfg.Resolver.ResolvePrompt(x.r.Context(), &x.who, p.name)
 	switch {
 	case errors.Is(err, action.ErrNotFound):
+		s.cfg.Gate.CountRefusal(&x.who, action.RefusedUnknown, "", p.name)
 		return t, nil, errorResponse(promptNotFound(p.name))
 	case err != nil:
 		m := s.offeringError(err)

@@ -744,3 +744,29 @@ func TestRequestIDIsFreeAfterResponse(t *testing.T) {
 		t.Errorf("the second call was answered %v", second.Body)
 	}
 }
+
+// What is refused before the Gate sees it is counted there.
+func TestRefusedBeforeTheGate(t *testing.T) {
+	g := newGate(read())
+	s := newServer(t, g, &hints{}, nil)
+	end(t, s)
+	id := begin(t, s, "token-a")
+	for i, body := range []string{
+		callBody(1, "nothing", ""), callBody(2, "read", `,"arguments":[1]`),
+		`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"demo://nothing"}}`,
+		`{"jsonrpc":"2.0","id":4,"method":"prompts/get","params":{"name":"nothing"}}`,
+		callBody(5, "read", ""),
+	} {
+		serve(s, rpc("token-a", id, body))
+		if want := min(i+1, 4); len(g.refusals) != want {
+			t.Errorf("%s: counted %q", body, g.refusals)
+		}
+	}
+	want := []string{
+		"session-a unknown_action :nothing", "session-a invalid_params demo:read",
+		"session-a unknown_action :demo://nothing", "session-a unknown_action :nothing",
+	}
+	if !slices.Equal(g.refusals, want) {
+		t.Errorf("counted %q", g.refusals)
+	}
+}

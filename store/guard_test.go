@@ -16,7 +16,7 @@ import (
 
 // evidenceNames are the tables of history and its chain, in an order in which
 // they can be emptied.
-var evidenceNames = []string{"audit_queue", "audit_seals", "audit_checkpoints", "audit_heads", "invocation_events", "policy_events", "invocations"}
+var evidenceNames = []string{"audit_queue", "refusal_queue", "audit_seals", "audit_checkpoints", "audit_heads", "invocation_events", "policy_events", "refusal_counts", "invocations"}
 
 // TestVerifyFindsDeletedEvidence has nothing left that could be wrong by itself,
 // and a new chain that would hide that.
@@ -59,6 +59,7 @@ func TestChainedFlagCannotBeCleared(t *testing.T) {
 // removal sees.
 func TestSealsCannotBeReplaced(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		mustChange(t, raw, insertRefusal("r1"))
 		var all []string
 		for _, table := range evidenceNames {
 			all = append(all, "TRUNCATE "+table+" CASCADE")
@@ -69,7 +70,7 @@ func TestSealsCannotBeReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			all = []string{"UPDATE OR REPLACE invocations SET id = 'i03' WHERE id = 'open'"}
-			for _, table := range []string{"invocations", "invocation_events", "policy_events", "audit_seals"} {
+			for _, table := range []string{"invocations", "invocation_events", "policy_events", "refusal_counts", "audit_seals"} {
 				all = append(all, "REPLACE INTO "+table+" SELECT * FROM "+table+" LIMIT 1")
 			}
 			for _, e := range evidence.Tables {

@@ -33,6 +33,7 @@ func exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 		{"race", raceStories},
 		{"ask", askStories},
 		{"list", listStories},
+		{"refusals", refusalStories},
 		{"session", sessionStories},
 		{"session life", sessionLifeStories},
 		{"policy", policyStories},

@@ -109,8 +109,9 @@ type Gate struct {
 	lists  decisionCache[decidedList]
 	offers decisionCache[*action.Offerings]
 
-	sweeps sweepState
-	traces traces
+	sweeps  sweepState
+	traces  traces
+	refused refusals
 
 	refusing    atomic.Bool   // new calls are refused
 	drain       chan struct{} // closed when new calls are refused
@@ -157,7 +158,7 @@ type Observer interface {
 	// Decided reports the decision of policy, and the time that finding, checking
 	// and deciding took. A call that is retried is reported again.
 	Decided(a *action.Action, d *action.Decision, took time.Duration)
-	// Refused reports why a call got no row.
+	// Refused reports why a call got no row. [Gate.CountRefusal] counts it.
 	Refused(err error)
 	// Changed reports a new status that this instance wrote. For an allowed call only
 	// the end is reported.

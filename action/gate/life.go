@@ -61,12 +61,10 @@ func (g *Gate) Call(ctx context.Context, c *action.Call) (out *action.Outcome, e
 		defer func() { end(tracedAnswer(&c.Session, orEmpty(out), err)) }() // nil in a panic
 	}
 	if err := g.admit(ctx, c); err != nil {
-		g.Observer.Refused(err)
-		return &action.Outcome{}, err
+		return &action.Outcome{}, g.noRow(&c.Session, "", c.Source+":"+c.Action, err) // names that nobody looked up
 	}
 	if err := g.reloadPaused(ctx, c); err != nil {
-		g.Observer.Refused(err)
-		return &action.Outcome{}, err
+		return &action.Outcome{}, g.noRow(&c.Session, "", c.Source+":"+c.Action, err)
 	}
 	for t := (attempts{}); ; t.n++ {
 		out, wait, err := g.attempt(ctx, c, t.n > 0)
@@ -81,10 +79,19 @@ func (g *Gate) Call(ctx context.Context, c *action.Call) (out *action.Outcome, e
 		case errors.Is(err, errWithdrawnMeanwhile):
 			return out, nil // the outcome itself says withdrawn
 		case err != nil && out.Invocation.ID == "":
-			g.Observer.Refused(err)
+			return out, g.noRow(&c.Session, c.Source, c.Action, err)
 		}
 		return out, err
 	}
+}
+
+// noRow reports an error of a call without a row, and counts it if it is a refusal.
+func (g *Gate) noRow(s *action.Session, source, name string, err error) error {
+	g.Observer.Refused(err)
+	if kind, ok := action.RefusalOf(err); ok {
+		g.CountRefusal(s, kind, source, name)
+	}
+	return err
 }
 
 // attempts counts the attempts at one call.

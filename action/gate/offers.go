@@ -148,7 +148,11 @@ func (g *Gate) Admit(ctx context.Context, s *action.Session) error {
 	if g.refusing.Load() {
 		return errDraining()
 	}
-	return g.admit(ctx, &action.Call{Session: *s})
+	err := g.admit(ctx, &action.Call{Session: *s})
+	if kind, ok := action.RefusalOf(err); ok {
+		g.CountRefusal(s, kind, "", "")
+	}
+	return err
 }
 
 // allowed returns the action that a completion or a subscription belongs to, if

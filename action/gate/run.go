@@ -9,6 +9,9 @@ import (
 	"sallyport/action"
 )
 
+// lastRefusals bounds the write of the last counts of refusals at a shutdown.
+const lastRefusals = time.Second
+
 // takeOverBatch bounds the approved calls that one round takes over.
 const takeOverBatch = 100
 
@@ -26,6 +29,7 @@ func (g *Gate) Run(ctx context.Context) error {
 			polled = now
 			g.Poll(ctx)
 		}
+		g.flushRefusals(ctx, now.Add(-refusalWindow))
 		if due(seen, now, g.SeenEvery) {
 			seen = now
 			g.logError("noting that callers wait", g.Ledger.MarkSeen(ctx, g.board.waiting(), now))
@@ -127,13 +131,17 @@ func (g *Gate) Drain(ctx context.Context) error {
 		g.work.wg.Wait()
 		close(done)
 	}()
+	var err error
 	select {
 	case <-done:
 		g.unsubscribe()
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), lastRefusals)
+	defer stop()
+	g.flushRefusals(last, g.Now())
+	return err
 }
 
 // work counts the callers and executions that a shutdown waits for.

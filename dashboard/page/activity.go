@@ -35,6 +35,52 @@ type activityList struct {
 	Sources     []action.Connector
 	Automations map[string]string
 	JSONL, CSV  string // URLs of the list as a file; empty: reserved for owners and admins
+
+	Refusals    []refusalRow // of the first page
+	RefusalsCSV string       // URL of all of them as a file; empty: likewise
+}
+
+// refusalRow is a count of refused calls in the list.
+type refusalRow struct {
+	action.RefusalCount
+	callerSession
+	Reason string
+}
+
+// shownRefusals is the number of counts of refused calls on the page.
+const shownRefusals = 20
+
+// refusals loads the latest counts of refused calls that match the filters of the page
+// which apply to them.
+func (p *pageRequest) refusals(f action.InvocationFilter) (rows []refusalRow) {
+	list := load(p, p.Calls.Refusals, action.RefusalFilter{Organization: p.org, Session: f.Session, From: f.From, To: f.To, Limit: shownRefusals}).Items
+	var ids []string
+	for _, c := range list {
+		ids = append(ids, c.Session)
+	}
+	asking := p.callerSessions(ids)
+	for _, c := range list {
+		rows = append(rows, refusalRow{c, asking(c.Session), refusalReason(c.Kind)})
+	}
+	return rows
+}
+
+func refusalReason(kind action.RefusalKind) string {
+	switch kind {
+	case action.RefusedUnknown:
+		return "Unknown tool"
+	case action.RefusedParams:
+		return "Invalid params"
+	case action.RefusedRate:
+		return "Rate limit"
+	case action.RefusedQuota:
+		return "Quota"
+	case action.RefusedPending:
+		return "Too many pending calls"
+	case action.RefusedDecision:
+		return "Attempt to approve or deny"
+	}
+	return string(kind)
 }
 
 func (p *pageRequest) activity() error {
@@ -53,6 +99,10 @@ func (p *pageRequest) activity() error {
 	}
 	if p.decides() {
 		d.JSONL, d.CSV = q.export("jsonl", in.From), q.export("csv", in.From)
+		d.RefusalsCSV = "/api/v1/audit/export?what=refusals&format=csv"
+	}
+	if q.Get("cursor") == "" && len(f.Statuses) == 0 {
+		d.Refusals = p.refusals(f)
 	}
 	var ids []string
 	for _, inv := range d.Items {

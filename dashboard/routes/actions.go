@@ -103,6 +103,7 @@ func (s *handlers) call(ctx context.Context, p *dashboard.Principal, n api.NewCa
 	}
 	params, err := paramsObject(n.Params)
 	if err != nil {
+		s.Gate.CountRefusal(p.Session, action.RefusedParams, "", n.Source+":"+n.Action)
 		return action.Call{}, err
 	}
 	source := n.Source

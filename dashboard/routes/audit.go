@@ -22,6 +22,7 @@ import (
 	"sallyport/api"
 	"sallyport/dashboard"
 	"sallyport/dashboard/render"
+	"sallyport/dashboard/view"
 )
 
 func (s *handlers) auditRoutes() {
@@ -44,6 +45,21 @@ func (s *handlers) auditRoutes() {
 	})
 }
 
+func (s *handlers) refusalRoutes() {
+	dashboard.Handle(s.Server, api.ListRefusals, func(ctx context.Context, p *dashboard.Principal, in *api.ListRefusalsInput) (api.List[action.RefusalCount], error) {
+		f := action.RefusalFilter{Organization: p.Organization, Session: in.Session, Kind: action.RefusalKind(in.Kind), Limit: in.Limit, Cursor: in.Cursor}
+		var err error
+		if f.From, err = view.ParseTime("/from", in.From); err != nil {
+			return api.List[action.RefusalCount]{}, err
+		}
+		if f.To, err = view.ParseTime("/to", in.To); err != nil {
+			return api.List[action.RefusalCount]{}, err
+		}
+		page, err := s.Calls.Refusals(ctx, f)
+		return view.PageOf(page, identity), err
+	})
+}
+
 func (s *handlers) exportRoutes() {
 	dashboard.HandleStream(s.Server, api.ExportAudit, func(ctx context.Context, p *dashboard.Principal, in *api.ExportQuery) (*dashboard.StreamResponse, error) {
 		f, err := s.InvocationFilter(ctx, p, in.CallFilters, in.CallerFilters)
@@ -54,7 +70,13 @@ func (s *handlers) exportRoutes() {
 		return &dashboard.StreamResponse{Body: func(hc huma.Context) {
 			r, w := humago.Unwrap(hc)
 			x := &export{server: s, r: r, w: w, csv: in.Format == "csv", name: "sallyport-" + in.What}
-			if in.What == "policy" {
+			switch in.What {
+			case "refusals":
+				exportRows(r.Context(), x, refusalColumns(), func(ctx context.Context, yield func(action.RefusalCount) error) error {
+					return s.Calls.ExportRefusals(ctx, action.RefusalFilter{Organization: f.Organization, Session: f.Session, From: f.From, To: f.To}, yield)
+				})
+				return
+			case "policy":
 				exportRows(r.Context(), x, policyColumns(), func(ctx context.Context, yield func(action.PolicyEvent) error) error {
 					return s.Policy.ExportPolicy(ctx, f.Organization, f.From, f.To, yield)
 				})
@@ -262,6 +284,15 @@ func policyColumns() columns[action.PolicyEvent] {
 		names: []string{"id", "at", "by", "kind", "subject", "before", "after"},
 		cells: func(e action.PolicyEvent) []string {
 			return []string{e.ID, formatNano(e.At), e.By, e.Kind, e.Subject, string(e.Before), string(e.After)}
+		},
+	}
+}
+
+func refusalColumns() columns[action.RefusalCount] {
+	return columns[action.RefusalCount]{
+		names: []string{"id", "first_at", "last_at", "session_id", "kind", "source_id", "action", "count"},
+		cells: func(c action.RefusalCount) []string {
+			return []string{c.ID, formatNano(c.FirstAt), formatNano(c.LastAt), c.Session, string(c.Kind), c.Source, c.Action, strconv.FormatInt(c.Count, 10)}
 		},
 	}
 }

@@ -48,6 +48,8 @@ func examples() map[string]string {
 			"prefix":"default/` + session + `/0199a3c6-9999-7000-8000-0123456789ab/","manifest_sha256":"9f86…","file_count":1,"bytes":5,
 			"files":[{"name":"test-report.txt","size":5,"sha256":"2cf2…","content_type":"text/plain","stored_at":"2026-03-01T12:00:00Z"}],
 			"created_at":"2026-03-01T12:00:00Z","sealed_at":"2026-03-01T12:00:01Z"}`,
+		"RefusalCount": `{"id":"0199a3c5-0000-7000-8000-000000000009","session_id":"` + session + `","kind":"invalid_params","source_id":"` + source + `",
+			"action":"create_issue","count":12,"first_at":"2026-03-01T12:00:00Z","last_at":"2026-03-01T12:00:41Z"}`,
 		"KnownHead":      `{"head":{"organization_id":"default","seq":1204,"hash":"5f0c…","mac":"a2e9…","at":"2026-03-01T12:00:00Z"}}`,
 		"GrantView":      grant,
 		"RequestView":    request,

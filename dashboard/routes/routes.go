@@ -49,6 +49,7 @@ func Mount(server *dashboard.Server, mux *http.ServeMux) error {
 	s.evidenceRoutes()
 	s.reviewRoutes()
 	s.auditRoutes()
+	s.refusalRoutes()
 	s.exportRoutes()
 	s.userRoutes()
 	s.loginRoutes()

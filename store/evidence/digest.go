@@ -24,6 +24,7 @@ const (
 	SealedInvocation = "invocation"
 	SealedEvent      = "event"
 	SealedPolicy     = "policy"
+	SealedRefusal    = "refusal"
 )
 
 // table is a table whose rows are sealed.
@@ -32,6 +33,7 @@ type table struct {
 	Columns        []string // that the digest covers, sorted
 	orderColumns   []string // sort order in which an index has the organization's rows
 	sessionColumns []string // columns of the row's session that the digest covers as well
+	Queue          string   // the table in which rows wait for their seal
 }
 
 // Tables are the sealed tables. The digest does not cover encrypted columns or those of
@@ -44,10 +46,24 @@ var Tables = []table{
 		SealedInvocation, "invocations", slices.Sorted(slices.Values(calls.DigestColumns.Names())),
 		[]string{"created_at", "id"},
 		[]string{"automation_id", "connections", "created_by", "event_id", "group_id", "kind", "task_id"},
+		auditQueue,
 	},
-	{SealedEvent, "invocation_events", []string{"at", "by", "data", "id", "invocation_id", "kind", "organization_id"}, []string{"invocation_id", "at", "id"}, nil},
-	{SealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}, nil},
+	{SealedEvent, "invocation_events", []string{"at", "by", "data", "id", "invocation_id", "kind", "organization_id"}, []string{"invocation_id", "at", "id"}, nil, auditQueue},
+	{SealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}, nil, auditQueue},
+	{
+		SealedRefusal, "refusal_counts",
+		[]string{"action", "count", "first_at", "id", "kind", "last_at", "organization_id", "session_id", "source_id"},
+		[]string{"last_at", "id"},
+		nil, refusalQueue,
+	},
 }
+
+// The queues. Counts of refusals have their own, which instances of versions before
+// them do not know: these would seal them as rows that are missing.
+const (
+	auditQueue   = "audit_queue"
+	refusalQueue = "refusal_queue"
+)
 
 // MissingDigest replaces the digest of a row that was deleted before it was sealed.
 var MissingDigest = make([]byte, sha256.Size)

@@ -20,36 +20,44 @@ import (
 type retentionPlan struct {
 	chain       *chain
 	checkpoint  checkpoint
-	invocations []string // invocations
+	invocations []string
 	events      int      // of them, which go too
+	refusals    []string // counts
 	kept        []SealRow
 }
 
 // retentionScan holds the first links of a chain and what is known of their rows.
 type retentionScan struct {
 	links        []SealRow
-	completedAt  map[string]database.Timestamp // of invocations
+	endedAt      map[string]database.Timestamp // of invocations and counts of refusals
 	events       map[string][]string           // of invocations
 	invocationOf map[string]string             // of events
 }
 
-// read loads the completion times of the invocations and their events.
+// read loads when invocations and counts of refusals ended, and the events of invocations.
 func (r *retentionScan) read(ctx context.Context, db *Store, organization string) error {
-	r.completedAt, r.events, r.invocationOf = map[string]database.Timestamp{}, map[string][]string{}, map[string]string{}
-	var ids []string
+	r.endedAt, r.events, r.invocationOf = map[string]database.Timestamp{}, map[string][]string{}, map[string]string{}
+	var ids, refusals []string
 	for _, l := range r.links {
-		if l.Kind == SealedInvocation {
+		switch l.Kind {
+		case SealedInvocation:
 			ids = append(ids, l.Row)
+		case SealedRefusal:
+			refusals = append(refusals, l.Row)
 		}
 	}
-	err := db.db.ForEachRow(ctx, CompletionTimes(db.db.Read, organization, ids), func(rows *sql.Rows) error {
+	ended := func(rows *sql.Rows) error {
 		var id string
-		var ended database.Timestamp
-		err := rows.Scan(&id, &ended)
-		r.completedAt[id] = ended
+		var at database.Timestamp
+		err := rows.Scan(&id, &at)
+		r.endedAt[id] = at
 		return err
-	})
-	if err == nil {
+	}
+	err := db.db.ForEachRow(ctx, CompletionTimes(db.db.Read, organization, ids), ended)
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		err = db.db.ForEachRow(ctx, RefusalTimes(db.db.Read, organization, refusals), ended)
+	}
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
 		err = db.db.ForEachRow(ctx, InvocationEvents(db.db.Read, organization, ids), func(rows *sql.Rows) error {
 			var event, owner string
 			err := rows.Scan(&event, &owner)
@@ -66,6 +74,11 @@ func (r *retentionScan) read(ctx context.Context, db *Store, organization string
 // CompletionTimes selects when the invocations ended.
 func CompletionTimes(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
 	return db.NewSelect().Table("invocations").Column("id", "completed_at").Where(database.WhereIDs, bun.List(ids), organization)
+}
+
+// RefusalTimes selects when the counts of refusals ended.
+func RefusalTimes(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
+	return db.NewSelect().Table("refusal_counts").Column("id", "last_at").Where(database.WhereIDs, bun.List(ids), organization)
 }
 
 // InvocationEvents selects the events of the invocations.
@@ -91,6 +104,8 @@ func (r *retentionScan) plan(k AuditKey, c *chain, before database.Timestamp, li
 		case l.Kind == SealedInvocation && removable(l.Row):
 			p.invocations, p.events = append(p.invocations, l.Row), p.events+len(r.events[l.Row])
 		case l.Kind == SealedEvent && removable(r.invocationOf[l.Row]):
+		case l.Kind == SealedRefusal:
+			p.refusals = append(p.refusals, l.Row)
 		default:
 			p.kept = append(p.kept, SealRow{Organization: l.Organization, Kind: l.Kind, Row: l.Row, Digest: l.Digest})
 		}
@@ -101,9 +116,9 @@ func (r *retentionScan) plan(k AuditKey, c *chain, before database.Timestamp, li
 	return p
 }
 
-// removableLinks returns the number of links before the first invocation that is too
-// recent or exceeds the limit. Links after the last removable invocation that are not its
-// events are left in place.
+// removableLinks returns the number of links before the first invocation or count of
+// refusals that is too recent or exceeds the limit. Links after the last removable one
+// that are not events of an invocation before them are left in place.
 func (r *retentionScan) removableLinks(before database.Timestamp, limit int) (n int) {
 	for i, l := range r.links {
 		switch {
@@ -111,7 +126,7 @@ func (r *retentionScan) removableLinks(before database.Timestamp, limit int) (n 
 		case l.Kind == SealedEvent && r.invocationOf[l.Row] == "":
 		case l.Kind == SealedEvent:
 			n = i + 1
-		case limit == 0 || !r.completedAt[l.Row].Time.Before(before.Time):
+		case limit == 0 || !r.endedAt[l.Row].Time.Before(before.Time):
 			return n
 		default:
 			n, limit = i+1, limit-1
@@ -124,13 +139,13 @@ func (r *retentionScan) removableLinks(before database.Timestamp, limit int) (n 
 }
 
 // Retain removes up to limit (default 100) invocations of the organization that ended
-// before a time, with their events, and returns their number. If that equals limit, there
+// before a time, with their events, and counts of refusals, and returns their number. If that equals limit, there
 // may be more. Removals whose commit was not confirmed are not counted.
 //
 // It removes the beginning of the chain and leaves a checkpoint. Rows there that must stay
 // are sealed again at the end of the chain with their old digest: policy changes, which
 // are kept forever, and invocations with an event that was sealed later. It stops at the
-// first invocation that ended later and at the first row or link that differs from what
+// first of them that ended later and at the first row or link that differs from what
 // was sealed, so that it never removes evidence of tampering.
 func (st *Store) Retain(ctx context.Context, organization string, before time.Time, key []byte, limit int) (n int, err error) {
 	k, err := newAuditKey(key)
@@ -152,7 +167,7 @@ func (st *Store) Retain(ctx context.Context, organization string, before time.Ti
 		}
 		switch {
 		case err == nil:
-			n += len(p.invocations)
+			n += len(p.invocations) + len(p.refusals)
 		case errors.Is(err, ErrConcurrentAppend):
 			conflicts++
 		default:
@@ -172,8 +187,8 @@ func (st *Store) planRetention(ctx context.Context, k AuditKey, organization str
 	if f := c.faults(k); len(f) > 0 {
 		return nil, c.brokenError(f[0], "removed")
 	}
-	// The first invocation decides whether there is anything to do: policy changes
-	// before it are sealed again only if it is removed.
+	// The first invocation or count decides whether there is anything to do: policy
+	// changes before it are sealed again only if it is removed.
 	first, err := st.firstCompletion(ctx, organization, c.checkpoint.seq)
 	if err != nil || first.Time.IsZero() || !first.Time.Before(before.Time) {
 		return nil, err
@@ -189,9 +204,12 @@ func (st *Store) planRetention(ctx context.Context, k AuditKey, organization str
 	return r.plan(k, c, before, limit, database.NewTimestamp(st.db.Now())), nil
 }
 
-// FirstCompletionSQL reads when the first sealed invocation of the chain ended.
-const FirstCompletionSQL = `SELECT i.completed_at FROM audit_seals s JOIN invocations i ON i.id = s.row_id
-WHERE s.organization_id = ? AND s.seq > ? AND s.kind = 'invocation' ORDER BY s.seq LIMIT 1`
+// FirstCompletionSQL reads when the first sealed invocation or count of refusals of the
+// chain ended.
+const FirstCompletionSQL = `SELECT coalesce(i.completed_at, r.last_at) FROM audit_seals s
+LEFT JOIN invocations i ON s.kind = 'invocation' AND i.id = s.row_id
+LEFT JOIN refusal_counts r ON s.kind = 'refusal' AND r.id = s.row_id
+WHERE s.organization_id = ? AND s.seq > ? AND (i.id IS NOT NULL OR r.id IS NOT NULL) ORDER BY s.seq LIMIT 1`
 
 func (st *Store) firstCompletion(ctx context.Context, organization string, after int64) (ended database.Timestamp, err error) {
 	err = st.db.ForEachRow(ctx, st.db.Read.NewRaw(FirstCompletionSQL, organization, after), func(rows *sql.Rows) error { return rows.Scan(&ended) })
@@ -246,6 +264,11 @@ func (st *Store) applyRetention(ctx context.Context, k AuditKey, p *retentionPla
 		}
 		if len(p.invocations) > 0 {
 			if _, err := DeleteInvocations(tx, c.organization, p.invocations).Exec(ctx); err != nil {
+				return err
+			}
+		}
+		if len(p.refusals) > 0 {
+			if _, err := tx.NewDelete().Table("refusal_counts").Where(database.WhereIDs, bun.List(p.refusals), c.organization).Exec(ctx); err != nil {
 				return err
 			}
 		}

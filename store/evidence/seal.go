@@ -110,52 +110,71 @@ func (st *Store) sealable(ctx context.Context, k AuditKey, organization string) 
 	return c, nil
 }
 
-// QueuedOrganizationsSQL finds the organizations with queued rows and the oldest row of
-// each. It skips through the index, so that its cost depends on the number of
+// QueuedOrganizationsSQL finds the organizations with rows in a queue and the oldest row
+// of each. It skips through the index, so that its cost depends on the number of
 // organizations and not of rows.
-const QueuedOrganizationsSQL = `WITH RECURSIVE w (id) AS (
+func QueuedOrganizationsSQL(queue string) string {
+	return strings.ReplaceAll(`WITH RECURSIVE w (id) AS (
   SELECT min(organization_id) FROM audit_queue
   UNION ALL SELECT (SELECT min(q.organization_id) FROM audit_queue q WHERE q.organization_id > w.id) FROM w WHERE w.id IS NOT NULL)
-SELECT w.id, (SELECT min(q.row_id) FROM audit_queue q WHERE q.organization_id = w.id) FROM w WHERE w.id IS NOT NULL`
+SELECT w.id, (SELECT min(q.row_id) FROM audit_queue q WHERE q.organization_id = w.id) FROM w WHERE w.id IS NOT NULL`, auditQueue, queue)
+}
 
 // QueuedOrganizations returns the organizations with queued rows, the one with the oldest
 // row first.
 func (st *Store) QueuedOrganizations(ctx context.Context) (list []string, err error) {
 	oldest := map[string]string{}
-	err = st.db.ForEachRow(ctx, st.db.Read.NewRaw(QueuedOrganizationsSQL), func(rows *sql.Rows) error {
-		var organization, row string
-		err := rows.Scan(&organization, &row)
-		list, oldest[organization] = append(list, organization), row
-		return err
-	})
-	slices.SortFunc(list, func(a, b string) int { return strings.Compare(oldest[a], oldest[b]) })
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("reading what waits to be sealed: %w", err)
+	for _, queue := range []string{auditQueue, refusalQueue} {
+		err = st.db.ForEachRow(ctx, st.db.Read.NewRaw(QueuedOrganizationsSQL(queue)), func(rows *sql.Rows) error {
+			var organization, row string
+			err := rows.Scan(&organization, &row)
+			if known := oldest[organization]; known == "" || row < known {
+				oldest[organization] = row
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, fmt.Errorf("reading what waits to be sealed: %w", err)
+		}
 	}
+	list = slices.Collect(maps.Keys(oldest))
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(oldest[a]+a, oldest[b]+b) })
 	return list, nil
 }
 
-// QueuedRows selects an organization's oldest queued rows.
+// QueuedRows selects an organization's oldest rows in the queue of audit rows.
 func QueuedRows(db bun.IDB, organization string, limit int) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("audit_queue AS q").ColumnExpr("q.kind, q.row_id").
 		ColumnExpr("(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = q.row_id AND s.kind = q.kind) IS NOT NULL").
 		Where("q.organization_id = ?", organization).OrderExpr("q.row_id, q.kind").Limit(int64(limit))
 }
 
+// QueuedRefusals selects an organization's oldest counts of refusals in their queue.
+func QueuedRefusals(db bun.IDB, organization string, limit int) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("refusal_queue AS q").ColumnExpr("?, q.row_id", SealedRefusal).
+		ColumnExpr("(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = q.row_id AND s.kind = ?) IS NOT NULL", SealedRefusal).
+		Where("q.organization_id = ?", organization).OrderExpr("q.row_id").Limit(int64(limit))
+}
+
 // sealBatch seals an organization's oldest queued rows and returns their number.
 func (st *Store) sealBatch(ctx context.Context, k AuditKey, organization string, limit int) (int, error) {
 	var list []QueuedRow
-	err := st.db.ForEachRow(ctx, QueuedRows(st.db.Read, organization, limit), func(rows *sql.Rows) error {
-		var w QueuedRow
-		err := rows.Scan(&w.Kind, &w.ID, &w.sealed)
-		list = append(list, w)
-		return err
-	})
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	for _, oldest := range []func(bun.IDB, string, int) *bun.SelectQuery{QueuedRows, QueuedRefusals} {
+		if len(list) == limit {
+			break
+		}
+		err := st.db.ForEachRow(ctx, oldest(st.db.Read, organization, limit-len(list)), func(rows *sql.Rows) error {
+			var w QueuedRow
+			err := rows.Scan(&w.Kind, &w.ID, &w.sealed)
+			list = append(list, w)
+			return err
+		})
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return 0, fmt.Errorf("reading what waits to be sealed: %w", err)
+		}
+	}
+	if len(list) == 0 {
 		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("reading what waits to be sealed: %w", err)
 	}
 	return len(list), st.SealRows(ctx, k, organization, list)
 }
@@ -300,11 +319,15 @@ func (e table) dequeue(ctx context.Context, tx bun.IDB, organization string, row
 	if len(ids) == 0 {
 		return nil
 	}
-	_, err := DeleteQueued(tx, organization, e.Kind, ids).Exec(ctx)
+	_, err := e.DeleteQueued(tx, organization, ids).Exec(ctx)
 	return err
 }
 
-// DeleteQueued deletes rows from the queue.
-func DeleteQueued(db bun.IDB, organization, kind string, ids []string) *bun.DeleteQuery {
-	return db.NewDelete().Table("audit_queue").Where("organization_id = ?", organization).Where("kind = ?", kind).Where("row_id IN (?)", bun.List(ids))
+// DeleteQueued deletes rows of the table from its queue.
+func (e table) DeleteQueued(db bun.IDB, organization string, ids []string) *bun.DeleteQuery {
+	q := db.NewDelete().Table(e.Queue).Where("organization_id = ?", organization)
+	if e.Queue == auditQueue {
+		q = q.Where("kind = ?", e.Kind)
+	}
+	return q.Where("row_id IN (?)", bun.List(ids))
 }

@@ -225,14 +225,18 @@ func (v *Verification) checkLink(p *segment, l *SealRow, digest []byte) {
 }
 
 // unsealedSQL counts what waits to be sealed, and since when.
-const unsealedSQL = `SELECT count(*), min(coalesce(i.completed_at, e.at, p.at)) FROM audit_queue q
-LEFT JOIN invocations i ON q.kind = 'invocation' AND i.id = q.row_id
-LEFT JOIN invocation_events e ON q.kind = 'event' AND e.id = q.row_id
-LEFT JOIN policy_events p ON q.kind = 'policy' AND p.id = q.row_id
-WHERE q.organization_id = ?`
+const unsealedSQL = `SELECT count(*), min(ended) FROM (
+  SELECT coalesce(i.completed_at, e.at, p.at) AS ended FROM audit_queue q
+  LEFT JOIN invocations i ON q.kind = 'invocation' AND i.id = q.row_id
+  LEFT JOIN invocation_events e ON q.kind = 'event' AND e.id = q.row_id
+  LEFT JOIN policy_events p ON q.kind = 'policy' AND p.id = q.row_id
+  WHERE q.organization_id = ?
+  UNION ALL
+  SELECT r.last_at FROM refusal_queue q LEFT JOIN refusal_counts r ON r.id = q.row_id WHERE q.organization_id = ?
+) AS unsealed`
 
 func (v *Verification) unsealed(ctx context.Context) error {
-	return v.Store.db.ForEachRow(ctx, v.Store.db.Read.NewRaw(unsealedSQL, v.Organization), func(rows *sql.Rows) error {
+	return v.Store.db.ForEachRow(ctx, v.Store.db.Read.NewRaw(unsealedSQL, v.Organization, v.Organization), func(rows *sql.Rows) error {
 		var oldest database.Timestamp
 		err := rows.Scan(&v.Report.Unsealed, &oldest)
 		if err == nil && !oldest.Time.IsZero() {
@@ -284,13 +288,17 @@ func (v *Verification) unchainedIn(ctx context.Context, e table) error {
 // single statement is needed to see a row together with its seal or queue entry.
 func (e table) UnchainedRows(db bun.IDB, organization string, after []any) *bun.SelectQuery {
 	// As values: PostgreSQL may answer an EXISTS by reading the whole table.
-	unchained := `(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = r.id AND s.kind = ? AND s.organization_id = r.organization_id) IS NULL
-		AND (SELECT q.kind FROM audit_queue AS q WHERE q.row_id = r.id AND q.kind = ? AND q.organization_id = r.organization_id) IS NULL`
+	unchained := `(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = r.id AND s.kind = ?0 AND s.organization_id = r.organization_id) IS NULL
+		AND (SELECT q.row_id FROM ?1 AS q WHERE q.row_id = r.id AND q.organization_id = r.organization_id`
+	if e.Queue == auditQueue {
+		unchained += " AND q.kind = ?0"
+	}
+	unchained += ") IS NULL"
 	if e.Kind == SealedInvocation {
 		unchained = "r.completed_at IS NOT NULL AND " + unchained
 	}
 	order := "r." + strings.Join(e.orderColumns, ", r.")
-	q := db.NewSelect().TableExpr("? AS r", bun.Ident(e.Name)).ColumnExpr(order).ColumnExpr(unchained, e.Kind, e.Kind).
+	q := db.NewSelect().TableExpr("? AS r", bun.Ident(e.Name)).ColumnExpr(order).ColumnExpr(unchained, e.Kind, bun.Ident(e.Queue)).
 		Where("r.organization_id = ?", organization).OrderExpr(order).Limit(verifyRows)
 	if len(after) > 0 {
 		q = q.Where("("+order+") > (?"+strings.Repeat(", ?", len(after)-1)+")", after...)

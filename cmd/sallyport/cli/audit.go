@@ -133,6 +133,9 @@ func (c *auditExport) Run(ctx context.Context, std *command.Streams) error {
 	if c.What == "policy" && !reflect.ValueOf(filters).IsZero() {
 		return command.UsageErrorf("--status, --session, --source, --action and the like choose calls; with --what policy there is --from and --to")
 	}
+	if filters.Session = ""; c.What == "refusals" && !reflect.ValueOf(filters).IsZero() {
+		return command.UsageErrorf("--status, --source, --action and the like choose calls; with --what refusals there is --session, --from and --to")
+	}
 	if err := checkStatuses(c.Status); err != nil {
 		return err
 	}

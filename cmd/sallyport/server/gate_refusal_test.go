@@ -3,9 +3,12 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
 	"sallyport/action/gate"
@@ -110,6 +113,7 @@ func TestRefusals(t *testing.T) {
 		limited.sessions[hasty.ID], limited.sessions[hastyReader.ID] = true, true
 
 		const invalid = "invalid_params"
+		counted := map[string]int64{} // by session and kind
 		for _, c := range []struct {
 			name    string
 			session action.Session
@@ -150,6 +154,9 @@ func TestRefusals(t *testing.T) {
 				}
 				before := len(h.of(c.session))
 				said, text, inv := answerOf(c.session, c.action, params)
+				if kind := strings.Replace(want, "params_too_large", invalid, 1); !strings.HasPrefix(want, "denied ") && want != "completed" {
+					counted[c.session.ID+" "+kind]++
+				}
 				if said != want {
 					t.Errorf("%s: %.40s is answered %q (%s), want %q", c.name, params, said, text, want)
 				}
@@ -176,7 +183,61 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 		}
+		h.end()
+		page, err := h.db.Refusals(ctx, action.RefusalFilter{Organization: org, Limit: 100})
+		ok(err)
+		got := map[string]int64{}
+		for _, r := range page.Items {
+			name := r.Source + ":" + r.Action
+			switch r.Kind {
+			case action.RefusedUnknown, action.RefusedRate:
+				if name != ":notes:nope" && name != ":notes:write" {
+					t.Errorf("a count of %s has the sample %q", r.Kind, name)
+				}
+			case action.RefusedParams, action.RefusedQuota, action.RefusedPending, action.RefusedDecision:
+				if r.Source != "notes" || h.catalog.actions[name] == nil {
+					t.Errorf("a count of %s is of %q", r.Kind, name)
+				}
+			}
+			if r.FirstAt.After(r.LastAt) || r.LastAt.After(time.Now().Add(time.Minute)) {
+				t.Errorf("a count is of %s to %s", r.FirstAt, r.LastAt)
+			}
+			got[r.Session+" "+string(r.Kind)] += r.Count
+		}
+		if d := cmp.Diff(counted, got); d != "" {
+			t.Errorf("counted refusals (-want +got):\n%s", d)
+		}
 	})
+}
+
+// TestRefusalsAreBounded has a session refused for many actions, and for names that it
+// makes up, and looks at the rows.
+func TestRefusalsAreBounded(t *testing.T) {
+	h := newHouse(t)
+	for i := range 60 {
+		h.gate.CountRefusal(&h.session, action.RefusedParams, "notes", fmt.Sprint("write_", i))
+		h.gate.CountRefusal(&h.session, action.RefusedUnknown, "", fmt.Sprint("made up ", i))
+	}
+	h.gate.CountRefusal(&h.session, action.RefusedRate, "notes", "ghp_c4n4ry0123456789abcdefghijklmnopqrst\x00"+strings.Repeat("x", 1000))
+	h.end()
+	page, err := h.db.Refusals(t.Context(), action.RefusalFilter{Organization: org, Session: h.session.ID, Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, counts := map[action.RefusalKind]int{}, map[action.RefusalKind]int64{}
+	for _, r := range page.Items {
+		rows[r.Kind]++
+		counts[r.Kind] += r.Count
+		if len(r.Action) > 100 || strings.Contains(r.Action, "c4n4ry") {
+			t.Errorf("the sample is %q", r.Action)
+		}
+	}
+	if d := cmp.Diff(map[action.RefusalKind]int{action.RefusedParams: 21, action.RefusedUnknown: 1, action.RefusedRate: 1}, rows); d != "" {
+		t.Errorf("rows (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[action.RefusalKind]int64{action.RefusedParams: 60, action.RefusedUnknown: 60, action.RefusedRate: 1}, counts); d != "" {
+		t.Errorf("counts (-want +got):\n%s", d)
+	}
 }
 
 // of returns the rows of a session.
