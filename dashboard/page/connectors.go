@@ -22,6 +22,8 @@ type connectorData struct {
 	Fresh   int           // number of them that are not reviewed
 	More    int           // number of tools that are not shown
 	Reviews []reviewTable // changed or removed tools
+	Modes   []choice      // profiles, then modes, to set for its tools
+	Known   string        // title of the known server that proposes modes; may be empty
 	Names   map[string]string
 	Decides bool
 }
@@ -52,10 +54,21 @@ type newConnectorData struct {
 	Custom  bool              // another server is selected
 	Ways    map[string]string // sign-in methods by variant; "" is the preset itself
 	Form    upstreamForm
+
+	Profiles []choice
+}
+
+// profiles returns the profiles that a form offers, each with its effect.
+func profiles(chosen action.Profile) []choice {
+	return choose(string(chosen),
+		"ask", "Ask: reads are allowed, everything else needs approval",
+		"strict", "Strict: reads are allowed, writes need approval, destructive tools are denied",
+		"read-only", "Read-only: reads are allowed, everything else is denied",
+		"trust-hints", "Trust hints: like Ask, but tools that the server declares as not destructive are allowed")
 }
 
 func (p *pageRequest) newConnectorPage() error {
-	d := newConnectorData{Presets: p.Presets, Form: p.upstreamForm(action.Connector{Review: action.ReviewTrust})}
+	d := newConnectorData{Presets: p.Presets, Form: p.upstreamForm(action.Connector{Review: action.ReviewTrust}), Profiles: profiles(action.ProfileAsk)}
 	switch name := p.query("preset"); name {
 	case "":
 	case "custom":
@@ -119,6 +132,10 @@ func (p *pageRequest) connectorPage() error {
 		state = load(p, p.Connectors.Probe, c)
 	}
 	d := connectorData{Form: p.upstreamForm(c), View: load2(p, p.ViewTools, c, state), Names: p.loadNames(), Decides: p.decides()}
+	d.Modes = append(profiles(cmp.Or(c.Profile, action.ProfileAsk)), choose("", "allow", "All of them: allow", "require_approval", "All of them: require approval", "deny", "All of them: deny")...)
+	if i := slices.IndexFunc(p.Presets, func(known api.Preset) bool { return known.Name == d.View.Recognized }); i >= 0 {
+		d.Known = p.Presets[i].Title
+	}
 	changed := reviewTable{Connector: c, FetchedAt: state.FetchedAt, Error: state.Error}
 	for _, v := range p.ViewReviews(ctx, c, load2(p, p.Policy.ListReviews, p.org, c.ID)) {
 		if v.State == action.ToolChanged || v.State == action.ToolRemoved {

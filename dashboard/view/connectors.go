@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,6 +60,9 @@ func (s *Reader) viewState(c action.Connector, state dashboard.ConnectorState) a
 			v.Warnings = append(v.Warnings, fmt.Sprintf("A module of the gateway is also called %s. In policy, use %s for this connector and %s%s for the module.", p.ID, c.Source(), ModulePrefix, p.ID))
 		}
 	}
+	if tool := s.statefulTool(&c, tools); tool != "" {
+		v.Warnings = append(v.Warnings, fmt.Sprintf("The tool %s suggests that this server keeps state, which all agents share. Give each agent an MCP session of its own (`per_agent`).", tool))
+	}
 	for _, step := range state.Steps {
 		v.Steps = append(v.Steps, api.StepView{Name: step.Name, TookMS: float64(step.Took.Microseconds()) / 1000, Detail: step.Detail, Failed: step.Failed})
 	}
@@ -69,6 +73,21 @@ func (s *Reader) viewState(c action.Connector, state dashboard.ConnectorState) a
 		v.RetryAt = &state.RetryAt
 	}
 	return v
+}
+
+// statefulTool returns a tool that suggests that the server keeps state, such as a
+// browser, if all agents share its session; empty if there is none.
+func (s *Reader) statefulTool(c *action.Connector, tools []api.ToolView) string {
+	if c.PerAgent || len(c.MayAsk) > 0 { // agents have sessions of their own
+		return ""
+	}
+	stateful := regexp.MustCompile(`(?i)browser|terminal|shell|notebook|connect.*(database|db)|(database|db).*connect`)
+	for _, t := range tools {
+		if stateful.MatchString(t.Name) {
+			return t.Name
+		}
+	}
+	return ""
 }
 
 // ViewTools returns the view of a connector with its actions, each with its mode

@@ -9,7 +9,7 @@
       const body = { name: v.name, ...upstream(form) };
       const browser = body.oauth && body.oauth.kind === "authorization_code";
       if (!browser && !v.anyway && !(await checkServer(form, body))) return nothing;
-      const c = await placed(form, call("POST", "/api/v1/connectors", body));
+      const c = await placed(form, call("POST", "/api/v1/connectors", { ...body, profile: v.profile }));
       const page = "/connectors/" + c.id; // it is there now, whatever its server says
       if (browser) return signInTo(c.id).then((to) => to || page, (e) => { sessionStorage.setItem(FAILED, e.message); return page; });
       await call("POST", `/api/v1/connectors/${c.id}/validate`).catch(() => {});
@@ -52,6 +52,14 @@
       const { keys, ...body } = v;
       if (keys) body.keys = pairs(keys);
       await call("PUT", "/api/v1/integrations/apps/" + encodeURIComponent(form.dataset.provider), body);
+      return true;
+    },
+    async modes({ to, tools, only_denied: denied, preset }, form) {
+      const mode = ["allow", "require_approval", "deny"].includes(to), body = { [mode ? "mode" : "profile"]: to };
+      if (tools) body.tools = tools.split(",").map((t) => t.trim()).filter(Boolean);
+      if (denied) body.only_denied = true;
+      if (preset && !mode) body.preset = preset;
+      await call("POST", `/api/v1/connectors/${form.dataset.connector}/profile`, body);
       return true;
     },
     async onboard(v, form) {
@@ -160,6 +168,7 @@
     const out = [];
     if (v.diagnosis || v.error) out.push(line("p", "Connection failed" + (v.diagnosis ? ": " + v.diagnosis.code : "") + ".", "warn"));
     else out.push(line("p", `Connected${v.protocol_version ? " with MCP " + escapeInvisible(v.protocol_version) : ""}: ${["tool", "resource", "template", "prompt"].map((w) => `${v[w + "_count"]} ${w}${v[w + "_count"] === 1 ? "" : "s"}`).join(", ")}.`));
+    if (v.modes) out.push(line("p", `With the profile ask: ${v.modes.allow} allowed, ${v.modes.require_approval} ask, ${v.modes.deny} denied.`));
     for (const w of v.warnings) out.push(line("p", escapeInvisible(w), "warn"));
     const steps = (v.steps || []).map((x) => `${x.name} ${x.took_ms ? x.took_ms.toFixed(1) + " ms" : "skipped"}${x.failed ? ", failed" : ""}`);
     if (steps.length) out.push(line("p", escapeInvisible(steps.join(" · ")), "hint"));
