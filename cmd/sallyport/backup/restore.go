@@ -92,7 +92,7 @@ func readManifest(from string) (*manifest, error) {
 	m := new(manifest)
 	text, err := os.ReadFile(filepath.Join(from, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is no backup: it has no %s; name a folder that sallyport backup made", from, manifestFile)
+		return nil, fmt.Errorf("%s is not a backup: it has no %s; name a folder that sallyport backup made", from, manifestFile)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, m)

@@ -28,7 +28,7 @@ type Commands struct {
 	Calls       callsCommand       `cmd:"" help:"List calls of agents, newest first."`
 	Approve     approveCommand     `cmd:"" set:"of_grant= of --grant" help:"Approve a pending call."`
 	Deny        denyCommand        `cmd:"" help:"Deny a pending call."`
-	Grant       grantCommand       `cmd:"" set:"thing=grant; see sallyport grant list" set:"of_grant=" help:"Manage grants, which approve calls in advance."`
+	Grant       grantCommand       `cmd:"" set:"thing=grant; see sallyport grant list" help:"Manage grants, which approve calls in advance."`
 	Audit       auditCommand       `cmd:"" help:"Verify and export the audit log."`
 	Verify      verifyCommand      `cmd:"" help:"For agents: upload files as evidence of the work. Needs SALLYPORT_TOKEN."`
 	Env         envCommand         `cmd:"" set:"thing=request; see sallyport env requests" help:"Answer requests for environment variables; for agents: fetch the values and write env files."`

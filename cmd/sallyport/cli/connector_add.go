@@ -185,7 +185,7 @@ type headerFlag struct{ name, value string }
 func (p *headerFlag) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), ":")
 	if p.name, p.value = strings.TrimSpace(name), strings.TrimSpace(value); !ok || p.name == "" {
-		return fmt.Errorf("%q is no header; write it as 'Name: value'", text)
+		return fmt.Errorf("%q is not a header; write it as 'Name: value'", text)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	d, err := parseDuration(text)
 	if err != nil {
-		return fmt.Errorf("%q is no duration; write one such as 8h or 90d", text)
+		return fmt.Errorf("%q is not a duration; write one such as 8h or 90d", text)
 	}
 	target.SetString(d.String())
 	return nil
@@ -72,7 +72,7 @@ func readOptionalDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // readSeconds parses a duration into a number of seconds.
 func readSeconds(ctx *kong.DecodeContext, target reflect.Value) error {
-	return readValidSeconds(ctx, target, "is no duration; write one such as 8h or 90d", func(time.Duration) bool { return true })
+	return readValidSeconds(ctx, target, "is not a duration; write one such as 8h or 90d", func(time.Duration) bool { return true })
 }
 
 // readLimit parses the page size of a list. It rejects zero, which a request
@@ -84,7 +84,7 @@ func readLimit(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	limit, err := strconv.Atoi(text)
 	if err != nil || limit < 1 {
-		return fmt.Errorf("%q is no limit; write a number from 1 to 100", text)
+		return fmt.Errorf("%q is not a limit; write a number from 1 to 100", text)
 	}
 	target.SetInt(int64(limit))
 	return nil
@@ -96,7 +96,7 @@ func readWindow(ctx *kong.DecodeContext, target reflect.Value) error {
 }
 
 // invalidWindow is the error for a window that [validWindow] rejects.
-const invalidWindow = "is no window; write whole seconds from 1s to 24h, such as 1m"
+const invalidWindow = "is not a window; write whole seconds from 1s to 24h, such as 1m"
 
 func validWindow(d time.Duration) bool {
 	return d >= time.Second && d <= 24*time.Hour && d%time.Second == 0
@@ -104,7 +104,7 @@ func validWindow(d time.Duration) bool {
 
 // readCallTimeout parses the timeout of a call into a number of seconds.
 func readCallTimeout(ctx *kong.DecodeContext, target reflect.Value) error {
-	return readValidSeconds(ctx, target, "is no time for a call; write whole seconds up to 2m, such as 90s, or 0 for the gateway's", func(d time.Duration) bool {
+	return readValidSeconds(ctx, target, "is not a timeout; write whole seconds up to 2m, such as 90s, or 0 for the gateway's", func(d time.Duration) bool {
 		return d >= 0 && d <= action.MaxTimeout && d%time.Second == 0
 	})
 }
@@ -150,7 +150,7 @@ func readNetwork(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	network, err := netip.ParsePrefix(text)
 	if err != nil {
-		return fmt.Errorf("%q is no network; write one such as 10.1.0.0/16, or 127.0.0.1/32 for one address", text)
+		return fmt.Errorf("%q is not a network; write one such as 10.1.0.0/16, or 127.0.0.1/32 for one address", text)
 	}
 	target.Set(reflect.ValueOf(network))
 	return nil
@@ -221,7 +221,7 @@ type rate api.NewRate
 func (r *rate) UnmarshalText(text []byte) (err error) {
 	calls, windowText, _ := strings.Cut(string(text), "/")
 	if r.Calls, err = strconv.Atoi(calls); err != nil {
-		return fmt.Errorf("%q is no rate; write calls and window, such as 10/1m", text)
+		return fmt.Errorf("%q is not a rate; write calls and window, such as 10/1m", text)
 	}
 	window, err := parseDuration(windowText)
 	if err != nil || !validWindow(window) {

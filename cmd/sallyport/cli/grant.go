@@ -15,11 +15,11 @@ import (
 )
 
 type grantCommand struct {
-	Create   grantCreate                                             `cmd:"" aliases:"set" help:"Pre-approve calls. Without flags the grant has no limits; set --session, --max-calls or --expires."`
+	Create   grantCreate                                             `cmd:"" set:"of_grant=" aliases:"set" help:"Pre-approve calls. Without flags the grant has no limits; set --session, --max-calls or --expires."`
 	List     request[api.ListGrantsInput, api.List[api.GrantView]]   `cmd:"" help:"List grants."`
 	Remove   request[api.ByID, api.GrantView]                        `cmd:"" aliases:"revoke" help:"Revoke a grant; takes effect at the next call."`
 	Requests grantRequests                                           `cmd:"" help:"List grant requests of agents."`
-	Approve  grantApprove                                            `cmd:"" help:"Approve a grant request, as requested or narrower."`
+	Approve  grantApprove                                            `cmd:"" set:"of_grant=" help:"Approve a grant request, as requested or narrower."`
 	Deny     request[api.ByIDWith[*api.Refusal], api.RequestOutcome] `cmd:"" help:"Deny a grant request."`
 }
 
@@ -125,7 +125,7 @@ func (c *grantCreate) setAction(in *api.NewGrant) error {
 	}
 	key, err := action.ParseKey(c.Key)
 	if err != nil {
-		return command.UsageErrorf("%s is no action; write source:action, such as linear:create_issue", command.Printable(c.Key))
+		return command.UsageErrorf("%s is not an action; write source:action, such as linear:create_issue", command.Printable(c.Key))
 	}
 	in.Source, in.Action = key.Source, key.Action
 	return nil

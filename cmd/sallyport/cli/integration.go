@@ -197,9 +197,9 @@ func (c *integrationDisconnect) Run(ctx context.Context, std *command.Streams) e
 		switch {
 		case in.Kind == action.KindNone:
 		case result.Revoked:
-			printLine(w, in.Title+" took the credential back")
+			printLine(w, in.Title+" revoked the credential")
 		default:
-			printLine(w, "the credential was not taken back at "+in.Title+"; if nothing else uses it, remove it there")
+			printLine(w, "the credential was not revoked at "+in.Title+"; if nothing else uses it, remove it there")
 		}
 	})
 }
@@ -219,7 +219,7 @@ func (c *integrationBind) Run(ctx context.Context, std *command.Streams) error {
 	}
 	in := api.ByAutomationWith[api.NewBindings]{ByAutomation: c.ByAutomation, Body: c.NewBindings}
 	return perform(ctx, &c.clientFlags, std, api.PutBindings, in, func(w io.Writer, b *api.Bindings) {
-		printLine(w, fmt.Sprintf("sessions of %s that are minted from now on see %s", b.Automation, command.Plural(len(b.Connections), "integration")))
+		printLine(w, fmt.Sprintf("sessions of %s created from now on see %s", b.Automation, command.Plural(len(b.Connections), "integration")))
 	})
 }
 

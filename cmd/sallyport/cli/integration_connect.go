@@ -114,7 +114,7 @@ func (c *integrationConnect) showConnected(w io.Writer, in *api.IntegrationView,
 		printLine(w, "it is used in your own sessions, where an action bears your name")
 		return
 	}
-	printLine(w, "agents see it in sessions that are minted with: "+c.hint("session", "create", "--connect", in.ID))
+	printLine(w, "agents see it in sessions that are created with: "+c.hint("session", "create", "--connect", in.ID))
 }
 
 type integrationUpdate struct {

@@ -59,7 +59,7 @@ func runClaimed(r *api.RunView) bool { return r.Deadline != nil && !r.Status.End
 func runWorker(r *api.RunView, name string) string {
 	switch {
 	case !runClaimed(r):
-		return "worker " + name + ", who has it no more"
+		return "worker " + name + ", which no longer has it"
 	case r.LeaseUntil != nil:
 		return "worker " + name + ", lease ends " + relativeTime(r.LeaseUntil) + ", deadline " + relativeTime(r.Deadline)
 	}

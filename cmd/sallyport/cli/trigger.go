@@ -171,11 +171,11 @@ func (r *rotationFlags) showRotated(std *command.Streams, place string) func(io.
 func (r *rotationFlags) previousSecrets() string {
 	switch keep, _ := time.ParseDuration(r.Keep); { // [readDuration] wrote the value
 	case r.Keep == "":
-		return "those before are good for another 24h"
+		return "the previous ones stay valid for 24h"
 	case keep == 0:
-		return "those before are good no more"
+		return "the previous ones are no longer valid"
 	default:
-		return "those before are good for another " + shortDuration(keep)
+		return "the previous ones stay valid for " + shortDuration(keep)
 	}
 }
 

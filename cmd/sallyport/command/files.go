@@ -31,7 +31,7 @@ func WriteFile(path string, content []byte) error {
 			return err
 		}
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is no file; say which file to write", path)
+			return fmt.Errorf("%s is not a file; name the file to write", path)
 		}
 		mode = info.Mode().Perm()
 	}

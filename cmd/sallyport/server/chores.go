@@ -150,7 +150,7 @@ func (s *sealer) seal(ctx context.Context) {
 	for organization := range s.said {
 		if _, aside := s.aside[organization]; !aside && !failed[organization] {
 			delete(s.said, organization)
-			s.log.Info("sealing goes on", "organization", organization)
+			s.log.Info("sealing continues", "organization", organization)
 		}
 	}
 }

@@ -74,6 +74,6 @@ func TestABrokenChainKeepsNoOtherWaiting(t *testing.T) {
 	change("broken", 5)
 	round(2*sealBatch+5, 1)
 	now = now.Add(setAside)
-	round(2*sealBatch+5, 5, "sealing goes on")
+	round(2*sealBatch+5, 5, "sealing continues")
 	round(2*sealBatch+5, 5)
 }

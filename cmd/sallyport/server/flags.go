@@ -144,7 +144,7 @@ func (t *webhookTolerances) UnmarshalText(text []byte) error {
 		provider, value, _ := strings.Cut(strings.TrimSpace(one), "=")
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 || !slices.Contains(known, provider) {
-			return fmt.Errorf("%q is no tolerance; write PROVIDER=DURATION, such as %s=10m, for one that signs the time: %s", one, known[0], strings.Join(known, ", "))
+			return fmt.Errorf("%q is not a tolerance; write PROVIDER=DURATION, such as %s=10m, for one that signs the time: %s", one, known[0], strings.Join(known, ", "))
 		}
 		t.of[provider] = d
 	}
@@ -167,7 +167,7 @@ type runLife struct{ time.Duration }
 // UnmarshalText reads a flag.
 func (l *runLife) UnmarshalText(text []byte) (err error) {
 	if l.Duration, err = time.ParseDuration(string(text)); err != nil || l.Duration < time.Minute {
-		return fmt.Errorf("%q is no time in which a run could be done; write a duration of 1m or more, such as 48h", text)
+		return fmt.Errorf("%q is not a run duration; write a duration of 1m or more, such as 48h", text)
 	}
 	return nil
 }

@@ -242,7 +242,7 @@ func (c configFile) Validate(app *kong.Application) error {
 	})
 	for name := range c {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("the configuration file has %q, which is no flag; see sallyport serve --help", name)
+			return fmt.Errorf("the configuration file has %q, which is not a flag; see sallyport serve --help", name)
 		}
 	}
 	return nil
