@@ -37,7 +37,7 @@ var (
 		Summary: "Deny a pending call",
 		Doc:     "The agent sees the reason. The same call is refused for a while.",
 	}}
-	ListAvailableActions = Route[InSession, List[AvailableAction]]{Operation{
+	ListAvailableActions = Route[InSession, AvailableActions]{Operation{
 		Method: "GET", Path: "/api/v1/sessions/{session}/actions/available", Who: Audience, Tag: "actions",
 		Summary: "List the actions that the session can call or request",
 	}}
@@ -202,6 +202,12 @@ type AvailableAction struct {
 	ModeSource   action.Layer    `json:"mode_source"`
 	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+}
+
+// AvailableActions are the actions of a session.
+type AvailableActions struct {
+	List[AvailableAction]
+	Unreachable []action.Outage `json:"unreachable,omitempty" nullable:"false" doc:"Sources that cannot be reached: their actions may be missing."`
 }
 
 // InSession is the parameter of a route under a session.

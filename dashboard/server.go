@@ -150,6 +150,9 @@ type Config struct {
 	// AgentTools returns the names of the gateway's own MCP tools that a session
 	// lists, so that its prompt names no others. Nil: none.
 	AgentTools func(s *action.Session) []string
+	// Outages returns the sources of an organization that cannot be reached.
+	// Optional.
+	Outages func(organization string) []action.Outage
 	// Used is called on each use of a session's token and must not block. Nil:
 	// not called.
 	Used func(s *action.Session)

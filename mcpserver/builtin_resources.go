@@ -91,7 +91,8 @@ func (s *Server) buildGuide(x *exchange, source, name string) (guide.Guide, erro
 		return guide.Guide{}, err
 	}
 	own := s.Listed(&x.who)
-	return guide.For(list, denied, source, name, func(tool string) bool { return slices.Contains(own, tool) })
+	g, err := guide.For(list, denied, source, name, func(tool string) bool { return slices.Contains(own, tool) })
+	return guide.WithOutages(g, err, source, s.outages(&x.who))
 }
 
 // sendContents answers a read with a text.

@@ -67,6 +67,10 @@ type Config struct {
 	// sallyport://capabilities. Nil: the resource is not offered.
 	Snapshot func(ctx context.Context, s *action.Session) (action.Snapshot, error)
 
+	// Outages returns the sources of an organization that cannot be reached, which
+	// agents are told of. Nil: none.
+	Outages func(organization string) []action.Outage
+
 	// Trace returns ctx with the W3C trace context that a client sent in _meta.
 	// Nil: calls are not traced.
 	Trace func(ctx context.Context, traceparent string) context.Context

@@ -1,14 +1,18 @@
 package mcpserver_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sallyport/action"
 	"sallyport/internal/agent"
+	"sallyport/mcpserver"
 )
 
 // The guide is the same as a tool and as a resource, of the live list, with the
@@ -74,6 +78,33 @@ func TestGuides(t *testing.T) {
 		templates, err := session.ListResourceTemplates(t.Context(), nil)
 		if err != nil || len(templates.ResourceTemplates) != 1 || templates.ResourceTemplates[0].URITemplate != "sallyport://guide/{source}" {
 			t.Error(templates, err)
+		}
+	})
+}
+
+// A source that cannot be reached is named in the guide and in every search.
+func TestUnreachableSources(t *testing.T) {
+	down := func(organization string) []action.Outage {
+		return []action.Outage{{Source: "connector:9", Name: "wiki of " + organization, Reason: "The name wiki.example does not resolve.", Since: time.Now().Add(-time.Hour)}}
+	}
+	eras(t, func(t *testing.T, version string) {
+		s := open(t, func(c *mcpserver.Config) { c.Outages = down }, tracker()...)
+		session := s.connect(t, "token-a", version, nil)
+		for name, arguments := range map[string]map[string]any{
+			"actions_guide": {}, "actions_search": {"query": "create"}, "the guide of the source": {"source": "connector:9"}, "a search without hits": {"query": "zzz"},
+		} {
+			tool := map[string]string{"the guide of the source": "actions_guide", "a search without hits": "actions_search"}[name]
+			res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: cmp.Or(tool, name), Arguments: arguments})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if text := textOf(res); !strings.Contains(text, "wiki of acme cannot be reached since 2") || !strings.Contains(text, "does not resolve") {
+				t.Errorf("%s says %s", name, text)
+			}
+			content, _ := json.Marshal(res.StructuredContent)
+			if cmp.Or(tool, name) == "actions_search" && !strings.Contains(string(content), `"unreachable":[{`) {
+				t.Errorf("%s has the content %s", name, content)
+			}
 		}
 	})
 }

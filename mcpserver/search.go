@@ -85,7 +85,15 @@ func (s *Server) searchTool(ctx context.Context, c *caller) {
 		_ = c.sendTo(c.reply, s.gateError(err, existingCallText)) // as above
 		return
 	}
-	_ = c.sendTo(c.reply, list.searchResult(query, limit, denied)) // as above
+	_ = c.sendTo(c.reply, list.searchResult(query, limit, denied, s.outages(&c.who))) // as above
+}
+
+// outages returns the sources of the session that cannot be reached.
+func (s *Server) outages(who *action.Session) []action.Outage {
+	if s.cfg.Outages == nil {
+		return nil
+	}
+	return s.cfg.Outages(who.Organization)
 }
 
 func searchArguments(raw []byte) (query string, limit int, bad string) {
@@ -107,7 +115,7 @@ func searchArguments(raw []byte) (query string, limit int, bad string) {
 }
 
 // searchResult is the response to a search.
-func (t *toolset) searchResult(query string, limit int, denied []action.DeniedTools) wire.Response {
+func (t *toolset) searchResult(query string, limit int, denied []action.DeniedTools, outages []action.Outage) wire.Response {
 	best, total := t.index().Search(query, limit)
 	hits := make([]hit, 0, len(best))
 	message := fmt.Sprintf("%d of %d matching tools, best first. actions_describe returns the arguments of a tool; actions_call calls it.", len(best), total)
@@ -137,12 +145,18 @@ func (t *toolset) searchResult(query string, limit int, denied []action.DeniedTo
 		text.WriteString("\n" + note)
 		message += " " + note
 	}
-	content, _ := json.Marshal(struct { // strings and numbers always encode
-		Message string               `json:"message"` // the text, except for the tools
-		Tools   []hit                `json:"tools"`
-		Total   int                  `json:"total"`
-		Denied  []action.DeniedTools `json:"denied,omitempty"`
-	}{message, hits, total, denied})
+	if len(outages) > 0 {
+		note := "Unreachable, so their tools may be missing; tell the user if the task needs one of them:\n" + strings.TrimSpace(guide.OutageText(outages))
+		text.WriteString("\n" + note)
+		message += "\n" + note
+	}
+	content, _ := json.Marshal(struct { // strings, numbers and times always encode
+		Message     string               `json:"message"` // the text, except for the tools
+		Tools       []hit                `json:"tools"`
+		Total       int                  `json:"total"`
+		Denied      []action.DeniedTools `json:"denied,omitempty"`
+		Unreachable []action.Outage      `json:"unreachable,omitempty"`
+	}{message, hits, total, denied, outages})
 	return wire.TextResult(strings.TrimSpace(text.String()), content)
 }
 

@@ -428,6 +428,10 @@ func TestFailingSource(t *testing.T) {
 		if s := states[0]; s.Error == nil || s.Error.Code != sources.FaultAuth || s.Tools != 1 || s.FetchedAt == nil || s.Protocol != "2026-07-28" || !s.Enabled || s.Name != "Name of a" {
 			t.Errorf("got %+v", s)
 		}
+		failing := w.Outages("o")
+		if len(failing) != 1 || failing[0].Source != "connector:a" || failing[0].Name != "Name of a" || failing[0].Reason != "The server refused the credential." || !failing[0].Listed {
+			t.Errorf("the outages are %+v", failing)
+		}
 		before := o.listed()
 		for range 60 {
 			time.Sleep(time.Second)
@@ -436,11 +440,17 @@ func TestFailingSource(t *testing.T) {
 		if n := o.listed() - before; n < 3 || n > 5 {
 			t.Errorf("asked %d times in a minute of failing", n)
 		}
+		if now := w.Outages("o"); !cmp.Equal(now, failing) || failing[0].Since.After(time.Now().Add(-time.Minute)) {
+			t.Errorf("after more failures the outages are %+v", now)
+		}
 		o.set(func(o *origin) { o.err, o.tools = nil, []string{plain("b"), plain("c")} })
 		time.Sleep(2 * time.Minute)
 		w.want(t, "x_b", "x_c")
 		if s := w.State(o.con); s.Error != nil || s.Tools != 2 || len(s.Actions) != 2 {
 			t.Errorf("got %+v", s)
+		}
+		if now := w.Outages("o"); now != nil {
+			t.Errorf("after a success the outages are %+v", now)
 		}
 	})
 }
@@ -472,6 +482,12 @@ func TestSourceThatNeverAnswered(t *testing.T) {
 		states, _ := w.States(t.Context(), "o")
 		if len(states) != 3 || states[1].Error == nil || states[1].FetchedAt != nil || states[2].Error == nil {
 			t.Errorf("got %+v", states)
+		}
+		if down := w.Outages("o"); len(down) != 2 || down[0].Name != "Name of bad" || containsAll(down[0].Reason, "internal detail") || down[1].Listed || down[1].Since.IsZero() {
+			t.Errorf("the outages are %+v", down)
+		}
+		if down := w.Outages("other"); down != nil {
+			t.Errorf("another organization sees %+v", down)
 		}
 		// Being told of a change, such as a new secret, is a reason to ask again.
 		bad.set(func(o *origin) { o.err, o.tools = nil, []string{plain("d")} })

@@ -31,6 +31,7 @@ type feed struct {
 	fetchedAt    time.Time   // when the current list was requested; zero: there is none
 	observedHash string      // of the list that Observe recorded last; empty: none
 	err          error       // of the last refresh; nil: it succeeded
+	failingSince time.Time   // when err was first set since the last success; zero: it succeeded
 	failures     int         // consecutive
 	retryAt      time.Time   // earliest time of the next refresh
 	refresh      *refreshRun // in progress; nil: none
@@ -62,9 +63,11 @@ type refreshResult struct {
 func (t *tenant) open(con action.Connector) *feed {
 	f := &feed{tenant: t, connector: con}
 	f.ctx, f.cancel = context.WithCancel(t.ctx)
-	if f.source, f.err = t.Open(con); f.err != nil {
-		f.source = nil
+	source, err := t.Open(con)
+	if f.setErrorLocked(err); err != nil {
 		f.failures = 1
+	} else {
+		f.source = source
 	}
 	return f
 }
@@ -167,7 +170,8 @@ func (f *feed) applyRefresh(fl *refreshRun, c refreshResult, err error) {
 		f.recordFailureLocked(err)
 	} else {
 		f.tools, f.offerings, f.warnings, f.protocol, f.instructions = c.tools, c.offerings, c.warnings, c.protocol, c.instructions
-		f.fetchedAt, f.err, f.failures, f.retryAt = fl.started, nil, 0, time.Time{}
+		f.setErrorLocked(nil)
+		f.fetchedAt, f.failures, f.retryAt = fl.started, 0, time.Time{}
 	}
 	changed := false
 	if t.feeds[f.connector.Source()] == f {
@@ -194,12 +198,22 @@ func (f *feed) recordFailureLocked(err error) {
 		wait = min(max(wait, e.RetryAfter), maxAsked)
 	}
 	if f.err == nil || e == nil || e.Code != FaultOpen {
-		f.err = err
+		f.setErrorLocked(err)
 	}
 	f.failures++
 	f.retryAt = t.Now().Add(wait)
 	if t.ctx.Err() == nil {
 		t.Log.Warn("a source cannot be listed", "organization", t.organization, "source", f.connector.Source(), "again_in", wait, "error", err)
+	}
+}
+
+// setErrorLocked sets the error of the last refresh, and since when there is one.
+func (f *feed) setErrorLocked(err error) {
+	switch f.err = err; {
+	case err == nil:
+		f.failingSince = time.Time{}
+	case f.failingSince.IsZero():
+		f.failingSince = f.tenant.Now()
 	}
 }
 

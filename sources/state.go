@@ -144,6 +144,23 @@ func advice(code string) string {
 	return ""
 }
 
+// Outages returns the connectors of the organization that did not answer when
+// their tools were last requested, by name. It makes no requests.
+func (c *Catalog) Outages(organization string) (list []action.Outage) {
+	t := c.tenant(organization)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.feeds {
+		if f.err != nil {
+			list = append(list, action.Outage{
+				Source: f.connector.Source(), Name: f.connector.Name, Reason: diagnose(f.err).Message, Since: f.failingSince.UTC(), Listed: !f.fetchedAt.IsZero(),
+			})
+		}
+	}
+	slices.SortFunc(list, func(a, b action.Outage) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
 // Health is the health of a connector as this process sees it.
 type Health struct {
 	Source  string
@@ -200,7 +217,7 @@ func (c *Catalog) Probe(ctx context.Context, con action.Connector) (State, error
 	f := t.feeds[con.Source()]
 	saved := err == nil && f != nil && f.connector.Revision == con.Revision
 	if saved {
-		if f.err = fault; fault == nil {
+		if f.setErrorLocked(fault); fault == nil {
 			f.retryAt = time.Time{} // the source is retried at once
 		}
 	}

@@ -20,10 +20,10 @@ import (
 )
 
 func (s *handlers) actionRoutes() {
-	dashboard.Handle(s.Server, api.ListAvailableActions, func(ctx context.Context, p *dashboard.Principal, in *api.InSession) (api.List[api.AvailableAction], error) {
+	dashboard.Handle(s.Server, api.ListAvailableActions, func(ctx context.Context, p *dashboard.Principal, in *api.InSession) (api.AvailableActions, error) {
 		session, err := s.sessionOf(ctx, p, in.Session)
 		if err != nil {
-			return api.List[api.AvailableAction]{}, err
+			return api.AvailableActions{}, err
 		}
 		list, _, err := s.Gate.Available(ctx, &session)
 		views := make([]api.AvailableAction, len(list))
@@ -33,7 +33,7 @@ func (s *handlers) actionRoutes() {
 				Risk: a.Risk, Mode: a.Decision.Mode, ModeSource: a.Decision.Source, InputSchema: a.InputSchema, OutputSchema: a.OutputSchema,
 			}
 		}
-		return view.ListOf(views), err
+		return api.AvailableActions{List: view.ListOf(views), Unreachable: s.outages(p.Organization)}, err
 	})
 	dashboard.HandleStatus(s.Server, api.Invoke, s.invoke)
 	dashboard.Handle(s.Server, api.ListSessionInvocations, func(ctx context.Context, p *dashboard.Principal, in *api.ListSessionInvocationsInput) (api.InvocationList, error) {
@@ -315,6 +315,7 @@ func (s *handlers) guide(ctx context.Context, p *dashboard.Principal, id, source
 		return api.GuideView{}, err
 	}
 	g, err := guide.For(list, denied, source, name, s.hasTool(&session, list))
+	g, err = guide.WithOutages(g, err, source, s.outages(p.Organization))
 	return api.GuideView{Source: g.Source, Title: g.Title, Markdown: g.Markdown}, err
 }
 
@@ -328,4 +329,12 @@ func (s *handlers) hasTool(session *action.Session, list []action.Available) fun
 	return func(tool string) bool {
 		return slices.Contains(own, tool) || slices.ContainsFunc(list, func(a action.Available) bool { return a.Tool == tool })
 	}
+}
+
+// outages returns the sources that cannot be reached.
+func (s *handlers) outages(organization string) []action.Outage {
+	if s.Outages == nil {
+		return nil
+	}
+	return s.Outages(organization)
 }

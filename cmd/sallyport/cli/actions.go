@@ -12,8 +12,10 @@ import (
 	"strconv"
 	"strings"
 
+	"sallyport/action"
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/guide"
 	"sallyport/internal/suggest"
 )
 
@@ -42,7 +44,11 @@ func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	// With --json, items are printed unchanged.
-	route := api.Route[api.InSession, api.List[json.RawMessage]]{Operation: api.ListAvailableActions.Operation}
+	type rawActions struct {
+		api.List[json.RawMessage]
+		Unreachable []action.Outage `json:"unreachable"`
+	}
+	route := api.Route[api.InSession, rawActions]{Operation: api.ListAvailableActions.Operation}
 	_, all, _, err := fetchAs(ctx, a, route, a.sessionParam())
 	if err != nil {
 		return err
@@ -64,13 +70,20 @@ func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
 		return fmt.Errorf("the session has no action of a source %q; sallyport actions list has all of them.%s", c.Source, command.Printable(suggest.Sentence(c.Source, sources)))
 	}
 	if c.JSON {
-		raw, err := json.Marshal(map[string]any{"items": append([]json.RawMessage{}, kept...), "total": len(kept), "next_cursor": ""})
+		shown := map[string]any{"items": append([]json.RawMessage{}, kept...), "total": len(kept), "next_cursor": ""}
+		if len(all.Unreachable) > 0 {
+			shown["unreachable"] = all.Unreachable
+		}
+		raw, err := json.Marshal(shown)
 		if err != nil {
 			return err
 		}
 		return std.PrintJSON(raw)
 	}
 	command.Table(std.Out, []string{"SOURCE", "ACTION", "RISK", "MODE", "WHAT IT DOES"}, rows)
+	for line := range strings.Lines(guide.OutageText(all.Unreachable)) {
+		printLine(std.Out, strings.TrimSpace(line))
+	}
 	return nil
 }
 

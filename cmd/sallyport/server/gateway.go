@@ -239,7 +239,7 @@ func (g *Gateway) openServers(context.Context) (err error) {
 		peerInstances = peers{g.DB, g.coord}
 	}
 	g.mcp, err = mcpserver.New(mcpserver.Config{
-		Gate: g.gate, Resolver: toolResolver{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, RequestGrant: grantRequester{g}.RequestGrant, Snapshot: g.snapshot, Tools: action.ToolListing(g.Options.ToolList),
+		Gate: g.gate, Resolver: toolResolver{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, RequestGrant: grantRequester{g}.RequestGrant, Snapshot: g.snapshot, Outages: g.catalog.Outages, Tools: action.ToolListing(g.Options.ToolList),
 		Trace: g.tracing.remoteParentFunc(), SessionKey: g.mcpKey, Timing: iv.MCP, Peers: peerInstances,
 		AllowedHosts: g.Options.AllowHost, PublicURL: g.URL, Version: command.Version(),
 		Pickup: iv.PickupInteractive, UnattendedPickup: iv.PickupUnattended, DenialHolds: iv.DenialHolds, Now: g.DB.Now, Log: g.log,
