@@ -38,8 +38,11 @@ type Connector struct {
 	MayAsk []AskKind `json:"may_ask,omitempty" bun:",nullzero"`
 	// PerAgent opens an upstream session per agent session, for servers with
 	// state. Connectors with MayAsk always do.
-	PerAgent bool   `json:"per_agent"`
-	Preset   string `json:"preset,omitempty" bun:",nullzero"` // that it was created from
+	PerAgent bool `json:"per_agent"`
+	// PinnedProtocol is the only version of MCP to speak with the server; empty:
+	// as agreed with it.
+	PinnedProtocol string `json:"protocol,omitempty" bun:"protocol,nullzero"`
+	Preset         string `json:"preset,omitempty" bun:",nullzero"` // that it was created from
 	// Profile is how the modes of its tools were last set as a whole; empty: they
 	// were not.
 	Profile Profile `json:"profile,omitempty" bun:",nullzero"`
@@ -196,8 +199,15 @@ func CheckHeaders(carrier, prefix string, along map[string]string) error {
 	return nil
 }
 
-// checkQuestions validates MayAsk, the profile and the preset.
+// Protocols returns the versions of MCP that a connector can be pinned to, the
+// oldest first. From the last one on there are no sessions.
+func Protocols() []string { return []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} }
+
+// checkQuestions validates MayAsk, the protocol, the profile and the preset.
 func (c *Connector) checkQuestions() error {
+	if c.PinnedProtocol != "" && !slices.Contains(Protocols(), c.PinnedProtocol) {
+		return invalid("/protocol", "A connector can be pinned to the protocol versions "+strings.Join(Protocols(), ", ")+".")
+	}
 	for i, kind := range c.MayAsk {
 		field := fmt.Sprintf("/may_ask/%d", i)
 		if !kind.Valid() {

@@ -206,6 +206,7 @@ type ConnectorView struct {
 	CircuitOpen   bool         `json:"circuit_open,omitempty" doc:"It failed repeatedly: calls fail at once until retry_at."`
 	Steps         []StepView   `json:"steps,omitempty" nullable:"false" doc:"Result of the last request to the server."`
 	Warnings      []string     `json:"warnings" nullable:"false"`
+	SharedState   string       `json:"shared_state,omitempty" doc:"Why its agents should not share a session with the server; missing: nothing suggests it, or each has its own (per_agent)."`
 	FetchedAt     *time.Time   `json:"fetched_at,omitempty" doc:"When its tools were last listed."`
 	OAuthStatus   *OAuthStatus `json:"oauth_status,omitempty" doc:"Status of its tokens; missing without OAuth."`
 	ReviewReset   bool         `json:"review_reset,omitempty" doc:"The change of the URL reset the review, because a different server may be behind it."`
@@ -281,17 +282,18 @@ type PresetVariant struct {
 // Upstream has the settings of a connector's server; missing ones stay
 // unchanged or get their default.
 type Upstream struct {
-	URL         *string            `json:"url,omitempty" minLength:"1" maxLength:"2048" nullable:"false" doc:"URL of the MCP endpoint, http or https. A new one resets the review." example:"https://mcp.example.com/mcp" kong:"-"`
-	Header      *string            `json:"header,omitempty" maxLength:"64" nullable:"false" doc:"Header that carries the secret; default Authorization." example:"Authorization" kong:"placeholder='H',help='Header that carries the secret (default: Authorization).'"`
-	Prefix      *string            `json:"prefix,omitempty" maxLength:"64" nullable:"false" doc:"Text before the secret; default \"Bearer \" in Authorization, nothing elsewhere." example:"Bearer " kong:"placeholder='P',help='Text before the secret in the header, such as \\'Bearer \\'.'"`
-	Secret      *string            `json:"secret,omitempty" maxLength:"64" nullable:"false" doc:"Name of a secret that is bound to the host of the URL; empty: no credential." example:"github" kong:"placeholder='KEY',help='Name of the secret to send; see secret set.'"`
-	SecretValue string             `json:"secret_value,omitempty" maxLength:"16384" writeOnly:"true" doc:"Also sets the secret, bound to the host of the URL, in the same transaction. Without secret its name is the connector's, or its slug. It cannot be read back." kong:"-"`
-	Headers     *map[string]string `json:"headers,omitempty" nullable:"false" doc:"Fixed headers, visible to members; at most 10, without credentials. Replaces all." kong:"-"`
-	OAuth       *NewOAuth          `json:"oauth,omitempty" doc:"OAuth settings, used instead of a secret; replaces all." kong:"-"`
-	MayAsk      *[]action.AskKind  `json:"may_ask,omitempty" nullable:"false" enum:"elicitation,url_elicitation,sampling,roots" doc:"Questions that the server may ask the caller during a call; default none. A hostile server could use them for phishing, and the caller's model pays for sampling." kong:"-"`
-	PerAgent    *bool              `json:"per_agent,omitempty" nullable:"false" doc:"Open a separate upstream session per agent session; for servers with state." kong:"placeholder='BOOL',help='Open one upstream session per agent session; --per-agent=false to share one (default: shared, unless the server may ask questions).'"`
-	DefaultRisk *action.Risk       `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false" doc:"Risk of tools without hints; default write." kong:"name='risk',enum='',placeholder='RISK',help='Risk of tools without hints: read, write or danger (default: write).'"`
-	Timeout     *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Timeout of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout (default: 0).'"`
+	URL            *string            `json:"url,omitempty" minLength:"1" maxLength:"2048" nullable:"false" doc:"URL of the MCP endpoint, http or https. A new one resets the review." example:"https://mcp.example.com/mcp" kong:"-"`
+	Header         *string            `json:"header,omitempty" maxLength:"64" nullable:"false" doc:"Header that carries the secret; default Authorization." example:"Authorization" kong:"placeholder='H',help='Header that carries the secret (default: Authorization).'"`
+	Prefix         *string            `json:"prefix,omitempty" maxLength:"64" nullable:"false" doc:"Text before the secret; default \"Bearer \" in Authorization, nothing elsewhere." example:"Bearer " kong:"placeholder='P',help='Text before the secret in the header, such as \\'Bearer \\'.'"`
+	Secret         *string            `json:"secret,omitempty" maxLength:"64" nullable:"false" doc:"Name of a secret that is bound to the host of the URL; empty: no credential." example:"github" kong:"placeholder='KEY',help='Name of the secret to send; see secret set.'"`
+	SecretValue    string             `json:"secret_value,omitempty" maxLength:"16384" writeOnly:"true" doc:"Also sets the secret, bound to the host of the URL, in the same transaction. Without secret its name is the connector's, or its slug. It cannot be read back." kong:"-"`
+	Headers        *map[string]string `json:"headers,omitempty" nullable:"false" doc:"Fixed headers, visible to members; at most 10, without credentials. Replaces all." kong:"-"`
+	OAuth          *NewOAuth          `json:"oauth,omitempty" doc:"OAuth settings, used instead of a secret; replaces all." kong:"-"`
+	MayAsk         *[]action.AskKind  `json:"may_ask,omitempty" nullable:"false" enum:"elicitation,url_elicitation,sampling,roots" doc:"Questions that the server may ask the caller during a call; default none. A hostile server could use them for phishing, and the caller's model pays for sampling." kong:"-"`
+	PerAgent       *bool              `json:"per_agent,omitempty" nullable:"false" doc:"Open a separate upstream session per agent session; for servers with state." kong:"placeholder='BOOL',help='Open one upstream session per agent session; --per-agent=false to share one (default: shared, unless the server may ask questions).'"`
+	PinnedProtocol *string            `json:"protocol,omitempty" maxLength:"10" nullable:"false" doc:"The only version of MCP to speak with the server: 2025-03-26, 2025-06-18, 2025-11-25 (with sessions) or 2026-07-28 (without); empty: as agreed with it. A server that may ask questions or has per_agent is spoken to with sessions, if it can." example:"2025-11-25" kong:"name='protocol',placeholder='VERSION',help='Only this MCP version: 2025-03-26, 2025-06-18, 2025-11-25 (with sessions) or 2026-07-28 (without); --protocol= to agree on one (default: agreed, with sessions if the server may ask questions or has --per-agent).'"`
+	DefaultRisk    *action.Risk       `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false" doc:"Risk of tools without hints; default write." kong:"name='risk',enum='',placeholder='RISK',help='Risk of tools without hints: read, write or danger (default: write).'"`
+	Timeout        *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Timeout of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout (default: 0).'"`
 	ToolRules
 }
 

@@ -105,7 +105,10 @@ type ConnectorState struct {
 	Warnings  []string
 	FetchedAt time.Time // of the list; zero if it was never fetched
 	Protocol  string    // version of MCP; empty if unknown
-	Steps     []Step    // of the last probe; nil if unknown
+	// SharedState says why agents should not share a session with the server;
+	// empty: nothing suggests it, or each has its own.
+	SharedState string
+	Steps       []Step // of the last probe; nil if unknown
 
 	Resources, Templates, Prompts int // numbers of listed ones
 

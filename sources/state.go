@@ -26,8 +26,11 @@ type State struct {
 	Error        *Diagnosis   `json:"error,omitempty"`      // of the last attempt; the tools are from the last successful one
 	FetchedAt    *time.Time   `json:"fetched_at,omitempty"` // of the tools; absent: never fetched
 	Protocol     string       `json:"protocol_version,omitempty"`
-	Checking     bool         `json:"checking,omitempty"` // a refresh is in progress
-	RetryAt      *time.Time   `json:"retry_at,omitempty"` // no attempt before that time
+	// SharedState says why agents should not share a session with the server;
+	// empty: nothing suggests it, or each has its own.
+	SharedState string     `json:"shared_state,omitempty"`
+	Checking    bool       `json:"checking,omitempty"` // a refresh is in progress
+	RetryAt     *time.Time `json:"retry_at,omitempty"` // no attempt before that time
 	// CircuitOpen says that calls fail immediately until RetryAt.
 	CircuitOpen bool   `json:"circuit_open,omitempty"`
 	Steps       []Step `json:"steps,omitempty"` // of the last handshake and list
@@ -101,6 +104,9 @@ func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
 	}
 	s.Tools, s.Warnings, s.Protocol, s.Checking = len(f.tools), slices.Clone(f.warnings), f.protocol, f.refresh != nil
 	s.Resources, s.Templates, s.Prompts, s.Capabilities = len(f.offerings.resources.items), len(f.offerings.templates.items), len(f.offerings.prompts.items), f.offerings.capabilities
+	if !con.PerAgent && len(con.MayAsk) == 0 {
+		s.SharedState = sharedState(f.tools, f.session)
+	}
 	if !f.fetchedAt.IsZero() {
 		asked := f.fetchedAt.UTC()
 		s.FetchedAt = &asked

@@ -15,7 +15,7 @@ func (h *house) whole() action.Connector {
 		OAuth: &action.OAuthSettings{
 			Kind: action.OAuthCode, ClientID: "https://gate.example.com/client.json", Scopes: []string{"repo:read", "user"}, Issuer: "https://login.example.com/o",
 		},
-		MayAsk: []action.AskKind{action.AskElicitation, action.AskRoots}, PerAgent: true, Preset: "git", TimeoutSeconds: 90, Enabled: true, CreatedAt: h.now,
+		MayAsk: []action.AskKind{action.AskElicitation, action.AskRoots}, PerAgent: true, PinnedProtocol: "2025-11-25", Preset: "git", TimeoutSeconds: 90, Enabled: true, CreatedAt: h.now,
 	}
 }
 
@@ -52,6 +52,7 @@ var extentStories = map[string]func(*house){
 			{func() { c.MayAsk = c.MayAsk[:1] }, 1},
 			{func() { c.MayAsk = nil }, 1},
 			{func() { c.PerAgent = false }, 1},
+			{func() { c.PinnedProtocol = "" }, 1},
 			{func() { c.TimeoutSeconds = 0 }, 1},
 			{func() { o := *c.OAuth; o.Scopes = o.Scopes[:1]; c.OAuth = &o }, 1},
 			{func() { o := *c.OAuth; o.Kind, o.ClientSecret = action.OAuthClient, "client"; c.OAuth = &o }, 1},

@@ -48,7 +48,7 @@ func (s *Reader) viewState(c action.Connector, state dashboard.ConnectorState) a
 	v := api.ConnectorView{
 		Connector: c, Source: c.Source(), ToolCount: len(tools), ResourceCount: state.Resources, TemplateCount: state.Templates,
 		PromptCount: state.Prompts, Protocol: state.Protocol, Error: state.Error, Diagnosis: state.Diagnosis, Warnings: slices.Clone(dashboard.NonNil(state.Warnings)),
-		CircuitOpen: state.CircuitOpen,
+		CircuitOpen: state.CircuitOpen, SharedState: state.SharedState,
 	}
 	if v.Diagnosis != nil {
 		d := *v.Diagnosis

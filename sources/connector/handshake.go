@@ -3,6 +3,7 @@ package connector
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -60,6 +61,31 @@ type session struct {
 
 // listChanges are the lists whose changes a server announces.
 type listChanges struct{ tools, resources, prompts bool }
+
+// agree makes the handshake in the version that the connector is pinned to, in
+// that of the last handshake, or else in the newest that serves: with sessions, if
+// the connector needs them. Some servers of both eras can ask questions only in
+// sessions, and only sessions keep the state of agents apart.
+func (s *Source) agree(ctx context.Context, p sessionKey, era string) (*session, error) {
+	pinned := s.cfg.Protocol
+	if pinned == "" && (era != "" || s.features == 0 && !s.cfg.PerAgent) {
+		return s.handshake(ctx, p, era, s.features)
+	}
+	ses, err := s.handshake(ctx, p, cmp.Or(pinned, lastLegacy), s.features)
+	switch {
+	case err == nil && pinned != "" && ses.stateless != (pinned >= stateless):
+		s.closeSession(ses)
+		return nil, action.Errorf(action.ErrUnavailable, sources.FaultConfig,
+			"The connector is pinned to version %s of the protocol, but the server speaks %s. Pin it to that, or remove the pin.", pinned, sources.Printable(ses.version, 20))
+	case pinned != "":
+	case err == nil && ses.id == "":
+		s.closeSession(ses)
+		return s.handshake(ctx, p, "", s.features) // it issues no session
+	case err != nil && slices.Contains([]string{sources.FaultProtocol, sources.FaultRefused, sources.FaultTransport}, code(err)):
+		return s.handshake(ctx, p, "", s.features) // it has no sessions
+	}
+	return ses, err
+}
 
 // handshake makes the handshake, a second time when the first was refused and
 // there is another credential.

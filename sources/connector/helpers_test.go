@@ -97,6 +97,10 @@ func newUpstream(t *testing.T, stateless bool, tell func(w http.ResponseWriter, 
 			respond(w, &p, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":`+offers+`,"ttlMs":0,"cacheScope":"private"}`)
 		case p.Method == "server/discover":
 			http.Error(w, "what?", http.StatusBadRequest)
+		case stateless && p.Method == "initialize":
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"unsupported protocol version"}}`, p.ID)
 		case p.Method == "initialize":
 			w.Header().Set("Mcp-Session-Id", fmt.Sprintf("session-%d", len(u.received("initialize"))))
 			answer := `{"protocolVersion":"2025-11-25","capabilities":` + offers + `,"serverInfo":{"name":"u","version":"1"}}`

@@ -184,7 +184,7 @@ func (s *Source) connect(p sessionKey, at *sessionSlot) {
 	ctx, stop := context.WithTimeout(s.ctx, s.cfg.ConnectTimeout)
 	defer stop()
 	era := s.protocol()
-	ses, err := s.handshake(ctx, p, era, s.features)
+	ses, err := s.agree(ctx, p, era)
 	if err == nil {
 		s.circuit.recordContact()
 		ses.key = p

@@ -90,8 +90,9 @@ func TestSessionsOfAgents(t *testing.T) {
 			if diff := cmp.Diff(test.want, list.used); diff != "" {
 				t.Error(diff)
 			}
-			if n := len(u.received("server/discover")); n != 1 {
-				t.Errorf("the era was asked for %d times", n)
+			asked := len(u.received("server/discover"))
+			if want := map[bool]int{true: 1}[test.change == nil || test.stateless]; asked != want { // sessions are tried first where they are needed
+				t.Errorf("the era was asked for %d times, want %d", asked, want)
 			}
 			if err := s.Close(); err != nil {
 				t.Error(err)

@@ -157,6 +157,10 @@ type Config struct {
 	// PerAgent gives each agent session a session of its own at the server, as
 	// MayAsk does.
 	PerAgent bool
+	// Protocol is the only version of MCP to speak; empty: the newest that the
+	// server speaks, but the newest with sessions where MayAsk or PerAgent need
+	// them and the server has them.
+	Protocol string
 
 	// Traceparent returns the W3C trace context of a request, which is sent in
 	// the header and in _meta. Empty: no trace. Nil: never.

@@ -147,7 +147,7 @@ func (r *ConnectorRow) differs(old *ConnectorRow) bool {
 	return r.URL != old.URL || r.Header != old.Header || r.Prefix != old.Prefix || r.Secret != old.Secret ||
 		r.DefaultRisk != old.DefaultRisk || r.Review != old.Review || !maps.Equal(r.Risks, old.Risks) ||
 		!maps.Equal(r.Headers, old.Headers) || text(r.OAuth) != text(old.OAuth) ||
-		!slices.Equal(r.MayAsk, old.MayAsk) || r.PerAgent != old.PerAgent || r.TimeoutSeconds != old.TimeoutSeconds
+		!slices.Equal(r.MayAsk, old.MayAsk) || r.PerAgent != old.PerAgent || r.PinnedProtocol != old.PinnedProtocol || r.TimeoutSeconds != old.TimeoutSeconds
 }
 
 // recordConnectorChange records a change and invalidates what depends on the old row:

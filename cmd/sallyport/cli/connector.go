@@ -164,7 +164,7 @@ func (c *connectorValidate) Run(ctx context.Context, std *command.Streams) error
 	if err != nil {
 		return err
 	}
-	if err := c.print(std, raw, func(w io.Writer) { showValidation(w, state) }); err != nil || state.Error == "" {
+	if err := c.print(std, raw, func(w io.Writer) { showValidation(w, &c.clientFlags, state) }); err != nil || state.Error == "" {
 		return err
 	}
 	return fmt.Errorf("%s cannot be used: %s", command.Printable(c.Name), command.Printable(connectorError(state)))
@@ -191,7 +191,7 @@ func (c *connectorValidate) validate(ctx context.Context, std *command.Streams, 
 }
 
 // showValidation prints the connection steps and the tools of a server.
-func showValidation(w io.Writer, c *api.ConnectorView) {
+func showValidation(w io.Writer, r *clientFlags, c *api.ConnectorView) {
 	for _, s := range c.Steps {
 		switch {
 		case s.Failed:
@@ -204,6 +204,7 @@ func showValidation(w io.Writer, c *api.ConnectorView) {
 	for _, warning := range c.Warnings {
 		printLine(w, "warning: "+warning)
 	}
+	showSharedState(w, r, c)
 	if c.Error != "" {
 		return
 	}
@@ -215,6 +216,17 @@ func showValidation(w io.Writer, c *api.ConnectorView) {
 	printTable(w, "ACTION TOOL_AS_AGENTS_SEE_IT RISK MODE", append(c.Tools, c.Beside...), func(t *api.ToolView) []string {
 		return []string{t.Name, t.Tool, string(t.Risk), string(t.Mode)}
 	})
+}
+
+// showSharedState proposes a session for each agent with a server that keeps state.
+func showSharedState(w io.Writer, r *clientFlags, c *api.ConnectorView) {
+	switch {
+	case c.SharedState == "":
+	case c.ID == "":
+		printLine(w, "warning: "+c.SharedState+" To do so, add it with --per-agent.")
+	default:
+		printLine(w, "warning: "+c.SharedState+" To do so: "+r.hint("connector", "update", c.Name, "--per-agent=true"))
+	}
 }
 
 // signInLifetime is how long a sign-in URL is valid.

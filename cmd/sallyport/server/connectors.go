@@ -64,7 +64,7 @@ func (g *Gateway) openConnector(c action.Connector) (sources.Source, error) {
 func (g *Gateway) connectorConfig(c action.Connector) connector.Config {
 	return connector.Config{
 		Traceparent: g.tracing.traceparentFunc(),
-		ID:          c.Source(), URL: c.URL, Header: c.Header, Prefix: c.Prefix, Headers: c.Headers, MayAsk: c.MayAsk, PerAgent: c.PerAgent,
+		ID:          c.Source(), URL: c.URL, Header: c.Header, Prefix: c.Prefix, Headers: c.Headers, MayAsk: c.MayAsk, PerAgent: c.PerAgent, Protocol: c.PinnedProtocol,
 		Guard: guard.Config{Allow: g.Options.AllowUpstream}, Version: command.Version(), Log: g.log,
 	}
 }
@@ -176,7 +176,7 @@ func (g *Gateway) openWithSecret(c action.Connector, secret string) (sources.Sou
 
 func connectorState(s sources.State) dashboard.ConnectorState {
 	state := dashboard.ConnectorState{
-		Tools: s.Actions, Warnings: s.Warnings, Protocol: s.Protocol,
+		Tools: s.Actions, Warnings: s.Warnings, Protocol: s.Protocol, SharedState: s.SharedState,
 		Resources: s.Resources, Templates: s.Templates, Prompts: s.Prompts, CircuitOpen: s.CircuitOpen,
 	}
 	if s.Error != nil {
