@@ -61,7 +61,7 @@ func (s *Reader) viewState(c action.Connector, state dashboard.ConnectorState) a
 		}
 	}
 	if tool := s.statefulTool(&c, tools); tool != "" {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("The tool %s suggests that this server keeps state, which all agents share. Give each agent an MCP session of its own (`per_agent`).", tool))
+		v.Warnings = append(v.Warnings, fmt.Sprintf("The tool %s suggests that this server keeps state, which all agents share. Turn on a separate MCP session for each agent (--per-agent in the command line).", tool))
 	}
 	for _, step := range state.Steps {
 		v.Steps = append(v.Steps, api.StepView{Name: step.Name, TookMS: float64(step.Took.Microseconds()) / 1000, Detail: step.Detail, Failed: step.Failed})
