@@ -17,7 +17,12 @@ import (
 func StartBridge(t testing.TB, env []string, server ...string) (url string) {
 	t.Helper()
 	port := freePort(t)
-	dir := t.TempDir()
+	// Chromium has a socket in the temporary folder, whose path must be shorter
+	// than 108 bytes; that of the test's own would be longer.
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	bridge := exec.CommandContext(t.Context(), Node(t), Program(t, "supergateway/dist/index.js"),
 		"--stdio", strings.Join(server, " "), "--outputTransport", "streamableHttp", "--stateful", "--port", port, "--logLevel", "none")
 	bridge.Dir = dir
@@ -33,6 +38,9 @@ func StartBridge(t testing.TB, env []string, server ...string) (url string) {
 		_ = bridge.Cancel() // it may have ended
 		_ = bridge.Wait()
 		killAll(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
 		if t.Failed() {
 			t.Logf("%s printed:\n%s", server[len(server)-1], printed.String())
 		}

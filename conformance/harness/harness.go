@@ -39,7 +39,7 @@ func Main(m *testing.M, parallel int, end func() error) {
 }
 
 func run(m *testing.M, parallel int, end func() error) (int, error) {
-	dir, err := os.MkdirTemp("", "sallyport-agents-")
+	dir, err := os.MkdirTemp("", "agents-")
 	if err != nil {
 		return 1, err
 	}

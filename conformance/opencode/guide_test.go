@@ -19,7 +19,7 @@ func TestAPromptAndAGuide(t *testing.T) {
 		harness.Say("I know what to do."),
 	)
 	s.opencode(model).Start("run", "--command", "sallyport:coding", "").Succeeds()
-	if said := model.Turn(0).User; !strings.Contains(said, "Never ask anybody for an API key") {
+	if said := model.Turn(0).User; !strings.Contains(said, "Never ask for an API key") {
 		t.Errorf("as the user's words the model saw:\n%s", said)
 	}
 	for n := 1; n <= 2; n++ {

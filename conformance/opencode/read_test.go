@@ -30,7 +30,7 @@ func TestARead(t *testing.T) {
 		t.Errorf("the model was offered other tools (-want +got):\n%s", d)
 	}
 	first.Has("sallyport_grant_request", "sallyport_invocation_status", "sallyport_invocation_wait")
-	for _, part := range []string{`<server name="sallyport">`, "wait for a person's approval"} {
+	for _, part := range []string{`<server name="sallyport">`, "need a person's approval"} {
 		if !strings.Contains(first.System, part) {
 			t.Errorf("the system prompt lacks %q:\n%s", part, first.System)
 		}
