@@ -63,7 +63,7 @@ func TestQuestionsOfMCPGo(t *testing.T) {
 		return mcp.NewToolResultText(fmt.Sprint("Hello ", answer.Content)), nil
 	})
 	s.AddTool(mcp.NewTool("translate"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		answer, err := s.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: mcp.CreateMessageParams{
+		answer, err := s.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: mcp.CreateMessageParams{ //nolint:staticcheck // deprecated, and still used by servers
 			Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.TextContent{Type: "text", Text: "Hello, in French"}}}, MaxTokens: 10,
 		}})
 		if err != nil {
