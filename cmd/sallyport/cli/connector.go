@@ -184,6 +184,7 @@ func (c *connectorValidate) validate(ctx context.Context, std *command.Streams, 
 	}
 	c.Upstream.URL = &c.Name
 	state, raw, err := Fetch(ctx, server, api.TryConnector, api.Body[api.TriedConnector]{Body: api.TriedConnector{Upstream: c.Upstream}})
+	state.ID = "" // it is not stored
 	for i, t := range state.Tools {
 		state.Tools[i].Tool = "<slug>_" + strings.TrimPrefix(t.Tool, state.Slug+"_")
 	}

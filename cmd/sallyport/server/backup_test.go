@@ -150,7 +150,7 @@ func TestRestoreRefuses(t *testing.T) {
 		says    string
 	}{
 		"a byte of the database":    {damage: func(t *testing.T, to string) { flip(t, filepath.Join(to, command.DatabaseFile)) }, says: "not what was written"},
-		"no manifest":               {damage: func(t *testing.T, to string) { remove(t, filepath.Join(to, "backup.json")) }, says: "is no backup"},
+		"no manifest":               {damage: func(t *testing.T, to string) { remove(t, filepath.Join(to, "backup.json")) }, says: "is not a backup"},
 		"no keys":                   {without: true, says: "has no "},
 		"another key":               {without: true, restore: backup.RestoreCommand{MasterKey: strings.Repeat("ab", 32), TokenKey: strings.Repeat("cd", 32)}, says: "another master key"},
 		"evidence that was altered": {damage: func(t *testing.T, to string) { tamper(t, to) }, says: "does not hold"},
