@@ -80,10 +80,14 @@ var profileStories = map[string]func(*house){
 		h.modes(c, map[string]string{"destroy": "deny by alice"})
 		h = newHouse(h.T, h.dbs...)
 		c = h.profiled(action.ProfileReadOnly, action.ReviewTrust, nil)
-		h.ok(h.db.SetOverride(h.ctx, h.override("", c.Source()+":*", action.ModeRequireApproval)))
 		h.ok(h.db.SetOverride(h.ctx, h.override("", "*", action.ModeAllow)))
 		h.sees(c, shelf("v1"))
-		h.modes(c, map[string]string{"*": "require_approval by alice", "destroy": "deny by alice", "write": "deny by alice", "harmless": "deny by alice"})
+		h.modes(c, map[string]string{"destroy": "deny by alice", "write": "deny by alice", "harmless": "deny by alice"})
+		h = newHouse(h.T, h.dbs...)
+		c = h.profiled(action.ProfileReadOnly, action.ReviewTrust, nil)
+		h.ok(h.db.SetOverride(h.ctx, h.override("", c.Source()+":*", action.ModeAllow)))
+		h.sees(c, shelf("v1"))
+		h.modes(c, map[string]string{"*": "allow by alice"})
 	},
 	"the modes of a preset are preferred to hints": func(h *house) {
 		preset := map[string]action.Mode{"de*": action.ModeAllow, "read": action.ModeRequireApproval}

@@ -100,8 +100,8 @@ func (st *Store) keepProfile(ctx context.Context, tx bun.Tx, c *ConnectorRow, m 
 }
 
 // applyProfile applies the profile of a new connector to its first list. It changes no
-// mode that a person set for a tool before, and loosens no rule of the organization
-// that covers more than one tool.
+// mode that a person set since the connector was added, for a tool or for all of them,
+// and loosens no rule of the organization for all sources.
 func (st *Store) applyProfile(ctx context.Context, tx bun.Tx, c *ConnectorRow, tools map[string]action.ToolVersion) error {
 	current, err := st.policy.SourceModes(ctx, tx, c.Organization, c.Source())
 	if err != nil {
@@ -112,7 +112,7 @@ func (st *Store) applyProfile(ctx context.Context, tx bun.Tx, c *ConnectorRow, t
 		t := tools[name]
 		own, base := current.Of(name, t.Risk)
 		mode := m.ModeOf(name, t.Risk, t.Definition)
-		if own != "" || mode == base || current.Wide != "" && base.StricterThan(mode) {
+		if own != "" || current.Whole || mode == base || current.Wide != "" && base.StricterThan(mode) {
 			continue
 		}
 		o := action.Override{Organization: c.Organization, Key: action.Key{Source: c.Source(), Action: name}, Mode: mode, UpdatedBy: c.ProfileBy}

@@ -148,6 +148,7 @@ func (st *Store) PutOverride(ctx context.Context, tx bun.Tx, o *action.Override)
 type SourceModes struct {
 	Tools map[string]action.Mode // overrides of single tools
 	Wide  action.Mode            // of the source, else of everything; empty: none
+	Whole bool                   // Wide is of the source
 }
 
 // Of returns the override of a tool, empty if it has none, and the mode that it has
@@ -167,7 +168,7 @@ func (st *Store) SourceModes(ctx context.Context, tx bun.Tx, organization, sourc
 	s.Tools = make(map[string]action.Mode, len(rows))
 	for i := range rows {
 		if key := rows[i].Key; key.Action == "*" { // "*" sorts before the source
-			s.Wide = rows[i].Mode
+			s.Wide, s.Whole = rows[i].Mode, key.Source == source
 		} else {
 			s.Tools[key.Action] = rows[i].Mode
 		}
