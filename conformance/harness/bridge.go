@@ -38,7 +38,12 @@ func StartBridge(t testing.TB, env []string, server ...string) (url string) {
 		_ = bridge.Cancel() // it may have ended
 		_ = bridge.Wait()
 		killAll(dir)
-		if err := os.RemoveAll(dir); err != nil {
+		// A browser's processes that hide their environment end with it, a moment later.
+		err := os.RemoveAll(dir)
+		for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); err = os.RemoveAll(dir) {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {
