@@ -75,7 +75,7 @@ func TestATriggerIsMadeByForm(t *testing.T) {
 
 	s.gitHubIssue(url, secret, "It is broken", "bug")
 	s.gitHubIssue(url, secret, "It is slow", "question")
-	owner.within("#trigger-events").sees("It is broken", "Matched.", "queued", "It is slow", "no match", `It does not pass labels (["bug"])`)
+	owner.within("#trigger-events").sees("It is broken", "Matched.", "queued", "It is slow", "no match", `The event does not match labels (["bug"])`)
 	owner.within("#trigger-deliveries").sees("completed")
 	owner.photo("trigger-events")
 	owner.phone()
