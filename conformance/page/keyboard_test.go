@@ -64,8 +64,19 @@ func TestDangerAsksOnce(t *testing.T) {
 	if got := s.invocation(id); got.Status != "pending" {
 		t.Fatalf("a question that was left made it %s", got.Status)
 	}
-	owner.press("Enter")
-	owner.shows("#confirm[open]")
+	// A question that is left and asked again at once: the browser reports that
+	// the first was closed when the second is open.
+	var open bool
+	owner.eval(`(() => {
+		const approve = document.querySelector(`+quote(approve)+`), confirm = document.querySelector("#confirm");
+		approve.click();
+		confirm.close("no");
+		approve.click();
+		return confirm.open;
+	})()`, &open)
+	if !open {
+		t.Fatal("the second question is not open")
+	}
 	owner.tabTo("#confirm-yes")
 	owner.press("Enter")
 	if got := call.text(); got != "wiped all" {

@@ -38,15 +38,20 @@ const sallyport = (() => {
   const remember = (text) => sessionStorage.setItem(DONE, text);
 
   // ask opens a confirmation dialog. With kind danger, its button is styled as destructive.
+  // A browser reports that a dialog was closed some time later, when the next one may be
+  // open already: that report answers nothing.
+  let answer = () => {};
   function ask(title, text, yes, kind = "") {
     const box = $("#confirm");
+    answer(false);
     $("#confirm-title").textContent = title;
     $("#confirm-text").textContent = text;
     $("#confirm-yes").textContent = yes;
     $("#confirm-yes").className = kind;
     box.returnValue = "no";
+    box.onclose = () => { if (!box.open) answer(box.returnValue === "yes"); };
     box.showModal();
-    return new Promise((done) => box.addEventListener("close", () => done(box.returnValue === "yes"), { once: true }));
+    return new Promise((done) => { answer = done; });
   }
 
   // confirmed asks for confirmation if a button has data-ask or data-sure, with the label
