@@ -381,7 +381,7 @@ func (d *doctor) checkKeys(ctx context.Context) bool {
 		if fingerprint != "" && fingerprint != command.Fingerprint("master", key) {
 			continue
 		}
-		if err := d.OpenKept(ctx, key); err != nil {
+		if err := d.OpenStableKeys(ctx, key); err != nil {
 			d.add("fail", "keys", "%v", err)
 			return false
 		}

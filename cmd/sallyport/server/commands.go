@@ -52,11 +52,11 @@ func startGateway(ctx context.Context, o Options, std *command.Streams, more ...
 
 // greet prints the next steps to the terminal.
 func (g *Gateway) greet(w io.Writer, link string) {
-	power, add := "", `Add a service in the dashboard, under Integrations or Connectors. Commands that add one need
+	warning, add := "", `Add a service in the dashboard, under Integrations or Connectors. Commands that add one need
 an administrator's API key in SALLYPORT_API_KEY, or a server with --local-admin`
 	if g.Options.LocalAdmin {
 		add = fmt.Sprintf("Add a service with \"sallyport integration connect PROVIDER%[1]s\", or any MCP server\nwith \"sallyport connector add NAME URL%[1]s\"", g.dataFlag())
-		power = fmt.Sprintf("\nLocal admin is on: every program of this user, including an agent's shell, can approve calls and change settings with the key in %s", command.EndpointPath(g.Options.Data))
+		warning = fmt.Sprintf("\nLocal admin is on: every program of this user, including an agent's shell, can approve calls and change settings with the key in %s", command.EndpointPath(g.Options.Data))
 	}
 	fmt.Fprintf(w, `Sallyport is ready at %[1]s%[5]s
 
@@ -71,7 +71,7 @@ an administrator's API key in SALLYPORT_API_KEY, or a server with --local-admin`
 %[3]s
 
 %[6]s; "sallyport --help" lists all commands.
-`, g.URL, link, OpenCodeConfig(g.URL+"/mcp", "   "), g.dataFlag(), power, add)
+`, g.URL, link, OpenCodeConfig(g.URL+"/mcp", "   "), g.dataFlag(), warning, add)
 }
 
 // OpenCodeConfig returns the configuration of OpenCode, with each line indented.
@@ -102,7 +102,7 @@ type GatewayCommand struct {
 
 // Run serves agents and people until ctx ends.
 func (c *GatewayCommand) Run(ctx context.Context, std *command.Streams) error {
-	if err := c.shared("gateway"); err != nil {
+	if err := c.checkShared("gateway"); err != nil {
 		return err
 	}
 	g, link, err := startGateway(ctx, c.Options, std)
@@ -116,13 +116,14 @@ func (c *GatewayCommand) Run(ctx context.Context, std *command.Streams) error {
 	return g.Run(ctx)
 }
 
-// shared checks that other instances can reach the rows and have the keys for them.
-func (o *Options) shared(part string) error {
+// checkShared checks that the options name the database and the keys that all
+// instances share.
+func (o *Options) checkShared(part string) error {
 	if o.DatabaseURL == "" {
-		return fmt.Errorf("sallyport %s is one of several instances and needs --database-url (or SALLYPORT_DATABASE_URL); for one process alone there is sallyport serve", part)
+		return fmt.Errorf("sallyport %s shares a database with other instances: set --database-url (or SALLYPORT_DATABASE_URL), or run a single process with sallyport serve", part)
 	}
 	if o.MasterKey == "" || o.TokenKey == "" {
-		return fmt.Errorf("sallyport %s is one of several instances, which share their keys: set SALLYPORT_MASTER_KEY and SALLYPORT_TOKEN_KEY to the same values on each (openssl rand -hex 32 makes one)", part)
+		return fmt.Errorf("sallyport %s shares its keys with other instances: set SALLYPORT_MASTER_KEY and SALLYPORT_TOKEN_KEY to the same values on all of them (generate each with openssl rand -hex 32)", part)
 	}
 	return nil
 }
@@ -135,11 +136,11 @@ type IngestCommand struct {
 // Run receives webhooks, polls services and does the background work of all instances
 // until ctx ends.
 func (c *IngestCommand) Run(ctx context.Context, std *command.Streams) error {
-	if err := c.shared("ingest"); err != nil {
+	if err := c.checkShared("ingest"); err != nil {
 		return err
 	}
 	if c.PublicURL == "" {
-		return errors.New("sallyport ingest tells who works on runs where the gateways are, and needs --public-url (or SALLYPORT_PUBLIC_URL): the same as theirs")
+		return errors.New("sallyport ingest gives workers the URL of the gateways with each run: set --public-url (or SALLYPORT_PUBLIC_URL) to the same value as on the gateways")
 	}
 	steps := []step{(*Gateway).openTracing, (*Gateway).openDatabase, (*Gateway).openCoordination, (*Gateway).listen, (*Gateway).openGate, (*Gateway).openInbound}
 	if c.Evidence != "" { // a shared store, which this instance cleans
@@ -161,7 +162,7 @@ func (g *Gateway) runIngest(ctx context.Context) error {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if g.ready() != nil { // ready logs the cause once
-			http.Error(w, "not ready; the log says why", http.StatusServiceUnavailable)
+			http.Error(w, "not ready; see the log", http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = io.WriteString(w, "ready\n")
@@ -172,14 +173,14 @@ func (g *Gateway) runIngest(ctx context.Context) error {
 	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
 		g.stopping.Store(true)
 		time.Sleep(g.Options.Intervals.ShutdownDelay) // load balancers must see /readyz fail first
-		last, stop := context.WithTimeout(context.Background(), lastAnswers)
+		last, stop := context.WithTimeout(context.Background(), responseGrace)
 		defer stop()
 		if err := server.Shutdown(last); err != nil {
 			_ = server.Close()
 		}
 	})
 	g.addInbound(&group)
-	actors := []func(context.Context) error{g.keepUp}
+	actors := []func(context.Context) error{g.runPeriodicJobs}
 	if g.coord.valkey != nil {
 		actors = append(actors, g.coord.valkey.Run)
 	}
@@ -298,7 +299,8 @@ func (c *migrateStatus) Run(ctx context.Context, std *command.Streams) error {
 	})
 }
 
-// NewLogger returns a logger that redacts secrets, also in errors of other packages.
+// NewLogger returns a logger that redacts secrets, including those in errors of
+// other packages.
 func NewLogger(w io.Writer, level, format string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

@@ -82,7 +82,7 @@ func (g *Gateway) secret(ctx context.Context, organization, key string) (value, 
 	}
 	if now := time.Now(); row.LastUsedAt == nil || now.Sub(*row.LastUsedAt) > time.Minute {
 		if err := g.DB.SecretUsed(ctx, organization, key, now); err != nil {
-			g.log.WarnContext(ctx, "noting that a secret was used", "key", key, "error", err)
+			g.log.WarnContext(ctx, "could not record the use of a secret", "key", key, "error", err)
 		}
 	}
 	return string(plain), row.Host, nil
@@ -283,8 +283,8 @@ func (s connectors) BeginSignIn(ctx context.Context, c action.Connector, by stri
 	return authorizeURL, issuer, withRegistrationHint(err, c.Preset)
 }
 
-// withRegistrationHint adds to an error about the OAuth client where to
-// register one, if the connector's preset knows.
+// withRegistrationHint extends an error about the OAuth client with the place to
+// register one, if the connector's preset has it.
 func withRegistrationHint(err error, preset string) error {
 	var e *action.Error
 	if !errors.As(err, &e) || e.Field != "/oauth/client_id" {
@@ -321,7 +321,7 @@ func (s connectors) FinishSignIn(ctx context.Context, organization, by, state, c
 	return id, nil
 }
 
-// probe probes a connector now. Its state holds any error.
+// probe probes a connector. The connector's state contains any error.
 func (s connectors) probe(ctx context.Context, organization, id string) {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
@@ -332,6 +332,6 @@ func (s connectors) probe(ctx context.Context, organization, id string) {
 		}
 	}
 	if err != nil {
-		s.log.Warn("asking a connector after a sign-in", "connector", id, "error", err)
+		s.log.Warn("could not probe a connector after a sign-in", "connector", id, "error", err)
 	}
 }

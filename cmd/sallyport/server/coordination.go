@@ -11,8 +11,8 @@ import (
 	"sallyport/store/coord"
 )
 
-// coordination is what instances share besides rows: hints, rate counters and locks.
-// Losing it costs speed, never correctness.
+// coordination has the state that instances share outside the database: hints, rate
+// counters and locks. Without it, calls are slower but still correct.
 type coordination struct {
 	action.Hints
 	action.Limiter
@@ -75,7 +75,7 @@ func (l *rowLocks) Hold(ctx context.Context, name string, ttl time.Duration) boo
 	}
 	held, err := l.db.Hold(ctx, name, l.instance, ttl)
 	if err != nil && ctx.Err() == nil {
-		l.log.Warn("taking a lock", "lock", name, "error", err)
+		l.log.Warn("could not acquire a lock", "lock", name, "error", err)
 	}
 	if !held || err != nil {
 		delete(l.renewed, name)
@@ -97,7 +97,7 @@ func (l *rowLocks) Release(ctx context.Context, name string) {
 	}
 	delete(l.renewed, name)
 	if err := l.db.Release(ctx, name, l.instance); err != nil {
-		l.log.Warn("releasing a lock; it lapses by itself", "lock", name, "error", err)
+		l.log.Warn("could not release a lock; it will expire", "lock", name, "error", err)
 	}
 }
 

@@ -106,7 +106,7 @@ func TestWhatIsNotWaitedFor(t *testing.T) {
 		wait           time.Duration
 	}{
 		"nothing is waited for": {movedTo(t, database, "127.0.0.1:1"), "cannot be reached; see that it runs", 0},
-		"no such database":      {u.String(), "does not exist (SQLSTATE 3D000); make it first (createdb", time.Hour},
+		"no such database":      {u.String(), "does not exist (SQLSTATE 3D000); create it first (createdb", time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log, ended := starts(t, c.database, c.wait)

@@ -68,12 +68,12 @@ func TestABrokenChainKeepsNoOtherWaiting(t *testing.T) {
 	}
 	round(2*sealBatch+5, 1, "is broken at link 1")
 	round(2*sealBatch+5, 1)
-	now = now.Add(setAside)
+	now = now.Add(suspendFor)
 	round(2*sealBatch+5, 1)
 	s.key = other
 	change("broken", 5)
 	round(2*sealBatch+5, 1)
-	now = now.Add(setAside)
-	round(2*sealBatch+5, 5, "sealing continues")
+	now = now.Add(suspendFor)
+	round(2*sealBatch+5, 5, "sealing resumed")
 	round(2*sealBatch+5, 5)
 }

@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/guard"
 )
 
-// signInFlags say how people sign in beside one-time links; see docs/sign-in.md.
+// signInFlags configure sign-in with an identity provider; see docs/sign-in.md.
 type signInFlags struct {
 	LoginIdle time.Duration `help:"Time without use before a browser is signed out (default: 8h)." default:"8h" placeholder:"D"`
 	LoginLife time.Duration `help:"Maximum lifetime of a sign-in (default: 168h)." default:"168h" placeholder:"D"`
@@ -35,51 +35,51 @@ type signInFlags struct {
 	UserJWTPublicKey string `name:"user-jwt-public-key" help:"File with their public key: RSA (RS256), P-256 (ES256) or Ed25519 (EdDSA)." placeholder:"FILE" type:"path"`
 }
 
-// roleMap are roles by what a provider calls them.
+// roleMap maps values of the provider's role claim to roles.
 type roleMap struct{ of map[string]action.Role }
 
-// UnmarshalText reads a flag: platform=owner,approvers=admin. A value may have
-// a = of its own.
+// UnmarshalText parses a flag such as platform=owner,approvers=admin. A claim value
+// may contain =.
 func (m *roleMap) UnmarshalText(text []byte) error {
 	m.of = map[string]action.Role{}
 	for one := range strings.SplitSeq(string(text), ",") {
 		at := strings.LastIndexByte(one, '=')
 		if at < 1 || !action.Role(strings.TrimSpace(one[at+1:])).Valid() {
-			return fmt.Errorf("%q maps to no role; write VALUE=ROLE, such as approvers=admin, with owner, admin or member", one)
+			return fmt.Errorf("%q does not map to a role; write VALUE=ROLE, such as approvers=admin, where the role is owner, admin or member", one)
 		}
 		m.of[strings.TrimSpace(one[:at])] = action.Role(strings.TrimSpace(one[at+1:]))
 	}
 	return nil
 }
 
-// check refuses what could let in whom nobody meant.
+// check rejects combinations that could admit unintended people.
 func (f *signInFlags) check() error {
 	switch {
 	case f.LoginIdle < 0 || f.LoginLife < 0, f.LoginIdle > 0 && f.LoginIdle < time.Minute, f.LoginLife > 0 && f.LoginLife < time.Minute:
 		return fmt.Errorf("--login-idle (%s) and --login-life (%s) must be 1m or more", f.LoginIdle, f.LoginLife)
 	case f.LoginLife > 0 && f.LoginIdle > f.LoginLife:
-		return fmt.Errorf("--login-idle (%s) must not be longer than --login-life (%s), which ends a sign-in anyway", f.LoginIdle, f.LoginLife)
+		return fmt.Errorf("--login-idle (%s) must not be longer than --login-life (%s), which ends a sign-in earlier", f.LoginIdle, f.LoginLife)
 	case f.OIDCIssuer == "" && (f.OIDCClientID != "" || f.OIDCClientSecret != "" || f.OIDCRoleClaim != "" || len(f.OIDCRoleMap.of) > 0 || f.OIDCDefaultRole != ""):
-		return errors.New("--oidc-… needs --oidc-issuer, the provider's issuer URL")
+		return errors.New("the --oidc flags need --oidc-issuer, the provider's issuer URL")
 	case f.OIDCIssuer != "" && f.OIDCClientID == "":
-		return errors.New("--oidc-issuer needs --oidc-client-id, what the provider calls this gateway")
+		return errors.New("--oidc-issuer needs --oidc-client-id, the client ID of this gateway at the provider")
 	case f.OIDCIssuer != "" && len(f.OIDCRoleMap.of) == 0 && f.OIDCDefaultRole == "":
-		return errors.New("--oidc-issuer gives nobody a role: set --oidc-role-claim with --oidc-role-map, or --oidc-default-role")
+		return errors.New("--oidc-issuer needs roles: set --oidc-role-claim and --oidc-role-map, or --oidc-default-role")
 	case len(f.OIDCRoleMap.of) > 0 && f.OIDCRoleClaim == "":
-		return errors.New("--oidc-role-map needs --oidc-role-claim, the claim whose values it names")
+		return errors.New("--oidc-role-map needs --oidc-role-claim, the claim whose values it maps")
 	case f.OIDCDefaultRole == action.RoleOwner:
 		return errors.New("--oidc-default-role cannot be owner: map a value of the role claim to owner with --oidc-role-map")
 	case f.OIDCDefaultRole != "" && !f.OIDCDefaultRole.Valid():
-		return fmt.Errorf("--oidc-default-role is admin or member, not %q", f.OIDCDefaultRole)
+		return fmt.Errorf("--oidc-default-role must be admin or member, not %q", f.OIDCDefaultRole)
 	case f.UserJWTIssuer == "" && (f.UserJWTAudience != "" || f.UserJWTJWKSURL != "" || f.UserJWTPublicKey != ""):
-		return errors.New("--user-jwt-… needs --user-jwt-issuer, the iss of the host application's tokens")
+		return errors.New("the --user-jwt flags need --user-jwt-issuer, the iss claim of the host application's tokens")
 	case f.UserJWTIssuer != "" && (f.UserJWTJWKSURL == "") == (f.UserJWTPublicKey == ""):
-		return errors.New("--user-jwt-issuer needs --user-jwt-jwks-url or --user-jwt-public-key, one of the two")
+		return errors.New("--user-jwt-issuer needs either --user-jwt-jwks-url or --user-jwt-public-key")
 	}
 	return nil
 }
 
-// oidc is the OpenID provider of the flags; nil: none.
+// oidc returns the configured OpenID provider, or nil.
 func (f *signInFlags) oidc(g guard.Config) *dashboard.OIDC {
 	if f.OIDCIssuer == "" {
 		return nil
@@ -91,7 +91,7 @@ func (f *signInFlags) oidc(g guard.Config) *dashboard.OIDC {
 	}
 }
 
-// userJWT is the host application of the flags; nil: none.
+// userJWT returns the configured host application, or nil.
 func (f *signInFlags) userJWT(g guard.Config, public string) (*dashboard.UserJWT, error) {
 	if f.UserJWTIssuer == "" {
 		return nil, nil
@@ -111,48 +111,48 @@ func (f *signInFlags) userJWT(g guard.Config, public string) (*dashboard.UserJWT
 	return u, nil
 }
 
-// webhookSecrets are what URLs of a whole provider are verified with.
+// webhookSecrets are the signing secrets of provider-wide webhook URLs.
 type webhookSecrets struct{ of map[string][]string }
 
-// leastSecret is how many characters a secret has at least, here as with triggers.
-const leastSecret = 16
+// minSecretLength is the minimum length of a secret in characters, as for triggers.
+const minSecretLength = 16
 
-// UnmarshalText reads a flag: github=first,github=second,linear=third.
+// UnmarshalText parses a flag such as github=first,github=second,linear=third.
 func (s *webhookSecrets) UnmarshalText(text []byte) error {
 	s.of = map[string][]string{}
 	for one := range strings.SplitSeq(string(text), ",") {
 		provider, secret, ok := strings.Cut(strings.TrimSpace(one), "=")
 		if !ok || provider == "" || secret == "" {
-			return errors.New("each secret is written PROVIDER=SECRET, such as github=…, with a comma between two")
+			return errors.New("write each secret as PROVIDER=SECRET, such as github=…, and separate them with commas")
 		}
-		if len(secret) < leastSecret {
-			return fmt.Errorf("the secret of %s has fewer than %d characters, so that it could be guessed; set a longer one here and at the service", provider, leastSecret)
+		if len(secret) < minSecretLength {
+			return fmt.Errorf("the secret of %s has fewer than %d characters and could be guessed; set a longer one here and at the service", provider, minSecretLength)
 		}
 		s.of[provider] = append(s.of[provider], secret)
 	}
 	return nil
 }
 
-// webhookTolerances are how far signed times may be from now, by provider.
+// webhookTolerances are the maximum ages of signed timestamps by provider.
 type webhookTolerances struct{ of map[string]time.Duration }
 
-// UnmarshalText reads a flag: slack=10m,linear=2m.
+// UnmarshalText parses a flag such as slack=10m,linear=2m.
 func (t *webhookTolerances) UnmarshalText(text []byte) error {
 	t.of = map[string]time.Duration{}
-	known := timed()
+	known := timestampProviders()
 	for one := range strings.SplitSeq(string(text), ",") {
 		provider, value, _ := strings.Cut(strings.TrimSpace(one), "=")
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 || !slices.Contains(known, provider) {
-			return fmt.Errorf("%q is not a tolerance; write PROVIDER=DURATION, such as %s=10m, for one that signs the time: %s", one, known[0], strings.Join(known, ", "))
+			return fmt.Errorf("%q is not a tolerance; write PROVIDER=DURATION, such as %s=10m. These providers sign a timestamp: %s", one, known[0], strings.Join(known, ", "))
 		}
 		t.of[provider] = d
 	}
 	return nil
 }
 
-// timed are the providers that sign the time of a delivery.
-func timed() (ids []string) {
+// timestampProviders returns the providers that sign the time of a delivery.
+func timestampProviders() (ids []string) {
 	for _, p := range ingestProviders() {
 		if p.Webhook != nil && p.Webhook.Tolerance > 0 {
 			ids = append(ids, p.ID)
@@ -161,10 +161,10 @@ func timed() (ids []string) {
 	return ids
 }
 
-// runLife is how long a run may take; zero where no flag was read.
+// runLife is the maximum duration of a run; zero if no flag was parsed.
 type runLife struct{ time.Duration }
 
-// UnmarshalText reads a flag.
+// UnmarshalText parses a flag.
 func (l *runLife) UnmarshalText(text []byte) (err error) {
 	if l.Duration, err = time.ParseDuration(string(text)); err != nil || l.Duration < time.Minute {
 		return fmt.Errorf("%q is not a run duration; write a duration of 1m or more, such as 48h", text)
@@ -172,13 +172,13 @@ func (l *runLife) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// checkInbound refuses what would lose events or runs.
+// checkInbound rejects options that would lose events or runs.
 func (o *Options) checkInbound() error {
 	switch {
 	case o.WebhookRate < 0:
 		return errors.New("--webhook-rate must be 0 (no limit) or more")
 	case o.PayloadRetention != 0 && o.PayloadRetention < 48*time.Hour:
-		return fmt.Errorf("--payload-retention (%s) must be 48h or more, so that nothing is forgotten that is still to be worked on; or 0 to keep all", o.PayloadRetention)
+		return fmt.Errorf("--payload-retention (%s) must be 48h or more, so that payloads are kept until they are processed; set 0 to keep all payloads", o.PayloadRetention)
 	}
 	return nil
 }

@@ -40,14 +40,14 @@ func TestSignInFlags(t *testing.T) {
 	for want, change := range map[string]func(*signInFlags){
 		"--login-idle (200h0m0s) must not be longer": func(f *signInFlags) { f.LoginIdle = 200 * time.Hour },
 		"must be 1m or more":                         func(f *signInFlags) { f.LoginIdle = time.Second },
-		"needs --oidc-issuer":                        func(f *signInFlags) { f.OIDCIssuer = "" },
+		"need --oidc-issuer":                         func(f *signInFlags) { f.OIDCIssuer = "" },
 		"needs --oidc-client-id":                     func(f *signInFlags) { f.OIDCClientID = "" },
-		"gives nobody a role":                        func(f *signInFlags) { f.OIDCRoleMap.of = nil },
+		"needs roles":                                func(f *signInFlags) { f.OIDCRoleMap.of = nil },
 		"needs --oidc-role-claim":                    func(f *signInFlags) { f.OIDCRoleClaim = "" },
 		"cannot be owner":                            func(f *signInFlags) { f.OIDCDefaultRole = action.RoleOwner },
-		"is admin or member":                         func(f *signInFlags) { f.OIDCDefaultRole = "root" },
-		"needs --user-jwt-issuer":                    func(f *signInFlags) { f.UserJWTJWKSURL = "https://app.example.com/keys" },
-		"one of the two":                             func(f *signInFlags) { f.UserJWTIssuer = "app" },
+		"must be admin or member":                    func(f *signInFlags) { f.OIDCDefaultRole = "root" },
+		"need --user-jwt-issuer":                     func(f *signInFlags) { f.UserJWTJWKSURL = "https://app.example.com/keys" },
+		"needs either":                               func(f *signInFlags) { f.UserJWTIssuer = "app" },
 	} {
 		f := good
 		change(&f)

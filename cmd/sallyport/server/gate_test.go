@@ -166,7 +166,7 @@ func (h *house) start() {
 	var running sync.WaitGroup
 	running.Go(func() { _ = gate.Run(ctx) })
 	running.Go(func() {
-		_ = upkeep(ctx, alone{}, h.config.Log, []chore{{name: "sweep", every: 5 * time.Millisecond, once: true, do: gate.Sweep}})
+		_ = runJobs(ctx, alone{}, h.config.Log, []job{{name: "sweep", every: 5 * time.Millisecond, once: true, do: gate.Sweep}})
 	})
 	h.end = sync.OnceFunc(func() {
 		drained, end := context.WithTimeout(context.Background(), 10*time.Second)

@@ -1,6 +1,6 @@
-// Package server is the commands that run a server: serve, gateway, ingest and
-// migrate. It opens the database, the keys and every part of the gateway, joins
-// them, and owns all goroutines: each runs in one group with a bounded shutdown.
+// Package server implements the commands serve, gateway, ingest and migrate. It
+// opens the database, the keys and all parts of the gateway, connects them, and
+// owns all goroutines, which run in one group with a bounded shutdown.
 package server
 
 import (
@@ -112,7 +112,7 @@ func openParts(ctx context.Context, o Options, log *slog.Logger, steps ...step) 
 		g.Options.Data = command.DataFolder()
 	}
 	if err := os.MkdirAll(g.Options.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("making the data folder: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	for _, step := range steps {
 		if err := step(g, ctx); err != nil {
@@ -140,7 +140,7 @@ func (g *Gateway) openDatabase(ctx context.Context) (err error) {
 		return err
 	}
 	if err = g.checkKeys(ctx, signing); err != nil && action.Public(err).Code == "key_differs" {
-		return g.unmakeKeys(err)
+		return g.removeCreatedKeys(err)
 	}
 	return err
 }
@@ -271,7 +271,7 @@ func ExplainDatabaseError(err error) error {
 	text := err.Error()
 	switch {
 	case errors.As(err, &refused) && refused.SQLState() == "3D000":
-		return fmt.Errorf("%w; make it first (createdb NAME, or CREATE DATABASE), owned by the user of --database-url", err)
+		return fmt.Errorf("%w; create it first (createdb NAME, or CREATE DATABASE), owned by the user of --database-url", err)
 	case strings.Contains(text, "malformed") || strings.Contains(text, "file is not a database"):
 		return fmt.Errorf("%w; the file is damaged: keep it, and restore a backup into a new folder (sallyport restore)", err)
 	}

@@ -117,7 +117,7 @@ func (g *Gateway) dispatcherConfig(in *inbound) dispatch.DispatcherConfig {
 func (in *inbound) runsStarted(g *Gateway) func([]event.Run) {
 	return func(runs []event.Run) {
 		for _, r := range runs {
-			g.log.Info("a run waits", "organization", r.Organization, "run", r.ID, "automation", r.Automation, "event", r.Event)
+			g.log.Info("run queued", "organization", r.Organization, "run", r.ID, "automation", r.Automation, "event", r.Event)
 			g.publishRun(r)
 			g.tracing.recordRun(&r)
 		}
@@ -125,7 +125,8 @@ func (in *inbound) runsStarted(g *Gateway) func([]event.Run) {
 	}
 }
 
-// run works until ctx ends, then finishes what is in progress, within seconds.
+// run processes events until ctx ends, then finishes the work in progress within
+// seconds.
 func (in *inbound) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, part := range []func(context.Context) error{in.worker.Run, in.poller.Run, in.scheduler.Run, in.dispatcher.Run} {
@@ -156,9 +157,9 @@ func (in *inbound) mount(mux *http.ServeMux, t *tracing) {
 	mux.Handle("/webhooks/", t.traceWebhooks(in.server.Handler()))
 }
 
-// runChores returns the jobs that end overdue runs and delete old payloads. Any
+// inboundJobs returns the jobs that end overdue runs and delete old payloads. Any
 // process can run them.
-func (g *Gateway) runChores() ([]chore, error) {
+func (g *Gateway) inboundJobs() ([]job, error) {
 	o := &g.Options
 	sweeper, err := dispatch.NewSweeper(dispatch.SweeperConfig{
 		Sweep: g.DB.SweepRuns, Forget: g.DB.PurgeInbound, Retention: o.PayloadRetention, Changed: g.runsChanged, Now: g.DB.Now, Log: g.log,
@@ -166,9 +167,9 @@ func (g *Gateway) runChores() ([]chore, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []chore{{name: "runs", every: o.Intervals.RunSweepEvery, once: true, do: sweeper.Sweep}}
+	all := []job{{name: "runs", every: o.Intervals.RunSweepEvery, once: true, do: sweeper.Sweep}}
 	if o.PayloadRetention > 0 {
-		all = append(all, chore{name: "payloads", every: time.Minute, once: true, do: sweeper.Forget})
+		all = append(all, job{name: "payloads", every: time.Minute, once: true, do: sweeper.Forget})
 	}
 	return all, nil
 }

@@ -107,7 +107,7 @@ func (s inboundServices) publicError(m *sources.Module, in action.Integration, t
 	clean := func(text string) string {
 		return sources.Printable(string(redact.NewReplacer(token).Replace([]byte(text))), maxRefusalLength)
 	}
-	s.log.Info("a service refused to tell of events", "provider", m.ID, "integration", in.ID, "why", clean(refusal.Error()))
+	s.log.Info("a service refused a request for events", "provider", m.ID, "integration", in.ID, "why", clean(refusal.Error()))
 	return action.NewError("service_refused", m.Title, clean(refusal.Message))
 }
 

@@ -32,13 +32,14 @@ func (g *Gateway) SecretKey(hex, file string) ([]byte, error) {
 	return vault.LoadKey(path)
 }
 
-// unmakeKeys removes the keys that this start generated for rows that have other keys,
-// so that neither a later start nor a backup takes them for the lost ones.
-func (g *Gateway) unmakeKeys(err error) error {
+// removeCreatedKeys removes the keys that this start generated for a database that
+// has other keys, so that a later start or a backup does not use them instead of the
+// lost ones.
+func (g *Gateway) removeCreatedKeys(err error) error {
 	for _, path := range g.createdKeys {
-		err = fmt.Errorf("%w (there was no %s: restore it, or give the key in %s)", err, path, KeyVariable(filepath.Base(path)))
-		if gone := os.Remove(path); gone != nil {
-			err = errors.Join(err, gone)
+		err = fmt.Errorf("%w (%s was missing: restore it, or set %s)", err, path, KeyVariable(filepath.Base(path)))
+		if removeErr := os.Remove(path); removeErr != nil {
+			err = errors.Join(err, removeErr)
 		}
 	}
 	return err
@@ -73,13 +74,13 @@ func VerifyRestored(ctx context.Context, keys backup.RowKeys, std *command.Strea
 // masterKeys are the keys of the vault. A rotation changes them.
 type masterKeys struct {
 	Sealing []byte
-	file    string   // with the sealing key; empty: the key was given
-	retired []byte   // replaced by the sealing key in its file; nil: none
-	shelved [][]byte // replaced earlier, while some values were still sealed with them
-	given   [][]byte // further keys, which only open
+	file    string   // of the sealing key; empty if the key is configured
+	retired []byte   // the previous sealing key of the file; nil: none
+	shelved [][]byte // earlier keys that some values are still sealed with
+	given   [][]byte // configured keys that only decrypt
 }
 
-// Opening returns the keys that only open sealed values.
+// Opening returns the keys that only decrypt.
 func (k *masterKeys) Opening() [][]byte {
 	olds := slices.Concat(k.shelved, k.given)
 	if k.retired != nil {
@@ -114,45 +115,45 @@ func (g *Gateway) OpenMaster() (err error) {
 	return err
 }
 
-// Names of the keys that outlive the master keys: rows and the audit log contain hashes
-// made with them, which new keys could not reproduce.
+// Names of the stable keys. They outlive the master keys, because rows and the audit
+// log contain hashes that were computed with them.
 const (
-	keptHash  = "hash"
-	keptAudit = "audit"
+	stableHash  = "hash"
+	stableAudit = "audit"
 )
 
-func keptRef(name string) action.Ref {
+func stableKeyRef(name string) action.Ref {
 	return action.Ref{Table: "vault_keys", Row: name, Column: "sealed"}
 }
 
-// OpenKept loads the keys that rotations keep. Before the first rotation they are
-// derived from the master key of the rows.
-func (g *Gateway) OpenKept(ctx context.Context, master []byte) error {
+// OpenStableKeys loads the keys that a rotation does not change. Before the first
+// rotation they are derived from the master key of the database.
+func (g *Gateway) OpenStableKeys(ctx context.Context, master []byte) error {
 	hash, err := vault.HashKey(master)
 	if err != nil {
 		return err
 	}
-	g.stableKeys = map[string][]byte{keptHash: hash, keptAudit: command.Derive(master, "audit chain")}
+	g.stableKeys = map[string][]byte{stableHash: hash, stableAudit: command.Derive(master, "audit chain")}
 	for name := range g.stableKeys {
 		sealed, err := g.DB.VaultKey(ctx, name)
 		if errors.Is(err, action.ErrNotFound) {
 			continue
 		}
 		if err == nil {
-			g.stableKeys[name], err = g.vault.Open(keptRef(name), sealed)
+			g.stableKeys[name], err = g.vault.Open(stableKeyRef(name), sealed)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	g.vault.UseHash(g.stableKeys[keptHash])
-	g.AuditKey = g.stableKeys[keptAudit]
+	g.vault.UseHash(g.stableKeys[stableHash])
+	g.AuditKey = g.stableKeys[stableAudit]
 	return nil
 }
 
 // checkKeys checks that all instances of a database have the same keys. With different
 // keys they could not open each other's values or verify each other's tokens. During a
-// rotation the rows may still name the previous master key.
+// rotation the database may still name the previous master key.
 func (g *Gateway) checkKeys(ctx context.Context, signing []byte) error {
 	known, err := g.DB.CheckedKey(ctx, "master")
 	if err != nil {
@@ -168,7 +169,7 @@ func (g *Gateway) checkKeys(ctx context.Context, signing []byte) error {
 	if err != nil {
 		return err
 	}
-	return g.OpenKept(ctx, master)
+	return g.OpenStableKeys(ctx, master)
 }
 
 // KeyVariable returns the environment variable that replaces a key file.

@@ -19,7 +19,8 @@ import (
 	"sallyport/mcpserver"
 )
 
-// ready tells whether calls are taken. Without Valkey they are, only slower.
+// ready returns nil if the instance accepts calls. It does not need Valkey:
+// without it, calls are only slower.
 func (g *Gateway) ready() error {
 	if g.stopping.Load() {
 		return errors.New("shutting down")
@@ -27,17 +28,17 @@ func (g *Gateway) ready() error {
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 	defer stop()
 	err := g.DB.Ping(ctx)
-	switch away := err != nil; {
-	case g.databaseDown.Swap(away) == away: // already logged
-	case away:
-		g.log.Error("the database is away; new calls wait for it, and then are refused", "error", err)
+	switch down := err != nil; {
+	case g.databaseDown.Swap(down) == down: // already logged
+	case down:
+		g.log.Error("the database is unavailable; new calls wait for it, then fail", "error", err)
 	default:
-		g.log.Info("the database is back")
+		g.log.Info("the database is available again")
 	}
 	return err
 }
 
-// handler joins the doors.
+// handler routes requests to the MCP server, the dashboard and the webhook server.
 func (g *Gateway) handler() http.Handler {
 	page, mux := g.page.Handler(), http.NewServeMux()
 	mux.Handle("/mcp", g.mcp)
@@ -53,7 +54,8 @@ func (g *Gateway) handler() http.Handler {
 	}
 	return g.tracing.traceRequests(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
-			// The mux redirects a path that lacks a part; the API says what it lacks.
+			// The mux would redirect a path with an empty segment; the API reports
+			// what is missing.
 			page.ServeHTTP(w, r)
 			return
 		}
@@ -61,11 +63,11 @@ func (g *Gateway) handler() http.Handler {
 	}))
 }
 
-// noWebhooks tells whoever set up a trigger's URL where deliveries go.
+// noWebhooks answers webhooks on an instance that does not receive them.
 func noWebhooks(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusNotFound)
-	_, _ = io.WriteString(w, `{"error":"This instance takes no webhooks: route /webhooks/ to one of sallyport ingest, or run sallyport serve."}`+"\n")
+	_, _ = io.WriteString(w, `{"error":"This instance does not receive webhooks. Route /webhooks/ to an instance of sallyport ingest, or run sallyport serve."}`+"\n")
 }
 
 // Run serves until ctx ends or a part fails, then closes the gateway.
@@ -80,8 +82,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		group.Add(func() error { return actor(free) }, func(error) { stop() })
 	}
 	group.Add(func() error { <-ctx.Done(); return ctx.Err() }, func(error) {})
-	ends := g.coord.Subscribe(g.forget)
-	defer ends()
+	defer g.coord.Subscribe(g.invalidate)()
 	err := group.Run()
 	g.log.Info("stopped")
 	if errors.Is(err, context.Canceled) {
@@ -90,9 +91,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return err
 }
 
-// actors are what runs beside the HTTP server.
+// actors returns the loops that run beside the HTTP server.
 func (g *Gateway) actors() []func(context.Context) error {
-	all := []func(context.Context) error{g.gate.Run, g.mcp.Run, g.keepUp, g.runNotifier}
+	all := []func(context.Context) error{g.gate.Run, g.mcp.Run, g.runPeriodicJobs, g.runNotifier}
 	if g.DB.Shared() {
 		all = append(all, g.watchRows)
 	}
@@ -102,43 +103,43 @@ func (g *Gateway) actors() []func(context.Context) error {
 	return all
 }
 
-// keepUp does what is to be done again and again.
-func (g *Gateway) keepUp(ctx context.Context) error {
+// runPeriodicJobs runs the periodic jobs until ctx ends.
+func (g *Gateway) runPeriodicJobs(ctx context.Context) error {
 	iv := g.Options.Intervals
-	chores := []chore{
+	jobs := []job{
 		{name: "sweep", every: iv.SweepEvery, once: true, do: g.gate.Sweep},
 		{name: "clean", every: time.Minute, once: true, do: g.clean},
 		{name: "seal", every: iv.SealEvery, once: true, do: newSealer(g.DB, g.AuditKey, g.log).seal},
 	}
-	chores = append(chores, g.sessionChores()...)
-	runs, err := g.runChores()
+	jobs = append(jobs, g.sessionJobs()...)
+	runs, err := g.inboundJobs()
 	if err != nil {
 		return err
 	}
-	chores = append(chores, runs...)
+	jobs = append(jobs, runs...)
 	if g.Options.Retention > 0 {
-		chores = append(chores, chore{name: "retain", every: time.Minute, once: true, do: g.retain})
+		jobs = append(jobs, job{name: "retain", every: time.Minute, once: true, do: g.retain})
 	}
 	if g.Master.file != "" {
-		chores = append(chores, chore{name: "rotate", every: 5 * time.Second, do: g.resumeRotation})
+		jobs = append(jobs, job{name: "rotate", every: 5 * time.Second, do: g.resumeRotation})
 	}
 	if g.DB.Shared() {
-		chores = append(chores, chore{name: "clock", every: iv.ClockEvery, do: func(ctx context.Context) {
+		jobs = append(jobs, job{name: "clock", every: iv.ClockEvery, do: func(ctx context.Context) {
 			if err := g.DB.SyncClock(ctx); err != nil && ctx.Err() == nil {
-				g.log.Warn("comparing this clock with the database's", "error", err)
+				g.log.Warn("could not compare the clock with the database's", "error", err)
 			}
 		}})
 		if g.endpointWritten {
-			chores = append(chores, chore{name: "key", every: endpointKeyRenewal, do: g.renewEndpointKey})
+			jobs = append(jobs, job{name: "key", every: endpointKeyRenewal, do: g.renewEndpointKey})
 		}
 	}
-	for i := range chores {
-		chores[i] = g.counts.observeChore(chores[i])
+	for i := range jobs {
+		jobs[i] = g.counts.observeJob(jobs[i])
 	}
-	return upkeep(ctx, g.coord, g.log, chores)
+	return runJobs(ctx, g.coord, g.log, jobs)
 }
 
-// clean deletes rows that mean nothing any more, a hundred at a time.
+// clean deletes expired rows in batches.
 func (g *Gateway) clean(ctx context.Context) {
 	now := g.DB.Now()
 	for what, sweep := range map[string]func(limit int) (int, error){
@@ -154,7 +155,7 @@ func (g *Gateway) clean(ctx context.Context) {
 		for n := cleanBatch; n == cleanBatch && ctx.Err() == nil; {
 			var err error
 			if n, err = sweep(cleanBatch); err != nil {
-				g.log.Warn("cleaning", "what", what, "error", err)
+				g.log.Warn("could not delete expired rows", "what", what, "error", err)
 				break
 			}
 		}
@@ -166,17 +167,17 @@ const (
 	signalsKept = 10 * time.Minute
 )
 
-// watchRows looks for what other instances did.
+// watchRows polls the database for changes by other instances.
 func (g *Gateway) watchRows(ctx context.Context) error {
 	w := g.watch
-	w.rows, w.tell, w.receive, w.poll = g.DB, g.coord.deliver, g.mcp.Receive, g.gate.Poll
+	w.rows, w.deliver, w.receive, w.poll = g.DB, g.coord.deliver, g.mcp.Receive, g.gate.Poll
 	w.hinted, w.now, w.every, w.log = g.hinted, g.DB.Now, g.Options.Intervals.PollEvery, g.log
 	defer g.coord.Subscribe(w.hint)()
 	return w.run(ctx)
 }
 
-// forget drops snapshots of what changed.
-func (g *Gateway) forget(h action.Hint) {
+// invalidate drops cached snapshots of what changed.
+func (g *Gateway) invalidate(h action.Hint) {
 	switch h.Kind {
 	case action.HintPolicy:
 		g.policies.invalidate(h.Organization)
@@ -188,28 +189,28 @@ func (g *Gateway) forget(h action.Hint) {
 	}
 }
 
-// addServer adds the HTTP server. Its interrupt answers whoever waits before
-// it closes anything.
+// addServer adds the HTTP server. Its interrupt answers waiting callers before it
+// closes connections.
 func (g *Gateway) addServer(group *run.Group) {
 	streams, end := context.WithCancel(context.Background())
 	server := &http.Server{
 		Handler: g.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return streams },
-		ConnContext: hangup.ConnContext, // so that what nobody received is not taken for delivered
+		ConnContext: hangup.ConnContext, // so that a result that the client did not receive is not marked as delivered
 		ErrorLog:    slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
 	}
 	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
 		g.stopping.Store(true)
 		if delay := g.Options.Intervals.ShutdownDelay; delay > 0 {
-			g.log.Info("about to stop; balancers may notice first", "in", delay)
+			g.log.Info("shutting down after a delay for load balancers", "in", delay)
 			time.Sleep(delay)
 		}
 		g.gate.Refuse()
-		g.log.Info("stopping; callers are answered and executing calls may end (interrupt again to cut them off)")
+		g.log.Info("shutting down: answering callers and waiting for executing calls (interrupt again to exit at once)")
 		g.drain(g.Options.Intervals.ShutdownWithin)
 		g.page.Close()
 		end() // event streams
-		last, stop := context.WithTimeout(context.Background(), lastAnswers)
+		last, stop := context.WithTimeout(context.Background(), responseGrace)
 		defer stop()
 		if err := server.Shutdown(last); err != nil {
 			_ = server.Close()
@@ -217,8 +218,8 @@ func (g *Gateway) addServer(group *run.Group) {
 	})
 }
 
-// lastAnswers is how long answers may take to go out at the very end.
-const lastAnswers = 2 * time.Second
+// responseGrace is how long responses may take at the end of a shutdown.
+const responseGrace = 2 * time.Second
 
 // drain waits until callers are answered and executing calls have ended.
 func (g *Gateway) drain(within time.Duration) {
@@ -232,13 +233,13 @@ func (g *Gateway) drain(within time.Duration) {
 	}
 }
 
-// revokeKey ends the key that was in endpoint.json. When it fails, the next
-// start in this folder does it.
-func (g *Gateway) revokeKey() {
+// revokeEndpointKey revokes the key of endpoint.json. If that fails, the next start
+// in this folder revokes it.
+func (g *Gateway) revokeEndpointKey() {
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 	defer stop()
 	if err := g.DB.RevokeAPIKey(ctx, g.endpointAPIKey.Organization, g.endpointAPIKey.ID, g.DB.Now()); err != nil {
-		g.log.Warn("revoking the key of endpoint.json", "error", err)
+		g.log.Warn("could not revoke the key of endpoint.json", "error", err)
 	}
 }
 
@@ -246,24 +247,24 @@ func (g *Gateway) revokeKey() {
 func (g *Gateway) Close() {
 	if g.endpointWritten {
 		_ = os.Remove(command.EndpointPath(g.Options.Data))
-		g.revokeKey()
+		g.revokeEndpointKey()
 	}
 	if g.folderLock != nil {
-		_ = g.folderLock.Close() // which ends the claim
+		_ = g.folderLock.Close() // releases the lock
 	}
 	if g.catalog != nil {
 		if err := g.catalog.Close(); err != nil {
-			g.log.Error("closing connectors", "error", err)
+			g.log.Error("could not close the connectors", "error", err)
 		}
 	}
 	if g.oauth != nil {
 		if err := g.oauth.Close(); err != nil {
-			g.log.Error("ending renewals of tokens", "error", err)
+			g.log.Error("could not stop the renewal of tokens", "error", err)
 		}
 	}
 	if g.tokens != nil {
 		if err := g.tokens.Close(); err != nil {
-			g.log.Error("ending renewals of integrations", "error", err)
+			g.log.Error("could not stop the renewal of integrations", "error", err)
 		}
 	}
 	if g.outbound != nil {
@@ -277,7 +278,7 @@ func (g *Gateway) Close() {
 	}
 	if g.files != nil {
 		if err := g.files.Close(); err != nil {
-			g.log.Error("closing the store of evidence", "error", err)
+			g.log.Error("could not close the store of evidence files", "error", err)
 		}
 	}
 	if g.listener != nil {
@@ -286,7 +287,7 @@ func (g *Gateway) Close() {
 	g.tracing.close()
 	if g.DB != nil {
 		if err := g.DB.Close(); err != nil {
-			g.log.Error("closing the database", "error", err)
+			g.log.Error("could not close the database", "error", err)
 		}
 	}
 }

@@ -20,22 +20,22 @@ import (
 
 // serverMetrics are the metrics that are counted as events happen.
 type serverMetrics struct {
-	calls  *callMetrics
-	chores *prometheus.SummaryVec
-	lists  prometheus.Counter
+	calls *callMetrics
+	jobs  *prometheus.SummaryVec
+	lists prometheus.Counter
 }
 
 func newServerMetrics() serverMetrics {
 	return serverMetrics{
-		calls:  newCallMetrics(),
-		chores: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "sallyport_chore_seconds", Help: "Runs and durations of periodic jobs on this instance (sweep: ending overdue calls)."}, []string{"chore"}),
-		lists:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_tool_lists_changed_total", Help: "Tool lists of connectors that changed or were read for the first time."}),
+		calls: newCallMetrics(),
+		jobs:  prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "sallyport_chore_seconds", Help: "Runs and durations of periodic jobs on this instance (sweep: ending overdue calls)."}, []string{"chore"}),
+		lists: prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_tool_lists_changed_total", Help: "Tool lists of connectors that changed or were read for the first time."}),
 	}
 }
 
-// observeChore returns the job with its duration recorded.
-func (c serverMetrics) observeChore(ch chore) chore {
-	do, durations := ch.do, c.chores.WithLabelValues(ch.name)
+// observeJob returns the job with its duration recorded.
+func (c serverMetrics) observeJob(ch job) job {
+	do, durations := ch.do, c.jobs.WithLabelValues(ch.name)
 	ch.do = func(ctx context.Context) {
 		started := time.Now()
 		do(ctx)
@@ -56,16 +56,16 @@ func (g *Gateway) metrics() http.Handler {
 	case g.loopbackOnly():
 		return handler
 	default:
-		g.log.Warn("/metrics is refused, since others than this machine reach " + g.Options.Listen + ": set --metrics-token to have it read")
+		g.log.Warn("requests to /metrics are refused, because other machines can reach " + g.Options.Listen + ": set --metrics-token to allow them")
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "this server listens beyond its own machine, so that /metrics is read with a token only: start it with --metrics-token (SALLYPORT_METRICS_TOKEN)", http.StatusForbidden)
+			http.Error(w, "Other machines can reach this server, so /metrics needs a token. Start the server with --metrics-token (or SALLYPORT_METRICS_TOKEN).", http.StatusForbidden)
 		})
 	}
 	want := []byte("Bearer " + g.Options.MetricsToken)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "send the token of --metrics-token (SALLYPORT_METRICS_TOKEN) as Authorization: Bearer TOKEN", http.StatusUnauthorized)
+			http.Error(w, "Send the value of --metrics-token (or SALLYPORT_METRICS_TOKEN) in the header Authorization: Bearer TOKEN.", http.StatusUnauthorized)
 			return
 		}
 		handler.ServeHTTP(w, r)
@@ -95,7 +95,7 @@ func IsLoopback(host string) bool {
 func (g *Gateway) collectors() []prometheus.Collector {
 	all := append(g.counts.calls.collectors(),
 		gauge("sallyport_waiting_calls", "Calls whose callers wait on this instance.", func() float64 { return float64(g.gate.Waiting()) }),
-		g.counts.chores, g.counts.lists,
+		g.counts.jobs, g.counts.lists,
 		backlog("sallyport_calls_pending", "Pending calls, counted up to 10,000; the same on all instances.", g.DB.CallsPending),
 		backlog("sallyport_tools_unreviewed", "Connector tools that are new or changed since their review, counted up to 10,000; the same on all instances.", g.DB.ToolsUnreviewed),
 		connectorHealth{g.catalog},
@@ -172,7 +172,7 @@ func newInboundMetrics() inboundMetrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"provider", "result"})
 	}
 	return inboundMetrics{
-		webhooks:   count("sallyport_webhooks_total", "Requests to webhook URLs, by answer."),
+		webhooks:   count("sallyport_webhooks_total", "Requests to webhook URLs, by result."),
 		deliveries: count("sallyport_deliveries_total", "Results of stored deliveries: completed, retried, failed, unreadable, doubled (the same body arrived just before under another ID), losing (given up because it crashed the process); run and no_run (a known event, or its trigger was removed); hydrate_failed and hydrate_backoff."),
 		polls:      count("sallyport_polls_total", "Polls of services: found, failed, backoff (the service asked to wait), lost (another instance has it)."),
 		pollSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -27,8 +27,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Options are the flags of `sallyport serve`. Each is also an environment variable, in
-// upper case with the prefix SALLYPORT_.
+// Options are the flags of `sallyport serve`. Each can also be set with an environment
+// variable: its name in upper case with the prefix SALLYPORT_.
 type Options struct {
 	Config        configFlag     `help:"YAML configuration file with flag names as keys." placeholder:"FILE"`
 	Listen        string         `help:"Address to listen on; port 0 picks a free port (default: 127.0.0.1:8787)." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
@@ -73,7 +73,7 @@ type Options struct {
 	Intervals intervals   `embed:"" group:"Intervals"`
 }
 
-// intervals are times that few deployments change. Zero means the default.
+// intervals are durations that few deployments change. Zero means the default.
 type intervals struct {
 	gate.Timing `embed:""`
 	MCP         mcpserver.Timing `embed:""`
@@ -83,47 +83,47 @@ type intervals struct {
 	Schedule    schedule.Timing  `embed:""`
 	Dispatch    dispatch.Timing  `embed:""`
 
-	SealEvery       time.Duration `default:"500ms" help:"Interval of sealing ended calls into the audit log (default: ${default})." placeholder:"D"`
-	ClockEvery      time.Duration `default:"10s" help:"Interval of comparing the clock with the database's (default: ${default})." placeholder:"D"`
-	ValkeyHeartbeat time.Duration `default:"1s" help:"Interval of Valkey heartbeats; after 2.5 missed ones Valkey counts as down (default: ${default})." placeholder:"D"`
-	ValkeyTimeout   time.Duration `default:"250ms" help:"Timeout of one Valkey request (default: ${default})." placeholder:"D"`
-	InboxPause      time.Duration `help:"Backoff after the first failed attempt at a delivery; doubles each time (default: 1s)." placeholder:"D"`
-	NotifyEvery     time.Duration `default:"1s" help:"Interval of checking for notifications to send (default: ${default})." placeholder:"D"`
-	RunSweepEvery   time.Duration `default:"5s" help:"Interval of checking for runs that lost their worker or timed out (default: ${default})." placeholder:"D"`
-	EvidenceKept    time.Duration `default:"25h" help:"How long unverified evidence files are kept (default: ${default})." name:"evidence-unsealed" placeholder:"D"` // longer than a call of verify may be held
-	SessionEvery    time.Duration `default:"1s" help:"Interval of recording session activity (default: ${default})." placeholder:"D"`
-	SessionIdleLook time.Duration `default:"15s" help:"Interval of checking for idle and expired sessions (default: ${default})." name:"session-idle-every" placeholder:"D"`
-	CompletionStays time.Duration `default:"15m" help:"How long a session answers after it completed its run (default: ${default})." placeholder:"D"`
-	ShutdownDelay   time.Duration `default:"0s" help:"Delay before shutdown, for load balancers to see /readyz (default: ${default})." placeholder:"D"`
-	ShutdownWithin  time.Duration `default:"40s" help:"Time for executing calls to end at shutdown (default: ${default})." placeholder:"D"`
+	SealEvery        time.Duration `default:"500ms" help:"Interval of sealing ended calls into the audit log (default: ${default})." placeholder:"D"`
+	ClockEvery       time.Duration `default:"10s" help:"Interval of comparing the clock with the database's (default: ${default})." placeholder:"D"`
+	ValkeyHeartbeat  time.Duration `default:"1s" help:"Interval of Valkey heartbeats; after 2.5 missed ones Valkey counts as down (default: ${default})." placeholder:"D"`
+	ValkeyTimeout    time.Duration `default:"250ms" help:"Timeout of one Valkey request (default: ${default})." placeholder:"D"`
+	InboxPause       time.Duration `help:"Backoff after the first failed attempt at a delivery; doubles each time (default: 1s)." placeholder:"D"`
+	NotifyEvery      time.Duration `default:"1s" help:"Interval of checking for notifications to send (default: ${default})." placeholder:"D"`
+	RunSweepEvery    time.Duration `default:"5s" help:"Interval of checking for runs that lost their worker or timed out (default: ${default})." placeholder:"D"`
+	EvidenceKept     time.Duration `default:"25h" help:"How long unverified evidence files are kept (default: ${default})." name:"evidence-unsealed" placeholder:"D"` // longer than a call of verify can stay pending
+	SessionEvery     time.Duration `default:"1s" help:"Interval of recording session activity (default: ${default})." placeholder:"D"`
+	IdleSessionEvery time.Duration `default:"15s" help:"Interval of checking for idle and expired sessions (default: ${default})." name:"session-idle-every" placeholder:"D"`
+	CompletionStays  time.Duration `default:"15m" help:"How long a session answers after it completed its run (default: ${default})." placeholder:"D"`
+	ShutdownDelay    time.Duration `default:"0s" help:"Delay before shutdown, for load balancers to see /readyz (default: ${default})." placeholder:"D"`
+	ShutdownWithin   time.Duration `default:"40s" help:"Time for executing calls to end at shutdown (default: ${default})." placeholder:"D"`
 }
 
 // DefaultListen is the default of --listen.
 const DefaultListen = "127.0.0.1:8787"
 
-// Check refuses options that would break calls later. Their intervals must have
-// their defaults.
+// Check validates the options. Zero intervals must have been replaced by their
+// defaults.
 func (o *Options) Check() error {
 	if o.RateLimit < 0 {
 		return errors.New("--rate-limit must be 0 (no limit) or more")
 	}
 	if _, _, err := net.SplitHostPort(o.Listen); o.Listen != "" && err != nil {
-		return fmt.Errorf("--listen %s is no HOST:PORT; write one such as 127.0.0.1:%s", o.Listen, cmp.Or(onlyPort(o.Listen), "8787"))
+		return fmt.Errorf("--listen %s is not HOST:PORT; write an address such as 127.0.0.1:%s", o.Listen, cmp.Or(onlyPort(o.Listen), "8787"))
 	}
 	if o.Retention != 0 && o.Retention < 48*time.Hour {
-		return fmt.Errorf("--retention (%s) must be 48h or more, so that no call is removed whose result may still be picked up; or 0 to keep all", o.Retention)
+		return fmt.Errorf("--retention (%s) must be 48h or more, so that results stay available until they are fetched; set 0 to keep all calls", o.Retention)
 	}
 	if o.SessionIdle < 0 || o.SessionIdle%time.Second != 0 || o.SessionRetention < 0 {
-		return errors.New("--session-idle must be whole seconds and --session-retention a time above 0, or 0 for ever")
+		return errors.New("--session-idle must be a number of whole seconds, and --session-retention must be positive; 0 means no limit")
 	}
 	if err := errors.Join(o.checkInbound(), o.SignIn.check()); err != nil {
 		return err
 	}
 	if o.LogsRange < 0 || o.LogsEntries < 0 {
-		return errors.New("--logs-range and --logs-entries must be above 0, or 0 for the default")
+		return errors.New("--logs-range and --logs-entries must be positive, or 0 for the default")
 	}
 	if o.DatabaseWait < 0 {
-		return errors.New("--database-wait must be a time such as 30s, or 0 to wait for nothing")
+		return errors.New("--database-wait must be a duration such as 30s, or 0 for no wait")
 	}
 	if o.DatabaseConnections < 0 {
 		return errors.New("--database-connections must be 1 or more, or 0 for the default")
@@ -133,16 +133,16 @@ func (o *Options) Check() error {
 	}
 	abandon, seen := o.Intervals.AbandonAfter, o.Intervals.SeenEvery
 	if abandon < 2*seen {
-		return fmt.Errorf("--abandon-after (%s) must be at least twice --seen-every (%s): otherwise calls are withdrawn whose callers still wait", abandon, seen)
+		return fmt.Errorf("--abandon-after (%s) must be at least twice --seen-every (%s); otherwise pending calls are withdrawn while their callers wait", abandon, seen)
 	}
 	blind, poll := o.Intervals.ClaimGraceBlind, o.Intervals.PollEvery
 	if blind <= poll {
-		return fmt.Errorf("--claim-grace-blind (%s) must be longer than --poll-every (%s): otherwise the instance where a caller waits does not come first", blind, poll)
+		return fmt.Errorf("--claim-grace-blind (%s) must be longer than --poll-every (%s); otherwise another instance may run a call before the instance of its caller", blind, poll)
 	}
 	return nil
 }
 
-// checkIntervals refuses negative durations in a struct and those in it.
+// checkIntervals rejects negative durations in a struct and its nested structs.
 func checkIntervals(v reflect.Value) error {
 	for i := range v.NumField() {
 		if v.Field(i).Kind() == reflect.Struct {
@@ -150,13 +150,13 @@ func checkIntervals(v reflect.Value) error {
 				return err
 			}
 		} else if d, ok := v.Field(i).Interface().(time.Duration); ok && d < 0 {
-			return fmt.Errorf("--%s must not be negative: it is %s", flagName(v.Type().Field(i)), d)
+			return fmt.Errorf("--%s must not be negative, but is %s", flagName(v.Type().Field(i)), d)
 		}
 	}
 	return nil
 }
 
-// onlyPort is a text that is nothing but a port, and empty of another.
+// onlyPort returns the port if the text consists only of one, and otherwise "".
 func onlyPort(text string) string {
 	if text = strings.TrimPrefix(text, ":"); strings.Trim(text, "0123456789") != "" {
 		return ""
@@ -164,7 +164,7 @@ func onlyPort(text string) string {
 	return text
 }
 
-// flagName is how the command line calls a field.
+// flagName returns the name of a field's flag.
 func flagName(f reflect.StructField) string {
 	if name := f.Tag.Get("name"); name != "" {
 		return name
@@ -191,7 +191,7 @@ func (o *Options) Public(addr net.Addr) (string, error) {
 			return "", fmt.Errorf("--listen: %w", err)
 		}
 		if ip, err := netip.ParseAddr(host); host == "" || (err == nil && ip.IsUnspecified()) {
-			return "", fmt.Errorf("listening on every address (%s) needs --public-url, so that links lead here", o.Listen)
+			return "", fmt.Errorf("listening on every address (%s) needs --public-url, which links to this server use", o.Listen)
 		}
 		return "http://" + net.JoinHostPort(host, port), nil
 	}
@@ -207,20 +207,20 @@ func (o *Options) Public(addr net.Addr) (string, error) {
 func LoadConfig(r io.Reader) (kong.Resolver, error) {
 	values := map[string]any{}
 	if err := yaml.NewDecoder(r).Decode(&values); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("the configuration file is no YAML mapping of flags to values: %w", err)
+		return nil, fmt.Errorf("the configuration file is not a YAML mapping from flags to values: %w", err)
 	}
 	return configFile(values), nil
 }
 
-// configFlag names the configuration file.
+// configFlag is the path of the configuration file.
 type configFlag string
 
-// BeforeResolve has the file answer for flags that are not given.
+// BeforeResolve loads the file, whose values apply to flags that are not set.
 func (configFlag) BeforeResolve(app *kong.Kong, ctx *kong.Context, trace *kong.Path) error {
 	path, _ := ctx.FlagValue(trace.Flag).(configFlag)
 	values, err := app.LoadConfig(string(path))
 	if errors.As(err, new(*fs.PathError)) {
-		return fmt.Errorf("the configuration file (--config): %w", err)
+		return fmt.Errorf("reading the configuration file (--config): %w", err)
 	}
 	if err == nil {
 		ctx.AddResolver(values)
@@ -230,8 +230,8 @@ func (configFlag) BeforeResolve(app *kong.Kong, ctx *kong.Context, trace *kong.P
 
 type configFile map[string]any
 
-// Validate implements kong.Resolver: a name that no flag has is a mistake
-// that would otherwise go unseen.
+// Validate implements kong.Resolver. It rejects names of unknown flags, which would
+// otherwise be ignored.
 func (c configFile) Validate(app *kong.Application) error {
 	var known []string
 	_ = kong.Visit(app, func(n kong.Visitable, next kong.Next) error {
@@ -242,7 +242,7 @@ func (c configFile) Validate(app *kong.Application) error {
 	})
 	for name := range c {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("the configuration file has %q, which is not a flag; see sallyport serve --help", name)
+			return fmt.Errorf("the configuration file sets %q, which is not a flag; see sallyport serve --help", name)
 		}
 	}
 	return nil

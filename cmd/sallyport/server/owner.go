@@ -56,7 +56,7 @@ func (g *Gateway) renewEndpointKey(ctx context.Context) {
 		err = g.writeEndpoint(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		g.log.Warn("renewing the key of endpoint.json", "error", err)
+		g.log.Warn("could not renew the key of endpoint.json", "error", err)
 	}
 }
 

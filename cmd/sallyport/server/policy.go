@@ -237,17 +237,17 @@ func (r grantRequester) RequestGrant(ctx context.Context, s *action.Session, t a
 	if e := action.Public(err); err != nil && e.Code == "tool_unreviewed" {
 		// The message addresses a person; an agent cannot act on it.
 		return action.GrantRequest{}, action.Errorf(action.ErrConflict, e.Code,
-			"This tool is not as it was reviewed, so no grant can be asked for it; ask your user to have it reviewed. Until then each of its calls waits for an approval of its own.")
+			"This tool changed since its review, so you cannot request a grant for it. Ask your user to have it reviewed. Until then, each call needs its own approval.")
 	}
 	if err != nil {
 		return action.GrantRequest{}, err
 	}
 	now := r.DB.Now()
-	request, made, err := r.DB.RequestGrant(ctx, action.GrantRequest{
+	request, created, err := r.DB.RequestGrant(ctx, action.GrantRequest{
 		Organization: s.Organization, Session: s.ID, Terms: t, ToolHash: hash, Reason: r.json.RedactText(reason, nil),
 		CreatedAt: now, ExpiresAt: now.Add(grantRequestTTL),
 	})
-	if made {
+	if created {
 		r.coord.Publish(action.Hint{Kind: action.HintPolicy, Organization: s.Organization})
 	}
 	return request, err

@@ -319,12 +319,12 @@ func TestWhatOpensWithNoKey(t *testing.T) {
 	for _, old := range keys[:2] { // what only they open
 		key, err := vault.New(old)
 		v.ok(err)
-		if late, err := key.Seal(keptRef("late"), []byte("x")); err == nil {
-			_, err = v.vault.Open(keptRef("late"), late)
+		if late, err := key.Seal(stableKeyRef("late"), []byte("x")); err == nil {
+			_, err = v.vault.Open(stableKeyRef("late"), late)
 			v.ok(err)
 		}
 	}
-	right, err := v.vault.Seal(keptRef("altered"), []byte("x"))
+	right, err := v.vault.Seal(stableKeyRef("altered"), []byte("x"))
 	v.ok(err)
 	v.ok(v.DB.PutVaultKey(t.Context(), "altered", right))
 	r := &rotation{by: "me", Gateway: v.Gateway}

@@ -62,9 +62,9 @@ func (r *rotation) run(ctx context.Context) error {
 			return fmt.Errorf("rotating the master key: %w", err)
 		}
 	}
-	level, msg := slog.LevelInfo, "everything is sealed with the master key"
+	level, msg := slog.LevelInfo, "all values are sealed with the master key"
 	if r.left > 0 {
-		level, msg = slog.LevelWarn, "some values are not sealed with the master key; the old one is kept"
+		level, msg = slog.LevelWarn, "some values are not sealed with the master key; the old key is kept"
 	}
 	r.log.Log(ctx, level, msg, "key", hexKeyID(r.Master.Sealing), "resealed", r.resealed, "left", r.left, "by", r.by)
 	return nil
@@ -109,7 +109,7 @@ func (r *rotation) storeStableKeys(ctx context.Context) error {
 		_, err := r.DB.VaultKey(ctx, name)
 		if errors.Is(err, action.ErrNotFound) {
 			var sealed []byte
-			if sealed, err = r.vault.Seal(keptRef(name), key); err == nil {
+			if sealed, err = r.vault.Seal(stableKeyRef(name), key); err == nil {
 				err = r.DB.PutVaultKey(ctx, name, sealed)
 			}
 		}
@@ -163,12 +163,12 @@ func (r *rotation) reseal(ctx context.Context) error {
 	return nil
 }
 
-// resealValue seals a value with the new key. A value that no key opens was
+// resealValue seals a value with the new key. A value that no key decrypts was
 // lost earlier.
 func (r *rotation) resealValue(ref action.Ref, sealed []byte) ([]byte, error) {
 	plain, err := r.vault.Open(ref, sealed)
 	if err != nil {
-		r.log.Warn("a sealed value opens with none of the keys", "table", ref.Table, "row", ref.Row, "column", ref.Column, "error", err)
+		r.log.Warn("no key decrypts a sealed value", "table", ref.Table, "row", ref.Row, "column", ref.Column, "error", err)
 		return nil, err
 	}
 	return r.vault.Seal(ref, plain)
@@ -234,7 +234,7 @@ func (g *Gateway) resumeRotation(ctx context.Context) {
 	}
 	r := &rotation{Gateway: g, by: gatewayActor, writeGrace: rotationWriteGrace}
 	if err := r.run(ctx); err != nil && ctx.Err() == nil {
-		g.log.Warn("going on with a rotation that was stopped", "error", err)
+		g.log.Warn("could not resume the rotation of the master key", "error", err)
 	}
 }
 

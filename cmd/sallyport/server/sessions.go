@@ -65,7 +65,7 @@ func (s *sessions) markUsed(session *action.Session) {
 	s.used[session.ID] = struct{}{}
 }
 
-// takeUsed returns and clears the sessions whose use is to be recorded.
+// takeUsed returns and clears the sessions whose use is not recorded yet.
 func (s *sessions) takeUsed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,12 +118,12 @@ func (g *Gateway) publishWithdrawn(calls []action.Invocation) {
 	}
 }
 
-// sessionChores returns the periodic jobs for sessions.
-func (g *Gateway) sessionChores() []chore {
+// sessionJobs returns the periodic jobs for sessions.
+func (g *Gateway) sessionJobs() []job {
 	iv := g.Options.Intervals
-	return []chore{
+	return []job{
 		{name: "session uses", every: iv.SessionEvery, do: g.flushSessionUse},
-		{name: "idle sessions", every: iv.SessionIdleLook, once: true, do: g.cleanSessions},
+		{name: "idle sessions", every: iv.IdleSessionEvery, once: true, do: g.cleanSessions},
 	}
 }
 
@@ -136,7 +136,7 @@ func (g *Gateway) flushSessionUse(ctx context.Context) {
 	}
 	started, err := g.DB.SeeSessions(ctx, ids)
 	if err != nil && ctx.Err() == nil {
-		g.log.Warn("noting which sessions are used", "error", err)
+		g.log.Warn("could not record the use of sessions", "error", err)
 	}
 	for _, id := range ids {
 		g.sessions.invalidate(id)
@@ -152,7 +152,7 @@ func (g *Gateway) cleanSessions(ctx context.Context) {
 	for n := cleanBatch; n == cleanBatch && ctx.Err() == nil; {
 		ended, err := g.DB.StopIdle(ctx, g.Options.SessionIdle, cleanBatch)
 		if n = len(ended); err != nil && ctx.Err() == nil {
-			g.log.Warn("stopping idle sessions", "error", err)
+			g.log.Warn("could not stop idle sessions", "error", err)
 			n = 0
 		}
 		for _, e := range ended {
@@ -165,7 +165,7 @@ func (g *Gateway) cleanSessions(ctx context.Context) {
 	for n := cleanBatch; keep > 0 && n == cleanBatch && ctx.Err() == nil; {
 		var err error
 		if n, err = g.DB.PurgeSessions(ctx, g.DB.Now().Add(-keep), cleanBatch); err != nil && ctx.Err() == nil {
-			g.log.Warn("deleting old sessions", "error", err)
+			g.log.Warn("could not delete old sessions", "error", err)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func newTracing(ctx context.Context, instance string, log *slog.Logger) (*tracin
 		),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
-		return nil, errors.New("OTEL_RESOURCE_ATTRIBUTES cannot be read; write it as key=value,key=value")
+		return nil, errors.New("OTEL_RESOURCE_ATTRIBUTES is not valid; write key=value,key=value")
 	}
 	client, err := Environment(os.Getenv).otlpClient()
 	if err != nil {
@@ -64,7 +64,7 @@ func newTracing(ctx context.Context, instance string, log *slog.Logger) (*tracin
 	}
 	exporter, err := otlptrace.New(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("the exporter of traces: %w", err)
+		return nil, fmt.Errorf("creating the trace exporter: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(&exportReporter{SpanExporter: exporter, log: log}), sdktrace.WithResource(res))
 	return &tracing{provider: provider, tracer: provider.Tracer("sallyport"), log: log}, nil
@@ -81,7 +81,7 @@ func (t *tracing) close() {
 	ctx, stop := context.WithTimeout(context.Background(), flushTimeout)
 	defer stop()
 	if err := t.provider.Shutdown(ctx); err != nil {
-		t.log.Warn("the last spans could not be sent to the collector", "error", err)
+		t.log.Warn("could not send the last spans to the trace collector", "error", err)
 	}
 }
 
@@ -218,9 +218,9 @@ func (r *exportReporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadO
 	switch fails := err != nil; {
 	case r.failed.Swap(fails) == fails: // already logged
 	case fails:
-		r.log.Warn("the collector of traces takes no spans; they are lost until it does, calls go on", "error", fmt.Sprintf("%.*s", maxExportError, err))
+		r.log.Warn("the trace collector does not accept spans; they are lost, calls continue", "error", fmt.Sprintf("%.*s", maxExportError, err))
 	default:
-		r.log.Info("the collector of traces takes spans again")
+		r.log.Info("the trace collector accepts spans again")
 	}
 	return nil // logged above
 }
@@ -252,7 +252,7 @@ func (env Environment) Traces() (on bool, err error) {
 		return false, nil
 	case "", "otlp":
 	default:
-		return false, errors.New("OTEL_TRACES_EXPORTER must be otlp, or none")
+		return false, errors.New("OTEL_TRACES_EXPORTER must be otlp or none")
 	}
 	if err := checkEndpoint(variable, endpoint); err != nil {
 		return false, err

@@ -49,7 +49,7 @@ const (
 	maxResponseSize = 4 << 20  // bytes of a response; [OTLP], OTLP/HTTP Response
 
 	// Exponential back-off with jitter ([Exporter], Retry). A batch is dropped after
-	// retryWithin.
+	// retryTimeout.
 	retryInitial = 5 * time.Second
 	retryGrowth  = 1.5
 	retryMax     = 30 * time.Second
@@ -70,8 +70,8 @@ type otlpClient struct {
 	stop     context.CancelFunc
 }
 
-// otlpClient returns a client for the configured collector. The variables are those
-// that traces has validated.
+// otlpClient returns a client for the configured collector. The variables must be
+// validated by [Environment.Traces].
 func (env Environment) otlpClient() (*otlpClient, error) {
 	sender, err := env.client()
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *otlpClient) encode(spans []*tracepb.ResourceSpans) (body []byte, err er
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	_, err = w.Write(body)
-	err = errors.Join(err, w.Close()) // completes what packed holds
+	err = errors.Join(err, w.Close()) // writes the end of the stream
 	return packed.Bytes(), err
 }
 
@@ -316,9 +316,9 @@ func checkEndpoint(variable, endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return fmt.Errorf("%s must be the URL of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318; or leave it out for no traces", variable)
+		return fmt.Errorf("%s must be the URL of a collector that accepts OTLP over HTTP, such as http://127.0.0.1:4318; unset it to disable tracing", variable)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%s must be a scheme, a host and a path; what proves who sends goes into OTEL_EXPORTER_OTLP_HEADERS", variable)
+		return fmt.Errorf("%s must consist of a scheme, a host and a path; put credentials in OTEL_EXPORTER_OTLP_HEADERS", variable)
 	}
 	return nil
 }
@@ -326,12 +326,12 @@ func checkEndpoint(variable, endpoint string) error {
 // checkExporter rejects settings that the exporter cannot honor.
 func (env Environment) checkExporter() error {
 	if variable, protocol := env.otlp("PROTOCOL"); protocol != "" && protocol != "http/protobuf" && protocol != "http/json" {
-		return fmt.Errorf("%s must be http/protobuf or http/json; over gRPC nothing is sent (collectors take HTTP at port 4318)", variable)
+		return fmt.Errorf("%s must be http/protobuf or http/json; gRPC is not supported (collectors accept HTTP on port 4318)", variable)
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
 		value := env(name)
 		if _, ok := parseHeaders(value); value != "" && !ok {
-			return fmt.Errorf("%s must be name=value,name=value, with values as in a URL (%%20 is a space)", name)
+			return fmt.Errorf("%s must be name=value,name=value with percent-encoded values (%%20 is a space)", name)
 		}
 	}
 	for _, kind := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
@@ -340,7 +340,7 @@ func (env Environment) checkExporter() error {
 			continue
 		}
 		if _, err := os.ReadFile(file); err != nil {
-			return fmt.Errorf("%s must name a file in PEM: %w", variable, err)
+			return fmt.Errorf("%s must name a PEM file: %w", variable, err)
 		}
 	}
 	if variable, value := env.otlp("TIMEOUT"); value != "" {
@@ -380,11 +380,11 @@ func (env Environment) checkSampler() error {
 	case "traceidratio", "parentbased_traceidratio":
 		arg := strings.TrimSpace(env("OTEL_TRACES_SAMPLER_ARG"))
 		if share, err := strconv.ParseFloat(arg, 64); arg != "" && (err != nil || !(share >= 0 && share <= 1)) {
-			return fmt.Errorf("OTEL_TRACES_SAMPLER_ARG must be the share of traces to keep, from 0 to 1")
+			return fmt.Errorf("OTEL_TRACES_SAMPLER_ARG must be the fraction of traces to sample, from 0 to 1")
 		}
 		return nil
 	}
-	return fmt.Errorf("OTEL_TRACES_SAMPLER must be always_on, always_off or traceidratio, or one of these after parentbased_")
+	return fmt.Errorf("OTEL_TRACES_SAMPLER must be always_on, always_off or traceidratio, optionally with the prefix parentbased_")
 }
 
 // tracesURL returns the URL that spans are posted to. [Exporter], Endpoint URLs for
@@ -425,13 +425,13 @@ func (env Environment) client() (*http.Client, error) {
 		pem, err := os.ReadFile(file)
 		settings.RootCAs = x509.NewCertPool()
 		if err != nil || !settings.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s must name a file with certificates in PEM", variable)
+			return nil, fmt.Errorf("%s must name a PEM file with certificates", variable)
 		}
 	}
 	certificate, file := env.otlp("CLIENT_CERTIFICATE")
 	_, key := env.otlp("CLIENT_KEY")
 	if (file == "") != (key == "") {
-		return nil, errors.New("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY go together: set both, or none")
+		return nil, errors.New("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY go together: set both or neither")
 	}
 	if file != "" {
 		pair, err := tls.LoadX509KeyPair(file, key)

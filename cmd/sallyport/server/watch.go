@@ -13,60 +13,60 @@ import (
 	"sallyport/store/history"
 )
 
-// watcher finds in the rows what other instances did: all of it, once a second
-// or so, whether their hints arrive or not. Hints only make it sooner.
+// watcher polls the database for changes by other instances, about once a second.
+// Hints only make it poll sooner, so it finds every change even if they are lost.
 type watcher struct {
 	rows interface {
 		Versions(ctx context.Context) ([]history.Versions, error)
 		Signals(ctx context.Context, since time.Time, limit int) ([]database.Signal, error)
 	}
-	tell    func(action.Hint)      // this instance alone
-	receive func(mcpserver.Signal) // what is new to MCP sessions
-	poll    func(context.Context)  // looks at held calls
+	deliver func(action.Hint)      // this instance alone
+	receive func(mcpserver.Signal) // new signals for MCP sessions
+	poll    func(context.Context)  // polls held calls
 	hinted  func() bool
 	now     func() time.Time
 	every   time.Duration
 	log     *slog.Logger
 
-	nudged  chan struct{} // a hint told of signals
-	resumed chan struct{} // hints are back; some were missed
+	signalled chan struct{} // a hint announced signals
+	resumed   chan struct{} // hints arrive again; some were missed
 
 	versions map[string]history.Versions
-	heard    map[string]time.Time // signals by id
+	seen     map[string]time.Time // signals by id
 	since    time.Time            // of the newest one
 }
 
 const (
-	// signalOverlap is how far back each look for signals goes: rows become
-	// visible in the order of their commits, not of their times.
+	// signalOverlap is how far back each query for signals reads: rows become
+	// visible in the order of their commits, not of their timestamps.
 	signalOverlap = 10 * time.Second
-	nudgeOverlap  = time.Second // what is older can wait for the next regular look
-	nudgeRest     = 50 * time.Millisecond
+	hintOverlap   = time.Second // older signals can wait for the next regular query
+	hintPause     = 50 * time.Millisecond
 	signalBatch   = 500
 )
 
 func newWatcher() *watcher {
-	return &watcher{nudged: make(chan struct{}, 1), resumed: make(chan struct{}, 1), heard: map[string]time.Time{}}
+	return &watcher{signalled: make(chan struct{}, 1), resumed: make(chan struct{}, 1), seen: map[string]time.Time{}}
 }
 
 // hint receives a hint of another instance. It does not block.
 func (w *watcher) hint(h action.Hint) {
 	if h.Kind == action.HintSignal {
-		nudge(w.nudged)
+		wake(w.signalled)
 	}
 }
 
 // resume is called when hints arrive again. It does not block.
-func (w *watcher) resume() { nudge(w.resumed) }
+func (w *watcher) resume() { wake(w.resumed) }
 
-func rest(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
 }
 
-func nudge(c chan struct{}) {
+func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -82,15 +82,15 @@ func (w *watcher) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-w.nudged:
-			w.logged("reading signals", w.signals(ctx, nudgeOverlap))
-			rest(ctx, nudgeRest) // many nudges cause one query
+		case <-w.signalled:
+			w.logError("could not read signals", w.signals(ctx, hintOverlap))
+			sleep(ctx, hintPause) // many hints cause one query
 		case <-w.resumed:
 			w.poll(ctx)
 			w.reload()
 		case <-ticker.C:
-			w.logged("reading versions", w.compare(ctx))
-			w.logged("reading signals", w.signals(ctx, signalOverlap))
+			w.logError("could not read versions", w.compare(ctx))
+			w.logError("could not read signals", w.signals(ctx, signalOverlap))
 			if !w.hinted() {
 				w.reload()
 			}
@@ -98,13 +98,13 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-func (w *watcher) logged(doing string, err error) {
+func (w *watcher) logError(message string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		w.log.Warn(doing, "error", err)
+		w.log.Warn(message, "error", err)
 	}
 }
 
-// compare finds the organizations whose policy or catalog has changed.
+// compare publishes the organizations whose policy or catalog changed.
 func (w *watcher) compare(ctx context.Context) error {
 	list, err := w.rows.Versions(ctx)
 	if err != nil {
@@ -118,21 +118,21 @@ func (w *watcher) compare(ctx context.Context) error {
 			continue
 		}
 		if old.Policy != v.Policy {
-			w.tell(action.Hint{Kind: action.HintPolicy, Organization: v.Organization})
+			w.deliver(action.Hint{Kind: action.HintPolicy, Organization: v.Organization})
 		}
 		if old.Catalog != v.Catalog {
-			w.tell(action.Hint{Kind: action.HintCatalog, Organization: v.Organization})
+			w.deliver(action.Hint{Kind: action.HintCatalog, Organization: v.Organization})
 		}
 	}
 	w.versions = next
 	return nil
 }
 
-// reload makes open pages fetch everything again: without hints they do not learn of
+// reload makes open pages fetch everything again, because without hints they miss
 // calls on other instances.
 func (w *watcher) reload() {
 	for organization := range w.versions {
-		w.tell(action.Hint{Kind: action.HintReload, Organization: organization})
+		w.deliver(action.Hint{Kind: action.HintReload, Organization: organization})
 	}
 }
 
@@ -145,33 +145,33 @@ func (w *watcher) signals(ctx context.Context, overlap time.Duration) error {
 			return err
 		}
 		for _, s := range list {
-			w.hear(s)
+			w.receiveSignal(s)
 		}
 		if len(list) < signalBatch || !list[len(list)-1].CreatedAt.After(from) {
 			break
 		}
 		from = list[len(list)-1].CreatedAt
 	}
-	for id, at := range w.heard {
+	for id, at := range w.seen {
 		if at.Before(w.since.Add(-2 * signalOverlap)) {
-			delete(w.heard, id)
+			delete(w.seen, id)
 		}
 	}
 	return nil
 }
 
-func (w *watcher) hear(s database.Signal) {
-	if _, ok := w.heard[s.ID]; ok {
+func (w *watcher) receiveSignal(s database.Signal) {
+	if _, ok := w.seen[s.ID]; ok {
 		return
 	}
-	w.heard[s.ID] = s.CreatedAt
+	w.seen[s.ID] = s.CreatedAt
 	if s.CreatedAt.After(w.since) && !s.CreatedAt.After(w.now()) { // a signal from a wrong clock must not hide later ones
 		w.since = s.CreatedAt
 	}
 	w.receive(mcpserver.Signal{Kind: mcpserver.SignalKind(s.Kind), Organization: s.Organization, Session: s.Session, Data: s.Data})
 }
 
-// peers are the other instances, reached through rows.
+// peers reaches the other instances through the database.
 type peers struct {
 	db    *store.DB
 	hints action.Hints

@@ -60,7 +60,7 @@ func newWatched() *watched {
 	w := &watched{watcher: newWatcher(), rows: &scripted{}}
 	w.watcher.rows, w.since = w.rows, time.Now()
 	w.now = func() time.Time { return w.since.Add(time.Hour) }
-	w.tell = func(h action.Hint) { w.told = append(w.told, h) }
+	w.deliver = func(h action.Hint) { w.told = append(w.told, h) }
 	w.receive = func(s mcpserver.Signal) { w.received = append(w.received, s.Session) }
 	return w
 }
@@ -138,8 +138,8 @@ func TestEachSignalIsReceivedOnce(t *testing.T) {
 	// What is old is forgotten.
 	add("much later", 5*time.Minute)
 	look()
-	if len(w.heard) != 2 { // and that from the future
-		t.Errorf("%d signals are remembered", len(w.heard))
+	if len(w.seen) != 2 { // and that from the future
+		t.Errorf("%d signals are remembered", len(w.seen))
 	}
 }
 
@@ -151,7 +151,7 @@ func TestPagesReloadWhileNothingIsHeard(t *testing.T) {
 	heard, polled, reloads := false, 0, 0
 	w.hinted = func() bool { mu.Lock(); defer mu.Unlock(); return heard }
 	w.poll = func(context.Context) { mu.Lock(); defer mu.Unlock(); polled++ }
-	w.tell = func(h action.Hint) {
+	w.deliver = func(h action.Hint) {
 		mu.Lock()
 		defer mu.Unlock()
 		if h.Kind == action.HintReload {

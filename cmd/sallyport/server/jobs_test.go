@@ -30,7 +30,7 @@ func TestChoresGoOnAfterAPanic(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = upkeep(ctx, alone{}, slog.New(slog.DiscardHandler), []chore{{name: "brittle", every: time.Millisecond, do: func(context.Context) {
+		_ = runJobs(ctx, alone{}, slog.New(slog.DiscardHandler), []job{{name: "brittle", every: time.Millisecond, do: func(context.Context) {
 			rounds <- struct{}{}
 			panic("no")
 		}}})
@@ -50,7 +50,7 @@ func TestOnlyTheHolderDoesAChore(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = upkeep(ctx, locks, slog.New(slog.DiscardHandler), []chore{
+		_ = runJobs(ctx, locks, slog.New(slog.DiscardHandler), []job{
 			{name: "each", every: time.Millisecond, do: func(context.Context) { each.Add(1) }},
 			{name: "once", every: time.Millisecond, once: true, do: func(context.Context) { once.Add(1) }},
 		})
@@ -68,7 +68,7 @@ func TestOnlyTheHolderDoesAChore(t *testing.T) {
 	}
 }
 
-// lost is a lock that is taken away while its chore works.
+// lost is a lock that is taken away while its job works.
 type lost struct{ asked atomic.Int64 }
 
 func (l *lost) Hold(context.Context, string, time.Duration) bool { return l.asked.Add(1) == 1 }
@@ -78,10 +78,10 @@ func (l *lost) Release(context.Context, string) {}
 func TestAChoreEndsWithItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false
-		c := chore{name: "long", every: time.Second, once: true, do: func(ctx context.Context) { <-ctx.Done(); ended = true }}
+		c := job{name: "long", every: time.Second, once: true, do: func(ctx context.Context) { <-ctx.Done(); ended = true }}
 		c.round(t.Context(), &lost{}, slog.New(slog.DiscardHandler))
 		if !ended {
-			t.Error("the chore went on")
+			t.Error("the job went on")
 		}
 	})
 }

@@ -20,8 +20,8 @@ import (
 	"sallyport/store/files"
 )
 
-// chore is a periodic task.
-type chore struct {
+// job is a periodic task.
+type job struct {
 	name  string
 	every time.Duration
 	// once: only one of the instances that share rows runs it at a time.
@@ -29,23 +29,23 @@ type chore struct {
 	do   func(context.Context)
 }
 
-// locks are leases between instances. When an instance or a server is lost, two
-// instances may briefly hold the same lock: work under a lock must be correct then, too.
+// locks are leases between instances. After a crash, two instances may briefly hold
+// the same lock, so work under a lock must be correct without it.
 type locks interface {
 	Hold(ctx context.Context, name string, ttl time.Duration) bool
 	Release(ctx context.Context, name string)
 }
 
-// lockFor is the duration of a chore's lease. Each round renews it, so another instance
+// lockFor is the duration of a job's lease. Each round renews it, so another instance
 // takes over a few seconds after a crash.
-func (c chore) lockFor() time.Duration { return max(3*c.every, 5*time.Second) }
+func (c job) lockFor() time.Duration { return max(3*c.every, 5*time.Second) }
 
-// upkeep runs the chores until ctx ends. A chore that is still running when it is due
+// runJobs runs the jobs until ctx ends. A job that is still running when it is due
 // again skips that round.
-func upkeep(ctx context.Context, locks locks, log *slog.Logger, chores []chore) error {
+func runJobs(ctx context.Context, locks locks, log *slog.Logger, jobs []job) error {
 	quiet := cron.DiscardLogger
 	clock := cron.New(cron.WithLogger(quiet), cron.WithChain(cron.SkipIfStillRunning(quiet)))
-	for _, c := range chores {
+	for _, c := range jobs {
 		clock.Schedule(every(c.every), cron.FuncJob(func() { c.round(ctx, locks, log) }))
 	}
 	clock.Start()
@@ -53,19 +53,19 @@ func upkeep(ctx context.Context, locks locks, log *slog.Logger, chores []chore) 
 	<-clock.Stop().Done()
 	released, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer stop()
-	for _, c := range chores {
+	for _, c := range jobs {
 		if c.once {
-			locks.Release(released, c.name) // so that the next instance need not wait
+			locks.Release(released, c.name) // so that another instance takes over at once
 		}
 	}
 	return ctx.Err()
 }
 
-// round runs the chore once. A panic ends neither later rounds nor the program.
-func (c chore) round(ctx context.Context, locks locks, log *slog.Logger) {
+// round runs the job once. After a panic, the next round runs as usual.
+func (c job) round(ctx context.Context, locks locks, log *slog.Logger) {
 	defer func() {
 		if p := recover(); p != nil {
-			log.Error("a chore panicked", "chore", c.name, "panic", p)
+			log.Error("a job panicked", "chore", c.name, "panic", p)
 		}
 	}()
 	if ctx.Err() != nil || c.once && !locks.Hold(ctx, c.name, c.lockFor()) {
@@ -83,9 +83,9 @@ func (c chore) round(ctx context.Context, locks locks, log *slog.Logger) {
 	c.do(ctx)
 }
 
-// keep renews the lock while the chore runs, and stops the chore when another instance
+// keep renews the lock while the job runs, and stops the job when another instance
 // holds the lock.
-func (c chore) keep(ctx context.Context, locks locks, stop func()) {
+func (c job) keep(ctx context.Context, locks locks, stop func()) {
 	renew := time.NewTicker(c.lockFor() / 3)
 	defer renew.Stop()
 	for {
@@ -107,57 +107,57 @@ type every time.Duration
 // Next implements cron.Schedule.
 func (e every) Next(t time.Time) time.Time { return t.Add(time.Duration(e)) }
 
-// Rows that one transaction seals or removes: few enough that calls are written between
-// two transactions.
+// The number of rows that one transaction seals or deletes, small enough that calls are
+// written in between.
 const (
 	sealBatch   = 200
 	retainBatch = 100
 )
 
-// setAside is the interval between checks of an audit log that does not verify: an
-// operator has to repair it.
-const setAside = time.Minute
+// suspendFor is the interval between checks of an audit log that does not verify, which
+// an operator must repair.
+const suspendFor = time.Minute
 
-// sealer appends ended calls to the audit log of their organization. It logs an error
-// when it changes, not in every round.
+// sealer appends ended calls to the audit log of their organization. It logs a repeated
+// error once.
 type sealer struct {
 	db  *store.DB
 	key []byte
 	log *slog.Logger
 	now func() time.Time
 
-	aside map[string]time.Time // organizations whose audit log does not verify, and when to check again
-	said  map[string]string    // last logged error of each organization; of "": of all
+	suspended map[string]time.Time // organizations whose audit log does not verify, and when to check again
+	logged    map[string]string    // last logged error by organization; "" is for all of them
 }
 
 func newSealer(db *store.DB, key []byte, log *slog.Logger) *sealer {
-	return &sealer{db: db, key: key, log: log, now: time.Now, aside: map[string]time.Time{}, said: map[string]string{}}
+	return &sealer{db: db, key: key, log: log, now: time.Now, suspended: map[string]time.Time{}, logged: map[string]string{}}
 }
 
-// seal appends what ended since the last round. A failing organization does not delay
+// seal appends the calls that ended since the last round. A failing organization does not delay
 // the others.
 func (s *sealer) seal(ctx context.Context) {
 	failed := map[string]bool{}
-	s.lookAgain(ctx)
+	s.recheck(ctx)
 	for n := sealBatch; n == sealBatch; {
 		var err error
-		n, err = s.db.Seal(ctx, s.key, sealBatch, slices.Collect(maps.Keys(s.aside))...)
+		n, err = s.db.Seal(ctx, s.key, sealBatch, slices.Collect(maps.Keys(s.suspended))...)
 		if ctx.Err() != nil {
 			return
 		}
-		s.note(err, failed)
+		s.record(err, failed)
 	}
-	for organization := range s.said {
-		if _, aside := s.aside[organization]; !aside && !failed[organization] {
-			delete(s.said, organization)
-			s.log.Info("sealing continues", "organization", organization)
+	for organization := range s.logged {
+		if _, suspended := s.suspended[organization]; !suspended && !failed[organization] {
+			delete(s.logged, organization)
+			s.log.Info("sealing resumed", "organization", organization)
 		}
 	}
 }
 
-// lookAgain checks the organizations that are due, and resumes those that verify.
-func (s *sealer) lookAgain(ctx context.Context) {
-	for organization, until := range s.aside {
+// recheck checks the organizations that are due, and resumes those that verify.
+func (s *sealer) recheck(ctx context.Context) {
+	for organization, until := range s.suspended {
 		if s.now().Before(until) {
 			continue
 		}
@@ -166,54 +166,54 @@ func (s *sealer) lookAgain(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			delete(s.aside, organization)
+			delete(s.suspended, organization)
 			continue
 		}
-		s.aside[organization] = s.now().Add(setAside)
-		s.say(organization, err)
+		s.suspended[organization] = s.now().Add(suspendFor)
+		s.logChange(organization, err)
 	}
 }
 
 // note records the organizations that failed.
-func (s *sealer) note(err error, failed map[string]bool) {
+func (s *sealer) record(err error, failed map[string]bool) {
 	var unsealed evidence.SealErrors
 	errors.As(err, &unsealed)
 	for organization, why := range unsealed {
 		failed[organization] = true
 		if e := (*action.Error)(nil); errors.As(why, &e) && e.Code == "audit_broken" {
-			s.aside[organization] = s.now().Add(setAside)
+			s.suspended[organization] = s.now().Add(suspendFor)
 		}
-		s.say(organization, why)
+		s.logChange(organization, why)
 	}
 }
 
 // say logs an error that differs from the last one of the organization.
-func (s *sealer) say(organization string, err error) {
-	if text := err.Error(); s.said[organization] != text {
-		s.said[organization] = text
-		s.log.Warn("sealing what ended", "organization", organization, "error", err)
+func (s *sealer) logChange(organization string, err error) {
+	if text := err.Error(); s.logged[organization] != text {
+		s.logged[organization] = text
+		s.log.Warn("could not seal ended calls", "organization", organization, "error", err)
 	}
 }
 
-// retain removes calls that ended before the retention period.
+// retain deletes calls that ended before the retention period.
 func (g *Gateway) retain(ctx context.Context) {
 	organizations, err := g.DB.Versions(ctx)
 	if err != nil {
-		g.log.Warn("removing old calls", "error", err)
+		g.log.Warn("could not delete old calls", "error", err)
 		return
 	}
 	before := g.DB.Now().Add(-g.Options.Retention)
 	for _, o := range organizations {
 		for n := retainBatch; n == retainBatch && ctx.Err() == nil; {
 			if n, err = g.DB.Retain(ctx, o.Organization, before, g.AuditKey, retainBatch); err != nil {
-				g.log.Warn("removing old calls", "organization", o.Organization, "error", err)
+				g.log.Warn("could not delete old calls", "organization", o.Organization, "error", err)
 				break
 			}
 		}
 	}
 }
 
-// verifyAudit verifies the audit log with its key, which no other package needs.
+// verifyAudit verifies the audit log with its key.
 func (g *Gateway) verifyAudit(ctx context.Context, organization string, last *action.AuditHead) (action.AuditReport, error) {
 	return g.DB.VerifyAudit(ctx, organization, g.AuditKey, last)
 }
@@ -226,7 +226,7 @@ func (g *Gateway) openFiles(ctx context.Context) (err error) {
 			return err
 		}
 		if g.DB.Shared() {
-			g.log.Warn("evidence of agents is kept on this machine alone; instances that share a database should share a store of evidence, too: set --evidence", "folder", filepath.Join(g.Options.Data, command.EvidenceFolder))
+			g.log.Warn("evidence files are stored on this machine only; instances that share a database should also share these files: set --evidence", "folder", filepath.Join(g.Options.Data, command.EvidenceFolder))
 		}
 	}
 	if g.files, err = files.Open(ctx, at); err != nil {
@@ -235,8 +235,8 @@ func (g *Gateway) openFiles(ctx context.Context) (err error) {
 	return nil
 }
 
-// sweepEvidence removes unused files and then their rows. If it stops in between, the
-// next round continues.
+// sweepEvidence deletes unused files and then their rows. If it is interrupted, the next
+// round continues.
 func (g *Gateway) sweepEvidence(ctx context.Context, now time.Time, limit int) (n int, err error) {
 	if g.files == nil {
 		return 0, nil
