@@ -140,6 +140,9 @@ type Result struct {
 	Problem json.RawMessage
 	// IsError is isError of Body.
 	IsError bool
+	// Fault is the code of the cause of an error result, if the gateway knows
+	// it; empty: only Body tells.
+	Fault string
 	// Integration is the ID of the integration that a module used; empty:
 	// none.
 	Integration string

@@ -271,6 +271,7 @@ type TraceAttributes struct {
 	ModeSource   Layer
 	Status       Status
 	Code         string // error code or denied reason
+	Fault        string // the exact cause of a failure; empty: Code says it
 	Repeated     bool   // the call joined an earlier one or got its outcome again
 }
 
@@ -326,8 +327,20 @@ const (
 
 // Failure is why an invocation failed.
 type Failure struct {
-	Code    string `json:"code"`
+	Code    string `json:"code" doc:"Whether anything was executed: one of tool_error, upstream_error, upstream_unavailable, outcome_unknown, stale_approval and internal."`
+	Fault   string `json:"fault,omitempty" doc:"The exact cause, if the code alone does not say it, such as upstream_timeout, upstream_auth or upstream_rate_limited."`
 	Message string `json:"message"` // redacted
+}
+
+// Label returns the codes for lists. A fault replaces [FailedReach], which says less.
+func (f *Failure) Label() string {
+	switch {
+	case f.Fault == "":
+		return f.Code
+	case f.Code == FailedReach:
+		return f.Fault
+	}
+	return f.Code + ": " + f.Fault
 }
 
 // Invocation is the record of a call. Its JSON form is the API's.

@@ -68,7 +68,7 @@ func Areas() []Area {
 
 			{"tool_error", nil, "", "", "The service ran the tool and reports an error in its own words. Correct the call."},
 			{"upstream_error", nil, "", "", "The server answered with a protocol error, often because of wrong params or a removed tool."},
-			{"upstream_unavailable", nil, "", "", "The service could not be reached, or a read got no answer. Nothing was executed. Try again; `sallyport connector validate NAME` shows more."},
+			{"upstream_unavailable", nil, "", "", "The service could not be reached, or a read got no answer. Nothing was executed. The `fault` of the error is the exact cause, such as `upstream_timeout`. Try again; `sallyport connector validate NAME` shows more."},
 			{"outcome_unknown", nil, "", "", "A write was sent and no answer arrived. It may have happened: check at the service before you try again. The gateway never repeats it."},
 			{"stale_approval", nil, "", "", "The call changed since it was approved. Nothing was executed; call again for a new approval."},
 			{"approval_expired", ErrConflict, "The approval was not used in time. Call again.", "", "See `--claim-within`."},

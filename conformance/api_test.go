@@ -173,6 +173,7 @@ type invocation struct {
 	ExpiresAt     time.Time       `json:"expires_at"`
 	Error         *struct {
 		Code    string `json:"code"`
+		Fault   string `json:"fault"`
 		Message string `json:"message"`
 	} `json:"error"`
 }

@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -205,28 +206,29 @@ func TestBrokenUpstream(t *testing.T) {
 	t.Parallel()
 	huge := strings.Repeat("x", 1<<20)
 	for name, c := range map[string]struct {
-		call        func(w http.ResponseWriter, r *http.Request, c *toolCall) bool
-		read, write string // code of the failure
+		call  func(w http.ResponseWriter, r *http.Request, c *toolCall) bool
+		fault string // of the rows
+		write string // code of the row of the write; empty: outcome_unknown
 	}{
 		"garbage": {func(w http.ResponseWriter, _ *http.Request, _ *toolCall) bool {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":`)
 			return true
-		}, "upstream_unavailable", "outcome_unknown"},
+		}, "upstream_protocol", ""},
 		"a page": {func(w http.ResponseWriter, _ *http.Request, _ *toolCall) bool {
 			w.Header().Set("Content-Type", "text/html")
 			fmt.Fprint(w, `<html>Welcome to nginx!</html>`)
 			return true
-		}, "upstream_unavailable", "outcome_unknown"},
+		}, "upstream_protocol", ""},
 		"nothing": {func(w http.ResponseWriter, _ *http.Request, _ *toolCall) bool {
 			w.Header().Set("Content-Type", "text/event-stream")
 			return true
-		}, "upstream_unavailable", "outcome_unknown"},
+		}, "upstream_protocol", ""},
 		"an answer to another request": {func(w http.ResponseWriter, _ *http.Request, _ *toolCall) bool {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":"stale","result":{"content":[{"type":"text","text":"stale"}]}}`)
 			return true
-		}, "upstream_unavailable", "outcome_unknown"},
+		}, "upstream_protocol", ""},
 		"over 16 MiB": {func(w http.ResponseWriter, _ *http.Request, c *toolCall) bool {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, c.ID)
@@ -237,25 +239,27 @@ func TestBrokenUpstream(t *testing.T) {
 			}
 			fmt.Fprint(w, `"}]}}`)
 			return true
-		}, "upstream_unavailable", "outcome_unknown"},
+		}, "upstream_too_large", ""},
 		"an error of its server": {func(w http.ResponseWriter, _ *http.Request, _ *toolCall) bool {
 			w.WriteHeader(http.StatusInternalServerError)
 			return true
-		}, "upstream_unavailable", "outcome_unknown"},
+		}, "upstream_failed", ""},
 		"a reset connection": {func(http.ResponseWriter, *http.Request, *toolCall) bool {
 			panic(http.ErrAbortHandler)
-		}, "upstream_unavailable", "outcome_unknown"},
+		}, "upstream_protocol", ""},
 		"silence": {func(_ http.ResponseWriter, r *http.Request, _ *toolCall) bool {
 			<-r.Context().Done()
 			return true
-		}, "upstream_unavailable", "outcome_unknown"},
+		}, "upstream_timeout", ""},
+		"a refused credential": {status(http.StatusUnauthorized), "upstream_auth", "upstream_unavailable"},
+		"a rate limit":         {status(http.StatusTooManyRequests), "upstream_rate_limited", "upstream_unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "--call-timeout", "2s")
 			s.mode(s.source+":write", "allow")
 			s.upstream.misbehave(c.call)
-			for tool, code := range map[string]string{"read": c.read, "write": c.write} {
+			for tool, code := range map[string]string{"read": "upstream_unavailable", "write": cmp.Or(c.write, "outcome_unknown")} {
 				got := s.agent.start(t, "up_"+tool, `{"n":1}`).wait()
 				if !got.Result.IsError {
 					t.Errorf("%s was answered with %.300s", tool, got.Raw)
@@ -263,7 +267,7 @@ func TestBrokenUpstream(t *testing.T) {
 				if len(got.Raw) > 64<<10 {
 					t.Errorf("%s was answered with %d bytes", tool, len(got.Raw))
 				}
-				if i := s.only("action=" + tool); i.Status != "failed" || i.code() != code {
+				if i := s.only("action=" + tool); i.Status != "failed" || i.code() != code || i.Error.Fault != c.fault {
 					t.Errorf("the row of %s is %+v, error %+v", tool, i, i.Error)
 				}
 			}
@@ -272,6 +276,14 @@ func TestBrokenUpstream(t *testing.T) {
 				t.Errorf("once the upstream is well, a read is answered with %+v", got)
 			}
 		})
+	}
+}
+
+// status returns the misbehaviour of an upstream that answers calls with a status alone.
+func status(code int) func(http.ResponseWriter, *http.Request, *toolCall) bool {
+	return func(w http.ResponseWriter, _ *http.Request, _ *toolCall) bool {
+		w.WriteHeader(code)
+		return true
 	}
 }
 

@@ -171,7 +171,7 @@ func TestExportOfWholeRows(t *testing.T) {
 	id := h.add(action.Invocation{
 		Session: "s9", Source: "linear", SourceName: "Linear", Action: "create", Risk: action.RiskWrite, Mode: action.ModeRequireApproval,
 		ModeSource: action.LayerOrganization, Status: action.StatusFailed, Summary: "Do it", Params: json.RawMessage(`{"a": 1}`), ParamsHash: "p1", ToolHash: "t1",
-		Result: json.RawMessage(`{"b": 2}`), ResultNote: "Two", Error: &action.Failure{Code: "tool_error", Message: "It broke."}, DeniedNote: "why",
+		Result: json.RawMessage(`{"b": 2}`), ResultNote: "Two", Error: &action.Failure{Code: "tool_error", Fault: "upstream_auth", Message: "It broke."}, DeniedNote: "why",
 		ApprovedBy: "u-ada", ApprovedAt: &at, Integration: "acme", CreatedAt: at, StartedAt: &at, CompletedAt: &at, DurationMS: new(int64(7)),
 	})
 	rows, err := csv.NewReader(strings.NewReader(h.want(200, h.admin, "GET", "/api/v1/audit/export?format=csv", "").body)).ReadAll()
@@ -185,6 +185,9 @@ func TestExportOfWholeRows(t *testing.T) {
 	}
 	if got := rows[1][:len(want)]; !slices.Equal(got, want) {
 		t.Errorf("row %q, want %q", got, want)
+	}
+	if i := slices.Index(rows[0], "error_fault"); i < len(strings.Split(callHeader, ",")) || rows[1][i] != "upstream_auth" {
+		t.Errorf("the fault is in column %d of %q", i, rows[1])
 	}
 	for _, name := range []string{"organization_id", "expires_at", "approval_url", "error"} {
 		if slices.Contains(rows[0], name) {

@@ -92,7 +92,7 @@ func (h *house) add(inv action.Invocation) string {
 		"created_at", inv.CreatedAt, "waiter_seen_at", inv.CreatedAt, "expires_at", inv.ExpiresAt, "approved_at", inv.ApprovedAt, "started_at", inv.StartedAt,
 		"completed_at", inv.CompletedAt, "duration_ms", inv.DurationMS, "policy_version", 1, "source_id", inv.Source, "action", inv.Action,
 		"params_hash", text(inv.ParamsHash), "tool_hash", text(inv.ToolHash), "revision", text(""), "risk", inv.Risk, "mode", inv.Mode, "mode_source", inv.ModeSource,
-		"approved_by", inv.ApprovedBy, "denied_reason", inv.DeniedReason, "denied_note", inv.DeniedNote, "error_code", failure.Code, "error_message", failure.Message,
+		"approved_by", inv.ApprovedBy, "denied_reason", inv.DeniedReason, "denied_note", inv.DeniedNote, "error_code", failure.Code, "error_fault", failure.Fault, "error_message", failure.Message,
 		"source_name", inv.SourceName, "decision", text(must(json.Marshal(inv.Steps))), "params", inv.Params, "result", inv.Result, "summary", inv.Summary, "result_summary", inv.ResultNote,
 		"integration_id", inv.Integration, "sealed_params", sealed)
 	return inv.ID

@@ -220,7 +220,9 @@ func (p *moduleCall) attempt(ctx context.Context) (out json.RawMessage, token st
 func (p *moduleCall) refusedResult(no *Refusal) action.Result {
 	p.catalog.Log.Info("a service refused a call", "provider", p.ID, "action", p.action.Name, "integration", p.integration.ID, "why", Printable(string(p.redact([]byte(no.Error()))), maxRefusalText))
 	message := no.Message
+	fault := ""
 	if no.Credential {
+		fault = FaultAuth
 		whose, who := integrationName(p.integration), "a person"
 		if p.integration.User != "" {
 			whose, who = "the user's own connection", "they"
@@ -230,7 +232,7 @@ func (p *moduleCall) refusedResult(no *Refusal) action.Result {
 	// Redact before truncating: half a credential would not be recognized.
 	text := p.redact(fmt.Appendf(nil, "%s refused (%s): %s", p.Title, no.code(), message))
 	res := p.textResult([]byte(Printable(string(text), maxRefusalText)))
-	res.IsError, res.Body = true, append(bytes.TrimSuffix(res.Body, []byte("}")), `,"isError":true}`...)
+	res.Fault, res.IsError, res.Body = fault, true, append(bytes.TrimSuffix(res.Body, []byte("}")), `,"isError":true}`...)
 	return res
 }
 

@@ -145,6 +145,7 @@ var tampering = []struct {
 	{"sealed columns and those of delivery", []string{"UPDATE invocations SET sealed_result = BYTES, pickup_until = 'T', delivered_at = 'T'"}, nil},
 	{"a param", []string{`UPDATE invocations SET params = '{"n":9}' WHERE id = 'i03'`}, []string{"altered 4 invocation i03"}},
 	{"a status", []string{`UPDATE invocations SET status = 'failed', error_code = 'x' WHERE id = 'i03'`}, []string{"altered 4 invocation i03"}},
+	{"the fault of a call", []string{`UPDATE invocations SET error_fault = 'upstream_auth' WHERE id = 'i03'`}, []string{"altered 4 invocation i03"}},
 	{"who approved", []string{`UPDATE invocations SET approved_by = 'bob' WHERE id = 'i03'`}, []string{"altered 4 invocation i03"}},
 	{"a value that moves to another column", []string{`UPDATE invocations SET summary = approved_by, approved_by = NULL, mode = 'allow' WHERE id = 'i03'`}, []string{"altered 4 invocation i03"}},
 	{"an event", []string{`UPDATE invocation_events SET kind = 'params_revealed'`}, []string{"altered 1 event e03"}},
@@ -254,7 +255,7 @@ func TestVerifyFindsRollbackByKnownHead(t *testing.T) {
 		}
 		// Another end is sealed, which the key makes as well as the first.
 		mustChange(t, raw, insertEvent("e98", "i04"))
-		mustChange(t, raw, "INSERT INTO audit_queue (row_id, kind, organization_id) VALUES ('e98', 'event', 'default')")
+		mustChange(t, raw, "INSERT INTO seal_queue (row_id, kind, organization_id) VALUES ('e98', 'event', 'default')")
 		if n, err := db.Seal(t.Context(), testAuditKey, 100); n != 1 || err != nil {
 			t.Fatalf("sealed %d, %v", n, err)
 		}
@@ -359,7 +360,7 @@ func TestRetainKeepsInvocationWithConcurrentEvent(t *testing.T) {
 // waits twice.
 func TestVerifyReportsRowDeletedBeforeSeal(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
-		mustChange(t, raw, "INSERT INTO audit_queue (row_id, kind, organization_id) VALUES ('i05', 'invocation', 'default'), ('z1', 'invocation', 'default')")
+		mustChange(t, raw, "INSERT INTO seal_queue (row_id, kind, organization_id) VALUES ('i05', 'invocation', 'default'), ('z1', 'invocation', 'default')")
 		if n, err := db.Seal(t.Context(), testAuditKey, 100); n != 2 || err != nil {
 			t.Errorf("sealed %d, %v", n, err)
 		}

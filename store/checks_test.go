@@ -26,7 +26,7 @@ func TestConstraintsOfHotTablesAreCheap(t *testing.T) {
 		}
 		return said
 	}
-	for _, table := range []string{"invocations", "audit_queue", "audit_seals", "inbox", "events", "runs", "outbox"} {
+	for _, table := range []string{"invocations", "seal_queue", "audit_seals", "inbox", "events", "runs", "outbox"} {
 		sql := text("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", table)
 		if list := listed.FindString(sql); list != "" {
 			t.Errorf("%s compares with a list: %s", table, list)
@@ -39,7 +39,7 @@ func TestConstraintsOfHotTablesAreCheap(t *testing.T) {
 		t.Errorf("the tables are not whole: %s", said)
 	}
 	for _, bad := range []string{
-		"INSERT INTO audit_queue (organization_id, row_id, kind) VALUES ('default', 'a', 'other')",
+		"INSERT INTO seal_queue (organization_id, row_id, kind) VALUES ('default', 'a', 'other')",
 		"INSERT INTO inbox (id, organization_id, endpoint, provider, dedup_key, size, status, attempt, next_at, received_at) VALUES ('a', 'default', 'e', 'p', 'k', 1, 'other', 0, '2026-01-01T00:00:00.000000Z', '2026-01-01T00:00:00.000000Z')",
 	} {
 		if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "CHECK constraint failed") {

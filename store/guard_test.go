@@ -16,7 +16,7 @@ import (
 
 // evidenceNames are the tables of history and its chain, in an order in which
 // they can be emptied.
-var evidenceNames = []string{"audit_queue", "refusal_queue", "audit_seals", "audit_checkpoints", "audit_heads", "invocation_events", "policy_events", "refusal_counts", "invocations"}
+var evidenceNames = []string{"seal_queue", "refusal_queue", "audit_seals", "audit_checkpoints", "audit_heads", "invocation_events", "policy_events", "refusal_counts", "invocations"}
 
 // TestVerifyFindsDeletedEvidence has nothing left that could be wrong by itself,
 // and a new chain that would hide that.
@@ -37,7 +37,7 @@ func TestVerifyFindsDeletedEvidence(t *testing.T) {
 			t.Errorf("with the last head: %v", got)
 		}
 		mustChange(t, raw, forgedPolicy)
-		mustChange(t, raw, "INSERT INTO audit_queue (row_id, kind, organization_id) VALUES ('p99', 'policy', 'default')")
+		mustChange(t, raw, "INSERT INTO seal_queue (row_id, kind, organization_id) VALUES ('p99', 'policy', 'default')")
 		n, err := db.Seal(t.Context(), testAuditKey, 10)
 		var e *action.Error
 		if n != 0 || !errors.As(err, &e) || e.Code != "audit_broken" {

@@ -27,8 +27,8 @@ func auditQueries(db *DB) []hotQuery {
 	text := func(query string, args ...any) string { return db.db.Read.NewRaw(query, args...).String() }
 	ids := []string{"i7", "i17", "i27"}
 	queries := []hotQuery{
-		{name: "for whom rows wait", sql: evidence.QueuedOrganizationsSQL("audit_queue"), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id>?)", "SEARCH q USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_queue_pkey"}},
-		{name: "what waits", sql: evidence.QueuedRows(db.db.Read, "o", 200).String(), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id=?)", "audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey", "audit_seals_row"}},
+		{name: "for whom rows wait", sql: evidence.QueuedOrganizationsSQL("seal_queue"), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id>?)", "SEARCH q USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"seal_queue_pkey"}},
+		{name: "what waits", sql: evidence.QueuedRows(db.db.Read, "o", 200).String(), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id=?)", "audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"seal_queue_pkey", "audit_seals_row"}},
 		{name: "for whom refusals wait", sql: evidence.QueuedOrganizationsSQL("refusal_queue"), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id>?)", "SEARCH q USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"refusal_queue_pkey"}},
 		{name: "refusals that wait", sql: evidence.QueuedRefusals(db.db.Read, "o", 200).String(), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id=?)", "audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"refusal_queue_pkey", "audit_seals_row"}},
 		{name: "refusals", sql: evidence.RefusalsQuery(action.RefusalFilter{Organization: "o"}, db.db.Read, after, 50).String(), sqlite: []string{"refusal_counts_list (organization_id=? AND (last_at,id)<(?,?))"}, postgres: []string{"refusal_counts_list"}},
@@ -37,7 +37,7 @@ func auditQueries(db *DB) []hotQuery {
 		{name: "ends of refusals", sql: evidence.RefusalTimes(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_refusal_counts_1 (id=?)"}, postgres: []string{"refusal_counts_pkey"}, sorts: true},
 		{name: "chain", sql: text(evidence.ChainSQL, "o"), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq=?)", "SEARCH audit_seals USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_seals_pkey"}},
 		{name: "links", sql: evidence.LinksAfter(db.db.Read, "o", 7, 20000, 200).String(), sqlite: []string{"USING PRIMARY KEY (organization_id=? AND seq>? AND seq<?)"}, postgres: []string{"audit_seals_pkey"}},
-		{name: "dequeue", sql: evidence.Tables[1].DeleteQueued(db.db.Read, "o", ids).String(), sqlite: []string{"SEARCH audit_queue USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey"}},
+		{name: "dequeue", sql: evidence.Tables[1].DeleteQueued(db.db.Read, "o", ids).String(), sqlite: []string{"SEARCH seal_queue USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"}, postgres: []string{"seal_queue_pkey"}},
 		{name: "first sealed", sql: text(evidence.FirstCompletionSQL, "o", 7), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq>?)"}, postgres: []string{"audit_seals_pkey", "invocations_pkey"}},
 		{name: "ends", sql: evidence.CompletionTimes(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
 		{name: "removal", sql: evidence.DeleteInvocations(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)", "invocation_events_invocation (invocation_id=?)", "idempotency_keys_invocation (invocation_id=?)"}, postgres: []string{"invocations_pkey"}},
@@ -81,8 +81,8 @@ INSERT INTO refusal_counts (id, organization_id, session_id, kind, count, first_
   SELECT 'i' || n, 'o', 's', 'rate_limited', 1, now() - n * interval '1 minute', now() - n * interval '1 minute' FROM generate_series(1, 20000) n;
 DELETE FROM refusal_queue WHERE row_id NOT LIKE '%7';
 INSERT INTO audit_seals (organization_id, seq, kind, row_id, digest, hash, sealed_at)
-  SELECT organization_id, row_number() OVER (PARTITION BY organization_id ORDER BY row_id), kind, row_id, sha256('a'), sha256('b'), now() FROM audit_queue;
-DELETE FROM audit_queue WHERE row_id NOT LIKE '%7';
+  SELECT organization_id, row_number() OVER (PARTITION BY organization_id ORDER BY row_id), kind, row_id, sha256('a'), sha256('b'), now() FROM seal_queue;
+DELETE FROM seal_queue WHERE row_id NOT LIKE '%7';
 ANALYZE;`
 
 func TestAuditQueriesUseTheirIndexOnPostgres(t *testing.T) {

@@ -56,9 +56,9 @@ func TestEarlierVersionsDoNotSealRefusals(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		mustChange(t, raw, insertRefusal("r1"))
 		for queue, q := range map[string]*bun.SelectQuery{
-			"audit_queue": evidence.QueuedRows(db.db.Read, DefaultOrganization, 9), "refusal_queue": evidence.QueuedRefusals(db.db.Read, DefaultOrganization, 9),
+			"seal_queue": evidence.QueuedRows(db.db.Read, DefaultOrganization, 9), "refusal_queue": evidence.QueuedRefusals(db.db.Read, DefaultOrganization, 9),
 		} {
-			want := map[string]int64{"audit_queue": 0, "refusal_queue": 1}[queue]
+			want := map[string]int64{"seal_queue": 0, "refusal_queue": 1}[queue]
 			if n, err := q.Count(t.Context()); n != want || err != nil {
 				t.Errorf("%s has %d rows, %v", queue, n, err)
 			}

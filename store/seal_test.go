@@ -159,7 +159,7 @@ func TestSealCost(t *testing.T) {
 		t.Errorf("the report is %+v, %v", r, err)
 	}
 	mustChange(t, db.db.Write.DB.DB, insertEvent("e999999", "completed"))
-	mustChange(t, db.db.Write.DB.DB, "DELETE FROM audit_queue")
+	mustChange(t, db.db.Write.DB.DB, "DELETE FROM seal_queue")
 	if got := found(t, db, nil); !slices.Equal(got, []string{"unchained 0 event e999999"}) {
 		t.Errorf("faults %v", got)
 	}
@@ -198,7 +198,7 @@ func whatEndedBeforeIsQueued(t *testing.T, db *bun.DB) {
 	mustChange(t, db.DB, forgedPolicy)
 	apply(func(string) bool { return true })
 	var queue []string
-	if err := db.NewRaw("SELECT kind || ' ' || row_id FROM audit_queue WHERE organization_id = 'default' ORDER BY row_id").Scan(t.Context(), &queue); err != nil {
+	if err := db.NewRaw("SELECT kind || ' ' || row_id FROM seal_queue WHERE organization_id = 'default' ORDER BY row_id").Scan(t.Context(), &queue); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"invocation completed", "invocation denied", "event e1", "invocation expired", "invocation failed", "policy p99"}

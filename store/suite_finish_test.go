@@ -14,7 +14,7 @@ var finishStories = map[string]func(*house){
 			"completed":   func(*action.Finish) {},
 			"of a module": func(f *action.Finish) { f.Integration = "i1" },
 			"failed": func(f *action.Finish) {
-				f.Status, f.Error = action.StatusFailed, &action.Failure{Code: action.FailedTool, Message: "It said no."}
+				f.Status, f.Error = action.StatusFailed, &action.Failure{Code: action.FailedTool, Fault: "upstream_auth", Message: "It said no."}
 			},
 			"denied": func(f *action.Finish) {
 				f.Status, f.Result, f.SealedResult, f.DeniedReason, f.DeniedNote = action.StatusDenied, nil, nil, action.DeniedPolicy, "Not any more."

@@ -127,7 +127,7 @@ func (g *Gate) recheck(ctx context.Context, j *job, sealed []byte) (*action.Fini
 	case errors.Is(err, action.ErrNotFound):
 		return staleApproval("The action no longer exists; nothing was executed."), nil
 	case errors.Is(err, action.ErrUnavailable) && !action.IsDatabaseUnavailable(err):
-		return &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedReach, Message: "The source could not be reached; nothing was executed. You can call again."}}, nil
+		return &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedReach, Fault: fault(err), Message: "The source could not be reached; nothing was executed. You can call again."}}, nil
 	case err != nil:
 		return nil, err
 	case j.act.Hash != j.ToolHash:
@@ -233,9 +233,22 @@ func (g *Gate) run(ctx context.Context, j *job, caller action.Caller) (res actio
 	return j.act.Run(ctx, j.params, caller)
 }
 
-// codeRateLimited is the code of an error of a service that limits its callers;
-// its RetryAfter says for how long.
-const codeRateLimited = "upstream_rate_limited"
+const (
+	// codeRateLimited is the code of an error of a service that limits its callers;
+	// its RetryAfter says for how long.
+	codeRateLimited = "upstream_rate_limited"
+	// codeTimeout is the code of an execution that reached its own timeout.
+	codeTimeout = "upstream_timeout"
+)
+
+// fault returns the code of the cause of a source's error.
+func fault(err error) string {
+	var e *action.Error
+	if !errors.As(err, &e) && errors.Is(err, context.DeadlineExceeded) {
+		return codeTimeout
+	}
+	return action.Public(err).Code
+}
 
 // verdict returns what a source's answer means for the row.
 func (g *Gate) verdict(act *action.Action, res *action.Result, err error) (*action.Finish, action.Answer) {
@@ -256,12 +269,12 @@ func (g *Gate) verdict(act *action.Action, res *action.Result, err error) (*acti
 		fin.ResultNote = g.JSON.Summary(fin.Result, g.KeepSummary)
 		if res.IsError {
 			fin.Status = action.StatusFailed
-			fin.Error = &action.Failure{Code: action.FailedTool, Message: g.clip(toolText(res.Body), res.Secrets)}
+			fin.Error = &action.Failure{Code: action.FailedTool, Fault: res.Fault, Message: g.clip(toolText(res.Body), res.Secrets)}
 		}
 		return fin, answer
 	}
 	g.Log.Warn("a source failed", "source", act.Source, "action", act.Name, "error", g.JSON.RedactText(err.Error(), res.Secrets))
-	failure := &action.Failure{Code: action.FailedUnknown}
+	failure := &action.Failure{Code: action.FailedUnknown, Fault: fault(err)}
 	reason, again := "The source's answer did not arrive.", "You can try again."
 	if e := (*action.Error)(nil); errors.As(err, &e) {
 		if reason = e.Message; act.Provider != "" && e.Code == codeRateLimited {

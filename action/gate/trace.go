@@ -17,7 +17,7 @@ func traced(inv *action.Invocation) action.TraceAttributes {
 		Mode: inv.Mode, ModeSource: inv.ModeSource, Status: inv.Status, Code: inv.DeniedReason,
 	}
 	if inv.Error != nil {
-		t.Code = inv.Error.Code
+		t.Code, t.Fault = inv.Error.Code, inv.Error.Fault
 	}
 	return t
 }
@@ -44,7 +44,7 @@ func (j *job) traced(fin *action.Finish) action.TraceAttributes {
 	t := traced(&j.Invocation)
 	t.Status, t.Code = fin.Status, fin.DeniedReason
 	if fin.Error != nil {
-		t.Code = fin.Error.Code
+		t.Code, t.Fault = fin.Error.Code, fin.Error.Fault
 	}
 	return t
 }

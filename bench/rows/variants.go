@@ -246,6 +246,7 @@ var rest = []column{
 	optional("denied_reason", func(r *calls.InvocationRow) string { return string(r.DeniedReason) }),
 	optional("denied_note", func(r *calls.InvocationRow) string { return string(r.DeniedNote) }),
 	optional("error_code", func(r *calls.InvocationRow) string { return string(r.ErrorCode) }),
+	optional("error_fault", func(r *calls.InvocationRow) string { return string(r.ErrorFault) }),
 	optional("error_message", func(r *calls.InvocationRow) string { return string(r.ErrorMessage) }),
 	optional("grant_id", func(r *calls.InvocationRow) string { return string(r.Grant) }),
 	optional("integration_id", func(r *calls.InvocationRow) string { return string(r.Integration) }),

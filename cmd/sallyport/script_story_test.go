@@ -96,7 +96,7 @@ func sealed(ts *testscript.TestScript, _ bool, args []string) {
 	db := openRows(ts, args[0])
 	done := func() bool {
 		var waiting int
-		ts.Check(db.QueryRowContext(context.Background(), `SELECT count(*) FROM audit_queue`).Scan(&waiting))
+		ts.Check(db.QueryRowContext(context.Background(), `SELECT count(*) FROM seal_queue`).Scan(&waiting))
 		return waiting == 0
 	}
 	if !waitUntil(done) {

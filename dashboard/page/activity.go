@@ -254,7 +254,7 @@ func finalEvent(inv action.Invocation, by decider) timelineEvent {
 	case action.StatusFailed:
 		m.Text, m.Class = "Failed", "bad"
 		if inv.Error != nil {
-			m.Note = inv.Error.Code
+			m.Note = inv.Error.Label()
 		}
 	case action.StatusExpired:
 		m.Text, m.Class = "Expired: not decided in time", "bad"

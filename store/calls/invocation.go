@@ -51,6 +51,7 @@ type InvocationRow struct {
 	ErrorCode     database.NullString `bun:"error_code"`
 	SourceName    string              `bun:"source_name"`
 	DeniedNote    database.NullString `bun:"denied_note"`
+	ErrorFault    database.NullString `bun:"error_fault"`
 	ErrorMessage  database.NullString `bun:"error_message"`
 	Decision      string              `bun:"decision"`
 	Params        string              `bun:"params"`
@@ -101,6 +102,7 @@ var InvocationTable = InvocationColumns{
 	{"error_code", OnFinish, func(r *InvocationRow) any { return &r.ErrorCode }},
 	{"source_name", OnBegin, func(r *InvocationRow) any { return &r.SourceName }},
 	{"denied_note", OnBegin | OnFinish, func(r *InvocationRow) any { return &r.DeniedNote }},
+	{"error_fault", OnFinish, func(r *InvocationRow) any { return &r.ErrorFault }},
 	{"error_message", OnFinish, func(r *InvocationRow) any { return &r.ErrorMessage }},
 	{"decision", OnBegin, func(r *InvocationRow) any { return &r.Decision }},
 	{"params", OnBegin, func(r *InvocationRow) any { return &r.Params }},
@@ -151,7 +153,7 @@ func (r *InvocationRow) Invocation() (action.Invocation, error) {
 		inv.Result = json.RawMessage(r.Result)
 	}
 	if r.ErrorCode != "" {
-		inv.Error = &action.Failure{Code: string(r.ErrorCode), Message: string(r.ErrorMessage)}
+		inv.Error = &action.Failure{Code: string(r.ErrorCode), Fault: string(r.ErrorFault), Message: string(r.ErrorMessage)}
 	}
 	if r.Decision != "[]" {
 		if err := json.Unmarshal([]byte(r.Decision), &inv.Steps); err != nil {
@@ -226,7 +228,8 @@ func (r *InvocationRow) Finish(f *action.Finish) {
 	}
 	r.Status, r.CompletedAt, r.DurationMS, r.SealedParams = string(f.Status), database.NewTimestamp(f.Now), &f.DurationMS, nil
 	r.DeniedReason, r.DeniedNote, r.Integration = database.NullString(f.DeniedReason), database.NullString(f.DeniedNote), cmp.Or(database.NullString(f.Integration), r.Integration)
-	r.Result, r.ResultNote, r.ErrorCode, r.ErrorMessage = database.NullString(f.Result), database.NullString(f.ResultNote), database.NullString(failure.Code), database.NullString(failure.Message)
+	r.Result, r.ResultNote = database.NullString(f.Result), database.NullString(f.ResultNote)
+	r.ErrorCode, r.ErrorFault, r.ErrorMessage = database.NullString(failure.Code), database.NullString(failure.Fault), database.NullString(failure.Message)
 	if r.SealedResult, r.PickupUntil = nil, database.NewTimestamp(f.PickupUntil); !r.PickupUntil.Time.IsZero() {
 		r.SealedResult = f.SealedResult
 	}

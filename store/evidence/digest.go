@@ -46,10 +46,10 @@ var Tables = []table{
 		SealedInvocation, "invocations", slices.Sorted(slices.Values(calls.DigestColumns.Names())),
 		[]string{"created_at", "id"},
 		[]string{"automation_id", "connections", "created_by", "event_id", "group_id", "kind", "task_id"},
-		auditQueue,
+		sealQueue,
 	},
-	{SealedEvent, "invocation_events", []string{"at", "by", "data", "id", "invocation_id", "kind", "organization_id"}, []string{"invocation_id", "at", "id"}, nil, auditQueue},
-	{SealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}, nil, auditQueue},
+	{SealedEvent, "invocation_events", []string{"at", "by", "data", "id", "invocation_id", "kind", "organization_id"}, []string{"invocation_id", "at", "id"}, nil, sealQueue},
+	{SealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}, nil, sealQueue},
 	{
 		SealedRefusal, "refusal_counts",
 		[]string{"action", "count", "first_at", "id", "kind", "last_at", "organization_id", "session_id", "source_id"},
@@ -61,7 +61,7 @@ var Tables = []table{
 // The queues. Counts of refusals have their own, which instances of versions before
 // them do not know: these would seal them as rows that are missing.
 const (
-	auditQueue   = "audit_queue"
+	sealQueue    = "seal_queue"
 	refusalQueue = "refusal_queue"
 )
 

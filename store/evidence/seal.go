@@ -115,16 +115,16 @@ func (st *Store) sealable(ctx context.Context, k AuditKey, organization string) 
 // organizations and not of rows.
 func QueuedOrganizationsSQL(queue string) string {
 	return strings.ReplaceAll(`WITH RECURSIVE w (id) AS (
-  SELECT min(organization_id) FROM audit_queue
-  UNION ALL SELECT (SELECT min(q.organization_id) FROM audit_queue q WHERE q.organization_id > w.id) FROM w WHERE w.id IS NOT NULL)
-SELECT w.id, (SELECT min(q.row_id) FROM audit_queue q WHERE q.organization_id = w.id) FROM w WHERE w.id IS NOT NULL`, auditQueue, queue)
+  SELECT min(organization_id) FROM seal_queue
+  UNION ALL SELECT (SELECT min(q.organization_id) FROM seal_queue q WHERE q.organization_id > w.id) FROM w WHERE w.id IS NOT NULL)
+SELECT w.id, (SELECT min(q.row_id) FROM seal_queue q WHERE q.organization_id = w.id) FROM w WHERE w.id IS NOT NULL`, sealQueue, queue)
 }
 
 // QueuedOrganizations returns the organizations with queued rows, the one with the oldest
 // row first.
 func (st *Store) QueuedOrganizations(ctx context.Context) (list []string, err error) {
 	oldest := map[string]string{}
-	for _, queue := range []string{auditQueue, refusalQueue} {
+	for _, queue := range []string{sealQueue, refusalQueue} {
 		err = st.db.ForEachRow(ctx, st.db.Read.NewRaw(QueuedOrganizationsSQL(queue)), func(rows *sql.Rows) error {
 			var organization, row string
 			err := rows.Scan(&organization, &row)
@@ -144,7 +144,7 @@ func (st *Store) QueuedOrganizations(ctx context.Context) (list []string, err er
 
 // QueuedRows selects an organization's oldest rows in the queue of audit rows.
 func QueuedRows(db bun.IDB, organization string, limit int) *bun.SelectQuery {
-	return db.NewSelect().TableExpr("audit_queue AS q").ColumnExpr("q.kind, q.row_id").
+	return db.NewSelect().TableExpr("seal_queue AS q").ColumnExpr("q.kind, q.row_id").
 		ColumnExpr("(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = q.row_id AND s.kind = q.kind) IS NOT NULL").
 		Where("q.organization_id = ?", organization).OrderExpr("q.row_id, q.kind").Limit(int64(limit))
 }
@@ -326,7 +326,7 @@ func (e table) dequeue(ctx context.Context, tx bun.IDB, organization string, row
 // DeleteQueued deletes rows of the table from its queue.
 func (e table) DeleteQueued(db bun.IDB, organization string, ids []string) *bun.DeleteQuery {
 	q := db.NewDelete().Table(e.Queue).Where("organization_id = ?", organization)
-	if e.Queue == auditQueue {
+	if e.Queue == sealQueue {
 		q = q.Where("kind = ?", e.Kind)
 	}
 	return q.Where("row_id IN (?)", bun.List(ids))

@@ -226,7 +226,7 @@ func (v *Verification) checkLink(p *segment, l *SealRow, digest []byte) {
 
 // unsealedSQL counts what waits to be sealed, and since when.
 const unsealedSQL = `SELECT count(*), min(ended) FROM (
-  SELECT coalesce(i.completed_at, e.at, p.at) AS ended FROM audit_queue q
+  SELECT coalesce(i.completed_at, e.at, p.at) AS ended FROM seal_queue q
   LEFT JOIN invocations i ON q.kind = 'invocation' AND i.id = q.row_id
   LEFT JOIN invocation_events e ON q.kind = 'event' AND e.id = q.row_id
   LEFT JOIN policy_events p ON q.kind = 'policy' AND p.id = q.row_id
@@ -290,7 +290,7 @@ func (e table) UnchainedRows(db bun.IDB, organization string, after []any) *bun.
 	// As values: PostgreSQL may answer an EXISTS by reading the whole table.
 	unchained := `(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = r.id AND s.kind = ?0 AND s.organization_id = r.organization_id) IS NULL
 		AND (SELECT q.row_id FROM ?1 AS q WHERE q.row_id = r.id AND q.organization_id = r.organization_id`
-	if e.Queue == auditQueue {
+	if e.Queue == sealQueue {
 		unchained += " AND q.kind = ?0"
 	}
 	unchained += ") IS NULL"

@@ -97,7 +97,7 @@ func (c *Client) checkSession(ctx context.Context, id string) error {
 func failureCode(i *action.Invocation) string {
 	switch {
 	case i.Error != nil && i.Status == action.StatusFailed:
-		return i.Error.Code
+		return i.Error.Label()
 	case i.Status == action.StatusDenied:
 		return i.DeniedReason
 	}

@@ -34,6 +34,7 @@ type callMetrics struct {
 	approvals *prometheus.HistogramVec
 	grants    prometheus.Counter
 	unknown   prometheus.Counter
+	failed    *prometheus.CounterVec
 	drifted   *prometheus.CounterVec
 
 	decisionsByMode map[action.Mode]prometheus.Observer
@@ -70,6 +71,7 @@ func newCallMetrics() *callMetrics {
 			[]float64{1, 3, 10, 30, 60, 180, 300, 900, 3600, 14400, 86400}, "result"),
 		grants:          prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_grants_used_total", Help: "Ended calls that a grant approved."}),
 		unknown:         prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_outcomes_unknown_total", Help: "Calls that may or may not have happened (error outcome_unknown)."}),
+		failed:          count("sallyport_calls_failed_total", "Calls that this instance recorded as failed, by source ID (other: beyond the first 100), error code and fault, the exact cause such as upstream_timeout (empty: the code says it).", "source", "error", "fault"),
 		drifted:         count("sallyport_drift_decisions_total", "Decisions on calls of tools that changed since their review, by mode.", "mode"),
 		decisionsByMode: map[action.Mode]prometheus.Observer{},
 		labelled:        map[action.Key]bool{}, actionsPerSource: map[string]int{}, endCounters: map[endLabels]prometheus.Counter{}, executions: map[string]prometheus.Observer{},
@@ -88,7 +90,7 @@ func newCallMetrics() *callMetrics {
 }
 
 func (m *callMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.calls, m.refused, m.decisions, m.runs, m.approvals, m.grants, m.unknown, m.drifted}
+	return []prometheus.Collector{m.calls, m.refused, m.decisions, m.runs, m.approvals, m.grants, m.unknown, m.failed, m.drifted}
 }
 
 // Decided implements gate.Observer.
@@ -150,7 +152,19 @@ func (m *callMetrics) Changed(inv *action.Invocation) {
 	if inv.Grant != "" {
 		m.grants.Inc()
 	}
-	if inv.Error != nil && inv.Error.Code == action.FailedUnknown {
+	if inv.Error != nil {
+		m.countFailure(inv)
+	}
+}
+
+// countFailure counts a failed call by its cause. Codes are the gateway's own words, so
+// they need no limit.
+func (m *callMetrics) countFailure(inv *action.Invocation) {
+	m.mu.Lock()
+	key, _ := m.labels(action.Key{Source: inv.Source, Action: inv.Action})
+	m.mu.Unlock()
+	m.failed.WithLabelValues(key.Source, inv.Error.Code, inv.Error.Fault).Inc()
+	if inv.Error.Code == action.FailedUnknown {
 		m.unknown.Inc()
 	}
 }
@@ -257,6 +271,9 @@ func (l callLog) Changed(inv *action.Invocation) {
 	switch {
 	case inv.Error != nil:
 		line = append(line, slog.String("error", inv.Error.Code))
+		if inv.Error.Fault != "" {
+			line = append(line, slog.String("fault", inv.Error.Fault))
+		}
 	case inv.DeniedReason != "":
 		line = append(line, slog.String("denied", inv.DeniedReason))
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -132,8 +133,14 @@ func TestCallsAreCounted(t *testing.T) {
 	h.grant(action.Grant{Terms: action.Terms{Source: "notes", Action: "write"}, ToolHash: "h1"})
 	h.want(h.get(h.begin(t.Context(), h.call("write", `{"n":3}`))), action.StatusCompleted)
 
+	h.catalog.put(tool("late", action.RiskRead, func(context.Context, json.RawMessage, action.Caller) (action.Result, error) {
+		return action.Result{}, action.Errorf(action.ErrOutcomeUnknown, "upstream_timeout", "The server did not answer in time.")
+	}))
+	h.want(h.get(h.begin(t.Context(), h.call("late", `{}`))), action.StatusFailed)
+
 	lines := scraped(t, m.collectors()...)
 	for _, want := range []string{
+		`sallyport_calls_failed_total{error="upstream_unavailable",fault="upstream_timeout",source="notes"} 1`,
 		`sallyport_calls_total{action="read",mode="allow",source="notes",status="completed"} 2`,
 		`sallyport_calls_total{action="destroy",mode="deny",source="notes",status="denied"} 1`,
 		`sallyport_calls_total{action="write",mode="require_approval",source="notes",status="completed"} 1`,
@@ -144,7 +151,7 @@ func TestCallsAreCounted(t *testing.T) {
 		`sallyport_approval_seconds_count{result="approved"} 1`,
 		`sallyport_approval_seconds_count{result="denied"} 1`,
 		`sallyport_decision_seconds_count{mode="require_approval"} 2`,
-		`sallyport_execution_seconds_count{source="notes"} 4`,
+		`sallyport_execution_seconds_count{source="notes"} 5`,
 		`sallyport_grants_used_total 1`,
 	} {
 		if !slices.Contains(lines, want) {

@@ -25,6 +25,9 @@ func TestRevokedKeyAndConnectedAgain(t *testing.T) {
 	if strings.Contains(got, linearKey) {
 		t.Errorf("the agent is told the key: %s", got)
 	}
+	if inv := p.ended(a.session.ID, "list_issues"); inv.Error == nil || inv.Error.Code != action.FailedTool || inv.Error.Fault != "upstream_auth" {
+		t.Errorf("the row says %+v", inv.Error)
+	}
 	// The call, and the question whether it is the key that is over.
 	if n, asked := len(linear.requests("")), len(linear.requests("Viewer")); n != 2 || asked != 1 {
 		t.Errorf("%d requests with a key that is over, of which %d asked whose it is", n, asked)
@@ -99,7 +102,7 @@ func TestServiceThatHangs(t *testing.T) {
 
 	// A read has failed.
 	a.answered(a.call("linear_list_issues", `{}`), true)
-	if inv := p.ended(a.session.ID, "list_issues"); inv.Status != action.StatusFailed || inv.Error.Code != action.FailedReach {
+	if inv := p.ended(a.session.ID, "list_issues"); inv.Status != action.StatusFailed || inv.Error.Code != action.FailedReach || inv.Error.Fault != "upstream_timeout" {
 		t.Errorf("a read: %s %+v", inv.Status, inv.Error)
 	}
 
@@ -111,7 +114,7 @@ func TestServiceThatHangs(t *testing.T) {
 		done := a.call(write.tool, write.args)
 		p.approve(p.held().ID)
 		a.answered(done, true, "may or may not")
-		if inv := p.ended(a.session.ID, write.name); inv.Status != action.StatusFailed || inv.Error.Code != action.FailedUnknown {
+		if inv := p.ended(a.session.ID, write.name); inv.Status != action.StatusFailed || inv.Error.Code != action.FailedUnknown || inv.Error.Fault != "upstream_timeout" {
 			t.Errorf("%s: %s %+v", write.tool, inv.Status, inv.Error)
 		}
 		if n := len(linear.requests(write.sent)) + len(slack.requests(write.sent)); n != 1 {

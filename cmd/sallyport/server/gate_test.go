@@ -807,14 +807,14 @@ func TestTimeoutOfAWriteIsUnknown(t *testing.T) {
 	}
 	h.catalog.put(tool("read", action.RiskRead, hang))
 	h.catalog.put(tool("write", action.RiskWrite, hang))
-	if out := h.want(h.get(h.begin(t.Context(), h.call("read", `{}`))), action.StatusFailed); out.Invocation.Error.Code != action.FailedReach {
+	if out := h.want(h.get(h.begin(t.Context(), h.call("read", `{}`))), action.StatusFailed); out.Invocation.Error.Code != action.FailedReach || out.Invocation.Error.Fault != "upstream_timeout" {
 		t.Errorf("a read: %+v", out.Invocation.Error)
 	}
 	done := h.begin(t.Context(), h.call("write", `{}`))
 	h.approve(h.pending().ID)
 	out := h.want(h.get(done), action.StatusFailed)
-	if out.Invocation.Error.Code != action.FailedUnknown || !strings.Contains(out.Invocation.Error.Message, "may or may not") {
-		t.Errorf("a write: %+v", out.Invocation.Error)
+	if e := h.row(out.Invocation.ID).Error; e.Code != action.FailedUnknown || e.Fault != "upstream_timeout" || !strings.Contains(e.Message, "may or may not") {
+		t.Errorf("a write: %+v", e)
 	}
 }
 

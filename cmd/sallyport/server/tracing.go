@@ -130,7 +130,7 @@ func endSpan(span trace.Span, attrs *action.TraceAttributes) {
 	if !span.IsRecording() {
 		return
 	}
-	kept := make([]attribute.KeyValue, 0, 10)
+	kept := make([]attribute.KeyValue, 0, 11)
 	for _, attr := range []struct{ key, value string }{
 		{"sallyport.organization", attrs.Organization},
 		{"sallyport.session", attrs.Session},
@@ -141,6 +141,7 @@ func endSpan(span trace.Span, attrs *action.TraceAttributes) {
 		{"sallyport.mode_source", string(attrs.ModeSource)},
 		{"sallyport.status", string(attrs.Status)},
 		{"sallyport.code", attrs.Code},
+		{"sallyport.fault", attrs.Fault},
 	} {
 		if attr.value != "" {
 			kept = append(kept, attribute.String(attr.key, attr.value))
