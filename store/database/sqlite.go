@@ -25,7 +25,7 @@ type fileLock struct{ file *os.File }
 // The kernel releases the lock when the process ends for any reason.
 func lockFile(path string) (*fileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("making the data folder: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

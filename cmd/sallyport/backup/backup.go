@@ -1,5 +1,5 @@
-// Package backup copies the data folder of a gateway and makes a data folder of
-// such a copy. Rows in PostgreSQL are backed up with its own tools.
+// Package backup backs up the data folder of a gateway and restores it. Rows in
+// PostgreSQL are backed up with its own tools.
 package backup
 
 import (
@@ -31,7 +31,7 @@ import (
 type Command struct {
 	command.Database
 	To          string `arg:"" type:"path" help:"Folder to create; it must not exist, or must be empty."`
-	WithoutKeys bool   `help:"Leave out the key files; sealed values then need keys kept elsewhere."`
+	WithoutKeys bool   `help:"Leave out the key files; to decrypt values, you then need your own copies of them."`
 }
 
 // manifest describes a backup. It is written last: a folder without it is not a backup.
@@ -65,39 +65,39 @@ func (c *Command) Run(ctx context.Context, std *command.Streams) error {
 	}
 	entries, err := os.ReadDir(c.To)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("looking where the backup goes: %w; name a folder that is not there, or is empty", err)
+		return fmt.Errorf("reading the target of the backup: %w; name an empty folder or one that does not exist", err)
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("%s is not empty; name a folder that is not there, or is empty", c.To)
+		return fmt.Errorf("%s is not empty; name an empty folder or one that does not exist", c.To)
 	}
 	part, err := os.MkdirTemp(filepath.Dir(c.To), ".sallyport-backup-*") // mode 0700
 	if err != nil {
-		return fmt.Errorf("making the backup: %w", err)
+		return fmt.Errorf("creating the backup: %w", err)
 	}
 	defer os.RemoveAll(part)
 	m := &manifest{Format: backupFormat, Version: command.Version(), TakenAt: time.Now().UTC()}
-	fits, err := c.copyAll(ctx, data, part, m)
+	hasMaster, err := c.copyAll(ctx, data, part, m)
 	if err != nil {
 		return err
 	}
 	// The target must not exist for the rename. Rmdir fails if it is no longer empty.
 	if err := syscall.Rmdir(c.To); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s cannot be replaced: %w; no backup was made: name a folder in it that is not there", c.To, err)
+		return fmt.Errorf("replacing %s: %w; no backup was created: name a folder in it that does not exist", c.To, err)
 	}
 	if err := os.Rename(part, c.To); err != nil {
-		return fmt.Errorf("putting the backup in its place: %w; no backup was made: name another folder", err)
+		return fmt.Errorf("moving the backup into place: %w; no backup was created: name another folder", err)
 	}
 	if c.JSON {
 		return json.NewEncoder(std.Out).Encode(m)
 	}
-	m.report(std.Out, c.To, fits)
+	m.report(std.Out, c.To, hasMaster)
 	return nil
 }
 
 // embeddedFolder returns the data folder of a gateway that keeps its rows in SQLite.
 func embeddedFolder(w *command.Database, what string) (string, error) {
 	if w.DatabaseURL != "" {
-		return "", fmt.Errorf("the rows are in PostgreSQL, which this command does not %s; docs/backup.md says how it is done", what)
+		return "", fmt.Errorf("this command cannot %s a PostgreSQL database; see docs/backup.md", what)
 	}
 	if w.Data == "" {
 		return command.DataFolder(), nil
@@ -105,9 +105,9 @@ func embeddedFolder(w *command.Database, what string) (string, error) {
 	return w.Data, nil
 }
 
-// copyAll fills the folder part, and reports whether one of the key files is the master
-// key of the rows.
-func (c *Command) copyAll(ctx context.Context, data, part string, m *manifest) (fits bool, err error) {
+// copyAll copies everything to the folder part, and reports whether the master key of
+// the database is among the copied keys.
+func (c *Command) copyAll(ctx context.Context, data, part string, m *manifest) (hasMaster bool, err error) {
 	database := filepath.Join(part, command.DatabaseFile)
 	keys, err := copyRows(ctx, data, database)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *Command) copyAll(ctx context.Context, data, part string, m *manifest) (
 	if err := rows.Integrity(ctx); err != nil {
 		return false, err
 	}
-	if fits, err = fitting(ctx, rows, keys); err != nil {
+	if hasMaster, err = containsMaster(ctx, rows, keys); err != nil {
 		return false, err
 	}
 	if !c.WithoutKeys {
@@ -142,7 +142,7 @@ func (c *Command) copyAll(ctx context.Context, data, part string, m *manifest) (
 	if err != nil {
 		return false, err
 	}
-	return fits && !c.WithoutKeys, command.ReplaceFile(filepath.Join(part, manifestFile), append(text, '\n'), 0o600)
+	return hasMaster && !c.WithoutKeys, command.ReplaceFile(filepath.Join(part, manifestFile), append(text, '\n'), 0o600)
 }
 
 // keyRounds limits how often a copy is retried because the keys were rotated.
@@ -170,7 +170,7 @@ func copyRows(ctx context.Context, data, to string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	return nil, errors.New("the keys are being replaced; make the backup when secret rotate has ended")
+	return nil, errors.New("the master key is being rotated; create the backup after sallyport secret rotate has finished")
 }
 
 // readKeys returns the key files of a data folder by name.
@@ -195,8 +195,8 @@ func readKeys(data string) (map[string][]byte, error) {
 	return keys, nil
 }
 
-// fitting reports whether one of the keys is the master key of the rows.
-func fitting(ctx context.Context, rows *store.DB, keys map[string][]byte) (bool, error) {
+// containsMaster reports whether one of the keys is the master key of the database.
+func containsMaster(ctx context.Context, rows *store.DB, keys map[string][]byte) (bool, error) {
 	known, err := rows.CheckedKey(ctx, "master")
 	if err != nil {
 		return false, err
@@ -264,16 +264,16 @@ func sumOf(path string) (s fileSum, err error) {
 	return s, err
 }
 
-// report prints what is in the backup and what else is needed to restore it.
-func (m *manifest) report(w io.Writer, to string, fits bool) {
-	fmt.Fprintf(w, "%s holds the database as of %s (%d bytes, checked) and %s of evidence.\n", to, m.TakenAt.Format(time.RFC3339), m.Database.Size, command.Plural(m.Files, "file"))
+// report prints what the backup contains and what else a restore needs.
+func (m *manifest) report(w io.Writer, to string, hasMaster bool) {
+	fmt.Fprintf(w, "%s contains the database as of %s (%d bytes, verified) and %s of evidence.\n", to, m.TakenAt.Format(time.RFC3339), m.Database.Size, command.Plural(m.Files, "file"))
 	if m.FilesMissing > 0 {
-		fmt.Fprintf(w, "%s that rows tell of are not in the data folder: they were removed meanwhile, or are kept elsewhere (serve --evidence). Back that up, too.\n", command.Plural(m.FilesMissing, "file"))
+		fmt.Fprintf(w, "Not in the data folder: %s of evidence, deleted during the backup or stored elsewhere (serve --evidence). Back up that storage too.\n", command.Plural(m.FilesMissing, "file"))
 	}
 	if len(m.Keys) > 0 {
-		fmt.Fprintf(w, "The keys are in it (%s): whoever has this folder can read every secret. Keep it as you would keep them.\n", strings.Join(m.Keys, ", "))
+		fmt.Fprintf(w, "It contains the keys (%s): anyone who can read this folder can read every secret. Protect it accordingly.\n", strings.Join(m.Keys, ", "))
 	}
-	if !fits {
-		fmt.Fprintln(w, "The master key of these rows is NOT in it. Without that key the backup is worthless: keep SALLYPORT_MASTER_KEY (or master.key) elsewhere, and SALLYPORT_TOKEN_KEY with it.")
+	if !hasMaster {
+		fmt.Fprintln(w, "It does NOT contain the master key of this database, without which the backup is useless: keep SALLYPORT_MASTER_KEY (or master.key) and SALLYPORT_TOKEN_KEY in another place.")
 	}
 }

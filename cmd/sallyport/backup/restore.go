@@ -19,7 +19,7 @@ import (
 	"sallyport/store"
 )
 
-// RestoreCommand is `sallyport restore`. The server completes it with the check of the
+// RestoreCommand is `sallyport restore`. Its caller provides the verification of the
 // restored rows: see RunWith.
 type RestoreCommand struct {
 	command.Database
@@ -63,10 +63,10 @@ func (c *RestoreCommand) RunWith(ctx context.Context, std *command.Streams, veri
 	defer folder.Close()
 	stage, err := os.MkdirTemp(data, ".restore-*") // mode 0700
 	if err != nil {
-		return fmt.Errorf("making the data folder: %w", err)
+		return fmt.Errorf("creating the data folder: %w", err)
 	}
 	defer os.RemoveAll(stage)
-	held, err := hold(folder, filepath.Base(stage), os.Geteuid())
+	held, err := openStage(folder, filepath.Base(stage), os.Geteuid())
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (c *RestoreCommand) RunWith(ctx context.Context, std *command.Streams, veri
 	if err := c.fill(ctx, stage, m, &done, std, verify); err != nil {
 		return err
 	}
-	if err := giveOver(held, folder); err != nil {
+	if err := changeOwner(held, folder); err != nil {
 		return err
 	}
 	if err := unstage(held, folder, filepath.Base(stage)); err != nil {
@@ -92,7 +92,7 @@ func readManifest(from string) (*manifest, error) {
 	m := new(manifest)
 	text, err := os.ReadFile(filepath.Join(from, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not a backup: it has no %s; name a folder that sallyport backup made", from, manifestFile)
+		return nil, fmt.Errorf("%s is not a backup: it has no %s; name a folder that sallyport backup created", from, manifestFile)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, m)
@@ -101,22 +101,22 @@ func readManifest(from string) (*manifest, error) {
 		return nil, fmt.Errorf("reading %s of the backup: %w", manifestFile, err)
 	}
 	if m.Format != backupFormat {
-		return nil, fmt.Errorf("the backup is of format %d and was made by version %s; restore it with that version", m.Format, command.Printable(m.Version))
+		return nil, fmt.Errorf("the backup has format %d of version %s; restore it with that version", m.Format, command.Printable(m.Version))
 	}
 	for _, name := range m.Keys {
 		if name != command.TokenFile && name != command.MasterFile && !strings.HasPrefix(name, command.MasterFile+".") || strings.ContainsRune(name, filepath.Separator) {
-			return nil, fmt.Errorf("the backup names a key file %q, which no data folder has", name)
+			return nil, fmt.Errorf("the backup names the key file %q, which is not valid; use another backup", name)
 		}
 	}
 	return m, nil
 }
 
-// hasKeys checks that the keys of the rows are in the backup or given. Otherwise the
-// gateway would generate new keys, which open nothing.
+// hasKeys checks that the keys of the rows are in the backup or configured. Otherwise
+// the gateway would generate new keys, which decrypt nothing.
 func (c *RestoreCommand) hasKeys(m *manifest) error {
 	for file, given := range map[string]string{command.MasterFile: c.MasterKey, command.TokenFile: c.TokenKey} {
 		if given == "" && !slices.Contains(m.Keys, file) {
-			return fmt.Errorf("the backup has no %s: set SALLYPORT_MASTER_KEY and SALLYPORT_TOKEN_KEY to the keys of its gateway, as far as they are not in it", file)
+			return fmt.Errorf("the backup has no %s: set SALLYPORT_MASTER_KEY and SALLYPORT_TOKEN_KEY to those keys of its gateway that it does not contain", file)
 		}
 	}
 	return nil
@@ -125,7 +125,7 @@ func (c *RestoreCommand) hasKeys(m *manifest) error {
 // emptyFolder creates the data folder, or checks that it is empty.
 func emptyFolder(data string) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
-		return fmt.Errorf("making the data folder: %w", err)
+		return fmt.Errorf("creating the data folder: %w", err)
 	}
 	entries, err := os.ReadDir(data)
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *RestoreCommand) fill(ctx context.Context, stage string, m *manifest, do
 	}
 	database := filepath.Join(stage, command.DatabaseFile)
 	if sum, err := sumOf(database); err != nil || sum != m.Database {
-		return errors.Join(fmt.Errorf("%s of the backup is not what was written (size or SHA-256 differ): it was damaged or changed; use another backup", command.DatabaseFile), err)
+		return errors.Join(fmt.Errorf("%s of the backup was damaged or changed (its size or SHA-256 differs); use another backup", command.DatabaseFile), err)
 	}
 	copied, err := store.OpenFileReadOnly(database)
 	if err == nil {
@@ -164,7 +164,7 @@ func (c *RestoreCommand) fill(ctx context.Context, stage string, m *manifest, do
 	rows, err := verify(ctx, RowKeys{Data: stage, MasterKey: c.MasterKey, OldMasterKeys: c.OldMasterKeys, TokenKey: c.TokenKey}, std)
 	if err == nil && rows.Broken != nil {
 		cli.ShowReport(std.Err, rows.Broken, nil)
-		return fmt.Errorf("the evidence of organization %s does not hold, so nothing was restored; use an earlier backup, or see docs/backup.md", command.Printable(rows.Broken.Organization))
+		return fmt.Errorf("the audit log of organization %s does not verify, so nothing was restored; use an earlier backup, or see docs/backup.md", command.Printable(rows.Broken.Organization))
 	}
 	done.Links, done.Expired = rows.Links, rows.Expired
 	return err
@@ -187,31 +187,31 @@ type RowKeys struct {
 	OldMasterKeys             []string
 }
 
-// hold opens the staging folder while it is empty and returns a handle, so that later
-// writes go to the same folder. The owner of the data folder may have renamed it: hold
-// refuses anything that is not a folder of this user, symbolic links included.
-func hold(folder *os.Root, name string, uid int) (*os.Root, error) {
-	made, err := folder.Lstat(name)
+// openStage opens the staging folder while it is empty and returns a handle, so that
+// later writes go to the same folder. The owner of the data folder may have replaced it:
+// openStage rejects anything but a folder of this user, symbolic links included.
+func openStage(folder *os.Root, name string, uid int) (*os.Root, error) {
+	created, err := folder.Lstat(name)
 	if err != nil {
-		return nil, fmt.Errorf("making the data folder: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
-	replaced := fmt.Errorf("something else was put in the place of %s, which this restore made; stop what is at work in the data folder and restore again", filepath.Join(folder.Name(), name))
-	if owner, ok := made.Sys().(*syscall.Stat_t); !made.IsDir() || ok && int(owner.Uid) != uid {
+	replaced := fmt.Errorf("%s, which this restore created, was replaced; stop the processes that use the data folder and restore again", filepath.Join(folder.Name(), name))
+	if owner, ok := created.Sys().(*syscall.Stat_t); !created.IsDir() || ok && int(owner.Uid) != uid {
 		return nil, replaced
 	}
 	held, err := folder.OpenRoot(name)
 	if err != nil {
-		return nil, fmt.Errorf("making the data folder: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
-	if found, err := held.Stat("."); err != nil || !os.SameFile(made, found) {
+	if found, err := held.Stat("."); err != nil || !os.SameFile(created, found) {
 		return nil, errors.Join(replaced, err, held.Close())
 	}
 	return held, nil
 }
 
-// giveOver changes the owner of files that root restored to the owner of the data
-// folder, who runs the gateway and cannot read files of root.
-func giveOver(stage, folder *os.Root) error {
+// changeOwner gives files that root restored to the owner of the data folder, who runs
+// the gateway and cannot read files of root.
+func changeOwner(stage, folder *os.Root) error {
 	info, err := folder.Stat(".")
 	if err != nil {
 		return err
@@ -223,13 +223,13 @@ func giveOver(stage, folder *os.Root) error {
 	if err := deepestFirst(stage, func(name string) error {
 		return stage.Lchown(name, int(owner.Uid), int(owner.Gid))
 	}); err != nil {
-		return fmt.Errorf("giving the files to the owner of %s: %w", folder.Name(), err)
+		return fmt.Errorf("changing the owner of the files to that of %s: %w", folder.Name(), err)
 	}
 	return nil
 }
 
-// deepestFirst calls do with all names in the staging folder, with those in a folder
-// before the folder itself: its new owner may change a folder at once.
+// deepestFirst calls do with every name in the staging folder. A folder comes after its
+// contents, because its new owner may change it at once.
 func deepestFirst(stage *os.Root, do func(name string) error) error {
 	var all []string
 	err := fs.WalkDir(stage.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
@@ -242,8 +242,8 @@ func deepestFirst(stage *os.Root, do func(name string) error) error {
 	return err
 }
 
-// unstage moves everything into place, the database last: a server that starts in
-// between finds either nothing or everything. No name leads out of the folder.
+// unstage moves everything into place, the database last, so that a server that starts
+// in between finds either nothing or everything. No name can leave the folder.
 func unstage(stage, folder *os.Root, base string) error {
 	entries, err := fs.ReadDir(stage.FS(), ".")
 	if err != nil {
@@ -257,10 +257,10 @@ func unstage(stage, folder *os.Root, base string) error {
 	}
 	for _, name := range names {
 		if _, err := folder.Lstat(name); err == nil {
-			return fmt.Errorf("%s came while the backup was checked; stop what made it, empty the folder and restore again", filepath.Join(folder.Name(), name))
+			return fmt.Errorf("%s was created during the restore; stop the process that created it, empty the folder and restore again", filepath.Join(folder.Name(), name))
 		}
 		if err := folder.Rename(filepath.Join(base, name), name); err != nil {
-			return fmt.Errorf("putting %s in its place: %w", name, err)
+			return fmt.Errorf("moving %s into place: %w", name, err)
 		}
 	}
 	return nil
@@ -281,12 +281,12 @@ func copyFile(from, to string) error {
 }
 
 func (r *restored) report(w io.Writer) {
-	fmt.Fprintf(w, "Restored %s as it was at %s: the database is sound, the evidence holds (%s), %s of evidence are there.\n", r.Data, r.TakenAt, command.Plural(r.Links, "link"), command.Plural(r.Files, "file"))
+	fmt.Fprintf(w, "Restored %s as of %s, with %[4]s of evidence. The database is intact and the audit log verifies (%[3]s).\n", r.Data, r.TakenAt, command.Plural(r.Links, "link"), command.Plural(r.Files, "file"))
 	if r.FilesMissing > 0 {
-		fmt.Fprintf(w, "%s that rows tell of are not in the backup.\n", command.Plural(r.FilesMissing, "file"))
+		fmt.Fprintf(w, "Not in the backup: %s of evidence.\n", command.Plural(r.FilesMissing, "file"))
 	}
 	if r.Expired > 0 {
-		fmt.Fprintf(w, "%s that waited then expired: they may have run since.\n", command.Plural(r.Expired, "call"))
+		fmt.Fprintf(w, "Calls that were pending at that time expired (%d), because they may have run since.\n", r.Expired)
 	}
-	fmt.Fprintln(w, "What was revoked, used up or ended after that moment is as it was before: look at sessions, API keys, users and grants before agents go on (docs/backup.md).")
+	fmt.Fprintln(w, "Anything that was revoked, used up or ended after that time is active again: check sessions, API keys, users and grants before agents continue (docs/backup.md).")
 }

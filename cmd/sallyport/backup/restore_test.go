@@ -28,7 +28,7 @@ func staged(t *testing.T) (folder, held *os.Root, beside string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err = hold(folder, "stage", os.Geteuid())
+	held, err = openStage(folder, "stage", os.Geteuid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestRestoredFilesAreTheOwners(t *testing.T) {
 		t.Log("NOT COVERED without root: that files change hands")
 	}
 	swap(t, folder, beside)
-	if err := giveOver(held, folder); err != nil {
+	if err := changeOwner(held, folder); err != nil {
 		t.Fatal(err)
 	}
 	of := func(root string, want uint32) {
@@ -113,15 +113,15 @@ func TestRestoreGivesWhatItMade(t *testing.T) {
 // A stage that is not what this process made is not filled.
 func TestRestoreRefusesAnothersStage(t *testing.T) {
 	folder, _, beside := staged(t)
-	if _, err := hold(folder, "stage", os.Geteuid()+1); err == nil {
+	if _, err := openStage(folder, "stage", os.Geteuid()+1); err == nil {
 		t.Error("the folder of another user is taken")
 	}
-	if _, err := hold(folder, "stage/sallyport.db", os.Geteuid()); err == nil {
+	if _, err := openStage(folder, "stage/sallyport.db", os.Geteuid()); err == nil {
 		t.Error("a file is taken")
 	}
 	for _, to := range []string{beside, "beside", t.TempDir()} {
 		swap(t, folder, to)
-		if _, err := hold(folder, "stage", os.Geteuid()); err == nil {
+		if _, err := openStage(folder, "stage", os.Geteuid()); err == nil {
 			t.Errorf("a link to %s is taken", to)
 		}
 		if err := os.RemoveAll(filepath.Join(folder.Name(), "stage")); err != nil {
