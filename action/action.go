@@ -76,6 +76,10 @@ type Action struct {
 	// Provider is the ID of the action's module; the session must have an
 	// integration of it. Empty: the action belongs to no module.
 	Provider string
+	// Production says why a call needs level production whatever the action's
+	// risk, as "'live' is a production branch"; see [Action.InProduction].
+	// Empty: the risk decides.
+	Production string
 	// OneConnection reports that the params cannot identify one of several
 	// integrations, so the session must have exactly one.
 	OneConnection bool
@@ -112,6 +116,18 @@ type Action struct {
 type Binding struct {
 	Integration string // its id
 	Revision    string // changes when the call would have another target
+	// Production says why the params change production, as in
+	// [Action.Production]; empty: they do not.
+	Production string
+}
+
+// InProduction returns the action as policy decides it for params that change
+// production: with the highest risk, and only in sessions of a group with level
+// production.
+func (a *Action) InProduction(why string) *Action {
+	raised := *a
+	raised.Risk, raised.Production = RiskDanger, why
+	return &raised
 }
 
 // Bound returns the revision of a call with the binding.

@@ -30,20 +30,31 @@ type Step struct {
 	Key   string `json:"key,omitempty"`  // the policy key that matched
 	Mode  Mode   `json:"mode,omitempty"` // empty: the layer did not decide
 	Note  string `json:"note"`           // one sentence for a person
-	// Alert marks what an approver must know, such as an unreviewed change of
-	// the tool.
+	// Alert marks what an approver must know: an unreviewed change of the tool,
+	// or a call that changes production.
 	Alert bool `json:"alert,omitempty"`
 }
 
-// Alerts returns the notes that an approver must know.
-func Alerts(steps []Step) []string {
-	var notes []string
-	for _, s := range steps {
-		if s.Alert {
-			notes = append(notes, s.Note)
+// Alerts returns the steps that an approver must know.
+func Alerts(steps []Step) []Step {
+	var alerts []Step
+	for i := range steps {
+		if steps[i].Alert {
+			alerts = append(alerts, steps[i])
 		}
 	}
-	return notes
+	return alerts
+}
+
+// Unreviewed returns how the tool of a decision differs from its review; empty
+// if it does not.
+func Unreviewed(steps []Step) string {
+	for i := range steps {
+		if steps[i].Alert && steps[i].Layer == LayerDrift {
+			return steps[i].Note
+		}
+	}
+	return ""
 }
 
 // Decision is a policy decision about a call, with its reasons.

@@ -163,6 +163,9 @@ type Caller interface {
 	// Integration returns the ID of the integration that a person approved
 	// the call for; empty: no approval.
 	Integration() string
+	// Production reports whether the call was decided as one that changes
+	// production.
+	Production() bool
 	// Features returns the features of the current callers, as far as this
 	// instance knows them.
 	Features() ClientFeatures

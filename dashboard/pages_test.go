@@ -343,6 +343,20 @@ func TestTheCardTellsOfDrift(t *testing.T) {
 	}
 }
 
+// An approver reads why a call changes production, which is no drift.
+func TestTheCardTellsOfProduction(t *testing.T) {
+	h := newHouse(t)
+	b, id := h.signIn("u-ben"), h.pending("s1")
+	h.exec(`UPDATE invocations SET decision = '[{"layer":"ceiling","note":"It needs level 3, because ''live'' is a production branch.","alert":true}]'`)
+	body := b.get("/inbox/" + id).body
+	if !strings.Contains(body, "<b>Production.</b> It needs level 3, because &#39;live&#39; is a production branch.") || strings.Contains(body, "Changed since review") {
+		t.Errorf("the card:\n%s", body)
+	}
+	if form := b.get("/inbox/" + id + "/grant").body; strings.Contains(form, `name="unreviewed"`) {
+		t.Errorf("the form wants a review:\n%s", form)
+	}
+}
+
 // What agents ask for waits in the inbox, in their own words and said to be.
 func TestRequestsWaitInTheInbox(t *testing.T) {
 	h := newHouse(t)

@@ -70,10 +70,14 @@ func (p *Policy) ceiling(now time.Time, s *action.Session, a *action.Action) act
 	switch {
 	case a.Platform != nil:
 		return action.Step{} // see platformTool
-	case s.Group == "":
+	case s.Group == "" && a.Production == "":
 		return action.Step{Layer: action.LayerCeiling, Note: "The session has no group, so no ceiling applies."}
 	}
 	step := action.Step{Layer: action.LayerCeiling, Mode: action.ModeDeny}
+	if s.Group == "" {
+		step.Note = neededLevel(a) + ", and the session has no group that could have it."
+		return step
+	}
 	c := p.capabilities[capabilityKey{s.Group, a.Source}]
 	if c == nil {
 		step.Note = "The " + groupName(s.Group) + " has no capability at " + providerName(a) + "."
@@ -86,6 +90,7 @@ func (p *Policy) ceiling(now time.Time, s *action.Session, a *action.Action) act
 		step.Mode, step.Note = "", c.levelNote(a)
 		if a.Risk.Level() == action.LevelProduction {
 			step.Note += " Gate " + quoted(c.Gate) + " is approved for task " + quoted(s.Task) + "."
+			step.Alert = a.Production != ""
 		}
 	}
 	return step
@@ -113,7 +118,7 @@ func (p *Policy) gateReason(now time.Time, c *capability, s *action.Session, a *
 	if a.Risk.Level() < action.LevelProduction {
 		return ""
 	}
-	needs := printable(a.Name) + " needs level 3 at " + providerName(a) + ", and level 3 needs "
+	needs := neededLevel(a) + ", and level 3 needs "
 	switch {
 	case c.Gate == "":
 		return needs + "a gate, but the capability of " + c.group + " names none."
@@ -140,7 +145,20 @@ func (p *Policy) gateReason(now time.Time, c *capability, s *action.Session, a *
 // needs.
 func (c *capability) levelNote(a *action.Action) string {
 	return "The " + c.group + " has level " + strconv.Itoa(int(c.Level)) + " (" + c.Level.String() + ") at " + providerName(a) +
-		", " + printable(a.Name) + " needs level " + strconv.Itoa(int(a.Risk.Level())) + "."
+		", " + printable(a.Name) + " needs level " + strconv.Itoa(int(a.Risk.Level())) + because(a) + "."
+}
+
+// neededLevel begins a sentence with the level that the action needs.
+func neededLevel(a *action.Action) string {
+	return printable(a.Name) + " needs level " + strconv.Itoa(int(a.Risk.Level())) + " at " + providerName(a) + because(a)
+}
+
+// because says why the action needs a level that its risk does not.
+func because(a *action.Action) string {
+	if a.Production == "" {
+		return ""
+	}
+	return ", because " + printable(a.Production)
 }
 
 // integrationsByProvider holds an organization's integrations.

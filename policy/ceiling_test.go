@@ -25,7 +25,9 @@ func TestCeilings(t *testing.T) {
 		gates      []action.GateApproval
 		noTask     bool
 		risk       action.Risk // of merge_pr; danger where empty
-		want       string      // what the ceiling says; empty: it lets the call pass
+		production bool        // the params change production
+		noGroup    bool
+		want       string // what the ceiling says; empty: it lets the call pass
 	}{
 		{name: "no capability", risk: "read", want: "The group 'developer' has no capability at github."},
 		{name: "level none", capability: &capability{Level: 0}, risk: "read", want: "The group 'developer' has level 0 (none) at github, merge_pr needs level 1."},
@@ -69,6 +71,10 @@ func TestCeilings(t *testing.T) {
 		{name: "for what is no key", capability: &gated, gates: with(func(g *action.GateApproval) { g.Actions = []string{"merge_pr", ""} }), want: needsGate + "task 'T-1'."},
 		{name: "of two approvals one is good", capability: &gated, gates: append(with(func(g *action.GateApproval) { g.ExpiresAt = &past }), approved)},
 		{name: "a session without a task", capability: &gated, noTask: true, gates: with(func(g *action.GateApproval) { g.Task = "" }), want: needsGate + "the session's task, but the session has no task."},
+		{name: "production at level write", capability: &capability{Level: 2}, risk: "write", production: true, want: "The group 'developer' has level 2 (write) at github, merge_pr needs level 3, because 'live' is a production branch."},
+		{name: "production behind a gate", capability: &gated, risk: "write", production: true, want: "merge_pr needs level 3 at github, because 'live' is a production branch, and level 3 needs gate 'Security' to be approved for task 'T-1'."},
+		{name: "production behind an open gate", capability: &gated, gates: []action.GateApproval{approved}, risk: "write", production: true},
+		{name: "production of a session without a group", noGroup: true, production: true, want: "merge_pr needs level 3 at github, because 'live' is a production branch, and the session has no group that could have it."},
 		{name: "no gate is named", capability: &capability{Level: 3}, gates: with(func(g *action.GateApproval) { g.Gate = "" }), want: "merge_pr needs level 3 at github, and level 3 needs a gate, but the capability of group 'developer' names none."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -93,8 +99,17 @@ func TestCeilings(t *testing.T) {
 			if a.Risk == "" {
 				a.Risk = action.RiskDanger
 			}
+			if tt.production {
+				a = a.InProduction("'live' is a production branch")
+			}
+			if tt.noGroup {
+				s.Group = ""
+			}
 			d := policy.New(rules).Decide(noon, s, a)
 			if tt.want == "" {
+				if d.Steps[0].Alert != tt.production {
+					t.Errorf("an approver is told %+v", action.Alerts(d.Steps))
+				}
 				if d.Mode != allow || d.Steps[0].Mode != none || d.Steps[0].Note == "" {
 					t.Errorf("got %+v", d)
 				}

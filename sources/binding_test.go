@@ -88,3 +88,30 @@ func TestWhatIsGuardedIsNotAskedFor(t *testing.T) {
 		t.Errorf("got %+v, %v", b, err)
 	}
 }
+
+// What changes production runs only if it was decided as such.
+func TestProductionIsDecidedAsSuch(t *testing.T) {
+	d := newDesk(t, func(m *sources.Module) {
+		m.Actions[0].Production = func(settings, _ json.RawMessage) string {
+			if string(settings) == `{"wide":true}` {
+				return "it is wide"
+			}
+			return ""
+		}
+	})
+	d.add("1", 1)
+	s := &action.Session{ID: "s1", Organization: "o", Connections: []string{"1"}}
+	act := d.find("add")
+	for _, c := range []struct{ settings, want string }{{`{}`, ""}, {`{"wide":true}`, "it is wide"}} {
+		d.change("1", func(in *action.Integration) { in.Settings = json.RawMessage(c.settings) })
+		if b, err := act.Bind(t.Context(), s, json.RawMessage(note)); err != nil || b.Production != c.want {
+			t.Errorf("with %s: %+v, %v", c.settings, b, err)
+		}
+	}
+	if res, err := d.call("add", note, "1"); !errors.Is(err, action.ErrUnavailable) || len(d.heard) != 0 {
+		t.Errorf("it ran: %s, %v, the service heard %q", res.Body, err, d.heard)
+	}
+	if res, err := act.Run(t.Context(), json.RawMessage(note), agent{session: "s1", production: true}); err != nil || len(d.heard) != 1 {
+		t.Errorf("got %s, %v, the service heard %q", res.Body, err, d.heard)
+	}
+}

@@ -245,11 +245,15 @@ type agent struct {
 	action.Caller
 	session  string
 	approved string // integration
+
+	production bool // the call was decided as one that changes production
 }
 
 func (a agent) Session() string { return a.session }
 
 func (a agent) Integration() string { return a.approved }
+
+func (a agent) Production() bool { return a.production }
 
 // call has a session with the connections call the action.
 func (d *desk) call(name, params string, connections ...string) (action.Result, error) {

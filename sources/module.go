@@ -91,6 +91,10 @@ type ModuleAction struct {
 	// before an approval is requested. It makes no request. Run rejects the
 	// same params. Nil: no such check.
 	Guard func(settings, params json.RawMessage) error
+	// Production says why a call with params that Guard permits changes
+	// production, as [action.Action.Production] does; empty: it does not. It
+	// makes no request. Nil: no call does.
+	Production func(settings, params json.RawMessage) string
 	// Run executes the action and returns a JSON object. Params are valid
 	// against Input. If the service refuses, the error is a [*Refusal]; other
 	// errors are those of [outbound.Client.Do].

@@ -29,8 +29,17 @@ func (s *service) bindFunc(act *ModuleAction) func(context.Context, *action.Sess
 				return action.Binding{}, action.Errorf(action.ErrForbidden, no.Code, "%s: %s", s.Title, Printable(no.Message, maxRefusalText))
 			}
 		}
-		return action.Binding{Integration: in.ID, Revision: fmt.Sprintf("%s %d", in.ID, in.Revision)}, nil
+		return action.Binding{Integration: in.ID, Revision: fmt.Sprintf("%s %d", in.ID, in.Revision), Production: act.production(in, params)}, nil
 	}
+}
+
+// production says why a call for the integration changes production; empty: it
+// does not.
+func (a *ModuleAction) production(in action.Integration, params json.RawMessage) string {
+	if a.Production == nil {
+		return ""
+	}
+	return Printable(a.Production(in.Settings, params), maxRefusalText)
 }
 
 // integrationFor returns the integration of a call that is about to run. If the
@@ -141,6 +150,9 @@ const maxRefusalText = 600
 func (s *service) run(act *ModuleAction) action.Run {
 	return func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
 		in, err := s.integrationFor(ctx, caller, act, params)
+		if err == nil && !caller.Production() && act.production(in, params) != "" { // decided before the settings changed, or while they could not be read
+			err = action.Errorf(action.ErrUnavailable, FaultConfig, "The call changes production at %s, and was not decided as such. Call again.", s.Title)
+		}
 		if err != nil {
 			return action.Result{}, notExecuted(err)
 		}

@@ -135,12 +135,8 @@ func (g *Gate) recheck(ctx context.Context, j *job, sealed []byte) (*action.Fini
 	case j.act.Bind == nil && j.act.Revision != j.Revision:
 		return targetChanged(), nil
 	}
-	decision, err := g.Decide(ctx, &s, j.act, nil, true)
-	if err != nil {
-		return nil, err
-	}
-	if decision.Mode == action.ModeDeny {
-		return deniedNow("Policy now denies this action: " + decision.Why()), nil
+	if fin, err := g.recheckPolicy(ctx, j, &s); fin != nil || err != nil {
+		return fin, err
 	}
 	j.params, err = g.Vault.Open(paramsRef(&j.Invocation), sealed)
 	if err != nil {
@@ -150,6 +146,18 @@ func (g *Gate) recheck(ctx context.Context, j *job, sealed []byte) (*action.Fini
 		return staleApproval("The stored params differ from the approved ones; nothing was executed."), nil
 	}
 	return g.recheckBinding(ctx, j, &s)
+}
+
+// recheckPolicy ends a call that policy denies by now.
+func (g *Gate) recheckPolicy(ctx context.Context, j *job, s *action.Session) (*action.Finish, error) {
+	decision, err := g.Decide(ctx, s, j.act, nil, true)
+	if err != nil {
+		return nil, err
+	}
+	if decision.Mode == action.ModeDeny {
+		return deniedNow("Policy now denies this action: " + decision.Why()), nil
+	}
+	return nil, nil
 }
 
 // recheckBinding ends a call that would now use another integration, or another
@@ -169,6 +177,9 @@ func (g *Gate) recheckBinding(ctx context.Context, j *job, s *action.Session) (*
 		return nil, err
 	case b.Integration != j.Integration || j.act.Bound(b) != j.Revision:
 		return targetChanged(), nil
+	case b.Production != "":
+		j.act = j.act.InProduction(b.Production)
+		return g.recheckPolicy(ctx, j, s)
 	}
 	return nil, nil
 }

@@ -144,7 +144,9 @@ func (g *Gate) attempt(ctx context.Context, c *action.Call, current bool) (*acti
 	if invalid != nil && decision.Mode != action.ModeDeny {
 		return nil, nil, invalid
 	}
-	binding, err := g.bind(ctx, &c.Session, act, &decision, params)
+	act, binding, err := g.bind(ctx, &c.Session, act, &decision, params, func(act *action.Action) (action.Decision, error) {
+		return g.Decide(ctx, &c.Session, act, asked, current)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -246,24 +248,32 @@ func (g *Gate) check(act *action.Action, raw json.RawMessage) (json.RawMessage, 
 	return params, act.Check(params)
 }
 
-// bind returns the integration that a held call would use, and denies a call that a
-// guardrail of its integration forbids: neither an approval nor a grant or capability
-// permits that. Allowed reads have no guardrails. What else stands in the way of an
-// allowed call is reported by its execution.
-func (g *Gate) bind(ctx context.Context, s *action.Session, act *action.Action, d *action.Decision, params json.RawMessage) (b action.Binding, err error) {
+// bind returns the integration that a held call would use, and the action as it was
+// decided. It denies a call that a guardrail of its integration forbids: neither an
+// approval nor a grant or capability permits that. A call that changes production is
+// decided again, as such. Allowed reads are not bound. What else stands in the way of
+// an allowed call is reported by its execution.
+func (g *Gate) bind(ctx context.Context, s *action.Session, act *action.Action, d *action.Decision, params json.RawMessage, decide func(*action.Action) (action.Decision, error)) (*action.Action, action.Binding, error) {
 	held := d.Mode == action.ModeRequireApproval
 	if act.Bind == nil || params == nil || !held && (d.Mode != action.ModeAllow || act.Risk == action.RiskRead) {
-		return b, nil
+		return act, action.Binding{}, nil
 	}
-	b, err = act.Bind(ctx, s, params)
+	b, err := act.Bind(ctx, s, params)
+	if err == nil && b.Production != "" {
+		act = act.InProduction(b.Production)
+		if *d, err = decide(act); err != nil {
+			return act, b, action.WriteFailed(err)
+		}
+		held = d.Mode == action.ModeRequireApproval
+	}
 	switch {
 	case errors.Is(err, action.ErrForbidden):
 		*d = d.Forbidden(action.Public(err).Message)
-		return action.Binding{}, nil
+		return act, action.Binding{}, nil
 	case held:
-		return b, err
+		return act, b, err
 	}
-	return action.Binding{}, nil
+	return act, action.Binding{}, nil
 }
 
 // draft returns the row of a decided call, without its summary.

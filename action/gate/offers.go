@@ -304,7 +304,10 @@ func (g *Gate) Explain(ctx context.Context, s *action.Session, source, name stri
 	}
 	var binding action.Binding
 	if s.ID != "" { // else there is no integration
-		if binding, err = g.bind(ctx, s, act, &d, params); err != nil {
+		act, binding, err = g.bind(ctx, s, act, &d, params, func(act *action.Action) (action.Decision, error) {
+			return g.Decide(ctx, s, act, asked, true)
+		})
+		if err != nil {
 			return action.Explained{}, err
 		}
 	}

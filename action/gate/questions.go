@@ -36,6 +36,8 @@ func (l *executionCaller) Invocation() string { return l.job.ID }
 
 func (l *executionCaller) Integration() string { return l.job.Integration }
 
+func (l *executionCaller) Production() bool { return l.job.act.Production != "" }
+
 func (l *executionCaller) Features() action.ClientFeatures {
 	can, _ := l.listeners()
 	return can

@@ -35,8 +35,8 @@ func (g *Gate) offer(ctx context.Context, v *action.Verdict) error {
 	if err != nil {
 		return err
 	}
-	if alerts := action.Alerts(rec.Steps); len(alerts) > 0 && !v.Unreviewed {
-		return notReviewed(alerts[0])
+	if why := action.Unreviewed(rec.Steps); why != "" && !v.Unreviewed {
+		return notReviewed(why)
 	}
 	if len(v.Pin) == 0 && len(v.Grant.Pins) == 0 {
 		return nil
@@ -125,8 +125,8 @@ func (g *Gate) Terms(ctx context.Context, organization string, t *action.Terms, 
 	if err != nil {
 		return "", err
 	}
-	if alerts := action.Alerts(d.Steps); len(alerts) > 0 && !unreviewed {
-		return "", notReviewed(alerts[0])
+	if why := action.Unreviewed(d.Steps); why != "" && !unreviewed {
+		return "", notReviewed(why)
 	}
 	return act.Hash, nil
 }

@@ -20,6 +20,8 @@ func (agent) Invocation() string { return "" }
 
 func (agent) Integration() string { return "" }
 
+func (agent) Production() bool { return false }
+
 func (agent) Progress(json.RawMessage) {}
 
 func (agent) Log(json.RawMessage) {}

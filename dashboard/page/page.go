@@ -146,6 +146,7 @@ func (p *pages) funcs(name string) template.FuncMap {
 		"window":      windowText,
 		"shown":       displayStatus,
 		"alerts":      action.Alerts,
+		"unreviewed":  action.Unreviewed,
 		"spans":       func() []span { return spansWithin(p.Now(), nil) },
 		"settled":     decidedBy,
 		"denied":      denialReason,

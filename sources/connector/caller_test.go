@@ -25,6 +25,7 @@ func (c *caller) Invocation() string              { return "" }
 func (c *caller) Features() action.ClientFeatures { return c.can }
 func (c *caller) LogLevel() string                { return c.level }
 func (c *caller) Integration() string             { return "" }
+func (c *caller) Production() bool                { return false }
 
 func (c *caller) Progress(p json.RawMessage) {
 	if c.progress != nil {

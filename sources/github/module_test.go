@@ -89,7 +89,7 @@ func TestTheCatalogTakesIt(t *testing.T) {
 	}
 	schema := github.Module().Settings
 	for settings, want := range map[string]bool{
-		`{}`: true, `{"repositories":["octocat/hello","octo-org/*"],"pr_bases":["main"],"denied_pr_bases":["release/*"]}`: true,
+		`{}`: true, `{"repositories":["octocat/hello","octo-org/*"],"pr_bases":["main"],"denied_pr_bases":["release/*"],"production_pr_bases":["live"]}`: true,
 		`{"repositories":["hello"]}`: false, `{"repositories":["*/*"]}`: false, `{"repositories":null}`: false, `{"repos":[]}`: false, `{"pr_bases":[""]}`: false,
 		`{"pr_bases":["["]}`: false, `{"denied_pr_bases":["a b"]}`: false, `{"pr_bases":["release/*-v1.0","*"]}`: true,
 	} {

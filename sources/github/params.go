@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -81,6 +82,12 @@ type checkedParams interface {
 	check(rules writeRules) error
 }
 
+// productionParams are params that can change production.
+type productionParams interface {
+	// production says why checked params do; empty: they do not.
+	production(rules writeRules) string
+}
+
 // guardedAction makes the action a write whose params are checked before
 // approval and again at execution.
 func guardedAction[P checkedParams](a sources.ModuleAction, do func(ctx context.Context, c *sources.Conn, p P) (any, error)) sources.ModuleAction {
@@ -94,6 +101,16 @@ func guardedAction[P checkedParams](a sources.ModuleAction, do func(ctx context.
 			return err
 		}
 		return p.check(rules)
+	}
+	if _, ok := any(*new(P)).(productionParams); ok {
+		a.Production = func(settings, params json.RawMessage) string {
+			var p P
+			rules, err := parseRules(settings)
+			if err != nil || json.Unmarshal(params, &p) != nil {
+				return "" // see Guard
+			}
+			return any(p).(productionParams).production(rules) //nolint:forcetypeassert // checked above
+		}
 	}
 	run := handler(do)
 	a.Run = func(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
@@ -125,7 +142,9 @@ const settingsSchema = `{
 		"pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
 			"description": "The only branches that a pull request may be opened or merged into; * stands for any characters, and spaces and ~ ^ : ? [ \\ are in no name of a branch. Left out: all but denied_pr_bases."},
 		"denied_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
-			"description": "Branches that no pull request may be opened or merged into, in whatever case; * stands for any characters, and spaces and ~ ^ : ? [ \\ are in no name of a branch. Left out: production, prod, live and release/*, unless pr_bases is given."}
+			"description": "Branches that no pull request may be opened or merged into, in whatever case; * stands for any characters, and spaces and ~ ^ : ? [ \\ are in no name of a branch. Left out: none."},
+		"production_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
+			"description": "Production branches, in whatever case: a pull request is opened or merged into them only in sessions of a group with level 3, behind its gate. * stands for any characters. Left out: production, prod, live and release/*, unless pr_bases or denied_pr_bases is given. Empty: none."}
 	},
 	"additionalProperties": false
 }`
@@ -135,6 +154,7 @@ type writeRules struct {
 	Repositories []string `json:"repositories"`
 	Bases        []string `json:"pr_bases"`
 	DeniedBases  []string `json:"denied_pr_bases"`
+	Production   []string `json:"production_pr_bases"`
 }
 
 // parseRules rejects settings with unknown fields, so that no rule is silently
@@ -149,8 +169,8 @@ func parseRules(settings json.RawMessage) (writeRules, error) {
 	if err := d.Decode(&r); err != nil {
 		return writeRules{}, guardrail("The settings of this GitHub integration cannot be read, so nothing is written with it; have an admin set them again.")
 	}
-	if r.Bases == nil && r.DeniedBases == nil {
-		r.DeniedBases = []string{"production", "prod", "live", "release/*"}
+	if r.Bases == nil && r.DeniedBases == nil && r.Production == nil {
+		r.Production = []string{"production", "prod", "live", "release/*"}
 	}
 	return r, nil
 }
@@ -174,13 +194,29 @@ func (r writeRules) checkBase(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lower := strings.ToLower(short)
-	denied := slices.ContainsFunc(r.DeniedBases, func(p string) bool { return matchesPattern(strings.ToLower(p), lower) })
+	denied := matchesAny(r.DeniedBases, short)
 	allowed := r.Bases == nil || slices.ContainsFunc(r.Bases, func(p string) bool { return matchesPattern(p, short) })
 	if denied || !allowed {
 		return "", guardrail("No pull request may be opened or merged into %q here; choose another /base, or have an admin change this integration's pr_bases or denied_pr_bases.", short)
 	}
 	return short, nil
+}
+
+// productionBase says why pull requests into a branch change production; empty:
+// they do not.
+func (r writeRules) productionBase(name string) string {
+	short := strings.TrimPrefix(name, "refs/heads/")
+	if !matchesAny(r.Production, short) {
+		return ""
+	}
+	return strconv.Quote(short) + " is a production branch"
+}
+
+// matchesAny reports whether one of the patterns matches the branch in whatever
+// case.
+func matchesAny(patterns []string, branch string) bool {
+	lower := strings.ToLower(branch)
+	return slices.ContainsFunc(patterns, func(p string) bool { return matchesPattern(strings.ToLower(p), lower) })
 }
 
 // matchesPattern reports whether the pattern matches the whole text. A *

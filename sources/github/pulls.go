@@ -162,6 +162,8 @@ func (p newPullParams) check(rules writeRules) error {
 	return err
 }
 
+func (p newPullParams) production(rules writeRules) string { return rules.productionBase(p.Base) }
+
 func runCreatePull(ctx context.Context, c *sources.Conn, p newPullParams) (any, error) {
 	base, err := branchName("base", p.Base)
 	if err != nil {
@@ -226,6 +228,8 @@ func (p mergeParams) check(rules writeRules) error {
 	}
 	return err
 }
+
+func (p mergeParams) production(rules writeRules) string { return rules.productionBase(p.Base) }
 
 func (p mergeParams) method() string { return cmp.Or(p.Method, "merge") }
 

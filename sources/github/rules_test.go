@@ -3,6 +3,7 @@ package github_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ func TestBases(t *testing.T) {
 		allowed  []string
 		denied   []string
 	}{
-		{``, []string{"main", "develop", "release", "prod2"}, []string{"production", "Production", "refs/heads/prod", "LIVE", "release/1.0", "release/1/2"}},
+		{``, []string{"main", "develop", "production"}, nil},
 		{`{"pr_bases":["main","release/*"]}`, []string{"main", "release/1.0"}, []string{"Main", "develop", "mainly", "production"}},
 		{`{"denied_pr_bases":["main"]}`, []string{"production", "mainly"}, []string{"main", "MAIN"}},
 		{`{"denied_pr_bases":[]}`, []string{"production"}, nil},
@@ -103,6 +104,38 @@ func TestBases(t *testing.T) {
 	refused(t, github.Base(json.RawMessage(`{"pr_base":["main"]}`), "main"), "guardrail", "settings")
 	refused(t, github.Base(json.RawMessage(`{"pr_bases":"main"}`), "main"), "guardrail", "settings")
 	refused(t, github.Base(nil, "a b"), "invalid_branch", "/base")
+}
+
+func TestProductionBases(t *testing.T) {
+	for _, test := range []struct {
+		settings         string
+		production, base []string
+	}{
+		{``, []string{"production", "Production", "refs/heads/prod", "LIVE", "release/1.0", "release/1/2"}, []string{"main", "develop", "release", "prod2"}},
+		{`{"repositories":["octocat/hello"]}`, []string{"live"}, []string{"main"}},
+		{`{"production_pr_bases":["main","Ship/*"]}`, []string{"main", "MAIN", "ship/1"}, []string{"production", "mainly"}},
+		{`{"production_pr_bases":[]}`, nil, []string{"production"}},
+		{`{"pr_bases":["main","release/*"]}`, nil, []string{"release/1", "main"}}, // an admin named them
+		{`{"denied_pr_bases":["x"]}`, nil, []string{"production"}},
+		{`{"pr_bases":["*"],"denied_pr_bases":["x"],"production_pr_bases":["live"]}`, []string{"live"}, []string{"production"}},
+	} {
+		for _, name := range []string{"create_pr", "merge_pr"} {
+			a := find(t, name)
+			for want, bases := range map[bool][]string{true: test.production, false: test.base} {
+				for _, base := range bases {
+					why := a.Production(json.RawMessage(test.settings), fmt.Appendf(nil, `{"base":%q}`, base))
+					if (why != "") != want || want && !strings.Contains(why, strings.TrimPrefix(base, "refs/heads/")) {
+						t.Errorf("%s into %s with %s: production because %q", name, base, test.settings, why)
+					}
+				}
+			}
+		}
+	}
+	for _, a := range github.Module().Actions {
+		if (a.Production != nil) != (a.Name == "create_pr" || a.Name == "merge_pr") {
+			t.Errorf("%s may change production", a.Name)
+		}
+	}
 }
 
 func TestPatterns(t *testing.T) {
@@ -165,7 +198,7 @@ func TestGuardrailsComeBeforeRequests(t *testing.T) {
 		}
 	}
 	asked := len(s.requests())
-	const all, hello = `{}`, `{"owner":"octocat","repo":"hello",`
+	const all, releases, hello = `{}`, `{"denied_pr_bases":["release/*"]}`, `{"owner":"octocat","repo":"hello",`
 	for _, test := range []struct {
 		action, params, settings, code string
 		words                          []string
@@ -173,10 +206,10 @@ func TestGuardrailsComeBeforeRequests(t *testing.T) {
 		{"create_branch", hello + `"branch":"refs/heads/Main"}`, all, "guardrail", []string{"main or master"}},
 		{"create_branch", hello + `"branch":"x","base":"../../issues"}`, all, "invalid_branch", []string{"/base"}},
 		{"create_branch", hello + `"branch":"x","base":"y","sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e"}`, all, "invalid_params", []string{"/base", "/sha"}},
-		{"create_pr", hello + `"title":"x","head":"x","base":"release/2"}`, all, "guardrail", []string{"/base"}},
+		{"create_pr", hello + `"title":"x","head":"x","base":"release/2"}`, releases, "guardrail", []string{"/base"}},
 		{"create_pr", hello + `"title":"x","head":"a/b:c","base":"y"}`, all, "invalid_branch", []string{"/head"}},
 		{"create_pr", hello + `"title":"x","head":"a:b:c","base":"y"}`, all, "invalid_branch", []string{"/head"}},
-		{"merge_pr", strings.Replace(mergeNow, "trunk", "release/2", 1), all, "guardrail", []string{"/base", "release/2"}},
+		{"merge_pr", strings.Replace(mergeNow, "trunk", "release/2", 1), releases, "guardrail", []string{"/base", "release/2"}},
 		{"merge_pr", mergeNow, `{"pr_bases":["develop"]}`, "guardrail", []string{"/base", "trunk"}},
 		{"merge_pr", strings.Replace(mergeNow, "trunk", "a b", 1), all, "invalid_branch", []string{"/base"}},
 	} {

@@ -35,11 +35,11 @@ func showPendingCall(w io.Writer, i *action.Invocation, callCtx *callContext, pa
 	callCtx.show(w, i)
 	decision := action.Decision{Source: i.ModeSource, Steps: i.Steps}
 	alerts := action.Alerts(i.Steps)
-	if reason := decision.Why(); reason != "" && !slices.Contains(alerts, reason) {
+	if reason := decision.Why(); reason != "" && !slices.ContainsFunc(alerts, func(s action.Step) bool { return s.Note == reason }) {
 		printLine(w, "    "+reason)
 	}
-	for _, note := range alerts {
-		printLine(w, "! "+note)
+	for _, alert := range alerts {
+		printLine(w, "! "+alert.Note)
 	}
 	printLine(w, "    "+params)
 }

@@ -98,11 +98,8 @@ func (m *callMetrics) Decided(_ *action.Action, d *action.Decision, took time.Du
 	if o := m.decisionsByMode[d.Mode]; o != nil {
 		o.Observe(took.Seconds())
 	}
-	for i := range d.Steps {
-		if d.Steps[i].Alert {
-			m.drifted.WithLabelValues(string(d.Mode)).Inc()
-			return
-		}
+	if action.Unreviewed(d.Steps) != "" {
+		m.drifted.WithLabelValues(string(d.Mode)).Inc()
 	}
 }
 

@@ -2,14 +2,17 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 const (
@@ -146,5 +149,117 @@ func TestGuardrailsAtGitHub(t *testing.T) {
 	a.answered(a.call("github_create_issue", `{"owner":"octocat","repo":"hello","title":"T"}`), false, `"number":10`)
 	if n := len(gitHub.requests("git/refs")); n != 1 {
 		t.Errorf("%d branches were created", n)
+	}
+}
+
+// TestProductionBases opens and merges pull requests into production branches and
+// others, at every level, with the gate approved and not.
+func TestProductionBases(t *testing.T) {
+	t.Parallel()
+	p, gitHub := serveHouse(t), newService(t, likeGitHub(gitHubToken))
+	p.connectTo(gitHub, "github", map[string]any{"kind": "api_key", "secret": gitHubToken})
+	p.mode("github:create_pr", action.ModeAllow) // what no mode permits in production
+	const gate = `gate 'Security' to be approved for task 'closed'`
+	sessions := map[string]action.Session{}
+	agents := map[string]*visitor{}
+	for group, capability := range map[string]map[string]any{
+		"": nil, "level1": {"level": 1}, "level2": {"level": 2}, "level3": {"level": 3, "required_gate": "Security"},
+	} {
+		if group != "" {
+			p.must("PUT", "/capabilities/"+group+"/github", capability, nil)
+			p.must("POST", "/gates", map[string]any{"group": group, "task": "open", "gate": "Security"}, nil)
+		}
+		for _, task := range []string{"open", "closed"} {
+			body := map[string]any{"connections": []string{"github"}}
+			if group != "" {
+				body["group"], body["task"] = group, task
+			}
+			var s testSession
+			p.must("POST", "/sessions", body, &s)
+			row, err := p.DB.Session(t.Context(), s.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sessions[group+" "+task], agents[group+" "+task] = row, p.attend(s)
+		}
+	}
+	const because = `, because "release/1" is a production branch`
+	title := 0
+	for _, c := range []struct {
+		group, act, base string
+		open, closed     string // why it is denied with the gate approved and without; empty: it is not
+	}{
+		{"", "create_pr", "trunk", "", ""},
+		{"", "create_pr", "release/1", "needs level 3 at GitHub (octocat)" + because + ", and the session has no group", "and the session has no group"},
+		{"level1", "create_pr", "trunk", "has level 1 (read) at GitHub (octocat), create_pr needs level 2.", "create_pr needs level 2."},
+		{"level1", "create_pr", "release/1", "create_pr needs level 2.", "create_pr needs level 2."},
+		{"level2", "create_pr", "trunk", "", ""},
+		{"level2", "create_pr", "release/1", "has level 2 (write) at GitHub (octocat), create_pr needs level 3" + because + ".", "create_pr needs level 3" + because + "."},
+		{"level2", "merge_pr", "release/1", "merge_pr needs level 3.", "merge_pr needs level 3."},
+		{"level3", "create_pr", "trunk", "", ""},
+		{"level3", "create_pr", "release/1", "", "create_pr needs level 3 at GitHub (octocat)" + because + ", and level 3 needs " + gate},
+		{"level3", "merge_pr", "trunk", "", "merge_pr needs level 3 at GitHub (octocat), and level 3 needs " + gate},
+		{"level3", "merge_pr", "release/1", "", "merge_pr needs level 3 at GitHub (octocat), and level 3 needs " + gate},
+	} {
+		for task, denied := range map[string]string{"open": c.open, "closed": c.closed} {
+			title++
+			params := fmt.Sprintf(`{"owner":"octocat","repo":"hello","title":"%d","head":"fix","base":%q}`, title, c.base)
+			if c.act == "merge_pr" {
+				params = fmt.Sprintf(`{"owner":"octocat","repo":"hello","number":%d,"sha":"`+headSHA+`","base":%q}`, 100+title, c.base)
+			}
+			name, s := fmt.Sprintf("%s into %s at %q with the gate %s", c.act, c.base, c.group, task), sessions[c.group+" "+task]
+			explained, err := p.gate.Explain(t.Context(), &s, "github", c.act, json.RawMessage(params))
+			if err != nil || (explained.Decision.Mode == action.ModeDeny) != (denied != "") || !strings.Contains(explained.Decision.Why(), denied) {
+				t.Errorf("%s is explained as %s: %s (%v)", name, explained.Decision.Mode, explained.Decision.Why(), err)
+			}
+			gitHub.answers(likeGitHub(gitHubToken))
+			answer := <-agents[c.group+" "+task].call("github_"+c.act, params)
+			page, err := p.DB.ListInvocations(t.Context(), action.InvocationFilter{Organization: org, Session: s.ID, Limit: 1})
+			if err != nil || len(page.Items) != 1 {
+				t.Fatalf("%s has no row: %s, %v", name, answer.text, err)
+			}
+			row, sent := page.Items[0], len(gitHub.requests(""))
+			risk := explained.Risk
+			switch raised := c.base == "release/1" && c.group != "level1"; {
+			case raised && risk != action.RiskDanger, row.Risk != risk:
+				t.Errorf("%s is recorded as %s, explained as %s", name, row.Risk, risk)
+			case denied == "" && (row.Status == action.StatusDenied || sent == 0): // the service has no such pull request
+				t.Errorf("%s is %s: %s; %d requests", name, row.Status, row.DeniedNote, sent)
+			case denied != "" && (row.ModeSource != action.LayerCeiling || !strings.Contains(row.DeniedNote, denied) || !strings.Contains(answer.text, denied) || sent != 0):
+				t.Errorf("%s is %s by %s: %s; the agent is told %s; %d requests", name, row.Status, row.ModeSource, row.DeniedNote, answer.text, sent)
+			}
+		}
+	}
+
+	// An approver is told why it is production, and the gate is checked again.
+	p.mode("github:create_pr", action.ModeRequireApproval)
+	a := agents["level3 open"]
+	const release = `{"owner":"octocat","repo":"hello","title":"held","head":"fix","base":"release/1"}`
+	var done <-chan spokenTo
+	p.eventually("a held call", func() bool {
+		done = a.call("github_create_pr", release)
+		var list api.List[action.Invocation]
+		select {
+		case <-done:
+			return false // decided by the mode before
+		case <-time.After(100 * time.Millisecond):
+		}
+		p.must("GET", "/invocations?status=pending", nil, &list)
+		return len(list.Items) == 1
+	})
+	held := p.held()
+	if alerts := action.Alerts(held.Steps); held.Risk != action.RiskDanger || len(alerts) != 1 || !strings.Contains(alerts[0].Note, `"release/1" is a production branch. Gate 'Security' is approved`) {
+		t.Errorf("an approver sees %s and %+v", held.Risk, alerts)
+	}
+	approvals, err := p.DB.ListGates(t.Context(), org, "level3", "")
+	if err != nil || len(approvals) != 1 {
+		t.Fatalf("%+v, %v", approvals, err)
+	}
+	p.must("DELETE", "/gates/"+approvals[0].ID, nil, nil)
+	gitHub.answers(likeGitHub(gitHubToken))
+	p.approve(held.ID)
+	a.answered(done, true, `"release/1" is a production branch, and level 3 needs gate 'Security'`)
+	if sent := gitHub.requests(""); len(sent) != 0 {
+		t.Errorf("sent without the gate: %+v", sent)
 	}
 }

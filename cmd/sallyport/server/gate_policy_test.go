@@ -585,8 +585,8 @@ func TestNoStandingYesToAnUnreviewedTool(t *testing.T) {
 		t.Errorf("a grant for the tool as it is: %q, %v", hash, err)
 	}
 	inv := w.sells().Invocation
-	if len(action.Alerts(inv.Steps)) != 1 {
-		t.Errorf("the approver is told %q", action.Alerts(inv.Steps))
+	if alerts := action.Alerts(inv.Steps); len(alerts) != 1 {
+		t.Errorf("the approver is told %+v", alerts)
 	}
 	v := w.verdict(inv.ID)
 	v.Grant = &action.Grant{Terms: action.Terms{Scope: action.ScopeSession}}
