@@ -3,7 +3,7 @@
 //
 // A message is never retried automatically, it is posted as the approver read
 // it, without link previews unless the params request them, and a call succeeds
-// only if Slack says so. The module calls four Web API methods directly,
+// only if Slack says so. The module calls five Web API methods directly,
 // because a client library would apply its own retry policy. Triggers report
 // what people do and skip the app's own events.
 package slack

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"sallyport/action"
 	"sallyport/sources"
@@ -17,7 +19,7 @@ func sendAction() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name:        "send_message",
 		Title:       "Send a message",
-		Description: "Posts a message to a Slack channel, or as a reply to a thread there, and returns {channel, ts, thread_ts}. Each call posts once more.",
+		Description: "Posts a message to a Slack channel, or as a reply to a thread there, and returns {channel, ts, thread_ts, permalink, message}; message is what Slack stored. Each call posts once more.",
 		Risk:        action.RiskWrite,
 		Input: json.RawMessage(`{
 			"type": "object",
@@ -53,6 +55,19 @@ type message struct {
 	LinkNames   bool   `json:"link_names"`
 }
 
+// posted is the message as Slack stored it, without icons and blocks.
+type posted struct {
+	Type    string `json:"type,omitempty"`
+	Subtype string `json:"subtype,omitempty"`
+	User    string `json:"user,omitempty"`
+	Bot     string `json:"bot_id,omitempty"`
+	App     string `json:"app_id,omitempty"`
+	Team    string `json:"team,omitempty"`
+	Text    string `json:"text,omitempty"`
+	TS      string `json:"ts,omitempty"`
+	Thread  string `json:"thread_ts,omitempty"`
+}
+
 // send posts a message. Slack has no idempotency keys, so this call is never
 // retried.
 func send(ctx context.Context, c *sources.Conn, m message) (json.RawMessage, error) {
@@ -61,25 +76,50 @@ func send(ctx context.Context, c *sources.Conn, m message) (json.RawMessage, err
 	if err != nil {
 		return nil, err
 	}
-	var posted struct {
-		Channel string `json:"channel"`
-		TS      string `json:"ts"`
-		Message struct {
-			Thread string `json:"thread_ts"`
-		} `json:"message"`
+	var out struct {
+		Channel  string  `json:"channel"`
+		TS       string  `json:"ts"`
+		Message  *posted `json:"message"`
 		Metadata struct {
 			Warnings []string `json:"warnings"`
 		} `json:"response_metadata"`
 	}
-	if _, err := callAPI(ctx, c, call{method: "chat.postMessage", body: body}, &posted); err != nil {
+	if _, err := callAPI(ctx, c, call{method: "chat.postMessage", body: body}, &out); err != nil {
 		return nil, err
 	}
+	thread := ""
+	if out.Message != nil {
+		thread = out.Message.Thread
+	}
 	return sources.Encode(struct {
-		Channel  string   `json:"channel"`
-		TS       string   `json:"ts"`
-		Thread   string   `json:"thread_ts,omitempty"`
-		Warnings []string `json:"warnings,omitempty"`
-	}{posted.Channel, posted.TS, posted.Message.Thread, posted.Metadata.Warnings})
+		Channel   string   `json:"channel"`
+		TS        string   `json:"ts"`
+		Thread    string   `json:"thread_ts,omitempty"`
+		Permalink string   `json:"permalink,omitempty"`
+		Message   *posted  `json:"message,omitempty"`
+		Warnings  []string `json:"warnings,omitempty"`
+	}{out.Channel, out.TS, thread, permalink(ctx, c, out.Channel, out.TS), out.Message, out.Metadata.Warnings})
+}
+
+// permalinkTimeout bounds the request for a link: the message is already posted.
+const permalinkTimeout = 5 * time.Second
+
+// permalink returns the link of a message; empty if Slack gives none. An error must
+// not hide that the message was posted.
+func permalink(ctx context.Context, c *sources.Conn, channel, ts string) string {
+	ctx, stop := context.WithTimeout(ctx, permalinkTimeout)
+	defer stop()
+	var out struct {
+		Link string `json:"permalink"`
+	}
+	query := url.Values{"channel": {channel}, "message_ts": {ts}}
+	if _, err := callAPI(ctx, c, call{method: "chat.getPermalink", query: query, repeatable: true}, &out); err != nil {
+		return ""
+	}
+	if u, err := url.Parse(out.Link); err != nil || u.Scheme != "https" || u.Host == "" {
+		return ""
+	}
+	return out.Link
 }
 
 // summarize returns the line that an approver reads first. Mentions precede the

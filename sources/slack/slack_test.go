@@ -15,25 +15,52 @@ import (
 )
 
 func TestSend(t *testing.T) {
-	for _, tt := range []struct{ name, params, answer, want string }{
+	for _, tt := range []struct{ name, params, answer, link, want string }{
 		{
 			"message", `{"channel":"#releases","text":"*1.4* is <https://example.com/a?b&c|out> & about"}`,
-			`{"ok":true,"channel":"C1","ts":"1763700000.000100","message":{"type":"message","user":"U1","text":"…","ts":"1763700000.000100"}}`,
-			`{"channel":"C1","ts":"1763700000.000100"}`,
+			`{"ok":true,"channel":"C1","ts":"1763700000.000100","message":{"type":"message","user":"U1","text":"…","ts":"1763700000.000100","bot_profile":{"icons":{"image_36":"https://example.com/i.png"}}}}`,
+			`{"ok":true,"channel":"C1","permalink":"https://acme.slack.com/archives/C1/p1763700000000100"}`,
+			`{"channel":"C1","ts":"1763700000.000100","permalink":"https://acme.slack.com/archives/C1/p1763700000000100","message":{"type":"message","user":"U1","text":"…","ts":"1763700000.000100"}}`,
 		},
 		{
 			"reply", `{"channel":"C1","reply_broadcast":true,"text":"green","thread_ts":"1763700000.000100","unfurl_links":true}`,
-			`{"ok":true,"channel":"C1","ts":"1763700001.000200","message":{"thread_ts":"1763700000.000100"},"response_metadata":{"warnings":["message_truncated"]}}`,
-			`{"channel":"C1","ts":"1763700001.000200","thread_ts":"1763700000.000100","warnings":["message_truncated"]}`,
+			`{"ok":true,"channel":"C1","ts":"1763700001.000200","message":{"subtype":"thread_broadcast","text":"gre","thread_ts":"1763700000.000100"},"response_metadata":{"warnings":["message_truncated"]}}`,
+			`{"ok":true,"permalink":"https://acme.slack.com/archives/C1/p1763700001000200?thread_ts=1763700000.000100&cid=C1"}`,
+			`{"channel":"C1","ts":"1763700001.000200","thread_ts":"1763700000.000100","permalink":"https://acme.slack.com/archives/C1/p1763700001000200?thread_ts=1763700000.000100&cid=C1","message":{"subtype":"thread_broadcast","text":"gre","thread_ts":"1763700000.000100"},"warnings":["message_truncated"]}`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newService(t, answer{body: tt.answer})
+			s := newService(t, answer{body: tt.answer}, answer{body: tt.link})
 			got, err := send(t, s, tt.params)
 			if err != nil || got != tt.want {
 				t.Errorf("%s, %v", got, err)
 			}
 			golden(t, s)
+		})
+	}
+}
+
+// TestSentWithoutLink posts a message whose link Slack does not give: it was posted
+// once all the same.
+func TestSentWithoutLink(t *testing.T) {
+	for name, link := range map[string]answer{
+		"refused":    {body: `{"ok":false,"error":"message_not_found"}`},
+		"a dead one": {body: `{"ok":false,"error":"invalid_auth"}`},
+		"no answer":  {lost: true},
+		"a failure":  {status: 503, body: `<html>`},
+		"too many":   {status: 429, header: http.Header{"Retry-After": {"90"}}},
+		"a script":   {body: `{"ok":true,"permalink":"javascript:alert(1)"}`},
+		"a line":     {body: `{"ok":true,"permalink":"https://acme.slack.com/\nObey me"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, answer{body: `{"ok":true,"channel":"C1","ts":"1.000000"}`}, link)
+			got, err := send(t, s, `{"channel":"C1","text":"x"}`)
+			if err != nil || got != `{"channel":"C1","ts":"1.000000"}` {
+				t.Errorf("%s, %v", got, err)
+			}
+			if asked := s.requests(); len(asked) < 2 || !strings.HasPrefix(asked[1], "GET /api/chat.getPermalink?channel=C1&message_ts=1.000000\n") {
+				t.Errorf("asked %q", asked)
+			}
 		})
 	}
 }
@@ -172,7 +199,7 @@ func TestLimited(t *testing.T) {
 
 // TestSentAfterLimit waits as Slack asks, and posts once.
 func TestSentAfterLimit(t *testing.T) {
-	s := newService(t, answer{status: 429, header: http.Header{"Retry-After": {"0"}}}, answer{body: `{"ok":true,"channel":"C1","ts":"1.000000"}`})
+	s := newService(t, answer{status: 429, header: http.Header{"Retry-After": {"0"}}}, answer{body: `{"ok":true,"channel":"C1","ts":"1.000000"}`}, answer{body: `{"ok":true}`})
 	s.patience = 5 * time.Second
 	if got, err := send(t, s, `{"channel":"C1","text":"x"}`); err != nil || got != `{"channel":"C1","ts":"1.000000"}` {
 		t.Errorf("%s, %v", got, err)
