@@ -263,6 +263,7 @@ type Preset struct {
 	Variants     []PresetVariant        `json:"variants" nullable:"false"`
 	Modes        map[string]action.Mode `json:"modes,omitempty" nullable:"false" doc:"Modes that it proposes for its tools, by name or pattern."`
 	Known        []string               `json:"-"` // names of tools by which it is recognized
+	Servers      []string               `json:"-"` // names that its servers give themselves
 	Hint         string                 `json:"hint" doc:"Where to get a credential."`
 	Unsure       []string               `json:"unsure,omitempty" nullable:"false" doc:"Fields not confirmed by its documentation: check there."`
 }

@@ -27,6 +27,7 @@ type outside struct {
 	mu sync.Mutex
 
 	document []byte          // that describes the gateway
+	server   string          // the name that all servers give themselves
 	hostile  bool            // what the servers say of themselves is
 	flows    map[string]flow // sign-ins to connectors, by state
 	tried    []string        // secrets that were tried, and not kept
@@ -82,7 +83,7 @@ func (m *outside) State(_ context.Context, c action.Connector) dashboard.Connect
 	}
 	return dashboard.ConnectorState{
 		Tools: append(actionsOf(c.Source()), besideOf(c.Source())...), Warnings: []string{"1 tool was dropped"}, FetchedAt: m.db.Now(),
-		Protocol: "2025-11-25", Resources: 3, Templates: 1, Prompts: 2,
+		Protocol: "2025-11-25", Server: m.server, Resources: 3, Templates: 1, Prompts: 2,
 		Steps: []dashboard.Step{{Name: "tls", Took: 1500 * time.Microsecond, Detail: "TLS 1.3"}, {Name: "tools", Took: 40 * time.Millisecond}},
 	}
 }

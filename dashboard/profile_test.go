@@ -95,3 +95,29 @@ func TestModeCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestRecognizedByName: a server that lists too few of a known server's tools is
+// recognized by the name that it gives itself, if there are modes for its tools.
+func TestRecognizedByName(t *testing.T) {
+	for _, test := range []struct {
+		server, known, want string
+		modes               map[string]action.Mode
+	}{
+		{"hub-mcp", "list", "hub", map[string]action.Mode{"dr*": action.ModeAllow}},
+		{"Hub-MCP", "list", "hub", map[string]action.Mode{"dr*": action.ModeAllow}},
+		{"hub-mcp", "list", "", map[string]action.Mode{"other": action.ModeAllow}},
+		{"another", "list", "", map[string]action.Mode{"dr*": action.ModeAllow}},
+		{"", "list", "", map[string]action.Mode{"dr*": action.ModeAllow}},
+	} {
+		h := newHouse(t, func(c *dashboard.Config) {
+			known(c)
+			c.Presets = append(c.Presets, api.Preset{Name: "hub", Title: "Hub", Known: []string{test.known, "x", "y"}, Servers: []string{"hub-mcp"}, Modes: test.modes})
+		})
+		h.watched()
+		h.out.server = test.server
+		got, _ := h.want(200, h.admin, "GET", connectorsPath+"/github", "").json(t)["recognized_preset"].(string)
+		if got != test.want {
+			t.Errorf("%q with modes of %v is recognized as %q, want %q", test.server, test.modes, got, test.want)
+		}
+	}
+}

@@ -105,6 +105,7 @@ type ConnectorState struct {
 	Warnings  []string
 	FetchedAt time.Time // of the list; zero if it was never fetched
 	Protocol  string    // version of MCP; empty if unknown
+	Server    string    // name that the server gives itself; untrusted
 	// SharedState says why agents should not share a session with the server;
 	// empty: nothing suggests it, or each has its own.
 	SharedState string

@@ -17,7 +17,6 @@ type house struct {
 	warnings                      []string
 	offers                        sources.Capabilities
 	missing                       sources.Missing
-	session                       bool
 	did                           []string
 
 	listens int
@@ -47,7 +46,7 @@ func raws(list []string) (out []json.RawMessage) {
 // list is called with the origin's mutex held.
 func (h *house) list(l *sources.Listing) {
 	l.Resources, l.Templates, l.Prompts = raws(h.resources), raws(h.templates), raws(h.prompts)
-	l.Capabilities, l.Missing, l.Warnings, l.Session = h.offers, h.missing, h.warnings, h.session
+	l.Capabilities, l.Missing, l.Warnings = h.offers, h.missing, h.warnings
 }
 
 func (h *house) Do(_ context.Context, method string, params json.RawMessage, _ action.Caller) (action.Result, error) {

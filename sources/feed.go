@@ -27,7 +27,7 @@ type feed struct {
 	offerings    offerings
 	warnings     []string
 	protocol     string
-	session      bool        // the server issues sessions
+	server       string      // name that the server gives itself
 	instructions string      // of the server, for models
 	fetchedAt    time.Time   // when the current list was requested; zero: there is none
 	observedHash string      // of the list that Observe recorded last; empty: none
@@ -56,7 +56,7 @@ type refreshResult struct {
 	offerings    offerings
 	warnings     []string
 	protocol     string
-	session      bool
+	server       string
 	instructions string
 }
 
@@ -133,7 +133,7 @@ func (f *feed) startLocked() *refreshRun {
 		listing, err := f.list(ctx)
 		var c refreshResult
 		if err == nil {
-			c.protocol, c.session, c.instructions = listing.Protocol, listing.Session, strings.ToValidUTF8(listing.Instructions, "\uFFFD")
+			c.protocol, c.server, c.instructions = listing.Protocol, listing.Server, strings.ToValidUTF8(listing.Instructions, "\uFFFD")
 			var ofTools, others []string
 			c.tools, ofTools = compileTools(listing, before.tools, f.tenant.Budget)
 			c.offerings, others = compileOfferings(listing, before.offerings)
@@ -171,7 +171,7 @@ func (f *feed) applyRefresh(fl *refreshRun, c refreshResult, err error) {
 	if err != nil {
 		f.recordFailureLocked(err)
 	} else {
-		f.tools, f.offerings, f.warnings, f.protocol, f.session, f.instructions = c.tools, c.offerings, c.warnings, c.protocol, c.session, c.instructions
+		f.tools, f.offerings, f.warnings, f.protocol, f.server, f.instructions = c.tools, c.offerings, c.warnings, c.protocol, c.server, c.instructions
 		f.setErrorLocked(nil)
 		f.fetchedAt, f.failures, f.retryAt = fl.started, 0, time.Time{}
 	}

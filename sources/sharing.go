@@ -21,14 +21,16 @@ func statefulTools() []statefulTool {
 		{"a browser", words(`\bbrowser\b`), nil},
 		{"a terminal", words(`\b(terminal|tty|repl)\b`), nil},
 		{"a shell", words(`\bshell\b`), nil},
+		{"a working folder", words(`\b(set|change|switch)\b.*\b(directory|folder|cwd)\b`), nil},
 		{"a notebook", words(`\b(notebook|jupyter)\b`), nil},
 		{"a database connection", words(`\b(dis)?connect(ion)?\b`), words(`\b(database|mongodb|postgres(ql)?|mysql|mariadb|sqlite|redis|sql server)\b`)},
 	}
 }
 
 // sharedState says why agents should not share a session with a server of these
-// tools, or one that issues sessions. Empty: nothing suggests it.
-func sharedState(tools []*tool, session bool) string {
+// tools. Empty: nothing suggests it. That a server issues sessions suggests nothing:
+// most do, and few keep state in them.
+func sharedState(tools []*tool) string {
 	separate := regexp.MustCompile(`[^a-z0-9]+`)
 	camel := regexp.MustCompile(`([a-z0-9])([A-Z])`)
 	split := func(text string) string {
@@ -47,9 +49,6 @@ func sharedState(tools []*tool, session bool) string {
 			return fmt.Sprintf("Its tools work with %s (%s), and all agents share one session with the server: each sees and changes what another opened. Give each agent a session of its own.",
 				kind.state, joinEach(names, func(name string) string { return name }))
 		}
-	}
-	if session {
-		return "The server keeps a session (Mcp-Session-Id), which all agents share. If it holds state there, such as an open file or a working folder, give each agent a session of its own."
 	}
 	return ""
 }

@@ -7,35 +7,34 @@ import (
 	"sallyport/action"
 )
 
-// TestSharedState proposes a session for each agent where tools or the server
-// keep state, and nowhere else.
+// TestSharedState proposes a session for each agent where tools name
+// state, and nowhere else.
 func TestSharedState(t *testing.T) {
 	tool := func(name, title, says string) string {
 		return `{"name":"` + name + `","title":"` + title + `","description":"` + says + `","inputSchema":{"type":"object"}}`
 	}
 	for _, test := range []struct {
-		name    string
-		tools   []string
-		session bool
-		change  func(*action.Connector)
-		want    []string // texts in the proposal; nil: there is none
+		name   string
+		tools  []string
+		change func(*action.Connector)
+		want   []string // texts in the proposal; nil: there is none
 	}{
-		{"a browser", []string{tool("browser_navigate", "", ""), tool("browser_click", "", ""), tool("look", "", "")}, false, nil, []string{"a browser (browser_click, browser_navigate)", "all agents share"}},
-		{"many tools", []string{tool("openBrowser", "", ""), tool("b", "Browser", ""), tool("browser-c", "", ""), tool("browser.d", "", ""), tool("browser_e", "", ""), tool("browser_f", "", "")}, false, nil, []string{"and 1 more"}},
-		{"a terminal", []string{tool("terminal_send", "", "")}, false, nil, []string{"a terminal"}},
-		{"a shell", []string{tool("x", "Shell command", "")}, false, nil, []string{"a shell"}},
-		{"a notebook", []string{tool("run", "Run a Jupyter cell", "")}, false, nil, []string{"a notebook"}},
-		{"a database connection", []string{tool("switch-connection", "", "Connects to another MongoDB database.")}, false, nil, []string{"a database connection (switch-connection)"}},
-		{"words in passing", []string{tool("create_issue", "Create", "Returns a URL to open in the browser, or from a shell."), tool("connect", "", "Connects two issues.")}, false, nil, nil},
-		{"parts of words", []string{tool("shellfish", "", ""), tool("browsers_of_books", "", "")}, false, nil, nil},
-		{"a session alone", []string{tool("look", "", "")}, true, nil, []string{"Mcp-Session-Id"}},
-		{"a session for each agent", []string{tool("browser_navigate", "", "")}, true, func(c *action.Connector) { c.PerAgent = true }, nil},
-		{"a server that may ask", []string{tool("browser_navigate", "", "")}, true, func(c *action.Connector) { c.MayAsk = action.AskKinds() }, nil},
+		{"a browser", []string{tool("browser_navigate", "", ""), tool("browser_click", "", ""), tool("look", "", "")}, nil, []string{"a browser (browser_click, browser_navigate)", "all agents share"}},
+		{"many tools", []string{tool("openBrowser", "", ""), tool("b", "Browser", ""), tool("browser-c", "", ""), tool("browser.d", "", ""), tool("browser_e", "", ""), tool("browser_f", "", "")}, nil, []string{"and 1 more"}},
+		{"a terminal", []string{tool("terminal_send", "", "")}, nil, []string{"a terminal"}},
+		{"a shell", []string{tool("x", "Shell command", "")}, nil, []string{"a shell"}},
+		{"a notebook", []string{tool("run", "Run a Jupyter cell", "")}, nil, []string{"a notebook"}},
+		{"a database connection", []string{tool("switch-connection", "", "Connects to another MongoDB database.")}, nil, []string{"a database connection (switch-connection)"}},
+		{"words in passing", []string{tool("create_issue", "Create", "Returns a URL to open in the browser, or from a shell."), tool("connect", "", "Connects two issues.")}, nil, nil},
+		{"parts of words", []string{tool("shellfish", "", ""), tool("browsers_of_books", "", "")}, nil, nil},
+		{"a working folder", []string{tool("set_working_directory", "", "")}, nil, []string{"a working folder (set_working_directory)"}},
+		{"nothing of it", []string{tool("look", "", ""), tool("list_directory", "", "")}, nil, nil},
+		{"a session for each agent", []string{tool("browser_navigate", "", "")}, func(c *action.Connector) { c.PerAgent = true }, nil},
+		{"a server that may ask", []string{tool("browser_navigate", "", "")}, func(c *action.Connector) { c.MayAsk = action.AskKinds() }, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			story(t, func(t *testing.T, w *world) {
-				o := w.add("a", "x", 1, test.tools...)
-				furnish(o).session = test.session
+				w.add("a", "x", 1, test.tools...)
 				if test.change != nil {
 					w.change("a", test.change)
 				}

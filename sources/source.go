@@ -59,7 +59,7 @@ type Listing struct {
 	Tools    []json.RawMessage // each definition exactly as listed
 	Warnings []string          // one sentence each, for people
 	Protocol string            // protocol version in use
-	Session  bool              // the server issued a session (Mcp-Session-Id)
+	Server   string            // name that the server gives itself; untrusted
 
 	// What it has beside tools, each exactly as it was listed.
 	Resources    []json.RawMessage

@@ -29,6 +29,7 @@ type State struct {
 	// SharedState says why agents should not share a session with the server;
 	// empty: nothing suggests it, or each has its own.
 	SharedState string     `json:"shared_state,omitempty"`
+	Server      string     `json:"server,omitempty"`   // name that the server gives itself; untrusted
 	Checking    bool       `json:"checking,omitempty"` // a refresh is in progress
 	RetryAt     *time.Time `json:"retry_at,omitempty"` // no attempt before that time
 	// CircuitOpen says that calls fail immediately until RetryAt.
@@ -102,10 +103,10 @@ func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
 	if f == nil || f.connector.URL != con.URL { // the feed is of another server
 		return s, nil
 	}
-	s.Tools, s.Warnings, s.Protocol, s.Checking = len(f.tools), slices.Clone(f.warnings), f.protocol, f.refresh != nil
+	s.Tools, s.Warnings, s.Protocol, s.Server, s.Checking = len(f.tools), slices.Clone(f.warnings), f.protocol, f.server, f.refresh != nil
 	s.Resources, s.Templates, s.Prompts, s.Capabilities = len(f.offerings.resources.items), len(f.offerings.templates.items), len(f.offerings.prompts.items), f.offerings.capabilities
 	if !con.PerAgent && len(con.MayAsk) == 0 {
-		s.SharedState = sharedState(f.tools, f.session)
+		s.SharedState = sharedState(f.tools)
 	}
 	if !f.fetchedAt.IsZero() {
 		asked := f.fetchedAt.UTC()

@@ -83,7 +83,7 @@ func (p *pageRequest) auditPage() error {
 func (d *auditData) choices(f action.PolicyEventFilter) {
 	d.Kinds = []choice{{Text: "all"}}
 	for _, k := range eventKinds() {
-		d.Kinds = append(d.Kinds, choice{k.kind, k.plural, k.kind == f.Kind})
+		d.Kinds = append(d.Kinds, choice{Value: k.kind, Text: k.plural, On: k.kind == f.Kind})
 	}
 	d.People = []choice{{Text: "anyone"}}
 	ids := make([]string, 0, len(d.Names))
@@ -94,7 +94,7 @@ func (d *auditData) choices(f action.PolicyEventFilter) {
 		return strings.Compare(strings.ToLower(d.Names[a]), strings.ToLower(d.Names[b]))
 	})
 	for _, id := range ids {
-		d.People = append(d.People, choice{id, render.Plain(d.Names[id]), id == f.By})
+		d.People = append(d.People, choice{Value: id, Text: render.Plain(d.Names[id]), On: id == f.By})
 	}
 }
 

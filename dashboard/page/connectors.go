@@ -22,7 +22,7 @@ type connectorData struct {
 	Fresh   int           // number of them that are not reviewed
 	More    int           // number of tools that are not shown
 	Reviews []reviewTable // changed or removed tools
-	Modes   []choice      // profiles, then modes, to set for its tools
+	Modes   explained     // profiles, then modes, to set for its tools
 	Known   string        // title of the known server that proposes modes; may be empty
 	Names   map[string]string
 	Decides bool
@@ -55,20 +55,25 @@ type newConnectorData struct {
 	Ways    map[string]string // sign-in methods by variant; "" is the preset itself
 	Form    upstreamForm
 
-	Profiles []choice
+	Profiles explained
 }
 
 // profiles returns the profiles that a form offers, each with its effect.
 func profiles(chosen action.Profile) []choice {
-	return choose(string(chosen),
-		"ask", "Ask: reads are allowed, everything else needs approval",
-		"strict", "Strict: reads are allowed, writes need approval, destructive tools are denied",
-		"read-only", "Read-only: reads are allowed, everything else is denied",
-		"trust-hints", "Trust hints: like Ask, but tools that the server declares as not destructive are allowed")
+	list := choose(string(chosen), "ask", "Ask", "strict", "Strict", "read-only", "Read-only", "trust-hints", "Trust hints")
+	for i, says := range []string{
+		"Reads are allowed, everything else needs approval.",
+		"Reads are allowed, writes need approval, destructive tools are denied.",
+		"Reads are allowed, everything else is denied.",
+		"Like Ask, but tools that the server declares as not destructive are allowed.",
+	} {
+		list[i].Says = says
+	}
+	return list
 }
 
 func (p *pageRequest) newConnectorPage() error {
-	d := newConnectorData{Presets: p.Presets, Form: p.upstreamForm(action.Connector{Review: action.ReviewTrust}), Profiles: profiles(action.ProfileAsk)}
+	d := newConnectorData{Presets: p.Presets, Form: p.upstreamForm(action.Connector{Review: action.ReviewTrust}), Profiles: explained{"profile", profiles(action.ProfileAsk)}}
 	switch name := p.query("preset"); name {
 	case "":
 	case "custom":
@@ -132,7 +137,7 @@ func (p *pageRequest) connectorPage() error {
 		state = load(p, p.Connectors.Probe, c)
 	}
 	d := connectorData{Form: p.upstreamForm(c), View: load2(p, p.ViewTools, c, state), Names: p.loadNames(), Decides: p.decides()}
-	d.Modes = append(profiles(cmp.Or(c.Profile, action.ProfileAsk)), choose("", "allow", "All of them: allow", "require_approval", "All of them: require approval", "deny", "All of them: deny")...)
+	d.Modes = explained{"to", append(profiles(cmp.Or(c.Profile, action.ProfileAsk)), choose("", "allow", "All of them: allow", "require_approval", "All of them: require approval", "deny", "All of them: deny")...)}
 	if i := slices.IndexFunc(p.Presets, func(known api.Preset) bool { return known.Name == d.View.Recognized }); i >= 0 {
 		d.Known = p.Presets[i].Title
 	}
@@ -181,6 +186,7 @@ type upstreamForm struct {
 	Asks     []askChoice
 	Reviews  []choice
 	Risks    []choice
+	Versions []choice // of MCP
 }
 
 // defaultValue is the defaults of a known server.
@@ -190,6 +196,13 @@ type defaultValue struct{ Usual, UsualHeader, UsualPrefix string }
 type choice struct {
 	Value, Text string
 	On          bool
+	Says        string // explanation that is shown while it is selected
+}
+
+// explained is a field of a form whose options each have a sentence.
+type explained struct {
+	Name    string
+	Options []choice
 }
 
 // askChoice is a kind of server request, with its options.
@@ -214,6 +227,10 @@ func (p *pages) upstreamForm(c action.Connector) upstreamForm {
 	f.Auths = choose(auth, "none", "None", "secret", "Key or token", "authorization_code", "OAuth (a person signs in)", "client_credentials", "OAuth (client credentials)")
 	f.Reviews = choose(string(cmp.Or(c.Review, action.ReviewTrust)), "trust", "Trust (the first tool list counts as reviewed)", "strict", "Strict (also flags changed descriptions)", "required", "Required (tools are denied until reviewed)")
 	f.Risks = choose(string(cmp.Or(c.DefaultRisk, action.RiskWrite)), "write", "Write", "read", "Read", "danger", "Danger")
+	f.Versions = choose(c.PinnedProtocol, "", "Agreed with the server")
+	for _, version := range slices.Backward(action.Protocols()) {
+		f.Versions = append(f.Versions, choose(c.PinnedProtocol, version, version)...)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		f.Headers += render.Plain(name+": "+c.Headers[name]) + "\n"
 	}

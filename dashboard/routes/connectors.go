@@ -258,7 +258,7 @@ func (s *handlers) tryConnector(ctx context.Context, p *dashboard.Principal, in 
 	state.RetryAt = time.Time{} // nothing retries it
 	v, err := s.ViewConnector(ctx, c, state)
 	v.Tools, v.Beside = view.ViewActions(state.Tools)
-	v.Recognized = s.RecognizedPreset(&c, v.Tools)
+	v.Recognized = s.RecognizedPreset(&c, &state, v.Tools)
 	m := action.ModeChange{Profile: action.ProfileAsk, Preset: c.PresetModes}
 	v.Modes = view.CountModes(state.Tools, func(a *action.Action) action.Mode { return m.ModeOf(a.Name, a.Risk, a.Definition) })
 	return v, err

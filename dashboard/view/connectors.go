@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -60,9 +59,6 @@ func (s *Reader) viewState(c action.Connector, state dashboard.ConnectorState) a
 			v.Warnings = append(v.Warnings, fmt.Sprintf("A module of the gateway is also called %s. In policy, use %s for this connector and %s%s for the module.", p.ID, c.Source(), ModulePrefix, p.ID))
 		}
 	}
-	if tool := s.statefulTool(&c, tools); tool != "" {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("The tool %s suggests that this server keeps state, which all agents share. Turn on a separate MCP session for each agent (--per-agent in the command line).", tool))
-	}
 	for _, step := range state.Steps {
 		v.Steps = append(v.Steps, api.StepView{Name: step.Name, TookMS: float64(step.Took.Microseconds()) / 1000, Detail: step.Detail, Failed: step.Failed})
 	}
@@ -73,21 +69,6 @@ func (s *Reader) viewState(c action.Connector, state dashboard.ConnectorState) a
 		v.RetryAt = &state.RetryAt
 	}
 	return v
-}
-
-// statefulTool returns a tool that suggests that the server keeps state, such as a
-// browser, if all agents share its session; empty if there is none.
-func (s *Reader) statefulTool(c *action.Connector, tools []api.ToolView) string {
-	if c.PerAgent || len(c.MayAsk) > 0 { // agents have sessions of their own
-		return ""
-	}
-	stateful := regexp.MustCompile(`(?i)browser|terminal|shell|notebook|connect.*(database|db)|(database|db).*connect`)
-	for _, t := range tools {
-		if stateful.MatchString(t.Name) {
-			return t.Name
-		}
-	}
-	return ""
 }
 
 // ViewTools returns the view of a connector with its actions, each with its mode
@@ -107,7 +88,7 @@ func (s *Reader) ViewTools(ctx context.Context, c action.Connector, state dashbo
 		}
 	}
 	v.Modes = CountModes(state.Tools, func(a *action.Action) action.Mode { return modes[a.Name] })
-	v.Recognized = s.RecognizedPreset(&c, v.Tools)
+	v.Recognized = s.RecognizedPreset(&c, &state, v.Tools)
 	return v, err
 }
 
@@ -134,8 +115,10 @@ func CountModes(actions []*action.Action, mode func(*action.Action) action.Mode)
 }
 
 // RecognizedPreset returns the name of the known server that has modes for these
-// tools and is not the connector's preset; empty if there is none.
-func (s *Reader) RecognizedPreset(c *action.Connector, tools []api.ToolView) (name string) {
+// tools and is not the connector's preset; empty if there is none. Tools count more
+// than the name that the server gives itself: others use the same name, and a server
+// of few permissions lists few tools.
+func (s *Reader) RecognizedPreset(c *action.Connector, state *dashboard.ConnectorState, tools []api.ToolView) (name string) {
 	most := 0
 	for _, p := range s.Presets {
 		n := 0
@@ -148,10 +131,29 @@ func (s *Reader) RecognizedPreset(c *action.Connector, tools []api.ToolView) (na
 			name, most = p.Name, n
 		}
 	}
+	if name == "" {
+		name = s.presetOfServer(state.Server, tools)
+	}
 	if name == c.Preset && len(c.PresetModes) > 0 {
 		return ""
 	}
 	return name
+}
+
+// presetOfServer returns the name of the known server that gives itself this name
+// and has a mode for one of the tools; empty if there is none.
+func (s *Reader) presetOfServer(server string, tools []api.ToolView) string {
+	for _, p := range s.Presets {
+		if !slices.ContainsFunc(p.Servers, func(known string) bool { return strings.EqualFold(known, server) }) {
+			continue
+		}
+		for pattern := range p.Modes {
+			if slices.ContainsFunc(tools, func(t api.ToolView) bool { return action.MatchTool(pattern, t.Name) }) {
+				return p.Name
+			}
+		}
+	}
+	return ""
 }
 
 // ViewActions separates tools from other actions.

@@ -41,6 +41,7 @@ type session struct {
 	stateless    bool
 	capabilities sources.Capabilities
 	listChanges  listChanges
+	serverName   string // serverInfo.name; empty: the server did not give it
 	instructions string // the server's instructions to models
 
 	ctx    context.Context // of streams that last as long as the session
@@ -138,6 +139,9 @@ func (s *Source) connectSDK(ctx context.Context, seen *handshakeTrace, era strin
 	answers := seen.finish()
 	agreed := sdk.InitializeResult()
 	ses = &session{sdk: sdk, id: sdk.ID(), version: agreed.ProtocolVersion, stateless: agreed.ProtocolVersion >= stateless}
+	if agreed.ServerInfo != nil {
+		ses.serverName = agreed.ServerInfo.Name[:min(len(agreed.ServerInfo.Name), maxServerName)]
+	}
 	ses.instructions = agreed.Instructions[:min(len(agreed.Instructions), maxInstructions)]
 	ses.setCapabilities(agreed.Capabilities)
 	ses.capabilities.Tasks = ses.version == lastLegacy && runsTasks(answers)
@@ -145,8 +149,11 @@ func (s *Source) connectSDK(ctx context.Context, seen *handshakeTrace, era strin
 	return ses, nil
 }
 
-// maxInstructions is how much of a server's instructions is kept, in bytes.
-const maxInstructions = 8 << 10
+// Limits of what is kept of a server, in bytes.
+const (
+	maxInstructions = 8 << 10
+	maxServerName   = 200
+)
 
 // setCapabilities reads what the server can do.
 func (ses *session) setCapabilities(c *mcp.ServerCapabilities) {

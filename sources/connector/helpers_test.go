@@ -94,7 +94,7 @@ func newUpstream(t *testing.T, stateless bool, tell func(w http.ResponseWriter, 
 		}
 		switch {
 		case stateless && p.Method == "server/discover":
-			respond(w, &p, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":`+offers+`,"ttlMs":0,"cacheScope":"private"}`)
+			respond(w, &p, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":`+offers+`,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"u","version":"1"}}}`)
 		case p.Method == "server/discover":
 			http.Error(w, "what?", http.StatusBadRequest)
 		case stateless && p.Method == "initialize":

@@ -47,10 +47,7 @@ func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	}
 	s.cacheHeaderParams(l.Tools)
 	s.mu.Lock()
-	l.Protocol, l.Capabilities, l.Instructions = s.era, s.capabilities, s.instructions
-	if at := s.slots[sessionKey{}]; at != nil && at.session != nil {
-		l.Session = at.session.id != ""
-	}
+	l.Protocol, l.Server, l.Capabilities, l.Instructions = s.era, s.serverName, s.capabilities, s.instructions
 	s.mu.Unlock()
 	if err := l.listOptional(ctx); err != nil {
 		return sources.Listing{}, err

@@ -200,6 +200,7 @@ func (s *Source) connect(p sessionKey, at *sessionSlot) {
 	switch {
 	case err == nil:
 		at.session, s.era, s.capabilities, s.instructions = ses, ses.version, ses.capabilities, ses.instructions
+		s.serverName = ses.serverName
 		ses.users = at.handshake.waiters
 		s.startIdleLocked(ses)
 	case era == "" && ctx.Err() != nil:

@@ -34,6 +34,9 @@ type Preset struct {
 	// Known are names of tools by which its server is recognized at any URL. Three
 	// must be listed, or all if there are fewer.
 	Known []string `json:"known,omitempty"`
+	// Servers are names that its servers give themselves (serverInfo.name), by which
+	// they are recognized where fewer of those tools are listed.
+	Servers []string `json:"servers,omitempty"`
 
 	Variants []Variant `json:"variants,omitempty"`
 	Hint     string    `json:"hint"` // where to get its credential, for people

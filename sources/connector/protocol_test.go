@@ -31,18 +31,17 @@ func TestProtocol(t *testing.T) {
 		name, url string
 		change    func(*connector.Config)
 		want      string // version; empty: an error
-		session   bool
 	}{
-		{"both", both.URL, nil, "2026-07-28", false},
-		{"both, may ask", both.URL, mayAsk(action.AskElicitation), "2025-11-25", true},
-		{"both, a session for each agent", both.URL, perAgent, "2025-11-25", true},
-		{"both, pinned to sessions", both.URL, pin("2025-11-25"), "2025-11-25", true},
-		{"both, pinned to none, may ask", both.URL, func(c *connector.Config) { pin("2026-07-28")(c); mayAsk(action.AskRoots)(c) }, "2026-07-28", false},
-		{"no sessions, may ask", newer.URL, mayAsk(action.AskSampling), "2026-07-28", false},
-		{"no sessions, a session for each agent", newer.URL, perAgent, "2026-07-28", false},
-		{"no sessions, pinned to them", newer.URL, pin("2025-06-18"), "", false},
-		{"sessions", older.URL, nil, "2025-11-25", true},
-		{"sessions, pinned to none", older.URL, pin("2026-07-28"), "", false},
+		{"both", both.URL, nil, "2026-07-28"},
+		{"both, may ask", both.URL, mayAsk(action.AskElicitation), "2025-11-25"},
+		{"both, a session for each agent", both.URL, perAgent, "2025-11-25"},
+		{"both, pinned to sessions", both.URL, pin("2025-11-25"), "2025-11-25"},
+		{"both, pinned to none, may ask", both.URL, func(c *connector.Config) { pin("2026-07-28")(c); mayAsk(action.AskRoots)(c) }, "2026-07-28"},
+		{"no sessions, may ask", newer.URL, mayAsk(action.AskSampling), "2026-07-28"},
+		{"no sessions, a session for each agent", newer.URL, perAgent, "2026-07-28"},
+		{"no sessions, pinned to them", newer.URL, pin("2025-06-18"), ""},
+		{"sessions", older.URL, nil, "2025-11-25"},
+		{"sessions, pinned to none", older.URL, pin("2026-07-28"), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := open(t, test.url, test.change)
@@ -54,8 +53,8 @@ func TestProtocol(t *testing.T) {
 					}
 					continue
 				}
-				if err != nil || l.Protocol != test.want || l.Session != test.session {
-					t.Fatalf("got version %q, a session: %t, %v", l.Protocol, l.Session, err)
+				if err != nil || l.Protocol != test.want || l.Server != "u" {
+					t.Fatalf("got version %q of %q, %v", l.Protocol, l.Server, err)
 				}
 			}
 		})

@@ -67,6 +67,7 @@ type Source struct {
 	slots          map[sessionKey]*sessionSlot
 	era            string               // protocol version to begin the next handshake with; empty: the newest
 	capabilities   sources.Capabilities // of the last handshake
+	serverName     string               // likewise: its name in serverInfo
 	instructions   string               // likewise: the server's instructions
 	handshakeSteps []sources.Step       // of the last one that was for all
 	listSteps      []sources.Step       // of the last list

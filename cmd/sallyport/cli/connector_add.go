@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -356,7 +355,7 @@ func (c *connectorOnboard) listTools(ctx context.Context, server *Client) (all, 
 // checkModes rejects unknown tools and modes.
 func (c *connectorOnboard) checkModes(all []api.ReviewView) error {
 	for tool, mode := range c.Mode {
-		if !slices.ContainsFunc(all, func(r api.ReviewView) bool { return matchesTool(tool, r.Tool) }) {
+		if !slices.ContainsFunc(all, func(r api.ReviewView) bool { return action.MatchTool(tool, r.Tool) }) {
 			return fmt.Errorf("%s lists no tool %q; it lists: %s", command.Printable(c.Ref), command.Printable(tool), command.Printable(strings.Join(toolNames(all), ", ")))
 		}
 		if !mode.Valid() {
@@ -392,7 +391,7 @@ func (c *connectorOnboard) mode(r *api.ReviewView) action.Mode {
 	}
 	best := ""
 	for _, pattern := range slices.Sorted(maps.Keys(c.Mode)) {
-		if len(pattern) > len(best) && matchesTool(pattern, r.Tool) {
+		if len(pattern) > len(best) && action.MatchTool(pattern, r.Tool) {
 			best = pattern
 		}
 	}
@@ -400,16 +399,6 @@ func (c *connectorOnboard) mode(r *api.ReviewView) action.Mode {
 		return c.Mode[best]
 	}
 	return c.AllReads
-}
-
-// matchesTool reports whether a tool has a name, or matches a pattern, in which *
-// stands for any text.
-func matchesTool(pattern, tool string) bool {
-	if !strings.Contains(pattern, "*") {
-		return pattern == tool
-	}
-	matched, _ := regexp.MatchString("^"+strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*")+"$", tool) // always valid
-	return matched
 }
 
 // descriptionLine returns the beginning of a tool's description.

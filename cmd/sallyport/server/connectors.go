@@ -176,7 +176,7 @@ func (g *Gateway) openWithSecret(c action.Connector, secret string) (sources.Sou
 
 func connectorState(s sources.State) dashboard.ConnectorState {
 	state := dashboard.ConnectorState{
-		Tools: s.Actions, Warnings: s.Warnings, Protocol: s.Protocol, SharedState: s.SharedState,
+		Tools: s.Actions, Warnings: s.Warnings, Protocol: s.Protocol, Server: s.Server, SharedState: s.SharedState,
 		Resources: s.Resources, Templates: s.Templates, Prompts: s.Prompts, CircuitOpen: s.CircuitOpen,
 	}
 	if s.Error != nil {
@@ -202,7 +202,7 @@ func presets() []api.Preset {
 		shown := api.Preset{
 			Name: p.Name, Title: p.Title, URL: p.URL, Auth: authMethods(p.Auth), Header: p.Header, Prefix: p.Prefix, Registration: string(p.Registration),
 			Headers: p.Headers, PerAgent: p.PerAgent, Variants: []api.PresetVariant{}, Hint: p.Hint, Unsure: p.Unsure,
-			Modes: p.Modes, Known: p.Known,
+			Modes: p.Modes, Known: p.Known, Servers: p.Servers,
 		}
 		for _, v := range p.Variants {
 			shown.Variants = append(shown.Variants, api.PresetVariant{

@@ -104,7 +104,7 @@
     const field = (name) => form.elements[name];
     const said = (name) => field(name) && (existing ? changed(field(name)) : field(name).value !== "");
     const body = {}, auth = field("auth").value;
-    for (const name of ["preset", "variant", "url", "slug", "review", "default_risk"]) if (said(name)) body[name] = field(name).value;
+    for (const name of ["preset", "variant", "url", "slug", "review", "default_risk", "protocol"]) if (said(name)) body[name] = field(name).value;
     const boxes = $$("[name=may_ask]", form);
     if (boxes.some(changed)) body.may_ask = boxes.filter((b) => b.checked).map((b) => b.value);
     if (changed(field("per_agent"))) body.per_agent = field("per_agent").checked;
@@ -169,7 +169,8 @@
     if (v.diagnosis || v.error) out.push(line("p", "Connection failed" + (v.diagnosis ? ": " + v.diagnosis.code : "") + ".", "warn"));
     else out.push(line("p", `Connected${v.protocol_version ? " with MCP " + escapeInvisible(v.protocol_version) : ""}: ${["tool", "resource", "template", "prompt"].map((w) => `${v[w + "_count"]} ${w}${v[w + "_count"] === 1 ? "" : "s"}`).join(", ")}.`));
     if (v.modes) out.push(line("p", `With the profile ask: ${v.modes.allow} allowed, ${v.modes.require_approval} ask, ${v.modes.deny} denied.`));
-    for (const w of v.warnings) out.push(line("p", escapeInvisible(w), "warn"));
+    const shared = v.shared_state ? [v.shared_state + " To do so, select Separate MCP session for each agent under Advanced."] : [];
+    for (const w of [...v.warnings, ...shared]) out.push(line("p", escapeInvisible(w), "warn"));
     const steps = (v.steps || []).map((x) => `${x.name} ${x.took_ms ? x.took_ms.toFixed(1) + " ms" : "skipped"}${x.failed ? ", failed" : ""}`);
     if (steps.length) out.push(line("p", escapeInvisible(steps.join(" · ")), "hint"));
     if (v.tools && v.tools.length) {
@@ -256,6 +257,8 @@
   Object.assign(presses, { signIn: startSignIn, try: checkOnly, disconnect, review: reviewOne, reviewAll });
 
   document.addEventListener("change", (e) => {
+    const hint = e.target.name && e.target.form && $(`small[data-says="${e.target.name}"]`, e.target.form);
+    if (hint) hint.textContent = e.target.selectedOptions[0].dataset.says;
     const form = e.target.form;
     if (!form || !form.elements.auth) return;
     if (e.target.name === "variant") applyVariant(form);
