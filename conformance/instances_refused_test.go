@@ -38,7 +38,7 @@ func TestWrongUseIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	const public = "SALLYPORT_PUBLIC_URL=http://127.0.0.1:1"
 	for _, part := range []string{"gateway", "ingest"} {
-		c.refuses("needs --database-url", nil, part, "--listen", "127.0.0.1:0", "--data", dir)
+		c.refuses("set --database-url", nil, part, "--listen", "127.0.0.1:0", "--data", dir)
 		for at, message := range map[string]string{
 			"postgres://sallyport:" + password + "@127.0.0.1:1/sallyport?sslmode=disable": `the database "sallyport" on 127.0.0.1:1`,
 			"postgres://sallyport:" + password + "@127.0.0.1:port/sallyport":              "the database URL has the form",
