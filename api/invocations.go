@@ -140,9 +140,18 @@ type WaitParam struct {
 	Wait string `query:"wait" doc:"Time to wait for the outcome, at most 10m; missing: no wait." example:"30s"`
 }
 
-// InvocationView is an invocation with the event and run of its session.
+// CallerView describes the session of a call.
+type CallerView struct {
+	SessionTitle     string `json:"session_title,omitempty" doc:"The title of its session."`
+	SessionCreatedBy string `json:"session_created_by,omitempty" doc:"The user who created its session, or automation: and the ID of an automation."`
+	SessionCreator   string `json:"session_creator,omitempty" doc:"The name of that user or automation; missing if removed, and for a session's own token."`
+	Group            string `json:"group,omitempty" doc:"The group of its session."`
+}
+
+// InvocationView is an invocation with its session, and the event and run of that.
 type InvocationView struct {
 	action.Invocation
+	CallerView
 	Event string `json:"event_id,omitempty" doc:"The event that started its session."`
 	Run   string `json:"run_id,omitempty" doc:"The run of its session."`
 }

@@ -82,8 +82,8 @@ type Inbound interface {
 	// RunOfSession returns the run that a session works or worked on, or
 	// ErrNotFound.
 	RunOfSession(ctx context.Context, organization, session string) (event.Run, error)
-	// OriginsOfSessions returns the events and runs that sessions were created
-	// for, by session ID. Sessions without an event are omitted.
+	// OriginsOfSessions returns who created sessions, and the events and runs that
+	// they were created for, by session ID.
 	OriginsOfSessions(ctx context.Context, organization string, sessions []string) (map[string]event.SessionOrigin, error)
 	ListRuns(ctx context.Context, f event.RunFilter) (action.Page[event.Run], error)
 	// LastRuns returns the newest run of each automation that has one, by

@@ -294,7 +294,9 @@ var runStories = map[string]func(*runHouse){
 		h.equal(last, map[string]event.Run{of.Automation: of}, "the last runs")
 		origins, err := h.db.OriginsOfSessions(h.ctx, h.org, []string{r.Session, "none"})
 		h.ok(err)
-		h.equal(origins, map[string]event.SessionOrigin{r.Session: {Event: "e" + id, Run: id, Status: event.RunNeedsHuman}}, "what the session is for")
+		h.equal(origins, map[string]event.SessionOrigin{r.Session: {
+			Title: "Bug", CreatedBy: action.AutomationCreator(of.Automation), Creator: "Triage", Event: "e" + id, Run: id, Status: event.RunNeedsHuman,
+		}}, "what the session is for")
 		done, withdrew := h.finish(r, succeeded)
 		h.equal(h.run(id, event.RunSucceeded), done, "what was returned and what is stored")
 		if done.EndedAt == nil || done.Claim != "" || done.LeaseUntil != nil || done.Message != "Done." || string(done.Result) != `{"pr":1}` {
@@ -363,7 +365,7 @@ var runStories = map[string]func(*runHouse){
 		h.refused(err, action.ErrNotFound, "run_not_found")
 		origins, err := h.db.OriginsOfSessions(h.ctx, h.org, []string{s.ID})
 		h.ok(err)
-		h.equal(origins, map[string]event.SessionOrigin{s.ID: {Event: s.Event}}, "what the session is for")
+		h.equal(origins, map[string]event.SessionOrigin{s.ID: {CreatedBy: "alice", Event: s.Event}}, "what the session is for")
 		origins, err = h.db.OriginsOfSessions(h.ctx, DefaultOrganization, []string{s.ID})
 		h.ok(err)
 		h.equal(len(origins), 0, "those of another organization")

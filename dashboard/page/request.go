@@ -127,6 +127,7 @@ func (p *pageRequest) loadAutomationNames() map[string]string {
 type callerSession struct {
 	Asking     action.Session // only the ID if it was deleted
 	Automation string         // name of the session's automation
+	Creator    string         // name of the user who created it; empty: an automation, or removed since
 }
 
 // callerSessions loads sessions by ID.
@@ -145,7 +146,7 @@ func (p *pageRequest) callerSessions(ids []string) func(id string) callerSession
 		if !ok {
 			s = action.Session{ID: id}
 		}
-		return callerSession{s, cmp.Or(labels[s.Automation], s.Automation)}
+		return callerSession{s, cmp.Or(labels[s.Automation], s.Automation), p.loadNames()[s.CreatedBy]}
 	}
 }
 

@@ -15,16 +15,54 @@ import (
 	"sallyport/action"
 	"sallyport/api"
 	"sallyport/dashboard"
+	"sallyport/dashboard/view"
 	"sallyport/ingest/event"
 )
 
-// InvocationEvent is the data of an invocation event.
+// InvocationEvent is the data of an invocation event. Only the first three fields are
+// known if the row is not visible yet.
 type InvocationEvent struct {
-	ID      string        `json:"id"`
-	Status  action.Status `json:"status"`
-	Session string        `json:"session_id"`
-	Source  string        `json:"source_id,omitempty"`
-	Action  string        `json:"action,omitempty"`
+	ID           string          `json:"id"`
+	Status       action.Status   `json:"status"`
+	Session      string          `json:"session_id"`
+	Source       string          `json:"source_id,omitempty"`
+	SourceName   string          `json:"source_name,omitempty"`
+	Action       string          `json:"action,omitempty"`
+	Risk         action.Risk     `json:"risk,omitempty"`
+	Mode         action.Mode     `json:"mode,omitempty"`
+	Summary      string          `json:"summary,omitempty"`
+	CreatedAt    *time.Time      `json:"created_at,omitempty"`
+	ExpiresAt    *time.Time      `json:"expires_at,omitempty"`
+	ApprovedBy   string          `json:"approved_by,omitempty"` // who decided, also for a denial
+	ApprovedAt   *time.Time      `json:"approved_at,omitempty"`
+	DeniedReason string          `json:"denied_reason,omitempty"`
+	DeniedNote   string          `json:"denied_note,omitempty"`
+	Grant        string          `json:"grant_id,omitempty"`
+	Error        *action.Failure `json:"error,omitempty"`
+	api.CallerView
+}
+
+// The names of further events that the token of a session gets of its calls.
+const (
+	approvalRequested = "action_approval_request" // the call is pending
+	approvalResult    = "action_approval_result"  // approved, denied or expired
+	callCompleted     = "action_completed"        // completed or failed
+)
+
+// sessionEvent returns the further name of an event of a call; empty: none.
+func (e *InvocationEvent) sessionEvent() string {
+	switch e.Status {
+	case action.StatusPending:
+		return approvalRequested
+	case action.StatusApproved, action.StatusDenied, action.StatusExpired:
+		if e.Mode == action.ModeRequireApproval {
+			return approvalResult
+		}
+	case action.StatusCompleted, action.StatusFailed:
+		return callCompleted
+	case action.StatusExecuting:
+	}
+	return ""
 }
 
 // RunEvent is the data of a run's event.
@@ -37,7 +75,7 @@ func (s *handlers) eventRoutes() {
 	dashboard.HandleStream(s.Server, api.StreamEvents, func(_ context.Context, p *dashboard.Principal, _ *api.None) (*dashboard.StreamResponse, error) {
 		return &dashboard.StreamResponse{Body: func(hc huma.Context) {
 			r, w := humago.Unwrap(hc)
-			st := &stream{server: s, r: r, w: w, out: http.NewResponseController(w), principal: p, hints: make(chan action.Hint, dashboard.EventBuffer)}
+			st := &stream{server: s, r: r, w: w, out: http.NewResponseController(w), principal: p, hints: make(chan action.Hint, dashboard.EventBuffer), callers: map[string]api.CallerView{}}
 			st.run()
 		}}, nil
 	})
@@ -57,7 +95,12 @@ type stream struct {
 	principal  *dashboard.Principal
 	hints      chan action.Hint
 	overflowed atomic.Bool // a hint was dropped
+
+	callers map[string]api.CallerView // by session; only the goroutine of run uses it
 }
+
+// maxCallers bounds the sessions that a stream remembers. It forgets all of them then.
+const maxCallers = 1000
 
 // run sends until the client leaves, its credential ends, or the server
 // closes.
@@ -120,6 +163,7 @@ func (st *stream) next(tick <-chan time.Time) bool {
 			for len(st.hints) > 0 { // the client reloads everything; only this goroutine receives
 				<-st.hints
 			}
+			clear(st.callers)
 			return st.send("event: reload\ndata: {}\n\n")
 		}
 		return st.send(st.format(h))
@@ -138,16 +182,27 @@ func (st *stream) stillValid() bool {
 
 func (st *stream) format(h action.Hint) string {
 	var data any = struct{}{}
+	further := ""
 	switch h.Kind {
 	case action.HintInvocation:
-		data = st.describe(h)
+		e := st.describe(h)
+		if data = e; st.principal.Session != nil {
+			further = e.sessionEvent()
+		}
 	case action.HintRun:
 		data = RunEvent{ID: h.Run, Status: event.RunStatus(h.Status)}
 	case action.HintSession:
+		delete(st.callers, h.Session)
 		data = map[string]string{"session_id": h.Session}
+	case action.HintReload:
+		clear(st.callers)
 	}
-	text, _ := json.Marshal(data) // strings alone: cannot fail
-	return fmt.Sprintf("event: %s\ndata: %s\n\n", h.Kind, text)
+	text, _ := json.Marshal(data) // strings and times: cannot fail
+	message := fmt.Sprintf("event: %s\ndata: %s\n\n", h.Kind, text)
+	if further != "" {
+		message += fmt.Sprintf("event: %s\ndata: %s\n\n", further, text)
+	}
+	return message
 }
 
 func (st *stream) describe(h action.Hint) InvocationEvent {
@@ -156,9 +211,29 @@ func (st *stream) describe(h action.Hint) InvocationEvent {
 	if err != nil {
 		return e // the row may not be visible yet; the hint suffices
 	}
-	e.Source, e.Action, e.Session = inv.Source, inv.Action, inv.Session
-	e.Status = cmp.Or(e.Status, inv.Status)
-	return e
+	return InvocationEvent{
+		ID: inv.ID, Status: cmp.Or(h.Status, inv.Status), Session: inv.Session,
+		Source: inv.Source, SourceName: inv.SourceName, Action: inv.Action, Risk: inv.Risk, Mode: inv.Mode, Summary: inv.Summary,
+		CreatedAt: &inv.CreatedAt, ExpiresAt: inv.ExpiresAt, ApprovedBy: inv.ApprovedBy, ApprovedAt: inv.ApprovedAt,
+		DeniedReason: inv.DeniedReason, DeniedNote: inv.DeniedNote, Grant: inv.Grant, Error: inv.Error,
+		CallerView: st.caller(inv),
+	}
+}
+
+// caller returns the session of a call, which it reads once: a session makes many.
+func (st *stream) caller(inv action.Invocation) api.CallerView {
+	if known, ok := st.callers[inv.Session]; ok {
+		return known
+	}
+	from, err := st.server.Origins(st.r.Context(), st.principal, []action.Invocation{inv})
+	if err != nil {
+		return api.CallerView{}
+	}
+	if len(st.callers) >= maxCallers {
+		clear(st.callers)
+	}
+	st.callers[inv.Session] = view.CallerOf(from[inv.Session])
+	return st.callers[inv.Session]
 }
 
 // send writes with a deadline of ten seconds, so that a client that does not read

@@ -205,7 +205,7 @@ func parseWait(text string) (time.Duration, error) {
 
 // viewWithOrigin returns the view of an invocation with its origin.
 func (s *handlers) viewWithOrigin(inv action.Invocation, from event.SessionOrigin) api.InvocationView {
-	return api.InvocationView{Invocation: s.withApprovalURL(inv), Event: from.Event, Run: from.Run}
+	return api.InvocationView{Invocation: s.withApprovalURL(inv), CallerView: view.CallerOf(from), Event: from.Event, Run: from.Run}
 }
 
 // viewInvocation returns the view of one invocation.

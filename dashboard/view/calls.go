@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,21 +47,31 @@ func (s *Reader) FullParams(ctx context.Context, p *dashboard.Principal, id stri
 	return api.FullParams{Params: params, Full: full, ParamsHash: inv.ParamsHash, ToolHash: inv.ToolHash}, nil
 }
 
-// Origins returns the events that the sessions of some invocations were created
-// for, in one query. A session's own credential says whether it has one; if not,
-// the query is skipped.
+// Origins returns the origins of the sessions of some invocations, in one query. A
+// session's own credential knows its own, unless it was created for an event; then
+// there is no query.
 func (s *Reader) Origins(ctx context.Context, p *dashboard.Principal, list []action.Invocation) (map[string]event.SessionOrigin, error) {
+	origins := map[string]event.SessionOrigin{}
 	var sessions []string
 	for i := range list {
-		if id := list[i].Session; p.Session == nil || p.Session.Event != "" || id != p.Session.ID {
-			sessions = append(sessions, id)
+		if own := p.Session; own != nil && own.Event == "" && own.ID == list[i].Session {
+			origins[own.ID] = event.SessionOrigin{Title: own.Title, CreatedBy: own.CreatedBy, Group: own.Group}
+		} else {
+			sessions = append(sessions, list[i].Session)
 		}
 	}
 	slices.Sort(sessions)
 	if sessions = slices.Compact(sessions); len(sessions) == 0 {
-		return nil, nil
+		return origins, nil
 	}
-	return s.Inbound.OriginsOfSessions(ctx, p.Organization, sessions)
+	others, err := s.Inbound.OriginsOfSessions(ctx, p.Organization, sessions)
+	maps.Copy(origins, others)
+	return origins, err
+}
+
+// CallerOf returns what lists of calls and events say about a session.
+func CallerOf(from event.SessionOrigin) api.CallerView {
+	return api.CallerView{SessionTitle: from.Title, SessionCreatedBy: from.CreatedBy, SessionCreator: from.Creator, Group: from.Group}
 }
 
 // InvocationFilter converts the query of a list of invocations.

@@ -85,9 +85,14 @@ type Work struct {
 	ExpiresAt  time.Time
 }
 
-// SessionOrigin is the event and run of a session.
+// SessionOrigin is who created a session, for which group, event and run.
 type SessionOrigin struct {
-	Event string // that the session was created for
+	Title     string
+	CreatedBy string
+	Creator   string // name of the user or automation; empty: removed since
+	Group     string
+
+	Event string // that the session was created for; empty: none
 	Run   string // current or former run; empty: none, a person created the session
 
 	// Status and beginning of the message of that run. Empty: another session

@@ -195,17 +195,21 @@ func SelectRunOfSession(db bun.IDB, dest any, organization, session string) *bun
 		Where("s.organization_id = ?", organization).Where("s.id = ?", session).Where("r.organization_id = ?", organization)
 }
 
-// sessionOrigin is the event and run of a session.
+// sessionOrigin is an [event.SessionOrigin].
 type sessionOrigin struct {
-	Session string              `bun:"id"`
-	Event   string              `bun:"event_id"`
-	Run     database.NullString `bun:"run_id"`
-	Status  database.NullString `bun:"status"`
-	Message database.NullString `bun:"message"`
+	Session   string              `bun:"id"`
+	Title     database.NullString `bun:"title"`
+	CreatedBy string              `bun:"created_by"`
+	Creator   database.NullString `bun:"creator"`
+	Group     database.NullString `bun:"group_id"`
+	Event     database.NullString `bun:"event_id"`
+	Run       database.NullString `bun:"run_id"`
+	Status    database.NullString `bun:"status"`
+	Message   database.NullString `bun:"message"`
 }
 
-// OriginsOfSessions returns the events and runs of sessions by session ID.
-// Sessions without an event are omitted.
+// OriginsOfSessions returns the creators, groups, events and runs of sessions by
+// session ID.
 func (st *Store) OriginsOfSessions(ctx context.Context, organization string, ids []string) (map[string]event.SessionOrigin, error) {
 	origins := map[string]event.SessionOrigin{}
 	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
@@ -214,18 +218,24 @@ func (st *Store) OriginsOfSessions(ctx context.Context, organization string, ids
 			return nil, fmt.Errorf("reading what sessions were minted for: %w", err)
 		}
 		for _, r := range rows {
-			origins[r.Session] = event.SessionOrigin{Event: r.Event, Run: string(r.Run), Status: event.RunStatus(r.Status), Message: string(r.Message)}
+			origins[r.Session] = event.SessionOrigin{
+				Title: string(r.Title), CreatedBy: r.CreatedBy, Creator: string(r.Creator), Group: string(r.Group),
+				Event: string(r.Event), Run: string(r.Run), Status: event.RunStatus(r.Status), Message: string(r.Message),
+			}
 		}
 	}
 	return origins, nil
 }
 
-// SelectSessionOrigins selects the events and runs of sessions.
+// SelectSessionOrigins selects the origins of sessions, all joins by unique keys.
 func SelectSessionOrigins(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
-	return db.NewSelect().TableExpr("sessions AS s").ColumnExpr("s.id, s.event_id, r.id AS run_id").
+	return db.NewSelect().TableExpr("sessions AS s").ColumnExpr("s.id, s.title, s.created_by, s.group_id, s.event_id, r.id AS run_id").
+		ColumnExpr("CASE WHEN s.created_by = ? || a.id THEN a.name ELSE u.name END AS creator", action.AutomationCreator("")).
 		ColumnExpr("CASE WHEN r.session_id = s.id THEN r.status END AS status, CASE WHEN r.session_id = s.id THEN substr(r.message, 1, 500) END AS message").
 		Join("LEFT JOIN runs AS r ON r.organization_id = s.organization_id AND "+sessions.CreatedByRunSQL, action.AutomationCreator("")).
-		Where("s.organization_id = ?", organization).Where("s.id IN (?)", bun.List(ids)).Where("s.event_id IS NOT NULL")
+		Join("LEFT JOIN users AS u ON u.organization_id = s.organization_id AND u.id = s.created_by").
+		Join("LEFT JOIN automations AS a ON a.organization_id = s.organization_id AND a.id = s.automation_id").
+		Where("s.organization_id = ?", organization).Where("s.id IN (?)", bun.List(ids))
 }
 
 // originTable is the table of triggers or of schedules, which own events.

@@ -30,8 +30,8 @@ func actionLabel(name, source, action string) string {
 
 // showPendingCall prints what the call does, why it needs approval, and the
 // alerts. The source and the agent provide params.
-func showPendingCall(w io.Writer, i *action.Invocation, callCtx *callContext, params string) {
-	printLine(w, i.ID+"  "+callSummary(i))
+func showPendingCall(w io.Writer, i *api.InvocationView, callCtx *callContext, params string) {
+	printLine(w, i.ID+"  "+callSummary(&i.Invocation))
 	callCtx.show(w, i)
 	decision := action.Decision{Source: i.ModeSource, Steps: i.Steps}
 	alerts := action.Alerts(i.Steps)
@@ -85,12 +85,9 @@ func (c *pendingCommand) showCalls(ctx context.Context, w io.Writer, server *Cli
 	if len(calls.Items) == 0 {
 		return
 	}
-	all := make([]*action.Invocation, len(calls.Items))
+	callCtx := server.callContext(ctx, calls.Items...)
 	for k := range calls.Items {
-		all[k] = &calls.Items[k].Invocation
-	}
-	callCtx := server.callContext(ctx, all...)
-	for _, i := range all {
+		i := &calls.Items[k]
 		showPendingCall(w, i, callCtx, "params "+string(i.Params))
 		fmt.Fprintf(w, "    requested %s, expires %s\n", relativeTime(&i.CreatedAt), relativeTime(i.ExpiresAt))
 	}
@@ -233,7 +230,7 @@ func (v *pendingCall) showCall(ctx context.Context, std *command.Streams, server
 	if v.JSON {
 		out = std.Err
 	}
-	showPendingCall(out, &i.Invocation, server.callContext(ctx, &i.Invocation), params)
+	showPendingCall(out, i, server.callContext(ctx, *i), params)
 	return i, me.Name, nil
 }
 

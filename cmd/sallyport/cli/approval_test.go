@@ -116,9 +116,9 @@ func sortedJSON(t *testing.T, body io.Reader) string {
 // with --reveal.
 func TestShowsBeforeItDecides(t *testing.T) {
 	const row = `{"id":"1","source_name":"notes","source_id":"connector:n","action":"add","risk":"write","session_id":"s","status":"STATUS","params":{"k":"[redacted]"},
-		"summary":"k=[redacted]","mode_source":"SOURCE","decision":[{"layer":"inferred","note":"Writes wait."},{"layer":"drift","note":"It changed.","alert":true},
+		"summary":"k=[redacted]","mode_source":"SOURCE","session_title":"nightly","session_created_by":"u1","session_creator":"ada","group":"ops","decision":[{"layer":"inferred","note":"Writes wait."},{"layer":"drift","note":"It changed.","alert":true},
 		{"layer":"grant","note":"No grant."}],"denied_reason":"policy","denied_note":"Now denied."}`
-	what := "1  notes:add (connector:n), write, of session s\n    in the session nightly of ada (user u1)\n"
+	what := "1  notes:add (connector:n), write, of session s\n    in the session nightly of ada (user u1), group ops\n"
 	for _, c := range []struct{ line, source, status, shown, err string }{
 		{"pending", "inferred", "pending", what + "    Writes wait.\n! It changed.\n    params {\"k\":\"[redacted]\"}\n", ""},
 		{"pending", "drift", "pending", what + "! It changed.\n    params {", ""},
@@ -141,10 +141,8 @@ func TestShowsBeforeItDecides(t *testing.T) {
 				_, _ = io.WriteString(w, `{"full":true,"params":{"k":"hunter2"}}`)
 			case strings.HasSuffix(r.URL.Path, "/1"):
 				_, _ = io.WriteString(w, row)
-			case strings.HasSuffix(r.URL.Path, "/sessions/s"):
-				_, _ = io.WriteString(w, `{"created_by":"u1","title":"nightly"}`)
-			case strings.HasSuffix(r.URL.Path, "/users"):
-				_, _ = io.WriteString(w, `{"items":[{"id":"u1","name":"ada"}]}`)
+			case strings.HasSuffix(r.URL.Path, "/sessions/s"), strings.HasSuffix(r.URL.Path, "/users"):
+				t.Errorf("%s is read, which the call says", r.URL.Path)
 			default:
 				_, _ = io.WriteString(w, `{"name":"ada","items":[`+row+`]}`)
 			}
@@ -170,7 +168,7 @@ func TestShowsBeforeItDecides(t *testing.T) {
 // ID of an account that is private to another user.
 func TestPendingCallSummary(t *testing.T) {
 	const row = `{"id":"1","source_name":"Slack","source_id":"slack","action":"send_message","risk":"write","session_id":"s","params":{},
-		"summary":"Send to C0123, NOTIFYING @channel","integration_id":"ID"}`
+		"summary":"Send to C0123, NOTIFYING @channel","integration_id":"ID","session_created_by":"u9"}`
 	const what = "1  Slack:send_message (slack), write, of session s\n    Send to C0123, NOTIFYING @channel\n    for "
 	for id, account := range map[string]string{"i1": "integration Work (i1), account Acme", "i2": "integration i2"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -182,10 +180,8 @@ func TestPendingCallSummary(t *testing.T) {
 				_, _ = io.WriteString(w, row)
 			case "/api/v1/invocations":
 				_, _ = io.WriteString(w, `{"items":[`+row+`]}`)
-			case "/api/v1/sessions/s", "/api/v1/grant-requests":
-				_, _ = io.WriteString(w, `{"created_by":"u9"}`)
-			case "/api/v1/users":
-				w.WriteHeader(http.StatusForbidden)
+			case "/api/v1/grant-requests":
+				_, _ = io.WriteString(w, `{}`)
 			default:
 				_, _ = io.WriteString(w, `{"name":"ada","invocation":`+row+`}`)
 			}

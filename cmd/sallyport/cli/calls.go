@@ -104,57 +104,40 @@ func failureCode(i *action.Invocation) string {
 	return ""
 }
 
-// callContext has the sessions, users and integrations that a list of calls
-// refers to.
+// callContext has the integrations that a list of calls refers to.
 type callContext struct {
-	sessions     map[string]*api.SessionView
-	people       []action.User
 	integrations []api.IntegrationView
-	automations  labels
 }
 
 // callContext loads the context of calls. It ignores errors; an ID stands in
 // for what the caller cannot read.
-func (c *Client) callContext(ctx context.Context, calls ...*action.Invocation) *callContext {
-	w := &callContext{sessions: make(map[string]*api.SessionView)}
-	bound, unattended := false, false
-	for _, i := range calls {
-		if _, loaded := w.sessions[i.Session]; i.Session != "" && !loaded {
-			s, _, _ := Fetch(ctx, c, api.GetSession, api.ByID{ID: i.Session})
-			w.sessions[i.Session] = s
-			unattended = unattended || strings.HasPrefix(s.CreatedBy, ofAutomation)
-		}
-		bound = bound || i.Integration != ""
-	}
-	if len(w.sessions) > 0 {
-		people, _, _ := Fetch(ctx, c, api.ListUsers, api.None{})
-		w.people = people.Items
-	}
-	if bound {
+func (c *Client) callContext(ctx context.Context, calls ...api.InvocationView) *callContext {
+	w := &callContext{}
+	if slices.ContainsFunc(calls, func(i api.InvocationView) bool { return i.Integration != "" }) {
 		all, _, _ := Fetch(ctx, c, api.ListIntegrations, api.None{})
 		w.integrations = all.Items
-	}
-	if unattended {
-		w.automations = c.loadLabels(ctx, api.ListAutomations.Operation)
 	}
 	return w
 }
 
 // show prints the summary, the integration and the session of a call. A
 // connector's call has no summary; its params follow.
-func (w *callContext) show(out io.Writer, i *action.Invocation) {
+func (w *callContext) show(out io.Writer, i *api.InvocationView) {
 	if i.Summary != "" && !strings.HasPrefix(i.Source, "connector:") {
 		printLine(out, "    "+i.Summary)
 	}
 	if i.Integration != "" {
 		printLine(out, "    for "+w.accountLabel(i.Integration))
 	}
-	if s := w.sessions[i.Session]; s != nil && s.CreatedBy != "" {
-		title := ""
-		if s.Title != "" {
-			title = " " + s.Title
+	if i.SessionCreatedBy != "" {
+		title, group := "", ""
+		if i.SessionTitle != "" {
+			title = " " + i.SessionTitle
 		}
-		printLine(out, "    in the session"+title+" of "+w.creatorLabel(s.CreatedBy))
+		if i.Group != "" {
+			group = ", group " + i.Group
+		}
+		printLine(out, "    in the session"+title+" of "+creatorLabel(&i.CallerView)+group)
 	}
 }
 
@@ -171,14 +154,17 @@ func (w *callContext) accountLabel(id string) string {
 // ofAutomation is the prefix of the creator of a session that belongs to a run.
 const ofAutomation = "automation:"
 
-func (w *callContext) creatorLabel(id string) string {
-	if strings.HasPrefix(id, ofAutomation) {
-		return w.automations.name(id)
+// creatorLabel names the user or automation that created a session.
+func creatorLabel(s *api.CallerView) string {
+	switch {
+	case strings.HasPrefix(s.SessionCreatedBy, ofAutomation) && s.SessionCreator != "":
+		return "automation " + s.SessionCreator
+	case strings.HasPrefix(s.SessionCreatedBy, ofAutomation):
+		return s.SessionCreatedBy
+	case s.SessionCreator != "":
+		return s.SessionCreator + " (user " + s.SessionCreatedBy + ")"
 	}
-	if i := slices.IndexFunc(w.people, func(u action.User) bool { return u.ID == id }); i >= 0 {
-		return w.people[i].Name + " (user " + id + ")"
-	}
-	return "user " + id
+	return "user " + s.SessionCreatedBy
 }
 
 // labels are names by ID.
