@@ -19,19 +19,18 @@ import (
 	"sallyport/internal/guard"
 )
 
-// Do sends a request and returns the answer, whatever its status. Errors are
-// [*action.Error]s: ErrUnavailable if the service did nothing (code
+// Do sends a request and returns the response, whatever its status. Errors are
+// [*action.Error]s: ErrUnavailable if the request had no effect (code
 // "upstream_rate_limited", with RetryAfter, for a rate limit),
-// ErrOutcomeUnknown if it can have done something, ErrInvalid if the path is
-// not valid.
+// ErrOutcomeUnknown if it may have had one, ErrInvalid if the path is not valid.
 //
-// It is bounded by the deadline of ctx, or by [Config.Timeout] if there is
+// Its time is limited by the deadline of ctx, or by [Config.Timeout] if there is
 // none.
 func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
 	if err := checkPath(r.Path); err != nil {
 		return nil, err
 	}
-	if _, has := ctx.Deadline(); !has {
+	if _, ok := ctx.Deadline(); !ok {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, c.pool.Timeout)
 		defer stop()
@@ -47,11 +46,11 @@ func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
 	return c.doWithRetries(ctx, r, lane)
 }
 
-// doWithRetries sends a request until there is a final answer, or a retry is
+// doWithRetries sends a request until it gets a final response, or a retry would be
 // useless or unsafe.
 func (c *Client) doWithRetries(ctx context.Context, r *Request, l *limiter) (*Response, error) {
 	waits := waitBudget{left: c.pool.MaxWait}
-	reached := false // an earlier attempt can have been executed
+	reached := false // an earlier attempt may have been executed
 	for try := 1; ; try++ {
 		resp, seen, err := c.waitAndSend(ctx, r, l, &waits)
 		if seen < 0 {
@@ -77,12 +76,12 @@ func (c *Client) doWithRetries(ctx context.Context, r *Request, l *limiter) (*Re
 			return resp, err
 		}
 		reached = reached || err == nil || errors.Is(err, action.ErrOutcomeUnknown)
-		c.pool.Log.InfoContext(ctx, "a request to a service is sent again", "host", c.base.Host, "try", try+1, "err", err)
+		c.pool.Log.InfoContext(ctx, "retrying a request to a service", "host", c.base.Host, "try", try+1, "err", err)
 	}
 }
 
-// afterAttempt converts the error of an attempt that did nothing after an
-// earlier one that can have done something: the outcome is unknown.
+// afterAttempt converts the error of an attempt without effect. If an earlier attempt
+// may have had an effect, the outcome is unknown.
 func afterAttempt(reached bool, err error) error {
 	var e *action.Error
 	if !reached || !errors.As(err, &e) || !errors.Is(e.Kind, action.ErrUnavailable) {
@@ -90,7 +89,7 @@ func afterAttempt(reached bool, err error) error {
 	}
 	unsure := *e
 	unsure.Kind = action.ErrOutcomeUnknown
-	unsure.Message = "The request was sent, no answer came that counts, and it could not be sent again."
+	unsure.Message = "The service did not answer the request, and a retry failed."
 	return &unsure
 }
 
@@ -145,8 +144,8 @@ func repeatable(r *Request, resp *Response, err error) bool {
 	return r.Repeatable || errors.Is(e.Kind, action.ErrUnavailable)
 }
 
-// jitter returns d plus up to half of it, so that requests that failed together are
-// not retried together.
+// jitter returns d plus up to half of it, so that requests that failed at the same time
+// are not retried at the same time.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
 
 // waitBudget is the remaining time that a request can wait for its service.
@@ -163,8 +162,8 @@ func (w *waitBudget) sleep(ctx context.Context, d time.Duration) bool {
 
 // hasTime reports whether ctx lasts longer than d.
 func hasTime(ctx context.Context, d time.Duration) bool {
-	deadline, has := ctx.Deadline()
-	return ctx.Err() == nil && (!has || time.Until(deadline) > d)
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() == nil && (!ok || time.Until(deadline) > d)
 }
 
 // sleep waits if there is time, and reports whether it did.
@@ -182,7 +181,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// send sends a request once and reads the whole answer.
+// send sends a request once and reads the whole response.
 func (c *Client) send(ctx context.Context, r *Request) (*Response, error) {
 	w := &sendTracker{replays: r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != ""}
 	req, err := c.request(w.withTrace(ctx), r)
@@ -210,7 +209,7 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	raw := strings.TrimSuffix(c.base.EscapedPath(), "/") + r.Path
 	path, err := url.PathUnescape(raw)
 	if err != nil {
-		return nil, invalidPath("is not escaped as it should be")
+		return nil, invalidPath("is not escaped correctly")
 	}
 	u.Path, u.RawPath = path, raw
 	u.RawQuery = strings.Trim(c.base.RawQuery+"&"+r.Query.Encode(), "&")
@@ -227,7 +226,7 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	}
 	for _, values := range req.Header {
 		if strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
-			return nil, c.encodingError(fmt.Errorf("a header holds a line break"))
+			return nil, c.encodingError(errors.New("a header contains a line break"))
 		}
 	}
 	if req.Header.Get("User-Agent") == "" {
@@ -249,17 +248,17 @@ func checkPath(path string) error {
 	}
 	text, err := url.PathUnescape(path)
 	if err != nil || path[0] != '/' || (&url.URL{Path: text, RawPath: path}).EscapedPath() != path {
-		return invalidPath("is not escaped as it should be")
+		return invalidPath("is not escaped correctly")
 	}
 	segments := strings.Split(path[1:], "/")
 	for i, s := range segments {
-		text, _ := url.PathUnescape(s) // it is a part of what was unescaped above
+		text, _ := url.PathUnescape(s) // unescaped above without an error
 		if text == "" && i < len(segments)-1 {
-			return invalidPath("has an empty part")
+			return invalidPath("has an empty segment")
 		}
 		for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }) {
 			if part == "." || part == ".." {
-				return invalidPath(fmt.Sprintf("has %q as a part", part))
+				return invalidPath(fmt.Sprintf("has a segment %q", part))
 			}
 		}
 	}
@@ -268,24 +267,24 @@ func checkPath(path string) error {
 
 func invalidPath(what string) error {
 	return action.Errorf(action.ErrInvalid, "invalid_path",
-		"The path that the params lead to %s, so the service was not asked; give names and ids as the service writes them.", what)
+		"The path that the params form %s, so no request was sent. Write names and IDs as the service does.", what)
 }
 
-// sendTracker tracks whether any part of a request can have been sent.
+// sendTracker tracks whether any part of a request may have been sent.
 type sendTracker struct {
 	sent    atomic.Bool
-	replays bool // net/http can retry it automatically after it was received
+	replays bool // net/http may retry it automatically after it was received
 }
 
-// withTrace records it before the first byte is sent. Over HTTP/1 a failed
-// connection is closed before its error is returned, so that unwritten bytes
-// are never sent; over HTTP/2 they can be, so that having the connection
-// counts.
+// withTrace sets sent before the first byte is sent. Over HTTP/1, a failed
+// connection is closed before its error is returned, so unwritten bytes are never
+// sent. Over HTTP/2 they may be, so the request counts as sent once it has a
+// connection.
 func (w *sendTracker) withTrace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) {
 			if !w.replays {
-				w.sent.Store(false) // of a connection that was given up, nothing was
+				w.sent.Store(false) // nothing was sent over an abandoned connection
 			}
 		},
 		GotConn: func(info httptrace.GotConnInfo) {

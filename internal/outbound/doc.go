@@ -1,14 +1,13 @@
-// Package outbound makes the requests of integration modules. One client for
-// all of them limits the rate where a service asks for it, retries only
-// requests that cannot take effect twice, and sends a credential only to its
-// host.
+// Package outbound sends the requests of integration modules. It respects the rate
+// limits of services, retries only requests that cannot take effect twice, and
+// sends a credential only to its host.
 //
-// It guarantees: a request that can have taken effect is never retried
-// automatically; an answer is complete or an error, never truncated; an error
-// says whether the service can have received the request
-// ([action.ErrOutcomeUnknown]) or certainly has not ([action.ErrUnavailable]);
-// no error text contains a credential.
+// It guarantees: a request that may have taken effect is never retried
+// automatically; a response is complete or an error, never truncated; an error
+// says whether the service may have received the request
+// ([action.ErrOutcomeUnknown]) or did not ([action.ErrUnavailable]); no error text
+// contains a credential.
 //
-// It does not interpret answers: modules tell it which ones are rate limits,
-// and read all others themselves.
+// It does not interpret responses: modules report which ones are rate limits, and
+// read all others themselves.
 package outbound

@@ -31,7 +31,7 @@ const (
 	codeInterrupted = "interrupted"
 )
 
-// transportError converts an error on the wire; sent: the service can have
+// transportError converts a network error. sent means that the service may have
 // received the request.
 func (c *Client) transportError(ctx context.Context, err error, sent bool) error {
 	kind := action.ErrUnavailable
@@ -49,17 +49,17 @@ func (c *Client) transportError(ctx context.Context, err error, sent bool) error
 	case errors.As(err, &known):
 		c.applyGuardError(e, known)
 	case context.Cause(ctx) != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		e.Code, e.Message = codeInterrupted, fmt.Sprintf("The request to %s was given up before it had answered.", host)
+		e.Code, e.Message = codeInterrupted, fmt.Sprintf("The request to %s was cancelled before a response arrived.", host)
 	case errors.As(err, &dns) && !dns.IsTimeout:
-		e.Code, e.Message = codeDNS, fmt.Sprintf("The name %s does not resolve; check the integration's base URL, or try again later.", host)
+		e.Code, e.Message = codeDNS, fmt.Sprintf("The name %s does not resolve. Check the integration's base URL, or try again later.", host)
 	case isTLSError(err):
-		e.Code, e.Message = codeTLS, fmt.Sprintf("A secure connection to %s cannot be made; check its certificate, and the base URL's scheme and port.", host)
+		e.Code, e.Message = codeTLS, fmt.Sprintf("The TLS connection to %s failed. Check its certificate, and the scheme and port of the base URL.", host)
 	case ctx.Err() != nil, errors.As(err, &netErr) && netErr.Timeout():
-		e.Code, e.Message = codeTimeout, fmt.Sprintf("%s did not answer in time%s.", host, retryHint(sent))
+		e.Code, e.Message = codeTimeout, fmt.Sprintf("%s did not answer in time. %s", host, retryHint(sent))
 	case !sent:
-		e.Code, e.Message = codeUnreachable, fmt.Sprintf("Nobody answers at %s; check the integration's base URL, or try again later.", host)
+		e.Code, e.Message = codeUnreachable, fmt.Sprintf("%s cannot be reached. Check the integration's base URL, or try again later.", host)
 	default:
-		e.Code, e.Message = codeFailed, fmt.Sprintf("The connection to %s broke before it had answered%s.", host, retryHint(sent))
+		e.Code, e.Message = codeFailed, fmt.Sprintf("The connection to %s was lost before it answered. %s", host, retryHint(sent))
 	}
 	e.Message = c.redact(e.Message)
 	return e
@@ -67,9 +67,9 @@ func (c *Client) transportError(ctx context.Context, err error, sent bool) error
 
 func retryHint(sent bool) string {
 	if sent {
-		return "; before doing it again, see whether it was done"
+		return "Check whether the request had an effect before you try again."
 	}
-	return "; nothing was sent, try again later"
+	return "Nothing was sent. Try again later."
 }
 
 // applyGuardError converts an error of package guard.
@@ -81,7 +81,7 @@ func (c *Client) applyGuardError(e, known *action.Error) {
 	case "redirect_refused":
 		e.Code, e.Kind = codeRefused, known.Kind
 	case "body_too_large":
-		e.Code, e.Message = codeTooLarge, fmt.Sprintf("The answer of %s is larger than %d KiB; ask for less.", c.base.Hostname(), max(c.pool.MaxBody>>10, 1))
+		e.Code, e.Message = codeTooLarge, fmt.Sprintf("The response of %s is larger than %d KiB. Request less data.", c.base.Hostname(), max(c.pool.MaxBody>>10, 1))
 	default:
 		e.Code = known.Code
 	}
@@ -99,32 +99,32 @@ func isTLSError(err error) bool {
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
-// rateLimited reports that the service limits the rate.
+// rateLimited is the error of a request that the service rate limited.
 func (c *Client) rateLimited(wait time.Duration) error {
-	e := action.Errorf(action.ErrUnavailable, codeRateLimited, "%s wants fewer requests and did nothing; try again in %d seconds.",
+	e := action.Errorf(action.ErrUnavailable, codeRateLimited, "%s limits the rate of requests and did nothing. Try again in %d seconds.",
 		c.base.Hostname(), int(math.Ceil(wait.Seconds())))
 	e.RetryAfter = wait
 	return e
 }
 
-// overloaded reports that no slot was free in time.
+// overloaded is the error of a request that got no slot in time.
 func (c *Client) overloaded(ctx context.Context) error {
-	e := action.Errorf(action.ErrUnavailable, codeTimeout, "Too many requests to %s are under way, so this one was not sent; try again later.", c.base.Hostname())
+	e := action.Errorf(action.ErrUnavailable, codeTimeout, "Too many requests to %s are in progress, so this one was not sent. Try again later.", c.base.Hostname())
 	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		e.Code, e.Message = codeInterrupted, "The request was given up before it was sent."
+		e.Code, e.Message = codeInterrupted, "The request was cancelled before it was sent."
 	}
 	e.Err = context.Cause(ctx)
 	return e
 }
 
-// encodingError reports that the request cannot be encoded.
+// encodingError is the error of a request that cannot be encoded.
 func (c *Client) encodingError(err error) error {
 	return action.Errorf(action.ErrUnavailable, codeCredential,
-		"The request to %s cannot be written; connect the integration again with a credential that has no line breaks.", c.base.Hostname()).WithCause(c.redactError(err))
+		"The request to %s cannot be encoded. Connect the integration again with a credential without line breaks.", c.base.Hostname()).WithCause(c.redactError(err))
 }
 
 // redactedError is an error for the log without credentials and without the
-// URL, whose query can contain one. errors.Is sees the original error,
+// URL, whose query may contain one. errors.Is sees the original error,
 // errors.As does not.
 type redactedError struct {
 	text string

@@ -30,7 +30,7 @@ func TestWhatWasNotSent(t *testing.T) {
 	p := outbound.New(outbound.Config{Attempts: 1})
 	t.Cleanup(p.Close)
 	for _, test := range []struct{ base, code, says string }{
-		{closed.URL, "upstream_unreachable", "Nobody answers at 127.0.0.1"},
+		{closed.URL, "upstream_unreachable", "127.0.0.1 cannot be reached"},
 		{secure.URL, "upstream_tls", "certificate"},
 		{"https" + plain.URL[4:], "upstream_tls", "scheme"},
 		{"http://name.invalid", "upstream_dns", "name.invalid does not resolve"},
@@ -127,7 +127,7 @@ func TestHangsEnd(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)
 		_, err := c.Do(ctx, get("/hang"))
-		fails(t, err, action.ErrOutcomeUnknown, "interrupted", "given up")
+		fails(t, err, action.ErrOutcomeUnknown, "interrupted", "cancelled")
 	})
 }
 
@@ -148,7 +148,7 @@ func TestHTTP2MayHaveReceivedIt(t *testing.T) {
 	p := outbound.New(outbound.Config{Guard: guard.Config{TLS: &tls.Config{RootCAs: roots}}})
 	t.Cleanup(p.Close)
 	_, err := p.Client("one", parse(t, s.URL)).Do(ctx, post("/"))
-	fails(t, err, action.ErrOutcomeUnknown, "interrupted", "given up")
+	fails(t, err, action.ErrOutcomeUnknown, "interrupted", "cancelled")
 }
 
 // A server may say anything, and have it end up in an error.
@@ -180,6 +180,6 @@ func TestErrorsHoldNoSecret(t *testing.T) {
 		r := post("/x")
 		r.Query = url.Values{"key": {secret}}
 		_, err := c.Do(t.Context(), r)
-		fails(t, err, action.ErrOutcomeUnknown, "upstream_failed", "broke")
+		fails(t, err, action.ErrOutcomeUnknown, "upstream_failed", "was lost")
 	}
 }

@@ -85,7 +85,7 @@ func TestRateLimits(t *testing.T) {
 				}
 				switch {
 				case test.limited:
-					fails(t, err, action.ErrUnavailable, "upstream_rate_limited", "localhost wants fewer requests")
+					fails(t, err, action.ErrUnavailable, "upstream_rate_limited", "localhost limits the rate of requests")
 					if got := retryAfter(err); got < test.wait || got > test.wait*2 {
 						t.Errorf("told to wait %v", got)
 					}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// maxPause bounds the pause that a service can ask for.
+// maxPause limits the delay that a service can request.
 const maxPause = time.Hour
 
 // semaphore bounds the number of concurrent requests.
@@ -53,9 +53,9 @@ func (l *limiter) wait(now time.Time) (time.Duration, int) {
 	return l.pausedUntil.Sub(now), l.generation
 }
 
-// pause records a rate limit and returns the remaining pause. Zero: the service
-// named no delay, and the pause grows each time. Concurrent requests count as
-// one.
+// pause records a rate limit and returns the remaining pause. If wait is zero, the
+// service named no delay, and the pause grows each time. Concurrent requests count
+// as one.
 func (l *limiter) pause(now time.Time, wait time.Duration, seen int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,8 +142,8 @@ func (p *Pool) releaseHost(key string, h *hostSlots) {
 	}
 }
 
-// retryAfter reads the Retry-After header, seconds or a date; zero: there is
-// none.
+// retryAfter parses the Retry-After header, a number of seconds or a date; zero if it
+// is absent.
 func retryAfter(resp *Response, now time.Time) time.Duration {
 	if resp == nil {
 		return 0

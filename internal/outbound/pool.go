@@ -15,21 +15,21 @@ import (
 	"sallyport/internal/guard"
 )
 
-// Config configures a [Pool]. A tag has the value that zero stands for.
+// Config configures a [Pool]. The tags have the defaults of zero values.
 type Config struct {
 	Guard guard.Config // restricts outbound connections; loopback only for a base URL on loopback
 
 	Timeout     time.Duration `default:"30s"`     // of a request whose context has no deadline
-	MaxBody     int64         `default:"8388608"` // of an answer
-	MaxWait     time.Duration `default:"5s"`      // longest delay that a request waits at the service's request, beyond which it fails
+	MaxBody     int64         `default:"8388608"` // of a response
+	MaxWait     time.Duration `default:"5s"`      // maximum delay by the service that a request waits for; it fails if the delay is longer
 	Attempts    int           `default:"3"`       // of one request
 	PerHost     int           `default:"32"`      // concurrent requests to one host, of all clients
 	PerClient   int           `default:"8"`       // concurrent requests of one client
-	IdleClients int           `default:"1000"`    // unused clients that are remembered
+	IdleClients int           `default:"1000"`    // unused clients whose rate limits are kept
 	UserAgent   string        // empty: "sallyport"
 
-	// Traceparent returns the W3C trace context of a request. Empty: no trace.
-	// Nil: never.
+	// Traceparent returns the W3C trace context of a request, or "" for no trace. Nil
+	// disables traces.
 	Traceparent func(ctx context.Context) string
 
 	Now func() time.Time `default:"time.Now"`
@@ -70,14 +70,14 @@ func (p *Pool) Close() {
 // Client returns the client for a base URL and the owner of the credential (an
 // integration's ID), whose rate limits it shares. Secrets are redacted from
 // errors.
-func (p *Pool) Client(whose string, base *url.URL, secrets ...string) *Client {
+func (p *Pool) Client(owner string, base *url.URL, secrets ...string) *Client {
 	transport := p.public
 	if guard.Loopback(base) {
 		transport = p.loopback
 	}
 	return &Client{
 		pool: p, base: base, http: guard.Over(transport, base), hostKey: guard.Host(base),
-		limiterKey: whose + "\x00" + strings.ToLower(base.Scheme) + "\x00" + guard.Host(base),
+		limiterKey: owner + "\x00" + strings.ToLower(base.Scheme) + "\x00" + guard.Host(base),
 		secrets:    secrets,
 	}
 }
@@ -105,30 +105,31 @@ type Request struct {
 	// Header includes the credential.
 	Header http.Header
 	Body   []byte // nil: none
-	// Repeatable requests are idempotent. Only they are retried after they can
-	// have been received.
+	// Repeatable requests are idempotent. Only they are retried after they may have
+	// been received.
 	Repeatable bool
 	// Serial requests of one client run one at a time, as services that limit
 	// writes require.
 	Serial bool
-	// NoRedirect returns redirects unchanged. For requests that are permitted
-	// for one URL only.
+	// NoRedirect returns redirects unchanged, for requests that are permitted for one
+	// URL only.
 	NoRedirect bool
-	// Limited reports whether an answer is a rate limit for a request that did
-	// nothing, and the delay; zero: unknown. Nil: status 429, with Retry-After.
+	// Limited reports whether a response is a rate limit, which means that the request
+	// had no effect, and the delay; zero if unknown. The default is status 429 with
+	// Retry-After.
 	Limited func(*Response) (wait time.Duration, limited bool)
 }
 
-// Response is an answer with its whole body.
+// Response is a response with its whole body.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Path joins segments to a path in which none of them can become two, or a
-// parent reference: each is escaped, including "." and "..". [Client.Do] still
-// rejects those, and empty ones, since some servers unescape first.
+// Path joins segments to a path. It escapes each segment, including "." and "..", so
+// that none can become two segments or a parent reference. [Client.Do] still rejects
+// those, and empty segments, because some servers unescape first.
 func Path(segments ...string) string {
 	path := ""
 	for _, s := range segments {

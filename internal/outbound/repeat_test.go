@@ -61,7 +61,7 @@ func TestRepeats(t *testing.T) {
 				t.Errorf("%s %s: asked %d times, want %d", test.r.Method, test.r.Path, asked.Load(), test.asked)
 			}
 			if test.status == 0 {
-				fails(t, err, action.ErrOutcomeUnknown, "upstream_failed", "broke")
+				fails(t, err, action.ErrOutcomeUnknown, "upstream_failed", "was lost")
 			} else if err != nil || resp.Status != test.status {
 				t.Errorf("%s %s: %+v, %v", test.r.Method, test.r.Path, resp, err)
 			}
@@ -88,7 +88,7 @@ func TestALaterTryDoesNotMakeSure(t *testing.T) {
 		for _, path := range []string{"/breaks", "/fails"} {
 			asked.Store(0)
 			_, err := p.Client(path, parse(t, "http://localhost")).Do(t.Context(), get(path))
-			fails(t, err, action.ErrOutcomeUnknown, "upstream_rate_limited", "could not be sent again")
+			fails(t, err, action.ErrOutcomeUnknown, "upstream_rate_limited", "a retry failed")
 			if errors.Is(err, action.ErrUnavailable) || asked.Load() != 2 {
 				t.Errorf("%s: asked %d times, then %v", path, asked.Load(), err)
 			}
@@ -142,14 +142,14 @@ func TestReusedConnections(t *testing.T) {
 			t.Errorf("after a connection that could not be written to: %v, %d requests", err, asked)
 		}
 		_, err := c.Do(t.Context(), post("/"))
-		fails(t, err, action.ErrOutcomeUnknown, "upstream_failed", "whether it was done")
+		fails(t, err, action.ErrOutcomeUnknown, "upstream_failed", "whether the request had an effect")
 		if _, err := c.Do(t.Context(), post("/")); err != nil {
 			t.Fatal(err)
 		}
 		last.broken.Store(true)
 		p.DialWith(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") })
 		_, err = c.Do(t.Context(), post("/"))
-		fails(t, err, action.ErrUnavailable, "upstream_unreachable", "Nobody answers")
+		fails(t, err, action.ErrUnavailable, "upstream_unreachable", "cannot be reached")
 		if asked != 4 {
 			t.Errorf("%d requests", asked)
 		}

@@ -49,7 +49,7 @@ func TestPathsStayBelowTheBase(t *testing.T) {
 		"/a%zz", "/a b", "/a%2fb c", `/a\..\b`, "/%", "@evil.example/", ":1/", outbound.Path("repos", ".."), outbound.Path("", "x"),
 	} {
 		_, err := c.Do(t.Context(), get(path))
-		fails(t, err, action.ErrInvalid, "invalid_path", "not asked")
+		fails(t, err, action.ErrInvalid, "invalid_path", "no request was sent")
 	}
 	for _, bad := range []string{"a\r\nX-Evil: 1", "a\x00"} {
 		r := get("/x")
