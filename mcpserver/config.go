@@ -19,7 +19,7 @@ type Gate interface {
 	Call(ctx context.Context, c *action.Call) (*action.Outcome, error)
 	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (*action.Outcome, error)
 	Status(ctx context.Context, s *action.Session, id string) (action.Invocation, error)
-	Look(ctx context.Context, s *action.Session, id string, can action.ClientFeatures) (*action.Outcome, error)
+	Peek(ctx context.Context, s *action.Session, id string, can action.ClientFeatures) (*action.Outcome, error)
 	Withdraw(ctx context.Context, s *action.Session, id string) error
 	Delivered(o *action.Outcome)
 	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)

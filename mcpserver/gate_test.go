@@ -261,7 +261,7 @@ func (g *gate) Status(_ context.Context, s *action.Session, id string) (action.I
 	return r.Invocation, nil
 }
 
-func (g *gate) Look(_ context.Context, s *action.Session, id string, can action.ClientFeatures) (*action.Outcome, error) {
+func (g *gate) Peek(_ context.Context, s *action.Session, id string, can action.ClientFeatures) (*action.Outcome, error) {
 	inv, err := g.Status(context.Background(), s, id)
 	if err != nil {
 		return &action.Outcome{}, err

@@ -208,7 +208,7 @@ func (s *Server) getTask(ctx context.Context, x *exchange, p *params) {
 // findTask returns the call of a task; false if it answered the request. Only tool
 // calls are tasks.
 func (s *Server) findTask(ctx context.Context, x *exchange, p *params, can action.ClientFeatures) (*action.Outcome, bool) {
-	o, err := s.cfg.Gate.Look(ctx, &x.who, p.task, can)
+	o, err := s.cfg.Gate.Peek(ctx, &x.who, p.task, can)
 	if err == nil && isTool(&o.Invocation) {
 		return o, true
 	}

@@ -78,7 +78,7 @@ func (f *feed) close() {
 	f.cancel()
 	if c, ok := f.source.(io.Closer); ok {
 		if err := c.Close(); err != nil {
-			f.tenant.Log.Debug("closing a source", "source", f.source.ID(), "error", err)
+			f.tenant.Log.Debug("could not close a source", "source", f.source.ID(), "error", err)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func (f *feed) recordFailureLocked(err error) {
 	f.failures++
 	f.retryAt = t.Now().Add(wait)
 	if t.ctx.Err() == nil {
-		t.Log.Warn("a source cannot be listed", "organization", t.organization, "source", f.connector.Source(), "again_in", wait, "error", err)
+		t.Log.Warn("could not list a source", "organization", t.organization, "source", f.connector.Source(), "again_in", wait, "error", err)
 	}
 }
 

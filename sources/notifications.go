@@ -60,7 +60,7 @@ func (f *feed) listen() {
 		}
 		pause := t.TTL
 		if err != nil {
-			t.Log.Debug("a source cannot be listened to", "organization", t.organization, "source", f.source.ID(), "again_in", wait, "error", err)
+			t.Log.Debug("could not listen to a source", "organization", t.organization, "source", f.source.ID(), "again_in", wait, "error", err)
 			if t.Now().Sub(began) > maxRetry {
 				wait = t.Retry
 			}

@@ -203,7 +203,7 @@ func (g *Gate) callerLeft(ctx context.Context, t *wait, how *action.Waiting) err
 	free, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer stop()
 	if err := g.withdraw(free, &t.inv); err != nil && !errors.Is(err, action.ErrConflict) {
-		g.Log.Error("withdrawing a cancelled call", "invocation", t.inv.ID, "error", err)
+		g.Log.Error("could not withdraw a cancelled call", "invocation", t.inv.ID, "error", err)
 	}
 	return cause
 }

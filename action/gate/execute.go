@@ -18,8 +18,8 @@ type job struct {
 	params     json.RawMessage
 	joins      bool // a repeated call may get the outcome
 	unattended bool
-	returning  action.ClientFeatures   // questions that callers can answer who come back by themselves
-	trace      context.Context         // carries the caller's span, if there is one
+	returning  action.ClientFeatures   // questions that polling callers can answer
+	trace      context.Context         // carries the caller's span, if any
 	end        *action.TraceAttributes // the end of the call, for its trace
 }
 
@@ -37,15 +37,15 @@ func (g *Gate) claim(inv action.Invocation) {
 		defer g.work.done()
 		if err := g.runClaimed(inv); err != nil {
 			if !errors.Is(err, action.ErrConflict) {
-				g.Log.Error("executing an approved call", "invocation", inv.ID, "error", err)
+				g.Log.Error("could not execute an approved call", "invocation", inv.ID, "error", err)
 			}
 			g.board.end(inv.ID, nil)
 		}
 	})
 }
 
-// runClaimed claims the row, rechecks everything that the approval rested on, and
-// executes what was approved, or nothing.
+// runClaimed claims the row and checks again everything that the approval was based
+// on. It executes exactly what was approved, or nothing.
 func (g *Gate) runClaimed(inv action.Invocation) error {
 	ctx, stop := context.WithTimeout(context.Background(), g.CheckTimeout)
 	defer stop()
@@ -66,8 +66,8 @@ func (g *Gate) runClaimed(inv action.Invocation) error {
 		fin, err = g.recheck(ctx, j, rec.SealedParams)
 	}
 	if err != nil {
-		// Nothing ran, and the row must say so.
-		g.Log.Error("checking an approved call again", "invocation", inv.ID, "error", err)
+		// Nothing ran, so the row must not stay executing.
+		g.Log.Error("could not recheck an approved call", "invocation", inv.ID, "error", err)
 		fin = &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedInternal, Message: "The gateway could not check the call again before running it; nothing was executed."}}
 	}
 	g.traceRecheck(j, fin, began)
@@ -76,12 +76,12 @@ func (g *Gate) runClaimed(inv action.Invocation) error {
 		return nil
 	}
 	j.returning, err = g.Ledger.CallerFeatures(ctx, rec.Organization, rec.ID)
-	g.logError("reading what the callers can be asked", err)
+	g.logError("could not read the features of the callers", err)
 	g.execute(j)
 	return nil
 }
 
-// pause waits, and reports false when ctx ended first.
+// pause waits, and returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -91,8 +91,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// lease returns a claim that lasts for the check and the execution. An approval
-// that is too old is refused even when no sweep has expired it yet.
+// lease returns a claim that lasts for the check and the execution. It refuses an
+// expired approval even if no sweep has ended the call yet.
 func (g *Gate) lease(ctx context.Context, inv action.Invocation) (action.Claim, error) {
 	rec, err := g.Ledger.Load(ctx, inv.Organization, inv.ID)
 	if err != nil {
@@ -111,7 +111,7 @@ func (g *Gate) lease(ctx context.Context, inv action.Invocation) (action.Claim, 
 	}, nil
 }
 
-// recheck reads everything that may have changed since the approval, and fills in
+// recheck reads everything that may have changed since the approval, and completes
 // the job. A non-nil Finish ends the invocation instead.
 func (g *Gate) recheck(ctx context.Context, j *job, sealed []byte) (*action.Finish, error) {
 	s, err := g.Sessions.Session(ctx, j.Session)
@@ -131,7 +131,7 @@ func (g *Gate) recheck(ctx context.Context, j *job, sealed []byte) (*action.Fini
 	case err != nil:
 		return nil, err
 	case j.act.Hash != j.ToolHash:
-		return staleApproval("The action's definition changed after the approval; nothing was executed. Call again to request approval for it as it is now."), nil
+		return staleApproval("The action's definition changed after the approval; nothing was executed. Call again to request approval for the current version."), nil
 	case j.act.Bind == nil && j.act.Revision != j.Revision:
 		return targetChanged(), nil
 	}
@@ -185,7 +185,7 @@ func (g *Gate) recheckBinding(ctx context.Context, j *job, s *action.Session) (*
 }
 
 func targetChanged() *action.Finish {
-	return staleApproval("The connection that this call uses changed after the approval; nothing was executed. Call again to request approval for it as it is now.")
+	return staleApproval("The connection that this call uses changed after the approval; nothing was executed. Call again to request approval for the current one.")
 }
 
 func staleApproval(message string) *action.Finish {
@@ -203,8 +203,8 @@ func (g *Gate) timeout(act *action.Action) time.Duration {
 	return g.CallTimeout
 }
 
-// execute runs a claimed invocation and records how it ended. Every effect of the
-// gateway starts here. It depends on no caller: only its own timeout stops it.
+// execute runs a claimed invocation and records its outcome. Every effect of the
+// gateway starts here. It does not depend on a caller: only its own timeout stops it.
 func (g *Gate) execute(j *job) {
 	ctx, stop := context.WithTimeout(j.trace, g.timeout(j.act))
 	var end func(action.TraceAttributes)
@@ -217,7 +217,7 @@ func (g *Gate) execute(j *job) {
 	res, err := g.run(ctx, j, on)
 	stop()
 	on.over.Store(true)
-	j.joins = j.joins || on.asked.Load() // the caller that replied comes back for the outcome
+	j.joins = j.joins || on.asked.Load() // the caller that replied will fetch the outcome
 	fin, answer := g.verdict(j.act, &res, err)
 	fin.Integration = res.Integration
 	took := max(0, g.Now().Sub(started))
@@ -228,7 +228,7 @@ func (g *Gate) execute(j *job) {
 	}
 	if j.joins && (answer.Body != nil || answer.Problem != nil) {
 		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.Encode()); err != nil {
-			g.Log.Error("sealing a result", "invocation", j.ID, "error", err)
+			g.Log.Error("could not seal a result", "invocation", j.ID, "error", err)
 		}
 	}
 	g.finish(j, fin, answer)
@@ -245,8 +245,7 @@ func (g *Gate) run(ctx context.Context, j *job, caller action.Caller) (res actio
 }
 
 const (
-	// codeRateLimited is the code of an error of a service that limits its callers;
-	// its RetryAfter says for how long.
+	// codeRateLimited is the error code of a rate limit of a service, with RetryAfter.
 	codeRateLimited = "upstream_rate_limited"
 	// codeTimeout is the code of an execution that reached its own timeout.
 	codeTimeout = "upstream_timeout"
@@ -261,7 +260,7 @@ func fault(err error) string {
 	return action.Public(err).Code
 }
 
-// verdict returns what a source's answer means for the row.
+// verdict converts a source's answer to the end of the row.
 func (g *Gate) verdict(act *action.Action, res *action.Result, err error) (*action.Finish, action.Answer) {
 	answer := action.Answer{Body: res.Body, Problem: res.Problem, IsError: res.IsError}
 	switch {
@@ -314,15 +313,15 @@ func (g *Gate) verdict(act *action.Action, res *action.Result, err error) (*acti
 	return &action.Finish{Status: action.StatusFailed, Error: failure}, action.Answer{}
 }
 
-// finish ends the row, then wakes its callers: an answer is durable before it is
-// given. If the row cannot be written, the callers get "outcome unknown", which is
-// what a sweep will write into the row.
+// finish ends the row, then wakes its callers, so that every answer is durable before
+// it is sent. If the row cannot be written, the callers get "outcome unknown", which a
+// sweep will also write into the row.
 func (g *Gate) finish(j *job, fin *action.Finish, answer action.Answer) {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	fin.Organization, fin.ID, fin.Executor, fin.Now = j.Organization, j.ID, g.Instance, g.Now()
 	switch {
-	case fin.Status == action.StatusDenied: // nothing to pick up; the next call is decided anew
+	case fin.Status == action.StatusDenied: // there is no result to fetch; the next call is decided again
 	case j.unattended:
 		fin.PickupUntil = fin.Now.Add(g.PickupUnattended)
 	default:
@@ -331,12 +330,12 @@ func (g *Gate) finish(j *job, fin *action.Finish, answer action.Answer) {
 	ended, recorded, err := g.Ledger.Finish(ctx, fin)
 	switch {
 	case err != nil:
-		g.Log.Error("recording how a call ended", "invocation", j.ID, "status", fin.Status, "error", err)
+		g.Log.Error("could not record the end of a call", "invocation", j.ID, "status", fin.Status, "error", err)
 		ended, answer = j.Invocation, action.Answer{}
 		ended.Status = action.StatusFailed
 		ended.Error = &action.Failure{Code: action.FailedUnknown, Message: "The end of the call could not be recorded; the effect may or may not have happened. Check at the service before you try again."}
 	case !recorded:
-		g.Log.Warn("a call ended after its lease had lapsed", "invocation", j.ID, "status", fin.Status)
+		g.Log.Warn("a call ended after its lease expired", "invocation", j.ID, "status", fin.Status)
 		answer = action.Answer{}
 	default:
 		g.Observer.Changed(&ended)
@@ -357,7 +356,7 @@ func (g *Gate) summary(act *action.Action, params, redacted json.RawMessage) str
 	return g.JSON.Summary(redacted, g.KeepSummary)
 }
 
-// clipped cuts text to at most limit bytes, between two runes.
+// clipped truncates text to at most limit bytes, between two runes.
 func clipped(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -372,7 +371,7 @@ func clipped(text string, limit int) string {
 	return text[:end] + "…"
 }
 
-// clip redacts and bounds a line of foreign text.
+// clip redacts and truncates foreign text.
 func (g *Gate) clip(text string, secrets []string) string {
 	text = g.JSON.RedactText(text, secrets)
 	if r := []rune(text); len(r) > 500 {

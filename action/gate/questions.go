@@ -282,7 +282,7 @@ func (l *executionCaller) close(row *action.AskedRound, questions []action.Quest
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
 	if err := l.Ledger.CloseRound(ctx, row.Organization, row.ID, data, l.Now()); err != nil {
-		l.Gate.Log.Error("closing a round of questions", "invocation", row.Invocation, "error", err)
+		l.Gate.Log.Error("could not close a round of questions", "invocation", row.Invocation, "error", err)
 		return action.NewError("not_recorded")
 	}
 	return nil

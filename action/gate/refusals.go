@@ -132,6 +132,6 @@ func (g *Gate) flushRefusals(ctx context.Context, until time.Time) {
 	list := g.refused.take(until)
 	if err := g.Ledger.AddRefusals(ctx, list); err != nil {
 		g.refused.putBack(list)
-		g.logError("writing counts of refused calls", err)
+		g.logError("could not write the counts of refused calls", err)
 	}
 }

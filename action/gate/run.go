@@ -32,7 +32,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		g.flushRefusals(ctx, now.Add(-refusalWindow))
 		if due(seen, now, g.SeenEvery) {
 			seen = now
-			g.logError("noting that callers wait", g.Ledger.MarkSeen(ctx, g.board.waiting(), now))
+			g.logError("could not record the waiting callers", g.Ledger.MarkSeen(ctx, g.board.waiting(), now))
 		}
 		select {
 		case <-ctx.Done():
@@ -48,9 +48,9 @@ func due(last, now time.Time, every time.Duration) bool {
 	return now.Sub(last) >= every || now.Before(last)
 }
 
-func (g *Gate) logError(doing string, err error) {
+func (g *Gate) logError(message string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		g.Log.Error(doing, "error", err)
+		g.Log.Error(message, "error", err)
 	}
 }
 
@@ -63,7 +63,7 @@ func (g *Gate) takeOver(ctx context.Context, now time.Time) {
 		grace = max(grace, g.ClaimGraceBlind)
 	}
 	unclaimed, err := g.Ledger.Unclaimed(ctx, now.Add(-grace), takeOverBatch)
-	g.logError("looking for approved calls", err)
+	g.logError("could not read approved calls", err)
 	for _, inv := range unclaimed {
 		g.claim(inv)
 	}
@@ -75,7 +75,7 @@ func (g *Gate) Poll(ctx context.Context) {
 	for len(ids) > 0 {
 		n := min(len(ids), 500)
 		moved, err := g.Ledger.Settled(ctx, ids[:n])
-		g.logError("looking at waited calls", err)
+		g.logError("could not poll pending calls", err)
 		var running []string
 		for _, inv := range moved {
 			g.rowChanged(inv)
@@ -85,7 +85,7 @@ func (g *Gate) Poll(ctx context.Context) {
 		}
 		if len(running) > 0 { // on other instances: their sources may have asked
 			asking, err := g.Ledger.OpenRounds(ctx, running)
-			g.logError("looking for questions", err)
+			g.logError("could not read open questions", err)
 			for _, id := range asking {
 				g.board.notifyQuestion(id)
 			}
@@ -203,10 +203,10 @@ func (g *Gate) Sweep(ctx context.Context) {
 	}
 	for {
 		ended, err := g.Ledger.Sweep(ctx, rules)
-		g.logError("sweeping invocations", err)
+		g.logError("could not sweep overdue calls", err)
 		for _, inv := range ended {
 			if inv.Error != nil {
-				g.Log.Warn("an execution was ended because its lease lapsed", "invocation", inv.ID, "error", inv.Error.Code)
+				g.Log.Warn("an execution was ended because its lease expired", "invocation", inv.ID, "error", inv.Error.Code)
 			}
 			g.board.wake(inv.ID)
 			g.changed(&inv)

@@ -39,23 +39,23 @@ func (g *Gate) Status(ctx context.Context, s *action.Session, id string) (action
 	return g.withLink(rec.Invocation), nil
 }
 
-// Delivered records that the outcome reached its caller. Until then a repeat of the
-// call gets the outcome again.
+// Delivered records that the outcome reached its caller. Until then a repeated call
+// gets the outcome again.
 func (g *Gate) Delivered(o *action.Outcome) {
 	s := o.Invocation.Status
 	if !o.Joins || (s != action.StatusCompleted && s != action.StatusFailed) {
 		return
 	}
 	if err := g.Ledger.MarkDelivered(context.Background(), o.Invocation.Organization, o.Invocation.ID, g.Now()); err != nil {
-		g.Log.Error("noting a delivery", "invocation", o.Invocation.ID, "error", err)
+		g.Log.Error("could not record the delivery of a result", "invocation", o.Invocation.ID, "error", err)
 	}
 }
 
-// Look returns the state of an invocation of the session without waiting: with its
+// Peek returns the state of an invocation of the session without waiting: with its
 // answer if it ended, and with a Round if its source asks questions that a client
-// with the features can answers. It serves clients that poll: one that got a round
-// before and has not answered all of it gets the rest again.
-func (g *Gate) Look(ctx context.Context, s *action.Session, id string, can action.ClientFeatures) (*action.Outcome, error) {
+// with the features can answer. It is for clients that poll. A client that has not
+// answered all questions of a round gets the others again.
+func (g *Gate) Peek(ctx context.Context, s *action.Session, id string, can action.ClientFeatures) (*action.Outcome, error) {
 	if !g.work.add() {
 		return &action.Outcome{}, errDraining()
 	}
@@ -104,9 +104,9 @@ func (g *Gate) sessionRecord(ctx context.Context, s *action.Session, id string) 
 	return rec, nil
 }
 
-// replay returns the answer that a tool of the gateway itself gave to the same call
-// before, however long ago. Since nothing runs, policy is not asked. Nil means
-// that the call is new.
+// replay returns the stored answer of a tool of the gateway itself to the same call,
+// however old it is. Policy is not evaluated, because nothing runs. Nil means that
+// the call is new.
 func (g *Gate) replay(ctx context.Context, c *action.Call, act *action.Action, params json.RawMessage) (*action.Outcome, error) {
 	if act.Platform == nil {
 		return nil, nil
@@ -121,7 +121,7 @@ func (g *Gate) replay(ctx context.Context, c *action.Call, act *action.Action, p
 	return g.replayed(ctx, c, act, reply)
 }
 
-// replayed returns the outcome of a call that was answered. Its invocation may be
+// replayed returns the outcome of an answered call. Its invocation may have been
 // deleted, or may have ended without the reply because its executor died.
 func (g *Gate) replayed(ctx context.Context, c *action.Call, act *action.Action, reply *action.ToolReply) (*action.Outcome, error) {
 	rec, err := g.Ledger.Load(ctx, c.Session.Organization, reply.Invocation)

@@ -16,16 +16,16 @@ import (
 func (g *Gate) Approve(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	v.Now = g.Now()
 	if v.Grant != nil {
-		if err := g.offer(ctx, &v); err != nil {
+		if err := g.checkGrant(ctx, &v); err != nil {
 			return action.Invocation{}, err
 		}
 	}
 	return g.announced(g.Ledger.Approve(ctx, v))
 }
 
-// offer checks the grant that comes with an approval, resolves v.Pin to values, and
-// makes sure that the grant covers the approved call.
-func (g *Gate) offer(ctx context.Context, v *action.Verdict) error {
+// checkGrant validates the grant of an approval, resolves v.Pin to values, and checks
+// that the grant covers the approved call.
+func (g *Gate) checkGrant(ctx context.Context, v *action.Verdict) error {
 	terms := v.Grant.Terms
 	terms.Any, terms.Source, terms.Action = false, "-", "-" // taken from the row
 	if err := terms.Check(v.Now); err != nil {
@@ -62,7 +62,7 @@ func (g *Gate) offer(ctx context.Context, v *action.Verdict) error {
 		if !bytes.Equal(g.JSON.At(redacted, pointer), g.JSON.At(params, pointer)) {
 			return secretPin(pointer)
 		}
-		if pins[pointer], err = g.pinned(pointer, value); err != nil {
+		if pins[pointer], err = g.canonicalPin(pointer, value); err != nil {
 			return err
 		}
 		if !bytes.Equal(g.JSON.At(params, pointer), pins[pointer]) {
@@ -73,7 +73,7 @@ func (g *Gate) offer(ctx context.Context, v *action.Verdict) error {
 	return terms.Check(v.Now)
 }
 
-// Deny denies a held call, and repeats of it for Config.DenialHolds.
+// Deny denies a held call, and repeated calls for Config.DenialHolds.
 func (g *Gate) Deny(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	v.Now = g.Now()
 	return g.announced(g.Ledger.Deny(ctx, v))
@@ -110,7 +110,7 @@ func (g *Gate) Terms(ctx context.Context, organization string, t *action.Terms, 
 		return "", err
 	}
 	for pointer, value := range t.Pins {
-		if t.Pins[pointer], err = g.pinned(pointer, value); err != nil {
+		if t.Pins[pointer], err = g.canonicalPin(pointer, value); err != nil {
 			return "", err
 		}
 	}
@@ -131,17 +131,17 @@ func (g *Gate) Terms(ctx context.Context, organization string, t *action.Terms, 
 	return act.Hash, nil
 }
 
-// notReviewed refuses a grant for a tool that is not reviewed.
+// notReviewed is the error of a grant for a tool that is not reviewed.
 func notReviewed(why string) error {
 	return action.Errorf(action.ErrConflict, "tool_unreviewed",
-		"%s", "No grant is made for this tool as it is: "+why+" Review it first, or set `unreviewed` to grant it as it is now.").WithField("/unreviewed")
+		"%s", "This tool needs a review before it can get a grant: "+why+" Review it first, or set `unreviewed` to grant its current version.").WithField("/unreviewed")
 }
 
-// pinned returns the canonical value of a pin. Grants are displayed unredacted, so
-// secrets are refused.
-func (g *Gate) pinned(pointer string, value json.RawMessage) (json.RawMessage, error) {
+// canonicalPin returns the canonical value of a pin. It rejects secrets, because grants
+// are displayed unredacted.
+func (g *Gate) canonicalPin(pointer string, value json.RawMessage) (json.RawMessage, error) {
 	if !action.IsPointer(pointer) {
-		return nil, action.InvalidTerm("/pins", fmt.Sprintf("%q is not a JSON Pointer: it begins with / and names a param, such as /channel.", pointer))
+		return nil, action.InvalidTerm("/pins", fmt.Sprintf("%q is not a JSON Pointer. Write a slash and the name of a param, such as /channel.", pointer))
 	}
 	canonical, err := g.JSON.Canonical(value)
 	if err != nil {

@@ -292,7 +292,7 @@ func (p *pages) showError(w http.ResponseWriter, r *http.Request, me *dashboard.
 	problem := p.Problem(r.Context(), err)
 	w.WriteHeader(problem.Status)
 	if err := p.render(w, "error", "layout", layoutData{Title: problem.Title, Me: me, Data: problem}); err != nil {
-		p.Log.ErrorContext(r.Context(), "error page failed", "error", err)
+		p.Log.ErrorContext(r.Context(), "could not render an error page", "error", err)
 	}
 }
 

@@ -167,7 +167,7 @@ func (p *pages) redirectSignIn(w http.ResponseWriter, r *http.Request, to string
 	problem := p.Problem(r.Context(), err)
 	w.WriteHeader(problem.Status)
 	if err := p.render(w, "login", "layout", layoutData{Page: "login", Title: "Sign in", Data: p.signInOptions("", problem.Detail)}); err != nil {
-		p.Log.ErrorContext(r.Context(), "the sign-in page failed", "error", err)
+		p.Log.ErrorContext(r.Context(), "could not render the sign-in page", "error", err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (s *handlers) auditRoutes() {
 			return action.AuditReport{}, err
 		}
 		report.Faults = dashboard.NonNil(report.Faults)
-		s.Log.InfoContext(ctx, "evidence verified", "ok", report.OK, "checked", report.Checked, "faults", len(report.Faults), "by", p.By())
+		s.Log.InfoContext(ctx, "audit log verified", "ok", report.OK, "checked", report.Checked, "faults", len(report.Faults), "by", p.By())
 		return report, nil
 	})
 }
@@ -66,7 +66,7 @@ func (s *handlers) exportRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		s.Log.InfoContext(ctx, "export", "what", in.What, "by", p.By())
+		s.Log.InfoContext(ctx, "audit log exported", "what", in.What, "by", p.By())
 		return &dashboard.StreamResponse{Body: func(hc huma.Context) {
 			r, w := humago.Unwrap(hc)
 			x := &export{server: s, r: r, w: w, csv: in.Format == "csv", name: "sallyport-" + in.What}

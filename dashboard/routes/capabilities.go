@@ -44,7 +44,7 @@ func (s *handlers) quotaRoutes() {
 		if err := s.Policy.UnsetQuota(ctx, p.Organization, key, in.Per, p.By()); err != nil {
 			return err
 		}
-		s.policyChanged(ctx, p, "quota unset", "key", key.String(), "per", in.Per)
+		s.policyChanged(ctx, p, "quota removed", "key", key.String(), "per", in.Per)
 		return nil
 	})
 	dashboard.Handle(s.Server, api.GetSettings, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (action.Settings, error) {

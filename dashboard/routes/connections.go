@@ -102,7 +102,7 @@ func (s *handlers) bindingRoutes() {
 		if err := s.Sources.SetBindings(ctx, p.Organization, a.ID, ids, p.By()); err != nil {
 			return api.Bindings{}, err
 		}
-		s.policyChanged(ctx, p, "automation bound", "automation", a.ID, "connections", ids)
+		s.policyChanged(ctx, p, "connections of an automation set", "automation", a.ID, "connections", ids)
 		return api.Bindings{Automation: a.ID, Connections: dashboard.NonNil(ids)}, nil
 	})
 }

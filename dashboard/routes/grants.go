@@ -196,7 +196,7 @@ func (s *handlers) requestRoutes() {
 		if err != nil {
 			return api.RequestOutcome{}, err
 		}
-		s.policyChanged(ctx, p, "grant refused", "request", r.ID)
+		s.policyChanged(ctx, p, "grant request denied", "request", r.ID)
 		view, err := s.viewRequest(ctx, r)
 		return api.RequestOutcome{Request: view}, err
 	})

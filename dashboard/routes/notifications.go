@@ -23,7 +23,7 @@ func (s *handlers) notifyRoutes() {
 		if err := s.Policy.DeleteNotifyChannel(ctx, p.Organization, in.Kind, p.By()); err != nil {
 			return err
 		}
-		s.policyChanged(ctx, p, "notifications removed", "kind", in.Kind)
+		s.policyChanged(ctx, p, "notification channel removed", "kind", in.Kind)
 		return nil
 	})
 	dashboard.Handle(s.Server, api.TestNotify, func(ctx context.Context, p *dashboard.Principal, in *api.ByNotifyKind) (api.NotifyTest, error) {
@@ -64,7 +64,7 @@ func (s *handlers) setNotify(ctx context.Context, p *dashboard.Principal, in *ap
 	if c, err = s.Policy.SetNotifyChannel(ctx, c, secret); err != nil {
 		return api.MintedNotify{}, err
 	}
-	s.policyChanged(ctx, p, "notifications set", "kind", in.Kind, "enabled", c.Enabled, "wants", c.Wants)
+	s.policyChanged(ctx, p, "notification channel set", "kind", in.Kind, "enabled", c.Enabled, "wants", c.Wants)
 	v, err := s.ViewNotify(ctx, &c)
 	return api.MintedNotify{NotifyView: v, Secret: shown}, err
 }

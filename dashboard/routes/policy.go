@@ -44,7 +44,7 @@ func (s *handlers) setMode(ctx context.Context, p *dashboard.Principal, in *api.
 	if err := s.Policy.SetOverride(ctx, o); err != nil {
 		return api.ModeView{}, err
 	}
-	s.policyChanged(ctx, p, "policy set", "key", key.String(), "mode", n.Mode, "automation", n.Automation)
+	s.policyChanged(ctx, p, "mode set", "key", key.String(), "mode", n.Mode, "automation", n.Automation)
 	v := view.ViewMode(o, all)
 	v.Warning = warning
 	return v, nil
@@ -62,7 +62,7 @@ func (s *handlers) unsetMode(ctx context.Context, p *dashboard.Principal, in *ap
 	if err := s.Policy.UnsetOverride(ctx, p.Organization, automation, key, p.By()); err != nil {
 		return s.errNoMode(ctx, p.Organization, in.Key, err)
 	}
-	s.policyChanged(ctx, p, "policy unset", "key", key.String(), "automation", automation)
+	s.policyChanged(ctx, p, "mode removed", "key", key.String(), "automation", automation)
 	return nil
 }
 

@@ -176,7 +176,7 @@ func (s *handlers) loginRoutes() {
 		if err := s.People.ReadmitUser(ctx, p.Organization, in.ID, p.Role, p.By()); err != nil {
 			return err
 		}
-		s.Log.InfoContext(ctx, "user may sign in again", "user", in.ID, "by", p.By())
+		s.Log.InfoContext(ctx, "user readmitted", "user", in.ID, "by", p.By())
 		return nil
 	})
 }

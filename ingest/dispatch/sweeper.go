@@ -70,7 +70,7 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 			s.Changed(runs, withdrew)
 		}
 		if err != nil {
-			s.logError(ctx, "sweeping runs", err)
+			s.logError(ctx, "could not sweep runs", err)
 			return
 		}
 		if len(runs) < sweepBatch {
@@ -86,7 +86,7 @@ func (s *Sweeper) Forget(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, err := s.SweeperConfig.Forget(ctx, before, forgetBatch)
 		if err != nil {
-			s.logError(ctx, "forgetting payloads", err)
+			s.logError(ctx, "could not delete old payloads", err)
 			return
 		}
 		if n < forgetBatch {
@@ -95,8 +95,8 @@ func (s *Sweeper) Forget(ctx context.Context) {
 	}
 }
 
-func (s *Sweeper) logError(ctx context.Context, doing string, err error) {
+func (s *Sweeper) logError(ctx context.Context, message string, err error) {
 	if ctx.Err() == nil {
-		s.Log.ErrorContext(ctx, doing+" failed", "error", err)
+		s.Log.ErrorContext(ctx, message, "error", err)
 	}
 }

@@ -120,7 +120,7 @@ func (w *Worker) hydrate(ctx context.Context, rd *reading, t target, e *event.Ev
 	if rd.receipt.Failures+1 < maxHydrations {
 		return "", err
 	}
-	w.Log.WarnContext(ctx, "an event goes on incomplete", "delivery", rd.receipt.ID, "integration", t.integration, "error", w.match.JSON.RedactText(err.Error(), nil))
+	w.Log.WarnContext(ctx, "processing an event without details", "delivery", rd.receipt.ID, "integration", t.integration, "error", w.match.JSON.RedactText(err.Error(), nil))
 	return "Its details could not be fetched from the service. " + w.match.PublicText(err), nil
 }
 

@@ -65,7 +65,7 @@ func (b *logFiles) query(ctx context.Context, q *Query, r *result) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			b.log.Warn("a log file cannot be read", "service", b.service, "file", at.path, "err", err)
+			b.log.Warn("could not read a log file", "service", b.service, "file", at.path, "err", err)
 			unreadable++
 		}
 	}

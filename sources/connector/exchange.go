@@ -277,7 +277,7 @@ func (x *exchange) sendNotification(ctx context.Context, body []byte) {
 	sessionHeaders(r.Header, x.ses)
 	resp, err := x.client.Do(r)
 	if err != nil {
-		x.cfg.Log.Debug("telling a server", "source", x.cfg.ID, "error", x.redactError(err))
+		x.cfg.Log.Debug("could not notify a server", "source", x.cfg.ID, "error", x.redactError(err))
 		return
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)

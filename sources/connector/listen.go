@@ -33,7 +33,7 @@ func (s *Source) Listen(ctx context.Context, heard func(sources.Notice)) error {
 		if ctx.Err() != nil || errors.Is(err, errNoStream) {
 			return nil
 		}
-		s.cfg.Log.Debug("listening to a server", "source", s.cfg.ID, "error", s.redactError(err))
+		s.cfg.Log.Debug("could not listen to a server", "source", s.cfg.ID, "error", s.redactError(err))
 		if time.Since(began) > maxBackoff {
 			wait = 0
 		}

@@ -174,7 +174,7 @@ func (s *Source) closeSession(ses *session) {
 	ses.cancel()
 	s.running.Go(func() {
 		if err := ses.sdk.Close(); err != nil {
-			s.cfg.Log.Debug("ending a session", "source", s.cfg.ID, "error", s.redactError(err))
+			s.cfg.Log.Debug("could not end a session", "source", s.cfg.ID, "error", s.redactError(err))
 		}
 	})
 }

@@ -262,7 +262,7 @@ func (x *exchange) syncLevel() {
 		}
 		x.mu.Unlock()
 		if err := x.sendLevel(want); err != nil {
-			x.cfg.Log.Debug("asking a server for log messages", "source", x.cfg.ID, "error", x.redactError(err))
+			x.cfg.Log.Debug("could not request log messages from a server", "source", x.cfg.ID, "error", x.redactError(err))
 			x.mu.Lock()
 			x.ses.levelFailed = true
 			x.mu.Unlock()

@@ -124,7 +124,7 @@ func (e *listener) resubscribe(ctx context.Context, ses *session, again bool) {
 		if due = left; len(due) == 0 {
 			return
 		}
-		e.cfg.Log.Debug("subscribing again", "source", e.cfg.ID, "left", len(due), "error", e.redactError(last))
+		e.cfg.Log.Debug("could not renew subscriptions", "source", e.cfg.ID, "left", len(due), "error", e.redactError(last))
 		if e.backoff(ctx, wait, last) != nil {
 			return
 		}

@@ -86,7 +86,7 @@ func (t *Tokens) saveRenewal(ctx context.Context, h *storedIntegration, c *secre
 		}
 	}
 	if err != nil {
-		t.Log.Error("writing renewed tokens", "integration", key.id, "error", err)
+		t.Log.Error("could not store renewed tokens", "integration", key.id, "error", err)
 		return "", storageError(err)
 	}
 	return c.Access, nil

@@ -296,7 +296,7 @@ func (t *Tokens) replacedConnections(ctx context.Context, in *action.Integration
 		}
 	}
 	if err != nil {
-		t.Log.Warn("replacing a credential without revoking it", "integration", in.ID, "error", err)
+		t.Log.Warn("could not revoke a credential before replacing it", "integration", in.ID, "error", err)
 	}
 	return list
 }

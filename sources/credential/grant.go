@@ -191,7 +191,7 @@ func (o *OAuth) Disconnect(ctx context.Context, c action.Connector, by string) e
 	return o.exclusive(ctx, key, func() error {
 		_, k, err := o.readGrant(ctx, c.Organization, c.ID)
 		if err != nil {
-			o.Log.Warn("deleting tokens without revoking them", "connector", c.ID, "error", err)
+			o.Log.Warn("could not revoke tokens before deleting them", "connector", c.ID, "error", err)
 		}
 		if k != nil {
 			o.revoke(ctx, &c, k)

@@ -105,7 +105,7 @@ const gatewayActor = "gateway"
 func (t *Tokens) setStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) bool {
 	current, err := t.putStatus(ctx, in, status, reason)
 	if err != nil {
-		t.Log.Error("writing an integration's status", "integration", in.ID, "status", status, "error", err)
+		t.Log.Error("could not write the status of an integration", "integration", in.ID, "status", status, "error", err)
 	}
 	return current
 }
@@ -122,7 +122,7 @@ func (t *Tokens) putStatus(ctx context.Context, in action.Integration, status ac
 	}
 	t.evictAll(rowKey{in.Organization, in.ID})
 	if changed {
-		t.Log.Warn("an integration changed its status", "integration", in.ID, "provider", in.Provider, "status", status, "reason", reason)
+		t.Log.Warn("the status of an integration changed", "integration", in.ID, "provider", in.Provider, "status", status, "reason", reason)
 		t.Changed(in.Organization)
 	}
 	return true, nil

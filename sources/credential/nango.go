@@ -250,7 +250,7 @@ func (t *Tokens) readConnections(ctx context.Context, operator string) (*connect
 		}
 		var c secrets
 		if err := unseal(t.Vault, integrationRef(in.Organization, in.ID), in.Sealed, &c); err != nil {
-			t.Log.Error("opening the credential of an integration", "integration", in.ID, "error", err)
+			t.Log.Error("could not decrypt the credential of an integration", "integration", in.ID, "error", err)
 			continue
 		}
 		in.Sealed = nil
@@ -272,7 +272,7 @@ func (t *Tokens) nangoRegistration(ctx context.Context, organization string) (*r
 	}
 	r, err := t.unsealRegistration(app)
 	if err != nil {
-		t.Log.Error("opening a registration at Nango", "organization", organization, "error", err)
+		t.Log.Error("could not decrypt a registration at Nango", "organization", organization, "error", err)
 		return nil, nil //nolint:nilnil // other organizations are not affected
 	}
 	return r, nil

@@ -119,7 +119,7 @@ func (o *OAuth) replaceTokens(ctx context.Context, c *action.Connector, g action
 			}
 		}
 		if err != nil {
-			o.Log.Error("writing renewed tokens", "connector", c.ID, "error", err)
+			o.Log.Error("could not store renewed tokens", "connector", c.ID, "error", err)
 			return nil, storageError(err)
 		}
 		return next, nil
@@ -186,7 +186,7 @@ func (o *OAuth) markEnded(ctx context.Context, c *action.Connector, g action.OAu
 		}
 	}
 	if err := o.writeGrant(ctx, g, &dead); err != nil {
-		o.Log.Error("writing that a sign-in ended", "connector", c.ID, "error", err)
+		o.Log.Error("could not record the end of a sign-in", "connector", c.ID, "error", err)
 	}
 	o.evict(rowKey{c.Organization, c.ID})
 	o.Log.Warn("a sign-in ended", "connector", c.ID, "reason", g.Reason)
@@ -260,7 +260,7 @@ func (o *OAuth) onInsufficientScope(ctx context.Context, c *action.Connector, us
 		return true, nil
 	}
 	if err != nil && !errors.Is(err, action.ErrConflict) {
-		o.Log.Error("writing that scopes are wanted", "connector", c.ID, "error", err)
+		o.Log.Error("could not record the requested scopes", "connector", c.ID, "error", err)
 	}
 	return false, signInRequired(c, "The server requires "+what+".")
 }

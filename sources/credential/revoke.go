@@ -34,7 +34,7 @@ func (t *Tokens) Disconnect(ctx context.Context, in action.Integration, by strin
 		case errors.Is(err, action.ErrNotFound):
 			return err
 		case err != nil:
-			t.Log.Warn("deleting a credential without revoking it", "integration", key.id, "error", err)
+			t.Log.Warn("could not revoke a credential before deleting it", "integration", key.id, "error", err)
 		default:
 			revoked = t.revoke(ctx, &h)
 		}

@@ -106,7 +106,7 @@ func (r retrier) Do(ctx context.Context, untilCanceled bool, f func(ctx context.
 	for {
 		err := r.attempt(ctx, retried, f)
 		if preparedStatementLost(err) && r.statementsLost.CompareAndSwap(false, true) {
-			r.log.Warn("PostgreSQL, or a pooler before it, forgot what was prepared; statements are sent as text until a restart, which is slower", "error", err)
+			r.log.Warn("PostgreSQL or its pooler lost the prepared statements; statements are sent as text until a restart, which is slower", "error", err)
 		}
 		if !connectionLost(err) && !transactionConflict(err) {
 			return err

@@ -136,7 +136,7 @@ func (c *Checkpointer) run(ctx context.Context) {
 		if err != nil {
 			wait = checkpointRetry
 			if !failed { // log only the first of several failures
-				c.log.Warn("the journal is not copied beside the commits; they do it", "error", err)
+				c.log.Warn("could not checkpoint the write-ahead log in the background; commits do it", "error", err)
 			}
 		}
 		failed = err != nil

@@ -27,7 +27,7 @@ func (h *house) leaves(name, params string, can action.ClientFeatures) action.In
 
 func (h *house) look(id string, can action.ClientFeatures) *action.Outcome {
 	h.t.Helper()
-	out, err := h.gate.Look(h.t.Context(), &h.session, id, can)
+	out, err := h.gate.Peek(h.t.Context(), &h.session, id, can)
 	if err != nil {
 		h.t.Fatalf("looking at %s: %v", id, err)
 	}
@@ -110,7 +110,7 @@ func TestLookAndWithdrawAreOfTheSession(t *testing.T) {
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	inv := h.leaves("write", `{}`, 0)
 	other := h.newSession(action.Interactive)
-	_, looked := h.gate.Look(t.Context(), &other, inv.ID, 0)
+	_, looked := h.gate.Peek(t.Context(), &other, inv.ID, 0)
 	withdrawn := h.gate.Withdraw(t.Context(), &other, inv.ID)
 	if !errors.Is(looked, action.ErrNotFound) || !errors.Is(withdrawn, action.ErrNotFound) || h.row(inv.ID).Status != action.StatusPending {
 		t.Errorf("another session: %v, %v, %s", looked, withdrawn, h.row(inv.ID).Status)
