@@ -127,6 +127,9 @@ type Settings struct {
 	// UnverifiedEvents lets events start runs that a broker forwarded without
 	// verification.
 	UnverifiedEvents bool `json:"unverified_events"`
+	// DefaultGroup is the group of sessions that are created without one, and
+	// without an automation that has one. Empty: none, so no ceilings apply.
+	DefaultGroup string `json:"default_group,omitempty" doc:"Group of sessions that are created without one; missing: none."`
 }
 
 // DefaultSettings returns the settings of an organization without its own.
@@ -316,5 +319,5 @@ func (s *Settings) Check() error {
 	if s.DenialLimit < 0 {
 		return invalid("/denial_limit", "denial_limit must be at least 1, or 0 for no limit.")
 	}
-	return nil
+	return CheckGroup("/default_group", s.DefaultGroup)
 }

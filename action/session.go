@@ -223,7 +223,7 @@ type SessionState struct {
 // status.
 func (s *Session) Check() error {
 	err := firstError(
-		checkOptional("/group", "group", s.Group), checkOptional("/task", "task", s.Task),
+		CheckGroup("/group", s.Group), checkOptional("/task", "task", s.Task),
 		checkOptional("/automation_id", "automation", s.Automation), checkOptional("/event_id", "event", s.Event),
 	)
 	if err != nil {
@@ -242,8 +242,6 @@ func (s *Session) Check() error {
 		s.Status = SessionPending
 	}
 	switch {
-	case s.Group == DefaultSetup:
-		return invalid("/group", fmt.Sprintf("No group is called %q: it is the setup of sessions without a group. Leave the group out, or choose another name.", s.Group))
 	case s.Kind != Interactive && s.Kind != Unattended:
 		return invalid("/kind", "A session is interactive or unattended.")
 	case s.Kind == Interactive && s.Automation != "":
@@ -256,6 +254,14 @@ func (s *Session) Check() error {
 		return invalid("/tools", "A session's list of tools is all or search.")
 	}
 	return CheckIdle(s.IdleTimeout)
+}
+
+// CheckGroup validates the group of a session or automation; empty: none.
+func CheckGroup(field, group string) error {
+	if group == DefaultSetup {
+		return invalid(field, fmt.Sprintf("No group is called %q: it is the setup of sessions without a group. Leave the group out, or choose another name.", group))
+	}
+	return checkOptional(field, "group", group)
 }
 
 // CheckIdle validates an idle timeout.

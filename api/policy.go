@@ -103,9 +103,9 @@ var (
 		Doc:     "Replaces the capability of the group at the provider. Repeating it changes nothing.",
 	}}
 	DeleteCapability = Route[ByCapability, None]{Operation{
-		Method: "DELETE", Path: "/api/v1/capabilities/{group}/{provider}", Who: Decider, Tag: "capabilities",
+		Method: "DELETE", Path: "/api/v1/capabilities/{group}/{provider}", Who: Decider, Tag: "capabilities", Errors: []int{409},
 		Summary: "Delete a capability",
-		Doc:     "Takes effect at the next call.",
+		Doc:     "Takes effect at the next call. The only capability of the default group cannot be deleted (409).",
 	}}
 	ListCapabilities = Route[ListCapabilitiesInput, List[CapabilityView]]{Operation{
 		Method: "GET", Path: "/api/v1/capabilities", Who: Member, Tag: "capabilities",
@@ -169,8 +169,8 @@ type Explanation struct {
 
 // Asked is the call to explain.
 type Asked struct {
-	Session    string `query:"session" doc:"ID of a session. Missing: a plain session, or one with the following properties." kong:"placeholder='ID',help='Session of the call.'"`
-	Group      string `query:"group" maxLength:"200" kong:"-"`
+	Session    string `query:"session" doc:"ID of a session. Missing: a new session with the following properties." kong:"placeholder='ID',help='Session of the call.'"`
+	Group      string `query:"group" maxLength:"200" doc:"Missing: that of the automation, or the default group." kong:"-"`
 	Task       string `query:"task" maxLength:"500" kong:"-"`
 	Automation string `query:"automation" maxLength:"200" doc:"ID or name." kong:"-"`
 	Action     string `query:"action" required:"true" doc:"A policy key of one action." example:"github:create_issue" kong:"-"`
@@ -207,9 +207,10 @@ type QuotaView struct {
 
 // SettingsChange changes an organization's settings.
 type SettingsChange struct {
-	SelfApproval     *bool `json:"self_approval,omitempty" nullable:"false" doc:"Creators of sessions can approve their calls and create grants for them." kong:"help='Let people approve calls of sessions that they created; --self-approval=false to forbid.'"`
-	DenialLimit      *int  `json:"denial_limit,omitempty" minimum:"0" maximum:"1000" nullable:"false" doc:"After this many denials of an action in a session it is denied there; 0: never." example:"3" kong:"placeholder='N',help='Denials of one action after which it is denied for the rest of the session; 0 to disable.'"`
-	UnverifiedEvents *bool `json:"unverified_events,omitempty" nullable:"false" doc:"Unverified events from a broker start runs." kong:"help='Let unverified events from a broker start runs; --unverified-events=false to forbid.'"`
+	SelfApproval     *bool   `json:"self_approval,omitempty" nullable:"false" doc:"Creators of sessions can approve their calls and create grants for them." kong:"help='Let people approve calls of sessions that they created; --self-approval=false to forbid.'"`
+	DenialLimit      *int    `json:"denial_limit,omitempty" minimum:"0" maximum:"1000" nullable:"false" doc:"After this many denials of an action in a session it is denied there; 0: never." example:"3" kong:"placeholder='N',help='Denials of one action after which it is denied for the rest of the session; 0 to disable.'"`
+	DefaultGroup     *string `json:"default_group,omitempty" maxLength:"200" nullable:"false" doc:"Group of sessions that are created without one; it needs a capability. Empty: none. Existing sessions keep theirs." example:"contributor" kong:"placeholder='GROUP',help='Group of sessions that are created without one; empty for none.'"`
+	UnverifiedEvents *bool   `json:"unverified_events,omitempty" nullable:"false" doc:"Unverified events from a broker start runs." kong:"help='Let unverified events from a broker start runs; --unverified-events=false to forbid.'"`
 }
 
 // DeleteModeInput is the input of [DeleteMode].

@@ -37,7 +37,7 @@ var (
 	CreateSession = Route[CreateSessionInput, MintedSession]{Operation{
 		Method: "POST", Path: "/api/v1/sessions", Who: Member, Tag: "sessions", Status: 201, Errors: []int{404, 409},
 		Summary: "Create a session",
-		Doc:     "Creates a session for one agent and returns its token. Members create plain sessions: no group, task, automation or event_id. With an idempotency key, a repeat by the same person with the same request returns 200, the same session and its token; another request gets 409.",
+		Doc:     "Creates a session for one agent and returns its token. Members create plain sessions: no group, task, automation or event_id. A session without a group gets that of its automation, or else the default group of the organization. With an idempotency key, a repeat by the same person with the same request returns 200, the same session and its token; another request gets 409.",
 	}}
 	ListSessions = Route[ListSessionsInput, List[SessionView]]{Operation{
 		Method: "GET", Path: "/api/v1/sessions", Who: Member, Tag: "sessions",
@@ -101,7 +101,7 @@ type SessionEnd struct {
 type NewSession struct {
 	Kind       action.SessionKind `json:"kind,omitempty" enum:"interactive,unattended" doc:"Default interactive; an automation implies unattended." example:"interactive" kong:"enum='interactive,unattended,',default='',help='Kind: interactive or unattended (default: interactive).'"`
 	Type       action.SessionType `json:"type,omitempty" enum:"coding,setup,automation" doc:"Default coding; automation with an automation." example:"coding" kong:"enum='coding,setup,automation,',default='',help='Type: coding, setup or automation (default: coding).'"`
-	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only." kong:"help='Group whose capabilities limit the session.'"`
+	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only. Missing: that of the automation, or the default group." kong:"help='Group whose capabilities limit the session (default: that of the automation, or the default group).'"`
 	Task       string             `json:"task,omitempty" maxLength:"500" doc:"Owners and admins only. It cannot change." kong:"help='Task of the session; it cannot change later.'"`
 	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"ID or name. Owners and admins only." kong:"placeholder='ID',help='Automation of the session; implies unattended.'"`
 	Event      string             `json:"event_id,omitempty" maxLength:"200" doc:"The event that starts it; owners and admins only. Organization-wide allow modes then do not apply to writes." kong:"-"`
@@ -124,6 +124,7 @@ type MintedSession struct {
 	Token     string     `json:"token" example:"sps_…" doc:"Shown once; not stored."`
 	MCPURL    string     `json:"mcp_url" example:"http://127.0.0.1:8787/mcp"`
 	ExpiresAt *time.Time `json:"expires_at"`
+	Group     string     `json:"group,omitempty" doc:"Group whose capabilities limit it; missing: none." example:"contributor"`
 
 	Status  action.SessionStatus `json:"status" enum:"pending,running,paused,stopped,failed"`
 	LeftOut []action.LeftOut     `json:"left_out" nullable:"false" doc:"Requested integrations without a working token, which the session does not have."`

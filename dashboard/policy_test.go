@@ -304,6 +304,48 @@ func TestQuotasAndSettings(t *testing.T) {
 	}
 }
 
+// TestDefaultGroup: owners and admins choose the group of sessions that are created
+// without one, and members cannot choose another.
+func TestDefaultGroup(t *testing.T) {
+	h := newHouse(t)
+	settings := func(group string) string { return fmt.Sprintf(`{"default_group":%q}`, group) }
+	h.problem(400, "default_group_unknown", h.admin, "PUT", "/api/v1/policy/settings", settings("readers"))
+	h.want(200, h.admin, "PUT", "/api/v1/capabilities/readers/github", `{"level":"read"}`)
+	h.problem(403, "role_required", h.member, "PUT", "/api/v1/policy/settings", settings("readers"))
+	if got := h.want(200, h.admin, "PUT", "/api/v1/policy/settings", settings("readers")).json(t); got["default_group"] != "readers" {
+		t.Errorf("settings %v", got)
+	}
+	for _, row := range []struct {
+		who, body, want string
+	}{{h.member, `{}`, "readers"}, {h.admin, `{}`, "readers"}, {h.admin, `{"group":"writers"}`, "writers"}} {
+		s := h.want(201, row.who, "POST", "/api/v1/sessions", row.body).json(t)
+		stored := h.want(200, h.member, "GET", "/api/v1/sessions/"+s["session_id"].(string), "").json(t)
+		if s["group"] != row.want || stored["group"] != row.want {
+			t.Errorf("%s: group %v, stored %v, want %s", row.body, s["group"], stored["group"], row.want)
+		}
+	}
+	h.problem(403, "role_required", h.member, "POST", "/api/v1/sessions", `{"group":"writers"}`)
+	if e := h.want(200, h.member, "GET", "/api/v1/policy/events?kind=settings", "").list(t)[0]; e["after"].(map[string]any)["default_group"] != "readers" || e["by"] != "u-ben" {
+		t.Errorf("history %v", e)
+	}
+	h.problem(409, "default_group_empty", h.admin, "DELETE", "/api/v1/capabilities/readers/github", "")
+	admin, member := h.signIn("u-ben"), h.signIn("u-cyd")
+	admin.shows(t, "/policy", `<option value="readers" selected>readers</option>`)
+	member.shows(t, "/policy", "Sessions created without a group are in readers.")
+	h.want(200, h.admin, "PUT", "/api/v1/capabilities/readers/github", `{"level":"none"}`)
+	admin.shows(t, "/policy", "The default group has no access.")
+
+	h.want(200, h.admin, "PUT", "/api/v1/policy/settings", settings(""))
+	admin.shows(t, "/policy", "No default group.")
+	h.want(204, h.admin, "DELETE", "/api/v1/capabilities/readers/github", "")
+	if strings.Contains(admin.shows(t, "/policy"), "No default group.") {
+		t.Error("the page warns although no group has access")
+	}
+	if s := h.want(201, h.member, "POST", "/api/v1/sessions", `{}`).json(t); s["group"] != nil {
+		t.Errorf("group %v", s["group"])
+	}
+}
+
 func TestExplainSaysWhy(t *testing.T) {
 	h := newHouse(t)
 	e := h.want(200, h.member, "GET", "/api/v1/policy/explain?session=s1&action=GitHub:create&params=%7B%22n%22:1e400%7D", "").json(t)

@@ -262,6 +262,21 @@ func TestRuns(t *testing.T) { playRuns(t, runStories) }
 var succeeded = event.RunResult{Status: event.RunSucceeded, Message: "Done.", Result: json.RawMessage(`{"pr":1}`)}
 
 var runStories = map[string]func(*runHouse){
+	"the session of a run is in the automation's group, or else the default group": func(h *runHouse) {
+		_, err := h.db.PutCapability(h.ctx, action.Capability{Organization: h.org, Group: "researcher", Provider: "github", Level: action.LevelRead, GrantedBy: "ada"})
+		h.ok(err)
+		h.ok(h.db.SetSettings(h.ctx, h.org, action.Settings{DefaultGroup: "researcher"}, "ada"))
+		want := map[string]string{"": "researcher", "operator": "operator"}
+		for own := range want {
+			h.a.Group = own
+			h.a, err = h.db.UpdateAutomation(h.ctx, h.a, "ada")
+			h.ok(err)
+			h.queued()
+			s, err := h.db.Session(h.ctx, h.claim().Run.Session)
+			h.ok(err)
+			h.equal(s.Group, want[own], "the group")
+		}
+	},
 	"a run is claimed, worked on and finished": func(h *runHouse) {
 		id := h.queued()
 		w := h.claim()

@@ -67,6 +67,7 @@ func impossiblePolicyIsImpossible(t *testing.T, raw *sql.DB) {
 		"a tool of another organization": "tool_reviews SET organization_id = 'other'",
 		"a choice that is none":          "organizations SET self_approval = 2",
 		"a limit below none":             "organizations SET denial_limit = -1",
+		"a default group of no name":     "organizations SET default_group = ''",
 		"history that changes":           "policy_events SET before = before",
 		"a session in another's name":    "sessions SET created_by = 'you'",
 		"a session of another group":     "sessions SET group_id = 'x'",

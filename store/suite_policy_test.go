@@ -355,7 +355,64 @@ var quotaStories = map[string]func(*house){
 	},
 }
 
+// groupOf is the group that a new session gets.
+func (h *house) groupOf(s action.Session) string {
+	h.Helper()
+	s.Organization, s.CreatedBy = h.org.ID, "member"
+	made := must(h.db.CreateSession(h.ctx, s))(h)
+	h.equal(must(h.db.Session(h.ctx, made.ID))(h).Group, made.Group, "the stored group")
+	return made.Group
+}
+
 var settingsStories = map[string]func(*house){
+	"sessions that are created without a group get the default group": func(h *house) {
+		settings := action.DefaultSettings()
+		settings.DefaultGroup = "developer"
+		h.moves("a group without a capability", 0, "", "", func() {
+			e := h.refused(h.db.SetSettings(h.ctx, h.org.ID, settings, "alice"), action.ErrInvalid, "default_group_unknown")
+			h.equal(e.Field, "/default_group", "field")
+		})
+		h.put(h.capability())
+		h.equal(h.groupOf(action.Session{}), "", "before")
+		h.ok(h.db.SetSettings(h.ctx, h.org.ID, settings, "alice"))
+		h.equal(h.groupOf(action.Session{}), "developer", "the default group")
+		h.equal(h.groupOf(action.Session{Group: "other"}), "other", "its own group")
+
+		a := h.automation("nightly")
+		h.equal(h.groupOf(action.Session{Automation: a.ID}), "developer", "that of an automation without a group")
+		a.Group = "default"
+		_, err := h.db.UpdateAutomation(h.ctx, a, "alice")
+		h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, "/group", "field")
+		a.Group = "night"
+		h.equal(must(h.db.UpdateAutomation(h.ctx, a, "alice"))(h).Group, "night", "the automation's group")
+		h.equal(h.groupOf(action.Session{Automation: a.ID}), "night", "that of an automation with a group")
+		h.equal(h.groupOf(action.Session{Automation: a.ID, Group: "other"}), "other", "its own group")
+
+		settings.DefaultGroup = ""
+		h.ok(h.db.SetSettings(h.ctx, h.org.ID, settings, "alice"))
+		h.equal(h.groupOf(action.Session{}), "", "afterwards")
+	},
+	"the default group keeps a capability": func(h *house) {
+		c := h.capability()
+		h.put(c)
+		settings := action.Settings{DefaultGroup: c.Group}
+		h.ok(h.db.SetSettings(h.ctx, h.org.ID, settings, "alice"))
+		h.moves("the end of its only capability", 0, "", "", func() {
+			h.refused(h.db.DeleteCapability(h.ctx, h.org.ID, c.Group, c.Provider, "bob"), action.ErrConflict, "default_group_empty")
+		})
+		other := c
+		other.Provider = "slack"
+		h.put(other)
+		h.ok(h.db.DeleteCapability(h.ctx, h.org.ID, c.Group, c.Provider, "bob"))
+		other.Level = action.LevelNone // the last one can be reduced, but not removed
+		h.put(other)
+		h.refused(h.db.DeleteCapability(h.ctx, h.org.ID, c.Group, "slack", "bob"), action.ErrConflict, "default_group_empty")
+		h.ok(h.db.SetSettings(h.ctx, h.org.ID, action.Settings{}, "alice"))
+		h.ok(h.db.DeleteCapability(h.ctx, h.org.ID, c.Group, "slack", "bob"))
+		// A name that no session can have.
+		e := h.refused(h.db.SetSettings(h.ctx, h.org.ID, action.Settings{DefaultGroup: action.DefaultSetup}, "alice"), action.ErrInvalid, "invalid")
+		h.equal(e.Field, "/default_group", "field")
+	},
 	"an organization without settings has the defaults": func(h *house) {
 		h.equal(must(h.db.Settings(h.ctx, h.org.ID))(h), action.DefaultSettings(), "settings")
 		_, err := h.db.Settings(h.ctx, newID())

@@ -67,6 +67,45 @@ func TestExplainIsALink(t *testing.T) {
 	ada.photo("policy-explain")
 }
 
+// TestDefaultGroup: an admin chooses the group of sessions that are created without
+// one, and the session of a member is held to its access.
+func TestDefaultGroup(t *testing.T) {
+	s := beginAlone(t)
+	owner, ada := s.person("owner"), s.person("member")
+	s.must("PUT", "/api/v1/capabilities/readers/demo", args{"level": "read"}, nil)
+	owner.goTo("/policy")
+	owner.within("#capabilities").sees("No default group", "such as those of members")
+	owner.click("Choose a default group")
+	settings := owner.within("[data-form=settings]")
+	settings.fill("[name=default_group]", "readers")
+	owner.photo("policy-default-group")
+	settings.click("Save")
+	owner.waitFor(`document.querySelector("#capabilities").textContent.includes("New sessions without a group are in the default group readers")`, "the default group to be in force")
+	owner.within("#capabilities").misses("No default group")
+
+	ada.goTo("/sessions")
+	ada.fill("#new-session [name=title]", "Ada's own")
+	ada.within("#new-session").click("Create session")
+	ada.within("#session-once").sees("In the group readers, whose access limits it.")
+	var token string
+	ada.eval(`document.querySelector("#session-env").textContent.split("=")[1]`, &token)
+	agent := s.agentOf("", token)
+	if got := agent.call("demo_read", args{"text": "milk"}).text(); got != "read milk" {
+		t.Errorf("a read: %q", got)
+	}
+	if denied := agent.call("demo_write", args{"text": "milk"}); !denied.result().IsError || !strings.Contains(denied.text(), "group 'readers' has level 1 (read)") {
+		t.Errorf("a write: %q", denied.text())
+	}
+
+	owner.click("readers at demo: read")
+	owner.within("#capability[open]").click("Remove")
+	owner.confirm()
+	owner.sees("this is its only capability")
+	ada.goTo("/policy?key=demo:write")
+	ada.within("#explain").sees("Denied", "group 'readers' has level 1 (read)")
+	ada.within("#choices").sees("Sessions created without a group are in readers.")
+}
+
 // TestCapabilityCell: what a group may do at a provider is edited in its cell.
 func TestCapabilityCell(t *testing.T) {
 	s := begin(t)

@@ -30,6 +30,9 @@ type automationData struct {
 	Modes      []api.ModeView
 	Names      map[string]string
 	Decides    bool
+
+	Groups       []string // to choose from
+	DefaultGroup string
 }
 
 // bindableIntegration is an integration that an automation can be bound to.
@@ -77,7 +80,14 @@ func (p *pageRequest) automationPage() error {
 			bound = append(bound, bindableIntegration{in, on})
 		}
 	}
+	var groups []string
+	for _, c := range load2(p, p.Policy.ListCapabilities, p.org, "") { // ordered by group
+		groups = append(groups, c.Group)
+	}
 	return p.show("automation", "automations", a.Name, automationData{
+		Groups:       slices.Compact(groups),
+		DefaultGroup: load(p, p.Policy.Settings, p.org).DefaultGroup,
+
 		Automation: a,
 		Triggers:   load2(p, p.Triggers, p.me, a.ID),
 		Schedules:  load2(p, p.Schedules, p.me, a.ID),

@@ -28,6 +28,8 @@ type policyData struct {
 	Settings    action.Settings
 	Names       map[string]string
 	Decides     bool
+
+	DefaultGroups []choice
 }
 
 // maxGates bounds the gate approvals, newest first.
@@ -49,6 +51,7 @@ func (p *pageRequest) policyPage() error {
 	}
 	d.Modes = p.modeList(d.Automations)
 	d.Table = newCapabilityTable(load2(p, p.Capabilities, p.org, ""), d.Sources, p.Now())
+	d.DefaultGroups = d.Table.groupChoices(d.Settings.DefaultGroup)
 	if d.MoreGates = len(d.Gates) - maxGates; d.MoreGates > 0 {
 		d.Gates = d.Gates[:maxGates]
 	}
@@ -193,6 +196,24 @@ func newCapabilityTable(list []api.CapabilityView, sources []sourceChoice, now t
 
 func (t *capabilityTable) has(provider string) bool {
 	return slices.ContainsFunc(t.Columns, func(s sourceChoice) bool { return s.ID == provider })
+}
+
+// groupChoices returns the groups, and the selected one even if it has no access any more.
+func (t *capabilityTable) groupChoices(selected string) (list []choice) {
+	for _, r := range t.Rows {
+		list = append(list, choice{Value: r.Group, Text: r.Group, On: r.Group == selected})
+	}
+	if selected != "" && !slices.ContainsFunc(list, func(c choice) bool { return c.On }) {
+		list = append(list, choice{Value: selected, Text: selected, On: true})
+	}
+	return list
+}
+
+// Usable reports whether the group has access.
+func (t capabilityTable) Usable(group string) bool {
+	return slices.ContainsFunc(t.Rows, func(r groupRow) bool {
+		return r.Group == group && slices.ContainsFunc(r.Cells, func(c capabilityCell) bool { return c.Has != nil && !c.Over && c.Has.Level > action.LevelNone })
+	})
 }
 
 // levelBadge returns the colour of a level, which is that of the highest risk

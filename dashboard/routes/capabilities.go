@@ -59,7 +59,7 @@ func (s *handlers) quotaRoutes() {
 		if err := s.Policy.SetSettings(ctx, p.Organization, now, p.By()); err != nil {
 			return action.Settings{}, err
 		}
-		s.policyChanged(ctx, p, "settings changed", "self_approval", now.SelfApproval, "denial_limit", now.DenialLimit, "unverified_events", now.UnverifiedEvents)
+		s.policyChanged(ctx, p, "settings changed", "self_approval", now.SelfApproval, "denial_limit", now.DenialLimit, "unverified_events", now.UnverifiedEvents, "default_group", now.DefaultGroup)
 		return now, nil
 	})
 	dashboard.Handle(s.Server, api.ListPolicyEvents, func(ctx context.Context, p *dashboard.Principal, in *api.ListPolicyEventsInput) (api.List[action.PolicyEvent], error) {

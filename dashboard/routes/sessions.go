@@ -149,7 +149,7 @@ func (s *handlers) createSession(ctx context.Context, p *dashboard.Principal, n 
 func (s *handlers) sessionResponse(session *action.Session, status int) *dashboard.StatusResponse[api.MintedSession] {
 	return &dashboard.StatusResponse[api.MintedSession]{Status: status, Body: api.MintedSession{
 		SessionID: session.ID, Token: s.Tokens.Mint(session.ID), MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt,
-		Status: session.Status, LeftOut: dashboard.NonNil(session.LeftOut),
+		Group: session.Group, Status: session.Status, LeftOut: dashboard.NonNil(session.LeftOut),
 	}}
 }
 

@@ -89,7 +89,28 @@ func (s *Reader) ViewTools(ctx context.Context, c action.Connector, state dashbo
 	}
 	v.Modes = CountModes(state.Tools, func(a *action.Action) action.Mode { return modes[a.Name] })
 	v.Recognized = s.RecognizedPreset(&c, &state, v.Tools)
+	if err != nil {
+		return v, err
+	}
+	missing, err := s.defaultGroupWarning(ctx, &c)
+	if missing != "" {
+		v.Warnings = append(v.Warnings, missing)
+	}
 	return v, err
+}
+
+// defaultGroupWarning says that sessions in the default group cannot use a connector;
+// empty if they can, or if there is no default group.
+func (s *Reader) defaultGroupWarning(ctx context.Context, c *action.Connector) (string, error) {
+	settings, err := s.Policy.Settings(ctx, c.Organization)
+	if err != nil || settings.DefaultGroup == "" {
+		return "", err
+	}
+	list, err := s.Policy.ListCapabilities(ctx, c.Organization, settings.DefaultGroup)
+	if err != nil || slices.ContainsFunc(list, func(k action.Capability) bool { return k.Provider == c.Source() }) {
+		return "", err
+	}
+	return fmt.Sprintf("The default group %q has no access to this connector, so new sessions without another group cannot use its tools. Add it to the group under Policy, or with sallyport capability set.", settings.DefaultGroup), nil
 }
 
 // CountModes counts the tools among actions by their modes; nil without tools.

@@ -30,7 +30,8 @@ func (s *Reader) Modes(ctx context.Context, organization string) ([]api.ModeView
 }
 
 // SampleSession returns the session that a query names, or an unsaved one with the
-// group, task and automation of the query.
+// group, task and automation of the query. As when it is created, it gets the group of
+// its automation, or the default group.
 func (s *Reader) SampleSession(ctx context.Context, p *dashboard.Principal, in *api.Asked) (action.Session, error) {
 	if in.Session != "" {
 		if in.Group+in.Task+in.Automation != "" {
@@ -39,10 +40,15 @@ func (s *Reader) SampleSession(ctx context.Context, p *dashboard.Principal, in *
 		return s.Session(ctx, p.Organization, in.Session)
 	}
 	row := action.Session{Organization: p.Organization, Kind: action.Interactive, Type: action.TypeCoding, Group: in.Group, Task: in.Task}
-	var err error
-	if row.Automation, err = s.AutomationID(ctx, p, in.Automation, "/automation"); row.Automation != "" {
-		row.Kind, row.Type = action.Unattended, action.TypeAutomation
+	if in.Automation != "" {
+		a, err := s.Automation(ctx, p, in.Automation, "/automation")
+		if err != nil {
+			return row, err
+		}
+		row.Automation, row.Kind, row.Type, row.Group = a.ID, action.Unattended, action.TypeAutomation, cmp.Or(row.Group, a.Group)
 	}
+	settings, err := s.Policy.Settings(ctx, p.Organization)
+	row.Group = cmp.Or(row.Group, settings.DefaultGroup)
 	return row, err
 }
 

@@ -18,7 +18,8 @@ type Automation struct {
 	Organization string    `json:"organization_id" bun:"organization_id,pk"`
 	Name         string    `json:"name"` // unique in the organization
 	Enabled      bool      `json:"enabled"`
-	Instructions string    `json:"instructions,omitempty"` // for the agent; at most 64 KiB; lists leave it out
+	Instructions string    `json:"instructions,omitempty"`                  // for the agent; at most 64 KiB; lists leave it out
+	Group        string    `json:"group,omitempty" bun:"group_id,nullzero"` // of its sessions; empty: the default group
 	CreatedBy    string    `json:"created_by"`
 	CreatedAt    time.Time `json:"created_at"`
 	UpdatedAt    time.Time `json:"updated_at"`

@@ -17,8 +17,8 @@ import (
 )
 
 // CreateSession inserts a session and returns it with its defaults: an ID, the
-// kind (interactive, or unattended with an automation), the type (coding) and
-// the creation time. Its creator must have access to the integrations that it
+// kind (interactive, or unattended with an automation), the type (coding), the
+// group and the creation time. Its creator must have access to the integrations that it
 // is bound to.
 func (st *Store) CreateSession(ctx context.Context, s action.Session) (action.Session, error) {
 	created, _, err := st.MakeSession(ctx, s, action.Idempotency{})
@@ -36,12 +36,15 @@ func (st *Store) MakeSession(ctx context.Context, s action.Session, key action.I
 	if err := st.PrepareSession(&s); err != nil {
 		return created, false, err
 	}
-	r := sessions.NewSessionRow(&s)
-	r.Key, r.Hash = database.NullString(key.Key), database.NullString(key.Hash)
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := connect.CheckConnections(ctx, tx, s.Organization, s.CreatedBy, s.Connections, false); err != nil {
 			return err
 		}
+		if err := sessions.JoinDefaultGroup(ctx, tx, &s); err != nil {
+			return err
+		}
+		r := sessions.NewSessionRow(&s)
+		r.Key, r.Hash = database.NullString(key.Key), database.NullString(key.Hash)
 		for range maxCreateTries {
 			n, err := database.RowsAffected(tx.NewInsert().Model(r).On("CONFLICT (organization_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING").Exec(ctx))
 			if created, existed = r.Session(), false; err != nil || n > 0 {

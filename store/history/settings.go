@@ -22,11 +22,12 @@ type settingsRow struct {
 	SelfApproval int    `bun:"self_approval"`
 	DenialLimit  int    `bun:"denial_limit"`
 	Unverified   int    `bun:"unverified_events"`
+	DefaultGroup string `bun:"default_group,nullzero"`
 }
 
 // Settings converts the row.
 func (r *settingsRow) Settings() action.Settings {
-	return action.Settings{SelfApproval: r.SelfApproval == 1, DenialLimit: r.DenialLimit, UnverifiedEvents: r.Unverified == 1}
+	return action.Settings{SelfApproval: r.SelfApproval == 1, DenialLimit: r.DenialLimit, UnverifiedEvents: r.Unverified == 1, DefaultGroup: r.DefaultGroup}
 }
 
 // Settings returns the settings of an organization.
@@ -38,7 +39,8 @@ func (st *Store) Settings(ctx context.Context, organization string) (action.Sett
 	return r.Settings(), nil
 }
 
-// SetSettings replaces the settings of an organization.
+// SetSettings replaces the settings of an organization. A default group must have a
+// capability: without one, its sessions could do nothing.
 func (st *Store) SetSettings(ctx context.Context, organization string, s action.Settings, by string) error {
 	if err := s.Check(); err != nil {
 		return err
@@ -52,8 +54,19 @@ func (st *Store) SetSettings(ctx context.Context, organization string, s action.
 		if before == s {
 			return nil
 		}
+		if s.DefaultGroup != "" && s.DefaultGroup != before.DefaultGroup {
+			known, err := database.Exists(ctx, tx.NewSelect().Table("capabilities").Where("organization_id = ?", organization).
+				Where("group_id = ?", s.DefaultGroup).Where("revoked_at IS NULL"))
+			if err != nil {
+				return fmt.Errorf("looking for capabilities of group %s: %w", s.DefaultGroup, err)
+			}
+			if !known {
+				return action.NewError("default_group_unknown", s.DefaultGroup).WithField("/default_group")
+			}
+		}
 		r.SelfApproval, r.DenialLimit, r.Unverified = database.BoolToInt(s.SelfApproval), s.DenialLimit, database.BoolToInt(s.UnverifiedEvents)
-		if _, err := tx.NewUpdate().Model(r).Column("self_approval", "denial_limit", "unverified_events").WherePK().Exec(ctx); err != nil {
+		r.DefaultGroup = s.DefaultGroup
+		if _, err := tx.NewUpdate().Model(r).Column("self_approval", "denial_limit", "unverified_events", "default_group").WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("writing settings: %w", err)
 		}
 		return st.RecordPolicyChange(ctx, tx, action.PolicyEvent{

@@ -46,12 +46,13 @@ func (r *AutomationRow) Snapshot() any {
 		ID           string    `json:"id"`
 		Name         string    `json:"name"`
 		Enabled      bool      `json:"enabled"`
+		Group        string    `json:"group,omitempty"`
 		Instructions string    `json:"instructions"`
 		Hash         string    `json:"instructions_sha256"`
 		CreatedBy    string    `json:"created_by"`
 		CreatedAt    time.Time `json:"created_at"`
 	}{
-		r.ID, r.Name, r.Enabled, strings.ToValidUTF8(r.Instructions[:min(len(r.Instructions), maxInstructionBytes)], ""), hex.EncodeToString(sum[:]),
+		r.ID, r.Name, r.Enabled, r.Group, strings.ToValidUTF8(r.Instructions[:min(len(r.Instructions), maxInstructionBytes)], ""), hex.EncodeToString(sum[:]),
 		r.CreatedBy, r.CreatedAt,
 	}
 }
@@ -61,7 +62,7 @@ func (r *AutomationRow) Snapshot() any {
 // ErrTooMany.
 func (st *Store) CreateAutomation(ctx context.Context, a event.Automation) (event.Automation, error) {
 	r := &AutomationRow{Automation: a}
-	if err := cmp.Or(database.EnsureID(&r.ID), action.FromEventCheck(r.Check())); err != nil {
+	if err := cmp.Or(database.EnsureID(&r.ID), action.FromEventCheck(r.Check()), action.CheckGroup("/group", r.Group)); err != nil {
 		return event.Automation{}, err
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -124,7 +125,7 @@ func (st *Store) ListAutomations(ctx context.Context, organization string) ([]ev
 	return all, err
 }
 
-// UpdateAutomation writes Name, Enabled and Instructions, and returns the row.
+// UpdateAutomation writes Name, Enabled, Instructions and Group, and returns the row.
 // ErrNotFound; ErrConflict if another automation has the name as name or ID.
 func (st *Store) UpdateAutomation(ctx context.Context, a event.Automation, by string) (event.Automation, error) {
 	var r AutomationRow
@@ -133,11 +134,11 @@ func (st *Store) UpdateAutomation(ctx context.Context, a event.Automation, by st
 			return err
 		}
 		old := r
-		r.Name, r.Enabled, r.Instructions = a.Name, a.Enabled, a.Instructions
+		r.Name, r.Enabled, r.Instructions, r.Group = a.Name, a.Enabled, a.Instructions, a.Group
 		// Only new values are validated, so that an automation from before a rule can
 		// still be disabled.
-		if r.Name != old.Name || r.Instructions != old.Instructions {
-			if err := cmp.Or(action.FromEventCheck(r.Check()), r.checkUnique(ctx, tx)); err != nil {
+		if r.Name != old.Name || r.Instructions != old.Instructions || r.Group != old.Group {
+			if err := cmp.Or(action.FromEventCheck(r.Check()), action.CheckGroup("/group", r.Group), r.checkUnique(ctx, tx)); err != nil {
 				return err
 			}
 		}

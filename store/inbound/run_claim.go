@@ -185,6 +185,9 @@ func (st *Store) createSession(ctx context.Context, tx bun.IDB, r *RunRow, c run
 	if err := connect.BindingsQuery(tx, r.Organization, r.Automation).Scan(ctx, &s.Connections); err != nil {
 		return "", fmt.Errorf("reading the connections of automation %s: %w", r.Automation, err)
 	}
+	if err := sessions.JoinDefaultGroup(ctx, tx, &s); err != nil {
+		return "", err
+	}
 	if err := st.calls.PrepareSession(&s); err != nil {
 		return "", err
 	}

@@ -61,7 +61,8 @@ func (st *Store) PutCapability(ctx context.Context, c action.Capability) (action
 }
 
 // DeleteCapability revokes the capability of a group at a provider, with effect on
-// the next call; ErrNotFound.
+// the next call; ErrNotFound. ErrConflict for the only capability of the default
+// group.
 func (st *Store) DeleteCapability(ctx context.Context, organization, group, provider, by string) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := database.RowsOf[CapabilityRow](tx, organization).Where("group_id = ?", group).Where("provider = ?", provider).Where("revoked_at IS NULL")
@@ -70,10 +71,26 @@ func (st *Store) DeleteCapability(ctx context.Context, organization, group, prov
 		if err != nil {
 			return err
 		}
+		if err := checkDefaultGroup(ctx, tx, &r); err != nil {
+			return err
+		}
 		old := r
 		r.RevokedBy, r.RevokedAt = by, database.NewTimestamp(st.db.Now()).Ptr()
 		return st.history.Update(ctx, tx, &old, &r, by)
 	})
+}
+
+// checkDefaultGroup refuses to remove the only capability of the default group.
+func checkDefaultGroup(ctx context.Context, tx bun.Tx, r *CapabilityRow) error {
+	settings, err := history.ReadSettings(ctx, tx, r.Organization)
+	if err != nil || settings.DefaultGroup != r.Group {
+		return err
+	}
+	others, err := database.Exists(ctx, CapabilitiesQuery(tx, r.Organization, r.Group).Where("provider <> ?", r.Provider))
+	if err == nil && !others {
+		err = action.NewError("default_group_empty", r.Group)
+	}
+	return err
 }
 
 // ListCapabilities returns the capabilities of all groups, or of one, by group and

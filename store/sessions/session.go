@@ -130,6 +130,23 @@ func NewSessionRow(s *action.Session) *SessionRow {
 	return r
 }
 
+// JoinDefaultGroup gives a new session without a group that of its automation, or
+// else the organization's default group, if there is one.
+func JoinDefaultGroup(ctx context.Context, tx bun.IDB, s *action.Session) error {
+	if s.Group != "" {
+		return nil
+	}
+	var group database.NullString
+	err := tx.NewSelect().ColumnExpr("coalesce(a.group_id, o.default_group)").TableExpr("organizations AS o").
+		Join("LEFT JOIN automations AS a ON a.organization_id = o.id AND a.id = ?", s.Automation).
+		Where("o.id = ?", s.Organization).Scan(ctx, &group)
+	if err != nil {
+		return fmt.Errorf("reading the default group: %w", err)
+	}
+	s.Group = string(group)
+	return nil
+}
+
 // Session returns a session by its id alone, since a session token holds no more.
 // The caller checks [action.Session.Live]. Errors: ErrNotFound.
 func (st *Store) Session(ctx context.Context, id string) (action.Session, error) {

@@ -18,7 +18,7 @@ type automationCommand struct {
 	Create  automationCreate                              `cmd:"" help:"Create an automation."`
 	List    request[api.None, api.List[event.Automation]] `cmd:"" help:"List automations."`
 	Show    automationShow                                `cmd:"" help:"Show an automation and its triggers."`
-	Update  automationUpdate                              `cmd:"" help:"Change the name or instructions of an automation."`
+	Update  automationUpdate                              `cmd:"" help:"Change the name, instructions or group of an automation."`
 	Enable  automationEnable                              `cmd:"" help:"Let events start runs again."`
 	Disable automationDisable                             `cmd:"" help:"Stop events from starting runs; queued runs wait."`
 	Remove  automationRemove                              `cmd:"" help:"Remove an automation with its triggers and schedules."`
@@ -98,6 +98,9 @@ func (c *automationShow) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	printLine(std.Out, fmt.Sprintf("automation %s (%s), %s", a.Name, a.ID, enabledText(a.Enabled)))
+	if a.Group != "" {
+		printLine(std.Out, "its sessions are in group "+a.Group)
+	}
 	for line := range strings.Lines(a.Instructions) {
 		printLine(std.Out, "    "+strings.TrimRight(line, "\r\n"))
 	}
@@ -124,7 +127,7 @@ func (c *automationUpdate) Run(ctx context.Context, std *command.Streams) (err e
 		return err
 	}
 	if c.AutomationChange == (api.AutomationChange{}) {
-		return command.UsageErrorf("say what to change: --rename NAME, --instructions TEXT or --instructions-file FILE")
+		return command.UsageErrorf("say what to change: --rename NAME, --instructions TEXT, --instructions-file FILE or --group GROUP")
 	}
 	return c.change(ctx, std, c.AutomationChange, "is changed")
 }

@@ -102,6 +102,11 @@ func showSettings(w io.Writer, s *action.Settings) {
 	} else {
 		fmt.Fprintln(w, "events that a broker forwards without verifying who sent them start nothing")
 	}
+	if s.DefaultGroup == "" {
+		fmt.Fprintln(w, "sessions created without a group have none: no capability limits them")
+	} else {
+		printLine(w, "new sessions without a group are in group "+s.DefaultGroup+": its capabilities limit them")
+	}
 }
 
 type policyExplain struct {

@@ -69,8 +69,11 @@ func (c *sessionCreate) Run(ctx context.Context, std *command.Streams) error {
 	for _, l := range created.LeftOut {
 		printLine(std.Err, "note: left out "+leftOutText(l))
 	}
-	if c.Group != "" {
+	switch {
+	case c.Group != "":
 		c.noteNoCapability(ctx, std, server)
+	case created.Group != "":
+		printLine(std.Err, "note: the session is in group "+created.Group+", whose capabilities limit it; see them with: "+c.hint("capability", "show", created.Group))
 	}
 	switch {
 	case len(c.Connections) == 0 && c.Automation == "":

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -337,7 +338,8 @@ func (d *doctor) checkDatabase(ctx context.Context) {
 	d.checkRows(ctx)
 }
 
-// checkRows checks the clock, the keys, the audit log and the queues.
+// checkRows checks the clock, the keys, the audit log, the default groups and the
+// queues.
 func (d *doctor) checkRows(ctx context.Context) {
 	if d.DB.Shared() {
 		if off := time.Until(d.DB.Now()).Abs(); off > maxClockSkew {
@@ -349,6 +351,7 @@ func (d *doctor) checkRows(ctx context.Context) {
 	if d.keysRead && d.checkKeys(ctx) {
 		d.checkAuditHeads(ctx)
 	}
+	d.checkDefaultGroups(ctx)
 	for _, queue := range []struct {
 		what string
 		lag  func(context.Context) (time.Duration, error)
@@ -421,6 +424,39 @@ func (d *doctor) checkAuditHeads(ctx context.Context) {
 		}
 	}
 	d.add("ok", "evidence", "the heads of the audit log are valid; sallyport audit verify checks all of it")
+}
+
+// checkDefaultGroups warns of sessions that no capability limits although groups have
+// some, and of sessions that can call nothing.
+func (d *doctor) checkDefaultGroups(ctx context.Context) {
+	all, err := d.DB.Versions(ctx)
+	if err != nil {
+		d.add("fail", "groups", "%v", err)
+		return
+	}
+	for _, o := range all {
+		settings, err := d.DB.Settings(ctx, o.Organization)
+		if err != nil {
+			d.add("fail", "groups", "%v", err)
+			return
+		}
+		list, err := d.DB.ListCapabilities(ctx, o.Organization, settings.DefaultGroup)
+		if err != nil {
+			d.add("fail", "groups", "%v", err)
+			return
+		}
+		usable := slices.ContainsFunc(list, func(c action.Capability) bool {
+			return c.Level > action.LevelNone && (c.ExpiresAt == nil || d.DB.Now().Before(*c.ExpiresAt))
+		})
+		switch {
+		case settings.DefaultGroup != "" && !usable:
+			d.add("warn", "groups", "organization %s: the default group %q has no capability that is valid, so sessions created without a group can call nothing; set one (sallyport capability set), or choose another group (sallyport policy settings --default-group GROUP)", o.Organization, settings.DefaultGroup)
+		case settings.DefaultGroup != "":
+			d.add("ok", "groups", "organization %s: the default group is %q", o.Organization, settings.DefaultGroup)
+		case len(list) > 0:
+			d.add("warn", "groups", "organization %s: groups have capabilities, but there is no default group, so nothing limits sessions created without a group, such as those of members; set one: sallyport policy settings --default-group GROUP", o.Organization)
+		}
+	}
 }
 
 func (d *doctor) checkValkey(ctx context.Context) {

@@ -297,6 +297,50 @@ func (h *house) grouped(task string) action.Session {
 	return s
 }
 
+// TestDefaultGroup: a session that is created without a group is held to the ceilings of
+// the default group, and one from before is not.
+func TestDefaultGroup(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, h *house) {
+		read, write := h.notes("read", action.RiskRead), h.notes("write", action.RiskWrite)
+		h.capable(action.Capability{Level: action.LevelRead})
+		plain := func() action.Session {
+			s, err := h.db.CreateSession(t.Context(), action.Session{Organization: org, CreatedBy: "member"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		before := plain()
+		if err := h.db.SetSettings(t.Context(), org, action.Settings{SelfApproval: true, DefaultGroup: "developer"}, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		after := plain()
+		for _, row := range []struct {
+			session action.Session
+			tool    string
+			want    action.Status
+		}{
+			{before, "write", action.StatusPending},
+			{after, "read", action.StatusCompleted},
+			{after, "write", action.StatusDenied},
+		} {
+			c := h.call(row.tool, `{"text":"milk"}`)
+			c.Session, c.Patience = row.session, 0
+			out, err := h.gate.Call(t.Context(), &c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := out.Invocation; got.Status != row.want || (row.want == action.StatusDenied) != (got.ModeSource == action.LayerCeiling) {
+				t.Errorf("%s in group %q: %s by %s, want %s", row.tool, row.session.Group, got.Status, got.ModeSource, row.want)
+			}
+		}
+		if read.n.Load() != 1 || write.n.Load() != 0 {
+			t.Errorf("%d reads and %d writes ran", read.n.Load(), write.n.Load())
+		}
+	})
+}
+
 func TestCeilings(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -138,7 +138,7 @@
       return "/automations/" + a.id;
     },
     async automationChange(v, form) {
-      await call("PATCH", "/api/v1/automations/" + id(form.dataset.automation), { name: form.elements.name.value, instructions: form.elements.instructions.value });
+      await call("PATCH", "/api/v1/automations/" + id(form.dataset.automation), { name: form.elements.name.value, instructions: form.elements.instructions.value, group: form.elements.group.value });
       return true;
     },
     async bindings(v, form) {

@@ -192,6 +192,7 @@
     const f = form.elements;
     await call("PUT", "/api/v1/policy/settings", {
       self_approval: f.self_approval.checked, unverified_events: f.unverified_events.checked, denial_limit: Number(f.denial_limit.value),
+      default_group: f.default_group.value,
     });
     remember("Saved");
     return true;

@@ -11,6 +11,7 @@
     const s = await call("POST", "/api/v1/sessions", v);
     const box = $("#session-once");
     showOutput(box, "env", "export SALLYPORT_TOKEN=" + s.token);
+    showOutput(box, "group", s.group ? `In the group ${s.group}, whose access limits it.` : "");
     showOutput(box, "left", s.left_out.map((l) => "Not connected to " + l.name + ": " + l.reason).join(" "));
     await reloadPart("session-list");
     box.focus();
