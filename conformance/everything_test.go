@@ -49,8 +49,14 @@ func missing(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// startEverything runs the public reference server of MCP.
+// startEverything runs the public reference server of MCP over streamable HTTP.
 func startEverything(t *testing.T) (url string) {
+	t.Helper()
+	return runEverything(t, "streamableHttp") + "/mcp"
+}
+
+// runEverything runs it over a transport.
+func runEverything(t *testing.T, transport string) (url string) {
 	t.Helper()
 	program := node(t)
 	var config net.ListenConfig
@@ -60,7 +66,7 @@ func startEverything(t *testing.T) (url string) {
 	}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	listener.Close()
-	cmd := exec.CommandContext(t.Context(), program, "node_modules/@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp")
+	cmd := exec.CommandContext(t.Context(), program, "node_modules/@modelcontextprotocol/server-everything/dist/index.js", transport)
 	cmd.Env = append(os.Environ(), "PORT="+port)
 	log, err := os.Create(filepath.Join(t.TempDir(), "everything.log"))
 	if err != nil {
@@ -80,7 +86,7 @@ func startEverything(t *testing.T) (url string) {
 		}
 		return err == nil
 	})
-	return "http://127.0.0.1:" + port + "/mcp"
+	return "http://127.0.0.1:" + port
 }
 
 // everythingCalls are calls whose results depend on nothing but them.
@@ -122,7 +128,7 @@ func (tr transcript) normal(prefix string) transcript {
 	own := slices.DeleteFunc(slices.Clone(tr.Tools), func(tool map[string]any) bool {
 		name, _ := tool["name"].(string)
 		return !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, "invocation_") || strings.HasPrefix(name, "actions_") ||
-			name == "grant_request" || name == "verify" || name == "request_env_variables" || (prefix == "" && strings.HasPrefix(name, "ev_"))
+			name == "grant_request" || name == "verify" || name == "request_env_variables" || prefix == "" && (strings.HasPrefix(name, "ev_") || strings.HasPrefix(name, "old_"))
 	})
 	for _, tool := range own {
 		tool["name"] = strings.TrimPrefix(tool["name"].(string), prefix)
@@ -145,14 +151,13 @@ func (tr transcript) normal(prefix string) transcript {
 
 // TestEverything holds what comes through the gateway against what comes
 // directly, with clients that others wrote: the Go SDK in both eras of the
-// protocol, and the TypeScript SDK.
+// protocol, and the TypeScript SDK. The server that speaks HTTP+SSE is the same one.
 func TestEverything(t *testing.T) {
 	t.Parallel()
 	at := startEverything(t)
 	g := startGateway(t)
-	for _, slug := range []string{"ev", ""} {
-		source := g.connector(slug, at)
-		g.mode(source+":*", "allow")
+	for slug, at := range map[string]string{"ev": at, "": at, "old": runEverything(t, "sse") + "/sse"} {
+		g.mode(g.connector(slug, at)+":*", "allow")
 	}
 	token := g.mint(nil).Token
 	for name, client := range map[string]func(t *testing.T, url, token, prefix string) transcript{
@@ -170,7 +175,7 @@ func TestEverything(t *testing.T) {
 					t.Fatalf("directly, %v came to %+v", everythingCalls("")[i], c)
 				}
 			}
-			for _, prefix := range []string{"ev_", ""} {
+			for _, prefix := range []string{"ev_", "", "old_"} {
 				through := client(t, g.MCPURL, token, prefix).normal(prefix)
 				if diff := cmp.Diff(direct, through); diff != "" {
 					t.Errorf("with the prefix %q (-direct +gateway):\n%s", prefix, diff)

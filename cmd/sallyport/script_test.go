@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sallyport/cmd/sallyport/command"
@@ -60,6 +61,7 @@ func TestCommand(t *testing.T) {
 			"invoke":     invoke,
 			"wishfor":    wishFor,
 			"shop":       shop,
+			"oldserver":  startOldServer,
 			"guarded":    guarded,
 			"signin":     signIn,
 			"sealed":     sealed,
@@ -112,6 +114,18 @@ func startNotebook(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Defer(stop)
 	ts.Setenv("NOTEBOOK", url)
 	ts.Setenv("NOTEBOOK_HOST", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp"))
+}
+
+// oldserver serves MCP over HTTP+SSE only, and sets OLD to its URL.
+func startOldServer(ts *testscript.TestScript, _ bool, _ []string) {
+	old := mcp.NewServer(&mcp.Implementation{Name: "old", Version: "1"}, nil)
+	old.AddTool(&mcp.Tool{Name: "echo", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
+		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(r.Params.Arguments)}}}, nil
+		})
+	server := httptest.NewServer(mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return old }, nil))
+	ts.Defer(func() { server.CloseClientConnections(); server.Close() })
+	ts.Setenv("OLD", server.URL+"/sse")
 }
 
 // field NAME FILE PATH sets the variable to a field of a JSON file, such as

@@ -132,6 +132,7 @@ func credentialError(message string, cause error) error {
 // connects to a single host, also after redirects.
 type authorizer struct {
 	source    *Source
+	sse       *sseSession     // takes the requests; nil: they go to the server
 	fixed     *credential     // nil: read for each request
 	trace     *handshakeTrace // nil: nobody watches
 	unbounded bool            // the response is a stream; its reader bounds each event
@@ -161,7 +162,11 @@ func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if cred.value != "" {
 		r.Header.Set(a.source.cfg.Header, cred.value)
 	}
-	resp, err := a.source.http.Transport.RoundTrip(r)
+	next := a.source.http.Transport
+	if a.sse != nil {
+		next = a.sse
+	}
+	resp, err := next.RoundTrip(r)
 	a.trace.observe(resp, err, cred.secretOrEmpty())
 	if err == nil && !a.unbounded {
 		resp.Body = a.trace.record(guard.LimitBody(resp.Body, a.source.cfg.MaxAnswer))
@@ -169,11 +174,11 @@ func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// client returns the HTTP client that uses the credential, nil: whatever it
-// is at each request.
-func (s *Source) client(cred *credential, watch *handshakeTrace) *http.Client {
+// client returns the HTTP client of a session, by HTTP+SSE if sse is not nil. It
+// uses the credential, nil: whatever it is at each request.
+func (s *Source) client(sse *sseSession, cred *credential, watch *handshakeTrace) *http.Client {
 	return &http.Client{
-		Transport:     &authorizer{source: s, fixed: cred, trace: watch},
+		Transport:     &authorizer{source: s, sse: sse, fixed: cred, trace: watch},
 		CheckRedirect: s.http.CheckRedirect,
 	}
 }

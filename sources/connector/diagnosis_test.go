@@ -48,7 +48,7 @@ func TestDiagnosis(t *testing.T) {
 		code   string
 		words  string
 	}{
-		{"an old endpoint", serve(false, func(w http.ResponseWriter, r *http.Request) {
+		{"an HTTP+SSE server that takes no messages", serve(false, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet {
 				w.WriteHeader(http.StatusMethodNotAllowed)
 				return
@@ -57,7 +57,7 @@ func TestDiagnosis(t *testing.T) {
 			fmt.Fprint(w, "event: endpoint\ndata: /messages?id=1\n\n")
 			w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's is one
 			<-r.Context().Done()
-		}), false, sources.FaultTransport, "HTTP+SSE transport"},
+		}), false, sources.FaultTransport, "no MCP server at this URL (405"},
 		{"nothing there", serve(false, answer(404)), false, sources.FaultTransport, "often ends in /mcp"},
 		{"a page", serve(false, answer(200, "Content-Type", "text/html")), false, sources.FaultTransport, "often ends in /mcp"},
 		{"TLS without TLS", other(serve(false, answer(200)), "http:", "https:"), false, sources.FaultTLS, "does not speak TLS"},

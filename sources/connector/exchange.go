@@ -69,7 +69,7 @@ func (s *Source) send(ctx context.Context, cred *credential, r *request) (answer
 			return answer{}, err
 		}
 		own := *cred // what is left in the background keeps it when the next is read
-		x := &exchange{Source: s, ses: ses, cred: &own, id: s.ids.Add(1), request: r, client: s.client(&own, nil)}
+		x := &exchange{Source: s, ses: ses, cred: &own, id: s.ids.Add(1), request: r, client: s.client(ses.sse, &own, nil)}
 		x.setLevel(ctx)
 		a, err := x.run(ctx)
 		gone := errors.Is(err, errSessionGone)

@@ -61,6 +61,8 @@ func (s *Source) transportError(ctx context.Context, kind, err error) error {
 		netErr net.Error
 	)
 	switch {
+	case errors.Is(err, errEventTooLarge):
+		return s.tooLarge(kind)
 	case ctx.Err() != nil:
 		return interrupted(ctx, kind)
 	case errors.As(err, &dns):

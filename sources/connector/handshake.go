@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -35,6 +34,7 @@ const (
 // indefinitely, otherwise until the server drops it.
 type session struct {
 	sdk          *mcp.ClientSession
+	sse          *sseSession // nil: over streamable HTTP
 	key          sessionKey
 	id           string // Mcp-Session-Id; empty: the server gave none
 	version      string
@@ -77,7 +77,7 @@ func (s *Source) agree(ctx context.Context, p sessionKey, era string) (*session,
 	case err == nil && pinned != "" && ses.stateless != (pinned >= stateless):
 		s.closeSession(ses)
 		return nil, action.Errorf(action.ErrUnavailable, sources.FaultConfig,
-			"The connector is pinned to version %s of the protocol, but the server speaks %s. Pin it to that, or remove the pin.", pinned, sources.Printable(ses.version, 20))
+			"The connector is pinned to version %s of the protocol, but the server speaks %s. Pin it to that if possible, or remove the pin.", pinned, sources.Printable(ses.version, 20))
 	case pinned != "":
 	case err == nil && ses.id == "":
 		s.closeSession(ses)
@@ -88,23 +88,62 @@ func (s *Source) agree(ctx context.Context, p sessionKey, era string) (*session,
 	return ses, err
 }
 
-// handshake makes the handshake, a second time when the first was refused and
-// there is another credential.
+// handshake makes the handshake over streamable HTTP, and over HTTP+SSE if the
+// server refuses it with a 4xx status, or if it did so the last time.
 func (s *Source) handshake(ctx context.Context, p sessionKey, era string, can action.ClientFeatures) (*session, error) {
+	if s.speaksSSE() {
+		ses, _, err := s.handshakeOver(ctx, true, nil, p, era, can)
+		if !errors.Is(err, errNoSSE) {
+			return ses, err
+		}
+	}
+	ses, seen, err := s.handshakeOver(ctx, false, nil, p, era, can)
+	if err == nil || seen.err != nil || seen.status/100 != 4 || refusesCaller(seen.status) {
+		return ses, err
+	}
+	old, _, failed := s.handshakeOver(ctx, true, seen, p, era, can)
+	if errors.Is(failed, errNoSSE) {
+		return nil, err
+	}
+	return old, failed
+}
+
+func (s *Source) speaksSSE() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sse
+}
+
+// handshakeOver makes the handshake over one transport, a second time when the
+// first was refused and there is another credential. before is the handshake
+// that led to this one; nil: none.
+func (s *Source) handshakeOver(ctx context.Context, overSSE bool, before *handshakeTrace, p sessionKey, era string, can action.ClientFeatures) (*session, *handshakeTrace, error) {
 	for renewed := false; ; renewed = true {
 		seen := &handshakeTrace{deadlineErr: ctx.Err, timings: connectTimings{began: time.Now()}}
-		ses, err := s.connectSDK(ctx, seen, era, can)
+		if before != nil { // it made the connection
+			before.mu.Lock()
+			seen.timings = before.timings
+			before.mu.Unlock()
+		}
+		var sse *sseSession
+		if overSSE {
+			sse = newSSESession(s)
+		}
+		ses, err := s.connectSDK(ctx, sse, seen, era, can)
 		if err == nil {
 			s.setHandshakeSteps(p, seen.steps(ses.version))
-			return ses, nil
+			return ses, seen, nil
+		}
+		if errors.Is(seen.err, errNoSSE) {
+			return nil, seen, errNoSSE
 		}
 		s.setHandshakeSteps(p, seen.steps(""))
 		again, refusal := s.refused(ctx, seen.used, seen.status, seen.header)
 		switch {
 		case refusal != nil:
-			return nil, refusal
+			return nil, seen, refusal
 		case !again || renewed:
-			return nil, s.handshakeFault(ctx, seen, err)
+			return nil, seen, s.handshakeFault(ctx, seen, err)
 		}
 	}
 }
@@ -120,25 +159,32 @@ func (s *Source) setHandshakeSteps(p sessionKey, steps []sources.Step) {
 }
 
 // connectSDK makes the handshake: server/discover, and initialize if that is
-// not supported.
-func (s *Source) connectSDK(ctx context.Context, seen *handshakeTrace, era string, can action.ClientFeatures) (ses *session, err error) {
+// not supported, as over HTTP+SSE.
+func (s *Source) connectSDK(ctx context.Context, sse *sseSession, seen *handshakeTrace, era string, can action.ClientFeatures) (ses *session, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the handshake panicked: %v", p)
 		}
+		if err != nil && sse != nil {
+			sse.close(nil)
+			seen.streamEnded(sse)
+		}
 	}()
+	if sse != nil && (era == "" || era >= stateless) {
+		era = lastLegacy
+	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "sallyport", Version: s.cfg.Version}, &mcp.ClientOptions{
 		Capabilities: sdkCapabilities(can), Logger: slog.New(slog.DiscardHandler),
 	})
 	sdk, err := client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: s.url.String(), HTTPClient: s.client(nil, seen), DisableStandaloneSSE: true, MaxRetries: -1,
+		Endpoint: s.url.String(), HTTPClient: s.client(sse, nil, seen), DisableStandaloneSSE: true, MaxRetries: -1,
 	}, &mcp.ClientSessionOptions{ProtocolVersion: era})
 	if err != nil {
 		return nil, err
 	}
 	answers := seen.finish()
 	agreed := sdk.InitializeResult()
-	ses = &session{sdk: sdk, id: sdk.ID(), version: agreed.ProtocolVersion, stateless: agreed.ProtocolVersion >= stateless}
+	ses = &session{sdk: sdk, sse: sse, id: sdk.ID(), version: agreed.ProtocolVersion, stateless: agreed.ProtocolVersion >= stateless}
 	if agreed.ServerInfo != nil {
 		ses.serverName = agreed.ServerInfo.Name[:min(len(agreed.ServerInfo.Name), maxServerName)]
 	}
@@ -146,6 +192,9 @@ func (s *Source) connectSDK(ctx context.Context, seen *handshakeTrace, era strin
 	ses.setCapabilities(agreed.Capabilities)
 	ses.capabilities.Tasks = ses.version == lastLegacy && runsTasks(answers)
 	ses.ctx, ses.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if sse != nil {
+		context.AfterFunc(ses.ctx, func() { sse.close(nil) })
+	}
 	return ses, nil
 }
 
@@ -199,6 +248,16 @@ func (s *handshakeTrace) observe(resp *http.Response, err error, used string) {
 	}
 }
 
+// streamEnded observes the end of the stream that carries the answers.
+func (s *handshakeTrace) streamEnded(sse *sseSession) {
+	sse.mu.Lock()
+	failure := sse.failure
+	sse.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = cmp.Or(s.err, failure)
+}
+
 func (s *handshakeTrace) timedOut() error {
 	if s == nil {
 		return nil
@@ -235,10 +294,6 @@ func (s *Source) handshakeFault(ctx context.Context, seen *handshakeTrace, err e
 	case ctx.Err() != nil:
 		return s.transportError(ctx, action.ErrUnavailable, context.Cause(ctx))
 	case seen.status >= 300:
-		if (seen.status == http.StatusNotFound || seen.status == http.StatusMethodNotAllowed || seen.status == http.StatusBadRequest) && s.isLegacySSE(ctx) {
-			return action.Errorf(action.ErrUnavailable, sources.FaultTransport,
-				"This is an endpoint of the HTTP+SSE transport, which the protocol no longer supports. Use the server's streamable HTTP endpoint, whose URL often ends in /mcp.").WithCause(cause)
-		}
 		if e := s.statusFault(seen.status, seen.header); e != nil {
 			e.Kind, e.Err, e.RetryAfter = action.ErrUnavailable, cause, retryAfter(seen.header)
 			return e
@@ -256,29 +311,6 @@ func (s *Source) handshakeFault(ctx context.Context, seen *handshakeTrace, err e
 		e.Message += " It says: " + sources.Printable(s.redactError(errors.New(said.Message)).Error(), 200)
 	}
 	return e
-}
-
-// isLegacySSE reports whether the URL is an endpoint of the HTTP+SSE transport,
-// which streamable HTTP replaced: a GET opens an event stream that starts with
-// an endpoint event.
-func (s *Source) isLegacySSE(ctx context.Context) bool {
-	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
-	defer stop()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
-	if err != nil {
-		return false
-	}
-	r.Header.Set("Accept", "text/event-stream")
-	resp, err := s.client(nil, nil).Do(r)
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		return false
-	}
-	line, _ := bufio.NewReaderSize(io.LimitReader(resp.Body, 1<<10), 1<<10).ReadString('\n')
-	return strings.TrimSpace(strings.TrimPrefix(line, "event:")) == "endpoint"
 }
 
 // Steps implements [sources.Source]. What failed is the last of them.

@@ -48,6 +48,9 @@ func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	s.cacheHeaderParams(l.Tools)
 	s.mu.Lock()
 	l.Protocol, l.Server, l.Capabilities, l.Instructions = s.era, s.serverName, s.capabilities, s.instructions
+	if at := s.slots[sessionKey{}]; at != nil && at.session != nil && at.session.sse != nil {
+		l.warn("The server uses the HTTP+SSE transport of protocol 2024-11-05, which MCP has replaced. Set the URL to the server's streamable HTTP endpoint if it has one; it often ends in /mcp.")
+	}
 	s.mu.Unlock()
 	if err := l.listOptional(ctx); err != nil {
 		return sources.Listing{}, err

@@ -211,7 +211,7 @@ func (s *Source) dispatchMessage(ses *session, m *message, method string) {
 
 // refuseRequest answers a request of the server for which there is no caller.
 func (s *Source) refuseRequest(ctx context.Context, ses *session, m *message, method string) {
-	x := &exchange{Source: s, ses: ses, cred: &credential{}, request: &request{}, client: s.client(nil, nil)}
+	x := &exchange{Source: s, ses: ses, cred: &credential{}, request: &request{}, client: s.client(ses.sse, nil, nil)}
 	x.handleRequest(ctx, m, method)
 }
 

@@ -200,14 +200,14 @@ func (s *Source) connect(p sessionKey, at *sessionSlot) {
 	switch {
 	case err == nil:
 		at.session, s.era, s.capabilities, s.instructions = ses, ses.version, ses.capabilities, ses.instructions
-		s.serverName = ses.serverName
+		s.serverName, s.sse = ses.serverName, ses.sse != nil
 		ses.users = at.handshake.waiters
 		s.startIdleLocked(ses)
 	case era == "" && ctx.Err() != nil:
 		// Some old servers never answer a method that they do not know.
 		s.era = lastLegacy
 	default:
-		s.era = ""
+		s.era, s.sse = "", false
 	}
 	if err != nil {
 		delete(s.slots, p)

@@ -1,6 +1,7 @@
 // Package connector is a source whose actions are provided by a remote MCP
-// server, reached over streamable HTTP in either era of the protocol: with
-// sessions (up to 2025-11-25) or without (2026-07-28).
+// server, reached over streamable HTTP in either era of the protocol, with
+// sessions (up to 2025-11-25) or without (2026-07-28), or over the HTTP+SSE
+// transport that preceded it.
 //
 // The SDK makes the handshake, where the eras differ most. Everything else
 // bypasses it: requests are sent and answers, notifications and questions are
@@ -65,6 +66,7 @@ type Source struct {
 	mu             sync.Mutex // the fields below
 	closed         bool
 	slots          map[sessionKey]*sessionSlot
+	sse            bool                 // the last handshake was over HTTP+SSE
 	era            string               // protocol version to begin the next handshake with; empty: the newest
 	capabilities   sources.Capabilities // of the last handshake
 	serverName     string               // likewise: its name in serverInfo

@@ -16,6 +16,7 @@ import (
 
 // event is one server-sent event, as far as it matters here.
 type event struct {
+	name  string        // its type; empty: not given
 	data  []byte        // good until the next event
 	id    string        // the last one that the stream gave
 	retry time.Duration // zero: not given
@@ -93,6 +94,9 @@ func (p *eventParser) take(line []byte) bool {
 		line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	}
 	if len(line) == 0 {
+		if !p.has {
+			p.name = ""
+		}
 		return p.has
 	}
 	name, value, _ := bytes.Cut(line, []byte(":"))
@@ -103,6 +107,10 @@ func (p *eventParser) take(line []byte) bool {
 			p.data = append(p.data, '\n')
 		}
 		p.data, p.has = append(p.data, value...), true
+	case "event":
+		if p.name = "message"; string(value) != p.name { // most are, and cost no allocation
+			p.name = string(value)
+		}
 	case "id":
 		if bytes.IndexByte(value, 0) < 0 {
 			p.id = string(value)
@@ -117,7 +125,7 @@ func (p *eventParser) take(line []byte) bool {
 
 func (p *eventParser) dispatch(f func(event) bool) bool {
 	more := f(p.event)
-	p.data, p.has = p.data[:0], false
+	p.name, p.data, p.has = "", p.data[:0], false
 	return more
 }
 
@@ -138,7 +146,7 @@ func (s *Source) openStream(ctx context.Context, r *http.Request, ses *session) 
 	if err != nil {
 		return nil, err
 	}
-	client := s.client(&cred, nil)
+	client := s.client(ses.sse, &cred, nil)
 	client.Transport.(*authorizer).unbounded = true //nolint:forcetypeassert // it was made so
 	resp, err := client.Do(r)
 	if err != nil {
@@ -187,6 +195,8 @@ func (s *Source) readStream(resp *http.Response, hear func(m *message, method st
 	return err
 }
 
+var errEventTooLarge = errors.New("an event is too large")
+
 // eventLimitReader limits the bytes of one event.
 type eventLimitReader struct {
 	body interface {
@@ -197,7 +207,7 @@ type eventLimitReader struct {
 
 func (r *eventLimitReader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
-		return 0, errors.New("an event is too large")
+		return 0, errEventTooLarge
 	}
 	n, err := r.body.Read(p[:min(int64(len(p)), r.left)])
 	r.left -= int64(n)

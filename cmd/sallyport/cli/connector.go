@@ -202,9 +202,7 @@ func showValidation(w io.Writer, r *clientFlags, c *api.ConnectorView) {
 		}
 		printLine(w, strings.TrimRight(fmt.Sprintf("%-18s %8.1f ms  %s", s.Name, s.TookMS, s.Detail), " "))
 	}
-	for _, warning := range c.Warnings {
-		printLine(w, "warning: "+warning)
-	}
+	showWarnings(w, c)
 	showSharedState(w, r, c)
 	if c.Error != "" {
 		return
@@ -217,6 +215,13 @@ func showValidation(w io.Writer, r *clientFlags, c *api.ConnectorView) {
 	printTable(w, "ACTION TOOL_AS_AGENTS_SEE_IT RISK MODE", append(c.Tools, c.Beside...), func(t *api.ToolView) []string {
 		return []string{t.Name, t.Tool, string(t.Risk), string(t.Mode)}
 	})
+}
+
+// showWarnings prints what an admin should know of a server that works.
+func showWarnings(w io.Writer, c *api.ConnectorView) {
+	for _, warning := range c.Warnings {
+		printLine(w, "warning: "+warning)
+	}
 }
 
 // showSharedState proposes a session for each agent with a server that keeps state.

@@ -70,6 +70,7 @@ func (c *connectorAdd) showModes(ctx context.Context, w io.Writer, added *api.Co
 	case v.Modes != nil:
 		printLine(w, v.Modes.String())
 		showProposal(w, &c.clientFlags, v)
+		showWarnings(w, v)
 		showSharedState(w, &c.clientFlags, v)
 	}
 }

@@ -552,6 +552,9 @@ func (d *doctor) checkServer(ctx context.Context) {
 			failing++
 			d.add("warn", "connectors", "%s: %s; for details run: sallyport connector validate %s", c.Name, c.Error, cmp.Or(c.Slug, c.ID))
 		}
+		for _, warning := range c.Warnings {
+			d.add("warn", "connectors", "%s: %s", c.Name, warning)
+		}
 	}
 	if failing == 0 {
 		d.add("ok", "connectors", "%s, none failing", command.Plural(len(all.Items), "connector"))
