@@ -32,7 +32,7 @@ func ReadDelivery(body []byte, v any) error {
 }
 
 // EventContext encodes v, a struct or map, as the context of an event. A
-// context that is too large is shortened and marked ("_truncated").
+// context that is too large is shortened and marked ("_truncated", "_original_size").
 func EventContext(v any) json.RawMessage {
 	text, err := Encode(v)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		if got := s.receipt(receipts[2].ID); !strings.HasPrefix(string(got.Redacted), `{"keys":["k2"]`) {
 			t.Errorf("a form is shown as %s", got.Redacted)
 		}
-		if got := s.receipt(receipts[len(receipts)-1].ID); !strings.HasPrefix(string(got.Redacted), `{"_truncated":true,"size":`) {
+		if got := s.receipt(receipts[len(receipts)-1].ID); !strings.HasPrefix(string(got.Redacted), `{"_truncated":true,"_original_size":`) {
 			t.Errorf("a large body is shown as %s", got.Redacted)
 		}
 		for key, m := range s.events {

@@ -282,7 +282,7 @@ const maxRedacted = 1 << 20
 // Payload returns a body as it is shown to people.
 func (m *Matcher) Payload(body []byte) []byte {
 	if len(body) > maxRedacted {
-		return fmt.Appendf(nil, `{"_truncated":true,"size":%d}`, len(body))
+		return fmt.Appendf(nil, `{"_truncated":true,"_original_size":%d}`, len(body))
 	}
 	if form, is := bytes.CutPrefix(body, []byte("payload=")); is {
 		if text, err := url.QueryUnescape(string(form)); err == nil && json.Valid([]byte(text)) {

@@ -6,29 +6,35 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"sallyport/internal/jsonlex"
 )
 
-// The member that marks a cut document, and the wrapper of a value that is not
+// The members that mark a cut document, and the one that wraps a value that is not
 // an object.
 const (
 	truncatedMember = `{"_truncated":true`
-	wrappedValue    = truncatedMember + `,"value":`
+	sizeMember      = `,"_original_size":`
+	valueMember     = `,"value":`
 )
+
+// minSizedLimit is the limit from which a cut document has its original size.
+const minSizedLimit = 200
 
 // maxPruneDepth limits the nesting of what is kept of a cut value.
 const maxPruneDepth = 64
 
 // Prune returns raw as valid JSON of at most limit bytes. A document that fits
 // is returned unchanged; one that fits without its white space is returned
-// compacted. Otherwise the object gets a member "_truncated": true (other
-// values are wrapped in an object as "value"), and as much is kept as fits:
-// small values whole, long strings shortened, arrays from their beginning.
-// Redact first: a cut secret is not recognized.
+// compacted. Otherwise the object gets the members "_truncated": true and
+// "_original_size", the bytes of raw (other values are wrapped in an object as
+// "value"), and as much is kept as fits: small values whole, long strings
+// shortened, arrays from their beginning. A document that was pruned before keeps
+// its original size. Redact first: a cut secret is not recognized.
 //
-// Below 19 bytes not even the member fits, and Prune returns the shortest value
+// Below 200 bytes there is no original size. Below 19 bytes not even the member fits, and Prune returns the shortest value
 // that does.
 func (JSON) Prune(raw json.RawMessage, limit int) json.RawMessage {
 	if len(raw) == 0 {
@@ -40,12 +46,32 @@ func (JSON) Prune(raw json.RawMessage, limit int) json.RawMessage {
 	if len(raw) <= limit {
 		return raw
 	}
-	p := pruner{doc: compact(raw)}
+	p := pruner{doc: compact(raw), head: truncatedMember}
 	if len(p.doc) <= limit {
 		return p.doc
 	}
+	if limit >= minSizedLimit {
+		p.head += sizeMember + strconv.Itoa(originalSize(p.doc, len(raw)))
+	}
 	p.indexLong(0, 0)
 	return p.document(limit)
+}
+
+// originalSize returns the size that a document had before it was pruned the first
+// time, which is now.
+func originalSize(doc []byte, now int) int {
+	var earlier struct {
+		Truncated json.RawMessage `json:"_truncated"`
+		Size      json.RawMessage `json:"_original_size"`
+	}
+	if json.Unmarshal(doc, &earlier) != nil || string(earlier.Truncated) != "true" {
+		return now
+	}
+	size, err := strconv.Atoi(string(earlier.Size))
+	if err != nil {
+		return now
+	}
+	return max(size, now)
 }
 
 // compact returns valid JSON without white space between its tokens.
@@ -66,7 +92,8 @@ func compact(raw []byte) []byte {
 
 // pruner prunes one compact document.
 type pruner struct {
-	doc []byte
+	doc  []byte
+	head string // opening of the object, with the members that mark it
 	// longValues holds the spans of long values in order of their start, so
 	// that nested ones are not scanned once for each level.
 	longValues []span
@@ -121,20 +148,19 @@ func (p *pruner) document(limit int) []byte {
 	case limit < len(truncatedMember)+1:
 		return []byte("{}")
 	}
-	p.out = append(make([]byte, 0, limit), truncatedMember...)
+	p.out = make([]byte, 0, limit)
 	whole := span{0, len(p.doc)}
 	if p.doc[0] == '{' {
-		p.out = p.out[:0]
-		p.container(whole, limit, 0, truncatedMember)
+		p.container(whole, limit, 0, p.head)
 		return p.out
 	}
-	if room := limit - len(wrappedValue) - 1; room >= 2 {
-		p.out = append(p.out[:0], wrappedValue...)
+	if room := limit - len(p.head) - len(valueMember) - 1; room >= 2 {
+		p.out = append(append(p.out, p.head...), valueMember...)
 		if p.value(whole, room, 1) {
 			return append(p.out, '}')
 		}
 	}
-	return append(p.out[:0], truncatedMember+"}"...)
+	return append(append(p.out[:0], p.head...), '}')
 }
 
 // value writes the value into room bytes, cut if necessary, or reports that it
@@ -259,11 +285,16 @@ func (p *pruner) collectEntries(s span, room int, top bool) (all []entry) {
 		}
 		c.value = span{i, p.end(i)}
 		i = c.value.end
-		if !top || string(p.doc[c.name.start:c.name.end]) != `"_truncated"` {
+		if !top || !p.marks(p.doc[c.name.start:c.name.end]) {
 			all = append(all, c)
 		}
 	}
 	return all
+}
+
+// marks reports whether the head has a member of this name, which is quoted.
+func (p *pruner) marks(name []byte) bool {
+	return string(name) == `"_truncated"` || string(name) == `"_original_size"` && len(p.head) > len(truncatedMember)
 }
 
 // writeEntries writes the kept entries. Short ones stay whole; the others share

@@ -35,6 +35,19 @@ func TestPrune(t *testing.T) {
 		{"a string alone", `"` + long + `"`, 60, `{"_truncated":true,"value":"` + strings.Repeat("x", 27) + `…"}`},
 		{"characters stay whole", `{"a":"` + strings.Repeat("é", 50) + `"}`, 36, `{"_truncated":true,"a":"ééé…"}`},
 		{"escapes stay whole", `{"a":"\u00e9\n\ud83d\ude00` + long + `"}`, 43, `{"_truncated":true,"a":"\u00e9\n…"}`},
+		{
+			"with room there is the size", `{"a": "` + strings.Repeat(long, 2) + `","n":1}`, 200,
+			`{"_truncated":true,"_original_size":415,"a":"` + strings.Repeat("x", 144) + `…","n":1}`,
+		},
+		{"of other values, too", `"` + strings.Repeat(long, 2) + `"`, 200, `{"_truncated":true,"_original_size":402,"value":"` + strings.Repeat("x", 146) + `…"}`},
+		{
+			"pruned again, the size of the first time", `{"_truncated":true,"_original_size":90000,"a":"` + long + `"}`, 200,
+			`{"_truncated":true,"_original_size":90000,"a":"` + strings.Repeat("x", 148) + `…"}`,
+		},
+		{
+			"a size that a service made up", `{"_original_size":90000,"a":"` + long + `"}`, 200,
+			`{"_truncated":true,"_original_size":231,"a":"` + strings.Repeat("x", 150) + `…"}`,
+		},
 		{"only the mark has room", `{"a":"` + long + `"}`, 22, `{"_truncated":true}`},
 		{"not even that", `{"a":"` + long + `"}`, 18, `{}`},
 		{"a digit at most", `{"a":"` + long + `"}`, 1, `0`},
