@@ -278,9 +278,9 @@ type ScopeName string
 // NewRequest is an agent's grant request.
 type NewRequest struct {
 	Scope     ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session" kong:"env='-',enum='session,org,organization',default='session',help='Scope: session, or org for all sessions (default: session).'"`
-	Source    string                     `json:"source,omitempty" maxLength:"200" example:"github" kong:"arg,help='ID or name of the source.'"`
-	Action    string                     `json:"action,omitempty" maxLength:"200" example:"create_issue" kong:"arg,help='Name of the action.'"`
-	Any       bool                       `json:"any,omitempty" kong:"-"`
+	Source    string                     `json:"source,omitempty" maxLength:"200" example:"github" kong:"arg,optional,help='ID or name of the source.'"`
+	Action    string                     `json:"action,omitempty" maxLength:"200" example:"create_issue" kong:"arg,optional,help='Name of the action; leave it out with --any.'"`
+	Any       bool                       `json:"any,omitempty" doc:"Every action that is not dangerous, of the source or of all." kong:"env='-',help='Request a grant for every action that is not dangerous: of SOURCE, or of all sources.'"`
 	Pins      map[string]json.RawMessage `json:"pins,omitempty" doc:"Params that must have exactly these values, by JSON Pointer." kong:"-"`
 	MaxCalls  *int64                     `json:"max_calls,omitempty" minimum:"1" example:"5" kong:"env='-',placeholder='N',help='Maximum number of calls (default: unlimited).'"`
 	ExpiresIn string                     `json:"expires_in,omitempty" maxLength:"40" example:"8h" kong:"name='expires',type='span',env='-',placeholder='D',help='Lifetime of the grant, such as 8h or 7d (default: no expiry).'"`

@@ -152,6 +152,17 @@ type actionsGrantRequest struct {
 	Pin []pin `env:"-" sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this param value; repeat for more."`
 }
 
+// Validate rejects arguments that name no action, or an action beside --any.
+func (c *actionsGrantRequest) Validate() error {
+	switch {
+	case c.Any && c.Action != "":
+		return fmt.Errorf("--any takes no action; leave out %s, or leave out --any", command.Printable(c.Action))
+	case !c.Any && (c.Source == "" || c.Action == ""):
+		return errors.New("name the action: sallyport actions grant request SOURCE ACTION; or say --any for all that are not dangerous")
+	}
+	return nil
+}
+
 func (c *actionsGrantRequest) Run(ctx context.Context, std *command.Streams) error {
 	var err error
 	if c.Pins, err = pinsByParam(c.Pin); err != nil {
