@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -116,6 +117,64 @@ type Snapshot struct {
 	Task         string            `json:"task,omitempty"`
 	Capabilities []ProviderAbility `json:"capabilities"`
 	Providers    []string          `json:"providers_available"` // names of all sources
+	Total        int               `json:"total"`               // actions on all pages
+	NextCursor   string            `json:"next_cursor,omitempty"`
+}
+
+// ability is a provider, with one of its actions unless it has none.
+type ability struct {
+	provider *ProviderAbility
+	action   *ActionAbility
+}
+
+func (a ability) key() string {
+	key := a.provider.Name + "\x00" + a.provider.Provider + "\x00"
+	if a.action != nil {
+		key += a.action.Action
+	}
+	return key
+}
+
+// Denied reduces the snapshot to the actions that are denied.
+func (s *Snapshot) Denied() {
+	for i := range s.Capabilities {
+		p := &s.Capabilities[i]
+		p.Actions = slices.DeleteFunc(slices.Clone(p.Actions), func(a ActionAbility) bool { return !a.Denied })
+	}
+	s.Capabilities = slices.DeleteFunc(s.Capabilities, func(p ProviderAbility) bool { return len(p.Actions) == 0 })
+}
+
+// Page reduces the snapshot to a page of at most limit actions after a cursor, by
+// name of their provider. The error is [ErrInvalid] for a cursor of another list.
+func (s *Snapshot) Page(cursor string, limit int) error {
+	var all []ability
+	for i := range s.Capabilities {
+		p := &s.Capabilities[i]
+		if s.Total += len(p.Actions); len(p.Actions) == 0 {
+			all = append(all, ability{provider: p})
+		}
+		for j := range p.Actions {
+			all = append(all, ability{p, &p.Actions[j]})
+		}
+	}
+	slices.SortFunc(all, func(a, b ability) int { return strings.Compare(a.key(), b.key()) })
+	page, err := PageAfter(all, ability.key, cursor, limit)
+	if err != nil {
+		return err
+	}
+	capabilities := []ProviderAbility{}
+	for i, a := range page.Items {
+		if i == 0 || page.Items[i-1].provider != a.provider {
+			p := *a.provider
+			p.Actions = []ActionAbility{}
+			capabilities = append(capabilities, p)
+		}
+		if last := &capabilities[len(capabilities)-1]; a.action != nil {
+			last.Actions = append(last.Actions, *a.action)
+		}
+	}
+	s.Capabilities, s.NextCursor = capabilities, page.Next
+	return nil
 }
 
 // ProviderAbility is what a group or session may do at one provider.

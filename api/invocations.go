@@ -37,7 +37,7 @@ var (
 		Summary: "Deny a pending call",
 		Doc:     "The agent sees the reason. The same call is refused for a while.",
 	}}
-	ListAvailableActions = Route[InSession, AvailableActions]{Operation{
+	ListAvailableActions = Route[ListAvailableActionsInput, AvailableActions]{Operation{
 		Method: "GET", Path: "/api/v1/sessions/{session}/actions/available", Who: Audience, Tag: "actions",
 		Summary: "List the actions that the session can call or request",
 	}}
@@ -213,7 +213,13 @@ type AvailableAction struct {
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 }
 
-// AvailableActions are the actions of a session.
+// ListAvailableActionsInput is the input of [ListAvailableActions].
+type ListAvailableActionsInput struct {
+	InSession
+	Paging
+}
+
+// AvailableActions are a page of the actions of a session.
 type AvailableActions struct {
 	List[AvailableAction]
 	Unreachable []action.Outage `json:"unreachable,omitempty" nullable:"false" doc:"Sources that cannot be reached: their actions may be missing."`

@@ -114,12 +114,12 @@ var (
 	GetGroupCapabilities = Route[GetGroupCapabilitiesInput, action.Snapshot]{Operation{
 		Method: "GET", Path: "/api/v1/capabilities/{group}", Who: Member, Tag: "capabilities",
 		Summary: "Get the capabilities of a group",
-		Doc:     "Includes every action, denied ones too, with the reason. An action without a tool reads resources (resources/read) or gets prompts (prompts/get) of a connector.",
+		Doc:     "Includes every action, denied ones too, with the reason; a page has at most limit actions. An action without a tool reads resources (resources/read) or gets prompts (prompts/get) of a connector.",
 	}}
-	GetSessionCapabilities = Route[InSession, action.Snapshot]{Operation{
+	GetSessionCapabilities = Route[GetSessionCapabilitiesInput, action.Snapshot]{Operation{
 		Method: "GET", Path: "/api/v1/sessions/{session}/actions/capabilities", Who: Audience, Tag: "actions",
 		Summary: "Get the capabilities of the session",
-		Doc:     "Includes every action, denied ones too, with the reason. An action without a tool reads resources (resources/read) or gets prompts (prompts/get) of a connector.",
+		Doc:     "Includes every action, denied ones too, with the reason; a page has at most limit actions. An action without a tool reads resources (resources/read) or gets prompts (prompts/get) of a connector.",
 	}}
 	ListGates = Route[ListGatesInput, List[action.GateApproval]]{Operation{
 		Method: "GET", Path: "/api/v1/gates", Who: Member, Tag: "capabilities",
@@ -393,6 +393,13 @@ type ListCapabilitiesInput struct {
 type GetGroupCapabilitiesInput struct {
 	Group string `path:"group" maxLength:"200" example:"developer" kong:"arg,help='Group of sessions.'"`
 	Task  string `query:"task" maxLength:"500" doc:"Task whose gate approvals count; missing: none." kong:"help='Task of the session; gates are approved per task.'"`
+	Paging
+}
+
+// GetSessionCapabilitiesInput is the input of [GetSessionCapabilities].
+type GetSessionCapabilitiesInput struct {
+	InSession
+	Paging
 }
 
 // ListGatesInput is the input of [ListGates].

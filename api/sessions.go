@@ -176,6 +176,7 @@ type GuideView struct {
 	Source   string `json:"source_id,omitempty" doc:"Missing: the guide of the whole session." example:"linear"`
 	Title    string `json:"title" example:"Linear"`
 	Markdown string `json:"markdown" doc:"Texts of connected servers are fenced and marked."`
+	Next     string `json:"next_cursor,omitempty" doc:"Send it as cursor to get the next page; missing at the end."`
 }
 
 // PromptView is a system prompt.
@@ -190,16 +191,23 @@ type OfAction struct {
 	Action string `query:"action" maxLength:"200" doc:"Only this action, by its own name or its tool name." example:"create_issue" kong:"env='-',placeholder='ACTION',help='Only this action, by its own name or its tool name.'"`
 }
 
+// OfGuide selects a page of a guide, or of what is denied.
+type OfGuide struct {
+	OfAction
+	Denied bool   `query:"denied" doc:"List what is denied instead, and why." kong:"env='-',help='List what is denied instead, and why.'"`
+	Cursor string `query:"cursor" doc:"next_cursor of the previous page." kong:"env='-',help='Value of next_cursor from the previous page.'"`
+}
+
 // GetGuideInput is the input of [GetGuide].
 type GetGuideInput struct {
 	InSession
-	OfAction
+	OfGuide
 }
 
 // GetSourceGuideInput is the input of [GetSourceGuide].
 type GetSourceGuideInput struct {
 	InSession
-	OfAction
+	OfGuide
 	Source string `path:"source" maxLength:"200" doc:"ID or name." example:"linear"`
 }
 

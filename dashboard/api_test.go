@@ -1,12 +1,43 @@
 package dashboard_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"sallyport/action"
 )
+
+// TestActionsArePaged reads what a session may call, and what it may do, page by page.
+func TestActionsArePaged(t *testing.T) {
+	h := newHouse(t)
+	session := "/api/v1/sessions/" + h.want(201, h.member, "POST", "/api/v1/sessions", "{}").json(t)["session_id"].(string)
+	for path, count := range map[string]func(page map[string]any) int{
+		session + "/actions/available": func(page map[string]any) int { return len(page["items"].([]any)) },
+		session + "/actions/capabilities": func(page map[string]any) (n int) {
+			for _, p := range page["capabilities"].([]any) {
+				n += len(p.(map[string]any)["actions"].([]any))
+			}
+			return n
+		},
+	} {
+		whole := h.want(200, h.member, "GET", path, "").json(t)
+		seen, pages := 0, 0
+		for cursor := ""; pages == 0 || cursor != ""; pages++ {
+			page := h.want(200, h.member, "GET", path+"?limit=1&cursor="+cursor, "").json(t)
+			if count(page) != 1 || page["total"] != whole["total"] {
+				t.Fatalf("%s: a page of one is %v", path, page)
+			}
+			seen++
+			cursor, _ = page["next_cursor"].(string)
+		}
+		if total := fmt.Sprint(whole["total"]); seen < 2 || fmt.Sprint(seen) != total || count(whole) != seen || whole["next_cursor"] != nil {
+			t.Errorf("%s: %d of %s on %d pages, at once %d", path, seen, total, pages, count(whole))
+		}
+		h.problem(400, "invalid_cursor", h.member, "GET", path+"?cursor=x", "")
+	}
+}
 
 func TestSessions(t *testing.T) {
 	h := newHouse(t)

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"encoding/json"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,10 +20,14 @@ import (
 const (
 	capabilitiesURI  = "sallyport://capabilities"
 	capabilitiesType = "application/json"
-	guideURI         = "sallyport://guide"
-	guidePrefix      = guideURI + "/"
-	guideTemplate    = guidePrefix + "{source}"
-	guideType        = "text/markdown"
+	// nextCapabilities is the URI of the next page, without its cursor.
+	nextCapabilities     = capabilitiesURI + "?cursor="
+	capabilitiesTemplate = capabilitiesURI + "{?cursor}"
+
+	guideURI      = "sallyport://guide"
+	guidePrefix   = guideURI + "/"
+	guideTemplate = guidePrefix + "{source}"
+	guideType     = "text/markdown"
 )
 
 // builtinOfferings are the definitions of the built-in resources and prompts.
@@ -52,7 +57,11 @@ func newBuiltinOfferings(snapshot bool) builtinOfferings {
 		o.resources[capabilitiesURI] = encoded(&mcp.Resource{
 			URI: capabilitiesURI, Name: "capabilities", Title: "What this session may do", MIMEType: capabilitiesType,
 			Description: "Every service and action behind this gateway, with the policy decision for this session: allow, require_approval or deny, and why. " +
-				"Read it before you plan work that needs an action that is not among your tools. Descriptions in it are the services' own text.",
+				"Read it before you plan work that needs an action that is not among your tools. Descriptions in it are the services' own text. A long list has next_cursor: read sallyport://capabilities?cursor=NEXT_CURSOR then.",
+		})
+		o.templates[capabilitiesTemplate] = encoded(&mcp.ResourceTemplate{
+			URITemplate: capabilitiesTemplate, Name: "next page of the capabilities", Title: "What this session may do, next page", MIMEType: capabilitiesType,
+			Description: "The next page of sallyport://capabilities. cursor is the next_cursor of the page before.",
 		})
 	}
 	o.prompts, o.reserved = builtinPrompts()
@@ -66,7 +75,7 @@ func (s *Server) readGuide(x *exchange, uri string) {
 		x.sendError(resourceNotFound(x.stateless, uri))
 		return
 	}
-	g, err := s.buildGuide(x, source, "")
+	g, err := s.buildGuide(x, guide.Request{Source: source})
 	switch {
 	case err == nil:
 		x.sendContents(uri, guideType, g.Markdown)
@@ -79,9 +88,18 @@ func (s *Server) readGuide(x *exchange, uri string) {
 	}
 }
 
+// buildDenied returns the list of what is denied to a session.
+func (s *Server) buildDenied(x *exchange, r guide.Request) (guide.Guide, error) {
+	snapshot, err := s.cfg.Snapshot(x.r.Context(), &x.who)
+	if err != nil {
+		return guide.Guide{}, err
+	}
+	return guide.DeniedActions(&snapshot, r.Source, r.Cursor)
+}
+
 // buildGuide returns the guide to a session's tools, to one source, or to one
 // action.
-func (s *Server) buildGuide(x *exchange, source, name string) (guide.Guide, error) {
+func (s *Server) buildGuide(x *exchange, r guide.Request) (guide.Guide, error) {
 	list, _, err := s.cfg.Gate.Available(x.r.Context(), &x.who)
 	if err != nil {
 		return guide.Guide{}, err
@@ -91,8 +109,8 @@ func (s *Server) buildGuide(x *exchange, source, name string) (guide.Guide, erro
 		return guide.Guide{}, err
 	}
 	own := s.Listed(&x.who)
-	g, err := guide.For(list, denied, source, name, func(tool string) bool { return slices.Contains(own, tool) })
-	return guide.WithOutages(g, err, source, s.outages(&x.who))
+	g, err := guide.For(list, denied, r, func(tool string) bool { return slices.Contains(own, tool) })
+	return guide.WithOutages(g, err, r.Source, s.outages(&x.who))
 }
 
 // sendContents answers a read with a text.
@@ -103,13 +121,28 @@ func (x *exchange) sendContents(uri, kind, text string) {
 	x.send(wire.Response{Result: append(b, `}]}`...)})
 }
 
-// readCapabilities answers with what the session may do.
-func (s *Server) readCapabilities(x *exchange) {
+// capabilitiesPage is how many actions one read of the capabilities returns.
+const capabilitiesPage = 100
+
+// readCapabilities answers with a page of what the session may do.
+func (s *Server) readCapabilities(x *exchange, uri string) {
+	cursor, err := url.QueryUnescape(strings.TrimPrefix(strings.TrimPrefix(uri, capabilitiesURI), "?cursor="))
+	if err != nil {
+		x.sendError(resourceNotFound(x.stateless, uri))
+		return
+	}
 	snapshot, err := s.cfg.Snapshot(x.r.Context(), &x.who)
+	if err == nil {
+		err = snapshot.Page(cursor, capabilitiesPage)
+	}
+	if errors.Is(err, action.ErrInvalid) {
+		x.send(s.offeringError(err))
+		return
+	}
 	if err == nil {
 		var text []byte
 		if text, err = json.Marshal(snapshot); err == nil {
-			x.sendContents(capabilitiesURI, capabilitiesType, string(text))
+			x.sendContents(uri, capabilitiesType, string(text))
 			return
 		}
 	}

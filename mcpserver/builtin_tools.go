@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/guide"
 	"sallyport/mcpserver/wire"
 )
 
@@ -194,13 +195,20 @@ const guideDefinition = `{"name":"actions_guide","title":"Guide to the tools",` 
 	`Without source it covers all services in short; with source one of them in full. Read it before work with a service that you do not know yet.",` +
 	`"inputSchema":{"type":"object","properties":{` +
 	`"source":{"type":"string","description":"Id or name of a service, as the guide without source has it."},` +
-	`"action":{"type":"string","description":"Only this action: its name or that of its tool."}},` +
+	`"action":{"type":"string","description":"Only this action: its name or that of its tool."},` +
+	`"denied":{"type":"boolean","default":false,"description":"true: list what is denied instead, and why."},` +
+	`"cursor":{"type":"string","description":"The next_cursor of the answer before, for its next page."}},` +
 	`"additionalProperties":false},` +
 	`"annotations":{"title":"Guide to the tools","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
 
 // guideTool explains the session's tools.
 func (s *Server) guideTool(_ context.Context, c *caller) {
-	g, err := s.buildGuide(c.exchange, textMember(c.arguments, "source"), textMember(c.arguments, "action"))
+	r := guide.Request{Source: textMember(c.arguments, "source"), Action: textMember(c.arguments, "action"), Cursor: textMember(c.arguments, "cursor")}
+	build := s.buildGuide
+	if string(wire.Member(c.arguments, "denied")) == "true" && s.cfg.Snapshot != nil {
+		build = s.buildDenied
+	}
+	g, err := build(c.exchange, r)
 	var m wire.Response
 	var e *action.Error
 	switch {
@@ -208,7 +216,8 @@ func (s *Server) guideTool(_ context.Context, c *caller) {
 		content, _ := json.Marshal(struct { // strings always encode
 			Source string `json:"source_id,omitempty"`
 			Title  string `json:"title"`
-		}{g.Source, g.Title})
+			Next   string `json:"next_cursor,omitempty"`
+		}{g.Source, g.Title, g.Next})
 		m = wire.TextResult(g.Markdown, content)
 	case errors.Is(err, action.ErrNotFound) && errors.As(err, &e):
 		m = wire.ToolError("%s", e.Message)

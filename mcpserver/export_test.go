@@ -23,12 +23,6 @@ func StatelessResult(method string, result []byte) []byte {
 // SessionResult returns the result of a method as clients with sessions get it.
 func SessionResult(method string, result []byte) []byte { return sessionResult(method, result) }
 
-// DecodeCursor decodes a cursor.
-func DecodeCursor(c string) (string, bool) { return decodeCursor(c) }
-
-// EncodeCursor encodes one.
-func EncodeCursor(last string) string { return encodeCursor(last) }
-
 // Draining reports whether a shutdown began.
 func (s *Server) Draining() bool { return s.calls.draining() }
 

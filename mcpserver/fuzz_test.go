@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"sallyport/action"
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/wire"
 )
@@ -56,8 +57,8 @@ func FuzzCursor(f *testing.F) {
 	f.Add("YWZ0ZXI6eA")
 	f.Add("bm9wZQ")
 	f.Fuzz(func(t *testing.T, cursor string) {
-		if last, ok := mcpserver.DecodeCursor(cursor); ok {
-			if again, ok := mcpserver.DecodeCursor(mcpserver.EncodeCursor(last)); !ok || again != last {
+		if last, ok := action.ParseCursor(cursor); ok {
+			if again, ok := action.ParseCursor(action.CursorAfter(last)); !ok || again != last {
 				t.Fatalf("%q is %q, which becomes %q", cursor, last, again)
 			}
 		}

@@ -96,7 +96,7 @@ func cursorParam(p *params) (after string, bad *wire.Error) {
 		return "", nil
 	}
 	if wire.IsString(p.cursor) {
-		if last, ok := decodeCursor(wire.DecodeString(p.cursor)); ok {
+		if last, ok := action.ParseCursor(wire.DecodeString(p.cursor)); ok {
 			return last, nil
 		}
 	}

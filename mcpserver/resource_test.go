@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +54,88 @@ func TestCapabilitiesOfOwnSession(t *testing.T) {
 		all.Wait()
 		if n := s.server.Servers(); n != 3 {
 			t.Error("servers:", n)
+		}
+	})
+}
+
+// TestPagesForAgents: what an agent may do, what is denied to it, and what a search
+// finds are all read page by page; of denied actions the guide says the name and the
+// reason.
+func TestPagesForAgents(t *testing.T) {
+	eras(t, func(t *testing.T, version string) {
+		var tools []*served
+		for i := range 120 {
+			tools = append(tools, &served{Action: action.Action{Tool: fmt.Sprintf("demo_t%03d", i), Name: fmt.Sprintf("t%03d", i), Source: "demo", SourceName: "Demo", Description: strings.Repeat("Does things. ", 40)}})
+		}
+		s := open(t, func(c *mcpserver.Config) {
+			c.Snapshot = func(context.Context, *action.Session) (action.Snapshot, error) {
+				p := action.ProviderAbility{Provider: "demo", Name: "Demo"}
+				for i := range 250 {
+					p.Actions = append(p.Actions, action.ActionAbility{Action: fmt.Sprintf("a%03d", i), Description: "HIDDEN", Denied: i%2 == 0, Reason: "It is destructive."})
+				}
+				return action.Snapshot{Capabilities: []action.ProviderAbility{p}}, nil
+			}
+		}, tools...)
+		session := s.connect(t, "token-a", version, nil)
+		found, uri := 0, "sallyport://capabilities"
+		for range 3 {
+			res, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+			if err != nil || res.Contents[0].URI != uri {
+				t.Fatal(err, res)
+			}
+			var page action.Snapshot
+			if err := json.Unmarshal([]byte(res.Contents[0].Text), &page); err != nil || page.Total != 250 {
+				t.Fatal(res.Contents[0].Text, err)
+			}
+			found += len(page.Capabilities[0].Actions)
+			uri = "sallyport://capabilities?cursor=" + page.NextCursor
+		}
+		if found != 250 || uri != "sallyport://capabilities?cursor=" {
+			t.Errorf("three pages have %d of 250, then %s", found, uri)
+		}
+		if _, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "sallyport://capabilities?cursor=x"}); err == nil || !strings.Contains(err.Error(), "belongs to another list") {
+			t.Errorf("a cursor that is none: %v", err)
+		}
+
+		call := func(tool string, arguments map[string]any) (text string, content map[string]any) {
+			t.Helper()
+			res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, _ = res.StructuredContent.(map[string]any)
+			return textOf(res), content
+		}
+		text, content := call("actions_guide", map[string]any{"denied": true})
+		if strings.Count(text, "`a") < 125 || strings.Contains(text, "`a001`") || strings.Contains(text, "HIDDEN") || !strings.Contains(text, "It is destructive.") || content["next_cursor"] != nil {
+			t.Errorf("denied are %s, %v", text, content)
+		}
+		if text, _ = call("actions_guide", map[string]any{"denied": true, "source": "other"}); !strings.Contains(text, "no action of a source") {
+			t.Error(text)
+		}
+		text, content = call("actions_guide", map[string]any{"source": "demo"})
+		if next, _ := content["next_cursor"].(string); next == "" || !strings.Contains(text, "cursor `"+next+"`") {
+			t.Errorf("the guide does not say how to go on: %v", content)
+		} else if text, _ = call("actions_guide", map[string]any{"source": "demo", "cursor": next}); strings.Contains(text, "### `demo_t000`") || !strings.Contains(text, "### `demo_t05") {
+			t.Errorf("the next page is %s", text)
+		}
+		seen, arguments := map[string]bool{}, map[string]any{"query": "", "limit": 50}
+		for range 3 {
+			text, content = call("actions_search", arguments)
+			for line := range strings.Lines(text) {
+				if strings.HasPrefix(line, "- demo_") {
+					seen[line] = true
+				}
+			}
+			if arguments["cursor"] = content["next_cursor"]; arguments["cursor"] != nil && !strings.Contains(text, "repeat the search with cursor") {
+				t.Errorf("a search does not say how to go on: %s", text)
+			}
+		}
+		if len(seen) != 120 || arguments["cursor"] != nil {
+			t.Errorf("three pages of a search have %d of 120 tools, then %v", len(seen), arguments)
+		}
+		if text, _ = call("actions_search", map[string]any{"query": "", "cursor": "x"}); !strings.Contains(text, "Invalid params at /cursor") {
+			t.Error(text)
 		}
 	})
 }

@@ -36,7 +36,8 @@ const searchDefinition = `{"name":"actions_search","title":"Search the tools",` 
 	`Say what you want to do in a few words, such as \"create issue\" or \"post message channel\". An empty query lists all of them by name.",` +
 	`"inputSchema":{"type":"object","properties":{` +
 	`"query":{"type":"string","maxLength":1000,"description":"Words of what the tool does, its service, its name or its arguments."},` +
-	`"limit":{"type":"integer","minimum":1,"maximum":50,"default":8,"description":"How many tools at most."}},` +
+	`"limit":{"type":"integer","minimum":1,"maximum":50,"default":8,"description":"How many tools at most."},` +
+	`"cursor":{"type":"string","description":"The next_cursor of the answer before, for more tools with the same query."}},` +
 	`"required":["query"],"additionalProperties":false},` +
 	`"annotations":{"title":"Search the tools","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
 
@@ -69,7 +70,7 @@ type hit struct {
 
 // searchTool finds tools by words.
 func (s *Server) searchTool(ctx context.Context, c *caller) {
-	query, limit, bad := searchArguments(c.arguments)
+	query, from, limit, bad := searchArguments(c.arguments)
 	if bad != "" {
 		_ = c.sendTo(c.reply, wire.ToolError("Invalid params at %s", bad)) // a client that left needs no answer
 		return
@@ -85,7 +86,7 @@ func (s *Server) searchTool(ctx context.Context, c *caller) {
 		_ = c.sendTo(c.reply, s.gateError(err, existingCallText)) // as above
 		return
 	}
-	_ = c.sendTo(c.reply, list.searchResult(query, limit, denied, s.outages(&c.who))) // as above
+	_ = c.sendTo(c.reply, list.searchResult(query, from, limit, denied, s.outages(&c.who))) // as above
 }
 
 // outages returns the sources of the session that cannot be reached.
@@ -96,11 +97,12 @@ func (s *Server) outages(who *action.Session) []action.Outage {
 	return s.cfg.Outages(who.Organization)
 }
 
-func searchArguments(raw []byte) (query string, limit int, bad string) {
+// searchArguments parses the arguments; from is the number of hits on earlier pages.
+func searchArguments(raw []byte) (query string, from, limit int, bad string) {
 	q := wire.Member(raw, "query")
 	if q != nil && !wire.IsNull(q) {
 		if !wire.IsString(q) || len(q) > 4000 {
-			return "", 0, "/query: it must be a string of at most 1000 characters."
+			return "", 0, 0, "/query: it must be a string of at most 1000 characters."
 		}
 		query = wire.DecodeString(q)
 	}
@@ -108,15 +110,31 @@ func searchArguments(raw []byte) (query string, limit int, bad string) {
 	if n := wire.Member(raw, "limit"); n != nil && !wire.IsNull(n) {
 		var err error
 		if limit, err = strconv.Atoi(string(n)); err != nil || limit < 1 {
-			return "", 0, "/limit: it must be a whole number from 1 to 50."
+			return "", 0, 0, "/limit: it must be a whole number from 1 to 50."
 		}
 	}
-	return query, min(limit, maxHits), ""
+	if cursor := wire.Member(raw, "cursor"); cursor != nil && !wire.IsNull(cursor) {
+		seen, ok := "", wire.IsString(cursor)
+		if ok {
+			seen, ok = action.ParseCursor(wire.DecodeString(cursor))
+		}
+		var err error
+		if from, err = strconv.Atoi(seen); !ok || err != nil || from < 0 {
+			return "", 0, 0, "/cursor: it must be the next_cursor of a search, or be left out."
+		}
+	}
+	return query, from, min(limit, maxHits), ""
 }
 
-// searchResult is the response to a search.
-func (t *toolset) searchResult(query string, limit int, denied []action.DeniedTools, outages []action.Outage) wire.Response {
-	best, total := t.index().Search(query, limit)
+// searchResult is the response to a search: the hits after the first from.
+func (t *toolset) searchResult(query string, from, limit int, denied []action.DeniedTools, outages []action.Outage) wire.Response {
+	from = min(from, len(t.searched))
+	best, total := t.index().Search(query, from+limit)
+	best = best[min(from, len(best)):]
+	next := ""
+	if seen := from + len(best); seen < total {
+		next = action.CursorAfter(strconv.Itoa(seen))
+	}
 	hits := make([]hit, 0, len(best))
 	message := fmt.Sprintf("%d of %d matching tools, best first. actions_describe returns the arguments of a tool; actions_call calls it.", len(best), total)
 	switch {
@@ -124,6 +142,8 @@ func (t *toolset) searchResult(query string, limit int, denied []action.DeniedTo
 		message = "This session has only the gateway's own tools."
 	case total == 0:
 		message = "No tool matches these words. Try other words, or an empty query to list all tools."
+	case next != "":
+		message += fmt.Sprintf(" For more, repeat the search with cursor %q.", next)
 	}
 	var text strings.Builder
 	text.WriteString(message + "\n")
@@ -154,9 +174,10 @@ func (t *toolset) searchResult(query string, limit int, denied []action.DeniedTo
 		Message     string               `json:"message"` // the text, except for the tools
 		Tools       []hit                `json:"tools"`
 		Total       int                  `json:"total"`
+		Next        string               `json:"next_cursor,omitempty"`
 		Denied      []action.DeniedTools `json:"denied,omitempty"`
 		Unreachable []action.Outage      `json:"unreachable,omitempty"`
-	}{message, hits, total, denied, outages})
+	}{message, hits, total, next, denied, outages})
 	return wire.TextResult(strings.TrimSpace(text.String()), content)
 }
 

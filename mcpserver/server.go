@@ -229,8 +229,8 @@ func (s *Server) handleOwn(x *exchange) (rest func()) {
 		return s.startCall(x, &p)
 	case methodRead:
 		switch {
-		case p.uri == capabilitiesURI && s.cfg.Snapshot != nil:
-			s.readCapabilities(x)
+		case s.cfg.Snapshot != nil && (p.uri == capabilitiesURI || strings.HasPrefix(p.uri, nextCapabilities)):
+			s.readCapabilities(x, p.uri)
 		case p.uri == guideURI, strings.HasPrefix(p.uri, guidePrefix):
 			s.readGuide(x, p.uri)
 		default:

@@ -2,11 +2,9 @@ package mcpserver
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 	"sync"
 
 	"sallyport/action"
@@ -169,23 +167,7 @@ func (p *pages) page(after string) (definitions []byte, next string) {
 		start = p.ends[from-1] + 1
 	}
 	if to < len(p.names) {
-		next = encodeCursor(p.names[to-1])
+		next = action.CursorAfter(p.names[to-1])
 	}
 	return p.joined[start:p.ends[to-1]], next
-}
-
-// cursorPrefix distinguishes cursors of this server from others.
-const cursorPrefix = "after:"
-
-func encodeCursor(last string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + last))
-}
-
-func decodeCursor(cursor string) (last string, ok bool) {
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return "", false
-	}
-	last, ok = strings.CutPrefix(string(b), cursorPrefix)
-	return last, ok && last != ""
 }

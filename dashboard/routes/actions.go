@@ -20,20 +20,20 @@ import (
 )
 
 func (s *handlers) actionRoutes() {
-	dashboard.Handle(s.Server, api.ListAvailableActions, func(ctx context.Context, p *dashboard.Principal, in *api.InSession) (api.AvailableActions, error) {
+	dashboard.Handle(s.Server, api.ListAvailableActions, func(ctx context.Context, p *dashboard.Principal, in *api.ListAvailableActionsInput) (api.AvailableActions, error) {
 		session, err := s.sessionOf(ctx, p, in.Session)
 		if err != nil {
 			return api.AvailableActions{}, err
 		}
 		list, _, err := s.Gate.Available(ctx, &session)
-		views := make([]api.AvailableAction, len(list))
-		for i, a := range list {
-			views[i] = api.AvailableAction{
-				Source: a.Source, SourceName: a.SourceName, Action: a.Name, Tool: a.Tool, Title: a.Title, Description: a.Description,
-				Risk: a.Risk, Mode: a.Decision.Mode, ModeSource: a.Decision.Source, InputSchema: a.InputSchema, OutputSchema: a.OutputSchema,
-			}
+		if err != nil {
+			return api.AvailableActions{}, err
 		}
-		return api.AvailableActions{List: view.ListOf(views), Unreachable: s.outages(p.Organization)}, err
+		key := func(a action.Available) string { return a.SourceName + "\x00" + a.Source + "\x00" + a.Name }
+		list = slices.Clone(list) // it is shared
+		slices.SortFunc(list, func(a, b action.Available) int { return strings.Compare(key(a), key(b)) })
+		page, err := action.PageAfter(list, key, in.Cursor, in.Limit)
+		return api.AvailableActions{List: view.PageOf(page, availableAction), Unreachable: s.outages(p.Organization)}, err
 	})
 	dashboard.HandleStatus(s.Server, api.Invoke, s.invoke)
 	dashboard.Handle(s.Server, api.ListSessionInvocations, func(ctx context.Context, p *dashboard.Principal, in *api.ListSessionInvocationsInput) (api.InvocationList, error) {
@@ -56,6 +56,13 @@ func (s *handlers) actionRoutes() {
 	dashboard.Handle(s.Server, api.DenySessionInvocation, func(ctx context.Context, p *dashboard.Principal, in *api.InSessionByIDWith[*api.Denial]) (api.Outcome, error) {
 		return s.deny(ctx, p, denialVerdict(in.Body, in.Session, in.ID))
 	})
+}
+
+func availableAction(a action.Available) api.AvailableAction {
+	return api.AvailableAction{
+		Source: a.Source, SourceName: a.SourceName, Action: a.Name, Tool: a.Tool, Title: a.Title, Description: a.Description,
+		Risk: a.Risk, Mode: a.Decision.Mode, ModeSource: a.Decision.Source, InputSchema: a.InputSchema, OutputSchema: a.OutputSchema,
+	}
 }
 
 // sessionOf returns the session in the path: the principal's own, or any of the
@@ -223,10 +230,10 @@ func paramsObject(params json.RawMessage) (json.RawMessage, error) {
 func (s *handlers) toolRoutes() {
 	dashboard.HandleStatus(s.Server, api.CallPlatformTool, s.callTool)
 	dashboard.Handle(s.Server, api.GetGuide, func(ctx context.Context, p *dashboard.Principal, in *api.GetGuideInput) (api.GuideView, error) {
-		return s.guide(ctx, p, in.Session, "", in.Action)
+		return s.guide(ctx, p, in.Session, "", &in.OfGuide)
 	})
 	dashboard.Handle(s.Server, api.GetSourceGuide, func(ctx context.Context, p *dashboard.Principal, in *api.GetSourceGuideInput) (api.GuideView, error) {
-		return s.guide(ctx, p, in.Session, in.Source, in.Action)
+		return s.guide(ctx, p, in.Session, in.Source, &in.OfGuide)
 	})
 	dashboard.Handle(s.Server, api.GetPrompt, func(ctx context.Context, p *dashboard.Principal, in *api.GetPromptInput) (api.PromptView, error) {
 		session, err := s.sessionOf(ctx, p, in.Session)
@@ -298,25 +305,38 @@ func platformAnswer(out *action.Outcome) *dashboard.StatusResponse[api.PlatformA
 	return &dashboard.StatusResponse[api.PlatformAnswer]{Status: http.StatusOK, Body: a}
 }
 
-func (s *handlers) guide(ctx context.Context, p *dashboard.Principal, id, source, name string) (api.GuideView, error) {
+func (s *handlers) guide(ctx context.Context, p *dashboard.Principal, id, source string, in *api.OfGuide) (api.GuideView, error) {
 	session, err := s.sessionOf(ctx, p, id)
-	if err != nil {
-		return api.GuideView{}, err
-	}
-	list, _, err := s.Gate.Available(ctx, &session)
 	if err != nil {
 		return api.GuideView{}, err
 	}
 	if known, _, err := s.Source(ctx, p.Organization, source); err == nil && source != "" {
 		source = known
 	}
-	denied, err := s.Gate.Denied(ctx, &session)
-	if err != nil {
-		return api.GuideView{}, err
+	var g guide.Guide
+	if in.Denied {
+		var snapshot action.Snapshot
+		if snapshot, err = s.Snapshot(ctx, &session); err == nil {
+			g, err = guide.DeniedActions(&snapshot, source, in.Cursor)
+		}
+	} else {
+		g, err = s.allowedGuide(ctx, &session, guide.Request{Source: source, Action: in.Action, Cursor: in.Cursor})
 	}
-	g, err := guide.For(list, denied, source, name, s.hasTool(&session, list))
-	g, err = guide.WithOutages(g, err, source, s.outages(p.Organization))
-	return api.GuideView{Source: g.Source, Title: g.Title, Markdown: g.Markdown}, err
+	return api.GuideView{Source: g.Source, Title: g.Title, Markdown: g.Markdown, Next: g.Next}, err
+}
+
+// allowedGuide returns the guide of what the session may call.
+func (s *handlers) allowedGuide(ctx context.Context, session *action.Session, r guide.Request) (guide.Guide, error) {
+	list, _, err := s.Gate.Available(ctx, session)
+	if err != nil {
+		return guide.Guide{}, err
+	}
+	denied, err := s.Gate.Denied(ctx, session)
+	if err != nil {
+		return guide.Guide{}, err
+	}
+	g, err := guide.For(list, denied, r, s.hasTool(session, list))
+	return guide.WithOutages(g, err, r.Source, s.outages(session.Organization))
 }
 
 // hasTool returns a function that reports whether the session's agent has a

@@ -85,14 +85,21 @@ func (s *handlers) capabilityRoutes() {
 		snap, err := s.Snapshot(ctx, &action.Session{
 			Organization: p.Organization, Kind: action.Interactive, Type: action.TypeCoding, Group: in.Group, Task: in.Task,
 		})
-		return snap, err
+		if err != nil {
+			return snap, err
+		}
+		return snap, snap.Page(in.Cursor, in.Limit)
 	})
-	dashboard.Handle(s.Server, api.GetSessionCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.InSession) (action.Snapshot, error) {
+	dashboard.Handle(s.Server, api.GetSessionCapabilities, func(ctx context.Context, p *dashboard.Principal, in *api.GetSessionCapabilitiesInput) (action.Snapshot, error) {
 		session, err := s.sessionOf(ctx, p, in.Session)
 		if err != nil {
 			return action.Snapshot{}, err
 		}
-		return s.Snapshot(ctx, &session)
+		snap, err := s.Snapshot(ctx, &session)
+		if err != nil {
+			return snap, err
+		}
+		return snap, snap.Page(in.Cursor, in.Limit)
 	})
 	dashboard.Handle(s.Server, api.PutCapability, func(ctx context.Context, p *dashboard.Principal, in *api.ByCapabilityWith[api.NewCapability]) (api.CapabilityView, error) {
 		c, all, err := s.newCapability(ctx, p, in.Group, in.Provider, in.Body)

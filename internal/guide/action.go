@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"sallyport/action"
+	"sallyport/internal/shell"
 )
 
 // Limits on the text about one action.
@@ -31,7 +33,8 @@ func actionText(a *action.Available) string {
 		b.WriteString(strings.TrimSpace(truncate(description, maxDescription)) + "\n\n")
 	}
 	b.WriteString(paramTable(a.InputSchema))
-	if params, note := exampleParams(a.Action); params != nil {
+	params, note := exampleParams(a.Action)
+	if params != nil {
 		b.WriteString("\nExample")
 		if note != "" {
 			b.WriteString(" (" + Line(note, maxCell) + ")")
@@ -43,6 +46,50 @@ func actionText(a *action.Available) string {
 			out = *bytes.NewBuffer(params)
 		}
 		b.WriteString(":\n\n```json\n" + strings.ReplaceAll(escapeInvisible(out.String()), "```", "` ` `") + "\n```\n")
+	}
+	if line := shellLine(a.Action, params); line != "" {
+		b.WriteString("\nIn a shell:\n\n```sh\n" + line + "\n```\n")
+	}
+	return b.String()
+}
+
+// maxShellParams is how long the params of a command may be, in bytes. Longer ones are
+// read from a file.
+const maxShellParams = 1000
+
+// shellLine returns the command that runs the action with the example's params. It is
+// empty if a name cannot be shown as it is.
+func shellLine(a *action.Action, params []byte) string {
+	names := a.Source + a.Name
+	if !utf8.ValidString(names) || strings.ContainsFunc(names, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return ""
+	}
+	said := "@params.json" // for the reader to write
+	var compact bytes.Buffer
+	if params != nil && json.Compact(&compact, params) == nil && compact.Len() <= maxShellParams {
+		said = escapeJSON(compact.String())
+	}
+	names = shell.Quote(a.Source) + " " + shell.Quote(a.Name)
+	if strings.HasPrefix(a.Name, "-") { // else it would be a flag
+		return "sallyport actions run --params " + shell.Quote(said) + " -- " + names
+	}
+	return "sallyport actions run " + names + " --params " + shell.Quote(said)
+}
+
+// escapeJSON escapes the invisible characters of a JSON document, and backticks,
+// which could end a fence. The values stay the same.
+func escapeJSON(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r != '`' && unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
 	}
 	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/internal/shell"
 	"sallyport/internal/suggest"
 )
 
@@ -17,23 +18,31 @@ const (
 	maxActionGuide  = 16 << 10
 )
 
-// Guide is a text and its subject.
+// Guide is a page of text and its subject.
 type Guide struct {
 	Source   string // ID; empty for the guide of a session
 	Title    string
 	Markdown string
+	Next     string // cursor of the next page; empty: last page
 }
 
-// For returns the guide of a session (both names empty), of a source, or of one
-// action of a source. A source is identified by its ID or name, an action by
-// its name or tool. has reports which of the gateway's own tools the reader
-// has, and denied counts the tools that it does not get. The error is an [*action.Error] of kind ErrNotFound with suggestions.
-func For(list []action.Available, denied []action.DeniedTools, source, name string, has func(tool string) bool) (Guide, error) {
-	all := groupBySource(list)
+// Request selects a guide: of a session (Source and Action empty), of a source, or
+// of one action.
+type Request struct {
+	Source string // ID or name
+	Action string // name or tool
+	Cursor string // of an earlier page
+}
+
+// For returns the requested guide. has reports which of the gateway's own tools the
+// reader has, and denied counts the tools that it does not get. Errors are of the kind
+// ErrNotFound, with suggestions, or ErrInvalid for a cursor of another guide.
+func For(list []action.Available, denied []action.DeniedTools, r Request, has func(tool string) bool) (Guide, error) {
+	source, name, all := r.Source, r.Action, groupBySource(list)
 	if source == "" && name == "" {
-		g := sessionGuide(all, has)
+		g, err := sessionGuide(all, r.Cursor, has)
 		g.Markdown += deniedSection(denied)
-		return g, nil
+		return g, err
 	}
 	if source == "" { // the name of a tool is enough
 		for _, s := range all {
@@ -48,7 +57,9 @@ func For(list []action.Available, denied []action.DeniedTools, source, name stri
 	}
 	if name == "" {
 		own := slices.DeleteFunc(slices.Clone(denied), func(d action.DeniedTools) bool { return d.Source != s.id })
-		return Guide{s.id, s.name, s.sourceGuide(maxSourceGuide, has) + deniedSection(own)}, nil
+		g, err := s.sourceGuide(r.Cursor, maxSourceGuide, has)
+		g.Markdown += deniedSection(own)
+		return g, err
 	}
 	a := s.find(name)
 	if a == nil {
@@ -59,7 +70,7 @@ func For(list []action.Available, denied []action.DeniedTools, source, name stri
 		return Guide{}, action.Errorf(action.ErrNotFound, "action_not_found", "%s has no action %s that this session may call.%s",
 			s.name, Line(name, 80), suggest.Sentence(name, names))
 	}
-	return Guide{s.id, s.name + ": " + a.Name, truncateText(actionText(a), maxActionGuide)}, nil
+	return Guide{Source: s.id, Title: s.name + ": " + a.Name, Markdown: truncateText(actionText(a), maxActionGuide)}, nil
 }
 
 // maxDeniedSources is how many sources are named with their denied tools.
@@ -87,7 +98,7 @@ func Denied(denied []action.DeniedTools) string {
 	if total > 1 {
 		more = fmt.Sprintf("%d more tools", total)
 	}
-	return fmt.Sprintf("Policy denies this session %s that you do not see: %s. If the work needs one, tell your user that an admin of the gateway can allow it.",
+	return fmt.Sprintf("Policy denies this session %s that you do not see: %s. actions_guide with denied true lists them with the reasons. If the work needs one, tell your user that an admin of the gateway can allow it.",
 		more, strings.Join(parts, ", "))
 }
 
@@ -125,6 +136,9 @@ type source struct {
 	actions  []action.Available
 }
 
+// key orders the sources of a guide.
+func (s *source) key() string { return s.name + "\x00" + s.id }
+
 func groupBySource(list []action.Available) []*source {
 	by := map[string]*source{}
 	var all []*source
@@ -147,7 +161,7 @@ func groupBySource(list []action.Available) []*source {
 			return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Tool, b.Tool))
 		})
 	}
-	slices.SortFunc(all, func(a, b *source) int { return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.id, b.id)) })
+	slices.SortFunc(all, func(a, b *source) int { return strings.Compare(a.key(), b.key()) })
 	return all
 }
 
@@ -209,17 +223,24 @@ func approvalSection(has func(tool string) bool) string {
 `
 }
 
-// sessionGuide writes the guide of all sources: in full while they fit, then as
-// lists of actions, then as names.
-func sessionGuide(all []*source, has func(tool string) bool) Guide {
+// maxSources is how many sources one page of the guide of a session has.
+const maxSources = 30
+
+// sessionGuide writes the guide of all sources, page by page: in full while they fit,
+// then as lists of actions, then as names.
+func sessionGuide(all []*source, cursor string, has func(tool string) bool) (Guide, error) {
+	page, err := action.PageAfter(all, (*source).key, cursor, maxSources)
+	if err != nil {
+		return Guide{}, err
+	}
 	var b strings.Builder
 	b.WriteString("# What this session can do\n\nGenerated by the gateway from the current policy. Over MCP, call tools by name; in a shell: `sallyport actions run SOURCE ACTION --params JSON`.\n\n")
 	b.WriteString(approvalSection(has))
 	if len(all) == 0 {
 		b.WriteString("\nThis session can call only the gateway's own tools.\n")
 	}
-	for i, s := range all {
-		left := (maxSessionGuide - b.Len()) / (len(all) - i) // divide the rest evenly
+	for i, s := range page.Items {
+		left := (maxSessionGuide - b.Len()) / (len(page.Items) - i) // divide the rest evenly
 		text, ok := s.complete(left)
 		if !ok {
 			text = s.heading() + s.lines(0, left-600) + s.moreHint("")
@@ -229,21 +250,47 @@ func sessionGuide(all []*source, has func(tool string) bool) Guide {
 		}
 		b.WriteString("\n" + text)
 	}
-	return Guide{"", "What this session can do", b.String()}
+	if page.Next != "" {
+		b.WriteString("\n## More services\n" + nextHint("", page.Next, ""))
+	}
+	return Guide{Title: "What this session can do", Markdown: b.String(), Next: page.Next}, nil
 }
 
-// sourceGuide returns the guide of one source.
-func (s *source) sourceGuide(limit int, has func(tool string) bool) string {
+// nextHint explains how to get the next page of a guide.
+func nextHint(source, cursor, options string) string {
+	tool, command := "`actions_guide` with ", "sallyport actions guide "
+	if source != "" {
+		tool += "source " + inlineCode(source) + " and "
+		command += shell.Quote(source) + " "
+	}
+	if options != "" {
+		tool += options + " true and "
+		command += "--" + options + " "
+	}
+	return fmt.Sprintf("\nNext page: %scursor `%s`; in a shell `%s--cursor %s`.\n", tool, cursor, command, cursor)
+}
+
+// sourceGuide returns a page of the guide of one source. Actions that do not fit are
+// listed by name, and the next page has them in full.
+func (s *source) sourceGuide(cursor string, limit int, has func(tool string) bool) (Guide, error) {
+	page, err := action.PageAfter(s.actions, func(a action.Available) string { return a.Name }, cursor, len(s.actions))
+	if err != nil {
+		return Guide{}, err
+	}
+	g, from := Guide{Source: s.id, Title: s.name}, len(s.actions)-len(page.Items)
 	var b strings.Builder
 	b.WriteString(s.heading() + s.description() + "\n" + approvalSection(has) + "\n## Actions\n")
-	for i := range s.actions {
-		one := "\n" + truncateText(actionText(&s.actions[i]), maxActionGuide)
+	for i := range page.Items {
+		one := "\n" + truncateText(actionText(&page.Items[i]), maxActionGuide)
 		if b.Len()+len(one) > limit*3/4 && i > 0 {
-			return b.String() + "\n### More actions\n\n" + s.lines(i, limit-b.Len()-600) + s.moreHint(s.actions[i].Name)
+			g.Next = action.CursorAfter(page.Items[i-1].Name)
+			b.WriteString("\n### More actions\n\n" + s.lines(from+i, limit-b.Len()-900) + s.moreHint(page.Items[i].Name) + nextHint(s.id, g.Next, ""))
+			break
 		}
 		b.WriteString(one)
 	}
-	return b.String()
+	g.Markdown = b.String()
+	return g, nil
 }
 
 // complete returns the full text of the source, if it fits.

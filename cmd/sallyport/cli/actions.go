@@ -20,14 +20,15 @@ import (
 )
 
 type actionsCommand struct {
-	List   actionsList   `cmd:"" help:"List the actions the session may run or request."`
-	Guide  actionsGuide  `cmd:"" help:"Describe the actions of the session or of one source."`
-	Run    actionsRun    `cmd:"" help:"Run an action, wait while it is pending, and print the result as JSON. Exit status: 0 completed, 3 denied (or the session is paused or has ended), 4 expired, 5 failed, 6 outcome unknown, 7 still pending after --wait, or the gateway is away."`
-	Wait   actionsWait   `cmd:"" help:"Wait for an earlier call; same output and exit status as run."`
-	Status actionsStatus `cmd:"" help:"Show the current status of a call."`
-	Calls  actionsCalls  `cmd:"" help:"List the calls of the session."`
-	Grant  actionsGrant  `cmd:"" help:"Request a grant from a person."`
-	Grants actionsGrants `cmd:"" help:"List the grants that apply to the session."`
+	List         actionsList         `cmd:"" help:"List the actions the session may run or request."`
+	Capabilities actionsCapabilities `cmd:"" help:"Show what the session may do at each source: the limits of its group, and every action with its mode and the reason."`
+	Guide        actionsGuide        `cmd:"" help:"Describe the actions of the session or of one source."`
+	Run          actionsRun          `cmd:"" help:"Run an action, wait while it is pending, and print the result as JSON. Exit status: 0 completed, 3 denied (or the session is paused or has ended), 4 expired, 5 failed, 6 outcome unknown, 7 still pending after --wait, or the gateway is away."`
+	Wait         actionsWait         `cmd:"" help:"Wait for an earlier call; same output and exit status as run."`
+	Status       actionsStatus       `cmd:"" help:"Show the current status of a call."`
+	Calls        actionsCalls        `cmd:"" help:"List the calls of the session."`
+	Grant        actionsGrant        `cmd:"" help:"Request a grant from a person."`
+	Grants       actionsGrants       `cmd:"" help:"List the grants that apply to the session."`
 }
 
 type actionsList struct {
@@ -48,10 +49,15 @@ func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
 		api.List[json.RawMessage]
 		Unreachable []action.Outage `json:"unreachable"`
 	}
-	route := api.Route[api.InSession, rawActions]{Operation: api.ListAvailableActions.Operation}
-	_, all, _, err := fetchAs(ctx, a, route, a.sessionParam())
-	if err != nil {
-		return err
+	route := api.Route[api.ListAvailableActionsInput, rawActions]{Operation: api.ListAvailableActions.Operation}
+	in := api.ListAvailableActionsInput{InSession: a.sessionParam(), Paging: api.Paging{Limit: 100}}
+	var all rawActions
+	for more := true; more; more = in.Cursor != "" {
+		_, page, _, err := fetchAs(ctx, a, route, in)
+		if err != nil {
+			return err
+		}
+		all.Items, all.Unreachable, in.Cursor = append(all.Items, page.Items...), page.Unreachable, page.NextCursor
 	}
 	var kept []json.RawMessage
 	var rows [][]string
@@ -105,6 +111,32 @@ func (c *actionsList) matches(r *api.AvailableAction) bool {
 		}
 	}
 	return true
+}
+
+type actionsCapabilities struct {
+	agentFlags
+	api.Paging
+}
+
+func (*actionsCapabilities) route() api.Operation { return api.GetSessionCapabilities.Operation }
+
+func (c *actionsCapabilities) Run(ctx context.Context, std *command.Streams) error {
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	in := api.GetSessionCapabilitiesInput{InSession: a.sessionParam(), Paging: c.Paging}
+	return performAs(ctx, &c.agentFlags, std, a, api.GetSessionCapabilities, in, func(w io.Writer, s *action.Snapshot) {
+		switch {
+		case s.Group == "":
+			printLine(w, "the session has no group, so no capability limits it")
+		case s.Task == "":
+			printLine(w, "group "+s.Group)
+		default:
+			printLine(w, "group "+s.Group+", task "+s.Task)
+		}
+		showProviders(w, s)
+	})
 }
 
 type actionsStatus struct {
@@ -212,7 +244,7 @@ func (c *actionsGrants) Run(ctx context.Context, std *command.Streams) error {
 type actionsGuide struct {
 	agentFlags
 	Source string `arg:"" optional:"" help:"ID or name of a source (default: all sources of the session)."`
-	api.OfAction
+	api.OfGuide
 	Write string `env:"-" type:"path" placeholder:"DIR" help:"Write actions-guide.md to this folder instead of printing it."`
 }
 
@@ -220,8 +252,11 @@ type actionsGuide struct {
 const guideFile = "actions-guide.md"
 
 func (c *actionsGuide) Run(ctx context.Context, std *command.Streams) error {
-	if c.Write != "" && (c.Source != "" || c.Action != "") {
-		return command.UsageErrorf("--write writes the guide of all the session's actions; leave out SOURCE and --action")
+	switch {
+	case c.Write != "" && (c.Source != "" || c.OfGuide != (api.OfGuide{})):
+		return command.UsageErrorf("--write writes the guide of all the session's actions; leave out SOURCE, --action, --denied and --cursor")
+	case c.Denied && c.Action != "":
+		return command.UsageErrorf("--denied lists all actions that are denied; leave out --action")
 	}
 	a, err := c.connect(ctx, std)
 	if err != nil {
@@ -239,9 +274,9 @@ func (c *actionsGuide) Run(ctx context.Context, std *command.Streams) error {
 
 func (c *actionsGuide) fetch(ctx context.Context, a *agentClient) (int, *api.GuideView, json.RawMessage, error) {
 	if c.Source == "" {
-		return fetchAs(ctx, a, api.GetGuide, api.GetGuideInput{InSession: a.sessionParam(), OfAction: c.OfAction})
+		return fetchAs(ctx, a, api.GetGuide, api.GetGuideInput{InSession: a.sessionParam(), OfGuide: c.OfGuide})
 	}
-	return fetchAs(ctx, a, api.GetSourceGuide, api.GetSourceGuideInput{InSession: a.sessionParam(), OfAction: c.OfAction, Source: c.Source})
+	return fetchAs(ctx, a, api.GetSourceGuide, api.GetSourceGuideInput{InSession: a.sessionParam(), OfGuide: c.OfGuide, Source: c.Source})
 }
 
 func writeGuide(std *command.Streams, folder, text string) error {

@@ -17,6 +17,7 @@ import (
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/agent"
+	"sallyport/internal/shell"
 	"sallyport/mcpserver"
 	"sallyport/sources/platform"
 )
@@ -255,7 +256,7 @@ func (c *configFlags) printNextSteps(w io.Writer, config *agent.Config, setup *a
 		return
 	}
 	if config.Client != agent.VSCode {
-		printLine(w, "  export SALLYPORT_URL="+command.ShellQuote(gatewayURL(setup.MCPURL))+"   # for sallyport commands")
+		printLine(w, "  export SALLYPORT_URL="+shell.Quote(gatewayURL(setup.MCPURL))+"   # for sallyport commands")
 	}
 	switch config.Client {
 	case agent.OpenCode:

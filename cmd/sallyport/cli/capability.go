@@ -117,13 +117,19 @@ func (c *capabilityShow) Validate() error {
 // Run shows the snapshot that an agent of the group sees.
 func (c *capabilityShow) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.GetGroupCapabilities, c.GetGroupCapabilitiesInput, func(w io.Writer, s *action.Snapshot) {
-		if len(s.Capabilities) == 0 {
+		if len(s.Capabilities) == 0 && c.Cursor == "" {
 			printLine(w, "there is no provider yet; add one with: "+c.hint("connector", "add", "NAME", "URL"))
 		}
-		for i := range s.Capabilities {
-			showProvider(w, &s.Capabilities[i])
-		}
+		showProviders(w, s)
 	})
+}
+
+// showProviders shows a page of a snapshot.
+func showProviders(w io.Writer, s *action.Snapshot) {
+	for i := range s.Capabilities {
+		showProvider(w, &s.Capabilities[i])
+	}
+	printNextPage(w, s.NextCursor)
 }
 
 func showProvider(w io.Writer, p *action.ProviderAbility) {

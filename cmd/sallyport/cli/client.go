@@ -23,6 +23,7 @@ import (
 	apiclient "sallyport/client"
 	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/agent"
+	"sallyport/internal/shell"
 )
 
 // clientFlags are the flags of every client command. The API key comes from the
@@ -57,13 +58,13 @@ func (r *clientFlags) AfterApply(ctx *kong.Context) error {
 func (r *clientFlags) hint(args ...string) string {
 	line := "sallyport"
 	for _, w := range args {
-		line += " " + command.ShellQuote(w)
+		line += " " + shell.Quote(w)
 	}
 	switch {
 	case r.URL != "":
-		line += " --url " + command.ShellQuote(r.URL)
+		line += " --url " + shell.Quote(r.URL)
 	case r.Data != "":
-		line += " --data " + command.ShellQuote(r.Data)
+		line += " --data " + shell.Quote(r.Data)
 	}
 	return line
 }

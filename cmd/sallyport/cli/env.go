@@ -17,6 +17,7 @@ import (
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/envfile"
+	"sallyport/internal/shell"
 	"sallyport/internal/suggest"
 )
 
@@ -306,7 +307,7 @@ func (c *envAnswer) values(std *command.Streams, request *action.EnvRequest) (ma
 	case c.Name == "":
 		c.Name = request.Keys[0].Key
 	}
-	value, err := readSecret(std, "env answer "+c.ID+" "+command.ShellQuote(c.Name))
+	value, err := readSecret(std, "env answer "+c.ID+" "+shell.Quote(c.Name))
 	return map[string]string{c.Name: value}, err
 }
 

@@ -19,6 +19,7 @@ import (
 	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/agent"
 	"sallyport/internal/envfile"
+	"sallyport/internal/shell"
 	"sallyport/internal/suggest"
 )
 
@@ -82,7 +83,7 @@ func (c *sessionCreate) Run(ctx context.Context, std *command.Streams) error {
 		server.warnDeniedProviders(ctx, std, created.SessionID)
 	}
 	if created.MCPURL != "" {
-		printLine(std.Err, "for the agent's shell: export SALLYPORT_URL="+command.ShellQuote(gatewayURL(created.MCPURL))+" "+agent.TokenVariable+"=TOKEN")
+		printLine(std.Err, "for the agent's shell: export SALLYPORT_URL="+shell.Quote(gatewayURL(created.MCPURL))+" "+agent.TokenVariable+"=TOKEN")
 	}
 	return nil
 }

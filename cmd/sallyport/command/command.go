@@ -37,18 +37,6 @@ func (s *Streams) Warn(text string) {
 	}
 }
 
-// ShellQuote quotes text for a shell, if it needs quotes. Other people choose names,
-// so a printed command must be safe to paste.
-func ShellQuote(text string) string {
-	harmless := func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:@%+=,", r)
-	}
-	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !harmless(r) }) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
 // UsageError reports a command line that parses but is not valid. The process exits
 // with ExitUsage.
 type UsageError struct{ Err error }

@@ -19,6 +19,7 @@ import (
 	"sallyport/cmd/sallyport/command"
 	"sallyport/cmd/sallyport/demo/notebook"
 	"sallyport/cmd/sallyport/server"
+	"sallyport/internal/shell"
 )
 
 // Command is `sallyport demo`.
@@ -163,7 +164,7 @@ func (d *demo) explain(w io.Writer) {
    %[9]s approve ID --data %[7]s
 
 Ctrl-C ends the demo and forgets all of it.
-`, d.gateway.URL, d.login, d.session.MCP, d.session.Token, demoSlug, snippet, command.ShellQuote(d.data), server.OpenCodeConfig(d.session.MCP, "   "), program, folder)
+`, d.gateway.URL, d.login, d.session.MCP, d.session.Token, demoSlug, snippet, shell.Quote(d.data), server.OpenCodeConfig(d.session.MCP, "   "), program, folder)
 }
 
 // fromSource is the command of a program that `go run` built and will remove.
@@ -183,5 +184,5 @@ func called(program string) string {
 			program = whole
 		}
 	}
-	return command.ShellQuote(program)
+	return shell.Quote(program)
 }

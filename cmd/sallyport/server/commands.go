@@ -16,6 +16,7 @@ import (
 	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/agent"
 	"sallyport/internal/redact"
+	"sallyport/internal/shell"
 	"sallyport/store"
 	"sallyport/store/database"
 )
@@ -92,7 +93,7 @@ func (g *Gateway) dataFlag() string {
 	if g.Options.Data == command.DataFolder() {
 		return ""
 	}
-	return " --data " + command.ShellQuote(g.Options.Data)
+	return " --data " + shell.Quote(g.Options.Data)
 }
 
 // GatewayCommand is `sallyport gateway`, for deployments with several instances.
