@@ -115,7 +115,7 @@ type Gate struct {
 
 	refusing    atomic.Bool   // new calls are refused
 	drain       chan struct{} // closed when new calls are refused
-	work        work          // callers and executions in progress
+	work        *work         // callers and executions in progress
 	unsubscribe func()        // ends the subscription to hints
 }
 
@@ -125,7 +125,7 @@ func New(c Config) (*Gate, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
-	g := &Gate{Config: c, drain: make(chan struct{})}
+	g := &Gate{Config: c, drain: make(chan struct{}), work: newWork()}
 	g.unsubscribe = g.Hints.Subscribe(g.onHint)
 	return g, nil
 }

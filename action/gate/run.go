@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sallyport/action"
@@ -129,6 +130,7 @@ func (g *Gate) Drain(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		g.work.wg.Wait()
+		g.work.close()
 		close(done)
 	}()
 	var err error
@@ -149,6 +151,18 @@ type work struct {
 	mu     sync.Mutex
 	closed bool // add refuses
 	wg     sync.WaitGroup
+
+	next  chan func()  // to an idle goroutine
+	idle  atomic.Int32 // goroutines that wait for it
+	close func()       // ends them; may be called again
+}
+
+// maxIdle bounds the goroutines that are kept for the next executions.
+const maxIdle = 64
+
+func newWork() *work {
+	next := make(chan func())
+	return &work{next: next, close: sync.OnceFunc(func() { close(next) })}
 }
 
 // add counts one more; false if the gateway shuts down.
@@ -164,8 +178,32 @@ func (w *work) add() bool {
 
 func (w *work) done() { w.wg.Done() }
 
-// run counts and starts f. The caller must be counted itself.
-func (w *work) run(f func()) { w.wg.Go(f) }
+// run counts and starts f. The caller must be counted itself. An execution needs
+// a deep stack, which a new goroutine would have to grow in several steps: idle
+// goroutines are therefore reused.
+func (w *work) run(f func()) {
+	w.wg.Add(1)
+	select {
+	case w.next <- f:
+	default:
+		go w.runAll(f)
+	}
+}
+
+// runAll runs f, and what [work.run] passes on while this goroutine is idle.
+func (w *work) runAll(f func()) {
+	for more := true; more; {
+		f()
+		f = nil // may hold a large result
+		w.wg.Done()
+		if w.idle.Add(1) <= maxIdle {
+			f, more = <-w.next
+		} else {
+			more = false
+		}
+		w.idle.Add(-1)
+	}
+}
 
 func errDraining() error {
 	return action.Errorf(action.ErrNotReady, "shutting_down", "The gateway is shutting down; nothing was executed. Try again in a few seconds.")
