@@ -1,6 +1,7 @@
 package sources_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -228,8 +229,14 @@ func FuzzMembers(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":{"c":[]},"a":"x"}`), "a")
 	f.Add([]byte(` { } `), "")
 	f.Add([]byte(`{"\ud800":1}`), "x")
+	for _, seed := range []string{``, `{`, `{"a"}`, `{"a":1,}`, `{"a":1}x`, `{"a":01}`, `{,}`, `{}}`, `{a:1}`, `[{}]`, `{"a":` + strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999) + `}`, `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`} {
+		f.Add([]byte(seed), "a")
+	}
 	f.Fuzz(func(t *testing.T, raw []byte, name string) {
 		members, ok := sources.Members(raw)
+		if text := bytes.TrimLeft(raw, " \t\r\n"); ok != (json.Valid(raw) && text[0] == '{') {
+			t.Fatalf("%.100q is an object: %v", raw, ok)
+		}
 		out := sources.RemoveMember(raw, name)
 		if !ok {
 			return

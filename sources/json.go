@@ -25,29 +25,48 @@ type Member struct {
 // names. Names are compared exactly, unlike in encoding/json. It reports false
 // if raw is not one valid JSON object.
 func Members(raw []byte) ([]Member, bool) {
-	if !json.Valid(raw) {
-		return nil, false
-	}
 	i := jsonlex.Space(raw, 0)
-	if raw[i] != '{' {
+	if i == len(raw) || raw[i] != '{' {
 		return nil, false
 	}
-	var list []Member
-	for i = jsonlex.Space(raw, i+1); raw[i] != '}'; i = jsonlex.Space(raw, i) {
-		if raw[i] == ',' {
-			i = jsonlex.Space(raw, i+1)
-		}
-		m := Member{Start: i}
-		colon := jsonlex.Skip(raw, i)
-		m.Name = unquote(raw[i:colon])
-		colon = jsonlex.Space(raw, colon)
-		m.Value = jsonlex.Space(raw, colon+1)
-		m.End = jsonlex.Skip(raw, m.Value)
-		list = append(list, m)
-		i = m.End
+	list := make([]Member, 0, 4) // a JSON-RPC response has three
+	if i = jsonlex.Space(raw, i+1); i < len(raw) && raw[i] == '}' {
+		return list, jsonlex.Space(raw, i+1) == len(raw)
 	}
-	return list, true
+	for {
+		m, err := readMember(raw, i)
+		if err != nil {
+			return nil, false
+		}
+		list = append(list, m)
+		switch i = jsonlex.Space(raw, m.End); {
+		case i < len(raw) && raw[i] == ',':
+			i = jsonlex.Space(raw, i+1)
+		case i < len(raw) && raw[i] == '}' && jsonlex.Space(raw, i+1) == len(raw):
+			return list, true
+		default:
+			return nil, false
+		}
+	}
 }
+
+// readMember reads and validates the member at raw[i].
+func readMember(raw []byte, i int) (m Member, err error) {
+	colon, _, err := jsonlex.String(raw, i)
+	if err != nil {
+		return m, err
+	}
+	m.Start, m.Name = i, unquote(raw[i:colon])
+	if colon = jsonlex.Space(raw, colon); colon == len(raw) || raw[colon] != ':' {
+		return m, errors.New("a colon is missing")
+	}
+	m.Value = jsonlex.Space(raw, colon+1)
+	m.End, err = jsonlex.Value(raw, m.Value, jsonlex.MaxDepth-maxNesting+1)
+	return m, err
+}
+
+// maxNesting is the nesting that encoding/json accepts.
+const maxNesting = 10_000
 
 // Lookup returns the value of the last member with that name, which most
 // parsers use, or nil.

@@ -127,6 +127,9 @@ func Skip(data []byte, i int) int {
 
 func skipString(data []byte, i int) int {
 	for i++; i < len(data); i++ {
+		if i, _ = special(data, i); i == len(data) {
+			break
+		}
 		switch data[i] {
 		case '"':
 			return i + 1

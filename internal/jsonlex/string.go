@@ -1,6 +1,9 @@
 package jsonlex
 
 import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -22,24 +25,53 @@ func String(data []byte, i int) (end int, form Form, err error) {
 		return i, 0, syntaxError(i, "something that is not a string where a string is expected")
 	}
 	start := i
-	for i++; i < len(data); i++ {
-		switch c := data[i]; {
-		case c >= utf8.RuneSelf:
+	for i++; ; i++ {
+		var ascii bool
+		if i, ascii = special(data, i); !ascii {
 			form |= NonASCII
-		case c < ' ':
-			return i, form, syntaxError(i, "a control character in a string; escape it")
-		case c == '"':
-			return i + 1, form, nil
-		case c == '\\':
-			form |= Escaped
-			n := escapeLength(data[i:])
-			if n == 0 {
-				return i, form, syntaxError(i, "an escape that JSON does not have")
-			}
-			i += n - 1
 		}
+		switch {
+		case i == len(data):
+			return i, form, syntaxError(start, "a string that does not end")
+		case data[i] == '"':
+			return i + 1, form, nil
+		case data[i] != '\\':
+			return i, form, syntaxError(i, "a control character in a string; escape it")
+		}
+		form |= Escaped
+		n := escapeLength(data[i:])
+		if n == 0 {
+			return i, form, syntaxError(i, "an escape that JSON does not have")
+		}
+		i += n - 1
 	}
-	return i, form, syntaxError(start, "a string that does not end")
+}
+
+// special returns the index of the first quote, backslash or control character at
+// or after i, or len(data), and whether all bytes before it are ASCII. It looks at
+// eight bytes at a time: v-0x01… sets the high bit of each byte of v that is zero,
+// and x-0x20… of each that is less than a space, unless it was set before. A
+// subtraction can also mark bytes after the first, from which it borrows.
+func special(data []byte, i int) (at int, ascii bool) {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	var seen uint64
+	for ; i+8 <= len(data); i += 8 {
+		x := binary.LittleEndian.Uint64(data[i:])
+		quote, backslash := x^('"'*ones), x^('\\'*ones)
+		if marks := ((x-' '*ones)&^x | (quote-ones)&^quote | (backslash-ones)&^backslash) & high; marks != 0 {
+			before := marks&-marks - 1
+			return i + bits.TrailingZeros64(marks)/8, (seen|x&before)&high == 0
+		}
+		seen |= x
+	}
+	for ; i < len(data); i++ {
+		c := data[i]
+		if c < ' ' || c == '"' || c == '\\' {
+			break
+		}
+		seen |= uint64(c)
+	}
+	return i, seen&high == 0
 }
 
 // escapeLength returns the length of the escape that text begins with, or zero.
@@ -84,29 +116,24 @@ func hex4(text []byte) (r rune, ok bool) {
 // U+FFFD and set whole to false.
 func Unquote(dst, content []byte) (text []byte, whole bool) {
 	whole = true
-	for i := 0; i < len(content); {
-		c := content[i]
-		switch {
-		case c == '\\':
-			r, n := Unescape(content[i:])
-			if r < 0 {
-				r, whole = utf8.RuneError, false
-			}
-			dst = utf8.AppendRune(dst, r)
-			i += n
-		case c < utf8.RuneSelf:
-			dst = append(dst, c)
-			i++
-		default:
-			r, n := utf8.DecodeRune(content[i:])
-			if r == utf8.RuneError && n == 1 {
-				whole = false
-			}
-			dst = utf8.AppendRune(dst, r)
-			i += n
+	for {
+		plain := content
+		if i := bytes.IndexByte(content, '\\'); i >= 0 {
+			plain = content[:i]
 		}
+		var valid bool
+		dst, valid = appendUTF8(dst, plain)
+		whole = whole && valid
+		if len(plain) == len(content) {
+			return dst, whole
+		}
+		r, n := Unescape(content[len(plain):])
+		if r < 0 {
+			r, whole = utf8.RuneError, false
+		}
+		dst = utf8.AppendRune(dst, r)
+		content = content[len(plain)+n:]
 	}
-	return dst, whole
 }
 
 // Unescape decodes the escape that text begins with, or two that form a
@@ -158,7 +185,7 @@ func Quote[T []byte | string](dst []byte, text T) []byte {
 		if c >= utf8.RuneSelf || c >= ' ' && c != '"' && c != '\\' {
 			continue
 		}
-		dst = appendUTF8(dst, text[from:i])
+		dst, _ = appendUTF8(dst, text[from:i])
 		from = i + 1
 		switch c {
 		case '"', '\\':
@@ -177,20 +204,21 @@ func Quote[T []byte | string](dst []byte, text T) []byte {
 			dst = append(dst, '\\', 'u', '0', '0', digit[c>>4], digit[c&15])
 		}
 	}
-	dst = appendUTF8(dst, text[from:])
+	dst, _ = appendUTF8(dst, text[from:])
 	return append(dst, '"')
 }
 
-// appendUTF8 appends text with invalid UTF-8 replaced.
-func appendUTF8[T []byte | string](dst []byte, text T) []byte {
+// appendUTF8 appends text with invalid UTF-8 replaced, and reports whether it was
+// valid.
+func appendUTF8[T []byte | string](dst []byte, text T) (out []byte, valid bool) {
 	start := len(dst)
 	dst = append(dst, text...)
 	if utf8.Valid(dst[start:]) {
-		return dst
+		return dst, true
 	}
 	dst = dst[:start]
 	for _, r := range string(text) {
 		dst = utf8.AppendRune(dst, r)
 	}
-	return dst
+	return dst, false
 }

@@ -91,16 +91,21 @@ func checkResult(method string, result json.RawMessage) (isError bool, err error
 		return false, protocolError("The server's result is not an object.")
 	}
 	named := func(m sources.Member) bool { return strings.EqualFold(m.Name, "resultType") }
-	kind, _ := uniqueMember(result, "resultType")
+	kind, _ := unique(result, members, "resultType")
 	if text, _ := unquote(kind); text != "complete" && string(kind) != "null" && slices.ContainsFunc(members, named) {
 		return false, protocolError("The server answered with %.40q instead of a result, which the gateway does not take part in.", sources.Printable(text, 40))
 	}
-	due := map[string][]string{
-		"tools/call":          {"content", "structuredContent"},
-		"resources/read":      {"contents"},
-		"prompts/get":         {"messages"},
-		"completion/complete": {"completion"},
-	}[method]
+	var due []string
+	switch method {
+	case "tools/call":
+		due = []string{"content", "structuredContent"}
+	case "resources/read":
+		due = []string{"contents"}
+	case "prompts/get":
+		due = []string{"messages"}
+	case "completion/complete":
+		due = []string{"completion"}
+	}
 	for _, name := range due {
 		if sources.Lookup(result, members, name) != nil {
 			return method == "tools/call" && string(sources.Lookup(result, members, "isError")) == "true", nil
@@ -190,6 +195,11 @@ func wantsLinks(problem json.RawMessage) bool {
 // occurs once, ignoring case. It reports false if the member is absent, too.
 func uniqueMember(object json.RawMessage, name string) (value json.RawMessage, ok bool) {
 	members, _ := sources.Members(object)
+	return unique(object, members, name)
+}
+
+// unique is [uniqueMember] for an object whose members are known.
+func unique(object json.RawMessage, members []sources.Member, name string) (value json.RawMessage, ok bool) {
 	for _, m := range members {
 		switch {
 		case !strings.EqualFold(m.Name, name):
