@@ -8,8 +8,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"slices"
 	"strings"
+	"sync"
 
 	"sallyport/action"
 )
@@ -41,8 +43,8 @@ type Signer struct {
 }
 
 type signingKey struct {
-	id  [keyIDLen]byte
-	mac []byte
+	id   [keyIDLen]byte
+	macs *sync.Pool // of HMACs: a used one needs half the work of a new one
 }
 
 // NewSigner returns a signer that signs with key and also accepts signatures of
@@ -53,12 +55,12 @@ func NewSigner(key []byte, older ...[]byte) (*Signer, error) {
 		if len(k) != KeySize {
 			return nil, fmt.Errorf("a token key has %d bytes, not %d", KeySize, len(k))
 		}
-		mac, err := hkdf.Key(sha256.New, k, nil, "sallyport session token", KeySize)
+		key, err := hkdf.Key(sha256.New, k, nil, "sallyport session token", KeySize)
 		if err != nil {
 			return nil, fmt.Errorf("deriving the token key: %w", err)
 		}
 		sum := sha256.Sum256(k)
-		s.keys = append(s.keys, signingKey{id: [keyIDLen]byte(sum[:]), mac: mac})
+		s.keys = append(s.keys, signingKey{id: [keyIDLen]byte(sum[:]), macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}})
 	}
 	return s, nil
 }
@@ -95,7 +97,9 @@ func (s *Signer) Verify(token string) (sessionID string, err error) {
 }
 
 func (k *signingKey) sign(sessionID string) []byte {
-	mac := hmac.New(sha256.New, k.mac)
+	mac, _ := k.macs.Get().(hash.Hash) // it has nothing else
+	defer k.macs.Put(mac)
+	mac.Reset()
 	mac.Write([]byte{version})
 	mac.Write(k.id[:])
 	mac.Write([]byte(sessionID))

@@ -11,7 +11,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"sallyport/action"
@@ -42,7 +44,7 @@ const (
 // concurrent use.
 type Vault struct {
 	ring atomic.Pointer[[]subkeys] // the first key seals
-	hash atomic.Pointer[[]byte]
+	hash atomic.Pointer[sync.Pool] // of HMACs: a used one needs half the work of a new one
 }
 
 // subkeys are derived from one master key.
@@ -85,7 +87,9 @@ func (v *Vault) Use(master []byte, older ...[]byte) error {
 
 // UseHash sets the hash key, which [HashKey] derived from an earlier master
 // key.
-func (v *Vault) UseHash(key []byte) { v.hash.Store(&key) }
+func (v *Vault) UseHash(key []byte) {
+	v.hash.Store(&sync.Pool{New: func() any { return hmac.New(sha256.New, key) }})
+}
 
 // HashKey derives the hash key from a master key. It outlives that key: hashes
 // in rows are compared with new ones.
@@ -111,7 +115,10 @@ func KeyID(master []byte) []byte {
 
 // Hash returns the keyed hash of canonical bytes: HMAC-SHA-256 in hex.
 func (v *Vault) Hash(canonical []byte) string {
-	mac := hmac.New(sha256.New, *v.hash.Load())
+	macs := v.hash.Load()
+	mac, _ := macs.Get().(hash.Hash) // it has nothing else
+	defer macs.Put(mac)
+	mac.Reset()
 	mac.Write(canonical)
 	return hex.EncodeToString(mac.Sum(nil))
 }
