@@ -227,10 +227,10 @@ func (s *Server) finishCall(ctx context.Context, c *caller, o *action.Outcome, e
 // deliver sends the response of a call and reports the delivery to the Gate.
 func (s *Server) deliver(ctx context.Context, c *caller, o *action.Outcome, m wire.Response, recorded bool) {
 	// Checked before the response: clients may close the connection as soon as they
-	// have read the last byte.
-	wanted := ctx.Err() == nil && !hangup.Gone(c.r)
-	sent := c.sendTo(c.reply, m)
-	if sent == nil && wanted && recorded && o.Invocation.Status.Terminal() {
+	// have read the last byte. It takes a system call, which an outcome that nobody
+	// fetches again, such as that of an allowed read, does without.
+	wanted := recorded && o.Joins && o.Invocation.Status.Terminal() && ctx.Err() == nil && !hangup.Gone(c.r)
+	if sent := c.sendTo(c.reply, m); sent == nil && wanted {
 		s.cfg.Gate.Delivered(o)
 	}
 }

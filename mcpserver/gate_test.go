@@ -212,7 +212,7 @@ func (g *gate) Call(ctx context.Context, c *action.Call) (*action.Outcome, error
 		return &action.Outcome{}, a.err
 	}
 	r := &record{moved: make(chan struct{}), call: *c, served: a}
-	r.Repeated = a.joined
+	r.Repeated, r.Joins = a.joined, true
 	r.Invocation = action.Invocation{
 		ID: fmt.Sprintf("inv-%d", len(g.order)+1), Organization: c.Session.Organization, Session: c.Session.ID,
 		Source: a.Source, SourceName: a.SourceName, Action: a.Name, Mode: a.mode, ModeSource: action.LayerOrganization,
