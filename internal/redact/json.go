@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -66,7 +67,7 @@ func (j JSON) mark(dst, secret []byte) []byte {
 
 // isMark reports whether text is exactly one redacted value.
 func isMark(text []byte) bool {
-	if len(text) > 64 {
+	if len(text) > 64 || !bytes.HasPrefix(text, []byte(markHead)) {
 		return false
 	}
 	s, head := strings.CutPrefix(string(text), markHead)

@@ -51,7 +51,7 @@ func (s *lineWriter) line(value []byte, room int) []byte {
 	if value[0] != '{' || isEmpty(value) {
 		return s.short(nil, value, room)
 	}
-	var out []byte
+	out := make([]byte, 0, min(room, len(value))+len(ellipsis))
 	share := waterLevel(lineEntries(value, room), room)
 	for name, member := range jsonlex.Children(value) {
 		if len(out) > s.limit {
@@ -151,8 +151,14 @@ func clip(text []byte, limit int) []byte {
 	return append(bytes.Clone(text[:end]), ellipsis...)
 }
 
+// unquoted returns the decoded content of a string, which may be part of it: do not
+// change it.
 func unquoted(quoted []byte) []byte {
-	text, _ := jsonlex.Unquote(nil, quoted[1:len(quoted)-1])
+	content := quoted[1 : len(quoted)-1 : len(quoted)-1]
+	if bytes.IndexByte(content, '\\') < 0 && utf8.Valid(content) {
+		return content
+	}
+	text, _ := jsonlex.Unquote(make([]byte, 0, len(content)), content)
 	return text
 }
 
@@ -229,5 +235,8 @@ func (s *lineWriter) resultLine(r toolResult) string {
 	}
 	room := max(s.limit-len(head)-len(tail), len(ellipsis))
 	line := clip(s.line(bytes.TrimSpace(shown), room), room)
+	if len(head)+len(tail) == 0 {
+		return string(line)
+	}
 	return string(clip([]byte(head+string(line)+tail), s.limit))
 }
