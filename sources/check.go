@@ -35,7 +35,8 @@ const (
 // when the budget is spent.
 type checker struct {
 	raw        json.RawMessage
-	acceptsAll bool // every object is valid
+	acceptsAll bool        // every object is valid
+	fast       *fastSchema // nil if the schema has no fast form
 	plain      *schema
 	budget     time.Duration
 	rejected   atomic.Int64 // checks given up
@@ -66,6 +67,7 @@ func newChecker(raw json.RawMessage, budget time.Duration) (c *checker, notes []
 	if c.acceptsAll {
 		return c, nil, nil
 	}
+	c.fast = newFastSchema(doc)
 	if c.plain, err = compileSchema(doc, nil); err != nil {
 		return nil, nil, err
 	}
@@ -92,6 +94,9 @@ func readSchema(raw json.RawMessage) (any, error) {
 func (c *checker) Check(params json.RawMessage) error {
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
+	}
+	if c.fast.accepts(params) {
+		return nil
 	}
 	v, err := decode(params)
 	if err != nil {
