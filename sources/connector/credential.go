@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -154,7 +155,8 @@ func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	r = r.Clone(a.trace.withTrace(r.Context()))
+	r = r.WithContext(a.trace.withTrace(r.Context()))
+	r.Header = maps.Clone(r.Header) // the caller's stays as it is
 	for name, value := range a.source.cfg.Headers {
 		r.Header.Set(name, value)
 	}

@@ -151,7 +151,11 @@ func (x *exchange) roundTrip(ctx context.Context) (a answer, draining bool, err 
 		a, err = x.handleStatus(ctx, resp)
 		return a, false, err
 	}
-	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
+	kind := resp.Header.Get("Content-Type")
+	if kind != "application/json" { // most servers send just this
+		kind, _, _ = mime.ParseMediaType(kind)
+	}
+	switch kind {
 	case "application/json":
 		a, err = x.readDocument(ctx, resp)
 		return a, false, err
@@ -225,7 +229,7 @@ const unsupportedVersion = -32022
 // readDocument reads a response that is the whole body.
 func (x *exchange) readDocument(ctx context.Context, resp *http.Response) (answer, error) {
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
+	raw, err := readAll(resp)
 	if err != nil {
 		return answer{}, x.transportError(ctx, action.ErrOutcomeUnknown, err)
 	}
@@ -237,6 +241,16 @@ func (x *exchange) readDocument(ctx context.Context, resp *http.Response) (answe
 		return answer{}, protocolError("The server's answer is not the expected JSON-RPC response.")
 	}
 	return x.answer(&m, len(raw))
+}
+
+// readAll reads the body into memory of the declared size, so that it is not copied
+// while it grows. A server that declares too much gets no more than maxDeclared.
+func readAll(resp *http.Response) ([]byte, error) {
+	const maxDeclared = 64 << 10
+	var b bytes.Buffer
+	b.Grow(int(max(0, min(resp.ContentLength, maxDeclared))) + bytes.MinRead)
+	_, err := b.ReadFrom(resp.Body)
+	return b.Bytes(), err
 }
 
 func (x *exchange) answer(m *message, size int) (answer, error) {
