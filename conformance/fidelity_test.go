@@ -360,7 +360,7 @@ func steady(text string) string {
 		return fmt.Sprintf(`"blob of":%q`, raw)
 	})
 	text = regexp.MustCompile(`"text":"(sallyport-)?\d+"`).ReplaceAllString(text, `"text":"(token)"`) // which one tool repeats
-	text = regexp.MustCompile(`\\"PORT\\": \\"\d+`).ReplaceAllString(text, "(port)") // its own
+	text = regexp.MustCompile(`\\"PORT\\": \\"\d+`).ReplaceAllString(text, "(port)")                  // its own
 	text = regexp.MustCompile(`\d{1,2}:\d\d:\d\d(.{1,6}[AP]M)?`).ReplaceAllString(text, "(time)")
 	return regexp.MustCompile(`for session [0-9a-f-]{36}`).ReplaceAllString(text, "for session (id)")
 }

@@ -51,7 +51,9 @@ func BenchmarkWholeCall(b *testing.B) {
 	for _, sessions := range []int{1, 16} {
 		b.Run(fmt.Sprintf("%d", sessions), func(b *testing.B) { benchmarkWholeCall(b, sessions, strings.Repeat("lorem ipsum ", 20)) })
 	}
-	b.Run("20KB", func(b *testing.B) { benchmarkWholeCall(b, 1, strings.Repeat(`{\"id\": 17, \"name\": \"lorem ipsum\"}\n`, 500)) })
+	b.Run("20KB", func(b *testing.B) {
+		benchmarkWholeCall(b, 1, strings.Repeat(`{\"id\": 17, \"name\": \"lorem ipsum\"}\n`, 500))
+	})
 }
 
 // benchmarkWholeCall makes calls whose results have the text, which is encoded.
