@@ -110,7 +110,7 @@ type Ledger interface {
 	Unclaimed(ctx context.Context, t time.Time, limit int) ([]Invocation, error)
 	// Sweep processes up to Limit overdue rows of each kind and returns the
 	// invocations that it ended.
-	Sweep(ctx context.Context, r SweepRules) ([]Invocation, error)
+	Sweep(ctx context.Context, r SweepRules) (Swept, error)
 
 	// AddRefusals writes counts of calls that were refused without a row, and sets
 	// their ids.
@@ -265,6 +265,15 @@ type SweepRules struct {
 	// PickupInteractive and PickupUnattended are how long after its end an
 	// outcome can be fetched.
 	PickupInteractive, PickupUnattended time.Duration
+}
+
+// Swept is what a sweep did, also one that failed halfway.
+type Swept struct {
+	Ended []Invocation
+
+	// Numbers of rows that are no longer of use: results past their pick-up time,
+	// idempotency keys and rounds of questions.
+	Results, Keys, Rounds int
 }
 
 // Hint notifies other parts and instances of the gateway of a change. It may

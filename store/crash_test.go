@@ -173,14 +173,14 @@ func checkCrash(t *testing.T, path string, lines []string) {
 	}
 	alone := action.SweepRules{Now: time.Now(), SoleInstance: "the next one", Limit: 500}
 	for {
-		ended, err := db.Sweep(t.Context(), alone)
+		done, err := db.Sweep(t.Context(), alone)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(ended) == 0 {
+		if len(done.Ended) == 0 {
 			return
 		}
-		for _, inv := range ended {
+		for _, inv := range done.Ended {
 			if inv.Error == nil || inv.Error.Code != action.FailedUnknown {
 				t.Fatalf("swept %+v", inv)
 			}

@@ -83,8 +83,8 @@ func TestSweepsSkipLockedRows(t *testing.T) {
 	}
 	swept := func(want int) {
 		t.Helper()
-		if ended, err := db.Sweep(t.Context(), action.SweepRules{Now: now}); err != nil || len(ended) != want {
-			t.Fatalf("swept %d, want %d (%v)", len(ended), want, err)
+		if done, err := db.Sweep(t.Context(), action.SweepRules{Now: now}); err != nil || len(done.Ended) != want {
+			t.Fatalf("swept %d, want %d (%v)", len(done.Ended), want, err)
 		}
 	}
 	swept(2)

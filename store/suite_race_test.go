@@ -126,7 +126,7 @@ var raceStories = map[string]func(*house){
 			d.MaxPending = 0
 			h.began(d)
 			var approveErr error
-			swept := make([][]action.Invocation, 4)
+			swept := make([]action.Swept, 4)
 			together(5, func(i int) {
 				if i == 4 {
 					_, approveErr = h.any(i).Approve(h.ctx, h.verdict(d.ID))
@@ -137,8 +137,8 @@ var raceStories = map[string]func(*house){
 				swept[i], _ = h.any(i).Sweep(h.ctx, r)
 			})
 			expired := 0
-			for _, ended := range swept {
-				for _, inv := range ended {
+			for _, done := range swept {
+				for _, inv := range done.Ended {
 					if inv.ID == d.ID {
 						expired++
 					}

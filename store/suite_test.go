@@ -291,7 +291,7 @@ func (h *house) rules() action.SweepRules {
 func (h *house) swept(r action.SweepRules) []action.Invocation {
 	h.Helper()
 	var mine []action.Invocation
-	for _, inv := range must(h.db.Sweep(h.ctx, r))(h) {
+	for _, inv := range must(h.db.Sweep(h.ctx, r))(h).Ended {
 		if inv.Organization == h.org.ID {
 			mine = append(mine, inv)
 		}

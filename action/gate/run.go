@@ -3,6 +3,9 @@ package gate
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -239,10 +242,16 @@ func (g *Gate) Sweep(ctx context.Context) {
 	if g.Alone && !g.sweeps.sweptBefore {
 		rules.SoleInstance = g.Instance // only the first sweep can find rows of an earlier process
 	}
+	counts := map[string]int{}
+	defer func() { logCounts(g.Log, "overdue calls swept", counts) }()
 	for {
-		ended, err := g.Ledger.Sweep(ctx, rules)
+		done, err := g.Ledger.Sweep(ctx, rules)
 		g.logError("could not sweep overdue calls", err)
-		for _, inv := range ended {
+		counts["results"] += done.Results
+		counts["idempotency_keys"] += done.Keys
+		counts["questions"] += done.Rounds
+		for _, inv := range done.Ended {
+			counts[sweptAs(&inv)]++
 			if inv.Error != nil {
 				g.Log.Warn("an execution was ended because its lease expired", "invocation", inv.ID, "error", inv.Error.Code)
 			}
@@ -252,11 +261,37 @@ func (g *Gate) Sweep(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if len(ended) < sweepBatch {
+		if len(done.Ended) < sweepBatch {
 			break
 		}
 	}
 	g.sweeps.sweptBefore, g.sweeps.last = true, now
+}
+
+// sweptAs returns the name that a call which a sweep ended is counted by.
+func sweptAs(inv *action.Invocation) string {
+	switch {
+	case inv.Status == action.StatusDenied:
+		return "withdrawn"
+	case inv.Status == action.StatusFailed:
+		return "outcome_unknown"
+	case inv.ApprovedAt != nil:
+		return "approvals_expired"
+	}
+	return "expired"
+}
+
+// logCounts logs what a sweep did, if it did anything.
+func logCounts(log *slog.Logger, message string, counts map[string]int) {
+	var line []any
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if counts[name] > 0 {
+			line = append(line, name, counts[name])
+		}
+	}
+	if line != nil {
+		log.Info(message, line...)
+	}
 }
 
 // leaseGrace is the time that executors get to record the end of a call once the

@@ -249,12 +249,12 @@ func makeDue(ctx context.Context, p *place) error {
 
 func (p *place) sweep(ctx context.Context, want int) error {
 	now := time.Now()
-	ended, err := p.db.Sweep(ctx, action.SweepRules{
+	done, err := p.db.Sweep(ctx, action.SweepRules{
 		Now: now, SeenBefore: now.Add(-24 * time.Hour), ApprovedBefore: now.Add(-time.Hour), LeaseBefore: now, Limit: dueAtOnce,
 		PickupInteractive: time.Hour, PickupUnattended: time.Hour,
 	})
-	if err == nil && len(ended) != want {
-		err = fmt.Errorf("%d calls ended, not %d", len(ended), want)
+	if err == nil && len(done.Ended) != want {
+		err = fmt.Errorf("%d calls ended, not %d", len(done.Ended), want)
 	}
 	return err
 }

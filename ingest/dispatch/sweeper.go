@@ -61,8 +61,15 @@ const (
 // Sweep ends, or queues again, runs whose worker was lost or whose time is over. One
 // of the instances should call it about every 5 seconds; several do no harm.
 func (s *Sweeper) Sweep(ctx context.Context) {
+	taken, withdrawn := 0, 0
+	defer func() {
+		if taken+withdrawn > 0 {
+			s.Log.InfoContext(ctx, "overdue runs swept", "runs", taken, "withdrawn_calls", withdrawn)
+		}
+	}()
 	for ctx.Err() == nil {
 		runs, withdrew, err := s.SweeperConfig.Sweep(ctx, s.Now().UTC(), sweepBatch)
+		taken, withdrawn = taken+len(runs), withdrawn+len(withdrew)
 		for _, r := range runs {
 			s.Log.WarnContext(ctx, "a run was taken from its worker", "organization", r.Organization, "run", r.ID, "status", string(r.Status), "code", r.Code)
 		}
@@ -82,9 +89,15 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 // Forget wipes payloads of events and deletes processed deliveries that are older
 // than the retention. Once a minute is enough.
 func (s *Sweeper) Forget(ctx context.Context) {
-	before := s.Now().UTC().Add(-s.Retention)
+	before, deleted := s.Now().UTC().Add(-s.Retention), 0
+	defer func() {
+		if deleted > 0 {
+			s.Log.InfoContext(ctx, "old payloads and deliveries deleted", "count", deleted)
+		}
+	}()
 	for ctx.Err() == nil {
 		n, err := s.SweeperConfig.Forget(ctx, before, forgetBatch)
+		deleted += n
 		if err != nil {
 			s.logError(ctx, "could not delete old payloads", err)
 			return

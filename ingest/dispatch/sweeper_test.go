@@ -1,8 +1,12 @@
 package dispatch_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +21,7 @@ type sweepRows struct {
 	fail           int // the batch that fails, counted from 1; zero: none
 	batches        int
 	before         time.Time
+	log            bytes.Buffer
 }
 
 func (l *sweepRows) SweepRuns(_ context.Context, _ time.Time, limit int) ([]event.Run, []action.Invocation, error) {
@@ -41,7 +46,7 @@ func (l *sweepRows) PurgeInbound(_ context.Context, before time.Time, limit int)
 func sweeper(t *testing.T, l *sweepRows, runs, calls *int) *dispatch.Sweeper {
 	t.Helper()
 	s, err := dispatch.NewSweeper(dispatch.SweeperConfig{
-		Sweep: l.SweepRuns, Forget: l.PurgeInbound, Now: func() time.Time { return time.Unix(1e9, 0) },
+		Sweep: l.SweepRuns, Forget: l.PurgeInbound, Log: slog.New(slog.NewTextHandler(&l.log, nil)), Now: func() time.Time { return time.Unix(1e9, 0) },
 		Changed: func(changed []event.Run, withdrew []action.Invocation) {
 			*runs += len(changed)
 			*calls += len(withdrew)
@@ -54,7 +59,7 @@ func sweeper(t *testing.T, l *sweepRows, runs, calls *int) *dispatch.Sweeper {
 }
 
 func TestSweep(t *testing.T) {
-	for _, test := range []struct {
+	for _, test := range []*struct {
 		name               string
 		litter             sweepRows
 		runs, calls, after int // told of, and left
@@ -69,6 +74,10 @@ func TestSweep(t *testing.T) {
 		if runs != test.runs || calls != test.calls || test.litter.runs != test.after {
 			t.Errorf("%s: told of %d runs and %d calls, %d left", test.name, runs, calls, test.litter.runs)
 		}
+		line := fmt.Sprintf(`msg="overdue runs swept" runs=%d withdrawn_calls=%d`, test.runs, test.calls)
+		if log := test.litter.log.String(); strings.Contains(log, line) != (test.runs > 0) || strings.Count(log, "runs swept") > 1 {
+			t.Errorf("%s: the log has not %s once, or has it of nothing:\n%s", test.name, line, log)
+		}
 	}
 }
 
@@ -78,6 +87,9 @@ func TestForget(t *testing.T) {
 	sweeper(t, &l, &runs, &calls).Forget(t.Context())
 	if want := time.Unix(1e9, 0).AddDate(0, 0, -30); l.payloads != 0 || !l.before.Equal(want) {
 		t.Errorf("%d payloads left from before %s", l.payloads, l.before)
+	}
+	if !strings.Contains(l.log.String(), "deleted\" count=1700") {
+		t.Errorf("the log has no count: %s", l.log.String())
 	}
 	l = sweepRows{payloads: 1700, fail: 2}
 	sweeper(t, &l, &runs, &calls).Forget(t.Context())

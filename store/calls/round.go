@@ -151,7 +151,7 @@ func ExpiredRounds(now time.Time) database.Expired {
 
 // sweepRounds deletes expired rounds. If one is still open, the instance that
 // opened it died, so the sweep records its outcome.
-func (st *Store) sweepRounds(ctx context.Context, now time.Time, limit int) error {
+func (st *Store) sweepRounds(ctx context.Context, now time.Time, limit int) (n int, err error) {
 	expired := ExpiredRounds(now)
 	found, err := database.Exists(ctx, expired.Find(st.db.Read.NewSelect(), 1))
 	if err == nil && found {
@@ -165,13 +165,14 @@ func (st *Store) sweepRounds(ctx context.Context, now time.Time, limit int) erro
 					return err
 				}
 			}
+			n = len(rows)
 			return nil
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("sweeping rounds: %w", err)
+		return 0, fmt.Errorf("sweeping rounds: %w", err)
 	}
-	return nil
+	return n, nil
 }
 
 // recordAbandoned appends an event if the round was never closed.

@@ -73,32 +73,32 @@ func Sweeps(r action.SweepRules) []Sweep {
 // Sweep implements [action.Ledger]. Each kind of work is a transaction of its
 // own, and none when there is nothing to do, so that calls get between them;
 // what one did stays done when another fails.
-func (st *Store) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invocation, error) {
+func (st *Store) Sweep(ctx context.Context, r action.SweepRules) (done action.Swept, err error) {
 	if r.Limit <= 0 {
 		r.Limit = 100
 	}
-	var ended []action.Invocation
 	var errs []error
 	for _, s := range Sweeps(r) {
-		list, err := st.sweep(ctx, s, r.Limit)
+		list, n, err := st.sweep(ctx, s, r.Limit)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sweeping %s invocations: %w", s.Name, err))
 		}
 		if errors.Is(err, action.ErrUnavailable) {
-			return ended, errors.Join(errs...) // the others would only wait as long again
+			return done, errors.Join(errs...) // the others would only wait as long again
 		}
 		for _, inv := range list {
 			st.executing.Take(inv.Organization, inv.ID)
 		}
-		ended = append(ended, list...)
+		done.Ended = append(done.Ended, list...)
+		done.Results += n
 	}
-	if err := st.sweepKeys(ctx, r); err != nil {
+	if done.Keys, err = st.sweepKeys(ctx, r); err != nil {
 		errs = append(errs, fmt.Errorf("sweeping idempotency keys: %w", err))
 	}
-	if err := st.sweepRounds(ctx, r.Now, r.Limit); err != nil {
+	if done.Rounds, err = st.sweepRounds(ctx, r.Now, r.Limit); err != nil {
 		errs = append(errs, err)
 	}
-	return ended, errors.Join(errs...)
+	return done, errors.Join(errs...)
 }
 
 // Select selects the overdue rows of a sweep.
@@ -119,16 +119,18 @@ func (s Sweep) Update(db bun.IDB, limit int) *bun.UpdateQuery {
 	return q.Where(s.where, s.args...)
 }
 
-func (st *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.Invocation, err error) {
+// sweep returns the invocations that it ended, or the number of others that it changed.
+func (st *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.Invocation, kept int, err error) {
 	// Check with a read first: usually there is nothing to do for the writer.
 	found, err := database.Exists(ctx, s.Select(st.db.Read.NewSelect(), 1))
 	if err != nil || !found {
-		return nil, err
+		return nil, 0, err
 	}
 	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		q := s.Update(tx, limit)
 		if s.keepsStatus {
-			_, err := q.Exec(ctx)
+			n, err := database.RowsAffected(q.Exec(ctx))
+			kept = int(n)
 			return err
 		}
 		var rows []InvocationRow
@@ -139,9 +141,9 @@ func (st *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.
 		return err
 	}})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return ended, nil
+	return ended, kept, nil
 }
 
 // expire ends one pending row whose time is over.
@@ -177,16 +179,18 @@ func DeleteExpiredKeys(db bun.IDB, r action.SweepRules) *bun.DeleteQuery {
 	return q.Where("invocation_id IN (?)", due.Column("k.invocation_id")).Where("created_at < ?", database.NewTimestamp(r.Now.Add(-minKeyAge)))
 }
 
-// sweepKeys deletes expired idempotency keys.
-func (st *Store) sweepKeys(ctx context.Context, r action.SweepRules) error {
+// sweepKeys deletes expired idempotency keys and returns their number.
+func (st *Store) sweepKeys(ctx context.Context, r action.SweepRules) (n int, err error) {
 	found, err := database.Exists(ctx, ExpiredKeys(st.db.Read.NewSelect(), r, 1).Column("k.invocation_id"))
 	if err != nil || !found {
-		return err
+		return 0, err
 	}
-	return st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := DeleteExpiredKeys(tx, r).Exec(ctx)
+	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		deleted, err := database.RowsAffected(DeleteExpiredKeys(tx, r).Exec(ctx))
+		n = int(deleted)
 		return err
 	}})
+	return n, err
 }
 
 type eventRow struct {

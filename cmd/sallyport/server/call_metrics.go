@@ -234,8 +234,8 @@ func (m *callMetrics) labels(key action.Key) (action.Key, bool) {
 	return key, true
 }
 
-// callLog logs a line for each ended call, and passes all events to the next
-// [gate.Observer]. The line has no params and no results.
+// callLog logs a line for each call that is held and each that ended, and passes all
+// events to the next [gate.Observer]. The lines have no params and no results.
 type callLog struct {
 	gate.Observer
 	log *slog.Logger
@@ -252,18 +252,34 @@ func newCallLog(next gate.Observer, log *slog.Logger) callLog {
 func (l callLog) Changed(inv *action.Invocation) {
 	l.Observer.Changed(inv)
 	ctx := context.Background()
-	if !inv.Status.Terminal() || !l.log.Enabled(ctx, slog.LevelInfo) {
+	held := inv.Status == action.StatusPending
+	if !held && !inv.Status.Terminal() || !l.log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
+	message := "call"
 	line := []slog.Attr{
 		slog.String("invocation", inv.ID),
 		slog.String("session", inv.Session),
 		slog.String("organization", inv.Organization),
 		slog.String("source", inv.Source),
 		slog.String("action", inv.Action),
+		slog.String("risk", string(inv.Risk)),
 		slog.String("mode", string(inv.Mode)),
 		slog.String("mode_source", string(inv.ModeSource)),
 		slog.String("status", string(inv.Status)),
+	}
+	if held && inv.ExpiresAt != nil {
+		message, line = "call held", append(line, slog.Time("expires_at", *inv.ExpiresAt))
+	}
+	if inv.Grant != "" {
+		line = append(line, slog.String("grant", inv.Grant))
+	}
+	switch {
+	case inv.ApprovedBy == "":
+	case inv.DeniedReason == action.DeniedHuman:
+		line = append(line, slog.String("denied_by", inv.ApprovedBy))
+	default:
+		line = append(line, slog.String("approved_by", inv.ApprovedBy))
 	}
 	switch {
 	case inv.Error != nil:
@@ -280,5 +296,5 @@ func (l callLog) Changed(inv *action.Invocation) {
 	if inv.CompletedAt != nil {
 		line = append(line, slog.Int64("total_ms", inv.CompletedAt.Sub(inv.CreatedAt).Milliseconds()))
 	}
-	l.log.LogAttrs(ctx, slog.LevelInfo, "call", line...)
+	l.log.LogAttrs(ctx, slog.LevelInfo, message, line...)
 }

@@ -31,25 +31,38 @@ func TestCallIsALineInTheLog(t *testing.T) {
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	read := h.want(h.get(h.begin(t.Context(), h.call("read", `{"text":"canary"}`))), action.StatusCompleted).Invocation
 	done := h.begin(t.Context(), h.call("write", `{"text":"canary"}`))
-	if n := strings.Count(lines.String(), "\n"); n != 1 {
+	held := h.pending()
+	if n := strings.Count(lines.String(), "\n"); n != 2 {
 		t.Errorf("%d lines before the second call ended:\n%s", n, lines)
 	}
-	v := h.verdict(h.pending().ID)
+	v := h.verdict(held.ID)
 	v.Note = "canary"
 	if _, err := h.gate.Deny(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
 	write := h.want(h.get(done), action.StatusDenied).Invocation
+	done = h.begin(t.Context(), h.call("write", `{"n":2}`))
+	h.approve(h.pending().ID)
+	approved := h.want(h.get(done), action.StatusCompleted).Invocation
+	grant := h.grant(action.Grant{Terms: action.Terms{Source: "notes", Action: "write"}, ToolHash: "h1"})
+	granted := h.want(h.get(h.begin(t.Context(), h.call("write", `{"n":3}`))), action.StatusCompleted).Invocation
 	got := strings.Split(strings.TrimSpace(lines.String()), "\n")
 	want := []map[string]any{
 		{
 			"level": "INFO", "msg": "call", "invocation": read.ID, "session": h.session.ID, "organization": org, "source": "notes", "action": "read",
-			"mode": "allow", "mode_source": "inferred", "status": "completed",
+			"risk": "read", "mode": "allow", "mode_source": "inferred", "status": "completed",
+		},
+		{
+			"level": "INFO", "msg": "call held", "invocation": write.ID, "session": h.session.ID, "organization": org, "source": "notes", "action": "write",
+			"risk": "write", "mode": "require_approval", "mode_source": "inferred", "status": "pending", "expires_at": held.ExpiresAt.Format(time.RFC3339Nano),
 		},
 		{
 			"level": "INFO", "msg": "call", "invocation": write.ID, "session": h.session.ID, "organization": org, "source": "notes", "action": "write",
-			"mode": "require_approval", "mode_source": "inferred", "status": "denied", "denied": "human",
+			"risk": "write", "mode": "require_approval", "mode_source": "inferred", "status": "denied", "denied": "human", "denied_by": v.By, "approved_by": nil,
 		},
+		{"msg": "call held", "invocation": approved.ID},
+		{"msg": "call", "invocation": approved.ID, "risk": "write", "status": "completed", "approved_by": v.By, "denied_by": nil, "grant": nil},
+		{"msg": "call", "invocation": granted.ID, "risk": "write", "status": "completed", "grant": grant.ID, "approved_by": nil},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d lines, want %d:\n%s", len(got), len(want), lines)
@@ -65,12 +78,42 @@ func TestCallIsALineInTheLog(t *testing.T) {
 			}
 		}
 		_, ran := fields["duration_ms"].(float64)
-		if _, ended := fields["total_ms"].(float64); !ended || ran != (i == 0) {
+		if _, ended := fields["total_ms"].(float64); ended != (fields["msg"] == "call") || ran != (fields["status"] == "completed") {
 			t.Errorf("durations of %s", line)
 		}
 	}
 	if strings.Contains(lines.String(), "canary") {
 		t.Errorf("what callers and people write is in the log:\n%s", lines)
+	}
+}
+
+// What a periodic job deleted is counted in the log, and nothing is said of a job that had
+// nothing to do.
+func TestDeletedRowsAreCountedInTheLog(t *testing.T) {
+	t.Parallel()
+	p := serveHouse(t, func(o *Options) { o.SessionRetention = 48 * time.Hour })
+	p.clean(t.Context())
+	p.cleanSessions(t.Context())
+	if log := p.log.String(); strings.Contains(log, "expired rows deleted") || strings.Contains(log, "old sessions purged") {
+		t.Errorf("the log counts nothing:\n%s", log)
+	}
+	users, err := p.DB.ListUsers(t.Context(), org)
+	if err != nil || len(users) == 0 {
+		t.Fatal(users, err)
+	}
+	past := p.DB.Now().Add(-72 * time.Hour)
+	if err := p.DB.CreateAPIKey(t.Context(), action.APIKey{ID: "old", Organization: org, Name: "old", User: users[0].ID, Role: action.RoleMember, ExpiresAt: &past}, strings.Repeat("0", 64)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.DB.CreateSession(t.Context(), action.Session{Organization: org, Kind: action.Interactive, Type: action.TypeCoding, CreatedBy: users[0].ID, ExpiresAt: &past}); err != nil {
+		t.Fatal(err)
+	}
+	p.clean(t.Context())
+	p.cleanSessions(t.Context())
+	for _, line := range []string{`msg="expired rows deleted" what="API keys" count=1`, `msg="old sessions purged" count=1`} {
+		if log := p.log.String(); !strings.Contains(log, line) {
+			t.Errorf("the log has no %s:\n%s", line, log)
+		}
 	}
 }
 

@@ -392,12 +392,16 @@ func TestHumanDenialHoldsForTheSameCall(t *testing.T) {
 
 func TestHeldCallExpires(t *testing.T) {
 	t.Parallel()
-	h, e := newHouse(t, func(c *gate.Config) { c.HoldInteractive = 100 * time.Millisecond }), &effects{}
+	lines := &tape{}
+	h, e := newHouse(t, func(c *gate.Config) {
+		c.HoldInteractive, c.Log = 100*time.Millisecond, slog.New(slog.NewTextHandler(lines, nil))
+	}), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	out := h.want(h.get(h.begin(t.Context(), h.call("write", `{}`))), action.StatusExpired)
 	if _, err := h.gate.Approve(t.Context(), h.verdict(out.Invocation.ID)); !errors.Is(err, action.ErrGone) {
 		t.Errorf("approving what expired: %v", err)
 	}
+	h.eventually("a count of the sweep", func() bool { return strings.Contains(lines.String(), `msg="overdue calls swept" expired=1`) })
 	if e.n.Load() != 0 {
 		t.Error("it ran")
 	}

@@ -204,11 +204,16 @@ func (g *Gateway) retain(ctx context.Context) {
 	}
 	before := g.DB.Now().Add(-g.Options.Retention)
 	for _, o := range organizations {
+		deleted := 0
 		for n := retainBatch; n == retainBatch && ctx.Err() == nil; {
-			if n, err = g.DB.Retain(ctx, o.Organization, before, g.AuditKey, retainBatch); err != nil {
+			n, err = g.DB.Retain(ctx, o.Organization, before, g.AuditKey, retainBatch)
+			if deleted += n; err != nil {
 				g.log.Warn("could not delete old calls", "organization", o.Organization, "error", err)
 				break
 			}
+		}
+		if deleted > 0 {
+			g.log.Info("old calls deleted", "organization", o.Organization, "count", deleted)
 		}
 	}
 }

@@ -152,12 +152,17 @@ func (g *Gateway) clean(ctx context.Context) {
 		"variables":       func(limit int) (int, error) { return g.DB.SweepEnv(ctx, now, limit) },
 		"evidence":        func(limit int) (int, error) { return g.sweepEvidence(ctx, now, limit) },
 	} {
+		deleted := 0
 		for n := cleanBatch; n == cleanBatch && ctx.Err() == nil; {
 			var err error
-			if n, err = sweep(cleanBatch); err != nil {
+			n, err = sweep(cleanBatch)
+			if deleted += n; err != nil {
 				g.log.Warn("could not delete expired rows", "what", what, "error", err)
 				break
 			}
+		}
+		if deleted > 0 {
+			g.log.Info("expired rows deleted", "what", what, "count", deleted)
 		}
 	}
 }

@@ -161,11 +161,14 @@ func (g *Gateway) cleanSessions(ctx context.Context) {
 			g.publishWithdrawn(e.Withdrawn)
 		}
 	}
-	keep := g.Options.SessionRetention
-	for n := cleanBatch; keep > 0 && n == cleanBatch && ctx.Err() == nil; {
+	keep, deleted := g.Options.SessionRetention, 0
+	for n := cleanBatch; keep > 0 && n == cleanBatch && ctx.Err() == nil; deleted += n {
 		var err error
 		if n, err = g.DB.PurgeSessions(ctx, g.DB.Now().Add(-keep), cleanBatch); err != nil && ctx.Err() == nil {
 			g.log.Warn("could not delete old sessions", "error", err)
 		}
+	}
+	if deleted > 0 {
+		g.log.Info("old sessions purged", "count", deleted)
 	}
 }
