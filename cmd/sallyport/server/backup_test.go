@@ -149,12 +149,12 @@ func TestRestoreRefuses(t *testing.T) {
 		restore backup.RestoreCommand
 		says    string
 	}{
-		"a byte of the database":    {damage: func(t *testing.T, to string) { flip(t, filepath.Join(to, command.DatabaseFile)) }, says: "not what was written"},
+		"a byte of the database":    {damage: func(t *testing.T, to string) { flip(t, filepath.Join(to, command.DatabaseFile)) }, says: "was damaged or changed"},
 		"no manifest":               {damage: func(t *testing.T, to string) { remove(t, filepath.Join(to, "backup.json")) }, says: "is not a backup"},
 		"no keys":                   {without: true, says: "has no "},
 		"another key":               {without: true, restore: backup.RestoreCommand{MasterKey: strings.Repeat("ab", 32), TokenKey: strings.Repeat("cd", 32)}, says: "another master key"},
-		"evidence that was altered": {damage: func(t *testing.T, to string) { tamper(t, to) }, says: "does not hold"},
-		"a key file with a path":    {damage: func(t *testing.T, to string) { misname(t, to) }, says: "no data folder has"},
+		"evidence that was altered": {damage: func(t *testing.T, to string) { tamper(t, to) }, says: "does not verify"},
+		"a key file with a path":    {damage: func(t *testing.T, to string) { misname(t, to) }, says: "which is not valid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			to, data := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data")
