@@ -127,7 +127,7 @@ func (s *Source) handshakeOver(ctx context.Context, overSSE bool, before *handsh
 		}
 		var sse *sseSession
 		if overSSE {
-			sse = newSSESession(s)
+			sse = newSSESession(s, p != sessionKey{})
 		}
 		ses, err := s.connectSDK(ctx, sse, seen, era, can)
 		if err == nil {

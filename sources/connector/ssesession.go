@@ -34,6 +34,7 @@ var errNoSSE = errors.New("the server does not use HTTP+SSE")
 // unknown session.
 type sseSession struct {
 	source  *Source
+	agent   bool        // it is an agent's own
 	ponging atomic.Bool // a ping is being answered
 
 	mu       sync.Mutex // the fields below
@@ -42,11 +43,12 @@ type sseSession struct {
 	failure  error               // why the stream ended; nil: it did not, or we ended it
 	cancel   context.CancelFunc  // ends the stream
 	waiting  map[string]*sseBody // the responses to POST, by request ID
+	calls    []*sseBody          // of them those of a caller, the latest last
 	other    *sseBody            // the response to GET, or to the next one
 }
 
-func newSSESession(s *Source) *sseSession {
-	return &sseSession{source: s, cancel: func() {}, waiting: map[string]*sseBody{}, other: newSSEBody()}
+func newSSESession(s *Source, agent bool) *sseSession {
+	return &sseSession{source: s, agent: agent, cancel: func() {}, waiting: map[string]*sseBody{}, other: newSSEBody()}
 }
 
 // sseSessionID is the ID of an sseSession for the rest of the package. Servers
@@ -181,7 +183,7 @@ func (t *sseSession) setEndpoint(base *url.URL, ev event) error {
 
 // receive answers pings and passes on other messages of the server: a response to
 // its request, progress to all requests, of which each knows its own, and the rest
-// to GET.
+// to GET, or in an agent's session to the latest call, before its response.
 func (t *sseSession) receive(ctx context.Context, data []byte) {
 	m, ok := parseMessage(data)
 	if !ok || m.method == nil && m.id == nil {
@@ -192,7 +194,7 @@ func (t *sseSession) receive(ctx context.Context, data []byte) {
 	defer t.mu.Unlock()
 	switch body := t.waiting[string(m.id)]; {
 	case m.method == nil && body != nil:
-		delete(t.waiting, string(m.id))
+		t.forget(string(m.id), body)
 		body.append(data)
 		body.end(io.EOF)
 	case m.method == nil: // to nobody's request
@@ -202,9 +204,19 @@ func (t *sseSession) receive(ctx context.Context, data []byte) {
 		for _, body := range t.waiting {
 			body.offer(data)
 		}
+	case t.agent && len(t.calls) > 0:
+		t.calls[len(t.calls)-1].offer(data)
 	default:
 		t.other.offer(data)
 	}
+}
+
+// forget removes a request that has its response, or waits no longer.
+func (t *sseSession) forget(id string, body *sseBody) {
+	if t.waiting[id] == body {
+		delete(t.waiting, id)
+	}
+	t.calls = slices.DeleteFunc(t.calls, func(call *sseBody) bool { return call == body })
 }
 
 // pong answers a ping, unless another is being answered. A GET could do so, but the
@@ -232,6 +244,9 @@ func (t *sseSession) post(r *http.Request, message []byte) (*http.Response, erro
 	endpoint, body := t.endpoint, newSSEBody()
 	if request {
 		t.waiting[id] = body
+		if member(member(m.params, "_meta"), "progressToken") != nil { // see [request.meta]
+			t.calls = append(t.calls, body)
+		}
 	}
 	t.mu.Unlock()
 	stop := context.AfterFunc(r.Context(), func() { body.end(context.Cause(r.Context())) })
@@ -239,9 +254,7 @@ func (t *sseSession) post(r *http.Request, message []byte) (*http.Response, erro
 		stop()
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.waiting[id] == body {
-			delete(t.waiting, id)
-		}
+		t.forget(id, body)
 	}
 	resp, err := t.send(r, endpoint, message)
 	switch {

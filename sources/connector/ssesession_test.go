@@ -69,6 +69,9 @@ func newSSEServer(t *testing.T, before func(w http.ResponseWriter, r *http.Reque
 		"ping": func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return text("alive"), r.Session.Ping(ctx, nil)
 		},
+		"log": func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return text("logged"), r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "error", Data: "before the answer"}) //nolint:staticcheck // servers still log
+		},
 		"wait": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			s.waits.Add(1)
 			<-s.held
@@ -139,7 +142,7 @@ func TestHTTPSSE(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(l.Tools) != 6 || l.Protocol != "2025-11-25" || !slices.ContainsFunc(l.Warnings, func(w string) bool { return strings.Contains(w, "HTTP+SSE transport of protocol 2024-11-05") }) {
+	if len(l.Tools) != 7 || l.Protocol != "2025-11-25" || !slices.ContainsFunc(l.Warnings, func(w string) bool { return strings.Contains(w, "HTTP+SSE transport of protocol 2024-11-05") }) {
 		t.Errorf("%d tools, MCP %s, %q", len(l.Tools), l.Protocol, l.Warnings)
 	}
 	steps := s.Steps()
@@ -271,6 +274,24 @@ func TestHTTPSSEPerAgent(t *testing.T) {
 	}
 	if n := up.opened.Load(); n != 3 { // one is shared, for lists
 		t.Errorf("%d streams were opened", n)
+	}
+}
+
+// TestHTTPSSEOrder has a server send log messages right before answers: an agent with
+// its own session gets each before its answer, and one with the shared session none,
+// since it is not said whose they are.
+func TestHTTPSSEOrder(t *testing.T) {
+	up := newSSEServer(t, nil)
+	for _, own := range []bool{true, false} {
+		s := open(t, up.URL, func(c *connector.Config) { c.PerAgent = own })
+		var heard atomic.Int64
+		by := &caller{session: "a", level: "debug", log: func(json.RawMessage) { heard.Add(1) }}
+		for i := range int64(100) {
+			called(t, s, "log", `{}`, by)
+			if n := heard.Load(); own && n != i+1 || !own && n != 0 {
+				t.Fatalf("own session: %v, %d messages after %d calls", own, n, i+1)
+			}
+		}
 	}
 }
 
