@@ -38,6 +38,41 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
+// TestOutputSchema has a person deny and approve calls of a tool with an output schema.
+// What the gateway says of it is an error with text alone, which also a client that
+// otherwise gives its model only structured content gives it.
+func TestOutputSchema(t *testing.T) {
+	t.Parallel()
+	harness.SkipShort(t)
+	gateway := &harness.Setup{}
+	tally := harness.StartUpstream(harness.Tool{Name: "add", Description: "Adds to a tally.", Does: "added ", Structured: true})
+	t.Cleanup(func() {
+		if err := gateway.End(); err != nil {
+			t.Error(err)
+		}
+		tally.Close()
+	})
+	for i, c := range clients() {
+		s := gateway.Session(t, nil)
+		if i == 0 {
+			if err := gateway.Connect("tally", tally); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := harness.NewModel(t, c.dialect,
+			c.calls("tally_add", args{"text": "tea of " + c.name}),
+			c.calls("tally_add", args{"text": "milk of " + c.name}),
+			harness.Say("Done."),
+		)
+		agent := c.run(s, m)
+		s.Deny(s.Held(), "Not today.")
+		s.Approve(s.Held())
+		agent.Succeeds()
+		m.Sees(1, "denied by a person", "nothing was executed", "Reason given: Not today.")
+		m.Sees(2, "added milk of "+c.name)
+	}
+}
+
 // TestDenialByPolicy has the model call a tool that it was not shown.
 func TestDenialByPolicy(t *testing.T) {
 	each(t, func(t *testing.T, c client) {

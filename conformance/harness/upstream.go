@@ -15,6 +15,7 @@ type Tool struct {
 	Name, Description string
 	Reads, Destroys   bool   // as its annotations say
 	Does              string // what its result says, before the param text
+	Structured        bool   // it has an output schema: its result is {"did": …}, too
 }
 
 // Upstream is an MCP server that writes down what its tools did, and tells its
@@ -47,11 +48,15 @@ func StartUpstream(tools ...Tool) *Upstream {
 // Add adds the tools; its clients are told.
 func (u *Upstream) Add(tools ...Tool) {
 	for _, made := range tools {
-		u.mcp.AddTool(&mcp.Tool{
+		listed := &mcp.Tool{
 			Name: made.Name, Description: made.Description,
 			InputSchema: Args{"type": "object", "properties": Args{"text": Args{"type": "string"}}, "required": []string{"text"}},
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: made.Reads, DestructiveHint: &made.Destroys},
-		}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		}
+		if made.Structured {
+			listed.OutputSchema = Args{"type": "object", "properties": Args{"did": Args{"type": "string"}}, "required": []string{"did"}, "additionalProperties": false}
+		}
+		u.mcp.AddTool(listed, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			var in struct {
 				Text string `json:"text"`
 			}
@@ -62,7 +67,11 @@ func (u *Upstream) Add(tools ...Tool) {
 			u.mu.Lock()
 			u.done = append(u.done, did)
 			u.mu.Unlock()
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: did}}}, nil
+			result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: did}}}
+			if made.Structured {
+				result.StructuredContent = Args{"did": did}
+			}
+			return result, nil
 		})
 	}
 }
