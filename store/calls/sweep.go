@@ -130,7 +130,7 @@ func (st *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.
 		q := s.Update(tx, limit)
 		if s.keepsStatus {
 			n, err := database.RowsAffected(q.Exec(ctx))
-			kept = int(n)
+			kept = n
 			return err
 		}
 		var rows []InvocationRow
@@ -187,7 +187,7 @@ func (st *Store) sweepKeys(ctx context.Context, r action.SweepRules) (n int, err
 	}
 	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		deleted, err := database.RowsAffected(DeleteExpiredKeys(tx, r).Exec(ctx))
-		n = int(deleted)
+		n = deleted
 		return err
 	}})
 	return n, err
