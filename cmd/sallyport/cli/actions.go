@@ -73,7 +73,7 @@ func (c *actionsList) Run(ctx context.Context, std *command.Streams) error {
 		}
 	}
 	if len(kept) == 0 && c.Source != "" && c.Search == "" {
-		return fmt.Errorf("the session has no action of a source %q; sallyport actions list has all of them.%s", c.Source, command.Printable(suggest.Sentence(c.Source, sources)))
+		return fmt.Errorf("the session has no actions of source %q; see sallyport actions list.%s", c.Source, command.Printable(suggest.Sentence(c.Source, sources)))
 	}
 	if c.JSON {
 		shown := map[string]any{"items": append([]json.RawMessage{}, kept...), "total": len(kept), "next_cursor": ""}
@@ -216,8 +216,8 @@ func (c *actionsGrantRequest) Run(ctx context.Context, std *command.Streams) err
 		return deniedExit(err)
 	}
 	return c.print(std, raw, func(w io.Writer) {
-		printLine(w, fmt.Sprintf("asked for %s: %s (request %s, %s)", termsText(&request.Terms, request.Name), limitsText(&request.Terms), request.ID, request.Status))
-		printLine(w, "go on calling meanwhile; sallyport actions grants shows it once a person agreed")
+		printLine(w, fmt.Sprintf("requested a grant for %s: %s (request %s, %s)", termsText(&request.Terms, request.Name), limitsText(&request.Terms), request.ID, request.Status))
+		printLine(w, "continue to make calls; sallyport actions grants lists the grant once a person approved it")
 	})
 }
 
@@ -254,7 +254,7 @@ const guideFile = "actions-guide.md"
 func (c *actionsGuide) Run(ctx context.Context, std *command.Streams) error {
 	switch {
 	case c.Write != "" && (c.Source != "" || c.OfGuide != (api.OfGuide{})):
-		return command.UsageErrorf("--write writes the guide of all the session's actions; leave out SOURCE, --action, --denied and --cursor")
+		return command.UsageErrorf("--write writes the guide to all actions of the session; leave out SOURCE, --action, --denied and --cursor")
 	case c.Denied && c.Action != "":
 		return command.UsageErrorf("--denied lists all actions that are denied; leave out --action")
 	}
@@ -282,7 +282,7 @@ func (c *actionsGuide) fetch(ctx context.Context, a *agentClient) (int, *api.Gui
 func writeGuide(std *command.Streams, folder, text string) error {
 	if strings.HasSuffix(folder, ".md") {
 		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-			return command.UsageErrorf("--write names a folder, in which the guide is called %s; leave out %s", guideFile, command.Printable(filepath.Base(folder)))
+			return command.UsageErrorf("--write takes a folder, in which the file is named %s; leave out %s", guideFile, command.Printable(filepath.Base(folder)))
 		}
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -292,7 +292,7 @@ func writeGuide(std *command.Streams, folder, text string) error {
 	if err := command.WriteFile(path, []byte(text)); err != nil {
 		return err
 	}
-	printLine(std.Out, "the guide is in "+path)
+	printLine(std.Out, "wrote the guide to "+path)
 	return nil
 }
 

@@ -47,7 +47,7 @@ func (c *actionsRun) Run(ctx context.Context, std *command.Streams) error {
 	key := cmp.Or(c.IdempotencyKey, "cli-"+rand.Text())
 	err = w.call(ctx, api.NewCall{Source: c.Source, Action: c.Action, Params: params, IdempotencyKey: key})
 	if w.id == "" && (ctx.Err() != nil || errors.As(err, new(noResponseError))) {
-		return command.ExitWith(fmt.Errorf("%w; it is not known whether the call was made. To get its outcome, run the same command with --idempotency-key %s: the call is never made twice", err, key), command.ExitPending)
+		return command.ExitWith(fmt.Errorf("%w; the call may have been made. Run the same command with --idempotency-key %s to get its outcome: the call is never made twice", err, key), command.ExitPending)
 	}
 	return err
 }
@@ -204,7 +204,7 @@ func callName(i *action.Invocation) string { return cmp.Or(i.SourceName, i.Sourc
 func (w *waiter) finish(raw json.RawMessage, out *api.Outcome) error {
 	i := &out.Invocation
 	if out.Result == nil && i.Status == action.StatusCompleted {
-		printLine(w.log, "the result was picked up or its time is over; this is what was kept of it, redacted and perhaps cut")
+		printLine(w.log, "the full result was already fetched or has expired; this is the stored result, redacted and possibly truncated")
 		out.Result = i.Result
 	}
 	switch {
@@ -251,11 +251,11 @@ func (w *waiter) callError(ctx context.Context, err error) error {
 	case w.status == action.StatusPending && p != nil && p.Status == http.StatusUnauthorized:
 		// The session ended between two polls and withdrew its pending calls. An
 		// approver may have approved the call just before, so it may have run.
-		return command.ExitWith(fmt.Errorf("the call was withdrawn with its session, unless a person had just approved it; a person can look at invocation %s: %w", w.id, err), command.ExitUnknown)
+		return command.ExitWith(fmt.Errorf("the session ended and its pending call was withdrawn, unless a person had just approved it; ask a person to check invocation %s: %w", w.id, err), command.ExitUnknown)
 	case w.id != "" && p != nil && p.Status == http.StatusUnauthorized:
-		return command.ExitWith(fmt.Errorf("the call was not held any more when its session ended, and may or may not have happened; a person can look at invocation %s: %w", w.id, err), command.ExitUnknown)
+		return command.ExitWith(fmt.Errorf("the session ended after the call was decided, so the call may or may not have happened; ask a person to check invocation %s: %w", w.id, err), command.ExitUnknown)
 	case w.id != "" && errors.As(err, new(noResponseError)):
-		return command.ExitWith(fmt.Errorf("%w; the call may still be open, so do not make it again: sallyport actions wait %s comes back to it once the gateway answers", err, w.id), command.ExitPending)
+		return command.ExitWith(fmt.Errorf("%w; the call may still be open, so do not repeat it. Resume it when the gateway answers: sallyport actions wait %s", err, w.id), command.ExitPending)
 	}
 	return deniedExit(err)
 }
@@ -291,7 +291,7 @@ func (w *waiter) printDenied(ctx context.Context, id string) error {
 // the call: an approver may be deciding, and the agent can fetch the outcome
 // later.
 func (w *waiter) pendingError(status string) error {
-	return command.ExitWith(fmt.Errorf("the call is %s and goes on without this command; do not make it again: sallyport actions wait %s comes back to it", status, w.id), command.ExitPending)
+	return command.ExitWith(fmt.Errorf("the call is %s and continues without this command; do not repeat it. Resume it with: sallyport actions wait %s", status, w.id), command.ExitPending)
 }
 
 // callState describes the status of a call in a sentence.
@@ -299,13 +299,13 @@ func callState(i *action.Invocation) string {
 	name := callName(i) + " "
 	switch i.Status {
 	case action.StatusPending:
-		return name + "waits for a person; it expires " + relativeTime(i.ExpiresAt)
+		return name + "is waiting for approval; it expires " + relativeTime(i.ExpiresAt)
 	case action.StatusApproved:
-		return name + "was approved and runs at once"
+		return name + "was approved and is about to run"
 	case action.StatusExecuting:
-		return name + "runs"
+		return name + "is running"
 	case action.StatusExpired:
-		return name + "expired before anybody decided; nothing was executed"
+		return name + "expired before a decision; nothing was executed"
 	case action.StatusDenied:
 		text := name + "was denied (" + i.DeniedReason + "); nothing was executed"
 		if i.DeniedNote != "" {

@@ -90,7 +90,7 @@ func TestExitStatusWithoutCall(t *testing.T) {
 			status := executeClient(ctx, append(words, "--url", c.url, "--wait", c.wait, "--retry-every", "400ms"), nil, io.Discard, errs)
 			cancel()
 			text := errs.String()
-			if retried := strings.Contains(text, "trying again"); status != c.status || !strings.Contains(text, c.says) || retried != c.retries || strings.Contains(text, "context canceled") || strings.Contains(text, "(4 of") {
+			if retried := strings.Contains(text, "retrying"); status != c.status || !strings.Contains(text, c.says) || retried != c.retries || strings.Contains(text, "context canceled") || strings.Contains(text, "(4 of") {
 				t.Errorf("%s, %v: status %d, %s", c.name, words, status, text)
 			}
 		}

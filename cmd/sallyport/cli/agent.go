@@ -65,7 +65,7 @@ func (c *agentFlags) identify(ctx context.Context, std *command.Streams, deadlin
 	if address == "" {
 		e, err := command.ReadEndpoint(c.dataFolder())
 		if err != nil {
-			return nil, nil, errors.New("where is the gateway? set SALLYPORT_URL to its address, such as https://gateway.example.com; or say --data DIR where one runs on this machine")
+			return nil, nil, errors.New("the URL of the gateway is not set: set SALLYPORT_URL, such as to https://gateway.example.com, or pass --data DIR if the gateway runs on this machine")
 		}
 		address = e.URL
 	}
@@ -79,7 +79,7 @@ func (c *agentFlags) identify(ctx context.Context, std *command.Streams, deadlin
 		return nil, nil, err
 	}
 	if me.Session == "" {
-		return nil, nil, fmt.Errorf("%s is not the token of a session; set it to the one that sallyport session create printed", agent.TokenVariable)
+		return nil, nil, fmt.Errorf("%s is not a session token; set it to the token that sallyport session create printed", agent.TokenVariable)
 	}
 	a.session = me.Session
 	return a, me, nil
@@ -134,7 +134,7 @@ func (a *agentClient) giveUp(ctx context.Context, try int) bool {
 
 // backOff logs the reason for a retry and waits.
 func (a *agentClient) backOff(ctx context.Context, err error, try int, pause time.Duration) error {
-	printLine(a.log, fmt.Sprintf("%v; trying again (%d of %d)", err, try, maxRetries))
+	printLine(a.log, fmt.Sprintf("%v; retrying (%d of %d)", err, try, maxRetries))
 	select {
 	case <-ctx.Done():
 		return errStopped()
@@ -162,7 +162,7 @@ func (a *agentClient) send(ctx context.Context, request *http.Request) (int, jso
 	defer response.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, apiclient.MaxAnswer))
 	if err != nil {
-		return 0, nil, noResponseError{fmt.Errorf("the gateway's answer was cut off (%w)", err)}
+		return 0, nil, noResponseError{fmt.Errorf("the response of the gateway was truncated (%w)", err)}
 	}
 	return response.StatusCode, raw, nil
 }
@@ -220,14 +220,14 @@ type verifyCommand struct {
 // Run uploads every file and then calls the tool that seals the upload.
 func (c *verifyCommand) Run(ctx context.Context, std *command.Streams) error {
 	if c.Upload != "" && !action.ValidUploadID(c.Upload) {
-		return command.UsageErrorf("--upload takes the id that verify printed when it was cut off, a UUID in lower case; leave it out for a new upload")
+		return command.UsageErrorf("--upload takes the ID that verify printed when it was interrupted, a UUID in lower case; leave it out for a new upload")
 	}
 	root, err := os.OpenRoot(c.Folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no folder %s; put the files there that show your work, such as screenshots and test reports", c.Folder)
+		return fmt.Errorf("there is no folder %s; create it with files that show your work, such as screenshots and test reports", c.Folder)
 	}
 	if info, statErr := os.Stat(c.Folder); statErr == nil && !info.IsDir() {
-		return command.UsageErrorf("%s is a file; put what shows your work into a folder, and name that", command.Printable(c.Folder))
+		return command.UsageErrorf("%s is a file; put the files that show your work in a folder and pass the folder", command.Printable(c.Folder))
 	}
 	if err != nil {
 		return err
@@ -268,9 +268,9 @@ func (c *verifyCommand) resumeHint(err error) string {
 	p := new(problem)
 	switch {
 	case !errors.As(err, &p), p.Status >= http.StatusInternalServerError, p.Status == http.StatusTooManyRequests, p.Code == "body_broken":
-		return " (go on with: --upload " + c.Upload + ")"
+		return " (resume with: --upload " + c.Upload + ")"
 	case p.Status == http.StatusConflict:
-		return " (run verify again without --upload: that makes a new upload)"
+		return " (run verify again without --upload to start a new upload)"
 	}
 	return ""
 }
@@ -288,7 +288,7 @@ func listEvidence(root *os.Root, std *command.Streams) (list []action.UploadFile
 			return err
 		}
 		if !d.Type().IsRegular() {
-			fmt.Fprintf(std.Err, "left out %s: it is not a regular file\n", command.Printable(name))
+			fmt.Fprintf(std.Err, "skipped %s: not a regular file\n", command.Printable(name))
 			return nil
 		}
 		if err := action.CheckUploadName(name); err != nil {
@@ -305,7 +305,7 @@ func listEvidence(root *os.Root, std *command.Streams) (list []action.UploadFile
 		}
 		list, bytes = append(list, f), bytes+f.Size
 		if len(list) > action.MaxUploadFiles || bytes > action.MaxUploadBytes {
-			return fmt.Errorf("there are over %d files or %d MiB; leave only what shows your work", action.MaxUploadFiles, action.MaxUploadBytes>>20)
+			return fmt.Errorf("the folder has more than %d files or %d MiB; keep only the files that show your work", action.MaxUploadFiles, action.MaxUploadBytes>>20)
 		}
 		return nil
 	})
@@ -313,10 +313,10 @@ func listEvidence(root *os.Root, std *command.Streams) (list []action.UploadFile
 		if n > maxListedErrors {
 			invalid = append(invalid[:maxListedErrors], fmt.Sprintf("and %d more", n-maxListedErrors))
 		}
-		return nil, fmt.Errorf("%s would be refused, so nothing was sent:\n%s", command.Plural(n, "file"), strings.Join(invalid, "\n"))
+		return nil, fmt.Errorf("%s would be rejected, so nothing was sent:\n%s", command.Plural(n, "file"), strings.Join(invalid, "\n"))
 	}
 	if err == nil && len(list) == 0 {
-		err = errors.New("the folder has no files; put some there that show your work, such as screenshots and test reports")
+		err = errors.New("the folder is empty; add files that show your work, such as screenshots and test reports")
 	}
 	return list, err
 }
@@ -368,7 +368,7 @@ const uploadStallTimeout = 2 * time.Minute
 func (a *agentClient) uploadOnce(outer context.Context, root *os.Root, upload string, f *action.UploadFile, stallTimeout time.Duration) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
-	timer := time.AfterFunc(stallTimeout, func() { stop(fmt.Errorf("nothing moved for %s", stallTimeout)) })
+	timer := time.AfterFunc(stallTimeout, func() { stop(fmt.Errorf("no data was sent or received for %s", stallTimeout)) })
 	defer timer.Stop()
 	noTimeout := *a.HTTP
 	noTimeout.Timeout = 0
@@ -391,7 +391,7 @@ func (a *agentClient) uploadOnce(outer context.Context, root *os.Root, upload st
 	request.Header.Set("Content-Type", "application/octet-stream")
 	_, _, err = (&agentClient{Client: &Client{Client: apiclient.Client{Base: a.Base, Key: a.Key, HTTP: &noTimeout}}}).send(ctx, request)
 	if stalled := context.Cause(ctx); stalled != nil && outer.Err() == nil {
-		return noResponseError{fmt.Errorf("the gateway at %s takes no bytes: %w", a.Base, stalled)}
+		return noResponseError{fmt.Errorf("the gateway at %s does not accept data: %w", a.Base, stalled)}
 	}
 	return err
 }

@@ -84,7 +84,7 @@ func (c *configFlags) run(ctx context.Context, std *command.Streams, client agen
 		return err
 	}
 	if config.Literal && setup.Token == "" {
-		return command.UsageErrorf("%s reads no variables, so its file contains the token: set %s to the token of the session", client.Name(), agent.TokenVariable)
+		return command.UsageErrorf("%s does not read environment variables, so its file contains the token: set %s to the token of the session", client.Name(), agent.TokenVariable)
 	}
 	if err := mergeFile(path, &config); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (c *configFlags) printNextSteps(w io.Writer, config *agent.Config, setup *a
 	}
 	if config.Literal {
 		if setup.Token == "" {
-			printLine(w, "  replace "+agent.TokenPlaceholder+" by the token from session create: "+name+" reads no variables")
+			printLine(w, "  replace "+agent.TokenPlaceholder+" with the token from session create: "+name+" does not read environment variables")
 		}
 		printLine(w, "  keep the file private: it contains the token")
 		printLine(w, "  restart "+name)
@@ -267,7 +267,7 @@ func (c *configFlags) printNextSteps(w io.Writer, config *agent.Config, setup *a
 		printLine(w, "  opencode")
 	case agent.ClaudeCode:
 		printLine(w, token)
-		printLine(w, "  claude --allowedTools mcp__"+agent.Server+"   # the gateway decides; without it Claude Code asks before each tool, too")
+		printLine(w, "  claude --allowedTools mcp__"+agent.Server+"   # without it, Claude Code also asks before each tool")
 	case agent.Codex:
 		printLine(w, token)
 		printLine(w, "  codex")
@@ -296,7 +296,7 @@ type promptCommand struct {
 func (c *promptCommand) Run(ctx context.Context, std *command.Streams) error {
 	if c.Type != "" {
 		if c.Session != "" {
-			return command.UsageErrorf("--type is for any session of a type; leave out it or --session")
+			return command.UsageErrorf("pass either --type or --session")
 		}
 		return c.printForType(std)
 	}
@@ -316,7 +316,7 @@ func (c *promptCommand) fetch(ctx context.Context, std *command.Streams) (*api.P
 		return Fetch(ctx, server, api.GetPrompt, api.GetPromptInput{InSession: api.InSession{Session: c.Session}})
 	}
 	if os.Getenv(agent.TokenVariable) == "" {
-		return nil, nil, command.UsageErrorf("say whose prompt: --session ID, --type TYPE, or a session's token in %s", agent.TokenVariable)
+		return nil, nil, command.UsageErrorf("name the prompt: --session ID, --type TYPE, or a session token in %s", agent.TokenVariable)
 	}
 	a, err := c.connect(ctx, std)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestUploadTimesOutOnlyWhenStalled(t *testing.T) {
 		t.Errorf("a file that moves: %v", err)
 	}
 	stalls <- true
-	if err := a.uploadOnce(t.Context(), root, "u", file, 50*time.Millisecond); !errors.As(err, new(noResponseError)) || !strings.Contains(err.Error(), "nothing moved") {
+	if err := a.uploadOnce(t.Context(), root, "u", file, 50*time.Millisecond); !errors.As(err, new(noResponseError)) || !strings.Contains(err.Error(), "no data was sent or received") {
 		t.Errorf("one that stalls: %v", err)
 	}
 }

@@ -99,12 +99,12 @@ func (c *pendingCommand) showGrantRequests(w io.Writer, requests *api.List[api.R
 	if len(requests.Items) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "requests for grants:")
+	fmt.Fprintln(w, "grant requests:")
 	for i := range requests.Items {
 		showGrantRequest(w, &requests.Items[i])
 	}
 	if requests.NextCursor != "" {
-		printLine(w, "and more; all of them: "+c.hint("grant", "requests"))
+		printLine(w, "there are more; list all with: "+c.hint("grant", "requests"))
 	}
 	c.showGrantHint(w)
 }
@@ -113,12 +113,12 @@ func (c *pendingCommand) showEnvRequests(w io.Writer, requests *api.List[action.
 	if len(requests.Items) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "requests for environment variables:")
+	fmt.Fprintln(w, "environment variable requests:")
 	for i := range requests.Items {
 		showEnvRequest(w, &requests.Items[i])
 	}
 	if requests.NextCursor != "" {
-		printLine(w, "and more; all of them: "+c.hint("env", "requests"))
+		printLine(w, "there are more; list all with: "+c.hint("env", "requests"))
 	}
 	c.showEnvHint(w)
 }
@@ -149,13 +149,13 @@ type approveCommand struct {
 func (c *approveCommand) grant() (*api.ApprovalGrant, error) {
 	if c.Grant == "" {
 		if c.isSet() || c.Pin != nil || c.Unreviewed {
-			return nil, command.UsageErrorf("--max-calls, --expires, --pin and --unreviewed go with --grant session or --grant org; without it, the call runs once")
+			return nil, command.UsageErrorf("--max-calls, --expires, --pin and --unreviewed need --grant session or --grant org; without --grant, only this call is approved")
 		}
 		return nil, nil
 	}
 	for i, pointer := range c.Pin {
 		if slices.Contains(c.Pin[:i], pointer) {
-			return nil, command.UsageErrorf("--pin %s is there twice; once is enough", command.Printable(pointer))
+			return nil, command.UsageErrorf("--pin %s is given twice; remove one", command.Printable(pointer))
 		}
 	}
 	return &api.ApprovalGrant{Scope: c.Grant, Pin: c.Pin, Unreviewed: c.Unreviewed, MaxCalls: c.MaxCalls, Lifetime: c.Expires.Lifetime}, nil
@@ -219,7 +219,7 @@ func (v *pendingCall) showCall(ctx context.Context, std *command.Streams, server
 			return nil, "", err
 		}
 		if all.Full { // the params of an ended call are deleted
-			params = "params in clear " + string(all.Params)
+			params = "unredacted params " + string(all.Params)
 		}
 	}
 	me, _, err := Fetch(ctx, server, api.GetMe, api.None{})
@@ -249,9 +249,9 @@ func outcomeError(i *action.Invocation) error {
 	case i.Error != nil:
 		return errors.New(command.Printable(i.Error.Message))
 	case i.Status == action.StatusDenied:
-		return fmt.Errorf("it was denied (%s): %s", command.Printable(i.DeniedReason), command.Printable(cmp.Or(i.DeniedNote, "no reason was given")))
+		return fmt.Errorf("the call was denied (%s): %s", command.Printable(i.DeniedReason), command.Printable(cmp.Or(i.DeniedNote, "no reason was given")))
 	case i.Status == action.StatusExpired:
-		return errors.New("it expired before it ran; the agent may call again")
+		return errors.New("the call expired before it ran; the agent can call again")
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func TestShowsBeforeItDecides(t *testing.T) {
 		{"pending", "drift", "pending", what + "! It changed.\n    params {", ""},
 		{"approve 1", "inferred", "approved", what + "    Writes wait.\n! It changed.\n    params {\"k\":\"[redacted]\"}\nPOST\napproved", ""},
 		{"approve 1 --json", "inferred", "approved", what + "    Writes wait.\n! It changed.\n    params {\"k\":\"[redacted]\"}\nPOST\n{", ""},
-		{"approve 1 --reveal", "inferred", "approved", what + "    Writes wait.\n! It changed.\n    params in clear {\"k\":\"hunter2\"}\nPOST\napproved", ""},
+		{"approve 1 --reveal", "inferred", "approved", what + "    Writes wait.\n! It changed.\n    unredacted params {\"k\":\"hunter2\"}\nPOST\napproved", ""},
 		{"deny 1", "inferred", "denied", what + "    Writes wait.\n! It changed.\n    params {\"k\":\"[redacted]\"}\nPOST\ndenied", ""},
 		{"approve 1 --wait 1s", "inferred", "denied", "POST\napproved", "denied (policy): Now denied."},
 		{"approve 1 --wait 1s", "inferred", "expired", "POST\napproved", "expired before it ran"},
@@ -217,7 +217,7 @@ func TestReviewListsTagsToAccept(t *testing.T) {
 		status           int
 		query, out, errs string
 	}{
-		{nil, command.ExitOK, "fresh=true", "cannot be asked: no answer; its list is from " + at + " (", ""},
+		{nil, command.ExitOK, "fresh=true", "cannot list its tools: no answer; this list is from " + at + " (", ""},
 		{nil, command.ExitOK, "fresh=true", all, ""},
 		{[]string{"--accept-all"}, command.ExitUsage, "fresh=true", "it's" + one + " is new", "sallyport connector review 'my x' " + all + " --url " + server.URL},
 		{[]string{"--accept", "it's"}, command.ExitUsage, "", "it's" + one + " is new", `sallyport connector review 'my x' --accept 'it'\''s` + one + "' --url " + server.URL},

@@ -55,7 +55,7 @@ func (c *auditVerify) Run(ctx context.Context, std *command.Streams) error {
 	if err := c.print(std, raw, func(w io.Writer) { ShowReport(w, report, head) }); err != nil || report.OK {
 		return err
 	}
-	return errors.New("the evidence does not hold; keep the database as it is, and compare it with your backups")
+	return errors.New("the audit log does not verify; keep the database unchanged and compare it with your backups")
 }
 
 // ShowReport prints the result of an audit log verification.
@@ -64,13 +64,13 @@ func ShowReport(w io.Writer, r *action.AuditReport, head *action.AuditHead) {
 		printLine(w, fmt.Sprintf("%s at %d: %s %s", f.Kind, f.Seq, f.Row, f.Message))
 	}
 	if r.More {
-		fmt.Fprintln(w, "and more faults")
+		fmt.Fprintln(w, "there are more faults")
 	}
 	switch {
 	case r.OK && r.Head.Seq == 0:
-		fmt.Fprintln(w, "there is no evidence yet")
+		fmt.Fprintln(w, "the audit log is empty")
 	case r.OK:
-		fmt.Fprintf(w, "the evidence holds: %s, from %d to %d\n", command.Plural(r.Checked, "link"), r.From, r.Head.Seq)
+		fmt.Fprintf(w, "the audit log verifies: %s, from %d to %d\n", command.Plural(r.Checked, "link"), r.From, r.Head.Seq)
 	}
 	if head != nil {
 		fmt.Fprintf(w, "compared with head %d of %s\n", head.Seq, head.At.UTC().Format(time.RFC3339))
@@ -80,7 +80,7 @@ func ShowReport(w io.Writer, r *action.AuditReport, head *action.AuditHead) {
 	}
 	if r.Unsealed > 0 {
 		age := time.Duration(r.UnsealedAge * float64(time.Second)).Round(time.Second)
-		fmt.Fprintf(w, "not sealed yet: %s, the oldest for %s\n", command.Plural(r.Unsealed, "row"), age)
+		fmt.Fprintf(w, "not sealed yet: %s, the oldest %s old\n", command.Plural(r.Unsealed, "row"), age)
 	}
 }
 
@@ -99,7 +99,7 @@ func readHead(name string) (*action.AuditHead, error) {
 		case errors.Is(err, io.EOF) && last != nil:
 			return last, nil
 		case err != nil || head.MAC == "":
-			return nil, fmt.Errorf("%s holds no heads; make it with: sallyport audit heads > FILE", command.Printable(name))
+			return nil, fmt.Errorf("%s contains no heads; create it with: sallyport audit heads > FILE", command.Printable(name))
 		}
 		last = &head
 	}
@@ -126,15 +126,15 @@ type auditExport struct {
 // Run fails if the export is incomplete, and then leaves no file.
 func (c *auditExport) Run(ctx context.Context, std *command.Streams) error {
 	if c.JSON && c.Format == "csv" {
-		return command.UsageErrorf("--json and --format csv exclude one another; leave one out")
+		return command.UsageErrorf("pass either --json or --format csv")
 	}
 	filters := c.ExportQuery
 	filters.What, filters.Format, filters.From, filters.To = "", "", "", ""
 	if c.What == "policy" && !reflect.ValueOf(filters).IsZero() {
-		return command.UsageErrorf("--status, --session, --source, --action and the like choose calls; with --what policy there is --from and --to")
+		return command.UsageErrorf("--status, --session, --source, --action and similar flags filter calls; --what policy supports only --from and --to")
 	}
 	if filters.Session = ""; c.What == "refusals" && !reflect.ValueOf(filters).IsZero() {
-		return command.UsageErrorf("--status, --source, --action and the like choose calls; with --what refusals there is --session, --from and --to")
+		return command.UsageErrorf("--status, --source, --action and similar flags filter calls; --what refusals supports only --session, --from and --to")
 	}
 	if err := checkStatuses(c.Status); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (c *auditExport) write(ctx context.Context, std *command.Streams, stallTime
 	}
 	file, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s is there already; evidence is written to a new file, so name another", command.Printable(c.Out))
+		return fmt.Errorf("%s already exists; an export is written to a new file, so name another one", command.Printable(c.Out))
 	}
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (c *auditExport) checkSource(ctx context.Context, server *Client) error {
 	}
 	_, _, err := Fetch(ctx, server, api.GetConnector, byConnector(c.Source))
 	if p := new(problem); errors.As(err, &p) && p.Status == http.StatusNotFound {
-		return fmt.Errorf("there is no source %q; see: %s. One that was removed goes by its id, connector:…",
+		return fmt.Errorf("there is no source %q; see: %s. Name a removed one by its ID, connector:…",
 			command.Printable(c.Source), command.Printable(c.hint("connector", "list")))
 	}
 	return err
@@ -196,7 +196,7 @@ func (c *Client) export(ctx context.Context, in api.ExportQuery, w io.Writer, st
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	c.HTTP.Timeout = 0
-	timer := time.AfterFunc(stallTimeout, func() { stop(fmt.Errorf("nothing came for %s", stallTimeout)) })
+	timer := time.AfterFunc(stallTimeout, func() { stop(fmt.Errorf("no data arrived for %s", stallTimeout)) })
 	defer timer.Stop()
 	request, err := c.NewRequest(ctx, &api.ExportAudit.Operation, in)
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *Client) export(ctx context.Context, in api.ExportQuery, w io.Writer, st
 	end := new(tailBuffer)
 	_, err = io.Copy(io.MultiWriter(w, end, writeNotifier(func() { timer.Reset(stallTimeout) })), response.Body)
 	if err = cmp.Or(context.Cause(ctx), err, end.serverError()); err != nil {
-		return fmt.Errorf("the export is not whole: %w; try again", err)
+		return fmt.Errorf("the export is incomplete: %w; try again", err)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestExport(t *testing.T) {
 			_, _ = io.WriteString(w, "{\"id\":\"1\"}\n")
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
-		}, err: "nothing came for"},
+		}, err: "no data arrived for"},
 		"a refusal": {answer: func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `{"code":"role_required","detail":"An owner or admin may."}`)

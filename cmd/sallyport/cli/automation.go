@@ -65,12 +65,12 @@ func (c *automationCreate) Run(ctx context.Context, std *command.Streams) error 
 	}
 	c.Enabled = new(!c.Disabled)
 	return perform(ctx, &c.clientFlags, std, api.CreateAutomation, api.Body[api.NewAutomation]{Body: c.NewAutomation}, func(w io.Writer, a *event.Automation) {
-		printLine(w, "automation "+a.Name+" ("+a.ID+") is made")
+		printLine(w, "automation "+a.Name+" ("+a.ID+") is created")
 		if a.Instructions == "" {
-			printLine(w, "it has no instructions; give some with: "+c.hint("automation", "update", a.Name, "--instructions", "TEXT"))
+			printLine(w, "it has no instructions; add some with: "+c.hint("automation", "update", a.Name, "--instructions", "TEXT"))
 		}
-		printLine(w, "say what starts it with: "+c.hint("trigger", "create", a.Name, "PROVIDER")+", or "+c.hint("schedule", "create", a.Name, "CRON"))
-		printLine(w, "say what its agent may use with: "+c.hint("integration", "bind", a.Name, "INTEGRATION")+", once it is connected: "+c.hint("integration", "connect", "PROVIDER"))
+		printLine(w, "choose what starts it: "+c.hint("trigger", "create", a.Name, "PROVIDER")+", or "+c.hint("schedule", "create", a.Name, "CRON"))
+		printLine(w, "choose the integrations of its agent: "+c.hint("integration", "bind", a.Name, "INTEGRATION")+", after connecting them: "+c.hint("integration", "connect", "PROVIDER"))
 	})
 }
 
@@ -99,7 +99,7 @@ func (c *automationShow) Run(ctx context.Context, std *command.Streams) error {
 	}
 	printLine(std.Out, fmt.Sprintf("automation %s (%s), %s", a.Name, a.ID, enabledText(a.Enabled)))
 	if a.Group != "" {
-		printLine(std.Out, "its sessions are in group "+a.Group)
+		printLine(std.Out, "sessions are in group "+a.Group)
 	}
 	for line := range strings.Lines(a.Instructions) {
 		printLine(std.Out, "    "+strings.TrimRight(line, "\r\n"))
@@ -127,7 +127,7 @@ func (c *automationUpdate) Run(ctx context.Context, std *command.Streams) (err e
 		return err
 	}
 	if c.AutomationChange == (api.AutomationChange{}) {
-		return command.UsageErrorf("say what to change: --rename NAME, --instructions TEXT, --instructions-file FILE or --group GROUP")
+		return command.UsageErrorf("nothing to change: pass --rename NAME, --instructions TEXT, --instructions-file FILE or --group GROUP")
 	}
 	return c.change(ctx, std, c.AutomationChange, "is changed")
 }
@@ -149,7 +149,7 @@ func (c *automationEnable) Run(ctx context.Context, std *command.Streams) error 
 type automationDisable struct{ automationRef }
 
 func (c *automationDisable) Run(ctx context.Context, std *command.Streams) error {
-	return c.change(ctx, std, api.AutomationChange{Enabled: new(false)}, "is disabled: events are kept, and start nothing; runs that are queued wait until it is enabled")
+	return c.change(ctx, std, api.AutomationChange{Enabled: new(false)}, "is disabled: events are recorded but start no runs; queued runs wait until it is enabled")
 }
 
 type automationRemove struct{ automationRef }
@@ -172,7 +172,7 @@ func (a *automationRef) removedCounts(ctx context.Context, server *Client) strin
 	modes, _, _ := Fetch(ctx, server, api.ListModes, api.None{})
 	runs, _, _ := Fetch(ctx, server, api.ListRuns, api.RunQuery{Automation: a.Automation, Status: event.RunQueued})
 	ownModes := slices.DeleteFunc(modes.Items, func(m api.ModeView) bool { return automation.ID == "" || m.Automation != automation.ID })
-	return fmt.Sprintf("%s, %s, %s and its bindings; %s will not begin (automation_deleted)",
+	return fmt.Sprintf("%s, %s, %s and its bindings; %s will not start (automation_deleted)",
 		command.Plural(len(triggers.Items), "trigger"), command.Plural(len(schedules.Items), "schedule"), command.Plural(len(ownModes), "mode"), command.Plural(runs.Total, "queued run"))
 }
 
@@ -194,7 +194,7 @@ func scheduleLine(s *api.ScheduleView) string {
 
 func showSchedule(w io.Writer, s *api.ScheduleView) {
 	printLine(w, scheduleLine(s))
-	printLine(w, fmt.Sprintf("starts runs of %s; times that were missed: %s", s.AutomationName, s.Missed))
+	printLine(w, fmt.Sprintf("starts runs of %s; missed times: %s", s.AutomationName, s.Missed))
 	showTimes(w, s.Next, s.TimeZone)
 }
 
@@ -237,7 +237,7 @@ type scheduleUpdate struct {
 
 func (c *scheduleUpdate) Run(ctx context.Context, std *command.Streams) error {
 	if c.ScheduleChange == (api.ScheduleChange{}) {
-		return command.UsageErrorf("say what to change: --cron EXPRESSION, --zone ZONE, --missed once|skip or --rename NAME")
+		return command.UsageErrorf("nothing to change: pass --cron EXPRESSION, --zone ZONE, --missed once|skip or --rename NAME")
 	}
 	return c.change(ctx, std, c.ScheduleChange)
 }

@@ -50,16 +50,16 @@ func (c *callsCommand) Run(ctx context.Context, std *command.Streams) error {
 	}
 	return c.print(std, raw, func(w io.Writer) {
 		if len(calls.Items) == 0 && calls.NextCursor == "" {
-			fmt.Fprintln(w, "there are no such calls")
+			fmt.Fprintln(w, "no matching calls")
 			return
 		}
 		names := server.loadLabels(ctx, actorLists()...)
-		printTable(w, "ID CALL RISK STATUS WHY DECIDED_BY SESSION MADE", calls.Items, func(v *api.InvocationView) []string {
+		printTable(w, "ID CALL RISK STATUS WHY DECIDED_BY SESSION CREATED", calls.Items, func(v *api.InvocationView) []string {
 			i := &v.Invocation
 			return []string{i.ID, callName(i), string(i.Risk), string(i.Status), failureCode(i), names.name(i.ApprovedBy), i.Session, relativeTime(&i.CreatedAt)}
 		})
 		if calls.LookedBackTo != nil {
-			printLine(w, "looked back to what was made "+relativeTime(calls.LookedBackTo))
+			printLine(w, "searched calls back to "+relativeTime(calls.LookedBackTo))
 		}
 		printNextPage(w, calls.NextCursor)
 	})

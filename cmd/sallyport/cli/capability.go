@@ -31,7 +31,7 @@ type capabilityRef struct {
 // Validate rejects empty names, which an unset shell variable causes.
 func (c *capabilityRef) Validate() error {
 	if c.Group == "" || c.Provider == "" {
-		return errors.New("the group and the provider have names; say which, as in: developer github")
+		return errors.New("name the group and the provider, such as: developer github")
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func limitText(c *action.Capability) string {
 
 // levelText describes the default modes of a level.
 func levelText(c *action.Capability) string {
-	const unless = " of this group run without asking there, unless a mode says otherwise"
+	const unless = " of this group run without approval there, unless a mode requires it"
 	switch c.Level {
 	case action.LevelRead:
 		return "reads" + unless + "; everything else is denied"
@@ -68,7 +68,7 @@ func levelText(c *action.Capability) string {
 	case action.LevelProduction:
 		return "reads, writes and, once gate " + c.Gate + " is approved for the session's task, dangerous actions" + unless
 	}
-	return "everything of this group is denied there"
+	return "all actions of this group are denied there"
 }
 
 type capabilitySet struct {
@@ -97,7 +97,7 @@ func (c *capabilitySet) Run(ctx context.Context, std *command.Streams) error {
 		}
 		printLine(w, text)
 		printLine(w, levelText(&updated.Capability))
-		printLine(w, "see what that comes to with: "+c.hint("capability", "show", updated.Group))
+		printLine(w, "show the resulting modes: "+c.hint("capability", "show", updated.Group))
 	})
 }
 
@@ -109,7 +109,7 @@ type capabilityShow struct {
 // Validate rejects an empty name, which an unset shell variable causes.
 func (c *capabilityShow) Validate() error {
 	if c.Group == "" {
-		return errors.New("the group has a name; say which, as in: developer")
+		return errors.New("name the group, such as: developer")
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (c *capabilityShow) Validate() error {
 func (c *capabilityShow) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.GetGroupCapabilities, c.GetGroupCapabilitiesInput, func(w io.Writer, s *action.Snapshot) {
 		if len(s.Capabilities) == 0 && c.Cursor == "" {
-			printLine(w, "there is no provider yet; add one with: "+c.hint("connector", "add", "NAME", "URL"))
+			printLine(w, "there are no providers; add one with: "+c.hint("connector", "add", "NAME", "URL"))
 		}
 		showProviders(w, s)
 	})
@@ -153,7 +153,7 @@ func showProvider(w io.Writer, p *action.ProviderAbility) {
 type capabilityRemove struct{ capabilityRef }
 
 func (c *capabilityRemove) Run(ctx context.Context, std *command.Streams) error {
-	return perform(ctx, &c.clientFlags, std, api.DeleteCapability, c.ByCapability, confirmation("group "+c.Group+" has no capability at "+c.Provider+" any more"))
+	return perform(ctx, &c.clientFlags, std, api.DeleteCapability, c.ByCapability, confirmation("the capability of group "+c.Group+" at "+c.Provider+" is removed"))
 }
 
 // sourceName returns the name of a source, followed by its ID.
@@ -180,8 +180,8 @@ func (c *gateApprove) Run(ctx context.Context, std *command.Streams) error {
 	c.Lifetime = c.Expires.Lifetime
 	return perform(ctx, &c.clientFlags, std, api.ApproveGate, api.Body[api.NewGateApproval]{Body: c.NewGateApproval}, func(w io.Writer, a *action.GateApproval) {
 		names := c.loadLabels(ctx, api.ListConnectors.Operation)
-		printLine(w, fmt.Sprintf("group %s may pass gate %s for task %s: %s; %s", a.Group, a.Gate, a.Task, gateActions(a, names), expiryText(a.ExpiresAt)))
-		printLine(w, "take it back with: "+c.hint("gate", "remove", a.ID))
+		printLine(w, fmt.Sprintf("gate %[2]s is approved for group %[1]s and task %[3]s: %[4]s; %[5]s", a.Group, a.Gate, a.Task, gateActions(a, names), expiryText(a.ExpiresAt)))
+		printLine(w, "revoke it with: "+c.hint("gate", "remove", a.ID))
 	})
 }
 

@@ -46,7 +46,7 @@ func (r *clientFlags) AfterApply(ctx *kong.Context) error {
 	}
 	switch data := isSet("data"); {
 	case data && isSet("url"):
-		return errors.New("--data and --url each name a server: leave out --url for the one of the data folder, or --data for the one at the URL")
+		return errors.New("pass either --data or --url: both name a server")
 	case data:
 		r.URL = ""
 	}
@@ -103,7 +103,7 @@ func (r *clientFlags) connect() (*Client, error) {
 	}
 	if err == nil && key == "" { // an agent may not act as the owner
 		if os.Getenv(agent.TokenVariable) != "" {
-			return nil, fmt.Errorf("no API key for %s: people do this, and the session of %s may not; tell the user what waits", address, agent.TokenVariable)
+			return nil, fmt.Errorf("no API key for %s: only a person can do this, not the session of %s; tell the user what is pending", address, agent.TokenVariable)
 		}
 		return nil, fmt.Errorf("no API key for %s: set SALLYPORT_API_KEY to a key from `sallyport api-key create NAME` on its machine, or unset SALLYPORT_URL to reach the server of the data folder", address)
 	}
@@ -120,7 +120,7 @@ func NewClient(address, key string) (*Client, error) {
 	// Users often paste the MCP endpoint, which their client configuration has.
 	base, err := url.Parse(strings.TrimSuffix(gatewayURL(address), "/"))
 	if err != nil || base.Host == "" {
-		return nil, fmt.Errorf("%q is not the URL of a server; pass one such as http://127.0.0.1:8787", address)
+		return nil, fmt.Errorf("%q is not the URL of a server; pass a URL such as http://127.0.0.1:8787", address)
 	}
 	if base.Path != "" {
 		return nil, pathInURLError(address)
@@ -135,7 +135,7 @@ func NewClient(address, key string) (*Client, error) {
 // pathInURLError reports a URL with a path, which addresses a connector or
 // another server. No key is sent there.
 func pathInURLError(address string) error {
-	return command.UsageErrorf("--url (SALLYPORT_URL) is the gateway's address without a path, such as http://127.0.0.1:8787; %s has one", command.Printable(address))
+	return command.UsageErrorf("--url (SALLYPORT_URL) is the URL of the gateway without a path, such as http://127.0.0.1:8787; %s has a path", command.Printable(address))
 }
 
 // checkGateway checks that the URL addresses a gateway, without sending the
@@ -148,7 +148,7 @@ func (c *Client) checkGateway(ctx context.Context) error {
 	if none := new(UnreachableError); errors.As(err, none) {
 		return err
 	}
-	return fmt.Errorf("%s does not answer as a gateway does, so it is not sent the key; --url is the gateway's address, the connector's is --endpoint", c.Base)
+	return fmt.Errorf("%s is not a Sallyport gateway, so the API key was not sent; --url is the URL of the gateway, --endpoint that of the connector", c.Base)
 }
 
 // problem is an API error phrased for the command line.
@@ -193,7 +193,7 @@ func (c *Client) apiError(apiErr *apiclient.Error) error {
 	p, path := &problem{apiErr.Problem}, apiErr.Request.URL.Path
 	p.useFlagNames(c.fields, path)
 	if p.Code == "role_required" {
-		p.Detail += " With a server of your own, start it with --local-admin or use an admin's API key in SALLYPORT_API_KEY."
+		p.Detail += " If this is your own server, start it with --local-admin, or set SALLYPORT_API_KEY to an admin's API key."
 	}
 	if p.Code == "session_ended" && (strings.HasSuffix(path, "/stop") || strings.HasSuffix(path, "/fail")) {
 		p.Detail = strings.Replace(p.Detail, ", and does not live again; mint a new one.", " already.", 1)
@@ -209,7 +209,7 @@ func (c *Client) apiError(apiErr *apiclient.Error) error {
 
 func decode(raw json.RawMessage, out any) error {
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("the server's response is not understood; check that server and command have the same version: %w", err)
+		return fmt.Errorf("the server's response cannot be parsed; check that server and command have the same version: %w", err)
 	}
 	return nil
 }
@@ -395,11 +395,11 @@ func (r *clientFlags) showGrantHint(w io.Writer) {
 
 // noSignInError explains why a connector has no sign-in, and what to do.
 func (r *clientFlags) noSignInError(c *api.ConnectorView, predicate string) error {
-	reason := "it has no OAuth; change that first with: " + r.hint("connector", "update", c.Name, "--oauth", "code")
+	reason := "it does not use OAuth; change that first: " + r.hint("connector", "update", c.Name, "--oauth", "code")
 	if hasOAuth(c, action.OAuthClient) {
-		reason = "the gateway does so by itself; when the service refuses it, set its secret again with: " + r.hint("secret", "set", connectorSecret(c), "--host", "HOST")
+		reason = "the gateway signs in itself; if the service rejects it, set its secret again: " + r.hint("secret", "set", connectorSecret(c), "--host", "HOST")
 	}
-	return fmt.Errorf("nobody %s to connector %s: %s", predicate, command.Printable(c.Name), command.Printable(reason))
+	return fmt.Errorf("%s connector %s: %s", predicate, command.Printable(c.Name), command.Printable(reason))
 }
 
 // showSteps prints the next steps with a new or moved connector.
@@ -413,7 +413,7 @@ func (r *clientFlags) showSteps(w io.Writer, c *api.ConnectorView) {
 
 func (r *clientFlags) showEnvHint(w io.Writer) {
 	printLine(w, envAnswerWarning)
-	printLine(w, fmt.Sprintf("answer with: %s (the value on standard input) or: %s, or: %s",
+	printLine(w, fmt.Sprintf("answer with: %s (the value on standard input), or: %s. Refuse with: %s",
 		r.hint("env", "answer", "ID", "NAME"), r.hint("env", "answer", "ID", "--values", "FILE"), r.hint("env", "refuse", "ID", "--reason", "TEXT")))
 }
 

@@ -145,7 +145,7 @@ func TestConnectorUpdateSendsNoKeyToAConnector(t *testing.T) {
 	for at, want := range map[string]int{upstream.URL: command.ExitError, upstream.URL + "/mcp": command.ExitUsage, upstream.URL + "/v1/": command.ExitUsage} {
 		var out, said bytes.Buffer
 		status := executeClient(t.Context(), []string{"connector", "update", "Dead", "--rename", "Alive", "--url", at}, nil, &out, &said)
-		if status != want || !strings.Contains(said.String(), "the connector's is --endpoint") {
+		if status != want || !strings.Contains(said.String(), "--endpoint") {
 			t.Errorf("%s: status %d, %s", at, status, said.String())
 		}
 	}

@@ -67,13 +67,13 @@ func connectorState(c *api.ConnectorView) string {
 	case signedIn(c, action.OAuthReconnect):
 		return "reconnect needed: " + c.OAuthStatus.Reason
 	case c.OAuthStatus != nil && !signedIn(c, action.OAuthConnected) && hasOAuth(c, action.OAuthCode):
-		return "nobody signed in yet"
+		return "not signed in"
 	case c.RetryAt != nil && c.RetryAt.After(time.Now()):
-		return "failing, asked again " + relativeTime(c.RetryAt) + ": " + connectorError(c)
+		return "failing, next attempt " + relativeTime(c.RetryAt) + ": " + connectorError(c)
 	case c.Error != "":
 		return "failing: " + connectorError(c)
 	case c.FetchedAt == nil:
-		return "not asked yet"
+		return "not listed yet"
 	}
 	return "enabled"
 }
@@ -99,7 +99,7 @@ func changeConnector[In any](ctx context.Context, r *clientFlags, std *command.S
 	}
 	u, err := url.Parse(updated.URL)
 	if err == nil && strings.EqualFold(u.Scheme, "http") && !guard.Loopback(u) && connectorCredential(updated) != "" {
-		printLine(std.Err, "warning: the credential travels unencrypted, because the URL is http and not https")
+		printLine(std.Err, "warning: the credential is sent unencrypted, because the URL is http")
 	}
 	return r.print(std, raw, func(w io.Writer) { show(w, updated) })
 }
@@ -135,7 +135,7 @@ func (c *connectorRemove) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.DeleteConnector, api.ByRef{Ref: removed.ID}, func(w io.Writer, _ *api.None) {
 		printLine(w, "connector "+removed.Name+" is removed")
 		if key := connectorSecret(removed); key != "" {
-			printLine(w, "secret "+key+" stays; when nothing else uses it, delete it with: "+c.hint("secret", "delete", key))
+			printLine(w, "secret "+key+" is kept; if nothing else uses it, delete it with: "+c.hint("secret", "delete", key))
 		}
 	})
 }
@@ -175,7 +175,7 @@ func (c *connectorValidate) Run(ctx context.Context, std *command.Streams) error
 func (c *connectorValidate) validate(ctx context.Context, std *command.Streams, server *Client) (*api.ConnectorView, json.RawMessage, error) {
 	if !strings.Contains(c.Name, "://") {
 		if !reflect.ValueOf(c.connectorFields).IsZero() {
-			return nil, nil, command.UsageErrorf("the flags of a connector go with a URL; connector %s has its own, see: %s", command.Printable(c.Name), command.Printable(c.hint("connector", "update", "--help")))
+			return nil, nil, command.UsageErrorf("the flags of a connector need a URL; connector %s has its own settings, see: %s", command.Printable(c.Name), command.Printable(c.hint("connector", "update", "--help")))
 		}
 		return Fetch(ctx, server, api.ValidateConnector, byConnector(c.Name))
 	}
@@ -207,12 +207,12 @@ func showValidation(w io.Writer, r *clientFlags, c *api.ConnectorView) {
 	if c.Error != "" {
 		return
 	}
-	printLine(w, fmt.Sprintf("MCP %s: %s, %s, %s, %s", cmp.Or(c.Protocol, "of an unknown version"),
+	printLine(w, fmt.Sprintf("MCP %s: %s, %s, %s, %s", cmp.Or(c.Protocol, "(unknown version)"),
 		command.Plural(len(c.Tools), "tool"), command.Plural(c.ResourceCount, "resource"), command.Plural(c.TemplateCount, "resource template"), command.Plural(c.PromptCount, "prompt")))
 	if c.Modes != nil {
 		printLine(w, c.Modes.String())
 	}
-	printTable(w, "ACTION TOOL_AS_AGENTS_SEE_IT RISK MODE", append(c.Tools, c.Beside...), func(t *api.ToolView) []string {
+	printTable(w, "ACTION TOOL_NAME RISK MODE", append(c.Tools, c.Beside...), func(t *api.ToolView) []string {
 		return []string{t.Name, t.Tool, string(t.Risk), string(t.Mode)}
 	})
 }
@@ -240,14 +240,14 @@ const signInLifetime = 10 * time.Minute
 
 // signInDestination says which server the sign-in URL leads to.
 func signInDestination(l *api.SignInLink) string {
-	to := "it leads to " + command.Printable(l.Host)
+	to := "the URL leads to " + command.Printable(l.Host)
 	if l.Issuer != "" {
 		to += ", for the authorization server " + command.Printable(l.Issuer)
 	}
 	if l.Known {
 		return to
 	}
-	return to + "; go there only if you know it as the service's: the connector's server named it"
+	return to + "; open it only if you know that it belongs to the service, because the connector's server chose it"
 }
 
 type connectorSignIn struct {
@@ -259,7 +259,7 @@ type connectorSignIn struct {
 // the same user can complete it.
 func (c *connectorSignIn) Run(ctx context.Context, std *command.Streams) error {
 	if c.Wait < 0 || c.Wait > signInLifetime {
-		return command.UsageErrorf("--wait is a time of at most 10m: no URL to sign in is good for longer")
+		return command.UsageErrorf("--wait must be at most 10m, because a sign-in URL expires then")
 	}
 	server, err := c.connect()
 	if err != nil {
@@ -270,7 +270,7 @@ func (c *connectorSignIn) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	if !hasOAuth(before, action.OAuthCode) {
-		return c.noSignInError(before, "signs in")
+		return c.noSignInError(before, "nobody can sign in to")
 	}
 	link, raw, err := Fetch(ctx, server, api.SignInConnector, c.ref())
 	if err != nil {
@@ -278,7 +278,7 @@ func (c *connectorSignIn) Run(ctx context.Context, std *command.Streams) error {
 	}
 	if err := c.print(std, raw, func(w io.Writer) {
 		fmt.Fprintln(std.Err, signInDestination(link))
-		fmt.Fprintln(std.Err, "open this within ten minutes, in a browser that is signed in to Sallyport as you:")
+		fmt.Fprintln(std.Err, "open this URL within ten minutes, in a browser where you are signed in to Sallyport:")
 		fmt.Fprintln(w, command.Printable(link.AuthorizeURL))
 	}); err != nil || c.Wait <= 0 {
 		return err
@@ -314,9 +314,9 @@ func (c *connectorSignIn) waitConnected(ctx context.Context, std *command.Stream
 func (c *connectorSignIn) waitError(ctx context.Context) error {
 	reason := "nobody signed in within " + c.Wait.String()
 	if ctx.Err() != nil {
-		reason = "stopped before anybody signed in"
+		reason = "stopped before the sign-in"
 	}
-	return fmt.Errorf("%s; the URL is good for ten minutes, and then: %s", reason, command.Printable(c.hint("connector", "sign-in", c.Ref)))
+	return fmt.Errorf("%s; the URL is valid for ten minutes. For a new one: %s", reason, command.Printable(c.hint("connector", "sign-in", c.Ref)))
 }
 
 // hasOAuth reports whether the connector uses this kind of OAuth.
@@ -342,11 +342,11 @@ func (c *connectorSignOut) Run(ctx context.Context, std *command.Streams) error 
 	case err != nil:
 		return err
 	case current.OAuth == nil, hasOAuth(current, action.OAuthClient) && signedOut:
-		return c.noSignInError(current, "is signed in")
+		return c.noSignInError(current, "nobody is signed in to")
 	case signedOut:
 		return fmt.Errorf("nobody is signed in to connector %s; sign in first: %s", command.Printable(current.Name), command.Printable(c.hint("connector", "sign-in", current.Name)))
 	}
-	return perform(ctx, &c.clientFlags, std, api.SignOutConnector, c.ref(), confirmation("the tokens of connector "+c.Ref+" are forgotten"))
+	return perform(ctx, &c.clientFlags, std, api.SignOutConnector, c.ref(), confirmation("the tokens of connector "+c.Ref+" are deleted"))
 }
 
 func connectorRow(k *api.ConnectorView) []string {

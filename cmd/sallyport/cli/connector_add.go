@@ -32,9 +32,9 @@ type connectorAdd struct {
 func (c *connectorAdd) Run(ctx context.Context, std *command.Streams) error {
 	switch {
 	case c.At == "" && c.Preset == "":
-		return command.UsageErrorf("where is it? Give its URL after the name, or a known server with --preset; see: %s", c.hint("connector", "presets"))
+		return command.UsageErrorf("pass the URL after the name, or a known server with --preset; see: %s", c.hint("connector", "presets"))
 	case c.Variant != "" && c.Preset == "":
-		return command.UsageErrorf("--variant goes with --preset")
+		return command.UsageErrorf("--variant needs --preset")
 	}
 	if err := c.fill(std, new(action.Connector)); err != nil {
 		return err
@@ -64,9 +64,9 @@ func (c *connectorAdd) showModes(ctx context.Context, w io.Writer, added *api.Co
 	v, _, err := Fetch(ctx, server, api.ValidateConnector, byConnector(added.ID))
 	switch {
 	case err != nil:
-		printLine(w, "its tools could not be listed: "+err.Error())
+		printLine(w, "could not list its tools: "+err.Error())
 	case v.Error != "":
-		printLine(w, "its tools could not be listed: "+connectorError(v))
+		printLine(w, "could not list its tools: "+connectorError(v))
 	case v.Modes != nil:
 		printLine(w, v.Modes.String())
 		showProposal(w, &c.clientFlags, v)
@@ -149,7 +149,7 @@ func (f *oauthFields) oauthSettings(current *action.OAuthSettings) (*api.NewOAut
 	details := f.ClientID != nil || f.ClientSecret != nil || f.Issuer != nil || len(f.Scope) > 0
 	switch {
 	case f.OAuth == "none" && details:
-		return nil, command.UsageErrorf("--oauth none goes with no other flag of OAuth")
+		return nil, command.UsageErrorf("--oauth none cannot be combined with other OAuth flags")
 	case f.OAuth == "none":
 		return &api.NewOAuth{Kind: "none"}, nil
 	case f.OAuth == "" && !details:
@@ -166,7 +166,7 @@ func (f *oauthFields) oauthSettings(current *action.OAuthSettings) (*api.NewOAut
 		o.Kind = string(action.OAuthClient)
 	}
 	if o.Kind == "" {
-		return nil, command.UsageErrorf("--client-id, --client-secret, --scope and --issuer go with --oauth code or --oauth client")
+		return nil, command.UsageErrorf("--client-id, --client-secret, --scope and --issuer need --oauth code or --oauth client")
 	}
 	if len(f.Scope) > 0 {
 		o.Scopes = f.Scope
@@ -204,13 +204,13 @@ type connectorUpdate struct {
 func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
 	if c.Name == nil && c.At == nil && c.Review == "" && len(c.ToolRisk) == 0 && reflect.ValueOf(c.connectorFields).IsZero() {
 		if c.clientFlags.URL != "" && c.clientFlags.URL != os.Getenv("SALLYPORT_URL") {
-			return command.UsageErrorf("nothing to change: --url is the gateway's address; the connector's is --endpoint")
+			return command.UsageErrorf("nothing to change: --url is the URL of the gateway, --endpoint that of the connector")
 		}
-		return command.UsageErrorf("nothing to change: give one of the flags that connector update --help lists")
+		return command.UsageErrorf("nothing to change: pass one of the flags that connector update --help lists")
 	}
 	server, err := c.connect()
 	if wrong := new(command.UsageError); errors.As(err, wrong) {
-		return command.UsageErrorf("%w; the connector's is --endpoint", err)
+		return command.UsageErrorf("%w; the URL of the connector is --endpoint", err)
 	}
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func (*connectorProfile) route() api.Operation { return api.SetProfile.Operation
 func (c *connectorProfile) Run(ctx context.Context, std *command.Streams) error {
 	if c.Profile == "" && c.Mode == "" {
 		if c.Preset != "" || len(c.Tool) > 0 || c.Denied {
-			return command.UsageErrorf("give a profile, or a mode with --mode")
+			return command.UsageErrorf("pass a profile, or a mode with --mode")
 		}
 		return perform(ctx, &c.clientFlags, std, api.GetConnector, c.ref(), c.show)
 	}
@@ -279,7 +279,7 @@ func modesText(v *api.ConnectorView) string {
 // showProposal says which preset has modes for the tools of the connector.
 func showProposal(w io.Writer, r *clientFlags, v *api.ConnectorView) {
 	if v.Recognized != "" && v.ID != "" {
-		printLine(w, fmt.Sprintf("these are tools of %s, for which modes are known; apply them: %s", v.Recognized, r.hint("connector", "profile", v.Name, "ask", "--preset", v.Recognized)))
+		printLine(w, fmt.Sprintf("the tools match the preset %s, which proposes modes; apply them: %s", v.Recognized, r.hint("connector", "profile", v.Name, "ask", "--preset", v.Recognized)))
 	}
 }
 
@@ -310,7 +310,7 @@ func (c *connectorOnboard) Run(ctx context.Context, std *command.Streams) error 
 			return err
 		}
 		if len(c.Mode) > 0 || c.AllReads != "" {
-			return command.UsageErrorf("nothing is changed: say that you decide about what was just shown with --digest %s", shown)
+			return command.UsageErrorf("nothing was changed: confirm the list above with --digest %s", shown)
 		}
 		return nil
 	}
@@ -334,7 +334,7 @@ func (c *connectorOnboard) listTools(ctx context.Context, server *Client) (all, 
 		return nil, nil, nil, err
 	}
 	if known.Error != "" {
-		return nil, nil, nil, fmt.Errorf("%s cannot be asked: %s; see: %s", command.Printable(c.Ref), withoutPeriod(known.Error), command.Printable(c.hint("connector", "validate", c.Ref)))
+		return nil, nil, nil, fmt.Errorf("%s cannot list its tools: %s; see: %s", command.Printable(c.Ref), withoutPeriod(known.Error), command.Printable(c.hint("connector", "validate", c.Ref)))
 	}
 	connector, _, err := Fetch(ctx, server, api.GetConnector, c.ref())
 	if err != nil {
@@ -360,7 +360,7 @@ func (c *connectorOnboard) checkModes(all []api.ReviewView) error {
 			return fmt.Errorf("%s lists no tool %q; it lists: %s", command.Printable(c.Ref), command.Printable(tool), command.Printable(strings.Join(toolNames(all), ", ")))
 		}
 		if !mode.Valid() {
-			return command.UsageErrorf("--mode %s=%s: a mode is allow, require_approval or deny", command.Printable(tool), command.Printable(string(mode)))
+			return command.UsageErrorf("--mode %s=%s: a mode must be allow, require_approval or deny", command.Printable(tool), command.Printable(string(mode)))
 		}
 	}
 	return nil

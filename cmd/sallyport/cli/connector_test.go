@@ -35,10 +35,10 @@ func TestSignInCanceled(t *testing.T) {
 	t.Setenv("SALLYPORT_API_KEY", "key")
 	var out, said bytes.Buffer
 	status := executeClient(ctx, []string{"connector", "sign-in", "Linear", "--wait", "9m", "--url", server.URL}, nil, &out, &said)
-	if status != command.ExitError || !strings.Contains(said.String(), "stopped before anybody signed in") || strings.Contains(said.String(), "9m") {
+	if status != command.ExitError || !strings.Contains(said.String(), "stopped before the sign-in") || strings.Contains(said.String(), "9m") {
 		t.Errorf("status %d: %s", status, said.String())
 	}
-	if want := "it leads to auth.example, for the authorization server https://id.example/o; go there only if you know it as the service's"; !strings.Contains(said.String(), want) {
+	if want := "the URL leads to auth.example, for the authorization server https://id.example/o; open it only if you know that it belongs to the service"; !strings.Contains(said.String(), want) {
 		t.Errorf("it does not say where it leads: %s", said.String())
 	}
 }

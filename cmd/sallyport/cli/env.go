@@ -100,7 +100,7 @@ func (c *envApply) Run(std *command.Streams) error {
 	}
 	over, err := readValues(cmp.Or(c.Values, pulledFile))
 	if over == nil && err == nil && c.Values != "" {
-		err = fmt.Errorf("there is no file %s; name what sallyport env pull wrote, or leave --values out", command.Printable(c.Values))
+		err = fmt.Errorf("there is no file %s; name a file that sallyport env pull wrote, or leave out --values", command.Printable(c.Values))
 	}
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func readValues(name string) (map[string]string, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s is not a file for its owner alone (mode 0600), as sallyport env pull writes it; look at it, then remove it", name)
+		return nil, fmt.Errorf("%s must be a file with mode 0600, as sallyport env pull creates it; check it, then remove it", name)
 	}
 	raw, err := os.ReadFile(name)
 	if err != nil {
@@ -155,7 +155,7 @@ func readValues(name string) (map[string]string, error) {
 	}
 	var values map[string]string
 	if json.Unmarshal(raw, &values) != nil { // the error could contain values
-		return nil, fmt.Errorf("%s is not an object of texts, as sallyport env pull writes it; remove it and pull again", name)
+		return nil, fmt.Errorf("%s is not a JSON object of strings, as sallyport env pull writes it; remove it and pull again", name)
 	}
 	return values, nil
 }
@@ -163,18 +163,18 @@ func readValues(name string) (map[string]string, error) {
 // showEnvRequest prints a request for variables. Descriptions and suggestions
 // are the agent's own words.
 func showEnvRequest(w io.Writer, r *action.EnvRequest) {
-	printLine(w, fmt.Sprintf("%s  session %s asks for %s", r.ID, r.Session, command.Plural(len(r.Keys), "environment variable")))
+	printLine(w, fmt.Sprintf("%s  session %s requests %s", r.ID, r.Session, command.Plural(len(r.Keys), "environment variable")))
 	for _, k := range r.Keys {
 		text := "    " + k.Key
 		if !k.Needed() {
-			text += " (may be left out)"
+			text += " (optional)"
 		}
 		printLine(w, text)
 		if k.Description != "" {
-			printLine(w, "      the agent says: "+k.Description)
+			printLine(w, "      description by the agent: "+k.Description)
 		}
 		for _, s := range k.Suggestions {
-			text := "      the agent suggests: " + s.Label
+			text := "      suggestion by the agent: " + s.Label
 			if s.Instructions != "" {
 				text += ": " + s.Instructions
 			}
@@ -184,7 +184,7 @@ func showEnvRequest(w io.Writer, r *action.EnvRequest) {
 			printLine(w, text)
 		}
 	}
-	age := "    asked " + relativeTime(&r.CreatedAt)
+	age := "    requested " + relativeTime(&r.CreatedAt)
 	if r.Status == action.EnvPending {
 		printLine(w, age+", expires "+relativeTime(&r.ExpiresAt))
 		return
@@ -200,7 +200,7 @@ func showEnvRequest(w io.Writer, r *action.EnvRequest) {
 }
 
 // envAnswerWarning is the warning that the dashboard shows too.
-const envAnswerWarning = "! The agent can read what you enter, and so can everything that runs in its sandbox. Give it only what it may have: keys of test accounts, with as few rights as will do."
+const envAnswerWarning = "! The agent and everything in its sandbox can read the values that you enter. Use keys of test accounts with minimal permissions."
 
 type envRequests struct {
 	clientFlags
@@ -214,7 +214,7 @@ func (c *envRequests) Run(ctx context.Context, std *command.Streams) error {
 	in.Status = statusFilter(c.Status)
 	return perform(ctx, &c.clientFlags, std, api.ListEnvRequests, in, func(w io.Writer, all *api.List[action.EnvRequest]) {
 		if len(all.Items) == 0 {
-			printNoRequests(w, string(c.Status), "an answer")
+			printNoRequests(w, string(c.Status))
 		}
 		for i := range all.Items {
 			showEnvRequest(w, &all.Items[i])
@@ -269,7 +269,7 @@ func (c *envAnswer) Run(ctx context.Context, std *command.Streams) error {
 	}
 	in := api.ByIDWith[api.EnvAnswer]{ByID: api.ByID{ID: c.ID}, Body: api.EnvAnswer{Values: values}}
 	return perform(ctx, &c.clientFlags, std, api.AnswerEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
-		printLine(w, fmt.Sprintf("gave %s to session %s; its sandbox takes them once, with sallyport env pull; they are wiped %s",
+		printLine(w, fmt.Sprintf("sent %s to session %s; its sandbox can fetch them once with sallyport env pull; they are deleted %s",
 			strings.Join(slices.Sorted(maps.Keys(values)), ", "), r.Session, relativeTime(&r.ExpiresAt)))
 	})
 }
@@ -290,20 +290,20 @@ func checkRequested(r *action.EnvRequest, name string) error {
 		return nil
 	}
 	if near := suggest.Similar(name, names); len(near) > 0 && len(names) > 1 {
-		return command.UsageErrorf("the request asks for %s, and not for %s; did you mean %s?", strings.Join(names, ", "), command.Printable(name), strings.Join(near, ", "))
+		return command.UsageErrorf("%[2]s is not requested; the request is for %[1]s. Did you mean %[3]s?", strings.Join(names, ", "), command.Printable(name), strings.Join(near, ", "))
 	}
-	return command.UsageErrorf("the request asks for %s, and not for %s", strings.Join(names, ", "), command.Printable(name))
+	return command.UsageErrorf("%[2]s is not requested; the request is for %[1]s", strings.Join(names, ", "), command.Printable(name))
 }
 
 // values reads the values from standard input or from a file.
 func (c *envAnswer) values(std *command.Streams, request *action.EnvRequest) (map[string]string, error) {
 	switch {
 	case c.Values != "" && c.Name != "":
-		return nil, command.UsageErrorf("say NAME and pass its value on standard input, or give --values, not both")
+		return nil, command.UsageErrorf("pass either NAME, with its value on standard input, or --values")
 	case c.Values != "":
 		return c.file(std)
 	case c.Name == "" && len(request.Keys) != 1:
-		return nil, command.UsageErrorf("several variables are asked for; give them as --values FILE, a JSON object {\"NAME\": \"value\"}")
+		return nil, command.UsageErrorf("several variables are requested; pass them with --values FILE, a JSON object {\"NAME\": \"value\"}")
 	case c.Name == "":
 		c.Name = request.Keys[0].Key
 	}
@@ -327,11 +327,11 @@ func (c *envAnswer) file(std *command.Streams) (values map[string]string, err er
 		return nil, fmt.Errorf("reading the values: %w", err)
 	}
 	if json.Unmarshal(raw, &values) != nil || len(values) == 0 {
-		return nil, errors.New(`the values are no object of texts; write {"NAME": "value"}`)
+		return nil, errors.New(`the values are not a JSON object of strings; write {"NAME": "value"}`)
 	}
 	return values, nil
 }
 
 func showRefusedEnv(w io.Writer, r *action.EnvRequest) {
-	printLine(w, fmt.Sprintf("refused %s to session %s", strings.Join(requestedKeys(r), ", "), r.Session))
+	printLine(w, fmt.Sprintf("refused to send %s to session %s", strings.Join(requestedKeys(r), ", "), r.Session))
 }

@@ -67,7 +67,7 @@ func (c *envPull) Run(ctx context.Context, std *command.Streams) error {
 func (c *envPull) pullOnce(ctx context.Context, a *agentClient) (*pulledEnv, error) {
 	t, err := beginPull(ctx, c.File)
 	if err != nil {
-		return nil, fmt.Errorf("nothing was taken: %w", err)
+		return nil, fmt.Errorf("no values were fetched: %w", err)
 	}
 	defer t.Close()
 	all, err := readValues(c.File)
@@ -76,7 +76,7 @@ func (c *envPull) pullOnce(ctx context.Context, a *agentClient) (*pulledEnv, err
 	}
 	next, err := os.CreateTemp(filepath.Dir(c.File), ".sallyport_env_*") // mode 0600
 	if err != nil {
-		return nil, fmt.Errorf("nothing was taken, as it could not be written: %w", err)
+		return nil, fmt.Errorf("no values were fetched, because the file cannot be written: %w", err)
 	}
 	defer os.Remove(next.Name())
 	defer next.Close()
@@ -90,7 +90,7 @@ func (c *envPull) pullOnce(ctx context.Context, a *agentClient) (*pulledEnv, err
 		}
 		maps.Copy(all, got.Values)
 		if err := writeAndRename(next, c.File, all); err != nil {
-			return nil, fmt.Errorf("the values were taken and could not be written; run this again within five minutes, once they can be: %w", err)
+			return nil, fmt.Errorf("the values were fetched but could not be written; fix the cause and run this again within five minutes: %w", err)
 		}
 	}
 	return got, t.complete()
@@ -105,7 +105,7 @@ func (a *agentClient) pullEnv(ctx context.Context, key string) (*pulledEnv, erro
 	}
 	got := new(pulledEnv)
 	if json.Unmarshal(raw, got) != nil { // the error could contain values
-		return nil, errors.New("the server's response is not understood; check that server and command have the same version")
+		return nil, errors.New("the server's response cannot be parsed; check that server and command have the same version")
 	}
 	return got, nil
 }
@@ -143,7 +143,7 @@ func (c *envPull) report(std *command.Streams, got *pulledEnv) error {
 	}
 	messages := refused
 	if len(got.Pending) > 0 {
-		messages = append(messages, "a person did not answer yet: "+strings.Join(got.Pending, ", "))
+		messages = append(messages, "not answered yet: "+strings.Join(got.Pending, ", "))
 	}
 	switch {
 	case len(names) > 0:
@@ -152,11 +152,11 @@ func (c *envPull) report(std *command.Streams, got *pulledEnv) error {
 		}
 		return nil
 	case len(got.Pending) > 0:
-		return command.ExitWith(errors.New(strings.Join(messages, "\n")+"; run this again, with --wait 10m"), command.ExitPending)
+		return command.ExitWith(errors.New(strings.Join(messages, "\n")+"; run this again with --wait 10m"), command.ExitPending)
 	case len(refused) > 0:
 		return command.ExitWith(errors.New(strings.Join(messages, "\n")), command.ExitDenied)
 	}
-	return errors.New("there is nothing to take: ask for variables with the tool request_env_variables first; they were taken already, or nobody answered within a day")
+	return errors.New("there are no values to fetch: they were already fetched, or nobody answered within a day. Request variables with the tool request_env_variables first")
 }
 
 // pullAttempt is a lock file next to the values that contains an idempotency
@@ -223,7 +223,7 @@ func (t *pullAttempt) loadKey() error {
 	case !os.SameFile(opened, current):
 		return fs.ErrNotExist
 	case !opened.Mode().IsRegular() || opened.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s is not a file for its owner alone (mode 0600), as sallyport env pull writes it; look at it, then remove it", t.Name())
+		return fmt.Errorf("%s must be a file with mode 0600, as sallyport env pull creates it; check it, then remove it", t.Name())
 	}
 	raw, err := io.ReadAll(io.LimitReader(t, 200))
 	if err != nil {

@@ -169,7 +169,7 @@ func TestPullRejectsForeignLockFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if status := executeClient(t.Context(), []string{"env", "pull", "--file", file}, nil, &out, &out); status != command.ExitError || !strings.Contains(out.String(), "nothing was taken") {
+		if status := executeClient(t.Context(), []string{"env", "pull", "--file", file}, nil, &out, &out); status != command.ExitError || !strings.Contains(out.String(), "no values were fetched") {
 			t.Errorf("%s: status %d: %s", what, status, out.String())
 		}
 		if err := os.Remove(file + ".taking"); err != nil {

@@ -24,7 +24,7 @@ func eventOutcome(e *api.InboundEvent) string {
 	case e.Skip != "":
 		return "skipped: " + string(e.Skip)
 	case e.RunStatus == event.RunSkipped:
-		return "skipped: its run did not begin"
+		return "skipped: its run did not start"
 	}
 	return e.Status
 }
@@ -32,7 +32,7 @@ func eventOutcome(e *api.InboundEvent) string {
 type eventList struct {
 	clientFlags
 	api.EventQuery
-	Skipped *bool `help:"Only events that started nothing; --skipped=false for the others."`
+	Skipped *bool `help:"Only events that started no run; --skipped=false for the others."`
 }
 
 func (*eventList) route() api.Operation { return api.ListInboundEvents.Operation }
@@ -47,7 +47,7 @@ func (c *eventList) Run(ctx context.Context, std *command.Streams) error {
 			return []string{relativeTime(&e.CreatedAt), e.AutomationName, names.name(e.Trigger), e.Provider, e.Type, e.Title, eventOutcome(e), e.Run, e.ID}
 		})(w, all)
 		if len(all.Items) == 0 && c.Trigger != "" && names[c.Trigger] == "" {
-			printLine(w, "there is no trigger or schedule "+c.Trigger+" now; see: "+c.hint("trigger", "list"))
+			printLine(w, "there is no trigger or schedule "+c.Trigger+"; see: "+c.hint("trigger", "list"))
 		}
 	})
 }
@@ -106,7 +106,7 @@ func deliveryState(d *api.DeliveryView) string {
 func deliveryAttempts(d *api.DeliveryView) string {
 	text := fmt.Sprintf(" (attempt %d)", d.Attempt)
 	if d.Status == event.ReceiptQueued && d.Attempt > 0 {
-		text = fmt.Sprintf(" (attempt %d; the next one is due %s)", d.Attempt, relativeTime(&d.NextAt))
+		text = fmt.Sprintf(" (attempt %d; next attempt %s)", d.Attempt, relativeTime(&d.NextAt))
 	}
 	return text
 }
@@ -119,9 +119,9 @@ func showDelivery(_ context.Context, w io.Writer, c *clientFlags, d *api.Deliver
 	printLine(w, strings.TrimRight(d.Provider+" "+d.Native, " ")+" at /webhooks/"+d.Endpoint+", "+relativeTime(&d.ReceivedAt))
 	printLine(w, deliveryState(d)+deliveryAttempts(d))
 	if d.Status == event.ReceiptFailed {
-		printLine(w, "process it again: "+c.hint("delivery", "redrive", d.ID))
+		printLine(w, "to process it again: "+c.hint("delivery", "redrive", d.ID))
 	}
-	printLine(w, "its events: "+c.hint("event", "list", "--delivery", d.ID))
+	printLine(w, "to list its events: "+c.hint("event", "list", "--delivery", d.ID))
 	if d.Payload != nil {
 		printJSON(w, "    ", d.Payload)
 	}

@@ -55,7 +55,7 @@ func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	d, err := parseDuration(text)
 	if err != nil {
-		return fmt.Errorf("%q is not a duration; write one such as 8h or 90d", text)
+		return fmt.Errorf("%q is not a duration; write a duration such as 8h or 90d", text)
 	}
 	target.SetString(d.String())
 	return nil
@@ -72,7 +72,7 @@ func readOptionalDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // readSeconds parses a duration into a number of seconds.
 func readSeconds(ctx *kong.DecodeContext, target reflect.Value) error {
-	return readValidSeconds(ctx, target, "is not a duration; write one such as 8h or 90d", func(time.Duration) bool { return true })
+	return readValidSeconds(ctx, target, "is not a duration; write a duration such as 8h or 90d", func(time.Duration) bool { return true })
 }
 
 // readLimit parses the page size of a list. It rejects zero, which a request
@@ -96,7 +96,7 @@ func readWindow(ctx *kong.DecodeContext, target reflect.Value) error {
 }
 
 // invalidWindow is the error for a window that [validWindow] rejects.
-const invalidWindow = "is not a window; write whole seconds from 1s to 24h, such as 1m"
+const invalidWindow = "is not a window; write a duration of whole seconds from 1s to 24h, such as 1m"
 
 func validWindow(d time.Duration) bool {
 	return d >= time.Second && d <= 24*time.Hour && d%time.Second == 0
@@ -104,7 +104,7 @@ func validWindow(d time.Duration) bool {
 
 // readCallTimeout parses the timeout of a call into a number of seconds.
 func readCallTimeout(ctx *kong.DecodeContext, target reflect.Value) error {
-	return readValidSeconds(ctx, target, "is not a timeout; write whole seconds up to 2m, such as 90s, or 0 for the gateway's", func(d time.Duration) bool {
+	return readValidSeconds(ctx, target, "is not a timeout; write a duration of whole seconds up to 2m, such as 90s, or 0 for the gateway timeout", func(d time.Duration) bool {
 		return d >= 0 && d <= action.MaxTimeout && d%time.Second == 0
 	})
 }
@@ -136,7 +136,7 @@ func readFolder(ctx *kong.DecodeContext, target reflect.Value) error {
 		return err
 	}
 	if path == "" {
-		return errors.New("it is empty (a variable that is not set?); name a folder, . for this one, or leave it out")
+		return errors.New("the path is empty, perhaps because a variable is not set; name a folder (. for the current one), or leave it out")
 	}
 	target.SetString(kong.ExpandPath(path))
 	return nil
@@ -150,7 +150,7 @@ func readNetwork(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	network, err := netip.ParsePrefix(text)
 	if err != nil {
-		return fmt.Errorf("%q is not a network; write one such as 10.1.0.0/16, or 127.0.0.1/32 for one address", text)
+		return fmt.Errorf("%q is not a network; write a network such as 10.1.0.0/16, or 127.0.0.1/32 for one address", text)
 	}
 	target.Set(reflect.ValueOf(network))
 	return nil
@@ -251,7 +251,7 @@ func (p *pin) UnmarshalText(text []byte) error {
 		pointer, value = string(text), "C1"
 	}
 	quoted, _ := json.Marshal(value) // a string cannot fail to encode
-	return fmt.Errorf("a pin is a param and its value as JSON; a text has quotes: --pin '%s=%s'", pointer, quoted)
+	return fmt.Errorf("a pin is a param and its value as JSON, with quotes around a string: --pin '%s=%s'", pointer, quoted)
 }
 
 // grantLimits are the flags that narrow a grant. They ignore environment

@@ -127,12 +127,12 @@ func TestDiff(t *testing.T) {
 func TestEventChange(t *testing.T) {
 	const grant = `{"scope":"organization","source_id":"connector:1","action":"add","max_calls":5,"pins":{"/c":"x"},"id":"g","created_by":"u"}`
 	revoked := strings.TrimSuffix(grant, "}") + `,"revoked_by":"v"}`
-	const text = `notes:add (connector:1) with /c="x" for all sessions: 5 calls, for ever`
+	const text = `notes:add (connector:1) with /c="x" for all sessions: 5 calls; never expires`
 	for _, c := range []struct{ kind, before, after, want string }{
 		{"grant", `null`, grant, "nothing → " + text},
 		{"grant", grant, revoked, text + `; revoked_by: nothing → "v"`},
 		{"grant", grant, `null`, text + " → nothing"},
-		{"grant", `null`, `{"scope":"session","session_id":"s","any":true}`, "nothing → any action of any source that is not dangerous for session s: any number of calls, for ever"},
+		{"grant", `null`, `{"scope":"session","session_id":"s","any":true}`, "nothing → any action of any source that is not dangerous for session s: any number of calls; never expires"},
 		{"review", `{"state":"new","current":{"text_hash":"x"}}`, `{"state":"reviewed"}`, "new → reviewed"},
 		{"review", `{"state":"removed"}`, `null`, "removed → nothing"},
 		{"review", `null`, `{"state":{},"a":{}}`, "nothing → reviewed: a, state"},

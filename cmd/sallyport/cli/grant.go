@@ -46,9 +46,6 @@ func limitsText(t *action.Terms) string {
 	if t.MaxCalls != nil {
 		calls = command.Plural(*t.MaxCalls, "call")
 	}
-	if t.ExpiresAt == nil {
-		return calls + ", for ever"
-	}
 	return calls + "; " + expiryText(t.ExpiresAt)
 }
 
@@ -62,8 +59,8 @@ func grantScope(g *api.GrantView) string {
 
 // showGrant prints the grant and the command that revokes it.
 func showGrant(w io.Writer, g *api.GrantView, r *clientFlags) {
-	printLine(w, fmt.Sprintf("grant %s lets through %s for %s: %s", g.ID, termsText(&g.Terms, g.Name), grantScope(g), limitsText(&g.Terms)))
-	printLine(w, "take it back with: "+r.hint("grant", "remove", g.ID))
+	printLine(w, fmt.Sprintf("grant %s allows %s for %s: %s", g.ID, termsText(&g.Terms, g.Name), grantScope(g), limitsText(&g.Terms)))
+	printLine(w, "revoke it with: "+r.hint("grant", "remove", g.ID))
 }
 
 type grantCreate struct {
@@ -90,7 +87,7 @@ func (c *grantCreate) Run(ctx context.Context, std *command.Streams) (err error)
 	return perform(ctx, &c.clientFlags, std, api.CreateGrant, api.Body[api.NewGrant]{Body: in}, func(w io.Writer, g *api.GrantView) {
 		showGrant(w, g, &c.clientFlags)
 		if flags := c.unsetLimits(); len(flags) > 0 {
-			printLine(w, "to let less through, remove it and say "+strings.Join(flags, ", "))
+			printLine(w, "to narrow it, remove it and create it again with "+strings.Join(flags, ", "))
 		}
 	})
 }
@@ -113,15 +110,15 @@ func (c *grantCreate) unsetLimits() (flags []string) {
 func (c *grantCreate) setAction(in *api.NewGrant) error {
 	switch {
 	case c.Any && c.Key != "":
-		return command.UsageErrorf("--any takes no action; leave out %s, or leave out --any", command.Printable(c.Key))
+		return command.UsageErrorf("--any cannot be combined with an action; leave out %s or --any", command.Printable(c.Key))
 	case c.Any:
 		return nil
 	case c.Key == "":
-		return command.UsageErrorf("name what to let through: %s, or --any for all that is not dangerous", command.Printable(c.hint("grant", "create", "SOURCE:ACTION")))
+		return command.UsageErrorf("name an action: %s, or pass --any for every action that is not dangerous", command.Printable(c.hint("grant", "create", "SOURCE:ACTION")))
 	case c.Source != "":
-		return command.UsageErrorf("--source goes with --any; an action is named with its source, as SOURCE:ACTION")
+		return command.UsageErrorf("--source needs --any; name an action with its source, as SOURCE:ACTION")
 	case strings.Contains(c.Key, "*"):
-		return command.UsageErrorf("a grant takes no *; for all actions that are not dangerous say: --any --source SOURCE")
+		return command.UsageErrorf("a grant cannot contain *; for every action that is not dangerous, pass --any --source SOURCE")
 	}
 	key, err := action.ParseKey(c.Key)
 	if err != nil {
@@ -154,7 +151,7 @@ func pinsByParam(pins []pin) (map[string]json.RawMessage, error) {
 	by := make(map[string]json.RawMessage, len(pins))
 	for _, p := range pins {
 		if by[p.pointer] != nil {
-			return nil, command.UsageErrorf("--pin %s is there twice; a param has one value", command.Printable(p.pointer))
+			return nil, command.UsageErrorf("--pin %s is given twice; a param has one value", command.Printable(p.pointer))
 		}
 		by[p.pointer] = p.value
 	}
@@ -168,11 +165,11 @@ func showGrantRequest(w io.Writer, r *api.RequestView) {
 	if r.Terms.Scope == action.ScopeOrganization {
 		scope = "all sessions"
 	}
-	printLine(w, fmt.Sprintf("%s  session %s asks for %s for %s: %s", r.ID, r.Session, termsText(&r.Terms, r.Name), scope, limitsText(&r.Terms)))
+	printLine(w, fmt.Sprintf("%s  session %s requests %s for %s: %s", r.ID, r.Session, termsText(&r.Terms, r.Name), scope, limitsText(&r.Terms)))
 	if r.Reason != "" {
-		printLine(w, "    the agent says: "+r.Reason)
+		printLine(w, "    reason given by the agent: "+r.Reason)
 	}
-	age := "    asked " + relativeTime(&r.CreatedAt)
+	age := "    requested " + relativeTime(&r.CreatedAt)
 	if r.Status == action.RequestPending {
 		fmt.Fprintf(w, "%s, expires %s\n", age, relativeTime(&r.ExpiresAt))
 		return
@@ -188,12 +185,12 @@ func showGrantRequest(w io.Writer, r *api.RequestView) {
 }
 
 // printNoRequests prints the message for an empty list.
-func printNoRequests(w io.Writer, status, decision string) {
+func printNoRequests(w io.Writer, status string) {
 	if status == "pending" {
-		fmt.Fprintln(w, "nothing waits for "+decision)
+		fmt.Fprintln(w, "no pending requests")
 		return
 	}
-	fmt.Fprintln(w, "there is no such request")
+	fmt.Fprintln(w, "no matching requests")
 }
 
 type grantRequests struct {
@@ -208,7 +205,7 @@ func (c *grantRequests) Run(ctx context.Context, std *command.Streams) error {
 	in.Status = statusFilter(c.Status)
 	return perform(ctx, &c.clientFlags, std, api.ListGrantRequests, in, func(w io.Writer, all *api.List[api.RequestView]) {
 		if len(all.Items) == 0 {
-			printNoRequests(w, string(c.Status), "a decision")
+			printNoRequests(w, string(c.Status))
 		}
 		for i := range all.Items {
 			showGrantRequest(w, &all.Items[i])
@@ -254,5 +251,5 @@ func grantRow(g *api.GrantView) []string {
 
 func showDeniedRequest(w io.Writer, outcome *api.RequestOutcome) {
 	r := &outcome.Request
-	printLine(w, fmt.Sprintf("denied %s to session %s", termsText(&r.Terms, r.Name), r.Session))
+	printLine(w, fmt.Sprintf("denied the request of session %[2]s: %[1]s", termsText(&r.Terms, r.Name), r.Session))
 }

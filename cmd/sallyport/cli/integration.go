@@ -101,7 +101,7 @@ func ambiguousIntegrationError(ref string, found []api.IntegrationView) error {
 	for i := range found {
 		ids = append(ids, fmt.Sprintf("%s (%s, account %s)", found[i].ID, command.Printable(found[i].Name), command.Printable(accountName(&found[i]))))
 	}
-	return fmt.Errorf("%q may be several integrations; name one by its id: %s", ref, strings.Join(ids, ", "))
+	return fmt.Errorf("%q matches several integrations; pass the ID of one: %s", ref, strings.Join(ids, ", "))
 }
 
 type integrationShow struct{ integrationRef }
@@ -122,18 +122,18 @@ func showIntegration(w io.Writer, in *api.IntegrationView) {
 	if in.Broker != action.BrokerOwn {
 		how += " through " + string(in.Broker)
 	}
-	printLine(w, how+" "+relativeTime(&in.CreatedAt)+", seen by: "+integrationVisibility(in))
+	printLine(w, how+" "+relativeTime(&in.CreatedAt)+", visible to: "+integrationVisibility(in))
 	if in.BaseURL != "" {
 		printLine(w, "  at "+in.BaseURL)
 	}
 	if in.ExpiresAt != nil {
-		printLine(w, "  its token "+expiryText(in.ExpiresAt))
+		printLine(w, "  token "+expiryText(in.ExpiresAt))
 	}
 	if len(in.Scopes) > 0 {
 		printLine(w, "  granted: "+strings.Join(in.Scopes, ", "))
 	}
 	if in.TimeoutSeconds > 0 {
-		printLine(w, "  a call may take "+strconv.Itoa(in.TimeoutSeconds)+" s")
+		printLine(w, "  call timeout "+strconv.Itoa(in.TimeoutSeconds)+" s")
 	}
 	if len(in.Settings) > 0 {
 		printLine(w, "  settings: "+string(in.Settings))
@@ -199,7 +199,7 @@ func (c *integrationDisconnect) Run(ctx context.Context, std *command.Streams) e
 		case result.Revoked:
 			printLine(w, in.Title+" revoked the credential")
 		default:
-			printLine(w, "the credential was not revoked at "+in.Title+"; if nothing else uses it, remove it there")
+			printLine(w, "the credential was not revoked at "+in.Title+"; if nothing else uses it, revoke it there")
 		}
 	})
 }
@@ -219,7 +219,7 @@ func (c *integrationBind) Run(ctx context.Context, std *command.Streams) error {
 	}
 	in := api.ByAutomationWith[api.NewBindings]{ByAutomation: c.ByAutomation, Body: c.NewBindings}
 	return perform(ctx, &c.clientFlags, std, api.PutBindings, in, func(w io.Writer, b *api.Bindings) {
-		printLine(w, fmt.Sprintf("sessions of %s created from now on see %s", b.Automation, command.Plural(len(b.Connections), "integration")))
+		printLine(w, fmt.Sprintf("new sessions of %s can use %s", b.Automation, command.Plural(len(b.Connections), "integration")))
 	})
 }
 
@@ -263,7 +263,7 @@ func (c *integrationBindings) Run(ctx context.Context, std *command.Streams) err
 	}
 	return c.print(std, raw, func(w io.Writer) {
 		if len(bound.Connections) == 0 {
-			printLine(w, "sessions of "+c.Automation+" see no integration; bind some with: "+c.hint("integration", "bind", c.Automation, "REF"))
+			printLine(w, "sessions of "+c.Automation+" have no integrations; bind some with: "+c.hint("integration", "bind", c.Automation, "REF"))
 			return
 		}
 		for _, id := range bound.Connections {

@@ -67,7 +67,7 @@ func (c *integrationConnect) Run(ctx context.Context, std *command.Streams) erro
 		rest := c.Connecting
 		rest.Provider, rest.Kind = "", ""
 		if !reflect.ValueOf(rest).IsZero() {
-			return command.UsageErrorf("%s is connected in the browser, where the page asks for name, settings and the rest; leave those flags out", c.Provider)
+			return command.UsageErrorf("%s is connected in the browser, where you enter the name and settings; leave out those flags", c.Provider)
 		}
 		return c.inBrowser(ctx, std, server, &providers.Items[i], kind)
 	}
@@ -89,7 +89,7 @@ func (c *integrationConnect) kind(p *api.Provider) (action.IntegrationKind, erro
 	kind := c.Kind
 	if c.Nango {
 		if kind != "" && kind != action.KindOAuth2 {
-			return "", command.UsageErrorf("--nango keeps tokens of kind oauth2; leave --kind out")
+			return "", command.UsageErrorf("--nango stores tokens of kind oauth2; leave out --kind")
 		}
 		kind = action.KindOAuth2
 	}
@@ -100,21 +100,21 @@ func (c *integrationConnect) kind(p *api.Provider) (action.IntegrationKind, erro
 	case kind == "" && len(p.Needs) > 0:
 		return p.Needs[0].Kind, nil
 	}
-	return "", command.UsageErrorf("%s is not connected with %s; --kind may be: %s", p.Title, kind, providerKinds(p))
+	return "", command.UsageErrorf("%s does not support %s; use one of these kinds: %s", p.Title, kind, providerKinds(p))
 }
 
 // showConnected prints a new or renewed integration and the next step.
 func (c *integrationConnect) showConnected(w io.Writer, in *api.IntegrationView, again bool) {
 	if again {
-		printLine(w, integrationName(in)+" is renewed, for the account "+accountName(in)+", which was connected before; the sessions that see it still do")
+		printLine(w, integrationName(in)+" is renewed, for the account "+accountName(in)+"; sessions that use it are unchanged")
 		return
 	}
 	printLine(w, integrationName(in)+" is connected, for the account "+accountName(in))
 	if in.User != "" {
-		printLine(w, "it is used in your own sessions, where an action bears your name")
+		printLine(w, "your own sessions use it for actions in your name")
 		return
 	}
-	printLine(w, "agents see it in sessions that are created with: "+c.hint("session", "create", "--connect", in.ID))
+	printLine(w, "create sessions that use it with: "+c.hint("session", "create", "--connect", in.ID))
 }
 
 type integrationUpdate struct {
@@ -133,7 +133,7 @@ func (c *integrationUpdate) Run(ctx context.Context, std *command.Streams) error
 		c.Visibility = new(action.VisibleOrganization)
 	}
 	if reflect.ValueOf(c.IntegrationChange).IsZero() && !c.SecretStdin {
-		return command.UsageErrorf("nothing to change: give one of the flags that integration update --help lists")
+		return command.UsageErrorf("nothing to change: pass one of the flags that integration update --help lists")
 	}
 	_, in, err := c.find(ctx)
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *integrationUpdate) Run(ctx context.Context, std *command.Streams) error
 // sign-in must also complete it.
 func (c *integrationConnect) inBrowser(ctx context.Context, std *command.Streams, server *Client, p *api.Provider, kind action.IntegrationKind) error {
 	if std.Given() {
-		return command.UsageErrorf("%s is connected with %s in the browser, and no value is read for it; leave out what comes on standard input, or say another --kind of: %s", p.ID, kind, providerKinds(p))
+		return command.UsageErrorf("%s is connected with %s in the browser, which needs no standard input; leave it out, or pass another --kind: %s", p.ID, kind, providerKinds(p))
 	}
 	at, err := c.publicURL()
 	if err != nil {
@@ -164,9 +164,9 @@ func (c *integrationConnect) inBrowser(ctx context.Context, std *command.Streams
 	}
 	return c.print(std, raw, func(w io.Writer) {
 		if first := c.registrationCommand(ctx, server, p.ID, kind); first != "" {
-			printLine(w, "the gateway is not registered there yet; first: "+first)
+			printLine(w, "the gateway is not registered there; first: "+first)
 		}
-		printLine(w, p.ID+" is connected with "+string(kind)+" in a browser, by somebody who is signed in to Sallyport there. Open:")
+		printLine(w, p.ID+" is connected with "+string(kind)+" in a browser where you are signed in to Sallyport. Open:")
 		printLine(w, page)
 	})
 }
@@ -241,13 +241,13 @@ func (c *appSet) Run(ctx context.Context, std *command.Streams) error {
 	}
 	in := api.ByProviderWith[api.NewApp]{ByProvider: c.ByProvider, Body: c.NewApp}
 	return perform(ctx, &c.clientFlags, std, api.PutApp, in, func(w io.Writer, a *action.ProviderApp) {
-		printLine(w, "the gateway is registered at "+a.Provider+"; secrets that are set: "+cmp.Or(strings.Join(a.Secrets, ", "), "none"))
+		printLine(w, "the gateway is registered at "+a.Provider+"; secrets set: "+cmp.Or(strings.Join(a.Secrets, ", "), "none"))
 		if a.Provider == string(action.BrokerNango) {
 			printLine(w, "connect a service through it with: "+c.hint("integration", "connect", "PROVIDER", "--nango"))
 			return
 		}
 		if at, err := c.publicURL(); err == nil {
-			printLine(w, "it must lead back to "+at+"/oauth/callback/"+url.PathEscape(a.Provider)+"; connect it at "+at+"/integrations/"+url.PathEscape(a.Provider))
+			printLine(w, "set its callback URL to "+at+"/oauth/callback/"+url.PathEscape(a.Provider)+"; connect it at "+at+"/integrations/"+url.PathEscape(a.Provider))
 		}
 	})
 }

@@ -63,8 +63,8 @@ func (c *notifyWebhook) Run(ctx context.Context, std *command.Streams) (err erro
 	}
 	return perform(ctx, &c.clientFlags, std, api.PutNotify, c.change(action.NotifyWebhook), func(w io.Writer, channel *api.MintedNotify) {
 		showNotify(w, &channel.NotifyView)
-		printLine(w, "try it with: "+c.hint("notify", "test", "webhook"))
-		printSecretOnce(w, std, "the secret is "+channel.Secret, channel.Secret)
+		printLine(w, "test it with: "+c.hint("notify", "test", "webhook"))
+		printSecretOnce(w, std, "signing secret: "+channel.Secret, channel.Secret)
 	})
 }
 
@@ -88,7 +88,7 @@ func (c *notifySlack) Run(ctx context.Context, std *command.Streams) (err error)
 	}
 	return perform(ctx, &c.clientFlags, std, api.PutNotify, c.change(action.NotifySlack), func(w io.Writer, channel *api.MintedNotify) {
 		showNotify(w, &channel.NotifyView)
-		printLine(w, "try it with: "+c.hint("notify", "test", "slack"))
+		printLine(w, "test it with: "+c.hint("notify", "test", "slack"))
 	})
 }
 
@@ -96,15 +96,15 @@ func showNotify(w io.Writer, v *api.NotifyView) {
 	to := v.URL
 	switch {
 	case v.Channel != "":
-		to = "the channel " + v.Channel
+		to = "channel " + v.Channel
 	case to == "":
 		to = "an incoming webhook"
 	}
-	state := "tells of"
+	state := "receives"
 	if !v.Enabled {
-		state = "is off; it would tell of"
+		state = "is off; it would receive"
 	}
-	printLine(w, fmt.Sprintf("%s %s %s calls, to %s", v.Kind, state, v.Wants, to))
+	printLine(w, fmt.Sprintf("%s %s %s calls at %s", v.Kind, state, v.Wants, to))
 	if v.Failures > 0 {
 		printLine(w, fmt.Sprintf("it failed %s in a row, last %s: %s", command.Plural(v.Failures, "time"), relativeTime(v.LastErrorAt), v.LastError))
 	}
@@ -125,7 +125,7 @@ func (c *notifyTest) Run(ctx context.Context, std *command.Streams) error {
 		printLine(w, a.Detail)
 	})
 	if err == nil && !ok && !c.JSON {
-		return errors.New("the test did not arrive")
+		return errors.New("the test notification was not delivered; see the response above")
 	}
 	return err
 }
@@ -140,7 +140,7 @@ func (c *notifyRotate) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.clientFlags, std, api.RotateNotifySecret, api.Body[*api.Rotation]{Body: r}, c.showRotated(std, "the webhook for held calls"))
+	return perform(ctx, &c.clientFlags, std, api.RotateNotifySecret, api.Body[*api.Rotation]{Body: r}, c.showRotated(std, "the notification webhook"))
 }
 
 func showChannels(_ context.Context, w io.Writer, c *clientFlags, all *api.List[api.NotifyView]) {

@@ -143,7 +143,7 @@ func shortDuration(d time.Duration) string {
 // printNextPage prints the cursor of the next page, if there is one.
 func printNextPage(w io.Writer, cursor string) {
 	if cursor != "" {
-		fmt.Fprintf(w, "and more: continue with --cursor %s\n", cursor)
+		fmt.Fprintf(w, "there are more: continue with --cursor %s\n", cursor)
 	}
 }
 

@@ -55,7 +55,7 @@ func (c *policyShow) Run(ctx context.Context, std *command.Streams) error {
 	printTable(std.Out, "KEY MODE AUTOMATION SET_BY", modes.Items, func(m *api.ModeView) []string {
 		return []string{modeKey(m, connectors.Items, used.Items), string(m.Mode), names.name(m.Automation), names.name(m.UpdatedBy)}
 	})
-	fmt.Fprintln(std.Out, "anything else: reads are allowed, writes wait for approval, dangerous actions are denied")
+	fmt.Fprintln(std.Out, "default: reads are allowed, writes need approval, dangerous actions are denied")
 	return nil
 }
 
@@ -88,24 +88,24 @@ func (c *policySettings) Run(ctx context.Context, std *command.Streams) error {
 
 func showSettings(w io.Writer, s *action.Settings) {
 	if s.SelfApproval {
-		fmt.Fprintln(w, "whoever made a session may approve its calls")
+		fmt.Fprintln(w, "creators of sessions can approve their calls")
 	} else {
-		fmt.Fprintln(w, "whoever made a session cannot approve its calls")
+		fmt.Fprintln(w, "creators of sessions cannot approve their calls")
 	}
 	if s.DenialLimit == 0 {
-		fmt.Fprintln(w, "however often people deny an action, it is asked for again")
+		fmt.Fprintln(w, "denials do not stop an action from being requested again")
 	} else {
 		fmt.Fprintf(w, "after %d denials by people, an action is denied for the rest of the session\n", s.DenialLimit)
 	}
 	if s.UnverifiedEvents {
-		fmt.Fprintln(w, "events that a broker forwards without verifying who sent them may start runs")
+		fmt.Fprintln(w, "unverified events from a broker start runs")
 	} else {
-		fmt.Fprintln(w, "events that a broker forwards without verifying who sent them start nothing")
+		fmt.Fprintln(w, "unverified events from a broker start no runs")
 	}
 	if s.DefaultGroup == "" {
-		fmt.Fprintln(w, "sessions created without a group have none: no capability limits them")
+		fmt.Fprintln(w, "sessions created without a group have no group, so no capability limits them")
 	} else {
-		printLine(w, "new sessions without a group are in group "+s.DefaultGroup+": its capabilities limit them")
+		printLine(w, "sessions created without a group are in group "+s.DefaultGroup+", whose capabilities limit them")
 	}
 }
 
@@ -128,7 +128,7 @@ func (c *policyExplain) Run(ctx context.Context, std *command.Streams) error {
 func (c *policyExplain) validate() error {
 	switch {
 	case c.Key != "" && c.Action != "":
-		return command.UsageErrorf("leave out KEY or --action: both name the action")
+		return command.UsageErrorf("pass either KEY or --action: both name the action")
 	case c.Action == "" && c.Key == "" || c.Session == "":
 		return command.UsageErrorf("name the session and the action: %s", command.Printable(c.hint("policy", "explain",
 			"--session", cmp.Or(c.Session, "ID"), "--action", cmp.Or(c.Action, c.Key, "SOURCE:ACTION"))))
@@ -139,12 +139,12 @@ func (c *policyExplain) validate() error {
 }
 
 func showExplanation(w io.Writer, e *api.Explanation) {
-	text := fmt.Sprintf("%s, says the layer %s", e.Mode, e.Source)
+	text := fmt.Sprintf("%s, decided by layer %s", e.Mode, e.Source)
 	if e.Reason != "" {
 		text += ": " + e.Reason
 	}
 	if e.Refused != "" {
-		printLine(w, "would be refused without asking: "+cmp.Or(e.Note, e.Refused))
+		printLine(w, "the call would be refused at once: "+cmp.Or(e.Note, e.Refused))
 	}
 	printLine(w, text)
 	source := func(key string) string { return key[:strings.LastIndexByte(key, ':')+1] }
@@ -152,10 +152,10 @@ func showExplanation(w io.Writer, e *api.Explanation) {
 		return []string{string(s.Layer), strings.Replace(s.Key, source(e.Key), source(e.Name), 1), string(s.Mode), s.Note}
 	})
 	for _, l := range e.Limits {
-		printLine(w, fmt.Sprintf("it would count against %s in %s of %s", command.Plural(l.Calls, "call"), l.Span(), l.What))
+		printLine(w, fmt.Sprintf("the call would count against the limit of %s in %s of %s", command.Plural(l.Calls, "call"), l.Span(), l.What))
 	}
 	if len(e.Grants) > 0 {
-		printLine(w, "it would use up a call of grant "+strings.Join(e.Grants, ", or of "))
+		printLine(w, "the call would use grant "+strings.Join(e.Grants, ", or of "))
 	}
 }
 
@@ -325,7 +325,7 @@ func shortValue(raw json.RawMessage) string {
 const valueLimit = 300
 
 func showQuota(w io.Writer, q *api.QuotaView) {
-	printLine(w, fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, command.Plural(q.Calls, "call"), quotaSpan(q), q.Per))
+	printLine(w, fmt.Sprintf("quota of %s: %s in %s per %s", q.Name, command.Plural(q.Calls, "call"), quotaSpan(q), q.Per))
 }
 
 func quotaRow(names labels, q *api.QuotaView) []string {

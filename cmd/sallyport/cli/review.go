@@ -30,7 +30,7 @@ func (*connectorReview) route() api.Operation { return api.ListTools.Operation }
 // Run lists the tools to review, or accepts tools that were listed before.
 func (c *connectorReview) Run(ctx context.Context, std *command.Streams) error {
 	if c.Digest != "" && !c.AcceptAll {
-		return command.UsageErrorf("--digest goes with --accept-all; a tool is accepted with --accept TOOL@HASH")
+		return command.UsageErrorf("--digest needs --accept-all; accept a single tool with --accept TOOL@HASH")
 	}
 	server, err := c.connect()
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *connectorReview) list(ctx context.Context, std *command.Streams, server
 	if p := new(problem); errors.As(err, &p) && p.Code == "role_required" {
 		in.Fresh = false
 		if tools, raw, err = Fetch(ctx, server, api.ListTools, in); err == nil {
-			tools.Error = cmp.Or(tools.Error, "that is for owners and admins")
+			tools.Error = cmp.Or(tools.Error, "only owners and admins can refresh the list")
 		}
 	}
 	if err != nil {
@@ -59,19 +59,19 @@ func (c *connectorReview) list(ctx context.Context, std *command.Streams, server
 	rows := unreviewed(tools.Items)
 	if err := c.print(std, raw, func(w io.Writer) {
 		if tools.Error != "" {
-			printLine(w, fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Ref, withoutPeriod(tools.Error), fetchedText(tools.FetchedAt)))
+			printLine(w, fmt.Sprintf("%s cannot list its tools: %s; this list is %s", c.Ref, withoutPeriod(tools.Error), fetchedText(tools.FetchedAt)))
 		}
 		c.show(w, rows)
 	}); err != nil || !c.AcceptAll || len(rows) == 0 {
 		return err
 	}
-	return command.UsageErrorf("say that these are what you accept: %s", command.Printable(c.acceptAllCommand(rows)))
+	return command.UsageErrorf("confirm that you accept these tools: %s", command.Printable(c.acceptAllCommand(rows)))
 }
 
 // fetchedText describes the age of a list.
 func fetchedText(t *time.Time) string {
 	if t == nil {
-		return "of an unknown time"
+		return "of unknown age"
 	}
 	return fmt.Sprintf("from %s (%s)", t.Local().Format("15:04"), relativeTime(t))
 }
@@ -89,11 +89,11 @@ func unreviewed(tools []api.ReviewView) []api.ReviewView {
 
 func (c *connectorReview) show(w io.Writer, rows []api.ReviewView) {
 	if len(rows) == 0 {
-		printLine(w, "no tool of "+c.Ref+" waits for a review")
+		printLine(w, "no tools of "+c.Ref+" need a review")
 		return
 	}
 	showReviews(w, rows)
-	printLine(w, fmt.Sprintf("accept what is right with: %s, or all with: %s", c.hint("connector", "review", c.Ref, "--accept", "TOOL@HASH"), c.acceptAllCommand(rows)))
+	printLine(w, fmt.Sprintf("accept single tools with: %s, or all with: %s", c.hint("connector", "review", c.Ref, "--accept", "TOOL@HASH"), c.acceptAllCommand(rows)))
 }
 
 func showReviews(w io.Writer, rows []api.ReviewView) {
@@ -157,7 +157,7 @@ func (c *connectorReview) choose(tools []api.ReviewView) ([]api.ReviewView, erro
 		if rows := unreviewed(tools); digest(rows) == c.Digest {
 			return rows, nil
 		}
-		return nil, c.changedError("what waits for a review", "--digest "+c.Digest)
+		return nil, c.changedError("the list of tools to review", "--digest "+c.Digest)
 	}
 	var chosen []api.ReviewView
 	allHashed := true
@@ -178,7 +178,7 @@ func (c *connectorReview) choose(tools []api.ReviewView) ([]api.ReviewView, erro
 	for _, tag := range reviewTags(chosen) {
 		words = append(words, "--accept", tag)
 	}
-	return nil, &unconfirmedError{command.UsageErrorf("say which definition you accept: %s", command.Printable(c.hint(words...))), chosen}
+	return nil, &unconfirmedError{command.UsageErrorf("confirm the definition that you accept: %s", command.Printable(c.hint(words...))), chosen}
 }
 
 // unconfirmedError rejects rows that were named without their hash.
@@ -191,7 +191,7 @@ type unconfirmedError struct {
 func (u *unconfirmedError) Unwrap() error { return u.error }
 
 func (c *connectorReview) changedError(what, shown string) error {
-	return fmt.Errorf("%s changed since it was shown as %s, and nothing is accepted; look again with: %s",
+	return fmt.Errorf("%s changed since it was shown as %s, so nothing was accepted; list the tools again: %s",
 		command.Printable(what), command.Printable(shown), command.Printable(c.hint("connector", "review", c.Ref)))
 }
 

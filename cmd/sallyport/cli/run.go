@@ -42,7 +42,7 @@ func showRunState(w io.Writer, run *api.RunView) { printLine(w, "run "+run.ID+" 
 
 // runTimes describes when a run was created, started and ended.
 func runTimes(r *api.RunView) string {
-	text := "made " + relativeTime(&r.CreatedAt)
+	text := "created " + relativeTime(&r.CreatedAt)
 	if r.StartedAt != nil {
 		text += ", started " + relativeTime(r.StartedAt)
 	}
@@ -59,7 +59,7 @@ func runClaimed(r *api.RunView) bool { return r.Deadline != nil && !r.Status.End
 func runWorker(r *api.RunView, name string) string {
 	switch {
 	case !runClaimed(r):
-		return "worker " + name + ", which no longer has it"
+		return "worker " + name + ", claim ended"
 	case r.LeaseUntil != nil:
 		return "worker " + name + ", lease ends " + relativeTime(r.LeaseUntil) + ", deadline " + relativeTime(r.Deadline)
 	}
@@ -81,16 +81,16 @@ type nextStep struct {
 
 // nextSteps returns the commands that fit the state of the run.
 func nextSteps(r *api.RunView) []nextStep {
-	redrive := nextStep{"have it done again with", []string{"run", "redrive", r.ID}}
+	redrive := nextStep{"repeat it with", []string{"run", "redrive", r.ID}}
 	switch {
 	case r.Waiting > 0:
-		return []nextStep{{"see what waits with", []string{"pending"}}}
+		return []nextStep{{"see pending approvals with", []string{"pending"}}}
 	case r.Status == event.RunQueued:
-		return []nextStep{{"take it with", []string{"run", "claim", "--run", r.ID}}}
+		return []nextStep{{"claim it with", []string{"run", "claim", "--run", r.ID}}}
 	case r.Status == event.RunNeedsHuman && !runClaimed(r):
-		return []nextStep{{"say how it ended with", []string{"run", "resolve", r.ID, "succeeded"}}, redrive}
+		return []nextStep{{"set its result with", []string{"run", "resolve", r.ID, "succeeded"}}, redrive}
 	case r.Code == event.RunUndelivered:
-		return []nextStep{{"see what the endpoint answered with", []string{"run", "outbox", "--status", "dead"}}, redrive}
+		return []nextStep{{"see the responses of the endpoint with", []string{"run", "outbox", "--status", "dead"}}, redrive}
 	case r.Status == event.RunFailed:
 		return []nextStep{redrive}
 	}
@@ -114,7 +114,7 @@ func (c *runClaim) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	if len(raw) == 0 { // 204 No Content
-		std.Notes = append(std.Notes, "no run waits")
+		std.Notes = append(std.Notes, "no queued runs")
 		return nil
 	}
 	return std.PrintJSON(raw)
@@ -146,16 +146,16 @@ func (c *endpointSet) Run(ctx context.Context, std *command.Streams) (err error)
 	return perform(ctx, &c.clientFlags, std, api.PutRunEndpoint, api.Body[api.NewEndpoint]{Body: c.NewEndpoint}, func(w io.Writer, e *api.MintedEndpoint) {
 		showRunEndpoint(w, &e.EndpointView)
 		if e.Secret == "" && !c.SecretStdin {
-			printLine(w, "the secret stays as it is; replace it with: "+c.hint("run", "endpoint", "rotate"))
+			printLine(w, "the secret is unchanged; replace it with: "+c.hint("run", "endpoint", "rotate"))
 		}
-		printSecretOnce(w, std, "the secret is "+e.Secret, e.Secret)
+		printSecretOnce(w, std, "signing secret: "+e.Secret, e.Secret)
 	})
 }
 
 func showRunEndpoint(w io.Writer, e *api.EndpointView) {
 	text := "runs are delivered to " + e.URL
 	if !e.Enabled {
-		text = "runs wait to be claimed: delivery to " + e.URL + " is disabled"
+		text = "runs wait for a worker: delivery to " + e.URL + " is disabled"
 	}
 	printLine(w, fmt.Sprintf("%s, signed with %s", text, command.Plural(len(e.Secrets), "secret")))
 }
@@ -181,7 +181,7 @@ func (c *endpointRotate) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return perform(ctx, &c.clientFlags, std, api.RotateRunEndpoint, api.Body[*api.Rotation]{Body: r}, c.showRotated(std, "the endpoint for runs"))
+	return perform(ctx, &c.clientFlags, std, api.RotateRunEndpoint, api.Body[*api.Rotation]{Body: r}, c.showRotated(std, "the run endpoint"))
 }
 
 type outboxCommand struct {

@@ -42,7 +42,7 @@ func (c *secretSet) Run(ctx context.Context, std *command.Streams) (err error) {
 		c.Host = "[" + c.Host + "]" // the notation of URLs
 	}
 	return perform(ctx, &c.clientFlags, std, api.PutSecret, api.ByKeyWith[api.NewSecret]{ByKey: c.ByKey, Body: c.NewSecret}, func(w io.Writer, _ *action.Secret) {
-		printLine(w, "secret "+c.Key+" is set; only "+c.Host+" will receive it")
+		printLine(w, "secret "+c.Key+" is set; it is sent only to "+c.Host)
 	})
 }
 
@@ -51,7 +51,7 @@ func (c *secretSet) Run(ctx context.Context, std *command.Streams) (err error) {
 func readSecret(std *command.Streams, command string) (string, error) {
 	if f, ok := std.In.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			fmt.Fprintln(std.Err, "type the value, then Enter and Ctrl-D:")
+			fmt.Fprintln(std.Err, "enter the value, then press Enter and Ctrl-D:")
 		}
 	}
 	raw, err := io.ReadAll(io.LimitReader(std.In, secretLimit+1))
@@ -63,11 +63,11 @@ func readSecret(std *command.Streams, command string) (string, error) {
 	case value == "":
 		return "", errors.New(`the value is empty: pass it on standard input, as in: printf %s "$TOKEN" | sallyport ` + command)
 	case strings.TrimSpace(value) == "":
-		return "", errors.New("the value is nothing but blanks; is the variable set that it comes from?")
+		return "", errors.New("the value is blank; check that the variable is set")
 	case len(value) > secretLimit:
-		return "", errors.New("the value is over 64 KB; was that the right file?")
+		return "", errors.New("the value is over 64 KB; check that this is the right file")
 	case len(strings.TrimSpace(value)) < redact.MinSecret:
-		std.Notes = append(std.Notes, fmt.Sprintf("warning: the value has fewer than %d characters: it is not replaced where the server repeats it", redact.MinSecret))
+		std.Notes = append(std.Notes, fmt.Sprintf("warning: the value has fewer than %d characters, so it is not redacted where the server repeats it", redact.MinSecret))
 	}
 	return value, nil
 }
@@ -84,7 +84,7 @@ func (c *secretRotate) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	if d.Left > 0 {
-		fmt.Fprintf(std.Err, "warning: %d values open with none of the keys, or change all the time; the server's log names them, and the old key is kept until they are gone and you rotate again\n", d.Left)
+		fmt.Fprintf(std.Err, "warning: %d values could not be sealed again, because no key decrypts them or they keep changing; see the server log. The old key is kept until you rotate again without such values\n", d.Left)
 	}
 	return c.print(std, raw, lineText(rotationText(d)))
 }
@@ -92,7 +92,7 @@ func (c *secretRotate) Run(ctx context.Context, std *command.Streams) error {
 // rotationText describes the result of a key rotation.
 func rotationText(d *api.Rotated) string {
 	if d.Left > 0 {
-		return fmt.Sprintf("master key %s seals from now on; %d values were sealed with another before, and %d still are", d.KeyID, d.Resealed, d.Left)
+		return fmt.Sprintf("master key %s is active; %d values were sealed again, %d are still sealed with another key", d.KeyID, d.Resealed, d.Left)
 	}
-	return fmt.Sprintf("master key %s seals everything now; %d values were sealed with another before", d.KeyID, d.Resealed)
+	return fmt.Sprintf("master key %s is active; %d values were sealed again", d.KeyID, d.Resealed)
 }

@@ -68,13 +68,13 @@ func (c *sessionCreate) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	for _, l := range created.LeftOut {
-		printLine(std.Err, "note: left out "+leftOutText(l))
+		printLine(std.Err, "note: not connected: "+leftOutText(l))
 	}
 	switch {
 	case c.Group != "":
 		c.noteNoCapability(ctx, std, server)
 	case created.Group != "":
-		printLine(std.Err, "note: the session is in group "+created.Group+", whose capabilities limit it; see them with: "+c.hint("capability", "show", created.Group))
+		printLine(std.Err, "note: the capabilities of group "+created.Group+" limit this session; see them with: "+c.hint("capability", "show", created.Group))
 	}
 	switch {
 	case len(c.Connections) == 0 && c.Automation == "":
@@ -100,7 +100,7 @@ func (c *sessionCreate) create(ctx context.Context, server *Client) (*api.Minted
 	created, raw, err := Fetch(ctx, server, api.CreateSession, in)
 	p := new(problem)
 	if err != nil && raw == nil && (!errors.As(err, &p) || p.Status >= http.StatusInternalServerError) && !errors.As(err, new(UnreachableError)) {
-		err = fmt.Errorf("%w; whether the session was made is not known: the same command with --idempotency-key %s gets it with its token, and never makes a second one", err, key)
+		err = fmt.Errorf("%w; the session may have been created. Run the same command with --idempotency-key %s to get it with its token: no second session is created", err, key)
 	}
 	return created, raw, err
 }
@@ -119,7 +119,7 @@ func (c *sessionCreate) noteNoIntegrations(ctx context.Context, std *command.Str
 		}
 	}
 	if n > 0 {
-		printLine(std.Err, fmt.Sprintf("note: this session sees none of %s; mint one with --connect REF or --connect all to have its agent use them", command.Plural(n, "integration")))
+		printLine(std.Err, fmt.Sprintf("note: this session cannot use any of %s; to allow it, create a session with --connect REF or --connect all", command.Plural(n, "integration")))
 	}
 }
 
@@ -135,7 +135,7 @@ func (c *sessionCreate) noteNoCapability(ctx context.Context, std *command.Strea
 		groups = append(groups, row.Group)
 	}
 	if len(groups) > 0 {
-		printLine(std.Err, fmt.Sprintf("note: group %s has no capability, so that this session's calls of services are denied; sallyport capability list shows who has one.%s",
+		printLine(std.Err, fmt.Sprintf("note: group %s has no capability, so calls of this session to services are denied; see sallyport capability list.%s",
 			c.Group, suggest.Sentence(c.Group, groups)))
 	}
 }
@@ -176,7 +176,7 @@ func writeSession(w io.Writer, s *api.SessionView) {
 		{"group", s.Group},
 		{"task", s.Task},
 		{"automation", s.Automation},
-		{"made", strings.TrimSpace(relativeTime(&s.CreatedAt) + " by " + s.CreatedBy)},
+		{"created", strings.TrimSpace(relativeTime(&s.CreatedAt) + " by " + s.CreatedBy)},
 		{"expires", relativeTime(s.ExpiresAt)},
 		{"last used", relativeTime(s.LastSeenAt)},
 		{"idle timeout", s.Idle},
@@ -189,10 +189,10 @@ func writeSession(w io.Writer, s *api.SessionView) {
 		}
 	}
 	if s.Prompt != "" {
-		fmt.Fprintf(w, "%-13s its own, %d bytes; --json shows it\n", "prompt", len(s.Prompt))
+		fmt.Fprintf(w, "%-13s custom, %d bytes; see --json\n", "prompt", len(s.Prompt))
 	}
 	for _, l := range s.LeftOut {
-		fmt.Fprintf(w, "%-13s %s\n", "left out", command.Printable(leftOutText(l)))
+		fmt.Fprintf(w, "%-13s %s\n", "not connected", command.Printable(leftOutText(l)))
 	}
 }
 
@@ -206,19 +206,19 @@ type sessionRename struct {
 
 func (c *sessionRename) Run(ctx context.Context, std *command.Streams) error {
 	if c.SessionChange == (api.SessionChange{}) {
-		return command.UsageErrorf("nothing is to change: give a TITLE, or --idle-timeout")
+		return command.UsageErrorf("nothing to change: pass a TITLE or --idle-timeout")
 	}
 	return perform(ctx, &c.clientFlags, std, api.UpdateSession, api.ByIDWith[api.SessionChange]{ByID: api.ByID{ID: c.ID}, Body: c.SessionChange}, writeSession)
 }
 
 // showSessionStatus prints the new status and the number of calls withdrawn.
 func showSessionStatus(w io.Writer, s *api.SessionView) {
-	text := fmt.Sprintf("session %s is %s now", s.ID, s.Status)
+	text := fmt.Sprintf("session %s is now %s", s.ID, s.Status)
 	switch {
 	case s.Withdrew == 1:
-		text += "; 1 held call was withdrawn"
+		text += "; 1 pending call was withdrawn"
 	case s.Withdrew > 1:
-		text += fmt.Sprintf("; %d held calls were withdrawn", s.Withdrew)
+		text += fmt.Sprintf("; %d pending calls were withdrawn", s.Withdrew)
 	}
 	printLine(w, text)
 }

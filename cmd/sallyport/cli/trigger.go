@@ -75,20 +75,20 @@ func (c *triggerCreate) Run(ctx context.Context, std *command.Streams) (err erro
 	return perform(ctx, &c.clientFlags, std, api.CreateTrigger, api.Body[api.NewTrigger]{Body: c.NewTrigger}, func(w io.Writer, t *api.MintedTrigger) {
 		printLine(w, triggerLine(&t.TriggerView))
 		if t.Kind == event.Webhooks {
-			printLine(w, "enter at the service the URL "+t.URL)
+			printLine(w, "enter this URL at the service: "+t.URL)
 			c.noteLoopback(std, t.URL)
 		}
 		if t.SecretNeeded {
-			printLine(w, "the service makes the secret; until it is known here, whatever comes is refused. Give it with: "+c.hint("trigger", "rotate", t.ID, "--secret-stdin"))
+			printLine(w, "the service generates the secret; deliveries are rejected until you set it with: "+c.hint("trigger", "rotate", t.ID, "--secret-stdin"))
 		}
-		printSecretOnce(w, std, "and the secret "+t.Secret, t.Secret)
+		printSecretOnce(w, std, "and this secret: "+t.Secret, t.Secret)
 	})
 }
 
 // noteLoopback adds a note if the URL is reachable only from this machine.
 func (c *triggerCreate) noteLoopback(std *command.Streams, at string) {
 	if u, err := url.Parse(at); err == nil && guard.Loopback(u) {
-		std.Notes = append(std.Notes, "only this machine reaches that URL; start the server with --public-url for services elsewhere")
+		std.Notes = append(std.Notes, "only this machine can reach that URL; for other services, start the server with --public-url")
 	}
 }
 
@@ -115,7 +115,7 @@ type triggerUpdate struct {
 
 func (c *triggerUpdate) Run(ctx context.Context, std *command.Streams) error {
 	if reflect.ValueOf(c.TriggerChange).IsZero() {
-		return command.UsageErrorf("say what to change: --config JSON, --integration REF, --poll D or --rename NAME")
+		return command.UsageErrorf("nothing to change: pass --config JSON, --integration REF, --poll D or --rename NAME")
 	}
 	return c.change(ctx, std, c.TriggerChange)
 }
@@ -163,7 +163,7 @@ func (r *rotationFlags) rotation(std *command.Streams, command string) (_ *api.R
 func (r *rotationFlags) showRotated(std *command.Streams, place string) func(io.Writer, *api.MintedSecret) {
 	return func(w io.Writer, rotated *api.MintedSecret) {
 		printLine(w, "the secret of "+place+" is replaced; "+r.previousSecrets())
-		printSecretOnce(w, std, "the new one is "+rotated.Secret, rotated.Secret)
+		printSecretOnce(w, std, "new secret: "+rotated.Secret, rotated.Secret)
 	}
 }
 
@@ -327,28 +327,28 @@ func showTrigger(_ context.Context, w io.Writer, c *clientFlags, t *api.TriggerV
 	printLine(w, triggerLine(t))
 	printLine(w, "starts runs of "+t.AutomationName)
 	if t.IntegrationName != "" {
-		printLine(w, "for the integration "+t.IntegrationName)
+		printLine(w, "for integration "+t.IntegrationName)
 	}
 	if t.PollSeconds > 0 {
-		printLine(w, "looks for events every "+(time.Duration(t.PollSeconds)*time.Second).String())
+		printLine(w, "polls every "+(time.Duration(t.PollSeconds)*time.Second).String())
 	}
 	if t.URL != "" {
-		printLine(w, "its own URL is "+t.URL)
+		printLine(w, "URL: "+t.URL)
 		if also := triggerAlias(t); also != "" {
-			printLine(w, "also "+also+" while the automation has no other one of "+t.Provider)
+			printLine(w, "also "+also+" while the automation has no other trigger of "+t.Provider)
 		}
 	}
 	if t.SecretNeeded {
-		printLine(w, "it has no secret, and refuses whatever comes; give it the service's with: "+c.hint("trigger", "rotate", t.ID, "--secret-stdin"))
+		printLine(w, "it has no secret, so all deliveries are rejected; set the service's secret with: "+c.hint("trigger", "rotate", t.ID, "--secret-stdin"))
 	}
 	if t.SharedURL != "" {
-		printLine(w, "events of all installations may come to "+t.SharedURL)
+		printLine(w, "URL for all installations: "+t.SharedURL)
 	}
 	if t.Secrets != nil {
-		printLine(w, command.Plural(*t.Secrets, "secret")+" good now")
+		printLine(w, command.Plural(*t.Secrets, "secret")+" valid")
 	}
 	if t.LastEventAt != nil {
-		printLine(w, "an event matched "+relativeTime(t.LastEventAt))
+		printLine(w, "last matching event "+relativeTime(t.LastEventAt))
 	}
 }
 

@@ -49,11 +49,11 @@ func (p *userRef) find(ctx context.Context) (*action.User, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("nobody has the id or name %q; see: %s", command.Printable(p.User), command.Printable(p.hint("user", "list")))
+		return nil, fmt.Errorf("there is no person with the ID or name %q; see: %s", command.Printable(p.User), command.Printable(p.hint("user", "list")))
 	case 1:
 		return found[0], nil
 	}
-	return nil, fmt.Errorf("%d people are called %q; use the id, see: %s", len(found), command.Printable(p.User), command.Printable(p.hint("user", "list")))
+	return nil, fmt.Errorf("%d people have the name %q; pass the ID, see: %s", len(found), command.Printable(p.User), command.Printable(p.hint("user", "list")))
 }
 
 type userRole struct {
@@ -67,7 +67,7 @@ func (c *userRole) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	return perform(ctx, &c.clientFlags, std, api.UpdateUserRole, api.ByIDWith[api.RoleChange]{ByID: api.ByID{ID: u.ID}, Body: c.RoleChange}, func(w io.Writer, _ *action.User) {
-		printLine(w, u.Name+" is "+string(c.Role)+" now")
+		printLine(w, u.Name+" is now "+string(c.Role))
 	})
 }
 
@@ -92,7 +92,7 @@ func (c *userLoginLink) Run(ctx context.Context, std *command.Streams) error {
 	}
 	return perform(ctx, &c.clientFlags, std, api.CreateLoginLink, api.ByID{ID: u.ID}, func(w io.Writer, link *api.Link) {
 		fmt.Fprintln(w, command.Printable(link.URL))
-		fmt.Fprintf(std.Err, "it works once and ends %s\n", relativeTime(&link.ExpiresAt))
+		fmt.Fprintf(std.Err, "it works once and expires %s\n", relativeTime(&link.ExpiresAt))
 	})
 }
 
@@ -104,7 +104,7 @@ func (c *userSignOut) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	return perform(ctx, &c.clientFlags, std, api.EndUserLogins, api.ByID{ID: u.ID}, func(w io.Writer, l *api.EndedLogins) {
-		printLine(w, fmt.Sprintf("%s is signed out everywhere: %d browsers", u.Name, l.Ended))
+		printLine(w, fmt.Sprintf("signed %s out of %s", u.Name, command.Plural(l.Ended, "browser")))
 	})
 }
 

@@ -77,7 +77,7 @@ func TestNoMintedTokenIsLost(t *testing.T) {
 	t.Setenv("SALLYPORT_URL", front.URL)
 	line := []string{"session", "create", "--title", "Login"}
 	status := executeCommand(t.Context(), line, nil, &out, &errs)
-	if status != command.ExitError || key == "" || !strings.Contains(errs.String(), "the same command with --idempotency-key "+key+" gets it with its token") {
+	if status != command.ExitError || key == "" || !strings.Contains(errs.String(), "the same command with --idempotency-key "+key+" to get it with its token") {
 		t.Fatalf("status %d, key %q: %s", status, key, errs.String())
 	}
 	lost := key
