@@ -79,6 +79,54 @@ func TestConnectorFromFormToUse(t *testing.T) {
 	owner.photo("secrets")
 }
 
+// TestStoredSecretOfTheHost: the form offers the secrets that are stored for the host of
+// the URL, and the connector refers to the chosen one. Others are not offered.
+func TestStoredSecretOfTheHost(t *testing.T) {
+	s := beginAlone(t)
+	up := startUpstream(tool{Name: "list", Description: "Lists plants.", Risk: "read", Does: "plants "})
+	t.Cleanup(up.close)
+	up.wants("right-key")
+	s.must("PUT", "/api/v1/secrets/orchard", args{"value": "right-key", "host": strings.TrimPrefix(up.URL, "http://")}, nil)
+	s.must("PUT", "/api/v1/secrets/elsewhere", args{"value": "other-key", "host": "auth.example.com"}, nil)
+	owner := s.person("owner")
+	owner.goTo("/connectors/new?preset=custom")
+	owner.fill("[name=name]", "Orchard")
+	owner.fill("[name=url]", "https://nothing.example.com/mcp")
+	owner.fill("[name=auth]", "secret")
+	owner.shows("[name=secret_value]")
+	owner.hides("[name=secret]")
+	owner.fill("[name=url]", up.URL)
+	owner.fill("[name=auth]", "client_credentials")
+	offered := func(want string) {
+		t.Helper()
+		var got string
+		owner.eval(`[...document.querySelectorAll("[name=client_secret] optgroup:not([hidden])")].map((g) => g.label + ": " + [...g.children].map((o) => o.value)).join("; ")`, &got)
+		if got != want {
+			t.Errorf("client secrets: %q, want %q", got, want)
+		}
+	}
+	offered("Stored for the issuer or the URL: orchard; Stored for other hosts: elsewhere")
+	owner.fill("[name=issuer]", "https://AUTH.example.com:443/realm")
+	owner.fill("[name=scopes]", "plants")
+	offered("Stored for the issuer or the URL: orchard,elsewhere")
+
+	owner.fill("[name=auth]", "secret")
+	var keys string
+	owner.eval(`[...document.querySelectorAll("[name=secret] option:not(:disabled)")].map((o) => o.value).join()`, &keys)
+	if keys != ",orchard" {
+		t.Errorf("secrets %q, want a new one or orchard", keys)
+	}
+	owner.fill("[name=secret]", "orchard")
+	owner.hides("[name=secret_value]")
+	owner.photo("connector-stored-secret")
+	owner.click("Check and add")
+	owner.waitFor(`/^\/connectors\/[0-9a-f-]{36}$/.test(location.pathname) && document.readyState === "complete"`, "the page of the new connector")
+	owner.sees("secret orchard, sent as Authorization: Bearer")
+	if got := s.agent("Look after the orchard").call("orchard_list", args{}).text(); got != "plants " {
+		t.Errorf("the agent was told %q", got)
+	}
+}
+
 // blames waits until the field is marked as wrong, with the reason beside it.
 func (w *window) blames(field, reason string) {
 	w.t.Helper()

@@ -180,6 +180,7 @@ type upstreamForm struct {
 	action.Connector
 	defaultValue
 	OAuth    action.OAuthSettings
+	Secrets  []action.Secret // of the organization; the script offers those of the host
 	Headers  string // one per line
 	Redirect string // redirect URL for services
 	Auths    []choice
@@ -212,8 +213,8 @@ type askChoice struct {
 	On             bool
 }
 
-func (p *pages) upstreamForm(c action.Connector) upstreamForm {
-	f := upstreamForm{Connector: c, Redirect: p.PublicURL + "/oauth/callback", defaultValue: defaultValue{UsualPrefix: "Bearer "}}
+func (p *pageRequest) upstreamForm(c action.Connector) upstreamForm {
+	f := upstreamForm{Connector: c, Secrets: load(p, p.Sources.ListSecrets, p.org), Redirect: p.PublicURL + "/oauth/callback", defaultValue: defaultValue{UsualPrefix: "Bearer "}}
 	if c.ID != "" {
 		f.UsualPrefix = "none"
 	}

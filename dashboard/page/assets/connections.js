@@ -111,7 +111,8 @@
     if (said("headers")) body.headers = pairs(field("headers").value);
     if (auth === "secret") {
       for (const name of ["header", "prefix"]) if (said(name)) body[name] = field(name).value;
-      if (field("secret_value").value) body.secret_value = field("secret_value").value;
+      if (field("secret").value) body.secret = field("secret").value;
+      else if (field("secret_value").value) body.secret_value = field("secret_value").value;
     }
     if (existing && auth !== "secret" && changed(field("auth"))) body.secret = "";
     if (auth === "authorization_code" || auth === "client_credentials") body.oauth = oauth(field, auth);
@@ -130,6 +131,30 @@
   function fit(form) {
     const auth = form.elements.auth.value;
     for (const group of $$("[data-auth]", form)) group.hidden = group.dataset.auth !== (auth === "secret" ? "secret" : auth === "none" ? "" : "oauth");
+    offerSecrets(form);
+  }
+
+  // isFor reports whether a stored secret is bound to the host of the URL.
+  function isFor(option, url) {
+    try {
+      const { host, protocol } = new URL(url);
+      return new URL(`${protocol}//${option.dataset.host}`).host === host;
+    } catch { return false; } // incomplete
+  }
+
+  // offerSecrets offers the stored secrets of the host instead of a new value. The host of
+  // the token endpoint is not known yet, so those of other hosts follow.
+  function offerSecrets(form) {
+    const { url, issuer, secret, client_secret: client } = form.elements, at = url.value || (url.required ? "" : url.placeholder);
+    const stored = $$("[data-host]", secret);
+    for (const o of stored) o.hidden = o.disabled = !isFor(o, at);
+    if (secret.selectedOptions[0]?.disabled) secret.value = "";
+    $("[data-stored]", form).hidden = !stored.some((o) => !o.disabled);
+    $("[data-new]", form).hidden = !!secret.value;
+    const [own, others] = $$("optgroup", client), chosen = client.value;
+    for (const o of $$("[data-host]", client)) (isFor(o, issuer.value) || isFor(o, at) ? own : others).append(o);
+    for (const group of [own, others]) group.hidden = !group.children.length;
+    client.value = chosen;
   }
 
   // applyVariant shows the default URL and authentication of a preset variant.
@@ -144,7 +169,7 @@
   function field(form, pointer = "") {
     const [, name, part] = pointer.split("/");
     if (name === "oauth") return "/" + (part && form.elements[part] ? part : "auth");
-    if (name === "secret" || name === "secret_value") return form.elements.auth.value === "secret" ? "/secret_value" : "/auth";
+    if (name === "secret" || name === "secret_value") return form.elements.auth.value !== "secret" ? "/auth" : form.elements.secret.value ? "/secret" : "/secret_value";
     return pointer;
   }
 
@@ -262,7 +287,7 @@
     const form = e.target.form;
     if (!form || !form.elements.auth) return;
     if (e.target.name === "variant") applyVariant(form);
-    else if (e.target.name === "auth") fit(form);
+    else fit(form);
   });
   for (const form of $$("form[data-form=connector], form[data-form=change]")) {
     fit(form);
