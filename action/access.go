@@ -2,6 +2,7 @@ package action
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,47 @@ type Capability struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	GrantedBy string     `json:"granted_by"`
 	GrantedAt time.Time  `json:"granted_at"`
+}
+
+// GroupTemplate proposes the capabilities of a new group.
+type GroupTemplate struct {
+	Name  string `json:"name" example:"contributor"`
+	About string `json:"about" doc:"What sessions of the group can do." example:"Reads and writes, but cannot merge pull requests or delete."`
+	Level Level  `json:"level" enum:"0,1,2,3" doc:"Level at every source, except those in read_only."`
+	Gate  string `json:"required_gate,omitempty" doc:"Default gate of level 3."`
+	// ReadOnly are the modules where level read is enough.
+	ReadOnly []string `json:"read_only,omitempty" doc:"Sources with level 1."`
+	// Denied are actions that are denied in any case, by module.
+	Denied map[string][]string `json:"denied_actions,omitempty" doc:"Denied actions by source."`
+}
+
+// GroupTemplates returns the templates of groups, from the least to the most access.
+func GroupTemplates() []GroupTemplate {
+	logs := []string{"cloudlogs"}
+	return []GroupTemplate{
+		{Name: "researcher", About: "Reads everything and changes nothing.", Level: LevelRead},
+		{
+			Name: "contributor", About: "Reads and writes, but cannot merge pull requests or delete.", Level: LevelWrite,
+			ReadOnly: logs, Denied: map[string][]string{"github": {"merge_pr"}},
+		},
+		{
+			Name: "operator", About: "Everything, with destructive actions behind a gate that a person approves for each task.", Level: LevelProduction,
+			ReadOnly: logs, Gate: "production",
+		},
+	}
+}
+
+// Capability returns what the template proposes for a group at a source. The gate
+// replaces that of the template, unless it is empty.
+func (t *GroupTemplate) Capability(source, gate string) Capability {
+	c := Capability{Provider: source, Level: t.Level, DeniedActions: t.Denied[source]}
+	if slices.Contains(t.ReadOnly, source) {
+		c.Level = LevelRead
+	}
+	if c.Level == LevelProduction {
+		c.Gate = cmp.Or(gate, t.Gate)
+	}
+	return c
 }
 
 // GateApproval records that a person approved a gate for a group's task.

@@ -148,6 +148,7 @@ func Areas() []Area {
 			{"override_not_found", ErrNotFound, "No mode is set for %s.", "list modes", ""},
 			{"quota_not_found", ErrNotFound, "No quota per %s is set for %s.", "list quotas", ""},
 			{"capability_not_found", ErrNotFound, "Group %q has no capability at %q.", "list capabilities", ""},
+			{"group_exists", ErrConflict, "Group %q already has capabilities. Change these, or choose another name.", "list capabilities", ""},
 			{"default_group_unknown", ErrInvalid, "Group %q has no capability, so its sessions could not call anything. Set a capability for it first, or choose another group.", "", ""},
 			{"default_group_empty", ErrConflict, "%q is the default group, and this is its only capability: sessions created without a group could not call anything. Choose another default group first, or set the level to none.", "", ""},
 			{"gate_not_found", ErrNotFound, "Gate approval not found.", "list gates", ""},

@@ -120,7 +120,7 @@ var (
 type NewAutomation struct {
 	Name         string `json:"name" minLength:"1" maxLength:"120" doc:"Unique in the organization." example:"nightly-triage" kong:"arg,help='Name of the automation.'"`
 	Instructions string `json:"instructions,omitempty" maxLength:"65536" doc:"Instructions for the agent that works on its runs." kong:"-"`
-	Group        string `json:"group,omitempty" maxLength:"200" doc:"Group whose capabilities limit its sessions; missing: the default group." example:"contributor" kong:"help='Group whose capabilities limit its sessions (default: the default group).'"`
+	Group        string `json:"group,omitempty" maxLength:"200" doc:"Group whose capabilities limit its sessions; missing: the default group." example:"contributor" kong:"help='Group that limits its sessions; empty for the default group.'"`
 	Enabled      *bool  `json:"enabled,omitempty" nullable:"false" doc:"Default true. A disabled automation keeps events and starts nothing." kong:"-"`
 }
 
@@ -128,7 +128,7 @@ type NewAutomation struct {
 type AutomationChange struct {
 	Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='New name.'"`
 	Instructions *string `json:"instructions,omitempty" maxLength:"65536" nullable:"false" kong:"-"`
-	Group        *string `json:"group,omitempty" maxLength:"200" nullable:"false" doc:"Group of its new sessions; empty: the default group." kong:"help='Group of its new sessions; empty for the default group.'"`
+	Group        *string `json:"group,omitempty" maxLength:"200" nullable:"false" doc:"Group of its new sessions; empty: the default group." kong:"help='Group that limits its sessions; empty for the default group.'"`
 	Enabled      *bool   `json:"enabled,omitempty" nullable:"false" kong:"-"`
 }
 

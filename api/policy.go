@@ -121,6 +121,15 @@ var (
 		Summary: "Get the capabilities of the session",
 		Doc:     "Includes every action, denied ones too, with the reason; a page has at most limit actions. An action without a tool reads resources (resources/read) or gets prompts (prompts/get) of a connector.",
 	}}
+	ListGroupTemplates = Route[None, List[action.GroupTemplate]]{Operation{
+		Method: "GET", Path: "/api/v1/group-templates", Who: Member, Tag: "capabilities",
+		Summary: "List the templates of groups",
+	}}
+	CreateGroup = Route[Body[NewGroup], List[CapabilityView]]{Operation{
+		Method: "POST", Path: "/api/v1/groups", Who: Decider, Tag: "capabilities", Status: 201, Errors: []int{409},
+		Summary: "Create a group from a template",
+		Doc:     "Sets the capabilities that the template proposes, all or none, and returns them. You can change each of them afterwards. Refused for a group that already has a capability.",
+	}}
 	ListGates = Route[ListGatesInput, List[action.GateApproval]]{Operation{
 		Method: "GET", Path: "/api/v1/gates", Who: Member, Tag: "capabilities",
 		Summary: "List gate approvals, newest first",
@@ -348,7 +357,7 @@ type NewCapability struct {
 	Level          LevelName  `json:"level" kong:"-"`
 	AllowedActions []string   `json:"allowed_actions,omitzero" maxItems:"1000" doc:"Only these actions; null or missing: all actions of the level. An empty list allows none." kong:"name='allow',placeholder='ACTION',help='Allow this action only; repeat for more (default: all actions of the level).'"`
 	DeniedActions  []string   `json:"denied_actions,omitzero" maxItems:"1000" doc:"Always denied." kong:"name='deny',placeholder='ACTION',help='Deny this action; repeat for more.'"`
-	Gate           string     `json:"required_gate,omitempty" maxLength:"200" doc:"Gate that must be approved for the task of the session before a level 3 action runs; required for that level." example:"deploy" kong:"placeholder='GATE',help='Gate that dangerous actions need; required for level production.'"`
+	Gate           string     `json:"required_gate,omitempty" maxLength:"200" doc:"Gate that must be approved for the task of the session before a level 3 action runs; required for that level." example:"deploy" kong:"placeholder='GATE',help='Gate that dangerous actions need.'"`
 	Rate           *GroupRate `json:"rate,omitempty" kong:"-"`
 	Lifetime
 }
@@ -364,6 +373,14 @@ type CapabilityView struct {
 	action.Capability
 	Name    string `json:"name" doc:"Display name of the provider." example:"github"`
 	Warning string `json:"warning,omitempty" doc:"Only in the response to a change: the gateway could not verify that the connector has the named actions."`
+}
+
+// NewGroup is a group to create from a template.
+type NewGroup struct {
+	Group     string   `json:"group" minLength:"1" maxLength:"200" example:"developer" kong:"arg,help='Name of the group.'"`
+	Template  string   `json:"template" minLength:"1" maxLength:"40" doc:"Name of a template." example:"contributor" kong:"required,placeholder='NAME',help='See sallyport group templates.'"`
+	Providers []string `json:"providers,omitempty" maxItems:"200" nullable:"false" doc:"IDs of sources, or slugs or names of connectors; missing: every connector, and every provider with an integration." example:"github" kong:"name='provider',placeholder='REF',help='Connector or provider; repeat for more (default: all).'"`
+	Gate      string   `json:"required_gate,omitempty" maxLength:"200" doc:"Gate of level 3; missing: that of the template." example:"deploy" kong:"placeholder='GATE',help='Gate that dangerous actions need.'"`
 }
 
 // ByCapability is the parameters of a route about one capability.

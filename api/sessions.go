@@ -101,7 +101,7 @@ type SessionEnd struct {
 type NewSession struct {
 	Kind       action.SessionKind `json:"kind,omitempty" enum:"interactive,unattended" doc:"Default interactive; an automation implies unattended." example:"interactive" kong:"enum='interactive,unattended,',default='',help='Kind: interactive or unattended (default: interactive).'"`
 	Type       action.SessionType `json:"type,omitempty" enum:"coding,setup,automation" doc:"Default coding; automation with an automation." example:"coding" kong:"enum='coding,setup,automation,',default='',help='Type: coding, setup or automation (default: coding).'"`
-	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only. Missing: that of the automation, or the default group." kong:"help='Group whose capabilities limit the session (default: that of the automation, or the default group).'"`
+	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only. Missing: that of the automation, or the default group." kong:"help='Group that limits the session (default: the default group).'"`
 	Task       string             `json:"task,omitempty" maxLength:"500" doc:"Owners and admins only. It cannot change." kong:"help='Task of the session; it cannot change later.'"`
 	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"ID or name. Owners and admins only." kong:"placeholder='ID',help='Automation of the session; implies unattended.'"`
 	Event      string             `json:"event_id,omitempty" maxLength:"200" doc:"The event that starts it; owners and admins only. Organization-wide allow modes then do not apply to writes." kong:"-"`

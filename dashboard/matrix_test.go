@@ -122,6 +122,7 @@ var mayUse = map[string]string{
 
 	"GET /api/v1/capabilities": people, "GET /api/v1/capabilities/{group}": people,
 	"PUT /api/v1/capabilities/{group}/{provider}": bosses, "DELETE /api/v1/capabilities/{group}/{provider}": bosses,
+	"GET /api/v1/group-templates": people, "POST /api/v1/groups": bosses,
 	"GET /api/v1/gates": people, "POST /api/v1/gates": bosses, "DELETE /api/v1/gates/{id}": bosses,
 
 	"GET /api/v1/grants": people, "GET /api/v1/grants/{id}": people, "POST /api/v1/grants": bosses, "DELETE /api/v1/grants/{id}": bosses,

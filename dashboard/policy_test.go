@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -343,6 +344,59 @@ func TestDefaultGroup(t *testing.T) {
 	}
 	if s := h.want(201, h.member, "POST", "/api/v1/sessions", `{}`).json(t); s["group"] != nil {
 		t.Errorf("group %v", s["group"])
+	}
+}
+
+// TestGroupFromTemplate: a template sets capabilities at all sources, or at those that are
+// named, and never changes a group.
+func TestGroupFromTemplate(t *testing.T) {
+	h := newHouse(t)
+	templates := h.want(200, h.member, "GET", "/api/v1/group-templates", "").list(t)
+	var names []any
+	for _, t := range templates {
+		names = append(names, t["name"])
+	}
+	if want := []any{"researcher", "contributor", "operator"}; !slices.Equal(names, want) {
+		t.Fatalf("templates %v, want %v", names, want)
+	}
+	const groups = "/api/v1/groups"
+	created := func(body string) string {
+		t.Helper()
+		var got []string
+		for _, c := range h.want(201, h.admin, "POST", groups, body).list(t) {
+			got = append(got, fmt.Sprintln(c["group"], c["name"], c["level"], c["denied_actions"], c["required_gate"], c["granted_by"]))
+		}
+		return strings.Join(got, "")
+	}
+	all := must(h.db.ListConnectors(t.Context(), org))
+	if got := created(`{"group":"readers","template":"researcher"}`); strings.Count(got, "readers ") != len(all) || !strings.Contains(got, "readers github 1 <nil> <nil> u-ben\n") {
+		t.Errorf("a researcher at all sources: %s", got)
+	}
+	if got, want := created(`{"group":"writers","template":"contributor","providers":["github","module:github","cloudlogs","github"]}`),
+		"writers cloudlogs 1 <nil> <nil> u-ben\nwriters github 2 <nil> <nil> u-ben\nwriters github 2 [merge_pr] <nil> u-ben\n"; got != want {
+		t.Errorf("a contributor:\n%swant\n%s", got, want)
+	}
+	if got, want := created(`{"group":"ops","template":"operator","providers":["github"],"required_gate":"deploy"}`), "ops github 3 <nil> deploy u-ben\n"; got != want {
+		t.Errorf("an operator: %s", got)
+	}
+	if got, want := created(`{"group":"ops2","template":"operator","providers":["github"]}`), "ops2 github 3 <nil> production u-ben\n"; got != want {
+		t.Errorf("an operator: %s", got)
+	}
+	for body, want := range map[string][2]string{
+		`{"group":"x","template":"nothing"}`:                             {"invalid_field", "/template"},
+		`{"group":"x","template":"researcher","required_gate":"deploy"}`: {"invalid_field", "/required_gate"},
+		`{"group":"x","template":"researcher","providers":["nowhere"]}`:  {"no_such_source", "/providers/0"},
+		`{"group":"default","template":"researcher"}`:                    {"invalid", "/group"},
+		`{"group":"readers","template":"operator"}`:                      {"group_exists", "/group"},
+	} {
+		r := h.do(h.admin, "POST", groups, body).json(t)
+		if r["code"] != want[0] || r["field"] != want[1] {
+			t.Errorf("%s: %v at %v, want %v", body, r["code"], r["field"], want)
+		}
+	}
+	h.problem(403, "role_required", h.member, "POST", groups, `{"group":"x","template":"researcher"}`)
+	if got := h.want(200, h.admin, "GET", "/api/v1/capabilities?group=x", "").list(t); len(got) != 0 {
+		t.Errorf("refused requests left %v", got)
 	}
 }
 

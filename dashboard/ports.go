@@ -214,6 +214,9 @@ type Policy interface {
 	// PutCapability replaces the capability of its group and provider, and
 	// returns the stored row.
 	PutCapability(ctx context.Context, c action.Capability) (action.Capability, error)
+	// CreateGroup creates the capabilities of a new group, all or none.
+	// ErrConflict if the group has a capability.
+	CreateGroup(ctx context.Context, organization, group string, list []action.Capability) ([]action.Capability, error)
 	// DeleteCapability returns ErrNotFound if there is none.
 	DeleteCapability(ctx context.Context, organization, group, provider, by string) error
 	// ListCapabilities returns the capabilities of the group, or of all groups

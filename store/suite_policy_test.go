@@ -83,6 +83,31 @@ var capabilityStories = map[string]func(*house){
 		h.equal(h.capabilities("other"), []action.Capability{}, "the list of another group")
 		h.equal(must(h.db.ListCapabilities(h.ctx, newHouse(h.T, h.db).org.ID, ""))(h), []action.Capability{}, "that of another organization")
 	},
+	"a group is created whole or not at all": func(h *house) {
+		c := h.capability()
+		c.Organization, c.Group = "", ""
+		other := c
+		other.Provider = "connector:none"
+		create := func(list ...action.Capability) ([]action.Capability, error) {
+			return h.db.CreateGroup(h.ctx, h.org.ID, "ops", list)
+		}
+		h.moves("a source that does not exist", 0, "", "", func() {
+			_, err := create(c, other)
+			h.refused(err, action.ErrNotFound, "connector_not_found")
+		})
+		other.Provider = "slack"
+		h.moves("two capabilities", 2, action.EventCapability, "ops/slack", func() {
+			h.equal(must(create(c, other))(h), h.capabilities("ops"), "the group")
+		})
+		h.moves("the same group", 0, "", "", func() {
+			_, err := create(c)
+			h.equal(h.refused(err, action.ErrConflict, "group_exists").Field, "/group", "field")
+		})
+		for _, provider := range []string{c.Provider, "slack"} {
+			h.ok(h.db.DeleteCapability(h.ctx, h.org.ID, "ops", provider, "bob"))
+		}
+		h.equal(must(create(c))(h), h.capabilities("ops"), "a group whose capabilities were deleted")
+	},
 	"capabilities are in order": func(h *house) {
 		for _, name := range []string{"b/y", "a/z", "b/x"} {
 			c := h.capability()

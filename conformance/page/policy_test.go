@@ -106,6 +106,31 @@ func TestDefaultGroup(t *testing.T) {
 	ada.within("#choices").sees("Sessions created without a group are in readers.")
 }
 
+// TestGroupFromTemplate: a group begins with the access that a template proposes.
+func TestGroupFromTemplate(t *testing.T) {
+	s := beginAlone(t)
+	owner := s.person("owner")
+	owner.goTo("/policy")
+	owner.click("Create group from template")
+	form := owner.within("form[data-form=group]")
+	form.fill("[name=group]", "crew")
+	form.fill("[name=template]", "contributor")
+	owner.photo("policy-group-template")
+	form.click("Create group")
+	owner.waitFor(`document.querySelector("#capabilities th[scope=row]")?.textContent === "crew"`, "the group to be created")
+	owner.within(`[data-group="crew"][data-name="demo"]`).sees("write")
+	agent := s.agent("In the crew", args{"group": "crew"})
+	if got := agent.call("demo_write", args{"text": "milk"}).text(); got != "wrote milk" {
+		t.Errorf("a write: %q", got)
+	}
+
+	owner.click("Create group from template")
+	form.fill("[name=group]", "crew")
+	form.fill("[name=template]", "operator")
+	form.click("Create group")
+	form.sees("already has capabilities")
+}
+
 // TestCapabilityCell: what a group may do at a provider is edited in its cell.
 func TestCapabilityCell(t *testing.T) {
 	s := begin(t)

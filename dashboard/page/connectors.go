@@ -181,8 +181,8 @@ type upstreamForm struct {
 	defaultValue
 	OAuth    action.OAuthSettings
 	Secrets  []action.Secret // of the organization; the script offers those of the host
-	Headers  string // one per line
-	Redirect string // redirect URL for services
+	Headers  string          // one per line
+	Redirect string          // redirect URL for services
 	Auths    []choice
 	Asks     []askChoice
 	Reviews  []choice

@@ -30,6 +30,7 @@ type policyData struct {
 	Decides     bool
 
 	DefaultGroups []choice
+	Templates     []choice // of groups
 }
 
 // maxGates bounds the gate approvals, newest first.
@@ -51,6 +52,9 @@ func (p *pageRequest) policyPage() error {
 	}
 	d.Modes = p.modeList(d.Automations)
 	d.Table = newCapabilityTable(load2(p, p.Capabilities, p.org, ""), d.Sources, p.Now())
+	for _, t := range action.GroupTemplates() {
+		d.Templates = append(d.Templates, choice{Value: t.Name, Text: t.Name + ": " + t.About})
+	}
 	d.DefaultGroups = d.Table.groupChoices(d.Settings.DefaultGroup)
 	if d.MoreGates = len(d.Gates) - maxGates; d.MoreGates > 0 {
 		d.Gates = d.Gates[:maxGates]

@@ -9,6 +9,7 @@ import (
 	"sallyport/action"
 	"sallyport/api"
 	"sallyport/dashboard"
+	"sallyport/dashboard/render"
 	"sallyport/dashboard/view"
 )
 
@@ -159,6 +160,89 @@ func (s *handlers) newCapability(ctx context.Context, p *dashboard.Principal, gr
 		return c, all, err
 	}
 	return c, all, s.checkNames(ctx, id, "/denied_actions", c.DeniedActions, all)
+}
+
+func (s *handlers) groupRoutes() {
+	dashboard.Handle(s.Server, api.ListGroupTemplates, func(context.Context, *dashboard.Principal, *api.None) (api.List[action.GroupTemplate], error) {
+		return view.ListOf(action.GroupTemplates()), nil
+	})
+	dashboard.Handle(s.Server, api.CreateGroup, s.createGroup)
+}
+
+func (s *handlers) createGroup(ctx context.Context, p *dashboard.Principal, in *api.Body[api.NewGroup]) (api.List[api.CapabilityView], error) {
+	none, n := api.List[api.CapabilityView]{}, in.Body
+	t, err := groupTemplate(n.Template)
+	if err != nil {
+		return none, err
+	}
+	if n.Gate != "" && t.Level < action.LevelProduction {
+		return none, dashboard.Invalid("/required_gate", fmt.Sprintf("The template %s has no gate. Leave required_gate out.", t.Name))
+	}
+	if err := action.CheckGroup("/group", n.Group); err != nil {
+		return none, err
+	}
+	sources, all, err := s.groupSources(ctx, p.Organization, n.Providers)
+	if err != nil {
+		return none, err
+	}
+	list := make([]action.Capability, len(sources))
+	for i, source := range sources {
+		list[i] = t.Capability(source, n.Gate)
+		list[i].GrantedBy = p.By()
+	}
+	if list, err = s.Policy.CreateGroup(ctx, p.Organization, n.Group, list); err != nil {
+		return none, err
+	}
+	s.policyChanged(ctx, p, "group created", "group", n.Group, "template", t.Name, "providers", len(list))
+	views := make([]api.CapabilityView, len(list))
+	for i, c := range list {
+		views[i] = api.CapabilityView{Capability: c, Name: view.SourceName(c.Provider, all)}
+	}
+	return view.ListOf(views), nil
+}
+
+func groupTemplate(name string) (*action.GroupTemplate, error) {
+	all := action.GroupTemplates()
+	names := make([]string, len(all))
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i], nil
+		}
+		names[i] = all[i].Name
+	}
+	return nil, dashboard.Invalid("/template", fmt.Sprintf("There is no template %q. Use one of: %s.", render.Plain(name), strings.Join(names, ", ")))
+}
+
+// groupSources returns the IDs of the named sources, without duplicates; of all
+// connectors and connected modules if there are no names.
+func (s *handlers) groupSources(ctx context.Context, organization string, names []string) (ids []string, all []action.Connector, err error) {
+	if all, err = s.Sources.ListConnectors(ctx, organization); err != nil {
+		return nil, nil, err
+	}
+	for i, name := range names {
+		id, _, err := s.Source(ctx, organization, name)
+		if err != nil {
+			return nil, nil, view.AtField(err, fmt.Sprintf("/providers/%d", i))
+		}
+		ids = append(ids, id)
+	}
+	if len(names) == 0 {
+		used, err := s.Sources.ListIntegrations(ctx, organization, "")
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, c := range all {
+			ids = append(ids, c.Source())
+		}
+		for _, in := range used {
+			ids = append(ids, in.Provider)
+		}
+	}
+	slices.Sort(ids)
+	if len(ids) == 0 {
+		err = dashboard.Invalid("/providers", "There is no connector or integration yet, so the group could not access anything. Add one first.")
+	}
+	return slices.Compact(ids), all, err
 }
 
 // checkNames refuses names that no action of the source has: a denial with a typo

@@ -30,6 +30,8 @@ func examples() map[string]string {
 	maps.Copy(all, notifyExamples())
 	maps.Copy(all, map[string]string{
 		"NewCapability":   `{"level":"write","denied_actions":["drop"],"rate":{"calls":100,"seconds":3600},"expires_in":"720h"}`,
+		"NewGroup":        `{"group":"developer","template":"contributor","providers":["github","slack"]}`,
+		"GroupTemplate":   `{"name":"contributor","about":"Reads and writes, but cannot merge pull requests or delete.","level":2,"read_only":["cloudlogs"],"denied_actions":{"github":["merge_pr"]}}`,
 		"NewGateApproval": `{"gate":"deploy","group":"developer","task":"T-42","expires_in":"8h"}`,
 		"NewGrant":        `{"scope":"session","session_id":"` + session + `","source":"github","action":"create_issue","pins":{"/repo":"docs"},"max_calls":5,"expires_in":"24h"}`,
 		"NewRequest":      `{"source":"github","action":"create_issue","pins":{"/repo":"docs"},"max_calls":5,"expires_in":"8h","reason":"Filing what the audit found."}`,

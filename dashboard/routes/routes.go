@@ -42,6 +42,7 @@ func Mount(server *dashboard.Server, mux *http.ServeMux) error {
 	s.policyRoutes()
 	s.quotaRoutes()
 	s.capabilityRoutes()
+	s.groupRoutes()
 	s.gateRoutes()
 	s.grantRoutes()
 	s.requestRoutes()

@@ -41,7 +41,38 @@ func (r *CapabilityRow) Snapshot() any {
 // PutCapability creates or replaces the capability of a group at a provider, and
 // returns it as stored. An equal capability is not written again. A provider that is
 // a connector must exist (ErrNotFound).
-func (st *Store) PutCapability(ctx context.Context, c action.Capability) (action.Capability, error) {
+func (st *Store) PutCapability(ctx context.Context, c action.Capability) (stored action.Capability, err error) {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		stored, err = st.putCapability(ctx, tx, c)
+		return err
+	})
+	return stored, err
+}
+
+// CreateGroup creates the capabilities of a new group, all or none, and returns them
+// as stored. ErrConflict if the group has a capability.
+func (st *Store) CreateGroup(ctx context.Context, organization, group string, list []action.Capability) (stored []action.Capability, err error) {
+	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
+		exists, err := database.Exists(ctx, CapabilitiesQuery(tx, organization, group))
+		if err == nil && exists {
+			err = action.NewError("group_exists", group).WithField("/group")
+		}
+		if err != nil {
+			return err
+		}
+		stored = make([]action.Capability, len(list))
+		for i, c := range list {
+			c.Organization, c.Group = organization, group
+			if stored[i], err = st.putCapability(ctx, tx, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return stored, err
+}
+
+func (st *Store) putCapability(ctx context.Context, tx bun.Tx, c action.Capability) (action.Capability, error) {
 	if err := c.Check(st.db.Now()); err != nil {
 		return action.Capability{}, err
 	}
@@ -49,14 +80,11 @@ func (st *Store) PutCapability(ctx context.Context, c action.Capability) (action
 	if len(c.DeniedActions) == 0 {
 		c.DeniedActions = nil
 	}
-	var r CapabilityRow
-	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := checkSource(ctx, tx, c.Organization, c.Provider); err != nil {
-			return err
-		}
-		r = CapabilityRow{Capability: c}
-		return history.Upsert(ctx, st.history, tx, &r, c.GrantedBy)
-	})
+	if err := checkSource(ctx, tx, c.Organization, c.Provider); err != nil {
+		return action.Capability{}, err
+	}
+	r := CapabilityRow{Capability: c}
+	err := history.Upsert(ctx, st.history, tx, &r, c.GrantedBy)
 	return r.Capability, err
 }
 

@@ -156,6 +156,25 @@ func (c *capabilityRemove) Run(ctx context.Context, std *command.Streams) error 
 	return perform(ctx, &c.clientFlags, std, api.DeleteCapability, c.ByCapability, confirmation("the capability of group "+c.Group+" at "+c.Provider+" is removed"))
 }
 
+type groupCommand struct {
+	Create    groupCreate                                       `cmd:"" help:"Create a group with the capabilities of a template."`
+	Templates request[api.None, api.List[action.GroupTemplate]] `cmd:"" help:"List the templates."`
+}
+
+type groupCreate struct {
+	clientFlags
+	api.NewGroup
+}
+
+func (c *groupCreate) Run(ctx context.Context, std *command.Streams) error {
+	return perform(ctx, &c.clientFlags, std, api.CreateGroup, api.Body[api.NewGroup]{Body: c.NewGroup}, func(w io.Writer, created *api.List[api.CapabilityView]) {
+		table("GROUP PROVIDER LEVEL LIMITS BY ID", capabilityRow)(w, created)
+		printLine(w, "change a capability: "+c.hint("capability", "set", c.Group, "PROVIDER", "--level", "LEVEL"))
+		printLine(w, "create a session in the group: "+c.hint("session", "create", "--group", c.Group))
+		printLine(w, "make it the default group: "+c.hint("policy", "settings", "--default-group", c.Group))
+	})
+}
+
 // sourceName returns the name of a source, followed by its ID.
 func sourceName(name, id string) string {
 	if name == "" || name == id {

@@ -16,6 +16,7 @@ type Commands struct {
 	Integration integrationCommand `cmd:"" help:"Connect services and choose which sessions use them."`
 	Policy      policyCommand      `cmd:"" help:"Set what is allowed, denied or needs approval."`
 	Capability  capabilityCommand  `cmd:"" help:"Set how far the sessions of a group may go at a provider."`
+	Group       groupCommand       `cmd:"" help:"Create groups of sessions from templates of capabilities."`
 	Gate        gateCommand        `cmd:"" set:"thing=gate approval; see sallyport gate list" help:"Approve gates, which dangerous actions need."`
 	Automation  automationCommand  `cmd:"" help:"Manage automations: work that agents do unattended."`
 	Trigger     triggerCommand     `cmd:"" set:"thing=trigger" help:"Manage triggers, which start runs from events."`
@@ -71,6 +72,7 @@ func New() *Commands {
 	c.Policy.Quota.Unset = says(api.DeleteQuota, "quota of {key} per {per} is removed")
 	c.Policy.Quota.List = listsNamed(api.ListQuotas, actorLists(), "KEY PER CALLS WINDOW SET_BY", quotaRow)
 	c.Capability.List = shows(api.ListCapabilities, table("GROUP PROVIDER LEVEL LIMITS BY ID", capabilityRow))
+	c.Group.Templates = lists(api.ListGroupTemplates, "TEMPLATE=name LEVEL=level GATE=required_gate ABOUT=about")
 	c.Gate.List = listsNamed(api.ListGates, actorLists(api.ListConnectors.Operation), "GATE GROUP TASK ACTIONS STATE BY ID", gateRow)
 	c.Gate.Remove = says(api.DeleteGate, "gate approval {id} is removed")
 	c.Grant.List = shows(api.ListGrants, table("ID ALLOWS SCOPE USED STATE BY", grantRow))

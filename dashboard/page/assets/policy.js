@@ -162,6 +162,14 @@
     return true;
   };
 
+  forms.group = async ({ providers, ...v }, form) => {
+    const chosen = $$("[name=providers]:checked", form).map((box) => box.value);
+    if (!chosen.length) throw Object.assign(new Error("Choose at least one provider."), { field: "/group" });
+    await call("POST", "/api/v1/groups", { ...v, providers: chosen });
+    remember(`The group ${v.group} was created.`);
+    return true;
+  };
+
   presses.removeCapability = async (button) => {
     const f = button.form.elements, at = f.provider.selectedOptions[0].textContent;
     if (!(await ask("Remove group access?", `Sessions of the group ${f.group.value} will lose all access to ${at}, including reads.`, "Remove", "danger"))) return;
