@@ -22,7 +22,7 @@ import (
 // omitted, so the copy holds nothing of deleted rows.
 func Backup(ctx context.Context, path, dest string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no database at %s; give --data the folder of the gateway, or where its rows are in PostgreSQL its --database-url", path)
+		return fmt.Errorf("there is no database at %s; set --data to the folder of the gateway, or --database-url if it uses PostgreSQL", path)
 	}
 	db, err := database.Connect(path, 1, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(10000)"}})
 	if err != nil {
@@ -31,7 +31,7 @@ func Backup(ctx context.Context, path, dest string) error {
 	defer db.Close()
 	f, err := os.OpenFile(dest, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("making the copy: %w", err)
+		return fmt.Errorf("creating the copy: %w", err)
 	}
 	defer f.Close()
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", dest); err != nil {
@@ -55,7 +55,7 @@ func (db *DB) Integrity(ctx context.Context) error {
 		return fmt.Errorf("checking the database: %w", err)
 	}
 	if dangling > 0 {
-		return fmt.Errorf("the database is damaged: %d rows refer to rows that are not there", dangling)
+		return fmt.Errorf("the database is damaged: %d rows refer to missing rows", dangling)
 	}
 	return nil
 }
@@ -74,14 +74,14 @@ func (db *DB) StoredFiles(ctx context.Context, f func(StoredFile) error) error {
 		ColumnExpr("u.organization_id, u.session_id, u.id, f.sha256, f.size").
 		Where("f.stored_at IS NOT NULL").Where("u.gone_at IS NULL").Rows(ctx)
 	if err != nil {
-		return fmt.Errorf("reading what files are kept: %w", err)
+		return fmt.Errorf("reading the stored files: %w", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var ref action.UploadRef
 		var file StoredFile
 		if err := rows.Scan(&ref.Organization, &ref.Session, &ref.ID, &file.SHA256, &file.Size); err != nil {
-			return fmt.Errorf("reading what files are kept: %w", err)
+			return fmt.Errorf("reading the stored files: %w", err)
 		}
 		file.Key = action.UploadPrefix(ref.Organization, ref.Session, ref.ID) + file.SHA256
 		if err := f(file); err != nil {
@@ -102,7 +102,7 @@ func (db *DB) EndWaiting(ctx context.Context) (n int, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("expiring calls that waited when the backup was taken: %w", err)
+		return 0, fmt.Errorf("expiring calls that were pending at the backup: %w", err)
 	}
 	return n, nil
 }

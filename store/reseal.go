@@ -86,7 +86,7 @@ func (db *DB) Reseal(ctx context.Context, keyID []byte, seal func(action.Ref, []
 		n, remaining, err := db.resealColumn(ctx, &c, keyID, seal)
 		done, skipped = done+n, skipped+remaining
 		if err != nil {
-			return done, skipped, fmt.Errorf("sealing %s.%s anew: %w", c.table, c.column, err)
+			return done, skipped, fmt.Errorf("resealing %s.%s: %w", c.table, c.column, err)
 		}
 	}
 	return done, skipped, nil
@@ -234,7 +234,7 @@ func lastRotation(ctx context.Context, tx bun.IDB, organization string) (r Rotat
 		r.Old = old.KeyIDs
 	}
 	if err != nil {
-		err = fmt.Errorf("looking for the last rotation: %w", err)
+		err = fmt.Errorf("reading the last rotation: %w", err)
 	}
 	return r, err
 }

@@ -251,7 +251,7 @@ func TestOpenErrors(t *testing.T) {
 	none := *u
 	none.Path = "/nowhere"
 	for text, want := range map[string][]string{
-		gone.String():                           {"127.0.0.1:1", u.Path[1:], "cannot be reached", "see that it runs"},
+		gone.String():                           {"127.0.0.1:1", u.Path[1:], "cannot be reached", "check that it is running"},
 		none.String():                           {u.Host, `"nowhere"`, "does not exist"},
 		"postgres://u:" + password + "@h:port/": {"has the form postgres://user:password@host"},
 		"postgres://u:" + password + "@h/d?sslmode=maybe": {"has the form", "sslmode is invalid"},

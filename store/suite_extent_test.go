@@ -153,7 +153,7 @@ var extentStories = map[string]func(*house){
 
 		c.URL = "https://new.example.com/mcp"
 		e := h.refused(h.db.UpdateConnector(h.ctx, c, nil, "alice"), action.ErrInvalid, "secret_host")
-		if !strings.Contains(e.Message, "give it again") {
+		if !strings.Contains(e.Message, "Set it again") {
 			h.Errorf("%q does not say what to do", e.Message)
 		}
 		h.ok(h.db.UpdateConnector(h.ctx, c, h.sealed("k", "new.example.com"), "alice"))

@@ -269,7 +269,7 @@ func TestAuditIsVerified(t *testing.T) {
 	report.sees("Verification passed", "The stored head")
 	owner.fill("[name=head]", strings.Replace(head, `"seq":`, `"seq":9`, 1))
 	owner.click("Verify against head")
-	owner.within("form[data-form=kept]").sees("was not written with this gateway's key")
+	owner.within("form[data-form=kept]").sees("was not signed with this gateway's key")
 	owner.photo("audit")
 	owner.dark()
 	owner.photo("audit-dark")

@@ -23,7 +23,7 @@ func (st *Store) useGrant(ctx context.Context, tx bun.IDB, d *action.Draft, r *I
 	for _, id := range d.Grants {
 		n, err := database.RowsAffected(st.stmts.useGrant.Exec(ctx, tx, d.Organization, d.Session, id, r.CreatedAt))
 		if err != nil {
-			return fmt.Errorf("using up grant %s: %w", id, err)
+			return fmt.Errorf("using grant %s: %w", id, err)
 		}
 		if n > 0 {
 			r.Grant = database.NullString(id)
@@ -347,7 +347,7 @@ func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Check
 		}
 		if keyed && row.ParamsHash != d.ParamsHash {
 			return nil, action.Errorf(action.ErrConflict, "idempotency_key_reused",
-				"This idempotency key was used for the same action with other params; use a new key for a new call.").WithInvocation(row.ID)
+				"This idempotency key was used for the same action with other params. Use a new key for a new call.").WithInvocation(row.ID)
 		}
 		if err := st.recordJoin(ctx, tx, d, row, keyed, now); err != nil {
 			return nil, err
@@ -481,8 +481,8 @@ func (st *Store) checkApprovalLimits(ctx context.Context, tx bun.IDB, d *action.
 		return nil
 	}
 	if d.DenialLimit > 0 && c.denials.Int64 >= int64(d.DenialLimit) {
-		r.deny(action.DeniedOften, database.NullString(fmt.Sprintf("People denied this action %d times in this session, so that nobody is asked for it any more. "+
-			"Do something else, or ask the user what to do.", c.denials.Int64)))
+		r.deny(action.DeniedOften, database.NullString(fmt.Sprintf("People denied this action %d times in this session, so it can no longer be requested. "+
+			"Choose another approach, or ask the user what to do.", c.denials.Int64)))
 		return nil
 	}
 	if d.MaxPending > 0 && c.pending.Int64 >= int64(d.MaxPending) {

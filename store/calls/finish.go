@@ -137,7 +137,7 @@ func (st *Store) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, l
 		return inv, true, err
 	}
 	if r.open() {
-		return action.Invocation{}, false, action.Errorf(action.ErrConflict, "not_executing", "This call is %s, and not executed by who finishes it.", r.Status).WithInvocation(f.ID)
+		return action.Invocation{}, false, action.Errorf(action.ErrConflict, "not_executing", "This call is %s and is not executed by this instance.", r.Status).WithInvocation(f.ID)
 	}
 	late.Data, err = json.Marshal(lateOutcome{f.Status, f.Executor, f.DurationMS, f.Error, f.Result})
 	if err != nil {
@@ -225,7 +225,7 @@ func (st *Store) MarkSeen(ctx context.Context, ids []string, now time.Time) erro
 			return err
 		}})
 		if err != nil {
-			return fmt.Errorf("noting that callers wait: %w", err)
+			return fmt.Errorf("recording the waiting callers: %w", err)
 		}
 	}
 	return nil
@@ -268,7 +268,7 @@ func (st *Store) Settled(ctx context.Context, ids []string) ([]action.Invocation
 		list, err := st.list(ctx, st.db.Read.NewSelect().Model((*InvocationRow)(nil)).
 			Where("id IN (?)", bun.List(batch)).Where("status <> 'pending'"))
 		if err != nil {
-			return nil, fmt.Errorf("looking for settled invocations: %w", err)
+			return nil, fmt.Errorf("reading settled invocations: %w", err)
 		}
 		settled = append(settled, list...)
 	}
@@ -279,7 +279,7 @@ func (st *Store) Settled(ctx context.Context, ids []string) ([]action.Invocation
 func (st *Store) Unclaimed(ctx context.Context, t time.Time, limit int) ([]action.Invocation, error) {
 	list, err := st.list(ctx, SelectUnclaimed(st.db.Read, t, limit))
 	if err != nil {
-		return nil, fmt.Errorf("looking for unclaimed invocations: %w", err)
+		return nil, fmt.Errorf("reading unclaimed invocations: %w", err)
 	}
 	return list, nil
 }
@@ -304,7 +304,7 @@ func (st *Store) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocat
 func (st *Store) SaveCallerFeatures(ctx context.Context, organization, invocation string, can action.ClientFeatures) error {
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewRaw(returnsSQL, int(can), organization, invocation).Exec(ctx); err != nil {
-			return fmt.Errorf("noting who comes back for invocation %s: %w", invocation, err)
+			return fmt.Errorf("recording the polling callers of invocation %s: %w", invocation, err)
 		}
 		return nil
 	})
@@ -324,7 +324,7 @@ func (st *Store) CallerFeatures(ctx context.Context, organization, invocation st
 	var can int
 	err := st.stmts.returning.One(ctx, st.db.Read, []any{organization, invocation}, []any{&can})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, fmt.Errorf("reading who comes back for invocation %s: %w", invocation, err)
+		return 0, fmt.Errorf("reading the polling callers of invocation %s: %w", invocation, err)
 	}
 	return action.ClientFeatures(can), nil
 }

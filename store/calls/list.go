@@ -48,18 +48,18 @@ func (st *Store) Search(ctx context.Context, filter action.InvocationFilter) (*S
 	f := &InvocationFilter{InvocationFilter: filter}
 	for _, s := range f.Statuses {
 		if !s.Valid() {
-			return nil, database.Invalid("/status", fmt.Sprintf("There is no status %q.", s))
+			return nil, database.Invalid("/status", fmt.Sprintf("There is no status %q. Use pending, approved, executing, completed, failed, denied or expired.", s))
 		}
 	}
 	switch f.Risk {
 	case "", action.RiskRead, action.RiskWrite, action.RiskDanger:
 	default:
-		return nil, database.Invalid("/risk", fmt.Sprintf("There is no risk %q; take read, write or danger.", f.Risk))
+		return nil, database.Invalid("/risk", fmt.Sprintf("There is no risk %q. Use read, write or danger.", f.Risk))
 	}
 	switch f.Mode {
 	case "", action.ModeAllow, action.ModeDeny, action.ModeRequireApproval:
 	default:
-		return nil, database.Invalid("/mode", fmt.Sprintf("There is no mode %q; take allow, deny or require_approval.", f.Mode))
+		return nil, database.Invalid("/mode", fmt.Sprintf("There is no mode %q. Use allow, deny or require_approval.", f.Mode))
 	}
 	if f.Run != "" {
 		sessions, err := st.sessions.SessionsOfRun(ctx, f.Organization, f.Run)
@@ -97,7 +97,7 @@ func (st *Store) listScanned(ctx context.Context, s *Search, after database.Curs
 	page.Total, page.Capped = min(len(result.found), database.MaxCount), len(result.found) > database.MaxCount || !result.all
 	if after.ID != "" {
 		if result, err = st.scan(ctx, s, s.F.TimeRange().Until(after), limit+1); err != nil {
-			return page, fmt.Errorf("looking for invocations: %w", err)
+			return page, fmt.Errorf("searching invocations: %w", err)
 		}
 	}
 	switch {

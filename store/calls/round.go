@@ -69,7 +69,7 @@ func (st *Store) OpenRound(ctx context.Context, r *action.AskedRound) error {
 		case err != nil:
 			return fmt.Errorf("opening a round of questions of invocation %s: %w", r.Invocation, err)
 		case n == 0:
-			return action.Errorf(action.ErrConflict, "not_executing", "This call is not executing any more, so nothing is asked for it.").WithInvocation(r.Invocation)
+			return action.Errorf(action.ErrConflict, "not_executing", "This call is no longer executing, so its source cannot ask questions.").WithInvocation(r.Invocation)
 		}
 		return nil
 	})
@@ -82,7 +82,7 @@ func (st *Store) OpenRounds(ctx context.Context, invocations []string) (asking [
 	for batch := range slices.Chunk(invocations, database.MaxIDsPerStatement) {
 		var found []string
 		if err := OpenRounds(st.db.Read, batch).Scan(ctx, &found); err != nil {
-			return nil, fmt.Errorf("looking for open rounds of questions: %w", err)
+			return nil, fmt.Errorf("reading open rounds of questions: %w", err)
 		}
 		asking = append(asking, found...)
 	}
@@ -133,7 +133,7 @@ func (st *Store) CloseRound(ctx context.Context, organization, id string, data j
 			return fmt.Errorf("closing round %s: %w", id, err)
 		}
 		if _, err := tx.NewDelete().Model((*replyRow)(nil)).Where("round_id = ?", id).Exec(ctx); err != nil {
-			return fmt.Errorf("wiping the replies to round %s: %w", id, err)
+			return fmt.Errorf("deleting the replies to round %s: %w", id, err)
 		}
 		return appendEvent(ctx, tx, &action.Event{Organization: r.Organization, Invocation: r.Invocation, Kind: action.SourceAsked, At: now, Data: data})
 	})

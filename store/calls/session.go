@@ -57,7 +57,7 @@ func (st *Store) MakeSession(ctx context.Context, s action.Session, key action.I
 		return action.NewError("unavailable")
 	})
 	if err != nil {
-		return action.Session{}, false, fmt.Errorf("making a session: %w", err)
+		return action.Session{}, false, fmt.Errorf("creating a session: %w", err)
 	}
 	return created, existed, nil
 }
@@ -75,10 +75,10 @@ func sessionByKey(ctx context.Context, tx bun.IDB, organization string, key acti
 	case errors.Is(err, sql.ErrNoRows):
 		return action.Session{}, false, nil
 	case err != nil:
-		return action.Session{}, false, fmt.Errorf("looking for the session of a key: %w", err)
+		return action.Session{}, false, fmt.Errorf("reading the session of an idempotency key: %w", err)
 	case string(r.Hash) != key.Hash:
 		return action.Session{}, false, action.Errorf(action.ErrConflict, "idempotency_key_reused",
-			"This idempotency key made another session, or one for somebody else; use a new key for a new session.").WithField("/idempotency_key")
+			"This idempotency key was used for another session, or by another caller. Use a new key for a new session.").WithField("/idempotency_key")
 	}
 	return r.Session(), true, nil
 }
@@ -152,7 +152,7 @@ func WithdrawCalls(ctx context.Context, tx bun.IDB, organization, column, id str
 // withdraws and returns its pending calls.
 func (st *Store) EndSession(ctx context.Context, organization, id string, status action.SessionStatus, note string) (s action.Session, withdrawn []action.Invocation, err error) {
 	if !status.Ended() {
-		return s, nil, database.Invalid("/status", "A session ends stopped or failed.")
+		return s, nil, database.Invalid("/status", "status must be stopped or failed.")
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		now := database.NewTimestamp(st.db.Now())
@@ -231,9 +231,9 @@ func transitionError(s *action.Session, now time.Time) error {
 	}
 	reason := "has " + string(s.Status)
 	if !s.Status.Ended() {
-		reason = "is over, since its time is"
+		reason = "has expired"
 	}
-	return action.Errorf(action.ErrConflict, "session_ended", "The session %s, and does not live again; mint a new one.", reason)
+	return action.Errorf(action.ErrConflict, "session_ended", "The session %s, which is final. Create a new session.", reason)
 }
 
 // ChangeSession changes the title and the idle timeout of a session; nil leaves
@@ -282,7 +282,7 @@ func (st *Store) SessionStates(ctx context.Context, organization string, ids []s
 		Grants   int                `bun:"grants"`
 	}
 	if err := st.db.Read.NewRaw(sessionStatesSQL, organization, bun.List(ids), database.NewTimestamp(st.db.Now())).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("reading what goes on in sessions: %w", err)
+		return nil, fmt.Errorf("reading the activity of sessions: %w", err)
 	}
 	for _, r := range rows {
 		states[r.ID] = action.SessionState{LastCall: r.LastCall.Ptr(), Pending: r.Pending, Grants: r.Grants}

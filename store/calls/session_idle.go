@@ -30,7 +30,7 @@ func (st *Store) StopIdle(ctx context.Context, defaultTimeout time.Duration, lim
 	err = st.db.Read.NewSelect().TableExpr("sessions AS s").Distinct().ColumnExpr("coalesce(s.idle_seconds, ?)", int64(defaultTimeout/time.Second)).
 		Where("s.revoked_at IS NULL").Where("s.expires_at IS NULL OR s.expires_at > ?", database.NewTimestamp(now)).Scan(ctx, &timeouts)
 	if err != nil {
-		return nil, fmt.Errorf("looking how long sessions may be idle: %w", err)
+		return nil, fmt.Errorf("reading idle timeouts of sessions: %w", err)
 	}
 	for _, seconds := range timeouts {
 		if seconds <= 0 || len(list) >= limit {
@@ -68,7 +68,7 @@ func (st *Store) stopIdle(ctx context.Context, i idleFilter, limit int) (list []
 	var rows []sessions.SessionRow
 	q := st.db.Read.NewSelect().TableExpr("sessions AS s").Column("s.id", "s.organization_id").Where("s.expires_at IS NULL OR s.expires_at > ?", database.NewTimestamp(st.db.Now()))
 	if err := q.ApplyQueryBuilder(i.where).Limit(int64(limit)).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("looking for idle sessions: %w", err)
+		return nil, fmt.Errorf("reading idle sessions: %w", err)
 	}
 	for _, r := range rows {
 		ended, stopped, err := st.stopIfIdle(ctx, i, r.Organization, r.ID)
@@ -103,7 +103,7 @@ func (st *Store) stopIfIdle(ctx context.Context, i idleFilter, organization, id 
 		return err
 	})
 	if err != nil {
-		return ended, false, fmt.Errorf("stopping session %s, which is idle: %w", id, err)
+		return ended, false, fmt.Errorf("stopping idle session %s: %w", id, err)
 	}
 	return ended, stopped, nil
 }
@@ -137,7 +137,7 @@ func (st *Store) PurgeSessions(ctx context.Context, before time.Time, limit int)
 		}
 	}
 	if err != nil {
-		return 0, fmt.Errorf("deleting sessions that ended long ago: %w", err)
+		return 0, fmt.Errorf("deleting old sessions: %w", err)
 	}
 	return len(ids), nil
 }

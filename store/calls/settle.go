@@ -195,10 +195,10 @@ func alreadyDecided(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 	switch {
 	case r.Status == string(action.StatusExpired) && r.ApprovedBy != "":
 		e.Kind, e.Code = action.ErrGone, "expired"
-		e.Message = "This call was approved by " + r.deciderName(ctx, tx) + ", but nothing took it up in time, so it expired; the agent has to ask again."
+		e.Message = "This call was approved by " + r.deciderName(ctx, tx) + ", but no instance ran it in time, so it expired. The agent must call again."
 	case r.Status == string(action.StatusExpired) || r.Status == string(action.StatusPending):
 		e.Kind, e.Code = action.ErrGone, "expired"
-		e.Message = "This call expired before anyone decided; the agent has to ask again."
+		e.Message = "This call expired before a decision. The agent must call again."
 	case r.DeniedReason == action.DeniedWithdrawn:
 		e.Code, e.Message = "withdrawn", "This call was withdrawn: "+cmp.Or(string(r.DeniedNote), "its caller no longer waits for it.")
 	case r.DeniedReason == action.DeniedHuman:
@@ -208,7 +208,7 @@ func alreadyDecided(ctx context.Context, tx bun.IDB, r *InvocationRow) error {
 	case r.Status == string(action.StatusDenied):
 		e.Message = "This call was already denied by policy."
 	default:
-		e.Message = fmt.Sprintf("This call never waited for a person; it is %s now.", r.Status)
+		e.Message = fmt.Sprintf("This call did not need approval; it is %s now.", r.Status)
 	}
 	return e
 }
@@ -259,7 +259,7 @@ func claimError(r *InvocationRow) error {
 	e := &action.Error{Kind: action.ErrConflict, Code: "not_approved", Invocation: r.ID}
 	switch {
 	case r.Status == string(action.StatusPending):
-		e.Message = "This call still waits for a person."
+		e.Message = "This call is still pending."
 	case r.Status == string(action.StatusExpired):
 		e.Kind, e.Code, e.Message = action.ErrGone, "expired", "This call expired before it was executed."
 	case r.Executor != "":

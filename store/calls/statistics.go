@@ -343,7 +343,7 @@ func (st *Store) queues(ctx context.Context, organization string) (q action.Queu
 	// an index by organization would slow down every delivery.
 	var all int
 	if err = OldestDeliveries(st.db.Read, organization).Scan(ctx, &q.Deliveries.Count, &all); err != nil {
-		return q, fmt.Errorf("counting deliveries that wait: %w", err)
+		return q, fmt.Errorf("counting waiting deliveries: %w", err)
 	}
 	q.Deliveries.Capped = all == MaxQueueCount
 	return q, nil
@@ -404,7 +404,7 @@ func (st *Store) lag(ctx context.Context, due *bun.SelectQuery, limit int) (time
 	var first database.Timestamp
 	err := st.db.Read.NewSelect().TableExpr("(?) AS due", due.Limit(int64(limit))).ColumnExpr("min(next_at)").Scan(ctx, &first)
 	if err != nil {
-		return 0, fmt.Errorf("looking at what is due: %w", err)
+		return 0, fmt.Errorf("reading due rows: %w", err)
 	}
 	if first.Ptr() == nil {
 		return 0, nil
@@ -415,7 +415,7 @@ func (st *Store) lag(ctx context.Context, due *bun.SelectQuery, limit int) (time
 func countUpToMax(ctx context.Context, db bun.IDB, rows *bun.SelectQuery) (n int, err error) {
 	err = db.NewSelect().TableExpr("(?) AS waiting", rows.Limit(MaxQueueCount)).ColumnExpr("count(*)").Scan(ctx, &n)
 	if err != nil {
-		return 0, fmt.Errorf("counting what waits: %w", err)
+		return 0, fmt.Errorf("counting waiting rows: %w", err)
 	}
 	return n, nil
 }

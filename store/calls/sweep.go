@@ -263,7 +263,7 @@ func (st *Store) Waiters(ctx context.Context, organization string, ids []string)
 			Answered bool               `bun:"answered"`
 		}
 		if err := st.db.Read.NewRaw(waitersSQL, bun.List(batch), organization).Scan(ctx, &rows); err != nil {
-			return nil, fmt.Errorf("reading who waits: %w", err)
+			return nil, fmt.Errorf("reading waiting callers: %w", err)
 		}
 		for _, r := range rows {
 			waiters[r.ID] = action.CallerState{SeenAt: r.SeenAt.Time, Answered: r.Answered}
@@ -294,7 +294,7 @@ func (st *Store) CountWaiting(ctx context.Context, organization string) (calls, 
 	for table, n := range map[string]*int{"invocations": &calls, "grant_requests": &requests, "env_requests": &variables} {
 		capped := st.db.Read.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = 'pending'").Limit(maxPendingCount)
 		if err := st.db.Read.NewSelect().TableExpr("(?) AS part", capped).ColumnExpr("count(*)").Scan(ctx, n); err != nil {
-			return 0, 0, fmt.Errorf("counting what waits: %w", err)
+			return 0, 0, fmt.Errorf("counting waiting rows: %w", err)
 		}
 	}
 	return calls, requests + variables, nil

@@ -112,7 +112,7 @@ func (st *Store) UpdateConnector(ctx context.Context, c action.Connector, secret
 			return err
 		}
 		if r.Slug != old.Slug {
-			return database.Invalid("/slug", "A connector keeps its slug: the names of its tools rest on it.")
+			return database.Invalid("/slug", "The slug of a connector cannot change, because its tool names contain it. Leave it out.")
 		}
 		others, err := listConnectors(ctx, tx, c.Organization)
 		if err != nil {
@@ -228,7 +228,7 @@ func ReadConnector(ctx context.Context, db bun.IDB, organization, id string) (Co
 // a secret to a host that the secret is not for. It stores secret first, unless nil.
 func (st *Store) checkConnector(ctx context.Context, tx bun.Tx, r *ConnectorRow, secret *action.SealedSecret, others []action.Connector) error {
 	if r.addsCredentialURL(others) {
-		return database.Invalid("/url", "This URL holds what looks like a credential, which everyone who sees the connector would read. "+
+		return database.Invalid("/url", "This URL seems to contain a credential, which everyone who sees the connector could read. "+
 			"Leave it out, store it as a secret, and name that secret in the connector.")
 	}
 	if err := cmp.Or(r.checkUnique(others), r.checkHeaders(others)); err != nil {
@@ -260,11 +260,11 @@ func (r *ConnectorRow) checkUnique(others []action.Connector) error {
 		switch {
 		case o.ID == r.ID:
 		case r.Slug == o.Slug && r.Slug == "":
-			return connectorExists("/slug", "The connector %q has the empty slug already, and only one may; choose a slug.", o.Name)
+			return connectorExists("/slug", "The connector %q already has the empty slug, which only one can have. Choose a slug.", o.Name)
 		case hasName(o, r.Name):
-			return connectorExists("/name", "The connector %q has this name already; choose another.", o.Name)
+			return connectorExists("/name", "The connector %q already has this name. Choose another.", o.Name)
 		case r.Slug != "" && hasName(o, r.Slug):
-			return connectorExists("/slug", "The connector %q has this slug already; choose another.", o.Name)
+			return connectorExists("/slug", "The connector %q already has this slug. Choose another.", o.Name)
 		}
 	}
 	return nil
@@ -286,11 +286,11 @@ func checkBinding(ctx context.Context, tx bun.Tx, r *ConnectorRow) error {
 		return err
 	}
 	if host == "" {
-		return database.Invalid("/secret", fmt.Sprintf("There is no secret %q; set it first, for the host of the URL.", r.Secret))
+		return database.Invalid("/secret", fmt.Sprintf("There is no secret %q. Set it first, for the host of the URL.", r.Secret))
 	}
 	if !action.SameHost(host, r.URL) {
 		return action.Errorf(action.ErrInvalid, "secret_host",
-			"The secret %q was given for %s and is sent to no other host; give it again together with this URL.", r.Secret, host).WithField("/secret")
+			"The secret %q was set for %s and is not sent to other hosts. Set it again together with this URL.", r.Secret, host).WithField("/secret")
 	}
 	return nil
 }
@@ -305,7 +305,7 @@ func (r *ConnectorRow) checkHeaders(others []action.Connector) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		value := r.Headers[name]
 		if old, known := before[name]; (!known || old != value) && showsCredential(name, value) {
-			return database.Invalid("/headers/"+strings.ReplaceAll(name, "~", "~0"), "This header holds what looks like a credential, which everyone who sees the connector would read. "+
+			return database.Invalid("/headers/"+strings.ReplaceAll(name, "~", "~0"), "This header seems to contain a credential, which everyone who sees the connector could read. "+
 				"Leave it out, store the value as a secret, and name that secret in the connector.")
 		}
 	}

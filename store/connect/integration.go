@@ -173,7 +173,7 @@ func CheckConnections(ctx context.Context, tx bun.Tx, organization, viewer strin
 		return nil
 	}
 	if len(ids) > maxBindings {
-		return database.Invalid(fmt.Sprintf("/connections/%d", maxBindings), fmt.Sprintf(`At most %d integrations are named; leave some out, or give "all" alone.`, maxBindings))
+		return database.Invalid(fmt.Sprintf("/connections/%d", maxBindings), fmt.Sprintf(`You can name at most %d integrations. Leave some out, or send only "all".`, maxBindings))
 	}
 	visible, err := database.List[action.Integration](ctx, VisibleIntegrations(tx, organization, viewer).Where("id IN (?)", bun.List(ids)))
 	if err != nil {
@@ -193,15 +193,15 @@ func bindingFault(visible []action.Integration, before []string, id string, shar
 	i := slices.IndexFunc(visible, func(in action.Integration) bool { return in.ID == id })
 	switch {
 	case id == action.AllConnections:
-		return `"all" stands alone; leave the others out, or this one.`
+		return `"all" cannot be combined with other integrations. Leave out "all" or the others.`
 	case slices.Contains(before, id):
-		return "This integration is in the list already; name each once."
+		return "This integration is listed twice. Name each once."
 	case i < 0:
-		return "There is no such integration; list the integrations to see which there are."
+		return "Integration not found. List the integrations to see their IDs."
 	case visible[i].User != "":
-		return "This is a user's own connection, which his interactive sessions use by themselves; leave it out."
+		return "This is a personal connection, which the owner's interactive sessions use automatically. Leave it out."
 	case shared && visible[i].Owner() != "":
-		return "This integration is private, and others edit automations, too; make it visible to the organization first."
+		return "This integration is private, but other people can edit automations. Make it visible to the organization first."
 	}
 	return ""
 }

@@ -26,7 +26,7 @@ func (st *Store) PutIntegration(ctx context.Context, in action.Integration, by s
 		return action.Integration{}, err
 	}
 	if (redact.JSON{}).RedactText(in.BaseURL, nil) != in.BaseURL {
-		return action.Integration{}, database.Invalid("/base_url", "This URL holds what looks like a credential; give that as the credential, and the URL without it.")
+		return action.Integration{}, database.Invalid("/base_url", "This URL seems to contain a credential. Send the credential separately, and the URL without it.")
 	}
 	r := newIntegrationRow(in, database.NewTimestamp(st.db.Now()))
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error { return st.putIntegration(ctx, tx, r, in.Version, by) })
@@ -90,7 +90,7 @@ func (r *IntegrationRow) version() int64 {
 }
 
 func integrationConflict() error {
-	return action.Errorf(action.ErrConflict, "integration_moved", "This integration was changed in this moment; read it again.")
+	return action.Errorf(action.ErrConflict, "integration_moved", "This integration was just changed. Read it again.")
 }
 
 // disconnectOthers disconnects the user's other own connections at the provider.
@@ -167,7 +167,7 @@ func (st *Store) RenewIntegration(ctx context.Context, in action.Integration) er
 // version.
 func (st *Store) SetIntegrationStatus(ctx context.Context, organization, id string, version int64, status action.IntegrationStatus, reason, by string) (changed bool, err error) {
 	if !status.Valid() {
-		return false, database.Invalid("/status", "A status is active, expired, revoked, suspended or deleted.")
+		return false, database.Invalid("/status", "status must be active, expired, revoked, suspended or deleted.")
 	}
 	if status == action.IntegrationActive {
 		reason = ""

@@ -59,9 +59,9 @@ func checkFlows(ctx context.Context, tx bun.Tx, organization, by string) error {
 	}
 	switch {
 	case own >= maxUserFlows:
-		return action.Errorf(action.ErrTooMany, "too_many_connections", "You began %d connections and ended none of them; end one, or try again in some minutes.", own)
+		return action.Errorf(action.ErrTooMany, "too_many_connections", "You have %d unfinished connections. Finish one, or try again in a few minutes.", own)
 	case all >= maxIntegrationFlows:
-		return action.Errorf(action.ErrTooMany, "too_many_connections", "%d connections were begun and not ended; end one of them, or try again in some minutes.", all)
+		return action.Errorf(action.ErrTooMany, "too_many_connections", "The organization has %d unfinished connections. Finish one, or try again in a few minutes.", all)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (st *Store) TakeIntegrationFlow(ctx context.Context, organization, stateHas
 			return action.NewError("connection_not_found")
 		}
 		if err != nil {
-			return fmt.Errorf("taking a connection flow: %w", err)
+			return fmt.Errorf("claiming a connection flow: %w", err)
 		}
 		return nil
 	})
@@ -146,7 +146,7 @@ func (st *Store) TakeOAuthFlow(ctx context.Context, stateHash string, now time.T
 			return action.NewError("sign_in_not_found")
 		}
 		if err != nil {
-			return fmt.Errorf("taking a sign-in: %w", err)
+			return fmt.Errorf("claiming a sign-in: %w", err)
 		}
 		return nil
 	})
@@ -154,7 +154,7 @@ func (st *Store) TakeOAuthFlow(ctx context.Context, stateHash string, now time.T
 		return action.OAuthFlow{}, err
 	}
 	if !now.Before(r.ExpiresAt) {
-		return action.OAuthFlow{}, action.Errorf(action.ErrGone, "sign_in_over", "This sign-in took too long; connect again.")
+		return action.OAuthFlow{}, action.Errorf(action.ErrGone, "sign_in_over", "This sign-in took too long. Start it again.")
 	}
 	return r.OAuthFlow, nil
 }
@@ -296,7 +296,7 @@ func checkClient(ctx context.Context, tx bun.Tx, r *ConnectorRow) error {
 	case o == nil:
 		return nil
 	case redact.JSON{}.RedactText(o.Issuer, nil) != o.Issuer:
-		return database.Invalid("/oauth/issuer", "An issuer is an https URL without user, query and fragment; http will do on this machine only.")
+		return database.Invalid("/oauth/issuer", "An issuer must be an https URL without user, query and fragment; http is accepted on this machine only.")
 	case o.ClientSecret == "":
 		return nil
 	}
@@ -305,7 +305,7 @@ func checkClient(ctx context.Context, tx bun.Tx, r *ConnectorRow) error {
 		return fmt.Errorf("reading secret %s: %w", o.ClientSecret, err)
 	}
 	if !found {
-		return database.Invalid("/oauth/client_secret", fmt.Sprintf("There is no secret %q; set it first, for the host of the token endpoint.", o.ClientSecret))
+		return database.Invalid("/oauth/client_secret", fmt.Sprintf("There is no secret %q. Set it first, for the host of the token endpoint.", o.ClientSecret))
 	}
 	return nil
 }

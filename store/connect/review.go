@@ -217,10 +217,10 @@ func unreviewedTools(rows map[string]*reviewRow, seen map[string]action.ToolHash
 	for _, tool := range slices.Sorted(maps.Keys(seen)) {
 		row, ok := rows[tool]
 		if !ok {
-			return nil, action.Errorf(action.ErrNotFound, "tool_not_found", "The connector has no tool %q; look at its list again.", tool)
+			return nil, action.Errorf(action.ErrNotFound, "tool_not_found", "The connector has no tool %q. List its tools again.", tool)
 		}
 		if !row.Current.hasHashes(seen[tool]) && (row.Current.Behaviour != nil || seen[tool] != action.ToolHashes{}) {
-			e := action.Errorf(action.ErrConflict, "tool_changed", "The tool %q changed since you looked at it; look again before you review it.", tool)
+			e := action.Errorf(action.ErrConflict, "tool_changed", "The tool %q changed since you listed it. List it again before you review it.", tool)
 			e.Field = "/tools"
 			return nil, e
 		}

@@ -39,7 +39,7 @@ func (st *Store) PutSecret(ctx context.Context, s action.Secret, sealed []byte) 
 // putConnectorSecret stores a secret together with the connector that uses it.
 func (st *Store) putConnectorSecret(ctx context.Context, tx bun.Tx, r *ConnectorRow, s *action.SealedSecret) error {
 	if s.Organization != r.Organization || s.Key == "" || !usesSecret(&r.Connector, s.Key) {
-		return database.Invalid("/secret", "The secret that is given is not the one that the connector names; name it.")
+		return database.Invalid("/secret", "The secret value is for another secret than the connector uses. Name that secret in the connector.")
 	}
 	_, err := putSecret(ctx, tx, s, r.ID, database.NewTimestamp(st.db.Now()))
 	return err
@@ -83,10 +83,10 @@ func (r *SecretRow) checkUsers(ctx context.Context, tx bun.Tx, users []action.Co
 		case c.ID == changing:
 		case sends && !action.SameHost(r.Host, c.URL):
 			return action.Errorf(action.ErrConflict, "secret_in_use",
-				"The connector %q sends this secret to another host than %s; change the connector first.", c.Name, r.Host)
+				"The connector %q sends this secret to another host than %s. Change the connector first.", c.Name, r.Host)
 		case !sends && before != "" && !action.SameHost(before, "https://"+r.Host):
 			return action.Errorf(action.ErrConflict, "secret_in_use",
-				"The connector %q signs in with this secret at %s and not at %s; set another secret for that host, and name it in the connector.", c.Name, before, r.Host)
+				"The connector %q signs in with this secret at %s, not at %s. Set another secret for that host, and name it in the connector.", c.Name, before, r.Host)
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ func (st *Store) DeleteSecret(ctx context.Context, organization, key string) err
 		}
 		if len(users) > 0 {
 			return action.Errorf(action.ErrConflict, "secret_in_use",
-				"The connector %q uses this secret; change or remove the connector first.", users[0].Name)
+				"The connector %q uses this secret. Change or remove the connector first.", users[0].Name)
 		}
 		n, err := database.RowsAffected(tx.NewDelete().Model(&SecretRow{Secret: action.Secret{Organization: organization, Key: key}}).WherePK().Exec(ctx))
 		if err == nil && n == 0 {

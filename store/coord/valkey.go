@@ -109,7 +109,7 @@ func parseURL(text string) (valkey.ClientOption, error) {
 	options, err := valkey.ParseURL(text)
 	u, bad := url.Parse(text)
 	if err != nil || bad != nil || u.Host == "" && u.Scheme != "unix" || options.Sentinel.MasterSet != "" {
-		return options, errors.New("the URL of Valkey is not valid; it looks like valkey://host:6379/0 or valkeys://user:password@host:6379/0 (characters of the password percent-encoded)")
+		return options, errors.New("the URL of Valkey is not valid; write valkey://host:6379/0 or valkeys://user:password@host:6379/0 (with a percent-encoded password)")
 	}
 	options.DisableRetry = true // each call has a fallback
 	options.DisableCache = true

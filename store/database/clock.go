@@ -85,7 +85,7 @@ func (db *DB) SyncClock(ctx context.Context) error {
 	// Use one connection so that no sample includes the wait for one.
 	conn, err := db.Read.DB.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("asking the database for the time: %w", err)
+		return fmt.Errorf("reading the time of the database: %w", err)
 	}
 	defer conn.Close()
 	err = db.clock.Sync(func() (t time.Time, err error) {
@@ -93,7 +93,7 @@ func (db *DB) SyncClock(ctx context.Context) error {
 		return t, err
 	})
 	if err != nil {
-		return fmt.Errorf("asking the database for the time: %w", err)
+		return fmt.Errorf("reading the time of the database: %w", err)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (c *Clock) Sync(query func() (time.Time, error)) error {
 		}
 	}
 	if best > MaxRoundTrip {
-		return errors.New("each of its answers took over a second; times stay as they were last measured")
+		return errors.New("each response took over a second; the last measured difference stays in use")
 	}
 	c.Set(found, best)
 	return nil

@@ -32,7 +32,7 @@ RETURNING holder`
 // lease, so it prevents duplicate work but does not guarantee mutual exclusion.
 func (db *DB) Hold(ctx context.Context, name, holder string, ttl time.Duration) (held bool, err error) {
 	if name == "" || holder == "" || ttl <= 0 {
-		return false, errors.New("holding a lock: give a name, a holder and a time greater than zero")
+		return false, errors.New("holding a lock: name, holder and a positive duration are required")
 	}
 	err = db.Write.Do(ctx, &Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		now, until := db.LeaseTimes(ttl)
@@ -121,7 +121,7 @@ func checkSignal(s *Signal) error {
 	}
 	switch {
 	case s.Session == "":
-		return Invalid("/session", "A signal needs the session that it is about.")
+		return Invalid("/session", "A signal needs a session.")
 	case s.Kind == "":
 		return Invalid("/kind", "A signal needs a kind.")
 	case len(s.Data) > MaxSignal:

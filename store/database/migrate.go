@@ -213,7 +213,7 @@ func lockMigrations(ctx context.Context, tx bun.Tx) error {
 	_, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (
 	name TEXT NOT NULL PRIMARY KEY, checksum TEXT NOT NULL, applied_at `+timeType+` NOT NULL)`)
 	if err != nil {
-		return fmt.Errorf("making the table of migrations: %w", err)
+		return fmt.Errorf("creating the table of migrations: %w", err)
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func compare(list []Migration, applied []migrationRow) error {
 		case m.Checksum != r.Checksum:
 			m.AppliedAt = r.AppliedAt.Ptr()
 			errs = append(errs, fmt.Errorf(
-				"migration %s: the file differs from what was applied to this database (sha256 %.12s, applied %.12s); use the version of the program that wrote it",
+				"migration %s: the file differs from the one that was applied to this database (SHA-256 %.12s, applied %.12s); use the version of the program that applied it",
 				m.Name, m.Checksum, r.Checksum))
 		default:
 			m.AppliedAt = r.AppliedAt.Ptr()

@@ -81,9 +81,9 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 func (c Config) check() error {
 	switch {
 	case c.Path == "" && c.URL == "":
-		return errors.New("opening the database: give the path of a file or the URL of a PostgreSQL database")
+		return errors.New("opening the database: a file path or a PostgreSQL URL is required")
 	case c.Path != "" && c.URL != "":
-		return errors.New("opening the database: give a path or a URL, not both")
+		return errors.New("opening the database: a path and a URL cannot be combined")
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func OpenError(c Config, err error) error {
 	case c.URL == "":
 		return fmt.Errorf("opening the database %s: %w", c.Path, err)
 	case connectionLost(err):
-		return fmt.Errorf("%s cannot be reached; see that it runs and that the URL is right: %w", describeURL(c.URL), err)
+		return fmt.Errorf("%s cannot be reached; check that it is running and that the URL is correct: %w", describeURL(c.URL), err)
 	}
 	return fmt.Errorf("opening %s: %w", describeURL(c.URL), err)
 }
@@ -233,7 +233,7 @@ func (db *DB) Transaction(ctx context.Context, f func(context.Context, bun.IDB) 
 func NewID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return "", fmt.Errorf("making an id: %w", err)
+		return "", fmt.Errorf("generating an ID: %w", err)
 	}
 	return id.String(), nil
 }

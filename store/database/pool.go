@@ -215,7 +215,7 @@ type BatchStatement struct {
 const maxBatchBytes = 1 << 20
 
 // errRunSeparately means that the jobs of a batch must be run one by one.
-var errRunSeparately = errors.New("one of them failed")
+var errRunSeparately = errors.New("one of the writes failed")
 
 // runBatch executes queued jobs and possibly a later one in one transaction, in one round
 // trip if possible. Because failures are rare there are no savepoints: if one job fails,
@@ -457,7 +457,7 @@ type PipelineQuery struct {
 func (j *Job) Pipelined() bool { return j.Pipeline != nil && j.Pipeline.sent }
 
 var (
-	errCannotPrepare = errors.New("the connection prepares nothing")
+	errCannotPrepare = errors.New("the connection cannot prepare statements")
 	errNoRowChanged  = errors.New("the last statement changed nothing")
 )
 

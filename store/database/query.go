@@ -103,7 +103,7 @@ func ParseCursor(text string) (Cursor, error) {
 	if text == "" {
 		return Cursor{}, nil
 	}
-	bad := Invalid("/cursor", "This cursor is not one of this list; leave it out to start from the newest.")
+	bad := Invalid("/cursor", "This cursor does not belong to this list. Leave it out to start from the newest.")
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) <= len(Layout) || len(raw) > len(Layout)+64 {
 		return Cursor{}, bad

@@ -83,13 +83,13 @@ func (s *Timestamp) Scan(src any) error {
 		*s = NewTimestamp(v)
 		return nil
 	}
-	return fmt.Errorf("a time in a row is a %T", src)
+	return fmt.Errorf("cannot read a time from a %T", src)
 }
 
 func (s *Timestamp) parse(text string) error {
 	t, err := time.Parse(Layout, text)
 	if err != nil {
-		return fmt.Errorf("a time in a row: %w", err)
+		return fmt.Errorf("reading a time: %w", err)
 	}
 	s.Time = t
 	return nil
@@ -124,7 +124,7 @@ func (o *NullString) Scan(src any) error {
 	case []byte:
 		*o = NullString(v)
 	default:
-		return fmt.Errorf("a text in a row is a %T", src)
+		return fmt.Errorf("cannot read text from a %T", src)
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func decode[T any](src any, v *T) error {
 	case []byte:
 		return json.Unmarshal(text, v)
 	}
-	return fmt.Errorf("JSON in a row is a %T", src)
+	return fmt.Errorf("cannot read JSON from a %T", src)
 }
 
 // BoolToInt converts a boolean to a number. Flags of invocations are numbers

@@ -39,7 +39,7 @@ type AuditKey []byte
 
 func newAuditKey(key []byte) (AuditKey, error) {
 	if len(key) < 32 {
-		return nil, fmt.Errorf("the audit key has %d bytes, and needs 32", len(key))
+		return nil, fmt.Errorf("the audit key has %d bytes; 32 are required", len(key))
 	}
 	return key, nil
 }
@@ -127,7 +127,7 @@ func (st *Store) LoadChain(ctx context.Context, organization string) (*chain, er
 		return nil, history.OrganizationNotFound()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the chain of evidence: %w", err)
+		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
 	return c, nil
 }
@@ -185,7 +185,7 @@ func (st *Store) AuditHeads(ctx context.Context, organization string) (heads []a
 		return nil, history.OrganizationNotFound()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the heads of the evidence: %w", err)
+		return nil, fmt.Errorf("reading the heads of the audit log: %w", err)
 	}
 	return heads, nil
 }
@@ -228,7 +228,7 @@ func (st *Store) CheckKeys(ctx context.Context, fingerprints map[string]string) 
 			}
 			r := &keyCheckRow{Name: name, Fingerprint: fingerprints[name], CreatedAt: database.NewTimestamp(st.db.Now())}
 			if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
-				return fmt.Errorf("noting the %s key: %w", name, err)
+				return fmt.Errorf("recording the %s key: %w", name, err)
 			}
 		}
 		return nil
@@ -252,7 +252,7 @@ func (st *Store) ReplaceKey(ctx context.Context, name, fingerprint string, previ
 			Where("name = ?", name).Where("fingerprint IN (?)", bun.List(append(previous, fingerprint))).Exec(ctx))
 		switch {
 		case err != nil:
-			return fmt.Errorf("noting the new %s key: %w", name, err)
+			return fmt.Errorf("recording the new %s key: %w", name, err)
 		case n == 0:
 			return keyDiffers(name)
 		}

@@ -108,7 +108,7 @@ func (st *Store) Digests(ctx context.Context, organization string, keys []RowKey
 			return err
 		})
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, fmt.Errorf("reading what was sealed of %s: %w", e.Name, err)
+			return nil, fmt.Errorf("reading the sealed rows of %s: %w", e.Name, err)
 		}
 	}
 	return found, nil
@@ -172,7 +172,7 @@ func canonicalValue(v any) (string, error) {
 	case time.Time:
 		return v.UTC().Format(database.Layout), nil
 	}
-	return "", fmt.Errorf("a value is a %T", v)
+	return "", fmt.Errorf("cannot format a %T", v)
 }
 
 // SealSQL reads the seal of an invocation.

@@ -214,7 +214,7 @@ WHERE s.organization_id = ? AND s.seq > ? AND (i.id IS NOT NULL OR r.id IS NOT N
 func (st *Store) firstCompletion(ctx context.Context, organization string, after int64) (ended database.Timestamp, err error) {
 	err = st.db.ForEachRow(ctx, st.db.Read.NewRaw(FirstCompletionSQL, organization, after), func(rows *sql.Rows) error { return rows.Scan(&ended) })
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return database.Timestamp{}, fmt.Errorf("reading the beginning of the evidence: %w", err)
+		return database.Timestamp{}, fmt.Errorf("reading the start of the audit log: %w", err)
 	}
 	return ended, nil
 }
@@ -224,7 +224,7 @@ func (st *Store) verifiedPrefix(ctx context.Context, k AuditKey, c *chain) ([]Se
 	v := &Verification{Store: st, Key: k, Organization: c.organization}
 	p, err := v.checkSegment(ctx, c.checkpoint.position, min(c.last.seq, c.checkpoint.seq+SealBatch))
 	if err != nil {
-		return nil, fmt.Errorf("checking the beginning of the evidence: %w", err)
+		return nil, fmt.Errorf("checking the start of the audit log: %w", err)
 	}
 	if len(p.faults) == 0 {
 		return p.links, nil

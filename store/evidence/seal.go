@@ -20,7 +20,7 @@ import (
 const SealBatch = 200
 
 // ErrConcurrentAppend means that another instance extended the same chain first.
-var ErrConcurrentAppend = errors.New("the chain went on meanwhile")
+var ErrConcurrentAppend = errors.New("another instance appended to the audit log")
 
 // QueuedRow is a row that ended and is not sealed.
 type QueuedRow struct {
@@ -134,7 +134,7 @@ func (st *Store) QueuedOrganizations(ctx context.Context) (list []string, err er
 			return err
 		})
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, fmt.Errorf("reading what waits to be sealed: %w", err)
+			return nil, fmt.Errorf("reading unsealed rows: %w", err)
 		}
 	}
 	list = slices.Collect(maps.Keys(oldest))
@@ -170,7 +170,7 @@ func (st *Store) sealBatch(ctx context.Context, k AuditKey, organization string,
 			return err
 		})
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return 0, fmt.Errorf("reading what waits to be sealed: %w", err)
+			return 0, fmt.Errorf("reading unsealed rows: %w", err)
 		}
 	}
 	if len(list) == 0 {
@@ -251,7 +251,7 @@ func (c *chain) Append(ctx context.Context, tx bun.IDB, one, many *database.Stat
 		WHERE audit_heads.seq = ? AND audit_heads.hash = ?`,
 		c.organization, head.seq, head.hash, head.mac, head.at, c.head.seq, c.head.hash).Exec(ctx))
 	if err != nil {
-		return fmt.Errorf("moving the head of the evidence: %w", err)
+		return fmt.Errorf("updating the head of the audit log: %w", err)
 	}
 	if n == 0 {
 		return ErrConcurrentAppend
@@ -261,7 +261,7 @@ func (c *chain) Append(ctx context.Context, tx bun.IDB, one, many *database.Stat
 		return ErrConcurrentAppend
 	}
 	if err != nil {
-		return fmt.Errorf("writing links of the evidence: %w", err)
+		return fmt.Errorf("writing links of the audit log: %w", err)
 	}
 	return nil
 }

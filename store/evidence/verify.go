@@ -45,7 +45,7 @@ func (st *Store) VerifyAudit(ctx context.Context, organization string, key []byt
 	v.Report = action.AuditReport{Organization: organization, Head: c.head.head(organization), Faults: []action.AuditFault{}, CheckedAt: st.db.Now()}
 	v.add(c.faults(v.Key)...)
 	if err := errors.Join(v.Links(ctx, c), v.unchained(ctx), v.unsealed(ctx)); err != nil {
-		return v.Report, fmt.Errorf("verifying the evidence: %w", err)
+		return v.Report, fmt.Errorf("verifying the audit log: %w", err)
 	}
 	v.Report.OK = len(v.Report.Faults) == 0
 	return v.Report, nil
@@ -79,13 +79,13 @@ func (v *Verification) setKnownHead(known *action.AuditHead) error {
 	hash, err := hex.DecodeString(known.Hash)
 	mac, bad := hex.DecodeString(known.MAC)
 	if err != nil || bad != nil {
-		return database.Invalid("/head", "The hash and the mac of a head are hexadecimal; give a line of \"audit heads\" as it was written.")
+		return database.Invalid("/head", "The hash and the mac of a head must be hexadecimal. Pass a line of \"audit heads\" unchanged.")
 	}
 	if known.Organization != v.Organization {
-		return database.Invalid("/head", fmt.Sprintf("This head is of organization %q; give one of %q.", known.Organization, v.Organization))
+		return database.Invalid("/head", fmt.Sprintf("This head belongs to organization %q. Pass one of organization %q.", known.Organization, v.Organization))
 	}
 	if !hmac.Equal(mac, v.Key.head(v.Organization, known.Seq, hash, database.NewTimestamp(known.At))) {
-		return database.Invalid("/head", "This head was not written with this gateway's key, or was changed since; give it as \"audit heads\" wrote it.")
+		return database.Invalid("/head", "This head was not signed with this gateway's key, or was changed. Pass a line of \"audit heads\" unchanged.")
 	}
 	v.known = position{seq: known.Seq, hash: hash}
 	return nil
@@ -207,7 +207,7 @@ func (v *Verification) checkLink(p *segment, l *SealRow, digest []byte) {
 	if l.Seq != p.end.seq+1 {
 		p.missing(l.Seq)
 	} else if !hmac.Equal(l.Hash, v.Key.link(p.end.hash, l)) {
-		p.fault("link", l, "The link was changed, or is not behind the one that it was made behind.")
+		p.fault("link", l, "The link was changed, or does not follow its predecessor.")
 	}
 	switch {
 	case digest == nil && bytes.Equal(l.Digest, MissingDigest):
@@ -215,12 +215,12 @@ func (v *Verification) checkLink(p *segment, l *SealRow, digest []byte) {
 	case digest == nil:
 		p.fault("removed", l, "The row was removed.")
 	case !bytes.Equal(digest, l.Digest):
-		p.fault("altered", l, "The row is not what was sealed.")
+		p.fault("altered", l, "The row differs from the sealed one.")
 	}
 	p.compared++
 	p.end = position{seq: l.Seq, hash: l.Hash}
 	if v.differsFromKnown(p.end) {
-		p.fault("link", l, "This link is not the one that the given head was of: history was replaced.")
+		p.fault("link", l, "This link does not match the given head: the history was replaced.")
 	}
 }
 

@@ -37,20 +37,20 @@ func openBucket(u *url.URL) (*bucket, error) {
 	q := u.Query()
 	for name := range q {
 		if name != "region" && name != "endpoint" && name != "path_style" && name != "prefix" {
-			return nil, fmt.Errorf("the bucket of evidence has region, endpoint, path_style and prefix, not %q", name)
+			return nil, fmt.Errorf("the bucket URL of --evidence accepts region, endpoint, path_style and prefix, not %q", name)
 		}
 	}
 	if u.Host == "" || u.User != nil || u.Path != "" {
-		return nil, errors.New("the bucket of evidence is s3://bucket?region=…; credentials are in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)")
+		return nil, errors.New("the bucket URL of --evidence must be s3://bucket?region=…; set credentials in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)")
 	}
 	if strings.ContainsFunc(u.Host, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_", r)
 	}) {
-		return nil, fmt.Errorf("the name of the bucket of evidence has only letters, digits, dots, hyphens and underscores, unlike %q", u.Host)
+		return nil, fmt.Errorf("the bucket name of --evidence can have only letters, digits, dots, hyphens and underscores, unlike %q", u.Host)
 	}
 	region := cmp.Or(q.Get("region"), os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
 	if region == "" || strings.ContainsFunc(region, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }) {
-		return nil, errors.New("the bucket of evidence needs its region: s3://bucket?region=eu-central-1, or AWS_REGION; servers other than Amazon's mostly take us-east-1")
+		return nil, errors.New("the bucket URL of --evidence needs a region: s3://bucket?region=eu-central-1, or AWS_REGION; most servers other than Amazon's accept us-east-1")
 	}
 	base, err := baseURL(u.Host, region, q.Get("endpoint"), q.Get("path_style"))
 	if err != nil {
@@ -72,7 +72,7 @@ func baseURL(name, region, endpoint, style string) (*url.URL, error) {
 	}
 	u, err := guard.CheckURL(endpoint)
 	if err != nil || u.RawQuery != "" {
-		return nil, errors.New("the endpoint of the bucket of evidence is a URL such as https://minio.example.com")
+		return nil, errors.New("the endpoint in --evidence must be a URL such as https://minio.example.com")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
 	u.Host = strings.TrimSuffix(u.Host, map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
@@ -103,7 +103,7 @@ func (b *bucket) get(ctx context.Context, key string) (io.ReadCloser, int64, err
 		return nil, 0, err
 	}
 	if r.ContentLength < 0 {
-		return nil, 0, errors.Join(errors.New("the server does not say how long the file is"), r.Body.Close())
+		return nil, 0, errors.Join(errors.New("the server does not return the size of the file"), r.Body.Close())
 	}
 	return r.Body, r.ContentLength, nil
 }
@@ -145,7 +145,7 @@ func (b *bucket) removeAll(ctx context.Context, dir string) error {
 		case !page.Truncated:
 			return nil
 		case page.Next == "":
-			return errors.New("the server lists only some of the keys; it does not know ListObjectsV2")
+			return errors.New("the server lists only some of the keys; it does not support ListObjectsV2")
 		}
 		q.Set("continuation-token", page.Next)
 	}

@@ -44,7 +44,7 @@ type backend interface {
 func Open(_ context.Context, address string) (*Store, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("the store of evidence is no URL; want file:///folder or s3://bucket")
+		return nil, errors.New("the storage of evidence files must be a URL: file:///folder or s3://bucket")
 	}
 	var b backend
 	switch u.Scheme {
@@ -53,7 +53,7 @@ func Open(_ context.Context, address string) (*Store, error) {
 	case "s3":
 		b, err = openBucket(u)
 	default:
-		err = fmt.Errorf("the store of evidence is file:///folder or s3://bucket, not %q", u.Scheme+"://")
+		err = fmt.Errorf("the storage of evidence files must be file:///folder or s3://bucket, not %q", u.Scheme+"://")
 	}
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, int64, erro
 	r, size, err := s.backend.get(ctx, key)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, 0, action.Errorf(action.ErrNotFound, "file_not_found", "The bytes of this file are not there any more.")
+		return nil, 0, action.Errorf(action.ErrNotFound, "file_not_found", "The content of this file no longer exists.")
 	case err != nil:
 		return nil, 0, unavailable(err)
 	}
@@ -129,7 +129,7 @@ func checkKey(key string) error {
 }
 
 func unavailable(err error) error {
-	return action.NewError("files_unavailable").WithCause(fmt.Errorf("store of evidence: %w", err))
+	return action.NewError("files_unavailable").WithCause(fmt.Errorf("storage of evidence files: %w", err))
 }
 
 // folder stores each key as the file at that path. No symbolic link below the root
@@ -138,15 +138,15 @@ type folder struct{ root *os.Root }
 
 func openFolder(u *url.URL) (*folder, error) {
 	if u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
-		return nil, errors.New("the folder of evidence is an absolute path: file:///var/lib/sallyport/evidence")
+		return nil, errors.New("the folder of evidence files must be an absolute path: file:///var/lib/sallyport/evidence")
 	}
 	dir := filepath.FromSlash(u.Path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of evidence: %w", err)
+		return nil, fmt.Errorf("creating the folder of evidence files: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the folder of evidence: %w", err)
+		return nil, fmt.Errorf("opening the folder of evidence files: %w", err)
 	}
 	return &folder{root}, nil
 }

@@ -58,7 +58,7 @@ func (st *Store) SetSettings(ctx context.Context, organization string, s action.
 			known, err := database.Exists(ctx, tx.NewSelect().Table("capabilities").Where("organization_id = ?", organization).
 				Where("group_id = ?", s.DefaultGroup).Where("revoked_at IS NULL"))
 			if err != nil {
-				return fmt.Errorf("looking for capabilities of group %s: %w", s.DefaultGroup, err)
+				return fmt.Errorf("reading the capabilities of group %s: %w", s.DefaultGroup, err)
 			}
 			if !known {
 				return action.NewError("default_group_unknown", s.DefaultGroup).WithField("/default_group")

@@ -80,7 +80,7 @@ func (r *AutomationRow) checkUnique(ctx context.Context, tx bun.Tx) error {
 	other, err := database.Exists(ctx, tx.NewSelect().Table("automations").ColumnExpr("1").Where("organization_id = ?", r.Organization).
 		Where("? IN (name, id) AND id <> ? OR name = ? AND id <> ?", r.Name, r.ID, r.ID, r.ID))
 	if err != nil {
-		return fmt.Errorf("looking for other automations: %w", err)
+		return fmt.Errorf("reading other automations: %w", err)
 	}
 	if other {
 		return action.NewError("automation_exists").WithField("/name")
@@ -225,7 +225,7 @@ func (st *Store) skipQueuedRuns(ctx context.Context, tx bun.Tx, a *AutomationRow
 	busy, err := database.Exists(ctx, tx.NewSelect().Table("runs").ColumnExpr("1").
 		Where("organization_id = ?", a.Organization).Where("automation_id = ?", a.ID).Where("claim_id IS NOT NULL OR status = ?", string(event.RunQueued)))
 	if err != nil {
-		return fmt.Errorf("looking for runs of automation %s: %w", a.ID, err)
+		return fmt.Errorf("reading the runs of automation %s: %w", a.ID, err)
 	}
 	if busy {
 		return action.NewError("automation_busy")
@@ -234,7 +234,7 @@ func (st *Store) skipQueuedRuns(ctx context.Context, tx bun.Tx, a *AutomationRow
 		_, err := tx.NewUpdate().Table("outbox").Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(event.DeliveryVoid), now).
 			Where("run_id IN (?)", bun.List(batch)).Where("status IN ('pending', 'sending')").Exec(ctx)
 		if err != nil {
-			return fmt.Errorf("taking back the runs of automation %s: %w", a.ID, err)
+			return fmt.Errorf("cancelling the runs of automation %s: %w", a.ID, err)
 		}
 	}
 	return nil

@@ -73,7 +73,7 @@ func (st *Store) Receive(ctx context.Context, r event.Receipt) (queued bool, err
 		return err
 	}})
 	if err != nil {
-		return false, fmt.Errorf("keeping a delivery to %s: %w", r.Endpoint, err)
+		return false, fmt.Errorf("storing a delivery to %s: %w", r.Endpoint, err)
 	}
 	return queued, nil
 }
@@ -124,7 +124,7 @@ func markDuplicates(ctx context.Context, tx bun.IDB, list []*settlement) error {
 	}
 	for _, r := range updates { // the rows are locked
 		if _, err := tx.NewUpdate().Model(&r).Column("inbox_id", "received_at").WherePK().Exec(ctx); err != nil {
-			return fmt.Errorf("noting the body of a delivery: %w", err)
+			return fmt.Errorf("recording the body of a delivery: %w", err)
 		}
 	}
 	return nil
@@ -154,7 +154,7 @@ func lockBodies(ctx context.Context, tx bun.IDB, list []*settlement) (map[[2]str
 		err := tx.NewInsert().Model(&rows).On("CONFLICT (endpoint, hash) DO UPDATE").Set("inbox_id = body_row.inbox_id").
 			Returning("*").Scan(ctx, &locked)
 		if err != nil {
-			return nil, fmt.Errorf("looking for deliveries with the same body: %w", err)
+			return nil, fmt.Errorf("reading deliveries with the same body: %w", err)
 		}
 		for _, r := range locked {
 			stored[[2]string{r.Endpoint, r.Hash}] = r
@@ -325,7 +325,7 @@ func heldReceipts(ctx context.Context, tx bun.IDB, worker string, list []event.S
 	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		var rows []receiptRow
 		if err := SelectHeldReceipts(tx, worker, batch).Scan(ctx, &rows); err != nil {
-			return nil, fmt.Errorf("looking which of them the worker has: %w", err)
+			return nil, fmt.Errorf("reading the claimed deliveries: %w", err)
 		}
 		for i := range rows {
 			attempts[rows[i].ID] = rows[i].Attempt
@@ -389,7 +389,7 @@ func writeOutcomes(ctx context.Context, tx bun.IDB, list []*settlement, now data
 			rows = append(rows, s.outcome(now))
 		}
 		if _, err := UpdateReceipts(tx, &rows).Exec(ctx); err != nil {
-			return fmt.Errorf("writing what became of deliveries: %w", err)
+			return fmt.Errorf("writing the results of deliveries: %w", err)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ func (st *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.P
 	switch f.Status {
 	case "", eventQueued, eventProcessing, eventCompleted, eventFailed, eventSkipped:
 	default:
-		return action.Page[event.Record]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q of an event; take queued, processing, completed, failed or skipped.", f.Status))
+		return action.Page[event.Record]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q of an event. Use queued, processing, completed, failed or skipped.", f.Status))
 	}
 	return database.ListQuery[recordRow, event.Record]{
 		Cursor: f.Cursor, Limit: f.Limit, All: filterEvents(f, st.db.Read.NewSelect().TableExpr("events AS e")),
@@ -128,7 +128,7 @@ func (st *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (actio
 	switch f.Status {
 	case "", event.ReceiptQueued, event.ReceiptProcessing, event.ReceiptCompleted, event.ReceiptFailed:
 	default:
-		return action.Page[event.Receipt]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q; take queued, processing, completed or failed.", f.Status))
+		return action.Page[event.Receipt]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q. Use queued, processing, completed or failed.", f.Status))
 	}
 	return database.ListQuery[receiptRow, event.Receipt]{
 		Cursor: f.Cursor, Limit: f.Limit, All: filterReceipts(f, st.db.Read.NewSelect().Table("inbox")),
@@ -201,7 +201,7 @@ func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string
 		}
 		switch {
 		case r.Status != string(event.ReceiptFailed) && (r.Status != string(event.ReceiptCompleted) || r.Sealed == nil):
-			return action.Errorf(action.ErrConflict, "not_failed", "This delivery is %s; only one that failed or reached nobody can be worked off again.", r.Status)
+			return action.Errorf(action.ErrConflict, "not_failed", "This delivery is %s. Only a delivery that failed or matched no trigger can be processed again.", r.Status)
 		case r.Sealed == nil:
 			return action.NewError("payload_gone")
 		}
@@ -213,7 +213,7 @@ func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string
 		case err != nil:
 			return fmt.Errorf("queueing delivery %s: %w", id, err)
 		case n == 0: // the sender retried
-			return action.Errorf(action.ErrConflict, "not_failed", "Its sender has just sent this delivery again; see what becomes of it.")
+			return action.Errorf(action.ErrConflict, "not_failed", "Its sender has just sent this delivery again. Wait for its result.")
 		}
 		e := action.PolicyEvent{Organization: organization, Kind: action.EventDelivery, Subject: id, By: by}
 		return st.history.RecordChange(ctx, tx, e, before, r.snapshot())

@@ -85,7 +85,7 @@ func (st *Store) ListRunDeliveries(ctx context.Context, f event.RunDeliveryFilte
 	switch f.Status {
 	case "", event.DeliveryPending, event.DeliverySending, event.DeliveryDelivered, event.DeliveryDead, event.DeliveryVoid:
 	default:
-		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q of a delivery; it is pending, sending, delivered, dead or void.", f.Status))
+		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q of a delivery. Use pending, sending, delivered, dead or void.", f.Status))
 	}
 	return database.ListQuery[RunDeliveryRow, event.RunDelivery]{
 		Cursor: f.Cursor, Limit: f.Limit, All: FilterRunDeliveries(f, st.db.Read.NewSelect().TableExpr("outbox AS o")),
@@ -119,11 +119,11 @@ type deliveryClaim struct {
 // claimed before an error are returned with it.
 func (st *Store) ClaimRunDeliveries(ctx context.Context, worker string, limit int, lease, life time.Duration) (list []event.Dispatch, err error) {
 	if worker == "" || limit <= 0 || lease <= 0 || life <= 0 {
-		return nil, errors.New("claiming deliveries: give a worker, how many, and for how long")
+		return nil, errors.New("claiming deliveries: worker, limit and lease are required")
 	}
 	var due []string
 	if err := DueOrganizations(st.db.Read, database.NewTimestamp(st.db.Now())).Scan(ctx, &due); err != nil {
-		return nil, fmt.Errorf("looking for deliveries: %w", err)
+		return nil, fmt.Errorf("reading deliveries: %w", err)
 	}
 	rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
 	// Organizations with more work share what others leave of the limit.
@@ -281,10 +281,10 @@ func (st *Store) claimRunDelivery(ctx context.Context, tx bun.IDB, p *RunDeliver
 }
 
 // errDeliveryLost reports that the delivery ended or another worker claimed it.
-var errDeliveryLost = errors.New("the delivery is in other hands")
+var errDeliveryLost = errors.New("another worker has the delivery")
 
 // undeliveredMessage is the message of runs that their endpoint did not accept.
-const undeliveredMessage = "The endpoint for runs did not take this run. See at the delivery what it answered, mend it, and have the run done again."
+const undeliveredMessage = "The run endpoint did not accept this run. Check its response in the delivery, fix the endpoint, and repeat the run."
 
 // SettleRunDelivery writes the result of a delivery attempt and returns the run. A
 // dead delivery fails its run, unless the run was started anyway: then it
@@ -294,7 +294,7 @@ func (st *Store) SettleRunDelivery(ctx context.Context, worker string, s event.D
 	switch s.Status {
 	case event.DeliveryPending, event.DeliveryDelivered, event.DeliveryDead:
 	default:
-		return event.Run{}, false, fmt.Errorf("an attempt to deliver does not end as %q", s.Status)
+		return event.Run{}, false, fmt.Errorf("a delivery attempt cannot end as %q", s.Status)
 	}
 	run, err = st.settleAttempt(ctx, worker, &s)
 	if errors.Is(err, errRunStarted) {

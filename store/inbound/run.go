@@ -112,7 +112,7 @@ const (
 // ListRuns returns a page of runs, newest first.
 func (st *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.Page[event.Run], err error) {
 	if f.Status != "" && !slices.Contains(runStatuses, f.Status) {
-		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q of a run; it is one of %q.", f.Status, runStatuses))
+		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q of a run. Use one of %q.", f.Status, runStatuses))
 	}
 	return database.ListQuery[RunRow, event.Run]{
 		Cursor: f.Cursor, Limit: f.Limit, All: FilterRuns(f, st.db.Read.NewSelect().TableExpr("runs AS r")),
@@ -169,7 +169,7 @@ func FilterRuns(f event.RunFilter, q *bun.SelectQuery) *bun.SelectQuery {
 
 // ErrRunChanged reports that a run changed after it was read; nothing was
 // written.
-var ErrRunChanged = errors.New("the run changed meanwhile")
+var ErrRunChanged = errors.New("the run was changed concurrently")
 
 // checkSwapped returns [ErrRunChanged] if a compare-and-swap changed no row.
 func checkSwapped(n int, err error) error {
@@ -215,7 +215,7 @@ func (st *Store) OriginsOfSessions(ctx context.Context, organization string, ids
 	for batch := range slices.Chunk(ids, database.MaxIDsPerStatement) {
 		var rows []sessionOrigin
 		if err := SelectSessionOrigins(st.db.Read, organization, batch).Scan(ctx, &rows); err != nil {
-			return nil, fmt.Errorf("reading what sessions were minted for: %w", err)
+			return nil, fmt.Errorf("reading the runs of sessions: %w", err)
 		}
 		for _, r := range rows {
 			origins[r.Session] = event.SessionOrigin{
@@ -316,7 +316,7 @@ func (live origins) updateLastEvent(ctx context.Context, tx bun.IDB, list []even
 	slices.Sort(ids)
 	for batch := range slices.Chunk(slices.Compact(ids), database.MaxIDsPerStatement) {
 		if _, err := updateLastEventAt(tx, batch, now).Exec(ctx); err != nil {
-			return fmt.Errorf("noting events of triggers: %w", err)
+			return fmt.Errorf("recording events of triggers: %w", err)
 		}
 	}
 	return nil

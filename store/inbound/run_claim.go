@@ -33,13 +33,13 @@ type runClaim struct {
 // disabled automation stay queued until it is enabled.
 func (st *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err error) {
 	if c.By == "" || c.Life <= 0 || c.Lease < 0 {
-		return event.Work{}, errors.New("claiming a run: give who claims it, and for how long")
+		return event.Work{}, errors.New("claiming a run: worker and lease are required")
 	}
 	if c.Run == "" {
 		// Check with a read first: workers poll often, and mostly nothing is queued.
 		found, err := database.Exists(ctx, AutomationsWithQueuedRuns(st.db.Read, c.Organization, c.Automation).Limit(1))
 		if err != nil {
-			return event.Work{}, fmt.Errorf("looking for a run: %w", err)
+			return event.Work{}, fmt.Errorf("reading a run: %w", err)
 		}
 		if !found {
 			return event.Work{}, noQueuedRun()
@@ -70,7 +70,7 @@ func (st *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err
 }
 
 func noQueuedRun() error {
-	return action.Errorf(action.ErrNotFound, "no_run", "No run waits; ask again in a while.")
+	return action.Errorf(action.ErrNotFound, "no_run", "There is no queued run. Try again later.")
 }
 
 // AutomationsWithQueuedRuns selects the enabled automations of an organization
@@ -98,7 +98,7 @@ func OldestQueuedRun(db bun.IDB, organization, automation string) *bun.SelectQue
 func findQueuedRun(ctx context.Context, tx bun.IDB, c *event.Claim) (string, error) {
 	var automations []string
 	if err := AutomationsWithQueuedRuns(tx, c.Organization, c.Automation).Scan(ctx, &automations); err != nil {
-		return "", fmt.Errorf("looking for a run: %w", err)
+		return "", fmt.Errorf("reading a run: %w", err)
 	}
 	for _, a := range automations {
 		q := OldestQueuedRun(tx, c.Organization, a)
@@ -107,7 +107,7 @@ func findQueuedRun(ctx context.Context, tx bun.IDB, c *event.Claim) (string, err
 		}
 		var found []string
 		if err := q.Scan(ctx, &found); err != nil {
-			return "", fmt.Errorf("looking for a run: %w", err)
+			return "", fmt.Errorf("reading a run: %w", err)
 		}
 		if len(found) > 0 {
 			return found[0], nil
@@ -192,7 +192,7 @@ func (st *Store) createSession(ctx context.Context, tx bun.IDB, r *RunRow, c run
 		return "", err
 	}
 	if _, err := tx.NewInsert().Model(sessions.NewSessionRow(&s)).Exec(ctx); err != nil {
-		return "", fmt.Errorf("making the session of run %s: %w", r.ID, err)
+		return "", fmt.Errorf("creating the session of run %s: %w", r.ID, err)
 	}
 	return s.ID, nil
 }
@@ -237,7 +237,7 @@ func readWork(ctx context.Context, tx bun.IDB, r *RunRow) (event.Work, error) {
 // claimLost returns the error for a worker that lost its claim.
 func claimLost() error {
 	return action.Errorf(action.ErrConflict, "claim_lost",
-		"This run is no longer yours: it ended, or was given to another worker. Stop working on it, and claim another one.")
+		"You no longer hold this run: it ended, or another worker claimed it. Stop working on it, and claim another one.")
 }
 
 // hasClaim reports whether claim is the run's current claim.

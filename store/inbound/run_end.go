@@ -48,7 +48,7 @@ type RunEnd struct {
 
 // errRunStarted reports that calls of the run's session may have changed
 // something.
-var errRunStarted = fmt.Errorf("the run was begun: %w", ErrRunChanged)
+var errRunStarted = fmt.Errorf("the run has started: %w", ErrRunChanged)
 
 // effectfulCalls selects the calls of a session that may have changed
 // something.
@@ -61,11 +61,11 @@ func effectfulCalls(db bun.IDB, organization, session string) *bun.SelectQuery {
 func ValidateResult(e *event.RunResult, statuses ...event.RunStatus) error {
 	switch {
 	case !slices.Contains(statuses, e.Status):
-		return database.Invalid("/status", fmt.Sprintf("A run ends here as one of %q.", statuses))
+		return database.Invalid("/status", fmt.Sprintf("A run can end only as one of %q.", statuses))
 	case len(e.Code) > maxRunCode || strings.ContainsFunc(e.Code, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return database.Invalid("/code", fmt.Sprintf("A code is at most %d letters, digits and signs without a space, as tests_failed.", maxRunCode))
+		return database.Invalid("/code", fmt.Sprintf("A code can have at most %d letters, digits and signs without a space, such as tests_failed.", maxRunCode))
 	case len(e.Result) > 0 && !json.Valid(e.Result):
-		return database.Invalid("/result", "The result is not JSON; give a JSON value, or leave it out.")
+		return database.Invalid("/result", "The result is not valid JSON. Send a JSON value, or leave it out.")
 	}
 	e.Message = TruncateMessage(e.Message)
 	e.Result = redact.JSON{}.Prune(e.Result, MaxRunResult)
@@ -106,7 +106,7 @@ func (st *Store) EndRun(ctx context.Context, tx bun.IDB, r *RunRow, e RunEnd, no
 		// The session is locked, so no call of it can begin.
 		started, err := database.Exists(ctx, effectfulCalls(tx, r.Organization, string(r.Session)))
 		if err != nil {
-			return nil, fmt.Errorf("looking for calls of run %s: %w", r.ID, err)
+			return nil, fmt.Errorf("reading the calls of run %s: %w", r.ID, err)
 		}
 		if started || len(withdrawn) > 0 {
 			return nil, errRunStarted
@@ -232,7 +232,7 @@ func (st *Store) endByPerson(
 	ctx context.Context, organization, id, by string, e RunEnd, check func(context.Context, bun.IDB, *RunRow) error,
 ) (run event.Run, withdrawn []action.Invocation, err error) {
 	if by == "" {
-		return event.Run{}, nil, errors.New("an act on a run needs the person whose it is")
+		return event.Run{}, nil, errors.New("an action on a run needs a person")
 	}
 	for range MaxConflictTries {
 		err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {

@@ -87,13 +87,13 @@ func (st *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *e
 func (r *EndpointRow) check() error {
 	switch {
 	case r.UpdatedBy == "":
-		return errors.New("setting an endpoint needs the person who does it")
+		return errors.New("setting an endpoint needs a person")
 	case len(r.URL) > maxEndpointURL || !action.AbsoluteURL(r.URL):
-		return database.Invalid("/url", fmt.Sprintf("An endpoint is an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpointURL))
+		return database.Invalid("/url", fmt.Sprintf("An endpoint must be an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpointURL))
 	case action.Unencrypted(r.URL):
-		return database.Invalid("/url", "An endpoint is https, or http on this machine: what is delivered holds the token of a session, which others could read.")
+		return database.Invalid("/url", "An endpoint must use https, or http on this machine, because a delivery contains a session token that others could read.")
 	case redact.JSON{}.RedactText(r.URL, nil) != r.URL:
-		return database.Invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
+		return database.Invalid("/url", "This URL seems to contain a credential, which people could read. Leave it out: requests are signed.")
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func (st *Store) ClaimPoll(ctx context.Context, worker string, lease time.Durati
 	// Check with a read first: mostly nothing is due.
 	due, err := database.Exists(ctx, DuePolls(st.db.Read.NewSelect(), st.db.ClockNow()))
 	if err != nil || !due {
-		return g, false, wrapError("looking for what is to be polled", err)
+		return g, false, wrapError("reading due polls", err)
 	}
 	var rows []pollGroupRow
 	err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
@@ -163,7 +163,7 @@ func (st *Store) ClaimPoll(ctx context.Context, worker string, lease time.Durati
 		return ClaimPoll(tx, worker, now, until).Scan(ctx, &rows)
 	}})
 	if err != nil || len(rows) == 0 {
-		return g, false, wrapError("taking what is to be polled", err)
+		return g, false, wrapError("claiming a poll", err)
 	}
 	return rows[0].group(), true, nil
 }
@@ -198,7 +198,7 @@ func (st *Store) RenewPoll(ctx context.Context, worker string, g event.PollGroup
 		held = n == 1
 		return err
 	}})
-	return held && err == nil, wrapError("renewing what is polled", err)
+	return held && err == nil, wrapError("renewing the lease of a poll", err)
 }
 
 // wrapError adds the operation to an error; nil stays nil.
@@ -260,7 +260,7 @@ func (st *Store) syncPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger)
 		_, err := tx.NewDelete().Table("poll_groups").Where("organization_id = ?", t.Organization).Where("provider = ?", t.Provider).
 			Where("integration_id = ?", t.Integration).Exec(ctx)
 		if err != nil {
-			return fmt.Errorf("ending to poll %s: %w", t.Integration, err)
+			return fmt.Errorf("deleting the poll group of %s: %w", t.Integration, err)
 		}
 		return nil
 	}
@@ -290,7 +290,7 @@ func (st *Store) UpsertPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigge
 		Set("next_at = CASE WHEN g.failures = 0 AND g.next_at > ?0 AND g.poll_seconds > ?1 THEN ?0 ELSE g.next_at END",
 			database.NewTimestamp(now.Add(time.Duration(seconds)*time.Second)), seconds).Exec(ctx)
 	if err != nil {
-		return fmt.Errorf("writing how often %s is polled: %w", t.Integration, err)
+		return fmt.Errorf("writing the poll group of %s: %w", t.Integration, err)
 	}
 	return nil
 }
@@ -311,7 +311,7 @@ func (st *Store) SettlePoll(ctx context.Context, worker string, l event.PollOutc
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("settling a look at integration %s: %w", l.Group.Integration, err)
+		return nil, fmt.Errorf("settling the poll of integration %s: %w", l.Group.Integration, err)
 	}
 	return runs, nil
 }

@@ -84,7 +84,7 @@ func EndLostRun(r *RunRow) RunEnd {
 	case r.is(event.RunClaimed) && r.Attempt < maxLostWorkers:
 		e.Status, e.Result = event.RunQueued, event.RunResult{}
 	case r.is(event.RunClaimed):
-		e.Result.Message = fmt.Sprintf("%d workers took this run, one after the other, and none was heard of again. See to the workers, and have it done again.", r.Attempt)
+		e.Result.Message = fmt.Sprintf("%d workers claimed this run one after another and all stopped responding. Check the workers, then repeat the run.", r.Attempt)
 	}
 	return e
 }
@@ -92,7 +92,7 @@ func EndLostRun(r *RunRow) RunEnd {
 // failLostRun fails a run whose worker may have done something.
 func failLostRun() RunEnd {
 	e := failWith(event.RunWorkerLost,
-		"Its worker was not heard of any more. See what was done already before you have the run done again.", "The run's worker was lost.")(nil)
+		"Its worker stopped responding. Check what was done before you repeat the run.", "The run's worker was lost.")(nil)
 	e.leaseExpired = true
 	return e
 }
@@ -115,7 +115,7 @@ func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (chang
 	for _, s := range RunSweeps(database.NewTimestamp(now)) {
 		var rows []RunRow
 		if err := s.Select(st.db.Read, &rows, limit-len(changed)).Scan(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("looking for %s runs: %w", s.Name, err))
+			errs = append(errs, fmt.Errorf("reading %s runs: %w", s.Name, err))
 		}
 		for i := range rows {
 			e := s.end(&rows[i])
@@ -165,7 +165,7 @@ func RunsNeedingHuman(db bun.IDB, until database.Timestamp, limit int) *bun.Sele
 func (st *Store) renewWaitingRuns(ctx context.Context, now time.Time, limit int) error {
 	var rows []RunRow
 	if err := RunsNeedingHuman(st.db.Read, database.NewTimestamp(now.Add(renewBefore)), limit).Scan(ctx, &rows); err != nil {
-		return fmt.Errorf("looking for runs that wait: %w", err)
+		return fmt.Errorf("reading waiting runs: %w", err)
 	}
 	var errs []error
 	for i := range rows {
@@ -179,7 +179,7 @@ func (st *Store) renewWaitingRuns(ctx context.Context, now time.Time, limit int)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("renewing runs that wait: %w", err)
+		return fmt.Errorf("renewing waiting runs: %w", err)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (st *Store) PurgeInbound(ctx context.Context, before time.Time, limit int) 
 		}
 		purged, err := st.applyRule(ctx, r, limit-n)
 		if n += purged; err != nil {
-			return n, fmt.Errorf("forgetting what %s keeps: %w", r.table, err)
+			return n, fmt.Errorf("deleting old payloads of %s: %w", r.table, err)
 		}
 	}
 	if n < limit {

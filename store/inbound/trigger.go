@@ -50,7 +50,7 @@ func (st *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *eve
 		return event.Trigger{}, err
 	}
 	if secret != nil && t.Kind == event.Polling {
-		return event.Trigger{}, database.Invalid("/secret", "Nobody posts to a trigger that polls; leave the secret out.")
+		return event.Trigger{}, database.Invalid("/secret", "A polling trigger has no secret. Leave it out.")
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := readAutomation(ctx, tx, r.Organization, r.Automation); err != nil {
@@ -178,11 +178,11 @@ func (r *TriggerRow) checkIntegration(ctx context.Context, tx bun.Tx, by string)
 	case err != nil:
 		return err
 	case in == nil:
-		problem = "There is no such integration; list the integrations to see which there are."
+		problem = "Integration not found. List the integrations to see their IDs."
 	case in.Owner() != "":
-		problem = "This integration is private, and others read the automation's events, too; make it visible to the organization first."
+		problem = "This integration is private, but other people can read the automation's events. Make it visible to the organization first."
 	case in.Provider != r.Provider:
-		problem = fmt.Sprintf("This is an integration of %s; name one of %s.", in.Provider, r.Provider)
+		problem = fmt.Sprintf("This is an integration of %s. Name one of %s.", in.Provider, r.Provider)
 	}
 	if problem != "" {
 		return database.Invalid("/integration_id", problem)
@@ -216,7 +216,7 @@ func (st *Store) WebhookTriggerSecrets(ctx context.Context, automation, provider
 	defer cancel()
 	n, err := st.db.Read.NewSelect().Table("automations").Where("id = ?", automation).Count(ctx)
 	if err != nil {
-		return event.TriggerSecrets{}, fmt.Errorf("looking for automation %s: %w", automation, err)
+		return event.TriggerSecrets{}, fmt.Errorf("reading automation %s: %w", automation, err)
 	}
 	if n != 1 {
 		return event.TriggerSecrets{}, triggerNotFound()
@@ -285,13 +285,13 @@ func SelectLiveSecrets(db bun.IDB, organization, owner string, now database.Time
 // AddSecret inserts a secret and deletes the expired ones of its owner.
 func (st *Store) AddSecret(ctx context.Context, tx bun.Tx, organization, owner string, s event.Secret) error {
 	if s.ID == "" || len(s.Sealed) == 0 {
-		return errors.New("a secret needs an id, and to be sealed")
+		return errors.New("a secret needs an ID and a sealed value")
 	}
 	now := database.NewTimestamp(st.db.Now())
 	_, err := tx.NewDelete().Table("signing_secrets").Where("organization_id = ?", organization).Where("owner_id = ?", owner).
 		Where("expires_at <= ?", now).Exec(ctx)
 	if err != nil {
-		return fmt.Errorf("forgetting old secrets of %s: %w", owner, err)
+		return fmt.Errorf("deleting old secrets of %s: %w", owner, err)
 	}
 	n, err := tx.NewSelect().Table("signing_secrets").Where("organization_id = ?", organization).Where("owner_id = ?", owner).Count(ctx)
 	if err != nil {

@@ -76,7 +76,7 @@ func (st *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, s
 		return action.NotifyChannel{}, err
 	}
 	if (redact.JSON{}).RedactText(c.URL, nil) != c.URL {
-		return action.NotifyChannel{}, database.Invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
+		return action.NotifyChannel{}, database.Invalid("/url", "This URL seems to contain a credential, which people could read. Leave it out: requests are signed.")
 	}
 	// Of the delivery status only the last success stays.
 	c.Failures, c.LastError, c.LastErrorAt, c.LastSentAt, c.RetryAt = 0, "", nil, nil, nil

@@ -74,7 +74,7 @@ func (st *Store) SweepNotifications(ctx context.Context, before time.Time, limit
 
 // errChannelLost means that the worker lost its lease of a channel, or that the channel
 // was changed or deleted.
-var errChannelLost = errors.New("the lease of the channel is lost")
+var errChannelLost = errors.New("the lease of the channel was lost")
 
 // whereClaimable restricts q to enabled channels without a lease or a pending retry.
 func whereClaimable[Q interface {

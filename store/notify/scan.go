@@ -61,11 +61,11 @@ func (st *Store) QueueCalls(ctx context.Context, c action.NotifyChannel, held ti
 	var newest, others []pendingCall
 	now := st.db.Now()
 	if err := pendingCallsQuery(st.db.Read, &c, database.Cursor{}, ScanNewest, database.NewTimestamp(now), database.NewTimestamp(held)).Scan(ctx, &newest); err != nil {
-		return 0, from, fmt.Errorf("looking for calls to tell of: %w", err)
+		return 0, from, fmt.Errorf("reading calls to notify about: %w", err)
 	}
 	if len(newest) == ScanNewest { // there may be more
 		if err := pendingCallsQuery(st.db.Read, &c, database.Cursor{Time: database.NewTimestamp(from.At), ID: from.ID}, ScanOthers, database.NewTimestamp(now), database.NewTimestamp(held)).Scan(ctx, &others); err != nil {
-			return 0, from, fmt.Errorf("looking for calls to tell of: %w", err)
+			return 0, from, fmt.Errorf("reading calls to notify about: %w", err)
 		}
 	}
 	next.At, next.ID = database.Epoch.Time, ""

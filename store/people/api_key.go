@@ -48,10 +48,10 @@ func (st *Store) CreateAPIKey(ctx context.Context, k action.APIKey, hash string)
 		return errors.New("an API key needs an id and a hash")
 	}
 	if !k.Role.Valid() {
-		return database.Invalid("/role", "A role is owner, admin or member.")
+		return database.Invalid("/role", "role must be owner, admin or member.")
 	}
 	if k.Scope != "" && k.Scope != action.ScopeRuns {
-		return database.Invalid("/scope", "The scope of a key is runs; leave it out for all that the role may.")
+		return database.Invalid("/scope", "scope must be runs. Leave it out for all permissions of the role.")
 	}
 	r := &APIKeyRow{APIKey: k, Hash: hash}
 	r.CreatedAt, r.RevokedAt = database.NewTimestamp(k.CreatedAt).Or(database.NewTimestamp(st.db.Now())).Time, nil

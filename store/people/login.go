@@ -76,7 +76,7 @@ func (st *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash strin
 	exists, err := database.Exists(ctx, st.db.Read.NewSelect().Table("login_links").Column("code_hash").
 		Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.NewTimestamp(now)))
 	if err != nil {
-		return action.Login{}, fmt.Errorf("looking for a sign-in link: %w", err)
+		return action.Login{}, fmt.Errorf("reading a sign-in link: %w", err)
 	}
 	if !exists {
 		return action.Login{}, expired
@@ -108,7 +108,7 @@ func (st *Store) Login(ctx context.Context, cookieHash string) (l action.Login, 
 	r := &loginRow{}
 	err = st.whereActive(st.db.Read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return l, "", action.Errorf(action.ErrNotFound, "login_not_found", "This sign-in has ended; ask for a new sign-in link.")
+		return l, "", action.Errorf(action.ErrNotFound, "login_not_found", "This sign-in has ended. Ask for a new sign-in link.")
 	}
 	if err != nil {
 		return l, "", fmt.Errorf("reading a login: %w", err)
@@ -165,7 +165,7 @@ func (st *Store) EndLogin(ctx context.Context, organization, user, id string) er
 	return st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err := st.deleteLogins(ctx, tx, action.EndEverywhere, "organization_id = ? AND user_id = ? AND id = ?", organization, user, id)
 		if err == nil && n == 0 {
-			return action.Errorf(action.ErrNotFound, "login_not_found", "There is no such sign-in, or it has ended.")
+			return action.Errorf(action.ErrNotFound, "login_not_found", "Sign-in not found, or it has ended.")
 		}
 		return err
 	})

@@ -149,7 +149,7 @@ func checkLastOwner(ctx context.Context, tx bun.Tx, organization, id string, rol
 		return fmt.Errorf("counting owners: %w", err)
 	}
 	if role != action.RoleOwner && len(owners) == 1 && owners[0] == id {
-		return action.Errorf(action.ErrConflict, "last_owner", "This is the last owner; make someone else an owner first.")
+		return action.Errorf(action.ErrConflict, "last_owner", "This is the last owner. Make someone else an owner first.")
 	}
 	return nil
 }

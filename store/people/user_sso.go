@@ -26,7 +26,7 @@ func (st *Store) AdmitUser(ctx context.Context, in action.Identity) (action.User
 	case in.Issuer == "" || in.Subject == "" || in.Name == "":
 		return action.User{}, errors.New("an identity needs an issuer, a subject and a name")
 	case !in.Role.Valid():
-		return action.User{}, database.Invalid("/role", "A role is owner, admin or member.")
+		return action.User{}, database.Invalid("/role", "role must be owner, admin or member.")
 	}
 	r, err := userByIdentity(ctx, st.db.Read, in)
 	if err == nil && r != nil && (isOutdated(r, in) || r.SaidAt.Equal(database.NewTimestamp(in.AssertedAt).Time) && r.Role == in.Role && sameName(r.Name, in.Name)) {
@@ -99,7 +99,7 @@ func (st *Store) insertUser(ctx context.Context, tx bun.Tx, in action.Identity) 
 func (st *Store) syncUser(ctx context.Context, tx bun.Tx, r *UserRow, in action.Identity) (refused, err error) {
 	r.SaidAt = database.NewTimestamp(in.AssertedAt).Time
 	if _, err = tx.NewUpdate().Table("users").Set("said_at = ?", r.SaidAt).Where("id = ?", r.ID).Exec(ctx); err != nil {
-		return nil, fmt.Errorf("recording the assertion about user %s: %w", r.ID, err)
+		return nil, fmt.Errorf("recording the claims of user %s: %w", r.ID, err)
 	}
 	err = st.changeRole(ctx, tx, r, in.Role, in.Issuer)
 	if errors.Is(err, action.ErrConflict) {
@@ -134,7 +134,7 @@ func uniqueName(ctx context.Context, tx bun.Tx, in action.Identity, id string) (
 		}
 		name = fmt.Sprintf("%s (%d)", in.Name, n)
 	}
-	return "", action.Errorf(action.ErrConflict, "user_exists", "Too many people have this name; have it changed where you sign in.")
+	return "", action.Errorf(action.ErrConflict, "user_exists", "Too many people have this name. Change it at your identity provider.")
 }
 
 // sameName reports whether stored is the asserted name, possibly with a number.
@@ -225,7 +225,7 @@ func (st *Store) ReadmitUser(ctx context.Context, organization, id string, as ac
 			return userNotFound()
 		}
 		if rows[0].Role == action.RoleOwner && as != action.RoleOwner {
-			return action.Errorf(action.ErrForbidden, "owner_required", "This person was an owner when removed; have an owner let them in again.")
+			return action.Errorf(action.ErrForbidden, "owner_required", "This person was an owner when removed. Ask an owner to readmit them.")
 		}
 		r := &UserRow{User: action.User{ID: id, Organization: organization, Name: rows[0].Name, Issuer: rows[0].Issuer}}
 		return st.history.RecordChange(ctx, tx, r.Event(by), nil, r.Snapshot())

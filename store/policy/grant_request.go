@@ -134,7 +134,7 @@ func putRequest(ctx context.Context, tx bun.IDB, r *RequestRow) (*RequestRow, er
 		return earlier, err
 	}
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
-		return nil, fmt.Errorf("writing a request for a grant: %w", err)
+		return nil, fmt.Errorf("writing a grant request: %w", err)
 	}
 	return nil, nil
 }
@@ -161,7 +161,7 @@ func earlierRequest(ctx context.Context, db bun.IDB, r *RequestRow) (*RequestRow
 	}
 	if pending >= maxRequests {
 		return nil, action.Errorf(action.ErrTooMany, "too_many_requests",
-			"%d requests of this session already wait for a person; wait until one of them is decided, then ask again.", pending)
+			"This session already has %d pending requests. Wait until one of them is decided, then try again.", pending)
 	}
 	if denied == 0 {
 		return nil, nil
@@ -197,7 +197,7 @@ func readRequest(ctx context.Context, db bun.IDB, organization, id string) (*Req
 // ListGrantRequests returns a page of requests, newest first.
 func (st *Store) ListGrantRequests(ctx context.Context, f action.RequestFilter) (action.Page[action.GrantRequest], error) {
 	if f.Status != "" && !f.Status.Valid() {
-		return action.Page[action.GrantRequest]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q; a request is pending, approved, denied or expired.", f.Status))
+		return action.Page[action.GrantRequest]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q. Use pending, approved, denied or expired.", f.Status))
 	}
 	return database.ListQuery[RequestRow, action.GrantRequest]{
 		Cursor: f.Cursor, Limit: f.Limit, All: FilterRequests(f, st.db.Read.NewSelect().Table("grant_requests")),

@@ -86,7 +86,7 @@ func (st *Store) expireRequests(ctx context.Context, now time.Time, limit int) (
 		}})
 	}
 	if err != nil {
-		return 0, fmt.Errorf("expiring requests for grants: %w", err)
+		return 0, fmt.Errorf("expiring grant requests: %w", err)
 	}
 	return n, nil
 }
@@ -172,7 +172,7 @@ func (st *Store) decideRequest(
 	decide func(ctx context.Context, tx bun.IDB, r *RequestRow, requested *action.GrantRequest) error,
 ) (req action.GrantRequest, err error) {
 	if v.By == "" {
-		return action.GrantRequest{}, errors.New("a decision needs the user that makes it")
+		return action.GrantRequest{}, errors.New("a decision needs a user")
 	}
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := readRequest(ctx, tx, v.Organization, v.ID)
@@ -219,7 +219,7 @@ func writeDecision(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time
 func checkPending(ctx context.Context, tx bun.IDB, r *RequestRow, now time.Time) error {
 	switch {
 	case r.Status == string(action.RequestExpired), r.Status == string(action.RequestPending) && !r.ExpiresAt.Time.After(now):
-		return action.Errorf(action.ErrGone, "request_expired", "This request expired before anyone decided; the agent has to ask again.")
+		return action.Errorf(action.ErrGone, "request_expired", "This request expired before a decision. The agent must request it again.")
 	case r.Status == string(action.RequestPending):
 		return nil
 	}

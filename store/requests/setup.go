@@ -74,7 +74,7 @@ func savedReply(setup, noun string, n int) (action.ToolReply, error) {
 	if n == 1 {
 		plural = ""
 	}
-	return action.ToolReply{Text: fmt.Sprintf("Saved %d %s%s in the setup %q, in the place of what was there.", n, noun, plural, setup), Data: data}, nil
+	return action.ToolReply{Text: fmt.Sprintf("Saved %d %s%s in the setup %q, replacing the previous ones.", n, noun, plural, setup), Data: data}, nil
 }
 
 // Setup returns a setup; ErrNotFound.

@@ -152,7 +152,7 @@ func checkQuota(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Ti
 	if wait <= 0 {
 		return nil
 	}
-	e := action.Errorf(action.ErrTooMany, "quota_reached", "%s may be called %d times in %s by a session, and was; try again in %s.",
+	e := action.Errorf(action.ErrTooMany, "quota_reached", "A session can call %s %d times in %s. Try again in %s.",
 		c.Tool, c.Quota.Calls, c.Quota.Span(), wait.Round(time.Second)+time.Second)
 	e.RetryAfter = wait
 	return e
@@ -362,14 +362,14 @@ func claimedRun(ctx context.Context, tx bun.IDB, s *action.Session, named string
 	r, err := inbound.FirstRun(ctx, func(into any) *bun.SelectQuery { return inbound.SelectRunOfSession(tx, into, s.Organization, s.ID) })
 	switch {
 	case action.Public(err).Code == "run_not_found" && err != nil:
-		return nil, action.Errorf(action.ErrForbidden, "no_run", "This session works on no run, so there is none to complete.")
+		return nil, action.Errorf(action.ErrForbidden, "no_run", "This session does not work on a run, so it cannot complete one.")
 	case err != nil:
 		return nil, err
 	case named != "" && named != r.ID:
 		return nil, action.Errorf(action.ErrForbidden, "other_run",
-			"This session works on another run than the one that run_id names, and completes only its own: leave run_id out.").WithField("/run_id")
+			"run_id names another run than that of this session. A session can complete only its own run: leave run_id out.").WithField("/run_id")
 	case string(r.Session) != s.ID || r.Claim == "":
-		return nil, action.Errorf(action.ErrConflict, "claim_lost", "The run is no more this session's: it is %s by now. Stop working on it.", r.Status)
+		return nil, action.Errorf(action.ErrConflict, "claim_lost", "This session no longer holds the run, which is %s. Stop working on it.", r.Status)
 	}
 	return r, nil
 }
@@ -385,9 +385,9 @@ func completedReply(r *inbound.RunRow, e *action.Completion, now time.Time) (act
 		return action.ToolReply{}, fmt.Errorf("encoding the reply to a completion: %w", err)
 	}
 	said := map[event.RunStatus]string{
-		event.RunSucceeded:  "It is recorded that the run succeeded.",
-		event.RunFailed:     "It is recorded that the run failed.",
-		event.RunNeedsHuman: "It is recorded that a person is needed, who goes on from here.",
+		event.RunSucceeded:  "The run is recorded as succeeded.",
+		event.RunFailed:     "The run is recorded as failed.",
+		event.RunNeedsHuman: "The run is recorded as needing a person, who continues from here.",
 	}[event.RunStatus(r.Status)]
-	return action.ToolReply{Text: said + " Stop now: this session does nothing more.", Data: data}, nil
+	return action.ToolReply{Text: said + " Stop now: this session accepts no more calls.", Data: data}, nil
 }

@@ -50,7 +50,7 @@ type uploadFileRow struct {
 // ErrTooLarge if the upload or its session would exceed its limits.
 func (st *Store) ReserveFile(ctx context.Context, ref action.UploadRef, f action.UploadFile) (stored bool, err error) {
 	if !action.ValidUploadID(ref.ID) {
-		return false, database.Invalid("/upload", "An upload is named by a UUID, in lower case.")
+		return false, database.Invalid("/upload", "The ID of an upload must be a UUID in lower case.")
 	}
 	if err := f.Check(); err != nil {
 		return false, err

@@ -101,7 +101,7 @@ func insertEnvRequest(ctx context.Context, tx bun.IDB, r *EnvRow, now time.Time)
 		}
 	}
 	if len(pending) >= MaxEnvRequests {
-		return nil, action.Errorf(action.ErrTooMany, "too_many_requests", "%d requests of this session already wait for a person; wait until one is answered, then ask again.", len(pending))
+		return nil, action.Errorf(action.ErrTooMany, "too_many_requests", "This session already has %d pending requests. Wait until one of them is answered, then try again.", len(pending))
 	}
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 		return nil, fmt.Errorf("writing a request for variables: %w", err)
@@ -123,7 +123,7 @@ func readEnvRow(ctx context.Context, db bun.IDB, organization, id string) (*EnvR
 // ListEnvRequests returns a page of requests, newest first.
 func (st *Store) ListEnvRequests(ctx context.Context, f action.EnvFilter) (action.Page[action.EnvRequest], error) {
 	if f.Status != "" && !f.Status.Valid() {
-		return action.Page[action.EnvRequest]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q; a request is pending, answered, taken, refused or expired.", f.Status))
+		return action.Page[action.EnvRequest]{}, database.Invalid("/status", fmt.Sprintf("There is no status %q. Use pending, answered, taken, refused or expired.", f.Status))
 	}
 	match := func(q *bun.SelectQuery) *bun.SelectQuery {
 		q = q.Where("organization_id = ?", f.Organization)
@@ -151,7 +151,7 @@ func (st *Store) ListEnvRequests(ctx context.Context, f action.EnvFilter) (actio
 // is unknown or has ended.
 func (st *Store) DecideEnv(ctx context.Context, v action.EnvVerdict) (req action.EnvRequest, err error) {
 	if v.By == "" {
-		return req, errors.New("a decision needs the user that makes it")
+		return req, errors.New("a decision needs a user")
 	}
 	now := st.db.Now()
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -226,7 +226,7 @@ func checkEnvPending(ctx context.Context, tx bun.IDB, r *EnvRow, now time.Time) 
 	case status == action.EnvPending && r.ExpiresAt.After(now):
 		return nil
 	case status == action.EnvPending, status == action.EnvExpired && r.DecidedBy == "":
-		return action.Errorf(action.ErrGone, "request_expired", "This request expired before anyone answered; the agent has to ask again.")
+		return action.Errorf(action.ErrGone, "request_expired", "This request expired before an answer. The agent must request the values again.")
 	case status == action.EnvRefused:
 		return action.Errorf(action.ErrConflict, "already_decided", "This request was already refused by %s.", history.UserName(ctx, tx, r.Organization, r.DecidedBy))
 	}
@@ -237,7 +237,7 @@ func checkEnvPending(ctx context.Context, tx bun.IDB, r *EnvRow, now time.Time) 
 // same key gets them again, for [EnvRepeatWindow]. key is a hash of the caller's key.
 func (st *Store) TakeEnv(ctx context.Context, organization, session, key string) (list []action.SealedEnv, err error) {
 	if key == "" {
-		return nil, errors.New("taking values needs a key")
+		return nil, errors.New("fetching values needs a key")
 	}
 	now := st.db.Now()
 	// A waiting sandbox polls every two seconds, so the common case, no values, must
@@ -265,7 +265,7 @@ func (st *Store) TakeEnv(ctx context.Context, organization, session, key string)
 		_, err = tx.NewUpdate().Table("env_requests").Set("status = 'taken'").Set("taken_at = ?", database.NewTimestamp(now)).Set("taken_key = ?", key).
 			Where("organization_id = ?", organization).Where("session_id = ?", session).Where("status = 'answered'").Where("expires_at > ?", database.NewTimestamp(now)).Exec(ctx)
 		if err != nil {
-			return fmt.Errorf("taking values of session %s: %w", session, err)
+			return fmt.Errorf("fetching the values of session %s: %w", session, err)
 		}
 		list = nil
 		err = tx.NewSelect().Table("env_requests").Column("id", "sealed").

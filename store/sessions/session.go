@@ -42,7 +42,7 @@ func CheckApproval(ctx context.Context, tx bun.IDB, organization, session, by st
 		return err
 	}
 	if s.Live(now) != nil {
-		return action.Errorf(action.ErrConflict, "session_ended", "The session has ended, so nothing can be let through for it any more.")
+		return action.Errorf(action.ErrConflict, "session_ended", "The session has ended, so it cannot get grants or approvals.")
 	}
 	return CheckApprover(ctx, tx, organization, session, by, "")
 }

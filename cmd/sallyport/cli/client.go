@@ -196,7 +196,7 @@ func (c *Client) apiError(apiErr *apiclient.Error) error {
 		p.Detail += " If this is your own server, start it with --local-admin, or set SALLYPORT_API_KEY to an admin's API key."
 	}
 	if p.Code == "session_ended" && (strings.HasSuffix(path, "/stop") || strings.HasSuffix(path, "/fail")) {
-		p.Detail = strings.Replace(p.Detail, ", and does not live again; mint a new one.", " already.", 1)
+		p.Detail = strings.Replace(p.Detail, ", which is final. Create a new session.", " already.", 1)
 	}
 	if id := strings.Split(path, "/"); p.Code == "invocation_not_found" && len(id) > 4 && len(id[4]) < 36 {
 		p.Detail += " Pass the full ID."

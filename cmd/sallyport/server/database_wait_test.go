@@ -105,7 +105,7 @@ func TestWhatIsNotWaitedFor(t *testing.T) {
 		database, says string
 		wait           time.Duration
 	}{
-		"nothing is waited for": {movedTo(t, database, "127.0.0.1:1"), "cannot be reached; see that it runs", 0},
+		"nothing is waited for": {movedTo(t, database, "127.0.0.1:1"), "cannot be reached; check that it is running", 0},
 		"no such database":      {u.String(), "does not exist (SQLSTATE 3D000); create it first (createdb", time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {

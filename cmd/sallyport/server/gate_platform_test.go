@@ -111,7 +111,7 @@ func TestAgentCompletesItsRun(t *testing.T) {
 			t.Errorf("an outcome that there is not: %+v", bad)
 		}
 		params := `{"completion_id":"done-1","outcome":"succeeded","summary_markdown":"Answered with ghp_0123456789abcdefghijklmnopqrstuvwxyzAB.","citations":["https://example.com/1"],"run_id":"` + job.Run.ID + `"}`
-		first := a.answered(a.call("automation.complete", params), false, "the run succeeded")
+		first := a.answered(a.call("automation.complete", params), false, "recorded as succeeded")
 		a.answered(waits, true, "withdrawn")
 
 		done := p.run(event.RunSucceeded)
