@@ -269,7 +269,7 @@ func TestSetupIsSavedAndReadBack(t *testing.T) {
 		if no := p.stub(session, "save_env_files", "call-11", another(11)); no.status != 429 || no.Code != "quota_reached" || no.retryAfter == "" {
 			t.Errorf("over the quota: %+v", no)
 		}
-		a.answered(a.call("save_env_files", another(12)), true, "may be called 10 times", "try again in")
+		a.answered(a.call("save_env_files", another(12)), true, "save_env_files 10 times in an hour", "Try again in")
 		if ok := p.stub(session, "save_env_files", "call-5", another(5)); !ok.Success {
 			t.Errorf("a repeat is not free: %+v", ok)
 		}
@@ -287,7 +287,7 @@ func TestOneRequestForVariablesTooMany(t *testing.T) {
 	for i := range 5 {
 		a.answered(a.call("request_env_variables", fmt.Sprintf(`{"keys":[{"key":"KEY_%d"}]}`, i)), false, "env pull")
 	}
-	a.answered(a.call("request_env_variables", `{"keys":[{"key":"KEY_5"}]}`), true, "reached a limit of the gateway", "5 requests of this session already wait")
+	a.answered(a.call("request_env_variables", `{"keys":[{"key":"KEY_5"}]}`), true, "reached a limit of the gateway", "already has 5 pending requests")
 	if inv := p.ended(session.ID, "request_env_variables"); inv.Status != action.StatusDenied || inv.DeniedReason != action.DeniedQuota {
 		t.Errorf("%s %s (%s)", inv.Status, inv.DeniedReason, inv.DeniedNote)
 	}
