@@ -246,7 +246,7 @@ type PlatformCall struct {
 // PlatformAnswer is the reply of a gateway tool.
 type PlatformAnswer struct {
 	Success     bool            `json:"success" doc:"False: the call was not done; result has the reason, or says that it is pending."`
-	Result      string          `json:"result" doc:"Text for the model." example:"Saved 2 commands in the setup \"default\", in the place of what was there."`
+	Result      string          `json:"result" doc:"Text for the model." example:"Saved 2 commands in the setup \"default\", replacing the previous ones."`
 	Data        json.RawMessage `json:"data,omitempty" doc:"Data for programs; with a code if the call was not done."`
 	Invocation  string          `json:"invocation" doc:"The call, whose result you can wait for."`
 	Status      string          `json:"status" enum:"completed,failed,expired,pending,approved,executing"`

@@ -256,7 +256,11 @@ func TestBrokenUpstream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, "--call-timeout", "2s")
+			timeout := "1m" // reading 17 MiB takes a busy machine seconds
+			if c.fault == "upstream_timeout" {
+				timeout = "2s"
+			}
+			s := newStage(t, "--call-timeout", timeout)
 			s.mode(s.source+":write", "allow")
 			s.upstream.misbehave(c.call)
 			for tool, code := range map[string]string{"read": "upstream_unavailable", "write": cmp.Or(c.write, "outcome_unknown")} {

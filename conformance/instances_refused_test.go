@@ -18,7 +18,7 @@ func TestForeignKeysAreRefused(t *testing.T) {
 	at := []string{"gateway", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--database-url", c.postgres.URL}
 	c.refuses("Set the same SALLYPORT_MASTER_KEY on every instance", []string{"SALLYPORT_MASTER_KEY=" + other, "SALLYPORT_TOKEN_KEY=" + tokenKey}, at...)
 	c.refuses("Set the same SALLYPORT_TOKEN_KEY on every instance", []string{"SALLYPORT_MASTER_KEY=" + masterKey, "SALLYPORT_TOKEN_KEY=" + other}, at...)
-	c.refuses("which share their keys", nil, at...)
+	c.refuses("shares its keys with other instances", nil, at...)
 	at[0] = "serve"
 	c.refuses("Set the same SALLYPORT_", nil, at...) // keys of its own, in its folder
 

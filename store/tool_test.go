@@ -209,7 +209,7 @@ func quotaOfTools(h *runHouse) {
 	_, err := h.db.ToolAnswered(h.ctx, over, "")
 	h.refused(err, action.ErrTooMany, "quota_reached")
 	var e *action.Error
-	if errors.As(err, &e); e.RetryAfter <= 59*time.Minute || e.RetryAfter > time.Hour || !strings.Contains(e.Message, "10 times in an hour by a session") {
+	if errors.As(err, &e); e.RetryAfter <= 59*time.Minute || e.RetryAfter > time.Hour || !strings.Contains(e.Message, "call save_env_files 10 times in an hour") {
 		h.Fatalf("it refills in %s: %s", e.RetryAfter, e.Message)
 	}
 	kept, err := h.db.ToolAnswered(h.ctx, h.call(s, "save_env_files", "call-3", "a"), "")

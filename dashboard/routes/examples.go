@@ -99,7 +99,7 @@ func examples() map[string]string {
 		"Denial":            `{"reason":"Use the staging project."}`,
 		"NewCall":           `{"source":"github","action":"create_issue","params":{"title":"Login page is broken","number":9007199254740993}}`,
 		"PlatformCall":      `{"session_id":"` + session + `","tool_call_id":"call_01","params":{"commands":[{"name":"web","command":"pnpm dev"}]}}`,
-		"PlatformAnswer":    `{"success":true,"result":"Saved 1 command in the setup \"default\", in the place of what was there.","data":{"command_count":1,"setup":"default"},"invocation":"` + id + `","status":"completed"}`,
+		"PlatformAnswer":    `{"success":true,"result":"Saved 1 command in the setup \"default\", replacing the previous ones.","data":{"command_count":1,"setup":"default"},"invocation":"` + id + `","status":"completed"}`,
 		"SetupEntry":        `{"name":"default","command_count":1,"file_count":0,"updated_by":"` + session + `","updated_at":"2026-03-01T12:00:00Z"}`,
 		"SetupView":         `{"name":"default","service_commands":[{"name":"web","command":"pnpm dev"}],"env_files":[],"updated_by":"` + session + `","created_at":"2026-03-01T12:00:00Z","updated_at":"2026-03-01T12:00:00Z"}`,
 		"NewUser":           `{"name":"Ada","role":"admin"}`,

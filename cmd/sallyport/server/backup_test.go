@@ -267,7 +267,7 @@ func TestBackupDuringRotation(t *testing.T) {
 	for range 4 {
 		to, data := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data")
 		err := v.backup(&backup.Command{Database: command.Database{Data: v.Options.Data}, To: to})
-		if err != nil && strings.Contains(err.Error(), "keys are being replaced") {
+		if err != nil && strings.Contains(err.Error(), "is being rotated") {
 			continue
 		}
 		v.ok(err)
