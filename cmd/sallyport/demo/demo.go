@@ -140,30 +140,30 @@ func (d *demo) explain(w io.Writer) {
 	if program == fromSource {
 		folder = " in this folder"
 	}
-	fmt.Fprintf(w, `A gateway runs at %[1]s, in front of a notebook with three tools:
-%[5]s_list reads and is allowed, %[5]s_add writes and waits for you, %[5]s_wipe destroys and is denied.
+	fmt.Fprintf(w, `A gateway is running at %[1]s, in front of a notebook with three tools:
+%[5]s_list (read) is allowed, %[5]s_add (write) needs your approval, %[5]s_wipe (danger) is denied.
 
-1. Sign in; the link works once, for ten minutes:
+1. Sign in (this link works once, for 10 minutes):
 
    %[2]s
 
-2. Be the agent: this call is held, and tells you so while it waits:
+2. In another terminal, play the agent. This call is pending until you decide, and reports progress:
 
    curl -N %[3]s -H 'Authorization: Bearer %[4]s' \
      -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
      -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/call' -H 'Mcp-Name: %[5]s_add' \
      -d '%[6]s'
 
-   Or let OpenCode be it: export SALLYPORT_TOKEN=%[4]s, and in opencode.json
+   Or use OpenCode: export SALLYPORT_TOKEN=%[4]s, and put this into opencode.json
 
 %[8]s
 
-3. Approve it on the page, or from another terminal%[10]s:
+3. Approve it in the dashboard, or in another terminal%[10]s:
 
    %[9]s pending --data %[7]s
    %[9]s approve ID --data %[7]s
 
-Ctrl-C ends the demo and forgets all of it.
+Ctrl-C stops the demo and deletes its data.
 `, d.gateway.URL, d.login, d.session.MCP, d.session.Token, demoSlug, snippet, shell.Quote(d.data), server.OpenCodeConfig(d.session.MCP, "   "), program, folder)
 }
 

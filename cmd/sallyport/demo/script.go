@@ -21,20 +21,20 @@ import (
 // scriptLimit bounds the whole script.
 const scriptLimit = 60 * time.Second
 
-// scene is one part of the story.
-type scene struct {
+// step is one step of the script.
+type step struct {
 	title string
 	play  func(ctx context.Context, s *script) (seen string, err error)
 }
 
-// script plays the demo alone. Every scene checks what the agent was told
-// against what really happened behind the gateway.
+// script runs the demo unattended. Every step compares what the agent got with what
+// the notebook ran.
 type script struct {
 	*demo
 	agent *demoAgent
 }
 
-// play plays the story and prints a table of it.
+// play runs the script and prints a table of its steps.
 func (d *demo) play(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, scriptLimit)
 	defer cancel()
@@ -46,24 +46,24 @@ func (d *demo) play(ctx context.Context) error {
 	s := &script{demo: d, agent: agent}
 	var rows [][]string
 	failed := 0
-	for _, scene := range []scene{
-		{"a read is allowed", readAllowed},
-		{"a write waits, is approved, runs once", writeApproved},
-		{"another write is denied", writeDenied},
-		{"a destructive call is refused", wipeRefused},
-		{"a repeated call joins the first", repeatJoined},
+	for _, step := range []step{
+		{"A read is allowed", readAllowed},
+		{"A write is approved and runs once", writeApproved},
+		{"Another write is denied", writeDenied},
+		{"A destructive call is denied by policy", wipeRefused},
+		{"A repeated call joins the first", repeatJoined},
 	} {
-		seen, err := scene.play(ctx, s)
+		seen, err := step.play(ctx, s)
 		verdict := "ok"
 		if err != nil {
 			verdict, seen = "FAILED", err.Error()
 			failed++
 		}
-		rows = append(rows, []string{scene.title, verdict, seen})
+		rows = append(rows, []string{step.title, verdict, seen})
 	}
-	command.Table(d.Out, []string{"SCENE", "", "WHAT WAS SEEN"}, rows)
+	command.Table(d.Out, []string{"STEP", "", "RESULT"}, rows)
 	if failed > 0 {
-		return fmt.Errorf("%d of %d scenes were not as told", failed, len(rows))
+		return fmt.Errorf("%d of %d steps failed", failed, len(rows))
 	}
 	return nil
 }
@@ -73,11 +73,11 @@ func readAllowed(ctx context.Context, s *script) (string, error) {
 	if err := got.check(false, "Buy milk"); err != nil {
 		return "", err
 	}
-	return "answered at once with the notes", s.happened(1, 0, 0)
+	return "returned the notes at once", s.checkEffects(1, 0, 0)
 }
 
-// writeApproved waits for two messages of progress, to be sure that they go
-// on, before a person approves.
+// writeApproved waits for two progress messages, to check that they continue, before
+// a person approves.
 func writeApproved(ctx context.Context, s *script) (string, error) {
 	messages := make(chan string, 100)
 	done := s.start(ctx, "add", "Call the plumber", "approved", messages)
@@ -85,18 +85,18 @@ func writeApproved(ctx context.Context, s *script) (string, error) {
 	for range 2 {
 		select {
 		case last = <-messages:
-			fmt.Fprintln(s.Out, "  the agent is told:", command.Printable(last))
+			fmt.Fprintln(s.Out, "  progress that the agent sees:", command.Printable(last))
 		case got := <-done:
-			return "", fmt.Errorf("the write was not held: %v", got)
+			return "", fmt.Errorf("the write did not wait for approval: %v", got)
 		case <-ctx.Done():
-			return "", errors.New("no progress came while the write was held")
+			return "", errors.New("the agent got no progress while the write was pending")
 		}
 	}
 	held, err := s.held(ctx)
 	if err != nil {
 		return "", err
 	}
-	if err := s.happened(1, 0, 0); err != nil {
+	if err := s.checkEffects(1, 0, 0); err != nil {
 		return "", fmt.Errorf("before the approval: %w", err)
 	}
 	if err := s.approve(ctx, held.ID, &api.Approval{ParamsHash: held.ParamsHash}); err != nil {
@@ -109,7 +109,7 @@ func writeApproved(ctx context.Context, s *script) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "held with progress, then: " + got.text, s.happened(1, 1, 0)
+	return "pending with progress, then: " + got.text, s.checkEffects(1, 1, 0)
 }
 
 func writeDenied(ctx context.Context, s *script) (string, error) {
@@ -129,7 +129,7 @@ func writeDenied(ctx context.Context, s *script) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "the agent is told why: " + reason, s.happened(1, 1, 0)
+	return "the agent gets the reason: " + reason, s.checkEffects(1, 1, 0)
 }
 
 func wipeRefused(ctx context.Context, s *script) (string, error) {
@@ -141,9 +141,9 @@ func wipeRefused(ctx context.Context, s *script) (string, error) {
 		return "", errors.New("a denied tool is listed")
 	}
 	if got := s.agent.call(ctx, "wipe", nil, "wipe", nil); got.err == nil && !got.refused {
-		return "", fmt.Errorf("it was answered with %q", got.text)
+		return "", fmt.Errorf("it returned %q", got.text)
 	}
-	return "not listed, and refused when called by name", s.happened(1, 1, 0)
+	return "not listed, and denied when called by name", s.checkEffects(1, 1, 0)
 }
 
 // repeatJoined sends the same call twice while it waits, as an agent does
@@ -156,9 +156,9 @@ func repeatJoined(ctx context.Context, s *script) (string, error) {
 	heard := make(chan string, 100)
 	second := s.start(ctx, "add", "Water the plants", "second", heard)
 	select {
-	case <-heard: // it waits too
+	case <-heard: // it is pending, too
 	case <-ctx.Done():
-		return "", errors.New("the repeated call was not held")
+		return "", errors.New("the repeated call did not wait for approval")
 	}
 	held, err := s.held(ctx)
 	if err != nil {
@@ -167,7 +167,7 @@ func repeatJoined(ctx context.Context, s *script) (string, error) {
 	if err := s.approve(ctx, held.ID, nil); err != nil {
 		return "", err
 	}
-	for _, done := range []<-chan spoken{first, second} {
+	for _, done := range []<-chan callResult{first, second} {
 		got, err := await(ctx, done)
 		if err == nil {
 			err = got.check(false, "Noted")
@@ -176,34 +176,34 @@ func repeatJoined(ctx context.Context, s *script) (string, error) {
 			return "", err
 		}
 	}
-	return "two callers, one approval, one effect", s.happened(1, 2, 0)
+	return "two callers, one approval, one effect", s.checkEffects(1, 2, 0)
 }
 
-// start calls the write beside the script; messages, if any, gets the words
-// of the progress.
-func (s *script) start(ctx context.Context, tool, note, token string, messages chan<- string) <-chan spoken {
-	done := make(chan spoken, 1)
-	hear := func(_ float64, message string) {
+// start calls a tool in a goroutine; messages, if not nil, receives the progress
+// messages.
+func (s *script) start(ctx context.Context, tool, note, token string, messages chan<- string) <-chan callResult {
+	done := make(chan callResult, 1)
+	onProgress := func(_ float64, message string) {
 		select {
 		case messages <- message: // nil: never
 		default:
 		}
 	}
-	go func() { done <- s.agent.call(ctx, tool, map[string]any{"text": note}, token, hear) }()
+	go func() { done <- s.agent.call(ctx, tool, map[string]any{"text": note}, token, onProgress) }()
 	return done
 }
 
-func await(ctx context.Context, done <-chan spoken) (spoken, error) {
+func await(ctx context.Context, done <-chan callResult) (callResult, error) {
 	select {
 	case got := <-done:
 		return got, got.err
 	case <-ctx.Done():
-		return spoken{}, errors.New("the agent got no answer")
+		return callResult{}, errors.New("the agent got no result")
 	}
 }
 
-// check tells whether the agent was answered as it should be.
-func (s spoken) check(refused bool, part string) error {
+// check compares the result with the expected one.
+func (s callResult) check(refused bool, part string) error {
 	switch {
 	case s.err != nil:
 		return s.err
@@ -215,7 +215,7 @@ func (s spoken) check(refused bool, part string) error {
 	return nil
 }
 
-// held waits for the one call of the session that is held.
+// held waits for the pending call of the session and returns it.
 func (s *script) held(ctx context.Context) (*api.InvocationView, error) {
 	in := api.ListInvocationsInput{CallFilters: api.CallFilters{Status: []action.Status{action.StatusPending}}, CallerFilters: api.CallerFilters{Session: s.session.ID}}
 	for {
@@ -228,33 +228,33 @@ func (s *script) held(ctx context.Context) (*api.InvocationView, error) {
 			return &held.Items[0], nil
 		case 0:
 		default:
-			return nil, fmt.Errorf("%d calls are held where one should be", len(held.Items))
+			return nil, fmt.Errorf("%d calls are pending, want 1", len(held.Items))
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.New("nothing was held")
+			return nil, errors.New("no call is pending")
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// approve is the person, over the API.
+// approve approves a call as a person, over the API.
 func (s *script) approve(ctx context.Context, call string, as *api.Approval) error {
 	_, _, err := cli.Fetch(ctx, s.admin, api.ApproveInvocation, api.ByIDWaitWith[*api.Approval]{ByIDWait: api.ByIDWait{ByID: api.ByID{ID: call}}, Body: as})
 	return err
 }
 
-// deny is the person, too.
+// deny denies a call as a person, over the API.
 func (s *script) deny(ctx context.Context, call, reason string) error {
 	_, _, err := cli.Fetch(ctx, s.admin, api.DenyInvocation, api.ByIDWith[*api.Denial]{ByID: api.ByID{ID: call}, Body: &api.Denial{Reason: reason}})
 	return err
 }
 
-// happened checks what really ran behind the gateway so far.
-func (s *script) happened(reads, writes, wipes int) error {
+// checkEffects compares the number of calls that the notebook ran.
+func (s *script) checkEffects(reads, writes, wipes int) error {
 	r, w, x := s.notebook.Counts()
 	if r != reads || w != writes || x != wipes {
-		return fmt.Errorf("behind the gateway %d reads, %d writes and %d wipes ran; %d, %d and %d should have", r, w, x, reads, writes, wipes)
+		return fmt.Errorf("the notebook ran %d reads, %d writes and %d wipes, want %d, %d and %d", r, w, x, reads, writes, wipes)
 	}
 	return nil
 }
@@ -295,30 +295,30 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (a *demoAgent) progress(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 	a.mu.Lock()
-	hear := a.heard[fmt.Sprint(r.Params.ProgressToken)]
+	onProgress := a.heard[fmt.Sprint(r.Params.ProgressToken)]
 	a.mu.Unlock()
-	if hear != nil {
-		hear(r.Params.Progress, r.Params.Message)
+	if onProgress != nil {
+		onProgress(r.Params.Progress, r.Params.Message)
 	}
 }
 
-// spoken is what an agent got for a call.
-type spoken struct {
+// callResult is what an agent got for a call.
+type callResult struct {
 	text    string
 	refused bool // the result says that it is an error
 	err     error
 }
 
-// call calls a tool and waits; hear is told the progress.
-func (a *demoAgent) call(ctx context.Context, tool string, args map[string]any, token string, hear func(float64, string)) spoken {
+// call calls a tool and waits; onProgress receives the progress.
+func (a *demoAgent) call(ctx context.Context, tool string, args map[string]any, token string, onProgress func(float64, string)) callResult {
 	a.mu.Lock()
-	a.heard[token] = hear
+	a.heard[token] = onProgress
 	a.mu.Unlock()
 	params := &mcp.CallToolParams{Name: demoSlug + "_" + tool, Arguments: args}
 	params.SetProgressToken(token)
 	result, err := a.session.CallTool(ctx, params)
 	if err != nil {
-		return spoken{err: err}
+		return callResult{err: err}
 	}
 	var words []string
 	for _, c := range result.Content {
@@ -326,10 +326,10 @@ func (a *demoAgent) call(ctx context.Context, tool string, args map[string]any, 
 			words = append(words, t.Text)
 		}
 	}
-	return spoken{text: strings.Join(words, " "), refused: result.IsError}
+	return callResult{text: strings.Join(words, " "), refused: result.IsError}
 }
 
-// offers tells whether the agent sees a tool.
+// offers reports whether the agent's list has a tool.
 func (a *demoAgent) offers(ctx context.Context, tool string) (bool, error) {
 	list, err := a.session.ListTools(ctx, nil)
 	if err != nil {
