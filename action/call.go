@@ -114,8 +114,7 @@ type Available struct {
 	Decision Decision
 }
 
-// DeniedTools is the number of a source's tools that policy denies a session, and
-// an admin could allow.
+// DeniedTools is the number of a source's tools that policy denies a session.
 type DeniedTools struct {
 	Source     string `json:"source_id"`
 	SourceName string `json:"source"`

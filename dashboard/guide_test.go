@@ -12,7 +12,7 @@ import (
 func TestGuide(t *testing.T) {
 	h := newHouse(t)
 	all := h.want(200, h.agent, "GET", "/api/v1/sessions/s1/actions/guide", "").json(t)["markdown"].(string)
-	for _, want := range []string{"# What this session can do", "How approvals behave", "`github_create`", "waits for a person's approval", "runs at once"} {
+	for _, want := range []string{"# What this session can do", "How approvals behave", "`github_create`", "needs a person's approval", "runs without approval"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)
 		}

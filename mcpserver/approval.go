@@ -125,7 +125,7 @@ func pendingText(inv *action.Invocation, now time.Time) string {
 
 // pendingLead describes the state of a pending call and where to approve it.
 func pendingLead(inv *action.Invocation, now time.Time) string {
-	what := "PENDING: " + callName(inv) + " waits for a person's approval; nothing has run."
+	what := "PENDING: " + callName(inv) + " needs a person's approval; nothing has run."
 	switch inv.Status {
 	case action.StatusApproved:
 		what = "APPROVED: " + callName(inv) + " is about to run."

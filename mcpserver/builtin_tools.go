@@ -81,15 +81,15 @@ func builtinTools(grants bool) []builtinTool {
 }
 
 const waitDefinition = `{"name":"invocation_wait","title":"Wait for an invocation",` +
-	`"description":"Waits for a call that was answered PENDING, or whose answer was lost, and returns the original tool result unchanged once a person has decided and it has run. Use this instead of repeating the call. When it is still undecided, PENDING is returned again; wait again then.",` +
+	`"description":"Waits for a call that returned PENDING, or whose result was lost, and returns its result unchanged once a person has decided and the call has ended. Use it instead of repeating the call. If the call is still pending, it returns PENDING again; call it again.",` +
 	`"inputSchema":{"type":"object","properties":{` +
-	`"invocation_id":{"type":"string","description":"The invocation_id of the PENDING answer."},` +
-	`"timeout_seconds":{"type":"integer","minimum":0,"maximum":300,"description":"How long to wait at most. Default: 45, or 300 for a client that takes progress."}},` +
+	`"invocation_id":{"type":"string","description":"The invocation_id of the PENDING result."},` +
+	`"timeout_seconds":{"type":"integer","minimum":0,"maximum":300,"description":"Maximum time to wait. Default: 45, or 300 if the client accepts progress."}},` +
 	`"required":["invocation_id"],"additionalProperties":false},` +
 	`"annotations":{"title":"Wait for an invocation","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
 
 const statusDefinition = `{"name":"invocation_status","title":"Status of an invocation",` +
-	`"description":"Tells at once where a call of this session stands: pending, approved, executing, completed, failed, denied or expired, and why. It does not return the call's result; invocation_wait does.",` +
+	`"description":"Returns the current status of a call of this session: pending, approved, executing, completed, failed, denied or expired, and why. It does not return the call's result; invocation_wait does.",` +
 	`"inputSchema":{"type":"object","properties":{` +
 	`"invocation_id":{"type":"string","description":"The invocation_id of the call."}},` +
 	`"required":["invocation_id"],"additionalProperties":false},` +
@@ -191,13 +191,13 @@ func statusResult(inv *action.Invocation) wire.Response {
 const toolGuide = "actions_guide"
 
 const guideDefinition = `{"name":"actions_guide","title":"Guide to the tools",` +
-	`"description":"Explains the tools of this session: what each does, whether a call of it runs at once or waits for a person's approval, its arguments as a table, an example, and how approvals behave. ` +
-	`Without source it covers all services in short; with source one of them in full. Read it before work with a service that you do not know yet.",` +
+	`"description":"Explains the tools of this session: what each does, whether it needs a person's approval, its arguments as a table, an example, and how approvals behave. ` +
+	`Without source it summarizes all services; with source it describes one in full. Read it before you use a service for the first time.",` +
 	`"inputSchema":{"type":"object","properties":{` +
-	`"source":{"type":"string","description":"Id or name of a service, as the guide without source has it."},` +
-	`"action":{"type":"string","description":"Only this action: its name or that of its tool."},` +
+	`"source":{"type":"string","description":"ID or name of a service, from the guide without source."},` +
+	`"action":{"type":"string","description":"Only this action, by its name or its tool name."},` +
 	`"denied":{"type":"boolean","default":false,"description":"true: list what is denied instead, and why."},` +
-	`"cursor":{"type":"string","description":"The next_cursor of the answer before, for its next page."}},` +
+	`"cursor":{"type":"string","description":"The next_cursor of the previous result, for the next page."}},` +
 	`"additionalProperties":false},` +
 	`"annotations":{"title":"Guide to the tools","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
 

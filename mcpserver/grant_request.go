@@ -16,21 +16,21 @@ import (
 )
 
 const grantDefinition = `{"name":"grant_request","title":"Request a standing approval",` +
-	`"description":"Asks a person to let several similar calls run without an approval for each (a grant). ` +
-	`Use it when you are about to make many calls of one tool that waits for approval, for example to update twenty tickets. ` +
-	`Ask for little: pin the arguments that stay the same, say how many calls and for how long; a narrow request is approved sooner. ` +
-	`Do not use it for one or two calls, for a tool that runs at once, or for one that is denied: a grant lifts no denial. ` +
-	`It grants nothing by itself. A person decides in the dashboard, when it suits them. Do not wait for that and do not ask again: ` +
-	`go on calling the tool as usual; each call waits for its own approval until the grant is there.",` +
+	`"description":"Requests a grant, with which several similar calls run without an approval for each. ` +
+	`Use it before you make many calls of one tool that needs approval, for example to update twenty tickets. ` +
+	`Keep it narrow: pin the arguments that stay the same, and limit calls and time; a narrow request is approved sooner. ` +
+	`Do not use it for one or two calls, for a tool that needs no approval, or for a denied one: a grant does not lift a denial. ` +
+	`It grants nothing by itself: a person decides later, in the dashboard. Do not wait for that and do not request it again: ` +
+	`continue to call the tool as usual; until there is a grant, each call needs its own approval.",` +
 	`"inputSchema":{"type":"object","properties":{` +
-	`"tool":{"type":"string","description":"The name of the tool, as it is listed. Give this or any."},` +
-	`"any":{"type":"boolean","description":"true: every tool, but for dangerous ones. A person will rarely agree; name a tool where you can."},` +
-	`"source":{"type":"string","description":"With any: only the tools of this service, by its name or id."},` +
-	`"scope":{"type":"string","enum":["session","organization"],"default":"session","description":"Whose calls: only those of this session, or those of every session of the organization."},` +
-	`"max_calls":{"type":"integer","minimum":1,"maximum":1000000,"description":"How many calls. Default: as many as you like, which is rarely approved."},` +
-	`"expires_in_seconds":{"type":"integer","minimum":60,"maximum":2592000,"description":"For how long. Default: for good."},` +
-	`"pins":{"type":"object","description":"Arguments that every call must have, exactly: JSON Pointer to value, such as {\"/channel\": \"C042\"}."},` +
-	`"reason":{"type":"string","maxLength":2000,"description":"What you are about to do and why, in a sentence or two. The person reads it."}},` +
+	`"tool":{"type":"string","description":"Name of the tool, as listed. Pass this or any."},` +
+	`"any":{"type":"boolean","description":"true: every tool that is not dangerous. This is rarely approved; name a tool if you can."},` +
+	`"source":{"type":"string","description":"With any: only the tools of this service, by its name or ID."},` +
+	`"scope":{"type":"string","enum":["session","organization"],"default":"session","description":"Calls that the grant covers: those of this session, or of every session of the organization."},` +
+	`"max_calls":{"type":"integer","minimum":1,"maximum":1000000,"description":"Maximum number of calls. Default: unlimited, which is rarely approved."},` +
+	`"expires_in_seconds":{"type":"integer","minimum":60,"maximum":2592000,"description":"Lifetime of the grant. Default: no expiry."},` +
+	`"pins":{"type":"object","description":"Values that arguments must have in every call, by JSON Pointer, such as {\"/channel\": \"C042\"}."},` +
+	`"reason":{"type":"string","maxLength":2000,"description":"What you are about to do and why, in a sentence or two, for the person who decides."}},` +
 	`"additionalProperties":false},` +
 	`"annotations":{"title":"Request a standing approval","readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
 

@@ -51,7 +51,7 @@ func TestGuides(t *testing.T) {
 			if asked := textOf(ask(row.arguments)); asked != text {
 				t.Errorf("%s: the tool says\n%s\nand the resource\n%s", row.uri, asked, text)
 			}
-			for _, want := range []string{"`linear_create_issue`", "waits for a person's approval", "| `title` | string | yes | What it says |", "How approvals behave", "````text\nCreates an issue."} {
+			for _, want := range []string{"`linear_create_issue`", "needs a person's approval", "| `title` | string | yes | What it says |", "How approvals behave", "````text\nCreates an issue."} {
 				if !strings.Contains(text, want) {
 					t.Errorf("%s: no %q in\n%s", row.uri, want, text)
 				}

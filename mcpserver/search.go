@@ -32,30 +32,30 @@ const (
 )
 
 const searchDefinition = `{"name":"actions_search","title":"Search the tools",` +
-	`"description":"Finds tools by words. This session has more tools than its list shows: every one of them is found here, and called with actions_call. ` +
-	`Say what you want to do in a few words, such as \"create issue\" or \"post message channel\". An empty query lists all of them by name.",` +
+	`"description":"Finds tools by words. This session has more tools than its list shows: find them here, and call them with actions_call. ` +
+	`Describe the task in a few words, such as \"create issue\" or \"post message channel\". An empty query lists all tools by name.",` +
 	`"inputSchema":{"type":"object","properties":{` +
-	`"query":{"type":"string","maxLength":1000,"description":"Words of what the tool does, its service, its name or its arguments."},` +
-	`"limit":{"type":"integer","minimum":1,"maximum":50,"default":8,"description":"How many tools at most."},` +
-	`"cursor":{"type":"string","description":"The next_cursor of the answer before, for more tools with the same query."}},` +
+	`"query":{"type":"string","maxLength":1000,"description":"Words from the tool's purpose, service, name or arguments."},` +
+	`"limit":{"type":"integer","minimum":1,"maximum":50,"default":8,"description":"Maximum number of tools."},` +
+	`"cursor":{"type":"string","description":"The next_cursor of the previous result, for more tools with the same query."}},` +
 	`"required":["query"],"additionalProperties":false},` +
 	`"annotations":{"title":"Search the tools","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
 
 const describeDefinition = `{"name":"actions_describe","title":"Describe a tool",` +
 	`"description":"Returns the full definition of a tool that actions_search found, with the JSON Schema of its arguments. Read it before the first actions_call of a tool.",` +
 	`"inputSchema":{"type":"object","properties":{` +
-	`"tool":{"type":"string","description":"The name of the tool, as actions_search tells it."}},` +
+	`"tool":{"type":"string","description":"Name of the tool, from actions_search."}},` +
 	`"required":["tool"],"additionalProperties":false},` +
 	`"annotations":{"title":"Describe a tool","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
 
 const callDefinition = `{"name":"actions_call","title":"Call a tool",` +
-	`"description":"Calls a tool that actions_search found, as if it were in the list: the same checks, the same waiting for a person's approval, the same result. ` +
-	`actions_describe tells which arguments it takes.",` +
+	`"description":"Calls a tool that actions_search found, as if it were in the list: with the same checks, approvals and results. ` +
+	`actions_describe returns its arguments.",` +
 	`"inputSchema":{"type":"object","properties":{` +
-	`"tool":{"type":"string","description":"The name of the tool, as actions_search tells it."},` +
+	`"tool":{"type":"string","description":"Name of the tool, from actions_search."},` +
 	`"arguments":{"type":"object","description":"The arguments of that tool.","additionalProperties":true},` +
-	`"idempotency_key":{"type":"string","maxLength":255,"description":"The same key is the same call: a repeat with it gets the result of the first one and does nothing again."},` +
-	`"task":{"type":"string","description":"The task that you believe this session works on. The call is refused when it is another one."}},` +
+	`"idempotency_key":{"type":"string","maxLength":255,"description":"A repeat with the same key is the same call: it returns the first result and runs nothing."},` +
+	`"task":{"type":"string","description":"The task that you believe this session works on. The call is refused if the session has another one."}},` +
 	`"required":["tool"],"additionalProperties":false},` +
 	`"annotations":{"title":"Call a tool","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}}`
 
@@ -150,7 +150,7 @@ func (t *toolset) searchResult(query string, from, limit int, denied []action.De
 	for _, i := range best {
 		h := t.hits[i]
 		hits = append(hits, h)
-		fmt.Fprintf(&text, "- %s (%s; %s): %s", h.Tool, h.Source, guide.Mode(h.Mode), cmp.Or(h.About, "no description"))
+		fmt.Fprintf(&text, "- %s (%s; %s): %s", h.Tool, h.Source, guide.Mode(h.Mode), guide.Sentence(cmp.Or(h.About, "no description")))
 		if len(h.Required) > 0 {
 			text.WriteString(" Needs " + strings.Join(h.Required, ", ") + ".")
 		}

@@ -224,8 +224,8 @@ func TestSearchMode(t *testing.T) {
 		}
 		found := textOf(call("actions_search", map[string]any{"query": "create an issue", "limit": 5}))
 		wantFound := "2 of 2 matching tools, best first. actions_describe returns the arguments of a tool; actions_call calls it.\n" +
-			"- linear_create_issue (Linear; waits for a person's approval): Creates an issue. In a team.\\u{202E} Needs title.\n" +
-			"- linear_list_issues (Linear; runs at once): Lists issues."
+			"- linear_create_issue (Linear; needs a person's approval): Creates an issue. In a team.\\u{202E} Needs title.\n" +
+			"- linear_list_issues (Linear; runs without approval): Lists issues."
 		if found != wantFound {
 			t.Errorf("found:\n%s", found)
 		}

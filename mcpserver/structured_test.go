@@ -132,7 +132,7 @@ func TestStructuredContentSaysAll(t *testing.T) {
 		check("unknown source", call("actions_guide", `{"source":"x"}`))
 		check("search", call("actions_search", `{"query":""}`), "2 of 2 matching tools")
 		check("nothing found", call("actions_search", `{"query":"zebra"}`), "No tool matches")
-		check("describe", call("actions_describe", `{"tool":"write"}`), "waits for a person's approval")
+		check("describe", call("actions_describe", `{"tool":"write"}`), "needs a person's approval")
 		check("describe a built-in tool", call("actions_describe", `{"tool":"actions_guide"}`), "a tool of the gateway itself")
 		check("grant", call("grant_request", `{"tool":"write"}`), "Nothing is granted yet")
 		check("invalid params", call("actions_call", `{"tool":1}`))

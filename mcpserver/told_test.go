@@ -138,7 +138,7 @@ func TestShutdownMessages(t *testing.T) {
 	}
 	close(stopped)
 	for range waiting {
-		if text := <-answers; !strings.Contains(text, `"The gateway is restarting. PENDING: Demo read waits`) {
+		if text := <-answers; !strings.Contains(text, `"The gateway is restarting. PENDING: Demo read needs`) {
 			t.Error("let go by the Gate:", text)
 		}
 	}

@@ -198,8 +198,7 @@ func (g *Gate) Available(ctx context.Context, s *action.Session) (list []action.
 }
 
 // Denied counts the tools that policy denies the session, by source in the order of
-// the catalog. Those beyond a ceiling are left out: they are not the session's
-// business, and no mode can allow them.
+// the catalog.
 func (g *Gate) Denied(ctx context.Context, s *action.Session) ([]action.DeniedTools, error) {
 	l, _, err := g.listed(ctx, s)
 	return l.denied, err
@@ -234,7 +233,7 @@ func (g *Gate) listed(ctx context.Context, s *action.Session) (l decidedList, ve
 	}
 	for i := range all {
 		a := &all[i]
-		if a.Tool == "" || a.Decision.Mode != action.ModeDeny || a.Decision.Source == action.LayerCeiling {
+		if a.Tool == "" || a.Decision.Mode != action.ModeDeny || s.CompletedAt != nil { // no policy change helps a completed session
 			continue
 		}
 		at := slices.IndexFunc(l.denied, func(d action.DeniedTools) bool { return d.Source == a.Source })

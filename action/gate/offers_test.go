@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+	"time"
 
 	"sallyport/action"
 )
@@ -19,8 +20,8 @@ func (c toolsOf) List(context.Context, string) ([]*action.Action, string, error)
 	return c.actions, "1", nil
 }
 
-// TestDenied counts what an admin could allow: not tools beyond a ceiling, and not
-// actions that are not tools.
+// TestDenied counts the denied tools, those beyond a ceiling too: actions_guide lists the
+// same. It does not count actions that are not tools, nor any in a completed session.
 func TestDenied(t *testing.T) {
 	var list []*action.Action
 	for _, row := range [][3]string{
@@ -43,7 +44,7 @@ func TestDenied(t *testing.T) {
 		},
 	}}
 	s := &action.Session{Organization: "org"}
-	want := []action.DeniedTools{{Source: "b", SourceName: "The b", Count: 1}, {Source: "a", SourceName: "The a", Count: 2}}
+	want := []action.DeniedTools{{Source: "b", SourceName: "The b", Count: 1}, {Source: "a", SourceName: "The a", Count: 3}}
 	for range 2 { // the second time from the cache
 		if got, err := g.Denied(t.Context(), s); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("denied %v, %v", got, err)
@@ -51,6 +52,10 @@ func TestDenied(t *testing.T) {
 		if available, _, err := g.Available(t.Context(), s); err != nil || len(available) != 1 {
 			t.Errorf("available %v, %v", available, err)
 		}
+	}
+	ended := time.Now()
+	if got, err := g.Denied(t.Context(), &action.Session{Organization: "org", CompletedAt: &ended}); err != nil || len(got) != 0 {
+		t.Errorf("denied in a completed session: %v, %v", got, err)
 	}
 	version = "2"
 	if got, err := g.Denied(t.Context(), s); err != nil || len(got) != 0 {

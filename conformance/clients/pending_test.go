@@ -84,7 +84,7 @@ func TestTask(t *testing.T) {
 	claudeCode(t, s, m).StartInTerminal("--allowedTools", "mcp__sallyport", "--", "Write it down.")
 	id := s.Held()
 	harness.Await(t, "the model to go on", func() bool { return m.Asked() == 2 })
-	m.Sees(1, "PENDING", "waits for a person's approval; nothing has run", "/invocations/"+id, "Do not repeat the call")
+	m.Sees(1, "PENDING", "needs a person's approval; nothing has run", "/invocations/"+id, "Do not repeat the call")
 	s.Approve(id)
 	harness.Await(t, "the model to be told the result", func() bool { return m.Asked() == 3 })
 	if said := m.Turn(2).User; !strings.Contains(said, "wrote a task") {

@@ -35,7 +35,7 @@ func TestReadAndGuide(t *testing.T) {
 		}
 		m.Turn(-1).Has(c.prefix + "demo_read")
 		m.Sees(-2, "read milk")
-		m.Sees(-1, "`demo_read`", "`demo_write`", "Reads a note.", "waits for a person's approval", "How approvals behave")
+		m.Sees(-1, "`demo_read`", "`demo_write`", "Reads a note.", "needs a person's approval", "How approvals behave")
 		if !strings.Contains(printed, "There is milk.") {
 			t.Errorf("the user was shown:\n%s", printed)
 		}

@@ -23,7 +23,7 @@ func TestAPromptAndAGuide(t *testing.T) {
 		t.Errorf("as the user's words the model saw:\n%s", said)
 	}
 	for n := 1; n <= 2; n++ {
-		model.Sees(n, "`demo_read`", "runs at once", "`demo_write`", "waits for a person's approval", "How approvals behave")
+		model.Sees(n, "`demo_read`", "runs without approval", "`demo_write`", "needs a person's approval", "How approvals behave")
 	}
 	model.Sees(3, "dmeo", "demo")
 }

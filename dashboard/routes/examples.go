@@ -75,7 +75,7 @@ func examples() map[string]string {
 			"bins":[{"up_to_ms":60000,"calls":6},{"calls":2}]},
 			"denied":{"count":4,"since":"2026-02-28T12:30:00Z","reasons":[{"denied_reason":"human","calls":2},{"denied_reason":"policy","mode_source":"ceiling","calls":2}]},
 			"queues":{"pending":{"count":1},"approved":{"count":0},"executing":{"count":2},"runs_queued":{"count":0},"deliveries_waiting":{"count":0},"outbox_waiting":{"count":0}}}`,
-		"GuideView":         `{"source_id":"` + source + `","title":"GitHub","markdown":"## GitHub\n\n### ` + "`github_create_issue`" + `\n\nA call of it waits for a person's approval."}`,
+		"GuideView":         `{"source_id":"` + source + `","title":"GitHub","markdown":"## GitHub\n\n### ` + "`github_create_issue`" + `\n\nA call needs a person's approval."}`,
 		"PromptView":        `{"type":"coding","own":false,"text":"You work in a sandbox."}`,
 		"NewSession":        `{"title":"Fix the login page","kind":"interactive","ttl":"8h"}`,
 		"NewSecret":         `{"value":"ghp_0123456789","host":"mcp.example.com"}`,

@@ -108,7 +108,7 @@ func paramTable(schema []byte) string {
 	for _, p := range params {
 		says := Line(p.About, maxCell)
 		if p.Default != "" {
-			says = strings.TrimSpace(says + " Default: " + Line(p.Default, 80) + ".")
+			says = strings.TrimSpace(Sentence(says) + " Default: " + Line(p.Default, 80) + ".")
 		}
 		required := "no"
 		if p.Required {
@@ -120,6 +120,15 @@ func paramTable(schema []byte) string {
 		b.WriteString("\n(The schema has more than is listed here.)\n")
 	}
 	return b.String()
+}
+
+// Sentence ends a text that another sentence follows with a full stop, unless it ends
+// with punctuation.
+func Sentence(text string) string {
+	if r, _ := utf8.DecodeLastRuneInString(text); text == "" || unicode.IsPunct(r) {
+		return text
+	}
+	return text + "."
 }
 
 // Line returns untrusted text as one line of at most limit characters: white

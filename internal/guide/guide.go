@@ -122,9 +122,9 @@ func SourceNames(list []action.Available) (ids, called []string) {
 func Mode(m action.Mode) string {
 	switch m {
 	case action.ModeAllow:
-		return "runs at once"
+		return "runs without approval"
 	case action.ModeRequireApproval:
-		return "waits for a person's approval"
+		return "needs a person's approval"
 	}
 	return "is denied"
 }

@@ -94,6 +94,18 @@ func TestParams(t *testing.T) {
 	}
 }
 
+// TestDefaultInTable separates a default from the description before it.
+func TestDefaultInTable(t *testing.T) {
+	list := []action.Available{{Action: &action.Action{Source: "demo", SourceName: "Demo", Name: "wait", Tool: "demo_wait", InputSchema: []byte(`{"type":"object","properties":{
+		"a":{"description":"Steps of it","default":5},"b":{"description":"Whole?","default":true},"c":{"default":1}}}`)}, Decision: action.Decision{Mode: action.ModeAllow}}}
+	g, err := guide.For(list, nil, guide.Request{Source: "demo"}, func(string) bool { return true })
+	for _, want := range []string{"| Steps of it. Default: 5. |", "| Whole? Default: true. |", "| Default: 1. |"} {
+		if err != nil || !strings.Contains(g.Markdown, want) {
+			t.Errorf("the guide lacks %q: %s, %v", want, g.Markdown, err)
+		}
+	}
+}
+
 // Schemas that go in circles, are deep, wide or broken end soon.
 func TestOddSchemas(t *testing.T) {
 	wide := `{"type":"object","properties":{`

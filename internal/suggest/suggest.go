@@ -41,10 +41,14 @@ func Sentence(wanted string, names []string) string {
 	if near := Similar(wanted, names); len(near) > 0 {
 		return " Did you mean " + strings.Join(near, ", ") + "?"
 	}
-	if all := Closest(wanted, names); len(all) > 0 {
+	switch all := Closest(wanted, names); len(all) {
+	case 0:
+		return ""
+	case 1:
+		return " The nearest is " + all[0] + "."
+	default:
 		return " The nearest are " + strings.Join(all, ", ") + "."
 	}
-	return ""
 }
 
 // candidate is a name and its distance from the wanted one.

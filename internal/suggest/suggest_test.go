@@ -42,6 +42,9 @@ func TestSentence(t *testing.T) {
 			t.Errorf("%s: %q, want %q", wanted, got, want)
 		}
 	}
+	if got := suggest.Sentence("something_else", names[:1]); got != " The nearest is echo." {
+		t.Error(got)
+	}
 	if suggest.Sentence("x", nil) != "" {
 		t.Error("names out of nothing")
 	}

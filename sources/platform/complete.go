@@ -14,14 +14,14 @@ import (
 const completeSchema = `{
   "type": "object",
   "properties": {
-    "run_id": {"type": "string", "maxLength": 100, "description": "Of this session's run, and no other; may be left out."},
-    "completion_id": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Made up by you, once for this run: repeat the call with the same one when you do not get the answer."},
-    "outcome": {"type": "string", "enum": ["succeeded", "failed", "needs_human"], "description": "needs_human: a person must go on; say in summary_markdown what he is to do."},
-    "summary_markdown": {"type": "string", "maxLength": 8000, "description": "What was done and found, for people."},
-    "citations": {"type": "array", "maxItems": 50, "items": {"type": "string", "minLength": 1, "maxLength": 500}, "description": "Where it can be read up: links, files, issues."},
-    "diff_ref": {"type": "string", "maxLength": 500, "description": "Where the change is: a pull request, a branch, a commit."},
-    "test_report_ref": {"type": "string", "maxLength": 500, "description": "Where the tests' report is."},
-    "side_effect_refs": {"type": "array", "maxItems": 50, "items": {"type": "string", "minLength": 1, "maxLength": 500}, "description": "What else was changed, such as messages sent or issues made."}
+    "run_id": {"type": "string", "maxLength": 100, "description": "ID of this session's run; optional."},
+    "completion_id": {"type": "string", "minLength": 1, "maxLength": 200, "description": "An ID that you choose once for this run. If the result is lost, repeat the call with the same ID."},
+    "outcome": {"type": "string", "enum": ["succeeded", "failed", "needs_human"], "description": "needs_human: a person must continue; say in summary_markdown what they should do."},
+    "summary_markdown": {"type": "string", "maxLength": 8000, "description": "What you did and found, for people."},
+    "citations": {"type": "array", "maxItems": 50, "items": {"type": "string", "minLength": 1, "maxLength": 500}, "description": "Sources: links, files, issues."},
+    "diff_ref": {"type": "string", "maxLength": 500, "description": "The change: a pull request, branch or commit."},
+    "test_report_ref": {"type": "string", "maxLength": 500, "description": "The test report."},
+    "side_effect_refs": {"type": "array", "maxItems": 50, "items": {"type": "string", "minLength": 1, "maxLength": 500}, "description": "Other changes, such as messages sent or issues created."}
   },
   "required": ["completion_id", "outcome"],
   "additionalProperties": false
@@ -41,8 +41,8 @@ type completion struct {
 func (p *platform) complete() sources.PlatformAction {
 	return sources.PlatformAction{
 		Name: CompleteTool, Alias: "automation.complete", Title: "Complete the run",
-		Description: "Ends this automation's run: say once how it went, as the last thing that you do. " +
-			"The session does nothing more afterwards, and calls that still wait for approval are withdrawn.",
+		Description: "Ends this automation's run and reports its outcome. Call it once, last. " +
+			"The session accepts no calls afterwards, and pending calls are withdrawn.",
 		Risk: action.RiskWrite, Idempotent: true, Types: []action.SessionType{action.TypeAutomation}, OfRun: true, Input: json.RawMessage(completeSchema),
 		Examples: []sources.Example{{
 			Note:   "It went well",
@@ -100,8 +100,8 @@ const VerifyTool = "verify"
 const verifySchema = `{
   "type": "object",
   "properties": {
-    "folder": {"type": "string", "maxLength": 500, "description": "Where the files are in the sandbox. Default: .sallyport/verification/"},
-    "upload": {"type": "string", "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", "description": "Of the files that the command sallyport verify sent, which fills this in; leave it out."}
+    "folder": {"type": "string", "maxLength": 500, "description": "Folder of the files in the sandbox. Default: .sallyport/verification/"},
+    "upload": {"type": "string", "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", "description": "Set by the command sallyport verify; leave it out."}
   },
   "additionalProperties": false
 }`
@@ -117,8 +117,8 @@ type evidence struct {
 func (p *platform) verify() sources.PlatformAction {
 	return sources.PlatformAction{
 		Name: VerifyTool, Title: "Send evidence",
-		Description: "Keeps files that show that your work is right, such as screenshots, logs and test reports, where people see them. " +
-			"Put them into " + evidenceFolder + " first. The gateway cannot read your sandbox, so run this command in its shell instead of calling the tool yourself: sallyport verify [FOLDER]. No secrets in the files: people read them.",
+		Description: "Stores files that prove your work, such as screenshots, logs and test reports, and shows them to people. " +
+			"Put them into " + evidenceFolder + " first. The gateway cannot read your sandbox, so run this command in its shell instead of calling the tool yourself: sallyport verify [FOLDER]. Put no secrets in the files.",
 		Risk: action.RiskWrite, Idempotent: true, Input: json.RawMessage(verifySchema),
 		Summarize: func(params json.RawMessage) string {
 			in, err := readEvidence(params)

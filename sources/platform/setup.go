@@ -15,14 +15,14 @@ const commandsSchema = `{
   "properties": {
     "commands": {
       "type": "array", "minItems": 1, "maxItems": 10,
-      "description": "All of them: they replace what was saved before.",
+      "description": "All of them: they replace the saved ones.",
       "items": {
         "type": "object",
         "properties": {
-          "name": {"type": "string", "minLength": 1, "maxLength": 100, "description": "What people call the service."},
-          "command": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "The shell command that starts it. No secret in it: name an environment variable."},
+          "name": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Name of the service, for people."},
+          "command": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "Shell command that starts it. Put no secret in it: use an environment variable."},
           "cwd": {"type": "string", "maxLength": 500, "description": "Folder to start it in, relative to the workspace."},
-          "workspacePath": {"type": "string", "maxLength": 500, "description": "Which workspace, where there are several repositories; relative to their common folder."}
+          "workspacePath": {"type": "string", "maxLength": 500, "description": "The workspace, if there are several repositories; relative to their common folder."}
         },
         "required": ["name", "command"],
         "additionalProperties": false
@@ -43,8 +43,8 @@ type command struct {
 func (p *platform) saveCommands() sources.PlatformAction {
 	return sources.PlatformAction{
 		Name: CommandsTool, Title: "Save service commands",
-		Description: "Saves the commands that start this workspace's services, so that later sandboxes start them by themselves. " +
-			"Give all of them each time: they replace those saved before. For setup sessions.",
+		Description: "Saves the commands that start this workspace's services, so that later sandboxes start them automatically. " +
+			"Pass all of them each time: they replace the saved ones. For setup sessions.",
 		Risk: action.RiskWrite, Idempotent: true, Types: []action.SessionType{action.TypeSetup}, Input: json.RawMessage(commandsSchema),
 		Examples: []sources.Example{{
 			Note:   "A web server and its database",
@@ -101,22 +101,22 @@ const filesSchema = `{
   "properties": {
     "files": {
       "type": "array", "minItems": 1, "maxItems": 10,
-      "description": "All of them: they replace what was saved before.",
+      "description": "All of them: they replace the saved ones.",
       "items": {
         "type": "object",
         "properties": {
-          "path": {"type": "string", "minLength": 1, "maxLength": 500, "description": "Of the file, relative to the workspace."},
-          "workspacePath": {"type": "string", "maxLength": 500, "description": "Which workspace, where there are several repositories. Default: \".\"."},
+          "path": {"type": "string", "minLength": 1, "maxLength": 500, "description": "Path of the file, relative to the workspace."},
+          "workspacePath": {"type": "string", "maxLength": 500, "description": "The workspace, if there are several repositories. Default: \".\"."},
           "format": {"type": "string", "enum": ["dotenv"]},
           "mode": {"type": "string", "enum": ["secret"]},
           "keys": {
             "type": "array", "minItems": 1, "maxItems": 50,
-            "description": "The names of the variables in it, never their values.",
+            "description": "Names of the variables in it, never their values.",
             "items": {
               "type": "object",
               "properties": {
                 "key": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
-                "required": {"type": "boolean", "description": "Nothing works without it."}
+                "required": {"type": "boolean", "description": "Whether the workspace needs it."}
               },
               "required": ["key", "required"],
               "additionalProperties": false
@@ -143,8 +143,8 @@ type envFile struct {
 func (p *platform) saveFiles() sources.PlatformAction {
 	return sources.PlatformAction{
 		Name: FilesTool, Title: "Save environment files",
-		Description: "Saves which files with environment variables this workspace needs, and the names of the variables in them, so that later sandboxes get them. " +
-			"Names only: values are never given here. Give all files each time: they replace those saved before. For setup sessions.",
+		Description: "Saves which files with environment variables this workspace needs, and the names of the variables, so that later sandboxes get them. " +
+			"Names only, never values. Pass all files each time: they replace the saved ones. For setup sessions.",
 		Risk: action.RiskWrite, Idempotent: true, Types: []action.SessionType{action.TypeSetup}, Input: json.RawMessage(filesSchema),
 		Examples: []sources.Example{{
 			Note:   "One file",

@@ -22,9 +22,9 @@ const variablesSchema = `{
       "items": {
         "type": "object",
         "properties": {
-          "key": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "description": "The name of the variable."},
-          "description": {"type": "string", "maxLength": 2000, "description": "What it is for, to the person who is asked."},
-          "type": {"type": "string", "enum": ["env", "secret"], "description": "secret: the person enters it unseen. Default: env."},
+          "key": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "description": "Name of the variable."},
+          "description": {"type": "string", "maxLength": 2000, "description": "Purpose of the variable, for the person who enters it."},
+          "type": {"type": "string", "enum": ["env", "secret"], "description": "secret: the value is hidden while the person enters it. Default: env."},
           "required": {"type": "boolean", "description": "Default: true."},
           "suggestions": {
             "type": "array", "maxItems": 10,
@@ -32,8 +32,8 @@ const variablesSchema = `{
               "type": "object",
               "properties": {
                 "label": {"type": "string", "minLength": 1, "maxLength": 2000},
-                "value": {"type": "string", "maxLength": 2000, "description": "That the person may take as it is; no secret."},
-                "instructions": {"type": "string", "maxLength": 2000, "description": "How to come by a value."}
+                "value": {"type": "string", "maxLength": 2000, "description": "A value that the person can choose; not a secret."},
+                "instructions": {"type": "string", "maxLength": 2000, "description": "How to get a value."}
               },
               "required": ["label"],
               "additionalProperties": false
@@ -52,12 +52,12 @@ const variablesSchema = `{
 func (p *platform) variables() sources.PlatformAction {
 	return sources.PlatformAction{
 		Name: VariablesTool, Title: "Ask a person for environment variables",
-		Description: "Asks a person for environment variables that you lack, such as an API key of a test account, and answers at once. " +
-			"Then run sallyport env pull --wait 10m in the sandbox's shell: it writes what the person entered to a file, once. " +
-			"Never for credentials of services that are among your tools: the gateway has those. Never print the file or its values.",
+		Description: "Requests environment variables that you lack from a person, such as an API key of a test account, and returns at once. " +
+			"Then run sallyport env pull --wait 10m in the sandbox's shell: it writes the values to a file, once. " +
+			"Do not request credentials of services that are among your tools: the gateway has them. Never print the file or its values.",
 		Risk: action.RiskWrite, Idempotent: true, Input: json.RawMessage(variablesSchema),
 		Examples: []sources.Example{{
-			Note:   "A key that tests need",
+			Note:   "A key for tests",
 			Params: json.RawMessage(`{"keys":[{"key":"STRIPE_TEST_KEY","type":"secret","description":"The checkout tests call Stripe.","suggestions":[{"label":"Test key","instructions":"Stripe, Developers, API keys, of the test mode."}]}]}`),
 		}},
 		Summarize: func(params json.RawMessage) string {
