@@ -156,6 +156,9 @@ type CompletionResult struct {
 // prefix.
 const Platform = "platform"
 
+// Git is the source ID of the gateway's Git server. Its actions are not tools.
+const Git = "git"
+
 // PlatformTool has the properties of an action of [Platform].
 type PlatformTool struct {
 	// SessionTypes are the types of session that may use it. Nil: all.

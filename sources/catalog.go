@@ -30,6 +30,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -185,6 +186,9 @@ func (c *Catalog) Find(ctx context.Context, organization, source, name string, f
 		name = cmp.Or(c.platform.resolveAlias(name), name)
 	}
 	key := action.Key{Source: source, Action: name}
+	if i := slices.IndexFunc(c.Hidden, func(a *action.Action) bool { return a.Key() == key }); i >= 0 {
+		return c.Hidden[i], nil
+	}
 	if !fresh {
 		if v := t.cachedView(); v != nil && v.index[key] != nil {
 			return v.index[key], nil
@@ -247,6 +251,9 @@ type Config struct {
 	Modules []*Module
 	// Platform has the gateway's own tools. Nil: none.
 	Platform *Platform
+	// Hidden are actions of every organization that are not listed, because agents
+	// do not make their calls by name.
+	Hidden []*action.Action
 	// Integrations returns an organization's integrations that are not deleted.
 	Integrations func(ctx context.Context, organization string) ([]action.Integration, error)
 	// Session returns a session by its ID. Callers do not modify it.

@@ -62,8 +62,8 @@ func (s *Reader) sourceID(ctx context.Context, organization, name string, all []
 	if id, named := strings.CutPrefix(name, ModulePrefix); named && s.Provider(id) != nil {
 		return id, nil
 	}
-	if name == action.Platform {
-		return name, nil // reserved: no connector has this slug
+	if name == action.Platform || name == action.Git {
+		return name, nil // reserved: no connector has these slugs
 	}
 	module, c := s.Provider(name), FindConnector(all, name)
 	switch {
@@ -97,7 +97,7 @@ func (s *Reader) sourceNames(all []action.Connector) (names []string) {
 	for _, p := range s.Providers {
 		names = append(names, p.ID)
 	}
-	names = append(names, action.Platform)
+	names = append(names, action.Platform, action.Git)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

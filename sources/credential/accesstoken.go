@@ -252,7 +252,7 @@ func (t *Tokens) issueToken(ctx context.Context, h *storedIntegration, not strin
 		}
 		var m cachedToken
 		if now.in.Kind == action.KindApp {
-			m, err = t.installationToken(ctx, &now)
+			m, err = t.installationToken(ctx, &now, nil)
 		} else {
 			m, err = t.nangoToken(ctx, &now, not != "")
 		}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ func (i *installation) account(m *sources.Module, api string) (sources.Account, 
 
 // installation fetches an installation as the app. Nil: it does not exist.
 func (t *Tokens) installation(ctx context.Context, app *registration, api, id string) (*installation, error) {
-	a, err := t.requestAsApp(ctx, app, api, http.MethodGet, id, "")
+	a, err := t.requestAsApp(ctx, app, api, http.MethodGet, id, "", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -97,13 +98,26 @@ func (t *Tokens) markSuspended(ctx context.Context, h *storedIntegration) error 
 	return t.markUnusable(ctx, h, action.IntegrationSuspended, "The installation of the GitHub App is suspended. Its owner must unsuspend it at GitHub. Then check the integration here.")
 }
 
+// installationScope limits an installation token. Nil: everything that the
+// installation may do.
+type installationScope struct {
+	Repositories []string          `json:"repositories"`
+	Permissions  map[string]string `json:"permissions"`
+}
+
 // installationToken requests an installation token.
-func (t *Tokens) installationToken(ctx context.Context, h *storedIntegration) (m cachedToken, err error) {
+func (t *Tokens) installationToken(ctx context.Context, h *storedIntegration, scope *installationScope) (m cachedToken, err error) {
 	app, api, err := t.activeApp(ctx, h)
 	if err != nil {
 		return m, err
 	}
-	a, err := t.requestAsApp(ctx, app, api, http.MethodPost, h.secrets.Installation, "access_tokens")
+	var body []byte
+	if scope != nil {
+		if body, err = json.Marshal(scope); err != nil {
+			return m, err
+		}
+	}
+	a, err := t.requestAsApp(ctx, app, api, http.MethodPost, h.secrets.Installation, "access_tokens", body)
 	if err != nil {
 		return m, err
 	}
@@ -116,6 +130,9 @@ func (t *Tokens) installationToken(ctx context.Context, h *storedIntegration) (m
 		return m, t.markUninstalled(ctx, h)
 	case a.Status == http.StatusForbidden && strings.Contains(strings.ToLower(string(a.Body)), "suspended"):
 		return m, t.markSuspended(ctx, h)
+	case a.Status == http.StatusUnprocessableEntity && scope != nil:
+		return m, unavailable(sources.FaultRefused, nil, "The GitHub App is not installed for the repository %s, or lacks the permission %s. Its owner can change that at GitHub.",
+			strings.Join(scope.Repositories, ", "), describePermissions(scope.Permissions))
 	case a.Status != http.StatusCreated:
 		return m, t.appError(a)
 	case json.Unmarshal(a.Body, &got) != nil || got.Token == "" || strings.ContainsFunc(got.Token, invalidTokenChar):
@@ -126,6 +143,59 @@ func (t *Tokens) installationToken(ctx context.Context, h *storedIntegration) (m
 		m.usableUntil = last
 	}
 	return m, nil
+}
+
+// describePermissions returns permissions as "contents:write".
+func describePermissions(all map[string]string) string {
+	var list []string
+	for name, level := range all {
+		list = append(list, name+":"+level)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// scopedKey identifies a token of an installation for one repository.
+type scopedKey struct {
+	rowKey
+	repository, permissions string
+}
+
+// maxScopedTokens bounds the cache: it is cleared when it is full.
+const maxScopedTokens = 1_000
+
+// RepositoryToken returns a token for requests about one repository, by its name
+// without the owner. For a GitHub App it permits nothing else; other credentials
+// cannot be limited. Errors are those of [Tokens.Token].
+func (t *Tokens) RepositoryToken(ctx context.Context, in action.Integration, repository string, permissions map[string]string) (string, error) {
+	h, err := t.active(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	if _, err := t.boundBaseURL(&h); err != nil {
+		return "", err
+	}
+	if h.in.Kind != action.KindApp {
+		return t.token(ctx, &h)
+	}
+	key := scopedKey{h.key(), repository, describePermissions(permissions)}
+	t.cachedMu.Lock()
+	m, ok := t.scopedTokens[key]
+	t.cachedMu.Unlock()
+	if ok && m.version == h.in.Version && t.Now().Before(m.usableUntil) {
+		return m.token, nil
+	}
+	if m, err = t.installationToken(ctx, &h, &installationScope{[]string{repository}, permissions}); err != nil {
+		return "", asUnavailable(err)
+	}
+	m.version, m.issuedAt = h.in.Version, t.Now()
+	t.cachedMu.Lock()
+	defer t.cachedMu.Unlock()
+	if len(t.scopedTokens) >= maxScopedTokens {
+		clear(t.scopedTokens)
+	}
+	t.scopedTokens[key] = m
+	return m.token, nil
 }
 
 // appError converts an error response about the app itself.
@@ -168,7 +238,7 @@ func (t *Tokens) appAPI(app *registration) string {
 }
 
 // requestAsApp sends a request about an installation, signed by the app.
-func (t *Tokens) requestAsApp(ctx context.Context, app *registration, api, method, id, what string) (*outbound.Response, error) {
+func (t *Tokens) requestAsApp(ctx context.Context, app *registration, api, method, id, what string, body []byte) (*outbound.Response, error) {
 	signed, err := t.appJWT(app)
 	if err != nil {
 		return nil, err
@@ -180,7 +250,7 @@ func (t *Tokens) requestAsApp(ctx context.Context, app *registration, api, metho
 	if what != "" {
 		path += outbound.Path(what)
 	}
-	return t.send(ctx, "app:"+app.Organization+":"+app.Provider, api+path, &outbound.Request{Method: method, Header: header, Repeatable: method == http.MethodGet}, signed)
+	return t.send(ctx, "app:"+app.Organization+":"+app.Provider, api+path, &outbound.Request{Method: method, Header: header, Body: body, Repeatable: method == http.MethodGet}, signed)
 }
 
 // appJWT returns a JWT of the app. GitHub accepts a lifetime of ten minutes; it

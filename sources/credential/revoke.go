@@ -103,7 +103,7 @@ func (t *Tokens) uninstall(ctx context.Context, h *storedIntegration) error {
 	if err != nil {
 		return err
 	}
-	a, err := t.requestAsApp(ctx, app, api, http.MethodDelete, h.secrets.Installation, "")
+	a, err := t.requestAsApp(ctx, app, api, http.MethodDelete, h.secrets.Installation, "", nil)
 	if err == nil && a.Status != http.StatusNoContent && a.Status != http.StatusNotFound {
 		err = t.appError(a)
 	}

@@ -52,6 +52,8 @@ type Tokens struct {
 	cachedMu     sync.Mutex
 	cachedTokens map[rowKey]cachedToken // tokens that no row stores
 
+	scopedTokens map[scopedKey]cachedToken // of installations, for one repository
+
 	brokered brokeredConnections
 }
 
@@ -71,7 +73,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	t := &Tokens{TokensConfig: c, modules: make(map[string]*sources.Module), cachedTokens: make(map[rowKey]cachedToken)}
+	t := &Tokens{TokensConfig: c, modules: make(map[string]*sources.Module), cachedTokens: make(map[rowKey]cachedToken), scopedTokens: make(map[scopedKey]cachedToken)}
 	for _, m := range c.Modules {
 		if t.modules[m.ID] != nil {
 			return nil, fmt.Errorf("credential: two modules are called %q", m.ID)

@@ -26,7 +26,7 @@ func (g *Gateway) openCatalog() (*sources.Catalog, error) {
 		return nil, err
 	}
 	return sources.New(sources.Config{
-		Platform:   own,
+		Platform: own, Hidden: g.git.Actions(),
 		Connectors: g.DB.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.BuiltinTools(), ReservedPrompts: mcpserver.PromptNames(),
 		Observe: g.observeTools,
 		Modules: g.modules, Integrations: g.DB.Integrations, Session: g.sessions.snapshot, Connect: g.integrationConn, CredentialRefused: g.tokens.Refused,

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,7 @@ import (
 	"sallyport/dashboard"
 	webpage "sallyport/dashboard/page"
 	"sallyport/dashboard/routes"
+	"sallyport/gitserver"
 	"sallyport/internal/defaults"
 	"sallyport/internal/outbound"
 	"sallyport/internal/redact"
@@ -73,6 +75,9 @@ type Gateway struct {
 	counts      serverMetrics
 	mcp         *mcpserver.Server
 	page        *dashboard.Server
+	git         *gitserver.Server
+
+	gitTransports [2]*http.Transport // for public hosts, and for loopback
 
 	listener        net.Listener
 	URL             string // public URL, for links and agents
@@ -209,6 +214,9 @@ func (g *Gateway) openGate(ctx context.Context) (err error) {
 	if err = g.openIntegrations(ctx); err != nil {
 		return err
 	}
+	if err = g.openGit(); err != nil {
+		return err
+	}
 	if g.catalog, err = g.openCatalog(); err != nil {
 		return err
 	}
@@ -221,6 +229,9 @@ func (g *Gateway) openGate(ctx context.Context) (err error) {
 		Timing:      g.Options.Intervals.Timing, Now: g.DB.Now, Log: g.log, Observer: g.observer,
 		Tracer: g.tracing.callTracer(),
 	})
+	if err == nil {
+		g.git.Use(g.gate)
+	}
 	return err
 }
 

@@ -45,6 +45,7 @@ func (g *Gateway) handler() http.Handler {
 	for _, path := range mcpserver.OAuthPaths() {
 		mux.HandleFunc(path, mcpserver.RefuseOAuth)
 	}
+	mux.Handle("/git/", g.git)
 	mux.Handle("GET /metrics", g.metrics())
 	mux.Handle("/", page)
 	if g.inbound != nil {
@@ -274,6 +275,11 @@ func (g *Gateway) Close() {
 	}
 	if g.outbound != nil {
 		g.outbound.Close()
+	}
+	for _, t := range g.gitTransports {
+		if t != nil {
+			t.CloseIdleConnections()
+		}
 	}
 	if g.inbound != nil {
 		g.inbound.sender.close()

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"sallyport/gitserver"
 	"sallyport/sources"
 	"sallyport/store"
 	"sallyport/store/coord"
@@ -100,6 +101,7 @@ func (g *Gateway) collectors() []prometheus.Collector {
 		backlog("sallyport_tools_unreviewed", "Connector tools that are new or changed since their review, counted up to 10,000; the same on all instances.", g.DB.ToolsUnreviewed),
 		connectorHealth{g.catalog},
 	)
+	all = append(all, gitBytes(g.git)...)
 	if g.inbound != nil {
 		all = append(all, g.inbound.metrics.collectors(g.DB)...)
 	}
@@ -125,6 +127,16 @@ func (g *Gateway) valkeyMetrics() []prometheus.Collector {
 		counter("sallyport_rate_limit_fallback_total", "Calls that this instance counted without Valkey for rate limits.", stat(func(s coord.Stats) float64 { return float64(s.Fallbacks) })),
 		counter("sallyport_lock_fallback_total", "Locks taken without Valkey because it did not answer.", stat(func(s coord.Stats) float64 { return float64(s.LockFallbacks) })),
 	}
+}
+
+// gitBytes returns the bytes of Git's requests by direction.
+func gitBytes(s *gitserver.Server) (all []prometheus.Collector) {
+	for direction, bytes := range s.Bytes() {
+		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "sallyport_git_bytes_total", Help: "Bytes of packs and refs sent to forges and received from them.", ConstLabels: prometheus.Labels{"direction": direction},
+		}, func() float64 { return float64(bytes.Load()) }))
+	}
+	return all
 }
 
 // connectorHealth collects the health of connectors when it is scraped.

@@ -1,0 +1,265 @@
+// Package gitserver is the gateway as a Git remote over smart HTTP: clients fetch
+// from and push to the repositories of a forge under a session's token, and the
+// credential of the forge stays in the gateway.
+//
+// It guarantees: every fetch and push is a call of the Gate (git:fetch, git:push),
+// so that policy decides it and the audit log has it; a fetch is streamed, with
+// nothing buffered; the session's token goes to no forge, and the forge's
+// credential goes to its own host only and reaches no client.
+//
+// It does not store repositories, and serves neither SSH nor Git LFS.
+package gitserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/defaults"
+)
+
+// Gate runs calls. Its implementation is gate.Gate.
+type Gate interface {
+	Call(ctx context.Context, c *action.Call) (*action.Outcome, error)
+	Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Explained, error)
+}
+
+// Config configures a [Server]. The functions are required.
+type Config struct {
+	// Authenticate returns the live session of a token.
+	Authenticate func(ctx context.Context, token string) (*action.Session, error)
+	// Session returns a session by its ID. Callers do not modify it.
+	Session func(ctx context.Context, id string) (*action.Session, error)
+	// Remote returns how the session reaches a repository of a host.
+	Remote func(ctx context.Context, s *action.Session, host, repository string) (*Remote, error)
+
+	MaxStreams int          `default:"16"` // requests of one session at a time
+	Log        *slog.Logger `default:"discard"`
+}
+
+// Remote is a repository at a forge, and the credential for it.
+type Remote struct {
+	URL         *url.URL     // of the repository, without .git
+	Client      *http.Client // for the host of URL
+	Integration string       // ID; empty: the credential is a secret
+	Revision    string       // changes when the credential would be another one
+	// Credential returns the user and password of requests.
+	Credential func(ctx context.Context, a Access) (user, password string, err error)
+}
+
+// Access is what a credential is for.
+type Access struct {
+	Write bool
+}
+
+// Server serves the repositories. It is safe for concurrent use.
+type Server struct {
+	Config
+	gate Gate
+
+	sent, received atomic.Int64 // bytes
+
+	mu      sync.Mutex
+	streams map[string]int            // requests in progress, by session
+	waiting map[string][]*fetchStream // fetches that the Gate has not started yet, by session and params
+	names   refNames
+}
+
+// New returns a server. [Server.Use] must be called before it serves.
+func New(c Config) (*Server, error) {
+	if c.Authenticate == nil || c.Session == nil || c.Remote == nil {
+		return nil, errors.New("gitserver.Config: Authenticate, Session and Remote are required")
+	}
+	defaults.Set(&c)
+	return &Server{Config: c, streams: map[string]int{}, waiting: map[string][]*fetchStream{}, names: newRefNames()}, nil
+}
+
+// Use sets the Gate, whose catalog has [Server.Actions].
+func (s *Server) Use(g Gate) { s.gate = g }
+
+// fetchAction is the name of the action of a fetch.
+const fetchAction = "fetch"
+
+// exchange is a request of an authenticated session for a repository.
+type exchange struct {
+	w          http.ResponseWriter
+	r          *http.Request
+	session    *action.Session
+	host       string // as in the URL
+	path       string // of the repository, without .git
+	service    string // what it asks for, such as info/refs
+	repository string // host and path
+}
+
+// services are the ends of the URLs that the server knows.
+var services = [...]string{"/info/refs", "/git-upload-pack", "/git-receive-pack"}
+
+// segment is a part of a repository's path. None begins with a dot, so that no path
+// leaves its place.
+var segment = regexp.MustCompile(`^[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,99}$`)
+
+// hostPattern is a host with an optional port.
+var hostPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?$`)
+
+// maxSegments bounds the depth of a path: GitLab allows 20 groups.
+const maxSegments = 22
+
+// parse splits a path below /git/ into its parts.
+func (x *exchange) parse(path string) error {
+	rest := strings.TrimPrefix(path, "/git/")
+	if strings.Contains(rest, "/info/lfs") {
+		return refusal(http.StatusNotImplemented, "Git LFS is not available through the gateway. Push and fetch without it: set GIT_LFS_SKIP_SMUDGE=1, and keep large files out of the commits.")
+	}
+	for _, service := range services {
+		if found, ok := strings.CutSuffix(rest, service); ok {
+			x.service, rest = service[1:], found
+		}
+	}
+	host, path, _ := strings.Cut(rest, "/")
+	x.host, x.path = strings.ToLower(host), strings.TrimSuffix(path, ".git")
+	parts := strings.Split(x.path, "/")
+	valid := x.service != "" && hostPattern.MatchString(x.host) && len(parts) <= maxSegments
+	for _, part := range parts {
+		valid = valid && segment.MatchString(part)
+	}
+	if !valid {
+		return refusal(http.StatusNotFound, "This is not the URL of a repository. It has the form GATEWAY/git/HOST/OWNER/NAME.git, such as /git/github.com/octocat/hello.git.")
+	}
+	x.repository = x.host + "/" + x.path
+	return nil
+}
+
+// ServeHTTP serves one request of a Git client.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	x := &exchange{w: w, r: r}
+	if err := s.serve(x); err != nil {
+		s.refuse(x, err)
+	}
+}
+
+func (s *Server) serve(x *exchange) (err error) {
+	if x.r.Header.Get("Origin") != "" {
+		return refusal(http.StatusForbidden, "Browsers cannot use this URL; use git.")
+	}
+	if x.session, err = s.Authenticate(x.r.Context(), credential(x.r)); err != nil {
+		return err
+	}
+	if err := x.parse(x.r.URL.EscapedPath()); err != nil {
+		return err
+	}
+	if !s.enter(x.session.ID) {
+		return action.NewError("too_many_streams", s.MaxStreams)
+	}
+	defer s.leave(x.session.ID)
+	switch service := x.r.URL.Query().Get("service"); x.r.Method + " " + x.service {
+	case "GET info/refs":
+		switch service {
+		case "git-upload-pack":
+			return s.advertiseFetch(x)
+		case "git-receive-pack":
+			return refusal(http.StatusForbidden, "The gateway only reads repositories: pushing is not available.")
+		}
+		return refusal(http.StatusForbidden, "This client is too old: the gateway serves smart HTTP only. Use Git 1.6.6 or later.")
+	case "POST git-upload-pack":
+		return s.fetch(x)
+	}
+	x.w.Header().Set("Allow", "GET, POST")
+	return refusal(http.StatusMethodNotAllowed, "This is a Git remote; use git clone, fetch or push.")
+}
+
+// enter counts a request of the session; false if it has too many.
+func (s *Server) enter(session string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[session] >= s.MaxStreams {
+		return false
+	}
+	s.streams[session]++
+	return true
+}
+
+func (s *Server) leave(session string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[session]--; s.streams[session] == 0 {
+		delete(s.streams, session)
+	}
+}
+
+// credential returns the session's token: as a bearer token, or as the password of
+// any user.
+func credential(r *http.Request) string {
+	if _, password, ok := r.BasicAuth(); ok {
+		return password
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// refusedRequest is a refusal with a status of HTTP.
+type refusedRequest struct {
+	status  int
+	message string
+}
+
+func (r *refusedRequest) Error() string { return r.message }
+
+func refusal(status int, format string, args ...any) error {
+	return &refusedRequest{status, fmt.Sprintf(format, args...)}
+}
+
+// refuse answers with an error. Git prints the text of a response of type
+// text/plain.
+func (s *Server) refuse(x *exchange, err error) {
+	status, e := http.StatusInternalServerError, action.Public(err)
+	message := e.Message
+	var refused *refusedRequest
+	switch {
+	case errors.As(err, &refused):
+		status, message = refused.status, refused.message
+	case errors.Is(err, action.ErrUnauthenticated):
+		status = http.StatusUnauthorized
+		x.w.Header().Set("Www-Authenticate", `Basic realm="sallyport"`)
+	case errors.Is(err, action.ErrTooMany):
+		status = http.StatusTooManyRequests
+	case errors.Is(err, action.ErrNotFound):
+		status = http.StatusNotFound
+	case errors.Is(err, action.ErrForbidden), errors.Is(err, action.ErrConflict), errors.Is(err, action.ErrInvalid):
+		status = http.StatusForbidden
+	case errors.Is(err, action.ErrUnavailable), errors.Is(err, action.ErrOutcomeUnknown):
+		status = http.StatusBadGateway
+	case x.r.Context().Err() != nil:
+		return // nobody reads the answer
+	default:
+		s.Log.Error("a Git request failed", "repository", x.repository, "error", err)
+	}
+	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	x.w.Header().Set("X-Content-Type-Options", "nosniff")
+	x.w.WriteHeader(status)
+	_, _ = io.WriteString(x.w, message+"\n") // the client may be gone
+}
+
+// idle is how long a client or a forge may neither read nor send.
+const idle = 2 * time.Minute
+
+// moreTime extends the deadlines of the client.
+func (x *exchange) moreTime() {
+	c := http.NewResponseController(x.w)
+	_ = c.SetReadDeadline(time.Now().Add(idle)) // not supported in tests with a recorder
+	_ = c.SetWriteDeadline(time.Now().Add(idle))
+}
