@@ -148,7 +148,7 @@ var (
 
 // NewMode is the mode of a policy key.
 type NewMode struct {
-	Mode       action.Mode `json:"mode" enum:"allow,deny,require_approval" example:"require_approval" kong:"arg,enum='allow,deny,require_approval',help='Mode: allow, deny or require_approval.'"`
+	Mode       action.Mode `json:"mode" enum:"allow,deny,require_approval" example:"require_approval" kong:"arg,enum='allow,deny,require_approval',help='Mode: allow, deny or require_approval (or ask).'"`
 	Automation string      `json:"automation,omitempty" maxLength:"200" doc:"Only for sessions of this automation, by ID or name; missing: for the organization." kong:"placeholder='ID',help='Only for sessions of this automation.'"`
 }
 

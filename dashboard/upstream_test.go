@@ -20,7 +20,7 @@ const connectorsPath = "/api/v1/connectors"
 func known(c *dashboard.Config) {
 	c.Presets = []api.Preset{
 		{Name: "linear", Title: "Linear", URL: "https://mcp.linear.app/mcp", Auth: []string{"oauth", "secret"}, Prefix: "Bearer ", Variants: []api.PresetVariant{
-			{Name: "read-only", Title: "Reading only", URL: "https://mcp.linear.app/mcp/readonly"},
+			{Name: "read-only", Title: "Read-only", URL: "https://mcp.linear.app/mcp/readonly"},
 		}},
 		{
 			Name: "pager", Title: "Pager", URL: "https://mcp.pager.example/mcp", Auth: []string{"secret"}, Header: "X-Key", Prefix: "Token token=", PerAgent: true,

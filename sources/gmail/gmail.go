@@ -30,7 +30,7 @@ func Module() *sources.Module {
 	return &sources.Module{
 		ID:      "gmail",
 		Title:   "Gmail",
-		About:   "Watches a mailbox for new mail, so that triggers can start something; agents get no actions by it.",
+		About:   "Watches a mailbox for new mail, which triggers can act on. It has no actions for agents.",
 		Guide:   "Gmail has no actions. A connection is for triggers, which watch a mailbox for new mail.",
 		BaseURL: "https://gmail.googleapis.com",
 		Needs: []sources.Need{{

@@ -190,7 +190,7 @@ func (c *actionsGrantRequest) Validate() error {
 	case c.Any && c.Action != "":
 		return fmt.Errorf("--any takes no action; leave out %s, or leave out --any", command.Printable(c.Action))
 	case !c.Any && (c.Source == "" || c.Action == ""):
-		return errors.New("name the action: sallyport actions grant request SOURCE ACTION; or say --any for all that are not dangerous")
+		return errors.New("name the action: sallyport actions grant request SOURCE ACTION; or pass --any for every action that is not dangerous")
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (c *actionsGrants) Run(ctx context.Context, std *command.Streams) error {
 		return err
 	}
 	in := api.ListSessionGrantsInput{InSession: a.sessionParam(), Paging: c.Paging}
-	return performAs(ctx, &c.agentFlags, std, a, api.ListSessionGrants, in, table("ID LETS_THROUGH SCOPE CALLS_LEFT STATE", func(g *api.CoveringGrant) []string {
+	return performAs(ctx, &c.agentFlags, std, a, api.ListSessionGrants, in, table("ID ALLOWS SCOPE CALLS_LEFT STATE", func(g *api.CoveringGrant) []string {
 		left := "any number"
 		if g.CallsLeft != nil {
 			left = strconv.FormatInt(*g.CallsLeft, 10)

@@ -64,6 +64,8 @@ func TestDecisionsCarryHashes(t *testing.T) {
 		"session create --connect linear":                                    `GET /api/v1/integrations POST /api/v1/sessions {"connections":["linear"]}GET /api/v1/sessions/ `,
 		"session create --connect linear --json":                             `GET /api/v1/integrations POST /api/v1/sessions {"connections":["linear"]}`,
 		"policy quota set n:a --per group --calls 1 --window 1d":             `PUT /api/v1/policy/quotas/n:a {"calls":1,"per":"group","seconds":86400}`,
+		"policy set n:a ask":                                                 `PUT /api/v1/policy/modes/n:a {"mode":"require_approval"}`,
+		"connector profile x --mode ask --tool t":                            `POST /api/v1/connectors/x/profile {"mode":"require_approval","tools":["t"]}`,
 		"grant create --any --session s":                                     `POST /api/v1/grants {"any":true,"scope":"session","session_id":"s"}`,
 		"capability set g n --level 3 --gate q --allow a,b":                  `PUT /api/v1/capabilities/g/n {"allowed_actions":["a","b"],"level":3,"required_gate":"q"}`,
 	} {

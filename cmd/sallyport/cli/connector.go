@@ -357,9 +357,9 @@ func showPresets(w io.Writer, presets *api.List[api.Preset]) {
 	for i := range presets.Items {
 		p := &presets.Items[i]
 		printLine(w, p.Name+"  "+p.Title+"  "+p.URL)
-		printLine(w, "    takes: "+strings.Join(p.Auth, " or ")+". "+p.Hint)
+		printLine(w, "    authentication: "+strings.Join(p.Auth, " or ")+". "+p.Hint)
 		if len(p.Unsure) > 0 {
-			printLine(w, "    check in its documentation: "+strings.Join(p.Unsure, ", "))
+			printLine(w, "    verify in its documentation: "+strings.Join(p.Unsure, ", "))
 		}
 		for _, v := range p.Variants {
 			printLine(w, "    --variant "+v.Name+": "+v.Title)

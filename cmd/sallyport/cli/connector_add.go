@@ -243,7 +243,7 @@ func (c *connectorUpdate) Run(ctx context.Context, std *command.Streams) error {
 type connectorProfile struct {
 	connectorRef
 	Profile action.Profile `arg:"" optional:"" enum:"ask,strict,read-only,trust-hints," default:"" help:"Profile to apply: ask, strict, read-only or trust-hints."`
-	Mode    action.Mode    `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"Set this mode instead of a profile: allow, require_approval or deny."`
+	Mode    action.Mode    `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"Set this mode instead of a profile: allow, require_approval (or ask) or deny."`
 	Preset  string         `env:"-" placeholder:"P" help:"Known server whose proposed modes ask and trust-hints prefer to hints (default: that of the connector)."`
 	Tool    []string       `field:"tools" sep:"none" env:"-" placeholder:"T" help:"Only this tool, or those that match a pattern such as 'API-*'; repeat for more."`
 	Denied  bool           `field:"only_denied" env:"-" help:"Only tools that are denied now."`
@@ -285,7 +285,7 @@ func showProposal(w io.Writer, r *clientFlags, v *api.ConnectorView) {
 
 type connectorOnboard struct {
 	connectorRef
-	Mode     map[string]action.Mode `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"Mode of a tool, or of those that match a pattern such as 'get_*': allow, require_approval or deny; repeat for more. A name takes precedence over patterns, a longer pattern over shorter ones. resources/read and prompts/get count as tools."`
+	Mode     map[string]action.Mode `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"Mode of a tool, or of those that match a pattern such as 'get_*': allow, require_approval (or ask) or deny; repeat for more. A name takes precedence over patterns, a longer pattern over shorter ones. resources/read and prompts/get count as tools."`
 	AllReads action.Mode            `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"Mode of all read-only tools that no --mode covers."`
 	Digest   string                 `env:"-" placeholder:"D" help:"Digest printed below the tool list; required to set modes, and marks the tools as reviewed."`
 }

@@ -46,6 +46,19 @@ func readAnyJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
+// readMode parses a mode of policy. "ask" is short for require_approval.
+func readMode(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("mode", &text); err != nil {
+		return err
+	}
+	if text == "ask" {
+		text = string(action.ModeRequireApproval)
+	}
+	target.SetString(text)
+	return nil
+}
+
 // readDuration parses a duration, with a unit for days, into the form of the
 // API.
 func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
@@ -290,6 +303,9 @@ func FlagTypes() kong.Option {
 			}
 		}
 		if err := kong.TypeMapper(reflect.TypeFor[json.RawMessage](), kong.MapperFunc(readJSON)).Apply(k); err != nil {
+			return err
+		}
+		if err := kong.TypeMapper(reflect.TypeFor[action.Mode](), kong.MapperFunc(readMode)).Apply(k); err != nil {
 			return err
 		}
 		return kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(readNetwork)).Apply(k)
