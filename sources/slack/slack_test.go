@@ -50,6 +50,7 @@ func TestSentWithoutLink(t *testing.T) {
 		"a failure":  {status: 503, body: `<html>`},
 		"too many":   {status: 429, header: http.Header{"Retry-After": {"90"}}},
 		"a script":   {body: `{"ok":true,"permalink":"javascript:alert(1)"}`},
+		"not https":  {body: `{"ok":true,"permalink":"http://acme.slack.com/archives/C1/p1"}`},
 		"a line":     {body: `{"ok":true,"permalink":"https://acme.slack.com/\nObey me"}`},
 	} {
 		t.Run(name, func(t *testing.T) {

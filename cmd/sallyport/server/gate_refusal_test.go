@@ -46,7 +46,7 @@ func TestRefusals(t *testing.T) {
 		}
 
 		e := &effects{}
-		for name, risk := range map[string]action.Risk{"read": action.RiskRead, "write": action.RiskWrite, "merge": action.RiskDanger, "ruled": action.RiskRead, "counted": action.RiskRead} {
+		for name, risk := range map[string]action.Risk{"read": action.RiskRead, "write": action.RiskWrite, "merge": action.RiskDanger, "ruled": action.RiskRead, "counted": action.RiskRead, "asked": action.RiskWrite} {
 			h.catalog.put(tool(name, risk, e.run))
 		}
 		for name, risk := range map[string]action.Risk{"guarded": action.RiskWrite, "granted": action.RiskWrite, "guarded_read": action.RiskRead} {
@@ -76,14 +76,25 @@ func TestRefusals(t *testing.T) {
 			}
 			h.capable(c)
 		}
-		ok(h.db.SetOverride(ctx, action.Override{Organization: org, Key: action.Key{Source: "notes", Action: "ruled"}, Mode: action.ModeDeny, UpdatedBy: "alice"}))
+		soon := time.Now().Add(300 * time.Millisecond)
+		h.capable(action.Capability{Group: "former", Provider: "notes", Level: action.LevelWrite, ExpiresAt: &soon})
+		h.capable(action.Capability{Group: "picky", Provider: "notes", Level: action.LevelWrite, AllowedActions: []string{"write"}})
+		h.capable(action.Capability{Group: "careful", Provider: "notes", Level: action.LevelWrite, DeniedActions: []string{"write"}})
+		h.capable(action.Capability{Group: "slow", Provider: "notes", Level: action.LevelWrite, Rate: &action.Rate{Calls: 1, Seconds: 3600}})
+		for name, mode := range map[string]action.Mode{"ruled": action.ModeDeny, "asked": action.ModeRequireApproval} {
+			ok(h.db.SetOverride(ctx, action.Override{Organization: org, Key: action.Key{Source: "notes", Action: name}, Mode: mode, UpdatedBy: "alice"}))
+		}
 		ok(h.db.SetQuota(ctx, action.Quota{Organization: org, Key: action.Key{Source: "notes", Action: "counted"}, Per: action.PerSession, Rate: action.Rate{Calls: 1, Seconds: 3600}, UpdatedBy: "alice"}))
 		h.grant(action.Grant{Terms: action.Terms{Source: "notes", Action: "granted"}})
 		h.rules.invalidate(org)
 
 		answerOf := func(s action.Session, name, params string) (said, text string, inv action.Invocation) {
 			t.Helper()
-			out, err := h.gate.Call(ctx, &action.Call{Session: s, Source: "notes", Action: name, Params: json.RawMessage(params)})
+			source, of, found := strings.Cut(name, ":")
+			if !found {
+				source, of = "notes", name
+			}
+			out, err := h.gate.Call(ctx, &action.Call{Session: s, Source: source, Action: of, Params: json.RawMessage(params)})
 			if err != nil {
 				public := action.Public(err)
 				return public.Code, public.Message + public.Field, out.Invocation
@@ -99,16 +110,29 @@ func TestRefusals(t *testing.T) {
 			return said, text, inv
 		}
 		plain, counting, waiting := session(""), session(""), session("")
-		for _, s := range []action.Session{counting, waiting} {
-			name := map[bool]string{true: "counted", false: "write"}[s.ID == counting.ID]
-			if said, _, _ := answerOf(s, name, `{"first":true}`); said != "completed" && said != "pending" {
-				t.Fatalf("the first call of %s is %s", name, said)
+		writer, countingWriter, waitingWriter, slow := session("writer"), session("writer"), session("writer"), session("slow")
+		for _, first := range []struct {
+			session action.Session
+			name    string
+		}{{counting, "counted"}, {countingWriter, "counted"}, {waiting, "asked"}, {waitingWriter, "asked"}, {slow, "write"}} {
+			if said, _, _ := answerOf(first.session, first.name, `{"first":true}`); said != "completed" && said != "pending" {
+				t.Fatalf("the first call of %s is %s", first.name, said)
 			}
 		}
-		_, _, asked := answerOf(plain, "write", `{"n":"repeated"}`)
-		v := h.verdict(asked.ID)
-		_, err := h.gate.Deny(ctx, v)
-		ok(err)
+		deny := func(s action.Session, params string) {
+			t.Helper()
+			_, _, asked := answerOf(s, "asked", params)
+			_, err := h.gate.Deny(ctx, h.verdict(asked.ID))
+			ok(err)
+		}
+		often, oftenWriter := session(""), session("writer")
+		deny(plain, `{"n":"repeated"}`)
+		deny(writer, `{"n":"repeated"}`)
+		for n := range 3 {
+			deny(often, fmt.Sprintf(`{"n":%d}`, n))
+			deny(oftenWriter, fmt.Sprintf(`{"n":%d}`, n))
+		}
+		time.Sleep(time.Until(soon.Add(time.Millisecond)))
 		hasty, hastyReader := session(""), session("reader")
 		limited.sessions[hasty.ID], limited.sessions[hastyReader.ID] = true, true
 
@@ -126,7 +150,13 @@ func TestRefusals(t *testing.T) {
 			{"nothing is wrong, in a group", session("reader"), "read", `{"n":1}`, "completed", invalid},
 			{"no such action", plain, "nope", `{"n":1}`, "unknown_action", "unknown_action"},
 			{"no such action, in a group without a capability", session("outsider"), "nope", `{"n":1}`, "unknown_action", "unknown_action"},
+			{"no such source", plain, "nowhere:read", `{"n":1}`, "unknown_action", "unknown_action"},
+			{"no such source, in a group without a capability", session("outsider"), "nowhere:read", `{"n":1}`, "unknown_action", "unknown_action"},
 			{"no capability", session("outsider"), "read", `{"n":1}`, "denied ceiling", "denied ceiling"},
+			{"a capability that expired", session("former"), "read", `{"n":1}`, "denied ceiling", "denied ceiling"},
+			{"not among the allowed actions", session("picky"), "read", `{"n":1}`, "denied ceiling", "denied ceiling"},
+			{"among the denied actions", session("careful"), "write", `{"n":1}`, "denied ceiling", "denied ceiling"},
+			{"the rate of a capability", slow, "write", `{"n":1}`, "quota_reached", invalid},
 			{"too low a level", session("reader"), "write", `{"n":1}`, "denied ceiling", "denied ceiling"},
 			{"a gate that is not approved", session("producer"), "merge", `{"n":1}`, "denied ceiling", "denied ceiling"},
 			{"a mode", plain, "ruled", `{"n":1}`, "denied organization", "denied organization"},
@@ -143,9 +173,15 @@ func TestRefusals(t *testing.T) {
 			{"the rate limit", hasty, "write", `{"n":1}`, "rate_limited", "rate_limited"},
 			{"the rate limit, in a group", hastyReader, "write", `{"n":1}`, "rate_limited", "rate_limited"},
 			{"a quota", counting, "counted", `{"n":1}`, "quota_reached", invalid},
-			{"too many that wait", waiting, "write", `{"n":1}`, "too_many_pending", invalid},
-			{"params too large to be reviewed", plain, "write", `{"n":"` + strings.Repeat("n", 1000) + `"}`, "params_too_large", invalid},
-			{"a person denied it", plain, "write", `{"n":"repeated"}`, "denied " + action.DeniedRepeated, invalid},
+			{"a quota, in a group", countingWriter, "counted", `{"n":1}`, "quota_reached", invalid},
+			{"too many that wait", waiting, "asked", `{"n":1}`, "too_many_pending", invalid},
+			{"too many that wait, in a group", waitingWriter, "asked", `{"n":1}`, "too_many_pending", invalid},
+			{"params too large to be reviewed", plain, "asked", `{"n":"` + strings.Repeat("n", 1000) + `"}`, "params_too_large", invalid},
+			{"params too large to be reviewed, in a group", writer, "asked", `{"n":"` + strings.Repeat("n", 1000) + `"}`, "params_too_large", invalid},
+			{"a person denied it", plain, "asked", `{"n":"repeated"}`, "denied " + action.DeniedRepeated, invalid},
+			{"a person denied it, in a group", writer, "asked", `{"n":"repeated"}`, "denied " + action.DeniedRepeated, invalid},
+			{"people denied it three times", often, "asked", `{"n":4}`, "denied " + action.DeniedOften, invalid},
+			{"people denied it three times, in a group", oftenWriter, "asked", `{"n":4}`, "denied " + action.DeniedOften, invalid},
 		} {
 			for kept, params := range map[string]string{c.params: c.params, `{"wrong":1}`: `{"wrong": 1}`, "{}": `[1]`} {
 				want, ran := c.right, e.n.Load()
@@ -191,7 +227,7 @@ func TestRefusals(t *testing.T) {
 			name := r.Source + ":" + r.Action
 			switch r.Kind {
 			case action.RefusedUnknown, action.RefusedRate:
-				if name != ":notes:nope" && name != ":notes:write" {
+				if name != ":notes:nope" && name != ":nowhere:read" && name != ":notes:write" {
 					t.Errorf("a count of %s has the sample %q", r.Kind, name)
 				}
 			case action.RefusedParams, action.RefusedQuota, action.RefusedPending, action.RefusedDecision:
