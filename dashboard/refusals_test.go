@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sallyport/action"
 )
@@ -24,6 +25,9 @@ func TestRefusedCalls(t *testing.T) {
 	for range 3 {
 		h.problem(400, "invalid_params", h.agent, "POST", path+"invoke", `{"source":"github","action":"create","params":{"wrong":1}}`)
 	}
+	h.problem(400, "invalid_params", h.agent, "POST", path+"invoke", `{"source":"github","action":"create","params":"no object"}`)
+	h.want(400, h.agent, "POST", path+"invoke", `{"source":"github","action":"create","idempotency_key":"a"}`, "Idempotency-Key", "b")
+	h.problem(400, "invalid_params", h.agent, "POST", "/internal/tools/verify", `{"session_id":"s1","tool_call_id":"1","params":"no object"}`)
 	h.problem(404, "unknown_action", h.agent, "POST", path+"invoke", `{"source":"github","action":"<script>"}`)
 	for _, at := range []string{path + "invocations/", "/api/v1/invocations/"} {
 		h.want(403, h.agent, "POST", at+id+"/approve", "")
@@ -55,19 +59,13 @@ func TestRefusedCalls(t *testing.T) {
 		}
 		return lines
 	}
-	byKind := map[string]line{}
-	for _, l := range read("") {
-		byKind[l.Kind] = l
-	}
-	want := map[string]line{
-		"invalid_params": {"invalid_params", "create", 3},
-		"agent_decision": {"agent_decision", "approve", 2},
-		"unknown_action": {"unknown_action", byKind["unknown_action"].Action, 1},
-	}
-	if d := cmp.Diff(want, byKind); d != "" || !strings.HasSuffix(byKind["unknown_action"].Action, "<script>") {
+	byAction := cmpopts.SortSlices(func(a, b line) bool { return a.Action < b.Action })
+	invalid := []line{{"invalid_params", "create", 3}, {"invalid_params", "github:create", 2}, {"invalid_params", "verify", 1}}
+	want := append([]line{{"agent_decision", "approve", 2}, {"unknown_action", "connector:c1:<script>", 1}}, invalid...)
+	if d := cmp.Diff(want, read(""), byAction); d != "" {
 		t.Errorf("counts (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]line{want["invalid_params"]}, read("?session=s1&kind=invalid_params&from=2020-01-01")); d != "" {
+	if d := cmp.Diff(invalid, read("?session=s1&kind=invalid_params&from=2020-01-01"), byAction); d != "" {
 		t.Errorf("counts of a kind (-want +got):\n%s", d)
 	}
 	if got := read("?session=s2"); len(got) != 0 {
@@ -76,10 +74,10 @@ func TestRefusedCalls(t *testing.T) {
 	h.problem(400, "invalid_field", h.member, "GET", "/api/v1/audit/refusals?from=soon", "")
 
 	rows, err := csv.NewReader(strings.NewReader(h.want(200, h.admin, "GET", "/api/v1/audit/export?what=refusals&format=csv", "").body)).ReadAll()
-	if err != nil || len(rows) != 4 || strings.Join(rows[0], ",") != "id,first_at,last_at,session_id,kind,source_id,action,count" {
+	if err != nil || len(rows) != 6 || strings.Join(rows[0], ",") != "id,first_at,last_at,session_id,kind,source_id,action,count" {
 		t.Errorf("exported %q, %v", rows, err)
 	}
-	if lines := strings.Count(h.want(200, h.admin, "GET", "/api/v1/audit/export?what=refusals", "").body, fmt.Sprintf(`"session_id":%q`, "s1")); lines != 3 {
+	if lines := strings.Count(h.want(200, h.admin, "GET", "/api/v1/audit/export?what=refusals", "").body, fmt.Sprintf(`"session_id":%q`, "s1")); lines != 5 {
 		t.Errorf("%d lines are exported", lines)
 	}
 	body := b.get("/activity").body

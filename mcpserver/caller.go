@@ -77,9 +77,11 @@ func (s *Server) newCaller(x *exchange, p *params) (*caller, *wire.Response) {
 	}
 	key, ok := idempotencyKey(x, p)
 	if !ok {
+		s.cfg.Gate.CountRefusal(&x.who, action.RefusedParams, t.source, t.action)
 		return nil, toolErrorResponse("Invalid params at /_meta/sallyport~1idempotencyKey: give one idempotency key, a string, in the header, in _meta or as an argument of actions_call; two that differ mean two calls.")
 	}
 	if key, ok = toolCallID(p, t, key); !ok {
+		s.cfg.Gate.CountRefusal(&x.who, action.RefusedParams, t.source, t.action)
 		return nil, toolErrorResponse("Invalid params at /_meta/sallyport~1toolCallId: give the id of the tool call, a string.")
 	}
 	c := &caller{
@@ -112,6 +114,7 @@ func (s *Server) target(x *exchange, p *params) (t tool, arguments []byte, bad *
 		return s.findPrompt(x, p)
 	}
 	if bad = unwrap(&x.who, p); bad != nil {
+		s.cfg.Gate.CountRefusal(&x.who, action.RefusedParams, "", toolCall)
 		return t, nil, bad
 	}
 	if t, bad = s.findTool(x, p); bad != nil {

@@ -190,13 +190,14 @@ func (g *gate) Subscribe(ctx context.Context, _ *action.Session, source, uri str
 	return nil
 }
 
-// Admit counts.
+// CountRefusal records.
 func (g *gate) CountRefusal(s *action.Session, kind action.RefusalKind, source, name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.refusals = append(g.refusals, fmt.Sprintf("%s %s %s:%s", s.ID, kind, source, name))
 }
 
+// Admit counts.
 func (g *gate) Admit(context.Context, *action.Session) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

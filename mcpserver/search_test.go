@@ -310,6 +310,9 @@ func TestWrappedBadInput(t *testing.T) {
 	if n := len(g.ids()); n != 0 {
 		t.Error("rows:", n)
 	}
+	if n := len(g.refusals); n != 15 {
+		t.Errorf("%d refusals are counted, want all 15: %q", n, g.refusals)
+	}
 	for _, good := range []string{`{"tool":"verify","task":"t1","arguments":null,"idempotency_key":null}`, `"{\"tool\":\"verify\"}"`} {
 		if text := serve(s, rpc("token-t1", id, callBody(1, "actions_call", `,"arguments":`+good))).Body.String(); strings.Contains(text, "isError") || strings.Contains(text, `"error"`) {
 			t.Errorf("%s: %s", good, text)

@@ -105,10 +105,10 @@ func (s *handlers) call(ctx context.Context, p *dashboard.Principal, n api.NewCa
 		return action.Call{}, err
 	}
 	key, err := idempotencyKey(n.IdempotencyKey, header)
-	if err != nil {
-		return action.Call{}, err
+	var params json.RawMessage
+	if err == nil {
+		params, err = paramsObject(n.Params)
 	}
-	params, err := paramsObject(n.Params)
 	if err != nil {
 		s.Gate.CountRefusal(p.Session, action.RefusedParams, "", n.Source+":"+n.Action)
 		return action.Call{}, err
@@ -260,6 +260,7 @@ func (s *handlers) callTool(ctx context.Context, p *dashboard.Principal, in *api
 	}
 	params, err := paramsObject(normalizeSettings(in.Body.Params))
 	if err != nil {
+		s.Gate.CountRefusal(p.Session, action.RefusedParams, action.Platform, tool)
 		return nil, err
 	}
 	tool = strings.ReplaceAll(tool, ".", "_") // some clients write a dot where tool names have an underscore
