@@ -2,6 +2,7 @@ package action_test
 
 import (
 	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -98,5 +99,13 @@ func TestEventKinds(t *testing.T) {
 	})
 	if got := action.EventKinds(); len(want) == 0 || !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 		t.Errorf("the kinds are %v, the constants %v", got, want)
+	}
+}
+
+// TestErrorWithCause joins the message and the cause, as log lines show them.
+func TestErrorWithCause(t *testing.T) {
+	err := &action.Error{Code: "upstream_unreachable", Message: "The connection failed. Check the URL.", Err: errors.New("connection refused")}
+	if got, want := err.Error(), "upstream_unreachable: The connection failed. Check the URL: connection refused"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

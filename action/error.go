@@ -93,7 +93,7 @@ func (e *Error) Persistent() bool {
 
 func (e *Error) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Err)
+		return fmt.Sprintf("%s: %s: %v", e.Code, strings.TrimSuffix(e.Message, "."), e.Err)
 	}
 	return e.Code + ": " + e.Message
 }

@@ -550,7 +550,7 @@ func (d *doctor) checkServer(ctx context.Context) {
 	for _, c := range all.Items {
 		if c.Enabled && c.Error != "" {
 			failing++
-			d.add("warn", "connectors", "%s: %s; for details run: sallyport connector validate %s", c.Name, c.Error, cmp.Or(c.Slug, c.ID))
+			d.add("warn", "connectors", "%s: %s; for details run: sallyport connector validate %s", c.Name, strings.TrimSuffix(c.Error, "."), cmp.Or(c.Slug, c.ID))
 		}
 		for _, warning := range c.Warnings {
 			d.add("warn", "connectors", "%s: %s", c.Name, warning)
