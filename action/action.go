@@ -80,6 +80,18 @@ type Action struct {
 	// risk, as "'live' is a production branch"; see [Action.InProduction].
 	// Empty: the risk decides.
 	Production string
+	// Danger says why a call with some params is destructive although the action is
+	// not, as "it overwrites refs/heads/main". No mode or grant allows such a call
+	// without approval. Empty: the risk decides.
+	Danger string
+	// Allowed says why a call with some params is allowed if no mode says
+	// otherwise. Empty: the risk decides.
+	Allowed string
+	// NoGrant says why no grant covers a call with some params. Empty: grants may.
+	NoGrant string
+	// PinPatterns are params, as JSON Pointers, that grants can pin to a pattern
+	// with *: their values never contain one.
+	PinPatterns []string
 	// OneConnection reports that the params cannot identify one of several
 	// integrations, so the session must have exactly one.
 	OneConnection bool
@@ -103,6 +115,9 @@ type Action struct {
 	Bind func(ctx context.Context, s *Session, params json.RawMessage) (Binding, error)
 	// Run executes the action. See [Run].
 	Run Run
+	// Here reports whether this instance can execute an approved call whose caller
+	// left. Nil: every instance can.
+	Here func(inv *Invocation) bool
 
 	// Complete answers completion/complete for the action's arguments, with
 	// the params and result of MCP unchanged. Nil: not supported.
@@ -119,6 +134,8 @@ type Binding struct {
 	// Production says why the params change production, as in
 	// [Action.Production]; empty: they do not.
 	Production string
+	// Danger, Allowed and NoGrant are those of the action for the params.
+	Danger, Allowed, NoGrant string
 }
 
 // InProduction returns the action as policy decides it for params that change
@@ -128,6 +145,22 @@ func (a *Action) InProduction(why string) *Action {
 	raised := *a
 	raised.Risk, raised.Production = RiskDanger, why
 	return &raised
+}
+
+// For returns the action as policy decides it for params with the binding.
+func (a *Action) For(b Binding) *Action {
+	if b.Production == "" && b.Danger == "" && b.Allowed == "" && b.NoGrant == "" {
+		return a
+	}
+	changed := *a
+	if b.Danger != "" {
+		changed.Risk = RiskDanger
+	}
+	if b.Production != "" {
+		changed = *a.InProduction(b.Production)
+	}
+	changed.Danger, changed.Allowed, changed.NoGrant = b.Danger, b.Allowed, b.NoGrant
+	return &changed
 }
 
 // Bound returns the revision of a call with the binding.

@@ -211,7 +211,7 @@ func (s *Server) runFetch(ctx context.Context, params json.RawMessage, caller ac
 	f.failed = err
 	if err != nil {
 		if f.ctx.Err() != nil {
-			err = action.Errorf(action.ErrUnavailable, "git_client_gone", "The client disconnected after %d bytes.", counted.n)
+			err = action.NewError("git_client_gone", counted.n)
 		}
 		return action.Result{Integration: f.remote.Integration}, err
 	}
@@ -259,7 +259,7 @@ func (s *Server) relay(x *exchange, resp *http.Response, observer io.Writer) err
 			_, _ = observer.Write((*buffer)[:n]) // cannot fail
 			x.moreTime()
 			if _, err := x.w.Write((*buffer)[:n]); err != nil {
-				return action.Errorf(action.ErrUnavailable, "git_client_gone", "The client disconnected.").WithCause(err)
+				return fmt.Errorf("writing to the client: %w", err)
 			}
 			_ = client.Flush() // a failure is that of the next write
 		}

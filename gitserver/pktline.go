@@ -156,34 +156,28 @@ func (s *refScanner) add(line []byte) {
 	}
 }
 
-// advertisedRefs reads a whole advertisement of protocol 0 or 1: its capabilities
-// and the IDs of those refs of want that exist. It keeps nothing else, however
-// many refs there are.
-func advertisedRefs(r io.Reader, want map[string]bool) (capabilities string, refs map[string]string, err error) {
+// advertisedRefs reads a whole advertisement of protocol 0 or 1 and calls each for
+// its refs. It keeps nothing, however many there are.
+func advertisedRefs(r io.Reader, each func(id, name string)) error {
 	buffered := bufio.NewReader(r)
-	refs = map[string]string{}
 	for first := true; ; {
 		kind, line, err := readPacket(buffered, maxPacket)
 		if errors.Is(err, io.EOF) && !first {
-			return capabilities, refs, nil
+			return nil
 		}
 		if err != nil {
-			return "", nil, fmt.Errorf("reading the refs: %w", err)
+			return fmt.Errorf("reading the refs: %w", err)
 		}
 		text := strings.TrimSuffix(string(line), "\n")
 		if kind != dataPacket || strings.HasPrefix(text, "# service=") || text == "version 1" {
 			continue
 		}
-		if first {
-			text, capabilities, _ = strings.Cut(text, "\x00")
-			first = false
-		}
+		text, _, _ = strings.Cut(text, "\x00")
 		id, name, ok := strings.Cut(text, " ")
 		if !ok || !isObjectID(id) && id != "shallow" {
-			return "", nil, errPacket
+			return errPacket
 		}
-		if want[name] {
-			refs[name] = id
-		}
+		first = false
+		each(id, name)
 	}
 }

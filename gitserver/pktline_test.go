@@ -2,6 +2,7 @@ package gitserver
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
@@ -68,9 +69,19 @@ func FuzzPackets(f *testing.F) {
 		if len(s.refs) > 3 || len(s.line) > maxRefLine {
 			t.Errorf("%d refs and a line of %d bytes are kept", len(s.refs), len(s.line))
 		}
-		_, refs, err := advertisedRefs(bytes.NewReader(raw), map[string]bool{"refs/heads/main": true})
-		if err == nil && len(refs) > 1 {
-			t.Errorf("refs that nobody wants: %v", refs)
+		_ = advertisedRefs(bytes.NewReader(raw), func(id, _ string) {
+			if id != "shallow" && !isObjectID(id) {
+				t.Errorf("a ref has the ID %q", id)
+			}
+		})
+		if p, _, err := readCommands(bytes.NewReader(raw)); err == nil {
+			for _, r := range p.Refs {
+				if !validRef(r.Name) || !isSHA1(r.Old) || !isSHA1(r.New) {
+					t.Errorf("a command for %q", r.Name)
+				}
+			}
 		}
+		_, _ = reviewable(bytes.NewReader(raw))
+		_, _ = io.Copy(io.Discard, &bandReader{r: bytes.NewReader(raw)})
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/defaults"
+	"sallyport/internal/gitpush"
 )
 
 // Gate runs calls. Its implementation is gate.Gate.
@@ -44,8 +46,19 @@ type Config struct {
 	// Remote returns how the session reaches a repository of a host.
 	Remote func(ctx context.Context, s *action.Session, host, repository string) (*Remote, error)
 
-	MaxStreams int          `default:"16"` // requests of one session at a time
-	Log        *slog.Logger `default:"discard"`
+	// Rules returns what applies to a push; an error of kind ErrForbidden if the
+	// settings of the integration forbid it.
+	Rules func(ctx context.Context, s *action.Session, r *Remote, p *gitpush.Params) (Rules, error)
+	// Suspicious reports whether a line looks as if it had a credential in it.
+	Suspicious func(line string) bool
+	// Person returns the display name of a user.
+	Person func(ctx context.Context, organization, id string) string
+	Folder string // of pushes that wait
+
+	MaxStreams int              `default:"16"`        // requests of one session at a time
+	MaxPush    int64            `default:"104857600"` // bytes of a pack that is pushed: 100 MiB
+	Now        func() time.Time `default:"time.Now"`
+	Log        *slog.Logger     `default:"discard"`
 }
 
 // Remote is a repository at a forge, and the credential for it.
@@ -60,13 +73,15 @@ type Remote struct {
 
 // Access is what a credential is for.
 type Access struct {
-	Write bool
+	Write     bool
+	Workflows bool // files that GitHub protects by a permission of their own
 }
 
 // Server serves the repositories. It is safe for concurrent use.
 type Server struct {
 	Config
-	gate Gate
+	gate    Gate
+	program string // git; empty: not installed, so that pushes are refused
 
 	sent, received atomic.Int64 // bytes
 
@@ -74,22 +89,40 @@ type Server struct {
 	streams map[string]int            // requests in progress, by session
 	waiting map[string][]*fetchStream // fetches that the Gate has not started yet, by session and params
 	names   refNames
+	held    map[string]int  // uses of quarantines, by folder
+	open    map[string]bool // quarantines of calls that wait without a client
+
+	indexing chan struct{} // a semaphore: packs that are read at a time
 }
 
 // New returns a server. [Server.Use] must be called before it serves.
 func New(c Config) (*Server, error) {
-	if c.Authenticate == nil || c.Session == nil || c.Remote == nil {
-		return nil, errors.New("gitserver.Config: Authenticate, Session and Remote are required")
+	if c.Authenticate == nil || c.Session == nil || c.Remote == nil || c.Rules == nil || c.Suspicious == nil || c.Person == nil || c.Folder == "" {
+		return nil, errors.New("gitserver.Config: the functions and Folder are required")
 	}
 	defaults.Set(&c)
-	return &Server{Config: c, streams: map[string]int{}, waiting: map[string][]*fetchStream{}, names: newRefNames()}, nil
+	s := &Server{
+		Config: c, streams: map[string]int{}, waiting: map[string][]*fetchStream{}, names: newRefNames(),
+		held: map[string]int{}, open: map[string]bool{}, indexing: make(chan struct{}, maxIndexing),
+	}
+	var err error
+	if s.program, err = exec.LookPath("git"); err != nil {
+		s.Log.Warn("pushes through the gateway are refused, because there is no git program on this machine: install git and restart the gateway")
+	}
+	return s, nil
 }
+
+// maxIndexing is the number of packs that are read at a time.
+const maxIndexing = 4
 
 // Use sets the Gate, whose catalog has [Server.Actions].
 func (s *Server) Use(g Gate) { s.gate = g }
 
-// fetchAction is the name of the action of a fetch.
-const fetchAction = "fetch"
+// The names of the actions.
+const (
+	fetchAction = "fetch"
+	pushAction  = "push"
+)
 
 // exchange is a request of an authenticated session for a repository.
 type exchange struct {
@@ -100,6 +133,7 @@ type exchange struct {
 	path       string // of the repository, without .git
 	service    string // what it asks for, such as info/refs
 	repository string // host and path
+	failure    error  // internal, of a request that has its answer
 }
 
 // services are the ends of the URLs that the server knows.
@@ -147,6 +181,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := s.serve(x); err != nil {
 		s.refuse(x, err)
 	}
+	if x.failure != nil {
+		s.Log.Error("a push failed", "repository", x.repository, "error", x.failure)
+	}
 }
 
 func (s *Server) serve(x *exchange) (err error) {
@@ -169,11 +206,13 @@ func (s *Server) serve(x *exchange) (err error) {
 		case "git-upload-pack":
 			return s.advertiseFetch(x)
 		case "git-receive-pack":
-			return refusal(http.StatusForbidden, "The gateway only reads repositories: pushing is not available.")
+			return s.advertisePush(x)
 		}
 		return refusal(http.StatusForbidden, "This client is too old: the gateway serves smart HTTP only. Use Git 1.6.6 or later.")
 	case "POST git-upload-pack":
 		return s.fetch(x)
+	case "POST git-receive-pack":
+		return s.push(x)
 	}
 	x.w.Header().Set("Allow", "GET, POST")
 	return refusal(http.StatusMethodNotAllowed, "This is a Git remote; use git clone, fetch or push.")

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -122,6 +123,10 @@ func (w *call) mismatch(g *action.Grant) string {
 		return "is for all sessions, but a session started by an inbound event needs its own"
 	case g.Any && w.action.Risk.Level() >= action.LevelProduction:
 		return "does not cover dangerous actions"
+	case w.action.Danger != "":
+		return "does not cover this call, because " + printable(w.action.Danger)
+	case w.action.NoGrant != "":
+		return "does not cover this call, because " + printable(w.action.NoGrant)
 	case w.drifted && (g.Any || g.ToolHash == ""):
 		return "does not cover the current version of the tool, which is not reviewed"
 	case g.ToolHash != "" && g.ToolHash != w.action.Hash:
@@ -148,9 +153,16 @@ func (w *call) inactiveReason(g *action.Grant) string {
 // if none has.
 func (w *call) pinMismatch(g *action.Grant) string {
 	for _, pointer := range slices.Sorted(maps.Keys(g.Pins)) {
-		if value := canonical.At(w.params, pointer); value == nil || !bytes.Equal(value, g.Pins[pointer]) {
+		if value := canonical.At(w.params, pointer); value == nil || !bytes.Equal(value, g.Pins[pointer]) && !w.matchesPattern(pointer, value, g.Pins[pointer]) {
 			return "is pinned to another value at " + printable(pointer)
 		}
 	}
 	return ""
+}
+
+// matchesPattern reports whether the param may be pinned to a pattern, and matches
+// it.
+func (w *call) matchesPattern(pointer string, value, pin []byte) bool {
+	var text, pattern string
+	return slices.Contains(w.action.PinPatterns, pointer) && json.Unmarshal(value, &text) == nil && json.Unmarshal(pin, &pattern) == nil && action.MatchTool(pattern, text)
 }

@@ -70,7 +70,7 @@ func (p *Policy) automation(_ time.Time, s *action.Session, a *action.Action) ac
 		return action.Step{Layer: action.LayerAutomation, Note: "The session has no automation."}
 	}
 	if step, ok := p.automations[s.Automation].match(a); ok {
-		return step
+		return requireApprovalForDanger(step, a)
 	}
 	return action.Step{Layer: action.LayerAutomation, Note: "The automation has no mode for this action."}
 }
@@ -108,6 +108,22 @@ func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) acti
 		step.Note = "It is a write; writes need approval by default."
 	case action.RiskDanger:
 	}
+	switch {
+	case a.Danger != "":
+		step.Note = "It is destructive, because " + printable(a.Danger) + "; such calls are denied by default."
+	case a.Allowed != "" && a.Risk != action.RiskDanger:
+		step.Mode, step.Note = action.ModeAllow, "It is allowed by default, because "+printable(a.Allowed)+"."
+	}
+	return step
+}
+
+// requireApprovalForDanger requires approval where the step would allow a call whose
+// params are destructive: whoever allowed the action thought of its usual calls.
+func requireApprovalForDanger(step action.Step, a *action.Action) action.Step {
+	if a.Danger != "" && step.Mode == action.ModeAllow {
+		step.Mode = action.ModeRequireApproval
+		step.Note += " It still needs approval, because " + printable(a.Danger) + "."
+	}
 	return step
 }
 
@@ -117,6 +133,7 @@ func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) acti
 // itself stay allowed. The inferred layer needs no such check: it allows only
 // these.
 func requireApprovalForEvent(step action.Step, s *action.Session, a *action.Action) action.Step {
+	step = requireApprovalForDanger(step, a)
 	if s.Event != "" && a.Platform == nil && step.Mode == action.ModeAllow && a.Risk != action.RiskRead {
 		step.Mode = action.ModeRequireApproval
 		step.Note += " An inbound event started the session, so it still needs approval: only a mode of the automation can allow it."

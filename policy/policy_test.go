@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -209,6 +210,51 @@ func TestParseKey(t *testing.T) {
 	for _, in := range []string{"", "linear", ":", "linear:", ":create", "lin*:x", "linear:cre*", "*:x", "**"} {
 		if got, err := action.ParseKey(in); err == nil {
 			t.Errorf("%q was taken as %+v", in, got)
+		}
+	}
+}
+
+// TestParamsChangeRisk decides pushes that are destructive, harmless, or cannot be
+// covered by grants because of their params.
+func TestParamsChangeRisk(t *testing.T) {
+	t.Parallel()
+	push := &action.Action{Source: "git", Name: "push", Risk: action.RiskWrite, PinPatterns: []string{"/branch"}}
+	session := &action.Session{ID: "s", Organization: "o"}
+	allowed := policy.New(action.Rules{Overrides: []action.Override{{Key: push.Key(), Mode: action.ModeAllow}}})
+	forced, own := push.For(action.Binding{Danger: "it overwrites main"}), push.For(action.Binding{Allowed: "it is its own"})
+	for _, c := range []struct {
+		rules *policy.Policy
+		act   *action.Action
+		want  action.Mode
+	}{
+		{policy.New(action.Rules{}), push, action.ModeRequireApproval},
+		{policy.New(action.Rules{}), forced, action.ModeDeny},
+		{policy.New(action.Rules{}), own, action.ModeAllow},
+		{policy.New(action.Rules{Overrides: []action.Override{{Key: push.Key(), Mode: action.ModeRequireApproval}}}), own, action.ModeRequireApproval},
+		{allowed, push, action.ModeAllow},
+		{allowed, forced, action.ModeRequireApproval},
+	} {
+		if d := c.rules.Decide(time.Now(), session, c.act); d.Mode != c.want {
+			t.Errorf("%+v is decided as %s, want %s: %s", c.act, d.Mode, c.want, d.Why())
+		}
+	}
+	grant := action.Grant{ID: "g", Organization: "o", CreatedBy: "ann", Terms: action.Terms{Scope: action.ScopeOrganization, Source: "git", Action: "push", Pins: map[string]json.RawMessage{"/branch": json.RawMessage(`"agent/*"`)}}}
+	ask := policy.New(action.Rules{Overrides: []action.Override{{Key: push.Key(), Mode: action.ModeRequireApproval}}})
+	for _, c := range []struct {
+		act    *action.Action
+		params string
+		want   action.Mode
+	}{
+		{push, `{"branch":"agent/one"}`, action.ModeAllow},
+		{push, `{"branch":"main"}`, action.ModeRequireApproval},
+		{push, `{}`, action.ModeRequireApproval},
+		{forced, `{"branch":"agent/one"}`, action.ModeRequireApproval},
+		{push.For(action.Binding{NoGrant: "nobody saw it"}), `{"branch":"agent/one"}`, action.ModeRequireApproval},
+		{&action.Action{Source: "git", Name: "push", Risk: action.RiskWrite}, `{"branch":"agent/one"}`, action.ModeRequireApproval},
+	} {
+		d := ask.WithGrants(time.Now(), ask.Decide(time.Now(), session, c.act), session, c.act, []byte(c.params), []action.Grant{grant})
+		if d.Mode != c.want {
+			t.Errorf("%s with a grant is decided as %s, want %s: %s", c.params, d.Mode, c.want, d.Why())
 		}
 	}
 }

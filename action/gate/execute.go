@@ -177,8 +177,9 @@ func (g *Gate) recheckBinding(ctx context.Context, j *job, s *action.Session) (*
 		return nil, err
 	case b.Integration != j.Integration || j.act.Bound(b) != j.Revision:
 		return targetChanged(), nil
-	case b.Production != "":
-		j.act = j.act.InProduction(b.Production)
+	}
+	if changed := j.act.For(b); changed != j.act {
+		j.act = changed
 		return g.recheckPolicy(ctx, j, s)
 	}
 	return nil, nil

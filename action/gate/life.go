@@ -250,8 +250,8 @@ func (g *Gate) check(act *action.Action, raw json.RawMessage) (json.RawMessage, 
 
 // bind returns the integration that a held call would use, and the action as it was
 // decided. It denies a call that a guardrail of its integration forbids: neither an
-// approval nor a grant or capability permits that. A call that changes production is
-// decided again, as such. Allowed reads are not bound. What else stands in the way of
+// approval nor a grant or capability permits that. A call whose params change its
+// risk is decided again, as such. Allowed reads are not bound. What else stands in the way of
 // an allowed call is reported by its execution.
 func (g *Gate) bind(ctx context.Context, s *action.Session, act *action.Action, d *action.Decision, params json.RawMessage, decide func(*action.Action) (action.Decision, error)) (*action.Action, action.Binding, error) {
 	held := d.Mode == action.ModeRequireApproval
@@ -259,11 +259,13 @@ func (g *Gate) bind(ctx context.Context, s *action.Session, act *action.Action, 
 		return act, action.Binding{}, nil
 	}
 	b, err := act.Bind(ctx, s, params)
-	if err == nil && b.Production != "" {
-		act = act.InProduction(b.Production)
-		if *d, err = decide(act); err != nil {
-			return act, b, action.WriteFailed(err)
+	if changed := act.For(b); changed != act {
+		act = changed
+		decided, failed := decide(act)
+		if failed != nil {
+			return act, b, action.WriteFailed(failed)
 		}
+		*d = decided
 		held = d.Mode == action.ModeRequireApproval
 	}
 	switch {

@@ -69,6 +69,10 @@ func (g *Gate) takeOver(ctx context.Context, now time.Time) {
 	unclaimed, err := g.Ledger.Unclaimed(ctx, now.Add(-grace), takeOverBatch)
 	g.logError("could not read approved calls", err)
 	for _, inv := range unclaimed {
+		act, err := g.Catalog.Find(ctx, inv.Organization, inv.Source, inv.Action, false)
+		if err == nil && act.Here != nil && !act.Here(&inv) {
+			continue // another instance has what it needs, or the approval expires
+		}
 		g.claim(inv)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sallyport/dashboard"
 	"sallyport/dashboard/render"
 	"sallyport/dashboard/view"
+	"sallyport/internal/gitpush"
 )
 
 // inboxSize is the number of cards per page. The script loads as many again, or
@@ -114,6 +115,7 @@ type card struct {
 	callerSession
 	Why        string           // reason for the hold or denial, in one sentence
 	Text       []render.Segment // the params
+	Push       []string         // what a push contains, in lines; empty for other calls
 	Pins       []render.Pin     // params that a grant may be bound to
 	Full       bool             // the params are complete, apart from masked values
 	Masked     bool             // some params are masked
@@ -194,6 +196,9 @@ func (p *pageRequest) card(ctx context.Context, c card) (card, error) {
 		c.Hold = max(1, int(inv.ExpiresAt.Sub(inv.CreatedAt).Seconds()))
 	}
 	c.Text = render.JSON(inv.Params)
+	if push, ok := gitpush.Parse(inv.Source, inv.Action, inv.Params); ok {
+		c.Push = strings.Split(push.Overview(), "\n")
+	}
 	c.Hides = inv.Status == action.StatusPending && !c.Decides && bytes.Contains(inv.Params, []byte("[redacted"))
 	if inv.Status != action.StatusPending || !c.Decides {
 		return c, nil
@@ -238,7 +243,7 @@ func omitHeavyParams(cards []card) {
 		case size <= room:
 			room -= size
 		default:
-			c.Text, c.Partial = nil, true
+			c.Text, c.Push, c.Partial = nil, nil, true
 		}
 	}
 }

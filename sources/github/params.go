@@ -144,7 +144,11 @@ const settingsSchema = `{
 		"denied_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
 			"description": "Branches that no pull request may be opened or merged into, in whatever case; * stands for any characters, and spaces and ~ ^ : ? [ \\ are in no name of a branch. Left out: none."},
 		"production_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
-			"description": "Production branches, in whatever case: a pull request is opened or merged into them only in sessions of a group with level 3, behind its gate. * stands for any characters. Left out: production, prod, live and release/*, unless pr_bases or denied_pr_bases is given. Empty: none."}
+			"description": "Production branches, in whatever case: a pull request is opened or merged into them only in sessions of a group with level 3, behind its gate. * stands for any characters. Left out: production, prod, live and release/*, unless pr_bases or denied_pr_bases is given. Empty: none."},
+		"push_branches": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
+			"description": "The only branches that agents may push to with git, such as agent/*, in whatever case. Left out: all but denied_push_branches and denied_pr_bases."},
+		"denied_push_branches": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
+			"description": "Branches that agents may not push to with git, in whatever case. Left out: none."}
 	},
 	"additionalProperties": false
 }`
@@ -155,6 +159,8 @@ type writeRules struct {
 	Bases        []string `json:"pr_bases"`
 	DeniedBases  []string `json:"denied_pr_bases"`
 	Production   []string `json:"production_pr_bases"`
+	Pushes       []string `json:"push_branches"`
+	DeniedPushes []string `json:"denied_push_branches"`
 }
 
 // parseRules rejects settings with unknown fields, so that no rule is silently

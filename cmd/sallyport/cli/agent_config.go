@@ -257,6 +257,9 @@ func (c *configFlags) printNextSteps(w io.Writer, config *agent.Config, setup *a
 	}
 	if config.Client != agent.VSCode {
 		printLine(w, "  export SALLYPORT_URL="+shell.Quote(gatewayURL(setup.MCPURL))+"   # for sallyport commands")
+		for _, line := range gitLines() {
+			printLine(w, "  "+line)
+		}
 	}
 	switch config.Client {
 	case agent.OpenCode:
@@ -284,6 +287,14 @@ func (c *configFlags) printNextSteps(w io.Writer, config *agent.Config, setup *a
 		printLine(w, "  code .   # asks for the session token at the first start, and stores it")
 	default:
 		printLine(w, token)
+	}
+}
+
+// gitLines are the commands that make Git use the gateway.
+func gitLines() []string {
+	return []string{
+		`git config --global url.$SALLYPORT_URL/git/github.com/.insteadOf https://github.com/   # git through the gateway, if it has a credential for the host`,
+		`git config --global http.$SALLYPORT_URL/.extraHeader "Authorization: Bearer $` + agent.TokenVariable + `"`,
 	}
 }
 

@@ -3,15 +3,18 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"sallyport/action"
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
+	"sallyport/internal/gitpush"
 )
 
 // callSummary describes a pending call in a line.
@@ -41,7 +44,49 @@ func showPendingCall(w io.Writer, i *api.InvocationView, callCtx *callContext, p
 	for _, alert := range alerts {
 		printLine(w, "! "+alert.Note)
 	}
-	printLine(w, "    "+params)
+	for _, line := range describeParams(&i.Invocation, params) {
+		printLine(w, "    "+line)
+	}
+}
+
+// describeParams returns the lines for params, which follow a label: what a push
+// contains and its diff, or else the params as they are.
+func describeParams(i *action.Invocation, params string) []string {
+	_, raw, _ := strings.Cut(params, "params ")
+	push, ok := gitpush.Parse(i.Source, i.Action, json.RawMessage(raw))
+	if !ok {
+		return []string{params}
+	}
+	text := push.Overview()
+	if push.Diff != "" {
+		text += "\n\n" + strings.TrimSuffix(push.Diff, "\n")
+	}
+	if push.DiffCut {
+		text += "\n(the diff is truncated)"
+	}
+	return strings.Split(text, "\n")
+}
+
+// showCall prints a call.
+func showCall(ctx context.Context, w io.Writer, c *clientFlags, i *api.InvocationView) {
+	names := c.loadLabels(ctx, actorLists()...)
+	printLine(w, i.ID+"  "+callSummary(&i.Invocation))
+	status := "status: " + string(i.Status)
+	if i.ApprovedBy != "" {
+		status += ", decided by " + names.name(i.ApprovedBy)
+	}
+	for _, note := range []string{failureCode(&i.Invocation), i.DeniedNote} {
+		if note != "" {
+			status += ", " + note
+		}
+	}
+	printLine(w, "    "+status)
+	for _, line := range describeParams(&i.Invocation, "params "+string(i.Params)) {
+		printLine(w, "    "+line)
+	}
+	if len(i.Result) > 0 {
+		printLine(w, "    result "+string(i.Result))
+	}
 }
 
 type pendingCommand struct {

@@ -6,14 +6,17 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"sallyport/action"
 	"sallyport/gitserver"
+	"sallyport/internal/gitpush"
 	"sallyport/internal/guard"
 	"sallyport/sources"
+	"sallyport/sources/github"
 )
 
 // gitSecretPrefix begins the keys of secrets that are for Git: a secret of another
@@ -28,7 +31,9 @@ const gitUser = "x-access-token"
 func (g *Gateway) openGit() (err error) {
 	g.gitTransports = [2]*http.Transport{gitTransport(g.guardConfig(), false), gitTransport(g.guardConfig(), true)}
 	g.git, err = gitserver.New(gitserver.Config{
-		Authenticate: g.sessions.Authenticate, Session: g.sessions.snapshot, Remote: g.gitRemote, Log: g.log,
+		Authenticate: g.sessions.Authenticate, Session: g.sessions.snapshot, Remote: g.gitRemote, Rules: g.gitRules, Person: g.personName,
+		Suspicious: func(line string) bool { return g.json.RedactText(line, nil) != line },
+		Folder:     filepath.Join(g.Options.Data, "pushes"), Now: g.DB.Now, Log: g.log,
 	})
 	return err
 }
@@ -81,8 +86,14 @@ func (g *Gateway) integrationRemote(bound []action.Integration, repository strin
 	return g.newGitRemote(gitBase(in).JoinPath(repository), gitserver.Remote{
 		Integration: in.ID, Revision: in.ID + " " + strconv.FormatInt(in.Revision, 10),
 		Credential: func(ctx context.Context, a gitserver.Access) (user, password string, err error) {
-			permission := map[bool]string{false: "read", true: "write"}[a.Write]
-			password, err = g.tokens.RepositoryToken(ctx, in, name, map[string]string{"contents": permission})
+			permissions := map[string]string{"contents": "read"}
+			if a.Write {
+				permissions["contents"] = "write"
+			}
+			if a.Workflows {
+				permissions["workflows"] = "write"
+			}
+			password, err = g.tokens.RepositoryToken(ctx, in, name, permissions)
 			return gitUser, password, err
 		},
 	}), nil
@@ -149,6 +160,52 @@ func (g *Gateway) secretRemote(ctx context.Context, organization, host, reposito
 			return gitUser, value, nil
 		},
 	}), nil
+}
+
+// gitRules implements [gitserver.Config.Rules].
+func (g *Gateway) gitRules(ctx context.Context, s *action.Session, r *gitserver.Remote, p *gitpush.Params) (rules gitserver.Rules, err error) {
+	if s.ForRun() {
+		run, err := g.DB.RunOfSession(ctx, s.Organization, s.ID)
+		if err != nil {
+			return rules, err
+		}
+		rules.Own = "refs/heads/sallyport/" + run.ID + "/"
+	}
+	if r.Integration == "" {
+		return rules, nil
+	}
+	in, err := g.DB.Integration(ctx, s.Organization, r.Integration, "")
+	if err != nil {
+		return rules, err
+	}
+	conn, err := g.integrationConn(ctx, in)
+	if err != nil {
+		return rules, err
+	}
+	_, repository, _ := strings.Cut(p.Repository, "/")
+	push := github.Push{}
+	push.Owner, push.Repo, _ = strings.Cut(repository, "/")
+	for _, ref := range p.Refs {
+		if name, ok := strings.CutPrefix(ref.Name, "refs/heads/"); ok {
+			push.Branches = append(push.Branches, name)
+		}
+	}
+	if rules.Production, err = push.Check(in.Settings); err != nil {
+		return rules, action.Errorf(action.ErrForbidden, "guardrail", "GitHub: %s", err.Error())
+	}
+	if rules.Protected, err = push.ProtectedBranch(ctx, conn); err != nil {
+		return rules, action.Errorf(action.ErrUnavailable, sources.FaultRefused, "GitHub did not say whether the branch is protected, so nothing was pushed. Retry later.").WithCause(err)
+	}
+	return rules, nil
+}
+
+// personName returns the name of a user for agents.
+func (g *Gateway) personName(ctx context.Context, organization, id string) string {
+	u, err := g.DB.User(ctx, organization, id)
+	if err != nil {
+		return "a person"
+	}
+	return u.Name
 }
 
 // newGitRemote completes a remote with its URL and a client that connects to its

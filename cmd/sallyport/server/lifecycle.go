@@ -151,7 +151,10 @@ func (g *Gateway) clean(ctx context.Context) {
 		"notifications":   func(limit int) (int, error) { return g.DB.SweepNotifications(ctx, now.Add(-noticeRetention), limit) },
 		"signing secrets": func(limit int) (int, error) { return g.DB.SweepSigningSecrets(ctx, now, limit) },
 		"variables":       func(limit int) (int, error) { return g.DB.SweepEnv(ctx, now, limit) },
-		"evidence":        func(limit int) (int, error) { return g.sweepEvidence(ctx, now, limit) },
+		"pushes": func(int) (int, error) {
+			return 0, g.git.Clean(time.Now().Add(-g.Options.Intervals.HoldUnattended - time.Hour))
+		},
+		"evidence": func(limit int) (int, error) { return g.sweepEvidence(ctx, now, limit) },
 	} {
 		deleted := 0
 		for n := cleanBatch; n == cleanBatch && ctx.Err() == nil; {
