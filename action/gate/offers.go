@@ -198,7 +198,7 @@ func (g *Gate) Available(ctx context.Context, s *action.Session) (list []action.
 }
 
 // Denied counts the tools that policy denies the session, by source in the order of
-// the catalog.
+// the catalog. Tools of integrations that the session is not connected to are left out.
 func (g *Gate) Denied(ctx context.Context, s *action.Session) ([]action.DeniedTools, error) {
 	l, _, err := g.listed(ctx, s)
 	return l.denied, err
@@ -233,7 +233,7 @@ func (g *Gate) listed(ctx context.Context, s *action.Session) (l decidedList, ve
 	}
 	for i := range all {
 		a := &all[i]
-		if a.Tool == "" || a.Decision.Mode != action.ModeDeny || s.CompletedAt != nil { // no policy change helps a completed session
+		if a.Tool == "" || a.Decision.Mode != action.ModeDeny || s.CompletedAt != nil || unavailable(a) { // no policy change helps a completed session
 			continue
 		}
 		at := slices.IndexFunc(l.denied, func(d action.DeniedTools) bool { return d.Source == a.Source })
@@ -246,6 +246,13 @@ func (g *Gate) listed(ctx context.Context, s *action.Session) (l decidedList, ve
 	l.available = slices.Clip(slices.Clone(list))
 	g.lists.keep(key, cachedDecision[decidedList]{version, l, 1 + len(list)}, maxListed)
 	return l, version, nil
+}
+
+// unavailable reports whether a denied action is not the session's whatever policy says:
+// the session is not connected to the integration, or is of another type than the
+// gateway's own tool. Policy asks that first, so this is the only step.
+func unavailable(a *action.Available) bool {
+	return (a.Provider != "" || a.Platform != nil) && a.Decision.Source == action.LayerCeiling && len(a.Decision.Steps) == 1
 }
 
 // maxListed bounds the actions of all cached lists, about a kilobyte each.

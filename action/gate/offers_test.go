@@ -21,14 +21,16 @@ func (c toolsOf) List(context.Context, string) ([]*action.Action, string, error)
 }
 
 // TestDenied counts the denied tools, those beyond a ceiling too: actions_guide lists the
-// same. It does not count actions that are not tools, nor any in a completed session.
+// same. It does not count actions that are not tools, tools of integrations that the session
+// is not connected to, nor any in a completed session.
 func TestDenied(t *testing.T) {
 	var list []*action.Action
 	for _, row := range [][3]string{
-		{"a", "list", "a_list"}, {"b", "wipe", "b_wipe"}, {"a", "drop", "a_drop"}, {"a", "wipe", "a_wipe"}, {"a", "beyond", "a_beyond"}, {"a", "deny", ""},
+		{"a", "list", "a_list"}, {"b", "wipe", "b_wipe"}, {"a", "drop", "a_drop"}, {"a", "wipe", "a_wipe"}, {"a", "beyond", "a_beyond"}, {"a", "deny", ""}, {"linear", "unconnected", "linear_unconnected"},
 	} {
 		list = append(list, &action.Action{Source: row[0], SourceName: "The " + row[0], Name: row[1], Tool: row[2]})
 	}
+	list[len(list)-1].Provider = "linear"
 	version := "1"
 	g := &Gate{Config: Config{
 		Catalog: toolsOf{actions: list},
@@ -37,8 +39,8 @@ func TestDenied(t *testing.T) {
 			switch {
 			case a.Name == "list" || version == "2":
 				return action.Decision{Mode: action.ModeAllow}, nil
-			case a.Name == "beyond":
-				return action.Decision{Mode: action.ModeDeny, Source: action.LayerCeiling}, nil
+			case a.Name == "beyond" || a.Name == "unconnected":
+				return action.Decision{Mode: action.ModeDeny, Source: action.LayerCeiling, Steps: make([]action.Step, 1)}, nil
 			}
 			return action.Decision{Mode: action.ModeDeny, Source: action.LayerInferred}, nil
 		},

@@ -219,13 +219,11 @@ type visitor struct {
 
 func (p *premises) agent(connections ...string) *visitor {
 	p.t.Helper()
-	a := &visitor{t: p.t}
 	body := map[string]any{}
 	if connections != nil {
 		body["connections"] = connections
 	}
-	p.must("POST", "/sessions", body, &a.session)
-	return p.attend(a.session)
+	return p.attend(p.newSession(body))
 }
 
 // attend connects as the agent of a session.

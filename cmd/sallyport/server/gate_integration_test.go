@@ -64,6 +64,12 @@ func TestIntegrationFromConnectToAnswer(t *testing.T) {
 	if got := stranger.tools("linear"); len(got) > 0 {
 		t.Errorf("an agent that is not connected is offered %q", got)
 	}
+	if said := stranger.answered(stranger.call("actions_search", `{"query":"issue"}`), false); strings.Contains(said, "Policy denies") {
+		t.Errorf("an agent that is not connected is told of denied tools: %s", said)
+	}
+	p.must("PUT", "/capabilities/readers/linear", map[string]any{"level": "read"}, nil)
+	reader := p.attend(p.newSession(map[string]any{"group": "readers", "connections": []string{"linear"}}))
+	reader.answered(reader.call("actions_search", `{"query":"issue"}`), false, "Policy denies this session 3 more tools that you do not see: 3 of Linear (Acme).")
 
 	// A read runs.
 	a.answered(a.call("linear_list_issues", `{"teamId":"ENG"}`), false, `"identifier":"ENG-7"`)
