@@ -247,7 +247,7 @@ func TestPolicyKeysNameConnectors(t *testing.T) {
 	if e["mode"] != "require_approval" || e["mode_source"] != "inferred" || len(e["steps"].([]any)) != 3 || e["key"] != "connector:c1:create" {
 		t.Errorf("explanation %v", e)
 	}
-	if h.count("invocations") != 0 {
+	if h.count("all_calls") != 0 {
 		t.Error("an explanation wrote a row")
 	}
 	h.problem(404, "unknown_action", h.member, "GET", "/api/v1/policy/explain?session=s1&action=github:nothing", "")

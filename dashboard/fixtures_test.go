@@ -88,20 +88,28 @@ func (h *house) add(inv action.Invocation) string {
 	if inv.Status == action.StatusCompleted && inv.StartedAt == nil {
 		inv.StartedAt = &inv.CreatedAt
 	}
-	h.insert("invocations", "id", inv.ID, "organization_id", inv.Organization, "session_id", inv.Session, "status", inv.Status, "joins", 0, "unattended", 0,
+	table, columns := "open_calls", []any{
+		"id", inv.ID, "organization_id", inv.Organization, "session_id", inv.Session, "status", inv.Status, "joins", 0, "unattended", 0,
 		"created_at", inv.CreatedAt, "waiter_seen_at", inv.CreatedAt, "expires_at", inv.ExpiresAt, "approved_at", inv.ApprovedAt, "started_at", inv.StartedAt,
-		"completed_at", inv.CompletedAt, "duration_ms", inv.DurationMS, "policy_version", 1, "source_id", inv.Source, "action", inv.Action,
+		"policy_version", 1, "source_id", inv.Source, "action", inv.Action,
 		"params_hash", text(inv.ParamsHash), "tool_hash", text(inv.ToolHash), "revision", text(""), "risk", inv.Risk, "mode", inv.Mode, "mode_source", inv.ModeSource,
-		"approved_by", inv.ApprovedBy, "denied_reason", inv.DeniedReason, "denied_note", inv.DeniedNote, "error_code", failure.Code, "error_fault", failure.Fault, "error_message", failure.Message,
-		"source_name", inv.SourceName, "decision", text(must(json.Marshal(inv.Steps))), "params", inv.Params, "result", inv.Result, "summary", inv.Summary, "result_summary", inv.ResultNote,
-		"integration_id", inv.Integration, "sealed_params", sealed)
+		"approved_by", inv.ApprovedBy, "source_name", inv.SourceName, "decision", text(must(json.Marshal(inv.Steps))), "params", inv.Params, "summary", inv.Summary,
+		"integration_id", inv.Integration, "sealed_params", sealed,
+	}
+	if inv.Status.Terminal() {
+		table, columns = "invocations", append(columns, "completed_at", inv.CompletedAt, "duration_ms", inv.DurationMS,
+			"denied_reason", inv.DeniedReason, "denied_note", inv.DeniedNote, "error_code", failure.Code, "error_fault", failure.Fault, "error_message", failure.Message,
+			"result", inv.Result, "result_summary", inv.ResultNote)
+	}
+	h.insert(table, columns...)
 	return inv.ID
 }
 
 // ends has a held call end so, without a person.
 func (h *house) ends(id string, status action.Status, reason, note string) {
 	h.t.Helper()
-	h.exec("UPDATE invocations SET status = ?, denied_reason = ?, denied_note = ?, completed_at = ?, sealed_params = NULL WHERE id = ?", status, reason, note, h.clock.now(), id)
+	const kept = "id, organization_id, session_id, joins, unattended, created_at, waiter_seen_at, expires_at, policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, source_name, decision, params, summary"
+	h.exec("INSERT INTO invocations (status, denied_reason, denied_note, completed_at, "+kept+") SELECT ?, ?, ?, ?, "+kept+" FROM open_calls WHERE id = ?", status, reason, note, h.clock.now(), id)
 }
 
 // signedIn adds tokens of a connector.

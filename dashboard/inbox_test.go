@@ -31,7 +31,7 @@ func TestTheCardTellsWhoWaits(t *testing.T) {
 		{31 * time.Second, true, "told", "may check again later"},
 		{31 * time.Second, false, "gone", "The agent is no longer waiting"},
 	} {
-		h.exec("UPDATE invocations SET waiter_seen_at = ?, answered = ? WHERE id = ?", h.clock.now().Add(-row.ago), row.answered, id)
+		h.exec("UPDATE open_calls SET waiter_seen_at = ?, answered = ? WHERE id = ?", h.clock.now().Add(-row.ago), row.answered, id)
 		if body := b.get("/").body; !strings.Contains(body, `waits is-`+row.state+`" data-waits>`) || !strings.Contains(body, row.says) {
 			t.Errorf("%+v is not said:\n%s", row, body)
 		}
@@ -93,7 +93,7 @@ func TestOneCallCannotBeOpened(t *testing.T) {
 	h := newHouse(t)
 	b := h.signIn("u-ben")
 	good, broken := h.pending("s1"), h.pending("s1")
-	h.exec("UPDATE invocations SET sealed_params = x'00' WHERE id = ?", broken)
+	h.exec("UPDATE open_calls SET sealed_params = x'00' WHERE id = ?", broken)
 	for _, path := range []string{"/", "/inbox/more", "/inbox/cards?id=" + broken + "&id=" + good, "/inbox/" + broken, "/inbox/" + broken + "/grant", "/invocations/" + broken} {
 		r := b.get(path)
 		if r.StatusCode != 200 {

@@ -88,7 +88,7 @@ func TestInbox(t *testing.T) {
 		t.Error("an empty inbox does not say the next step")
 	}
 	id := h.pending("s1")
-	h.exec("UPDATE invocations SET summary = ? WHERE id = ?", "Create “Bug”", id)
+	h.exec("UPDATE open_calls SET summary = ? WHERE id = ?", "Create “Bug”", id)
 	seen := must(h.db.Invocation(t.Context(), org, id))
 	body := b.get("/").body
 	for _, want := range []string{
@@ -347,7 +347,7 @@ func TestTheCardTellsOfDrift(t *testing.T) {
 func TestTheCardTellsOfProduction(t *testing.T) {
 	h := newHouse(t)
 	b, id := h.signIn("u-ben"), h.pending("s1")
-	h.exec(`UPDATE invocations SET decision = '[{"layer":"ceiling","note":"It needs level 3, because ''live'' is a production branch.","alert":true}]'`)
+	h.exec(`UPDATE open_calls SET decision = '[{"layer":"ceiling","note":"It needs level 3, because ''live'' is a production branch.","alert":true}]'`)
 	body := b.get("/inbox/" + id).body
 	if !strings.Contains(body, "<b>Production.</b> It needs level 3, because &#39;live&#39; is a production branch.") || strings.Contains(body, "Changed since review") {
 		t.Errorf("the card:\n%s", body)

@@ -406,7 +406,7 @@ func TestExplainSaysWhy(t *testing.T) {
 	if e["reason"] != "A write action has this mode unless somebody says otherwise." || e["policy_version"] != json.Number(fmt.Sprint(must(h.db.PolicyVersion(t.Context(), org)))) || e["risk"] != "write" || e["listed"] != true {
 		t.Errorf("explanation %v", e)
 	}
-	if h.count("invocations") != 0 {
+	if h.count("all_calls") != 0 {
 		t.Error("an explanation wrote a row")
 	}
 }

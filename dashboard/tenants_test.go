@@ -26,7 +26,7 @@ func (h *house) fill() (invocation string) {
 	invocation = h.pending("s1")
 	now := h.clock.now()
 	def := &action.ToolVersion{Definition: json.RawMessage(`{"name":"` + canary + `"}`)}
-	h.exec("UPDATE invocations SET source_name = ?", canary)
+	h.exec("UPDATE open_calls SET source_name = ?", canary)
 	h.exec("UPDATE connectors SET name = ?, oauth = ?", canary, action.OAuthSettings{Kind: action.OAuthCode, Issuer: canary})
 	h.exec("UPDATE users SET name = ? WHERE id = 'u-ada'", canary)
 	h.exec("UPDATE api_keys SET name = ? WHERE user_id = 'u-ada'", canary)

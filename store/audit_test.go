@@ -151,12 +151,12 @@ var tampering = []struct {
 	{"an event", []string{`UPDATE invocation_events SET kind = 'params_revealed'`}, []string{"altered 1 event e03"}},
 	{"a change of policy", []string{`UPDATE policy_events SET by = 'bob'`}, []string{"altered 12 policy p1"}},
 	{"a row removed", []string{`DELETE FROM invocations WHERE id = 'i05'`}, []string{"removed 6 invocation i05"}},
-	{"a row removed with its events", []string{`DELETE FROM invocations WHERE id = 'i03'`}, []string{"removed 1 event e03", "removed 4 invocation i03"}},
+	{"a row removed with its events", []string{`DELETE FROM invocations WHERE id = 'i03'`, `DELETE FROM invocation_events`}, []string{"removed 1 event e03", "removed 4 invocation i03"}},
 	{"a row removed with its link", []string{`DELETE FROM invocations WHERE id = 'i05'`, `DELETE FROM audit_seals WHERE seq = 6`}, []string{"removed 6"}},
 	{"a link removed", []string{`DELETE FROM audit_seals WHERE seq = 6`}, []string{"removed 6", "unchained 0 invocation i05"}},
-	{"the first links removed", []string{`DELETE FROM invocations WHERE id = 'i03'`, `DELETE FROM invocations WHERE id < 'i03'`, `DELETE FROM audit_seals WHERE seq <= 4`}, []string{"removed 1"}},
+	{"the first links removed", []string{`DELETE FROM invocations WHERE id = 'i03'`, `DELETE FROM invocation_events`, `DELETE FROM invocations WHERE id < 'i03'`, `DELETE FROM audit_seals WHERE seq <= 4`}, []string{"removed 1"}},
 	{"the tail removed", []string{`DELETE FROM policy_events`, `DELETE FROM invocations WHERE id = 'i10'`, `DELETE FROM audit_seals WHERE seq > 10`}, []string{"cut_off 11"}},
-	{"all links removed", []string{`DELETE FROM audit_seals`, `DELETE FROM policy_events`, `DELETE FROM invocations`}, []string{"cut_off 1"}},
+	{"all links removed", []string{`DELETE FROM audit_seals`, `DELETE FROM policy_events`, `DELETE FROM invocations`, `DELETE FROM invocation_events`}, []string{"cut_off 1"}},
 	{"two rows swapped", []string{
 		`UPDATE invocations SET id = 'x' WHERE id = 'i05'`, `UPDATE invocations SET id = 'i05' WHERE id = 'i06'`, `UPDATE invocations SET id = 'i06' WHERE id = 'x'`,
 	}, []string{"altered 6 invocation i05", "altered 7 invocation i06"}},
@@ -412,7 +412,7 @@ func TestHistoryCannotBeChanged(t *testing.T) {
 		if err := insertRow(t, raw, "open", "pending", "expires_at = 'T'"); err != nil {
 			t.Fatal(err)
 		}
-		refused("DELETE FROM invocations WHERE id = 'open'", "no checkpoint covers this invocation")
+		refused("DELETE FROM open_calls WHERE id = 'open'", "an open call is not removed")
 	})
 }
 

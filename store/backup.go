@@ -12,6 +12,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
+	"sallyport/store/calls"
 	"sallyport/store/database"
 )
 
@@ -96,9 +97,7 @@ func (db *DB) StoredFiles(ctx context.Context, f func(StoredFile) error) error {
 // backup, and must not run again.
 func (db *DB) EndWaiting(ctx context.Context) (n int, err error) {
 	err = db.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err = database.RowsAffected(tx.NewUpdate().Table("invocations").
-			Set("status = 'expired', completed_at = ?, sealed_params = NULL", database.NewTimestamp(db.db.Now())).
-			Where("status IN ('pending', 'approved')").Exec(ctx))
+		n, err = calls.ExpireWaiting(ctx, tx, db.db.Now())
 		return err
 	})
 	if err != nil {

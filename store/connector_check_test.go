@@ -45,7 +45,7 @@ func headerWithACredential(t *testing.T, db *DB) {
 }
 
 func urlWithACredential(t *testing.T, db *DB) {
-	c := action.Connector{ID: "c", Organization: DefaultOrganization, Name: "Git", Slug: "git", URL: "https://mcp.example.com/mcp", Enabled: true}
+	c := action.Connector{ID: "c", Organization: DefaultOrganization, Name: "Git", Slug: "code", URL: "https://mcp.example.com/mcp", Enabled: true}
 	if err := db.CreateConnector(t.Context(), c, nil, "alice"); err != nil {
 		t.Fatal(err)
 	}

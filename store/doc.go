@@ -7,6 +7,10 @@
 // except lookups by a token's own ID and queries that serve all organizations:
 // sweeps, waiting callers, signals, versions, locks and key checks.
 //
+// A call has a row in open_calls while it is pending, approved or executing, and in
+// invocations from its end on; one statement ends it. The view all_calls has both, for
+// lookups by ID.
+//
 // The rows are in a SQLite file, which one process uses exclusively, or in
 // PostgreSQL 13 or later, which any number of processes share, also through a
 // pooler in transaction mode. Models and queries are the same;

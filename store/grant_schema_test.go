@@ -66,8 +66,8 @@ func impossibleGrantsAreImpossible(t *testing.T, raw *sql.DB) {
 		"decided and pending":               `UPDATE grant_requests SET decided_by = 'me', decided_at = created_at`,
 		"a grant of a denied request":       `UPDATE grant_requests SET status = 'denied', decided_by = 'me', decided_at = created_at, grant_id = 'any'`,
 		"a request of another organization": `UPDATE grant_requests SET organization_id = 'other'`,
-		"let through by a grant of no name": `UPDATE invocations SET mode_source = 'grant' WHERE id = 'pending'`,
-		"a grant that let nothing through":  `UPDATE invocations SET grant_id = 'any' WHERE id = 'pending'`,
+		"let through by a grant of no name": `UPDATE open_calls SET mode_source = 'grant' WHERE id = 'pending'`,
+		"a grant that let nothing through":  `UPDATE open_calls SET grant_id = 'any' WHERE id = 'pending'`,
 	} {
 		if err := change(t, raw, text); err == nil || !refusal.MatchString(err.Error()) {
 			t.Errorf("%s: %v", name, err)
@@ -78,7 +78,7 @@ func impossibleGrantsAreImpossible(t *testing.T, raw *sql.DB) {
 		`UPDATE grants SET source_id = 'linear' WHERE id = 'any'`,
 		`UPDATE grants SET revoked_at = created_at, revoked_by = 'me'`,
 		`UPDATE grant_requests SET status = 'approved', decided_by = 'me', decided_at = created_at, grant_id = 'any'`,
-		`UPDATE invocations SET mode_source = 'grant', grant_id = 'any' WHERE id = 'pending'`,
+		`UPDATE open_calls SET mode_source = 'grant', grant_id = 'any' WHERE id = 'pending'`,
 	} {
 		mustExec(t, raw, text)
 	}
@@ -125,7 +125,7 @@ func oldRowsAreBroughtUpToDate(t *testing.T, db *bun.DB) {
 	if _, err := database.MigrateFiles(t.Context(), db, all, time.Now); err != nil {
 		t.Fatal(err)
 	}
-	n, err := db.NewSelect().Table("invocations").Where("grant_id IS NULL").Where("summary IS NULL").Count(t.Context())
+	n, err := db.NewSelect().Table("all_calls").Where("grant_id IS NULL").Where("summary IS NULL").Count(t.Context())
 	if err != nil || n != 7 {
 		t.Errorf("%d rows, %v", n, err)
 	}

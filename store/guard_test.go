@@ -69,7 +69,7 @@ func TestSealsCannotBeReplaced(t *testing.T) {
 			if err := insertRow(t, raw, "open", "pending", "expires_at = 'T'"); err != nil {
 				t.Fatal(err)
 			}
-			all = []string{"UPDATE OR REPLACE invocations SET id = 'i03' WHERE id = 'open'"}
+			all = []string{"UPDATE OR REPLACE open_calls SET id = 'i03' WHERE id = 'open'"}
 			for _, table := range []string{"invocations", "invocation_events", "policy_events", "refusal_counts", "audit_seals"} {
 				all = append(all, "REPLACE INTO "+table+" SELECT * FROM "+table+" LIMIT 1")
 			}

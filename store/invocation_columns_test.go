@@ -35,8 +35,10 @@ func TestInvocationColumnsAreThoseOfTheRow(t *testing.T) {
 		t.Errorf("fields that are no columns: %v", tagged)
 	}
 	onBoth(t, func(t *testing.T, raw *sql.DB) {
-		if d := cmp.Diff(slices.Sorted(slices.Values(columnsOf(t, raw, "invocations"))), slices.Sorted(slices.Values(calls.InvocationTable.Names()))); d != "" {
-			t.Errorf("columns (-table +row):\n%s", d)
+		for _, table := range []string{"invocations", "all_calls"} {
+			if d := cmp.Diff(slices.Sorted(slices.Values(columnsOf(t, raw, table))), slices.Sorted(slices.Values(calls.InvocationTable.Names()))); d != "" {
+				t.Errorf("columns of %s (-table +row):\n%s", table, d)
+			}
 		}
 	})
 }

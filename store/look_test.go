@@ -105,9 +105,17 @@ func (c *sample) write(t *testing.T, db *DB) {
 	case action.StatusDenied:
 		row["denied_reason"] = action.DeniedHuman
 	}
-	if _, err := db.db.Write.DB.NewInsert().Model(&row).Table("invocations").Exec(t.Context()); err != nil {
+	if _, err := db.db.Write.DB.NewInsert().Model(&row).Table(tableOf(c.Status)).Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// tableOf is the table of the calls with a status.
+func tableOf(status action.Status) string {
+	if status.Terminal() {
+		return "invocations"
+	}
+	return "open_calls"
 }
 
 // wanted is any filter: most ask for one to three things.
@@ -243,7 +251,7 @@ func TestInvocationOrigins(t *testing.T) {
 			drop += " ON invocations"
 		}
 		mustExec(t, raw, drop)
-		mustExec(t, raw, "DELETE FROM invocations WHERE id = 'two'")
+		mustExec(t, raw, "DELETE FROM invocations WHERE id = 'one'")
 		if n := origins(); n != 1 {
 			t.Errorf("%d origins of the call that is left", n)
 		}

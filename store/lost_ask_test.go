@@ -139,6 +139,6 @@ func roundIs(right func(action.AskedRound) bool) func(*lostWorld) error {
 }
 
 func (l *lostWorld) connector() (action.Connector, error) {
-	c := action.Connector{ID: uuid.NewString(), Organization: l.s.Organization, Name: "Git", Slug: "git", URL: "https://mcp.example.com"}
+	c := action.Connector{ID: uuid.NewString(), Organization: l.s.Organization, Name: "Git", Slug: "code", URL: "https://mcp.example.com"}
 	return c, l.CreateConnector(l.ctx, c, nil, "ann")
 }

@@ -120,7 +120,7 @@ var lostCases = map[string]lostCase{
 		do: func(l *lostWorld) error { return l.fresh(l.held(`{"a":1}`)) }, // the last that may wait
 	},
 	"its row is cut": {
-		cut: "INSERT INTO invocations", check: count(action.StatusPending, 2),
+		cut: "INSERT INTO open_calls", check: count(action.StatusPending, 2),
 		do: func(l *lostWorld) error { return l.fresh(l.held(`{"a":1}`)) },
 	},
 	"a held call with a key begins": {
@@ -151,9 +151,9 @@ var lostCases = map[string]lostCase{
 	},
 	"approve": {cut: "SET status = 'approved'", check: count(action.StatusApproved, 1), do: (*lostWorld).approve},
 	"claim":   {cut: "SET status = 'executing'", check: count(action.StatusExecuting, 1), do: (*lostWorld).claim},
-	"finish":  {cut: "UPDATE invocations SET status = $1, completed_at", check: count(action.StatusCompleted, 1), do: func(l *lostWorld) error { return l.finish(l.d.ID) }},
-	"deny":    {cut: "SET status = 'denied'", check: count(action.StatusDenied, 1), do: func(l *lostWorld) error { _, err := l.Deny(l.ctx, l.v); return err }},
-	"withdraw": {cut: "SET status = 'denied'", check: count(action.StatusDenied, 1), do: func(l *lostWorld) error {
+	"finish":  {cut: "executor = $16 RETURNING", check: count(action.StatusCompleted, 1), do: func(l *lostWorld) error { return l.finish(l.d.ID) }},
+	"deny":    {cut: "DELETE FROM open_calls", check: count(action.StatusDenied, 1), do: func(l *lostWorld) error { _, err := l.Deny(l.ctx, l.v); return err }},
+	"withdraw": {cut: "DELETE FROM open_calls", check: count(action.StatusDenied, 1), do: func(l *lostWorld) error {
 		_, err := l.Withdraw(l.ctx, l.s.Organization, l.d.ID, time.Now())
 		return err
 	}},

@@ -46,7 +46,7 @@ func (h *runHouse) waits(risk action.Risk, unattended bool) string {
 	h.ok(err)
 	h.insert(s, risk, 1)
 	var id string
-	h.ok(h.db.db.Read.NewSelect().Table("invocations").Column("id").Where("session_id = ?", s.ID).Scan(h.ctx, &id))
+	h.ok(h.db.db.Read.NewSelect().Table("open_calls").Column("id").Where("session_id = ?", s.ID).Scan(h.ctx, &id))
 	return id
 }
 
@@ -62,7 +62,7 @@ func (h *runHouse) insert(s action.Session, risk action.Risk, n int) {
 				"tool_hash": "h", "revision": "", "decision": "[]", "policy_version": 0, "joins": 0, "unattended": database.BoolToInt(s.Kind == action.Unattended), "answered": 0,
 				"created_at": now, "expires_at": database.NewTimestamp(now.Time.Add(time.Hour)), "waiter_seen_at": now,
 			}
-			if _, err := tx.NewInsert().Model(&row).Table("invocations").Exec(ctx); err != nil {
+			if _, err := tx.NewInsert().Model(&row).Table("open_calls").Exec(ctx); err != nil {
 				return err
 			}
 		}
@@ -73,11 +73,8 @@ func (h *runHouse) insert(s action.Session, risk action.Risk, n int) {
 // decide ends the wait for a call.
 func (h *runHouse) decide(id string) {
 	h.Helper()
-	h.ok(h.db.db.ExclusiveTransaction(h.ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewUpdate().Table("invocations").Set("status = 'denied', denied_reason = 'human', approved_by = 'alice', completed_at = ?", database.NewTimestamp(h.db.db.Now())).
-			Where("id = ?", id).Exec(ctx)
-		return err
-	}))
+	_, err := h.db.Deny(h.ctx, action.Verdict{Organization: h.org, ID: id, By: "alice", Now: h.db.db.Now()})
+	h.ok(err)
 }
 
 // look makes and closes what there is to tell, once.

@@ -191,27 +191,27 @@ func TestPlansAreRenewed(t *testing.T) {
 	plan := func() string {
 		t.Helper()
 		var name string
-		err := db.db.Read.DB.QueryRowContext(t.Context(), "SELECT name FROM pg_prepared_statements WHERE statement = '"+strings.ReplaceAll(statementOf(t, db, calls.FinishSQL).Dollars, "'", "''")+"'").Scan(&name)
+		err := db.db.Read.DB.QueryRowContext(t.Context(), "SELECT name FROM pg_prepared_statements WHERE statement = '"+strings.ReplaceAll(statementOf(t, db, calls.FinishSQL(true)).Dollars, "'", "''")+"'").Scan(&name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, err := db.db.Read.DB.QueryContext(t.Context(), "EXPLAIN EXECUTE "+name+nulls(highest(statementOf(t, db, calls.FinishSQL).Dollars)))
+		rows, err := db.db.Read.DB.QueryContext(t.Context(), "EXPLAIN EXECUTE "+name+nulls(highest(statementOf(t, db, calls.FinishSQL(true)).Dollars)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return lines(t, rows)
 	}
-	do("ALTER TABLE invocations SET (autovacuum_enabled = off)")
+	do("ALTER TABLE open_calls SET (autovacuum_enabled = off)")
 	s := newSessionOn(t, db)
 	called(t, db, s, "a")
-	do("ANALYZE invocations")
+	do("ANALYZE open_calls")
 	called(t, db, s, "b")
-	do(`INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, started_at, completed_at,
+	do(`INSERT INTO open_calls (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at,
 		policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, source_name, decision, params)
-		SELECT id || n, organization_id, session_id, 'completed', 0, 0, created_at, waiter_seen_at, created_at, created_at,
+		SELECT id || n, organization_id, session_id, 'pending', 0, 0, created_at, waiter_seen_at, created_at,
 		1, source_id, action, params_hash, '', '', risk, mode, mode_source, source_name, decision, params
 		FROM invocations, generate_series(1, 10000) n WHERE params = 'a'`)
-	if p := plan(); !strings.Contains(p, "Seq Scan on invocations") {
+	if p := plan(); !strings.Contains(p, "Seq Scan on open_calls") {
 		t.Fatalf("the plan is another one already:\n%s", p)
 	}
 	conn, err := db.db.Read.DB.Conn(t.Context())
@@ -285,8 +285,8 @@ func TestGenericPlans(t *testing.T) {
 		all[s.Text] = s
 	}
 	want := map[string][]string{
-		calls.CheckSQL:  {"sessions_", "idempotency_keys_pkey", "invocations_open", "invocations_undelivered", "invocations_refused", "invocations_pending"},
-		calls.FinishSQL: {"invocations_pkey"}, calls.DeliveredSQL: {"invocations_pkey"}, calls.ApproveSQL: {"invocations_pkey"}, calls.DenySQL: {"invocations_pkey"}, calls.ClaimSQL: {"invocations_pkey"}, calls.LoadSQL: {"invocations_pkey"},
+		calls.CheckSQL:        {"sessions_", "idempotency_keys_pkey", "open_calls_once", "invocations_undelivered", "invocations_refused", "open_calls_"},
+		calls.FinishSQL(true): {"open_calls_pkey"}, calls.DeliveredSQL: {"invocations_pkey"}, calls.ApproveSQL: {"open_calls_pkey"}, calls.DenySQL(true): {"open_calls_pkey"}, calls.ClaimSQL: {"open_calls_pkey"}, calls.LoadSQL: {"invocations_pkey", "open_calls_pkey"},
 	}
 	n := 0
 	for text, s := range all {
@@ -301,7 +301,7 @@ func TestGenericPlans(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		checkPlan(t, text, lines(t, rows), want[text], []string{"Seq Scan on invocations", "Seq Scan on sessions", "Seq Scan on idempotency_keys"})
+		checkPlan(t, text, lines(t, rows), want[text], []string{"Seq Scan on open_calls", "Seq Scan on sessions", "Seq Scan on idempotency_keys"})
 	}
 }
 

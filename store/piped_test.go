@@ -70,7 +70,7 @@ func TestSessionSerializesBegin(t *testing.T) {
 		return d
 	}
 	first, second := make(chan error, 1), make(chan error, 1)
-	arrived, release := p.holdAt("INSERT INTO invocations")
+	arrived, release := p.holdAt("INSERT INTO open_calls")
 	go func() { _, err := l.Begin(l.ctx, d(`{"n":1}`)); first <- err }()
 	<-arrived
 	go func() { _, err := other.Begin(l.ctx, d(`{"n":2}`)); second <- err }()

@@ -68,12 +68,16 @@ INSERT INTO api_keys (id, organization_id, user_id, name, role, hash, created_at
   SELECT 'k' || n, 'default', 'u', 'k', 'owner', repeat('h', 16), now(), now() + (n - 20) * interval '4 s' FROM generate_series(1, 5000) n;
 INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at)
   SELECT 's' || n, 'o' || n, 'interactive', 'coding', 'me', now() FROM generate_series(1, 20) n;
+INSERT INTO open_calls (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at,
+    policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, source_name, decision, params)
+  SELECT 'i' || n, 'o' || n % 20 + 1, 's' || n % 20 + 1, 'pending', 1, 0, now(), now(), now() + interval '5 min',
+    1, 'linear', 'x', 'h' || n, '', '', 'write', 'require_approval', 'inferred', 'Linear', '[]', repeat('x', 200)
+  FROM generate_series(1, 100) n;
 INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, completed_at,
     policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, source_name, decision, params)
-  SELECT 'i' || n, 'o' || n % 20 + 1, 's' || n % 20 + 1, CASE WHEN n > 100 THEN 'expired' ELSE 'pending' END, 1, 0, now(), now(),
-    now() + interval '5 min', CASE WHEN n > 100 THEN now() END,
+  SELECT 'i' || n, 'o' || n % 20 + 1, 's' || n % 20 + 1, 'expired', 1, 0, now(), now(), now() + interval '5 min', now(),
     1, 'linear', 'x', 'h' || n, '', '', 'write', 'require_approval', 'inferred', 'Linear', '[]', repeat('x', 200)
-  FROM generate_series(1, 30000) n;
+  FROM generate_series(101, 30000) n;
 ANALYZE`
 
 func TestInstanceQueriesUseTheirIndexOnPostgres(t *testing.T) {

@@ -37,7 +37,7 @@ func runQueries(db *DB) []runQuery {
 		{name: "whose runs wait", sql: inbound.AutomationsWithQueuedRuns(db.db.Read, "o", "").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}, sorts: true},
 		{name: "look for a run", sql: inbound.OldestQueuedRun(db.db.Read, "o", "a7").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}},
 		{name: "what sessions are for", sql: inbound.SelectSessionOrigins(db.db.Read, "o", []string{"s7", "s8", "s9"}).String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
-		{name: "list", sql: list(event.RunFilter{}), sqlite: []string{"runs_list (organization_id=? AND (created_at,id)<(?,?))", "invocations_pending (organization_id=? AND session_id=?)"}, postgres: []string{"runs_list", "events_pkey", "invocations_pending"}},
+		{name: "list", sql: list(event.RunFilter{}), sqlite: []string{"runs_list (organization_id=? AND (created_at,id)<(?,?))", "open_calls_session (organization_id=? AND session_id=?)"}, postgres: []string{"runs_list", "events_pkey", "open_calls_"}},
 		{name: "list of an automation", sql: list(event.RunFilter{Automation: "a7"}), sqlite: []string{"runs_automation (organization_id=? AND automation_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_automation"}},
 		{name: "last of each automation", sql: inbound.LastRuns(db.db.Read, (*inbound.RunRow)(nil), "o").String(), sqlite: []string{"runs_automation (organization_id=? AND automation_id=?)", "SEARCH r USING INDEX sqlite_autoindex_runs_1 (id=?)"}, postgres: []string{"runs_automation", "runs_pkey"}, sorts: true},
 		{name: "list of a status", sql: list(event.RunFilter{Status: event.RunNeedsHuman}), sqlite: []string{"runs_status (organization_id=? AND status=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_status"}},
@@ -105,8 +105,12 @@ INSERT INTO outbox (id, organization_id, run_id, status, attempt, next_at, holde
     CASE WHEN status = 'running' THEN 'd' END, CASE WHEN status = 'running' THEN now() END, created_at, CASE WHEN status IN ('failed', 'succeeded') THEN now() END FROM runs;
 INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, completed_at,
     policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, source_name, decision, params)
-  SELECT 'i' || n, organization_id, id, CASE WHEN n % 100 = 0 THEN 'pending' ELSE 'expired' END, 0, 1, now(), now(), now(), CASE WHEN n % 100 > 0 THEN now() END,
-    1, 'linear', 'x', 'h' || n, '', '', 'write', 'allow', 'inferred', 'Linear', '[]', '{}' FROM (SELECT *, substr(id, 2)::int AS n FROM sessions) AS s;
+  SELECT 'i' || n, organization_id, id, 'expired', 0, 1, now(), now(), now(), now(),
+    1, 'linear', 'x', 'h' || n, '', '', 'write', 'allow', 'inferred', 'Linear', '[]', '{}' FROM (SELECT *, substr(id, 2)::int AS n FROM sessions) AS s WHERE n % 100 > 0;
+INSERT INTO open_calls (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at,
+    policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, source_name, decision, params)
+  SELECT 'i' || n, organization_id, id, 'pending', 0, 1, now(), now(), now(),
+    1, 'linear', 'x', 'h' || n, '', '', 'write', 'allow', 'inferred', 'Linear', '[]', '{}' FROM (SELECT *, substr(id, 2)::int AS n FROM sessions) AS s WHERE n % 100 = 0;
 INSERT INTO run_endpoints (organization_id, url, enabled, updated_by, updated_at) SELECT id, 'https://example.com', true, 'me', now() FROM organizations;
 ANALYZE`
 

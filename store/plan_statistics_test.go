@@ -24,7 +24,7 @@ func statisticsQueries(db *DB) []hotQuery {
 		{name: "calls", sql: part(""), sqlite: []string{"invocations_list (organization_id=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
 		{name: "held", sql: part(calls.HeldCalls), sqlite: []string{"invocations_mode (organization_id=? AND mode=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_"}},
 		{name: "denied", sql: part(calls.DeniedCalls), sqlite: []string{"invocations_inbox (organization_id=? AND status=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_"}},
-		{name: "pending", sql: waiting("invocations", "pending"), sqlite: []string{"COVERING INDEX invocations_inbox (organization_id=? AND status=?)"}, postgres: []string{"invocations_"}},
+		{name: "pending", sql: waiting("open_calls", "pending"), sqlite: []string{"COVERING INDEX open_calls_inbox (organization_id=? AND status=?)"}, postgres: []string{"open_calls_"}},
 		{name: "runs", sql: waiting("runs", "queued"), sqlite: []string{"INDEX runs_", "(organization_id=?"}},
 		{name: "outbox", sql: waiting("outbox", "pending"), sqlite: []string{"INDEX outbox_", "(organization_id=?"}},
 		{name: "deliveries", sql: calls.OldestDeliveries(db.db.Read, "o").String(), sqlite: []string{"INDEX inbox_due"}},

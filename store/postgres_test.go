@@ -78,7 +78,7 @@ func TestSweepsSkipLockedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback()
-	if _, err := tx.ExecContext(t.Context(), "SELECT FROM invocations WHERE id = $1 FOR UPDATE", ids[1]); err != nil {
+	if _, err := tx.ExecContext(t.Context(), "SELECT FROM open_calls WHERE id = $1 FOR UPDATE", ids[1]); err != nil {
 		t.Fatal(err)
 	}
 	swept := func(want int) {

@@ -49,11 +49,17 @@ func sealedColumns() []sealedColumn {
 			table: "round_replies", column: "sealed", key: []string{"round_id", "key"},
 			organization: "(SELECT r.organization_id FROM rounds AS r WHERE r.id = t.round_id)", ref: replyRef,
 		},
-		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "pending", timeColumn: "expires_at"},
-		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "approved", timeColumn: "approved_at"},
-		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "executing", timeColumn: "lease_until"},
+		{table: "open_calls", column: "sealed_params", key: []string{"id"}, organization: own, status: "pending", timeColumn: "expires_at", ref: paramsRef},
+		{table: "open_calls", column: "sealed_params", key: []string{"id"}, organization: own, status: "approved", timeColumn: "approved_at", ref: paramsRef},
+		{table: "open_calls", column: "sealed_params", key: []string{"id"}, organization: own, status: "executing", timeColumn: "lease_until", ref: paramsRef},
 		{table: "invocations", column: "sealed_result", key: []string{"id"}, organization: own, timeColumn: "pickup_until"},
 	}
+}
+
+// paramsRef returns the reference of the params of an open call, which is that of
+// the call.
+func paramsRef(key []string) (table, row, column string) {
+	return "invocations", key[0], "sealed_params"
 }
 
 // replyRef returns the reference of a reply, which is that of its round,

@@ -29,7 +29,6 @@ func impossibleRoundsAndSignIns(t *testing.T, raw *sql.DB) {
 	}
 	refusal := regexp.MustCompile("constraint failed|violates|invalid input syntax for type timestamp")
 	for name, text := range map[string]string{
-		"a question of no call":            "rounds SET invocation_id = 'x'",
 		"a question that needs nothing":    "rounds SET needs = 0",
 		"a question that needs all":        "rounds SET needs = 65536",
 		"a round of no questions":          "rounds SET keys = '[]'",

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 
+	"sallyport/action"
 	"sallyport/internal/dbtest"
 	"sallyport/store/database"
 	"sallyport/store/history"
@@ -124,8 +125,26 @@ func insertRow(t *testing.T, raw *sql.DB, id, status, assignments string) error 
 			columns, values = append(columns, column), append(values, value)
 		}
 	}
-	text := "INSERT INTO invocations (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")"
+	table := "open_calls"
+	if action.Status(status).Terminal() || strings.Contains(assignments, "completed_at") || !hasOpenCalls(t, raw) {
+		table = "invocations"
+	}
+	text := "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")"
 	return change(t, raw, text)
+}
+
+// hasOpenCalls reports whether the migration that separates open calls was applied.
+func hasOpenCalls(t *testing.T, raw *sql.DB) bool {
+	t.Helper()
+	query := "SELECT count(*) FROM sqlite_schema WHERE name = 'open_calls'"
+	if _, ok := raw.Driver().(*stdlib.Driver); ok {
+		query = "SELECT count(to_regclass('open_calls'))"
+	}
+	var n int
+	if err := raw.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n > 0
 }
 
 // change runs a text in which T and BYTES stand for values.
@@ -181,7 +200,11 @@ func terminalRowsDoNotChange(t *testing.T, raw *sql.DB) {
 			}
 		}
 	}
-	mustExec(t, raw, "UPDATE invocations SET status = 'denied', denied_reason = 'withdrawn', completed_at = created_at WHERE id = 'pending'")
+	for _, id := range []string{"pending", "approved", "executing"} {
+		if err := change(t, raw, "DELETE FROM open_calls WHERE id = '"+id+"'"); err == nil || !strings.Contains(err.Error(), "an open call is not removed") {
+			t.Errorf("an open row was removed: %v", err)
+		}
+	}
 }
 
 func TestInvocationConstraints(t *testing.T) {
@@ -191,38 +214,43 @@ func TestInvocationConstraints(t *testing.T) {
 func impossibleStatesAreImpossible(t *testing.T, raw *sql.DB) {
 	seed(t, raw)
 	refusal := regexp.MustCompile("constraint failed|violates|invalid input syntax for type timestamp")
-	for name, set := range map[string]string{
-		"an end without a time":             "status = 'expired'",
-		"a time without an end":             "completed_at = created_at",
-		"pending for ever":                  "expires_at = NULL",
-		"approved by nobody":                "status = 'approved', approved_at = created_at",
-		"approved at no time":               "status = 'approved', approved_by = 'me'",
-		"executing without executor":        "status = 'executing', approved_by = 'me', started_at = created_at, lease_until = created_at",
-		"executing without lease":           "status = 'executing', approved_by = 'me', started_at = created_at, executor = 'e'",
-		"executing without approval":        "status = 'executing', started_at = created_at, executor = 'e', lease_until = created_at",
-		"completed without running":         "status = 'completed', approved_by = 'me', completed_at = created_at, sealed_params = NULL",
-		"failed without a code":             "status = 'failed', completed_at = created_at",
-		"a code without failure":            "error_code = 'x'",
-		"denied without a reason":           "status = 'denied', completed_at = created_at",
-		"a reason without denial":           "denied_reason = 'human'",
-		"an unknown status":                 "status = 'done'",
-		"an unknown risk":                   "risk = 'none'",
-		"an unknown mode":                   "mode = 'maybe'",
-		"denied by policy but pending":      "mode = 'deny'",
-		"sealed params after the end":       "status = 'expired', completed_at = created_at, sealed_params = BYTES",
-		"a sealed result before the end":    "sealed_result = BYTES, pickup_until = created_at",
-		"delivered before the end":          "delivered_at = created_at",
-		"a time that is none":               "created_at = 'noon'",
-		"a session of another organization": "organization_id = 'other'",
-		"two open rows of one call":         "params_hash = 'hash of approved'",
+	for name, text := range map[string]string{
+		"an end without a time":             "UPDATE open_calls SET status = 'expired' WHERE id = 'pending'",
+		"pending for ever":                  "UPDATE open_calls SET expires_at = NULL WHERE id = 'pending'",
+		"approved by nobody":                "UPDATE open_calls SET status = 'approved', approved_at = created_at WHERE id = 'pending'",
+		"approved at no time":               "UPDATE open_calls SET status = 'approved', approved_by = 'me' WHERE id = 'pending'",
+		"executing without executor":        "UPDATE open_calls SET status = 'executing', approved_by = 'me', started_at = created_at, lease_until = created_at WHERE id = 'pending'",
+		"executing without lease":           "UPDATE open_calls SET status = 'executing', approved_by = 'me', started_at = created_at, executor = 'e' WHERE id = 'pending'",
+		"executing without approval":        "UPDATE open_calls SET status = 'executing', started_at = created_at, executor = 'e', lease_until = created_at WHERE id = 'pending'",
+		"an unknown status":                 "UPDATE open_calls SET status = 'done' WHERE id = 'pending'",
+		"an unknown risk":                   "UPDATE open_calls SET risk = 'none' WHERE id = 'pending'",
+		"an unknown mode":                   "UPDATE open_calls SET mode = 'maybe' WHERE id = 'pending'",
+		"denied by policy but pending":      "UPDATE open_calls SET mode = 'deny' WHERE id = 'pending'",
+		"a time that is none":               "UPDATE open_calls SET created_at = 'noon' WHERE id = 'pending'",
+		"a session of another organization": "UPDATE open_calls SET organization_id = 'other' WHERE id = 'pending'",
+		"two open rows of one call":         "UPDATE open_calls SET params_hash = 'hash of approved' WHERE id = 'pending'",
 	} {
-		err := change(t, raw, "UPDATE invocations SET "+set+" WHERE id = 'pending'")
-		if err == nil || !refusal.MatchString(err.Error()) {
+		if err := change(t, raw, text); err == nil || !refusal.MatchString(err.Error()) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	mustExec(t, raw, "UPDATE invocations SET params_hash = 'hash of completed' WHERE id = 'pending'") // that one is not open
-	mustExec(t, raw, "UPDATE invocations SET joins = 0, params_hash = 'hash of approved' WHERE id = 'pending'")
+	for name, c := range map[string]struct{ status, set string }{
+		"an open row among those that ended": {"pending", "completed_at = 'T'"},
+		"completed without running":          {"completed", "completed_at = 'T', mode = 'allow'"},
+		"failed without a code":              {"failed", "completed_at = 'T'"},
+		"a code without failure":             {"expired", "completed_at = 'T', error_code = 'x'"},
+		"denied without a reason":            {"denied", "completed_at = 'T'"},
+		"a reason without denial":            {"expired", "completed_at = 'T', denied_reason = 'human'"},
+		"sealed params after the end":        {"expired", "completed_at = 'T', sealed_params = BYTES"},
+		"a sealed result for nobody":         {"expired", "completed_at = 'T', sealed_result = BYTES"},
+		"no time of the end":                 {"expired", ""},
+	} {
+		if err := insertRow(t, raw, "impossible", c.status, c.set); err == nil || !refusal.MatchString(err.Error()) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	mustExec(t, raw, "UPDATE open_calls SET params_hash = 'hash of completed' WHERE id = 'pending'") // that one is not open
+	mustExec(t, raw, "UPDATE open_calls SET joins = 0, params_hash = 'hash of approved' WHERE id = 'pending'")
 }
 
 func TestSQLiteTimeFormat(t *testing.T) {
@@ -230,7 +258,7 @@ func TestSQLiteTimeFormat(t *testing.T) {
 	openAt(t, path)
 	raw := openRaw(t, path)
 	seed(t, raw)
-	err := change(t, raw, "UPDATE invocations SET created_at = '2026-11-21 00:00:00' WHERE id = 'pending'")
+	err := change(t, raw, "UPDATE open_calls SET created_at = '2026-11-21 00:00:00' WHERE id = 'pending'")
 	if err == nil || !strings.Contains(err.Error(), "constraint failed") {
 		t.Errorf("another form: %v", err)
 	}

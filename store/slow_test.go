@@ -13,7 +13,9 @@ import (
 // a while, as on a server that waits for its disk or its standby.
 const slowCommits = `
 CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.6); RETURN NULL; END $$;
-CREATE CONSTRAINT TRIGGER slowly AFTER INSERT OR UPDATE OF status ON invocations DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER slowly AFTER INSERT OR UPDATE OF status ON open_calls DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW WHEN (NEW.params LIKE '%slow%') EXECUTE FUNCTION slowly();
+CREATE CONSTRAINT TRIGGER slowly AFTER INSERT ON invocations DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW WHEN (NEW.params LIKE '%slow%') EXECUTE FUNCTION slowly()`
 
 // raw is a way to the database past the store.
@@ -54,8 +56,8 @@ var slowCases = map[string]lostCase{
 	"an approval makes a grant": {cut: "commit\x00", check: grantsAndEvents(1, 1), do: (*lostWorld).approveWith},
 	"approve":                   {cut: "SET status = 'approved'", do: (*lostWorld).approve},
 	"claim":                     {cut: "SET status = 'executing'", do: (*lostWorld).claim},
-	"finish":                    {cut: "UPDATE invocations SET status = $1, completed_at", do: func(l *lostWorld) error { return l.finish(l.d.ID) }},
-	"deny":                      {cut: "SET status = 'denied'", do: func(l *lostWorld) error { _, err := l.Deny(l.ctx, l.v); return err }},
+	"finish":                    {cut: "executor = $16 RETURNING", do: func(l *lostWorld) error { return l.finish(l.d.ID) }},
+	"deny":                      {cut: "DELETE FROM open_calls", do: func(l *lostWorld) error { _, err := l.Deny(l.ctx, l.v); return err }},
 }
 
 func (l *lostWorld) keyed() error {
@@ -77,7 +79,7 @@ func TestRetryWaitsForPendingCommit(t *testing.T) {
 			if err := l.prepare(name); err != nil {
 				t.Fatal(err)
 			}
-			change(t, url, "UPDATE invocations SET params = '{\"slow\":0}' WHERE status <> 'denied'; "+slowCommits)
+			change(t, url, "UPDATE open_calls SET params = '{\"slow\":0}'; "+slowCommits)
 			p.cutAt(c.cut, during, c.spare)
 			if err := c.do(l); err != nil {
 				t.Fatal(err)
@@ -135,7 +137,7 @@ func TestPolicyChangesBeforeInsert(t *testing.T) {
 			l := newLostWorld(t, p.url)
 			d := crashDraft(l.s, `{"a":1}`)
 			d.Joins = false // and takes no lock
-			arrived, release := p.holdAt("INSERT INTO invocations")
+			arrived, release := p.holdAt("INSERT INTO open_calls")
 			done := make(chan error, 1)
 			go func() { _, err := l.Begin(l.ctx, d); done <- err }()
 			<-arrived

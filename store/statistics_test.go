@@ -79,7 +79,7 @@ func insert(t *testing.T, db *DB, made []madeCall) {
 	text := func(v any) string {
 		return strings.TrimPrefix(db.db.Read.NewSelect().ColumnExpr("?", v).String(), "SELECT ")
 	}
-	rows := make([]string, 0, len(made))
+	open, ended := []string{}, []string{}
 	for _, c := range made {
 		started := database.Timestamp{}
 		if c.took != nil {
@@ -93,21 +93,28 @@ func insert(t *testing.T, db *DB, made []madeCall) {
 		if c.status == "failed" {
 			code = "tool_error"
 		}
+		row := []any{
+			c.id, c.organization, "s of " + c.organization, c.status, 0, 0, database.NewTimestamp(c.at), database.NewTimestamp(c.at), database.NewTimestamp(c.at.Add(time.Hour)), database.TimestampFromPtr(c.approved), started, 1,
+			c.source, c.action, "", "", "", c.risk, c.mode, c.layer, by, c.name, "[]", "{}",
+		}
+		list := &open
+		if c.completed != nil {
+			row, list = append(row, database.TimestampFromPtr(c.completed), c.took, database.NullString(c.reason), code), &ended
+		}
 		var values []string
-		for _, v := range []any{
-			c.id, c.organization, "s of " + c.organization, c.status, 0, 0, database.NewTimestamp(c.at), database.NewTimestamp(c.at), database.NewTimestamp(c.at.Add(time.Hour)), database.TimestampFromPtr(c.approved), started, database.TimestampFromPtr(c.completed), c.took, 1,
-			c.source, c.action, "", "", "", c.risk, c.mode, c.layer, by, database.NullString(c.reason), code, c.name, "[]", "{}",
-		} {
+		for _, v := range row {
 			values = append(values, text(v))
 		}
-		rows = append(rows, "("+strings.Join(values, ", ")+")")
+		*list = append(*list, "("+strings.Join(values, ", ")+")")
 	}
+	const columns = `id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, approved_at, started_at,
+		 policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, approved_by, source_name, decision, params`
 	for _, statement := range []string{
 		`INSERT INTO organizations (id, name, created_at) VALUES ('o', 'O', '` + when + `'), ('other', 'O', '` + when + `')`,
 		`INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at)
 		 VALUES ('s of o', 'o', 'interactive', 'coding', 'me', '` + when + `'), ('s of other', 'other', 'interactive', 'coding', 'me', '` + when + `')`,
-		`INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, approved_at, started_at, completed_at, duration_ms,
-		 policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, approved_by, denied_reason, error_code, source_name, decision, params) VALUES ` + strings.Join(rows, ",\n"),
+		`INSERT INTO open_calls (` + columns + `) VALUES ` + strings.Join(open, ",\n"),
+		`INSERT INTO invocations (` + columns + `, completed_at, duration_ms, denied_reason, error_code) VALUES ` + strings.Join(ended, ",\n"),
 	} {
 		if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)

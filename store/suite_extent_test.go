@@ -10,7 +10,7 @@ import (
 // whole is a connector that says all that can be said of one that signs in.
 func (h *house) whole() action.Connector {
 	return action.Connector{
-		ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "git", URL: "https://mcp.example.com/mcp", Review: action.ReviewTrust,
+		ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "code", URL: "https://mcp.example.com/mcp", Review: action.ReviewTrust,
 		Headers: map[string]string{"X-Read-Only": "true", "X-Team": "a, b"},
 		OAuth: &action.OAuthSettings{
 			Kind: action.OAuthCode, ClientID: "https://gate.example.com/client.json", Scopes: []string{"repo:read", "user"}, Issuer: "https://login.example.com/o",

@@ -186,7 +186,7 @@ var instanceStories = map[string]func(*house){
 			do              func()
 			policy, catalog int64
 		}{
-			{"a connector comes", func() { c = h.connector("git", "https://mcp.example.com/mcp") }, 0, 1},
+			{"a connector comes", func() { c = h.connector("code", "https://mcp.example.com/mcp") }, 0, 1},
 			{"a secret that none uses", func() { h.secret("k", "mcp.example.com") }, 0, 0},
 			{"it is renamed", func() { c.Name = "Renamed"; h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice")) }, 0, 1},
 			{"it uses the secret", func() { c.Secret = "k"; h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice")) }, 1, 1},

@@ -432,7 +432,7 @@ var reviewRuleStories = map[string]func(*house){
 			"too many":        {func(c *action.Connector) { c.Risks = many }, "/tool_risks"},
 			"another's slash": {func(c *action.Connector) { c.Risks = map[string]action.Risk{"a/b": "read"} }, "/tool_risks"},
 		} {
-			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "git", URL: "https://mcp.example.com/mcp"}
+			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "code", URL: "https://mcp.example.com/mcp"}
 			row.change(&c)
 			h.invalid(h.db.CreateConnector(h.ctx, c, nil, "alice"), row.field, name)
 		}

@@ -97,7 +97,7 @@ var historyStories = map[string]func(*house){
 	},
 	"history records connectors created, changed and deleted, but not renamed": func(h *house) {
 		var c action.Connector
-		created := func() { c = h.connector("git", "https://mcp.example.com/mcp") }
+		created := func() { c = h.connector("code", "https://mcp.example.com/mcp") }
 		version := h.version()
 		created()
 		h.equal(h.version(), version, "the version after a connector came: nothing rested on it")
@@ -114,7 +114,7 @@ var historyStories = map[string]func(*house){
 		h.tells("carol", "", "null")
 	},
 	"history has the names of secrets, not their values": func(h *house) {
-		c := h.connector("git", "https://mcp.example.com/mcp?team=a&sort=b")
+		c := h.connector("code", "https://mcp.example.com/mcp?team=a&sort=b")
 		h.secret("linear_token", "mcp.example.com")
 		c.Secret, c.Header, c.Prefix = "linear_token", "X-Api-Key", "Key sk_live_abcdef1234567890abcdef12"
 		c.Risks = map[string]action.Risk{"set_password": action.RiskDanger}
@@ -131,7 +131,7 @@ var historyStories = map[string]func(*house){
 		h.equal(r.DecidedNote, "Not <so>; with password=[redacted:8] & --token [redacted:9]", "the note in the history")
 	},
 	"history records what is deleted with a connector": func(h *house) {
-		c := h.connector("git", "https://mcp.example.com/mcp")
+		c := h.connector("code", "https://mcp.example.com/mcp")
 		other := h.connector("hub", "https://mcp.example.com/mcp")
 		h.observe(c, "v1", "merge")
 		for _, source := range []string{c.Source(), other.Source(), "linear"} {
@@ -166,7 +166,7 @@ var historyStories = map[string]func(*house){
 
 var rulesStories = map[string]func(*house){
 	"rules are all of policy at its version": func(h *house) {
-		c := h.connector("git", "https://mcp.example.com/mcp")
+		c := h.connector("code", "https://mcp.example.com/mcp")
 		h.observe(c, "v1", "merge")
 		o := h.override("a", "linear:*", action.ModeDeny)
 		h.ok(h.db.SetOverride(h.ctx, o))

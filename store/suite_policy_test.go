@@ -208,7 +208,7 @@ var capabilityStories = map[string]func(*house){
 		c.Provider = "connector:" + newID()
 		_, err := h.db.PutCapability(h.ctx, c)
 		h.refused(err, action.ErrNotFound, "connector_not_found")
-		foreign := newHouse(h.T, h.db).connector("git", "https://mcp.example.com/mcp")
+		foreign := newHouse(h.T, h.db).connector("code", "https://mcp.example.com/mcp")
 		c.Provider = foreign.Source()
 		_, err = h.db.PutCapability(h.ctx, c)
 		h.refused(err, action.ErrNotFound, "connector_not_found")

@@ -297,7 +297,7 @@ var connectorStories = map[string]func(*house){
 			"unknown risk":   {func(c *action.Connector) { c.DefaultRisk = "x" }, "/default_risk"},
 			"unknown secret": {func(c *action.Connector) { c.Secret = "x" }, "/secret"},
 		} {
-			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "git", URL: "https://mcp.example.com/mcp"}
+			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "code", URL: "https://mcp.example.com/mcp"}
 			row.change(&c)
 			h.invalid(h.db.CreateConnector(h.ctx, c, nil, "alice"), row.field, name)
 		}
@@ -305,7 +305,7 @@ var connectorStories = map[string]func(*house){
 	"a secret is sent only to its host": func(h *house) {
 		h.secret("k", "mcp.example.com")
 		for _, url := range []string{"https://evil.example.com/", "https://mcp.example.com:8443/", "http://mcp.example.com:443/"} {
-			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "git", URL: url, Secret: "k"}
+			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "code", URL: url, Secret: "k"}
 			h.equal(h.refused(h.db.CreateConnector(h.ctx, c, nil, "alice"), action.ErrInvalid, "secret_host").Field, "/secret", url)
 		}
 	},
@@ -318,7 +318,7 @@ var connectorStories = map[string]func(*house){
 	},
 	"a change that affects calls increments the revision and the policy version": func(h *house) {
 		h.secret("k", "mcp.example.com")
-		c := h.connector("git", "https://mcp.example.com/mcp")
+		c := h.connector("code", "https://mcp.example.com/mcp")
 		for i, row := range []struct {
 			change        func(*action.Connector)
 			counts, moves bool
@@ -347,7 +347,7 @@ var connectorStories = map[string]func(*house){
 	},
 	"a change cannot move a slug or send a secret elsewhere": func(h *house) {
 		h.secret("k", "127.0.0.1:9000")
-		c := h.connector("git", "http://127.0.0.1:9000/mcp")
+		c := h.connector("code", "http://127.0.0.1:9000/mcp")
 		c.Secret = "k"
 		h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice"))
 		moved := c
@@ -361,7 +361,7 @@ var connectorStories = map[string]func(*house){
 		h.refused(h.db.UpdateConnector(h.ctx, moved, nil, "alice"), action.ErrNotFound, "connector_not_found")
 	},
 	"deleting a connector deletes its policy": func(h *house) {
-		c := h.connector("git", "https://mcp.example.com/mcp")
+		c := h.connector("code", "https://mcp.example.com/mcp")
 		for _, automation := range []string{"", "a"} {
 			h.ok(h.db.SetOverride(h.ctx, action.Override{
 				Organization: h.org.ID, Automation: automation, Key: action.Key{Source: c.Source(), Action: "*"}, Mode: action.ModeAllow, UpdatedBy: "alice",
@@ -376,6 +376,6 @@ var connectorStories = map[string]func(*house){
 			h.Errorf("policy after: %+v, version %d after %d", list, after, before)
 		}
 		h.refused(h.removed(c, "alice"), action.ErrNotFound, "connector_not_found")
-		h.connector("git", "https://mcp.example.com/mcp")
+		h.connector("code", "https://mcp.example.com/mcp")
 	},
 }

@@ -43,13 +43,9 @@ func postgresWords() dialect {
 	}
 }
 
-// historySQL writes the invocations {from} to {to}, one a second up to {end}.
-// A block of neighbours belongs to sessions that go on at the same time.
-const historySQL = `INSERT INTO invocations (
-  id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, approved_at,
-  started_at, lease_until, completed_at, pickup_until, delivered_at, duration_ms, policy_version, source_id, action,
-  params_hash, tool_hash, revision, risk, mode, mode_source, executor, approved_by, denied_reason, error_code,
-  source_name, error_message, decision, params, result)
+// historySQL writes those of the invocations {from} to {to}, one a second up to
+// {end}, that ended or that are open. A block of neighbours belongs to sessions that go on at the same time.
+const historySQL = `INSERT INTO {table} ({columns})
 WITH RECURSIVE number(n) AS (SELECT {from} UNION ALL SELECT n + 1 FROM number WHERE n < {to}),
 placed AS (SELECT n, (n / 200) * 20 + n % 20 AS s, {end} - {rows} + n AS t,
     CASE WHEN n < {rows} - {open} THEN n % 100 WHEN n % 10 = 0 THEN 101 ELSE 100 END AS k FROM number),
@@ -57,8 +53,12 @@ kinds AS (SELECT n, s, t, k,
     CASE WHEN k < 90 THEN 'completed' WHEN k < 94 THEN 'failed' WHEN k < 98 THEN 'denied' WHEN k < 100 THEN 'expired'
       WHEN k = 100 THEN 'pending' ELSE 'executing' END AS status,
     CASE WHEN k < 60 THEN 0 ELSE 1 END AS joins,
-    CASE WHEN k < 75 OR k = 101 THEN 'allow' WHEN k = 96 THEN 'deny' ELSE 'require_approval' END AS mode FROM placed)
-SELECT '01999999-0000-7000-8000-' || CAST(100000000000 + n AS TEXT),
+    CASE WHEN k < 75 OR k = 101 THEN 'allow' WHEN k = 96 THEN 'deny' ELSE 'require_approval' END AS mode FROM placed),
+made (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, approved_at,
+  started_at, lease_until, completed_at, pickup_until, delivered_at, duration_ms, policy_version, source_id, action,
+  params_hash, tool_hash, revision, risk, mode, mode_source, executor, approved_by, denied_reason, error_code,
+  source_name, error_message, decision, params, result)
+AS (SELECT '01999999-0000-7000-8000-' || CAST(100000000000 + n AS TEXT),
   {organization}, {session},
   status, joins, 0, {time:t}, {time:t}, CASE WHEN mode = 'require_approval' THEN {time:t + 86400} END,
   CASE WHEN mode = 'require_approval' AND k BETWEEN 75 AND 93 THEN {time:t + 5} END,
@@ -77,7 +77,18 @@ SELECT '01999999-0000-7000-8000-' || CAST(100000000000 + n AS TEXT),
   '[{"layer":"organization","key":"connector:1:*","mode":"allow","note":"The organization decided so for all actions of this source."}]',
   '{"n":' || CAST(n AS TEXT) || ',"text":"{filler}"}',
   CASE WHEN k < 94 THEN '{"content":[{"type":"text","text":"{filler} {filler}"}]}' END
-FROM kinds`
+FROM kinds)
+SELECT {columns} FROM made WHERE {which}`
+
+// tables are those that [historySQL] fills.
+var tables = []struct{ name, columns, which string }{
+	{"open_calls", openColumns, "completed_at IS NULL"},
+	{"invocations", openColumns + ", completed_at, pickup_until, delivered_at, duration_ms, denied_reason, error_code, error_message, result", "completed_at IS NOT NULL"},
+}
+
+const openColumns = `id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, approved_at,
+  started_at, lease_until, policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, executor, approved_by,
+  source_name, decision, params`
 
 // sessionsSQL writes the sessions of the invocations before {rows}.
 // Every second one has one of three groups.
@@ -93,11 +104,11 @@ SELECT 'organization-' || CAST(o AS TEXT), 'Organization', 1, {time:{end}} FROM 
 // as the sweep leaves.
 const keysSQL = `INSERT INTO idempotency_keys (organization_id, session_id, source_id, action, key, invocation_id, params_hash, created_at)
 SELECT organization_id, session_id, source_id, action, 'key of ' || id, id, params_hash, created_at
-FROM invocations WHERE joins = 1 AND id LIKE '%0' AND created_at > {time:{end} - 250000}`
+FROM all_calls WHERE joins = 1 AND id LIKE '%0' AND created_at > {time:{end} - 250000}`
 
 // originsSQL makes up for triggers that were left out.
 const originsSQL = `INSERT INTO invocation_origins (organization_id, kind, name, created_at, id)
-SELECT i.organization_id, 'group', s.group_id, i.created_at, i.id FROM invocations AS i JOIN sessions AS s ON s.id = i.session_id
+SELECT i.organization_id, 'group', s.group_id, i.created_at, i.id FROM all_calls AS i JOIN sessions AS s ON s.id = i.session_id
 WHERE s.group_id IS NOT NULL ON CONFLICT DO NOTHING`
 
 // grantsSQL gives every session a grant that it has used up.
@@ -127,8 +138,11 @@ func history(ctx context.Context, db *sql.DB, d dialect, rows int) error {
 		}
 	}
 	for from := 0; from < rows; from += batch {
-		if _, err := conn.ExecContext(ctx, d.write(historySQL, rows, end, from)); err != nil {
-			return fmt.Errorf("invocations from %d on: %w", from, err)
+		for _, table := range tables {
+			text := strings.NewReplacer("{table}", table.name, "{columns}", table.columns, "{which}", table.which).Replace(historySQL)
+			if _, err := conn.ExecContext(ctx, d.write(text, rows, end, from)); err != nil {
+				return fmt.Errorf("invocations from %d on: %w", from, err)
+			}
 		}
 	}
 	for _, text := range []string{keysSQL, originsSQL, grantsSQL, d.done} {

@@ -416,7 +416,7 @@ func (s *story) repeat(id string, times int) {
 	}
 	defer db.Close()
 	var columns, values []string
-	rows, err := db.QueryContext(s.t.Context(), "SELECT name FROM pragma_table_info('invocations')")
+	rows, err := db.QueryContext(s.t.Context(), "SELECT name FROM pragma_table_info('open_calls')")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -435,8 +435,8 @@ func (s *story) repeat(id string, times int) {
 	if err := rows.Err(); err != nil {
 		s.t.Fatal(err)
 	}
-	_, err = db.ExecContext(s.t.Context(), "WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < ?) INSERT INTO invocations ("+
-		strings.Join(columns, ", ")+") SELECT "+strings.Join(values, ", ")+" FROM invocations, number WHERE id = ?", times, id)
+	_, err = db.ExecContext(s.t.Context(), "WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < ?) INSERT INTO open_calls ("+
+		strings.Join(columns, ", ")+") SELECT "+strings.Join(values, ", ")+" FROM open_calls, number WHERE id = ?", times, id)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -53,9 +53,9 @@ WHERE s.organization_id = ?1 AND s.id = ?2`
 // These lookups repeat the predicates of their partial indexes word for word, because
 // otherwise the planner does not use the indexes.
 const (
-	openSQL = `SELECT i.id FROM invocations i
+	openSQL = `SELECT i.id FROM open_calls i
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
-    AND i.joins = 1 AND i.completed_at IS NULL AND i.status IN ('pending', 'approved', 'executing')`
+    AND i.joins = 1`
 	undeliveredSQL = `SELECT i.id FROM invocations i
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
     AND i.joins = 1 AND i.delivered_at IS NULL AND i.pickup_until IS NOT NULL AND i.pickup_until > ?6
@@ -70,34 +70,42 @@ const (
 	denialsSQL = `SELECT count(*) FROM (SELECT 1 FROM invocations i
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.denied_reason = 'human'
     LIMIT ?11 + 0) AS denials`
-	// coalesce keeps PostgreSQL from the index of all sessions' expiries, which
-	// it takes for as good when its statistics are older than what waits now.
-	pendingSQL = `SELECT count(*) FROM invocations i
-    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.status = 'pending' AND coalesce(i.expires_at, ?6) > ?6`
+	// The status and the expiry are expressions, so that the planner uses the index of the
+	// session's open calls and not those of all pending ones.
+	pendingSQL = `SELECT count(*) FROM open_calls i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.status || '' = 'pending' AND coalesce(i.expires_at, ?6) > ?6`
 )
 
-// These statements insert a row with the values of beginColumns. waiter_seen_at starts as
-// created_at and reuses its placeholder, so that the time is formatted once.
+// These statements insert the row of a call that begins open, with the values of
+// beginColumns, or that ended before it was written, with those of EndedColumns.
 var (
-	insertValues  = beginColumns.placeholders() + ", " + beginColumns.placeholder("created_at")
-	insertColumns = `INSERT INTO invocations (` + beginColumns.list() + `, waiter_seen_at)
-`
-	InsertSQL = insertColumns + `VALUES (` + insertValues + `)`
-
-	// InsertLiveSQL inserts nothing if the policy changed or the session ended or was paused
-	// since CheckSQL, which can happen on PostgreSQL.
-	InsertLiveSQL = insertColumns + `SELECT ` + insertValues + ` FROM organizations o JOIN sessions s ON s.organization_id = o.id
-WHERE o.id = ` + beginColumns.placeholder("organization_id") + ` AND s.id = ` + beginColumns.placeholder("session_id") + `
-  AND o.policy_version = ` + beginColumns.placeholder("policy_version") + ` AND s.revoked_at IS NULL AND s.completed_at IS NULL AND s.status <> 'paused'`
+	InsertSQL     = insertInto("open_calls", beginColumns) + "VALUES (" + insertValues(beginColumns) + ")"
+	InsertLiveSQL = insertLive("open_calls", beginColumns)
+	EndedSQL      = insertInto("invocations", EndedColumns) + "VALUES (" + insertValues(EndedColumns) + ") ON CONFLICT (id) DO NOTHING"
+	EndedLiveSQL  = insertLive("invocations", EndedColumns)
 
 	// QueueSQL is InsertSQL made idempotent, for retries after an unconfirmed commit.
-	QueueSQL = InsertSQL + ` ON CONFLICT (id) DO NOTHING`
-
-	// EndedSQL is QueueSQL for a row that ended before it was written, with the values of
-	// EndedColumns.
-	EndedSQL = `INSERT INTO invocations (` + EndedColumns.list() + `, waiter_seen_at)
-VALUES (` + EndedColumns.placeholders() + `, ` + EndedColumns.placeholder("created_at") + `) ON CONFLICT (id) DO NOTHING`
+	QueueSQL = insertInto("open_calls", beginColumns) + "SELECT " + insertValues(beginColumns) + `
+WHERE NOT EXISTS (SELECT 1 FROM invocations WHERE id = ` + beginColumns.placeholder("id") + `) ON CONFLICT (id) DO NOTHING`
 )
+
+func insertInto(table string, c InvocationColumns) string {
+	return "INSERT INTO " + table + " (" + c.list() + ", waiter_seen_at)\n"
+}
+
+// insertValues returns the placeholders of a row. waiter_seen_at starts as created_at and
+// reuses its placeholder, so that the time is formatted once.
+func insertValues(c InvocationColumns) string {
+	return c.placeholders() + ", " + c.placeholder("created_at")
+}
+
+// insertLive inserts nothing if the policy changed or the session ended or was paused
+// since CheckSQL, which can happen on PostgreSQL.
+func insertLive(table string, c InvocationColumns) string {
+	return insertInto(table, c) + "SELECT " + insertValues(c) + ` FROM organizations o JOIN sessions s ON s.organization_id = o.id
+WHERE o.id = ` + c.placeholder("organization_id") + ` AND s.id = ` + c.placeholder("session_id") + `
+  AND o.policy_version = ` + c.placeholder("policy_version") + ` AND s.revoked_at IS NULL AND s.completed_at IS NULL AND s.status <> 'paused'`
+}
 
 // CheckResult is the result of CheckSQL.
 type CheckResult struct {
@@ -171,9 +179,13 @@ type QueuedBegin struct {
 // beginQueued queues the row of an allowed read, so that the read can start immediately.
 // Finish follows later in the same queue or replaces this job.
 func (st *Store) beginQueued(ctx context.Context, d *action.Draft, r *InvocationRow) (*action.BeginResult, error) {
-	args := func() []any { return beginColumns.Values(r) } // not called if Finish replaces this job
-	err := st.db.Write.Enqueue(ctx, &database.Job{Row: r.ID, SingleStatement: true, Inserted: &QueuedBegin{d, r}, Batchable: &database.BatchStatement{Stmt: st.stmts.queue, Args: args, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := st.stmts.queue.Exec(ctx, tx, args()...)
+	stmt, columns := st.stmts.queue, beginColumns
+	if !r.open() {
+		stmt, columns = st.stmts.ended, EndedColumns
+	}
+	args := func() []any { return columns.Values(r) } // not called if Finish replaces this job
+	err := st.db.Write.Enqueue(ctx, &database.Job{Row: r.ID, SingleStatement: true, Inserted: &QueuedBegin{d, r}, Batchable: &database.BatchStatement{Stmt: stmt, Args: args, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := stmt.Exec(ctx, tx, args()...)
 		return err
 	}})
 	if err != nil {
@@ -332,6 +344,9 @@ func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Check
 			continue
 		}
 		row, err := st.LoadInTx(ctx, tx, d.Organization, string(id))
+		if errors.Is(err, action.ErrNotFound) { // retention removed the call since
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -373,10 +388,13 @@ func (st *Store) recordJoin(ctx context.Context, tx bun.IDB, d *action.Draft, ro
 }
 
 func (st *Store) insert(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow) error {
-	insert, args := st.stmts.insert, beginColumns.Values(r)
-	live := database.Shared(tx) && !d.Snapshot
+	insert, insertLive, columns := st.stmts.insert, st.stmts.insertLive, beginColumns
+	if !r.open() {
+		insert, insertLive, columns = st.stmts.ended, st.stmts.endedLive, EndedColumns
+	}
+	live, args := database.Shared(tx) && !d.Snapshot, columns.Values(r)
 	if live {
-		insert = st.stmts.insertLive
+		insert = insertLive
 	}
 	if j.Pipelined() && len(d.Grants) == 0 && d.IdempotencyKey == "" {
 		j.Pipeline.Last = &database.PipelineQuery{Stmt: insert, Args: args}

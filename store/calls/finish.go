@@ -18,9 +18,11 @@ import (
 
 // FinishSQL ends the row of a call that this instance executes. Its parameters
 // are the values of finishColumns, then the organization, ID and executor.
-var FinishSQL = fmt.Sprintf(`UPDATE invocations SET %s, sealed_params = NULL
-WHERE organization_id = ?%d AND id = ?%d AND status = 'executing' AND executor = ?%d`,
-	finishColumns.assignments(), len(finishColumns)+1, len(finishColumns)+2, len(finishColumns)+3)
+func FinishSQL(shared bool) string {
+	n := len(finishColumns)
+	return endSQL(shared, finishColumns.assignments(), fmt.Sprintf(
+		`organization_id = ?%d AND id = ?%d AND status = 'executing' AND executor = ?%d`, n+1, n+2, n+3))
+}
 
 // Finish implements [action.Ledger].
 func (st *Store) Finish(ctx context.Context, f *action.Finish) (inv action.Invocation, recorded bool, err error) {
@@ -205,15 +207,15 @@ func (st *Store) EvictExecuting(organization, id string) { st.executing.Take(org
 
 const (
 	// The status is an expression, so that only the index of ids is taken.
-	seenSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id IN (?1) AND status || '' = 'pending' AND waiter_seen_at < ?0`
+	seenSQL = `UPDATE open_calls SET waiter_seen_at = ?0 WHERE id IN (?1) AND status || '' = 'pending' AND waiter_seen_at < ?0`
 
 	// Lock the rows in a fixed order: two instances that update the same rows would
 	// otherwise deadlock.
-	seenInOrderSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id = ANY (ARRAY(SELECT id FROM invocations
+	seenInOrderSQL = `UPDATE open_calls SET waiter_seen_at = ?0 WHERE id = ANY (ARRAY(SELECT id FROM open_calls
   WHERE id IN (?1) AND status || '' = 'pending' AND waiter_seen_at < ?0 ORDER BY id FOR NO KEY UPDATE)) AND status || '' = 'pending'`
 
 	DeliveredSQL = `UPDATE invocations SET delivered_at = ?1
-WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivered_at IS NULL`
+WHERE organization_id = ?2 AND id = ?3 AND delivered_at IS NULL`
 )
 
 // MarkSeen implements [action.Ledger]. It splits many IDs over several transactions
@@ -243,7 +245,7 @@ func MarkSeen(db bun.IDB, ids []string, now database.Timestamp) *bun.RawQuery {
 // MarkAnswered implements [action.Ledger].
 func (st *Store) MarkAnswered(ctx context.Context, organization, id string) error {
 	return st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := tx.NewRaw(`UPDATE invocations SET answered = 1 WHERE organization_id = ? AND id = ? AND status = 'pending'`,
+		_, err := tx.NewRaw(`UPDATE open_calls SET answered = 1 WHERE organization_id = ? AND id = ? AND status = 'pending'`,
 			organization, id).Exec(ctx)
 		return err
 	}})
@@ -277,7 +279,7 @@ func (st *Store) Settled(ctx context.Context, ids []string) ([]action.Invocation
 
 // Unclaimed implements [action.Ledger].
 func (st *Store) Unclaimed(ctx context.Context, t time.Time, limit int) ([]action.Invocation, error) {
-	list, err := st.list(ctx, SelectUnclaimed(st.db.Read, t, limit))
+	list, err := st.listOpen(ctx, SelectUnclaimed(st.db.Read, t, limit))
 	if err != nil {
 		return nil, fmt.Errorf("reading unclaimed invocations: %w", err)
 	}
@@ -286,14 +288,26 @@ func (st *Store) Unclaimed(ctx context.Context, t time.Time, limit int) ([]actio
 
 // SelectUnclaimed selects calls that were approved before t and are not claimed yet.
 func SelectUnclaimed(db bun.IDB, t time.Time, limit int) *bun.SelectQuery {
-	return db.NewSelect().Model((*InvocationRow)(nil)).
+	return db.NewSelect().Table("open_calls").
 		Where("status = 'approved'").Where("approved_at < ?", database.NewTimestamp(t)).Order("approved_at").Limit(int64(limit))
 }
 
 // list returns the invocations of q without sealed columns.
 func (st *Store) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocation, error) {
+	return scanInvocations(ctx, q.Column(PublicColumnNames...))
+}
+
+// listOpen is list for a query of open_calls.
+func (st *Store) listOpen(ctx context.Context, q *bun.SelectQuery) ([]action.Invocation, error) {
+	return scanInvocations(ctx, q.Column(OpenPublicColumnNames...))
+}
+
+func scanInvocations(ctx context.Context, q interface {
+	Scan(ctx context.Context, dest ...any) error
+},
+) ([]action.Invocation, error) {
 	var rows []InvocationRow
-	if err := q.Column(PublicColumnNames...).Scan(ctx, &rows); err != nil {
+	if err := q.Scan(ctx, &rows); err != nil {
 		return nil, err
 	}
 	return invocations(rows)
@@ -311,10 +325,10 @@ func (st *Store) SaveCallerFeatures(ctx context.Context, organization, invocatio
 }
 
 const returnsSQL = `INSERT INTO returning_callers (invocation_id, can)
-SELECT id, ? FROM invocations WHERE organization_id = ? AND id = ? AND status IN ('pending', 'approved')
+SELECT id, ? FROM open_calls WHERE organization_id = ? AND id = ? AND status IN ('pending', 'approved')
 ON CONFLICT (invocation_id) DO UPDATE SET can = returning_callers.can | excluded.can`
 
-const returningSQL = `SELECT c.can FROM returning_callers c JOIN invocations i ON i.id = c.invocation_id
+const returningSQL = `SELECT c.can FROM returning_callers c JOIN all_calls i ON i.id = c.invocation_id
 WHERE c.invocation_id = ?2 AND i.organization_id = ?1`
 
 // CallerFeatures implements [action.Ledger].

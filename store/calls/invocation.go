@@ -18,10 +18,11 @@ import (
 	"sallyport/store/database"
 )
 
-// InvocationRow is a row of the invocations table. JSON is stored as text,
-// because hashed values must be read back byte for byte.
+// InvocationRow is a row of the view all_calls: of open_calls while the call is
+// open, of invocations from its end on. JSON is stored as text, because hashed
+// values must be read back byte for byte.
 type InvocationRow struct {
-	bun.BaseModel `bun:"table:invocations,alias:i"`
+	bun.BaseModel `bun:"table:all_calls,alias:i"`
 
 	ID            string              `bun:"id,pk"`
 	Organization  string              `bun:"organization_id"`
@@ -69,10 +70,11 @@ type InvocationRow struct {
 	SealedResult []byte `bun:"sealed_result"`
 }
 
-// InvocationTable lists the columns of [InvocationRow]. Declare a new column
-// there and here, and set it in NewRow or Finish and in Invocation; the
-// statements and the digest follow. It must be NULL in rows that were sealed
-// before, because the digest omits NULL.
+// InvocationTable lists the columns of invocations. open_calls has them, too, except for
+// those of the end. Declare a new column in [InvocationRow] and here, add it to the view
+// all_calls, and set it in NewRow or Finish and in Invocation; the statements and the
+// digest follow. It must be NULL in rows that were sealed before, because the digest
+// omits NULL.
 var InvocationTable = InvocationColumns{
 	{"id", OnBegin, func(r *InvocationRow) any { return &r.ID }},
 	{"organization_id", OnBegin, func(r *InvocationRow) any { return &r.Organization }},
@@ -83,10 +85,10 @@ var InvocationTable = InvocationColumns{
 	{"expires_at", OnBegin, func(r *InvocationRow) any { return &r.ExpiresAt }},
 	{"approved_at", 0, func(r *InvocationRow) any { return &r.ApprovedAt }},
 	{"started_at", OnBegin, func(r *InvocationRow) any { return &r.StartedAt }},
-	{"completed_at", OnBegin | OnFinish, func(r *InvocationRow) any { return &r.CompletedAt }},
-	{"pickup_until", OnFinish | mutable, func(r *InvocationRow) any { return &r.PickupUntil }},
-	{"delivered_at", mutable, func(r *InvocationRow) any { return &r.DeliveredAt }},
-	{"duration_ms", OnFinish, func(r *InvocationRow) any { return &r.DurationMS }},
+	{"completed_at", OnBegin | OnFinish | endOnly, func(r *InvocationRow) any { return &r.CompletedAt }},
+	{"pickup_until", OnFinish | endOnly | mutable, func(r *InvocationRow) any { return &r.PickupUntil }},
+	{"delivered_at", endOnly | mutable, func(r *InvocationRow) any { return &r.DeliveredAt }},
+	{"duration_ms", OnFinish | endOnly, func(r *InvocationRow) any { return &r.DurationMS }},
 	{"policy_version", OnBegin, func(r *InvocationRow) any { return &r.PolicyVersion }},
 	{"source_id", OnBegin, func(r *InvocationRow) any { return &r.Source }},
 	{"action", OnBegin, func(r *InvocationRow) any { return &r.Action }},
@@ -98,25 +100,25 @@ var InvocationTable = InvocationColumns{
 	{"mode_source", OnBegin, func(r *InvocationRow) any { return &r.ModeSource }},
 	{"executor", OnBegin, func(r *InvocationRow) any { return &r.Executor }},
 	{"approved_by", 0, func(r *InvocationRow) any { return &r.ApprovedBy }},
-	{"denied_reason", OnBegin | OnFinish, func(r *InvocationRow) any { return &r.DeniedReason }},
-	{"error_code", OnFinish, func(r *InvocationRow) any { return &r.ErrorCode }},
+	{"denied_reason", OnBegin | OnFinish | endOnly, func(r *InvocationRow) any { return &r.DeniedReason }},
+	{"error_code", OnFinish | endOnly, func(r *InvocationRow) any { return &r.ErrorCode }},
 	{"source_name", OnBegin, func(r *InvocationRow) any { return &r.SourceName }},
-	{"denied_note", OnBegin | OnFinish, func(r *InvocationRow) any { return &r.DeniedNote }},
-	{"error_fault", OnFinish, func(r *InvocationRow) any { return &r.ErrorFault }},
-	{"error_message", OnFinish, func(r *InvocationRow) any { return &r.ErrorMessage }},
+	{"denied_note", OnBegin | OnFinish | endOnly, func(r *InvocationRow) any { return &r.DeniedNote }},
+	{"error_fault", OnFinish | endOnly, func(r *InvocationRow) any { return &r.ErrorFault }},
+	{"error_message", OnFinish | endOnly, func(r *InvocationRow) any { return &r.ErrorMessage }},
 	{"decision", OnBegin, func(r *InvocationRow) any { return &r.Decision }},
 	{"params", OnBegin, func(r *InvocationRow) any { return &r.Params }},
-	{"result", OnFinish, func(r *InvocationRow) any { return &r.Result }},
+	{"result", OnFinish | endOnly, func(r *InvocationRow) any { return &r.Result }},
 	{"summary", OnBegin, func(r *InvocationRow) any { return &r.Summary }},
-	{"result_summary", OnFinish, func(r *InvocationRow) any { return &r.ResultNote }},
+	{"result_summary", OnFinish | endOnly, func(r *InvocationRow) any { return &r.ResultNote }},
 	{"grant_id", OnBegin, func(r *InvocationRow) any { return &r.Grant }},
 	{"integration_id", OnBegin | OnFinish | keepsPrevious, func(r *InvocationRow) any { return &r.Integration }},
 	{"joins", OnBegin | writeOnly, func(r *InvocationRow) any { return &r.Joins }},
 	{"unattended", OnBegin | writeOnly, func(r *InvocationRow) any { return &r.Unattended }},
 	{"waiter_seen_at", writeOnly, nil}, // begins as created_at
 	{"lease_until", OnBegin | writeOnly, func(r *InvocationRow) any { return &r.LeaseUntil }},
-	{"sealed_params", OnBegin | encrypted, func(r *InvocationRow) any { return &r.SealedParams }},
-	{"sealed_result", OnFinish | encrypted, func(r *InvocationRow) any { return &r.SealedResult }},
+	{"sealed_params", OnBegin | openOnly | encrypted, func(r *InvocationRow) any { return &r.SealedParams }},
+	{"sealed_result", OnFinish | endOnly | encrypted, func(r *InvocationRow) any { return &r.SealedResult }},
 }
 
 // open reports whether the call is pending, approved or executing.
@@ -251,7 +253,7 @@ func finished(inv action.Invocation, f *action.Finish) action.Invocation {
 }
 
 // LoadSQL reads an invocation with its sealed columns.
-var LoadSQL = "SELECT " + recordColumnList + " FROM invocations WHERE organization_id = ?1 AND id = ?2"
+var LoadSQL = "SELECT " + recordColumnList + " FROM all_calls WHERE organization_id = ?1 AND id = ?2"
 
 // Load implements [action.Ledger].
 func (st *Store) Load(ctx context.Context, organization, id string) (action.Record, error) {
@@ -300,7 +302,7 @@ type InvocationColumn struct {
 
 // columnFlags say which statements use a column. Without any, it is read, covered by
 // the digest and written by statements that name it.
-type columnFlags uint8
+type columnFlags uint16
 
 const (
 	OnBegin       columnFlags = 1 << iota // written by the statements that begin a call
@@ -309,6 +311,8 @@ const (
 	writeOnly                             // not read into a row
 	encrypted                             // read only with a whole record, and not covered by the digest
 	mutable                               // may change after the end, so the digest does not cover it
+	endOnly                               // open_calls does not have it
+	openOnly                              // NULL after the end
 )
 
 // Any reports whether any of the flags is set.
@@ -316,18 +320,21 @@ func (f columnFlags) Any(other columnFlags) bool { return f&other != 0 }
 
 // The statements and the digest take their columns from these lists.
 var (
-	beginColumns  = InvocationTable.where(func(f columnFlags) bool { return f.Any(OnBegin) })
+	beginColumns  = InvocationTable.where(func(f columnFlags) bool { return f.Any(OnBegin) && !f.Any(endOnly) })
 	finishColumns = InvocationTable.where(func(f columnFlags) bool { return f.Any(OnFinish) })
-	EndedColumns  = InvocationTable.where(func(f columnFlags) bool { return f.Any(OnBegin | OnFinish) })
+	EndedColumns  = InvocationTable.where(func(f columnFlags) bool { return f.Any(OnBegin|OnFinish) && !f.Any(openOnly) })
 	DigestColumns = InvocationTable.where(func(f columnFlags) bool { return !f.Any(encrypted | mutable) })
 
 	// Of an [action.Invocation] and its delivery, and of an [action.Record].
-	publicColumns = InvocationTable.where(func(f columnFlags) bool { return !f.Any(writeOnly | encrypted) })
-	recordColumns = InvocationTable.where(func(f columnFlags) bool { return !f.Any(writeOnly) })
+	publicColumns     = InvocationTable.where(func(f columnFlags) bool { return !f.Any(writeOnly | encrypted) })
+	recordColumns     = InvocationTable.where(func(f columnFlags) bool { return !f.Any(writeOnly) })
+	openPublicColumns = publicColumns.where(func(f columnFlags) bool { return !f.Any(endOnly) })
+	openRecordColumns = recordColumns.where(func(f columnFlags) bool { return !f.Any(endOnly) })
 
-	PublicColumnNames = publicColumns.Names()
-	publicColumnList  = publicColumns.list()
-	recordColumnList  = recordColumns.list()
+	PublicColumnNames     = publicColumns.Names()
+	OpenPublicColumnNames = openPublicColumns.Names()
+	publicColumnList      = publicColumns.list()
+	recordColumnList      = recordColumns.list()
 )
 
 // InvocationColumns is a list of columns of the invocations table.
@@ -363,17 +370,17 @@ func (c InvocationColumns) placeholder(name string) string {
 	return "?" + strconv.Itoa(slices.Index(c.Names(), name)+1)
 }
 
-// assignments returns the SET list for the placeholders.
-func (c InvocationColumns) assignments() string {
-	list := make([]string, len(c))
+// assignments returns the placeholders by column.
+func (c InvocationColumns) assignments() map[string]string {
+	set := make(map[string]string, len(c))
 	for i := range c {
 		mark := "?" + strconv.Itoa(i+1)
 		if c[i].Flags.Any(keepsPrevious) {
 			mark = "coalesce(" + mark + ", " + c[i].Name + ")"
 		}
-		list[i] = c[i].Name + " = " + mark
+		set[c[i].Name] = mark
 	}
-	return strings.Join(list, ", ")
+	return set
 }
 
 // scan returns the scan targets in the row.

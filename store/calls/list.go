@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -31,7 +32,7 @@ func (st *Store) ListInvocations(ctx context.Context, f action.InvocationFilter)
 	if err != nil {
 		return page, err
 	}
-	if s.usesOneIndex() {
+	if s.listsExactly() {
 		return st.listDirect(ctx, s, after)
 	}
 	return st.listScanned(ctx, s, after)
@@ -71,20 +72,38 @@ func (st *Store) Search(ctx context.Context, filter action.InvocationFilter) (*S
 	return f.Search(), nil
 }
 
-// listDirect returns a page of matches that one index lists in order.
+// listDirect returns a page of matches that one index of each table lists in order.
 func (st *Store) listDirect(ctx context.Context, s *Search, after database.Cursor) (page action.Page[action.Invocation], err error) {
 	limit := database.PageSize(s.F.Limit)
-	rows, err := st.list(ctx, s.SelectPage(st.db.Read, s.F.TimeRange().Until(after), limit+1))
-	if err != nil {
-		return page, fmt.Errorf("listing invocations: %w", err)
+	var rows []action.Invocation
+	total, capped := 0, false
+	// Open calls are listed first: a call that ends meanwhile is found twice and not missed.
+	for _, list := range s.Lists {
+		part, err := scanInvocations(ctx, list.SelectPage(st.db.Read, s.F.Organization, s.F.TimeRange().Until(after), limit+1))
+		if err != nil {
+			return page, fmt.Errorf("listing invocations: %w", err)
+		}
+		n, more, err := database.CountUpTo(ctx, list.Match(st.db.Read.NewSelect(), s.F.Organization, s.F.TimeRange()))
+		if err != nil {
+			return page, fmt.Errorf("counting invocations: %w", err)
+		}
+		rows, total, capped = append(rows, part...), total+n, capped || more
 	}
-	total, capped, err := database.CountUpTo(ctx, s.Lists[0].Match(st.db.Read.NewSelect(), s.F.Organization, s.F.TimeRange()))
-	if err != nil {
-		return page, fmt.Errorf("counting invocations: %w", err)
-	}
-	return database.NewPage(rows, limit, total, capped, func(i action.Invocation) database.Cursor {
+	rows = newestFirst(rows)
+	rows = rows[:min(len(rows), limit+1)]
+	return database.NewPage(rows, limit, min(total, database.MaxCount), capped || total > database.MaxCount, func(i action.Invocation) database.Cursor {
 		return database.Cursor{Time: database.NewTimestamp(i.CreatedAt), ID: i.ID}
 	}), nil
+}
+
+// newestFirst merges lists of calls. Of a call that is in several, the last one counts,
+// which is that of its end.
+func newestFirst(rows []action.Invocation) []action.Invocation {
+	slices.Reverse(rows)
+	slices.SortStableFunc(rows, func(a, b action.Invocation) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return slices.CompactFunc(rows, func(a, b action.Invocation) bool { return a.ID == b.ID })
 }
 
 // listScanned returns a page of matches found by a scan.
@@ -135,11 +154,20 @@ func (st *Store) InvocationsAt(ctx context.Context, s *Search, cursors []databas
 	return list, nil
 }
 
-// SelectPage selects a page of matches that one index lists in order.
-func (s *Search) SelectPage(db bun.IDB, interval TimeRange, n int) *bun.SelectQuery {
-	list := s.Lists[0]
-	return list.order(list.Match(db.NewSelect().Model((*InvocationRow)(nil)), s.F.Organization, interval), false).Limit(int64(n))
+// SelectPage selects the newest n calls of the list within a range.
+func (o sortedIndex) SelectPage(db bun.IDB, organization string, within TimeRange, n int) *bun.SelectQuery {
+	columns := PublicColumnNames
+	if o.table == openTable {
+		columns = OpenPublicColumnNames
+	}
+	return o.order(o.Match(db.NewSelect(), organization, within), false).Column(columns...).Limit(int64(n))
 }
+
+// The tables of calls before and after their end.
+const openTable, endedTable = "open_calls", "invocations"
+
+// originsTable lists calls by the automation or group of their session.
+const originsTable = "invocation_origins"
 
 const (
 	// MaxScanned bounds the calls that one search scans: a compromise between the wait for
@@ -181,19 +209,17 @@ type sortedIndex struct {
 	condition string // name of the condition that it satisfies, if any
 	columns   []string
 	values    []any
-	partial   string // predicate of a partial index, if it is one
+	filter    string // the predicate of a partial index, or of what no index has
+	args      []any  // of filter
 }
 
 // Match restricts q to the rows of the index within a range. The leading columns are
 // compared together with the position and not separately, because PostgreSQL would
 // otherwise sort all rows with a value that it believes to be rare.
 func (o sortedIndex) Match(q *bun.SelectQuery, organization string, within TimeRange) *bun.SelectQuery {
-	if q.GetModel() == nil {
-		q = q.Table(o.table)
-	}
-	q = q.Where("organization_id = ?", organization)
-	if o.partial != "" {
-		q = q.Where(o.partial)
+	q = q.Table(o.table).Where("organization_id = ?", organization)
+	if o.filter != "" {
+		q = q.Where(o.filter, o.args...)
 	}
 	names := bun.Safe(strings.Join(o.names(), ", "))
 	bounded := len(o.columns) > 0
@@ -232,22 +258,39 @@ var maxTime = database.Timestamp{Time: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UT
 // Search chooses the index lists that are probably the shortest.
 func (f *InvocationFilter) Search() *Search {
 	s := &Search{F: f, conditions: f.conditions()}
+	both := func(list sortedIndex) {
+		for _, list.table = range []string{openTable, endedTable} {
+			s.Lists = append(s.Lists, list)
+		}
+	}
+	// Open calls are few and have no index of their own for these.
 	by := func(of, column string, value any, partial string) {
-		s.Lists = append(s.Lists, sortedIndex{"invocations", of, []string{column}, []any{value}, partial})
+		s.Lists = []sortedIndex{
+			{table: openTable, condition: of, filter: column + " = ?", args: []any{value}},
+			{table: endedTable, condition: of, columns: []string{column}, values: []any{value}, filter: partial},
+		}
+	}
+	inSession := func(of, id string) {
+		both(sortedIndex{condition: of, columns: []string{"session_id"}, values: []any{id}})
 	}
 	from := func(kind, name string) {
-		s.Lists = []sortedIndex{{"invocation_origins", kind, []string{"kind", "name"}, []any{kind, name}, ""}}
+		s.Lists = []sortedIndex{{table: originsTable, condition: kind, columns: []string{"kind", "name"}, values: []any{kind, name}}}
 	}
 	switch {
 	case f.Session != "":
-		by("session", "session_id", f.Session, "")
+		inSession("session", f.Session)
 	case f.Run != "" && len(f.Sessions) <= maxMergedLists:
 		for _, id := range f.Sessions {
-			by("run", "session_id", id, "")
+			inSession("run", id)
 		}
 	case len(f.Statuses) > 0 && (f.onlyOpen() || f.unselective()):
 		for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
-			by("status", "status", status, "") // one list per status, as several statuses have no common order
+			table := openTable
+			if status.Terminal() {
+				table = endedTable
+			}
+			// One list per status, as several statuses have no common order.
+			s.Lists = append(s.Lists, sortedIndex{table: table, condition: "status", columns: []string{"status"}, values: []any{status}})
 		}
 	case f.Person != "":
 		by("person", "approved_by", f.Person, "approved_by IS NOT NULL")
@@ -256,12 +299,15 @@ func (f *InvocationFilter) Search() *Search {
 	case f.Group != "":
 		from("group", f.Group)
 	case f.Risk == action.RiskDanger:
-		s.Lists = []sortedIndex{{table: "invocations", condition: "risk", partial: "risk = 'danger'"}}
+		both(sortedIndex{condition: "risk", filter: "risk = 'danger'"})
 	case f.Mode != "" && f.Mode != action.ModeAllow:
 		by("mode", "mode", f.Mode, "mode <> 'allow'")
 	default:
-		s.Lists = []sortedIndex{{table: "invocations"}}
+		both(sortedIndex{})
 	}
+	s.Lists = slices.DeleteFunc(s.Lists, func(o sortedIndex) bool {
+		return o.table == openTable && f.onlyEnded() || o.table == endedTable && f.onlyOpen()
+	})
 	s.exact = len(s.Lists) == 0 || !slices.ContainsFunc(s.conditions, func(w condition) bool { return w.name != s.Lists[0].condition })
 	return s
 }
@@ -270,6 +316,11 @@ func (f *InvocationFilter) Search() *Search {
 // always few.
 func (f *InvocationFilter) onlyOpen() bool {
 	return len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, action.Status.Terminal)
+}
+
+// onlyEnded reports whether the filter selects only calls that ended.
+func (f *InvocationFilter) onlyEnded() bool {
+	return len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, func(s action.Status) bool { return !s.Terminal() })
 }
 
 // unselective reports whether the filter has no condition that only few calls satisfy.
@@ -299,9 +350,11 @@ func (f *InvocationFilter) conditions() (all []condition) {
 	return all
 }
 
-// usesOneIndex reports whether one index of the invocations lists all matches in order.
-func (s *Search) usesOneIndex() bool {
-	return s.exact && len(s.Lists) == 1 && s.Lists[0].table == "invocations"
+// listsExactly reports whether one index of each table lists all matches in order. Of
+// several statuses it does not, because a call that changes would be missed between two lists.
+func (s *Search) listsExactly() bool {
+	direct := len(s.Lists) == 1 && s.Lists[0].table != originsTable || len(s.Lists) == 2 && s.Lists[0].condition != "status"
+	return s.exact && direct
 }
 
 // SelectCursors selects the next n positions of the merged lists.
@@ -399,7 +452,7 @@ func (st *Store) FilterMatching(ctx context.Context, s *Search, cursors []databa
 		return cursors, nil
 	}
 	found := map[string]bool{}
-	err := st.db.ForEachRow(ctx, s.SelectMatching(st.db.Read.NewSelect().Table("invocations").Column("id"), cursors), func(rows *sql.Rows) error {
+	err := st.db.ForEachRow(ctx, s.SelectMatching(st.db.Read.NewSelect().Table("all_calls").Column("id"), cursors), func(rows *sql.Rows) error {
 		var id string
 		err := rows.Scan(&id)
 		found[id] = true

@@ -53,7 +53,7 @@ type replyRow struct {
 }
 
 const openRoundSQL = `INSERT INTO rounds (id, organization_id, invocation_id, session_id, needs, keys, sealed, asked_at, until)
-SELECT ?, i.organization_id, i.id, i.session_id, ?, ?, ?, ?, ? FROM invocations i
+SELECT ?, i.organization_id, i.id, i.session_id, ?, ?, ?, ?, ? FROM open_calls i
 WHERE i.organization_id = ? AND i.id = ? AND i.session_id = ? AND i.status = 'executing'`
 
 // OpenRound implements [action.Ledger].
@@ -223,7 +223,7 @@ func (st *Store) TakeRound(ctx context.Context, organization, invocation string,
 // belongs to a source that failed to close it. coalesce prevents PostgreSQL
 // from using the index on until.
 func TakeableRound(db bun.IDB, organization, invocation string, features action.ClientFeatures, lostBefore, now database.Timestamp) *bun.SelectQuery {
-	return db.NewSelect().TableExpr("rounds AS r").ColumnExpr("r.id").Join("JOIN invocations AS i ON i.id = r.invocation_id").
+	return db.NewSelect().TableExpr("rounds AS r").ColumnExpr("r.id").Join("JOIN open_calls AS i ON i.id = r.invocation_id").
 		Where("r.invocation_id = ?", invocation).Where("r.organization_id = ?", organization).
 		Where("(r.taken_at IS NULL OR r.taken_at < ?)", lostBefore).Where("r.answered_at IS NULL").Where("r.closed_at IS NULL").Where("coalesce(r.until, ?0) > ?0", now).
 		Where("(r.needs & ?) = r.needs", int(features)).Where("i.status = 'executing'").

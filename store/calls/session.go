@@ -139,9 +139,8 @@ func CompleteSession(ctx context.Context, tx bun.IDB, organization, id string, n
 // session whose row the caller has locked.
 func WithdrawCalls(ctx context.Context, tx bun.IDB, organization, column, id string, now time.Time, note string) ([]action.Invocation, error) {
 	var rows []InvocationRow
-	err := setWithdrawn(tx.NewUpdate().Table("invocations"), now, note).
-		Where("organization_id = ?", organization).Where("? = ?", bun.Ident(column), id).Where("status = 'pending'").
-		Returning(publicColumnList).Scan(ctx, &rows)
+	err := tx.NewRaw(withdrawSQL(database.Shared(tx), "organization_id = ?2 AND ?3 = ?4"),
+		database.NewTimestamp(now), database.NullString(note), organization, bun.Ident(column), id).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("withdrawing the calls of %s: %w", id, err)
 	}
@@ -291,8 +290,8 @@ func (st *Store) SessionStates(ctx context.Context, organization string, ids []s
 }
 
 const sessionStatesSQL = `SELECT s.id,
-  (SELECT i.created_at FROM invocations AS i WHERE i.organization_id = ?0 AND i.session_id = s.id ORDER BY i.created_at DESC, i.id DESC LIMIT 1) AS last_call,
-  (SELECT count(*) FROM invocations AS i WHERE i.organization_id = ?0 AND i.session_id = s.id AND i.status = 'pending') AS pending,
+  (SELECT i.created_at FROM all_calls AS i WHERE i.organization_id = ?0 AND i.session_id = s.id ORDER BY i.created_at DESC, i.id DESC LIMIT 1) AS last_call,
+  (SELECT count(*) FROM open_calls AS i WHERE i.organization_id = ?0 AND i.session_id = s.id AND i.status || '' = 'pending') AS pending,
   (SELECT count(*) FROM grants AS g WHERE g.organization_id = ?0 AND coalesce(g.session_id, '') = s.id
     AND g.revoked_at IS NULL AND g.spent_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > ?2)) AS grants
 FROM sessions AS s WHERE s.organization_id = ?0 AND s.id IN (?1)`

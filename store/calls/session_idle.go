@@ -59,8 +59,7 @@ func (i idleFilter) where(q bun.QueryBuilder) bun.QueryBuilder {
 		Where("coalesce(s.idle_seconds, ?) = ?", i.defaultSeconds, i.seconds).
 		Where("s.last_seen_at <= ? OR s.last_seen_at IS NULL AND s.created_at <= ?", i.lastSeen, i.idleSince).
 		Where("s.resumed_at IS NULL OR s.resumed_at <= ?", i.idleSince).
-		Where(`NOT EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id = s.organization_id AND i.session_id = s.id
-			AND i.status IN ('pending', 'approved', 'executing'))`).
+		Where(`NOT EXISTS (SELECT 1 FROM open_calls AS i WHERE i.organization_id = s.organization_id AND i.session_id = s.id)`).
 		Where("NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.session_id = s.id AND r.claim_id IS NOT NULL)")
 }
 
@@ -120,6 +119,7 @@ const (
 // referencedSQL selects sessions that calls, grants or runs refer to. Without
 // the session's row, nobody could attribute those.
 const referencedSQL = `EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id = s.organization_id AND i.session_id = s.id)
+  OR EXISTS (SELECT 1 FROM open_calls AS i WHERE i.organization_id = s.organization_id AND i.session_id = s.id)
   OR EXISTS (SELECT 1 FROM grants AS g WHERE g.organization_id = s.organization_id AND g.session_id = s.id)
   OR EXISTS (SELECT 1 FROM grant_requests AS g WHERE g.organization_id = s.organization_id AND g.session_id = s.id)
   OR EXISTS (SELECT 1 FROM runs AS r WHERE r.organization_id = s.organization_id AND r.session_id = s.id)`

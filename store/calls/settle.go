@@ -20,23 +20,33 @@ import (
 // verdict, the row, and what the person saw of the row, if known:
 //
 //	?1 by, ?2 now, ?3 organization, ?4 id, ?5 session, ?6 params hash, ?7 tool hash
-const undecidedSQL = `
-WHERE organization_id = ?3 AND id = ?4 AND status = 'pending' AND expires_at > ?2
+const undecidedSQL = `organization_id = ?3 AND id = ?4 AND status = 'pending' AND expires_at > ?2
   AND (?5 = '' OR session_id = ?5) AND (?6 = '' OR params_hash = ?6) AND (?7 = '' OR tool_hash = ?7)`
 
-var (
-	ApproveSQL = `UPDATE invocations SET status = 'approved', approved_by = ?1, approved_at = ?2` + undecidedSQL + `
-  AND ?1 <> ` + sessions.ExcludedApproverSQL("invocations.organization_id", "invocations.session_id") + ` RETURNING ` + publicColumnList
+var ApproveSQL = `UPDATE open_calls SET status = 'approved', approved_by = ?1, approved_at = ?2
+WHERE ` + undecidedSQL + `
+  AND ?1 <> ` + sessions.ExcludedApproverSQL("open_calls.organization_id", "open_calls.session_id") + ` RETURNING ` + openPublicColumns.list()
 
-	// DenySQL has the note as ?8.
-	DenySQL = `UPDATE invocations SET status = 'denied', approved_by = ?1, denied_reason = 'human', denied_note = ?8,
-  completed_at = ?2, sealed_params = NULL` + undecidedSQL + ` RETURNING ` + publicColumnList
-)
+// DenySQL denies a pending call. The note is ?8.
+func DenySQL(shared bool) string {
+	return endSQL(shared, map[string]string{
+		"status": "'denied'", "approved_by": "?1", "denied_reason": "'human'", "denied_note": "?8", "completed_at": "?2",
+	}, undecidedSQL) + " RETURNING " + publicColumnList
+}
+
+// withdrawSQL withdraws pending calls:
+//
+//	?0 now, ?1 note, ?2 and on, what where has
+func withdrawSQL(shared bool, where string) string {
+	return endSQL(shared, map[string]string{
+		"status": "'denied'", "denied_reason": "'" + action.DeniedWithdrawn + "'", "denied_note": "?1", "completed_at": "?0",
+	}, "status || '' = 'pending' AND "+where) + " RETURNING " + publicColumnList
+}
 
 // Approve implements [action.Ledger].
 func (st *Store) Approve(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	s := settlement{
-		stmt: st.stmts.approve,
+		stmt: st.stmts.approve, columns: openPublicColumns,
 		alreadyDone: func(r *InvocationRow) bool {
 			return string(r.ApprovedBy) == v.By && r.ApprovedAt.Time.Equal(database.NewTimestamp(v.Now).Time)
 		},
@@ -119,27 +129,22 @@ func (st *Store) decide(ctx context.Context, v action.Verdict, s settlement) (ac
 func (st *Store) Withdraw(ctx context.Context, organization, id string, now time.Time) (action.Invocation, error) {
 	return st.settle(ctx, settlement{
 		organization: organization, id: id, explain: alreadyDecided,
-		update: func(q *bun.UpdateQuery) *bun.UpdateQuery { return setWithdrawn(q, now, "").Where("status = 'pending'") },
+		query: withdrawSQL(st.db.Shared(), "organization_id = ?2 AND id = ?3"), args: []any{database.NewTimestamp(now), database.NullString(""), organization, id},
 		alreadyDone: func(r *InvocationRow) bool {
 			return r.DeniedReason == action.DeniedWithdrawn && r.CompletedAt.Time.Equal(database.NewTimestamp(now).Time)
 		},
 	})
 }
 
-// setWithdrawn sets the columns of a withdrawal. Without a note the caller withdrew.
-func setWithdrawn(q *bun.UpdateQuery, now time.Time, note string) *bun.UpdateQuery {
-	return q.Set("status = 'denied', denied_reason = ?, denied_note = ?, completed_at = ?, sealed_params = NULL",
-		action.DeniedWithdrawn, database.NullString(note), database.NewTimestamp(now))
-}
-
 // settlement is a compare-and-swap on a row, with an optional follow-up write.
 type settlement struct {
 	organization, id string
 
-	// stmt writes with args and returns the public columns. Without it update writes.
-	stmt   *database.Statement
-	args   []any
-	update func(*bun.UpdateQuery) *bun.UpdateQuery
+	// stmt writes with args and returns the columns, without it query does.
+	stmt    *database.Statement
+	query   string
+	args    []any
+	columns InvocationColumns // nil: the public columns
 	// alreadyDone reports, from the row that a retry did not change, whether an earlier
 	// attempt was committed. It is not used with followUp, whose transaction is tracked.
 	alreadyDone func(*InvocationRow) bool
@@ -151,10 +156,13 @@ type settlement struct {
 }
 
 func (st *Store) settle(ctx context.Context, s settlement) (inv action.Invocation, err error) {
+	if s.columns == nil {
+		s.columns = publicColumns
+	}
 	j := &database.Job{SingleStatement: s.followUp == nil, InTransaction: s.followUp != nil, Exclusive: s.followUp != nil}
 	j.Run = func(ctx context.Context, tx bun.IDB) error {
 		r := &InvocationRow{}
-		err := s.apply(ctx, tx, publicColumns.scan(r))
+		err := s.apply(ctx, tx, s.columns.scan(r))
 		if errors.Is(err, sql.ErrNoRows) {
 			if r, err = st.LoadInTx(ctx, tx, s.organization, s.id); err != nil {
 				return err
@@ -179,14 +187,12 @@ func (st *Store) settle(ctx context.Context, s settlement) (inv action.Invocatio
 	return inv, nil
 }
 
-// apply changes the row and scans its public columns; sql.ErrNoRows if it did not match.
+// apply changes the row and scans its columns; sql.ErrNoRows if it did not match.
 func (s *settlement) apply(ctx context.Context, tx bun.IDB, targets []any) error {
 	if s.stmt != nil {
 		return s.stmt.One(ctx, tx, s.args, targets)
 	}
-	return s.update(tx.NewUpdate().Model((*InvocationRow)(nil)).ModelTableExpr("invocations").
-		Where("organization_id = ?", s.organization).Where("id = ?", s.id)).
-		Returning(publicColumnList).Scan(ctx, targets...)
+	return tx.NewRaw(s.query, s.args...).Scan(ctx, targets...)
 }
 
 // alreadyDecided returns why a row is no longer pending: who decided first, and how.
@@ -223,7 +229,7 @@ func (st *Store) Claim(ctx context.Context, c action.Claim) (rec action.Record, 
 	j := &database.Job{SingleStatement: true}
 	j.Run = func(ctx context.Context, tx bun.IDB) error {
 		var r InvocationRow
-		err := st.stmts.claim.One(ctx, tx, []any{c.Executor, database.NewTimestamp(c.LeaseUntil), database.NewTimestamp(c.Now), c.Organization, c.ID}, recordColumns.scan(&r))
+		err := st.stmts.claim.One(ctx, tx, []any{c.Executor, database.NewTimestamp(c.LeaseUntil), database.NewTimestamp(c.Now), c.Organization, c.ID}, openRecordColumns.scan(&r))
 		if errors.Is(err, sql.ErrNoRows) {
 			now, err := st.LoadInTx(ctx, tx, c.Organization, c.ID)
 			if err != nil {
@@ -247,8 +253,8 @@ func (st *Store) Claim(ctx context.Context, c action.Claim) (rec action.Record, 
 }
 
 // ClaimSQL moves an approved call to its executor.
-var ClaimSQL = `UPDATE invocations SET status = 'executing', executor = ?1, lease_until = ?2, started_at = ?3
-WHERE organization_id = ?4 AND id = ?5 AND status = 'approved' RETURNING ` + recordColumnList
+var ClaimSQL = `UPDATE open_calls SET status = 'executing', executor = ?1, lease_until = ?2, started_at = ?3
+WHERE organization_id = ?4 AND id = ?5 AND status = 'approved' RETURNING ` + openRecordColumns.list()
 
 // claimedBy reports whether the row executes as c would have it.
 func (r *InvocationRow) claimedBy(c action.Claim) bool {

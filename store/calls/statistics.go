@@ -77,6 +77,10 @@ type CountQuery struct {
 const countedColumns = `created_at, id, status, mode, mode_source, risk, source_id, source_name, action,
   denied_reason, approved_at, completed_at, duration_ms`
 
+// countedOpenColumns are the same of an open call.
+const countedOpenColumns = `created_at, id, status, mode, mode_source, risk, source_id, source_name, action,
+  NULL, approved_at, NULL, NULL`
+
 func (r *InvocationRow) countedFields() []any {
 	return []any{
 		&r.CreatedAt, &r.ID, &r.Status, &r.Mode, &r.ModeSource, &r.Risk, &r.Source, &r.SourceName, &r.Action,
@@ -117,13 +121,16 @@ func (st *Store) count(ctx context.Context, organization string, p action.Period
 
 // Select selects the next calls before a cursor. The lower bound includes calls
 // created at From, because no ID is empty.
-func (c CountQuery) Select(db bun.IDB, organization string, p action.Period, before database.Cursor, n int) *bun.SelectQuery {
-	q := db.NewSelect().Table("invocations").ColumnExpr(countedColumns).Where("organization_id = ?", organization)
+func (c CountQuery) Select(db bun.IDB, organization string, p action.Period, before database.Cursor, n int) *bun.RawQuery {
+	where := "organization_id = ?0 AND (created_at, id) > (?1, '') AND (created_at, id) < (?2, ?3)"
 	if c.Where != "" {
-		q = q.Where(c.Where)
+		where += " AND " + c.Where
 	}
-	return q.Where("(created_at, id) > (?, '')", database.NewTimestamp(p.From)).Where("(created_at, id) < (?, ?)", before.Time, before.ID).
-		OrderExpr("created_at DESC, id DESC").Limit(int64(n))
+	text := "SELECT " + countedColumns + " FROM " + endedTable + " WHERE " + where
+	if c.Where != DeniedCalls { // open calls are not denied
+		text += "\nUNION ALL SELECT " + countedOpenColumns + " FROM " + openTable + " WHERE " + where
+	}
+	return db.NewRaw(text+"\nORDER BY created_at DESC, id DESC LIMIT ?4", organization, database.NewTimestamp(p.From), before.Time, before.ID, n)
 }
 
 // The limits of the lists in the result.
@@ -328,9 +335,9 @@ func (st *Store) queues(ctx context.Context, organization string) (q action.Queu
 		rows *bun.SelectQuery
 		into *action.Depth
 	}{
-		{RowsWithStatus(st.db.Read, "invocations", organization, "pending"), &q.Pending},
-		{RowsWithStatus(st.db.Read, "invocations", organization, "approved"), &q.Approved},
-		{RowsWithStatus(st.db.Read, "invocations", organization, "executing"), &q.Executing},
+		{RowsWithStatus(st.db.Read, "open_calls", organization, "pending"), &q.Pending},
+		{RowsWithStatus(st.db.Read, "open_calls", organization, "approved"), &q.Approved},
+		{RowsWithStatus(st.db.Read, "open_calls", organization, "executing"), &q.Executing},
 		{RowsWithStatus(st.db.Read, "runs", organization, "queued"), &q.Runs},
 		{RowsWithStatus(st.db.Read, "outbox", organization, "pending"), &q.Outbox},
 	} {
@@ -380,7 +387,7 @@ func (st *Store) RunsUndelivered(ctx context.Context) (int, error) {
 // CallsPending returns the number of pending approvals of all organizations, counted up to
 // 10,000.
 func (st *Store) CallsPending(ctx context.Context) (int, error) {
-	return countUpToMax(ctx, st.db.Read, st.db.Read.NewSelect().Table("invocations").ColumnExpr("1").Where("status = 'pending'"))
+	return countUpToMax(ctx, st.db.Read, st.db.Read.NewSelect().Table("open_calls").ColumnExpr("1").Where("status = 'pending'"))
 }
 
 // ToolsUnreviewed returns the number of tools of all organizations that were never reviewed

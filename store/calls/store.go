@@ -32,6 +32,7 @@ type Store struct {
 		load        *database.Statement
 		returning   *database.Statement
 		insertLive  *database.Statement
+		endedLive   *database.Statement
 		lockSession *database.Statement
 	}
 }
@@ -43,16 +44,17 @@ func New(p *database.Preparer, policyRows *policy.Store, sessionsRows *sessions.
 	s.stmts.insert = p.Write(InsertSQL)
 	s.stmts.queue = p.Write(QueueSQL)
 	s.stmts.ended = p.Write(EndedSQL)
-	s.stmts.finish = p.Write(FinishSQL)
+	s.stmts.finish = p.Write(FinishSQL(p.DB.Shared()))
 	s.stmts.delivered = p.Write(DeliveredSQL)
 	s.stmts.loadInTx = p.Write(LoadSQL)
 	s.stmts.useGrant = p.Write(policy.UseGrantSQL)
 	s.stmts.approve = p.Write(ApproveSQL)
-	s.stmts.deny = p.Write(DenySQL)
+	s.stmts.deny = p.Write(DenySQL(p.DB.Shared()))
 	s.stmts.claim = p.Write(ClaimSQL)
 	s.stmts.load = p.Read(LoadSQL)
 	s.stmts.returning = p.Read(returningSQL)
 	s.stmts.insertLive = p.WriteShared(InsertLiveSQL)
+	s.stmts.endedLive = p.WriteShared(EndedLiveSQL)
 	s.stmts.lockSession = p.WriteShared(sessions.LockSessionSQL)
 	return s
 }

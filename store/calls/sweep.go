@@ -19,53 +19,59 @@ import (
 const unknownOutcome = "The gateway lost track of this call while it was executing: it may or may not have happened. " +
 	"Check at the service before you try again."
 
-// Sweep describes the rows of one kind of overdue work and their update. where repeats the
+// Sweep describes the rows of one kind of overdue work and their end. where repeats the
 // predicate of a partial index word for word.
 type Sweep struct {
 	Name        string
+	table       string
 	where       string
-	args        []any
 	order       string
-	set         string
-	values      []any
-	keepsStatus bool // its rows did not end
+	set         map[string]string // expressions of the columns that change
+	args        []any             // of where and set: ?0 is now
+	keepsStatus bool              // its rows ended before
 }
 
 // Sweeps returns the sweeps of the rules.
 func Sweeps(r action.SweepRules) []Sweep {
-	now, leaseCutoff := database.NewTimestamp(r.Now), database.NewTimestamp(r.LeaseBefore).Or(database.Epoch)
-	lostWhere, lostArgs := "lease_until < ?", []any{leaseCutoff}
+	now := database.NewTimestamp(r.Now)
+	before := func(t time.Time) database.Timestamp { return database.NewTimestamp(t).Or(database.Epoch) }
+	lostWhere := "status = 'executing' AND lease_until < ?1"
 	if r.SoleInstance != "" {
-		lostWhere, lostArgs = "(lease_until < ? OR executor <> ?)", []any{leaseCutoff, r.SoleInstance}
+		lostWhere = "status = 'executing' AND (lease_until < ?1 OR executor <> ?5)"
 	}
 	return []Sweep{
 		{
-			Name: "expired", order: "expires_at", where: "status = 'pending' AND expires_at <= ?", args: []any{now},
-			set: "status = 'expired', completed_at = ?, sealed_params = NULL", values: []any{now},
+			Name: "expired", table: "open_calls", order: "expires_at", where: "status = 'pending' AND expires_at <= ?0", args: []any{now},
+			set: map[string]string{"status": "'expired'", "completed_at": "?0"},
 		},
 		{
 			// The index is by created_at, which is never after waiter_seen_at: an
 			// index by the latter would be written each time that a caller is
 			// seen, and PostgreSQL would write every other one with it.
-			Name: "withdrawn", order: "created_at",
-			where:  "status = 'pending' AND unattended = 0 AND answered = 0 AND created_at < ? AND waiter_seen_at < ?",
-			args:   []any{database.NewTimestamp(r.SeenBefore).Or(database.Epoch), database.NewTimestamp(r.SeenBefore).Or(database.Epoch)},
-			set:    "status = 'denied', denied_reason = ?, completed_at = ?, sealed_params = NULL",
-			values: []any{action.DeniedWithdrawn, now},
+			Name: "withdrawn", table: "open_calls", order: "created_at",
+			where: "status = 'pending' AND unattended = 0 AND answered = 0 AND created_at < ?1 AND waiter_seen_at < ?1",
+			args:  []any{now, before(r.SeenBefore)},
+			set:   map[string]string{"status": "'denied'", "denied_reason": "'" + action.DeniedWithdrawn + "'", "completed_at": "?0"},
 		},
 		{
-			Name: "unclaimed", order: "approved_at", where: "status = 'approved' AND approved_at < ?", args: []any{database.NewTimestamp(r.ApprovedBefore).Or(database.Epoch)},
-			set: "status = 'expired', completed_at = ?, sealed_params = NULL", values: []any{now},
+			Name: "unclaimed", table: "open_calls", order: "approved_at", where: "status = 'approved' AND approved_at < ?1",
+			args: []any{now, before(r.ApprovedBefore)},
+			set:  map[string]string{"status": "'expired'", "completed_at": "?0"},
 		},
 		{
-			Name: "lost", order: "lease_until", where: "status = 'executing' AND " + lostWhere, args: lostArgs,
-			set: "status = 'failed', error_code = ?, error_message = ?, completed_at = ?, sealed_params = NULL, " +
-				"pickup_until = CASE WHEN unattended = 1 THEN ? WHEN unattended = 0 THEN ? ELSE pickup_until END",
-			values: []any{action.FailedUnknown, unknownOutcome, now, database.NewTimestamp(r.Now.Add(r.PickupUnattended)), database.NewTimestamp(r.Now.Add(r.PickupInteractive))},
+			Name: "lost", table: "open_calls", order: "lease_until", where: lostWhere,
+			args: []any{
+				now, before(r.LeaseBefore), unknownOutcome,
+				database.NewTimestamp(r.Now.Add(r.PickupUnattended)), database.NewTimestamp(r.Now.Add(r.PickupInteractive)), r.SoleInstance,
+			},
+			set: map[string]string{
+				"status": "'failed'", "error_code": "'" + action.FailedUnknown + "'", "error_message": "?2", "completed_at": "?0",
+				"pickup_until": "CASE WHEN unattended = 1 THEN ?3 WHEN unattended = 0 THEN ?4 ELSE CAST(NULL AS TIMESTAMPTZ) END",
+			},
 		},
 		{
-			Name: "sealed", order: "pickup_until", where: "sealed_result IS NOT NULL AND pickup_until < ?", args: []any{now},
-			set: "sealed_result = NULL", keepsStatus: true,
+			Name: "sealed", table: "invocations", order: "pickup_until", where: "sealed_result IS NOT NULL AND pickup_until < ?0", args: []any{now},
+			keepsStatus: true,
 		},
 	}
 }
@@ -103,20 +109,21 @@ func (st *Store) Sweep(ctx context.Context, r action.SweepRules) (done action.Sw
 
 // Select selects the overdue rows of a sweep.
 func (s Sweep) Select(q *bun.SelectQuery, limit int) *bun.SelectQuery {
-	return q.Table("invocations").Column("id").Where(s.where, s.args...).Order(s.order).Limit(int64(limit))
+	return q.Table(s.table).Column("id").Where(s.where, s.args...).Order(s.order).Limit(int64(limit))
 }
 
 // Update ends the rows of a sweep, skipping rows that another process has locked. ARRAY
 // evaluates the subquery once; otherwise it might run several times and exceed the limit.
-func (s Sweep) Update(db bun.IDB, limit int) *bun.UpdateQuery {
-	due := s.Select(db.NewSelect(), limit)
-	q := db.NewUpdate().Table("invocations").Set(s.set, s.values...)
+func (s Sweep) Update(db bun.IDB, limit int) *bun.RawQuery {
+	due := fmt.Sprintf("SELECT id FROM %s WHERE %s ORDER BY %s LIMIT %d", s.table, s.where, s.order, limit)
+	where := "id IN (" + due + ") AND " + s.where
 	if database.Shared(db) {
-		q = q.Where("id = ANY (ARRAY(?))", due.For("NO KEY UPDATE SKIP LOCKED"))
-	} else {
-		q = q.Where("id IN (?)", due)
+		where = "id = ANY (ARRAY(" + due + " FOR UPDATE SKIP LOCKED)) AND " + s.where
 	}
-	return q.Where(s.where, s.args...)
+	if s.keepsStatus {
+		return db.NewRaw("UPDATE invocations SET sealed_result = NULL WHERE "+where, s.args...)
+	}
+	return db.NewRaw(endSQL(database.Shared(db), s.set, where)+" RETURNING "+publicColumnList, s.args...)
 }
 
 // sweep returns the invocations that it ended, or the number of others that it changed.
@@ -133,29 +140,13 @@ func (st *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.
 			kept = n
 			return err
 		}
-		var rows []InvocationRow
-		if err := q.Returning(publicColumnList).Scan(ctx, &rows); err != nil {
-			return err
-		}
-		ended, err = invocations(rows)
+		ended, err = scanInvocations(ctx, q)
 		return err
 	}})
 	if err != nil {
 		return nil, 0, err
 	}
 	return ended, kept, nil
-}
-
-// expire ends one pending row whose time is over.
-func expire(ctx context.Context, tx bun.IDB, r *InvocationRow, now time.Time) error {
-	_, err := tx.NewUpdate().Table("invocations").
-		Set("status = 'expired', completed_at = ?, sealed_params = NULL", database.NewTimestamp(now)).
-		Where("organization_id = ?", r.Organization).Where("id = ?", r.ID).Where("status = 'pending'").Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("expiring invocation %s: %w", r.ID, err)
-	}
-	r.Status, r.CompletedAt, r.SealedParams = string(action.StatusExpired), database.NewTimestamp(now), nil
-	return nil
 }
 
 // minKeyAge is how old a key is before a sweep looks whether it still means
@@ -251,7 +242,7 @@ func (st *Store) Events(ctx context.Context, organization, invocation string) ([
 const maxPendingCount = 100_000
 
 // The status is an expression, so that the planner uses only the primary key.
-const waitersSQL = `SELECT id, waiter_seen_at, answered FROM invocations WHERE id IN (?) AND organization_id || '' = ? AND status || '' = 'pending'`
+const waitersSQL = `SELECT id, waiter_seen_at, answered FROM open_calls WHERE id IN (?) AND organization_id || '' = ? AND status || '' = 'pending'`
 
 // Waiters returns the state of the callers of pending invocations by ID.
 func (st *Store) Waiters(ctx context.Context, organization string, ids []string) (map[string]action.CallerState, error) {
@@ -291,7 +282,7 @@ func (st *Store) SessionsOf(ctx context.Context, organization string, ids []stri
 // and environment variables, each up to 100,000.
 func (st *Store) CountWaiting(ctx context.Context, organization string) (calls, requests int, err error) {
 	var variables int
-	for table, n := range map[string]*int{"invocations": &calls, "grant_requests": &requests, "env_requests": &variables} {
+	for table, n := range map[string]*int{"open_calls": &calls, "grant_requests": &requests, "env_requests": &variables} {
 		capped := st.db.Read.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = 'pending'").Limit(maxPendingCount)
 		if err := st.db.Read.NewSelect().TableExpr("(?) AS part", capped).ColumnExpr("count(*)").Scan(ctx, n); err != nil {
 			return 0, 0, fmt.Errorf("counting waiting rows: %w", err)

@@ -178,17 +178,22 @@ func canonicalValue(v any) (string, error) {
 // SealSQL reads the seal of an invocation.
 const SealSQL = `SELECT seq, digest, sealed_at FROM audit_seals WHERE row_id = ? AND kind = 'invocation' AND organization_id || '' = ?`
 
-// Evidence returns the digest and seal of an invocation, or ErrNotFound. It compares the
-// row with its seal but does not verify the chain; see [Store.VerifyAudit].
+// Evidence returns the digest and seal of an invocation, which may be open, or ErrNotFound.
+// It compares the row with its seal but does not verify the chain; see [Store.VerifyAudit].
 func (st *Store) Evidence(ctx context.Context, organization, id string) (e action.Evidence, err error) {
-	key := RowKey{SealedInvocation, id}
-	digests, err := st.Digests(ctx, organization, []RowKey{key})
-	if err != nil {
-		return e, err
-	}
-	digest, ok := digests[key]
-	if !ok {
+	of := Tables[0]
+	of.Name = "all_calls"
+	d := of.digester()
+	var digest []byte
+	err = st.db.ForEachRow(ctx, of.Rows(st.db.Read, organization, []string{id}), func(rows *sql.Rows) (err error) {
+		_, digest, err = d.digest(rows)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
 		return e, database.InvocationNotFound(id)
+	}
+	if err != nil {
+		return e, fmt.Errorf("reading invocation %s: %w", id, err)
 	}
 	e.Digest = hex.EncodeToString(digest)
 	var sealed []byte
@@ -198,7 +203,7 @@ func (st *Store) Evidence(ctx context.Context, organization, id string) (e actio
 		return e, fmt.Errorf("reading the seal of invocation %s: %w", id, err)
 	}
 	e.SealedAt, e.Changed = at.Ptr(), sealed != nil && !bytes.Equal(sealed, digest)
-	q := st.db.Read.NewSelect().Table("invocations").Column("delivered_at").Where("id = ?", id)
+	q := st.db.Read.NewSelect().Table("all_calls").Column("delivered_at").Where("id = ?", id)
 	if err := st.db.ForEachRow(ctx, q, func(rows *sql.Rows) error { return rows.Scan(&delivered) }); err != nil {
 		return e, fmt.Errorf("reading the delivery of invocation %s: %w", id, err)
 	}

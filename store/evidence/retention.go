@@ -263,7 +263,7 @@ func (st *Store) applyRetention(ctx context.Context, k AuditKey, p *retentionPla
 			return ErrConcurrentAppend
 		}
 		if len(p.invocations) > 0 {
-			if _, err := DeleteInvocations(tx, c.organization, p.invocations).Exec(ctx); err != nil {
+			if err := deleteInvocations(ctx, tx, c.organization, p.invocations); err != nil {
 				return err
 			}
 		}
@@ -278,6 +278,28 @@ func (st *Store) applyRetention(ctx context.Context, k AuditKey, p *retentionPla
 		}
 		return c.Append(ctx, tx, st.stmts.link, st.stmts.links, head, p.kept)
 	}})
+}
+
+// deleteInvocations deletes the invocations and what belongs to them.
+func deleteInvocations(ctx context.Context, tx bun.IDB, organization string, ids []string) error {
+	if _, err := DeleteInvocations(tx, organization, ids).Exec(ctx); err != nil {
+		return err
+	}
+	for _, table := range DependentTables {
+		if _, err := DeleteDependents(tx, table, ids).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DependentTables have rows that belong to an invocation, open or ended, and are deleted
+// with it. A foreign key could refer only to one of the two tables.
+var DependentTables = []string{"invocation_events", "idempotency_keys", "rounds", "returning_callers"}
+
+// DeleteDependents deletes the rows of a table that belong to the invocations.
+func DeleteDependents(db bun.IDB, table string, ids []string) *bun.DeleteQuery {
+	return db.NewDelete().Table(table).Where("invocation_id IN (?)", bun.List(ids))
 }
 
 // DeleteInvocations deletes the invocations with the IDs.

@@ -50,8 +50,8 @@ type RunRow struct {
 func SelectRuns(db bun.IDB, dest any) *bun.SelectQuery {
 	return db.NewSelect().Model(dest).ColumnExpr("r.*").
 		ColumnExpr("(SELECT e.title FROM events AS e WHERE e.id = r.event_id) AS title").
-		ColumnExpr(`(SELECT count(*) FROM invocations AS i
-			WHERE i.organization_id = r.organization_id AND i.session_id = r.session_id AND i.status = 'pending') AS waiting`)
+		ColumnExpr(`(SELECT count(*) FROM open_calls AS i
+			WHERE i.organization_id = r.organization_id AND i.session_id = r.session_id AND i.status || '' = 'pending') AS waiting`)
 }
 
 func (r *RunRow) run() event.Run {

@@ -53,7 +53,7 @@ var errRunStarted = fmt.Errorf("the run has started: %w", ErrRunChanged)
 // effectfulCalls selects the calls of a session that may have changed
 // something.
 func effectfulCalls(db bun.IDB, organization, session string) *bun.SelectQuery {
-	return db.NewSelect().Table("invocations").ColumnExpr("1").Where("organization_id = ?", organization).Where("session_id = ?", session).
+	return db.NewSelect().Table("all_calls").ColumnExpr("1").Where("organization_id = ?", organization).Where("session_id = ?", session).
 		Where("risk <> ?", string(action.RiskRead)).Where("status IN ('approved', 'executing', 'completed', 'failed')")
 }
 

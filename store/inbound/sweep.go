@@ -61,7 +61,7 @@ func RunSweeps(now database.Timestamp) []runSweep {
 const strandedSQL = `r.claim_id IS NOT NULL AND r.status = 'claimed' AND r.claimed_by = 'endpoint'
 	AND EXISTS (SELECT 1 FROM outbox AS o WHERE o.run_id = r.id AND o.status IN ('pending', 'sending') AND o.status = 'pending'
 		AND NOT EXISTS (SELECT 1 FROM run_endpoints AS p WHERE p.organization_id = o.organization_id AND p.enabled AND (o.first_at IS NULL OR o.first_at >= p.updated_at)))
-	AND NOT EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id = r.organization_id AND i.session_id = r.session_id AND i.risk <> 'read')`
+	AND NOT EXISTS (SELECT 1 FROM all_calls AS i WHERE i.organization_id = r.organization_id AND i.session_id = r.session_id AND i.risk <> 'read')`
 
 // requeueStranded queues a run again whose session token was never delivered.
 func requeueStranded(*RunRow) RunEnd {

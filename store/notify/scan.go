@@ -32,7 +32,7 @@ type pendingCall struct {
 // pendingCallsQuery selects up to limit pending calls of an organization, in the order
 // of the index, with whether the channel wants and has notified each.
 func pendingCallsQuery(db bun.IDB, c *action.NotifyChannel, after database.Cursor, limit int, now, held database.Timestamp) *bun.SelectQuery {
-	q := db.NewSelect().TableExpr("invocations AS i").Column("i.id", "i.created_at", "i.expires_at", "i.risk", "i.unattended").
+	q := db.NewSelect().TableExpr("open_calls AS i").Column("i.id", "i.created_at", "i.expires_at", "i.risk", "i.unattended").
 		Where("i.organization_id = ?", c.Organization).Where("i.status = 'pending'").Limit(int64(limit))
 	if after.ID == "" && limit == ScanNewest {
 		q = q.OrderExpr("i.created_at DESC, i.id DESC")
@@ -127,7 +127,7 @@ func openNotificationsQuery(db bun.IDB, c *action.NotifyChannel, after string) *
 	part := db.NewSelect().Table("notifications").Column("id", "invocation_id").Where("organization_id = ?", c.Organization).
 		Where("kind = ?", string(c.Kind)).Where("status IN ('pending', 'sent')").Where("event = 'held'").
 		Where("id > ?", after).Order("id").Limit(ScanOthers)
-	return db.NewSelect().TableExpr("(?) AS n", part).Join("LEFT JOIN invocations AS i ON i.id = n.invocation_id").
+	return db.NewSelect().TableExpr("(?) AS n", part).Join("LEFT JOIN open_calls AS i ON i.id = n.invocation_id").
 		Join(joinEnv).ColumnExpr("n.id").ColumnExpr("COALESCE(COALESCE(i.status, r.status) <> 'pending', TRUE) AS over").OrderExpr("n.id")
 }
 

@@ -81,7 +81,7 @@ func joinsCall(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Tim
 	err := tx.NewSelect().Model(&rows).Column("id", "status", "expires_at", "pickup_until").
 		Where("id IN (SELECT k.invocation_id FROM idempotency_keys AS k WHERE k.organization_id = ?0 AND k.session_id = ?1 AND k.source_id = ?2 AND k.action = ?3 AND k.key = ?4)",
 			c.Organization, c.Session, action.Platform, c.Tool, c.ID).
-		WhereOr("id IN (SELECT i.id FROM invocations AS i WHERE "+same+" AND i.completed_at IS NULL AND i.status IN ('pending', 'approved', 'executing'))",
+		WhereOr("id IN (SELECT i.id FROM open_calls AS i WHERE "+same+")",
 			c.Organization, c.Session, action.Platform, c.Tool, c.ParamsHash).
 		WhereOr("id IN (SELECT i.id FROM invocations AS i WHERE "+same+" AND i.delivered_at IS NULL AND i.pickup_until IS NOT NULL AND i.pickup_until > ?5 AND i.status IN ('completed', 'failed'))",
 			c.Organization, c.Session, action.Platform, c.Tool, c.ParamsHash, database.NewTimestamp(now)).

@@ -566,7 +566,7 @@ func TestRowChangedWhileHeld(t *testing.T) {
 	e := h.notes("write", action.RiskWrite)
 	done := h.begin(t.Context(), h.call("write", `{"channel":"real"}`))
 	id := h.pending().ID
-	h.exec(`UPDATE invocations SET params = '{"channel":"nice"}' WHERE id = ?`, id)
+	h.exec(`UPDATE open_calls SET params = '{"channel":"nice"}' WHERE id = ?`, id)
 	h.approve(id)
 	out := h.want(h.get(done), action.StatusFailed)
 	if inv := out.Invocation; inv.Error.Code != action.FailedStale || e.n.Load() != 0 {
