@@ -35,12 +35,12 @@ func (m *module) querySchema() json.RawMessage {
 			"service": map[string]any{"type": "string", "minLength": 1, "maxLength": 64, "description": "A name from list_services"},
 			"since": map[string]any{"type": "string", "maxLength": 64, "description": fmt.Sprintf(
 				"The earliest time, as in RFC 3339 (2026-01-31T12:00:00Z), or how long ago (90m, 2h, 1d); without it %s before until. From since to until it is at most %s.", formatDuration(span), formatDuration(m.MaxRange))},
-			"until":  map[string]any{"type": "string", "maxLength": 64, "description": "The latest time, in the same forms; without it now"},
-			"text":   map[string]any{"type": "string", "maxLength": 500, "description": "A text that an entry must hold, in any case"},
-			"level":  map[string]any{"enum": levelNames(), "description": "The least level; entries without one are left out"},
-			"fields": map[string]any{"type": "object", "maxProperties": 10, "additionalProperties": map[string]any{"type": []string{"string", "number", "boolean"}}, "propertyNames": map[string]any{"maxLength": 200}, "description": "Values that fields of an entry must have; a dot leads into objects: http.status"},
+			"until":  map[string]any{"type": "string", "maxLength": 64, "description": "The latest time, in the same formats. Default: now"},
+			"text":   map[string]any{"type": "string", "maxLength": 500, "description": "Text that an entry must contain; case is ignored"},
+			"level":  map[string]any{"enum": levelNames(), "description": "The minimum level; entries without a level are left out"},
+			"fields": map[string]any{"type": "object", "maxProperties": 10, "additionalProperties": map[string]any{"type": []string{"string", "number", "boolean"}}, "propertyNames": map[string]any{"maxLength": 200}, "description": "Values of fields that an entry must have; a dot separates nested names: http.status"},
 			"limit":  map[string]any{"type": "integer", "minimum": 1, "maximum": m.MaxEntries, "description": fmt.Sprintf("How many entries; without it %d", min(50, m.MaxEntries))},
-			"cursor": map[string]any{"type": "string", "maxLength": 200, "description": "next_cursor of the page before, with all else as it was"},
+			"cursor": map[string]any{"type": "string", "maxLength": 200, "description": "next_cursor of the previous result, with the same other params"},
 		},
 	})
 	return schema

@@ -27,20 +27,20 @@ type issuesParams struct {
 func listIssues() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "list_issues", Title: "List issues", Risk: action.RiskRead, Idempotent: true,
-		Description: "Lists a repository's issues, without pull requests, the newest first unless sort says otherwise; bodies are cut, get_issue has them whole.",
+		Description: "Lists a repository's issues without pull requests, newest first by default. Bodies are truncated; get_issue returns them in full.",
 		Input: input(2, ownerParam, repoParam,
-			`"state":{"type":"string","enum":["open","closed","all"],"default":"open","description":"Open ones unless told."}`,
+			`"state":{"type":"string","enum":["open","closed","all"],"default":"open","description":"State. Default: open."}`,
 			`"labels":{"type":"array","maxItems":20,"items":{"type":"string","minLength":1,"maxLength":100,"pattern":"^[^,]+$"},"description":"Only issues that have all of these labels."}`,
-			`"assignee":{"type":"string","maxLength":100,"description":"A login; none for issues that nobody is assigned to, * for those that somebody is."}`,
-			`"creator":{"type":"string","maxLength":100,"description":"The login of who wrote the issue."}`,
-			`"since":{"type":"string","maxLength":40,"pattern":"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,}(Z|[+-][0-9]{2}:[0-9]{2})$","description":"Only issues updated since, such as 2026-01-31T00:00:00Z."}`,
+			`"assignee":{"type":"string","maxLength":100,"description":"A login; none for unassigned issues, * for assigned ones."}`,
+			`"creator":{"type":"string","maxLength":100,"description":"The login of the issue's author."}`,
+			`"since":{"type":"string","maxLength":40,"pattern":"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,}(Z|[+-][0-9]{2}:[0-9]{2})$","description":"Only issues updated since this time, such as 2026-01-31T00:00:00Z."}`,
 			`"sort":{"type":"string","enum":["created","updated","comments"],"default":"created"}`,
 			`"direction":{"type":"string","enum":["asc","desc"],"default":"desc"}`,
 			limitParam, cursorParam),
 		Summarize: summary(func(p issuesParams) string { return "List issues of " + p.String() }),
 		Examples: []sources.Example{
-			{Note: "Open bugs that nobody works on", Params: []byte(`{"owner":"octocat","repo":"hello-world","labels":["bug"],"assignee":"none"}`)},
-			{Note: "What happened lately", Params: []byte(`{"owner":"octocat","repo":"hello-world","state":"all","sort":"updated","limit":10}`)},
+			{Note: "Unassigned open bugs", Params: []byte(`{"owner":"octocat","repo":"hello-world","labels":["bug"],"assignee":"none"}`)},
+			{Note: "Recent activity", Params: []byte(`{"owner":"octocat","repo":"hello-world","state":"all","sort":"updated","limit":10}`)},
 		},
 		Run: handler(func(ctx context.Context, c *sources.Conn, p issuesParams) (any, error) {
 			r := request{path: p.path("issues"), about: p.repository.about(), query: queryOf(
@@ -63,15 +63,15 @@ type issueParams struct {
 func getIssue() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "get_issue", Title: "Get an issue", Risk: action.RiskRead, Idempotent: true,
-		Description: "Returns an issue with its text and, with comments, its conversation, the oldest first. With is_pull_request it is a pull request: get_pr knows more of it.",
+		Description: "Returns an issue with its text and, with comments, its conversation, oldest first. If is_pull_request is true, get_pr returns more.",
 		Input: input(3, ownerParam, repoParam, issueParam,
-			`"comments":{"type":"boolean","default":false,"description":"Whether to return the comments, too."}`,
-			`"limit":{"type":"integer","minimum":1,"maximum":100,"default":30,"description":"How many comments at most, 30 unless told. With a cursor it stays what it was."}`,
-			`"cursor":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,1000}$","description":"conversation.next_cursor of the answer before, for more comments."}`),
+			`"comments":{"type":"boolean","default":false,"description":"Whether to return the comments."}`,
+			`"limit":{"type":"integer","minimum":1,"maximum":100,"default":30,"description":"Maximum number of comments. Default: 30, or that of the page before."}`,
+			`"cursor":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,1000}$","description":"conversation.next_cursor of the previous result, for more comments."}`),
 		Summarize: summary(func(p numberedParams) string { return "Get issue " + p.String() }),
 		Examples: []sources.Example{
 			{Note: "One issue", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347}`)},
-			{Note: "With what was said of it", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"comments":true}`)},
+			{Note: "With its comments", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"comments":true}`)},
 		},
 		Run: handler(runGetIssue),
 	}
@@ -134,7 +134,7 @@ func createIssue() sources.ModuleAction {
 	}
 	return guardedAction(sources.ModuleAction{
 		Name: "create_issue", Title: "Create an issue", Risk: action.RiskWrite, AsUser: true,
-		Description: "Opens an issue in a repository. Look with list_issues first whether there is one already.",
+		Description: "Opens an issue in a repository. First check with list_issues that it does not exist yet.",
 		Input: input(3, ownerParam, repoParam, titleParam, `"body":`+bodyParam,
 			`"labels":{"type":"array","maxItems":100,"items":{"type":"string","minLength":1,"maxLength":100},"description":"Names of labels."}`,
 			`"assignees":{"type":"array","maxItems":10,"items":{"type":"string","minLength":1,"maxLength":100},"description":"Logins of people to assign; they are notified."}`,
@@ -194,9 +194,9 @@ type pullComments struct {
 func getPullComments() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "get_pr_comments", Title: "Get the comments of a pull request", Risk: action.RiskRead, Idempotent: true,
-		Description: "Returns what was said of a pull request, the oldest first, in three lists: conversation (on the whole), review_comments (on lines of the diff) and reviews (approvals, requests for changes). Each has a next_cursor of its own, which is given back together with list.",
+		Description: "Returns the discussion of a pull request, oldest first, in three lists: conversation (general comments), review_comments (on lines of the diff) and reviews (approvals and requested changes). Each has its own next_cursor; pass it together with list.",
 		Input: input(3, ownerParam, repoParam, pullParam,
-			`"list":{"type":"string","enum":["conversation","review_comments","reviews"],"description":"Only this list. Left out: all three."}`,
+			`"list":{"type":"string","enum":["conversation","review_comments","reviews"],"description":"Only this list. Default: all three."}`,
 			limitParam, cursorParam),
 		Summarize: summary(func(p numberedParams) string { return "Get the comments of pull request " + p.String() }),
 		Examples: []sources.Example{
@@ -257,7 +257,7 @@ type commentParams struct {
 func commentIssue() sources.ModuleAction {
 	return guardedAction(sources.ModuleAction{
 		Name: "comment_issue", Title: "Comment on an issue", Risk: action.RiskWrite, AsUser: true,
-		Description: "Adds a comment to an issue, not to a pull request: comment_pr does. The answer has its URL.",
+		Description: "Adds a comment to an issue and returns its URL. For a pull request, use comment_pr.",
 		Input:       input(4, ownerParam, repoParam, issueParam, `"body":`+bodyParam),
 		Summarize:   summary(func(p commentParams) string { return p.summary("issue") }),
 		Examples:    []sources.Example{commentExample()},
@@ -290,13 +290,13 @@ type closeParams struct {
 func closeIssue() sources.ModuleAction {
 	return guardedAction(sources.ModuleAction{
 		Name: "close_issue", Title: "Close an issue", Risk: action.RiskWrite, Idempotent: true,
-		Description: "Closes an issue, not a pull request.",
+		Description: "Closes an issue. It does not close pull requests.",
 		Input: input(3, ownerParam, repoParam, issueParam,
-			`"state_reason":{"type":"string","enum":["completed","not_planned","duplicate"],"default":"completed","description":"Why: it is done, it will not be, or there is another of it."}`),
+			`"state_reason":{"type":"string","enum":["completed","not_planned","duplicate"],"default":"completed","description":"Reason: completed, not planned or duplicate."}`),
 		Summarize: summary(func(p closeParams) string {
 			return fmt.Sprintf("Close issue %s as %s", p.numberedParams, p.reason())
 		}),
-		Examples: []sources.Example{{Note: "It is done", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"state_reason":"completed"}`)}},
+		Examples: []sources.Example{{Note: "Completed", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"state_reason":"completed"}`)}},
 	}, runCloseIssue)
 }
 

@@ -42,7 +42,7 @@ func Module() *sources.Module {
 	return &sources.Module{
 		ID:      "github",
 		Title:   "GitHub",
-		About:   "Reads repositories, issues and pull requests, and opens, comments and merges them, on github.com or an Enterprise server.",
+		About:   "Reads repositories, issues and pull requests; opens and comments on issues and pull requests, and merges pull requests; on github.com or GitHub Enterprise Server.",
 		Guide:   guide,
 		BaseURL: "https://api.github.com",
 		Needs: []sources.Need{

@@ -16,13 +16,13 @@ import (
 
 // Properties shared by several actions.
 const (
-	ownerParam  = `"owner":{"type":"string","pattern":"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$","description":"The user or organization that the repository belongs to: octocat in octocat/hello."}`
+	ownerParam  = `"owner":{"type":"string","pattern":"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$","description":"The owner of the repository, a user or organization: octocat in octocat/hello."}`
 	repoParam   = `"repo":{"type":"string","pattern":"^\\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,98}$","description":"The repository's name without its owner: hello in octocat/hello."}`
 	issueParam  = `"number":{"type":"integer","minimum":1,"maximum":2147483647,"description":"The issue's number, as in its URL and after the #."}`
 	pullParam   = `"number":{"type":"integer","minimum":1,"maximum":2147483647,"description":"The pull request's number, as in its URL and after the #."}`
-	limitParam  = `"limit":{"type":"integer","minimum":1,"maximum":100,"default":30,"description":"How many at most, 30 unless told. With a cursor it stays what it was."}`
-	cursorParam = `"cursor":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,1000}$","description":"next_cursor of the answer before, to go on from there; with the same other params."}`
-	bodyParam   = `{"type":"string","minLength":1,"maxLength":65536,"description":"The text, in GitHub's Markdown. It is visible to everybody who sees the repository; @name notifies people."}`
+	limitParam  = `"limit":{"type":"integer","minimum":1,"maximum":100,"default":30,"description":"Maximum number. Default: 30, or that of the page before."}`
+	cursorParam = `"cursor":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,1000}$","description":"next_cursor of the previous result, for the next page; with the same other params."}`
+	bodyParam   = `{"type":"string","minLength":1,"maxLength":65536,"description":"The text, in GitHub's Markdown. Everyone who can see the repository can read it; @name notifies people."}`
 	titleParam  = `"title":{"type":"string","minLength":1,"maxLength":256,"description":"The title, one line."}`
 )
 
@@ -138,13 +138,13 @@ const settingsSchema = `{
 	"type": "object",
 	"properties": {
 		"repositories": {"type": "array", "maxItems": 1000, "items": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(\\*|[A-Za-z0-9._-]{1,100})$"},
-			"description": "Where agents may write: owner/repo, or owner/* for all of an owner. Left out: wherever the credential may. Empty: nowhere."},
+			"description": "Repositories that agents can write to: owner/repo, or owner/* for all of an owner. Default: all that the credential can write to. Empty: none."},
 		"pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
-			"description": "The only branches that a pull request may be opened or merged into; * stands for any characters, and spaces and ~ ^ : ? [ \\ are in no name of a branch. Left out: all but denied_pr_bases."},
+			"description": "The only branches into which a pull request can be opened or merged. * matches any characters; spaces and ~ ^ : ? [ \\ are not allowed. Default: all except denied_pr_bases."},
 		"denied_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
-			"description": "Branches that no pull request may be opened or merged into, in whatever case; * stands for any characters, and spaces and ~ ^ : ? [ \\ are in no name of a branch. Left out: none."},
+			"description": "Branches into which no pull request can be opened or merged. Case is ignored, and * matches any characters; spaces and ~ ^ : ? [ \\ are not allowed. Default: none."},
 		"production_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
-			"description": "Production branches, in whatever case: a pull request is opened or merged into them only in sessions of a group with level 3, behind its gate. * stands for any characters. Left out: production, prod, live and release/*, unless pr_bases or denied_pr_bases is given. Empty: none."},
+			"description": "Production branches: only sessions of a group with level 3 can open or merge a pull request into them, behind its gate. Case is ignored, and * matches any characters. Default: production, prod, live and release/*, unless pr_bases or denied_pr_bases is set. Empty: none."},
 		"push_branches": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
 			"description": "The only branches that agents may push to with git, such as agent/*, in whatever case. Left out: all but denied_push_branches and denied_pr_bases."},
 		"denied_push_branches": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},

@@ -26,17 +26,17 @@ type pullsParams struct {
 func listPulls() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "list_prs", Title: "List pull requests", Risk: action.RiskRead, Idempotent: true,
-		Description: "Lists a repository's pull requests, the newest first unless sort says otherwise; bodies are cut, get_pr has them whole.",
+		Description: "Lists a repository's pull requests, newest first by default. Bodies are truncated; get_pr returns them in full.",
 		Input: input(2, ownerParam, repoParam,
-			`"state":{"type":"string","enum":["open","closed","all"],"default":"open","description":"Open ones unless told; merged ones are closed and have merged_at."}`,
-			`"head":{"type":"string","maxLength":350,"pattern":"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}:.+$","description":"Only those that come from this branch, with its owner: octocat:my-branch."}`,
-			`"base":{"type":"string","maxLength":240,"description":"Only those that go into this branch."}`,
+			`"state":{"type":"string","enum":["open","closed","all"],"default":"open","description":"State. Default: open. Merged pull requests are closed and have merged_at."}`,
+			`"head":{"type":"string","maxLength":350,"pattern":"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}:.+$","description":"Only pull requests from this branch, with its owner: octocat:my-branch."}`,
+			`"base":{"type":"string","maxLength":240,"description":"Only pull requests into this branch."}`,
 			`"sort":{"type":"string","enum":["created","updated","popularity","long-running"],"default":"created"}`,
-			`"direction":{"type":"string","enum":["asc","desc"],"default":"desc","description":"Newest or most first, unless told."}`,
+			`"direction":{"type":"string","enum":["asc","desc"],"default":"desc","description":"Order. Default: newest or most first."}`,
 			limitParam, cursorParam),
 		Summarize: summary(func(p pullsParams) string { return "List pull requests of " + p.String() }),
 		Examples: []sources.Example{
-			{Note: "Is there one of my branch already?", Params: []byte(`{"owner":"octocat","repo":"hello-world","head":"octocat:new-topic"}`)},
+			{Note: "The pull requests of my branch", Params: []byte(`{"owner":"octocat","repo":"hello-world","head":"octocat:new-topic"}`)},
 		},
 		Run: handler(func(ctx context.Context, c *sources.Conn, p pullsParams) (any, error) {
 			if p.Order == "" {
@@ -79,15 +79,15 @@ type pullParams struct {
 func getPull() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "get_pr", Title: "Get a pull request", Risk: action.RiskRead, Idempotent: true,
-		Description: "Returns a pull request with its text, whether it can be merged, head.sha (which merge_pr wants), and a summary of its diff: the files with what was added and deleted, and as much of their patches as patch_bytes lets in.",
+		Description: "Returns a pull request with its text, whether it can be merged, head.sha (for merge_pr) and a summary of its diff: the files with the numbers of added and deleted lines, and patches up to patch_bytes.",
 		Input: input(3, ownerParam, repoParam, pullParam,
-			`"patch_bytes":{"type":"integer","minimum":0,"maximum":200000,"default":20000,"description":"How much of the patches, in bytes in all; 0 for none."}`,
-			`"limit":{"type":"integer","minimum":1,"maximum":100,"default":30,"description":"How many files at most, 30 unless told. With a cursor it stays what it was."}`,
-			`"cursor":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,1000}$","description":"diff.next_cursor of the answer before, for more files."}`),
+			`"patch_bytes":{"type":"integer","minimum":0,"maximum":200000,"default":20000,"description":"Maximum size of all patches together, in bytes; 0 for none."}`,
+			`"limit":{"type":"integer","minimum":1,"maximum":100,"default":30,"description":"Maximum number of files. Default: 30, or that of the page before."}`,
+			`"cursor":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,1000}$","description":"diff.next_cursor of the previous result, for more files."}`),
 		Summarize: summary(func(p numberedParams) string { return "Get pull request " + p.String() }),
 		Examples: []sources.Example{
-			{Note: "With the beginning of its diff", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347}`)},
-			{Note: "Its state alone", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"patch_bytes":0,"limit":1}`)},
+			{Note: "With the start of its diff", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347}`)},
+			{Note: "Only its state", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"patch_bytes":0,"limit":1}`)},
 		},
 		Run: handler(runGetPull),
 	}
@@ -134,10 +134,10 @@ type newPullParams struct {
 func createPull() sources.ModuleAction {
 	return guardedAction(sources.ModuleAction{
 		Name: "create_pr", Title: "Open a pull request", Risk: action.RiskWrite, AsUser: true,
-		Description: "Opens a pull request to have one branch merged into another. An admin may have ruled out some base branches.",
+		Description: "Opens a pull request to merge one branch into another. An admin can exclude base branches.",
 		Input: input(5, ownerParam, repoParam, titleParam,
-			`"head":{"type":"string","minLength":1,"maxLength":350,"description":"The branch with the changes, which was pushed: my-branch, or of a fork octocat:my-branch."}`,
-			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch to merge into, often the default branch, which get_repo tells."}`,
+			`"head":{"type":"string","minLength":1,"maxLength":350,"description":"The pushed branch with the changes: my-branch, or octocat:my-branch in a fork."}`,
+			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch to merge into, often the default branch; see get_repo."}`,
 			`"body":`+bodyParam,
 			`"draft":{"type":"boolean","default":false,"description":"Whether it is a draft, not ready for review."}`),
 		Summarize: summary(func(p newPullParams) string {
@@ -207,13 +207,13 @@ type mergeParams struct {
 func mergePull() sources.ModuleAction {
 	return guardedAction(sources.ModuleAction{
 		Name: "merge_pr", Title: "Merge a pull request", Risk: action.RiskDanger,
-		Description: "Merges a pull request, if its head is still the commit sha and it still goes into the branch base. Take them from head.sha and base.ref of get_pr, after you looked at the diff; when one of them changes, nothing is merged and it has to be approved anew. An admin may have ruled out some base branches.",
+		Description: "Merges a pull request if its head is still the commit sha and its base is still the branch base. Take them from head.sha and base.ref of get_pr after you read the diff. If one of them changes, nothing is merged and a new approval is needed. An admin can exclude base branches.",
 		Input: input(5, ownerParam, repoParam, pullParam,
-			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The full id of the head commit that is to be merged: head.sha of get_pr."}`,
-			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch that it goes into: base.ref of get_pr."}`,
-			`"merge_method":{"type":"string","enum":["merge","squash","rebase"],"default":"merge","description":"How; get_repo tells which of them the repository allows."}`,
-			`"commit_title":{"type":"string","minLength":1,"maxLength":256,"description":"The title of the commit. Left out: GitHub's own."}`,
-			`"commit_message":{"type":"string","maxLength":65536,"description":"The rest of the commit's message. Left out: GitHub's own."}`),
+			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The full ID of the head commit to merge: head.sha of get_pr."}`,
+			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The base branch: base.ref of get_pr."}`,
+			`"merge_method":{"type":"string","enum":["merge","squash","rebase"],"default":"merge","description":"Merge method; get_repo returns the allowed ones."}`,
+			`"commit_title":{"type":"string","minLength":1,"maxLength":256,"description":"The title of the commit. Default: GitHub's."}`,
+			`"commit_message":{"type":"string","maxLength":65536,"description":"The body of the commit message. Default: GitHub's."}`),
 		Summarize: summary(func(p mergeParams) string {
 			return fmt.Sprintf("Merge pull request %s at commit %s into %q (%s)", p.numberedParams, p.SHA[:min(len(p.SHA), 10)], p.Base, p.method())
 		}),
@@ -290,13 +290,13 @@ type pullCommentParams struct {
 func commentPull() sources.ModuleAction {
 	return guardedAction(sources.ModuleAction{
 		Name: "comment_pr", Title: "Comment on a pull request", Risk: action.RiskWrite, AsUser: true,
-		Description: "Adds a comment to a pull request: to its conversation, to a line of its diff (path and line), or in answer to a comment on a line (in_reply_to). The answer has its URL.",
+		Description: "Adds a comment to a pull request: to its conversation, to a line of its diff (path and line), or as a reply to a comment on a line (in_reply_to). Returns its URL.",
 		Input: input(4, ownerParam, repoParam, pullParam, `"body":`+bodyParam,
-			`"path":{"type":"string","minLength":1,"maxLength":4096,"description":"The file whose line to comment on, as in diff of get_pr; with line."}`,
-			`"line":{"type":"integer","minimum":1,"maximum":2147483647,"description":"The line of the file, which must be in the diff; with path."}`,
+			`"path":{"type":"string","minLength":1,"maxLength":4096,"description":"The file to comment on, as in the diff of get_pr; requires line."}`,
+			`"line":{"type":"integer","minimum":1,"maximum":2147483647,"description":"The line of the file, which must be in the diff; requires path."}`,
 			`"side":{"type":"string","enum":["RIGHT","LEFT"],"default":"RIGHT","description":"RIGHT: the line after the change; LEFT: a deleted line, counted before it."}`,
-			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The commit that the line was read in, head.sha of get_pr. Left out: the head when the comment is sent."}`,
-			`"in_reply_to":{"type":"integer","minimum":1,"description":"The id of a comment on a line, from get_pr_comments; without path and line."}`),
+			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The commit in which you read the line: head.sha of get_pr. Default: the head at the time of the call."}`,
+			`"in_reply_to":{"type":"integer","minimum":1,"description":"The ID of a comment on a line, from get_pr_comments; excludes path and line."}`),
 		Summarize: summary(func(p pullCommentParams) string {
 			switch {
 			case p.ReplyTo > 0:
@@ -309,7 +309,7 @@ func commentPull() sources.ModuleAction {
 		Examples: []sources.Example{
 			commentExample(),
 			{Note: "On a line of the diff", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"path":"login.go","line":42,"body":"This accepts an empty password."}`)},
-			{Note: "In answer to a comment on a line", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"in_reply_to":10,"body":"Done in the last commit."}`)},
+			{Note: "A reply to a comment on a line", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"in_reply_to":10,"body":"Done in the last commit."}`)},
 		},
 	}, runCommentPull)
 }

@@ -14,7 +14,7 @@ import (
 func listRepos() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "list_repos", Title: "List repositories", Risk: action.RiskRead, Idempotent: true,
-		Description: "Lists the repositories that the connection can see, the last pushed to first where GitHub sorts them. With owner, only those of that organization or user.",
+		Description: "Lists the repositories that the connection can see, most recently pushed first if GitHub sorts them. With owner, only those of that organization or user.",
 		Input:       input(0, ownerParam, limitParam, cursorParam),
 		Summarize: summary(func(p repository) string {
 			if p.Owner == "" {
@@ -22,7 +22,7 @@ func listRepos() sources.ModuleAction {
 			}
 			return "List repositories of " + p.Owner
 		}),
-		Examples: []sources.Example{{Note: "All that the connection can see", Params: []byte(`{}`)}, {Note: "Those of an organization", Params: []byte(`{"owner":"octo-org","limit":100}`)}},
+		Examples: []sources.Example{{Note: "All repositories", Params: []byte(`{}`)}, {Note: "Repositories of an organization", Params: []byte(`{"owner":"octo-org","limit":100}`)}},
 		Run:      handler(func(ctx context.Context, c *sources.Conn, p reposParams) (any, error) { return runListRepos(ctx, c, p) }),
 	}
 }
@@ -65,10 +65,10 @@ func listInstallationRepos(ctx context.Context, c *sources.Conn, owner string, p
 func getRepo() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "get_repo", Title: "Get a repository", Risk: action.RiskRead, Idempotent: true,
-		Description: "Returns a repository: its default branch, whether it is archived, what the connection may do there, and which ways of merging it allows. A repository that was renamed is found by its old name; full_name is the new one.",
+		Description: "Returns a repository: its default branch, whether it is archived, the permissions of the connection and the allowed merge methods. A renamed repository is found by its old name; full_name is the new one.",
 		Input:       input(2, ownerParam, repoParam),
 		Summarize:   summary(func(p repository) string { return "Get " + p.String() }),
-		Examples:    []sources.Example{{Note: "What is the default branch?", Params: []byte(`{"owner":"octocat","repo":"hello-world"}`)}},
+		Examples:    []sources.Example{{Note: "The default branch", Params: []byte(`{"owner":"octocat","repo":"hello-world"}`)}},
 		Run:         handler(func(ctx context.Context, c *sources.Conn, p repository) (any, error) { return p.get(ctx, c, false) }),
 	}
 }
@@ -97,9 +97,9 @@ func listBranches() sources.ModuleAction {
 	}
 	return sources.ModuleAction{
 		Name: "list_branches", Title: "List branches", Risk: action.RiskRead, Idempotent: true,
-		Description: "Lists a repository's branches by name, each with the id of its last commit.",
+		Description: "Lists a repository's branches by name, each with the ID of its last commit.",
 		Input: input(2, ownerParam, repoParam,
-			`"protected":{"type":"boolean","description":"Only branches that are protected, or only those that are not. Left out: all."}`, limitParam, cursorParam),
+			`"protected":{"type":"boolean","description":"Only protected branches, or only unprotected ones. Default: all."}`, limitParam, cursorParam),
 		Summarize: summary(func(p params) string { return "List branches of " + p.String() }),
 		Examples:  []sources.Example{{Note: "All branches", Params: []byte(`{"owner":"octocat","repo":"hello-world","limit":100}`)}},
 		Run: handler(func(ctx context.Context, c *sources.Conn, p params) (any, error) {
@@ -123,11 +123,11 @@ type branchParams struct {
 func createBranch() sources.ModuleAction {
 	return guardedAction(sources.ModuleAction{
 		Name: "create_branch", Title: "Create a branch", Risk: action.RiskWrite,
-		Description: "Creates a branch at the tip of another one, or at a commit. No branch main or master can be created.",
+		Description: "Creates a branch at the tip of another branch, or at a commit. The names main and master are not allowed.",
 		Input: input(3, ownerParam, repoParam,
 			`"branch":{"type":"string","minLength":1,"maxLength":240,"description":"The new branch's name, such as fix/login."}`,
-			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch to begin at. Left out: the repository's default branch, or sha."}`,
-			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The full id of the commit to begin at, instead of base."}`),
+			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch to start from. Default: sha, or else the repository's default branch."}`,
+			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The full ID of the commit to start from, instead of base."}`),
 		Summarize: summary(func(p branchParams) string {
 			return fmt.Sprintf("Create branch %q in %s at %s", p.Branch, p.repository, p.startDescription())
 		}),

@@ -55,20 +55,20 @@ func trigger(id, title, description string, filters ...string) event.Type {
 
 // Properties of the filter schemas.
 const (
-	repositoriesFilter = `"repositories":{"type":"array","maxItems":1000,"title":"Repositories","items":{"type":"string","pattern":"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(\\*|[A-Za-z0-9._-]{1,100})$"},"description":"owner/repo, or owner/* for all of an owner. None: any."}`
-	labelsFilter       = `"labels":{"type":"array","maxItems":100,"title":"Labels","items":{"type":"string","minLength":1,"maxLength":100},"description":"One of them is enough, in whatever case; the one that was just removed counts too. None: any."}`
-	conclusionsFilter  = `"conclusions":{"type":"array","maxItems":20,"uniqueItems":true,"title":"Conclusions","items":{"enum":["success","failure","neutral","cancelled","skipped","timed_out","action_required","stale","startup_failure"]},"description":"How it ended. None: any, and what has not ended."}`
+	repositoriesFilter = `"repositories":{"type":"array","maxItems":1000,"title":"Repositories","items":{"type":"string","pattern":"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(\\*|[A-Za-z0-9._-]{1,100})$"},"description":"owner/repo, or owner/* for all of an owner. Default: any."}`
+	labelsFilter       = `"labels":{"type":"array","maxItems":100,"title":"Labels","items":{"type":"string","minLength":1,"maxLength":100},"description":"One match is enough. Case is ignored, and a label that was just removed counts, too. Default: any."}`
+	conclusionsFilter  = `"conclusions":{"type":"array","maxItems":20,"uniqueItems":true,"title":"Conclusions","items":{"enum":["success","failure","neutral","cancelled","skipped","timed_out","action_required","stale","startup_failure"]},"description":"Conclusion. Default: any, and runs that have not ended."}`
 	sendersFilter      = `"ignore_senders":{"type":"array","maxItems":100,"title":"Ignored senders","items":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,100}(\\[bot\\])?$"},"description":"Not what these did: logins, such as octocat or dependabot[bot]. Name here the user whose token agents act with, so that they do not start themselves."}`
 	botsFilter         = `"bots":{"type":"boolean","title":"Bots","description":"Also what apps and bots did, which is left out otherwise so that agents do not start themselves."}`
 	checkedBranches    = "Branches of the commit; a fork's are owner:branch"
 )
 
 func actionsFilter(names ...string) string {
-	return `"actions":{"type":"array","maxItems":50,"uniqueItems":true,"title":"Actions","items":{"enum":["` + strings.Join(names, `","`) + `"]},"description":"What was done, in GitHub's words. None: any."}`
+	return `"actions":{"type":"array","maxItems":50,"uniqueItems":true,"title":"Actions","items":{"enum":["` + strings.Join(names, `","`) + `"]},"description":"Action, in GitHub's terms. Default: any."}`
 }
 
 func branchesFilter(which string) string {
-	return fmt.Sprintf(`"branches":{"type":"array","maxItems":100,"title":"Branches","items":{"type":"string","minLength":1,"maxLength":300},"description":"%s. * stands for any characters. None: any."}`, which)
+	return fmt.Sprintf(`"branches":{"type":"array","maxItems":100,"title":"Branches","items":{"type":"string","minLength":1,"maxLength":300},"description":"%s. * matches any characters. Default: any."}`, which)
 }
 
 // filters is the config of a trigger. An empty list matches everything, and

@@ -95,31 +95,31 @@ func listAction() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name:        "list_issues",
 		Title:       "List issues",
-		Description: "Lists issues of the Linear workspace, those that fit all filters given, newest first. Returns {items, next_cursor}; descriptions and comments are left to get_issue.",
+		Description: "Lists the issues of the Linear workspace that match all filters, newest first. Returns {items, next_cursor}; get_issue returns descriptions and comments.",
 		Risk:        action.RiskRead,
 		Idempotent:  true,
 		Input: json.RawMessage(`{
 			"type": "object",
 			"additionalProperties": false,
 			"properties": {
-				"teamId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "Only of this team: its id, or its key such as ENG."},
-				"projectId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "Only of this project: its id."},
-				"state": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Only in this state: its name (In Progress), its type (triage, backlog, unstarted, started, completed, canceled, duplicate) or its id."},
-				"assignee": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Only those of this user: me (whose credential it is), an email address, a name or an id; none for issues without assignee."},
-				"label": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Only with this label: its name or its id."},
+				"teamId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "Only issues of this team: its ID, or its key such as ENG."},
+				"projectId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "Only issues of this project: its ID."},
+				"state": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Only issues in this state: its name (In Progress), type (triage, backlog, unstarted, started, completed, canceled, duplicate) or ID."},
+				"assignee": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Only issues assigned to this user: me (the owner of the credential), an email address, a name or an ID; none for unassigned issues."},
+				"label": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Only issues with this label: its name or ID."},
 				"priority": {"type": "integer", "minimum": 0, "maximum": 4, "description": "0 none, 1 urgent, 2 high, 3 medium, 4 low."},
-				"query": {"type": "string", "minLength": 1, "maxLength": 300, "description": "Only with this text in the title or the description; upper and lower case are the same."},
-				"updatedAfter": {"type": "string", "pattern": "^([0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+(Z|[+-][0-9:]+))?|-P[0-9A-Z]+)$", "description": "Only changed since: an ISO 8601 time (2026-11-01T00:00:00Z) or a duration back from now (-P7D)."},
-				"includeArchived": {"type": "boolean", "description": "Also archived issues; they are left out otherwise."},
-				"orderBy": {"enum": ["createdAt", "updatedAt"], "description": "Newest first by this time; createdAt when absent."},
-				"first": {"type": "integer", "minimum": 1, "maximum": 50, "description": "How many at most; 25 when absent."},
-				"after": {"type": "string", "minLength": 1, "maxLength": 300, "description": "The next_cursor of the call before, with the same filters."}
+				"query": {"type": "string", "minLength": 1, "maxLength": 300, "description": "Only issues with this text in the title or description; case is ignored."},
+				"updatedAfter": {"type": "string", "pattern": "^([0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+(Z|[+-][0-9:]+))?|-P[0-9A-Z]+)$", "description": "Only issues changed since an ISO 8601 time (2026-11-01T00:00:00Z) or a duration before now (-P7D)."},
+				"includeArchived": {"type": "boolean", "description": "Whether to include archived issues."},
+				"orderBy": {"enum": ["createdAt", "updatedAt"], "description": "Sort by this time, newest first. Default: createdAt."},
+				"first": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Maximum number. Default: 25."},
+				"after": {"type": "string", "minLength": 1, "maxLength": 300, "description": "next_cursor of the previous result, with the same filters."}
 			}
 		}`),
 		Summarize: summarizeList,
 		Examples: []sources.Example{
-			{Note: "What is in progress in a team", Params: json.RawMessage(`{"teamId":"ENG","state":"started","first":20}`)},
-			{Note: "What changed this week about a topic", Params: json.RawMessage(`{"query":"login","updatedAfter":"-P7D","orderBy":"updatedAt"}`)},
+			{Note: "A team's issues in progress", Params: json.RawMessage(`{"teamId":"ENG","state":"started","first":20}`)},
+			{Note: "Changes of this week on a topic", Params: json.RawMessage(`{"query":"login","updatedAfter":"-P7D","orderBy":"updatedAt"}`)},
 			{Note: "Your own urgent bugs", Params: json.RawMessage(`{"assignee":"me","label":"Bug","priority":1}`)},
 		},
 		Run: sources.Handler(listIssues),
@@ -130,7 +130,7 @@ func getAction() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name:        "get_issue",
 		Title:       "Get an issue",
-		Description: "Returns one Linear issue with description, sub-issues, attachments, comments (50 at a time, oldest of them first; comments.next_cursor leads to earlier ones) and the states that it may be moved to. Long texts are cut, and _truncated says so.",
+		Description: "Returns one Linear issue with description, sub-issues, attachments, comments (50 per page, oldest first within a page; comments.next_cursor leads to earlier ones) and the states that it can move to. Long texts are truncated and marked with _truncated.",
 		Risk:        action.RiskRead,
 		Idempotent:  true,
 		Input: json.RawMessage(`{
@@ -138,12 +138,12 @@ func getAction() sources.ModuleAction {
 			"required": ["issueId"],
 			"additionalProperties": false,
 			"properties": {
-				"issueId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The issue's identifier, such as ENG-123, or its id."},
-				"commentsAfter": {"type": "string", "minLength": 1, "maxLength": 300, "description": "The comments.next_cursor of the call before."}
+				"issueId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The issue's identifier, such as ENG-123, or its ID."},
+				"commentsAfter": {"type": "string", "minLength": 1, "maxLength": 300, "description": "comments.next_cursor of the previous result."}
 			}
 		}`),
 		Summarize: summarizeGet,
-		Examples:  []sources.Example{{Note: "By its identifier", Params: json.RawMessage(`{"issueId":"ENG-123"}`)}},
+		Examples:  []sources.Example{{Note: "By identifier", Params: json.RawMessage(`{"issueId":"ENG-123"}`)}},
 		Run:       sources.Handler(getIssue),
 	}
 }
@@ -152,7 +152,7 @@ func createAction() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name:        "create_issue",
 		Title:       "Create an issue",
-		Description: "Creates a Linear issue and returns it, with identifier and URL. Each call creates one more: search with list_issues first whether there is one already.",
+		Description: "Creates a Linear issue and returns it with its identifier and URL. A repeated call creates another issue: first check with list_issues that it does not exist yet.",
 		Risk:        action.RiskWrite,
 		AsUser:      true,
 		Input: json.RawMessage(`{
@@ -160,20 +160,20 @@ func createAction() sources.ModuleAction {
 			"required": ["teamId", "title"],
 			"additionalProperties": false,
 			"properties": {
-				"teamId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The team's id, or its key such as ENG."},
+				"teamId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The team's ID, or its key such as ENG."},
 				"title": {"type": "string", "minLength": 1, "maxLength": 512, "description": "One line."},
 				"description": {"type": "string", "maxLength": 100000, "description": "Markdown."},
-				"stateId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "A state of this team; the team's default when absent."},
-				"assigneeId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "A user's id; nobody when absent."},
+				"stateId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "A state of this team. Default: the team's default state."},
+				"assigneeId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "A user's ID. Default: unassigned."},
 				"priority": {"type": "integer", "minimum": 0, "maximum": 4, "description": "0 none, 1 urgent, 2 high, 3 medium, 4 low."},
-				"labelIds": {"type": "array", "maxItems": 50, "uniqueItems": true, "items": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$"}, "description": "Ids of labels of this team or of the workspace."},
+				"labelIds": {"type": "array", "maxItems": 50, "uniqueItems": true, "items": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$"}, "description": "IDs of labels of this team or the workspace."},
 				"projectId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "A project's id."}
 			}
 		}`),
 		Summarize: summarizeCreate,
 		Examples: []sources.Example{
-			{Note: "The least that is needed", Params: json.RawMessage(`{"teamId":"ENG","title":"Login fails after a password reset"}`)},
-			{Note: "With all that you know", Params: json.RawMessage(`{"teamId":"9cfb482a-81e3-4154-b5b9-2c805e70a02d","title":"Login fails after a password reset","description":"1. Reset the password\n2. Log in\n\nThe answer is 500.","priority":2,"labelIds":["0f2a7b1c-5d3e-4c6f-8a9b-1c2d3e4f5a6b"]}`)},
+			{Note: "Only required fields", Params: json.RawMessage(`{"teamId":"ENG","title":"Login fails after a password reset"}`)},
+			{Note: "All fields", Params: json.RawMessage(`{"teamId":"9cfb482a-81e3-4154-b5b9-2c805e70a02d","title":"Login fails after a password reset","description":"1. Reset the password\n2. Log in\n\nThe answer is 500.","priority":2,"labelIds":["0f2a7b1c-5d3e-4c6f-8a9b-1c2d3e4f5a6b"]}`)},
 		},
 		Run: createIssue,
 	}
@@ -183,7 +183,7 @@ func updateAction() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name:        "update_issue",
 		Title:       "Change an issue",
-		Description: "Changes a Linear issue and returns it. Only what is given changes.",
+		Description: "Changes a Linear issue and returns it. Fields that you leave out stay unchanged.",
 		Risk:        action.RiskWrite,
 		Idempotent:  true,
 		AsUser:      true,
@@ -193,21 +193,21 @@ func updateAction() sources.ModuleAction {
 			"minProperties": 2,
 			"additionalProperties": false,
 			"properties": {
-				"issueId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The issue's identifier, such as ENG-123, or its id."},
+				"issueId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The issue's identifier, such as ENG-123, or its ID."},
 				"title": {"type": "string", "minLength": 1, "maxLength": 512, "description": "One line."},
 				"description": {"type": "string", "maxLength": 100000, "description": "Markdown; replaces the whole description."},
 				"stateId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "A state of the issue's team; get_issue lists them."},
-				"assigneeId": {"type": ["string", "null"], "pattern": "^[0-9a-fA-F-]{36}$", "description": "A user's id; null for nobody."},
+				"assigneeId": {"type": ["string", "null"], "pattern": "^[0-9a-fA-F-]{36}$", "description": "A user's ID; null to unassign."},
 				"priority": {"type": "integer", "minimum": 0, "maximum": 4, "description": "0 none, 1 urgent, 2 high, 3 medium, 4 low."},
-				"projectId": {"type": ["string", "null"], "pattern": "^[0-9a-fA-F-]{36}$", "description": "A project's id; null takes the issue out of its project."},
-				"addedLabelIds": {"type": "array", "minItems": 1, "maxItems": 50, "uniqueItems": true, "items": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$"}, "description": "Ids of labels to add; the others stay."},
-				"removedLabelIds": {"type": "array", "minItems": 1, "maxItems": 50, "uniqueItems": true, "items": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$"}, "description": "Ids of labels to take away."}
+				"projectId": {"type": ["string", "null"], "pattern": "^[0-9a-fA-F-]{36}$", "description": "A project's ID; null removes the issue from its project."},
+				"addedLabelIds": {"type": "array", "minItems": 1, "maxItems": 50, "uniqueItems": true, "items": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$"}, "description": "IDs of labels to add; other labels stay."},
+				"removedLabelIds": {"type": "array", "minItems": 1, "maxItems": 50, "uniqueItems": true, "items": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$"}, "description": "IDs of labels to remove."}
 			}
 		}`),
 		Summarize: summarizeUpdate,
 		Examples: []sources.Example{
 			{Note: "Move it to another state", Params: json.RawMessage(`{"issueId":"ENG-123","stateId":"3a1c2f6e-7b8d-4e9f-a0b1-c2d3e4f5a6b7"}`)},
-			{Note: "Take it from its assignee and swap labels", Params: json.RawMessage(`{"issueId":"ENG-123","assigneeId":null,"addedLabelIds":["0f2a7b1c-5d3e-4c6f-8a9b-1c2d3e4f5a6b"],"removedLabelIds":["1e3b8c2d-6f4a-4d7e-9b0c-2d3e4f5a6b7c"]}`)},
+			{Note: "Unassign it and swap labels", Params: json.RawMessage(`{"issueId":"ENG-123","assigneeId":null,"addedLabelIds":["0f2a7b1c-5d3e-4c6f-8a9b-1c2d3e4f5a6b"],"removedLabelIds":["1e3b8c2d-6f4a-4d7e-9b0c-2d3e4f5a6b7c"]}`)},
 		},
 		Run: updateIssue,
 	}
@@ -217,7 +217,7 @@ func commentAction() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name:        "add_comment",
 		Title:       "Comment on an issue",
-		Description: "Adds a comment to a Linear issue and returns its id and URL. Each call adds one more.",
+		Description: "Adds a comment to a Linear issue and returns its ID and URL. A repeated call adds another comment.",
 		Risk:        action.RiskWrite,
 		AsUser:      true,
 		Input: json.RawMessage(`{
@@ -225,13 +225,13 @@ func commentAction() sources.ModuleAction {
 			"required": ["issueId", "body"],
 			"additionalProperties": false,
 			"properties": {
-				"issueId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The issue's identifier, such as ENG-123, or its id."},
+				"issueId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The issue's identifier, such as ENG-123, or its ID."},
 				"body": {"type": "string", "minLength": 1, "maxLength": 100000, "pattern": "\\S", "description": "Markdown."},
-				"parentId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "The id of the comment that this one answers; a new thread when absent."}
+				"parentId": {"type": "string", "pattern": "^[0-9a-fA-F-]{36}$", "description": "The ID of the comment to reply to. Default: a new thread."}
 			}
 		}`),
 		Summarize: summarizeComment,
-		Examples:  []sources.Example{{Note: "Tell what was found", Params: json.RawMessage(`{"issueId":"ENG-123","body":"Reproduced on main; the fix is in review."}`)}},
+		Examples:  []sources.Example{{Note: "A finding", Params: json.RawMessage(`{"issueId":"ENG-123","body":"Reproduced on main; the fix is in review."}`)}},
 		Run:       addComment,
 	}
 }

@@ -39,7 +39,7 @@ func getEvent() sources.ModuleAction {
 			`"event_id": {"type": "string", "pattern": "^(latest|oldest|recommended|[0-9a-fA-F]{32})$", "description": "Id of the event (32 hexadecimal digits), or latest, oldest or recommended."}`,
 			propOrganization, propEnvironment),
 		Summarize: summary("Read an event of", "event_id", "environment"),
-		Examples:  []sources.Example{{Note: "Where it fails now", Params: json.RawMessage(`{"issue_id": "WEB-1A", "event_id": "latest"}`)}},
+		Examples:  []sources.Example{{Note: "The latest event", Params: json.RawMessage(`{"issue_id": "WEB-1A", "event_id": "latest"}`)}},
 		Run:       sources.Handler(runGetEvent),
 	}
 }

@@ -16,15 +16,15 @@ import (
 func listIssues() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "list_issues", Title: "List issues", Risk: action.RiskRead, Idempotent: true,
-		Description: "Lists issues of the organization, unresolved ones unless query says otherwise, with counts and when they were last seen.",
+		Description: "Lists issues of the organization, unresolved ones by default, with counts and the time when each was last seen.",
 		Input: schema("", propOrganization,
-			`"project_slug": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Only of this project: its slug, or its numeric id. Leave it out for all projects."}`,
+			`"project_slug": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Only this project: its slug or numeric ID. Default: all projects."}`,
 			`"query": {"type": "string", "maxLength": 2000, "default": "is:unresolved", "description": "Sentry's issue search, such as \"is:unresolved level:error\" or words of the message. Empty: all issues."}`,
-			`"sort": {"type": "string", "enum": ["date", "new", "freq", "user", "trends", "inbox", "recommended"], "default": "date", "description": "By last seen (date), first seen (new), events (freq), users (user) and so on."}`,
+			`"sort": {"type": "string", "enum": ["date", "new", "freq", "user", "trends", "inbox", "recommended"], "default": "date", "description": "Order: last seen (date), first seen (new), events (freq), users (user) and others."}`,
 			propPeriod, propEnvironment, propLimit, propCursor),
 		Summarize: summary("List", "project_slug", "query", "sort", "statsPeriod", "environment", "limit", "cursor"),
 		Examples: []sources.Example{
-			{Note: "What is new and unresolved in one project", Params: json.RawMessage(`{"project_slug": "web", "sort": "new", "limit": 10}`)},
+			{Note: "New unresolved issues of a project", Params: json.RawMessage(`{"project_slug": "web", "sort": "new", "limit": 10}`)},
 			{Note: "Errors of production in the last day", Params: json.RawMessage(`{"query": "is:unresolved level:error", "environment": "production", "statsPeriod": "24h", "sort": "freq"}`)},
 		},
 		Run: sources.Handler(runListIssues),
@@ -95,7 +95,7 @@ func list(ctx context.Context, c *sources.Conn, a request, f func(object) object
 func getIssue() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "get_issue", Title: "Get an issue", Risk: action.RiskRead, Idempotent: true,
-		Description: "Reads one issue: state, assignee, releases, tags and what was done to it lately.",
+		Description: "Reads one issue: state, assignee, releases, tags and recent activity.",
 		Input:       schema(`"issue_id"`, propIssue, propOrganization, propEnvironment),
 		Summarize:   summary("Read", "environment"),
 		Examples:    []sources.Example{{Params: json.RawMessage(`{"issue_id": "WEB-1A"}`)}},
@@ -186,19 +186,19 @@ func (s *compactor) fullIssue(in object) object {
 func updateIssue() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "update_issue", Title: "Change an issue", Risk: action.RiskWrite, Idempotent: true, AsUser: true,
-		Description: "Changes an issue: resolves, reopens or ignores it, assigns it, sets its priority. What is not named stays as it is.",
+		Description: "Changes an issue: resolves, reopens or ignores it, assigns it, sets its priority. Fields that you leave out stay unchanged.",
 		Input: schema(`"issue_id"`, propIssue, propOrganization,
 			`"status": {"type": "string", "enum": ["resolved", "resolvedInNextRelease", "unresolved", "ignored"], "description": "New status; ignored is what Sentry's pages call archived."}`,
 			propStatusDetails,
 			`"assignedTo": {"type": "string", "maxLength": 200, "description": "Who has it: \"user:<id>\", \"team:<id>\", a username or an e-mail address. Empty: nobody."}`,
 			`"priority": {"type": "string", "enum": ["low", "medium", "high"]}`,
 			`"hasSeen": {"type": "boolean", "description": "Whether the connection's user has seen it."}`,
-			`"isBookmarked": {"type": "boolean", "description": "Whether the connection's user has it among his bookmarks."}`),
+			`"isBookmarked": {"type": "boolean", "description": "Whether the connection's user has bookmarked it."}`),
 		Summarize: summary("Change", mutableParams[:]...),
 		Examples: []sources.Example{
 			{Note: "Resolved by a release", Params: json.RawMessage(`{"issue_id": "WEB-1A", "status": "resolved", "statusDetails": {"inRelease": "1.4.3"}}`)},
 			{Note: "Ignored for a day", Params: json.RawMessage(`{"issue_id": "WEB-1A", "status": "ignored", "statusDetails": {"ignoreDuration": 1440}}`)},
-			{Note: "Somebody is to look at it", Params: json.RawMessage(`{"issue_id": "4711", "assignedTo": "ada@example.com", "priority": "high"}`)},
+			{Note: "Assign it", Params: json.RawMessage(`{"issue_id": "4711", "assignedTo": "ada@example.com", "priority": "high"}`)},
 		},
 		Run: runUpdateIssue,
 	}
@@ -218,9 +218,9 @@ const propStatusDetails = `"statusDetails": {
       }
     },
     "ignoreDuration": {"type": "integer", "minimum": 1, "description": "Minutes."},
-    "ignoreCount": {"type": "integer", "minimum": 1, "description": "Until so many events, within ignoreWindow where it is named."},
+    "ignoreCount": {"type": "integer", "minimum": 1, "description": "Until this number of events, within ignoreWindow if it is set."},
     "ignoreWindow": {"type": "integer", "minimum": 1, "maximum": 10080, "description": "Minutes."},
-    "ignoreUserCount": {"type": "integer", "minimum": 1, "description": "Until so many users are affected, within ignoreUserWindow where it is named."},
+    "ignoreUserCount": {"type": "integer", "minimum": 1, "description": "Until this number of affected users, within ignoreUserWindow if it is set."},
     "ignoreUserWindow": {"type": "integer", "minimum": 1, "maximum": 10080, "description": "Minutes."}
   }
 }`

@@ -220,12 +220,12 @@ func listAll(ctx context.Context, c *sources.Conn, a request) ([]object, error) 
 
 // Properties shared by several actions.
 const (
-	propOrganization = `"organization_slug": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Slug of the Sentry organization. Leave it out: the connection knows its own. Needed only where several Sentry connections are bound."}`
+	propOrganization = `"organization_slug": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Slug of the Sentry organization. Needed only if the session has several Sentry connections."}`
 	propIssue        = `"issue_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$", "description": "Id of the issue, numeric (\"4711\") or short (\"WEB-1A\")."}`
-	propEnvironment  = `"environment": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Only of this environment, such as \"production\"."}`
-	propPeriod       = `"statsPeriod": {"type": "string", "pattern": "^[1-9][0-9]{0,4}[mhdw]$", "description": "Only of the time until now: a number and m, h, d or w, such as \"24h\" or \"14d\"."}`
-	propLimit        = `"limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 25, "description": "How many at most on a page."}`
-	propCursor       = `"cursor": {"type": "string", "minLength": 1, "maxLength": 200, "description": "next_cursor of the page before, with the same filters."}`
+	propEnvironment  = `"environment": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Only this environment, such as \"production\"."}`
+	propPeriod       = `"statsPeriod": {"type": "string", "pattern": "^[1-9][0-9]{0,4}[mhdw]$", "description": "Only this period before now: a number and m, h, d or w, such as \"24h\" or \"14d\"."}`
+	propLimit        = `"limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 25, "description": "Maximum number per page."}`
+	propCursor       = `"cursor": {"type": "string", "minLength": 1, "maxLength": 200, "description": "next_cursor of the previous result, with the same filters."}`
 )
 
 // schema returns an object schema. The properties are JSON members.

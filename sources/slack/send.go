@@ -19,7 +19,7 @@ func sendAction() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name:        "send_message",
 		Title:       "Send a message",
-		Description: "Posts a message to a Slack channel, or as a reply to a thread there, and returns {channel, ts, thread_ts, permalink, message}; message is what Slack stored. Each call posts once more.",
+		Description: "Posts a message to a Slack channel, or as a reply to a thread there, and returns {channel, ts, thread_ts, permalink, message}; message is what Slack stored. A repeated call posts another message.",
 		Risk:        action.RiskWrite,
 		Input: json.RawMessage(`{
 			"type": "object",
@@ -27,17 +27,17 @@ func sendAction() sources.ModuleAction {
 			"additionalProperties": false,
 			"dependentRequired": {"reply_broadcast": ["thread_ts"]},
 			"properties": {
-				"channel": {"type": "string", "maxLength": 100, "pattern": "^#?[^\\s#@,]+$", "description": "The channel's id (C0123456789), or its name (#releases)."},
+				"channel": {"type": "string", "maxLength": 100, "pattern": "^#?[^\\s#@,]+$", "description": "The channel's ID (C0123456789) or name (#releases)."},
 				"text": {"type": "string", "maxLength": 40000, "pattern": "\\S", "description": "The message in Slack's mrkdwn: *bold*, _italic_, <https://example.com|words>. At most 40,000 characters."},
-				"thread_ts": {"type": "string", "pattern": "^[0-9]{1,12}\\.[0-9]{6}$", "description": "The ts of the message that begins the thread; absent: the message stands in the channel."},
-				"reply_broadcast": {"type": "boolean", "description": "Show the reply in the channel, too. Only with thread_ts."},
-				"unfurl_links": {"type": "boolean", "description": "Let Slack add previews of what links lead to; none when absent."}
+				"thread_ts": {"type": "string", "pattern": "^[0-9]{1,12}\\.[0-9]{6}$", "description": "ts of the first message of the thread. Default: post to the channel."},
+				"reply_broadcast": {"type": "boolean", "description": "Whether to show the reply in the channel, too; requires thread_ts."},
+				"unfurl_links": {"type": "boolean", "description": "Whether Slack adds previews of links. Default: false."}
 			}
 		}`),
 		Summarize: summarize,
 		Examples: []sources.Example{
 			{Note: "A message to a channel", Params: json.RawMessage(`{"channel":"#releases","text":"*1.4.0* is out: <https://example.com/notes|what is new>"}`)},
-			{Note: "An answer in a thread", Params: json.RawMessage(`{"channel":"C0123456789","thread_ts":"1763700000.000100","text":"The build is green again."}`)},
+			{Note: "A reply in a thread", Params: json.RawMessage(`{"channel":"C0123456789","thread_ts":"1763700000.000100","text":"The build is green again."}`)},
 		},
 		Run: sources.Handler(send),
 	}
