@@ -1,6 +1,5 @@
-# Everything a person or a machine does with this repository. The tools are
-# pinned here and installed into ./bin on first use; `make test` also installs
-# what .ci/prepare says.
+# The tools are pinned here and installed into ./bin on first use; `make test` also
+# installs the programs that .ci/prepare lists.
 
 GOFUMPT_VERSION       := v0.12.0
 GOLANGCI_LINT_VERSION := v2.15.0
@@ -18,23 +17,22 @@ SOAK          ?= 10m
 VULNDB        ?= https://vuln.go.dev
 ROUNDS        ?= 5
 
-# The packages of all modules of go.work: the program, and what measures it and
-# looks at it from outside.
+# The packages of all modules of go.work: the program, its benchmarks and its black-box
+# tests.
 ALL           := ./... ./bench/... ./conformance/...
 
-# SQLite is C translated to Go, with memory of its own that the race detector
-# does not follow; watching its reads and writes all the same takes four fifths
-# of the processor time of a test with a store. What is ours and the driver
-# stay watched. In GOFLAGS, so that programs built by tests are the same.
-NOT_WATCHED   := -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
+# SQLite is C translated to Go and manages its own memory, where the race detector finds
+# nothing but takes four fifths of the CPU time of a test with a store. The program and
+# the driver stay instrumented. The flags are in GOFLAGS, so that programs built by tests
+# get them, too.
+NOT_RACED     := -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 
-WATCHED       = GOFLAGS="$$($(GO) env GOFLAGS) $(NOT_WATCHED)"
+RACED         = GOFLAGS="$$($(GO) env GOFLAGS) $(NOT_RACED)"
 
-# Stories of whole gateways, browsers and databases share a machine and its
-# clock. A few that fail (at most 8, subtests counted) are run once more, by
-# themselves; what passes only then is listed at the end, to be looked into. Never
-# after a data race.
-ONCE_MORE     := --rerun-fails=1 --rerun-fails-max-failures=8 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
+# Tests of whole gateways, browsers and databases share a machine and its clock. Up to 8
+# failed tests (subtests included) are run again, alone; those that pass only then are
+# listed at the end. Nothing is run again after a data race.
+RERUN         := --rerun-fails=1 --rerun-fails-max-failures=8 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
 
 .DEFAULT_GOAL := help
 
@@ -51,19 +49,19 @@ build: ## Build bin/sallyport
 	GOWORK=off $(GO) build -trimpath -o $(BIN)/sallyport ./cmd/sallyport
 
 .PHONY: test
-test: prepare lint $(GOTESTSUM) ## Prepare the machine, lint, and run every test with the race detector
+test: prepare lint $(GOTESTSUM) ## Install what the tests need, lint, and run all tests with the race detector
 	@rm -f $(BIN)/once-more.txt
-	$(WATCHED) $(GO) build -race -o $(BIN)/sallyport-race ./cmd/sallyport
-	$(WATCHED) SALLYPORT_BINARY=$(BIN)/sallyport-race .ci/own-tmp $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg \
-	  $(ONCE_MORE) --rerun-fails-report $(BIN)/once-more.txt --packages "$(ALL)" -- -race -timeout 40m
-	@if [ -s $(BIN)/once-more.txt ]; then echo "run once more, look into these:"; cat $(BIN)/once-more.txt; fi
+	$(RACED) $(GO) build -race -o $(BIN)/sallyport-race ./cmd/sallyport
+	$(RACED) SALLYPORT_BINARY=$(BIN)/sallyport-race .ci/own-tmp $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg \
+	  $(RERUN) --rerun-fails-report $(BIN)/once-more.txt --packages "$(ALL)" -- -race -timeout 40m
+	@if [ -s $(BIN)/once-more.txt ]; then echo "passed only when run again; find out why:"; cat $(BIN)/once-more.txt; fi
 
 .PHONY: quick
-quick: ## Only the tests that need no other programs, without the race detector
+quick: ## Run only tests that need no other programs, without the race detector
 	$(GO) test -short $(ALL)
 
 .PHONY: prepare
-prepare: ## Install what the tests need beside Go (a C compiler, Node.js, PostgreSQL, Redis, systemd-analyze, Chromium), and say so
+prepare: ## Install what the tests need besides Go (a C compiler, Node.js, PostgreSQL, Redis, systemd-analyze, Chromium)
 	@.ci/prepare
 
 .PHONY: lint
@@ -92,7 +90,7 @@ licences: ## List the licence of each module; fail if one requires more than att
 vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities in called code; needs their database (VULNDB)
 	@status=0; said=$$(GOWORK=off $(GOVULNCHECK) -db $(VULNDB) ./cmd/... 2>&1) || status=$$?; printf '%s\n' "$$said"; \
 	case "$$status $$said" in 1*"fetching vulnerabilities"*) \
-	  echo "vulncheck: NOTHING WAS CHECKED: the database of vulnerabilities cannot be reached: $(VULNDB)" >&2; exit 0;; esac; \
+	  echo "vulncheck: nothing was checked: the vulnerability database cannot be reached: $(VULNDB)" >&2; exit 0;; esac; \
 	exit $$status
 
 .PHONY: bench
