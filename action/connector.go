@@ -122,7 +122,7 @@ func (c *Connector) Check() error {
 // ReservedSlug reports whether tool names with the slug would look like the
 // gateway's own.
 func ReservedSlug(slug string) bool {
-	return slices.Contains([]string{"invocation", "actions", "grant", "gateway", Platform, Git, "sallyport"}, slug)
+	return slices.Contains([]string{"invocation", "actions", "grant", "gateway", Platform, "sallyport"}, slug)
 }
 
 func checkSlug(slug string) error {

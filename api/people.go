@@ -148,12 +148,21 @@ type Me struct {
 	Session      string          `json:"session_id,omitempty"`
 	SessionKind  string          `json:"session_kind,omitempty" example:"interactive"`
 	SessionType  string          `json:"session_type,omitempty" example:"coding"`
-	Model        string          `json:"model,omitempty" doc:"Expiry of the session, if it has one." example:"claude-opus-4.6"`
+	Model        string          `json:"model,omitempty" doc:"Model of the session, or the organization's default." example:"claude-opus-4.6"`
+	SmallModel   string          `json:"small_model,omitempty" doc:"The organization's model for titles and summaries." example:"anthropic/claude-haiku-4-5"`
+	Models       []ModelDoor     `json:"models,omitempty" doc:"Providers of models that sessions reach through the gateway."`
 	User         string          `json:"user_id,omitempty"`
 	Name         string          `json:"name,omitempty" example:"Ada"`
 	Role         action.Role     `json:"role,omitempty"`
 	Scope        action.KeyScope `json:"scope,omitempty" doc:"The scope of an API key."`
 	MCPURL       string          `json:"mcp_url" doc:"MCP URL of this gateway." example:"http://127.0.0.1:8787/mcp"`
+}
+
+// ModelDoor is where sessions reach a provider of models.
+type ModelDoor struct {
+	Name    string              `json:"name" example:"anthropic"`
+	Dialect action.ModelDialect `json:"dialect" example:"anthropic"`
+	URL     string              `json:"url" doc:"Base URL, to which a path such as /v1/messages is appended. The session token takes the place of the API key." example:"http://127.0.0.1:8787/llm/anthropic"`
 }
 
 // NewUser is a person to add.

@@ -92,7 +92,7 @@ func newHouseOf(t *testing.T, loginIdle time.Duration, change ...func(*dashboard
 	db := h.db
 	c := dashboard.Config{
 		Gate: h.gate, Decide: decider{db}.Decide, Hints: h.hints, Snapshot: h.snapshot, RequestGrant: h.requestGrant,
-		People: db, Sessions: db, Calls: db, Policy: db, Sources: db, Inbound: db,
+		People: db, Sessions: db, Calls: db, Policy: db, Sources: db, Inbound: db, Models: db,
 		Withdrew: h.withdrew, TestNotify: h.testNotify, Connectors: signIns{h.out}, Connections: services{h.out}, Providers: providers(),
 		Files: h.files, Tokens: h.signer, Vault: h.vault, JSON: &redact.JSON{},
 		EventProviders: eventProviders(), Times: hourly,

@@ -542,7 +542,7 @@ func TestSourcesThatAreModules(t *testing.T) {
 		t.Errorf("of what has none: %v", p)
 	}
 	p = h.problem(404, "no_such_source", h.admin, "PUT", put("lniear:create_issue"), deny)
-	if !strings.Contains(p["detail"].(string), "sources are cloudlogs, github, gmail, linear, platform.") {
+	if !strings.Contains(p["detail"].(string), "sources are cloudlogs, git, github, gmail, linear, platform.") {
 		t.Errorf("a source that is none: %v", p)
 	}
 	// GitHub is a connector too: its own until the organization uses the module.

@@ -42,7 +42,7 @@ var mayUse = map[string]string{
 	"GET /{$}": people, "GET /inbox/requests": people, "GET /inbox/{id}": people, "GET /inbox/{id}/params": bosses, "GET /inbox/{id}/grant": bosses,
 	"GET /inbox/more": people, "GET /inbox/cards": people, "GET /inbox/count": people, "GET /inbox/waiters": people,
 	"GET /activity": people, "GET /invocations/{id}": people, "GET /overview": people, "GET /api/v1/statistics": people,
-	"GET /policy": people, "GET /grants": people, "GET /sessions": people, "GET /people": people,
+	"GET /policy": people, "GET /grants": people, "GET /sessions": people, "GET /people": people, "GET /models": people,
 	"GET /connectors": people, "GET /connectors/{id}": people, "GET /connectors/new": bosses, "GET /secrets": people, "GET /integrations": people, "GET /integrations/{provider}": people, "GET /settings/{rest...}": people, "GET /settings": people,
 	"GET /policy/actions": people, "GET /policy/answer": people, "GET /policy/removed": people, "GET /audit": people,
 
@@ -114,6 +114,11 @@ var mayUse = map[string]string{
 	"PUT /api/v1/run-endpoint": bosses, "DELETE /api/v1/run-endpoint": bosses, "POST /api/v1/run-endpoint/rotate": bosses,
 	"GET /api/v1/notify": bosses, "PUT /api/v1/notify/{kind}": bosses, "DELETE /api/v1/notify/{kind}": bosses, "POST /api/v1/notify/{kind}/test": bosses,
 	"POST /api/v1/notify/webhook/rotate": bosses, "GET /api/v1/notifications": bosses,
+
+	"GET /api/v1/models": people, "PUT /api/v1/models": bosses, "GET /api/v1/models/usage": people, "GET /api/v1/models/requests": people,
+	"PUT /api/v1/models/providers/{name}": bosses, "DELETE /api/v1/models/providers/{name}": bosses,
+	"PUT /api/v1/models/aliases/{name}": bosses, "DELETE /api/v1/models/aliases/{name}": bosses,
+	"PUT /api/v1/models/prices": bosses, "DELETE /api/v1/models/prices": bosses, "PUT /api/v1/models/limits": bosses, "DELETE /api/v1/models/limits": bosses,
 
 	"GET /api/v1/policy/modes": people, "PUT /api/v1/policy/modes/{key}": bosses, "DELETE /api/v1/policy/modes/{key}": bosses,
 	"GET /api/v1/policy/quotas": people, "PUT /api/v1/policy/quotas/{key}": bosses, "DELETE /api/v1/policy/quotas/{key}": bosses,

@@ -113,7 +113,7 @@ func TestExamplesOfBodies(t *testing.T) {
 				continue
 			}
 			name := strings.TrimPrefix(op.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/")
-			path := strings.NewReplacer("{session}", "s1", "{id}", "none", "{ref}", "github", "{key}", "github:create", "{group}", "developer", "{provider}", "github", "{automation}", "nightly", "{kind}", "webhook").Replace(path)
+			path := strings.NewReplacer("{session}", "s1", "{name}", "small", "{id}", "none", "{ref}", "github", "{key}", "github:create", "{group}", "developer", "{provider}", "github", "{automation}", "nightly", "{kind}", "webhook").Replace(path)
 			if strings.Contains(path, "apps") {
 				path = "/api/v1/integrations/apps/linear"
 			}

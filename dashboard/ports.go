@@ -89,6 +89,17 @@ type People interface {
 	LoginEnd(ctx context.Context, cookieHash string) (action.LoginEnd, error)
 }
 
+// Models stores the settings of models, and what sessions used.
+type Models interface {
+	ModelSettings(ctx context.Context, organization string) (action.ModelSettings, error)
+	// ChangeModelSettings applies a change, which may be called again, and returns
+	// the settings. Errors: those of change, ErrInvalid, and ErrNotFound without a
+	// secret of a provider.
+	ChangeModelSettings(ctx context.Context, organization, by string, change func(*action.ModelSettings) error) (action.ModelSettings, error)
+	ModelUsage(ctx context.Context, f action.ModelUsageFilter) ([]action.ModelUsage, error)
+	ListModelRequests(ctx context.Context, f action.ModelRequestFilter) (action.Page[action.ModelRequest], error)
+}
+
 // Sessions stores agents' sessions, and the requests, uploads and setups that
 // belong to them.
 type Sessions interface {

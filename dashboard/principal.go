@@ -230,6 +230,7 @@ func roleTable() map[string]api.Access {
 		"GET /sessions":               api.Member,
 		"GET /sessions/{id}/evidence": api.Member,
 		"GET /env-requests/{id}":      api.Member,
+		"GET /models":                 api.Member,
 		"GET /people":                 api.Member,
 		"GET /settings":               api.Member,
 		"GET /settings/{rest...}":     api.Member,

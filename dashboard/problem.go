@@ -195,6 +195,7 @@ func nextRoutes() (routes map[action.Operation]api.Operation, does map[action.Op
 		"list users":               api.ListUsers.Operation,
 		"create sign-in link":      api.CreateLoginLink.Operation,
 		"list API keys":            api.ListKeys.Operation,
+		"list models":              api.GetModels.Operation,
 		"list secrets":             api.ListSecrets.Operation,
 		"list connectors":          api.ListConnectors.Operation,
 		"list integrations":        api.ListIntegrations.Operation,

@@ -132,6 +132,7 @@ type Config struct {
 	Policy   Policy
 	Sources  Sources
 	Inbound  Inbound
+	Models   Models
 
 	Connectors  Connectors
 	Connections Connections

@@ -11,6 +11,7 @@ import (
 	"sallyport/store/evidence"
 	"sallyport/store/history"
 	"sallyport/store/inbound"
+	"sallyport/store/models"
 	"sallyport/store/notify"
 	"sallyport/store/people"
 	"sallyport/store/policy"
@@ -38,6 +39,7 @@ type DB struct {
 	*requestStore
 	*notifyStore
 	*evidenceStore
+	*modelStore
 }
 
 // The stores have distinct names, so that [DB] can embed all of them.
@@ -52,6 +54,7 @@ type (
 	requestStore  = requests.Store
 	notifyStore   = notify.Store
 	evidenceStore = evidence.Store
+	modelStore    = models.Store
 )
 
 // Open opens the database and migrates its tables. It locks a SQLite file for
@@ -105,6 +108,7 @@ func newDB(ctx context.Context, base *database.DB) (*DB, error) {
 	db.requestStore = requests.New(p, db.historyStore, db.inboundStore)
 	db.notifyStore = notify.New(p, db.historyStore, db.sessionStore, db.callStore, db.inboundStore, db.requestStore)
 	db.evidenceStore = evidence.New(p, db.callStore)
+	db.modelStore = models.New(p, db.historyStore)
 	if err := p.Err(); err != nil {
 		return nil, errors.Join(err, base.Close())
 	}

@@ -34,6 +34,7 @@ func exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 		{"ask", askStories},
 		{"list", listStories},
 		{"refusals", refusalStories},
+		{"models", modelStories()},
 		{"session", sessionStories},
 		{"session life", sessionLifeStories},
 		{"policy", policyStories},

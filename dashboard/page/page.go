@@ -112,7 +112,7 @@ func pageAreas() map[string]string {
 		"policy": "connections policy", "grants": "policy", "audit": "audit", "sessions": "sessions", "people": "people",
 		"automations": "automations", "automation": "automations", "triggers": "automations", "trigger": "automations", "trigger_new": "automations",
 		"schedules": "automations", "runs": "automations", "run": "automations", "events": "automations", "event": "automations", "deliveries": "automations", "delivery": "automations",
-		"settings": "settings", "login": "login", "error": "",
+		"models": "", "settings": "settings", "login": "login", "error": "",
 	}
 }
 
@@ -228,6 +228,7 @@ func (p *pages) mount(mux *http.ServeMux) {
 		"GET /deliveries":          (*pageRequest).deliveriesPage,
 		"GET /deliveries/{id}":     (*pageRequest).deliveryPage,
 
+		"GET /models":   (*pageRequest).modelsPage,
 		"GET /people":   (*pageRequest).peoplePage,
 		"GET /settings": (*pageRequest).settingsPage,
 

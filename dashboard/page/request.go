@@ -173,7 +173,7 @@ func (p *pages) navigation(me *dashboard.Principal) []navGroup {
 			{"events", "/events", "Events"},
 			{"deliveries", "/deliveries", "Deliveries"},
 		}},
-		{"Organization", []navLink{{"people", "/people", "People"}, {"audit", "/audit", "Audit log"}, {"settings", "/settings", "Settings"}}},
+		{"Organization", []navLink{{"models", "/models", "Models"}, {"people", "/people", "People"}, {"audit", "/audit", "Audit log"}, {"settings", "/settings", "Settings"}}},
 	}
 	var out []navGroup
 	for _, g := range all {

@@ -32,6 +32,7 @@ func Mount(server *dashboard.Server, mux *http.ServeMux) error {
 	s.toolRoutes()
 	s.invocationRoutes()
 	s.secretRoutes()
+	s.modelRoutes()
 	s.connectorRoutes()
 	s.integrationRoutes()
 	s.automationRoutes()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"slices"
+	"strings"
 
 	"sallyport/action"
 	"sallyport/api"
@@ -14,14 +15,19 @@ import (
 )
 
 func (s *handlers) userRoutes() {
-	dashboard.Handle(s.Server, api.GetMe, func(_ context.Context, p *dashboard.Principal, _ *api.None) (api.Me, error) {
+	dashboard.Handle(s.Server, api.GetMe, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.Me, error) {
 		me := api.Me{Kind: "person", Organization: p.Organization, User: p.User, Name: p.Name, Role: p.Role, Scope: p.Scope, MCPURL: s.MCPURL}
 		if p.Session != nil {
 			me.Kind, me.Session = "session", p.Session.ID
 			me.SessionKind, me.SessionType = string(p.Session.Kind), string(p.Session.Type)
 			me.Model = p.Session.Model
 		}
-		return me, nil
+		models, err := s.Models.ModelSettings(ctx, p.Organization)
+		me.Model, me.SmallModel = cmp.Or(me.Model, models.Default), models.Small
+		for _, m := range models.Providers {
+			me.Models = append(me.Models, api.ModelDoor{Name: m.Name, Dialect: m.Dialect, URL: strings.TrimSuffix(s.MCPURL, "/mcp") + "/llm/" + m.Name})
+		}
+		return me, err
 	})
 	dashboard.Handle(s.Server, api.ListUsers, listAll(s.People.ListUsers))
 	dashboard.Handle(s.Server, api.CreateUser, s.addUser)

@@ -95,7 +95,16 @@ type Setup struct {
 	Instructions string      // file that OpenCode adds to its prompt; "" for none
 	Model        string      // in OpenCode's form; "" leaves the choice
 	ModelDefault bool        // keep a configured model
+	SmallModel   string      // for titles and summaries, as provider/model; "" leaves the choice
+	Models       []ModelDoor // providers of models that the client is to reach through the gateway
 	Token        string      // for clients that read no variables; "" is a placeholder
+}
+
+// ModelDoor is a provider of models behind the gateway.
+type ModelDoor struct {
+	Name    string
+	Dialect action.ModelDialect
+	URL     string // base URL, without the version that some clients append
 }
 
 // Config is the configuration of a client.
@@ -107,6 +116,8 @@ type Config struct {
 	Entry    []string     // keys of the gateway's entry in the file
 	Edits    []jsonc.Edit // of the file
 	Command  string       // connects without a file; "" if the client has one
+	Exports  []string     // assignments of environment variables that it needs besides the token
+	Options  string       // of the program, as shell words with a space before them
 	Literal  bool         // the file contains the token, because the client reads no variables
 }
 

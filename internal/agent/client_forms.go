@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"fmt"
 	"net/url"
 	"runtime"
 	"slices"
 	"strings"
 
+	"sallyport/action"
 	"sallyport/internal/guard"
 	"sallyport/internal/jsonc"
 )
@@ -29,10 +31,45 @@ func openCode(s Setup) Config {
 		field{"headers Authorization", "Bearer {env:" + TokenVariable + "}"}, field{"oauth", false},
 	)...)
 	edits = append(edits, permissionEdits(s.Permissions)...)
+	edits = append(edits, openCodeModels(s)...)
 	if s.Instructions != "" {
 		edits = append(edits, jsonc.Edit{Path: []string{"instructions"}, Value: s.Instructions, Kind: jsonc.Element})
 	}
 	return Config{Program: "opencode", File: "opencode.json", UserFile: ".config/opencode/opencode.json", Entry: []string{"mcp", Server}, Edits: edits}
+}
+
+// openCodeModels has OpenCode's providers of models reach them through the gateway:
+// https://opencode.ai/docs/providers/#base-url. A provider that is not one of OpenCode's
+// own needs a package and lists its models.
+func openCodeModels(s Setup) (edits []jsonc.Edit) {
+	set := func(value any, kind jsonc.Kind, path ...string) {
+		edits = append(edits, jsonc.Edit{Path: path, Value: value, Kind: kind})
+	}
+	for _, m := range s.Models {
+		version := "/v1"
+		if m.Dialect == action.DialectGoogle {
+			version = "/v1beta"
+		}
+		if m.Name != string(m.Dialect) {
+			set("@ai-sdk/"+map[action.ModelDialect]string{action.DialectAnthropic: "anthropic", action.DialectOpenAI: "openai-compatible", action.DialectGoogle: "google"}[m.Dialect], jsonc.Default, "provider", m.Name, "npm")
+		}
+		set(m.URL+version, 0, "provider", m.Name, "options", "baseURL")
+		set("{env:"+TokenVariable+"}", 0, "provider", m.Name, "options", "apiKey")
+	}
+	if len(s.Models) > 0 && s.SmallModel != "" {
+		set(s.SmallModel, jsonc.Default, "small_model")
+	}
+	return edits
+}
+
+// door returns the first provider with a dialect, its own if there is one.
+func (s *Setup) door(d action.ModelDialect) (door ModelDoor, ok bool) {
+	for _, m := range s.Models {
+		if m.Dialect == d && (!ok || m.Name == string(d)) {
+			door, ok = m, true
+		}
+	}
+	return door, ok
 }
 
 // permissionEdits are OpenCode's rules. The last one that fits counts, so the rule
@@ -74,8 +111,12 @@ func userConfig(linux, mac string) string {
 // claudeCode is a project's .mcp.json: https://code.claude.com/docs/en/mcp,
 // "Environment variable expansion".
 func claudeCode(s Setup) Config {
-	return jsonForm("claude", ".mcp.json", ".claude.json", "mcpServers",
+	c := jsonForm("claude", ".mcp.json", ".claude.json", "mcpServers",
 		field{"type", "http"}, field{"url", s.MCPURL}, field{"headers Authorization", "Bearer ${" + TokenVariable + "}"})
+	if m, ok := s.door(action.DialectAnthropic); ok {
+		c.Exports = []string{"ANTHROPIC_BASE_URL=" + m.URL, `ANTHROPIC_AUTH_TOKEN="$` + TokenVariable + `"`}
+	}
+	return c
 }
 
 // claudeDesktop starts processes: https://www.npmjs.com/package/mcp-remote. The
@@ -99,7 +140,12 @@ func codex(s Setup) Config {
 	entry := []string{"mcp_servers", Server}
 	edits := entryEdits(entry, field{"url", s.MCPURL}, field{"bearer_token_env_var", TokenVariable})
 	edits = append(edits, jsonc.Edit{Path: append(slices.Clone(entry), "default_tools_approval_mode"), Value: "approve", Kind: jsonc.Default})
-	return Config{Program: "codex", File: ".codex/config.toml", UserFile: ".codex/config.toml", Entry: entry, Edits: edits}
+	var options string
+	if m, ok := s.door(action.DialectOpenAI); ok {
+		options = fmt.Sprintf(` -c 'model_provider=%q' -c 'model_providers.%s={name="Sallyport",base_url=%q,env_key=%q,wire_api="responses"}'`,
+			Server, Server, m.URL+"/v1", TokenVariable)
+	}
+	return Config{Options: options, Program: "codex", File: ".codex/config.toml", UserFile: ".codex/config.toml", Entry: entry, Edits: edits}
 }
 
 // geminiCLI is .gemini/settings.json: https://geminicli.com/docs/tools/mcp-server.
@@ -108,6 +154,9 @@ func geminiCLI(s Setup) Config {
 	c := jsonForm("gemini", ".gemini/settings.json", ".gemini/settings.json", "mcpServers",
 		field{"httpUrl", s.MCPURL}, field{"headers Authorization", "Bearer ${" + TokenVariable + "}"})
 	c.Edits = append(c.Edits, jsonc.Edit{Path: append(slices.Clone(c.Entry), "trust"), Value: true, Kind: jsonc.Default})
+	if m, ok := s.door(action.DialectGoogle); ok {
+		c.Exports = []string{"GOOGLE_GEMINI_BASE_URL=" + m.URL, `GEMINI_API_KEY="$` + TokenVariable + `"`}
+	}
 	return c
 }
 

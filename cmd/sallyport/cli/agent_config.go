@@ -52,6 +52,7 @@ type configFlags struct {
 	Write        string  `env:"-" type:"path" placeholder:"FILE|DIR" xor:"file" help:"Merge into this file, or into the client's file in this project; comments and other settings stay, and the old file is kept as FILE.before-sallyport (default: print)."`
 	User         bool    `env:"-" xor:"file" help:"Merge into the client's file for all projects, in your home folder."`
 	Model        string  `env:"-" placeholder:"MODEL" help:"Model, by any of its names; OpenCode only (default: the session's, if none is configured)."`
+	Models       bool    `env:"-" help:"Have the client reach its models through the gateway, too, with the session token in the place of an API key: OpenCode, Claude Code, Codex and Gemini CLI."`
 	Permissions  string  `env:"-" enum:"gateway,sandbox,none," default:"" help:"OpenCode permissions to add: gateway (no prompts for gateway tools), sandbox (no prompts at all) or none (default: sandbox for unattended sessions, else gateway)."`
 	Instructions *string `env:"-" placeholder:"FILE" help:"File that OpenCode adds to its prompt; empty for none (default: .sallyport/actions-guide.md)."`
 }
@@ -130,12 +131,20 @@ func (c *configFlags) identifySession(ctx context.Context, std *command.Streams)
 }
 
 func (c *configFlags) setup(me *api.Me, client agent.Client) (agent.Setup, error) {
-	s := agent.Setup{MCPURL: me.MCPURL, Permissions: agent.Permissions(c.Permissions), Instructions: agent.GuideFile}
+	s := agent.Setup{MCPURL: me.MCPURL, Permissions: agent.Permissions(c.Permissions), Instructions: agent.GuideFile, SmallModel: me.SmallModel}
+	if c.Models {
+		if len(me.Models) == 0 {
+			return s, command.UsageErrorf("the gateway has no providers of models; an owner or admin adds one: %s", c.hint("models", "provider", "set", "NAME"))
+		}
+		for _, m := range me.Models {
+			s.Models = append(s.Models, agent.ModelDoor(m))
+		}
+	}
 	if client != agent.OpenCode {
 		if c.Model != "" || c.Permissions != "" || c.Instructions != nil {
 			return s, command.UsageErrorf("--model, --permissions and --instructions are for opencode; %s has these settings elsewhere", client)
 		}
-		return agent.Setup{MCPURL: me.MCPURL}, nil
+		return s, nil
 	}
 	if c.Instructions != nil {
 		s.Instructions = *c.Instructions
@@ -270,12 +279,14 @@ func (c *configFlags) printNextSteps(w io.Writer, config *agent.Config, setup *a
 		printLine(w, "  opencode")
 	case agent.ClaudeCode:
 		printLine(w, token)
+		printExports(w, config)
 		printLine(w, "  claude --allowedTools mcp__"+agent.Server+"   # without it, Claude Code also asks before each tool")
 	case agent.Codex:
 		printLine(w, token)
-		printLine(w, "  codex")
+		printLine(w, "  codex"+config.Options)
 	case agent.GeminiCLI:
 		printLine(w, token)
+		printExports(w, config)
 		printLine(w, "  gemini   # trust the folder when it asks")
 	case agent.Cursor:
 		printLine(w, token+"; start Cursor from this shell")
@@ -295,6 +306,13 @@ func gitLines() []string {
 	return []string{
 		`git config --global url.$SALLYPORT_URL/git/github.com/.insteadOf https://github.com/   # git through the gateway, if it has a credential for the host`,
 		`git config --global http.$SALLYPORT_URL/.extraHeader "Authorization: Bearer $` + agent.TokenVariable + `"`,
+	}
+}
+
+// printExports prints the variables that the client needs besides the token.
+func printExports(w io.Writer, config *agent.Config) {
+	for _, e := range config.Exports {
+		printLine(w, "  export "+e)
 	}
 }
 
@@ -358,24 +376,4 @@ func builtinTools(t action.SessionType) []string {
 		return append(tools, platform.CompleteTool)
 	}
 	return tools
-}
-
-type modelsCommand struct {
-	JSON bool `help:"Print JSON."`
-}
-
-// Run needs no server: the table is part of the program.
-func (c *modelsCommand) Run(_ context.Context, std *command.Streams) error {
-	models := agent.Models()
-	if c.JSON {
-		raw, err := json.Marshal(map[string]any{"items": models, "total": len(models), "next_cursor": ""})
-		if err != nil {
-			return err
-		}
-		return std.PrintJSON(raw)
-	}
-	printTable(std.Out, "MODEL OPENCODE API PROVIDER", models, func(m *agent.Model) []string {
-		return []string{m.ID, m.OpenCode, m.API, m.Provider}
-	})
-	return nil
 }

@@ -4,44 +4,48 @@
 // SALLYPORT_TOKEN.
 package cli
 
-import "sallyport/api"
+import (
+	"sallyport/action"
+	"sallyport/api"
+)
 
 // Commands are the client subcommands. Each has a method Run(context.Context,
 // *command.Streams) error; the caller that parses the command line binds both
 // arguments.
 type Commands struct {
-	Session     sessionCommand                        `cmd:"" set:"thing=session" help:"Create, list, pause and end agent sessions."`
-	Secret      secretCommand                         `cmd:"" help:"Set, list and delete credentials of connectors."`
-	Connector   connectorCommand                      `cmd:"" help:"Add, test, review and change remote MCP servers."`
-	Integration integrationCommand                    `cmd:"" help:"Connect services and choose which sessions use them."`
-	Policy      policyCommand                         `cmd:"" help:"Set what is allowed, denied or needs approval."`
-	Capability  capabilityCommand                     `cmd:"" help:"Set how far the sessions of a group may go at a provider."`
-	Group       groupCommand                          `cmd:"" help:"Create groups of sessions from templates of capabilities."`
-	Gate        gateCommand                           `cmd:"" set:"thing=gate approval; see sallyport gate list" help:"Approve gates, which dangerous actions need."`
-	Automation  automationCommand                     `cmd:"" help:"Manage automations: work that agents do unattended."`
-	Trigger     triggerCommand                        `cmd:"" set:"thing=trigger" help:"Manage triggers, which start runs from events."`
-	Schedule    scheduleCommand                       `cmd:"" set:"thing=schedule" help:"Manage schedules, which start runs at set times."`
-	Event       eventCommand                          `cmd:"" set:"thing=event" help:"List events and the runs they started."`
-	Delivery    deliveryCommand                       `cmd:"" set:"thing=delivery" help:"List webhook deliveries and process them again."`
-	Setup       setupCommand                          `cmd:"" help:"Show the workspace setups that setup sessions saved."`
-	Run         runCommand                            `cmd:"" set:"thing=run" help:"List, claim, finish and repeat runs of automations."`
-	Pending     pendingCommand                        `cmd:"" help:"List pending approvals and requests."`
-	Calls       callsCommand                          `cmd:"" help:"List calls of agents, newest first."`
-	Show        request[api.ByID, api.InvocationView] `cmd:"" set:"thing=call" help:"Show a call, and what a push contains."`
-	Approve     approveCommand                        `cmd:"" set:"of_grant= of --grant" help:"Approve a pending call."`
-	Deny        denyCommand                           `cmd:"" help:"Deny a pending call."`
-	Grant       grantCommand                          `cmd:"" set:"thing=grant; see sallyport grant list" help:"Manage grants, which approve calls in advance."`
-	Audit       auditCommand                          `cmd:"" help:"Verify and export the audit log."`
-	Verify      verifyCommand                         `cmd:"" help:"For agents: upload files as evidence of the work. Needs SALLYPORT_TOKEN."`
-	Env         envCommand                            `cmd:"" set:"thing=request; see sallyport env requests" help:"Answer requests for environment variables; for agents: fetch the values and write env files."`
-	Notify      notifyCommand                         `cmd:"" help:"Notify approvers by webhook or in Slack."`
-	User        userCommand                           `cmd:"" set:"thing=removed person" help:"Manage the people of the organization."`
-	APIKey      apiKeyCommand                         `cmd:"" set:"thing=key" name:"api-key" help:"Create, list and revoke API keys."`
-	Actions     actionsCommand                        `cmd:"" help:"For agents: list and run actions. Needs SALLYPORT_TOKEN."`
-	Prompt      promptCommand                         `cmd:"" help:"Print the system prompt of a session or session type."`
-	Models      modelsCommand                         `cmd:"" help:"List models by their gateway, OpenCode and provider names."`
-	Client      clientCommand                         `cmd:"" help:"Configure OpenCode, Claude Code, Codex and other MCP clients for the gateway."`
-	Config      configCommand                         `cmd:"" name:"opencode-config" hidden:"" help:"The former name of client config."`
+	Session     sessionCommand                                            `cmd:"" set:"thing=session" help:"Create, list, pause and end agent sessions."`
+	Secret      secretCommand                                             `cmd:"" help:"Set, list and delete credentials of connectors."`
+	Connector   connectorCommand                                          `cmd:"" help:"Add, test, review and change remote MCP servers."`
+	Integration integrationCommand                                        `cmd:"" help:"Connect services and choose which sessions use them."`
+	Policy      policyCommand                                             `cmd:"" help:"Set what is allowed, denied or needs approval."`
+	Capability  capabilityCommand                                         `cmd:"" help:"Set how far the sessions of a group may go at a provider."`
+	Group       groupCommand                                              `cmd:"" help:"Create groups of sessions from templates of capabilities."`
+	Gate        gateCommand                                               `cmd:"" set:"thing=gate approval; see sallyport gate list" help:"Approve gates, which dangerous actions need."`
+	Automation  automationCommand                                         `cmd:"" help:"Manage automations: work that agents do unattended."`
+	Trigger     triggerCommand                                            `cmd:"" set:"thing=trigger" help:"Manage triggers, which start runs from events."`
+	Schedule    scheduleCommand                                           `cmd:"" set:"thing=schedule" help:"Manage schedules, which start runs at set times."`
+	Event       eventCommand                                              `cmd:"" set:"thing=event" help:"List events and the runs they started."`
+	Delivery    deliveryCommand                                           `cmd:"" set:"thing=delivery" help:"List webhook deliveries and process them again."`
+	Setup       setupCommand                                              `cmd:"" help:"Show the workspace setups that setup sessions saved."`
+	Run         runCommand                                                `cmd:"" set:"thing=run" help:"List, claim, finish and repeat runs of automations."`
+	Pending     pendingCommand                                            `cmd:"" help:"List pending approvals and requests."`
+	Calls       callsCommand                                              `cmd:"" help:"List calls of agents, newest first."`
+	Show        request[api.ByID, api.InvocationView]                     `cmd:"" set:"thing=call" help:"Show a call, and what a push contains."`
+	Approve     approveCommand                                            `cmd:"" set:"of_grant= of --grant" help:"Approve a pending call."`
+	Deny        denyCommand                                               `cmd:"" help:"Deny a pending call."`
+	Grant       grantCommand                                              `cmd:"" set:"thing=grant; see sallyport grant list" help:"Manage grants, which approve calls in advance."`
+	Audit       auditCommand                                              `cmd:"" help:"Verify and export the audit log."`
+	Verify      verifyCommand                                             `cmd:"" help:"For agents: upload files as evidence of the work. Needs SALLYPORT_TOKEN."`
+	Env         envCommand                                                `cmd:"" set:"thing=request; see sallyport env requests" help:"Answer requests for environment variables; for agents: fetch the values and write env files."`
+	Notify      notifyCommand                                             `cmd:"" help:"Notify approvers by webhook or in Slack."`
+	User        userCommand                                               `cmd:"" set:"thing=removed person" help:"Manage the people of the organization."`
+	APIKey      apiKeyCommand                                             `cmd:"" set:"thing=key" name:"api-key" help:"Create, list and revoke API keys."`
+	Actions     actionsCommand                                            `cmd:"" help:"For agents: list and run actions. Needs SALLYPORT_TOKEN."`
+	Prompt      promptCommand                                             `cmd:"" help:"Print the system prompt of a session or session type."`
+	Models      modelsCommand                                             `cmd:"" help:"Set providers, prices and limits of models, which sessions reach through the gateway."`
+	Usage       request[api.ModelUsageInput, api.List[action.ModelUsage]] `cmd:"" help:"Show tokens and cost of models by session, automation, group, provider, model or day."`
+	Client      clientCommand                                             `cmd:"" help:"Configure OpenCode, Claude Code, Codex and other MCP clients for the gateway."`
+	Config      configCommand                                             `cmd:"" name:"opencode-config" hidden:"" help:"The former name of client config."`
 }
 
 // New returns the commands. Here are those that call one operation and print its
@@ -115,6 +119,7 @@ func New() *Commands {
 	c.User.Removed = lists(api.ListRemovedUsers, "NAME=name FROM=issuer REMOVED=removed_at ID=id")
 	c.User.Readmit = says(api.ReadmitUser, "user {id} can sign in again")
 	c.APIKey.List = shows(api.ListKeys, table("NAME ROLE OWNER CREATED STATE ID", apiKeyRow))
+	c.addModels()
 	c.APIKey.Revoke = says(api.RevokeKey, "key {id} is revoked")
 	return c
 }

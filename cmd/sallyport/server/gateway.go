@@ -32,6 +32,7 @@ import (
 	"sallyport/internal/redact"
 	"sallyport/internal/token"
 	"sallyport/internal/vault"
+	"sallyport/llm"
 	"sallyport/mcpserver"
 	"sallyport/sources"
 	"sallyport/sources/credential"
@@ -74,6 +75,7 @@ type Gateway struct {
 	tracing     *tracing // nil if tracing is disabled
 	counts      serverMetrics
 	mcp         *mcpserver.Server
+	models      *llm.Door
 	page        *dashboard.Server
 	git         *gitserver.Server
 
@@ -258,6 +260,7 @@ func (g *Gateway) openServers(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	g.openModels()
 	if err := g.openNotifier(); err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ func (g *Gateway) ready() error {
 func (g *Gateway) handler() http.Handler {
 	page, mux := g.page.Handler(), http.NewServeMux()
 	mux.Handle("/mcp", g.mcp)
+	mux.Handle("/llm/", g.models)
 	for _, path := range mcpserver.OAuthPaths() {
 		mux.HandleFunc(path, mcpserver.RefuseOAuth)
 	}
@@ -154,7 +155,8 @@ func (g *Gateway) clean(ctx context.Context) {
 		"pushes": func(int) (int, error) {
 			return 0, g.git.Clean(time.Now().Add(-g.Options.Intervals.HoldUnattended - time.Hour))
 		},
-		"evidence": func(limit int) (int, error) { return g.sweepEvidence(ctx, now, limit) },
+		"evidence":       func(limit int) (int, error) { return g.sweepEvidence(ctx, now, limit) },
+		"model requests": func(limit int) (int, error) { return g.sweepModelRequests(ctx, now, limit) },
 	} {
 		deleted := 0
 		for n := cleanBatch; n == cleanBatch && ctx.Err() == nil; {
@@ -237,6 +239,9 @@ func (g *Gateway) drain(within time.Duration) {
 	if err := g.mcp.Drain(ctx); err != nil {
 		g.log.Warn("some callers could not be answered in time", "error", err)
 	}
+	if err := g.models.Drain(ctx); err != nil {
+		g.log.Warn("some requests to models did not end in time", "error", err)
+	}
 	if err := g.gate.Drain(ctx); err != nil {
 		g.log.Warn("some calls did not end in time; their outcome is unknown", "error", err)
 	}
@@ -283,6 +288,9 @@ func (g *Gateway) Close() {
 		if t != nil {
 			t.CloseIdleConnections()
 		}
+	}
+	if g.models != nil {
+		g.models.Close()
 	}
 	if g.inbound != nil {
 		g.inbound.sender.close()

@@ -21,16 +21,18 @@ import (
 
 // serverMetrics are the metrics that are counted as events happen.
 type serverMetrics struct {
-	calls *callMetrics
-	jobs  *prometheus.SummaryVec
-	lists prometheus.Counter
+	calls  *callMetrics
+	models *modelMetrics
+	jobs   *prometheus.SummaryVec
+	lists  prometheus.Counter
 }
 
 func newServerMetrics() serverMetrics {
 	return serverMetrics{
-		calls: newCallMetrics(),
-		jobs:  prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "sallyport_chore_seconds", Help: "Runs and durations of periodic jobs on this instance (sweep: ending overdue calls)."}, []string{"chore"}),
-		lists: prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_tool_lists_changed_total", Help: "Tool lists of connectors that changed or were read for the first time."}),
+		calls:  newCallMetrics(),
+		models: newModelMetrics(),
+		jobs:   prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "sallyport_chore_seconds", Help: "Runs and durations of periodic jobs on this instance (sweep: ending overdue calls)."}, []string{"chore"}),
+		lists:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_tool_lists_changed_total", Help: "Tool lists of connectors that changed or were read for the first time."}),
 	}
 }
 
@@ -94,7 +96,7 @@ func IsLoopback(host string) bool {
 
 // collectors returns the gateway's own metrics.
 func (g *Gateway) collectors() []prometheus.Collector {
-	all := append(g.counts.calls.collectors(),
+	all := append(append(g.counts.calls.collectors(), g.counts.models.collectors()...),
 		gauge("sallyport_waiting_calls", "Calls whose callers wait on this instance.", func() float64 { return float64(g.gate.Waiting()) }),
 		g.counts.jobs, g.counts.lists,
 		backlog("sallyport_calls_pending", "Pending calls, counted up to 10,000; the same on all instances.", g.DB.CallsPending),
