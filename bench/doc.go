@@ -30,6 +30,9 @@
 // effect. PostgreSQL writes durably; its data lies where that of the gateways
 // does. Whatever holds the calls is on the same machine and is told beside them.
 //
+// "bench git" clones through the gateway and from the forge, and measures the time to
+// the first byte of a fetch and the memory of open streams.
+//
 // "bench webhooks" sends signed deliveries at a steady rate, whatever becomes of
 // those before, to one gateway on SQLite and one on PostgreSQL, which work them
 // off meanwhile. The clock runs from when a delivery was due, so that one that

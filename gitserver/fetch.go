@@ -51,7 +51,7 @@ func (s *Server) advertiseFetch(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	resp, err := remote.send(x.r.Context(), &forgeRequest{method: http.MethodGet, service: "info/refs?service=git-upload-pack", header: x.r.Header})
+	resp, err := remote.send(x.r.Context(), &forgeRequest{method: http.MethodGet, service: "info/refs?service=git-upload-pack", header: x.r.Header}) //nolint:bodyclose // relay closes it
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *Server) fetch(x *exchange) error {
 		if err != nil {
 			return err
 		}
-		resp, err := remote.send(x.r.Context(), x.forward("git-upload-pack", body))
+		resp, err := remote.send(x.r.Context(), x.forward("git-upload-pack", body)) //nolint:bodyclose // relay closes it
 		if err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func (s *Server) runFetch(ctx context.Context, params json.RawMessage, caller ac
 }
 
 func (s *Server) streamFetch(ctx context.Context, f *fetchStream, counted *countingWriter) error {
-	resp, err := f.remote.send(ctx, f.forward("git-upload-pack", f.body))
+	resp, err := f.remote.send(ctx, f.forward("git-upload-pack", f.body)) //nolint:bodyclose // relay closes it
 	if err != nil {
 		return err
 	}

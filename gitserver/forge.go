@@ -21,9 +21,38 @@ func (s *Server) Bytes() map[string]*atomic.Int64 {
 	return map[string]*atomic.Int64{"sent": &s.sent, "received": &s.received}
 }
 
-// remote returns the remote of a request.
+// knownRemote is a remote as it was at a time.
+type knownRemote struct {
+	*Remote
+	readAt time.Time
+}
+
+// A clone is several requests; what is at most a second old serves reads.
+const (
+	remoteAge  = time.Second
+	maxRemotes = 1_000
+)
+
+// remote returns the remote of a request. Its credential is read for each use.
 func (s *Server) remote(x *exchange) (*Remote, error) {
-	return s.Remote(x.r.Context(), x.session, x.host, x.path)
+	key, now := x.session.ID+"\n"+x.repository, s.Now()
+	s.mu.Lock()
+	known, ok := s.remotes[key]
+	s.mu.Unlock()
+	if ok && now.Sub(known.readAt) < remoteAge && !now.Before(known.readAt) {
+		return known.Remote, nil
+	}
+	r, err := s.Remote(x.r.Context(), x.session, x.host, x.path)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.remotes) >= maxRemotes {
+		clear(s.remotes)
+	}
+	s.remotes[key] = knownRemote{r, now}
+	return r, nil
 }
 
 // forgeRequest is a request to a forge.

@@ -26,7 +26,7 @@ type objectRequest struct {
 // readRefs reads the refs of a repository: the ID of each name, and those of the IDs
 // that a branch or HEAD has.
 func (r *Remote) readRefs(ctx context.Context, names []string, ids map[string]bool) (refs map[string]string, tips map[string]bool, err error) {
-	resp, err := r.send(ctx, &forgeRequest{method: http.MethodGet, service: "info/refs?service=git-upload-pack"})
+	resp, err := r.send(ctx, &forgeRequest{method: http.MethodGet, service: "info/refs?service=git-upload-pack"}) //nolint:bodyclose // idleReader closes it
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,7 +86,7 @@ func (q *quarantine) fetchOnce(ctx context.Context, r *Remote, o *objectRequest)
 	}
 	add("done")
 	b.WriteString(flushLine)
-	resp, err := r.send(ctx, &forgeRequest{
+	resp, err := r.send(ctx, &forgeRequest{ //nolint:bodyclose // idleReader closes it
 		method: http.MethodPost, service: "git-upload-pack", body: &b, length: int64(b.Len()),
 		header: http.Header{"Content-Type": {"application/x-git-upload-pack-request"}, "Git-Protocol": {"version=2"}},
 	})

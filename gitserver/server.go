@@ -89,8 +89,9 @@ type Server struct {
 	streams map[string]int            // requests in progress, by session
 	waiting map[string][]*fetchStream // fetches that the Gate has not started yet, by session and params
 	names   refNames
-	held    map[string]int  // uses of quarantines, by folder
-	open    map[string]bool // quarantines of calls that wait without a client
+	remotes map[string]knownRemote // by session and repository
+	held    map[string]int         // uses of quarantines, by folder
+	open    map[string]bool        // quarantines of calls that wait without a client
 
 	indexing chan struct{} // a semaphore: packs that are read at a time
 }
@@ -102,7 +103,7 @@ func New(c Config) (*Server, error) {
 	}
 	defaults.Set(&c)
 	s := &Server{
-		Config: c, streams: map[string]int{}, waiting: map[string][]*fetchStream{}, names: newRefNames(),
+		Config: c, streams: map[string]int{}, waiting: map[string][]*fetchStream{}, names: newRefNames(), remotes: map[string]knownRemote{},
 		held: map[string]int{}, open: map[string]bool{}, indexing: make(chan struct{}, maxIndexing),
 	}
 	var err error

@@ -554,10 +554,6 @@ func TestGitPushGrant(t *testing.T) {
 	agent.must("commit", "-q", "--amend", "-m", "B")
 	agent.fails([]string{"push", "--force", "origin", "HEAD:agent/one"}, "it overwrites refs/heads/agent/one")
 
-	in := p.gitCalls("push")[0].Integration
-	if in == "" {
-		in = p.gitCalls("push")[1].Integration
-	}
 	var list api.List[api.IntegrationView]
 	p.must("GET", "/integrations", nil, &list)
 	p.must("PATCH", "/integrations/"+list.Items[0].ID, map[string]any{"settings": map[string]any{"push_branches": []string{"agent/*"}, "denied_push_branches": []string{"agent/x*"}, "production_pr_bases": []string{"agent/live"}}}, nil)
@@ -690,4 +686,44 @@ func TestGitPushOfRun(t *testing.T) {
 	}
 	p.must("POST", "/invocations/"+held.ID+"/deny", map[string]any{}, nil)
 	agent.ends(push, false, "denied by")
+}
+
+// TestGitPushRestart ends the gateway while a push is held: the same push joins the
+// call at the next start, and is executed once.
+func TestGitPushRestart(t *testing.T) {
+	t.Parallel()
+	p, f, _, agent := withClone(t)
+	head := agent.commit("a.txt", "a\n", "A")
+	push := agent.startPush("origin", "HEAD:main")
+	held := p.held()
+	p.stop()
+	agent.ends(push, false, "push again to go on waiting")
+	next := serveHouse(t, func(o *Options) { o.Data = p.Options.Data })
+	agent.flags = next.gitAgent(f, testSession{Token: strings.Fields(agent.flags[3])[2]}).flags
+	push = agent.startPush("origin", "HEAD:main")
+	next.eventually("the same call", func() bool { return strings.Contains(push.out.String(), held.ID) })
+	next.approve(held.ID)
+	agent.ends(push, true, "main")
+	if f.tip("octocat/hello", "main") != head || f.requests(receivePack) != 1 {
+		t.Errorf("main is at %s after %d pushes", f.tip("octocat/hello", "main"), f.requests(receivePack))
+	}
+}
+
+// TestGitPushElsewhere approves a push whose client waits at another instance.
+func TestGitPushElsewhere(t *testing.T) {
+	t.Parallel()
+	at := postgresTables(t)
+	shared := func(o *Options) {
+		o.DatabaseURL, o.MasterKey, o.TokenKey = at, strings.Repeat("1a", 32), strings.Repeat("2b", 32)
+	}
+	p, f, _, agent := withClone(t, shared)
+	other := serveHouse(t, shared)
+	head := agent.commit("a.txt", "a\n", "A")
+	push := agent.startPush("origin", "HEAD:main")
+	held := p.held()
+	other.approve(held.ID)
+	agent.ends(push, true, "main")
+	if f.tip("octocat/hello", "main") != head || f.requests(receivePack) != 1 {
+		t.Errorf("main is at %s after %d pushes", f.tip("octocat/hello", "main"), f.requests(receivePack))
+	}
 }
