@@ -470,3 +470,20 @@ func TestSettingsShowPolicy(t *testing.T) {
 		t.Error("a member is offered to review or revoke, or does not see what waits")
 	}
 }
+
+// The card of a push says what it contains before the params, with text of the pack
+// as text.
+func TestTheCardOfAPush(t *testing.T) {
+	h := newHouse(t)
+	id := h.add(action.Invocation{
+		Status: action.StatusCompleted, Risk: action.RiskWrite, Source: "git", SourceName: "Git", Action: "push",
+		Params: json.RawMessage(`{"repository":"github.com/octocat/hello","refs":[{"name":"refs/heads/main","old":"aaaaaaaaaaaaaaaa","new":"bbbbbbbbbbbbbbbb","kind":"update"}],"objects":3,` +
+			`"commits":[{"id":"bbbbbbbbbbbbbbbb","author":"Ann","subject":"<b>Add</b> a key"}],"files":[{"path":".github/workflows/ci.yml","status":"added","added":2,"runs":"runs in CI"}],"diff":"+on: push\n","findings":["ci.yml:2"]}`),
+	})
+	card := h.signIn("u-ben").get("/inbox/" + id).body
+	for _, want := range []string{"update main from aaaaaaaaaa to bbbbbbbbbb", "MAY BE A CREDENTIAL: ci.yml:2", "&lt;b&gt;Add&lt;/b&gt; a key (Ann)", "[runs in CI]", "<summary>Diff and params</summary>", "&#43;on: push"} {
+		if !strings.Contains(card, want) {
+			t.Errorf("the card lacks %s:\n%s", want, card)
+		}
+	}
+}
