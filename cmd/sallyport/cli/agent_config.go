@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"sallyport/action"
@@ -208,7 +209,11 @@ func mergeFile(path string, config *agent.Config) error {
 	}
 	text, err := config.Merge(old)
 	if err != nil {
-		return fmt.Errorf("%s: %w. Nothing is changed; correct it, or print the configuration without --write and add it by hand", path, err)
+		subject := path
+		if !strings.HasPrefix(err.Error(), "is ") { // of a member, not of the file
+			subject += ":"
+		}
+		return fmt.Errorf("%s %w. Nothing is changed; correct the file, or print the configuration without --write and add it by hand", subject, err)
 	}
 	if bytes.Equal(text, old) {
 		return nil
