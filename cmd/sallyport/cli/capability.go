@@ -168,7 +168,8 @@ type groupCreate struct {
 
 func (c *groupCreate) Run(ctx context.Context, std *command.Streams) error {
 	return perform(ctx, &c.clientFlags, std, api.CreateGroup, api.Body[api.NewGroup]{Body: c.NewGroup}, func(w io.Writer, created *api.List[api.CapabilityView]) {
-		table("GROUP PROVIDER LEVEL LIMITS BY ID", capabilityRow)(w, created)
+		names := c.loadLabels(ctx, actorLists()...)
+		table(capabilityColumns, func(k *api.CapabilityView) []string { return capabilityRow(names, k) })(w, created)
 		printLine(w, "change a capability: "+c.hint("capability", "set", c.Group, "PROVIDER", "--level", "LEVEL"))
 		printLine(w, "create a session in the group: "+c.hint("session", "create", "--group", c.Group))
 		printLine(w, "make it the default group: "+c.hint("policy", "settings", "--default-group", c.Group))
@@ -216,8 +217,10 @@ func gateActions(a *action.GateApproval, names labels) string {
 	return strings.Join(keys, ", ")
 }
 
-func capabilityRow(k *api.CapabilityView) []string {
-	return []string{k.Group, k.Name, k.Level.String(), limitText(&k.Capability), k.GrantedBy, k.Provider}
+const capabilityColumns = "GROUP PROVIDER LEVEL LIMITS BY ID"
+
+func capabilityRow(names labels, k *api.CapabilityView) []string {
+	return []string{k.Group, k.Name, k.Level.String(), limitText(&k.Capability), names.name(k.GrantedBy), k.Provider}
 }
 
 func gateRow(names labels, a *action.GateApproval) []string {

@@ -71,7 +71,9 @@ func New() *Commands {
 	c.Session.Revoke = says(api.RevokeSession, "session {id} is revoked")
 	c.Setup.List = lists(api.ListSetups, "SETUP=name COMMANDS=command_count FILES=file_count SAVED=updated_at")
 
-	c.Secret.List = lists(api.ListSecrets, "KEY=key HOST=host SET_BY=updated_by SET=updated_at")
+	c.Secret.List = listsNamed(api.ListSecrets, actorLists(), "KEY HOST SET_BY SET", func(names labels, s *action.Secret) []string {
+		return []string{s.Key, s.Host, names.name(s.UpdatedBy), relativeTime(&s.UpdatedAt)}
+	})
 	c.Secret.Delete = says(api.DeleteSecret, "secret {key} is deleted")
 	c.Connector.List = shows(api.ListConnectors, table("NAME SLUG URL CREDENTIAL TOOLS STATE REVIEW ID", connectorRow))
 	c.Connector.Presets = shows(api.ListPresets, showPresets)
@@ -85,11 +87,11 @@ func New() *Commands {
 	c.Policy.Quota.Set = shows(api.PutQuota, showQuota)
 	c.Policy.Quota.Unset = says(api.DeleteQuota, "quota of {key} per {per} is removed")
 	c.Policy.Quota.List = listsNamed(api.ListQuotas, actorLists(), "KEY PER CALLS WINDOW SET_BY", quotaRow)
-	c.Capability.List = shows(api.ListCapabilities, table("GROUP PROVIDER LEVEL LIMITS BY ID", capabilityRow))
+	c.Capability.List = listsNamed(api.ListCapabilities, actorLists(), capabilityColumns, capabilityRow)
 	c.Group.Templates = lists(api.ListGroupTemplates, "TEMPLATE=name LEVEL=level GATE=required_gate ABOUT=about")
 	c.Gate.List = listsNamed(api.ListGates, actorLists(api.ListConnectors.Operation), "GATE GROUP TASK ACTIONS STATE BY ID", gateRow)
 	c.Gate.Remove = says(api.DeleteGate, "gate approval {id} is removed")
-	c.Grant.List = shows(api.ListGrants, table("ID ALLOWS SCOPE USED STATE BY", grantRow))
+	c.Grant.List = listsNamed(api.ListGrants, actorLists(), "ID ALLOWS SCOPE USED STATE BY", grantRow)
 	c.Grant.Remove = says(api.RevokeGrant, "grant {id} is revoked")
 	c.Grant.Deny = shows(api.DenyGrantRequest, showDeniedRequest)
 	c.Env.Refuse = shows(api.RefuseEnvRequest, showRefusedEnv)

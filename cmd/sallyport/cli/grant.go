@@ -245,8 +245,8 @@ func (c *grantApprove) Run(ctx context.Context, std *command.Streams) (err error
 	})
 }
 
-func grantRow(g *api.GrantView) []string {
-	return []string{g.ID, termsText(&g.Terms, g.Name), grantScope(g), grantUsed(g), grantState(g), g.CreatedBy}
+func grantRow(names labels, g *api.GrantView) []string {
+	return []string{g.ID, termsText(&g.Terms, g.Name), grantScope(g), grantUsed(g), grantState(g), names.name(g.CreatedBy)}
 }
 
 func showDeniedRequest(w io.Writer, outcome *api.RequestOutcome) {
