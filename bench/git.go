@@ -110,7 +110,7 @@ func startForge(ctx context.Context, dir string, megabytes int) (*forge, error) 
 			return nil, fmt.Errorf("git %v: %w\n%s", args, err, text)
 		}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
