@@ -114,7 +114,7 @@ func TestDoctorReportsFailingConnectors(t *testing.T) {
 		var out, errs bytes.Buffer
 		executeDoctor(t.Context(), []string{"doctor", "--data", data}, nil, &out, &errs)
 		text := out.String()
-		if strings.Contains(text, "ok    connectors: 2 connectors, none failing") != (failing == "") || strings.Contains(text, "warn  connectors: fails: It refused the connection.") != (failing != "") {
+		if strings.Contains(text, "ok    connectors: 2 connectors, none failing") != (failing == "") || strings.Contains(text, "warn  connectors: fails: It refused the connection; for details") != (failing != "") {
 			t.Errorf("%q: %s", failing, text)
 		}
 	}
