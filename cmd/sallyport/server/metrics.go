@@ -103,7 +103,9 @@ func (g *Gateway) collectors() []prometheus.Collector {
 		backlog("sallyport_tools_unreviewed", "Connector tools that are new or changed since their review, counted up to 10,000; the same on all instances.", g.DB.ToolsUnreviewed),
 		connectorHealth{g.catalog},
 	)
-	all = append(all, gitBytes(g.git)...)
+	if g.git != nil {
+		all = append(all, gitTraffic{g.git})
+	}
 	if g.inbound != nil {
 		all = append(all, g.inbound.metrics.collectors(g.DB)...)
 	}
@@ -131,14 +133,21 @@ func (g *Gateway) valkeyMetrics() []prometheus.Collector {
 	}
 }
 
-// gitBytes returns the bytes of Git's requests by direction.
-func gitBytes(s *gitserver.Server) (all []prometheus.Collector) {
-	for direction, bytes := range s.Bytes() {
-		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "sallyport_git_bytes_total", Help: "Bytes of packs and refs sent to forges and received from them.", ConstLabels: prometheus.Labels{"direction": direction},
-		}, func() float64 { return float64(bytes.Load()) }))
+// gitTraffic collects the bytes of Git's requests by direction.
+type gitTraffic struct{ server *gitserver.Server }
+
+func gitBytesDesc() *prometheus.Desc {
+	return prometheus.NewDesc("sallyport_git_bytes_total", "Bytes of packs and refs sent to forges and received from them.", []string{"direction"}, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (gitTraffic) Describe(all chan<- *prometheus.Desc) { all <- gitBytesDesc() }
+
+// Collect implements prometheus.Collector.
+func (t gitTraffic) Collect(all chan<- prometheus.Metric) {
+	for direction, bytes := range t.server.Bytes() {
+		all <- prometheus.MustNewConstMetric(gitBytesDesc(), prometheus.CounterValue, float64(bytes.Load()), direction)
 	}
-	return all
 }
 
 // connectorHealth collects the health of connectors when it is scraped.

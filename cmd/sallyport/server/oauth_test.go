@@ -20,7 +20,7 @@ func TestWhereClientsAreRegistered(t *testing.T) {
 	}
 	for _, test := range []struct{ preset, field, want string }{
 		{"asana", "/oauth/client_id", "Register a client. Register an app in Asana's developer console"},
-		{"figma", "/oauth/client_id", "Register a client. Figma registers only clients"},
+		{"figma", "/oauth/client_id", "Register a client. Figma accepts only known clients"},
 		{"asana", "/oauth/client_secret", "Register a client."},
 		{"linear", "/oauth/client_id", "Register a client."},
 		{"custom", "/oauth/client_id", "Register a client."},
