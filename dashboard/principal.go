@@ -60,11 +60,7 @@ func (s *Server) Identify(r *http.Request) (*Principal, error) {
 }
 
 func (s *Server) identifyBearer(ctx context.Context, header string) (*Principal, error) {
-	scheme, text, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return nil, errBadCredential()
-	}
-	switch text = strings.TrimSpace(text); {
+	switch text := token.Bearer(header); {
 	case strings.HasPrefix(text, token.SessionPrefix):
 		return s.identifySession(ctx, text)
 	case strings.HasPrefix(text, token.APIKeyPrefix):

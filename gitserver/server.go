@@ -29,6 +29,7 @@ import (
 	"sallyport/action"
 	"sallyport/internal/defaults"
 	"sallyport/internal/gitpush"
+	"sallyport/internal/token"
 )
 
 // Gate runs calls. Its implementation is gate.Gate.
@@ -244,11 +245,7 @@ func credential(r *http.Request) string {
 	if _, password, ok := r.BasicAuth(); ok {
 		return password
 	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(token)
+	return token.Bearer(r.Header.Get("Authorization"))
 }
 
 // refusedRequest is a refusal with a status of HTTP.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/token"
 )
 
 // operation is what a request asks of a provider.
@@ -65,18 +66,14 @@ func (o *operation) withModel(model string) string {
 }
 
 // bearer returns the session's token: each dialect has its own header for keys.
-func bearer(h http.Header) (token string, d action.ModelDialect) {
+func bearer(h http.Header) (key string, d action.ModelDialect) {
 	if key := h.Get("X-Api-Key"); key != "" {
 		return key, action.DialectAnthropic
 	}
 	if key := h.Get("X-Goog-Api-Key"); key != "" {
 		return key, action.DialectGoogle
 	}
-	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		token = ""
-	}
-	return strings.TrimSpace(token), action.DialectOpenAI
+	return token.Bearer(h.Get("Authorization")), action.DialectOpenAI
 }
 
 // setKey adds the key of the provider.

@@ -111,9 +111,8 @@ type exchange struct {
 	settings action.ModelSettings
 	provider *action.ModelProvider
 	op       operation
-	body     *request // nil if no model is in the body
+	body     *request // nil for requests that name no model
 	row      action.ModelRequest
-	begun    bool // the row is written
 	answered bool // the response has begun
 	first    time.Time
 }
@@ -157,7 +156,6 @@ func (d *Door) serve(ctx context.Context, x *exchange) (err error) {
 		if err := d.Ledger.BeginModelRequest(ctx, &x.row); err != nil {
 			return err
 		}
-		x.begun = true
 	}
 	return d.pass(ctx, x)
 }
@@ -225,20 +223,12 @@ func (d *Door) readModel(x *exchange) error {
 		return action.NewError("model_alias", requested, alias, x.provider.Name)
 	}
 	x.provider, x.row.Provider, x.row.Model, x.row.Requested = to, to.Name, model, requested
-	if x.op.model == "" {
-		x.r.ContentLength = grow(x.r.ContentLength, x.body.replaceModel(model))
-	} else {
+	if x.op.model != "" {
 		x.op.path = x.op.withModel(url.PathEscape(model))
+	} else if grown := x.body.replaceModel(model); x.r.ContentLength >= 0 { // negative: unknown
+		x.r.ContentLength += grown
 	}
 	return nil
-}
-
-// grow adds to a length, which may be unknown (-1).
-func grow(length, by int64) int64 {
-	if length < 0 {
-		return length
-	}
-	return length + by
 }
 
 // admit checks the limits of the session, the cheapest first.
@@ -354,7 +344,7 @@ func (d *Door) send(ctx context.Context, x *exchange) (*http.Response, error) {
 	if err != nil {
 		return nil, action.NewError("model_path", x.r.Method, x.op.path).WithCause(err)
 	}
-	if host != "" && !strings.EqualFold(host, to.Host) && !strings.EqualFold(host, to.Hostname()) {
+	if !action.SameHost(host, x.provider.URL) {
 		return nil, action.NewError("model_secret_host", x.provider.Secret, to.Host)
 	}
 	query := x.r.URL.Query()

@@ -216,7 +216,7 @@ func impossibleStatesAreImpossible(t *testing.T, raw *sql.DB) {
 	refusal := regexp.MustCompile("constraint failed|violates|invalid input syntax for type timestamp")
 	for name, text := range map[string]string{
 		"an end without a time":             "UPDATE open_calls SET status = 'expired' WHERE id = 'pending'",
-		"pending for ever":                  "UPDATE open_calls SET expires_at = NULL WHERE id = 'pending'",
+		"pending without end":               "UPDATE open_calls SET expires_at = NULL WHERE id = 'pending'",
 		"approved by nobody":                "UPDATE open_calls SET status = 'approved', approved_at = created_at WHERE id = 'pending'",
 		"approved at no time":               "UPDATE open_calls SET status = 'approved', approved_by = 'me' WHERE id = 'pending'",
 		"executing without executor":        "UPDATE open_calls SET status = 'executing', approved_by = 'me', started_at = created_at, lease_until = created_at WHERE id = 'pending'",

@@ -22,6 +22,16 @@ const (
 	APIKeyPrefix  = "spk_"
 )
 
+// Bearer returns the credential of an Authorization header with the scheme Bearer; empty
+// for another scheme.
+func Bearer(header string) string {
+	scheme, credential, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(credential)
+}
+
 // KeySize is the length of a signing key in bytes.
 const KeySize = 32
 

@@ -336,6 +336,16 @@ func TestModelsRefused(t *testing.T) {
 	x.refused("openai/v1/responses", `{"model":"gpt-5"}`, 401, "invalid_token", "")
 }
 
+// TestModelSecretHost: a key is sent only to the host and port that it was set for.
+func TestModelSecretHost(t *testing.T) {
+	t.Parallel()
+	x := newThinker(t)
+	sealed, err := x.sealSecret(store.DefaultOrganization, "models", []byte(modelKey))
+	x.ok(err)
+	x.ok(x.DB.PutSecret(t.Context(), action.Secret{Organization: store.DefaultOrganization, Key: "models", Host: "127.0.0.1", UpdatedBy: "me", CreatedAt: x.DB.Now(), UpdatedAt: x.DB.Now()}, sealed))
+	x.refused("openai/v1/responses", `{"model":"gpt-5"}`, 403, "model_secret_host", "may not be sent to "+strings.TrimPrefix(x.provider.URL, "http://"))
+}
+
 // TestModelAlias: another model takes the place of the requested one, and nothing else
 // of the body changes.
 func TestModelAlias(t *testing.T) {
