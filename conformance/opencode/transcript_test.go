@@ -60,7 +60,7 @@ func TestTranscript(t *testing.T) {
 	run := d.opencode.run("Put milk on the list.")
 	d.printf("$ opencode run \"Put milk on the list.\"\n")
 	id := s.Held()
-	harness.Await(t, "OpenCode to show the read", func() bool { return strings.Contains(run.Printed(), "notes_find") })
+	harness.Await(t, "OpenCode to show the read", func() bool { return strings.Contains(run.Printed(), `notes_find {"text":"milk"}`) })
 	before := run.Printed()
 	d.printf("%s", trimmed(before))
 	d.printf("\n# It waits. In another terminal, or in the page:\n")
