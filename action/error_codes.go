@@ -51,7 +51,7 @@ func Areas() []Area {
 			{"too_many_streams", ErrTooMany, "This session has %d Git requests in progress. Wait until one has ended.", "", ""},
 			{"repository_not_found", ErrNotFound, "%s has no repository %s that the gateway's credential can see. Check the name.", "", ""},
 			{"no_git_credential", ErrForbidden, "", "", "[Credentials of Git](git.md#credentials)."},
-			{"no_git_program", ErrUnavailable, "The gateway cannot accept pushes, because the program git is not installed on its machine. Tell the user: install it, and restart the gateway.", "", ""},
+			{"no_git_program", ErrUnavailable, "The gateway cannot accept pushes, because its machine has no usable git program. Tell the user to run sallyport doctor there.", "", ""},
 			{"too_many_pushes", ErrTooMany, "This session has %d pushes that wait. Wait until one of them has ended.", "", ""},
 			{"push_too_large", ErrTooLarge, "The gateway accepts packs of at most %d MiB. Push in several steps, with fewer commits each.", "", ""},
 			{"pack_refused", ErrInvalid, "", "", "`git fsck` in the clone names damaged objects."},

@@ -138,6 +138,9 @@ func refusedByForge(r *Remote, status int, text string) error {
 	return action.Errorf(kind, code, format, r.URL.Host, repository, status).WithCause(errors.New(text))
 }
 
+// idle is how long a forge may be silent.
+const idle = 2 * time.Minute
+
 // idleReader ends a body whose sender is silent for too long.
 type idleReader struct {
 	io.ReadCloser

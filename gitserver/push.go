@@ -156,17 +156,8 @@ func (s *Server) receive(x *exchange, body io.Reader, p *gitpush.Params) (*quara
 	if !slices.ContainsFunc(p.Refs, func(r gitpush.Ref) bool { return r.Kind != gitpush.Delete }) {
 		return q, remote, nil
 	}
-	select {
-	case s.indexing <- struct{}{}:
-		defer func() { <-s.indexing }()
-	case <-x.r.Context().Done():
-		err = context.Cause(x.r.Context())
-	}
-	if err == nil {
-		err = q.index(x.r.Context(), body, s.MaxPush, "--fsck-objects")
-	}
-	if err == nil {
-		err = q.keepPack()
+	if err = q.store(body); err == nil {
+		err = s.indexPush(x.r.Context(), q)
 	}
 	if err != nil {
 		s.release(q)
@@ -176,6 +167,22 @@ func (s *Server) receive(x *exchange, body io.Reader, p *gitpush.Params) (*quara
 	return q, remote, nil
 }
 
+// indexPush indexes the pack of a push when there are few others.
+func (s *Server) indexPush(ctx context.Context, q *quarantine) error {
+	select {
+	case s.indexing <- struct{}{}:
+		defer func() { <-s.indexing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	pack, err := q.packFile()
+	if err != nil {
+		return err
+	}
+	defer pack.Close() //nolint:errcheck // only read
+	return q.run(ctx, pack, discard, "index-pack", "--stdin", "--fsck-objects")
+}
+
 // explainPack returns the error of a pack that cannot be accepted.
 func (s *Server) explainPack(err error) error {
 	var broken *gitError
@@ -183,6 +190,9 @@ func (s *Server) explainPack(err error) error {
 	case errors.Is(err, errTooLarge):
 		return action.NewError("push_too_large", s.MaxPush>>20)
 	case errors.As(err, &broken):
+		if broken.text == "" { // git was killed
+			broken.text = "git needs too much time to read it"
+		}
 		return action.Errorf(action.ErrInvalid, "pack_refused", "The pack is not accepted: %s. Check the repository with git fsck, and push with Git 2.7 or later.", oneLine(broken.text, 300))
 	}
 	return err

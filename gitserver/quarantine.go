@@ -29,6 +29,7 @@ type quarantine struct {
 	dir string
 	git string // the program
 	max int64  // bytes of a pack
+	cpu int    // seconds of a git process
 }
 
 // Bounds of what the gateway reads of a pack.
@@ -38,7 +39,7 @@ const (
 	maxCommits     = 20_000
 	maxCommitBytes = 64 << 10
 	maxMemory      = 2 << 20 // KiB of address space of a git process
-	maxCPU         = 60      // seconds of it
+	maxCPU         = 60      // seconds of a git process
 	gitTimeout     = 2 * time.Minute
 )
 
@@ -54,7 +55,7 @@ func (s *Server) newQuarantine(session string) (*quarantine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a quarantine: %w", err)
 	}
-	q := &quarantine{dir: dir, git: s.program, max: s.MaxPush}
+	q := &quarantine{dir: dir, git: s.program, max: s.MaxPush, cpu: maxCPU}
 	for name, text := range map[string]string{
 		"HEAD": "ref: refs/heads/none\n", "config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n", "objects/info/none": "", "objects/pack/none": "", "refs/none": "",
 	} {
@@ -100,7 +101,7 @@ func (s *Server) quarantineFor(session string, p *gitpush.Params) (*quarantine, 
 		return nil, err
 	}
 	sum := sha256.Sum256(encoded)
-	return &quarantine{dir: s.prefix(session, p) + hex.EncodeToString(sum[:16]), git: s.program, max: s.MaxPush}, nil
+	return &quarantine{dir: s.prefix(session, p) + hex.EncodeToString(sum[:16]), git: s.program, max: s.MaxPush, cpu: maxCPU}, nil
 }
 
 // prefix begins the folders of pushes of the session with the same refs and objects,
@@ -149,7 +150,7 @@ func (s *Server) Clean(before time.Time) error {
 func (q *quarantine) run(ctx context.Context, in io.Reader, read func(io.Reader) error, args ...string) error {
 	ctx, stop := context.WithTimeout(ctx, gitTimeout)
 	defer stop()
-	limits := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; ulimit -f %d; exec "$0" "$@"`, maxMemory, maxCPU, 2*q.max/512)
+	limits := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; ulimit -f %d; exec "$0" "$@"`, maxMemory, q.cpu, 2*q.max/512)
 	args = append([]string{
 		"-c", limits, q.git, "-c", "protocol.allow=never", "-c", "core.hooksPath=/dev/null", "-c", "core.bigFileThreshold=4m", "-c", "pack.threads=1",
 		"-c", "core.deltaBaseCacheLimit=32m", "-c", "core.packedGitWindowSize=16m", "-c", "core.quotePath=false", "-c", "core.alternateRefsCommand=true",
@@ -176,7 +177,7 @@ func (q *quarantine) run(ctx context.Context, in io.Reader, read func(io.Reader)
 	}
 	err = cmd.Wait()
 	switch {
-	case readErr != nil:
+	case readErr != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return readErr
 	case err != nil:
 		return &gitError{args[len(args)-1], said.String(), err}
@@ -234,12 +235,24 @@ func discard(r io.Reader) error {
 // errTooLarge says that a pack exceeds a bound.
 var errTooLarge = errors.New("the pack is too large")
 
-// index reads a pack into the quarantine and checks its objects. It fails if the
-// pack is not complete in itself.
-func (q *quarantine) index(ctx context.Context, pack io.Reader, most int64, checks ...string) error {
+// store writes the pack of a push to a file, before git reads it: a slow client
+// occupies no process.
+func (q *quarantine) store(pack io.Reader) error {
+	file, err := os.OpenFile(q.packPath(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("storing a pack: %w", err)
+	}
+	_, err = io.Copy(file, &boundedReader{r: pack, left: q.max})
+	return errors.Join(err, file.Close())
+}
+
+func (q *quarantine) packPath() string { return filepath.Join(q.dir, "pushed.pack") }
+
+// index reads a pack of the forge into the quarantine. It fails if the pack is not
+// complete in itself.
+func (q *quarantine) index(ctx context.Context, pack io.Reader, most int64) error {
 	counted := &boundedReader{r: pack, left: most}
-	args := append([]string{"index-pack", "--stdin", fmt.Sprintf("--max-input-size=%d", most)}, checks...)
-	err := q.run(ctx, counted, discard, args...)
+	err := q.run(ctx, counted, discard, "index-pack", "--stdin", fmt.Sprintf("--max-input-size=%d", most))
 	if counted.over {
 		return errTooLarge
 	}
@@ -398,23 +411,9 @@ func printable(text string) string {
 
 // packFile returns the pack that the client sent; nil: the push has none.
 func (q *quarantine) packFile() (*os.File, error) {
-	found, err := filepath.Glob(filepath.Join(q.dir, "pushed.pack"))
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	f, err := os.Open(found[0])
+	f, err := os.Open(q.packPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // there is none, which is no error
 	}
 	return f, err
-}
-
-// keepPack links the pack that was indexed first, so that later ones cannot be taken
-// for it.
-func (q *quarantine) keepPack() error {
-	found, err := filepath.Glob(filepath.Join(q.dir, "objects/pack/*.pack"))
-	if err != nil || len(found) != 1 {
-		return fmt.Errorf("git wrote %d packs: %w", len(found), err)
-	}
-	return os.Link(found[0], filepath.Join(q.dir, "pushed.pack"))
 }

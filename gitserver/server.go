@@ -19,7 +19,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
@@ -58,6 +57,7 @@ type Config struct {
 
 	MaxStreams int              `default:"16"`        // requests of one session at a time
 	MaxPush    int64            `default:"104857600"` // bytes of a pack that is pushed: 100 MiB
+	Idle       time.Duration    `default:"2m"`        // how long a client may neither read nor send
 	Now        func() time.Time `default:"time.Now"`
 	Log        *slog.Logger     `default:"discard"`
 }
@@ -108,8 +108,8 @@ func New(c Config) (*Server, error) {
 		held: map[string]int{}, open: map[string]bool{}, indexing: make(chan struct{}, maxIndexing),
 	}
 	var err error
-	if s.program, err = exec.LookPath("git"); err != nil {
-		s.Log.Warn("pushes through the gateway are refused, because there is no git program on this machine: install git and restart the gateway")
+	if s.program, _, err = FindProgram(context.Background()); err != nil {
+		s.Log.Warn(err.Error())
 	}
 	return s, nil
 }
@@ -134,6 +134,7 @@ type exchange struct {
 	host       string // as in the URL
 	path       string // of the repository, without .git
 	service    string // what it asks for, such as info/refs
+	idle       time.Duration
 	repository string // host and path
 	failure    error  // internal, of a request that has its answer
 }
@@ -179,7 +180,7 @@ func (x *exchange) parse(path string) error {
 // ServeHTTP serves one request of a Git client.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	x := &exchange{w: w, r: r}
+	x := &exchange{w: w, r: r, idle: s.Idle}
 	if err := s.serve(x); err != nil {
 		s.refuse(x, err)
 	}
@@ -291,12 +292,9 @@ func (s *Server) refuse(x *exchange, err error) {
 	_, _ = io.WriteString(x.w, message+"\n") // the client may be gone
 }
 
-// idle is how long a client or a forge may neither read nor send.
-const idle = 2 * time.Minute
-
 // moreTime extends the deadlines of the client.
 func (x *exchange) moreTime() {
 	c := http.NewResponseController(x.w)
-	_ = c.SetReadDeadline(time.Now().Add(idle)) // not supported in tests with a recorder
-	_ = c.SetWriteDeadline(time.Now().Add(idle))
+	_ = c.SetReadDeadline(time.Now().Add(x.idle)) // not supported in tests with a recorder
+	_ = c.SetWriteDeadline(time.Now().Add(x.idle))
 }

@@ -23,6 +23,7 @@ import (
 	"sallyport/cmd/sallyport/cli"
 	"sallyport/cmd/sallyport/command"
 	"sallyport/cmd/sallyport/server"
+	"sallyport/gitserver"
 	"sallyport/internal/agent"
 	"sallyport/internal/vault"
 	"sallyport/store"
@@ -93,6 +94,7 @@ func (c *Command) Run(ctx context.Context, std *command.Streams) error {
 	d.checkMissingKeys(ctx)
 	d.checkValkey(ctx)
 	d.checkEvidenceStore(ctx)
+	d.checkGit(ctx)
 	d.checkServer(ctx)
 	d.checkPublicURL(ctx)
 	return d.print(std, c.JSON)
@@ -502,6 +504,16 @@ func (d *doctor) checkEvidenceStore(ctx context.Context) {
 		return
 	}
 	d.add("ok", "files", "the evidence store answers")
+}
+
+// checkGit checks the program that reads the packs of pushes.
+func (d *doctor) checkGit(ctx context.Context) {
+	path, version, err := gitserver.FindProgram(ctx)
+	if err != nil {
+		d.add("warn", "git", "%v", err)
+		return
+	}
+	d.add("ok", "git", "%s has version %s, so sessions can push through the gateway", path, version)
 }
 
 // checkServer checks the server of the data folder, if one is running.
