@@ -412,6 +412,14 @@ type Page[T any] struct {
 	SearchedSince time.Time
 }
 
+// InboxCounts counts what needs a person, by kind.
+type InboxCounts struct {
+	Calls     int `json:"calls"`
+	Grants    int `json:"grants"`    // requests for grants
+	Variables int `json:"variables"` // requests for environment variables
+	Runs      int `json:"runs"`      // that need attention
+}
+
 // CallerState is the state of the callers of a pending call.
 type CallerState struct {
 	SeenAt   time.Time // when a caller was last connected

@@ -297,7 +297,7 @@ func Areas() []Area {
 			{"run_not_queued", ErrConflict, "This run is not queued. Claim another one, or any.", "", ""},
 			{"run_ended", ErrConflict, "This run has already ended: it is %s.", "", ""},
 			{"run_has_worker", ErrConflict, "A worker has this run and waits for a decision. Approve or deny its calls, or cancel the run.", "", ""},
-			{"run_needs_nobody", ErrConflict, "This run is %s. Only a run that needs a human can be resolved.", "", ""},
+			{"run_needs_nobody", ErrConflict, "This run is %s. Only a run that needs a human, or a failed one that nobody has acted on, can be resolved.", "", ""},
 			{"run_not_failed", ErrConflict, "This run is %s. Only a run that failed or needs a human can be repeated.", "", ""},
 			{"run_moved", ErrConflict, "This run changed during the request. Reload it and try again.", "", ""},
 			{"result_too_large", ErrTooLarge, "result can have at most 65536 bytes. Send a summary and a link to the rest.", "", ""},

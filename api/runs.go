@@ -66,8 +66,8 @@ var (
 	}}
 	ResolveRun = Route[ByIDWith[Resolution], RunView]{Operation{
 		Method: "POST", Path: "/api/v1/runs/{id}/resolve", Who: Decider, Tag: "runs", Status: 200, Errors: []int{409, 413},
-		Summary: "Set the result of a run that needs a human",
-		Doc:     "For a person who did the work, or gave it up.",
+		Summary: "Set the result of a run that needs attention",
+		Doc:     "For a run that needs a human, and a person who did the work or gave it up; or for a failed run that nobody has acted on. To dismiss a failed run, send only the status `failed`: it keeps its code and message, and no longer needs attention.",
 	}}
 	RedriveRun = Route[ByID, RunView]{Operation{
 		Method: "POST", Path: "/api/v1/runs/{id}/redrive", Who: Decider, Tag: "runs", Status: 200, Errors: []int{409},
@@ -216,6 +216,7 @@ type RunQuery struct {
 	Trigger    string          `query:"trigger" maxLength:"80" doc:"ID of a trigger or schedule." kong:"placeholder='ID',help='Only for this trigger or schedule.'"`
 	Event      string          `query:"event" maxLength:"80" doc:"ID of its event." kong:"-"`
 	Status     event.RunStatus `query:"status" enum:"queued,claimed,running,needs_human,succeeded,failed,skipped" kong:"enum='queued,claimed,running,needs_human,succeeded,failed,skipped,',default='',help='Filter by status: queued, claimed, running, needs_human, succeeded, failed or skipped.'"`
+	Attention  bool            `query:"attention" doc:"Only runs that need attention: they need a human or failed, and nobody has acted on them. A failed run stops to need attention after a week." kong:"env='-',help='Only runs that need attention: they need a human or failed, and nobody has acted on them.'"`
 }
 
 // ClaimRunInput is the input of [ClaimRun].

@@ -80,7 +80,7 @@ func TestTheInboxComesInParts(t *testing.T) {
 	if r := b.get("/inbox/cards?" + strings.Repeat("id=x&", 51)); r.StatusCode != 400 {
 		t.Errorf("very many cards at once: %d", r.StatusCode)
 	}
-	if body := b.get("/inbox/count").body; strings.TrimSpace(body) != `{"calls":59,"requests":0}` {
+	if body := b.get("/inbox/count").body; strings.TrimSpace(body) != `{"calls":59,"grants":0,"variables":0,"runs":0}` {
 		t.Errorf("the count is %s", body)
 	}
 	if body := b.get("/?cursor=" + next.FindStringSubmatch(b.get("/").body)[1]).body; !strings.Contains(body, "Back to newest") {

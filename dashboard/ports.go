@@ -173,8 +173,8 @@ type Calls interface {
 	SessionsOf(ctx context.Context, organization string, ids []string) (map[string]action.Session, error)
 	// Waiters returns the state of the callers of the pending invocations.
 	Waiters(ctx context.Context, organization string, ids []string) (map[string]action.CallerState, error)
-	// CountWaiting counts the pending calls and grant requests.
-	CountWaiting(ctx context.Context, organization string) (calls, requests int, err error)
+	// CountWaiting counts what needs a person.
+	CountWaiting(ctx context.Context, organization string) (action.InboxCounts, error)
 
 	// Statistics bounds the rows that it reads, and reports how far it got.
 	Statistics(ctx context.Context, organization string, p action.Period) (action.Statistics, error)

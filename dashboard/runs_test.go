@@ -296,3 +296,42 @@ func TestCallsOfARun(t *testing.T) {
 		t.Errorf("list %v", got)
 	}
 }
+
+// A run that nobody has looked at is in the inbox beside calls and requests, and
+// leaves it when somebody acts.
+func TestRunsThatNeedAttentionAreInTheInbox(t *testing.T) {
+	h := newHouse(t)
+	b := h.signIn("u-ben")
+	for _, id := range []string{"r1", "r2"} {
+		h.run(id)
+		h.exec("UPDATE runs SET status = 'failed', code = 'tests_failed', message = 'The tests are red.', completed_at = ?, attention_id = ? WHERE id = ?", h.clock.now(), "attention of "+id, id)
+	}
+	h.run("r3")
+	call := h.pending("s1")
+	if got := h.want(200, h.member, "GET", runsPath+"?attention=true", "").list(t); len(got) != 2 || got[0]["needs_attention"] != true {
+		t.Errorf("runs that need attention: %v", got)
+	}
+	if body := b.get("/inbox/count").body; strings.TrimSpace(body) != `{"calls":1,"grants":0,"variables":0,"runs":2}` {
+		t.Errorf("the count is %s", body)
+	}
+	for path, want := range map[string][2]bool{"/": {true, true}, "/?kind=runs": {false, true}, "/?kind=calls": {true, false}, "/?kind=grants": {}, "/inbox/requests?kind=runs": {false, true}} {
+		body := b.get(path).body
+		if got := [2]bool{strings.Contains(body, "inv-"+call), strings.Contains(body, `id="run-r1"`) && strings.Contains(body, "The tests are red.")}; got != want {
+			t.Errorf("%s shows the call and the run: %v, want %v", path, got, want)
+		}
+	}
+	if r := b.get("/?kind=mail"); r.StatusCode != 400 {
+		t.Errorf("an unknown kind: %d", r.StatusCode)
+	}
+	if body := h.signIn("u-cyd").get("/").body; !strings.Contains(body, `id="run-r1"`) || strings.Contains(body, "/runs/r1/resolve") {
+		t.Error("a member may act on a run, or does not see it")
+	}
+	b.change("POST", runsPath+"/r1/resolve", `{"status":"failed"}`)
+	b.change("POST", runsPath+"/r2/redrive", "")
+	if body := b.get("/").body; strings.Contains(body, `id="run-`) {
+		t.Errorf("what somebody acted on is in the inbox:\n%s", body)
+	}
+	if r := h.want(200, h.member, "GET", runsPath+"/r1", "").json(t); r["status"] != "failed" || r["code"] != "tests_failed" || r["message"] != "The tests are red." || r["needs_attention"] != false {
+		t.Errorf("the dismissed run is %v", r)
+	}
+}

@@ -173,9 +173,9 @@ func TestEnvRequestLimit(t *testing.T) {
 		if err != nil || len(page.Items) != 3 || page.Total != requests.MaxEnvRequests || page.Next == "" {
 			t.Errorf("%+v, %v", page, err)
 		}
-		_, waiting, err := db.CountWaiting(t.Context(), s.Organization)
-		if err != nil || waiting != requests.MaxEnvRequests {
-			t.Errorf("%d wait, %v", waiting, err)
+		waiting, err := db.CountWaiting(t.Context(), s.Organization)
+		if err != nil || waiting != (action.InboxCounts{Variables: requests.MaxEnvRequests}) {
+			t.Errorf("%+v wait, %v", waiting, err)
 		}
 	})
 }

@@ -41,6 +41,8 @@ func runQueries(db *DB) []runQuery {
 		{name: "list of an automation", sql: list(event.RunFilter{Automation: "a7"}), sqlite: []string{"runs_automation (organization_id=? AND automation_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_automation"}},
 		{name: "last of each automation", sql: inbound.LastRuns(db.db.Read, (*inbound.RunRow)(nil), "o").String(), sqlite: []string{"runs_automation (organization_id=? AND automation_id=?)", "SEARCH r USING INDEX sqlite_autoindex_runs_1 (id=?)"}, postgres: []string{"runs_automation", "runs_pkey"}, sorts: true},
 		{name: "list of a status", sql: list(event.RunFilter{Status: event.RunNeedsHuman}), sqlite: []string{"runs_status (organization_id=? AND status=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_status"}},
+		{name: "list of those that need attention", sql: list(event.RunFilter{Attention: true}), sqlite: []string{"runs_attention_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_attention_list"}},
+		{name: "those that need none any more", sql: inbound.StaleAttention(db.db.Read.NewSelect(), now.Time, 100).String(), sqlite: []string{"runs_attention_age (completed_at<?)"}, postgres: []string{"runs_attention_age"}},
 		{name: "list of a trigger", sql: list(event.RunFilter{Trigger: "t7"}), sqlite: []string{"runs_trigger (organization_id=? AND trigger_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_trigger"}, sorts: true},
 		{name: "an event's", sql: list(event.RunFilter{Event: "e7"}), sqlite: []string{"(event_id=?)"}, postgres: []string{"runs_event_id_key"}, sorts: true},
 		{name: "sessions of a run", sql: sessions.RunSessionsQuery(db.db.Read, "o", "r7").String(), sqlite: []string{"SEARCH s USING", "SEARCH r USING"}, postgres: []string{"runs_pkey", "sessions_event"}, sorts: true},
@@ -94,11 +96,11 @@ INSERT INTO sessions (id, organization_id, kind, type, automation_id, event_id, 
   SELECT 's' || n, CASE WHEN n % 3 = 0 THEN 'o' ELSE 'o' || n % 9 + 1 END, 'unattended', 'automation', 'a' || n % 50, 'e' || n, 'automation:a' || n % 50, now() FROM generate_series(1, 20000) n;
 INSERT INTO events (id, organization_id, trigger_id, automation_id, provider, type, dedup_key, title, created_at)
   SELECT 'e' || n, CASE WHEN n % 3 = 0 THEN 'o' ELSE 'o' || n % 9 + 1 END, 't', 'a' || n % 50, 'github', 'issue', 'k' || n, 'Bug', now() FROM generate_series(1, 20200) n;
-INSERT INTO runs (id, organization_id, automation_id, event_id, trigger_id, status, attempt, claim_id, claimed_by, lease_until, deadline, session_id, created_at, completed_at)
+INSERT INTO runs (id, organization_id, automation_id, event_id, trigger_id, status, attempt, claim_id, claimed_by, lease_until, deadline, session_id, created_at, completed_at, attention_id)
   SELECT 'r' || n, CASE WHEN n % 3 = 0 THEN 'o' ELSE 'o' || n % 9 + 1 END, 'a' || n % 50, 'e' || n, 't', status, 1,
     CASE WHEN status = 'running' THEN 'c' END, 'w', CASE WHEN status = 'running' AND n % 2 = 0 THEN now() + n % 60 * interval '1 s' END,
     CASE WHEN status = 'running' THEN now() + interval '1 hour' END, CASE WHEN n <= 20000 THEN 's' || n END,
-    now() - (20200 - n) * interval '1 min', CASE WHEN status IN ('succeeded', 'failed') THEN now() END
+    now() - (20200 - n) * interval '1 min', CASE WHEN status IN ('succeeded', 'failed') THEN now() END, CASE WHEN status = 'failed' AND n % 80 = 0 THEN 'at' || n END
   FROM (SELECT n, CASE WHEN n > 20000 THEN 'queued' WHEN n > 19800 THEN 'running' WHEN n % 40 = 0 THEN 'failed' ELSE 'succeeded' END AS status FROM generate_series(1, 20200) n) s;
 INSERT INTO outbox (id, organization_id, run_id, status, attempt, next_at, holder, lease_until, created_at, delivered_at)
   SELECT 'x' || id, organization_id, id, CASE status WHEN 'queued' THEN 'pending' WHEN 'running' THEN 'sending' WHEN 'failed' THEN 'dead' ELSE 'delivered' END, 0, created_at,

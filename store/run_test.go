@@ -517,6 +517,60 @@ var runStories = map[string]func(*runHouse){
 		_, err = h.db.RedriveRun(h.ctx, h.org, r.ID, "alice")
 		h.refused(err, action.ErrConflict, "run_not_failed")
 	},
+	"a run needs attention until a person acts": func(h *runHouse) {
+		needing := func() (ids []string) {
+			page, err := h.db.ListRuns(h.ctx, event.RunFilter{Organization: h.org, Attention: true})
+			h.ok(err)
+			for _, r := range page.Items {
+				h.equal(r.NeedsAttention, true, "what the run says")
+				ids = append(ids, r.ID)
+			}
+			waiting, err := h.db.CountWaiting(h.ctx, h.org)
+			h.ok(err)
+			h.equal(waiting.Runs, len(ids), "runs that are counted")
+			return ids
+		}
+		ends := func(status event.RunStatus) string {
+			h.queued()
+			r := h.claim().Run
+			h.finish(r, event.RunResult{Status: status, Code: "unsure", Message: "Which one?"})
+			return r.ID
+		}
+		ends(event.RunSucceeded)
+		h.equal(len(needing()), 0, "runs that succeeded")
+		left, failed, again := ends(event.RunNeedsHuman), ends(event.RunFailed), ends(event.RunFailed)
+		h.equal(needing(), []string{again, failed, left}, "runs that did not")
+		_, err := h.db.ResolveRun(h.ctx, h.org, left, "alice", event.RunResult{Status: event.RunFailed, Message: "Nobody needs it."})
+		h.ok(err)
+		seen, err := h.db.ResolveRun(h.ctx, h.org, failed, "alice", event.RunResult{Status: event.RunFailed})
+		h.ok(err)
+		h.equal([]any{seen.Status, seen.Code, seen.Message, seen.NeedsAttention, h.acts(failed)}, []any{event.RunFailed, "unsure", "Which one?", false, 1}, "a failure that somebody has seen")
+		_, err = h.db.ResolveRun(h.ctx, h.org, failed, "bob", event.RunResult{Status: event.RunFailed})
+		h.refused(err, action.ErrConflict, "run_needs_nobody")
+		_, err = h.db.RedriveRun(h.ctx, h.org, again, "alice")
+		h.ok(err)
+		h.equal(len(needing()), 0, "once somebody acted")
+		lost := h.claim().Run
+		h.sweep(3 * time.Hour)
+		h.equal(needing(), []string{lost.ID}, "after its time was over")
+		done, err := h.db.ResolveRun(h.ctx, h.org, lost.ID, "alice", event.RunResult{Status: event.RunSucceeded, Message: "I did it."})
+		h.ok(err)
+		h.equal([]any{done.Status, done.Code, done.Message}, []any{event.RunSucceeded, "", "I did it."}, "a failure that a person made good")
+		h.queued()
+		_, _, err = h.db.CancelRun(h.ctx, h.org, h.claim().Run.ID, "alice", "")
+		h.ok(err)
+		h.queued()
+		_, err = h.db.RevokeSession(h.ctx, h.org, h.claim().Run.Session)
+		h.ok(err)
+		h.sweep(0)
+		h.equal(len(needing()), 0, "what people ended")
+		ends(event.RunNeedsHuman)
+		ends(event.RunFailed)
+		h.sweep(event.AttentionPeriod - time.Hour)
+		h.equal(len(needing()), 2, "for a week")
+		h.sweep(event.AttentionPeriod + time.Hour)
+		h.equal(len(needing()), 1, "after a week")
+	},
 	"a failed run is queued again": func(h *runHouse) {
 		id := h.queued()
 		r := h.claim().Run

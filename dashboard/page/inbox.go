@@ -24,16 +24,44 @@ const inboxSize = 25
 
 // inboxPage is a page of pending approvals, newest first.
 type inboxPage struct {
+	Kind   inboxKind // the only one that the page shows; empty: all
 	Cards  []card
 	Next   string // cursor of the next page; empty if there is none
 	Cursor string // of this page; empty for the first
 }
 
+// inboxKind is a kind of item in the inbox: a field of [action.InboxCounts].
+type inboxKind string
+
+// inboxKinds lists the kinds with their labels, in order.
+var inboxKinds = []struct {
+	Kind  inboxKind
+	Label string
+}{{"calls", "Calls"}, {"grants", "Grant requests"}, {"variables", "Variables"}, {"runs", "Runs"}}
+
+// shows reports whether a page of kind k shows another kind.
+func (k inboxKind) shows(other inboxKind) bool { return k == "" || k == other }
+
+// inboxKind returns the kind that the request filters by.
+func (p *pageRequest) inboxKind() inboxKind {
+	kind := inboxKind(p.query("kind"))
+	for _, k := range inboxKinds {
+		if kind == k.Kind {
+			return kind
+		}
+	}
+	if kind != "" {
+		p.setError(dashboard.Invalid("/kind", "kind must be calls, grants, variables or runs."))
+	}
+	return ""
+}
+
 func (p *pageRequest) inbox() error {
 	return p.show("inbox", "inbox", "Inbox", struct {
 		inboxPage
+		Kinds    any
 		Requests requestList
-	}{p.inboxPage(inboxSize), p.requests()})
+	}{p.inboxPage(inboxSize), inboxKinds, p.requests()})
 }
 
 // inboxMore renders the next page, for the script.
@@ -42,11 +70,14 @@ func (p *pageRequest) inboxMore() error {
 }
 
 func (p *pageRequest) inboxPage(size int) inboxPage {
-	cursor := p.query("cursor")
+	kind, cursor := p.inboxKind(), p.query("cursor")
+	if !kind.shows("calls") {
+		return inboxPage{Kind: kind}
+	}
 	page := load(p, p.Calls.ListInvocations, action.InvocationFilter{Organization: p.org, Statuses: []action.Status{action.StatusPending}, Limit: size, Cursor: cursor})
 	cards := p.cards(page.Items)
 	omitHeavyParams(cards)
-	return inboxPage{Cards: cards, Next: page.Next, Cursor: cursor}
+	return inboxPage{Kind: kind, Cards: cards, Next: page.Next, Cursor: cursor}
 }
 
 // inboxCards renders cards by their IDs, in the requested order.
@@ -88,13 +119,13 @@ func (p *pageRequest) inboxParams() error {
 	return p.showPart("inbox", "params-full", layoutData{Me: p.me, Data: render.JSON(full.Params)})
 }
 
-// inboxCount returns the number of all pending items.
+// inboxCount returns the number of pending items of each kind.
 func (p *pageRequest) inboxCount() error {
-	calls, requests, err := p.Calls.CountWaiting(p.ctx(), p.org)
+	waiting, err := p.Calls.CountWaiting(p.ctx(), p.org)
 	if err != nil {
 		return err
 	}
-	return sendJSON(p.w, map[string]int{"calls": calls, "requests": requests})
+	return sendJSON(p.w, waiting)
 }
 
 // inboxWaiters returns the caller states of the visible cards.
@@ -293,13 +324,18 @@ type requestCard struct {
 	Spans []span // not longer than requested
 }
 
-// requestList is the pending requests, up to the limit of the inbox.
+// requestList is the pending requests and the runs that need attention, each up to
+// the limit of the inbox.
 type requestList struct {
 	Cards   []requestCard
 	Env     []envCard // for environment variables
+	Runs    api.List[api.RunView]
 	Total   int
 	Decides bool
 }
+
+// Empty reports whether the list shows nothing.
+func (l requestList) Empty() bool { return len(l.Cards)+len(l.Env)+len(l.Runs.Items) == 0 }
 
 // inboxRequests renders only the requests, for the script.
 func (p *pageRequest) inboxRequests() error {
@@ -307,10 +343,18 @@ func (p *pageRequest) inboxRequests() error {
 }
 
 func (p *pageRequest) requests() requestList {
+	kind, list := p.inboxKind(), requestList{Decides: p.decides()}
+	if kind.shows("variables") {
+		list.Env = p.envCards(load(p, p.Sessions.ListEnvRequests, action.EnvFilter{Organization: p.org, Status: action.EnvPending, Limit: inboxSize}).Items)
+	}
+	if kind.shows("runs") {
+		list.Runs = load2(p, p.ListRuns, p.me, &api.RunQuery{Attention: true, Paging: api.Paging{Limit: inboxSize}})
+	}
+	if !kind.shows("grants") {
+		return list
+	}
 	page := load(p, p.Policy.ListGrantRequests, action.RequestFilter{Organization: p.org, Status: action.RequestPending, Limit: inboxSize})
-	env := load(p, p.Sessions.ListEnvRequests, action.EnvFilter{Organization: p.org, Status: action.EnvPending, Limit: inboxSize}).Items
-	list := requestList{Env: p.envCards(env), Total: page.Total, Decides: p.decides()}
-	if len(page.Items) == 0 {
+	if list.Total = page.Total; list.Total == 0 {
 		return list
 	}
 	ids := make([]string, len(page.Items))

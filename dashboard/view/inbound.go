@@ -108,7 +108,7 @@ func (s *Reader) ListRuns(ctx context.Context, p *dashboard.Principal, q *api.Ru
 	if err != nil {
 		return api.List[api.RunView]{}, err
 	}
-	page, err := s.Inbound.ListRuns(ctx, event.RunFilter{Organization: p.Organization, Automation: automation, Trigger: q.Trigger, Event: q.Event, Status: q.Status, Limit: q.Limit, Cursor: q.Cursor})
+	page, err := s.Inbound.ListRuns(ctx, event.RunFilter{Organization: p.Organization, Automation: automation, Trigger: q.Trigger, Event: q.Event, Status: q.Status, Attention: q.Attention, Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return api.List[api.RunView]{}, err
 	}

@@ -55,9 +55,12 @@ type Run struct {
 	Code       string          `json:"code,omitempty"`        // why it failed, or needs a human
 	Message    string          `json:"message,omitempty"`     // redacted
 	Result     json.RawMessage `json:"result,omitempty"`      // redacted, at most 10 KB
-	CreatedAt  time.Time       `json:"created_at"`
-	StartedAt  *time.Time      `json:"started_at,omitempty"`
-	EndedAt    *time.Time      `json:"completed_at,omitempty"`
+	// NeedsAttention is whether people are asked to look at the run: its worker
+	// left it to a person, or it failed, and nobody has acted since.
+	NeedsAttention bool       `json:"needs_attention"`
+	CreatedAt      time.Time  `json:"created_at"`
+	StartedAt      *time.Time `json:"started_at,omitempty"`
+	EndedAt        *time.Time `json:"completed_at,omitempty"`
 	// Title is the title of its event, for lists.
 	Title string `json:"title"`
 }
@@ -171,9 +174,13 @@ type RunFilter struct {
 	Trigger      string // or a schedule
 	Event        string
 	Status       RunStatus
+	Attention    bool   // those that need attention
 	Limit        int    // zero: 50; at most 500
 	Cursor       string // of the page before; empty: the newest
 }
+
+// AttentionPeriod is how long a failed run needs attention, unless a person acts.
+const AttentionPeriod = 7 * 24 * time.Hour
 
 // RunDeliveryFilter selects deliveries of an organization's runs. Empty fields match
 // all.

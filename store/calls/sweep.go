@@ -278,15 +278,22 @@ func (st *Store) SessionsOf(ctx context.Context, organization string, ids []stri
 	return sessions, nil
 }
 
-// CountWaiting counts the pending calls, and the pending requests for grants
-// and environment variables, each up to 100,000.
-func (st *Store) CountWaiting(ctx context.Context, organization string) (calls, requests int, err error) {
-	var variables int
-	for table, n := range map[string]*int{"open_calls": &calls, "grant_requests": &requests, "env_requests": &variables} {
-		capped := st.db.Read.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = 'pending'").Limit(maxPendingCount)
-		if err := st.db.Read.NewSelect().TableExpr("(?) AS part", capped).ColumnExpr("count(*)").Scan(ctx, n); err != nil {
-			return 0, 0, fmt.Errorf("counting waiting rows: %w", err)
+// CountWaiting counts what needs a person, each kind up to 100,000.
+func (st *Store) CountWaiting(ctx context.Context, organization string) (w action.InboxCounts, err error) {
+	const pending = "status = 'pending'"
+	for _, part := range []struct {
+		n            *int
+		table, where string
+	}{
+		{&w.Calls, "open_calls", pending},
+		{&w.Grants, "grant_requests", pending},
+		{&w.Variables, "env_requests", pending},
+		{&w.Runs, "runs", "attention_id IS NOT NULL"},
+	} {
+		capped := st.db.Read.NewSelect().Table(part.table).ColumnExpr("1").Where("organization_id = ?", organization).Where(part.where).Limit(maxPendingCount)
+		if err := st.db.Read.NewSelect().TableExpr("(?) AS part", capped).ColumnExpr("count(*)").Scan(ctx, part.n); err != nil {
+			return action.InboxCounts{}, fmt.Errorf("counting waiting rows: %w", err)
 		}
 	}
-	return calls, requests + variables, nil
+	return w, nil
 }

@@ -37,6 +37,7 @@ type RunRow struct {
 	Code         database.NullString `bun:"code"`
 	Message      database.NullString `bun:"message"`
 	Result       database.NullString `bun:"result"`
+	Attention    database.NullString `bun:"attention_id"` // of [event.Run.NeedsAttention]: another one each time
 	CreatedAt    database.Timestamp  `bun:"created_at"`
 	StartedAt    database.Timestamp  `bun:"started_at"`
 	CompletedAt  database.Timestamp  `bun:"completed_at"`
@@ -59,7 +60,7 @@ func (r *RunRow) run() event.Run {
 		ID: r.ID, Organization: r.Organization, Automation: r.Automation, Event: r.Event, Trigger: r.Trigger,
 		Status: event.RunStatus(r.Status), Attempt: r.Attempt, Claim: string(r.Claim), ClaimedBy: string(r.ClaimedBy),
 		LeaseUntil: r.LeaseUntil.Ptr(), Deadline: r.Deadline.Ptr(), Session: string(r.Session), Waiting: r.Waiting,
-		Code: string(r.Code), Message: string(r.Message), Result: json.RawMessage(r.Result),
+		Code: string(r.Code), Message: string(r.Message), Result: json.RawMessage(r.Result), NeedsAttention: r.Attention != "",
 		CreatedAt: r.CreatedAt.Time, StartedAt: r.StartedAt.Ptr(), EndedAt: r.CompletedAt.Ptr(), Title: r.Title,
 	}
 }
@@ -163,6 +164,9 @@ func FilterRuns(f event.RunFilter, q *bun.SelectQuery) *bun.SelectQuery {
 		if slices.Contains(runStatuses[:indexedStatuses], f.Status) {
 			q = q.Where(indexedStatusSQL) // SQLite only uses a partial index if the query repeats its predicate
 		}
+	}
+	if f.Attention {
+		q = q.Where("r.attention_id IS NOT NULL")
 	}
 	return q
 }

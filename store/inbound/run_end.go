@@ -41,6 +41,9 @@ type RunEnd struct {
 	// leaseExpired ends the run only if its lease was not renewed since it was
 	// read.
 	leaseExpired bool
+	// byPerson ends the run because of what a person did: nobody has to be asked to
+	// look at it.
+	byPerson bool
 	// onlyUnstarted ends the run only if no call of its session changed
 	// anything or still can. Otherwise nothing is written.
 	onlyUnstarted bool
@@ -113,12 +116,14 @@ func (st *Store) EndRun(ctx context.Context, tx bun.IDB, r *RunRow, e RunEnd, no
 		}
 	}
 	swap := tx.NewUpdate().Model(r).Column("status", "attempt", "claim_id", "last_claim", "claimed_by", "lease_until", "lease_seconds", "deadline",
-		"code", "message", "result", "started_at", "completed_at").WherePK()
+		"code", "message", "result", "attention_id", "started_at", "completed_at").WherePK()
 	swap = r.whereUnchanged(swap)
 	if e.leaseExpired {
 		swap = swap.Where("lease_until = ?", r.LeaseUntil)
 	}
-	r.applyEnd(e, now)
+	if err := r.applyEnd(e, now); err != nil {
+		return nil, err
+	}
 	if err := checkSwapped(database.RowsAffected(swap.Exec(ctx))); err != nil {
 		return nil, fmt.Errorf("ending run %s: %w", r.ID, err)
 	}
@@ -143,7 +148,18 @@ func (r *RunRow) whereUnchanged(q *bun.UpdateQuery) *bun.UpdateQuery {
 }
 
 // applyEnd updates the row for the end. The session stays set.
-func (r *RunRow) applyEnd(e RunEnd, now time.Time) {
+func (r *RunRow) applyEnd(e RunEnd, now time.Time) error {
+	r.Attention = ""
+	if r.is(event.RunFailed) && e.Status == event.RunFailed && e.Result.Code == "" && e.Result.Message == "" && e.Result.Result == nil {
+		return nil // a person has seen it; why it failed stays
+	}
+	if !e.byPerson && (e.Status == event.RunNeedsHuman || e.Status == event.RunFailed) {
+		id, err := database.NewID()
+		if err != nil {
+			return err
+		}
+		r.Attention = database.NullString(id)
+	}
 	r.Status, r.Waiting, r.LastClaim = string(e.Status), 0, ""
 	if e.Finished {
 		r.LastClaim = r.Claim
@@ -159,6 +175,7 @@ func (r *RunRow) applyEnd(e RunEnd, now time.Time) {
 			r.Attempt = 0
 		}
 	}
+	return nil
 }
 
 // CancelRun ends an active run on behalf of a person. Its pending calls are
@@ -176,14 +193,21 @@ func (st *Store) CancelRun(ctx context.Context, organization, id, by, reason str
 	})
 }
 
-// ResolveRun ends a run that needs a human with the person's result. ErrInvalid
-// with a field of the result; ErrNotFound; ErrConflict for other runs, and for
-// a run whose worker continues when its calls are decided.
+// ResolveRun ends a run that needs a human, or replaces the result of a failed run
+// that needs attention, with the person's result. A failed run that fails without
+// one only stops to need attention. ErrInvalid with a field of the result;
+// ErrNotFound; ErrConflict for other runs, and for a run whose worker continues when
+// its calls are decided.
 func (st *Store) ResolveRun(ctx context.Context, organization, id, by string, e event.RunResult) (event.Run, error) {
 	if err := ValidateResult(&e, event.RunSucceeded, event.RunFailed); err != nil {
 		return event.Run{}, err
 	}
-	run, _, err := st.endByPerson(ctx, organization, id, by, RunEnd{Status: e.Status, Result: e, Delivery: event.DeliveryVoid}, checkNeedsHuman)
+	run, _, err := st.endByPerson(ctx, organization, id, by, RunEnd{Status: e.Status, Result: e, Delivery: event.DeliveryVoid}, func(ctx context.Context, tx bun.IDB, r *RunRow) error {
+		if r.Attention != "" {
+			return nil
+		}
+		return checkNeedsHuman(ctx, tx, r)
+	})
 	return run, err
 }
 
@@ -234,6 +258,7 @@ func (st *Store) endByPerson(
 	if by == "" {
 		return event.Run{}, nil, errors.New("an action on a run needs a person")
 	}
+	e.byPerson = true
 	for range MaxConflictTries {
 		err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 			r, err := ReadRun(ctx, tx, organization, id)
@@ -274,5 +299,6 @@ func (r *RunRow) snapshot() any {
 		Session    database.NullString `json:"session_id,omitempty"`
 		Code       database.NullString `json:"code,omitempty"`
 		Message    database.NullString `json:"message,omitempty"`
-	}{r.Automation, r.Status, r.Attempt, r.ClaimedBy, r.Session, r.Code, r.Message}
+		Attention  bool                `json:"needs_attention,omitempty"`
+	}{r.Automation, r.Status, r.Attempt, r.ClaimedBy, r.Session, r.Code, r.Message, r.Attention != ""}
 }

@@ -44,7 +44,11 @@ func RunSweeps(now database.Timestamp) []runSweep {
 			// a subquery because a join might scan all sessions.
 			Name: "revoked", order: "r.deadline",
 			where: "r.claim_id IS NOT NULL AND (SELECT s.revoked_at FROM sessions AS s WHERE s.organization_id = r.organization_id AND s.id = r.session_id) IS NOT NULL",
-			end:   failWith(event.RunSessionLost, "The session that worked on this run was revoked.", action.NoteRevoked),
+			end: func(r *RunRow) RunEnd {
+				e := failWith(event.RunSessionLost, "The session that worked on this run was revoked.", action.NoteRevoked)(r)
+				e.byPerson = true
+				return e
+			},
 		},
 		{
 			Name: "lost", order: "r.lease_until", args: []any{now},
@@ -111,7 +115,7 @@ func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (chang
 	if limit <= 0 {
 		limit = 100
 	}
-	errs := []error{st.renewWaitingRuns(ctx, now, limit), st.releaseRunDeliveries(ctx, database.NewTimestamp(now), limit)}
+	errs := []error{st.renewWaitingRuns(ctx, now, limit), st.releaseRunDeliveries(ctx, database.NewTimestamp(now), limit), st.expireAttention(ctx, now, limit)}
 	for _, s := range RunSweeps(database.NewTimestamp(now)) {
 		var rows []RunRow
 		if err := s.Select(st.db.Read, &rows, limit-len(changed)).Scan(ctx); err != nil {
@@ -180,6 +184,28 @@ func (st *Store) renewWaitingRuns(ctx context.Context, now time.Time, limit int)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("renewing waiting runs: %w", err)
+	}
+	return nil
+}
+
+// StaleAttention selects failed runs that have needed attention for long.
+func StaleAttention(q *bun.SelectQuery, now time.Time, limit int) *bun.SelectQuery {
+	return q.TableExpr("runs AS r").Column("r.id").Where("r.attention_id IS NOT NULL").
+		Where("r.completed_at < ?", database.NewTimestamp(now.Add(-event.AttentionPeriod))).Order("r.completed_at").Limit(int64(limit))
+}
+
+// expireAttention stops asking people to look at runs that failed long ago.
+func (st *Store) expireAttention(ctx context.Context, now time.Time, limit int) error {
+	found, err := database.Exists(ctx, StaleAttention(st.db.Read.NewSelect(), now, 1))
+	if err == nil && found {
+		err = st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			_, err := tx.NewUpdate().Table("runs").Set("attention_id = NULL").Where("id IN (?)", StaleAttention(tx.NewSelect(), now, limit)).
+				Where("attention_id IS NOT NULL").Where("completed_at < ?", database.NewTimestamp(now.Add(-event.AttentionPeriod))).Exec(ctx)
+			return err
+		}})
+	}
+	if err != nil {
+		return fmt.Errorf("sweeping failed runs: %w", err)
 	}
 	return nil
 }

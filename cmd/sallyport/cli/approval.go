@@ -92,38 +92,78 @@ func showCall(ctx context.Context, w io.Writer, c *clientFlags, i *api.Invocatio
 type pendingCommand struct {
 	clientFlags
 	api.Paging
+	Kind string `enum:"calls,grants,variables,runs," env:"-" default:"" placeholder:"KIND" help:"Only one kind: calls, grants, variables or runs. --json prints that list, and without --kind the calls."`
 }
 
-// Run lists the pending calls with redacted params. With --json it prints only
-// the calls; grant requests and env requests print the others.
+// Run lists the pending calls with redacted params, the requests of agents, and the
+// runs that need attention.
 func (c *pendingCommand) Run(ctx context.Context, std *command.Streams) error {
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
-	query := api.ListInvocationsInput{Paging: c.Paging, CallFilters: api.CallFilters{Status: []action.Status{action.StatusPending}}}
-	calls, raw, err := Fetch(ctx, server, api.ListInvocations, query)
-	if err != nil {
-		return err
+	calls, grants, variables, runs := &api.InvocationList{}, &api.List[api.RequestView]{}, &api.List[action.EnvRequest]{}, &api.List[api.RunView]{}
+	for _, kind := range []struct {
+		name string
+		list func() (json.RawMessage, error)
+	}{
+		{"calls", func() (raw json.RawMessage, err error) {
+			query := api.ListInvocationsInput{Paging: c.Paging, CallFilters: api.CallFilters{Status: []action.Status{action.StatusPending}}}
+			calls, raw, err = Fetch(ctx, server, api.ListInvocations, query)
+			return raw, err
+		}},
+		{"grants", func() (raw json.RawMessage, err error) {
+			grants, raw, err = Fetch(ctx, server, api.ListGrantRequests, api.ListGrantRequestsInput{Status: action.RequestPending})
+			return raw, err
+		}},
+		{"variables", func() (raw json.RawMessage, err error) {
+			variables, raw, err = Fetch(ctx, server, api.ListEnvRequests, api.ListEnvRequestsInput{Status: action.EnvPending})
+			return raw, err
+		}},
+		{"runs", func() (raw json.RawMessage, err error) {
+			runs, raw, err = Fetch(ctx, server, api.ListRuns, api.RunQuery{Attention: true})
+			return raw, err
+		}},
+	} {
+		if c.Kind != "" && c.Kind != kind.name {
+			continue
+		}
+		raw, err := kind.list()
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return std.PrintJSON(raw)
+		}
 	}
-	if c.JSON {
-		return std.PrintJSON(raw)
-	}
-	grantRequests, _, err := Fetch(ctx, server, api.ListGrantRequests, api.ListGrantRequestsInput{Status: action.RequestPending})
-	if err != nil {
-		return err
-	}
-	envRequests, _, err := Fetch(ctx, server, api.ListEnvRequests, api.ListEnvRequestsInput{Status: action.EnvPending})
-	if err != nil {
-		return err
-	}
-	if len(calls.Items)+len(grantRequests.Items)+len(envRequests.Items) == 0 {
+	if len(calls.Items)+len(grants.Items)+len(variables.Items)+len(runs.Items) == 0 {
 		fmt.Fprintln(std.Out, "no pending approvals")
 	}
 	c.showCalls(ctx, std.Out, server, calls)
-	c.showGrantRequests(std.Out, grantRequests)
-	c.showEnvRequests(std.Out, envRequests)
+	c.showGrantRequests(std.Out, grants)
+	c.showEnvRequests(std.Out, variables)
+	c.showRuns(std.Out, runs)
 	return nil
+}
+
+// showRuns prints the runs that need attention.
+func (c *pendingCommand) showRuns(w io.Writer, runs *api.List[api.RunView]) {
+	if len(runs.Items) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "runs that need attention:")
+	for i := range runs.Items {
+		r := &runs.Items[i]
+		printLine(w, fmt.Sprintf("%s  %s of %s: %s", r.ID, cmp.Or(r.Title, "run"), cmp.Or(r.AutomationName, "a removed automation"), runState(r)))
+		if r.Message != "" {
+			printLine(w, "    "+r.Message)
+		}
+		printLine(w, "    "+runTimes(r))
+	}
+	if runs.NextCursor != "" {
+		printLine(w, "there are more; list all with: "+c.hint("run", "list", "--attention"))
+	}
+	printLine(w, "to act: "+c.hint("run", "redrive", "ID")+" repeats a run; "+c.hint("run", "resolve", "ID", "succeeded")+" sets its result (failed dismisses a failed run)")
 }
 
 func (c *pendingCommand) showCalls(ctx context.Context, w io.Writer, server *Client, calls *api.InvocationList) {

@@ -36,7 +36,7 @@ type Commands struct {
 	Delivery    deliveryCommand                                           `cmd:"" set:"thing=delivery" help:"List webhook deliveries and process them again."`
 	Setup       setupCommand                                              `cmd:"" help:"Show the workspace setups that setup sessions saved."`
 	Run         runCommand                                                `cmd:"" set:"thing=run" help:"List, claim, finish and repeat runs of automations."`
-	Pending     pendingCommand                                            `cmd:"" help:"List pending approvals and requests."`
+	Pending     pendingCommand                                            `cmd:"" help:"List pending approvals and requests, and runs that need attention."`
 	Calls       callsCommand                                              `cmd:"" help:"List calls of agents, newest first."`
 	Show        request[api.ByID, api.InvocationView]                     `cmd:"" set:"thing=call" help:"Show a call, and what a push contains."`
 	Approve     approveCommand                                            `cmd:"" set:"of_grant= of --grant" help:"Approve a pending call."`

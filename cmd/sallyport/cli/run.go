@@ -20,7 +20,7 @@ type runCommand struct {
 	Renew    request[api.ByIDWith[*api.Renewal], api.RunView]      `cmd:"" help:"Renew the lease of a claimed run."`
 	Finish   request[api.ByIDWith[api.Finish], api.RunView]        `cmd:"" help:"Finish a run as its worker."`
 	Cancel   request[api.ByIDWith[*api.Cancellation], api.RunView] `cmd:"" help:"Cancel a run."`
-	Resolve  request[api.ByIDWith[api.Resolution], api.RunView]    `cmd:"" help:"Set the result of a run that needs a human."`
+	Resolve  request[api.ByIDWith[api.Resolution], api.RunView]    `cmd:"" help:"Set the result of a run that needs a human, or dismiss a failed run: run resolve ID failed."`
 	Redrive  request[api.ByID, api.RunView]                        `cmd:"" help:"Repeat a run that failed or needs a human."`
 	Outbox   outboxCommand                                         `cmd:"" set:"thing=delivery; see run outbox" help:"List deliveries of runs to the endpoint, or repeat one."`
 	Endpoint endpointCommand                                       `cmd:"" help:"Manage the URL that receives runs."`
@@ -91,6 +91,8 @@ func nextSteps(r *api.RunView) []nextStep {
 		return []nextStep{{"set its result with", []string{"run", "resolve", r.ID, "succeeded"}}, redrive}
 	case r.Code == event.RunUndelivered:
 		return []nextStep{{"see the responses of the endpoint with", []string{"run", "outbox", "--status", "dead"}}, redrive}
+	case r.NeedsAttention:
+		return []nextStep{redrive, {"dismiss it with", []string{"run", "resolve", r.ID, "failed"}}}
 	case r.Status == event.RunFailed:
 		return []nextStep{redrive}
 	}

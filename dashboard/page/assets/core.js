@@ -152,10 +152,14 @@ const sallyport = (() => {
   let countTimer;
   async function updateCount() {
     countTimer = undefined;
-    const { calls, requests } = await call("GET", "/inbox/count");
-    const n = calls + requests;
+    const waiting = await call("GET", "/inbox/count");
+    const n = Object.values(waiting).reduce((sum, one) => sum + one, 0);
     document.title = (n ? `(${n}) ` : "") + title;
-    for (const badge of $$("[data-count]")) { badge.textContent = n; badge.hidden = n === 0; }
+    for (const badge of $$("[data-count]")) { // of one kind, or of all
+      const shown = waiting[badge.dataset.count] ?? n;
+      badge.textContent = shown;
+      badge.hidden = shown === 0;
+    }
     dispatch("counted", n);
   }
   const countSoon = () => { countTimer ??= setTimeout(() => updateCount().catch(() => {}), 300); };
@@ -260,7 +264,7 @@ const sallyport = (() => {
     const [method, path] = button.dataset.call.split(" ");
     button.disabled = true;
     try {
-      const answer = await call(method, path);
+      const answer = await call(method, path, button.dataset.body && JSON.parse(button.dataset.body));
       const { then } = button.dataset;
       if (answer.error && !then) notice(answer.error);
       else if (then && then !== "reload") location.assign(then);
@@ -301,6 +305,7 @@ const sallyport = (() => {
     live("reload", countSoon);
     live("invocation", countSoon);
     live("policy", countSoon);
+    live("run", countSoon);
     live("ended", () => location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search)));
     connect();
     document.addEventListener("visibilitychange", () => { if (document.hidden) disconnectTimer = setTimeout(disconnect, 5000); else connect(); });

@@ -209,6 +209,7 @@
   }
 
   function queueArrival(id) {
+    if (list.hidden) return count(); // the page shows another kind
     if (cardOf(id) || unseen.has(id) || loading.has(id) || closed().includes(id)) return;
     arrivals.add(id);
     soon ??= setTimeout(() => loadArrivals().catch(() => {}), 60);
@@ -248,7 +249,7 @@
   }
 
   async function showFresh() {
-    if ("older" in list.dataset) { location.assign("/"); return; }
+    if ("older" in list.dataset) { location.assign(location.pathname + location.search.replace(/&?cursor=[^&]*/, "")); return; }
     const ids = newestFirst(unseen);
     unseen.clear();
     $("#fresh").hidden = true;
@@ -275,7 +276,7 @@
   const requestsInUse = () => $("#requests").matches(":hover, :focus-within, :has(details[open])") || $("dialog[open]");
   async function renewRequests() {
     clearTimeout(later);
-    const fresh = !requestsInUse() && await load("/inbox/requests");
+    const fresh = !requestsInUse() && await load("/inbox/requests" + location.search);
     if (!fresh || requestsInUse()) { // the user may have started to interact meanwhile
       clearTimeout(later);
       later = setTimeout(() => renewRequests().catch(() => {}), 2000);
@@ -336,6 +337,10 @@
     if (card && card.dataset.status !== inv.status) return refresh(inv.id);
   });
   live("policy", () => inbox && renewRequests());
+  live("run", (run) => {
+    const shown = requests().some((r) => r.dataset.run === run.id);
+    if (inbox && (shown || run.status === "failed" || run.status === "needs_human")) return renewRequests();
+  });
 
   // ── notifications of the desktop ─────────────────────────────────────────
   const NOTIFY = "sallyport-notify", notifyButton = $("#notify");
