@@ -63,8 +63,8 @@ type NotifyEvent string
 
 // The events.
 const (
-	NotifyHeld    NotifyEvent = "held"    // a call or request needs a decision
-	NotifySettled NotifyEvent = "settled" // a notified call or request is no longer pending
+	NotifyHeld    NotifyEvent = "held"    // a call, request or run needs a person
+	NotifySettled NotifyEvent = "settled" // a notified call, request or run needs nobody any more
 )
 
 // NotifyStatus is the status of a notification.
@@ -78,15 +78,17 @@ const (
 	NotifyVoid    NotifyStatus = "void"    // never sent: the call ended first, the channel was disabled, or the endpoint did not accept it
 )
 
-// Notification is a message about one pending call, or one request for
-// environment variables.
+// Notification is a message about one pending call, one request, or one run that
+// needs attention: one of the IDs is set.
 type Notification struct {
 	ID           string
 	Organization string
 	Kind         NotifyKind
 	Event        NotifyEvent
-	Invocation   string // empty: it is about a request
-	EnvRequest   string // the id of a request for variables; empty: it is about a call
+	Invocation   string
+	EnvRequest   string // a request for environment variables
+	GrantRequest string
+	Run          string
 	Status       NotifyStatus
 	Attempt      int    // failed attempts
 	Ref          string // reference of the message in Slack
@@ -98,16 +100,38 @@ type Notification struct {
 // DueNotification is a notification to send, with everything it may mention.
 type DueNotification struct {
 	Notification
-	Call       Invocation
-	Variables  *EnvRequest // instead of Call; nil: it is about a call
-	Session    Session
-	Automation string // the name; empty: the session has none
+	Call        Invocation
+	Variables   *EnvRequest   // instead of Call
+	Grant       *GrantRequest // instead of Call
+	Ended       *EndedRun     // instead of Call
+	GrantSource string        // name of the source of Grant
+	Session     Session       // of a run, only the ID if it was deleted
+	Automation  string        // the name; empty: the session has none
 }
 
-// SessionID returns the ID of the session whose agent is waiting.
+// EndedRun is the run of a notification.
+type EndedRun struct {
+	ID             string
+	Title          string // of its event
+	Session        string
+	Automation     string // ID
+	Status         string // a status of event.Run
+	Code           string
+	Message        string // redacted
+	NeedsAttention bool   // again, if the notification is of its settlement
+	CreatedAt      time.Time
+	EndedAt        *time.Time
+}
+
+// SessionID returns the ID of the session that the notification is about.
 func (w *DueNotification) SessionID() string {
-	if w.Variables != nil {
+	switch {
+	case w.Variables != nil:
 		return w.Variables.Session
+	case w.Grant != nil:
+		return w.Grant.Session
+	case w.Ended != nil:
+		return w.Ended.Session
 	}
 	return w.Call.Session
 }

@@ -186,7 +186,7 @@ type Link struct {
 // channel they get their default.
 type NotifyChange struct {
 	Enabled     *bool              `json:"enabled,omitempty" nullable:"false" doc:"Default true." kong:"-"`
-	Wants       action.NotifyWants `json:"wants,omitempty" enum:"all,danger,unattended" doc:"Calls to notify about: all (default), risk danger, or unattended sessions. Requests for environment variables are sent except with danger." kong:"enum='all,danger,unattended,',default='',help='Calls to notify about: all, danger or unattended (default: all, or unchanged).'"`
+	Wants       action.NotifyWants `json:"wants,omitempty" enum:"all,danger,unattended" doc:"Calls to notify about: all (default), risk danger, or unattended sessions. Requests for grants and environment variables are sent except with danger; so are runs that need attention." kong:"enum='all,danger,unattended,',default='',help='Calls to notify about: all, danger or unattended (default: all, or unchanged).'"`
 	URL         string             `json:"url,omitempty" maxLength:"2048" doc:"Webhook: https, or http on this machine. Slack: the URL of an incoming webhook, a credential that is never shown again." example:"https://example.com/held-calls" kong:"-"`
 	Secret      string             `json:"secret,omitempty" minLength:"16" maxLength:"512" writeOnly:"true" doc:"Signing secret of a new webhook; missing: generated and returned." kong:"-"`
 	Integration string             `json:"integration,omitempty" maxLength:"100" doc:"Slack, instead of url: ID of the integration that posts the messages." kong:"-"`
@@ -224,19 +224,21 @@ type NotifyTest struct {
 	Detail string `json:"detail" example:"The endpoint answered 204."`
 }
 
-// NotificationView is a message about a pending call or a request for
-// environment variables.
+// NotificationView is a message about a pending call, a request, or a run that needs
+// attention: one of the IDs is set.
 type NotificationView struct {
-	ID         string              `json:"id" doc:"Of a webhook: its webhook-id."`
-	Kind       action.NotifyKind   `json:"kind" enum:"webhook,slack"`
-	Event      action.NotifyEvent  `json:"event" enum:"held,settled"`
-	Invocation string              `json:"invocation_id,omitempty" doc:"Missing: the message is about a request for variables."`
-	EnvRequest string              `json:"env_request_id,omitempty" doc:"The request for variables."`
-	Status     action.NotifyStatus `json:"status" enum:"pending,sent,done,void" doc:"sent: its call is pending; done: complete; void: never sent, because its call ended first or the endpoint did not accept it."`
-	Failures   int                 `json:"failures"`
-	Error      string              `json:"error,omitempty"`
-	CreatedAt  time.Time           `json:"created_at"`
-	EndedAt    *time.Time          `json:"ended_at,omitempty"`
+	ID           string              `json:"id" doc:"Of a webhook: its webhook-id."`
+	Kind         action.NotifyKind   `json:"kind" enum:"webhook,slack"`
+	Event        action.NotifyEvent  `json:"event" enum:"held,settled"`
+	Invocation   string              `json:"invocation_id,omitempty" doc:"The call."`
+	EnvRequest   string              `json:"env_request_id,omitempty" doc:"The request for variables."`
+	GrantRequest string              `json:"grant_request_id,omitempty" doc:"The request for a grant."`
+	Run          string              `json:"run_id,omitempty" doc:"The run that needed attention."`
+	Status       action.NotifyStatus `json:"status" enum:"pending,sent,done,void" doc:"sent: its subject needs a person; done: complete; void: never sent, because its subject was settled first or the endpoint did not accept it."`
+	Failures     int                 `json:"failures"`
+	Error        string              `json:"error,omitempty"`
+	CreatedAt    time.Time           `json:"created_at"`
+	EndedAt      *time.Time          `json:"ended_at,omitempty"`
 }
 
 // ByNotifyKind is the parameter of a route about a channel.

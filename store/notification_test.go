@@ -211,6 +211,77 @@ var notificationStories = map[string]func(*runHouse){
 		h.sent("w", w)
 		h.equal(h.statuses(), []string{"held done", "settled done"}, "what was told")
 	},
+	"a request for a grant and its end are notified once": func(h *runHouse) {
+		s, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org, Title: "Fix the login", CreatedBy: "alice"})
+		h.ok(err)
+		now := h.db.db.Now()
+		r, _, err := h.db.RequestGrant(h.ctx, action.GrantRequest{
+			Organization: h.org, Session: s.ID, Terms: action.Terms{Scope: action.ScopeSession, Source: "linear", Action: "create_issue"}, ToolHash: "tool", CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+		})
+		h.ok(err)
+		for _, wants := range []action.NotifyWants{action.WantsDanger, action.WantsUnattended} {
+			c := h.channel(action.NotifySlack, wants)
+			made, _ := h.look(c)
+			h.equal(made, 0, string(wants))
+		}
+		c := h.channel(action.NotifyWebhook, action.WantsAll)
+		h.look(c)
+		made, closed := h.look(c)
+		h.equal([]int{made, closed}, []int{0, 0}, "made and closed by a second look")
+		h.equal(len(h.take("w", c.Kind)), 1, "channels")
+		w := h.next(c)
+		h.equal([]any{w.Event, w.Invocation, w.GrantRequest, w.Grant.Terms.Action, w.GrantSource, w.Session.Title}, []any{action.NotifyHeld, "", r.ID, "create_issue", "linear", "Fix the login"}, "what is told")
+		h.sent("w", w)
+		_, err = h.db.DenyRequest(h.ctx, action.RequestVerdict{Organization: h.org, ID: r.ID, By: "alice", Note: "no"})
+		h.ok(err)
+		h.look(c)
+		w = h.next(c)
+		h.equal([]any{w.Event, w.GrantRequest, w.Grant.Status}, []any{action.NotifySettled, r.ID, action.RequestDenied}, "the end")
+		h.sent("w", w)
+		h.equal(h.statuses(), []string{"held done", "settled done"}, "what was told")
+	},
+	"a run is notified each time it needs attention": func(h *runHouse) {
+		fails := func() event.Run {
+			r := h.claim().Run
+			h.finish(r, event.RunResult{Status: event.RunFailed, Code: "tests_failed", Message: "Red."})
+			return r
+		}
+		id := h.queued()
+		fails()
+		made, _ := h.look(h.channel(action.NotifySlack, action.WantsDanger))
+		h.equal(made, 0, "of which a channel for danger hears")
+		c := h.channel(action.NotifyWebhook, action.WantsUnattended)
+		h.look(c)
+		made, closed := h.look(c)
+		h.equal([]int{made, closed}, []int{0, 0}, "made and closed by a second look")
+		h.equal(len(h.take("w", c.Kind)), 1, "channels")
+		w := h.next(c)
+		h.equal([]any{w.Event, w.Invocation, w.Run, w.Ended.Status, w.Ended.Code, w.Ended.Message, w.Ended.Title, w.Automation}, []any{action.NotifyHeld, "", id, "failed", "tests_failed", "Red.", "Bug", h.a.Name}, "what is told")
+		h.sent("w", w)
+		_, err := h.db.RedriveRun(h.ctx, h.org, id, "alice")
+		h.ok(err)
+		fails()
+		h.look(c)
+		w = h.next(c)
+		h.equal([]any{w.Event, w.Run}, []any{action.NotifyHeld, id}, "that it failed again")
+		h.sent("w", w)
+		w = h.next(c)
+		h.equal([]any{w.Event, w.Run, w.Ended.NeedsAttention}, []any{action.NotifySettled, id, true}, "the end of the first time")
+		h.sent("w", w)
+		_, err = h.db.ResolveRun(h.ctx, h.org, id, "alice", event.RunResult{Status: event.RunFailed})
+		h.ok(err)
+		h.look(c)
+		w = h.next(c)
+		h.equal([]any{w.Event, w.Run, w.Ended.NeedsAttention}, []any{action.NotifySettled, id, false}, "the end")
+		h.sent("w", w)
+		unsent := h.queued()
+		fails()
+		h.look(c)
+		_, err = h.db.RedriveRun(h.ctx, h.org, unsent, "alice")
+		h.ok(err)
+		h.equal(h.next(c) == nil, true, "nothing of a run that was repeated before")
+		h.equal(h.statuses(), []string{"held done", "held done", "settled done", "settled done", "held void"}, "what was told")
+	},
 	"one worker at a time holds a channel": func(h *runHouse) {
 		c := h.channel(action.NotifyWebhook, action.WantsAll)
 		h.waits(action.RiskWrite, false)

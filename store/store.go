@@ -106,7 +106,7 @@ func newDB(ctx context.Context, base *database.DB) (*DB, error) {
 	db.callStore = calls.New(p, db.policyStore, db.sessionStore)
 	db.inboundStore = inbound.New(p, db.historyStore, db.sessionStore, db.connectStore, db.callStore)
 	db.requestStore = requests.New(p, db.historyStore, db.inboundStore)
-	db.notifyStore = notify.New(p, db.historyStore, db.sessionStore, db.callStore, db.inboundStore, db.requestStore)
+	db.notifyStore = notify.New(p, db.historyStore, db.sessionStore, db.callStore, db.inboundStore, db.requestStore, db.policyStore, db.connectStore)
 	db.evidenceStore = evidence.New(p, db.callStore)
 	db.modelStore = models.New(p, db.historyStore)
 	if err := p.Err(); err != nil {

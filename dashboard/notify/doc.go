@@ -1,8 +1,8 @@
-// Package notify notifies approvers of held calls and of agents' requests for
-// environment variables, by a signed webhook and by a Slack message, as the
-// organization configured.
+// Package notify notifies people of held calls, of agents' requests for grants and
+// environment variables, and of runs that need attention, by a signed webhook and by
+// a Slack message, as the organization configured.
 //
-// Delivery is at least once: each held call is notified while it is pending, as
+// Delivery is at least once: each of these is notified while it needs a person, as
 // long as the endpoint accepts it, and every attempt carries the same id.
 // Nothing is sent for a call that ended before it was notified. Of the
 // processes that share a database, one at a time sends through a channel. A

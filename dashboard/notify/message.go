@@ -33,6 +33,7 @@ type Message struct {
 	ExpiresAt  *time.Time         `json:"expires_at,omitempty"`
 	Left       int                `json:"seconds_left,omitempty"`
 	URL        string             `json:"url"`
+	For        string             `json:"for,omitempty"` // who may decide, while it is pending
 	Event      action.NotifyEvent `json:"-"`
 }
 
@@ -54,7 +55,7 @@ func message(w *action.DueNotification, public string, now time.Time) Message {
 	m := Message{
 		Source: plain(c.SourceName, maxName), SourceID: plain(c.Source, maxName), Action: plain(c.Action, maxName), Summary: plain(c.Summary, maxText),
 		Risk: c.Risk, Why: plain(decision.Why(), maxText), Invocation: c.ID, Status: c.Status, Reason: c.DeniedReason,
-		Session: sessionOf(w), CreatedAt: c.CreatedAt, URL: public + "/invocations/" + c.ID, Event: w.Event,
+		Session: sessionOf(w), CreatedAt: c.CreatedAt, URL: public + "/invocations/" + c.ID, For: audience(w), Event: w.Event,
 	}
 	if c.Status == action.StatusPending && c.ExpiresAt != nil {
 		m.ExpiresAt, m.Left = c.ExpiresAt, secondsTo(*c.ExpiresAt, now)
@@ -68,6 +69,15 @@ func sessionOf(w *action.DueNotification) Session {
 		ID: s.ID, Title: plain(s.Title, maxName), Kind: string(s.Kind), Automation: plain(w.Automation, maxName),
 		Group: plain(s.Group, maxName), Task: plain(s.Task, maxName),
 	}
+}
+
+// audience names who may act on what a notification is about; empty: nobody has to
+// any more.
+func audience(w *action.DueNotification) string {
+	if w.Event == action.NotifySettled {
+		return ""
+	}
+	return "owners and admins"
 }
 
 func secondsTo(at, now time.Time) int { return int(max(at.Sub(now), 0) / time.Second) }
@@ -116,64 +126,6 @@ func durationText(seconds int) string {
 	}
 }
 
-// EnvRequest is the payload about a request for environment variables: their
-// names, and none of the agent's words about them, which may contain a value.
-type EnvRequest struct {
-	Names     []string           `json:"names"`
-	Session   Session            `json:"session"`
-	Request   string             `json:"env_request_id"`
-	Status    action.EnvStatus   `json:"status"`
-	CreatedAt time.Time          `json:"created_at"`
-	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
-	Left      int                `json:"seconds_left,omitempty"`
-	URL       string             `json:"url"`
-	Event     action.NotifyEvent `json:"-"`
-}
-
-// envRequest returns the payload for a request.
-func envRequest(w *action.DueNotification, public string, now time.Time) EnvRequest {
-	r := w.Variables
-	v := EnvRequest{
-		Names: make([]string, len(r.Keys)), Session: sessionOf(w), Request: r.ID, Status: r.Status, CreatedAt: r.CreatedAt,
-		URL: public + "/env-requests/" + r.ID, Event: w.Event,
-	}
-	for i, k := range r.Keys {
-		v.Names[i] = plain(k.Key, maxName)
-	}
-	if r.Status == action.EnvPending {
-		v.ExpiresAt, v.Left = &r.ExpiresAt, secondsTo(r.ExpiresAt, now)
-	}
-	return v
-}
-
-// post returns the Slack message for a pending or settled request.
-func (v *EnvRequest) post() post {
-	if v.Event == action.NotifySettled {
-		p := titledPost("Environment variables: " + v.outcome())
-		p.Blocks = append(p.Blocks, linkBlock("View details", v.URL))
-		return p
-	}
-	p := titledPost(fmt.Sprintf("An agent requested %d environment variables", len(v.Names)))
-	if len(v.Names) == 1 {
-		p = titledPost("An agent requested an environment variable")
-	}
-	facts := []textObject{*plainText("Names: " + plain(strings.Join(v.Names, ", "), maxText)), *plainText("Time left: " + durationText(v.Left)), *plainText("Requested by " + v.Session.describe())}
-	p.Blocks = append(p.Blocks, block{Type: "section", Fields: facts}, linkBlock("Enter values", v.URL))
-	return p
-}
-
-// outcome describes how the request was settled.
-func (v *EnvRequest) outcome() string {
-	switch v.Status {
-	case action.EnvRefused:
-		return "refused"
-	case action.EnvExpired:
-		return "expired"
-	case action.EnvPending, action.EnvAnswered, action.EnvTaken:
-	}
-	return "answered"
-}
-
 // Test sends a test message through a channel now, even if the channel is
 // disabled, and returns the endpoint's response. ErrNotFound without such a
 // channel.
@@ -198,4 +150,4 @@ func (s *Sender) Test(ctx context.Context, organization string, kind action.Noti
 	return action.NotifyTestResult{OK: a.ok, Status: a.status, Detail: a.detail}, err
 }
 
-const testText = "This is a test message from Sallyport. Pending approvals will be posted here."
+const testText = "This is a test message from Sallyport. Pending approvals, requests and runs that need attention will be posted here."

@@ -71,8 +71,8 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// Sender finds pending calls and environment requests and notifies approvers of
-// them. It is safe for concurrent use.
+// Sender finds pending calls and requests and runs that need attention, and notifies
+// people of them. It is safe for concurrent use.
 type Sender struct {
 	Config
 	wake    chan struct{}
@@ -220,16 +220,23 @@ func (s *Sender) sendNotification(ctx, work context.Context, c *action.NotifyCha
 	timed, stop := context.WithTimeout(work, s.Timeout)
 	var a response
 	var err error
-	if w.Variables != nil {
+	switch {
+	case w.Variables != nil:
 		v := envRequest(w, s.PublicURL, s.Now())
 		a, err = s.sendTo(timed, c, w, envEventTypes, v, v.post())
-	} else {
+	case w.Grant != nil:
+		v := grantRequest(w, s.PublicURL, s.Now())
+		a, err = s.sendTo(timed, c, w, grantEventTypes, v, v.post())
+	case w.Ended != nil:
+		v := endedRun(w, s.PublicURL)
+		a, err = s.sendTo(timed, c, w, runEventTypes, v, v.post())
+	default:
 		m := message(w, s.PublicURL, s.Now())
 		a, err = s.sendTo(timed, c, w, callEventTypes, m, m.post())
 	}
 	stop()
 	if err != nil {
-		s.Log.ErrorContext(ctx, "could not create a notification", "organization", c.Organization, "invocation", w.Invocation, "request", w.EnvRequest, "error", err)
+		s.Log.ErrorContext(ctx, "could not create a notification", "organization", c.Organization, "about", subject(w), "error", err)
 		a.detail = "The notification could not be created. The gateway's log has the details."
 	}
 	o := s.outcome(c, w, a)
@@ -237,13 +244,18 @@ func (s *Sender) sendNotification(ctx, work context.Context, c *action.NotifyCha
 		if !o.ChannelRetryAt.IsZero() {
 			c.Failures++
 		}
-		s.Log.WarnContext(ctx, "could not send a notification", "organization", c.Organization, "kind", c.Kind, "invocation", w.Invocation, "request", w.EnvRequest, "failures", c.Failures, "error", a.detail)
+		s.Log.WarnContext(ctx, "could not send a notification", "organization", c.Organization, "kind", c.Kind, "about", subject(w), "failures", c.Failures, "error", a.detail)
 	}
 	held, err := s.Rows.SettleNotification(work, s.Worker, o)
 	if err != nil {
-		s.Log.ErrorContext(ctx, "could not record a notification; it will be sent again", "organization", c.Organization, "invocation", w.Invocation, "request", w.EnvRequest, "error", err)
+		s.Log.ErrorContext(ctx, "could not record a notification; it will be sent again", "organization", c.Organization, "about", subject(w), "error", err)
 	}
 	return held && (a.ok || a.messageRejected)
+}
+
+// subject returns the ID of what a notification is about.
+func subject(w *action.DueNotification) string {
+	return cmp.Or(w.Invocation, w.EnvRequest, w.GrantRequest, w.Run)
 }
 
 // maxAttempts bounds the retries of a message that the endpoint rejects, and of
@@ -313,10 +325,10 @@ func sleep(ctx context.Context, d time.Duration) {
 type Rows interface {
 	NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error)
 	NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error)
-	// QueueCalls creates notifications for the calls and environment requests
-	// that were held before a time.
+	// QueueCalls creates notifications for the calls and requests that were held
+	// before a time, and for runs that need attention.
 	QueueCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (created int, next action.NotifyCursor, err error)
-	// CloseSettled closes the notifications of calls and requests that were settled.
+	// CloseSettled closes the notifications of what needs nobody any more.
 	CloseSettled(ctx context.Context, c action.NotifyChannel, from action.NotifyCursor) (closed int, next action.NotifyCursor, err error)
 	// ClaimChannels leases channels with due notifications to the worker.
 	// Channels that were claimed before an error are returned with it.

@@ -69,7 +69,7 @@ func (m *Message) post() post {
 	if m.Summary != "" {
 		p.Blocks = append(p.Blocks, block{Type: "section", Text: plainText("Summary: " + m.Summary)})
 	}
-	facts := []textObject{*plainText("Risk: " + string(m.Risk)), *plainText("Time left: " + durationText(m.Left)), *plainText("Requested by " + m.Session.describe()), *plainText("Source: " + m.SourceID)}
+	facts := []textObject{*plainText("Risk: " + string(m.Risk)), *plainText("Time left: " + durationText(m.Left)), *plainText("Requested by " + m.Session.describe()), *plainText("Source: " + m.SourceID), *plainText("For: " + m.For)}
 	if m.Why != "" {
 		facts = append(facts, *plainText("Reason: " + m.Why))
 	}

@@ -33,8 +33,10 @@ type envelope struct {
 
 // Event types of webhooks: for the pending item, then for its settlement.
 var (
-	callEventTypes = [2]string{"invocation.held", "invocation.settled"}
-	envEventTypes  = [2]string{"env_request.held", "env_request.settled"}
+	callEventTypes  = [2]string{"invocation.held", "invocation.settled"}
+	envEventTypes   = [2]string{"env_request.held", "env_request.settled"}
+	grantEventTypes = [2]string{"grant_request.held", "grant_request.settled"}
+	runEventTypes   = [2]string{"run.needs_attention", "run.settled"}
 )
 
 const typeTest = "notify.test"

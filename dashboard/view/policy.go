@@ -229,7 +229,7 @@ func (s *Reader) Notifications(ctx context.Context, organization string, limit i
 	views := make([]api.NotificationView, len(all))
 	for i, n := range all {
 		views[i] = api.NotificationView{
-			ID: n.ID, Kind: n.Kind, Event: n.Event, Invocation: n.Invocation, EnvRequest: n.EnvRequest, Status: n.Status, Failures: n.Attempt,
+			ID: n.ID, Kind: n.Kind, Event: n.Event, Invocation: n.Invocation, EnvRequest: n.EnvRequest, GrantRequest: n.GrantRequest, Run: n.Run, Status: n.Status, Failures: n.Attempt,
 			Error: render.Plain(n.LastError), CreatedAt: n.CreatedAt, EndedAt: n.EndedAt,
 		}
 	}

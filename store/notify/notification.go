@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -20,7 +21,7 @@ type notificationRow struct {
 	Organization string              `bun:"organization_id"`
 	Kind         string              `bun:"kind"`
 	Event        string              `bun:"event"`
-	Invocation   string              `bun:"invocation_id"` // or [envPrefix] and the id of a request for variables
+	Subject      string              `bun:"invocation_id"` // or the name of a [subject]
 	Status       string              `bun:"status"`
 	Attempt      int                 `bun:"attempt"`
 	NextAt       database.Timestamp  `bun:"next_at"`
@@ -31,18 +32,18 @@ type notificationRow struct {
 }
 
 func (r *notificationRow) notification() action.Notification {
-	return splitSubject(action.Notification{
-		ID: r.ID, Organization: r.Organization, Kind: action.NotifyKind(r.Kind), Event: action.NotifyEvent(r.Event), Invocation: r.Invocation,
+	return split(action.Notification{
+		ID: r.ID, Organization: r.Organization, Kind: action.NotifyKind(r.Kind), Event: action.NotifyEvent(r.Event), Invocation: r.Subject,
 		Status: action.NotifyStatus(r.Status), Attempt: r.Attempt, Ref: string(r.Ref), LastError: string(r.LastError),
 		CreatedAt: r.CreatedAt.Time, EndedAt: r.EndedAt.Ptr(),
 	})
 }
 
 // newNotification returns a pending notification that is due at once.
-func newNotification(organization string, kind action.NotifyKind, what action.NotifyEvent, invocation string, now time.Time) (notificationRow, error) {
+func newNotification(organization string, kind action.NotifyKind, what action.NotifyEvent, subject string, now time.Time) (notificationRow, error) {
 	id, err := database.NewID()
 	return notificationRow{
-		ID: id, Organization: organization, Kind: string(kind), Event: string(what), Invocation: invocation,
+		ID: id, Organization: organization, Kind: string(kind), Event: string(what), Subject: subject,
 		Status: string(action.NotifyPending), NextAt: database.NewTimestamp(now), CreatedAt: database.NewTimestamp(now),
 	}, err
 }
@@ -153,23 +154,28 @@ func (st *Store) nextOfEvent(ctx context.Context, c *action.NotifyChannel, what 
 	}
 }
 
-// loadWork reads the call or request of a notification, with its session and
-// automation; nil if the notification is obsolete.
+// loadWork reads the subject of a notification, with its session and automation; nil if the notification is obsolete.
 func (st *Store) loadWork(ctx context.Context, r *notificationRow) (*action.DueNotification, error) {
 	w := &action.DueNotification{Notification: r.notification()}
-	read := st.loadCall
-	if w.EnvRequest != "" {
-		read = st.loadEnvRequest
+	load := st.loadCall
+	for _, s := range subjects() {
+		if strings.HasPrefix(r.Subject, s.prefix) {
+			load = func(ctx context.Context, w *action.DueNotification) (bool, error) {
+				return s.load(st, ctx, w, r.Subject)
+			}
+		}
 	}
-	if current, err := read(ctx, w); !current || err != nil {
+	if current, err := load(ctx, w); !current || err != nil {
 		return nil, err
 	}
 	var err error
 	w.Session, err = st.sessions.Session(ctx, w.SessionID())
-	if errors.Is(err, action.ErrNotFound) {
+	switch {
+	case errors.Is(err, action.ErrNotFound) && w.Ended != nil:
+		w.Session = action.Session{ID: w.Ended.Session, Kind: action.Unattended, Automation: w.Ended.Automation}
+	case errors.Is(err, action.ErrNotFound):
 		return nil, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	if w.Session.Automation != "" {

@@ -2,10 +2,8 @@ package notify
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -52,8 +50,8 @@ func pendingCallsQuery(db bun.IDB, c *action.NotifyChannel, after database.Curso
 		OrderExpr("p.created_at, p.id")
 }
 
-// QueueCalls creates notifications of pending calls and requests for variables that
-// were held before a time and that the channel has not notified. It scans a batch of
+// QueueCalls creates notifications of what needs a person and the channel has not
+// notified: calls and requests that were held before a time, and runs. It scans a batch of
 // calls from the mark on, and returns how many it created and the mark of the next
 // scan. Safe for concurrent use.
 func (st *Store) QueueCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyCursor) (created int, next action.NotifyCursor, err error) {
@@ -73,9 +71,13 @@ func (st *Store) QueueCalls(ctx context.Context, c action.NotifyChannel, held ti
 		last := others[len(others)-1]
 		next.At, next.ID = last.CreatedAt.Time, last.ID
 	}
-	ids, err := st.unnotifiedEnvRequests(ctx, &c, database.NewTimestamp(now), database.NewTimestamp(held))
-	if err != nil {
-		return 0, from, err
+	var ids []string
+	for _, s := range subjects() {
+		found, err := s.unnotified(ctx, st.db.Read, &c, database.NewTimestamp(now), database.NewTimestamp(held))
+		if err != nil {
+			return 0, from, err
+		}
+		ids = append(ids, found...)
 	}
 	for _, w := range slices.Concat(others, newest) {
 		if w.Wanted && !w.Notified && !slices.Contains(ids, w.ID) {
@@ -122,17 +124,20 @@ func lockChannel(ctx context.Context, tx bun.IDB, c *action.NotifyChannel) (bool
 }
 
 // openNotificationsQuery selects a batch of open notifications of the channel from the
-// mark on, with whether their call or request is no longer pending.
+// mark on, with whether their subject needs nobody any more.
 func openNotificationsQuery(db bun.IDB, c *action.NotifyChannel, after string) *bun.SelectQuery {
 	part := db.NewSelect().Table("notifications").Column("id", "invocation_id").Where("organization_id = ?", c.Organization).
 		Where("kind = ?", string(c.Kind)).Where("status IN ('pending', 'sent')").Where("event = 'held'").
 		Where("id > ?", after).Order("id").Limit(ScanOthers)
-	return db.NewSelect().TableExpr("(?) AS n", part).Join("LEFT JOIN open_calls AS i ON i.id = n.invocation_id").
-		Join(joinEnv).ColumnExpr("n.id").ColumnExpr("COALESCE(COALESCE(i.status, r.status) <> 'pending', TRUE) AS over").OrderExpr("n.id")
+	q, open := db.NewSelect().TableExpr("(?) AS n", part).Join("LEFT JOIN open_calls AS i ON i.id = n.invocation_id"), "i.status = 'pending'"
+	for _, s := range subjects() {
+		q = q.Join(s.join)
+		open += " OR " + s.open
+	}
+	return q.ColumnExpr("n.id").ColumnExpr("NOT COALESCE(" + open + ", FALSE) AS over").OrderExpr("n.id")
 }
 
-// CloseSettled closes notifications of calls and requests that are no longer pending:
-// unsent ones are voided, and for sent ones it creates a notification of the end,
+// CloseSettled closes notifications of what needs nobody any more: unsent ones are voided, and for sent ones it creates a notification of the end,
 // where the channel supports it. It returns how many it closed and the mark of the
 // next scan.
 func (st *Store) CloseSettled(ctx context.Context, c action.NotifyChannel, from action.NotifyCursor) (closed int, next action.NotifyCursor, err error) {
@@ -182,7 +187,7 @@ func (st *Store) closeNotifications(ctx context.Context, c *action.NotifyChannel
 			if !enabled || c.Kind == action.NotifySlack && n.Ref == "" {
 				continue // there is no message to update
 			}
-			end, err := newNotification(c.Organization, c.Kind, action.NotifySettled, n.Invocation, now)
+			end, err := newNotification(c.Organization, c.Kind, action.NotifySettled, n.Subject, now)
 			if err != nil {
 				return err
 			}
@@ -196,54 +201,4 @@ func (st *Store) closeNotifications(ctx context.Context, c *action.NotifyChannel
 // voidPending voids notifications that were not sent.
 func voidPending(tx bun.IDB, now database.Timestamp) *bun.UpdateQuery {
 	return tx.NewUpdate().Table("notifications").Set("status = 'void', ended_at = ?", now).Where("status = 'pending'")
-}
-
-// envPrefix precedes the id of a request for variables in the column invocation_id of
-// a notification; an id without it is that of a call.
-const envPrefix = "env:"
-
-// joinEnv joins the request for variables of a notification n. The expression is on
-// the side of n, so that the primary key of requests is used.
-const joinEnv = "LEFT JOIN env_requests AS r ON r.id = substr(n.invocation_id, 5) AND n.invocation_id LIKE 'env:%'"
-
-// unnotifiedEnvRequests returns, with their prefix, the pending requests for variables
-// that were created before a time and that the channel has not notified. A channel
-// for dangerous calls only gets none.
-func (st *Store) unnotifiedEnvRequests(ctx context.Context, c *action.NotifyChannel, now, created database.Timestamp) (subjects []string, err error) {
-	if c.Wants == action.WantsDanger {
-		return nil, nil
-	}
-	q := st.db.Read.NewSelect().TableExpr("env_requests AS r").ColumnExpr("'env:' || r.id").Where("r.organization_id = ?", c.Organization).
-		Where("r.status = 'pending'").Where("r.expires_at > ?", now).Where("r.created_at <= ?", created).
-		Where("NOT EXISTS (SELECT 1 FROM notifications AS n WHERE n.invocation_id = 'env:' || r.id AND n.kind = ? AND n.event = 'held')", string(c.Kind))
-	if c.Wants == action.WantsUnattended {
-		q = q.Where("EXISTS (SELECT 1 FROM sessions AS s WHERE s.id = r.session_id AND s.kind = 'unattended')")
-	}
-	if err := q.OrderExpr("r.created_at DESC").Limit(ScanOthers).Scan(ctx, &subjects); err != nil {
-		return nil, fmt.Errorf("reading requests for variables to notify: %w", err)
-	}
-	return subjects, nil
-}
-
-// loadEnvRequest reads the request for variables of a notification into w. It reports
-// whether the request exists and, for a notification of a pending request, is pending.
-func (st *Store) loadEnvRequest(ctx context.Context, w *action.DueNotification) (bool, error) {
-	r, err := st.requests.EnvRequest(ctx, w.Organization, w.EnvRequest)
-	if errors.Is(err, action.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	w.Variables = &r
-	pending := r.Status == action.EnvPending && r.ExpiresAt.After(st.db.Now())
-	return pending || w.Event == action.NotifySettled, nil
-}
-
-// splitSubject moves the id of a request for variables to its own field.
-func splitSubject(n action.Notification) action.Notification {
-	if id, ok := strings.CutPrefix(n.Invocation, envPrefix); ok {
-		n.EnvRequest, n.Invocation = id, ""
-	}
-	return n
 }

@@ -14,8 +14,8 @@ import (
 )
 
 type notifyCommand struct {
-	Webhook notifyWebhook                                     `cmd:"" help:"Send pending calls to a URL; prints the signing secret once."`
-	Slack   notifySlack                                       `cmd:"" help:"Send pending calls to Slack, by an incoming webhook (URL on standard input) or an integration."`
+	Webhook notifyWebhook                                     `cmd:"" help:"Send pending calls, requests, and runs that need attention to a URL; prints the signing secret once."`
+	Slack   notifySlack                                       `cmd:"" help:"Send pending calls, requests, and runs that need attention to Slack, by an incoming webhook (URL on standard input) or an integration."`
 	Show    request[api.None, api.List[api.NotifyView]]       `cmd:"" help:"Show the notification channels."`
 	Log     request[api.None, api.List[api.NotificationView]] `cmd:"" help:"List recent notifications."`
 	Test    notifyTest                                        `cmd:"" help:"Send a test notification and show the response."`
@@ -153,5 +153,5 @@ func showChannels(_ context.Context, w io.Writer, c *clientFlags, all *api.List[
 }
 
 func notificationRow(n *api.NotificationView) []string {
-	return []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), command.Plural(n.Failures, "failure"), relativeTime(&n.CreatedAt)}
+	return []string{cmp.Or(n.Invocation, n.EnvRequest, n.GrantRequest, n.Run), string(n.Kind), string(n.Event), string(n.Status), command.Plural(n.Failures, "failure"), relativeTime(&n.CreatedAt)}
 }

@@ -3,12 +3,17 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"sallyport/action"
 	"sallyport/dashboard/notify"
+	"sallyport/ingest/event"
 )
 
 func TestSlackByItsWebhook(t *testing.T) {
@@ -125,6 +130,99 @@ func TestSlackByAnIntegration(t *testing.T) {
 		last := b.calls()[n]
 		if !strings.HasPrefix(last, `i1 chat.update {"channel":"C9","ts":"1763700000.000100"`) || !strings.Contains(last, "denied") || strings.Contains(last, "decide") {
 			t.Errorf("called %s", last)
+		}
+	})
+}
+
+// failed is a run that failed, with texts of others.
+func (h *house) failed() event.Run {
+	h.Helper()
+	a, err := h.db.CreateAutomation(h.Context(), event.Automation{Organization: h.org, Name: "triage", Enabled: true, CreatedBy: "ada"})
+	h.ok(err)
+	now := h.db.Now()
+	due := now.Add(-time.Minute)
+	s, err := h.db.CreateSchedule(h.Context(), event.Schedule{Organization: h.org, Automation: a.ID, Name: "hourly", Cron: "0 * * * *", TimeZone: "UTC", Enabled: true, Missed: event.MissedOnce, NextAt: &due, CreatedBy: "ada"})
+	h.ok(err)
+	_, fired, err := h.db.FireSchedule(h.Context(), s, nil, &event.Match{
+		Run: uuid.Must(uuid.NewV7()).String(), Sealed: []byte("sealed"),
+		Record: event.Record{ID: uuid.Must(uuid.NewV7()).String(), Organization: h.org, Trigger: s.ID, Automation: a.ID, Provider: event.ScheduleProvider, Type: event.ScheduleProvider, Key: "1", Title: "Disk <!channel> \u202efull", CreatedAt: now},
+	})
+	h.ok(err)
+	if !fired {
+		h.Fatal("the schedule did not fire")
+	}
+	w, err := h.db.ClaimRun(h.Context(), event.Claim{Organization: h.org, By: "worker", Life: time.Hour})
+	h.ok(err)
+	run, _, err := h.db.FinishRun(h.Context(), h.org, w.Run.ID, w.Run.Claim, event.RunResult{Status: event.RunFailed, Code: "no_space", Message: "Look at <https://evil.example|this>"})
+	h.ok(err)
+	return run
+}
+
+// wanted is a request for a grant.
+func (h *house) wanted() action.GrantRequest {
+	h.Helper()
+	s, err := h.db.CreateSession(h.Context(), action.Session{Organization: h.org, Title: "Fix <!channel> the \u202elogin", CreatedBy: "ada"})
+	h.ok(err)
+	now, calls := h.db.Now(), int64(5)
+	r, _, err := h.db.RequestGrant(h.Context(), action.GrantRequest{
+		Organization: h.org, Session: s.ID, ToolHash: "tool", Reason: "the-words", CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+		Terms: action.Terms{Scope: action.ScopeSession, Source: "linear", Action: "create_issue", MaxCalls: &calls, Pins: map[string]json.RawMessage{"/team": json.RawMessage(`"the-param"`)}},
+	})
+	h.ok(err)
+	return r
+}
+
+func TestRunsAndGrantsByBothChannels(t *testing.T) {
+	t.Parallel()
+	tell(t, func(h *house) {
+		e, b := newEndpoint(t), &bot{answer: `{"ok":true,"channel":"C9","ts":"1763700000.000100"}`}
+		h.webhook(e.URL)
+		_, err := h.db.SetNotifyChannel(h.Context(), action.NotifyChannel{
+			Organization: h.org, Kind: action.NotifySlack, Enabled: true, Wants: action.WantsAll, Integration: "i1", Target: "C1", UpdatedBy: "ada",
+		}, nil)
+		h.ok(err)
+		run, grant := h.failed(), h.wanted()
+		h.sender(0, func(c *notify.Config) { c.Slack = b.Call })
+		posted := func() (list []string) {
+			for _, one := range e.all() {
+				list = append(list, one.body)
+			}
+			return list
+		}
+		find := func(list []string, parts ...string) string {
+			for _, one := range list {
+				if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(one, part) }) {
+					return one
+				}
+			}
+			return ""
+		}
+		reached := func(what string, webhook, slack []string) {
+			h.until(what, func() bool { return find(posted(), webhook...) != "" && find(b.calls(), slack...) != "" })
+			if message := find(b.calls(), slack...); strings.Contains(message, "the-") {
+				t.Errorf("%s: %s", what, message)
+			}
+		}
+		reached("the run is told of",
+			[]string{`"type":"run.needs_attention"`, `"run_id":"` + run.ID, `"automation":"triage"`, `"code":"no_space"`, `"why":"Look at`, `"for":"owners and admins"`, "https://gate.example.com/runs/" + run.ID},
+			[]string{"chat.postMessage", "of “triage” failed", "Code: no_space", "For: owners and admins", "https://gate.example.com/runs/" + run.ID})
+		reached("the grant is told of",
+			[]string{`"type":"grant_request.held"`, `"grant_request_id":"` + grant.ID, `"action":"create_issue"`, `"max_calls":5`, `"pinned_params":["/team"]`, `"for":"owners and admins"`},
+			[]string{"chat.postMessage", "requested a grant for linear › create_issue", "up to 5 calls", "Fixed params: /team", "kind=grants#request-" + grant.ID})
+		for _, call := range b.calls() {
+			hostile(t, call[strings.Index(call, "{"):])
+		}
+		_, err = h.db.RedriveRun(h.Context(), h.org, run.ID, "ada")
+		h.ok(err)
+		_, err = h.db.DenyRequest(h.Context(), action.RequestVerdict{Organization: h.org, ID: grant.ID, By: "ada"})
+		h.ok(err)
+		reached("the run is settled", []string{`"type":"run.settled"`, run.ID, `"outcome":"repeated"`}, []string{"chat.update", `"ts":"1763700000.000100"`, "of “triage”: repeated"})
+		reached("the grant is settled", []string{`"type":"grant_request.settled"`, grant.ID, `"status":"denied"`}, []string{"chat.update", "create_issue: denied"})
+		if n, m := len(e.all()), len(b.calls()); n != 4 || m != 4 {
+			t.Errorf("%d requests and %d messages, want 4 of each", n, m)
+		}
+		if all := strings.Join(posted(), ""); strings.Contains(all, "the-") {
+			t.Errorf("a param or the agent's words left: %s", all)
 		}
 	})
 }
