@@ -149,13 +149,16 @@ var segment = regexp.MustCompile(`^[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,99}$`)
 // hostPattern is a host with an optional port.
 var hostPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?$`)
 
+// lfsPath is in the URLs of the API of Git LFS, whose errors are JSON.
+const lfsPath = "/info/lfs"
+
 // maxSegments bounds the depth of a path: GitLab allows 20 groups.
 const maxSegments = 22
 
 // parse splits a path below /git/ into its parts.
 func (x *exchange) parse(path string) error {
 	rest := strings.TrimPrefix(path, "/git/")
-	if strings.Contains(rest, "/info/lfs") {
+	if strings.Contains(rest, lfsPath) {
 		return refusal(http.StatusNotImplemented, "Git LFS is not available through the gateway. Push and fetch without it: set GIT_LFS_SKIP_SMUDGE=1, and keep large files out of the commits.")
 	}
 	for _, service := range services {
@@ -262,7 +265,7 @@ func refusal(status int, format string, args ...any) error {
 }
 
 // refuse answers with an error. Git prints the text of a response of type
-// text/plain.
+// text/plain, and git-lfs that of JSON.
 func (s *Server) refuse(x *exchange, err error) {
 	status, e := http.StatusInternalServerError, action.Public(err)
 	message := e.Message
@@ -286,7 +289,13 @@ func (s *Server) refuse(x *exchange, err error) {
 	default:
 		s.Log.Error("a Git request failed", "repository", x.repository, "error", err)
 	}
-	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	contentType := "text/plain; charset=utf-8"
+	if strings.Contains(x.r.URL.Path, lfsPath) {
+		contentType = "application/vnd.git-lfs+json"
+		text, _ := json.Marshal(map[string]string{"message": message}) // cannot fail
+		message = string(text)
+	}
+	x.w.Header().Set("Content-Type", contentType)
 	x.w.Header().Set("X-Content-Type-Options", "nosniff")
 	x.w.WriteHeader(status)
 	_, _ = io.WriteString(x.w, message+"\n") // the client may be gone

@@ -297,14 +297,20 @@ func (p *premises) listenToEvents() *tape {
 	return heard
 }
 
+// rsaKey is a private key as GitHub issues them.
+func rsaKey(t *testing.T) string {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+}
+
 // connectAll connects each service in each way that there is.
 func (p *premises) connectAll(birds *aviary, canaries map[string]string) map[string]api.IntegrationView {
 	p.t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	file := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	file := rsaKey(p.t)
 	canaries["the App's private key"] = strings.Split(file, "\n")[5]
 	secret := func(name string) string {
 		canaries[name] = "canary-" + strings.ReplaceAll(name, " ", "-") + "+/" + rand.Text()
