@@ -160,14 +160,15 @@ func (s *refScanner) add(line []byte) {
 // its refs. It keeps nothing, however many there are.
 func advertisedRefs(r io.Reader, each func(id, name string)) error {
 	buffered := bufio.NewReader(r)
-	for first := true; ; {
+	for complete := false; ; { // a flush was the last packet; an empty repository has no refs
 		kind, line, err := readPacket(buffered, maxPacket)
-		if errors.Is(err, io.EOF) && !first {
+		if errors.Is(err, io.EOF) && complete {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("reading the refs: %w", err)
 		}
+		complete = kind == flushPacket
 		text := strings.TrimSuffix(string(line), "\n")
 		if kind != dataPacket || strings.HasPrefix(text, "# service=") || text == "version 1" {
 			continue
@@ -177,7 +178,6 @@ func advertisedRefs(r io.Reader, each func(id, name string)) error {
 		if !ok || !isObjectID(id) && id != "shallow" {
 			return errPacket
 		}
-		first = false
 		each(id, name)
 	}
 }

@@ -196,9 +196,7 @@ func TestGitApp(t *testing.T) {
 	p.must("PUT", "/integrations/apps/github", map[string]any{"app_id": "7", "slug": "acme-gate", "private_key": rsaKey(t), "base_url": hub.URL}, nil)
 	p.inBrowser(map[string]any{"provider": "github", "kind": "app_installation"}, map[string]any{"installation_id": "42"})
 	p.mode("git:push", action.ModeAllow)
-	asHub := *f
-	asHub.Server = hub.Server
-	agent := p.cloneOf(&asHub, p.newSession(map[string]any{"connections": []string{"github"}}))
+	agent := p.cloneOf(&gitForge{Server: hub.Server, t: t, root: f.root}, p.newSession(map[string]any{"connections": []string{"github"}}))
 	scopes := func() (all []string) {
 		for _, r := range hub.requests("/access_tokens") {
 			if strings.Contains(r.Body, "contents") {
