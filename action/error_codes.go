@@ -131,6 +131,7 @@ func Areas() []Area {
 			{"model_refused_often", ErrForbidden, "%s refused %d requests in a row, because it is overloaded or a limit of the account is reached. The gateway sends it no requests of this session for %s. Wait before you go on.", "", ""},
 			{"model_key_refused", ErrForbidden, "%s refused the gateway's API key. An owner or admin must store a new one in the secret %s.", "", "`sallyport secret set NAME`."},
 			{"model_secret_host", ErrForbidden, "The secret %s may not be sent to %s. An owner or admin must set it again for this host.", "", "`sallyport secret set NAME --host HOST`."},
+			{"provider_secret_host", ErrInvalid, "The secret %s is for %s, so the provider at %s cannot use it. Set it for that host first: sallyport secret set %s --host %s.", "", ""},
 			{"model_redirect", ErrUnavailable, "%s answered with a redirect, which the gateway does not follow. An owner or admin must set the URL to where it leads.", "", ""},
 			{"model_unreachable", ErrUnavailable, "The gateway cannot reach %s. Try again in a moment.", "", "The gateway's log has the cause."},
 			{"model_failed", ErrUnavailable, "The gateway could not process the request. Nothing was sent to the provider; try again in a moment.", "", "The gateway's log has the cause."},

@@ -46,6 +46,9 @@ type Config struct {
 	// Client returns a client for the host of a URL. It neither follows redirects nor
 	// decompresses.
 	Client func(u *url.URL) *http.Client
+	// Refused counts a request that has no row, because its model is not known. The name
+	// is the path of the request.
+	Refused func(s *action.Session, kind action.RefusalKind, source, name string)
 	// Ended observes requests, with the time to the first byte of the response.
 	Ended func(r *action.ModelRequest, firstByte time.Duration)
 	NewID func() string
@@ -134,7 +137,17 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if x.row.Model != "" {
 		d.end(x)
+	} else if kind, ok := refusalOf(err); ok && x.session != nil {
+		d.Refused(x.session, kind, "", strings.TrimPrefix(r.URL.Path, "/"))
 	}
+}
+
+// refusalOf returns why a request is refused before its model is known.
+func refusalOf(err error) (kind action.RefusalKind, ok bool) {
+	if e := (*action.Error)(nil); errors.As(err, &e) && e.Code == "model_path" {
+		return action.RefusedUnknown, true // forbidden, so that agents do not repeat it
+	}
+	return action.RefusalOf(err)
 }
 
 // serve answers a request, or returns why it is refused.

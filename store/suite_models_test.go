@@ -51,6 +51,18 @@ func modelSettingsRace(h *house) {
 		return nil
 	})
 	h.refused(err, action.ErrNotFound, "secret_not_found")
+	for n, host := range []string{"y.example", "example", "x.example:8443", "x.example", "X.example:443"} {
+		h.ok(h.db.PutSecret(h.ctx, action.Secret{Organization: h.org.ID, Key: "key", Host: host, UpdatedBy: "alice", CreatedAt: h.now, UpdatedAt: h.now}, []byte("sealed")))
+		_, err := h.db.ChangeModelSettings(h.ctx, h.org.ID, "alice", func(m *action.ModelSettings) error {
+			m.Providers = []action.ModelProvider{{Name: fmt.Sprint("p", n), Dialect: action.DialectOpenAI, URL: "https://x.example", Secret: "key"}}
+			return nil
+		})
+		if n < 3 {
+			h.refused(err, action.ErrInvalid, "provider_secret_host")
+		} else {
+			h.ok(err)
+		}
+	}
 	if e := h.history(action.PolicyEventFilter{})[0]; e.Kind != action.EventSettings || e.Subject != "models" || e.By != "alice" {
 		h.Errorf("the change is recorded as %+v", e)
 	}

@@ -1,8 +1,10 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 
 	"github.com/uptrace/bun"
 
@@ -33,7 +35,8 @@ func (st *Store) ModelSettings(ctx context.Context, organization string) (action
 }
 
 // ChangeModelSettings applies a change to the settings and returns them. It checks the
-// result, and that the secrets of its providers exist. change may be called again.
+// result, and that the secrets of providers that change are for their hosts. change may be
+// called again.
 func (st *Store) ChangeModelSettings(ctx context.Context, organization, by string, change func(*action.ModelSettings) error) (s action.ModelSettings, err error) {
 	err = st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
 		before, err := readSettings(ctx, tx, organization)
@@ -51,12 +54,11 @@ func (st *Store) ChangeModelSettings(ctx context.Context, organization, by strin
 			return err
 		}
 		for _, p := range s.Providers {
-			known, err := database.Exists(ctx, tx.NewSelect().Table("secrets").Where("organization_id = ?", organization).Where("key = ?", p.Secret))
-			if err != nil {
-				return fmt.Errorf("reading the secret of provider %s: %w", p.Name, err)
+			if old := before.Provider(p.Name); old != nil && *old == p {
+				continue
 			}
-			if !known && before.Provider(p.Name) == nil {
-				return action.NewError("secret_not_found", p.Secret).WithField("/secret")
+			if err := checkSecret(ctx, tx, organization, &p); err != nil {
+				return err
 			}
 		}
 		r := &settingsRow{ID: organization}
@@ -69,4 +71,23 @@ func (st *Store) ChangeModelSettings(ctx context.Context, organization, by strin
 		}, before, s)
 	})
 	return s, err
+}
+
+// checkSecret checks that the secret of a provider exists and is for its host.
+func checkSecret(ctx context.Context, tx bun.Tx, organization string, p *action.ModelProvider) error {
+	var hosts []string
+	err := tx.NewSelect().Table("secrets").Column("host").Where("organization_id = ?", organization).Where("key = ?", p.Secret).Scan(ctx, &hosts)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the secret of provider %s: %w", p.Name, err)
+	case len(hosts) == 0:
+		return action.NewError("secret_not_found", p.Secret).WithField("/secret")
+	case !action.SameHost(hosts[0], p.URL):
+		to := p.URL
+		if u, err := url.Parse(p.URL); err == nil {
+			to = u.Host
+		}
+		return action.NewError("provider_secret_host", p.Secret, cmp.Or(hosts[0], "no host"), to, p.Secret, to).WithField("/secret")
+	}
+	return nil
 }

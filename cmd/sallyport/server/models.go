@@ -18,7 +18,7 @@ import (
 func (g *Gateway) openModels() {
 	g.models = llm.New(llm.Config{
 		Authenticate: g.sessions.Authenticate, Settings: g.DB.ModelSettings, Secret: g.secret, Ledger: g.DB, Take: g.coord.Take,
-		Client: g.modelClient, Ended: g.counts.models.observe, NewID: newID, Now: g.DB.Now, Log: g.log,
+		Client: g.modelClient, Refused: g.gate.CountRefusal, Ended: g.counts.models.observe, NewID: newID, Now: g.DB.Now, Log: g.log,
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"sallyport/action"
@@ -305,6 +306,16 @@ func TestModelsRefused(t *testing.T) {
 	x.refused("anthropic/v1/files", `{}`, 404, "model_path", "does not pass on POST /v1/files")
 	x.refused("anthropic/v1/messages/batches", `{}`, 404, "model_path", "does not pass on")
 	x.refused("nobody/v1/messages", `{"model":"x"}`, 403, "model_provider_not_found", "not configured")
+	x.ok(x.Gateway.gate.Drain(t.Context()))
+	counted := map[action.RefusalKind]int64{}
+	page, err := x.DB.Refusals(t.Context(), action.RefusalFilter{Organization: store.DefaultOrganization, Session: x.session.ID})
+	x.ok(err)
+	for _, r := range page.Items {
+		counted[r.Kind] += r.Count
+	}
+	if d := cmp.Diff(map[action.RefusalKind]int64{action.RefusedParams: 6, action.RefusedUnknown: 3}, counted); d != "" {
+		t.Errorf("refusals that are counted (-want +got):\n%s", d)
+	}
 
 	x.limit(action.ModelLimit{Tokens: 60})
 	if resp, text := x.ask("openai/v1/responses", `{"model":"gpt-5"}`); resp.StatusCode != 200 {
@@ -328,7 +339,7 @@ func TestModelsRefused(t *testing.T) {
 	}
 
 	x.set(func(m *action.ModelSettings) { m.Limits = nil })
-	_, err := x.DB.PauseSession(t.Context(), store.DefaultOrganization, x.session.ID)
+	_, err = x.DB.PauseSession(t.Context(), store.DefaultOrganization, x.session.ID)
 	x.ok(err)
 	x.Gateway.sessions.invalidate(x.session.ID)
 	x.refused("openai/v1/responses", `{"model":"gpt-5"}`, 403, "session_paused", "paused this session")
@@ -480,7 +491,9 @@ func TestModelRoutes(t *testing.T) {
 		}
 		return string(raw)
 	}
-	do("PUT", "/providers/together", `{"url":"https://api.together.xyz","secret":"models"}`, 200)
+	do("PUT", "/providers/together", `{"url":"https://api.together.xyz","secret":"models"}`, 400) // it is for another host
+	x.ok(x.DB.PutSecret(t.Context(), action.Secret{Organization: store.DefaultOrganization, Key: "together", Host: "api.together.xyz", UpdatedBy: "me", CreatedAt: x.DB.Now(), UpdatedAt: x.DB.Now()}, []byte("sealed")))
+	do("PUT", "/providers/together", `{"url":"https://api.together.xyz","secret":"together"}`, 200)
 	do("PUT", "/providers/other", `{"url":"https://x.example","secret":"none"}`, 404)
 	do("PUT", "/providers/Bad", `{"secret":"models"}`, 400)
 	do("PUT", "", `{"default":"together/x","small":"anthropic/claude-haiku-4-5"}`, 200)
