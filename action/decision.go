@@ -186,6 +186,9 @@ const (
 	EventPerson     = "person"      // added, changed role, signed out, removed or readmitted
 	EventNotify     = "notify"      // notification channels
 	EventEnv        = "env_request" // environment variables that a person entered or refused; never their values
+	EventWorkspace  = "workspace"
+	EventRepository = "repository" // added by a person, or removed
+	EventVariable   = "variable"   // entered or deleted, and given to a session; never its value
 )
 
 // EventKinds returns all kinds of policy events.
@@ -193,7 +196,7 @@ func EventKinds() []string {
 	return []string{
 		EventMode, EventCapability, EventGate, EventGrant, EventRequest, EventEnv, EventQuota, EventSettings, EventReview, EventConnector,
 		EventIntegration, EventApp, EventBinding, EventMasterKey, EventAutomation, EventTrigger, EventSchedule, EventEndpoint,
-		EventRun, EventDelivery, EventPerson, EventNotify,
+		EventRun, EventDelivery, EventPerson, EventNotify, EventWorkspace, EventRepository, EventVariable,
 	}
 }
 

@@ -164,10 +164,11 @@ type EnvFilter struct {
 type EnvVerdict struct {
 	Organization string
 	ID           string
-	By           string   // the user, from the login
-	Sealed       []byte   // the values; nil: refused
-	Names        []string // of the values, for the record
-	Note         string   // shown to the agent
+	By           string           // the user, from the login
+	Sealed       []byte           // the values; nil: refused
+	Names        []string         // of the values, for the record
+	Note         string           // shown to the agent
+	Keep         []SealedVariable // values that later sessions get, too
 }
 
 // SealedEnv has the encrypted values of a request.

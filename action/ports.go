@@ -172,6 +172,7 @@ type Draft struct {
 	IdempotencyKey string
 	SealedParams   []byte    // of a pending row
 	MaxPending     int       // zero: no limit
+	MaxCalls       int64     // of the session; zero: no limit
 	DeniedSince    time.Time // see step 3
 	DenialLimit    int       // see step 3; zero: none
 	Grants         []string  // ids, see step 4

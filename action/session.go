@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // SessionKind is whether a person works with the agent.
@@ -112,6 +114,25 @@ type Session struct {
 	EndedNote   string        `json:"ended_note,omitempty" doc:"Why it stopped or failed."`
 	LeftOut     []LeftOut     `json:"left_out,omitempty" doc:"Requested integrations that it does not have."`
 
+	// Workspace is what it works on; its repositories are those of the workspace
+	// when it was created.
+	Workspace    string              `json:"workspace_id,omitempty"`
+	Repositories []SessionRepository `json:"repositories,omitempty"`
+	// Branch and BaseCommit are, at creation, those of the first repository.
+	Branch      string       `json:"-"`
+	BaseCommit  string       `json:"-"`
+	FirstPrompt string       `json:"first_prompt,omitempty" doc:"Missing in lists."`
+	Parent      string       `json:"parent_session_id,omitempty" doc:"Session whose work it continues."`
+	Snapshot    string       `json:"snapshot_id,omitempty" doc:"Snapshot that its sandbox starts from; missing: that of the workspace."`
+	Provider    string       `json:"provider,omitempty" doc:"Provider of its sandbox; missing: that of the workspace."`
+	Sandbox     SandboxState `json:"sandbox_state" enum:"none,queued,starting,running,migrating,paused,failed,gone"`
+	// Client and ClientMetadata are of the program that created it, which alone
+	// knows what the metadata mean.
+	Client         string          `json:"client,omitempty" doc:"Kind of program that it was created with."`
+	ClientMetadata json.RawMessage `json:"client_metadata,omitempty" doc:"Of the client; missing in lists."`
+	Origin         Origin          `json:"origin,omitempty" enum:"page,api,run" doc:"How it was created; missing: unknown."`
+	Budget
+
 	// Connections are the IDs of the integrations that its agent can use, or
 	// only [AllConnections]; set at creation. Empty: none.
 	Connections []string   `json:"connections,omitempty"`
@@ -122,6 +143,54 @@ type Session struct {
 	// CompletedAt is when its agent reported that the run is done. Until the
 	// session expires, minutes later, it only gets its last reply again.
 	CompletedAt *time.Time `json:"completed_at,omitempty"`
+}
+
+// SessionRepository is a repository of a session.
+type SessionRepository struct {
+	WorkspaceRepository
+	BaseCommit string `json:"base_commit,omitempty" doc:"Commit that the work starts from, in hex."`
+}
+
+// SandboxState is the state of a session's sandbox.
+type SandboxState string
+
+// The states. Unlike a paused session, a paused sandbox resumes when somebody wants it.
+const (
+	SandboxNone      SandboxState = "none" // its agent runs elsewhere, or was never started
+	SandboxQueued    SandboxState = "queued"
+	SandboxStarting  SandboxState = "starting"
+	SandboxRunning   SandboxState = "running"
+	SandboxMigrating SandboxState = "migrating"
+	SandboxPaused    SandboxState = "paused"
+	SandboxFailed    SandboxState = "failed"
+	SandboxGone      SandboxState = "gone"
+)
+
+// Origin is how a session was created.
+type Origin string
+
+// The origins.
+const (
+	OriginPage Origin = "page"
+	OriginAPI  Origin = "api"
+	OriginRun  Origin = "run"
+)
+
+// Budget limits what a session uses. Zero: no limit of its own.
+type Budget struct {
+	MaxTokens int64 `json:"max_tokens,omitempty" bun:",nullzero" doc:"Tokens of models, input and output."`
+	MaxCost   int64 `json:"max_cost_micros,omitempty" bun:"max_cost_micros,nullzero" doc:"Cost of models, in millionths of a US dollar."`
+	MaxCalls  int64 `json:"max_calls,omitempty" bun:",nullzero" doc:"Calls of actions."`
+}
+
+// Check validates the budget.
+func (b *Budget) Check() error {
+	for field, n := range map[string]int64{"/max_tokens": b.MaxTokens, "/max_cost_micros": b.MaxCost, "/max_calls": b.MaxCalls} {
+		if n < 0 {
+			return invalid(field, "A budget is above zero, or missing.")
+		}
+	}
+	return nil
 }
 
 // automationCreatorPrefix precedes the automation's ID in CreatedBy of run
@@ -241,6 +310,12 @@ func (s *Session) Check() error {
 	if s.Status == "" {
 		s.Status = SessionPending
 	}
+	if s.Sandbox == "" {
+		s.Sandbox = SandboxNone
+	}
+	if err := s.checkWork(); err != nil {
+		return err
+	}
 	switch {
 	case s.Kind != Interactive && s.Kind != Unattended:
 		return invalid("/kind", "A session is interactive or unattended.")
@@ -256,11 +331,40 @@ func (s *Session) Check() error {
 	return CheckIdle(s.IdleTimeout)
 }
 
+const (
+	maxFirstPrompt    = 64 << 10 // bytes
+	maxClientMetadata = 16 << 10 // bytes
+)
+
+var commitHash = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// checkWork validates what the session works on.
+func (s *Session) checkWork() error {
+	switch {
+	case len(s.FirstPrompt) > maxFirstPrompt || !utf8.ValidString(s.FirstPrompt) || strings.ContainsRune(s.FirstPrompt, 0):
+		return invalid("/first_prompt", fmt.Sprintf("A prompt is text of at most %d bytes.", maxFirstPrompt))
+	case len(s.ClientMetadata) > maxClientMetadata || len(s.ClientMetadata) > 0 && (!json.Valid(s.ClientMetadata) || s.ClientMetadata[0] != '{'):
+		return invalid("/client_metadata", fmt.Sprintf("Metadata are a JSON object of at most %d bytes.", maxClientMetadata))
+	case s.Type == TypeSetup && s.Workspace == "":
+		return NewError("workspace_required").WithField("/workspace")
+	}
+	for i := range s.Repositories {
+		r := &s.Repositories[i]
+		if err := CheckBranch(fmt.Sprintf("/repositories/%d/branch", i), r.Branch); err != nil {
+			return err
+		}
+		if r.BaseCommit != "" && !commitHash.MatchString(r.BaseCommit) {
+			return invalid("/base_commit", "A commit is its whole hash in lower-case hex.")
+		}
+	}
+	return firstError(
+		checkOptional("/client", "client", s.Client), checkOptional("/provider", "provider", s.Provider),
+		checkOptional("/snapshot_id", "snapshot", s.Snapshot), s.Budget.Check(),
+	)
+}
+
 // CheckGroup validates the group of a session or automation; empty: none.
 func CheckGroup(field, group string) error {
-	if group == DefaultSetup {
-		return invalid(field, fmt.Sprintf("No group is called %q: it is the setup of sessions without a group. Leave the group out, or choose another name.", group))
-	}
 	return checkOptional(field, "group", group)
 }
 
@@ -270,33 +374,6 @@ func CheckIdle(d time.Duration) error {
 		return invalid("/idle_timeout", "An idle timeout is whole seconds above zero.")
 	}
 	return nil
-}
-
-// Setup is how to start a workspace, as saved by setup sessions. It has names
-// of variables, without values.
-type Setup struct {
-	Organization string `json:"-" bun:"organization_id,pk"`
-	Name         string `json:"name" bun:",pk"` // see [SetupName]
-	// ServiceCommands are [{"name","command","cwd","workspacePath"}].
-	ServiceCommands json.RawMessage `json:"service_commands" bun:",nullzero"`
-	// EnvFiles are [{"path","workspacePath","format","mode","keys":[{"key","required"}]}].
-	EnvFiles  json.RawMessage `json:"env_files" bun:",nullzero"`
-	UpdatedBy string          `json:"updated_by"` // a session
-	CreatedAt time.Time       `json:"created_at"`
-	UpdatedAt time.Time       `json:"updated_at"`
-}
-
-// DefaultSetup is the name of the setup for sessions without a group. No
-// group can have it.
-const DefaultSetup = "default"
-
-// SetupName returns the name of the setup that a session saves: its group's
-// name, or [DefaultSetup].
-func SetupName(s *Session) string {
-	if s.Group != "" {
-		return s.Group
-	}
-	return DefaultSetup
 }
 
 // Role is what a person, or an API key, may do in an organization.

@@ -122,6 +122,23 @@ type NewAutomation struct {
 	Instructions string `json:"instructions,omitempty" maxLength:"65536" doc:"Instructions for the agent that works on its runs." kong:"-"`
 	Group        string `json:"group,omitempty" maxLength:"200" doc:"Group whose capabilities limit its sessions; missing: the default group." example:"contributor" kong:"help='Group that limits its sessions; empty for the default group.'"`
 	Enabled      *bool  `json:"enabled,omitempty" nullable:"false" doc:"Default true. A disabled automation keeps events and starts nothing." kong:"-"`
+	RunSettingsChange
+}
+
+// RunSettingsChange changes what the runs of an automation work on, and what limits
+// them. Empty and zero: none.
+type RunSettingsChange struct {
+	Workspace *string     `json:"workspace,omitempty" maxLength:"200" nullable:"false" doc:"Workspace of its runs, by ID or name; empty: none." example:"shop" kong:"placeholder='NAME',help='Workspace of its runs, by name or ID; empty for none.'"`
+	Branch    *string     `json:"branch,omitempty" maxLength:"250" nullable:"false" doc:"Branch of the first repository." kong:"help='Branch of the first repository of the workspace.'"`
+	Model     *string     `json:"model,omitempty" maxLength:"200" nullable:"false" doc:"Model of its runs; empty: that of the workspace." kong:"placeholder='ID',help='Model of its runs.'"`
+	Provider  *string     `json:"provider,omitempty" maxLength:"40" nullable:"false" doc:"Provider of their sandboxes; empty: that of the workspace." kong:"help='Provider of the sandboxes of its runs.'"`
+	TimeLimit *int        `json:"time_limit_seconds,omitempty" minimum:"0" maximum:"2592000" nullable:"false" doc:"Time that a run may take; 0: the gateway's." kong:"name='time-limit',type='seconds',placeholder='D',help='Time that a run may take, such as 2h; 0s for that of the gateway.'"`
+	MaxTokens *int64      `json:"max_tokens,omitempty" minimum:"0" nullable:"false" doc:"Tokens of models that a run may use." kong:"placeholder='N',help='Tokens of models that a run may use; 0 for no limit.'"`
+	MaxUSD    *float64    `json:"max_usd,omitempty" minimum:"0" maximum:"1000000" nullable:"false" doc:"Cost of models that a run may cause, in US dollars." kong:"name='max-usd',placeholder='USD',help='Cost of models that a run may cause, in US dollars; 0 for no limit.'"`
+	MaxCalls  *int64      `json:"max_calls,omitempty" minimum:"0" nullable:"false" doc:"Calls of actions that a run may make." kong:"placeholder='N',help='Calls of actions that a run may make; 0 for no limit.'"`
+	MaxRuns   *int        `json:"max_runs,omitempty" minimum:"0" maximum:"1000" nullable:"false" doc:"Runs at the same time." kong:"placeholder='N',help='Runs at the same time; 0 for any number.'"`
+	EndsWhen  *event.Ends `json:"ends_when,omitempty" enum:"reported,idle" nullable:"false" doc:"What ends a run: its agent's report (default), or the end of the agent's turn." kong:"placeholder='END',help='What ends a run: reported (its agent reports the result) or idle (its agent has nothing more to do).'"`
+	Tell      *[]string   `json:"tell,omitempty" maxItems:"20" nullable:"false" doc:"IDs of the people who are named when a run needs somebody; empty: all owners and admins." kong:"placeholder='USER',help='ID of a person who is named when a run needs somebody; repeat for more.'"`
 }
 
 // AutomationChange changes an automation.
@@ -130,6 +147,7 @@ type AutomationChange struct {
 	Instructions *string `json:"instructions,omitempty" maxLength:"65536" nullable:"false" kong:"-"`
 	Group        *string `json:"group,omitempty" maxLength:"200" nullable:"false" doc:"Group of its new sessions; empty: the default group." kong:"help='Group that limits its sessions; empty for the default group.'"`
 	Enabled      *bool   `json:"enabled,omitempty" nullable:"false" kong:"-"`
+	RunSettingsChange
 }
 
 // Bindings are the integrations of an automation's sessions.

@@ -56,6 +56,7 @@ var (
 // EnvAnswer has the values that a person enters.
 type EnvAnswer struct {
 	Values map[string]string `json:"values" doc:"Values by variable name. The agent can read them."`
+	Keep   bool              `json:"keep,omitempty" doc:"Keep the values as variables of the session's workspace, so that its later sessions get them, too."`
 }
 
 // EnvRefusal refuses a request for variables.

@@ -52,15 +52,6 @@ var (
 		Summary: "Revoke a session",
 		Doc:     "Stops it, whatever its status: its token stops working. Its history stays. Repeating it changes nothing.",
 	}}
-	ListSetups = Route[None, List[SetupEntry]]{Operation{
-		Method: "GET", Path: "/api/v1/setups", Who: Member, Tag: "sessions",
-		Summary: "List workspace setups",
-	}}
-	GetSetup = Route[GetSetupInput, SetupView]{Operation{
-		Method: "GET", Path: "/api/v1/setups/{name}", Who: Member, Tag: "sessions",
-		Summary: "Get a workspace setup",
-		Doc:     "What setup sessions of the group saved with save_service_commands and save_env_files, to build sandboxes from.",
-	}}
 	GetGuide = Route[GetGuideInput, GuideView]{Operation{
 		Method: "GET", Path: "/api/v1/sessions/{session}/actions/guide", Who: Audience, Tag: "actions",
 		Summary: "Get the guide of the session",
@@ -115,6 +106,18 @@ type NewSession struct {
 	Model  string             `json:"model,omitempty" maxLength:"200" doc:"A model, in any form; the canonical ID is stored." kong:"placeholder='ID',help='Model of the session; see sallyport models.'"`
 	Idle   string             `json:"idle_timeout,omitempty" maxLength:"40" doc:"Idle time before it is stopped, such as 30m, or never; missing: the gateway's setting." example:"30m" kong:"name='idle-timeout',placeholder='D',help='Idle time before the session is stopped, such as 30m, or never (default: the gateway setting).'"`
 
+	Workspace      string          `json:"workspace,omitempty" maxLength:"200" doc:"ID or name of the workspace that it works on; missing: that of its automation or parent, or none. A setup session needs one." kong:"placeholder='NAME',help='Workspace that it works on, by name or ID.'"`
+	Branch         string          `json:"branch,omitempty" maxLength:"250" doc:"Branch of the workspace's first repository." kong:"help='Branch of the first repository of the workspace.'"`
+	BaseCommit     string          `json:"base_commit,omitempty" maxLength:"64" doc:"Commit of the first repository that the work starts from." kong:"placeholder='HASH',help='Commit of the first repository that the work starts from.'"`
+	FirstPrompt    string          `json:"first_prompt,omitempty" maxLength:"65536" doc:"What its agent is asked first." kong:"placeholder='TEXT',help='What its agent is asked first.'"`
+	Parent         string          `json:"parent_session_id,omitempty" maxLength:"200" doc:"Session whose work it continues, in the same workspace and from its snapshot." kong:"placeholder='ID',help='Session whose work it continues.'"`
+	Provider       string          `json:"provider,omitempty" maxLength:"40" doc:"Provider of its sandbox; missing: that of the workspace." kong:"help='Provider of its sandbox (default: that of the workspace).'"`
+	Client         string          `json:"client,omitempty" maxLength:"40" doc:"Kind of program that creates it." example:"slack" kong:"-"`
+	ClientMetadata json.RawMessage `json:"client_metadata,omitempty" doc:"A JSON object for that program, at most 16 KiB." kong:"-"`
+	MaxTokens      int64           `json:"max_tokens,omitempty" minimum:"0" doc:"Tokens of models that it may use." kong:"placeholder='N',help='Tokens of models that it may use.'"`
+	MaxUSD         float64         `json:"max_usd,omitempty" minimum:"0" maximum:"1000000" doc:"Cost of models that it may cause, in US dollars." kong:"name='max-usd',placeholder='USD',help='Cost of models that it may cause, in US dollars.'"`
+	MaxCalls       int64           `json:"max_calls,omitempty" minimum:"0" doc:"Calls of actions that it may make." kong:"placeholder='N',help='Calls of actions that it may make.'"`
+
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"Unique in the organization: the same key and request return the same session. You can use the header Idempotency-Key instead." kong:"env='-',placeholder='KEY',help='Repeat this key to get the same session and token again.'"`
 }
 
@@ -127,6 +130,7 @@ type MintedSession struct {
 	Group     string     `json:"group,omitempty" doc:"Group whose capabilities limit it; missing: none." example:"contributor"`
 
 	Status  action.SessionStatus `json:"status" enum:"pending,running,paused,stopped,failed"`
+	Existed bool                 `json:"existed" doc:"It existed already, with the same idempotency key."`
 	LeftOut []action.LeftOut     `json:"left_out" nullable:"false" doc:"Requested integrations without a working token, which the session does not have."`
 }
 
@@ -145,30 +149,6 @@ type CreateSessionInput struct {
 type ListSessionsInput struct {
 	State string `query:"state" enum:"live,ended,pending,running,paused,stopped,failed" doc:"live: its token is valid; ended: stopped, failed or expired; or one status." kong:"enum='live,ended,pending,running,paused,stopped,failed,',default='',help='Filter by status, or by live or ended.'"`
 	Paging
-}
-
-// SetupEntry is a setup in a list.
-type SetupEntry struct {
-	Name      string    `json:"name" example:"default" doc:"A group of sessions, or default."`
-	Commands  int       `json:"command_count"`
-	EnvFiles  int       `json:"file_count"`
-	UpdatedBy string    `json:"updated_by" doc:"ID of the session that saved it last."`
-	UpdatedAt time.Time `json:"updated_at"`
-}
-
-// SetupView is a setup in full.
-type SetupView struct {
-	Name            string          `json:"name" example:"default"`
-	ServiceCommands json.RawMessage `json:"service_commands" doc:"A list of {name, command, cwd, workspacePath} from the agent of a setup session: run them only if you trust that agent."`
-	EnvFiles        json.RawMessage `json:"env_files" doc:"A list of {path, workspacePath, format, mode, keys}; names of variables without values."`
-	UpdatedBy       string          `json:"updated_by"`
-	CreatedAt       time.Time       `json:"created_at"`
-	UpdatedAt       time.Time       `json:"updated_at"`
-}
-
-// GetSetupInput is the input of [GetSetup].
-type GetSetupInput struct {
-	Name string `path:"name" maxLength:"200" example:"default" kong:"arg,optional,default='default',help='Group of sessions (default: default).'"`
 }
 
 // GuideView is a guide to actions, for agents.

@@ -183,7 +183,7 @@ func notOurs() map[string][]string {
 		"store/inbound/run.go":         nil,
 		"store/inbound/run_end.go":     nil, // written to it
 		"sources/check.go":             {"invalid_settings", "invalid_config"},
-		"store/history/registry.go":    {"too_many_automations", "too_many_triggers", "too_many_schedules"}, // by the name of the table
+		"store/history/registry.go":    {"too_many_automations", "too_many_triggers", "too_many_schedules", "too_many_workspaces", "too_many_repositories", "too_many_variables"}, // by the name of the table
 	}
 }
 

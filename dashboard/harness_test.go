@@ -92,7 +92,7 @@ func newHouseOf(t *testing.T, loginIdle time.Duration, change ...func(*dashboard
 	db := h.db
 	c := dashboard.Config{
 		Gate: h.gate, Decide: decider{db}.Decide, Hints: h.hints, Snapshot: h.snapshot, RequestGrant: h.requestGrant,
-		People: db, Sessions: db, Calls: db, Policy: db, Sources: db, Inbound: db, Models: db,
+		People: db, Sessions: db, Calls: db, Policy: db, Sources: db, Inbound: db, Models: db, Workspaces: db, Repositories: noRepositories{},
 		Withdrew: h.withdrew, TestNotify: h.testNotify, Connectors: signIns{h.out}, Connections: services{h.out}, Providers: providers(),
 		Files: h.files, Tokens: h.signer, Vault: h.vault, JSON: &redact.JSON{},
 		EventProviders: eventProviders(), Times: hourly,
@@ -106,6 +106,19 @@ func newHouseOf(t *testing.T, loginIdle time.Duration, change ...func(*dashboard
 	t.Cleanup(h.srv.Close)
 	return h
 }
+
+// noRepositories reads no repository.
+type noRepositories struct{}
+
+func (noRepositories) ReadRepository(context.Context, *action.Repository) (string, error) {
+	return "main", nil
+}
+
+func (noRepositories) RepositoriesOf(_ context.Context, in action.Integration) ([]action.Repository, error) {
+	return nil, action.NewError("repository_unlisted", in.Name)
+}
+
+func (noRepositories) RepositoryHost(*action.Integration) string { return "" }
 
 // key adds a person and returns an API key of theirs.
 func (h *house) key(name string, role action.Role) string {

@@ -386,7 +386,6 @@ func TestGroupFromTemplate(t *testing.T) {
 		`{"group":"x","template":"nothing"}`:                             {"invalid_field", "/template"},
 		`{"group":"x","template":"researcher","required_gate":"deploy"}`: {"invalid_field", "/required_gate"},
 		`{"group":"x","template":"researcher","providers":["nowhere"]}`:  {"no_such_source", "/providers/0"},
-		`{"group":"default","template":"researcher"}`:                    {"invalid", "/group"},
 		`{"group":"readers","template":"operator"}`:                      {"group_exists", "/group"},
 	} {
 		r := h.do(h.admin, "POST", groups, body).json(t)

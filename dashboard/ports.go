@@ -100,8 +100,7 @@ type Models interface {
 	ListModelRequests(ctx context.Context, f action.ModelRequestFilter) (action.Page[action.ModelRequest], error)
 }
 
-// Sessions stores agents' sessions, and the requests, uploads and setups that
-// belong to them.
+// Sessions stores agents' sessions, and the requests and uploads that belong to them.
 type Sessions interface {
 	// MakeSession creates a session and returns the stored row, or the session
 	// that was created with the same idempotency key. ErrConflict if that one
@@ -152,13 +151,50 @@ type Sessions interface {
 	// TakeEnv hands out the answered variables once. The same key gets them
 	// again for a few minutes.
 	TakeEnv(ctx context.Context, organization, session, key string) ([]action.SealedEnv, error)
+}
 
-	// Workspace setups, saved by setup sessions.
+// Workspaces stores what agents work on. A method that changes something takes the
+// user who does it, and returns ErrInvalid with the field for invalid input.
+type Workspaces interface {
+	CreateWorkspace(ctx context.Context, w action.Workspace) (action.Workspace, error)
+	// Workspace returns a workspace by its ID or name; ErrNotFound.
+	Workspace(ctx context.Context, organization, ref string) (action.Workspace, error)
+	ListWorkspaces(ctx context.Context, organization string) ([]action.Workspace, error)
+	UpdateWorkspace(ctx context.Context, w action.Workspace, by string) (action.Workspace, error)
+	// DeleteWorkspace returns ErrConflict while something uses it.
+	DeleteWorkspace(ctx context.Context, organization, id, by string) error
 
-	// ListSetups returns an organization's setups by name.
-	ListSetups(ctx context.Context, organization string) ([]action.Setup, error)
-	// Setup returns one setup, or ErrNotFound.
-	Setup(ctx context.Context, organization, name string) (action.Setup, error)
+	// AddRepository returns the repository with its host and path if there is one.
+	AddRepository(ctx context.Context, r action.Repository, by string) (action.Repository, error)
+	Repository(ctx context.Context, organization, id string) (action.Repository, error)
+	ListRepositories(ctx context.Context, f action.RepositoryFilter) (action.Page[action.Repository], error)
+	// SyncRepositories stores the repositories of an integration, and returns how
+	// many are new.
+	SyncRepositories(ctx context.Context, organization, integration string, list []action.Repository, by string) (added int, err error)
+	// CheckedRepository records the result of reading a repository.
+	CheckedRepository(ctx context.Context, organization, id, branch, fault string, at time.Time) (action.Repository, error)
+	DeleteRepository(ctx context.Context, organization, id, by string) error
+
+	// Variables of a workspace; an empty workspace is the organization.
+	PutVariables(ctx context.Context, list ...action.SealedVariable) ([]action.Variable, error)
+	ListVariables(ctx context.Context, organization, workspace string) ([]action.Variable, error)
+	SealedVariables(ctx context.Context, organization, workspace string) ([]action.SealedVariable, error)
+	DeleteVariable(ctx context.Context, organization, workspace, name, by string) error
+	// GaveVariables records that a session got variables.
+	GaveVariables(ctx context.Context, s *action.Session, names []string) error
+}
+
+// Repositories reads repositories at their hosts.
+type Repositories interface {
+	// ReadRepository reads a repository and returns its default branch. An error is
+	// for people.
+	ReadRepository(ctx context.Context, r *action.Repository) (branch string, err error)
+	// RepositoriesOf lists what an integration can read. ErrInvalid if its service has
+	// no such list.
+	RepositoriesOf(ctx context.Context, in action.Integration) ([]action.Repository, error)
+	// RepositoryHost returns the host of an integration's repositories; empty: it has
+	// none.
+	RepositoryHost(in *action.Integration) string
 }
 
 // Calls reads invocations and their evidence. IDs that the organization does

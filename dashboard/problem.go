@@ -211,7 +211,9 @@ func nextRoutes() (routes map[action.Operation]api.Operation, does map[action.Op
 		"list outbox":              api.ListOutbox.Operation,
 		"set run endpoint":         api.PutRunEndpoint.Operation,
 		"list env requests":        api.ListEnvRequests.Operation,
-		"list setups":              api.ListSetups.Operation,
+		"list workspaces":          api.ListWorkspaces.Operation,
+		"list repositories":        api.ListRepositories.Operation,
+		"list variables":           api.ListVariables.Operation,
 		"set notification channel": api.PutNotify.Operation,
 
 		"list routes": {Method: "GET", Path: "/api/v1/openapi.json"},

@@ -126,13 +126,15 @@ type Config struct {
 	Decide func(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
 
 	// The rows.
-	People   People
-	Sessions Sessions
-	Calls    Calls
-	Policy   Policy
-	Sources  Sources
-	Inbound  Inbound
-	Models   Models
+	People       People
+	Sessions     Sessions
+	Calls        Calls
+	Policy       Policy
+	Sources      Sources
+	Inbound      Inbound
+	Models       Models
+	Workspaces   Workspaces
+	Repositories Repositories
 
 	Connectors  Connectors
 	Connections Connections

@@ -16,6 +16,11 @@ func TestSessionsAreMadeOnceByAKey(t *testing.T) {
 	const path, wish = "/api/v1/sessions", `{"title":"x","idempotency_key":"k1"}`
 	first := h.want(201, h.member, "POST", path, wish).json(t)
 	again := h.want(200, h.member, "POST", path, `{"title":"x"}`, "Idempotency-Key", "k1").json(t)
+	if first["existed"] != false || again["existed"] != true {
+		t.Errorf("existed: %v, then %v", first["existed"], again["existed"])
+	}
+	delete(first, "existed")
+	delete(again, "existed")
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("the same wish again (-first +again):\n%s", diff)
 	}

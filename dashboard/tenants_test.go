@@ -66,7 +66,9 @@ func (h *house) fill() (invocation string) {
 		"created_by", "u-ada", "created_at", now, "updated_at", now)
 	h.record(event.Record{ID: "event-1", Trigger: "trigger-1", Automation: "nightly", Receipt: "delivery-1", Title: canary, Redacted: []byte(canary)}, `{"a":"`+canary+`"}`)
 	h.received(event.Receipt{ID: "delivery-1", Endpoint: "direct/github/trigger-1", Trigger: "trigger-1", Status: event.ReceiptFailed, LastError: canary, Redacted: []byte(canary)})
-	h.insert("setups", "organization_id", org, "name", "default", "service_commands", "[]", "env_files", "[]", "updated_by", canary, "created_at", now, "updated_at", now)
+	h.insert("repositories", "organization_id", org, "id", "repository-1", "host", canary+".example", "path", canary+"/x", "path_key", canary+"/x", "created_by", "u-ada", "created_at", now)
+	h.insert("workspaces", "organization_id", org, "id", "workspace-1", "name", canary, "service_commands", "[]", "env_files", "[]", "created_by", canary, "updated_by", canary, "created_at", now, "updated_at", now)
+	h.insert("variables", "organization_id", org, "workspace_id", "workspace-1", "name", "REPORT", "version", 1, "sealed", []byte("sealed"), "created_by", canary, "updated_by", canary, "created_at", now, "updated_at", now)
 	h.insert("runs", "id", "run-9", "organization_id", org, "automation_id", "nightly", "event_id", "event-1", "trigger_id", "trigger-1", "status", event.RunQueued, "attempt", 0, "created_at", now)
 	h.delivery("parcel-1", "run-9", event.DeliveryDead, canary)
 	h.insert("run_endpoints", "organization_id", org, "url", "https://"+canary+".example", "enabled", true, "updated_by", "u-ada", "updated_at", now)
@@ -81,7 +83,7 @@ func there(pattern, invocation, key string) (method, path string) {
 	ids := strings.NewReplacer(
 		" /events/{id}", " /events/event-1", " /automations/{id}", " /automations/nightly", "{rest...}", "connectors/c1", "providers/{id}", "providers/github", "triggers/{id}", "triggers/trigger-1", "schedules/{id}", "schedules/schedule-1", "inbound-events/{id}", "inbound-events/event-1",
 		"deliveries/{id}", "deliveries/delivery-1", "runs/{id}/renew", "runs/run-1/renew", "runs/{id}/finish", "runs/run-1/finish", "runs/{id}", "runs/run-9", "outbox/{id}", "outbox/parcel-1",
-		"setups/{name}", "setups/default", "{tool}", "save_env_files",
+		"workspaces/{workspace}", "workspaces/workspace-1", "repositories/{id}", "repositories/repository-1", "variables/{name}", "variables/REPORT?workspace=workspace-1", "{tool}", "save_env_files",
 		"env-requests/{id}", "env-requests/env-1", "{upload}", uploadID, "{name}", "report.txt",
 		"sessions/{id}", "sessions/s1", "integrations/{id}", "integrations/int-c", "apps/{provider}", "apps/linear", "integrations/{provider}", "integrations/linear", "{automation}", "nightly", "connectors/{id}", "connectors/c1", "gates/{id}", "gates/gate-1", "grants/{id}", "grants/grant-1", "grant-requests/{id}", "grant-requests/request-1",
 		"users/{id}", "users/u-ada", "api-keys/{id}", "api-keys/"+key, "secrets/{key}", "secrets/gh", "quotas/{key}", "quotas/connector:c1:create?per=group",
@@ -124,7 +126,7 @@ func TestOrganizationsDoNotMeet(t *testing.T) {
 				t.Errorf("%s shows the other organization's %s: %d %s", pattern, name, r.StatusCode, r.body)
 			}
 			named := strings.Contains(pattern, "{") && mayUse[pattern] != world && !strings.Contains(pattern, "{$}")
-			own := pattern == "GET /api/v1/capabilities/{group}" || strings.Contains(pattern, "api/v1/providers") || strings.Contains(pattern, "secrets") || strings.Contains(pattern, "/models/") || // names, and its own to give
+			own := pattern == "GET /api/v1/capabilities/{group}" || strings.Contains(pattern, "api/v1/providers") || strings.Contains(pattern, "secrets") || strings.Contains(pattern, "/models/") || pattern == "PUT /api/v1/variables/{name}" || // names, and its own to give
 				strings.Contains(pattern, "integrations/{provider}") || strings.Contains(pattern, "apps/{provider}") || strings.Contains(pattern, "notify/{kind}")
 			unknown := name != "owner" || !strings.HasPrefix(path, "/api/") || mayUse[pattern] == ownSession || r.StatusCode == 404
 			if named && !own && (r.StatusCode < 300 || !unknown) {

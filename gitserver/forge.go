@@ -90,7 +90,9 @@ func (r *Remote) send(ctx context.Context, q *forgeRequest) (*http.Response, err
 		}
 	}
 	request.Header.Set("User-Agent", "git/sallyport") // forges serve Git's protocol to agents that begin so
-	request.SetBasicAuth(user, password)
+	if user != "" {
+		request.SetBasicAuth(user, password)
+	}
 	resp, err := r.Client.Do(request)
 	if err != nil {
 		return nil, unanswered(r, err, password)

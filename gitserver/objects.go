@@ -47,6 +47,34 @@ func (r *Remote) readRefs(ctx context.Context, names []string, ids map[string]bo
 	return refs, tips, err
 }
 
+// DefaultBranch reads the repository and returns its default branch; empty if it has
+// no commit, or does not say.
+func (r *Remote) DefaultBranch(ctx context.Context) (string, error) {
+	resp, err := r.send(ctx, &forgeRequest{method: http.MethodGet, service: "info/refs?service=git-upload-pack"}) //nolint:bodyclose // idleReader closes it
+	if err != nil {
+		return "", err
+	}
+	body := newIdleReader(resp.Body)
+	defer body.Close() //nolint:errcheck // given up after the first refs
+	for range 3 { // the name of the service, a flush, and the first ref with the capabilities
+		_, line, err := readPacket(body, maxPacket)
+		if err != nil {
+			return "", fmt.Errorf("reading the refs of the forge: %w", err)
+		}
+		_, capabilities, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), "\x00")
+		if !ok {
+			continue
+		}
+		for _, c := range strings.Fields(capabilities) {
+			if branch, ok := strings.CutPrefix(c, "symref=HEAD:refs/heads/"); ok {
+				return branch, nil
+			}
+		}
+		return "", nil
+	}
+	return "", &forgeError{"no refs"}
+}
+
 // fetchObjects fetches objects into the quarantine, by protocol 2.
 func (q *quarantine) fetchObjects(ctx context.Context, r *Remote, o *objectRequest) error {
 	err := q.fetchOnce(ctx, r, o)

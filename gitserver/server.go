@@ -68,7 +68,8 @@ type Remote struct {
 	Client      *http.Client // for the host of URL
 	Integration string       // ID; empty: the credential is a secret
 	Revision    string       // changes when the credential would be another one
-	// Credential returns the user and password of requests.
+	// Credential returns the user and password of requests; without a user, they
+	// are sent without a credential.
 	Credential func(ctx context.Context, a Access) (user, password string, err error)
 }
 

@@ -259,6 +259,9 @@ func (d *Door) admit(ctx context.Context, x *exchange, model string) error {
 			limits = append(limits, l)
 		}
 	}
+	if b := &x.session.Budget; b.MaxTokens > 0 || b.MaxCost > 0 {
+		limits = append(limits, &action.ModelLimit{Scope: "this session", Per: action.EachSession, Tokens: b.MaxTokens, USD: float64(b.MaxCost) / 1e6})
+	}
 	if !x.op.generates {
 		limits = nil // counting tokens costs nothing
 	}

@@ -19,6 +19,7 @@ import (
 	"sallyport/store/people"
 	"sallyport/store/policy"
 	"sallyport/store/requests"
+	"sallyport/store/workspaces"
 )
 
 // settingsRows has the row of each table of settings: it embeds the type of the action
@@ -28,7 +29,8 @@ func settingsRows() []any {
 		&inbound.AutomationRow{}, &inbound.TriggerRow{}, &inbound.ScheduleRow{}, &inbound.EndpointRow{},
 		&policy.CapabilityRow{}, &policy.OverrideRow{}, &policy.GateRow{}, &policy.QuotaRow{},
 		&connect.ConnectorRow{}, &connect.IntegrationRow{}, &connect.ProviderAppRow{}, &connect.SecretRow{}, &connect.OAuthGrantRow{},
-		&people.UserRow{}, &people.APIKeyRow{}, &notify.ChannelRow{}, &requests.SetupRow{}, &requests.EnvRow{},
+		&people.UserRow{}, &people.APIKeyRow{}, &notify.ChannelRow{}, &requests.EnvRow{},
+		&workspaces.WorkspaceRow{}, &workspaces.RepositoryRow{}, &workspaces.VariableRow{},
 	}
 }
 

@@ -40,6 +40,7 @@ func sealedColumns() []sealedColumn {
 		{table: "provider_apps", column: "sealed", key: []string{"organization_id", "provider"}, organization: own},
 		{table: "integration_flows", column: "sealed", key: []string{"state_hash"}, organization: own},
 		{table: "signing_secrets", column: "sealed", key: []string{"id"}, organization: own},
+		{table: "variables", column: "sealed", key: []string{"organization_id", "workspace_id", "name"}, organization: own, ref: variableRef},
 		{table: "notify_channels", column: "sealed", key: []string{"organization_id", "kind"}, organization: own},
 		{table: "inbox", column: "sealed", key: []string{"id"}, organization: own},
 		{table: "events", column: "sealed", key: []string{"id"}, organization: own},
@@ -60,6 +61,12 @@ func sealedColumns() []sealedColumn {
 // the call.
 func paramsRef(key []string) (table, row, column string) {
 	return "invocations", key[0], "sealed_params"
+}
+
+// variableRef returns the reference of a variable, which names its workspace.
+func variableRef(key []string) (table, row, column string) {
+	ref := action.VariableRef(key[0], key[1], key[2])
+	return ref.Table, ref.Row, ref.Column
 }
 
 // replyRef returns the reference of a reply, which is that of its round,

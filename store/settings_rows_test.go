@@ -26,7 +26,7 @@ var settingsTables = []string{
 
 // accountTables are the tables whose rows [TestStoredAccounts] compares.
 var accountTables = []string{
-	"users", "removed_users", "api_keys", "secrets", "notify_channels", "run_endpoints", "setups", "env_requests",
+	"users", "removed_users", "api_keys", "secrets", "notify_channels", "run_endpoints", "workspaces", "repositories", "variables", "env_requests",
 	"logins", "login_links", "oauth_grants", "oauth_flows", "integration_flows", "signing_secrets", "policy_events",
 }
 
@@ -298,17 +298,26 @@ func changeAccounts(t *testing.T, db *DB, now time.Time, tick func()) string {
 	keep(db.RunEndpoint(ctx, org))
 
 	call := action.ToolCall{Organization: org, Session: "s1", Tool: "save", ID: "1", Invocation: "i", ParamsHash: "h"}
+	keep(db.AddRepository(ctx, action.Repository{ID: "r1", Organization: org, Host: "git.example", Path: "Acme/Shop", CreatedBy: "u1"}, "u1"))
+	keep(db.CheckedRepository(ctx, org, "r1", "main", "it's <gone>", db.Now()))
+	keep(db.PutVariables(ctx, action.SealedVariable{Variable: action.Variable{Organization: org, Name: "A", UpdatedBy: "u1"}, Sealed: []byte("sealed")}))
 	for i, group := range []string{"", "g"} {
 		call.Session = fmt.Sprint("s", i)
-		keep(db.CreateSession(ctx, action.Session{ID: call.Session, Organization: org, Type: action.TypeSetup, Group: group, CreatedBy: "u1"}))
+		keep(db.CreateWorkspace(ctx, action.Workspace{
+			ID: fmt.Sprint("w", i), Organization: org, Name: "shop " + group, Repositories: []action.WorkspaceRepository{{Repository: "r1", Branch: "next"}},
+			Size: action.SizeSmall, WorkHosts: []string{"*.example.com"}, CreatedBy: "u1",
+		}))
+		keep(db.CreateSession(ctx, action.Session{ID: call.Session, Organization: org, Type: action.TypeSetup, Group: group, Workspace: fmt.Sprint("w", i), CreatedBy: "u1"}))
 		keep(db.SaveEnvFiles(ctx, call, json.RawMessage(` [{"path" : ".env <é>"}] `)))
 	}
 	call.ID = "2"
 	keep(db.SaveServiceCommands(ctx, call, json.RawMessage(`[{"name":"a"}]`)))
 	call.ID = "3"
 	keep(db.SaveServiceCommands(ctx, call, json.RawMessage(`[]`)))
-	keep(db.Setup(ctx, org, "g"))
-	keep(db.ListSetups(ctx, org))
+	keep(db.Workspace(ctx, org, "w1"))
+	keep(db.ListWorkspaces(ctx, org))
+	keep(db.ListRepositories(ctx, action.RepositoryFilter{Organization: org}))
+	keep(db.ListVariables(ctx, org, "w1"))
 
 	var asked []action.EnvRequest
 	yes := true

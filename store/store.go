@@ -17,6 +17,7 @@ import (
 	"sallyport/store/policy"
 	"sallyport/store/requests"
 	"sallyport/store/sessions"
+	"sallyport/store/workspaces"
 )
 
 // Config configures the database.
@@ -40,21 +41,23 @@ type DB struct {
 	*notifyStore
 	*evidenceStore
 	*modelStore
+	*workspaceStore
 }
 
 // The stores have distinct names, so that [DB] can embed all of them.
 type (
-	historyStore  = history.Store
-	sessionStore  = sessions.Store
-	policyStore   = policy.Store
-	connectStore  = connect.Store
-	peopleStore   = people.Store
-	callStore     = calls.Store
-	inboundStore  = inbound.Store
-	requestStore  = requests.Store
-	notifyStore   = notify.Store
-	evidenceStore = evidence.Store
-	modelStore    = models.Store
+	historyStore   = history.Store
+	sessionStore   = sessions.Store
+	policyStore    = policy.Store
+	connectStore   = connect.Store
+	peopleStore    = people.Store
+	callStore      = calls.Store
+	inboundStore   = inbound.Store
+	requestStore   = requests.Store
+	notifyStore    = notify.Store
+	evidenceStore  = evidence.Store
+	modelStore     = models.Store
+	workspaceStore = workspaces.Store
 )
 
 // Open opens the database and migrates its tables. It locks a SQLite file for
@@ -105,7 +108,8 @@ func newDB(ctx context.Context, base *database.DB) (*DB, error) {
 	db.peopleStore = people.New(p, db.historyStore, db.connectStore)
 	db.callStore = calls.New(p, db.policyStore, db.sessionStore)
 	db.inboundStore = inbound.New(p, db.historyStore, db.sessionStore, db.connectStore, db.callStore)
-	db.requestStore = requests.New(p, db.historyStore, db.inboundStore)
+	db.workspaceStore = workspaces.New(p, db.historyStore)
+	db.requestStore = requests.New(p, db.historyStore, db.inboundStore, db.workspaceStore)
 	db.notifyStore = notify.New(p, db.historyStore, db.sessionStore, db.callStore, db.inboundStore, db.requestStore, db.policyStore, db.connectStore)
 	db.evidenceStore = evidence.New(p, db.callStore)
 	db.modelStore = models.New(p, db.historyStore)

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"sallyport/action"
@@ -55,6 +56,31 @@ var beginStories = map[string]func(*house){
 				h.refused(err, action.ErrNotFound, "invocation_not_found")
 			}
 		}
+	},
+	"a session makes no more calls than its budget": func(h *house) {
+		denied := h.draft("delete", `{}`) // does not count
+		denied.Status, denied.Mode, denied.DeniedReason, denied.Joins = action.StatusDenied, action.ModeDeny, action.DeniedPolicy, false
+		h.began(denied)
+		var allowed, over atomic.Int64
+		together(12, func(i int) {
+			d := h.allowed(fmt.Sprintf(`{"n":%d}`, i))
+			if i%3 == 0 {
+				d = h.held(fmt.Sprintf(`{"n":%d}`, i))
+			}
+			d.MaxCalls = 5
+			b, err := h.any(i).Begin(h.ctx, d)
+			switch {
+			case err != nil:
+				h.Errorf("call %d: %v", i, err)
+			case b.Status != action.StatusDenied:
+				allowed.Add(1)
+			case b.DeniedReason == action.DeniedQuota && b.DeniedNote != "" && b.StartedAt == nil && b.CompletedAt != nil:
+				over.Add(1)
+			default:
+				h.Errorf("call %d: %+v", i, b.Invocation)
+			}
+		})
+		h.equal([]int64{allowed.Load(), over.Load()}, []int64{5, 7}, "calls within the budget, and over it")
 	},
 	"a moved policy writes nothing": func(h *house) {
 		h.ok(h.db.SetOverride(h.ctx, action.Override{Organization: h.org.ID, Key: action.Key{Source: "linear", Action: "x"}, Mode: action.ModeDeny, UpdatedBy: "alice"}))

@@ -434,9 +434,6 @@ var settingsStories = map[string]func(*house){
 		h.refused(h.db.DeleteCapability(h.ctx, h.org.ID, c.Group, "slack", "bob"), action.ErrConflict, "default_group_empty")
 		h.ok(h.db.SetSettings(h.ctx, h.org.ID, action.Settings{}, "alice"))
 		h.ok(h.db.DeleteCapability(h.ctx, h.org.ID, c.Group, "slack", "bob"))
-		// A name that no session can have.
-		e := h.refused(h.db.SetSettings(h.ctx, h.org.ID, action.Settings{DefaultGroup: action.DefaultSetup}, "alice"), action.ErrInvalid, "invalid")
-		h.equal(e.Field, "/default_group", "field")
 	},
 	"an organization without settings has the defaults": func(h *house) {
 		h.equal(must(h.db.Settings(h.ctx, h.org.ID))(h), action.DefaultSettings(), "settings")

@@ -31,7 +31,9 @@ func (h *runHouse) completion(id string) action.Completion {
 
 func (h *runHouse) setupSession(group string) string {
 	h.Helper()
-	s, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org, Type: action.TypeSetup, Group: group, CreatedBy: "alice"})
+	w, err := h.db.CreateWorkspace(h.ctx, action.Workspace{Organization: h.org, Name: uuid.NewString(), CreatedBy: "alice"})
+	h.ok(err)
+	s, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org, Type: action.TypeSetup, Group: group, Workspace: w.ID, CreatedBy: "alice"})
 	h.ok(err)
 	return s.ID
 }
@@ -184,19 +186,16 @@ func setupReplaced(h *runHouse) {
 	c.ParamsHash = "other"
 	_, err = h.db.SaveServiceCommands(h.ctx, c, json.RawMessage(`[]`))
 	h.refused(err, action.ErrConflict, "tool_call_reused")
-	got, err := h.db.Setup(h.ctx, h.org, "web")
+	session, err := h.db.Session(h.ctx, s)
 	h.ok(err)
-	h.equal([]string{string(got.ServiceCommands), string(got.EnvFiles), got.UpdatedBy}, []string{`[{"name":"c"}]`, `[{"path":".env"}]`, s}, "the setup")
-	_, err = h.db.Setup(h.ctx, h.org, "default")
-	h.refused(err, action.ErrNotFound, "setup_not_found")
+	got, err := h.db.Workspace(h.ctx, h.org, session.Workspace)
+	h.ok(err)
+	h.equal([]string{string(got.ServiceCommands), string(got.EnvFiles), got.SetUpBy, got.UpdatedBy}, []string{`[{"name":"c"}]`, `[{"path":".env"}]`, s, s}, "the setup")
 	coding, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org, CreatedBy: "alice"})
 	h.ok(err)
 	reply, err := h.db.SaveServiceCommands(h.ctx, h.call(coding.ID, "save_service_commands", "call-1", "a"), json.RawMessage(`[{"name":"x"}]`))
 	h.ok(err)
 	h.equal(string(reply.Data), `{"code":"setup_only"}`, "a session of another type")
-	all, err := h.db.ListSetups(h.ctx, h.org)
-	h.ok(err)
-	h.equal(len(all), 1, "setups")
 }
 
 func quotaOfTools(h *runHouse) {

@@ -339,6 +339,9 @@ func (g *Gate) draft(c *action.Call, act *action.Action, d *action.Decision, par
 	if c.Session.Status == action.SessionPaused {
 		draft.Paused, draft.Snapshot = true, false
 	}
+	if c.Session.MaxCalls > 0 {
+		draft.MaxCalls, draft.Snapshot = c.Session.MaxCalls, false
+	}
 	return draft, nil
 }
 

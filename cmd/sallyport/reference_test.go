@@ -17,8 +17,8 @@ import (
 func TestConfigurationReference(t *testing.T) {
 	const file = "../../docs/configuration.md"
 	want := reference(t)
-	if len(want) > 29_000 {
-		t.Errorf("%s has %d bytes; shorten help texts to stay within 29,000", file, len(want))
+	if len(want) > 32_000 {
+		t.Errorf("%s has %d bytes; shorten help texts to stay within 32,000", file, len(want))
 	}
 	if *updateReference {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {

@@ -50,7 +50,9 @@ func (s *handlers) addAutomation(ctx context.Context, p *dashboard.Principal, in
 	a := event.Automation{
 		ID: dashboard.NewID(), Organization: p.Organization, Enabled: true, CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
-	applyChange(&a, &in.Body)
+	if err := changeAutomation(&a, &in.Body, &in.Body.RunSettingsChange); err != nil {
+		return a, err
+	}
 	a.Name = strings.TrimSpace(a.Name)
 	if err := checkTitle(a.Name); err != nil {
 		return a, err
@@ -68,7 +70,9 @@ func (s *handlers) changeAutomation(ctx context.Context, p *dashboard.Principal,
 	if err != nil {
 		return a, err
 	}
-	applyChange(&a, &in.Body)
+	if err := changeAutomation(&a, &in.Body, &in.Body.RunSettingsChange); err != nil {
+		return a, err
+	}
 	a.Name, a.UpdatedAt = strings.TrimSpace(a.Name), s.Now()
 	if err := checkTitle(a.Name); err != nil {
 		return a, err
@@ -90,6 +94,16 @@ func (s *handlers) removeAutomation(ctx context.Context, p *dashboard.Principal,
 	}
 	s.policyChanged(ctx, p, "automation removed", "automation", a.ID, "name", a.Name)
 	return nil
+}
+
+// changeAutomation applies an input, of which settings are a part.
+func changeAutomation(a *event.Automation, input any, settings *api.RunSettingsChange) (err error) {
+	applyChange(a, input, "MaxUSD")
+	if settings.MaxUSD != nil {
+		a.MaxCost = micros(*settings.MaxUSD)
+	}
+	a.Model, err = canonicalModel(a.Model, "/model")
+	return err
 }
 
 // checkTitle refuses names with invisible characters.

@@ -33,6 +33,7 @@ func Mount(server *dashboard.Server, mux *http.ServeMux) error {
 	s.invocationRoutes()
 	s.secretRoutes()
 	s.modelRoutes()
+	s.workspaceRoutes()
 	s.connectorRoutes()
 	s.integrationRoutes()
 	s.automationRoutes()

@@ -196,9 +196,24 @@ func (s *handlers) answerEnv(ctx context.Context, p *dashboard.Principal, in *ap
 	if err != nil {
 		return r, fmt.Errorf("sealing the values of request %s: %w", in.ID, err)
 	}
-	return s.decideEnv(ctx, p, action.EnvVerdict{
-		Organization: p.Organization, ID: in.ID, By: p.By(), Sealed: sealed, Names: slices.Sorted(maps.Keys(given)),
-	}, "variables entered")
+	v := action.EnvVerdict{Organization: p.Organization, ID: in.ID, By: p.By(), Sealed: sealed, Names: slices.Sorted(maps.Keys(given))}
+	if in.Body.Keep {
+		session, err := s.Session(ctx, p.Organization, r.Session)
+		if err != nil {
+			return r, err
+		}
+		if session.Workspace == "" {
+			return r, dashboard.Invalid("/keep", "The session has no workspace that could keep the values. Leave keep out.")
+		}
+		for _, name := range v.Names {
+			kept, err := s.sealVariable(p, session.Workspace, name, given[name])
+			if err != nil {
+				return r, err
+			}
+			v.Keep = append(v.Keep, kept)
+		}
+	}
+	return s.decideEnv(ctx, p, v, "variables entered")
 }
 
 // decideEnv stores a verdict and notifies the waiting sandbox.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -60,21 +61,6 @@ func (s *handlers) sessionRoutes() {
 	dashboard.Handle(s.Server, api.FailSession, func(ctx context.Context, p *dashboard.Principal, in *api.ByIDWith[*api.SessionEnd]) (api.SessionView, error) {
 		return s.endSession(ctx, p, in.ID, in.Body, "fail", action.SessionFailed)
 	})
-	dashboard.Handle(s.Server, api.ListSetups, func(ctx context.Context, p *dashboard.Principal, _ *api.None) (api.List[api.SetupEntry], error) {
-		all, err := s.Sessions.ListSetups(ctx, p.Organization)
-		entries := make([]api.SetupEntry, len(all))
-		for i, one := range all {
-			entries[i] = api.SetupEntry{Name: one.Name, Commands: textLength(one.ServiceCommands), EnvFiles: textLength(one.EnvFiles), UpdatedBy: one.UpdatedBy, UpdatedAt: one.UpdatedAt}
-		}
-		return view.ListOf(entries), err
-	})
-	dashboard.Handle(s.Server, api.GetSetup, func(ctx context.Context, p *dashboard.Principal, in *api.GetSetupInput) (api.SetupView, error) {
-		one, err := s.Sessions.Setup(ctx, p.Organization, in.Name)
-		return api.SetupView{
-			Name: one.Name, ServiceCommands: one.ServiceCommands, EnvFiles: one.EnvFiles,
-			UpdatedBy: one.UpdatedBy, CreatedAt: one.CreatedAt, UpdatedAt: one.UpdatedAt,
-		}, err
-	})
 }
 
 func (s *handlers) revoke(ctx context.Context, p *dashboard.Principal, in *api.ByID) error {
@@ -115,11 +101,11 @@ func (s *handlers) createSession(ctx context.Context, p *dashboard.Principal, n 
 			if err := session.Live(s.Now()); err != nil {
 				return nil, action.Errorf(action.ErrConflict, "session_ended", "The session %s of this idempotency key has ended; use another key for a new one.", session.ID)
 			}
-			return s.sessionResponse(&session, http.StatusOK), nil
+			return s.sessionResponse(&session, true), nil
 		}
 	}
 	var err error
-	if n.Automation, err = s.AutomationID(ctx, p, n.Automation, "/automation"); err != nil {
+	if err := s.fromAutomation(ctx, p, &n); err != nil {
 		return nil, err
 	}
 	session, err := s.newSession(p, n)
@@ -138,18 +124,22 @@ func (s *handlers) createSession(ctx context.Context, p *dashboard.Principal, n 
 	case err != nil:
 		return nil, err
 	case existed:
-		return s.sessionResponse(&session, http.StatusOK), nil
+		return s.sessionResponse(&session, true), nil
 	}
 	s.Log.InfoContext(ctx, "session created", "session", session.ID, "connections", session.Connections, "left_out", len(session.LeftOut), "by", p.By())
 	s.Hint(action.HintSession, p.Organization, session.ID)
-	return s.sessionResponse(&session, http.StatusCreated), nil
+	return s.sessionResponse(&session, false), nil
 }
 
 // sessionResponse returns a session with its token, which is derived from its ID.
-func (s *handlers) sessionResponse(session *action.Session, status int) *dashboard.StatusResponse[api.MintedSession] {
+func (s *handlers) sessionResponse(session *action.Session, existed bool) *dashboard.StatusResponse[api.MintedSession] {
+	status := http.StatusCreated
+	if existed {
+		status = http.StatusOK
+	}
 	return &dashboard.StatusResponse[api.MintedSession]{Status: status, Body: api.MintedSession{
 		SessionID: session.ID, Token: s.Tokens.Mint(session.ID), MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt,
-		Group: session.Group, Status: session.Status, LeftOut: dashboard.NonNil(session.LeftOut),
+		Group: session.Group, Status: session.Status, Existed: existed, LeftOut: dashboard.NonNil(session.LeftOut),
 	}}
 }
 
@@ -166,6 +156,38 @@ func checkMayCreate(p *dashboard.Principal, n api.NewSession) error {
 		}
 	}
 	return nil
+}
+
+// fromAutomation resolves the automation of a new session, which gives it the
+// workspace, branch, model, provider and budget that the request leaves out.
+func (s *handlers) fromAutomation(ctx context.Context, p *dashboard.Principal, n *api.NewSession) error {
+	if n.Automation == "" {
+		return nil
+	}
+	a, err := s.Automation(ctx, p, n.Automation, "/automation")
+	if err != nil {
+		return err
+	}
+	n.Automation = a.ID
+	if n.Workspace == "" {
+		n.Workspace, n.Branch = a.Workspace, cmp.Or(n.Branch, a.Branch)
+	}
+	n.Model, n.Provider = cmp.Or(n.Model, a.Model), cmp.Or(n.Provider, a.Provider)
+	n.MaxTokens, n.MaxCalls, n.MaxUSD = cmp.Or(n.MaxTokens, a.MaxTokens), cmp.Or(n.MaxCalls, a.MaxCalls), cmp.Or(n.MaxUSD, float64(a.MaxCost)/microsPerUSD)
+	return nil
+}
+
+const microsPerUSD = 1e6
+
+// micros converts dollars to their millionths.
+func micros(usd float64) int64 { return int64(math.Round(usd * microsPerUSD)) }
+
+// origin returns how a session is created.
+func origin(p *dashboard.Principal) action.Origin {
+	if p.Login != nil {
+		return action.OriginPage
+	}
+	return action.OriginAPI
 }
 
 func (s *handlers) newSession(p *dashboard.Principal, n api.NewSession) (action.Session, error) {
@@ -185,13 +207,9 @@ func (s *handlers) newSession(p *dashboard.Principal, n api.NewSession) (action.
 	if err != nil {
 		return action.Session{}, err
 	}
-	model := ""
-	if n.Model != "" {
-		m, err := agents.FindModel(n.Model)
-		if err != nil {
-			return action.Session{}, view.AtField(err, "/model")
-		}
-		model = m.ID
+	model, err := canonicalModel(n.Model, "/model")
+	if err != nil {
+		return action.Session{}, err
 	}
 	now := s.Now()
 	expires := now.Add(ttl)
@@ -200,7 +218,19 @@ func (s *handlers) newSession(p *dashboard.Principal, n api.NewSession) (action.
 		Automation: n.Automation, Group: n.Group, Task: n.Task, Event: n.Event, Title: n.Title,
 		Prompt: n.Prompt, Tools: n.Tools, Model: model, IdleTimeout: idle, Status: action.SessionPending,
 		CreatedBy: p.By(), CreatedAt: now, ExpiresAt: &expires,
+		Workspace: n.Workspace, Branch: n.Branch, BaseCommit: n.BaseCommit, FirstPrompt: n.FirstPrompt, Parent: n.Parent, Provider: n.Provider,
+		Client: n.Client, ClientMetadata: n.ClientMetadata, Origin: origin(p),
+		Budget: action.Budget{MaxTokens: n.MaxTokens, MaxCost: micros(n.MaxUSD), MaxCalls: n.MaxCalls},
 	}, nil
+}
+
+// canonicalModel returns the ID of a model that is named in any form. Empty: none.
+func canonicalModel(name, field string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	m, err := agents.FindModel(name)
+	return m.ID, view.AtField(err, field)
 }
 
 // idempotencyKey returns the idempotency key of the body or the header.
@@ -335,11 +365,4 @@ func (s *handlers) visibleSession(ctx context.Context, p *dashboard.Principal, s
 	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.Viewer())
 	view.HideUnlisted(&session, all)
 	return viewSession(session), err
-}
-
-// textLength is how many items a JSON list has.
-func textLength(list json.RawMessage) int {
-	var items []json.RawMessage
-	_ = json.Unmarshal(list, &items) // what is no list has none
-	return len(items)
 }

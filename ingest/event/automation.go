@@ -14,15 +14,68 @@ import (
 // start its runs without a person. Its modes and integrations decide what its
 // runs may do.
 type Automation struct {
-	ID           string    `json:"id" bun:"id,pk"`
-	Organization string    `json:"organization_id" bun:"organization_id,pk"`
-	Name         string    `json:"name"` // unique in the organization
-	Enabled      bool      `json:"enabled"`
-	Instructions string    `json:"instructions,omitempty"`                  // for the agent; at most 64 KiB; lists leave it out
-	Group        string    `json:"group,omitempty" bun:"group_id,nullzero"` // of its sessions; empty: the default group
-	CreatedBy    string    `json:"created_by"`
-	CreatedAt    time.Time `json:"created_at"`
-	UpdatedAt    time.Time `json:"updated_at"`
+	ID           string `json:"id" bun:"id,pk"`
+	Organization string `json:"organization_id" bun:"organization_id,pk"`
+	Name         string `json:"name"` // unique in the organization
+	Enabled      bool   `json:"enabled"`
+	Instructions string `json:"instructions,omitempty"`                  // for the agent; at most 64 KiB; lists leave it out
+	Group        string `json:"group,omitempty" bun:"group_id,nullzero"` // of its sessions; empty: the default group
+	RunSettings
+	CreatedBy string    `json:"created_by"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// RunSettings say what the runs of an automation work on, and what limits them.
+type RunSettings struct {
+	// Workspace is what its runs work on, on Branch of the first repository.
+	Workspace string `json:"workspace_id,omitempty" bun:"workspace_id,nullzero" doc:"Workspace of its runs; missing: none."`
+	Branch    string `json:"branch,omitempty" bun:",nullzero" doc:"Branch of the first repository; missing: that of the workspace."`
+	Model     string `json:"model,omitempty" bun:",nullzero" doc:"Model of its runs; missing: that of the workspace."`
+	Provider  string `json:"provider,omitempty" bun:",nullzero" doc:"Provider of their sandboxes; missing: that of the workspace."`
+	// TimeLimit and the budget are of one run.
+	TimeLimit int   `json:"time_limit_seconds,omitempty" bun:"time_limit_seconds,nullzero" doc:"Time that a run may take; missing, or above the gateway's: the gateway's."`
+	MaxTokens int64 `json:"max_tokens,omitempty" bun:",nullzero" doc:"Tokens of models that a run may use."`
+	MaxCost   int64 `json:"max_cost_micros,omitempty" bun:"max_cost_micros,nullzero" doc:"Cost of models that a run may cause, in millionths of a US dollar."`
+	MaxCalls  int64 `json:"max_calls,omitempty" bun:",nullzero" doc:"Calls of actions that a run may make."`
+	MaxRuns   int   `json:"max_runs,omitempty" bun:",nullzero" doc:"Runs at the same time; missing: any number."`
+	EndsWhen  Ends  `json:"ends_when,omitempty" bun:",nullzero" enum:"reported,idle" doc:"What ends a run besides its time limit: its agent's report (the default), or the end of the agent's turn."`
+	// Tell are the users who are named when a run needs a person.
+	Tell []string `json:"tell,omitempty" bun:",nullzero" doc:"IDs of the people who are named when a run needs somebody; missing: all owners and admins."`
+}
+
+// Ends is what ends a run.
+type Ends string
+
+// The ends of a run.
+const (
+	EndsReported Ends = "reported" // its agent reports the result
+	EndsIdle     Ends = "idle"     // its agent has nothing more to do
+)
+
+// maxTimeLimit bounds the time limit of a run, in seconds.
+const maxTimeLimit = 30 * 24 * 3600
+
+// maxTell bounds the people that an automation names.
+const maxTell = 20
+
+// check validates the settings, except whether the workspace and the people exist.
+func (a *RunSettings) check() error {
+	switch {
+	case a.TimeLimit < 0 || a.TimeLimit > maxTimeLimit:
+		return invalidField("/time_limit_seconds", "A time limit is at most 30 days.")
+	case a.MaxTokens < 0 || a.MaxCost < 0 || a.MaxCalls < 0:
+		return invalidField("/max_tokens", "A budget is above zero, or missing.")
+	case a.MaxRuns < 0 || a.MaxRuns > 1000:
+		return invalidField("/max_runs", "max_runs must be 1 to 1000.")
+	case a.EndsWhen != "" && a.EndsWhen != EndsReported && a.EndsWhen != EndsIdle:
+		return invalidField("/ends_when", "ends_when must be reported or idle.")
+	case len(a.Tell) > maxTell:
+		return invalidField("/tell", fmt.Sprintf("An automation names at most %d people.", maxTell))
+	case a.Branch != "" && a.Workspace == "":
+		return invalidField("/branch", "A branch is of the first repository of a workspace. Name the workspace too.")
+	}
+	return nil
 }
 
 // TriggerKind is how a trigger receives events.
@@ -161,7 +214,7 @@ func (a *Automation) Check() error {
 	if len(a.Instructions) > maxInstructions || !utf8.ValidString(a.Instructions) || strings.ContainsRune(a.Instructions, 0) {
 		return invalidField("/instructions", fmt.Sprintf("instructions must be text of at most %d bytes.", maxInstructions))
 	}
-	return nil
+	return a.RunSettings.check()
 }
 
 // checkTitle refuses names that look alike in lists or that look like

@@ -39,8 +39,8 @@ type Key struct {
 // Name returns the file's path in the workspace, with slashes.
 func (f *File) Name() string { return path.Join(f.WorkspacePath, f.Path) }
 
-// Parse reads {"files": [...]}, the list alone, or a setup as printed by
-// `sallyport setup show --json`.
+// Parse reads {"files": [...]}, the list alone, or a workspace as printed by
+// `sallyport workspace show --json`.
 func Parse(raw []byte) ([]File, error) {
 	var spec struct {
 		Files []File `json:"files"`

@@ -124,6 +124,34 @@ func chooseIntegration(params json.RawMessage, among []action.Integration) int {
 	return -1
 }
 
+// maxRepositories bounds the repositories that [Repositories] lists.
+const maxRepositories = 20_000
+
+// Repository is a repository that an integration can read.
+type Repository struct {
+	FullName      string // owner/name
+	DefaultBranch string
+	Private       bool
+}
+
+// Repositories lists the repositories that the integration of a connection can read.
+func Repositories(ctx context.Context, c *sources.Conn) (list []Repository, err error) {
+	p := reposParams{pageParams: pageParams{Limit: 100}}
+	for len(list) < maxRepositories {
+		found, err := runListRepos(ctx, c, p)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range found.Items {
+			list = append(list, Repository{r.FullName, r.DefaultBranch, r.Private})
+		}
+		if p.Cursor = found.Next; p.Cursor == "" {
+			break
+		}
+	}
+	return list, nil
+}
+
 // metadata lists repositories for forms, up to a limit. The query parameter
 // owner filters them.
 func metadata(ctx context.Context, c *sources.Conn, q url.Values) (any, error) {

@@ -129,11 +129,11 @@ func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.BeginResul
 		// Work on a copy, because the row may differ from the draft and be rolled back.
 		row, joined, opened := *r, (*action.BeginResult)(nil), checkRow{}
 		j := &database.Job{
-			Retried: retried, SingleStatement: d.IdempotencyKey == "" && len(d.Grants) == 0, InTransaction: true, Unordered: true,
+			Retried: retried, SingleStatement: d.IdempotencyKey == "" && len(d.Grants) == 0 && d.MaxCalls == 0, InTransaction: true, Unordered: true,
 			// Without a key or a grant no write has to be atomic with the insert:
 			// expiring an overdue row or recording a waiter is correct in any case.
 		}
-		if database.Shared(st.db.Write.DB) {
+		if database.Shared(st.db.Write.DB) && d.MaxCalls == 0 {
 			j.Pipeline = st.pipeline(d, &opened)
 		}
 		j.Run = func(ctx context.Context, tx bun.IDB) (err error) {
@@ -254,12 +254,15 @@ func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 			return nil, err
 		}
 	}
-	if d.Status == action.StatusPending {
+	if err := checkBudget(ctx, tx, d, r); err != nil {
+		return nil, err
+	}
+	if r.Status == string(action.StatusPending) {
 		if err := st.checkApprovalLimits(ctx, tx, d, c, r); err != nil {
 			return nil, err
 		}
 	}
-	if len(d.Grants) > 0 {
+	if len(d.Grants) > 0 && r.Status != string(action.StatusDenied) {
 		if c.denial != "" {
 			return nil, action.ErrDeniedBefore
 		}
@@ -292,7 +295,29 @@ func (st *Store) ownRow(ctx context.Context, tx bun.IDB, d *action.Draft) (*acti
 // that consume a grant take the lock: after an unconfirmed commit the retry must not find
 // the grant spent but the row missing.
 func needsSessionLock(d *action.Draft) bool {
-	return d.Joins || d.Status == action.StatusPending || len(d.Grants) > 0
+	return d.Joins || d.Status == action.StatusPending || len(d.Grants) > 0 || d.MaxCalls > 0
+}
+
+// SpentSQL counts the calls of a session that count against its budget, up to a limit.
+const SpentSQL = `SELECT count(*) FROM (
+  SELECT 1 FROM open_calls AS i WHERE i.organization_id = ?0 AND i.session_id = ?1
+  UNION ALL SELECT 1 FROM invocations AS i WHERE i.organization_id = ?0 AND i.session_id = ?1 AND i.status <> 'denied'
+  LIMIT ?2) AS spent`
+
+// checkBudget denies the call if the session has made as many as it may.
+func checkBudget(ctx context.Context, tx bun.IDB, d *action.Draft, r *InvocationRow) error {
+	if d.MaxCalls == 0 || d.Status == action.StatusDenied {
+		return nil
+	}
+	var spent int64
+	if err := tx.NewRaw(SpentSQL, d.Organization, d.Session, d.MaxCalls).Scan(ctx, &spent); err != nil {
+		return fmt.Errorf("counting the calls of session %s: %w", d.Session, err)
+	}
+	if spent >= d.MaxCalls {
+		r.deny(action.DeniedQuota, database.NullString(fmt.Sprintf("This session has made the %d calls that it may make. Stop, and tell the user; an owner or admin can create another session.", spent)))
+		r.StartedAt, r.Executor, r.LeaseUntil = database.Timestamp{}, "", database.Timestamp{}
+	}
+	return nil
 }
 
 func (st *Store) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) (*CheckResult, error) {

@@ -14,6 +14,7 @@ import (
 	"sallyport/store/connect"
 	"sallyport/store/database"
 	"sallyport/store/sessions"
+	"sallyport/store/workspaces"
 )
 
 // CreateSession inserts a session and returns it with its defaults: an ID, the
@@ -41,6 +42,9 @@ func (st *Store) MakeSession(ctx context.Context, s action.Session, key action.I
 			return err
 		}
 		if err := sessions.JoinDefaultGroup(ctx, tx, &s); err != nil {
+			return err
+		}
+		if err := workspaces.Join(ctx, tx, &s); err != nil {
 			return err
 		}
 		r := sessions.NewSessionRow(&s)

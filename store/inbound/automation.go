@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"sallyport/store/database"
 	"sallyport/store/history"
 	"sallyport/store/policy"
+	"sallyport/store/workspaces"
 )
 
 // A change of either would turn invalid requests into internal errors.
@@ -51,9 +53,10 @@ func (r *AutomationRow) Snapshot() any {
 		Hash         string    `json:"instructions_sha256"`
 		CreatedBy    string    `json:"created_by"`
 		CreatedAt    time.Time `json:"created_at"`
+		event.RunSettings
 	}{
 		r.ID, r.Name, r.Enabled, r.Group, strings.ToValidUTF8(r.Instructions[:min(len(r.Instructions), maxInstructionBytes)], ""), hex.EncodeToString(sum[:]),
-		r.CreatedBy, r.CreatedAt,
+		r.CreatedBy, r.CreatedAt, r.RunSettings,
 	}
 }
 
@@ -66,7 +69,7 @@ func (st *Store) CreateAutomation(ctx context.Context, a event.Automation) (even
 		return event.Automation{}, err
 	}
 	err := st.db.ExclusiveTransaction(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := r.checkUnique(ctx, tx); err != nil {
+		if err := cmp.Or(r.checkUnique(ctx, tx), r.resolve(ctx, tx)); err != nil {
 			return err
 		}
 		return st.history.Create(ctx, tx, r, r.CreatedBy, maxAutomations)
@@ -84,6 +87,29 @@ func (r *AutomationRow) checkUnique(ctx context.Context, tx bun.Tx) error {
 	}
 	if other {
 		return action.NewError("automation_exists").WithField("/name")
+	}
+	return nil
+}
+
+// resolve replaces the name of the workspace by its ID, and checks that the people to
+// tell exist.
+func (r *AutomationRow) resolve(ctx context.Context, tx bun.Tx) error {
+	if r.Workspace != "" {
+		w, err := database.One[workspaces.WorkspaceRow](ctx, database.RowsOf[workspaces.WorkspaceRow](tx, r.Organization).Column("id").Where("? IN (id, name)", r.Workspace),
+			action.NewError("workspace_not_found", r.Workspace).WithField("/workspace"))
+		if err != nil {
+			return err
+		}
+		r.Workspace = w.ID
+	}
+	for i, id := range r.Tell {
+		known, err := database.Exists(ctx, tx.NewSelect().Table("users").ColumnExpr("1").Where("organization_id = ?", r.Organization).Where("id = ?", id))
+		if err != nil {
+			return fmt.Errorf("reading user %s: %w", id, err)
+		}
+		if !known {
+			return action.NewError("user_not_found").WithField(fmt.Sprintf("/tell/%d", i))
+		}
 	}
 	return nil
 }
@@ -134,10 +160,13 @@ func (st *Store) UpdateAutomation(ctx context.Context, a event.Automation, by st
 			return err
 		}
 		old := r
-		r.Name, r.Enabled, r.Instructions, r.Group = a.Name, a.Enabled, a.Instructions, a.Group
+		r.Name, r.Enabled, r.Instructions, r.Group, r.RunSettings = a.Name, a.Enabled, a.Instructions, a.Group, a.RunSettings
+		if err := r.resolve(ctx, tx); err != nil {
+			return err
+		}
 		// Only new values are validated, so that an automation from before a rule can
 		// still be disabled.
-		if r.Name != old.Name || r.Instructions != old.Instructions || r.Group != old.Group {
+		if r.Name != old.Name || r.Instructions != old.Instructions || r.Group != old.Group || !reflect.DeepEqual(r.RunSettings, old.RunSettings) {
 			if err := cmp.Or(action.FromEventCheck(r.Check()), action.CheckGroup("/group", r.Group), r.checkUnique(ctx, tx)); err != nil {
 				return err
 			}

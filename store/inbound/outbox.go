@@ -263,7 +263,13 @@ func (st *Store) claimRunDelivery(ctx context.Context, tx bun.IDB, p *RunDeliver
 	}
 	switch {
 	case r.is(event.RunQueued):
-		if err := st.claimRun(ctx, tx, r, runClaim{by: claimedByEndpoint, deadline: now.Add(t.lifetime), now: now}); err != nil {
+		err := st.claimRun(ctx, tx, r, runClaim{by: claimedByEndpoint, deadline: now.Add(t.lifetime), now: now})
+		if errors.Is(err, errAutomationFull) {
+			p.NextAt = database.NewTimestamp(now.Add(fullDelay))
+			_, err := tx.NewUpdate().Model(p).Column("next_at").WherePK().Exec(ctx)
+			return nil, err
+		}
+		if err != nil {
 			return nil, err
 		}
 	case r.Claim != "" && r.ClaimedBy == claimedByEndpoint:
@@ -279,6 +285,10 @@ func (st *Store) claimRunDelivery(ctx context.Context, tx bun.IDB, p *RunDeliver
 	w, err := readWork(ctx, tx, r)
 	return &w, err
 }
+
+// fullDelay is when the delivery of a run is tried again while its automation has as
+// many runs as it may have.
+const fullDelay = 10 * time.Second
 
 // errDeliveryLost reports that the delivery ended or another worker claimed it.
 var errDeliveryLost = errors.New("another worker has the delivery")

@@ -14,6 +14,7 @@ import (
 	"sallyport/store/connect"
 	"sallyport/store/database"
 	"sallyport/store/sessions"
+	"sallyport/store/workspaces"
 )
 
 // claimedByEndpoint is the claimant of runs that are delivered to an endpoint.
@@ -63,8 +64,16 @@ func (st *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err
 		}
 		return err
 	})
-	if errors.Is(err, ErrRunChanged) {
-		return event.Work{}, action.NewError("run_not_queued")
+	switch {
+	case errors.Is(err, errAutomationFull) && c.Run == "":
+		err = noQueuedRun() // another worker claimed one meanwhile
+	case errors.Is(err, errAutomationFull):
+		err = action.NewError("automation_full")
+	case errors.Is(err, ErrRunChanged):
+		err = action.NewError("run_not_queued")
+	}
+	if err != nil {
+		return event.Work{}, err
 	}
 	return w, err
 }
@@ -80,7 +89,8 @@ func AutomationsWithQueuedRuns(db bun.IDB, organization, automation string) *bun
 	oldest := db.NewSelect().TableExpr("runs AS r").Column("r.created_at").Where("r.organization_id = a.organization_id").
 		Where("r.automation_id = a.id").Where("r.status = 'queued'").Order("r.created_at", "r.id").Limit(1)
 	q := db.NewSelect().TableExpr("automations AS a").Column("a.id").ColumnExpr("(?) AS oldest", oldest).
-		Where("a.organization_id = ?", organization).Where("a.enabled")
+		Where("a.organization_id = ?", organization).Where("a.enabled").
+		Where("a.max_runs IS NULL OR a.max_runs > (?)", claimedRuns(db).ColumnExpr("count(*)").Where("r.organization_id = a.organization_id").Where("r.automation_id = a.id"))
 	if automation != "" {
 		q = q.Where("a.id = ?", automation)
 	}
@@ -142,7 +152,14 @@ func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c runClaim
 	if err != nil {
 		return err
 	}
-	s, err := st.createSession(ctx, tx, r, c)
+	a, err := lockRuns(ctx, tx, r)
+	if err != nil {
+		return err
+	}
+	if limit := time.Duration(a.TimeLimit) * time.Second; limit > 0 && c.now.Add(limit).Before(c.deadline) {
+		c.deadline = c.now.Add(limit)
+	}
+	s, err := st.createSession(ctx, tx, r, a, c)
 	if err != nil {
 		return err
 	}
@@ -162,6 +179,38 @@ func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c runClaim
 	return nil
 }
 
+// lockRuns reads the automation of a run that is to be claimed. If its runs are
+// limited, it locks the automation until the transaction ends and returns
+// errAutomationFull while as many runs are claimed.
+func lockRuns(ctx context.Context, tx bun.IDB, r *RunRow) (*AutomationRow, error) {
+	a, err := readAutomation(ctx, tx, r.Organization, r.Automation)
+	if err != nil || a.MaxRuns == 0 {
+		return &a, err
+	}
+	if database.Shared(tx) {
+		if _, err := tx.NewRaw("SELECT FROM automations WHERE organization_id = ? AND id = ? FOR NO KEY UPDATE", r.Organization, r.Automation).Exec(ctx); err != nil {
+			return &a, fmt.Errorf("locking automation %s: %w", a.ID, err)
+		}
+	}
+	claimed, err := claimedRuns(tx).Where("r.organization_id = ?", r.Organization).Where("r.automation_id = ?", r.Automation).Count(ctx)
+	if err != nil {
+		return &a, fmt.Errorf("counting the runs of automation %s: %w", a.ID, err)
+	}
+	if int(claimed) >= a.MaxRuns {
+		return &a, errAutomationFull
+	}
+	return &a, nil
+}
+
+// errAutomationFull reports that an automation has as many runs at the same time as
+// it may have.
+var errAutomationFull = errors.New("the automation has as many runs as it may have")
+
+// claimedRuns selects runs that a worker has.
+func claimedRuns(db bun.IDB) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("runs AS r").Where("r.claim_id IS NOT NULL")
+}
+
 // leaseEnd returns the end of a lease that starts now, at most the deadline;
 // NULL for a run without a lease.
 func (r *RunRow) leaseEnd(now time.Time) database.Timestamp {
@@ -177,10 +226,12 @@ func (r *RunRow) leaseEnd(now time.Time) database.Timestamp {
 
 // createSession creates the session of a run, with the current bindings of its
 // automation, and returns its ID.
-func (st *Store) createSession(ctx context.Context, tx bun.IDB, r *RunRow, c runClaim) (string, error) {
+func (st *Store) createSession(ctx context.Context, tx bun.IDB, r *RunRow, a *AutomationRow, c runClaim) (string, error) {
 	s := action.Session{
 		Organization: r.Organization, Kind: action.Unattended, Type: action.TypeAutomation, Automation: r.Automation, Event: r.Event,
 		Title: r.Title, CreatedBy: action.AutomationCreator(r.Automation), CreatedAt: c.now, ExpiresAt: &c.deadline,
+		Workspace: a.Workspace, Branch: a.Branch, Model: a.Model, Provider: a.Provider, Origin: action.OriginRun,
+		Budget: action.Budget{MaxTokens: a.MaxTokens, MaxCost: a.MaxCost, MaxCalls: a.MaxCalls},
 	}
 	if err := connect.BindingsQuery(tx, r.Organization, r.Automation).Scan(ctx, &s.Connections); err != nil {
 		return "", fmt.Errorf("reading the connections of automation %s: %w", r.Automation, err)
@@ -189,6 +240,9 @@ func (st *Store) createSession(ctx context.Context, tx bun.IDB, r *RunRow, c run
 		return "", err
 	}
 	if err := st.calls.PrepareSession(&s); err != nil {
+		return "", err
+	}
+	if err := workspaces.Join(ctx, tx, &s); err != nil {
 		return "", err
 	}
 	if _, err := tx.NewInsert().Model(sessions.NewSessionRow(&s)).Exec(ctx); err != nil {

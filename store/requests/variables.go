@@ -166,6 +166,9 @@ func (st *Store) DecideEnv(ctx context.Context, v action.EnvVerdict) (req action
 		if err := writeEnvDecision(ctx, tx, r, v, now); err != nil {
 			return err
 		}
+		if _, err := st.workspaces.PutVariablesIn(ctx, tx, v.Keep); err != nil {
+			return err
+		}
 		req = r.request()
 		return st.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: r.Organization, Kind: action.EventEnv, Subject: r.ID, By: v.By}, historyRecord(&before, nil), historyRecord(&req, v.Names))
 	})

@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,6 +85,18 @@ type SessionRow struct {
 	LeftOut    database.JSON[[]action.LeftOut] `bun:"left_out"`
 	Key        database.NullString             `bun:"idempotency_key"`
 	Hash       database.NullString             `bun:"idempotency_hash"`
+
+	Workspace      database.NullString                       `bun:"workspace_id"`
+	Repositories   database.JSON[[]action.SessionRepository] `bun:"repositories"`
+	FirstPrompt    database.NullString                       `bun:"first_prompt"`
+	Parent         database.NullString                       `bun:"parent_id"`
+	Snapshot       database.NullString                       `bun:"snapshot_id"`
+	Provider       database.NullString                       `bun:"provider"`
+	Sandbox        string                                    `bun:"sandbox_state"`
+	Client         database.NullString                       `bun:"client"`
+	ClientMetadata database.NullString                       `bun:"client_metadata"`
+	Origin         database.NullString                       `bun:"origin"`
+	action.Budget
 }
 
 // Session converts the row.
@@ -99,7 +112,16 @@ func (r *SessionRow) Session() action.Session {
 		CompletedAt: r.CompletedAt.Ptr(),
 		Status:      status, Tools: action.ToolListing(r.Tools), Prompt: string(r.Prompt), Model: string(r.Model),
 		LastSeenAt: r.LastSeenAt.Ptr(), IdleTimeout: idleTimeout(r.Idle), EndedNote: string(r.EndedNote), LeftOut: r.LeftOut.V,
+		Workspace: string(r.Workspace), Repositories: r.Repositories.V, FirstPrompt: string(r.FirstPrompt), Parent: string(r.Parent), Snapshot: string(r.Snapshot),
+		Provider: string(r.Provider), Sandbox: action.SandboxState(r.Sandbox), Client: string(r.Client), ClientMetadata: metadata(r.ClientMetadata), Origin: action.Origin(r.Origin), Budget: r.Budget,
 	}
+}
+
+func metadata(text database.NullString) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
 }
 
 func idleTimeout(seconds sql.NullInt64) time.Duration {
@@ -127,6 +149,9 @@ func NewSessionRow(s *action.Session) *SessionRow {
 	r.Connections.V = s.Connections
 	r.Status, r.Tools, r.Prompt, r.Model = string(s.Status), database.NullString(s.Tools), database.NullString(s.Prompt), database.NullString(s.Model)
 	r.LastSeenAt, r.Idle, r.LeftOut.V = database.TimestampFromPtr(s.LastSeenAt), IdleSeconds(s.IdleTimeout), s.LeftOut
+	r.Workspace, r.Repositories.V, r.FirstPrompt, r.Parent = database.NullString(s.Workspace), s.Repositories, database.NullString(s.FirstPrompt), database.NullString(s.Parent)
+	r.Snapshot, r.Provider, r.Sandbox = database.NullString(s.Snapshot), database.NullString(s.Provider), string(s.Sandbox)
+	r.Client, r.ClientMetadata, r.Origin, r.Budget = database.NullString(s.Client), database.NullString(s.ClientMetadata), database.NullString(s.Origin), s.Budget
 	return r
 }
 
@@ -200,7 +225,7 @@ func (st *Store) ListSessions(ctx context.Context, f action.SessionFilter) (acti
 	return database.ListQuery[SessionRow, action.Session]{
 		Cursor: f.Cursor, Limit: f.Limit, All: match(st.db.Read.NewSelect().Table("sessions")),
 		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
-			return database.NewestFirst(match(st.db.Read.NewSelect().Model((*SessionRow)(nil)).ExcludeColumn("prompt")), after, limit)
+			return database.NewestFirst(match(st.db.Read.NewSelect().Model((*SessionRow)(nil)).ExcludeColumn("prompt", "first_prompt", "client_metadata")), after, limit)
 		},
 		Value: (*SessionRow).Session, Position: func(r *SessionRow) database.Cursor { return database.Cursor{Time: r.CreatedAt, ID: r.ID} },
 	}.Page(ctx)

@@ -34,7 +34,9 @@ type Commands struct {
 	Schedule    scheduleCommand                                           `cmd:"" set:"thing=schedule" help:"Manage schedules, which start runs at set times."`
 	Event       eventCommand                                              `cmd:"" set:"thing=event" help:"List events and the runs they started."`
 	Delivery    deliveryCommand                                           `cmd:"" set:"thing=delivery" help:"List webhook deliveries and process them again."`
-	Setup       setupCommand                                              `cmd:"" help:"Show the workspace setups that setup sessions saved."`
+	Workspace   workspaceCommand                                          `cmd:"" help:"Manage workspaces: what agents work on, and what they need there."`
+	Repository  repositoryCommand                                         `cmd:"" set:"thing=repository" help:"Manage repositories, which workspaces use."`
+	Variable    variableCommand                                           `cmd:"" help:"Set variables, which sandboxes of workspaces get."`
 	Run         runCommand                                                `cmd:"" set:"thing=run" help:"List, claim, finish and repeat runs of automations."`
 	Pending     pendingCommand                                            `cmd:"" help:"List pending approvals and requests, and runs that need attention."`
 	Calls       callsCommand                                              `cmd:"" help:"List calls of agents, newest first."`
@@ -69,7 +71,7 @@ func New() *Commands {
 	c.Session.Stop = shows(api.StopSession, showSessionStatus)
 	c.Session.Fail = shows(api.FailSession, showSessionStatus)
 	c.Session.Revoke = says(api.RevokeSession, "session {id} is revoked")
-	c.Setup.List = lists(api.ListSetups, "SETUP=name COMMANDS=command_count FILES=file_count SAVED=updated_at")
+	c.addWorkspaces()
 
 	c.Secret.List = listsNamed(api.ListSecrets, actorLists(), "KEY HOST SET_BY SET", func(names labels, s *action.Secret) []string {
 		return []string{s.Key, s.Host, names.name(s.UpdatedBy), relativeTime(&s.UpdatedAt)}

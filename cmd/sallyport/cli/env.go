@@ -27,23 +27,34 @@ type envCommand struct {
 	Refuse   request[api.ByIDWith[*api.EnvRefusal], action.EnvRequest] `cmd:"" help:"Refuse a request, with a reason."`
 
 	Pull  envPull  `cmd:"" help:"For agents: fetch the values entered for this session, once, and write them to a file."`
-	Apply envApply `cmd:"" help:"In a sandbox: write the env files of a specification from the environment and the pulled values."`
+	Apply envApply `cmd:"" help:"In a sandbox: write the env files of the workspace, or of a specification, from its variables, the environment and the pulled values."`
 	Scrub envScrub `cmd:"" help:"In a sandbox: remove the files that env apply wrote."`
 }
 
 // envSpecFlags are the flags of commands that work on the files of a workspace.
 type envSpecFlags struct {
-	Spec      string `required:"" env:"-" placeholder:"FILE|JSON|-" help:"Specification as JSON, a file, or - for standard input; the format of save_env_files."`
+	agentFlags
+	Spec      string `env:"-" placeholder:"FILE|JSON|-" help:"Specification as JSON, a file, or - for standard input; the format of save_env_files (default: that of the session's workspace)."`
 	Workspace string `default:"." type:"path" placeholder:"DIR" help:"Folder of the workspace (default: current folder)."`
-	JSON      bool   `help:"Print the result as JSON."`
 }
 
 // specLimit is far above the size of any specification and catches a wrong
 // file.
 const specLimit = 1 << 20
 
-func (c *envSpecFlags) files(std *command.Streams) ([]envfile.File, error) {
+func (c *envSpecFlags) files(ctx context.Context, std *command.Streams) ([]envfile.File, error) {
 	text := strings.TrimSpace(c.Spec)
+	if text == "" {
+		a, err := c.connect(ctx, std)
+		if err != nil {
+			return nil, err
+		}
+		_, w, _, err := fetchAs(ctx, a, api.GetSessionWorkspace, a.sessionParam())
+		if err != nil {
+			return nil, err
+		}
+		return envfile.Parse(w.EnvFiles)
+	}
 	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
 		return envfile.Parse([]byte(text))
 	}
@@ -93,8 +104,12 @@ type envApply struct {
 	Replace bool   `help:"Replace existing files that env apply did not write."`
 }
 
-func (c *envApply) Run(std *command.Streams) error {
-	list, err := c.files(std)
+func (c *envApply) Run(ctx context.Context, std *command.Streams) error {
+	list, err := c.files(ctx, std)
+	if err != nil {
+		return err
+	}
+	kept, err := c.variables(ctx, std)
 	if err != nil {
 		return err
 	}
@@ -105,7 +120,8 @@ func (c *envApply) Run(std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := envfile.Apply(c.Workspace, list, envfile.MergeValues(list, os.LookupEnv, over), c.Replace); err != nil {
+	maps.Copy(kept, over)
+	if err := envfile.Apply(c.Workspace, list, envfile.MergeValues(list, os.LookupEnv, kept), c.Replace); err != nil {
 		return err
 	}
 	names := make([]string, len(list))
@@ -115,10 +131,27 @@ func (c *envApply) Run(std *command.Streams) error {
 	return c.report(std, map[string][]string{"written": names})
 }
 
+// variables returns the values of the variables of the session's workspace. With a
+// specification of the caller's, there are none.
+func (c *envApply) variables(ctx context.Context, std *command.Streams) (map[string]string, error) {
+	if c.Spec != "" {
+		return map[string]string{}, nil
+	}
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return nil, err
+	}
+	_, got, _, err := fetchAs(ctx, a, api.GetSessionVariables, a.sessionParam())
+	if err != nil {
+		return nil, err
+	}
+	return got.Values, nil
+}
+
 type envScrub struct{ envSpecFlags }
 
-func (c *envScrub) Run(std *command.Streams) error {
-	list, err := c.files(std)
+func (c *envScrub) Run(ctx context.Context, std *command.Streams) error {
+	list, err := c.files(ctx, std)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"sallyport/api"
 	"sallyport/cmd/sallyport/command"
 	"sallyport/internal/agent"
-	"sallyport/internal/envfile"
 	"sallyport/internal/shell"
 	"sallyport/internal/suggest"
 )
@@ -92,6 +91,7 @@ func (c *sessionCreate) Run(ctx context.Context, std *command.Streams) error {
 // token whose response was lost.
 func (c *sessionCreate) create(ctx context.Context, server *Client) (*api.MintedSession, json.RawMessage, error) {
 	in := api.CreateSessionInput{Body: c.NewSession}
+	in.Body.Client = "cli"
 	key := c.IdempotencyKey
 	if key == "" {
 		key = "cli-" + rand.Text()
@@ -253,65 +253,6 @@ func boundTo(s *api.SessionView, provider string, all []api.IntegrationView) boo
 	return slices.ContainsFunc(all, func(in api.IntegrationView) bool {
 		return in.Provider == provider && in.User == "" && (slices.Contains(s.Connections, in.ID) || allBound && in.Visibility == action.VisibleOrganization)
 	})
-}
-
-type setupCommand struct {
-	List request[api.None, api.List[api.SetupEntry]] `cmd:"" help:"List workspace setups by group."`
-	Show setupShow                                   `cmd:"" help:"Show a workspace setup."`
-}
-
-type setupShow struct {
-	clientFlags
-	api.GetSetupInput
-}
-
-func (c *setupShow) Run(ctx context.Context, std *command.Streams) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	s, raw, err := Fetch(ctx, server, api.GetSetup, c.GetSetupInput)
-	if err != nil {
-		return err
-	}
-	var commands []struct {
-		Name      string `json:"name"`
-		Command   string `json:"command"`
-		Cwd       string `json:"cwd"`
-		Workspace string `json:"workspacePath"`
-	}
-	var files []envfile.File
-	if err := errors.Join(decode(s.ServiceCommands, &commands), decode(s.EnvFiles, &files)); err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		printLine(w, fmt.Sprintf("setup %s, saved %s by session %s", s.Name, relativeTime(&s.UpdatedAt), s.UpdatedBy))
-		var rows [][]string
-		for _, one := range commands {
-			rows = append(rows, []string{"start " + one.Name, workspacePath(one.Workspace, one.Cwd), one.Command})
-		}
-		for _, f := range files {
-			var keys []string
-			for _, k := range f.Keys {
-				key := k.Key
-				if !k.Required {
-					key += "?"
-				}
-				keys = append(keys, key)
-			}
-			rows = append(rows, []string{"file " + f.Path, workspacePath(f.WorkspacePath, ""), strings.Join(keys, " ")})
-		}
-		command.Table(w, []string{"WHAT", "IN", "COMMAND, OR VARIABLES (? OPTIONAL)"}, rows)
-	})
-}
-
-// workspacePath joins a workspace and a folder in it.
-func workspacePath(workspace, folder string) string {
-	path := strings.Trim(workspace+"/"+folder, "/")
-	if path == "" {
-		return "."
-	}
-	return path
 }
 
 func sessionRow(names labels, s *api.SessionView) []string {

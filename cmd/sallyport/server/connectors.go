@@ -122,7 +122,7 @@ func (n toolResolver) ResolvePrompt(ctx context.Context, s *action.Session, name
 func (g *Gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
 		Gate: g.gate, Decide: g.policies.Decide, Hints: g.coord, Guard: g.guardConfig(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, Outages: g.catalog.Outages, RequestGrant: grantRequester{g}.RequestGrant,
-		People: g.DB, Sessions: g.DB, Calls: g.DB, Policy: g.DB, Sources: g.DB, Inbound: g.DB, Models: g.DB,
+		People: g.DB, Sessions: g.DB, Calls: g.DB, Policy: g.DB, Sources: g.DB, Inbound: g.DB, Models: g.DB, Workspaces: g.DB, Repositories: g,
 		Withdrew: g.publishWithdrawn, Used: g.sessions.markUsed, SeenEvery: g.Options.Intervals.SeenEvery, TestNotify: g.notifier.Test,
 		Connectors: connectors{prober{g}, g.oauth}, Presets: presets(), Connections: connections{g.tokens, g}, Providers: g.providers(),
 		Files: g.files, Tokens: g.signer, Vault: g.vault, JSON: g.json,

@@ -200,7 +200,8 @@ func TestSetupIsSavedAndReadBack(t *testing.T) {
 	t.Parallel()
 	servedOnBoth(t, func(t *testing.T, p *premises) {
 		var session, coding testSession
-		p.must("POST", "/sessions", map[string]any{"type": "setup"}, &session)
+		p.must("POST", "/workspaces", map[string]any{"name": "shop"}, nil)
+		p.must("POST", "/sessions", map[string]any{"type": "setup", "workspace": "shop"}, &session)
 		p.must("POST", "/sessions", map[string]any{}, &coding)
 		a := p.attend(session)
 		if !a.lists("save_service_commands") || p.attend(coding).lists("save_service_commands") {
@@ -208,15 +209,15 @@ func TestSetupIsSavedAndReadBack(t *testing.T) {
 		}
 		a.answered(a.call("save_service_commands", `{"commands":[{"name":"web","command":"pnpm dev","cwd":"apps/web"}]}`), false, "Saved 1 command")
 		files := `{"files":[{"path":".env","format":"dotenv","mode":"secret","keys":[{"key":"DATABASE_URL","required":true}]}]}`
-		if saved := p.stub(session, "save_env_files", "call-1", files); saved.status != 200 || !saved.Success || saved.Data["file_count"] != 1.0 || saved.Data["setup"] != "default" {
+		if saved := p.stub(session, "save_env_files", "call-1", files); saved.status != 200 || !saved.Success || saved.Data["file_count"] != 1.0 || saved.Data["workspace_id"] == "" {
 			t.Errorf("saved: %+v", saved)
 		}
 		var setup struct {
 			ServiceCommands json.RawMessage `json:"service_commands"`
 			EnvFiles        json.RawMessage `json:"env_files"`
-			By              string          `json:"updated_by"`
+			By              string          `json:"set_up_by"`
 		}
-		p.must("GET", "/setups/default", nil, &setup)
+		p.must("GET", "/workspaces/shop", nil, &setup)
 		if string(setup.ServiceCommands) != `[{"command":"pnpm dev","cwd":"apps/web","name":"web"}]` || !bytes.Contains(setup.EnvFiles, []byte("DATABASE_URL")) || setup.By != session.ID {
 			t.Errorf("read back: %+v", setup)
 		}
@@ -302,7 +303,8 @@ func TestToolIsHeld(t *testing.T) {
 		params := `{"commands":[{"name":"web","command":"pnpm dev"}]}`
 		for _, revoked := range []bool{false, true} {
 			var session testSession
-			p.must("POST", "/sessions", map[string]any{"type": "setup"}, &session)
+			p.must("POST", "/workspaces", map[string]any{"name": "shop"}, nil)
+			p.must("POST", "/sessions", map[string]any{"type": "setup", "workspace": "shop"}, &session)
 			waits := p.stub(session, "save_service_commands", "call-1", params)
 			if waits.status != http.StatusAccepted || waits.Success {
 				t.Fatalf("not held: %+v", waits)
@@ -318,8 +320,8 @@ func TestToolIsHeld(t *testing.T) {
 			p.approve(waits.Invocation)
 			p.eventually("it is done", func() bool { return p.stub(session, "save_service_commands", "call-1", params).Success })
 		}
-		if status, _ := p.do("GET", "/setups/default", nil); status != 200 {
-			t.Errorf("the setup: %d", status)
+		if status, _ := p.do("GET", "/workspaces/shop", nil); status != 200 {
+			t.Errorf("the workspace: %d", status)
 		}
 	})
 }
@@ -331,7 +333,8 @@ func TestHeldBeforeAPauseRunsDuringIt(t *testing.T) {
 	servedOnBoth(t, func(t *testing.T, p *premises) {
 		p.mode("platform:save_service_commands", action.ModeRequireApproval)
 		var session testSession
-		p.must("POST", "/sessions", map[string]any{"type": "setup"}, &session)
+		p.must("POST", "/workspaces", map[string]any{"name": "shop"}, nil)
+		p.must("POST", "/sessions", map[string]any{"type": "setup", "workspace": "shop"}, &session)
 		const params, another = `{"commands":[{"name":"web","command":"pnpm dev"}]}`, `{"commands":[{"name":"db","command":"up"}]}`
 		a := p.attend(session)
 		waits := a.call("save_service_commands", params)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -22,6 +23,8 @@ import (
 // gitSecretPrefix begins the keys of secrets that are for Git: a secret of another
 // service at the same host is not sent to its repositories.
 const gitSecretPrefix = "git-"
+
+const codeNoGitCredential = "no_git_credential"
 
 // gitUser is the user of requests whose credential is a token. GitHub needs this
 // name for installation tokens; others accept any.
@@ -56,6 +59,17 @@ func (g *Gateway) gitRemote(ctx context.Context, s *action.Session, host, reposi
 	if err != nil {
 		return nil, err
 	}
+	if i := slices.IndexFunc(s.Repositories, func(r action.SessionRepository) bool {
+		return strings.EqualFold(r.Host, host) && strings.EqualFold(r.Path, repository)
+	}); i >= 0 {
+		r, err := g.DB.Repository(ctx, s.Organization, s.Repositories[i].Repository)
+		if err == nil {
+			return g.repositoryRemote(ctx, all, &r)
+		}
+		if !errors.Is(err, action.ErrNotFound) {
+			return nil, err
+		}
+	}
 	bound := slices.DeleteFunc(s.Bound(all, githubID), func(in action.Integration) bool { return !strings.EqualFold(gitBase(in).Host, host) })
 	if len(bound) > 0 {
 		return g.integrationRemote(bound, repository)
@@ -82,6 +96,11 @@ func (g *Gateway) integrationRemote(bound []action.Integration, repository strin
 	if err != nil {
 		return nil, err
 	}
+	return g.remoteOf(in, repository), nil
+}
+
+// remoteOf returns the remote of a repository that an integration can read.
+func (g *Gateway) remoteOf(in action.Integration, repository string) *gitserver.Remote {
 	_, name, _ := strings.Cut(repository, "/")
 	return g.newGitRemote(gitBase(in).JoinPath(repository), gitserver.Remote{
 		Integration: in.ID, Revision: in.ID + " " + strconv.FormatInt(in.Revision, 10),
@@ -96,7 +115,7 @@ func (g *Gateway) integrationRemote(bound []action.Integration, repository strin
 			password, err = g.tokens.RepositoryToken(ctx, in, name, permissions)
 			return gitUser, password, err
 		},
-	}), nil
+	})
 }
 
 // chooseGitHub returns the integration that is for the repository, as for other
@@ -140,7 +159,7 @@ func (g *Gateway) secretRemote(ctx context.Context, organization, host, reposito
 		return strings.HasPrefix(s.Key, gitSecretPrefix) && action.SameHost(s.Host, base.String())
 	})
 	if at < 0 {
-		return nil, action.Errorf(action.ErrForbidden, "no_git_credential",
+		return nil, action.Errorf(action.ErrForbidden, codeNoGitCredential,
 			"This session has no credential for %s. Tell the user: the session needs an integration of it, or an admin must set a secret for the host (sallyport secret set %sNAME --host %s).", host, gitSecretPrefix, host)
 	}
 	key := secrets[at].Key

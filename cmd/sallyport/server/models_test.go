@@ -73,6 +73,7 @@ type thinker struct {
 	gateway  *httptest.Server
 	session  action.Session
 	token    string
+	budget   action.Budget // of the next sessions
 }
 
 func newThinker(t *testing.T) *thinker {
@@ -100,7 +101,7 @@ func newThinker(t *testing.T) *thinker {
 func (x *thinker) start() {
 	x.t.Helper()
 	var err error
-	x.session, err = x.DB.CreateSession(x.t.Context(), action.Session{ID: uuid.NewString(), Organization: store.DefaultOrganization, Kind: action.Interactive, Type: action.TypeCoding, CreatedBy: "test", CreatedAt: x.DB.Now()})
+	x.session, err = x.DB.CreateSession(x.t.Context(), action.Session{ID: uuid.NewString(), Organization: store.DefaultOrganization, Kind: action.Interactive, Type: action.TypeCoding, CreatedBy: "test", CreatedAt: x.DB.Now(), Budget: x.budget})
 	x.ok(err)
 	x.token = x.signer.Mint(x.session.ID)
 }
@@ -327,6 +328,16 @@ func TestModelsRefused(t *testing.T) {
 	if resp, text := x.ask("openai/v1/responses", `{"model":"gpt-5"}`); resp.StatusCode != 200 {
 		t.Fatalf("%d %s", resp.StatusCode, text)
 	}
+	x.budget = action.Budget{MaxTokens: 60}
+	x.set(func(m *action.ModelSettings) { m.Limits = nil })
+	x.start()
+	if resp, text := x.ask("openai/v1/responses", `{"model":"gpt-5"}`); resp.StatusCode != 200 {
+		t.Fatalf("%d %s", resp.StatusCode, text)
+	}
+	x.newest()
+	x.refused("openai/v1/responses", `{"model":"gpt-5"}`, 403, "model_budget", "The budget for models of this session is used up")
+	x.budget = action.Budget{}
+	x.start()
 	x.limit(action.ModelLimit{USD: .0001})
 	x.refused("openai/v1/responses", `{"model":"somebodys"}`, 403, "model_price_unknown", "price of model openai/somebodys is unknown")
 	x.refused("openai/v1/responses", `{"model":"gpt-5"}`, 403, "model_budget", "$0.00 per session")
