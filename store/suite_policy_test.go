@@ -405,9 +405,6 @@ var settingsStories = map[string]func(*house){
 
 		a := h.automation("nightly")
 		h.equal(h.groupOf(action.Session{Automation: a.ID}), "developer", "that of an automation without a group")
-		a.Group = "default"
-		_, err := h.db.UpdateAutomation(h.ctx, a, "alice")
-		h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, "/group", "field")
 		a.Group = "night"
 		h.equal(must(h.db.UpdateAutomation(h.ctx, a, "alice"))(h).Group, "night", "the automation's group")
 		h.equal(h.groupOf(action.Session{Automation: a.ID}), "night", "that of an automation with a group")

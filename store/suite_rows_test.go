@@ -17,7 +17,7 @@ var sessionStories = map[string]func(*house){
 			ID: newID(), Organization: h.org.ID, Kind: action.Unattended, Type: action.TypeAutomation, Automation: "a", Group: "g", Task: "t",
 			Title: "Nightly", CreatedBy: "alice", CreatedAt: h.now, ExpiresAt: &ends,
 			Status: action.SessionRunning, Tools: action.ListSearch, Prompt: "Fix it.", Model: "anthropic/claude-sonnet-4", LastSeenAt: &h.now,
-			IdleTimeout: time.Minute, LeftOut: []action.LeftOut{{Integration: "i", Name: "Linear", Reason: "It was disconnected."}},
+			IdleTimeout: time.Minute, LeftOut: []action.LeftOut{{Integration: "i", Name: "Linear", Reason: "It was disconnected."}}, Sandbox: action.SandboxNone,
 		}
 		h.equal(must(h.db.CreateSession(h.ctx, s))(h), s, "the session")
 		h.equal(must(h.db.Session(h.ctx, s.ID))(h), s, "the session")
@@ -52,10 +52,7 @@ var sessionStories = map[string]func(*house){
 				h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, field, fmt.Sprintf("field of %q", name))
 			}
 		}
-		// It would share the setup of those without a group.
-		_, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org.ID, CreatedBy: "alice", Group: "default"})
-		h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, "/group", "field of the group default")
-		_, err = h.db.Session(h.ctx, newID())
+		_, err := h.db.Session(h.ctx, newID())
 		h.refused(err, action.ErrNotFound, "session_not_found")
 	},
 	"revoking a session withdraws what it holds, and nothing else": func(h *house) {

@@ -94,6 +94,9 @@ func (r *AutomationRow) checkUnique(ctx context.Context, tx bun.Tx) error {
 // resolve replaces the name of the workspace by its ID, and checks that the people to
 // tell exist.
 func (r *AutomationRow) resolve(ctx context.Context, tx bun.Tx) error {
+	if len(r.Tell) == 0 {
+		r.Tell = nil // the column has no empty list
+	}
 	if r.Workspace != "" {
 		w, err := database.One[workspaces.WorkspaceRow](ctx, database.RowsOf[workspaces.WorkspaceRow](tx, r.Organization).Column("id").Where("? IN (id, name)", r.Workspace),
 			action.NewError("workspace_not_found", r.Workspace).WithField("/workspace"))

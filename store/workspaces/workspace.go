@@ -75,6 +75,9 @@ func (st *Store) CreateWorkspace(ctx context.Context, w action.Workspace) (actio
 // check validates the row, fills in its repositories' host and path, and refuses a
 // name that is another's name or ID.
 func (r *WorkspaceRow) check(ctx context.Context, tx bun.Tx) error {
+	if len(r.Repositories) == 0 {
+		r.Repositories = nil // the column has no empty list
+	}
 	if err := r.findRepositories(ctx, tx); err != nil {
 		return err
 	}

@@ -301,9 +301,9 @@ func TestToolIsHeld(t *testing.T) {
 	servedOnBoth(t, func(t *testing.T, p *premises) {
 		p.mode("platform:save_service_commands", action.ModeRequireApproval)
 		params := `{"commands":[{"name":"web","command":"pnpm dev"}]}`
+		p.must("POST", "/workspaces", map[string]any{"name": "shop"}, nil)
 		for _, revoked := range []bool{false, true} {
 			var session testSession
-			p.must("POST", "/workspaces", map[string]any{"name": "shop"}, nil)
 			p.must("POST", "/sessions", map[string]any{"type": "setup", "workspace": "shop"}, &session)
 			waits := p.stub(session, "save_service_commands", "call-1", params)
 			if waits.status != http.StatusAccepted || waits.Success {

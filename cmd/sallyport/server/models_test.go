@@ -338,6 +338,8 @@ func TestModelsRefused(t *testing.T) {
 	x.refused("openai/v1/responses", `{"model":"gpt-5"}`, 403, "model_budget", "The budget for models of this session is used up")
 	x.budget = action.Budget{}
 	x.start()
+	x.ask("openai/v1/responses", `{"model":"gpt-5"}`)
+	x.newest()
 	x.limit(action.ModelLimit{USD: .0001})
 	x.refused("openai/v1/responses", `{"model":"somebodys"}`, 403, "model_price_unknown", "price of model openai/somebodys is unknown")
 	x.refused("openai/v1/responses", `{"model":"gpt-5"}`, 403, "model_budget", "$0.00 per session")
